@@ -1,0 +1,124 @@
+#include "base/file.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "base/str.h"
+
+namespace glint {
+namespace {
+
+struct Descriptor {
+  int fd = -1;
+  ~Descriptor() {
+    if (fd >= 0) ::close(fd);
+  }
+};
+
+Error system_error(ErrorCode code, const std::string& doing, const std::string& path) {
+  return Error{code, str(doing, " ", path, ": ", std::strerror(errno))};
+}
+
+Result<std::size_t> regular_size(int fd, const std::string& path) {
+  struct stat info = {};
+  if (::fstat(fd, &info) != 0) return system_error(ErrorCode::kNotFound, "cannot stat", path);
+  if (!S_ISREG(info.st_mode)) return invalid(str(path, " is not a regular file"));
+  return static_cast<std::size_t>(info.st_size);
+}
+
+}  // namespace
+
+Result<MappedFile> MappedFile::open(const std::string& path) {
+  // O_NONBLOCK: opening a FIFO must not hang; it has no meaning for regular files.
+  const Descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
+  if (file.fd < 0) return system_error(ErrorCode::kNotFound, "cannot open", path);
+  GLINT_TRY(const std::size_t size, regular_size(file.fd, path));
+  MappedFile mapped;
+  mapped.path_ = path;
+  mapped.size_ = size;
+  if (size == 0) return mapped;
+  void* data = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, file.fd, 0);
+  if (data == MAP_FAILED) {
+    mapped.size_ = 0;
+    return system_error(ErrorCode::kResourceExhausted, "cannot map", path);
+  }
+  mapped.data_ = static_cast<const std::byte*>(data);
+  return mapped;
+}
+
+MappedFile::~MappedFile() {
+  if (data_) ::munmap(const_cast<std::byte*>(data_), size_);
+}
+
+void MappedFile::swap(MappedFile& other) noexcept {
+  std::swap(path_, other.path_);
+  std::swap(data_, other.data_);
+  std::swap(size_, other.size_);
+}
+
+Result<std::string> read_file(const std::string& path, std::size_t max_bytes) {
+  const Descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
+  if (file.fd < 0) return system_error(ErrorCode::kNotFound, "cannot open", path);
+  GLINT_TRY(const std::size_t size, regular_size(file.fd, path));
+  if (size > max_bytes) {
+    return invalid(str(path, " holds ", size, " bytes, more than the ", max_bytes, " allowed"));
+  }
+  std::string contents(size, '\0');
+  std::size_t have = 0;
+  while (have < size) {
+    const ssize_t n = ::read(file.fd, contents.data() + have, size - have);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return system_error(ErrorCode::kInvalidArgument, "cannot read", path);
+    if (n == 0) break;
+    have += static_cast<std::size_t>(n);
+  }
+  contents.resize(have);
+  return contents;
+}
+
+Status write_file_atomic(const std::string& path, std::string_view contents) {
+  const std::string beside = str(path, ".tmp.", ::getpid());
+  {
+    const Descriptor file{::open(beside.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644)};
+    if (file.fd < 0) return system_error(ErrorCode::kInvalidArgument, "cannot create", beside);
+    while (!contents.empty()) {
+      const ssize_t n = ::write(file.fd, contents.data(), contents.size());
+      if (n < 0 && errno == EINTR) continue;
+      if (n < 0) {
+        const Error error = system_error(ErrorCode::kResourceExhausted, "cannot write", beside);
+        ::unlink(beside.c_str());
+        return error;
+      }
+      contents.remove_prefix(static_cast<std::size_t>(n));
+    }
+    if (::fsync(file.fd) != 0) {
+      const Error error = system_error(ErrorCode::kResourceExhausted, "cannot sync", beside);
+      ::unlink(beside.c_str());
+      return error;
+    }
+  }
+  if (::rename(beside.c_str(), path.c_str()) != 0) {
+    const Error error = system_error(ErrorCode::kInvalidArgument, "cannot rename to", path);
+    ::unlink(beside.c_str());
+    return error;
+  }
+  return Ok{};
+}
+
+bool file_exists(const std::string& path) {
+  struct stat info = {};
+  return ::stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode);
+}
+
+bool is_directory(const std::string& path) {
+  struct stat info = {};
+  return ::stat(path.c_str(), &info) == 0 && S_ISDIR(info.st_mode);
+}
+
+}  // namespace glint

@@ -1,0 +1,47 @@
+// Files: memory maps, whole reads, and writes that are never half done.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+
+namespace glint {
+
+// A read-only map of a whole file. The bytes live as long as the object; moving keeps their address.
+class MappedFile {
+ public:
+  // Fails with kNotFound if the file cannot be opened, kInvalidArgument if it is not a regular file.
+  static Result<MappedFile> open(const std::string& path);
+
+  MappedFile() = default;
+  MappedFile(MappedFile&& other) noexcept { swap(other); }
+  MappedFile& operator=(MappedFile&& other) noexcept {
+    swap(other);
+    return *this;
+  }
+  ~MappedFile();
+
+  std::span<const std::byte> bytes() const { return {data_, size_}; }
+  const std::string& path() const { return path_; }
+
+ private:
+  void swap(MappedFile& other) noexcept;
+
+  std::string path_;
+  const std::byte* data_ = nullptr;
+  std::size_t size_ = 0;
+};
+
+// The whole file as bytes. Refuses files over `max_bytes` before reading them.
+Result<std::string> read_file(const std::string& path, std::size_t max_bytes = std::size_t{1} << 30);
+
+// Writes beside `path`, syncs and renames, so that `path` holds the old or the new contents, never a part.
+Status write_file_atomic(const std::string& path, std::string_view contents);
+
+bool file_exists(const std::string& path);
+bool is_directory(const std::string& path);
+
+}  // namespace glint

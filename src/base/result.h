@@ -1,0 +1,75 @@
+// Result<T>: a value, or the reason there is none. For failures an input can cause.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+
+#include "base/check.h"
+
+namespace glint {
+
+enum class ErrorCode {
+  kInvalidArgument,    // the user or a file said something impossible      -> HTTP 400
+  kNotFound,           // a path, model or endpoint does not exist          -> HTTP 404
+  kUnsupported,        // valid, but this build or device has no kernel for it
+  kResourceExhausted,  // no memory, no pages, queue full                   -> HTTP 429
+  kUnavailable,        // shutting down, peer lost                          -> HTTP 503
+};
+
+struct Error {
+  ErrorCode code;
+  std::string message;  // one sentence, lower case, names the thing and the value found
+
+  // Adds what we were doing, outermost first: "loading /m/GLM-5: shard 3: bad magic".
+  Error in(std::string_view doing) && {
+    message.insert(0, std::string(doing) + ": ");
+    return std::move(*this);
+  }
+};
+
+template <class T>
+class [[nodiscard]] Result {
+ public:
+  Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}
+  Result(Error error) : state_(std::in_place_index<1>, std::move(error)) {}
+
+  bool ok() const { return state_.index() == 0; }
+
+  T& value() & { return require_ok(), std::get<0>(state_); }
+  const T& value() const& { return require_ok(), std::get<0>(state_); }
+  T&& value() && { return require_ok(), std::get<0>(std::move(state_)); }
+  const Error& error() const { return std::get<1>(state_); }
+  Error&& take_error() && { return std::get<1>(std::move(state_)); }
+
+ private:
+  void require_ok() const { GLINT_CHECK(ok(), error().message); }
+
+  std::variant<T, Error> state_;
+};
+
+struct Ok {};
+using Status = Result<Ok>;
+
+// Error{kInvalidArgument, message}: the commonest one.
+inline Error invalid(std::string message) {
+  return Error{ErrorCode::kInvalidArgument, std::move(message)};
+}
+
+}  // namespace glint
+
+// Unwraps `expr` into `decl`, or returns its error from the calling function.
+#define GLINT_TRY(decl, expr)                                    \
+  auto GLINT_CAT(result_, __LINE__) = (expr);                    \
+  if (!GLINT_CAT(result_, __LINE__).ok())                        \
+    return std::move(GLINT_CAT(result_, __LINE__)).take_error(); \
+  decl = std::move(GLINT_CAT(result_, __LINE__)).value()
+
+// Returns the error of `expr` (a Status) from the calling function, if it is one.
+#define GLINT_TRY_STATUS(expr)                                   \
+  if (auto GLINT_CAT(status_, __LINE__) = (expr); !GLINT_CAT(status_, __LINE__).ok()) \
+    return std::move(GLINT_CAT(status_, __LINE__)).take_error()
+
+#define GLINT_CAT(a, b) GLINT_CAT_(a, b)
+#define GLINT_CAT_(a, b) a##b
