@@ -97,7 +97,8 @@ class Builder {
     double value = 0;
     const auto [at, error] = std::from_chars(text.data(), end, value);
     if (error == std::errc::result_out_of_range) {
-      // Python: 1e400 is inf, 1e-400 is 0. from_chars leaves the value alone, so decide by the exponent's sign.
+      // Python: 1e400 is inf, 1e-400 is 0. from_chars leaves the value alone, so decide by the
+      // exponent's sign.
       const std::size_t e = text.find_first_of("eE");
       const bool tiny = e != std::string::npos && e + 1 < text.size() && text[e + 1] == '-';
       value = tiny ? 0.0 : HUGE_VAL;
@@ -176,7 +177,9 @@ void append_value(std::string& out, const Json& value, JsonStyle style, int inde
   } else if (value.is_double()) {
     const double d = value.as_double();
     // As Python's json: not JSON, but what every peer prints and reads.
-    out += std::isnan(d) ? "NaN" : std::isinf(d) ? (d > 0 ? "Infinity" : "-Infinity") : format_double(d);
+    out += std::isnan(d)   ? "NaN"
+           : std::isinf(d) ? (d > 0 ? "Infinity" : "-Infinity")
+                           : format_double(d);
   } else if (value.is_string()) {
     append_json_string(out, value.as_string());
   } else if (value.is_array()) {
@@ -266,13 +269,27 @@ void append_json_string(std::string& out, std::string_view text) {
   out += '"';
   for (const char c : text) {
     switch (c) {
-      case '"': out += "\\\""; break;
-      case '\\': out += "\\\\"; break;
-      case '\n': out += "\\n"; break;
-      case '\r': out += "\\r"; break;
-      case '\t': out += "\\t"; break;
-      case '\b': out += "\\b"; break;
-      case '\f': out += "\\f"; break;
+      case '"':
+        out += "\\\"";
+        break;
+      case '\\':
+        out += "\\\\";
+        break;
+      case '\n':
+        out += "\\n";
+        break;
+      case '\r':
+        out += "\\r";
+        break;
+      case '\t':
+        out += "\\t";
+        break;
+      case '\b':
+        out += "\\b";
+        break;
+      case '\f':
+        out += "\\f";
+        break;
       default:
         if (static_cast<unsigned char>(c) < 0x20) {
           out += "\\u00";
