@@ -12,16 +12,19 @@ class Buffer {
   using Free = void (*)(void* data, std::size_t bytes);
 
   Buffer() = default;
-  Buffer(void* data, std::size_t bytes, Free free) : data_(data, Deleter{bytes, free}) {}
+  Buffer(void* data, std::size_t bytes, Free free) : data_(data, Deleter(bytes, free)) {}
 
   std::byte* data() const { return static_cast<std::byte*>(data_.get()); }
   std::size_t bytes() const { return data_ ? data_.get_deleter().bytes : 0; }
 
  private:
   struct Deleter {
+    Deleter() {}  // not "= {}" members: unique_ptr asks for it while Buffer is incomplete
+    Deleter(std::size_t bytes, Free free) : bytes(bytes), free(free) {}
+    void operator()(void* data) const { free(data, bytes); }
+
     std::size_t bytes = 0;
     Free free = nullptr;
-    void operator()(void* data) const { free(data, bytes); }
   };
   std::unique_ptr<void, Deleter> data_;
 };
