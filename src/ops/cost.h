@@ -13,9 +13,7 @@ struct OpCost {
 };
 
 // Bytes of all elements of `x`; 0 if it is empty.
-inline double bytes_of(const Tensor& x) {
-  return static_cast<double>(x.size()) * size_of(x.dtype);
-}
+inline double bytes_of(const Tensor& x) { return static_cast<double>(x.size()) * size_of(x.dtype); }
 
 // Largest relative L2 error |out - reference| / |reference| over a whole output, by the dtype of
 // the activations.

@@ -31,9 +31,9 @@ void check(const LayerNormArgs& args) {
 }
 
 OpCost cost(const LayerNormArgs& args) {
-  return {.flops = 8.0 * args.x.size(),
-          .bytes = bytes_of(args.x) + bytes_of(args.weight) + bytes_of(args.bias) +
-                   bytes_of(args.out)};
+  return {
+      .flops = 8.0 * args.x.size(),
+      .bytes = bytes_of(args.x) + bytes_of(args.weight) + bytes_of(args.bias) + bytes_of(args.out)};
 }
 
 }  // namespace glint

@@ -57,7 +57,8 @@ TEST_F(ShapeCheckDeath, weights_must_have_their_formats_types_and_scales) {
               .scale = floats({2, 1})};
   check_.weight("w", w, "N", "K");
   w.scale = floats({1, 1});
-  EXPECT_DEATH(check_.weight("w", w, "N", "K"), "scale of w is F32 \\[1, 1\\], but must be F32 \\[2, 1\\]");
+  EXPECT_DEATH(check_.weight("w", w, "N", "K"),
+               "scale of w is F32 \\[1, 1\\], but must be F32 \\[2, 1\\]");
   w.format = WeightFormat::kBF16;
   EXPECT_DEATH(check_.weight("w", w, "N", "K"), "data of w is F8_E4M3");
   w.format = WeightFormat::kNvfp4;
