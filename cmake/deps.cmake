@@ -2,7 +2,13 @@
 find_package(Threads REQUIRED)
 find_package(Boost 1.81 REQUIRED COMPONENTS json)
 find_package(spdlog REQUIRED)
-find_package(CLI11 REQUIRED)
+find_package(fmt REQUIRED)
+
+# spdlog and its fmt as headers only: their shared libraries need not lie where the program runs.
+add_library(glint_spdlog INTERFACE)
+target_compile_definitions(glint_spdlog INTERFACE SPDLOG_FMT_EXTERNAL)
+target_link_libraries(glint_spdlog INTERFACE fmt::fmt-header-only)
+
 if(GLINT_TESTS)
   find_package(GTest REQUIRED)
 endif()
@@ -11,7 +17,9 @@ endif()
 add_library(glint_flags INTERFACE)
 target_link_libraries(glint_flags INTERFACE Threads::Threads)
 target_compile_options(glint_flags INTERFACE
-  $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Werror -fno-math-errno -ffp-contract=off>)
+  $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Werror -fno-math-errno -ffp-contract=off>
+  # g++ 12 sees overlapping copies in "text" + std::string() that are none (GCC bug 105651).
+  $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CXX_COMPILER_ID:GNU>>:-Wno-restrict>)
 if(GLINT_SANITIZE)
   target_compile_options(glint_flags INTERFACE
     $<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${GLINT_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer>)

@@ -45,6 +45,10 @@ Result<std::string> read_file(const std::string& path,
 // a part.
 Status write_file_atomic(const std::string& path, std::string_view contents);
 
+// Fails if `contents`, what `path` begins with, is the small text that git-lfs leaves in place of a
+// file that was not downloaded.
+Status refuse_lfs_pointer(const std::string& path, std::string_view contents);
+
 bool file_exists(const std::string& path);
 bool is_directory(const std::string& path);
 

@@ -84,10 +84,17 @@ class Json {
 struct JsonLimits {
   int max_depth = 256;
   bool allow_duplicate_keys = true;  // false: a repeated key is an error
+  // Values of all kinds together. A value costs 40 bytes, so a hostile text of "[0,0,0," would need
+  // twenty times its own size.
+  std::size_t max_values = std::size_t{1} << 26;
 };
 
 // Errors say line, column and reason: "line 3, column 7: expected a value".
 Result<Json> parse_json(std::string_view text, const JsonLimits& limits = {});
+
+// The JSON of a file, whose name is in every error. Refuses files over 256 MiB and git-lfs
+// pointers.
+Result<Json> read_json_file(const std::string& path, const JsonLimits& limits = {});
 
 enum class JsonStyle {
   kCompact,  // {"a":1,"b":[2,3]}
