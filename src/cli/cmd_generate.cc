@@ -6,7 +6,6 @@
 #include "base/str.h"
 #include "cli/generate_options.h"
 #include "cli/interrupt.h"
-#include "text/chat_template.h"
 #include "text/detokenizer.h"
 #include "text/stop_text.h"
 
@@ -41,15 +40,7 @@ struct Options : RunOptions, SamplingOptions {
 
 Result<std::string> render_prompt(const Options& options, const std::string& dir) {
   if (!options.chat) return options.prompt;
-  GLINT_TRY(const ChatTemplate chat, ChatTemplate::open(dir));
-  Json::Array messages;
-  if (!options.system.empty()) {
-    messages.push_back(Json::Object{{"role", "system"}, {"content", options.system}});
-  }
-  messages.push_back(Json::Object{{"role", "user"}, {"content", options.prompt}});
-  Json kwargs(Json::Object{{"add_generation_prompt", true}});
-  if (!options.thinking) kwargs.set("enable_thinking", false);
-  return chat.render(messages, Json(), kwargs);
+  return invalid("no template yet" + dir);
 }
 
 // The answer as it grows: shown token by token, or kept for the JSON object.
@@ -100,7 +91,7 @@ Status run(const Options& options, Cli& cli) {
   GLINT_TRY(const std::string dir, model_dir(options.model, cli));
   GLINT_TRY(const Tokenizer tokenizer, Tokenizer::open(dir));
   GLINT_TRY(const std::string prompt, render_prompt(options, dir));
-  std::vector<TokenId> tokens = tokenizer.encode(prompt);
+  GLINT_TRY(std::vector<TokenId> tokens, tokenizer.encode(prompt));
   if (tokens.empty()) return invalid("the prompt is empty; give -p TEXT");
 
   const auto load_start = std::chrono::steady_clock::now();
@@ -113,7 +104,7 @@ Status run(const Options& options, Cli& cli) {
   GLINT_TRY_STATUS(reserve_context(*model, static_cast<int>(tokens.size()), options.max_tokens, num_drafts));
 
   const InterruptGuard interrupt;
-  Answer answer = {.detokenizer = Detokenizer(tokenizer, {.skip_special_tokens = false}),
+  Answer answer = {.detokenizer = Detokenizer(tokenizer),
                    .stop = StopText(options.stop), .console = cli.console, .shown = !options.json};
   const auto on_token = [&](TokenId token, float logprob) {
     answer.tokens.push_back(token);

@@ -97,7 +97,8 @@ Result<Sequences> read_sequences(const Options& options, Cli& cli) {
   }
   GLINT_TRY(const std::string dir, model_dir(options.model, cli));
   GLINT_TRY(const Tokenizer tokenizer, Tokenizer::open(dir));
-  return Sequences{tokenizer.encode(options.prompt)};
+  GLINT_TRY(std::vector<TokenId> ids, tokenizer.encode(options.prompt));
+  return Sequences{std::move(ids)};
 }
 
 // The files asked for, open for writing, and the sinks that fill them.

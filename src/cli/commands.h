@@ -8,6 +8,14 @@
 
 namespace glint {
 
-inline std::vector<Command> all_commands() { return {}; }
+Command generate_command();
+Command score_command();
+
+inline std::vector<Command> all_commands() {
+  return {
+      generate_command(),
+      score_command(),
+  };
+}
 
 }  // namespace glint
