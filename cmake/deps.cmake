@@ -9,6 +9,17 @@ add_library(glint_spdlog INTERFACE)
 target_compile_definitions(glint_spdlog INTERFACE SPDLOG_FMT_EXTERNAL)
 target_link_libraries(glint_spdlog INTERFACE fmt::fmt-header-only)
 
+# PCRE2, static, with JIT and Unicode 16: what tools/setup.sh builds.
+set(GLINT_PCRE2 ${PROJECT_SOURCE_DIR}/build/deps/pcre2-10.47)
+if(NOT EXISTS ${GLINT_PCRE2}/lib/libpcre2-8.a)
+  message(FATAL_ERROR "${GLINT_PCRE2} is missing: run tools/setup.sh")
+endif()
+add_library(glint_pcre2 STATIC IMPORTED)
+set_target_properties(glint_pcre2 PROPERTIES
+  IMPORTED_LOCATION ${GLINT_PCRE2}/lib/libpcre2-8.a
+  INTERFACE_INCLUDE_DIRECTORIES ${GLINT_PCRE2}/include
+  INTERFACE_COMPILE_DEFINITIONS "PCRE2_STATIC;PCRE2_CODE_UNIT_WIDTH=8")
+
 if(GLINT_TESTS)
   find_package(GTest REQUIRED)
 endif()
