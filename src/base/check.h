@@ -1,4 +1,5 @@
-// GLINT_CHECK: an invariant of glint itself. Never for what a user or a file can cause: that is a Result (result.h).
+// GLINT_CHECK: an invariant of glint itself. Never for what a user or a file can cause: that is a
+// Result (result.h).
 #pragma once
 
 #include <string>
@@ -11,9 +12,10 @@ namespace glint {
 
 }  // namespace glint
 
-// Aborts with `message` (anything that converts to std::string; evaluated only on failure) unless `condition` holds.
-#define GLINT_CHECK(condition, message)                                   \
-  do {                                                                    \
-    if (!(condition)) [[unlikely]]                                        \
-      ::glint::check_failed(__FILE__, __LINE__, #condition, (message));   \
+// Aborts with `message` (anything that converts to std::string; evaluated only on failure) unless
+// `condition` holds.
+#define GLINT_CHECK(condition, message)                                 \
+  do {                                                                  \
+    if (!(condition)) [[unlikely]]                                      \
+      ::glint::check_failed(__FILE__, __LINE__, #condition, (message)); \
   } while (false)

@@ -111,6 +111,11 @@ Status write_file_atomic(const std::string& path, std::string_view contents) {
   return Ok{};
 }
 
+Status refuse_lfs_pointer(const std::string& path, std::string_view contents) {
+  if (!contents.starts_with("version https://git-lfs.github.com/spec/")) return Ok{};
+  return invalid(path + " is a git-lfs pointer, not the file: run \"git lfs pull\" beside it");
+}
+
 bool file_exists(const std::string& path) {
   struct stat info = {};
   return ::stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode);

@@ -10,10 +10,12 @@
 
 namespace glint {
 
-// A read-only map of a whole file. The bytes live as long as the object; moving keeps their address.
+// A read-only map of a whole file. The bytes live as long as the object; moving keeps their
+// address.
 class MappedFile {
  public:
-  // Fails with kNotFound if the file cannot be opened, kInvalidArgument if it is not a regular file.
+  // Fails with kNotFound if the file cannot be opened, kInvalidArgument if it is not a regular
+  // file.
   static Result<MappedFile> open(const std::string& path);
 
   MappedFile() = default;
@@ -36,10 +38,16 @@ class MappedFile {
 };
 
 // The whole file as bytes. Refuses files over `max_bytes` before reading them.
-Result<std::string> read_file(const std::string& path, std::size_t max_bytes = std::size_t{1} << 30);
+Result<std::string> read_file(const std::string& path,
+                              std::size_t max_bytes = std::size_t{1} << 30);
 
-// Writes beside `path`, syncs and renames, so that `path` holds the old or the new contents, never a part.
+// Writes beside `path`, syncs and renames, so that `path` holds the old or the new contents, never
+// a part.
 Status write_file_atomic(const std::string& path, std::string_view contents);
+
+// Fails if `contents`, what `path` begins with, is the small text that git-lfs leaves in place of a
+// file that was not downloaded.
+Status refuse_lfs_pointer(const std::string& path, std::string_view contents);
 
 bool file_exists(const std::string& path);
 bool is_directory(const std::string& path);

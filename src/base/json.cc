@@ -6,6 +6,7 @@
 #include <cmath>
 #include <unordered_map>
 
+#include "base/file.h"
 #include "base/str.h"
 
 namespace glint {
@@ -29,11 +30,11 @@ class Builder {
   bool on_document_end(Code&) { return true; }
   bool on_object_begin(Code&) { return open(Json::Object{}); }
   bool on_array_begin(Code&) { return open(Json::Array{}); }
-  bool on_array_end(std::size_t, Code&) { return close(); }
+  bool on_array_end(std::size_t, Code& ec) { return close(ec); }
   bool on_object_end(std::size_t, Code& ec) {
     Json::Object& members = stack_.back().value.as_object();
     if (!merge_repeated_keys(members)) return fail(ec, "repeated key " + quoted(repeated_));
-    return close();
+    return close(ec);
   }
   bool on_key_part(std::string_view part, std::size_t, Code&) { return text_ += part, true; }
   bool on_key(std::string_view part, std::size_t, Code&) {
@@ -42,16 +43,16 @@ class Builder {
     return true;
   }
   bool on_string_part(std::string_view part, std::size_t, Code&) { return text_ += part, true; }
-  bool on_string(std::string_view part, std::size_t, Code&) {
+  bool on_string(std::string_view part, std::size_t, Code& ec) {
     text_ += part;
-    return add(Json(std::exchange(text_, {})));
+    return add(Json(std::exchange(text_, {})), ec);
   }
   bool on_number_part(std::string_view part, Code&) { return text_ += part, true; }
   bool on_int64(std::int64_t, std::string_view part, Code& ec) { return number(part, ec); }
   bool on_uint64(std::uint64_t, std::string_view part, Code& ec) { return number(part, ec); }
   bool on_double(double, std::string_view part, Code& ec) { return number(part, ec); }
-  bool on_bool(bool value, Code&) { return add(Json(value)); }
-  bool on_null(Code&) { return add(Json()); }
+  bool on_bool(bool value, Code& ec) { return add(Json(value), ec); }
+  bool on_null(Code& ec) { return add(Json(), ec); }
   bool on_comment_part(std::string_view, Code&) { return true; }
   bool on_comment(std::string_view, Code&) { return true; }
 
@@ -66,13 +67,14 @@ class Builder {
     return true;
   }
 
-  bool close() {
+  bool close(Code& ec) {
     Json value = std::move(stack_.back().value);
     stack_.pop_back();
-    return add(std::move(value));
+    return add(std::move(value), ec);
   }
 
-  bool add(Json value) {
+  bool add(Json value, Code& ec) {
+    if (++num_values_ > limits_.max_values) return fail(ec, "too many values");
     if (stack_.empty()) {
       root_ = std::move(value);
     } else if (Level& level = stack_.back(); level.value.is_array()) {
@@ -91,13 +93,14 @@ class Builder {
       std::int64_t value = 0;
       const auto [at, error] = std::from_chars(text.data(), end, value);
       // "-0" is the integer 0 in Python too.
-      if (error == std::errc() && at == end) return add(Json(value));
-      return add(Json(Json::BigInt{text}));
+      if (error == std::errc() && at == end) return add(Json(value), ec);
+      return add(Json(Json::BigInt{text}), ec);
     }
     double value = 0;
     const auto [at, error] = std::from_chars(text.data(), end, value);
     if (error == std::errc::result_out_of_range) {
-      // Python: 1e400 is inf, 1e-400 is 0. from_chars leaves the value alone, so decide by the exponent's sign.
+      // Python: 1e400 is inf, 1e-400 is 0. from_chars leaves the value alone, so decide by the
+      // exponent's sign.
       const std::size_t e = text.find_first_of("eE");
       const bool tiny = e != std::string::npos && e + 1 < text.size() && text[e + 1] == '-';
       value = tiny ? 0.0 : HUGE_VAL;
@@ -105,7 +108,7 @@ class Builder {
     } else if (error != std::errc() || at != end) {
       return fail(ec, "bad number " + quoted(text));
     }
-    return add(Json(value));
+    return add(Json(value), ec);
   }
 
   bool fail(Code& ec, std::string problem) {
@@ -155,6 +158,7 @@ class Builder {
   const JsonLimits limits_;
   Json root_;
   std::vector<Level> stack_;
+  std::size_t num_values_ = 0;
   std::string text_;  // parts of the key, string or number being read
   std::string problem_, repeated_;
 };
@@ -176,7 +180,9 @@ void append_value(std::string& out, const Json& value, JsonStyle style, int inde
   } else if (value.is_double()) {
     const double d = value.as_double();
     // As Python's json: not JSON, but what every peer prints and reads.
-    out += std::isnan(d) ? "NaN" : std::isinf(d) ? (d > 0 ? "Infinity" : "-Infinity") : format_double(d);
+    out += std::isnan(d)   ? "NaN"
+           : std::isinf(d) ? (d > 0 ? "Infinity" : "-Infinity")
+                           : format_double(d);
   } else if (value.is_string()) {
     append_json_string(out, value.as_string());
   } else if (value.is_array()) {
@@ -255,6 +261,14 @@ Result<Json> parse_json(std::string_view text, const JsonLimits& limits) {
   return invalid(str("line ", line, ", column ", column, ": ", problem));
 }
 
+Result<Json> read_json_file(const std::string& path, const JsonLimits& limits) {
+  GLINT_TRY(const std::string text, read_file(path, std::size_t{256} << 20));
+  GLINT_TRY_STATUS(refuse_lfs_pointer(path, text));
+  Result<Json> json = parse_json(text, limits);
+  if (!json.ok()) return std::move(json).take_error().in(path);
+  return json;
+}
+
 std::string dump_json(const Json& value, JsonStyle style) {
   std::string out;
   append_value(out, value, style, 0);
@@ -266,13 +280,27 @@ void append_json_string(std::string& out, std::string_view text) {
   out += '"';
   for (const char c : text) {
     switch (c) {
-      case '"': out += "\\\""; break;
-      case '\\': out += "\\\\"; break;
-      case '\n': out += "\\n"; break;
-      case '\r': out += "\\r"; break;
-      case '\t': out += "\\t"; break;
-      case '\b': out += "\\b"; break;
-      case '\f': out += "\\f"; break;
+      case '"':
+        out += "\\\"";
+        break;
+      case '\\':
+        out += "\\\\";
+        break;
+      case '\n':
+        out += "\\n";
+        break;
+      case '\r':
+        out += "\\r";
+        break;
+      case '\t':
+        out += "\\t";
+        break;
+      case '\b':
+        out += "\\b";
+        break;
+      case '\f':
+        out += "\\f";
+        break;
       default:
         if (static_cast<unsigned char>(c) < 0x20) {
           out += "\\u00";

@@ -1,7 +1,8 @@
-// JSON: a value that keeps what the text said (key order, integers of any size, doubles to the last bit), a parser with a
-// depth limit for hostile input, and a writer in Python's or in compact form.
+// JSON: a value that keeps what the text said (key order, integers of any size, doubles to the last
+// bit), a parser with a depth limit for hostile input, and a writer in Python's or in compact form.
 //
-// The grammar is Boost.JSON's; its number conversion and its DOM are not used (they lose bits, and keys).
+// The grammar is Boost.JSON's; its number conversion and its DOM are not used (they lose bits, and
+// keys).
 #pragma once
 
 #include <cstdint>
@@ -25,7 +26,8 @@ class Json {
   };
   using Array = std::vector<Json>;
   using Member = std::pair<std::string, Json>;
-  using Object = std::vector<Member>;  // in the order of the text; a repeated key keeps its last value
+  using Object =
+      std::vector<Member>;  // in the order of the text; a repeated key keeps its last value
 
   Json() = default;
   Json(std::nullptr_t) {}
@@ -61,13 +63,15 @@ class Json {
   const Object& as_object() const { return std::get<Object>(value_); }
   Object& as_object() { return std::get<Object>(value_); }
 
-  // The member `key`, or null if this is no object or has none. Linear: index large objects yourself.
+  // The member `key`, or null if this is no object or has none. Linear: index large objects
+  // yourself.
   const Json* find(std::string_view key) const;
 
   // Sets or appends member `key` of an object (a null becomes an empty object).
   void set(std::string_view key, Json value);
 
-  // "null", "a boolean", "an integer", "a number", "a text", "a list", "an object": for error messages.
+  // "null", "a boolean", "an integer", "a number", "a text", "a list", "an object": for error
+  // messages.
   const char* kind() const;
 
   bool operator==(const Json&) const = default;
@@ -80,10 +84,17 @@ class Json {
 struct JsonLimits {
   int max_depth = 256;
   bool allow_duplicate_keys = true;  // false: a repeated key is an error
+  // Values of all kinds together. A value costs 40 bytes, so a hostile text of "[0,0,0," would need
+  // twenty times its own size.
+  std::size_t max_values = std::size_t{1} << 26;
 };
 
 // Errors say line, column and reason: "line 3, column 7: expected a value".
 Result<Json> parse_json(std::string_view text, const JsonLimits& limits = {});
+
+// The JSON of a file, whose name is in every error. Refuses files over 256 MiB and git-lfs
+// pointers.
+Result<Json> read_json_file(const std::string& path, const JsonLimits& limits = {});
 
 enum class JsonStyle {
   kCompact,  // {"a":1,"b":[2,3]}
@@ -95,7 +106,8 @@ std::string dump_json(const Json& value, JsonStyle style = JsonStyle::kCompact);
 // Appends `text` as a JSON string with its quotes. Non-ASCII stays; controls become \n, \u0001 ...
 void append_json_string(std::string& out, std::string_view text);
 
-// The shortest text that reads back as `value`, spelled as Python's repr: 1.0, 0.1, 1e+16, 1e-05, inf, nan.
+// The shortest text that reads back as `value`, spelled as Python's repr: 1.0, 0.1, 1e+16, 1e-05,
+// inf, nan.
 std::string format_double(double value);
 
 }  // namespace glint

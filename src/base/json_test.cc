@@ -59,8 +59,9 @@ TEST(Json, integers_of_any_size) {
 
 TEST(Json, repeated_keys) {
   EXPECT_EQ(dump_json(parse_json(R"({"a":1,"b":2,"a":3})").value()), R"({"a":3,"b":2})");
-  EXPECT_NE(error_of(R"({"a":1,"a":2})", {.allow_duplicate_keys = false}).find("repeated key \"a\""),
-            std::string::npos);
+  EXPECT_NE(
+      error_of(R"({"a":1,"a":2})", {.allow_duplicate_keys = false}).find("repeated key \"a\""),
+      std::string::npos);
 }
 
 TEST(Json, errors_say_where) {

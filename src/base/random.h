@@ -1,5 +1,5 @@
-// Philox4x32-10 (Salmon et al., SC'11): random numbers that are a pure function of (seed, stream, index), so that what a
-// request draws does not depend on its batch or on threads.
+// Philox4x32-10 (Salmon et al., SC'11): random numbers that are a pure function of (seed, stream,
+// index), so that what a request draws does not depend on its batch or on threads.
 #pragma once
 
 #include <array>

@@ -67,9 +67,9 @@ inline Error invalid(std::string message) {
   decl = std::move(GLINT_CAT(result_, __LINE__)).value()
 
 // Returns the error of `expr` (a Status) from the calling function, if it is one.
-#define GLINT_TRY_STATUS(expr)                                   \
+#define GLINT_TRY_STATUS(expr)                                                        \
   if (auto GLINT_CAT(status_, __LINE__) = (expr); !GLINT_CAT(status_, __LINE__).ok()) \
-    return std::move(GLINT_CAT(status_, __LINE__)).take_error()
+  return std::move(GLINT_CAT(status_, __LINE__)).take_error()
 
 #define GLINT_CAT(a, b) GLINT_CAT_(a, b)
 #define GLINT_CAT_(a, b) a##b

@@ -1,4 +1,5 @@
-// Strings: str(a, b, ...) joins anything printable (C++20's <format> is missing from our compilers), and small helpers.
+// Strings: str(a, b, ...) joins anything printable (C++20's <format> is missing from our
+// compilers), and small helpers.
 #pragma once
 
 #include <cstdint>
@@ -26,8 +27,8 @@ std::string human_bytes(double bytes);
 // The pieces of `text` between occurrences of `separator`; one empty piece for an empty text.
 std::vector<std::string_view> split(std::string_view text, char separator);
 
-// `text` in double quotes, control characters and invalid UTF-8 escaped, cut after `max_bytes`: for error messages that
-// show hostile input.
+// `text` in double quotes, control characters and invalid UTF-8 escaped, cut after `max_bytes`: for
+// error messages that show hostile input.
 std::string quoted(std::string_view text, std::size_t max_bytes = 80);
 
 // Which of `candidates` a user who typed `word` may have meant; empty if none is near.

@@ -1,0 +1,24 @@
+// The log: timed lines on stderr for whoever operates the program. Answers and errors of commands
+// do not go here.
+#pragma once
+
+#include <string>
+
+namespace glint {
+
+enum class LogLevel { kDebug, kInfo, kWarning, kError };
+
+// Lines below `level` are dropped; kWarning at first. Like all of this file, from any thread.
+void set_log_level(LogLevel level);
+bool log_enabled(LogLevel level);
+
+void log(LogLevel level, const std::string& line);
+
+}  // namespace glint
+
+// GLINT_LOG(kInfo, str("loaded ", n, " tensors")): the text is made only if it will be shown.
+#define GLINT_LOG(level, line)                          \
+  do {                                                  \
+    if (::glint::log_enabled(::glint::LogLevel::level)) \
+      ::glint::log(::glint::LogLevel::level, (line));   \
+  } while (false)

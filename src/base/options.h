@@ -1,0 +1,224 @@
+// Options: a struct lists its fields once, and the command line and --help are made from that list.
+//
+//   struct Options {
+//     std::string model;
+//     int max_tokens = 256;
+//     std::optional<double> temperature;
+//     std::string dtype = "bf16";
+//     std::vector<std::string> stop;
+//
+//     template <class Visitor>
+//     void visit(Visitor&& v) {
+//       v("MODEL", model, "directory of a checkpoint");  // a capital: positional
+//       v.section("Sampling");
+//       v("max-tokens,n", max_tokens, "tokens to generate at most");
+//       v("temperature", temperature, "0 is greedy (default: generation_config.json)");
+//       v("dtype", dtype, "what to compute in", {"bf16", "f32"});
+//       v("stop=TEXT", stop, "end the answer before this text; repeatable");
+//     }
+//   };
+//
+// The first argument is "name,alias,...=VALUE": one-letter aliases are short options, VALUE is what
+// the help shows for the value. The other arguments are the field, whose initial value is the
+// default, the help, and for texts and enums the only values allowed (an enum's are its enumerators
+// from 0 up, in order).
+//
+// Fields: bool (a flag), int, int64, uint64, float, double, std::string, enums, std::optional of
+// these, std::vector<int> (a comma-separated list), std::vector<std::string> (repeatable, or as a
+// positional: the rest). A positional that is neither optional nor a vector is required.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <initializer_list>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+#include "base/result.h"
+
+namespace glint {
+
+struct Option {
+  std::string name;                  // "max-tokens"; of a positional "MODEL"
+  std::vector<std::string> aliases;  // "n", "max-new-tokens"
+  std::string value_name;            // "N"; empty for a flag
+  std::string help;
+  std::string section;
+  std::string expects;       // "an integer": for the message that refuses a value
+  std::string default_text;  // "256"; empty if there is none to show
+  std::vector<std::string> choices;
+  bool is_positional = false;
+  bool is_required = false;
+  bool is_flag = false;
+  bool is_list = false;  // takes several values, each given to `set`
+  bool is_set = false;   // the user gave it
+
+  std::function<bool(std::string_view)>
+      set;  // stores a value in the field; false if it does not parse
+
+  std::string display() const { return is_positional ? name : "--" + name; }
+};
+
+class OptionList {
+ public:
+  // Lists the fields of `options`, which must outlive the list.
+  template <class T>
+  explicit OptionList(T& options) {
+    options.visit(*this);
+  }
+
+  // What visit() calls: see the top of the file.
+  template <class T>
+  void operator()(std::string_view names, T& field, std::string_view help,
+                  std::initializer_list<std::string_view> choices = {});
+
+  // Title of the options that follow, in the help.
+  void section(std::string_view title) { section_ = title; }
+
+  // Reads a command line into the fields. Names may be spelled with '-' or '_'; "--name value",
+  // "--name=value",
+  // "-n value", "-nvalue", "--flag", "--no-flag", "--flag=false"; "--" ends the options; of a
+  // repeated option the last counts. Stops at --help or -h, after which wants_help() is true and
+  // nothing is missing.
+  Status parse(std::span<const std::string> args);
+  bool wants_help() const { return wants_help_; }
+
+  const std::vector<Option>& options() const { return options_; }
+
+  // True if the user gave option `name`. It must be one of the list.
+  bool is_set(std::string_view name) const;
+
+ private:
+  void append(std::string_view names, std::string_view help, Option option);
+  Option* find(std::string_view name);
+  Status parse_long(std::string_view arg, std::span<const std::string>& rest);
+  Status parse_short(std::string_view arg, std::span<const std::string>& rest);
+  Status parse_positional(const std::string& arg);
+  Status take_value(Option& option, std::span<const std::string>& rest);
+  Status set(Option& option, std::string_view value);
+  Error unknown(std::string_view arg) const;
+
+  std::vector<Option> options_;
+  std::string section_ = "Options";
+  bool wants_help_ = false;
+};
+
+namespace option_detail {
+
+// One value of each kind: parsing (false: not one), the words of a refusal, the letter of the help,
+// the default's text.
+bool parse(std::string_view text, bool& value);
+bool parse(std::string_view text, int& value);
+bool parse(std::string_view text, std::int64_t& value);
+bool parse(std::string_view text, std::uint64_t& value);
+bool parse(std::string_view text, float& value);
+bool parse(std::string_view text, double& value);
+bool parse(std::string_view text, std::string& value);
+bool parse(std::string_view text, std::vector<int>& value);
+
+struct Kind {
+  const char* expects;
+  const char* value_name;
+};
+constexpr Kind kind(const bool*) { return {"true or false", ""}; }
+constexpr Kind kind(const int*) { return {"an integer of at most 32 bits", "N"}; }
+constexpr Kind kind(const std::int64_t*) { return {"an integer of at most 64 bits", "N"}; }
+constexpr Kind kind(const std::uint64_t*) { return {"an integer from 0 to 2^64 - 1", "N"}; }
+constexpr Kind kind(const float*) { return {"a number", "X"}; }
+constexpr Kind kind(const double*) { return {"a number", "X"}; }
+constexpr Kind kind(const std::string*) { return {"a text", "TEXT"}; }
+constexpr Kind kind(const std::vector<int>*) { return {"integers with commas between", "N,.."}; }
+
+std::string text_of(bool value);
+std::string text_of(std::int64_t value);
+std::string text_of(std::uint64_t value);
+std::string text_of(double value);
+std::string text_of(const std::string& value);
+std::string text_of(const std::vector<int>& value);
+inline std::string text_of(int value) { return text_of(std::int64_t{value}); }
+inline std::string text_of(float value) { return text_of(double{value}); }
+
+template <class T>
+inline constexpr bool is_optional = false;
+template <class T>
+inline constexpr bool is_optional<std::optional<T>> = true;
+
+template <class T>
+struct Plain {
+  using type = T;
+};
+template <class T>
+struct Plain<std::optional<T>> {
+  using type = T;
+};
+
+}  // namespace option_detail
+
+template <class T>
+void OptionList::operator()(std::string_view names, T& field, std::string_view help,
+                            std::initializer_list<std::string_view> choices) {
+  using Value = typename option_detail::Plain<T>::type;
+  constexpr bool kOptional = option_detail::is_optional<T>;
+  Option option;
+  option.choices.assign(choices.begin(), choices.end());
+  if constexpr (std::is_same_v<Value, std::vector<std::string>>) {
+    option.is_list = true;
+    option.expects = "a text";
+    option.value_name = "TEXT";
+    option.set = [&field, fresh = true](std::string_view text) mutable {
+      if (fresh) field.clear();  // the user's values replace the default
+      fresh = false;
+      field.emplace_back(text);
+      return true;
+    };
+  } else if constexpr (std::is_enum_v<Value>) {
+    option.set = [&field, allowed = option.choices](std::string_view text) {
+      const auto at = std::find(allowed.begin(), allowed.end(), text);
+      if (at == allowed.end()) return false;
+      field = static_cast<Value>(at - allowed.begin());
+      return true;
+    };
+    if constexpr (!kOptional) {
+      option.default_text = option.choices.at(static_cast<std::size_t>(field));
+    }
+  } else {
+    constexpr option_detail::Kind kKind = option_detail::kind(static_cast<Value*>(nullptr));
+    option.expects = kKind.expects;
+    option.value_name = kKind.value_name;
+    option.is_flag = std::is_same_v<Value, bool>;
+    option.set = [&field](std::string_view text) {
+      Value value = {};
+      if (!option_detail::parse(text, value)) return false;
+      field = std::move(value);
+      return true;
+    };
+    if constexpr (!kOptional) option.default_text = option_detail::text_of(field);
+  }
+  option.is_required = !kOptional && !option.is_list;
+  append(names, help, std::move(option));
+}
+
+// What a help page says besides the options.
+struct HelpPage {
+  struct Example {
+    std::string command, meaning;
+  };
+  std::string program;  // "glint generate"
+  std::string summary;  // one line
+  std::string description;
+  std::vector<Example> examples = {};
+};
+
+// The page, wrapped at `width` columns, with a newline at its end.
+std::string help_text(const HelpPage& page, const OptionList& list, int width);
+
+// `text` in lines of at most `width` columns, breaking at blanks; lines after the first begin with
+// `indent` blanks.
+std::string wrap(std::string_view text, int width, int indent);
+
+}  // namespace glint

@@ -1,0 +1,140 @@
+#include "base/thread_pool.h"
+
+#include <pthread.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <fstream>
+
+#include "base/check.h"
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+namespace glint {
+namespace {
+
+// Longer than the serial work between two phases of a layer, shorter than it takes the kernel to
+// notice.
+constexpr std::chrono::microseconds kSpin{50};
+
+void relax() {
+#if defined(__x86_64__)
+  _mm_pause();
+#elif defined(__aarch64__)
+  asm volatile("isb");
+#endif
+}
+
+std::vector<int> affinity() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  std::vector<int> cpus;
+  if (::sched_getaffinity(0, sizeof set, &set) != 0) return cpus;
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (CPU_ISSET(cpu, &set)) cpus.push_back(cpu);
+  }
+  return cpus;
+}
+
+}  // namespace
+
+int available_cpus() {
+  int cpus = static_cast<int>(affinity().size());
+  if (cpus == 0) cpus = static_cast<int>(std::thread::hardware_concurrency());
+  // "200000 100000": microseconds of CPU time per period, or "max 100000".
+  std::ifstream quota("/sys/fs/cgroup/cpu.max");
+  double time = 0, period = 0;
+  if (quota >> time >> period) cpus = std::min(cpus, static_cast<int>(std::ceil(time / period)));
+  return std::max(cpus, 1);
+}
+
+// A sleeper counts itself in before it looks at the value for the last time, and a waker changes
+// the value before it looks at the count; both in the one order of sequential consistency, so that
+// one of them sees the other.
+template <class Done>
+void ThreadPool::Gate::wait(const Done& done, bool spin) {
+  if (spin) {
+    const auto end = std::chrono::steady_clock::now() + kSpin;
+    do {
+      for (int i = 0; i < 16; ++i) {
+        if (done(value_.load(std::memory_order_acquire))) return;
+        relax();
+      }
+    } while (std::chrono::steady_clock::now() < end);
+  }
+  std::unique_lock lock(mutex_);
+  num_asleep_.fetch_add(1);
+  changed_.wait(lock, [&] { return done(value_.load()); });
+  num_asleep_.fetch_sub(1);
+}
+
+void ThreadPool::Gate::wake() {
+  if (num_asleep_.load() == 0) return;
+  const std::scoped_lock lock(mutex_);
+  changed_.notify_all();
+}
+
+void ThreadPool::Gate::wait_while(std::uint32_t seen, bool spin) {
+  wait([seen](std::uint32_t value) { return value != seen; }, spin);
+}
+
+void ThreadPool::Gate::wait_until_zero(bool spin) {
+  wait([](std::uint32_t value) { return value == 0; }, spin);
+}
+
+void ThreadPool::Gate::add_and_wake() {
+  value_.fetch_add(1);
+  wake();
+}
+
+void ThreadPool::Gate::subtract_and_wake() {
+  if (value_.fetch_sub(1) == 1) wake();
+}
+
+ThreadPool::ThreadPool(int num_threads, bool pin)
+    : num_threads_(num_threads), spin_(num_threads <= available_cpus()) {
+  GLINT_CHECK(num_threads >= 1, "a pool has at least its caller's thread");
+  const std::vector<int> cpus = affinity();
+  for (int thread = 1; thread < num_threads; ++thread) {
+    workers_.emplace_back([this, thread] { work(thread); });
+    if (pin && static_cast<std::size_t>(num_threads) <= cpus.size()) {
+      cpu_set_t set;
+      CPU_ZERO(&set);
+      CPU_SET(cpus[static_cast<std::size_t>(thread)], &set);
+      // A refusal (a sandbox) costs speed only.
+      ::pthread_setaffinity_np(workers_.back().native_handle(), sizeof set, &set);
+    }
+  }
+}
+
+ThreadPool::~ThreadPool() {
+  stop_ = true;
+  phase_.add_and_wake();
+  for (std::thread& worker : workers_) worker.join();
+}
+
+void ThreadPool::run_phase(const Job& job) {
+  GLINT_CHECK(!busy_.exchange(true), "a phase of a ThreadPool inside another one");
+  if (num_threads_ > 1) {
+    job_ = job;
+    running_.set(static_cast<std::uint32_t>(num_threads_ - 1));
+    phase_.add_and_wake();
+  }
+  job.call(job.callable, 0, num_threads_);
+  if (num_threads_ > 1) running_.wait_until_zero(spin_);
+  busy_.store(false);
+}
+
+void ThreadPool::work(int thread) {
+  for (std::uint32_t seen = 0;; ++seen) {
+    phase_.wait_while(seen, spin_);
+    if (stop_) return;
+    job_.call(job_.callable, thread, num_threads_);
+    running_.subtract_and_wake();
+  }
+}
+
+}  // namespace glint

@@ -1,0 +1,119 @@
+// ThreadPool: runs one function on a fixed set of threads, the caller among them, and waits for
+// all: a phase.
+//
+// Made for work of microseconds: between phases the threads spin for some tens of microseconds and
+// only then sleep, so a phase that follows soon costs well under a microsecond per thread; nothing
+// is allocated. Where there are more threads than CPUs nobody spins.
+//
+// Results must not depend on the number of threads. The pool promises that every task runs exactly
+// once and that all writes of a phase are visible after it; it is the caller's duty that no sum is
+// split by thread.
+//
+// One phase at a time: a phase begun inside a phase, or from two threads at once, aborts.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <type_traits>
+#include <vector>
+
+namespace glint {
+
+// CPUs that this process may use: its affinity mask, and the quota of its control group
+// (containers), rounded up.
+int available_cpus();
+
+class ThreadPool {
+ public:
+  // `num_threads` >= 1, the caller counted: the pool starts num_threads - 1 of its own. They are
+  // pinned to one CPU each if `pin` and there are enough CPUs.
+  explicit ThreadPool(int num_threads, bool pin = false);
+  ~ThreadPool();
+  ThreadPool(const ThreadPool&) = delete;
+  ThreadPool& operator=(const ThreadPool&) = delete;
+
+  int num_threads() const { return num_threads_; }
+
+  // fn(thread, num_threads) once on every thread; the caller is thread 0. Returns when all have
+  // returned.
+  template <class Fn>
+  void parallel(Fn&& fn) {
+    using Callable = std::remove_reference_t<Fn>;
+    run_phase(
+        {.call = [](void* callable, int thread,
+                    int num_threads) { (*static_cast<Callable*>(callable))(thread, num_threads); },
+         .callable = const_cast<void*>(static_cast<const void*>(&fn))});
+  }
+
+  // fn(task, thread) for every task in [0, num_tasks). Each thread gets one contiguous range, the
+  // same whenever the counts are the same: for tasks of equal size, which then find their data in
+  // the same core's cache.
+  template <class Fn>
+  void run(std::int64_t num_tasks, Fn&& fn) {
+    parallel([&](int thread, int num_threads) {
+      const std::int64_t end = num_tasks * (thread + 1) / num_threads;
+      for (std::int64_t task = num_tasks * thread / num_threads; task < end; ++task)
+        fn(task, thread);
+    });
+  }
+
+  // As run(), but a thread takes the next task when it is done with one: for tasks of unequal size.
+  template <class Fn>
+  void run_dynamic(std::int64_t num_tasks, Fn&& fn) {
+    next_task_.store(0, std::memory_order_relaxed);
+    parallel([&](int thread, int) {
+      for (;;) {
+        const std::int64_t task = next_task_.fetch_add(1, std::memory_order_relaxed);
+        if (task >= num_tasks) return;
+        fn(task, thread);
+      }
+    });
+  }
+
+ private:
+  struct Job {
+    void (*call)(void* callable, int thread, int num_threads) = nullptr;
+    void* callable = nullptr;
+  };
+
+  // A number that one side changes and the other waits to see changed: spinning first, then asleep.
+  class alignas(64) Gate {
+   public:
+    // Returns as soon as the value is not `seen` (or, after the spin, is found so).
+    void wait_while(std::uint32_t seen, bool spin);
+    void wait_until_zero(bool spin);
+    void set(std::uint32_t value) { value_.store(value, std::memory_order_relaxed); }
+    std::uint32_t get() const { return value_.load(std::memory_order_acquire); }
+    void add_and_wake();       // one more; wakes the sleepers
+    void subtract_and_wake();  // one less; wakes the sleepers when it reaches 0
+
+   private:
+    template <class Done>
+    void wait(const Done& done, bool spin);
+    void wake();
+
+    std::atomic<std::uint32_t> value_{0};
+    std::atomic<std::uint32_t> num_asleep_{0};
+    std::mutex mutex_;
+    std::condition_variable changed_;
+  };
+
+  void run_phase(const Job& job);
+  void work(int thread);
+
+  const int num_threads_;
+  const bool spin_;
+  Gate phase_;    // counts phases; workers wait for the next
+  Gate running_;  // workers that have not finished the phase; the caller waits for 0
+  alignas(64) std::atomic<std::int64_t> next_task_{0};
+  alignas(64) Job job_;
+  std::atomic<bool> busy_{false};
+  bool stop_ = false;
+  std::vector<std::thread> workers_;
+};
+
+}  // namespace glint

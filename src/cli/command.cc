@@ -1,0 +1,121 @@
+#include "cli/command.h"
+
+#include <algorithm>
+
+#include "base/log.h"
+#include "base/str.h"
+#include "cli/interrupt.h"
+
+namespace glint {
+namespace {
+
+constexpr int kErrorExitCode = 2;
+
+LogLevel log_level(const std::string& name) {
+  if (name == "debug") return LogLevel::kDebug;
+  if (name == "info") return LogLevel::kInfo;
+  return name == "error" ? LogLevel::kError : LogLevel::kWarning;
+}
+
+// The commands by group, one line each.
+std::string overview(std::span<const Command> commands, int width) {
+  std::string out =
+      "glint runs GLM-5: generate, chat, and check a checkpoint against its mathematics.\n\n"
+      "Usage: glint COMMAND [arguments] [options]\n";
+  std::size_t longest = 0;
+  std::vector<std::string> groups;
+  for (const Command& command : commands) {
+    longest = std::max(longest, command.info.name.size());
+    if (std::find(groups.begin(), groups.end(), command.info.group) == groups.end()) {
+      groups.push_back(command.info.group);
+    }
+  }
+  const int indent = static_cast<int>(longest) + 4;
+  for (const std::string& group : groups) {
+    out += "\n" + group + ":\n";
+    for (const Command& command : commands) {
+      if (command.info.group != group) continue;
+      std::string left = "  " + command.info.name;
+      left.resize(static_cast<std::size_t>(indent), ' ');
+      out += left + wrap(command.info.summary, std::clamp(width, indent + 30, 100), indent) + "\n";
+    }
+  }
+  return out + "\n`glint help COMMAND` explains a command; `glint --version` prints the version.\n";
+}
+
+// How many words of `args` are the name of `command`; 0 if they are not.
+std::size_t matched_words(const Command& command, std::span<const std::string> args) {
+  const std::vector<std::string_view> words = split(command.info.name, ' ');
+  if (args.size() < words.size()) return 0;
+  return std::equal(words.begin(), words.end(), args.begin()) ? words.size() : 0;
+}
+
+Error unknown_command(std::span<const Command> commands, std::span<const std::string> args) {
+  std::vector<std::string> names;
+  for (const Command& command : commands) names.push_back(command.info.name);
+  std::string near = did_you_mean(args[0], names);
+  for (const std::string& name : names) {  // "bench" alone, or "bench" and a word that is not local
+    if (name.starts_with(args[0] + " ")) near = name;
+  }
+  return invalid(str("unknown command ", quoted(args[0]),
+                     near.empty() ? "; `glint --help` lists the commands"
+                                  : ", did you mean `glint " + near + "`?"));
+}
+
+Status dispatch(std::span<const Command> commands, std::span<const std::string> args, Cli& cli) {
+  if (args.empty() || args[0] == "--help" || args[0] == "-h" ||
+      (args[0] == "help" && args.size() == 1)) {
+    cli.console.print(overview(commands, cli.console.width()));
+    return Ok{};
+  }
+  if (args[0] == "--version") {
+    cli.console.print("glint " GLINT_VERSION "\n");
+    return Ok{};
+  }
+  const bool help = args[0] == "help";
+  if (help) args = args.subspan(1);
+  for (const Command& command : commands) {
+    const std::size_t words = matched_words(command, args);
+    if (words == 0) continue;
+    if (!help) return command.run(command.info, args.subspan(words), cli);
+    const std::string ask[] = {"--help"};
+    return command.run(command.info, ask, cli);
+  }
+  if (args[0].starts_with('-')) {
+    return invalid(str("a command must come first, got ", quoted(args[0]),
+                       "; `glint --help` lists the commands"));
+  }
+  return unknown_command(commands, args);
+}
+
+}  // namespace
+
+Result<bool> prepare_command(const CommandInfo& info, OptionList& list, const CommonOptions& common,
+                             std::span<const std::string> args, Cli& cli) {
+  if (Status parsed = list.parse(args); !parsed.ok()) {
+    return std::move(parsed).take_error().in(info.name);
+  }
+  if (list.wants_help()) {
+    const HelpPage page = {.program = "glint " + info.name,
+                           .summary = info.summary,
+                           .description = info.description,
+                           .examples = info.examples};
+    cli.console.print(help_text(page, list, cli.console.width()));
+    return false;
+  }
+  set_log_level(log_level(common.log_level));
+  return true;
+}
+
+int run_command_line(std::span<const Command> commands, std::span<const std::string> args,
+                     Cli& cli) {
+  Status status = dispatch(commands, args, cli);
+  if (status.ok()) status = cli.console.close();
+  if (!status.ok()) {
+    cli.console.note("glint: " + status.error().message);
+    return kErrorExitCode;
+  }
+  return cli.interrupted ? kInterruptedExitCode : 0;
+}
+
+}  // namespace glint

@@ -1,0 +1,90 @@
+// A command of the program: what its help says, a struct of options, and a function. One file each,
+// cmd_x.cc:
+//
+//   namespace glint {
+//   namespace {
+//   struct Options { ...; template <class V> void visit(V&& v) { ... } };  // see base/options.h
+//   Status run(const Options& options, Cli& cli) { ... }
+//   }  // namespace
+//   Command x_command() {
+//     return make_command<Options>({.name = "x", .group = "Text", .summary = "one line", ...},
+//     run);
+//   }
+//   }  // namespace glint
+//
+// and a line in commands.h.
+#pragma once
+
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/options.h"
+#include "base/result.h"
+#include "cli/console.h"
+#include "cli/environment.h"
+
+namespace glint {
+
+// What a command has besides its options.
+struct Cli {
+  Console& console;
+  const Environment& environment;
+  bool interrupted = false;  // set by a command that Ctrl-C ended: exit code 130
+};
+
+struct CommandInfo {
+  std::string name;         // "generate", "bench local"
+  std::string group;        // commands of one group stand together in `glint --help`
+  std::string summary;      // one line, lower case, no full stop
+  std::string description;  // a paragraph: what it does, what it prints, what to know
+  std::vector<HelpPage::Example> examples = {};
+};
+
+struct Command {
+  CommandInfo info;
+  std::function<Status(const CommandInfo&, std::span<const std::string> args, Cli&)> run;
+};
+
+// Options of every command.
+struct CommonOptions {
+  std::string log_level = "warning";
+
+  template <class Visitor>
+  void visit(Visitor&& v) {
+    v.section("Common");
+    v("log-level", log_level, "what to report on stderr", {"debug", "info", "warning", "error"});
+  }
+};
+
+// Parses `args`, applies the common options, or prints the help if that is what was asked. True: go
+// on and run.
+Result<bool> prepare_command(const CommandInfo& info, OptionList& list, const CommonOptions& common,
+                             std::span<const std::string> args, Cli& cli);
+
+template <class Options>
+Command make_command(CommandInfo info, Status (*run)(const Options&, Cli&)) {
+  struct All : Options, CommonOptions {
+    void visit(OptionList& list) {
+      Options::visit(list);
+      CommonOptions::visit(list);
+    }
+  };
+  auto parse_and_run = [run](const CommandInfo& info, std::span<const std::string> args,
+                             Cli& cli) -> Status {
+    All options = {};
+    OptionList list(options);
+    GLINT_TRY(const bool go_on, prepare_command(info, list, options, args, cli));
+    if (!go_on) return Ok{};
+    return run(options, cli);
+  };
+  return {.info = std::move(info), .run = parse_and_run};
+}
+
+// Runs the command line `args` (without the program's name) and returns the exit code: 0, 2 after
+// an error, which was told in one sentence on stderr, or 130 after Ctrl-C.
+int run_command_line(std::span<const Command> commands, std::span<const std::string> args,
+                     Cli& cli);
+
+}  // namespace glint

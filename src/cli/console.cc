@@ -1,0 +1,41 @@
+#include "cli/console.h"
+
+#include <cerrno>
+#include <cstring>
+
+#include "base/str.h"
+#include "base/terminal.h"
+
+namespace glint {
+
+Console::Console(std::FILE* out, std::FILE* err, bool no_color)
+    : out_(out),
+      err_(err),
+      out_is_terminal_(is_terminal(fileno(out))),
+      err_is_terminal_(is_terminal(fileno(err))),
+      color_(out_is_terminal_ && !no_color) {}
+
+void Console::print(std::string_view text) { std::fwrite(text.data(), 1, text.size(), out_); }
+
+void Console::flush() { std::fflush(out_); }
+
+void Console::note(std::string_view line) {
+  std::fflush(out_);
+  const std::string text = std::string(line) + "\n";
+  std::fwrite(text.data(), 1, text.size(), err_);
+  std::fflush(err_);
+}
+
+int Console::width() const { return terminal_width(fileno(out_)); }
+
+std::string Console::styled(std::string_view code, std::string_view text) const {
+  return color_ ? str(code, text, "\x1b[0m") : std::string(text);
+}
+
+Status Console::close() {
+  if (std::fflush(out_) == 0 && !std::ferror(out_)) return Ok{};
+  return Error{ErrorCode::kResourceExhausted,
+               str("cannot write to standard output: ", std::strerror(errno))};
+}
+
+}  // namespace glint

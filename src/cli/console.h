@@ -1,0 +1,47 @@
+// Console: where commands print. Answers go to stdout and nothing else does; remarks go to stderr.
+#pragma once
+
+#include <cstdio>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+
+namespace glint {
+
+class Console {
+ public:
+  // Writes to `out` and `err`, which stay the caller's. Colours appear only on terminals, and not
+  // if `no_color`.
+  Console(std::FILE* out, std::FILE* err, bool no_color);
+
+  // Appends `text` to stdout.
+  void print(std::string_view text);
+
+  // Makes what was printed visible: after each piece of a stream.
+  void flush();
+
+  // One line on stderr.
+  void note(std::string_view line);
+
+  // `text` as it should be printed to stdout: dim or bold on a terminal, else unchanged.
+  std::string dim(std::string_view text) const { return styled("\x1b[2m", text); }
+  std::string bold(std::string_view text) const { return styled("\x1b[1m", text); }
+
+  bool out_is_terminal() const { return out_is_terminal_; }
+  bool err_is_terminal() const { return err_is_terminal_; }
+  bool color() const { return color_; }  // on stdout
+  int width() const;                     // columns of stdout
+
+  // Flushes; fails if anything printed to stdout could not be written (a full disk).
+  Status close();
+
+ private:
+  std::string styled(std::string_view code, std::string_view text) const;
+
+  std::FILE* out_;
+  std::FILE* err_;
+  bool out_is_terminal_, err_is_terminal_, color_;
+};
+
+}  // namespace glint

@@ -1,0 +1,53 @@
+#include "cli/environment.h"
+
+#include <charconv>
+#include <cstdlib>
+
+#include "base/str.h"
+#include "base/thread_pool.h"
+
+namespace glint {
+namespace {
+
+constexpr int kMaxThreads = 1024;
+
+std::string variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+std::string hub_cache() {
+  if (std::string cache = variable("HF_HUB_CACHE"); !cache.empty()) return cache;
+  if (std::string hf_home = variable("HF_HOME"); !hf_home.empty()) return hf_home + "/hub";
+  std::string cache = variable("XDG_CACHE_HOME");
+  if (cache.empty()) cache = variable("HOME") + "/.cache";
+  return cache + "/huggingface/hub";
+}
+
+}  // namespace
+
+Environment read_environment() {
+  return {.no_color = !variable("NO_COLOR").empty() || variable("TERM") == "dumb",
+          .omp_num_threads = variable("OMP_NUM_THREADS"),
+          .hf_hub_cache = hub_cache(),
+          .home = variable("HOME")};
+}
+
+Result<int> resolve_threads(int threads, const Environment& environment) {
+  std::string source = "--threads";
+  std::string text = std::to_string(threads);
+  if (threads == 0) {
+    if (environment.omp_num_threads.empty()) return available_cpus();
+    source = "OMP_NUM_THREADS";
+    text = split(environment.omp_num_threads, ',').front();  // "4,2" is 4, and 2 in nested regions
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), threads);
+    if (error != std::errc() || end != text.data() + text.size()) threads = 0;
+  }
+  if (threads < 1 || threads > kMaxThreads) {
+    return invalid(str(source, " expects a number of threads from 1 to ", kMaxThreads, ", got ",
+                       quoted(text)));
+  }
+  return threads;
+}
+
+}  // namespace glint

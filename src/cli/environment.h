@@ -1,0 +1,27 @@
+// The environment variables that glint reads: all of them, once, here.
+#pragma once
+
+#include <string>
+
+#include "base/result.h"
+
+namespace glint {
+
+struct Environment {
+  bool no_color = false;             // NO_COLOR is set and not empty, or TERM is "dumb"
+  std::string omp_num_threads = {};  // OMP_NUM_THREADS; empty if unset
+
+  // Where models of the Hugging Face hub lie: HF_HUB_CACHE, or "hub" below HF_HOME, or below
+  // XDG_CACHE_HOME/huggingface, or below ~/.cache/huggingface.
+  std::string hf_hub_cache = {};
+
+  std::string home = {};  // HOME, for the history of `glint chat`
+};
+
+Environment read_environment();
+
+// The number of threads to use: `threads` if it is not 0, else OMP_NUM_THREADS, else one for each
+// CPU that this process may use. Fails if the number is not in 1 .. 1024.
+Result<int> resolve_threads(int threads, const Environment& environment);
+
+}  // namespace glint

@@ -1,0 +1,40 @@
+#include "cli/environment.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "base/thread_pool.h"
+
+namespace glint {
+namespace {
+
+TEST(Environment, threads_come_from_the_option_then_the_variable_then_the_cpus) {
+  EXPECT_EQ(resolve_threads(3, {.omp_num_threads = "7"}).value(), 3);
+  EXPECT_EQ(resolve_threads(0, {.omp_num_threads = "7"}).value(), 7);
+  EXPECT_EQ(resolve_threads(0, {.omp_num_threads = "4,2"}).value(), 4);
+  EXPECT_EQ(resolve_threads(0, {}).value(), available_cpus());
+}
+
+TEST(Environment, impossible_numbers_of_threads_are_refused) {
+  EXPECT_EQ(resolve_threads(-1, {}).error().message,
+            "--threads expects a number of threads from 1 to 1024, got \"-1\"");
+  EXPECT_EQ(resolve_threads(0, {.omp_num_threads = "many"}).error().message,
+            "OMP_NUM_THREADS expects a number of threads from 1 to 1024, got \"many\"");
+  EXPECT_FALSE(resolve_threads(5000, {}).ok());
+}
+
+TEST(Environment, hub_cache_follows_the_hub_rules) {
+  for (const char* name : {"HF_HUB_CACHE", "HF_HOME", "XDG_CACHE_HOME"}) unsetenv(name);
+  setenv("HOME", "/h", 1);
+  EXPECT_EQ(read_environment().hf_hub_cache, "/h/.cache/huggingface/hub");
+  setenv("XDG_CACHE_HOME", "/x", 1);
+  EXPECT_EQ(read_environment().hf_hub_cache, "/x/huggingface/hub");
+  setenv("HF_HOME", "/f", 1);
+  EXPECT_EQ(read_environment().hf_hub_cache, "/f/hub");
+  setenv("HF_HUB_CACHE", "/c", 1);
+  EXPECT_EQ(read_environment().hf_hub_cache, "/c");
+}
+
+}  // namespace
+}  // namespace glint

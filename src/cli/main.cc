@@ -1,0 +1,23 @@
+// glint: one program, a command a file (cmd_*.cc).
+#include <cstdio>
+#include <new>
+#include <string>
+#include <vector>
+
+#include "cli/commands.h"
+#include "cli/interrupt.h"
+
+int main(int argc, char** argv) {
+  using namespace glint;
+  handle_interrupts();
+  const Environment environment = read_environment();
+  Console console(stdout, stderr, environment.no_color);
+  Cli cli = {.console = console, .environment = environment};
+  const std::vector<std::string> args(argv + 1, argv + argc);
+  try {
+    return run_command_line(all_commands(), args, cli);
+  } catch (const std::bad_alloc&) {
+    console.note("glint: out of memory");
+    return 2;
+  }
+}

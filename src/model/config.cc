@@ -1,0 +1,294 @@
+#include "model/config.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/file.h"
+#include "base/str.h"
+#include "model/field_reader.h"
+
+namespace glint {
+namespace {
+
+// Far above any real model, and low enough that no product of two overflows and no per-layer list
+// is a way to exhaust memory.
+constexpr std::int64_t kMaxWidth = std::int64_t{1} << 20;
+constexpr std::int64_t kMaxVocab = std::int64_t{1} << 24;
+constexpr std::int64_t kMaxHeadDim = 4096;
+constexpr std::int64_t kMaxHeads = 4096;
+constexpr std::int64_t kMaxLayers = 1024;
+constexpr std::int64_t kMaxExperts = 4096;
+// f32 counts positions exactly up to here.
+constexpr std::int64_t kMaxPositions = std::int64_t{1} << 24;
+
+int small_integer(FieldReader& fields, std::string_view key, std::int64_t min, std::int64_t max,
+                  std::optional<std::int64_t> fallback = {}) {
+  return static_cast<int>(fields.integer(key, min, max, fallback));
+}
+
+void expect(FieldReader& fields, bool holds, const std::string& problem) {
+  if (!holds) fields.fail(problem);
+}
+
+void read_identity(FieldReader& fields, ModelConfig& config) {
+  const std::vector<std::string> architectures = fields.texts("architectures");
+  config.model_type = fields.text("model_type", "");
+  const bool known_type = config.model_type == "glm_moe_dsa" || config.model_type == "deepseek_v32";
+  const std::string found = config.model_type.empty() && !architectures.empty()
+                                ? str("architectures names ", quoted(architectures[0]))
+                                : str("model_type is ", quoted(config.model_type));
+  expect(fields, known_type,
+         found + "; expected \"glm_moe_dsa\" (GLM-5, 5.1, 5.2) or \"deepseek_v32\"");
+}
+
+void read_widths(FieldReader& fields, ModelConfig& config) {
+  config.vocab_size = fields.integer("vocab_size", 1, kMaxVocab);
+  config.hidden_size = fields.integer("hidden_size", 1, kMaxWidth);
+  config.intermediate_size = fields.integer("intermediate_size", 1, kMaxWidth);
+  config.moe_intermediate_size = fields.integer("moe_intermediate_size", 1, kMaxWidth);
+  config.max_position_embeddings = fields.integer("max_position_embeddings", 1, kMaxPositions);
+  config.num_hidden_layers = small_integer(fields, "num_hidden_layers", 1, kMaxLayers);
+  config.num_nextn_predict_layers = small_integer(fields, "num_nextn_predict_layers", 0, 1, 0);
+  config.rms_norm_eps = static_cast<float>(fields.number("rms_norm_eps", 1e-12, 1));
+  expect(
+      fields, fields.text("hidden_act", "silu") == "silu",
+      str("hidden_act is ", quoted(fields.text("hidden_act", "")), "; only \"silu\" is supported"));
+  expect(fields, !fields.boolean("tie_word_embeddings", false),
+         "tie_word_embeddings is true; only models with an lm_head of their own are supported");
+}
+
+void read_attention(FieldReader& fields, ModelConfig& config) {
+  config.num_attention_heads = small_integer(fields, "num_attention_heads", 1, kMaxHeads);
+  // MLA has no key or value heads: the number is checked for sanity and not used.
+  fields.integer("num_key_value_heads", 1, kMaxHeads, 1);
+  config.q_lora_rank = fields.integer("q_lora_rank", 1, kMaxWidth);
+  config.kv_lora_rank = fields.integer("kv_lora_rank", 1, kMaxWidth);
+  config.qk_nope_head_dim = fields.integer("qk_nope_head_dim", 1, kMaxHeadDim);
+  config.qk_rope_head_dim = fields.integer("qk_rope_head_dim", 2, kMaxHeadDim);
+  config.v_head_dim = fields.integer("v_head_dim", 1, kMaxHeadDim);
+  const std::int64_t sum = config.qk_head_dim();
+  const std::int64_t said = fields.integer("qk_head_dim", 1, 2 * kMaxHeadDim, sum);
+  expect(fields, said == sum,
+         str("qk_head_dim is ", said, " but qk_nope_head_dim + qk_rope_head_dim is ", sum));
+  expect(fields, config.qk_rope_head_dim % 2 == 0,
+         str("qk_rope_head_dim is ", config.qk_rope_head_dim, "; expected an even number"));
+  expect(fields, !fields.boolean("attention_bias", false),
+         "attention_bias is true; projections with a bias are not supported");
+  expect(fields, fields.boolean("rope_interleave", true),
+         "rope_interleave is false; only interleaved rotary pairs are supported in attention");
+}
+
+// Files that lack the key are told apart by values, because model_type is what gets patched.
+bool is_glm(const FieldReader& fields, const ModelConfig& config,
+            const std::vector<std::string>& architectures) {
+  if (config.model_type == "glm_moe_dsa") return true;
+  for (const std::string& name : architectures) {
+    if (name.starts_with("GlmMoeDsa")) return true;
+  }
+  if (config.qk_nope_head_dim == 192 && config.v_head_dim == 256) return true;
+  return fields.ok() && config.n_group == 1 && !config.rope.is_yarn() &&
+         config.rms_norm_eps == 1e-5f;
+}
+
+void read_indexer(FieldReader& fields, ModelConfig& config) {
+  config.index_n_heads = small_integer(fields, "index_n_heads", 1, kMaxHeads);
+  config.index_head_dim = fields.integer("index_head_dim", 2, kMaxHeadDim);
+  config.index_topk = fields.integer("index_topk", 1, kMaxPositions);
+  config.index_share_for_mtp_iteration = fields.boolean("index_share_for_mtp_iteration", false);
+  config.indexer_rope_interleave = fields.boolean(
+      "indexer_rope_interleave", is_glm(fields, config, fields.texts("architectures")));
+  expect(fields, config.index_head_dim >= config.qk_rope_head_dim,
+         str("index_head_dim is ", config.index_head_dim, ", less than qk_rope_head_dim ",
+             config.qk_rope_head_dim));
+}
+
+void read_experts(FieldReader& fields, ModelConfig& config) {
+  config.n_routed_experts = small_integer(fields, "n_routed_experts", 1, kMaxExperts);
+  config.n_shared_experts = small_integer(fields, "n_shared_experts", 1, 64);
+  config.num_experts_per_tok = small_integer(fields, "num_experts_per_tok", 1, kMaxExperts);
+  config.n_group = small_integer(fields, "n_group", 1, kMaxExperts, 1);
+  config.topk_group = small_integer(fields, "topk_group", 1, kMaxExperts, 1);
+  config.norm_topk_prob = fields.boolean("norm_topk_prob", true);
+  config.routed_scaling_factor =
+      static_cast<float>(fields.number("routed_scaling_factor", 1e-6, 1e6));
+  if (!fields.ok()) return;
+  expect(fields, config.n_routed_experts % config.n_group == 0,
+         str("n_routed_experts is ", config.n_routed_experts, ", no multiple of n_group ",
+             config.n_group));
+  expect(fields, config.topk_group <= config.n_group,
+         str("topk_group is ", config.topk_group, ", more than n_group ", config.n_group));
+  const int per_group = config.n_routed_experts / config.n_group;
+  expect(fields, config.n_group == 1 || per_group >= 2,
+         "a group of experts has one member; expected at least 2, whose scores rank the group");
+  expect(fields, config.num_experts_per_tok <= config.topk_group * per_group,
+         str("num_experts_per_tok is ", config.num_experts_per_tok, ", more than the ",
+             config.topk_group * per_group, " experts a token can reach"));
+  const std::string scoring = fields.text("scoring_func", "sigmoid");
+  expect(fields, scoring == "sigmoid",
+         str("scoring_func is ", quoted(scoring), "; only \"sigmoid\" is supported"));
+  const std::string method = fields.text("topk_method", "noaux_tc");
+  expect(fields, method == "noaux_tc",
+         str("topk_method is ", quoted(method), "; only \"noaux_tc\" is supported"));
+}
+
+// A list with one entry a layer; one for the MTP layer may follow, which can only be `mtp_entry`.
+std::vector<std::string> read_layer_list(FieldReader& fields, const ModelConfig& config,
+                                         std::string_view key, std::string_view mtp_entry) {
+  std::vector<std::string> list = fields.texts(key);
+  const auto num_layers = static_cast<std::size_t>(config.num_hidden_layers);
+  if (list.size() != num_layers && list.size() != config.layers.size()) {
+    fields.fail(str(key, " has ", list.size(), " entries for ", num_layers, " layers"));
+    return {};
+  }
+  if (list.size() > num_layers && list.back() != mtp_entry) {
+    fields.fail(
+        str(key, " says ", quoted(list.back()), " of the MTP layer; expected ", quoted(mtp_entry)));
+  }
+  list.resize(num_layers);
+  return list;
+}
+
+void read_mlp_kinds(FieldReader& fields, ModelConfig& config) {
+  const auto num_layers = static_cast<std::size_t>(config.num_hidden_layers);
+  if (fields.has("mlp_layer_types")) {
+    const auto kinds = read_layer_list(fields, config, "mlp_layer_types", "sparse");
+    for (std::size_t i = 0; i < kinds.size(); ++i) {
+      expect(fields, kinds[i] == "dense" || kinds[i] == "sparse",
+             str("mlp_layer_types holds ", quoted(kinds[i]), "; expected \"dense\" or \"sparse\""));
+      config.layers[i].mlp = kinds[i] == "dense" ? MlpKind::kDense : MlpKind::kSparse;
+    }
+    return;
+  }
+  const std::int64_t first = fields.integer("first_k_dense_replace", 0, config.num_hidden_layers,
+                                            std::min(3, config.num_hidden_layers));
+  const std::int64_t every = fields.integer("moe_layer_freq", 1, kMaxLayers, 1);
+  for (std::size_t i = 0; i < num_layers; ++i) {
+    const auto layer = static_cast<std::int64_t>(i);
+    const bool sparse = layer >= first && layer % every == 0;
+    config.layers[i].mlp = sparse ? MlpKind::kSparse : MlpKind::kDense;
+  }
+}
+
+// Precedence: indexer_types, then index_topk_pattern, then frequency and offset.
+void read_indexer_kinds(FieldReader& fields, ModelConfig& config) {
+  const auto num_layers = static_cast<std::size_t>(config.num_hidden_layers);
+  if (fields.has("indexer_types")) {
+    const auto kinds = read_layer_list(fields, config, "indexer_types", "full");
+    for (std::size_t i = 0; i < kinds.size(); ++i) {
+      expect(fields, kinds[i] == "full" || kinds[i] == "shared",
+             str("indexer_types holds ", quoted(kinds[i]), "; expected \"full\" or \"shared\""));
+      config.layers[i].has_indexer = kinds[i] == "full";
+    }
+  } else if (fields.has("index_topk_pattern")) {
+    const std::string pattern = fields.text("index_topk_pattern", "");
+    expect(fields, pattern.size() == num_layers,
+           str("index_topk_pattern has ", pattern.size(), " letters for ", num_layers, " layers"));
+    expect(fields, pattern.find_first_not_of("FS") == std::string::npos,
+           str("index_topk_pattern is ", quoted(pattern), "; expected the letters F and S"));
+    for (std::size_t i = 0; i < std::min(num_layers, pattern.size()); ++i) {
+      config.layers[i].has_indexer = pattern[i] == 'F';
+    }
+  } else {
+    const std::int64_t freq = fields.integer("index_topk_freq", 1, kMaxLayers, 1);
+    const std::int64_t offset = fields.integer("index_skip_topk_offset", 0, kMaxLayers, 2);
+    for (std::size_t i = 0; i < num_layers; ++i) {
+      const auto layer = static_cast<std::int64_t>(i);
+      config.layers[i].has_indexer = std::max<std::int64_t>(layer - (offset - 1), 0) % freq == 0;
+    }
+  }
+  expect(fields, !fields.ok() || config.layers[0].has_indexer,
+         "layer 0 shares an indexer, but there is no earlier layer to share with");
+}
+
+std::string describe_quantization(const FieldReader& fields) {
+  const Json* json = fields.find("quantization_config");
+  if (!json || !json->is_object()) return "";
+  std::string text;
+  for (const char* key : {"quant_method", "quant_algo", "fmt", "format"}) {
+    const Json* value = json->find(key);
+    if (!value || !value->is_string()) continue;
+    if (!text.empty()) text += ' ';
+    text += value->as_string().substr(0, 40);
+  }
+  return text;
+}
+
+}  // namespace
+
+Result<ModelConfig> parse_config(const Json& json) {
+  FieldReader fields(json);
+  ModelConfig config;
+  // The model's identity first: of another model nothing else is worth a complaint.
+  read_identity(fields, config);
+  read_widths(fields, config);
+  read_attention(fields, config);
+  read_experts(fields, config);
+  if (!fields.ok()) return fields.status().take_error();
+  GLINT_TRY(config.rope, parse_rope(json));
+  config.softmax_scale = static_cast<float>(softmax_scale_factor(config.rope) /
+                                            std::sqrt(static_cast<double>(config.qk_head_dim())));
+  config.layers.resize(static_cast<std::size_t>(config.num_layers_with_mtp()));
+  read_indexer(fields, config);
+  read_mlp_kinds(fields, config);
+  read_indexer_kinds(fields, config);
+  config.eos_token_ids = fields.token_ids("eos_token_id");
+  config.quantization = describe_quantization(fields);
+  if (!fields.ok()) return fields.status().take_error();
+  return config;
+}
+
+Result<ModelConfig> read_config(const std::string& path) {
+  GLINT_TRY(const Json json, read_json_file(path));
+  Result<ModelConfig> config = parse_config(json);
+  if (!config.ok()) return std::move(config).take_error().in(path);
+  return config;
+}
+
+Result<GenerationConfig> parse_generation_config(const Json& json) {
+  FieldReader fields(json);
+  GenerationConfig config;
+  config.temperature = fields.number("temperature", 0, 1e6, config.temperature);
+  config.top_p = fields.number("top_p", 0, 1, config.top_p);
+  config.min_p = fields.number("min_p", 0, 1, config.min_p);
+  config.top_k = small_integer(fields, "top_k", 0, kMaxVocab, config.top_k);
+  config.repetition_penalty =
+      fields.number("repetition_penalty", 1e-6, 1e6, config.repetition_penalty);
+  config.eos_token_ids = fields.token_ids("eos_token_id");
+  if (!fields.boolean("do_sample", true)) config.temperature = 0;
+  if (!fields.ok()) return fields.status().take_error();
+  return config;
+}
+
+Result<GenerationConfig> read_generation_config(const std::string& path) {
+  if (!file_exists(path)) return GenerationConfig{};
+  GLINT_TRY(const Json json, read_json_file(path));
+  Result<GenerationConfig> config = parse_generation_config(json);
+  if (!config.ok()) return std::move(config).take_error().in(path);
+  return config;
+}
+
+std::vector<TokenId> stop_ids(const ModelConfig& config, const GenerationConfig& generation) {
+  std::vector<TokenId> ids = config.eos_token_ids;
+  ids.insert(ids.end(), generation.eos_token_ids.begin(), generation.eos_token_ids.end());
+  std::sort(ids.begin(), ids.end());
+  ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
+  return ids;
+}
+
+std::int64_t kv_bytes_per_token(const ModelConfig& config, LatentFormat latent, IndexFormat index,
+                                bool with_mtp) {
+  const LatentCache latents = {.format = latent,
+                               .latent_dim = static_cast<int>(config.kv_lora_rank),
+                               .rope_dim = static_cast<int>(config.qk_rope_head_dim)};
+  const IndexCache keys = {.format = index, .dim = static_cast<int>(config.index_head_dim)};
+  const int num_layers = with_mtp ? config.num_layers_with_mtp() : config.num_hidden_layers;
+  std::int64_t bytes = 0;
+  for (int i = 0; i < num_layers; ++i) {
+    bytes += latents.row_bytes();
+    if (config.layers[static_cast<std::size_t>(i)].has_indexer)
+      bytes += keys.page_bytes() / kPageSize;
+  }
+  return bytes;
+}
+
+}  // namespace glint

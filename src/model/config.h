@@ -1,0 +1,110 @@
+// ModelConfig: what config.json says, under its Hugging Face names, resolved and validated.
+//
+// Every public spelling of the family is understood (GLM-5, 5.1, 5.2, DeepSeek-V3.2, and GLM-5
+// files that were patched to call themselves deepseek_v32): after parsing nobody asks which one it
+// was.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/json.h"
+#include "base/result.h"
+#include "base/types.h"
+#include "model/rope.h"
+#include "ops/kv_layout.h"
+
+namespace glint {
+
+enum class MlpKind : std::uint8_t { kDense, kSparse };
+
+// What differs from layer to layer.
+struct LayerConfig {
+  MlpKind mlp = MlpKind::kSparse;
+  // The layer scores keys itself; otherwise it has no indexer weights and no index-key cache, and
+  // attends to the keys that the nearest earlier layer with an indexer selected.
+  bool has_indexer = true;
+
+  bool is_dense() const { return mlp == MlpKind::kDense; }
+  bool operator==(const LayerConfig&) const = default;
+};
+
+// Built by parse_config only, which validates; everybody else reads.
+struct ModelConfig {
+  std::string model_type;  // as the file says: "glm_moe_dsa" or "deepseek_v32"
+  std::int64_t vocab_size = 0;
+  std::int64_t hidden_size = 0;
+  std::int64_t intermediate_size = 0;      // of a dense layer
+  std::int64_t moe_intermediate_size = 0;  // of one routed expert
+  std::int64_t max_position_embeddings = 0;
+  int num_hidden_layers = 0;         // without the MTP layer
+  int num_nextn_predict_layers = 0;  // 0 or 1; the MTP layer has index num_hidden_layers
+  float rms_norm_eps = 0;
+
+  int num_attention_heads = 0;
+  std::int64_t q_lora_rank = 0;
+  std::int64_t kv_lora_rank = 0;
+  std::int64_t qk_nope_head_dim = 0;
+  std::int64_t qk_rope_head_dim = 0;
+  std::int64_t v_head_dim = 0;
+  float softmax_scale = 0;  // qk_head_dim^-0.5, times yarn's mscale^2
+
+  int index_n_heads = 0;
+  std::int64_t index_head_dim = 0;
+  std::int64_t index_topk = 0;
+  bool indexer_rope_interleave = true;  // false: half-split pairs (j, j + qk_rope_head_dim / 2)
+  bool index_share_for_mtp_iteration = false;  // later draft steps reuse the first one's keys
+
+  int n_routed_experts = 0;
+  int n_shared_experts = 0;
+  int num_experts_per_tok = 0;
+  int n_group = 1;
+  int topk_group = 1;
+  bool norm_topk_prob = true;
+  float routed_scaling_factor = 1;
+
+  RopeConfig rope;
+  std::vector<LayerConfig> layers;  // [num_hidden_layers + num_nextn_predict_layers]
+  std::vector<TokenId> eos_token_ids;
+  std::string quantization;  // what the file claims, for people; the tensors decide. Empty: nothing
+
+  std::int64_t qk_head_dim() const { return qk_nope_head_dim + qk_rope_head_dim; }
+  std::int64_t latent_dim() const { return kv_lora_rank + qk_rope_head_dim; }
+  std::int64_t shared_intermediate_size() const { return moe_intermediate_size * n_shared_experts; }
+  int num_layers_with_mtp() const { return num_hidden_layers + num_nextn_predict_layers; }
+  bool is_mtp(int layer) const { return layer >= num_hidden_layers; }
+};
+
+// Refuses, in one sentence, what is missing, of the wrong kind, out of range, contradictory, or
+// another model.
+Result<ModelConfig> parse_config(const Json& json);
+
+// `path` is config.json.
+Result<ModelConfig> read_config(const std::string& path);
+
+// Sampling defaults of generation_config.json. What the file does not say stays at its default
+// here.
+struct GenerationConfig {
+  double temperature = 1;  // 0 (greedy) when the file says do_sample: false
+  double top_p = 1;
+  double min_p = 0;
+  int top_k = 0;  // 0: off
+  double repetition_penalty = 1;
+  std::vector<TokenId> eos_token_ids = {};
+};
+
+Result<GenerationConfig> parse_generation_config(const Json& json);
+
+// A missing file is an empty one.
+Result<GenerationConfig> read_generation_config(const std::string& path);
+
+// Ids that end an answer: those of both files, sorted, once each.
+std::vector<TokenId> stop_ids(const ModelConfig& config, const GenerationConfig& generation);
+
+// Bytes that one token occupies in the caches of all layers: a latent row in each, an index key in
+// each that has an indexer.
+std::int64_t kv_bytes_per_token(const ModelConfig& config, LatentFormat latent, IndexFormat index,
+                                bool with_mtp);
+
+}  // namespace glint

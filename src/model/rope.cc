@@ -1,0 +1,128 @@
+#include "model/rope.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+#include <optional>
+
+#include "base/str.h"
+#include "model/field_reader.h"
+
+namespace glint {
+namespace {
+
+// What one of the two places (rope_parameters, rope_scaling) says about scaling.
+Result<RopeConfig> parse_scaling(std::string_view place, const Json& json) {
+  FieldReader fields(json);
+  RopeConfig rope;
+  const std::string type = fields.text("rope_type", fields.text("type", "default"));
+  if (type == "default" || type == "none") {
+    if (const double factor = fields.number("factor", 0, 1e6, 1); factor != 1) {
+      fields.fail(str("type ", quoted(type), " with factor ", factor, " is a contradiction"));
+    }
+  } else if (type == "yarn" || type == "deepseek_yarn") {
+    rope.factor = fields.number("factor", 1, 1e6);
+    rope.original_max_position_embeddings =
+        fields.integer("original_max_position_embeddings", 1, std::int64_t{1} << 24);
+    rope.beta_fast = fields.number("beta_fast", 1e-3, 1e6, 32);
+    rope.beta_slow = fields.number("beta_slow", 1e-3, 1e6, 1);
+    rope.mscale = fields.number("mscale", 0, 1e3);
+    const double mscale_all_dim = fields.number("mscale_all_dim", 0, 1e3);
+    if (mscale_all_dim != rope.mscale) {
+      fields.fail(str("mscale ", rope.mscale, " and mscale_all_dim ", mscale_all_dim,
+                      " differ; only equal ones are supported"));
+    }
+    if (rope.beta_fast < rope.beta_slow) {
+      fields.fail(str("beta_fast ", rope.beta_fast, " is below beta_slow ", rope.beta_slow));
+    }
+  } else {
+    fields.fail(str("type ", quoted(type), " is not supported; expected \"default\", \"none\" or ",
+                    "\"yarn\""));
+  }
+  if (!fields.ok()) return fields.status().take_error().in(place);
+  return rope;
+}
+
+bool same_scaling(const RopeConfig& a, const RopeConfig& b) {
+  return a.factor == b.factor &&
+         a.original_max_position_embeddings == b.original_max_position_embeddings &&
+         a.beta_fast == b.beta_fast && a.beta_slow == b.beta_slow && a.mscale == b.mscale;
+}
+
+Result<double> parse_theta(const Json& config) {
+  static const Json kNothing = Json::Object{};
+  std::optional<double> theta;
+  std::string first_place;
+  const auto read = [&](const Json* holder, std::string place) -> Status {
+    FieldReader fields(holder ? *holder : kNothing);
+    if (!fields.has("rope_theta")) return Ok{};
+    const double found = fields.number("rope_theta", 2, 1e18);
+    if (theta && *theta != found) {
+      fields.fail(str(place, " is ", found, " but ", first_place, " is ", *theta));
+    }
+    if (!theta) theta = found, first_place = place;
+    return fields.status();
+  };
+  GLINT_TRY_STATUS(read(config.find("rope_parameters"), "rope_parameters.rope_theta"));
+  GLINT_TRY_STATUS(read(&config, "rope_theta"));
+  GLINT_TRY_STATUS(read(config.find("rope_scaling"), "rope_scaling.rope_theta"));
+  if (!theta) {
+    return invalid("rope_theta is missing; expected it in rope_parameters or beside it");
+  }
+  return *theta;
+}
+
+}  // namespace
+
+Result<RopeConfig> parse_rope(const Json& config) {
+  FieldReader fields(config);
+  std::optional<RopeConfig> rope;
+  for (const char* place : {"rope_parameters", "rope_scaling"}) {
+    const Json* json = fields.find(place);
+    if (!json) continue;
+    if (!json->is_object())
+      return invalid(str(place, " is ", json->kind(), "; expected an object"));
+    GLINT_TRY(const RopeConfig found, parse_scaling(place, *json));
+    if (rope && !same_scaling(*rope, found)) {
+      return invalid("rope_parameters and rope_scaling disagree about the scaling");
+    }
+    rope = found;
+  }
+  if (!rope) rope = RopeConfig{};
+  GLINT_TRY(rope->theta, parse_theta(config));
+  return *rope;
+}
+
+double softmax_scale_factor(const RopeConfig& rope) {
+  const double m = 0.1 * rope.mscale * std::log(rope.factor) + 1;
+  return m * m;
+}
+
+std::vector<float> rope_inv_freq(const RopeConfig& rope, std::int64_t dim) {
+  std::vector<float> table(static_cast<std::size_t>(dim / 2));
+  for (std::size_t j = 0; j < table.size(); ++j) {
+    const float exponent = static_cast<float>(2 * j) / static_cast<float>(dim);
+    table[j] = 1.0f / static_cast<float>(std::pow(rope.theta, exponent));
+  }
+  if (!rope.is_yarn()) return table;
+
+  // The (fractional) pair that turns `rotations` times within the original context.
+  const auto pair_of = [&](double rotations) {
+    const double turns = static_cast<double>(rope.original_max_position_embeddings) /
+                         (2 * std::numbers::pi * rotations);
+    return static_cast<double>(dim) * std::log(turns) / (2 * std::log(rope.theta));
+  };
+  // Clamped on both sides: with a tiny original context both may fall outside the table.
+  const double last = static_cast<double>(dim - 1);
+  const double low = std::clamp(std::floor(pair_of(rope.beta_fast)), 0.0, last);
+  double high = std::clamp(std::ceil(pair_of(rope.beta_slow)), 0.0, last);
+  if (high <= low) high = low + 1e-3;
+  for (std::size_t j = 0; j < table.size(); ++j) {
+    const float ramp =
+        static_cast<float>(std::clamp((static_cast<double>(j) - low) / (high - low), 0.0, 1.0));
+    table[j] = table[j] / static_cast<float>(rope.factor) * ramp + table[j] * (1 - ramp);
+  }
+  return table;
+}
+
+}  // namespace glint

@@ -1,0 +1,37 @@
+// Rotary position embedding: its parameters as config.json spells them (flat, nested, none, yarn),
+// and the table of inverse frequencies that they mean.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "base/json.h"
+#include "base/result.h"
+
+namespace glint {
+
+struct RopeConfig {
+  double theta = 0;
+  // Yarn (DeepSeek-V3.2). factor 1 means none, and the rest is unused. It applies at every length,
+  // as in the engines that read the file; only a server-wide context limit could switch it off.
+  double factor = 1;
+  std::int64_t original_max_position_embeddings = 0;
+  double beta_fast = 32;
+  double beta_slow = 1;
+  double mscale = 1;  // mscale_all_dim is equal to it, so that cos and sin need no factor
+
+  bool is_yarn() const { return factor != 1; }
+};
+
+// Reads rope_parameters, rope_theta and rope_scaling of a config.json. Two places that disagree, a
+// scaling other than none and yarn, or no theta at all are refused.
+Result<RopeConfig> parse_rope(const Json& config);
+
+// What yarn multiplies the softmax scale by: (0.1 * mscale * ln(factor) + 1)^2; 1 without yarn.
+double softmax_scale_factor(const RopeConfig& rope);
+
+// [dim / 2] f32: theta^(-2j/dim), blended towards 1/factor of it with yarn. Each step is rounded to
+// f32 as the reference implementations do, because cos and sin of large positions depend on it.
+std::vector<float> rope_inv_freq(const RopeConfig& rope, std::int64_t dim);
+
+}  // namespace glint

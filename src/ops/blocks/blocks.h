@@ -1,0 +1,92 @@
+// The six blocks of a GLM-5 forward pass: what model/ calls, about six a layer. Each has a default
+// that composes primitives (in this folder), which is the mathematics; a backend overrides one
+// where fusing pays, and conformance demands that the override equals the composition.
+//
+// Residual stream: `x` [T, hidden] is updated in place. A block ends in a `delta` that the next
+// block adds to x before it normalises, so that the sum, the norm and a collective in between can
+// be fused. Under tensor parallelism delta is this rank's partial sum, and model/ reduces it
+// between the blocks.
+#pragma once
+
+#include "ops/blocks/weights.h"
+#include "ops/kv_layout.h"
+
+namespace glint {
+
+// x += delta; a = rms_norm(x); then from a: the query, the cache rows, and the indexer's query.
+//   qr = rms_norm(q_a(a)); q = rope(q_b(qr)); cache.latent <- rms_norm(kv_a(a)[: latent]),
+//   rope(kv_a(a)[latent :]) index_q = rope(wq_b(qr)); cache.index <- rope(layer_norm(wk(a)));
+//   index_weights = weights_proj(a)
+struct AttentionInArgs {
+  const AttentionDims& dims;
+  const AttentionWeights& weights;
+  Tensor x = {};      // [T, hidden] f32 or bf16, updated
+  Tensor delta = {};  // [T, hidden] or empty
+  BatchView batch = {};
+  LatentCache latent_cache = {};
+  IndexCache index_cache = {};
+  Tensor q = {};              // [T, h, nope + rope] written; the last rope dims rotated
+  Tensor index_q = {};        // [T, Hi, Di] written; unused without an indexer
+  Tensor index_weights = {};  // [T, Hi] f32 written; unused without an indexer
+};
+
+// selected = select_keys(index_q, index_weights)                  if the layer has an indexer; else
+// it is read out[t,h] = W_UV[h] * sparse_mla([W_UK[h]^T q_nope[t,h], q_rope[t,h]], selected) An
+// override may use the uncompressed form k = [W_UK c, k_rope], v = W_UV c for a row all of whose
+// visible keys are selected: a choice by the row's position alone.
+struct SelectAndAttendArgs {
+  const AttentionDims& dims;
+  const AttentionWeights& weights;
+  Tensor q = {};              // [T, h, nope + rope]
+  Tensor index_q = {};        // [T, Hi, Di]
+  Tensor index_weights = {};  // [T, Hi] f32
+  BatchView batch = {};
+  LatentCache latent_cache = {};
+  IndexCache index_cache = {};
+  Tensor selected = {};  // [T, index_topk] i32 slots; written, or read when there is no indexer
+  Tensor out = {};       // [T, h, v] written
+};
+
+// delta = o_proj(out)
+struct AttentionOutArgs {
+  const AttentionWeights& weights;
+  Tensor attended = {};  // [T, h, v]
+  Tensor delta = {};     // [T, hidden] written
+};
+
+// x += delta; m = rms_norm(x); delta = down(silu(gate(m)) * up(m))
+struct DenseFfnArgs {
+  const FfnWeights& weights;
+  Tensor norm = {};  // [hidden]: post_attention_layernorm
+  float eps = 0;
+  Tensor x = {};      // [T, hidden], updated
+  Tensor delta = {};  // [T, hidden], read then written
+};
+
+// x += delta; m = rms_norm(x); delta = sum of the chosen experts' answers, weighted, + shared(m)
+struct MoeArgs {
+  const MoeWeights& weights;
+  Tensor norm = {};
+  float eps = 0;
+  int num_experts_per_tok = 0;
+  int n_group = 1, topk_group = 1;
+  bool norm_topk_prob = true;
+  float routed_scaling_factor = 1;
+  Tensor x = {};       // [T, hidden], updated
+  Tensor delta = {};   // [T, hidden], read then written
+  Tensor routed = {};  // [T, k] i32, written: the experts chosen; empty if not wanted
+};
+
+// x += delta; hidden = rms_norm(x); logits = lm_head(hidden[rows])
+struct HeadArgs {
+  Tensor norm = {};
+  float eps = 0;
+  Weight lm_head = {};  // [V, hidden]
+  Tensor x = {};        // [T, hidden], updated
+  Tensor delta = {};    // [T, hidden] or empty
+  Tensor rows = {};     // [R] i32; R may be 0 (then `logits` is empty)
+  Tensor hidden = {};   // [T, hidden] written: what the MTP layer consumes
+  Tensor logits = {};   // [R, V] f32 written
+};
+
+}  // namespace glint

@@ -1,0 +1,61 @@
+#include "ops/capabilities.h"
+
+#include "base/str.h"
+
+namespace glint {
+
+const char* name_of(Op op) {
+  static constexpr const char* kNames[] = {
+      "embed",        "gather_rows", "add",         "silu_mul",       "rms_norm",
+      "layer_norm",   "rope",        "linear",      "grouped_linear", "per_head",
+      "write_latent", "write_index", "select_keys", "sparse_mla",     "route",
+      "permute",      "combine"};
+  static_assert(std::size(kNames) == static_cast<int>(Op::kCount));
+  return kNames[static_cast<int>(op)];
+}
+
+Capabilities all_capabilities(std::string backend) {
+  return {.backend = std::move(backend),
+          .ops = EnumSet<Op>::first(static_cast<int>(Op::kCount)),
+          .activations = {DType::kF32, DType::kBF16},
+          .weights = EnumSet<WeightFormat>::first(4),
+          .latents = EnumSet<LatentFormat>::first(3),
+          .indexes = EnumSet<IndexFormat>::first(3)};
+}
+
+namespace {
+
+template <class Enum>
+std::string first_missing(const EnumSet<Enum>& have, const EnumSet<Enum>& need) {
+  for (int i = 0; i < 32; ++i) {
+    const Enum value = static_cast<Enum>(i);
+    if (need.has(value) && !have.has(value)) return name_of(value);
+  }
+  return "";
+}
+
+}  // namespace
+
+Status check_capabilities(const Capabilities& have, const Capabilities& need) {
+  const auto lacks = [&](const std::string& what) {
+    return Error{ErrorCode::kUnsupported,
+                 str("the ", have.backend, " backend has no ", what,
+                     ", which this model needs; run it with --backend cpu")};
+  };
+  if (const auto op = first_missing(have.ops, need.ops); !op.empty()) return lacks(op);
+  if (const auto type = first_missing(have.activations, need.activations); !type.empty()) {
+    return lacks(type + " activations");
+  }
+  if (const auto format = first_missing(have.weights, need.weights); !format.empty()) {
+    return lacks(format + " weights");
+  }
+  if (const auto format = first_missing(have.latents, need.latents); !format.empty()) {
+    return lacks(format + " KV cache");
+  }
+  if (const auto format = first_missing(have.indexes, need.indexes); !format.empty()) {
+    return lacks(format + " index keys");
+  }
+  return Ok{};
+}
+
+}  // namespace glint

@@ -1,0 +1,72 @@
+// What a backend can run, as data: the loader compares it with what a model and its configuration
+// need before the first weight is read, and fails with one sentence.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "base/result.h"
+#include "ops/kv_layout.h"
+#include "tensor/weight.h"
+
+namespace glint {
+
+enum class Op : std::uint8_t {
+  kEmbed,
+  kGatherRows,
+  kAdd,
+  kSiluMul,
+  kRmsNorm,
+  kLayerNorm,
+  kRope,
+  kLinear,
+  kGroupedLinear,
+  kPerHead,
+  kWriteLatent,
+  kWriteIndex,
+  kSelectKeys,
+  kSparseMla,
+  kRoute,
+  kPermute,
+  kCombine,
+  kCount
+};
+const char* name_of(Op op);  // "rms_norm"
+
+// A set of the values of a small enum.
+template <class Enum>
+class EnumSet {
+ public:
+  constexpr EnumSet() = default;
+  constexpr EnumSet(std::initializer_list<Enum> values) {
+    for (const Enum value : values) add(value);
+  }
+  constexpr void add(Enum value) { bits_ |= 1u << static_cast<int>(value); }
+  constexpr bool has(Enum value) const { return bits_ >> static_cast<int>(value) & 1; }
+  static constexpr EnumSet first(int count) {
+    EnumSet set;
+    set.bits_ = (1u << count) - 1;
+    return set;
+  }
+
+ private:
+  std::uint32_t bits_ = 0;
+};
+
+struct Capabilities {
+  std::string backend;
+  EnumSet<Op> ops;
+  EnumSet<DType> activations;  // kF32, kBF16
+  EnumSet<WeightFormat> weights;
+  EnumSet<LatentFormat> latents;
+  EnumSet<IndexFormat> indexes;
+};
+
+// Everything that a full backend runs.
+Capabilities all_capabilities(std::string backend);
+
+// kUnsupported, naming the first thing that `have` lacks of `need`:
+// "the cuda backend has no select_keys, which this model needs; run it with --backend cpu".
+Status check_capabilities(const Capabilities& have, const Capabilities& need);
+
+}  // namespace glint

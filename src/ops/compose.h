@@ -1,0 +1,42 @@
+// Compose: Ops and an arena as functions that return tensors, so that a block reads as expressions.
+#pragma once
+
+#include "ops/ops.h"
+
+namespace glint {
+
+// Tensors it returns live until the arena's enclosing Scope ends. `dtype` is the activations'.
+struct Compose {
+  Ops& ops;
+  Arena& arena;
+  DType dtype;
+
+  Tensor linear(const Tensor& x, const Weight& weight) const { return linear(x, weight, dtype); }
+  Tensor linear_f32(const Tensor& x, const Weight& weight) const {
+    return linear(x, weight, DType::kF32);
+  }
+  Tensor rms_norm(const Tensor& x, const Tensor& weight, float eps) const {
+    const Tensor out = arena.take(dtype, {x.dim(0), x.dim(1)});
+    ops.rms_norm({.x = x, .weight = weight, .eps = eps, .out = out});
+    return out;
+  }
+  // x += delta (where given), normalised.
+  Tensor add_rms_norm(const Tensor& x, const Tensor& delta, const Tensor& weight, float eps) const {
+    const Tensor out = arena.take(dtype, {x.dim(0), x.dim(1)});
+    ops.rms_norm({.x = x, .delta = delta, .weight = weight, .eps = eps, .out = out});
+    return out;
+  }
+  Tensor silu_mul(const Tensor& gate, const Tensor& up) const {
+    ops.silu_mul({.gate = gate, .up = up, .out = gate});
+    return gate;
+  }
+
+ private:
+  Tensor linear(const Tensor& x, const Weight& weight, DType out_dtype) const {
+    const Tensor out = arena.take(out_dtype, {x.dim(0), weight.rows});
+    ops.linear({.x = x, .weight = weight, .out = out});
+    return out;
+  }
+};
+
+}  // namespace glint

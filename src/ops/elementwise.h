@@ -1,0 +1,47 @@
+// embed, gather_rows, add, silu_mul: what moves rows or works on single elements.
+#pragma once
+
+#include "ops/cost.h"
+#include "tensor/tensor.h"
+
+namespace glint {
+
+// out[t] = table[ids[t]], or zeros where ids[t] < 0 (the MTP layer's position 0).
+struct EmbedArgs {
+  Tensor ids = {};    // [T] i32, each < V
+  Tensor table = {};  // [V, D] f32 or bf16
+  Tensor out = {};    // [T, D] f32 or bf16, written
+};
+void check(const EmbedArgs& args);
+OpCost cost(const EmbedArgs& args);
+
+// out[r] = x[rows[r]]
+struct GatherRowsArgs {
+  Tensor x = {};     // [S, D] f32 or bf16
+  Tensor rows = {};  // [R] i32, each in [0, S)
+  Tensor out = {};   // [R, D] dtype of x, written
+};
+void check(const GatherRowsArgs& args);
+OpCost cost(const GatherRowsArgs& args);
+
+// x += y, in f32 with one cast.
+struct AddArgs {
+  Tensor x = {};  // [T, D] f32 or bf16, updated
+  Tensor y = {};  // [T, D] dtype of x
+};
+void check(const AddArgs& args);
+OpCost cost(const AddArgs& args);
+
+// out = silu(gate) * up, silu(v) = v / (1 + exp(-v)): f32 throughout, one cast. `out` may be
+// `gate`.
+struct SiluMulArgs {
+  Tensor gate = {};  // [T, D] f32 or bf16
+  Tensor up = {};    // [T, D] dtype of gate
+  Tensor out = {};   // [T, D] dtype of gate, written
+};
+void check(const SiluMulArgs& args);
+OpCost cost(const SiluMulArgs& args);
+
+inline constexpr OpTolerance kElementwiseTolerance = {.f32 = 2e-6, .bf16 = 4e-3};
+
+}  // namespace glint

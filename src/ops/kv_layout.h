@@ -1,0 +1,73 @@
+// Bytes of the paged caches. A page holds kPageSize consecutive positions of one sequence; slot =
+// page * kPageSize + offset. One cache object is one layer's.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "tensor/tensor.h"
+
+namespace glint {
+
+inline constexpr int kPageSize = 64;  // tokens
+
+// The latent row of a token: latent_dim values of the normalised latent, then rope_dim rotated key
+// values.
+enum class LatentFormat : std::uint8_t {
+  kF32,
+  kBF16,
+  // Per row: latent_dim e4m3, then an f32 scale for each 128 of them, then rope_dim bf16. GLM-5:
+  // 512 + 16 + 128 = 656 bytes, FlashMLA's record. Fields are not aligned for odd dims: use memcpy.
+  kFp8,
+};
+
+struct LatentCache {
+  std::byte* data = nullptr;
+  LatentFormat format = LatentFormat::kBF16;
+  std::int64_t num_slots = 0;
+  int latent_dim = 0;
+  int rope_dim = 0;
+
+  std::int64_t row_bytes() const;  // GLM-5: 2304, 1152, 656
+  std::byte* row(std::int64_t slot) const { return data + slot * row_bytes(); }
+};
+
+// The indexer's key of a token, `dim` values.
+enum class IndexFormat : std::uint8_t {
+  kF32,   // exact mode under f32
+  kBF16,  // exact mode under bf16
+  // Per page: kPageSize * dim e4m3, then kPageSize f32 scales (a power of two each). GLM-5: 8,448
+  // bytes a page.
+  kFp8,
+};
+
+struct IndexCache {
+  std::byte* data = nullptr;
+  IndexFormat format = IndexFormat::kFp8;
+  std::int64_t num_slots = 0;
+  int dim = 0;
+
+  std::int64_t page_bytes() const;
+  // Key of `slot`: e4m3 codes, bf16 or f32.
+  std::byte* key(std::int64_t slot) const;
+  // Its scale; kFp8 only.
+  std::byte* scale(std::int64_t slot) const;
+
+  explicit operator bool() const { return data != nullptr; }
+};
+
+const char* name_of(LatentFormat format);  // "f32", "bf16", "fp8"
+const char* name_of(IndexFormat format);
+
+// What ops that touch a cache know of the batch: T tokens of S sequences.
+struct BatchView {
+  Tensor positions = {};  // [T] i32: index of the token in its sequence
+  Tensor slots = {};      // [T] i32: where its cache rows go
+  Tensor seqs = {};       // [T] i32: its row of page_table
+  Tensor page_table =
+      {};  // [S, P] i32: the pages of each sequence in position order; unused entries are -1
+  Tensor cos = {};  // [T, rope_dim / 2] f32
+  Tensor sin = {};  // [T, rope_dim / 2] f32
+};
+
+}  // namespace glint

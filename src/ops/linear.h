@@ -1,0 +1,50 @@
+// linear, grouped_linear, per_head: matrix products with weights.
+//
+// Sums are in f32 with one cast at the end, over k ascending in an order that depends on K and the
+// weight's format only: never on T, so that a row's result does not depend on its batch.
+// Activations are f32 or bf16, and are multiplied by the exact weight (code * scale): a backend may
+// not round a dequantised weight to bf16, nor quantise x.
+#pragma once
+
+#include <span>
+
+#include "ops/cost.h"
+#include "tensor/tensor.h"
+#include "tensor/weight.h"
+
+namespace glint {
+
+// out[t, n] = sum_k x[t, k] * weight[n, k]
+struct LinearArgs {
+  Tensor x = {};       // [T, K] f32 or bf16; rows may be strided
+  Weight weight = {};  // [N, K]
+  Tensor out = {};     // [T, N] written; dtype of x, or f32
+};
+void check(const LinearArgs& args);
+OpCost cost(const LinearArgs& args);
+
+// Rows of x in groups, a weight each (the routed experts):
+//   out[r, n] = sum_k x[rows[r], k] * weights[e][n, k]   for offsets[e] <= r < offsets[e + 1]
+struct GroupedLinearArgs {
+  Tensor x = {};        // [S, K] f32 or bf16
+  Tensor rows = {};     // [R] i32: the source row of each output row; empty = r itself
+  Tensor offsets = {};  // [E + 1] i32 ascending, offsets[0] = 0, offsets[E] = R
+  std::span<const Weight> weights = {};  // E of [N, K], of one format or of several
+  Tensor out = {};                       // [R, N] written; dtype of x
+};
+void check(const GroupedLinearArgs& args);
+OpCost cost(const GroupedLinearArgs& args);  // reads `offsets`: host memory only
+
+// A small matrix per head (W_UK and W_UV of MLA):
+//   out[t, h, b] = sum_a x[t, h, a] * weight[h, b, a]
+struct PerHeadArgs {
+  Tensor x = {};       // [T, H, A] f32 or bf16; may be a slice of a larger row
+  Tensor weight = {};  // [H, B, A] f32 or bf16; heads may be strided
+  Tensor out = {};     // [T, H, B] written; dtype of x; may be a slice of a larger row
+};
+void check(const PerHeadArgs& args);
+OpCost cost(const PerHeadArgs& args);
+
+inline constexpr OpTolerance kLinearTolerance = {.f32 = 2e-6, .bf16 = 4e-3};
+
+}  // namespace glint

@@ -1,0 +1,59 @@
+// route, permute, combine: which experts see a token, and how their answers come back together.
+#pragma once
+
+#include "ops/cost.h"
+#include "tensor/tensor.h"
+
+namespace glint {
+
+//   s = sigmoid(logits), b = s + bias                                     f32
+//   groups (n_group > 1): score = sum of the 2 largest b of the group; only the topk_group best
+//                         groups take part, ties to the lower group
+//   ids = the k largest b, best first, ties to the lower id
+//   w   = s[ids]; w = w / (sum(w) + 1e-20) if norm_topk_prob; w = w * routed_scaling_factor
+//
+// ids are distinct experts even where logits are NaN.
+struct RouteArgs {
+  Tensor logits = {};  // [T, E] f32
+  Tensor bias = {};    // [E] f32: e_score_correction_bias, used to choose only
+  int n_group = 1;
+  int topk_group = 1;
+  bool norm_topk_prob = true;
+  float routed_scaling_factor = 1;
+  Tensor ids = {};      // [T, k] i32, written
+  Tensor weights = {};  // [T, k] f32, written
+};
+void check(const RouteArgs& args);
+OpCost cost(const RouteArgs& args);
+
+// Sorts the T * k (token, choice) pairs by expert, stably: pair r of the result belongs to expert e
+// where offsets[e] <= r < offsets[e + 1], comes from token rows[r], and is found again at r =
+// places[t, j].
+struct PermuteArgs {
+  Tensor ids = {};      // [T, k] i32 in [0, E)
+  Tensor rows = {};     // [T * k] i32, written
+  Tensor offsets = {};  // [E + 1] i32, written
+  Tensor places = {};   // [T, k] i32, written
+};
+void check(const PermuteArgs& args);
+OpCost cost(const PermuteArgs& args);
+
+// out[t] = sum_j weights[t,j] * y[places[t,j]] + shared[t]     f32, j ascending, shared last, one
+// cast
+struct CombineArgs {
+  Tensor y = {};        // [T * k, D] f32 or bf16
+  Tensor places = {};   // [T, k] i32
+  Tensor weights = {};  // [T, k] f32
+  Tensor shared = {};   // [T, D] dtype of y, or empty
+  Tensor out = {};      // [T, D] dtype of y, written
+};
+void check(const CombineArgs& args);
+OpCost cost(const CombineArgs& args);
+
+// Two backends may differ in the last bit of s, and so in the order of near-equal experts: where
+// ids differ, their b must be this near. weights are those of the ids at hand, to kMoeTolerance.
+inline constexpr double kRouteSlack = 1e-6;
+
+inline constexpr OpTolerance kMoeTolerance = {.f32 = 2e-6, .bf16 = 4e-3};
+
+}  // namespace glint

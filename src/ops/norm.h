@@ -1,0 +1,35 @@
+// rms_norm, layer_norm.
+#pragma once
+
+#include "ops/cost.h"
+#include "tensor/tensor.h"
+
+namespace glint {
+
+//   x   = x + delta          if delta is given: f32 sum, cast to x's dtype, stored back
+//   out = x / sqrt(mean(x^2) + eps) * weight          f32 of the stored x, one cast
+struct RmsNormArgs {
+  Tensor x = {};       // [T, D] f32 or bf16; updated when delta is given; rows may be strided
+  Tensor delta = {};   // [T, D] dtype of x, or empty
+  Tensor weight = {};  // [D] f32 or bf16
+  float eps = 1e-5f;
+  Tensor out = {};  // [T, D] dtype of x, written; may be x when delta is empty; rows may be strided
+};
+void check(const RmsNormArgs& args);
+OpCost cost(const RmsNormArgs& args);
+
+// out = (x - mean(x)) / sqrt(var(x) + eps) * weight + bias      var is the biased one; f32, one
+// cast
+struct LayerNormArgs {
+  Tensor x = {};       // [T, D] f32 or bf16
+  Tensor weight = {};  // [D] f32 or bf16
+  Tensor bias = {};    // [D] f32 or bf16
+  float eps = 1e-6f;
+  Tensor out = {};  // [T, D] f32 or bf16, written
+};
+void check(const LayerNormArgs& args);
+OpCost cost(const LayerNormArgs& args);
+
+inline constexpr OpTolerance kNormTolerance = {.f32 = 2e-6, .bf16 = 4e-3};
+
+}  // namespace glint

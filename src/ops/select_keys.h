@@ -1,0 +1,41 @@
+// select_keys: the DSA lightning indexer. Scores every visible cached key cheaply, keeps the top k.
+//
+// For token t of sequence s at position p, over the keys i = 0 .. p of s (its own key is already
+// written):
+//
+//   exact caches   I[i] = sum_h w[t,h] * max(0, dot(q[t,h], key(i))) * Hi^-0.5 * D^-0.5
+//   kFp8 cache     q[t,h] is quantised to e4m3 with sq = index_scale(amax(q[t,h])) first, and
+//                  I[i] = sk(i) * sum_h (w[t,h] * sq * D^-0.5 * Hi^-0.5) * max(0, dot(q8[t,h],
+//                  k8(i)))
+//
+// in f32. out[t] = the slots of the min(k, p + 1) keys with the largest I, ties (-0.0 equals 0.0)
+// to the smaller i; in ascending order of i; then -1. Where p < k that is every visible key and
+// nothing needs scoring. T x context scores are never stored as a whole. Weights may be negative,
+// and exact ties at 0 are common: the tie rule is part of the result. Where scores are NaN, which
+// keys are chosen is open, but they are distinct and visible.
+#pragma once
+
+#include "ops/cost.h"
+#include "ops/kv_layout.h"
+
+namespace glint {
+
+struct SelectKeysArgs {
+  Tensor q = {};        // [T, Hi, D] f32 or bf16, rotated
+  Tensor weights = {};  // [T, Hi] f32, unscaled
+  BatchView batch = {};
+  IndexCache cache = {};
+  Tensor out = {};  // [T, k] i32, written
+};
+void check(const SelectKeysArgs& args);
+OpCost cost(const SelectKeysArgs& args);  // reads `positions`: host memory only
+
+// Two backends may order near-equal scores differently: at least this share of the selected keys
+// must agree, and every key in which they differ must score within `slack` (relative to the row's
+// largest |I|) of the row's threshold.
+struct SelectKeysTolerance {
+  double overlap = 0.98;
+  double slack = 1e-5;
+};
+
+}  // namespace glint

@@ -1,0 +1,31 @@
+#include "tensor/arena.h"
+
+#include <algorithm>
+
+#include "base/str.h"
+
+namespace glint {
+
+Tensor Arena::take(DType dtype, std::initializer_list<std::int64_t> dims) {
+  Tensor tensor(nullptr, dtype, dims);
+  const std::size_t bytes =
+      (static_cast<std::size_t>(tensor.size()) * size_of(dtype) + 255) / 256 * 256;
+  while (chunk_ < chunks_.size() && used_ + bytes > chunks_[chunk_].bytes()) ++chunk_, used_ = 0;
+  if (chunk_ == chunks_.size()) {
+    constexpr std::size_t kChunk = std::size_t{32} << 20;
+    chunks_.push_back(device_.allocate(std::max(bytes, kChunk)));
+    GLINT_CHECK(chunks_.back().data(),
+                str("no memory for ", human_bytes(static_cast<double>(bytes)), " of temporaries"));
+  }
+  tensor.data = chunks_[chunk_].data() + used_;
+  used_ += bytes;
+  return tensor;
+}
+
+std::size_t Arena::bytes_held() const {
+  std::size_t bytes = 0;
+  for (const Buffer& chunk : chunks_) bytes += chunk.bytes();
+  return bytes;
+}
+
+}  // namespace glint

@@ -1,0 +1,45 @@
+// Arena: the memory of a step's temporaries. Taking is a pointer bump; a Scope gives everything
+// taken inside it back.
+#pragma once
+
+#include <initializer_list>
+#include <vector>
+
+#include "tensor/device.h"
+#include "tensor/tensor.h"
+
+namespace glint {
+
+// Grows in chunks and never moves what it handed out, so that after the first step of the largest
+// size nothing is allocated any more. Not thread-safe. Aborts when the device has no memory left:
+// sizes were planned before.
+class Arena {
+ public:
+  explicit Arena(Device& device) : device_(device) {}
+
+  // An uninitialised dense tensor, aligned to 256 bytes, valid until the enclosing Scope ends.
+  Tensor take(DType dtype, std::initializer_list<std::int64_t> dims);
+
+  class Scope {
+   public:
+    explicit Scope(Arena& arena) : arena_(arena), chunk_(arena.chunk_), used_(arena.used_) {}
+    ~Scope() { arena_.chunk_ = chunk_, arena_.used_ = used_; }
+    Scope(const Scope&) = delete;
+    Scope& operator=(const Scope&) = delete;
+
+   private:
+    Arena& arena_;
+    std::size_t chunk_, used_;
+  };
+
+  std::size_t bytes_held() const;
+  Device& device() const { return device_; }
+
+ private:
+  Device& device_;
+  std::vector<Buffer> chunks_;
+  std::size_t chunk_ = 0;  // the chunk being filled; chunks before it are full
+  std::size_t used_ = 0;   // bytes of it
+};
+
+}  // namespace glint

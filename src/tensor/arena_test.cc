@@ -1,0 +1,30 @@
+#include "tensor/arena.h"
+
+#include <gtest/gtest.h>
+
+namespace glint {
+namespace {
+
+TEST(Arena, scopes_give_memory_back_and_what_was_taken_stays_put) {
+  const std::unique_ptr<Device> device = make_host_device();
+  Arena arena(*device);
+  const Tensor kept = arena.take(DType::kF32, {4, 8});
+  std::byte* inner = nullptr;
+  {
+    const Arena::Scope scope(arena);
+    inner = arena.take(DType::kBF16, {3}).data;
+    arena.take(DType::kU8, {64 << 20});  // larger than a chunk
+  }
+  const std::size_t held = arena.bytes_held();
+  {
+    const Arena::Scope scope(arena);
+    EXPECT_EQ(arena.take(DType::kBF16, {3}).data, inner);
+    arena.take(DType::kU8, {64 << 20});
+  }
+  EXPECT_EQ(arena.bytes_held(), held);
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(kept.data) % 256, 0u);
+  EXPECT_EQ(kept.row<float>(3)[7], 0);
+}
+
+}  // namespace
+}  // namespace glint

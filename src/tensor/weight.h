@@ -1,0 +1,42 @@
+// Weight: a matrix [out, in] in the format that its checkpoint stores. y = x * W^T. Owns nothing.
+#pragma once
+
+#include <cstdint>
+
+#include "tensor/tensor.h"
+
+namespace glint {
+
+enum class WeightFormat : std::uint8_t {
+  kF32,
+  kBF16,
+  kFp8Block,  // data e4m3 [N, K]; scale f32 [ceil(N/128), ceil(K/128)]: w = e4m3 * scale
+  kNvfp4,     // data u8 [N, K/2], low nibble first; scale e4m3 [N, K/16]: w = (e2m1 * scale) *
+              // global_scale
+};
+
+const char* name_of(WeightFormat format);  // "f32", "bf16", "fp8", "nvfp4"
+
+// The side of an FP8 block and the length of an NVFP4 group.
+inline constexpr int kFp8Block = 128;
+inline constexpr int kNvfp4Group = 16;
+
+struct Weight {
+  WeightFormat format = WeightFormat::kBF16;
+  std::int64_t rows = 0;   // N, outputs
+  std::int64_t cols = 0;   // K, inputs; a multiple of 16 in kNvfp4
+  Tensor data = {};        // dense; kU8 or kF8E4M3 typed for the packed formats
+  Tensor scale = {};       // dense; empty for kF32 and kBF16
+  float global_scale = 1;  // kNvfp4: weight_scale_2
+
+  explicit operator bool() const { return static_cast<bool>(data); }
+};
+
+// Bytes that reading all of `weight` once moves: data and scales.
+std::int64_t bytes_of(const Weight& weight);
+
+// Writes row `n` of `weight` as exact f32 (code * scale, no rounding to BF16): [cols]. The
+// definition of the formats, scalar; kernels are checked against it.
+void dequantize_row(const Weight& weight, std::int64_t n, float* out);
+
+}  // namespace glint

@@ -1,0 +1,23 @@
+#!/usr/bin/env bash
+# Checks what a program can check in seconds: format, layers, sizes, forbidden words, CMake lists, shell syntax.
+#   tools/lint.sh         check
+#   tools/lint.sh --fix   format the sources first
+set -euo pipefail
+cd "$(dirname "$0")/.."
+failed=0
+
+mapfile -t sources < <(find src tests \( -name '*.h' -o -name '*.cc' -o -name '*.cu' -o -name '*.cuh' \) | sort)
+if [[ ${1:-} == --fix ]]; then
+  printf '%s\n' "${sources[@]}" | xargs -P "$(nproc)" -n 16 clang-format-14 -i
+fi
+printf '%s\n' "${sources[@]}" | xargs -P "$(nproc)" -n 16 clang-format-14 --dry-run -Werror ||
+  { echo "format: run tools/lint.sh --fix"; failed=1; }
+
+python3 tools/check_layers.py || failed=1
+python3 tools/check_style.py || failed=1
+for script in demo.sh test.sh .ci/run tools/*.sh; do
+  bash -n "$script" || failed=1
+done
+
+((failed == 0)) && echo "lint: clean"
+exit "$failed"
