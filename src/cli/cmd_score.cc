@@ -28,7 +28,7 @@ struct Options : RunOptions {
     v("prompt,p=TEXT", prompt, "text instead of ids; special tokens in it are read as such");
     v.section("Results");
     v("ppl", ppl, "print perplexity over positions 1.. of every sequence, and top-1; with --mtp the draft's too");
-    v("out=X.npy", out, "logits, float32 [T, vocab]; one sequence");
+    v("out=X.npy", out, "logits, float32 [T, vocab]; several sequences one after another");
     v("mtp=Y.npy", mtp, "logits of the MTP layer, float32 [T-1, vocab]: row p from hidden state p and token p+1");
     v("hidden=H.npy", hidden,
       "float32 [layers+1, T, hidden]: the embedding, the stream after each layer, and last, instead of the stream "
@@ -104,13 +104,14 @@ Result<Sequences> read_sequences(const Options& options, Cli& cli) {
 struct Outputs {
   std::optional<NpyWriter> logits, mtp, hidden;
 
-  static Result<Outputs> open(const Options& options, const ModelConfig& config, std::int64_t T) {
+  // T rows of logits, T - S of the MTP layer: all S sequences, one after another.
+  static Result<Outputs> open(const Options& options, const ModelConfig& config, std::int64_t T, std::int64_t S) {
     Outputs out;
     if (!options.out.empty()) {
       GLINT_TRY(out.logits, NpyWriter::create(options.out, {T, config.vocab_size}));
     }
     if (!options.mtp.empty()) {
-      GLINT_TRY(out.mtp, NpyWriter::create(options.mtp, {T - 1, config.vocab_size}));
+      GLINT_TRY(out.mtp, NpyWriter::create(options.mtp, {T - S, config.vocab_size}));
     }
     if (!options.hidden.empty()) {
       GLINT_TRY(out.hidden,
@@ -119,13 +120,14 @@ struct Outputs {
     return out;
   }
 
-  ScoreSinks sinks(std::int64_t T, std::int64_t hidden_size) {
+  // For the sequence whose rows begin at `begin` of `T` in all.
+  ScoreSinks sinks(std::int64_t begin, std::int64_t T, std::int64_t hidden_size) {
     ScoreSinks sinks;
     if (logits) sinks.logits = [this](std::int64_t, std::span<const float> rows) { logits->append(rows); };
     if (mtp) sinks.mtp = [this](std::int64_t, std::span<const float> rows) { mtp->append(rows); };
     if (hidden) {
-      sinks.hidden = [this, T, hidden_size](int layer, std::int64_t first, std::span<const float> rows) {
-        hidden->write_at((layer * T + first) * hidden_size, rows);
+      sinks.hidden = [=, this](int layer, std::int64_t first, std::span<const float> rows) {
+        hidden->write_at((layer * T + begin + first) * hidden_size, rows);
       };
     }
     return sinks;
@@ -171,24 +173,21 @@ Status run(const Options& options, Cli& cli) {
   }
   if (options.chunk < 1) return invalid(str("--chunk is ", options.chunk, "; it must be 1 or more"));
   GLINT_TRY(const Sequences sequences, read_sequences(options, cli));
-  if (writes && sequences.size() != 1) {
-    return invalid(str("--out, --mtp and --hidden take one sequence; there are ", sequences.size()));
-  }
   GLINT_TRY(const std::unique_ptr<LoadedModel> model, load_model(options, cli, true));
   const bool with_mtp = model->has_mtp() && (!options.mtp.empty() || options.ppl || options.json);
   if (!options.mtp.empty() && !model->has_mtp()) {
     return invalid(str(options.model, " has no MTP layer (num_nextn_predict_layers is 0); leave --mtp out"));
   }
-  const std::int64_t T = static_cast<std::int64_t>(sequences[0].size());
-  GLINT_TRY(Outputs outputs, Outputs::open(options, model->config(), T));
-  const ScoreSinks sinks = outputs.sinks(T, model->config().hidden_size);
+  std::int64_t T = 0, begin = 0;
+  for (const std::vector<TokenId>& ids : sequences) T += static_cast<std::int64_t>(ids.size());
+  GLINT_TRY(Outputs outputs, Outputs::open(options, model->config(), T, static_cast<std::int64_t>(sequences.size())));
   Score total;
-  std::int64_t tokens = 0;
-  for (const std::vector<TokenId>& ids : sequences) tokens += static_cast<std::int64_t>(ids.size());
-  Progress progress("scoring", tokens, Progress::Unit::kItems);
+  Progress progress("scoring", T, Progress::Unit::kItems);
   for (const std::vector<TokenId>& ids : sequences) {
+    const ScoreSinks sinks = outputs.sinks(begin, T, model->config().hidden_size);
     GLINT_TRY(const Score one, score(*model, ids, {.chunk = options.chunk, .mtp = with_mtp}, sinks));
     total.add(one);
+    begin += static_cast<std::int64_t>(ids.size());
     progress.add(static_cast<std::int64_t>(ids.size()));
   }
   GLINT_TRY_STATUS(outputs.finish());

@@ -1,7 +1,7 @@
 #include "runtime/loaded_model.h"
 
-#include "base/file.h"
 #include "base/str.h"
+#include "runtime/batch.h"
 
 namespace glint {
 
@@ -29,8 +29,7 @@ Result<std::unique_ptr<LoadedModel>> LoadedModel::load(const ModelOptions& optio
     GLINT_TRY(Checkpoint checkpoint, Checkpoint::open(options.dir));
     m->checkpoint_ = std::make_unique<Checkpoint>(std::move(checkpoint));
   } else {
-    GLINT_TRY(Checkpoint checkpoint, Checkpoint::dummy(m->config_, options.dummy_format));
-    m->checkpoint_ = std::make_unique<Checkpoint>(std::move(checkpoint));
+    return invalid("no dummy yet");
   }
   const bool with_mtp = options.with_mtp && m->config_.num_nextn_predict_layers > 0;
   GLINT_TRY(m->weights_,

@@ -32,6 +32,12 @@ struct StepOutput {
   std::span<const float> row(std::int64_t r) const { return logits.subspan(r * vocab, vocab); }
 };
 
+// What a draft does with the keys that the MTP layer's indexer selects.
+struct DraftOptions {
+  bool keep_selected = false;   // remember those of the last row
+  bool reuse_selected = false;  // use the remembered ones for this one-row plan instead of selecting
+};
+
 class LoadedModel {
  public:
   // Fails with one sentence if the files are wrong or if `ops` cannot run the model.
@@ -52,12 +58,7 @@ class LoadedModel {
   StepOutput step(const StepPlan& plan, const LayerTap* tap = nullptr);
 
   // Runs rows through the MTP layer: `plan` holds the positions, and as tokens each row's *next* token; `target` [T, hidden] is the
-  // hidden state of each row. `keep_selected`: remember the keys selected for the last row; `reuse_selected`: use
-  // those for this one-row plan (models that share them between draft steps).
-  struct DraftOptions {
-    bool keep_selected = false;
-    bool reuse_selected = false;
-  };
+  // hidden state of each row.
   StepOutput draft(const StepPlan& plan, const Tensor& target, DraftOptions options = {});
 
  private:
