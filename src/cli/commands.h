@@ -8,6 +8,14 @@
 
 namespace glint {
 
-inline std::vector<Command> all_commands() { return {}; }
+Command tokenize_command();
+Command detokenize_command();
+
+inline std::vector<Command> all_commands() {
+  return {
+      tokenize_command(),
+      detokenize_command(),
+  };
+}
 
 }  // namespace glint
