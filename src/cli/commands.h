@@ -10,11 +10,15 @@ namespace glint {
 
 Command generate_command();
 Command score_command();
+Command tokenize_command();
+Command detokenize_command();
 
 inline std::vector<Command> all_commands() {
   return {
       generate_command(),
       score_command(),
+      tokenize_command(),
+      detokenize_command(),
   };
 }
 
