@@ -1,0 +1,13 @@
+# Compile and link flags of every target of ours.
+find_package(Threads REQUIRED)
+add_library(glint_flags INTERFACE)
+target_link_libraries(glint_flags INTERFACE Threads::Threads)
+target_compile_options(glint_flags INTERFACE
+  $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Werror -fno-math-errno -ffp-contract=off>
+  # g++ 12 sees overlapping copies in "text" + std::string() that are none (GCC bug 105651).
+  $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CXX_COMPILER_ID:GNU>>:-Wno-restrict>)
+if(GLINT_SANITIZE)
+  target_compile_options(glint_flags INTERFACE
+    $<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${GLINT_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer>)
+  target_link_options(glint_flags INTERFACE -fsanitize=${GLINT_SANITIZE})
+endif()

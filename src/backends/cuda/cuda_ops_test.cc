@@ -1,0 +1,4 @@
+#include "backends/cuda/cuda_ops.h"
+
+#include <gtest/gtest.h>
+TEST(a,b){}
