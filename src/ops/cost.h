@@ -1,6 +1,8 @@
 // What an op costs and how exact it has to be: shared by every contract in this folder.
 #pragma once
 
+#include "tensor/weight.h"
+
 namespace glint {
 
 // Least work of one call: arithmetic, and memory traffic with every operand moved once. For
@@ -9,6 +11,9 @@ struct OpCost {
   double flops = 0;
   double bytes = 0;
 };
+
+// Bytes of all elements of `x`; 0 if it is empty.
+inline double bytes_of(const Tensor& x) { return static_cast<double>(x.size()) * size_of(x.dtype); }
 
 // Largest relative L2 error |out - reference| / |reference| over a whole output, by the dtype of
 // the activations.

@@ -35,8 +35,8 @@ struct GroupedLinearArgs {
 void check(const GroupedLinearArgs& args);
 OpCost cost(const GroupedLinearArgs& args);  // reads `offsets`: host memory only
 
-// A small matrix per head (W_UK and W_UV of MLA):  out[t, h, b] = sum_a x[t, h, a] * weight[h, b,
-// a]
+// A small matrix per head (W_UK and W_UV of MLA):
+//   out[t, h, b] = sum_a x[t, h, a] * weight[h, b, a]
 struct PerHeadArgs {
   Tensor x = {};       // [T, H, A] f32 or bf16; may be a slice of a larger row
   Tensor weight = {};  // [H, B, A] f32 or bf16; heads may be strided

@@ -8,8 +8,11 @@ namespace glint {
 
 //   s = sigmoid(logits), b = s + bias                                     f32
 //   groups (n_group > 1): score = sum of the 2 largest b of the group; only the topk_group best
-//   groups take part ids = the k largest b, best first, ties to the lower id w = s[ids]; w = w /
-//   (sum(w) + 1e-20) if norm_topk_prob; w = w * routed_scaling_factor
+//                         groups take part, ties to the lower group
+//   ids = the k largest b, best first, ties to the lower id
+//   w   = s[ids]; w = w / (sum(w) + 1e-20) if norm_topk_prob; w = w * routed_scaling_factor
+//
+// ids are distinct experts even where logits are NaN.
 struct RouteArgs {
   Tensor logits = {};  // [T, E] f32
   Tensor bias = {};    // [E] f32: e_score_correction_bias, used to choose only
@@ -46,6 +49,10 @@ struct CombineArgs {
 };
 void check(const CombineArgs& args);
 OpCost cost(const CombineArgs& args);
+
+// Two backends may differ in the last bit of s, and so in the order of near-equal experts: where
+// ids differ, their b must be this near. weights are those of the ids at hand, to kMoeTolerance.
+inline constexpr double kRouteSlack = 1e-6;
 
 inline constexpr OpTolerance kMoeTolerance = {.f32 = 2e-6, .bf16 = 4e-3};
 

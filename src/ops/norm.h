@@ -6,9 +6,8 @@
 
 namespace glint {
 
-//   x  = x + delta                                     if delta is given: f32 sum, cast to x's
-//   dtype, stored back out = x / sqrt(mean(x^2) + eps) * weight           f32 of the stored x, one
-//   cast
+//   x   = x + delta          if delta is given: f32 sum, cast to x's dtype, stored back
+//   out = x / sqrt(mean(x^2) + eps) * weight          f32 of the stored x, one cast
 struct RmsNormArgs {
   Tensor x = {};       // [T, D] f32 or bf16; updated when delta is given; rows may be strided
   Tensor delta = {};   // [T, D] dtype of x, or empty

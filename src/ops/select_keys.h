@@ -11,7 +11,8 @@
 // in f32. out[t] = the slots of the min(k, p + 1) keys with the largest I, ties (-0.0 equals 0.0)
 // to the smaller i; in ascending order of i; then -1. Where p < k that is every visible key and
 // nothing needs scoring. T x context scores are never stored as a whole. Weights may be negative,
-// and exact ties at 0 are common: the tie rule is part of the result.
+// and exact ties at 0 are common: the tie rule is part of the result. Where scores are NaN, which
+// keys are chosen is open, but they are distinct and visible.
 #pragma once
 
 #include "ops/cost.h"

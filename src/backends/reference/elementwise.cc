@@ -1,0 +1,59 @@
+#include <cmath>
+#include <cstring>
+
+#include "backends/reference/numeric.h"
+#include "backends/reference/reference_ops.h"
+
+namespace glint {
+
+using namespace reference;
+
+void ReferenceOps::embed(const EmbedArgs& args) {
+  check(args);
+  const std::int64_t D = args.table.dim(1);
+  for (std::int64_t t = 0; t < args.ids.dim(0); ++t) {
+    std::vector<float> row(D);
+    if (args.ids.ptr<std::int32_t>()[t] >= 0) {
+      row = floats_of(args.table.slice(0, index_at(args.ids, t, args.table.dim(0), "token"), 1));
+    }
+    with_float_type(args.out.dtype, [&](auto type) {
+      using T = decltype(type);
+      for (std::int64_t d = 0; d < D; ++d) args.out.row<T>(t)[d] = from_float<T>(row[d]);
+    });
+  }
+}
+
+void ReferenceOps::gather_rows(const GatherRowsArgs& args) {
+  check(args);
+  const std::int64_t bytes = args.x.dim(1) * size_of(args.x.dtype);
+  for (std::int64_t r = 0; r < args.rows.dim(0); ++r) {
+    const std::int64_t source = index_at(args.rows, r, args.x.dim(0), "row");
+    std::memcpy(args.out.data + r * bytes, args.x.data + source * bytes, bytes);
+  }
+}
+
+void ReferenceOps::add(const AddArgs& args) {
+  check(args);
+  with_float_type(args.x.dtype, [&](auto type) {
+    using T = decltype(type);
+    T* x = args.x.ptr<T>();
+    const T* y = args.y.ptr<T>();
+    for (std::int64_t i = 0; i < args.x.size(); ++i) {
+      x[i] = from_float<T>(to_float(x[i]) + to_float(y[i]));
+    }
+  });
+}
+
+void ReferenceOps::silu_mul(const SiluMulArgs& args) {
+  check(args);
+  with_float_type(args.gate.dtype, [&](auto type) {
+    using T = decltype(type);
+    for (std::int64_t i = 0; i < args.gate.size(); ++i) {
+      const double gate = to_float(args.gate.ptr<T>()[i]), up = to_float(args.up.ptr<T>()[i]);
+      const double value = gate / (1 + std::exp(-gate)) * up;
+      args.out.ptr<T>()[i] = from_float<T>(static_cast<float>(value));
+    }
+  });
+}
+
+}  // namespace glint

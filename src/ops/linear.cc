@@ -1,0 +1,56 @@
+#include "ops/linear.h"
+
+#include "tensor/shape_check.h"
+
+namespace glint {
+
+void check(const LinearArgs& args) {
+  ShapeCheck c("linear");
+  c.strided("x", args.x, kFloats, {"T", "K"});
+  c.weight("weight", args.weight, "N", "K");
+  c.dense("out", args.out, {args.x.dtype, DType::kF32}, {"T", "N"});
+}
+
+OpCost cost(const LinearArgs& args) {
+  return {.flops = 2.0 * args.x.size() * args.weight.rows,
+          .bytes = bytes_of(args.x) + bytes_of(args.weight) + bytes_of(args.out)};
+}
+
+void check(const GroupedLinearArgs& args) {
+  ShapeCheck c("grouped_linear");
+  c.dense("x", args.x, kFloats, {"S", "K"});
+  if (args.rows) {
+    c.dense("rows", args.rows, DType::kI32, {"R"});
+  } else {
+    c.size("R", args.x.dim(0), "x[0], as rows is empty");
+  }
+  c.size("E + 1", static_cast<std::int64_t>(args.weights.size()) + 1, "the number of weights");
+  c.dense("offsets", args.offsets, DType::kI32, {"E + 1"});
+  for (const Weight& weight : args.weights) c.weight("weights", weight, "N", "K");
+  c.dense("out", args.out, args.x.dtype, {"R", "N"});
+}
+
+OpCost cost(const GroupedLinearArgs& args) {
+  const std::int32_t* offsets = args.offsets.ptr<std::int32_t>();
+  double bytes = bytes_of(args.x) + bytes_of(args.rows) + bytes_of(args.offsets);
+  for (std::size_t e = 0; e < args.weights.size(); ++e) {
+    if (offsets[e] != offsets[e + 1]) bytes += bytes_of(args.weights[e]);
+  }
+  return {.flops = 2.0 * args.out.size() * args.x.dim(1), .bytes = bytes + bytes_of(args.out)};
+}
+
+void check(const PerHeadArgs& args) {
+  ShapeCheck c("per_head");
+  c.strided("x", args.x, kFloats, {"T", "H", "A"});
+  c.strided("weight", args.weight, kFloats, {"H", "B", "A"});
+  c.require(args.weight.dim(1) == 1 || args.weight.stride[1] == args.weight.dim(2),
+            "the matrix of a head must be dense");
+  c.strided("out", args.out, args.x.dtype, {"T", "H", "B"});
+}
+
+OpCost cost(const PerHeadArgs& args) {
+  return {.flops = 2.0 * args.x.size() * args.weight.dim(1),
+          .bytes = bytes_of(args.x) + bytes_of(args.weight) + bytes_of(args.out)};
+}
+
+}  // namespace glint

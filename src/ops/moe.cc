@@ -1,0 +1,57 @@
+#include "ops/moe.h"
+
+#include "tensor/shape_check.h"
+
+namespace glint {
+
+void check(const RouteArgs& args) {
+  ShapeCheck c("route");
+  c.dense("logits", args.logits, DType::kF32, {"T", "E"});
+  c.dense("bias", args.bias, DType::kF32, {"E"});
+  c.dense("ids", args.ids, DType::kI32, {"T", "k"});
+  c.dense("weights", args.weights, DType::kF32, {"T", "k"});
+  c.require(args.n_group >= 1 && c["E"] % args.n_group == 0, "E is no multiple of n_group");
+  c.require(args.topk_group >= 1 && args.topk_group <= args.n_group,
+            "topk_group is not in [1, n_group]");
+  c.require(c["k"] <= c["E"] / args.n_group * args.topk_group,
+            "k is more than the experts of topk_group groups");
+}
+
+OpCost cost(const RouteArgs& args) {
+  return {.flops = 5.0 * args.logits.size(),
+          .bytes = bytes_of(args.logits) + bytes_of(args.bias) + bytes_of(args.ids) +
+                   bytes_of(args.weights)};
+}
+
+void check(const PermuteArgs& args) {
+  ShapeCheck c("permute");
+  c.dense("ids", args.ids, DType::kI32, {"T", "k"});
+  c.size("T k", c["T"] * c["k"], "ids");
+  c.dense("rows", args.rows, DType::kI32, {"T k"});
+  c.dense("offsets", args.offsets, DType::kI32, {"E + 1"});
+  c.require(c["E + 1"] >= 2, "offsets is too short");
+  c.dense("places", args.places, DType::kI32, {"T", "k"});
+}
+
+OpCost cost(const PermuteArgs& args) {
+  return {.bytes = bytes_of(args.ids) + bytes_of(args.rows) + bytes_of(args.offsets) +
+                   bytes_of(args.places)};
+}
+
+void check(const CombineArgs& args) {
+  ShapeCheck c("combine");
+  c.dense("places", args.places, DType::kI32, {"T", "k"});
+  c.dense("weights", args.weights, DType::kF32, {"T", "k"});
+  c.size("T k", c["T"] * c["k"], "places");
+  c.dense("y", args.y, kFloats, {"T k", "D"});
+  if (args.shared) c.dense("shared", args.shared, args.y.dtype, {"T", "D"});
+  c.dense("out", args.out, args.y.dtype, {"T", "D"});
+}
+
+OpCost cost(const CombineArgs& args) {
+  return {.flops = 2.0 * args.y.size() + args.shared.size(),
+          .bytes = bytes_of(args.y) + bytes_of(args.places) + bytes_of(args.weights) +
+                   bytes_of(args.shared) + bytes_of(args.out)};
+}
+
+}  // namespace glint

@@ -1,0 +1,39 @@
+#include "ops/norm.h"
+
+#include "tensor/shape_check.h"
+
+namespace glint {
+
+void check(const RmsNormArgs& args) {
+  ShapeCheck c("rms_norm");
+  c.strided("x", args.x, kFloats, {"T", "D"});
+  if (args.delta) {
+    c.dense("delta", args.delta, args.x.dtype, {"T", "D"});
+    c.require(args.out.data != args.x.data, "out must not be x when delta is given");
+  }
+  c.dense("weight", args.weight, kFloats, {"D"});
+  c.strided("out", args.out, args.x.dtype, {"T", "D"});
+}
+
+OpCost cost(const RmsNormArgs& args) {
+  const double n = static_cast<double>(args.x.size());
+  const double passes = args.delta ? 4 : 2;  // with a delta, x is also read and written
+  return {.flops = (args.delta ? 5 : 4) * n,
+          .bytes = passes * bytes_of(args.x) + bytes_of(args.weight)};
+}
+
+void check(const LayerNormArgs& args) {
+  ShapeCheck c("layer_norm");
+  c.dense("x", args.x, kFloats, {"T", "D"});
+  c.dense("weight", args.weight, kFloats, {"D"});
+  c.dense("bias", args.bias, kFloats, {"D"});
+  c.dense("out", args.out, kFloats, {"T", "D"});
+}
+
+OpCost cost(const LayerNormArgs& args) {
+  return {
+      .flops = 8.0 * args.x.size(),
+      .bytes = bytes_of(args.x) + bytes_of(args.weight) + bytes_of(args.bias) + bytes_of(args.out)};
+}
+
+}  // namespace glint

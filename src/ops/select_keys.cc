@@ -1,0 +1,39 @@
+#include "ops/select_keys.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "tensor/shape_check.h"
+
+namespace glint {
+
+void check(const SelectKeysArgs& args) {
+  ShapeCheck c("select_keys");
+  c.require(static_cast<bool>(args.cache), "there is no cache");
+  c.size("D", args.cache.dim, "the cache");
+  c.dense("q", args.q, kFloats, {"T", "Hi", "D"});
+  c.dense("weights", args.weights, DType::kF32, {"T", "Hi"});
+  c.dense("positions", args.batch.positions, DType::kI32, {"T"});
+  c.dense("seqs", args.batch.seqs, DType::kI32, {"T"});
+  c.dense("page_table", args.batch.page_table, DType::kI32, {"S", "P"});
+  c.dense("out", args.out, DType::kI32, {"T", "k"});
+}
+
+OpCost cost(const SelectKeysArgs& args) {
+  const std::int32_t* positions = args.batch.positions.ptr<std::int32_t>();
+  const std::int32_t* seqs = args.batch.seqs.ptr<std::int32_t>();
+  // A sequence's keys are read once for all of its tokens; a row that selects all reads none.
+  std::vector<double> keys_read(args.batch.page_table.dim(0));
+  double scores = 0;
+  for (std::int64_t t = 0; t < args.q.dim(0); ++t) {
+    const double visible = positions[t] + 1.0;
+    if (visible <= static_cast<double>(args.out.dim(1))) continue;
+    scores += visible;
+    keys_read[seqs[t]] = std::max(keys_read[seqs[t]], visible);
+  }
+  double bytes = bytes_of(args.q) + bytes_of(args.weights) + bytes_of(args.out);
+  for (const double keys : keys_read) bytes += keys * args.cache.page_bytes() / kPageSize;
+  return {.flops = scores * args.q.dim(1) * (2.0 * args.q.dim(2) + 3), .bytes = bytes};
+}
+
+}  // namespace glint
