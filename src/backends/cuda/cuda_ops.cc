@@ -33,9 +33,8 @@ class CudaOps final : public UnsupportedOps {
   }
   void linear(const LinearArgs& args) override {
     check(args);
-    device_->run("linear", [&](cudaStream_t stream) {
-      launch_linear(args, device_->num_sms(), stream);
-    });
+    device_->run("linear",
+                 [&](cudaStream_t stream) { launch_linear(args, device_->num_sms(), stream); });
   }
 
   void dense_ffn(const DenseFfnArgs& args, Arena& scratch) override {
@@ -52,9 +51,8 @@ class CudaOps final : public UnsupportedOps {
   void gate_up(const GateUpArgs& args) {
     check(LinearArgs{.x = args.x, .weight = args.gate, .out = args.out});
     check(LinearArgs{.x = args.x, .weight = args.up, .out = args.out});
-    device_->run("gate_up", [&](cudaStream_t stream) {
-      launch_gate_up(args, device_->num_sms(), stream);
-    });
+    device_->run("gate_up",
+                 [&](cudaStream_t stream) { launch_gate_up(args, device_->num_sms(), stream); });
   }
 
   std::unique_ptr<CudaDevice> device_;

@@ -26,8 +26,8 @@ class CudaDevice final : public Device {
 
   int num_sms() const { return num_sms_; }
 
-  // Runs `launch(stream)`, which starts the kernels of `op`, and checks that they started. `op` is a
-  // literal: errors that come up later name it.
+  // Runs `launch(stream)`, which starts the kernels of `op`, and checks that they started. `op` is
+  // a literal: errors that come up later name it.
   template <class Launch>
   void run(const char* op, Launch&& launch) {
     select();

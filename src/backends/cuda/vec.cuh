@@ -1,4 +1,5 @@
-// Eight neighbouring elements as floats: what one thread of a memory-bound kernel handles at a time.
+// Eight neighbouring elements as floats: what one thread of a memory-bound kernel handles at a
+// time.
 #pragma once
 
 #include <cstdint>

@@ -29,12 +29,9 @@ bool is_aligned(const GemmArgs& args) {
 template <Epilogue kEpilogue>
 void select_and_launch(const GemmArgs& args, int num_sms, cudaStream_t stream) {
   if (args.m == 0 || args.n == 0) return;
-  const GemmConfig config = select_sm90({.m = args.m,
-                                         .n = args.n,
-                                         .k = args.k,
-                                         .epilogue = kEpilogue,
-                                         .aligned = is_aligned(args)},
-                                        num_sms);
+  const GemmConfig config = select_sm90(
+      {.m = args.m, .n = args.n, .k = args.k, .epilogue = kEpilogue, .aligned = is_aligned(args)},
+      num_sms);
   launch_gemm<kEpilogue>(config, args, stream);
 }
 

@@ -1,5 +1,5 @@
-// A matrix product as kernels are chosen by it: out[m, n] = x[m, k] * weight[n, k]^T, all bf16, sums
-// in f32.
+// A matrix product as kernels are chosen by it: out[m, n] = x[m, k] * weight[n, k]^T, all bf16,
+// sums in f32.
 #pragma once
 
 #include <cstdint>

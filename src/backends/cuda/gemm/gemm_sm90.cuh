@@ -3,8 +3,8 @@
 // Order of summation: every sum of every tile size is one chain of mma.m16n8k16, k ascending by 16,
 // never split; rows and columns past the end are zeros. What such an instruction adds to one sum
 // does not depend on the other sums it computes, so that an output depends on its row of x and its
-// row of the weight alone: not on m, nor on the tile, nor on its place in it. wgmma, which is faster
-// at large m, would have to take over every m at once.
+// row of the weight alone: not on m, nor on the tile, nor on its place in it. wgmma, which is
+// faster at large m, would have to take over every m at once.
 //
 // A thread block multiplies kRowsX rows of x with kRowsW rows of the weight, kDepth of k at a time,
 // through a ring of kStages pairs of tiles in shared memory that cp.async fills ahead.
@@ -115,8 +115,7 @@ __device__ void multiply_tiles(float (&sums)[Shape::kBlocksX][Shape::kBlocksW][4
     }
 #pragma unroll
     for (int j = 0; j < Shape::kBlocksW / 2; ++j) {  // two blocks of 8 rows at once
-      load_matrices(
-          ws[j], w + tile_offset(j * 16 + lane / 16 * 8 + lane % 8, k + lane / 8 % 2));
+      load_matrices(ws[j], w + tile_offset(j * 16 + lane / 16 * 8 + lane % 8, k + lane / 8 % 2));
     }
 #pragma unroll
     for (int i = 0; i < Shape::kBlocksX; ++i) {
@@ -213,7 +212,8 @@ __global__ void __launch_bounds__(Shape::kThreads) gemm_kernel(const GemmArgs ar
 
   constexpr int kWarpsW = Shape::kRowsW / Shape::kWarpRowsW;
   const int warp = threadIdx.x / 32;
-  const int warp_x = warp / kWarpsW * Shape::kWarpRowsX, warp_w = warp % kWarpsW * Shape::kWarpRowsW;
+  const int warp_x = warp / kWarpsW * Shape::kWarpRowsX,
+            warp_w = warp % kWarpsW * Shape::kWarpRowsW;
   float sums[Shape::kBlocksX][Shape::kBlocksW][4] = {};
 
   for (int step = 0; step < Shape::kStages - 1; ++step) start_copy(step);
@@ -222,8 +222,7 @@ __global__ void __launch_bounds__(Shape::kThreads) gemm_kernel(const GemmArgs ar
     __syncthreads();  // the copies of all threads are there, and the stage before this is free
     start_copy(step + Shape::kStages - 1);
     const bf16* stage = shared + step % Shape::kStages * Shape::kStageElements;
-    multiply_tiles<Shape>(sums, stage + warp_x * kDepth,
-                          stage + (Shape::kRowsX + warp_w) * kDepth);
+    multiply_tiles<Shape>(sums, stage + warp_x * kDepth, stage + (Shape::kRowsX + warp_w) * kDepth);
   }
   store_sums<Shape, kEpilogue, kAligned>(args, first_row + warp_x, first_column + warp_w / kWeights,
                                          sums);

@@ -17,8 +17,8 @@ TEST(select_sm90, decode_takes_the_smallest_tile) {
 }
 
 TEST(select_sm90, the_largest_tile_needs_enough_work_for_every_sm) {
-  EXPECT_EQ(tile_of(17, 6144), GemmTile::k64x64);    // 48 large tiles
-  EXPECT_EQ(tile_of(256, 6144), GemmTile::k64x64);   // 96
+  EXPECT_EQ(tile_of(17, 6144), GemmTile::k64x64);     // 48 large tiles
+  EXPECT_EQ(tile_of(256, 6144), GemmTile::k64x64);    // 96
   EXPECT_EQ(tile_of(384, 6144), GemmTile::k128x128);  // 144
   EXPECT_EQ(tile_of(4096, 576), GemmTile::k128x128);  // 160
 }

@@ -12,8 +12,7 @@ constexpr int kWarp = 32;
 struct Row {
   bf16* x;
   std::int64_t x_stride;
-  const bf16* delta;  // null: none
-  std::int64_t delta_stride;
+  const bf16* delta;  // dense; null: none
   bf16* out;
   std::int64_t out_stride;
   std::int64_t columns;
@@ -47,7 +46,7 @@ __global__ void __launch_bounds__(kBlock) rms_norm_kernel(Row r, const T* weight
     load(v, x + c, r.columns - c);
     if (r.delta) {
       float d[kVec];
-      load(d, r.delta + blockIdx.x * r.delta_stride + c, r.columns - c);
+      load(d, r.delta + blockIdx.x * r.columns + c, r.columns - c);
 #pragma unroll
       for (int i = 0; i < kVec; ++i) v[i] = as_float(__float2bfloat16_rn(v[i] + d[i]));
       store(x + c, v, r.columns - c);
@@ -75,7 +74,6 @@ void launch_rms_norm(const RmsNormArgs& args, cudaStream_t stream) {
   const Row row = {.x = bf16_data(args.x),
                    .x_stride = args.x.stride[0],
                    .delta = args.delta ? bf16_data(args.delta) : nullptr,
-                   .delta_stride = args.delta.stride[0],
                    .out = bf16_data(args.out),
                    .out_stride = args.out.stride[0],
                    .columns = args.x.dim(1),
