@@ -125,7 +125,7 @@ def check_tests(root, names):
 # Headers that no unit test includes, and why.
 UNTESTED = {
     "base/types.h": "two type names",
-    "cli/commands.h": "the table of the program; tests/cli runs it",
+    "cli/commands.h": "the table of the program; tests/cli/commands_test.py runs it",
 }
 
 

@@ -61,7 +61,8 @@ std::int64_t page_bytes(const ModelConfig& config, const KvOptions& options) {
   KvOptions one = options;
   one.num_pages = 1;
   std::int64_t bytes = 0;
-  for (const LayerCache& cache : plan_layers(config, one)) bytes += latent_bytes(cache) + index_bytes(cache);
+  for (const LayerCache& cache : plan_layers(config, one))
+    bytes += latent_bytes(cache) + index_bytes(cache);
   return bytes;
 }
 

@@ -1,4 +1,5 @@
-// KvStore: the bytes of the paged KV cache, for all layers. Which page belongs to whom is the engine's business.
+// KvStore: the bytes of the paged KV cache, for all layers. Which page belongs to whom is the
+// engine's business.
 #pragma once
 
 #include <vector>

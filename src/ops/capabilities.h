@@ -55,11 +55,11 @@ class EnumSet {
 
 struct Capabilities {
   std::string backend;
-  EnumSet<Op> ops;
-  EnumSet<DType> activations;  // kF32, kBF16
-  EnumSet<WeightFormat> weights;
-  EnumSet<LatentFormat> latents;
-  EnumSet<IndexFormat> indexes;
+  EnumSet<Op> ops = {};
+  EnumSet<DType> activations = {};  // kF32, kBF16
+  EnumSet<WeightFormat> weights = {};
+  EnumSet<LatentFormat> latents = {};
+  EnumSet<IndexFormat> indexes = {};
 };
 
 // Everything that a full backend runs.
