@@ -1,8 +1,6 @@
 #!/usr/bin/env bash
-# Installs what is missing, builds release, and runs every test.
+# Installs what is missing, builds release, and runs every test; arguments go to ctest (`./test.sh -R tokenizer`).
 set -euo pipefail
 cd "$(dirname "$0")"
-tools/setup.sh
-cmake --preset release >/dev/null
-cmake --build --preset release
-ctest --test-dir build/release --output-on-failure "$@"
+tools/build.sh release
+ctest --test-dir build/release --output-on-failure -j "$(nproc)" "$@"

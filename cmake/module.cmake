@@ -1,8 +1,9 @@
 # glint_module(NAME SRCS a.cc ... [LIBS lib ...] [TESTS a_test.cc ...])
 #
 # Defines the static library glint_<NAME> and, when there are TESTS, the test program <NAME>_test, which runs in
-# ctest with the label `unit`. The modules it links are those that cmake/layers.txt lists for NAME: an edge that is not in that file
-# does not link. LIBS are libraries from outside; they are private to the module.
+# ctest with the label `unit`. The modules it links are those that cmake/layers.txt lists for NAME (the tests also those of its
+# line "NAME tests:"): an edge that is not in that file does not link. LIBS are libraries from outside; they are private
+# to the module.
 function(glint_module NAME)
   cmake_parse_arguments(M "" "" "SRCS;LIBS;TESTS" ${ARGN})
   string(REPLACE "/" "_" target ${NAME})
@@ -15,20 +16,25 @@ function(glint_module NAME)
   if(NOT line)
     message(FATAL_ERROR "${NAME} is not in cmake/layers.txt")
   endif()
-  string(REGEX REPLACE "^[^:]*:" "" deps "${line}")
-  separate_arguments(deps)
-  foreach(dep ${deps})
-    string(REPLACE "/" "_" dep_target ${dep})
-    if(TARGET glint_${dep_target})
-      target_link_libraries(${library} PUBLIC glint_${dep_target})
-    endif()
-  endforeach()
+  glint_layer_libraries("${line}" libraries)
+  target_link_libraries(${library} PUBLIC ${libraries})
 
   if(GLINT_TESTS AND M_TESTS)
+    file(STRINGS ${PROJECT_SOURCE_DIR}/cmake/layers.txt line REGEX "^${NAME} tests:")
+    glint_layer_libraries("${line}" libraries)
     add_executable(${target}_test ${M_TESTS})
-    target_link_libraries(${target}_test PRIVATE ${library} GTest::gtest_main ${M_LIBS})
+    target_link_libraries(${target}_test PRIVATE ${library} ${libraries} GTest::gtest_main ${M_LIBS})
     target_compile_definitions(${target}_test PRIVATE GLINT_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
     add_test(NAME ${target}_test COMMAND ${target}_test)
     set_tests_properties(${target}_test PROPERTIES LABELS unit)
   endif()
+endfunction()
+
+# The libraries of the folders that `line` of cmake/layers.txt lists, as far as this build has them.
+function(glint_layer_libraries line result)
+  string(REGEX REPLACE "^[^:]*:" "" folders "${line}")
+  separate_arguments(folders)
+  string(REPLACE "/" "_" folders "${folders}")
+  list(TRANSFORM folders REPLACE "(.+)" "$<TARGET_NAME_IF_EXISTS:glint_\\1>")
+  set(${result} ${folders} PARENT_SCOPE)
 endfunction()

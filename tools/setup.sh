@@ -2,6 +2,7 @@
 # Installs what a build of glint needs and this machine lacks: Debian packages, with sudo only when not root.
 # Asks nothing. Running it again costs a fraction of a second.
 set -euo pipefail
+cd "$(dirname "$0")/.."
 packages=(g++ cmake ninja-build ccache git ca-certificates python3 python3-pip python3-venv pkg-config
   libboost1.81-dev libboost-json1.81-dev libspdlog-dev libfmt-dev libedit-dev
   libgtest-dev libgmock-dev clang-14 clang-format-14 libclang-rt-14-dev)
@@ -16,4 +17,27 @@ if ((${#missing[@]})); then
   echo "installing: ${missing[*]}" >&2
   "${as_root[@]}" apt-get update -qq
   DEBIAN_FRONTEND=noninteractive "${as_root[@]}" apt-get install -y -qq --no-install-recommends "${missing[@]}" >&2
+fi
+
+# PCRE2 10.47, whose character classes are those of Unicode 16 (Debian's 10.42 has 14), from the PyPI package that
+# carries its source. Built once, for every preset, into build/deps.
+pcre2=build/deps/pcre2-10.47
+if [[ ! -e $pcre2/lib/libpcre2-8.a ]]; then
+  echo "building PCRE2 10.47" >&2
+  mkdir -p build/deps
+  work=$(mktemp -d build/deps/pcre2.XXXXXX)
+  trap 'rm -rf "$work"' EXIT
+  python3 -m pip download --quiet --no-deps --no-binary pcre2 --dest "$work" pcre2==0.7.1 >&2
+  echo "69ced4288892e2571dd792e7bfb12371bb059f226204bf03300664177c508b64  $work/pcre2-0.7.1.tar.gz" |
+    sha256sum --check --quiet
+  tar -xzf "$work/pcre2-0.7.1.tar.gz" -C "$work"
+  cmake -S "$work/pcre2-0.7.1/src/libpcre2" -B "$work/build" -G Ninja --log-level=WARNING \
+    -DCMAKE_BUILD_TYPE=Release -DCMAKE_POSITION_INDEPENDENT_CODE=ON -DCMAKE_INSTALL_PREFIX="$work/install" \
+    -DPCRE2_SUPPORT_JIT=ON -DPCRE2_NEVER_BACKSLASH_C=ON -DPCRE2_BUILD_PCRE2GREP=OFF -DPCRE2_BUILD_TESTS=OFF \
+    -DPCRE2_SUPPORT_LIBREADLINE=OFF >&2
+  cmake --build "$work/build" >/dev/null
+  cmake --install "$work/build" >/dev/null
+  rm -rf "$pcre2"
+  mv "$work/install" "$pcre2"
+  rm -rf "$work"
 fi

@@ -30,6 +30,13 @@ std::vector<std::string_view> split(std::string_view text, char separator);
 // `text` in double quotes, control characters and invalid UTF-8 escaped, cut after `max_bytes`: for
 // error messages that show hostile input.
 std::string quoted(std::string_view text, std::size_t max_bytes = 80);
+// std::quoted would win for these types where <iomanip> is included.
+inline std::string quoted(const std::string& text, std::size_t max_bytes = 80) {
+  return quoted(std::string_view(text), max_bytes);
+}
+inline std::string quoted(const char* text, std::size_t max_bytes = 80) {
+  return quoted(std::string_view(text), max_bytes);
+}
 
 // Which of `candidates` a user who typed `word` may have meant; empty if none is near.
 std::string did_you_mean(std::string_view word, const std::vector<std::string>& candidates);

@@ -1,0 +1,78 @@
+#include "base/file.h"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <filesystem>
+
+#include "base/str.h"
+
+namespace glint {
+namespace {
+
+class File : public testing::Test {
+ protected:
+  File() { std::filesystem::create_directories(folder_); }
+  ~File() override { std::filesystem::remove_all(folder_); }
+  std::string path(const char* name) const { return folder_ + "/" + name; }
+
+  const std::string folder_ = str(testing::TempDir(), "/file_test.", ::getpid());
+};
+
+TEST_F(File, what_is_written_is_read_and_mapped) {
+  const std::string contents("a\0b\n", 4);
+  ASSERT_TRUE(write_file_atomic(path("x"), "old").ok());
+  ASSERT_TRUE(write_file_atomic(path("x"), contents).ok());
+  EXPECT_EQ(read_file(path("x")).value(), contents);
+  MappedFile mapped = MappedFile::open(path("x")).value();
+  const std::byte* address = mapped.bytes().data();
+  MappedFile moved = std::move(mapped);
+  ASSERT_EQ(moved.bytes().size(), 4u);
+  EXPECT_EQ(moved.bytes().data(), address);
+  EXPECT_EQ(std::memcmp(address, contents.data(), 4), 0);
+  EXPECT_EQ(moved.path(), path("x"));
+  // Nothing but x is left in the folder.
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder_), {}), 1);
+}
+
+TEST_F(File, empty_files_map_to_nothing) {
+  ASSERT_TRUE(write_file_atomic(path("empty"), "").ok());
+  EXPECT_EQ(MappedFile::open(path("empty")).value().bytes().size(), 0u);
+  EXPECT_EQ(read_file(path("empty")).value(), "");
+}
+
+TEST_F(File, missing_files_are_not_found) {
+  EXPECT_EQ(read_file(path("none")).error().code, ErrorCode::kNotFound);
+  EXPECT_EQ(MappedFile::open(path("none")).error().message,
+            "cannot open " + path("none") + ": No such file or directory");
+  EXPECT_EQ(write_file_atomic(path("no/folder"), "x").error().code, ErrorCode::kInvalidArgument);
+}
+
+TEST_F(File, folders_and_pipes_are_refused_without_hanging) {
+  ASSERT_EQ(::mkfifo(path("pipe").c_str(), 0600), 0);
+  for (const std::string& name : {path("pipe"), folder_}) {
+    EXPECT_EQ(read_file(name).error().message, name + " is not a regular file");
+    EXPECT_EQ(MappedFile::open(name).error().message, name + " is not a regular file");
+    EXPECT_FALSE(file_exists(name));
+  }
+  EXPECT_TRUE(is_directory(folder_));
+  EXPECT_FALSE(is_directory(path("pipe")));
+}
+
+TEST_F(File, files_over_the_limit_are_refused_before_they_are_read) {
+  ASSERT_TRUE(write_file_atomic(path("big"), std::string(100, 'x')).ok());
+  EXPECT_EQ(read_file(path("big"), 99).error().message,
+            path("big") + " holds 100 bytes, more than the 99 allowed");
+  EXPECT_TRUE(read_file(path("big"), 100).ok());
+}
+
+TEST_F(File, symbolic_link_loops_are_errors) {
+  ASSERT_EQ(::symlink(path("a").c_str(), path("b").c_str()), 0);
+  ASSERT_EQ(::symlink(path("b").c_str(), path("a").c_str()), 0);
+  EXPECT_FALSE(read_file(path("a")).ok());
+}
+
+}  // namespace
+}  // namespace glint

@@ -1,0 +1,48 @@
+// NumPy's .npy files: integers in, float32 out.
+#pragma once
+
+#include <cstdint>
+#include <cstdio>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+
+namespace glint {
+
+// A 1-D array is one row, a 2-D array its rows. int32 or int64, little-endian, C or Fortran order
+// as NumPy writes them; refused: other types, other ranks, files that are shorter or longer than
+// their header says, more than `max_values`.
+Result<std::vector<std::vector<std::int64_t>>> read_npy_rows(const std::string& path,
+                                                             std::int64_t max_values = 1 << 30);
+
+// Writes a float32 array of a shape known beforehand, value after value. The file appears under its
+// name only when finish() has seen exactly that many.
+class NpyWriter {
+ public:
+  static Result<NpyWriter> create(const std::string& path, std::vector<std::int64_t> shape);
+  NpyWriter(NpyWriter&&) = default;
+  NpyWriter& operator=(NpyWriter&&) = default;
+  ~NpyWriter();
+
+  void append(std::span<const float> values);
+  // Writes at `index` values from the start, for arrays that are not produced in order.
+  void write_at(std::int64_t index, std::span<const float> values);
+  // Syncs and renames; fails if the disk was full.
+  Status finish();
+
+ private:
+  struct Close {
+    void operator()(std::FILE* file) const { std::fclose(file); }
+  };
+  NpyWriter() = default;
+
+  std::string path_, beside_;
+  std::unique_ptr<std::FILE, Close> file_;
+  std::int64_t data_begin_ = 0, expected_ = 0, next_ = 0;
+  bool failed_ = false;
+};
+
+}  // namespace glint

@@ -1,0 +1,49 @@
+#include "base/str.h"
+
+#include <gtest/gtest.h>
+
+namespace glint {
+namespace {
+
+TEST(Str, joins_anything_printable) {
+  EXPECT_EQ(str("layer ", 3, ": ", 0.5, 'x'), "layer 3: 0.5x");
+}
+
+TEST(Str, with_commas_groups_thousands) {
+  EXPECT_EQ(with_commas(0), "0");
+  EXPECT_EQ(with_commas(999), "999");
+  EXPECT_EQ(with_commas(1000), "1,000");
+  EXPECT_EQ(with_commas(743911218432), "743,911,218,432");
+  EXPECT_EQ(with_commas(-123456), "-123,456");
+  EXPECT_EQ(with_commas(INT64_MIN), "-9,223,372,036,854,775,808");
+}
+
+TEST(Str, human_bytes_has_four_digits_and_a_binary_unit) {
+  EXPECT_EQ(human_bytes(12), "12 B");
+  EXPECT_EQ(human_bytes(1536), "1.5 KiB");
+  EXPECT_EQ(human_bytes(1.5 * (1ull << 40)), "1.5 TiB");
+  EXPECT_EQ(human_bytes(704.23 * (1 << 30)), "704.2 GiB");
+}
+
+TEST(Str, split_keeps_empty_pieces) {
+  EXPECT_EQ(split("", ','), std::vector<std::string_view>{""});
+  EXPECT_EQ(split("a,,b,", ','), (std::vector<std::string_view>{"a", "", "b", ""}));
+}
+
+TEST(Str, quoted_shows_hostile_text_safely) {
+  EXPECT_EQ(quoted("plain"), "\"plain\"");
+  EXPECT_EQ(quoted("a\"b\\c\n\x1b\xff"), "\"a\\x22b\\x5cc\\x0a\\x1b\\xff\"");
+  EXPECT_EQ(quoted("abcdef", 3), "\"abc...\"");
+}
+
+TEST(Str, did_you_mean_finds_the_nearest_or_nothing) {
+  const std::vector<std::string> names = {"generate", "tokenize", "detokenize", "inspect"};
+  EXPECT_EQ(did_you_mean("generat", names), "generate");
+  EXPECT_EQ(did_you_mean("TOKENISE", names), "tokenize");
+  EXPECT_EQ(did_you_mean("detokenise", names), "detokenize");
+  EXPECT_EQ(did_you_mean("xyzzy", names), "");
+  EXPECT_EQ(did_you_mean("", {}), "");
+}
+
+}  // namespace
+}  // namespace glint

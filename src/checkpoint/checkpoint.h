@@ -1,0 +1,74 @@
+// Checkpoint: weights by name, whatever format each one is stored in.
+//
+// The format of every matrix is decided by its own tensors, never by what config.json claims about
+// quantisation: mixtures are ordinary. Understood are
+//   bf16, f32    X.weight
+//   fp8          X.weight F8_E4M3 and X.weight_scale_inv or X.weight_scale, one per 128x128 block
+//   nvfp4        X.weight U8, X.weight_scale, X.weight_scale_2                    (ModelOpt)
+//                X.weight_packed, X.weight_scale, X.weight_global_scale = 1/scale_2
+//                                                                                 (compressed-tensors)
+// and experts stacked in one bf16 or f32 tensor. F16 is refused by name: no release of this family
+// has it, and its range would have to be checked value by value.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "checkpoint/tensor_source.h"
+#include "tensor/weight.h"
+
+namespace glint {
+
+// Views point into the mapped files wherever they can. What they cannot (block scales in bf16,
+// elements at odd addresses) is copied once into memory that the checkpoint owns. All views live as
+// long as the checkpoint. Not thread-safe: one thread asks for views, any number may read them.
+class Checkpoint {
+ public:
+  // Opens a directory: see SafetensorsSource.
+  static Result<Checkpoint> open(const std::string& dir);
+  explicit Checkpoint(std::unique_ptr<TensorSource> source) : source_(std::move(source)) {}
+
+  // True if weight(name, ..) or vector(name, ..) can find it.
+  bool has_weight(std::string_view name) const;
+  bool has(std::string_view name) const { return source_->find(name) != nullptr; }
+
+  // The matrix [rows, cols] of the linear layer `name` ("model.layers.3.self_attn.q_a_proj",
+  // without
+  // ".weight"). "...mlp.experts.E.gate_proj", "up_proj" and "down_proj" are also found in the
+  // stacked tensors "...mlp.experts.gate_up_proj" [E, 2 * rows, cols] (gate rows first) and
+  // "down_proj".
+  Result<Weight> weight(const std::string& name, std::int64_t rows, std::int64_t cols);
+
+  // The f32 or bf16 vector [size] of that full name ("...input_layernorm.weight").
+  Result<Tensor> vector(std::string_view name, std::int64_t size);
+
+  // Frees the copies; views that were handed out are dead. For who only checks.
+  void release_copies() { owned_.clear(); }
+
+  const TensorSource& source() const { return *source_; }
+
+ private:
+  using Shape = std::vector<std::int64_t>;
+
+  Result<Weight> dense(const StoredTensor& data, const std::string& name, const Shape& shape);
+  Result<Weight> fp8_block(const StoredTensor& data, const std::string& name, const Shape& shape);
+  Result<Weight> nvfp4(const StoredTensor& data, const std::string& name, const Shape& shape);
+  Result<Weight> stacked_expert(const std::string& name, const Shape& shape);
+  Result<const StoredTensor*> require(const std::string& name) const;
+  // Fails unless `tensor` is one of `types` and has `shape`.
+  Status expect(const StoredTensor& tensor, std::initializer_list<StoredType> types,
+                const Shape& shape) const;
+  Result<float> scalar(const std::string& name);
+  std::string in_file(const StoredTensor& tensor) const;
+  // The elements of `tensor`, at an address that suits their type.
+  Tensor view(const StoredTensor& tensor);
+  std::byte* own(std::size_t bytes);
+
+  std::unique_ptr<TensorSource> source_;
+  std::vector<std::unique_ptr<std::byte[]>> owned_;
+};
+
+}  // namespace glint

@@ -1,0 +1,174 @@
+#include "checkpoint/checkpoint.h"
+
+#include <cmath>
+
+#include "checkpoint/test_files.h"
+
+namespace glint {
+namespace {
+
+std::string bf16_bytes(std::initializer_list<float> values) {
+  std::vector<std::uint16_t> words;
+  for (const float value : values) words.push_back(to_bf16(value).bits);
+  return bytes_of_values(words);
+}
+
+std::string f32_bytes(std::vector<float> values) { return bytes_of_values(values); }
+
+class CheckpointTest : public testing::Test {
+ protected:
+  Checkpoint open(const std::vector<TestTensor>& tensors) {
+    dir_.write("model.safetensors", safetensors_file(tensors));
+    return Checkpoint::open(dir_.path()).value();
+  }
+  std::string refusal(const std::vector<TestTensor>& tensors, std::int64_t rows,
+                      std::int64_t cols) {
+    Checkpoint checkpoint = open(tensors);
+    const Result<Weight> weight = checkpoint.weight("x", rows, cols);
+    if (weight.ok()) return "accepted";
+    std::string message = weight.error().message;
+    if (message.starts_with(prefix_)) message.erase(0, prefix_.size());
+    return message;
+  }
+  static std::vector<float> row(const Weight& weight, std::int64_t n) {
+    std::vector<float> values(static_cast<std::size_t>(weight.cols));
+    dequantize_row(weight, n, values.data());
+    return values;
+  }
+
+  const TestDir dir_;
+  const std::string prefix_ = dir_ / "model.safetensors" + ": ";
+};
+
+TEST_F(CheckpointTest, dense_weights_are_views_unless_they_lie_at_odd_addresses) {
+  Checkpoint checkpoint = open({{"a.weight", "BF16", "[1,2]", bf16_bytes({1, -2})},
+                                {"odd", "U8", "[1]", "!"},
+                                {"b.weight", "F32", "[2,1]", f32_bytes({3, 4})},
+                                {"c.weight", "BF16", "[3]", bf16_bytes({5, 6, 7})}});
+  const Weight a = checkpoint.weight("a", 1, 2).value();
+  EXPECT_EQ(a.format, WeightFormat::kBF16);
+  EXPECT_EQ(a.data.data, checkpoint.source().find("a.weight")->bytes.data());
+  EXPECT_EQ(row(a, 0), (std::vector<float>{1, -2}));
+  const Weight b = checkpoint.weight("b", 2, 1).value();
+  EXPECT_EQ(b.format, WeightFormat::kF32);
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(b.data.data) % 4, 0u);
+  EXPECT_EQ(row(b, 1), std::vector<float>{4});
+  const Tensor c = checkpoint.vector("c.weight", 3).value();
+  EXPECT_EQ(to_float(c.ptr<BF16>()[2]), 7);
+  EXPECT_TRUE(checkpoint.has_weight("a"));
+  EXPECT_FALSE(checkpoint.has_weight("d"));
+}
+
+TEST_F(CheckpointTest, fp8_blocks_take_either_scale_name_in_f32_or_bf16_with_ragged_edges) {
+  const std::string codes(130 * 3, '\x38');  // 1.0
+  for (const char* name : {"x.weight_scale_inv", "x.weight_scale"}) {
+    for (const bool narrow : {false, true}) {
+      Checkpoint checkpoint = open({{"x.weight", "F8_E4M3", "[130,3]", codes},
+                                    {name, narrow ? "BF16" : "F32", "[2,1]",
+                                     narrow ? bf16_bytes({2, 0.5f}) : f32_bytes({2, 0.5f})}});
+      const Weight weight = checkpoint.weight("x", 130, 3).value();
+      EXPECT_EQ(weight.format, WeightFormat::kFp8Block);
+      EXPECT_EQ(row(weight, 127), (std::vector<float>{2, 2, 2}));
+      EXPECT_EQ(row(weight, 128), (std::vector<float>{0.5f, 0.5f, 0.5f}));
+    }
+  }
+}
+
+TEST_F(CheckpointTest, both_nvfp4_layouts_mean_the_same) {
+  const std::string codes = "\x52" + std::string(7, '\0');  // 1, 3, 0, ..
+  const std::string scale = "\x40";                         // 2
+  Checkpoint checkpoint = open({{"m.weight", "U8", "[1,8]", codes},
+                                {"m.weight_scale", "F8_E4M3", "[1,1]", scale},
+                                {"m.weight_scale_2", "F32", "[]", f32_bytes({0.25f})},
+                                {"m.input_scale", "F32", "[]", f32_bytes({1})},
+                                {"c.weight_packed", "U8", "[1,8]", codes},
+                                {"c.weight_scale", "F8_E4M3", "[1,1]", scale},
+                                {"c.weight_global_scale", "F32", "[1]", f32_bytes({4})}});
+  for (const char* name : {"m", "c"}) {
+    const Weight weight = checkpoint.weight(name, 1, 16).value();
+    EXPECT_EQ(weight.format, WeightFormat::kNvfp4);
+    EXPECT_EQ(row(weight, 0)[0], 0.5f);
+    EXPECT_EQ(row(weight, 0)[1], 1.5f);
+    EXPECT_TRUE(checkpoint.has_weight(name));
+  }
+}
+
+TEST_F(CheckpointTest, stacked_experts_are_found_under_the_names_of_single_ones) {
+  const std::string p = "model.layers.3.mlp.experts.";
+  Checkpoint checkpoint = open({{p + "gate_up_proj", "BF16", "[2,2,1]", bf16_bytes({1, 2, 3, 4})},
+                                {p + "down_proj", "F32", "[2,1,1]", f32_bytes({5, 6})}});
+  EXPECT_EQ(row(checkpoint.weight(p + "0.gate_proj", 1, 1).value(), 0)[0], 1);
+  EXPECT_EQ(row(checkpoint.weight(p + "1.gate_proj", 1, 1).value(), 0)[0], 3);
+  EXPECT_EQ(row(checkpoint.weight(p + "1.up_proj", 1, 1).value(), 0)[0], 4);
+  EXPECT_EQ(row(checkpoint.weight(p + "1.down_proj", 1, 1).value(), 0)[0], 6);
+  EXPECT_TRUE(checkpoint.has_weight(p + "1.down_proj"));
+  EXPECT_EQ(checkpoint.weight(p + "2.up_proj", 1, 1).error().message,
+            prefix_ + "tensor \"" + p + "gate_up_proj\" has 2 experts; expected one of number 2");
+  EXPECT_EQ(checkpoint.weight(p + "0.up_proj", 2, 1).error().message,
+            prefix_ + "tensor \"" + p +
+                "gate_up_proj\" is BF16 [2, 2, 1]; expected BF16 or F32 "
+                "[2, 4, 1]");
+}
+
+TEST_F(CheckpointTest, what_does_not_fit_is_refused_with_file_tensor_and_expectation) {
+  const std::string one = "\x38";
+  EXPECT_EQ(refusal({{"y", "U8", "[1]", one}}, 1, 1),
+            "tensor \"x.weight\" is missing from the checkpoint");
+  EXPECT_EQ(refusal({{"x.weight", "BF16", "[1]", bf16_bytes({1})}}, 1, 1),
+            "tensor \"x.weight\" is BF16 [1]; expected BF16 or F32 [1, 1]");
+  EXPECT_EQ(refusal({{"x.weight", "F16", "[1,1]", bf16_bytes({1})}}, 1, 1),
+            "tensor \"x.weight\" is F16 [1, 1]; expected BF16 or F32 [1, 1]");
+  EXPECT_EQ(refusal({{"x.weight", "BF16", "[1,1]", bf16_bytes({1})},
+                     {"x.weight_scale_inv", "F32", "[1,1]", f32_bytes({1})}},
+                    1, 1),
+            "tensor \"x.weight\" is BF16 and yet has a weight_scale_inv; expected F8_E4M3 or U8 "
+            "beside it");
+  EXPECT_EQ(refusal({{"x.weight", "F8_E4M3", "[1,1]", one}}, 1, 1),
+            "tensor \"x.weight\" is F8_E4M3, but its weight_scale_inv is missing");
+  EXPECT_EQ(refusal({{"x.weight", "F8_E4M3", "[1,1]", one},
+                     {"x.weight_scale", "F32", "[]", f32_bytes({1})}},
+                    1, 1),
+            "tensor \"x.weight_scale\" is F32 []; expected F32 or BF16 [1, 1]");
+  EXPECT_EQ(refusal({{"x.weight", "F8_E4M3", "[1,1]", one},
+                     {"x.weight_scale", "F32", "[1,1]", f32_bytes({1})},
+                     {"x.weight_scale_inv", "F32", "[1,1]", f32_bytes({1})}},
+                    1, 1),
+            "tensor \"x.weight\" has both a weight_scale_inv and a weight_scale; expected one");
+}
+
+TEST_F(CheckpointTest, impossible_nvfp4_is_refused) {
+  const std::string codes(8, '\0'), one = "\x38";
+  const auto with_global = [&](float global) {
+    return refusal({{"x.weight", "U8", "[1,8]", codes},
+                    {"x.weight_scale", "F8_E4M3", "[1,1]", one},
+                    {"x.weight_scale_2", "F32", "[1]", f32_bytes({global})}},
+                   1, 16);
+  };
+  EXPECT_EQ(with_global(0), "accepted");  // a matrix of zeros
+  EXPECT_EQ(with_global(NAN), "tensor \"x.weight_scale_2\" is nan; expected a positive number");
+  EXPECT_EQ(with_global(-1), "tensor \"x.weight_scale_2\" is -1; expected a positive number");
+  EXPECT_EQ(
+      refusal({{"x.weight", "U8", "[1,8]", codes}}, 1, 8),
+      "tensor \"x.weight\" is packed, but its 8 inputs are no multiple of 16; expected groups "
+      "of 16");
+  EXPECT_EQ(refusal({{"x.weight", "U8", "[1,8]", codes}}, 1, 16),
+            "tensor \"x.weight_scale\" is missing from the checkpoint");
+  EXPECT_EQ(refusal({{"x.weight_packed", "U8", "[1,8]", codes},
+                     {"x.weight_scale", "F8_E4M3", "[1,2]", one + one}},
+                    1, 16),
+            "tensor \"x.weight_scale\" is F8_E4M3 [1, 2]; expected F8_E4M3 [1, 1]");
+  EXPECT_EQ(refusal({{"x.weight_packed", "U8", "[1,8]", codes},
+                     {"x.weight_scale", "F8_E4M3", "[1,1]", one},
+                     {"x.weight_global_scale", "F32", "[1]", f32_bytes({0})}},
+                    1, 16),
+            "tensor \"x.weight_global_scale\" is 0; expected a positive number");
+}
+
+TEST_F(CheckpointTest, the_bundled_model_opens) {
+  Checkpoint checkpoint = Checkpoint::open(GLINT_SOURCE_DIR "/models/glm5-tiny").value();
+  EXPECT_EQ(checkpoint.weight("model.embed_tokens", 3712, 256).value().format, WeightFormat::kBF16);
+  EXPECT_EQ(checkpoint.vector("model.norm.weight", 256).value().dim(0), 256);
+}
+
+}  // namespace
+}  // namespace glint

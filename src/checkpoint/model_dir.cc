@@ -1,0 +1,74 @@
+#include "checkpoint/model_dir.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "base/file.h"
+#include "base/str.h"
+
+namespace glint {
+namespace {
+
+constexpr std::size_t kMaxShown = 4096;  // a path is of no use when it is cut
+
+Error not_found(std::string message) { return Error{ErrorCode::kNotFound, std::move(message)}; }
+
+// What the hub allows in "owner/name" and in revisions, less what could leave the cache.
+bool is_plain(std::string_view text) {
+  return !text.empty() && text != "." && text != ".." &&
+         std::all_of(text.begin(), text.end(), [](char c) {
+           return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+                  c == '-' || c == '_' || c == '.';
+         });
+}
+
+}  // namespace
+
+Result<std::string> resolve_model(const std::string& model, const std::string& hf_hub_cache) {
+  if (model.empty()) return invalid("the model is empty; expected a directory or a hub id");
+  if (is_directory(model)) return model;
+  std::error_code error;
+  const auto type = std::filesystem::status(model, error).type();
+  if (error && error != std::errc::no_such_file_or_directory &&
+      error != std::errc::not_a_directory) {
+    return not_found(str("cannot open ", quoted(model, kMaxShown), ": ", error.message()));
+  }
+  if (type != std::filesystem::file_type::not_found) {
+    return invalid(
+        str(quoted(model, kMaxShown), " is a file; expected the directory of a checkpoint"));
+  }
+
+  std::string_view id = model;
+  std::string revision = "main";
+  if (const std::size_t at = id.find('@'); at != id.npos) {
+    revision = id.substr(at + 1);
+    id = id.substr(0, at);
+  }
+  const auto parts = split(id, '/');
+  if (parts.size() > 2 || !std::all_of(parts.begin(), parts.end(), is_plain) ||
+      !is_plain(revision)) {
+    return not_found(str("there is no directory ", quoted(model, kMaxShown)));
+  }
+  std::string folder = "models";
+  for (const std::string_view part : parts) folder += str("--", part);
+  const std::string repository = hf_hub_cache + "/" + folder;
+  if (!is_directory(repository)) {
+    return not_found(str("there is no directory ", quoted(model, kMaxShown),
+                         " and no model of that name in ", hf_hub_cache));
+  }
+  std::string commit = revision;
+  if (const std::string ref = repository + "/refs/" + revision; file_exists(ref)) {
+    GLINT_TRY(commit, read_file(ref, 4096));
+    commit.erase(commit.find_last_not_of(" \r\n") + 1);
+    if (!is_plain(commit))
+      return invalid(str(ref, " holds ", quoted(commit), "; expected a commit"));
+  }
+  const std::string snapshot = repository + "/snapshots/" + commit;
+  if (!is_directory(snapshot)) {
+    return not_found(
+        str("the cache has no snapshot ", quoted(commit), " of ", id, ": there is no ", snapshot));
+  }
+  return snapshot;
+}
+
+}  // namespace glint

@@ -1,0 +1,157 @@
+// glint generate: a prompt to an answer on stdout.
+#include <chrono>
+#include <random>
+
+#include "base/json.h"
+#include "base/str.h"
+#include "cli/generate_options.h"
+#include "cli/interrupt.h"
+#include "text/detokenizer.h"
+#include "text/stop_text.h"
+
+namespace glint {
+namespace {
+
+struct Options : RunOptions, SamplingOptions {
+  std::string prompt;
+  std::string system;
+  bool chat = false, thinking = true, json = false;
+  int max_tokens = 256;
+  std::vector<std::string> stop;
+  bool ignore_eos = false;
+
+  template <class Visitor>
+  void visit(Visitor&& v) {
+    RunOptions::visit(v);
+    v.section("Prompt");
+    v("prompt,p=TEXT", prompt,
+      "the prompt, as it is: special tokens in it are read as such, nothing is added");
+    v("chat", chat, "take the prompt as a user's message and render it through the chat template");
+    v("system=TEXT", system, "with --chat, a system message before it");
+    v("thinking", thinking, "with --chat, let the model think first");
+    v.section("Answer");
+    v("max-tokens,n", max_tokens, "tokens to generate at most");
+    v("stop=TEXT", stop, "end the answer before this text; repeatable");
+    v("ignore-eos", ignore_eos, "go on after stop tokens");
+    v("json", json, "print one object: text, tokens, logprobs, finish_reason, usage, timings");
+    SamplingOptions::visit(v);
+  }
+};
+
+Result<std::string> render_prompt(const Options& options, const std::string& dir) {
+  if (!options.chat) return options.prompt;
+  return invalid("no template yet" + dir);
+}
+
+// The answer as it grows: shown token by token, or kept for the JSON object.
+struct Answer {
+  Detokenizer detokenizer;
+  StopText stop;
+  Console& console;
+  bool shown;
+  std::string text = {};
+  Json::Array tokens = {}, logprobs = {};
+
+  void add(std::string piece) {
+    if (shown && !piece.empty()) {
+      console.print(piece);
+      console.flush();
+    }
+    text += piece;
+  }
+};
+
+Json to_json(const Answer& answer, const GenerateStats& stats, const char* reason, double load_s) {
+  const int decoded = stats.completion_tokens - 1;
+  Json timings(Json::Object{{"load_s", load_s},
+                            {"prefill_s", stats.prefill_s},
+                            {"decode_s", stats.decode_s},
+                            {"prefill_tokens_per_s", stats.prompt_tokens / stats.prefill_s},
+                            {"decode_tokens_per_s", decoded > 0 ? decoded / stats.decode_s : 0.0}});
+  Json usage(Json::Object{{"prompt_tokens", stats.prompt_tokens},
+                          {"completion_tokens", stats.completion_tokens},
+                          {"total_tokens", stats.prompt_tokens + stats.completion_tokens}});
+  Json object(Json::Object{{"text", answer.text},
+                           {"tokens", answer.tokens},
+                           {"logprobs", answer.logprobs},
+                           {"finish_reason", reason},
+                           {"usage", usage},
+                           {"timings", timings}});
+  if (stats.drafted) {
+    object.set("speculation", Json::Object{{"drafted", stats.drafted},
+                                           {"accepted", stats.accepted},
+                                           {"acceptance_rate",
+                                            static_cast<double>(stats.accepted) / stats.drafted}});
+  }
+  return object;
+}
+
+Status run(const Options& options, Cli& cli) {
+  if (options.max_tokens < 1)
+    return invalid(str("--max-tokens is ", options.max_tokens, "; it must be 1 or more"));
+  GLINT_TRY(const int num_drafts, parse_spec(options.spec));
+  GLINT_TRY(const std::string dir, model_dir(options.model, cli));
+  GLINT_TRY(const Tokenizer tokenizer, Tokenizer::open(dir));
+  GLINT_TRY(const std::string prompt, render_prompt(options, dir));
+  GLINT_TRY(std::vector<TokenId> tokens, tokenizer.encode(prompt));
+  if (tokens.empty()) return invalid("the prompt is empty; give -p TEXT");
+
+  const auto load_start = std::chrono::steady_clock::now();
+  GLINT_TRY(const std::unique_ptr<LoadedModel> model, load_model(options, cli, num_drafts > 0));
+  const double load_s =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - load_start).count();
+  GLINT_TRY(GenerateOptions generation, generate_options(options, *model, tokenizer, num_drafts));
+  generation.max_tokens = options.max_tokens;
+  generation.want_logprobs = options.json;
+  if (options.ignore_eos) generation.stop_ids.clear();
+  GLINT_TRY_STATUS(
+      reserve_context(*model, static_cast<int>(tokens.size()), options.max_tokens, num_drafts));
+
+  const InterruptGuard interrupt;
+  Answer answer = {.detokenizer = Detokenizer(tokenizer),
+                   .stop = StopText(options.stop),
+                   .console = cli.console,
+                   .shown = !options.json};
+  const auto on_token = [&](TokenId token, float logprob) {
+    answer.tokens.push_back(token);
+    answer.logprobs.push_back(static_cast<double>(logprob));
+    answer.add(answer.stop.feed(answer.detokenizer.feed(token)));
+    return !answer.stop.stopped() && !interrupt.interrupted();
+  };
+  int cached = 0;
+  GLINT_TRY(const GenerateStats stats, generate(*model, tokens, &cached, generation, on_token));
+  answer.add(answer.stop.feed(answer.detokenizer.flush()));
+  answer.add(answer.stop.flush());
+
+  cli.interrupted = interrupt.interrupted();
+  const char* reason = answer.stop.stopped() ? "stop" : name_of(stats.reason);
+  if (options.json) {
+    cli.console.print(dump_json(to_json(answer, stats, reason, load_s)) + "\n");
+    return Ok{};
+  }
+  cli.console.print("\n");
+  report_speed(stats, cli);
+  return Ok{};
+}
+
+}  // namespace
+
+Command generate_command() {
+  return make_command<Options>(
+      {.name = "generate",
+       .group = "Model",
+       .summary = "continue a prompt",
+       .description = "Streams the answer to stdout, and nothing else. Sampling defaults come from "
+                      "the model's "
+                      "generation_config.json; stop tokens from it and from config.json, and are "
+                      "never part of the answer. The same "
+                      "seed gives the same answer, whatever the number of threads.",
+       .examples =
+           {{"glint generate models/glm5-tiny -p 'The capital of France is' --temperature 0",
+             "a raw prompt, greedy"},
+            {"glint generate models/glm5-tiny --chat -p 'What is 12 + 7?' --spec mtp:3",
+             "a chat message, three drafts a step"}}},
+      run);
+}
+
+}  // namespace glint

@@ -1,0 +1,34 @@
+#include "cli/console.h"
+
+#include <gtest/gtest.h>
+#include <pty.h>
+#include <unistd.h>
+
+namespace glint {
+namespace {
+
+TEST(Console, a_full_disk_is_an_error) {
+  std::FILE* full = std::fopen("/dev/full", "w");
+  ASSERT_NE(full, nullptr);
+  Console console(full, stderr, false);
+  console.print("x");
+  EXPECT_EQ(console.close().error().message,
+            "cannot write to standard output: No space left on device");
+  std::fclose(full);
+}
+
+TEST(Console, styles_only_on_terminals_that_want_them) {
+  int master, slave;
+  ASSERT_EQ(openpty(&master, &slave, nullptr, nullptr, nullptr), 0);
+  std::FILE* terminal = fdopen(slave, "w");
+  std::FILE* file = std::tmpfile();
+  EXPECT_EQ(Console(terminal, file, false).dim("x"), "\x1b[2mx\x1b[0m");
+  EXPECT_EQ(Console(terminal, file, true).dim("x"), "x");
+  EXPECT_EQ(Console(file, terminal, false).bold("x"), "x");
+  std::fclose(terminal);
+  std::fclose(file);
+  close(master);
+}
+
+}  // namespace
+}  // namespace glint

@@ -1,0 +1,48 @@
+// What `generate` and `chat` share: sampling options, speculation, room in the cache.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "cli/model_options.h"
+#include "runtime/generator.h"
+#include "text/tokenizer.h"
+
+namespace glint {
+
+struct SamplingOptions {
+  std::optional<double> temperature, top_p, min_p;
+  std::optional<int> top_k;
+  std::optional<std::uint64_t> seed;
+  std::string spec;
+
+  template <class Visitor>
+  void visit(Visitor&& v) {
+    v.section("Sampling");
+    v("temperature", temperature, "0 is greedy (default: generation_config.json)");
+    v("top-p", top_p,
+      "keep the likeliest tokens that reach this probability (default: generation_config.json)");
+    v("top-k", top_k, "keep the k likeliest tokens; 0: all (default: generation_config.json)");
+    v("min-p", min_p,
+      "drop tokens less likely than this share of the likeliest (default: generation_config.json)");
+    v("seed", seed, "the same seed gives the same answer (default: a new one each time)");
+    v("spec=mtp:K", spec,
+      "let the model's MTP layer guess K tokens a step; the answer stays the same");
+  }
+};
+
+// K of "mtp:K"; 0 for an empty text or "none".
+Result<int> parse_spec(const std::string& spec);
+
+// The options on top of the model's generation_config.json.
+Result<GenerateOptions> generate_options(const SamplingOptions& options, const LoadedModel& model,
+                                         const Tokenizer& tokenizer, int num_drafts);
+
+// Cache pages for a prompt and an answer, no more than the model has positions. Fails if the prompt
+// leaves no room.
+Status reserve_context(LoadedModel& model, int prompt_tokens, int max_tokens, int num_drafts);
+
+// One line on stderr: tokens, speed, and how many drafts were accepted.
+void report_speed(const GenerateStats& stats, Cli& cli);
+
+}  // namespace glint

@@ -1,0 +1,50 @@
+// What every command that runs a model asks for, and how it becomes a loaded model on a backend.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "cli/command.h"
+#include "runtime/loaded_model.h"
+
+namespace glint {
+
+struct RunOptions {
+  std::string model;
+  std::string backend = "cpu";
+  std::string cpu_isa = "auto";
+  int threads = 0;
+  std::string dtype = "bf16";
+  std::string kv_dtype;  // empty: dtype
+  std::string index;     // empty: exact with f32, else fp8
+  std::string load_format = "auto";
+
+  template <class Visitor>
+  void visit(Visitor&& v) {
+    v("MODEL", model, "directory of a checkpoint, or an id in the Hugging Face cache");
+    v.section("Running");
+    v("dtype", dtype, "what to compute in; f32 rounds nothing to bf16 anywhere", {"bf16", "f32"});
+    v("kv-dtype", kv_dtype, "KV cache (default: that of --dtype)", {"f32", "bf16", "fp8"});
+    v("index", index,
+      "index keys as they are, or in fp8 as in production (default: exact with f32, else fp8)",
+      {"exact", "fp8"});
+    v("threads,t=N", threads, "threads (default: OMP_NUM_THREADS, else one per CPU)");
+    v("backend", backend, "who computes", {"cpu", "reference", "cuda"});
+    v("cpu-isa", cpu_isa, "instruction set of the cpu backend (default: the best of this machine)",
+      {"auto", "avx2", "avx512", "avx512_bf16", "amx", "amx_emulated"});
+    v("load-format", load_format,
+      "auto: the checkpoint's files; dummy_*: synthetic weights in memory, from config.json alone",
+      {"auto", "dummy", "dummy_bf16", "dummy_fp8", "dummy_nvfp4"});
+  }
+};
+
+// The directory of `model`, as every command understands it.
+Result<std::string> model_dir(const std::string& model, const Cli& cli);
+
+// Options as the runtime takes them; what the user left open is decided here.
+Result<ModelOptions> resolve(const RunOptions& options, const Cli& cli, bool with_mtp);
+
+// Loads with a progress bar.
+Result<std::unique_ptr<LoadedModel>> load_model(const RunOptions& options, Cli& cli, bool with_mtp);
+
+}  // namespace glint

@@ -1,0 +1,182 @@
+#include "model/glm.h"
+
+namespace glint {
+namespace {
+
+AttentionDims attention_dims(const ModelConfig& c, const Mesh& mesh) {
+  return {.heads = c.num_attention_heads / mesh.tp.size(),
+          .qk_nope_head_dim = static_cast<int>(c.qk_nope_head_dim),
+          .qk_rope_head_dim = static_cast<int>(c.qk_rope_head_dim),
+          .v_head_dim = static_cast<int>(c.v_head_dim),
+          .kv_lora_rank = static_cast<int>(c.kv_lora_rank),
+          .index_n_heads = c.index_n_heads,
+          .index_head_dim = static_cast<int>(c.index_head_dim),
+          .index_topk = static_cast<int>(c.index_topk),
+          .rms_norm_eps = c.rms_norm_eps,
+          .softmax_scale = c.softmax_scale,
+          .indexer_rope_interleave = c.indexer_rope_interleave};
+}
+
+// The residual stream on its way through the layers: x [T, hidden], and the last block's answer,
+// not yet added.
+struct Stream {
+  Tensor x = {};
+  Tensor delta = {};       // memory for answers
+  bool has_delta = false;  // false before the first block
+
+  Tensor pending() const { return has_delta ? delta : Tensor{}; }
+};
+
+// delta = attention(norm(x + delta)). Layers with an indexer write `selected`, the others read it.
+void attention(const Model& m, int layer, const AttentionWeights& weights, const BatchView& batch,
+               const Tensor& selected, Stream& stream, Arena& arena) {
+  const Arena::Scope scope(arena);
+  const AttentionDims dims = attention_dims(m.config, m.mesh);
+  const LayerCache& cache = m.kv.layer(layer);
+  const std::int64_t T = stream.x.dim(0);
+  const Tensor q =
+      arena.take(m.activations, {T, dims.heads, dims.qk_nope_head_dim + dims.qk_rope_head_dim});
+  const Tensor index_q = arena.take(m.activations, {T, dims.index_n_heads, dims.index_head_dim});
+  const Tensor index_weights = arena.take(DType::kF32, {T, dims.index_n_heads});
+  m.ops.attention_in({.dims = dims,
+                      .weights = weights,
+                      .x = stream.x,
+                      .delta = stream.pending(),
+                      .batch = batch,
+                      .latent_cache = cache.latent,
+                      .index_cache = cache.index,
+                      .q = q,
+                      .index_q = index_q,
+                      .index_weights = index_weights},
+                     arena);
+  const Tensor attended = arena.take(m.activations, {T, dims.heads, dims.v_head_dim});
+  m.ops.select_and_attend({.dims = dims,
+                           .weights = weights,
+                           .q = q,
+                           .index_q = index_q,
+                           .index_weights = index_weights,
+                           .batch = batch,
+                           .latent_cache = cache.latent,
+                           .index_cache = cache.index,
+                           .selected = selected,
+                           .out = attended},
+                          arena);
+  m.ops.attention_out({.weights = weights, .attended = attended, .delta = stream.delta}, arena);
+  m.mesh.tp.all_reduce(stream.delta);
+  stream.has_delta = true;
+}
+
+// delta = ffn(norm(x + delta))
+void feed_forward(const Model& m, const LayerConfig& layer, const LayerWeights& weights,
+                  Stream& stream, Arena& arena) {
+  const ModelConfig& c = m.config;
+  if (layer.is_dense()) {
+    m.ops.dense_ffn({.weights = weights.mlp,
+                     .norm = weights.post_attention_layernorm,
+                     .eps = c.rms_norm_eps,
+                     .x = stream.x,
+                     .delta = stream.delta},
+                    arena);
+  } else {
+    m.ops.moe({.weights = weights.moe,
+               .norm = weights.post_attention_layernorm,
+               .eps = c.rms_norm_eps,
+               .num_experts_per_tok = c.num_experts_per_tok,
+               .n_group = c.n_group,
+               .topk_group = c.topk_group,
+               .norm_topk_prob = c.norm_topk_prob,
+               .routed_scaling_factor = c.routed_scaling_factor,
+               .x = stream.x,
+               .delta = stream.delta},
+              arena);
+  }
+  m.mesh.tp.all_reduce(stream.delta);
+}
+
+// What enters a layer, for the tap: x + delta in memory of its own.
+void show(const Model& m, int layer, const Stream& stream, const Tensor& selected,
+          const LayerTap& tap, Arena& arena) {
+  const Arena::Scope scope(arena);
+  const std::int64_t T = stream.x.dim(0), D = stream.x.dim(1);
+  Tensor residual = stream.x;
+  if (stream.has_delta) {
+    // x + delta = delta + x: the copy is made by gathering every row.
+    residual = arena.take(m.activations, {T, D});
+    const Tensor rows = arena.take(DType::kI32, {T});
+    std::vector<std::int32_t> all(T);
+    for (std::int64_t t = 0; t < T; ++t) all[t] = static_cast<std::int32_t>(t);
+    m.ops.device().copy_in(rows.data, all.data(), all.size() * sizeof all[0]);
+    m.ops.gather_rows({.x = stream.x, .rows = rows, .out = residual});
+    m.ops.add({.x = residual, .y = stream.delta});
+  }
+  tap(layer, residual, layer == 0 ? Tensor{} : selected);
+}
+
+}  // namespace
+
+void forward(const Model& m, const ForwardArgs& args, Arena& arena) {
+  const Arena::Scope scope(arena);
+  const ModelConfig& c = m.config;
+  const std::int64_t T = args.token_ids.dim(0);
+  Stream stream = {.x = arena.take(m.activations, {T, c.hidden_size}),
+                   .delta = arena.take(m.activations, {T, c.hidden_size})};
+  // Layers without an indexer find the last selection here.
+  const Tensor selected = arena.take(DType::kI32, {T, c.index_topk});
+  m.ops.embed({.ids = args.token_ids, .table = m.weights.embed_tokens, .out = stream.x});
+  for (int i = 0; i < c.num_hidden_layers; ++i) {
+    if (args.tap) show(m, i, stream, selected, *args.tap, arena);
+    attention(m, i, m.weights.layers[i].attention, args.batch, selected, stream, arena);
+    feed_forward(m, c.layers[i], m.weights.layers[i], stream, arena);
+  }
+  if (args.tap) show(m, c.num_hidden_layers, stream, selected, *args.tap, arena);
+  m.ops.head({.norm = m.weights.norm,
+              .eps = c.rms_norm_eps,
+              .lm_head = m.weights.lm_head,
+              .x = stream.x,
+              .delta = stream.delta,
+              .rows = args.logit_rows,
+              .hidden = args.hidden,
+              .logits = args.logits},
+             arena);
+}
+
+void forward_mtp(const Model& m, const MtpArgs& args, Arena& arena) {
+  const Arena::Scope scope(arena);
+  const ModelConfig& c = m.config;
+  const int layer = c.num_hidden_layers;
+  const MtpWeights& w = m.weights.mtp[0];
+  const std::int64_t T = args.next_ids.dim(0), D = c.hidden_size;
+
+  const Tensor embedded = arena.take(m.activations, {T, D});
+  m.ops.embed({.ids = args.next_ids, .table = m.weights.embed_tokens, .out = embedded});
+  const Tensor both = arena.take(m.activations, {T, 2 * D});
+  m.ops.rms_norm({.x = embedded, .weight = w.enorm, .eps = c.rms_norm_eps, .out = both.first(D)});
+  m.ops.rms_norm({.x = args.target, .weight = w.hnorm, .eps = c.rms_norm_eps, .out = both.last(D)});
+  Stream stream = {.x = arena.take(m.activations, {T, D}),
+                   .delta = arena.take(m.activations, {T, D})};
+  m.ops.linear({.x = both, .weight = w.eh_proj, .out = stream.x});
+
+  // A reused selection makes this pass one of a layer without an indexer, but for the index keys:
+  // those of later draft steps are not written, and are overwritten by the pass over the verified
+  // tokens anyway.
+  AttentionWeights weights = w.layer.attention;
+  Tensor selected = args.reuse_selected;
+  if (selected) {
+    weights.indexer = {};
+  } else {
+    selected = args.selected ? args.selected : arena.take(DType::kI32, {T, c.index_topk});
+  }
+  attention(m, layer, weights, args.batch, selected, stream, arena);
+  feed_forward(m, c.layers[layer], w.layer, stream, arena);
+  m.ops.head({.norm = w.shared_head_norm,
+              .eps = c.rms_norm_eps,
+              .lm_head = m.weights.lm_head,
+              .x = stream.x,
+              .delta = stream.delta,
+              .rows = args.logit_rows,
+              .hidden = args.hidden,
+              .logits = args.logits},
+             arena);
+}
+
+}  // namespace glint

@@ -1,0 +1,58 @@
+// GLM-5, once: the forward pass over any batch, as calls of blocks and collectives.
+#pragma once
+
+#include <functional>
+
+#include "comm/comm.h"
+#include "model/config.h"
+#include "model/kv_store.h"
+#include "model/weights.h"
+#include "ops/ops.h"
+
+namespace glint {
+
+// What a pass works with; all of it outlives the pass.
+struct Model {
+  Ops& ops;
+  Mesh mesh;
+  const ModelConfig& config;
+  const ModelWeights& weights;
+  KvStore& kv;
+  DType activations = DType::kBF16;
+};
+
+// Sees the residual stream [T, hidden] (activations' dtype) that enters layer `layer`, and the keys
+// [T, index_topk] that the layer before selected (empty at layer 0). Debugging and `glint score`.
+using LayerTap = std::function<void(int layer, const Tensor& residual, const Tensor& selected)>;
+
+struct ForwardArgs {
+  Tensor token_ids = {};  // [T] i32
+  BatchView batch = {};
+  Tensor logit_rows = {};  // [R] i32: rows that need logits; may be empty
+  // Results, in the arena of the caller's scope:
+  Tensor hidden = {};  // [T, hidden] written: after the final norm
+  Tensor logits = {};  // [R, V] f32 written; empty when R is 0
+  const LayerTap* tap = nullptr;
+};
+
+// Runs layers 0 .. num_hidden_layers - 1 and the head, writing the caches of these T tokens.
+void forward(const Model& model, const ForwardArgs& args, Arena& arena);
+
+// The MTP layer: row t, at position p, sees token p + 1 and the hidden state of position p (after
+// the final norm; or, in a later draft step, this function's own `hidden`), and predicts token p
+// + 2.
+struct MtpArgs {
+  Tensor next_ids = {};  // [T] i32: token p + 1; -1 where p == 0, whose embedding is zero
+  Tensor target = {};    // [T, hidden]
+  BatchView batch = {};
+  Tensor logit_rows = {};
+  // Keys that an earlier draft step of these rows selected, or empty: select now (and write
+  // `selected`).
+  Tensor reuse_selected = {};
+  Tensor selected = {};  // [T, index_topk] written, or empty
+  Tensor hidden = {};    // [T, hidden] written: after shared_head.norm
+  Tensor logits = {};    // [R, V] f32 written
+};
+void forward_mtp(const Model& model, const MtpArgs& args, Arena& arena);
+
+}  // namespace glint

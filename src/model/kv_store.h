@@ -1,0 +1,48 @@
+// KvStore: the bytes of the paged KV cache, for all layers. Which page belongs to whom is the
+// engine's business.
+#pragma once
+
+#include <vector>
+
+#include "model/config.h"
+#include "ops/kv_layout.h"
+#include "tensor/device.h"
+
+namespace glint {
+
+struct KvOptions {
+  LatentFormat latent = LatentFormat::kBF16;
+  IndexFormat index = IndexFormat::kFp8;
+  int num_pages = 0;
+  bool with_mtp = true;  // also the caches of the MTP layers
+};
+
+// One layer's part; `index` is empty in layers without an indexer.
+struct LayerCache {
+  LatentCache latent = {};
+  IndexCache index = {};
+};
+
+class KvStore {
+ public:
+  // Fails with kResourceExhausted, naming the bytes, when the device has no room.
+  static Result<KvStore> make(const ModelConfig& config, const KvOptions& options, Device& device);
+
+  const LayerCache& layer(int i) const { return layers_[i]; }
+  // Copies page `from` of every layer over page `to`.
+  void copy_page(PageId from, PageId to);
+
+  int num_pages() const { return options_.num_pages; }
+  const KvOptions& options() const { return options_; }
+
+ private:
+  KvOptions options_;
+  std::vector<LayerCache> layers_;
+  std::vector<Buffer> buffers_;
+  Device* device_ = nullptr;
+};
+
+// Bytes of one page (kPageSize tokens) over all layers.
+std::int64_t page_bytes(const ModelConfig& config, const KvOptions& options);
+
+}  // namespace glint

@@ -1,0 +1,60 @@
+// The weights of a GLM-5 model, by the names of its checkpoint, and how they come from one.
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "base/result.h"
+#include "checkpoint/checkpoint.h"
+#include "model/config.h"
+#include "ops/blocks/weights.h"
+#include "ops/capabilities.h"
+#include "tensor/device.h"
+
+namespace glint {
+
+struct LayerWeights {
+  AttentionWeights attention = {};
+  Tensor post_attention_layernorm = {};
+  FfnWeights mlp = {};  // dense layers
+  MoeWeights moe = {};  // the others
+};
+
+// A multi-token-prediction layer; it shares embed_tokens and lm_head with the model.
+struct MtpWeights {
+  Tensor enorm = {}, hnorm = {};  // [hidden]
+  Weight eh_proj = {};            // [hidden, 2 * hidden]: embedding part first
+  LayerWeights layer = {};
+  Tensor shared_head_norm = {};  // [hidden]
+};
+
+// Views into the checkpoint where the device can read it, and into `owned` elsewhere.
+struct ModelWeights {
+  Tensor embed_tokens = {};  // [V, hidden] bf16 or f32
+  std::vector<LayerWeights> layers = {};
+  Tensor norm = {};     // [hidden]
+  Weight lm_head = {};  // [V, hidden]
+  std::vector<MtpWeights> mtp = {};
+
+  std::vector<Buffer> owned = {};
+};
+
+// Bytes done of bytes to do, from one thread.
+using LoadProgress = std::function<void(std::int64_t done, std::int64_t total)>;
+
+// Everything that the model needs of a backend.
+struct WeightOptions {
+  DType activations =
+      DType::kBF16;  // kF32: kv_b_proj's halves stay f32 after dequantisation; else bf16
+  bool with_mtp = true;
+};
+
+// Fails with one sentence that names the tensor. `checkpoint` must outlive the result.
+Result<ModelWeights> load_weights(Checkpoint& checkpoint, const ModelConfig& config,
+                                  const WeightOptions& options, Device& device,
+                                  const LoadProgress& progress = {});
+
+// The formats that occur in `weights`, for check_capabilities.
+EnumSet<WeightFormat> formats_of(const ModelWeights& weights);
+
+}  // namespace glint

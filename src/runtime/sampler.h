@@ -1,0 +1,57 @@
+// Sampling: from a row of logits to a token, and the verification of drafted tokens.
+//
+// The order is vLLM's: temperature, min_p, top_k, top_p. Every draw is a function of (seed,
+// position) alone, so that what a request says does not depend on its batch, on threads or on
+// chunks.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/result.h"
+#include "base/types.h"
+
+namespace glint {
+
+struct SamplingParams {
+  double temperature = 1;  // 0: the most likely token (ties: the lowest id)
+  double top_p = 1;        // keep the fewest most likely tokens whose probabilities reach this
+  int top_k = 0;           // keep the k most likely; 0: all
+  double min_p = 0;        // drop what is less likely than this share of the most likely
+  std::uint64_t seed = 0;
+
+  bool greedy() const { return temperature == 0; }
+};
+
+// Refuses values outside their range, naming the field.
+Status validate(const SamplingParams& params);
+
+// The tokens that survive the filters, most likely first (ties: lower id), with probabilities that
+// sum to 1.
+struct Candidate {
+  TokenId id = 0;
+  double probability = 0;
+};
+std::vector<Candidate> candidates(std::span<const float> logits, const SamplingParams& params);
+
+// The token for sequence position `position`. Logits may hold -inf, not all.
+TokenId sample(std::span<const float> logits, const SamplingParams& params, std::int64_t position);
+
+// Judges `draft`, a guess for `position` that its drafter was certain of (an argmax). Accepted with
+// the model's own probability of it; otherwise `token` comes from what is left without the draft.
+// So tokens have exactly the model's distribution, whatever the drafter does. Greedy: accepted if
+// it is the most likely token.
+struct Verdict {
+  bool accepted = false;
+  TokenId token = 0;  // `draft` if accepted
+};
+Verdict verify_draft(std::span<const float> logits, const SamplingParams& params,
+                     std::int64_t position, TokenId draft);
+
+TokenId argmax(std::span<const float> logits);
+
+// ln softmax(logits)[id], before temperature and filters.
+float logprob(std::span<const float> logits, TokenId id);
+
+}  // namespace glint

@@ -1,0 +1,127 @@
+#include "runtime/score.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "base/str.h"
+#include "runtime/sampler.h"
+
+namespace glint {
+namespace {
+
+// [T, D] of the activations' dtype as f32 on the host.
+std::vector<float> to_host_f32(const Tensor& x, Device& device) {
+  std::vector<std::byte> raw(static_cast<std::size_t>(x.size()) * size_of(x.dtype));
+  device.copy_out(raw.data(), x.data, raw.size());
+  std::vector<float> out(static_cast<std::size_t>(x.size()));
+  with_float_type(x.dtype, [&]<class T>(T) {
+    const T* values = reinterpret_cast<const T*>(raw.data());
+    for (std::size_t i = 0; i < out.size(); ++i) out[i] = to_float(values[i]);
+  });
+  return out;
+}
+
+// Cross-entropy and hits of rows that predict `targets` (fewer than the rows: the last ones predict
+// nothing known).
+void judge(std::span<const float> logits, std::int64_t vocab, std::span<const TokenId> targets,
+           double& nll, std::int64_t& predicted, std::int64_t& top1) {
+  for (std::size_t r = 0; r < targets.size(); ++r) {
+    const std::span<const float> row = logits.subspan(r * vocab, vocab);
+    nll -= logprob(row, targets[r]);
+    top1 += argmax(row) == targets[r];
+    ++predicted;
+  }
+}
+
+std::span<const TokenId> clamp_span(std::span<const TokenId> ids, std::int64_t begin,
+                                    std::int64_t end) {
+  const std::int64_t size = static_cast<std::int64_t>(ids.size());
+  begin = std::min(begin, size);
+  end = std::clamp(end, begin, size);
+  return ids.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin));
+}
+
+Status check_ids(const LoadedModel& model, std::span<const TokenId> ids) {
+  const ModelConfig& config = model.config();
+  if (ids.empty()) return invalid("a sequence is empty; give at least one token");
+  if (static_cast<std::int64_t>(ids.size()) > config.max_position_embeddings) {
+    return invalid(str("a sequence has ", ids.size(), " tokens; the model has ",
+                       config.max_position_embeddings, " positions"));
+  }
+  for (const TokenId id : ids) {
+    if (id < 0 || id >= config.vocab_size) {
+      return invalid(
+          str("token ", id, " is not in the vocabulary of ", config.vocab_size, " tokens"));
+    }
+  }
+  return Ok{};
+}
+
+// Slots to positions: the sequence owns the pages in order, so they are equal.
+LayerTap make_tap(LoadedModel& model, const ScoreSinks& sinks, std::int64_t first) {
+  return [&model, &sinks, first](int layer, const Tensor& residual, const Tensor& selected) {
+    Device& device = model.ops().device();
+    if (sinks.hidden && layer < model.config().num_hidden_layers) {
+      sinks.hidden(layer, first, to_host_f32(residual, device));
+    }
+    if (sinks.selected && selected) {
+      std::vector<std::int32_t> positions(static_cast<std::size_t>(selected.size()));
+      device.copy_out(positions.data(), selected.data, positions.size() * sizeof positions[0]);
+      sinks.selected(layer - 1, first, positions);
+    }
+  };
+}
+
+}  // namespace
+
+void Score::add(const Score& other) {
+  nll += other.nll;
+  predicted += other.predicted;
+  top1 += other.top1;
+  mtp_nll += other.mtp_nll;
+  mtp_predicted += other.mtp_predicted;
+  mtp_top1 += other.mtp_top1;
+}
+
+Result<Score> score(LoadedModel& model, std::span<const TokenId> ids, const ScoreOptions& options,
+                    const ScoreSinks& sinks) {
+  GLINT_TRY_STATUS(check_ids(model, ids));
+  if (options.mtp && !model.has_mtp()) return invalid("this checkpoint has no MTP layer");
+  const std::int64_t T = static_cast<std::int64_t>(ids.size());
+  const int num_pages = static_cast<int>((T + kPageSize - 1) / kPageSize);
+  GLINT_TRY_STATUS(model.reserve_pages(num_pages));
+  std::vector<PageId> pages(static_cast<std::size_t>(num_pages));
+  std::iota(pages.begin(), pages.end(), 0);
+
+  const std::int64_t vocab = model.config().vocab_size;
+  Score total;
+  for (std::int64_t first = 0; first < T; first += options.chunk) {
+    const std::int64_t count = std::min<std::int64_t>(options.chunk, T - first);
+    StepPlan plan;
+    plan.add(static_cast<int>(first), ids.subspan(first, count), pages, static_cast<int>(count));
+    const LayerTap tap = make_tap(model, sinks, first);
+    const StepOutput out = model.step(plan, sinks.hidden || sinks.selected ? &tap : nullptr);
+    if (sinks.hidden) {
+      sinks.hidden(model.config().num_hidden_layers, first,
+                   to_host_f32(out.hidden, model.ops().device()));
+    }
+    judge(out.logits, vocab, clamp_span(ids, first + 1, first + count + 1), total.nll,
+          total.predicted, total.top1);
+    if (sinks.logits) sinks.logits(first, out.logits);
+
+    const std::int64_t rows =
+        std::min(count, T - 1 - first);  // the last position has no next token
+    if (!options.mtp || rows == 0) continue;
+    StepPlan drafts;
+    drafts.add(static_cast<int>(first), ids.subspan(first + 1, rows), pages,
+               static_cast<int>(rows));
+    const StepOutput guess = model.draft(drafts, out.hidden.slice(0, 0, rows));
+    judge(guess.logits, vocab, clamp_span(ids, first + 2, first + rows + 2), total.mtp_nll,
+          total.mtp_predicted, total.mtp_top1);
+    if (sinks.mtp) sinks.mtp(first, guess.logits);
+  }
+  return total;
+}
+
+}  // namespace glint

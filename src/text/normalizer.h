@@ -1,0 +1,50 @@
+// The "normalizer" of a tokenizer.json: what happens to text before it is split into words.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "base/json.h"
+#include "base/result.h"
+#include "text/pretokenizer_regex.h"
+#include "text/unicode.h"
+
+namespace glint {
+
+class Normalizer {
+ public:
+  // Null is the normalizer that changes nothing. Fails with the name of what is not supported.
+  static Result<Normalizer> parse(const Json& json);
+
+  bool is_identity() const { return steps_.empty(); }
+
+  // Replaces `text` (valid UTF-8). Fails only if a pattern of the file gives up on it.
+  Status apply(std::string& text, Regex::Scratch& scratch) const;
+
+ private:
+  struct Prepend {
+    std::string text;
+  };
+  struct Replace {
+    Regex regex;
+    std::string content;
+  };
+  struct Lowercase {};
+  struct ByteLevel {};
+  using Step = std::variant<Prepend, Replace, NormalForm, Lowercase, ByteLevel>;
+
+  Status parse_step(const Json& json, const std::string& where, int depth);
+
+  std::vector<Step> steps_;
+};
+
+// {"Regex": ...} or {"String": ...}, as normalizers, pre-tokenizers and decoders write patterns.
+Result<Regex> parse_pattern(const Json& json, const std::string& where);
+
+// `text` with every match of `regex` replaced by `content`; false if the search gave up.
+bool replace_matches(std::string& text, const Regex& regex, std::string_view content,
+                     Regex::Scratch& scratch);
+
+}  // namespace glint

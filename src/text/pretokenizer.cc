@@ -1,0 +1,266 @@
+#include "text/pretokenizer.h"
+
+#include "base/str.h"
+#include "text/normalizer.h"
+#include "text/tokenizer_bytes.h"
+#include "text/tokenizer_fields.h"
+#include "text/unicode.h"
+
+namespace glint {
+namespace {
+
+constexpr int kMaxDepth = 8;  // of Sequence in Sequence
+constexpr std::size_t kMaxSteps = 64;
+constexpr std::string_view kKnown =
+    "Sequence, Split, ByteLevel, Digits, Metaspace, Whitespace, WhitespaceSplit";
+
+constexpr std::string_view kGpt2 =
+    "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\p{White_Space}\\p{L}\\p{N}]+"
+    "|\\p{White_Space}+(?!\\P{White_Space})|\\p{White_Space}+";
+// \w of Rust's regex crate.
+constexpr std::string_view kWords =
+    "[\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\\p{Join_Control}]+"
+    "|[^\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\\p{Join_Control}\\p{White_Space}]+";
+
+}  // namespace
+
+Result<Pretokenizer> Pretokenizer::parse(const Json& json) {
+  Pretokenizer pretokenizer;
+  if (json.is_null()) return pretokenizer;
+  GLINT_TRY_STATUS(pretokenizer.parse_step(json, "pre_tokenizer", 0));
+  std::vector<Step>& steps = pretokenizer.steps_;
+  if (!steps.empty() && std::holds_alternative<ByteLetters>(steps.back())) {
+    steps.pop_back();
+    pretokenizer.gives_bytes_ = true;
+  }
+  return pretokenizer;
+}
+
+Status Pretokenizer::parse_step(const Json& json, const std::string& where, int depth) {
+  if (depth > kMaxDepth) return invalid(str(where, ": sequences are nested too deeply"));
+  if (steps_.size() > kMaxSteps) return invalid(str(where, ": more than ", kMaxSteps, " steps"));
+  const Json* type_field = json.find("type");
+  const std::string type = type_field && type_field->is_string() ? type_field->as_string() : "";
+  if (type == "Split") return parse_split(json, where);
+  if (type == "ByteLevel") return parse_byte_level(json, where);
+  if (type == "Metaspace") return parse_metaspace(json, where);
+  Fields fields(json, where);
+  fields.text("type");
+  if (type == "Sequence") {
+    const Json::Array& list = fields.list("pretokenizers");
+    GLINT_TRY_STATUS(fields.done());
+    for (std::size_t i = 0; i < list.size(); ++i) {
+      GLINT_TRY_STATUS(parse_step(list[i], str(where, ".pretokenizers[", i, "]"), depth + 1));
+    }
+  } else if (type == "Digits") {
+    add_split("\\p{N}",
+              fields.flag("individual_digits") ? Behavior::kIsolated : Behavior::kContiguous,
+              /*invert=*/false);
+  } else if (type == "Whitespace") {
+    add_split(kWords, Behavior::kRemoved, /*invert=*/true);
+  } else if (type == "WhitespaceSplit") {
+    add_split("\\p{White_Space}", Behavior::kRemoved, /*invert=*/false);
+  } else {
+    if (type_field) return unknown_type(where, type, kKnown);
+  }
+  return fields.done();
+}
+
+void Pretokenizer::add_split(std::string_view pcre2_pattern, Behavior behavior, bool invert) {
+  steps_.push_back(Split{Regex::from_pcre2(pcre2_pattern).value(), behavior, invert});
+}
+
+Status Pretokenizer::parse_split(const Json& json, const std::string& where) {
+  Fields fields(json, where);
+  fields.skip("type");
+  const Json& pattern = fields.value("pattern");
+  const std::string behavior_name = fields.text("behavior");
+  const bool invert = fields.flag("invert");
+  GLINT_TRY_STATUS(fields.done());
+  GLINT_TRY(const Behavior behavior, parse_behavior(behavior_name, where));
+  GLINT_TRY(Regex regex, parse_pattern(pattern, where + ".pattern"));
+  steps_.push_back(Split{std::move(regex), behavior, invert});
+  return Ok{};
+}
+
+Result<Pretokenizer::Behavior> Pretokenizer::parse_behavior(const std::string& name,
+                                                            const std::string& where) {
+  if (name == "Removed") return Behavior::kRemoved;
+  if (name == "Isolated") return Behavior::kIsolated;
+  if (name == "MergedWithPrevious") return Behavior::kMergedWithPrevious;
+  if (name == "MergedWithNext") return Behavior::kMergedWithNext;
+  if (name == "Contiguous") return Behavior::kContiguous;
+  return invalid(str(where, ": unknown behavior ", quoted(name)));
+}
+
+Status Pretokenizer::parse_byte_level(const Json& json, const std::string& where) {
+  Fields fields(json, where);
+  fields.skip("type");
+  fields.skip("trim_offsets");  // we report no offsets
+  if (fields.flag("add_prefix_space")) steps_.push_back(PrefixSpace{});
+  if (fields.flag_or("use_regex", true)) add_split(kGpt2, Behavior::kIsolated, /*invert=*/false);
+  steps_.push_back(ByteLetters{});
+  return fields.done();
+}
+
+Status Pretokenizer::parse_metaspace(const Json& json, const std::string& where) {
+  Fields fields(json, where);
+  fields.skip("type");
+  fields.skip("str_rep");  // older files repeat the replacement
+  Metaspace step{fields.text("replacement"), Metaspace::kAlways};
+  const std::string scheme = fields.text_or("prepend_scheme", "always");
+  const bool prefix_space = fields.flag_or("add_prefix_space", true);
+  const bool split = fields.flag_or("split", true);
+  GLINT_TRY_STATUS(fields.done());
+  std::size_t character = 0;
+  if (!step.replacement.empty()) next_code_point(step.replacement, character);
+  if (character == 0 || character != step.replacement.size()) {
+    return invalid(
+        str(where, ": the replacement ", quoted(step.replacement), " is not one character"));
+  }
+  if (scheme == "first") {
+    step.prepend = Metaspace::kFirst;
+  } else if (scheme == "never") {
+    step.prepend = Metaspace::kNever;
+  } else if (scheme != "always") {
+    return invalid(str(where, ": unknown prepend_scheme ", quoted(scheme)));
+  }
+  if (!prefix_space && step.prepend != Metaspace::kNever) {
+    return invalid(
+        str(where, ": add_prefix_space false contradicts prepend_scheme ", quoted(scheme)));
+  }
+  if (split) {
+    GLINT_TRY(Regex regex, Regex::from_literal(step.replacement));
+    steps_.push_back(std::move(step));
+    steps_.push_back(Split{std::move(regex), Behavior::kMergedWithNext, false});
+  } else {
+    steps_.push_back(std::move(step));
+  }
+  return Ok{};
+}
+
+struct Pretokenizer::Run {
+  const std::vector<Step>& steps;
+  Regex::Scratch& scratch;
+  WordSink& sink;
+  bool gave_up = false;
+
+  // Sends `piece` through the steps from `i` on.
+  void piece(std::size_t i, std::string_view piece, bool at_start) {
+    if (piece.empty() || gave_up) return;
+    if (i == steps.size()) return sink.word(piece);
+    if (const auto* split = std::get_if<Split>(&steps[i])) {
+      switch (split->behavior) {
+        case Behavior::kRemoved:
+        case Behavior::kIsolated:
+          return cut(i, *split, piece, at_start);
+        default:
+          return cut_and_merge(i, *split, piece, at_start);
+      }
+    }
+    if (std::holds_alternative<PrefixSpace>(steps[i])) {
+      if (piece.front() == ' ') return this->piece(i + 1, piece, at_start);
+      return this->piece(i + 1, std::string(1, ' ').append(piece), at_start);
+    }
+    if (const auto* metaspace = std::get_if<Metaspace>(&steps[i])) {
+      return this->piece(i + 1, with_metaspace(*metaspace, piece, at_start), at_start);
+    }
+    this->piece(i + 1, bytes_to_letters(piece), at_start);
+  }
+
+  static std::string with_metaspace(const Metaspace& step, std::string_view piece, bool at_start) {
+    std::string text;
+    const bool starts =
+        piece.front() == ' ' || piece.substr(0, step.replacement.size()) == step.replacement;
+    if (!starts &&
+        (step.prepend == Metaspace::kAlways || (step.prepend == Metaspace::kFirst && at_start))) {
+      text += step.replacement;
+    }
+    for (const char c : piece) {
+      if (c == ' ') {
+        text += step.replacement;
+      } else {
+        text += c;
+      }
+    }
+    return text;
+  }
+
+  void cut(std::size_t i, const Split& split, std::string_view text, bool at_start) {
+    const bool removes = split.behavior == Behavior::kRemoved;
+    std::size_t done = 0;
+    const auto emit = [&](std::size_t begin, std::size_t end, bool is_match) {
+      if (removes && is_match != split.invert) return;
+      piece(i + 1, text.substr(begin, end - begin), at_start && begin == 0);
+    };
+    const bool ok =
+        for_each_match(split.regex, text, scratch, [&](std::size_t begin, std::size_t end) {
+          if (done < begin) emit(done, begin, false);
+          emit(begin, end, true);
+          done = end;
+        });
+    gave_up |= !ok;
+    if (done < text.size()) emit(done, text.size(), false);
+  }
+
+  struct Part {
+    std::size_t begin, end;
+    bool is_match;
+  };
+
+  void cut_and_merge(std::size_t i, const Split& split, std::string_view text, bool at_start) {
+    std::vector<Part> parts;
+    std::size_t done = 0;
+    const bool ok =
+        for_each_match(split.regex, text, scratch, [&](std::size_t begin, std::size_t end) {
+          if (done < begin) parts.push_back({done, begin, split.invert});
+          parts.push_back({begin, end, !split.invert});
+          done = end;
+        });
+    gave_up |= !ok;
+    if (done < text.size()) parts.push_back({done, text.size(), split.invert});
+    for (const Part& part : merge(parts, split.behavior)) {
+      piece(i + 1, text.substr(part.begin, part.end - part.begin), at_start && part.begin == 0);
+    }
+  }
+
+  static std::vector<Part> merge(const std::vector<Part>& parts, Behavior behavior) {
+    std::vector<Part> merged;
+    bool previous = false;
+    if (behavior == Behavior::kMergedWithNext) {
+      for (std::size_t k = parts.size(); k-- > 0;) {
+        const Part& part = parts[k];
+        if (part.is_match && !previous && !merged.empty()) {
+          merged.back().begin = part.begin;
+        } else {
+          merged.push_back(part);
+        }
+        previous = part.is_match;
+      }
+      return {merged.rbegin(), merged.rend()};
+    }
+    for (const Part& part : parts) {
+      const bool joins = behavior == Behavior::kContiguous ? part.is_match == previous
+                                                           : part.is_match && !previous;
+      if (joins && !merged.empty()) {
+        merged.back().end = part.end;
+      } else {
+        merged.push_back(part);
+      }
+      previous = part.is_match;
+    }
+    return merged;
+  }
+};
+
+Status Pretokenizer::split(std::string_view text, bool at_start, Regex::Scratch& scratch,
+                           WordSink& sink) const {
+  Run run{steps_, scratch, sink};
+  run.piece(0, text, at_start);
+  if (run.gave_up) {
+    return invalid(str("the pre_tokenizer's pattern gave up on a text of ", text.size(), " bytes"));
+  }
+  return Ok{};
+}
+
+}  // namespace glint

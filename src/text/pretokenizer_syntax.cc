@@ -1,0 +1,455 @@
+#include "text/pretokenizer_syntax.h"
+
+#include <cstdint>
+#include <cstdio>
+#include <optional>
+#include <vector>
+
+#include "base/str.h"
+#include "text/unicode.h"
+
+namespace glint {
+namespace {
+
+constexpr int kMaxClassDepth = 15;  // PCRE2's own limit
+
+// The members of a class that Oniguruma's escapes stand for.
+constexpr std::string_view kSpace = "\\p{White_Space}";
+constexpr std::string_view kDigit = "\\p{Nd}";
+constexpr std::string_view kWord = "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}";
+constexpr std::string_view kHex = "0-9A-Fa-f";
+
+bool is_name_byte(char c) {
+  return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z');
+}
+
+class Translator {
+ public:
+  explicit Translator(std::string_view pattern) : in_(pattern) {}
+
+  Result<Pcre2Pattern> run() {
+    while (at_ < in_.size()) GLINT_TRY_STATUS(item());
+    if (!open_.empty()) return problem("a group is not closed");
+    return Pcre2Pattern{std::move(out_), extended_};
+  }
+
+ private:
+  Error problem(const std::string& what) const {
+    return Error{ErrorCode::kUnsupported, str("at byte ", at_, ": ", what)};
+  }
+  bool take(std::string_view text) {
+    if (in_.substr(at_, text.size()) != text) return false;
+    at_ += text.size();
+    return true;
+  }
+  char peek(std::size_t ahead = 0) const {
+    return at_ + ahead < in_.size() ? in_[at_ + ahead] : '\0';
+  }
+
+  void atom(std::string_view text) {
+    atom_ = out_.size();
+    out_ += text;
+  }
+  void no_atom(std::string_view text) {
+    atom_.reset();
+    out_ += text;
+  }
+  void append_code_point(char32_t c) {
+    if (c < 0x80 && is_name_byte(static_cast<char>(c))) {
+      out_ += static_cast<char>(c);
+    } else {
+      char text[16];
+      std::snprintf(text, sizeof text, "\\x{%X}", static_cast<unsigned>(c));
+      out_ += text;
+    }
+  }
+
+  Status item() {
+    switch (peek()) {
+      case '\\':
+        return escape();
+      case '[': {
+        const std::size_t start = out_.size();
+        GLINT_TRY_STATUS(char_class(1));
+        atom_ = start;
+        return Ok{};
+      }
+      case '(':
+        return open_group();
+      case ')':
+        if (open_.empty()) return problem("a group is closed that was not opened");
+        atom_ = open_.back();
+        open_.pop_back();
+        out_ += ')';
+        ++at_;
+        return Ok{};
+      case '|':
+        return ++at_, no_atom("|"), Ok{};
+      case '^':
+        return ++at_, no_atom("^"), Ok{};  // compiled with PCRE2_MULTILINE
+      case '$':
+        return ++at_, no_atom("$"), Ok{};
+      case '.':
+        return ++at_, atom("."), Ok{};
+      case '*':
+      case '+':
+      case '?':
+        return ++at_, quantify(std::string(1, in_[at_ - 1]), /*interval=*/false);
+      case '{':
+        if (auto text = interval()) return quantify(*text, /*interval=*/true);
+        [[fallthrough]];  // Oniguruma reads a brace that begins no interval as itself
+      default:
+        atom_ = out_.size();
+        append_code_point(next_code_point(in_, at_));
+        return Ok{};
+    }
+  }
+
+  // "{2}", "{2,}", "{,3}" or "{2,3}" as PCRE2 spells it; the input moves behind it.
+  std::optional<std::string> interval() {
+    std::size_t end = at_ + 1;
+    const auto digits = [&] {
+      const std::size_t from = end;
+      while (end < in_.size() && in_[end] >= '0' && in_[end] <= '9') ++end;
+      return std::string(in_.substr(from, end - from));
+    };
+    std::string low = digits(), high;
+    const bool comma = end < in_.size() && in_[end] == ',';
+    if (comma) ++end, high = digits();
+    if (end >= in_.size() || in_[end] != '}' || (low.empty() && high.empty())) return std::nullopt;
+    at_ = end + 1;
+    if (low.empty()) low.push_back('0');
+    return str("{", low, comma ? "," : "", high, "}");
+  }
+
+  Status quantify(const std::string& text, bool interval) {
+    if (!atom_) return problem("there is nothing to repeat");
+    out_ += text;
+    const bool fixed = interval && text.find(',') == text.npos;
+    // After an interval Oniguruma's + repeats the whole once more, and so does ? after a fixed one.
+    const bool again = (interval && peek() == '+') || (fixed && peek() == '?');
+    if (again) out_.insert(*atom_, "(?:"), out_ += ')';
+    if (peek() == '?' || peek() == '+') out_ += in_[at_++];
+    if (peek() == '*' || peek() == '+' || peek() == '?') return problem("a repetition is repeated");
+    atom_.reset();
+    return Ok{};
+  }
+
+  Status open_group() {
+    const std::size_t start = out_.size();
+    ++at_;
+    if (peek() != '?') {
+      out_ += "(?:";  // nothing can refer to a capture
+    } else if (take("?#")) {
+      const std::size_t end = in_.find(')', at_);
+      if (end == in_.npos) return problem("a comment is not closed");
+      at_ = end + 1;
+      return Ok{};
+    } else if (take("?:")) {
+      out_ += "(?:";
+    } else if (take("?=")) {
+      out_ += "(?=";
+    } else if (take("?!")) {
+      out_ += "(?!";
+    } else if (take("?<=")) {
+      out_ += "(?<=";
+    } else if (take("?<!")) {
+      out_ += "(?<!";
+    } else if (take("?>")) {
+      out_ += "(?>";
+    } else {
+      return option_group();
+    }
+    open_.push_back(start);
+    atom_.reset();
+    return Ok{};
+  }
+
+  // "(?i:" and "(?-i:"; "(?i)" at the beginning, where both languages give it the same scope.
+  // Oniguruma's m is PCRE2's s.
+  Status option_group() {
+    const std::size_t start = out_.size();
+    ++at_;
+    std::string options;
+    while (peek() == 'i' || peek() == 'm' || peek() == '-')
+      options += peek() == 'm' ? 's' : peek(), ++at_;
+    if (options.empty() || (peek() != ':' && peek() != ')'))
+      return problem("an unsupported kind of group");
+    if (peek() == ')' && !out_.empty())
+      return problem("options are set in the middle of a pattern");
+    if (peek() == ':') open_.push_back(start);
+    no_atom(str("(?", options, in_[at_++]));
+    return Ok{};
+  }
+
+  Status escape() {
+    if (at_ + 1 >= in_.size()) return problem("the pattern ends in a backslash");
+    const char c = in_[at_ + 1];
+    const auto set = [&](std::string_view open, std::string_view members) {
+      at_ += 2;
+      atom(str(open, members, "]"));
+      return Ok{};
+    };
+    switch (c) {
+      case 's':
+        return at_ += 2, atom(kSpace), Ok{};
+      case 'S':
+        return set("[^", kSpace);
+      case 'd':
+        return at_ += 2, atom(kDigit), Ok{};
+      case 'D':
+        return set("[^", kDigit);
+      case 'w':
+        return set("[", kWord);
+      case 'W':
+        return set("[^", kWord);
+      case 'h':
+        return set("[", kHex);
+      case 'H':
+        return set("[^", kHex);
+      case 'A':
+        return at_ += 2, no_atom("\\A"), Ok{};
+      case 'z':
+        return at_ += 2, no_atom("\\z"), Ok{};
+      case 'Z':
+        return at_ += 2, no_atom("\\Z"), Ok{};
+      case 'R':
+        return at_ += 2, atom("\\R"), Ok{};
+      case 'b':
+        at_ += 2;
+        no_atom(str("(?:(?<=[", kWord, "])(?![", kWord, "])|(?<![", kWord, "])(?=[", kWord, "]))"));
+        return Ok{};
+      case 'B':
+        at_ += 2;
+        no_atom(str("(?:(?<=[", kWord, "])(?=[", kWord, "])|(?<![", kWord, "])(?![", kWord, "]))"));
+        return Ok{};
+      case 'p':
+      case 'P':
+        atom_ = out_.size();
+        return property();
+      default:
+        atom_ = out_.size();
+        return character_escape(/*in_class=*/false);
+    }
+  }
+
+  // \n, \x41, \x{1F600}, a, or an escaped sign.
+  Status character_escape(bool in_class) {
+    const char c = peek(1);
+    switch (c) {
+      case 'n':
+        return at_ += 2, append_code_point('\n'), Ok{};
+      case 'r':
+        return at_ += 2, append_code_point('\r'), Ok{};
+      case 't':
+        return at_ += 2, append_code_point('\t'), Ok{};
+      case 'f':
+        return at_ += 2, append_code_point('\f'), Ok{};
+      case 'v':
+        return at_ += 2, append_code_point('\v'), Ok{};
+      case 'a':
+        return at_ += 2, append_code_point('\a'), Ok{};
+      case 'e':
+        return at_ += 2, append_code_point(0x1B), Ok{};
+      case 'x':
+      case 'u':
+        return hex_escape();
+      case 'b':
+        if (in_class) return at_ += 2, append_code_point('\b'), Ok{};
+        break;
+      default:
+        break;
+    }
+    if (at_ + 1 >= in_.size() || is_name_byte(c)) return problem(str("unsupported escape \\", c));
+    ++at_;
+    append_code_point(next_code_point(in_, at_));
+    return Ok{};
+  }
+
+  Status hex_escape() {
+    const bool braces = peek(1) == 'x' && peek(2) == '{';
+    const std::size_t max = braces ? 8 : peek(1) == 'x' ? 2 : 4;
+    std::size_t end = at_ + (braces ? 3 : 2);
+    std::uint32_t value = 0;
+    std::size_t digits = 0;
+    for (; digits < max && end < in_.size(); ++digits, ++end) {
+      const char c = in_[end];
+      const int digit = c >= '0' && c <= '9'   ? c - '0'
+                        : c >= 'a' && c <= 'f' ? c - 'a' + 10
+                        : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                               : -1;
+      if (digit < 0) break;
+      value = value << 4 | static_cast<std::uint32_t>(digit);
+    }
+    const bool closed = !braces || (end < in_.size() && in_[end++] == '}');
+    const bool scalar = value <= 0x10FFFF && (value < 0xD800 || value > 0xDFFF);
+    // Oniguruma reads \x80 to \xFF as a byte of UTF-8.
+    const bool is_byte = peek(1) == 'x' && !braces && value >= 0x80;
+    if (digits == 0 || !closed || !scalar || is_byte)
+      return problem("an unsupported hexadecimal escape");
+    at_ = end;
+    append_code_point(value);
+    return Ok{};
+  }
+
+  // \p{Name}, \P{Name}, \p{^Name}.
+  Status property() {
+    const std::size_t end = in_.find('}', at_);
+    if (peek(2) != '{' || end == in_.npos) return problem("a property without {name}");
+    bool negated = peek(1) == 'P';
+    std::string name;
+    for (const char c : in_.substr(at_ + 3, end - at_ - 3)) {
+      if (c == '^' && name.empty()) {
+        negated = !negated;
+      } else if (c == ' ' || c == '-' || c == '_') {
+        continue;
+      } else if (!is_name_byte(c)) {
+        return problem("an unsupported property name");
+      } else {
+        name += c;
+      }
+    }
+    at_ = end + 1;
+    out_ += str(negated ? "\\P{" : "\\p{", pcre2_property(name), "}");
+    return Ok{};
+  }
+
+  // `name` is a general category, one of a few properties, or else a script.
+  static std::string pcre2_property(const std::string& name) {
+    static constexpr std::string_view kCategories[] = {
+        "Any", "C",  "Cc", "Cf", "Cn", "Co", "Cs", "L",  "Ll", "Lm", "Lo", "Lt", "Lu",
+        "M",   "Mc", "Me", "Mn", "N",  "Nd", "Nl", "No", "P",  "Pc", "Pd", "Pe", "Pf",
+        "Pi",  "Po", "Ps", "S",  "Sc", "Sk", "Sm", "So", "Z",  "Zl", "Zp", "Zs"};
+    static constexpr std::string_view kLong[][2] = {{"Letter", "L"},
+                                                    {"Mark", "M"},
+                                                    {"Number", "N"},
+                                                    {"Punctuation", "P"},
+                                                    {"Symbol", "S"},
+                                                    {"Separator", "Z"},
+                                                    {"Other", "C"},
+                                                    {"Alpha", "Alphabetic"},
+                                                    {"Alphabetic", "Alphabetic"},
+                                                    {"Digit", "Nd"},
+                                                    {"Space", "White_Space"},
+                                                    {"WhiteSpace", "White_Space"},
+                                                    {"Upper", "Uppercase"},
+                                                    {"Uppercase", "Uppercase"},
+                                                    {"Lower", "Lowercase"},
+                                                    {"Lowercase", "Lowercase"},
+                                                    {"UppercaseLetter", "Lu"},
+                                                    {"LowercaseLetter", "Ll"},
+                                                    {"DecimalNumber", "Nd"},
+                                                    {"Emoji", "Emoji"},
+                                                    {"Ideographic", "Ideographic"}};
+    const auto same = [&](std::string_view known) {
+      if (known.size() != name.size()) return false;
+      for (std::size_t i = 0; i < name.size(); ++i) {
+        if ((known[i] | 0x20) != (name[i] | 0x20)) return false;
+      }
+      return true;
+    };
+    for (const std::string_view category : kCategories) {
+      if (same(category)) return std::string(category);
+    }
+    for (const auto& [from, to] : kLong) {
+      if (same(from)) return std::string(to);
+    }
+    return str("sc:", name);
+  }
+
+  Status char_class(int depth) {
+    if (depth > kMaxClassDepth) return problem("classes are nested too deeply");
+    ++at_;
+    out_ += '[';
+    if (peek() == '^') ++at_, out_ += '^';
+    if (peek() == ']') {  // first in a class it is an ordinary character
+      ++at_;
+      append_code_point(']');
+    }
+    while (peek() != ']' || at_ >= in_.size()) {
+      if (at_ >= in_.size()) return problem("a class is not closed");
+      if (take("&&")) {
+        out_ += "&&";
+        extended_ = true;
+      } else if (in_.substr(at_, 2) == "[:") {
+        GLINT_TRY_STATUS(posix_class());
+      } else if (peek() == '[') {
+        extended_ = true;
+        GLINT_TRY_STATUS(char_class(depth + 1));
+      } else {
+        GLINT_TRY_STATUS(class_member());
+      }
+    }
+    ++at_;
+    out_ += ']';
+    return Ok{};
+  }
+
+  // [:alpha:], [:^digit:]
+  Status posix_class() {
+    static constexpr std::string_view kClasses[][2] = {{"alpha", "\\p{Alphabetic}"},
+                                                       {"digit", "\\p{Nd}"},
+                                                       {"space", "\\p{White_Space}"},
+                                                       {"upper", "\\p{Uppercase}"},
+                                                       {"lower", "\\p{Lowercase}"}};
+    for (const auto& [name, members] : kClasses) {
+      if (take(str("[:", name, ":]"))) return out_ += members, Ok{};
+      if (take(str("[:^", name, ":]"))) return out_ += str("\\P", members.substr(2)), Ok{};
+    }
+    return problem("an unsupported class name in [: :]");
+  }
+
+  Status class_member() {
+    if (peek() == '\\') {
+      switch (peek(1)) {
+        case 's':
+          return at_ += 2, out_ += kSpace, Ok{};
+        case 'S':
+          return at_ += 2, out_ += "\\P{White_Space}", Ok{};
+        case 'd':
+          return at_ += 2, out_ += kDigit, Ok{};
+        case 'D':
+          return at_ += 2, out_ += "\\P{Nd}", Ok{};
+        case 'w':
+          return at_ += 2, out_ += kWord, Ok{};
+        case 'h':
+          return at_ += 2, out_ += kHex, Ok{};
+        case 'p':
+        case 'P':
+          return property();
+        default:
+          break;
+      }
+    }
+    GLINT_TRY_STATUS(class_character());
+    // A minus sign between two characters is a range, at an end or after a set it is itself.
+    if (peek() == '-' && peek(1) != ']' && at_ + 1 < in_.size() && peek(1) != '[' &&
+        in_.substr(at_ + 1, 2) != "&&") {
+      ++at_;
+      out_ += '-';
+      return class_character();
+    }
+    return Ok{};
+  }
+
+  Status class_character() {
+    if (peek() == '\\') return character_escape(/*in_class=*/true);
+    append_code_point(next_code_point(in_, at_));
+    return Ok{};
+  }
+
+  const std::string_view in_;
+  std::size_t at_ = 0;
+  std::string out_;
+  std::optional<std::size_t> atom_;  // where in `out_` begins what a quantifier would repeat
+  std::vector<std::size_t> open_;    // where in `out_` the open groups begin
+  bool extended_ = false;
+};
+
+}  // namespace
+
+Result<Pcre2Pattern> translate_oniguruma(std::string_view pattern) {
+  return Translator(pattern).run();
+}
+
+}  // namespace glint

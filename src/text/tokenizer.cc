@@ -1,0 +1,197 @@
+#include "text/tokenizer.h"
+
+#include "base/file.h"
+#include "base/str.h"
+#include "text/normalizer.h"
+#include "text/pretokenizer.h"
+#include "text/tokenizer_bpe.h"
+#include "text/tokenizer_fields.h"
+#include "text/tokenizer_template.h"
+#include "text/unicode.h"
+
+namespace glint {
+
+struct Tokenizer::Parts {
+  struct Decoded {  // by id
+    std::string text;
+    bool known = false;
+    bool special = false;
+  };
+
+  Normalizer normalizer;
+  Pretokenizer pretokenizer;
+  Bpe bpe;
+  std::vector<AddedToken> added;
+  TextTable added_ids;
+  AddedTokenFinder raw_finder, normalized_finder;
+  TokenTemplate surround;
+  Decoder decoder;
+  std::vector<Decoded> decoded;
+
+  void index_ids();
+};
+
+void Tokenizer::Parts::index_ids() {
+  const auto& texts = bpe.texts();
+  decoded.resize(texts.size());
+  for (std::size_t id = 0; id < texts.size(); ++id) {
+    if (texts[id]) decoded[id] = {*texts[id], true, false};
+  }
+  TextTable special;
+  for (const AddedToken& token : added) {
+    const auto id = static_cast<std::size_t>(token.id);
+    if (id >= decoded.size()) decoded.resize(id + 1);
+    decoded[id] = {token.normalized_content, true, false};
+    added_ids.insert(token.content, token.id);
+    if (token.special) special.insert(token.content, token.id);
+  }
+  // By text, as `tokenizers` does: a special token that normalizing changes is not left out.
+  for (Decoded& entry : decoded) entry.special = entry.known && special.find(entry.text) >= 0;
+}
+
+Result<Tokenizer> Tokenizer::open(const std::string& path) {
+  const std::string file = is_directory(path) ? path + "/tokenizer.json" : path;
+  GLINT_TRY(const std::string text, read_file(file));
+  Result<Tokenizer> tokenizer = parse(text);
+  if (!tokenizer.ok()) return std::move(tokenizer).take_error().in(file);
+  return tokenizer;
+}
+
+Result<Tokenizer> Tokenizer::parse(std::string_view json) {
+  GLINT_TRY(const Json root, parse_json(json));
+  Fields fields(root, "tokenizer.json");
+  const std::string version = fields.text_or("version", "1.0");
+  if (version != "1.0") fields.fail("unsupported version " + quoted(version));
+  const auto part = [&](const char* name) -> const Json& {
+    static const Json kNull;
+    const Json* member = fields.find(name);
+    return member ? *member : kNull;
+  };
+  for (const char* name : {"truncation", "padding"}) {
+    if (!part(name).is_null()) {
+      fields.fail(str("\"", name, "\" is set, which would change what is encoded; set it to null"));
+    }
+  }
+  const Json& normalizer = part("normalizer");
+  const Json& pretokenizer = part("pre_tokenizer");
+  const Json& added = part("added_tokens");
+  const Json& post_processor = part("post_processor");
+  const Json& decoder = part("decoder");
+  const Json& model = fields.value("model");
+  GLINT_TRY_STATUS(fields.done());
+
+  auto parts = std::make_shared<Parts>();
+  GLINT_TRY(parts->normalizer, Normalizer::parse(normalizer));
+  GLINT_TRY(parts->pretokenizer, Pretokenizer::parse(pretokenizer));
+  GLINT_TRY(parts->bpe, Bpe::parse(model, parts->pretokenizer.gives_bytes()));
+  GLINT_TRY(parts->added, parse_added_tokens(added, parts->bpe, parts->normalizer));
+  GLINT_TRY(parts->raw_finder, AddedTokenFinder::make(parts->added, /*normalized=*/false));
+  GLINT_TRY(parts->normalized_finder, AddedTokenFinder::make(parts->added, /*normalized=*/true));
+  GLINT_TRY(parts->surround, TokenTemplate::parse(post_processor));
+  GLINT_TRY(parts->decoder, Decoder::parse(decoder));
+  parts->index_ids();
+  return Tokenizer(std::move(parts));
+}
+
+namespace {
+
+// One call of encode: from pieces to tokens.
+struct Encoder final : WordSink {
+  explicit Encoder(const Bpe& bpe) : bpe(bpe) {}
+  void word(std::string_view word) override { bpe.encode(word, bpe_scratch, tokens); }
+
+  const Bpe& bpe;
+  Bpe::Scratch bpe_scratch;
+  Regex::Scratch regex_scratch;
+  std::vector<TokenId> tokens;
+};
+
+}  // namespace
+
+Result<std::vector<TokenId>> Tokenizer::encode(std::string_view text,
+                                               const EncodeOptions& options) const {
+  const Parts& parts = *parts_;
+  std::string replaced;
+  if (!is_valid_utf8(text)) text = replaced = lossy_utf8(text);
+  Encoder encoder(parts.bpe);
+  Status status = Ok{};
+
+  const auto words = [&](std::string_view piece, bool at_start) {
+    Status split = parts.pretokenizer.split(piece, at_start, encoder.regex_scratch, encoder);
+    if (!split.ok()) status = std::move(split);
+  };
+  const auto normalized = [&](std::string_view piece, bool at_start) {
+    const auto visit = [&](std::string_view gap, TokenId id) {
+      if (id >= 0) {
+        encoder.tokens.push_back(id);
+      } else {
+        words(gap, at_start && gap.data() == piece.data());
+      }
+    };
+    if (options.parse_special && !parts.normalized_finder.empty()) {
+      parts.normalized_finder.cut(piece, visit);
+    } else if (!piece.empty()) {
+      visit(piece, -1);
+    }
+  };
+  const auto raw = [&](std::string_view piece, TokenId id) {
+    if (id >= 0) {
+      encoder.tokens.push_back(id);
+      return;
+    }
+    const bool at_start = piece.data() == text.data();
+    if (parts.normalizer.is_identity()) return normalized(piece, at_start);
+    std::string changed(piece);
+    Status normalizing = parts.normalizer.apply(changed, encoder.regex_scratch);
+    if (!normalizing.ok()) status = std::move(normalizing);
+    normalized(changed, at_start);
+  };
+  if (options.parse_special && !parts.raw_finder.empty()) {
+    parts.raw_finder.cut(text, raw);
+  } else if (!text.empty()) {
+    raw(text, -1);
+  }
+  if (!status.ok()) return std::move(status).take_error();
+  if (options.add_special_tokens) return parts.surround.apply(encoder.tokens);
+  return std::move(encoder.tokens);
+}
+
+std::string Tokenizer::decode(std::span<const TokenId> ids, bool skip_special) const {
+  Decoder::Stream stream(parts_->decoder);
+  for (const TokenId id : ids) {
+    if (const auto token = decoded_token(id, skip_special)) stream.add(*token);
+  }
+  stream.finish();
+  return stream.take();
+}
+
+std::optional<std::string_view> Tokenizer::decoded_token(TokenId id, bool skip_special) const {
+  if (id < 0 || static_cast<std::size_t>(id) >= parts_->decoded.size()) return std::nullopt;
+  const Parts::Decoded& entry = parts_->decoded[static_cast<std::size_t>(id)];
+  if (!entry.known || (skip_special && entry.special)) return std::nullopt;
+  return entry.text;
+}
+
+const Decoder& Tokenizer::decoder() const { return parts_->decoder; }
+
+TokenId Tokenizer::vocab_size() const { return static_cast<TokenId>(parts_->decoded.size()); }
+
+std::optional<std::string_view> Tokenizer::id_to_token(TokenId id) const {
+  return decoded_token(id, /*skip_special=*/false);
+}
+
+std::optional<TokenId> Tokenizer::token_to_id(std::string_view token) const {
+  TokenId id = parts_->added_ids.find(token);
+  if (id < 0) id = parts_->bpe.find(token);
+  if (id < 0) return std::nullopt;
+  return id;
+}
+
+bool Tokenizer::is_special(TokenId id) const {
+  return id >= 0 && static_cast<std::size_t>(id) < parts_->decoded.size() &&
+         parts_->decoded[static_cast<std::size_t>(id)].special;
+}
+
+const std::vector<AddedToken>& Tokenizer::added_tokens() const { return parts_->added; }
+
+}  // namespace glint

@@ -1,0 +1,57 @@
+// Reads the members of one object of a tokenizer.json. The first problem is kept and reported by
+// `done`, which also refuses members that nobody asked for: what we do not know could change the
+// tokens.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/json.h"
+#include "base/result.h"
+
+namespace glint {
+
+class Fields {
+ public:
+  // `where` names the object in messages: "pre_tokenizer.pretokenizers[1]". `object` must outlive
+  // this.
+  Fields(const Json& object, std::string where);
+
+  // The member, or after recording a problem an empty value of the type.
+  std::string text(std::string_view key);
+  bool flag(std::string_view key);
+  std::int64_t integer(std::string_view key, std::int64_t min, std::int64_t max);
+  const Json::Array& list(std::string_view key);
+  const Json::Object& object(std::string_view key);
+  const Json& value(std::string_view key);
+
+  // The member, or `absent` if there is none or it is null.
+  std::string text_or(std::string_view key, std::string absent);
+  bool flag_or(std::string_view key, bool absent);
+
+  // Null if there is none; a member that is null is a null Json.
+  const Json* find(std::string_view key);
+
+  // Accepts a member whatever it holds: it cannot change the tokens.
+  void skip(std::string_view key) { find(key); }
+
+  void fail(std::string problem);
+  const std::string& where() const { return where_; }
+  Status done();
+
+ private:
+  const Json& expect(std::string_view key, bool (Json::*is)() const, const char* expected);
+
+  const Json& object_;
+  const std::string where_;
+  std::vector<std::string_view> known_;
+  std::optional<Error> problem_;
+};
+
+// "WHERE: unsupported type "X"; glint knows A, B, C".
+Error unknown_type(const std::string& where, std::string_view type, std::string_view known);
+
+}  // namespace glint

@@ -1,0 +1,45 @@
+// UTF-8 and the Unicode operations that normalizers need.
+//
+// Text inside glint is valid UTF-8. Bytes from outside become so with `lossy_utf8`: each maximal
+// part of an invalid sequence turns into one U+FFFD, as Rust's from_utf8_lossy, Python's
+// errors="replace" and the WHATWG decoder do.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+namespace glint {
+
+struct Utf8Step {
+  enum Kind { kChar, kInvalid, kIncomplete };
+  Kind kind;
+  std::size_t size;  // bytes of the character, of the invalid part, or of the beginning that the
+                     // text ends in
+};
+
+// What `text` (not empty) begins with. kIncomplete: all of it is the beginning of some character.
+Utf8Step utf8_step(std::string_view text);
+
+bool is_valid_utf8(std::string_view text);
+
+// Appends `bytes` with invalid parts replaced. Returns how many bytes it took: all of them if
+// `last`, else all but an incomplete character at the end.
+std::size_t append_lossy_utf8(std::string& out, std::string_view bytes, bool last = true);
+std::string lossy_utf8(std::string_view bytes);
+
+// The code point at `at` of valid UTF-8; moves `at` behind it.
+char32_t next_code_point(std::string_view text, std::size_t& at);
+
+void append_utf8(std::string& out, char32_t c);
+
+enum class NormalForm { kNfc, kNfd };
+
+// `text` (valid UTF-8) in a normal form of Unicode 9.0, the version of the `tokenizers` package.
+std::string normalize(std::string_view text, NormalForm form);
+
+// Each code point in lower case, without regard to its neighbours (a final sigma is an ordinary
+// one).
+std::string lower_case(std::string_view text);
+
+}  // namespace glint

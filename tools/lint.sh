@@ -1,0 +1,27 @@
+#!/usr/bin/env bash
+# Checks what a program can check in seconds: format, layers, sizes, forbidden words, CMake lists, shell syntax.
+#   tools/lint.sh         check
+#   tools/lint.sh --fix   format the sources first
+set -euo pipefail
+cd "$(dirname "$0")/.."
+failed=0
+
+mapfile -t sources < <(find src tests \( -name '*.h' -o -name '*.cc' -o -name '*.cu' -o -name '*.cuh' \) | sort)
+if [[ ${1:-} == --fix ]]; then
+  printf '%s\n' "${sources[@]}" | xargs -P "$(nproc)" -n 16 clang-format-14 -i
+fi
+unformatted=$(printf '%s\n' "${sources[@]}" | xargs -P "$(nproc)" -n 16 clang-format-14 --dry-run 2>&1 |
+  sed -n 's/^\([^ :]\+\):.*clang-format-violations.*/\1: not formatted (tools\/lint.sh --fix)/p' | sort -u)
+if [[ -n $unformatted ]]; then
+  echo "$unformatted"
+  failed=1
+fi
+
+python3 tools/check_layers.py || failed=1
+python3 tools/check_style.py || failed=1
+for script in demo.sh test.sh .ci/run tools/*.sh; do
+  bash -n "$script" || failed=1
+done
+
+((failed)) || echo "lint: clean"
+exit "$failed"
