@@ -3,6 +3,8 @@
 // (after vec.inc)
 #include "backends/cpu/panels.inc"
 #include "backends/cpu/rows.inc"
+// (after rows.inc)
+#include "backends/cpu/attention_rows.inc"
 #include "backends/cpu/tables.h"
 
 namespace glint::cpu {
@@ -21,7 +23,12 @@ const Kernels& avx2_kernels() {
                                        .rope = rope_row,
                                        .store = store_row,
                                        .combine = combine_row,
-                                       .convert = convert_row};
+                                       .softmax = softmax_step,
+      .interleave = interleave_rows,
+      .scale = scale_floats,
+      .relu_sum = relu_sum,
+      .dequantize = dequantize_e4m3,
+      .convert = convert_row};
   return kKernels;
 }
 

@@ -131,6 +131,28 @@ struct CombineRow {
   bool is_bf16;
 };
 
+// One step of attention for up to kPanel heads, which are the lanes: the scores of some keys become
+// p = exp(scale * score - largest), in place, where `largest` covers the keys of earlier steps too.
+struct SoftmaxArgs {
+  float* scores;  // [keys][kPanel], unscaled
+  int keys;
+  float scale;
+  float* largest;  // [kPanel], updated; -infinity before the first step
+  float* sum;      // [kPanel] of p, updated
+  float* fade;     // [kPanel], written: what sums over earlier keys have to be multiplied by
+};
+
+// Rows of values as the panels of their transpose: out row d of panel d / kPanel holds element d of
+// every row, so that k runs over the rows. In bf16 pairs of rows are interleaved.
+struct InterleaveArgs {
+  const void* rows;  // f32 or bf16, row r at rows + r * stride elements
+  std::int64_t stride;
+  int num_rows;      // even in bf16
+  std::int64_t size;  // elements of a row, readable up to a multiple of kPanel
+  void* panels;       // [size / kPanel, rounded up][num_rows][kPanel], aligned to 64
+  bool is_bf16;
+};
+
 struct Kernels {
   const char* name;
   void (*pack[kNumCodes])(const PackArgs&);
@@ -146,6 +168,15 @@ struct Kernels {
   void (*rope)(const RopeRow&);
   void (*store)(const StoreRow&);
   void (*combine)(const CombineRow&);
+  void (*softmax)(const SoftmaxArgs&);
+  void (*interleave)(const InterleaveArgs&);
+  // x *= factor
+  void (*scale)(float* x, std::int64_t size, float factor);
+  // out[i] = sum_h weights[h] * max(0, c[h][i]), i < kPanel
+  void (*relu_sum)(const float* c, const float* weights, int heads, float* out);
+  // out[i] = e4m3 * scale
+  void (*dequantize)(const std::uint8_t* codes, float scale, void* out, bool to_bf16,
+                     std::int64_t size);
   void (*convert)(const void* from, bool from_bf16, void* to, bool to_bf16, std::int64_t size);
 };
 
