@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "backends/reference/reference_ops.h"
+#include "ops/conformance/conformance.h"
 
 namespace glint {
 namespace {
@@ -18,6 +19,16 @@ TEST(Reference, router_toy_of_the_specification) {
   EXPECT_EQ(ids[1], 2);
   EXPECT_NEAR(weights[0], 0.584788f, 1e-6);
   EXPECT_NEAR(weights[1], 1.915212f, 1e-6);
+}
+
+TEST(Reference, conforms_to_itself_whatever_the_batch) {
+  ReferenceOps ops, oracle;
+  int count = 0;
+  conformance::run_conformance(ops, oracle, {}, [&](const conformance::CaseResult& result) {
+    ++count;
+    EXPECT_EQ(result.failure, "") << result.op << ": " << result.name;
+  });
+  EXPECT_GT(count, 400);
 }
 
 }  // namespace
