@@ -24,7 +24,8 @@ struct Options : RunOptions, SamplingOptions {
   void visit(Visitor&& v) {
     RunOptions::visit(v);
     v.section("Prompt");
-    v("prompt,p=TEXT", prompt, "the prompt, as it is: special tokens in it are read as such, nothing is added");
+    v("prompt,p=TEXT", prompt,
+      "the prompt, as it is: special tokens in it are read as such, nothing is added");
     v("chat", chat, "take the prompt as a user's message and render it through the chat template");
     v("system=TEXT", system, "with --chat, a system message before it");
     v("thinking", thinking, "with --chat, let the model think first");
@@ -35,7 +36,6 @@ struct Options : RunOptions, SamplingOptions {
     v("json", json, "print one object: text, tokens, logprobs, finish_reason, usage, timings");
     SamplingOptions::visit(v);
   }
-
 };
 
 Result<std::string> render_prompt(const Options& options, const std::string& dir) {
@@ -80,13 +80,15 @@ Json to_json(const Answer& answer, const GenerateStats& stats, const char* reaso
   if (stats.drafted) {
     object.set("speculation", Json::Object{{"drafted", stats.drafted},
                                            {"accepted", stats.accepted},
-                                           {"acceptance_rate", static_cast<double>(stats.accepted) / stats.drafted}});
+                                           {"acceptance_rate",
+                                            static_cast<double>(stats.accepted) / stats.drafted}});
   }
   return object;
 }
 
 Status run(const Options& options, Cli& cli) {
-  if (options.max_tokens < 1) return invalid(str("--max-tokens is ", options.max_tokens, "; it must be 1 or more"));
+  if (options.max_tokens < 1)
+    return invalid(str("--max-tokens is ", options.max_tokens, "; it must be 1 or more"));
   GLINT_TRY(const int num_drafts, parse_spec(options.spec));
   GLINT_TRY(const std::string dir, model_dir(options.model, cli));
   GLINT_TRY(const Tokenizer tokenizer, Tokenizer::open(dir));
@@ -96,16 +98,20 @@ Status run(const Options& options, Cli& cli) {
 
   const auto load_start = std::chrono::steady_clock::now();
   GLINT_TRY(const std::unique_ptr<LoadedModel> model, load_model(options, cli, num_drafts > 0));
-  const double load_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - load_start).count();
+  const double load_s =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - load_start).count();
   GLINT_TRY(GenerateOptions generation, generate_options(options, *model, tokenizer, num_drafts));
   generation.max_tokens = options.max_tokens;
   generation.want_logprobs = options.json;
   if (options.ignore_eos) generation.stop_ids.clear();
-  GLINT_TRY_STATUS(reserve_context(*model, static_cast<int>(tokens.size()), options.max_tokens, num_drafts));
+  GLINT_TRY_STATUS(
+      reserve_context(*model, static_cast<int>(tokens.size()), options.max_tokens, num_drafts));
 
   const InterruptGuard interrupt;
   Answer answer = {.detokenizer = Detokenizer(tokenizer),
-                   .stop = StopText(options.stop), .console = cli.console, .shown = !options.json};
+                   .stop = StopText(options.stop),
+                   .console = cli.console,
+                   .shown = !options.json};
   const auto on_token = [&](TokenId token, float logprob) {
     answer.tokens.push_back(token);
     answer.logprobs.push_back(static_cast<double>(logprob));
@@ -135,11 +141,16 @@ Command generate_command() {
       {.name = "generate",
        .group = "Model",
        .summary = "continue a prompt",
-       .description = "Streams the answer to stdout, and nothing else. Sampling defaults come from the model's "
-                      "generation_config.json; stop tokens from it and from config.json, and are never part of the answer. The same "
+       .description = "Streams the answer to stdout, and nothing else. Sampling defaults come from "
+                      "the model's "
+                      "generation_config.json; stop tokens from it and from config.json, and are "
+                      "never part of the answer. The same "
                       "seed gives the same answer, whatever the number of threads.",
-       .examples = {{"glint generate models/glm5-tiny -p 'The capital of France is' --temperature 0", "a raw prompt, greedy"},
-                    {"glint generate models/glm5-tiny --chat -p 'What is 12 + 7?' --spec mtp:3", "a chat message, three drafts a step"}}},
+       .examples =
+           {{"glint generate models/glm5-tiny -p 'The capital of France is' --temperature 0",
+             "a raw prompt, greedy"},
+            {"glint generate models/glm5-tiny --chat -p 'What is 12 + 7?' --spec mtp:3",
+             "a chat message, three drafts a step"}}},
       run);
 }
 

@@ -27,11 +27,13 @@ Result<ModelOptions> resolve(const RunOptions& options, const Cli& cli, bool wit
   return out;
 }
 
-Result<std::unique_ptr<LoadedModel>> load_model(const RunOptions& options, Cli& cli, bool with_mtp) {
+Result<std::unique_ptr<LoadedModel>> load_model(const RunOptions& options, Cli& cli,
+                                                bool with_mtp) {
   GLINT_TRY(const ModelOptions resolved, resolve(options, cli, with_mtp));
   GLINT_TRY(const int threads, resolve_threads(options.threads, cli.environment));
-  GLINT_TRY(std::unique_ptr<Ops> ops,
-            make_backend({.name = options.backend, .cpu_isa = options.cpu_isa, .threads = threads}));
+  GLINT_TRY(
+      std::unique_ptr<Ops> ops,
+      make_backend({.name = options.backend, .cpu_isa = options.cpu_isa, .threads = threads}));
   std::unique_ptr<Progress> progress;
   std::int64_t shown = 0;
   const LoadProgress report = [&](std::int64_t done, std::int64_t total) {

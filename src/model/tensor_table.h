@@ -48,6 +48,10 @@ struct ModelTensor {
   std::string name_of_copy(int expert) const;
 };
 
+// More copies than any checkpoint has: what lists them one by one refuses a config that implies
+// more.
+inline constexpr std::int64_t kMaxTensors = 4'000'000;
+
 // In the order of the forward pass, the MTP layer last.
 std::vector<ModelTensor> model_tensors(const ModelConfig& config);
 

@@ -7,12 +7,17 @@
 namespace glint {
 namespace {
 
-// Walks the model's tensors in the order of the forward pass and places each where the device can read it.
+// Walks the model's tensors in the order of the forward pass and places each where the device can
+// read it.
 class Loader {
  public:
   Loader(Checkpoint& checkpoint, const ModelConfig& config, const WeightOptions& options,
          Device& device, const LoadProgress& progress)
-      : checkpoint_(checkpoint), c_(config), options_(options), device_(device), progress_(progress) {
+      : checkpoint_(checkpoint),
+        c_(config),
+        options_(options),
+        device_(device),
+        progress_(progress) {
     for (const StoredTensor& tensor : checkpoint.source().tensors()) {
       total_ += static_cast<std::int64_t>(tensor.bytes.size());
     }
@@ -21,7 +26,8 @@ class Loader {
   Result<ModelWeights> load() {
     GLINT_TRY(const Weight embed, weight("model.embed_tokens", c_.vocab_size, c_.hidden_size));
     if (embed.format != WeightFormat::kF32 && embed.format != WeightFormat::kBF16) {
-      return invalid(str("model.embed_tokens.weight is ", name_of(embed.format), "; expected f32 or bf16"));
+      return invalid(
+          str("model.embed_tokens.weight is ", name_of(embed.format), "; expected f32 or bf16"));
     }
     weights_.embed_tokens = embed.data;
     for (int i = 0; i < c_.num_hidden_layers; ++i) {
@@ -69,7 +75,8 @@ class Loader {
     Buffer buffer = device_.allocate(bytes);
     if (!buffer.data()) {
       return Error{ErrorCode::kResourceExhausted,
-                   str("no room on ", device_.name(), " for ", human_bytes(static_cast<double>(bytes)), " of weights")};
+                   str("no room on ", device_.name(), " for ",
+                       human_bytes(static_cast<double>(bytes)), " of weights")};
     }
     weights_.owned.push_back(std::move(buffer));
     return weights_.owned.back().data();
@@ -111,8 +118,9 @@ class Loader {
     return w;
   }
 
-  // kv_b_proj holds, head after head, W_UK [nope, latent] and W_UV [v, latent]. The border is not aligned to FP8 blocks, so
-  // the halves are dequantised; W_UK is transposed, because absorption sums over its rows.
+  // kv_b_proj holds, head after head, W_UK [nope, latent] and W_UV [v, latent]. The border is not
+  // aligned to FP8 blocks, so the halves are dequantised; W_UK is transposed, because absorption
+  // sums over its rows.
   Status split_kv_b(const Weight& kv_b, AttentionWeights& w) {
     const std::int64_t heads = c_.num_attention_heads, latent = c_.kv_lora_rank;
     const std::int64_t nope = c_.qk_nope_head_dim, v = c_.v_head_dim;
@@ -173,13 +181,15 @@ class Loader {
     GLINT_TRY(w.gate, weight(prefix + "gate", E, c_.hidden_size));
     GLINT_TRY(w.e_score_correction_bias, vector(prefix + "gate.e_score_correction_bias", E));
     for (std::int64_t e = 0; e < E; ++e) {
-      GLINT_TRY(FfnWeights expert, load_ffn(str(prefix, "experts.", e, "."), c_.moe_intermediate_size));
+      GLINT_TRY(FfnWeights expert,
+                load_ffn(str(prefix, "experts.", e, "."), c_.moe_intermediate_size));
       w.gate_proj.push_back(std::move(expert.gate_proj));
       w.up_proj.push_back(std::move(expert.up_proj));
       w.down_proj.push_back(std::move(expert.down_proj));
     }
     if (c_.n_shared_experts) {
-      GLINT_TRY(w.shared_experts, load_ffn(prefix + "shared_experts.", c_.shared_intermediate_size()));
+      GLINT_TRY(w.shared_experts,
+                load_ffn(prefix + "shared_experts.", c_.shared_intermediate_size()));
     }
     return w;
   }
@@ -220,8 +230,9 @@ void add_formats(EnumSet<WeightFormat>& set, const FfnWeights& w) {
 
 void add_formats(EnumSet<WeightFormat>& set, const LayerWeights& layer) {
   const AttentionWeights& a = layer.attention;
-  for (const Weight* weight : {&a.q_a_proj, &a.q_b_proj, &a.kv_a_proj_with_mqa, &a.o_proj,
-                               &a.indexer.wq_b, &a.indexer.wk, &a.indexer.weights_proj, &layer.moe.gate}) {
+  for (const Weight* weight :
+       {&a.q_a_proj, &a.q_b_proj, &a.kv_a_proj_with_mqa, &a.o_proj, &a.indexer.wq_b, &a.indexer.wk,
+        &a.indexer.weights_proj, &layer.moe.gate}) {
     add_format(set, *weight);
   }
   add_formats(set, layer.mlp);

@@ -44,7 +44,8 @@ using LoadProgress = std::function<void(std::int64_t done, std::int64_t total)>;
 
 // Everything that the model needs of a backend.
 struct WeightOptions {
-  DType activations = DType::kBF16;  // kF32: kv_b_proj's halves stay f32 after dequantisation; else bf16
+  DType activations =
+      DType::kBF16;  // kF32: kv_b_proj's halves stay f32 after dequantisation; else bf16
   bool with_mtp = true;
 };
 

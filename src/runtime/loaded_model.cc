@@ -32,10 +32,9 @@ Result<std::unique_ptr<LoadedModel>> LoadedModel::load(const ModelOptions& optio
     return invalid("no dummy yet");
   }
   const bool with_mtp = options.with_mtp && m->config_.num_nextn_predict_layers > 0;
-  GLINT_TRY(m->weights_,
-            load_weights(*m->checkpoint_, m->config_,
-                         {.activations = options.activations, .with_mtp = with_mtp},
-                         m->ops_->device(), progress));
+  GLINT_TRY(m->weights_, load_weights(*m->checkpoint_, m->config_,
+                                      {.activations = options.activations, .with_mtp = with_mtp},
+                                      m->ops_->device(), progress));
   need.weights = formats_of(m->weights_);
   GLINT_TRY_STATUS(check_capabilities(m->ops_->capabilities(), need));
   m->inv_freq_ = rope_inv_freq(m->config_.rope, m->config_.qk_rope_head_dim);
@@ -44,8 +43,11 @@ Result<std::unique_ptr<LoadedModel>> LoadedModel::load(const ModelOptions& optio
 
 Status LoadedModel::reserve_pages(int num_pages) {
   kv_.reset();
-  GLINT_TRY(KvStore store, KvStore::make(config_, {.latent = options_.latent, .index = options_.index,
-                                                   .num_pages = num_pages, .with_mtp = has_mtp()},
+  GLINT_TRY(KvStore store, KvStore::make(config_,
+                                         {.latent = options_.latent,
+                                          .index = options_.index,
+                                          .num_pages = num_pages,
+                                          .with_mtp = has_mtp()},
                                          ops_->device()));
   kv_.emplace(std::move(store));
   return Ok{};
@@ -67,8 +69,12 @@ StepOutput LoadedModel::step(const StepPlan& plan, const LayerTap* tap) {
   Tensor logits;
   if (R > 0) logits = step_arena_.take(DType::kF32, {R, config_.vocab_size});
   forward(model(),
-          {.token_ids = batch.token_ids, .batch = batch.view, .logit_rows = batch.logit_rows,
-           .hidden = hidden, .logits = logits, .tap = tap},
+          {.token_ids = batch.token_ids,
+           .batch = batch.view,
+           .logit_rows = batch.logit_rows,
+           .hidden = hidden,
+           .logits = logits,
+           .tap = tap},
           step_arena_);
   return {.logits = to_host(logits), .hidden = hidden, .vocab = config_.vocab_size};
 }
@@ -86,7 +92,9 @@ StepOutput LoadedModel::draft(const StepPlan& plan, const Tensor& target, DraftO
   }
   const Batch batch = build_batch(rows, inv_freq_, arena);
   const std::int64_t T = batch.token_ids.dim(0), R = batch.logit_rows.dim(0);
-  MtpArgs args = {.next_ids = batch.token_ids, .target = target, .batch = batch.view,
+  MtpArgs args = {.next_ids = batch.token_ids,
+                  .target = target,
+                  .batch = batch.view,
                   .logit_rows = batch.logit_rows};
   args.hidden = arena.take(options_.activations, {T, config_.hidden_size});
   if (R > 0) args.logits = arena.take(DType::kF32, {R, config_.vocab_size});

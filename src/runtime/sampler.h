@@ -1,7 +1,8 @@
 // Sampling: from a row of logits to a token, and the verification of drafted tokens.
 //
-// The order is vLLM's: temperature, min_p, top_k, top_p. Every draw is a function of (seed, position) alone, so that what
-// a request says does not depend on its batch, on threads or on chunks.
+// The order is vLLM's: temperature, min_p, top_k, top_p. Every draw is a function of (seed,
+// position) alone, so that what a request says does not depend on its batch, on threads or on
+// chunks.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +27,8 @@ struct SamplingParams {
 // Refuses values outside their range, naming the field.
 Status validate(const SamplingParams& params);
 
-// The tokens that survive the filters, most likely first (ties: lower id), with probabilities that sum to 1.
+// The tokens that survive the filters, most likely first (ties: lower id), with probabilities that
+// sum to 1.
 struct Candidate {
   TokenId id = 0;
   double probability = 0;
@@ -36,15 +38,16 @@ std::vector<Candidate> candidates(std::span<const float> logits, const SamplingP
 // The token for sequence position `position`. Logits may hold -inf, not all.
 TokenId sample(std::span<const float> logits, const SamplingParams& params, std::int64_t position);
 
-// Judges `draft`, a guess for `position` that its drafter was certain of (an argmax). Accepted with the model's own
-// probability of it; otherwise `token` comes from what is left without the draft. So tokens have exactly the
-// model's distribution, whatever the drafter does. Greedy: accepted if it is the most likely token.
+// Judges `draft`, a guess for `position` that its drafter was certain of (an argmax). Accepted with
+// the model's own probability of it; otherwise `token` comes from what is left without the draft.
+// So tokens have exactly the model's distribution, whatever the drafter does. Greedy: accepted if
+// it is the most likely token.
 struct Verdict {
   bool accepted = false;
   TokenId token = 0;  // `draft` if accepted
 };
-Verdict verify_draft(std::span<const float> logits, const SamplingParams& params, std::int64_t position,
-                     TokenId draft);
+Verdict verify_draft(std::span<const float> logits, const SamplingParams& params,
+                     std::int64_t position, TokenId draft);
 
 TokenId argmax(std::span<const float> logits);
 

@@ -24,7 +24,8 @@ TEST(Sampler, filters_keep_the_likely_ones_in_order) {
   EXPECT_EQ(ids(candidates(kLogits, {.top_p = 0.81})), (std::vector<TokenId>{1, 3, 2}));
   EXPECT_EQ(ids(candidates(kLogits, {.top_p = 1e-9})), (std::vector<TokenId>{1}));
   EXPECT_EQ(ids(candidates(kLogits, {.min_p = 0.3})), (std::vector<TokenId>{1, 3, 2}));
-  EXPECT_EQ(ids(candidates(kLogits, {.temperature = 0.5, .min_p = 0.3})), (std::vector<TokenId>{1, 3}));
+  EXPECT_EQ(ids(candidates(kLogits, {.temperature = 0.5, .min_p = 0.3})),
+            (std::vector<TokenId>{1, 3}));
   double sum = 0;
   for (const Candidate& c : candidates(kLogits, {.top_p = 0.9, .top_k = 4})) sum += c.probability;
   EXPECT_NEAR(sum, 1, 1e-12);
@@ -42,7 +43,8 @@ TEST(Sampler, a_draw_depends_on_seed_and_position_only) {
   EXPECT_GT(different, 50);
 }
 
-// Chi-squared of `counts` against the distribution: 4 degrees of freedom, so 18.5 has probability 0.001.
+// Chi-squared of `counts` against the distribution: 4 degrees of freedom, so 18.5 has probability
+// 0.001.
 double chi_squared(const std::map<TokenId, int>& counts, const SamplingParams& params, int n) {
   double sum = 0;
   for (const Candidate& c : candidates(kLogits, params)) {

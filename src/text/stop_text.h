@@ -1,4 +1,5 @@
-// StopText: passes text on until one of the stop strings appears in it, whatever the pieces it comes in.
+// StopText: passes text on until one of the stop strings appears in it, whatever the pieces it
+// comes in.
 #pragma once
 
 #include <string>
@@ -12,8 +13,8 @@ class StopText {
   // Empty strings are ignored.
   explicit StopText(std::vector<std::string> stops);
 
-  // Takes the next piece and returns what can be shown for certain: text that may be the beginning of a stop string is
-  // held back. After a stop, nothing more comes.
+  // Takes the next piece and returns what can be shown for certain: text that may be the beginning
+  // of a stop string is held back. After a stop, nothing more comes.
   std::string feed(std::string_view piece);
 
   // What is still held back, at the end of the text. Nothing after a stop.
