@@ -29,6 +29,9 @@ class KvStore {
   static Result<KvStore> make(const ModelConfig& config, const KvOptions& options, Device& device);
 
   const LayerCache& layer(int i) const { return layers_[i]; }
+  // Copies page `from` of every layer over page `to`.
+  void copy_page(PageId from, PageId to);
+
   int num_pages() const { return options_.num_pages; }
   const KvOptions& options() const { return options_; }
 
@@ -36,6 +39,7 @@ class KvStore {
   KvOptions options_;
   std::vector<LayerCache> layers_;
   std::vector<Buffer> buffers_;
+  Device* device_ = nullptr;
 };
 
 // Bytes of one page (kPageSize tokens) over all layers.

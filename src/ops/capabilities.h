@@ -54,7 +54,7 @@ class EnumSet {
 };
 
 struct Capabilities {
-  std::string backend;
+  std::string backend = {};
   EnumSet<Op> ops = {};
   EnumSet<DType> activations = {};  // kF32, kBF16
   EnumSet<WeightFormat> weights = {};

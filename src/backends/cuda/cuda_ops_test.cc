@@ -7,7 +7,7 @@
 namespace glint {
 namespace {
 
-TEST(cuda_ops, capabilities_refuse_any_model_in_one_sentence) {
+TEST(CudaOps, capabilities_refuse_any_model_in_one_sentence) {
   const Status status = check_capabilities(cuda_capabilities(), all_capabilities("any model"));
   ASSERT_FALSE(status.ok());
   EXPECT_EQ(
@@ -15,7 +15,7 @@ TEST(cuda_ops, capabilities_refuse_any_model_in_one_sentence) {
       "the cuda backend has no gather_rows, which this model needs; run it with --backend cpu");
 }
 
-TEST(cuda_ops, an_impossible_device_number_is_an_error) {
+TEST(CudaOps, an_impossible_device_number_is_an_error) {
   const auto ops = make_cuda_ops(-1);
   ASSERT_FALSE(ops.ok());
   EXPECT_EQ(ops.error().code, ErrorCode::kNotFound);
@@ -30,7 +30,7 @@ TEST_P(OnDevice, holds) {
   EXPECT_EQ(GetParam().run(*ops.value()), "");
 }
 
-INSTANTIATE_TEST_SUITE_P(cuda_ops, OnDevice, testing::ValuesIn(cuda::device_checks()),
+INSTANTIATE_TEST_SUITE_P(CudaOps, OnDevice, testing::ValuesIn(cuda::device_checks()),
                          [](const auto& info) { return std::string(info.param.name); });
 
 }  // namespace
