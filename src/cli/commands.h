@@ -12,6 +12,8 @@ Command generate_command();
 Command score_command();
 Command tokenize_command();
 Command detokenize_command();
+Command inspect_command();
+Command synth_command();
 
 inline std::vector<Command> all_commands() {
   return {
@@ -19,6 +21,8 @@ inline std::vector<Command> all_commands() {
       score_command(),
       tokenize_command(),
       detokenize_command(),
+      inspect_command(),
+      synth_command(),
   };
 }
 
