@@ -2,7 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "backends/cuda/testing/device_checks.h"
+#include "backends/reference/reference_ops.h"
+#include "ops/conformance/conformance.h"
 
 namespace glint {
 namespace {
@@ -20,6 +24,19 @@ TEST(CudaOps, an_impossible_device_number_is_an_error) {
   ASSERT_FALSE(ops.ok());
   EXPECT_EQ(ops.error().code, ErrorCode::kNotFound);
   EXPECT_EQ(ops.error().message.find("no CUDA device"), 0u) << ops.error().message;
+}
+
+TEST(CudaOps, conforms_in_what_it_is_capable_of) {
+  const auto ops = make_cuda_ops(0);
+  if (!ops.ok()) GTEST_SKIP() << ops.error().message;
+  ReferenceOps reference;
+  std::set<std::string> seen;
+  conformance::run_conformance(*ops.value(), reference, {},
+                               [&](const conformance::CaseResult& result) {
+                                 seen.insert(result.op);
+                                 EXPECT_EQ(result.failure, "") << result.op << ": " << result.name;
+                               });
+  EXPECT_EQ(seen, (std::set<std::string>{"embed", "silu_mul", "rms_norm", "linear", "dense_ffn"}));
 }
 
 class OnDevice : public testing::TestWithParam<cuda::DeviceCheck> {};

@@ -58,7 +58,7 @@ int run(std::string_view backend, bool quick) {
     ++cases;
     print_comparison(result);
   });
-  if (!quick) conformance::run_conformance(*ops, reference, {.timing = true}, print_time);
+  if (!quick) conformance::run_conformance(*ops, reference, {.op = {}, .timing = true}, print_time);
   std::printf("%s: %d device checks failed, %d of %d conformance cases failed\n",
               ops->device().name(), checks, failures, cases);
   return checks + failures == 0 && cases > 0 ? 0 : 1;
