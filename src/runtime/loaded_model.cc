@@ -9,7 +9,8 @@
 namespace glint {
 namespace {
 
-Result<Checkpoint> make_dummy(const ModelConfig& config, Release release, const LoadProgress& progress) {
+Result<Checkpoint> make_dummy(const ModelConfig& config, Release release,
+                              const LoadProgress& progress) {
   constexpr std::uint64_t kSeed = 0;
   GLINT_TRY(const SyntheticModel model, SyntheticModel::plan(config, release, kSeed));
   ThreadPool pool(available_cpus());
@@ -30,7 +31,8 @@ Result<std::unique_ptr<LoadedModel>> LoadedModel::load(const ModelOptions& optio
                                                        std::unique_ptr<Ops> ops,
                                                        const LoadProgress& progress) {
   std::unique_ptr<LoadedModel> m(new LoadedModel(options, std::move(ops)));
-  const std::string config_file = options.dummy && file_exists(options.dir) ? options.dir : options.dir + "/config.json";
+  const std::string config_file =
+      options.dummy && file_exists(options.dir) ? options.dir : options.dir + "/config.json";
   GLINT_TRY(m->config_, read_config(config_file));
   GLINT_TRY(m->generation_, read_generation_config(options.dir + "/generation_config.json"));
   // What the configuration asks for is known before the first weight is read.
@@ -41,8 +43,8 @@ Result<std::unique_ptr<LoadedModel>> LoadedModel::load(const ModelOptions& optio
   need.weights = {};
   GLINT_TRY_STATUS(check_capabilities(m->ops_->capabilities(), need));
 
-  GLINT_TRY(Checkpoint checkpoint,
-            options.dummy ? make_dummy(m->config_, *options.dummy, progress) : Checkpoint::open(options.dir));
+  GLINT_TRY(Checkpoint checkpoint, options.dummy ? make_dummy(m->config_, *options.dummy, progress)
+                                                 : Checkpoint::open(options.dir));
   m->checkpoint_ = std::make_unique<Checkpoint>(std::move(checkpoint));
   const bool with_mtp = options.with_mtp && m->config_.num_nextn_predict_layers > 0;
   GLINT_TRY(m->weights_, load_weights(*m->checkpoint_, m->config_,
