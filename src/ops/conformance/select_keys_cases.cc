@@ -200,7 +200,7 @@ void add_select_keys_cases(std::vector<Case>& cases, bool timing) {
                                                  {DType::kBF16, IndexFormat::kBF16},
                                                  {DType::kBF16, IndexFormat::kFp8}};
   for (const auto& [dtype, format] : kinds) {
-    const auto add = [&](SelectShape shape, const char* what) {
+    const auto add = [&, dtype = dtype, format = format](SelectShape shape, const char* what) {
       cases.push_back(select_case(dtype, format, std::move(shape), what));
     };
     add({{{0, 1}}, 4, 32, 8}, "position 0");
