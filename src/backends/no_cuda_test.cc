@@ -5,7 +5,7 @@
 namespace glint {
 namespace {
 
-TEST(no_cuda, asking_for_a_device_says_that_the_build_has_no_cuda) {
+TEST(NoCuda, asking_for_a_device_says_that_the_build_has_no_cuda) {
   const auto ops = make_cuda_ops(0);
   ASSERT_FALSE(ops.ok());
   EXPECT_EQ(ops.error().code, ErrorCode::kUnsupported);

@@ -207,8 +207,7 @@ class Loader {
   }
 
   void report(std::int64_t bytes) {
-    done_ += bytes;
-    if (progress_) progress_(done_, total_);
+    if (progress_) progress_(bytes, total_);
   }
 
   Checkpoint& checkpoint_;
@@ -217,7 +216,7 @@ class Loader {
   Device& device_;
   const LoadProgress& progress_;
   ModelWeights weights_;
-  std::int64_t done_ = 0, total_ = 0;
+  std::int64_t total_ = 0;
 };
 
 void add_format(EnumSet<WeightFormat>& set, const Weight& weight) {

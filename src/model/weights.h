@@ -39,8 +39,8 @@ struct ModelWeights {
   std::vector<Buffer> owned = {};
 };
 
-// Bytes done of bytes to do, from one thread.
-using LoadProgress = std::function<void(std::int64_t done, std::int64_t total)>;
+// Called with the bytes just done, of `total` to do. From any thread.
+using LoadProgress = std::function<void(std::int64_t bytes, std::int64_t total)>;
 
 // Everything that the model needs of a backend.
 struct WeightOptions {

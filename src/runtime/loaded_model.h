@@ -9,15 +9,16 @@
 
 #include "engine/step_plan.h"
 #include "model/glm.h"
+#include "model/release.h"
 #include "tensor/arena.h"
 
 namespace glint {
 
 struct ModelOptions {
   std::string dir;  // of the checkpoint
-  // Weights in memory instead of the checkpoint's files, of this format: "bf16", "fp8" or "nvfp4".
-  // Empty: real ones.
-  std::string dummy_format = {};
+  // Synthetic weights in memory, as such a release has them, instead of the checkpoint's files;
+  // then `dir` may also be the path of a config.json.
+  std::optional<Release> dummy = {};
   DType activations = DType::kBF16;
   LatentFormat latent = LatentFormat::kBF16;
   IndexFormat index = IndexFormat::kFp8;

@@ -179,13 +179,14 @@ Case attention_out_case(DType dtype, WeightFormat format, const BlockShape& s) {
       block_case("attention_out", dtype, format, caches, s), [=](Workspace& ws, bool composed) {
         const AttentionDims& d = s.dims;
         const std::int64_t T = static_cast<std::int64_t>(make_batch(s.sequences).slots.size());
-        const auto attention = make_attention(ws, s, format);
+        const auto weights = std::make_shared<AttentionWeights>();
+        weights->o_proj = ws.weight(format, s.hidden, d.heads * d.v_head_dim);
         const AttentionOutArgs args = {
-            .weights = attention->weights,
+            .weights = *weights,
             .attended = ws.tokens(ws.input(dtype, {T, d.heads, d.v_head_dim})),
             .delta = ws.output("delta", dtype, {T, s.hidden})};
         return Call{[=, &ws] {
-          (void)attention;
+          (void)weights;
           composed ? ws.ops().Ops::attention_out(args, ws.arena())
                    : ws.ops().attention_out(args, ws.arena());
         }};

@@ -127,7 +127,9 @@ Tensor Workspace::place_padded(DType dtype, Dims dims, Pad pad,
   for (std::int64_t i = 0; i < product(dims); i += D) {
     for (std::int64_t d = -pad.front; d < D + pad.back; ++d) {
       const bool inside = d >= 0 && d < D;
-      const float value = inside ? f(i + d) : std::numeric_limits<float>::quiet_NaN();
+      // NaN spoils whatever reads it, the large number shows an op that rewrites it.
+      const float outside = d % 2 ? std::numeric_limits<float>::quiet_NaN() : 3e30f;
+      const float value = inside ? f(i + d) : outside;
       if (dtype == DType::kBF16) {
         append(to_bf16(value), bytes);
       } else if (dtype == DType::kF32) {
@@ -335,7 +337,9 @@ std::vector<Output> Workspace::outputs() {
 }
 
 bool Workspace::only_outputs_changed() const {
+  constexpr std::size_t kLarge = 1 << 20;  // weights: too slow to read back each time
   for (const Block& block : blocks_) {
+    if (block.host.size() > kLarge && block.writable.empty() && !block.all_writable) continue;
     std::vector<std::byte> now = read_back(block), then = block.host;
     for (const Tensor& x : block.writable) {
       const std::int64_t at = x.data - block.buffer.data();

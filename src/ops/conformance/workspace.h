@@ -38,8 +38,8 @@ struct Output {
   bool rows_equal(std::int64_t begin, std::int64_t count, const Output& other) const;
 };
 
-// Elements around each row of the last dim, so that it is a slice of something larger. They are NaN
-// in inputs, and must not be written.
+// Elements around each row of the last dim, so that it is a slice of something larger. Ops must
+// neither use nor write them.
 struct Pad {
   std::int64_t front = 0, back = 0;
 };

@@ -14,13 +14,13 @@ class NothingOps : public UnsupportedOps {
   std::unique_ptr<Device> device_ = make_host_device();
 };
 
-TEST(unsupported_ops, a_primitive_aborts_naming_backend_and_op) {
+TEST(UnsupportedOpsDeathTest, a_primitive_aborts_naming_backend_and_op) {
   NothingOps ops;
   EXPECT_DEATH(ops.rope({}), "the empty backend has no rope");
   EXPECT_DEATH(ops.combine({}), "the empty backend has no combine");
 }
 
-TEST(unsupported_ops, capabilities_refuse_a_model_that_needs_what_is_missing) {
+TEST(UnsupportedOps, capabilities_refuse_a_model_that_needs_what_is_missing) {
   const NothingOps ops;
   const Status status =
       check_capabilities(ops.capabilities(), {.backend = "", .ops = {Op::kLinear}});
