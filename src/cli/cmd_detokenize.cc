@@ -17,7 +17,8 @@ struct Options {
 
   template <class Visitor>
   void visit(Visitor&& v) {
-    v("MODEL", model, "directory of a checkpoint, an id in the Hugging Face cache, or a tokenizer.json");
+    v("MODEL", model,
+      "directory of a checkpoint, an id in the Hugging Face cache, or a tokenizer.json");
     v("ID", ids, "ids of one text; without any, each line of stdin holds those of a text");
     v("jsonl", jsonl, "read lines {\"ids\": [...]} from stdin and answer each {\"text\": ...}");
     v("skip-special-tokens", skip_special_tokens, "leave special tokens out");
@@ -55,9 +56,11 @@ Result<std::vector<TokenId>> ids_of_line(const Json& line) {
   for (const Json& item : list->as_array()) {
     const bool huge = item.is_big_int() && item.as_double() > 0;
     if (!item.is_int() && !huge) {
-      return invalid(str("expected token ids, found ", item.is_number() ? dump_json(item) : item.kind()));
+      return invalid(
+          str("expected token ids, found ", item.is_number() ? dump_json(item) : item.kind()));
     }
-    GLINT_TRY(const TokenId id, to_token(huge ? std::numeric_limits<std::int64_t>::max() : item.as_int()));
+    GLINT_TRY(const TokenId id,
+              to_token(huge ? std::numeric_limits<std::int64_t>::max() : item.as_int()));
     ids.push_back(id);
   }
   return ids;
@@ -99,10 +102,11 @@ Command detokenize_command() {
       {.name = "detokenize",
        .group = "Text",
        .summary = "token ids to text",
-       .description =
-           "Prints the text of the ids. Bytes that are not UTF-8 become U+FFFD, ids past the vocabulary "
-           "nothing. With --jsonl a line that cannot be answered is answered {\"error\": ...}, and the exit "
-           "code stays 0.",
+       .description = "Prints the text of the ids. Bytes that are not UTF-8 become U+FFFD, ids "
+                      "past the vocabulary "
+                      "nothing. With --jsonl a line that cannot be answered is answered "
+                      "{\"error\": ...}, and the exit "
+                      "code stays 0.",
        .examples = {{"glint detokenize models/glm5-tiny 72 101 108", "the text of some ids"},
                     {"glint tokenize M 'some text' | glint detokenize M", "there and back"}}},
       run);

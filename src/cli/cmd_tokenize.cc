@@ -12,7 +12,8 @@ struct Options {
 
   template <class Visitor>
   void visit(Visitor&& v) {
-    v("MODEL", model, "directory of a checkpoint, an id in the Hugging Face cache, or a tokenizer.json");
+    v("MODEL", model,
+      "directory of a checkpoint, an id in the Hugging Face cache, or a tokenizer.json");
     v("TEXT", texts, "texts, each answered by a line of ids; without any, stdin is one text");
     v("jsonl", jsonl, "read lines {\"text\": ...} from stdin and answer each {\"ids\": [...]}");
     v("add-special-tokens", add_special_tokens, "add what the tokenizer puts around a text");
@@ -58,8 +59,10 @@ Command tokenize_command() {
        .group = "Text",
        .summary = "text to token ids",
        .description =
-           "Prints the ids of each text on a line, between blanks. Added tokens in the text (<|user|>, "
-           "<think> ...) are read as such. Bytes that are not UTF-8 count as U+FFFD. With --jsonl a line "
+           "Prints the ids of each text on a line, between blanks. Added tokens in the text "
+           "(<|user|>, "
+           "<think> ...) are read as such. Bytes that are not UTF-8 count as U+FFFD. With --jsonl "
+           "a line "
            "that cannot be answered is answered {\"error\": ...}, and the exit code stays 0.",
        .examples = {{"glint tokenize models/glm5-tiny 'Hello, world!'", "the ids of a text"},
                     {"glint tokenize models/glm5-tiny --jsonl < texts.jsonl", "many texts"}}},

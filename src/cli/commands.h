@@ -8,13 +8,17 @@
 
 namespace glint {
 
+Command generate_command();
+Command score_command();
 Command tokenize_command();
 Command detokenize_command();
+Command inspect_command();
+Command synth_command();
 
 inline std::vector<Command> all_commands() {
   return {
-      tokenize_command(),
-      detokenize_command(),
+      generate_command(),   score_command(),   tokenize_command(),
+      detokenize_command(), inspect_command(), synth_command(),
   };
 }
 

@@ -82,7 +82,8 @@ void answer_json_lines(Console& console, const LineAnswer& answer) {
 std::string read_stdin() {
   std::string text;
   char bytes[1 << 16];
-  while (const std::size_t count = std::fread(bytes, 1, sizeof bytes, stdin)) text.append(bytes, count);
+  while (const std::size_t count = std::fread(bytes, 1, sizeof bytes, stdin))
+    text.append(bytes, count);
   return text;
 }
 

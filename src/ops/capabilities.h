@@ -54,12 +54,12 @@ class EnumSet {
 };
 
 struct Capabilities {
-  std::string backend;
-  EnumSet<Op> ops;
-  EnumSet<DType> activations;  // kF32, kBF16
-  EnumSet<WeightFormat> weights;
-  EnumSet<LatentFormat> latents;
-  EnumSet<IndexFormat> indexes;
+  std::string backend = {};
+  EnumSet<Op> ops = {};
+  EnumSet<DType> activations = {};  // kF32, kBF16
+  EnumSet<WeightFormat> weights = {};
+  EnumSet<LatentFormat> latents = {};
+  EnumSet<IndexFormat> indexes = {};
 };
 
 // Everything that a full backend runs.
