@@ -5,4 +5,4 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 cmake -S . -B build/gpu -G Ninja -DCMAKE_BUILD_TYPE=Release -DGLINT_DEVICE_ONLY=ON -DGLINT_TESTS=OFF -DGLINT_CUDA=ON
 cmake --build build/gpu
-build/gpu/tools/gpu_check/gpu_check "$@"
+build/gpu/tests/gpu_check/gpu_check "$@"

@@ -12,13 +12,13 @@ Command generate_command();
 Command score_command();
 Command tokenize_command();
 Command detokenize_command();
+Command inspect_command();
+Command synth_command();
 
 inline std::vector<Command> all_commands() {
   return {
-      generate_command(),
-      score_command(),
-      tokenize_command(),
-      detokenize_command(),
+      generate_command(),   score_command(),   tokenize_command(),
+      detokenize_command(), inspect_command(), synth_command(),
   };
 }
 

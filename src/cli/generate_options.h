@@ -11,7 +11,7 @@
 namespace glint {
 
 struct SamplingOptions {
-  std::optional<double> temperature, top_p, min_p;
+  std::optional<double> temperature, top_p, min_p, repetition_penalty;
   std::optional<int> top_k;
   std::optional<std::uint64_t> seed;
   std::string spec;
@@ -25,6 +25,9 @@ struct SamplingOptions {
     v("top-k", top_k, "keep the k likeliest tokens; 0: all (default: generation_config.json)");
     v("min-p", min_p,
       "drop tokens less likely than this share of the likeliest (default: generation_config.json)");
+    v("repetition-penalty", repetition_penalty,
+      "above 1: make tokens that the text already holds less likely (default: "
+      "generation_config.json)");
     v("seed", seed, "the same seed gives the same answer (default: a new one each time)");
     v("spec=mtp:K", spec,
       "let the model's MTP layer guess K tokens a step; the answer stays the same");

@@ -13,6 +13,8 @@ namespace {
 
 // Elements that a thread makes at a time: 4 MB of f32, which stays in cache until it is encoded.
 constexpr std::int64_t kPartElements = std::int64_t{1} << 20;
+// GLM-5's largest expert matrix has 12.6 million.
+constexpr std::int64_t kMaxKeptElements = std::int64_t{1} << 24;
 
 // FNV-1a: a random stream of its own for every name.
 std::uint64_t stream_of(std::string_view name) {
@@ -108,18 +110,21 @@ class SyntheticModel::Maker {
     return write(1, part.row_begin / kFp8Block * scale_cols * 4, std::span(scales_));
   }
 
-  // All rows twice, because the largest value comes before the first code.
+  // A matrix that is too large to keep is made twice: its largest value comes before its first
+  // code.
   Status make_nvfp4() {
-    const std::int64_t cols = tensor_->cols, step = rows_per_part(*tensor_, WeightFormat::kNvfp4);
+    const std::int64_t rows = tensor_->rows, cols = tensor_->cols;
+    const bool keep = tensor_->elements() <= kMaxKeptElements;
+    const std::int64_t step = keep ? rows : rows_per_part(*tensor_, WeightFormat::kNvfp4);
     float amax = 0;
-    for (std::int64_t row = 0; row < tensor_->rows; row += step) {
-      sample(row, std::min(row + step, tensor_->rows));
+    for (std::int64_t row = 0; row < rows; row += step) {
+      sample(row, std::min(row + step, rows));
       amax = std::max(amax, largest_magnitude(values_.data(), std::ssize(values_)));
     }
     const float global_scale = nvfp4_global_scale(amax);
-    for (std::int64_t row = 0; row < tensor_->rows; row += step) {
-      const std::int64_t end = std::min(row + step, tensor_->rows);
-      sample(row, end);
+    for (std::int64_t row = 0; row < rows; row += step) {
+      const std::int64_t end = std::min(row + step, rows);
+      if (!keep) sample(row, end);
       codes_.resize(values_.size() / 2);
       group_scales_.resize(values_.size() / kNvfp4Group);
       encode_nvfp4(values_.data(), end - row, cols, global_scale, codes_.data(),

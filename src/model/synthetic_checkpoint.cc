@@ -1,5 +1,9 @@
 // Where a synthetic model goes: into memory, or into a directory.
+#include <unistd.h>
+
+#include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <unordered_map>
 
 #include "base/str.h"
@@ -53,6 +57,17 @@ class MemorySource : public TensorSource {
   std::unordered_map<std::string_view, const StoredTensor*> by_name_;
 };
 
+// Bytes that new allocations can use without swapping, as the kernel estimates it; what is free of
+// the machine's memory where it does not say.
+std::int64_t available_memory() {
+  std::ifstream meminfo("/proc/meminfo");
+  for (std::string line; std::getline(meminfo, line);) {
+    constexpr std::string_view kKey = "MemAvailable:";
+    if (line.starts_with(kKey)) return std::atoll(line.c_str() + kKey.size()) * 1024;
+  }
+  return std::int64_t{::sysconf(_SC_AVPHYS_PAGES)} * ::sysconf(_SC_PAGESIZE);
+}
+
 Json generation_config(const ModelConfig& config) {
   Json::Array ids;
   for (const TokenId id : config.eos_token_ids) ids.push_back(id);
@@ -65,11 +80,15 @@ Json generation_config(const ModelConfig& config) {
 Result<Checkpoint> make_dummy_checkpoint(const SyntheticModel& model, ThreadPool& pool,
                                          const BytesDone& done) {
   const std::size_t bytes = MemorySource::total_bytes(model.tensors());
-  Buffer memory = make_host_device()->allocate(bytes);
+  // Asked first, because the kernel grants more memory than there is and kills who uses it.
+  const std::int64_t available = available_memory();
+  Buffer memory;
+  if (static_cast<std::int64_t>(bytes) <= available) memory = make_host_device()->allocate(bytes);
   if (!memory.data()) {
     return Error{ErrorCode::kResourceExhausted,
-                 str("there is no memory for ", human_bytes(static_cast<double>(bytes)),
-                     " of synthetic weights")};
+                 str("the synthetic weights need ", human_bytes(static_cast<double>(bytes)),
+                     " of memory, but only ", human_bytes(static_cast<double>(available)),
+                     " are available")};
   }
   auto source = std::make_unique<MemorySource>(model.tensors(), std::move(memory));
   const auto write = [&](std::size_t tensor, std::int64_t offset,

@@ -144,6 +144,15 @@ TEST(Synthetic, what_a_format_cannot_hold_is_refused) {
             "the model has 12307024 tensors; expected at most 4000000");
 }
 
+TEST(Synthetic, weights_that_memory_cannot_hold_are_refused) {
+  const ModelConfig config = read_config(GLINT_SOURCE_DIR "/tests/data/configs/glm5.json").value();
+  const SyntheticModel model = SyntheticModel::plan(config, Release::kBF16, 1).value();
+  ThreadPool pool(1);
+  const std::string message = make_dummy_checkpoint(model, pool, {}).error().message;
+  EXPECT_TRUE(message.starts_with("the synthetic weights need 1.371 TiB of memory, but only "))
+      << message;
+}
+
 TEST(Synthetic, a_failing_write_ends_it) {
   ThreadPool pool(2);
   const ModelConfig config = parse_config(small_json()).value();

@@ -12,11 +12,12 @@ namespace {
 class Loader {
  public:
   Loader(Checkpoint& checkpoint, const ModelConfig& config, const WeightOptions& options,
-         Device& device, const LoadProgress& progress)
+         Device& device, ThreadPool& pool, const LoadProgress& progress)
       : checkpoint_(checkpoint),
         c_(config),
         options_(options),
         device_(device),
+        pool_(pool),
         progress_(progress) {
     for (const StoredTensor& tensor : checkpoint.source().tensors()) {
       total_ += static_cast<std::int64_t>(tensor.bytes.size());
@@ -118,42 +119,61 @@ class Loader {
     return w;
   }
 
-  // kv_b_proj holds, head after head, W_UK [nope, latent] and W_UV [v, latent]. The border is not
-  // aligned to FP8 blocks, so the halves are dequantised; W_UK is transposed, because absorption
-  // sums over its rows.
+  // kv_b_proj holds, head after head, W_UK [nope, latent] and W_UV [v, latent]. W_UK is transposed,
+  // because absorption sums over its rows. W_UV stays where it is if it can; the border between the
+  // two is not aligned to FP8 blocks, so from packed formats both halves are dequantised.
   Status split_kv_b(const Weight& kv_b, AttentionWeights& w) {
     const std::int64_t heads = c_.num_attention_heads, latent = c_.kv_lora_rank;
     const std::int64_t nope = c_.qk_nope_head_dim, v = c_.v_head_dim;
-    const DType dtype = options_.activations == DType::kF32 && kv_b.format != WeightFormat::kBF16
-                            ? DType::kF32
-                            : DType::kBF16;
-    std::vector<std::byte> uk(static_cast<std::size_t>(heads * latent * nope * size_of(dtype)));
-    std::vector<std::byte> uv(static_cast<std::size_t>(heads * v * latent * size_of(dtype)));
-    const auto split = [&]<class T>(T) {
-      T* uk_out = reinterpret_cast<T*>(uk.data());
-      T* uv_out = reinterpret_cast<T*>(uv.data());
-      std::vector<float> row(static_cast<std::size_t>(latent));
-      for (std::int64_t h = 0; h < heads; ++h) {
-        for (std::int64_t r = 0; r < nope + v; ++r) {
-          dequantize_row(kv_b, h * (nope + v) + r, row.data());
-          for (std::int64_t k = 0; k < latent; ++k) {
-            if (r < nope) {
-              uk_out[(h * latent + k) * nope + r] = from_float<T>(row[k]);
-            } else {
-              uv_out[(h * v + r - nope) * latent + k] = from_float<T>(row[k]);
-            }
-          }
-        }
-      }
-    };
-    with_float_type(dtype, split);
-    GLINT_TRY(std::byte* const uk_data, own(uk.size()));
-    GLINT_TRY(std::byte* const uv_data, own(uv.size()));
-    device_.copy_in(uk_data, uk.data(), uk.size());
-    device_.copy_in(uv_data, uv.data(), uv.size());
-    w.w_uk = Tensor(uk_data, dtype, {heads, latent, nope});
-    w.w_uv = Tensor(uv_data, dtype, {heads, v, latent});
+    const bool in_place = device_.is_host() &&
+                          (kv_b.format == WeightFormat::kBF16 || kv_b.format == WeightFormat::kF32);
+    const DType dtype = kv_b.format == WeightFormat::kBF16 || options_.activations == DType::kBF16
+                            ? DType::kBF16
+                            : DType::kF32;
+    GLINT_TRY(w.w_uk, fill(dtype, {heads, latent, nope}, [&]<class T>(T* out) {
+                const auto transpose_head = [&](std::int64_t h, int) {
+                  std::vector<float> row(static_cast<std::size_t>(latent));
+                  for (std::int64_t r = 0; r < nope; ++r) {
+                    dequantize_row(kv_b, h * (nope + v) + r, row.data());
+                    for (std::int64_t k = 0; k < latent; ++k)
+                      out[(h * latent + k) * nope + r] = from_float<T>(row[k]);
+                  }
+                };
+                pool_.run(heads, transpose_head);
+              }));
+    if (in_place) {
+      w.w_uv = kv_b.data;
+      w.w_uv.rank = 3;
+      w.w_uv.shape = {heads, v, latent};
+      w.w_uv.stride = {(nope + v) * latent, latent, 1};
+      w.w_uv.data += nope * latent * size_of(kv_b.data.dtype);
+      return Ok{};
+    }
+    GLINT_TRY(w.w_uv, fill(dtype, {heads, v, latent}, [&]<class T>(T* out) {
+                const auto copy_head = [&](std::int64_t h, int) {
+                  std::vector<float> row(static_cast<std::size_t>(latent));
+                  for (std::int64_t r = 0; r < v; ++r) {
+                    dequantize_row(kv_b, h * (nope + v) + nope + r, row.data());
+                    for (std::int64_t k = 0; k < latent; ++k)
+                      out[(h * v + r) * latent + k] = from_float<T>(row[k]);
+                  }
+                };
+                pool_.run(heads, copy_head);
+              }));
     return Ok{};
+  }
+
+  // A new f32 or bf16 tensor on the device whose values `write(T*)` writes on the host.
+  template <class Write>
+  Result<Tensor> fill(DType dtype, std::initializer_list<std::int64_t> dims, Write&& write) {
+    Tensor tensor(nullptr, dtype, dims);
+    const std::size_t bytes = static_cast<std::size_t>(tensor.size()) * size_of(dtype);
+    GLINT_TRY(tensor.data, own(bytes));
+    std::vector<std::byte> staging(device_.is_host() ? 0 : bytes);
+    std::byte* host = device_.is_host() ? tensor.data : staging.data();
+    with_float_type(dtype, [&]<class T>(T) { write(reinterpret_cast<T*>(host)); });
+    if (!device_.is_host()) device_.copy_in(tensor.data, host, bytes);
+    return tensor;
   }
 
   Result<IndexerWeights> load_indexer(const std::string& prefix) {
@@ -214,6 +234,7 @@ class Loader {
   const ModelConfig& c_;
   const WeightOptions options_;
   Device& device_;
+  ThreadPool& pool_;
   const LoadProgress& progress_;
   ModelWeights weights_;
   std::int64_t total_ = 0;
@@ -244,9 +265,9 @@ void add_formats(EnumSet<WeightFormat>& set, const LayerWeights& layer) {
 }  // namespace
 
 Result<ModelWeights> load_weights(Checkpoint& checkpoint, const ModelConfig& config,
-                                  const WeightOptions& options, Device& device,
+                                  const WeightOptions& options, Device& device, ThreadPool& pool,
                                   const LoadProgress& progress) {
-  return Loader(checkpoint, config, options, device, progress).load();
+  return Loader(checkpoint, config, options, device, pool, progress).load();
 }
 
 EnumSet<WeightFormat> formats_of(const ModelWeights& weights) {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "base/thread_pool.h"
 #include "checkpoint/checkpoint.h"
 #include "model/config.h"
 #include "ops/blocks/weights.h"
@@ -51,7 +52,7 @@ struct WeightOptions {
 
 // Fails with one sentence that names the tensor. `checkpoint` must outlive the result.
 Result<ModelWeights> load_weights(Checkpoint& checkpoint, const ModelConfig& config,
-                                  const WeightOptions& options, Device& device,
+                                  const WeightOptions& options, Device& device, ThreadPool& pool,
                                   const LoadProgress& progress = {});
 
 // The formats that occur in `weights`, for check_capabilities.

@@ -151,8 +151,12 @@ Result<GenerateStats> generate(LoadedModel& model, std::vector<TokenId>& tokens,
   GenerateStats stats = {.prompt_tokens = prompt};
   if (budget == 0) return stats;
 
-  const auto real_ids = [&](std::span<const float> row) {
-    return options.num_token_ids ? row.first(static_cast<std::size_t>(options.num_token_ids)) : row;
+  // The logits that a token is chosen by: of real tokens, penalised for what the sequence holds by
+  // now.
+  std::vector<float> scratch;
+  const auto choosable = [&](std::span<const float> row) {
+    if (options.num_token_ids) row = row.first(static_cast<std::size_t>(options.num_token_ids));
+    return penalized(row, options.sampling, tokens, scratch);
   };
   // Takes one token into the answer; false when the answer ends with it or without it.
   const auto take = [&](TokenId token, std::span<const float> logits) {
@@ -173,7 +177,7 @@ Result<GenerateStats> generate(LoadedModel& model, std::vector<TokenId>& tokens,
   Sequence sequence(model, tokens, num_cached, options);
   const auto start = Clock::now();
   const std::span<const float> first = sequence.prefill();
-  bool going = take(sample(real_ids(first), options.sampling, prompt), first);
+  bool going = take(sample(choosable(first), options.sampling, prompt), first);
   stats.prefill_s = seconds_since(start);
   const auto decode_start = Clock::now();
   while (going) {
@@ -185,10 +189,10 @@ Result<GenerateStats> generate(LoadedModel& model, std::vector<TokenId>& tokens,
       const std::span<const float> row = out.row(static_cast<std::int64_t>(i));
       const std::int64_t position = static_cast<std::int64_t>(tokens.size());
       if (i == drafts.size()) {
-        going = take(sample(real_ids(row), options.sampling, position), row);
+        going = take(sample(choosable(row), options.sampling, position), row);
         break;
       }
-      const Verdict verdict = verify_draft(real_ids(row), options.sampling, position, drafts[i]);
+      const Verdict verdict = verify_draft(choosable(row), options.sampling, position, drafts[i]);
       ++stats.drafted;
       stats.accepted += verdict.accepted;
       going = take(verdict.token, row);

@@ -48,7 +48,23 @@ Status validate(const SamplingParams& params) {
   if (!(params.min_p >= 0 && params.min_p <= 1)) {
     return invalid(str("min-p is ", params.min_p, "; it must be between 0 and 1"));
   }
+  if (!(params.repetition_penalty > 0) || !std::isfinite(params.repetition_penalty)) {
+    return invalid(
+        str("repetition-penalty is ", params.repetition_penalty, "; it must be above 0"));
+  }
   return Ok{};
+}
+
+std::span<const float> penalized(std::span<const float> logits, const SamplingParams& params,
+                                 std::span<const TokenId> sequence, std::vector<float>& scratch) {
+  if (params.repetition_penalty == 1) return logits;
+  const float penalty = static_cast<float>(params.repetition_penalty);
+  scratch.assign(logits.begin(), logits.end());
+  for (const TokenId id : sequence) {
+    if (static_cast<std::size_t>(id) >= logits.size()) continue;
+    scratch[id] = logits[id] < 0 ? logits[id] * penalty : logits[id] / penalty;
+  }
+  return scratch;
 }
 
 TokenId argmax(std::span<const float> logits) {

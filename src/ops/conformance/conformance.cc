@@ -149,6 +149,7 @@ int run_conformance(Ops& backend, Ops& reference, const Options& options,
   int failures = 0;
   for (const Case& c : all_cases(options.timing)) {
     if (!options.op.empty() && options.op != c.op) continue;
+    if (c.name.find(options.name) == std::string::npos) continue;
     if (!check_capabilities(have, c.need).ok()) continue;
     const CaseResult result =
         options.timing ? time(c, backend, noise) : compare(c, backend, reference, noise);

@@ -13,8 +13,9 @@
 namespace glint::conformance {
 
 struct Options {
-  std::string op;       // only this op or block: "sparse_mla"; empty = all
-  bool timing = false;  // time the large shapes instead of comparing the small ones
+  std::string op = {};    // only this op or block: "sparse_mla"; empty = all
+  std::string name = {};  // only cases whose name contains this: "fp8"
+  bool timing = false;    // time the large shapes instead of comparing the small ones
 };
 
 struct CaseResult {

@@ -60,6 +60,7 @@ class Workspace {
 
   Ops& ops() { return ops_; }
   Arena& arena() { return arena_; }
+  bool is_alone() const { return only_token_.has_value(); }
   // `x` [T, ..] or per-token values, cut to this run's tokens.
   Tensor tokens(const Tensor& x) const;
   std::vector<std::int32_t> tokens(const std::vector<std::int32_t>& values) const;

@@ -1,7 +1,9 @@
 // out = x * weight^T on the tensor cores, bf16 in, f32 sums.
 //
-// Order of summation: every sum of every tile size is one chain of mma.m16n8k16, k ascending by 16,
-// never split; rows and columns past the end are zeros. What such an instruction adds to one sum
+// Order of summation, the same for every tile size: k ascending in spans of kDepth, never split
+// otherwise. A span is one chain of mma.m16n8k16 from zero, and is then added to the sum: the
+// tensor core cuts the low bits of its sums off, and over thousands of k that would add up (to 1e-5
+// of the sum). Rows and columns past the end are zeros. What such an instruction adds to one sum
 // does not depend on the other sums it computes, so that an output depends on its row of x and its
 // row of the weight alone: not on m, nor on the tile, nor on its place in it. wgmma, which is
 // faster at large m, would have to take over every m at once.
@@ -94,18 +96,18 @@ __device__ inline void load_matrices(std::uint32_t (&r)[4], const bf16* address)
 // sums[16 x 8] += x[16 x 16] * w[8 x 16]^T
 __device__ inline void multiply_add(float (&sums)[4], const std::uint32_t (&x)[4],
                                     const std::uint32_t w0, const std::uint32_t w1) {
-  asm volatile(
-      "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
       "{%8, %9}, {%0, %1, %2, %3};"
       : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
       : "r"(x[0]), "r"(x[1]), "r"(x[2]), "r"(x[3]), "r"(w0), "r"(w1));
 }
 
-// One warp's share of a pair of tiles.
+// One warp's share of a pair of tiles: a span of k.
 template <class Shape>
 __device__ void multiply_tiles(float (&sums)[Shape::kBlocksX][Shape::kBlocksW][4], const bf16* x,
                                const bf16* w) {
   const int lane = threadIdx.x % 32;
+  float span[Shape::kBlocksX][Shape::kBlocksW][4] = {};
 #pragma unroll
   for (int k = 0; k < kChunks; k += 2) {  // 16 columns, two chunks
     std::uint32_t xs[Shape::kBlocksX][4], ws[Shape::kBlocksW / 2][4];
@@ -121,8 +123,16 @@ __device__ void multiply_tiles(float (&sums)[Shape::kBlocksX][Shape::kBlocksW][4
     for (int i = 0; i < Shape::kBlocksX; ++i) {
 #pragma unroll
       for (int j = 0; j < Shape::kBlocksW; ++j) {
-        multiply_add(sums[i][j], xs[i], ws[j / 2][j % 2 * 2], ws[j / 2][j % 2 * 2 + 1]);
+        multiply_add(span[i][j], xs[i], ws[j / 2][j % 2 * 2], ws[j / 2][j % 2 * 2 + 1]);
       }
+    }
+  }
+#pragma unroll
+  for (int i = 0; i < Shape::kBlocksX; ++i) {
+#pragma unroll
+    for (int j = 0; j < Shape::kBlocksW; ++j) {
+#pragma unroll
+      for (int e = 0; e < 4; ++e) sums[i][j][e] += span[i][j][e];
     }
   }
 }
@@ -246,7 +256,7 @@ template <Epilogue kEpilogue>
 void launch_gemm(const GemmConfig& config, const GemmArgs& args, cudaStream_t stream) {
   using Small = GemmShape<16, 32, 1, 2, 8>;
   using Medium = GemmShape<64, 64, 2, 2, 4>;
-  using Large = GemmShape<128, 128, 2, 4, 3>;
+  using Large = GemmShape<128, 128, 2, 4, 4>;
   if (!config.aligned) return launch_kernel<Medium, kEpilogue, false>(args, stream);
   switch (config.tile) {
     case GemmTile::k16x32:
