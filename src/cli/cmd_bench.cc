@@ -32,7 +32,8 @@ struct Options : RunOptions {
 
 Status check_range(const char* name, const std::vector<int>& values, int least) {
   for (const int value : values) {
-    if (value < least) return invalid(str("--", name, " is ", value, "; it must be ", least, " or more"));
+    if (value < least)
+      return invalid(str("--", name, " is ", value, "; it must be ", least, " or more"));
   }
   return Ok{};
 }
@@ -43,15 +44,18 @@ std::string name_of(const BenchResult& r) {
 }
 
 // Share of the machine's read bandwidth that the least traffic of the measured tokens took.
-double gigabytes_per_s(const BenchResult& r) { return median(r.tokens_per_s) * r.bytes_per_token * 1e-9; }
+double gigabytes_per_s(const BenchResult& r) {
+  return median(r.tokens_per_s) * r.bytes_per_token * 1e-9;
+}
 double gigaflops(const BenchResult& r) { return median(r.tokens_per_s) * r.flops_per_token * 1e-9; }
 
 std::string table_row(const BenchResult& r, const MachineLimits& limits) {
   const auto [low, high] = std::minmax_element(r.tokens_per_s.begin(), r.tokens_per_s.end());
   char line[200];
-  std::snprintf(line, sizeof line, "%-34s %9.2f %9.2f %9.2f %9.1f %8.2f %5.0f%% %9.1f %5.0f%%\n", name_of(r).c_str(),
-                median(r.tokens_per_s), *low, *high, r.bytes_per_token * 1e-6, gigabytes_per_s(r),
-                100 * gigabytes_per_s(r) / limits.read_gb_s, gigaflops(r), 100 * gigaflops(r) / limits.matrix_gflops);
+  std::snprintf(line, sizeof line, "%-34s %9.2f %9.2f %9.2f %9.1f %8.2f %5.0f%% %9.1f %5.0f%%\n",
+                name_of(r).c_str(), median(r.tokens_per_s), *low, *high, r.bytes_per_token * 1e-6,
+                gigabytes_per_s(r), 100 * gigabytes_per_s(r) / limits.read_gb_s, gigaflops(r),
+                100 * gigaflops(r) / limits.matrix_gflops);
   return line;
 }
 
@@ -83,21 +87,26 @@ Status run(const Options& options, Cli& cli) {
   if (!options.json) {
     console.print(str("machine: ", limits.describe(), "\n\n"));
     char line[200];
-    std::snprintf(line, sizeof line, "%-34s %9s %9s %9s %9s %8s %6s %9s %6s\n", "", "tok/s", "min", "max", "MB/token",
-                  "GB/s", "share", "GFLOP/s", "share");
+    std::snprintf(line, sizeof line, "%-34s %9s %9s %9s %9s %8s %6s %9s %6s\n", "", "tok/s", "min",
+                  "max", "MB/token", "GB/s", "share", "GFLOP/s", "share");
     console.print(line);
     console.flush();
   }
   Json::Array results;
   GLINT_TRY_STATUS(bench_local(*loaded.model, *loaded.counter,
-                               {.prompt = options.prompt, .tokens = options.tokens, .depth = options.depth,
-                                .batch = options.batch, .repeat = options.repeat},
+                               {.prompt = options.prompt,
+                                .tokens = options.tokens,
+                                .depth = options.depth,
+                                .batch = options.batch,
+                                .repeat = options.repeat},
                                [&](const BenchResult& result) {
                                  results.push_back(to_json(result, limits));
-                                 if (!options.json) console.print(table_row(result, limits)), console.flush();
+                                 if (!options.json)
+                                   console.print(table_row(result, limits)), console.flush();
                                }));
   if (options.json) {
-    Json object(Json::Object{{"model", options.model}, {"machine", limits.to_json()}, {"results", results}});
+    Json object(Json::Object{
+        {"model", options.model}, {"machine", limits.to_json()}, {"results", results}});
     console.print(dump_json(object, JsonStyle::kIndent2) + "\n");
   }
   return Ok{};

@@ -28,12 +28,13 @@ Result<GenerateOptions> generate_options(const SamplingOptions& options, const L
   }
   const GenerationConfig& defaults = model.generation();
   GenerateOptions out;
-  out.sampling = {.temperature = options.temperature.value_or(defaults.temperature),
-                  .top_p = options.top_p.value_or(defaults.top_p),
-                  .top_k = options.top_k.value_or(defaults.top_k),
-                  .min_p = options.min_p.value_or(defaults.min_p),
-                  .repetition_penalty = options.repetition_penalty.value_or(defaults.repetition_penalty),
-                  .seed = options.seed.value_or(std::random_device()())};
+  out.sampling = {
+      .temperature = options.temperature.value_or(defaults.temperature),
+      .top_p = options.top_p.value_or(defaults.top_p),
+      .top_k = options.top_k.value_or(defaults.top_k),
+      .min_p = options.min_p.value_or(defaults.min_p),
+      .repetition_penalty = options.repetition_penalty.value_or(defaults.repetition_penalty),
+      .seed = options.seed.value_or(std::random_device()())};
   GLINT_TRY_STATUS(validate(out.sampling));
   out.stop_ids = stop_ids(model.config(), defaults);
   out.num_drafts = num_drafts;

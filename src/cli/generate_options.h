@@ -26,7 +26,8 @@ struct SamplingOptions {
     v("min-p", min_p,
       "drop tokens less likely than this share of the likeliest (default: generation_config.json)");
     v("repetition-penalty", repetition_penalty,
-      "above 1: make tokens that the text already holds less likely (default: generation_config.json)");
+      "above 1: make tokens that the text already holds less likely (default: "
+      "generation_config.json)");
     v("seed", seed, "the same seed gives the same answer (default: a new one each time)");
     v("spec=mtp:K", spec,
       "let the model's MTP layer guess K tokens a step; the answer stays the same");

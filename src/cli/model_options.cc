@@ -14,7 +14,8 @@ Result<std::string> model_dir(const std::string& model, const Cli& cli) {
 
 Result<ModelOptions> resolve(const RunOptions& options, const Cli& cli, bool with_mtp) {
   ModelOptions out;
-  const bool config_alone = options.load_format.starts_with("dummy") && options.model.ends_with(".json");
+  const bool config_alone =
+      options.load_format.starts_with("dummy") && options.model.ends_with(".json");
   if (config_alone) {
     out.dir = options.model;
   } else {
@@ -28,7 +29,8 @@ Result<ModelOptions> resolve(const RunOptions& options, const Cli& cli, bool wit
                               : LatentFormat::kFp8;
   const bool exact = options.index.empty() ? f32 : options.index == "exact";
   out.index = !exact ? IndexFormat::kFp8 : f32 ? IndexFormat::kF32 : IndexFormat::kBF16;
-  if (options.load_format == "dummy" || options.load_format == "dummy_bf16") out.dummy = Release::kBF16;
+  if (options.load_format == "dummy" || options.load_format == "dummy_bf16")
+    out.dummy = Release::kBF16;
   if (options.load_format == "dummy_fp8") out.dummy = Release::kFp8;
   if (options.load_format == "dummy_nvfp4") out.dummy = Release::kNvfp4;
   out.with_mtp = with_mtp;

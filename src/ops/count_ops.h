@@ -1,5 +1,5 @@
-// CountOps: runs on another backend and adds up what the blocks had to move and compute. For rooflines: the benchmark
-// divides these bytes by the time that the same steps took.
+// CountOps: runs on another backend and adds up what the blocks had to move and compute. For
+// rooflines: the benchmark divides these bytes by the time that the same steps took.
 #pragma once
 
 #include <memory>
@@ -8,9 +8,10 @@
 
 namespace glint {
 
-// Counts the least traffic of a step: each weight that the batch needs once (routed experts that no token chose are not read), and for each
-// token the index keys it scores and the latents it attends to. Activations are not counted. Only the
-// blocks count; host devices only, because costs depend on positions and on the experts chosen.
+// Counts the least traffic of a step: each weight that the batch needs once (routed experts that no
+// token chose are not read), and for each token the index keys it scores and the latents it attends
+// to. Activations are not counted. Only the blocks count; host devices only, because costs depend
+// on positions and on the experts chosen.
 class CountOps final : public Ops {
  public:
   explicit CountOps(std::unique_ptr<Ops> inner) : inner_(std::move(inner)) {}

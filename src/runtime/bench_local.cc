@@ -18,7 +18,8 @@ constexpr int kChunk = 512;
 // `count` sequences of random tokens, each with pages of its own.
 class Sequences {
  public:
-  Sequences(LoadedModel& model, int count, int length) : model_(model), pages_per_sequence_(pages_for(length, 0)) {
+  Sequences(LoadedModel& model, int count, int length)
+      : model_(model), pages_per_sequence_(pages_for(length, 0)) {
     for (int s = 0; s < count; ++s) {
       std::vector<PageId> pages(static_cast<std::size_t>(pages_per_sequence_));
       std::iota(pages.begin(), pages.end(), s * pages_per_sequence_);
@@ -32,7 +33,8 @@ class Sequences {
     return sequences;
   }
 
-  // Positions [first, first + count) of sequence s, in steps of a chunk each; logits of the last one only.
+  // Positions [first, first + count) of sequence s, in steps of a chunk each; logits of the last
+  // one only.
   void prefill(int s, int first, int count) {
     for (int at = first; at < first + count; at += kChunk) {
       const int size = std::min(kChunk, first + count - at);
@@ -46,7 +48,8 @@ class Sequences {
   // Gives every sequence the first `count` positions of sequence 0.
   void copy_first(int count) {
     for (std::size_t s = 1; s < pages_.size(); ++s) {
-      for (int p = 0; p < pages_for(count, 0); ++p) model_.kv().copy_page(pages_[0][p], pages_[s][p]);
+      for (int p = 0; p < pages_for(count, 0); ++p)
+        model_.kv().copy_page(pages_[0][p], pages_[s][p]);
     }
   }
 
@@ -103,7 +106,8 @@ Status bench_local(LoadedModel& model, CountOps& counter, const BenchOptions& op
       GLINT_TRY(Sequences sequences, Sequences::make(model, 1, depth + prompt));
       sequences.prefill(0, 0, depth);
       BenchResult result = {.prefill = true, .tokens = prompt, .depth = depth};
-      measure(result, counter, options.repeat, prompt, [&] { sequences.prefill(0, depth, prompt); });
+      measure(result, counter, options.repeat, prompt,
+              [&] { sequences.prefill(0, depth, prompt); });
       report(result);
     }
     for (const int batch : options.batch) {

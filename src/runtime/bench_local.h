@@ -1,4 +1,5 @@
-// The local benchmark: how fast this model runs here, without a server, in the terms of llama-bench.
+// The local benchmark: how fast this model runs here, without a server, in the terms of
+// llama-bench.
 #pragma once
 
 #include <functional>
@@ -23,13 +24,13 @@ struct BenchResult {
   int depth = 0;
   int batch = 1;
   std::vector<double> tokens_per_s = {};  // one per sample, of all sequences together
-  double bytes_per_token = 0;        // least traffic: weights and cache (count_ops.h)
+  double bytes_per_token = 0;             // least traffic: weights and cache (count_ops.h)
   double flops_per_token = 0;
 };
 
-// Runs every combination and reports each when it is done. `counter` must be the backend of `model`. Tokens are drawn uniformly, so
-// that routing is too; each sequence has a cache of its own (a copy of
-// the first one's where it is filled beforehand).
+// Runs every combination and reports each when it is done. `counter` must be the backend of
+// `model`. Tokens are drawn uniformly, so that routing is too; each sequence has a cache of its own
+// (a copy of the first one's where it is filled beforehand).
 Status bench_local(LoadedModel& model, CountOps& counter, const BenchOptions& options,
                    const std::function<void(const BenchResult&)>& report);
 

@@ -151,7 +151,8 @@ Result<GenerateStats> generate(LoadedModel& model, std::vector<TokenId>& tokens,
   GenerateStats stats = {.prompt_tokens = prompt};
   if (budget == 0) return stats;
 
-  // The logits that a token is chosen by: of real tokens, penalised for what the sequence holds by now.
+  // The logits that a token is chosen by: of real tokens, penalised for what the sequence holds by
+  // now.
   std::vector<float> scratch;
   const auto choosable = [&](std::span<const float> row) {
     if (options.num_token_ids) row = row.first(static_cast<std::size_t>(options.num_token_ids));

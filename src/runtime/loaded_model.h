@@ -16,8 +16,8 @@ namespace glint {
 
 struct ModelOptions {
   std::string dir;  // of the checkpoint
-  // Synthetic weights in memory, as such a release has them, instead of the checkpoint's files; then `dir` may also be the
-  // path of a config.json.
+  // Synthetic weights in memory, as such a release has them, instead of the checkpoint's files;
+  // then `dir` may also be the path of a config.json.
   std::optional<Release> dummy = {};
   DType activations = DType::kBF16;
   LatentFormat latent = LatentFormat::kBF16;

@@ -49,7 +49,8 @@ Status validate(const SamplingParams& params) {
     return invalid(str("min-p is ", params.min_p, "; it must be between 0 and 1"));
   }
   if (!(params.repetition_penalty > 0) || !std::isfinite(params.repetition_penalty)) {
-    return invalid(str("repetition-penalty is ", params.repetition_penalty, "; it must be above 0"));
+    return invalid(
+        str("repetition-penalty is ", params.repetition_penalty, "; it must be above 0"));
   }
   return Ok{};
 }

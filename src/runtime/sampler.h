@@ -1,8 +1,8 @@
 // Sampling: from a row of logits to a token, and the verification of drafted tokens.
 //
-// The order is vLLM's: repetition penalty, temperature, min_p, top_k, top_p. Every draw is a function of (seed,
-// position) alone, so that what a request says does not depend on its batch, on threads or on
-// chunks.
+// The order is vLLM's: repetition penalty, temperature, min_p, top_k, top_p. Every draw is a
+// function of (seed, position) alone, so that what a request says does not depend on its batch, on
+// threads or on chunks.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,8 @@ struct SamplingParams {
   double top_p = 1;        // keep the fewest most likely tokens whose probabilities reach this
   int top_k = 0;           // keep the k most likely; 0: all
   double min_p = 0;        // drop what is less likely than this share of the most likely
-  double repetition_penalty = 1;  // divides (if negative: multiplies) the logits of tokens already in the sequence
+  double repetition_penalty =
+      1;  // divides (if negative: multiplies) the logits of tokens already in the sequence
   std::uint64_t seed = 0;
 
   bool greedy() const { return temperature == 0; }
@@ -50,7 +51,8 @@ struct Verdict {
 Verdict verify_draft(std::span<const float> logits, const SamplingParams& params,
                      std::int64_t position, TokenId draft);
 
-// `logits` with the repetition penalty for the tokens of `sequence` (each counts once), in `scratch` if there is one.
+// `logits` with the repetition penalty for the tokens of `sequence` (each counts once), in
+// `scratch` if there is one.
 std::span<const float> penalized(std::span<const float> logits, const SamplingParams& params,
                                  std::span<const TokenId> sequence, std::vector<float>& scratch);
 

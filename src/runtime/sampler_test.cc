@@ -105,7 +105,8 @@ TEST(Sampler, impossible_parameters_are_refused_by_name) {
   EXPECT_NE(validate({.temperature = -1}).error().message.find("temperature"), std::string::npos);
   EXPECT_NE(validate({.top_p = 0}).error().message.find("top-p"), std::string::npos);
   EXPECT_NE(validate({.top_k = -3}).error().message.find("top-k"), std::string::npos);
-  EXPECT_NE(validate({.repetition_penalty = 0}).error().message.find("repetition-penalty"), std::string::npos);
+  EXPECT_NE(validate({.repetition_penalty = 0}).error().message.find("repetition-penalty"),
+            std::string::npos);
   EXPECT_NE(validate({.min_p = NAN}).error().message.find("min-p"), std::string::npos);
 }
 

@@ -20,8 +20,8 @@ const char* name_of(WeightFormat format);  // "f32", "bf16", "fp8", "nvfp4"
 // How the bytes of a weight lie in memory.
 enum class WeightLayout : std::uint8_t {
   kRows,    // as above
-  kPacked,  // as Ops::pack left them: for the products of that backend only; kU8 bytes, nvfp4 scales
-            // included
+  kPacked,  // as Ops::pack left them: for the products of that backend only; kU8 bytes, nvfp4
+            // scales included
 };
 
 // The side of an FP8 block and the length of an NVFP4 group.

@@ -26,11 +26,13 @@ const Kernels& avx512_kernels() {
                                        .store = store_row,
                                        .combine = combine_row,
                                        .softmax = softmax_step,
-      .interleave = interleave_rows,
-      .scale = scale_floats,
-      .relu_sum = relu_sum,
-      .dequantize = dequantize_e4m3,
-      .convert = convert_row};
+                                       .interleave = interleave_rows,
+                                       .transpose = transpose_columns,
+                                       .scale = scale_floats,
+                                       .relu_sum = relu_sum,
+                                       .dequantize = dequantize_e4m3,
+                                       .quantize = quantize_row,
+                                       .convert = convert_row};
   return kKernels;
 }
 

@@ -134,8 +134,8 @@ struct CombineRow {
 // One step of attention for up to kPanel heads, which are the lanes: the scores of some keys become
 // p = exp(scale * score - largest), in place, where `largest` covers the keys of earlier steps too.
 struct SoftmaxArgs {
-  float* scores;  // [keys][kPanel], unscaled
-  int keys;
+  float* scores;    // [keys][kPanel], unscaled
+  int keys, heads;  // heads: kHalfPanel or kPanel
   float scale;
   float* largest;  // [kPanel], updated; -infinity before the first step
   float* sum;      // [kPanel] of p, updated
@@ -147,7 +147,7 @@ struct SoftmaxArgs {
 struct InterleaveArgs {
   const void* rows;  // f32 or bf16, row r at rows + r * stride elements
   std::int64_t stride;
-  int num_rows;      // even in bf16
+  int num_rows;       // even in bf16
   std::int64_t size;  // elements of a row, readable up to a multiple of kPanel
   void* panels;       // [size / kPanel, rounded up][num_rows][kPanel], aligned to 64
   bool is_bf16;
@@ -170,6 +170,9 @@ struct Kernels {
   void (*combine)(const CombineRow&);
   void (*softmax)(const SoftmaxArgs&);
   void (*interleave)(const InterleaveArgs&);
+  // out[n][j] = c[j][n] for n < rows; c [columns][kPanel], out rows `stride` elements apart.
+  void (*transpose)(const float* c, int columns, int rows, void* out, bool to_bf16,
+                    std::int64_t stride);
   // x *= factor
   void (*scale)(float* x, std::int64_t size, float factor);
   // out[i] = sum_h weights[h] * max(0, c[h][i]), i < kPanel
@@ -177,6 +180,9 @@ struct Kernels {
   // out[i] = e4m3 * scale
   void (*dequantize)(const std::uint8_t* codes, float scale, void* out, bool to_bf16,
                      std::int64_t size);
+  // out = x divided by a power of two and rounded to e4m3 values; returns the power: index_scale of
+  // the largest |x|.
+  float (*quantize)(const void* x, bool from_bf16, void* out, bool to_bf16, std::int64_t size);
   void (*convert)(const void* from, bool from_bf16, void* to, bool to_bf16, std::int64_t size);
 };
 

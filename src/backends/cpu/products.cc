@@ -101,6 +101,23 @@ Rows Products::gather(const Tensor& x, std::span<const std::int32_t> rows, bool 
   return {.data = to, .stride = stride, .count = count, .is_bf16 = as_bf16};
 }
 
+const Rows& TypedRows::of(const Weight& weight) {
+  const bool as_bf16 = products_.in_bf16(x_.dtype, weight.format);
+  Rows& made = made_[as_bf16];
+  if (made.data) return made;
+  Growing& copy = as_bf16 ? copies_.bf16 : copies_.f32;
+  return made = rows_.empty() ? products_.rows_of(x_, as_bf16, copy)
+                              : products_.gather(x_, rows_, as_bf16, copy);
+}
+
+Rows TypedRows::of(const Weight& weight, std::int64_t first, std::int64_t count) {
+  Rows part = of(weight);
+  part.data =
+      static_cast<const std::byte*>(part.data) + first * part.stride * (part.is_bf16 ? 2 : 4);
+  part.count = count;
+  return part;
+}
+
 void Products::run(std::span<const Product> products) {
   first_.clear();
   std::int64_t panels = 0;

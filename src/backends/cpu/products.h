@@ -83,6 +83,29 @@ class Products {
   std::vector<std::int64_t> first_;                // the first panel of each product of a run
 };
 
+// One x for several weights: its rows in each type that they ask for, made when first asked.
+class TypedRows {
+ public:
+  struct Copies {
+    Growing bf16, f32;
+  };
+  // With `rows`, row r is x[rows[r]].
+  TypedRows(const Products& products, const Tensor& x, Copies& copies,
+            std::span<const std::int32_t> rows = {})
+      : products_(products), x_(x), rows_(rows), copies_(copies) {}
+
+  const Rows& of(const Weight& weight);
+  // Rows [first, first + count) only.
+  Rows of(const Weight& weight, std::int64_t first, std::int64_t count);
+
+ private:
+  const Products& products_;
+  Tensor x_;
+  std::span<const std::int32_t> rows_;
+  Copies& copies_;
+  Rows made_[2];
+};
+
 // Packing: weights in the order that the tiles read, once at load.
 std::int64_t packed_bytes(const Weight& weight);
 // `to` has packed_bytes(weight) bytes, aligned to 64, and must outlive the result, as must the fp8

@@ -161,7 +161,7 @@ Case select_case(DType dtype, IndexFormat format, SelectShape s, const char* wha
                                             keys_of(ws, s, batch.num_pages * kPageSize)),
                     .out = ws.output("selected", DType::kI32, {T, s.k})};
                 std::vector<float> scores;
-                for (std::int64_t t = 0; t < T && !timing; ++t) {
+                for (std::int64_t t = 0; t < T && !timing && !ws.is_alone(); ++t) {
                   const auto begin = q.begin() + t * s.Hi * s.D;
                   const std::vector<float> row =
                       scores_of(ws.on_host(args.cache), batch, t, {begin, begin + s.Hi * s.D},
