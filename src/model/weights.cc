@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "base/file.h"
 #include "base/str.h"
 
 namespace glint {
@@ -11,12 +12,13 @@ namespace {
 // read it.
 class Loader {
  public:
-  Loader(Checkpoint& checkpoint, const ModelConfig& config, const WeightOptions& options,
-         Device& device, ThreadPool& pool, const LoadProgress& progress)
+  Loader(Checkpoint& checkpoint, const ModelConfig& config, const WeightOptions& options, Ops& ops,
+         ThreadPool& pool, const LoadProgress& progress)
       : checkpoint_(checkpoint),
         c_(config),
         options_(options),
-        device_(device),
+        ops_(ops),
+        device_(ops.device()),
         pool_(pool),
         progress_(progress) {
     for (const StoredTensor& tensor : checkpoint.source().tensors()) {
@@ -25,12 +27,14 @@ class Loader {
   }
 
   Result<ModelWeights> load() {
-    GLINT_TRY(const Weight embed, weight("model.embed_tokens", c_.vocab_size, c_.hidden_size));
+    GLINT_TRY(const Weight embed,
+              checkpoint_.weight("model.embed_tokens", c_.vocab_size, c_.hidden_size));
     if (embed.format != WeightFormat::kF32 && embed.format != WeightFormat::kBF16) {
       return invalid(
           str("model.embed_tokens.weight is ", name_of(embed.format), "; expected f32 or bf16"));
     }
-    weights_.embed_tokens = embed.data;
+    GLINT_TRY(weights_.embed_tokens, place(embed.data));
+    report(bytes_of(embed));
     for (int i = 0; i < c_.num_hidden_layers; ++i) {
       GLINT_TRY(LayerWeights layer, load_layer(i));
       weights_.layers.push_back(std::move(layer));
@@ -48,13 +52,28 @@ class Loader {
 
  private:
   Result<Weight> weight(const std::string& name, std::int64_t rows, std::int64_t cols) {
-    GLINT_TRY(Weight found, checkpoint_.weight(name, rows, cols));
-    GLINT_TRY(found.data, place(found.data));
-    if (found.scale) {
-      GLINT_TRY(found.scale, place(found.scale));
-    }
+    GLINT_TRY(const Weight found, checkpoint_.weight(name, rows, cols));
+    GLINT_TRY(const Weight placed, place(found));
     report(bytes_of(found));
-    return found;
+    return placed;
+  }
+
+  // Packed for the backend's kernels if it wants that, and the source's memory given back, so that
+  // there are never two copies; else where it is.
+  Result<Weight> place(const Weight& found) {
+    Weight placed = found;
+    if (found.scale) {
+      GLINT_TRY(placed.scale, place(found.scale));
+    }
+    if (const std::int64_t bytes = ops_.packed_bytes(found); bytes > 0) {
+      GLINT_TRY(std::byte* const to, own(static_cast<std::size_t>(bytes)));
+      placed = ops_.pack(placed, to);
+      discard_pages({found.data.data,
+                     static_cast<std::size_t>(found.data.size()) * size_of(found.data.dtype)});
+      return placed;
+    }
+    GLINT_TRY(placed.data, place(found.data));
+    return placed;
   }
 
   Result<Tensor> vector(const std::string& name, std::int64_t size) {
@@ -233,6 +252,7 @@ class Loader {
   Checkpoint& checkpoint_;
   const ModelConfig& c_;
   const WeightOptions options_;
+  Ops& ops_;
   Device& device_;
   ThreadPool& pool_;
   const LoadProgress& progress_;
@@ -265,9 +285,9 @@ void add_formats(EnumSet<WeightFormat>& set, const LayerWeights& layer) {
 }  // namespace
 
 Result<ModelWeights> load_weights(Checkpoint& checkpoint, const ModelConfig& config,
-                                  const WeightOptions& options, Device& device, ThreadPool& pool,
+                                  const WeightOptions& options, Ops& ops, ThreadPool& pool,
                                   const LoadProgress& progress) {
-  return Loader(checkpoint, config, options, device, pool, progress).load();
+  return Loader(checkpoint, config, options, ops, pool, progress).load();
 }
 
 EnumSet<WeightFormat> formats_of(const ModelWeights& weights) {

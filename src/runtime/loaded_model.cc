@@ -50,7 +50,7 @@ Result<std::unique_ptr<LoadedModel>> LoadedModel::load(const ModelOptions& optio
   const bool with_mtp = options.with_mtp && m->config_.num_nextn_predict_layers > 0;
   GLINT_TRY(m->weights_, load_weights(*m->checkpoint_, m->config_,
                                       {.activations = options.activations, .with_mtp = with_mtp},
-                                      m->ops_->device(), pool, progress));
+                                      *m->ops_, pool, progress));
   need.weights = formats_of(m->weights_);
   GLINT_TRY_STATUS(check_capabilities(m->ops_->capabilities(), need));
   m->inv_freq_ = rope_inv_freq(m->config_.rope, m->config_.qk_rope_head_dim);

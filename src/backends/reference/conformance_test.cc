@@ -114,6 +114,22 @@ TEST(Conformance, finds_a_row_that_depends_on_its_batch) {
   expect_found(ops, "linear", "to f32", "out of token 0 depends on the tokens computed with it");
 }
 
+TEST(Conformance, finds_packed_weights_that_are_other_weights) {
+  struct Wrong : ReferenceOps {
+    std::int64_t packed_bytes(const Weight& weight) const override {
+      return weight.format == WeightFormat::kF32 ? 4 * weight.rows * weight.cols : 0;
+    }
+    Weight pack(const Weight& weight, std::byte* to) override {
+      std::copy_n(weight.data.data, packed_bytes(weight), to);
+      Weight packed = weight;
+      packed.data.data = to;
+      *packed.data.ptr<float>() *= 2;
+      return packed;
+    }
+  } ops;
+  expect_found(ops, "linear", "f32 x f32", "out differs with packed weights");
+}
+
 TEST(Conformance, finds_stray_writes) {
   struct Wrong : ReferenceOps {
     void add(const AddArgs& args) override {

@@ -89,15 +89,15 @@ bool Output::rows_equal(std::int64_t begin, std::int64_t count, const Output& ot
   return width == other.width && equal(values, other.values) && equal(ids, other.ids);
 }
 
-Workspace::Workspace(Ops& ops, const Noise& noise, std::optional<std::int64_t> only_token)
-    : ops_(ops), noise_(noise), only_token_(only_token), arena_(ops.device()) {}
+Workspace::Workspace(Ops& ops, const Noise& noise, RunMode mode)
+    : ops_(ops), noise_(noise), mode_(mode), arena_(ops.device()) {}
 
 Tensor Workspace::tokens(const Tensor& x) const {
-  return only_token_ ? x.slice(0, *only_token_, 1) : x;
+  return mode_.only_token ? x.slice(0, *mode_.only_token, 1) : x;
 }
 
 std::vector<std::int32_t> Workspace::tokens(const std::vector<std::int32_t>& values) const {
-  return only_token_ ? std::vector<std::int32_t>{values[*only_token_]} : values;
+  return mode_.only_token ? std::vector<std::int32_t>{values[*mode_.only_token]} : values;
 }
 
 std::vector<float> Workspace::noise(std::int64_t count, double scale, DType dtype) {
@@ -210,7 +210,20 @@ Weight Workspace::weight(WeightFormat format, std::int64_t rows, std::int64_t co
       break;
     }
   }
-  return w;
+  return mode_.packed ? packed(w) : w;
+}
+
+Weight Workspace::packed(const Weight& weight) {
+  const std::int64_t bytes = ops_.packed_bytes(weight);
+  if (bytes == 0) return weight;
+  has_packed_ = true;
+  const Weight result = ops_.pack(weight, place(std::vector<std::byte>(bytes)));
+  blocks_.back().all_writable = true;
+  // The packed weight must not need the rows any more.
+  Block& rows = block_of(weight.data.data);
+  rows.host.assign(rows.host.size(), std::byte{0xFF});
+  ops_.device().copy_in(rows.buffer.data(), rows.host.data(), rows.host.size());
+  return result;
 }
 
 Tensor Workspace::output(const char* name, DType dtype, Dims dims, Pad pad) {
