@@ -9,7 +9,6 @@ glint=$here/build/release/glint
 answer() {  # PROMPT OPTIONS...: prints the prompt, then the answer as it comes
   printf '\n> %s\n' "$1"
   "$glint" generate "$here/models/glm5-tiny" -p "$@" --temperature 0 --max-tokens 160
-  printf '\n'
 }
 answer "The capital of France is"
 answer "Write a short poem about a cat and a dog" --chat

@@ -1,5 +1,4 @@
 # Everything glint stands on. Debian packages are installed by tools/setup.sh; so is PCRE2, built from its PyPI source.
-find_package(Threads REQUIRED)
 find_package(Boost 1.81 REQUIRED COMPONENTS json)
 find_package(spdlog REQUIRED)
 find_package(fmt REQUIRED)
@@ -22,20 +21,4 @@ set_target_properties(glint_pcre2 PROPERTIES
 
 if(GLINT_TESTS)
   find_package(GTest REQUIRED)
-endif()
-
-# Compile and link flags of every target of ours.
-add_library(glint_flags INTERFACE)
-target_link_libraries(glint_flags INTERFACE Threads::Threads)
-target_compile_options(glint_flags INTERFACE
-  $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Werror -fno-math-errno -ffp-contract=off>
-  # g++ 12 sees overlapping copies in "text" + std::string() that are none (GCC bug 105651).
-  $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CXX_COMPILER_ID:GNU>>:-Wno-restrict>)
-if(GLINT_SANITIZE)
-  target_compile_options(glint_flags INTERFACE
-    $<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${GLINT_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer>)
-  target_link_options(glint_flags INTERFACE -fsanitize=${GLINT_SANITIZE})
-endif()
-if(GLINT_FUZZ)
-  target_compile_options(glint_flags INTERFACE -fsanitize=fuzzer-no-link)
 endif()

@@ -10,8 +10,12 @@ mapfile -t sources < <(find src tests \( -name '*.h' -o -name '*.cc' -o -name '*
 if [[ ${1:-} == --fix ]]; then
   printf '%s\n' "${sources[@]}" | xargs -P "$(nproc)" -n 16 clang-format-14 -i
 fi
-printf '%s\n' "${sources[@]}" | xargs -P "$(nproc)" -n 16 clang-format-14 --dry-run -Werror ||
-  { echo "format: run tools/lint.sh --fix"; failed=1; }
+unformatted=$(printf '%s\n' "${sources[@]}" | xargs -P "$(nproc)" -n 16 clang-format-14 --dry-run 2>&1 |
+  sed -n 's/^\([^ :]\+\):.*clang-format-violations.*/\1: not formatted (tools\/lint.sh --fix)/p' | sort -u)
+if [[ -n $unformatted ]]; then
+  echo "$unformatted"
+  failed=1
+fi
 
 python3 tools/check_layers.py || failed=1
 python3 tools/check_style.py || failed=1
@@ -19,5 +23,5 @@ for script in demo.sh test.sh .ci/run tools/*.sh; do
   bash -n "$script" || failed=1
 done
 
-((failed == 0)) && echo "lint: clean"
+((failed)) || echo "lint: clean"
 exit "$failed"

@@ -14,7 +14,8 @@ namespace {
 
 constexpr std::string_view kMagic = "\x93NUMPY";
 
-// The text after `'key': ` in a header such as {'descr': '<i8', 'fortran_order': False, 'shape': (3, 4), }.
+// The text after `'key': ` in a header such as {'descr': '<i8', 'fortran_order': False, 'shape':
+// (3, 4), }.
 std::string_view field(std::string_view header, std::string_view key) {
   const std::size_t at = header.find(str("'", key, "':"));
   if (at == std::string_view::npos) return {};
@@ -54,14 +55,18 @@ Result<std::vector<std::vector<std::int64_t>>> read_npy_rows(const std::string& 
   const std::string_view header = std::string_view(file).substr(prefix, header_size);
   const std::string_view descr = field(header, "descr");
   const int width = descr.starts_with("'<i8'") ? 8 : descr.starts_with("'<i4'") ? 4 : 0;
-  if (!width) return bad(str("holds ", quoted(descr.substr(0, descr.find(','))), "; expected int32 or int64"));
+  if (!width)
+    return bad(
+        str("holds ", quoted(descr.substr(0, descr.find(','))), "; expected int32 or int64"));
   const std::vector<std::int64_t> shape = parse_shape(field(header, "shape"));
   if (shape.empty() || shape.size() > 2) return bad("has a shape that is neither 1-D nor 2-D");
   const std::int64_t rows = shape.size() == 1 ? 1 : shape[0], columns = shape.back();
-  if (rows > 0 && columns > max_values / rows) return bad(str("holds more than ", max_values, " values"));
+  if (rows > 0 && columns > max_values / rows)
+    return bad(str("holds more than ", max_values, " values"));
   const std::string_view data = std::string_view(file).substr(prefix + header_size);
   if (data.size() != static_cast<std::size_t>(rows * columns * width)) {
-    return bad(str("holds ", data.size(), " bytes of values; its shape needs ", rows * columns * width));
+    return bad(
+        str("holds ", data.size(), " bytes of values; its shape needs ", rows * columns * width));
   }
   const bool fortran = field(header, "fortran_order").starts_with("True");
   std::vector<std::vector<std::int64_t>> out(static_cast<std::size_t>(rows));
@@ -87,7 +92,8 @@ Result<NpyWriter> NpyWriter::create(const std::string& path, std::vector<std::in
   writer.path_ = path;
   writer.beside_ = str(path, ".tmp.", ::getpid());
   writer.file_.reset(std::fopen(writer.beside_.c_str(), "wb"));
-  if (!writer.file_) return invalid(str("cannot create ", writer.beside_, ": ", std::strerror(errno)));
+  if (!writer.file_)
+    return invalid(str("cannot create ", writer.beside_, ": ", std::strerror(errno)));
   writer.expected_ = 1;
   std::string dims;
   for (const std::int64_t dim : shape) {
@@ -110,9 +116,7 @@ NpyWriter::~NpyWriter() {
   if (file_) ::unlink(beside_.c_str());
 }
 
-void NpyWriter::append(std::span<const float> values) {
-  write_at(next_, values);
-}
+void NpyWriter::append(std::span<const float> values) { write_at(next_, values); }
 
 void NpyWriter::write_at(std::int64_t index, std::span<const float> values) {
   GLINT_CHECK(index >= 0 && index + static_cast<std::int64_t>(values.size()) <= expected_,
@@ -125,7 +129,8 @@ void NpyWriter::write_at(std::int64_t index, std::span<const float> values) {
 Status NpyWriter::finish() {
   failed_ |= std::fflush(file_.get()) != 0 || ::fsync(::fileno(file_.get())) != 0;
   if (failed_ || ::rename(beside_.c_str(), path_.c_str()) != 0) {
-    return Error{ErrorCode::kResourceExhausted, str("cannot write ", path_, ": ", std::strerror(errno))};
+    return Error{ErrorCode::kResourceExhausted,
+                 str("cannot write ", path_, ": ", std::strerror(errno))};
   }
   file_.reset();
   return Ok{};

@@ -12,13 +12,14 @@
 
 namespace glint {
 
-// A 1-D array is one row, a 2-D array its rows. int32 or int64, little-endian, C or Fortran order as NumPy writes them;
-// refused: other types, other ranks, files that are shorter or longer than their header says, more than `max_values`.
+// A 1-D array is one row, a 2-D array its rows. int32 or int64, little-endian, C or Fortran order
+// as NumPy writes them; refused: other types, other ranks, files that are shorter or longer than
+// their header says, more than `max_values`.
 Result<std::vector<std::vector<std::int64_t>>> read_npy_rows(const std::string& path,
                                                              std::int64_t max_values = 1 << 30);
 
-// Writes a float32 array of a shape known beforehand, value after value. The file appears under its name only when
-// finish() has seen exactly that many.
+// Writes a float32 array of a shape known beforehand, value after value. The file appears under its
+// name only when finish() has seen exactly that many.
 class NpyWriter {
  public:
   static Result<NpyWriter> create(const std::string& path, std::vector<std::int64_t> shape);

@@ -26,8 +26,10 @@ std::string left_column(const Option& option) {
          option.name + longs + (option.is_flag ? "" : " " + option.value_name);
 }
 
+// A help that tells the default in its own words keeps them.
 std::string right_column(const Option& option) {
-  if (option.default_text.empty()) return option.help;
+  const bool told = option.help.find("(default: ") != std::string::npos;
+  if (told || option.default_text.empty()) return option.help;
   return str(option.help, " (default: ", option.default_text, ")");
 }
 

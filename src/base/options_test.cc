@@ -158,12 +158,14 @@ TEST(Options, help_page_is_aligned_and_wrapped) {
     int max_tokens = 256;
     bool stream = true;
     std::string dtype = "bf16";
+    int threads = 0;
     void visit(OptionList& v) {
       v("MODEL", model, "directory of a checkpoint");
       v("max-tokens,n", max_tokens, "tokens to generate at most, counting from the first one");
       v.section("Numbers");
       v("stream", stream, "print as it comes");
       v("dtype", dtype, "what to compute in", {"bf16", "f32"});
+      v("threads", threads, "threads (default: one per CPU)");
     }
   } few;
   const HelpPage page = {
@@ -189,6 +191,7 @@ TEST(Options, help_page_is_aligned_and_wrapped) {
             "Numbers:\n"
             "      --[no-]stream     print as it comes (default: on)\n"
             "      --dtype bf16|f32  what to compute in (default: bf16)\n"
+            "      --threads N       threads (default: one per CPU)\n"
             "\n"
             "Examples:\n"
             "  glint go m\n"

@@ -30,8 +30,11 @@ std::vector<std::string_view> split(std::string_view text, char separator);
 // `text` in double quotes, control characters and invalid UTF-8 escaped, cut after `max_bytes`: for
 // error messages that show hostile input.
 std::string quoted(std::string_view text, std::size_t max_bytes = 80);
-// Without this one, a std::string argument would find std::quoted where <iomanip> is included.
+// std::quoted would win for these types where <iomanip> is included.
 inline std::string quoted(const std::string& text, std::size_t max_bytes = 80) {
+  return quoted(std::string_view(text), max_bytes);
+}
+inline std::string quoted(const char* text, std::size_t max_bytes = 80) {
   return quoted(std::string_view(text), max_bytes);
 }
 

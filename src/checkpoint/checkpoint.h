@@ -45,6 +45,9 @@ class Checkpoint {
   // The f32 or bf16 vector [size] of that full name ("...input_layernorm.weight").
   Result<Tensor> vector(std::string_view name, std::int64_t size);
 
+  // Frees the copies; views that were handed out are dead. For who only checks.
+  void release_copies() { owned_.clear(); }
+
   const TensorSource& source() const { return *source_; }
 
  private:

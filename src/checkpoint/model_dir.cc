@@ -9,6 +9,8 @@
 namespace glint {
 namespace {
 
+constexpr std::size_t kMaxShown = 4096;  // a path is of no use when it is cut
+
 Error not_found(std::string message) { return Error{ErrorCode::kNotFound, std::move(message)}; }
 
 // What the hub allows in "owner/name" and in revisions, less what could leave the cache.
@@ -29,10 +31,11 @@ Result<std::string> resolve_model(const std::string& model, const std::string& h
   const auto type = std::filesystem::status(model, error).type();
   if (error && error != std::errc::no_such_file_or_directory &&
       error != std::errc::not_a_directory) {
-    return not_found(str("cannot open ", quoted(model), ": ", error.message()));
+    return not_found(str("cannot open ", quoted(model, kMaxShown), ": ", error.message()));
   }
   if (type != std::filesystem::file_type::not_found) {
-    return invalid(str(quoted(model), " is a file; expected the directory of a checkpoint"));
+    return invalid(
+        str(quoted(model, kMaxShown), " is a file; expected the directory of a checkpoint"));
   }
 
   std::string_view id = model;
@@ -44,14 +47,14 @@ Result<std::string> resolve_model(const std::string& model, const std::string& h
   const auto parts = split(id, '/');
   if (parts.size() > 2 || !std::all_of(parts.begin(), parts.end(), is_plain) ||
       !is_plain(revision)) {
-    return not_found(str("there is no directory ", quoted(model)));
+    return not_found(str("there is no directory ", quoted(model, kMaxShown)));
   }
   std::string folder = "models";
   for (const std::string_view part : parts) folder += str("--", part);
   const std::string repository = hf_hub_cache + "/" + folder;
   if (!is_directory(repository)) {
-    return not_found(str("there is no directory ", quoted(model), " and no model of that name in ",
-                         hf_hub_cache));
+    return not_found(str("there is no directory ", quoted(model, kMaxShown),
+                         " and no model of that name in ", hf_hub_cache));
   }
   std::string commit = revision;
   if (const std::string ref = repository + "/refs/" + revision; file_exists(ref)) {

@@ -101,6 +101,10 @@ Result<std::unique_ptr<SafetensorsSource>> SafetensorsSource::open(const std::st
   return source;
 }
 
+bool SafetensorsSource::any_in(const std::string& dir) {
+  return is_present(dir + "/" + kIndexName) || list_files(dir).ok();
+}
+
 Status SafetensorsSource::add_file(const std::string& path) {
   GLINT_TRY(MappedFile file, MappedFile::open(path));
   const auto bytes = file.bytes();

@@ -28,6 +28,8 @@ class SafetensorsSource : public TensorSource {
   // Also refuses: a directory without any, a shard that the index names and that is not there, a
   // tensor that is not in the shard that the index says, a tensor that is in two files.
   static Result<std::unique_ptr<SafetensorsSource>> open(const std::string& dir);
+  // False: there is nothing in `dir` that open() would look at.
+  static bool any_in(const std::string& dir);
 
   std::span<const StoredTensor> tensors() const override { return tensors_; }
   const StoredTensor* find(std::string_view name) const override;

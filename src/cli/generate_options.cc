@@ -23,40 +23,47 @@ Result<int> parse_spec(const std::string& spec) {
 Result<GenerateOptions> generate_options(const SamplingOptions& options, const LoadedModel& model,
                                          const Tokenizer& tokenizer, int num_drafts) {
   if (num_drafts > 0 && !model.has_mtp()) {
-    return invalid(str(model.options().dir, " has no MTP layer (num_nextn_predict_layers is 0); leave --spec out"));
+    return invalid(str(model.options().dir,
+                       " has no MTP layer (num_nextn_predict_layers is 0); leave --spec out"));
   }
   const GenerationConfig& defaults = model.generation();
   GenerateOptions out;
-  out.sampling = {.temperature = options.temperature.value_or(defaults.temperature),
-                  .top_p = options.top_p.value_or(defaults.top_p),
-                  .top_k = options.top_k.value_or(defaults.top_k),
-                  .min_p = options.min_p.value_or(defaults.min_p),
-                  .seed = options.seed.value_or(std::random_device()())};
+  out.sampling = {
+      .temperature = options.temperature.value_or(defaults.temperature),
+      .top_p = options.top_p.value_or(defaults.top_p),
+      .top_k = options.top_k.value_or(defaults.top_k),
+      .min_p = options.min_p.value_or(defaults.min_p),
+      .repetition_penalty = options.repetition_penalty.value_or(defaults.repetition_penalty),
+      .seed = options.seed.value_or(std::random_device()())};
   GLINT_TRY_STATUS(validate(out.sampling));
   out.stop_ids = stop_ids(model.config(), defaults);
   out.num_drafts = num_drafts;
-  out.num_token_ids = std::min<TokenId>(tokenizer.vocab_size(), static_cast<TokenId>(model.config().vocab_size));
+  out.num_token_ids =
+      std::min<TokenId>(tokenizer.vocab_size(), static_cast<TokenId>(model.config().vocab_size));
   return out;
 }
 
 Status reserve_context(LoadedModel& model, int prompt_tokens, int max_tokens, int num_drafts) {
   const std::int64_t limit = model.config().max_position_embeddings;
   if (prompt_tokens >= limit) {
-    return invalid(str("the prompt has ", prompt_tokens, " tokens; the model has ", limit, " positions"));
+    return invalid(
+        str("the prompt has ", prompt_tokens, " tokens; the model has ", limit, " positions"));
   }
-  const std::int64_t tokens = std::min<std::int64_t>(std::int64_t{prompt_tokens} + max_tokens, limit);
+  const std::int64_t tokens =
+      std::min<std::int64_t>(std::int64_t{prompt_tokens} + max_tokens, limit);
   return model.reserve_pages(pages_for(static_cast<int>(tokens), num_drafts));
 }
 
 void report_speed(const GenerateStats& stats, Cli& cli) {
   char line[256];
   const int decoded = stats.completion_tokens - 1;
-  int size = std::snprintf(line, sizeof line, "%d prompt tokens at %.1f/s, %d tokens at %.1f/s", stats.prompt_tokens,
-                           stats.prompt_tokens / stats.prefill_s, stats.completion_tokens,
-                           decoded > 0 ? decoded / stats.decode_s : 0.0);
+  int size = std::snprintf(line, sizeof line, "%d prompt tokens at %.1f/s, %d tokens at %.1f/s",
+                           stats.prompt_tokens, stats.prompt_tokens / stats.prefill_s,
+                           stats.completion_tokens, decoded > 0 ? decoded / stats.decode_s : 0.0);
   if (stats.drafted) {
-    std::snprintf(line + size, sizeof line - static_cast<std::size_t>(size), ", drafts accepted: %d of %d (%.1f %%)",
-                  stats.accepted, stats.drafted, 100.0 * stats.accepted / stats.drafted);
+    std::snprintf(line + size, sizeof line - static_cast<std::size_t>(size),
+                  ", drafts accepted: %d of %d (%.1f %%)", stats.accepted, stats.drafted,
+                  100.0 * stats.accepted / stats.drafted);
   }
   cli.console.note(line);
 }

@@ -11,7 +11,7 @@
 namespace glint {
 
 struct SamplingOptions {
-  std::optional<double> temperature, top_p, min_p;
+  std::optional<double> temperature, top_p, min_p, repetition_penalty;
   std::optional<int> top_k;
   std::optional<std::uint64_t> seed;
   std::string spec;
@@ -20,11 +20,17 @@ struct SamplingOptions {
   void visit(Visitor&& v) {
     v.section("Sampling");
     v("temperature", temperature, "0 is greedy (default: generation_config.json)");
-    v("top-p", top_p, "keep the likeliest tokens that reach this probability (default: generation_config.json)");
+    v("top-p", top_p,
+      "keep the likeliest tokens that reach this probability (default: generation_config.json)");
     v("top-k", top_k, "keep the k likeliest tokens; 0: all (default: generation_config.json)");
-    v("min-p", min_p, "drop tokens less likely than this share of the likeliest (default: generation_config.json)");
+    v("min-p", min_p,
+      "drop tokens less likely than this share of the likeliest (default: generation_config.json)");
+    v("repetition-penalty", repetition_penalty,
+      "above 1: make tokens that the text already holds less likely (default: "
+      "generation_config.json)");
     v("seed", seed, "the same seed gives the same answer (default: a new one each time)");
-    v("spec=mtp:K", spec, "let the model's MTP layer guess K tokens a step; the answer stays the same");
+    v("spec=mtp:K", spec,
+      "let the model's MTP layer guess K tokens a step; the answer stays the same");
   }
 };
 
@@ -35,7 +41,8 @@ Result<int> parse_spec(const std::string& spec);
 Result<GenerateOptions> generate_options(const SamplingOptions& options, const LoadedModel& model,
                                          const Tokenizer& tokenizer, int num_drafts);
 
-// Cache pages for a prompt and an answer, no more than the model has positions. Fails if the prompt leaves no room.
+// Cache pages for a prompt and an answer, no more than the model has positions. Fails if the prompt
+// leaves no room.
 Status reserve_context(LoadedModel& model, int prompt_tokens, int max_tokens, int num_drafts);
 
 // One line on stderr: tokens, speed, and how many drafts were accepted.

@@ -1,5 +1,7 @@
 #include "cli/model_options.h"
 
+#include <mutex>
+
 #include "base/progress.h"
 #include "checkpoint/model_dir.h"
 #include "cli/backends.h"
@@ -12,7 +14,13 @@ Result<std::string> model_dir(const std::string& model, const Cli& cli) {
 
 Result<ModelOptions> resolve(const RunOptions& options, const Cli& cli, bool with_mtp) {
   ModelOptions out;
-  GLINT_TRY(out.dir, model_dir(options.model, cli));
+  const bool config_alone =
+      options.load_format.starts_with("dummy") && options.model.ends_with(".json");
+  if (config_alone) {
+    out.dir = options.model;
+  } else {
+    GLINT_TRY(out.dir, model_dir(options.model, cli));
+  }
   const bool f32 = options.dtype == "f32";
   out.activations = f32 ? DType::kF32 : DType::kBF16;
   const std::string kv = options.kv_dtype.empty() ? options.dtype : options.kv_dtype;
@@ -21,23 +29,28 @@ Result<ModelOptions> resolve(const RunOptions& options, const Cli& cli, bool wit
                               : LatentFormat::kFp8;
   const bool exact = options.index.empty() ? f32 : options.index == "exact";
   out.index = !exact ? IndexFormat::kFp8 : f32 ? IndexFormat::kF32 : IndexFormat::kBF16;
-  if (options.load_format == "dummy") out.dummy_format = "bf16";
-  if (options.load_format.starts_with("dummy_")) out.dummy_format = options.load_format.substr(6);
+  if (options.load_format == "dummy" || options.load_format == "dummy_bf16")
+    out.dummy = Release::kBF16;
+  if (options.load_format == "dummy_fp8") out.dummy = Release::kFp8;
+  if (options.load_format == "dummy_nvfp4") out.dummy = Release::kNvfp4;
   out.with_mtp = with_mtp;
   return out;
 }
 
-Result<std::unique_ptr<LoadedModel>> load_model(const RunOptions& options, Cli& cli, bool with_mtp) {
+Result<std::unique_ptr<LoadedModel>> load_model(const RunOptions& options, Cli& cli,
+                                                bool with_mtp) {
   GLINT_TRY(const ModelOptions resolved, resolve(options, cli, with_mtp));
   GLINT_TRY(const int threads, resolve_threads(options.threads, cli.environment));
-  GLINT_TRY(std::unique_ptr<Ops> ops,
-            make_backend({.name = options.backend, .cpu_isa = options.cpu_isa, .threads = threads}));
+  GLINT_TRY(
+      std::unique_ptr<Ops> ops,
+      make_backend({.name = options.backend, .cpu_isa = options.cpu_isa, .threads = threads}));
   std::unique_ptr<Progress> progress;
-  std::int64_t shown = 0;
-  const LoadProgress report = [&](std::int64_t done, std::int64_t total) {
-    if (!progress) progress = std::make_unique<Progress>("loading", total, Progress::Unit::kBytes);
-    progress->add(done - shown);
-    shown = done;
+  std::once_flag first;
+  const LoadProgress report = [&](std::int64_t bytes, std::int64_t total) {
+    std::call_once(first, [&] {
+      progress = std::make_unique<Progress>("loading", total, Progress::Unit::kBytes);
+    });
+    progress->add(bytes);
   };
   return LoadedModel::load(resolved, std::move(ops), report);
 }

@@ -25,12 +25,13 @@ struct RunOptions {
     v.section("Running");
     v("dtype", dtype, "what to compute in; f32 rounds nothing to bf16 anywhere", {"bf16", "f32"});
     v("kv-dtype", kv_dtype, "KV cache (default: that of --dtype)", {"f32", "bf16", "fp8"});
-    v("index", index, "index keys as they are, or in fp8 as in production (default: exact with f32, else fp8)",
+    v("index", index,
+      "index keys as they are, or in fp8 as in production (default: exact with f32, else fp8)",
       {"exact", "fp8"});
     v("threads,t=N", threads, "threads (default: OMP_NUM_THREADS, else one per CPU)");
     v("backend", backend, "who computes", {"cpu", "reference", "cuda"});
     v("cpu-isa", cpu_isa, "instruction set of the cpu backend (default: the best of this machine)",
-      {"auto", "avx2", "avx512", "avx512_bf16", "amx", "amx_emulated"});
+      {"auto", "avx2", "avx512", "avx512_bf16", "amx"});
     v("load-format", load_format,
       "auto: the checkpoint's files; dummy_*: synthetic weights in memory, from config.json alone",
       {"auto", "dummy", "dummy_bf16", "dummy_fp8", "dummy_nvfp4"});

@@ -11,7 +11,8 @@ class Comm {
 
   virtual int rank() const = 0;
   virtual int size() const = 0;
-  // x = the sum of x over the group, in rank order, the same bits on every rank. Ordered with the ops.
+  // x = the sum of x over the group, in rank order, the same bits on every rank. Ordered with the
+  // ops.
   virtual void all_reduce(const Tensor& x) = 0;
 };
 

@@ -2,8 +2,8 @@
 
 namespace glint {
 
-void StepPlan::add(int first, std::span<const TokenId> new_tokens, std::span<const PageId> its_pages,
-                   int logit_rows) {
+void StepPlan::add(int first, std::span<const TokenId> new_tokens,
+                   std::span<const PageId> its_pages, int logit_rows) {
   slices.push_back({.first = first,
                     .count = static_cast<int>(new_tokens.size()),
                     .logit_rows = logit_rows,

@@ -10,9 +10,9 @@
 namespace glint {
 namespace {
 
-// Far above any real model, and low enough that no product of two overflows and no per-layer list
-// is a way to exhaust memory.
-constexpr std::int64_t kMaxWidth = std::int64_t{1} << 20;
+// Far above any real model, and low enough that the bytes of all layers together fit in 63 bits and
+// that no per-layer list can exhaust memory.
+constexpr std::int64_t kMaxWidth = std::int64_t{1} << 18;
 constexpr std::int64_t kMaxVocab = std::int64_t{1} << 24;
 constexpr std::int64_t kMaxHeadDim = 4096;
 constexpr std::int64_t kMaxHeads = 4096;

@@ -171,7 +171,7 @@ TEST(Config, refuses_what_it_cannot_run_in_one_sentence) {
        "model_type is \"llama\"; expected \"glm_moe_dsa\" (GLM-5, 5.1, 5.2) or \"deepseek_v32\""},
       {"model_type", nullptr, "architectures names \"GlmMoeDsaForCausalLM\"; expected"},
       {"num_attention_heads", 0, "num_attention_heads is 0; expected 1 to 4096"},
-      {"hidden_size", -6144, "hidden_size is -6144; expected 1 to 1048576"},
+      {"hidden_size", -6144, "hidden_size is -6144; expected 1 to 262144"},
       {"hidden_size", parse("99999999999999999999"),
        "hidden_size is 99999999999999999999; expected"},
       {"num_hidden_layers", "78", "num_hidden_layers is the text \"78\"; expected an integer"},

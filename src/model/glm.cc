@@ -17,7 +17,8 @@ AttentionDims attention_dims(const ModelConfig& c, const Mesh& mesh) {
           .indexer_rope_interleave = c.indexer_rope_interleave};
 }
 
-// The residual stream on its way through the layers: x [T, hidden], and the last block's answer, not yet added.
+// The residual stream on its way through the layers: x [T, hidden], and the last block's answer,
+// not yet added.
 struct Stream {
   Tensor x = {};
   Tensor delta = {};       // memory for answers
@@ -35,18 +36,30 @@ void attention(const Model& m, int layer, const AttentionWeights& weights, const
   const std::int64_t T = stream.x.dim(0);
   const Tensor q =
       arena.take(m.activations, {T, dims.heads, dims.qk_nope_head_dim + dims.qk_rope_head_dim});
-  const Tensor index_q =
-      arena.take(m.activations, {T, dims.index_n_heads, dims.index_head_dim});
+  const Tensor index_q = arena.take(m.activations, {T, dims.index_n_heads, dims.index_head_dim});
   const Tensor index_weights = arena.take(DType::kF32, {T, dims.index_n_heads});
-  m.ops.attention_in({.dims = dims, .weights = weights, .x = stream.x, .delta = stream.pending(),
-                      .batch = batch, .latent_cache = cache.latent, .index_cache = cache.index,
-                      .q = q, .index_q = index_q, .index_weights = index_weights},
+  m.ops.attention_in({.dims = dims,
+                      .weights = weights,
+                      .x = stream.x,
+                      .delta = stream.pending(),
+                      .batch = batch,
+                      .latent_cache = cache.latent,
+                      .index_cache = cache.index,
+                      .q = q,
+                      .index_q = index_q,
+                      .index_weights = index_weights},
                      arena);
   const Tensor attended = arena.take(m.activations, {T, dims.heads, dims.v_head_dim});
-  m.ops.select_and_attend({.dims = dims, .weights = weights, .q = q, .index_q = index_q,
-                           .index_weights = index_weights, .batch = batch,
-                           .latent_cache = cache.latent, .index_cache = cache.index,
-                           .selected = selected, .out = attended},
+  m.ops.select_and_attend({.dims = dims,
+                           .weights = weights,
+                           .q = q,
+                           .index_q = index_q,
+                           .index_weights = index_weights,
+                           .batch = batch,
+                           .latent_cache = cache.latent,
+                           .index_cache = cache.index,
+                           .selected = selected,
+                           .out = attended},
                           arena);
   m.ops.attention_out({.weights = weights, .attended = attended, .delta = stream.delta}, arena);
   m.mesh.tp.all_reduce(stream.delta);
@@ -54,19 +67,26 @@ void attention(const Model& m, int layer, const AttentionWeights& weights, const
 }
 
 // delta = ffn(norm(x + delta))
-void feed_forward(const Model& m, const LayerConfig& layer, const LayerWeights& weights, Stream& stream,
-                  Arena& arena) {
+void feed_forward(const Model& m, const LayerConfig& layer, const LayerWeights& weights,
+                  Stream& stream, Arena& arena) {
   const ModelConfig& c = m.config;
   if (layer.is_dense()) {
-    m.ops.dense_ffn({.weights = weights.mlp, .norm = weights.post_attention_layernorm,
-                     .eps = c.rms_norm_eps, .x = stream.x, .delta = stream.delta},
+    m.ops.dense_ffn({.weights = weights.mlp,
+                     .norm = weights.post_attention_layernorm,
+                     .eps = c.rms_norm_eps,
+                     .x = stream.x,
+                     .delta = stream.delta},
                     arena);
   } else {
-    m.ops.moe({.weights = weights.moe, .norm = weights.post_attention_layernorm,
-               .eps = c.rms_norm_eps, .num_experts_per_tok = c.num_experts_per_tok,
-               .n_group = c.n_group, .topk_group = c.topk_group,
+    m.ops.moe({.weights = weights.moe,
+               .norm = weights.post_attention_layernorm,
+               .eps = c.rms_norm_eps,
+               .num_experts_per_tok = c.num_experts_per_tok,
+               .n_group = c.n_group,
+               .topk_group = c.topk_group,
                .norm_topk_prob = c.norm_topk_prob,
-               .routed_scaling_factor = c.routed_scaling_factor, .x = stream.x,
+               .routed_scaling_factor = c.routed_scaling_factor,
+               .x = stream.x,
                .delta = stream.delta},
               arena);
   }
@@ -74,8 +94,8 @@ void feed_forward(const Model& m, const LayerConfig& layer, const LayerWeights& 
 }
 
 // What enters a layer, for the tap: x + delta in memory of its own.
-void show(const Model& m, int layer, const Stream& stream, const Tensor& selected, const LayerTap& tap,
-          Arena& arena) {
+void show(const Model& m, int layer, const Stream& stream, const Tensor& selected,
+          const LayerTap& tap, Arena& arena) {
   const Arena::Scope scope(arena);
   const std::int64_t T = stream.x.dim(0), D = stream.x.dim(1);
   Tensor residual = stream.x;
@@ -109,8 +129,13 @@ void forward(const Model& m, const ForwardArgs& args, Arena& arena) {
     feed_forward(m, c.layers[i], m.weights.layers[i], stream, arena);
   }
   if (args.tap) show(m, c.num_hidden_layers, stream, selected, *args.tap, arena);
-  m.ops.head({.norm = m.weights.norm, .eps = c.rms_norm_eps, .lm_head = m.weights.lm_head,
-              .x = stream.x, .delta = stream.delta, .rows = args.logit_rows, .hidden = args.hidden,
+  m.ops.head({.norm = m.weights.norm,
+              .eps = c.rms_norm_eps,
+              .lm_head = m.weights.lm_head,
+              .x = stream.x,
+              .delta = stream.delta,
+              .rows = args.logit_rows,
+              .hidden = args.hidden,
               .logits = args.logits},
              arena);
 }
@@ -127,11 +152,13 @@ void forward_mtp(const Model& m, const MtpArgs& args, Arena& arena) {
   const Tensor both = arena.take(m.activations, {T, 2 * D});
   m.ops.rms_norm({.x = embedded, .weight = w.enorm, .eps = c.rms_norm_eps, .out = both.first(D)});
   m.ops.rms_norm({.x = args.target, .weight = w.hnorm, .eps = c.rms_norm_eps, .out = both.last(D)});
-  Stream stream = {.x = arena.take(m.activations, {T, D}), .delta = arena.take(m.activations, {T, D})};
+  Stream stream = {.x = arena.take(m.activations, {T, D}),
+                   .delta = arena.take(m.activations, {T, D})};
   m.ops.linear({.x = both, .weight = w.eh_proj, .out = stream.x});
 
-  // A reused selection makes this pass one of a layer without an indexer, but for the index keys: those of later draft
-  // steps are not written, and are overwritten by the pass over the verified tokens anyway.
+  // A reused selection makes this pass one of a layer without an indexer, but for the index keys:
+  // those of later draft steps are not written, and are overwritten by the pass over the verified
+  // tokens anyway.
   AttentionWeights weights = w.layer.attention;
   Tensor selected = args.reuse_selected;
   if (selected) {
@@ -141,8 +168,13 @@ void forward_mtp(const Model& m, const MtpArgs& args, Arena& arena) {
   }
   attention(m, layer, weights, args.batch, selected, stream, arena);
   feed_forward(m, c.layers[layer], w.layer, stream, arena);
-  m.ops.head({.norm = w.shared_head_norm, .eps = c.rms_norm_eps, .lm_head = m.weights.lm_head,
-              .x = stream.x, .delta = stream.delta, .rows = args.logit_rows, .hidden = args.hidden,
+  m.ops.head({.norm = w.shared_head_norm,
+              .eps = c.rms_norm_eps,
+              .lm_head = m.weights.lm_head,
+              .x = stream.x,
+              .delta = stream.delta,
+              .rows = args.logit_rows,
+              .hidden = args.hidden,
               .logits = args.logits},
              arena);
 }

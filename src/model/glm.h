@@ -38,14 +38,16 @@ struct ForwardArgs {
 // Runs layers 0 .. num_hidden_layers - 1 and the head, writing the caches of these T tokens.
 void forward(const Model& model, const ForwardArgs& args, Arena& arena);
 
-// The MTP layer: row t, at position p, sees token p + 1 and the hidden state of position p (after the final norm; or, in
-// a later draft step, this function's own `hidden`), and predicts token p + 2.
+// The MTP layer: row t, at position p, sees token p + 1 and the hidden state of position p (after
+// the final norm; or, in a later draft step, this function's own `hidden`), and predicts token p
+// + 2.
 struct MtpArgs {
   Tensor next_ids = {};  // [T] i32: token p + 1; -1 where p == 0, whose embedding is zero
   Tensor target = {};    // [T, hidden]
   BatchView batch = {};
   Tensor logit_rows = {};
-  // Keys that an earlier draft step of these rows selected, or empty: select now (and write `selected`).
+  // Keys that an earlier draft step of these rows selected, or empty: select now (and write
+  // `selected`).
   Tensor reuse_selected = {};
   Tensor selected = {};  // [T, index_topk] written, or empty
   Tensor hidden = {};    // [T, hidden] written: after shared_head.norm

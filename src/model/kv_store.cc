@@ -38,6 +38,7 @@ std::int64_t index_bytes(const LayerCache& cache) {
 Result<KvStore> KvStore::make(const ModelConfig& config, const KvOptions& options, Device& device) {
   KvStore store;
   store.options_ = options;
+  store.device_ = &device;
   store.layers_ = plan_layers(config, options);
   const auto allocate = [&](std::int64_t bytes) {
     store.buffers_.push_back(device.allocate(static_cast<std::size_t>(bytes)));
@@ -57,11 +58,25 @@ Result<KvStore> KvStore::make(const ModelConfig& config, const KvOptions& option
   return store;
 }
 
+void KvStore::copy_page(PageId from, PageId to) {
+  std::vector<std::byte> page;
+  const auto copy = [&](std::byte* data, std::int64_t bytes) {
+    page.resize(static_cast<std::size_t>(bytes));
+    device_->copy_out(page.data(), data + from * bytes, page.size());
+    device_->copy_in(data + to * bytes, page.data(), page.size());
+  };
+  for (const LayerCache& cache : layers_) {
+    copy(cache.latent.data, kPageSize * cache.latent.row_bytes());
+    if (cache.index) copy(cache.index.data, cache.index.page_bytes());
+  }
+}
+
 std::int64_t page_bytes(const ModelConfig& config, const KvOptions& options) {
   KvOptions one = options;
   one.num_pages = 1;
   std::int64_t bytes = 0;
-  for (const LayerCache& cache : plan_layers(config, one)) bytes += latent_bytes(cache) + index_bytes(cache);
+  for (const LayerCache& cache : plan_layers(config, one))
+    bytes += latent_bytes(cache) + index_bytes(cache);
   return bytes;
 }
 

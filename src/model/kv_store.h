@@ -1,4 +1,5 @@
-// KvStore: the bytes of the paged KV cache, for all layers. Which page belongs to whom is the engine's business.
+// KvStore: the bytes of the paged KV cache, for all layers. Which page belongs to whom is the
+// engine's business.
 #pragma once
 
 #include <vector>
@@ -28,6 +29,9 @@ class KvStore {
   static Result<KvStore> make(const ModelConfig& config, const KvOptions& options, Device& device);
 
   const LayerCache& layer(int i) const { return layers_[i]; }
+  // Copies page `from` of every layer over page `to`.
+  void copy_page(PageId from, PageId to);
+
   int num_pages() const { return options_.num_pages; }
   const KvOptions& options() const { return options_; }
 
@@ -35,6 +39,7 @@ class KvStore {
   KvOptions options_;
   std::vector<LayerCache> layers_;
   std::vector<Buffer> buffers_;
+  Device* device_ = nullptr;
 };
 
 // Bytes of one page (kPageSize tokens) over all layers.

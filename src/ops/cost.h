@@ -16,7 +16,8 @@ struct OpCost {
 inline double bytes_of(const Tensor& x) { return static_cast<double>(x.size()) * size_of(x.dtype); }
 
 // Largest relative L2 error |out - reference| / |reference| over a whole output, by the dtype of
-// the activations.
+// the result; no single element may be off by more than 8 times that of (itself + the output's root
+// mean square).
 struct OpTolerance {
   double f32 = 0;
   double bf16 = 0;

@@ -30,6 +30,13 @@ class Ops {
   virtual Device& device() = 0;
   virtual Capabilities capabilities() const = 0;  // ops/capabilities.h
 
+  // Packing: once at load, a backend may put a weight into the order that its kernels read. Bytes
+  // that this needs (0: `weight` is best where it is), and the packed weight in `to`, which is
+  // aligned to 64 bytes and must outlive it, as must the fp8 scales of `weight`. Products take
+  // weights packed or not, and give the same bits.
+  virtual std::int64_t packed_bytes(const Weight&) const { return 0; }
+  virtual Weight pack(const Weight& weight, std::byte*) { return weight; }
+
   virtual void embed(const EmbedArgs& args) = 0;
   virtual void gather_rows(const GatherRowsArgs& args) = 0;
   virtual void add(const AddArgs& args) = 0;

@@ -15,8 +15,9 @@ Tensor upload(const std::vector<T>& host, std::initializer_list<std::int64_t> di
   return tensor;
 }
 
-// cos and sin [T, pairs] of position * inv_freq. The product is rounded to f32 once, as every implementation of the model
-// does: at position 200,000 that angle is up to 0.008 rad off the exact one, and the weights have learned with it.
+// cos and sin [T, pairs] of position * inv_freq. The product is rounded to f32 once, as every
+// implementation of the model does: at position 200,000 that angle is up to 0.008 rad off the exact
+// one, and the weights have learned with it.
 void rope_table(std::span<const std::int32_t> positions, std::span<const float> inv_freq,
                 std::vector<float>& cos, std::vector<float>& sin) {
   for (const std::int32_t position : positions) {

@@ -15,8 +15,8 @@ struct Batch {
   Tensor logit_rows = {};  // [R] i32: slice after slice, each slice's last `logit_rows` rows
 };
 
-// `inv_freq` [rope_dim / 2] comes from rope_inv_freq. The tensors live in `arena`'s current scope. Aborts if a slice's
-// pages do not cover it.
+// `inv_freq` [rope_dim / 2] comes from rope_inv_freq. The tensors live in `arena`'s current scope.
+// Aborts if a slice's pages do not cover it.
 Batch build_batch(const StepPlan& plan, std::span<const float> inv_freq, Arena& arena);
 
 }  // namespace glint

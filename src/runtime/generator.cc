@@ -15,12 +15,16 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-// One sequence on its way. Invariant between steps: tokens[0, cached) are in the main caches and, with drafts, in
-// the MTP layer's too (row p of which holds token p + 1); the last token is not.
+// One sequence on its way. Invariant between steps: tokens[0, cached) are in the main caches and,
+// with drafts, in the MTP layer's too (row p of which holds token p + 1); the last token is not.
 class Sequence {
  public:
-  Sequence(LoadedModel& model, std::vector<TokenId>& tokens, int* cached, const GenerateOptions& options)
-      : model_(model), tokens_(tokens), cached_(*cached), options_(options),
+  Sequence(LoadedModel& model, std::vector<TokenId>& tokens, int* cached,
+           const GenerateOptions& options)
+      : model_(model),
+        tokens_(tokens),
+        cached_(*cached),
+        options_(options),
         num_drafts_(model.has_mtp() ? options.num_drafts : 0) {
     pages_.resize(static_cast<std::size_t>(model.kv().num_pages()));
     std::iota(pages_.begin(), pages_.end(), 0);
@@ -47,7 +51,8 @@ class Sequence {
     std::vector<TokenId> drafts;
     const int count = std::min(num_drafts_, limit);
     if (num_drafts_ == 0) return drafts;
-    // Rows of the positions that the last step verified, with the hidden states of the model itself.
+    // Rows of the positions that the last step verified, with the hidden states of the model
+    // itself.
     const bool share = model_.config().index_share_for_mtp_iteration;
     StepOutput out = draft_rows(static_cast<int>(tokens_.size()), count > 0 ? 1 : 0, share);
     for (int i = 0; i < count; ++i) {
@@ -74,7 +79,8 @@ class Sequence {
   // The last token and `accepted` drafts are cached now.
   void advance(int accepted) { cached_ += 1 + accepted; }
 
-  // Leaves as cached only what a later call can build on: the MTP rows of the last step were never run.
+  // Leaves as cached only what a later call can build on: the MTP rows of the last step were never
+  // run.
   void finish() {
     if (num_drafts_) cached_ = std::min(cached_, first_hidden_);
   }
@@ -86,11 +92,13 @@ class Sequence {
     return model_.step(plan);
   }
 
-  // MTP rows for positions [first_hidden_, end - 1): row p takes the hidden state of p and token p + 1 < end.
+  // MTP rows for positions [first_hidden_, end - 1): row p takes the hidden state of p and token p
+  // + 1 < end.
   StepOutput draft_rows(int end, int logit_rows, bool keep_selected = false) {
     const int count = end - 1 - first_hidden_;
     StepPlan plan;
-    plan.add(first_hidden_, std::span(tokens_).subspan(first_hidden_ + 1, count), pages_, logit_rows);
+    plan.add(first_hidden_, std::span(tokens_).subspan(first_hidden_ + 1, count), pages_,
+             logit_rows);
     return model_.draft(plan, hidden_.slice(0, 0, count), {.keep_selected = keep_selected});
   }
 
@@ -100,8 +108,8 @@ class Sequence {
   const GenerateOptions& options_;
   const int num_drafts_;
   std::vector<PageId> pages_;
-  Tensor hidden_ = {};     // of the last step's rows
-  int first_hidden_ = 0;   // position of its first row
+  Tensor hidden_ = {};    // of the last step's rows
+  int first_hidden_ = 0;  // position of its first row
 };
 
 }  // namespace
@@ -135,19 +143,25 @@ Result<GenerateStats> generate(LoadedModel& model, std::vector<TokenId>& tokens,
   const int prompt = static_cast<int>(tokens.size());
   const int room = model.kv().num_pages() * kPageSize - options.num_drafts - prompt;
   if (room < 1) {
-    return invalid(str("the prompt has ", prompt, " tokens and leaves no room for an answer in a context of ",
+    return invalid(str("the prompt has ", prompt,
+                       " tokens and leaves no room for an answer in a context of ",
                        model.kv().num_pages() * kPageSize, " tokens"));
   }
   const int budget = std::min(options.max_tokens, room);
   GenerateStats stats = {.prompt_tokens = prompt};
   if (budget == 0) return stats;
 
-  const auto real_ids = [&](std::span<const float> row) {
-    return options.num_token_ids ? row.first(static_cast<std::size_t>(options.num_token_ids)) : row;
+  // The logits that a token is chosen by: of real tokens, penalised for what the sequence holds by
+  // now.
+  std::vector<float> scratch;
+  const auto choosable = [&](std::span<const float> row) {
+    if (options.num_token_ids) row = row.first(static_cast<std::size_t>(options.num_token_ids));
+    return penalized(row, options.sampling, tokens, scratch);
   };
   // Takes one token into the answer; false when the answer ends with it or without it.
   const auto take = [&](TokenId token, std::span<const float> logits) {
-    if (std::find(options.stop_ids.begin(), options.stop_ids.end(), token) != options.stop_ids.end()) {
+    if (std::find(options.stop_ids.begin(), options.stop_ids.end(), token) !=
+        options.stop_ids.end()) {
       stats.reason = FinishReason::kStop;
       return false;
     }
@@ -163,7 +177,7 @@ Result<GenerateStats> generate(LoadedModel& model, std::vector<TokenId>& tokens,
   Sequence sequence(model, tokens, num_cached, options);
   const auto start = Clock::now();
   const std::span<const float> first = sequence.prefill();
-  bool going = take(sample(real_ids(first), options.sampling, prompt), first);
+  bool going = take(sample(choosable(first), options.sampling, prompt), first);
   stats.prefill_s = seconds_since(start);
   const auto decode_start = Clock::now();
   while (going) {
@@ -175,10 +189,10 @@ Result<GenerateStats> generate(LoadedModel& model, std::vector<TokenId>& tokens,
       const std::span<const float> row = out.row(static_cast<std::int64_t>(i));
       const std::int64_t position = static_cast<std::int64_t>(tokens.size());
       if (i == drafts.size()) {
-        going = take(sample(real_ids(row), options.sampling, position), row);
+        going = take(sample(choosable(row), options.sampling, position), row);
         break;
       }
-      const Verdict verdict = verify_draft(real_ids(row), options.sampling, position, drafts[i]);
+      const Verdict verdict = verify_draft(choosable(row), options.sampling, position, drafts[i]);
       ++stats.drafted;
       stats.accepted += verdict.accepted;
       going = take(verdict.token, row);

@@ -15,7 +15,8 @@ struct GenerateOptions {
   int num_drafts = 0;                  // MTP tokens guessed per step; 0: no speculation
   int chunk = 512;                     // prompt tokens per step
   bool want_logprobs = false;
-  TokenId num_token_ids = 0;  // ids from here on are padding rows of the vocabulary, never sampled; 0: no such rows
+  TokenId num_token_ids =
+      0;  // ids from here on are padding rows of the vocabulary, never sampled; 0: no such rows
 };
 
 enum class FinishReason { kStop, kLength, kCancelled };
@@ -33,9 +34,10 @@ struct GenerateStats {
 // Sees each token of the answer; false ends it (kCancelled, or a stop string: the caller knows).
 using OnToken = std::function<bool(TokenId token, float logprob)>;
 
-// Continues `tokens` (the prompt, at least one) and appends the answer to it. Positions [0, num_cached) must already be in the
-// model's cache (0 for a fresh one); on return *num_cached tells how many are, so that a chat can go on. The
-// sequence owns all pages of the model's cache, in order. Fails if prompt and one token do not fit.
+// Continues `tokens` (the prompt, at least one) and appends the answer to it. Positions [0,
+// num_cached) must already be in the model's cache (0 for a fresh one); on return *num_cached tells
+// how many are, so that a chat can go on. The sequence owns all pages of the model's cache, in
+// order. Fails if prompt and one token do not fit.
 Result<GenerateStats> generate(LoadedModel& model, std::vector<TokenId>& tokens, int* num_cached,
                                const GenerateOptions& options, const OnToken& on_token);
 

@@ -1,9 +1,24 @@
 #include "runtime/loaded_model.h"
 
+#include "base/file.h"
 #include "base/str.h"
+#include "base/thread_pool.h"
+#include "model/synthetic.h"
 #include "runtime/batch.h"
 
 namespace glint {
+namespace {
+
+Result<Checkpoint> make_dummy(const ModelConfig& config, Release release, ThreadPool& pool,
+                              const LoadProgress& progress) {
+  constexpr std::uint64_t kSeed = 0;
+  GLINT_TRY(const SyntheticModel model, SyntheticModel::plan(config, release, kSeed));
+  return make_dummy_checkpoint(model, pool, [&](std::int64_t bytes) {
+    if (progress) progress(bytes, model.bytes());
+  });
+}
+
+}  // namespace
 
 LoadedModel::LoadedModel(ModelOptions options, std::unique_ptr<Ops> ops)
     : options_(std::move(options)),
@@ -15,7 +30,9 @@ Result<std::unique_ptr<LoadedModel>> LoadedModel::load(const ModelOptions& optio
                                                        std::unique_ptr<Ops> ops,
                                                        const LoadProgress& progress) {
   std::unique_ptr<LoadedModel> m(new LoadedModel(options, std::move(ops)));
-  GLINT_TRY(m->config_, read_config(options.dir + "/config.json"));
+  const std::string config_file =
+      options.dummy && file_exists(options.dir) ? options.dir : options.dir + "/config.json";
+  GLINT_TRY(m->config_, read_config(config_file));
   GLINT_TRY(m->generation_, read_generation_config(options.dir + "/generation_config.json"));
   // What the configuration asks for is known before the first weight is read.
   Capabilities need = all_capabilities("");
@@ -25,17 +42,15 @@ Result<std::unique_ptr<LoadedModel>> LoadedModel::load(const ModelOptions& optio
   need.weights = {};
   GLINT_TRY_STATUS(check_capabilities(m->ops_->capabilities(), need));
 
-  if (options.dummy_format.empty()) {
-    GLINT_TRY(Checkpoint checkpoint, Checkpoint::open(options.dir));
-    m->checkpoint_ = std::make_unique<Checkpoint>(std::move(checkpoint));
-  } else {
-    return invalid("no dummy yet");
-  }
+  ThreadPool pool(available_cpus());
+  GLINT_TRY(Checkpoint checkpoint, options.dummy
+                                       ? make_dummy(m->config_, *options.dummy, pool, progress)
+                                       : Checkpoint::open(options.dir));
+  m->checkpoint_ = std::make_unique<Checkpoint>(std::move(checkpoint));
   const bool with_mtp = options.with_mtp && m->config_.num_nextn_predict_layers > 0;
-  GLINT_TRY(m->weights_,
-            load_weights(*m->checkpoint_, m->config_,
-                         {.activations = options.activations, .with_mtp = with_mtp},
-                         m->ops_->device(), progress));
+  GLINT_TRY(m->weights_, load_weights(*m->checkpoint_, m->config_,
+                                      {.activations = options.activations, .with_mtp = with_mtp},
+                                      *m->ops_, pool, progress));
   need.weights = formats_of(m->weights_);
   GLINT_TRY_STATUS(check_capabilities(m->ops_->capabilities(), need));
   m->inv_freq_ = rope_inv_freq(m->config_.rope, m->config_.qk_rope_head_dim);
@@ -44,8 +59,11 @@ Result<std::unique_ptr<LoadedModel>> LoadedModel::load(const ModelOptions& optio
 
 Status LoadedModel::reserve_pages(int num_pages) {
   kv_.reset();
-  GLINT_TRY(KvStore store, KvStore::make(config_, {.latent = options_.latent, .index = options_.index,
-                                                   .num_pages = num_pages, .with_mtp = has_mtp()},
+  GLINT_TRY(KvStore store, KvStore::make(config_,
+                                         {.latent = options_.latent,
+                                          .index = options_.index,
+                                          .num_pages = num_pages,
+                                          .with_mtp = has_mtp()},
                                          ops_->device()));
   kv_.emplace(std::move(store));
   return Ok{};
@@ -67,8 +85,12 @@ StepOutput LoadedModel::step(const StepPlan& plan, const LayerTap* tap) {
   Tensor logits;
   if (R > 0) logits = step_arena_.take(DType::kF32, {R, config_.vocab_size});
   forward(model(),
-          {.token_ids = batch.token_ids, .batch = batch.view, .logit_rows = batch.logit_rows,
-           .hidden = hidden, .logits = logits, .tap = tap},
+          {.token_ids = batch.token_ids,
+           .batch = batch.view,
+           .logit_rows = batch.logit_rows,
+           .hidden = hidden,
+           .logits = logits,
+           .tap = tap},
           step_arena_);
   return {.logits = to_host(logits), .hidden = hidden, .vocab = config_.vocab_size};
 }
@@ -86,7 +108,9 @@ StepOutput LoadedModel::draft(const StepPlan& plan, const Tensor& target, DraftO
   }
   const Batch batch = build_batch(rows, inv_freq_, arena);
   const std::int64_t T = batch.token_ids.dim(0), R = batch.logit_rows.dim(0);
-  MtpArgs args = {.next_ids = batch.token_ids, .target = target, .batch = batch.view,
+  MtpArgs args = {.next_ids = batch.token_ids,
+                  .target = target,
+                  .batch = batch.view,
                   .logit_rows = batch.logit_rows};
   args.hidden = arena.take(options_.activations, {T, config_.hidden_size});
   if (R > 0) args.logits = arena.take(DType::kF32, {R, config_.vocab_size});

@@ -9,21 +9,24 @@
 
 #include "engine/step_plan.h"
 #include "model/glm.h"
+#include "model/release.h"
 #include "tensor/arena.h"
 
 namespace glint {
 
 struct ModelOptions {
   std::string dir;  // of the checkpoint
-  // Weights in memory instead of the checkpoint's files, of this format: "bf16", "fp8" or "nvfp4". Empty: real ones.
-  std::string dummy_format = {};
+  // Synthetic weights in memory, as such a release has them, instead of the checkpoint's files;
+  // then `dir` may also be the path of a config.json.
+  std::optional<Release> dummy = {};
   DType activations = DType::kBF16;
   LatentFormat latent = LatentFormat::kBF16;
   IndexFormat index = IndexFormat::kFp8;
   bool with_mtp = false;  // false also when the checkpoint has no MTP layer
 };
 
-// Logits of the rows that a plan asked for, in plan order, on the host; and the final hidden states on the device.
+// Logits of the rows that a plan asked for, in plan order, on the host; and the final hidden states
+// on the device.
 struct StepOutput {
   std::span<const float> logits;  // [R, V]; valid until the next pass
   Tensor hidden;                  // [T, hidden]; valid until the next step (not draft)
@@ -34,14 +37,16 @@ struct StepOutput {
 
 // What a draft does with the keys that the MTP layer's indexer selects.
 struct DraftOptions {
-  bool keep_selected = false;   // remember those of the last row
-  bool reuse_selected = false;  // use the remembered ones for this one-row plan instead of selecting
+  bool keep_selected = false;  // remember those of the last row
+  bool reuse_selected =
+      false;  // use the remembered ones for this one-row plan instead of selecting
 };
 
 class LoadedModel {
  public:
   // Fails with one sentence if the files are wrong or if `ops` cannot run the model.
-  static Result<std::unique_ptr<LoadedModel>> load(const ModelOptions& options, std::unique_ptr<Ops> ops,
+  static Result<std::unique_ptr<LoadedModel>> load(const ModelOptions& options,
+                                                   std::unique_ptr<Ops> ops,
                                                    const LoadProgress& progress = {});
 
   const ModelConfig& config() const { return config_; }
@@ -50,23 +55,22 @@ class LoadedModel {
   Ops& ops() { return *ops_; }
   bool has_mtp() const { return !weights_.mtp.empty(); }
 
-  // Makes a cache of `num_pages` pages; whatever an earlier one held is gone. Call it before the first step.
+  // Makes a cache of `num_pages` pages; whatever an earlier one held is gone. Call it before the
+  // first step.
   Status reserve_pages(int num_pages);
   KvStore& kv() { return *kv_; }
 
   // Runs the plan through the model.
   StepOutput step(const StepPlan& plan, const LayerTap* tap = nullptr);
 
-  // Runs rows through the MTP layer: `plan` holds the positions, and as tokens each row's *next* token; `target` [T, hidden] is the
-  // hidden state of each row.
+  // Runs rows through the MTP layer: `plan` holds the positions, and as tokens each row's *next*
+  // token; `target` [T, hidden] is the hidden state of each row.
   StepOutput draft(const StepPlan& plan, const Tensor& target, DraftOptions options = {});
 
  private:
   LoadedModel(ModelOptions options, std::unique_ptr<Ops> ops);
   std::span<const float> to_host(const Tensor& logits);
-  Model model() {
-    return {*ops_, {comm_}, config_, weights_, *kv_, options_.activations};
-  }
+  Model model() { return {*ops_, {comm_}, config_, weights_, *kv_, options_.activations}; }
 
   ModelOptions options_;
   std::unique_ptr<Ops> ops_;

@@ -43,11 +43,28 @@ Status validate(const SamplingParams& params) {
   if (!(params.top_p > 0 && params.top_p <= 1)) {
     return invalid(str("top-p is ", params.top_p, "; it must be above 0 and at most 1"));
   }
-  if (params.top_k < 0) return invalid(str("top-k is ", params.top_k, "; it must be 0 (all) or more"));
+  if (params.top_k < 0)
+    return invalid(str("top-k is ", params.top_k, "; it must be 0 (all) or more"));
   if (!(params.min_p >= 0 && params.min_p <= 1)) {
     return invalid(str("min-p is ", params.min_p, "; it must be between 0 and 1"));
   }
+  if (!(params.repetition_penalty > 0) || !std::isfinite(params.repetition_penalty)) {
+    return invalid(
+        str("repetition-penalty is ", params.repetition_penalty, "; it must be above 0"));
+  }
   return Ok{};
+}
+
+std::span<const float> penalized(std::span<const float> logits, const SamplingParams& params,
+                                 std::span<const TokenId> sequence, std::vector<float>& scratch) {
+  if (params.repetition_penalty == 1) return logits;
+  const float penalty = static_cast<float>(params.repetition_penalty);
+  scratch.assign(logits.begin(), logits.end());
+  for (const TokenId id : sequence) {
+    if (static_cast<std::size_t>(id) >= logits.size()) continue;
+    scratch[id] = logits[id] < 0 ? logits[id] * penalty : logits[id] / penalty;
+  }
+  return scratch;
 }
 
 TokenId argmax(std::span<const float> logits) {
@@ -105,7 +122,8 @@ Verdict verify_draft(std::span<const float> logits, const SamplingParams& params
     return {best == draft, best};
   }
   std::vector<Candidate> list = candidates(logits, params);
-  const auto at = std::find_if(list.begin(), list.end(), [&](const Candidate& c) { return c.id == draft; });
+  const auto at =
+      std::find_if(list.begin(), list.end(), [&](const Candidate& c) { return c.id == draft; });
   const double p = at == list.end() ? 0 : at->probability;
   if (uniform(params, position, kAccept) < p) return {true, draft};
   if (at != list.end()) list.erase(at);

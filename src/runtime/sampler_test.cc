@@ -24,7 +24,8 @@ TEST(Sampler, filters_keep_the_likely_ones_in_order) {
   EXPECT_EQ(ids(candidates(kLogits, {.top_p = 0.81})), (std::vector<TokenId>{1, 3, 2}));
   EXPECT_EQ(ids(candidates(kLogits, {.top_p = 1e-9})), (std::vector<TokenId>{1}));
   EXPECT_EQ(ids(candidates(kLogits, {.min_p = 0.3})), (std::vector<TokenId>{1, 3, 2}));
-  EXPECT_EQ(ids(candidates(kLogits, {.temperature = 0.5, .min_p = 0.3})), (std::vector<TokenId>{1, 3}));
+  EXPECT_EQ(ids(candidates(kLogits, {.temperature = 0.5, .min_p = 0.3})),
+            (std::vector<TokenId>{1, 3}));
   double sum = 0;
   for (const Candidate& c : candidates(kLogits, {.top_p = 0.9, .top_k = 4})) sum += c.probability;
   EXPECT_NEAR(sum, 1, 1e-12);
@@ -42,7 +43,8 @@ TEST(Sampler, a_draw_depends_on_seed_and_position_only) {
   EXPECT_GT(different, 50);
 }
 
-// Chi-squared of `counts` against the distribution: 4 degrees of freedom, so 18.5 has probability 0.001.
+// Chi-squared of `counts` against the distribution: 4 degrees of freedom, so 18.5 has probability
+// 0.001.
 double chi_squared(const std::map<TokenId, int>& counts, const SamplingParams& params, int n) {
   double sum = 0;
   for (const Candidate& c : candidates(kLogits, params)) {
@@ -90,10 +92,21 @@ TEST(Sampler, logprobs_are_those_of_the_plain_softmax) {
   EXPECT_NEAR(sum, 1, 1e-6);
 }
 
+TEST(Sampler, repetition_penalty_counts_each_token_once) {
+  std::vector<float> scratch;
+  const std::vector<float> logits = {2.0f, -2.0f, 1.0f};
+  const std::vector<TokenId> sequence = {0, 1, 1, 0, 99};
+  const auto out = penalized(logits, {.repetition_penalty = 2}, sequence, scratch);
+  EXPECT_EQ(std::vector<float>(out.begin(), out.end()), (std::vector<float>{1.0f, -4.0f, 1.0f}));
+  EXPECT_EQ(penalized(logits, {}, sequence, scratch).data(), logits.data());
+}
+
 TEST(Sampler, impossible_parameters_are_refused_by_name) {
   EXPECT_NE(validate({.temperature = -1}).error().message.find("temperature"), std::string::npos);
   EXPECT_NE(validate({.top_p = 0}).error().message.find("top-p"), std::string::npos);
   EXPECT_NE(validate({.top_k = -3}).error().message.find("top-k"), std::string::npos);
+  EXPECT_NE(validate({.repetition_penalty = 0}).error().message.find("repetition-penalty"),
+            std::string::npos);
   EXPECT_NE(validate({.min_p = NAN}).error().message.find("min-p"), std::string::npos);
 }
 

@@ -22,7 +22,8 @@ std::vector<float> to_host_f32(const Tensor& x, Device& device) {
   return out;
 }
 
-// Cross-entropy and hits of rows that predict `targets` (fewer than the rows: the last ones predict nothing known).
+// Cross-entropy and hits of rows that predict `targets` (fewer than the rows: the last ones predict
+// nothing known).
 void judge(std::span<const float> logits, std::int64_t vocab, std::span<const TokenId> targets,
            double& nll, std::int64_t& predicted, std::int64_t& top1) {
   for (std::size_t r = 0; r < targets.size(); ++r) {
@@ -33,7 +34,8 @@ void judge(std::span<const float> logits, std::int64_t vocab, std::span<const To
   }
 }
 
-std::span<const TokenId> clamp_span(std::span<const TokenId> ids, std::int64_t begin, std::int64_t end) {
+std::span<const TokenId> clamp_span(std::span<const TokenId> ids, std::int64_t begin,
+                                    std::int64_t end) {
   const std::int64_t size = static_cast<std::int64_t>(ids.size());
   begin = std::min(begin, size);
   end = std::clamp(end, begin, size);
@@ -49,7 +51,8 @@ Status check_ids(const LoadedModel& model, std::span<const TokenId> ids) {
   }
   for (const TokenId id : ids) {
     if (id < 0 || id >= config.vocab_size) {
-      return invalid(str("token ", id, " is not in the vocabulary of ", config.vocab_size, " tokens"));
+      return invalid(
+          str("token ", id, " is not in the vocabulary of ", config.vocab_size, " tokens"));
     }
   }
   return Ok{};
@@ -100,16 +103,19 @@ Result<Score> score(LoadedModel& model, std::span<const TokenId> ids, const Scor
     const LayerTap tap = make_tap(model, sinks, first);
     const StepOutput out = model.step(plan, sinks.hidden || sinks.selected ? &tap : nullptr);
     if (sinks.hidden) {
-      sinks.hidden(model.config().num_hidden_layers, first, to_host_f32(out.hidden, model.ops().device()));
+      sinks.hidden(model.config().num_hidden_layers, first,
+                   to_host_f32(out.hidden, model.ops().device()));
     }
-    judge(out.logits, vocab, clamp_span(ids, first + 1, first + count + 1), total.nll, total.predicted,
-          total.top1);
+    judge(out.logits, vocab, clamp_span(ids, first + 1, first + count + 1), total.nll,
+          total.predicted, total.top1);
     if (sinks.logits) sinks.logits(first, out.logits);
 
-    const std::int64_t rows = std::min(count, T - 1 - first);  // the last position has no next token
+    const std::int64_t rows =
+        std::min(count, T - 1 - first);  // the last position has no next token
     if (!options.mtp || rows == 0) continue;
     StepPlan drafts;
-    drafts.add(static_cast<int>(first), ids.subspan(first + 1, rows), pages, static_cast<int>(rows));
+    drafts.add(static_cast<int>(first), ids.subspan(first + 1, rows), pages,
+               static_cast<int>(rows));
     const StepOutput guess = model.draft(drafts, out.hidden.slice(0, 0, rows));
     judge(guess.logits, vocab, clamp_span(ids, first + 2, first + rows + 2), total.mtp_nll,
           total.mtp_predicted, total.mtp_top1);

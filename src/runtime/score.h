@@ -1,4 +1,5 @@
-// Scoring: what the model says at every position of a given text. How anyone checks us against another implementation.
+// Scoring: what the model says at every position of a given text. How anyone checks us against
+// another implementation.
 #pragma once
 
 #include <functional>
@@ -9,33 +10,36 @@
 namespace glint {
 
 struct ScoreOptions {
-  int chunk = 256;    // tokens per step; the result does not depend on it
-  bool mtp = false;   // run the MTP layer as well
+  int chunk = 256;   // tokens per step; the result does not depend on it
+  bool mtp = false;  // run the MTP layer as well
 };
 
 // Where the numbers go; each may be empty. Rows come in order, several at a time.
 struct ScoreSinks {
-  std::function<void(std::int64_t first, std::span<const float> logits)> logits;  // rows first ..: [n, V]
-  std::function<void(std::int64_t first, std::span<const float> logits)> mtp;     // row p: from hidden p and token p + 1
-  // The residual stream that enters layer `layer`, and at layer == num_hidden_layers the hidden state after the final norm (as
-  // transformers lists them): [n, hidden].
+  std::function<void(std::int64_t first, std::span<const float> logits)>
+      logits;  // rows first ..: [n, V]
+  std::function<void(std::int64_t first, std::span<const float> logits)>
+      mtp;  // row p: from hidden p and token p + 1
+  // The residual stream that enters layer `layer`, and at layer == num_hidden_layers the hidden
+  // state after the final norm (as transformers lists them): [n, hidden].
   std::function<void(int layer, std::int64_t first, std::span<const float> hidden)> hidden;
   // The positions that layer `layer` selected, ascending, -1 at the end: [n, index_topk].
-  std::function<void(int layer, std::int64_t first, std::span<const std::int32_t> positions)> selected;
+  std::function<void(int layer, std::int64_t first, std::span<const std::int32_t> positions)>
+      selected;
 };
 
 struct Score {
-  double nll = 0;             // summed cross-entropy, in nats
+  double nll = 0;              // summed cross-entropy, in nats
   std::int64_t predicted = 0;  // tokens it sums over: positions 1 ..
-  std::int64_t top1 = 0;      // of them, how many were the most likely token
-  double mtp_nll = 0;         // the same of the MTP layer: positions 2 ..
+  std::int64_t top1 = 0;       // of them, how many were the most likely token
+  double mtp_nll = 0;          // the same of the MTP layer: positions 2 ..
   std::int64_t mtp_predicted = 0, mtp_top1 = 0;
 
   void add(const Score& other);
 };
 
-// Scores one sequence. The model's cache is made as large as it needs. Fails on an empty sequence, an id outside the vocabulary, or one that is
-// longer than the model's positions.
+// Scores one sequence. The model's cache is made as large as it needs. Fails on an empty sequence,
+// an id outside the vocabulary, or one that is longer than the model's positions.
 Result<Score> score(LoadedModel& model, std::span<const TokenId> ids, const ScoreOptions& options,
                     const ScoreSinks& sinks = {});
 

@@ -15,11 +15,11 @@ constexpr float e2m1_to_float(int code) {
 // `value`'s sign bit only when the value is not zero.
 constexpr int float_to_e2m1(float value) {
   const float magnitude = value < 0 ? -value : value;
-  // Midpoints between neighbours; a tie goes to the even code, so it rounds up exactly when the
-  // upper code is even.
-  constexpr float kMid[] = {0.25f, 0.75f, 1.25f, 1.75f, 2.5f, 3.5f, 5.0f};
-  int code = 0;
-  while (code < 7 && (magnitude > kMid[code] || (magnitude == kMid[code] && code % 2 == 1))) ++code;
+  // One for each midpoint between neighbours that the value is beyond; a tie goes to the even code.
+  // Without branches, so that loops over it become vector code.
+  const int code = (magnitude > 0.25f) + (magnitude >= 0.75f) + (magnitude > 1.25f) +
+                   (magnitude >= 1.75f) + (magnitude > 2.5f) + (magnitude >= 3.5f) +
+                   (magnitude > 5.0f);
   return code | (value < 0 ? 8 : 0);
 }
 

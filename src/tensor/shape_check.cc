@@ -49,6 +49,7 @@ void ShapeCheck::weight(const char* name, const Weight& w, const char* rows, con
   if (!w) fail(str(name, " is not given"));
   match(name, 0, rows, w.rows);
   match(name, 1, cols, w.cols);
+  if (w.layout == WeightLayout::kPacked) return;  // only its backend knows
   DType data = DType::kF32, scale = DType::kF32;
   std::int64_t packed = w.cols, scale_rows = 0, scale_cols = 0;
   switch (w.format) {

@@ -26,6 +26,7 @@ std::int64_t bytes_of(const Weight& weight) {
 
 void dequantize_row(const Weight& weight, std::int64_t n, float* out) {
   GLINT_CHECK(n >= 0 && n < weight.rows, "row out of range");
+  GLINT_CHECK(weight.layout == WeightLayout::kRows, "a packed weight has no rows");
   const std::int64_t K = weight.cols;
   const std::byte* data = weight.data.data;
   switch (weight.format) {

@@ -17,12 +17,20 @@ enum class WeightFormat : std::uint8_t {
 
 const char* name_of(WeightFormat format);  // "f32", "bf16", "fp8", "nvfp4"
 
+// How the bytes of a weight lie in memory.
+enum class WeightLayout : std::uint8_t {
+  kRows,    // as above
+  kPacked,  // as Ops::pack left them: for the products of that backend only; kU8 bytes, nvfp4
+            // scales included
+};
+
 // The side of an FP8 block and the length of an NVFP4 group.
 inline constexpr int kFp8Block = 128;
 inline constexpr int kNvfp4Group = 16;
 
 struct Weight {
   WeightFormat format = WeightFormat::kBF16;
+  WeightLayout layout = WeightLayout::kRows;
   std::int64_t rows = 0;   // N, outputs
   std::int64_t cols = 0;   // K, inputs; a multiple of 16 in kNvfp4
   Tensor data = {};        // dense; kU8 or kF8E4M3 typed for the packed formats

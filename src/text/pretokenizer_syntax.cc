@@ -1,5 +1,6 @@
 #include "text/pretokenizer_syntax.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <optional>
@@ -13,14 +14,91 @@ namespace {
 
 constexpr int kMaxClassDepth = 15;  // PCRE2's own limit
 
-// The members of a class that Oniguruma's escapes stand for.
+// Members of a class. Oniguruma's \w has the six superscripts and fractions of Latin-1, its
+// [:word:] has not.
 constexpr std::string_view kSpace = "\\p{White_Space}";
 constexpr std::string_view kDigit = "\\p{Nd}";
-constexpr std::string_view kWord = "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}";
-constexpr std::string_view kHex = "0-9A-Fa-f";
+constexpr std::string_view kPosixWord = "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}";
+#define GLINT_WORD "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\\x{B2}\\x{B3}\\x{B9}\\x{BC}-\\x{BE}"
+
+// \s \d \w \h, and in capitals what is not in them.
+struct Set {
+  char letter;
+  std::string_view members;
+};
+constexpr Set kSets[] = {{'s', kSpace}, {'d', kDigit}, {'w', GLINT_WORD}, {'h', "0-9A-Fa-f"}};
+
+constexpr Set kPlaces[] = {{'A', "\\A"},
+                           {'z', "\\z"},
+                           {'Z', "\\Z"},
+                           {'b', "(?:(?<=[" GLINT_WORD "])(?![" GLINT_WORD "])|(?<![" GLINT_WORD
+                                 "])(?=[" GLINT_WORD "]))"},
+                           {'B', "(?:(?<=[" GLINT_WORD "])(?=[" GLINT_WORD "])|(?<![" GLINT_WORD
+                                 "])(?![" GLINT_WORD "]))"}};
+#undef GLINT_WORD
+
+constexpr struct {
+  char letter;
+  char32_t character;
+} kControls[] = {{'n', '\n'}, {'r', '\r'}, {'t', '\t'}, {'f', '\f'},
+                 {'v', '\v'}, {'a', '\a'}, {'e', 0x1B}};
+
+struct Name {
+  std::string_view name, meaning;
+};
+constexpr Name kPosixClasses[] = {
+    {"alpha", "\\p{Alphabetic}"},        {"digit", kDigit},           {"space", kSpace},
+    {"alnum", "\\p{Alphabetic}\\p{Nd}"}, {"upper", "\\p{Uppercase}"}, {"lower", "\\p{Lowercase}"},
+    {"punct", "\\p{P}\\p{S}"},           {"word", kPosixWord}};
+
+// Beginnings of groups that are the same in both languages.
+constexpr std::string_view kGroups[] = {"(?:", "(?=", "(?!", "(?<=", "(?<!", "(?>"};
+
+constexpr std::string_view kCategories[] = {
+    "Any", "C",  "Cc", "Cf", "Cn", "Co", "Cs", "L",  "Ll", "Lm", "Lo", "Lt", "Lu",
+    "M",   "Mc", "Me", "Mn", "N",  "Nd", "Nl", "No", "P",  "Pc", "Pd", "Pe", "Pf",
+    "Pi",  "Po", "Ps", "S",  "Sc", "Sk", "Sm", "So", "Z",  "Zl", "Zp", "Zs"};
+constexpr Name kProperties[] = {{"Letter", "L"},
+                                {"Mark", "M"},
+                                {"Number", "N"},
+                                {"Punctuation", "P"},
+                                {"Punct", "P"},
+                                {"Symbol", "S"},
+                                {"Separator", "Z"},
+                                {"Other", "C"},
+                                {"UppercaseLetter", "Lu"},
+                                {"LowercaseLetter", "Ll"},
+                                {"DecimalNumber", "Nd"},
+                                {"Digit", "Nd"},
+                                {"Alpha", "Alphabetic"},
+                                {"Alphabetic", "Alphabetic"},
+                                {"Space", "White_Space"},
+                                {"WhiteSpace", "White_Space"},
+                                {"Upper", "Uppercase"},
+                                {"Uppercase", "Uppercase"},
+                                {"Lower", "Lowercase"},
+                                {"Lowercase", "Lowercase"},
+                                {"Emoji", "Emoji"},
+                                {"Ideographic", "Ideographic"}};
 
 bool is_name_byte(char c) {
   return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z');
+}
+
+bool same_letters(std::string_view a, std::string_view b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](char x, char y) { return (x | 0x20) == (y | 0x20); });
+}
+
+// What PCRE2 calls \p{name}: a general category, one of a few properties, or else a script.
+std::string pcre2_property(std::string_view name) {
+  for (const std::string_view category : kCategories) {
+    if (same_letters(category, name)) return std::string(category);
+  }
+  for (const auto& [ours, theirs] : kProperties) {
+    if (same_letters(ours, name)) return std::string(theirs);
+  }
+  return str("sc:", name);
 }
 
 class Translator {
@@ -136,131 +214,75 @@ class Translator {
   }
 
   Status open_group() {
-    const std::size_t start = out_.size();
-    ++at_;
-    if (peek() != '?') {
-      out_ += "(?:";  // nothing can refer to a capture
-    } else if (take("?#")) {
+    if (take("(?#")) {
       const std::size_t end = in_.find(')', at_);
       if (end == in_.npos) return problem("a comment is not closed");
       at_ = end + 1;
       return Ok{};
-    } else if (take("?:")) {
-      out_ += "(?:";
-    } else if (take("?=")) {
-      out_ += "(?=";
-    } else if (take("?!")) {
-      out_ += "(?!";
-    } else if (take("?<=")) {
-      out_ += "(?<=";
-    } else if (take("?<!")) {
-      out_ += "(?<!";
-    } else if (take("?>")) {
-      out_ += "(?>";
-    } else {
+    }
+    if (peek(1) == '?') {
+      for (const std::string_view begin : kGroups) {
+        if (take(begin)) return open(begin);
+      }
       return option_group();
     }
-    open_.push_back(start);
-    atom_.reset();
+    ++at_;
+    return open("(?:");  // nothing can refer to a capture
+  }
+
+  Status open(std::string_view begin) {
+    open_.push_back(out_.size());
+    no_atom(begin);
     return Ok{};
   }
 
   // "(?i:" and "(?-i:"; "(?i)" at the beginning, where both languages give it the same scope.
   // Oniguruma's m is PCRE2's s.
   Status option_group() {
-    const std::size_t start = out_.size();
-    ++at_;
+    at_ += 2;
     std::string options;
-    while (peek() == 'i' || peek() == 'm' || peek() == '-')
-      options += peek() == 'm' ? 's' : peek(), ++at_;
-    if (options.empty() || (peek() != ':' && peek() != ')'))
-      return problem("an unsupported kind of group");
-    if (peek() == ')' && !out_.empty())
-      return problem("options are set in the middle of a pattern");
-    if (peek() == ':') open_.push_back(start);
-    no_atom(str("(?", options, in_[at_++]));
+    while (peek() == 'i' || peek() == 'm' || peek() == '-') {
+      options += peek() == 'm' ? 's' : peek();
+      ++at_;
+    }
+    if (options.empty() || (peek() != ':' && peek() != ')')) return problem("an unsupported group");
+    if (take(":")) return open(str("(?", options, ":"));
+    if (!out_.empty()) return problem("options are set in the middle of a pattern");
+    ++at_;
+    no_atom(str("(?", options, ")"));
     return Ok{};
   }
 
   Status escape() {
-    if (at_ + 1 >= in_.size()) return problem("the pattern ends in a backslash");
-    const char c = in_[at_ + 1];
-    const auto set = [&](std::string_view open, std::string_view members) {
-      at_ += 2;
-      atom(str(open, members, "]"));
-      return Ok{};
-    };
-    switch (c) {
-      case 's':
-        return at_ += 2, atom(kSpace), Ok{};
-      case 'S':
-        return set("[^", kSpace);
-      case 'd':
-        return at_ += 2, atom(kDigit), Ok{};
-      case 'D':
-        return set("[^", kDigit);
-      case 'w':
-        return set("[", kWord);
-      case 'W':
-        return set("[^", kWord);
-      case 'h':
-        return set("[", kHex);
-      case 'H':
-        return set("[^", kHex);
-      case 'A':
-        return at_ += 2, no_atom("\\A"), Ok{};
-      case 'z':
-        return at_ += 2, no_atom("\\z"), Ok{};
-      case 'Z':
-        return at_ += 2, no_atom("\\Z"), Ok{};
-      case 'R':
-        return at_ += 2, atom("\\R"), Ok{};
-      case 'b':
-        at_ += 2;
-        no_atom(str("(?:(?<=[", kWord, "])(?![", kWord, "])|(?<![", kWord, "])(?=[", kWord, "]))"));
-        return Ok{};
-      case 'B':
-        at_ += 2;
-        no_atom(str("(?:(?<=[", kWord, "])(?=[", kWord, "])|(?<![", kWord, "])(?![", kWord, "]))"));
-        return Ok{};
-      case 'p':
-      case 'P':
-        atom_ = out_.size();
-        return property();
-      default:
-        atom_ = out_.size();
-        return character_escape(/*in_class=*/false);
+    for (const auto& [letter, members] : kSets) {
+      if (take_escape(letter)) return atom(str("[", members, "]")), Ok{};
+      if (take_escape(upper(letter))) return atom(str("[^", members, "]")), Ok{};
     }
+    for (const auto& [letter, text] : kPlaces) {
+      if (take_escape(letter)) return no_atom(text), Ok{};
+    }
+    atom_ = out_.size();
+    if (take_escape('R')) return out_ += "\\R", Ok{};
+    if (peek(1) == 'p' || peek(1) == 'P') return property();
+    return character_escape();
   }
 
-  // \n, \x41, \x{1F600}, a, or an escaped sign.
-  Status character_escape(bool in_class) {
-    const char c = peek(1);
-    switch (c) {
-      case 'n':
-        return at_ += 2, append_code_point('\n'), Ok{};
-      case 'r':
-        return at_ += 2, append_code_point('\r'), Ok{};
-      case 't':
-        return at_ += 2, append_code_point('\t'), Ok{};
-      case 'f':
-        return at_ += 2, append_code_point('\f'), Ok{};
-      case 'v':
-        return at_ += 2, append_code_point('\v'), Ok{};
-      case 'a':
-        return at_ += 2, append_code_point('\a'), Ok{};
-      case 'e':
-        return at_ += 2, append_code_point(0x1B), Ok{};
-      case 'x':
-      case 'u':
-        return hex_escape();
-      case 'b':
-        if (in_class) return at_ += 2, append_code_point('\b'), Ok{};
-        break;
-      default:
-        break;
+  bool take_escape(char letter) {
+    if (peek() != '\\' || peek(1) != letter) return false;
+    at_ += 2;
+    return true;
+  }
+
+  static char upper(char letter) { return static_cast<char>(letter & ~0x20); }
+
+  // \n, \x41, \x{1F600}, \u0041, or an escaped sign.
+  Status character_escape() {
+    for (const auto& [letter, character] : kControls) {
+      if (take_escape(letter)) return append_code_point(character), Ok{};
     }
-    if (at_ + 1 >= in_.size() || is_name_byte(c)) return problem(str("unsupported escape \\", c));
+    if (peek(1) == 'x' || peek(1) == 'u') return hex_escape();
+    if (at_ + 1 >= in_.size()) return problem("the pattern ends in a backslash");
+    if (is_name_byte(peek(1))) return problem(str("unsupported escape \\", peek(1)));
     ++at_;
     append_code_point(next_code_point(in_, at_));
     return Ok{};
@@ -314,49 +336,6 @@ class Translator {
     return Ok{};
   }
 
-  // `name` is a general category, one of a few properties, or else a script.
-  static std::string pcre2_property(const std::string& name) {
-    static constexpr std::string_view kCategories[] = {
-        "Any", "C",  "Cc", "Cf", "Cn", "Co", "Cs", "L",  "Ll", "Lm", "Lo", "Lt", "Lu",
-        "M",   "Mc", "Me", "Mn", "N",  "Nd", "Nl", "No", "P",  "Pc", "Pd", "Pe", "Pf",
-        "Pi",  "Po", "Ps", "S",  "Sc", "Sk", "Sm", "So", "Z",  "Zl", "Zp", "Zs"};
-    static constexpr std::string_view kLong[][2] = {{"Letter", "L"},
-                                                    {"Mark", "M"},
-                                                    {"Number", "N"},
-                                                    {"Punctuation", "P"},
-                                                    {"Symbol", "S"},
-                                                    {"Separator", "Z"},
-                                                    {"Other", "C"},
-                                                    {"Alpha", "Alphabetic"},
-                                                    {"Alphabetic", "Alphabetic"},
-                                                    {"Digit", "Nd"},
-                                                    {"Space", "White_Space"},
-                                                    {"WhiteSpace", "White_Space"},
-                                                    {"Upper", "Uppercase"},
-                                                    {"Uppercase", "Uppercase"},
-                                                    {"Lower", "Lowercase"},
-                                                    {"Lowercase", "Lowercase"},
-                                                    {"UppercaseLetter", "Lu"},
-                                                    {"LowercaseLetter", "Ll"},
-                                                    {"DecimalNumber", "Nd"},
-                                                    {"Emoji", "Emoji"},
-                                                    {"Ideographic", "Ideographic"}};
-    const auto same = [&](std::string_view known) {
-      if (known.size() != name.size()) return false;
-      for (std::size_t i = 0; i < name.size(); ++i) {
-        if ((known[i] | 0x20) != (name[i] | 0x20)) return false;
-      }
-      return true;
-    };
-    for (const std::string_view category : kCategories) {
-      if (same(category)) return std::string(category);
-    }
-    for (const auto& [from, to] : kLong) {
-      if (same(from)) return std::string(to);
-    }
-    return str("sc:", name);
-  }
-
   Status char_class(int depth) {
     if (depth > kMaxClassDepth) return problem("classes are nested too deeply");
     ++at_;
@@ -387,42 +366,31 @@ class Translator {
 
   // [:alpha:], [:^digit:]
   Status posix_class() {
-    static constexpr std::string_view kClasses[][2] = {{"alpha", "\\p{Alphabetic}"},
-                                                       {"digit", "\\p{Nd}"},
-                                                       {"space", "\\p{White_Space}"},
-                                                       {"upper", "\\p{Uppercase}"},
-                                                       {"lower", "\\p{Lowercase}"}};
-    for (const auto& [name, members] : kClasses) {
+    for (const auto& [name, members] : kPosixClasses) {
       if (take(str("[:", name, ":]"))) return out_ += members, Ok{};
-      if (take(str("[:^", name, ":]"))) return out_ += str("\\P", members.substr(2)), Ok{};
+      if (take(str("[:^", name, ":]"))) return all_but(members), Ok{};
     }
     return problem("an unsupported class name in [: :]");
   }
 
-  Status class_member() {
-    if (peek() == '\\') {
-      switch (peek(1)) {
-        case 's':
-          return at_ += 2, out_ += kSpace, Ok{};
-        case 'S':
-          return at_ += 2, out_ += "\\P{White_Space}", Ok{};
-        case 'd':
-          return at_ += 2, out_ += kDigit, Ok{};
-        case 'D':
-          return at_ += 2, out_ += "\\P{Nd}", Ok{};
-        case 'w':
-          return at_ += 2, out_ += kWord, Ok{};
-        case 'h':
-          return at_ += 2, out_ += kHex, Ok{};
-        case 'p':
-        case 'P':
-          return property();
-        default:
-          break;
-      }
+  // Within a class: the characters that are not `members`.
+  void all_but(std::string_view members) {
+    if (members.rfind("\\p") == 0) {
+      out_ += str("\\P", members.substr(2));
+    } else {
+      out_ += str("[^", members, "]");
+      extended_ = true;
     }
+  }
+
+  Status class_member() {
+    for (const auto& [letter, members] : kSets) {
+      if (take_escape(letter)) return out_ += members, Ok{};
+      if (take_escape(upper(letter))) return all_but(members), Ok{};
+    }
+    if (peek() == '\\' && (peek(1) == 'p' || peek(1) == 'P')) return property();
     GLINT_TRY_STATUS(class_character());
-    // A minus sign between two characters is a range, at an end or after a set it is itself.
+    // A minus sign between two characters is a range, at an end or before a set it is itself.
     if (peek() == '-' && peek(1) != ']' && at_ + 1 < in_.size() && peek(1) != '[' &&
         in_.substr(at_ + 1, 2) != "&&") {
       ++at_;
@@ -433,7 +401,8 @@ class Translator {
   }
 
   Status class_character() {
-    if (peek() == '\\') return character_escape(/*in_class=*/true);
+    if (take_escape('b')) return append_code_point('\b'), Ok{};
+    if (peek() == '\\') return character_escape();
     append_code_point(next_code_point(in_, at_));
     return Ok{};
   }

@@ -1,26 +1,9 @@
 #include "backends/reference/numeric.h"
 
-#include <cstring>
-
 #include "base/str.h"
-#include "tensor/fp8.h"
 
 namespace glint::reference {
 namespace {
-
-// `n` values of type T at `bytes`, which need not be aligned.
-template <class T>
-void load(const std::byte* bytes, std::int64_t n, float* out) {
-  for (std::int64_t i = 0; i < n; ++i) {
-    T value;
-    std::memcpy(&value, bytes + i * sizeof(T), sizeof(T));
-    out[i] = to_float(value);
-  }
-}
-
-void load_e4m3(const std::byte* bytes, std::int64_t n, float* out) {
-  for (std::int64_t i = 0; i < n; ++i) out[i] = e4m3_to_float(static_cast<std::uint8_t>(bytes[i]));
-}
 
 void append(const Tensor& x, int axis, std::int64_t offset, std::vector<float>& out) {
   if (axis < x.rank - 1) {
@@ -29,10 +12,9 @@ void append(const Tensor& x, int axis, std::int64_t offset, std::vector<float>& 
     }
     return;
   }
-  const std::size_t begin = out.size();
-  out.resize(begin + x.shape[axis]);
   with_float_type(x.dtype, [&](auto type) {
-    load<decltype(type)>(x.data + offset * size_of(x.dtype), x.shape[axis], out.data() + begin);
+    const auto* row = x.ptr<decltype(type)>() + offset;
+    for (std::int64_t i = 0; i < x.shape[axis]; ++i) out.push_back(to_float(row[i]));
   });
 }
 
@@ -62,40 +44,6 @@ std::int64_t index_at(const Tensor& indices, std::int64_t i, std::int64_t limit,
   const std::int64_t index = indices.ptr<std::int32_t>()[i];
   GLINT_CHECK(index >= 0 && index < limit, str(what, " ", index, " is not in [0, ", limit, ")"));
   return index;
-}
-
-void read_latent(const LatentCache& cache, std::int64_t slot, DType activations, float* out) {
-  const std::byte* row = cache.row(slot);
-  const int latent = cache.latent_dim, rope = cache.rope_dim;
-  switch (cache.format) {
-    case LatentFormat::kF32:
-      return load<float>(row, latent + rope, out);
-    case LatentFormat::kBF16:
-      return load<BF16>(row, latent + rope, out);
-    case LatentFormat::kFp8:
-      break;
-  }
-  const int groups = (latent + 127) / 128;
-  std::vector<float> scales(groups);
-  load<float>(row + latent, groups, scales.data());
-  load_e4m3(row, latent, out);
-  for (int i = 0; i < latent; ++i) {
-    out[i] *= scales[i / 128];
-    if (activations == DType::kBF16) out[i] = to_float(to_bf16(out[i]));
-  }
-  load<BF16>(row + latent + 4 * groups, rope, out + latent);
-}
-
-void read_index_key(const IndexCache& cache, std::int64_t slot, float* out) {
-  const std::byte* key = cache.key(slot);
-  switch (cache.format) {
-    case IndexFormat::kF32:
-      return load<float>(key, cache.dim, out);
-    case IndexFormat::kBF16:
-      return load<BF16>(key, cache.dim, out);
-    case IndexFormat::kFp8:
-      return load_e4m3(key, cache.dim, out);
-  }
 }
 
 }  // namespace glint::reference

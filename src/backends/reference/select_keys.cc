@@ -1,10 +1,10 @@
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <numeric>
 
 #include "backends/reference/numeric.h"
 #include "backends/reference/reference_ops.h"
+#include "ops/kv_rows.h"
 #include "tensor/fp8.h"
 
 namespace glint {
@@ -40,16 +40,12 @@ IndexQuery index_query(const SelectKeysArgs& args, std::int64_t t) {
 float score(const IndexQuery& query, const IndexCache& cache, std::int64_t slot) {
   const std::int64_t D = cache.dim;
   std::vector<float> key(D);
-  read_index_key(cache, slot, key.data());
+  const float scale = read_index_key(cache, slot, key.data());
   double sum = 0;
   for (std::size_t h = 0; h < query.weights.size(); ++h) {
     sum += query.weights[h] * std::max(0.0, dot(&query.q[h * D], key.data(), D));
   }
-  if (cache.format == IndexFormat::kFp8) {
-    float scale;
-    std::memcpy(&scale, cache.scale(slot), sizeof scale);
-    sum *= scale;
-  }
+  sum *= scale;
   return std::isnan(sum) ? -INFINITY : static_cast<float>(sum);
 }
 

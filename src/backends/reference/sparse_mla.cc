@@ -3,6 +3,7 @@
 
 #include "backends/reference/numeric.h"
 #include "backends/reference/reference_ops.h"
+#include "ops/kv_rows.h"
 
 namespace glint {
 
@@ -19,7 +20,11 @@ std::vector<float> selected_rows(const SparseMlaArgs& args, std::int64_t t) {
   std::vector<float> rows(n * width);
   for (std::int64_t j = 0; j < n; ++j) {
     const std::int64_t slot = index_at(args.indices, t * k + j, args.kv.num_slots, "slot");
-    read_latent(args.kv, slot, args.q_latent.dtype, &rows[j * width]);
+    read_latent_row(args.kv, slot, &rows[j * width]);
+  }
+  // An fp8 row is code * scale, of which bf16 kernels keep bf16.
+  if (args.kv.format == LatentFormat::kFp8 && args.q_latent.dtype == DType::kBF16) {
+    for (float& value : rows) value = to_float(to_bf16(value));
   }
   return rows;
 }

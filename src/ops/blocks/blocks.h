@@ -9,6 +9,7 @@
 #pragma once
 
 #include "ops/blocks/weights.h"
+#include "ops/cost.h"
 #include "ops/kv_layout.h"
 
 namespace glint {
@@ -88,5 +89,11 @@ struct HeadArgs {
   Tensor hidden = {};   // [T, hidden] written: what the MTP layer consumes
   Tensor logits = {};   // [R, V] f32 written
 };
+
+// What roundings in between may add up to: an override against its composition, and either against
+// the reference. Cache rows in fp8 move by whole steps of e4m3 where a rounding falls the other
+// way.
+inline constexpr OpTolerance kBlockTolerance = {.f32 = 1e-5, .bf16 = 1.2e-2};
+inline constexpr double kFp8BlockTolerance = 2e-2;
 
 }  // namespace glint

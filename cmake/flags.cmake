@@ -1,0 +1,17 @@
+# Compile and link flags of every target of ours.
+find_package(Threads REQUIRED)
+add_library(glint_flags INTERFACE)
+target_link_libraries(glint_flags INTERFACE Threads::Threads)
+target_compile_options(glint_flags INTERFACE
+  $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra $<$<NOT:$<BOOL:${GLINT_DEVICE_ONLY}>>:-Werror> -fno-math-errno -ffp-contract=off>
+  # False alarms of g++ 12: overlapping copies in "text" + std::string() (GCC bug 105651), and the empty alternatives of a
+  # moved std::variant.
+  $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CXX_COMPILER_ID:GNU>>:-Wno-restrict -Wno-maybe-uninitialized>)
+if(GLINT_SANITIZE)
+  target_compile_options(glint_flags INTERFACE
+    $<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${GLINT_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer>)
+  target_link_options(glint_flags INTERFACE -fsanitize=${GLINT_SANITIZE})
+endif()
+if(GLINT_FUZZ)
+  target_compile_options(glint_flags INTERFACE -fsanitize=fuzzer-no-link)
+endif()

@@ -1,0 +1,158 @@
+// Blocks with fewer phases than their composition: products that share x run together, and gate, up
+// and silu are one product. The arithmetic of every output is the composition's, bit by bit.
+#include "backends/cpu/cpu_ops.h"
+#include "ops/compose.h"
+
+namespace glint {
+
+using cpu::Product;
+using cpu::TypedRows;
+
+void CpuOps::attention_in(const AttentionInArgs& args, Arena& scratch) {
+  const Arena::Scope scope(scratch);
+  const Compose f{*this, scratch, args.x.dtype};
+  const AttentionDims& d = args.dims;
+  const AttentionWeights& w = args.weights;
+  const IndexerWeights& indexer = w.indexer;
+  const BatchView& batch = args.batch;
+  const Tensor a = f.add_rms_norm(args.x, args.delta, w.input_layernorm, d.rms_norm_eps);
+
+  std::vector<Product> products;
+  TypedRows from_a(products_, a, x_);
+  const auto project = [&](TypedRows& x, const Weight& weight, const Tensor& out) {
+    products.push_back({.weight = weight, .x = x.of(weight), .out = out});
+  };
+  const auto take = [&](const Weight& weight) {
+    return scratch.take(f.dtype, {a.dim(0), weight.rows});
+  };
+  const Tensor q_raw = take(w.q_a_proj), kv = take(w.kv_a_proj_with_mqa);
+  project(from_a, w.q_a_proj, q_raw);
+  project(from_a, w.kv_a_proj_with_mqa, kv);
+  Tensor projected;
+  if (indexer) {
+    projected = take(indexer.wk);
+    project(from_a, indexer.wk, projected);
+    project(from_a, indexer.weights_proj, args.index_weights);
+  }
+  products_.run(products);
+
+  const Tensor q_latent = f.rms_norm(q_raw, w.q_a_layernorm, d.rms_norm_eps);
+  products.clear();
+  TypedRows from_q(products_, q_latent, x_);
+  project(from_q, w.q_b_proj, args.q.flat());
+  if (indexer) project(from_q, indexer.wq_b, args.index_q.flat());
+  products_.run(products);
+
+  const auto rotate = [&](const Tensor& x, bool interleaved) {
+    rope({.x = x, .cos = batch.cos, .sin = batch.sin, .interleaved = interleaved});
+  };
+  rotate(args.q.last(d.qk_rope_head_dim), true);
+  const Tensor latent = f.rms_norm(kv.first(d.kv_lora_rank), w.kv_a_layernorm, d.rms_norm_eps);
+  const Tensor k_rope = kv.last(d.qk_rope_head_dim);
+  rotate(k_rope.heads(1), true);
+  write_latent(
+      {.latent = latent, .k_rope = k_rope, .slots = batch.slots, .cache = args.latent_cache});
+
+  if (!indexer) return;
+  rotate(args.index_q.first(d.qk_rope_head_dim), d.indexer_rope_interleave);
+  const Tensor k = scratch.take(f.dtype, {a.dim(0), projected.dim(1)});
+  layer_norm({.x = projected, .weight = indexer.k_norm, .bias = indexer.k_norm_bias, .out = k});
+  rotate(k.first(d.qk_rope_head_dim).heads(1), d.indexer_rope_interleave);
+  write_index({.k = k, .slots = batch.slots, .cache = args.index_cache});
+}
+
+void CpuOps::dense_ffn(const DenseFfnArgs& args, Arena& scratch) {
+  const FfnWeights& w = args.weights;
+  const DType dtype = args.x.dtype;
+  if (products_.in_bf16(dtype, w.gate_proj.format) != products_.in_bf16(dtype, w.up_proj.format)) {
+    return Ops::dense_ffn(args, scratch);
+  }
+  const Arena::Scope scope(scratch);
+  const Compose f{*this, scratch, dtype};
+  const Tensor m = f.add_rms_norm(args.x, args.delta, args.norm, args.eps);
+  const Tensor inner = scratch.take(dtype, {m.dim(0), w.gate_proj.rows});
+  TypedRows x(products_, m, x_);
+  const Product one[] = {
+      {.weight = w.gate_proj, .up = w.up_proj, .x = x.of(w.gate_proj), .out = inner}};
+  products_.run(one);
+  linear({.x = inner, .weight = w.down_proj, .out = args.delta});
+}
+
+void CpuOps::moe(const MoeArgs& args, Arena& scratch) {
+  const MoeWeights& w = args.weights;
+  const FfnWeights& s = w.shared_experts;
+  const DType dtype = args.x.dtype;
+  const auto fuses = [&](const Weight& gate, const Weight& up) {
+    return products_.in_bf16(dtype, gate.format) == products_.in_bf16(dtype, up.format);
+  };
+  const std::size_t E = w.gate_proj.size();
+  bool all_fuse = !s || fuses(s.gate_proj, s.up_proj);
+  for (std::size_t e = 0; e < E; ++e) all_fuse &= fuses(w.gate_proj[e], w.up_proj[e]);
+  if (!all_fuse) return Ops::moe(args, scratch);
+
+  const Arena::Scope scope(scratch);
+  const Compose f{*this, scratch, dtype};
+  const std::int64_t T = args.x.dim(0), k = args.num_experts_per_tok;
+  const Tensor m = f.add_rms_norm(args.x, args.delta, args.norm, args.eps);
+  const Tensor ids = args.routed ? args.routed : scratch.take(DType::kI32, {T, k});
+  const Tensor weights = scratch.take(DType::kF32, {T, k});
+  route({.logits = f.linear_f32(m, w.gate),
+         .bias = w.e_score_correction_bias,
+         .n_group = args.n_group,
+         .topk_group = args.topk_group,
+         .norm_topk_prob = args.norm_topk_prob,
+         .routed_scaling_factor = args.routed_scaling_factor,
+         .ids = ids,
+         .weights = weights});
+  const Tensor rows = scratch.take(DType::kI32, {T * k});
+  const Tensor offsets = scratch.take(DType::kI32, {static_cast<std::int64_t>(E) + 1});
+  const Tensor places = scratch.take(DType::kI32, {T, k});
+  permute({.ids = ids, .rows = rows, .offsets = offsets, .places = places});
+
+  const Tensor inner = scratch.take(dtype, {T * k, w.gate_proj[0].rows});
+  const Tensor answers = scratch.take(dtype, {T * k, args.x.dim(1)});
+  const Tensor shared_inner = s ? scratch.take(dtype, {T, s.gate_proj.rows}) : Tensor();
+  const Tensor shared = s ? scratch.take(dtype, {T, args.x.dim(1)}) : Tensor();
+  const std::int32_t* first = offsets.ptr<std::int32_t>();
+  const auto each_expert = [&](auto&& add) {
+    for (std::size_t e = 0; e < E; ++e) {
+      if (first[e + 1] > first[e]) add(e, first[e], first[e + 1] - first[e]);
+    }
+  };
+
+  std::vector<Product> products;
+  TypedRows x(products_, m, x_);
+  const std::span<const std::int32_t> sources(rows.ptr<std::int32_t>(),
+                                              static_cast<std::size_t>(T * k));
+  TypedRows gathered(products_, m, expert_x_, sources);
+  if (s) {
+    products.push_back(
+        {.weight = s.gate_proj, .up = s.up_proj, .x = x.of(s.gate_proj), .out = shared_inner});
+  }
+  each_expert([&](std::size_t e, std::int64_t begin, std::int64_t count) {
+    const Weight& gate = w.gate_proj[e];
+    // One token needs no gathering: each of its experts reads the same row.
+    products.push_back({.weight = gate,
+                        .up = w.up_proj[e],
+                        .x = T == 1 ? x.of(gate) : gathered.of(gate, begin, count),
+                        .out = inner.slice(0, begin, count)});
+  });
+  products_.run(products);
+
+  products.clear();
+  TypedRows from_inner(products_, inner, expert_x_);
+  if (s) {
+    TypedRows from_shared(products_, shared_inner, x_);
+    products.push_back({.weight = s.down_proj, .x = from_shared.of(s.down_proj), .out = shared});
+  }
+  each_expert([&](std::size_t e, std::int64_t begin, std::int64_t count) {
+    products.push_back({.weight = w.down_proj[e],
+                        .x = from_inner.of(w.down_proj[e], begin, count),
+                        .out = answers.slice(0, begin, count)});
+  });
+  products_.run(products);
+  combine(
+      {.y = answers, .places = places, .weights = weights, .shared = shared, .out = args.delta});
+}
+
+}  // namespace glint

@@ -1,0 +1,34 @@
+#include "backends/cpu/cpu_ops.h"
+
+#include <gtest/gtest.h>
+
+#include "ops/conformance/conformance.h"
+
+namespace glint {
+namespace {
+
+class CpuOpsTest : public testing::TestWithParam<CpuIsa> {
+ protected:
+  void SetUp() override {
+    if (!cpu_has(GetParam())) GTEST_SKIP() << "this CPU has no " << name_of(GetParam());
+  }
+};
+
+TEST_P(CpuOpsTest, conforms_to_the_reference) {
+  ThreadPool pool(2);
+  CpuOps ops(GetParam(), pool);
+  ReferenceOps oracle;
+  int count = 0;
+  conformance::run_conformance(ops, oracle, {}, [&](const conformance::CaseResult& result) {
+    ++count;
+    EXPECT_EQ(result.failure, "") << result.op << ": " << result.name;
+  });
+  EXPECT_GT(count, 400);
+}
+
+INSTANTIATE_TEST_SUITE_P(Isa, CpuOpsTest,
+                         testing::Values(CpuIsa::kAvx2, CpuIsa::kAvx512, CpuIsa::kAvx512Bf16),
+                         [](const auto& info) { return std::string(name_of(info.param)); });
+
+}  // namespace
+}  // namespace glint

@@ -1,0 +1,189 @@
+// Kernels: the inner loops of the CPU backend as a table of functions, one table an instruction
+// set.
+//
+// Every matrix product of the backend, attention and indexer included, is made of three steps over
+// *panels*: 16 or 32 rows of a weight (or keys, or heads) stored k-major, so that a vector register
+// holds the same k of 16 rows and nothing is ever summed across lanes:
+//
+//   pack    rows as a checkpoint stores them -> panel of the same codes; a transposition of dwords
+//   expand  panel of codes -> panel of numbers (bf16 or f32) that tiles read; scratch of one chunk
+//   tile    panel x rows of x -> c, accumulated over k ascending
+//
+// An output is one chain of additions over k ascending, whatever the number of tokens, of threads,
+// and whether the panel was packed at load or on the fly: its bits depend on the weight's format
+// and the instruction set only.
+//
+// This header is included by sources compiled for AVX-512: it must not pull in inline functions
+// that the linker could then choose for everyone, so it knows plain types only.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace glint::cpu {
+
+// Same order as WeightFormat.
+enum Code { kCodeF32, kCodeBf16, kCodeFp8, kCodeNvfp4, kNumCodes };
+
+inline constexpr int kHalfPanel = 16;  // rows in one 512-bit register of dwords
+inline constexpr int kPanel = 32;      // rows of a weight's panel
+inline constexpr int kChunk = 256;     // k's that are expanded at a time: 16 KiB of bf16
+inline constexpr int kAlign = 128;     // a panel's k is padded with zeros to a multiple of it
+
+// k's in one dword of a row.
+constexpr int per_dword(Code code) {
+  return code == kCodeF32 ? 1 : code == kCodeBf16 ? 2 : code == kCodeFp8 ? 4 : 8;
+}
+constexpr std::int64_t padded(std::int64_t k) { return (k + kAlign - 1) / kAlign * kAlign; }
+// Bytes of `k` columns of a panel of `rows` rows; without scales.
+constexpr std::int64_t panel_bytes(Code code, int rows, std::int64_t k) {
+  return padded(k) / per_dword(code) * rows * 4;
+}
+
+// Rows to be packed. Panel layout: [k / per_dword][rows] dwords, a dword being per_dword
+// consecutive k's of a row, but for the order inside: fp8 stores each 4 rows' k, k+1 and then their
+// k+2, k+3 in 16 bytes; nvfp4 stores the even k's of a dword in its low half, the odd ones above.
+struct PackArgs {
+  const std::byte* rows;   // row r at rows + r * row_bytes, not aligned
+  std::int64_t row_bytes;  // distance of rows
+  std::int64_t bytes;      // of each row, to be packed
+  int num_rows;            // 0 .. panel_rows; the others become zeros
+  int panel_rows;          // kHalfPanel or kPanel
+  std::byte* panel;        // aligned to 64: panel_bytes(code, panel_rows, k)
+  std::int64_t ahead;      // bytes ahead of `rows` to prefetch, 0: none
+};
+
+// A chunk of a panel. Scales: fp8 one f32 for each 128 k; nvfp4 e4m3 [k / 16][panel_rows].
+struct ExpandArgs {
+  const std::byte* panel;
+  const void* scale;
+  int panel_rows;
+  int k;          // a multiple of 16
+  void* out;      // f32 [k][panel_rows], or bf16 pairs [k / 2][panel_rows][2]; padded(k)
+  float* scales;  // bf16 nvfp4 only: f32 [k / 16][panel_rows]
+};
+
+// c[t][n] += sum_k x[t][k] * w[n][k] for the panel's rows n.
+struct TileArgs {
+  const void* w;      // a panel, expanded or of codes
+  const void* scale;  // as in ExpandArgs; of an expanded nvfp4 panel: f32
+  int panel_rows;
+  const void* x;  // f32 or bf16, row t at x + t * x_stride elements; may be unaligned
+  std::int64_t x_stride;
+  int tokens;          // >= 1
+  int k;               // in bf16 a multiple of Family::x_align
+  float* c;            // [tokens][kPanel], aligned to 64
+  std::int64_t ahead;  // bytes of a panel of codes to prefetch ahead
+};
+
+// How x of one type is multiplied.
+struct Family {
+  int x_align;  // rows of x are readable, and zero beyond K, up to a multiple of this
+  void (*expand[kNumCodes])(const ExpandArgs&);
+  void (*multiply[kNumCodes])(const TileArgs&);  // expanded panels
+  // Panels of codes: decoded in the tile, worth it for up to decode_tokens tokens.
+  void (*decode_multiply[kNumCodes])(const TileArgs&);
+  int decode_tokens[kNumCodes];
+};
+
+// One row of an op on rows. Pointers are to f32, or to bf16 where the flag says so.
+struct NormRow {
+  void* x;            // updated if delta is given
+  const void* delta;  // or null
+  const void* weight;
+  const void* bias;  // layer_norm
+  void* out;
+  std::int64_t size;
+  float eps;
+  bool is_bf16, weight_is_bf16, out_is_bf16;
+};
+struct SiluRow {
+  const void* gate;
+  const void* up;
+  void* out;
+  std::int64_t size;
+  bool is_bf16;
+};
+struct RopeRow {
+  void* x;  // [size]
+  const float* cos;
+  const float* sin;  // [size / 2]
+  std::int64_t size;
+  bool is_bf16, interleaved;
+};
+// c [kPanel] of tiles, times `scale` -> `size` outputs; with `up` (a second c): silu(c) * up, both
+// rounded to the type of out first.
+struct StoreRow {
+  const float* c;
+  const float* up;
+  float scale, up_scale;
+  void* out;
+  int size;
+  bool is_bf16;
+};
+struct CombineRow {
+  const void* const* rows;  // [count]
+  const float* weights;     // [count]
+  int count;
+  const void* shared;  // or null
+  void* out;
+  std::int64_t size;
+  bool is_bf16;
+};
+
+// One step of attention for up to kPanel heads, which are the lanes: the scores of some keys become
+// p = exp(scale * score - largest), in place, where `largest` covers the keys of earlier steps too.
+struct SoftmaxArgs {
+  float* scores;    // [keys][kPanel], unscaled
+  int keys, heads;  // heads: kHalfPanel or kPanel
+  float scale;
+  float* largest;  // [kPanel], updated; -infinity before the first step
+  float* sum;      // [kPanel] of p, updated
+  float* fade;     // [kPanel], written: what sums over earlier keys have to be multiplied by
+};
+
+// Rows of values as the panels of their transpose: out row d of panel d / kPanel holds element d of
+// every row, so that k runs over the rows. In bf16 pairs of rows are interleaved.
+struct InterleaveArgs {
+  const void* rows;  // f32 or bf16, row r at rows + r * stride elements
+  std::int64_t stride;
+  int num_rows;       // even in bf16
+  std::int64_t size;  // elements of a row, readable up to a multiple of kPanel
+  void* panels;       // [size / kPanel, rounded up][num_rows][kPanel], aligned to 64
+  bool is_bf16;
+};
+
+struct Kernels {
+  const char* name;
+  void (*pack[kNumCodes])(const PackArgs&);
+  // e4m3 scales of nvfp4 rows, [n][groups] -> [groups][panel_rows].
+  void (*pack_scales)(const PackArgs&);
+  Family f32;
+  Family bf16;
+  bool has_bf16;  // else x is widened to f32
+
+  void (*rms_norm)(const NormRow&);
+  void (*layer_norm)(const NormRow&);
+  void (*silu_mul)(const SiluRow&);
+  void (*rope)(const RopeRow&);
+  void (*store)(const StoreRow&);
+  void (*combine)(const CombineRow&);
+  void (*softmax)(const SoftmaxArgs&);
+  void (*interleave)(const InterleaveArgs&);
+  // out[n][j] = c[j][n] for n < rows; c [columns][kPanel], out rows `stride` elements apart.
+  void (*transpose)(const float* c, int columns, int rows, void* out, bool to_bf16,
+                    std::int64_t stride);
+  // x *= factor
+  void (*scale)(float* x, std::int64_t size, float factor);
+  // out[i] = sum_h weights[h] * max(0, c[h][i]), i < kPanel
+  void (*relu_sum)(const float* c, const float* weights, int heads, float* out);
+  // out[i] = e4m3 * scale
+  void (*dequantize)(const std::uint8_t* codes, float scale, void* out, bool to_bf16,
+                     std::int64_t size);
+  // out = x divided by a power of two and rounded to e4m3 values; returns the power: index_scale of
+  // the largest |x|.
+  float (*quantize)(const void* x, bool from_bf16, void* out, bool to_bf16, std::int64_t size);
+  void (*convert)(const void* from, bool from_bf16, void* to, bool to_bf16, std::int64_t size);
+};
+
+}  // namespace glint::cpu

@@ -1,0 +1,67 @@
+// linear, grouped_linear, per_head: products over panels.
+#include "backends/cpu/cpu_ops.h"
+
+namespace glint {
+
+using cpu::Product;
+using cpu::TypedRows;
+
+std::int64_t CpuOps::packed_bytes(const Weight& weight) const { return cpu::packed_bytes(weight); }
+Weight CpuOps::pack(const Weight& weight, std::byte* to) {
+  return cpu::pack(products_.kernels(), pool_, weight, to);
+}
+
+void CpuOps::linear(const LinearArgs& args) {
+  check(args);
+  TypedRows x(products_, args.x, x_);
+  const Product one[] = {{.weight = args.weight, .x = x.of(args.weight), .out = args.out}};
+  products_.run(one);
+}
+
+void CpuOps::grouped_linear(const GroupedLinearArgs& args) {
+  check(args);
+  std::span<const std::int32_t> rows;
+  if (args.rows) rows = {args.rows.ptr<std::int32_t>(), static_cast<std::size_t>(args.rows.dim(0))};
+  for (const std::int32_t r : rows) GLINT_CHECK(r >= 0 && r < args.x.dim(0), "a row beyond x");
+  TypedRows x(products_, args.x, x_, rows);
+  const std::int32_t* offsets = args.offsets.ptr<std::int32_t>();
+  const std::size_t E = args.weights.size();
+  GLINT_CHECK(offsets[0] == 0 && offsets[E] == args.out.dim(0), "offsets do not cover the rows");
+  std::vector<Product> products;
+  for (std::size_t e = 0; e < E; ++e) {
+    const std::int64_t first = offsets[e], count = offsets[e + 1] - first;
+    GLINT_CHECK(count >= 0, "offsets do not ascend");
+    if (count == 0) continue;
+    products.push_back({.weight = args.weights[e],
+                        .x = x.of(args.weights[e], first, count),
+                        .out = args.out.slice(0, first, count)});
+  }
+  products_.run(products);
+}
+
+void CpuOps::per_head(const PerHeadArgs& args) {
+  check(args);
+  const std::int64_t T = args.x.dim(0), H = args.x.dim(1), A = args.x.dim(2), B = args.out.dim(2);
+  // [T, H, D] -> head h as [T, D].
+  const auto head = [](const Tensor& x, std::int64_t h, std::int64_t count, std::int64_t size) {
+    Tensor rows(x.data + h * x.stride[1] * size_of(x.dtype), x.dtype, {count, size});
+    rows.stride[0] = x.stride[0];
+    return rows;
+  };
+  if (static_cast<std::int64_t>(head_x_.size()) < H) head_x_.resize(static_cast<std::size_t>(H));
+  std::vector<Product> products;
+  for (std::int64_t h = 0; h < H; ++h) {
+    const bool is_bf16 = args.weight.dtype == DType::kBF16;
+    const Weight weight = {
+        .format = is_bf16 ? WeightFormat::kBF16 : WeightFormat::kF32,
+        .rows = B,
+        .cols = A,
+        .data = Tensor(args.weight.data + h * args.weight.stride[0] * size_of(args.weight.dtype),
+                       args.weight.dtype, {B, A})};
+    TypedRows x(products_, head(args.x, h, T, A), head_x_[static_cast<std::size_t>(h)]);
+    products.push_back({.weight = weight, .x = x.of(weight), .out = head(args.out, h, T, B)});
+  }
+  products_.run(products);
+}
+
+}  // namespace glint

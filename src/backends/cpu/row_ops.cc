@@ -1,0 +1,189 @@
+// Ops on rows: moves, norms, rotation, activations, cache writes, routing, combination.
+#include <cstring>
+
+#include "backends/cpu/for_rows.h"
+#include "ops/capabilities.h"
+
+namespace glint {
+
+using cpu::Kernels;
+
+namespace {
+
+bool is_bf16(const Tensor& x) { return x.dtype == DType::kBF16; }
+std::byte* row_of(const Tensor& x, std::int64_t i) {
+  return x ? x.data + i * x.stride[0] * size_of(x.dtype) : nullptr;
+}
+
+}  // namespace
+
+CpuOps::CpuOps(CpuIsa isa, ThreadPool& pool)
+    : isa_(isa),
+      pool_(pool),
+      products_(cpu::kernels_for(isa), pool),
+      attention_(static_cast<std::size_t>(pool.num_threads())) {
+  GLINT_CHECK(cpu_has(isa), std::string("this CPU has no ") + name_of(isa));
+}
+
+Capabilities CpuOps::capabilities() const { return all_capabilities("cpu"); }
+
+void CpuOps::embed(const EmbedArgs& args) {
+  check(args);
+  const std::int64_t D = args.out.dim(1);
+  for_rows(args.out.dim(0), D, [&](std::int64_t t, int) {
+    const std::int32_t id = args.ids.ptr<std::int32_t>()[t];
+    std::byte* out = row_of(args.out, t);
+    if (id < 0) {
+      std::memset(out, 0, static_cast<std::size_t>(D * size_of(args.out.dtype)));
+      return;
+    }
+    GLINT_CHECK(id < args.table.dim(0), "a token id beyond the vocabulary");
+    products_.kernels().convert(row_of(args.table, id), is_bf16(args.table), out, is_bf16(args.out),
+                                D);
+  });
+}
+
+void CpuOps::gather_rows(const GatherRowsArgs& args) {
+  check(args);
+  const std::int64_t D = args.x.dim(1);
+  for_rows(args.out.dim(0), D, [&](std::int64_t r, int) {
+    const std::int32_t source = args.rows.ptr<std::int32_t>()[r];
+    GLINT_CHECK(source >= 0 && source < args.x.dim(0), "a row beyond x");
+    std::memcpy(row_of(args.out, r), row_of(args.x, source),
+                static_cast<std::size_t>(D * size_of(args.x.dtype)));
+  });
+}
+
+void CpuOps::add(const AddArgs& args) {
+  check(args);
+  for_rows(args.x.dim(0), args.x.dim(1), [&](std::int64_t t, int) {
+    const void* rows[] = {row_of(args.x, t), row_of(args.y, t)};
+    constexpr float kOnes[] = {1, 1};
+    products_.kernels().combine({.rows = rows,
+                                 .weights = kOnes,
+                                 .count = 2,
+                                 .shared = nullptr,
+                                 .out = row_of(args.x, t),
+                                 .size = args.x.dim(1),
+                                 .is_bf16 = is_bf16(args.x)});
+  });
+}
+
+void CpuOps::silu_mul(const SiluMulArgs& args) {
+  check(args);
+  for_rows(args.gate.dim(0), args.gate.dim(1), [&](std::int64_t t, int) {
+    products_.kernels().silu_mul({.gate = row_of(args.gate, t),
+                                  .up = row_of(args.up, t),
+                                  .out = row_of(args.out, t),
+                                  .size = args.gate.dim(1),
+                                  .is_bf16 = is_bf16(args.gate)});
+  });
+}
+
+void CpuOps::rms_norm(const RmsNormArgs& args) {
+  check(args);
+  for_rows(args.x.dim(0), args.x.dim(1), [&](std::int64_t t, int) {
+    products_.kernels().rms_norm({.x = row_of(args.x, t),
+                                  .delta = row_of(args.delta, t),
+                                  .weight = args.weight.data,
+                                  .bias = nullptr,
+                                  .out = row_of(args.out, t),
+                                  .size = args.x.dim(1),
+                                  .eps = args.eps,
+                                  .is_bf16 = is_bf16(args.x),
+                                  .weight_is_bf16 = is_bf16(args.weight),
+                                  .out_is_bf16 = is_bf16(args.out)});
+  });
+}
+
+void CpuOps::layer_norm(const LayerNormArgs& args) {
+  check(args);
+  if (args.weight.dtype != args.bias.dtype) return ReferenceOps::layer_norm(args);
+  for_rows(args.x.dim(0), args.x.dim(1), [&](std::int64_t t, int) {
+    products_.kernels().layer_norm({.x = row_of(args.x, t),
+                                    .delta = nullptr,
+                                    .weight = args.weight.data,
+                                    .bias = args.bias.data,
+                                    .out = row_of(args.out, t),
+                                    .size = args.x.dim(1),
+                                    .eps = args.eps,
+                                    .is_bf16 = is_bf16(args.x),
+                                    .weight_is_bf16 = is_bf16(args.weight),
+                                    .out_is_bf16 = is_bf16(args.out)});
+  });
+}
+
+void CpuOps::rope(const RopeArgs& args) {
+  check(args);
+  const std::int64_t H = args.x.dim(1), R = args.x.dim(2);
+  for_rows(args.x.dim(0), H * R, [&](std::int64_t t, int) {
+    for (std::int64_t h = 0; h < H; ++h) {
+      products_.kernels().rope(
+          {.x = row_of(args.x, t) + h * args.x.stride[1] * size_of(args.x.dtype),
+           .cos = args.cos.row<float>(t),
+           .sin = args.sin.row<float>(t),
+           .size = R,
+           .is_bf16 = is_bf16(args.x),
+           .interleaved = args.interleaved});
+    }
+  });
+}
+
+// The reference's own code, on the rows of each thread.
+void CpuOps::write_latent(const WriteLatentArgs& args) {
+  check(args);
+  const std::int64_t T = args.latent.dim(0);
+  for_rows(T, args.latent.dim(1) + args.k_rope.dim(1), [&](std::int64_t t, int) {
+    WriteLatentArgs row = args;
+    row.latent = args.latent.slice(0, t, 1);
+    row.k_rope = args.k_rope.slice(0, t, 1);
+    row.slots = args.slots.slice(0, t, 1);
+    ReferenceOps::write_latent(row);
+  });
+}
+
+void CpuOps::write_index(const WriteIndexArgs& args) {
+  check(args);
+  for_rows(args.k.dim(0), args.k.dim(1), [&](std::int64_t t, int) {
+    WriteIndexArgs row = args;
+    row.k = args.k.slice(0, t, 1);
+    row.slots = args.slots.slice(0, t, 1);
+    ReferenceOps::write_index(row);
+  });
+}
+
+void CpuOps::route(const RouteArgs& args) {
+  check(args);
+  constexpr std::int64_t kSlow = 16;  // an exponential and a sort: dearer than an element of a norm
+  for_rows(args.logits.dim(0), args.logits.dim(1) * kSlow, [&](std::int64_t t, int) {
+    RouteArgs row = args;
+    row.logits = args.logits.slice(0, t, 1);
+    row.ids = args.ids.slice(0, t, 1);
+    row.weights = args.weights.slice(0, t, 1);
+    ReferenceOps::route(row);
+  });
+}
+
+void CpuOps::combine(const CombineArgs& args) {
+  check(args);
+  const std::int64_t k = args.places.dim(1), D = args.y.dim(1);
+  constexpr std::int64_t kMost = 64;
+  if (k > kMost) return ReferenceOps::combine(args);
+  for_rows(args.out.dim(0), k * D, [&](std::int64_t t, int) {
+    const void* rows[kMost];
+    for (std::int64_t j = 0; j < k; ++j) {
+      const std::int32_t place = args.places.row<std::int32_t>(t)[j];
+      GLINT_CHECK(place >= 0 && place < args.y.dim(0), "a place beyond y");
+      rows[j] = row_of(args.y, place);
+    }
+    products_.kernels().combine({.rows = rows,
+                                 .weights = args.weights.row<float>(t),
+                                 .count = static_cast<int>(k),
+                                 .shared = row_of(args.shared, t),
+                                 .out = row_of(args.out, t),
+                                 .size = D,
+                                 .is_bf16 = is_bf16(args.y)});
+  });
+}
+
+}  // namespace glint

@@ -1,0 +1,152 @@
+// select_keys: scores of whole pages of keys by tiles, then the k best of each token by radix.
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+
+#include "backends/cpu/for_rows.h"
+#include "backends/cpu/top_k.h"
+
+namespace glint {
+
+using namespace cpu;
+
+namespace {
+
+// Consecutive tokens of one sequence, whose queries are multiplied with a page at once.
+struct Block {
+  std::int64_t first = 0, count = 0;
+  std::int64_t visible = 0;  // keys that its last token sees
+};
+
+struct PageWeight {
+  std::vector<float> ones;
+  Weight weight;
+  std::int64_t page_bytes;
+
+  // The keys of a page as a weight; the scales of fp8 keys come after the sum over heads.
+  explicit PageWeight(const IndexCache& cache) : page_bytes(cache.page_bytes()) {
+    static constexpr WeightFormat kFormats[] = {WeightFormat::kF32, WeightFormat::kBF16,
+                                                WeightFormat::kFp8Block};
+    static constexpr DType kTypes[] = {DType::kF32, DType::kBF16, DType::kF8E4M3};
+    const auto format = static_cast<std::size_t>(cache.format);
+    const std::int64_t blocks = (cache.dim + kFp8Block - 1) / kFp8Block;
+    ones.assign(static_cast<std::size_t>(blocks), 1.0f);
+    weight = {.format = kFormats[format],
+              .rows = kPageSize,
+              .cols = cache.dim,
+              .data = Tensor(cache.data, kTypes[format], {kPageSize, cache.dim}),
+              .scale = Tensor(ones.data(), DType::kF32, {1, blocks})};
+  }
+  Weight of(std::int64_t page) const {
+    Weight w = weight;
+    w.data.data += page * page_bytes;
+    return w;
+  }
+};
+
+std::int64_t position_of(const SelectKeysArgs& args, std::int64_t t) {
+  return args.batch.positions.ptr<std::int32_t>()[t];
+}
+const std::int32_t* pages_of(const SelectKeysArgs& args, std::int64_t t) {
+  return args.batch.page_table.row<std::int32_t>(args.batch.seqs.ptr<std::int32_t>()[t]);
+}
+
+void write_slots(const SelectKeysArgs& args, std::int64_t t, const std::int32_t* keys,
+                 std::int64_t count) {
+  std::int32_t* out = args.out.row<std::int32_t>(t);
+  const std::int32_t* pages = pages_of(args, t);
+  for (std::int64_t j = 0; j < count; ++j) {
+    const std::int32_t key = keys ? keys[j] : static_cast<std::int32_t>(j);
+    out[j] = pages[key / kPageSize] * kPageSize + key % kPageSize;
+  }
+  std::fill(out + count, out + args.out.dim(1), -1);
+}
+
+}  // namespace
+
+void CpuOps::select_keys(const SelectKeysArgs& args) {
+  check(args);
+  const std::int64_t T = args.q.dim(0), Hi = args.q.dim(1), D = args.q.dim(2);
+  const std::int64_t k = args.out.dim(1);
+  GLINT_CHECK(Hi <= Scratch::kTokens, "more index heads than a tile's rows");
+  const bool is_fp8 = args.cache.format == IndexFormat::kFp8;
+  const PageWeight page_weight(args.cache);
+  const bool as_bf16 = products_.in_bf16(args.q.dtype, page_weight.weight.format);
+  const Kernels& kernels = products_.kernels();
+
+  for (std::int64_t t = 0; t < T; ++t) {
+    GLINT_CHECK(position_of(args, t) >= 0, "a token has a negative position");
+    GLINT_CHECK(position_of(args, t) / kPageSize < args.batch.page_table.dim(1),
+                "the position lies beyond the page table");
+  }
+  // A block's queries are quantised, scored and ranked in three phases.
+  const std::int64_t most = std::max<std::int64_t>(1, Scratch::kTokens / Hi);
+  const std::int64_t stride = padded(D) + 32;
+  const int size = as_bf16 ? 2 : 4;
+  std::byte* queries = queries_.at_least(most * Hi * stride * size);
+  std::vector<float> weights(static_cast<std::size_t>(most * Hi));
+  for (std::int64_t t = 0; t < T;) {
+    if (position_of(args, t) < k) {
+      write_slots(args, t, nullptr, position_of(args, t) + 1);
+      ++t;
+      continue;
+    }
+    Block block = {.first = t};
+    const auto seq = [&](std::int64_t i) { return args.batch.seqs.ptr<std::int32_t>()[i]; };
+    while (t < T && block.count < most && seq(t) == seq(block.first) && position_of(args, t) >= k) {
+      block.visible = std::max(block.visible, position_of(args, t) + 1);
+      ++block.count, ++t;
+    }
+
+    const float norm = 1 / std::sqrt(static_cast<float>(Hi * D));
+    for_rows(block.count * Hi, D, [&](std::int64_t i, int) {
+      const std::int64_t token = block.first + i / Hi, h = i % Hi;
+      const std::byte* q =
+          args.q.data + (token * args.q.stride[0] + h * args.q.stride[1]) * size_of(args.q.dtype);
+      std::byte* to = queries + i * stride * size;
+      const bool q_is_bf16 = args.q.dtype == DType::kBF16;
+      float weight = args.weights.row<float>(token)[h] * norm;
+      if (is_fp8) {
+        weight *= kernels.quantize(q, q_is_bf16, to, as_bf16, D);
+      } else {
+        kernels.convert(q, q_is_bf16, to, as_bf16, D);
+      }
+      weights[static_cast<std::size_t>(i)] = weight;
+      std::memset(to + D * size, 0, static_cast<std::size_t>((stride - D) * size));
+    });
+
+    const std::int64_t pages = (block.visible + kPageSize - 1) / kPageSize;
+    const std::int64_t row = pages * kPageSize;
+    auto* scores =
+        reinterpret_cast<float*>(scores_.at_least(block.count * row * std::int64_t{sizeof(float)}));
+    const Rows x = {
+        .data = queries, .stride = stride, .count = block.count * Hi, .is_bf16 = as_bf16};
+    pool_.run_dynamic(pages, [&](std::int64_t p, int thread) {
+      const std::int64_t page = pages_of(args, block.first)[p];
+      GLINT_CHECK(page >= 0 && page < args.cache.num_slots / kPageSize, "page beyond the cache");
+      Scratch& scratch = products_.scratch(thread);
+      for (int half = 0; half < kPageSize; half += kPanel) {
+        products_.multiply_panel(page_weight.of(page), half, x, scratch, scratch.c[0]);
+        for (std::int64_t i = 0; i < block.count; ++i) {
+          float* to = scores + i * row + p * kPageSize + half;
+          kernels.relu_sum(scratch.c[0] + i * Hi * kPanel,
+                           &weights[static_cast<std::size_t>(i * Hi)], static_cast<int>(Hi), to);
+          if (!is_fp8) continue;
+          float scales[kPanel];
+          std::memcpy(scales, args.cache.scale(page * kPageSize + half), sizeof scales);
+          for (int n = 0; n < kPanel; ++n) to[n] *= scales[n];
+        }
+      }
+    });
+
+    pool_.run_dynamic(block.count, [&](std::int64_t i, int) {
+      const std::int64_t token = block.first + i;
+      std::vector<std::int32_t> keys(static_cast<std::size_t>(k));
+      top_k({scores + i * row, static_cast<std::size_t>(position_of(args, token) + 1)}, keys);
+      write_slots(args, token, keys.data(), k);
+    });
+  }
+}
+
+}  // namespace glint

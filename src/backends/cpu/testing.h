@@ -1,0 +1,86 @@
+// Random weights and tensors for the tests of this folder.
+#pragma once
+
+#include <cmath>
+#include <cstring>
+#include <vector>
+
+#include "backends/cpu/products.h"
+#include "base/random.h"
+#include "tensor/fp8.h"
+
+namespace glint::cpu {
+
+// Values of spread 1. The data begin at an odd address of their element's alignment, as in a file.
+struct RandomTensor {
+  RandomTensor(DType dtype, std::initializer_list<std::int64_t> dims, std::uint64_t seed)
+      : view(nullptr, dtype, dims) {
+    bytes.resize(static_cast<std::size_t>(view.size() * size_of(dtype)) + 64);
+    view.data = bytes.data() + size_of(dtype);
+    Random random(seed);
+    for (std::int64_t i = 0; i < view.size(); ++i) {
+      const auto value = static_cast<float>(random.normal());
+      if (dtype == DType::kF32) view.ptr<float>()[i] = value;
+      if (dtype == DType::kBF16) view.ptr<BF16>()[i] = to_bf16(value);
+    }
+  }
+  std::vector<std::byte> bytes;
+  Tensor view;
+};
+
+struct RandomWeight {
+  RandomWeight(WeightFormat format, std::int64_t rows, std::int64_t cols, std::uint64_t seed) {
+    Random random(seed);
+    view = {.format = format, .rows = rows, .cols = cols};
+    const auto fill = [&](DType dtype, std::int64_t m, std::int64_t n) {
+      data.resize(static_cast<std::size_t>(m * n * size_of(dtype)));
+      view.data = Tensor(data.data(), dtype, {m, n});
+      for (std::int64_t i = 0; i < m * n; ++i) {
+        const auto value = static_cast<float>(random.normal());
+        if (dtype == DType::kF32) view.data.ptr<float>()[i] = value;
+        if (dtype == DType::kBF16) view.data.ptr<BF16>()[i] = to_bf16(value);
+        if (dtype == DType::kF8E4M3) data[i] = static_cast<std::byte>(float_to_e4m3(value * 8));
+        if (dtype == DType::kU8) data[i] = static_cast<std::byte>(random.below(256));
+      }
+    };
+    switch (format) {
+      case WeightFormat::kF32:
+        fill(DType::kF32, rows, cols);
+        return;
+      case WeightFormat::kBF16:
+        fill(DType::kBF16, rows, cols);
+        return;
+      case WeightFormat::kFp8Block: {
+        fill(DType::kF8E4M3, rows, cols);
+        const std::int64_t m = (rows + kFp8Block - 1) / kFp8Block;
+        const std::int64_t n = (cols + kFp8Block - 1) / kFp8Block;
+        scale.resize(static_cast<std::size_t>(m * n * 4));
+        view.scale = Tensor(scale.data(), DType::kF32, {m, n});
+        for (std::int64_t i = 0; i < m * n; ++i) {
+          view.scale.ptr<float>()[i] = std::exp(static_cast<float>(random.normal()));
+        }
+        return;
+      }
+      case WeightFormat::kNvfp4: {
+        fill(DType::kU8, rows, cols / 2);
+        scale.resize(static_cast<std::size_t>(rows * cols / kNvfp4Group));
+        view.scale = Tensor(scale.data(), DType::kF8E4M3, {rows, cols / kNvfp4Group});
+        for (std::byte& s : scale) s = static_cast<std::byte>(1 + random.below(0x70));
+        view.global_scale = 0.37f;
+        return;
+      }
+    }
+  }
+  std::vector<std::byte> data, scale;
+  Weight view;
+};
+
+struct PackedWeight {
+  PackedWeight(const Kernels& kernels, ThreadPool& pool, const Weight& weight)
+      : bytes(make_host_device()->allocate(static_cast<std::size_t>(packed_bytes(weight)))),
+        view(pack(kernels, pool, weight, bytes.data())) {}
+  Buffer bytes;
+  Weight view;
+};
+
+}  // namespace glint::cpu

@@ -1,0 +1,17 @@
+// The CUDA backend, as the rest of the program sees it: no CUDA header, so that everything links
+// with or without it (backends/no_cuda.cc).
+#pragma once
+
+#include <memory>
+
+#include "ops/ops.h"
+
+namespace glint {
+
+// Ops on the CUDA device numbered `device`. kUnsupported when this build has no CUDA or the device
+// is none that it has kernels for; kNotFound when there is no such device.
+//
+// The backend is growing: its capabilities are a few ops, and the others abort.
+Result<std::unique_ptr<Ops>> make_cuda_ops(int device);
+
+}  // namespace glint

@@ -1,0 +1,107 @@
+#include "backends/cuda/device.h"
+
+#include <cstring>
+
+#include "backends/cuda/check_cuda.h"
+#include "base/str.h"
+
+namespace glint::cuda {
+namespace {
+
+constexpr std::size_t kStaging = std::size_t{1} << 20;
+
+// A pool's memory goes back in the order of some stream, and Buffer remembers none: the legacy
+// stream waits for the device's other streams, which are blocking ones for this reason.
+void free_in_order(void* data, std::size_t) {
+  cudaPointerAttributes attributes = {};
+  check_cuda(cudaPointerGetAttributes(&attributes, data), "find the device of a buffer");
+  check_cuda(cudaSetDevice(attributes.device), "select the device of a buffer");
+  check_cuda(cudaFreeAsync(data, cudaStreamLegacy), "free a buffer");
+}
+
+}  // namespace
+
+Result<std::unique_ptr<CudaDevice>> CudaDevice::make(int ordinal) {
+  int count = 0;
+  if (const cudaError_t error = cudaGetDeviceCount(&count); error != cudaSuccess) {
+    return Error{ErrorCode::kNotFound,
+                 str("no CUDA device: ", cudaGetErrorString(error), "; run with --backend cpu")};
+  }
+  if (ordinal < 0 || ordinal >= count) {
+    return Error{ErrorCode::kNotFound,
+                 str("no CUDA device ", ordinal, ": this machine has ", count)};
+  }
+  cudaDeviceProp properties = {};
+  check_cuda(cudaGetDeviceProperties(&properties, ordinal), "read the device's properties");
+  if (properties.major != 9 || properties.minor != 0) {  // sm_90a code runs on 9.0 alone
+    return Error{ErrorCode::kUnsupported,
+                 str("CUDA device ", ordinal, " is a ", properties.name, " (sm_", properties.major,
+                     properties.minor, "), and this build has kernels for sm_90 only")};
+  }
+  return std::unique_ptr<CudaDevice>(new CudaDevice(ordinal));
+}
+
+CudaDevice::CudaDevice(int ordinal) : ordinal_(ordinal), name_(str("cuda:", ordinal)) {
+  select();
+  check(cudaDeviceGetAttribute(&num_sms_, cudaDevAttrMultiProcessorCount, ordinal), "query");
+  check(cudaStreamCreate(&stream_), "create a stream");
+  void* staging = nullptr;
+  check(cudaMallocHost(&staging, kStaging), "pin memory");
+  staging_ = static_cast<std::byte*>(staging);
+}
+
+CudaDevice::~CudaDevice() {
+  synchronize();
+  check(cudaFreeHost(staging_), "unpin memory");
+  check(cudaStreamDestroy(stream_), "destroy the stream");
+}
+
+Buffer CudaDevice::allocate(std::size_t bytes) {
+  select();
+  if (bytes == 0) bytes = 1;
+  void* data = nullptr;
+  const cudaError_t error = cudaMallocAsync(&data, bytes, stream_);
+  if (error == cudaErrorMemoryAllocation) {
+    cudaGetLastError();  // an answer, not a failure: not to be found by the next check
+    return {};
+  }
+  check(error, "allocate");
+  check(cudaMemsetAsync(data, 0, bytes, stream_), "zero");
+  return Buffer(data, bytes, free_in_order);
+}
+
+// From pageable memory CUDA promises neither to have read `host` on return nor not to wait for the
+// stream, so small copies (what a step sends) are staged: the host runs ahead of the device.
+void CudaDevice::copy_in(void* device, const void* host, std::size_t bytes) {
+  if (bytes == 0) return;
+  select();
+  if (bytes <= kStaging / 8) {
+    if (staged_ + bytes > kStaging) synchronize();
+    std::memcpy(staging_ + staged_, host, bytes);
+    check(cudaMemcpyAsync(device, staging_ + staged_, bytes, cudaMemcpyHostToDevice, stream_),
+          "copy in");
+    staged_ += bytes;
+  } else {
+    check(cudaMemcpyAsync(device, host, bytes, cudaMemcpyHostToDevice, stream_), "copy in");
+    synchronize();
+  }
+}
+
+void CudaDevice::copy_out(void* host, const void* device, std::size_t bytes) {
+  if (bytes == 0) return;
+  select();
+  check(cudaMemcpyAsync(host, device, bytes, cudaMemcpyDeviceToHost, stream_), "copy out");
+  synchronize();
+}
+
+void CudaDevice::synchronize() {
+  select();
+  check(cudaStreamSynchronize(stream_), "synchronize");
+  staged_ = 0;
+}
+
+void CudaDevice::check(cudaError_t error, const char* call) const {
+  if (error != cudaSuccess) check_cuda(error, str(name_, ": ", call, " after ", last_op_));
+}
+
+}  // namespace glint::cuda

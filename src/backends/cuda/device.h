@@ -1,0 +1,54 @@
+// CudaDevice: one GPU, its memory, and the one stream that everything runs on, in order.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <memory>
+#include <string>
+
+#include "base/result.h"
+#include "tensor/device.h"
+
+namespace glint::cuda {
+
+class CudaDevice final : public Device {
+ public:
+  static Result<std::unique_ptr<CudaDevice>> make(int ordinal);
+  ~CudaDevice() override;
+
+  const char* name() const override { return name_.c_str(); }
+  bool is_host() const override { return false; }
+  // In the order of the stream, as is the release: nothing waits.
+  Buffer allocate(std::size_t bytes) override;
+  void copy_in(void* device, const void* host, std::size_t bytes) override;
+  void copy_out(void* host, const void* device, std::size_t bytes) override;
+  void synchronize() override;
+
+  int num_sms() const { return num_sms_; }
+
+  // Runs `launch(stream)`, which starts the kernels of `op`, and checks that they started. `op` is
+  // a literal: errors that come up later name it.
+  template <class Launch>
+  void run(const char* op, Launch&& launch) {
+    select();
+    last_op_ = op;
+    launch(stream_);
+    check(cudaGetLastError(), "launch");
+  }
+
+ private:
+  explicit CudaDevice(int ordinal);
+
+  void select() { check(cudaSetDevice(ordinal_), "select"); }  // per thread
+  void check(cudaError_t error, const char* call) const;
+
+  const int ordinal_;
+  const std::string name_;  // "cuda:0"
+  int num_sms_ = 0;
+  cudaStream_t stream_ = nullptr;
+  std::byte* staging_ = nullptr;  // pinned; small copies in pass through it
+  std::size_t staged_ = 0;        // bytes of it that the stream may still have to read
+  const char* last_op_ = "no op";
+};
+
+}  // namespace glint::cuda

@@ -1,0 +1,12 @@
+// rms_norm on the device: bf16 activations.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include "ops/norm.h"
+
+namespace glint::cuda {
+
+void launch_rms_norm(const RmsNormArgs& args, cudaStream_t stream);
+
+}  // namespace glint::cuda

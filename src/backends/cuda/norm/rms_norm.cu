@@ -1,0 +1,86 @@
+// rms_norm: a thread block for each row. Which elements a thread sums, and the tree over threads,
+// depend on the row's length alone.
+#include "backends/cuda/norm/norm.h"
+#include "backends/cuda/vec.cuh"
+
+namespace glint::cuda {
+namespace {
+
+constexpr int kBlock = 256;
+constexpr int kWarp = 32;
+
+struct Row {
+  bf16* x;
+  std::int64_t x_stride;
+  const bf16* delta;  // dense; null: none
+  bf16* out;
+  std::int64_t out_stride;
+  std::int64_t columns;
+  float eps;
+};
+
+// The sum of every thread's `value`, in every thread.
+__device__ float block_sum(float value) {
+  __shared__ float partial[kBlock / kWarp];
+#pragma unroll
+  for (int mask = kWarp / 2; mask > 0; mask /= 2) {
+    value += __shfl_xor_sync(0xffffffffu, value, mask);
+  }
+  if (threadIdx.x % kWarp == 0) partial[threadIdx.x / kWarp] = value;
+  __syncthreads();
+  float sum = 0;
+#pragma unroll
+  for (const float part : partial) sum += part;
+  return sum;
+}
+
+template <class T>
+__global__ void __launch_bounds__(kBlock) rms_norm_kernel(Row r, const T* weight) {
+  bf16* x = r.x + blockIdx.x * r.x_stride;
+  bf16* out = r.out + blockIdx.x * r.out_stride;
+  const std::int64_t first = threadIdx.x * kVec, step = kBlock * kVec;
+
+  float squares = 0;
+  for (std::int64_t c = first; c < r.columns; c += step) {
+    float v[kVec];
+    load(v, x + c, r.columns - c);
+    if (r.delta) {
+      float d[kVec];
+      load(d, r.delta + blockIdx.x * r.columns + c, r.columns - c);
+#pragma unroll
+      for (int i = 0; i < kVec; ++i) v[i] = as_float(__float2bfloat16_rn(v[i] + d[i]));
+      store(x + c, v, r.columns - c);
+    }
+#pragma unroll
+    for (int i = 0; i < kVec; ++i) squares += v[i] * v[i];
+  }
+  const float scale = 1.0f / sqrtf(block_sum(squares) / static_cast<float>(r.columns) + r.eps);
+
+  // A thread reads again what it read (or wrote) itself: from the L1 cache.
+  for (std::int64_t c = first; c < r.columns; c += step) {
+    float v[kVec], w[kVec];
+    load(v, x + c, r.columns - c);
+    load(w, weight + c, r.columns - c);
+#pragma unroll
+    for (int i = 0; i < kVec; ++i) v[i] = v[i] * scale * w[i];
+    store(out + c, v, r.columns - c);
+  }
+}
+
+}  // namespace
+
+void launch_rms_norm(const RmsNormArgs& args, cudaStream_t stream) {
+  if (args.out.size() == 0) return;
+  const Row row = {.x = bf16_data(args.x),
+                   .x_stride = args.x.stride[0],
+                   .delta = args.delta ? bf16_data(args.delta) : nullptr,
+                   .out = bf16_data(args.out),
+                   .out_stride = args.out.stride[0],
+                   .columns = args.x.dim(1),
+                   .eps = args.eps};
+  with_elements(args.weight, [&](const auto* weight) {
+    rms_norm_kernel<<<static_cast<unsigned>(args.x.dim(0)), kBlock, 0, stream>>>(row, weight);
+  });
+}
+
+}  // namespace glint::cuda

@@ -1,0 +1,199 @@
+#include "backends/cuda/testing/device_checks.h"
+
+#include <cstring>
+#include <vector>
+
+#include "base/random.h"
+#include "base/str.h"
+
+namespace glint::cuda {
+namespace {
+
+// Device memory and the bf16 values in it.
+class Values {
+ public:
+  // `offset` elements are left out at the start, so that the tensor is as badly aligned as wanted.
+  Values(Device& device, std::int64_t rows, std::int64_t columns, std::uint64_t seed,
+         int offset = 0)
+      : device_(device), buffer_(device.allocate((rows * columns + offset) * sizeof(BF16))) {
+    GLINT_CHECK(buffer_.data(), "no memory for a check");
+    tensor_ = Tensor(buffer_.data() + offset * sizeof(BF16), DType::kBF16, {rows, columns});
+    std::vector<BF16> host(rows * columns);
+    for (std::size_t i = 0; i < host.size(); ++i) {
+      const std::uint32_t bits = philox(seed, 0, i)[0];
+      host[i] = to_bf16((static_cast<float>(bits >> 8) * 0x1p-24f - 0.5f) * 2.0f);
+    }
+    device_.copy_in(tensor_.data, host.data(), host.size() * sizeof(BF16));
+  }
+
+  const Tensor& tensor() const { return tensor_; }
+  Tensor vector() const { return Tensor(tensor_.data, DType::kBF16, {tensor_.size()}); }
+  Weight weight() const {
+    return {.format = WeightFormat::kBF16,
+            .rows = tensor_.dim(0),
+            .cols = tensor_.dim(1),
+            .data = tensor_};
+  }
+
+ private:
+  Device& device_;
+  Buffer buffer_;
+  Tensor tensor_;
+};
+
+std::vector<std::byte> bytes_of(Device& device, const Tensor& dense) {
+  std::vector<std::byte> bytes(dense.size() * size_of(dense.dtype));
+  device.copy_out(bytes.data(), dense.data, bytes.size());
+  return bytes;
+}
+
+// "" or how `got` and `wanted`, both dense, differ.
+std::string compare_bits(Device& device, const char* what, const Tensor& got,
+                         const Tensor& wanted) {
+  const auto a = bytes_of(device, got), b = bytes_of(device, wanted);
+  GLINT_CHECK(a.size() == b.size(), "compared tensors have one shape");
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    if (a[i] != b[i]) return str(what, " differs at element ", i / size_of(got.dtype));
+  }
+  return "";
+}
+
+std::string memory_is_zeroed_also_when_it_comes_back(Ops& ops) {
+  Device& device = ops.device();
+  constexpr std::size_t kBytes = 3 << 20;
+  for (int round = 0; round < 4; ++round) {
+    const Buffer buffer = device.allocate(kBytes);
+    std::vector<std::byte> bytes(kBytes, std::byte{1});
+    device.copy_out(bytes.data(), buffer.data(), kBytes);
+    for (const std::byte byte : bytes) {
+      if (byte != std::byte{0}) return str("round ", round, ": allocated memory is not zero");
+    }
+    bytes.assign(kBytes, std::byte{0xff});
+    device.copy_in(buffer.data(), bytes.data(), kBytes);
+  }
+  return "";
+}
+
+std::string too_large_an_allocation_is_an_empty_buffer(Ops& ops) {
+  if (ops.device().allocate(std::size_t{1} << 50).data()) return "got a PiB";
+  if (!ops.device().allocate(1 << 20).data()) return "no memory after a refusal";
+  return "";
+}
+
+// The host buffer changes between the copies, and no copy may see a later content.
+std::string copies_read_the_host_before_they_return(Ops& ops) {
+  Device& device = ops.device();
+  constexpr std::size_t kCopies = 500, kLargest = 300'000;
+  std::vector<std::size_t> at(kCopies + 1);
+  for (std::size_t i = 0; i < kCopies; ++i) {
+    at[i + 1] = at[i] + (i % 50 == 0 ? kLargest : philox(1, 0, i)[0] % 9000);
+  }
+  const Buffer buffer = device.allocate(at[kCopies]);
+  std::vector<std::byte> host(kLargest);
+  for (std::size_t i = 0; i < kCopies; ++i) {
+    std::memset(host.data(), static_cast<int>(i % 251), host.size());
+    device.copy_in(buffer.data() + at[i], host.data(), at[i + 1] - at[i]);
+  }
+  std::vector<std::byte> back(at[kCopies]);
+  device.copy_out(back.data(), buffer.data(), back.size());
+  for (std::size_t i = 0; i < kCopies; ++i) {
+    for (std::size_t j = at[i]; j < at[i + 1]; ++j) {
+      if (back[j] != static_cast<std::byte>(i % 251)) return str("copy ", i, " went wrong");
+    }
+  }
+  return "";
+}
+
+// Row counts that meet every tile size, the last tile filled in part.
+constexpr std::int64_t kRowCounts[] = {1, 2, 16, 17, 64, 129, 700};
+
+std::string a_row_of_linear_does_not_depend_on_its_batch(Ops& ops) {
+  Device& device = ops.device();
+  for (const auto& [n, k] : {std::pair{3072, 1024}, {40, 1000}, {33, 77}}) {
+    const Values x(device, 700, k, 2), weight(device, n, k, 3);
+    const Values all(device, 700, n, 0), some(device, 700, n, 0);
+    ops.linear({.x = x.tensor(), .weight = weight.weight(), .out = all.tensor()});
+    for (const std::int64_t rows : kRowCounts) {
+      const std::int64_t first = 700 - rows;  // the rows lie elsewhere in their tile, too
+      const Tensor out = some.tensor().slice(0, first, rows);
+      ops.linear({.x = x.tensor().slice(0, first, rows), .weight = weight.weight(), .out = out});
+      const std::string what = str("[", rows, ", ", k, "] x [", n, ", ", k, "]");
+      const auto difference =
+          compare_bits(device, what.c_str(), out, all.tensor().slice(0, first, rows));
+      if (!difference.empty()) return difference;
+    }
+  }
+  return "";
+}
+
+std::string linear_does_not_depend_on_alignment(Ops& ops) {
+  Device& device = ops.device();
+  constexpr int kRows = 130, kN = 192, kK = 640;
+  const Values x(device, kRows, kK, 4), weight(device, kN, kK, 5), out(device, kRows, kN, 0);
+  const Values odd_x(device, kRows, kK, 4, 1), odd_weight(device, kN, kK, 5, 3);
+  const Values odd_out(device, kRows, kN, 0, 5);
+  ops.linear({.x = x.tensor(), .weight = weight.weight(), .out = out.tensor()});
+  ops.linear({.x = odd_x.tensor(), .weight = odd_weight.weight(), .out = odd_out.tensor()});
+  return compare_bits(device, "unaligned linear", odd_out.tensor(), out.tensor());
+}
+
+std::string rms_norm_does_not_depend_on_alignment(Ops& ops) {
+  Device& device = ops.device();
+  constexpr int kRows = 5, kD = 1530;
+  const Values x(device, kRows, kD, 6), odd_x(device, kRows, kD, 6, 1), weight(device, 1, kD, 7);
+  const Values delta(device, kRows, kD, 8), out(device, kRows, kD, 0),
+      odd_out(device, kRows, kD, 0);
+  for (const auto& [from, to] : {std::pair{&x, &out}, {&odd_x, &odd_out}}) {
+    ops.rms_norm({.x = from->tensor(),
+                  .delta = delta.tensor(),
+                  .weight = weight.vector(),
+                  .out = to->tensor()});
+  }
+  const auto difference = compare_bits(device, "unaligned x", odd_x.tensor(), x.tensor());
+  if (!difference.empty()) return difference;
+  return compare_bits(device, "unaligned rms_norm", odd_out.tensor(), out.tensor());
+}
+
+std::string dense_ffn_equals_its_composition_to_the_bit(Ops& ops) {
+  Device& device = ops.device();
+  Arena scratch(device);
+  for (const auto& [hidden, inter] : {std::pair{1024, 2048}, {72, 33}}) {
+    const Values gate(device, inter, hidden, 9), up(device, inter, hidden, 10);
+    const Values down(device, hidden, inter, 11), norm(device, 1, hidden, 12);
+    const FfnWeights weights = {gate.weight(), up.weight(), down.weight()};
+    for (const std::int64_t rows : kRowCounts) {
+      const Values x(device, rows, hidden, 13), delta(device, rows, hidden, 14);
+      const Values same_x(device, rows, hidden, 13), same_delta(device, rows, hidden, 14);
+      DenseFfnArgs args = {.weights = weights, .norm = norm.vector(), .eps = 1e-5f};
+      args.x = x.tensor(), args.delta = delta.tensor();
+      ops.dense_ffn(args, scratch);
+      args.x = same_x.tensor(), args.delta = same_delta.tensor();
+      ops.Ops::dense_ffn(args, scratch);
+      const std::string what = str(rows, " rows of ", hidden, " by ", inter);
+      auto difference = compare_bits(device, (what + ": x").c_str(), x.tensor(), same_x.tensor());
+      if (difference.empty()) {
+        difference =
+            compare_bits(device, (what + ": delta").c_str(), delta.tensor(), same_delta.tensor());
+      }
+      if (!difference.empty()) return difference;
+    }
+  }
+  return "";
+}
+
+}  // namespace
+
+std::span<const DeviceCheck> device_checks() {
+  static constexpr DeviceCheck kChecks[] = {
+      {"memory_is_zeroed_also_when_it_comes_back", memory_is_zeroed_also_when_it_comes_back},
+      {"copies_read_the_host_before_they_return", copies_read_the_host_before_they_return},
+      {"a_row_of_linear_does_not_depend_on_its_batch",
+       a_row_of_linear_does_not_depend_on_its_batch},
+      {"linear_does_not_depend_on_alignment", linear_does_not_depend_on_alignment},
+      {"rms_norm_does_not_depend_on_alignment", rms_norm_does_not_depend_on_alignment},
+      {"dense_ffn_equals_its_composition_to_the_bit", dense_ffn_equals_its_composition_to_the_bit},
+      {"too_large_an_allocation_is_an_empty_buffer", too_large_an_allocation_is_an_empty_buffer}};
+  return kChecks;
+}
+
+}  // namespace glint::cuda

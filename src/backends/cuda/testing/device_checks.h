@@ -1,0 +1,20 @@
+// Checks of what conformance does not ask of a backend: its memory, its copies, and that an output
+// row has the same bits whatever ran beside it. For the unit test and for tools/gpu_check, which
+// has no test framework.
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "ops/ops.h"
+
+namespace glint::cuda {
+
+struct DeviceCheck {
+  const char* name;
+  // What is wrong, or an empty text. Uses rms_norm, silu_mul, linear and dense_ffn in bf16.
+  std::string (*run)(Ops& ops);
+};
+std::span<const DeviceCheck> device_checks();
+
+}  // namespace glint::cuda

@@ -1,0 +1,59 @@
+// Eight neighbouring elements as floats: what one thread of a memory-bound kernel handles at a
+// time.
+#pragma once
+
+#include <cstdint>
+
+#include "backends/cuda/elements.h"
+
+namespace glint::cuda {
+
+inline constexpr int kVec = 8;
+
+__device__ inline float as_float(float value) { return value; }
+__device__ inline float as_float(bf16 value) { return __bfloat162float(value); }
+
+template <class T>
+struct alignas(16) Pack {
+  T v[kVec];
+};
+
+__device__ inline bool is_aligned(const void* p) {
+  return reinterpret_cast<std::uintptr_t>(p) % 16 == 0;
+}
+
+// v = p[0 .. min(kVec, left)), then zeros.
+template <class T>
+__device__ inline void load(float (&v)[kVec], const T* p, std::int64_t left) {
+  if (left >= kVec && is_aligned(p)) {
+    const Pack<T> pack = *reinterpret_cast<const Pack<T>*>(p);
+#pragma unroll
+    for (int i = 0; i < kVec; ++i) v[i] = as_float(pack.v[i]);
+  } else {
+#pragma unroll
+    for (int i = 0; i < kVec; ++i) v[i] = i < left ? as_float(p[i]) : 0.0f;
+  }
+}
+
+// p[0 .. min(kVec, left)) = v, rounded.
+__device__ inline void store(bf16* p, const float (&v)[kVec], std::int64_t left) {
+  if (left >= kVec && is_aligned(p)) {
+    Pack<bf16> pack;
+#pragma unroll
+    for (int i = 0; i < kVec; ++i) pack.v[i] = __float2bfloat16_rn(v[i]);
+    *reinterpret_cast<Pack<bf16>*>(p) = pack;
+  } else {
+#pragma unroll
+    for (int i = 0; i < kVec; ++i) {
+      if (i < left) p[i] = __float2bfloat16_rn(v[i]);
+    }
+  }
+}
+
+// One for the op and for the epilogue that fuses it. They must agree to the bit, so the compiler
+// may not contract these into FMAs as the code around them suggests.
+__device__ inline float silu_mul(float gate, float up) {
+  return __fmul_rn(__fdiv_rn(gate, __fadd_rn(1.0f, expf(-gate))), up);
+}
+
+}  // namespace glint::cuda

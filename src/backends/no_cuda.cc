@@ -1,0 +1,11 @@
+// What stands in for backends/cuda in a build without CUDA.
+#include "backends/cuda/cuda_ops.h"
+
+namespace glint {
+
+Result<std::unique_ptr<Ops>> make_cuda_ops(int) {
+  return Error{ErrorCode::kUnsupported,
+               "this build has no CUDA; build the preset cuda, or run with --backend cpu"};
+}
+
+}  // namespace glint

@@ -1,0 +1,24 @@
+// Looking at every stored value for one that is no number.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "base/thread_pool.h"
+#include "checkpoint/tensor_source.h"
+
+namespace glint {
+
+struct NonFinite {
+  const StoredTensor* tensor = nullptr;
+  std::int64_t count = 0;  // of its NaN and infinite values
+  std::int64_t first = 0;  // index of the first, row-major
+};
+
+// Reads every value of every tensor that has a float type, scales and FP8 codes included. The
+// result is in the order of the tensors. `done` is called from any thread with the bytes just read.
+std::vector<NonFinite> find_non_finite(const TensorSource& source, ThreadPool& pool,
+                                       const std::function<void(std::int64_t bytes)>& done);
+
+}  // namespace glint

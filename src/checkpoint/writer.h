@@ -1,0 +1,62 @@
+// CheckpointWriter: a directory of safetensors shards that appears under its name when it is
+// complete and on disk, or not at all.
+//
+// The tensors are known from the start, so headers, offsets and the index are too, and bytes may
+// arrive in any order and from any thread. Nothing is buffered: memory is the caller's.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "checkpoint/tensor_source.h"
+
+namespace glint {
+
+struct TensorSpec {
+  std::string name;
+  StoredType type = StoredType::kBF16;
+  std::vector<std::int64_t> shape = {};
+
+  std::int64_t bytes() const;
+};
+
+class CheckpointWriter {
+ public:
+  struct Options {
+    std::int64_t max_shard_bytes = std::int64_t{4} << 30;  // a tensor larger than that has its own
+  };
+
+  // `dir` must not exist; its parent must. Reserves the space of all tensors in `dir`.partial, so a
+  // disk that is too small is known now.
+  static Result<CheckpointWriter> create(const std::string& dir, std::vector<TensorSpec> tensors,
+                                         const Options& options);
+  static Result<CheckpointWriter> create(const std::string& dir, std::vector<TensorSpec> tensors) {
+    return create(dir, std::move(tensors), Options());
+  }
+  CheckpointWriter(CheckpointWriter&&) noexcept;
+  ~CheckpointWriter();  // removes what finish() has not renamed
+
+  std::span<const TensorSpec> tensors() const;
+
+  // Bytes [offset, offset + bytes.size()) of tensor number `tensor`. From any thread.
+  Status write(std::size_t tensor, std::int64_t offset, std::span<const std::byte> bytes) const;
+
+  // Another file of the directory (config.json, ...).
+  Status add_file(std::string_view name, std::string_view contents) const;
+
+  // Writes the index, syncs all and renames the directory. What was never written is zero.
+  Status finish();
+
+ private:
+  struct State;
+  explicit CheckpointWriter(std::unique_ptr<State> state);
+
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace glint

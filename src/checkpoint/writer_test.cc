@@ -1,0 +1,102 @@
+#include "checkpoint/writer.h"
+
+#include "base/json.h"
+#include "checkpoint/safetensors.h"
+#include "checkpoint/test_files.h"
+
+namespace glint {
+namespace {
+
+std::span<const std::byte> bytes(std::string_view text) {
+  return std::as_bytes(std::span(text.data(), text.size()));
+}
+
+std::string text_of(const StoredTensor& tensor) {
+  return std::string(reinterpret_cast<const char*>(tensor.bytes.data()), tensor.bytes.size());
+}
+
+std::vector<TensorSpec> three_tensors() {
+  return {
+      {"a", StoredType::kU8, {2, 3}}, {"b", StoredType::kBF16, {2}}, {"c", StoredType::kU8, {}}};
+}
+
+TEST(CheckpointWriter, what_is_written_in_any_order_is_read_back) {
+  const TestDir dir;
+  const std::string out = dir / "out";
+  CheckpointWriter writer = CheckpointWriter::create(out, three_tensors()).value();
+  EXPECT_FALSE(is_directory(out));
+  ASSERT_TRUE(writer.write(2, 0, bytes("!")).ok());
+  ASSERT_TRUE(writer.write(0, 4, bytes("ef")).ok());
+  ASSERT_TRUE(writer.write(0, 0, bytes("abcd")).ok());
+  ASSERT_TRUE(writer.add_file("config.json", "{}").ok());
+  ASSERT_TRUE(writer.finish().ok());
+  const auto source = SafetensorsSource::open(out).value();
+  EXPECT_EQ(text_of(*source->find("a")), "abcdef");
+  EXPECT_EQ(source->find("a")->describe(), "U8 [2, 3]");
+  EXPECT_EQ(text_of(*source->find("b")), std::string(4, '\0'));
+  EXPECT_EQ(text_of(*source->find("c")), "!");
+  EXPECT_EQ(source->file_name(0), out + "/model.safetensors");
+  EXPECT_EQ(read_file(out + "/config.json").value(), "{}");
+  EXPECT_FALSE(is_directory(out + ".partial"));
+}
+
+TEST(CheckpointWriter, shards_end_before_they_are_too_large_and_have_an_index) {
+  const TestDir dir;
+  const std::string out = dir / "out/";
+  CheckpointWriter writer =
+      CheckpointWriter::create(out, three_tensors(), {.max_shard_bytes = 5}).value();
+  ASSERT_TRUE(writer.write(1, 0, bytes("wxyz")).ok());
+  ASSERT_TRUE(writer.write(2, 0, bytes("!")).ok());
+  ASSERT_TRUE(writer.finish().ok());
+  const auto source = SafetensorsSource::open(dir / "out").value();
+  EXPECT_EQ(source->file_name(source->find("a")->file),
+            dir / "out/model-00001-of-00002.safetensors");
+  EXPECT_EQ(source->file_name(source->find("c")->file),
+            dir / "out/model-00002-of-00002.safetensors");
+  EXPECT_EQ(text_of(*source->find("b")), "wxyz");
+  const Json index = read_json_file(dir / "out/model.safetensors.index.json").value();
+  EXPECT_EQ(index.find("metadata")->find("total_size")->as_int(), 11);
+}
+
+TEST(CheckpointWriter, an_unfinished_directory_leaves_nothing) {
+  const TestDir dir;
+  { CheckpointWriter writer = CheckpointWriter::create(dir / "out", three_tensors()).value(); }
+  EXPECT_TRUE(std::filesystem::is_empty(dir.path()));
+}
+
+TEST(CheckpointWriter, refuses_to_write_over_anything) {
+  const TestDir dir;
+  const auto refusal = [](const std::string& path, std::vector<TensorSpec> tensors) {
+    return CheckpointWriter::create(path, std::move(tensors)).error().message;
+  };
+  const std::string file = dir.write("file", "");
+  EXPECT_EQ(refusal(file, three_tensors()),
+            str(file, " exists; expected a directory that is yet to be made"));
+  CheckpointWriter first = CheckpointWriter::create(dir / "out", three_tensors()).value();
+  EXPECT_EQ(
+      refusal(dir / "out", three_tensors()),
+      str("\"", dir / "out.partial",
+          "\" exists: it is being written, or was left by a writer that was killed; remove it to "
+          "begin again"));
+  EXPECT_EQ(refusal(dir / "absent/out", three_tensors()),
+            str("cannot create ", dir / "absent/out.partial", ": No such file or directory"));
+}
+
+TEST(CheckpointWriter, a_disk_that_is_too_small_is_known_before_anything_is_written) {
+  const TestDir dir;
+  const auto writer =
+      CheckpointWriter::create(dir / "out", {{"x", StoredType::kU8, {std::int64_t{1} << 50}}});
+  ASSERT_FALSE(writer.ok());
+  const std::string beginning = str(dir / "out", " needs 1 PiB, but only ");
+  EXPECT_TRUE(writer.error().message.starts_with(beginning)) << writer.error().message;
+  EXPECT_TRUE(std::filesystem::is_empty(dir.path()));
+}
+
+TEST(CheckpointWriterDeath, writes_outside_of_a_tensor_abort) {
+  const TestDir dir;
+  CheckpointWriter writer = CheckpointWriter::create(dir / "out", three_tensors()).value();
+  EXPECT_DEATH((void)writer.write(2, 1, bytes("!")), "outside of a tensor");
+}
+
+}  // namespace
+}  // namespace glint

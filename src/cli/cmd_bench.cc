@@ -1,0 +1,116 @@
+// glint bench local: speed on this machine, against what the machine can do.
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+#include "base/json.h"
+#include "base/str.h"
+#include "cli/backends.h"
+#include "cli/model_options.h"
+#include "runtime/bench_local.h"
+
+namespace glint {
+namespace {
+
+struct Options : RunOptions {
+  std::vector<int> prompt = {512}, depth = {0}, batch = {1};
+  int tokens = 64, repeat = 5;
+  bool json = false;
+
+  template <class Visitor>
+  void visit(Visitor&& v) {
+    RunOptions::visit(v);
+    v.section("What to measure");
+    v("prompt,p=N,...", prompt, "prefill of so many tokens; 0: none");
+    v("tokens,n=N", tokens, "decode steps per sample; 0: none");
+    v("depth,d=N,...", depth, "tokens in the cache beforehand");
+    v("batch,b=N,...", batch, "sequences that decode together");
+    v("repeat,r=N", repeat, "samples of each, after a warm-up");
+    v("json", json, "print one JSON object");
+  }
+};
+
+Status check_range(const char* name, const std::vector<int>& values, int least) {
+  for (const int value : values) {
+    if (value < least)
+      return invalid(str("--", name, " is ", value, "; it must be ", least, " or more"));
+  }
+  return Ok{};
+}
+
+std::string name_of(const BenchResult& r) {
+  return r.prefill ? str("prefill ", r.tokens, " at depth ", r.depth)
+                   : str("decode ", r.tokens, " at depth ", r.depth, ", batch ", r.batch);
+}
+
+// Share of the machine's read bandwidth that the least traffic of the measured tokens took.
+double gigabytes_per_s(const BenchResult& r) {
+  return median(r.tokens_per_s) * r.bytes_per_token * 1e-9;
+}
+double gigaflops(const BenchResult& r) { return median(r.tokens_per_s) * r.flops_per_token * 1e-9; }
+
+std::string table_row(const BenchResult& r, const MachineLimits& limits) {
+  const auto [low, high] = std::minmax_element(r.tokens_per_s.begin(), r.tokens_per_s.end());
+  char line[200];
+  std::snprintf(line, sizeof line, "%-34s %9.2f %9.2f %9.2f %9.1f %8.2f %5.0f%% %9.1f %5.0f%%\n",
+                name_of(r).c_str(), median(r.tokens_per_s), *low, *high, r.bytes_per_token * 1e-6,
+                gigabytes_per_s(r), 100 * gigabytes_per_s(r) / limits.read_gb_s, gigaflops(r),
+                100 * gigaflops(r) / limits.matrix_gflops);
+  return line;
+}
+
+Json to_json(const BenchResult& r, const MachineLimits& limits) {
+  Json::Array samples(r.tokens_per_s.begin(), r.tokens_per_s.end());
+  return Json::Object{{"test", r.prefill ? "prefill" : "decode"},
+                      {"tokens", r.tokens},
+                      {"depth", r.depth},
+                      {"batch", r.batch},
+                      {"tokens_per_s", median(r.tokens_per_s)},
+                      {"samples", samples},
+                      {"bytes_per_token", r.bytes_per_token},
+                      {"gb_per_s", gigabytes_per_s(r)},
+                      {"share_of_read_bandwidth", gigabytes_per_s(r) / limits.read_gb_s},
+                      {"flops_per_token", r.flops_per_token},
+                      {"gflops", gigaflops(r)},
+                      {"share_of_matrix_peak", gigaflops(r) / limits.matrix_gflops}};
+}
+
+Status run(const Options& options, Cli& cli) {
+  GLINT_TRY_STATUS(check_range("prompt", options.prompt, 0));
+  GLINT_TRY_STATUS(check_range("depth", options.depth, 0));
+  GLINT_TRY_STATUS(check_range("batch", options.batch, 1));
+  GLINT_TRY_STATUS(check_range("tokens", {options.tokens}, 0));
+  GLINT_TRY_STATUS(check_range("repeat", {options.repeat}, 1));
+  GLINT_TRY(const LoadedForBench loaded, load_for_bench(options, cli));
+  Console& console = cli.console;
+  const MachineLimits& limits = loaded.limits;
+  if (!options.json) {
+    console.print(str("machine: ", limits.describe(), "\n\n"));
+    char line[200];
+    std::snprintf(line, sizeof line, "%-34s %9s %9s %9s %9s %8s %6s %9s %6s\n", "", "tok/s", "min",
+                  "max", "MB/token", "GB/s", "share", "GFLOP/s", "share");
+    console.print(line);
+    console.flush();
+  }
+  Json::Array results;
+  GLINT_TRY_STATUS(bench_local(*loaded.model, *loaded.counter,
+                               {.prompt = options.prompt,
+                                .tokens = options.tokens,
+                                .depth = options.depth,
+                                .batch = options.batch,
+                                .repeat = options.repeat},
+                               [&](const BenchResult& result) {
+                                 results.push_back(to_json(result, limits));
+                                 if (!options.json)
+                                   console.print(table_row(result, limits)), console.flush();
+                               }));
+  if (options.json) {
+    Json object(Json::Object{
+        {"model", options.model}, {"machine", limits.to_json()}, {"results", results}});
+    console.print(dump_json(object, JsonStyle::kIndent2) + "\n");
+  }
+  return Ok{};
+}
+
+}  // namespace
+}  // namespace glint

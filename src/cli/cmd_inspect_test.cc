@@ -1,0 +1,114 @@
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "base/file.h"
+#include "base/json.h"
+#include "base/str.h"
+#include "cli/commands.h"
+
+namespace glint {
+namespace {
+
+struct Outcome {
+  int exit_code = 0;
+  std::string out, err;
+};
+
+std::string contents(std::FILE* file) {
+  std::string text(static_cast<std::size_t>(std::ftell(file)), '\0');
+  std::rewind(file);
+  text.resize(std::fread(text.data(), 1, text.size(), file));
+  std::fclose(file);
+  return text;
+}
+
+Outcome glint(const std::vector<std::string>& args) {
+  std::FILE* out = std::tmpfile();
+  std::FILE* err = std::tmpfile();
+  const Environment environment;
+  Console console(out, err, true);
+  Cli cli = {.console = console, .environment = environment};
+  const std::vector<Command> commands = {inspect_command(), synth_command()};
+  Outcome outcome;
+  outcome.exit_code = run_command_line(commands, args, cli);
+  outcome.out = contents(out);
+  outcome.err = contents(err);
+  return outcome;
+}
+
+const std::string kGlm5 = GLINT_SOURCE_DIR "/tests/data/configs/glm5.json";
+const std::string kTiny = GLINT_SOURCE_DIR "/models/glm5-tiny";
+
+class InspectTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::filesystem::remove_all(dir_);
+    std::filesystem::create_directories(dir_);
+  }
+  void TearDown() override { std::filesystem::remove_all(dir_); }
+
+  const std::string dir_ = testing::TempDir() + "/inspect_test";
+};
+
+TEST_F(InspectTest, the_numbers_of_glm5_are_those_of_the_specification) {
+  const Outcome text = glint({"inspect", kGlm5});
+  EXPECT_EQ(text.exit_code, 0);
+  for (const char* number : {"743,911,218,432", "753,864,139,008", "40,833,146,112",
+                             "39,881,563,392", "100,152", "61,464", "101,436", "62,252"}) {
+    EXPECT_NE(text.out.find(number), std::string::npos) << number << " in\n" << text.out;
+  }
+  // As the only file of a directory.
+  std::filesystem::copy_file(kGlm5, dir_ + "/config.json");
+  const Json json = parse_json(glint({"inspect", dir_, "--json"}).out).value();
+  EXPECT_EQ(json.find("parameters")->find("main")->as_int(), 743'911'218'432);
+  EXPECT_EQ(json.find("parameters")->find("active")->as_int(), 40'833'146'112);
+  EXPECT_EQ(json.find("kv_bytes_per_token")->find("bf16")->as_int(), 100'152);
+  EXPECT_EQ(json.find("tensors"), nullptr);
+}
+
+TEST_F(InspectTest, a_checkpoint_is_listed_by_role_and_format_and_verified) {
+  const Outcome outcome = glint({"inspect", kTiny, "--verify"});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_NE(outcome.out.find("routed experts  bf16"), std::string::npos) << outcome.out;
+  EXPECT_NE(outcome.out.find("every value is a finite number"), std::string::npos);
+  EXPECT_EQ(outcome.out.find("missing"), std::string::npos);
+}
+
+TEST_F(InspectTest, a_synthetic_checkpoint_is_complete) {
+  const std::string out = dir_ + "/synth";
+  const Outcome synth = glint({"synth", kTiny + "/config.json", out, "--format", "nvfp4"});
+  ASSERT_EQ(synth.exit_code, 0) << synth.err;
+  const Outcome inspect = glint({"inspect", out, "--verify", "--json"});
+  EXPECT_EQ(inspect.exit_code, 0) << inspect.err;
+  const Json json = parse_json(inspect.out).value();
+  EXPECT_TRUE(json.find("missing")->as_array().empty());
+  EXPECT_TRUE(json.find("extra")->as_array().empty());
+  EXPECT_TRUE(json.find("non_finite")->as_array().empty());
+  const Outcome again = glint({"synth", kTiny + "/config.json", out});
+  EXPECT_EQ(again.exit_code, 2);
+  EXPECT_EQ(again.err,
+            str("glint: ", out, " exists; expected a directory that is yet to be made\n"));
+}
+
+TEST_F(InspectTest, bad_files_are_refused_in_one_sentence) {
+  const auto refusal = [&](const std::string& model) {
+    const Outcome outcome = glint({"inspect", model});
+    EXPECT_EQ(outcome.exit_code, 2);
+    EXPECT_EQ(outcome.out, "");
+    EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
+    return outcome.err;
+  };
+  const std::string config = dir_ + "/config.json";
+  EXPECT_EQ(refusal(dir_), str("glint: cannot open ", config, ": No such file or directory\n"));
+  ASSERT_TRUE(write_file_atomic(config, "not json").ok());
+  EXPECT_TRUE(refusal(dir_).starts_with(str("glint: ", config, ": line 1, column 1: ")));
+  std::filesystem::remove(config);
+  std::filesystem::copy_file(kTiny + "/config.json", config);
+  ASSERT_TRUE(write_file_atomic(dir_ + "/model.safetensors", "short").ok());
+  EXPECT_TRUE(
+      refusal(dir_).starts_with(str("glint: ", dir_, "/model.safetensors: the file is cut")));
+}
+
+}  // namespace
+}  // namespace glint

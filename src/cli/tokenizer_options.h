@@ -1,0 +1,20 @@
+// What the commands that need only a tokenizer ask for.
+#pragma once
+
+#include <string>
+
+#include "base/file.h"
+#include "checkpoint/model_dir.h"
+#include "cli/command.h"
+#include "text/tokenizer.h"
+
+namespace glint {
+
+// MODEL or the path of a tokenizer.json.
+inline Result<Tokenizer> open_tokenizer(const std::string& model, const Cli& cli) {
+  if (file_exists(model) && !is_directory(model)) return Tokenizer::open(model);
+  GLINT_TRY(const std::string dir, resolve_model(model, cli.environment.hf_hub_cache));
+  return Tokenizer::open(dir);
+}
+
+}  // namespace glint

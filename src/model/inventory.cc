@@ -1,0 +1,149 @@
+#include "model/inventory.h"
+
+#include <charconv>
+#include <map>
+#include <optional>
+#include <unordered_map>
+
+#include "base/str.h"
+
+namespace glint {
+namespace {
+
+// What may follow the name of a matrix, and what there is besides and not needed: activation scales
+// of calibrated models, KV scales, shapes of packed tensors.
+constexpr std::string_view kWeightSuffixes[] = {".weight",         ".weight_packed",
+                                                ".weight_scale",   ".weight_scale_inv",
+                                                ".weight_scale_2", ".weight_global_scale"};
+constexpr std::string_view kIgnoredSuffixes[] = {
+    ".input_scale", ".input_global_scale", ".output_scale",       ".k_scale",
+    ".v_scale",     ".weight_shape",       ".rotary_emb.inv_freq"};
+
+class Taker {
+ public:
+  Taker(const ModelConfig& config, Checkpoint& checkpoint)
+      : config_(config), checkpoint_(checkpoint), table_(model_tensors(config)) {}
+
+  Result<Inventory> take() {
+    std::int64_t num_weights = 0;
+    for (const ModelTensor& tensor : table_) num_weights += tensor.num_copies();
+    if (num_weights > kMaxTensors) {
+      return invalid(
+          str("the config implies ", num_weights, " tensors; expected at most ", kMaxTensors));
+    }
+    const std::string mtp_prefix = str("model.layers.", config_.num_hidden_layers, ".");
+    for (const StoredTensor& tensor : checkpoint_.source().tensors()) {
+      if (tensor.name.starts_with(mtp_prefix)) {
+        inventory_.has_mtp = config_.num_nextn_predict_layers > 0;
+      }
+    }
+    for (const ModelTensor& tensor : table_) {
+      if (config_.is_mtp(tensor.layer) && !inventory_.has_mtp) continue;
+      for (int expert = 0; expert < tensor.num_copies(); ++expert) look_for(tensor, expert);
+    }
+    for (const StoredTensor& tensor : checkpoint_.source().tensors()) classify(tensor);
+    for (auto& [key, row] : rows_) inventory_.rows.push_back(std::move(row));
+    return std::move(inventory_);
+  }
+
+ private:
+  using Row = Inventory::Row;
+
+  Row& row(TensorRole role, const std::string& format) {
+    Row& row = rows_[{role, format}];
+    row.role = role;
+    row.format = format;
+    return row;
+  }
+
+  void look_for(const ModelTensor& tensor, int expert) {
+    const std::string name = tensor.name_of_copy(expert);
+    if (!(tensor.is_matrix() ? checkpoint_.has_weight(name) : checkpoint_.has(name))) {
+      inventory_.missing.push_back(name);
+      return;
+    }
+    const Result<std::string> format = format_of(tensor, name);
+    checkpoint_.release_copies();
+    Row* found = nullptr;
+    if (format.ok()) {
+      found = &row(tensor.role, format.value());
+      ++found->tensors;
+      found->parameters += tensor.elements();
+    } else if (auto& faults = inventory_.faults;
+               faults.empty() || faults.back() != format.error().message) {
+      faults.push_back(format.error().message);  // once for all experts of a stack
+    }
+    row_of_[name] = found;
+    if (tensor.num_experts) {
+      row_of_[stacked_experts_name(tensor.layer, !name.ends_with(".down_proj"))] = found;
+    }
+  }
+
+  Result<std::string> format_of(const ModelTensor& tensor, const std::string& name) {
+    if (tensor.is_matrix()) {
+      GLINT_TRY(const Weight weight, checkpoint_.weight(name, tensor.rows, tensor.cols));
+      return std::string(name_of(weight.format));
+    }
+    GLINT_TRY(const Tensor vector, checkpoint_.vector(name, tensor.cols));
+    return std::string(vector.dtype == DType::kF32 ? "f32" : "bf16");
+  }
+
+  // The row that the bytes of a stored tensor count in: none if it is no part of a weight, null if
+  // that weight is faulty.
+  std::optional<Row*> owner(const std::string& name) const {
+    if (const auto at = row_of_.find(name); at != row_of_.end()) return at->second;
+    for (const std::string_view suffix : kWeightSuffixes) {
+      if (!name.ends_with(suffix)) continue;
+      const auto at = row_of_.find(name.substr(0, name.size() - suffix.size()));
+      if (at != row_of_.end()) return at->second;
+    }
+    return {};
+  }
+
+  void classify(const StoredTensor& tensor) {
+    const auto bytes = static_cast<std::int64_t>(tensor.bytes.size());
+    inventory_.bytes += bytes;
+    if (const auto row = owner(tensor.name)) {
+      if (*row) (*row)->bytes += bytes;
+    } else if (is_ignorable(tensor.name)) {
+      inventory_.ignored.push_back(tensor.name);
+    } else {
+      inventory_.extra.push_back(tensor.name);
+    }
+  }
+
+  bool is_ignorable(const std::string& name) const {
+    for (const std::string_view suffix : kIgnoredSuffixes) {
+      if (name.ends_with(suffix)) return true;
+    }
+    constexpr std::string_view kLayers = "model.layers.";
+    if (!name.starts_with(kLayers)) return false;
+    int layer = -1;
+    const char* end = name.data() + name.size();
+    const auto number = std::from_chars(name.data() + kLayers.size(), end, layer);
+    if (layer < 0 || layer >= config_.num_layers_with_mtp()) return false;
+    const std::string_view rest(number.ptr, end);
+    // Copies of the model's own, as DeepSeek ships them.
+    if (config_.is_mtp(layer)) {
+      return rest == ".embed_tokens.weight" || rest == ".shared_head.head.weight";
+    }
+    return !config_.layers[static_cast<std::size_t>(layer)].has_indexer &&
+           rest.starts_with(".self_attn.indexer.");
+  }
+
+  const ModelConfig& config_;
+  Checkpoint& checkpoint_;
+  const std::vector<ModelTensor> table_;
+  Inventory inventory_;
+  std::map<std::pair<TensorRole, std::string>, Row> rows_;
+  // By the name of a weight, and of a stack of experts.
+  std::unordered_map<std::string, Row*> row_of_;
+};
+
+}  // namespace
+
+Result<Inventory> take_inventory(const ModelConfig& config, Checkpoint& checkpoint) {
+  return Taker(config, checkpoint).take();
+}
+
+}  // namespace glint

@@ -1,0 +1,36 @@
+// Inventory: what a checkpoint holds, compared with what its config implies.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "checkpoint/checkpoint.h"
+#include "model/tensor_table.h"
+
+namespace glint {
+
+struct Inventory {
+  struct Row {
+    TensorRole role = TensorRole::kNorm;
+    std::string format;  // "bf16", "fp8", "nvfp4", "f32"
+    std::int64_t tensors = 0;
+    std::int64_t parameters = 0;
+    std::int64_t bytes = 0;  // scales included
+  };
+  std::vector<Row> rows;  // by role, then format
+  bool has_mtp = false;   // the config announces an MTP layer and some of it is there
+
+  std::vector<std::string>
+      missing;  // weights that the config implies; none of an MTP layer that is absent
+  std::vector<std::string> extra;  // stored tensors that nothing uses
+  std::vector<std::string>
+      ignored;  // stored tensors that are known and not needed (input_scale, ...)
+  std::vector<std::string> faults;  // a sentence for each weight that is there and cannot be used
+  std::int64_t bytes = 0;           // of all stored tensors
+};
+
+// Looks at names, types, shapes and scalar scales, not at the weights. Fails if the config implies
+// more tensors than any checkpoint has.
+Result<Inventory> take_inventory(const ModelConfig& config, Checkpoint& checkpoint);
+
+}  // namespace glint

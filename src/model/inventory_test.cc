@@ -1,0 +1,131 @@
+#include "model/inventory.h"
+
+#include "checkpoint/test_files.h"
+#include "model/release.h"
+
+namespace glint {
+namespace {
+
+// One dense layer, hidden 16: few tensors, all of one letter of data.
+Json tiny_json() {
+  Json json = read_json_file(GLINT_SOURCE_DIR "/tests/data/configs/glm5.json").value();
+  const Json differences = parse_json(R"({
+    "vocab_size": 8, "hidden_size": 16, "intermediate_size": 16, "moe_intermediate_size": 16,
+    "num_hidden_layers": 2, "first_k_dense_replace": 1, "index_topk_pattern": "FS",
+    "num_attention_heads": 1, "q_lora_rank": 16, "kv_lora_rank": 8, "qk_nope_head_dim": 8,
+    "qk_rope_head_dim": 8, "qk_head_dim": 16, "v_head_dim": 16, "n_routed_experts": 2,
+    "num_experts_per_tok": 1, "index_n_heads": 1, "index_head_dim": 16})")
+                               .value();
+  for (const auto& [key, value] : differences.as_object()) json.set(key, value);
+  return json;
+}
+
+std::vector<TestTensor> tensors_of(const ModelConfig& config, Release release) {
+  std::vector<TensorSpec> specs;
+  for (const ModelTensor& tensor : model_tensors(config)) {
+    for (int expert = 0; expert < tensor.num_copies(); ++expert) {
+      append_specs(tensor, expert, format_in(release, tensor, config), specs);
+    }
+  }
+  std::vector<TestTensor> tensors;
+  for (const TensorSpec& spec : specs) {
+    tensors.push_back({spec.name, name_of(spec.type), describe_shape(spec.shape),
+                       std::string(static_cast<std::size_t>(spec.bytes()), '\0')});
+  }
+  return tensors;
+}
+
+class InventoryTest : public testing::Test {
+ protected:
+  Inventory take(const std::vector<TestTensor>& tensors) {
+    dir_.write("model.safetensors", safetensors_file(tensors));
+    Checkpoint checkpoint = Checkpoint::open(dir_.path()).value();
+    return take_inventory(config_, checkpoint).value();
+  }
+
+  const TestDir dir_;
+  const ModelConfig config_ = parse_config(tiny_json()).value();
+};
+
+TEST_F(InventoryTest, a_complete_checkpoint_has_every_parameter_and_byte_in_a_row) {
+  for (const Release release : {Release::kBF16, Release::kFp8, Release::kNvfp4}) {
+    const Inventory inventory = take(tensors_of(config_, release));
+    EXPECT_TRUE(inventory.missing.empty() && inventory.extra.empty() && inventory.faults.empty());
+    EXPECT_TRUE(inventory.has_mtp);
+    std::int64_t parameters = 0, bytes = 0;
+    for (const Inventory::Row& row : inventory.rows) {
+      parameters += row.parameters;
+      bytes += row.bytes;
+      if (row.role != TensorRole::kRoutedExpert) continue;
+      EXPECT_EQ(row.tensors, release == Release::kNvfp4 ? 6 : 12) << row.format;
+    }
+    EXPECT_EQ(parameters, count_parameters(config_).total());
+    EXPECT_EQ(bytes, inventory.bytes);
+    EXPECT_EQ(bytes, release_bytes(config_, release, true));
+  }
+}
+
+TEST_F(InventoryTest, what_is_missing_extra_ignored_or_faulty_is_named) {
+  auto tensors = tensors_of(config_, Release::kFp8);
+  std::erase_if(tensors, [](const TestTensor& tensor) {
+    return tensor.name.starts_with("model.layers.0.self_attn.o_proj");
+  });
+  for (TestTensor& tensor : tensors) {
+    if (tensor.name == "model.layers.0.self_attn.q_a_proj.weight") tensor.shape = "[256]";
+  }
+  const std::string one(4, '\0');
+  tensors.push_back({"model.layers.0.self_attn.q_b_proj.input_scale", "F32", "[1]", one});
+  tensors.push_back({"model.layers.0.self_attn.rotary_emb.inv_freq", "F32", "[1]", one});
+  tensors.push_back({"model.layers.1.self_attn.indexer.wk.weight", "F32", "[1]", one});
+  tensors.push_back({"model.layers.2.embed_tokens.weight", "F32", "[1]", one});
+  tensors.push_back({"model.layers.2.shared_head.head.weight", "F32", "[1]", one});
+  tensors.push_back({"model.layers.0.surprise", "F32", "[1]", one});
+  tensors.push_back({"model.layers.9999999999999.x", "F32", "[1]", one});
+  const Inventory inventory = take(tensors);
+  EXPECT_EQ(inventory.missing, std::vector<std::string>{"model.layers.0.self_attn.o_proj"});
+  EXPECT_EQ(inventory.extra,
+            (std::vector<std::string>{"model.layers.0.surprise", "model.layers.9999999999999.x"}));
+  EXPECT_EQ(inventory.ignored.size(), 5u);
+  ASSERT_EQ(inventory.faults.size(), 1u);
+  EXPECT_EQ(inventory.faults[0], dir_ / "model.safetensors" +
+                                     ": tensor \"model.layers.0.self_attn.q_a_proj.weight\" is "
+                                     "F8_E4M3 [256]; expected F8_E4M3 [16, 16]");
+}
+
+TEST_F(InventoryTest, an_mtp_layer_that_is_not_there_is_not_missing_tensor_by_tensor) {
+  auto tensors = tensors_of(config_, Release::kBF16);
+  std::erase_if(
+      tensors, [](const TestTensor& tensor) { return tensor.name.starts_with("model.layers.2."); });
+  const Inventory inventory = take(tensors);
+  EXPECT_FALSE(inventory.has_mtp);
+  EXPECT_TRUE(inventory.missing.empty());
+}
+
+TEST_F(InventoryTest, stacked_experts_count_as_their_experts) {
+  auto tensors = tensors_of(config_, Release::kBF16);
+  std::erase_if(tensors, [](const TestTensor& tensor) {
+    return tensor.name.find("layers.1.mlp.experts.") != std::string::npos;
+  });
+  const std::string p = "model.layers.1.mlp.experts.";
+  tensors.push_back({p + "gate_up_proj", "BF16", "[2,32,16]", std::string(2048, '\0')});
+  tensors.push_back({p + "down_proj", "BF16", "[2,16,16]", std::string(1024, '\0')});
+  const Inventory inventory = take(tensors);
+  EXPECT_TRUE(inventory.missing.empty() && inventory.extra.empty() && inventory.faults.empty());
+  EXPECT_EQ(inventory.bytes, release_bytes(config_, Release::kBF16, true));
+}
+
+TEST(ReleaseBytes, equal_the_specification) {
+  const ModelConfig config = read_config(GLINT_SOURCE_DIR "/tests/data/configs/glm5.json").value();
+  const auto gb = [&](Release release, bool with_mtp) {
+    return static_cast<double>(release_bytes(config, release, with_mtp)) / 1e9;
+  };
+  EXPECT_NEAR(gb(Release::kBF16, false), 1487.8, 0.05);
+  EXPECT_NEAR(gb(Release::kBF16, true), 1507.7, 0.05);
+  EXPECT_NEAR(gb(Release::kFp8, false), 746.1, 0.05);
+  EXPECT_NEAR(gb(Release::kFp8, true), 756.2, 0.05);
+  EXPECT_NEAR(gb(Release::kNvfp4, false), 446.0, 0.05);
+  EXPECT_NEAR(gb(Release::kNvfp4, true), 452.0 + 13.9, 0.05);  // its MTP layer stays BF16
+}
+
+}  // namespace
+}  // namespace glint

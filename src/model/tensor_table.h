@@ -1,0 +1,71 @@
+// The tensors that a config implies: names, shapes, roles. The one list that the loader, `inspect`,
+// the synthetic checkpoints and the quantiser go by.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "model/config.h"
+
+namespace glint {
+
+enum class TensorRole : std::uint8_t {
+  kEmbedding,
+  kAttention,
+  kIndexer,
+  kDenseMlp,
+  kRouter,
+  kRoutedExpert,
+  kSharedExpert,
+  kMtp,  // what only the MTP layer has: eh_proj and its norms
+  kNorm,
+  kHead,
+};
+inline constexpr int kNumTensorRoles = 10;
+
+const char* name_of(TensorRole role);  // "embedding", "attention", "routed experts", ...
+
+// One tensor, or the same one of every routed expert of a layer.
+struct ModelTensor {
+  // A matrix without its ".weight" ("model.layers.3.self_attn.q_a_proj"), a vector's full name. Of
+  // routed experts, "*" stands for the number: "model.layers.3.mlp.experts.*.gate_proj".
+  std::string name;
+  TensorRole role = TensorRole::kNorm;
+  int layer = -1;         // -1: outside the layers
+  std::int64_t rows = 0;  // 0: a vector [cols]
+  std::int64_t cols = 0;
+  int num_experts = 0;  // 0: not of an expert
+  // A linear layer that FP8 releases quantise. The others (embeddings, head, router, indexer's
+  // weights_proj, eh_proj) stay BF16 in every release.
+  bool is_quantizable = false;
+
+  bool is_matrix() const { return rows > 0; }
+  int num_copies() const { return num_experts ? num_experts : 1; }
+  std::int64_t elements() const { return (is_matrix() ? rows : 1) * cols; }
+  std::int64_t parameters() const { return elements() * num_copies(); }
+  // The name of copy `expert`, which is ignored where there is only one.
+  std::string name_of_copy(int expert) const;
+};
+
+// More copies than any checkpoint has: what lists them one by one refuses a config that implies
+// more.
+inline constexpr std::int64_t kMaxTensors = 4'000'000;
+
+// In the order of the forward pass, the MTP layer last.
+std::vector<ModelTensor> model_tensors(const ModelConfig& config);
+
+// The routed experts' tensors of one kind as HF >= 5 may stack them: "...mlp.experts.gate_up_proj".
+std::string stacked_experts_name(int layer, bool gate_up);
+
+struct ParameterCount {
+  std::int64_t main = 0;    // without the MTP layer
+  std::int64_t mtp = 0;     // of the MTP layer
+  std::int64_t active = 0;  // read for one token: the chosen experts only, no embedding, no MTP
+  std::int64_t head = 0;    // of which lm_head
+
+  std::int64_t total() const { return main + mtp; }
+};
+ParameterCount count_parameters(const ModelConfig& config);
+
+}  // namespace glint

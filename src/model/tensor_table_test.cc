@@ -1,0 +1,72 @@
+#include "model/tensor_table.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <set>
+
+#include "checkpoint/checkpoint.h"
+
+namespace glint {
+namespace {
+
+ModelConfig config_of(const std::string& path) {
+  return read_config(GLINT_SOURCE_DIR + ("/" + path)).value();
+}
+
+TEST(TensorTable, counts_the_parameters_of_glm5_exactly) {
+  const ModelConfig config = config_of("tests/data/configs/glm5.json");
+  const ParameterCount count = count_parameters(config);
+  EXPECT_EQ(count.main, 743'911'218'432);
+  EXPECT_EQ(count.mtp, 9'952'920'576);
+  EXPECT_EQ(count.total(), 753'864'139'008);
+  EXPECT_EQ(count.active, 40'833'146'112);
+  EXPECT_EQ(count.active - count.head, 39'881'563'392);
+
+  std::map<TensorRole, std::int64_t> main;
+  for (const ModelTensor& tensor : model_tensors(config)) {
+    if (!config.is_mtp(tensor.layer)) main[tensor.role] += tensor.parameters();
+  }
+  EXPECT_EQ(main[TensorRole::kAttention], 12'871'532'544);
+  EXPECT_EQ(main[TensorRole::kIndexer], 731'008'512);
+  EXPECT_EQ(main[TensorRole::kDenseMlp], 679'477'248);
+  EXPECT_EQ(main[TensorRole::kRoutedExpert], 724'775'731'200);
+  EXPECT_EQ(main[TensorRole::kSharedExpert], 2'831'155'200);
+  EXPECT_EQ(main[TensorRole::kRouter], 117'984'000);
+  EXPECT_EQ(main[TensorRole::kEmbedding], 951'582'720);
+  EXPECT_EQ(main[TensorRole::kHead], 951'582'720);
+  EXPECT_EQ(main[TensorRole::kNorm], 1'164'288);
+}
+
+TEST(TensorTable, names_and_shapes_are_those_of_a_real_file) {
+  const ModelConfig config = config_of("models/glm5-tiny/config.json");
+  Checkpoint checkpoint = Checkpoint::open(GLINT_SOURCE_DIR "/models/glm5-tiny").value();
+  std::set<std::string> names;
+  for (const ModelTensor& tensor : model_tensors(config)) {
+    for (int expert = 0; expert < tensor.num_copies(); ++expert) {
+      const std::string name = tensor.name_of_copy(expert);
+      if (tensor.is_matrix()) {
+        EXPECT_TRUE(checkpoint.weight(name, tensor.rows, tensor.cols).ok()) << name;
+        names.insert(name + ".weight");
+      } else {
+        EXPECT_TRUE(checkpoint.vector(name, tensor.cols).ok()) << name;
+        names.insert(name);
+      }
+    }
+  }
+  for (const StoredTensor& tensor : checkpoint.source().tensors()) {
+    EXPECT_TRUE(names.contains(tensor.name)) << tensor.name;
+  }
+}
+
+TEST(TensorTable, layers_without_an_indexer_have_none_of_its_tensors) {
+  Json json = read_json_file(GLINT_SOURCE_DIR "/models/glm5-tiny/config.json").value();
+  json.set("index_topk_pattern", "FSSSF");
+  for (const ModelTensor& tensor : model_tensors(parse_config(json).value())) {
+    if (tensor.role != TensorRole::kIndexer) continue;
+    EXPECT_TRUE(tensor.layer == 0 || tensor.layer == 4 || tensor.layer == 5) << tensor.name;
+  }
+}
+
+}  // namespace
+}  // namespace glint

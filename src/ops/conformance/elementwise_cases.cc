@@ -1,0 +1,104 @@
+#include "ops/conformance/cases.h"
+
+namespace glint::conformance {
+namespace {
+
+using Shape = std::pair<std::int64_t, std::int64_t>;  // T, D
+
+std::vector<Shape> shapes(bool timing) {
+  if (timing) return {{1, 6144}, {2048, 6144}};
+  return {{1, 1}, {2, 3}, {3, 16}, {7, 6144}, {33, 100}, {64, 37}};
+}
+
+std::string name(DType dtype, Shape shape) {
+  return str(short_name(dtype), ", ", shape.first, " x ", shape.second);
+}
+
+Case embed_case(DType table_dtype, DType dtype, Shape shape) {
+  const auto [T, D] = shape;
+  return {.op = "embed",
+          .name = name(dtype, shape) + ", table " + short_name(table_dtype),
+          .need = {.ops = {Op::kEmbed}, .activations = {table_dtype, dtype}},
+          .tolerance = tolerance_of(kElementwiseTolerance, dtype),
+          .tokens = T,
+          .prepare = [=, T = T, D = D](Workspace& ws) {
+            std::vector<std::int32_t> ids(T);
+            for (std::int64_t t = 0; t < T; ++t) ids[t] = static_cast<std::int32_t>(t * 5 % 11) - 1;
+            const EmbedArgs args = {.ids = ws.tokens(ws.ints(ids, {T})),
+                                    .table = ws.input(table_dtype, {10, D}),
+                                    .out = ws.output("out", dtype, {T, D})};
+            return Call{[=, &ws] { ws.ops().embed(args); }, cost(args)};
+          }};
+}
+
+Case gather_rows_case(DType dtype, Shape shape) {
+  const auto [R, D] = shape;
+  return {.op = "gather_rows",
+          .name = name(dtype, shape),
+          .need = {.ops = {Op::kGatherRows}, .activations = {dtype}},
+          .tolerance = tolerance_of(kElementwiseTolerance, dtype),
+          .tokens = R,
+          .prepare = [=, R = R, D = D](Workspace& ws) {
+            std::vector<std::int32_t> rows(R);
+            for (std::int64_t r = 0; r < R; ++r) rows[r] = static_cast<std::int32_t>(r * 3 % 5);
+            const GatherRowsArgs args = {.x = ws.input(dtype, {5, D}),
+                                         .rows = ws.tokens(ws.ints(rows, {R})),
+                                         .out = ws.output("out", dtype, {R, D})};
+            return Call{[=, &ws] { ws.ops().gather_rows(args); }, cost(args)};
+          }};
+}
+
+Case add_case(DType dtype, Shape shape) {
+  const auto [T, D] = shape;
+  return {.op = "add",
+          .name = name(dtype, shape),
+          .need = {.ops = {Op::kAdd}, .activations = {dtype}},
+          .tolerance = tolerance_of(kElementwiseTolerance, dtype),
+          .tokens = T,
+          .prepare = [=, T = T, D = D](Workspace& ws) {
+            const AddArgs args = {.x = ws.updated("x", ws.input(dtype, {T, D})),
+                                  .y = ws.tokens(ws.input(dtype, {T, D}))};
+            return Call{[=, &ws] { ws.ops().add(args); }, cost(args)};
+          }};
+}
+
+Case silu_mul_case(DType dtype, Shape shape, bool in_place) {
+  const auto [T, D] = shape;
+  return {.op = "silu_mul",
+          .name = name(dtype, shape) + (in_place ? ", in place" : ""),
+          .need = {.ops = {Op::kSiluMul}, .activations = {dtype}},
+          .tolerance = tolerance_of(kElementwiseTolerance, dtype),
+          .tokens = T,
+          .prepare = [=, T = T, D = D](Workspace& ws) {
+            std::vector<float> gates = ws.noise(T * D, 4);
+            const float extremes[] = {-0.f, 0, 100, -100, 1e-30f, -1e-30f, 30, -30, 3e4f, -3e4f};
+            for (std::int64_t i = 0; i < T * D && i < 10; ++i) gates[T * D - 1 - i] = extremes[i];
+            const Tensor gate = ws.input(dtype, {T, D}, gates);
+            const Tensor up = ws.input(dtype, {T, D});
+            const SiluMulArgs args = {
+                .gate = ws.tokens(gate),
+                .up = ws.tokens(up),
+                .out = in_place ? ws.updated("gate", gate) : ws.output("out", dtype, {T, D})};
+            return Call{[=, &ws] { ws.ops().silu_mul(args); }, cost(args)};
+          }};
+}
+
+}  // namespace
+
+void add_elementwise_cases(std::vector<Case>& cases, bool timing) {
+  for (const DType dtype : kActivations) {
+    for (const Shape& shape : shapes(timing)) {
+      cases.push_back(embed_case(dtype, dtype, shape));
+      cases.push_back(gather_rows_case(dtype, shape));
+      cases.push_back(add_case(dtype, shape));
+      cases.push_back(silu_mul_case(dtype, shape, true));
+      if (!timing) cases.push_back(silu_mul_case(dtype, shape, false));
+    }
+    if (!timing) {
+      cases.push_back(embed_case(DType::kBF16, dtype, {7, 48}));
+      cases.push_back(embed_case(DType::kF32, dtype, {7, 48}));
+    }
+  }
+}
+
+}  // namespace glint::conformance

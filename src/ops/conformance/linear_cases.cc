@@ -1,0 +1,169 @@
+#include <algorithm>
+
+#include "ops/conformance/cases.h"
+
+namespace glint::conformance {
+namespace {
+
+constexpr WeightFormat kFormats[] = {WeightFormat::kF32, WeightFormat::kBF16,
+                                     WeightFormat::kFp8Block, WeightFormat::kNvfp4};
+
+struct LinearShape {
+  std::int64_t T, N, K;
+  bool f32_out = false;
+  Pad pad = {};  // of x
+  bool unaligned = false;
+};
+
+Case linear_case(DType dtype, WeightFormat format, LinearShape s) {
+  const DType out = s.f32_out ? DType::kF32 : dtype;
+  return {.op = "linear",
+          .name = str(short_name(dtype), " x ", name_of(format), ", T ", s.T, ", ", s.N, " x ", s.K,
+                      s.f32_out ? ", to f32" : "", s.pad.back ? ", strided" : "",
+                      s.unaligned ? ", unaligned" : ""),
+          .need = {.ops = {Op::kLinear}, .activations = {dtype}, .weights = {format}},
+          .tolerance = tolerance_of(kLinearTolerance, out),
+          .tokens = s.T,
+          .prepare = [=](Workspace& ws) {
+            const LinearArgs args = {.x = ws.tokens(ws.input(dtype, {s.T, s.K}, s.pad)),
+                                     .weight = ws.weight(format, s.N, s.K, s.unaligned),
+                                     .out = ws.output("out", out, {s.T, s.N})};
+            return Call{[=, &ws] { ws.ops().linear(args); }, cost(args)};
+          }};
+}
+
+// How many of the rows each expert gets.
+using Counts = std::vector<int>;
+
+// The experts' rows in order: which expert, and which row of x, each row of out has.
+struct Groups {
+  std::vector<std::int32_t> experts, rows, offsets;
+};
+
+Groups groups(const Workspace& ws, const Counts& counts, std::int64_t sources) {
+  Groups g;
+  for (std::size_t e = 0; e < counts.size(); ++e) {
+    for (int i = 0; i < counts[e]; ++i) {
+      g.experts.push_back(static_cast<std::int32_t>(e));
+      g.rows.push_back(static_cast<std::int32_t>((g.rows.size() * 7 + e) % sources));
+    }
+  }
+  g.experts = ws.tokens(g.experts);
+  g.rows = ws.tokens(g.rows);
+  for (std::int32_t e = 0; e <= static_cast<std::int32_t>(counts.size()); ++e) {
+    const auto end = std::lower_bound(g.experts.begin(), g.experts.end(), e);
+    g.offsets.push_back(static_cast<std::int32_t>(end - g.experts.begin()));
+  }
+  return g;
+}
+
+Case grouped_case(DType dtype, std::vector<WeightFormat> formats, Counts counts, std::int64_t N,
+                  std::int64_t K, bool gathered) {
+  std::int64_t R = 0;
+  for (const int count : counts) R += count;
+  std::string name = str(short_name(dtype), " x ", name_of(formats[0]));
+  if (formats.size() > 1) name += " and others";
+  name += str(", ", counts.size(), " experts, ", R, " rows, ", N, " x ", K);
+  Capabilities need = {.ops = {Op::kGroupedLinear}, .activations = {dtype}};
+  for (const WeightFormat format : formats) need.weights.add(format);
+  return {.op = "grouped_linear",
+          .name = name + (gathered ? ", gathered" : ""),
+          .need = need,
+          .tolerance = tolerance_of(kLinearTolerance, dtype),
+          .tokens = R,
+          .prepare = [=](Workspace& ws) {
+            auto weights = std::make_shared<std::vector<Weight>>();
+            for (std::size_t e = 0; e < counts.size(); ++e) {
+              weights->push_back(ws.weight(formats[e % formats.size()], N, K));
+            }
+            const std::int64_t sources = gathered ? std::max<std::int64_t>(R / 2, 1) : R;
+            Groups g = groups(ws, counts, sources);
+            const std::int64_t E = static_cast<std::int64_t>(counts.size());
+            const std::int64_t here = static_cast<std::int64_t>(g.rows.size());
+            const Tensor x = ws.input(dtype, {sources, K});
+            GroupedLinearArgs args = {.x = gathered ? x : ws.tokens(x),
+                                      .offsets = ws.ints(g.offsets, {E + 1}),
+                                      .weights = *weights,
+                                      .out = ws.output("out", dtype, {R, N})};
+            if (gathered) args.rows = ws.ints(g.rows, {here});
+            GroupedLinearArgs on_host = args;
+            on_host.offsets = Tensor(g.offsets.data(), DType::kI32, {E + 1});
+            const auto run = [=, &ws] {
+              (void)weights;  // owns what args refers to
+              ws.ops().grouped_linear(args);
+            };
+            return Call{run, cost(on_host)};
+          }};
+}
+
+struct HeadShape {
+  std::int64_t T, H, A, B;
+  Pad pad = {};            // of x and out
+  std::int64_t apart = 0;  // rows between the matrices of two heads
+};
+
+Case per_head_case(DType dtype, DType weight_dtype, HeadShape s) {
+  return {.op = "per_head",
+          .name = str(short_name(dtype), " x ", short_name(weight_dtype), ", T ", s.T, ", ", s.H,
+                      " x ", s.B, " x ", s.A, s.pad.back || s.apart ? ", strided" : ""),
+          .need = {.ops = {Op::kPerHead}, .activations = {dtype, weight_dtype}},
+          .tolerance = tolerance_of(kLinearTolerance, dtype),
+          .tokens = s.T,
+          .prepare = [=](Workspace& ws) {
+            const Tensor weight = ws.input(weight_dtype, {s.H, s.B + s.apart, s.A});
+            const PerHeadArgs args = {.x = ws.tokens(ws.input(dtype, {s.T, s.H, s.A}, s.pad)),
+                                      .weight = weight.slice(1, s.apart, s.B),
+                                      .out = ws.output("out", dtype, {s.T, s.H, s.B}, s.pad)};
+            return Call{[=, &ws] { ws.ops().per_head(args); }, cost(args)};
+          }};
+}
+
+void add_timed(std::vector<Case>& cases) {
+  for (const WeightFormat format : kFormats) {
+    // Large enough to come from memory, not from a cache.
+    for (const std::int64_t T : {1, 16, 128}) {
+      cases.push_back(linear_case(DType::kBF16, format, {T, 12288, 6144}));
+    }
+    cases.push_back(grouped_case(DType::kBF16, {format}, Counts(32, 1), 2048, 3072, true));
+  }
+  cases.push_back(linear_case(DType::kF32, WeightFormat::kF32, {128, 2048, 6144}));
+  cases.push_back(per_head_case(DType::kBF16, DType::kBF16, {1, 64, 192, 512, {0, 64}}));
+  cases.push_back(per_head_case(DType::kBF16, DType::kBF16, {128, 64, 512, 256}));
+}
+
+}  // namespace
+
+void add_linear_cases(std::vector<Case>& cases, bool timing) {
+  if (timing) return add_timed(cases);
+  for (const DType dtype : kActivations) {
+    for (const WeightFormat format : kFormats) {
+      for (const std::int64_t T : {1, 2, 3, 7, 16, 33, 64}) {
+        cases.push_back(linear_case(dtype, format, {T, 200, 272}));  // ragged fp8 blocks
+      }
+      cases.push_back(linear_case(dtype, format, {2, 72, 6144}));
+      cases.push_back(linear_case(dtype, format, {3, 130, 2048, true}));
+      cases.push_back(linear_case(dtype, format, {17, 1, 16}));
+      cases.push_back(linear_case(dtype, format, {5, 33, 144, false, {0, 48}}));
+      cases.push_back(linear_case(dtype, format, {9, 100, 400, true, {}, true}));
+      if (format != WeightFormat::kNvfp4) {
+        cases.push_back(linear_case(dtype, format, {4, 3, 1}));
+        cases.push_back(linear_case(dtype, format, {7, 131, 77}));
+        cases.push_back(linear_case(dtype, format, {16, 31, 301, false, {1, 2}, true}));
+      }
+      cases.push_back(grouped_case(dtype, {format}, {0, 3, 0, 1, 7, 0}, 70, 144, true));
+      cases.push_back(grouped_case(dtype, {format}, {33, 0}, 144, 48, false));
+      cases.push_back(grouped_case(dtype, {format}, {0, 0, 1}, 256, 1536, true));
+      cases.push_back(grouped_case(dtype, {format}, Counts(16, 4), 32, 64, true));
+    }
+    cases.push_back(grouped_case(dtype, {std::begin(kFormats), std::end(kFormats)},
+                                 {2, 1, 5, 3, 0, 4}, 150, 160, true));
+    for (const DType weight : kActivations) {
+      cases.push_back(per_head_case(dtype, weight, {3, 4, 192, 512, {0, 64}}));
+      cases.push_back(per_head_case(dtype, weight, {7, 4, 512, 256, {}, 192}));
+      cases.push_back(per_head_case(dtype, weight, {17, 3, 5, 7, {2, 1}, 1}));
+      cases.push_back(per_head_case(dtype, weight, {33, 1, 24, 32}));
+    }
+  }
+}
+
+}  // namespace glint::conformance

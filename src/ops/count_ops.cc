@@ -1,0 +1,86 @@
+#include "ops/count_ops.h"
+
+#include <vector>
+
+#include "ops/capabilities.h"
+
+namespace glint {
+
+Capabilities CountOps::capabilities() const { return inner_->capabilities(); }
+
+void CountOps::count(const Weight& weight, std::int64_t rows) {
+  if (!weight || rows == 0) return;
+  total_.bytes += static_cast<double>(bytes_of(weight));
+  total_.flops += 2.0 * static_cast<double>(rows * weight.rows * weight.cols);
+}
+
+void CountOps::attention_in(const AttentionInArgs& args, Arena& scratch) {
+  const AttentionWeights& w = args.weights;
+  for (const Weight* weight : {&w.q_a_proj, &w.q_b_proj, &w.kv_a_proj_with_mqa, &w.indexer.wq_b,
+                               &w.indexer.wk, &w.indexer.weights_proj}) {
+    count(*weight, args.x.dim(0));
+  }
+  inner_->attention_in(args, scratch);
+}
+
+void CountOps::select_and_attend(const SelectAndAttendArgs& args, Arena& scratch) {
+  const AttentionDims& d = args.dims;
+  const std::int64_t T = args.q.dim(0), topk = args.selected.dim(1);
+  for (const Tensor* half : {&args.weights.w_uk, &args.weights.w_uv}) {
+    total_.bytes += static_cast<double>(half->size() * size_of(half->dtype));
+    total_.flops += 2.0 * static_cast<double>(T * half->size());
+  }
+  const std::int32_t* positions = args.batch.positions.ptr<std::int32_t>();
+  for (std::int64_t t = 0; t < T; ++t) {
+    const std::int64_t visible = positions[t] + 1, chosen = std::min(visible, topk);
+    total_.bytes += static_cast<double>(chosen * args.latent_cache.row_bytes());
+    total_.flops +=
+        2.0 * static_cast<double>(chosen * d.heads * (2 * d.kv_lora_rank + d.qk_rope_head_dim));
+    if (args.weights.indexer && visible > topk) {
+      total_.bytes += static_cast<double>(visible * args.index_cache.page_bytes() / kPageSize);
+      total_.flops += 2.0 * static_cast<double>(visible * d.index_n_heads * d.index_head_dim);
+    }
+  }
+  inner_->select_and_attend(args, scratch);
+}
+
+void CountOps::attention_out(const AttentionOutArgs& args, Arena& scratch) {
+  count(args.weights.o_proj, args.attended.dim(0));
+  inner_->attention_out(args, scratch);
+}
+
+void CountOps::dense_ffn(const DenseFfnArgs& args, Arena& scratch) {
+  for (const Weight* weight :
+       {&args.weights.gate_proj, &args.weights.up_proj, &args.weights.down_proj}) {
+    count(*weight, args.x.dim(0));
+  }
+  inner_->dense_ffn(args, scratch);
+}
+
+void CountOps::moe(const MoeArgs& args, Arena& scratch) {
+  const Arena::Scope scope(scratch);
+  const MoeWeights& w = args.weights;
+  const std::int64_t T = args.x.dim(0);
+  MoeArgs with_routed = args;
+  if (!with_routed.routed)
+    with_routed.routed = scratch.take(DType::kI32, {T, args.num_experts_per_tok});
+  inner_->moe(with_routed, scratch);
+  count(w.gate, T);
+  const FfnWeights& shared = w.shared_experts;
+  for (const Weight* weight : {&shared.gate_proj, &shared.up_proj, &shared.down_proj})
+    count(*weight, T);
+  std::vector<std::int64_t> rows(w.down_proj.size());
+  const std::int32_t* chosen = with_routed.routed.ptr<std::int32_t>();
+  for (std::int64_t i = 0; i < with_routed.routed.size(); ++i) ++rows[chosen[i]];
+  for (std::size_t e = 0; e < rows.size(); ++e) {
+    for (const Weight* weight : {&w.gate_proj[e], &w.up_proj[e], &w.down_proj[e]})
+      count(*weight, rows[e]);
+  }
+}
+
+void CountOps::head(const HeadArgs& args, Arena& scratch) {
+  count(args.lm_head, args.logits ? args.rows.dim(0) : 0);
+  inner_->head(args, scratch);
+}
+
+}  // namespace glint

@@ -1,0 +1,128 @@
+#include "runtime/bench_local.h"
+
+#include <algorithm>
+#include <chrono>
+#include <numeric>
+
+#include "base/random.h"
+#include "base/str.h"
+#include "runtime/generator.h"
+
+namespace glint {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr int kChunk = 512;
+
+// `count` sequences of random tokens, each with pages of its own.
+class Sequences {
+ public:
+  Sequences(LoadedModel& model, int count, int length)
+      : model_(model), pages_per_sequence_(pages_for(length, 0)) {
+    for (int s = 0; s < count; ++s) {
+      std::vector<PageId> pages(static_cast<std::size_t>(pages_per_sequence_));
+      std::iota(pages.begin(), pages.end(), s * pages_per_sequence_);
+      pages_.push_back(pages);
+    }
+  }
+
+  static Result<Sequences> make(LoadedModel& model, int count, int length) {
+    Sequences sequences(model, count, length);
+    GLINT_TRY_STATUS(model.reserve_pages(count * sequences.pages_per_sequence_));
+    return sequences;
+  }
+
+  // Positions [first, first + count) of sequence s, in steps of a chunk each; logits of the last
+  // one only.
+  void prefill(int s, int first, int count) {
+    for (int at = first; at < first + count; at += kChunk) {
+      const int size = std::min(kChunk, first + count - at);
+      const std::vector<TokenId> tokens = random_tokens(size);
+      StepPlan plan;
+      plan.add(at, tokens, pages_[s], at + size == first + count ? 1 : 0);
+      model_.step(plan);
+    }
+  }
+
+  // Gives every sequence the first `count` positions of sequence 0.
+  void copy_first(int count) {
+    for (std::size_t s = 1; s < pages_.size(); ++s) {
+      for (int p = 0; p < pages_for(count, 0); ++p)
+        model_.kv().copy_page(pages_[0][p], pages_[s][p]);
+    }
+  }
+
+  // One token of every sequence at `position`.
+  void decode(int position) {
+    StepPlan plan;
+    for (const std::vector<PageId>& pages : pages_) plan.add(position, random_tokens(1), pages, 1);
+    model_.step(plan);
+  }
+
+ private:
+  std::vector<TokenId> random_tokens(int count) {
+    std::vector<TokenId> tokens;
+    const auto vocab = static_cast<std::uint32_t>(model_.config().vocab_size);
+    for (int i = 0; i < count; ++i) tokens.push_back(static_cast<TokenId>(random_.below(vocab)));
+    return tokens;
+  }
+
+  LoadedModel& model_;
+  int pages_per_sequence_;
+  std::vector<std::vector<PageId>> pages_;
+  Random random_{1};
+};
+
+// Times `sample` (which runs `tokens` tokens) `repeat` times after one warm-up.
+template <class Sample>
+void measure(BenchResult& result, CountOps& counter, int repeat, int tokens, Sample&& sample) {
+  sample();
+  for (int i = 0; i < repeat; ++i) {
+    counter.reset();
+    const auto start = Clock::now();
+    sample();
+    const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
+    result.tokens_per_s.push_back(tokens / seconds);
+    // Random tokens choose other experts each time: the mean over the samples.
+    result.bytes_per_token += counter.total().bytes / tokens / repeat;
+    result.flops_per_token += counter.total().flops / tokens / repeat;
+  }
+}
+
+}  // namespace
+
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  const std::size_t n = values.size();
+  return n % 2 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
+}
+
+Status bench_local(LoadedModel& model, CountOps& counter, const BenchOptions& options,
+                   const std::function<void(const BenchResult&)>& report) {
+  for (const int depth : options.depth) {
+    for (const int prompt : options.prompt) {
+      if (prompt == 0) continue;
+      GLINT_TRY(Sequences sequences, Sequences::make(model, 1, depth + prompt));
+      sequences.prefill(0, 0, depth);
+      BenchResult result = {.prefill = true, .tokens = prompt, .depth = depth};
+      measure(result, counter, options.repeat, prompt,
+              [&] { sequences.prefill(0, depth, prompt); });
+      report(result);
+    }
+    for (const int batch : options.batch) {
+      if (options.tokens == 0) continue;
+      GLINT_TRY(Sequences sequences, Sequences::make(model, batch, depth + options.tokens));
+      sequences.prefill(0, 0, depth);
+      sequences.copy_first(depth);
+      BenchResult result = {.tokens = options.tokens, .depth = depth, .batch = batch};
+      measure(result, counter, options.repeat, options.tokens * batch, [&] {
+        for (int i = 0; i < options.tokens; ++i) sequences.decode(depth + i);
+      });
+      report(result);
+    }
+  }
+  return Ok{};
+}
+
+}  // namespace glint

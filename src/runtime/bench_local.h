@@ -1,0 +1,39 @@
+// The local benchmark: how fast this model runs here, without a server, in the terms of
+// llama-bench.
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "ops/count_ops.h"
+#include "runtime/loaded_model.h"
+
+namespace glint {
+
+struct BenchOptions {
+  std::vector<int> prompt = {512};  // prefill lengths; 0: none
+  int tokens = 64;                  // decode steps per sample; 0: no decode
+  std::vector<int> depth = {0};     // tokens in the cache beforehand
+  std::vector<int> batch = {1};     // sequences that decode together
+  int repeat = 5;
+};
+
+struct BenchResult {
+  bool prefill = false;
+  int tokens = 0;  // prompt length, or decode steps
+  int depth = 0;
+  int batch = 1;
+  std::vector<double> tokens_per_s = {};  // one per sample, of all sequences together
+  double bytes_per_token = 0;             // least traffic: weights and cache (count_ops.h)
+  double flops_per_token = 0;
+};
+
+// Runs every combination and reports each when it is done. `counter` must be the backend of
+// `model`. Tokens are drawn uniformly, so that routing is too; each sequence has a cache of its own
+// (a copy of the first one's where it is filled beforehand).
+Status bench_local(LoadedModel& model, CountOps& counter, const BenchOptions& options,
+                   const std::function<void(const BenchResult&)>& report);
+
+double median(std::vector<double> values);
+
+}  // namespace glint

@@ -1,0 +1,50 @@
+#!/usr/bin/env python3
+"""Every command of the program keeps the common rules: its help teaches, and its errors are one sentence.
+
+    commands_test.py build/release/glint
+"""
+
+import pathlib
+import re
+import subprocess
+import sys
+
+GLINT = sys.argv[1]
+
+
+def run(*args):
+    return subprocess.run([GLINT, *args], capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=60)
+
+
+def check(condition, what, shown=""):
+    if not condition:
+        sys.exit(f"{what}\n{shown}")
+
+
+def check_refused(*args):
+    done = run(*args)
+    sentence = re.fullmatch(r"glint: [^\n]+\n", done.stderr)
+    check(done.returncode == 2 and sentence and done.stdout == "", f"{args}: exit {done.returncode}", done.stdout + done.stderr)
+
+
+overview = run("--help")
+check(overview.returncode == 0 and overview.stderr == "", "--help", overview.stderr)
+commands = re.findall(r"^  ([a-z]+(?: [a-z]+)?)  +\S", overview.stdout, re.M)
+sources = list((pathlib.Path(__file__).resolve().parents[2] / "src/cli").glob("cmd_*.cc"))
+check(len(commands) >= len(sources), "a src/cli/cmd_*.cc is not among the commands", overview.stdout)
+
+for command in commands:
+    words = command.split()
+    page = run("help", *words)
+    check(page.returncode == 0 and page.stderr == "", f"help {command}", page.stderr)
+    check(page.stdout == run(*words, "--help").stdout, f"help {command} is not {command} --help")
+    for part in (f"glint {command}: ", f"\nUsage: glint {command}", "\nExamples:\n  "):
+        check(part in page.stdout, f"help {command} lacks {part!r}", page.stdout)
+    long = [line for line in page.stdout.splitlines() if len(line) > 100]
+    check(not long, f"help {command} has lines over 100 columns", "\n".join(long))
+    check_refused(*words, "--no-such-option")
+
+check(re.fullmatch(r"glint \d+\.\d+\.\d+\n", run("--version").stdout), "--version")
+check_refused("no-such-command")
+check_refused("help", "no-such-command")
+print(f"{len(commands)} commands: " + ", ".join(commands))

@@ -1,0 +1,22 @@
+#!/usr/bin/env python3
+"""Ctrl-C ends `glint generate` with exit code 130, and what was printed before stays.
+
+    ctrl_c_test.py build/release/glint models/glm5-tiny
+"""
+
+import signal
+import subprocess
+import sys
+
+glint, model = sys.argv[1:]
+process = subprocess.Popen(
+    [glint, "generate", model, "-p", "Once upon a time", "--max-tokens", "100000", "--ignore-eos"],
+    stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+try:
+    first = process.stdout.read(20)  # it streams: something comes long before the end
+    process.send_signal(signal.SIGINT)
+    rest, errors = process.communicate(timeout=30)
+finally:
+    process.kill()
+if process.returncode != 130 or len(first) != 20 or b"glint:" in errors:
+    sys.exit(f"exit {process.returncode}: {first + rest!r} {errors!r}")
