@@ -223,7 +223,6 @@ Weight pack(const Kernels& kernels, ThreadPool& pool, const Weight& weight, std:
   pool.run(panels_of(weight), [&](std::int64_t p, int) {
     pack_rows(kernels, weight, p * kPanel, 0, weight.cols, true, to + p * bytes);
     if (weight.format == WeightFormat::kNvfp4) {
-      std::memset(scales + p * scale_bytes, 0, static_cast<std::size_t>(scale_bytes));
       pack_row_scales(kernels, weight, p * kPanel, 0, weight.cols, scales + p * scale_bytes);
     }
   });
