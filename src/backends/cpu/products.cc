@@ -200,7 +200,7 @@ void Products::multiply_panel(const Weight& weight, std::int64_t n0, const Rows&
     family.expand[code]({.panel = static_cast<const std::byte*>(tile.w),
                          .scale = tile.scale,
                          .panel_rows = kPanel,
-                         .k = static_cast<int>((k + 15) / 16 * 16),
+                         .k = static_cast<int>((k + 31) / 32 * 32),
                          .out = scratch.numbers,
                          .scales = scratch.scales});
     tile.w = scratch.numbers, tile.ahead = 0;
