@@ -8,6 +8,4 @@ Result<std::unique_ptr<Ops>> make_cuda_ops(int) {
                "this build has no CUDA; build the preset cuda, or run with --backend cpu"};
 }
 
-Capabilities cuda_capabilities() { return {.backend = "cuda"}; }
-
 }  // namespace glint

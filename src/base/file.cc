@@ -116,6 +116,14 @@ Status refuse_lfs_pointer(const std::string& path, std::string_view contents) {
   return invalid(path + " is a git-lfs pointer, not the file: run \"git lfs pull\" beside it");
 }
 
+void discard_pages(std::span<const std::byte> bytes) {
+  const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
+  const auto begin = reinterpret_cast<std::uintptr_t>(bytes.data());
+  const std::uintptr_t first = (begin + page - 1) / page * page,
+                       last = (begin + bytes.size()) / page * page;
+  if (first < last) ::madvise(reinterpret_cast<void*>(first), last - first, MADV_DONTNEED);
+}
+
 bool file_exists(const std::string& path) {
   struct stat info = {};
   return ::stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode);

@@ -49,6 +49,10 @@ Status write_file_atomic(const std::string& path, std::string_view contents);
 // file that was not downloaded.
 Status refuse_lfs_pointer(const std::string& path, std::string_view contents);
 
+// Gives the memory of whole pages inside `bytes` back to the kernel: they are not needed any more.
+// Mapped files read the same afterwards; other memory reads as zeros.
+void discard_pages(std::span<const std::byte> bytes);
+
 bool file_exists(const std::string& path);
 bool is_directory(const std::string& path);
 

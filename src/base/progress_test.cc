@@ -46,7 +46,7 @@ std::string read_all(int master) {
 
 TEST(Progress, draws_on_a_terminal_after_a_second_and_erases) {
   int master, slave;
-  ASSERT_EQ(openpty(&master, &slave, nullptr, nullptr, nullptr), 0);
+  if (openpty(&master, &slave, nullptr, nullptr, nullptr) != 0) GTEST_SKIP() << "no terminals";
   const auto start = std::chrono::steady_clock::now();
   {
     Progress progress("packing", 1000, Progress::Unit::kItems, slave);

@@ -19,7 +19,7 @@ TEST(Terminal, a_pipe_is_none_and_counts_80_columns) {
 TEST(Terminal, a_terminal_tells_its_width) {
   int master, slave;
   struct winsize size = {.ws_row = 24, .ws_col = 123, .ws_xpixel = 0, .ws_ypixel = 0};
-  ASSERT_EQ(openpty(&master, &slave, nullptr, nullptr, &size), 0);
+  if (openpty(&master, &slave, nullptr, nullptr, &size) != 0) GTEST_SKIP() << "no terminals";
   EXPECT_TRUE(is_terminal(slave));
   EXPECT_EQ(terminal_width(slave), 123);
   close(master);

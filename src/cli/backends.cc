@@ -1,14 +1,40 @@
 #include "cli/backends.h"
 
+#include "backends/cpu/cpu_ops.h"
 #include "backends/cuda/cuda_ops.h"
 #include "backends/reference/reference_ops.h"
 #include "base/str.h"
 
 namespace glint {
+namespace {
+
+// A base class, so that the threads outlive the ops that use them.
+struct OwnedPool {
+  explicit OwnedPool(int threads) : pool(threads) {}
+  ThreadPool pool;
+};
+
+class CpuBackend final : private OwnedPool, public CpuOps {
+ public:
+  CpuBackend(CpuIsa isa, int threads) : OwnedPool(threads), CpuOps(isa, OwnedPool::pool) {}
+};
+
+Result<CpuIsa> choose_isa(const std::string& name) {
+  if (name == "auto") return best_cpu_isa();
+  GLINT_TRY(const CpuIsa isa, parse_cpu_isa(name));
+  if (cpu_has(isa)) return isa;
+  GLINT_TRY(const CpuIsa best, best_cpu_isa());
+  return Error{ErrorCode::kUnsupported,
+               str("this CPU has no ", name, "; its best is --cpu-isa ", name_of(best))};
+}
+
+}  // namespace
 
 Result<std::unique_ptr<Ops>> make_backend(const BackendOptions& options) {
   if (options.name == "cuda") return make_cuda_ops(0);
-  return std::unique_ptr<Ops>(std::make_unique<ReferenceOps>());
+  if (options.name == "reference") return std::unique_ptr<Ops>(std::make_unique<ReferenceOps>());
+  GLINT_TRY(const CpuIsa isa, choose_isa(options.cpu_isa));
+  return std::unique_ptr<Ops>(std::make_unique<CpuBackend>(isa, options.threads));
 }
 
 }  // namespace glint

@@ -19,7 +19,7 @@ TEST(Console, a_full_disk_is_an_error) {
 
 TEST(Console, styles_only_on_terminals_that_want_them) {
   int master, slave;
-  ASSERT_EQ(openpty(&master, &slave, nullptr, nullptr, nullptr), 0);
+  if (openpty(&master, &slave, nullptr, nullptr, nullptr) != 0) GTEST_SKIP() << "no terminals";
   std::FILE* terminal = fdopen(slave, "w");
   std::FILE* file = std::tmpfile();
   EXPECT_EQ(Console(terminal, file, false).dim("x"), "\x1b[2mx\x1b[0m");

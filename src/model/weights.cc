@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "base/file.h"
 #include "base/str.h"
 
 namespace glint {
@@ -11,12 +12,14 @@ namespace {
 // read it.
 class Loader {
  public:
-  Loader(Checkpoint& checkpoint, const ModelConfig& config, const WeightOptions& options,
-         Device& device, const LoadProgress& progress)
+  Loader(Checkpoint& checkpoint, const ModelConfig& config, const WeightOptions& options, Ops& ops,
+         ThreadPool& pool, const LoadProgress& progress)
       : checkpoint_(checkpoint),
         c_(config),
         options_(options),
-        device_(device),
+        ops_(ops),
+        device_(ops.device()),
+        pool_(pool),
         progress_(progress) {
     for (const StoredTensor& tensor : checkpoint.source().tensors()) {
       total_ += static_cast<std::int64_t>(tensor.bytes.size());
@@ -24,12 +27,14 @@ class Loader {
   }
 
   Result<ModelWeights> load() {
-    GLINT_TRY(const Weight embed, weight("model.embed_tokens", c_.vocab_size, c_.hidden_size));
+    GLINT_TRY(const Weight embed,
+              checkpoint_.weight("model.embed_tokens", c_.vocab_size, c_.hidden_size));
     if (embed.format != WeightFormat::kF32 && embed.format != WeightFormat::kBF16) {
       return invalid(
           str("model.embed_tokens.weight is ", name_of(embed.format), "; expected f32 or bf16"));
     }
-    weights_.embed_tokens = embed.data;
+    GLINT_TRY(weights_.embed_tokens, place(embed.data));
+    report(bytes_of(embed));
     for (int i = 0; i < c_.num_hidden_layers; ++i) {
       GLINT_TRY(LayerWeights layer, load_layer(i));
       weights_.layers.push_back(std::move(layer));
@@ -47,13 +52,28 @@ class Loader {
 
  private:
   Result<Weight> weight(const std::string& name, std::int64_t rows, std::int64_t cols) {
-    GLINT_TRY(Weight found, checkpoint_.weight(name, rows, cols));
-    GLINT_TRY(found.data, place(found.data));
-    if (found.scale) {
-      GLINT_TRY(found.scale, place(found.scale));
-    }
+    GLINT_TRY(const Weight found, checkpoint_.weight(name, rows, cols));
+    GLINT_TRY(const Weight placed, place(found));
     report(bytes_of(found));
-    return found;
+    return placed;
+  }
+
+  // Packed for the backend's kernels if it wants that, and the source's memory given back, so that
+  // there are never two copies; else where it is.
+  Result<Weight> place(const Weight& found) {
+    Weight placed = found;
+    if (found.scale) {
+      GLINT_TRY(placed.scale, place(found.scale));
+    }
+    if (const std::int64_t bytes = ops_.packed_bytes(found); bytes > 0) {
+      GLINT_TRY(std::byte* const to, own(static_cast<std::size_t>(bytes)));
+      placed = ops_.pack(placed, to);
+      discard_pages({found.data.data,
+                     static_cast<std::size_t>(found.data.size()) * size_of(found.data.dtype)});
+      return placed;
+    }
+    GLINT_TRY(placed.data, place(found.data));
+    return placed;
   }
 
   Result<Tensor> vector(const std::string& name, std::int64_t size) {
@@ -118,42 +138,61 @@ class Loader {
     return w;
   }
 
-  // kv_b_proj holds, head after head, W_UK [nope, latent] and W_UV [v, latent]. The border is not
-  // aligned to FP8 blocks, so the halves are dequantised; W_UK is transposed, because absorption
-  // sums over its rows.
+  // kv_b_proj holds, head after head, W_UK [nope, latent] and W_UV [v, latent]. W_UK is transposed,
+  // because absorption sums over its rows. W_UV stays where it is if it can; the border between the
+  // two is not aligned to FP8 blocks, so from packed formats both halves are dequantised.
   Status split_kv_b(const Weight& kv_b, AttentionWeights& w) {
     const std::int64_t heads = c_.num_attention_heads, latent = c_.kv_lora_rank;
     const std::int64_t nope = c_.qk_nope_head_dim, v = c_.v_head_dim;
-    const DType dtype = options_.activations == DType::kF32 && kv_b.format != WeightFormat::kBF16
-                            ? DType::kF32
-                            : DType::kBF16;
-    std::vector<std::byte> uk(static_cast<std::size_t>(heads * latent * nope * size_of(dtype)));
-    std::vector<std::byte> uv(static_cast<std::size_t>(heads * v * latent * size_of(dtype)));
-    const auto split = [&]<class T>(T) {
-      T* uk_out = reinterpret_cast<T*>(uk.data());
-      T* uv_out = reinterpret_cast<T*>(uv.data());
-      std::vector<float> row(static_cast<std::size_t>(latent));
-      for (std::int64_t h = 0; h < heads; ++h) {
-        for (std::int64_t r = 0; r < nope + v; ++r) {
-          dequantize_row(kv_b, h * (nope + v) + r, row.data());
-          for (std::int64_t k = 0; k < latent; ++k) {
-            if (r < nope) {
-              uk_out[(h * latent + k) * nope + r] = from_float<T>(row[k]);
-            } else {
-              uv_out[(h * v + r - nope) * latent + k] = from_float<T>(row[k]);
-            }
-          }
-        }
-      }
-    };
-    with_float_type(dtype, split);
-    GLINT_TRY(std::byte* const uk_data, own(uk.size()));
-    GLINT_TRY(std::byte* const uv_data, own(uv.size()));
-    device_.copy_in(uk_data, uk.data(), uk.size());
-    device_.copy_in(uv_data, uv.data(), uv.size());
-    w.w_uk = Tensor(uk_data, dtype, {heads, latent, nope});
-    w.w_uv = Tensor(uv_data, dtype, {heads, v, latent});
+    const bool in_place = device_.is_host() &&
+                          (kv_b.format == WeightFormat::kBF16 || kv_b.format == WeightFormat::kF32);
+    const DType dtype = kv_b.format == WeightFormat::kBF16 || options_.activations == DType::kBF16
+                            ? DType::kBF16
+                            : DType::kF32;
+    GLINT_TRY(w.w_uk, fill(dtype, {heads, latent, nope}, [&]<class T>(T* out) {
+                const auto transpose_head = [&](std::int64_t h, int) {
+                  std::vector<float> row(static_cast<std::size_t>(latent));
+                  for (std::int64_t r = 0; r < nope; ++r) {
+                    dequantize_row(kv_b, h * (nope + v) + r, row.data());
+                    for (std::int64_t k = 0; k < latent; ++k)
+                      out[(h * latent + k) * nope + r] = from_float<T>(row[k]);
+                  }
+                };
+                pool_.run(heads, transpose_head);
+              }));
+    if (in_place) {
+      w.w_uv = kv_b.data;
+      w.w_uv.rank = 3;
+      w.w_uv.shape = {heads, v, latent};
+      w.w_uv.stride = {(nope + v) * latent, latent, 1};
+      w.w_uv.data += nope * latent * size_of(kv_b.data.dtype);
+      return Ok{};
+    }
+    GLINT_TRY(w.w_uv, fill(dtype, {heads, v, latent}, [&]<class T>(T* out) {
+                const auto copy_head = [&](std::int64_t h, int) {
+                  std::vector<float> row(static_cast<std::size_t>(latent));
+                  for (std::int64_t r = 0; r < v; ++r) {
+                    dequantize_row(kv_b, h * (nope + v) + nope + r, row.data());
+                    for (std::int64_t k = 0; k < latent; ++k)
+                      out[(h * v + r) * latent + k] = from_float<T>(row[k]);
+                  }
+                };
+                pool_.run(heads, copy_head);
+              }));
     return Ok{};
+  }
+
+  // A new f32 or bf16 tensor on the device whose values `write(T*)` writes on the host.
+  template <class Write>
+  Result<Tensor> fill(DType dtype, std::initializer_list<std::int64_t> dims, Write&& write) {
+    Tensor tensor(nullptr, dtype, dims);
+    const std::size_t bytes = static_cast<std::size_t>(tensor.size()) * size_of(dtype);
+    GLINT_TRY(tensor.data, own(bytes));
+    std::vector<std::byte> staging(device_.is_host() ? 0 : bytes);
+    std::byte* host = device_.is_host() ? tensor.data : staging.data();
+    with_float_type(dtype, [&]<class T>(T) { write(reinterpret_cast<T*>(host)); });
+    if (!device_.is_host()) device_.copy_in(tensor.data, host, bytes);
+    return tensor;
   }
 
   Result<IndexerWeights> load_indexer(const std::string& prefix) {
@@ -213,7 +252,9 @@ class Loader {
   Checkpoint& checkpoint_;
   const ModelConfig& c_;
   const WeightOptions options_;
+  Ops& ops_;
   Device& device_;
+  ThreadPool& pool_;
   const LoadProgress& progress_;
   ModelWeights weights_;
   std::int64_t total_ = 0;
@@ -244,9 +285,9 @@ void add_formats(EnumSet<WeightFormat>& set, const LayerWeights& layer) {
 }  // namespace
 
 Result<ModelWeights> load_weights(Checkpoint& checkpoint, const ModelConfig& config,
-                                  const WeightOptions& options, Device& device,
+                                  const WeightOptions& options, Ops& ops, ThreadPool& pool,
                                   const LoadProgress& progress) {
-  return Loader(checkpoint, config, options, device, progress).load();
+  return Loader(checkpoint, config, options, ops, pool, progress).load();
 }
 
 EnumSet<WeightFormat> formats_of(const ModelWeights& weights) {

@@ -5,11 +5,12 @@
 #include <vector>
 
 #include "base/result.h"
+#include "base/thread_pool.h"
 #include "checkpoint/checkpoint.h"
 #include "model/config.h"
 #include "ops/blocks/weights.h"
 #include "ops/capabilities.h"
-#include "tensor/device.h"
+#include "ops/ops.h"
 
 namespace glint {
 
@@ -28,7 +29,7 @@ struct MtpWeights {
   Tensor shared_head_norm = {};  // [hidden]
 };
 
-// Views into the checkpoint where the device can read it, and into `owned` elsewhere.
+// Views into the checkpoint where the backend reads it in place, and into `owned` elsewhere.
 struct ModelWeights {
   Tensor embed_tokens = {};  // [V, hidden] bf16 or f32
   std::vector<LayerWeights> layers = {};
@@ -51,7 +52,7 @@ struct WeightOptions {
 
 // Fails with one sentence that names the tensor. `checkpoint` must outlive the result.
 Result<ModelWeights> load_weights(Checkpoint& checkpoint, const ModelConfig& config,
-                                  const WeightOptions& options, Device& device,
+                                  const WeightOptions& options, Ops& ops, ThreadPool& pool,
                                   const LoadProgress& progress = {});
 
 // The formats that occur in `weights`, for check_capabilities.

@@ -42,6 +42,7 @@ class EnumSet {
     for (const Enum value : values) add(value);
   }
   constexpr void add(Enum value) { bits_ |= 1u << static_cast<int>(value); }
+  constexpr bool empty() const { return bits_ == 0; }
   constexpr bool has(Enum value) const { return bits_ >> static_cast<int>(value) & 1; }
   static constexpr EnumSet first(int count) {
     EnumSet set;

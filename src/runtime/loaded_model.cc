@@ -9,11 +9,10 @@
 namespace glint {
 namespace {
 
-Result<Checkpoint> make_dummy(const ModelConfig& config, Release release,
+Result<Checkpoint> make_dummy(const ModelConfig& config, Release release, ThreadPool& pool,
                               const LoadProgress& progress) {
   constexpr std::uint64_t kSeed = 0;
   GLINT_TRY(const SyntheticModel model, SyntheticModel::plan(config, release, kSeed));
-  ThreadPool pool(available_cpus());
   return make_dummy_checkpoint(model, pool, [&](std::int64_t bytes) {
     if (progress) progress(bytes, model.bytes());
   });
@@ -43,13 +42,15 @@ Result<std::unique_ptr<LoadedModel>> LoadedModel::load(const ModelOptions& optio
   need.weights = {};
   GLINT_TRY_STATUS(check_capabilities(m->ops_->capabilities(), need));
 
-  GLINT_TRY(Checkpoint checkpoint, options.dummy ? make_dummy(m->config_, *options.dummy, progress)
-                                                 : Checkpoint::open(options.dir));
+  ThreadPool pool(available_cpus());
+  GLINT_TRY(Checkpoint checkpoint, options.dummy
+                                       ? make_dummy(m->config_, *options.dummy, pool, progress)
+                                       : Checkpoint::open(options.dir));
   m->checkpoint_ = std::make_unique<Checkpoint>(std::move(checkpoint));
   const bool with_mtp = options.with_mtp && m->config_.num_nextn_predict_layers > 0;
   GLINT_TRY(m->weights_, load_weights(*m->checkpoint_, m->config_,
                                       {.activations = options.activations, .with_mtp = with_mtp},
-                                      m->ops_->device(), progress));
+                                      *m->ops_, pool, progress));
   need.weights = formats_of(m->weights_);
   GLINT_TRY_STATUS(check_capabilities(m->ops_->capabilities(), need));
   m->inv_freq_ = rope_inv_freq(m->config_.rope, m->config_.qk_rope_head_dim);

@@ -15,6 +15,11 @@ namespace {
 // Below this many symbols a scan for the best pair beats a heap.
 constexpr std::size_t kShortWord = 48;
 
+// What one call remembers: words of up to this many bytes, this many of them (their table fits the
+// second level cache).
+constexpr std::size_t kMaxRemembered = 32;
+constexpr std::size_t kMaxWords = 1 << 14;
+
 std::uint64_t pair_of(TokenId left, TokenId right) {
   return std::uint64_t{static_cast<std::uint32_t>(left)} << 32 | static_cast<std::uint32_t>(right);
 }
@@ -27,7 +32,7 @@ Result<Bpe> Bpe::parse(const Json& model, bool byte_words) {
   GLINT_TRY_STATUS(bpe.parse_options(model));
   GLINT_TRY_STATUS(bpe.parse_vocab(model.find("vocab")->as_object()));
   GLINT_TRY_STATUS(bpe.parse_merges(model.find("merges")->as_array()));
-  bpe.index_whole_words();
+  bpe.index_words();
   return bpe;
 }
 
@@ -147,31 +152,50 @@ const Bpe::Merge* Bpe::find_merge(TokenId left, TokenId right) const {
   }
 }
 
-void Bpe::index_whole_words() {
-  Scratch scratch;
-  std::vector<TokenId> encoded;
-  TextTable index;
-  index.reserve(texts_.size(), 0);
+void Bpe::index_words() {
+  whole_ = std::make_unique<std::atomic<std::uint8_t>[]>(texts_.size());
+  words_.reserve(texts_.size(), 0);
   for (std::size_t id = 0; id < texts_.size(); ++id) {
     if (!texts_[id]) continue;
     const std::optional<std::string> word =
         byte_words_ ? letters_to_bytes(*texts_[id]) : texts_[id];
-    if (!word || word->empty()) continue;
-    if (!ignore_merges_) {
-      encoded.clear();
-      encode(*word, scratch, encoded);
-      if (encoded.size() != 1 || encoded[0] != static_cast<TokenId>(id)) continue;
-    }
-    index.insert(*word, static_cast<TokenId>(id));
+    if (word && !word->empty()) words_.insert(*word, static_cast<TokenId>(id));
+    whole_[id] = ignore_merges_ ? kWhole : kUnknown;
   }
-  whole_words_ = std::move(index);
+}
+
+bool Bpe::is_whole(TokenId id, std::string_view word, Scratch& scratch) const {
+  std::atomic<std::uint8_t>& state = whole_[static_cast<std::size_t>(id)];
+  std::uint8_t known = state.load(std::memory_order_relaxed);
+  if (known == kUnknown) {  // threads that ask at once find the same
+    merge_word(word, scratch);
+    known = scratch.ids.size() == 1 && scratch.ids[0] == id ? kWhole : kParts;
+    state.store(known, std::memory_order_relaxed);
+  }
+  return known == kWhole;
 }
 
 void Bpe::encode(std::string_view word, Scratch& scratch, std::vector<TokenId>& out) const {
-  if (const TokenId id = whole_words_.find(word); id >= 0) {
+  if (const TokenId id = words_.find(word); id >= 0 && is_whole(id, word, scratch)) {
     out.push_back(id);
     return;
   }
+  const bool remember = word.size() <= kMaxRemembered;
+  if (const TokenId at = remember ? scratch.words.find(word) : -1; at >= 0) {
+    const auto [begin, count] = scratch.spans[static_cast<std::size_t>(at)];
+    out.insert(out.end(), scratch.encoded.begin() + begin, scratch.encoded.begin() + begin + count);
+    return;
+  }
+  merge_word(word, scratch);
+  out.insert(out.end(), scratch.ids.begin(), scratch.ids.end());
+  if (remember && scratch.spans.size() < kMaxWords) {
+    scratch.words.insert(word, static_cast<TokenId>(scratch.spans.size()));
+    scratch.spans.emplace_back(scratch.encoded.size(), scratch.ids.size());
+    scratch.encoded.insert(scratch.encoded.end(), scratch.ids.begin(), scratch.ids.end());
+  }
+}
+
+void Bpe::merge_word(std::string_view word, Scratch& scratch) const {
   scratch.ids.clear();
   to_symbols(word, scratch.ids);
   if (scratch.ids.size() <= kShortWord) {
@@ -179,7 +203,6 @@ void Bpe::encode(std::string_view word, Scratch& scratch, std::vector<TokenId>& 
   } else {
     merge_long(scratch);
   }
-  out.insert(out.end(), scratch.ids.begin(), scratch.ids.end());
 }
 
 void Bpe::to_symbols(std::string_view word, std::vector<TokenId>& ids) const {

@@ -1,12 +1,14 @@
 // Byte-pair encoding, the "model" of a tokenizer.json: a word becomes its characters' tokens, then
 // the pair of neighbours with the lowest rank is merged, the leftmost first, until no pair can be.
 //
-// No cache, so that threads share nothing they write to: at load every token's own text is encoded
-// once, and a word that is the text of a token which encodes to itself needs one lookup. That is
-// most words of ordinary text.
+// Most words of ordinary text are the text of a token that encodes to itself and cost one lookup.
+// Whether a token does is found out when it is first met, and remembered in a byte of its own;
+// other words are remembered for one call.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -42,6 +44,9 @@ class Bpe {
     std::vector<std::uint32_t> ranks;
     std::vector<Symbol> symbols;
     std::vector<Candidate> heap;
+    TextTable words;  // encoded already, and where in `encoded` that is
+    std::vector<std::pair<std::uint32_t, std::uint32_t>> spans;
+    std::vector<TokenId> encoded;
   };
 
   // Appends the tokens of `word`.
@@ -68,7 +73,10 @@ class Bpe {
   Status parse_merge(const Json& merge, std::uint32_t rank, std::string& text);
   void insert_merge(std::uint64_t pair, std::uint32_t rank, TokenId merged);
   const Merge* find_merge(TokenId left, TokenId right) const;
-  void index_whole_words();
+  void index_words();
+
+  bool is_whole(TokenId id, std::string_view word, Scratch& scratch) const;
+  void merge_word(std::string_view word, Scratch& scratch) const;  // to scratch.ids
 
   void to_symbols(std::string_view word, std::vector<TokenId>& ids) const;
   void characters_to_symbols(std::string_view text, std::vector<TokenId>& ids) const;
@@ -79,7 +87,10 @@ class Bpe {
   std::vector<std::optional<std::string>> texts_;
   std::vector<Merge> merges_;  // a hash table of a power of two, at most half full
   int merges_shift_ = 0;
-  TextTable whole_words_;  // words, as `encode` gets them, that are one token
+  TextTable words_;  // the tokens' texts as `encode` gets words
+  enum : std::uint8_t { kUnknown, kWhole, kParts };
+  std::unique_ptr<std::atomic<std::uint8_t>[]>
+      whole_;              // by id: whether the token's own text becomes that token
   TokenId byte_ids_[256];  // of the letters of single bytes, -1 where the vocabulary lacks one
 
   bool byte_words_ = false;

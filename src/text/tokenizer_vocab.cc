@@ -4,13 +4,27 @@
 #include <bit>
 #include <cstring>
 
+#include "base/check.h"
+
 namespace glint {
 namespace {
 
-std::uint64_t load(const char* bytes, std::size_t size) {
-  std::uint64_t value = 0;
-  std::memcpy(&value, bytes, size);
+template <class Word>
+std::uint64_t load(const char* bytes) {
+  Word value;
+  std::memcpy(&value, bytes, sizeof value);
   return value;
+}
+
+// One to eight bytes, without a loop; texts of one size stay different.
+std::uint64_t load_short(const char* bytes, std::size_t size) {
+  if (size >= 4) {
+    return load<std::uint32_t>(bytes) | load<std::uint32_t>(bytes + size - 4) << 32;
+  }
+  const auto byte = [&](std::size_t i) {
+    return std::uint64_t{static_cast<unsigned char>(bytes[i])};
+  };
+  return size == 0 ? 0 : byte(0) | byte(size / 2) << 8 | byte(size - 1) << 16;
 }
 
 std::uint64_t mix(std::uint64_t a, std::uint64_t b) {
@@ -24,8 +38,8 @@ std::uint32_t hash_text(std::string_view text) {
   std::uint64_t hash = kA ^ text.size();
   const char* at = text.data();
   std::size_t left = text.size();
-  for (; left > 8; left -= 8, at += 8) hash = mix(hash ^ load(at, 8), kB);
-  hash = mix(hash ^ load(at, left), kB);
+  for (; left > 8; left -= 8, at += 8) hash = mix(hash ^ load<std::uint64_t>(at), kB);
+  hash = mix(hash ^ load_short(at, left), kB);
   return static_cast<std::uint32_t>(hash ^ hash >> 32);
 }
 
@@ -50,6 +64,7 @@ void TextTable::grow() {
 }
 
 bool TextTable::insert(std::string_view text, TokenId id) {
+  GLINT_CHECK(texts_.size() + text.size() <= UINT32_MAX, "a table of texts is over 4 GiB");
   if (2 * (entries_.size() + 1) > slots_.size()) grow();
   const std::uint32_t hash = hash_text(text);
   std::size_t at = hash & (slots_.size() - 1);
@@ -58,7 +73,8 @@ bool TextTable::insert(std::string_view text, TokenId id) {
     if (slots_[at].hash == hash && this->text(entry) == text) return false;
   }
   slots_[at] = {hash, static_cast<std::int32_t>(entries_.size())};
-  entries_.push_back({texts_.size(), static_cast<std::uint32_t>(text.size()), id});
+  entries_.push_back(
+      {static_cast<std::uint32_t>(texts_.size()), static_cast<std::uint32_t>(text.size()), id});
   texts_ += text;
   return true;
 }

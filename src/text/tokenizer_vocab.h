@@ -27,8 +27,7 @@ class TextTable {
 
  private:
   struct Entry {
-    std::size_t begin;
-    std::uint32_t size;
+    std::uint32_t begin, size;
     TokenId id;
   };
   struct Slot {

@@ -1,6 +1,7 @@
 #include "text/unicode.h"
 
-#include <algorithm>
+#include <cstdint>
+#include <cstring>
 
 namespace glint {
 
@@ -24,6 +25,12 @@ Utf8Step utf8_step(std::string_view text) {
 
 bool is_valid_utf8(std::string_view text) {
   while (!text.empty()) {
+    std::uint64_t eight = 0x80;
+    if (text.size() >= 8) std::memcpy(&eight, text.data(), 8);
+    if ((eight & 0x8080808080808080) == 0) {  // ASCII
+      text.remove_prefix(8);
+      continue;
+    }
     const Utf8Step step = utf8_step(text);
     if (step.kind != Utf8Step::kChar) return false;
     text.remove_prefix(step.size);

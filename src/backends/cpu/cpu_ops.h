@@ -14,7 +14,7 @@
 
 namespace glint {
 
-class CpuOps final : public ReferenceOps {
+class CpuOps : public ReferenceOps {
  public:
   // The CPU must have `isa` (cpu_has). `pool` must outlive the ops, and runs nothing else
   // meanwhile.

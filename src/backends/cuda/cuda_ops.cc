@@ -1,6 +1,7 @@
 // CudaOps: the ops that the GPU has so far, and dense_ffn in three kernels instead of five.
 #include "backends/cuda/cuda_ops.h"
 
+#include "backends/cuda/capabilities.h"
 #include "backends/cuda/device.h"
 #include "backends/cuda/elementwise/elementwise.h"
 #include "backends/cuda/gemm/gemm.h"
@@ -17,7 +18,7 @@ class CudaOps final : public UnsupportedOps {
   explicit CudaOps(std::unique_ptr<CudaDevice> device) : device_(std::move(device)) {}
 
   Device& device() override { return *device_; }
-  Capabilities capabilities() const override { return cuda_capabilities(); }
+  Capabilities capabilities() const override { return cuda::capabilities(); }
 
   void embed(const EmbedArgs& args) override {
     check(args);
@@ -60,15 +61,6 @@ class CudaOps final : public UnsupportedOps {
 
 }  // namespace
 }  // namespace cuda
-
-Capabilities cuda_capabilities() {
-  return {.backend = "cuda",
-          .ops = {Op::kEmbed, Op::kSiluMul, Op::kRmsNorm, Op::kLinear},
-          .activations = {DType::kBF16},
-          .weights = {WeightFormat::kBF16},
-          .latents = {},
-          .indexes = {}};
-}
 
 Result<std::unique_ptr<Ops>> make_cuda_ops(int device) {
   GLINT_TRY(std::unique_ptr<cuda::CudaDevice> cuda_device, cuda::CudaDevice::make(device));

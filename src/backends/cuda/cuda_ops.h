@@ -4,17 +4,14 @@
 
 #include <memory>
 
-#include "ops/capabilities.h"
 #include "ops/ops.h"
 
 namespace glint {
 
 // Ops on the CUDA device numbered `device`. kUnsupported when this build has no CUDA or the device
 // is none that it has kernels for; kNotFound when there is no such device.
+//
+// The backend is growing: its capabilities are a few ops, and the others abort.
 Result<std::unique_ptr<Ops>> make_cuda_ops(int device);
-
-// What those Ops run: a few ops so far, and the others abort. Needs no device; nothing in a build
-// without CUDA.
-Capabilities cuda_capabilities();
 
 }  // namespace glint

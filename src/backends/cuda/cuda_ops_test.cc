@@ -4,6 +4,7 @@
 
 #include <set>
 
+#include "backends/cuda/capabilities.h"
 #include "backends/cuda/testing/device_checks.h"
 #include "backends/reference/reference_ops.h"
 #include "ops/conformance/conformance.h"
@@ -12,7 +13,7 @@ namespace glint {
 namespace {
 
 TEST(CudaOps, capabilities_refuse_any_model_in_one_sentence) {
-  const Status status = check_capabilities(cuda_capabilities(), all_capabilities("any model"));
+  const Status status = check_capabilities(cuda::capabilities(), all_capabilities("any model"));
   ASSERT_FALSE(status.ok());
   EXPECT_EQ(
       status.error().message,

@@ -13,18 +13,15 @@ namespace {
 
 using conformance::CaseResult;
 
-// The failures of `backend` in the cases of `op`.
-std::vector<std::string> failures(Ops& backend, const std::string& op) {
+// One of the cases of `op` whose names contain `name` fails with `failure`.
+void expect_found(Ops& backend, const std::string& op, const std::string& name,
+                  const std::string& failure) {
   ReferenceOps reference;
   std::vector<std::string> all;
-  conformance::run_conformance(backend, reference, {.op = op}, [&](const CaseResult& result) {
-    if (!result.failure.empty()) all.push_back(result.failure);
-  });
-  return all;
-}
-
-void expect_found(Ops& backend, const std::string& op, const std::string& failure) {
-  const std::vector<std::string> all = failures(backend, op);
+  conformance::run_conformance(backend, reference, {.op = op, .name = name},
+                               [&](const CaseResult& result) {
+                                 if (!result.failure.empty()) all.push_back(result.failure);
+                               });
   EXPECT_TRUE(std::any_of(
       all.begin(), all.end(),
       [&](const std::string& message) { return message.find(failure) != std::string::npos; }))
@@ -65,7 +62,7 @@ TEST(Conformance, a_backend_is_asked_only_for_what_it_has) {
 TEST(Conformance, timing_reports_time_and_work) {
   ReferenceOps ops, reference;
   int count = 0;
-  conformance::run_conformance(ops, reference, {.op = "add", .timing = true},
+  conformance::run_conformance(ops, reference, {.op = "permute", .name = "T 1,", .timing = true},
                                [&](const CaseResult& result) {
                                  EXPECT_GT(result.seconds, 0);
                                  EXPECT_GT(result.cost.bytes, 0);
@@ -81,7 +78,7 @@ TEST(Conformance, finds_a_single_wrong_element_of_a_large_output) {
       if (args.out.dtype == DType::kBF16) args.out.row<BF16>(args.out.dim(0) - 1)[0].bits ^= 0x40;
     }
   } ops;
-  expect_found(ops, "rms_norm", "the reference has");
+  expect_found(ops, "rms_norm", "6144", "the reference has");
 }
 
 TEST(Conformance, finds_weights_that_were_rounded_to_bf16) {
@@ -102,7 +99,7 @@ TEST(Conformance, finds_weights_that_were_rounded_to_bf16) {
       ReferenceOps::linear(wrong);
     }
   } ops;
-  expect_found(ops, "linear", "out");
+  expect_found(ops, "linear", "to f32", "out");
 }
 
 TEST(Conformance, finds_a_row_that_depends_on_its_batch) {
@@ -114,7 +111,23 @@ TEST(Conformance, finds_a_row_that_depends_on_its_batch) {
       first = std::nextafter(first, 0.f);
     }
   } ops;
-  expect_found(ops, "linear", "out of token 0 depends on the tokens computed with it");
+  expect_found(ops, "linear", "to f32", "out of token 0 depends on the tokens computed with it");
+}
+
+TEST(Conformance, finds_packed_weights_that_are_other_weights) {
+  struct Wrong : ReferenceOps {
+    std::int64_t packed_bytes(const Weight& weight) const override {
+      return weight.format == WeightFormat::kF32 ? 4 * weight.rows * weight.cols : 0;
+    }
+    Weight pack(const Weight& weight, std::byte* to) override {
+      std::copy_n(weight.data.data, packed_bytes(weight), to);
+      Weight packed = weight;
+      packed.data.data = to;
+      *packed.data.ptr<float>() *= 2;
+      return packed;
+    }
+  } ops;
+  expect_found(ops, "linear", "f32 x f32", "out differs with packed weights");
 }
 
 TEST(Conformance, finds_stray_writes) {
@@ -132,8 +145,8 @@ TEST(Conformance, finds_stray_writes) {
       ReferenceOps::rope(args);
     }
   } ops;
-  expect_found(ops, "add", "stray write");
-  expect_found(ops, "rope", "stray write");
+  expect_found(ops, "add", "3 x 16", "stray write");
+  expect_found(ops, "rope", "strided", "stray write");
 }
 
 TEST(Conformance, finds_cache_bytes_that_differ) {
@@ -144,7 +157,7 @@ TEST(Conformance, finds_cache_bytes_that_differ) {
       args.cache.row(slot)[args.cache.row_bytes() - 1] ^= std::byte{1};
     }
   } ops;
-  expect_found(ops, "write_latent", "cache differs");
+  expect_found(ops, "write_latent", "512", "cache differs");
 }
 
 TEST(Conformance, finds_ties_that_go_to_the_later_key) {
@@ -168,7 +181,7 @@ TEST(Conformance, finds_ties_that_go_to_the_later_key) {
       }
     }
   } ops;
-  expect_found(ops, "select_keys", "tie, and the later one was taken");
+  expect_found(ops, "select_keys", "zeros", "tie, and the later one was taken");
 }
 
 TEST(Conformance, finds_keys_that_are_not_the_best) {
@@ -184,7 +197,7 @@ TEST(Conformance, finds_keys_that_are_not_the_best) {
       ReferenceOps::select_keys(wrong);
     }
   } ops;
-  expect_found(ops, "select_keys", "against a threshold of");
+  expect_found(ops, "select_keys", "k 16", "against a threshold of");
 }
 
 TEST(Conformance, finds_slots_that_do_not_ascend) {
@@ -197,7 +210,7 @@ TEST(Conformance, finds_slots_that_do_not_ascend) {
       }
     }
   } ops;
-  expect_found(ops, "select_keys", "no ascending visible keys");
+  expect_found(ops, "select_keys", "k 16", "no ascending visible keys");
 }
 
 TEST(Conformance, finds_wrong_experts) {
@@ -209,7 +222,7 @@ TEST(Conformance, finds_wrong_experts) {
       ReferenceOps::route(wrong);
     }
   } ops;
-  expect_found(ops, "route", "the reference has");
+  expect_found(ops, "route", "of 16", "the reference has");
 }
 
 TEST(Conformance, finds_a_block_that_is_not_its_composition) {
@@ -225,8 +238,8 @@ TEST(Conformance, finds_a_block_that_is_not_its_composition) {
       ReferenceOps::dense_ffn(wrong, scratch);
     }
   } ops;
-  expect_found(ops, "moe", "delta");
-  expect_found(ops, "dense_ffn", "delta");
+  expect_found(ops, "moe", "bf16", "delta");
+  expect_found(ops, "dense_ffn", "bf16", "delta");
 }
 
 }  // namespace

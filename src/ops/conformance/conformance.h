@@ -1,6 +1,7 @@
 // Conformance: does a backend compute what the contracts say? Every op on many shapes against the
-// reference, each row alone against the same row in its batch (bit by bit), each overridden block
-// against its composition, and no byte written that is not an output's. Tests of backends and
+// reference, each row alone against the same row in its batch and packed weights against plain ones
+// (bit by bit), each overridden block against its composition, and no byte written that is not an
+// output's. Tests of backends and
 // `glint selftest` run it.
 #pragma once
 
@@ -13,8 +14,9 @@
 namespace glint::conformance {
 
 struct Options {
-  std::string op;       // only this op or block: "sparse_mla"; empty = all
-  bool timing = false;  // time the large shapes instead of comparing the small ones
+  std::string op = {};    // only this op or block: "sparse_mla"; empty = all
+  std::string name = {};  // only cases whose name contains this: "fp8"
+  bool timing = false;    // time the large shapes instead of comparing the small ones
 };
 
 struct CaseResult {

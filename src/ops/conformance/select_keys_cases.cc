@@ -161,7 +161,7 @@ Case select_case(DType dtype, IndexFormat format, SelectShape s, const char* wha
                                             keys_of(ws, s, batch.num_pages * kPageSize)),
                     .out = ws.output("selected", DType::kI32, {T, s.k})};
                 std::vector<float> scores;
-                for (std::int64_t t = 0; t < T && !timing; ++t) {
+                for (std::int64_t t = 0; t < T && !timing && !ws.is_alone(); ++t) {
                   const auto begin = q.begin() + t * s.Hi * s.D;
                   const std::vector<float> row =
                       scores_of(ws.on_host(args.cache), batch, t, {begin, begin + s.Hi * s.D},
@@ -200,7 +200,7 @@ void add_select_keys_cases(std::vector<Case>& cases, bool timing) {
                                                  {DType::kBF16, IndexFormat::kBF16},
                                                  {DType::kBF16, IndexFormat::kFp8}};
   for (const auto& [dtype, format] : kinds) {
-    const auto add = [&](SelectShape shape, const char* what) {
+    const auto add = [&, dtype = dtype, format = format](SelectShape shape, const char* what) {
       cases.push_back(select_case(dtype, format, std::move(shape), what));
     };
     add({{{0, 1}}, 4, 32, 8}, "position 0");

@@ -17,20 +17,19 @@ constexpr std::int64_t kGuard = 256;  // bytes before and after each tensor; kee
 constexpr std::byte kGuardByte{0xA5};
 
 template <class T>
-void append(const T& value, std::vector<std::byte>& bytes) {
-  const auto* raw = reinterpret_cast<const std::byte*>(&value);
-  bytes.insert(bytes.end(), raw, raw + sizeof value);
+void put(const T& value, std::byte* at) {
+  std::memcpy(at, &value, sizeof value);
 }
 
 // `count` elements made by f(i); large tensors repeat a prime number of them.
 template <class F>
 std::vector<std::byte> repeated(std::int64_t count, F&& f) {
   constexpr std::int64_t kPeriod = 65521;
-  std::vector<std::byte> bytes;
+  constexpr std::size_t kSize = sizeof f(0);
+  std::vector<std::byte> bytes(count * kSize);
   const std::int64_t fresh = std::min(count, kPeriod);
-  for (std::int64_t i = 0; i < fresh; ++i) append(f(i), bytes);
-  const std::size_t period = bytes.size();
-  bytes.resize(period / std::max<std::int64_t>(fresh, 1) * count);
+  for (std::int64_t i = 0; i < fresh; ++i) put(f(i), &bytes[i * kSize]);
+  const std::size_t period = fresh * kSize;
   for (std::size_t begin = period; begin < bytes.size(); begin += period) {
     std::memcpy(&bytes[begin], bytes.data(), std::min(period, bytes.size() - begin));
   }
@@ -43,27 +42,30 @@ std::int64_t product(Dims dims) {
   return n;
 }
 
-// Calls f(byte offset from x.data) for every element of `x` in row-major order.
+// Calls f(byte offset from x.data) for every row of the last dim of `x`, in order.
 template <class F>
-void for_each_element(const Tensor& x, F&& f, int axis = 0, std::int64_t offset = 0) {
+void for_each_row(const Tensor& x, F&& f, int axis = 0, std::int64_t offset = 0) {
+  if (axis + 1 >= x.rank) return f(offset * size_of(x.dtype));
   for (std::int64_t i = 0; i < x.shape[axis]; ++i, offset += x.stride[axis]) {
-    if (axis + 1 < x.rank) {
-      for_each_element(x, f, axis + 1, offset);
-    } else {
-      f(offset * size_of(x.dtype));
-    }
+    for_each_row(x, f, axis + 1, offset);
   }
 }
 
-float load_float(DType dtype, const std::byte* at) {
-  if (dtype == DType::kF32) {
-    float value;
-    std::memcpy(&value, at, sizeof value);
-    return value;
+// Appends `n` elements at `bytes` to `out`.
+void append_row(DType dtype, const std::byte* bytes, std::int64_t n, Output& out) {
+  if (dtype == DType::kI32) {
+    out.ids.resize(out.ids.size() + n);
+    std::memcpy(&out.ids.back() + 1 - n, bytes, n * 4);
+  } else if (dtype == DType::kF32) {
+    out.values.resize(out.values.size() + n);
+    std::memcpy(&out.values.back() + 1 - n, bytes, n * 4);
+  } else {
+    for (std::int64_t i = 0; i < n; ++i) {
+      BF16 value;
+      std::memcpy(&value, bytes + 2 * i, 2);
+      out.values.push_back(to_float(value));
+    }
   }
-  BF16 value;
-  std::memcpy(&value, at, sizeof value);
-  return to_float(value);
 }
 
 }  // namespace
@@ -87,15 +89,15 @@ bool Output::rows_equal(std::int64_t begin, std::int64_t count, const Output& ot
   return width == other.width && equal(values, other.values) && equal(ids, other.ids);
 }
 
-Workspace::Workspace(Ops& ops, const Noise& noise, std::optional<std::int64_t> only_token)
-    : ops_(ops), noise_(noise), only_token_(only_token), arena_(ops.device()) {}
+Workspace::Workspace(Ops& ops, const Noise& noise, RunMode mode)
+    : ops_(ops), noise_(noise), mode_(mode), arena_(ops.device()) {}
 
 Tensor Workspace::tokens(const Tensor& x) const {
-  return only_token_ ? x.slice(0, *only_token_, 1) : x;
+  return mode_.only_token ? x.slice(0, *mode_.only_token, 1) : x;
 }
 
 std::vector<std::int32_t> Workspace::tokens(const std::vector<std::int32_t>& values) const {
-  return only_token_ ? std::vector<std::int32_t>{values[*only_token_]} : values;
+  return mode_.only_token ? std::vector<std::int32_t>{values[*mode_.only_token]} : values;
 }
 
 std::vector<float> Workspace::noise(std::int64_t count, double scale, DType dtype) {
@@ -122,20 +124,21 @@ std::byte* Workspace::place(const std::vector<std::byte>& bytes, std::int64_t of
 Tensor Workspace::place_padded(DType dtype, Dims dims, Pad pad,
                                const std::function<float(std::int64_t)>& f) {
   const std::int64_t D = *(dims.end() - 1), row = pad.front + D + pad.back;
-  std::vector<std::byte> bytes;
-  bytes.reserve(product(dims) / std::max<std::int64_t>(D, 1) * row * size_of(dtype));
-  for (std::int64_t i = 0; i < product(dims); i += D) {
-    for (std::int64_t d = -pad.front; d < D + pad.back; ++d) {
+  const std::int64_t rows = product(dims) / std::max<std::int64_t>(D, 1);
+  std::vector<std::byte> bytes(rows * row * size_of(dtype));
+  std::byte* at = bytes.data();
+  for (std::int64_t r = 0; r < rows; ++r) {
+    for (std::int64_t d = -pad.front; d < D + pad.back; ++d, at += size_of(dtype)) {
       const bool inside = d >= 0 && d < D;
       // NaN spoils whatever reads it, the large number shows an op that rewrites it.
       const float outside = d % 2 ? std::numeric_limits<float>::quiet_NaN() : 3e30f;
-      const float value = inside ? f(i + d) : outside;
+      const float value = inside ? f(r * D + d) : outside;
       if (dtype == DType::kBF16) {
-        append(to_bf16(value), bytes);
+        put(to_bf16(value), at);
       } else if (dtype == DType::kF32) {
-        append(value, bytes);
+        put(value, at);
       } else {
-        append(static_cast<std::int32_t>(value), bytes);
+        put(static_cast<std::int32_t>(value), at);
       }
     }
   }
@@ -153,9 +156,9 @@ Tensor Workspace::input(DType dtype, Dims dims, Pad pad) {
 }
 
 Tensor Workspace::ints(const std::vector<std::int32_t>& values, Dims dims) {
-  std::vector<std::byte> bytes;
-  for (const std::int32_t value : values) append(value, bytes);
   GLINT_CHECK(product(dims) == static_cast<std::int64_t>(values.size()), "integers do not fit");
+  std::vector<std::byte> bytes(values.size() * 4);
+  if (!values.empty()) std::memcpy(bytes.data(), values.data(), bytes.size());
   return Tensor(place(bytes), DType::kI32, dims);
 }
 
@@ -207,7 +210,20 @@ Weight Workspace::weight(WeightFormat format, std::int64_t rows, std::int64_t co
       break;
     }
   }
-  return w;
+  return mode_.packed ? packed(w) : w;
+}
+
+Weight Workspace::packed(const Weight& weight) {
+  const std::int64_t bytes = ops_.packed_bytes(weight);
+  if (bytes == 0) return weight;
+  has_packed_ = true;
+  const Weight result = ops_.pack(weight, place(std::vector<std::byte>(bytes)));
+  blocks_.back().all_writable = true;
+  // The packed weight must not need the rows any more.
+  Block& rows = block_of(weight.data.data);
+  rows.host.assign(rows.host.size(), std::byte{0xFF});
+  ops_.device().copy_in(rows.buffer.data(), rows.host.data(), rows.host.size());
+  return result;
 }
 
 Tensor Workspace::output(const char* name, DType dtype, Dims dims, Pad pad) {
@@ -241,15 +257,8 @@ void Workspace::record(const char* name, const Tensor& x, bool per_token) {
     const Block& block = block_of(x.data);
     const std::vector<std::byte> bytes = read_back(block);
     const std::byte* base = bytes.data() + (x.data - block.buffer.data());
-    for_each_element(x, [&](std::int64_t offset) {
-      if (x.dtype == DType::kI32) {
-        std::int32_t value;
-        std::memcpy(&value, base + offset, sizeof value);
-        output.ids.push_back(value);
-      } else {
-        output.values.push_back(load_float(x.dtype, base + offset));
-      }
-    });
+    for_each_row(
+        x, [&](std::int64_t offset) { append_row(x.dtype, base + offset, x.dim(-1), output); });
   };
   const std::int64_t width = x.dim(0) ? x.size() / x.dim(0) : 0;
   recorded_.push_back(
@@ -343,8 +352,8 @@ bool Workspace::only_outputs_changed() const {
     std::vector<std::byte> now = read_back(block), then = block.host;
     for (const Tensor& x : block.writable) {
       const std::int64_t at = x.data - block.buffer.data();
-      for_each_element(x, [&](std::int64_t offset) {
-        std::memcpy(&then[at + offset], &now[at + offset], size_of(x.dtype));
+      for_each_row(x, [&](std::int64_t offset) {
+        std::memcpy(&then[at + offset], &now[at + offset], x.dim(-1) * size_of(x.dtype));
       });
     }
     const std::int64_t inner = block.all_writable ? now.size() - 2 * kGuard : 0;

@@ -51,15 +51,22 @@ struct Sequence {
   int first = 0, count = 1;
 };
 
+// How a run differs from the plain one.
+struct RunMode {
+  std::optional<std::int64_t> only_token = {};  // compute this token alone
+  bool packed = false;                          // weights as the backend packs them
+};
+
 class Workspace {
  public:
-  // With `only_token`, this run computes that token alone.
-  Workspace(Ops& ops, const Noise& noise, std::optional<std::int64_t> only_token = {});
+  Workspace(Ops& ops, const Noise& noise, RunMode mode = {});
   Workspace(const Workspace&) = delete;
   Workspace& operator=(const Workspace&) = delete;
 
   Ops& ops() { return ops_; }
   Arena& arena() { return arena_; }
+  bool is_alone() const { return mode_.only_token.has_value(); }
+  bool has_packed() const { return has_packed_; }  // a weight
   // `x` [T, ..] or per-token values, cut to this run's tokens.
   Tensor tokens(const Tensor& x) const;
   std::vector<std::int32_t> tokens(const std::vector<std::int32_t>& values) const;
@@ -115,6 +122,7 @@ class Workspace {
 
   std::byte* place(const std::vector<std::byte>& bytes, std::int64_t offset = 0);
   Tensor place_padded(DType dtype, Dims dims, Pad pad, const std::function<float(std::int64_t)>& f);
+  Weight packed(const Weight& weight);
   Block& block_of(const std::byte* data);
   std::vector<std::byte> read_back(const Block& block) const;
   void record(const char* name, const Tensor& x, bool per_token);
@@ -122,7 +130,8 @@ class Workspace {
 
   Ops& ops_;
   const Noise& noise_;
-  std::optional<std::int64_t> only_token_;
+  RunMode mode_;
+  bool has_packed_ = false;
   Arena arena_;
   std::int64_t stream_ = 0;
   std::vector<Block> blocks_;

@@ -1,0 +1,53 @@
+// What a template may use up. A template is hostile input: every loop, call and growing value spends from a Budget,
+// and what runs out is an error, never a hang or a crash.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/result.h"
+#include "base/str.h"
+
+namespace glint::jinja {
+
+struct Limits {
+  std::uint64_t max_steps = 20'000'000;           // nodes evaluated, items iterated: about a second
+  std::uint64_t max_bytes = std::uint64_t{1} << 29;  // of all values made, whether still alive or not
+  std::size_t max_output_bytes = std::size_t{1} << 26;
+  int max_depth = 1000;  // of nested evaluation: expressions, statements and macro calls together
+};
+
+// How deep values may nest. Printing, comparing and freeing them recurse.
+inline constexpr int kMaxValueDepth = 500;
+
+class Budget {
+ public:
+  explicit Budget(const Limits& limits) : limits_(limits) {}
+
+  Status spend_steps(std::uint64_t count) {
+    steps_ += count;
+    if (steps_ <= limits_.max_steps) return Ok{};
+    return exhausted("steps", limits_.max_steps);
+  }
+
+  // To be called before memory for a value of `count` bytes is taken.
+  Status spend_bytes(std::uint64_t count) {
+    if (count > limits_.max_bytes - bytes_) return exhausted("bytes of values", limits_.max_bytes);
+    bytes_ += count;
+    return Ok{};
+  }
+
+  const Limits& limits() const { return limits_; }
+
+ private:
+  static Error exhausted(const char* what, std::uint64_t limit) {
+    return Error{ErrorCode::kResourceExhausted,
+                 str("the template uses more than ", limit, " ", what)};
+  }
+
+  Limits limits_;
+  std::uint64_t steps_ = 0;
+  std::uint64_t bytes_ = 0;  // never above max_bytes
+};
+
+}  // namespace glint::jinja
