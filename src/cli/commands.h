@@ -14,11 +14,12 @@ Command tokenize_command();
 Command detokenize_command();
 Command inspect_command();
 Command synth_command();
+Command bench_local_command();
 
 inline std::vector<Command> all_commands() {
   return {
-      generate_command(),   score_command(),   tokenize_command(),
-      detokenize_command(), inspect_command(), synth_command(),
+      generate_command(), score_command(), tokenize_command(),    detokenize_command(),
+      inspect_command(),  synth_command(), bench_local_command(),
   };
 }
 

@@ -44,7 +44,11 @@ Result<std::string> model_dir(const std::string& model, const Cli& cli);
 // Options as the runtime takes them; what the user left open is decided here.
 Result<ModelOptions> resolve(const RunOptions& options, const Cli& cli, bool with_mtp);
 
-// Loads with a progress bar.
+Result<std::unique_ptr<Ops>> make_backend(const RunOptions& options, const Cli& cli);
+
+// Loads onto `ops`, with a progress bar.
+Result<std::unique_ptr<LoadedModel>> load_model(const RunOptions& options, std::unique_ptr<Ops> ops,
+                                                Cli& cli, bool with_mtp);
 Result<std::unique_ptr<LoadedModel>> load_model(const RunOptions& options, Cli& cli, bool with_mtp);
 
 }  // namespace glint
