@@ -13,7 +13,7 @@ const Kernels& avx2_kernels() {
   static constexpr Kernels kKernels = {.name = "avx2",
                                        .pack = {pack_scalar<kCodeF32>, pack_scalar<kCodeBf16>,
                                                 pack_scalar<kCodeFp8>, pack_scalar<kCodeNvfp4>},
-                                       .pack_scales = pack_scales,
+                                       .pack_scales = pack_scales_scalar,
                                        .f32 = kF32Family,
                                        .bf16 = {},
                                        .has_bf16 = false,

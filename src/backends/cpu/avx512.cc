@@ -15,7 +15,7 @@ const Kernels& avx512_kernels() {
   static constexpr Kernels kKernels = {.name = "avx512",
                                        .pack = {pack_avx512<kCodeF32>, pack_avx512<kCodeBf16>,
                                                 pack_avx512<kCodeFp8>, pack_avx512<kCodeNvfp4>},
-                                       .pack_scales = pack_scales,
+                                       .pack_scales = pack_scales_avx512,
                                        .f32 = kF32Family,
                                        .bf16 = {},
                                        .has_bf16 = false,

@@ -27,7 +27,8 @@ TEST_P(CpuOpsTest, conforms_to_the_reference) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Isa, CpuOpsTest,
-                         testing::Values(CpuIsa::kAvx2, CpuIsa::kAvx512, CpuIsa::kAvx512Bf16),
+                         testing::Values(CpuIsa::kAvx2, CpuIsa::kAvx512, CpuIsa::kAvx512Bf16,
+                                         CpuIsa::kAmx, CpuIsa::kAmxEmulated),
                          [](const auto& info) { return std::string(name_of(info.param)); });
 
 }  // namespace

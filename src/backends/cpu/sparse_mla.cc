@@ -21,7 +21,8 @@ using namespace cpu;
 namespace {
 
 constexpr std::int64_t kSegment = 512;
-constexpr std::int64_t kKeys = 128;  // at a time: their rows and panels stay in L2
+constexpr std::int64_t kKeys = 128;     // at a time: their rows and panels stay in L2
+constexpr std::int64_t kKeyAlign = 32;  // of what tiles read: at least any x_align
 
 std::int64_t round_up(std::int64_t n, std::int64_t to) { return (n + to - 1) / to * to; }
 
@@ -172,7 +173,7 @@ void Attention::run_segment(const std::int32_t* slots, std::int64_t count,
       stage_key(slots[j0 + j], memory_.rows + j * row_bytes);
     }
     // Values and p's of keys that do not exist are zeros.
-    const std::int64_t aligned = round_up(keys, 8);
+    const std::int64_t aligned = round_up(keys, kKeyAlign);
     std::memset(memory_.rows + keys * row_bytes, 0,
                 static_cast<std::size_t>((aligned - keys) * row_bytes));
     add_keys(keys, j0 == 0, out);
@@ -182,7 +183,7 @@ void Attention::run_segment(const std::int32_t* slots, std::int64_t count,
 void Attention::add_keys(std::int64_t keys, bool is_first, const Partial& out) const {
   const Kernels& kernels = plan_.kernels;
   const Family& family = plan_.family();
-  const std::int64_t aligned = round_up(keys, 8);
+  const std::int64_t aligned = round_up(keys, kKeyAlign);
   std::memset(memory_.scores, 0, static_cast<std::size_t>(aligned * kPanel) * sizeof(float));
   family.decode_multiply[plan_.code()](
       {.w = memory_.query,
