@@ -12,13 +12,14 @@ Command generate_command();
 Command score_command();
 Command tokenize_command();
 Command detokenize_command();
+Command template_command();
 Command inspect_command();
 Command synth_command();
 
 inline std::vector<Command> all_commands() {
   return {
       generate_command(),   score_command(),   tokenize_command(),
-      detokenize_command(), inspect_command(), synth_command(),
+      detokenize_command(), template_command(), inspect_command(), synth_command(),
   };
 }
 
