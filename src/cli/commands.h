@@ -10,6 +10,9 @@ namespace glint {
 
 Command generate_command();
 Command score_command();
+Command tokenize_command();
+Command detokenize_command();
+Command template_command();
 Command inspect_command();
 Command synth_command();
 Command tokenize_command();
@@ -29,6 +32,8 @@ inline std::vector<Command> all_commands() {
       template_command(),
       bench_local_command(),
       selftest_command(),
+      generate_command(),   score_command(),   tokenize_command(),
+      detokenize_command(), template_command(), inspect_command(), synth_command(),
   };
 }
 
