@@ -15,17 +15,12 @@ Command detokenize_command();
 Command inspect_command();
 Command synth_command();
 Command selftest_command();
-
-inline std::vector<Command> all_commands() {
-  return {
-      generate_command(), score_command(), tokenize_command(), detokenize_command(),
-      inspect_command(),  synth_command(), selftest_command(),
 Command bench_local_command();
 
 inline std::vector<Command> all_commands() {
   return {
-      generate_command(), score_command(), tokenize_command(),    detokenize_command(),
-      inspect_command(),  synth_command(), bench_local_command(),
+      generate_command(), score_command(), tokenize_command(), detokenize_command(),
+      inspect_command(),  synth_command(), selftest_command(), bench_local_command(),
   };
 }
 
