@@ -24,7 +24,7 @@ struct Options {
   template <class Visitor>
   void visit(Visitor&& v) {
     v("op=NAME", op, "only this op or block (default: all)");
-    v("backend", backend, "whom to test", {"cpu", "cuda", "reference"});
+    v("backend", backend, "whom to test", {"cpu", "cuda"});
     v("cpu-isa", cpu_isa, "instruction set of the cpu backend (default: the best of this machine)",
       {"auto", "avx2", "avx512", "avx512_bf16", "amx", "amx_emulated"});
     v("threads,t=N", threads, "threads (default: OMP_NUM_THREADS, else one per CPU)");
@@ -61,17 +61,19 @@ std::string row(const CaseResult& result) {
               result.error, result.tolerance, result.failure.empty() ? "ok" : "FAILED");
 }
 
-// Seconds that the least work of the call takes at the machine's limits.
-double least_seconds(const CaseResult& result, const MachineLimits& limits) {
-  const double gflops = result.in_f32 ? limits.f32_gflops : limits.matrix_gflops;
-  return std::max(result.cost.bytes / (limits.read_gb_s * 1e9), result.cost.flops / (gflops * 1e9));
+double gb_per_s(const CaseResult& result) { return result.cost.bytes / result.seconds * 1e-9; }
+double gflops(const CaseResult& result) { return result.cost.flops / result.seconds * 1e-9; }
+
+// Share of the limit that is nearer: memory or arithmetic.
+double share_of_limit(const CaseResult& result, const MachineLimits& limits) {
+  const double peak = result.in_f32 ? limits.f32_gflops : limits.matrix_gflops;
+  return std::max(gb_per_s(result) / limits.read_gb_s, gflops(result) / peak);
 }
 
 std::string timed_row(const CaseResult& result, const MachineLimits& limits) {
   return line("%-18s %-62s %10.1f %8.1f %9.1f %6.0f%%\n", result.op.c_str(), result.name.c_str(),
-              result.seconds * 1e6, result.cost.bytes / result.seconds * 1e-9,
-              result.cost.flops / result.seconds * 1e-9,
-              100 * least_seconds(result, limits) / result.seconds);
+              result.seconds * 1e6, gb_per_s(result), gflops(result),
+              100 * share_of_limit(result, limits));
 }
 
 Json to_json(const CaseResult& result) {
@@ -86,9 +88,9 @@ Json timed_to_json(const CaseResult& result, const MachineLimits& limits) {
   return Json::Object{{"op", result.op},
                       {"case", result.name},
                       {"us", result.seconds * 1e6},
-                      {"gb_per_s", result.cost.bytes / result.seconds * 1e-9},
-                      {"gflops", result.cost.flops / result.seconds * 1e-9},
-                      {"share_of_limit", least_seconds(result, limits) / result.seconds}};
+                      {"gb_per_s", gb_per_s(result)},
+                      {"gflops", gflops(result)},
+                      {"share_of_limit", share_of_limit(result, limits)}};
 }
 
 // Compares every op; prints as it goes, a line an op (or a case), and every failure.
@@ -127,7 +129,8 @@ Status run(const Options& options, Cli& cli) {
   if (!options.op.empty() && std::find(names.begin(), names.end(), options.op) == names.end()) {
     const std::string near = did_you_mean(options.op, names);
     return invalid(str("no op ", quoted(options.op),
-                       near.empty() ? "; --all lists them" : ", did you mean " + near + "?"));
+                       near.empty() ? "; `glint selftest --no-timing` lists them"
+                                    : ", did you mean " + near + "?"));
   }
   GLINT_TRY(const int threads, resolve_threads(options.threads, cli.environment));
   GLINT_TRY(
@@ -135,12 +138,14 @@ Status run(const Options& options, Cli& cli) {
       make_backend({.name = options.backend, .cpu_isa = options.cpu_isa, .threads = threads}));
   Console& console = cli.console;
   Json::Array cases, timed;
+  std::string machine;
   const int failed = compare(options, *ops, console, cases);
   cli.failed = failed > 0;
   if (options.timing) {
     GLINT_TRY(const MachineLimits limits, measure_limits(*ops));
+    machine = describe(limits, *ops);
     if (!options.json) {
-      console.print(str("\nlimits: ", limits.describe(), "\n"));
+      console.print(str("\n", machine, "\n"));
       console.print(
           line("%-18s %-62s %10s %8s %9s %7s\n", "op", "case", "us", "GB/s", "GFLOP/s", "limit"));
     }
@@ -154,8 +159,9 @@ Status run(const Options& options, Cli& cli) {
                                  });
   }
   if (options.json) {
-    console.print(dump_json(Json::Object{{"failed", failed}, {"cases", cases}, {"timed", timed}}) +
-                  "\n");
+    const Json object(
+        Json::Object{{"machine", machine}, {"failed", failed}, {"cases", cases}, {"timed", timed}});
+    console.print(dump_json(object, JsonStyle::kIndent2) + "\n");
   } else {
     console.print(failed ? str("\n", failed, " cases FAILED\n") : "\nevery op conforms\n");
   }
@@ -167,14 +173,15 @@ Status run(const Options& options, Cli& cli) {
 Command selftest_command() {
   return make_command<Options>(
       {.name = "selftest",
-       .group = "Measure",
+       .group = "Machine",
        .summary = "check every op on this machine, and time it",
        .description =
            "Runs every op of this machine's backend on many shapes and formats and compares it "
            "with the scalar reference: the error must stay within the op's tolerance, a token's "
            "result must have the same bits alone and in a batch, and nothing else may be "
            "written. Then times the ops at large sizes: GB/s and GFLOP/s of the least work, "
-           "and the share of what this machine can do at most, measured in the same run. "
+           "and the share of what this machine can do at most, measured in the same run (more than "
+           "100% where the data lies in a cache). "
            "Exit code 1 if anything fails.",
        .examples = {{"glint selftest", "everything, in less than a minute"},
                     {"glint selftest --op sparse_mla --cpu-isa avx2 --all",

@@ -34,6 +34,12 @@ inline std::vector<Command> all_commands() {
       selftest_command(),
       generate_command(),   score_command(),   tokenize_command(),
       detokenize_command(), template_command(), inspect_command(), synth_command(),
+Command bench_local_command();
+
+inline std::vector<Command> all_commands() {
+  return {
+      generate_command(), score_command(), tokenize_command(), detokenize_command(),
+      inspect_command(),  synth_command(), selftest_command(), bench_local_command(),
   };
 }
 
