@@ -1,7 +1,8 @@
 // glint selftest: does this machine compute what it should, and how near its limits?
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
-#include <map>
+#include <optional>
 
 #include "backends/reference/reference_ops.h"
 #include "base/json.h"
@@ -64,16 +65,17 @@ std::string row(const CaseResult& result) {
 double gb_per_s(const CaseResult& result) { return result.cost.bytes / result.seconds * 1e-9; }
 double gflops(const CaseResult& result) { return result.cost.flops / result.seconds * 1e-9; }
 
-// Share of the limit that is nearer: memory or arithmetic.
-double share_of_limit(const CaseResult& result, const MachineLimits& limits) {
-  const double peak = result.in_f32 ? limits.f32_gflops : limits.matrix_gflops;
-  return std::max(gb_per_s(result) / limits.read_gb_s, gflops(result) / peak);
+// Share of the limit that is nearer: memory or arithmetic. NaN where no limit was measured.
+double share_of_limit(const CaseResult& result, const std::optional<MachineLimits>& limits) {
+  if (!limits) return NAN;
+  const double peak = result.in_f32 ? limits->f32_gflops : limits->matrix_gflops;
+  return std::max(gb_per_s(result) / limits->read_gb_s, gflops(result) / peak);
 }
 
-std::string timed_row(const CaseResult& result, const MachineLimits& limits) {
-  return line("%-18s %-62s %10.1f %8.1f %9.1f %6.0f%%\n", result.op.c_str(), result.name.c_str(),
+std::string timed_row(const CaseResult& result, double share) {
+  return line("%-18s %-62s %10.1f %8.1f %9.1f %7s\n", result.op.c_str(), result.name.c_str(),
               result.seconds * 1e6, gb_per_s(result), gflops(result),
-              100 * share_of_limit(result, limits));
+              std::isnan(share) ? "-" : line("%6.0f%%", 100 * share).c_str());
 }
 
 Json to_json(const CaseResult& result) {
@@ -84,13 +86,13 @@ Json to_json(const CaseResult& result) {
                       {"failure", result.failure}};
 }
 
-Json timed_to_json(const CaseResult& result, const MachineLimits& limits) {
+Json timed_to_json(const CaseResult& result, double share) {
   return Json::Object{{"op", result.op},
                       {"case", result.name},
                       {"us", result.seconds * 1e6},
                       {"gb_per_s", gb_per_s(result)},
                       {"gflops", gflops(result)},
-                      {"share_of_limit", share_of_limit(result, limits)}};
+                      {"share_of_limit", std::isnan(share) ? Json(nullptr) : Json(share)}};
 }
 
 // Compares every op; prints as it goes, a line an op (or a case), and every failure.
@@ -124,6 +126,29 @@ int compare(const Options& options, Ops& ops, Console& console, Json::Array& cas
   return failed;
 }
 
+// Times every op, a line each, and returns the machine's limits in words.
+std::string time(const Options& options, Ops& ops, Console& console, Json::Array& timed) {
+  std::optional<MachineLimits> limits;
+  if (Result<MachineLimits> measured = measure_limits(ops); measured.ok()) {
+    limits = measured.value();
+  }
+  const std::string machine =
+      limits ? describe(*limits, ops) : ops.capabilities().backend + ", limits not measured";
+  if (!options.json) {
+    console.print(str("\n", machine, "\n"));
+    console.print(
+        line("%-18s %-62s %10s %8s %9s %7s\n", "op", "case", "us", "GB/s", "GFLOP/s", "limit"));
+  }
+  const auto on_case = [&](const CaseResult& result) {
+    const double share = share_of_limit(result, limits);
+    if (options.json) return timed.push_back(timed_to_json(result, share));
+    console.print(timed_row(result, share));
+    console.flush();
+  };
+  conformance::run_conformance(ops, ops, {.op = options.op, .timing = true}, on_case);
+  return machine;
+}
+
 Status run(const Options& options, Cli& cli) {
   const std::vector<std::string> names = conformance::op_names();
   if (!options.op.empty() && std::find(names.begin(), names.end(), options.op) == names.end()) {
@@ -141,23 +166,7 @@ Status run(const Options& options, Cli& cli) {
   std::string machine;
   const int failed = compare(options, *ops, console, cases);
   cli.failed = failed > 0;
-  if (options.timing) {
-    GLINT_TRY(const MachineLimits limits, measure_limits(*ops));
-    machine = describe(limits, *ops);
-    if (!options.json) {
-      console.print(str("\n", machine, "\n"));
-      console.print(
-          line("%-18s %-62s %10s %8s %9s %7s\n", "op", "case", "us", "GB/s", "GFLOP/s", "limit"));
-    }
-    conformance::run_conformance(*ops, *ops, {.op = options.op, .timing = true},
-                                 [&](const CaseResult& result) {
-                                   if (options.json) {
-                                     return timed.push_back(timed_to_json(result, limits));
-                                   }
-                                   console.print(timed_row(result, limits));
-                                   console.flush();
-                                 });
-  }
+  if (options.timing) machine = time(options, *ops, console, timed);
   if (options.json) {
     const Json object(
         Json::Object{{"machine", machine}, {"failed", failed}, {"cases", cases}, {"timed", timed}});
