@@ -138,7 +138,8 @@ Status run(const Options& options, Cli& cli) {
     cli.console.print(dump_json(to_json(answer, stats, reason, load_s)) + "\n");
     return Ok{};
   }
-  cli.console.print("\n");
+  // A file or a pipe gets the text and nothing else.
+  if (cli.console.out_is_terminal()) cli.console.print("\n");
   report_speed(stats, cli);
   return Ok{};
 }
