@@ -49,9 +49,12 @@ Result<std::optional<Value>> find_attribute(Runtime& runtime, const Value& value
 // What Python's value[key] finds; nothing where it raises TypeError or LookupError.
 Result<std::optional<Value>> find_item(Runtime& runtime, const Value& value, const Value& key) {
   if (value.is_dict()) {
-    if (key.is_list() || key.is_dict()) return std::optional<Value>();
-    GLINT_TRY(const std::string text, key_text(runtime, key));
-    const Value* found = value.as_dict().find(text);
+    Result<std::string> text = key_text(runtime, key);
+    if (!text.ok()) {
+      const bool is_unhashable = text.error().code == ErrorCode::kInvalidArgument;
+      return is_unhashable ? Result<std::optional<Value>>(std::nullopt) : std::move(text).take_error();
+    }
+    const Value* found = value.as_dict().find(text.value());
     return found ? std::optional<Value>(*found) : std::nullopt;
   }
   if (value.is_object()) return value.object()->item(key);

@@ -152,9 +152,17 @@ Result<Value> round_filter(Runtime&, const Value& input, const Arguments& argume
     return invalid("method must be common, ceil or floor");
   }
   if (input.is_undefined()) return undefined_error(input);
-  GLINT_TRY(const Int precision, require_int(bound.get(0, Value(0))));
   if (!input.is_number()) return invalid("type " + input.type_name() + " doesn't define __round__ method");
+  const bool to_int = bound.get(0, Value(0)).is_none();  // Python: round(2.7, None) is an int
+  Int precision = 0;
+  if (!to_int) {
+    GLINT_TRY(precision, require_int(bound.get(0, Value(0))));
+  }
   if (method == "common") {
+    if (to_int && input.is_float()) {
+      const std::optional<Value> whole = truncate(round_float(input.as_float(), 0));
+      return whole ? Result<Value>(*whole) : invalid("cannot convert float infinity or NaN to integer");
+    }
     if (input.is_int()) return round_int(input.as_int(), precision);
     if (!input.is_float()) return precision >= 0 ? Result<Value>(input) : invalid("integers beyond 64 bits are not computed with");
     return Value(round_float(input.as_float(), precision));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "text/jinja/builtins.h"
 #include "text/jinja/operations.h"
 
 namespace glint::jinja {
@@ -193,11 +194,16 @@ Result<Value> Range::slice(Runtime& runtime, Int start, Int step, Int count) con
   return runtime.make<Range>(0, first, stop, stride);
 }
 
-Result<std::optional<Value>> Range::attribute(Runtime&, std::string_view name, const Value&) {
+Result<std::optional<Value>> Range::attribute(Runtime& runtime, std::string_view name, const Value& self) {
   if (name == "start") return std::optional<Value>(start_);
   if (name == "stop") return std::optional<Value>(stop_);
   if (name == "step") return std::optional<Value>(step_);
-  return std::optional<Value>();
+  if (name != "count" && name != "index") return std::optional<Value>();
+  // As the methods of a list of the numbers: ranges are short.
+  GLINT_TRY(std::vector<Value> numbers, to_vector(runtime, self));
+  GLINT_TRY(const Value list, runtime.make_list(std::move(numbers)));
+  GLINT_TRY(Value method, get_attribute(runtime, list, name));
+  return std::optional<Value>(std::move(method));
 }
 
 std::string DictView::type_name() const {

@@ -132,6 +132,7 @@ class Lexer {
     std::size_t from = at_ + 2;
     if (from < source_.size() && (source_[from] == '-' || source_[from] == '+')) ++from;
     const std::size_t end = source_.find("#}", from);
+    if (from == source_.size()) return advance(from), Ok{};  // jinja2 does not mind
     if (end == source_.npos) return jinja::at(start, invalid("Missing end of comment tag"));
     const char sign = end > from ? source_[end - 1] : '\0';
     advance(end + 2);
@@ -154,6 +155,7 @@ class Lexer {
     const Position start = position_;
     const std::size_t opening_end = at_ + raw_begin_size();
     const bool opens_line = source_[opening_end - 1] == '\n';
+    if (opening_end == source_.size()) return advance(opening_end), Ok{};  // jinja2 does not mind
     for (std::size_t tag = source_.find("{%", opening_end); tag != source_.npos;
          tag = source_.find("{%", tag + 1)) {
       std::string_view text = source_.substr(tag + 2);

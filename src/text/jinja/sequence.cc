@@ -197,18 +197,21 @@ struct Slice {
   Int start, step, count;  // items start, start + step, ...: `count` of them
 };
 
+Error bad_bound() { return invalid("slice indices must be integers or None or have an __index__ method"); }
+
 // One bound of a slice: moved into [low, high] as Python does.
 Result<Int> slice_bound(const Value& bound, Int otherwise, Int low, Int high, Int size) {
   if (bound.is_none()) return otherwise;
   if (bound.kind() == Kind::kBigInt) return bound.big_digits()[0] == '-' ? low : high;
-  if (!bound.is_int()) return invalid("slice indices must be integers or None or have an __index__ method");
+  if (!bound.is_int()) return bad_bound();
   Int value = bound.as_int();
   if (value < 0) value = value < -size ? low : value + size;
   return std::clamp(value, low, high);
 }
 
 Result<Slice> make_slice(const Value& start, const Value& stop, const Value& step, Int size) {
-  GLINT_TRY(const Int stride, slice_bound(step, 1, INT64_MIN + 1, INT64_MAX, 0));
+  if (!step.is_none() && !step.is_int()) return bad_bound();
+  const Int stride = step.is_none() ? 1 : std::max(step.as_int(), -INT64_MAX);
   if (stride == 0) return invalid("slice step cannot be zero");
   const bool forward = stride > 0;
   const Int low = forward ? 0 : -1, high = forward ? size : size - 1;
