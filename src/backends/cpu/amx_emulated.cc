@@ -1,13 +1,13 @@
 // The tile registers in software, for tests on CPUs without AMX: every rounding as in Intel's
 // description of TDPBF16PS.
 #define GLINT_LANES 16
+// Each part builds on those before it.
+// clang-format off
 #include "backends/cpu/vec.inc"
-// (after vec.inc)
 #include "backends/cpu/panels.inc"
-// (after panels.inc)
 #include "backends/cpu/bf16_tiles.inc"
-// (after bf16_tiles.inc)
 #include "backends/cpu/amx.inc"
+// clang-format on
 #include "backends/cpu/tables.h"
 
 namespace glint::cpu {

@@ -1,10 +1,12 @@
+// Kernels for AVX2 with FMA.
 #define GLINT_LANES 8
+// Each part builds on those before it.
+// clang-format off
 #include "backends/cpu/vec.inc"
-// (after vec.inc)
 #include "backends/cpu/panels.inc"
 #include "backends/cpu/rows.inc"
-// (after rows.inc)
 #include "backends/cpu/attention_rows.inc"
+// clang-format on
 #include "backends/cpu/tables.h"
 
 namespace glint::cpu {
