@@ -15,9 +15,11 @@ struct Options {
 
   template <class Visitor>
   void visit(Visitor&& v) {
-    v("MODEL", model, "directory of a checkpoint, an id in the Hugging Face cache, or a template (.jinja)");
+    v("MODEL", model,
+      "directory of a checkpoint, an id in the Hugging Face cache, or a template (.jinja)");
     v("jsonl", jsonl,
-      "read lines {\"messages\": [...], \"tools\": [...]|null, \"kwargs\": {...}} from stdin and answer each "
+      "read lines {\"messages\": [...], \"tools\": [...]|null, \"kwargs\": {...}} from stdin and "
+      "answer each "
       "{\"text\": ...}");
   }
 };
@@ -46,7 +48,8 @@ Status run(const Options& options, Cli& cli) {
     const Json* messages = line.find("messages");
     const Json* tools = line.find("tools");
     const Json* kwargs = line.find("kwargs");
-    if (!messages) return invalid("expected {\"messages\": [...], \"tools\": [...]|null, \"kwargs\": {...}}");
+    if (!messages)
+      return invalid("expected {\"messages\": [...], \"tools\": [...]|null, \"kwargs\": {...}}");
     GLINT_TRY(const std::string text,
               chat.value().render(*messages, tools ? *tools : Json(), kwargs ? *kwargs : Json()));
     std::string answer = "{\"text\": ";
@@ -63,12 +66,17 @@ Command template_command() {
       {.name = "template",
        .group = "Text",
        .summary = "conversations to prompts, through a chat template",
-       .description = "Renders messages with the checkpoint's chat template, or with a template file, as transformers "
-                      "does: what it prints is what the model would read. Messages, tools and kwargs "
-                      "(add_generation_prompt, enable_thinking ...) reach the template as they are. A line that cannot "
-                      "be answered is answered {\"error\": ...}, and the exit code stays 0. Without --jsonl it prints "
-                      "the template.",
-       .examples = {{"glint template models/glm5-tiny --jsonl < conversations.jsonl", "the prompts"},
+       .description =
+           "Renders messages with the checkpoint's chat template, or with a template file, as "
+           "transformers "
+           "does: what it prints is what the model would read. Messages, tools and kwargs "
+           "(add_generation_prompt, enable_thinking ...) reach the template as they are. A line "
+           "that cannot "
+           "be answered is answered {\"error\": ...}, and the exit code stays 0. Without --jsonl "
+           "it prints "
+           "the template.",
+       .examples = {{"glint template models/glm5-tiny --jsonl < conversations.jsonl",
+                     "the prompts"},
                     {"glint template models/glm5-tiny", "the template itself"}}},
       run);
 }

@@ -18,8 +18,8 @@ Command synth_command();
 
 inline std::vector<Command> all_commands() {
   return {
-      generate_command(),   score_command(),   tokenize_command(),
-      detokenize_command(), template_command(), inspect_command(), synth_command(),
+      generate_command(), score_command(),   tokenize_command(), detokenize_command(),
+      template_command(), inspect_command(), synth_command(),
   };
 }
 
