@@ -16,7 +16,8 @@ Result<Json> read_object(const std::string& dir, const std::string& name) {
   GLINT_TRY(const std::string text, read_file(path));
   Result<Json> json = parse_json(text);
   if (!json.ok()) return std::move(json).take_error().in(path);
-  if (!json.value().is_object()) return invalid(str(path, " holds ", json.value().kind(), ", not an object"));
+  if (!json.value().is_object())
+    return invalid(str(path, " holds ", json.value().kind(), ", not an object"));
   return json;
 }
 
@@ -28,8 +29,8 @@ Json token_text(const Json& token) {
 
 Json special_tokens(const Json& tokenizer_config, const Json& special_tokens_map) {
   Json tokens = Json(Json::Object{});
-  for (const char* name :
-       {"bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"}) {
+  for (const char* name : {"bos_token", "eos_token", "unk_token", "sep_token", "pad_token",
+                           "cls_token", "mask_token"}) {
     for (const Json* file : {&special_tokens_map, &tokenizer_config}) {
       const Json* token = file->find(name);
       if (token && token_text(*token).is_string()) tokens.set(name, token_text(*token));
@@ -55,10 +56,12 @@ Result<ChatTemplate> ChatTemplate::parse(std::string_view source) {
   return ChatTemplate(std::move(only));
 }
 
-// "chat_template" of tokenizer_config.json: a text, or [{"name": "default", "template": "..."}, ...].
+// "chat_template" of tokenizer_config.json: a text, or [{"name": "default", "template": "..."},
+// ...].
 Result<ChatTemplate> ChatTemplate::from_config(const Json& config) {
   if (config.is_string()) return parse(config.as_string());
-  if (!config.is_array()) return invalid(str("\"chat_template\" is ", config.kind(), ", not a text or a list"));
+  if (!config.is_array())
+    return invalid(str("\"chat_template\" is ", config.kind(), ", not a text or a list"));
   const std::string* sources[2] = {};
   const char* const names[2] = {"default", "tool_use"};
   for (const Json& entry : config.as_array()) {
@@ -98,19 +101,24 @@ Result<ChatTemplate> ChatTemplate::open(const std::string& dir) {
     }
     GLINT_TRY(const Json config, read_object(dir, "config.json"));
     if (is_glm(config)) return parse(glm5_template());
-    return Error{ErrorCode::kNotFound, dir + " has no chat template: neither chat_template.jinja nor \"chat_template\" in "
-                                             "tokenizer_config.json; give it one, or a raw prompt"};
+    return Error{ErrorCode::kNotFound,
+                 dir +
+                     " has no chat template: neither chat_template.jinja nor \"chat_template\" in "
+                     "tokenizer_config.json; give it one, or a raw prompt"};
   };
   GLINT_TRY(ChatTemplate chat, find());
   chat.special_tokens_ = special_tokens(tokenizer_config, special_tokens_map);
   return chat;
 }
 
-Result<std::string> ChatTemplate::render(const Json& messages, const Json& tools, const Json& kwargs,
+Result<std::string> ChatTemplate::render(const Json& messages, const Json& tools,
+                                         const Json& kwargs,
                                          const jinja::RenderOptions& options) const {
   if (!messages.is_array()) return invalid(str("messages are ", messages.kind(), ", not a list"));
-  if (!tools.is_null() && !tools.is_array()) return invalid(str("tools are ", tools.kind(), ", not a list"));
-  if (!kwargs.is_null() && !kwargs.is_object()) return invalid(str("kwargs are ", kwargs.kind(), ", not an object"));
+  if (!tools.is_null() && !tools.is_array())
+    return invalid(str("tools are ", tools.kind(), ", not a list"));
+  if (!kwargs.is_null() && !kwargs.is_object())
+    return invalid(str("kwargs are ", kwargs.kind(), ", not an object"));
   Json variables = special_tokens_;
   variables.set("messages", messages);
   variables.set("tools", tools);
@@ -128,7 +136,8 @@ Result<std::string> flatten(const Json::Array& parts) {
   std::string out;
   for (const Json& part : parts) {
     const Json* text = part.is_string() ? &part : part.find("text");
-    if (!text || !text->is_string()) return invalid("a content part of a tool message holds no text");
+    if (!text || !text->is_string())
+      return invalid("a content part of a tool message holds no text");
     out += text->as_string();
   }
   return out;
@@ -145,7 +154,8 @@ Status parse_arguments(Json& call) {
   if (!arguments || !arguments->is_string()) return Ok{};
   Result<Json> parsed = parse_json(arguments->as_string());
   if (!parsed.ok() || !parsed.value().is_object()) {
-    return invalid("the arguments of a tool call are no JSON object: " + quoted(arguments->as_string()));
+    return invalid("the arguments of a tool call are no JSON object: " +
+                   quoted(arguments->as_string()));
   }
   function->set("arguments", std::move(parsed).value());
   return Ok{};

@@ -1,5 +1,5 @@
-// ChatTemplate: messages -> prompt, with the template that a checkpoint brings, as transformers' apply_chat_template
-// finds and calls it.
+// ChatTemplate: messages -> prompt, with the template that a checkpoint brings, as transformers'
+// apply_chat_template finds and calls it.
 #pragma once
 
 #include <string>
@@ -13,16 +13,16 @@ namespace glint {
 
 class ChatTemplate {
  public:
-  // Of a checkpoint directory: chat_template.jinja, else "chat_template" of tokenizer_config.json (one, or a list of named
-  // ones), else, for the GLM family, the layout of GLM-5. Special tokens (bos_token, eos_token ...) come from
-  // tokenizer_config.json or special_tokens_map.json.
+  // Of a checkpoint directory: chat_template.jinja, else "chat_template" of tokenizer_config.json
+  // (one, or a list of named ones), else, for the GLM family, the layout of GLM-5. Special tokens
+  // (bos_token, eos_token ...) come from tokenizer_config.json or special_tokens_map.json.
   static Result<ChatTemplate> open(const std::string& dir);
 
   // Of a template's text alone.
   static Result<ChatTemplate> parse(std::string_view source);
 
-  // Hands `messages`, `tools` (null: none) and the members of `kwargs` (an object or null; they go before special tokens
-  // of the same name) to the template as they are. Thread-safe.
+  // Hands `messages`, `tools` (null: none) and the members of `kwargs` (an object or null; they go
+  // before special tokens of the same name) to the template as they are. Thread-safe.
   Result<std::string> render(const Json& messages, const Json& tools, const Json& kwargs,
                              const jinja::RenderOptions& options = {}) const;
 
@@ -44,9 +44,9 @@ class ChatTemplate {
   Json special_tokens_ = Json(Json::Object{});
 };
 
-// Messages of OpenAI's API as templates expect them: an assistant's null content becomes "", a tool's content parts become
-// one text, and the arguments of tool calls, which the API sends as JSON texts, become objects. Fails, naming the message,
-// where they are none.
+// Messages of OpenAI's API as templates expect them: an assistant's null content becomes "", a
+// tool's content parts become one text, and the arguments of tool calls, which the API sends as
+// JSON texts, become objects. Fails, naming the message, where they are none.
 Result<Json> prepare_messages(const Json& messages);
 
 }  // namespace glint

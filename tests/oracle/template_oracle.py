@@ -4,8 +4,8 @@ and an error of one must be an error of the other.
 
 usage: template_oracle.py --driver PROGRAM [--glint PROGRAM] [--count N] [--seed N] [TEMPLATE.jinja ...]
 
---driver is build/*/tests/template_driver: it renders the snippets below and N random ones. --glint renders each of the
-given templates with generated conversations through `glint template FILE --jsonl`.
+--driver is build/*/tests/template_driver: it renders the snippets of template_snippets.py and N random ones. --glint renders
+each of the given templates with generated conversations through `glint template FILE --jsonl`.
 """
 import argparse
 import copy
@@ -18,11 +18,14 @@ import subprocess
 import sys
 import warnings
 
-import jinja2
-import jinja2.ext
-from jinja2.sandbox import ImmutableSandboxedEnvironment
+import oracle_venv
 
-import template_snippets
+oracle_venv.enter("jinja2==3.1.6")
+
+import jinja2  # noqa: E402
+import jinja2.ext  # noqa: E402
+import template_snippets  # noqa: E402
+from jinja2.sandbox import ImmutableSandboxedEnvironment  # noqa: E402
 
 
 class Generation(jinja2.ext.Extension):

@@ -401,6 +401,15 @@ def content(rng):
     return None
 
 
+def plain_conversation(rng):
+    """Roles that alternate, which strict templates want."""
+    messages = [{"role": "system", "content": rng.choice(TEXTS)}] if rng.random() < 0.5 else []
+    for i in range(rng.randrange(1, 6)):
+        text = rng.choice(TEXTS)
+        messages.append({"role": "assistant" if i % 2 else "user", "content": text if rng.random() < 0.7 else [{"type": "text", "text": text}]})
+    return messages
+
+
 def conversation(rng):
     as_text = rng.random() < 0.15
     messages = []
@@ -427,6 +436,8 @@ def conversation(rng):
                          "model_identity": ["You are X."], "documents": [[]]}.items():
         if rng.random() < 0.3:
             kwargs[name] = rng.choice(values)
+    if rng.random() < 0.3:
+        messages = plain_conversation(rng)
     tools = [tool(rng) for _ in range(rng.randrange(1, 4))] if rng.random() < 0.5 else rng.choice([None, []])
     return {"messages": messages, "tools": tools, "kwargs": kwargs}
 

@@ -9,13 +9,20 @@ namespace {
 
 const char* sign_of(Operator operation) {
   switch (operation) {
-    case Operator::kAdd: return "+";
-    case Operator::kSub: return "-";
-    case Operator::kMul: return "*";
-    case Operator::kDiv: return "/";
-    case Operator::kFloorDiv: return "//";
-    case Operator::kMod: return "%";
-    case Operator::kPow: return "** or pow()";
+    case Operator::kAdd:
+      return "+";
+    case Operator::kSub:
+      return "-";
+    case Operator::kMul:
+      return "*";
+    case Operator::kDiv:
+      return "/";
+    case Operator::kFloorDiv:
+      return "//";
+    case Operator::kMod:
+      return "%";
+    case Operator::kPow:
+      return "** or pow()";
   }
   return "";
 }
@@ -38,14 +45,20 @@ Result<Value> power(Int base, Int exponent) {
 Result<Value> calculate_ints(Operator operation, Int a, Int b) {
   Int result = 0;
   switch (operation) {
-    case Operator::kAdd: return __builtin_add_overflow(a, b, &result) ? Result<Value>(too_large()) : Value(result);
-    case Operator::kSub: return __builtin_sub_overflow(a, b, &result) ? Result<Value>(too_large()) : Value(result);
-    case Operator::kMul: return __builtin_mul_overflow(a, b, &result) ? Result<Value>(too_large()) : Value(result);
-    case Operator::kPow: return power(a, b);
-    default: break;
+    case Operator::kAdd:
+      return __builtin_add_overflow(a, b, &result) ? Result<Value>(too_large()) : Value(result);
+    case Operator::kSub:
+      return __builtin_sub_overflow(a, b, &result) ? Result<Value>(too_large()) : Value(result);
+    case Operator::kMul:
+      return __builtin_mul_overflow(a, b, &result) ? Result<Value>(too_large()) : Value(result);
+    case Operator::kPow:
+      return power(a, b);
+    default:
+      break;
   }
   if (b == 0) {
-    return invalid(operation == Operator::kDiv ? "division by zero" : "integer division or modulo by zero");
+    return invalid(operation == Operator::kDiv ? "division by zero"
+                                               : "integer division or modulo by zero");
   }
   // The quotient of 64-bit integers rounds once, as Python's does: long double holds both exactly.
   if (operation == Operator::kDiv) {
@@ -79,20 +92,28 @@ DivMod divide_floats(double a, double b) {
 }
 
 Result<Value> calculate_floats(Operator operation, double a, double b) {
-  const bool divides = operation == Operator::kDiv || operation == Operator::kFloorDiv || operation == Operator::kMod;
+  const bool divides = operation == Operator::kDiv || operation == Operator::kFloorDiv ||
+                       operation == Operator::kMod;
   if (divides && b == 0) {
     return invalid(operation == Operator::kMod        ? "float modulo"
                    : operation == Operator::kFloorDiv ? "float floor division by zero"
                                                       : "float division by zero");
   }
   switch (operation) {
-    case Operator::kAdd: return Value(a + b);
-    case Operator::kSub: return Value(a - b);
-    case Operator::kMul: return Value(a * b);
-    case Operator::kDiv: return Value(a / b);
-    case Operator::kFloorDiv: return Value(divide_floats(a, b).quotient);
-    case Operator::kMod: return Value(divide_floats(a, b).remainder);
-    case Operator::kPow: break;
+    case Operator::kAdd:
+      return Value(a + b);
+    case Operator::kSub:
+      return Value(a - b);
+    case Operator::kMul:
+      return Value(a * b);
+    case Operator::kDiv:
+      return Value(a / b);
+    case Operator::kFloorDiv:
+      return Value(divide_floats(a, b).quotient);
+    case Operator::kMod:
+      return Value(divide_floats(a, b).remainder);
+    case Operator::kPow:
+      break;
   }
   if (a == 0 && b < 0) return invalid("0.0 cannot be raised to a negative power");
   if (a < 0 && std::isfinite(a) && std::isfinite(b) && b != std::floor(b)) {
@@ -149,8 +170,10 @@ Result<Value> repeat(Runtime& runtime, const Value& value, Int count) {
   }
   std::vector<Value> items;
   items.reserve(size * times);
-  for (std::uint64_t i = 0; i < times; ++i) items.insert(items.end(), value.items().begin(), value.items().end());
-  return value.is_list() ? runtime.make_list(std::move(items)) : runtime.make_tuple(std::move(items));
+  for (std::uint64_t i = 0; i < times; ++i)
+    items.insert(items.end(), value.items().begin(), value.items().end());
+  return value.is_list() ? runtime.make_list(std::move(items))
+                         : runtime.make_tuple(std::move(items));
 }
 
 bool can_repeat(const Value& value) { return value.is_string() || value.is_sequence(); }

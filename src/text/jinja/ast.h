@@ -1,5 +1,5 @@
-// The syntax tree of a template. The parser builds it; the resolver fills in where variables live; the interpreter only
-// reads it, so that one tree can be rendered by many threads.
+// The syntax tree of a template. The parser builds it; the resolver fills in where variables live;
+// the interpreter only reads it, so that one tree can be rendered by many threads.
 #pragma once
 
 #include <memory>
@@ -30,26 +30,26 @@ struct CallArguments {
 
 struct Expr {
   enum class Kind {
-    kConstant,     // constant
-    kName,         // name, slot
-    kTuple,        // parts
-    kList,         // parts
-    kDict,         // parts: key, value, key, value ...
-    kAttribute,    // parts[0].name
-    kItem,         // parts[0][parts[1]]
-    kSlice,        // parts[0][parts[1]:parts[2]:parts[3]], the last three may be null
-    kCall,         // parts[0](arguments)
-    kFilter,       // parts[0] | name(arguments); parts[0] is null if the input is the body of a block
-    kTest,         // parts[0] is name(arguments)
-    kNegate,       // -parts[0]
-    kPositive,     // +parts[0]
-    kNot,          // not parts[0]
-    kAnd,          // parts[0] and parts[1]
-    kOr,           // parts[0] or parts[1]
-    kArithmetic,   // parts[0] operation parts[1]
-    kConcat,       // parts joined by ~
-    kCompare,      // parts[0] comparisons[0] parts[1] comparisons[1] parts[2] ...
-    kConditional,  // parts[1] if parts[0] else parts[2], which may be null
+    kConstant,   // constant
+    kName,       // name, slot
+    kTuple,      // parts
+    kList,       // parts
+    kDict,       // parts: key, value, key, value ...
+    kAttribute,  // parts[0].name
+    kItem,       // parts[0][parts[1]]
+    kSlice,      // parts[0][parts[1]:parts[2]:parts[3]], the last three may be null
+    kCall,       // parts[0](arguments)
+    kFilter,     // parts[0] | name(arguments); parts[0] is null if the input is the body of a block
+    kTest,       // parts[0] is name(arguments)
+    kNegate,     // -parts[0]
+    kPositive,   // +parts[0]
+    kNot,        // not parts[0]
+    kAnd,        // parts[0] and parts[1]
+    kOr,         // parts[0] or parts[1]
+    kArithmetic,       // parts[0] operation parts[1]
+    kConcat,           // parts joined by ~
+    kCompare,          // parts[0] comparisons[0] parts[1] comparisons[1] parts[2] ...
+    kConditional,      // parts[1] if parts[0] else parts[2], which may be null
     kNamespaceTarget,  // name.attribute, on the left of an assignment; name's slot
   };
 
@@ -87,7 +87,8 @@ struct Scope {
   std::vector<Load> loads;
 };
 
-// A body that runs with variables of its own: a macro, a call block, a recursive loop, a loop's filter, the template.
+// A body that runs with variables of its own: a macro, a call block, a recursive loop, a loop's
+// filter, the template.
 struct Routine {
   int num_slots = 0;
   Scope scope;
@@ -160,8 +161,8 @@ struct TemplateTree {
 // Text to tree, names still unresolved.
 Result<TemplateTree> parse(std::string_view source);
 
-// Gives every name its slot, with jinja2's scoping; finds assignments, calls and loop controls that jinja2 refuses when it
-// compiles, and filters and tests that do not exist.
+// Gives every name its slot, with jinja2's scoping; finds assignments, calls and loop controls that
+// jinja2 refuses when it compiles, and filters and tests that do not exist.
 Status resolve(TemplateTree& tree);
 
 }  // namespace glint::jinja

@@ -1,4 +1,5 @@
-// value.name, value[key] and value(...), in jinja2's immutable sandbox: what would change a list or dict is undefined.
+// value.name, value[key] and value(...), in jinja2's immutable sandbox: what would change a list or
+// dict is undefined.
 #include <algorithm>
 
 #include "text/jinja/builtins.h"
@@ -16,22 +17,26 @@ bool is_one_of(std::string_view name, std::initializer_list<std::string_view> na
 
 bool changes_it(const Value& value, std::string_view name) {
   if (value.is_list()) {
-    return is_one_of(name, {"append", "clear", "pop", "reverse", "insert", "sort", "extend", "remove"});
+    return is_one_of(name,
+                     {"append", "clear", "pop", "reverse", "insert", "sort", "extend", "remove"});
   }
   return value.is_dict() && is_one_of(name, {"clear", "pop", "popitem", "setdefault", "update"});
 }
 
 Value unsafe(const Value& value, std::string_view name) {
-  return Value(Undefined{.hint = str("access to attribute '", name, "' of '", value.type_name(), "' object is unsafe.")});
+  return Value(Undefined{.hint = str("access to attribute '", name, "' of '", value.type_name(),
+                                     "' object is unsafe.")});
 }
 
 Value missing(const Value& value, const Value& key, std::string_view printed_key) {
-  if (key.is_string()) return Value(Undefined{.owner = value.type_description(), .name = key.text()});
+  if (key.is_string())
+    return Value(Undefined{.owner = value.type_description(), .name = key.text()});
   return Value(Undefined{.hint = str(value.type_description(), " has no element ", printed_key)});
 }
 
 // What Python's getattr finds.
-Result<std::optional<Value>> find_attribute(Runtime& runtime, const Value& value, std::string_view name) {
+Result<std::optional<Value>> find_attribute(Runtime& runtime, const Value& value,
+                                            std::string_view name) {
   if (value.is_object()) return value.object()->attribute(runtime, name, value);
   if (value.is_group() && (name == "grouper" || name == "list")) {
     return std::optional<Value>(value.items()[name == "list"]);
@@ -39,10 +44,11 @@ Result<std::optional<Value>> find_attribute(Runtime& runtime, const Value& value
   if (changes_it(value, name)) return std::optional<Value>(unsafe(value, name));
   const Method method = find_method(value, name);
   if (!method) return std::optional<Value>();
-  GLINT_TRY(Value bound, runtime.make<Function>(value.depth(), std::string(name),
-                                                [value, method](Runtime& runtime, const Arguments& arguments) {
-                                                  return method(runtime, value, arguments);
-                                                }));
+  GLINT_TRY(Value bound,
+            runtime.make<Function>(value.depth(), std::string(name),
+                                   [value, method](Runtime& runtime, const Arguments& arguments) {
+                                     return method(runtime, value, arguments);
+                                   }));
   return std::optional<Value>(std::move(bound));
 }
 
@@ -52,7 +58,8 @@ Result<std::optional<Value>> find_item(Runtime& runtime, const Value& value, con
     Result<std::string> text = key_text(runtime, key);
     if (!text.ok()) {
       const bool is_unhashable = text.error().code == ErrorCode::kInvalidArgument;
-      return is_unhashable ? Result<std::optional<Value>>(std::nullopt) : std::move(text).take_error();
+      return is_unhashable ? Result<std::optional<Value>>(std::nullopt)
+                           : std::move(text).take_error();
     }
     const Value* found = value.as_dict().find(text.value());
     return found ? std::optional<Value>(*found) : std::nullopt;
@@ -67,7 +74,8 @@ Result<std::optional<Value>> find_item(Runtime& runtime, const Value& value, con
     const Str& text = value.as_str();
     const std::optional<std::size_t> place = wrap_index(key.as_int(), text.length);
     if (!place) return std::optional<Value>();
-    if (text.is_ascii()) return std::optional<Value>(Value(std::string(1, text.bytes[*place]), text.markup));
+    if (text.is_ascii())
+      return std::optional<Value>(Value(std::string(1, text.bytes[*place]), text.markup));
     GLINT_TRY_STATUS(runtime.budget.spend_steps(text.bytes.size() / 64));
     const std::size_t begin = byte_offset(text.bytes, *place);
     const std::size_t size = byte_offset(std::string_view(text.bytes).substr(begin), 1);

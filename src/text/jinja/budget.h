@@ -1,5 +1,5 @@
-// What a template may use up. A template is hostile input: every loop, call and growing value spends from a Budget,
-// and what runs out is an error, never a hang or a crash.
+// What a template may use up. A template is hostile input: every loop, call and growing value
+// spends from a Budget, and what runs out is an error, never a hang or a crash.
 #pragma once
 
 #include <cstddef>
@@ -11,8 +11,9 @@
 namespace glint::jinja {
 
 struct Limits {
-  std::uint64_t max_steps = 20'000'000;           // nodes evaluated, items iterated: about a second
-  std::uint64_t max_bytes = std::uint64_t{1} << 29;  // of all values made, whether still alive or not
+  std::uint64_t max_steps = 20'000'000;  // nodes evaluated, items iterated: about a second
+  std::uint64_t max_bytes = std::uint64_t{1}
+                            << 29;  // of all values made, whether still alive or not
   std::size_t max_output_bytes = std::size_t{1} << 26;
   int max_depth = 1000;  // of nested evaluation: expressions, statements and macro calls together
 };

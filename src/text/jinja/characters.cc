@@ -1,8 +1,7 @@
 #include "text/jinja/characters.h"
 
-#include <cstring>
-
 #include <algorithm>
+#include <cstring>
 
 #include "text/unicode.h"
 
@@ -12,8 +11,9 @@ namespace {
 bool is_continuation(char c) { return (static_cast<unsigned char>(c) & 0xc0) == 0x80; }
 
 void append_case(std::string& out, const CaseMapping& mapping, char32_t c) {
-  const auto longer = std::lower_bound(mapping.longer.begin(), mapping.longer.end(), c,
-                                       [](const LongCase& row, char32_t c) { return row.from < c; });
+  const auto longer =
+      std::lower_bound(mapping.longer.begin(), mapping.longer.end(), c,
+                       [](const LongCase& row, char32_t c) { return row.from < c; });
   if (longer != mapping.longer.end() && longer->from == c) {
     for (const std::uint32_t image : longer->to) {
       if (image != 0) append_utf8(out, image);
@@ -34,7 +34,8 @@ void append_case(std::string& out, const CaseMapping& mapping, char32_t c) {
 
 constexpr char32_t kCapitalSigma = 0x3a3, kSmallSigma = 0x3c3, kFinalSigma = 0x3c2;
 
-// Which small sigma the capital one at [at, next) becomes: the final one after a letter and before none.
+// Which small sigma the capital one at [at, next) becomes: the final one after a letter and before
+// none.
 char32_t lower_sigma(std::string_view text, std::size_t at, std::size_t next) {
   std::string_view before = text.substr(0, at);
   char32_t c = 0;
@@ -52,7 +53,8 @@ char32_t lower_sigma(std::string_view text, std::size_t at, std::size_t next) {
   return kFinalSigma;
 }
 
-void append_lower(std::string& out, std::string_view text, std::size_t at, std::size_t next, char32_t c) {
+void append_lower(std::string& out, std::string_view text, std::size_t at, std::size_t next,
+                  char32_t c) {
   if (c < 0x80) {
     out += static_cast<char>(c >= 'A' && c <= 'Z' ? c + 32 : c);
   } else if (c == kCapitalSigma) {
@@ -89,8 +91,9 @@ std::size_t byte_offset(std::string_view text, std::size_t index) {
 }
 
 bool in_class(std::span<const CodePointRange> table, char32_t c) {
-  const auto after = std::upper_bound(table.begin(), table.end(), c,
-                                      [](char32_t c, const CodePointRange& row) { return c < row.first; });
+  const auto after =
+      std::upper_bound(table.begin(), table.end(), c,
+                       [](char32_t c, const CodePointRange& row) { return c < row.first; });
   return after != table.begin() && c <= std::prev(after)->last;
 }
 
@@ -151,8 +154,8 @@ std::string to_capitalized(std::string_view text) {
 
 std::string to_casefold(std::string_view text) {
   std::string out;
-  for_each_code_point(
-      text, [&](std::size_t, std::size_t, char32_t c) { append_case(out, kToFold, c); });
+  for_each_code_point(text,
+                      [&](std::size_t, std::size_t, char32_t c) { append_case(out, kToFold, c); });
   return out;
 }
 
@@ -277,8 +280,9 @@ std::size_t line_break_size(std::string_view text) {
   if (text.empty()) return 0;
   if (text[0] == '\r') return text.size() > 1 && text[1] == '\n' ? 2 : 1;
   if ((text[0] >= '\n' && text[0] <= '\f') || (text[0] >= 0x1c && text[0] <= 0x1e)) return 1;
-  if (text.substr(0, 2) == "\xc2\x85") return 2;                                             // NEL
-  if (text.substr(0, 3) == "\xe2\x80\xa8" || text.substr(0, 3) == "\xe2\x80\xa9") return 3;  // LS, PS
+  if (text.substr(0, 2) == "\xc2\x85") return 2;  // NEL
+  if (text.substr(0, 3) == "\xe2\x80\xa8" || text.substr(0, 3) == "\xe2\x80\xa9")
+    return 3;  // LS, PS
   return 0;
 }
 

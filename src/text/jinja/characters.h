@@ -1,5 +1,5 @@
-// Characters as Python's str sees them: classes, case, and code points as the unit of length and position.
-// All texts are valid UTF-8.
+// Characters as Python's str sees them: classes, case, and code points as the unit of length and
+// position. All texts are valid UTF-8.
 #pragma once
 
 #include <cstddef>
@@ -24,7 +24,7 @@ bool all_in_class(std::span<const CodePointRange> table, std::string_view text);
 
 std::string to_lower(std::string_view text);
 std::string to_upper(std::string_view text);
-std::string to_title(std::string_view text);       // str.title()
+std::string to_title(std::string_view text);        // str.title()
 std::string to_capitalized(std::string_view text);  // str.capitalize()
 std::string to_casefold(std::string_view text);
 std::string swap_case(std::string_view text);

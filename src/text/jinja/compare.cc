@@ -1,7 +1,6 @@
 #include <cmath>
 
 #include "base/json.h"
-
 #include "text/jinja/characters.h"
 #include "text/jinja/functions.h"
 #include "text/jinja/operations.h"
@@ -58,7 +57,8 @@ Result<bool> equal_dicts(Runtime& runtime, const Dict& a, const Dict& b) {
   return true;
 }
 
-Result<bool> equal_items(Runtime& runtime, const std::vector<Value>& a, const std::vector<Value>& b) {
+Result<bool> equal_items(Runtime& runtime, const std::vector<Value>& a,
+                         const std::vector<Value>& b) {
   if (a.size() != b.size()) return false;
   for (std::size_t i = 0; i < a.size(); ++i) {
     if (a[i].same_as(b[i])) continue;
@@ -74,7 +74,8 @@ Error no_order(const Value& a, const Value& b, const char* sign) {
 }
 
 // a < b, or with `or_equal` a <= b.
-Result<bool> ordered(Runtime& runtime, const Value& a, const Value& b, bool or_equal, const char* sign) {
+Result<bool> ordered(Runtime& runtime, const Value& a, const Value& b, bool or_equal,
+                     const char* sign) {
   GLINT_TRY_STATUS(runtime.budget.spend_steps(1));
   if (a.is_undefined()) return undefined_error(a);
   if (b.is_undefined()) return undefined_error(b);
@@ -105,16 +106,24 @@ Result<bool> ordered(Runtime& runtime, const Value& a, const Value& b, bool or_e
 bool truthy(const Value& value) {
   switch (value.kind()) {
     case Kind::kUndefined:
-    case Kind::kNone: return false;
+    case Kind::kNone:
+      return false;
     case Kind::kBool:
-    case Kind::kInt: return value.as_int() != 0;
-    case Kind::kBigInt: return true;
-    case Kind::kFloat: return value.as_float() != 0;
-    case Kind::kString: return !value.text().empty();
+    case Kind::kInt:
+      return value.as_int() != 0;
+    case Kind::kBigInt:
+      return true;
+    case Kind::kFloat:
+      return value.as_float() != 0;
+    case Kind::kString:
+      return !value.text().empty();
     case Kind::kList:
-    case Kind::kTuple: return !value.items().empty();
-    case Kind::kDict: return value.as_dict().size() > 0;
-    case Kind::kObject: return value.object()->truthy();
+    case Kind::kTuple:
+      return !value.items().empty();
+    case Kind::kDict:
+      return value.as_dict().size() > 0;
+    case Kind::kObject:
+      return value.object()->truthy();
   }
   return false;
 }
@@ -124,16 +133,20 @@ Result<bool> equals(Runtime& runtime, const Value& a, const Value& b) {
   if (a.is_number() && b.is_number()) return compare_numbers(a, b) == 0;
   if (a.kind() != b.kind()) return false;
   switch (a.kind()) {
-    case Kind::kString: return a.text() == b.text();
+    case Kind::kString:
+      return a.text() == b.text();
     case Kind::kList:
-    case Kind::kTuple: return equal_items(runtime, a.items(), b.items());
-    case Kind::kDict: return equal_dicts(runtime, a.as_dict(), b.as_dict());
+    case Kind::kTuple:
+      return equal_items(runtime, a.items(), b.items());
+    case Kind::kDict:
+      return equal_dicts(runtime, a.as_dict(), b.as_dict());
     case Kind::kObject: {
       const Range* range_a = a.object_as<Range>();
       const Range* range_b = b.object_as<Range>();
       return range_a && range_b ? *range_a == *range_b : a.same_as(b);
     }
-    default: return true;  // None; and undefined values are all equal
+    default:
+      return true;  // None; and undefined values are all equal
   }
 }
 
@@ -143,16 +156,22 @@ Result<bool> less(Runtime& runtime, const Value& a, const Value& b) {
 
 Result<bool> compare(Runtime& runtime, Comparison operation, const Value& a, const Value& b) {
   switch (operation) {
-    case Comparison::kEq: return equals(runtime, a, b);
+    case Comparison::kEq:
+      return equals(runtime, a, b);
     case Comparison::kNe: {
       GLINT_TRY(const bool same, equals(runtime, a, b));
       return !same;
     }
-    case Comparison::kLt: return ordered(runtime, a, b, false, "<");
-    case Comparison::kLe: return ordered(runtime, a, b, true, "<=");
-    case Comparison::kGt: return ordered(runtime, b, a, false, ">");
-    case Comparison::kGe: return ordered(runtime, b, a, true, ">=");
-    case Comparison::kIn: return contains(runtime, b, a);
+    case Comparison::kLt:
+      return ordered(runtime, a, b, false, "<");
+    case Comparison::kLe:
+      return ordered(runtime, a, b, true, "<=");
+    case Comparison::kGt:
+      return ordered(runtime, b, a, false, ">");
+    case Comparison::kGe:
+      return ordered(runtime, b, a, true, ">=");
+    case Comparison::kIn:
+      return contains(runtime, b, a);
     case Comparison::kNotIn: {
       GLINT_TRY(const bool found, contains(runtime, b, a));
       return !found;
@@ -191,12 +210,17 @@ Result<bool> contains(Runtime& runtime, const Value& container, const Value& ite
 
 Result<std::string> key_text(Runtime& runtime, const Value& key) {
   switch (key.kind()) {
-    case Kind::kString: return key.text();
-    case Kind::kUndefined: return std::string("\xff?");
-    case Kind::kNone: return std::string("\xffN");
+    case Kind::kString:
+      return key.text();
+    case Kind::kUndefined:
+      return std::string("\xff?");
+    case Kind::kNone:
+      return std::string("\xffN");
     case Kind::kBool:
-    case Kind::kInt: return str("\xff", key.as_int());
-    case Kind::kBigInt: return "\xff" + key.big_digits();
+    case Kind::kInt:
+      return str("\xff", key.as_int());
+    case Kind::kBigInt:
+      return "\xff" + key.big_digits();
     case Kind::kFloat: {
       const double number = key.as_float();
       if (number == std::floor(number) && number >= -0x1p63 && number < 0x1p63) {
@@ -214,9 +238,11 @@ Result<std::string> key_text(Runtime& runtime, const Value& key) {
       }
       return text;
     }
-    case Kind::kObject: return str("\xff@", static_cast<const void*>(key.object().get()));
+    case Kind::kObject:
+      return str("\xff@", static_cast<const void*>(key.object().get()));
     case Kind::kList:
-    case Kind::kDict: break;
+    case Kind::kDict:
+      break;
   }
   return invalid("unhashable type: '" + key.type_name() + "'");
 }

@@ -59,7 +59,8 @@ Result<Value> index(Runtime& runtime, const Value& self, const Arguments& argume
   if (start < 0) start = std::max<Int>(start + size, 0);
   if (stop < 0) stop += size;
   for (Int i = start; i < std::min(stop, size); ++i) {
-    GLINT_TRY(const bool same, is_same(runtime, self.items()[static_cast<std::size_t>(i)], *bound[0]));
+    GLINT_TRY(const bool same,
+              is_same(runtime, self.items()[static_cast<std::size_t>(i)], *bound[0]));
     if (same) return Value(i);
   }
   GLINT_TRY(const std::string text, to_repr(runtime, *bound[0]));

@@ -17,15 +17,18 @@ Result<Value> Interpreter::eval_node(const Expr& expression, const Context& cont
   using Kind = Expr::Kind;
   const auto part = [&](std::size_t i) { return eval(*expression.parts[i], context); };
   switch (expression.kind) {
-    case Kind::kConstant: return expression.constant;
-    case Kind::kName: return load(expression, context);
+    case Kind::kConstant:
+      return expression.constant;
+    case Kind::kName:
+      return load(expression, context);
     case Kind::kTuple:
     case Kind::kList: {
       GLINT_TRY(std::vector<Value> items, eval_all(expression.parts, context));
       return expression.kind == Kind::kList ? runtime_.make_list(std::move(items))
                                             : runtime_.make_tuple(std::move(items));
     }
-    case Kind::kDict: return eval_dict(expression, context);
+    case Kind::kDict:
+      return eval_dict(expression, context);
     case Kind::kAttribute: {
       GLINT_TRY(const Value owner, part(0));
       return get_attribute(runtime_, owner, expression.name);
@@ -35,10 +38,14 @@ Result<Value> Interpreter::eval_node(const Expr& expression, const Context& cont
       GLINT_TRY(const Value key, part(1));
       return get_item(runtime_, owner, key);
     }
-    case Kind::kSlice: return eval_slice(expression, context);
-    case Kind::kCall: return eval_call(expression, context, nullptr);
-    case Kind::kFilter: return eval_filter(expression, context);
-    case Kind::kTest: return eval_test(expression, context);
+    case Kind::kSlice:
+      return eval_slice(expression, context);
+    case Kind::kCall:
+      return eval_call(expression, context, nullptr);
+    case Kind::kFilter:
+      return eval_filter(expression, context);
+    case Kind::kTest:
+      return eval_test(expression, context);
     case Kind::kNegate:
     case Kind::kPositive: {
       GLINT_TRY(const Value operand, part(0));
@@ -59,10 +66,14 @@ Result<Value> Interpreter::eval_node(const Expr& expression, const Context& cont
       GLINT_TRY(const Value right, part(1));
       return calculate(runtime_, expression.operation, left, right);
     }
-    case Kind::kConcat: return eval_concat(expression, context);
-    case Kind::kCompare: return eval_compare(expression, context);
-    case Kind::kConditional: return eval_conditional(expression, context);
-    case Kind::kNamespaceTarget: break;  // only ever assigned to
+    case Kind::kConcat:
+      return eval_concat(expression, context);
+    case Kind::kCompare:
+      return eval_compare(expression, context);
+    case Kind::kConditional:
+      return eval_conditional(expression, context);
+    case Kind::kNamespaceTarget:
+      break;  // only ever assigned to
   }
   return Value();
 }
@@ -72,7 +83,8 @@ Result<Value> Interpreter::load(const Expr& name, const Context& context) {
   return slot ? *slot : Value(Undefined{.name = name.name});
 }
 
-Result<std::vector<Value>> Interpreter::eval_all(const std::vector<ExprPtr>& expressions, const Context& context) {
+Result<std::vector<Value>> Interpreter::eval_all(const std::vector<ExprPtr>& expressions,
+                                                 const Context& context) {
   std::vector<Value> values;
   values.reserve(expressions.size());
   for (const ExprPtr& expression : expressions) {
@@ -102,7 +114,8 @@ Result<Value> Interpreter::eval_slice(const Expr& expression, const Context& con
   return slice(runtime_, parts[0], parts[1], parts[2], parts[3]);
 }
 
-Result<Arguments> Interpreter::eval_arguments(const CallArguments& arguments, const Context& context) {
+Result<Arguments> Interpreter::eval_arguments(const CallArguments& arguments,
+                                              const Context& context) {
   Arguments result;
   GLINT_TRY(result.positional, eval_all(arguments.positional, context));
   for (const auto& [name, expression] : arguments.named) {
@@ -122,7 +135,8 @@ Result<Arguments> Interpreter::eval_arguments(const CallArguments& arguments, co
     for (const Dict::Entry& entry : more.as_dict().entries()) {
       if (!entry.key.is_string()) return invalid("keywords must be strings");
       for (const auto& [name, value] : result.named) {
-        if (name == entry.key.text()) return invalid("got multiple values for keyword argument '" + name + "'");
+        if (name == entry.key.text())
+          return invalid("got multiple values for keyword argument '" + name + "'");
       }
       result.named.emplace_back(entry.key.text(), entry.value);
     }
@@ -130,7 +144,8 @@ Result<Arguments> Interpreter::eval_arguments(const CallArguments& arguments, co
   return result;
 }
 
-Result<Value> Interpreter::eval_call(const Expr& expression, const Context& context, const Value* caller) {
+Result<Value> Interpreter::eval_call(const Expr& expression, const Context& context,
+                                     const Value* caller) {
   GLINT_TRY(const Value callee, eval(*expression.parts[0], context));
   GLINT_TRY(Arguments arguments, eval_arguments(expression.arguments, context));
   if (caller) arguments.named.emplace_back("caller", *caller);

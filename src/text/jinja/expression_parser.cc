@@ -51,7 +51,8 @@ Status Parser::expect(Token::Kind kind, std::string_view description) {
     ++at_;
     return Ok{};
   }
-  if (current().kind == Token::kEnd) return fail(str("unexpected end of template, expected '", description, "'."));
+  if (current().kind == Token::kEnd)
+    return fail(str("unexpected end of template, expected '", description, "'."));
   return fail(str("expected token '", description, "', got '", current().description(), "'"));
 }
 
@@ -82,18 +83,20 @@ Result<ExprPtr> Parser::parse_tuple(const TupleStyle& style) {
   for (;;) {
     if (!items.empty()) GLINT_TRY_STATUS(expect_operator(","));
     const Token& token = current();
-    if (token.kind == Token::kVariableEnd || token.kind == Token::kBlockEnd || token.is_operator(")") ||
-        (!style.end_name.empty() && token.is_name(style.end_name))) {
+    if (token.kind == Token::kVariableEnd || token.kind == Token::kBlockEnd ||
+        token.is_operator(")") || (!style.end_name.empty() && token.is_name(style.end_name))) {
       break;
     }
-    GLINT_TRY(ExprPtr item, style.simple ? parse_primary(style.namespaces) : parse_expression(style.conditional));
+    GLINT_TRY(ExprPtr item,
+              style.simple ? parse_primary(style.namespaces) : parse_expression(style.conditional));
     items.push_back(std::move(item));
     if (!current().is_operator(",")) break;
     is_tuple = true;
   }
   if (!is_tuple) {
     if (!items.empty()) return std::move(items[0]);
-    if (!style.may_be_empty) return fail(str("Expected an expression, got '", current().description(), "'"));
+    if (!style.may_be_empty)
+      return fail(str("Expected an expression, got '", current().description(), "'"));
   }
   return make(Expr::Kind::kTuple, position, std::move(items));
 }
@@ -107,11 +110,13 @@ Result<ExprPtr> Parser::parse_target(const TupleStyle& style) {
 Status Parser::check_assignable(const Expr& target) {
   switch (target.kind) {
     case Expr::Kind::kName:
-    case Expr::Kind::kNamespaceTarget: return Ok{};
+    case Expr::Kind::kNamespaceTarget:
+      return Ok{};
     case Expr::Kind::kTuple:
       for (const ExprPtr& item : target.parts) GLINT_TRY_STATUS(check_assignable(*item));
       return Ok{};
-    default: return at(target.position, invalid("can't assign to this expression"));
+    default:
+      return at(target.position, invalid("can't assign to this expression"));
   }
 }
 
@@ -178,8 +183,9 @@ Result<ExprPtr> Parser::parse_compare() {
   std::vector<ExprPtr> operands = parts_of(std::move(first));
   std::vector<Comparison> comparisons;
   for (;;) {
-    const auto* sign = std::find_if(std::begin(kSigns), std::end(kSigns),
-                                    [&](const auto& sign) { return current().is_operator(sign.first); });
+    const auto* sign = std::find_if(std::begin(kSigns), std::end(kSigns), [&](const auto& sign) {
+      return current().is_operator(sign.first);
+    });
     if (sign != std::end(kSigns)) {
       ++at_;
       comparisons.push_back(sign->second);
@@ -207,7 +213,8 @@ Result<ExprPtr> Parser::parse_sum() {
     const bool is_plus = skip_operator("+");
     if (!is_plus && !skip_operator("-")) return left;
     GLINT_TRY(ExprPtr right, parse_concat());
-    GLINT_TRY(left, make(Expr::Kind::kArithmetic, position, parts_of(std::move(left), std::move(right))));
+    GLINT_TRY(left,
+              make(Expr::Kind::kArithmetic, position, parts_of(std::move(left), std::move(right))));
     left->operation = is_plus ? Operator::kAdd : Operator::kSub;
   }
 }
@@ -225,17 +232,21 @@ Result<ExprPtr> Parser::parse_concat() {
 }
 
 Result<ExprPtr> Parser::parse_product() {
-  static constexpr std::pair<std::string_view, Operator> kSigns[] = {
-      {"*", Operator::kMul}, {"/", Operator::kDiv}, {"//", Operator::kFloorDiv}, {"%", Operator::kMod}};
+  static constexpr std::pair<std::string_view, Operator> kSigns[] = {{"*", Operator::kMul},
+                                                                     {"/", Operator::kDiv},
+                                                                     {"//", Operator::kFloorDiv},
+                                                                     {"%", Operator::kMod}};
   GLINT_TRY(ExprPtr left, parse_power());
   for (;;) {
     const Position position = current().position;
-    const auto* sign = std::find_if(std::begin(kSigns), std::end(kSigns),
-                                    [&](const auto& sign) { return current().is_operator(sign.first); });
+    const auto* sign = std::find_if(std::begin(kSigns), std::end(kSigns), [&](const auto& sign) {
+      return current().is_operator(sign.first);
+    });
     if (sign == std::end(kSigns)) return left;
     ++at_;
     GLINT_TRY(ExprPtr right, parse_power());
-    GLINT_TRY(left, make(Expr::Kind::kArithmetic, position, parts_of(std::move(left), std::move(right))));
+    GLINT_TRY(left,
+              make(Expr::Kind::kArithmetic, position, parts_of(std::move(left), std::move(right))));
     left->operation = sign->second;
   }
 }
@@ -247,7 +258,8 @@ Result<ExprPtr> Parser::parse_power() {
     const Position position = current().position;
     if (!skip_operator("**")) return left;
     GLINT_TRY(ExprPtr right, parse_unary());
-    GLINT_TRY(left, make(Expr::Kind::kArithmetic, position, parts_of(std::move(left), std::move(right))));
+    GLINT_TRY(left,
+              make(Expr::Kind::kArithmetic, position, parts_of(std::move(left), std::move(right))));
     left->operation = Operator::kPow;
   }
 }
@@ -299,14 +311,16 @@ Result<ExprPtr> Parser::parse_primary(bool namespaces) {
 Result<ExprPtr> Parser::parse_name(bool namespaces) {
   const Token token = take();
   const std::string& name = token.text;
-  const bool is_true = name == "true" || name == "True", is_false = name == "false" || name == "False";
+  const bool is_true = name == "true" || name == "True",
+             is_false = name == "false" || name == "False";
   if (is_true || is_false || name == "none" || name == "None") {
     GLINT_TRY(ExprPtr node, make(Expr::Kind::kConstant, token.position));
     if (is_true || is_false) node->constant = Value(is_true);
     return node;
   }
   const bool is_attribute = namespaces && skip_operator(".");
-  GLINT_TRY(ExprPtr node, make(is_attribute ? Expr::Kind::kNamespaceTarget : Expr::Kind::kName, token.position));
+  GLINT_TRY(ExprPtr node,
+            make(is_attribute ? Expr::Kind::kNamespaceTarget : Expr::Kind::kName, token.position));
   node->name = name;
   if (is_attribute) {
     GLINT_TRY(node->attribute, expect_any_name());
@@ -496,10 +510,12 @@ Result<ExprPtr> Parser::parse_test(ExprPtr node) {
   CallArguments arguments;
   const Token& next = current();
   const bool starts_operand = next.kind == Token::kName || next.kind == Token::kString ||
-                              next.kind == Token::kNumber || next.is_operator("[") || next.is_operator("{");
+                              next.kind == Token::kNumber || next.is_operator("[") ||
+                              next.is_operator("{");
   if (next.is_operator("(")) {
     GLINT_TRY(arguments, parse_call_arguments());
-  } else if (starts_operand && !next.is_name("else") && !next.is_name("or") && !next.is_name("and")) {
+  } else if (starts_operand && !next.is_name("else") && !next.is_name("or") &&
+             !next.is_name("and")) {
     if (next.is_name("is")) return fail("You cannot chain multiple tests with is");
     GLINT_TRY(ExprPtr operand, parse_primary());
     GLINT_TRY(operand, parse_postfix(std::move(operand)));

@@ -1,4 +1,5 @@
-// The filters that are generators in jinja2: nothing happens, and nothing fails, before someone iterates.
+// The filters that are generators in jinja2: nothing happens, and nothing fails, before someone
+// iterates.
 #include <algorithm>
 
 #include "text/jinja/filters.h"
@@ -56,7 +57,8 @@ Result<Value> map_item(Runtime& runtime, const Value& item, const Arguments& arg
       } else if (name == "default") {
         otherwise = value;
       } else {
-        return invalid(has_attribute ? "Unexpected keyword argument '" + name + "'" : "map requires a filter argument");
+        return invalid(has_attribute ? "Unexpected keyword argument '" + name + "'"
+                                     : "map requires a filter argument");
       }
     }
     if (!has_attribute) return invalid("map requires a filter argument");
@@ -69,7 +71,8 @@ Result<Value> map_item(Runtime& runtime, const Value& item, const Arguments& arg
     GLINT_TRY(const std::string printed, to_repr(runtime, name));
     return invalid("No filter named " + printed + ".");
   }
-  return filter(runtime, item, {{arguments.positional.begin() + 1, arguments.positional.end()}, arguments.named});
+  return filter(runtime, item,
+                {{arguments.positional.begin() + 1, arguments.positional.end()}, arguments.named});
 }
 
 Result<Value> map(Runtime& runtime, const Value& input, const Arguments& arguments) {
@@ -84,7 +87,8 @@ Result<Value> map(Runtime& runtime, const Value& input, const Arguments& argumen
 }
 
 // Does the test that the arguments name hold? Without one: is the item true?
-Result<bool> passes(Runtime& runtime, const Value& item, const Arguments& arguments, bool of_attribute) {
+Result<bool> passes(Runtime& runtime, const Value& item, const Arguments& arguments,
+                    bool of_attribute) {
   Value tested = item;
   const std::size_t name_at = of_attribute ? 1 : 0;
   if (of_attribute) {
@@ -123,7 +127,8 @@ Result<Value> unique(Runtime& runtime, const Value& input, const Arguments& argu
   const bool case_sensitive = truthy(bound.get(0, Value(false)));
   const auto items = std::make_shared<LazyItems>(runtime, input, false);
   const auto seen = std::make_shared<Dict>();
-  const auto next = [&runtime, items, seen, path, case_sensitive]() -> Result<std::optional<Value>> {
+  const auto next = [&runtime, items, seen, path,
+                     case_sensitive]() -> Result<std::optional<Value>> {
     for (;;) {
       GLINT_TRY(std::optional<Value> item, items->next());
       if (!item) return item;
@@ -207,7 +212,8 @@ Result<Value> slice_filter(Runtime& runtime, const Value& input, const Arguments
     if (*column >= count) return std::optional<Value>();
     GLINT_TRY_STATUS(runtime.budget.spend_steps(1));
     const Int size = static_cast<Int>(all->size()), each = size / count, longer = size % count;
-    const Int begin = *column * each + std::min(*column, longer), end = begin + each + (*column < longer);
+    const Int begin = *column * each + std::min(*column, longer),
+              end = begin + each + (*column < longer);
     std::vector<Value> row(all->begin() + begin, all->begin() + end);
     if (!fill.is_none() && *column >= longer) row.push_back(fill);
     ++*column;

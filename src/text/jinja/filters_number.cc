@@ -9,15 +9,16 @@
 namespace glint::jinja {
 namespace {
 
-// Without blanks around it and without the single underscores that Python allows between digits. Nothing if there are
-// others.
+// Without blanks around it and without the single underscores that Python allows between digits.
+// Nothing if there are others.
 std::optional<std::string> clean_number(std::string_view text) {
   text = strip_right(strip_left(text));
   std::string out;
   for (std::size_t i = 0; i < text.size(); ++i) {
     if (text[i] != '_') {
       out += text[i];
-    } else if (i == 0 || i + 1 == text.size() || !std::isalnum(static_cast<unsigned char>(text[i - 1])) ||
+    } else if (i == 0 || i + 1 == text.size() ||
+               !std::isalnum(static_cast<unsigned char>(text[i - 1])) ||
                !std::isalnum(static_cast<unsigned char>(text[i + 1]))) {
       return {};
     }
@@ -32,7 +33,8 @@ std::optional<double> parse_float(std::string_view text) {
   std::string lower = to_lower(*number);
   if (lower[0] == '+' || lower[0] == '-') lower.erase(0, 1);
   const bool named = lower == "inf" || lower == "infinity" || lower == "nan";
-  if (!named && (lower.empty() || lower.find_first_not_of("0123456789.e+-") != lower.npos)) return {};
+  if (!named && (lower.empty() || lower.find_first_not_of("0123456789.e+-") != lower.npos))
+    return {};
   char* end = nullptr;
   const double value = std::strtod(number->c_str(), &end);
   if (end != number->c_str() + number->size()) return {};
@@ -41,12 +43,14 @@ std::optional<double> parse_float(std::string_view text) {
 
 // Python's int(text, base).
 Result<std::optional<Value>> parse_int(std::string_view text, Int base) {
-  if (base != 0 && (base < 2 || base > 36)) return invalid("int() base must be >= 2 and <= 36, or 0");
+  if (base != 0 && (base < 2 || base > 36))
+    return invalid("int() base must be >= 2 and <= 36, or 0");
   std::optional<std::string> number = clean_number(text);
   if (!number) return std::optional<Value>();
   const bool negative = number->starts_with('-');
   std::string digits = negative || number->starts_with('+') ? number->substr(1) : *number;
-  const char marker = digits.size() > 2 && digits[0] == '0' ? static_cast<char>(digits[1] | 0x20) : '\0';
+  const char marker =
+      digits.size() > 2 && digits[0] == '0' ? static_cast<char>(digits[1] | 0x20) : '\0';
   const Int marked = marker == 'x' ? 16 : marker == 'o' ? 8 : marker == 'b' ? 2 : 0;
   if (marked != 0 && (base == marked || base == 0)) {
     digits.erase(0, 2);
@@ -57,7 +61,8 @@ Result<std::optional<Value>> parse_int(std::string_view text, Int base) {
       return std::optional<Value>();
     }
   }
-  if (digits.empty() || !std::isalnum(static_cast<unsigned char>(digits[0]))) return std::optional<Value>();
+  if (digits.empty() || !std::isalnum(static_cast<unsigned char>(digits[0])))
+    return std::optional<Value>();
   if (negative) digits.insert(0, 1, '-');
   Int value = 0;
   const char* end = digits.data() + digits.size();
@@ -66,7 +71,8 @@ Result<std::optional<Value>> parse_int(std::string_view text, Int base) {
   if (error == std::errc()) return std::optional<Value>(Value(value));
   if (base != 10) return invalid("integers beyond 64 bits are read in base 10 only");
   if (digits.size() > 4300) return std::optional<Value>();
-  const std::size_t zeros = std::min(digits.find_first_not_of('0', negative) - negative, digits.size() - 1);
+  const std::size_t zeros =
+      std::min(digits.find_first_not_of('0', negative) - negative, digits.size() - 1);
   return std::optional<Value>(Value(BigInt{digits.erase(negative, zeros)}));
 }
 
@@ -100,7 +106,8 @@ Result<Value> int_filter(Runtime&, const Value& input, const Arguments& argument
 Result<Value> float_filter(Runtime&, const Value& input, const Arguments& arguments) {
   GLINT_TRY(const Bound bound, Bound::bind("float", arguments, {"default?"}));
   if (input.is_undefined()) return undefined_error(input);
-  const std::optional<double> number = input.is_string() ? parse_float(input.text()) : to_double(input);
+  const std::optional<double> number =
+      input.is_string() ? parse_float(input.text()) : to_double(input);
   return number ? Value(*number) : bound.get(0, Value(0.0));
 }
 
@@ -128,7 +135,8 @@ Result<Value> round_int(Int value, Int digits) {
   if (rest < 0) rest += unit, --down;
   const bool up = rest > unit - rest || (rest == unit - rest && (down & 1));
   Int result = 0;
-  if (__builtin_mul_overflow(down + up, unit, &result)) return invalid("integers beyond 64 bits are not computed with");
+  if (__builtin_mul_overflow(down + up, unit, &result))
+    return invalid("integers beyond 64 bits are not computed with");
   return Value(result);
 }
 
@@ -152,7 +160,8 @@ Result<Value> round_filter(Runtime&, const Value& input, const Arguments& argume
     return invalid("method must be common, ceil or floor");
   }
   if (input.is_undefined()) return undefined_error(input);
-  if (!input.is_number()) return invalid("type " + input.type_name() + " doesn't define __round__ method");
+  if (!input.is_number())
+    return invalid("type " + input.type_name() + " doesn't define __round__ method");
   const bool to_int = bound.get(0, Value(0)).is_none();  // Python: round(2.7, None) is an int
   Int precision = 0;
   if (!to_int) {
@@ -161,21 +170,26 @@ Result<Value> round_filter(Runtime&, const Value& input, const Arguments& argume
   if (method == "common") {
     if (to_int && input.is_float()) {
       const std::optional<Value> whole = truncate(round_float(input.as_float(), 0));
-      return whole ? Result<Value>(*whole) : invalid("cannot convert float infinity or NaN to integer");
+      return whole ? Result<Value>(*whole)
+                   : invalid("cannot convert float infinity or NaN to integer");
     }
     if (input.is_int()) return round_int(input.as_int(), precision);
-    if (!input.is_float()) return precision >= 0 ? Result<Value>(input) : invalid("integers beyond 64 bits are not computed with");
+    if (!input.is_float())
+      return precision >= 0 ? Result<Value>(input)
+                            : invalid("integers beyond 64 bits are not computed with");
     return Value(round_float(input.as_float(), precision));
   }
   const double scaled = *to_double(input) * power_of_ten(precision);
   if (!std::isfinite(scaled)) return invalid("cannot convert float infinity or NaN to integer");
-  return Value((method == "ceil" ? std::ceil(scaled) : std::floor(scaled)) / power_of_ten(precision));
+  return Value((method == "ceil" ? std::ceil(scaled) : std::floor(scaled)) /
+               power_of_ten(precision));
 }
 
 Result<Value> file_size_format(Runtime&, const Value& input, const Arguments& arguments) {
   GLINT_TRY(const Bound bound, Bound::bind("filesizeformat", arguments, {"binary?"}));
   if (input.is_undefined()) return undefined_error(input);
-  const std::optional<double> bytes = input.is_string() ? parse_float(input.text()) : to_double(input);
+  const std::optional<double> bytes =
+      input.is_string() ? parse_float(input.text()) : to_double(input);
   if (!bytes) return invalid("could not convert " + input.type_name() + " to float");
   const bool binary = truthy(bound.get(0, Value(false)));
   const double base = binary ? 1024 : 1000;

@@ -67,9 +67,10 @@ Result<Value> join(Runtime& runtime, const Value& input, const Arguments& argume
   return Value(std::move(text));
 }
 
-// The keys that sorting and choosing compare: an attribute of each item, or several ("a,b"), case ignored or not.
-Result<std::vector<Value>> sort_keys(Runtime& runtime, const std::vector<Value>& items, const Value& attribute,
-                                     bool case_sensitive, bool several) {
+// The keys that sorting and choosing compare: an attribute of each item, or several ("a,b"), case
+// ignored or not.
+Result<std::vector<Value>> sort_keys(Runtime& runtime, const std::vector<Value>& items,
+                                     const Value& attribute, bool case_sensitive, bool several) {
   std::vector<AttributePath> paths;
   if (several && attribute.is_string()) {
     for (const std::string_view part : split(attribute.text(), ',')) {
@@ -101,19 +102,24 @@ Result<std::vector<Value>> sort_keys(Runtime& runtime, const std::vector<Value>&
 }
 
 Result<Value> sort(Runtime& runtime, const Value& input, const Arguments& arguments) {
-  GLINT_TRY(const Bound bound, Bound::bind("sort", arguments, {"reverse?", "case_sensitive?", "attribute?"}));
+  GLINT_TRY(const Bound bound,
+            Bound::bind("sort", arguments, {"reverse?", "case_sensitive?", "attribute?"}));
   GLINT_TRY(std::vector<Value> items, to_vector(runtime, input));
-  GLINT_TRY(const std::vector<Value> keys, sort_keys(runtime, items, bound.get(2, Value()), flag(bound, 1), true));
+  GLINT_TRY(const std::vector<Value> keys,
+            sort_keys(runtime, items, bound.get(2, Value()), flag(bound, 1), true));
   GLINT_TRY_STATUS(sort_by_keys(runtime, items, keys, flag(bound, 0)));
   return runtime.make_list(std::move(items));
 }
 
 Result<Value> dict_sort(Runtime& runtime, const Value& input, const Arguments& arguments) {
-  GLINT_TRY(const Bound bound, Bound::bind("dictsort", arguments, {"case_sensitive?", "by?", "reverse?"}));
+  GLINT_TRY(const Bound bound,
+            Bound::bind("dictsort", arguments, {"case_sensitive?", "by?", "reverse?"}));
   GLINT_TRY(const std::string by, require_text(bound.get(1, Value("key")), "by"));
-  if (by != "key" && by != "value") return invalid("You can only sort by either \"key\" or \"value\"");
+  if (by != "key" && by != "value")
+    return invalid("You can only sort by either \"key\" or \"value\"");
   if (input.is_undefined()) return undefined_error(input);
-  if (!input.is_dict()) return invalid("'" + input.type_name() + "' object has no attribute 'items'");
+  if (!input.is_dict())
+    return invalid("'" + input.type_name() + "' object has no attribute 'items'");
   std::vector<Value> items, keys;
   for (const auto& [key, value] : input.as_dict().entries()) {
     GLINT_TRY(Value item, runtime.make_tuple({key, value}));
@@ -130,13 +136,16 @@ Result<Value> dict_sort(Runtime& runtime, const Value& input, const Arguments& a
 
 template <bool kMax>
 Result<Value> extreme(Runtime& runtime, const Value& input, const Arguments& arguments) {
-  GLINT_TRY(const Bound bound, Bound::bind(kMax ? "max" : "min", arguments, {"case_sensitive?", "attribute?"}));
+  GLINT_TRY(const Bound bound,
+            Bound::bind(kMax ? "max" : "min", arguments, {"case_sensitive?", "attribute?"}));
   GLINT_TRY(const std::vector<Value> items, to_vector(runtime, input));
   if (items.empty()) return Value(Undefined{.hint = "No aggregated item, sequence was empty."});
-  GLINT_TRY(const std::vector<Value> keys, sort_keys(runtime, items, bound.get(1, Value()), flag(bound, 0), false));
+  GLINT_TRY(const std::vector<Value> keys,
+            sort_keys(runtime, items, bound.get(1, Value()), flag(bound, 0), false));
   std::size_t best = 0;
   for (std::size_t i = 1; i < items.size(); ++i) {
-    GLINT_TRY(const bool better, compare(runtime, kMax ? Comparison::kGt : Comparison::kLt, keys[i], keys[best]));
+    GLINT_TRY(const bool better,
+              compare(runtime, kMax ? Comparison::kGt : Comparison::kLt, keys[i], keys[best]));
     if (better) best = i;
   }
   return items[best];
@@ -157,7 +166,8 @@ Result<Value> sum(Runtime& runtime, const Value& input, const Arguments& argumen
 }
 
 Result<Value> group_by(Runtime& runtime, const Value& input, const Arguments& arguments) {
-  GLINT_TRY(const Bound bound, Bound::bind("groupby", arguments, {"attribute", "default?", "case_sensitive?"}));
+  GLINT_TRY(const Bound bound,
+            Bound::bind("groupby", arguments, {"attribute", "default?", "case_sensitive?"}));
   GLINT_TRY(const AttributePath path, AttributePath::parse(*bound[0]));
   const Value* otherwise = bound.get(1, Value()).is_none() ? nullptr : bound[1];
   GLINT_TRY(std::vector<Value> items, to_vector(runtime, input));
@@ -202,7 +212,8 @@ Result<Value> attribute_filter(Runtime& runtime, const Value& input, const Argum
 }  // namespace
 
 Filter find_filter(std::string_view name) {
-  for (const auto find : {find_sequence_filter, find_lazy_filter, find_text_filter, find_number_filter}) {
+  for (const auto find :
+       {find_sequence_filter, find_lazy_filter, find_text_filter, find_number_filter}) {
     if (const Filter filter = find(name)) return filter;
   }
   return nullptr;
@@ -214,11 +225,21 @@ Filter find_sequence_filter(std::string_view name) {
     Filter filter;
   };
   static constexpr Entry kFilters[] = {
-      {"attr", attribute_filter}, {"count", length_filter}, {"d", default_filter},
-      {"default", default_filter}, {"dictsort", dict_sort}, {"first", first},
-      {"groupby", group_by},       {"join", join},          {"last", last},
-      {"length", length_filter},   {"list", list},          {"max", extreme<true>},
-      {"min", extreme<false>},     {"reverse", reverse},    {"sort", sort},
+      {"attr", attribute_filter},
+      {"count", length_filter},
+      {"d", default_filter},
+      {"default", default_filter},
+      {"dictsort", dict_sort},
+      {"first", first},
+      {"groupby", group_by},
+      {"join", join},
+      {"last", last},
+      {"length", length_filter},
+      {"list", list},
+      {"max", extreme<true>},
+      {"min", extreme<false>},
+      {"reverse", reverse},
+      {"sort", sort},
       {"sum", sum},
   };
   for (const Entry& entry : kFilters) {
@@ -235,14 +256,17 @@ Result<AttributePath> AttributePath::parse(const Value& attribute) {
     return path;
   }
   for (const std::string_view part : split(attribute.text(), '.')) {
-    const bool is_index = !part.empty() && part.size() < 19 &&
-                          std::all_of(part.begin(), part.end(), [](char c) { return c >= '0' && c <= '9'; });
-    path.keys_.push_back(is_index ? Value(static_cast<Int>(std::stoll(std::string(part)))) : Value(part));
+    const bool is_index =
+        !part.empty() && part.size() < 19 &&
+        std::all_of(part.begin(), part.end(), [](char c) { return c >= '0' && c <= '9'; });
+    path.keys_.push_back(is_index ? Value(static_cast<Int>(std::stoll(std::string(part))))
+                                  : Value(part));
   }
   return path;
 }
 
-Result<Value> AttributePath::get(Runtime& runtime, const Value& item, const Value* otherwise) const {
+Result<Value> AttributePath::get(Runtime& runtime, const Value& item,
+                                 const Value* otherwise) const {
   Value value = item;
   for (const Value& key : keys_) {
     GLINT_TRY(value, get_item(runtime, value, key));

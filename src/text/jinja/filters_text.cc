@@ -111,7 +111,8 @@ Result<Value> indent(Runtime& runtime, const Value& input, const Arguments& argu
   for (const std::string_view line : split_lines(text, false)) {
     GLINT_TRY_STATUS(runtime.budget.spend_bytes(space.size() + line.size() + 1));
     if (!is_first) out += '\n';
-    if (is_first ? truthy(bound.get(1, Value(false))) : indents_blank || !line.empty()) out += space;
+    if (is_first ? truthy(bound.get(1, Value(false))) : indents_blank || !line.empty())
+      out += space;
     out += line;
     is_first = false;
   }
@@ -119,7 +120,8 @@ Result<Value> indent(Runtime& runtime, const Value& input, const Arguments& argu
 }
 
 Result<Value> truncate(Runtime& runtime, const Value& input, const Arguments& arguments) {
-  GLINT_TRY(const Bound bound, Bound::bind("truncate", arguments, {"length?", "killwords?", "end?", "leeway?"}));
+  GLINT_TRY(const Bound bound,
+            Bound::bind("truncate", arguments, {"length?", "killwords?", "end?", "leeway?"}));
   GLINT_TRY(const Int length, require_int(bound.get(0, Value(255))));
   GLINT_TRY(const std::string end, require_text(bound.get(2, Value("...")), "end"));
   GLINT_TRY(const Int leeway, require_int(bound.get(3, Value()).is_none() ? Value(5) : *bound[3]));
@@ -133,8 +135,10 @@ Result<Value> truncate(Runtime& runtime, const Value& input, const Arguments& ar
   }
   if (static_cast<Int>(input.as_str().length) - leeway <= length) return input;
   const std::string_view text = input.text();
-  std::string_view kept = text.substr(0, byte_offset(text, static_cast<std::size_t>(length - end_length)));
-  if (!truthy(bound.get(1, Value(false)))) kept = kept.substr(0, std::min(kept.rfind(' '), kept.size()));
+  std::string_view kept =
+      text.substr(0, byte_offset(text, static_cast<std::size_t>(length - end_length)));
+  if (!truthy(bound.get(1, Value(false))))
+    kept = kept.substr(0, std::min(kept.rfind(' '), kept.size()));
   return runtime.make_string(std::string(kept) + end, input.is_markup());
 }
 
@@ -175,8 +179,8 @@ std::string quote_url(std::string_view text, bool in_query) {
   std::string out;
   for (const char c : text) {
     const auto byte = static_cast<unsigned char>(c);
-    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
-                       c == '.' || c == '-' || c == '~' || (c == '/' && !in_query);
+    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                       c == '_' || c == '.' || c == '-' || c == '~' || (c == '/' && !in_query);
     if (plain) {
       out += c;
     } else if (c == ' ' && in_query) {
@@ -205,13 +209,15 @@ Result<Value> url_encode(Runtime& runtime, const Value& input, const Arguments& 
     return Ok{};
   };
   if (input.is_dict()) {
-    for (const Dict::Entry& entry : input.as_dict().entries()) GLINT_TRY_STATUS(add(entry.key, entry.value));
+    for (const Dict::Entry& entry : input.as_dict().entries())
+      GLINT_TRY_STATUS(add(entry.key, entry.value));
     return Value(std::move(out));
   }
   GLINT_TRY(const std::vector<Value> pairs, to_vector(runtime, input));
   for (const Value& pair : pairs) {
     GLINT_TRY(const std::vector<Value> parts, to_vector(runtime, pair));
-    if (parts.size() != 2) return invalid(str("expected pairs of name and value, got ", parts.size(), " values"));
+    if (parts.size() != 2)
+      return invalid(str("expected pairs of name and value, got ", parts.size(), " values"));
     GLINT_TRY_STATUS(add(parts[0], parts[1]));
   }
   return Value(std::move(out));
@@ -220,7 +226,8 @@ Result<Value> url_encode(Runtime& runtime, const Value& input, const Arguments& 
 Result<Value> xml_attributes(Runtime& runtime, const Value& input, const Arguments& arguments) {
   GLINT_TRY(const Bound bound, Bound::bind("xmlattr", arguments, {"autospace?"}));
   if (input.is_undefined()) return undefined_error(input);
-  if (!input.is_dict()) return invalid("'" + input.type_name() + "' object has no attribute 'items'");
+  if (!input.is_dict())
+    return invalid("'" + input.type_name() + "' object has no attribute 'items'");
   std::string out;
   for (const auto& [key, value] : input.as_dict().entries()) {
     if (value.is_none() || value.is_undefined()) continue;
@@ -290,8 +297,9 @@ Result<Value> strip_tags(Runtime& runtime, const Value& input, const Arguments& 
 }
 
 Result<Value> to_json_filter(Runtime& runtime, const Value& input, const Arguments& arguments) {
-  GLINT_TRY(const Bound bound,
-            Bound::bind("tojson", arguments, {"ensure_ascii?", "indent?", "separators?", "sort_keys?"}));
+  GLINT_TRY(
+      const Bound bound,
+      Bound::bind("tojson", arguments, {"ensure_ascii?", "indent?", "separators?", "sort_keys?"}));
   JsonOptions options;
   options.ensure_ascii = truthy(bound.get(0, Value(false)));
   options.sort_keys = truthy(bound.get(3, Value(false)));

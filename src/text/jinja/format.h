@@ -16,12 +16,12 @@ Result<Value> format_braces(Runtime& runtime, const Value& text, const Arguments
 
 // A number in one of Python's styles.
 struct NumberStyle {
-  char type = 'd';         // of d b o x X c, or e E f F g G %
-  int precision = -1;      // -1: the type's own
-  bool alternate = false;  // "#": 0x in front, the point always
+  char type = 'd';           // of d b o x X c, or e E f F g G %
+  int precision = -1;        // -1: the type's own
+  bool alternate = false;    // "#": 0x in front, the point always
   bool keeps_point = false;  // of g: "3.0" and not "3"
-  char sign = '-';         // "+" and " " mark what is not negative
-  char grouping = '\0';    // "," or "_" between groups of digits
+  char sign = '-';           // "+" and " " mark what is not negative
+  char grouping = '\0';      // "," or "_" between groups of digits
 };
 
 // What padding with zeros must keep apart: zeros go between prefix and digits.

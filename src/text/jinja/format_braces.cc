@@ -67,49 +67,60 @@ Result<FormatSpec> parse_spec(std::string_view text) {
 }
 
 Error unknown_code(const FormatSpec& spec, const Value& value) {
-  return invalid(str("Unknown format code ", quoted(std::string_view(&spec.style.type, 1)), " for object of type '",
-                     value.type_name(), "'"));
+  return invalid(str("Unknown format code ", quoted(std::string_view(&spec.style.type, 1)),
+                     " for object of type '", value.type_name(), "'"));
 }
 
-Result<std::string> align_text(Runtime& runtime, const FormatSpec& spec, std::string text, char otherwise) {
+Result<std::string> align_text(Runtime& runtime, const FormatSpec& spec, std::string text,
+                               char otherwise) {
   const char align = spec.align == '\0' || spec.align == '0' ? otherwise : spec.align;
   const Value value(std::move(text));
   if (align == '^') {
     // format() puts the odd character right, unlike str.center.
     const Int missing = std::max<Int>(spec.width - static_cast<Int>(value.as_str().length), 0);
-    GLINT_TRY(std::string left, pad(runtime, value, spec.width - (missing + 1) / 2, spec.fill, Side::kLeft));
+    GLINT_TRY(std::string left,
+              pad(runtime, value, spec.width - (missing + 1) / 2, spec.fill, Side::kLeft));
     return pad(runtime, Value(std::move(left)), spec.width, spec.fill, Side::kRight);
   }
   return pad(runtime, value, spec.width, spec.fill, align == '<' ? Side::kRight : Side::kLeft);
 }
 
-Result<std::string> align_number(Runtime& runtime, const FormatSpec& spec, const FormattedNumber& number) {
+Result<std::string> align_number(Runtime& runtime, const FormatSpec& spec,
+                                 const FormattedNumber& number) {
   if (spec.align != '=' && spec.align != '0') {
     return align_text(runtime, spec, number.prefix + number.digits, '>');
   }
-  if (spec.style.grouping && spec.align == '0') return invalid("zeros between groups of digits are not supported");
+  if (spec.style.grouping && spec.align == '0')
+    return invalid("zeros between groups of digits are not supported");
   GLINT_TRY(const std::string digits,
-            pad(runtime, Value(number.digits), spec.width - static_cast<Int>(number.prefix.size()), spec.fill, Side::kLeft));
+            pad(runtime, Value(number.digits), spec.width - static_cast<Int>(number.prefix.size()),
+                spec.fill, Side::kLeft));
   return number.prefix + digits;
 }
 
 Result<std::string> format_text(Runtime& runtime, const FormatSpec& spec, const Value& value) {
   if (spec.style.type != '\0' && spec.style.type != 's') return unknown_code(spec, value);
   if (spec.has_sign) return invalid("Sign not allowed in string format specifier");
-  if (spec.style.alternate) return invalid("Alternate form (#) not allowed in string format specifier");
+  if (spec.style.alternate)
+    return invalid("Alternate form (#) not allowed in string format specifier");
   if (spec.align == '=') return invalid("'=' alignment not allowed in string format specifier");
-  if (spec.style.grouping) return invalid(str("Cannot specify '", spec.style.grouping, "' with 's'."));
+  if (spec.style.grouping)
+    return invalid(str("Cannot specify '", spec.style.grouping, "' with 's'."));
   std::string text = value.text();
-  if (spec.style.precision >= 0) text.resize(byte_offset(text, static_cast<std::size_t>(spec.style.precision)));
+  if (spec.style.precision >= 0)
+    text.resize(byte_offset(text, static_cast<std::size_t>(spec.style.precision)));
   return align_text(runtime, spec, std::move(text), '<');
 }
 
 Result<std::string> format_number(Runtime& runtime, FormatSpec spec, const Value& value) {
   const char type = spec.style.type;
-  const bool is_float_type = type != '\0' && std::string_view("eEfFgG%").find(type) != std::string_view::npos;
+  const bool is_float_type =
+      type != '\0' && std::string_view("eEfFgG%").find(type) != std::string_view::npos;
   if (!value.is_float() && !is_float_type) {
-    if (type != '\0' && std::string_view("bcdoxXn").find(type) == std::string_view::npos) return unknown_code(spec, value);
-    if (spec.style.precision >= 0) return invalid("Precision not allowed in integer format specifier");
+    if (type != '\0' && std::string_view("bcdoxXn").find(type) == std::string_view::npos)
+      return unknown_code(spec, value);
+    if (spec.style.precision >= 0)
+      return invalid("Precision not allowed in integer format specifier");
     if (type == 'c') {
       if (!value.is_int() || value.as_int() < 0 || value.as_int() >= 0x110000 ||
           (value.as_int() >= 0xd800 && value.as_int() < 0xe000)) {
@@ -128,7 +139,10 @@ Result<std::string> format_number(Runtime& runtime, FormatSpec spec, const Value
   if (type == '\0' && spec.style.precision < 0) {
     std::string text = format_double(number);
     const bool negative = text[0] == '-';
-    formatted = {negative ? "-" : spec.style.sign == '-' ? "" : std::string(1, spec.style.sign), text.substr(negative)};
+    formatted = {negative                 ? "-"
+                 : spec.style.sign == '-' ? ""
+                                          : std::string(1, spec.style.sign),
+                 text.substr(negative)};
     if (spec.style.grouping) return invalid("grouping needs a type");
   } else {
     spec.style.keeps_point = type == '\0';
@@ -145,7 +159,8 @@ Result<std::string> format_value(Runtime& runtime, const Value& value, std::stri
     return invalid("unsupported format string passed to " + value.type_name() + ".__format__");
   }
   GLINT_TRY(const FormatSpec spec, parse_spec(text));
-  return value.is_string() ? format_text(runtime, spec, value) : format_number(runtime, spec, value);
+  return value.is_string() ? format_text(runtime, spec, value)
+                           : format_number(runtime, spec, value);
 }
 
 class BraceFormatter {
@@ -199,7 +214,8 @@ class BraceFormatter {
       const char conversion = rest.size() > 1 ? rest[1] : '\0';
       GLINT_TRY(value, convert(value, conversion));
       rest.remove_prefix(2);
-      if (!rest.empty() && rest[0] != ':') return invalid("expected ':' after conversion specifier");
+      if (!rest.empty() && rest[0] != ':')
+        return invalid("expected ':' after conversion specifier");
     }
     std::string spec;
     if (!rest.empty()) {
@@ -223,7 +239,8 @@ class BraceFormatter {
       return Value(std::move(text));
     }
     if (conversion != 'r' && conversion != 'a') {
-      return invalid(str("Unknown conversion specifier ", quoted(std::string_view(&conversion, 1))));
+      return invalid(
+          str("Unknown conversion specifier ", quoted(std::string_view(&conversion, 1))));
     }
     GLINT_TRY(std::string text, to_repr(runtime_, value));
     return Value(conversion == 'a' ? escape_non_ascii(text) : std::move(text));
@@ -270,12 +287,14 @@ class BraceFormatter {
     }
     const Numbering numbering = name.empty() ? kAutomatic : kManual;
     if (numbering_ != kUnknown && numbering_ != numbering) {
-      return invalid(numbering == kAutomatic
-                         ? "cannot switch from manual field specification to automatic field numbering"
-                         : "cannot switch from automatic field numbering to manual field specification");
+      return invalid(
+          numbering == kAutomatic
+              ? "cannot switch from manual field specification to automatic field numbering"
+              : "cannot switch from automatic field numbering to manual field specification");
     }
     numbering_ = numbering;
-    const std::size_t index = name.empty() ? next_++ : static_cast<std::size_t>(key_of(name).as_int());
+    const std::size_t index =
+        name.empty() ? next_++ : static_cast<std::size_t>(key_of(name).as_int());
     if (index < arguments_.positional.size()) return arguments_.positional[index];
     return invalid(str("Replacement index ", index, " out of range for positional args tuple"));
   }

@@ -22,7 +22,8 @@ std::string digits_of(std::uint64_t value, unsigned base) {
 
 // A separator between groups of `size` of the digits before the point or exponent.
 void group(std::string& digits, char separator, std::size_t size) {
-  const std::size_t end = std::min(digits.find_first_not_of("0123456789abcdefABCDEF"), digits.size());
+  const std::size_t end =
+      std::min(digits.find_first_not_of("0123456789abcdefABCDEF"), digits.size());
   for (std::size_t at = end; at > size;) digits.insert(at -= size, 1, separator);
 }
 
@@ -39,7 +40,8 @@ std::string print_float(double value, char type, int precision, bool alternate) 
   return text;
 }
 
-// Python's format without a type but with a precision: as g, but it shows that the number is a float.
+// Python's format without a type but with a precision: as g, but it shows that the number is a
+// float.
 std::string print_general_float(double value, int precision) {
   precision = std::max(precision, 1);
   const std::string scientific = print_float(value, 'e', precision - 1, false);
@@ -61,14 +63,18 @@ std::string print_general_float(double value, int precision) {
 
 Result<FormattedNumber> format_integer(const Value& value, const NumberStyle& style) {
   FormattedNumber result;
-  const unsigned base = style.type == 'x' || style.type == 'X' ? 16 : style.type == 'o' ? 8 : style.type == 'b' ? 2 : 10;
+  const unsigned base = style.type == 'x' || style.type == 'X' ? 16
+                        : style.type == 'o'                    ? 8
+                        : style.type == 'b'                    ? 2
+                                                               : 10;
   if (value.kind() == Kind::kBigInt) {
     if (base != 10) return invalid("integers beyond 64 bits are printed in base 10 only");
     const bool negative = value.big_digits()[0] == '-';
     result = {sign_of(negative, style.sign), value.big_digits().substr(negative)};
   } else {
     const Int number = value.as_int();
-    const std::uint64_t magnitude = number < 0 ? 0 - static_cast<std::uint64_t>(number) : static_cast<std::uint64_t>(number);
+    const std::uint64_t magnitude =
+        number < 0 ? 0 - static_cast<std::uint64_t>(number) : static_cast<std::uint64_t>(number);
     result = {sign_of(number < 0, style.sign), digits_of(magnitude, base)};
   }
   if (style.alternate && base != 10) {
@@ -87,7 +93,8 @@ Result<FormattedNumber> format_integer(const Value& value, const NumberStyle& st
 }
 
 Result<FormattedNumber> format_float(double value, const NumberStyle& style) {
-  if (style.precision > kMaxPrecision) return invalid(str("precision ", style.precision, " is too large"));
+  if (style.precision > kMaxPrecision)
+    return invalid(str("precision ", style.precision, " is too large"));
   const char lower = static_cast<char>(style.type | 0x20);
   const bool percent = style.type == '%';
   const bool negative = std::signbit(value) && !std::isnan(value);

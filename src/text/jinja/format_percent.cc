@@ -19,7 +19,8 @@ class PercentFormatter {
         is_markup_(text.is_markup()),
         values_(values),
         // What can be indexed counts as a mapping, and need not be used up.
-        is_mapping_(values.is_dict() || values.is_list() || values.is_undefined() || values.object_as<Range>()) {}
+        is_mapping_(values.is_dict() || values.is_list() || values.is_undefined() ||
+                    values.object_as<Range>()) {}
 
   Result<Value> run() {
     while (at_ < text_.size()) {
@@ -29,7 +30,8 @@ class PercentFormatter {
       if (percent < text_.size()) GLINT_TRY_STATUS(field());
     }
     const bool left_over = values_.is_tuple() ? used_ < values_.items().size() : used_ == 0;
-    if (left_over && !is_mapping_) return invalid("not all arguments converted during string formatting");
+    if (left_over && !is_mapping_)
+      return invalid("not all arguments converted during string formatting");
     return Value(std::move(out_), is_markup_);
   }
 
@@ -133,21 +135,26 @@ class PercentFormatter {
     switch (type) {
       case 's':
       case 'r':
-      case 'a': return text_field(field, value);
-      case 'c': return character_field(field, value);
+      case 'a':
+        return text_field(field, value);
+      case 'c':
+        return character_field(field, value);
       case 'd':
       case 'i':
       case 'u':
       case 'x':
       case 'X':
-      case 'o': return integer_field(field, value);
+      case 'o':
+        return integer_field(field, value);
       case 'e':
       case 'E':
       case 'f':
       case 'F':
       case 'g':
-      case 'G': return float_field(field, value);
-      default: return invalid(str("unsupported format character ", quoted(std::string_view(&type, 1))));
+      case 'G':
+        return float_field(field, value);
+      default:
+        return invalid(str("unsupported format character ", quoted(std::string_view(&type, 1))));
     }
   }
 
@@ -169,26 +176,31 @@ class PercentFormatter {
     if (value.is_string() && value.as_str().length == 1) return padded(field, value.text());
     if (!value.is_int()) return invalid("%c requires int or char");
     const Int c = value.as_int();
-    if (c < 0 || c >= 0x110000 || (c >= 0xd800 && c < 0xe000)) return invalid("%c arg not in range(0x110000)");
+    if (c < 0 || c >= 0x110000 || (c >= 0xd800 && c < 0xe000))
+      return invalid("%c arg not in range(0x110000)");
     std::string text;
     append_utf8(text, static_cast<char32_t>(c));
     return padded(field, text);
   }
 
   Status integer_field(Field& field, const Value& value) {
-    const bool decimal = field.style.type == 'd' || field.style.type == 'i' || field.style.type == 'u';
+    const bool decimal =
+        field.style.type == 'd' || field.style.type == 'i' || field.style.type == 'u';
     if (value.is_undefined()) return undefined_error(value);
     Value whole = value;
     if (decimal && value.is_float()) {
       if (std::isnan(value.as_float())) return invalid("cannot convert float NaN to integer");
-      if (std::fabs(value.as_float()) >= 0x1p63) return invalid("integers beyond 64 bits are not computed with");
+      if (std::fabs(value.as_float()) >= 0x1p63)
+        return invalid("integers beyond 64 bits are not computed with");
       whole = Value(static_cast<Int>(value.as_float()));
     }
     if (!whole.is_int() && whole.kind() != Kind::kBigInt) {
-      return invalid(str("%", field.style.type, " format: ", decimal ? "a real number" : "an integer",
+      return invalid(str("%", field.style.type,
+                         " format: ", decimal ? "a real number" : "an integer",
                          " is required, not ", value.type_name()));
     }
-    if (field.style.precision > kMaxPrecision) return invalid(str("precision ", field.style.precision, " is too large"));
+    if (field.style.precision > kMaxPrecision)
+      return invalid(str("precision ", field.style.precision, " is too large"));
     GLINT_TRY(const FormattedNumber number, format_integer(whole, field.style));
     return padded(field, number);
   }
@@ -203,14 +215,15 @@ class PercentFormatter {
 
   Status padded(const Field& field, const FormattedNumber& number) {
     if (!field.zero || field.left) return padded(field, number.prefix + number.digits);
-    GLINT_TRY(const std::string digits, pad(runtime_, Value(number.digits),
-                                            field.width - static_cast<Int>(number.prefix.size()), "0", Side::kLeft));
+    GLINT_TRY(const std::string digits,
+              pad(runtime_, Value(number.digits),
+                  field.width - static_cast<Int>(number.prefix.size()), "0", Side::kLeft));
     return append(number.prefix + digits);
   }
 
   Status padded(const Field& field, const std::string& text) {
-    GLINT_TRY(const std::string wide,
-              pad(runtime_, Value(text), field.width, " ", field.left ? Side::kRight : Side::kLeft));
+    GLINT_TRY(const std::string wide, pad(runtime_, Value(text), field.width, " ",
+                                          field.left ? Side::kRight : Side::kLeft));
     return append(wide);
   }
 

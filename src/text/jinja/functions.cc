@@ -23,14 +23,16 @@ Result<Value> make_range(Runtime& runtime, const Arguments& arguments) {
   if (!arguments.named.empty()) return invalid("range() takes no keyword arguments");
   const std::vector<Value>& given = arguments.positional;
   if (given.empty()) return invalid("range expected at least 1 argument, got 0");
-  if (given.size() > 3) return invalid(str("range expected at most 3 arguments, got ", given.size()));
+  if (given.size() > 3)
+    return invalid(str("range expected at most 3 arguments, got ", given.size()));
   Int bounds[3] = {0, 0, 1};
   for (std::size_t i = 0; i < given.size(); ++i) {
     GLINT_TRY(bounds[given.size() == 1 ? 1 : i], require_int(given[i]));
   }
   if (bounds[2] == 0) return invalid("range() arg 3 must not be zero");
   if (range_size(bounds[0], bounds[1], bounds[2]) > static_cast<std::uint64_t>(kMaxRange)) {
-    return invalid(str("Range too big. The sandbox blocks ranges larger than MAX_RANGE (", kMaxRange, ")."));
+    return invalid(
+        str("Range too big. The sandbox blocks ranges larger than MAX_RANGE (", kMaxRange, ")."));
   }
   return runtime.make<Range>(0, bounds[0], bounds[1], bounds[2]);
 }
@@ -39,7 +41,8 @@ Result<Value> make_range(Runtime& runtime, const Arguments& arguments) {
 Result<Dict> collect_dict(Runtime& runtime, const Arguments& arguments, const char* function) {
   Dict dict;
   if (arguments.positional.size() > 1) {
-    return invalid(str(function, " expected at most 1 argument, got ", arguments.positional.size()));
+    return invalid(
+        str(function, " expected at most 1 argument, got ", arguments.positional.size()));
   }
   if (!arguments.positional.empty()) {
     const Value& source = arguments.positional[0];
@@ -50,7 +53,8 @@ Result<Dict> collect_dict(Runtime& runtime, const Arguments& arguments, const ch
       for (const Value& pair : pairs) {
         GLINT_TRY(std::vector<Value> parts, to_vector(runtime, pair));
         if (parts.size() != 2) {
-          return invalid(str("dictionary update sequence element has length ", parts.size(), "; 2 is required"));
+          return invalid(str("dictionary update sequence element has length ", parts.size(),
+                             "; 2 is required"));
         }
         GLINT_TRY(std::string text, key_text(runtime, parts[0]));
         dict.set(std::move(text), std::move(parts[0]), std::move(parts[1]));
@@ -80,15 +84,17 @@ class Cycler : public Object {
   Cycler(std::vector<Value> items, int depth) : Object(depth), items_(std::move(items)) {}
   std::string type_name() const override { return "Cycler"; }
   std::string module() const override { return "jinja2.utils."; }
-  Result<std::optional<Value>> attribute(Runtime& runtime, std::string_view name, const Value& self) override {
+  Result<std::optional<Value>> attribute(Runtime& runtime, std::string_view name,
+                                         const Value& self) override {
     if (name == "current") return std::optional<Value>(items_[place_]);
     if (name == "pos") return std::optional<Value>(static_cast<Int>(place_));
     if (name != "next" && name != "reset") return std::optional<Value>();
     const bool is_next = name == "next";
-    GLINT_TRY(Value method, runtime.make<Function>(depth(), std::string(name),
-                                                   [self, this, is_next](Runtime&, const Arguments& arguments) {
-                                                     return turn(arguments, is_next);
-                                                   }));
+    GLINT_TRY(Value method,
+              runtime.make<Function>(depth(), std::string(name),
+                                     [self, this, is_next](Runtime&, const Arguments& arguments) {
+                                       return turn(arguments, is_next);
+                                     }));
     return std::optional<Value>(std::move(method));
   }
 
@@ -149,8 +155,8 @@ Result<Value> strftime_now(Runtime& runtime, const Arguments& arguments) {
   if (format.empty()) return Value("");
   std::tm local = {};
   localtime_r(&runtime.now, &local);
-  // One conversion prints at most some 50 bytes ("%c", "%+"), unless a width is given, which Python's format
-  // documentation does not know.
+  // One conversion prints at most some 50 bytes ("%c", "%+"), unless a width is given, which
+  // Python's format documentation does not know.
   std::string out(format.size() * 64, '\0');
   out.resize(std::strftime(out.data(), out.size(), format.c_str(), &local));
   return runtime.make_string(std::move(out));
@@ -161,7 +167,8 @@ Result<Value> strftime_now(Runtime& runtime, const Arguments& arguments) {
 Int Range::size() const { return static_cast<Int>(range_size(start_, stop_, step_)); }
 
 bool Range::contains(Int number) const {
-  const bool within = step_ > 0 ? number >= start_ && number < stop_ : number <= start_ && number > stop_;
+  const bool within =
+      step_ > 0 ? number >= start_ && number < stop_ : number <= start_ && number > stop_;
   if (!within) return false;
   const auto offset = static_cast<std::uint64_t>(number) - static_cast<std::uint64_t>(start_);
   return step_ > 0 ? offset % static_cast<std::uint64_t>(step_) == 0
@@ -181,20 +188,24 @@ Result<std::string> Range::repr(Runtime&) {
 
 std::optional<Value> Range::item(const Value& index) const {
   if (!index.is_int()) return {};
-  const std::optional<std::size_t> place = wrap_index(index.as_int(), static_cast<std::size_t>(size()));
+  const std::optional<std::size_t> place =
+      wrap_index(index.as_int(), static_cast<std::size_t>(size()));
   return place ? std::optional<Value>(at(static_cast<Int>(*place))) : std::nullopt;
 }
 
 Result<Value> Range::slice(Runtime& runtime, Int start, Int step, Int count) const {
   Int first = 0, stride = 0, stop = 0;
-  const bool overflows = __builtin_mul_overflow(start, step_, &first) || __builtin_add_overflow(first, start_, &first) ||
+  const bool overflows = __builtin_mul_overflow(start, step_, &first) ||
+                         __builtin_add_overflow(first, start_, &first) ||
                          __builtin_mul_overflow(step, step_, &stride) ||
-                         __builtin_mul_overflow(stride, count, &stop) || __builtin_add_overflow(stop, first, &stop);
+                         __builtin_mul_overflow(stride, count, &stop) ||
+                         __builtin_add_overflow(stop, first, &stop);
   if (overflows) return beyond_64_bits();
   return runtime.make<Range>(0, first, stop, stride);
 }
 
-Result<std::optional<Value>> Range::attribute(Runtime& runtime, std::string_view name, const Value& self) {
+Result<std::optional<Value>> Range::attribute(Runtime& runtime, std::string_view name,
+                                              const Value& self) {
   if (name == "start") return std::optional<Value>(start_);
   if (name == "stop") return std::optional<Value>(stop_);
   if (name == "step") return std::optional<Value>(step_);
@@ -234,8 +245,9 @@ Result<std::optional<Value>> global_function(Runtime& runtime, std::string_view 
     Result<Value> (*body)(Runtime&, const Arguments&);
   };
   static constexpr Global kGlobals[] = {
-      {"range", make_range},   {"dict", make_dict_value}, {"namespace", make_namespace},
-      {"cycler", make_cycler}, {"joiner", make_joiner},   {"raise_exception", raise_exception},
+      {"range", make_range},          {"dict", make_dict_value},
+      {"namespace", make_namespace},  {"cycler", make_cycler},
+      {"joiner", make_joiner},        {"raise_exception", raise_exception},
       {"strftime_now", strftime_now},
   };
   for (const Global& global : kGlobals) {
@@ -254,12 +266,16 @@ Result<Bound> Bound::bind(std::string_view function, const Arguments& arguments,
     return invalid(str(function, "() takes ", parameters.size(), " positional arguments but ",
                        arguments.positional.size(), " were given"));
   }
-  for (std::size_t i = 0; i < arguments.positional.size(); ++i) bound.values_[i] = &arguments.positional[i];
+  for (std::size_t i = 0; i < arguments.positional.size(); ++i)
+    bound.values_[i] = &arguments.positional[i];
   for (const auto& [name, value] : arguments.named) {
-    const auto* at = std::find_if(parameters.begin(), parameters.end(), [&](std::string_view parameter) {
-      return parameter == name || (parameter.ends_with('?') && parameter.substr(0, parameter.size() - 1) == name);
-    });
-    if (at == parameters.end()) return invalid(str(function, "() got an unexpected keyword argument '", name, "'"));
+    const auto* at =
+        std::find_if(parameters.begin(), parameters.end(), [&](std::string_view parameter) {
+          return parameter == name ||
+                 (parameter.ends_with('?') && parameter.substr(0, parameter.size() - 1) == name);
+        });
+    if (at == parameters.end())
+      return invalid(str(function, "() got an unexpected keyword argument '", name, "'"));
     const Value*& place = bound.values_[static_cast<std::size_t>(at - parameters.begin())];
     if (place) return invalid(str(function, "() got multiple values for argument '", name, "'"));
     place = &value;

@@ -1,5 +1,5 @@
-// The callables and lazy values of Python and jinja2 that templates see: range, dict views, cycler, joiner, and the
-// binding of arguments to parameters.
+// The callables and lazy values of Python and jinja2 that templates see: range, dict views, cycler,
+// joiner, and the binding of arguments to parameters.
 #pragma once
 
 #include <initializer_list>
@@ -12,7 +12,8 @@ namespace glint::jinja {
 
 class Range : public Object {
  public:
-  Range(Int start, Int stop, Int step, int depth = 0) : Object(depth), start_(start), stop_(stop), step_(step) {}
+  Range(Int start, Int stop, Int step, int depth = 0)
+      : Object(depth), start_(start), stop_(stop), step_(step) {}
   Int size() const;
   Int at(Int index) const { return start_ + index * step_; }
   bool contains(Int number) const;
@@ -60,8 +61,8 @@ Result<std::optional<Value>> global_function(Runtime& runtime, std::string_view 
 // The arguments of one call, in the order of the parameters; null where none was given.
 class Bound {
  public:
-  // `parameters` are "name" or, if they may be left out, "name?". Fails as Python does: too many, repeated, unknown,
-  // missing.
+  // `parameters` are "name" or, if they may be left out, "name?". Fails as Python does: too many,
+  // repeated, unknown, missing.
   static Result<Bound> bind(std::string_view function, const Arguments& arguments,
                             std::initializer_list<std::string_view> parameters);
 

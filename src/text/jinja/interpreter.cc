@@ -10,7 +10,8 @@
 namespace glint::jinja {
 
 Interpreter::~Interpreter() {
-  for (const ActivationPtr& activation : cyclic_) runtime_.bury(std::exchange(activation->slots, {}));
+  for (const ActivationPtr& activation : cyclic_)
+    runtime_.bury(std::exchange(activation->slots, {}));
 }
 
 Result<std::string> Interpreter::run(const TemplateTree& tree) {
@@ -37,8 +38,11 @@ Status Interpreter::enter(const Scope& scope, Activation& activation) {
   for (const Load& load : scope.loads) {
     std::optional<Value>& slot = activation.slots[static_cast<std::size_t>(load.slot)];
     switch (load.action) {
-      case Load::kParameter: break;
-      case Load::kUndefined: slot.reset(); break;
+      case Load::kParameter:
+        break;
+      case Load::kUndefined:
+        slot.reset();
+        break;
       case Load::kAlias: {
         const Activation* at = &activation;
         for (int i = 0; i < load.from.hops; ++i) at = at->parent.get();
@@ -57,14 +61,16 @@ Status Interpreter::enter(const Scope& scope, Activation& activation) {
 }
 
 Interpreter::ScopeGuard::~ScopeGuard() {
-  for (const Load& load : scope_.loads) activation_.slots[static_cast<std::size_t>(load.slot)].reset();
+  for (const Load& load : scope_.loads)
+    activation_.slots[static_cast<std::size_t>(load.slot)].reset();
 }
 
 Status Interpreter::append(const std::string& text, const Context& context) {
   GLINT_TRY_STATUS(runtime_.budget.spend_bytes(text.size()));
   const std::size_t limit = runtime_.budget.limits().max_output_bytes;
   if (text.size() > limit - std::min(limit, context.out.size())) {
-    return Error{ErrorCode::kResourceExhausted, str("the template writes more than ", limit, " bytes")};
+    return Error{ErrorCode::kResourceExhausted,
+                 str("the template writes more than ", limit, " bytes")};
   }
   context.out += text;
   return Ok{};
@@ -88,33 +94,47 @@ Result<Interpreter::Flow> Interpreter::run_body(const Body& body, const Context&
   return Flow::kNext;
 }
 
-Result<Interpreter::Flow> Interpreter::run_statement(const Stmt& statement, const Context& context) {
+Result<Interpreter::Flow> Interpreter::run_statement(const Stmt& statement,
+                                                     const Context& context) {
   switch (statement.kind) {
-    case Stmt::Kind::kData: GLINT_TRY_STATUS(append(statement.text, context)); break;
-    case Stmt::Kind::kOutput: GLINT_TRY_STATUS(run_output(statement, context)); break;
+    case Stmt::Kind::kData:
+      GLINT_TRY_STATUS(append(statement.text, context));
+      break;
+    case Stmt::Kind::kOutput:
+      GLINT_TRY_STATUS(run_output(statement, context));
+      break;
     case Stmt::Kind::kSet: {
       GLINT_TRY(Value value, eval(*statement.value, context));
       GLINT_TRY_STATUS(assign(*statement.target, std::move(value), context));
       break;
     }
-    case Stmt::Kind::kSetBlock: return run_set_block(statement, context);
-    case Stmt::Kind::kFor: return run_for(statement, context);
-    case Stmt::Kind::kIf: return run_if(statement, context);
+    case Stmt::Kind::kSetBlock:
+      return run_set_block(statement, context);
+    case Stmt::Kind::kFor:
+      return run_for(statement, context);
+    case Stmt::Kind::kIf:
+      return run_if(statement, context);
     case Stmt::Kind::kMacro: {
       if (cyclic_.back() != context.variables) cyclic_.push_back(context.variables);
       slot_of(context.variables, statement.slot) = make_macro(*statement.macro, context.variables);
       break;
     }
-    case Stmt::Kind::kCallBlock: GLINT_TRY_STATUS(run_call_block(statement, context)); break;
+    case Stmt::Kind::kCallBlock:
+      GLINT_TRY_STATUS(run_call_block(statement, context));
+      break;
     case Stmt::Kind::kGeneration: {
       GLINT_TRY(const Value text, call_macro(*statement.macro, context.variables, {}));
       GLINT_TRY_STATUS(append(text, context));
       break;
     }
-    case Stmt::Kind::kFilterBlock: return run_filter_block(statement, context);
-    case Stmt::Kind::kWith: return run_with(statement, context);
-    case Stmt::Kind::kBreak: return Flow::kBreak;
-    case Stmt::Kind::kContinue: return Flow::kContinue;
+    case Stmt::Kind::kFilterBlock:
+      return run_filter_block(statement, context);
+    case Stmt::Kind::kWith:
+      return run_with(statement, context);
+    case Stmt::Kind::kBreak:
+      return Flow::kBreak;
+    case Stmt::Kind::kContinue:
+      return Flow::kContinue;
   }
   return Flow::kNext;
 }
@@ -157,8 +177,9 @@ Result<Value> Interpreter::run_recursive_loop(const ForLoop& loop, const Activat
 }
 
 // `outer` are the variables around the loop, which its test sees.
-Result<Interpreter::Flow> Interpreter::run_loop(const ForLoop& loop, const Value& iterable, int depth,
-                                                const Context& context, const ActivationPtr& outer) {
+Result<Interpreter::Flow> Interpreter::run_loop(const ForLoop& loop, const Value& iterable,
+                                                int depth, const Context& context,
+                                                const ActivationPtr& outer) {
   bool is_empty = true;  // jinja2: until a run of the body reaches its end
   {
     const ScopeGuard guard(loop.body_scope, *context.variables);
@@ -172,8 +193,9 @@ Result<Interpreter::Flow> Interpreter::run_loop(const ForLoop& loop, const Value
     std::shared_ptr<Loop> variable;
     if (loop.uses_loop) {
       GLINT_TRY_STATUS(Runtime::check_depth(items->depth()));
-      variable = std::make_shared<Loop>(*this, source, items, loop.recursive ? &loop : nullptr,
-                                        loop.recursive ? outer : nullptr, depth, items->depth() + 1);
+      variable =
+          std::make_shared<Loop>(*this, source, items, loop.recursive ? &loop : nullptr,
+                                 loop.recursive ? outer : nullptr, depth, items->depth() + 1);
     }
     for (;;) {
       GLINT_TRY(std::optional<Value> item, variable ? variable->advance() : items->next());
@@ -181,7 +203,8 @@ Result<Interpreter::Flow> Interpreter::run_loop(const ForLoop& loop, const Value
       GLINT_TRY_STATUS(runtime_.budget.spend_steps(1));
       GLINT_TRY_STATUS(assign(*loop.target, std::move(*item), context));
       if (variable) {
-        context.variables->slots[static_cast<std::size_t>(loop.loop_slot)] = Value(std::shared_ptr<Object>(variable));
+        context.variables->slots[static_cast<std::size_t>(loop.loop_slot)] =
+            Value(std::shared_ptr<Object>(variable));
       }
       GLINT_TRY_STATUS(enter(loop.body_scope, *context.variables));
       GLINT_TRY(const Flow flow, run_body(loop.body, context));
@@ -195,7 +218,8 @@ Result<Interpreter::Flow> Interpreter::run_loop(const ForLoop& loop, const Value
   return run_body(loop.otherwise, context);
 }
 
-Result<bool> Interpreter::test_item(const ForLoop& loop, const ActivationPtr& closure, const Value& item) {
+Result<bool> Interpreter::test_item(const ForLoop& loop, const ActivationPtr& closure,
+                                    const Value& item) {
   const Runtime::Nesting nesting(runtime_);
   GLINT_TRY_STATUS(nesting.check());
   const auto activation = std::make_shared<Activation>(runtime_, loop.test_routine, closure);
@@ -207,7 +231,8 @@ Result<bool> Interpreter::test_item(const ForLoop& loop, const ActivationPtr& cl
   return truthy(passes);
 }
 
-Result<Interpreter::Flow> Interpreter::run_set_block(const Stmt& statement, const Context& context) {
+Result<Interpreter::Flow> Interpreter::run_set_block(const Stmt& statement,
+                                                     const Context& context) {
   const ScopeGuard guard(statement.scope, *context.variables);
   GLINT_TRY_STATUS(enter(statement.scope, *context.variables));
   std::string out;
@@ -222,14 +247,16 @@ Result<Interpreter::Flow> Interpreter::run_set_block(const Stmt& statement, cons
   return Flow::kNext;
 }
 
-Result<Interpreter::Flow> Interpreter::run_filter_block(const Stmt& statement, const Context& context) {
+Result<Interpreter::Flow> Interpreter::run_filter_block(const Stmt& statement,
+                                                        const Context& context) {
   const ScopeGuard guard(statement.scope, *context.variables);
   GLINT_TRY_STATUS(enter(statement.scope, *context.variables));
   std::string out;
   GLINT_TRY(const Flow flow, run_body(statement.body, Context{context.variables, out}));
   if (flow != Flow::kNext) return flow;
   GLINT_TRY(const Value block, runtime_.make_string(std::move(out)));
-  GLINT_TRY(const Value value, eval(*statement.value, Context{context.variables, context.out, &block}));
+  GLINT_TRY(const Value value,
+            eval(*statement.value, Context{context.variables, context.out, &block}));
   GLINT_TRY_STATUS(append(value, context));
   return Flow::kNext;
 }
@@ -262,40 +289,47 @@ Status Interpreter::assign(const Expr& target, Value value, const Context& conte
   if (target.kind == Expr::Kind::kNamespaceTarget) {
     const std::optional<Value>& slot = slot_of(context.variables, target.slot);
     Namespace* space = slot ? slot->object_as<Namespace>() : nullptr;
-    if (!space) return locate(target.position, invalid("cannot assign attribute on non-namespace object"));
+    if (!space)
+      return locate(target.position, invalid("cannot assign attribute on non-namespace object"));
     space->set(target.attribute, std::move(value));
     return Ok{};
   }
   if (!is_iterable(value)) {
-    return locate(target.position, invalid("cannot unpack non-iterable " + value.type_name() + " object"));
+    return locate(target.position,
+                  invalid("cannot unpack non-iterable " + value.type_name() + " object"));
   }
   GLINT_TRY(const std::vector<Value> items, to_vector(runtime_, value));
   if (items.size() != target.parts.size()) {
     const bool many = items.size() > target.parts.size();
     return locate(target.position,
-                  invalid(str(many ? "too many" : "not enough", " values to unpack (expected ", target.parts.size(),
-                              many ? ")" : str(", got ", items.size(), ")"))));
+                  invalid(str(many ? "too many" : "not enough", " values to unpack (expected ",
+                              target.parts.size(), many ? ")" : str(", got ", items.size(), ")"))));
   }
-  for (std::size_t i = 0; i < items.size(); ++i) GLINT_TRY_STATUS(assign(*target.parts[i], items[i], context));
+  for (std::size_t i = 0; i < items.size(); ++i)
+    GLINT_TRY_STATUS(assign(*target.parts[i], items[i], context));
   return Ok{};
 }
 
 namespace {
 
 // Takes the argument `name` out of `named`, if it is there.
-std::optional<Value> take_named(std::vector<std::pair<std::string, Value>>& named, const std::string& name) {
-  const auto at = std::find_if(named.begin(), named.end(), [&](const auto& entry) { return entry.first == name; });
+std::optional<Value> take_named(std::vector<std::pair<std::string, Value>>& named,
+                                const std::string& name) {
+  const auto at = std::find_if(named.begin(), named.end(),
+                               [&](const auto& entry) { return entry.first == name; });
   if (at == named.end()) return {};
   std::optional<Value> value = std::move(at->second);
   named.erase(at);
   return value;
 }
 
-Error unexpected_named(const MacroDefinition& macro, const std::vector<std::pair<std::string, Value>>& named) {
+Error unexpected_named(const MacroDefinition& macro,
+                       const std::vector<std::pair<std::string, Value>>& named) {
   for (const auto& [name, value] : named) {
     if (name != "caller") continue;
     return invalid(str("macro '", macro.name,
-                       "' was invoked with two values for the special caller argument. This is most likely a bug."));
+                       "' was invoked with two values for the special caller argument. This is "
+                       "most likely a bug."));
   }
   return invalid(str("macro '", macro.name, "' takes no keyword argument '", named[0].first, "'"));
 }
@@ -305,14 +339,16 @@ Error unexpected_named(const MacroDefinition& macro, const std::vector<std::pair
 Result<Value> Interpreter::call_macro(const MacroDefinition& macro, const ActivationPtr& closure,
                                       const Arguments& arguments) {
   const auto activation = std::make_shared<Activation>(runtime_, macro.routine, closure);
-  const auto slot = [&](int place) -> std::optional<Value>& { return activation->slots[static_cast<std::size_t>(place)]; };
+  const auto slot = [&](int place) -> std::optional<Value>& {
+    return activation->slots[static_cast<std::size_t>(place)];
+  };
   std::vector<std::pair<std::string, Value>> named = arguments.named;
   const std::size_t count = macro.parameters.size();
   const std::size_t given = std::min(count, arguments.positional.size());
   GLINT_TRY_STATUS(enter(macro.routine.scope, *activation));
   for (std::size_t i = 0; i < count; ++i) {
-    slot(macro.parameter_slots[i]) =
-        i < given ? std::optional<Value>(arguments.positional[i]) : take_named(named, macro.parameters[i]);
+    slot(macro.parameter_slots[i]) = i < given ? std::optional<Value>(arguments.positional[i])
+                                               : take_named(named, macro.parameters[i]);
   }
   if (macro.caller_slot >= 0) {
     std::optional<Value> caller = take_named(named, "caller");
@@ -327,7 +363,8 @@ Result<Value> Interpreter::call_macro(const MacroDefinition& macro, const Activa
     return unexpected_named(macro, named);
   }
   if (macro.varargs_slot >= 0) {
-    std::vector<Value> rest(arguments.positional.begin() + static_cast<std::ptrdiff_t>(given), arguments.positional.end());
+    std::vector<Value> rest(arguments.positional.begin() + static_cast<std::ptrdiff_t>(given),
+                            arguments.positional.end());
     GLINT_TRY(slot(macro.varargs_slot), runtime_.make_tuple(std::move(rest)));
   } else if (arguments.positional.size() > count) {
     return invalid(str("macro '", macro.name, "' takes not more than ", count, " argument(s)"));
@@ -341,7 +378,8 @@ Result<Value> Interpreter::call_macro(const MacroDefinition& macro, const Activa
     if (from_end <= macro.defaults.size()) {
       GLINT_TRY(parameter, eval(*macro.defaults[macro.defaults.size() - from_end], context));
     } else {
-      parameter = Value(Undefined{.hint = "parameter '" + macro.parameters[i] + "' was not provided"});
+      parameter =
+          Value(Undefined{.hint = "parameter '" + macro.parameters[i] + "' was not provided"});
     }
   }
   GLINT_TRY_STATUS(run_body(macro.body, context));

@@ -14,7 +14,9 @@ namespace glint::jinja {
 // The variables of one run of a routine. Closures share it.
 struct Activation {
   Activation(Runtime& runtime, const Routine& routine, std::shared_ptr<Activation> parent)
-      : runtime(runtime), parent(std::move(parent)), slots(static_cast<std::size_t>(routine.num_slots)) {}
+      : runtime(runtime),
+        parent(std::move(parent)),
+        slots(static_cast<std::size_t>(routine.num_slots)) {}
   ~Activation() { runtime.bury(std::move(slots)); }
   Activation(const Activation&) = delete;
   Activation& operator=(const Activation&) = delete;
@@ -40,7 +42,8 @@ class Interpreter {
   Result<Value> run_recursive_loop(const ForLoop& loop, const std::shared_ptr<Activation>& closure,
                                    const Value& iterable, int depth);
   // Does the test of `loop` hold for `item`?
-  Result<bool> test_item(const ForLoop& loop, const std::shared_ptr<Activation>& closure, const Value& item);
+  Result<bool> test_item(const ForLoop& loop, const std::shared_ptr<Activation>& closure,
+                         const Value& item);
 
   Runtime& runtime() { return runtime_; }
 
@@ -58,7 +61,8 @@ class Interpreter {
   // Loads a scope's variables, and forgets them at its end.
   class ScopeGuard {
    public:
-    ScopeGuard(const Scope& scope, Activation& activation) : scope_(scope), activation_(activation) {}
+    ScopeGuard(const Scope& scope, Activation& activation)
+        : scope_(scope), activation_(activation) {}
     ~ScopeGuard();
     ScopeGuard(const ScopeGuard&) = delete;
     ScopeGuard& operator=(const ScopeGuard&) = delete;
@@ -75,8 +79,8 @@ class Interpreter {
   Status run_output(const Stmt& statement, const Context& context);
   Result<Flow> run_if(const Stmt& statement, const Context& context);
   Result<Flow> run_for(const Stmt& statement, const Context& context);
-  Result<Flow> run_loop(const ForLoop& loop, const Value& iterable, int depth, const Context& context,
-                        const ActivationPtr& outer);
+  Result<Flow> run_loop(const ForLoop& loop, const Value& iterable, int depth,
+                        const Context& context, const ActivationPtr& outer);
   Result<Flow> run_set_block(const Stmt& statement, const Context& context);
   Result<Flow> run_filter_block(const Stmt& statement, const Context& context);
   Result<Flow> run_with(const Stmt& statement, const Context& context);
@@ -89,7 +93,8 @@ class Interpreter {
   // evaluator.cc: expressions
   Result<Value> eval(const Expr& expression, const Context& context);
   Result<Value> eval_node(const Expr& expression, const Context& context);
-  Result<std::vector<Value>> eval_all(const std::vector<ExprPtr>& expressions, const Context& context);
+  Result<std::vector<Value>> eval_all(const std::vector<ExprPtr>& expressions,
+                                      const Context& context);
   Result<Value> eval_dict(const Expr& expression, const Context& context);
   Result<Value> eval_slice(const Expr& expression, const Context& context);
   Result<Value> eval_call(const Expr& expression, const Context& context, const Value* caller);

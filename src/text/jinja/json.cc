@@ -1,8 +1,9 @@
+#include "base/json.h"
+
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
 
-#include "base/json.h"
 #include "text/jinja/builtins.h"
 #include "text/jinja/operations.h"
 #include "text/unicode.h"
@@ -17,16 +18,24 @@ class JsonWriter {
   Status write(const Value& value) {
     GLINT_TRY_STATUS(runtime_.budget.spend_steps(1));
     if (out.size() > runtime_.budget.limits().max_output_bytes) {
-      return invalid(str("the JSON of a value exceeds ", runtime_.budget.limits().max_output_bytes, " bytes"));
+      return invalid(
+          str("the JSON of a value exceeds ", runtime_.budget.limits().max_output_bytes, " bytes"));
     }
     switch (value.kind()) {
-      case Kind::kString: write_string(value.text()); return Ok{};
+      case Kind::kString:
+        write_string(value.text());
+        return Ok{};
       case Kind::kList:
-      case Kind::kTuple: return write_list(value.items());
-      case Kind::kDict: return write_dict(value.as_dict());
+      case Kind::kTuple:
+        return write_list(value.items());
+      case Kind::kDict:
+        return write_dict(value.as_dict());
       case Kind::kUndefined:
-      case Kind::kObject: return invalid("Object of type " + value.type_name() + " is not JSON serializable");
-      default: out += scalar(value); return Ok{};
+      case Kind::kObject:
+        return invalid("Object of type " + value.type_name() + " is not JSON serializable");
+      default:
+        out += scalar(value);
+        return Ok{};
     }
   }
 
@@ -58,7 +67,8 @@ class JsonWriter {
         out += buffer;
       } else {
         const unsigned rest = static_cast<unsigned>(c) - 0x10000;
-        std::snprintf(buffer, sizeof buffer, "\\u%04x\\u%04x", 0xd800 + (rest >> 10), 0xdc00 + (rest & 0x3ff));
+        std::snprintf(buffer, sizeof buffer, "\\u%04x\\u%04x", 0xd800 + (rest >> 10),
+                      0xdc00 + (rest & 0x3ff));
         out += buffer;
       }
     }

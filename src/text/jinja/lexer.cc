@@ -9,7 +9,7 @@
 namespace glint::jinja {
 namespace {
 
-constexpr std::size_t kMaxSourceBytes = std::size_t{1} << 24;
+constexpr std::size_t kMaxSourceBytes = std::size_t{1} << 20;
 constexpr std::size_t kMaxDigits = 4300;  // Python's limit too
 
 // "\r\n" and "\r" become "\n"; one newline at the end goes.
@@ -60,7 +60,9 @@ class Lexer {
   }
   void skip_space() { advance(source_.size() - strip_left(rest()).size()); }
 
-  Error fail(std::string message) const { return jinja::at(position_, invalid(std::move(message))); }
+  Error fail(std::string message) const {
+    return jinja::at(position_, invalid(std::move(message)));
+  }
 
   void add(Token::Kind kind, std::string text, Value number = {}) {
     tokens_.push_back({kind, position_, std::move(text), std::move(number)});
@@ -98,7 +100,8 @@ class Lexer {
   // The token may begin with whitespace that is not in `text`: nobody asks for its position.
   void add_data(std::string_view text) { add(Token::kData, std::string(text)); }
 
-  // lstrip_blocks: blanks between the start of a line and a tag go, unless it is {{ or {%+. "-" takes all whitespace.
+  // lstrip_blocks: blanks between the start of a line and a tag go, unless it is {{ or {%+. "-"
+  // takes all whitespace.
   static std::string_view strip_before_tag(std::string_view data, char sign, bool is_variable,
                                            bool at_line_start) {
     if (sign == '-') return strip_right(data);
@@ -109,7 +112,8 @@ class Lexer {
     return strip_left(data.substr(line)).empty() ? data.substr(0, line) : data;
   }
 
-  // Behind the two characters of a closing tag: "-" takes all whitespace, and a block or comment one newline.
+  // Behind the two characters of a closing tag: "-" takes all whitespace, and a block or comment
+  // one newline.
   void after_tag(bool strips_all, bool trims_newline) {
     const std::size_t end = at_;
     if (strips_all) {
@@ -123,7 +127,8 @@ class Lexer {
   // Is `text` here, with a sign in front or not? The size with the sign, or 0.
   std::size_t closing_size(std::string_view text, bool plus_too, bool* strips) const {
     *strips = peek() == '-' && rest().substr(1).starts_with(text);
-    if (*strips || (plus_too && peek() == '+' && rest().substr(1).starts_with(text))) return text.size() + 1;
+    if (*strips || (plus_too && peek() == '+' && rest().substr(1).starts_with(text)))
+      return text.size() + 1;
     return looking_at(text) ? text.size() : 0;
   }
 
@@ -276,7 +281,8 @@ class Lexer {
     const char quote = peek();
     std::size_t end = at_ + 1;
     while (end < source_.size() && source_[end] != quote) end += source_[end] == '\\' ? 2 : 1;
-    if (end >= source_.size()) return fail("unexpected char " + std::string(1, quote) + ": a text without its end");
+    if (end >= source_.size())
+      return fail("unexpected char " + std::string(1, quote) + ": a text without its end");
     Result<std::string> text = unescape(source_.substr(at_ + 1, end - at_ - 1));
     if (!text.ok()) return fail(text.error().message);
     add(Token::kString, std::move(text).value());
@@ -285,16 +291,18 @@ class Lexer {
   }
 
   Status operator_sign(std::string& open) {
-    static constexpr std::string_view kSigns[] = {"//", "**", "==", "!=", ">=", "<=", "+", "-", "/", "*",
-                                                  "%",  "~",  "[",  "]",  "(",  ")",  "{", "}", ">", "<",
-                                                  "=",  ".",  ":",  "|",  ",",  ";"};
+    static constexpr std::string_view kSigns[] = {"//", "**", "==", "!=", ">=", "<=", "+", "-", "/",
+                                                  "*",  "%",  "~",  "[",  "]",  "(",  ")", "{", "}",
+                                                  ">",  "<",  "=",  ".",  ":",  "|",  ",", ";"};
     const auto* sign = std::find_if(std::begin(kSigns), std::end(kSigns),
                                     [&](std::string_view sign) { return looking_at(sign); });
     if (sign == std::end(kSigns)) return fail("unexpected char " + quoted(rest().substr(0, 1)));
-    if (*sign == "(" || *sign == "[" || *sign == "{") open += *sign == "(" ? ')' : *sign == "[" ? ']' : '}';
+    if (*sign == "(" || *sign == "[" || *sign == "{")
+      open += *sign == "(" ? ')' : *sign == "[" ? ']' : '}';
     if (*sign == ")" || *sign == "]" || *sign == "}") {
       if (open.empty()) return fail(str("unexpected '", *sign, "'"));
-      if (open.back() != (*sign)[0]) return fail(str("unexpected '", *sign, "', expected '", open.back(), "'"));
+      if (open.back() != (*sign)[0])
+        return fail(str("unexpected '", *sign, "', expected '", open.back(), "'"));
       open.pop_back();
     }
     add(Token::kOperator, std::string(*sign));
@@ -318,21 +326,31 @@ Error at(Position position, Error error) {
 
 std::string Token::description() const {
   switch (kind) {
-    case kData: return "template data / text";
-    case kVariableBegin: return "begin of print statement";
-    case kVariableEnd: return "end of print statement";
-    case kBlockBegin: return "begin of statement block";
-    case kBlockEnd: return "end of statement block";
-    case kString: return "string";
-    case kNumber: return "number";
-    case kEnd: return "end of template";
-    default: return text;
+    case kData:
+      return "template data / text";
+    case kVariableBegin:
+      return "begin of print statement";
+    case kVariableEnd:
+      return "end of print statement";
+    case kBlockBegin:
+      return "begin of statement block";
+    case kBlockEnd:
+      return "end of statement block";
+    case kString:
+      return "string";
+    case kNumber:
+      return "number";
+    case kEnd:
+      return "end of template";
+    default:
+      return text;
   }
 }
 
 Result<std::vector<Token>> tokenize(std::string_view source) {
   if (source.size() > kMaxSourceBytes) {
-    return invalid(str("the template has ", source.size(), " bytes; at most ", kMaxSourceBytes, " are read"));
+    return invalid(
+        str("the template has ", source.size(), " bytes; at most ", kMaxSourceBytes, " are read"));
   }
   if (!is_valid_utf8(source)) return invalid("the template is not valid UTF-8");
   const std::string normalized = normalize_newlines(source);

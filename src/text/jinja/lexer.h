@@ -1,5 +1,5 @@
-// Template text -> tokens, by jinja2's rules with trim_blocks and lstrip_blocks on and keep_trailing_newline off:
-// what whitespace around tags goes is decided here.
+// Template text -> tokens, by jinja2's rules with trim_blocks and lstrip_blocks on and
+// keep_trailing_newline off: what whitespace around tags goes is decided here.
 #pragma once
 
 #include <string>

@@ -12,7 +12,8 @@ namespace glint::jinja {
 namespace {
 
 // Up to `max` digits of `base` at `at`; moves `at` behind them. Nothing if there are none.
-std::optional<std::uint32_t> read_digits(std::string_view text, std::size_t& at, std::size_t max, int base) {
+std::optional<std::uint32_t> read_digits(std::string_view text, std::size_t& at, std::size_t max,
+                                         int base) {
   std::uint32_t value = 0;
   const char* begin = text.data() + at;
   const char* end = begin + std::min(max, text.size() - at);
@@ -61,7 +62,8 @@ Result<std::string> unescape(std::string_view literal) {
       const std::optional<std::uint32_t> value = read_digits(literal, at, size, 16);
       if (!value || at - start != size) return invalid(str("truncated \\", c, " escape in a text"));
       if (*value >= 0x110000) return invalid(str("\\", c, " escape beyond U+10FFFF in a text"));
-      if (*value >= 0xd800 && *value < 0xe000) return invalid("surrogate in a text: write the character itself");
+      if (*value >= 0xd800 && *value < 0xe000)
+        return invalid("surrogate in a text: write the character itself");
       append_utf8(out, *value);
     } else if (c == 'N') {
       return invalid("\\N escapes are not supported: write the character itself");
@@ -79,7 +81,8 @@ Value parse_number(std::string_view text) {
   }
   const char marker = digits.size() > 1 ? static_cast<char>(digits[1] | 0x20) : '\0';
   const int base = marker == 'x' ? 16 : marker == 'o' ? 8 : marker == 'b' ? 2 : 10;
-  if (base == 10 && digits.find_first_of(".eE") != digits.npos) return Value(std::strtod(digits.c_str(), nullptr));
+  if (base == 10 && digits.find_first_of(".eE") != digits.npos)
+    return Value(std::strtod(digits.c_str(), nullptr));
   const char* begin = digits.data() + (base == 10 ? 0 : 2);
   const char* end = digits.data() + digits.size();
   Int value = 0;

@@ -24,7 +24,8 @@ class Rest : public Iterator {
 
 Loop::~Loop() {
   std::vector<std::optional<Value>> held;
-  for (std::optional<Value>* value : {&before_, &current_, &after_}) held.push_back(std::move(*value));
+  for (std::optional<Value>* value : {&before_, &current_, &after_})
+    held.push_back(std::move(*value));
   if (last_changed_) held.insert(held.end(), last_changed_->begin(), last_changed_->end());
   last_changed_.reset();
   interpreter_.runtime().bury(std::move(held));
@@ -55,7 +56,8 @@ Result<Int> Loop::count() {
     count_ = known.value();
     return *count_;
   }
-  GLINT_TRY(std::vector<Value> rest, to_vector(interpreter_.runtime(), Value(std::shared_ptr<Object>(items_))));
+  GLINT_TRY(std::vector<Value> rest,
+            to_vector(interpreter_.runtime(), Value(std::shared_ptr<Object>(items_))));
   count_ = static_cast<Int>(rest.size()) + index_ + 1 + (after_ ? 1 : 0);
   items_ = std::make_shared<Rest>(std::move(rest), items_->depth());
   return *count_;
@@ -89,8 +91,11 @@ Result<Value> Loop::changed(Runtime& runtime, const Arguments& arguments) {
   return Value(!same);
 }
 
-Result<std::optional<Value>> Loop::attribute(Runtime& runtime, std::string_view name, const Value& self) {
-  const auto done = [](Value value) { return Result<std::optional<Value>>(std::optional<Value>(std::move(value))); };
+Result<std::optional<Value>> Loop::attribute(Runtime& runtime, std::string_view name,
+                                             const Value& self) {
+  const auto done = [](Value value) {
+    return Result<std::optional<Value>>(std::optional<Value>(std::move(value)));
+  };
   if (name == "index") return done(index_ + 1);
   if (name == "index0") return done(index_);
   if (name == "first") return done(index_ == 0);
@@ -111,17 +116,20 @@ Result<std::optional<Value>> Loop::attribute(Runtime& runtime, std::string_view 
   }
   if (name == "cycle" || name == "changed") {
     const bool is_cycle = name == "cycle";
-    GLINT_TRY(Value method, runtime.make<Function>(depth(), std::string(name),
-                                                   [self, this, is_cycle](Runtime& runtime, const Arguments& arguments) {
-                                                     return is_cycle ? cycle(arguments) : changed(runtime, arguments);
-                                                   }));
+    GLINT_TRY(Value method,
+              runtime.make<Function>(
+                  depth(), std::string(name),
+                  [self, this, is_cycle](Runtime& runtime, const Arguments& arguments) {
+                    return is_cycle ? cycle(arguments) : changed(runtime, arguments);
+                  }));
     return done(std::move(method));
   }
   return std::optional<Value>();
 }
 
 Result<Value> Loop::call(Runtime&, const Arguments& arguments) {
-  if (!recurse_) return invalid("The loop must have the 'recursive' marker to be called recursively.");
+  if (!recurse_)
+    return invalid("The loop must have the 'recursive' marker to be called recursively.");
   GLINT_TRY(const Bound bound, Bound::bind("loop", arguments, {"iterable"}));
   return interpreter_.run_recursive_loop(*recurse_, closure_, *bound[0], level_ + 1);
 }
@@ -132,11 +140,15 @@ Result<std::string> Loop::repr(Runtime& runtime) {
 }
 
 Result<std::string> MacroObject::repr(Runtime&) {
-  return "<Macro " + (macro_.name.empty() ? std::string("anonymous") : string_repr(macro_.name)) + ">";
+  return "<Macro " + (macro_.name.empty() ? std::string("anonymous") : string_repr(macro_.name)) +
+         ">";
 }
 
-Result<std::optional<Value>> MacroObject::attribute(Runtime& runtime, std::string_view name, const Value&) {
-  const auto done = [](Value value) { return Result<std::optional<Value>>(std::optional<Value>(std::move(value))); };
+Result<std::optional<Value>> MacroObject::attribute(Runtime& runtime, std::string_view name,
+                                                    const Value&) {
+  const auto done = [](Value value) {
+    return Result<std::optional<Value>>(std::optional<Value>(std::move(value)));
+  };
   if (name == "name") return done(macro_.name.empty() ? Value() : Value(macro_.name));
   if (name == "catch_kwargs") return done(macro_.kwargs_slot >= 0);
   if (name == "catch_varargs") return done(macro_.varargs_slot >= 0);

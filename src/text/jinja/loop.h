@@ -1,4 +1,5 @@
-// The `loop` variable of a for loop, macros as values, and the iterator behind "for x in y if test".
+// The `loop` variable of a for loop, macros as values, and the iterator behind "for x in y if
+// test".
 #pragma once
 
 #include <memory>
@@ -12,9 +13,10 @@ namespace glint::jinja {
 
 class Loop : public Object {
  public:
-  // `iterable` tells the length, if it has one; `recurse` (or null) is the loop that loop(...) runs.
-  Loop(Interpreter& interpreter, Value iterable, std::shared_ptr<Iterator> items, const ForLoop* recurse,
-       std::shared_ptr<Activation> closure, int level, int depth)
+  // `iterable` tells the length, if it has one; `recurse` (or null) is the loop that loop(...)
+  // runs.
+  Loop(Interpreter& interpreter, Value iterable, std::shared_ptr<Iterator> items,
+       const ForLoop* recurse, std::shared_ptr<Activation> closure, int level, int depth)
       : Object(depth),
         interpreter_(interpreter),
         iterable_(std::move(iterable)),
@@ -32,7 +34,8 @@ class Loop : public Object {
   Result<std::string> repr(Runtime& runtime) override;
   Result<std::optional<Int>> length(Runtime& runtime) override;
   bool is_iterable() const override { return true; }
-  Result<std::optional<Value>> attribute(Runtime& runtime, std::string_view name, const Value& self) override;
+  Result<std::optional<Value>> attribute(Runtime& runtime, std::string_view name,
+                                         const Value& self) override;
   bool callable() const override { return true; }
   Result<Value> call(Runtime& runtime, const Arguments& arguments) override;
 
@@ -59,12 +62,14 @@ class Loop : public Object {
 
 class MacroObject : public Object {
  public:
-  MacroObject(Interpreter& interpreter, const MacroDefinition& macro, std::shared_ptr<Activation> closure)
+  MacroObject(Interpreter& interpreter, const MacroDefinition& macro,
+              std::shared_ptr<Activation> closure)
       : Object(0), interpreter_(interpreter), macro_(macro), closure_(std::move(closure)) {}
   std::string type_name() const override { return "Macro"; }
   std::string module() const override { return "jinja2.runtime."; }
   Result<std::string> repr(Runtime&) override;
-  Result<std::optional<Value>> attribute(Runtime& runtime, std::string_view name, const Value&) override;
+  Result<std::optional<Value>> attribute(Runtime& runtime, std::string_view name,
+                                         const Value&) override;
   bool callable() const override { return true; }
   Result<Value> call(Runtime&, const Arguments& arguments) override {
     return interpreter_.call_macro(macro_, closure_, arguments);

@@ -1,5 +1,6 @@
-// Object: the values that are neither numbers, texts, lists nor dicts: ranges, iterators, dict views, functions, macros,
-// namespaces, the loop variable. And Runtime: what all operations on values share during one rendering.
+// Object: the values that are neither numbers, texts, lists nor dicts: ranges, iterators, dict
+// views, functions, macros, namespaces, the loop variable. And Runtime: what all operations on
+// values share during one rendering.
 #pragma once
 
 #include <ctime>
@@ -42,11 +43,14 @@ class Object {
   virtual Result<std::optional<Int>> length(Runtime&) { return std::optional<Int>(); }
   virtual bool is_iterable() const { return false; }
   // iter(x), or null if it cannot be iterated.
-  virtual std::shared_ptr<Iterator> iterate(Runtime&, const Value& /*self*/) const { return nullptr; }
+  virtual std::shared_ptr<Iterator> iterate(Runtime&, const Value& /*self*/) const {
+    return nullptr;
+  }
   // x[index], or nothing if it cannot be indexed so.
   virtual std::optional<Value> item(const Value& /*index*/) const { return {}; }
   // x.name, or nothing.
-  virtual Result<std::optional<Value>> attribute(Runtime&, std::string_view, const Value& /*self*/) {
+  virtual Result<std::optional<Value>> attribute(Runtime&, std::string_view,
+                                                 const Value& /*self*/) {
     return std::optional<Value>();
   }
   virtual bool callable() const { return false; }
@@ -73,7 +77,8 @@ class Iterator : public Object {
   }
 
  protected:
-  explicit Iterator(int depth, const char* type_name = "generator") : Object(depth), type_name_(type_name) {}
+  explicit Iterator(int depth, const char* type_name = "generator")
+      : Object(depth), type_name_(type_name) {}
 
  private:
   const char* type_name_;
@@ -128,7 +133,8 @@ class Runtime {
   Result<Value> make(int held, Args&&... args) {
     GLINT_TRY_STATUS(check_depth(held));
     GLINT_TRY_STATUS(budget.spend_bytes(sizeof(T)));
-    return Value(std::shared_ptr<Object>(std::make_shared<T>(std::forward<Args>(args)..., held + 1)));
+    return Value(
+        std::shared_ptr<Object>(std::make_shared<T>(std::forward<Args>(args)..., held + 1)));
   }
   Result<Value> make_list(std::vector<Value> items);
   Result<Value> make_tuple(std::vector<Value> items, bool is_group = false);
@@ -141,8 +147,8 @@ class Runtime {
   // Releases `object` at the end of the rendering: for what can be part of a cycle.
   void keep(std::shared_ptr<Object> object) { kept_.push_back(std::move(object)); }
 
-  // Frees values that may be the heads of long chains (a macro holds variables, which hold a macro ...), without
-  // recursing along the chain.
+  // Frees values that may be the heads of long chains (a macro holds variables, which hold a macro
+  // ...), without recursing along the chain.
   void bury(std::vector<std::optional<Value>> values);
 
   // One level of recursion deeper for as long as `Nesting` lives.

@@ -1,6 +1,7 @@
-// What Python's operators do to values. Errors read as Python's: "can only concatenate str (not "int") to str".
-// All of it spends from the runtime's budget, because values can share parts: a list of two equal lists of two equal
-// lists ... is small in memory and without end to compare or print.
+// What Python's operators do to values. Errors read as Python's: "can only concatenate str (not
+// "int") to str". All of it spends from the runtime's budget, because values can share parts: a
+// list of two equal lists of two equal lists ... is small in memory and without end to compare or
+// print.
 #pragma once
 
 #include <memory>
@@ -50,8 +51,10 @@ Result<std::shared_ptr<Iterator>> reversed(Runtime& runtime, const Value& value)
 Result<Value> slice(Runtime& runtime, const Value& value, const Value& start, const Value& stop,
                     const Value& step);
 // Sorts with Python's `<`, stably. `keys` are compared in place of `items`.
-Status sort_by_keys(Runtime& runtime, std::vector<Value>& items, const std::vector<Value>& keys, bool reverse);
-// The Python index `index` of a sequence of `length` items (negative: from the end), or nothing if out of range.
+Status sort_by_keys(Runtime& runtime, std::vector<Value>& items, const std::vector<Value>& keys,
+                    bool reverse);
+// The Python index `index` of a sequence of `length` items (negative: from the end), or nothing if
+// out of range.
 std::optional<std::size_t> wrap_index(Int index, std::size_t length);
 
 // "unsupported operand type(s) ..." and the like, and what is done with an undefined value.

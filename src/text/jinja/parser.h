@@ -1,4 +1,5 @@
-// Recursive descent over the tokens of a template; its grammar is jinja2's. Internal to the parser's two sources.
+// Recursive descent over the tokens of a template; its grammar is jinja2's. Internal to the
+// parser's two sources.
 #pragma once
 
 #include <initializer_list>
@@ -29,12 +30,15 @@ class Parser {
   Status expect_operator(std::string_view sign);
   Status expect(Token::Kind kind, std::string_view description);
   Result<std::string> expect_any_name();
-  Error fail(std::string message) const { return at(current().position, invalid(std::move(message))); }
+  Error fail(std::string message) const {
+    return at(current().position, invalid(std::move(message)));
+  }
 
   // statement_parser.cc
-  // Statements up to a tag that begins with one of `ends`, which stays; with none given, to the end.
+  // Statements up to a tag that begins with one of `ends`, which stays; with none given, to the
+  // end.
   Result<Body> parse_body(Names ends);
-  Result<Body> parse_block_body(Names ends);         // from the end of the opening tag
+  Result<Body> parse_block_body(Names ends);           // from the end of the opening tag
   Result<Body> parse_last_body(std::string_view end);  // takes the closing tag's name too
   Result<std::unique_ptr<Stmt>> parse_statement();
   Status parse_set(Stmt& statement);
@@ -52,11 +56,11 @@ class Parser {
 
   // expression_parser.cc
   struct TupleStyle {
-    bool simple = false;               // names and literals only, as in an assignment
-    bool conditional = true;           // may hold "a if b else c"
-    bool may_be_empty = false;         // in parentheses
-    bool namespaces = false;           // "ns.x" is a target
-    std::string_view end_name = {};    // a name that ends it: "in"
+    bool simple = false;             // names and literals only, as in an assignment
+    bool conditional = true;         // may hold "a if b else c"
+    bool may_be_empty = false;       // in parentheses
+    bool namespaces = false;         // "ns.x" is a target
+    std::string_view end_name = {};  // a name that ends it: "in"
   };
   Result<ExprPtr> parse_tuple(const TupleStyle& style);
   Result<ExprPtr> parse_expression(bool conditional = true);

@@ -21,7 +21,8 @@ Result<Value> with_sorted_keys(Runtime& runtime, const Value& value) {
       GLINT_TRY(Value sorted, with_sorted_keys(runtime, item));
       items.push_back(std::move(sorted));
     }
-    return value.is_list() ? runtime.make_list(std::move(items)) : runtime.make_tuple(std::move(items));
+    return value.is_list() ? runtime.make_list(std::move(items))
+                           : runtime.make_tuple(std::move(items));
   }
   if (!value.is_dict()) return value;
   std::vector<Value> keys;
@@ -46,9 +47,12 @@ class PrettyPrinter {
   Status print(const Value& value, Int indent, Int allowance, int level) {
     GLINT_TRY(const std::string flat, to_repr(runtime_, value));
     if (width_of(flat) <= kWidth - indent - allowance) return add(flat);
-    if (value.is_dict() && value.as_dict().size() > 0) return print_dict(value.as_dict(), indent, allowance, level);
-    if (value.is_sequence() && !value.items().empty()) return print_items(value, indent, allowance, level);
-    if (value.is_string() && !value.is_markup()) return print_string(value.text(), indent, allowance, level);
+    if (value.is_dict() && value.as_dict().size() > 0)
+      return print_dict(value.as_dict(), indent, allowance, level);
+    if (value.is_sequence() && !value.items().empty())
+      return print_items(value, indent, allowance, level);
+    if (value.is_string() && !value.is_markup())
+      return print_string(value.text(), indent, allowance, level);
     return add(flat);
   }
 
@@ -61,7 +65,9 @@ class PrettyPrinter {
     return Ok{};
   }
 
-  Status new_line(Int indent) { return add("\n" + std::string(static_cast<std::size_t>(indent), ' ')); }
+  Status new_line(Int indent) {
+    return add("\n" + std::string(static_cast<std::size_t>(indent), ' '));
+  }
 
   Status print_dict(const Dict& dict, Int indent, Int allowance, int level) {
     GLINT_TRY_STATUS(add("{"));
@@ -69,7 +75,8 @@ class PrettyPrinter {
       const bool is_last = &entry == &dict.entries().back();
       GLINT_TRY(const std::string key, to_repr(runtime_, entry.key));
       GLINT_TRY_STATUS(add(key + ": "));
-      GLINT_TRY_STATUS(print(entry.value, indent + 1 + width_of(key) + 2, is_last ? allowance + 1 : 1, level + 1));
+      GLINT_TRY_STATUS(print(entry.value, indent + 1 + width_of(key) + 2,
+                             is_last ? allowance + 1 : 1, level + 1));
       if (!is_last) {
         GLINT_TRY_STATUS(add(","));
         GLINT_TRY_STATUS(new_line(indent + 1));
@@ -125,7 +132,8 @@ class PrettyPrinter {
       for (std::size_t j = 0; j < parts.size(); ++j) {
         const bool is_last = is_last_line && j + 1 == parts.size();
         GLINT_TRY_STATUS(runtime_.budget.spend_steps(1 + current.size() / 64));
-        if (width_of(string_repr(current + parts[j])) > kWidth - indent - (is_last ? allowance : 0)) {
+        if (width_of(string_repr(current + parts[j])) >
+            kWidth - indent - (is_last ? allowance : 0)) {
           if (!current.empty()) chunks.push_back(string_repr(current));
           current = parts[j];
         } else {

@@ -23,7 +23,8 @@ class Printer {
   Status print(const Value& value) {
     GLINT_TRY_STATUS(runtime_.budget.spend_steps(1));
     if (out.size() > runtime_.budget.limits().max_output_bytes) {
-      return invalid(str("the text of a value exceeds ", runtime_.budget.limits().max_output_bytes, " bytes"));
+      return invalid(
+          str("the text of a value exceeds ", runtime_.budget.limits().max_output_bytes, " bytes"));
     }
     return print_unchecked(value);
   }
@@ -33,18 +34,33 @@ class Printer {
  private:
   Status print_unchecked(const Value& value) {
     switch (value.kind()) {
-      case Kind::kUndefined: out += "Undefined"; break;
-      case Kind::kNone: out += "None"; break;
-      case Kind::kBool: out += value.as_bool() ? "True" : "False"; break;
-      case Kind::kInt: out += std::to_string(value.as_int()); break;
-      case Kind::kBigInt: out += value.big_digits(); break;
-      case Kind::kFloat: out += format_double(value.as_float()); break;
+      case Kind::kUndefined:
+        out += "Undefined";
+        break;
+      case Kind::kNone:
+        out += "None";
+        break;
+      case Kind::kBool:
+        out += value.as_bool() ? "True" : "False";
+        break;
+      case Kind::kInt:
+        out += std::to_string(value.as_int());
+        break;
+      case Kind::kBigInt:
+        out += value.big_digits();
+        break;
+      case Kind::kFloat:
+        out += format_double(value.as_float());
+        break;
       case Kind::kString:
-        out += value.is_markup() ? "Markup(" + string_repr(value.text()) + ")" : string_repr(value.text());
+        out += value.is_markup() ? "Markup(" + string_repr(value.text()) + ")"
+                                 : string_repr(value.text());
         break;
       case Kind::kList:
-      case Kind::kTuple: return print_items(value.items(), value.is_tuple());
-      case Kind::kDict: return print_dict(value.as_dict());
+      case Kind::kTuple:
+        return print_items(value.items(), value.is_tuple());
+      case Kind::kDict:
+        return print_dict(value.as_dict());
       case Kind::kObject: {
         GLINT_TRY(const std::string text, value.object()->repr(runtime_));
         out += text;
@@ -122,12 +138,23 @@ std::string escape_html(std::string_view text) {
   out.reserve(text.size());
   for (const char c : text) {
     switch (c) {
-      case '&': out += "&amp;"; break;
-      case '<': out += "&lt;"; break;
-      case '>': out += "&gt;"; break;
-      case '\'': out += "&#39;"; break;
-      case '"': out += "&#34;"; break;
-      default: out += c;
+      case '&':
+        out += "&amp;";
+        break;
+      case '<':
+        out += "&lt;";
+        break;
+      case '>':
+        out += "&gt;";
+        break;
+      case '\'':
+        out += "&#39;";
+        break;
+      case '"':
+        out += "&#34;";
+        break;
+      default:
+        out += c;
     }
   }
   return out;

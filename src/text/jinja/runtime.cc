@@ -15,17 +15,20 @@ int depth_of(const std::vector<Value>& items) {
 
 Status Runtime::check_depth(int held) {
   if (held < kMaxValueDepth) return Ok{};
-  return Error{ErrorCode::kResourceExhausted, str("values nest more than ", kMaxValueDepth, " deep")};
+  return Error{ErrorCode::kResourceExhausted,
+               str("values nest more than ", kMaxValueDepth, " deep")};
 }
 
 Status Runtime::Nesting::check() const {
   const int limit = runtime_.budget.limits().max_depth;
   if (runtime_.depth_ <= limit) return Ok{};
-  return Error{ErrorCode::kResourceExhausted, str("the template nests or recurses more than ", limit, " deep")};
+  return Error{ErrorCode::kResourceExhausted,
+               str("the template nests or recurses more than ", limit, " deep")};
 }
 
 void Runtime::bury(std::vector<std::optional<Value>> values) {
-  buried_.insert(buried_.end(), std::make_move_iterator(values.begin()), std::make_move_iterator(values.end()));
+  buried_.insert(buried_.end(), std::make_move_iterator(values.begin()),
+                 std::make_move_iterator(values.end()));
   if (is_burying_) return;
   is_burying_ = true;
   while (!buried_.empty()) {
@@ -46,7 +49,8 @@ Result<Value> Runtime::make_tuple(std::vector<Value> items, bool is_group) {
   const int depth = depth_of(items);
   GLINT_TRY_STATUS(check_depth(depth));
   GLINT_TRY_STATUS(budget.spend_bytes(items.size() * sizeof(Value) + sizeof(Value::Tuple)));
-  return Value(std::make_shared<const Value::Tuple>(Value::Tuple{{std::move(items), depth + 1}, is_group}));
+  return Value(
+      std::make_shared<const Value::Tuple>(Value::Tuple{{std::move(items), depth + 1}, is_group}));
 }
 
 Result<Value> Runtime::make_dict(Dict dict) {

@@ -12,7 +12,9 @@ namespace {
 class ItemIterator : public Iterator {
  public:
   ItemIterator(Runtime& runtime, Value sequence, bool backwards, int depth)
-      : Iterator(depth, sequence.is_tuple() ? "tuple_iterator" : backwards ? "list_reverseiterator" : "list_iterator"),
+      : Iterator(depth, sequence.is_tuple() ? "tuple_iterator"
+                        : backwards         ? "list_reverseiterator"
+                                            : "list_iterator"),
         runtime_(runtime),
         sequence_(std::move(sequence)),
         backwards_(backwards) {}
@@ -55,8 +57,13 @@ class CharacterIterator : public Iterator {
 class IndexIterator : public Iterator {
  public:
   using At = std::function<Result<Value>(std::size_t)>;
-  IndexIterator(Runtime& runtime, const char* type_name, std::size_t size, At at, bool backwards, int depth)
-      : Iterator(depth, type_name), runtime_(runtime), size_(size), at_(std::move(at)), backwards_(backwards) {}
+  IndexIterator(Runtime& runtime, const char* type_name, std::size_t size, At at, bool backwards,
+                int depth)
+      : Iterator(depth, type_name),
+        runtime_(runtime),
+        size_(size),
+        at_(std::move(at)),
+        backwards_(backwards) {}
   Result<std::optional<Value>> next() override {
     if (next_ == size_) return std::optional<Value>();
     GLINT_TRY_STATUS(runtime_.budget.spend_steps(1));
@@ -90,7 +97,9 @@ std::shared_ptr<Iterator> iterate_range(Runtime& runtime, const Value& range, bo
   const Range* numbers = range.object_as<Range>();
   return std::make_shared<IndexIterator>(
       runtime, "range_iterator", static_cast<std::size_t>(numbers->size()),
-      [range, numbers](std::size_t i) -> Result<Value> { return Value(numbers->at(static_cast<Int>(i))); },
+      [range, numbers](std::size_t i) -> Result<Value> {
+        return Value(numbers->at(static_cast<Int>(i)));
+      },
       backwards, 1);
 }
 
@@ -98,10 +107,13 @@ std::shared_ptr<Iterator> iterate_view(Runtime& runtime, const Value& view, bool
   const DictView* items = view.object_as<DictView>();
   return std::make_shared<IndexIterator>(
       runtime, "dict_itemiterator", items->size(),
-      [&runtime, view, items](std::size_t i) { return items->at(runtime, i); }, backwards, view.depth() + 1);
+      [&runtime, view, items](std::size_t i) { return items->at(runtime, i); }, backwards,
+      view.depth() + 1);
 }
 
-Error not_iterable(const Value& value) { return invalid("'" + value.type_name() + "' object is not iterable"); }
+Error not_iterable(const Value& value) {
+  return invalid("'" + value.type_name() + "' object is not iterable");
+}
 
 }  // namespace
 
@@ -115,17 +127,22 @@ std::shared_ptr<Iterator> DictView::iterate(Runtime& runtime, const Value& self)
 
 Result<Int> length(Runtime& runtime, const Value& value) {
   switch (value.kind()) {
-    case Kind::kUndefined: return Int{0};
-    case Kind::kString: return static_cast<Int>(value.as_str().length);
+    case Kind::kUndefined:
+      return Int{0};
+    case Kind::kString:
+      return static_cast<Int>(value.as_str().length);
     case Kind::kList:
-    case Kind::kTuple: return static_cast<Int>(value.items().size());
-    case Kind::kDict: return static_cast<Int>(value.as_dict().size());
+    case Kind::kTuple:
+      return static_cast<Int>(value.items().size());
+    case Kind::kDict:
+      return static_cast<Int>(value.as_dict().size());
     case Kind::kObject: {
       GLINT_TRY(const std::optional<Int> size, value.object()->length(runtime));
       if (size) return *size;
       break;
     }
-    default: break;
+    default:
+      break;
   }
   return invalid("object of type '" + value.type_name() + "' has no len()");
 }
@@ -138,17 +155,22 @@ bool is_iterable(const Value& value) {
 Result<std::shared_ptr<Iterator>> iterate(Runtime& runtime, const Value& value) {
   GLINT_TRY_STATUS(Runtime::check_depth(value.depth()));
   switch (value.kind()) {
-    case Kind::kUndefined: return std::shared_ptr<Iterator>(std::make_shared<EmptyIterator>(1));
-    case Kind::kString: return std::shared_ptr<Iterator>(std::make_shared<CharacterIterator>(runtime, value, 1));
+    case Kind::kUndefined:
+      return std::shared_ptr<Iterator>(std::make_shared<EmptyIterator>(1));
+    case Kind::kString:
+      return std::shared_ptr<Iterator>(std::make_shared<CharacterIterator>(runtime, value, 1));
     case Kind::kList:
     case Kind::kTuple:
       return std::shared_ptr<Iterator>(
           std::make_shared<ItemIterator>(runtime, value, false, value.depth() + 1));
-    case Kind::kDict: return iterate_dict(runtime, value, false);
+    case Kind::kDict:
+      return iterate_dict(runtime, value, false);
     case Kind::kObject:
-      if (std::shared_ptr<Iterator> iterator = value.object()->iterate(runtime, value)) return iterator;
+      if (std::shared_ptr<Iterator> iterator = value.object()->iterate(runtime, value))
+        return iterator;
       break;
-    default: break;
+    default:
+      break;
   }
   return not_iterable(value);
 }
@@ -171,7 +193,8 @@ Result<std::vector<Value>> to_vector(Runtime& runtime, const Value& value) {
 Result<std::shared_ptr<Iterator>> reversed(Runtime& runtime, const Value& value) {
   GLINT_TRY_STATUS(Runtime::check_depth(value.depth()));
   if (value.is_sequence()) {
-    return std::shared_ptr<Iterator>(std::make_shared<ItemIterator>(runtime, value, true, value.depth() + 1));
+    return std::shared_ptr<Iterator>(
+        std::make_shared<ItemIterator>(runtime, value, true, value.depth() + 1));
   }
   if (value.is_dict()) return iterate_dict(runtime, value, true);
   if (value.object_as<Range>()) return iterate_range(runtime, value, true);
@@ -197,7 +220,9 @@ struct Slice {
   Int start, step, count;  // items start, start + step, ...: `count` of them
 };
 
-Error bad_bound() { return invalid("slice indices must be integers or None or have an __index__ method"); }
+Error bad_bound() {
+  return invalid("slice indices must be integers or None or have an __index__ method");
+}
 
 // One bound of a slice: moved into [low, high] as Python does.
 Result<Int> slice_bound(const Value& bound, Int otherwise, Int low, Int high, Int size) {
@@ -228,7 +253,8 @@ Result<Value> slice_text(Runtime& runtime, const Value& value, const Slice& rang
   GLINT_TRY_STATUS(runtime.budget.spend_steps(text.bytes.size() / 64));
   if (range.count == 0) return Value(std::string(), text.markup);
   if (range.step == 1) {
-    std::size_t begin = static_cast<std::size_t>(range.start), size = static_cast<std::size_t>(range.count);
+    std::size_t begin = static_cast<std::size_t>(range.start),
+                size = static_cast<std::size_t>(range.count);
     if (!text.is_ascii()) {
       begin = byte_offset(text.bytes, begin);
       size = byte_offset(std::string_view(text.bytes).substr(begin), size);
@@ -264,14 +290,16 @@ Result<Value> slice(Runtime& runtime, const Value& value, const Value& start, co
   for (Int i = 0; i < range.count; ++i) {
     items.push_back(value.items()[static_cast<std::size_t>(range.start + i * range.step)]);
   }
-  return value.is_list() ? runtime.make_list(std::move(items)) : runtime.make_tuple(std::move(items));
+  return value.is_list() ? runtime.make_list(std::move(items))
+                         : runtime.make_tuple(std::move(items));
 }
 
 namespace {
 
 // Merge sort of places [begin, end): stable, and sound whatever the order says (NaN, errors).
-Status merge_sort(Runtime& runtime, const std::vector<Value>& keys, std::vector<std::size_t>& places,
-                  std::vector<std::size_t>& spare, std::size_t begin, std::size_t end) {
+Status merge_sort(Runtime& runtime, const std::vector<Value>& keys,
+                  std::vector<std::size_t>& places, std::vector<std::size_t>& spare,
+                  std::size_t begin, std::size_t end) {
   if (end - begin < 2) return Ok{};
   const std::size_t middle = begin + (end - begin) / 2;
   GLINT_TRY_STATUS(merge_sort(runtime, keys, places, spare, begin, middle));

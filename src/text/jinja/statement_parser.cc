@@ -23,7 +23,8 @@ Result<Body> Parser::parse_body(Names ends) {
   for (;;) {
     const Position position = current().position;
     switch (current().kind) {
-      case Token::kEnd: return body;
+      case Token::kEnd:
+        return body;
       case Token::kData: {
         auto& data = *body.emplace_back(std::make_unique<Stmt>(Stmt{Stmt::Kind::kData, position}));
         data.text = take().text;
@@ -31,7 +32,8 @@ Result<Body> Parser::parse_body(Names ends) {
       }
       case Token::kVariableBegin: {
         ++at_;
-        auto& output = *body.emplace_back(std::make_unique<Stmt>(Stmt{Stmt::Kind::kOutput, position}));
+        auto& output =
+            *body.emplace_back(std::make_unique<Stmt>(Stmt{Stmt::Kind::kOutput, position}));
         GLINT_TRY(ExprPtr value, parse_tuple({}));
         output.expressions.push_back(std::move(value));
         GLINT_TRY_STATUS(expect(Token::kVariableEnd, "end of print statement"));
@@ -39,8 +41,8 @@ Result<Body> Parser::parse_body(Names ends) {
       }
       default: {
         GLINT_TRY_STATUS(expect(Token::kBlockBegin, "begin of statement block"));
-        const bool is_end = std::any_of(ends.begin(), ends.end(),
-                                        [&](std::string_view end) { return current().is_name(end); });
+        const bool is_end = std::any_of(
+            ends.begin(), ends.end(), [&](std::string_view end) { return current().is_name(end); });
         if (is_end) return body;
         GLINT_TRY(std::unique_ptr<Stmt> statement, parse_statement());
         body.push_back(std::move(statement));
@@ -57,8 +59,9 @@ Result<Body> Parser::parse_block_body(Names ends) {
   if (current().kind == Token::kEnd) {
     std::string wanted;
     for (const std::string_view end : ends) wanted += str(wanted.empty() ? "'" : " or '", end, "'");
-    return fail(str("Unexpected end of template. Jinja was looking for the following tags: ", wanted,
-                    ". The innermost block that needs to be closed is '", open_tags_.back(), "'."));
+    return fail(
+        str("Unexpected end of template. Jinja was looking for the following tags: ", wanted,
+            ". The innermost block that needs to be closed is '", open_tags_.back(), "'."));
   }
   return body;
 }
@@ -103,7 +106,8 @@ Result<std::unique_ptr<Stmt>> Parser::parse_statement() {
 
 Error Parser::unknown_tag(const std::string& name) const {
   for (const char* tag : {"block", "extends", "include", "import", "from", "autoescape"}) {
-    if (name == tag) return invalid("the tag '" + name + "' is of no use in a chat template and not supported");
+    if (name == tag)
+      return invalid("the tag '" + name + "' is of no use in a chat template and not supported");
   }
   std::string message = "Encountered unknown tag '" + name + "'.";
   if (!open_tags_.empty()) {
@@ -172,7 +176,8 @@ Status Parser::parse_signature(MacroDefinition& macro) {
   while (!current().is_operator(")")) {
     if (!macro.parameters.empty()) GLINT_TRY_STATUS(expect_operator(","));
     GLINT_TRY(std::string name, expect_any_name());
-    const bool repeated = std::find(macro.parameters.begin(), macro.parameters.end(), name) != macro.parameters.end();
+    const bool repeated =
+        std::find(macro.parameters.begin(), macro.parameters.end(), name) != macro.parameters.end();
     if (repeated) return fail("duplicate argument '" + name + "' in function definition");
     macro.explicit_caller = macro.explicit_caller || name == "caller";
     macro.parameters.push_back(std::move(name));
@@ -198,7 +203,8 @@ Status Parser::parse_call_block(Stmt& statement) {
   statement.macro = std::make_unique<MacroDefinition>();
   if (current().is_operator("(")) GLINT_TRY_STATUS(parse_signature(*statement.macro));
   GLINT_TRY(statement.value, parse_expression());
-  if (statement.value->kind != Expr::Kind::kCall) return at(statement.position, invalid("expected call"));
+  if (statement.value->kind != Expr::Kind::kCall)
+    return at(statement.position, invalid("expected call"));
   GLINT_TRY(statement.macro->body, parse_last_body("endcall"));
   return Ok{};
 }

@@ -34,7 +34,8 @@ bool all_in(std::string_view text) {
 bool is_alnum(std::string_view text) {
   for (std::size_t at = 0; at < text.size();) {
     std::size_t size = 1;
-    while (at + size < text.size() && (static_cast<unsigned char>(text[at + size]) & 0xc0) == 0x80) ++size;
+    while (at + size < text.size() && (static_cast<unsigned char>(text[at + size]) & 0xc0) == 0x80)
+      ++size;
     const std::string_view c = text.substr(at, size);
     if (!all_in<&kAlpha>(c) && !all_in<&kNumeric>(c)) return false;
     at += size;
@@ -43,7 +44,8 @@ bool is_alnum(std::string_view text) {
 }
 
 bool is_ascii(std::string_view text) {
-  return std::all_of(text.begin(), text.end(), [](char c) { return static_cast<unsigned char>(c) < 0x80; });
+  return std::all_of(text.begin(), text.end(),
+                     [](char c) { return static_cast<unsigned char>(c) < 0x80; });
 }
 
 bool is_printable(std::string_view text) { return text.empty() || all_in<&kPrintable>(text); }
@@ -95,7 +97,8 @@ Result<Window> window(Runtime& runtime, const Value& self, const Value& start, c
   GLINT_TRY_STATUS(runtime.budget.spend_steps(text.bytes.size() / 64));
   const std::string_view bytes = text.bytes;
   const std::size_t begin = byte_offset(bytes, static_cast<std::size_t>(first));
-  const std::size_t length = byte_offset(bytes.substr(begin), static_cast<std::size_t>(last - first));
+  const std::size_t length =
+      byte_offset(bytes.substr(begin), static_cast<std::size_t>(last - first));
   return Window{bytes.substr(begin, length), first, true};
 }
 
@@ -108,7 +111,8 @@ Result<Int> seek(Runtime& runtime, const Value& self, const Arguments& arguments
   GLINT_TRY(const Window part, window(runtime, self, bound.get(1, Value()), bound.get(2, Value())));
   GLINT_TRY_STATUS(runtime.budget.spend_steps(part.text.size() / 64));
   if (!part.is_reached) return -1;
-  const std::size_t at = which == Seek::kFirst ? find_text(part.text, needle) : find_last_text(part.text, needle);
+  const std::size_t at =
+      which == Seek::kFirst ? find_text(part.text, needle) : find_last_text(part.text, needle);
   if (at == std::string::npos) return -1;
   return part.first + static_cast<Int>(count_code_points(part.text.substr(0, at)));
 }
@@ -128,30 +132,35 @@ Result<Value> count(Runtime& runtime, const Value& self, const Arguments& argume
   if (needle.empty()) return Value(static_cast<Int>(count_code_points(part.text)) + 1);
   GLINT_TRY_STATUS(runtime.budget.spend_steps(part.text.size() / 64));
   Int found = 0;
-  for (std::size_t at = 0; (at = find_text(part.text, needle, at)) != std::string::npos; at += needle.size()) ++found;
+  for (std::size_t at = 0; (at = find_text(part.text, needle, at)) != std::string::npos;
+       at += needle.size())
+    ++found;
   return Value(found);
 }
 
 template <bool kAtEnd>
 Result<Value> has_affix(Runtime& runtime, const Value& self, const Arguments& arguments) {
-  GLINT_TRY(const Bound bound, Bound::bind(kAtEnd ? "endswith" : "startswith", arguments, {"affix", "start?", "end?"}));
+  GLINT_TRY(const Bound bound, Bound::bind(kAtEnd ? "endswith" : "startswith", arguments,
+                                           {"affix", "start?", "end?"}));
   GLINT_TRY(const Window part, window(runtime, self, bound.get(1, Value()), bound.get(2, Value())));
   const Value& affix = *bound[0];
   const std::vector<Value> choices = affix.is_tuple() ? affix.items() : std::vector<Value>{affix};
   for (const Value& choice : choices) {
     if (!choice.is_string()) {
-      return invalid(str(kAtEnd ? "endswith" : "startswith", " first arg must be str or a tuple of str, not ",
-                         choice.type_name()));
+      return invalid(str(kAtEnd ? "endswith" : "startswith",
+                         " first arg must be str or a tuple of str, not ", choice.type_name()));
     }
     if (!part.is_reached) continue;
-    if (kAtEnd ? part.text.ends_with(choice.text()) : part.text.starts_with(choice.text())) return Value(true);
+    if (kAtEnd ? part.text.ends_with(choice.text()) : part.text.starts_with(choice.text()))
+      return Value(true);
   }
   return Value(false);
 }
 
 template <bool kAtEnd>
 Result<Value> remove_affix(Runtime& runtime, const Value& self, const Arguments& arguments) {
-  GLINT_TRY(const Bound bound, Bound::bind(kAtEnd ? "removesuffix" : "removeprefix", arguments, {"affix"}));
+  GLINT_TRY(const Bound bound,
+            Bound::bind(kAtEnd ? "removesuffix" : "removeprefix", arguments, {"affix"}));
   GLINT_TRY(const std::string affix, require_text(*bound[0], "the argument"));
   std::string_view text = self.text();
   if (kAtEnd && text.ends_with(affix)) text.remove_suffix(affix.size());
@@ -194,8 +203,10 @@ template <Side kSide>
 Result<Value> justify(Runtime& runtime, const Value& self, const Arguments& arguments) {
   GLINT_TRY(const Bound bound, Bound::bind("justify", arguments, {"width", "fillchar?"}));
   GLINT_TRY(const Int width, require_int(*bound[0]));
-  GLINT_TRY(const std::string fill, text_argument(self, bound.get(1, Value(" ")), "the fill character"));
-  if (count_code_points(fill) != 1) return invalid("The fill character must be exactly one character long");
+  GLINT_TRY(const std::string fill,
+            text_argument(self, bound.get(1, Value(" ")), "the fill character"));
+  if (count_code_points(fill) != 1)
+    return invalid("The fill character must be exactly one character long");
   GLINT_TRY(std::string text, pad(runtime, self, width, fill, kSide));
   return Value(std::move(text), self.is_markup());
 }
@@ -246,14 +257,17 @@ Result<Value> format_map(Runtime& runtime, const Value& self, const Arguments& a
 
 }  // namespace
 
-Result<std::string> pad(Runtime& runtime, const Value& text, Int width, std::string_view fill, Side side) {
+Result<std::string> pad(Runtime& runtime, const Value& text, Int width, std::string_view fill,
+                        Side side) {
   const Int missing = width - static_cast<Int>(text.as_str().length);
   if (missing <= 0) return text.text();
   const auto count = static_cast<std::uint64_t>(missing);
   if (count > runtime.budget.limits().max_bytes) return runtime.budget.spend_bytes(count).error();
   GLINT_TRY_STATUS(runtime.budget.spend_bytes(count * fill.size() + text.text().size()));
   // str.center puts the odd character left of an odd width, else right.
-  const Int left = side == Side::kLeft ? missing : side == Side::kRight ? 0 : missing / 2 + (missing & width & 1);
+  const Int left = side == Side::kLeft    ? missing
+                   : side == Side::kRight ? 0
+                                          : missing / 2 + (missing & width & 1);
   std::string out;
   for (Int i = 0; i < left; ++i) out += fill;
   out += text.text();
@@ -291,14 +305,16 @@ Result<std::string> replace_text(Runtime& runtime, std::string_view text, std::s
   return out;
 }
 
-Result<std::string> join_texts(Runtime& runtime, std::string_view separator, const Value& items, bool convert) {
+Result<std::string> join_texts(Runtime& runtime, std::string_view separator, const Value& items,
+                               bool convert) {
   GLINT_TRY(const std::shared_ptr<Iterator> iterator, iterate(runtime, items));
   std::string out;
   for (Int i = 0;; ++i) {
     GLINT_TRY(const std::optional<Value> item, iterator->next());
     if (!item) return out;
     if (!convert && !item->is_string()) {
-      return invalid(str("sequence item ", i, ": expected str instance, ", item->type_name(), " found"));
+      return invalid(
+          str("sequence item ", i, ": expected str instance, ", item->type_name(), " found"));
     }
     GLINT_TRY(const std::string text, to_text(runtime, *item));
     GLINT_TRY_STATUS(runtime.budget.spend_bytes(separator.size() + text.size()));

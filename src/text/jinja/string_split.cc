@@ -97,23 +97,27 @@ Pieces split_at_from_right(std::string_view text, std::string_view separator, st
 
 template <bool kFromRight>
 Result<Value> split(Runtime& runtime, const Value& self, const Arguments& arguments) {
-  GLINT_TRY(const Bound bound, Bound::bind(kFromRight ? "rsplit" : "split", arguments, {"sep?", "maxsplit?"}));
+  GLINT_TRY(const Bound bound,
+            Bound::bind(kFromRight ? "rsplit" : "split", arguments, {"sep?", "maxsplit?"}));
   GLINT_TRY(const Int count, require_int(bound.get(1, Value(-1))));
   const std::uint64_t limit = count < 0 ? UINT64_MAX : static_cast<std::uint64_t>(count);
   const std::string_view text = self.text();
   GLINT_TRY_STATUS(runtime.budget.spend_steps(text.size() / 64));
   if (bound.get(0, Value()).is_none()) {
-    return to_list(runtime, self, kFromRight ? split_words_from_right(text, limit) : split_words(text, limit));
+    return to_list(runtime, self,
+                   kFromRight ? split_words_from_right(text, limit) : split_words(text, limit));
   }
   GLINT_TRY(const std::string separator, require_text(*bound[0], "the separator"));
   if (separator.empty()) return invalid("empty separator");
-  return to_list(runtime, self,
-                 kFromRight ? split_at_from_right(text, separator, limit) : split_at(text, separator, limit));
+  return to_list(
+      runtime, self,
+      kFromRight ? split_at_from_right(text, separator, limit) : split_at(text, separator, limit));
 }
 
 template <bool kFromRight>
 Result<Value> partition(Runtime& runtime, const Value& self, const Arguments& arguments) {
-  GLINT_TRY(const Bound bound, Bound::bind(kFromRight ? "rpartition" : "partition", arguments, {"sep"}));
+  GLINT_TRY(const Bound bound,
+            Bound::bind(kFromRight ? "rpartition" : "partition", arguments, {"sep"}));
   GLINT_TRY(const std::string separator, require_text(*bound[0], "the separator"));
   if (separator.empty()) return invalid("empty separator");
   const std::string_view text = self.text();

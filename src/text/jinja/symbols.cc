@@ -16,13 +16,24 @@ void Symbols::visit(const Stmt& statement) {
       visit(statement.value.get());
       visit_target(*statement.target, false);
       break;
-    case Stmt::Kind::kSetBlock: visit_target(*statement.target, false); break;
-    case Stmt::Kind::kFor: visit(statement.loop->iterable.get()); break;
-    case Stmt::Kind::kIf: visit_branches(statement, 0); break;
-    case Stmt::Kind::kMacro: store(statement.macro->name); break;
+    case Stmt::Kind::kSetBlock:
+      visit_target(*statement.target, false);
+      break;
+    case Stmt::Kind::kFor:
+      visit(statement.loop->iterable.get());
+      break;
+    case Stmt::Kind::kIf:
+      visit_branches(statement, 0);
+      break;
+    case Stmt::Kind::kMacro:
+      store(statement.macro->name);
+      break;
     case Stmt::Kind::kCallBlock:
-    case Stmt::Kind::kFilterBlock: visit(statement.value.get()); break;
-    default: break;
+    case Stmt::Kind::kFilterBlock:
+      visit(statement.value.get());
+      break;
+    default:
+      break;
   }
 }
 
@@ -36,7 +47,8 @@ void Symbols::visit_branches(const Stmt& statement, std::size_t first) {
   if (first == 0) {
     const bool has_else = branches.size() > 1 && !branches.back().test;
     ways.push_back(branch());
-    for (std::size_t i = 1; i < branches.size() - has_else; ++i) ways.back().visit_branches(statement, i);
+    for (std::size_t i = 1; i < branches.size() - has_else; ++i)
+      ways.back().visit_branches(statement, i);
     if (has_else) {
       ways.push_back(branch());
       ways.back().visit(branches.back().body);
@@ -47,7 +59,6 @@ void Symbols::visit_branches(const Stmt& statement, std::size_t first) {
 
 void Symbols::visit(const Expr* expression) {
   if (!expression) return;
-  ++*steps_;
   if (expression->kind == Expr::Kind::kName) load(expression->name);
   for (const ExprPtr& part : expression->parts) visit(part.get());
   const CallArguments& arguments = expression->arguments;
@@ -69,17 +80,31 @@ void Symbols::visit_target(const Expr& target, bool as_parameter) {
   }
 }
 
-const Symbols::Variable* Symbols::find_variable(const std::string& name) const {
-  for (const Symbols* scope = this; scope; scope = scope->parent_) {
-    ++*steps_;
-    const auto at = scope->variables_.find(name);
-    if (at != scope->variables_.end()) return &at->second;
+const Symbols::Variable* Symbols::find_own(const std::string& name) const {
+  for (const Symbols* way = this; way; way = way->base_) {
+    const auto at = way->variables_.find(name);
+    if (at != way->variables_.end()) return &at->second;
   }
   return nullptr;
 }
 
+const Symbols::Variable* Symbols::find_variable(const std::string& name) const {
+  for (const Symbols* scope = this; scope; scope = scope->parent_) {
+    if (const Variable* variable = scope->find_own(name)) return variable;
+  }
+  return nullptr;
+}
+
+bool Symbols::is_stored(const std::string& name) const {
+  for (const Symbols* way = this; way; way = way->base_) {
+    if (way->stores_.count(name)) return true;
+  }
+  return false;
+}
+
 Symbols::Variable Symbols::define(const std::string& name, Load load) {
-  const auto [at, is_new] = routine_->slots.emplace(std::pair(level_, name), routine_->routine.num_slots);
+  const auto [at, is_new] =
+      routine_->slots.emplace(std::pair(level_, name), routine_->routine.num_slots);
   if (is_new) ++routine_->routine.num_slots;
   const Variable variable = {routine_, at->second};
   load.slot = variable.slot;
@@ -90,7 +115,9 @@ Symbols::Variable Symbols::define(const std::string& name, Load load) {
 
 SlotRef Symbols::ref_to(const Variable& variable) const {
   int hops = 0;
-  for (const RoutineSlots* routine = routine_; routine != variable.routine; routine = routine->parent) ++hops;
+  for (const RoutineSlots* routine = routine_; routine != variable.routine;
+       routine = routine->parent)
+    ++hops;
   return {hops, variable.slot};
 }
 
@@ -100,7 +127,7 @@ void Symbols::load(const std::string& name) {
 
 void Symbols::store(const std::string& name) {
   stores_.insert(name);
-  if (variables_.count(name)) return;
+  if (find_own(name)) return;
   const Variable* outer = parent_ ? parent_->find_variable(name) : nullptr;
   if (outer) {
     define(name, {.action = Load::kAlias, .from = ref_to(*outer)});
@@ -115,15 +142,17 @@ int Symbols::declare_parameter(const std::string& name) {
 }
 
 Symbols Symbols::branch() const {
-  *steps_ += variables_.size() + loads_.size() + stores_.size();
-  return *this;
+  Symbols way(parent_, *routine_);
+  way.level_ = level_;
+  way.base_ = this;
+  return way;
 }
 
 void Symbols::merge(const std::vector<Symbols>& branches) {
   std::set<std::string> stores;
   for (const Symbols& branch : branches) {
     for (const std::string& name : branch.stores_) {
-      if (!stores_.count(name)) stores.insert(name);
+      if (!is_stored(name)) stores.insert(name);
     }
   }
   for (const Symbols& branch : branches) {
@@ -194,7 +223,8 @@ class UndeclaredNames {
 
   void walk(const Expr* expression) {
     if (!expression) return;
-    if (expression->kind == Expr::Kind::kName && names_.count(expression->name)) found.insert(expression->name);
+    if (expression->kind == Expr::Kind::kName && names_.count(expression->name))
+      found.insert(expression->name);
     for (const ExprPtr& part : expression->parts) walk(part.get());
     for (const ExprPtr& value : expression->arguments.positional) walk(value.get());
     for (const auto& [name, value] : expression->arguments.named) walk(value.get());

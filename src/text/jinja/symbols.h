@@ -1,5 +1,6 @@
-// Which variable a name means. jinja2 decides this before it renders, scope by scope, with rules of its own (a name that
-// a scope assigns anywhere is the scope's own, copied from outside when it is entered); this is that algorithm.
+// Which variable a name means. jinja2 decides this before it renders, scope by scope, with rules of
+// its own (a name that a scope assigns anywhere is the scope's own, copied from outside when it is
+// entered); this is that algorithm.
 #pragma once
 
 #include <map>
@@ -14,7 +15,8 @@ namespace glint::jinja {
 
 // A routine while its slots are handed out. One name at one level of scopes is one slot.
 struct RoutineSlots {
-  explicit RoutineSlots(Routine& routine, const RoutineSlots* parent) : routine(routine), parent(parent) {}
+  explicit RoutineSlots(Routine& routine, const RoutineSlots* parent)
+      : routine(routine), parent(parent) {}
 
   Routine& routine;
   const RoutineSlots* parent;  // the routine around it
@@ -23,9 +25,8 @@ struct RoutineSlots {
 
 class Symbols {
  public:
-  // `steps` counts the work: copies at every branch can make it quadratic.
-  Symbols(const Symbols* parent, RoutineSlots& routine, std::uint64_t& steps)
-      : parent_(parent), level_(parent ? parent->level_ + 1 : 0), routine_(&routine), steps_(&steps) {}
+  Symbols(const Symbols* parent, RoutineSlots& routine)
+      : parent_(parent), level_(parent ? parent->level_ + 1 : 0), routine_(&routine) {}
 
   // What a scope made of these nodes does with names; nested scopes are left out.
   void visit(const Body& body);
@@ -54,7 +55,9 @@ class Symbols {
     }
   };
 
-  const Variable* find_variable(const std::string& name) const;
+  const Variable* find_own(const std::string& name) const;       // of this scope
+  const Variable* find_variable(const std::string& name) const;  // of this or one around it
+  bool is_stored(const std::string& name) const;
   Variable define(const std::string& name, Load load);
   Symbols branch() const;
   void visit_branches(const Stmt& statement, std::size_t first);
@@ -62,15 +65,16 @@ class Symbols {
   SlotRef ref_to(const Variable& variable) const;
 
   const Symbols* parent_;
+  const Symbols* base_ = nullptr;  // of one way through an if: the scope as it was before the if
   int level_;
   RoutineSlots* routine_;
-  std::uint64_t* steps_;
   std::map<std::string, Variable> variables_;
   std::map<Variable, Load> loads_;
   std::set<std::string> stores_;
 };
 
-// Which of `names` the nodes read without having assigned them: does a loop's body use `loop`, a macro's `caller`?
+// Which of `names` the nodes read without having assigned them: does a loop's body use `loop`, a
+// macro's `caller`?
 std::set<std::string> find_undeclared(const Body& body, std::set<std::string> names);
 
 }  // namespace glint::jinja

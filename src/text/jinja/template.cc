@@ -41,7 +41,8 @@ Result<Template> Template::parse(std::string_view source) {
 }
 
 Result<std::string> Template::render(const Json& variables, const RenderOptions& options) const {
-  if (!variables.is_object()) return invalid(str("the variables of a template are an object, not ", variables.kind()));
+  if (!variables.is_object())
+    return invalid(str("the variables of a template are an object, not ", variables.kind()));
   Runtime runtime(options.limits, options.now ? *options.now : std::time(nullptr));
   GLINT_TRY(const Value values, to_value(runtime, variables));
   Interpreter interpreter(runtime, values.as_dict());

@@ -1,9 +1,9 @@
-// Jinja templates as transformers renders chat templates: jinja2's ImmutableSandboxedEnvironment with trim_blocks,
-// lstrip_blocks, loop controls, {% generation %}, its own tojson, raise_exception and strftime_now. What jinja2 writes,
-// this writes, byte for byte.
+// Jinja templates as transformers renders chat templates: jinja2's ImmutableSandboxedEnvironment
+// with trim_blocks, lstrip_blocks, loop controls, {% generation %}, its own tojson, raise_exception
+// and strftime_now. What jinja2 writes, this writes, byte for byte.
 //
-// Not there: tags that need other templates (extends, include, import, block), autoescape, and integer arithmetic beyond
-// 64 bits (an error, never a wrong number).
+// Not there: tags that need other templates (extends, include, import, block), autoescape, and
+// integer arithmetic beyond 64 bits (an error, never a wrong number).
 #pragma once
 
 #include <ctime>
@@ -22,7 +22,8 @@ struct TemplateTree;
 
 struct RenderOptions {
   Limits limits = {};
-  std::optional<std::time_t> now = {};  // what strftime_now shows, in local time; default: the clock
+  std::optional<std::time_t> now =
+      {};  // what strftime_now shows, in local time; default: the clock
 };
 
 class Template {

@@ -20,7 +20,9 @@ bool is_none(const Value& value) { return value.is_none(); }
 bool is_boolean(const Value& value) { return value.is_bool(); }
 bool is_true(const Value& value) { return value.is_bool() && value.as_bool(); }
 bool is_false(const Value& value) { return value.is_bool() && !value.as_bool(); }
-bool is_integer(const Value& value) { return value.kind() == Kind::kInt || value.kind() == Kind::kBigInt; }
+bool is_integer(const Value& value) {
+  return value.kind() == Kind::kInt || value.kind() == Kind::kBigInt;
+}
 bool is_float(const Value& value) { return value.is_float(); }
 bool is_number(const Value& value) { return value.is_number(); }
 bool is_string(const Value& value) { return value.is_string(); }
@@ -38,7 +40,8 @@ bool is_sequence(const Value& value) {
          value.object_as<Range>();
 }
 
-Result<bool> has_remainder(Runtime& runtime, const Value& value, const Value& divisor, Int remainder) {
+Result<bool> has_remainder(Runtime& runtime, const Value& value, const Value& divisor,
+                           Int remainder) {
   GLINT_TRY(const Value rest, calculate(runtime, Operator::kMod, value, divisor));
   return equals(runtime, rest, Value(remainder));
 }

@@ -26,8 +26,8 @@ struct CaseMapping {
 };
 
 // Sorted, without overlap.
-extern const std::span<const CodePointRange> kAlpha, kDecimal, kDigit, kNumeric, kSpace, kPrintable, kLower, kUpper,
-    kCased, kCaseIgnorable, kIdentifierStart, kIdentifierPart;
+extern const std::span<const CodePointRange> kAlpha, kDecimal, kDigit, kNumeric, kSpace, kPrintable,
+    kLower, kUpper, kCased, kCaseIgnorable, kIdentifierStart, kIdentifierPart;
 extern const CaseMapping kToLower, kToUpper, kToTitle, kToFold;
 
 }  // namespace glint::jinja

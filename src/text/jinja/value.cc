@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "text/jinja/object.h"
 #include "text/jinja/characters.h"
+#include "text/jinja/object.h"
 
 namespace glint::jinja {
 
@@ -25,36 +25,54 @@ const std::vector<Value>& Value::items() const {
 
 int Value::depth() const {
   switch (kind()) {
-    case Kind::kList: return get<List>().depth;
-    case Kind::kTuple: return get<Tuple>().depth;
-    case Kind::kDict: return as_dict().depth();
-    case Kind::kObject: return object()->depth();
-    default: return 0;
+    case Kind::kList:
+      return get<List>().depth;
+    case Kind::kTuple:
+      return get<Tuple>().depth;
+    case Kind::kDict:
+      return as_dict().depth();
+    case Kind::kObject:
+      return object()->depth();
+    default:
+      return 0;
   }
 }
 
 bool Value::same_as(const Value& other) const {
   if (kind() != other.kind()) return false;
   switch (kind()) {
-    case Kind::kString: return text() == other.text() && is_markup() == other.is_markup();
-    case Kind::kBigInt: return big_digits() == other.big_digits();
-    default: return state_ == other.state_;
+    case Kind::kString:
+      return text() == other.text() && is_markup() == other.is_markup();
+    case Kind::kBigInt:
+      return big_digits() == other.big_digits();
+    default:
+      return state_ == other.state_;
   }
 }
 
 std::string Value::type_name() const {
   switch (kind()) {
-    case Kind::kUndefined: return "Undefined";
-    case Kind::kNone: return "NoneType";
-    case Kind::kBool: return "bool";
+    case Kind::kUndefined:
+      return "Undefined";
+    case Kind::kNone:
+      return "NoneType";
+    case Kind::kBool:
+      return "bool";
     case Kind::kInt:
-    case Kind::kBigInt: return "int";
-    case Kind::kFloat: return "float";
-    case Kind::kString: return is_markup() ? "Markup" : "str";
-    case Kind::kList: return "list";
-    case Kind::kTuple: return is_group() ? "_GroupTuple" : "tuple";
-    case Kind::kDict: return "dict";
-    case Kind::kObject: return object()->type_name();
+    case Kind::kBigInt:
+      return "int";
+    case Kind::kFloat:
+      return "float";
+    case Kind::kString:
+      return is_markup() ? "Markup" : "str";
+    case Kind::kList:
+      return "list";
+    case Kind::kTuple:
+      return is_group() ? "_GroupTuple" : "tuple";
+    case Kind::kDict:
+      return "dict";
+    case Kind::kObject:
+      return object()->type_name();
   }
   return "";
 }

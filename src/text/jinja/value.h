@@ -1,5 +1,6 @@
-// Value: what a template computes with. The kinds and their behaviour are Python's, because templates are written for
-// jinja2. Values are immutable and shared, except for the few Objects that templates can change (object.h).
+// Value: what a template computes with. The kinds and their behaviour are Python's, because
+// templates are written for jinja2. Values are immutable and shared, except for the few Objects
+// that templates can change (object.h).
 #pragma once
 
 #include <cstdint>
@@ -21,8 +22,9 @@ class Dict;
 class Object;
 
 struct Undefined {
-  std::string hint = {};   // the whole message, if it is not made of the other two
-  std::string owner = {};  // what lacks the attribute: "dict object"; empty if a variable is missing
+  std::string hint = {};  // the whole message, if it is not made of the other two
+  std::string owner =
+      {};  // what lacks the attribute: "dict object"; empty if a variable is missing
   std::string name = {};
   std::string message() const;
 };
@@ -38,7 +40,19 @@ struct BigInt {  // an integer outside int64: kept and printed, not computed wit
   std::string digits;
 };
 
-enum class Kind { kUndefined, kNone, kBool, kInt, kBigInt, kFloat, kString, kList, kTuple, kDict, kObject };
+enum class Kind {
+  kUndefined,
+  kNone,
+  kBool,
+  kInt,
+  kBigInt,
+  kFloat,
+  kString,
+  kList,
+  kTuple,
+  kDict,
+  kObject
+};
 
 class Value {
  public:
@@ -91,7 +105,9 @@ class Value {
   const std::vector<Value>& items() const;
   const Dict& as_dict() const { return get<Dict>(); }
   const Undefined& as_undefined() const { return get<Undefined>(); }
-  const std::shared_ptr<Object>& object() const { return std::get<std::shared_ptr<Object>>(state_); }
+  const std::shared_ptr<Object>& object() const {
+    return std::get<std::shared_ptr<Object>>(state_);
+  }
   bool is_group() const { return is_tuple() && get<Tuple>().is_group; }
 
   // The object as a T, or null if the value is something else.
@@ -119,14 +135,14 @@ class Value {
     return *std::get<std::shared_ptr<const T>>(state_);
   }
 
-  std::variant<std::shared_ptr<const Undefined>, None, bool, Int, std::shared_ptr<const BigInt>, double,
-               std::shared_ptr<const Str>, std::shared_ptr<const List>, std::shared_ptr<const Tuple>,
-               std::shared_ptr<const Dict>, std::shared_ptr<Object>>
+  std::variant<std::shared_ptr<const Undefined>, None, bool, Int, std::shared_ptr<const BigInt>,
+               double, std::shared_ptr<const Str>, std::shared_ptr<const List>,
+               std::shared_ptr<const Tuple>, std::shared_ptr<const Dict>, std::shared_ptr<Object>>
       state_;
 };
 
-// An ordered dict. Keys are told apart by their key text (key_text in compare.h): the bytes of a string, and for other
-// kinds a text that begins with a byte that no UTF-8 has.
+// An ordered dict. Keys are told apart by their key text (key_text in compare.h): the bytes of a
+// string, and for other kinds a text that begins with a byte that no UTF-8 has.
 class Dict {
  public:
   struct Entry {
@@ -141,7 +157,8 @@ class Dict {
   // Null if there is no such key.
   const Value* find(std::string_view key_text) const;
 
-  // A new key goes to the end; an old one keeps its place and its first spelling (1 stays 1 when True is set).
+  // A new key goes to the end; an old one keeps its place and its first spelling (1 stays 1 when
+  // True is set).
   void set(std::string key_text, Value key, Value value);
 
   const std::map<std::string, std::size_t, std::less<>>& index() const { return index_; }
