@@ -15,7 +15,7 @@ struct Limits {
   std::uint64_t max_bytes = std::uint64_t{1}
                             << 29;  // of all values made, whether still alive or not
   std::size_t max_output_bytes = std::size_t{1} << 26;
-  int max_depth = 1000;  // of nested evaluation: expressions, statements and macro calls together
+  int max_depth = 1500;  // of nested evaluation: expressions, statements and macro calls together
 };
 
 // How deep values may nest. Printing, comparing and freeing them recurse.

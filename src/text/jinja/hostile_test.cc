@@ -90,6 +90,23 @@ TEST(Hostile, recursion_without_end) {
       {"deep"}));
 }
 
+TEST(Hostile, recursion_through_deep_expressions_and_statements) {
+  const std::string inners[] = {"{{ m()" + repeat(" + 1", 390) + " }}",
+                                "{{ " + repeat("1 < (", 90) + "m()" + repeat(")", 90) + " }}",
+                                "{{ " + repeat("[", 90) + "m()" + repeat("]", 90) + " }}",
+                                "{{ " + repeat("x(", 60) + "m()" + repeat(")", 60) + " }}",
+                                repeat("{% if 1 %}{% for x in [1] %}{% with %}", 30) + "{{ m() }}" +
+                                    repeat("{% endwith %}{% endfor %}{% endif %}", 30),
+                                repeat("{% filter upper %}{% set q %}", 40) + "{{ m() }}" +
+                                    repeat("{% endset %}{% endfilter %}", 40)};
+  for (const std::string& inner : inners) {
+    EXPECT_TRUE(mentions(error_of("{% macro x(y) %}{% endmacro %}{% macro m() %}" + inner +
+                                  "{% endmacro %}{{ m() }}"),
+                         {"deep"}))
+        << inner;
+  }
+}
+
 TEST(Hostile, values_that_grow_without_end) {
   for (const char* source :
        {"{{ 'a' * 10 ** 12 }}",

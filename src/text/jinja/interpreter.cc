@@ -8,6 +8,12 @@
 #include "text/jinja/operations.h"
 
 namespace glint::jinja {
+namespace {
+
+// A call takes the stack of several expressions. In Python it takes five frames of a thousand.
+constexpr int kCallLevels = 5;
+
+}  // namespace
 
 Interpreter::~Interpreter() {
   for (const ActivationPtr& activation : cyclic_)
@@ -170,6 +176,8 @@ Result<Interpreter::Flow> Interpreter::run_for(const Stmt& statement, const Cont
 
 Result<Value> Interpreter::run_recursive_loop(const ForLoop& loop, const ActivationPtr& closure,
                                               const Value& iterable, int depth) {
+  const Runtime::Nesting nesting(runtime_, kCallLevels);
+  GLINT_TRY_STATUS(nesting.check());
   const auto activation = std::make_shared<Activation>(runtime_, loop.routine, closure);
   std::string out;
   GLINT_TRY_STATUS(run_loop(loop, iterable, depth, Context{activation, out}, closure));
@@ -220,7 +228,7 @@ Result<Interpreter::Flow> Interpreter::run_loop(const ForLoop& loop, const Value
 
 Result<bool> Interpreter::test_item(const ForLoop& loop, const ActivationPtr& closure,
                                     const Value& item) {
-  const Runtime::Nesting nesting(runtime_);
+  const Runtime::Nesting nesting(runtime_, kCallLevels);
   GLINT_TRY_STATUS(nesting.check());
   const auto activation = std::make_shared<Activation>(runtime_, loop.test_routine, closure);
   std::string unused;
@@ -338,6 +346,8 @@ Error unexpected_named(const MacroDefinition& macro,
 
 Result<Value> Interpreter::call_macro(const MacroDefinition& macro, const ActivationPtr& closure,
                                       const Arguments& arguments) {
+  const Runtime::Nesting nesting(runtime_, kCallLevels);
+  GLINT_TRY_STATUS(nesting.check());
   const auto activation = std::make_shared<Activation>(runtime_, macro.routine, closure);
   const auto slot = [&](int place) -> std::optional<Value>& {
     return activation->slots[static_cast<std::size_t>(place)];

@@ -151,17 +151,20 @@ class Runtime {
   // ...), without recursing along the chain.
   void bury(std::vector<std::optional<Value>> values);
 
-  // One level of recursion deeper for as long as `Nesting` lives.
+  // `levels` of recursion deeper for as long as `Nesting` lives.
   class Nesting {
    public:
-    explicit Nesting(Runtime& runtime) : runtime_(runtime) { ++runtime_.depth_; }
-    ~Nesting() { --runtime_.depth_; }
+    explicit Nesting(Runtime& runtime, int levels = 1) : runtime_(runtime), levels_(levels) {
+      runtime_.depth_ += levels_;
+    }
+    ~Nesting() { runtime_.depth_ -= levels_; }
     Nesting(const Nesting&) = delete;
     Nesting& operator=(const Nesting&) = delete;
     Status check() const;
 
    private:
     Runtime& runtime_;
+    const int levels_;
   };
 
   Budget budget;
@@ -172,6 +175,8 @@ class Runtime {
   std::vector<std::optional<Value>> buried_;
   bool is_burying_ = false;
   int depth_ = 0;
+  // Where the stack stood when the rendering began.
+  const char* const stack_base_ = static_cast<const char*>(__builtin_frame_address(0));
 };
 
 }  // namespace glint::jinja
