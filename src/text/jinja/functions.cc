@@ -268,7 +268,8 @@ Result<Bound> Bound::bind(std::string_view function, const Arguments& arguments,
   }
   for (std::size_t i = 0; i < arguments.positional.size(); ++i)
     bound.values_[i] = &arguments.positional[i];
-  for (const auto& [name, value] : arguments.named) {
+  for (const auto& argument : arguments.named) {
+    const std::string& name = argument.first;
     const auto* at =
         std::find_if(parameters.begin(), parameters.end(), [&](std::string_view parameter) {
           return parameter == name ||
@@ -278,7 +279,7 @@ Result<Bound> Bound::bind(std::string_view function, const Arguments& arguments,
       return invalid(str(function, "() got an unexpected keyword argument '", name, "'"));
     const Value*& place = bound.values_[static_cast<std::size_t>(at - parameters.begin())];
     if (place) return invalid(str(function, "() got multiple values for argument '", name, "'"));
-    place = &value;
+    place = &argument.second;
   }
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     const std::string_view parameter = parameters.begin()[i];
