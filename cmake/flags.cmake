@@ -6,7 +6,9 @@ target_compile_options(glint_flags INTERFACE
   $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra $<$<NOT:$<BOOL:${GLINT_DEVICE_ONLY}>>:-Werror> -fno-math-errno -ffp-contract=off>
   # False alarms of g++ 12: overlapping copies in "text" + std::string() (GCC bug 105651), and the empty alternatives of a
   # moved std::variant.
-  $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CXX_COMPILER_ID:GNU>>:-Wno-restrict -Wno-maybe-uninitialized>)
+  $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CXX_COMPILER_ID:GNU>>:-Wno-restrict -Wno-maybe-uninitialized>
+  # clang does not know every warning of g++ that a file may switch off.
+  $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CXX_COMPILER_ID:Clang>>:-Wno-unknown-warning-option>)
 if(GLINT_SANITIZE)
   target_compile_options(glint_flags INTERFACE
     $<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${GLINT_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer>)

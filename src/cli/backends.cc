@@ -1,9 +1,12 @@
 #include "cli/backends.h"
 
+#include <cstdio>
+
 #include "backends/cpu/cpu_ops.h"
 #include "backends/cuda/cuda_ops.h"
 #include "backends/reference/reference_ops.h"
 #include "base/str.h"
+#include "ops/capabilities.h"
 
 namespace glint {
 namespace {
@@ -17,6 +20,7 @@ struct OwnedPool {
 class CpuBackend final : private OwnedPool, public CpuOps {
  public:
   CpuBackend(CpuIsa isa, int threads) : OwnedPool(threads), CpuOps(isa, OwnedPool::pool) {}
+  MachineLimits measure() { return measure_machine(isa(), OwnedPool::pool); }
 };
 
 Result<CpuIsa> choose_isa(const std::string& name) {
@@ -35,6 +39,21 @@ Result<std::unique_ptr<Ops>> make_backend(const BackendOptions& options) {
   if (options.name == "reference") return std::unique_ptr<Ops>(std::make_unique<ReferenceOps>());
   GLINT_TRY(const CpuIsa isa, choose_isa(options.cpu_isa));
   return std::unique_ptr<Ops>(std::make_unique<CpuBackend>(isa, options.threads));
+}
+
+Result<MachineLimits> measure_limits(Ops& ops) {
+  if (auto* const cpu = dynamic_cast<CpuBackend*>(&ops)) return cpu->measure();
+  return Error{ErrorCode::kUnsupported, str("the limits of the ", ops.capabilities().backend,
+                                            " backend are not measured; run with --backend cpu")};
+}
+
+std::string describe(const MachineLimits& limits, Ops& ops) {
+  char text[160];
+  std::snprintf(text, sizeof text,
+                "%d threads of %s: reads %.1f GB/s, %.0f GFLOP/s in f32, %.0f GFLOP/s in bf16",
+                limits.threads, ops.capabilities().backend.c_str(), limits.read_gb_s,
+                limits.f32_gflops, limits.matrix_gflops);
+  return text;
 }
 
 }  // namespace glint

@@ -6,6 +6,7 @@
 #include "base/str.h"
 #include "cli/generate_options.h"
 #include "cli/interrupt.h"
+#include "text/chat_template.h"
 #include "text/detokenizer.h"
 #include "text/stop_text.h"
 
@@ -40,7 +41,15 @@ struct Options : RunOptions, SamplingOptions {
 
 Result<std::string> render_prompt(const Options& options, const std::string& dir) {
   if (!options.chat) return options.prompt;
-  return invalid("no template yet" + dir);
+  GLINT_TRY(const ChatTemplate chat, ChatTemplate::open(dir));
+  Json::Array messages;
+  if (!options.system.empty()) {
+    messages.push_back(Json::Object{{"role", "system"}, {"content", options.system}});
+  }
+  messages.push_back(Json::Object{{"role", "user"}, {"content", options.prompt}});
+  Json kwargs(Json::Object{{"add_generation_prompt", true}});
+  if (!options.thinking) kwargs.set("enable_thinking", false);
+  return chat.render(messages, Json(), kwargs);
 }
 
 // The answer as it grows: shown token by token, or kept for the JSON object.
@@ -129,7 +138,8 @@ Status run(const Options& options, Cli& cli) {
     cli.console.print(dump_json(to_json(answer, stats, reason, load_s)) + "\n");
     return Ok{};
   }
-  cli.console.print("\n");
+  // A file or a pipe gets the text and nothing else.
+  if (cli.console.out_is_terminal()) cli.console.print("\n");
   report_speed(stats, cli);
   return Ok{};
 }

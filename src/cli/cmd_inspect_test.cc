@@ -6,35 +6,14 @@
 #include "base/json.h"
 #include "base/str.h"
 #include "cli/commands.h"
+#include "cli/testing.h"
 
 namespace glint {
 namespace {
 
-struct Outcome {
-  int exit_code = 0;
-  std::string out, err;
-};
-
-std::string contents(std::FILE* file) {
-  std::string text(static_cast<std::size_t>(std::ftell(file)), '\0');
-  std::rewind(file);
-  text.resize(std::fread(text.data(), 1, text.size(), file));
-  std::fclose(file);
-  return text;
-}
-
 Outcome glint(const std::vector<std::string>& args) {
-  std::FILE* out = std::tmpfile();
-  std::FILE* err = std::tmpfile();
-  const Environment environment;
-  Console console(out, err, true);
-  Cli cli = {.console = console, .environment = environment};
   const std::vector<Command> commands = {inspect_command(), synth_command()};
-  Outcome outcome;
-  outcome.exit_code = run_command_line(commands, args, cli);
-  outcome.out = contents(out);
-  outcome.err = contents(err);
-  return outcome;
+  return run_captured(commands, args);
 }
 
 const std::string kGlm5 = GLINT_SOURCE_DIR "/tests/data/configs/glm5.json";

@@ -9,6 +9,7 @@
 namespace glint {
 namespace {
 
+constexpr int kFailedExitCode = 1;
 constexpr int kErrorExitCode = 2;
 
 LogLevel log_level(const std::string& name) {
@@ -115,7 +116,8 @@ int run_command_line(std::span<const Command> commands, std::span<const std::str
     cli.console.note("glint: " + status.error().message);
     return kErrorExitCode;
   }
-  return cli.interrupted ? kInterruptedExitCode : 0;
+  if (cli.interrupted) return kInterruptedExitCode;
+  return cli.failed ? kFailedExitCode : 0;
 }
 
 }  // namespace glint

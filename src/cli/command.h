@@ -32,6 +32,7 @@ struct Cli {
   Console& console;
   const Environment& environment;
   bool interrupted = false;  // set by a command that Ctrl-C ended: exit code 130
+  bool failed = false;       // set by a check that found something wrong: exit code 1
 };
 
 struct CommandInfo {
@@ -82,8 +83,9 @@ Command make_command(CommandInfo info, Status (*run)(const Options&, Cli&)) {
   return {.info = std::move(info), .run = parse_and_run};
 }
 
-// Runs the command line `args` (without the program's name) and returns the exit code: 0, 2 after
-// an error, which was told in one sentence on stderr, or 130 after Ctrl-C.
+// Runs the command line `args` (without the program's name) and returns the exit code: 0, 1 if
+// what was checked is wrong, 2 after an error, which was told in one sentence on stderr, or 130
+// after Ctrl-C.
 int run_command_line(std::span<const Command> commands, std::span<const std::string> args,
                      Cli& cli);
 

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "cli/testing.h"
+
 namespace glint {
 namespace {
 
@@ -19,6 +21,7 @@ struct GreetOptions {
 Status greet(const GreetOptions& options, Cli& cli) {
   if (options.name == "nobody") return invalid("nobody is there to greet");
   if (options.name == "ctrl-c") cli.interrupted = true;
+  if (options.name == "wrong") cli.failed = true;
   for (int i = 0; i < options.times; ++i) cli.console.print("hello " + options.name + "\n");
   return Ok{};
 }
@@ -35,28 +38,7 @@ std::vector<Command> commands() {
               greet)};
 }
 
-struct Outcome {
-  int exit_code;
-  std::string out, err;
-};
-
-std::string contents(std::FILE* file) {
-  std::string text(static_cast<std::size_t>(std::ftell(file)), '\0');
-  std::rewind(file);
-  text.resize(std::fread(text.data(), 1, text.size(), file));
-  std::fclose(file);
-  return text;
-}
-
-Outcome run(const std::vector<std::string>& args) {
-  std::FILE* out = std::tmpfile();
-  std::FILE* err = std::tmpfile();
-  const Environment environment;
-  Console console(out, err, false);
-  Cli cli = {.console = console, .environment = environment};
-  const int exit_code = run_command_line(commands(), args, cli);
-  return {exit_code, contents(out), contents(err)};
-}
+Outcome run(const std::vector<std::string>& args) { return run_captured(commands(), args); }
 
 TEST(Command, runs_with_its_options) {
   const Outcome outcome = run({"greet", "you", "-t", "2"});
@@ -78,6 +60,12 @@ TEST(Command, an_error_is_one_sentence_on_stderr_and_exit_code_2) {
 
 TEST(Command, interrupted_commands_exit_with_130) {
   EXPECT_EQ(run({"greet", "ctrl-c"}).exit_code, 130);
+}
+
+TEST(Command, checks_that_find_something_wrong_exit_with_1) {
+  const Outcome outcome = run({"greet", "wrong"});
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_EQ(outcome.out, "hello wrong\n");
 }
 
 TEST(Command, overview_lists_commands_by_group) {

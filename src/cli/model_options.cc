@@ -37,13 +37,14 @@ Result<ModelOptions> resolve(const RunOptions& options, const Cli& cli, bool wit
   return out;
 }
 
-Result<std::unique_ptr<LoadedModel>> load_model(const RunOptions& options, Cli& cli,
-                                                bool with_mtp) {
-  GLINT_TRY(const ModelOptions resolved, resolve(options, cli, with_mtp));
+Result<std::unique_ptr<Ops>> make_backend(const RunOptions& options, const Cli& cli) {
   GLINT_TRY(const int threads, resolve_threads(options.threads, cli.environment));
-  GLINT_TRY(
-      std::unique_ptr<Ops> ops,
-      make_backend({.name = options.backend, .cpu_isa = options.cpu_isa, .threads = threads}));
+  return make_backend({.name = options.backend, .cpu_isa = options.cpu_isa, .threads = threads});
+}
+
+Result<std::unique_ptr<LoadedModel>> load_model(const RunOptions& options, std::unique_ptr<Ops> ops,
+                                                Cli& cli, bool with_mtp) {
+  GLINT_TRY(const ModelOptions resolved, resolve(options, cli, with_mtp));
   std::unique_ptr<Progress> progress;
   std::once_flag first;
   const LoadProgress report = [&](std::int64_t bytes, std::int64_t total) {
@@ -53,6 +54,12 @@ Result<std::unique_ptr<LoadedModel>> load_model(const RunOptions& options, Cli& 
     progress->add(bytes);
   };
   return LoadedModel::load(resolved, std::move(ops), report);
+}
+
+Result<std::unique_ptr<LoadedModel>> load_model(const RunOptions& options, Cli& cli,
+                                                bool with_mtp) {
+  GLINT_TRY(std::unique_ptr<Ops> ops, make_backend(options, cli));
+  return load_model(options, std::move(ops), cli, with_mtp);
 }
 
 }  // namespace glint

@@ -31,7 +31,7 @@ struct RunOptions {
     v("threads,t=N", threads, "threads (default: OMP_NUM_THREADS, else one per CPU)");
     v("backend", backend, "who computes", {"cpu", "reference", "cuda"});
     v("cpu-isa", cpu_isa, "instruction set of the cpu backend (default: the best of this machine)",
-      {"auto", "avx2", "avx512", "avx512_bf16", "amx"});
+      {"auto", "avx2", "avx512", "avx512_bf16", "amx", "amx_emulated"});
     v("load-format", load_format,
       "auto: the checkpoint's files; dummy_*: synthetic weights in memory, from config.json alone",
       {"auto", "dummy", "dummy_bf16", "dummy_fp8", "dummy_nvfp4"});
@@ -44,7 +44,11 @@ Result<std::string> model_dir(const std::string& model, const Cli& cli);
 // Options as the runtime takes them; what the user left open is decided here.
 Result<ModelOptions> resolve(const RunOptions& options, const Cli& cli, bool with_mtp);
 
-// Loads with a progress bar.
+Result<std::unique_ptr<Ops>> make_backend(const RunOptions& options, const Cli& cli);
+
+// Loads onto `ops`, with a progress bar.
+Result<std::unique_ptr<LoadedModel>> load_model(const RunOptions& options, std::unique_ptr<Ops> ops,
+                                                Cli& cli, bool with_mtp);
 Result<std::unique_ptr<LoadedModel>> load_model(const RunOptions& options, Cli& cli, bool with_mtp);
 
 }  // namespace glint

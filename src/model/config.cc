@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 
-#include "base/file.h"
 #include "base/str.h"
 #include "model/field_reader.h"
 
@@ -20,6 +20,8 @@ constexpr std::int64_t kMaxLayers = 1024;
 constexpr std::int64_t kMaxExperts = 4096;
 // f32 counts positions exactly up to here.
 constexpr std::int64_t kMaxPositions = std::int64_t{1} << 24;
+
+constexpr JsonLimits kJsonLimits = {.max_depth = 64, .max_values = 1'000'000};
 
 int small_integer(FieldReader& fields, std::string_view key, std::int64_t min, std::int64_t max,
                   std::optional<std::int64_t> fallback = {}) {
@@ -238,7 +240,7 @@ Result<ModelConfig> parse_config(const Json& json) {
 }
 
 Result<ModelConfig> read_config(const std::string& path) {
-  GLINT_TRY(const Json json, read_json_file(path));
+  GLINT_TRY(const Json json, read_json_file(path, kJsonLimits));
   Result<ModelConfig> config = parse_config(json);
   if (!config.ok()) return std::move(config).take_error().in(path);
   return config;
@@ -260,8 +262,10 @@ Result<GenerationConfig> parse_generation_config(const Json& json) {
 }
 
 Result<GenerationConfig> read_generation_config(const std::string& path) {
-  if (!file_exists(path)) return GenerationConfig{};
-  GLINT_TRY(const Json json, read_json_file(path));
+  std::error_code error;
+  const auto type = std::filesystem::symlink_status(path, error).type();
+  if (type == std::filesystem::file_type::not_found) return GenerationConfig{};
+  GLINT_TRY(const Json json, read_json_file(path, kJsonLimits));
   Result<GenerationConfig> config = parse_generation_config(json);
   if (!config.ok()) return std::move(config).take_error().in(path);
   return config;

@@ -22,6 +22,10 @@ class CountOps final : public Ops {
 
   Device& device() override { return inner_->device(); }
   Capabilities capabilities() const override;
+  std::int64_t packed_bytes(const Weight& weight) const override {
+    return inner_->packed_bytes(weight);
+  }
+  Weight pack(const Weight& weight, std::byte* to) override { return inner_->pack(weight, to); }
 
   void embed(const EmbedArgs& args) override { inner_->embed(args); }
   void gather_rows(const GatherRowsArgs& args) override { inner_->gather_rows(args); }

@@ -54,6 +54,6 @@ OpCost cost(const CombineArgs& args);
 // ids differ, their b must be this near. weights are those of the ids at hand, to kMoeTolerance.
 inline constexpr double kRouteSlack = 1e-6;
 
-inline constexpr OpTolerance kMoeTolerance = {.f32 = 2e-6, .bf16 = 4e-3};
+inline constexpr OpTolerance kMoeTolerance = {.f32 = 2e-6, .bf16 = 5e-4};
 
 }  // namespace glint

@@ -3,7 +3,8 @@
 namespace glint {
 namespace {
 
-constexpr std::string_view kTemplate = R"jinja({#- Chat layout of GLM-5. Role tags are special tokens; a turn ends where the next tag begins. -#}
+constexpr std::string_view kTemplate =
+    R"jinja({#- Chat layout of GLM-5. Role tags are special tokens; a turn ends where the next tag begins. -#}
 {%- macro plain(content) -%}
   {%- if content is string -%}{{ content }}
   {%- elif content is mapping or content is not iterable -%}{{ content }}

@@ -16,7 +16,7 @@ std::vector<BackendUnderTest> backends_under_test() {
                     }});
   };
   add("reference", "");
-  for (const char* isa : {"avx2", "avx512", "avx512_bf16", "amx"}) add("cpu", isa);
+  for (const char* isa : {"avx2", "avx512", "avx512_bf16", "amx", "amx_emulated"}) add("cpu", isa);
   return list;
 }
 

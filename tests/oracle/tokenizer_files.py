@@ -16,12 +16,13 @@ KIMI = (r"[\p{Han}]+|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}
         r"[\p{Ll}\p{Lm}\p{Lo}\p{M}&&[^\p{Han}]]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
         r"|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+")
 DEEPSEEK = [
-    r"\p{N}{1,3}", r"[一-龥぀-ゟ゠-ヿ]+",
+    r"\p{N}{1,3}", "[\u4e00-\u9fa5\u3040-\u309f\u30a0-\u30ff]+",
     r"[!\"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*"
     r"|\s*[\r\n]+|\s+(?!\S)|\s+"]
 # Constructs that differ between Oniguruma and PCRE2.
 ODD = (r"^#+[^\n]*$|\A\h{2}|\w+(?=\W|\z)|[[:alpha:]]+|[[:digit:]]{2,3}+|[a-c&&[^b]]|(?>\d+)\D"
-       r"|[\w\-]|[\W[:^punct:]&&[^\s\p{L}]]|[[:alnum:]]{3}|[[:word:]]\p{Greek}{,2}|[\]\[]|(?m:a.b)|[\x{1F600}-\x{1F64F}\u00e9]|\S{2}+|\s++")
+       r"|[\w\-]|[\W[:^punct:]&&[^\s\p{L}]]|[[:alnum:]]{3}"
+       r"|[[:word:]]{4}|\p{Greek}{,2}|[\]\[]|(?m:a.b)|[\x{1F600}-\x{1F64F}\u00e9]|\S{2}+|\s++")
 BEHIND = r"\bx\B|(?<=\p{Nd})\p{^Nd}|(?<!a)b+?|(?<=^|\n)[ \t]{1,2}?\S"
 
 SPECIAL = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|user|>", "<|start_header_id|>"]
@@ -94,7 +95,7 @@ def with_awkward_added_tokens(corpus):
         tokenizer.add_tokens([AddedToken(f"Tok{'ABCDEFGHIJKLMNOP'[i]}", single_word=single, lstrip=left, rstrip=right,
                                          normalized=norm)])
     tokenizer.add_tokens(["  ", "\n\n", "tokA2", "\u00e9\u00e8", "tok"])
-    tokenizer.add_special_tokens([AddedToken("<S>", lstrip=True), AddedToken("<E>", rstrip=True, normalized=True), "é"])
+    tokenizer.add_special_tokens([AddedToken("<S>", lstrip=True), AddedToken("<E>", rstrip=True, normalized=True), "\u00e9"])
     return tokenizer
 
 
@@ -124,8 +125,8 @@ def make(corpus):
         "pieces": train(corpus, pre_tokenizers.Whitespace(), initial_alphabet=[], continuing_subword_prefix="##",
                         model=models.BPE(unk_token="<unk>", continuing_subword_prefix="##"), special_tokens=["<unk>"]),
         "llama2": byte_fallback(
-            corpus, normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")]), None,
-            decoders.Sequence([decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(),
+            corpus, normalizers.Sequence([normalizers.Prepend("\u2581"), normalizers.Replace(" ", "\u2581")]), None,
+            decoders.Sequence([decoders.Replace("\u2581", " "), decoders.ByteFallback(), decoders.Fuse(),
                                decoders.Strip(" ", 1, 0)]), fuse_unk=False),
         "unk": byte_fallback(corpus, normalizers.Replace(Regex(r"\s+"), " "), pre_tokenizers.Metaspace(prepend_scheme="first"),
                              decoders.Metaspace(prepend_scheme="first"), fuse_unk=True),

@@ -1,10 +1,12 @@
+// Kernels for AVX2 with FMA.
 #define GLINT_LANES 8
+// Each part builds on those before it.
+// clang-format off
 #include "backends/cpu/vec.inc"
-// (after vec.inc)
 #include "backends/cpu/panels.inc"
 #include "backends/cpu/rows.inc"
-// (after rows.inc)
 #include "backends/cpu/attention_rows.inc"
+// clang-format on
 #include "backends/cpu/tables.h"
 
 namespace glint::cpu {
@@ -13,7 +15,7 @@ const Kernels& avx2_kernels() {
   static constexpr Kernels kKernels = {.name = "avx2",
                                        .pack = {pack_scalar<kCodeF32>, pack_scalar<kCodeBf16>,
                                                 pack_scalar<kCodeFp8>, pack_scalar<kCodeNvfp4>},
-                                       .pack_scales = pack_scales,
+                                       .pack_scales = pack_scales_scalar,
                                        .f32 = kF32Family,
                                        .bf16 = {},
                                        .has_bf16 = false,

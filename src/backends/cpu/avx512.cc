@@ -1,12 +1,13 @@
+// Kernels for AVX-512 (F, BW, VL, DQ).
 #define GLINT_LANES 16
+// Each part builds on those before it.
+// clang-format off
 #include "backends/cpu/vec.inc"
-// (after vec.inc)
 #include "backends/cpu/panels.inc"
-// (after panels.inc)
 #include "backends/cpu/panels_avx512.inc"
 #include "backends/cpu/rows.inc"
-// (after rows.inc)
 #include "backends/cpu/attention_rows.inc"
+// clang-format on
 #include "backends/cpu/tables.h"
 
 namespace glint::cpu {
@@ -15,7 +16,7 @@ const Kernels& avx512_kernels() {
   static constexpr Kernels kKernels = {.name = "avx512",
                                        .pack = {pack_avx512<kCodeF32>, pack_avx512<kCodeBf16>,
                                                 pack_avx512<kCodeFp8>, pack_avx512<kCodeNvfp4>},
-                                       .pack_scales = pack_scales,
+                                       .pack_scales = pack_scales_avx512,
                                        .f32 = kF32Family,
                                        .bf16 = {},
                                        .has_bf16 = false,

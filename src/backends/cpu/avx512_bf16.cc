@@ -1,9 +1,11 @@
+// Kernels for AVX-512 with BF16 and VBMI.
 #define GLINT_LANES 16
+// Each part builds on those before it.
+// clang-format off
 #include "backends/cpu/vec.inc"
-// (after vec.inc)
 #include "backends/cpu/panels.inc"
-// (after panels.inc)
 #include "backends/cpu/bf16_tiles.inc"
+// clang-format on
 #include "backends/cpu/tables.h"
 
 namespace glint::cpu {

@@ -13,7 +13,7 @@
 namespace glint {
 namespace {
 
-constexpr const char* kNames[] = {"avx2", "avx512", "avx512_bf16", "amx"};
+constexpr const char* kNames[] = {"avx2", "avx512", "avx512_bf16", "amx", "amx_emulated"};
 
 bool has_amx() {
   unsigned a = 0, b = 0, c = 0, d = 0;
@@ -33,8 +33,8 @@ Result<CpuIsa> parse_cpu_isa(std::string_view name) {
   for (std::size_t i = 0; i < std::size(kNames); ++i) {
     if (name == kNames[i]) return static_cast<CpuIsa>(i);
   }
-  return invalid(
-      str(quoted(name), " is no instruction set; one of avx2, avx512, avx512_bf16, amx"));
+  return invalid(str(
+      quoted(name), " is no instruction set; one of avx2, avx512, avx512_bf16, amx, amx_emulated"));
 }
 
 bool cpu_has(CpuIsa isa) {
@@ -51,6 +51,8 @@ bool cpu_has(CpuIsa isa) {
              __builtin_cpu_supports("avx512bf16");
     case CpuIsa::kAmx:
       return cpu_has(CpuIsa::kAvx512Bf16) && has_amx();
+    case CpuIsa::kAmxEmulated:
+      return cpu_has(CpuIsa::kAvx512Bf16);
   }
   return false;
 }
@@ -62,10 +64,13 @@ const cpu::Kernels& cpu::kernels_for(CpuIsa isa) {
     case CpuIsa::kAvx512:
       return avx512_kernels();
     case CpuIsa::kAvx512Bf16:
+      return avx512_bf16_kernels();
     case CpuIsa::kAmx:
-      break;
+      return amx_kernels();
+    case CpuIsa::kAmxEmulated:
+      return amx_emulated_kernels();
   }
-  return avx512_bf16_kernels();
+  GLINT_CHECK(false, "no such instruction set");
 }
 
 Result<CpuIsa> best_cpu_isa() {

@@ -43,6 +43,7 @@ constexpr std::int64_t panel_bytes(Code code, int rows, std::int64_t k) {
 // Rows to be packed. Panel layout: [k / per_dword][rows] dwords, a dword being per_dword
 // consecutive k's of a row, but for the order inside: fp8 stores each 4 rows' k, k+1 and then their
 // k+2, k+3 in 16 bytes; nvfp4 stores the even k's of a dword in its low half, the odd ones above.
+// Panels of fp8 and nvfp4 have kPanel rows.
 struct PackArgs {
   const std::byte* rows;   // row r at rows + r * row_bytes, not aligned
   std::int64_t row_bytes;  // distance of rows
@@ -53,7 +54,13 @@ struct PackArgs {
   std::int64_t ahead;      // bytes ahead of `rows` to prefetch, 0: none
 };
 
-// A chunk of a panel. Scales: fp8 one f32 for each 128 k; nvfp4 e4m3 [k / 16][panel_rows].
+// Where a panel keeps the e4m3 scale of nvfp4 group `g` of row `n`: 64 bytes for two groups, in the
+// order in which unpacking a register leaves them.
+constexpr std::int64_t scale_byte(std::int64_t g, int n) {
+  return g / 2 * 64 + n % 16 / 4 * 16 + g % 2 * 8 + n / 16 * 4 + n % 4;
+}
+
+// A chunk of a panel. Scales: fp8 one f32 for each 128 k; nvfp4 e4m3 in the order of scale_byte.
 struct ExpandArgs {
   const std::byte* panel;
   const void* scale;
@@ -156,7 +163,7 @@ struct InterleaveArgs {
 struct Kernels {
   const char* name;
   void (*pack[kNumCodes])(const PackArgs&);
-  // e4m3 scales of nvfp4 rows, [n][groups] -> [groups][panel_rows].
+  // e4m3 scales of nvfp4 rows, [n][groups] -> scale_byte; to a whole number of padded(k).
   void (*pack_scales)(const PackArgs&);
   Family f32;
   Family bf16;

@@ -200,7 +200,7 @@ void Products::multiply_panel(const Weight& weight, std::int64_t n0, const Rows&
     family.expand[code]({.panel = static_cast<const std::byte*>(tile.w),
                          .scale = tile.scale,
                          .panel_rows = kPanel,
-                         .k = static_cast<int>((k + 15) / 16 * 16),
+                         .k = static_cast<int>((k + 31) / 32 * 32),
                          .out = scratch.numbers,
                          .scales = scratch.scales});
     tile.w = scratch.numbers, tile.ahead = 0;
@@ -223,7 +223,6 @@ Weight pack(const Kernels& kernels, ThreadPool& pool, const Weight& weight, std:
   pool.run(panels_of(weight), [&](std::int64_t p, int) {
     pack_rows(kernels, weight, p * kPanel, 0, weight.cols, true, to + p * bytes);
     if (weight.format == WeightFormat::kNvfp4) {
-      std::memset(scales + p * scale_bytes, 0, static_cast<std::size_t>(scale_bytes));
       pack_row_scales(kernels, weight, p * kPanel, 0, weight.cols, scales + p * scale_bytes);
     }
   });

@@ -149,7 +149,8 @@ TEST_P(ProductsTest, decodes_every_fp8_and_nvfp4_code) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Isa, ProductsTest,
-                         testing::Values(CpuIsa::kAvx2, CpuIsa::kAvx512, CpuIsa::kAvx512Bf16),
+                         testing::Values(CpuIsa::kAvx2, CpuIsa::kAvx512, CpuIsa::kAvx512Bf16,
+                                         CpuIsa::kAmx, CpuIsa::kAmxEmulated),
                          [](const auto& info) { return std::string(name_of(info.param)); });
 
 }  // namespace

@@ -21,7 +21,9 @@ using namespace cpu;
 namespace {
 
 constexpr std::int64_t kSegment = 512;
-constexpr std::int64_t kKeys = 128;  // at a time: their rows and panels stay in L2
+constexpr std::int64_t kKeys = 128;     // at a time: their rows and panels stay in L2
+constexpr std::int64_t kPrefetch = 6;   // rows ahead: selected keys lie apart in memory
+constexpr std::int64_t kKeyAlign = 32;  // of what tiles read: at least any x_align
 
 std::int64_t round_up(std::int64_t n, std::int64_t to) { return (n + to - 1) / to * to; }
 
@@ -98,6 +100,7 @@ class Attention {
 
  private:
   void stage_key(std::int64_t slot, std::byte* to) const;
+  void prefetch_key(const std::int32_t* slots, std::int64_t j, std::int64_t count) const;
   void add_keys(std::int64_t count, bool is_first, const Partial& out) const;
 
   const Plan& plan_;
@@ -159,6 +162,13 @@ void Attention::stage_key(std::int64_t slot, std::byte* to) const {
               static_cast<std::size_t>((plan_.stride - plan_.width) * size));
 }
 
+void Attention::prefetch_key(const std::int32_t* slots, std::int64_t j, std::int64_t count) const {
+  const LatentCache& kv = plan_.args.kv;
+  if (j >= count || slots[j] >= kv.num_slots) return;
+  const std::byte* row = kv.row(slots[j]);
+  for (std::int64_t i = 0; i < kv.row_bytes(); i += 64) __builtin_prefetch(row + i);
+}
+
 void Attention::run_segment(const std::int32_t* slots, std::int64_t count,
                             const Partial& out) const {
   std::fill_n(out.largest, kPanel, -std::numeric_limits<float>::infinity());
@@ -169,10 +179,11 @@ void Attention::run_segment(const std::int32_t* slots, std::int64_t count,
   for (std::int64_t j0 = 0; j0 < count; j0 += kKeys) {
     const std::int64_t keys = std::min(kKeys, count - j0);
     for (std::int64_t j = 0; j < keys; ++j) {
+      prefetch_key(slots, j0 + j + kPrefetch, count);
       stage_key(slots[j0 + j], memory_.rows + j * row_bytes);
     }
     // Values and p's of keys that do not exist are zeros.
-    const std::int64_t aligned = round_up(keys, 8);
+    const std::int64_t aligned = round_up(keys, kKeyAlign);
     std::memset(memory_.rows + keys * row_bytes, 0,
                 static_cast<std::size_t>((aligned - keys) * row_bytes));
     add_keys(keys, j0 == 0, out);
@@ -182,7 +193,7 @@ void Attention::run_segment(const std::int32_t* slots, std::int64_t count,
 void Attention::add_keys(std::int64_t keys, bool is_first, const Partial& out) const {
   const Kernels& kernels = plan_.kernels;
   const Family& family = plan_.family();
-  const std::int64_t aligned = round_up(keys, 8);
+  const std::int64_t aligned = round_up(keys, kKeyAlign);
   std::memset(memory_.scores, 0, static_cast<std::size_t>(aligned * kPanel) * sizeof(float));
   family.decode_multiply[plan_.code()](
       {.w = memory_.query,

@@ -9,5 +9,7 @@ namespace glint::cpu {
 const Kernels& avx2_kernels();
 const Kernels& avx512_kernels();
 const Kernels& avx512_bf16_kernels();
+const Kernels& amx_kernels();
+const Kernels& amx_emulated_kernels();  // runs where avx512_bf16 does
 
 }  // namespace glint::cpu

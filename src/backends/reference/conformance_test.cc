@@ -81,6 +81,25 @@ TEST(Conformance, finds_a_single_wrong_element_of_a_large_output) {
   expect_found(ops, "rms_norm", "6144", "the reference has");
 }
 
+TEST(Conformance, finds_a_second_rounding) {
+  // silu(gate), then its product with up, each rounded to bf16.
+  struct Wrong : ReferenceOps {
+    void silu_mul(const SiluMulArgs& args) override {
+      if (args.gate.dtype != DType::kBF16) return ReferenceOps::silu_mul(args);
+      std::vector<BF16> ones(args.up.size(), to_bf16(1));
+      SiluMulArgs silu = args;
+      silu.up.data = reinterpret_cast<std::byte*>(ones.data());
+      ReferenceOps::silu_mul(silu);
+      BF16* out = args.out.ptr<BF16>();
+      const BF16* up = args.up.ptr<BF16>();
+      for (std::int64_t i = 0; i < args.up.size(); ++i) {
+        out[i] = to_bf16(to_float(out[i]) * to_float(up[i]));
+      }
+    }
+  } ops;
+  expect_found(ops, "silu_mul", "7 x 6144", "relative error of");
+}
+
 TEST(Conformance, finds_weights_that_were_rounded_to_bf16) {
   struct Wrong : ReferenceOps {
     void linear(const LinearArgs& args) override {

@@ -29,6 +29,7 @@ struct CaseResult {
   // Timing: median seconds of a call and its least work; 0 otherwise.
   double seconds = 0;
   OpCost cost = {};
+  bool in_f32 = false;  // activations in f32, else in bf16
 };
 
 // Names that Options::op may have: the ops, then the blocks.

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "ops/conformance/cases.h"
 
 namespace glint::conformance {
@@ -6,7 +8,7 @@ namespace {
 using Shape = std::pair<std::int64_t, std::int64_t>;  // T, D
 
 std::vector<Shape> shapes(bool timing) {
-  if (timing) return {{1, 6144}, {2048, 6144}};
+  if (timing) return {{1, 6144}, {4096, 6144}};
   return {{1, 1}, {2, 3}, {3, 16}, {7, 6144}, {33, 100}, {64, 37}};
 }
 
@@ -72,7 +74,10 @@ Case silu_mul_case(DType dtype, Shape shape, bool in_place) {
           .prepare = [=, T = T, D = D](Workspace& ws) {
             std::vector<float> gates = ws.noise(T * D, 4);
             const float extremes[] = {-0.f, 0, 100, -100, 1e-30f, -1e-30f, 30, -30, 3e4f, -3e4f};
-            for (std::int64_t i = 0; i < T * D && i < 10; ++i) gates[T * D - 1 - i] = extremes[i];
+            // Not in all cases: beside a result of 3e4 no other weighs anything.
+            for (std::int64_t i = 0; in_place && i < std::min<std::int64_t>(T * D, 10); ++i) {
+              gates[T * D - 1 - i] = extremes[i];
+            }
             const Tensor gate = ws.input(dtype, {T, D}, gates);
             const Tensor up = ws.input(dtype, {T, D});
             const SiluMulArgs args = {
@@ -87,6 +92,7 @@ Case silu_mul_case(DType dtype, Shape shape, bool in_place) {
 
 void add_elementwise_cases(std::vector<Case>& cases, bool timing) {
   for (const DType dtype : kActivations) {
+    if (timing && dtype == DType::kF32) continue;
     for (const Shape& shape : shapes(timing)) {
       cases.push_back(embed_case(dtype, dtype, shape));
       cases.push_back(gather_rows_case(dtype, shape));

@@ -261,8 +261,9 @@ void Workspace::record(const char* name, const Tensor& x, bool per_token) {
         x, [&](std::int64_t offset) { append_row(x.dtype, base + offset, x.dim(-1), output); });
   };
   const std::int64_t width = x.dim(0) ? x.size() / x.dim(0) : 0;
+  const double ulp = x.dtype == DType::kBF16 ? 0x1p-7 : 0;
   recorded_.push_back(
-      {.output = {.name = name, .width = width, .per_token = per_token}, .read = read});
+      {.output = {.name = name, .width = width, .per_token = per_token, .ulp = ulp}, .read = read});
 }
 
 LatentCache Workspace::latent_cache(LatentFormat format, int pages, int latent_dim, int rope_dim) {

@@ -30,6 +30,7 @@ struct Output {
   std::string name;
   std::int64_t width = 0;              // elements a row
   bool per_token = true;               // row t belongs to token t
+  double ulp = 0;                      // largest relative distance of two neighbours, if not f32
   std::vector<float> values = {};      // of floats
   std::vector<std::int32_t> ids = {};  // of integers, or the bytes of a cache
 

@@ -1,0 +1,152 @@
+#include "backends/cpu/machine.h"
+
+#include <immintrin.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstring>
+
+#include "tensor/device.h"
+
+namespace glint {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr int kAccumulators = 12;  // enough to hide the latency of an FMA on two ports
+constexpr std::int64_t kSteps = 1 << 17;
+
+// Each runs kSteps * kAccumulators of its instruction and returns something that depends on all of
+// them.
+__attribute__((target("avx2,fma"))) float fma_avx2() {
+  __m256 sums[kAccumulators], x = _mm256_set1_ps(1e-9f);
+  for (__m256& sum : sums) sum = x;
+  for (std::int64_t i = 0; i < kSteps; ++i) {
+    for (__m256& sum : sums) sum = _mm256_fmadd_ps(sum, x, x);
+    asm volatile("" : "+x"(x));
+  }
+  for (const __m256& sum : sums) x = _mm256_add_ps(x, sum);
+  return _mm256_cvtss_f32(x);
+}
+
+__attribute__((target("avx512f"))) float fma_avx512() {
+  __m512 sums[kAccumulators], x = _mm512_set1_ps(1e-9f);
+  for (__m512& sum : sums) sum = x;
+  for (std::int64_t i = 0; i < kSteps; ++i) {
+    for (__m512& sum : sums) sum = _mm512_fmadd_ps(sum, x, x);
+    asm volatile("" : "+v"(x));
+  }
+  for (const __m512& sum : sums) x = _mm512_add_ps(x, sum);
+  return _mm512_cvtss_f32(x);
+}
+
+__attribute__((target("avx512f,avx512bf16"))) float dot_bf16() {
+  __m512 sums[kAccumulators], total = _mm512_setzero_ps();
+  __m512i bits = _mm512_set1_epi16(0x3f80);
+  for (__m512& sum : sums) sum = total;
+  for (std::int64_t i = 0; i < kSteps; ++i) {
+    const __m512bh x = reinterpret_cast<__m512bh>(bits);
+    for (__m512& sum : sums) sum = _mm512_dpbf16_ps(sum, x, x);
+    asm volatile("" : "+v"(bits));
+  }
+  for (const __m512& sum : sums) total = _mm512_add_ps(total, sum);
+  return _mm512_cvtss_f32(total);
+}
+
+constexpr std::int64_t kTileSteps = 1 << 15;
+
+// Four 16 x 16 accumulator tiles, two of each operand: the most that the eight tile registers
+// allow.
+__attribute__((target("amx-tile,amx-bf16"))) float dot_amx() {
+  struct alignas(64) Config {
+    std::uint8_t palette = 1, start_row = 0, reserved[14] = {};
+    std::uint16_t bytes_per_row[16] = {};
+    std::uint8_t rows[16] = {};
+  } config;
+  for (int tile = 0; tile < 8; ++tile) config.bytes_per_row[tile] = 64, config.rows[tile] = 16;
+  _tile_loadconfig(&config);
+  alignas(64) std::uint16_t ones[512];
+  std::fill(std::begin(ones), std::end(ones), std::uint16_t{0x3f80});
+  _tile_loadd(4, ones, 64);
+  _tile_loadd(5, ones, 64);
+  _tile_loadd(6, ones, 64);
+  _tile_loadd(7, ones, 64);
+  _tile_zero(0);
+  _tile_zero(1);
+  _tile_zero(2);
+  _tile_zero(3);
+  for (std::int64_t i = 0; i < kTileSteps; ++i) {
+    _tile_dpbf16ps(0, 4, 6);
+    _tile_dpbf16ps(1, 4, 7);
+    _tile_dpbf16ps(2, 5, 6);
+    _tile_dpbf16ps(3, 5, 7);
+  }
+  alignas(64) float out[256];
+  _tile_stored(0, out, 64);
+  _tile_release();
+  return out[0];
+}
+
+// GFLOP/s of all threads: the best of some runs of `work`, which does `flops` in each thread.
+template <class Work>
+double gflops(ThreadPool& pool, double flops, Work work) {
+  std::atomic<float> sink = 0;
+  double best = 0;
+  for (int run = 0; run < 8; ++run) {
+    const auto start = Clock::now();
+    pool.parallel([&](int, int) { sink.store(work(), std::memory_order_relaxed); });
+    const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
+    best = std::max(best, flops * pool.num_threads() / seconds * 1e-9);
+  }
+  return best;
+}
+
+double read_bandwidth(ThreadPool& pool) {
+  constexpr std::size_t kBytes = std::size_t{512} << 20;  // far beyond any cache
+  const std::unique_ptr<Device> device = make_host_device();
+  const Buffer buffer = device->allocate(kBytes);
+  if (!buffer.data()) return 0;
+  const auto part = [&](int thread, int threads) {
+    const std::size_t words = kBytes / 8, first = words * thread / threads,
+                      last = words * (thread + 1) / threads;
+    return std::pair(reinterpret_cast<std::uint64_t*>(buffer.data()) + first, last - first);
+  };
+  pool.parallel([&](int thread, int threads) {
+    const auto [data, words] = part(thread, threads);
+    std::memset(data, 1, words * 8);
+  });
+  std::atomic<std::uint64_t> sink = 0;
+  double best = 0;
+  for (int run = 0; run < 8; ++run) {
+    const auto start = Clock::now();
+    pool.parallel([&](int thread, int threads) {
+      const auto [data, words] = part(thread, threads);
+      std::uint64_t sum = 0;
+      for (std::size_t i = 0; i < words; ++i) sum += data[i];
+      sink.fetch_add(sum, std::memory_order_relaxed);
+    });
+    const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
+    best = std::max(best, static_cast<double>(kBytes) / seconds * 1e-9);
+  }
+  return best;
+}
+
+}  // namespace
+
+MachineLimits measure_machine(CpuIsa isa, ThreadPool& pool) {
+  MachineLimits limits = {.threads = pool.num_threads()};
+  limits.read_gb_s = read_bandwidth(pool);
+  constexpr double kInstructions = static_cast<double>(kSteps) * kAccumulators;
+  limits.f32_gflops = isa == CpuIsa::kAvx2 ? gflops(pool, kInstructions * 16, fma_avx2)
+                                           : gflops(pool, kInstructions * 32, fma_avx512);
+  limits.matrix_gflops = limits.f32_gflops;
+  if (isa == CpuIsa::kAvx512Bf16) limits.matrix_gflops = gflops(pool, kInstructions * 64, dot_bf16);
+  if (isa == CpuIsa::kAmx) {
+    limits.matrix_gflops =
+        gflops(pool, static_cast<double>(kTileSteps) * 4 * 16 * 16 * 32 * 2, dot_amx);
+  }
+  return limits;
+}
+
+}  // namespace glint

@@ -1,0 +1,90 @@
+#include "base/npy.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstring>
+
+#include "base/file.h"
+#include "base/str.h"
+
+namespace glint {
+namespace {
+
+std::string path() { return str(::testing::TempDir(), "npy_test.", ::getpid(), ".npy"); }
+
+std::string header(const std::string& fields) {
+  std::string out = std::string("\x93NUMPY\x01\x00", 8);
+  const std::uint16_t size = static_cast<std::uint16_t>(fields.size());
+  return out.append(reinterpret_cast<const char*>(&size), 2) + fields;
+}
+
+template <class T>
+std::string bytes_of(const std::vector<T>& values) {
+  return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T)};
+}
+
+// What read_npy_rows says of a file with these bytes: its rows, or its complaint.
+std::string read(const std::string& contents) {
+  EXPECT_TRUE(write_file_atomic(path(), contents).ok());
+  const auto rows = read_npy_rows(path());
+  ::unlink(path().c_str());
+  if (!rows.ok()) return rows.error().message.substr(path().size() + 2);
+  std::string out;
+  for (const auto& row : rows.value()) {
+    for (const std::int64_t value : row) out += str(value, " ");
+    out += "| ";
+  }
+  return out;
+}
+
+TEST(Npy, reads_integers_of_one_and_two_dims) {
+  EXPECT_EQ(read(header("{'descr': '<i8', 'fortran_order': False, 'shape': (3,), }\n") +
+                 bytes_of<std::int64_t>({1, -2, 3})),
+            "1 -2 3 | ");
+  EXPECT_EQ(read(header("{'descr': '<i4', 'fortran_order': False, 'shape': (2, 2), }\n") +
+                 bytes_of<std::int32_t>({1, 2, 3, 4})),
+            "1 2 | 3 4 | ");
+  EXPECT_EQ(read(header("{'descr': '<i4', 'fortran_order': True, 'shape': (2, 2), }\n") +
+                 bytes_of<std::int32_t>({1, 2, 3, 4})),
+            "1 3 | 2 4 | ");
+}
+
+TEST(Npy, refuses_what_it_cannot_read) {
+  const auto fields = [](const std::string& descr, const std::string& shape) {
+    return header(
+        str("{'descr': '", descr, "', 'fortran_order': False, 'shape': ", shape, ", }\n"));
+  };
+  EXPECT_EQ(read("text"), "not a .npy file");
+  EXPECT_EQ(read(std::string("\x93NUMPY\x01\x00\xff\xff{}", 12)),
+            "its header is longer than the file");
+  EXPECT_EQ(read(fields("<f4", "(1,)") + "abcd"), "holds \"'<f4'\"; expected int32 or int64");
+  EXPECT_EQ(read(fields("<i4", "(1, 1, 1)") + "abcd"), "has a shape that is neither 1-D nor 2-D");
+  EXPECT_EQ(read(fields("<i4", "(-1,)") + "abcd"), "has a shape that is neither 1-D nor 2-D");
+  EXPECT_EQ(read(fields("<i4", "(2,)") + "abcd"), "holds 4 bytes of values; its shape needs 8");
+  EXPECT_EQ(read(fields("<i4", "(1,)") + "abcdefgh"), "holds 8 bytes of values; its shape needs 4");
+  EXPECT_NE(read(fields("<i4", "(4000000000, 4000000000)")).find("holds more than"),
+            std::string::npos);
+}
+
+TEST(Npy, a_file_appears_whole_or_not_at_all) {
+  const std::string name = path();
+  {
+    NpyWriter writer = NpyWriter::create(name, {2, 2}).value();
+    writer.append(std::vector<float>{1, 2});
+  }
+  EXPECT_FALSE(file_exists(name));
+  NpyWriter writer = NpyWriter::create(name, {2, 2}).value();
+  writer.write_at(2, std::vector<float>{3, 4});
+  writer.write_at(0, std::vector<float>{1, 2});
+  ASSERT_TRUE(writer.finish().ok());
+  const std::string file = read_file(name).value();
+  EXPECT_NE(file.find("'shape': (2, 2)"), std::string::npos);
+  EXPECT_EQ((file.size() - 16) % 64, 0u);
+  EXPECT_EQ(file.substr(file.size() - 16), bytes_of<float>({1, 2, 3, 4}));
+  ::unlink(name.c_str());
+  EXPECT_FALSE(NpyWriter::create("/no/such/folder/x.npy", {1}).ok());
+}
+
+}  // namespace
+}  // namespace glint

@@ -1,0 +1,50 @@
+#!/usr/bin/env python3
+"""glint chat through a pipe: it answers, remembers, obeys its commands, and ends.
+
+    chat_test.py build/release/glint models/glm5-tiny
+"""
+
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+GLINT, MODEL = sys.argv[1:]
+
+
+def chat(lines, *args):
+    done = subprocess.run([GLINT, "chat", MODEL, "--temperature", "0", *map(str, args)], input="\n".join(lines) + "\n",
+                          capture_output=True, text=True, timeout=120)
+    if done.returncode:
+        sys.exit(f"exit {done.returncode}: {done.stderr}")
+    return done.stdout, done.stderr
+
+
+def check(condition, what, shown):
+    if not condition:
+        sys.exit(f"{what}\n{shown}")
+
+
+out, err = chat(["What is 12 + 7?", "/nonsense", "What is the capital of Italy?", "/quit", "never read"])
+check("19" in out and "Rome" in out and "never" not in out, "answers", out)
+check("/nonsense" in err and "/help" in err, "an unknown command is named", err)
+
+# The second answer is the same whether the cache of the first was used or not.
+two, _ = chat(["Hello", "What is 3 + 4?"])
+fresh, _ = chat(["Hello", "/reset", "What is 3 + 4?"])
+check("7" in two and "7" in fresh, "after /reset", two + fresh)
+drafted, _ = chat(["Hello", "What is 3 + 4?"], "--spec", "mtp:2")
+check(drafted == two, "speculation changes a conversation", two + "\n---\n" + drafted)
+
+with tempfile.TemporaryDirectory() as folder:
+    tools = pathlib.Path(folder) / "tools.json"
+    tools.write_text("{}")
+    refused = subprocess.run([GLINT, "chat", MODEL, "--tools", tools], input="", capture_output=True, text=True)
+    check(refused.returncode == 2 and "list of tools" in refused.stderr, "tools that are no list", refused.stderr)
+    tools.write_text(json.dumps([{"type": "function", "function": {
+        "name": "get_weather", "description": "Weather of a city",
+        "parameters": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}}}]))
+    out, _ = chat(["What is the weather in Paris?", "sunny, 20 degrees"], "--tools", tools)
+    check("tool call: get_weather" in out and "Paris" in out, "a tool call is shown", out)
+print("chat converses")
