@@ -337,7 +337,7 @@ def expression(rng, depth):
         return f"({sub()})[{sub()}]" if rng.random() < 0.5 else f"({sub()}).{rng.choice(['name', 'a', 'role', 'content', 'x'])}"
     if kind == 14:
         return f"({sub()} if {sub()} else {sub()})"
-    return rng.choice(["[{0}, {1}]", "({0}, {1})", "{{'a': {0}, 'b': {1}}}", "{{{0}: {1}}}", "'%s|%r' % ({0}, {1})",
+    return rng.choice(["[{0}, {1}]", "({0}, {1})", "{{'a': {0}, 'b': {1}}}", "{{n: {0}}}", "'%s|%r' % ({0}, {1})",
                        "'{{}}:{{!r}}'.format({0}, {1})", "dict(a={0})", "[{0}] + [{1}]"]).format(sub(), sub())
 
 

@@ -122,23 +122,24 @@ Result<Value> indent(Runtime& runtime, const Value& input, const Arguments& argu
 Result<Value> truncate(Runtime& runtime, const Value& input, const Arguments& arguments) {
   GLINT_TRY(const Bound bound,
             Bound::bind("truncate", arguments, {"length?", "killwords?", "end?", "leeway?"}));
-  GLINT_TRY(const Int length, require_int(bound.get(0, Value(255))));
+  const Value length = bound.get(0, Value(255));
+  const Value leeway = bound.get(3, Value()).is_none() ? Value(5) : *bound[3];
   GLINT_TRY(const std::string end, require_text(bound.get(2, Value("...")), "end"));
-  GLINT_TRY(const Int leeway, require_int(bound.get(3, Value()).is_none() ? Value(5) : *bound[3]));
+  const std::optional<double> limit = to_double(length), slack = to_double(leeway);
+  if (!limit || !slack) return invalid("length and leeway must be numbers");
   const Int end_length = static_cast<Int>(count_code_points(end));
-  if (length < end_length) return invalid(str("expected length >= ", end_length, ", got ", length));
-  if (leeway < 0) return invalid(str("expected leeway >= 0, got ", leeway));
-  if (!input.is_string()) {
-    GLINT_TRY(const Int size, jinja::length(runtime, input));
-    if (size - leeway <= length) return input;
-    return invalid("truncate works on texts, not on " + input.type_name());
-  }
-  if (static_cast<Int>(input.as_str().length) - leeway <= length) return input;
-  const std::string_view text = input.text();
-  std::string_view kept =
-      text.substr(0, byte_offset(text, static_cast<std::size_t>(length - end_length)));
-  if (!truthy(bound.get(1, Value(false))))
+  if (*limit < static_cast<double>(end_length))
+    return invalid(str("expected length >= ", end_length));
+  if (*slack < 0) return invalid("expected leeway >= 0");
+  GLINT_TRY(const Int size, jinja::length(runtime, input));
+  if (static_cast<double>(size) <= *limit + *slack) return input;
+  GLINT_TRY(const Int kept_length, require_int(length));
+  GLINT_TRY(const std::string text, require_text(input, "what truncate works on"));
+  std::string_view kept = text;
+  kept = kept.substr(0, byte_offset(text, static_cast<std::size_t>(kept_length - end_length)));
+  if (!truthy(bound.get(1, Value(false)))) {
     kept = kept.substr(0, std::min(kept.rfind(' '), kept.size()));
+  }
   return runtime.make_string(std::string(kept) + end, input.is_markup());
 }
 
