@@ -168,17 +168,19 @@ Result<Value> remove_affix(Runtime& runtime, const Value& self, const Arguments&
   return text_like(runtime, self, std::string(text));
 }
 
-// The argument as a text to go into `self`: escaped if that is markup.
-Result<std::string> text_argument(const Value& self, const Value& value, const char* what) {
-  GLINT_TRY(std::string text, require_text(value, what));
-  if (self.is_markup() && !value.is_markup()) return escape_html(text);
-  return text;
+// The argument as a text to go into `self`: markup takes anything, escaped.
+Result<std::string> text_argument(Runtime& runtime, const Value& self, const Value& value,
+                                  const char* what) {
+  if (!self.is_markup()) return require_text(value, what);
+  GLINT_TRY(const Value escaped, escape(runtime, value));
+  return escaped.text();
 }
 
 Result<Value> replace(Runtime& runtime, const Value& self, const Arguments& arguments) {
   GLINT_TRY(const Bound bound, Bound::bind("replace", arguments, {"old", "new", "count?"}));
-  GLINT_TRY(const std::string old, text_argument(self, *bound[0], "replace() argument 1"));
-  GLINT_TRY(const std::string replacement, text_argument(self, *bound[1], "replace() argument 2"));
+  GLINT_TRY(const std::string old, text_argument(runtime, self, *bound[0], "replace() argument 1"));
+  GLINT_TRY(const std::string replacement,
+            text_argument(runtime, self, *bound[1], "replace() argument 2"));
   GLINT_TRY(const Int count, require_int(bound.get(2, Value(-1))));
   GLINT_TRY(std::string text, replace_text(runtime, self.text(), old, replacement, count));
   return Value(std::move(text), self.is_markup());
@@ -204,7 +206,7 @@ Result<Value> justify(Runtime& runtime, const Value& self, const Arguments& argu
   GLINT_TRY(const Bound bound, Bound::bind("justify", arguments, {"width", "fillchar?"}));
   GLINT_TRY(const Int width, require_int(*bound[0]));
   GLINT_TRY(const std::string fill,
-            text_argument(self, bound.get(1, Value(" ")), "the fill character"));
+            text_argument(runtime, self, bound.get(1, Value(" ")), "the fill character"));
   if (count_code_points(fill) != 1)
     return invalid("The fill character must be exactly one character long");
   GLINT_TRY(std::string text, pad(runtime, self, width, fill, kSide));
