@@ -16,9 +16,7 @@ struct Compose {
     return linear(x, weight, DType::kF32);
   }
   Tensor rms_norm(const Tensor& x, const Tensor& weight, float eps) const {
-    const Tensor out = arena.take(dtype, {x.dim(0), x.dim(1)});
-    ops.rms_norm({.x = x, .weight = weight, .eps = eps, .out = out});
-    return out;
+    return add_rms_norm(x, {}, weight, eps);
   }
   // x += delta (where given), normalised.
   Tensor add_rms_norm(const Tensor& x, const Tensor& delta, const Tensor& weight, float eps) const {

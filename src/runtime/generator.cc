@@ -134,12 +134,7 @@ Result<GenerateStats> generate(LoadedModel& model, std::vector<TokenId>& tokens,
                                const GenerateOptions& options, const OnToken& on_token) {
   GLINT_TRY_STATUS(validate(options.sampling));
   if (tokens.empty()) return invalid("the prompt is empty; give at least one token");
-  const std::int64_t vocab = model.config().vocab_size;
-  for (const TokenId id : tokens) {
-    if (id < 0 || id >= vocab) {
-      return invalid(str("token ", id, " is not in the vocabulary of ", vocab, " tokens"));
-    }
-  }
+  GLINT_TRY_STATUS(check_vocabulary(model, tokens));
   const int prompt = static_cast<int>(tokens.size());
   const int room = model.kv().num_pages() * kPageSize - options.num_drafts - prompt;
   if (room < 1) {

@@ -135,4 +135,14 @@ StepOutput LoadedModel::draft(const StepPlan& plan, const Tensor& target, DraftO
   return {.logits = to_host(args.logits), .hidden = args.hidden, .vocab = config_.vocab_size};
 }
 
+Status check_vocabulary(const LoadedModel& model, std::span<const TokenId> ids) {
+  const std::int64_t vocab = model.config().vocab_size;
+  for (const TokenId id : ids) {
+    if (id < 0 || id >= vocab) {
+      return invalid(str("token ", id, " is not in the vocabulary of ", vocab, " tokens"));
+    }
+  }
+  return Ok{};
+}
+
 }  // namespace glint

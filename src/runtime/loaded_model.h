@@ -90,4 +90,7 @@ class LoadedModel {
   std::vector<float> host_logits_;
 };
 
+// Fails, naming the first id that is not in the model's vocabulary.
+Status check_vocabulary(const LoadedModel& model, std::span<const TokenId> ids);
+
 }  // namespace glint

@@ -49,13 +49,7 @@ Status check_ids(const LoadedModel& model, std::span<const TokenId> ids) {
     return invalid(str("a sequence has ", ids.size(), " tokens; the model has ",
                        config.max_position_embeddings, " positions"));
   }
-  for (const TokenId id : ids) {
-    if (id < 0 || id >= config.vocab_size) {
-      return invalid(
-          str("token ", id, " is not in the vocabulary of ", config.vocab_size, " tokens"));
-    }
-  }
-  return Ok{};
+  return check_vocabulary(model, ids);
 }
 
 // Slots to positions: the sequence owns the pages in order, so they are equal.
