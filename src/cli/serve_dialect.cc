@@ -30,6 +30,22 @@ unsigned bits_of(Dialect dialect) {
   return kAllBits;
 }
 
+using NamedRule = std::pair<std::string_view, const FlagRule*>;
+
+// The names that this dialect knows, in the order of the table.
+std::vector<NamedRule> rules_of(Dialect dialect) {
+  std::vector<NamedRule> out;
+  for (const FlagRule& rule : flag_rules()) {
+    if ((rule.dialects & bits_of(dialect)) == 0) continue;
+    for (std::size_t at = 0; (at = rule.names.find_first_not_of(" \n", at)) != rule.names.npos;) {
+      const std::size_t end = std::min(rule.names.find_first_of(" \n", at), rule.names.size());
+      out.emplace_back(rule.names.substr(at, end - at), &rule);
+      at = end;
+    }
+  }
+  return out;
+}
+
 // What a server of this dialect does unless it is told otherwise.
 std::vector<std::string> defaults_of(Dialect dialect) {
   switch (dialect) {
@@ -62,7 +78,7 @@ struct Setting {
 class Translator {
  public:
   Translator(Dialect dialect, const OptionList& own)
-      : dialect_(dialect), bits_(bits_of(dialect)), own_(own) {}
+      : dialect_(dialect), rules_(rules_of(dialect)), own_(own) {}
 
   Status read_line(std::span<const std::string> args);
   Result<TranslatedArgs> finish();
@@ -81,7 +97,7 @@ class Translator {
   Status finish_speculation();
 
   const Dialect dialect_;
-  const unsigned bits_;
+  const std::vector<NamedRule> rules_;
   const OptionList& own_;
   TranslatedArgs out_;
   std::vector<std::string> from_file_, from_line_, positional_;
@@ -92,16 +108,11 @@ class Translator {
 
 const FlagRule* Translator::find_rule(std::string_view name) const {
   const FlagRule* group = nullptr;
-  for (const FlagRule& rule : flag_rules()) {
-    if ((rule.dialects & bits_) == 0) continue;
-    for (std::string_view each : split(rule.names, ',')) {
-      if (each == name) return &rule;
-      if (!each.ends_with(".*")) continue;
-      each.remove_suffix(2);
-      const bool member =
-          name.starts_with(each) && (name.size() == each.size() || name[each.size()] == '.');
-      if (member && group == nullptr) group = &rule;
-    }
+  for (const auto& [each, rule] : rules_) {
+    if (each == name) return rule;
+    if (group != nullptr || !each.ends_with(".*")) continue;
+    const std::string_view prefix = each.substr(0, each.size() - 2);
+    if (name == prefix || (name.starts_with(prefix) && name[prefix.size()] == '.')) group = rule;
   }
   return group;
 }
@@ -129,11 +140,8 @@ Error Translator::unknown(const Setting& setting) const {
   for (const Option& option : own_.options()) {
     if (!option.is_positional) names.push_back(option.name);
   }
-  for (const FlagRule& rule : flag_rules()) {
-    if ((rule.dialects & bits_) == 0) continue;
-    for (const std::string_view each : split(rule.names, ',')) {
-      if (!each.ends_with(".*") && !each.starts_with('-')) names.emplace_back(each);
-    }
+  for (const auto& [name, rule] : rules_) {
+    if (!name.ends_with(".*") && !name.starts_with('-')) names.emplace_back(name);
   }
   const std::string near = did_you_mean(setting.name, names);
   return invalid(str("unknown option ", quoted(setting.shown),

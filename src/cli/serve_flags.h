@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/result.h"
 
@@ -35,7 +36,7 @@ struct FlagRule {
   };
   using Convert = Result<Converted> (*)(const std::string& value);
 
-  std::string_view names;  // with dashes, commas between; a final ".*" covers a whole group
+  std::string_view names;  // with dashes, blanks between; a final ".*" covers a whole group
   unsigned dialects = kAllBits;
   Takes takes = Takes::kValue;
   Does does = Does::kIgnore;

@@ -10,6 +10,7 @@
 namespace glint {
 
 struct ServeOptions : RunOptions {
+  std::string revision;
   // The server
   std::string host = "127.0.0.1";
   int port = 8000;
@@ -30,7 +31,7 @@ struct ServeOptions : RunOptions {
   bool deterministic = true;
   double step_slowdown = 2;
   double watchdog_timeout = 300;
-  std::string scheduling_policy = "fcfs", priority_order = "lower";
+  std::string priority_order = "lower";
   // Memory of the KV cache
   std::optional<double> gpu_memory_utilization, mem_fraction_static, free_memory_fraction;
   std::string kv_cache_memory;
@@ -50,6 +51,7 @@ struct ServeOptions : RunOptions {
   template <class Visitor>
   void visit(Visitor&& v) {
     RunOptions::visit(v);
+    v("revision=NAME", revision, "branch, tag or commit of an id in the Hugging Face cache");
     v("quantization,q=NAME", quantization,
       "refuse to start if the checkpoint is not in this format (fp8, modelopt_fp4, "
       "compressed-tensors)");
@@ -93,9 +95,7 @@ struct ServeOptions : RunOptions {
       "cut long prompts into steps; it cannot be turned off, short answers would wait");
     v("step-slowdown=X", step_slowdown,
       "a step with prompt tokens may take X times as long as one without; 0: no limit");
-    v("scheduling-policy", scheduling_policy, "whether requests' `priority` counts",
-      {"fcfs", "priority"});
-    v("priority-order", priority_order, "which priority runs first", {"lower", "higher"});
+    v("priority-order", priority_order, "which `priority` of requests runs first", {"lower", "higher"});
     v("deterministic,enable-deterministic-inference", deterministic,
       "the same request gives the same tokens, whatever runs beside it");
     v("watchdog-timeout=SECONDS", watchdog_timeout,
