@@ -58,8 +58,9 @@ struct StepResult {
         {};  // accepted drafts, then one new token; empty: no token wanted
     std::vector<TokenLogprob> logprobs = {};  // of the tokens, if wanted
     Extras extras = {};
-    int drafted = 0;      // drafts that were verified
-    bool failed = false;  // logits were not numbers: the request ends with kError
+    int drafted = 0;        // drafts that were verified
+    bool complete = false;  // its grammar lets only the end follow: finish with kStop
+    bool failed = false;    // logits were not numbers: the request ends with kError
   };
   std::vector<Sampled> sampled;  // one per slice, in plan order
   double seconds = 0;            // the step took this long
