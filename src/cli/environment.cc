@@ -33,8 +33,9 @@ std::vector<std::string> foreign_variables() {
   for (char** at = environ; *at != nullptr; ++at) {
     const std::string_view entry = *at;
     for (const std::string_view prefix :
-         {"NCCL_", "VLLM_", "SGLANG_", "SGL_", "TRTLLM_", "TLLM_", "TRT_LLM_", "SAFETENSORS_FAST_GPU=",
-          "CUDA_VISIBLE_DEVICES=", "TORCH_", "PYTORCH_", "FLASHINFER_", "DG_JIT_", "TRITON_", "NVTE_"}) {
+         {"NCCL_", "VLLM_", "SGLANG_", "SGL_", "TRTLLM_", "TLLM_", "TRT_LLM_",
+          "SAFETENSORS_FAST_GPU=", "CUDA_VISIBLE_DEVICES=", "TORCH_", "PYTORCH_", "FLASHINFER_",
+          "DG_JIT_", "TRITON_", "NVTE_"}) {
       if (entry.starts_with(prefix) && !entry.starts_with("VLLM_API_KEY=")) out.emplace_back(entry);
     }
   }

@@ -22,8 +22,8 @@ class InterruptGuard {
   void reset();  // lowers the flag
 };
 
-// Ending a server. While it exists, the first SIGTERM or SIGINT makes wait() return, and the next one
-// ends the program at once. At most one at a time, and no InterruptGuard beside it.
+// Ending a server. While it exists, the first SIGTERM or SIGINT makes wait() return, and the next
+// one ends the program at once. At most one at a time, and no InterruptGuard beside it.
 class ShutdownGuard {
  public:
   ShutdownGuard();

@@ -80,8 +80,8 @@ const FlagRule kRules[] = {
     // The model
     {"model model-path model-name", kAllBits, Takes::kValue, Does::kSet, "MODEL"},
     {"dtype", kAllBits, Takes::kValue, Does::kSet, "dtype", dtype},
-    {"kv-dtype kv-cache-dtype kv-cache-config.dtype cache-config.cache-dtype",
-     kAllBits, Takes::kValue, Does::kSet, "kv-dtype", kv_dtype},
+    {"kv-dtype kv-cache-dtype kv-cache-config.dtype cache-config.cache-dtype", kAllBits,
+     Takes::kValue, Does::kSet, "kv-dtype", kv_dtype},
     {"load-format", kAllBits, Takes::kValue, Does::kSet, "load-format", load_format},
     {"quantization -q", V | S, Takes::kValue, Does::kSet, "quantization", not_auto},
     {"trust-remote-code", kAllBits, Takes::kNothing, Does::kIgnore, kPython},
@@ -99,15 +99,16 @@ const FlagRule kRules[] = {
      kAllBits, Takes::kValue, Does::kIgnore, "checkpoints are directories that are already there"},
     {R"(use-tqdm-on-load disable-fast-image-processor enable-prefetch-weights
         weight-loader-disable-mmap skip-model-check)",
-     kAllBits, Takes::kNothing, Does::kIgnore, "checkpoints are directories that are already there"},
+     kAllBits, Takes::kNothing, Does::kIgnore,
+     "checkpoints are directories that are already there"},
     // The server
     {"served-model-name", V | S | T, Takes::kValues, Does::kSet, "served-model-name"},
     {"api-key", V, Takes::kValues, Does::kSet, "api-key"},
     {"allowed-origins", V, Takes::kValues, Does::kSet, "allowed-origins"},
-    {"allowed-methods allowed-headers",
-     V, Takes::kValues, Does::kIgnore, "an allowed origin may use every method and header of the API"},
-    {"allow-credentials",
-     V, Takes::kNothing, Does::kIgnore, "keys travel in headers, not in cookies"},
+    {"allowed-methods allowed-headers", V, Takes::kValues, Does::kIgnore,
+     "an allowed origin may use every method and header of the API"},
+    {"allow-credentials", V, Takes::kNothing, Does::kIgnore,
+     "keys travel in headers, not in cookies"},
     {R"(ssl-ca-certs ssl-cert-reqs ssl-keyfile-password ssl-ciphers root-path middleware uds
         socket-permissions h11-max-incomplete-event-size h11-max-header-count fastapi-root-path
         smg-grpc-port grpc-port)",
@@ -123,8 +124,8 @@ const FlagRule kRules[] = {
         log-requests-format log-requests-target crash-dump-folder decode-log-interval
         uvicorn-access-log-exclude-prefixes)",
      kAllBits, Takes::kValue, Does::kIgnore, "see --log-level and --log-format"},
-    {"disable-log-requests no-enable-log-requests",
-     V, Takes::kNothing, Does::kClear, "log-requests"},
+    {"disable-log-requests no-enable-log-requests", V, Takes::kNothing, Does::kClear,
+     "log-requests"},
     {"disable-log-stats", V, Takes::kNothing, Does::kClear, "log-stats"},
     {R"(enable-metrics return-perf-metrics print-iter-log enable-iter-perf-stats
         enable-iter-req-stats show-time-cost enable-metrics-for-all-schedulers
@@ -136,43 +137,45 @@ const FlagRule kRules[] = {
         generation-tokens-buckets prompt-tokens-buckets)",
      S, Takes::kValues, Does::kIgnore, "buckets are fixed"},
     {"enable-trace", S, Takes::kNothing, Does::kIgnore, "give --otlp-traces-endpoint"},
-    {"collect-detailed-traces trace-level otlp-metrics-endpoint",
-     kAllBits, Takes::kValue, Does::kIgnore, "spans hold all that is known"},
-    {"timeout-keep-alive keep-alive-timeout",
-     kAllBits, Takes::kValue, Does::kIgnore, "idle connections are kept for 75 s"},
+    {"collect-detailed-traces trace-level otlp-metrics-endpoint", kAllBits, Takes::kValue,
+     Does::kIgnore, "spans hold all that is known"},
+    {"timeout-keep-alive keep-alive-timeout", kAllBits, Takes::kValue, Does::kIgnore,
+     "idle connections are kept for 75 s"},
     // The engine
-    {"chunked-prefill-size",
-     S, Takes::kValue, Does::kSet, "max-num-batched-tokens", switch_only_on},
+    {"chunked-prefill-size", S, Takes::kValue, Does::kSet, "max-num-batched-tokens",
+     switch_only_on},
     {R"(max-prefill-tokens max-num-partial-prefills max-long-partial-prefills
         long-prefill-token-threshold prefill-max-requests num-scheduler-steps new-token-ratio
         schedule-conservativeness num-continuous-decode-steps prefill-delayer-max-delay-passes
         max-num-encoder-input-tokens max-input-len max-beam-width scheduler-recv-interval
         soft-watchdog-timeout dist-timeout)",
-     kAllBits, Takes::kValue, Does::kIgnore, "steps are cut by --max-num-batched-tokens and --step-slowdown"},
+     kAllBits, Takes::kValue, Does::kIgnore,
+     "steps are cut by --max-num-batched-tokens and --step-slowdown"},
     {R"(enable-mixed-chunk enable-dynamic-chunking async-scheduling disable-overlap-schedule
         disable-overlap-scheduler scheduler-reserve-full-isl disable-chunked-mm-input
         enable-prefill-delayer skip-server-warmup disable-hybrid-kv-cache-manager
         disable-sliding-window disable-cascade-attn enable-dbo enable-two-batch-overlap
         enable-single-batch-overlap fail-fast-on-attention-window-too-large sleep-on-idle)",
-     kAllBits, Takes::kNothing, Does::kIgnore, "there is one kind of step, planned while the last one runs"},
-    {"schedule-policy scheduling-policy scheduler-config.waiting-queue-policy",
-     kAllBits, Takes::kValue, Does::kIgnore, "first come, first served, lower or higher priorities first"},
+     kAllBits, Takes::kNothing, Does::kIgnore,
+     "there is one kind of step, planned while the last one runs"},
+    {"schedule-policy scheduling-policy scheduler-config.waiting-queue-policy", kAllBits,
+     Takes::kValue, Does::kIgnore, "first come, first served, lower or higher priorities first"},
     {"enable-priority-scheduling", S, Takes::kNothing, Does::kIgnore, kAlways},
     {"schedule-low-priority-values-first", S, Takes::kNothing, Does::kSet, "priority-order=lower"},
-    {"priority-scheduling-preemption-threshold default-priority-value",
-     S, Takes::kValue, Does::kIgnore, "a higher priority always runs first"},
-    {"scheduler-config.capacity-scheduler-policy",
-     T, Takes::kValue, Does::kIgnore, "requests are admitted while pages last, and preempted when they run out"},
+    {"priority-scheduling-preemption-threshold default-priority-value", S, Takes::kValue,
+     Does::kIgnore, "a higher priority always runs first"},
+    {"scheduler-config.capacity-scheduler-policy", T, Takes::kValue, Does::kIgnore,
+     "requests are admitted while pages last, and preempted when they run out"},
     {"scheduler-config.*", T, Takes::kJson, Does::kIgnore, "the scheduler is glint's own"},
     {"disable-radix-cache", S, Takes::kNothing, Does::kClear, "prefix-caching"},
     {"kv-cache-config.enable-block-reuse", T, Takes::kNothing, Does::kSet, "prefix-caching"},
-    {"kv-cache-config.enable-partial-reuse kv-cache-config.copy-on-partial-reuse",
-     T, Takes::kNothing, Does::kIgnore, "whole pages are shared"},
-    {"kv-cache-config.free-gpu-memory-fraction",
-     T, Takes::kValue, Does::kSet, "free-gpu-memory-fraction"},
+    {"kv-cache-config.enable-partial-reuse kv-cache-config.copy-on-partial-reuse", T,
+     Takes::kNothing, Does::kIgnore, "whole pages are shared"},
+    {"kv-cache-config.free-gpu-memory-fraction", T, Takes::kValue, Does::kSet,
+     "free-gpu-memory-fraction"},
     {"kv-cache-config.max-tokens", T, Takes::kValue, Does::kSet, "kv-cache-tokens", not_auto},
-    {"kv-cache-config.tokens-per-block tokens-per-block block-size page-size",
-     kAllBits, Takes::kValue, Does::kIgnore, "", page_size},
+    {"kv-cache-config.tokens-per-block tokens-per-block block-size page-size", kAllBits,
+     Takes::kValue, Does::kIgnore, "", page_size},
     {"kv-cache-config.*", T, Takes::kJson, Does::kIgnore, "the cache is glint's own"},
     {R"(prefix-caching-hash-algo radix-eviction-policy num-gpu-blocks-override swap-space
         kv-sharing-fast-prefill prefix-match-threshold num-lookahead-slots kv-events-config
@@ -195,10 +198,10 @@ const FlagRule kRules[] = {
         piecewise-cuda-graph-max-tokens max-cudagraph-capture-size -O optimization-level
         cuda-graph-gc-interval)",
      kAllBits, Takes::kValue, Does::kIgnore, kGraphs},
-    {"cuda-graph-bs cudagraph-capture-sizes piecewise-cuda-graph-tokens",
-     kAllBits, Takes::kValues, Does::kIgnore, kGraphs},
-    {"compilation-config.* cuda-graph-config.* torch-compile-config.* -cc.*",
-     kAllBits, Takes::kJson, Does::kIgnore, kGraphs},
+    {"cuda-graph-bs cudagraph-capture-sizes piecewise-cuda-graph-tokens", kAllBits, Takes::kValues,
+     Does::kIgnore, kGraphs},
+    {"compilation-config.* cuda-graph-config.* torch-compile-config.* -cc.*", kAllBits,
+     Takes::kJson, Does::kIgnore, kGraphs},
     {"backend", T, Takes::kValue, Does::kIgnore, "glint is the backend"},
     {R"(attention-backend moe-backend moe-runner-backend fp8-gemm-backend
         fp8-gemm-runner-backend fp4-gemm-backend fp4-gemm-runner-backend bf16-gemm-backend
@@ -219,15 +222,15 @@ const FlagRule kRules[] = {
         disable-fp8-gemm enable-min-latency)",
      kAllBits, Takes::kNothing, Does::kIgnore, kKernels},
     {"sparse-attention-config.algorithm", T, Takes::kValue, Does::kExpect, "sparse attention"},
-    {"sparse-attention-config.index-n-heads",
-     T, Takes::kValue, Does::kExpect, "index_n_heads", not_auto},
-    {"sparse-attention-config.index-head-dim",
-     T, Takes::kValue, Does::kExpect, "index_head_dim", not_auto},
+    {"sparse-attention-config.index-n-heads", T, Takes::kValue, Does::kExpect, "index_n_heads",
+     not_auto},
+    {"sparse-attention-config.index-head-dim", T, Takes::kValue, Does::kExpect, "index_head_dim",
+     not_auto},
     {"sparse-attention-config.index-topk", T, Takes::kValue, Does::kExpect, "index_topk", not_auto},
-    {"sparse-attention-config.*",
-     T, Takes::kJson, Does::kIgnore, "the indexer is what config.json says"},
-    {"watchdog-timeout hang-detection-timeout",
-     kAllBits, Takes::kValue, Does::kSet, "watchdog-timeout"},
+    {"sparse-attention-config.*", T, Takes::kJson, Does::kIgnore,
+     "the indexer is what config.json says"},
+    {"watchdog-timeout hang-detection-timeout", kAllBits, Takes::kValue, Does::kSet,
+     "watchdog-timeout"},
     // Parallelism
     {R"(tensor-parallel-size -tp tp tp-size pipeline-parallel-size -pp pp pp-size
         data-parallel-size -dp dp dp-size expert-parallel-size -ep ep ep-size moe-dense-tp-size
@@ -269,22 +272,22 @@ const FlagRule kRules[] = {
         offload-mode kt-weight-path kt-method kt-cpuinfer kt-threadpool-count kt-num-gpu-experts
         kt-max-deferred-experts-per-token)",
      kAllBits, Takes::kValue, Does::kIgnore, kNoOffload},
-    {"enable-lora enable-lora-bias fully-sharded-loras",
-     kAllBits, Takes::kNothing, Does::kIgnore, kNoAdapter},
+    {"enable-lora enable-lora-bias fully-sharded-loras", kAllBits, Takes::kNothing, Does::kIgnore,
+     kNoAdapter},
     {R"(lora-modules lora-paths max-loras max-lora-rank lora-dtype max-cpu-loras
         max-loras-per-batch lora-backend lora-target-modules lora-eviction-policy
         max-loaded-loras default-mm-loras lora-config.*)",
      kAllBits, Takes::kValues, Does::kIgnore, kNoAdapter},
     // Speculation
     {"speculative-config.method spec-method", V, Takes::kValue, Does::kSpec, "method"},
-    {"speculative-config.num-speculative-tokens spec-tokens",
-     V, Takes::kValue, Does::kSpec, "tokens"},
+    {"speculative-config.num-speculative-tokens spec-tokens", V, Takes::kValue, Does::kSpec,
+     "tokens"},
     {"speculative-config.model", V | T, Takes::kValue, Does::kSpec, "model"},
     {"speculative-config.decoding-type", T, Takes::kValue, Does::kSpec, "method"},
-    {"speculative-config.num-nextn-predict-layers speculative-config.max-draft-len",
-     T, Takes::kValue, Does::kSpec, "tokens"},
-    {"speculative-config.*",
-     V | T, Takes::kJson, Does::kIgnore, "drafts come from the MTP layer, verified exactly"},
+    {"speculative-config.num-nextn-predict-layers speculative-config.max-draft-len", T,
+     Takes::kValue, Does::kSpec, "tokens"},
+    {"speculative-config.*", V | T, Takes::kJson, Does::kIgnore,
+     "drafts come from the MTP layer, verified exactly"},
     {"speculative-algorithm speculative-algo", S, Takes::kValue, Does::kSpec, "method"},
     {"speculative-num-steps", S, Takes::kValue, Does::kSpec, "tokens"},
     {R"(speculative-eagle-topk speculative-num-draft-tokens speculative-accept-threshold-single
@@ -292,11 +295,12 @@ const FlagRule kRules[] = {
         speculative-draft-model-quantization speculative-draft-attention-backend
         speculative-draft-load-format speculative-draft-model-revision
         speculative-moe-a2a-backend speculative-disable-by-batch-size)",
-     S, Takes::kValue, Does::kIgnore, "drafts are a chain of the MTP layer's guesses, verified exactly"},
-    {"speculative-draft-model-path speculative-draft-model",
-     S, Takes::kValue, Does::kSpec, "model"},
-    {"enable-spec-v2 enable-multi-layer-eagle speculative-adaptive",
-     S, Takes::kNothing, Does::kIgnore, kAlways},
+     S, Takes::kValue, Does::kIgnore,
+     "drafts are a chain of the MTP layer's guesses, verified exactly"},
+    {"speculative-draft-model-path speculative-draft-model", S, Takes::kValue, Does::kSpec,
+     "model"},
+    {"enable-spec-v2 enable-multi-layer-eagle speculative-adaptive", S, Takes::kNothing,
+     Does::kIgnore, kAlways},
     // Answers
     {R"(enable-auto-tool-choice enable-prompt-tokens-details enable-custom-logit-processor
         exclude-tools-when-tool-choice-none return-tokens-as-token-ids

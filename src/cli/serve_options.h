@@ -95,7 +95,8 @@ struct ServeOptions : RunOptions {
       "cut long prompts into steps; it cannot be turned off, short answers would wait");
     v("step-slowdown=X", step_slowdown,
       "a step with prompt tokens may take X times as long as one without; 0: no limit");
-    v("priority-order", priority_order, "which `priority` of requests runs first", {"lower", "higher"});
+    v("priority-order", priority_order, "which `priority` of requests runs first",
+      {"lower", "higher"});
     v("deterministic,enable-deterministic-inference", deterministic,
       "the same request gives the same tokens, whatever runs beside it");
     v("watchdog-timeout=SECONDS", watchdog_timeout,

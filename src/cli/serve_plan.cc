@@ -24,24 +24,41 @@ Status check_number(bool right, std::string_view option, double value, std::stri
 
 Status check_ranges(const ServeOptions& o) {
   GLINT_TRY_STATUS(check_number(o.port >= 0 && o.port <= 65535, "port", o.port, "from 0 to 65535"));
-  GLINT_TRY_STATUS(check_number(o.max_num_seqs >= 1 && o.max_num_seqs <= 65536, "max-num-seqs", o.max_num_seqs, "from 1 to 65536"));
-  GLINT_TRY_STATUS(check_number(o.max_num_batched_tokens >= 64, "max-num-batched-tokens", o.max_num_batched_tokens, "64 or more"));
-  GLINT_TRY_STATUS(check_number(o.max_queued_requests >= 0, "max-queued-requests", o.max_queued_requests, "0 or more"));
-  GLINT_TRY_STATUS(check_number(o.max_queue_seconds >= 0, "max-queue-seconds", o.max_queue_seconds, "0 or more"));
-  GLINT_TRY_STATUS(check_number(o.stream_interval >= 1, "stream-interval", o.stream_interval, "1 or more"));
+  GLINT_TRY_STATUS(check_number(o.max_num_seqs >= 1 && o.max_num_seqs <= 65536, "max-num-seqs",
+                                o.max_num_seqs, "from 1 to 65536"));
+  GLINT_TRY_STATUS(check_number(o.max_num_batched_tokens >= 64, "max-num-batched-tokens",
+                                o.max_num_batched_tokens, "64 or more"));
+  GLINT_TRY_STATUS(check_number(o.max_queued_requests >= 0, "max-queued-requests",
+                                o.max_queued_requests, "0 or more"));
+  GLINT_TRY_STATUS(check_number(o.max_queue_seconds >= 0, "max-queue-seconds", o.max_queue_seconds,
+                                "0 or more"));
+  GLINT_TRY_STATUS(
+      check_number(o.stream_interval >= 1, "stream-interval", o.stream_interval, "1 or more"));
   GLINT_TRY_STATUS(check_number(o.max_logprobs >= 0, "max-logprobs", o.max_logprobs, "0 or more"));
-  GLINT_TRY_STATUS(check_number(o.max_body_mb > 0 && o.max_body_mb <= 4096, "max-body-mb", o.max_body_mb, "above 0 and at most 4096"));
-  GLINT_TRY_STATUS(check_number(o.max_connections >= 1, "max-connections", o.max_connections, "1 or more"));
-  GLINT_TRY_STATUS(check_number(o.shutdown_timeout >= 0, "shutdown-timeout", o.shutdown_timeout, "0 or more"));
-  GLINT_TRY_STATUS(check_number(o.watchdog_timeout >= 0, "watchdog-timeout", o.watchdog_timeout, "0 or more"));
-  GLINT_TRY_STATUS(check_number(o.step_slowdown == 0 || o.step_slowdown >= 1, "step-slowdown", o.step_slowdown, "1 or more, or 0 for no limit"));
-  GLINT_TRY_STATUS(check_number(o.text_threads >= 1 && o.text_threads <= 256, "text-threads", o.text_threads, "from 1 to 256"));
-  for (const auto& [name, fraction] : {std::pair("gpu-memory-utilization", o.gpu_memory_utilization),
-                                       std::pair("mem-fraction-static", o.mem_fraction_static),
-                                       std::pair("free-gpu-memory-fraction", o.free_memory_fraction)}) {
-    if (fraction) GLINT_TRY_STATUS(check_number(*fraction > 0 && *fraction <= 1, name, *fraction, "above 0 and at most 1"));
+  GLINT_TRY_STATUS(check_number(o.max_body_mb > 0 && o.max_body_mb <= 4096, "max-body-mb",
+                                o.max_body_mb, "above 0 and at most 4096"));
+  GLINT_TRY_STATUS(
+      check_number(o.max_connections >= 1, "max-connections", o.max_connections, "1 or more"));
+  GLINT_TRY_STATUS(
+      check_number(o.shutdown_timeout >= 0, "shutdown-timeout", o.shutdown_timeout, "0 or more"));
+  GLINT_TRY_STATUS(
+      check_number(o.watchdog_timeout >= 0, "watchdog-timeout", o.watchdog_timeout, "0 or more"));
+  GLINT_TRY_STATUS(check_number(o.step_slowdown == 0 || o.step_slowdown >= 1, "step-slowdown",
+                                o.step_slowdown, "1 or more, or 0 for no limit"));
+  GLINT_TRY_STATUS(check_number(o.text_threads >= 1 && o.text_threads <= 256, "text-threads",
+                                o.text_threads, "from 1 to 256"));
+  for (const auto& [name, fraction] :
+       {std::pair("gpu-memory-utilization", o.gpu_memory_utilization),
+        std::pair("mem-fraction-static", o.mem_fraction_static),
+        std::pair("free-gpu-memory-fraction", o.free_memory_fraction)}) {
+    if (fraction)
+      GLINT_TRY_STATUS(
+          check_number(*fraction > 0 && *fraction <= 1, name, *fraction, "above 0 and at most 1"));
   }
-  if (!o.chunked_prefill) return invalid("--no-chunked-prefill is not possible: prompts are always cut into steps, so that short answers need not wait");
+  if (!o.chunked_prefill)
+    return invalid(
+        "--no-chunked-prefill is not possible: prompts are always cut into steps, so that short "
+        "answers need not wait");
   return Ok{};
 }
 
@@ -54,20 +71,25 @@ Status check_expected(const TranslatedArgs& given, const ModelConfig& config) {
     if (field == "index_head_dim") have = std::to_string(config.index_head_dim);
     if (field == "index_topk") have = std::to_string(config.index_topk);
     if (value != have)
-      return invalid(str(field, " is ", value, " in the options, but ", have, " in the checkpoint's config.json; remove the option"));
+      return invalid(str(field, " is ", value, " in the options, but ", have,
+                         " in the checkpoint's config.json; remove the option"));
   }
   return Ok{};
 }
 
 Status check_quantization(const std::string& wanted, const std::string& formats) {
   if (wanted.empty()) return Ok{};
-  const bool fp4 = wanted == "modelopt_fp4" || wanted == "modelopt" || wanted == "nvfp4" || wanted == "compressed-tensors";
+  const bool fp4 = wanted == "modelopt_fp4" || wanted == "modelopt" || wanted == "nvfp4" ||
+                   wanted == "compressed-tensors";
   const bool fp8 = wanted == "fp8" || wanted == "compressed-tensors" || wanted == "modelopt";
   if (!fp4 && !fp8)
-    return invalid(str("--quantization ", quoted(wanted), " is not known; the formats are fp8, modelopt_fp4, compressed-tensors"));
-  if ((fp4 && formats.find("nvfp4") != std::string::npos) || (fp8 && formats.find("fp8") != std::string::npos)) return Ok{};
-  return invalid(str("--quantization ", wanted, " does not fit the checkpoint, whose weights are ", formats,
-                     "; `glint quantize` makes one that does"));
+    return invalid(str("--quantization ", quoted(wanted),
+                       " is not known; the formats are fp8, modelopt_fp4, compressed-tensors"));
+  if ((fp4 && formats.find("nvfp4") != std::string::npos) ||
+      (fp8 && formats.find("fp8") != std::string::npos))
+    return Ok{};
+  return invalid(str("--quantization ", wanted, " does not fit the checkpoint, whose weights are ",
+                     formats, "; `glint quantize` makes one that does"));
 }
 
 Result<int> resolve_length(const ServeOptions& options, const ModelConfig& config) {
@@ -76,26 +98,31 @@ Result<int> resolve_length(const ServeOptions& options, const ModelConfig& confi
   if (wanted > has)
     return invalid(str("--max-model-len is ", wanted, ", but the checkpoint has ", has,
                        " positions (max_position_embeddings); give at most that"));
-  if (wanted != 0 && wanted < 2) return invalid(str("--max-model-len is ", wanted, "; it must be 2 or more"));
+  if (wanted != 0 && wanted < 2)
+    return invalid(str("--max-model-len is ", wanted, "; it must be 2 or more"));
   return static_cast<int>(wanted == 0 ? has : wanted);
 }
 
 Result<int> resolve_drafts(const std::string& spec, const ServeFacts& facts) {
   GLINT_TRY(const int drafts, parse_spec(spec));
   if (drafts > 0 && !facts.has_mtp)
-    return invalid(str("--spec ", spec, " needs the MTP layer, which this checkpoint does not have"));
+    return invalid(
+        str("--spec ", spec, " needs the MTP layer, which this checkpoint does not have"));
   return drafts;
 }
 
-Result<std::string> parser_name(std::string_view option, const std::string& name, const char* by_default) {
+Result<std::string> parser_name(std::string_view option, const std::string& name,
+                                const char* by_default) {
   if (name == "auto" || name.empty()) return std::string(by_default);
   if (name == "none") return std::string();
   if (name == "glm45" || name == "glm47") return name;
-  return invalid(str("--", option, " ", quoted(name), " is not this model's format; use glm45, glm47, auto or none"));
+  return invalid(str("--", option, " ", quoted(name),
+                     " is not this model's format; use glm45, glm47, auto or none"));
 }
 
 Result<std::vector<std::string>> read_keys(const ServeOptions& options, const ServeFacts& facts) {
-  std::vector<std::string> keys = options.api_key.empty() ? facts.environment_keys : options.api_key;
+  std::vector<std::string> keys =
+      options.api_key.empty() ? facts.environment_keys : options.api_key;
   if (!options.api_key_file.empty()) {
     GLINT_TRY(const std::string text, read_file(options.api_key_file, std::size_t{1} << 20));
     for (std::string_view line : split(text, '\n')) {
@@ -114,18 +141,21 @@ Result<std::vector<std::string>> read_keys(const ServeOptions& options, const Se
 std::vector<std::string> served_names(const ServeOptions& options, const std::string& dir) {
   std::vector<std::string> names = options.served_model_name;
   const auto add = [&](std::string name) {
-    if (!name.empty() && std::find(names.begin(), names.end(), name) == names.end()) names.push_back(std::move(name));
+    if (!name.empty() && std::find(names.begin(), names.end(), name) == names.end())
+      names.push_back(std::move(name));
   };
   std::string given = options.model;
   while (given.size() > 1 && given.back() == '/') given.pop_back();
-  add(std::filesystem::path(given).filename() == "." ? std::filesystem::path(dir).filename().string()
-                                                     : std::filesystem::path(given).filename().string());
+  add(std::filesystem::path(given).filename() == "."
+          ? std::filesystem::path(dir).filename().string()
+          : std::filesystem::path(given).filename().string());
   add(given);
   add(options.model);
   return names;
 }
 
-Result<ServerConfig> server_config(const ServeOptions& o, const ServeFacts& facts, int max_model_len) {
+Result<ServerConfig> server_config(const ServeOptions& o, const ServeFacts& facts,
+                                   int max_model_len) {
   ServerConfig s;
   s.http.host = o.host;
   s.http.port = o.port;
@@ -151,7 +181,8 @@ Result<ServerConfig> server_config(const ServeOptions& o, const ServeFacts& fact
   if (!o.default_chat_template_kwargs.empty()) {
     Result<Json> kwargs = parse_json(o.default_chat_template_kwargs);
     if (!kwargs.ok()) return std::move(kwargs).take_error().in("--default-chat-template-kwargs");
-    if (!kwargs.value().is_object()) return invalid("--default-chat-template-kwargs must be a JSON object");
+    if (!kwargs.value().is_object())
+      return invalid("--default-chat-template-kwargs must be a JSON object");
     s.chat_template_kwargs = kwargs.value();
   }
   s.higher_priority_first = o.priority_order == "higher";
@@ -161,7 +192,8 @@ Result<ServerConfig> server_config(const ServeOptions& o, const ServeFacts& fact
   s.stream_interval = o.stream_interval;
   s.max_queue_seconds = o.max_queue_seconds;
   s.text_threads = o.text_threads;
-  s.metrics_dialect = o.metrics_dialect == "sglang" ? MetricsDialect::kSglang : MetricsDialect::kVllm;
+  s.metrics_dialect =
+      o.metrics_dialect == "sglang" ? MetricsDialect::kSglang : MetricsDialect::kVllm;
   s.log.requests = o.log_requests;
   s.log.json = o.log_format == "json";
   s.otlp_endpoint = o.otlp_traces_endpoint;
@@ -174,22 +206,32 @@ std::string joined(const std::vector<std::string>& names) {
   return out;
 }
 
-std::vector<std::pair<std::string, std::string>> table(const ServeOptions& o, const ServeFacts& facts, const ServePlan& plan) {
+std::vector<std::pair<std::string, std::string>> table(const ServeOptions& o,
+                                                       const ServeFacts& facts,
+                                                       const ServePlan& plan) {
   const ServerConfig& s = plan.server;
   const bool f32 = o.dtype == "f32";
   return {
       {"model", str(facts.dir, " (", facts.config.model_type, ", ", facts.formats, ")")},
       {"served as", joined(s.served_names)},
       {"backend", o.backend},
-      {"compute, KV cache, index", str(o.dtype, ", ", o.kv_dtype.empty() ? o.dtype : o.kv_dtype, ", ",
-                                       !o.index.empty() ? o.index : f32 ? "exact" : "fp8")},
-      {"context", str(with_commas(plan.max_model_len), " of ", with_commas(facts.config.max_position_embeddings), " tokens")},
-      {"step", str("at most ", o.max_num_seqs, " requests, ", with_commas(o.max_num_batched_tokens), " tokens")},
-      {"queue", str(o.max_queued_requests, " requests", o.max_queue_seconds > 0 ? str(", ", o.max_queue_seconds, " s") : "")},
+      {"compute, KV cache, index",
+       str(o.dtype, ", ", o.kv_dtype.empty() ? o.dtype : o.kv_dtype, ", ",
+           !o.index.empty() ? o.index
+           : f32            ? "exact"
+                            : "fp8")},
+      {"context", str(with_commas(plan.max_model_len), " of ",
+                      with_commas(facts.config.max_position_embeddings), " tokens")},
+      {"step", str("at most ", o.max_num_seqs, " requests, ", with_commas(o.max_num_batched_tokens),
+                   " tokens")},
+      {"queue", str(o.max_queued_requests, " requests",
+                    o.max_queue_seconds > 0 ? str(", ", o.max_queue_seconds, " s") : "")},
       {"prefix cache", o.prefix_caching ? "on" : "off"},
-      {"speculation", plan.max_drafts == 0 ? str("off", facts.has_mtp ? " (--spec mtp:K turns it on)" : "")
-                                           : str("MTP, up to ", plan.max_drafts, " tokens")},
-      {"sampling", str("temperature ", s.sampling.temperature, ", top_p ", s.sampling.top_p, ", top_k ", s.sampling.top_k)},
+      {"speculation", plan.max_drafts == 0
+                          ? str("off", facts.has_mtp ? " (--spec mtp:K turns it on)" : "")
+                          : str("MTP, up to ", plan.max_drafts, " tokens")},
+      {"sampling", str("temperature ", s.sampling.temperature, ", top_p ", s.sampling.top_p,
+                       ", top_k ", s.sampling.top_k)},
       {"reasoning, tool calls", str(s.reasoning_parser.empty() ? "none" : s.reasoning_parser, ", ",
                                     s.tool_parser.empty() ? "none" : s.tool_parser)},
       {"access", str(s.api_keys.empty() ? "no key needed" : str(s.api_keys.size(), " API keys"),
@@ -211,8 +253,10 @@ Result<std::int64_t> parse_length(const std::string& text) {
   if (unit == "m") factor = 1e6;
   if (unit == "M") factor = 1024.0 * 1024;
   const double value = number * factor;
-  if (!is_number || factor == 0 || value != static_cast<double>(static_cast<std::int64_t>(value)) || value > 1e9)
-    return invalid(str("--max-model-len expects tokens (32768, 32k, 1M) or auto, got ", quoted(text)));
+  if (!is_number || factor == 0 || value != static_cast<double>(static_cast<std::int64_t>(value)) ||
+      value > 1e9)
+    return invalid(
+        str("--max-model-len expects tokens (32768, 32k, 1M) or auto, got ", quoted(text)));
   return static_cast<std::int64_t>(value);
 }
 
@@ -224,13 +268,15 @@ Result<std::int64_t> parse_bytes(const std::string& text) {
   if (unit.ends_with("IB")) unit.resize(unit.size() - 2);
   if (unit.ends_with('B')) unit.pop_back();
   const std::size_t power = unit.empty() ? 0 : std::string_view("KMGT").find(unit) + 1;
-  const double value = number * static_cast<double>(std::int64_t{1} << (10 * std::min<std::size_t>(power, 4)));
+  const double value =
+      number * static_cast<double>(std::int64_t{1} << (10 * std::min<std::size_t>(power, 4)));
   if (!is_number || unit.size() > 1 || power > 4 || value > 1e15 || value < 1)
     return invalid(str("a size in bytes such as 4G or 512M is expected, got ", quoted(text)));
   return static_cast<std::int64_t>(value);
 }
 
-Result<ServePlan> plan_serve(const ServeOptions& options, const TranslatedArgs& given, const ServeFacts& facts) {
+Result<ServePlan> plan_serve(const ServeOptions& options, const TranslatedArgs& given,
+                             const ServeFacts& facts) {
   GLINT_TRY_STATUS(check_ranges(options));
   GLINT_TRY_STATUS(check_expected(given, facts.config));
   GLINT_TRY_STATUS(check_quantization(options.quantization, facts.formats));

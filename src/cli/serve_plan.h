@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "cli/generate_options.h"
 #include "cli/serve_dialect.h"
 #include "cli/serve_options.h"
 #include "engine/engine.h"
@@ -18,9 +19,9 @@ namespace glint {
 struct ServeFacts {
   ModelConfig config;
   GenerationConfig generation;
-  std::string dir;            // the checkpoint's
-  std::string formats;        // of its matrices, as stored: "bf16", "fp8 bf16", "nvfp4 bf16"
-  bool has_mtp = false;       // the MTP layer's weights are there
+  std::string dir;       // the checkpoint's
+  std::string formats;   // of its matrices, as stored: "bf16", "fp8 bf16", "nvfp4 bf16"
+  bool has_mtp = false;  // the MTP layer's weights are there
   std::vector<std::string> environment_keys = {};  // API keys from the environment
 };
 
