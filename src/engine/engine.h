@@ -58,6 +58,7 @@ class Engine {
 
   // Fails at once, without an event, as Scheduler::add does, and with kUnavailable while draining.
   Status submit(Request request);
+  // The request gets a last event, kCancelled, unless it has ended.
   void abort(RequestId id);
 
   // Between two steps, in order with the others; waits for it.

@@ -33,7 +33,10 @@ class Executor {
   // Runs one plan; plans come in order, one at a time, always from the same thread. A slice's
   // pending tokens are those of its sequence's earlier steps, and where such a step accepted fewer
   // drafts than planned, the executor moves the slice to where the sequence really is (`first` is
-  // then an upper bound).
+  // then an upper bound). A slice whose `first` lies before what its sequence has run, with known
+  // tokens, begins again there: the sequence was preempted, or found a cached prefix. When it
+  // returns, every cache (the draft layer's as well) holds the rows of all accepted tokens but the
+  // last. Slices of sequences that have ended meanwhile may still come, until `ended` names them.
   virtual StepResult execute(const StepPlan& plan) = 0;
 
   // Between steps, from the thread of execute().
