@@ -15,7 +15,8 @@ struct Environment {
   // XDG_CACHE_HOME/huggingface, or below ~/.cache/huggingface.
   std::string hf_hub_cache = {};
 
-  std::string home = {};  // HOME, for the history of `glint chat`
+  std::string tmp_dir = "/tmp";  // TMPDIR
+  std::string home = {};         // HOME, for the history of `glint chat`
 };
 
 Environment read_environment();
