@@ -114,18 +114,6 @@ class Sequence {
 
 }  // namespace
 
-const char* name_of(FinishReason reason) {
-  switch (reason) {
-    case FinishReason::kStop:
-      return "stop";
-    case FinishReason::kLength:
-      return "length";
-    case FinishReason::kCancelled:
-      return "cancelled";
-  }
-  return "?";
-}
-
 int pages_for(int num_tokens, int num_drafts) {
   return (num_tokens + num_drafts + kPageSize - 1) / kPageSize;
 }

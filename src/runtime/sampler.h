@@ -9,25 +9,9 @@
 #include <span>
 #include <vector>
 
-#include "base/result.h"
-#include "base/types.h"
+#include "engine/sampling_params.h"
 
 namespace glint {
-
-struct SamplingParams {
-  double temperature = 1;  // 0: the most likely token (ties: the lowest id)
-  double top_p = 1;        // keep the fewest most likely tokens whose probabilities reach this
-  int top_k = 0;           // keep the k most likely; 0: all
-  double min_p = 0;        // drop what is less likely than this share of the most likely
-  double repetition_penalty =
-      1;  // divides (if negative: multiplies) the logits of tokens already in the sequence
-  std::uint64_t seed = 0;
-
-  bool greedy() const { return temperature == 0; }
-};
-
-// Refuses values outside their range, naming the field.
-Status validate(const SamplingParams& params);
 
 // The tokens that survive the filters, most likely first (ties: lower id), with probabilities that
 // sum to 1.

@@ -1,0 +1,88 @@
+// KvCache: which pages of the paged KV cache hold which tokens. Host bookkeeping only.
+//
+// The bytes live on the devices (model/kv_store.h); this file knows page numbers. That is why it
+// can be tested with a million random requests and no model. A page holds page_size consecutive
+// positions of one sequence, for all layers at once. Full pages are immutable and are shared by
+// every sequence with the same prefix; only a sequence's last page is ever written.
+//
+// Not thread-safe: owned by the engine thread.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/types.h"
+
+namespace glint {
+
+class KvCache;
+
+// The pages of one sequence, in position order. Move-only: destroying it gives the pages back.
+class PageTable {
+ public:
+  PageTable() = default;
+  PageTable(PageTable&& other) noexcept;
+  PageTable& operator=(PageTable&& other) noexcept;
+  ~PageTable();
+
+  std::span<const PageId> pages() const { return pages_; }
+
+ private:
+  friend class KvCache;
+  KvCache* cache_ = nullptr;  // null while empty
+  std::vector<PageId> pages_;
+};
+
+struct KvCacheConfig {
+  int num_pages = 0;
+  int page_size = 64;  // tokens; the one the attention kernels are compiled for
+  bool share_prefixes = true;
+  // With a draft layer, the last row of a page was computed from the token after the page: then a
+  // page is adopted as the last one only where the next token is the same.
+  bool match_next_token = false;
+};
+
+class KvCache {
+ public:
+  explicit KvCache(const KvCacheConfig& config);
+  ~KvCache();  // every PageTable must be gone
+
+  // Gives `table`, which must be empty, the cached pages of the longest known prefix of `tokens`.
+  // Returns how many tokens those pages hold: a multiple of page_size, and always < tokens.size(),
+  // so that at least one token is left to run and produce logits. Pages are shared only among
+  // requests with the same `salt`; a hash hit is compared token by token, never trusted.
+  int adopt_prefix(PageTable& table, std::span<const TokenId> tokens, std::uint64_t salt);
+
+  // Makes room for positions [0, num_tokens). All or nothing: on false, `table` is unchanged and
+  // the caller must wait or preempt. Evicts unused cached prefixes, least recently used first.
+  [[nodiscard]] bool grow(PageTable& table, int num_tokens);
+
+  // Makes the full pages of tokens[0, num_computed) findable by adopt_prefix. Call it only after
+  // the step that computed them has been committed. `tokens` may go on after num_computed.
+  void publish(const PageTable& table, std::span<const TokenId> tokens, int num_computed,
+               std::uint64_t salt);
+
+  // Forgets every cached prefix; pages in use stay with their sequences.
+  void flush();
+
+  int num_pages() const { return config_.num_pages; }
+  int page_size() const { return config_.page_size; }
+  int num_free_pages() const;    // unused, or holding only evictable prefixes
+  int num_used_pages() const;    // held by sequences
+  int num_shared_pages() const;  // in use by two or more sequences
+
+  // Recomputes every count from scratch; aborts on a mismatch. O(pages): for tests, idle time.
+  void check_invariants() const;
+
+ private:
+  friend class PageTable;
+  void release(std::span<const PageId> pages);
+
+  KvCacheConfig config_;
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace glint
