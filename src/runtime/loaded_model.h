@@ -53,6 +53,7 @@ class LoadedModel {
   const GenerationConfig& generation() const { return generation_; }
   const ModelOptions& options() const { return options_; }
   Ops& ops() { return *ops_; }
+  const ModelWeights& weights() const { return weights_; }
   bool has_mtp() const { return !weights_.mtp.empty(); }
 
   // Makes a cache of `num_pages` pages; whatever an earlier one held is gone. Call it before the
