@@ -19,9 +19,9 @@ struct ChartPoint {
 struct Chart {
   enum class Marks { kLine, kBars };
 
-  std::string title;    // what a screen reader says of it
-  std::string y_label;  // drawn above the axis, with the unit
-  std::string x_label;
+  std::string title = {};    // what a screen reader says of it
+  std::string y_label = {};  // drawn above the axis, with the unit
+  std::string x_label = {};
   Marks marks = Marks::kLine;
   std::vector<ChartPoint> points = {};
 };
