@@ -95,12 +95,15 @@ def ctrl_c_keeps_what_ran(folder):
     prompts = folder / "many.jsonl"
     prompts.write_text("".join(json.dumps({"ids": [int(i) for i in row]}) + "\n" for _ in range(400)))
     out = folder / "many.json"
-    process = subprocess.Popen([GLINT, "calibrate", MODEL, "--prompts", prompts, "--out", out], stdout=subprocess.PIPE,
-                               stderr=subprocess.PIPE, text=True)
-    time.sleep(2)
-    process.send_signal(signal.SIGINT)
-    errors = process.communicate(timeout=100)[1]
-    check(process.returncode == 130, f"exit {process.returncode}", errors)
+    for patience in (2, 6, 20, 60):  # until the model is loaded and has run a step
+        process = subprocess.Popen([GLINT, "calibrate", MODEL, "--prompts", prompts, "--out", out], stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE, text=True)
+        time.sleep(patience)
+        process.send_signal(signal.SIGINT)
+        errors = process.communicate(timeout=100)[1]
+        check(process.returncode == 130, f"exit {process.returncode}", errors)
+        if (folder / "many.json.partial").exists():
+            break
     check("line " in errors and ".partial" in errors, "what is left to do", errors)
     check(not out.exists(), "an unfinished calibration looks finished")
     tokens = ranges_of(folder / "many.json.partial")["model.layers.0.self_attn.q_a_proj"]["tokens"]
