@@ -64,6 +64,7 @@ class LoadedModel {
   const ModelOptions& options() const { return options_; }
   const LoadStats& load_stats() const { return load_stats_; }
   Ops& ops() { return *ops_; }
+  const ModelWeights& weights() const { return weights_; }
   bool has_mtp() const { return !weights_.mtp.empty(); }
 
   // Makes a cache of `num_pages` pages; whatever an earlier one held is gone. Call it before the
