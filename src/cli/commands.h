@@ -14,6 +14,7 @@ Command score_command();
 Command inspect_command();
 Command synth_command();
 Command quantize_command();
+Command verify_command();
 Command tokenize_command();
 Command detokenize_command();
 Command template_command();
@@ -21,9 +22,9 @@ Command bench_local_command();
 Command selftest_command();
 
 inline std::vector<Command> all_commands() {
-  return {generate_command(), chat_command(),        score_command(),    inspect_command(),
-          synth_command(),    quantize_command(),    tokenize_command(), detokenize_command(),
-          template_command(), bench_local_command(), selftest_command()};
+  return {generate_command(),   chat_command(),     score_command(),       inspect_command(),
+          synth_command(),      quantize_command(), verify_command(),      tokenize_command(),
+          detokenize_command(), template_command(), bench_local_command(), selftest_command()};
 }
 
 }  // namespace glint
