@@ -8,19 +8,31 @@
 namespace glint {
 namespace {
 
+// Where the memory comes from that weights need beside the checkpoint's own.
+struct Memory {
+  enum class From {
+    kDevice,   // new
+    kEarlier,  // that of an earlier load of the same sizes, in the same order
+    kNowhere,  // none is taken and nothing is written: a look at what a load would need
+  };
+  From from = From::kDevice;
+  std::span<const Buffer> earlier = {};
+};
+
 // Walks the model's tensors in the order of the forward pass and places each where the device can
 // read it.
 class Loader {
  public:
   Loader(Checkpoint& checkpoint, const ModelConfig& config, const WeightOptions& options, Ops& ops,
-         ThreadPool& pool, const LoadProgress& progress)
+         ThreadPool& pool, const LoadProgress& progress, Memory memory)
       : checkpoint_(checkpoint),
         c_(config),
         options_(options),
         ops_(ops),
         device_(ops.device()),
         pool_(pool),
-        progress_(progress) {
+        progress_(progress),
+        memory_(memory) {
     for (const StoredTensor& tensor : checkpoint.source().tensors()) {
       total_ += static_cast<std::int64_t>(tensor.bytes.size());
     }
@@ -50,7 +62,12 @@ class Loader {
     return std::move(weights_);
   }
 
+  // Of the memory that load() took, in order.
+  const std::vector<std::size_t>& sizes() const { return sizes_; }
+
  private:
+  bool writes() const { return memory_.from != Memory::From::kNowhere; }
+
   Result<Weight> weight(const std::string& name, std::int64_t rows, std::int64_t cols) {
     GLINT_TRY(const Weight found, checkpoint_.weight(name, rows, cols));
     GLINT_TRY(const Weight placed, place(found));
@@ -87,11 +104,14 @@ class Loader {
     const std::size_t bytes = static_cast<std::size_t>(tensor.size()) * size_of(tensor.dtype);
     Tensor copy = tensor;
     GLINT_TRY(copy.data, own(bytes));
-    device_.copy_in(copy.data, tensor.data, bytes);
+    if (writes()) device_.copy_in(copy.data, tensor.data, bytes);
     return copy;
   }
 
   Result<std::byte*> own(std::size_t bytes) {
+    sizes_.push_back(bytes);
+    if (!writes()) return nullptr;
+    if (memory_.from == Memory::From::kEarlier) return memory_.earlier[sizes_.size() - 1].data();
     Buffer buffer = device_.allocate(bytes);
     if (!buffer.data()) {
       return Error{ErrorCode::kResourceExhausted,
@@ -188,6 +208,7 @@ class Loader {
     Tensor tensor(nullptr, dtype, dims);
     const std::size_t bytes = static_cast<std::size_t>(tensor.size()) * size_of(dtype);
     GLINT_TRY(tensor.data, own(bytes));
+    if (!writes()) return tensor;
     std::vector<std::byte> staging(device_.is_host() ? 0 : bytes);
     std::byte* host = device_.is_host() ? tensor.data : staging.data();
     with_float_type(dtype, [&]<class T>(T) { write(reinterpret_cast<T*>(host)); });
@@ -256,7 +277,9 @@ class Loader {
   Device& device_;
   ThreadPool& pool_;
   const LoadProgress& progress_;
+  const Memory memory_;
   ModelWeights weights_;
+  std::vector<std::size_t> sizes_;
   std::int64_t total_ = 0;
 };
 
@@ -287,7 +310,28 @@ void add_formats(EnumSet<WeightFormat>& set, const LayerWeights& layer) {
 Result<ModelWeights> load_weights(Checkpoint& checkpoint, const ModelConfig& config,
                                   const WeightOptions& options, Ops& ops, ThreadPool& pool,
                                   const LoadProgress& progress) {
-  return Loader(checkpoint, config, options, ops, pool, progress).load();
+  return Loader(checkpoint, config, options, ops, pool, progress, {}).load();
+}
+
+Status replace_weights(Checkpoint& checkpoint, const ModelConfig& config,
+                       const WeightOptions& options, Ops& ops, ThreadPool& pool,
+                       ModelWeights& weights) {
+  const LoadProgress silent;
+  Loader look(checkpoint, config, options, ops, pool, silent, {.from = Memory::From::kNowhere});
+  GLINT_TRY_STATUS(look.load());
+  const bool same_sizes = std::equal(
+      look.sizes().begin(), look.sizes().end(), weights.owned.begin(), weights.owned.end(),
+      [](std::size_t size, const Buffer& buffer) { return size == buffer.bytes(); });
+  if (!same_sizes) {
+    return invalid("its weights are in other formats than the loaded ones; load it with a restart");
+  }
+  Loader loader(checkpoint, config, options, ops, pool, silent,
+                {.from = Memory::From::kEarlier, .earlier = weights.owned});
+  Result<ModelWeights> loaded = loader.load();
+  GLINT_CHECK(loaded.ok(), loaded.error().message);  // it was looked at
+  loaded.value().owned = std::move(weights.owned);
+  weights = std::move(loaded).value();
+  return Ok{};
 }
 
 EnumSet<WeightFormat> formats_of(const ModelWeights& weights) {

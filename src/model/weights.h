@@ -55,6 +55,13 @@ Result<ModelWeights> load_weights(Checkpoint& checkpoint, const ModelConfig& con
                                   const WeightOptions& options, Ops& ops, ThreadPool& pool,
                                   const LoadProgress& progress = {});
 
+// Puts another checkpoint of the same model into the place of `weights`: in the memory that they
+// own, so that at no time there are two copies. All of it is looked at before the first weight
+// changes, so on failure `weights` are as they were. `checkpoint` must then outlive them instead.
+Status replace_weights(Checkpoint& checkpoint, const ModelConfig& config,
+                       const WeightOptions& options, Ops& ops, ThreadPool& pool,
+                       ModelWeights& weights);
+
 // The formats that occur in `weights`, for check_capabilities.
 EnumSet<WeightFormat> formats_of(const ModelWeights& weights);
 

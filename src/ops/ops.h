@@ -22,6 +22,7 @@
 namespace glint {
 
 struct Capabilities;
+class ThreadPool;
 
 class Ops {
  public:
@@ -29,6 +30,9 @@ class Ops {
 
   virtual Device& device() = 0;
   virtual Capabilities capabilities() const = 0;  // ops/capabilities.h
+
+  // The backend's threads of the host, for work between ops; null: it has none.
+  virtual ThreadPool* host_threads() { return nullptr; }
 
   // Packing: once at load, a backend may put a weight into the order that its kernels read. Bytes
   // that this needs (0: `weight` is best where it is), and the packed weight in `to`, which is
