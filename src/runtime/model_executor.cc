@@ -235,22 +235,22 @@ void ModelExecutor::tell_routed(std::span<SliceRun> runs, std::span<const std::i
   }
 }
 
-Status ModelExecutor::control(const Command& command) {
+Status ModelExecutor::control(const ExecutorCommand& command) {
   Activity& activity = model_.activity();
   switch (command.kind) {
-    case Command::Kind::kUpdateWeights:
+    case ExecutorCommand::Kind::kUpdateWeights:
       activity.begin("update_weights");
       {
         const Status status = model_.update_weights(command.path);
         activity.end();
         return status;
       }
-    case Command::Kind::kStartProfile:
+    case ExecutorCommand::Kind::kStartProfile:
       if (activity.recording()) return invalid("a profile is being recorded already");
       profile_path_ = command.path;
       activity.start_recording();
       return Ok{};
-    case Command::Kind::kStopProfile:
+    case ExecutorCommand::Kind::kStopProfile:
       if (!activity.recording()) return invalid("no profile is being recorded");
       return activity.write_recording(command.path.empty() ? profile_path_ : command.path);
   }

@@ -28,7 +28,7 @@ class ModelExecutor final : public Executor {
 
   const ExecutorInfo& info() const override { return info_; }
   StepResult execute(const StepPlan& plan) override;
-  Status control(const Command& command) override;
+  Status control(const ExecutorCommand& command) override;
   std::string progress() const override;
   std::vector<std::uint64_t> expert_load() const override;
 
