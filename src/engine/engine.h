@@ -58,10 +58,11 @@ class Engine {
 
   // Fails at once, without an event, as Scheduler::add does, and with kUnavailable while draining.
   Status submit(Request request);
+  // The request gets a last event, kCancelled, unless it has ended.
   void abort(RequestId id);
 
   // Between two steps, in order with the others; waits for it.
-  Status control(const Command& command);
+  Status control(const ExecutorCommand& command);
   Status flush_cache();  // fails while requests run
   void pause();          // requests wait where they are
   void resume();

@@ -24,6 +24,9 @@ struct SeqSlice {
   bool sample = false;  // the slice reaches the last known token, so a token is wanted
   int max_new = 0;      // the executor may report at most this many tokens (a limit is near)
   int logit_rows = 0;   // how many of its last rows need logits
+  // How many of its last rows run for the first time; the others were lost to preemption. Extras
+  // (prompt log-probabilities, routed experts, selected keys) are of these only.
+  int new_rows = 0;
   // The token after the slice where it is known (a prompt in chunks), else kPendingToken: the MTP
   // layer's input for the last row.
   TokenId next_token = kPendingToken;
@@ -58,8 +61,9 @@ struct StepResult {
         {};  // accepted drafts, then one new token; empty: no token wanted
     std::vector<TokenLogprob> logprobs = {};  // of the tokens, if wanted
     Extras extras = {};
-    int drafted = 0;      // drafts that were verified
-    bool failed = false;  // logits were not numbers: the request ends with kError
+    int drafted = 0;        // drafts that were verified
+    bool complete = false;  // the grammar ends with these tokens: the request ends with kStop
+    bool failed = false;    // logits were not numbers: the request ends with kError
   };
   std::vector<Sampled> sampled;  // one per slice, in plan order
   double seconds = 0;            // the step took this long
