@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "base/result.h"
 
@@ -16,6 +17,11 @@ struct Environment {
   std::string hf_hub_cache = {};
 
   std::string home = {};  // HOME, for the history of `glint chat`
+
+  std::string api_key = {};  // GLINT_API_KEY, else VLLM_API_KEY: of a server, or to send to one
+
+  // "NAME=value" of variables that other servers and their libraries read, sorted.
+  std::vector<std::string> foreign = {};
 };
 
 Environment read_environment();

@@ -62,7 +62,7 @@ class Engine {
   void abort(RequestId id);
 
   // Between two steps, in order with the others; waits for it.
-  Status control(const Command& command);
+  Status control(const ExecutorCommand& command);
   Status flush_cache();  // fails while requests run
   void pause();          // requests wait where they are
   void resume();
