@@ -33,6 +33,9 @@ FORBIDDEN = [
 # Libraries behind a header of ours, and where they may be included.
 WRAPPED = {
     "boost/json": r"src/base/json\.cc",
+    "boost/asio": r"src/net/.*",
+    "boost/beast": r"src/net/.*",
+    "openssl/": r"src/net/.*",
     "spdlog/": r"src/base/log\.cc",
     "pcre2": r"src/text/.*",
     "yaml-cpp/": r"src/base/yaml\.cc",

@@ -8,16 +8,9 @@
 #include <string_view>
 
 #include "net/http_server.h"
+#include "net/url.h"
 
 namespace glint {
-
-struct Url {
-  bool tls = false;
-  std::string host;
-  int port = 80;
-  std::string path = "/";  // with the query
-};
-Result<Url> parse_url(std::string_view text);  // http and https only
 
 struct HttpClientOptions {
   double connect_seconds = 10;
