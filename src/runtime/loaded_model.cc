@@ -1,5 +1,7 @@
 #include "runtime/loaded_model.h"
 
+#include <chrono>
+
 #include "base/file.h"
 #include "base/str.h"
 #include "base/thread_pool.h"
@@ -43,18 +45,41 @@ Result<std::unique_ptr<LoadedModel>> LoadedModel::load(const ModelOptions& optio
   GLINT_TRY_STATUS(check_capabilities(m->ops_->capabilities(), need));
 
   ThreadPool pool(available_cpus());
-  GLINT_TRY(Checkpoint checkpoint, options.dummy
-                                       ? make_dummy(m->config_, *options.dummy, pool, progress)
-                                       : Checkpoint::open(options.dir));
+  std::optional<Checkpoint> dummy;
+  if (options.dummy) {
+    GLINT_TRY(dummy, make_dummy(m->config_, *options.dummy, pool, progress));
+  }
+  const auto start = std::chrono::steady_clock::now();
+  GLINT_TRY(Checkpoint checkpoint,
+            dummy ? std::move(*dummy) : Checkpoint::open(options.dir));
   m->checkpoint_ = std::make_unique<Checkpoint>(std::move(checkpoint));
   const bool with_mtp = options.with_mtp && m->config_.num_nextn_predict_layers > 0;
-  GLINT_TRY(m->weights_, load_weights(*m->checkpoint_, m->config_,
-                                      {.activations = options.activations, .with_mtp = with_mtp},
-                                      *m->ops_, pool, progress));
+  GLINT_TRY(m->weights_,
+            find_weights(*m->checkpoint_, m->config_,
+                         {.activations = options.activations, .with_mtp = with_mtp}, pool));
   need.weights = formats_of(m->weights_);
   GLINT_TRY_STATUS(check_capabilities(m->ops_->capabilities(), need));
+  // Synthetic weights are in memory already: packing them takes no more of it.
+  GLINT_TRY(m->load_stats_.placement,
+            place_weights(m->weights_,
+                          options.dummy && options.packing == Packing::kIfRoom ? Packing::kAlways
+                                                                               : options.packing,
+                          *m->ops_, options.dummy ? LoadProgress{} : progress));
   m->inv_freq_ = rope_inv_freq(m->config_.rope, m->config_.qk_rope_head_dim);
+  m->load_stats_.seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  m->count_files();
   return m;
+}
+
+void LoadedModel::count_files() {
+  const TensorSource& source = checkpoint_->source();
+  for (const StoredTensor& tensor : source.tensors()) {
+    load_stats_.bytes += static_cast<std::int64_t>(tensor.bytes.size());
+    std::vector<std::string>& files = load_stats_.files;
+    if (options_.dummy || static_cast<std::size_t>(tensor.file) < files.size()) continue;
+    files.push_back(source.file_name(tensor.file));
+  }
 }
 
 Status LoadedModel::reserve_pages(int num_pages) {

@@ -9,6 +9,7 @@
 
 #include "engine/step_plan.h"
 #include "model/glm.h"
+#include "model/place_weights.h"
 #include "model/release.h"
 #include "tensor/arena.h"
 
@@ -23,6 +24,15 @@ struct ModelOptions {
   LatentFormat latent = LatentFormat::kBF16;
   IndexFormat index = IndexFormat::kFp8;
   bool with_mtp = false;  // false also when the checkpoint has no MTP layer
+  Packing packing = Packing::kIfRoom;
+};
+
+// What loading took: from opening the files until the first step can run.
+struct LoadStats {
+  double seconds = 0;
+  std::int64_t bytes = 0;          // of the checkpoint's tensors
+  std::vector<std::string> files;  // that hold them; empty for synthetic weights
+  Placement placement = {};
 };
 
 // Logits of the rows that a plan asked for, in plan order, on the host; and the final hidden states
@@ -52,7 +62,9 @@ class LoadedModel {
   const ModelConfig& config() const { return config_; }
   const GenerationConfig& generation() const { return generation_; }
   const ModelOptions& options() const { return options_; }
+  const LoadStats& load_stats() const { return load_stats_; }
   Ops& ops() { return *ops_; }
+  const ModelWeights& weights() const { return weights_; }
   bool has_mtp() const { return !weights_.mtp.empty(); }
 
   // Makes a cache of `num_pages` pages; whatever an earlier one held is gone. Call it before the
@@ -69,10 +81,12 @@ class LoadedModel {
 
  private:
   LoadedModel(ModelOptions options, std::unique_ptr<Ops> ops);
+  void count_files();
   std::span<const float> to_host(const Tensor& logits);
   Model model() { return {*ops_, {comm_}, config_, weights_, *kv_, options_.activations}; }
 
   ModelOptions options_;
+  LoadStats load_stats_;
   std::unique_ptr<Ops> ops_;
   SelfComm comm_;
   ModelConfig config_;

@@ -13,7 +13,8 @@
 
 namespace glint {
 
-enum class Api { kCompletions, kChat, kResponses, kMessages, kGenerate };
+// kKeys: the positions that sparse attention read, for the page.
+enum class Api { kCompletions, kChat, kResponses, kMessages, kGenerate, kKeys };
 
 // Text, or tokens as they are.
 struct Prompt {

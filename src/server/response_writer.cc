@@ -11,6 +11,28 @@
 
 namespace glint {
 
+namespace {
+
+// {"position": 17, "num_tokens": ..., "keys": [{"position": 3, "num_layers": 2}, ...]}. Never
+// streamed.
+class KeysWriter : public ResponseWriter {
+ public:
+  using ResponseWriter::ResponseWriter;
+  Json whole(const Answer& answer) override {
+    const auto count = static_cast<std::int64_t>(answer.prompts[0].size());
+    Json::Array keys;
+    for (const Extras::KeyRead& key : answer.choices[0].selected_keys)
+      keys.push_back(Json::Object{{"position", key.position}, {"num_layers", key.num_layers}});
+    return Json::Object{{"position", count - 1}, {"num_tokens", count}, {"keys", std::move(keys)}};
+  }
+  void begin(const Answer&, std::string&) override {}
+  void piece(const Piece&, const Answer&, std::string&) override {}
+  void end(const Answer&, std::string&) override {}
+  void error(const ApiError&, std::string&) override {}
+};
+
+}  // namespace
+
 std::unique_ptr<ResponseWriter> make_writer(const ApiRequest& request, ResponseInfo info,
                                             const TokenNames& names) {
   switch (request.api) {
@@ -23,9 +45,11 @@ std::unique_ptr<ResponseWriter> make_writer(const ApiRequest& request, ResponseI
     case Api::kMessages:
       return std::make_unique<MessagesWriter>(request, std::move(info), names);
     case Api::kGenerate:
+      return std::make_unique<GenerateWriter>(request, std::move(info), names);
+    case Api::kKeys:
       break;
   }
-  return std::make_unique<GenerateWriter>(request, std::move(info), names);
+  return std::make_unique<KeysWriter>(request, std::move(info), names);
 }
 
 void append_event(std::string& out, std::string_view name, std::string_view json) {

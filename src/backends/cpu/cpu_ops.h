@@ -23,7 +23,8 @@ class CpuOps : public ReferenceOps {
   CpuIsa isa() const { return isa_; }
   Capabilities capabilities() const override;
   std::int64_t packed_bytes(const Weight& weight) const override;
-  Weight pack(const Weight& weight, std::byte* to) override;
+  Weight packed(const Weight& weight, std::byte* to) const override;
+  void pack(std::span<const PackedPair> pairs) override;
 
   void embed(const EmbedArgs& args) override;
   void gather_rows(const GatherRowsArgs& args) override;
