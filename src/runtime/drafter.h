@@ -7,7 +7,7 @@
 #pragma once
 
 #include "runtime/loaded_model.h"
-#include "runtime/sequence.h"
+#include "runtime/sequence_state.h"
 
 namespace glint {
 

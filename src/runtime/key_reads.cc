@@ -5,7 +5,7 @@ namespace glint {
 KeyReads::KeyReads(LoadedModel& model, std::span<const SliceRun> runs) {
   for (std::size_t i = 0; i < runs.size(); ++i) {
     const SliceRun& run = runs[i];
-    const Sequence& sequence = *run.sequence;
+    const SequenceState& sequence = *run.sequence;
     const int row = sequence.prompt_size() - 1 - run.first;
     if (!sequence.request->want.selected_keys || sequence.told_keys) continue;
     if (row < 0 || row >= run.known) continue;

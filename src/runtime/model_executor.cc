@@ -90,7 +90,7 @@ StepResult ModelExecutor::execute(const StepPlan& plan) {
 
 void ModelExecutor::start_and_end_sequences(const StepPlan& plan) {
   for (const auto& request : plan.started) {
-    Sequence& sequence = sequences_.emplace(request->id, request).first->second;
+    SequenceState& sequence = sequences_.emplace(request->id, request).first->second;
     // The server looks at these before; nothing that a client sends may read outside the tables.
     if (!all_in_vocabulary(*request, model_)) sequence.failed = sequence.ended = true;
   }
@@ -107,7 +107,7 @@ std::vector<SliceRun> ModelExecutor::locate(const StepPlan& plan, StepResult& re
     const auto found = sequences_.find(slice.id);
     GLINT_CHECK(found != sequences_.end(),
                 str("step ", plan.step, " runs request ", slice.id, ", which no plan has started"));
-    Sequence& sequence = found->second;
+    SequenceState& sequence = found->second;
     result.sampled[i].id = slice.id;
     result.sampled[i].failed = sequence.failed;
     if (sequence.ended) continue;
@@ -172,7 +172,7 @@ void ModelExecutor::run_draft_rows(std::span<SliceRun> runs, const Tensor& hidde
   if (options_.max_drafts == 0) return;
   std::vector<Drafter::Rows> rows;
   for (SliceRun& run : runs) {
-    Sequence& sequence = *run.sequence;
+    SequenceState& sequence = *run.sequence;
     // The last token's row needs the one after it.
     const int count = std::min(certain_rows(run), sequence.size() - 1 - run.first);
     const bool goes_on = run.slice->sample && !sequence.ended;
@@ -188,7 +188,7 @@ void ModelExecutor::run_draft_rows(std::span<SliceRun> runs, const Tensor& hidde
 }
 
 void ModelExecutor::tell_prompt_logprobs(SliceRun& run, const Tensor& hidden) {
-  Sequence& sequence = *run.sequence;
+  SequenceState& sequence = *run.sequence;
   const int wanted = sequence.request->want.prompt_logprobs;
   if (wanted < 0) return;
   // Row p tells of token p + 1.
@@ -220,7 +220,7 @@ void ModelExecutor::tell_routed(std::span<SliceRun> runs, std::span<const std::i
     load.store(load.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   }
   for (SliceRun& run : runs) {
-    Sequence& sequence = *run.sequence;
+    SequenceState& sequence = *run.sequence;
     if (!sequence.request->want.routed_experts) continue;
     std::vector<std::uint16_t>& told = run.result->extras.routed_experts;
     const int end = run.first + certain_rows(run);

@@ -49,7 +49,7 @@ class ModelExecutor final : public Executor {
   LoadedModel& model_;
   ModelExecutorOptions options_;
   ExecutorInfo info_;
-  std::unordered_map<RequestId, Sequence> sequences_;
+  std::unordered_map<RequestId, SequenceState> sequences_;
   Drafter drafter_;
   GrammarMasks masks_;
   std::vector<Sampler> samplers_;  // one a thread

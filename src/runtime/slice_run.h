@@ -3,13 +3,13 @@
 #pragma once
 
 #include "engine/step_plan.h"
-#include "runtime/sequence.h"
+#include "runtime/sequence_state.h"
 
 namespace glint {
 
 struct SliceRun {
   const SeqSlice* slice = nullptr;
-  Sequence* sequence = nullptr;
+  SequenceState* sequence = nullptr;
   std::span<const PageId> pages = {};
   StepResult::Sampled* result = nullptr;
   // Rows [first, first + known) run tokens of the sequence, and then come the drafts.

@@ -10,7 +10,7 @@ void fail(SliceRun& run) {
 
 // Takes `token` into the sequence; false if the answer ends with it.
 bool take(TokenId token, SliceRun& run) {
-  Sequence& sequence = *run.sequence;
+  SequenceState& sequence = *run.sequence;
   TokenConstraint* const constraint = sequence.request->constraint.get();
   if (constraint && !constraint->accept(token)) {
     fail(run);
@@ -30,7 +30,7 @@ bool take(TokenId token, SliceRun& run) {
 
 void sample_slice(Sampler& sampler, const SliceLogits& logits, const RowMasks& masks,
                   SliceRun& run) {
-  Sequence& sequence = *run.sequence;
+  SequenceState& sequence = *run.sequence;
   const Request& request = *sequence.request;
   const int limit = run.limit();
   run.result->drafted = static_cast<int>(run.drafts.size());

@@ -1,4 +1,4 @@
-// Sequence: what the executor keeps of a request between its steps.
+// SequenceState: what the executor keeps of a request between its steps.
 #pragma once
 
 #include <algorithm>
@@ -18,7 +18,7 @@ struct DraftSeed {
   std::vector<std::int32_t> keys = {};  // positions that it attended to (where drafts share them)
 };
 
-struct Sequence {
+struct SequenceState {
   std::shared_ptr<const Request> request;
   std::vector<TokenId> tokens;  // the prompt, then the answer
   TokenCounts counts = {};      // of `tokens`; empty without penalties
@@ -29,7 +29,7 @@ struct Sequence {
   int told_prompt_tokens = 1, told_routed_rows = 0;
   bool told_keys = false;
 
-  explicit Sequence(std::shared_ptr<const Request> r) : request(std::move(r)) {
+  explicit SequenceState(std::shared_ptr<const Request> r) : request(std::move(r)) {
     tokens = request->prompt;
     if (!request->sampling.penalizes()) return;
     for (const TokenId id : tokens) counts.emplace(id, 0);
