@@ -37,6 +37,9 @@ struct SchedulerConfig {
   double min_draft_chance = 0.3;  // a draft less likely to be accepted is not worth its row
 };
 
+// What add() refuses whatever the load: an impossible request. From any thread.
+Status check_request(const Request& request, const SchedulerConfig& config);
+
 // Counters since the start.
 struct SchedulerStats {
   std::uint64_t steps = 0, preemptions = 0;
@@ -74,8 +77,9 @@ class Scheduler {
 
   // Records what `plan` produced and returns what to tell the clients: one event per sequence that
   // got something, with a finish reason when it is done. Finished sequences are gone afterwards.
-  std::vector<TokenEvent> commit(const StepPlan& plan, const StepResult& result);
+  std::vector<TokenEvent> commit(const StepPlan& plan, StepResult result);
 
+  int max_seq_len() const;  // of the configuration, or what the cache holds if that is less
   int num_waiting() const;
   int num_running() const;
   int num_decoding() const;                 // of those running: past their prompt

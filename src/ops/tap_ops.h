@@ -30,7 +30,10 @@ class TapOps final : public Ops {
   std::int64_t packed_bytes(const Weight& weight) const override {
     return inner_->packed_bytes(weight);
   }
-  Weight pack(const Weight& weight, std::byte* to) override { return inner_->pack(weight, to); }
+  Weight packed(const Weight& weight, std::byte* to) const override {
+    return inner_->packed(weight, to);
+  }
+  void pack(std::span<const PackedPair> pairs) override { inner_->pack(pairs); }
 
   void embed(const EmbedArgs& args) override { inner_->embed(args); }
   void gather_rows(const GatherRowsArgs& args) override { inner_->gather_rows(args); }
