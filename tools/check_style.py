@@ -36,6 +36,7 @@ WRAPPED = {
     "spdlog/": r"src/base/log\.cc",
     "pcre2": r"src/text/.*",
     "histedit": r"src/cli/.*",
+    "xxhash": r"src/quant/file_hash\.cc",
     "cuda": r"src/backends/cuda/.*",
 }
 
