@@ -23,6 +23,12 @@ struct RunOptions {
   template <class Visitor>
   void visit(Visitor&& v) {
     v("MODEL", model, "directory of a checkpoint, or an id in the Hugging Face cache");
+    visit_running(v);
+  }
+
+  // All but MODEL.
+  template <class Visitor>
+  void visit_running(Visitor&& v) {
     v.section("Running");
     v("dtype", dtype, "what to compute in; f32 rounds nothing to bf16 anywhere", {"bf16", "f32"});
     v("kv-dtype", kv_dtype, "KV cache (default: that of --dtype)", {"f32", "bf16", "fp8"});

@@ -16,9 +16,9 @@ std::int64_t panels_of(const Weight& weight) { return (weight.rows + kPanel - 1)
 std::int64_t row_bytes(const Weight& weight) {
   return weight.cols * 4 / per_dword(code_of(weight));
 }
-std::int64_t scale_groups(const Weight& weight) { 
+std::int64_t scale_groups(const Weight& weight) {
   return padded(kCodeNvfp4, weight.cols) / kNvfp4Group;
- }
+}
 
 // How far ahead of what is read lines are brought into L2, by code: measured, one row of x on one
 // core of a Zen 4. Less, and memory is late; more, and lines are lost before they are read.
@@ -226,7 +226,8 @@ void Products::multiply_panel(const Weight& weight, std::int64_t n0, const Rows&
       tile.ahead = ahead_of(codes, kAhead[code], packed.codes + panel_bytes(code, kPanel, K), next.codes);
     } else {
       PackArgs rows = pack_rows(weight, n0, k0, k, scratch.codes);
-      // With few tokens memory is slower than the arithmetic: the next panel's rows are on their way.
+      // With few tokens memory is slower than the arithmetic: the next panel's rows are on their
+      // way.
       if (x.count <= 16 && n0 + 2 * kPanel <= weight.rows) rows.ahead = kPanel * rows.row_bytes;
       kernels_.pack[code](rows);
       tile.w = scratch.codes;
