@@ -25,7 +25,7 @@ FORBIDDEN = [
     (r"\b(?:std::)?(?:cout|cerr|clog)\b|\b(?:v?f?printf|puts|putchar)\s*\(|\bfwrite\s*\([^;]*\bstd(?:out|err)\b",
      "prints; only cli does", r"src/cli/.*|src/base/check\.cc|.*_test\.cc|.*/bench_[^/]*\.cc|tests/.*|tools/.*"),
     (r"\bthread_local\b", "has thread-local state", None),
-    (r"(?<![\w.>])(?:std::)?(?:_?exit|quick_exit|abort)\s*\(", "ends the program",
+    (r"(?<![\w.>])(?:std::)?(?:(?:_?exit|quick_exit)\s*\(|abort\s*\(\s*\))", "ends the program",
      r"src/base/check\.cc|src/cli/interrupt\.cc|tests/fuzz/.*"),
     (r"\busing\s+namespace\s+std\b", "opens namespace std", None),
 ]
