@@ -32,7 +32,7 @@ struct Abort {
   RequestId id = 0;
 };
 struct Control {
-  Command command;
+  ExecutorCommand command;
   std::promise<Status> done;
 };
 struct Flush {
@@ -56,7 +56,7 @@ struct Stop {};
 using Message =
     std::variant<Submit, Abort, Control, Flush, Pause, StepDone, ControlDone, Hang, Stop>;
 
-using Work = std::variant<std::shared_ptr<const StepPlan>, Command>;
+using Work = std::variant<std::shared_ptr<const StepPlan>, ExecutorCommand>;
 
 struct RunningStep {
   std::shared_ptr<const StepPlan> plan;  // null: none
@@ -192,7 +192,7 @@ struct Engine::Impl {
     control_running = false;
     Control control = std::move(controls.front());
     controls.pop_front();
-    if (control.command.kind == Command::Kind::kUpdateWeights) {
+    if (control.command.kind == ExecutorCommand::Kind::kUpdateWeights) {
       scheduler.preempt_all();
       cache.flush();
     }
@@ -336,7 +336,7 @@ struct Engine::Impl {
 
   void run_executor() {
     while (std::optional<Work> item = work.pop()) {
-      if (const Command* command = std::get_if<Command>(&*item)) {
+      if (const ExecutorCommand* command = std::get_if<ExecutorCommand>(&*item)) {
         inbox.push(ControlDone{executor.control(*command)});
         continue;
       }
@@ -421,7 +421,7 @@ Status Engine::submit(Request request) {
 
 void Engine::abort(RequestId id) { impl_->inbox.push(Abort{id}); }
 
-Status Engine::control(const Command& command) {
+Status Engine::control(const ExecutorCommand& command) {
   Control control = {.command = command, .done = {}};
   std::future<Status> done = control.done.get_future();
   if (!impl_->inbox.push(std::move(control))) return unavailable("the engine has stopped");

@@ -67,7 +67,7 @@ class Engine {
 
   // Between two steps, in order with the others; waits for it. After kUpdateWeights, done or
   // failed, nothing of the old cache is used: running requests compute their tokens again.
-  Status control(const Command& command);
+  Status control(const ExecutorCommand& command);
   Status flush_cache();  // fails while requests run
   void pause();          // requests wait where they are
   void resume();

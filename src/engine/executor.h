@@ -19,7 +19,7 @@ struct ExecutorInfo {
   std::vector<int> moe_layers = {};  // their indices in the model
 };
 
-struct Command {
+struct ExecutorCommand {
   enum class Kind { kUpdateWeights, kStartProfile, kStopProfile };
   Kind kind = Kind::kUpdateWeights;
   std::string path = {};  // of a checkpoint, or where the profile goes
@@ -40,7 +40,7 @@ class Executor {
   virtual StepResult execute(const StepPlan& plan) = 0;
 
   // Between steps, from the thread of execute().
-  virtual Status control(const Command& command) = 0;
+  virtual Status control(const ExecutorCommand& command) = 0;
 
   // What it is doing now, for the watchdog: "layer 3: moe, 512 tokens". From any thread.
   virtual std::string progress() const = 0;

@@ -104,7 +104,7 @@ struct FakeExecutor::State {
 
   FakeExecutorOptions options;
   std::unordered_map<RequestId, FakeSequence> sequences;
-  std::vector<Command> commands;
+  std::vector<ExecutorCommand> commands;
   std::uint64_t weights = 1;  // where every hash begins
   std::vector<std::uint64_t> memory;
   std::vector<std::uint64_t> draft_memory;
@@ -286,10 +286,10 @@ StepResult FakeExecutor::execute(const StepPlan& plan) {
   return result;
 }
 
-Status FakeExecutor::control(const Command& command) {
+Status FakeExecutor::control(const ExecutorCommand& command) {
   if (command.path.empty()) return invalid("the path is empty; name a checkpoint");
   state_->commands.push_back(command);
-  if (command.kind != Command::Kind::kUpdateWeights) return Ok{};
+  if (command.kind != ExecutorCommand::Kind::kUpdateWeights) return Ok{};
   state_->weights = mix(state_->weights, state_->commands.size());
   for (auto& [id, sequence] : state_->sequences) {
     sequence.rows.clear();
@@ -332,6 +332,6 @@ void FakeExecutor::resume() {
 }
 
 int FakeExecutor::num_known() const { return static_cast<int>(state_->sequences.size()); }
-std::vector<Command> FakeExecutor::commands() const { return state_->commands; }
+std::vector<ExecutorCommand> FakeExecutor::commands() const { return state_->commands; }
 
 }  // namespace glint

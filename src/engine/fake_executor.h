@@ -43,7 +43,7 @@ class FakeExecutor : public Executor {
   const ExecutorInfo& info() const override;
   StepResult execute(const StepPlan& plan) override;
   // Fails if the path is empty. New weights are another hash: what was cached before is wrong.
-  Status control(const Command& command) override;
+  Status control(const ExecutorCommand& command) override;
   std::string progress() const override;
   std::vector<std::uint64_t> expert_load() const override;
 
@@ -57,7 +57,7 @@ class FakeExecutor : public Executor {
   int num_known() const;  // requests that it has not forgotten; between steps
   std::uint64_t steps() const { return steps_.load(); }
   std::uint64_t rows() const { return rows_.load(); }  // that ran: what scheduling wastes shows
-  std::vector<Command> commands() const;               // taken so far; between steps
+  std::vector<ExecutorCommand> commands() const;       // taken so far; between steps
 
  private:
   struct State;

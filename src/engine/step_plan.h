@@ -40,11 +40,12 @@ struct SeqSlice {
 struct StepPlan {
   std::uint64_t step = 0;
   // Requests that the executor has not seen before, and those that it can forget.
-  std::vector<std::shared_ptr<const Request>> started;
-  std::vector<RequestId> ended;
-  std::vector<SeqSlice> slices;
-  std::vector<TokenId> tokens;  // of all slices, in order; drafts and tokens in flight are pending
-  std::vector<PageId> pages;
+  std::vector<std::shared_ptr<const Request>> started = {};
+  std::vector<RequestId> ended = {};
+  std::vector<SeqSlice> slices = {};
+  // Of all slices, in order; drafts and tokens in flight are pending.
+  std::vector<TokenId> tokens = {};
+  std::vector<PageId> pages = {};
 
   bool empty() const { return slices.empty() && ended.empty(); }
 

@@ -3,7 +3,8 @@
 // or Beast.
 //
 // Limits are not optional: sizes, times and connections are bounded, and a peer that sends too
-// slowly, too much or two lengths at once is refused with the right status and closed.
+// slowly, too much or two lengths at once is refused with the right status and closed. A peer that
+// closes its side before it has the answer has gone away: nobody else is told apart from it.
 #pragma once
 
 #include <cstdint>
@@ -38,10 +39,18 @@ struct HttpResponse {
   std::string body = {};
 };
 
-// One answer. Copyable handle; every function may be called from any thread. Dropping the last
-// handle without an answer sends 500.
+class ExchangeState;
+
+// One answer. Copyable handle; every function may be called from any thread, also after the server
+// is gone. Dropping the last handle without an answer sends 500; dropping it in the middle of a
+// stream cuts the connection, so that the client sees that something is missing.
+//
+// A header "connection: close" closes the connection after the answer. Control characters in the
+// values of headers become blanks.
 class HttpExchange {
  public:
+  explicit HttpExchange(std::shared_ptr<ExchangeState> state) : state_(std::move(state)) {}
+
   // Answers at once. Later calls do nothing.
   void respond(HttpResponse response);
 
@@ -52,35 +61,35 @@ class HttpExchange {
   bool write(std::string_view bytes);
   void finish();
 
-  // `fn` is called once, on the io thread, if the client goes away before the answer is complete
+  // `fn` is called once, on the io thread, if the client goes away before respond() or finish()
   // (also at once if it is already gone). This is how a vanished client is noticed while nothing is
-  // sent.
+  // sent. A second fn replaces the first.
   void on_disconnect(std::function<void()> fn);
 
  private:
-  friend class HttpConnection;
-  struct State;
-  std::shared_ptr<State> state_;
+  std::shared_ptr<ExchangeState> state_;
 };
 
 struct HttpLimits {
-  std::size_t max_header_bytes = 16 << 10;
-  std::size_t max_body_bytes = std::size_t{64} << 20;  // above: 413
-  double header_seconds = 10;                          // to send a whole head: slowloris
+  std::size_t max_header_bytes = 16 << 10;                  // above: 431
+  std::size_t max_target_bytes = 8 << 10;                   // path and query; above: 414
+  std::size_t max_body_bytes = std::size_t{64} << 20;       // above: 413
+  std::size_t max_total_body_bytes = std::size_t{1} << 30;  // of bodies that arrive; above: 503
+  double header_seconds = 10;                               // to send a whole head: slowloris
   double body_seconds = 60;
-  double idle_seconds = 75;   // between requests of a connection
-  double write_seconds = 60;  // a reader that takes nothing for so long is closed
-  int max_connections = 16384;
+  double idle_seconds = 75;     // between requests of a connection
+  double write_seconds = 60;    // a reader that takes nothing for so long is closed
+  int max_connections = 16384;  // above: 503
   std::size_t max_stream_buffer = std::size_t{4} << 20;
 };
 
 struct HttpServerOptions {
-  std::string host = "127.0.0.1";
-  int port = 0;  // 0: any free one
+  std::string host = "127.0.0.1";  // an address or a name; empty: every address of this machine
+  int port = 0;                    // 0: any free one
   HttpLimits limits = {};
   std::string tls_certificate = {}, tls_key = {};  // PEM files; both or neither
-  // What the server itself refuses (400, 413, 431 ...) is given to this to make a body of; the
-  // path may be empty.
+  // What the server itself refuses (400, 413, 431 ...) is given to this, on the io thread, to make
+  // a body of; the path may be empty.
   std::function<HttpResponse(int status, const std::string& reason, const std::string& path)>
       error_page = {};
 };
@@ -88,12 +97,14 @@ struct HttpServerOptions {
 class HttpServer {
  public:
   // Called on the io thread for each request; must not block: hand long work to another thread.
+  // HEAD is the handler's as well: it answers as to GET, and the body is left out.
   using Handler = std::function<void(HttpRequest request, HttpExchange exchange)>;
 
   // Listens and serves at once. Fails with one sentence: address in use, no such certificate ...
   static Result<std::unique_ptr<HttpServer>> start(HttpServerOptions options, Handler handler);
 
-  // Closes every connection and joins the io thread.
+  // Closes every connection and joins the io thread: not to be called on it. What waits in after()
+  // is dropped.
   ~HttpServer();
 
   int port() const;             // the one it listens on

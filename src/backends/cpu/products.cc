@@ -16,38 +16,41 @@ std::int64_t panels_of(const Weight& weight) { return (weight.rows + kPanel - 1)
 std::int64_t row_bytes(const Weight& weight) {
   return weight.cols * 4 / per_dword(code_of(weight));
 }
-std::int64_t scale_groups(const Weight& weight) { return padded(weight.cols) / kNvfp4Group; }
+std::int64_t scale_groups(const Weight& weight) {
+  return padded(kCodeNvfp4, weight.cols) / kNvfp4Group;
+}
 
 // Far enough ahead that memory answers in time, near enough that the lines are still in L1.
 constexpr std::int64_t kAhead = 2048;
 
-// Rows [n0, n0 + kPanel), columns [k0, k0 + k) of a weight in rows, as a panel at `to`.
-void pack_rows(const Kernels& kernels, const Weight& weight, std::int64_t n0, std::int64_t k0,
-               std::int64_t k, bool prefetch, std::byte* to) {
+// Rows [n0, n0 + kPanel), columns [k0, k0 + k) of a weight in rows, to be packed to `to`.
+PackArgs pack_rows(const Weight& weight, std::int64_t n0, std::int64_t k0, std::int64_t k,
+                   std::byte* to) {
   const Code code = code_of(weight);
   const std::int64_t stride = row_bytes(weight);
-  const auto num_rows = static_cast<int>(std::min<std::int64_t>(kPanel, weight.rows - n0));
-  // The next panel is in cache when its turn comes.
-  const bool next_is_whole = n0 + 2 * kPanel <= weight.rows;
-  kernels.pack[code]({.rows = weight.data.data + n0 * stride + k0 * 4 / per_dword(code),
-                      .row_bytes = stride,
-                      .bytes = k * 4 / per_dword(code),
-                      .num_rows = num_rows,
-                      .panel_rows = kPanel,
-                      .panel = to,
-                      .ahead = prefetch && next_is_whole ? kPanel * stride : 0});
+  return {.rows = weight.data.data + n0 * stride + k0 * 4 / per_dword(code),
+          .row_bytes = stride,
+          .bytes = k * 4 / per_dword(code),
+          .num_rows = static_cast<int>(std::min<std::int64_t>(kPanel, weight.rows - n0)),
+          .panel_rows = kPanel,
+          .panel = to,
+          .ahead = 0,
+          .next = nullptr,
+          .past_caches = false};
 }
-void pack_row_scales(const Kernels& kernels, const Weight& weight, std::int64_t n0, std::int64_t k0,
-                     std::int64_t k, std::byte* to) {
+// The same of its scales in nvfp4.
+PackArgs pack_row_scales(const Weight& weight, std::int64_t n0, std::int64_t k0, std::int64_t k,
+                         std::byte* to) {
   const std::int64_t groups = weight.cols / kNvfp4Group;
-  kernels.pack_scales(
-      {.rows = weight.scale.data + n0 * groups + k0 / kNvfp4Group,
-       .row_bytes = groups,
-       .bytes = k / kNvfp4Group,
-       .num_rows = static_cast<int>(std::min<std::int64_t>(kPanel, weight.rows - n0)),
-       .panel_rows = kPanel,
-       .panel = to,
-       .ahead = 0});
+  return {.rows = weight.scale.data + n0 * groups + k0 / kNvfp4Group,
+          .row_bytes = groups,
+          .bytes = k / kNvfp4Group,
+          .num_rows = static_cast<int>(std::min<std::int64_t>(kPanel, weight.rows - n0)),
+          .panel_rows = kPanel,
+          .panel = to,
+          .ahead = 0,
+          .next = nullptr,
+          .past_caches = false};
 }
 
 }  // namespace
@@ -81,8 +84,7 @@ Rows Products::gather(const Tensor& x, std::span<const std::int32_t> rows, bool 
                       Growing& copy) const {
   const std::int64_t K = x.dim(1);
   const std::int64_t count = rows.empty() ? x.dim(0) : static_cast<std::int64_t>(rows.size());
-  // Not a multiple of 4096 bytes: rows of a tile must not share the sets of the cache.
-  const std::int64_t stride = padded(K) + 32;
+  const std::int64_t stride = x_stride(K);
   const int size = as_bf16 ? 2 : 4;
   std::byte* to = copy.at_least(count * stride * size);
   const auto copy_row = [&](std::int64_t r, int) {
@@ -163,7 +165,7 @@ void Products::multiply_panel(const Weight& weight, std::int64_t n0, const Rows&
   const bool is_packed = weight.layout == WeightLayout::kPacked;
   const bool decodes = x.count <= family.decode_tokens[code];
   // One pass over all of k where the codes are read once; else chunks that stay in L1.
-  const std::int64_t step = is_packed && decodes && x.count <= 6 ? padded(K) : kChunk;
+  const std::int64_t step = is_packed && decodes && x.count <= 6 ? K : kChunk;
   const std::byte* packed = weight.data.data + n0 / kPanel * panel_bytes(code, kPanel, K);
   const std::byte* packed_scales = weight.data.data +
                                    panels_of(weight) * panel_bytes(code, kPanel, K) +
@@ -182,14 +184,18 @@ void Products::multiply_panel(const Weight& weight, std::int64_t n0, const Rows&
                      .c = c,
                      .ahead = kAhead};
     if (!is_packed) {
-      pack_rows(kernels_, weight, n0, k0, k, x.count <= 16, scratch.codes);
+      PackArgs rows = pack_rows(weight, n0, k0, k, scratch.codes);
+      // With few tokens memory is slower than the arithmetic: the next panel's rows are on their
+      // way.
+      if (x.count <= 16 && n0 + 2 * kPanel <= weight.rows) rows.ahead = kPanel * rows.row_bytes;
+      kernels_.pack[code](rows);
       tile.w = scratch.codes, tile.ahead = 0;
     }
     if (code == kCodeFp8) tile.scale = weight.scale.row<float>(n0 / kFp8Block) + k0 / kFp8Block;
     if (code == kCodeNvfp4) {
       tile.scale = packed_scales + k0 / kNvfp4Group * kPanel;
       if (!is_packed) {
-        pack_row_scales(kernels_, weight, n0, k0, k, scratch.scale_codes);
+        kernels_.pack_scales(pack_row_scales(weight, n0, k0, k, scratch.scale_codes));
         tile.scale = scratch.scale_codes;
       }
     }
@@ -209,28 +215,94 @@ void Products::multiply_panel(const Weight& weight, std::int64_t n0, const Rows&
   }
 }
 
-std::int64_t packed_bytes(const Weight& weight) {
+namespace {
+
+std::int64_t packed_data_bytes(const Weight& weight) {
   const std::int64_t scales =
       weight.format == WeightFormat::kNvfp4 ? scale_groups(weight) * kPanel : 0;
   return panels_of(weight) * (panel_bytes(code_of(weight), kPanel, weight.cols) + scales);
 }
 
-Weight pack(const Kernels& kernels, ThreadPool& pool, const Weight& weight, std::byte* to) {
-  GLINT_CHECK(weight.layout == WeightLayout::kRows, "the weight is packed already");
-  const std::int64_t bytes = panel_bytes(code_of(weight), kPanel, weight.cols);
-  std::byte* scales = to + panels_of(weight) * bytes;
-  const std::int64_t scale_bytes = scale_groups(weight) * kPanel;
-  pool.run(panels_of(weight), [&](std::int64_t p, int) {
-    pack_rows(kernels, weight, p * kPanel, 0, weight.cols, true, to + p * bytes);
-    if (weight.format == WeightFormat::kNvfp4) {
-      pack_row_scales(kernels, weight, p * kPanel, 0, weight.cols, scales + p * scale_bytes);
+// Neighbouring panels of one weight.
+struct Stretch {
+  const PackedPair* pair;
+  std::int64_t first, end;
+};
+
+// Has the kernel map these pages of a file: what is not mapped cannot be prefetched.
+void touch(const std::byte* data, std::int64_t bytes) {
+  constexpr std::int64_t kPage = 4096;
+  for (std::int64_t i = 0; i < bytes; i += kPage) {
+    (void)*static_cast<const volatile std::byte*>(data + i);
+  }
+}
+
+void pack_panels(const Kernels& kernels, const Stretch& stretch) {
+  const auto& [from, to] = *stretch.pair;
+  const std::int64_t bytes = panel_bytes(code_of(from), kPanel, from.cols);
+  const std::int64_t scale_bytes = scale_groups(from) * kPanel;
+  std::byte* const scales = to.data.data + panels_of(from) * bytes;
+  const std::int64_t source_bytes = row_bytes(from) * kPanel;
+  for (std::int64_t p = stretch.first; p < stretch.end; ++p) {
+    PackArgs rows = pack_rows(from, p * kPanel, 0, from.cols, to.data.data + p * bytes);
+    rows.past_caches = true;
+    if ((p + 2) * kPanel <= from.rows) {
+      rows.next = from.data.data + (p + 1) * source_bytes;
+      touch(rows.next, source_bytes);
     }
+    kernels.pack[code_of(from)](rows);
+    if (from.format != WeightFormat::kNvfp4) continue;
+    kernels.pack_scales(pack_row_scales(from, p * kPanel, 0, from.cols, scales + p * scale_bytes));
+  }
+  if (from.format == WeightFormat::kFp8Block && stretch.first == 0) {
+    std::memcpy(to.scale.data, from.scale.data,
+                static_cast<std::size_t>(from.scale.size()) * sizeof(float));
+  }
+}
+
+}  // namespace
+
+std::int64_t packed_bytes(const Weight& weight) {
+  const bool has_floats = weight.format == WeightFormat::kFp8Block;
+  return packed_data_bytes(weight) +
+         (has_floats ? weight.scale.size() * std::int64_t{sizeof(float)} : 0);
+}
+
+Weight packed(const Weight& weight, std::byte* to) {
+  GLINT_CHECK(weight.layout == WeightLayout::kRows, "the weight is packed already");
+  Weight result = weight;
+  result.layout = WeightLayout::kPacked;
+  result.data = Tensor(to, DType::kU8, {packed_data_bytes(weight)});
+  if (weight.format == WeightFormat::kNvfp4) result.scale = {};
+  if (weight.format == WeightFormat::kFp8Block) result.scale.data = to + result.data.size();
+  return result;
+}
+
+void pack(const Kernels& kernels, ThreadPool& pool, std::span<const PackedPair> pairs) {
+  // A task writes some megabytes in one stretch: new memory is then zeroed by the thread that fills
+  // it, while it is in that thread's cache.
+  constexpr std::int64_t kTaskBytes = std::int64_t{4} << 20;
+  std::vector<Stretch> stretches;
+  std::vector<std::size_t> tasks = {0};  // the first stretch of each
+  std::int64_t filled = 0;
+  for (const PackedPair& pair : pairs) {
+    const std::int64_t panels = panels_of(pair.from);
+    const std::int64_t bytes = packed_bytes(pair.from) / panels + 1;
+    for (std::int64_t p = 0; p < panels;) {
+      const std::int64_t count =
+          std::clamp<std::int64_t>((kTaskBytes - filled) / bytes, 1, panels - p);
+      stretches.push_back({&pair, p, p + count});
+      p += count, filled += count * bytes;
+      if (filled < kTaskBytes - bytes) continue;
+      tasks.push_back(stretches.size());
+      filled = 0;
+    }
+  }
+  if (tasks.back() != stretches.size()) tasks.push_back(stretches.size());
+  pool.run_dynamic(static_cast<std::int64_t>(tasks.size()) - 1, [&](std::int64_t task, int) {
+    const auto i = static_cast<std::size_t>(task);
+    for (std::size_t s = tasks[i]; s < tasks[i + 1]; ++s) pack_panels(kernels, stretches[s]);
   });
-  Weight packed = weight;
-  packed.layout = WeightLayout::kPacked;
-  packed.data = Tensor(to, DType::kU8, {packed_bytes(weight)});
-  if (weight.format == WeightFormat::kNvfp4) packed.scale = {};
-  return packed;
 }
 
 }  // namespace glint::cpu

@@ -7,8 +7,7 @@
 
 #include "backends/cpu/kernels.h"
 #include "base/thread_pool.h"
-#include "tensor/device.h"
-#include "tensor/weight.h"
+#include "ops/ops.h"
 
 namespace glint::cpu {
 
@@ -107,9 +106,9 @@ class TypedRows {
 };
 
 // Packing: weights in the order that the tiles read, once at load.
+// Panels one after another, then the scales: nvfp4 in the order of scale_byte, fp8 as they were.
 std::int64_t packed_bytes(const Weight& weight);
-// `to` has packed_bytes(weight) bytes, aligned to 64, and must outlive the result, as must the fp8
-// scales of `weight`, which stay where they are.
-Weight pack(const Kernels& kernels, ThreadPool& pool, const Weight& weight, std::byte* to);
+Weight packed(const Weight& weight, std::byte* to);
+void pack(const Kernels& kernels, ThreadPool& pool, std::span<const PackedPair> pairs);
 
 }  // namespace glint::cpu

@@ -49,7 +49,7 @@ struct Plan {
                                                           ? WeightFormat::kF32
                                                           : WeightFormat::kBF16)),
         width(args.kv.latent_dim + args.kv.rope_dim),
-        stride(padded(width) + 32),
+        stride(x_stride(width)),
         latent_panels(round_up(args.kv.latent_dim, kPanel) / kPanel),
         heads_per_group(std::min<std::int64_t>(kPanel, args.q_latent.dim(1))),
         groups(round_up(args.q_latent.dim(1), kPanel) / kPanel) {}
@@ -130,7 +130,9 @@ void Attention::load_query(std::int64_t t, std::int64_t group) {
                                     .num_rows = heads_,
                                     .panel_rows = panel_rows_,
                                     .panel = memory_.query,
-                                    .ahead = 0});
+                                    .ahead = 0,
+                                    .next = nullptr,
+                                    .past_caches = false});
 }
 
 void Attention::stage_key(std::int64_t slot, std::byte* to) const {
