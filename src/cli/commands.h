@@ -22,6 +22,7 @@ Command detokenize_command();
 Command template_command();
 Command bench_local_command();
 Command bench_quant_command();
+Command bench_engine_command();
 Command selftest_command();
 
 inline std::vector<Command> all_commands() {
@@ -40,6 +41,7 @@ inline std::vector<Command> all_commands() {
       template_command(),
       bench_local_command(),
       bench_quant_command(),
+      bench_engine_command(),
       selftest_command(),
   };
 }
