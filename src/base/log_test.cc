@@ -47,7 +47,8 @@ TEST(Log, json_lines_are_objects) {
   log_fields(LogLevel::kError, "words", R"({"status":200})");
   const std::string shown = testing::internal::GetCapturedStderr();
   EXPECT_TRUE(std::regex_match(
-      shown, std::regex(R"(\{"time":"[-0-9]+T[0-9:.]+Z","level":"error","message":"a \\"quoted\\"\\nline"\}
+      shown,
+      std::regex(R"(\{"time":"[-0-9]+T[0-9:.]+Z","level":"error","message":"a \\"quoted\\"\\nline"\}
 \{"time":"[^"]+","level":"error","status":200\}
 [0-9:.]+ error: words
 )"))) << shown;

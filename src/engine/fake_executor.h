@@ -57,7 +57,7 @@ class FakeExecutor : public Executor {
   int num_known() const;  // requests that it has not forgotten; between steps
   std::uint64_t steps() const { return steps_.load(); }
   std::uint64_t rows() const { return rows_.load(); }  // that ran: what scheduling wastes shows
-  std::vector<ExecutorCommand> commands() const;               // taken so far; between steps
+  std::vector<ExecutorCommand> commands() const;       // taken so far; between steps
 
  private:
   struct State;

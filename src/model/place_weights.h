@@ -26,9 +26,9 @@ struct Placement {
 Result<Placement> place_weights(ModelWeights& weights, Packing packing, Ops& ops,
                                 const LoadProgress& progress);
 
-// Puts `next`, the same model's weights of another checkpoint, into the place of `weights`, and where
-// these were packed or copied (`placement`), into their memory, so that there are never two copies.
-// Fails with `weights` as they were if the formats differ.
+// Puts `next`, the same model's weights of another checkpoint, into the place of `weights`, and
+// where these were packed or copied (`placement`), into their memory, so that there are never two
+// copies. Fails with `weights` as they were if the formats differ.
 Status replace_weights(ModelWeights& weights, ModelWeights next, const Placement& placement,
                        Ops& ops);
 

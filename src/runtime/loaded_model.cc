@@ -51,8 +51,7 @@ Result<std::unique_ptr<LoadedModel>> LoadedModel::load(const ModelOptions& optio
     GLINT_TRY(dummy, make_dummy(m->config_, *options.dummy, pool, progress));
   }
   const auto start = std::chrono::steady_clock::now();
-  GLINT_TRY(Checkpoint checkpoint,
-            dummy ? std::move(*dummy) : Checkpoint::open(options.dir));
+  GLINT_TRY(Checkpoint checkpoint, dummy ? std::move(*dummy) : Checkpoint::open(options.dir));
   m->checkpoint_ = std::make_unique<Checkpoint>(std::move(checkpoint));
   const bool with_mtp = options.with_mtp && m->config_.num_nextn_predict_layers > 0;
   GLINT_TRY(m->weights_,
@@ -82,9 +81,8 @@ Status LoadedModel::update_weights(const std::string& dir) {
   GLINT_TRY(Checkpoint opened, Checkpoint::open(dir));
   auto checkpoint = std::make_unique<Checkpoint>(std::move(opened));
   ThreadPool pool(available_cpus());
-  Result<ModelWeights> found =
-      find_weights(*checkpoint, config_,
-                   {.activations = options_.activations, .with_mtp = has_mtp()}, pool);
+  Result<ModelWeights> found = find_weights(
+      *checkpoint, config_, {.activations = options_.activations, .with_mtp = has_mtp()}, pool);
   if (!found.ok()) return std::move(found).take_error().in("loading " + dir);
   Status replaced =
       replace_weights(weights_, std::move(found).value(), load_stats_.placement, *ops_);
