@@ -25,20 +25,10 @@ Command selftest_command();
 
 inline std::vector<Command> all_commands() {
   return {
-      generate_command(),     //
-      chat_command(),         //
-      score_command(),        //
-      eval_command(),         //
-      inspect_command(),      //
-      synth_command(),        //
-      quantize_command(),     //
-      calibrate_command(),    //
-      verify_command(),       //
-      tokenize_command(),     //
-      detokenize_command(),   //
-      template_command(),     //
-      bench_local_command(),  //
-      selftest_command(),     //
+      generate_command(),    chat_command(),     score_command(),      eval_command(),
+      inspect_command(),     synth_command(),    quantize_command(),   calibrate_command(),
+      verify_command(),      tokenize_command(), detokenize_command(), template_command(),
+      bench_local_command(), selftest_command(),
   };
 }
 

@@ -31,7 +31,7 @@ struct SchedulerConfig {
   int max_running = 256;       // sequences that hold pages at once
   int max_waiting = 4096;      // beyond this, add() refuses
   int max_seq_len = 131072;    // prompt + output tokens of one sequence, if the pages hold so many
-  int depth = 1;               // plans in flight: 2 hides the host
+  int depth = 2;               // plans in flight: 2 hides the host
   int max_drafts = 0;          // per sequence and step; adapted to what was accepted
   bool adapt_drafts = true;
   double min_draft_chance = 0.3;  // a draft less likely to be accepted is not worth its row

@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "base/types.h"
@@ -54,6 +55,9 @@ struct StepPlan {
   void add(int first, std::span<const TokenId> tokens, std::span<const PageId> pages,
            int logit_rows);
 };
+
+// What the plan runs, a line for each of its first slices: for whoever reads why a step hung.
+std::string describe(const StepPlan& plan);
 
 struct StepResult {
   struct Sampled {

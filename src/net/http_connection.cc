@@ -242,7 +242,11 @@ void HttpConnection::refuse(int status, const std::string& reason) {
 }
 
 void HttpConnection::flush() {
-  if (writing_ || phase_ != Phase::kAnswering) return;
+  if (phase_ != Phase::kAnswering) return;
+  if (writing_) {
+    if (exchange_->look() == ExchangeState::Phase::kBroken) cut();
+    return;
+  }
   answer_ = exchange_->take(out_);
   if (answer_ == ExchangeState::Phase::kBroken) return cut();
   if (answer_ == ExchangeState::Phase::kAbandoned) {
@@ -357,12 +361,12 @@ void HttpConnection::close() {
   account_body(0);
   error_code ignored;
   stream_.socket().close(ignored);
+  host_.connections.erase(self);
+  host_.num_connections = static_cast<int>(host_.connections.size());
   if (const auto exchange = std::move(exchange_)) {
     exchange->connection = nullptr;
     guarded("a function for disconnected clients", [&] { exchange->client_gone(); });
   }
-  host_.connections.erase(self);
-  host_.num_connections = static_cast<int>(host_.connections.size());
 }
 
 }  // namespace glint

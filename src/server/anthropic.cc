@@ -7,11 +7,6 @@
 namespace glint {
 namespace {
 
-std::string type_of(const Json& block) {
-  const Json* type = block.find("type");
-  return type && type->is_string() ? type->as_string() : "";
-}
-
 // The content of one message, block by block; each block is appended to the conversation where it
 // belongs: a tool's result is a message of its own.
 class BlockReader {

@@ -1,7 +1,7 @@
 #include "server/server.h"
 
-#include <algorithm>
-#include <deque>
+#include <chrono>
+#include <thread>
 
 #include "base/log.h"
 #include "base/str.h"
@@ -53,12 +53,15 @@ struct Server::Impl {
     request_threads = std::make_unique<TaskThreads>(glint::request_threads(core.config));
   }
 
+  // Answers that are complete still go out, for a second.
   ~Impl() {
     core.state = ServerState::kDraining;
     if (http) http->stop_accepting();
     if (core.generations) core.generations->drain(0);
     control_thread.reset();
     request_threads.reset();
+    for (int i = 0; http && i < 100 && http->num_connections() > 0; ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
     http.reset();
     core.generations.reset();
   }

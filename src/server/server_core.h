@@ -42,7 +42,7 @@ struct Route {
   const char* summary = "";
   // On a request thread, or with `quick` on the io thread: then it may not take time. `json` is the
   // body, an object; empty for GET.
-  std::function<void(const HttpRequest& request, const Json& json, Reply reply)> handle;
+  std::function<void(const HttpRequest& request, const Json& json, Reply reply)> handle = {};
   // Names the fields of the body, for openapi.json; null: no body is read.
   std::function<void(RequestReader&)> describe = {};
   RouteAccess access = RouteAccess::kApi;
