@@ -230,15 +230,19 @@ bool RequestParser::check_fields() {
 bool RequestParser::read_body() {
   std::size_t used = 0;
   while (!message_->is_done() && used < buffer_.size()) {
+    // Beast, once it has seen a part of a chunk's line, asserts that it is given five bytes; there
+    // are as many in the shortest end of a chunked body.
+    if (in_chunk_line_ && buffer_.size() - used < 5) break;
     error_code ec;
     const std::size_t n =
         message_->put(boost::asio::buffer(buffer_.data() + used, buffer_.size() - used), ec);
     used += n;
+    in_chunk_line_ = ec == http::error::need_more;
     expectation_ = false;  // the peer did not wait
     if (ec == http::error::body_limit) {
       return refuse(413, str("the body is longer than ", limits_.max_body_bytes, " bytes"));
     }
-    if (ec == http::error::need_more) {
+    if (in_chunk_line_) {
       if (buffer_.size() - used > kMaxChunkLine) {
         return refuse(400, "a line between chunks is too long");
       }
@@ -257,7 +261,7 @@ bool RequestParser::read_body() {
 HttpRequest RequestParser::take() {
   HttpRequest request = std::move(message_->request);
   message_.reset();
-  expectation_ = false;
+  in_chunk_line_ = expectation_ = false;
   return request;
 }
 

@@ -83,11 +83,15 @@ Status ResponseParser::feed(std::string_view bytes) {
 Status ResponseParser::put() {
   std::size_t used = 0;
   while (!done() && used < buffer_.size()) {
+    // Beast, once it has seen a part of a chunk's line, asserts that it is given five bytes; there
+    // are as many in the shortest end of a chunked body.
+    if (in_chunk_line_ && buffer_.size() - used < 5) break;
     error_code ec;
     used += message_->put(boost::asio::buffer(buffer_.data() + used, buffer_.size() - used), ec);
     if (message_->too_long) {
       return invalid(str("the answer is longer than ", options_.max_body_bytes, " bytes"));
     }
+    in_chunk_line_ = ec == http::error::need_more && message_->is_header_done();
     if (ec == http::error::need_more && buffer_.size() - used <= kMaxHeadBytes) break;
     if (ec) return invalid("the answer is not valid HTTP: " + ec.message());
   }
