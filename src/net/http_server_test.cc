@@ -371,12 +371,18 @@ TEST(HttpServer, hosts_are_addresses_and_names) {
   for (const char* host : {"127.0.0.1", "localhost", "0.0.0.0", "", "::", "[::]"}) {
     HttpServerOptions options;
     options.host = host;
-    auto server = HttpServer::start(options, echo);
+    std::string peer;
+    auto server = HttpServer::start(options, [&](HttpRequest request, HttpExchange exchange) {
+      peer = request.peer;
+      echo(std::move(request), std::move(exchange));
+    });
     if (!server.ok() && std::string(host).find("::") != std::string::npos)
       continue;  // no IPv6 here
     ASSERT_TRUE(server.ok()) << host << ": " << server.error().message;
     RawClient client(server.value()->port());
     EXPECT_EQ(body_of(client.exchange(get(kClose))), "GET / ") << host;
+    server.value().reset();
+    EXPECT_EQ(peer.substr(0, 10), "127.0.0.1:") << host;
   }
 }
 

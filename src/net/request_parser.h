@@ -63,7 +63,7 @@ class RequestParser {
   std::size_t scanned_ = 0, line_ = 0;  // of buffer_: what find_end_of_head() has seen, where the
                                         // line begins that it stands in
   std::unique_ptr<Message> message_;    // from the end of the head on
-  bool in_chunk_line_ = false, expectation_ = false, http_1_0_ = false, keep_alive_ = false;
+  bool expectation_ = false, http_1_0_ = false, keep_alive_ = false;
   int status_ = 0;
   std::string reason_, path_;
 };

@@ -39,7 +39,6 @@ class ResponseParser {
 
   const Options options_;
   std::string buffer_;
-  bool in_chunk_line_ = false;
   std::unique_ptr<Message> message_;
 };
 
