@@ -44,7 +44,7 @@ if [[ ! -e $pcre2/lib/libpcre2-8.a ]]; then
 fi
 
 # xgrammar 0.2.8, compiled grammars for structured output, from the PyPI package that carries its source. Built once,
-# for every preset and compiler, so without its -flto. Its messages come to us (src/text/grammar_log.cc), and what it
+# for every preset and compiler, so without its -flto. Its messages come to us (src/text/grammar.cc), and what it
 # would only warn about can then be an error, which has to leave a destructor.
 xgrammar=build/deps/xgrammar-0.2.8
 if [[ ! -e $xgrammar/lib/libxgrammar.a ]]; then
