@@ -1,35 +1,77 @@
-// StepPlan: what one forward pass runs. There is no prefill or decode: a sequence is a list of
-// tokens of which the first `first` are in the cache, and a slice runs the next `count` of them.
+// StepPlan: what one forward pass runs, and StepResult: what came of it. There is no prefill or
+// decode: a sequence is a list of tokens of which the first `first` are in the cache, and a slice
+// runs the next `count` of them.
 #pragma once
 
+#include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "base/types.h"
+#include "engine/request.h"
 
 namespace glint {
 
+// In StepPlan::tokens: the token that a step still in flight will produce.
+inline constexpr TokenId kPendingToken = -1;
+
 // One sequence's share of a step: positions [first, first + count).
 struct SeqSlice {
+  RequestId id = 0;
   int first = 0;
   int count = 0;
+  int num_drafts = 0;   // the last num_drafts of `count` are guesses, known to the executor only
+  bool sample = false;  // the slice reaches the last known token, so a token is wanted
+  int max_new = 0;      // the executor may report at most this many tokens (a limit is near)
   int logit_rows = 0;   // how many of its last rows need logits
+  // How many of its last rows run for the first time; the others were lost to preemption. Extras
+  // (prompt log-probabilities, routed experts, selected keys) are of these only.
+  int new_rows = 0;
+  // The token after the slice where it is known (a prompt in chunks), else kPendingToken: the MTP
+  // layer's input for the last row.
+  TokenId next_token = kPendingToken;
   int token_begin = 0;  // its tokens start here in StepPlan::tokens
   int page_begin = 0;  // its pages, for positions [0, first + count), start here in StepPlan::pages
   int num_pages = 0;
 };
 
-// Flat and self-contained, so that it can be sent to other ranks as it is.
+// Flat and self-contained, so that it can be sent to other ranks.
 struct StepPlan {
-  std::vector<SeqSlice> slices;
-  std::vector<TokenId> tokens;  // of all slices, in order
-  std::vector<PageId> pages;
+  std::uint64_t step = 0;
+  // Requests that the executor has not seen before, and those that it can forget.
+  std::vector<std::shared_ptr<const Request>> started = {};
+  std::vector<RequestId> ended = {};
+  std::vector<SeqSlice> slices = {};
+  // Of all slices, in order; drafts and tokens in flight are pending.
+  std::vector<TokenId> tokens = {};
+  std::vector<PageId> pages = {};
+
+  bool empty() const { return slices.empty() && ended.empty(); }
 
   // Appends a slice that runs `tokens` from position `first` and wants logits of its last
   // `logit_rows` rows. `pages` are the sequence's, in position order, and must cover first +
   // tokens.size() positions.
   void add(int first, std::span<const TokenId> tokens, std::span<const PageId> pages,
            int logit_rows);
+};
+
+// What the plan runs, a line for each of its first slices: for whoever reads why a step hung.
+std::string describe(const StepPlan& plan);
+
+struct StepResult {
+  struct Sampled {
+    RequestId id = 0;
+    std::vector<TokenId> tokens =
+        {};  // accepted drafts, then one new token; empty: no token wanted
+    std::vector<TokenLogprob> logprobs = {};  // of the tokens, if wanted
+    Extras extras = {};
+    int drafted = 0;        // drafts that were verified
+    bool complete = false;  // the grammar ends with these tokens: the request ends with kStop
+    bool failed = false;    // logits were not numbers: the request ends with kError
+  };
+  std::vector<Sampled> sampled;  // one per slice, in plan order
+  double seconds = 0;            // the step took this long
 };
 
 }  // namespace glint

@@ -3,8 +3,8 @@
 
 #include <functional>
 
+#include "engine/request.h"
 #include "runtime/loaded_model.h"
-#include "runtime/sampler.h"
 
 namespace glint {
 
@@ -18,9 +18,6 @@ struct GenerateOptions {
   TokenId num_token_ids =
       0;  // ids from here on are padding rows of the vocabulary, never sampled; 0: no such rows
 };
-
-enum class FinishReason { kStop, kLength, kCancelled };
-const char* name_of(FinishReason reason);  // "stop", "length", "cancelled"
 
 struct GenerateStats {
   FinishReason reason = FinishReason::kLength;

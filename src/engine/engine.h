@@ -1,0 +1,85 @@
+// Engine: the loop that turns requests into tokens. One thread owns the scheduler; a second runs
+// the executor, so that planning the next step and reporting the last one happen while a step
+// runs; a third, the watchdog, looks whether a step takes too long.
+//
+//   submit(), abort() -> inbox -> engine thread: schedule -> executor thread: execute
+//                                        ^------------ commit <----------'   -> sink
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "engine/executor.h"
+#include "engine/scheduler.h"
+
+namespace glint {
+
+struct EngineOptions {
+  SchedulerConfig scheduler = {};
+  KvCacheConfig cache = {};
+  // A step with prompt tokens may take this many times a plain decode step. 0: no limit.
+  double max_step_slowdown = 2;
+  double watchdog_seconds = 300;  // a step that takes longer is a hang; 0: never
+  // Called once, from the watchdog's thread, with a dump of plan and last operation, after every
+  // request was failed: the program should end. The engine cannot be destroyed before the step
+  // returns.
+  std::function<void(const std::string& dump)> on_hang = {};
+};
+
+// A snapshot, for metrics and admission. Counters are since the start.
+struct EngineStats {
+  int num_running = 0, num_waiting = 0;
+  int used_pages = 0, total_pages = 0, page_size = 0;
+  int max_seq_len = 0;  // tokens of prompt and answer that a request may have here
+  std::uint64_t steps = 0, preemptions = 0;
+  std::uint64_t prompt_tokens = 0, cached_prompt_tokens = 0, generated_tokens = 0;
+  std::uint64_t prefix_queries = 0, prefix_hits = 0;  // in tokens
+  std::uint64_t drafts = 0, drafted_tokens = 0, accepted_tokens = 0;
+  std::vector<std::uint64_t> accepted_per_position = {};
+  double step_seconds = 0;            // in the executor
+  double overhead_seconds = 0;        // between steps, with work to do: what the host costs
+  double tokens_per_second = 0;       // lately: prompt and answer
+  double predicted_wait_seconds = 0;  // until a request submitted now would start
+  bool paused = false;
+};
+
+class Engine {
+ public:
+  // Sees the events of a step (of two, if steps are quicker than the engine), on the engine
+  // thread: hand them on, do not work.
+  using Sink = std::function<void(std::vector<TokenEvent> events)>;
+
+  // `executor` outlives the engine.
+  Engine(EngineOptions options, Executor& executor, Sink sink);
+  // Cancels what is left (each gets its last event), joins.
+  ~Engine();
+
+  // All from any thread.
+
+  // Fails at once, without an event, as Scheduler::add does, if it names tokens that the model does
+  // not have, and with kUnavailable while draining.
+  Status submit(Request request);
+  // The request gets a last event, kCancelled, unless it has ended.
+  void abort(RequestId id);
+
+  // Between two steps, in order with the others; waits for it. After kUpdateWeights, done or
+  // failed, nothing of the old cache is used: running requests compute their tokens again.
+  Status control(const ExecutorCommand& command);
+  Status flush_cache();  // fails while requests run
+  void pause();          // requests wait where they are
+  void resume();
+
+  // Refuses new requests from now on.
+  void drain();
+
+  EngineStats stats() const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace glint

@@ -1,0 +1,92 @@
+// Request: what a client wants of the engine, and TokenEvent: what it gets. Tokens in, tokens out:
+// text, templates, stop strings and tool calls are the server's business.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/token_constraint.h"
+#include "base/types.h"
+#include "engine/sampling_params.h"
+
+namespace glint {
+
+// What a request wants to know besides its tokens.
+struct Want {
+  int top_logprobs = -1;        // -1: none; 0: of the token itself; n: of the n most likely as well
+  int prompt_logprobs = -1;     // the same of the prompt's tokens from the second on (echo)
+  bool routed_experts = false;  // the experts that each layer chose, for every row that ran
+  bool selected_keys = false;   // the positions that the row of the last prompt token attended to
+};
+
+struct Request {
+  RequestId id = 0;  // unique among those alive
+  std::vector<TokenId> prompt = {};
+  SamplingParams sampling = {};
+  int max_tokens = 0;                  // of the answer, at least 1
+  int min_tokens = 0;                  // no stop id may come before this many
+  std::vector<TokenId> stop_ids = {};  // end the answer; reported as its last token
+  int priority = 0;                    // lower runs first; equals in order of submission
+  std::uint64_t cache_salt = 0;        // prefixes are shared among equal salts only
+  bool speculate = true;               // false: no drafts for this request
+  Want want = {};
+  std::shared_ptr<TokenConstraint> constraint = {};
+};
+
+enum class FinishReason {
+  kStop,       // a stop id (or the grammar's end)
+  kLength,     // max_tokens or the context
+  kCancelled,  // aborted
+  kError,      // its logits were not numbers, or the step failed
+};
+const char* name_of(FinishReason reason);  // "stop", "length", "abort", "error"
+
+struct TokenLogprob {
+  struct Top {
+    TokenId id = 0;
+    float logprob = 0;
+  };
+  float logprob = 0;          // natural log, before temperature and filters
+  int rank = 0;               // 1: the most likely
+  std::vector<Top> top = {};  // most likely first
+};
+
+// What a step produced for one request, besides tokens. A row that runs again after a preemption is
+// not told again, and rows of drafts that were not accepted are not told at all.
+struct Extras {
+  // Of the prompt's tokens after the prompt rows that this step ran.
+  std::vector<TokenLogprob> prompt_logprobs = {};
+  // [rows that this step ran, MoE layers, num_experts_per_tok], in row order
+  std::vector<std::uint16_t> routed_experts = {};
+  // Positions that the last prompt row attended to, and how many layers read each.
+  struct KeyRead {
+    std::int32_t position = 0;
+    std::int32_t num_layers = 0;
+  };
+  std::vector<KeyRead> selected_keys = {};
+};
+
+// Progress of one request in one step: never without a token, an extra or an end.
+struct TokenEvent {
+  RequestId id = 0;
+  std::vector<TokenId> tokens = {};         // new ones; a stop id that ended the answer included
+  std::vector<TokenLogprob> logprobs = {};  // of the tokens, if wanted
+  Extras extras = {};
+  std::optional<FinishReason> finished = {};
+  std::optional<TokenId> stop_id = {};  // the one that ended it
+  std::string error = {};               // of kError: one sentence
+  // With the end: what it cost.
+  struct Usage {
+    int prompt_tokens = 0, cached_tokens = 0, completion_tokens = 0;
+    int drafted = 0, accepted = 0;  // draft tokens
+    int preemptions = 0;
+    // Seconds since submission: first time in a step, first token, end.
+    double started_s = 0, first_token_s = 0, finished_s = 0;
+  };
+  Usage usage = {};
+};
+
+}  // namespace glint

@@ -1,0 +1,42 @@
+// SamplingParams: how one request wants its tokens chosen. Plain data, so that the host side can
+// carry it; the arithmetic is runtime/sampler.h.
+#pragma once
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "base/result.h"
+#include "base/types.h"
+
+namespace glint {
+
+struct SamplingParams {
+  double temperature = 1;  // 0: the most likely token (ties: the lowest id)
+  double top_p = 1;        // keep the fewest most likely tokens whose probabilities reach this
+  int top_k = 0;           // keep the k most likely; 0: all
+  double min_p = 0;        // drop what is less likely than this share of the most likely
+  // Divides (if negative: multiplies) the logits of tokens already in the sequence, prompt
+  // included.
+  double repetition_penalty = 1;
+  double presence_penalty = 0;  // subtracted once from the logit of each token of the answer so far
+  double frequency_penalty = 0;  // subtracted for each time that it is in the answer so far
+  std::vector<std::pair<TokenId, float>> logit_bias = {};  // added to these logits
+  std::vector<TokenId> allowed_ids = {};                   // only these may come; empty: all
+  std::vector<std::vector<TokenId>> bad_words = {};        // sequences that may not appear
+  // A request without a seed of its own gets one when it is submitted.
+  std::uint64_t seed = 0;
+
+  bool greedy() const { return temperature == 0; }
+  bool penalizes() const {
+    return repetition_penalty != 1 || presence_penalty != 0 || frequency_penalty != 0;
+  }
+};
+
+// Refuses values outside their range, naming the field.
+Status validate(const SamplingParams& params);
+
+// Refuses token ids outside the vocabulary, naming the field.
+Status check_token_ids(const SamplingParams& params, int vocab_size);
+
+}  // namespace glint
