@@ -15,6 +15,7 @@ class ForwardingOps : public Ops {
 
   Device& device() override { return inner_->device(); }
   Capabilities capabilities() const override { return inner_->capabilities(); }
+  ThreadPool* host_threads() override { return inner_->host_threads(); }
   std::int64_t packed_bytes(const Weight& weight) const override {
     return inner_->packed_bytes(weight);
   }

@@ -5,7 +5,6 @@
 #include <cmath>
 #include <cstring>
 #include <filesystem>
-#include <map>
 #include <optional>
 #include <set>
 
@@ -96,6 +95,7 @@ class Checker {
         if (packed != quantized_[i]) {
           fault(str(name, " is ", name_of(format), ", unlike the first expert of its layer"));
         }
+        entries_.push_back(i);
         out_.tensors.push_back({.name = name,
                                 .role = table_[i].role,
                                 .format = format,
@@ -307,7 +307,9 @@ class Checker {
       return Ok{};
     }
     for (const FinishedShard& shard : manifest.value().shards) {
-      const Result<std::string> hash = hash_file(str(options_.dir, "/", shard.name), done_);
+      const bool is_plain = shard.name.find('/') == std::string::npos;
+      const Result<std::string> hash =
+          is_plain ? hash_file(str(options_.dir, "/", shard.name), done_) : invalid("elsewhere");
       if (!hash.ok() || hash.value() != shard.xxh128) {
         fault(str(shard.name, " is not the file that was written: its hash differs"));
       }
@@ -323,7 +325,9 @@ class Checker {
   }
 
   Status compare_with_source();
-  Status compare_tensor(Checkpoint& source, CheckedTensor& tensor, const ModelTensor& entry);
+  // Fills tensor.error; returns how large it may be.
+  Result<double> compare_tensor(Checkpoint& source, CheckedTensor& tensor,
+                                const ModelTensor& entry);
 
   const CheckOptions& options_;
   ThreadPool& pool_;
@@ -334,14 +338,15 @@ class Checker {
   std::vector<ModelTensor> table_;
   std::vector<bool> quantized_;
   OutputCheck out_;
+  std::vector<std::size_t> entries_;  // in the table, of each of out_.tensors
 };
 
 std::span<const std::byte> bytes_of(const Tensor& tensor) {
   return {tensor.data, static_cast<std::size_t>(tensor.size() * size_of(tensor.dtype))};
 }
 
-Status Checker::compare_tensor(Checkpoint& source, CheckedTensor& tensor,
-                               const ModelTensor& entry) {
+Result<double> Checker::compare_tensor(Checkpoint& source, CheckedTensor& tensor,
+                                       const ModelTensor& entry) {
   GLINT_TRY(const Weight was, source.weight(tensor.name, entry.rows, entry.cols));
   GLINT_TRY(const Weight is, checkpoint_->weight(tensor.name, entry.rows, entry.cols));
   constexpr std::int64_t kRows = 64;
@@ -368,34 +373,23 @@ Status Checker::compare_tensor(Checkpoint& source, CheckedTensor& tensor,
   }
   source.release_copies();
   checkpoint_->release_copies();
-  return Ok{};
+  return was.format == is.format ? 0 : largest_plausible_error(is.format);
 }
 
 Status Checker::compare_with_source() {
   GLINT_TRY(Checkpoint source, Checkpoint::open(options_.source));
-  std::map<std::string_view, const ModelTensor*> entries;
-  std::vector<std::string> names;
-  for (const ModelTensor& entry : table_) {
-    if (entry.is_matrix()) entries[entry.name] = &entry;
-  }
-  for (CheckedTensor& tensor : out_.tensors) {
-    const ModelTensor* entry = nullptr;
-    if (const auto at = entries.find(tensor.name); at != entries.end()) {
-      entry = at->second;
-    } else {  // one of many experts
-      for (const auto& [name, candidate] : entries) {
-        if (candidate->num_experts && glob_matches(name, tensor.name)) entry = candidate;
-      }
-    }
-    GLINT_TRY_STATUS(compare_tensor(source, tensor, *entry));
+  for (std::size_t i = 0; i < out_.tensors.size(); ++i) {
+    CheckedTensor& tensor = out_.tensors[i];
+    GLINT_TRY(const double largest, compare_tensor(source, tensor, table_[entries_[i]]));
     const double error = tensor.error.relative();
-    if (!(error <= largest_plausible_error(tensor.format)) ||
+    if (!(error <= largest) ||
         (tensor.error.squared_weights == 0 && tensor.error.squared_error > 0)) {
       fault(str(tensor.name, " (", name_of(tensor.format), ") is off by ", error,
                 " of its source, more than rounding explains"));
     }
   }
   // Vectors are copied by every recipe.
+  std::vector<std::string> names;
   for (const ModelTensor& entry : table_) {
     if (entry.is_matrix()) continue;
     const StoredTensor* was = source.source().find(entry.name);
