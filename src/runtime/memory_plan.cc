@@ -60,18 +60,17 @@ struct Widths {
   }
   std::int64_t attention() const {
     const std::int64_t queries = heads * c.qk_head_dim();
-    const std::int64_t in = c.hidden_size + 2 * c.q_lora_rank + 2 * c.latent_dim() +
-                            2 * c.index_head_dim;
+    const std::int64_t in =
+        c.hidden_size + 2 * c.q_lora_rank + 2 * c.latent_dim() + 2 * c.index_head_dim;
     const std::int64_t attend = 2 * heads * c.kv_lora_rank;
     const std::int64_t own = queries + c.index_n_heads * c.index_head_dim + heads * c.v_head_dim;
     return element * (own + std::max(in, attend)) + 4 * c.index_n_heads;
   }
   std::int64_t ffn() const {
     const std::int64_t k = c.num_experts_per_tok, inter = c.moe_intermediate_size;
-    const std::int64_t moe =
-        element * (2 * c.hidden_size + k * (2 * inter + c.hidden_size) +
-                   2 * c.shared_intermediate_size()) +
-        4 * (c.n_routed_experts + 5 * k);
+    const std::int64_t moe = element * (2 * c.hidden_size + k * (2 * inter + c.hidden_size) +
+                                        2 * c.shared_intermediate_size()) +
+                             4 * (c.n_routed_experts + 5 * k);
     return std::max(moe, element * (c.hidden_size + 2 * c.intermediate_size));
   }
   // x, delta, the hidden states, and the keys.
@@ -98,9 +97,8 @@ Result<MemoryPlan> plan_memory(const MemoryNeeds& needs) {
     };
     return Error{ErrorCode::kResourceExhausted,
                  str("a sequence of ", needs.max_seq_len, " tokens needs ", size(least),
-                     " of KV cache, but there are ", size(pages),
-                     " for it; give --max-model-len ", pages * kPageSize,
-                     " or less, or the cache more memory")};
+                     " of KV cache, but there are ", size(pages), " for it; give --max-model-len ",
+                     pages * kPageSize, " or less, or the cache more memory")};
   }
   return MemoryPlan{.num_pages = static_cast<int>(pages),
                     .cache_bytes = pages * needs.page_bytes,

@@ -1,8 +1,9 @@
 // The whole path: requests through the engine's threads.
+#include "engine/engine.h"
+
 #include <condition_variable>
 #include <mutex>
 
-#include "engine/engine.h"
 #include "executor/harness.h"
 
 namespace glint {
