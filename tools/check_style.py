@@ -25,7 +25,7 @@ FORBIDDEN = [
     (r"\b(?:std::)?(?:cout|cerr|clog)\b|\b(?:v?f?printf|puts|putchar)\s*\(|\bfwrite\s*\([^;]*\bstd(?:out|err)\b",
      "prints; only cli does", r"src/cli/.*|src/base/check\.cc|.*_test\.cc|.*/bench_[^/]*\.cc|tests/.*|tools/.*"),
     (r"\bthread_local\b", "has thread-local state", None),
-    (r"(?<![\w.>])(?:std::)?(?:_?exit|quick_exit|abort)\s*\(", "ends the program",
+    (r"(?<![\w.>])(?:std::)?(?:_?exit|quick_exit)\s*\(|std::abort\s*\(", "ends the program",
      r"src/base/check\.cc|src/cli/interrupt\.cc|tests/fuzz/.*"),
     (r"\busing\s+namespace\s+std\b", "opens namespace std", None),
 ]
@@ -38,7 +38,13 @@ WRAPPED = {
     "openssl/": r"src/net/.*",
     "spdlog/": r"src/base/log\.cc",
     "pcre2": r"src/text/.*",
+    "yaml-cpp/": r"src/base/yaml\.cc",
+    "boost/asio": r"src/net/.*",
+    "boost/beast": r"src/net/.*",
+    "xgrammar/": r"src/text/.*",
+    "prometheus/": r"src/server/.*",
     "histedit": r"src/cli/.*",
+    "xxhash": r"src/quant/file_hash\.cc",
     "cuda": r"src/backends/cuda/.*",
 }
 
@@ -49,7 +55,8 @@ def strip(code):
 
     def blank(match):
         text = match.group(0)
-        return ("" if text.startswith("/") else '""') + "\n" * text.count("\n")
+        lines = text.count("\n")
+        return "\n" * lines + (" " if lines else "") + ("" if text.startswith("/") else '""')
 
     return token.sub(blank, re.sub(r"(?<=\d)'(?=\d)", "", code))
 

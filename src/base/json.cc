@@ -275,9 +275,8 @@ std::string dump_json(const Json& value, JsonStyle style) {
   return out;
 }
 
-void append_json_string(std::string& out, std::string_view text) {
+void append_json_escaped(std::string& out, std::string_view text) {
   static constexpr char kHex[] = "0123456789abcdef";
-  out += '"';
   for (const char c : text) {
     switch (c) {
       case '"':
@@ -311,6 +310,11 @@ void append_json_string(std::string& out, std::string_view text) {
         }
     }
   }
+}
+
+void append_json_string(std::string& out, std::string_view text) {
+  out += '"';
+  append_json_escaped(out, text);
   out += '"';
 }
 

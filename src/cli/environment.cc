@@ -1,5 +1,8 @@
 #include "cli/environment.h"
 
+#include <unistd.h>
+
+#include <algorithm>
 #include <charconv>
 #include <cstdlib>
 
@@ -24,13 +27,38 @@ std::string hub_cache() {
   return cache + "/huggingface/hub";
 }
 
+// Variables of vLLM, SGLang, TensorRT-LLM and what they stand on.
+std::vector<std::string> foreign_variables() {
+  std::vector<std::string> out;
+  for (char** at = environ; *at != nullptr; ++at) {
+    const std::string_view entry = *at;
+    for (const std::string_view prefix :
+         {"NCCL_", "VLLM_", "SGLANG_", "SGL_", "TRTLLM_", "TLLM_", "TRT_LLM_",
+          "SAFETENSORS_FAST_GPU=", "CUDA_VISIBLE_DEVICES=", "TORCH_", "PYTORCH_", "FLASHINFER_",
+          "DG_JIT_", "TRITON_", "NVTE_"}) {
+      if (entry.starts_with(prefix) && !entry.starts_with("VLLM_API_KEY=")) out.emplace_back(entry);
+    }
+  }
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+std::string api_key() {
+  std::string key = variable("GLINT_API_KEY");
+  return key.empty() ? variable("VLLM_API_KEY") : key;
+}
+
 }  // namespace
 
 Environment read_environment() {
+  const std::string tmp_dir = variable("TMPDIR");
   return {.no_color = !variable("NO_COLOR").empty() || variable("TERM") == "dumb",
           .omp_num_threads = variable("OMP_NUM_THREADS"),
           .hf_hub_cache = hub_cache(),
-          .home = variable("HOME")};
+          .tmp_dir = tmp_dir.empty() ? "/tmp" : tmp_dir,
+          .home = variable("HOME"),
+          .api_key = api_key(),
+          .foreign = foreign_variables()};
 }
 
 Result<int> resolve_threads(int threads, const Environment& environment) {

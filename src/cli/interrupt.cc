@@ -1,9 +1,11 @@
 #include "cli/interrupt.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <cerrno>
 
 #include "base/check.h"
 
@@ -22,13 +24,28 @@ void on_interrupt(int) {
   }
 }
 
+// The pipe of the ShutdownGuard; -1 when there is none, or after the first signal.
+std::atomic<int> shutdown_pipe{-1};
+static_assert(std::atomic<int>::is_always_lock_free);
+
+void on_shutdown(int signal) {
+  const int pipe = shutdown_pipe.exchange(-1);
+  const unsigned char byte = static_cast<unsigned char>(signal);
+  if (pipe < 0 || ::write(pipe, &byte, 1) != 1) ::_exit(128 + signal);
+}
+
+void set_handler(int signal, void (*handler)(int), int flags) {
+  struct sigaction action = {};
+  action.sa_handler = handler;
+  action.sa_flags = flags;
+  sigemptyset(&action.sa_mask);
+  ::sigaction(signal, &action, nullptr);
+}
+
 }  // namespace
 
 void handle_interrupts() {
-  struct sigaction action = {};
-  action.sa_handler = on_interrupt;
-  sigemptyset(&action.sa_mask);
-  ::sigaction(SIGINT, &action, nullptr);  // without SA_RESTART: a blocking read returns
+  set_handler(SIGINT, on_interrupt, 0);  // without SA_RESTART: a blocking read returns
 }
 
 InterruptGuard::InterruptGuard() {
@@ -41,5 +58,30 @@ InterruptGuard::~InterruptGuard() { interrupt = Interrupt::kExits; }
 bool InterruptGuard::interrupted() const { return interrupt == Interrupt::kRaised; }
 
 void InterruptGuard::reset() { interrupt = Interrupt::kRaisesFlag; }
+
+ShutdownGuard::ShutdownGuard() {
+  int ends[2];
+  GLINT_CHECK(::pipe2(ends, O_CLOEXEC) == 0, "no pipe for signals");
+  read_end_ = ends[0];
+  write_end_ = ends[1];
+  shutdown_pipe = write_end_;
+  set_handler(SIGINT, on_shutdown, SA_RESTART);
+  set_handler(SIGTERM, on_shutdown, SA_RESTART);
+}
+
+ShutdownGuard::~ShutdownGuard() {
+  set_handler(SIGTERM, SIG_DFL, 0);
+  handle_interrupts();
+  shutdown_pipe = -1;
+  ::close(read_end_);
+  ::close(write_end_);
+}
+
+int ShutdownGuard::wait() {
+  unsigned char signal = 0;
+  while (::read(read_end_, &signal, 1) < 0 && errno == EINTR) {
+  }
+  return signal;
+}
 
 }  // namespace glint

@@ -19,7 +19,7 @@ struct ExecutorInfo {
   std::vector<int> moe_layers = {};  // their indices in the model
 };
 
-struct Command {
+struct ExecutorCommand {
   enum class Kind { kUpdateWeights, kStartProfile, kStopProfile };
   Kind kind = Kind::kUpdateWeights;
   std::string path = {};  // of a checkpoint, or where the profile goes
@@ -33,11 +33,14 @@ class Executor {
   // Runs one plan; plans come in order, one at a time, always from the same thread. A slice's
   // pending tokens are those of its sequence's earlier steps, and where such a step accepted fewer
   // drafts than planned, the executor moves the slice to where the sequence really is (`first` is
-  // then an upper bound).
+  // then an upper bound). A slice whose `first` lies before what its sequence has run, with known
+  // tokens, begins again there: the sequence was preempted, or found a cached prefix. When it
+  // returns, every cache (the draft layer's as well) holds the rows of all accepted tokens but the
+  // last. Slices of sequences that have ended meanwhile may still come, until `ended` names them.
   virtual StepResult execute(const StepPlan& plan) = 0;
 
   // Between steps, from the thread of execute().
-  virtual Status control(const Command& command) = 0;
+  virtual Status control(const ExecutorCommand& command) = 0;
 
   // What it is doing now, for the watchdog: "layer 3: moe, 512 tokens". From any thread.
   virtual std::string progress() const = 0;

@@ -33,6 +33,9 @@ class PageTable {
   friend class KvCache;
   KvCache* cache_ = nullptr;  // null while empty
   std::vector<PageId> pages_;
+  int num_published_ = 0;          // how many of its first pages are findable
+  std::uint64_t last_prefix_ = 0;  // identity of the prefix that these hold
+  std::uint64_t epoch_ = 0;        // flushes before it got its first page
 };
 
 struct KvCacheConfig {
@@ -40,7 +43,7 @@ struct KvCacheConfig {
   int page_size = 64;  // tokens; the one the attention kernels are compiled for
   bool share_prefixes = true;
   // With a draft layer, the last row of a page was computed from the token after the page: then a
-  // page is adopted as the last one only where the next token is the same.
+  // page is adopted only where that token is the same.
   bool match_next_token = false;
 };
 
@@ -60,21 +63,31 @@ class KvCache {
   [[nodiscard]] bool grow(PageTable& table, int num_tokens);
 
   // Makes the full pages of tokens[0, num_computed) findable by adopt_prefix. Call it only after
-  // the step that computed them has been committed. `tokens` may go on after num_computed.
-  void publish(const PageTable& table, std::span<const TokenId> tokens, int num_computed,
+  // the step that computed them has been committed. `tokens` may go on after num_computed. Where
+  // another sequence published the same prefix first, `table` takes that page and gives its own
+  // back.
+  void publish(PageTable& table, std::span<const TokenId> tokens, int num_computed,
                std::uint64_t salt);
 
-  // Forgets every cached prefix; pages in use stay with their sequences.
+  // Forgets every cached prefix; pages in use stay with their sequences, and are never published.
   void flush();
 
+  // How many of `num_tokens` equal tokens two sequences can share: whole pages, or none.
+  int reusable_tokens(int num_tokens) const {
+    return config_.share_prefixes ? num_tokens - num_tokens % config_.page_size : 0;
+  }
+
+  const KvCacheConfig& config() const { return config_; }
   int num_pages() const { return config_.num_pages; }
   int page_size() const { return config_.page_size; }
   int num_free_pages() const;    // unused, or holding only evictable prefixes
   int num_used_pages() const;    // held by sequences
   int num_shared_pages() const;  // in use by two or more sequences
+  int num_exclusive_pages(const PageTable& table) const;  // that nobody else uses
 
   // Recomputes every count from scratch; aborts on a mismatch. O(pages): for tests, idle time.
-  void check_invariants() const;
+  // `tables` are all that exist.
+  void check_invariants(std::span<const PageTable* const> tables) const;
 
  private:
   friend class PageTable;

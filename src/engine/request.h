@@ -54,9 +54,11 @@ struct TokenLogprob {
   std::vector<Top> top = {};  // most likely first
 };
 
-// What a step produced for one request, besides tokens.
+// What a step produced for one request, besides tokens. A row that runs again after a preemption is
+// not told again, and rows of drafts that were not accepted are not told at all.
 struct Extras {
-  std::vector<TokenLogprob> prompt_logprobs = {};  // of the prompt's rows that this step ran
+  // Of the prompt's tokens after the prompt rows that this step ran.
+  std::vector<TokenLogprob> prompt_logprobs = {};
   // [rows that this step ran, MoE layers, num_experts_per_tok], in row order
   std::vector<std::uint16_t> routed_experts = {};
   // Positions that the last prompt row attended to, and how many layers read each.

@@ -15,6 +15,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "base/result.h"
@@ -29,10 +30,24 @@ struct SchedulerConfig {
   int max_step_tokens = 2048;  // tokens per step over all sequences; bounds activation memory
   int max_running = 256;       // sequences that hold pages at once
   int max_waiting = 4096;      // beyond this, add() refuses
-  int max_seq_len = 131072;    // prompt + output tokens of one sequence
-  int depth = 1;               // plans in flight: 2 hides the host
+  int max_seq_len = 131072;    // prompt + output tokens of one sequence, if the pages hold so many
+  int depth = 2;               // plans in flight: 2 hides the host
   int max_drafts = 0;          // per sequence and step; adapted to what was accepted
   bool adapt_drafts = true;
+  double min_draft_chance = 0.3;  // a draft less likely to be accepted is not worth its row
+};
+
+// What add() refuses whatever the load: an impossible request. From any thread.
+Status check_request(const Request& request, const SchedulerConfig& config);
+
+// Counters since the start.
+struct SchedulerStats {
+  std::uint64_t steps = 0, preemptions = 0;
+  std::uint64_t prompt_tokens = 0, cached_prompt_tokens = 0;  // of requests that have started
+  std::uint64_t generated_tokens = 0;
+  std::uint64_t prefix_queries = 0, prefix_hits = 0;  // in tokens
+  std::uint64_t drafts = 0, drafted_tokens = 0, accepted_tokens = 0;
+  std::vector<std::uint64_t> accepted_per_position = {};
 };
 
 class Scheduler {
@@ -41,13 +56,18 @@ class Scheduler {
   ~Scheduler();
 
   // Queues a request. Fails with kInvalidArgument if it could never run (empty prompt, longer than
-  // max_seq_len, needs more pages than exist), with kResourceExhausted if the queue is full.
+  // max_seq_len, needs more pages than exist), with kResourceExhausted if the queue is full. What
+  // exceeds the context later ends with kLength.
   Status add(Request request);
 
   // Forgets a request and frees its pages, whatever its state; pages that a step in flight writes
-  // when that step is committed. Unknown ids are ignored: the client may disconnect after the last
-  // token.
-  void abort(RequestId id);
+  // when that step is committed. Returns its last event, kCancelled. Unknown ids are ignored: the
+  // client may disconnect after the last token.
+  std::optional<TokenEvent> abort(RequestId id);
+
+  // Every running request gives its pages back and starts again from its tokens: what the cache
+  // holds is no longer true (new weights). Only while no step is in flight.
+  void preempt_all();
 
   // Chooses the next step. Empty when nothing can run, or when `depth` plans are uncommitted. Plans
   // are committed in the order in which they were handed out. `prompt_budget` limits the prompt
@@ -57,12 +77,20 @@ class Scheduler {
 
   // Records what `plan` produced and returns what to tell the clients: one event per sequence that
   // got something, with a finish reason when it is done. Finished sequences are gone afterwards.
-  std::vector<TokenEvent> commit(const StepPlan& plan, const StepResult& result);
+  std::vector<TokenEvent> commit(const StepPlan& plan, StepResult result);
 
+  int max_seq_len() const;  // of the configuration, or what the cache holds if that is less
   int num_waiting() const;
   int num_running() const;
+  int num_decoding() const;                 // of those running: past their prompt
   std::int64_t num_waiting_tokens() const;  // that must run before the queue is empty
   bool idle() const;                        // nothing waits, runs or is in flight
+  int num_in_flight() const;                // plans handed out and not committed
+  const SchedulerStats& stats() const;
+  std::vector<RequestId> alive() const;  // those that wait or run
+
+  // Recomputes what is known from scratch; aborts on a mismatch. For tests.
+  void check_invariants() const;
 
  private:
   struct State;

@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "base/types.h"
@@ -24,6 +25,9 @@ struct SeqSlice {
   bool sample = false;  // the slice reaches the last known token, so a token is wanted
   int max_new = 0;      // the executor may report at most this many tokens (a limit is near)
   int logit_rows = 0;   // how many of its last rows need logits
+  // How many of its last rows run for the first time; the others were lost to preemption. Extras
+  // (prompt log-probabilities, routed experts, selected keys) are of these only.
+  int new_rows = 0;
   // The token after the slice where it is known (a prompt in chunks), else kPendingToken: the MTP
   // layer's input for the last row.
   TokenId next_token = kPendingToken;
@@ -36,11 +40,12 @@ struct SeqSlice {
 struct StepPlan {
   std::uint64_t step = 0;
   // Requests that the executor has not seen before, and those that it can forget.
-  std::vector<std::shared_ptr<const Request>> started;
-  std::vector<RequestId> ended;
-  std::vector<SeqSlice> slices;
-  std::vector<TokenId> tokens;  // of all slices, in order; drafts and tokens in flight are pending
-  std::vector<PageId> pages;
+  std::vector<std::shared_ptr<const Request>> started = {};
+  std::vector<RequestId> ended = {};
+  std::vector<SeqSlice> slices = {};
+  // Of all slices, in order; drafts and tokens in flight are pending.
+  std::vector<TokenId> tokens = {};
+  std::vector<PageId> pages = {};
 
   bool empty() const { return slices.empty() && ended.empty(); }
 
@@ -51,6 +56,9 @@ struct StepPlan {
            int logit_rows);
 };
 
+// What the plan runs, a line for each of its first slices: for whoever reads why a step hung.
+std::string describe(const StepPlan& plan);
+
 struct StepResult {
   struct Sampled {
     RequestId id = 0;
@@ -58,8 +66,9 @@ struct StepResult {
         {};  // accepted drafts, then one new token; empty: no token wanted
     std::vector<TokenLogprob> logprobs = {};  // of the tokens, if wanted
     Extras extras = {};
-    int drafted = 0;      // drafts that were verified
-    bool failed = false;  // logits were not numbers: the request ends with kError
+    int drafted = 0;        // drafts that were verified
+    bool complete = false;  // the grammar ends with these tokens: the request ends with kStop
+    bool failed = false;    // logits were not numbers: the request ends with kError
   };
   std::vector<Sampled> sampled;  // one per slice, in plan order
   double seconds = 0;            // the step took this long

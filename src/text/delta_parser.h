@@ -1,9 +1,14 @@
 // DeltaParser: from the tokens of an answer to what an API shows of it: reasoning, content and tool
 // calls (GLM's format, model card names glm45 and glm47), cut at stop strings. A state machine on
-// token ids that also finds the markers when they come as plain text in any pieces.
+// the decoded text, byte by byte: so the markers (<think> ...) are found whether they come as their
+// own tokens or as plain text in any pieces.
 //
 // What it gives in total does not depend on how the tokens were cut into calls of feed(): a
-// streamed answer, concatenated, is the whole answer.
+// streamed answer, concatenated, is the whole answer. Time and memory are linear in its length.
+//
+// Blanks at the end of reasoning are dropped; those of content too, and those before it, if there
+// are calls. A key that comes twice in a call stands twice in its arguments: JSON parsers take the
+// last.
 #pragma once
 
 #include <memory>
@@ -20,16 +25,18 @@ namespace glint {
 struct ToolSpec {
   std::string name;
   Json parameters;  // a JSON schema, or null
+
+  bool operator==(const ToolSpec&) const = default;
 };
 
 struct DeltaOptions {
-  bool parse_reasoning = true;       // false: everything is content
-  bool in_reasoning = false;         // the prompt ended inside <think>
-  bool parse_tools = true;           // false: calls stay text (tool_choice none: they are masked)
-  std::vector<ToolSpec> tools = {};  // calls of others are dropped, if there are any
-  std::vector<std::string> stop = {};
-  bool include_stop = false;  // keep the stop string in the text
-  bool skip_special = true;   // special tokens are not text
+  bool parse_reasoning = true;         // false: everything is content
+  bool in_reasoning = false;           // the prompt ended inside <think>
+  bool parse_tools = true;             // false: calls stay text (tool_choice none: they are masked)
+  std::vector<ToolSpec> tools = {};    // calls of others are dropped, if there are any
+  std::vector<std::string> stop = {};  // looked for in reasoning and content, not in calls
+  bool include_stop = false;           // keep the stop string in the text
+  bool skip_special = true;            // special tokens are not text
 };
 
 // One piece of an answer, in order.
@@ -48,7 +55,7 @@ class DeltaParser {
   // What these tokens add. Nothing after a stop string.
   std::vector<Delta> feed(std::span<const TokenId> tokens);
 
-  // What was held back, at the end. A call that was cut off is closed to valid JSON.
+  // What was held back, at the end. A call that was cut off is closed to valid JSON. Call it once.
   std::vector<Delta> finish();
 
   bool stopped() const;                    // a stop string was found...
@@ -61,6 +68,9 @@ class DeltaParser {
   struct State;
   std::unique_ptr<State> state_;
 };
+
+// Whether an answer to this prompt begins inside <think>: nothing after its last <think> ends it.
+bool ends_in_reasoning(const Tokenizer& tokenizer, std::span<const TokenId> prompt);
 
 // The whole message, from the deltas of a whole answer.
 struct ParsedAnswer {

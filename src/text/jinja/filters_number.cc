@@ -5,47 +5,16 @@
 
 #include "text/jinja/characters.h"
 #include "text/jinja/filters.h"
+#include "text/python_number.h"
 
 namespace glint::jinja {
 namespace {
-
-// Without blanks around it and without the single underscores that Python allows between digits.
-// Nothing if there are others.
-std::optional<std::string> clean_number(std::string_view text) {
-  text = strip_right(strip_left(text));
-  std::string out;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    if (text[i] != '_') {
-      out += text[i];
-    } else if (i == 0 || i + 1 == text.size() ||
-               !std::isalnum(static_cast<unsigned char>(text[i - 1])) ||
-               !std::isalnum(static_cast<unsigned char>(text[i + 1]))) {
-      return {};
-    }
-  }
-  return out;
-}
-
-// Python's float(text).
-std::optional<double> parse_float(std::string_view text) {
-  const std::optional<std::string> number = clean_number(text);
-  if (!number || number->empty()) return {};
-  std::string lower = to_lower(*number);
-  if (lower[0] == '+' || lower[0] == '-') lower.erase(0, 1);
-  const bool named = lower == "inf" || lower == "infinity" || lower == "nan";
-  if (!named && (lower.empty() || lower.find_first_not_of("0123456789.e+-") != lower.npos))
-    return {};
-  char* end = nullptr;
-  const double value = std::strtod(number->c_str(), &end);
-  if (end != number->c_str() + number->size()) return {};
-  return value;
-}
 
 // Python's int(text, base).
 Result<std::optional<Value>> parse_int(std::string_view text, Int base) {
   if (base != 0 && (base < 2 || base > 36))
     return invalid("int() base must be >= 2 and <= 36, or 0");
-  std::optional<std::string> number = clean_number(text);
+  std::optional<std::string> number = clean_python_number(text, /*hex=*/true);
   if (!number) return std::optional<Value>();
   const bool negative = number->starts_with('-');
   std::string digits = negative || number->starts_with('+') ? number->substr(1) : *number;
@@ -99,7 +68,7 @@ Result<Value> int_filter(Runtime&, const Value& input, const Arguments& argument
   if (!input.is_string()) return otherwise;
   Result<std::optional<Value>> whole = parse_int(input.text(), base);
   if (whole.ok() && whole.value()) return *whole.value();
-  const std::optional<double> number = parse_float(input.text());
+  const std::optional<double> number = parse_python_float(input.text());
   return number ? truncate(*number).value_or(otherwise) : otherwise;
 }
 
@@ -107,7 +76,7 @@ Result<Value> float_filter(Runtime&, const Value& input, const Arguments& argume
   GLINT_TRY(const Bound bound, Bound::bind("float", arguments, {"default?"}));
   if (input.is_undefined()) return undefined_error(input);
   const std::optional<double> number =
-      input.is_string() ? parse_float(input.text()) : to_double(input);
+      input.is_string() ? parse_python_float(input.text()) : to_double(input);
   return number ? Value(*number) : bound.get(0, Value(0.0));
 }
 
@@ -189,7 +158,7 @@ Result<Value> file_size_format(Runtime&, const Value& input, const Arguments& ar
   GLINT_TRY(const Bound bound, Bound::bind("filesizeformat", arguments, {"binary?"}));
   if (input.is_undefined()) return undefined_error(input);
   const std::optional<double> bytes =
-      input.is_string() ? parse_float(input.text()) : to_double(input);
+      input.is_string() ? parse_python_float(input.text()) : to_double(input);
   if (!bytes) return invalid("could not convert " + input.type_name() + " to float");
   const bool binary = truthy(bound.get(0, Value(false)));
   const double base = binary ? 1024 : 1000;

@@ -1,0 +1,385 @@
+#include "cli/serve_dialect.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+
+#include "base/str.h"
+#include "base/yaml.h"
+#include "cli/serve_flags.h"
+
+namespace glint {
+namespace {
+
+using Takes = FlagRule::Takes;
+using Does = FlagRule::Does;
+
+constexpr std::string_view kSwitchedOff = "false";
+
+unsigned bits_of(Dialect dialect) {
+  switch (dialect) {
+    case Dialect::kVllm:
+      return kVllmBit;
+    case Dialect::kSglang:
+      return kSglangBit;
+    case Dialect::kTrtllm:
+      return kTrtllmBit;
+    case Dialect::kGlint:
+      break;
+  }
+  return kAllBits;
+}
+
+using NamedRule = std::pair<std::string_view, const FlagRule*>;
+
+// The names that this dialect knows, in the order of the table.
+std::vector<NamedRule> rules_of(Dialect dialect) {
+  std::vector<NamedRule> out;
+  for (const FlagRule& rule : flag_rules()) {
+    if ((rule.dialects & bits_of(dialect)) == 0) continue;
+    for (std::size_t at = 0; (at = rule.names.find_first_not_of(" \n", at)) != rule.names.npos;) {
+      const std::size_t end = std::min(rule.names.find_first_of(" \n", at), rule.names.size());
+      out.emplace_back(rule.names.substr(at, end - at), &rule);
+      at = end;
+    }
+  }
+  return out;
+}
+
+// What a server of this dialect does unless it is told otherwise.
+std::vector<std::string> defaults_of(Dialect dialect) {
+  switch (dialect) {
+    case Dialect::kVllm:
+      return {"--host=0.0.0.0", "--port=8000", "--max-num-seqs=256"};
+    case Dialect::kSglang:
+      return {"--host=127.0.0.1", "--port=30000", "--priority-order=higher"};
+    case Dialect::kTrtllm:
+      return {"--host=localhost", "--port=8000", "--max-num-batched-tokens=8192"};
+    case Dialect::kGlint:
+      break;
+  }
+  return {};
+}
+
+// Names are compared with dashes.
+std::string normal(std::string_view name) {
+  std::string out(name);
+  std::replace(out.begin(), out.end(), '_', '-');
+  return out;
+}
+
+// One flag as it was given: `name` normal, without the dashes that lead a long one.
+struct Setting {
+  std::string name;
+  std::optional<std::string> value = {};
+  std::string shown = {};  // as the user wrote it, without the value
+};
+
+class Translator {
+ public:
+  Translator(Dialect dialect, const OptionList& own)
+      : dialect_(dialect), rules_(rules_of(dialect)), own_(own) {}
+
+  Status read_line(std::span<const std::string> args);
+  Result<TranslatedArgs> finish();
+
+ private:
+  const FlagRule* find_rule(std::string_view name) const;
+  const Option* find_own(std::string_view name) const;
+  Status apply(const Setting& setting);
+  Status apply_rule(const FlagRule& rule, const Setting& setting);
+  Status apply_value(const FlagRule& rule, const Setting& setting);
+  Status apply_members(const std::string& name, const Json& value, const std::string& shown);
+  Status read_config(const std::string& path);
+  Status take(const Setting& setting, std::span<const std::string>& rest);
+  void ignore(const Setting& setting, std::string_view why);
+  Error unknown(const Setting& setting) const;
+  Status finish_speculation();
+
+  const Dialect dialect_;
+  const std::vector<NamedRule> rules_;
+  const OptionList& own_;
+  TranslatedArgs out_;
+  std::vector<std::string> from_file_, from_line_, positional_;
+  std::vector<std::string>* target_ = &from_line_;
+  bool file_wins_ = false;
+  std::map<std::string, std::string> speculation_;  // its parts
+};
+
+const FlagRule* Translator::find_rule(std::string_view name) const {
+  const FlagRule* group = nullptr;
+  for (const auto& [each, rule] : rules_) {
+    if (each == name) return rule;
+    if (group != nullptr || !each.ends_with(".*")) continue;
+    const std::string_view prefix = each.substr(0, each.size() - 2);
+    if (name == prefix || (name.starts_with(prefix) && name[prefix.size()] == '.')) group = rule;
+  }
+  return group;
+}
+
+const Option* Translator::find_own(std::string_view name) const {
+  for (const Option& option : own_.options()) {
+    if (option.is_positional) continue;
+    if (option.name == name) return &option;
+    if (std::find(option.aliases.begin(), option.aliases.end(), name) != option.aliases.end())
+      return &option;
+  }
+  return nullptr;
+}
+
+void Translator::ignore(const Setting& setting, std::string_view why) {
+  std::string line = setting.shown;
+  if (setting.value && *setting.value != "true") line += " " + *setting.value;
+  line += str(" (", why, ")");
+  if (std::find(out_.ignored.begin(), out_.ignored.end(), line) == out_.ignored.end())
+    out_.ignored.push_back(line);
+}
+
+Error Translator::unknown(const Setting& setting) const {
+  std::vector<std::string> names;
+  for (const Option& option : own_.options()) {
+    if (!option.is_positional) names.push_back(option.name);
+  }
+  for (const auto& [name, rule] : rules_) {
+    if (!name.ends_with(".*") && !name.starts_with('-')) names.emplace_back(name);
+  }
+  const std::string near = did_you_mean(setting.name, names);
+  return invalid(str("unknown option ", quoted(setting.shown),
+                     near.empty() ? std::string() : ", did you mean --" + near + "?"));
+}
+
+Status Translator::apply_value(const FlagRule& rule, const Setting& setting) {
+  FlagRule::Converted converted = {.value = setting.value};
+  if (rule.convert != nullptr) {
+    Result<FlagRule::Converted> result = rule.convert(*setting.value);
+    if (!result.ok()) return std::move(result).take_error().in(setting.shown);
+    converted = std::move(result).value();
+  }
+  if (!converted.why.empty()) ignore(setting, converted.why);
+  if (!converted.value) return Ok{};
+  switch (rule.does) {
+    case Does::kSet:
+      if (rule.target == "MODEL") {
+        positional_.push_back(*converted.value);
+      } else {
+        target_->push_back(str("--", rule.target, "=", *converted.value));
+      }
+      break;
+    case Does::kExpect:
+      out_.expected.emplace_back(rule.target, *converted.value);
+      break;
+    case Does::kSpec:
+      speculation_[std::string(rule.target)] = *converted.value;
+      break;
+    case Does::kFile:
+      return read_config(*converted.value);
+    case Does::kIgnore:
+      if (!rule.target.empty()) ignore(setting, rule.target);
+      break;
+    case Does::kClear:
+      break;
+  }
+  return Ok{};
+}
+
+Status Translator::apply_rule(const FlagRule& rule, const Setting& setting) {
+  if (rule.takes != Takes::kNothing) {
+    if (!setting.value) return invalid(str(setting.shown, " needs a value"));
+    return apply_value(rule, setting);
+  }
+  bool on = true;
+  if (setting.value && !option_detail::parse(*setting.value, on))
+    return invalid(str(setting.shown, " expects true or false, got ", quoted(*setting.value)));
+  if (rule.does == Does::kIgnore) {
+    ignore(setting, rule.target);
+  } else if (rule.target.find('=') != std::string_view::npos) {
+    if (on) target_->push_back(str("--", rule.target));
+  } else {
+    target_->push_back(
+        str("--", rule.target, "=", on == (rule.does == Does::kSet) ? "true" : "false"));
+  }
+  return Ok{};
+}
+
+Status Translator::apply(const Setting& setting) {
+  if (const FlagRule* rule = find_rule(setting.name)) return apply_rule(*rule, setting);
+  if (find_own(setting.name) == nullptr) return unknown(setting);
+  target_->push_back(setting.value ? str("--", setting.name, "=", *setting.value)
+                                   : "--" + setting.name);
+  return Ok{};
+}
+
+// `value`, of a file or a flag of JSON: objects are flags of their members.
+Status Translator::apply_members(const std::string& name, const Json& value,
+                                 const std::string& shown) {
+  if (value.is_null()) return Ok{};
+  if (value.is_object()) {
+    for (const auto& [key, member] : value.as_object()) {
+      const std::string prefix = name.empty() ? "" : name + ".";
+      const std::string shown_prefix = shown.empty() ? "" : shown + ".";
+      GLINT_TRY_STATUS(apply_members(prefix + normal(key), member, shown_prefix + key));
+    }
+    return Ok{};
+  }
+  const FlagRule* rule = find_rule(name);
+  const Option* option = rule == nullptr ? find_own(name) : nullptr;
+  const bool several =
+      (rule != nullptr && rule->takes == Takes::kValues) || (option != nullptr && option->is_list);
+  if (value.is_array() && several) {
+    for (const Json& each : value.as_array())
+      GLINT_TRY_STATUS(apply({name, each.is_string() ? each.as_string() : dump_json(each), shown}));
+    return Ok{};
+  }
+  return apply({name, value.is_string() ? value.as_string() : dump_json(value), shown});
+}
+
+Status Translator::read_config(const std::string& path) {
+  if (target_ == &from_file_) return invalid("a configuration file may not name another");
+  GLINT_TRY(const Json file, read_yaml_file(path));
+  if (!file.is_object() && !file.is_null())
+    return invalid(str(path, ": expected keys and values, got ", file.kind()));
+  // TensorRT-LLM's nested options win over its command line; the others' files are defaults.
+  for (const auto& [key, value] : file.is_object() ? file.as_object() : Json::Object{}) {
+    if (normal(key) == "kv-cache-config" && value.is_object()) file_wins_ = true;
+  }
+  if (dialect_ == Dialect::kTrtllm) file_wins_ = true;
+  target_ = &from_file_;
+  Status status = apply_members("", file, "");
+  target_ = &from_line_;
+  if (!status.ok()) return std::move(status).take_error().in(path);
+  return Ok{};
+}
+
+// A flag and the words that it takes from `rest`.
+Status Translator::take(const Setting& given, std::span<const std::string>& rest) {
+  Setting setting = given;
+  const FlagRule* rule = find_rule(setting.name);
+  const Option* option = find_own(setting.name);
+  if (setting.name.starts_with("no-") && rule == nullptr && option == nullptr) {
+    setting.name.erase(0, 3);
+    setting.value = kSwitchedOff;
+    const FlagRule* positive = find_rule(setting.name);
+    option = find_own(setting.name);
+    const bool is_switch = positive != nullptr ? positive->takes == Takes::kNothing
+                                               : option != nullptr && option->is_flag;
+    if (!is_switch) {
+      setting = given;
+      return unknown(setting);
+    }
+    return apply(setting);
+  }
+  if (rule == nullptr && option == nullptr) return unknown(setting);
+  const bool is_switch = rule != nullptr ? rule->takes == Takes::kNothing : option->is_flag;
+  if (is_switch || setting.value) {
+    if (rule != nullptr && rule->takes == Takes::kJson && setting.value) {
+      if (Result<Json> json = parse_json(*setting.value); json.ok() && json.value().is_object())
+        return apply_members(setting.name, json.value(), setting.shown);
+    }
+    return apply(setting);
+  }
+  if (rest.empty()) return invalid(str(setting.shown, " needs a value"));
+  setting.value = rest.front();
+  rest = rest.subspan(1);
+  if (rule != nullptr && rule->takes == Takes::kJson) {
+    Result<Json> json = parse_json(*setting.value);
+    if (json.ok() && json.value().is_object())
+      return apply_members(setting.name, json.value(), setting.shown);
+  }
+  GLINT_TRY_STATUS(apply(setting));
+  if (rule == nullptr || rule->takes != Takes::kValues || dialect_ == Dialect::kGlint) return Ok{};
+  while (!rest.empty() && !rest.front().starts_with('-')) {
+    setting.value = rest.front();
+    rest = rest.subspan(1);
+    GLINT_TRY_STATUS(apply(setting));
+  }
+  return Ok{};
+}
+
+Status Translator::read_line(std::span<const std::string> args) {
+  while (!args.empty()) {
+    const std::string arg = args.front();
+    args = args.subspan(1);
+    if (arg == "--") {
+      positional_.insert(positional_.end(), args.begin(), args.end());
+      break;
+    }
+    if (arg == "-h" || arg == "--help") {
+      from_line_.push_back("--help");
+      continue;
+    }
+    if (!arg.starts_with('-') || arg == "-") {
+      positional_.push_back(arg);
+      continue;
+    }
+    const std::size_t equals = arg.find('=');
+    Setting setting = {.name = normal(arg.substr(0, equals)), .shown = arg.substr(0, equals)};
+    if (equals != std::string::npos) setting.value = arg.substr(equals + 1);
+    if (setting.name.starts_with("--")) {
+      setting.name.erase(0, 2);
+    } else if (find_rule(setting.name) == nullptr) {
+      if (setting.name.size() == 2) setting.name.erase(0, 1);  // one of glint's own letters
+    }
+    GLINT_TRY_STATUS(take(setting, args));
+  }
+  return Ok{};
+}
+
+// The parts of a speculation, from whichever flags, as --spec=mtp:K.
+Status Translator::finish_speculation() {
+  if (speculation_.empty()) return Ok{};
+  std::string method = speculation_["method"];
+  std::transform(method.begin(), method.end(), method.begin(),
+                 [](unsigned char c) { return std::tolower(c); });
+  if (method == "none" || method == "null" || (method.empty() && speculation_["tokens"] == "0"))
+    return Ok{};
+  const bool mtp =
+      method.empty() || method.ends_with("mtp") || method == "eagle" || method == "nextn";
+  if (!mtp)
+    return invalid(str("speculation by ", quoted(speculation_["method"]),
+                       " is not available; this model drafts with its own MTP layer (mtp)"));
+  if (const std::string& model = speculation_["model"]; !model.empty())
+    return invalid(str("a draft model (", quoted(model),
+                       ") is not used; the checkpoint's own MTP layer drafts"));
+  // SGLang's default for this architecture is three steps, vLLM's and TensorRT-LLM's one token.
+  std::string tokens = speculation_["tokens"];
+  if (tokens.empty()) tokens = method == "eagle" || method == "nextn" ? "3" : "1";
+  from_line_.push_back("--spec=mtp:" + tokens);
+  return Ok{};
+}
+
+Result<TranslatedArgs> Translator::finish() {
+  GLINT_TRY_STATUS(finish_speculation());
+  std::vector<std::string>& args = out_.args;
+  args = positional_;
+  for (const std::string& each : defaults_of(dialect_)) args.push_back(each);
+  const auto& first = file_wins_ ? from_line_ : from_file_;
+  const auto& last = file_wins_ ? from_file_ : from_line_;
+  args.insert(args.end(), first.begin(), first.end());
+  args.insert(args.end(), last.begin(), last.end());
+  return std::move(out_);
+}
+
+}  // namespace
+
+const char* name_of(Dialect dialect) {
+  switch (dialect) {
+    case Dialect::kVllm:
+      return "vllm serve";
+    case Dialect::kSglang:
+      return "sglang";
+    case Dialect::kTrtllm:
+      return "trtllm-serve";
+    case Dialect::kGlint:
+      break;
+  }
+  return "serve";
+}
+
+Result<TranslatedArgs> translate_serve_args(Dialect dialect, std::span<const std::string> args,
+                                            const OptionList& own) {
+  Translator translator(dialect, own);
+  GLINT_TRY_STATUS(translator.read_line(args));
+  return translator.finish();
+}
+
+}  // namespace glint

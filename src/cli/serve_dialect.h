@@ -1,0 +1,35 @@
+// Command lines and configuration files of vLLM, SGLang and TensorRT-LLM, as arguments of `glint
+// serve`: each name keeps its owner's meaning. What has no meaning here is told, not dropped in
+// silence; what nobody knows is refused with a suggestion.
+//
+// A file is read by the same table: its keys are flags, nested ones joined by dots
+// (kv_cache_config.dtype).
+#pragma once
+
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/options.h"
+#include "base/result.h"
+
+namespace glint {
+
+enum class Dialect { kGlint, kVllm, kSglang, kTrtllm };
+const char* name_of(Dialect dialect);  // "glint serve", "vllm serve" ...
+
+struct TranslatedArgs {
+  std::vector<std::string> args;     // for the options of `glint serve`
+  std::vector<std::string> ignored;  // "--tp-size 8 (parallel sizes describe GPUs; one rank runs)"
+  // Fields that config.json must have with these values.
+  std::vector<std::pair<std::string, std::string>> expected;
+};
+
+// `own` are the options of `glint serve`, which every dialect knows too. Of a dialect that is not
+// glint's, its defaults come first. Files named by --config and --extra-llm-api-options are read
+// here: the command line wins over them, except TensorRT-LLM's, which win.
+Result<TranslatedArgs> translate_serve_args(Dialect dialect, std::span<const std::string> args,
+                                            const OptionList& own);
+
+}  // namespace glint

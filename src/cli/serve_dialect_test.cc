@@ -1,0 +1,183 @@
+#include "cli/serve_dialect.h"
+
+#include <gtest/gtest.h>
+
+#include "base/file.h"
+#include "base/str.h"
+#include "cli/serve_options.h"
+
+namespace glint {
+namespace {
+
+struct Served {
+  ServeOptions options;
+  TranslatedArgs translated;
+  std::string error;
+};
+
+Served serve(Dialect dialect, std::vector<std::string> args) {
+  Served served;
+  OptionList own(served.options);
+  Result<TranslatedArgs> translated = translate_serve_args(dialect, args, own);
+  if (!translated.ok()) {
+    served.error = translated.error().message;
+    return served;
+  }
+  served.translated = std::move(translated).value();
+  if (const Status status = own.parse(served.translated.args); !status.ok())
+    served.error = status.error().message;
+  return served;
+}
+
+std::vector<std::string> words(const std::string& line) {
+  std::vector<std::string> out;
+  for (const std::string_view word : split(line, ' ')) {
+    if (!word.empty()) out.emplace_back(word);
+  }
+  return out;
+}
+
+std::string write_temporary(const std::string& name, const std::string& text) {
+  const std::string path = testing::TempDir() + name;
+  EXPECT_TRUE(write_file_atomic(path, text).ok());
+  return path;
+}
+
+TEST(ServeDialect, the_vllm_command_of_its_guide_works_whole) {
+  const Served served = serve(
+      Dialect::kVllm, words("zai-org/GLM-5-FP8 --tensor-parallel-size 8 --max-model-len 32768 "
+                            "--gpu-memory-utilization 0.90 --trust-remote-code"));
+  EXPECT_EQ(served.error, "");
+  EXPECT_EQ(served.options.model, "zai-org/GLM-5-FP8");
+  EXPECT_EQ(served.options.host, "0.0.0.0");
+  EXPECT_EQ(served.options.port, 8000);
+  EXPECT_EQ(served.options.max_model_len, "32768");
+  EXPECT_EQ(served.options.gpu_memory_utilization, 0.9);
+  ASSERT_EQ(served.translated.ignored.size(), 2u);
+  EXPECT_EQ(served.translated.ignored[0],
+            "--tensor-parallel-size 8 (parallel sizes describe GPUs; one rank runs)");
+}
+
+TEST(ServeDialect, the_sglang_command_of_the_model_card_works_whole) {
+  const Served served = serve(
+      Dialect::kSglang,
+      words("--model lukealonso/GLM-5-NVFP4 --served-model-name glm-5 --reasoning-parser glm45 "
+            "--tool-call-parser glm47 --trust-remote-code --tp 8 --mem-fraction-static 0.95 "
+            "--max-running-requests 8 --kv-cache-dtype fp8_e4m3 --quantization modelopt_fp4 "
+            "--attention-backend flashinfer --moe-runner-backend flashinfer_cutlass "
+            "--disable-custom-all-reduce --enable-flashinfer-allreduce-fusion --host 0.0.0.0 "
+            "--port 8000"));
+  EXPECT_EQ(served.error, "");
+  EXPECT_EQ(served.options.model, "lukealonso/GLM-5-NVFP4");
+  EXPECT_EQ(served.options.served_model_name, std::vector<std::string>{"glm-5"});
+  EXPECT_EQ(served.options.kv_dtype, "fp8");
+  EXPECT_EQ(served.options.max_num_seqs, 8);
+  EXPECT_EQ(served.options.quantization, "modelopt_fp4");
+  EXPECT_EQ(served.options.mem_fraction_static, 0.95);
+  EXPECT_EQ(served.options.reasoning_parser, "glm45");
+  EXPECT_EQ(served.options.host, "0.0.0.0");
+  EXPECT_EQ(served.options.priority_order, "higher");
+}
+
+TEST(ServeDialect, the_flags_of_the_training_launcher_work) {
+  const Served served = serve(
+      Dialect::kSglang,
+      words("--model-path m --enable-dp-attention --ep-size 64 --dp-size 64 --moe-dense-tp-size 1 "
+            "--enable-dp-lm-head --page-size 64 --nsa-decode-backend flashmla_sparse "
+            "--nsa-prefill-backend flashmla_sparse --attention-backend nsa "
+            "--max-running-requests 512 --watchdog-timeout 3600 --speculative-algorithm EAGLE "
+            "--speculative-num-steps 3 --speculative-eagle-topk 1 "
+            "--speculative-num-draft-tokens 4 --mem-fraction-static 0.70"));
+  EXPECT_EQ(served.error, "");
+  EXPECT_EQ(served.options.port, 30000);
+  EXPECT_EQ(served.options.watchdog_timeout, 3600);
+  EXPECT_EQ(served.options.spec, "mtp:3");
+}
+
+TEST(ServeDialect, the_trtllm_command_and_its_file_work_and_the_file_wins) {
+  const std::string file = write_temporary(
+      "serve_dialect_trt.yml",
+      "cuda_graph_config:\n    enable_padding: true\n    max_batch_size: 1024\n"
+      "enable_attention_dp: false\nenable_chunked_prefill: true\n"
+      "kv_cache_config:\n    enable_block_reuse: false\n    dtype: fp8\n"
+      "    free_gpu_memory_fraction: 0.90\n"
+      "sparse_attention_config:\n  algorithm: dsa\n  index_topk: 2048\n"
+      "speculative_config:\n    decoding_type: MTP\n    num_nextn_predict_layers: 1\n"
+      "stream_interval: 10\n");
+  const Served served =
+      serve(Dialect::kTrtllm,
+            words("/m/GLM-5 --host localhost --port 8000 --backend pytorch --max_batch_size 32 "
+                  "--max_num_tokens 8192 --tp_size 8 --ep_size 8 --pp_size 1 --config " +
+                  file));
+  EXPECT_EQ(served.error, "");
+  EXPECT_EQ(served.options.model, "/m/GLM-5");
+  EXPECT_EQ(served.options.max_num_seqs, 32);
+  EXPECT_EQ(served.options.max_num_batched_tokens, 8192);
+  EXPECT_FALSE(served.options.prefix_caching);
+  EXPECT_EQ(served.options.kv_dtype, "fp8");
+  EXPECT_EQ(served.options.free_memory_fraction, 0.9);
+  EXPECT_EQ(served.options.spec, "mtp:1");
+  EXPECT_EQ(served.options.stream_interval, 10);
+  const std::vector<std::pair<std::string, std::string>> expected = {{"sparse attention", "dsa"},
+                                                                     {"index_topk", "2048"}};
+  EXPECT_EQ(served.translated.expected, expected);
+}
+
+TEST(ServeDialect, the_command_line_wins_over_the_other_dialects_files) {
+  const std::string file =
+      write_temporary("serve_dialect_vllm.yaml",
+                      "model: m\nport: 9000\nmax-num-seqs: 4\nserved-model-name: [a, b]\n");
+  const Served served = serve(Dialect::kVllm, {"--config", file, "--port", "9001"});
+  EXPECT_EQ(served.error, "");
+  EXPECT_EQ(served.options.model, "m");
+  EXPECT_EQ(served.options.port, 9001);
+  EXPECT_EQ(served.options.max_num_seqs, 4);
+  EXPECT_EQ(served.options.served_model_name, (std::vector<std::string>{"a", "b"}));
+}
+
+TEST(ServeDialect, json_and_dotted_flags_mean_the_same) {
+  const Served json = serve(Dialect::kGlint, {"m", "--speculative-config",
+                                              R"({"method": "mtp", "num_speculative_tokens": 3})"});
+  const Served dotted =
+      serve(Dialect::kGlint, words("m --speculative-config.method mtp "
+                                   "--speculative_config.num_speculative_tokens=3"));
+  EXPECT_EQ(json.options.spec, "mtp:3") << json.error;
+  EXPECT_EQ(dotted.options.spec, "mtp:3") << dotted.error;
+}
+
+TEST(ServeDialect, switches_can_be_turned_off_in_every_spelling) {
+  EXPECT_FALSE(serve(Dialect::kVllm, words("m --no-enable-prefix-caching")).options.prefix_caching);
+  EXPECT_FALSE(
+      serve(Dialect::kSglang, words("--model m --disable-radix-cache")).options.prefix_caching);
+  EXPECT_FALSE(serve(Dialect::kGlint, words("m --prefix_caching=false")).options.prefix_caching);
+  EXPECT_EQ(serve(Dialect::kVllm, words("m --no-enforce-eager")).error, "");
+}
+
+TEST(ServeDialect, several_names_are_one_flag_for_those_who_write_it_so) {
+  const Served served = serve(Dialect::kVllm, words("m --served-model-name a b --port 1"));
+  EXPECT_EQ(served.options.served_model_name, (std::vector<std::string>{"a", "b"})) << served.error;
+}
+
+TEST(ServeDialect, unknown_flags_are_refused_with_a_suggestion) {
+  EXPECT_EQ(serve(Dialect::kVllm, words("m --max-model-length 5")).error,
+            "unknown option \"--max-model-length\", did you mean --max-model-len?");
+  EXPECT_EQ(
+      serve(Dialect::kVllm, words("m --schedule-conservativeness 1 --disable-radix-cache")).error,
+      "unknown option \"--disable-radix-cache\"");
+  const std::string file = write_temporary("serve_dialect_bad.yaml",
+                                           "kv_cache_config:\n  dtype: fp8\nmax_batchsize: 3\n");
+  EXPECT_NE(serve(Dialect::kTrtllm, {"m", "--config", file}).error.find("max_batchsize"),
+            std::string::npos);
+}
+
+TEST(ServeDialect, values_that_cannot_be_kept_are_refused) {
+  EXPECT_EQ(serve(Dialect::kGlint, words("m --kv-cache-dtype fp8_e5m2")).error,
+            "--kv-cache-dtype: a KV cache in \"fp8_e5m2\" is not available; use bf16, fp8 or auto");
+  EXPECT_EQ(
+      serve(Dialect::kVllm, words("m --speculative-config.method ngram")).error,
+      "speculation by \"ngram\" is not available; this model drafts with its own MTP layer (mtp)");
+  EXPECT_EQ(serve(Dialect::kVllm, words("m --port")).error, "--port needs a value");
+}
+
+}  // namespace
+}  // namespace glint

@@ -1,0 +1,140 @@
+// What `glint serve` can be told. Flags and files of other servers become these (serve_dialect.h).
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/model_options.h"
+
+namespace glint {
+
+struct ServeOptions : RunOptions {
+  std::string revision;
+  // The server
+  std::string host = "127.0.0.1";
+  int port = 8000;
+  std::vector<std::string> served_model_name, api_key, admin_api_key, allowed_origins;
+  std::string api_key_file, ssl_certfile, ssl_keyfile;
+  double max_body_mb = 64;
+  int max_connections = 16384;
+  double shutdown_timeout = 60;
+  // The engine
+  std::string max_model_len = "auto";
+  int max_num_seqs = 64;
+  int max_num_batched_tokens = 2048;
+  int max_queued_requests = 1024;
+  double max_queue_seconds = 0;
+  bool prefix_caching = true, chunked_prefill = true;
+  std::string spec;
+  bool adapt_drafts = true;
+  bool deterministic = true;
+  double step_slowdown = 2;
+  double watchdog_timeout = 300;
+  std::string priority_order = "lower";
+  // Memory of the KV cache
+  std::optional<double> gpu_memory_utilization, mem_fraction_static, free_memory_fraction;
+  std::string kv_cache_memory;
+  std::optional<int> kv_cache_tokens;
+  // Answers
+  std::string reasoning_parser = "auto", tool_call_parser = "auto";
+  std::string chat_template, default_chat_template_kwargs;
+  int stream_interval = 1, max_logprobs = 20;
+  std::string generation_config = "auto";
+  std::optional<std::uint64_t> seed;
+  std::string quantization;
+  // What it tells
+  bool log_requests = false, log_stats = true;
+  std::string log_format = "text", metrics_dialect = "vllm", otlp_traces_endpoint;
+  int text_threads = 2;
+
+  template <class Visitor>
+  void visit(Visitor&& v) {
+    RunOptions::visit(v);
+    v("revision=NAME", revision, "branch, tag or commit of an id in the Hugging Face cache");
+    v("quantization,q=NAME", quantization,
+      "refuse to start if the checkpoint is not in this format (fp8, modelopt_fp4, "
+      "compressed-tensors)");
+    v("spec=mtp:K", spec,
+      "let the model's MTP layer guess up to K tokens a step; answers stay the same");
+    v("adapt-drafts", adapt_drafts, "guess fewer tokens where few guesses are right");
+    v.section("Server");
+    v("host", host, "address to listen on; 0.0.0.0 is every one");
+    v("port,p=N", port, "port to listen on; 0 takes a free one");
+    v("served-model-name=NAME", served_model_name,
+      "more names that requests may call the model by; repeatable");
+    v("api-key=KEY", api_key,
+      "requests must carry one of these keys; repeatable (environment: "
+      "GLINT_API_KEY, VLLM_API_KEY)");
+    v("api-key-file=FILE", api_key_file, "the same, a key on each line");
+    v("admin-api-key=KEY", admin_api_key,
+      "key for what changes the server (weights, pausing, profiles); default: any API key");
+    v("ssl-certfile,ssl-cert-file=FILE", ssl_certfile, "serve HTTPS with this PEM chain");
+    v("ssl-keyfile,ssl-key-file=FILE", ssl_keyfile, "its private key");
+    v("allowed-origins=ORIGIN", allowed_origins,
+      "origins of web pages that may call the server; repeatable, * is every one");
+    v("max-body-mb=X", max_body_mb, "largest request body");
+    v("max-connections", max_connections, "connections at once");
+    v("shutdown-timeout=SECONDS", shutdown_timeout,
+      "how long the first SIGTERM lets answers go on; the second ends at once");
+    v.section("Engine");
+    v("max-model-len,context-length,max-seq-len=N", max_model_len,
+      "longest prompt and answer together, in tokens (32k, 1M, auto: what the model has, as far as "
+      "memory allows)");
+    v("max-num-seqs,max-running-requests,max-batch-size", max_num_seqs,
+      "requests that run at once");
+    v("max-num-batched-tokens,max-num-tokens", max_num_batched_tokens,
+      "tokens of one step at most");
+    v("max-queued-requests,max-num-queued-reqs", max_queued_requests,
+      "requests that may wait; beyond, 429");
+    v("max-queue-seconds=X", max_queue_seconds,
+      "refuse with 429 what would have to wait longer than this; 0: never");
+    v("prefix-caching,enable-prefix-caching", prefix_caching,
+      "reuse the cache of equal beginnings of prompts");
+    v("chunked-prefill,enable-chunked-prefill", chunked_prefill,
+      "cut long prompts into steps; it cannot be turned off, short answers would wait");
+    v("step-slowdown=X", step_slowdown,
+      "a step with prompt tokens may take X times as long as one without; 0: no limit");
+    v("priority-order", priority_order, "which `priority` of requests runs first",
+      {"lower", "higher"});
+    v("deterministic,enable-deterministic-inference", deterministic,
+      "the same request gives the same tokens, whatever runs beside it");
+    v("watchdog-timeout=SECONDS", watchdog_timeout,
+      "end the program when a step takes longer; 0: never");
+    v.section("Memory for the KV cache");
+    v("kv-cache-memory,kv-cache-memory-bytes=BYTES", kv_cache_memory,
+      "exactly this much (4G, 512M)");
+    v("kv-cache-tokens,max-total-tokens=N", kv_cache_tokens, "exactly this many tokens");
+    v("gpu-memory-utilization=X", gpu_memory_utilization,
+      "share of all memory for weights, activations and cache (vLLM's meaning)");
+    v("mem-fraction-static=X", mem_fraction_static,
+      "share of all memory for weights and cache (SGLang's meaning)");
+    v("free-gpu-memory-fraction,kv-cache-free-gpu-memory-fraction,kv-cache-free-gpu-mem-fraction=X",
+      free_memory_fraction,
+      "share of what is free after loading for the cache (TensorRT-LLM's meaning)");
+    v.section("Answers");
+    v("reasoning-parser=NAME", reasoning_parser,
+      "how thinking is told from the answer: auto, glm45, glm47, none");
+    v("tool-call-parser,tool-parser=NAME", tool_call_parser,
+      "how calls are found: auto, glm45, glm47, none");
+    v("chat-template=FILE", chat_template, "a Jinja template instead of the checkpoint's");
+    v("default-chat-template-kwargs=JSON", default_chat_template_kwargs,
+      "arguments of the template that requests may override");
+    v("stream-interval", stream_interval, "tokens in one streamed piece");
+    v("max-logprobs", max_logprobs, "most top_logprobs that a request may ask for");
+    v("generation-config", generation_config,
+      "sampling defaults: the model's generation_config.json, or none of it", {"auto", "none"});
+    v("seed,random-seed=N", seed, "for requests without a seed (default: a new one for each)");
+    v.section("Reports");
+    v("log-requests,enable-log-requests", log_requests,
+      "log each request (never its text or keys)");
+    v("log-stats", log_stats, "log speed and load every ten seconds while there is work");
+    v("log-format", log_format, "lines for people or JSON for machines", {"text", "json"});
+    v("metrics-dialect", metrics_dialect, "names of the metrics", {"vllm", "sglang"});
+    v("otlp-traces-endpoint=URL", otlp_traces_endpoint,
+      "send traces there (OTLP over HTTP, http://host:4318/v1/traces)");
+    v("text-threads", text_threads, "threads for templates, tokens and JSON");
+  }
+};
+
+}  // namespace glint

@@ -1,0 +1,305 @@
+#include "cli/serve_plan.h"
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+
+#include "base/file.h"
+#include "base/str.h"
+
+namespace glint {
+namespace {
+
+// A number and the letters after it.
+bool split_number(const std::string& text, double& number, std::string& unit) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  unit.assign(end, text.data() + text.size());
+  return error == std::errc() && number >= 0;
+}
+
+Status check_number(bool right, std::string_view option, double value, std::string_view range) {
+  if (right) return Ok{};
+  return invalid(str("--", option, " is ", value, "; it must be ", range));
+}
+
+Status check_ranges(const ServeOptions& o) {
+  GLINT_TRY_STATUS(check_number(o.port >= 0 && o.port <= 65535, "port", o.port, "from 0 to 65535"));
+  GLINT_TRY_STATUS(check_number(o.max_num_seqs >= 1 && o.max_num_seqs <= 65536, "max-num-seqs",
+                                o.max_num_seqs, "from 1 to 65536"));
+  GLINT_TRY_STATUS(check_number(o.max_num_batched_tokens >= 64, "max-num-batched-tokens",
+                                o.max_num_batched_tokens, "64 or more"));
+  GLINT_TRY_STATUS(check_number(o.max_queued_requests >= 0, "max-queued-requests",
+                                o.max_queued_requests, "0 or more"));
+  GLINT_TRY_STATUS(check_number(o.max_queue_seconds >= 0, "max-queue-seconds", o.max_queue_seconds,
+                                "0 or more"));
+  GLINT_TRY_STATUS(
+      check_number(o.stream_interval >= 1, "stream-interval", o.stream_interval, "1 or more"));
+  GLINT_TRY_STATUS(check_number(o.max_logprobs >= 0, "max-logprobs", o.max_logprobs, "0 or more"));
+  GLINT_TRY_STATUS(check_number(o.max_body_mb > 0 && o.max_body_mb <= 4096, "max-body-mb",
+                                o.max_body_mb, "above 0 and at most 4096"));
+  GLINT_TRY_STATUS(
+      check_number(o.max_connections >= 1, "max-connections", o.max_connections, "1 or more"));
+  GLINT_TRY_STATUS(
+      check_number(o.shutdown_timeout >= 0, "shutdown-timeout", o.shutdown_timeout, "0 or more"));
+  GLINT_TRY_STATUS(
+      check_number(o.watchdog_timeout >= 0, "watchdog-timeout", o.watchdog_timeout, "0 or more"));
+  GLINT_TRY_STATUS(check_number(o.step_slowdown == 0 || o.step_slowdown >= 1, "step-slowdown",
+                                o.step_slowdown, "1 or more, or 0 for no limit"));
+  GLINT_TRY_STATUS(check_number(o.text_threads >= 1 && o.text_threads <= 256, "text-threads",
+                                o.text_threads, "from 1 to 256"));
+  for (const auto& [name, fraction] :
+       {std::pair("gpu-memory-utilization", o.gpu_memory_utilization),
+        std::pair("mem-fraction-static", o.mem_fraction_static),
+        std::pair("free-gpu-memory-fraction", o.free_memory_fraction)}) {
+    if (fraction)
+      GLINT_TRY_STATUS(
+          check_number(*fraction > 0 && *fraction <= 1, name, *fraction, "above 0 and at most 1"));
+  }
+  if (!o.chunked_prefill)
+    return invalid(
+        "--no-chunked-prefill is not possible: prompts are always cut into steps, so that short "
+        "answers need not wait");
+  return Ok{};
+}
+
+// The fields that a configuration file repeats from config.json.
+Status check_expected(const TranslatedArgs& given, const ModelConfig& config) {
+  for (const auto& [field, value] : given.expected) {
+    std::string have;
+    if (field == "sparse attention") have = "dsa";
+    if (field == "index_n_heads") have = std::to_string(config.index_n_heads);
+    if (field == "index_head_dim") have = std::to_string(config.index_head_dim);
+    if (field == "index_topk") have = std::to_string(config.index_topk);
+    if (value != have)
+      return invalid(str(field, " is ", value, " in the options, but ", have,
+                         " in the checkpoint's config.json; remove the option"));
+  }
+  return Ok{};
+}
+
+Status check_quantization(const std::string& wanted, const std::string& formats) {
+  if (wanted.empty()) return Ok{};
+  const bool fp4 = wanted == "modelopt_fp4" || wanted == "modelopt" || wanted == "nvfp4" ||
+                   wanted == "compressed-tensors";
+  const bool fp8 = wanted == "fp8" || wanted == "compressed-tensors" || wanted == "modelopt";
+  if (!fp4 && !fp8)
+    return invalid(str("--quantization ", quoted(wanted),
+                       " is not known; the formats are fp8, modelopt_fp4, compressed-tensors"));
+  if ((fp4 && formats.find("nvfp4") != std::string::npos) ||
+      (fp8 && formats.find("fp8") != std::string::npos))
+    return Ok{};
+  return invalid(str("--quantization ", wanted, " does not fit the checkpoint, whose weights are ",
+                     formats, "; `glint quantize` makes one that does"));
+}
+
+Result<int> resolve_length(const ServeOptions& options, const ModelConfig& config) {
+  GLINT_TRY(const std::int64_t wanted, parse_length(options.max_model_len));
+  const std::int64_t has = config.max_position_embeddings;
+  if (wanted > has)
+    return invalid(str("--max-model-len is ", wanted, ", but the checkpoint has ", has,
+                       " positions (max_position_embeddings); give at most that"));
+  if (wanted != 0 && wanted < 2)
+    return invalid(str("--max-model-len is ", wanted, "; it must be 2 or more"));
+  return static_cast<int>(wanted == 0 ? has : wanted);
+}
+
+Result<int> resolve_drafts(const std::string& spec, const ServeFacts& facts) {
+  GLINT_TRY(const int drafts, parse_spec(spec));
+  if (drafts > 0 && !facts.has_mtp)
+    return invalid(
+        str("--spec ", spec, " needs the MTP layer, which this checkpoint does not have"));
+  return drafts;
+}
+
+Result<std::string> parser_name(std::string_view option, const std::string& name,
+                                const char* by_default) {
+  if (name == "auto" || name.empty()) return std::string(by_default);
+  if (name == "none") return std::string();
+  if (name == "glm45" || name == "glm47") return name;
+  return invalid(str("--", option, " ", quoted(name),
+                     " is not this model's format; use glm45, glm47, auto or none"));
+}
+
+Result<std::vector<std::string>> read_keys(const ServeOptions& options, const ServeFacts& facts) {
+  std::vector<std::string> keys =
+      options.api_key.empty() ? facts.environment_keys : options.api_key;
+  if (!options.api_key_file.empty()) {
+    GLINT_TRY(const std::string text, read_file(options.api_key_file, std::size_t{1} << 20));
+    for (std::string_view line : split(text, '\n')) {
+      while (!line.empty() && (line.back() == '\r' || line.back() == ' ')) line.remove_suffix(1);
+      if (!line.empty()) keys.emplace_back(line);
+    }
+    if (keys.empty()) return invalid(str(options.api_key_file, " holds no key"));
+  }
+  for (const std::string& key : keys) {
+    if (key.empty()) return invalid("an API key is empty");
+  }
+  return keys;
+}
+
+// The basename is shown; the path or id as given and the user's names are accepted too.
+std::vector<std::string> served_names(const ServeOptions& options, const std::string& dir) {
+  std::vector<std::string> names = options.served_model_name;
+  const auto add = [&](std::string name) {
+    if (!name.empty() && std::find(names.begin(), names.end(), name) == names.end())
+      names.push_back(std::move(name));
+  };
+  std::string given = options.model;
+  while (given.size() > 1 && given.back() == '/') given.pop_back();
+  add(std::filesystem::path(given).filename() == "."
+          ? std::filesystem::path(dir).filename().string()
+          : std::filesystem::path(given).filename().string());
+  add(given);
+  add(options.model);
+  return names;
+}
+
+Result<ServerConfig> server_config(const ServeOptions& o, const ServeFacts& facts,
+                                   int max_model_len) {
+  ServerConfig s;
+  s.http.host = o.host;
+  s.http.port = o.port;
+  s.http.limits.max_body_bytes = static_cast<std::size_t>(o.max_body_mb * (1 << 20));
+  s.http.limits.max_connections = o.max_connections;
+  if (o.ssl_certfile.empty() != o.ssl_keyfile.empty())
+    return invalid("--ssl-certfile and --ssl-keyfile go together; give both");
+  s.http.tls_certificate = o.ssl_certfile;
+  s.http.tls_key = o.ssl_keyfile;
+  s.served_names = served_names(o, facts.dir);
+  s.model_path = o.model;
+  s.max_model_len = max_model_len;
+  GLINT_TRY(s.api_keys, read_keys(o, facts));
+  s.admin_api_keys = o.admin_api_key;
+  if (!o.allowed_origins.empty()) s.cors.origins = o.allowed_origins;
+  if (o.generation_config == "auto") {
+    s.sampling.temperature = facts.generation.temperature;
+    s.sampling.top_p = facts.generation.top_p;
+    s.sampling.top_k = facts.generation.top_k;
+    s.sampling.min_p = facts.generation.min_p;
+    s.sampling.repetition_penalty = facts.generation.repetition_penalty;
+  }
+  if (!o.default_chat_template_kwargs.empty()) {
+    Result<Json> kwargs = parse_json(o.default_chat_template_kwargs);
+    if (!kwargs.ok()) return std::move(kwargs).take_error().in("--default-chat-template-kwargs");
+    if (!kwargs.value().is_object())
+      return invalid("--default-chat-template-kwargs must be a JSON object");
+    s.chat_template_kwargs = kwargs.value();
+  }
+  s.higher_priority_first = o.priority_order == "higher";
+  GLINT_TRY(s.reasoning_parser, parser_name("reasoning-parser", o.reasoning_parser, "glm45"));
+  GLINT_TRY(s.tool_parser, parser_name("tool-call-parser", o.tool_call_parser, "glm47"));
+  s.max_logprobs = o.max_logprobs;
+  s.stream_interval = o.stream_interval;
+  s.max_queue_seconds = o.max_queue_seconds;
+  s.text_threads = o.text_threads;
+  s.metrics_dialect =
+      o.metrics_dialect == "sglang" ? MetricsDialect::kSglang : MetricsDialect::kVllm;
+  s.log.requests = o.log_requests;
+  s.log.json = o.log_format == "json";
+  s.otlp_endpoint = o.otlp_traces_endpoint;
+  return s;
+}
+
+std::string joined(const std::vector<std::string>& names) {
+  std::string out;
+  for (const std::string& name : names) out += (out.empty() ? "" : ", ") + name;
+  return out;
+}
+
+std::vector<std::pair<std::string, std::string>> table(const ServeOptions& o,
+                                                       const ServeFacts& facts,
+                                                       const ServePlan& plan) {
+  const ServerConfig& s = plan.server;
+  const bool f32 = o.dtype == "f32";
+  return {
+      {"model", str(facts.dir, " (", facts.config.model_type, ", ", facts.formats, ")")},
+      {"served as", joined(s.served_names)},
+      {"backend", o.backend},
+      {"compute, KV cache, index",
+       str(o.dtype, ", ", o.kv_dtype.empty() ? o.dtype : o.kv_dtype, ", ",
+           !o.index.empty() ? o.index
+           : f32            ? "exact"
+                            : "fp8")},
+      {"context", str(with_commas(plan.max_model_len), " of ",
+                      with_commas(facts.config.max_position_embeddings), " tokens")},
+      {"step", str("at most ", o.max_num_seqs, " requests, ", with_commas(o.max_num_batched_tokens),
+                   " tokens")},
+      {"queue", str(o.max_queued_requests, " requests",
+                    o.max_queue_seconds > 0 ? str(", ", o.max_queue_seconds, " s") : "")},
+      {"prefix cache", o.prefix_caching ? "on" : "off"},
+      {"speculation", plan.max_drafts == 0
+                          ? str("off", facts.has_mtp ? " (--spec mtp:K turns it on)" : "")
+                          : str("MTP, up to ", plan.max_drafts, " tokens")},
+      {"sampling", str("temperature ", s.sampling.temperature, ", top_p ", s.sampling.top_p,
+                       ", top_k ", s.sampling.top_k)},
+      {"reasoning, tool calls", str(s.reasoning_parser.empty() ? "none" : s.reasoning_parser, ", ",
+                                    s.tool_parser.empty() ? "none" : s.tool_parser)},
+      {"access", str(s.api_keys.empty() ? "no key needed" : str(s.api_keys.size(), " API keys"),
+                     s.http.tls_certificate.empty() ? "" : ", TLS")},
+  };
+}
+
+}  // namespace
+
+Result<std::int64_t> parse_length(const std::string& text) {
+  if (text == "auto" || text == "-1" || text == "null" || text == "None") return std::int64_t{0};
+  double number = 0;
+  std::string unit;
+  const bool is_number = split_number(text, number, unit);
+  double factor = 0;
+  if (unit.empty()) factor = 1;
+  if (unit == "k") factor = 1e3;
+  if (unit == "K") factor = 1024;
+  if (unit == "m") factor = 1e6;
+  if (unit == "M") factor = 1024.0 * 1024;
+  const double value = number * factor;
+  if (!is_number || factor == 0 || value != static_cast<double>(static_cast<std::int64_t>(value)) ||
+      value > 1e9)
+    return invalid(
+        str("--max-model-len expects tokens (32768, 32k, 1M) or auto, got ", quoted(text)));
+  return static_cast<std::int64_t>(value);
+}
+
+Result<std::int64_t> parse_bytes(const std::string& text) {
+  double number = 0;
+  std::string unit;
+  const bool is_number = split_number(text, number, unit);
+  for (char& c : unit) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  if (unit.ends_with("IB")) unit.resize(unit.size() - 2);
+  if (unit.ends_with('B')) unit.pop_back();
+  const std::size_t power = unit.empty() ? 0 : std::string_view("KMGT").find(unit) + 1;
+  const double value =
+      number * static_cast<double>(std::int64_t{1} << (10 * std::min<std::size_t>(power, 4)));
+  if (!is_number || unit.size() > 1 || power > 4 || value > 1e15 || value < 1)
+    return invalid(str("a size in bytes such as 4G or 512M is expected, got ", quoted(text)));
+  return static_cast<std::int64_t>(value);
+}
+
+Result<ServePlan> plan_serve(const ServeOptions& options, const TranslatedArgs& given,
+                             const ServeFacts& facts) {
+  GLINT_TRY_STATUS(check_ranges(options));
+  GLINT_TRY_STATUS(check_expected(given, facts.config));
+  GLINT_TRY_STATUS(check_quantization(options.quantization, facts.formats));
+  ServePlan plan;
+  GLINT_TRY(plan.max_model_len, resolve_length(options, facts.config));
+  GLINT_TRY(plan.max_drafts, resolve_drafts(options.spec, facts));
+  GLINT_TRY(plan.server, server_config(options, facts, plan.max_model_len));
+  plan.engine.scheduler = {.max_step_tokens = options.max_num_batched_tokens,
+                           .max_running = options.max_num_seqs,
+                           .max_waiting = options.max_queued_requests,
+                           .max_seq_len = plan.max_model_len,
+                           .depth = 2,
+                           .max_drafts = plan.max_drafts,
+                           .adapt_drafts = options.adapt_drafts};
+  plan.engine.cache.share_prefixes = options.prefix_caching;
+  plan.engine.cache.match_next_token = plan.max_drafts > 0;
+  plan.engine.max_step_slowdown = options.step_slowdown;
+  plan.engine.watchdog_seconds = options.watchdog_timeout;
+  plan.rows = table(options, facts, plan);
+  Json::Object info;
+  for (const auto& [name, value] : plan.rows) info.emplace_back(name, value);
+  plan.server.info = info;
+  return plan;
+}
+
+}  // namespace glint

@@ -1,0 +1,47 @@
+// From what the user said and what the checkpoint is to what runs: a pure function, after which
+// nothing is "auto" and nothing changes.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cli/generate_options.h"
+#include "cli/serve_dialect.h"
+#include "cli/serve_options.h"
+#include "engine/engine.h"
+#include "model/config.h"
+#include "server/server_config.h"
+
+namespace glint {
+
+// What the plan depends on besides the options.
+struct ServeFacts {
+  ModelConfig config;
+  GenerationConfig generation;
+  std::string dir;       // the checkpoint's
+  std::string formats;   // of its matrices, as stored: "bf16", "fp8 bf16", "nvfp4 bf16"
+  bool has_mtp = false;  // the MTP layer's weights are there
+  std::vector<std::string> environment_keys = {};  // API keys from the environment
+};
+
+struct ServePlan {
+  ServerConfig server;
+  EngineOptions engine;  // without the number of pages, which memory decides after loading
+  int max_drafts = 0;
+  int max_model_len = 0;
+  // The table that is printed: name, value. Pages are added after loading.
+  std::vector<std::pair<std::string, std::string>> rows;
+};
+
+// Refuses, in one sentence that names both values, what contradicts the checkpoint or itself.
+Result<ServePlan> plan_serve(const ServeOptions& options, const TranslatedArgs& given,
+                             const ServeFacts& facts);
+
+// "32768", "32k" (32,000), "32K" (32,768), "1M", "auto" or "-1" (0: as long as the model allows).
+Result<std::int64_t> parse_length(const std::string& text);
+
+// "512M", "4G", "1073741824": bytes, binary units.
+Result<std::int64_t> parse_bytes(const std::string& text);
+
+}  // namespace glint

@@ -1,0 +1,99 @@
+#include "cli/serve_plan.h"
+
+#include <gtest/gtest.h>
+
+namespace glint {
+namespace {
+
+ServeFacts tiny_facts() {
+  ServeFacts facts;
+  facts.config.model_type = "glm_moe_dsa";
+  facts.config.max_position_embeddings = 16384;
+  facts.config.index_topk = 64;
+  facts.generation.temperature = 0.6;
+  facts.dir = "/models/glm5-tiny";
+  facts.formats = "fp8 bf16";
+  facts.has_mtp = true;
+  return facts;
+}
+
+ServeOptions tiny_options() {
+  ServeOptions options;
+  options.model = "models/glm5-tiny/";
+  return options;
+}
+
+std::string refusal(const ServeOptions& options, const TranslatedArgs& given = {}) {
+  const Result<ServePlan> plan = plan_serve(options, given, tiny_facts());
+  return plan.ok() ? "" : plan.error().message;
+}
+
+TEST(ServePlan, what_is_open_is_decided_by_the_checkpoint) {
+  const ServePlan plan = plan_serve(tiny_options(), {}, tiny_facts()).value();
+  EXPECT_EQ(plan.max_model_len, 16384);
+  EXPECT_EQ(plan.max_drafts, 0);
+  EXPECT_EQ(plan.server.sampling.temperature, 0.6);
+  const std::vector<std::string> names = {"glm5-tiny", "models/glm5-tiny", "models/glm5-tiny/"};
+  EXPECT_EQ(plan.server.served_names, names);
+  EXPECT_EQ(plan.server.reasoning_parser, "glm45");
+}
+
+TEST(ServePlan, the_users_names_come_first) {
+  ServeOptions options = tiny_options();
+  options.served_model_name = {"glm-5"};
+  EXPECT_EQ(plan_serve(options, {}, tiny_facts()).value().server.served_names.front(), "glm-5");
+}
+
+TEST(ServePlan, what_contradicts_the_checkpoint_is_refused_with_both_values) {
+  ServeOptions options = tiny_options();
+  options.max_model_len = "32k";
+  EXPECT_EQ(refusal(options),
+            "--max-model-len is 32000, but the checkpoint has 16384 positions "
+            "(max_position_embeddings); give at most that");
+  TranslatedArgs given;
+  given.expected = {{"index_topk", "2048"}};
+  EXPECT_EQ(refusal(tiny_options(), given),
+            "index_topk is 2048 in the options, but 64 in the checkpoint's config.json; remove the "
+            "option");
+  options = tiny_options();
+  options.quantization = "modelopt_fp4";
+  EXPECT_EQ(refusal(options),
+            "--quantization modelopt_fp4 does not fit the checkpoint, whose weights are fp8 bf16; "
+            "`glint quantize` makes one that does");
+  options.quantization = "fp8";
+  EXPECT_EQ(refusal(options), "");
+}
+
+TEST(ServePlan, impossible_values_are_refused) {
+  ServeOptions options = tiny_options();
+  options.port = 70000;
+  EXPECT_EQ(refusal(options), "--port is 70000; it must be from 0 to 65535");
+  options = tiny_options();
+  options.gpu_memory_utilization = 1.5;
+  EXPECT_EQ(refusal(options), "--gpu-memory-utilization is 1.5; it must be above 0 and at most 1");
+  options = tiny_options();
+  options.ssl_keyfile = "k.pem";
+  EXPECT_EQ(refusal(options), "--ssl-certfile and --ssl-keyfile go together; give both");
+  options = tiny_options();
+  options.reasoning_parser = "deepseek_r1";
+  EXPECT_EQ(refusal(options),
+            "--reasoning-parser \"deepseek_r1\" is not this model's format; use glm45, glm47, auto "
+            "or none");
+}
+
+TEST(ServePlan, lengths_and_sizes_are_read_in_every_spelling) {
+  EXPECT_EQ(parse_length("32768").value(), 32768);
+  EXPECT_EQ(parse_length("32k").value(), 32000);
+  EXPECT_EQ(parse_length("32K").value(), 32768);
+  EXPECT_EQ(parse_length("auto").value(), 0);
+  EXPECT_EQ(parse_length("1M").value(), 1 << 20);
+  EXPECT_FALSE(parse_length("32 pages").ok());
+  EXPECT_FALSE(parse_length("1.5").ok());
+  EXPECT_EQ(parse_bytes("4G").value(), std::int64_t{4} << 30);
+  EXPECT_EQ(parse_bytes("512MiB").value(), 512 << 20);
+  EXPECT_EQ(parse_bytes("1073741824").value(), 1 << 30);
+  EXPECT_FALSE(parse_bytes("lots").ok());
+}
+
+}  // namespace
+}  // namespace glint

@@ -1,0 +1,56 @@
+// Server: the HTTP API over one engine.
+//
+//   io thread (HttpServer) -> request threads: JSON, template, tokens, grammar -> Engine::submit
+//   engine thread: the events of a step -> event threads: text, JSON -> bytes -> io thread
+//
+// listen() answers at once, with 503 until a model is opened, so that a load balancer sees a server
+// that is starting.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "base/result.h"
+#include "engine/engine.h"
+#include "server/server_config.h"
+#include "text/chat_template.h"
+#include "text/tokenizer.h"
+
+namespace glint {
+
+// What is served.
+struct ServedModel {
+  Tokenizer tokenizer;
+  ChatTemplate chat_template;
+  std::vector<TokenId> stop_ids = {};  // end an answer: generation_config.json's eos_token_id
+  Executor* executor = nullptr;        // outlives the server
+  EngineOptions engine = {};           // the scheduler's max_seq_len is ServerConfig's
+};
+
+class Server {
+ public:
+  // Listens. Fails with one sentence: address in use, unknown parser names ...
+  static Result<std::unique_ptr<Server>> listen(ServerConfig config);
+
+  // Cancels what runs, closes every connection, joins.
+  ~Server();
+
+  // Starts the engine; from then on /health is 200. Once.
+  Status open(ServedModel model);
+
+  int port() const;
+
+  // Refuses new requests (503 with Retry-After) and waits until those that run are done, at most
+  // `seconds`. Returns how many were left.
+  int drain(double seconds);
+
+  // Of the engine; nothing before open().
+  EngineStats stats() const;
+
+ private:
+  struct Impl;
+  explicit Server(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace glint

@@ -1,0 +1,60 @@
+// The arguments of a tool call come as text; their function's JSON schema says what they are. This
+// follows vLLM: of the types that the schema allows, the first that the text can be, in the order
+// null, integer, number, boolean, object, array, string. What the schema does not describe is a
+// string, and so is what it calls nothing else.
+#pragma once
+
+#include <string_view>
+#include <unordered_map>
+
+#include "base/json.h"
+
+namespace glint {
+
+// Types as a set of bits.
+enum SchemaType : unsigned {
+  kNullType = 1,
+  kIntegerType = 2,
+  kNumberType = 4,
+  kBooleanType = 8,
+  kObjectType = 16,
+  kArrayType = 32,
+  kStringType = 64,
+  kUnknownType = 128,  // the schema names a type that no one knows
+};
+
+// The types of one function's arguments. Remembers what it looked up: one per thread.
+class ToolTyping {
+ public:
+  // The JSON schema of the arguments, or null. It must outlive this.
+  explicit ToolTyping(const Json& parameters) : root_(parameters) {}
+
+  // The schema of argument `name`, or null if there is none.
+  const Json* argument(std::string_view name) { return property(root_, name); }
+
+  // What `schema` allows: `type`, the types of `enum` and `const`, and those of all alternatives.
+  // Never empty: without any of them, what its `properties` or `items` tell, else a string.
+  unsigned types(const Json* schema);
+
+  // Whether the argument is its text, whatever that is.
+  bool is_text(const Json* schema) { return types(schema) == kStringType; }
+
+  // The value of an argument whose text is `text`.
+  Json value(std::string_view text, const Json* schema);
+
+ private:
+  using Members = std::unordered_map<std::string_view, const Json*>;
+  struct Visit;
+
+  const Json* resolve(const Json* schema) const;
+  unsigned collect(const Json* schema, Visit& visit) const;
+  const Json* property(const Json& schema, std::string_view name);
+  const Members& members(const Json& object);
+  void coerce(Json& value, const Json* schema);
+
+  const Json& root_;
+  std::unordered_map<const Json*, unsigned> types_;
+  std::unordered_map<const Json*, Members> members_;
+};
+
+}  // namespace glint
