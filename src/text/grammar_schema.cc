@@ -46,12 +46,15 @@ const Names& whole_keywords() {
 
 // Formats that have a grammar of their own, which wins over a pattern.
 const Names& formats() {
-  static const Names names = {"email", "date",          "time",         "date-time",
-                              "ipv4",  "duration",      "hostname",     "ipv6",
-                              "uuid",  "uri",           "uri-template", "uri-reference",
-                              "json-pointer", "relative-json-pointer"};
+  static const Names names = {"date", "time", "date-time", "duration", "ipv4", "ipv6", "hostname",
+                              "uuid", "uri",  "uri-reference", "uri-template"};
   return names;
 }
+
+// Of addresses, those without quotes: the compiler's own grammar would break the JSON around it.
+constexpr const char* kEmail =
+    "^[A-Za-z0-9_+-]+(\\.[A-Za-z0-9_+-]+)*@[A-Za-z0-9]+(-[A-Za-z0-9]+)*"
+    "(\\.[A-Za-z0-9]+(-[A-Za-z0-9]+)*)+$";
 
 bool contains(const Names& names, std::string_view name) {
   return std::find(names.begin(), names.end(), name) != names.end();
@@ -229,15 +232,21 @@ class Preparer {
   Status prepare_string(Json& schema, const std::string& path) const {
     GLINT_TRY_STATUS(check_count(schema, "minLength", path));
     GLINT_TRY_STATUS(check_count(schema, "maxLength", path));
+    if (const Json* format = schema.find("format")) {
+      if (!format->is_string())
+        return at(path, str("\"format\" is ", format->kind(), " where a name belongs"));
+      const bool is_email = *format == Json("email");
+      const bool is_known = is_email || contains(formats(), format->as_string());
+      if (is_known && schema.find("pattern"))
+        return at(path, "\"pattern\" and \"format\" together are not supported");
+      // Of others nothing is required: `format` is an annotation then.
+      if (is_email) schema.set("pattern", kEmail);
+      if (is_email || !is_known) schema.set("format", "");
+    }
     const Json* pattern = schema.find("pattern");
-    const Json* format = schema.find("format");
-    if (format && !format->is_string())
-      return at(path, str("\"format\" is ", format->kind(), " where a name belongs"));
     if (!pattern) return Ok{};
     if (!pattern->is_string())
       return at(path, str("\"pattern\" is ", pattern->kind(), " where a text belongs"));
-    if (format && contains(formats(), format->as_string()))
-      return at(path, "\"pattern\" and \"format\" together are not supported");
     std::string whole = whole_text_pattern(pattern->as_string(), rules_.pattern_filler);
     schema.set("pattern", std::move(whole));
     return Ok{};
