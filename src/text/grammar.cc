@@ -22,8 +22,9 @@ constexpr int kWarning = 2;
   throw std::runtime_error(message);
 }
 
-void LogMessageImpl(const std::string&, int, int level, const std::string& message) {
-  if (level >= kWarning) throw std::runtime_error(message);
+void LogMessageImpl(const std::string& file, int, int level, const std::string& message) {
+  const bool is_compiling = !file.ends_with("grammar_matcher.cc");
+  if (level >= kWarning && is_compiling) throw std::runtime_error(message);
 }
 
 }  // namespace xgrammar
@@ -237,6 +238,7 @@ Result<xgrammar::Grammar> choice_grammar(const std::vector<std::string>& choices
 // xgrammar has two ways to read an expression. The first knows what it does not support; only the
 // second, one automaton, has fast masks (microseconds where the other takes milliseconds).
 Result<xgrammar::Grammar> regex_grammar(const std::string& expression) {
+  GLINT_TRY_STATUS(check_expression_size(expression));
   xgrammar::Grammar checked = xgrammar::Grammar::FromRegex(expression);
   // The automaton is for ASCII: of other characters it sees the bytes.
   const auto is_printable = [](char c) { return c >= 0x20 && c <= 0x7e; };
