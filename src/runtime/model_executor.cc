@@ -114,10 +114,10 @@ std::vector<SliceRun> ModelExecutor::locate(const StepPlan& plan, StepResult& re
     SliceRun run = {.slice = &slice, .sequence = &sequence, .result = &result.sampled[i]};
     run.pages = std::span(plan.pages).subspan(slice.page_begin, slice.num_pages);
     run.first = std::min(slice.first, sequence.size() - 1);
-    run.known = slice.sample ? sequence.size() - run.first : slice.count;
+    run.known = sequence.size() - run.first;
+    if (!slice.sample) run.known = std::min(run.known, slice.count);
     GLINT_CHECK(
-        run.known >= 1 && run.known <= slice.count - slice.num_drafts &&
-            run.first + run.known <= sequence.size(),
+        run.known <= slice.count - slice.num_drafts,
         str("step ", plan.step, " runs positions ", slice.first, " to ", slice.first + slice.count,
             " of request ", slice.id, ", which has ", sequence.size(), " tokens"));
     runs.push_back(std::move(run));
