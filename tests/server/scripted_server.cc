@@ -26,7 +26,7 @@ std::string asked_for(const std::string& prompt) {
 struct Arguments {
   std::string model;
   int step_ms = 0, max_waiting = 4096;
-  std::vector<std::string> keys;
+  std::vector<std::string> keys = {};
 };
 
 Arguments parse(int argc, char** argv) {
