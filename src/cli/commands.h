@@ -10,6 +10,10 @@ namespace glint {
 
 Command generate_command();
 Command chat_command();
+Command serve_command();
+Command vllm_serve_command();
+Command sglang_command();
+Command trtllm_serve_command();
 Command score_command();
 Command eval_command();
 Command inspect_command();
@@ -29,6 +33,10 @@ inline std::vector<Command> all_commands() {
   return {
       generate_command(),
       chat_command(),
+      serve_command(),
+      vllm_serve_command(),
+      sglang_command(),
+      trtllm_serve_command(),
       score_command(),
       eval_command(),
       inspect_command(),
