@@ -165,9 +165,15 @@ class Patched(TorchFunctionMode):
     def __init__(self, double: bool):
         super().__init__()
         self.double = double
+        self.names, self.ranges = {}, {}
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
+        if func is nn.functional.linear:
+            for name in self.names.get(args[1].data_ptr(), ()):
+                x, seen = args[0].reshape(-1, args[0].shape[-1]), self.ranges[name]
+                if len(x):
+                    seen[0], seen[1] = max(seen[0], x.abs().max().item()), seen[1] + len(x)
         if func in (torch.topk, torch.Tensor.topk):
             return stable_topk(*args, **kwargs)
         if self.double:
@@ -175,6 +181,10 @@ class Patched(TorchFunctionMode):
             wide = lambda a: torch.float64 if a is torch.float32 else a
             args, kwargs = tuple(map(wide, args)), {k: wide(v) for k, v in kwargs.items()}
         return func(*args, **kwargs)
+
+    def watch(self, name_of_weight: dict[int, list[str]]) -> None:
+        """Fills `ranges`: of every product with one of these weights (by data_ptr), the largest |input| and its rows."""
+        self.names, self.ranges = name_of_weight, {n: [0.0, 0] for names in name_of_weight.values() for n in names}
 
     def rotary(self, module: nn.Module) -> None:
         """Leaves the float32 of `module` (the rotary embedding) alone."""
@@ -267,6 +277,29 @@ class Oracle:
                 mtp = self.mtp(self.model.model.embed_tokens(ids[:, 1:]), out.hidden_states[-1][:, :-1],
                                self.model.model.rotary_emb, self.model.lm_head)[0].numpy()
         return Result(logits.numpy(), hidden.numpy(), mtp, self._selected(ids.shape[1]))
+
+    def ranges(self, ids) -> dict[str, tuple[float, int]]:
+        """{name of a linear layer: (largest magnitude of its input, rows of it)} over one pass: what an FP8 release
+        quantises, so without router, weights_proj, eh_proj and head."""
+        names = {}
+        mtp = f"model.layers.{self.config.num_hidden_layers}."
+        for part, prefix in (self.model, ""), (self.mtp, mtp):
+            for name, p in part.named_parameters() if part else ():
+                name = prefix + name.removeprefix("layer.")
+                if name.endswith("experts.gate_up_proj") or name.endswith("experts.down_proj"):
+                    folder, _, kind = name.rpartition(".")
+                    for e in range(len(p)):
+                        kinds = ("gate_proj", "up_proj") if kind == "gate_up_proj" else (kind,)
+                        names[p[e].data_ptr()] = [f"{folder}.{e}.{k}" for k in kinds]
+                elif name.endswith("proj.weight") or name.endswith("proj_with_mqa.weight") or \
+                        name.endswith(("indexer.wq_b.weight", "indexer.wk.weight")):
+                    if not name.endswith(("eh_proj.weight", "weights_proj.weight")):
+                        names[p.data_ptr()] = [name.removesuffix(".weight")]
+        self.mode.watch(names)
+        self(ids)
+        seen = {k: (v[0], v[1]) for k, v in self.mode.ranges.items()}
+        self.mode.watch({})
+        return seen
 
     @torch.no_grad()
     def decode(self, ids, prefill: int, step: int = 1) -> np.ndarray:

@@ -21,6 +21,7 @@ patched and what transformers does) answers to it:
   selected.npy         int16 [L + 1, T, index_topk]: positions that each row attends to, ascending, padded with -1; the
                        last entry is the MTP layer (its row T - 1 does not exist: all -1); a layer that shares its
                        selection repeats the one before
+  ranges.json          largest magnitude of every linear layer's input and its rows, as `glint calibrate` writes them
   skip.npy, mtp_skip.npy   uint8 [T], [T - 1]: 1 marks a near-tie, a row to leave out of comparisons: fp32 and fp64
                        differ by more than 2e-5 (relative L2), or moving all weights by 3e-6 (relative, at random, 8
                        times) changes what the row selects or moves its logits by more than 1e-3, which smooth
@@ -354,6 +355,9 @@ def make(name: str, out: Path, seed: int | None = None) -> None:
               "mtp_skip": mtp_skip}
     for k, v in arrays.items():
         np.save(folder / f"{k}.npy", v)
+    ranges = {k: {"amax": amax, "tokens": rows} for k, (amax, rows) in sorted(oracle.ranges(ids).items())}
+    (folder / "ranges.json").write_text(json.dumps(
+        {"format": "glint activation ranges", "version": 1, "ranges": ranges}) + "\n")
     size = sum(f.stat().st_size for f in folder.iterdir())
     worst, mtp_worst = (row_error(a, b)[k].max() for a, b, k in (
         (ref.logits, exact.logits, keep), (ref.mtp_logits, exact.mtp_logits, mtp_keep)))

@@ -4,8 +4,8 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 packages=(g++ cmake ninja-build ccache git ca-certificates python3 python3-pip python3-venv pkg-config
-  libboost1.81-dev libboost-json1.81-dev libspdlog-dev libfmt-dev libedit-dev
-  libssl-dev libyaml-cpp-dev prometheus-cpp-dev openssl curl
+  libboost1.81-dev libboost-json1.81-dev libspdlog-dev libfmt-dev libedit-dev libssl-dev libyaml-cpp-dev
+  prometheus-cpp-dev openssl curl libxxhash-dev
   libgtest-dev libgmock-dev clang-14 clang-format-14 libclang-rt-14-dev)
 missing=()
 for package in "${packages[@]}"; do
@@ -40,5 +40,34 @@ if [[ ! -e $pcre2/lib/libpcre2-8.a ]]; then
   cmake --install "$work/build" >/dev/null
   rm -rf "$pcre2"
   mv "$work/install" "$pcre2"
+  rm -rf "$work"
+fi
+
+# xgrammar 0.2.8, compiled grammars for structured output, from the PyPI package that carries its source. Built once,
+# for every preset and compiler, so without its -flto. Its messages come to us (src/text/grammar.cc), and what it
+# would only warn about can then be an error, which has to leave a destructor.
+xgrammar=build/deps/xgrammar-0.2.8
+if [[ ! -e $xgrammar/lib/libxgrammar.a ]]; then
+  echo "building xgrammar 0.2.8" >&2
+  mkdir -p build/deps
+  work=$(mktemp -d build/deps/xgrammar.XXXXXX)
+  trap 'rm -rf "$work"' EXIT
+  python3 -m pip download --quiet --no-deps --no-binary xgrammar --dest "$work" xgrammar==0.2.8 >&2
+  echo "8305646fd2b319d6c3003f51a1665e54cbbe9cba1fb636bc41d0b46434ccbb80  $work/xgrammar-0.2.8.tar.gz" |
+    sha256sum --check --quiet
+  tar -xzf "$work/xgrammar-0.2.8.tar.gz" -C "$work"
+  source=$work/xgrammar-0.2.8
+  sed -i 's/ -flto=auto//; s/ -Werror / /' "$source/CMakeLists.txt"
+  sed -i 's/  ~LogMessage() { LogMessageImpl/  ~LogMessage() noexcept(false) { LogMessageImpl/' "$source/cpp/support/logging.h"
+  grep -q 'noexcept(false) { LogMessageImpl' "$source/cpp/support/logging.h"
+  mkdir "$work/build"
+  touch "$work/build/config.cmake" # else its own wins over the options below
+  cmake -S "$source" -B "$work/build" -G Ninja --log-level=WARNING -DCMAKE_BUILD_TYPE=Release \
+    -DCMAKE_CXX_FLAGS=-DXGRAMMAR_LOG_CUSTOMIZE=1 -DXGRAMMAR_BUILD_PYTHON_BINDINGS=OFF \
+    -DCMAKE_INSTALL_PREFIX="$work/install" -DCMAKE_INSTALL_LIBDIR=lib >&2
+  cmake --build "$work/build" -j "$(nproc)" >/dev/null
+  cmake --install "$work/build" >/dev/null
+  rm -rf "$xgrammar"
+  mv "$work/install" "$xgrammar"
   rm -rf "$work"
 fi

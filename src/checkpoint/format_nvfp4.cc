@@ -11,7 +11,7 @@ namespace {
 constexpr float kE2m1Max = 6, kE4m3Max = 448;
 
 std::uint8_t group_scale(float amax, float global_scale) {
-  const float raw = amax / kE2m1Max / global_scale;
+  const float raw = amax / (kE2m1Max * global_scale);
   return float_to_e4m3(raw == 0 ? 1 : std::clamp(raw, 0x1p-9f, kE4m3Max));
 }
 

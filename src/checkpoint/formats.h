@@ -23,7 +23,7 @@ void encode_fp8_block(const float* values, std::int64_t rows, std::int64_t cols,
 float nvfp4_global_scale(float amax);
 
 // `values` [rows, cols], cols a multiple of 16 -> packed u8 [rows, cols / 2] and scales e4m3
-// [rows, cols / 16], as ModelOpt does it: a group's scale is e4m3(clamp(amax / 6 / global_scale,
+// [rows, cols / 16], as ModelOpt does it: a group's scale is e4m3(clamp(amax / (6 * global_scale),
 // 2^-9, 448)), 1 where all is zero; a code the nearest of value / (scale * global_scale), ties to
 // even.
 void encode_nvfp4(const float* values, std::int64_t rows, std::int64_t cols, float global_scale,

@@ -13,17 +13,9 @@
 #include <vector>
 
 #include "base/result.h"
-#include "checkpoint/tensor_source.h"
+#include "checkpoint/shard.h"
 
 namespace glint {
-
-struct TensorSpec {
-  std::string name;
-  StoredType type = StoredType::kBF16;
-  std::vector<std::int64_t> shape = {};
-
-  std::int64_t bytes() const;
-};
 
 class CheckpointWriter {
  public:

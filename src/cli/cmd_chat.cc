@@ -7,11 +7,11 @@
 #include "base/json.h"
 #include "base/str.h"
 #include "base/terminal.h"
-#include "cli/answer_view.h"
 #include "cli/generate_options.h"
 #include "cli/interrupt.h"
 #include "cli/line_editor.h"
 #include "text/chat_template.h"
+#include "text/delta_parser.h"
 
 namespace glint {
 namespace {
@@ -45,6 +45,39 @@ Result<Json> read_tools(const std::string& path) {
   if (!tools.value().is_array())
     return invalid(str(path, " holds ", tools.value().kind(), "; expected a list of tools"));
   return tools;
+}
+
+// The functions of OpenAI's list of tools.
+std::vector<ToolSpec> tool_specs(const Json& tools) {
+  std::vector<ToolSpec> specs;
+  if (!tools.is_array()) return specs;
+  for (const Json& tool : tools.as_array()) {
+    const Json* function = tool.find("function");
+    const Json* name = (function ? *function : tool).find("name");
+    const Json* parameters = (function ? *function : tool).find("parameters");
+    if (name && name->is_string())
+      specs.push_back({name->as_string(), parameters ? *parameters : Json()});
+  }
+  return specs;
+}
+
+// The calls as OpenAI's objects, but with the arguments as an object: what templates read.
+Json::Array calls_of(const ParsedAnswer& answer) {
+  Json::Array calls;
+  for (const auto& [name, arguments] : answer.calls) {
+    Result<Json> parsed = parse_json(arguments);
+    Json::Object function{{"name", name}, {"arguments", std::move(parsed).value()}};
+    calls.push_back(Json::Object{{"type", "function"}, {"function", std::move(function)}});
+  }
+  return calls;
+}
+
+// The answer as a message of the conversation.
+Json message_of(const ParsedAnswer& answer) {
+  Json message(Json::Object{{"role", "assistant"}, {"content", answer.content.value_or("")}});
+  if (answer.reasoning) message.set("reasoning_content", *answer.reasoning);
+  if (!answer.calls.empty()) message.set("tool_calls", calls_of(answer));
+  return message;
 }
 
 class Chat {
@@ -99,22 +132,25 @@ class Chat {
     GLINT_TRY(const std::string prompt, render());
     GLINT_TRY(std::vector<TokenId> tokens, tokenizer_.encode(prompt));
     keep_common_prefix(tokens);
-    AnswerView view(tokenizer_, prompt.ends_with("<think>"));
+    DeltaParser parser(tokenizer_, {.in_reasoning = ends_in_reasoning(tokenizer_, tokens),
+                                    .tools = tool_specs(tools_),
+                                    .skip_special = false});
+    ParsedAnswer parsed;
     const InterruptGuard interrupt;
     const auto on_token = [&](TokenId token, float) {
-      show(view.feed(token));
+      show(parser.feed(std::span(&token, 1)), parsed);
       return !interrupt.interrupted();
     };
     GLINT_TRY(const GenerateStats stats, generate(model_, tokens, &cached_, generation_, on_token));
-    show(view.finish());
+    show(parser.finish(), parsed);
     cli_.console.print("\n");
     cli_.console.flush();
     tokens_ = std::move(tokens);
-    messages_.push_back(view.message());
+    messages_.push_back(message_of(parsed));
     if (stats.reason == FinishReason::kLength)
       cli_.console.note("(the answer was cut: no more tokens)");
     if (cli_.console.err_is_terminal()) report_speed(stats, cli_);
-    return view.tool_calls();
+    return calls_of(parsed);
   }
 
  private:
@@ -133,20 +169,24 @@ class Chat {
     cached_ = static_cast<int>(same);
   }
 
-  void show(const std::vector<AnswerView::Piece>& pieces) {
+  void show(const std::vector<Delta>& deltas, ParsedAnswer& parsed) {
     Console& console = cli_.console;
-    for (const auto& [part, text] : pieces) {
-      if (part != last_part_ && last_part_ == AnswerView::Part::kThinking) console.print("\n");
-      last_part_ = part;
-      switch (part) {
-        case AnswerView::Part::kThinking:
+    parsed.add(deltas);
+    for (const auto& [kind, text, tool] : deltas) {
+      if (kind != last_kind_ && last_kind_ == Delta::Kind::kReasoning) console.print("\n");
+      last_kind_ = kind;
+      switch (kind) {
+        case Delta::Kind::kReasoning:
           console.print(console.dim(text));
           break;
-        case AnswerView::Part::kContent:
+        case Delta::Kind::kToolBegin:
+          console.print(str("\n", console.bold("tool call: "), text, " "));
+          break;
+        case Delta::Kind::kContent:
+        case Delta::Kind::kToolArguments:
           console.print(text);
           break;
-        case AnswerView::Part::kToolCall:
-          console.print(str("\n", console.bold("tool call: "), text));
+        case Delta::Kind::kToolEnd:
           break;
       }
     }
@@ -164,7 +204,7 @@ class Chat {
   Json::Array messages_;
   std::vector<TokenId> tokens_;  // of the last prompt and answer
   int cached_ = 0;               // how many of them the cache holds
-  AnswerView::Part last_part_ = AnswerView::Part::kContent;
+  Delta::Kind last_kind_ = Delta::Kind::kContent;
 };
 
 Status converse(Chat& chat, LineEditor& editor, Cli& cli) {

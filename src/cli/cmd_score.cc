@@ -1,12 +1,11 @@
 // glint score: the model's numbers for a given text.
-#include <charconv>
 #include <cmath>
 
-#include "base/file.h"
 #include "base/json.h"
 #include "base/npy.h"
 #include "base/progress.h"
 #include "base/str.h"
+#include "cli/id_file.h"
 #include "cli/model_options.h"
 #include "runtime/score.h"
 #include "text/tokenizer.h"
@@ -43,68 +42,16 @@ struct Options : RunOptions {
   }
 };
 
-using Sequences = std::vector<std::vector<TokenId>>;
-
-Result<TokenId> to_token(std::int64_t value, const std::string& where) {
-  if (value < 0 || value > INT32_MAX) return invalid(str(where, ": ", value, " is no token id"));
-  return static_cast<TokenId>(value);
-}
-
-Result<Sequences> parse_text_ids(const std::string& text, const std::string& path) {
-  Sequences sequences;
-  int line_number = 0;
-  for (const std::string_view line : split(text, '\n')) {
-    ++line_number;
-    std::vector<TokenId> ids;
-    const std::string where = str(path, ", line ", line_number);
-    for (const char *at = line.data(), *end = at + line.size(); at != end;) {
-      if (*at == ' ' || *at == '\t' || *at == '\r' || *at == ',') {
-        ++at;
-        continue;
-      }
-      std::int64_t value = 0;
-      const auto [next, error] = std::from_chars(at, end, value);
-      if (error != std::errc()) {
-        return invalid(str(where, ": ", quoted(std::string_view(at, end), 20), " is no token id"));
-      }
-      GLINT_TRY(const TokenId id, to_token(value, where));
-      ids.push_back(id);
-      at = next;
-    }
-    if (!ids.empty()) sequences.push_back(std::move(ids));
-  }
-  return sequences;
-}
-
-Result<Sequences> read_ids(const std::string& path) {
-  if (!path.ends_with(".npy")) {
-    GLINT_TRY(const std::string text, read_file(path));
-    return parse_text_ids(text, path);
-  }
-  GLINT_TRY(const auto rows, read_npy_rows(path));
-  Sequences sequences;
-  for (const std::vector<std::int64_t>& row : rows) {
-    std::vector<TokenId>& ids = sequences.emplace_back();
-    for (const std::int64_t value : row) {
-      GLINT_TRY(const TokenId id, to_token(value, path));
-      ids.push_back(id);
-    }
-  }
-  return sequences;
-}
-
-Result<Sequences> read_sequences(const Options& options, Cli& cli) {
+Result<TokenSequences> read_sequences(const Options& options, Cli& cli) {
   if (options.ids.empty() == options.prompt.empty())
     return invalid("give either --ids FILE or -p TEXT");
   if (!options.ids.empty()) {
-    GLINT_TRY(Sequences sequences, read_ids(options.ids));
-    if (sequences.empty()) return invalid(str(options.ids, " holds no token ids"));
-    return sequences;
+    return read_ids(options.ids);
   }
   GLINT_TRY(const std::string dir, model_dir(options.model, cli));
   GLINT_TRY(const Tokenizer tokenizer, Tokenizer::open(dir));
   GLINT_TRY(std::vector<TokenId> ids, tokenizer.encode(options.prompt));
-  return Sequences{std::move(ids)};
+  return TokenSequences{std::move(ids)};
 }
 
 // The files asked for, open for writing, and the sinks that fill them.
@@ -187,7 +134,7 @@ Status run(const Options& options, Cli& cli) {
   }
   if (options.chunk < 1)
     return invalid(str("--chunk is ", options.chunk, "; it must be 1 or more"));
-  GLINT_TRY(const Sequences sequences, read_sequences(options, cli));
+  GLINT_TRY(const TokenSequences sequences, read_sequences(options, cli));
   GLINT_TRY(const std::unique_ptr<LoadedModel> model, load_model(options, cli, true));
   const bool with_mtp = model->has_mtp() && (!options.mtp.empty() || options.ppl || options.json);
   if (!options.mtp.empty() && !model->has_mtp()) {

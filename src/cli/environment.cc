@@ -51,9 +51,11 @@ std::string api_key() {
 }  // namespace
 
 Environment read_environment() {
+  const std::string tmp_dir = variable("TMPDIR");
   return {.no_color = !variable("NO_COLOR").empty() || variable("TERM") == "dumb",
           .omp_num_threads = variable("OMP_NUM_THREADS"),
           .hf_hub_cache = hub_cache(),
+          .tmp_dir = tmp_dir.empty() ? "/tmp" : tmp_dir,
           .home = variable("HOME"),
           .api_key = api_key(),
           .foreign = foreign_variables()};

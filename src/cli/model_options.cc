@@ -3,6 +3,7 @@
 #include <mutex>
 
 #include "base/progress.h"
+#include "base/str.h"
 #include "checkpoint/model_dir.h"
 #include "cli/backends.h"
 
@@ -34,6 +35,9 @@ Result<ModelOptions> resolve(const RunOptions& options, const Cli& cli, bool wit
   if (options.load_format == "dummy_fp8") out.dummy = Release::kFp8;
   if (options.load_format == "dummy_nvfp4") out.dummy = Release::kNvfp4;
   out.with_mtp = with_mtp;
+  out.packing = options.pack == "auto"     ? Packing::kIfRoom
+                : options.pack == "always" ? Packing::kAlways
+                                           : Packing::kNever;
   return out;
 }
 
@@ -53,7 +57,15 @@ Result<std::unique_ptr<LoadedModel>> load_model(const RunOptions& options, std::
     });
     progress->add(bytes);
   };
-  return LoadedModel::load(resolved, std::move(ops), report);
+  GLINT_TRY(std::unique_ptr<LoadedModel> model,
+            LoadedModel::load(resolved, std::move(ops), report));
+  const Placement& placement = model->load_stats().placement;
+  if (resolved.packing == Packing::kIfRoom && placement.packed_bytes > 0 && !placement.is_packed) {
+    cli.console.note(str("weights stay where the files are mapped, which is slower: packing takes ",
+                         human_bytes(static_cast<double>(placement.packed_bytes)), ", and ",
+                         human_bytes(static_cast<double>(placement.available)), " are free"));
+  }
+  return model;
 }
 
 Result<std::unique_ptr<LoadedModel>> load_model(const RunOptions& options, Cli& cli,

@@ -18,10 +18,17 @@ struct RunOptions {
   std::string kv_dtype;  // empty: dtype
   std::string index;     // empty: exact with f32, else fp8
   std::string load_format = "auto";
+  std::string pack = "auto";
 
   template <class Visitor>
   void visit(Visitor&& v) {
     v("MODEL", model, "directory of a checkpoint, or an id in the Hugging Face cache");
+    visit_running(v);
+  }
+
+  // All but MODEL.
+  template <class Visitor>
+  void visit_running(Visitor&& v) {
     v.section("Running");
     v("dtype", dtype, "what to compute in; f32 rounds nothing to bf16 anywhere", {"bf16", "f32"});
     v("kv-dtype", kv_dtype, "KV cache (default: that of --dtype)", {"f32", "bf16", "fp8"});
@@ -35,6 +42,10 @@ struct RunOptions {
     v("load-format", load_format,
       "auto: the checkpoint's files; dummy_*: synthetic weights in memory, from config.json alone",
       {"auto", "dummy", "dummy_bf16", "dummy_fp8", "dummy_nvfp4"});
+    v("pack", pack,
+      "copy weights into the order of the kernels, for speed; auto: if the copies fit in memory, "
+      "else they are read where the files are mapped",
+      {"auto", "always", "never"});
   }
 };
 

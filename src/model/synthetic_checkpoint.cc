@@ -1,11 +1,8 @@
 // Where a synthetic model goes: into memory, or into a directory.
-#include <unistd.h>
-
-#include <cstdlib>
 #include <cstring>
-#include <fstream>
 #include <unordered_map>
 
+#include "base/memory.h"
 #include "base/str.h"
 #include "model/synthetic.h"
 #include "tensor/device.h"
@@ -56,17 +53,6 @@ class MemorySource : public TensorSource {
   std::vector<StoredTensor> tensors_;
   std::unordered_map<std::string_view, const StoredTensor*> by_name_;
 };
-
-// Bytes that new allocations can use without swapping, as the kernel estimates it; what is free of
-// the machine's memory where it does not say.
-std::int64_t available_memory() {
-  std::ifstream meminfo("/proc/meminfo");
-  for (std::string line; std::getline(meminfo, line);) {
-    constexpr std::string_view kKey = "MemAvailable:";
-    if (line.starts_with(kKey)) return std::atoll(line.c_str() + kKey.size()) * 1024;
-  }
-  return std::int64_t{::sysconf(_SC_AVPHYS_PAGES)} * ::sysconf(_SC_PAGESIZE);
-}
 
 Json generation_config(const ModelConfig& config) {
   Json::Array ids;

@@ -1,40 +1,27 @@
 #include "model/weights.h"
 
-#include <cstring>
+#include <algorithm>
 
-#include "base/file.h"
 #include "base/str.h"
 
 namespace glint {
 namespace {
 
-// Walks the model's tensors in the order of the forward pass and places each where the device can
-// read it.
-class Loader {
+// Walks the model's tensors in the order of the forward pass.
+class Finder {
  public:
-  Loader(Checkpoint& checkpoint, const ModelConfig& config, const WeightOptions& options, Ops& ops,
-         ThreadPool& pool, const LoadProgress& progress)
-      : checkpoint_(checkpoint),
-        c_(config),
-        options_(options),
-        ops_(ops),
-        device_(ops.device()),
-        pool_(pool),
-        progress_(progress) {
-    for (const StoredTensor& tensor : checkpoint.source().tensors()) {
-      total_ += static_cast<std::int64_t>(tensor.bytes.size());
-    }
-  }
+  Finder(Checkpoint& checkpoint, const ModelConfig& config, const WeightOptions& options,
+         ThreadPool& pool)
+      : checkpoint_(checkpoint), c_(config), options_(options), pool_(pool) {}
 
-  Result<ModelWeights> load() {
+  Result<ModelWeights> find() {
     GLINT_TRY(const Weight embed,
               checkpoint_.weight("model.embed_tokens", c_.vocab_size, c_.hidden_size));
     if (embed.format != WeightFormat::kF32 && embed.format != WeightFormat::kBF16) {
       return invalid(
           str("model.embed_tokens.weight is ", name_of(embed.format), "; expected f32 or bf16"));
     }
-    GLINT_TRY(weights_.embed_tokens, place(embed.data));
-    report(bytes_of(embed));
+    weights_.embed_tokens = embed.data;
     for (int i = 0; i < c_.num_hidden_layers; ++i) {
       GLINT_TRY(LayerWeights layer, load_layer(i));
       weights_.layers.push_back(std::move(layer));
@@ -52,54 +39,10 @@ class Loader {
 
  private:
   Result<Weight> weight(const std::string& name, std::int64_t rows, std::int64_t cols) {
-    GLINT_TRY(const Weight found, checkpoint_.weight(name, rows, cols));
-    GLINT_TRY(const Weight placed, place(found));
-    report(bytes_of(found));
-    return placed;
+    return checkpoint_.weight(name, rows, cols);
   }
-
-  // Packed for the backend's kernels if it wants that, and the source's memory given back, so that
-  // there are never two copies; else where it is.
-  Result<Weight> place(const Weight& found) {
-    Weight placed = found;
-    if (found.scale) {
-      GLINT_TRY(placed.scale, place(found.scale));
-    }
-    if (const std::int64_t bytes = ops_.packed_bytes(found); bytes > 0) {
-      GLINT_TRY(std::byte* const to, own(static_cast<std::size_t>(bytes)));
-      placed = ops_.pack(placed, to);
-      discard_pages({found.data.data,
-                     static_cast<std::size_t>(found.data.size()) * size_of(found.data.dtype)});
-      return placed;
-    }
-    GLINT_TRY(placed.data, place(found.data));
-    return placed;
-  }
-
   Result<Tensor> vector(const std::string& name, std::int64_t size) {
-    GLINT_TRY(const Tensor found, checkpoint_.vector(name, size));
-    return place(found);
-  }
-
-  // The checkpoint's own bytes if the device can read them, else a copy.
-  Result<Tensor> place(const Tensor& tensor) {
-    if (device_.is_host()) return tensor;
-    const std::size_t bytes = static_cast<std::size_t>(tensor.size()) * size_of(tensor.dtype);
-    Tensor copy = tensor;
-    GLINT_TRY(copy.data, own(bytes));
-    device_.copy_in(copy.data, tensor.data, bytes);
-    return copy;
-  }
-
-  Result<std::byte*> own(std::size_t bytes) {
-    Buffer buffer = device_.allocate(bytes);
-    if (!buffer.data()) {
-      return Error{ErrorCode::kResourceExhausted,
-                   str("no room on ", device_.name(), " for ",
-                       human_bytes(static_cast<double>(bytes)), " of weights")};
-    }
-    weights_.owned.push_back(std::move(buffer));
-    return weights_.owned.back().data();
+    return checkpoint_.vector(name, size);
   }
 
   Result<LayerWeights> load_layer(int i) {
@@ -128,10 +71,8 @@ class Loader {
     GLINT_TRY(w.kv_a_layernorm, vector(prefix + "kv_a_layernorm.weight", latent));
     GLINT_TRY(w.o_proj, weight(prefix + "o_proj", H, heads * c_.v_head_dim));
     GLINT_TRY(const Weight kv_b,
-              checkpoint_.weight(prefix + "kv_b_proj",
-                                 heads * (c_.qk_nope_head_dim + c_.v_head_dim), latent));
+              weight(prefix + "kv_b_proj", heads * (c_.qk_nope_head_dim + c_.v_head_dim), latent));
     GLINT_TRY_STATUS(split_kv_b(kv_b, w));
-    report(bytes_of(kv_b));
     if (has_indexer) {
       GLINT_TRY(w.indexer, load_indexer(prefix + "indexer."));
     }
@@ -144,55 +85,78 @@ class Loader {
   Status split_kv_b(const Weight& kv_b, AttentionWeights& w) {
     const std::int64_t heads = c_.num_attention_heads, latent = c_.kv_lora_rank;
     const std::int64_t nope = c_.qk_nope_head_dim, v = c_.v_head_dim;
-    const bool in_place = device_.is_host() &&
-                          (kv_b.format == WeightFormat::kBF16 || kv_b.format == WeightFormat::kF32);
-    const DType dtype = kv_b.format == WeightFormat::kBF16 || options_.activations == DType::kBF16
-                            ? DType::kBF16
-                            : DType::kF32;
-    GLINT_TRY(w.w_uk, fill(dtype, {heads, latent, nope}, [&]<class T>(T* out) {
-                const auto transpose_head = [&](std::int64_t h, int) {
-                  std::vector<float> row(static_cast<std::size_t>(latent));
-                  for (std::int64_t r = 0; r < nope; ++r) {
-                    dequantize_row(kv_b, h * (nope + v) + r, row.data());
-                    for (std::int64_t k = 0; k < latent; ++k)
-                      out[(h * latent + k) * nope + r] = from_float<T>(row[k]);
-                  }
-                };
-                pool_.run(heads, transpose_head);
-              }));
-    if (in_place) {
-      w.w_uv = kv_b.data;
-      w.w_uv.rank = 3;
-      w.w_uv.shape = {heads, v, latent};
-      w.w_uv.stride = {(nope + v) * latent, latent, 1};
-      w.w_uv.data += nope * latent * size_of(kv_b.data.dtype);
-      return Ok{};
+    const bool is_float = kv_b.format == WeightFormat::kBF16 || kv_b.format == WeightFormat::kF32;
+    const bool in_bf16 = kv_b.format == WeightFormat::kBF16 || options_.activations == DType::kBF16;
+    GLINT_TRY(w.w_uk, matrices(in_bf16, heads, latent, nope));
+    if (!is_float) {
+      GLINT_TRY(w.w_uv, matrices(in_bf16, heads, v, latent));
     }
-    GLINT_TRY(w.w_uv, fill(dtype, {heads, v, latent}, [&]<class T>(T* out) {
-                const auto copy_head = [&](std::int64_t h, int) {
-                  std::vector<float> row(static_cast<std::size_t>(latent));
-                  for (std::int64_t r = 0; r < v; ++r) {
-                    dequantize_row(kv_b, h * (nope + v) + nope + r, row.data());
-                    for (std::int64_t k = 0; k < latent; ++k)
-                      out[(h * v + r) * latent + k] = from_float<T>(row[k]);
-                  }
-                };
-                pool_.run(heads, copy_head);
-              }));
+    for (std::int64_t h = 0; is_float && h < heads; ++h) {
+      w.w_uv.push_back({.format = kv_b.format,
+                        .rows = v,
+                        .cols = latent,
+                        .data = kv_b.data.slice(0, h * (nope + v) + nope, v)});
+    }
+    pool_.run(heads, [&](std::int64_t h, int) {
+      std::vector<float> rows(static_cast<std::size_t>(std::max(nope, v) * latent));
+      const auto read = [&](std::int64_t first, std::int64_t count) {
+        for (std::int64_t r = 0; r < count; ++r) {
+          dequantize_row(kv_b, h * (nope + v) + first + r,
+                         &rows[static_cast<std::size_t>(r * latent)]);
+        }
+      };
+      const auto head = static_cast<std::size_t>(h);
+      read(0, nope);
+      write_transposed(rows, w.w_uk[head].data);
+      if (is_float) return;
+      read(nope, v);
+      write(rows, w.w_uv[head].data);
+    });
     return Ok{};
   }
 
-  // A new f32 or bf16 tensor on the device whose values `write(T*)` writes on the host.
-  template <class Write>
-  Result<Tensor> fill(DType dtype, std::initializer_list<std::int64_t> dims, Write&& write) {
-    Tensor tensor(nullptr, dtype, dims);
-    const std::size_t bytes = static_cast<std::size_t>(tensor.size()) * size_of(dtype);
-    GLINT_TRY(tensor.data, own(bytes));
-    std::vector<std::byte> staging(device_.is_host() ? 0 : bytes);
-    std::byte* host = device_.is_host() ? tensor.data : staging.data();
-    with_float_type(dtype, [&]<class T>(T) { write(reinterpret_cast<T*>(host)); });
-    if (!device_.is_host()) device_.copy_in(tensor.data, host, bytes);
-    return tensor;
+  // `count` matrices [rows, cols] in new memory.
+  Result<std::vector<Weight>> matrices(bool in_bf16, std::int64_t count, std::int64_t rows,
+                                       std::int64_t cols) {
+    const DType dtype = in_bf16 ? DType::kBF16 : DType::kF32;
+    const std::int64_t bytes = rows * cols * size_of(dtype);
+    Buffer buffer = make_host_device()->allocate(static_cast<std::size_t>(count * bytes));
+    if (!buffer.data()) {
+      return Error{ErrorCode::kResourceExhausted,
+                   str("no room for ", human_bytes(static_cast<double>(count * bytes)),
+                       " of dequantised weights")};
+    }
+    std::vector<Weight> weights;
+    for (std::int64_t i = 0; i < count; ++i) {
+      weights.push_back({.format = in_bf16 ? WeightFormat::kBF16 : WeightFormat::kF32,
+                         .rows = rows,
+                         .cols = cols,
+                         .data = Tensor(buffer.data() + i * bytes, dtype, {rows, cols})});
+    }
+    weights_.owned.push_back(std::move(buffer));
+    return weights;
+  }
+
+  // `values`, row-major, into `out`.
+  static void write(const std::vector<float>& values, const Tensor& out) {
+    with_float_type(out.dtype, [&]<class T>(T) {
+      T* to = out.ptr<T>();
+      for (std::int64_t i = 0; i < out.size(); ++i) to[i] = from_float<T>(values[i]);
+    });
+  }
+
+  // out[k][r] = values[r][k]; a block of columns at a time, so that reads stay in the cache.
+  static void write_transposed(const std::vector<float>& values, const Tensor& out) {
+    constexpr std::int64_t kBlock = 16;
+    const std::int64_t cols = out.dim(0), rows = out.dim(1);
+    with_float_type(out.dtype, [&]<class T>(T) {
+      for (std::int64_t k0 = 0; k0 < cols; k0 += kBlock) {
+        for (std::int64_t r = 0; r < rows; ++r) {
+          for (std::int64_t k = k0; k < std::min(k0 + kBlock, cols); ++k)
+            out.row<T>(k)[r] = from_float<T>(values[static_cast<std::size_t>(r * cols + k)]);
+        }
+      }
+    });
   }
 
   Result<IndexerWeights> load_indexer(const std::string& prefix) {
@@ -245,59 +209,74 @@ class Loader {
     return w;
   }
 
-  void report(std::int64_t bytes) {
-    if (progress_) progress_(bytes, total_);
-  }
-
   Checkpoint& checkpoint_;
   const ModelConfig& c_;
   const WeightOptions options_;
-  Ops& ops_;
-  Device& device_;
   ThreadPool& pool_;
-  const LoadProgress& progress_;
   ModelWeights weights_;
-  std::int64_t total_ = 0;
 };
 
-void add_format(EnumSet<WeightFormat>& set, const Weight& weight) {
-  if (weight) set.add(weight.format);
-}
+// Calls the visitors for what is given.
+struct Visitor {
+  const VisitWeight& on_weight;
+  const VisitTensor& on_tensor;
 
-void add_formats(EnumSet<WeightFormat>& set, const FfnWeights& w) {
-  for (const Weight* weight : {&w.gate_proj, &w.up_proj, &w.down_proj}) add_format(set, *weight);
-}
+  void operator()(Weight& weight) const {
+    if (weight) on_weight(weight);
+  }
+  void operator()(Tensor& tensor) const {
+    if (tensor) on_tensor(tensor);
+  }
+  void operator()(std::vector<Weight>& weights) const {
+    for (Weight& weight : weights) (*this)(weight);
+  }
+  template <class... Parts>
+  void all(Parts&... parts) const {
+    ((*this)(parts), ...);
+  }
 
-void add_formats(EnumSet<WeightFormat>& set, const LayerWeights& layer) {
-  const AttentionWeights& a = layer.attention;
-  for (const Weight* weight :
-       {&a.q_a_proj, &a.q_b_proj, &a.kv_a_proj_with_mqa, &a.o_proj, &a.indexer.wq_b, &a.indexer.wk,
-        &a.indexer.weights_proj, &layer.moe.gate}) {
-    add_format(set, *weight);
+  void operator()(FfnWeights& w) const { all(w.gate_proj, w.up_proj, w.down_proj); }
+  void operator()(MoeWeights& w) const {
+    all(w.gate, w.e_score_correction_bias);
+    for (std::size_t e = 0; e < w.gate_proj.size(); ++e) {
+      all(w.gate_proj[e], w.up_proj[e], w.down_proj[e]);
+    }
+    all(w.shared_experts);
   }
-  add_formats(set, layer.mlp);
-  add_formats(set, layer.moe.shared_experts);
-  for (const auto* experts : {&layer.moe.gate_proj, &layer.moe.up_proj, &layer.moe.down_proj}) {
-    for (const Weight& weight : *experts) add_format(set, weight);
+  void operator()(IndexerWeights& w) const {
+    all(w.wq_b, w.wk, w.weights_proj, w.k_norm, w.k_norm_bias);
   }
-}
+  void operator()(AttentionWeights& w) const {
+    all(w.input_layernorm, w.q_a_proj, w.q_a_layernorm, w.q_b_proj, w.kv_a_proj_with_mqa,
+        w.kv_a_layernorm, w.w_uk, w.w_uv, w.o_proj, w.indexer);
+  }
+  void operator()(LayerWeights& w) const {
+    all(w.attention, w.post_attention_layernorm, w.mlp, w.moe);
+  }
+  void operator()(MtpWeights& w) const {
+    all(w.enorm, w.hnorm, w.eh_proj, w.layer, w.shared_head_norm);
+  }
+};
 
 }  // namespace
 
-Result<ModelWeights> load_weights(Checkpoint& checkpoint, const ModelConfig& config,
-                                  const WeightOptions& options, Ops& ops, ThreadPool& pool,
-                                  const LoadProgress& progress) {
-  return Loader(checkpoint, config, options, ops, pool, progress).load();
+Result<ModelWeights> find_weights(Checkpoint& checkpoint, const ModelConfig& config,
+                                  const WeightOptions& options, ThreadPool& pool) {
+  return Finder(checkpoint, config, options, pool).find();
 }
 
-EnumSet<WeightFormat> formats_of(const ModelWeights& weights) {
+void visit(ModelWeights& weights, const VisitWeight& on_weight, const VisitTensor& on_tensor) {
+  const Visitor visitor = {on_weight, on_tensor};
+  visitor(weights.embed_tokens);
+  for (LayerWeights& layer : weights.layers) visitor(layer);
+  visitor.all(weights.norm, weights.lm_head);
+  for (MtpWeights& mtp : weights.mtp) visitor(mtp);
+}
+
+EnumSet<WeightFormat> formats_of(ModelWeights& weights) {
   EnumSet<WeightFormat> set;
-  add_format(set, weights.lm_head);
-  for (const LayerWeights& layer : weights.layers) add_formats(set, layer);
-  for (const MtpWeights& mtp : weights.mtp) {
-    add_format(set, mtp.eh_proj);
-    add_formats(set, mtp.layer);
-  }
+  visit(
+      weights, [&](Weight& weight) { set.add(weight.format); }, [](Tensor&) {});
   return set;
 }
 

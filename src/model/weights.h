@@ -1,4 +1,5 @@
-// The weights of a GLM-5 model, by the names of its checkpoint, and how they come from one.
+// The weights of a GLM-5 model, by the names of its checkpoint, and where they are found in one.
+// place_weights.h then puts them where the backend wants them.
 #pragma once
 
 #include <functional>
@@ -10,7 +11,7 @@
 #include "model/config.h"
 #include "ops/blocks/weights.h"
 #include "ops/capabilities.h"
-#include "ops/ops.h"
+#include "tensor/device.h"
 
 namespace glint {
 
@@ -29,7 +30,7 @@ struct MtpWeights {
   Tensor shared_head_norm = {};  // [hidden]
 };
 
-// Views into the checkpoint where the backend reads it in place, and into `owned` elsewhere.
+// Views into the checkpoint and into `owned`.
 struct ModelWeights {
   Tensor embed_tokens = {};  // [V, hidden] bf16 or f32
   std::vector<LayerWeights> layers = {};
@@ -40,22 +41,23 @@ struct ModelWeights {
   std::vector<Buffer> owned = {};
 };
 
-// Called with the bytes just done, of `total` to do. From any thread.
-using LoadProgress = std::function<void(std::int64_t bytes, std::int64_t total)>;
+// What of `weights` is given, in the order of the forward pass: matrices, and the other tensors.
+using VisitWeight = std::function<void(Weight&)>;
+using VisitTensor = std::function<void(Tensor&)>;
+void visit(ModelWeights& weights, const VisitWeight& on_weight, const VisitTensor& on_tensor);
 
-// Everything that the model needs of a backend.
 struct WeightOptions {
   DType activations =
       DType::kBF16;  // kF32: kv_b_proj's halves stay f32 after dequantisation; else bf16
   bool with_mtp = true;
 };
 
-// Fails with one sentence that names the tensor. `checkpoint` must outlive the result.
-Result<ModelWeights> load_weights(Checkpoint& checkpoint, const ModelConfig& config,
-                                  const WeightOptions& options, Ops& ops, ThreadPool& pool,
-                                  const LoadProgress& progress = {});
+// Finds every weight of the model in host memory and checks its shape; reads no weight but
+// kv_b_proj. Fails with one sentence that names the tensor. `checkpoint` must outlive the result.
+Result<ModelWeights> find_weights(Checkpoint& checkpoint, const ModelConfig& config,
+                                  const WeightOptions& options, ThreadPool& pool);
 
 // The formats that occur in `weights`, for check_capabilities.
-EnumSet<WeightFormat> formats_of(const ModelWeights& weights);
+EnumSet<WeightFormat> formats_of(ModelWeights& weights);
 
 }  // namespace glint

@@ -1,5 +1,5 @@
 // HttpClient: requests to other servers, blocking, one at a time on a connection that is kept: for
-// `glint chat URL`, the exporter of traces, load generators and tests.
+// `glint chat URL`, the exporter of traces, and tests. From one thread at a time.
 #pragma once
 
 #include <functional>
@@ -14,9 +14,10 @@ namespace glint {
 
 struct HttpClientOptions {
   double connect_seconds = 10;
-  double read_seconds = 600;  // between two pieces of an answer
-  std::size_t max_body_bytes = std::size_t{256} << 20;
-  bool verify_tls = true;
+  double read_seconds = 600;                            // between two pieces of an answer
+  std::size_t max_body_bytes = std::size_t{256} << 20;  // of a body that is kept
+  bool verify_tls = true;                               // the certificate, against name and roots
+  std::string ca_file = {};                             // PEM; empty: this machine's roots
 };
 
 class HttpClient {
@@ -24,8 +25,12 @@ class HttpClient {
   explicit HttpClient(Url server, HttpClientOptions options = {});
   ~HttpClient();
 
-  // `on_piece`, if given, sees the body of a 2xx answer as it arrives (the response's body is then
-  // empty); false ends the exchange.
+  // `path` with the query, "/v1/models"; the host's field and the length's are added. `on_piece`,
+  // if given, sees the body of a 2xx answer as it arrives (the response's body is then empty);
+  // false ends the exchange. Redirections are not followed.
+  //
+  // Fails with one sentence that names the server. A request that changes something is sent at most
+  // once; one that only reads is sent again if a kept connection turns out to be closed.
   Result<HttpResponse> send(const std::string& method, const std::string& path, HttpHeaders headers,
                             std::string body,
                             const std::function<bool(std::string_view)>& on_piece = {});
@@ -33,17 +38,6 @@ class HttpClient {
  private:
   struct Impl;
   std::unique_ptr<Impl> impl_;
-};
-
-// Server-sent events from the pieces of a body: calls `on_event` with each event's data.
-class SseReader {
- public:
-  explicit SseReader(std::function<bool(std::string_view event, std::string_view data)> on_event);
-  bool feed(std::string_view bytes);  // false: on_event ended it
-
- private:
-  std::function<bool(std::string_view, std::string_view)> on_event_;
-  std::string buffer_;
 };
 
 }  // namespace glint

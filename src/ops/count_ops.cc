@@ -2,11 +2,7 @@
 
 #include <vector>
 
-#include "ops/capabilities.h"
-
 namespace glint {
-
-Capabilities CountOps::capabilities() const { return inner_->capabilities(); }
 
 void CountOps::count(const Weight& weight, std::int64_t rows) {
   if (!weight || rows == 0) return;
@@ -26,9 +22,8 @@ void CountOps::attention_in(const AttentionInArgs& args, Arena& scratch) {
 void CountOps::select_and_attend(const SelectAndAttendArgs& args, Arena& scratch) {
   const AttentionDims& d = args.dims;
   const std::int64_t T = args.q.dim(0), topk = args.selected.dim(1);
-  for (const Tensor* half : {&args.weights.w_uk, &args.weights.w_uv}) {
-    total_.bytes += static_cast<double>(half->size() * size_of(half->dtype));
-    total_.flops += 2.0 * static_cast<double>(T * half->size());
+  for (const auto* half : {&args.weights.w_uk, &args.weights.w_uv}) {
+    for (const Weight& head : *half) count(head, T);
   }
   const std::int32_t* positions = args.batch.positions.ptr<std::int32_t>();
   for (std::int64_t t = 0; t < T; ++t) {

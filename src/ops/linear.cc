@@ -42,15 +42,15 @@ OpCost cost(const GroupedLinearArgs& args) {
 void check(const PerHeadArgs& args) {
   ShapeCheck c("per_head");
   c.strided("x", args.x, kFloats, {"T", "H", "A"});
-  c.strided("weight", args.weight, kFloats, {"H", "B", "A"});
-  c.require(args.weight.dim(1) == 1 || args.weight.stride[1] == args.weight.dim(2),
-            "the matrix of a head must be dense");
+  c.size("H", static_cast<std::int64_t>(args.weights.size()), "the number of weights");
+  for (const Weight& weight : args.weights) c.weight("weights", weight, "B", "A");
   c.strided("out", args.out, args.x.dtype, {"T", "H", "B"});
 }
 
 OpCost cost(const PerHeadArgs& args) {
-  return {.flops = 2.0 * args.x.size() * args.weight.dim(1),
-          .bytes = bytes_of(args.x) + bytes_of(args.weight) + bytes_of(args.out)};
+  double bytes = bytes_of(args.x) + bytes_of(args.out);
+  for (const Weight& weight : args.weights) bytes += bytes_of(weight);
+  return {.flops = 2.0 * args.x.size() * args.out.dim(2), .bytes = bytes};
 }
 
 }  // namespace glint

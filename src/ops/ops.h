@@ -6,6 +6,8 @@
 // op's check(), which every backend calls first.
 #pragma once
 
+#include <span>
+
 #include "base/result.h"
 #include "ops/blocks/blocks.h"
 #include "ops/elementwise.h"
@@ -22,6 +24,12 @@
 namespace glint {
 
 struct Capabilities;
+class ThreadPool;
+
+// A weight in the order of its file, and packed.
+struct PackedPair {
+  Weight from = {}, to = {};
+};
 
 class Ops {
  public:
@@ -30,12 +38,19 @@ class Ops {
   virtual Device& device() = 0;
   virtual Capabilities capabilities() const = 0;  // ops/capabilities.h
 
-  // Packing: once at load, a backend may put a weight into the order that its kernels read. Bytes
-  // that this needs (0: `weight` is best where it is), and the packed weight in `to`, which is
-  // aligned to 64 bytes and must outlive it, as must the fp8 scales of `weight`. Products take
-  // weights packed or not, and give the same bits.
+  // The backend's threads of the host, for work between ops; null: it has none.
+  virtual ThreadPool* host_threads() { return nullptr; }
+
+  // Packing: once at load, a backend may put weights into the order that its kernels read. Products
+  // take weights packed or not, and give the same bits.
+  //
+  // Bytes that `weight` needs when packed; 0: it is best where it is.
   virtual std::int64_t packed_bytes(const Weight&) const { return 0; }
-  virtual Weight pack(const Weight& weight, std::byte*) { return weight; }
+  // `weight` as it will be when pack() has written it to `to`, aligned to 64 bytes; refers to no
+  // other memory.
+  virtual Weight packed(const Weight& weight, std::byte*) const { return weight; }
+  // Writes `to`, which packed() described, for each pair, in parallel.
+  virtual void pack(std::span<const PackedPair>) {}
 
   virtual void embed(const EmbedArgs& args) = 0;
   virtual void gather_rows(const GatherRowsArgs& args) = 0;

@@ -2,6 +2,7 @@
 
 #include <sys/mman.h>
 
+#include <cstdint>
 #include <cstring>
 
 namespace glint {
@@ -17,11 +18,20 @@ class HostDevice final : public Device {
   Buffer allocate(std::size_t bytes) override {
     constexpr std::size_t kHugePage = std::size_t{2} << 20;
     if (bytes == 0) bytes = 1;
-    if (bytes > kHugePage) bytes = (bytes + kHugePage - 1) / kHugePage * kHugePage;
-    void* data = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
-                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (data == MAP_FAILED) return {};
-    if (bytes >= kHugePage) ::madvise(data, bytes, MADV_HUGEPAGE);
+    const bool is_huge = bytes >= kHugePage;
+    if (is_huge) bytes = (bytes + kHugePage - 1) / kHugePage * kHugePage;
+    const std::size_t mapped = is_huge ? bytes + kHugePage : bytes;
+    void* const map = ::mmap(nullptr, mapped, PROT_READ | PROT_WRITE,
+                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (map == MAP_FAILED) return {};
+    auto* data = static_cast<std::byte*>(map);
+    if (is_huge) {  // huge pages begin at multiples of their size: cut both ends
+      const std::size_t before = -reinterpret_cast<std::uintptr_t>(map) % kHugePage;
+      if (before) ::munmap(data, before);
+      data += before;
+      ::munmap(data + bytes, kHugePage - before);
+      ::madvise(data, bytes, MADV_HUGEPAGE);
+    }
     return Buffer(data, bytes, [](void* p, std::size_t n) { ::munmap(p, n); });
   }
   void copy_in(void* device, const void* host, std::size_t bytes) override {

@@ -22,8 +22,10 @@ class CpuOps : public ReferenceOps {
 
   CpuIsa isa() const { return isa_; }
   Capabilities capabilities() const override;
+  ThreadPool* host_threads() override { return &pool_; }
   std::int64_t packed_bytes(const Weight& weight) const override;
-  Weight pack(const Weight& weight, std::byte* to) override;
+  Weight packed(const Weight& weight, std::byte* to) const override;
+  void pack(std::span<const PackedPair> pairs) override;
 
   void embed(const EmbedArgs& args) override;
   void gather_rows(const GatherRowsArgs& args) override;

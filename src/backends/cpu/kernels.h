@@ -28,16 +28,22 @@ enum Code { kCodeF32, kCodeBf16, kCodeFp8, kCodeNvfp4, kNumCodes };
 inline constexpr int kHalfPanel = 16;  // rows in one 512-bit register of dwords
 inline constexpr int kPanel = 32;      // rows of a weight's panel
 inline constexpr int kChunk = 256;     // k's that are expanded at a time: 16 KiB of bf16
-inline constexpr int kAlign = 128;     // a panel's k is padded with zeros to a multiple of it
 
 // k's in one dword of a row.
 constexpr int per_dword(Code code) {
   return code == kCodeF32 ? 1 : code == kCodeBf16 ? 2 : code == kCodeFp8 ? 4 : 8;
 }
-constexpr std::int64_t padded(std::int64_t k) { return (k + kAlign - 1) / kAlign * kAlign; }
+// A panel's k is padded with zeros: to whole lines of packing, and to what the tiles read.
+constexpr std::int64_t padded(Code code, std::int64_t k) {
+  const int align = per_dword(code) < 2 ? 32 : 16 * per_dword(code);
+  return (k + align - 1) / align * align;
+}
+// Elements between copied rows of x: readable beyond k to any x_align, and not a multiple of 4096
+// bytes, because the rows of a tile must not share the sets of the cache.
+constexpr std::int64_t x_stride(std::int64_t k) { return (k + 127) / 128 * 128 + 32; }
 // Bytes of `k` columns of a panel of `rows` rows; without scales.
 constexpr std::int64_t panel_bytes(Code code, int rows, std::int64_t k) {
-  return padded(k) / per_dword(code) * rows * 4;
+  return padded(code, k) / per_dword(code) * rows * 4;
 }
 
 // Rows to be packed. Panel layout: [k / per_dword][rows] dwords, a dword being per_dword
@@ -51,7 +57,9 @@ struct PackArgs {
   int num_rows;            // 0 .. panel_rows; the others become zeros
   int panel_rows;          // kHalfPanel or kPanel
   std::byte* panel;        // aligned to 64: panel_bytes(code, panel_rows, k)
-  std::int64_t ahead;      // bytes ahead of `rows` to prefetch, 0: none
+  std::int64_t ahead;      // bytes ahead of each row to prefetch; 0: none
+  const std::byte* next;   // as many bytes as the rows have are prefetched from here; or null
+  bool past_caches;        // the panel is not read soon
 };
 
 // Where a panel keeps the e4m3 scale of nvfp4 group `g` of row `n`: 64 bytes for two groups, in the
@@ -60,14 +68,23 @@ constexpr std::int64_t scale_byte(std::int64_t g, int n) {
   return g / 2 * 64 + n % 16 / 4 * 16 + g % 2 * 8 + n / 16 * 4 + n % 4;
 }
 
+// What is brought into the L2 cache while a chunk of a panel is read, a line for each line: from
+// `at` on, and when that comes to `end`, from `next` on.
+struct Ahead {
+  const std::byte* at = nullptr;
+  const std::byte* end = nullptr;
+  const std::byte* next = nullptr;
+};
+
 // A chunk of a panel. Scales: fp8 one f32 for each 128 k; nvfp4 e4m3 in the order of scale_byte.
 struct ExpandArgs {
   const std::byte* panel;
   const void* scale;
   int panel_rows;
   int k;          // a multiple of 16
-  void* out;      // f32 [k][panel_rows], or bf16 pairs [k / 2][panel_rows][2]; padded(k)
+  void* out;      // f32 [k][panel_rows], or bf16 pairs [k / 2][panel_rows][2]; k a multiple of 32
   float* scales;  // bf16 nvfp4 only: f32 [k / 16][panel_rows]
+  Ahead ahead;    // of the codes
 };
 
 // c[t][n] += sum_k x[t][k] * w[n][k] for the panel's rows n.
@@ -80,7 +97,8 @@ struct TileArgs {
   int tokens;          // >= 1
   int k;               // in bf16 a multiple of Family::x_align
   float* c;            // [tokens][kPanel], aligned to 64
-  std::int64_t ahead;  // bytes of a panel of codes to prefetch ahead
+  Ahead ahead;         // of the codes
+  Ahead scale_ahead;   // of nvfp4's scales, half a line for each 16 k
 };
 
 // How x of one type is multiplied.
@@ -163,7 +181,8 @@ struct InterleaveArgs {
 struct Kernels {
   const char* name;
   void (*pack[kNumCodes])(const PackArgs&);
-  // e4m3 scales of nvfp4 rows, [n][groups] -> scale_byte; to a whole number of padded(k).
+  // e4m3 scales of nvfp4 rows, [n][groups] -> scale_byte; to a whole number of padded(kCodeNvfp4,
+  // k).
   void (*pack_scales)(const PackArgs&);
   Family f32;
   Family bf16;

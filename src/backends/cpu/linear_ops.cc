@@ -7,8 +7,9 @@ using cpu::Product;
 using cpu::TypedRows;
 
 std::int64_t CpuOps::packed_bytes(const Weight& weight) const { return cpu::packed_bytes(weight); }
-Weight CpuOps::pack(const Weight& weight, std::byte* to) {
-  return cpu::pack(products_.kernels(), pool_, weight, to);
+Weight CpuOps::packed(const Weight& weight, std::byte* to) const { return cpu::packed(weight, to); }
+void CpuOps::pack(std::span<const PackedPair> pairs) {
+  cpu::pack(products_.kernels(), pool_, pairs);
 }
 
 void CpuOps::linear(const LinearArgs& args) {
@@ -51,13 +52,7 @@ void CpuOps::per_head(const PerHeadArgs& args) {
   if (static_cast<std::int64_t>(head_x_.size()) < H) head_x_.resize(static_cast<std::size_t>(H));
   std::vector<Product> products;
   for (std::int64_t h = 0; h < H; ++h) {
-    const bool is_bf16 = args.weight.dtype == DType::kBF16;
-    const Weight weight = {
-        .format = is_bf16 ? WeightFormat::kBF16 : WeightFormat::kF32,
-        .rows = B,
-        .cols = A,
-        .data = Tensor(args.weight.data + h * args.weight.stride[0] * size_of(args.weight.dtype),
-                       args.weight.dtype, {B, A})};
+    const Weight& weight = args.weights[static_cast<std::size_t>(h)];
     TypedRows x(products_, head(args.x, h, T, A), head_x_[static_cast<std::size_t>(h)]);
     products.push_back({.weight = weight, .x = x.of(weight), .out = head(args.out, h, T, B)});
   }

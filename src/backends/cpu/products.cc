@@ -16,38 +16,51 @@ std::int64_t panels_of(const Weight& weight) { return (weight.rows + kPanel - 1)
 std::int64_t row_bytes(const Weight& weight) {
   return weight.cols * 4 / per_dword(code_of(weight));
 }
-std::int64_t scale_groups(const Weight& weight) { return padded(weight.cols) / kNvfp4Group; }
+std::int64_t scale_groups(const Weight& weight) {
+  return padded(kCodeNvfp4, weight.cols) / kNvfp4Group;
+}
 
-// Far enough ahead that memory answers in time, near enough that the lines are still in L1.
-constexpr std::int64_t kAhead = 2048;
+// How far ahead of what is read lines are brought into L2, by code: measured, one row of x on one
+// core of a Zen 4. Less, and memory is late; more, and lines are lost before they are read.
+constexpr std::int64_t kAhead[kNumCodes] = {3072, 3072, 8192, 4096};
+constexpr std::int64_t kScalesAhead = 512;
 
-// Rows [n0, n0 + kPanel), columns [k0, k0 + k) of a weight in rows, as a panel at `to`.
-void pack_rows(const Kernels& kernels, const Weight& weight, std::int64_t n0, std::int64_t k0,
-               std::int64_t k, bool prefetch, std::byte* to) {
+// A chunk at `chunk` of what ends at `end`, after which `next` is read.
+Ahead ahead_of(const std::byte* chunk, std::int64_t distance, const std::byte* end,
+               const std::byte* next) {
+  if (!next) return {.at = chunk};
+  const std::byte* const at = chunk + distance;
+  return {.at = at < end ? at : next + (at - end), .end = end, .next = next};
+}
+
+// Rows [n0, n0 + kPanel), columns [k0, k0 + k) of a weight in rows, to be packed to `to`.
+PackArgs pack_rows(const Weight& weight, std::int64_t n0, std::int64_t k0, std::int64_t k,
+                   std::byte* to) {
   const Code code = code_of(weight);
   const std::int64_t stride = row_bytes(weight);
-  const auto num_rows = static_cast<int>(std::min<std::int64_t>(kPanel, weight.rows - n0));
-  // The next panel is in cache when its turn comes.
-  const bool next_is_whole = n0 + 2 * kPanel <= weight.rows;
-  kernels.pack[code]({.rows = weight.data.data + n0 * stride + k0 * 4 / per_dword(code),
-                      .row_bytes = stride,
-                      .bytes = k * 4 / per_dword(code),
-                      .num_rows = num_rows,
-                      .panel_rows = kPanel,
-                      .panel = to,
-                      .ahead = prefetch && next_is_whole ? kPanel * stride : 0});
+  return {.rows = weight.data.data + n0 * stride + k0 * 4 / per_dword(code),
+          .row_bytes = stride,
+          .bytes = k * 4 / per_dword(code),
+          .num_rows = static_cast<int>(std::min<std::int64_t>(kPanel, weight.rows - n0)),
+          .panel_rows = kPanel,
+          .panel = to,
+          .ahead = 0,
+          .next = nullptr,
+          .past_caches = false};
 }
-void pack_row_scales(const Kernels& kernels, const Weight& weight, std::int64_t n0, std::int64_t k0,
-                     std::int64_t k, std::byte* to) {
+// The same of its scales in nvfp4.
+PackArgs pack_row_scales(const Weight& weight, std::int64_t n0, std::int64_t k0, std::int64_t k,
+                         std::byte* to) {
   const std::int64_t groups = weight.cols / kNvfp4Group;
-  kernels.pack_scales(
-      {.rows = weight.scale.data + n0 * groups + k0 / kNvfp4Group,
-       .row_bytes = groups,
-       .bytes = k / kNvfp4Group,
-       .num_rows = static_cast<int>(std::min<std::int64_t>(kPanel, weight.rows - n0)),
-       .panel_rows = kPanel,
-       .panel = to,
-       .ahead = 0});
+  return {.rows = weight.scale.data + n0 * groups + k0 / kNvfp4Group,
+          .row_bytes = groups,
+          .bytes = k / kNvfp4Group,
+          .num_rows = static_cast<int>(std::min<std::int64_t>(kPanel, weight.rows - n0)),
+          .panel_rows = kPanel,
+          .panel = to,
+          .ahead = 0,
+          .next = nullptr,
+          .past_caches = false};
 }
 
 }  // namespace
@@ -81,8 +94,7 @@ Rows Products::gather(const Tensor& x, std::span<const std::int32_t> rows, bool 
                       Growing& copy) const {
   const std::int64_t K = x.dim(1);
   const std::int64_t count = rows.empty() ? x.dim(0) : static_cast<std::int64_t>(rows.size());
-  // Not a multiple of 4096 bytes: rows of a tile must not share the sets of the cache.
-  const std::int64_t stride = padded(K) + 32;
+  const std::int64_t stride = x_stride(K);
   const int size = as_bf16 ? 2 : 4;
   std::byte* to = copy.at_least(count * stride * size);
   const auto copy_row = [&](std::int64_t r, int) {
@@ -125,14 +137,28 @@ void Products::run(std::span<const Product> products) {
     first_.push_back(panels);
     if (product.x.count) panels += panels_of(product.weight);
   }
-  pool_.run_dynamic(panels, [&](std::int64_t panel, int thread) {
+  struct Place {
+    const Product& product;
+    std::int64_t n0;
+  };
+  const auto place_of = [&](std::int64_t panel) {
     const auto i = std::upper_bound(first_.begin(), first_.end(), panel) - first_.begin() - 1;
-    run_panel(products[static_cast<std::size_t>(i)],
-              (panel - first_[static_cast<std::size_t>(i)]) * kPanel, scratch(thread));
+    return Place{products[static_cast<std::size_t>(i)],
+                 (panel - first_[static_cast<std::size_t>(i)]) * kPanel};
+  };
+  pool_.run_foreseen(panels, [&](std::int64_t panel, std::int64_t following, int thread) {
+    const auto [product, n0] = place_of(panel);
+    PanelAt next;
+    if (following < panels) {
+      const Place place = place_of(following);
+      next = panel_at(place.product.weight, place.n0);
+    }
+    run_panel(product, n0, scratch(thread), next);
   });
 }
 
-void Products::run_panel(const Product& product, std::int64_t n0, Scratch& scratch) const {
+void Products::run_panel(const Product& product, std::int64_t n0, Scratch& scratch,
+                         const PanelAt& next) const {
   const Tensor& out = product.out;
   const std::int64_t stride = out.stride[0] * size_of(out.dtype);
   const int x_size = product.x.is_bf16 ? 2 : 4;
@@ -140,8 +166,9 @@ void Products::run_panel(const Product& product, std::int64_t n0, Scratch& scrat
     Rows x = product.x;
     x.data = static_cast<const std::byte*>(x.data) + t0 * x.stride * x_size;
     x.count = std::min<std::int64_t>(x.count - t0, Scratch::kTokens);
-    multiply_panel(product.weight, n0, x, scratch, scratch.c[0]);
-    if (product.up) multiply_panel(product.up, n0, x, scratch, scratch.c[1]);
+    multiply_panel(product.weight, n0, x, scratch, scratch.c[0],
+                   product.up ? panel_at(product.up, n0) : next);
+    if (product.up) multiply_panel(product.up, n0, x, scratch, scratch.c[1], next);
     for (std::int64_t t = 0; t < x.count; ++t) {
       kernels_.store(
           {.c = scratch.c[0] + t * kPanel,
@@ -155,24 +182,35 @@ void Products::run_panel(const Product& product, std::int64_t n0, Scratch& scrat
   }
 }
 
+PanelAt panel_at(const Weight& weight, std::int64_t n0) {
+  if (weight.layout != WeightLayout::kPacked) return {};
+  const std::int64_t bytes = panel_bytes(code_of(weight), kPanel, weight.cols);
+  PanelAt at = {.codes = weight.data.data + n0 / kPanel * bytes};
+  if (weight.format == WeightFormat::kNvfp4) {
+    at.scales = weight.data.data + panels_of(weight) * bytes + n0 * scale_groups(weight);
+  }
+  if (weight.format == WeightFormat::kFp8Block) {
+    at.scales = reinterpret_cast<const std::byte*>(weight.scale.row<float>(n0 / kFp8Block));
+  }
+  return at;
+}
+
 void Products::multiply_panel(const Weight& weight, std::int64_t n0, const Rows& x,
-                              Scratch& scratch, float* c) const {
+                              Scratch& scratch, float* c, const PanelAt& next) const {
   const Family& family = x.is_bf16 ? kernels_.bf16 : kernels_.f32;
   const Code code = code_of(weight);
   const std::int64_t K = weight.cols;
   const bool is_packed = weight.layout == WeightLayout::kPacked;
   const bool decodes = x.count <= family.decode_tokens[code];
   // One pass over all of k where the codes are read once; else chunks that stay in L1.
-  const std::int64_t step = is_packed && decodes && x.count <= 6 ? padded(K) : kChunk;
-  const std::byte* packed = weight.data.data + n0 / kPanel * panel_bytes(code, kPanel, K);
-  const std::byte* packed_scales = weight.data.data +
-                                   panels_of(weight) * panel_bytes(code, kPanel, K) +
-                                   n0 * scale_groups(weight);
+  const std::int64_t step = is_packed && decodes && x.count <= 6 ? K : kChunk;
+  const PanelAt packed = panel_at(weight, n0);
+  if (code == kCodeFp8 && next.scales) __builtin_prefetch(next.scales);
   std::memset(c, 0, static_cast<std::size_t>(x.count) * kPanel * sizeof(float));
   for (std::int64_t k0 = 0; k0 < K; k0 += step) {
     const std::int64_t k = std::min(step, K - k0);
     const std::int64_t aligned = (k + family.x_align - 1) / family.x_align * family.x_align;
-    TileArgs tile = {.w = packed + k0 / per_dword(code) * kPanel * 4,
+    TileArgs tile = {.w = nullptr,
                      .scale = nullptr,
                      .panel_rows = kPanel,
                      .x = static_cast<const std::byte*>(x.data) + k0 * (x.is_bf16 ? 2 : 4),
@@ -180,18 +218,31 @@ void Products::multiply_panel(const Weight& weight, std::int64_t n0, const Rows&
                      .tokens = static_cast<int>(x.count),
                      .k = static_cast<int>(aligned),
                      .c = c,
-                     .ahead = kAhead};
-    if (!is_packed) {
-      pack_rows(kernels_, weight, n0, k0, k, x.count <= 16, scratch.codes);
-      tile.w = scratch.codes, tile.ahead = 0;
+                     .ahead = {},
+                     .scale_ahead = {}};
+    if (is_packed) {
+      const std::byte* const codes = packed.codes + k0 / per_dword(code) * kPanel * 4;
+      tile.w = codes;
+      tile.ahead = ahead_of(codes, kAhead[code], packed.codes + panel_bytes(code, kPanel, K), next.codes);
+    } else {
+      PackArgs rows = pack_rows(weight, n0, k0, k, scratch.codes);
+      // With few tokens memory is slower than the arithmetic: the next panel's rows are on their
+      // way.
+      if (x.count <= 16 && n0 + 2 * kPanel <= weight.rows) rows.ahead = kPanel * rows.row_bytes;
+      kernels_.pack[code](rows);
+      tile.w = scratch.codes;
+      tile.ahead.at = scratch.codes;
     }
     if (code == kCodeFp8) tile.scale = weight.scale.row<float>(n0 / kFp8Block) + k0 / kFp8Block;
-    if (code == kCodeNvfp4) {
-      tile.scale = packed_scales + k0 / kNvfp4Group * kPanel;
-      if (!is_packed) {
-        pack_row_scales(kernels_, weight, n0, k0, k, scratch.scale_codes);
-        tile.scale = scratch.scale_codes;
-      }
+    if (code == kCodeNvfp4 && is_packed) {
+      const std::byte* const scales = packed.scales + k0 / kNvfp4Group * kPanel;
+      tile.scale = scales;
+      tile.scale_ahead = ahead_of(scales, kScalesAhead,
+                                  packed.scales + scale_groups(weight) * kPanel, next.scales);
+    } else if (code == kCodeNvfp4) {
+      kernels_.pack_scales(pack_row_scales(weight, n0, k0, k, scratch.scale_codes));
+      tile.scale = scratch.scale_codes;
+      tile.scale_ahead.at = scratch.scale_codes;
     }
     if (decodes) {
       family.decode_multiply[code](tile);
@@ -202,35 +253,103 @@ void Products::multiply_panel(const Weight& weight, std::int64_t n0, const Rows&
                          .panel_rows = kPanel,
                          .k = static_cast<int>((k + 31) / 32 * 32),
                          .out = scratch.numbers,
-                         .scales = scratch.scales});
-    tile.w = scratch.numbers, tile.ahead = 0;
+                         .scales = scratch.scales,
+                         .ahead = tile.ahead});
+    tile.w = scratch.numbers;
+    tile.ahead = {.at = reinterpret_cast<const std::byte*>(scratch.numbers)};
     if (code == kCodeNvfp4) tile.scale = scratch.scales;
     family.multiply[code](tile);
   }
 }
 
-std::int64_t packed_bytes(const Weight& weight) {
+namespace {
+
+std::int64_t packed_data_bytes(const Weight& weight) {
   const std::int64_t scales =
       weight.format == WeightFormat::kNvfp4 ? scale_groups(weight) * kPanel : 0;
   return panels_of(weight) * (panel_bytes(code_of(weight), kPanel, weight.cols) + scales);
 }
 
-Weight pack(const Kernels& kernels, ThreadPool& pool, const Weight& weight, std::byte* to) {
-  GLINT_CHECK(weight.layout == WeightLayout::kRows, "the weight is packed already");
-  const std::int64_t bytes = panel_bytes(code_of(weight), kPanel, weight.cols);
-  std::byte* scales = to + panels_of(weight) * bytes;
-  const std::int64_t scale_bytes = scale_groups(weight) * kPanel;
-  pool.run(panels_of(weight), [&](std::int64_t p, int) {
-    pack_rows(kernels, weight, p * kPanel, 0, weight.cols, true, to + p * bytes);
-    if (weight.format == WeightFormat::kNvfp4) {
-      pack_row_scales(kernels, weight, p * kPanel, 0, weight.cols, scales + p * scale_bytes);
+// Neighbouring panels of one weight.
+struct Stretch {
+  const PackedPair* pair;
+  std::int64_t first, end;
+};
+
+// Has the kernel map these pages of a file: what is not mapped cannot be prefetched.
+void touch(const std::byte* data, std::int64_t bytes) {
+  constexpr std::int64_t kPage = 4096;
+  for (std::int64_t i = 0; i < bytes; i += kPage) {
+    (void)*static_cast<const volatile std::byte*>(data + i);
+  }
+}
+
+void pack_panels(const Kernels& kernels, const Stretch& stretch) {
+  const auto& [from, to] = *stretch.pair;
+  const std::int64_t bytes = panel_bytes(code_of(from), kPanel, from.cols);
+  const std::int64_t scale_bytes = scale_groups(from) * kPanel;
+  std::byte* const scales = to.data.data + panels_of(from) * bytes;
+  const std::int64_t source_bytes = row_bytes(from) * kPanel;
+  for (std::int64_t p = stretch.first; p < stretch.end; ++p) {
+    PackArgs rows = pack_rows(from, p * kPanel, 0, from.cols, to.data.data + p * bytes);
+    rows.past_caches = true;
+    if ((p + 2) * kPanel <= from.rows) {
+      rows.next = from.data.data + (p + 1) * source_bytes;
+      touch(rows.next, source_bytes);
     }
+    kernels.pack[code_of(from)](rows);
+    if (from.format != WeightFormat::kNvfp4) continue;
+    kernels.pack_scales(pack_row_scales(from, p * kPanel, 0, from.cols, scales + p * scale_bytes));
+  }
+  if (from.format == WeightFormat::kFp8Block && stretch.first == 0) {
+    std::memcpy(to.scale.data, from.scale.data,
+                static_cast<std::size_t>(from.scale.size()) * sizeof(float));
+  }
+}
+
+}  // namespace
+
+std::int64_t packed_bytes(const Weight& weight) {
+  const bool has_floats = weight.format == WeightFormat::kFp8Block;
+  return packed_data_bytes(weight) +
+         (has_floats ? weight.scale.size() * std::int64_t{sizeof(float)} : 0);
+}
+
+Weight packed(const Weight& weight, std::byte* to) {
+  GLINT_CHECK(weight.layout == WeightLayout::kRows, "the weight is packed already");
+  Weight result = weight;
+  result.layout = WeightLayout::kPacked;
+  result.data = Tensor(to, DType::kU8, {packed_data_bytes(weight)});
+  if (weight.format == WeightFormat::kNvfp4) result.scale = {};
+  if (weight.format == WeightFormat::kFp8Block) result.scale.data = to + result.data.size();
+  return result;
+}
+
+void pack(const Kernels& kernels, ThreadPool& pool, std::span<const PackedPair> pairs) {
+  // A task writes some megabytes in one stretch: new memory is then zeroed by the thread that fills
+  // it, while it is in that thread's cache.
+  constexpr std::int64_t kTaskBytes = std::int64_t{4} << 20;
+  std::vector<Stretch> stretches;
+  std::vector<std::size_t> tasks = {0};  // the first stretch of each
+  std::int64_t filled = 0;
+  for (const PackedPair& pair : pairs) {
+    const std::int64_t panels = panels_of(pair.from);
+    const std::int64_t bytes = packed_bytes(pair.from) / panels + 1;
+    for (std::int64_t p = 0; p < panels;) {
+      const std::int64_t count =
+          std::clamp<std::int64_t>((kTaskBytes - filled) / bytes, 1, panels - p);
+      stretches.push_back({&pair, p, p + count});
+      p += count, filled += count * bytes;
+      if (filled < kTaskBytes - bytes) continue;
+      tasks.push_back(stretches.size());
+      filled = 0;
+    }
+  }
+  if (tasks.back() != stretches.size()) tasks.push_back(stretches.size());
+  pool.run_dynamic(static_cast<std::int64_t>(tasks.size()) - 1, [&](std::int64_t task, int) {
+    const auto i = static_cast<std::size_t>(task);
+    for (std::size_t s = tasks[i]; s < tasks[i + 1]; ++s) pack_panels(kernels, stretches[s]);
   });
-  Weight packed = weight;
-  packed.layout = WeightLayout::kPacked;
-  packed.data = Tensor(to, DType::kU8, {packed_bytes(weight)});
-  if (weight.format == WeightFormat::kNvfp4) packed.scale = {};
-  return packed;
 }
 
 }  // namespace glint::cpu

@@ -7,8 +7,7 @@
 
 #include "backends/cpu/kernels.h"
 #include "base/thread_pool.h"
-#include "tensor/device.h"
-#include "tensor/weight.h"
+#include "ops/ops.h"
 
 namespace glint::cpu {
 
@@ -49,6 +48,13 @@ struct Scratch {
   alignas(64) std::byte scale_codes[kChunk / 16 * kPanel];
 };
 
+// Where a panel's codes and its scales begin: to be fetched while another is multiplied.
+struct PanelAt {
+  const std::byte* codes = nullptr;  // null: not known, or not packed
+  const std::byte* scales = nullptr;
+};
+PanelAt panel_at(const Weight& weight, std::int64_t n0);
+
 class Products {
  public:
   Products(const Kernels& kernels, ThreadPool& pool);
@@ -66,16 +72,17 @@ class Products {
   void run(std::span<const Product> products);
 
   // c [x.count][kPanel] = x times the panel of `weight` that begins at row n0, on this thread;
-  // without nvfp4's global scale. x.count <= Scratch::kTokens.
+  // without nvfp4's global scale. x.count <= Scratch::kTokens. The thread goes on with `next`.
   void multiply_panel(const Weight& weight, std::int64_t n0, const Rows& x, Scratch& scratch,
-                      float* c) const;
+                      float* c, const PanelAt& next = {}) const;
 
   Scratch& scratch(int thread) { return *scratch_[static_cast<std::size_t>(thread)]; }
   const Kernels& kernels() const { return kernels_; }
   ThreadPool& pool() const { return pool_; }
 
  private:
-  void run_panel(const Product& product, std::int64_t n0, Scratch& scratch) const;
+  void run_panel(const Product& product, std::int64_t n0, Scratch& scratch,
+                 const PanelAt& next) const;
 
   const Kernels& kernels_;
   ThreadPool& pool_;
@@ -107,9 +114,9 @@ class TypedRows {
 };
 
 // Packing: weights in the order that the tiles read, once at load.
+// Panels one after another, then the scales: nvfp4 in the order of scale_byte, fp8 as they were.
 std::int64_t packed_bytes(const Weight& weight);
-// `to` has packed_bytes(weight) bytes, aligned to 64, and must outlive the result, as must the fp8
-// scales of `weight`, which stay where they are.
-Weight pack(const Kernels& kernels, ThreadPool& pool, const Weight& weight, std::byte* to);
+Weight packed(const Weight& weight, std::byte* to);
+void pack(const Kernels& kernels, ThreadPool& pool, std::span<const PackedPair> pairs);
 
 }  // namespace glint::cpu

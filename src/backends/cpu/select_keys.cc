@@ -82,7 +82,7 @@ void CpuOps::select_keys(const SelectKeysArgs& args) {
   }
   // A block's queries are quantised, scored and ranked in three phases.
   const std::int64_t most = std::max<std::int64_t>(1, Scratch::kTokens / Hi);
-  const std::int64_t stride = padded(D) + 32;
+  const std::int64_t stride = x_stride(D);
   const int size = as_bf16 ? 2 : 4;
   std::byte* queries = queries_.at_least(most * Hi * stride * size);
   std::vector<float> weights(static_cast<std::size_t>(most * Hi));

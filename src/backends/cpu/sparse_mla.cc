@@ -49,7 +49,7 @@ struct Plan {
                                                           ? WeightFormat::kF32
                                                           : WeightFormat::kBF16)),
         width(args.kv.latent_dim + args.kv.rope_dim),
-        stride(padded(width) + 32),
+        stride(x_stride(width)),
         latent_panels(round_up(args.kv.latent_dim, kPanel) / kPanel),
         heads_per_group(std::min<std::int64_t>(kPanel, args.q_latent.dim(1))),
         groups(round_up(args.q_latent.dim(1), kPanel) / kPanel) {}
@@ -130,7 +130,9 @@ void Attention::load_query(std::int64_t t, std::int64_t group) {
                                     .num_rows = heads_,
                                     .panel_rows = panel_rows_,
                                     .panel = memory_.query,
-                                    .ahead = 0});
+                                    .ahead = 0,
+                                    .next = nullptr,
+                                    .past_caches = false});
 }
 
 void Attention::stage_key(std::int64_t slot, std::byte* to) const {
@@ -204,7 +206,8 @@ void Attention::add_keys(std::int64_t keys, bool is_first, const Partial& out) c
        .tokens = static_cast<int>(keys),
        .k = static_cast<int>(round_up(plan_.width, family.x_align)),
        .c = memory_.scores,
-       .ahead = 0});
+       .ahead = {.at = memory_.query},
+       .scale_ahead = {}});
   float fade[kPanel];
   kernels.softmax({.scores = memory_.scores,
                    .keys = static_cast<int>(keys),
@@ -227,7 +230,9 @@ void Attention::add_keys(std::int64_t keys, bool is_first, const Partial& out) c
     for (int h = 0; h < heads_ && !is_first; ++h) {
       if (fade[h] != 1) kernels.scale(values + h * kPanel, kPanel, fade[h]);
     }
-    family.multiply[kCodeBf16]({.w = memory_.values + panel * aligned * kPanel * plan_.size(),
+    const std::byte* const transposed =
+        memory_.values + panel * aligned * kPanel * plan_.size();
+    family.multiply[kCodeBf16]({.w = transposed,
                                 .scale = nullptr,
                                 .panel_rows = kPanel,
                                 .x = memory_.p,
@@ -235,7 +240,8 @@ void Attention::add_keys(std::int64_t keys, bool is_first, const Partial& out) c
                                 .tokens = heads_,
                                 .k = static_cast<int>(aligned),
                                 .c = values,
-                                .ahead = 0});
+                                .ahead = {.at = transposed},
+                                .scale_ahead = {}});
   }
 }
 

@@ -78,7 +78,10 @@ struct RandomWeight {
 struct PackedWeight {
   PackedWeight(const Kernels& kernels, ThreadPool& pool, const Weight& weight)
       : bytes(make_host_device()->allocate(static_cast<std::size_t>(packed_bytes(weight)))),
-        view(pack(kernels, pool, weight, bytes.data())) {}
+        view(packed(weight, bytes.data())) {
+    const PackedPair pair = {weight, view};
+    pack(kernels, pool, {&pair, 1});
+  }
   Buffer bytes;
   Weight view;
 };

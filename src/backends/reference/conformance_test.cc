@@ -138,12 +138,16 @@ TEST(Conformance, finds_packed_weights_that_are_other_weights) {
     std::int64_t packed_bytes(const Weight& weight) const override {
       return weight.format == WeightFormat::kF32 ? 4 * weight.rows * weight.cols : 0;
     }
-    Weight pack(const Weight& weight, std::byte* to) override {
-      std::copy_n(weight.data.data, packed_bytes(weight), to);
+    Weight packed(const Weight& weight, std::byte* to) const override {
       Weight packed = weight;
       packed.data.data = to;
-      *packed.data.ptr<float>() *= 2;
       return packed;
+    }
+    void pack(std::span<const PackedPair> pairs) override {
+      for (const auto& [from, to] : pairs) {
+        std::copy_n(from.data.data, packed_bytes(from), to.data.data);
+        *to.data.ptr<float>() *= 2;
+      }
     }
   } ops;
   expect_found(ops, "linear", "f32 x f32", "out differs with packed weights");

@@ -51,16 +51,17 @@ void ReferenceOps::grouped_linear(const GroupedLinearArgs& args) {
 
 void ReferenceOps::per_head(const PerHeadArgs& args) {
   check(args);
-  const std::int64_t H = args.x.dim(1), A = args.x.dim(2), B = args.out.dim(2);
-  const std::vector<float> x = floats_of(args.x), weight = floats_of(args.weight);
+  const std::int64_t T = args.x.dim(0), H = args.x.dim(1), A = args.x.dim(2), B = args.out.dim(2);
+  const std::vector<float> x = floats_of(args.x);
+  std::vector<float> row(A);
   with_float_type(args.out.dtype, [&](auto type) {
-    using T = decltype(type);
-    for (std::int64_t t = 0; t < args.x.dim(0); ++t) {
-      for (std::int64_t h = 0; h < H; ++h) {
-        T* out = args.out.row<T>(t) + h * args.out.stride[1];
-        for (std::int64_t b = 0; b < B; ++b) {
-          const double sum = dot(&x[(t * H + h) * A], &weight[(h * B + b) * A], A);
-          out[b] = from_float<T>(static_cast<float>(sum));
+    using E = decltype(type);
+    for (std::int64_t h = 0; h < H; ++h) {
+      for (std::int64_t b = 0; b < B; ++b) {
+        dequantize_row(args.weights[h], b, row.data());
+        for (std::int64_t t = 0; t < T; ++t) {
+          const double sum = dot(&x[(t * H + h) * A], row.data(), A);
+          args.out.row<E>(t)[h * args.out.stride[1] + b] = from_float<E>(static_cast<float>(sum));
         }
       }
     }

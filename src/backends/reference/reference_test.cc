@@ -141,9 +141,12 @@ TEST(Reference, linear_is_x_times_the_transposed_weight) {
 
 TEST(Reference, per_head_gives_every_head_its_matrix) {
   ReferenceOps ops;
-  const Owned<float> x({1, 2, 3, 4}, {1, 2, 2}), w({1, 0, 0, 1, 1, 1, 2, 0}, {2, 2, 2});
+  const Owned<float> x({1, 2, 3, 4}, {1, 2, 2}), w0({1, 0, 0, 1}, {2, 2}), w1({1, 1, 2, 0}, {2, 2});
   const Owned<float> out({0, 0, 0, 0}, {1, 2, 2});
-  ops.per_head({.x = x.tensor, .weight = w.tensor, .out = out.tensor});
+  const Weight weights[] = {
+      {.format = WeightFormat::kF32, .rows = 2, .cols = 2, .data = w0.tensor},
+      {.format = WeightFormat::kF32, .rows = 2, .cols = 2, .data = w1.tensor}};
+  ops.per_head({.x = x.tensor, .weights = weights, .out = out.tensor});
   EXPECT_EQ(out.values, (std::vector<float>{1, 2, 7, 6}));
 }
 

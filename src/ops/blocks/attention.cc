@@ -61,7 +61,7 @@ void Ops::select_and_attend(const SelectAndAttendArgs& args, Arena& scratch) {
   }
   // Absorption: W_UK^T q_nope turns q . k_nope into a dot product with the cached latent.
   const Tensor absorbed = scratch.take(args.q.dtype, {T, d.heads, latent});
-  per_head({.x = args.q.first(d.qk_nope_head_dim), .weight = args.weights.w_uk, .out = absorbed});
+  per_head({.x = args.q.first(d.qk_nope_head_dim), .weights = args.weights.w_uk, .out = absorbed});
   const Tensor context = scratch.take(args.q.dtype, {T, d.heads, latent});
   sparse_mla({.q_latent = absorbed,
               .q_rope = args.q.last(d.qk_rope_head_dim),
@@ -69,7 +69,7 @@ void Ops::select_and_attend(const SelectAndAttendArgs& args, Arena& scratch) {
               .indices = args.selected,
               .softmax_scale = d.softmax_scale,
               .out = context});
-  per_head({.x = context, .weight = args.weights.w_uv, .out = args.out});
+  per_head({.x = context, .weights = args.weights.w_uv, .out = args.out});
 }
 
 void Ops::attention_out(const AttentionOutArgs& args, Arena&) {

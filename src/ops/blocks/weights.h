@@ -40,8 +40,8 @@ struct AttentionWeights {
   Weight q_b_proj = {};            // [h * (nope + rope), q_lora_rank]
   Weight kv_a_proj_with_mqa = {};  // [latent + rope, hidden]
   Tensor kv_a_layernorm = {};      // [latent]
-  Tensor w_uk = {};                // [h, latent, nope]: kv_b_proj's key rows, transposed per head
-  Tensor w_uv = {};                // [h, v, latent]: its value rows
+  std::vector<Weight> w_uk = {};   // h of [latent, nope]: kv_b_proj's key rows, transposed
+  std::vector<Weight> w_uv = {};   // h of [v, latent]: its value rows
   Weight o_proj = {};              // [hidden, h * v]
   IndexerWeights indexer = {};
 };

@@ -51,6 +51,11 @@ std::shared_ptr<Attention> make_attention(Workspace& ws, const BlockShape& s, We
   const int qk = d.qk_nope_head_dim + d.qk_rope_head_dim;
   auto a = std::make_shared<Attention>();
   a->dims = d;
+  const auto heads = [&](std::int64_t rows, std::int64_t cols) {
+    std::vector<Weight> weights;
+    for (int h = 0; h < d.heads; ++h) weights.push_back(ws.weight(WeightFormat::kBF16, rows, cols));
+    return weights;
+  };
   a->weights = {
       .input_layernorm = ws.input(DType::kBF16, {s.hidden}),
       .q_a_proj = ws.weight(format, s.q_lora, s.hidden),
@@ -58,8 +63,8 @@ std::shared_ptr<Attention> make_attention(Workspace& ws, const BlockShape& s, We
       .q_b_proj = ws.weight(format, d.heads * qk, s.q_lora),
       .kv_a_proj_with_mqa = ws.weight(format, d.kv_lora_rank + d.qk_rope_head_dim, s.hidden),
       .kv_a_layernorm = ws.input(DType::kBF16, {d.kv_lora_rank}),
-      .w_uk = ws.input(DType::kBF16, {d.heads, d.kv_lora_rank, d.qk_nope_head_dim}),
-      .w_uv = ws.input(DType::kBF16, {d.heads, d.v_head_dim, d.kv_lora_rank}),
+      .w_uk = heads(d.kv_lora_rank, d.qk_nope_head_dim),
+      .w_uv = heads(d.v_head_dim, d.kv_lora_rank),
       .o_proj = ws.weight(format, s.hidden, d.heads * d.v_head_dim),
       .indexer = {.wq_b = ws.weight(format, d.index_n_heads * d.index_head_dim, s.q_lora),
                   .wk = ws.weight(format, d.index_head_dim, s.hidden),

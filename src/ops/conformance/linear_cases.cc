@@ -98,23 +98,27 @@ Case grouped_case(DType dtype, std::vector<WeightFormat> formats, Counts counts,
 
 struct HeadShape {
   std::int64_t T, H, A, B;
-  Pad pad = {};            // of x and out
-  std::int64_t apart = 0;  // rows between the matrices of two heads
+  Pad pad = {};  // of x and out
 };
 
-Case per_head_case(DType dtype, DType weight_dtype, HeadShape s) {
+Case per_head_case(DType dtype, WeightFormat format, HeadShape s) {
   return {.op = "per_head",
-          .name = str(short_name(dtype), " x ", short_name(weight_dtype), ", T ", s.T, ", ", s.H,
-                      " x ", s.B, " x ", s.A, s.pad.back || s.apart ? ", strided" : ""),
-          .need = {.ops = {Op::kPerHead}, .activations = {dtype, weight_dtype}},
+          .name = str(short_name(dtype), " x ", name_of(format), ", T ", s.T, ", ", s.H, " x ", s.B,
+                      " x ", s.A, s.pad.back ? ", strided" : ""),
+          .need = {.ops = {Op::kPerHead}, .activations = {dtype}, .weights = {format}},
           .tolerance = tolerance_of(kLinearTolerance, dtype),
           .tokens = s.T,
           .prepare = [=](Workspace& ws) {
-            const Tensor weight = ws.input(weight_dtype, {s.H, s.B + s.apart, s.A});
+            auto weights = std::make_shared<std::vector<Weight>>();
+            for (std::int64_t h = 0; h < s.H; ++h) weights->push_back(ws.weight(format, s.B, s.A));
             const PerHeadArgs args = {.x = ws.tokens(ws.input(dtype, {s.T, s.H, s.A}, s.pad)),
-                                      .weight = weight.slice(1, s.apart, s.B),
+                                      .weights = *weights,
                                       .out = ws.output("out", dtype, {s.T, s.H, s.B}, s.pad)};
-            return Call{[=, &ws] { ws.ops().per_head(args); }, cost(args)};
+            const auto run = [=, &ws] {
+              (void)weights;  // owns what args refers to
+              ws.ops().per_head(args);
+            };
+            return Call{run, cost(args)};
           }};
 }
 
@@ -130,8 +134,8 @@ void add_timed(std::vector<Case>& cases) {
     }
     cases.push_back(linear_case(DType::kF32, format, {128, 2048, 6144}));
   }
-  cases.push_back(per_head_case(DType::kBF16, DType::kBF16, {1, 64, 192, 512, {0, 64}}));
-  cases.push_back(per_head_case(DType::kBF16, DType::kBF16, {128, 64, 512, 256}));
+  cases.push_back(per_head_case(DType::kBF16, WeightFormat::kBF16, {1, 64, 192, 512, {0, 64}}));
+  cases.push_back(per_head_case(DType::kBF16, WeightFormat::kBF16, {128, 64, 512, 256}));
 }
 
 }  // namespace
@@ -160,11 +164,12 @@ void add_linear_cases(std::vector<Case>& cases, bool timing) {
     }
     cases.push_back(grouped_case(dtype, {std::begin(kFormats), std::end(kFormats)},
                                  {2, 1, 5, 3, 0, 4}, 150, 160, true));
-    for (const DType weight : kActivations) {
-      cases.push_back(per_head_case(dtype, weight, {3, 4, 192, 512, {0, 64}}));
-      cases.push_back(per_head_case(dtype, weight, {7, 4, 512, 256, {}, 192}));
-      cases.push_back(per_head_case(dtype, weight, {17, 3, 5, 7, {2, 1}, 1}));
-      cases.push_back(per_head_case(dtype, weight, {33, 1, 24, 32}));
+    for (const WeightFormat format : kFormats) {
+      cases.push_back(per_head_case(dtype, format, {3, 4, 192, 512, {0, 64}}));
+      cases.push_back(per_head_case(dtype, format, {7, 4, 512, 256}));
+      cases.push_back(per_head_case(dtype, format, {33, 1, 48, 32}));
+      if (format == WeightFormat::kNvfp4) continue;
+      cases.push_back(per_head_case(dtype, format, {17, 3, 5, 7, {2, 1}}));
     }
   }
 }

@@ -217,13 +217,17 @@ Weight Workspace::packed(const Weight& weight) {
   const std::int64_t bytes = ops_.packed_bytes(weight);
   if (bytes == 0) return weight;
   has_packed_ = true;
-  const Weight result = ops_.pack(weight, place(std::vector<std::byte>(bytes)));
+  const PackedPair pair = {weight, ops_.packed(weight, place(std::vector<std::byte>(bytes)))};
   blocks_.back().all_writable = true;
-  // The packed weight must not need the rows any more.
-  Block& rows = block_of(weight.data.data);
-  rows.host.assign(rows.host.size(), std::byte{0xFF});
-  ops_.device().copy_in(rows.buffer.data(), rows.host.data(), rows.host.size());
-  return result;
+  ops_.pack({&pair, 1});
+  // The packed weight must not need the file's bytes any more.
+  for (const Tensor* gone : {&weight.data, &weight.scale}) {
+    if (!*gone) continue;
+    Block& block = block_of(gone->data);
+    block.host.assign(block.host.size(), std::byte{0xFF});
+    ops_.device().copy_in(block.buffer.data(), block.host.data(), block.host.size());
+  }
+  return pair.to;
 }
 
 Tensor Workspace::output(const char* name, DType dtype, Dims dims, Pad pad) {

@@ -1,0 +1,184 @@
+// glint calibrate: the ranges of activations, for a quantiser.
+#include <algorithm>
+
+#include "base/file.h"
+#include "base/progress.h"
+#include "base/str.h"
+#include "cli/interrupt.h"
+#include "cli/model_options.h"
+#include "cli/prompt_file.h"
+#include "eval/calibrate.h"
+
+namespace glint {
+namespace {
+
+struct Options : RunOptions {
+  std::vector<std::string> inputs;
+  std::string prompts, out = "calibration.json";
+  bool merge = false, json = false;
+  int chunk = 1024;
+
+  template <class Visitor>
+  void visit(Visitor&& v) {
+    v("MODEL", inputs,
+      "directory of a checkpoint, or an id in the Hugging Face cache; with --merge the files to "
+      "merge");
+    v("prompts=FILE", prompts,
+      "what to run: a text a line; or JSONL with \"text\", \"messages\" (and \"tools\") or "
+      "\"ids\"");
+    v("out=FILE", out, "where to write the ranges");
+    v("merge", merge,
+      "run nothing: read calibrations of the same model and write the larger range of each layer, "
+      "tokens added up");
+    v("chunk=N", chunk, "tokens per step; the result does not depend on it");
+    v("json", json, "print one JSON object");
+    RunOptions::visit_running(v);
+  }
+};
+
+void print_unseen(const ActivationRanges& ranges, Cli& cli) {
+  const std::vector<std::string> unseen = describe_unseen_experts(ranges);
+  if (unseen.empty()) return;
+  cli.console.note(
+      "experts that no token reached; quantising gives them the largest range of their layer:");
+  for (const std::string& line : unseen) cli.console.note("  " + line);
+}
+
+// Layers (not experts) without a token: an MTP layer whose prompts have one token each.
+void print_silent_layers(const ActivationRanges& ranges, Cli& cli) {
+  std::string names;
+  for (const auto& [name, range] : ranges) {
+    if (range.tokens == 0 && name.find(".mlp.experts.") == name.npos)
+      names += str(names.empty() ? "" : ", ", name);
+  }
+  if (!names.empty()) cli.console.note("layers that no token reached: " + names);
+}
+
+void print_summary(const Options& options, const Calibration& result, Cli& cli) {
+  const std::size_t unseen = static_cast<std::size_t>(std::count_if(
+      result.ranges.begin(), result.ranges.end(), [](const auto& e) { return !e.second.tokens; }));
+  if (options.json) {
+    Json::Array lines;
+    for (std::string& line : describe_unseen_experts(result.ranges)) lines.push_back(line);
+    const Json summary = Json::Object{{"out", options.out},
+                                      {"ranges", static_cast<std::int64_t>(result.ranges.size())},
+                                      {"without_tokens", static_cast<std::int64_t>(unseen)},
+                                      {"unseen_experts", std::move(lines)},
+                                      {"prompts", static_cast<std::int64_t>(result.prompts)},
+                                      {"tokens", result.tokens}};
+    cli.console.print(dump_json(summary) + "\n");
+    return;
+  }
+  cli.console.print(str("wrote ", options.out, ": ", result.ranges.size(), " ranges, ", unseen,
+                        " of them without a token\n"));
+}
+
+Status merge(const Options& options, Cli& cli) {
+  if (options.inputs.empty()) return invalid("--merge needs the files to merge");
+  if (!options.prompts.empty()) return invalid("--merge runs nothing; leave --prompts out");
+  Calibration merged;
+  for (const std::string& path : options.inputs) {
+    GLINT_TRY(const ActivationRanges ranges, read_activation_ranges(path));
+    if (!merged.ranges.empty()) {
+      const auto same_name = [](const auto& a, const auto& b) { return a.first == b.first; };
+      if (!std::equal(ranges.begin(), ranges.end(), merged.ranges.begin(), merged.ranges.end(),
+                      same_name)) {
+        return invalid(str(path, " names other layers than ", options.inputs[0],
+                           ": they are calibrations of different models"));
+      }
+    }
+    merge_into(merged.ranges, ranges);
+  }
+  GLINT_TRY_STATUS(write_file_atomic(
+      options.out, dump_json(to_json(merged.ranges), JsonStyle::kIndent2) + "\n"));
+  print_unseen(merged.ranges, cli);
+  print_silent_layers(merged.ranges, cli);
+  print_summary(options, merged, cli);
+  return Ok{};
+}
+
+Result<Prompts> prompts_of(const Options& options, Cli& cli) {
+  GLINT_TRY(const std::string dir, model_dir(options.model, cli));
+  GLINT_TRY(const ModelConfig config, read_config(dir + "/config.json"));
+  GLINT_TRY(Prompts prompts, read_prompts(PromptFile{.path = options.prompts,
+                                                     .dir = dir,
+                                                     .max_tokens = config.max_position_embeddings,
+                                                     .vocab = config.vocab_size}));
+  if (prompts.num_cut > 0) {
+    cli.console.note(str(prompts.num_cut, " of the prompts are longer than the model's ",
+                         config.max_position_embeddings, " positions and were cut into pieces"));
+  }
+  return prompts;
+}
+
+Status run_model(const Options& options, Cli& cli) {
+  GLINT_TRY(const Prompts prompts, prompts_of(options, cli));
+  GLINT_TRY(std::unique_ptr<Ops> backend, make_backend(options, cli));
+  auto tapped = std::make_unique<TapOps>(std::move(backend));
+  TapOps& ops = *tapped;
+  GLINT_TRY(const auto model, load_model(options, std::move(tapped), cli, true));
+
+  std::int64_t tokens = 0;
+  for (const std::vector<TokenId>& ids : prompts.ids)
+    tokens += static_cast<std::int64_t>(ids.size());
+  Calibration result;
+  {
+    const InterruptGuard guard;
+    Progress progress("calibrating", tokens, Progress::Unit::kItems);
+    const auto report = [&](std::int64_t done) {
+      progress.add(done);
+      return !guard.interrupted();
+    };
+    GLINT_TRY(result, calibrate(*model, ops, prompts.ids,
+                                {.tokens_per_step = options.chunk, .progress = report}));
+  }
+  Options written = options;
+  const bool unfinished = result.prompts < prompts.ids.size();
+  if (unfinished) {
+    written.out += ".partial";
+    cli.interrupted = true;
+    cli.console.note(str("interrupted before the prompt of line ", prompts.lines[result.prompts],
+                         "; what ran is in ", written.out,
+                         ": calibrate with the rest and combine both with --merge"));
+  }
+  GLINT_TRY_STATUS(write_file_atomic(
+      written.out, dump_json(to_json(result.ranges), JsonStyle::kIndent2) + "\n"));
+  print_unseen(result.ranges, cli);
+  print_silent_layers(result.ranges, cli);
+  print_summary(written, result, cli);
+  return Ok{};
+}
+
+Status run(const Options& options, Cli& cli) {
+  if (options.merge) return merge(options, cli);
+  if (options.inputs.size() != 1)
+    return invalid(str("expected one MODEL, got ", options.inputs.size()));
+  if (options.prompts.empty()) return invalid("--prompts is missing: name a file of prompts");
+  if (options.chunk < 1)
+    return invalid(str("--chunk is ", options.chunk, "; it must be 1 or more"));
+  Options with_model = options;
+  with_model.model = options.inputs[0];
+  return run_model(with_model, cli);
+}
+
+}  // namespace
+
+Command calibrate_command() {
+  return make_command<Options>(
+      {.name = "calibrate",
+       .group = "Model",
+       .summary = "ranges of activations on given prompts, for `glint quantize`",
+       .description =
+           "Runs prompts through the model, each token through the experts that the model itself "
+           "chooses, and writes for every linear layer the largest magnitude of its input and the "
+           "number of tokens it saw. The ranges are exact: they do not depend on threads or "
+           "chunks, and merged calibrations equal one of all prompts. Experts that no token "
+           "reached are listed. After Ctrl-C, what ran is in FILE.partial.",
+       .examples = {{"glint calibrate zai-org/GLM-5 --prompts coding.jsonl --out coding.json",
+                     "one pass"},
+                    {"glint calibrate --merge coding.json broad.json deep.json --out all.json",
+                     "three passes as one"}}},
+      run);
+}
+
+}  // namespace glint

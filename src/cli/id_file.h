@@ -1,0 +1,15 @@
+// Files of token ids, as `glint score` and `glint eval` read them.
+#pragma once
+
+#include <string>
+
+#include "base/result.h"
+#include "base/types.h"
+
+namespace glint {
+
+// .npy (int32 or int64; 2-D: a sequence a row), or text: integers between blanks or commas, a
+// sequence a line. Fails, naming the line, on what is no token id, and on a file without any.
+Result<TokenSequences> read_ids(const std::string& path);
+
+}  // namespace glint

@@ -1,0 +1,114 @@
+#include "cli/prompt_file.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "base/file.h"
+#include "base/json.h"
+#include "base/str.h"
+#include "text/chat_template.h"
+#include "text/tokenizer.h"
+
+namespace glint {
+namespace {
+
+bool is_blank(std::string_view line) {
+  return line.find_first_not_of(" \t\r") == std::string_view::npos;
+}
+
+class Reader {
+ public:
+  explicit Reader(const PromptFile& file) : file_(file) {}
+
+  Result<Prompts> read() {
+    constexpr std::size_t kMaxBytes = std::size_t{8} << 30;
+    GLINT_TRY(const std::string contents, read_file(file_.path, kMaxBytes));
+    int number = 0;
+    std::optional<bool> is_jsonl;
+    for (std::string_view line : split(contents, '\n')) {
+      ++number;
+      if (line.ends_with('\r')) line.remove_suffix(1);
+      if (is_blank(line)) continue;
+      if (!is_jsonl) {
+        const auto first = parse_json(line);
+        is_jsonl = first.ok() && first.value().is_object();
+      }
+      Result<std::vector<TokenId>> ids = *is_jsonl ? parse_line(line) : encode(line);
+      if (!ids.ok()) return std::move(ids).take_error().in(str(file_.path, ", line ", number));
+      add(std::move(ids).value(), number);
+    }
+    if (prompts_.ids.empty()) return invalid(str(file_.path, " holds no prompt"));
+    return std::move(prompts_);
+  }
+
+ private:
+  void add(std::vector<TokenId> ids, int line) {
+    const std::size_t most = static_cast<std::size_t>(file_.max_tokens);
+    prompts_.num_cut += ids.size() > most;
+    for (std::size_t at = 0; at < ids.size(); at += most) {
+      prompts_.ids.emplace_back(ids.begin() + at, ids.begin() + std::min(at + most, ids.size()));
+      prompts_.lines.push_back(line);
+    }
+  }
+
+  Result<std::vector<TokenId>> parse_line(std::string_view line) {
+    GLINT_TRY(const Json json, parse_json(line));
+    const Json *text = json.find("text"), *messages = json.find("messages");
+    const Json* ids = json.find("ids");
+    if ((text != nullptr) + (messages != nullptr) + (ids != nullptr) != 1)
+      return invalid("expected an object with one of \"text\", \"messages\" and \"ids\"");
+    if (messages) return render(*messages, json.find("tools"));
+    if (ids) return check_ids(*ids);
+    if (!text->is_string()) return invalid(str("\"text\" is ", text->kind(), "; expected a text"));
+    return encode(text->as_string());
+  }
+
+  Result<std::vector<TokenId>> check_ids(const Json& ids) const {
+    if (!ids.is_array()) return invalid(str("\"ids\" is ", ids.kind(), "; expected a list"));
+    std::vector<TokenId> out;
+    for (const Json& id : ids.as_array()) {
+      if (!id.is_int() || id.as_int() < 0 || id.as_int() >= file_.vocab) {
+        return invalid(str(quoted(dump_json(id), 40), " is not in the vocabulary of ", file_.vocab,
+                           " tokens"));
+      }
+      out.push_back(static_cast<TokenId>(id.as_int()));
+    }
+    return out;
+  }
+
+  Result<std::vector<TokenId>> render(const Json& messages, const Json* tools) {
+    if (!messages.is_array() || messages.as_array().empty())
+      return invalid("\"messages\" is no list of messages");
+    if (!template_) {
+      GLINT_TRY(template_, ChatTemplate::open(file_.dir));
+    }
+    GLINT_TRY(const Json prepared, prepare_messages(messages));
+    const Json* last = prepared.as_array().back().find("role");
+    const bool answered = last && *last == Json("assistant");
+    GLINT_TRY(const std::string prompt,
+              template_->render(prepared, tools ? *tools : Json(),
+                                Json::Object{{"add_generation_prompt", !answered}}));
+    return encode(prompt);
+  }
+
+  Result<std::vector<TokenId>> encode(std::string_view text) {
+    if (!tokenizer_) {
+      GLINT_TRY(tokenizer_, Tokenizer::open(file_.dir));
+    }
+    return tokenizer_->encode(text);
+  }
+
+  const PromptFile& file_;
+  std::optional<Tokenizer> tokenizer_;
+  std::optional<ChatTemplate> template_;
+  Prompts prompts_;
+};
+
+}  // namespace
+
+Result<Prompts> read_prompts(const PromptFile& file) {
+  GLINT_CHECK(file.max_tokens >= 1, "a prompt has a token");
+  return Reader(file).read();
+}
+
+}  // namespace glint

@@ -1,0 +1,196 @@
+#include "eval/evaluate.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/str.h"
+#include "eval/divergence.h"
+#include "runtime/score.h"
+
+namespace glint {
+namespace {
+
+// `wanted` of `total` rows, evenly spaced.
+class RowSample {
+ public:
+  RowSample(std::int64_t wanted, std::int64_t total)
+      : wanted_(std::min(wanted, total)), total_(total) {}
+
+  bool has(std::int64_t row) const { return (row + 1) * wanted_ / total_ > row * wanted_ / total_; }
+  std::int64_t size() const { return wanted_; }
+
+ private:
+  std::int64_t wanted_, total_;
+};
+
+std::int64_t count_tokens(const TokenSequences& text) {
+  std::int64_t total = 0;
+  for (const std::vector<TokenId>& ids : text) total += static_cast<std::int64_t>(ids.size());
+  return total;
+}
+
+// What both passes see of one sequence, in the same order: hidden states of sampled rows, then
+// logits of the rows that predict.
+struct RowVisitor {
+  std::function<Status(int layer, std::span<const float> hidden)> hidden;
+  std::function<Status(std::int64_t position, std::span<const float> logits)> logits;
+};
+
+Status visit_rows(LoadedModel& model, const TokenSequences& text, const EvalOptions& options,
+                  const std::function<RowVisitor(const std::vector<TokenId>&)>& visitor_of) {
+  const std::int64_t width = model.config().hidden_size, vocab = model.config().vocab_size;
+  const RowSample sample(options.layer_rows, count_tokens(text));
+  std::int64_t begin = 0;  // of the sequence, among all rows
+  Status status = Ok{};    // the first failure; it ends the run after its sequence
+  const auto keep = [&](Status next) {
+    if (status.ok()) status = std::move(next);
+  };
+  for (const std::vector<TokenId>& ids : text) {
+    const RowVisitor visitor = visitor_of(ids);
+    const std::int64_t T = static_cast<std::int64_t>(ids.size());
+    ScoreSinks sinks;
+    if (sample.size() > 0) {
+      sinks.hidden = [&](int layer, std::int64_t first, std::span<const float> rows) {
+        for (std::int64_t r = 0; r * width < static_cast<std::int64_t>(rows.size()); ++r) {
+          if (sample.has(begin + first + r))
+            keep(visitor.hidden(layer, rows.subspan(r * width, width)));
+        }
+      };
+    }
+    sinks.logits = [&](std::int64_t first, std::span<const float> rows) {
+      const std::int64_t count = static_cast<std::int64_t>(rows.size()) / vocab;
+      for (std::int64_t r = 0; r < std::min(count, T - 1 - first); ++r)
+        keep(visitor.logits(first + r, rows.subspan(r * vocab, vocab)));
+      if (options.progress) options.progress(count);
+    };
+    GLINT_TRY_STATUS(score(model, ids, {.chunk = options.chunk}, sinks));
+    if (!status.ok()) return status;
+    begin += T;
+  }
+  return Ok{};
+}
+
+// Means and errors from what the rows gave.
+class Comparison {
+ public:
+  Comparison(int layers, std::int64_t width) : error_(layers + 1), norm_(layers + 1), ref_(width) {}
+
+  // The reference's part is read from `file`.
+  Status add_hidden(SpillFile& file, int layer, std::span<const float> hidden) {
+    GLINT_TRY_STATUS(file.read(ref_));
+    for (std::size_t i = 0; i < ref_.size(); ++i) {
+      const double want = ref_[i], difference = hidden[i] - want;
+      error_[layer] += difference * difference;
+      norm_[layer] += want * want;
+    }
+    return Ok{};
+  }
+
+  Status add_row(std::int64_t position, TokenId target, const RowDivergence& row) {
+    if (!std::isfinite(row.kl) || !std::isfinite(row.nll)) {
+      return invalid(str("the logits at position ", position,
+                         " are not finite; "
+                         "`glint inspect --verify` finds NaN and infinity among weights"));
+    }
+    ref_nll_ += row.ref_nll;
+    nll_ += row.nll;
+    const double difference = row.nll - row.ref_nll;
+    difference_squares_ += difference * difference;
+    sum_kl_ += row.kl;
+    ref_hits_ += row.ref_top == target;
+    hits_ += row.top == target;
+    same_ += row.ref_top == row.top;
+    out_.kl.push_back(static_cast<float>(row.kl));
+    out_.position.push_back(static_cast<std::int32_t>(position));
+    return Ok{};
+  }
+
+  Evaluation finish(const TokenSequences& text, std::int64_t layer_rows) {
+    const double n = static_cast<double>(out_.kl.size());
+    out_.sequences = static_cast<std::int64_t>(text.size());
+    out_.rows = static_cast<std::int64_t>(out_.kl.size());
+    out_.ref_perplexity = std::exp(ref_nll_ / n);
+    out_.perplexity = std::exp(nll_ / n);
+    out_.ref_top1 = ref_hits_ / n;
+    out_.top1 = hits_ / n;
+    out_.same_top1 = same_ / n;
+    out_.nll_difference = (nll_ - ref_nll_) / n;
+    const double variance = difference_squares_ / n - out_.nll_difference * out_.nll_difference;
+    out_.nll_difference_error = std::sqrt(std::max(variance, 0.0) / n);
+    out_.mean_kl = sum_kl_ / n;
+    std::vector<float> sorted = out_.kl;
+    out_.median_kl = quantile(sorted, 0.5);
+    out_.p99_kl = quantile(sorted, 0.99);
+    out_.max_kl = quantile(sorted, 1);
+    out_.layer_rows = layer_rows;
+    for (std::size_t i = 0; layer_rows > 0 && i < error_.size(); ++i)
+      out_.layer_error.push_back(norm_[i] > 0 ? std::sqrt(error_[i] / norm_[i]) : 0);
+    return std::move(out_);
+  }
+
+ private:
+  Evaluation out_;
+  double ref_nll_ = 0, nll_ = 0, difference_squares_ = 0, sum_kl_ = 0;
+  double ref_hits_ = 0, hits_ = 0, same_ = 0;
+  std::vector<double> error_, norm_;  // per layer: sums of squares
+  std::vector<float> ref_;
+};
+
+Status check_comparable(const Recording& ref, const ModelConfig& model, const std::string& name) {
+  const auto differ = [&](const char* what, std::int64_t of_ref, std::int64_t of_model) {
+    return invalid(str(ref.name, " has ", what, " ", of_ref, " and ", name, " has ", of_model,
+                       ": they are not the same model in two formats"));
+  };
+  if (ref.vocab != model.vocab_size) return differ("vocab_size", ref.vocab, model.vocab_size);
+  if (ref.hidden != model.hidden_size) return differ("hidden_size", ref.hidden, model.hidden_size);
+  if (ref.layers != model.num_hidden_layers)
+    return differ("num_hidden_layers", ref.layers, model.num_hidden_layers);
+  return Ok{};
+}
+
+}  // namespace
+
+Result<Recording> record_reference(LoadedModel& reference, const TokenSequences& text,
+                                   const EvalOptions& options) {
+  const bool predicts = std::any_of(text.begin(), text.end(),
+                                    [](const std::vector<TokenId>& ids) { return ids.size() > 1; });
+  if (!predicts)
+    return invalid("the text has no sequence of two tokens or more: nothing to predict");
+  GLINT_TRY(SpillFile file, SpillFile::create(options.tmp_dir));
+  const auto spill = [&](const std::vector<TokenId>&) {
+    return RowVisitor{
+        .hidden = [&](int, std::span<const float> hidden) { return file.write(hidden); },
+        .logits = [&](std::int64_t, std::span<const float> row) { return file.write(row); }};
+  };
+  GLINT_TRY_STATUS(visit_rows(reference, text, options, spill));
+  GLINT_TRY_STATUS(file.finish_writing());
+  const ModelConfig& config = reference.config();
+  return Recording{.file = std::move(file),
+                   .name = reference.options().dir,
+                   .vocab = config.vocab_size,
+                   .hidden = config.hidden_size,
+                   .layers = config.num_hidden_layers};
+}
+
+Result<Evaluation> compare_with(Recording& recording, LoadedModel& model,
+                                const TokenSequences& text, const EvalOptions& options) {
+  GLINT_TRY_STATUS(check_comparable(recording, model.config(), model.options().dir));
+  Comparison comparison(recording.layers, recording.hidden);
+  std::vector<float> ref(static_cast<std::size_t>(recording.vocab));
+  const auto compare = [&](const std::vector<TokenId>& ids) {
+    return RowVisitor{
+        .hidden =
+            [&](int layer, std::span<const float> hidden) {
+              return comparison.add_hidden(recording.file, layer, hidden);
+            },
+        .logits = [&](std::int64_t position, std::span<const float> logits) -> Status {
+          GLINT_TRY_STATUS(recording.file.read(ref));
+          const TokenId target = ids[position + 1];
+          return comparison.add_row(position, target, compare_rows(ref, logits, target));
+        }};
+  };
+  GLINT_TRY_STATUS(visit_rows(model, text, options, compare));
+  return comparison.finish(text, std::min(options.layer_rows, count_tokens(text)));
+}
+
+}  // namespace glint

@@ -1,0 +1,189 @@
+// The evaluation as one HTML page.
+#include <cstdio>
+
+#include "base/str.h"
+#include "eval/report.h"
+#include "eval/svg.h"
+
+namespace glint {
+namespace {
+
+// Colours: one blue for the data, everything else ink on paper. Both forms keep the text at a
+// contrast of 4.5 : 1 and more.
+constexpr std::string_view kStyle = R"css(
+:root { color-scheme: light dark; --page: #f6f6f4; --card: #ffffff; --ink: #16181d; --muted: #5c626e;
+  --grid: #e2e3e6; --series: #2a6bc4; }
+@media (prefers-color-scheme: dark) {
+  :root { --page: #14161a; --card: #1d2026; --ink: #eceef2; --muted: #a0a7b4; --grid: #343943;
+    --series: #6ea8f0; }
+}
+* { box-sizing: border-box; }
+body { margin: 0 auto; max-width: 860px; padding: 24px 16px 48px; background: var(--page);
+  color: var(--ink); font: 15px/1.5 system-ui, sans-serif; }
+h1 { font-size: 24px; line-height: 1.25; margin: 0 0 4px; overflow-wrap: anywhere; }
+h2 { font-size: 16px; margin: 0 0 2px; }
+p { margin: 0 0 12px; color: var(--muted); overflow-wrap: anywhere; }
+section { background: var(--card); border: 1px solid var(--grid); border-radius: 8px; margin: 16px 0;
+  padding: 16px; }
+.figures { display: grid; grid-template-columns: repeat(auto-fit, minmax(128px, 1fr)); gap: 16px; }
+.figures b { display: block; font-size: 22px; font-weight: 600; }
+.figures span { color: var(--muted); font-size: 13px; }
+table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
+th, td { border-bottom: 1px solid var(--grid); padding: 6px 12px 6px 0; text-align: left;
+  vertical-align: top; overflow-wrap: anywhere; }
+th { color: var(--muted); font-weight: 400; }
+tr:last-child > * { border-bottom: 0; }
+summary { color: var(--muted); cursor: pointer; }
+svg { display: block; height: auto; width: 100%; }
+svg text { fill: var(--muted); font: 12px system-ui, sans-serif; }
+.grid line { stroke: var(--grid); }
+.bars rect { fill: var(--series); }
+.bars rect:hover { fill: var(--ink); }
+.line { fill: none; stroke: var(--series); stroke-linejoin: round; stroke-width: 2; }
+.dots rect { fill: transparent; }
+.dots circle { fill: var(--series); }
+.dots g:hover circle { fill: var(--ink); }
+)css";
+
+std::string number(const char* format, double value) {
+  char text[64];
+  std::snprintf(text, sizeof text, format, value);
+  return text;
+}
+
+std::string percent(double share) { return number("%.2f %%", 100 * share); }
+
+std::string cells(std::initializer_list<std::string> values) {
+  std::string row = "<tr>";
+  bool first = true;
+  for (const std::string& value : values) {
+    const char* tag = first ? "th" : "td";
+    row += str("<", tag, ">", xml_escape(value), "</", tag, ">");
+    first = false;
+  }
+  return row + "</tr>\n";
+}
+
+std::string figure(const std::string& value, const std::string& what) {
+  return str("<div><b>", xml_escape(value), "</b><span>", xml_escape(what), "</span></div>\n");
+}
+
+std::string figures(const EvalReport& report) {
+  const Evaluation& r = report.result;
+  std::string out = "<section class=\"figures\">\n";
+  out += figure(number("%.2e", r.mean_kl), "mean KL divergence, nats");
+  out += figure(number("%.2e", r.p99_kl), "KL divergence, 99th percentile");
+  out += figure(percent(r.same_top1), "top-1 agreement");
+  out += figure(number("%+.2f %%", 100 * (r.perplexity / r.ref_perplexity - 1)), "perplexity");
+  if (report.reference.file_bytes > 0 && report.model.file_bytes > 0) {
+    const double share = static_cast<double>(report.model.file_bytes) /
+                         static_cast<double>(report.reference.file_bytes);
+    out += figure(number("%.1f %%", 100 * share), "of the reference's size");
+  }
+  return out + "</section>\n";
+}
+
+std::string formats(const EvaluatedModel& model) {
+  std::string text;
+  for (const auto& [format, bytes] : model.format_bytes)
+    text += str(text.empty() ? "" : ", ", format, " ", human_bytes(static_cast<double>(bytes)));
+  return text;
+}
+
+std::string comparison(const EvalReport& report) {
+  const Evaluation& r = report.result;
+  const EvaluatedModel &a = report.reference, &b = report.model;
+  return str("<section>\n<table>\n", cells({"", "reference", "model"}),
+             cells({"name", a.name, b.name}), cells({"computed in", a.computed_in, b.computed_in}),
+             cells({"weight files", human_bytes(static_cast<double>(a.file_bytes)),
+                    human_bytes(static_cast<double>(b.file_bytes))}),
+             cells({"weights by format", formats(a), formats(b)}),
+             cells({"perplexity", number("%.6f", r.ref_perplexity), number("%.6f", r.perplexity)}),
+             cells({"top-1 of the text", percent(r.ref_top1), percent(r.top1)}),
+             cells({"cross-entropy added", "",
+                    str(number("%+.3e", r.nll_difference), " +- ",
+                        number("%.1e", r.nll_difference_error), " nats a token")}),
+             "</table>\n</section>\n");
+}
+
+std::string section(const char* title, const char* meaning, const Chart& chart) {
+  return str("<section>\n<h2>", title, "</h2>\n<p>", meaning, "</p>\n", svg_chart(chart));
+}
+
+std::string layer_section(const Evaluation& r) {
+  Chart chart = {.title = "Relative error of the residual stream after each layer",
+                 .y_label = "relative error",
+                 .x_label = "layer"};
+  std::string table;
+  for (std::size_t i = 0; i < r.layer_error.size(); ++i) {
+    const std::string name = layer_error_name(i, r.layer_error.size());
+    const std::string value = number("%.3e", r.layer_error[i]);
+    const std::string label = i == 0                          ? "embed"
+                              : i + 1 == r.layer_error.size() ? "norm"
+                                                              : std::to_string(i - 1);
+    chart.points.push_back({label, r.layer_error[i], name + ": " + value});
+    table += cells({name, value});
+  }
+  return str(section("Layers",
+                     "How far the residual stream is from the reference's after each layer: the "
+                     "length of the difference over the length of the reference's, at positions "
+                     "evenly spaced over the text.",
+                     chart),
+             "<details><summary>as numbers</summary>\n<table>\n", table,
+             "</table></details>\n</section>\n");
+}
+
+std::string distribution_section(const Evaluation& r) {
+  Chart chart = {.title = "Positions by their KL divergence",
+                 .y_label = "positions, %",
+                 .x_label = "KL divergence, nats: each bar reaches to where the next begins",
+                 .marks = Chart::Marks::kBars};
+  for (const KlSpan& span : kl_histogram(r)) {
+    const double share = 100.0 * static_cast<double>(span.rows) / static_cast<double>(r.rows);
+    chart.points.push_back({span.from > 0 ? number("%.0e", span.from) : "0", share,
+                            str(number("%.1e", span.from), " to ", number("%.1e", span.to), ": ",
+                                with_commas(span.rows), " positions, ", number("%.2f %%", share))});
+  }
+  return section("Distribution",
+                 "How many positions of the text diverge by how much. A long tail to the right "
+                 "means few positions that are changed much.",
+                 chart) +
+         "</section>\n";
+}
+
+std::string position_section(const Evaluation& r) {
+  constexpr int kSpans = 32;
+  Chart chart = {.title = "Mean KL divergence by position",
+                 .y_label = "mean KL divergence, nats",
+                 .x_label = "position in the sequence"};
+  for (const PositionMean& span : mean_kl_by_position(r, kSpans)) {
+    chart.points.push_back({std::to_string(span.first), span.mean_kl,
+                            str("positions ", span.first, " to ", span.last, ": ",
+                                number("%.3e", span.mean_kl), " over ", with_commas(span.rows))});
+  }
+  return section("Position",
+                 "The mean divergence along the sequence. A line that climbs means an error that "
+                 "grows with the context.",
+                 chart) +
+         "</section>\n";
+}
+
+}  // namespace
+
+std::string eval_html(const EvalReport& report) {
+  const Evaluation& r = report.result;
+  const std::string title = str(report.model.name, " against ", report.reference.name);
+  std::string page =
+      str("<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+          "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>",
+          xml_escape(title), "</title>\n<style>", kStyle, "</style>\n</head>\n<body>\n<h1>",
+          xml_escape(title), "</h1>\n<p>", with_commas(r.rows), " positions of ",
+          with_commas(r.sequences), " sequences of ", xml_escape(report.text),
+          ". KL divergence is KL(reference || model) of the next token.</p>\n");
+  page += figures(report) + comparison(report);
+  if (!r.layer_error.empty()) page += layer_section(r);
+  page += distribution_section(r) + position_section(r);
+  return page + "</body>\n</html>\n";
+}
+
+}  // namespace glint

@@ -1,0 +1,36 @@
+// SpillFile: floats that do not fit in memory, written in order and read back once in that order.
+#pragma once
+
+#include <cstdio>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "base/result.h"
+
+namespace glint {
+
+class SpillFile {
+ public:
+  // In the directory `dir`. The file has no name there, so that nothing is left of it however the
+  // program ends.
+  static Result<SpillFile> create(const std::string& dir);
+
+  // Appends; fails when the disk is full.
+  Status write(std::span<const float> values);
+  // Ends writing, which may fail as write() does; what follows is reading from the start.
+  Status finish_writing();
+  // Fills `values` with the next ones. Fails if the file has no more or cannot be read.
+  Status read(std::span<float> values);
+
+ private:
+  Status checked(bool written) const;
+
+  struct Close {
+    void operator()(std::FILE* file) const { std::fclose(file); }
+  };
+  std::string dir_;
+  std::unique_ptr<std::FILE, Close> file_;
+};
+
+}  // namespace glint

@@ -1,0 +1,56 @@
+#include "eval/spill_file.h"
+
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include <csignal>
+#include <filesystem>
+#include <vector>
+
+namespace glint {
+namespace {
+
+TEST(SpillFile, gives_back_what_it_took_in_pieces_of_other_sizes) {
+  SpillFile spill = SpillFile::create(testing::TempDir()).value();
+  std::vector<float> values(10000);
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i) * 0.5f;
+  ASSERT_TRUE(spill.write(std::span(values).first(9999)).ok());
+  ASSERT_TRUE(spill.write(std::span(values).last(1)).ok());
+  ASSERT_TRUE(spill.finish_writing().ok());
+  std::vector<float> back(10000);
+  for (std::size_t i = 0; i < 10000; i += 1000)
+    ASSERT_TRUE(spill.read(std::span(back).subspan(i, 1000)).ok());
+  EXPECT_EQ(back, values);
+  EXPECT_FALSE(spill.read(std::span(back).first(1)).ok());
+}
+
+TEST(SpillFile, leaves_nothing_in_its_directory) {
+  const std::string dir = testing::TempDir() + "/spill";
+  std::filesystem::create_directory(dir);
+  const SpillFile spill = SpillFile::create(dir).value();
+  EXPECT_TRUE(std::filesystem::is_empty(dir));
+}
+
+TEST(SpillFile, a_directory_that_is_not_there_is_named) {
+  const auto spill = SpillFile::create("/no/such/dir");
+  ASSERT_FALSE(spill.ok());
+  EXPECT_NE(spill.error().message.find("/no/such/dir"), std::string::npos);
+}
+
+TEST(SpillFile, a_full_disk_is_a_sentence) {
+  // A limit on the size of files stands for the disk's.
+  rlimit before = {};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  const auto ignore = std::signal(SIGXFSZ, SIG_IGN);
+  const rlimit small = {.rlim_cur = 1 << 16, .rlim_max = before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
+  SpillFile spill = SpillFile::create(testing::TempDir()).value();
+  const Status status = spill.write(std::vector<float>(100000));
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
+  std::signal(SIGXFSZ, ignore);
+  ASSERT_FALSE(status.ok());
+  EXPECT_NE(status.error().message.find("--tmp"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace glint

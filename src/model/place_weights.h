@@ -1,0 +1,35 @@
+// Puts a model's weights where its backend reads them best.
+#pragma once
+
+#include "base/result.h"
+#include "model/weights.h"
+#include "ops/ops.h"
+
+namespace glint {
+
+// Called with the bytes just done, of `total` to do. From any thread.
+using LoadProgress = std::function<void(std::int64_t bytes, std::int64_t total)>;
+
+// Whether weights are copied into the order of the backend's kernels. What is not copied is read
+// where it is mapped: as exact, slower, and the only way to run a model that is larger than memory.
+enum class Packing : std::uint8_t { kIfRoom, kAlways, kNever };
+
+struct Placement {
+  std::int64_t packed_bytes = 0;  // that packing takes; 0: the backend wants none
+  std::int64_t available = 0;     // memory there was for it
+  bool is_packed = false;
+  std::vector<std::string> formats = {};  // of all weights, in their order, before
+};
+
+// On a host device: packed into one stretch of huge pages, and the memory of each part given back
+// as soon as it is done, so that there are never two copies. Elsewhere: copied to the device.
+Result<Placement> place_weights(ModelWeights& weights, Packing packing, Ops& ops,
+                                const LoadProgress& progress);
+
+// Puts `next`, the same model's weights of another checkpoint, into the place of `weights`, and
+// where these were packed or copied (`placement`), into their memory, so that there are never two
+// copies. Fails with `weights` as they were if the formats differ.
+Status replace_weights(ModelWeights& weights, ModelWeights next, const Placement& placement,
+                       Ops& ops);
+
+}  // namespace glint

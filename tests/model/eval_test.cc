@@ -1,0 +1,117 @@
+// Calibration and evaluation on every backend and on the bundled model.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "base/str.h"
+#include "cli/id_file.h"
+#include "eval/calibrate.h"
+#include "eval/evaluate.h"
+#include "model/backends_under_test.h"
+#include "model/npy_data.h"
+#include "runtime/score.h"
+
+namespace glint {
+namespace {
+
+const std::string kTiny = str(GLINT_SOURCE_DIR, "/models/glm5-tiny");
+
+ModelOptions options_of(const std::string& dir, DType dtype) {
+  const bool f32 = dtype == DType::kF32;
+  return {.dir = dir,
+          .activations = dtype,
+          .latent = f32 ? LatentFormat::kF32 : LatentFormat::kBF16,
+          .index = f32 ? IndexFormat::kF32 : IndexFormat::kFp8,
+          .with_mtp = true};
+}
+
+std::unique_ptr<LoadedModel> load(const ModelOptions& options, std::unique_ptr<Ops> ops) {
+  auto model = LoadedModel::load(options, std::move(ops));
+  EXPECT_TRUE(model.ok()) << model.error().message;
+  return std::move(model).value();
+}
+
+Calibration calibrate_on(std::unique_ptr<Ops> backend, const ModelOptions& options,
+                         const TokenSequences& prompts, int tokens_per_step = 64) {
+  auto tapped = std::make_unique<TapOps>(std::move(backend));
+  TapOps& ops = *tapped;
+  const std::unique_ptr<LoadedModel> model = load(options, std::move(tapped));
+  return calibrate(*model, ops, prompts, {.tokens_per_step = tokens_per_step}).value();
+}
+
+TokenSequences heldout(const char* file) {
+  return read_ids(str(GLINT_SOURCE_DIR, "/models/record/", file)).value();
+}
+
+// ranges.json holds the inputs of transformers' linear layers: see tools/hf_oracle.py.
+TEST(Calibrate, ranges_equal_those_of_transformers_on_every_backend) {
+  for (const BackendUnderTest& backend : backends_under_test()) {
+    for (const char* name : {"real_heads", "odd", "glm52_sharing", "deepseek_v32", "fp8_block",
+                             "nvfp4_modelopt", "nvfp4_ct_mixed", "stacked"}) {
+      SCOPED_TRACE(str(name, " on ", backend.name));
+      const std::string dir = str(GLINT_SOURCE_DIR, "/tests/golden/", name);
+      const TokenSequences prompts = {read_npy<TokenId>(dir + "/ids.npy", "<i4")};
+      const ActivationRanges expected = read_activation_ranges(dir + "/ranges.json").value();
+      const ActivationRanges found =
+          calibrate_on(backend.make(2), options_of(dir, DType::kF32), prompts).ranges;
+      ASSERT_EQ(found.size(), expected.size());
+      for (const auto& [layer, range] : expected) {
+        ASSERT_TRUE(found.contains(layer)) << layer;
+        EXPECT_EQ(found.at(layer).tokens, range.tokens) << layer;
+        EXPECT_NEAR(found.at(layer).amax, range.amax, 1e-4 * range.amax) << layer;
+      }
+    }
+  }
+}
+
+TEST(Calibrate, threads_and_steps_change_nothing_on_the_bundled_model) {
+  TokenSequences prompts = heldout("heldout.ids.txt");
+  prompts.resize(3);
+  prompts.push_back({17, 5, 300});
+  const ModelOptions options = options_of(kTiny, DType::kBF16);
+  const ActivationRanges expected =
+      calibrate_on(best_backend().make(1), options, prompts, 512).ranges;
+  EXPECT_EQ(calibrate_on(best_backend().make(3), options, prompts, 512).ranges, expected);
+  EXPECT_EQ(calibrate_on(best_backend().make(2), options, prompts, 2000).ranges, expected);
+  EXPECT_EQ(calibrate_on(best_backend().make(2), options, prompts, 97).ranges, expected);
+}
+
+// TapOps runs compositions where the backend fuses: the same mathematics.
+TEST(Calibrate, a_tapped_model_says_what_the_model_says) {
+  TokenSequences text = heldout("heldout.ids.txt");
+  text.resize(2);
+  const ModelOptions options = options_of(kTiny, DType::kF32);
+  const auto plain = load(options, best_backend().make(2));
+  const auto tapped = load(options, std::make_unique<TapOps>(best_backend().make(2)));
+  const EvalOptions eval = {.tmp_dir = testing::TempDir()};
+  Recording recording = record_reference(*plain, text, eval).value();
+  const Evaluation result = compare_with(recording, *tapped, text, eval).value();
+  EXPECT_LT(result.max_kl, 1e-6);
+  EXPECT_EQ(result.same_top1, 1);
+  for (const double error : result.layer_error) EXPECT_LT(error, 1e-5);
+}
+
+TEST(Evaluate, bf16_stays_near_fp32_on_held_out_text) {
+  for (const auto& [file, rows] : {std::pair{"heldout.ids.txt", 10}, {"heldout-4k.ids.txt", 1}}) {
+    SCOPED_TRACE(file);
+    TokenSequences text = heldout(file);
+    text.resize(rows);  // of 40 and 5, to be quick
+    const EvalOptions eval = {.tmp_dir = testing::TempDir()};
+    ModelOptions options = options_of(kTiny, DType::kF32);
+    options.with_mtp = false;
+    auto reference = load(options, best_backend().make(2));
+    Recording recording = record_reference(*reference, text, eval).value();
+    reference.reset();
+    options = options_of(kTiny, DType::kBF16);
+    options.with_mtp = false;
+    const auto model = load(options, best_backend().make(2));
+    const Evaluation result = compare_with(recording, *model, text, eval).value();
+    EXPECT_LT(result.mean_kl, 1e-3);
+    EXPECT_GT(result.mean_kl, 0);
+    EXPECT_GE(result.same_top1, 0.99);
+    for (const double error : result.layer_error) EXPECT_LT(error, 0.02);
+  }
+}
+
+}  // namespace
+}  // namespace glint
