@@ -100,7 +100,7 @@ export class EngineView {
     const gauge = (make) => this.history.map((each) => [each.at, make(each)]);
     const rate = (name) => this.rates((b, a) => Math.max(0, b[name] - a[name]) / (b.at - a.at));
     drawChart($('chart-requests'), [gauge((s) => s.running), gauge((s) => s.waiting)], span);
-    drawChart($('chart-kv'), [gauge((s) => 100 * s.used_pages / s.total_pages)], span, 100);
+    drawChart($('chart-kv'), [gauge((s) => s.total_pages ? 100 * s.used_pages / s.total_pages : 0)], span, 100);
     drawChart($('chart-tokens'), [rate('generated_tokens'), rate('prompt_tokens')], span);
     drawChart($('chart-drafts'), [this.rates((b, a) => {
       const drafted = b.drafted_tokens - a.drafted_tokens;
@@ -117,8 +117,8 @@ export class EngineView {
       ['state', state.paused ? 'paused' : 'serving'],
     ];
     $('numbers').replaceChildren(...numbers.map(([name, value]) => node('div', [node('dt', [name]), node('dd', [String(value)])])));
-    this.load = state.expert_load;
-    this.layers = state.moe_layers;
+    this.load = state.expert_load.tokens;
+    this.layers = state.expert_load.layers;
     const hottest = drawExperts($('experts'), this.load, this.layers);
     if (!this.pointed) {
       $('expert-note').textContent = hottest.ratio ?

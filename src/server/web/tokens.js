@@ -39,7 +39,7 @@ export class TokenView {
     $('tokens-note').textContent = 'Asking the model ...';
     let read;
     try {
-      read = await postJson('attention', {tokens: this.ids.slice(0, at)});
+      read = await postJson('engine/selected_keys', {tokens: this.ids.slice(0, at)});
     } catch (error) {
       $('tokens-note').textContent = error.message;
       return;
@@ -49,12 +49,11 @@ export class TokenView {
       span.classList.remove('chosen');
     }
     this.spans[at].classList.add('chosen');
-    for (const {position, layers} of read.positions) {
-      const strength = 0.12 + 0.68 * layers / read.num_layers;
-      this.spans[position].style.background = `rgba(var(--mark), ${strength.toFixed(2)})`;
+    const most = Math.max(...read.keys.map((key) => key.num_layers), 1);
+    for (const {position, num_layers} of read.keys) {
+      this.spans[position].style.background = `rgba(var(--mark), ${(0.12 + 0.68 * num_layers / most).toFixed(2)})`;
     }
-    $('topk').textContent = read.index_topk;
-    $('tokens-note').textContent = `Position ${at} was chosen after reading ${read.positions.length} of ${at} positions, at most ` +
-        `${read.index_topk} in each of ${read.num_layers} layers.`;
+    $('tokens-note').textContent = `Position ${at} was chosen after reading ${read.keys.length} of ${at} positions; the strongest were ` +
+        `read by ${most} layers.`;
   }
 }
