@@ -1,5 +1,6 @@
-// The page: the files of server/web, which the build puts into the program. What a browser may do with
-// them is as narrow as can be: scripts and styles from this server alone, nothing inline, no frames.
+// The page: the files of server/web, which the build puts into the program. What a browser may do
+// with them is as narrow as can be: scripts and styles from this server alone, nothing inline, no
+// frames.
 #pragma once
 
 #include <span>
