@@ -254,6 +254,8 @@ bool Scheduler::State::waits_for_prefix(Sequence& seq) const {
     seq.leader_tokens = 0;
   }
   for (const Sequence* other : running) {
+    // Never for one that itself may have to wait for others of worse priority than this.
+    if (other->request->priority > seq.request->priority) break;
     const int useful = shared_tokens(*other, seq);
     if (useful <= other->num_computed) continue;
     seq.leader = other->id();
