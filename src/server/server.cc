@@ -194,11 +194,12 @@ Status Server::open(ServedModel model) {
                        " tokens, but the model has ", model.executor->info().max_seq_len,
                        " positions"));
   ServerCore& core = impl_->core;
-  const auto observe = [&core](const RequestRecord& record, const RequestContext& context,
-                               const Answer& answer) {
+  const auto observe = [&core, tokenizer = model.tokenizer](const RequestRecord& record,
+                                                            const RequestContext& context,
+                                                            const Answer& answer) {
     core.metrics->request_done(record);
     if (core.spans) core.spans->add(span_of(record, context));
-    log_request(core.config.log, record, context, answer, core.generations->model().tokenizer);
+    log_request(core.config.log, record, context, answer, tokenizer);
   };
   core.generations =
       std::make_unique<Generations>(core.config, std::move(model), core.metrics, core.ids, observe);

@@ -652,6 +652,8 @@ TEST(Server, metrics_count_what_happened) {
   Fixture f(" world");
   f.post("/v1/completions", R"({"prompt": "Hello"})");
   f.get("/nothing");
+  // The engine's own numbers are of its last look at itself.
+  EXPECT_TRUE(eventually([&] { return f.server->stats().num_running == 0; }));
   const HttpResponse page = f.get("/metrics");
   EXPECT_TRUE(header(page, "content-type").starts_with("text/plain; version=0.0.4"));
   for (const char* line :
