@@ -4,8 +4,8 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 packages=(g++ cmake ninja-build ccache git ca-certificates python3 python3-pip python3-venv pkg-config
-  libboost1.81-dev libboost-json1.81-dev libspdlog-dev libfmt-dev libedit-dev
-  libssl-dev libyaml-cpp-dev prometheus-cpp-dev openssl curl
+  libboost1.81-dev libboost-json1.81-dev libspdlog-dev libfmt-dev libedit-dev libssl-dev libyaml-cpp-dev
+  prometheus-cpp-dev openssl curl libxxhash-dev
   libgtest-dev libgmock-dev clang-14 clang-format-14 libclang-rt-14-dev)
 missing=()
 for package in "${packages[@]}"; do
@@ -44,7 +44,7 @@ if [[ ! -e $pcre2/lib/libpcre2-8.a ]]; then
 fi
 
 # xgrammar 0.2.8, compiled grammars for structured output, from the PyPI package that carries its source. Built once,
-# for every preset and compiler, so without its -flto. Its messages come to us (src/text/grammar_log.cc), and what it
+# for every preset and compiler, so without its -flto. Its messages come to us (src/text/grammar.cc), and what it
 # would only warn about can then be an error, which has to leave a destructor.
 xgrammar=build/deps/xgrammar-0.2.8
 if [[ ! -e $xgrammar/lib/libxgrammar.a ]]; then

@@ -21,32 +21,28 @@ std::optional<std::int64_t> number_in(const char* path, std::string_view key) {
   return {};
 }
 
-// Bytes that the control group may have, if it has a limit: the file holds a number, or "max".
-std::optional<std::int64_t> group_limit() {
-  std::ifstream limit("/sys/fs/cgroup/memory.max");
-  std::int64_t most = 0;
-  if (limit >> most) return most;
-  return {};
-}
-
 }  // namespace
+
+std::int64_t total_memory() {
+  std::int64_t bytes = std::int64_t{::sysconf(_SC_PHYS_PAGES)} * ::sysconf(_SC_PAGESIZE);
+  std::ifstream limit("/sys/fs/cgroup/memory.max");  // a number, or "max"
+  std::int64_t most = 0;
+  if (limit >> most) bytes = std::min(bytes, most);
+  return bytes;
+}
 
 std::int64_t available_memory() {
   const auto estimate = number_in("/proc/meminfo", "MemAvailable:");
   std::int64_t bytes = estimate
                            ? *estimate * 1024
                            : std::int64_t{::sysconf(_SC_AVPHYS_PAGES)} * ::sysconf(_SC_PAGESIZE);
-  if (const auto most = group_limit()) {
+  std::ifstream limit("/sys/fs/cgroup/memory.max");  // a number, or "max"
+  std::int64_t most = 0;
+  if (limit >> most) {
     const auto used = number_in("/sys/fs/cgroup/memory.stat", "anon ");
-    bytes = std::min(bytes, std::max<std::int64_t>(*most - used.value_or(0), 0));
+    bytes = std::min(bytes, std::max<std::int64_t>(most - used.value_or(0), 0));
   }
   return bytes;
-}
-
-std::int64_t total_memory() {
-  const std::int64_t bytes =
-      std::int64_t{::sysconf(_SC_PHYS_PAGES)} * std::int64_t{::sysconf(_SC_PAGESIZE)};
-  return std::min(bytes, group_limit().value_or(bytes));
 }
 
 }  // namespace glint

@@ -94,7 +94,8 @@ TEST(Engine, impossible_requests_are_refused_at_once) {
   EXPECT_EQ(error_of(request), "the prompt has the token id 1000; ids go from 0 to 999");
   request = Rig::request(1);
   request.sampling.logit_bias = {{-1, 0.5f}};
-  EXPECT_EQ(error_of(request), "logit_bias has the token id -1; ids go from 0 to 999");
+  EXPECT_EQ(error_of(request),
+            "logit-bias holds token -1, which is not in the vocabulary of 1000 tokens");
   request = Rig::request(1, 256);
   EXPECT_EQ(error_of(request),
             "the prompt has 256 tokens, but prompt and answer together can have 256 here; "

@@ -113,6 +113,15 @@ bool is_copied(const fs::directory_entry& entry) {
              std::end(kWeights);
 }
 
+// True if the name of everything in `dir` begins with `prefix`.
+bool holds_only(const std::string& dir, std::string_view prefix) {
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(dir, error)) {
+    if (!entry.path().filename().string().starts_with(prefix)) return false;
+  }
+  return !error;
+}
+
 }  // namespace
 
 struct Conversion::State {
@@ -246,6 +255,10 @@ Status Conversion::State::look_for_earlier_run() {
     return invalid(str(partial, " is not a half-finished run of this job: ", why,
                        "; remove it, or choose another OUT"));
   };
+  // Killed before its manifest was there: nothing was written.
+  if (!file_exists(path) && holds_only(partial, kManifestName)) {
+    return check_free_space(options.out, bytes_to_write());
+  }
   const Result<Json> json = read_json_file(path);
   if (!json.ok()) return not_ours("its manifest cannot be read");
   Result<Manifest> earlier = parse_manifest(json.value());
@@ -341,14 +354,13 @@ Status Conversion::State::add_other_files() const {
 }
 
 Status Conversion::State::finish() {
-  GLINT_TRY_STATUS(add_other_files());
-  // What killed runs left beside: half shards, half small files.
+  // What killed runs left: half shards, half small files.
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(partial, error)) {
-    if (entry.path().filename().string().find(".tmp") != std::string::npos) {
-      fs::remove(entry.path(), error);
-    }
+    const std::string name = entry.path().filename().string();
+    if (name != kManifestName && !manifest.find(name)) fs::remove(entry.path(), error);
   }
+  GLINT_TRY_STATUS(add_other_files());
   std::erase_if(manifest.job.as_object(),
                 [](const Json::Member& member) { return member.first == kTimes; });
   GLINT_TRY_STATUS(save_manifest());

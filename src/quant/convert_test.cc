@@ -117,6 +117,14 @@ TEST_F(ConvertTest, small_files_are_copied_and_old_descriptors_are_not) {
   }
 }
 
+TEST_F(ConvertTest, a_run_that_was_killed_before_its_manifest_goes_on) {
+  fs::create_directory(dir_ / "out.partial");
+  dir_.write(str("out.partial/", kManifestName, ".tmp.123"), "{\"too");
+  ASSERT_TRUE(convert(kTiny, "out", {}).ok());
+  EXPECT_FALSE(files("out").contains(str(kManifestName, ".tmp.123")));
+  expect_good("out", kTiny);
+}
+
 TEST_F(ConvertTest, gate_and_up_share_scales_and_zeros_are_harmless) {
   const std::string source = copy_of_tiny();
   {
@@ -334,6 +342,8 @@ TEST_F(ResumeTest, another_job_is_refused_and_changes_nothing) {
   expect(refusal(source_, "out"), "its source_times_xxh128 differs");
   EXPECT_EQ(files("out.partial"), before);
   dir_.write(str("out.partial/", kManifestName), "{");
+  expect(refusal(source_, "out"), "its manifest cannot be read");
+  fs::remove(str(dir_ / "out.partial/", kManifestName));
   expect(refusal(source_, "out"), "its manifest cannot be read");
 }
 

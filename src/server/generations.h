@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "engine/engine.h"
+#include "server/id_source.h"
 #include "server/openai_request.h"
 #include "server/server.h"
 #include "server/session.h"

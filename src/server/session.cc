@@ -172,33 +172,32 @@ void Session::keep_best() {
   answer_.choices = std::move(best);
 }
 
+// What is counted is counted before the client sees the end.
 void Session::complete() {
+  std::string bytes;
+  Json whole;
   if (request_.stream) {
-    std::string bytes;
     writer_->end(answer_, bytes);
-    write(bytes);
-    if (done_) return;
-    reply_.finish();
   } else {
     if (request_.best_of > request_.n) keep_best();
-    reply_.respond(writer_->whole(answer_));
+    whole = writer_->whole(answer_);
   }
   end(200);
+  if (!request_.stream) return reply_.respond(whole);
+  reply_.write(bytes);
+  reply_.finish();
 }
 
 void Session::fail(const ApiError& error) {
   if (done_) return;
-  if (streaming_) {
-    std::string bytes;
-    writer_->error(error, bytes);
-    reply_.write(bytes);
-    reply_.finish();
-  } else {
-    reply_.fail(error);
-  }
   for (Choice& choice : answer_.choices) choice.finish.reason = FinishReason::kError;
   abort_rest();
   end(error.status);
+  if (!streaming_) return reply_.fail(error);
+  std::string bytes;
+  writer_->error(error, bytes);
+  reply_.write(bytes);
+  reply_.finish();
 }
 
 void Session::disconnect() {
