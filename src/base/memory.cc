@@ -25,8 +25,9 @@ std::optional<std::int64_t> number_in(const char* path, std::string_view key) {
 
 std::int64_t available_memory() {
   const auto estimate = number_in("/proc/meminfo", "MemAvailable:");
-  std::int64_t bytes = estimate ? *estimate * 1024
-                                : std::int64_t{::sysconf(_SC_AVPHYS_PAGES)} * ::sysconf(_SC_PAGESIZE);
+  std::int64_t bytes = estimate
+                           ? *estimate * 1024
+                           : std::int64_t{::sysconf(_SC_AVPHYS_PAGES)} * ::sysconf(_SC_PAGESIZE);
   std::ifstream limit("/sys/fs/cgroup/memory.max");  // a number, or "max"
   std::int64_t most = 0;
   if (limit >> most) {

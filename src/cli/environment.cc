@@ -57,7 +57,8 @@ Environment read_environment() {
           .hf_hub_cache = hub_cache(),
           .home = variable("HOME"), .tmp_dir tmp_dir.empty( ? "/tmp" : tmp_dir,
           .api_key = api_key(), .home variable("HOME")};
-          .foreign = foreign_variables()};
+  .foreign = foreign_variables()
+};
 }
 
 Result<int> resolve_threads(int threads, const Environment& environment) {

@@ -70,9 +70,8 @@ class Finder {
     GLINT_TRY(w.kv_a_proj_with_mqa, weight(prefix + "kv_a_proj_with_mqa", c_.latent_dim(), H));
     GLINT_TRY(w.kv_a_layernorm, vector(prefix + "kv_a_layernorm.weight", latent));
     GLINT_TRY(w.o_proj, weight(prefix + "o_proj", H, heads * c_.v_head_dim));
-    GLINT_TRY(
-        const Weight kv_b,
-        weight(prefix + "kv_b_proj", heads * (c_.qk_nope_head_dim + c_.v_head_dim), latent));
+    GLINT_TRY(const Weight kv_b,
+              weight(prefix + "kv_b_proj", heads * (c_.qk_nope_head_dim + c_.v_head_dim), latent));
     GLINT_TRY_STATUS(split_kv_b(kv_b, w));
     if (has_indexer) {
       GLINT_TRY(w.indexer, load_indexer(prefix + "indexer."));
@@ -86,10 +85,8 @@ class Finder {
   Status split_kv_b(const Weight& kv_b, AttentionWeights& w) {
     const std::int64_t heads = c_.num_attention_heads, latent = c_.kv_lora_rank;
     const std::int64_t nope = c_.qk_nope_head_dim, v = c_.v_head_dim;
-    const bool is_float =
-        kv_b.format == WeightFormat::kBF16 || kv_b.format == WeightFormat::kF32;
-    const bool in_bf16 =
-        kv_b.format == WeightFormat::kBF16 || options_.activations == DType::kBF16;
+    const bool is_float = kv_b.format == WeightFormat::kBF16 || kv_b.format == WeightFormat::kF32;
+    const bool in_bf16 = kv_b.format == WeightFormat::kBF16 || options_.activations == DType::kBF16;
     GLINT_TRY(w.w_uk, matrices(in_bf16, heads, latent, nope));
     if (!is_float) {
       GLINT_TRY(w.w_uv, matrices(in_bf16, heads, v, latent));
@@ -104,7 +101,8 @@ class Finder {
       std::vector<float> rows(static_cast<std::size_t>(std::max(nope, v) * latent));
       const auto read = [&](std::int64_t first, std::int64_t count) {
         for (std::int64_t r = 0; r < count; ++r) {
-          dequantize_row(kv_b, h * (nope + v) + first + r, &rows[static_cast<std::size_t>(r * latent)]);
+          dequantize_row(kv_b, h * (nope + v) + first + r,
+                         &rows[static_cast<std::size_t>(r * latent)]);
         }
       };
       const auto head = static_cast<std::size_t>(h);
@@ -277,7 +275,8 @@ void visit(ModelWeights& weights, const VisitWeight& on_weight, const VisitTenso
 
 EnumSet<WeightFormat> formats_of(ModelWeights& weights) {
   EnumSet<WeightFormat> set;
-  visit(weights, [&](Weight& weight) { set.add(weight.format); }, [](Tensor&) {});
+  visit(
+      weights, [&](Weight& weight) { set.add(weight.format); }, [](Tensor&) {});
   return set;
 }
 

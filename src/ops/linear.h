@@ -38,7 +38,7 @@ OpCost cost(const GroupedLinearArgs& args);  // reads `offsets`: host memory onl
 // A small matrix per head (W_UK and W_UV of MLA):
 //   out[t, h, b] = sum_a x[t, h, a] * weights[h][b, a]
 struct PerHeadArgs {
-  Tensor x = {};  // [T, H, A] f32 or bf16; may be a slice of a larger row
+  Tensor x = {};                         // [T, H, A] f32 or bf16; may be a slice of a larger row
   std::span<const Weight> weights = {};  // H of [B, A]
   Tensor out = {};  // [T, H, B] written; dtype of x; may be a slice of a larger row
 };

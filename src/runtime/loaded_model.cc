@@ -50,8 +50,7 @@ Result<std::unique_ptr<LoadedModel>> LoadedModel::load(const ModelOptions& optio
     GLINT_TRY(dummy, make_dummy(m->config_, *options.dummy, pool, progress));
   }
   const auto start = std::chrono::steady_clock::now();
-  GLINT_TRY(Checkpoint checkpoint,
-            dummy ? std::move(*dummy) : Checkpoint::open(options.dir));
+  GLINT_TRY(Checkpoint checkpoint, dummy ? std::move(*dummy) : Checkpoint::open(options.dir));
   m->checkpoint_ = std::make_unique<Checkpoint>(std::move(checkpoint));
   const bool with_mtp = options.with_mtp && m->config_.num_nextn_predict_layers > 0;
   GLINT_TRY(m->weights_,

@@ -171,7 +171,8 @@ struct InterleaveArgs {
 struct Kernels {
   const char* name;
   void (*pack[kNumCodes])(const PackArgs&);
-  // e4m3 scales of nvfp4 rows, [n][groups] -> scale_byte; to a whole number of padded(kCodeNvfp4, k).
+  // e4m3 scales of nvfp4 rows, [n][groups] -> scale_byte; to a whole number of padded(kCodeNvfp4,
+  // k).
   void (*pack_scales)(const PackArgs&);
   Family f32;
   Family bf16;

@@ -7,9 +7,7 @@ using cpu::Product;
 using cpu::TypedRows;
 
 std::int64_t CpuOps::packed_bytes(const Weight& weight) const { return cpu::packed_bytes(weight); }
-Weight CpuOps::packed(const Weight& weight, std::byte* to) const {
-  return cpu::packed(weight, to);
-}
+Weight CpuOps::packed(const Weight& weight, std::byte* to) const { return cpu::packed(weight, to); }
 void CpuOps::pack(std::span<const PackedPair> pairs) {
   cpu::pack(products_.kernels(), pool_, pairs);
 }

@@ -16,9 +16,9 @@ std::int64_t panels_of(const Weight& weight) { return (weight.rows + kPanel - 1)
 std::int64_t row_bytes(const Weight& weight) {
   return weight.cols * 4 / per_dword(code_of(weight));
 }
-std::int64_t scale_groups(const Weight& weight) { 
+std::int64_t scale_groups(const Weight& weight) {
   return padded(kCodeNvfp4, weight.cols) / kNvfp4Group;
- }
+}
 
 // Far enough ahead that memory answers in time, near enough that the lines are still in L1.
 constexpr std::int64_t kAhead = 2048;
@@ -185,7 +185,8 @@ void Products::multiply_panel(const Weight& weight, std::int64_t n0, const Rows&
                      .ahead = kAhead};
     if (!is_packed) {
       PackArgs rows = pack_rows(weight, n0, k0, k, scratch.codes);
-      // With few tokens memory is slower than the arithmetic: the next panel's rows are on their way.
+      // With few tokens memory is slower than the arithmetic: the next panel's rows are on their
+      // way.
       if (x.count <= 16 && n0 + 2 * kPanel <= weight.rows) rows.ahead = kPanel * rows.row_bytes;
       kernels_.pack[code](rows);
       tile.w = scratch.codes, tile.ahead = 0;
