@@ -2,6 +2,7 @@
 find_package(Boost 1.81 REQUIRED COMPONENTS json)
 find_package(spdlog REQUIRED)
 find_package(fmt REQUIRED)
+find_package(prometheus-cpp REQUIRED COMPONENTS core)
 find_package(yaml-cpp REQUIRED)
 
 # spdlog and its fmt as headers only: their shared libraries need not lie where the program runs.

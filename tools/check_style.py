@@ -45,6 +45,7 @@ WRAPPED = {
     "xgrammar/": r"src/text/.*",
     "prometheus/": r"src/server/.*",
     "histedit": r"src/cli/.*",
+    "xxhash": r"src/quant/file_hash\.cc",
     "cuda": r"src/backends/cuda/.*",
 }
 

@@ -5,7 +5,10 @@
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
+#include <atomic>
+
 #include "base/check.h"
+#include "base/json.h"
 #include "base/terminal.h"
 
 namespace glint {
@@ -25,29 +28,57 @@ spdlog::level::level_enum to_spdlog(LogLevel level) {
   GLINT_CHECK(false, "no such log level");
 }
 
+// On a terminal a progress bar (base/progress.h) may stand in the line: erase it, it comes back by
+// itself.
+std::string erase_line() { return is_terminal(STDERR_FILENO) ? "\r\x1b[K" : ""; }
+
 // The sink colours the level on terminals only.
-spdlog::logger make_logger() {
-  spdlog::logger logger("glint", std::make_shared<spdlog::sinks::stderr_color_sink_mt>());
-  // On a terminal a progress bar (base/progress.h) may stand in the line: erase it, it comes back
-  // by itself.
-  const std::string erase = is_terminal(STDERR_FILENO) ? "\r\x1b[K" : "";
-  logger.set_pattern(erase + "%H:%M:%S.%e %^%l%$: %v");
-  logger.set_level(spdlog::level::warn);
-  logger.flush_on(spdlog::level::debug);
-  return logger;
+void set_pattern(spdlog::logger& logger, LogFormat format) {
+  if (format == LogFormat::kText) {
+    logger.set_pattern(erase_line() + "%H:%M:%S.%e %^%l%$: %v");
+  } else {
+    logger.set_pattern(R"({"time":"%Y-%m-%dT%H:%M:%S.%eZ","level":"%l",%v)",
+                       spdlog::pattern_time_type::utc);
+  }
 }
 
-spdlog::logger& logger() {
-  static spdlog::logger the_logger = make_logger();
-  return the_logger;
+struct Log {
+  Log() : logger("glint", std::make_shared<spdlog::sinks::stderr_color_sink_mt>()) {
+    set_pattern(logger, LogFormat::kText);
+    logger.set_level(spdlog::level::warn);
+    logger.flush_on(spdlog::level::debug);
+  }
+
+  spdlog::logger logger;
+  std::atomic<bool> json = false;
+};
+
+Log& the_log() {
+  static Log log;
+  return log;
 }
 
 }  // namespace
 
-void set_log_level(LogLevel level) { logger().set_level(to_spdlog(level)); }
+void set_log_level(LogLevel level) { the_log().logger.set_level(to_spdlog(level)); }
 
-bool log_enabled(LogLevel level) { return logger().should_log(to_spdlog(level)); }
+bool log_enabled(LogLevel level) { return the_log().logger.should_log(to_spdlog(level)); }
 
-void log(LogLevel level, const std::string& line) { logger().log(to_spdlog(level), line); }
+void set_log_format(LogFormat format) {
+  set_pattern(the_log().logger, format);
+  the_log().json = format == LogFormat::kJson;
+}
+
+void log(LogLevel level, const std::string& line) {
+  if (!the_log().json) return the_log().logger.log(to_spdlog(level), line);
+  std::string members = "\"message\":";
+  append_json_string(members, line);
+  the_log().logger.log(to_spdlog(level), members + "}");
+}
+
+void log_fields(LogLevel level, const std::string& line, const std::string& object) {
+  GLINT_CHECK(object.size() > 2 && object.front() == '{', object);
+  the_log().logger.log(to_spdlog(level), the_log().json ? object.substr(1) : line);
+}
 
 }  // namespace glint

@@ -14,6 +14,15 @@ bool log_enabled(LogLevel level);
 
 void log(LogLevel level, const std::string& line);
 
+// kJson: every line is an object, {"time": "2026-01-31T12:00:00.000Z", "level": "info", "message":
+// ...}.
+enum class LogFormat { kText, kJson };
+void set_log_format(LogFormat format);
+
+// The same thing as words and as fields: kText shows `line`, kJson the members of `object` (a JSON
+// object) after time and level.
+void log_fields(LogLevel level, const std::string& line, const std::string& object);
+
 }  // namespace glint
 
 // GLINT_LOG(kInfo, str("loaded ", n, " tensors")): the text is made only if it will be shown.

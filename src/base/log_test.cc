@@ -38,5 +38,21 @@ TEST(Log, levels_below_the_limit_are_dropped_unmade) {
   EXPECT_NE(shown.find("error: x\n"), std::string::npos) << shown;
 }
 
+TEST(Log, json_lines_are_objects) {
+  testing::internal::CaptureStderr();
+  set_log_format(LogFormat::kJson);
+  log(LogLevel::kError, "a \"quoted\"\nline");
+  log_fields(LogLevel::kError, "words", R"({"status":200})");
+  set_log_format(LogFormat::kText);
+  log_fields(LogLevel::kError, "words", R"({"status":200})");
+  const std::string shown = testing::internal::GetCapturedStderr();
+  EXPECT_TRUE(std::regex_match(
+      shown,
+      std::regex(R"(\{"time":"[-0-9]+T[0-9:.]+Z","level":"error","message":"a \\"quoted\\"\\nline"\}
+\{"time":"[^"]+","level":"error","status":200\}
+[0-9:.]+ error: words
+)"))) << shown;
+}
+
 }  // namespace
 }  // namespace glint

@@ -196,7 +196,12 @@ Status OptionList::take_value(Option& option, std::span<const std::string>& rest
                        ")"));
   }
   rest = rest.subspan(1);
-  return set(option, value);
+  std::string values = value;
+  while (option.takes_numbers && !rest.empty() && is_number(rest.front())) {
+    values.append(",").append(rest.front());
+    rest = rest.subspan(1);
+  }
+  return set(option, values);
 }
 
 Status OptionList::parse_positional(const std::string& arg) {

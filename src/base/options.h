@@ -24,8 +24,9 @@
 // from 0 up, in order).
 //
 // Fields: bool (a flag), int, int64, uint64, float, double, std::string, enums, std::optional of
-// these, std::vector<int> (a comma-separated list), std::vector<std::string> (repeatable, or as a
-// positional: the rest). A positional that is neither optional nor a vector is required.
+// these, std::vector<int> (a comma-separated list; "1 2" is "1,2"), std::vector<std::string>
+// (repeatable, or as a positional: the rest). A positional that is neither optional nor a vector is
+// required.
 #pragma once
 
 #include <algorithm>
@@ -55,8 +56,9 @@ struct Option {
   bool is_positional = false;
   bool is_required = false;
   bool is_flag = false;
-  bool is_list = false;  // takes several values, each given to `set`
-  bool is_set = false;   // the user gave it
+  bool is_list = false;        // takes several values, each given to `set`
+  bool takes_numbers = false;  // "1,2", which may also be written as words: "1 2"
+  bool is_set = false;         // the user gave it
 
   std::function<bool(std::string_view)>
       set;  // stores a value in the field; false if it does not parse
@@ -191,6 +193,7 @@ void OptionList::operator()(std::string_view names, T& field, std::string_view h
     option.expects = kKind.expects;
     option.value_name = kKind.value_name;
     option.is_flag = std::is_same_v<Value, bool>;
+    option.takes_numbers = std::is_same_v<Value, std::vector<int>>;
     option.set = [&field](std::string_view text) {
       Value value = {};
       if (!option_detail::parse(text, value)) return false;

@@ -12,6 +12,7 @@
 // One phase at a time: a phase begun inside a phase, or from two threads at once, aborts.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
@@ -64,12 +65,23 @@ class ThreadPool {
   // As run(), but a thread takes the next task when it is done with one: for tasks of unequal size.
   template <class Fn>
   void run_dynamic(std::int64_t num_tasks, Fn&& fn) {
+    run_foreseen(num_tasks, [&](std::int64_t task, std::int64_t, int thread) { fn(task, thread); });
+  }
+
+  // As run_dynamic(), with fn(task, following, thread): the thread's task after this one, or
+  // num_tasks at its end, so that what it needs can be fetched from memory meanwhile.
+  template <class Fn>
+  void run_foreseen(std::int64_t num_tasks, Fn&& fn) {
     next_task_.store(0, std::memory_order_relaxed);
     parallel([&](int thread, int) {
-      for (;;) {
-        const std::int64_t task = next_task_.fetch_add(1, std::memory_order_relaxed);
-        if (task >= num_tasks) return;
-        fn(task, thread);
+      const auto take = [&] {
+        return std::min(next_task_.fetch_add(1, std::memory_order_relaxed), num_tasks);
+      };
+      std::int64_t task = take();
+      while (task < num_tasks) {
+        const std::int64_t following = take();
+        fn(task, following, thread);
+        task = following;
       }
     });
   }

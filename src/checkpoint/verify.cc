@@ -77,6 +77,12 @@ struct Part {
 
 }  // namespace
 
+std::optional<std::int64_t> first_non_finite(StoredType type, std::span<const std::byte> bytes) {
+  const Pattern pattern = pattern_of(type);
+  if (!pattern.mask || !count_matches(bytes, pattern)) return {};
+  return first_match(bytes, pattern);
+}
+
 std::vector<NonFinite> find_non_finite(const TensorSource& source, ThreadPool& pool,
                                        const std::function<void(std::int64_t bytes)>& done) {
   std::vector<Part> parts;

@@ -3,12 +3,17 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <vector>
 
 #include "base/thread_pool.h"
 #include "checkpoint/tensor_source.h"
 
 namespace glint {
+
+// The number of the first element of `bytes` that is NaN or infinite; none if all are finite, or if
+// `type` has only finite numbers.
+std::optional<std::int64_t> first_non_finite(StoredType type, std::span<const std::byte> bytes);
 
 struct NonFinite {
   const StoredTensor* tensor = nullptr;

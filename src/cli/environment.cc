@@ -55,10 +55,10 @@ Environment read_environment() {
   return {.no_color = !variable("NO_COLOR").empty() || variable("TERM") == "dumb",
           .omp_num_threads = variable("OMP_NUM_THREADS"),
           .hf_hub_cache = hub_cache(),
-          .home = variable("HOME"), .tmp_dir tmp_dir.empty( ? "/tmp" : tmp_dir,
-          .api_key = api_key(), .home variable("HOME")};
-  .foreign = foreign_variables()
-};
+          .tmp_dir = tmp_dir.empty() ? "/tmp" : tmp_dir,
+          .home = variable("HOME"),
+          .api_key = api_key(),
+          .foreign = foreign_variables()};
 }
 
 Result<int> resolve_threads(int threads, const Environment& environment) {

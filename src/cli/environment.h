@@ -16,9 +16,9 @@ struct Environment {
   // XDG_CACHE_HOME/huggingface, or below ~/.cache/huggingface.
   std::string hf_hub_cache = {};
 
-  std::string home = {};     // HOME, for the history of `glint chat` tmp_dir "/tmp"; TMPDIR
-  std::string home = {};     // HOME, for the history of `glint chat`
-  std::string api_key = {};  // GLINT_API_KEY, else VLLM_API_KEY: of a server, or to send one
+  std::string tmp_dir = "/tmp";  // TMPDIR
+  std::string home = {};         // HOME, for the history of `glint chat`
+  std::string api_key = {};      // GLINT_API_KEY, else VLLM_API_KEY: of a server, or to send to one
 
   // "NAME=value" of variables that other servers and their libraries read, sorted.
   std::vector<std::string> foreign = {};

@@ -36,5 +36,12 @@ TEST(Environment, hub_cache_follows_the_hub_rules) {
   EXPECT_EQ(read_environment().hf_hub_cache, "/c");
 }
 
+TEST(Environment, temporary_files_lie_where_tmpdir_says) {
+  unsetenv("TMPDIR");
+  EXPECT_EQ(read_environment().tmp_dir, "/tmp");
+  setenv("TMPDIR", "/t", 1);
+  EXPECT_EQ(read_environment().tmp_dir, "/t");
+}
+
 }  // namespace
 }  // namespace glint

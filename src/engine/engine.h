@@ -1,6 +1,6 @@
 // Engine: the loop that turns requests into tokens. One thread owns the scheduler; a second runs
 // the executor, so that planning the next step and reporting the last one happen while a step
-// runs.
+// runs; a third, the watchdog, looks whether a step takes too long.
 //
 //   submit(), abort() -> inbox -> engine thread: schedule -> executor thread: execute
 //                                        ^------------ commit <----------'   -> sink
@@ -24,7 +24,8 @@ struct EngineOptions {
   double max_step_slowdown = 2;
   double watchdog_seconds = 300;  // a step that takes longer is a hang; 0: never
   // Called once, from the watchdog's thread, with a dump of plan and last operation, after every
-  // request was failed: the program should end.
+  // request was failed: the program should end. The engine cannot be destroyed before the step
+  // returns.
   std::function<void(const std::string& dump)> on_hang = {};
 };
 
@@ -32,6 +33,7 @@ struct EngineOptions {
 struct EngineStats {
   int num_running = 0, num_waiting = 0;
   int used_pages = 0, total_pages = 0, page_size = 0;
+  int max_seq_len = 0;  // tokens of prompt and answer that a request may have here
   std::uint64_t steps = 0, preemptions = 0;
   std::uint64_t prompt_tokens = 0, cached_prompt_tokens = 0, generated_tokens = 0;
   std::uint64_t prefix_queries = 0, prefix_hits = 0;  // in tokens
@@ -46,7 +48,8 @@ struct EngineStats {
 
 class Engine {
  public:
-  // Sees the events of a step, on the engine thread: hand them on, do not work.
+  // Sees the events of a step (of two, if steps are quicker than the engine), on the engine
+  // thread: hand them on, do not work.
   using Sink = std::function<void(std::vector<TokenEvent> events)>;
 
   // `executor` outlives the engine.
@@ -56,12 +59,14 @@ class Engine {
 
   // All from any thread.
 
-  // Fails at once, without an event, as Scheduler::add does, and with kUnavailable while draining.
+  // Fails at once, without an event, as Scheduler::add does, if it names tokens that the model does
+  // not have, and with kUnavailable while draining.
   Status submit(Request request);
   // The request gets a last event, kCancelled, unless it has ended.
   void abort(RequestId id);
 
-  // Between two steps, in order with the others; waits for it.
+  // Between two steps, in order with the others; waits for it. After kUpdateWeights, done or
+  // failed, nothing of the old cache is used: running requests compute their tokens again.
   Status control(const ExecutorCommand& command);
   Status flush_cache();  // fails while requests run
   void pause();          // requests wait where they are

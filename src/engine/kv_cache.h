@@ -72,6 +72,12 @@ class KvCache {
   // Forgets every cached prefix; pages in use stay with their sequences, and are never published.
   void flush();
 
+  // How many of `num_tokens` equal tokens two sequences can share: whole pages, or none.
+  int reusable_tokens(int num_tokens) const {
+    return config_.share_prefixes ? num_tokens - num_tokens % config_.page_size : 0;
+  }
+
+  const KvCacheConfig& config() const { return config_; }
   int num_pages() const { return config_.num_pages; }
   int page_size() const { return config_.page_size; }
   int num_free_pages() const;    // unused, or holding only evictable prefixes

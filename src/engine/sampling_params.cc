@@ -5,6 +5,21 @@
 #include "base/str.h"
 
 namespace glint {
+namespace {
+
+// Penalties that are subtracted, as OpenAI's API bounds them.
+Status check_penalty(const char* name, double value) {
+  if (value >= -2 && value <= 2) return Ok{};
+  return invalid(str(name, " is ", value, "; it must be between -2 and 2"));
+}
+
+Status check_id(const char* name, TokenId id, int vocab_size) {
+  if (id >= 0 && id < vocab_size) return Ok{};
+  return invalid(str(name, " holds token ", id, ", which is not in the vocabulary of ", vocab_size,
+                     " tokens"));
+}
+
+}  // namespace
 
 Status validate(const SamplingParams& params) {
   if (!(params.temperature >= 0) || !std::isfinite(params.temperature)) {
@@ -21,6 +36,30 @@ Status validate(const SamplingParams& params) {
   if (!(params.repetition_penalty > 0) || !std::isfinite(params.repetition_penalty)) {
     return invalid(
         str("repetition-penalty is ", params.repetition_penalty, "; it must be above 0"));
+  }
+  GLINT_TRY_STATUS(check_penalty("presence-penalty", params.presence_penalty));
+  GLINT_TRY_STATUS(check_penalty("frequency-penalty", params.frequency_penalty));
+  for (const auto& [id, bias] : params.logit_bias) {
+    if (!(bias >= -100 && bias <= 100)) {
+      return invalid(
+          str("logit-bias of token ", id, " is ", bias, "; it must be between -100 and 100"));
+    }
+  }
+  for (const std::vector<TokenId>& word : params.bad_words) {
+    if (word.empty()) return invalid("bad-words holds an empty word; leave it out");
+  }
+  return Ok{};
+}
+
+Status check_token_ids(const SamplingParams& params, int vocab_size) {
+  for (const auto& [id, bias] : params.logit_bias) {
+    GLINT_TRY_STATUS(check_id("logit-bias", id, vocab_size));
+  }
+  for (const TokenId id : params.allowed_ids) {
+    GLINT_TRY_STATUS(check_id("allowed-token-ids", id, vocab_size));
+  }
+  for (const std::vector<TokenId>& word : params.bad_words) {
+    for (const TokenId id : word) GLINT_TRY_STATUS(check_id("bad-words", id, vocab_size));
   }
   return Ok{};
 }

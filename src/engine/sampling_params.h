@@ -28,9 +28,15 @@ struct SamplingParams {
   std::uint64_t seed = 0;
 
   bool greedy() const { return temperature == 0; }
+  bool penalizes() const {
+    return repetition_penalty != 1 || presence_penalty != 0 || frequency_penalty != 0;
+  }
 };
 
 // Refuses values outside their range, naming the field.
 Status validate(const SamplingParams& params);
+
+// Refuses token ids outside the vocabulary, naming the field.
+Status check_token_ids(const SamplingParams& params, int vocab_size);
 
 }  // namespace glint

@@ -31,11 +31,14 @@ struct SchedulerConfig {
   int max_running = 256;       // sequences that hold pages at once
   int max_waiting = 4096;      // beyond this, add() refuses
   int max_seq_len = 131072;    // prompt + output tokens of one sequence, if the pages hold so many
-  int depth = 1;               // plans in flight: 2 hides the host
+  int depth = 2;               // plans in flight: 2 hides the host
   int max_drafts = 0;          // per sequence and step; adapted to what was accepted
   bool adapt_drafts = true;
   double min_draft_chance = 0.3;  // a draft less likely to be accepted is not worth its row
 };
+
+// What add() refuses whatever the load: an impossible request. From any thread.
+Status check_request(const Request& request, const SchedulerConfig& config);
 
 // Counters since the start.
 struct SchedulerStats {
@@ -74,8 +77,9 @@ class Scheduler {
 
   // Records what `plan` produced and returns what to tell the clients: one event per sequence that
   // got something, with a finish reason when it is done. Finished sequences are gone afterwards.
-  std::vector<TokenEvent> commit(const StepPlan& plan, const StepResult& result);
+  std::vector<TokenEvent> commit(const StepPlan& plan, StepResult result);
 
+  int max_seq_len() const;  // of the configuration, or what the cache holds if that is less
   int num_waiting() const;
   int num_running() const;
   int num_decoding() const;                 // of those running: past their prompt

@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "base/types.h"
@@ -39,11 +40,12 @@ struct SeqSlice {
 struct StepPlan {
   std::uint64_t step = 0;
   // Requests that the executor has not seen before, and those that it can forget.
-  std::vector<std::shared_ptr<const Request>> started;
-  std::vector<RequestId> ended;
-  std::vector<SeqSlice> slices;
-  std::vector<TokenId> tokens;  // of all slices, in order; drafts and tokens in flight are pending
-  std::vector<PageId> pages;
+  std::vector<std::shared_ptr<const Request>> started = {};
+  std::vector<RequestId> ended = {};
+  std::vector<SeqSlice> slices = {};
+  // Of all slices, in order; drafts and tokens in flight are pending.
+  std::vector<TokenId> tokens = {};
+  std::vector<PageId> pages = {};
 
   bool empty() const { return slices.empty() && ended.empty(); }
 
@@ -53,6 +55,9 @@ struct StepPlan {
   void add(int first, std::span<const TokenId> tokens, std::span<const PageId> pages,
            int logit_rows);
 };
+
+// What the plan runs, a line for each of its first slices: for whoever reads why a step hung.
+std::string describe(const StepPlan& plan);
 
 struct StepResult {
   struct Sampled {

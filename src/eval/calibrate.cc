@@ -35,7 +35,7 @@ void draft_step(LoadedModel& model, const StepPacker::Step& step, const TokenSeq
   model.ops().device().copy_in(index.data, rows.data(), rows.size() * sizeof rows[0]);
   const Tensor target = arena.take(hidden.dtype, {R, hidden.dim(1)});
   model.ops().gather_rows({.x = hidden, .rows = index, .out = target});
-  model.draft(drafts, target);
+  model.draft(drafts, {.on_device = target});
 }
 
 }  // namespace

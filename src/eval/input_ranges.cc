@@ -83,7 +83,7 @@ void InputRanges::add_layer(int layer, const LayerWeights& weights) {
   add(attention + "q_a_proj", a.q_a_proj.data.data);
   add(attention + "q_b_proj", a.q_b_proj.data.data);
   add(attention + "kv_a_proj_with_mqa", a.kv_a_proj_with_mqa.data.data);
-  add(attention + "kv_b_proj", a.w_uk.data);
+  add(attention + "kv_b_proj", a.w_uk[0].data.data);
   add(attention + "o_proj", a.o_proj.data.data);
   add(attention + "indexer.wq_b", a.indexer.wq_b.data.data);
   add(attention + "indexer.wk", a.indexer.wk.data.data);
@@ -129,7 +129,7 @@ InputTaps InputRanges::taps(Device& device) {
               },
           .latent =
               [this, &device](const AttentionWeights& weights, const Tensor& latent) {
-                const auto found = slot_of_.find(weights.w_uk.data);
+                const auto found = slot_of_.find(weights.w_uk[0].data.data);
                 if (found != slot_of_.end()) see(found->second, row_maxima(latent, device));
               }};
 }

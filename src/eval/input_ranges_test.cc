@@ -44,7 +44,7 @@ struct Fixture {
     config.num_hidden_layers = 1;
     LayerWeights layer;
     layer.attention.q_a_proj = weight(0);
-    layer.attention.w_uk = Tensor(&bytes[1], DType::kF32, {1, 1, 4});
+    layer.attention.w_uk = {weight(1)};
     for (int e = 0; e < 2; ++e) layer.moe.gate_proj.push_back(weight(2 + e));
     weights.layers = {layer};
   }

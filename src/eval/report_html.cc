@@ -41,7 +41,7 @@ svg text { fill: var(--muted); font: 12px system-ui, sans-serif; }
 .bars rect:hover { fill: var(--ink); }
 .line { fill: none; stroke: var(--series); stroke-linejoin: round; stroke-width: 2; }
 .dots rect { fill: transparent; }
-.dots circle { fill: var(--series); stroke: var(--card); }
+.dots circle { fill: var(--series); }
 .dots g:hover circle { fill: var(--ink); }
 )css";
 

@@ -279,6 +279,21 @@ std::vector<TokenId> stop_ids(const ModelConfig& config, const GenerationConfig&
   return ids;
 }
 
+bool same_model(ModelConfig a, ModelConfig b) {
+  for (ModelConfig* config : {&a, &b}) {
+    config->model_type.clear();
+    config->quantization.clear();
+    config->eos_token_ids.clear();
+  }
+  return a == b;
+}
+
+int ModelConfig::num_moe_layers() const {
+  int count = 0;
+  for (int i = 0; i < num_hidden_layers; ++i) count += layers[i].is_dense() ? 0 : 1;
+  return count;
+}
+
 std::int64_t kv_bytes_per_token(const ModelConfig& config, LatentFormat latent, IndexFormat index,
                                 bool with_mtp) {
   const LatentCache latents = {.format = latent,

@@ -74,7 +74,14 @@ struct ModelConfig {
   std::int64_t shared_intermediate_size() const { return moe_intermediate_size * n_shared_experts; }
   int num_layers_with_mtp() const { return num_hidden_layers + num_nextn_predict_layers; }
   bool is_mtp(int layer) const { return layer >= num_hidden_layers; }
+  int num_moe_layers() const;  // without the MTP layer
+
+  bool operator==(const ModelConfig&) const = default;
 };
+
+// Weights of one fit the other: they differ at most in what the files say for people, and in the
+// ids that end an answer.
+bool same_model(ModelConfig a, ModelConfig b);
 
 // Refuses, in one sentence, what is missing, of the wrong kind, out of range, contradictory, or
 // another model.

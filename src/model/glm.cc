@@ -38,6 +38,7 @@ void attention(const Model& m, int layer, const AttentionWeights& weights, const
       arena.take(m.activations, {T, dims.heads, dims.qk_nope_head_dim + dims.qk_rope_head_dim});
   const Tensor index_q = arena.take(m.activations, {T, dims.index_n_heads, dims.index_head_dim});
   const Tensor index_weights = arena.take(DType::kF32, {T, dims.index_n_heads});
+  m.activity.begin("attention_in", layer);
   m.ops.attention_in({.dims = dims,
                       .weights = weights,
                       .x = stream.x,
@@ -50,6 +51,7 @@ void attention(const Model& m, int layer, const AttentionWeights& weights, const
                       .index_weights = index_weights},
                      arena);
   const Tensor attended = arena.take(m.activations, {T, dims.heads, dims.v_head_dim});
+  m.activity.begin("select_and_attend", layer);
   m.ops.select_and_attend({.dims = dims,
                            .weights = weights,
                            .q = q,
@@ -61,16 +63,19 @@ void attention(const Model& m, int layer, const AttentionWeights& weights, const
                            .selected = selected,
                            .out = attended},
                           arena);
+  m.activity.begin("attention_out", layer);
   m.ops.attention_out({.weights = weights, .attended = attended, .delta = stream.delta}, arena);
   m.mesh.tp.all_reduce(stream.delta);
   stream.has_delta = true;
 }
 
-// delta = ffn(norm(x + delta))
-void feed_forward(const Model& m, const LayerConfig& layer, const LayerWeights& weights,
+// delta = ffn(norm(x + delta)). `routed` [T, k]: where the experts chosen go, or empty.
+void feed_forward(const Model& m, int layer, const LayerWeights& weights, const Tensor& routed,
                   Stream& stream, Arena& arena) {
   const ModelConfig& c = m.config;
-  if (layer.is_dense()) {
+  const bool dense = c.layers[layer].is_dense();
+  m.activity.begin(dense ? "dense_ffn" : "moe", layer);
+  if (dense) {
     m.ops.dense_ffn({.weights = weights.mlp,
                      .norm = weights.post_attention_layernorm,
                      .eps = c.rms_norm_eps,
@@ -87,15 +92,17 @@ void feed_forward(const Model& m, const LayerConfig& layer, const LayerWeights& 
                .norm_topk_prob = c.norm_topk_prob,
                .routed_scaling_factor = c.routed_scaling_factor,
                .x = stream.x,
-               .delta = stream.delta},
+               .delta = stream.delta,
+               .routed = routed},
               arena);
   }
   m.mesh.tp.all_reduce(stream.delta);
 }
 
 // What enters a layer, for the tap: x + delta in memory of its own.
-void show(const Model& m, int layer, const Stream& stream, const Tensor& selected,
-          const LayerTap& tap, Arena& arena) {
+void show_residual(const Model& m, int layer, const Stream& stream, const Taps* taps,
+                   Arena& arena) {
+  if (!taps || !taps->residual) return;
   const Arena::Scope scope(arena);
   const std::int64_t T = stream.x.dim(0), D = stream.x.dim(1);
   Tensor residual = stream.x;
@@ -109,7 +116,7 @@ void show(const Model& m, int layer, const Stream& stream, const Tensor& selecte
     m.ops.gather_rows({.x = stream.x, .rows = rows, .out = residual});
     m.ops.add({.x = residual, .y = stream.delta});
   }
-  tap(layer, residual, layer == 0 ? Tensor{} : selected);
+  taps->residual(layer, residual);
 }
 
 }  // namespace
@@ -122,13 +129,19 @@ void forward(const Model& m, const ForwardArgs& args, Arena& arena) {
                    .delta = arena.take(m.activations, {T, c.hidden_size})};
   // Layers without an indexer find the last selection here.
   const Tensor selected = arena.take(DType::kI32, {T, c.index_topk});
+  m.activity.begin("embed");
   m.ops.embed({.ids = args.token_ids, .table = m.weights.embed_tokens, .out = stream.x});
+  std::int64_t moe_layer = 0;
   for (int i = 0; i < c.num_hidden_layers; ++i) {
-    if (args.tap) show(m, i, stream, selected, *args.tap, arena);
+    show_residual(m, i, stream, args.taps, arena);
     attention(m, i, m.weights.layers[i].attention, args.batch, selected, stream, arena);
-    feed_forward(m, c.layers[i], m.weights.layers[i], stream, arena);
+    if (args.taps && args.taps->selected) args.taps->selected(i, selected);
+    Tensor routed;
+    if (args.routed && !c.layers[i].is_dense()) routed = args.routed.slice(0, T * moe_layer++, T);
+    feed_forward(m, i, m.weights.layers[i], routed, stream, arena);
   }
-  if (args.tap) show(m, c.num_hidden_layers, stream, selected, *args.tap, arena);
+  show_residual(m, c.num_hidden_layers, stream, args.taps, arena);
+  m.activity.begin("head");
   m.ops.head({.norm = m.weights.norm,
               .eps = c.rms_norm_eps,
               .lm_head = m.weights.lm_head,
@@ -147,6 +160,7 @@ void forward_mtp(const Model& m, const MtpArgs& args, Arena& arena) {
   const MtpWeights& w = m.weights.mtp[0];
   const std::int64_t T = args.next_ids.dim(0), D = c.hidden_size;
 
+  m.activity.begin("mtp_in", layer);
   const Tensor embedded = arena.take(m.activations, {T, D});
   m.ops.embed({.ids = args.next_ids, .table = m.weights.embed_tokens, .out = embedded});
   const Tensor both = arena.take(m.activations, {T, 2 * D});
@@ -167,7 +181,8 @@ void forward_mtp(const Model& m, const MtpArgs& args, Arena& arena) {
     selected = args.selected ? args.selected : arena.take(DType::kI32, {T, c.index_topk});
   }
   attention(m, layer, weights, args.batch, selected, stream, arena);
-  feed_forward(m, c.layers[layer], w.layer, stream, arena);
+  feed_forward(m, layer, w.layer, {}, stream, arena);
+  m.activity.begin("mtp_head");
   m.ops.head({.norm = w.shared_head_norm,
               .eps = c.rms_norm_eps,
               .lm_head = m.weights.lm_head,

@@ -3,6 +3,7 @@
 
 #include <functional>
 
+#include "base/activity.h"
 #include "comm/comm.h"
 #include "model/config.h"
 #include "model/kv_store.h"
@@ -19,11 +20,17 @@ struct Model {
   const ModelWeights& weights;
   KvStore& kv;
   DType activations = DType::kBF16;
+  Activity& activity;
 };
 
-// Sees the residual stream [T, hidden] (activations' dtype) that enters layer `layer`, and the keys
-// [T, index_topk] that the layer before selected (empty at layer 0). Debugging and `glint score`.
-using LayerTap = std::function<void(int layer, const Tensor& residual, const Tensor& selected)>;
+// What a pass shows of its inside; what is empty costs nothing.
+struct Taps {
+  // The residual stream [T, hidden] (activations' dtype) that enters layer `layer`; at
+  // num_hidden_layers, the head.
+  std::function<void(int layer, const Tensor& residual)> residual = {};
+  // The keys [T, index_topk] (slots, or -1) that layer `layer` attended to.
+  std::function<void(int layer, const Tensor& selected)> selected = {};
+};
 
 struct ForwardArgs {
   Tensor token_ids = {};  // [T] i32
@@ -32,7 +39,8 @@ struct ForwardArgs {
   // Results, in the arena of the caller's scope:
   Tensor hidden = {};  // [T, hidden] written: after the final norm
   Tensor logits = {};  // [R, V] f32 written; empty when R is 0
-  const LayerTap* tap = nullptr;
+  Tensor routed = {};  // [MoE layers * T, num_experts_per_tok] i32 written; empty: not wanted
+  const Taps* taps = nullptr;
 };
 
 // Runs layers 0 .. num_hidden_layers - 1 and the head, writing the caches of these T tokens.

@@ -18,17 +18,7 @@ std::int64_t size_in_bytes(const Tensor& x) { return x.size() * size_of(x.dtype)
 // Memory handed out front to back.
 class Stretch {
  public:
-  // On `device`, owned by `weights`.
-  static Result<Stretch> make(std::int64_t bytes, Device& device, ModelWeights& weights) {
-    Buffer buffer = device.allocate(static_cast<std::size_t>(bytes));
-    if (!buffer.data()) {
-      return Error{ErrorCode::kResourceExhausted,
-                   str("no room on ", device.name(), " for ",
-                       human_bytes(static_cast<double>(bytes)), " of weights")};
-    }
-    weights.owned.push_back(std::move(buffer));
-    return Stretch(weights.owned.back().data());
-  }
+  explicit Stretch(std::byte* begin) : next_(begin) {}
   std::byte* take(std::int64_t bytes) {
     std::byte* const taken = next_;
     next_ += aligned(bytes);
@@ -36,9 +26,20 @@ class Stretch {
   }
 
  private:
-  explicit Stretch(std::byte* begin) : next_(begin) {}
   std::byte* next_;
 };
+
+// On `device`, the last that `weights` own.
+Result<std::byte*> own(std::int64_t bytes, Device& device, ModelWeights& weights) {
+  Buffer buffer = device.allocate(static_cast<std::size_t>(bytes));
+  if (!buffer.data()) {
+    return Error{ErrorCode::kResourceExhausted,
+                 str("no room on ", device.name(), " for ", human_bytes(static_cast<double>(bytes)),
+                     " of weights")};
+  }
+  weights.owned.push_back(std::move(buffer));
+  return weights.owned.back().data();
+}
 
 // Gives back what `pairs` were packed from. Neighbours are given back together: each time costs
 // the kernel a round over all CPUs.
@@ -63,11 +64,12 @@ void discard_sources(std::span<const PackedPair> pairs) {
   discard_pages(joined);
 }
 
-Status pack_all(ModelWeights& weights, std::int64_t bytes, Ops& ops,
-                const std::function<void(std::int64_t)>& done) {
+using BytesDone = std::function<void(std::int64_t)>;
+
+void pack_all(ModelWeights& weights, std::byte* to, Ops& ops, const BytesDone& done) {
   // Sources and copies that exist at once; long enough for many threads.
   constexpr std::int64_t kBatchBytes = std::int64_t{256} << 20;
-  GLINT_TRY(Stretch memory, Stretch::make(bytes, ops.device(), weights));
+  Stretch memory(to);
   std::vector<PackedPair> batch;
   std::int64_t batch_bytes = 0;
   const auto flush = [&] {
@@ -89,12 +91,10 @@ Status pack_all(ModelWeights& weights, std::int64_t bytes, Ops& ops,
       },
       [](Tensor&) {});
   flush();
-  return Ok{};
 }
 
-Status copy_all(ModelWeights& weights, std::int64_t bytes, Device& device,
-                const std::function<void(std::int64_t)>& done) {
-  GLINT_TRY(Stretch memory, Stretch::make(bytes, device, weights));
+void copy_all(ModelWeights& weights, std::byte* to, Device& device, const BytesDone& done) {
+  Stretch memory(to);
   const VisitTensor copy = [&](Tensor& tensor) {
     std::byte* const to = memory.take(size_in_bytes(tensor));
     device.copy_in(to, tensor.data, static_cast<std::size_t>(size_in_bytes(tensor)));
@@ -108,14 +108,25 @@ Status copy_all(ModelWeights& weights, std::int64_t bytes, Device& device,
         if (weight.scale) copy(weight.scale);
       },
       copy);
-  return Ok{};
+}
+
+// What a place in memory depends on.
+std::vector<std::string> formats_in_order(ModelWeights& weights) {
+  std::vector<std::string> formats;
+  visit(
+      weights,
+      [&](Weight& weight) {
+        formats.push_back(str(name_of(weight.format), " ", weight.data.describe()));
+      },
+      [&](Tensor& tensor) { formats.push_back(tensor.describe()); });
+  return formats;
 }
 
 }  // namespace
 
 Result<Placement> place_weights(ModelWeights& weights, Packing packing, Ops& ops,
                                 const LoadProgress& progress) {
-  Placement placement;
+  Placement placement = {.formats = formats_in_order(weights)};
   std::int64_t packed = 0, copied = 0;
   visit(
       weights,
@@ -126,9 +137,10 @@ Result<Placement> place_weights(ModelWeights& weights, Packing packing, Ops& ops
       },
       [&](Tensor& tensor) { copied += aligned(size_in_bytes(tensor)); });
   if (!ops.device().is_host()) {
-    GLINT_TRY_STATUS(copy_all(weights, copied, ops.device(), [&](std::int64_t bytes) {
+    GLINT_TRY(std::byte* const to, own(copied, ops.device(), weights));
+    copy_all(weights, to, ops.device(), [&](std::int64_t bytes) {
       if (progress) progress(bytes, copied);
-    }));
+    });
     return placement;
   }
   placement.available = available_memory();
@@ -137,11 +149,32 @@ Result<Placement> place_weights(ModelWeights& weights, Packing packing, Ops& ops
   placement.is_packed =
       packed > 0 && (packing == Packing::kAlways || (packing == Packing::kIfRoom && has_room));
   if (placement.is_packed) {
-    GLINT_TRY_STATUS(pack_all(weights, packed, ops, [&](std::int64_t bytes) {
+    GLINT_TRY(std::byte* const to, own(packed, ops.device(), weights));
+    pack_all(weights, to, ops, [&](std::int64_t bytes) {
       if (progress) progress(bytes, placement.packed_bytes);
-    }));
+    });
   }
   return placement;
+}
+
+Status replace_weights(ModelWeights& weights, ModelWeights next, const Placement& placement,
+                       Ops& ops) {
+  // Packed weights no longer say what they were.
+  if (formats_in_order(next) != placement.formats) {
+    return invalid("its weights are not in the formats of the loaded ones; start again with it");
+  }
+  const bool on_host = ops.device().is_host();
+  if (!on_host || placement.is_packed) {
+    next.owned.push_back(std::move(weights.owned.back()));
+    std::byte* const to = next.owned.back().data();
+    if (on_host) {
+      pack_all(next, to, ops, [](std::int64_t) {});
+    } else {
+      copy_all(next, to, ops.device(), [](std::int64_t) {});
+    }
+  }
+  weights = std::move(next);
+  return Ok{};
 }
 
 }  // namespace glint

@@ -18,11 +18,18 @@ struct Placement {
   std::int64_t packed_bytes = 0;  // that packing takes; 0: the backend wants none
   std::int64_t available = 0;     // memory there was for it
   bool is_packed = false;
+  std::vector<std::string> formats = {};  // of all weights, in their order, before
 };
 
 // On a host device: packed into one stretch of huge pages, and the memory of each part given back
 // as soon as it is done, so that there are never two copies. Elsewhere: copied to the device.
 Result<Placement> place_weights(ModelWeights& weights, Packing packing, Ops& ops,
                                 const LoadProgress& progress);
+
+// Puts `next`, the same model's weights of another checkpoint, into the place of `weights`, and
+// where these were packed or copied (`placement`), into their memory, so that there are never two
+// copies. Fails with `weights` as they were if the formats differ.
+Status replace_weights(ModelWeights& weights, ModelWeights next, const Placement& placement,
+                       Ops& ops);
 
 }  // namespace glint

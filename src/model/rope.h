@@ -21,6 +21,7 @@ struct RopeConfig {
   double mscale = 1;  // mscale_all_dim is equal to it, so that cos and sin need no factor
 
   bool is_yarn() const { return factor != 1; }
+  bool operator==(const RopeConfig&) const = default;
 };
 
 // Reads rope_parameters, rope_theta and rope_scaling of a config.json. Two places that disagree, a

@@ -185,6 +185,12 @@ ExchangeState::Phase ExchangeState::take(std::string& bytes) {
   return phase_;
 }
 
+ExchangeState::Phase ExchangeState::look() {
+  const std::lock_guard lock(mutex_);
+  queued_ = false;
+  return phase_;
+}
+
 bool ExchangeState::keep_alive() const {
   const std::lock_guard lock(mutex_);
   return keep_alive_ && !outbox_->draining;

@@ -70,6 +70,7 @@ class ExchangeState : public std::enable_shared_from_this<ExchangeState> {
   // Swaps the bytes that wait into `bytes` (empty on entry), and says how far the answer is with
   // them.
   Phase take(std::string& bytes);
+  Phase look();             // takes nothing yet
   bool keep_alive() const;  // when complete
   void client_gone();       // calls on_disconnect's function, unless the answer is complete
   void call_if_gone();      // for a function that was given too late

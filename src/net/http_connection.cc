@@ -29,8 +29,12 @@ std::string peer_name(asio::ip::tcp::socket& socket) {
   error_code ec;
   const auto end = socket.remote_endpoint(ec);
   if (ec) return "";
-  const std::string address = end.address().to_string();
-  return (end.address().is_v6() ? "[" + address + "]" : address) + ":" + std::to_string(end.port());
+  auto address = end.address();
+  if (address.is_v6() && address.to_v6().is_v4_mapped()) {  // what an IPv6 socket sees of IPv4
+    address = asio::ip::make_address_v4(asio::ip::v4_mapped, address.to_v6());
+  }
+  const std::string text = address.to_string();
+  return (address.is_v6() ? "[" + text + "]" : text) + ":" + std::to_string(end.port());
 }
 
 // Whether the peer has closed its side behind bytes that nobody has read yet.
@@ -242,7 +246,11 @@ void HttpConnection::refuse(int status, const std::string& reason) {
 }
 
 void HttpConnection::flush() {
-  if (writing_ || phase_ != Phase::kAnswering) return;
+  if (phase_ != Phase::kAnswering) return;
+  if (writing_) {
+    if (exchange_->look() == ExchangeState::Phase::kBroken) cut();
+    return;
+  }
   answer_ = exchange_->take(out_);
   if (answer_ == ExchangeState::Phase::kBroken) return cut();
   if (answer_ == ExchangeState::Phase::kAbandoned) {
@@ -357,12 +365,12 @@ void HttpConnection::close() {
   account_body(0);
   error_code ignored;
   stream_.socket().close(ignored);
+  host_.connections.erase(self);
+  host_.num_connections = static_cast<int>(host_.connections.size());
   if (const auto exchange = std::move(exchange_)) {
     exchange->connection = nullptr;
     guarded("a function for disconnected clients", [&] { exchange->client_gone(); });
   }
-  host_.connections.erase(self);
-  host_.num_connections = static_cast<int>(host_.connections.size());
 }
 
 }  // namespace glint

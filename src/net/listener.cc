@@ -1,6 +1,5 @@
 #include "net/listener.h"
 
-#include <openssl/err.h>
 #include <openssl/ssl.h>
 #include <sys/socket.h>
 
@@ -62,15 +61,6 @@ Result<std::vector<tcp::endpoint>> endpoints(asio::io_context& io, std::string h
   std::vector<tcp::endpoint> out;
   for (const auto& entry : found) out.push_back(entry.endpoint());
   return out;
-}
-
-// What OpenSSL says last: "no start line".
-std::string openssl_reason() {
-  std::string reason = "it is not valid";
-  while (const unsigned long code = ERR_get_error()) {
-    if (const char* text = ERR_reason_error_string(code)) reason = text;
-  }
-  return reason;
 }
 
 Status check_readable(const char* what, const std::string& path) {
@@ -139,7 +129,6 @@ Result<std::unique_ptr<asio::ssl::context>> server_tls(const std::string& certif
   // Without this OpenSSL asks for the password of an encrypted key on the terminal.
   context->set_password_callback(
       [](std::size_t, asio::ssl::context::password_purpose) { return std::string(); }, ec);
-  ERR_clear_error();
   context->use_certificate_chain_file(certificate, ec);
   if (ec) {
     return invalid(
@@ -151,10 +140,6 @@ Result<std::unique_ptr<asio::ssl::context>> server_tls(const std::string& certif
                        " cannot be used (it must be PEM, without a password, and belong to the "
                        "certificate): ",
                        ec.message()));
-  }
-  if (SSL_CTX_check_private_key(raw) != 1) {
-    return invalid(str("the TLS key ", quoted(key), " does not belong to the certificate ",
-                       quoted(certificate), ": ", openssl_reason()));
   }
   return context;
 }

@@ -2,11 +2,7 @@
 
 #include <vector>
 
-#include "ops/capabilities.h"
-
 namespace glint {
-
-Capabilities CountOps::capabilities() const { return inner_->capabilities(); }
 
 void CountOps::count(const Weight& weight, std::int64_t rows) {
   if (!weight || rows == 0) return;

@@ -24,6 +24,7 @@
 namespace glint {
 
 struct Capabilities;
+class ThreadPool;
 
 // A weight in the order of its file, and packed.
 struct PackedPair {
@@ -36,6 +37,9 @@ class Ops {
 
   virtual Device& device() = 0;
   virtual Capabilities capabilities() const = 0;  // ops/capabilities.h
+
+  // The backend's threads of the host, for work between ops; null: it has none.
+  virtual ThreadPool* host_threads() { return nullptr; }
 
   // Packing: once at load, a backend may put weights into the order that its kernels read. Products
   // take weights packed or not, and give the same bits.

@@ -1,10 +1,6 @@
 #include "ops/tap_ops.h"
 
-#include "ops/capabilities.h"
-
 namespace glint {
-
-Capabilities TapOps::capabilities() const { return inner_->capabilities(); }
 
 void TapOps::linear(const LinearArgs& args) {
   if (taps_.linear) taps_.linear(args);

@@ -2,9 +2,8 @@
 #pragma once
 
 #include <functional>
-#include <memory>
 
-#include "ops/ops.h"
+#include "ops/forwarding_ops.h"
 
 namespace glint {
 
@@ -19,45 +18,26 @@ struct InputTaps {
 
 // A fused block would hide its products, so the blocks that have linears with inputs of their own
 // run as their compositions over the primitives of the inner backend; the others stay fused.
-class TapOps final : public Ops {
+class TapOps final : public ForwardingOps {
  public:
-  explicit TapOps(std::unique_ptr<Ops> inner) : inner_(std::move(inner)) {}
+  using ForwardingOps::ForwardingOps;
 
   void set_taps(InputTaps taps) { taps_ = std::move(taps); }
 
-  Device& device() override { return inner_->device(); }
-  Capabilities capabilities() const override;
-  std::int64_t packed_bytes(const Weight& weight) const override {
-    return inner_->packed_bytes(weight);
-  }
-  Weight pack(const Weight& weight, std::byte* to) override { return inner_->pack(weight, to); }
-
-  void embed(const EmbedArgs& args) override { inner_->embed(args); }
-  void gather_rows(const GatherRowsArgs& args) override { inner_->gather_rows(args); }
-  void add(const AddArgs& args) override { inner_->add(args); }
-  void silu_mul(const SiluMulArgs& args) override { inner_->silu_mul(args); }
-  void rms_norm(const RmsNormArgs& args) override { inner_->rms_norm(args); }
-  void layer_norm(const LayerNormArgs& args) override { inner_->layer_norm(args); }
-  void rope(const RopeArgs& args) override { inner_->rope(args); }
   void linear(const LinearArgs& args) override;
   void grouped_linear(const GroupedLinearArgs& args) override;
-  void per_head(const PerHeadArgs& args) override { inner_->per_head(args); }
   void write_latent(const WriteLatentArgs& args) override;
-  void write_index(const WriteIndexArgs& args) override { inner_->write_index(args); }
-  void select_keys(const SelectKeysArgs& args) override { inner_->select_keys(args); }
-  void sparse_mla(const SparseMlaArgs& args) override { inner_->sparse_mla(args); }
-  void route(const RouteArgs& args) override { inner_->route(args); }
-  void permute(const PermuteArgs& args) override { inner_->permute(args); }
-  void combine(const CombineArgs& args) override { inner_->combine(args); }
 
   void attention_in(const AttentionInArgs& args, Arena& scratch) override;
-  void select_and_attend(const SelectAndAttendArgs& args, Arena& scratch) override {
-    inner_->select_and_attend(args, scratch);
+  void attention_out(const AttentionOutArgs& args, Arena& scratch) override {
+    Ops::attention_out(args, scratch);
   }
-  void head(const HeadArgs& args, Arena& scratch) override { inner_->head(args, scratch); }
+  void dense_ffn(const DenseFfnArgs& args, Arena& scratch) override {
+    Ops::dense_ffn(args, scratch);
+  }
+  void moe(const MoeArgs& args, Arena& scratch) override { Ops::moe(args, scratch); }
 
  private:
-  std::unique_ptr<Ops> inner_;
   InputTaps taps_;
   const AttentionWeights* attention_ = nullptr;  // of the attention_in that runs
 };

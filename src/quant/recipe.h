@@ -21,9 +21,9 @@ enum class MtpChoice : std::uint8_t { kExclude, kConvert };
 
 struct Recipe {
   TargetFormat format = TargetFormat::kNvfp4;
-  Scope scope = Scope::kExperts;      // unless there are rules
-  std::vector<std::string> rules;     // globs over names of linear layers; empty: by scope
-  std::vector<std::string> excludes;  // globs, taken away from what scope or rules chose
+  Scope scope = Scope::kExperts;           // unless there are rules
+  std::vector<std::string> rules = {};     // globs over names of linear layers; empty: by scope
+  std::vector<std::string> excludes = {};  // globs, taken away from what scope or rules chose
   MtpChoice mtp = MtpChoice::kExclude;
 
   ScaleRule scale = ScaleRule::kSearch;  // NVFP4 from here

@@ -5,7 +5,6 @@
 
 #include "engine/request.h"
 #include "runtime/loaded_model.h"
-#include "runtime/sampler.h"
 
 namespace glint {
 

@@ -26,7 +26,8 @@ LoadedModel::LoadedModel(ModelOptions options, std::unique_ptr<Ops> ops)
     : options_(std::move(options)),
       ops_(std::move(ops)),
       step_arena_(ops_->device()),
-      draft_arenas_{Arena(ops_->device()), Arena(ops_->device())} {}
+      draft_arena_(ops_->device()),
+      head_arena_(ops_->device()) {}
 
 Result<std::unique_ptr<LoadedModel>> LoadedModel::load(const ModelOptions& options,
                                                        std::unique_ptr<Ops> ops,
@@ -71,6 +72,26 @@ Result<std::unique_ptr<LoadedModel>> LoadedModel::load(const ModelOptions& optio
   return m;
 }
 
+Status LoadedModel::update_weights(const std::string& dir) {
+  GLINT_TRY(const ModelConfig config, read_config(dir + "/config.json"));
+  if (!same_model(config, config_)) {
+    return invalid(str(dir, "/config.json is of another model than ", options_.dir,
+                       "; load it with a restart"));
+  }
+  GLINT_TRY(Checkpoint opened, Checkpoint::open(dir));
+  auto checkpoint = std::make_unique<Checkpoint>(std::move(opened));
+  ThreadPool pool(available_cpus());
+  Result<ModelWeights> found = find_weights(
+      *checkpoint, config_, {.activations = options_.activations, .with_mtp = has_mtp()}, pool);
+  if (!found.ok()) return std::move(found).take_error().in("loading " + dir);
+  Status replaced =
+      replace_weights(weights_, std::move(found).value(), load_stats_.placement, *ops_);
+  if (!replaced.ok()) return std::move(replaced).take_error().in("loading " + dir);
+  checkpoint_ = std::move(checkpoint);
+  options_.dir = dir;
+  return Ok{};
+}
+
 void LoadedModel::count_files() {
   const TensorSource& source = checkpoint_->source();
   for (const StoredTensor& tensor : source.tensors()) {
@@ -93,70 +114,105 @@ Status LoadedModel::reserve_pages(int num_pages) {
   return Ok{};
 }
 
-std::span<const float> LoadedModel::to_host(const Tensor& logits) {
-  host_logits_.resize(static_cast<std::size_t>(logits.size()));
-  if (logits) {
-    ops_->device().copy_out(host_logits_.data(), logits.data, host_logits_.size() * sizeof(float));
-  }
-  return host_logits_;
+template <class T>
+std::span<const T> LoadedModel::on_host(const Tensor& tensor, std::vector<T>& copy) {
+  const std::size_t size = tensor ? static_cast<std::size_t>(tensor.size()) : 0;
+  if (size == 0) return {};
+  if (ops_->device().is_host()) return {tensor.ptr<T>(), size};
+  copy.resize(size);
+  ops_->device().copy_out(copy.data(), tensor.data, size * sizeof(T));
+  return copy;
 }
 
-StepOutput LoadedModel::step(const StepPlan& plan, const LayerTap* tap) {
+void LoadedModel::read_row(const Tensor& tensor, std::int64_t row, std::span<std::byte> to) {
+  ops_->device().copy_out(
+      to.data(), tensor.data + row * tensor.stride[0] * static_cast<int>(size_of(tensor.dtype)),
+      to.size());
+}
+
+Tensor LoadedModel::place(const HiddenRows& from, Arena& arena) {
+  if (!from.on_host.empty()) {
+    const auto T = static_cast<std::int64_t>(from.on_host.size() / hidden_row_bytes());
+    const Tensor hidden = arena.take(options_.activations, {T, config_.hidden_size});
+    ops_->device().copy_in(hidden.data, from.on_host.data(), from.on_host.size());
+    return hidden;
+  }
+  if (from.rows.empty()) return from.on_device;
+  const auto T = static_cast<std::int64_t>(from.rows.size());
+  const Tensor rows = arena.take(DType::kI32, {T});
+  ops_->device().copy_in(rows.data, from.rows.data(), from.rows.size_bytes());
+  const Tensor hidden = arena.take(options_.activations, {T, config_.hidden_size});
+  ops_->gather_rows({.x = from.on_device, .rows = rows, .out = hidden});
+  return hidden;
+}
+
+StepOutput LoadedModel::step(const StepPlan& plan, const StepOptions& options) {
   step_scope_.emplace(step_arena_);
+  activity_.set_step(plan.step, static_cast<int>(plan.tokens.size()));
+  activity_.begin("build_batch");
   const Batch batch = build_batch(plan, inv_freq_, step_arena_);
   const std::int64_t T = batch.token_ids.dim(0), R = batch.logit_rows.dim(0);
-  const Tensor hidden = step_arena_.take(options_.activations, {T, config_.hidden_size});
-  Tensor logits;
-  if (R > 0) logits = step_arena_.take(DType::kF32, {R, config_.vocab_size});
-  forward(model(),
-          {.token_ids = batch.token_ids,
-           .batch = batch.view,
-           .logit_rows = batch.logit_rows,
-           .hidden = hidden,
-           .logits = logits,
-           .tap = tap},
-          step_arena_);
-  return {.logits = to_host(logits), .hidden = hidden, .vocab = config_.vocab_size};
+  ForwardArgs args = {.token_ids = batch.token_ids,
+                      .batch = batch.view,
+                      .logit_rows = batch.logit_rows,
+                      .taps = options.taps};
+  args.hidden = step_arena_.take(options_.activations, {T, config_.hidden_size});
+  if (R > 0) args.logits = step_arena_.take(DType::kF32, {R, config_.vocab_size});
+  if (const int layers = config_.num_moe_layers(); options.routed && layers > 0) {
+    args.routed = step_arena_.take(DType::kI32, {layers * T, config_.num_experts_per_tok});
+  }
+  forward(model(), args, step_arena_);
+  const StepOutput out = {.logits = on_host(args.logits, step_logits_),
+                          .hidden = args.hidden,
+                          .routed = on_host(args.routed, routed_),
+                          .vocab = config_.vocab_size};
+  activity_.end();
+  return out;
 }
 
-StepOutput LoadedModel::draft(const StepPlan& plan, const Tensor& target, DraftOptions options) {
+StepOutput LoadedModel::draft(const StepPlan& plan, const HiddenRows& target,
+                              std::span<const std::int32_t> reuse_selected) {
   GLINT_CHECK(has_mtp(), "a draft needs an MTP layer");
-  const int turn = next_draft_;
-  next_draft_ ^= 1;
-  Arena& arena = draft_arenas_[turn];
-  draft_scopes_[turn].emplace(arena);
+  draft_scope_.emplace(draft_arena_);
   // Position 0 has no embedding: the layer was trained on rows from position 1 on.
   StepPlan rows = plan;
   for (const SeqSlice& slice : rows.slices) {
     if (slice.first == 0 && slice.count > 0) rows.tokens[slice.token_begin] = -1;
   }
-  const Batch batch = build_batch(rows, inv_freq_, arena);
+  activity_.begin("mtp_batch");
+  const Batch batch = build_batch(rows, inv_freq_, draft_arena_);
   const std::int64_t T = batch.token_ids.dim(0), R = batch.logit_rows.dim(0);
   MtpArgs args = {.next_ids = batch.token_ids,
-                  .target = target,
+                  .target = place(target, draft_arena_),
                   .batch = batch.view,
                   .logit_rows = batch.logit_rows};
-  args.hidden = arena.take(options_.activations, {T, config_.hidden_size});
-  if (R > 0) args.logits = arena.take(DType::kF32, {R, config_.vocab_size});
-  if (options.reuse_selected) {
-    GLINT_CHECK(T == 1 && kept_selected_, "reused keys are those of one kept row");
-    args.reuse_selected = kept_selected_;
+  args.hidden = draft_arena_.take(options_.activations, {T, config_.hidden_size});
+  if (R > 0) args.logits = draft_arena_.take(DType::kF32, {R, config_.vocab_size});
+  const Tensor selected = draft_arena_.take(DType::kI32, {T, config_.index_topk});
+  if (reuse_selected.empty()) {
+    args.selected = selected;
   } else {
-    args.selected = arena.take(DType::kI32, {T, config_.index_topk});
+    ops_->device().copy_in(selected.data, reuse_selected.data(), reuse_selected.size_bytes());
+    args.reuse_selected = selected;
   }
-  forward_mtp(model(), args, arena);
-  if (options.keep_selected) {
-    const std::size_t bytes = static_cast<std::size_t>(config_.index_topk) * sizeof(std::int32_t);
-    if (!kept_selected_) {
-      kept_buffer_ = ops_->device().allocate(bytes);
-      GLINT_CHECK(kept_buffer_.data(), "no memory for one row of selected keys");
-      kept_selected_ = Tensor(kept_buffer_.data(), DType::kI32, {1, config_.index_topk});
-    }
-    std::vector<std::byte> row(bytes);
-    ops_->device().copy_out(row.data(), args.selected.row<std::int32_t>(T - 1), bytes);
-    ops_->device().copy_in(kept_selected_.data, row.data(), bytes);
-  }
-  return {.logits = to_host(args.logits), .hidden = args.hidden, .vocab = config_.vocab_size};
+  forward_mtp(model(), args, draft_arena_);
+  const StepOutput out = {.logits = on_host(args.logits, draft_logits_),
+                          .hidden = args.hidden,
+                          .selected = args.selected,
+                          .vocab = config_.vocab_size};
+  activity_.end();
+  return out;
+}
+
+std::span<const float> LoadedModel::logits_of(const HiddenRows& hidden) {
+  head_scope_.emplace(head_arena_);
+  activity_.begin("lm_head");
+  const Tensor rows = place(hidden, head_arena_);
+  const Tensor logits = head_arena_.take(DType::kF32, {rows.dim(0), config_.vocab_size});
+  ops_->linear({.x = rows, .weight = weights_.lm_head, .out = logits});
+  const std::span<const float> out = on_host(logits, head_logits_);
+  activity_.end();
+  return out;
 }
 
 Status check_vocabulary(const LoadedModel& model, std::span<const TokenId> ids) {

@@ -35,21 +35,29 @@ struct LoadStats {
   Placement placement = {};
 };
 
+struct StepOptions {
+  bool routed = false;  // also tell which experts were chosen
+  const Taps* taps = nullptr;
+};
+
 // Logits of the rows that a plan asked for, in plan order, on the host; and the final hidden states
-// on the device.
+// on the device. All of it is valid until the next pass of its kind (step or draft).
 struct StepOutput {
-  std::span<const float> logits;  // [R, V]; valid until the next pass
-  Tensor hidden;                  // [T, hidden]; valid until the next step (not draft)
+  std::span<const float> logits;  // [R, V]
+  Tensor hidden;                  // [T, hidden]
+  Tensor selected = {};           // drafts: the keys [T, index_topk] that were selected, or empty
+  std::span<const std::int32_t> routed = {};  // [MoE layers, T, num_experts_per_tok], or empty
   std::int64_t vocab = 0;
 
   std::span<const float> row(std::int64_t r) const { return logits.subspan(r * vocab, vocab); }
 };
 
-// What a draft does with the keys that the MTP layer's indexer selects.
-struct DraftOptions {
-  bool keep_selected = false;  // remember those of the last row
-  bool reuse_selected =
-      false;  // use the remembered ones for this one-row plan instead of selecting
+// Hidden states that go into a pass: rows of a tensor on the device (all of them, in order, if
+// `rows` is empty), or bytes [T, hidden] on the host.
+struct HiddenRows {
+  Tensor on_device = {};
+  std::span<const std::int32_t> rows = {};
+  std::span<const std::byte> on_host = {};
 };
 
 class LoadedModel {
@@ -71,19 +79,47 @@ class LoadedModel {
   // first step.
   Status reserve_pages(int num_pages);
   KvStore& kv() { return *kv_; }
+  const KvStore& kv() const { return *kv_; }
+
+  // Replaces the weights by those of another checkpoint of the same configuration and formats, in
+  // the same memory. Fails with the old ones in place. What the cache holds is of the old ones.
+  Status update_weights(const std::string& dir);
 
   // Runs the plan through the model.
-  StepOutput step(const StepPlan& plan, const LayerTap* tap = nullptr);
+  StepOutput step(const StepPlan& plan, const StepOptions& options = {});
 
   // Runs rows through the MTP layer: `plan` holds the positions, and as tokens each row's *next*
-  // token; `target` [T, hidden] is the hidden state of each row.
-  StepOutput draft(const StepPlan& plan, const Tensor& target, DraftOptions options = {});
+  // token; `target` the hidden state of each row. `reuse_selected` [T, index_topk]: slots that an
+  // earlier draft selected, used instead of selecting.
+  StepOutput draft(const StepPlan& plan, const HiddenRows& target,
+                   std::span<const std::int32_t> reuse_selected = {});
+
+  // Logits [R, V] of hidden states; valid until the next call.
+  std::span<const float> logits_of(const HiddenRows& hidden);
+
+  // Bytes of row `row` of a dense tensor on the device.
+  void read_row(const Tensor& tensor, std::int64_t row, std::span<std::byte> to);
+  std::size_t hidden_row_bytes() const {
+    return static_cast<std::size_t>(config_.hidden_size) * size_of(options_.activations);
+  }
+
+  // That temporaries and results of passes hold by now.
+  std::size_t arena_bytes() const {
+    return step_arena_.bytes_held() + draft_arena_.bytes_held() + head_arena_.bytes_held();
+  }
+
+  // What runs now; each pass says it. The caller may say more, and record.
+  Activity& activity() { return activity_; }
 
  private:
   LoadedModel(ModelOptions options, std::unique_ptr<Ops> ops);
   void count_files();
-  std::span<const float> to_host(const Tensor& logits);
-  Model model() { return {*ops_, {comm_}, config_, weights_, *kv_, options_.activations}; }
+  template <class T>
+  std::span<const T> on_host(const Tensor& tensor, std::vector<T>& copy);
+  Tensor place(const HiddenRows& rows, Arena& arena);
+  Model model() {
+    return {*ops_, {comm_}, config_, weights_, *kv_, options_.activations, activity_};
+  }
 
   ModelOptions options_;
   LoadStats load_stats_;
@@ -95,13 +131,13 @@ class LoadedModel {
   ModelWeights weights_;
   std::vector<float> inv_freq_;
   std::optional<KvStore> kv_;
-  // A step's results live in step_scope_, which the next step closes; drafts the same inside it.
-  Arena step_arena_, draft_arenas_[2];
-  std::optional<Arena::Scope> step_scope_, draft_scopes_[2];
-  int next_draft_ = 0;  // two arenas in turn: a draft's input may be the draft before
-  Tensor kept_selected_ = {};
-  Buffer kept_buffer_;
-  std::vector<float> host_logits_;
+  Activity activity_;
+  // The results of a pass live in its scope, which the next pass of its kind closes.
+  Arena step_arena_, draft_arena_, head_arena_;
+  std::optional<Arena::Scope> step_scope_, draft_scope_, head_scope_;
+  // Where the device's memory is not the host's: copies of results.
+  std::vector<float> step_logits_, draft_logits_, head_logits_;
+  std::vector<std::int32_t> routed_;
 };
 
 // Fails, naming the first id that is not in the model's vocabulary.

@@ -2,114 +2,162 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "base/random.h"
-#include "base/str.h"
 
 namespace glint {
 namespace {
 
-// Streams of draws at one position.
-enum Draw : std::uint64_t { kSample = 0, kAccept = 1, kRecover = 2 };
+constexpr float kImpossible = -std::numeric_limits<float>::infinity();
 
-double uniform(const SamplingParams& params, std::int64_t position, Draw draw) {
-  return Random(params.seed, static_cast<std::uint64_t>(position) * 4 + draw).uniform();
+bool holds(std::span<const float> logits, TokenId id) {
+  return id >= 0 && static_cast<std::size_t>(id) < logits.size();
 }
 
-// The candidate that a uniform number falls on.
-TokenId pick(const std::vector<Candidate>& from, double u) {
+bool changes_nothing(const SamplingParams& params, const SamplingContext& context) {
+  return params.logit_bias.empty() && params.allowed_ids.empty() && params.bad_words.empty() &&
+         !context.counts && context.forbidden.empty() && context.mask.empty();
+}
+
+void apply_mask(std::span<const std::uint32_t> mask, std::span<float> logits) {
+  for (std::size_t word = 0; word < mask.size(); ++word) {
+    if (mask[word] == ~std::uint32_t{0}) continue;
+    const std::size_t end = std::min(logits.size(), (word + 1) * 32);
+    for (std::size_t i = word * 32; i < end; ++i) {
+      if (!(mask[word] >> (i % 32) & 1)) logits[i] = kImpossible;
+    }
+  }
+}
+
+// The last token of each word whose other tokens end the answer so far.
+void forbid_bad_words(const std::vector<std::vector<TokenId>>& words,
+                      std::span<const TokenId> answer, std::span<float> logits) {
+  for (const std::vector<TokenId>& word : words) {
+    if (word.empty() || word.size() - 1 > answer.size()) continue;
+    const auto begun = answer.last(word.size() - 1);
+    if (std::equal(begun.begin(), begun.end(), word.begin()) && holds(logits, word.back())) {
+      logits[word.back()] = kImpossible;
+    }
+  }
+}
+
+void penalize(const SamplingParams& params, const TokenCounts& counts, std::span<float> logits) {
+  const float repetition = static_cast<float>(params.repetition_penalty);
+  const float frequency = static_cast<float>(params.frequency_penalty);
+  const float presence = static_cast<float>(params.presence_penalty);
+  for (const auto& [id, count] : counts) {
+    if (!holds(logits, id)) continue;
+    float& logit = logits[id];
+    logit = logit < 0 ? logit * repetition : logit / repetition;
+    logit -= frequency * static_cast<float>(count);
+    if (count > 0) logit -= presence;
+  }
+}
+
+// What divides differences of logits, as a factor. Finite, so that 0 stays 0.
+float scale_of(const SamplingParams& params) {
+  return static_cast<float>(std::min(1 / params.temperature, 1e30));
+}
+
+double total_of(const std::vector<Candidate>& list) {
   double total = 0;
-  for (const Candidate& c : from) total += c.probability;
-  double left = u * total;
-  for (const Candidate& c : from) {
-    left -= c.probability;
+  for (const Candidate& c : list) total += static_cast<double>(c.weight);
+  return total;
+}
+
+// The token that a share of the total weight falls on, in order of ids.
+TokenId pick(const Weights& weights, double share) {
+  double left = share * weights.total;
+  std::size_t block = 0;
+  while (block + 1 < weights.sums.size() && left >= weights.sums[block]) {
+    left -= weights.sums[block++];
+  }
+  std::size_t i = block * kWeightBlock;
+  const std::size_t end = std::min(i + kWeightBlock, weights.values.size());
+  for (; i < end; ++i) {
+    left -= static_cast<double>(weights.values[i]);
+    if (left < 0) return static_cast<TokenId>(i);
+  }
+  // Rounding left a little: the last token that has weight.
+  while (weights.values[i - 1] == 0) --i;
+  return static_cast<TokenId>(i - 1);
+}
+
+TokenId pick(const std::vector<Candidate>& list, double share) {
+  double left = share * total_of(list);
+  for (const Candidate& c : list) {
+    left -= static_cast<double>(c.weight);
     if (left < 0) return c.id;
   }
-  return from.back().id;
-}
-
-void normalize(std::vector<Candidate>& list) {
-  double total = 0;
-  for (const Candidate& c : list) total += c.probability;
-  for (Candidate& c : list) c.probability /= total;
+  return list.back().id;
 }
 
 }  // namespace
 
-std::span<const float> penalized(std::span<const float> logits, const SamplingParams& params,
-                                 std::span<const TokenId> sequence, std::vector<float>& scratch) {
-  if (params.repetition_penalty == 1) return logits;
-  const float penalty = static_cast<float>(params.repetition_penalty);
-  scratch.assign(logits.begin(), logits.end());
-  for (const TokenId id : sequence) {
-    if (static_cast<std::size_t>(id) >= logits.size()) continue;
-    scratch[id] = logits[id] < 0 ? logits[id] * penalty : logits[id] / penalty;
-  }
-  return scratch;
-}
-
-TokenId argmax(std::span<const float> logits) {
-  return static_cast<TokenId>(std::max_element(logits.begin(), logits.end()) - logits.begin());
-}
-
-float logprob(std::span<const float> logits, TokenId id) {
-  const double largest = *std::max_element(logits.begin(), logits.end());
-  double sum = 0;
-  for (const float logit : logits) sum += std::exp(logit - largest);
-  return static_cast<float>(logits[id] - largest - std::log(sum));
-}
-
-std::vector<Candidate> candidates(std::span<const float> logits, const SamplingParams& params) {
-  if (params.greedy()) return {{argmax(logits), 1}};
-  const double largest = *std::max_element(logits.begin(), logits.end());
-  std::vector<Candidate> list;
-  // exp(-746) is 0 in double: what is further below the largest logit cannot be drawn.
-  const double floor = std::max(params.min_p > 0 ? std::log(params.min_p) : -746.0, -746.0);
-  for (std::size_t id = 0; id < logits.size(); ++id) {
-    const double exponent = (logits[id] - largest) / params.temperature;
-    if (!(exponent > -746.0)) continue;
-    const double weight = std::exp(exponent);
-    if (exponent >= floor) list.push_back({static_cast<TokenId>(id), weight});
-  }
-  const auto likelier = [](const Candidate& a, const Candidate& b) {
-    return a.probability != b.probability ? a.probability > b.probability : a.id < b.id;
-  };
-  if (params.top_k > 0 && static_cast<std::size_t>(params.top_k) < list.size()) {
-    std::partial_sort(list.begin(), list.begin() + params.top_k, list.end(), likelier);
-    list.resize(static_cast<std::size_t>(params.top_k));
+std::span<const float> Sampler::adjust(std::span<const float> logits, const SamplingParams& params,
+                                       const SamplingContext& context) {
+  if (changes_nothing(params, context)) return logits;
+  if (params.allowed_ids.empty()) {
+    adjusted_.assign(logits.begin(), logits.end());
   } else {
-    std::sort(list.begin(), list.end(), likelier);
+    adjusted_.assign(logits.size(), kImpossible);
+    for (const TokenId id : params.allowed_ids) {
+      if (holds(logits, id)) adjusted_[id] = logits[id];
+    }
   }
-  normalize(list);
-  if (params.top_p < 1) {
-    double reached = 0;
-    std::size_t keep = 0;
-    while (keep < list.size() && reached < params.top_p) reached += list[keep++].probability;
-    list.resize(std::max<std::size_t>(keep, 1));
-    normalize(list);
+  for (const auto& [id, bias] : params.logit_bias) {
+    if (holds(logits, id)) adjusted_[id] += bias;
   }
-  return list;
+  apply_mask(context.mask, adjusted_);
+  forbid_bad_words(params.bad_words, context.answer, adjusted_);
+  for (const TokenId id : context.forbidden) {
+    if (holds(logits, id)) adjusted_[id] = kImpossible;
+  }
+  if (context.counts) penalize(params, *context.counts, adjusted_);
+  return adjusted_;
 }
 
-TokenId sample(std::span<const float> logits, const SamplingParams& params, std::int64_t position) {
-  if (params.greedy()) return argmax(logits);
-  return pick(candidates(logits, params), uniform(params, position, kSample));
-}
-
-Verdict verify_draft(std::span<const float> logits, const SamplingParams& params,
-                     std::int64_t position, TokenId draft) {
+std::optional<TokenId> Sampler::sample(std::span<const float> logits, const SamplingParams& params,
+                                       const SamplingContext& context) {
+  const Extent raw = extent_of(logits);
+  if (!raw.numbers) return {};
+  const std::span<const float> row = adjust(logits, params, context);
+  const float max = row.data() == logits.data() ? raw.max : extent_of(row).max;
+  if (max == kImpossible) return {};
   if (params.greedy()) {
-    const TokenId best = argmax(logits);
-    return {best == draft, best};
+    return static_cast<TokenId>(std::find(row.begin(), row.end(), max) - row.begin());
   }
-  std::vector<Candidate> list = candidates(logits, params);
-  const auto at =
-      std::find_if(list.begin(), list.end(), [&](const Candidate& c) { return c.id == draft; });
-  const double p = at == list.end() ? 0 : at->probability;
-  if (uniform(params, position, kAccept) < p) return {true, draft};
-  if (at != list.end()) list.erase(at);
-  // p == 1 is always accepted: u < 1. So something is left.
-  return {false, pick(list, uniform(params, position, kRecover))};
+  return draw(row, max, params, context.position);
+}
+
+TokenId Sampler::draw(std::span<const float> logits, float max, const SamplingParams& params,
+                      std::int64_t position) {
+  const double share = Random(params.seed, static_cast<std::uint64_t>(position)).uniform();
+  const bool top_k = params.top_k > 0 && static_cast<std::size_t>(params.top_k) < logits.size();
+  const float min_p = static_cast<float>(params.min_p);
+  if (top_k) {
+    most_likely(logits, params.top_k, list_);
+    for (Candidate& c : list_) c.weight = exp_weight((c.logit - max) * scale_of(params));
+    std::erase_if(list_, [&](const Candidate& c) { return c.weight < min_p; });
+    if (params.top_p < 1) keep_nucleus(list_, params.top_p * total_of(list_), scratch_);
+    return pick(list_, share);
+  }
+  weigh(logits, max, scale_of(params), min_p, weights_);
+  if (params.top_p == 1) return pick(weights_, share);
+  keep_nucleus_of_row(logits, params.top_p * weights_.total);
+  return pick(list_, share);
+}
+
+void Sampler::keep_nucleus_of_row(std::span<const float> logits, double target) {
+  const float floor = nucleus_floor(weights_, target);
+  list_.clear();
+  for (std::size_t i = 0; i < logits.size(); ++i) {
+    const float weight = weights_.values[i];
+    if (weight < floor || weight == 0) continue;
+    list_.push_back({static_cast<TokenId>(i), logits[i], weight});
+  }
+  keep_nucleus(list_, target, scratch_);
 }
 
 }  // namespace glint

@@ -1,48 +1,55 @@
-// Sampling: from a row of logits to a token, and the verification of drafted tokens.
+// Sampling: from a row of logits to a token.
 //
-// The order is vLLM's: repetition penalty, temperature, min_p, top_k, top_p. Every draw is a
-// function of (seed, position) alone, so that what a request says does not depend on its batch, on
-// threads or on chunks.
+// The order is vLLM's: bias, what may come at all (allowed ids, the grammar, bad words, stop ids
+// before min_tokens), repetition, frequency and presence penalties, temperature, min_p, top_k,
+// top_p. Every draw is a function of (seed, position) alone, so that what a request says does not
+// depend on its batch, on threads, on chunks or on speculation: a draft is right if it is the token
+// that would have been drawn anyway. It is drawn with exactly the model's probability, so that is
+// how often a draft is accepted, and answers have exactly the model's distribution.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
+#include <unordered_map>
 #include <vector>
 
 #include "engine/sampling_params.h"
+#include "runtime/logits.h"
 
 namespace glint {
 
-// The tokens that survive the filters, most likely first (ties: lower id), with probabilities that
-// sum to 1.
-struct Candidate {
-  TokenId id = 0;
-  double probability = 0;
+// How often each token of a sequence is in its answer; tokens of the prompt alone have 0.
+using TokenCounts = std::unordered_map<TokenId, int>;
+
+// What choosing a token depends on besides logits and parameters.
+struct SamplingContext {
+  std::int64_t position = 0;                 // of the token
+  std::span<const TokenId> answer = {};      // the tokens of the answer before it
+  const TokenCounts* counts = nullptr;       // null: no penalties
+  std::span<const TokenId> forbidden = {};   // may not come
+  std::span<const std::uint32_t> mask = {};  // of bits: what may come; empty: everything
 };
-std::vector<Candidate> candidates(std::span<const float> logits, const SamplingParams& params);
 
-// The token for sequence position `position`. Logits may hold -inf, not all.
-TokenId sample(std::span<const float> logits, const SamplingParams& params, std::int64_t position);
+// The memory that sampling works in. One thread at a time.
+class Sampler {
+ public:
+  // The token, or nothing: a logit is NaN or +infinity, or no token may come.
+  std::optional<TokenId> sample(std::span<const float> logits, const SamplingParams& params,
+                                const SamplingContext& context);
 
-// Judges `draft`, a guess for `position` that its drafter was certain of (an argmax). Accepted with
-// the model's own probability of it; otherwise `token` comes from what is left without the draft.
-// So tokens have exactly the model's distribution, whatever the drafter does. Greedy: accepted if
-// it is the most likely token.
-struct Verdict {
-  bool accepted = false;
-  TokenId token = 0;  // `draft` if accepted
+  // The logits after everything that comes before temperature. Valid until the next call.
+  std::span<const float> adjust(std::span<const float> logits, const SamplingParams& params,
+                                const SamplingContext& context);
+
+ private:
+  TokenId draw(std::span<const float> logits, float max, const SamplingParams& params,
+               std::int64_t position);
+  void keep_nucleus_of_row(std::span<const float> logits, double target);
+
+  std::vector<float> adjusted_;
+  Weights weights_;
+  std::vector<Candidate> list_, scratch_;
 };
-Verdict verify_draft(std::span<const float> logits, const SamplingParams& params,
-                     std::int64_t position, TokenId draft);
-
-// `logits` with the repetition penalty for the tokens of `sequence` (each counts once), in
-// `scratch` if there is one.
-std::span<const float> penalized(std::span<const float> logits, const SamplingParams& params,
-                                 std::span<const TokenId> sequence, std::vector<float>& scratch);
-
-TokenId argmax(std::span<const float> logits);
-
-// ln softmax(logits)[id], before temperature and filters.
-float logprob(std::span<const float> logits, TokenId id);
 
 }  // namespace glint

@@ -5,7 +5,7 @@
 #include <numeric>
 
 #include "base/str.h"
-#include "runtime/sampler.h"
+#include "runtime/logits.h"
 
 namespace glint {
 namespace {
@@ -52,19 +52,24 @@ Status check_ids(const LoadedModel& model, std::span<const TokenId> ids) {
   return check_vocabulary(model, ids);
 }
 
-// Slots to positions: the sequence owns the pages in order, so they are equal.
-LayerTap make_tap(LoadedModel& model, const ScoreSinks& sinks, std::int64_t first) {
-  return [&model, &sinks, first](int layer, const Tensor& residual, const Tensor& selected) {
-    Device& device = model.ops().device();
-    if (sinks.hidden && layer < model.config().num_hidden_layers) {
+Taps make_taps(LoadedModel& model, const ScoreSinks& sinks, std::int64_t first) {
+  Taps taps;
+  Device& device = model.ops().device();
+  if (sinks.hidden) {
+    taps.residual = [&model, &sinks, &device, first](int layer, const Tensor& residual) {
+      if (layer == model.config().num_hidden_layers) return;
       sinks.hidden(layer, first, to_host_f32(residual, device));
-    }
-    if (sinks.selected && selected) {
+    };
+  }
+  if (sinks.selected) {
+    // Slots to positions: the sequence owns the pages in order, so they are equal.
+    taps.selected = [&sinks, &device, first](int layer, const Tensor& selected) {
       std::vector<std::int32_t> positions(static_cast<std::size_t>(selected.size()));
       device.copy_out(positions.data(), selected.data, positions.size() * sizeof positions[0]);
-      sinks.selected(layer - 1, first, positions);
-    }
-  };
+      sinks.selected(layer, first, positions);
+    };
+  }
+  return taps;
 }
 
 }  // namespace
@@ -94,8 +99,8 @@ Result<Score> score(LoadedModel& model, std::span<const TokenId> ids, const Scor
     const std::int64_t count = std::min<std::int64_t>(options.chunk, T - first);
     StepPlan plan;
     plan.add(static_cast<int>(first), ids.subspan(first, count), pages, static_cast<int>(count));
-    const LayerTap tap = make_tap(model, sinks, first);
-    const StepOutput out = model.step(plan, sinks.hidden || sinks.selected ? &tap : nullptr);
+    const Taps taps = make_taps(model, sinks, first);
+    const StepOutput out = model.step(plan, {.taps = &taps});
     if (sinks.hidden) {
       sinks.hidden(model.config().num_hidden_layers, first,
                    to_host_f32(out.hidden, model.ops().device()));
@@ -110,7 +115,7 @@ Result<Score> score(LoadedModel& model, std::span<const TokenId> ids, const Scor
     StepPlan drafts;
     drafts.add(static_cast<int>(first), ids.subspan(first + 1, rows), pages,
                static_cast<int>(rows));
-    const StepOutput guess = model.draft(drafts, out.hidden.slice(0, 0, rows));
+    const StepOutput guess = model.draft(drafts, {.on_device = out.hidden.slice(0, 0, rows)});
     judge(guess.logits, vocab, clamp_span(ids, first + 2, first + rows + 2), total.mtp_nll,
           total.mtp_predicted, total.mtp_top1);
     if (sinks.mtp) sinks.mtp(first, guess.logits);

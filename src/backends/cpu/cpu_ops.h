@@ -22,6 +22,7 @@ class CpuOps : public ReferenceOps {
 
   CpuIsa isa() const { return isa_; }
   Capabilities capabilities() const override;
+  ThreadPool* host_threads() override { return &pool_; }
   std::int64_t packed_bytes(const Weight& weight) const override;
   Weight packed(const Weight& weight, std::byte* to) const override;
   void pack(std::span<const PackedPair> pairs) override;

@@ -68,6 +68,14 @@ constexpr std::int64_t scale_byte(std::int64_t g, int n) {
   return g / 2 * 64 + n % 16 / 4 * 16 + g % 2 * 8 + n / 16 * 4 + n % 4;
 }
 
+// What is brought into the L2 cache while a chunk of a panel is read, a line for each line: from
+// `at` on, and when that comes to `end`, from `next` on.
+struct Ahead {
+  const std::byte* at = nullptr;
+  const std::byte* end = nullptr;
+  const std::byte* next = nullptr;
+};
+
 // A chunk of a panel. Scales: fp8 one f32 for each 128 k; nvfp4 e4m3 in the order of scale_byte.
 struct ExpandArgs {
   const std::byte* panel;
@@ -76,6 +84,7 @@ struct ExpandArgs {
   int k;          // a multiple of 16
   void* out;      // f32 [k][panel_rows], or bf16 pairs [k / 2][panel_rows][2]; k a multiple of 32
   float* scales;  // bf16 nvfp4 only: f32 [k / 16][panel_rows]
+  Ahead ahead;    // of the codes
 };
 
 // c[t][n] += sum_k x[t][k] * w[n][k] for the panel's rows n.
@@ -88,7 +97,8 @@ struct TileArgs {
   int tokens;          // >= 1
   int k;               // in bf16 a multiple of Family::x_align
   float* c;            // [tokens][kPanel], aligned to 64
-  std::int64_t ahead;  // bytes of a panel of codes to prefetch ahead
+  Ahead ahead;         // of the codes
+  Ahead scale_ahead;   // of nvfp4's scales, half a line for each 16 k
 };
 
 // How x of one type is multiplied.

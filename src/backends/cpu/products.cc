@@ -20,8 +20,18 @@ std::int64_t scale_groups(const Weight& weight) {
   return padded(kCodeNvfp4, weight.cols) / kNvfp4Group;
 }
 
-// Far enough ahead that memory answers in time, near enough that the lines are still in L1.
-constexpr std::int64_t kAhead = 2048;
+// How far ahead of what is read lines are brought into L2, by code: measured, one row of x on one
+// core of a Zen 4. Less, and memory is late; more, and lines are lost before they are read.
+constexpr std::int64_t kAhead[kNumCodes] = {3072, 3072, 8192, 4096};
+constexpr std::int64_t kScalesAhead = 512;
+
+// A chunk at `chunk` of what ends at `end`, after which `next` is read.
+Ahead ahead_of(const std::byte* chunk, std::int64_t distance, const std::byte* end,
+               const std::byte* next) {
+  if (!next) return {.at = chunk};
+  const std::byte* const at = chunk + distance;
+  return {.at = at < end ? at : next + (at - end), .end = end, .next = next};
+}
 
 // Rows [n0, n0 + kPanel), columns [k0, k0 + k) of a weight in rows, to be packed to `to`.
 PackArgs pack_rows(const Weight& weight, std::int64_t n0, std::int64_t k0, std::int64_t k,
@@ -127,14 +137,28 @@ void Products::run(std::span<const Product> products) {
     first_.push_back(panels);
     if (product.x.count) panels += panels_of(product.weight);
   }
-  pool_.run_dynamic(panels, [&](std::int64_t panel, int thread) {
+  struct Place {
+    const Product& product;
+    std::int64_t n0;
+  };
+  const auto place_of = [&](std::int64_t panel) {
     const auto i = std::upper_bound(first_.begin(), first_.end(), panel) - first_.begin() - 1;
-    run_panel(products[static_cast<std::size_t>(i)],
-              (panel - first_[static_cast<std::size_t>(i)]) * kPanel, scratch(thread));
+    return Place{products[static_cast<std::size_t>(i)],
+                 (panel - first_[static_cast<std::size_t>(i)]) * kPanel};
+  };
+  pool_.run_foreseen(panels, [&](std::int64_t panel, std::int64_t following, int thread) {
+    const auto [product, n0] = place_of(panel);
+    PanelAt next;
+    if (following < panels) {
+      const Place place = place_of(following);
+      next = panel_at(place.product.weight, place.n0);
+    }
+    run_panel(product, n0, scratch(thread), next);
   });
 }
 
-void Products::run_panel(const Product& product, std::int64_t n0, Scratch& scratch) const {
+void Products::run_panel(const Product& product, std::int64_t n0, Scratch& scratch,
+                         const PanelAt& next) const {
   const Tensor& out = product.out;
   const std::int64_t stride = out.stride[0] * size_of(out.dtype);
   const int x_size = product.x.is_bf16 ? 2 : 4;
@@ -142,8 +166,9 @@ void Products::run_panel(const Product& product, std::int64_t n0, Scratch& scrat
     Rows x = product.x;
     x.data = static_cast<const std::byte*>(x.data) + t0 * x.stride * x_size;
     x.count = std::min<std::int64_t>(x.count - t0, Scratch::kTokens);
-    multiply_panel(product.weight, n0, x, scratch, scratch.c[0]);
-    if (product.up) multiply_panel(product.up, n0, x, scratch, scratch.c[1]);
+    multiply_panel(product.weight, n0, x, scratch, scratch.c[0],
+                   product.up ? panel_at(product.up, n0) : next);
+    if (product.up) multiply_panel(product.up, n0, x, scratch, scratch.c[1], next);
     for (std::int64_t t = 0; t < x.count; ++t) {
       kernels_.store(
           {.c = scratch.c[0] + t * kPanel,
@@ -157,8 +182,21 @@ void Products::run_panel(const Product& product, std::int64_t n0, Scratch& scrat
   }
 }
 
+PanelAt panel_at(const Weight& weight, std::int64_t n0) {
+  if (weight.layout != WeightLayout::kPacked) return {};
+  const std::int64_t bytes = panel_bytes(code_of(weight), kPanel, weight.cols);
+  PanelAt at = {.codes = weight.data.data + n0 / kPanel * bytes};
+  if (weight.format == WeightFormat::kNvfp4) {
+    at.scales = weight.data.data + panels_of(weight) * bytes + n0 * scale_groups(weight);
+  }
+  if (weight.format == WeightFormat::kFp8Block) {
+    at.scales = reinterpret_cast<const std::byte*>(weight.scale.row<float>(n0 / kFp8Block));
+  }
+  return at;
+}
+
 void Products::multiply_panel(const Weight& weight, std::int64_t n0, const Rows& x,
-                              Scratch& scratch, float* c) const {
+                              Scratch& scratch, float* c, const PanelAt& next) const {
   const Family& family = x.is_bf16 ? kernels_.bf16 : kernels_.f32;
   const Code code = code_of(weight);
   const std::int64_t K = weight.cols;
@@ -166,15 +204,13 @@ void Products::multiply_panel(const Weight& weight, std::int64_t n0, const Rows&
   const bool decodes = x.count <= family.decode_tokens[code];
   // One pass over all of k where the codes are read once; else chunks that stay in L1.
   const std::int64_t step = is_packed && decodes && x.count <= 6 ? K : kChunk;
-  const std::byte* packed = weight.data.data + n0 / kPanel * panel_bytes(code, kPanel, K);
-  const std::byte* packed_scales = weight.data.data +
-                                   panels_of(weight) * panel_bytes(code, kPanel, K) +
-                                   n0 * scale_groups(weight);
+  const PanelAt packed = panel_at(weight, n0);
+  if (code == kCodeFp8 && next.scales) __builtin_prefetch(next.scales);
   std::memset(c, 0, static_cast<std::size_t>(x.count) * kPanel * sizeof(float));
   for (std::int64_t k0 = 0; k0 < K; k0 += step) {
     const std::int64_t k = std::min(step, K - k0);
     const std::int64_t aligned = (k + family.x_align - 1) / family.x_align * family.x_align;
-    TileArgs tile = {.w = packed + k0 / per_dword(code) * kPanel * 4,
+    TileArgs tile = {.w = nullptr,
                      .scale = nullptr,
                      .panel_rows = kPanel,
                      .x = static_cast<const std::byte*>(x.data) + k0 * (x.is_bf16 ? 2 : 4),
@@ -182,22 +218,31 @@ void Products::multiply_panel(const Weight& weight, std::int64_t n0, const Rows&
                      .tokens = static_cast<int>(x.count),
                      .k = static_cast<int>(aligned),
                      .c = c,
-                     .ahead = kAhead};
-    if (!is_packed) {
+                     .ahead = {},
+                     .scale_ahead = {}};
+    if (is_packed) {
+      const std::byte* const codes = packed.codes + k0 / per_dword(code) * kPanel * 4;
+      tile.w = codes;
+      tile.ahead = ahead_of(codes, kAhead[code], packed.codes + panel_bytes(code, kPanel, K), next.codes);
+    } else {
       PackArgs rows = pack_rows(weight, n0, k0, k, scratch.codes);
       // With few tokens memory is slower than the arithmetic: the next panel's rows are on their
       // way.
       if (x.count <= 16 && n0 + 2 * kPanel <= weight.rows) rows.ahead = kPanel * rows.row_bytes;
       kernels_.pack[code](rows);
-      tile.w = scratch.codes, tile.ahead = 0;
+      tile.w = scratch.codes;
+      tile.ahead.at = scratch.codes;
     }
     if (code == kCodeFp8) tile.scale = weight.scale.row<float>(n0 / kFp8Block) + k0 / kFp8Block;
-    if (code == kCodeNvfp4) {
-      tile.scale = packed_scales + k0 / kNvfp4Group * kPanel;
-      if (!is_packed) {
-        kernels_.pack_scales(pack_row_scales(weight, n0, k0, k, scratch.scale_codes));
-        tile.scale = scratch.scale_codes;
-      }
+    if (code == kCodeNvfp4 && is_packed) {
+      const std::byte* const scales = packed.scales + k0 / kNvfp4Group * kPanel;
+      tile.scale = scales;
+      tile.scale_ahead = ahead_of(scales, kScalesAhead,
+                                  packed.scales + scale_groups(weight) * kPanel, next.scales);
+    } else if (code == kCodeNvfp4) {
+      kernels_.pack_scales(pack_row_scales(weight, n0, k0, k, scratch.scale_codes));
+      tile.scale = scratch.scale_codes;
+      tile.scale_ahead.at = scratch.scale_codes;
     }
     if (decodes) {
       family.decode_multiply[code](tile);
@@ -208,8 +253,10 @@ void Products::multiply_panel(const Weight& weight, std::int64_t n0, const Rows&
                          .panel_rows = kPanel,
                          .k = static_cast<int>((k + 31) / 32 * 32),
                          .out = scratch.numbers,
-                         .scales = scratch.scales});
-    tile.w = scratch.numbers, tile.ahead = 0;
+                         .scales = scratch.scales,
+                         .ahead = tile.ahead});
+    tile.w = scratch.numbers;
+    tile.ahead = {.at = reinterpret_cast<const std::byte*>(scratch.numbers)};
     if (code == kCodeNvfp4) tile.scale = scratch.scales;
     family.multiply[code](tile);
   }

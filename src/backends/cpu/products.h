@@ -48,6 +48,13 @@ struct Scratch {
   alignas(64) std::byte scale_codes[kChunk / 16 * kPanel];
 };
 
+// Where a panel's codes and its scales begin: to be fetched while another is multiplied.
+struct PanelAt {
+  const std::byte* codes = nullptr;  // null: not known, or not packed
+  const std::byte* scales = nullptr;
+};
+PanelAt panel_at(const Weight& weight, std::int64_t n0);
+
 class Products {
  public:
   Products(const Kernels& kernels, ThreadPool& pool);
@@ -65,16 +72,17 @@ class Products {
   void run(std::span<const Product> products);
 
   // c [x.count][kPanel] = x times the panel of `weight` that begins at row n0, on this thread;
-  // without nvfp4's global scale. x.count <= Scratch::kTokens.
+  // without nvfp4's global scale. x.count <= Scratch::kTokens. The thread goes on with `next`.
   void multiply_panel(const Weight& weight, std::int64_t n0, const Rows& x, Scratch& scratch,
-                      float* c) const;
+                      float* c, const PanelAt& next = {}) const;
 
   Scratch& scratch(int thread) { return *scratch_[static_cast<std::size_t>(thread)]; }
   const Kernels& kernels() const { return kernels_; }
   ThreadPool& pool() const { return pool_; }
 
  private:
-  void run_panel(const Product& product, std::int64_t n0, Scratch& scratch) const;
+  void run_panel(const Product& product, std::int64_t n0, Scratch& scratch,
+                 const PanelAt& next) const;
 
   const Kernels& kernels_;
   ThreadPool& pool_;

@@ -206,7 +206,8 @@ void Attention::add_keys(std::int64_t keys, bool is_first, const Partial& out) c
        .tokens = static_cast<int>(keys),
        .k = static_cast<int>(round_up(plan_.width, family.x_align)),
        .c = memory_.scores,
-       .ahead = 0});
+       .ahead = {.at = memory_.query},
+       .scale_ahead = {}});
   float fade[kPanel];
   kernels.softmax({.scores = memory_.scores,
                    .keys = static_cast<int>(keys),
@@ -229,7 +230,9 @@ void Attention::add_keys(std::int64_t keys, bool is_first, const Partial& out) c
     for (int h = 0; h < heads_ && !is_first; ++h) {
       if (fade[h] != 1) kernels.scale(values + h * kPanel, kPanel, fade[h]);
     }
-    family.multiply[kCodeBf16]({.w = memory_.values + panel * aligned * kPanel * plan_.size(),
+    const std::byte* const transposed =
+        memory_.values + panel * aligned * kPanel * plan_.size();
+    family.multiply[kCodeBf16]({.w = transposed,
                                 .scale = nullptr,
                                 .panel_rows = kPanel,
                                 .x = memory_.p,
@@ -237,7 +240,8 @@ void Attention::add_keys(std::int64_t keys, bool is_first, const Partial& out) c
                                 .tokens = heads_,
                                 .k = static_cast<int>(aligned),
                                 .c = values,
-                                .ahead = 0});
+                                .ahead = {.at = transposed},
+                                .scale_ahead = {}});
   }
 }
 

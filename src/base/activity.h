@@ -1,0 +1,56 @@
+// Activity: what a thread is doing now, for others to read (a watchdog), and on wish a record of it
+// (a profile, in Chrome's trace format: chrome://tracing, Perfetto).
+//
+// begin() costs a few stores while nothing is recorded, so it may stand before every operation.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+
+namespace glint {
+
+class Activity {
+ public:
+  // From one thread:
+
+  // What begins now; what was before it has ended. `what` is a literal. `layer` -1: of none.
+  void begin(const char* what, int layer = -1);
+  void end();  // nothing is being done
+
+  // For what follows: the step's number and how many tokens it runs.
+  void set_step(std::uint64_t step, int num_tokens);
+
+  void start_recording();
+  bool recording() const { return recording_; }
+  // Ends the recording and writes it.
+  Status write_recording(const std::string& path);
+
+  // From any thread: "step 7, layer 3: moe, 512 tokens"; "idle".
+  std::string describe() const;
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  struct Event {
+    const char* what = nullptr;
+    int layer = -1;
+    int num_tokens = 0;
+    std::uint64_t step = 0;
+    Clock::time_point begin = {}, end = {};
+  };
+  void close_event();
+
+  std::atomic<const char*> what_{nullptr};
+  std::atomic<int> layer_{-1}, num_tokens_{0};
+  std::atomic<std::uint64_t> step_{0};
+  bool recording_ = false;
+  Clock::time_point start_ = {};
+  std::vector<Event> events_;
+  bool open_ = false;  // the last event has not ended
+};
+
+}  // namespace glint

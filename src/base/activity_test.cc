@@ -1,0 +1,61 @@
+#include "base/activity.h"
+
+#include <gtest/gtest.h>
+
+#include "base/file.h"
+#include "base/json.h"
+
+namespace glint {
+namespace {
+
+TEST(Activity, says_what_is_going_on) {
+  Activity activity;
+  EXPECT_EQ(activity.describe(), "idle");
+  activity.set_step(7, 512);
+  activity.begin("moe", 3);
+  EXPECT_EQ(activity.describe(), "step 7, layer 3: moe, 512 tokens");
+  activity.begin("sample");
+  EXPECT_EQ(activity.describe(), "step 7, sample, 512 tokens");
+  activity.end();
+  EXPECT_EQ(activity.describe(), "idle");
+}
+
+TEST(Activity, a_recording_holds_what_happened_while_it_ran) {
+  const std::string path = testing::TempDir() + "activity_test.json";
+  Activity activity;
+  activity.begin("before");
+  activity.start_recording();
+  activity.set_step(2, 5);
+  activity.begin("embed");
+  activity.begin("moe", 1);
+  activity.end();
+  activity.begin("open");
+  ASSERT_TRUE(activity.write_recording(path).ok());
+  activity.begin("after");
+
+  const Json trace = read_json_file(path).value();
+  const Json::Array& events = trace.find("traceEvents")->as_array();
+  ASSERT_EQ(events.size(), 3u);
+  EXPECT_EQ(events[0].find("name")->as_string(), "embed");
+  EXPECT_EQ(events[0].find("args")->find("layer"), nullptr);
+  EXPECT_EQ(events[1].find("name")->as_string(), "moe");
+  EXPECT_EQ(events[1].find("args")->find("layer")->as_int(), 1);
+  EXPECT_EQ(events[1].find("args")->find("step")->as_int(), 2);
+  EXPECT_EQ(events[1].find("args")->find("tokens")->as_int(), 5);
+  double last = 0;
+  for (const Json& event : events) {
+    EXPECT_EQ(event.find("ph")->as_string(), "X");
+    EXPECT_GE(event.find("ts")->as_double(), last);
+    last = event.find("ts")->as_double() + event.find("dur")->as_double() - 0.002;
+  }
+}
+
+TEST(Activity, a_recording_that_cannot_be_written_fails) {
+  Activity activity;
+  activity.start_recording();
+  EXPECT_FALSE(activity.write_recording("/nowhere/trace.json").ok());
+  EXPECT_FALSE(activity.recording());
+}
+
+}  // namespace
+}  // namespace glint

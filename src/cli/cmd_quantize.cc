@@ -1,0 +1,221 @@
+// glint quantize: a checkpoint in another format.
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+#include "base/json.h"
+#include "base/progress.h"
+#include "base/str.h"
+#include "cli/commands.h"
+#include "cli/model_options.h"
+#include "quant/convert.h"
+
+namespace glint {
+namespace {
+
+struct Options {
+  std::optional<std::string> source, out;
+  std::optional<TargetFormat> format;
+  std::optional<Scope> scope;
+  std::vector<std::string> rules, exclude;
+  std::optional<MtpChoice> mtp;
+  ScaleRule scale = ScaleRule::kSearch;
+  bool power_of_two = true;
+  Nvfp4Layout layout = Nvfp4Layout::kModelOpt;
+  std::string calibration;
+  float headroom = 2, input_scale = 1;
+  Fp8ScaleFormat scale_fmt = Fp8ScaleFormat::kFp32;
+  std::optional<std::string> model_dir, save_dir, strategy;
+  std::vector<int> block_size;
+  int max_shard_mb = 4096;
+  int threads = 0;
+  bool json = false;
+
+  template <class Visitor>
+  void visit(Visitor&& v) {
+    v("SRC", source, "directory of a checkpoint, or an id in the Hugging Face cache");
+    v("OUT", out, "the directory to make; while it is made, it is called OUT.partial");
+    v("format,f", format, "what the weights become; bf16 undoes fp8 and nvfp4",
+      {"nvfp4", "fp8", "bf16"});
+    v("threads,t,max-workers=N", threads, "threads (default: OMP_NUM_THREADS, else one per CPU)");
+    v("max-shard-mb=MB", max_shard_mb, "size of the files of OUT, in MiB");
+    v("json", json, "print one JSON object");
+    v.section("Which layers");
+    v("scope", scope,
+      "experts: routed experts; mlp: shared experts and dense layers too; all-linear: attention "
+      "too (fp8: and the indexer) (default: nvfp4 experts, fp8 all-linear)",
+      {"experts", "mlp", "all-linear"});
+    v("rules=GLOB", rules,
+      "instead of --scope, the layers whose names match, as model.layers.*.mlp.experts.*; "
+      "repeatable");
+    v("exclude=GLOB", exclude, "but not these; repeatable");
+    v("mtp", mtp,
+      "the draft layer: left as it is, or converted as the others (default: nvfp4 "
+      "exclude, fp8 convert)",
+      {"exclude", "convert"});
+    v.section("NVFP4");
+    v("scale", scale,
+      "how the scale of 16 weights is chosen: of least error among the numbers from amax/8 to "
+      "amax/3.5; amax/6, as ModelOpt; the better of amax/6 and amax/4",
+      {"search", "absmax", "four-over-six"});
+    v("power-of-two", power_of_two,
+      "round weight_scale_2 up to a power of two, so that every weight is exactly a BF16 number; "
+      "--no-power-of-two writes amax/2688, as ModelOpt");
+    v("layout", layout, "names and descriptors of the result", {"modelopt", "compressed-tensors"});
+    v("calibration=FILE", calibration, "input scales from a file of glint calibrate");
+    v("headroom=X", headroom, "input_scale is so many times the calibrated amax / 2688");
+    v("input-scale=X", input_scale,
+      "input_scale without calibration; 1 clips nothing below 2688 and loses no bits of groups "
+      "above 0.1");
+    v.section("FP8");
+    v("scale-fmt", scale_fmt, "scales of blocks: any f32, or powers of two", {"fp32", "ue8m0"});
+    v.section("As other converters spell it");
+    v("model-dir", model_dir, "SRC");
+    v("save-dir", save_dir, "OUT");
+    v("strategy", strategy, "block is what there is; implies --format fp8",
+      {"block", "channel", "tensor"});
+    v("block-size=N N", block_size, "128 128 is what there is");
+  }
+};
+
+Result<Recipe> make_recipe(const Options& options) {
+  if (!options.format && !options.strategy) {
+    return invalid("--format is missing: nvfp4, fp8 or bf16");
+  }
+  Recipe recipe;
+  recipe.format = options.format.value_or(TargetFormat::kFp8);
+  const bool is_fp8 = recipe.format == TargetFormat::kFp8;
+  if (options.strategy && (*options.strategy != "block" || !is_fp8)) {
+    return invalid(str("--strategy is ", *options.strategy,
+                       "; expected block, with --format fp8: engines load this architecture in "
+                       "blocks of 128 x 128 only"));
+  }
+  if (!options.block_size.empty() && options.block_size != std::vector<int>{128, 128}) {
+    return invalid("--block-size must be 128 128: engines load this architecture in these only");
+  }
+  if (options.scope && !options.rules.empty()) {
+    return invalid("--scope and --rules are both given; expected one of them");
+  }
+  recipe.scope = options.scope.value_or(is_fp8 ? Scope::kAllLinear : Scope::kExperts);
+  recipe.mtp = options.mtp.value_or(is_fp8 ? MtpChoice::kConvert : MtpChoice::kExclude);
+  recipe.rules = options.rules;
+  recipe.excludes = options.exclude;
+  recipe.scale = options.scale;
+  recipe.power_of_two = options.power_of_two;
+  recipe.layout = options.layout;
+  if (!(options.headroom >= 1 && options.headroom <= 1024)) {
+    return invalid(str("--headroom is ", options.headroom, "; expected a number from 1 to 1024"));
+  }
+  if (!(options.input_scale > 0)) {
+    return invalid(str("--input-scale is ", options.input_scale, "; expected a positive number"));
+  }
+  recipe.headroom = options.headroom;
+  recipe.input_scale = options.input_scale;
+  recipe.fp8_scales = options.scale_fmt;
+  return recipe;
+}
+
+Result<std::string> one_of(const std::optional<std::string>& a, const std::optional<std::string>& b,
+                           const char* name, const char* option) {
+  if (a && b) return invalid(str(name, " and ", option, " are both given; expected one of them"));
+  if (a || b) return a ? *a : *b;
+  return invalid(str(name, " is missing: a directory"));
+}
+
+std::string describe(const Manifest& manifest) {
+  std::string text;
+  char line[160];
+  std::snprintf(line, sizeof line, "%-16s %18s %18s %10s\n", "", "weights", "relative error",
+                "SQNR");
+  text += line;
+  for (const auto& [role, sum] : manifest.errors()) {
+    std::snprintf(line, sizeof line, "%-16s %18s %18.3e %7.1f dB\n", name_of(role),
+                  with_commas(sum.weights).c_str(), sum.relative(),
+                  sum.squared_error > 0 ? -10 * std::log10(sum.relative()) : INFINITY);
+    text += line;
+  }
+  return text;
+}
+
+Status report(const Options& options, const std::string& out, const Manifest& manifest, Cli& cli) {
+  std::int64_t bytes = 0;
+  for (const FinishedShard& shard : manifest.shards) bytes += shard.bytes;
+  if (options.json) {
+    cli.console.print(dump_json(to_json(manifest), JsonStyle::kIndent2) + "\n");
+    return Ok{};
+  }
+  cli.console.print(describe(manifest));
+  cli.console.print(str("\n", out, ": ", human_bytes(static_cast<double>(bytes)), " in ",
+                        manifest.shards.size(), manifest.shards.size() == 1 ? " file" : " files",
+                        "; relative error is sum(err^2) / sum(w^2)\n"));
+  return Ok{};
+}
+
+void tell_unseen(const std::vector<std::string>& unseen, Cli& cli) {
+  if (unseen.empty()) return;
+  constexpr std::size_t kShown = 5;
+  std::string names;
+  for (std::size_t i = 0; i < std::min(kShown, unseen.size()); ++i) {
+    names += (i ? ", " : "") + unseen[i];
+  }
+  if (unseen.size() > kShown) names += str(", and ", unseen.size() - kShown, " more");
+  cli.console.note(str("glint: ", unseen.size(),
+                       " layers of experts saw no token of the calibration and take the largest "
+                       "range of their layer: ",
+                       names, " (all are listed in ", kManifestName, ")"));
+}
+
+Status run(const Options& options, Cli& cli) {
+  GLINT_TRY(const Recipe recipe, make_recipe(options));
+  GLINT_TRY(const std::string source,
+            one_of(options.source, options.model_dir, "SRC", "--model-dir"));
+  GLINT_TRY(const std::string out, one_of(options.out, options.save_dir, "OUT", "--save-dir"));
+  GLINT_TRY(const std::string dir, model_dir(source, cli));
+  GLINT_TRY(const int threads, resolve_threads(options.threads, cli.environment));
+  if (options.max_shard_mb < 1) return invalid("--max-shard-mb must be 1 or more");
+  GLINT_TRY(Conversion conversion,
+            Conversion::prepare({.source = dir,
+                                 .out = out,
+                                 .recipe = recipe,
+                                 .calibration = options.calibration,
+                                 .max_shard_bytes = std::int64_t{options.max_shard_mb} << 20}));
+  tell_unseen(conversion.unseen_experts(), cli);
+  if (conversion.num_finished()) {
+    Progress progress("checking what is finished", conversion.finished_bytes(),
+                      Progress::Unit::kBytes);
+    GLINT_TRY_STATUS(conversion.check_finished([&](std::int64_t bytes) { progress.add(bytes); }));
+    cli.console.note(str("glint: going on after ", conversion.num_finished(), " of ",
+                         conversion.num_shards(), " files"));
+  }
+  ThreadPool pool(threads);
+  {
+    Progress progress("converting", conversion.bytes_to_read(), Progress::Unit::kBytes);
+    GLINT_TRY_STATUS(conversion.run(pool, [&](std::int64_t bytes) { progress.add(bytes); }));
+  }
+  return report(options, out, conversion.manifest(), cli);
+}
+
+}  // namespace
+
+Command quantize_command() {
+  return make_command<Options>(
+      {.name = "quantize",
+       .group = "Checkpoints",
+       .summary = "write a checkpoint in NVFP4, FP8 or BF16",
+       .description =
+           "Reads SRC once and writes OUT, which vLLM, SGLang, TensorRT-LLM and glint load: NVFP4 "
+           "with 16 weights to a scale, FP8 with 128 x 128, or BF16 again from either. Memory "
+           "stays below 4 GB whatever the model's size, and no GPU is needed. If it is "
+           "interrupted or killed, the same command goes on where it was; the result is the same "
+           "to the byte. Tokenizer, chat template and other small files are copied. It prints how "
+           "far the weights moved; glint verify checks the result.",
+       .examples = {{"glint quantize models/glm5-tiny /tmp/tiny-nvfp4 --format nvfp4",
+                     "the routed experts in NVFP4, the rest as it is"},
+                    {"glint quantize zai-org/GLM-5 GLM-5-FP8 --format fp8 --scale-fmt ue8m0",
+                     "as the published FP8 release, with scales that need no second rounding on "
+                     "Blackwell"},
+                    {"glint quantize zai-org/GLM-5-FP8 GLM-5-BF16 --format bf16", "FP8 undone"}}},
+      run);
+}
+
+}  // namespace glint

@@ -1,0 +1,434 @@
+#include "engine/engine.h"
+
+#include <atomic>
+#include <chrono>
+#include <future>
+#include <thread>
+#include <unordered_map>
+#include <variant>
+
+#include "base/check.h"
+#include "base/queue.h"
+#include "base/str.h"
+#include "engine/rate.h"
+#include "engine/step_costs.h"
+
+namespace glint {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using Time = Clock::time_point;
+
+double seconds_between(Time begin, Time end) {
+  return std::chrono::duration<double>(end - begin).count();
+}
+
+// What reaches the engine thread, from clients, the executor thread and the watchdog.
+struct Submit {
+  Request request;
+  Time time;
+};
+struct Abort {
+  RequestId id = 0;
+};
+struct Control {
+  ExecutorCommand command;
+  std::promise<Status> done;
+};
+struct Flush {
+  std::promise<Status> done;
+};
+struct Pause {
+  bool paused = false;
+};
+struct StepDone {
+  std::shared_ptr<const StepPlan> plan;
+  StepResult result = {};
+  Time begin = {}, end = {};
+};
+struct ControlDone {
+  Status status;
+};
+struct Hang {
+  std::promise<void> failed;  // all requests
+};
+struct Stop {};
+using Message =
+    std::variant<Submit, Abort, Control, Flush, Pause, StepDone, ControlDone, Hang, Stop>;
+
+using Work = std::variant<std::shared_ptr<const StepPlan>, ExecutorCommand>;
+
+struct RunningStep {
+  std::shared_ptr<const StepPlan> plan;  // null: none
+  Time begin;
+};
+
+// Of a request: for the seconds in TokenEvent::Usage.
+struct Times {
+  Time submitted;
+  bool started = false;
+  double started_s = 0, first_token_s = 0;
+};
+
+Status check_vocabulary(const Request& request, int vocab_size) {
+  for (const TokenId id : request.prompt) {
+    if (id < 0 || id >= vocab_size) {
+      return invalid(
+          str("the prompt has the token id ", id, "; ids go from 0 to ", vocab_size - 1));
+    }
+  }
+  return check_token_ids(request.sampling, vocab_size);
+}
+
+Error unavailable(std::string message) {
+  return Error{ErrorCode::kUnavailable, std::move(message)};
+}
+
+EngineOptions resolve(EngineOptions options, const ExecutorInfo& info) {
+  SchedulerConfig& scheduler = options.scheduler;
+  scheduler.max_seq_len = std::min(scheduler.max_seq_len, info.max_seq_len);
+  scheduler.max_drafts = std::min(scheduler.max_drafts, info.max_drafts);
+  if (info.max_drafts > 0) options.cache.match_next_token = true;
+  return options;
+}
+
+}  // namespace
+
+// Everything without a remark is the engine thread's alone.
+struct Engine::Impl {
+  Impl(EngineOptions engine_options, Executor& model_executor, Sink event_sink)
+      : options(resolve(std::move(engine_options), model_executor.info())),
+        executor(model_executor),
+        sink(std::move(event_sink)),
+        cache(options.cache),
+        scheduler(options.scheduler, cache) {
+    options.scheduler.max_seq_len = scheduler.max_seq_len();
+    publish_stats();
+    engine_thread = std::thread([this] { run(); });
+    executor_thread = std::thread([this] { run_executor(); });
+    if (options.watchdog_seconds > 0) watchdog_thread = std::thread([this] { run_watchdog(); });
+  }
+
+  ~Impl() {
+    inbox.push(Stop{});
+    engine_thread.join();
+    work.close();
+    executor_thread.join();
+    watchdog_stop.close();
+    if (watchdog_thread.joinable()) watchdog_thread.join();
+  }
+
+  // --- The engine thread ---
+
+  void run() {
+    while (!(stopping && scheduler.idle() && !control_running)) {
+      for (Message& message : inbox.pop_all()) std::visit([this](auto& m) { handle(m); }, message);
+      start_work();
+      if (scheduler.num_in_flight() == 0) last_end.reset();  // asleep, not slow
+      publish_stats();
+      if (!events.empty()) sink(std::exchange(events, {}));
+    }
+    inbox.close();
+    for (Message& message : inbox.pop_all()) std::visit([this](auto& m) { refuse(m); }, message);
+    refuse_controls();
+    if (!events.empty()) sink(std::exchange(events, {}));
+  }
+
+  void handle(Submit& submit) {
+    const RequestId id = submit.request.id;
+    times.emplace(id, Times{.submitted = submit.time});
+    if (stopping || failed) return cancel_unknown(id);
+    const Status status = scheduler.add(std::move(submit.request));
+    GLINT_CHECK(status.ok(), str("a checked request is refused: ", status.error().message));
+  }
+
+  void handle(Abort& abort) {
+    if (std::optional<TokenEvent> event = scheduler.abort(abort.id)) report(std::move(*event));
+  }
+
+  void handle(Control& control) { controls.push_back(std::move(control)); }
+
+  void handle(Flush& flush) {
+    if (scheduler.num_running() > 0) {
+      flush.done.set_value(unavailable(
+          str(scheduler.num_running(), " requests run; flush the cache when they have ended")));
+      return;
+    }
+    cache.flush();
+    flush.done.set_value(Ok{});
+  }
+
+  void handle(Pause& pause) { paused = pause.paused; }
+
+  void handle(StepDone& done) {
+    if (last_end) stats.overhead_seconds += std::max(0.0, seconds_between(*last_end, done.begin));
+    last_end = done.end;
+    const double seconds = done.result.seconds;
+    StepShape shape;
+    for (const SeqSlice& slice : done.plan->slices) {
+      const bool decodes = slice.count == 1 + slice.num_drafts;
+      (decodes ? shape.num_decoding : shape.prompt_tokens) += decodes ? 1 : slice.count;
+    }
+    costs.record(shape, seconds);
+    stats.step_seconds += seconds;
+    const std::uint64_t generated = scheduler.stats().generated_tokens;
+    for (TokenEvent& event : scheduler.commit(*done.plan, std::move(done.result)))
+      report(std::move(event));
+    count_tokens(
+        shape.prompt_tokens + static_cast<double>(scheduler.stats().generated_tokens - generated),
+        done.end);
+  }
+
+  void handle(ControlDone& done) {
+    control_running = false;
+    Control control = std::move(controls.front());
+    controls.pop_front();
+    if (control.command.kind == ExecutorCommand::Kind::kUpdateWeights) {
+      scheduler.preempt_all();
+      cache.flush();
+    }
+    control.done.set_value(std::move(done.status));
+  }
+
+  void handle(Hang& hang) {
+    failed = true;
+    for (const RequestId id : scheduler.alive()) {
+      std::optional<TokenEvent> event = scheduler.abort(id);
+      event->finished = FinishReason::kError;
+      event->error = "the step that ran this request hung";
+      report(std::move(*event));
+    }
+    if (!events.empty()) sink(std::exchange(events, {}));
+    hang.failed.set_value();
+  }
+
+  void handle(Stop&) {
+    stopping = true;
+    draining.store(true);
+    for (const RequestId id : scheduler.alive()) report(*scheduler.abort(id));
+    if (!control_running) refuse_controls();
+  }
+
+  // After the end: what still came.
+  void refuse(Submit& submit) {
+    times.emplace(submit.request.id, Times{.submitted = submit.time});
+    cancel_unknown(submit.request.id);
+  }
+  void refuse(Control& control) { controls.push_back(std::move(control)); }
+  void refuse(Flush& flush) { flush.done.set_value(unavailable("the engine has stopped")); }
+  void refuse(Hang& hang) { hang.failed.set_value(); }
+  template <class Other>
+  void refuse(Other&) {}
+
+  void refuse_controls() {
+    for (Control& control : controls) control.done.set_value(unavailable("the engine has stopped"));
+    controls.clear();
+  }
+
+  // Ends a request that the scheduler never had.
+  void cancel_unknown(RequestId id) { report({.id = id, .finished = FinishReason::kCancelled}); }
+
+  // Hands out plans, up to the depth; or a command, once no plan is in flight.
+  void start_work() {
+    if (control_running) return;
+    if (!controls.empty()) {
+      if (scheduler.num_in_flight() > 0) return;
+      control_running = true;
+      work.push(controls.front().command);
+      return;
+    }
+    if (paused && !stopping) return;
+    for (;;) {
+      const int budget = costs.prompt_budget(scheduler.num_decoding(), options.max_step_slowdown,
+                                             options.scheduler.max_step_tokens);
+      auto plan = std::make_shared<const StepPlan>(scheduler.schedule(budget));
+      if (plan->empty()) return;
+      note_started(*plan);
+      work.push(std::move(plan));
+    }
+  }
+
+  void note_started(const StepPlan& plan) {
+    const Time now = Clock::now();
+    for (const auto& request : plan.started) {
+      Times& t = times.at(request->id);
+      t.started = true;
+      t.started_s = seconds_between(t.submitted, now);
+    }
+    const auto count = static_cast<int>(plan.started.size());
+    num_unstarted.fetch_sub(count);
+    // Time counts only while somebody waits: this is how fast the queue moves.
+    if (queue_since) starts.add(seconds_between(*queue_since, now), count);
+    queue_since.reset();
+    if (scheduler.num_waiting() > 0) queue_since = now;
+  }
+
+  void count_tokens(double tokens, Time now) {
+    if (last_count) throughput.add(seconds_between(*last_count, now), tokens);
+    last_count = now;
+  }
+
+  // Adds the times to an event, and gathers it for the sink.
+  void report(TokenEvent event) {
+    const auto found = times.find(event.id);
+    GLINT_CHECK(found != times.end(), str("an event of request ", event.id, ", which has ended"));
+    Times& t = found->second;
+    const double now_s = seconds_between(t.submitted, Clock::now());
+    if (!event.tokens.empty() && t.first_token_s == 0) t.first_token_s = now_s;
+    if (event.finished) {
+      event.usage.started_s = t.started_s;
+      event.usage.first_token_s = t.first_token_s;
+      event.usage.finished_s = now_s;
+      if (!t.started) num_unstarted.fetch_sub(1);
+      times.erase(found);
+    }
+    events.push_back(std::move(event));
+  }
+
+  void publish_stats() {
+    const SchedulerStats& s = scheduler.stats();
+    stats.num_running = scheduler.num_running();
+    stats.num_waiting = scheduler.num_waiting();
+    stats.used_pages = cache.num_used_pages();
+    stats.total_pages = cache.num_pages();
+    stats.page_size = cache.page_size();
+    stats.max_seq_len = scheduler.max_seq_len();
+    stats.steps = s.steps;
+    stats.preemptions = s.preemptions;
+    stats.prompt_tokens = s.prompt_tokens;
+    stats.cached_prompt_tokens = s.cached_prompt_tokens;
+    stats.generated_tokens = s.generated_tokens;
+    stats.prefix_queries = s.prefix_queries;
+    stats.prefix_hits = s.prefix_hits;
+    stats.drafts = s.drafts;
+    stats.drafted_tokens = s.drafted_tokens;
+    stats.accepted_tokens = s.accepted_tokens;
+    stats.accepted_per_position = s.accepted_per_position;
+    stats.tokens_per_second = throughput.per_second();
+    stats.predicted_wait_seconds = predicted_wait();
+    stats.paused = paused;
+    snapshot.store(stats);
+  }
+
+  // The queue at the pace at which it moved lately, and its tokens at the pace of all tokens.
+  double predicted_wait() const {
+    if (stats.num_waiting == 0) return 0;
+    const double idle = queue_since ? seconds_between(*queue_since, Clock::now()) : 0;
+    const double by_starts = starts.per_second(idle);
+    const double by_tokens = throughput.per_second();
+    double wait = 0;
+    if (by_starts > 0) wait = stats.num_waiting / by_starts;
+    if (by_tokens > 0)
+      wait = std::max(wait, static_cast<double>(scheduler.num_waiting_tokens()) / by_tokens);
+    return wait;
+  }
+
+  // --- The executor thread ---
+
+  void run_executor() {
+    while (std::optional<Work> item = work.pop()) {
+      if (const ExecutorCommand* command = std::get_if<ExecutorCommand>(&*item)) {
+        inbox.push(ControlDone{executor.control(*command)});
+        continue;
+      }
+      StepDone done = {.plan = std::get<std::shared_ptr<const StepPlan>>(std::move(*item))};
+      done.begin = Clock::now();
+      running_step.store({.plan = done.plan, .begin = done.begin});
+      done.result = executor.execute(*done.plan);
+      done.end = Clock::now();
+      running_step.store({});
+      inbox.push(std::move(done));
+    }
+  }
+
+  // --- The watchdog's thread ---
+
+  void run_watchdog() {
+    const double period = std::min(1.0, options.watchdog_seconds / 4);
+    for (;;) {
+      watchdog_stop.pop_for(period);
+      if (watchdog_stop.closed()) return;
+      const RunningStep step = running_step.load();
+      if (step.plan == nullptr) continue;
+      const double seconds = seconds_between(step.begin, Clock::now());
+      if (seconds < options.watchdog_seconds) continue;
+      const std::string dump =
+          str("a step has run for ", seconds, " seconds, doing: ", executor.progress(), "\n",
+              describe(*step.plan));
+      draining.store(true);
+      Hang hang;
+      std::future<void> reported = hang.failed.get_future();
+      // The engine thread only waits for messages; if its sink hangs as well, we go on.
+      if (inbox.push(std::move(hang))) reported.wait_for(std::chrono::seconds(5));
+      if (options.on_hang) options.on_hang(dump);
+      return;
+    }
+  }
+
+  EngineOptions options;  // read by all, written before the threads start
+  Executor& executor;     // the executor thread's, but for info() and progress()
+  const Sink sink;
+  KvCache cache;
+  Scheduler scheduler;
+  StepCosts costs;
+  std::unordered_map<RequestId, Times> times;  // of requests whose last event was not sent
+  std::vector<TokenEvent> events;              // for the sink
+  std::deque<Control> controls;                // the first is with the executor if control_running
+  bool control_running = false, paused = false, stopping = false, failed = false;
+  std::optional<Time> last_end;  // of the step before, unless nothing was in flight since
+  std::optional<Time> last_count, queue_since;
+  Rate throughput, starts;
+  EngineStats stats;
+
+  // Shared by threads.
+  Queue<Message> inbox;
+  Queue<Work> work;
+  Queue<Stop> watchdog_stop;
+  Guarded<RunningStep> running_step;
+  Guarded<EngineStats> snapshot;
+  std::atomic<bool> draining{false};
+  std::atomic<int> num_unstarted{0};  // submitted, and not yet in a step
+  std::thread engine_thread, executor_thread, watchdog_thread;
+};
+
+Engine::Engine(EngineOptions options, Executor& executor, Sink sink)
+    : impl_(std::make_unique<Impl>(std::move(options), executor, std::move(sink))) {}
+Engine::~Engine() = default;
+
+Status Engine::submit(Request request) {
+  Impl& e = *impl_;
+  if (e.draining.load()) return unavailable("no new requests are taken: the engine is stopping");
+  GLINT_TRY_STATUS(check_request(request, e.options.scheduler));
+  GLINT_TRY_STATUS(check_vocabulary(request, e.executor.info().vocab_size));
+  const int num_before = e.num_unstarted.fetch_add(1);
+  if (num_before >= e.options.scheduler.max_waiting) {
+    e.num_unstarted.fetch_sub(1);
+    return Error{ErrorCode::kResourceExhausted,
+                 str(num_before, " requests wait already; try again later")};
+  }
+  if (e.inbox.push(Submit{std::move(request), Clock::now()})) return Ok{};
+  return unavailable("the engine has stopped");
+}
+
+void Engine::abort(RequestId id) { impl_->inbox.push(Abort{id}); }
+
+Status Engine::control(const ExecutorCommand& command) {
+  Control control = {.command = command, .done = {}};
+  std::future<Status> done = control.done.get_future();
+  if (!impl_->inbox.push(std::move(control))) return unavailable("the engine has stopped");
+  return done.get();
+}
+
+Status Engine::flush_cache() {
+  Flush flush;
+  std::future<Status> done = flush.done.get_future();
+  if (!impl_->inbox.push(std::move(flush))) return unavailable("the engine has stopped");
+  return done.get();
+}
+
+void Engine::pause() { impl_->inbox.push(Pause{true}); }
+void Engine::resume() { impl_->inbox.push(Pause{false}); }
+void Engine::drain() { impl_->draining.store(true); }
+EngineStats Engine::stats() const { return impl_->snapshot.load(); }
+
+}  // namespace glint

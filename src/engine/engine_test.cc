@@ -1,0 +1,347 @@
+#include "engine/engine.h"
+
+#include <gtest/gtest.h>
+
+#include <future>
+#include <thread>
+#include <unordered_map>
+
+#include "base/queue.h"
+#include "base/random.h"
+#include "base/str.h"
+#include "engine/bench_engine.h"
+#include "engine/fake_executor.h"
+
+namespace glint {
+namespace {
+
+// An engine over a fake executor, and what its clients got.
+struct Rig {
+  explicit Rig(EngineOptions options = {}, FakeExecutorOptions fake = {})
+      : executor(with_sizes(options, std::move(fake))) {
+    options.cache.num_pages = executor_pages;
+    options.cache.page_size = 4;
+    engine.emplace(options, executor, [this](std::vector<TokenEvent> batch) {
+      for (TokenEvent& event : batch) events.push(std::move(event));
+    });
+  }
+
+  static FakeExecutorOptions with_sizes(const EngineOptions& options, FakeExecutorOptions fake) {
+    fake.num_pages = executor_pages;
+    fake.page_size = 4;
+    fake.info.max_drafts = options.scheduler.max_drafts;
+    return fake;
+  }
+
+  static Request request(RequestId id, int prompt_size = 10, int max_tokens = 8) {
+    Request r;
+    r.id = id;
+    for (int i = 0; i < prompt_size; ++i)
+      r.prompt.push_back(static_cast<TokenId>((id * 7 + static_cast<RequestId>(i)) % 100));
+    r.max_tokens = max_tokens;
+    return r;
+  }
+
+  // Gathers events until `id` has ended.
+  TokenEvent wait_for_end(RequestId id) {
+    while (ends.count(id) == 0) {
+      TokenEvent event = *events.pop();
+      std::vector<TokenId>& all = tokens[event.id];
+      all.insert(all.end(), event.tokens.begin(), event.tokens.end());
+      if (event.finished) {
+        EXPECT_EQ(ends.count(event.id), 0u) << "two ends of " << event.id;
+        ends[event.id] = event;
+      }
+    }
+    return ends[id];
+  }
+
+  // Waits until a snapshot is as wanted.
+  template <class Wanted>
+  void wait_until(const Wanted& wanted) {
+    while (!wanted(engine->stats())) std::this_thread::yield();
+  }
+
+  static constexpr int executor_pages = 64;
+  FakeExecutor executor;
+  Queue<TokenEvent> events;
+  std::unordered_map<RequestId, std::vector<TokenId>> tokens;
+  std::unordered_map<RequestId, TokenEvent> ends;
+  std::optional<Engine> engine;  // the last member: it ends first
+};
+
+TEST(Engine, a_request_gets_its_answer_and_its_times) {
+  Rig rig;
+  const Request request = Rig::request(1);
+  ASSERT_TRUE(rig.engine->submit(request).ok());
+  const TokenEvent end = rig.wait_for_end(1);
+  EXPECT_EQ(end.finished, FinishReason::kLength);
+  EXPECT_EQ(rig.tokens[1], rig.executor.answer_alone(request));
+  EXPECT_EQ(end.usage.prompt_tokens, 10);
+  EXPECT_EQ(end.usage.completion_tokens, 8);
+  EXPECT_GT(end.usage.started_s, 0);
+  EXPECT_GE(end.usage.first_token_s, end.usage.started_s);
+  EXPECT_GE(end.usage.finished_s, end.usage.first_token_s);
+}
+
+TEST(Engine, impossible_requests_are_refused_at_once) {
+  Rig rig;
+  const auto error_of = [&](Request request) {
+    const Status status = rig.engine->submit(std::move(request));
+    return status.ok() ? "" : status.error().message;
+  };
+  Request request = Rig::request(1);
+  request.prompt[3] = 1000;
+  EXPECT_EQ(error_of(request), "the prompt has the token id 1000; ids go from 0 to 999");
+  request = Rig::request(1);
+  request.sampling.logit_bias = {{-1, 0.5f}};
+  EXPECT_EQ(error_of(request),
+            "logit-bias holds token -1, which is not in the vocabulary of 1000 tokens");
+  request = Rig::request(1, 256);
+  EXPECT_EQ(error_of(request),
+            "the prompt has 256 tokens, but prompt and answer together can have 256 here; "
+            "shorten it");
+  EXPECT_EQ(rig.engine->stats().max_seq_len, 256);
+}
+
+TEST(Engine, a_full_queue_refuses) {
+  Rig rig({.scheduler = {.max_waiting = 2}});
+  rig.engine->pause();
+  ASSERT_TRUE(rig.engine->submit(Rig::request(1)).ok());
+  ASSERT_TRUE(rig.engine->submit(Rig::request(2)).ok());
+  const Status status = rig.engine->submit(Rig::request(3));
+  ASSERT_FALSE(status.ok());
+  EXPECT_EQ(status.error().code, ErrorCode::kResourceExhausted);
+  EXPECT_EQ(status.error().message, "2 requests wait already; try again later");
+  rig.engine->abort(1);  // makes room
+  rig.wait_for_end(1);
+  EXPECT_TRUE(rig.engine->submit(Rig::request(4)).ok());
+  rig.engine->resume();
+  rig.wait_for_end(2);
+  rig.wait_for_end(4);
+}
+
+TEST(Engine, an_aborted_request_ends_and_frees_its_pages) {
+  Rig rig;
+  rig.executor.hang();
+  ASSERT_TRUE(rig.engine->submit(Rig::request(1, 50, 100)).ok());
+  rig.wait_until([](const EngineStats& s) { return s.num_running == 1; });
+  rig.engine->abort(1);
+  rig.engine->abort(99);  // unknown: nothing happens
+  EXPECT_EQ(rig.wait_for_end(1).finished, FinishReason::kCancelled);
+  rig.executor.resume();
+  rig.wait_until([](const EngineStats& s) { return s.used_pages == 0; });
+}
+
+TEST(Engine, pause_holds_requests_and_resume_lets_them_go_on) {
+  Rig rig;
+  rig.engine->pause();
+  ASSERT_TRUE(rig.engine->submit(Rig::request(1)).ok());
+  rig.wait_until([](const EngineStats& s) { return s.paused && s.num_waiting == 1; });
+  EXPECT_EQ(rig.executor.steps(), 0u);
+  rig.engine->resume();
+  EXPECT_EQ(rig.wait_for_end(1).finished, FinishReason::kLength);
+}
+
+TEST(Engine, draining_refuses_new_requests_and_ends_the_old) {
+  Rig rig;
+  ASSERT_TRUE(rig.engine->submit(Rig::request(1, 10, 50)).ok());
+  rig.engine->drain();
+  const Status status = rig.engine->submit(Rig::request(2));
+  ASSERT_FALSE(status.ok());
+  EXPECT_EQ(status.error().code, ErrorCode::kUnavailable);
+  EXPECT_EQ(rig.wait_for_end(1).finished, FinishReason::kLength);
+}
+
+TEST(Engine, the_end_of_the_engine_cancels_what_is_left) {
+  Rig rig;
+  rig.engine->pause();
+  for (RequestId id = 1; id <= 3; ++id) ASSERT_TRUE(rig.engine->submit(Rig::request(id)).ok());
+  rig.engine.reset();
+  for (RequestId id = 1; id <= 3; ++id)
+    EXPECT_EQ(rig.wait_for_end(id).finished, FinishReason::kCancelled);
+  EXPECT_EQ(rig.executor.num_known(), 0);
+}
+
+TEST(Engine, new_weights_come_between_steps_and_nothing_old_is_used) {
+  Rig rig;
+  ASSERT_TRUE(rig.engine->submit(Rig::request(1, 20, 100)).ok());
+  rig.wait_until([](const EngineStats& s) { return s.generated_tokens > 0; });
+  const Status refused = rig.engine->control({});
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().message, "the path is empty; name a checkpoint");
+  for (int i = 0; i < 3; ++i)
+    EXPECT_TRUE(rig.engine->control({.path = str("checkpoint-", i)}).ok());
+  EXPECT_EQ(rig.executor.commands().size(), 3u);
+  EXPECT_EQ(rig.wait_for_end(1).usage.completion_tokens, 100);
+  // The prefix of before would be found, and wrong, if it were still there.
+  ASSERT_TRUE(rig.engine->submit(Rig::request(2, 20)).ok());
+  EXPECT_EQ(rig.wait_for_end(2).finished, FinishReason::kLength);
+}
+
+TEST(Engine, flush_cache_forgets_prefixes_but_not_while_requests_run) {
+  Rig rig;
+  const auto cached_tokens = [&](RequestId id) {
+    Request request = Rig::request(id);
+    request.prompt = Rig::request(1).prompt;
+    EXPECT_TRUE(rig.engine->submit(request).ok());
+    return rig.wait_for_end(id).usage.cached_tokens;
+  };
+  EXPECT_EQ(cached_tokens(1), 0);
+  EXPECT_EQ(cached_tokens(2), 8);
+  EXPECT_TRUE(rig.engine->flush_cache().ok());
+  EXPECT_EQ(cached_tokens(3), 0);
+
+  rig.executor.hang();
+  ASSERT_TRUE(rig.engine->submit(Rig::request(4)).ok());
+  rig.wait_until([](const EngineStats& s) { return s.num_running == 1; });
+  const Status status = rig.engine->flush_cache();
+  ASSERT_FALSE(status.ok());
+  EXPECT_EQ(status.error().message, "1 requests run; flush the cache when they have ended");
+  rig.executor.resume();
+  rig.wait_for_end(4);
+}
+
+TEST(Engine, a_failing_request_ends_alone) {
+  FakeExecutorOptions fake;
+  fake.fails = [](RequestId id, int position) { return id == 2 && position == 12; };
+  Rig rig({}, fake);
+  for (RequestId id = 1; id <= 3; ++id) ASSERT_TRUE(rig.engine->submit(Rig::request(id)).ok());
+  EXPECT_EQ(rig.wait_for_end(1).finished, FinishReason::kLength);
+  EXPECT_EQ(rig.wait_for_end(3).finished, FinishReason::kLength);
+  const TokenEvent end = rig.wait_for_end(2);
+  EXPECT_EQ(end.finished, FinishReason::kError);
+  EXPECT_EQ(end.error, "the logits of this request were not numbers");
+  EXPECT_EQ(rig.tokens[2].size(), 3u);
+}
+
+TEST(Engine, the_watchdog_reports_a_step_that_hangs_and_fails_its_requests) {
+  std::promise<std::string> hung;
+  {
+    Rig rig({.watchdog_seconds = 0.05,
+             .on_hang = [&](const std::string& dump) { hung.set_value(dump); }});
+    rig.executor.hang();
+    ASSERT_TRUE(rig.engine->submit(Rig::request(7)).ok());
+    const std::string dump = hung.get_future().get();
+    EXPECT_NE(dump.find("fake step 0, hanging"), std::string::npos) << dump;
+    EXPECT_NE(dump.find("request 7: positions 0 to 9, 0 drafts, samples, 3 pages"),
+              std::string::npos)
+        << dump;
+    const TokenEvent end = rig.wait_for_end(7);
+    EXPECT_EQ(end.finished, FinishReason::kError);
+    EXPECT_EQ(end.error, "the step that ran this request hung");
+    EXPECT_EQ(rig.engine->submit(Rig::request(8)).error().code, ErrorCode::kUnavailable);
+    rig.executor.resume();
+  }
+}
+
+TEST(Engine, steps_that_are_quick_enough_are_no_hang) {
+  FakeExecutorOptions fake;
+  fake.step_seconds = 0.005;
+  fake.sleep = true;
+  Rig rig({.watchdog_seconds = 30, .on_hang = [](const std::string& dump) { FAIL() << dump; }},
+          fake);
+  ASSERT_TRUE(rig.engine->submit(Rig::request(1)).ok());
+  EXPECT_EQ(rig.wait_for_end(1).finished, FinishReason::kLength);
+}
+
+TEST(Engine, an_idle_engine_takes_no_steps) {
+  Rig rig;
+  ASSERT_TRUE(rig.engine->submit(Rig::request(1)).ok());
+  rig.wait_for_end(1);
+  rig.wait_until([](const EngineStats& s) { return s.num_running == 0; });
+  (void)rig.engine->flush_cache();  // what was under way is done
+  const std::uint64_t before = rig.executor.steps();
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_LE(rig.executor.steps(), before + 1);  // the one that tells of the end
+}
+
+TEST(Engine, counters_add_up) {
+  Rig rig({.scheduler = {.max_drafts = 2}});
+  for (RequestId id = 1; id <= 20; ++id) {
+    Request request = Rig::request(1);
+    request.id = id;
+    ASSERT_TRUE(rig.engine->submit(request).ok());
+  }
+  std::uint64_t cached = 0, drafted = 0, accepted = 0;
+  for (RequestId id = 1; id <= 20; ++id) {
+    const TokenEvent::Usage usage = rig.wait_for_end(id).usage;
+    cached += static_cast<std::uint64_t>(usage.cached_tokens);
+    drafted += static_cast<std::uint64_t>(usage.drafted);
+    accepted += static_cast<std::uint64_t>(usage.accepted);
+  }
+  rig.wait_until([](const EngineStats& s) { return s.num_running == 0; });
+  const EngineStats stats = rig.engine->stats();
+  EXPECT_EQ(stats.prompt_tokens, 200u);
+  EXPECT_EQ(stats.generated_tokens, 160u);
+  EXPECT_EQ(stats.cached_prompt_tokens, cached);
+  EXPECT_GE(cached, 19u * 4u);  // the others waited for the first
+  EXPECT_EQ(stats.prefix_queries, 200u);
+  EXPECT_EQ(stats.prefix_hits, cached);
+  EXPECT_EQ(stats.drafted_tokens, drafted);
+  EXPECT_EQ(stats.accepted_tokens, accepted);
+  EXPECT_GT(accepted, 0u);
+  std::uint64_t by_position = 0;
+  for (const std::uint64_t count : stats.accepted_per_position) by_position += count;
+  EXPECT_EQ(by_position, accepted);
+  EXPECT_GT(stats.steps, 0u);
+  EXPECT_EQ(stats.total_pages, Rig::executor_pages);
+  EXPECT_EQ(stats.predicted_wait_seconds, 0);
+}
+
+TEST(Engine, a_queue_has_a_predicted_wait) {
+  FakeExecutorOptions fake;
+  fake.step_seconds = 0.001;
+  fake.sleep = true;
+  Rig rig({.scheduler = {.max_running = 1}}, fake);
+  EXPECT_EQ(rig.engine->stats().predicted_wait_seconds, 0);
+  for (RequestId id = 1; id <= 12; ++id) ASSERT_TRUE(rig.engine->submit(Rig::request(id)).ok());
+  rig.wait_until([](const EngineStats& s) {
+    return s.num_waiting > 0 && s.generated_tokens > 16 && s.predicted_wait_seconds > 0 &&
+           s.tokens_per_second > 0;
+  });
+  for (RequestId id = 1; id <= 12; ++id) rig.wait_for_end(id);
+  rig.wait_until([](const EngineStats& s) { return s.predicted_wait_seconds == 0; });
+}
+
+TEST(EngineBench, counts_whole_decode_steps) {
+  const EngineBenchResult result = bench_engine({.num_running = 3, .num_steps = 20, .step_ms = 0});
+  EXPECT_GT(result.schedule_us, 0);
+  EXPECT_GT(result.commit_us, 0);
+  EXPECT_GT(result.gap_depth_1_us, 0);
+}
+
+// Clients on several threads that submit, abort, pause, flush and update weights at random.
+TEST(Engine, many_threads_at_once) {
+  Rig rig({.scheduler = {.max_step_tokens = 40, .max_running = 6, .max_drafts = 2}});
+  constexpr int kThreads = 3, kEach = 150;
+  std::atomic<int> accepted{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&, t] {
+      Random random(static_cast<std::uint64_t>(t));
+      for (int i = 0; i < kEach; ++i) {
+        const auto id = static_cast<RequestId>(1 + t * kEach + i);
+        Request request = Rig::request(id % 5, 1 + static_cast<int>(random.below(60)),
+                                       1 + static_cast<int>(random.below(30)));
+        request.id = id;
+        request.priority = static_cast<int>(random.below(3));
+        if (rig.engine->submit(request).ok()) ++accepted;
+        if (random.below(4) == 0) rig.engine->abort(id - random.below(3));
+        if (random.below(20) == 0) (void)rig.engine->flush_cache();
+        if (random.below(20) == 0) rig.engine->pause();
+        if (random.below(20) == 0) (void)rig.engine->control({.path = "checkpoint"});
+        if (random.below(4) == 0) rig.engine->resume();
+        (void)rig.engine->stats();
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  rig.engine->resume();
+  EXPECT_EQ(accepted, kThreads * kEach);
+  for (RequestId id = 1; id <= kThreads * kEach; ++id) rig.wait_for_end(id);
+  rig.wait_until([](const EngineStats& s) { return s.used_pages == 0 && s.num_waiting == 0; });
+}
+
+}  // namespace
+}  // namespace glint

@@ -1,0 +1,276 @@
+// Requests and results in, events out. Plans are made in scheduler_plan.cc.
+#include "engine/scheduler.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "base/str.h"
+#include "engine/scheduler_state.h"
+
+namespace glint {
+namespace {
+
+// No sequence can be longer than what the whole cache holds, or the oldest could stop for ever.
+SchedulerConfig resolve(SchedulerConfig config, const KvCache& cache) {
+  GLINT_CHECK(config.max_step_tokens > 0 && config.max_running > 0 && config.depth > 0,
+              "limits of the scheduler are positive");
+  const std::int64_t held = std::int64_t{cache.num_pages()} * cache.page_size();
+  config.max_seq_len = static_cast<int>(std::min<std::int64_t>(config.max_seq_len, held));
+  config.max_running = std::min(config.max_running, config.max_step_tokens);
+  return config;
+}
+
+}  // namespace
+
+Status check_request(const Request& request, const SchedulerConfig& config) {
+  const std::size_t size = request.prompt.size();
+  if (size == 0) return invalid("the prompt is empty; it must have at least one token");
+  if (size >= static_cast<std::size_t>(config.max_seq_len)) {
+    return invalid(str("the prompt has ", size, " tokens, but prompt and answer together can have ",
+                       config.max_seq_len, " here; shorten it"));
+  }
+  if (request.max_tokens < 1)
+    return invalid(str("max_tokens is ", request.max_tokens, "; it must be 1 or more"));
+  if (request.min_tokens < 0 || request.min_tokens > request.max_tokens) {
+    return invalid(str("min_tokens is ", request.min_tokens,
+                       "; it must be between 0 and max_tokens, ", request.max_tokens));
+  }
+  return validate(request.sampling);
+}
+
+Scheduler::State::State(const SchedulerConfig& scheduler_config, KvCache& kv_cache)
+    : config(resolve(scheduler_config, kv_cache)), cache(kv_cache) {
+  stats.accepted_per_position.resize(static_cast<std::size_t>(std::max(0, config.max_drafts)));
+}
+
+Scheduler::Scheduler(const SchedulerConfig& config, KvCache& cache)
+    : state_(std::make_unique<State>(config, cache)) {}
+Scheduler::~Scheduler() = default;
+
+Status Scheduler::add(Request request) {
+  State& s = *state_;
+  GLINT_TRY_STATUS(check_request(request, s.config));
+  if (s.num_unstarted >= s.config.max_waiting) {
+    return Error{ErrorCode::kResourceExhausted,
+                 str(s.num_unstarted, " requests wait already; try again later")};
+  }
+  auto seq = std::make_unique<Sequence>();
+  seq->tokens = request.prompt;
+  seq->age = s.next_age++;
+  seq->limit = static_cast<int>(std::min<std::int64_t>(
+      std::int64_t{seq->num_tokens()} + request.max_tokens, s.config.max_seq_len));
+  seq->usage.prompt_tokens = seq->num_tokens();
+  const RequestId id = request.id;
+  seq->request = std::make_shared<const Request>(std::move(request));
+  Sequence& added = *seq;
+  const bool is_new = s.all.emplace(id, std::move(seq)).second;
+  GLINT_CHECK(is_new, str("request ", id, " exists already"));
+  ++s.num_unstarted;
+  s.set_waiting(added);
+  return Ok{};
+}
+
+std::optional<TokenEvent> Scheduler::abort(RequestId id) {
+  const auto found = state_->all.find(id);
+  if (found == state_->all.end() || found->second->state == Sequence::State::kEnded)
+    return std::nullopt;
+  TokenEvent event = {.id = id};
+  state_->finish(*found->second, FinishReason::kCancelled, event);
+  return event;
+}
+
+void Scheduler::preempt_all() {
+  GLINT_CHECK(state_->in_flight.empty(), "a step is in flight");
+  while (!state_->running.empty()) state_->preempt(**state_->running.rbegin());
+}
+
+std::vector<TokenEvent> Scheduler::commit(const StepPlan& plan, StepResult result) {
+  State& s = *state_;
+  GLINT_CHECK(!s.in_flight.empty() && s.in_flight.front().step == plan.step,
+              str("step ", plan.step, " is not the oldest in flight"));
+  GLINT_CHECK(result.sampled.size() == plan.slices.size(),
+              str(result.sampled.size(), " results of ", plan.slices.size(), " slices"));
+  const State::InFlightStep step = std::move(s.in_flight.front());
+  s.in_flight.pop_front();
+  if (!plan.slices.empty()) ++s.stats.steps;
+  std::vector<TokenEvent> events;
+  for (std::size_t i = 0; i < plan.slices.size(); ++i) {
+    GLINT_CHECK(result.sampled[i].id == plan.slices[i].id, "results are in plan order");
+    TokenEvent event = {.id = plan.slices[i].id};
+    s.apply(plan.slices[i], result.sampled[i], *step.sequences[i], event);
+    const Extras& extras = event.extras;
+    if (!event.tokens.empty() || event.finished || !extras.prompt_logprobs.empty() ||
+        !extras.routed_experts.empty() || !extras.selected_keys.empty()) {
+      events.push_back(std::move(event));
+    }
+  }
+  return events;
+}
+
+// One slice of `seq` ran.
+void Scheduler::State::apply(const SeqSlice& slice, StepResult::Sampled& sampled, Sequence& seq,
+                             TokenEvent& event) {
+  const Sequence::InFlight planned = seq.in_flight.front();
+  seq.in_flight.pop_front();
+  seq.in_flight_rows -= planned.count;
+  seq.in_flight_new -= planned.max_new;
+  if (seq.state == Sequence::State::kEnded) {
+    if (seq.in_flight.empty()) forget(seq);
+    return;
+  }
+  const int num_new = static_cast<int>(sampled.tokens.size());
+  GLINT_CHECK(
+      sampled.failed || (slice.sample ? num_new >= 1 && num_new <= slice.max_new : num_new == 0),
+      str("request ", slice.id, ": ", num_new, " tokens, at most ", slice.max_new));
+  event.extras = std::move(sampled.extras);
+  if (sampled.failed) {
+    event.error = "the logits of this request were not numbers";
+    finish(seq, FinishReason::kError, event);
+    return;
+  }
+  const int accepted = std::max(0, num_new - 1);
+  seq.num_computed += slice.count - slice.num_drafts + accepted;
+  if (sampled.drafted > 0) {
+    seq.drafts.record(sampled.drafted, accepted);
+    seq.usage.drafted += sampled.drafted;
+    seq.usage.accepted += accepted;
+    ++stats.drafts;
+    stats.drafted_tokens += static_cast<std::uint64_t>(sampled.drafted);
+    stats.accepted_tokens += static_cast<std::uint64_t>(accepted);
+    for (int i = 0; i < accepted; ++i) ++stats.accepted_per_position[static_cast<std::size_t>(i)];
+  }
+  std::optional<FinishReason> end;
+  for (std::size_t i = 0; i < sampled.tokens.size() && !end; ++i) {
+    if (i < sampled.logprobs.size()) event.logprobs.push_back(std::move(sampled.logprobs[i]));
+    end = append(seq, sampled.tokens[i], event);
+  }
+  if (!end && sampled.complete) end = FinishReason::kStop;
+  // What ran beyond the end is none of the sequence's rows.
+  seq.num_computed = std::min(seq.num_computed, seq.num_tokens() - 1);
+  seq.num_reported = std::max(seq.num_reported, seq.num_computed);
+  cache.publish(seq.pages, seq.tokens, seq.num_computed, seq.request->cache_salt);
+  if (end) {
+    finish(seq, *end, event);
+  } else if (seq.state == Sequence::State::kWaiting && seq.in_flight.empty()) {
+    give_back_pages(seq);
+  }
+}
+
+// Adds one token of the answer; says whether it is the last.
+std::optional<FinishReason> Scheduler::State::append(Sequence& seq, TokenId token,
+                                                     TokenEvent& event) {
+  const int index = seq.num_tokens() - seq.prompt_size();
+  seq.tokens.push_back(token);
+  event.tokens.push_back(token);
+  ++stats.generated_tokens;
+  const std::vector<TokenId>& stops = seq.request->stop_ids;
+  if (index >= seq.request->min_tokens &&
+      std::find(stops.begin(), stops.end(), token) != stops.end()) {
+    event.stop_id = token;
+    return FinishReason::kStop;
+  }
+  if (seq.num_tokens() >= seq.limit) return FinishReason::kLength;
+  return std::nullopt;
+}
+
+void Scheduler::State::finish(Sequence& seq, FinishReason reason, TokenEvent& event) {
+  event.finished = reason;
+  seq.usage.completion_tokens = seq.num_tokens() - seq.prompt_size();
+  event.usage = seq.usage;
+  if (seq.started) ended.push_back(seq.id());
+  if (seq.state == Sequence::State::kWaiting) leave_queue(seq);
+  if (seq.state == Sequence::State::kRunning) {
+    running.erase(&seq);
+    giving_back.push_back(&seq);
+  }
+  seq.state = Sequence::State::kEnded;
+  if (seq.in_flight.empty()) forget(seq);
+}
+
+void Scheduler::State::set_waiting(Sequence& seq) {
+  seq.state = Sequence::State::kWaiting;
+  seq.queued_tokens = seq.num_tokens();
+  queued_tokens += seq.queued_tokens;
+  waiting.insert(&seq);
+}
+
+void Scheduler::State::leave_queue(Sequence& seq) {
+  waiting.erase(&seq);
+  queued_tokens -= seq.queued_tokens;
+  if (!seq.started) --num_unstarted;
+}
+
+// Of a sequence that does not run and has no step in flight.
+void Scheduler::State::give_back_pages(Sequence& seq) {
+  seq.pages = {};
+  seq.num_computed = 0;
+  giving_back.erase(std::remove(giving_back.begin(), giving_back.end(), &seq), giving_back.end());
+}
+
+void Scheduler::State::forget(Sequence& seq) {
+  give_back_pages(seq);
+  all.erase(seq.id());
+}
+
+int Scheduler::num_waiting() const { return static_cast<int>(state_->waiting.size()); }
+int Scheduler::num_running() const { return static_cast<int>(state_->running.size()); }
+
+int Scheduler::num_decoding() const {
+  return static_cast<int>(std::count_if(state_->running.begin(), state_->running.end(),
+                                        [](const Sequence* seq) { return seq->decodes(); }));
+}
+
+std::int64_t Scheduler::num_waiting_tokens() const {
+  std::int64_t total = state_->queued_tokens;
+  for (const Sequence* seq : state_->running) total += std::max(0, seq->num_left() - 1);
+  return total;
+}
+
+bool Scheduler::idle() const {
+  return state_->all.empty() && state_->in_flight.empty() && state_->ended.empty();
+}
+int Scheduler::num_in_flight() const { return static_cast<int>(state_->in_flight.size()); }
+const SchedulerStats& Scheduler::stats() const { return state_->stats; }
+int Scheduler::max_seq_len() const { return state_->config.max_seq_len; }
+
+std::vector<RequestId> Scheduler::alive() const {
+  std::vector<RequestId> ids;
+  for (const auto* queue : {&state_->running, &state_->waiting})
+    for (const Sequence* seq : *queue) ids.push_back(seq->id());
+  return ids;
+}
+
+void Scheduler::check_invariants() const {
+  const State& s = *state_;
+  std::vector<const PageTable*> tables;
+  int unstarted = 0;
+  std::int64_t queued = 0;
+  for (const auto& [id, seq] : s.all) {
+    tables.push_back(&seq->pages);
+    const int held = static_cast<int>(seq->pages.pages().size()) * s.cache.page_size();
+    const bool is_waiting = seq->state == Sequence::State::kWaiting;
+    GLINT_CHECK(s.waiting.count(seq.get()) == (is_waiting ? 1u : 0u), "waits in the queue");
+    GLINT_CHECK(s.running.count(seq.get()) == (seq->state == Sequence::State::kRunning ? 1u : 0u),
+                "runs among the running");
+    GLINT_CHECK(seq->num_computed < seq->num_tokens() && seq->num_tokens() <= seq->limit,
+                str(seq->num_computed, " computed of ", seq->num_tokens()));
+    GLINT_CHECK(held >= seq->planned_computed(), "pages cover what is computed and in flight");
+    GLINT_CHECK(seq->planned_tokens() <= seq->limit, "never more tokens than the limit");
+    GLINT_CHECK(!is_waiting || seq->pages.pages().empty() == seq->in_flight.empty(),
+                "who waits holds pages only while a step is in flight");
+    GLINT_CHECK(seq->state != Sequence::State::kEnded || !seq->in_flight.empty(),
+                "an ended sequence is forgotten with its last step");
+    int rows = 0, fresh = 0;
+    for (const Sequence::InFlight& slice : seq->in_flight)
+      rows += slice.count, fresh += slice.max_new;
+    GLINT_CHECK(rows == seq->in_flight_rows && fresh == seq->in_flight_new, "sums in flight");
+    if (!is_waiting) continue;
+    unstarted += seq->started ? 0 : 1;
+    queued += seq->queued_tokens;
+  }
+  GLINT_CHECK(unstarted == s.num_unstarted && queued == s.queued_tokens, "counts of the queue");
+  GLINT_CHECK(static_cast<int>(s.running.size()) <= s.config.max_running, "too many run");
+  s.cache.check_invariants(tables);
+}
+
+}  // namespace glint

@@ -1,0 +1,282 @@
+// Plans: who runs how many rows in the next step, and who must wait.
+//
+// Why nothing deadlocks: with no step in flight, the first in scheduling order can preempt all
+// others, and the cache holds the longest sequence there may be. Why nothing livelocks: who is
+// preempted comes after all who keep running, and is admitted again only when all its tokens fit.
+#include <algorithm>
+
+#include "base/check.h"
+#include "base/str.h"
+#include "engine/scheduler_state.h"
+
+namespace glint {
+
+StepPlan Scheduler::schedule(int prompt_budget) {
+  State& s = *state_;
+  StepPlan plan;
+  if (num_in_flight() >= s.config.depth) return plan;
+  StepBudget budget = {.tokens = s.config.max_step_tokens,
+                       .prompt_tokens = std::max(0, prompt_budget),
+                       .max_drafts = s.config.max_drafts};
+  s.in_flight.push_back({.step = s.next_step});
+  s.plan_slices(plan, budget);
+  if (plan.slices.empty() && s.in_flight.size() == 1 && !s.all.empty()) {
+    budget.prompt_tokens = std::max(budget.prompt_tokens, s.cache.page_size());
+    s.plan_slices(plan, budget);
+    GLINT_CHECK(!plan.slices.empty(), "nothing is in flight, and still nothing can run");
+  }
+  plan.ended = std::exchange(s.ended, {});
+  if (plan.empty()) {
+    s.in_flight.pop_back();
+    return plan;
+  }
+  plan.step = s.next_step++;
+  return plan;
+}
+
+void Scheduler::State::plan_slices(StepPlan& plan, StepBudget budget) {
+  budget = reserve_decodes(budget);
+  plan_running(plan, budget);
+  if (!budget.tight) admit_waiting(plan, budget);
+}
+
+// Prompts may use what the decoding sequences leave of the step.
+StepBudget Scheduler::State::reserve_decodes(StepBudget budget) const {
+  int num_decodes = 0;
+  for (const Sequence* seq : running) num_decodes += seq->decodes();
+  if (num_decodes == 0) return budget;
+  budget.max_drafts = std::min(budget.max_drafts, budget.tokens / num_decodes - 1);
+  int decode_tokens = 0;
+  for (const Sequence* seq : running)
+    if (seq->decodes()) decode_tokens += 1 + drafts_for(*seq, budget);
+  budget.prompt_tokens = std::min(budget.prompt_tokens, budget.tokens - decode_tokens);
+  return budget;
+}
+
+int Scheduler::State::drafts_for(const Sequence& seq, const StepBudget& budget) const {
+  if (!seq.can_draft || !seq.request->speculate) return 0;
+  const DraftPolicy policy = {.max_drafts = budget.max_drafts,
+                              .adapt = config.adapt_drafts,
+                              .min_chance = config.min_draft_chance};
+  return std::min(seq.drafts.choose(policy), seq.limit - seq.planned_tokens() - 1);
+}
+
+void Scheduler::State::plan_running(StepPlan& plan, StepBudget& budget) {
+  // A copy: preemption takes sequences from the end of `running`.
+  const std::vector<Sequence*> order(running.begin(), running.end());
+  for (Sequence* seq : order)
+    if (seq->state == Sequence::State::kRunning && seq->can_run())
+      plan_sequence(*seq, plan, budget);
+}
+
+// Plans a slice of a running sequence, if tokens and pages allow one.
+void Scheduler::State::plan_sequence(Sequence& seq, StepPlan& plan, StepBudget& budget) {
+  const bool decode = seq.decodes();
+  int count = decode ? 1 + drafts_for(seq, budget) : std::min(seq.num_left(), budget.prompt_tokens);
+  count = std::min(count, budget.tokens);
+  if (count <= 0) return;
+  if (rows_that_fit(seq) <= 0 && !preempt_for_page(seq, budget)) {
+    budget.tight = true;
+    return;
+  }
+  count = std::min(count, rows_that_fit(seq));
+  const bool grown = cache.grow(seq.pages, seq.planned_computed() + count);
+  GLINT_CHECK(grown, "free pages were counted wrong");
+  append_slice(seq, count, decode ? count - 1 : 0, plan);
+  budget.tokens -= count;
+  if (!decode) budget.prompt_tokens -= count;
+}
+
+void Scheduler::State::append_slice(Sequence& seq, int count, int drafts, StepPlan& plan) {
+  const int first = seq.planned_computed(), end = first + count;
+  const bool sample = end - drafts == seq.planned_tokens();
+  const int num_known = std::clamp(seq.num_tokens() - first, 0, count);
+  const std::span<const TokenId> tokens = seq.tokens;
+  plan.add(first,
+           tokens.subspan(static_cast<std::size_t>(std::min(first, seq.num_tokens())),
+                          static_cast<std::size_t>(num_known)),
+           seq.pages.pages(), 0);
+  plan.tokens.insert(plan.tokens.end(), static_cast<std::size_t>(count - num_known), kPendingToken);
+  SeqSlice& slice = plan.slices.back();
+  slice.id = seq.id();
+  slice.count = count;
+  slice.num_drafts = drafts;
+  slice.sample = sample;
+  slice.max_new = sample ? drafts + 1 : 0;
+  slice.new_rows = std::clamp(end - seq.num_reported, 0, count);
+  slice.logit_rows = sample ? drafts + 1 : 0;
+  if (seq.request->want.prompt_logprobs >= 0 && first < seq.prompt_size())
+    slice.logit_rows = std::max(slice.logit_rows, slice.new_rows);
+  if (end < seq.num_tokens()) slice.next_token = tokens[static_cast<std::size_t>(end)];
+  if (!seq.started) {
+    seq.started = true;
+    plan.started.push_back(seq.request);
+  }
+  seq.in_flight.push_back({.count = count, .max_new = slice.max_new});
+  seq.in_flight_rows += count;
+  seq.in_flight_new += slice.max_new;
+  if (seq.can_draft) seq.drafts.planned(drafts);
+  seq.can_draft = sample;
+  in_flight.back().sequences.push_back(&seq);
+}
+
+int Scheduler::State::pages_for(int num_tokens) const {
+  return (num_tokens + cache.page_size() - 1) / cache.page_size();
+}
+
+// Without preempting anybody. At most 0 if not even one.
+int Scheduler::State::rows_that_fit(const Sequence& seq) const {
+  const std::int64_t pages =
+      std::int64_t{cache.num_free_pages()} + static_cast<int>(seq.pages.pages().size());
+  return static_cast<int>(
+      std::min<std::int64_t>(pages * cache.page_size() - seq.planned_computed(), 1 << 30));
+}
+
+// Pages that come back at later commits without preempting anybody.
+int Scheduler::State::pages_coming_back() const {
+  int count = 0;
+  for (const Sequence* seq : giving_back) count += cache.num_exclusive_pages(seq->pages);
+  return count;
+}
+
+// Frees a page for a running sequence that needs one. False: it must wait, for a commit that gives
+// pages back or for those before it. What comes back is there for the first in order at the next
+// step.
+bool Scheduler::State::preempt_for_page(const Sequence& seq, StepBudget& budget) {
+  while (cache.num_free_pages() == 0) {
+    if (pages_coming_back() > 0) return false;
+    Sequence* last = *running.rbegin();
+    if (last == &seq) return false;
+    preempt(*last);
+    budget.tight = true;
+  }
+  return true;
+}
+
+void Scheduler::State::preempt(Sequence& seq) {
+  running.erase(&seq);
+  giving_back.push_back(&seq);
+  ++seq.usage.preemptions;
+  ++stats.preemptions;
+  seq.can_draft = false;
+  set_waiting(seq);
+  if (seq.in_flight.empty()) give_back_pages(seq);
+}
+
+void Scheduler::State::admit_waiting(StepPlan& plan, StepBudget& budget) {
+  // Who waits for another's prefill lets others pass, but keeps a slot. How many are looked at is
+  // bounded, so that a long queue of equal prompts costs no time.
+  constexpr int kMaxPassed = 64;
+  int passed = 0;
+  for (auto next = waiting.begin(); next != waiting.end() && passed < kMaxPassed;) {
+    Sequence& seq = **next++;
+    if (budget.tokens <= 0 || budget.prompt_tokens <= 0) return;
+    if (!seq.in_flight.empty()) return;  // preempted just now
+    if (waits_for_prefix(seq)) {
+      ++passed;
+      continue;
+    }
+    const int num_taken = static_cast<int>(running.size()) + passed;
+    if (num_taken >= config.max_running && !make_way(seq, 0, true)) return;
+    if (is_blocked(seq)) return;
+    if (!admit(seq)) {
+      blocked = {seq.id(), cache.num_free_pages(), next_step + 16};
+      return;
+    }
+    plan_sequence(seq, plan, budget);
+  }
+}
+
+// Looking up a long prefix takes time: who did not fit is tried again when pages came back, or
+// after some steps.
+bool Scheduler::State::is_blocked(const Sequence& seq) const {
+  return !running.empty() && blocked.id == seq.id() && next_step < blocked.until_step &&
+         cache.num_free_pages() <= blocked.free_pages;
+}
+
+// Makes a waiting sequence run, with its cached prefix, if all its tokens fit.
+bool Scheduler::State::admit(Sequence& seq) {
+  const int cached =
+      seq.may_adopt() ? cache.adopt_prefix(seq.pages, seq.tokens, seq.request->cache_salt) : 0;
+  seq.num_computed = cached;
+  const int missing = pages_for(seq.num_tokens()) - static_cast<int>(seq.pages.pages().size());
+  // Each running sequence soon needs one page more.
+  const int room = cache.num_free_pages() - static_cast<int>(running.size());
+  const bool fits = missing <= room || (running.empty() && rows_that_fit(seq) > 0);
+  if (!fits && !make_way(seq, missing - room, false)) {
+    seq.pages = {};
+    seq.num_computed = 0;
+    return false;
+  }
+  leave_queue(seq);
+  seq.state = Sequence::State::kRunning;
+  running.insert(&seq);
+  if (!seq.started) {
+    seq.usage.cached_tokens = cached;
+    stats.prompt_tokens += static_cast<std::uint64_t>(seq.prompt_size());
+    stats.cached_prompt_tokens += static_cast<std::uint64_t>(cached);
+    if (seq.may_adopt()) {
+      stats.prefix_queries += static_cast<std::uint64_t>(seq.prompt_size());
+      stats.prefix_hits += static_cast<std::uint64_t>(cached);
+    }
+  }
+  return true;
+}
+
+// Preempts running sequences of strictly worse priority for one that waits, if that is enough.
+// True if room is there now; what steps in flight hold comes back later.
+bool Scheduler::State::make_way(const Sequence& seq, int missing_pages, bool missing_slot) {
+  std::vector<Sequence*> victims;
+  int pages = pages_coming_back();
+  if (pages >= missing_pages && !missing_slot) return false;  // wait for those
+  for (auto last = running.rbegin(); last != running.rend(); ++last) {
+    if ((*last)->request->priority <= seq.request->priority) return false;
+    victims.push_back(*last);
+    pages += cache.num_exclusive_pages((*last)->pages);
+    if (pages >= missing_pages) break;
+  }
+  if (victims.empty() || pages < missing_pages) return false;
+  bool at_once = true;
+  for (Sequence* victim : victims) {
+    at_once = at_once && victim->in_flight.empty();
+    preempt(*victim);
+  }
+  return at_once;
+}
+
+// Whether a running sequence is computing a prefix of this one's tokens: then waiting for it costs
+// nothing and saves the rows.
+bool Scheduler::State::waits_for_prefix(Sequence& seq) const {
+  if (!seq.may_adopt()) return false;
+  if (seq.leader_tokens > 0) {
+    const auto found = all.find(seq.leader);
+    if (found != all.end() && found->second->state == Sequence::State::kRunning &&
+        found->second->num_computed < seq.leader_tokens) {
+      return true;
+    }
+    seq.leader_tokens = 0;
+  }
+  for (const Sequence* other : running) {
+    const int useful = shared_tokens(*other, seq);
+    if (useful <= other->num_computed) continue;
+    seq.leader = other->id();
+    seq.leader_tokens = useful;
+    return true;
+  }
+  return false;
+}
+
+// How many tokens `later` could adopt when `first` has computed what it has now.
+int Scheduler::State::shared_tokens(const Sequence& first, const Sequence& later) const {
+  if (first.num_computed + 1 >= first.num_tokens() ||
+      first.request->cache_salt != later.request->cache_salt)
+    return 0;
+  const auto differ = std::mismatch(first.tokens.begin(), first.tokens.end(), later.tokens.begin(),
+                                    later.tokens.end());
+  const int common = static_cast<int>(differ.first - first.tokens.begin());
+  // The last common token may be needed as the one after a page; one token is left to run.
+  const int lookahead = cache.config().match_next_token ? 1 : 0;
+  return cache.reusable_tokens(std::min(common - lookahead, later.num_tokens() - 1));
+}
+
+}  // namespace glint

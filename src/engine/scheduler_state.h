@@ -1,0 +1,77 @@
+// What scheduler.cc (requests in, results in) and scheduler_plan.cc (plans out) share.
+#pragma once
+
+#include <deque>
+#include <set>
+#include <unordered_map>
+
+#include "engine/scheduler.h"
+#include "engine/sequence.h"
+
+namespace glint {
+
+// What is left of one step while it is planned.
+struct StepBudget {
+  int tokens = 0;         // rows
+  int prompt_tokens = 0;  // of those, rows of slices that are not one decoded token
+  int max_drafts = 0;     // per sequence, so that every decoding sequence fits
+  bool tight = false;     // somebody was preempted, or waits for pages: nobody is admitted
+};
+
+struct Scheduler::State {
+  State(const SchedulerConfig& scheduler_config, KvCache& kv_cache);
+
+  using Ordered = std::set<Sequence*, BySchedulingOrder>;
+  struct InFlightStep {
+    std::uint64_t step = 0;
+    std::vector<Sequence*> sequences = {};  // of its slices, in order
+  };
+
+  // scheduler_plan.cc
+  void plan_slices(StepPlan& plan, StepBudget budget);
+  StepBudget reserve_decodes(StepBudget budget) const;
+  int drafts_for(const Sequence& seq, const StepBudget& budget) const;
+  void plan_running(StepPlan& plan, StepBudget& budget);
+  void plan_sequence(Sequence& seq, StepPlan& plan, StepBudget& budget);
+  void append_slice(Sequence& seq, int count, int drafts, StepPlan& plan);
+  int pages_for(int num_tokens) const;
+  int rows_that_fit(const Sequence& seq) const;
+  int pages_coming_back() const;
+  bool preempt_for_page(const Sequence& seq, StepBudget& budget);
+  void admit_waiting(StepPlan& plan, StepBudget& budget);
+  bool admit(Sequence& seq);
+  bool make_way(const Sequence& seq, int missing_pages, bool missing_slot);
+  bool is_blocked(const Sequence& seq) const;
+  bool waits_for_prefix(Sequence& seq) const;
+  int shared_tokens(const Sequence& first, const Sequence& later) const;
+  void preempt(Sequence& seq);
+
+  // scheduler.cc
+  std::optional<FinishReason> append(Sequence& seq, TokenId token, TokenEvent& event);
+  void apply(const SeqSlice& slice, StepResult::Sampled& sampled, Sequence& seq, TokenEvent& event);
+  void finish(Sequence& seq, FinishReason reason, TokenEvent& event);
+  void set_waiting(Sequence& seq);
+  void leave_queue(Sequence& seq);
+  void give_back_pages(Sequence& seq);
+  void forget(Sequence& seq);
+
+  const SchedulerConfig config;
+  KvCache& cache;
+  std::unordered_map<RequestId, std::unique_ptr<Sequence>> all;
+  Ordered waiting, running;
+  int num_unstarted = 0;               // of those waiting: never ran, so they count as the queue
+  std::int64_t queued_tokens = 0;      // of those waiting
+  std::deque<InFlightStep> in_flight;  // uncommitted steps
+  std::vector<RequestId> ended;        // to tell the executor
+  std::vector<Sequence*> giving_back;  // hold pages only until their steps are committed
+  struct Blocked {
+    RequestId id = 0;
+    int free_pages = 0;
+    std::uint64_t until_step = 0;
+  };
+  Blocked blocked;  // the waiting sequence that did not fit last
+  std::uint64_t next_age = 0, next_step = 1;
+  SchedulerStats stats;
+};
+
+}  // namespace glint

@@ -1,0 +1,77 @@
+// Sequence: a request while it is alive, as the scheduler sees it. Private to engine/scheduler*.cc.
+//
+//   position   0 ........ num_computed ....... planned_computed() ... planned_tokens()
+//              | rows in the cache | steps in flight run these | still to plan |
+//
+// With steps in flight the two on the right are upper bounds: drafts may be rejected.
+#pragma once
+
+#include <algorithm>
+#include <deque>
+#include <memory>
+#include <vector>
+
+#include "engine/draft_control.h"
+#include "engine/kv_cache.h"
+#include "engine/request.h"
+
+namespace glint {
+
+struct Sequence {
+  enum class State {
+    kWaiting,  // holds no pages (or only until its steps in flight are committed)
+    kRunning,
+    kEnded,  // but a step in flight still writes its pages
+  };
+
+  // A slice handed out and not committed.
+  struct InFlight {
+    int count = 0;
+    int max_new = 0;
+  };
+
+  std::shared_ptr<const Request> request;
+  std::uint64_t age = 0;  // order of submission
+  int limit = 0;          // the most tokens it may ever have
+  State state = State::kWaiting;
+  bool started = false;  // the executor knows it
+
+  std::vector<TokenId> tokens;  // prompt and answer so far
+  int num_computed = 0;
+  int num_reported = 0;  // rows whose extras were reported; more than num_computed after preemption
+  PageTable pages;
+  std::deque<InFlight> in_flight;
+  int in_flight_rows = 0, in_flight_new = 0;  // sums over in_flight
+  int queued_tokens = 0;                      // counted in the scheduler's waiting tokens
+
+  bool can_draft = false;  // its last slice sampled, so the executor has drafts
+  DraftControl drafts;
+  TokenEvent::Usage usage;
+
+  // While it waits for another's prefill of the same prompt: of whom, of how many tokens; or 0.
+  RequestId leader = 0;
+  int leader_tokens = 0;
+
+  RequestId id() const { return request->id; }
+  int prompt_size() const { return static_cast<int>(request->prompt.size()); }
+  int num_tokens() const { return static_cast<int>(tokens.size()); }
+  int planned_computed() const { return num_computed + in_flight_rows; }
+  int planned_tokens() const { return num_tokens() + in_flight_new; }
+  // The last token of a full sequence never runs.
+  bool can_run() const { return planned_tokens() < limit; }
+  int num_left() const { return planned_tokens() - planned_computed(); }
+  bool decodes() const { return can_run() && num_left() == 1; }
+  // Every row of its prompt must run.
+  bool may_adopt() const { return request->want.prompt_logprobs < 0; }
+};
+
+// Better first.
+struct BySchedulingOrder {
+  bool operator()(const Sequence* a, const Sequence* b) const {
+    return a->request->priority != b->request->priority
+               ? a->request->priority < b->request->priority
+               : a->age < b->age;
+  }
+};
+
+}  // namespace glint

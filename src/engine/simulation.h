@@ -1,0 +1,161 @@
+// Simulation: scheduler, cache and fake executor driven step by step, for tests. It holds every
+// answer against the one that the request gets alone, and checks all invariants after each step.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <deque>
+#include <unordered_map>
+
+#include "engine/fake_executor.h"
+#include "engine/scheduler.h"
+
+namespace glint {
+
+struct SimulationOptions {
+  SchedulerConfig scheduler = {};
+  KvCacheConfig cache = {};
+  FakeExecutorOptions executor = {};
+};
+
+inline SimulationOptions with_sizes(SimulationOptions options) {
+  options.executor.num_pages = options.cache.num_pages;
+  options.executor.page_size = options.cache.page_size;
+  options.executor.info.max_seq_len = options.scheduler.max_seq_len;
+  options.executor.info.max_drafts = options.scheduler.max_drafts;
+  options.cache.match_next_token = options.scheduler.max_drafts > 0;
+  return options;
+}
+
+class Simulation {
+ public:
+  // What came of one request.
+  struct Outcome {
+    std::shared_ptr<const Request> request;
+    std::vector<TokenId> expected = {}, tokens = {};
+    std::size_t num_logprobs = 0, num_prompt_logprobs = 0, num_routed = 0, num_key_reports = 0;
+    std::optional<FinishReason> finished = {};
+    TokenEvent::Usage usage = {};
+    bool aborted = false;
+  };
+
+  explicit Simulation(const SimulationOptions& options)
+      : options_(with_sizes(options)),
+        cache(options_.cache),
+        scheduler(options_.scheduler, cache),
+        executor(options_.executor) {}
+
+  Status submit(Request request) {
+    if (request.id == 0) request.id = ++last_id_;
+    GLINT_TRY_STATUS(scheduler.add(request));
+    Outcome outcome = {.request = std::make_shared<const Request>(request)};
+    outcome.expected = executor.answer_alone(request);
+    outcomes.emplace(request.id, std::move(outcome));
+    ++num_alive;
+    return Ok{};
+  }
+
+  void abort(RequestId id) {
+    const bool was_alive = !outcomes.at(id).finished;
+    std::optional<TokenEvent> event = scheduler.abort(id);
+    ASSERT_EQ(event.has_value(), was_alive);
+    outcomes.at(id).aborted = was_alive;
+    if (event) take(*event);
+  }
+
+  // Hands out a plan; false if there is none.
+  bool plan(int prompt_budget) {
+    StepPlan plan = scheduler.schedule(prompt_budget);
+    scheduler.check_invariants();
+    if (plan.empty()) return false;
+    EXPECT_LE(static_cast<int>(plan.tokens.size()), options_.scheduler.max_step_tokens);
+    EXPECT_LE(static_cast<int>(plan.slices.size()), options_.scheduler.max_running);
+    in_flight.push_back(std::move(plan));
+    return true;
+  }
+
+  // Runs and commits the oldest plan; returns it.
+  StepPlan commit() {
+    const StepPlan plan = std::move(in_flight.front());
+    in_flight.pop_front();
+    for (TokenEvent& event : scheduler.commit(plan, executor.execute(plan))) take(event);
+    scheduler.check_invariants();
+    return plan;
+  }
+
+  // Until everything has ended.
+  void drain(int prompt_budget = 1 << 20) {
+    while (!scheduler.idle()) {
+      const bool planned = plan(prompt_budget);
+      if (!planned || static_cast<int>(in_flight.size()) >= options_.scheduler.depth) commit();
+    }
+    EXPECT_EQ(num_alive, 0);
+    EXPECT_EQ(cache.num_used_pages(), 0);
+    EXPECT_EQ(executor.num_known(), 0);
+  }
+
+  void take(TokenEvent& event) {
+    Outcome& outcome = outcomes.at(event.id);
+    ASSERT_FALSE(outcome.finished) << "an event after the end of " << event.id;
+    outcome.tokens.insert(outcome.tokens.end(), event.tokens.begin(), event.tokens.end());
+    outcome.num_logprobs += event.logprobs.size();
+    outcome.num_prompt_logprobs += event.extras.prompt_logprobs.size();
+    outcome.num_routed += event.extras.routed_experts.size();
+    outcome.num_key_reports += event.extras.selected_keys.empty() ? 0 : 1;
+    if (!event.finished) return;
+    outcome.finished = event.finished;
+    outcome.usage = event.usage;
+    --num_alive;
+    check(outcome, event);
+  }
+
+  void check(const Outcome& outcome, const TokenEvent& event) const {
+    const Request& request = *outcome.request;
+    ASSERT_LE(outcome.tokens.size(), outcome.expected.size());
+    ASSERT_TRUE(std::equal(outcome.tokens.begin(), outcome.tokens.end(), outcome.expected.begin()))
+        << "request " << event.id << " got another answer";
+    EXPECT_EQ(event.usage.completion_tokens, static_cast<int>(outcome.tokens.size()));
+    EXPECT_EQ(event.usage.prompt_tokens, static_cast<int>(request.prompt.size()));
+    EXPECT_LE(event.usage.accepted, event.usage.drafted);
+    EXPECT_EQ(outcome.num_logprobs, request.want.top_logprobs >= 0 ? outcome.tokens.size() : 0);
+    if (outcome.aborted) {
+      EXPECT_EQ(outcome.finished, FinishReason::kCancelled);
+      return;
+    }
+    if (outcome.finished == FinishReason::kError) return;
+    EXPECT_EQ(outcome.tokens, outcome.expected);
+    const bool stopped = event.stop_id.has_value();
+    EXPECT_EQ(outcome.finished, stopped ? FinishReason::kStop : FinishReason::kLength);
+    if (stopped) {
+      EXPECT_EQ(event.stop_id, outcome.tokens.back());
+    }
+    EXPECT_EQ(outcome.num_prompt_logprobs,
+              request.want.prompt_logprobs >= 0 ? request.prompt.size() - 1 : 0);
+    EXPECT_EQ(outcome.num_key_reports, request.want.selected_keys ? 1u : 0u);
+    if (request.want.routed_experts && event.usage.preemptions == 0 && event.usage.drafted == 0) {
+      const std::size_t rows = request.prompt.size() + outcome.tokens.size() - 1 -
+                               static_cast<std::size_t>(event.usage.cached_tokens);
+      const ExecutorInfo& info = executor.info();
+      EXPECT_EQ(outcome.num_routed,
+                rows * static_cast<std::size_t>(info.num_moe_layers * info.num_experts_per_tok));
+    }
+  }
+
+  const Outcome& outcome(RequestId id) const { return outcomes.at(id); }
+
+ private:
+  SimulationOptions options_;
+
+ public:
+  KvCache cache;
+  Scheduler scheduler;
+  FakeExecutor executor;
+  std::deque<StepPlan> in_flight;
+  std::unordered_map<RequestId, Outcome> outcomes;
+  int num_alive = 0;
+
+ private:
+  RequestId last_id_ = 0;
+};
+
+}  // namespace glint

@@ -1,0 +1,44 @@
+// StepCosts: learns what a plain decode step and a prompt token cost, and says how many prompt
+// tokens a step may take along without slowing the others down more than allowed.
+//
+//   seconds of a step = plain(decoding sequences) + prompt tokens * per_prompt_token
+//
+// Knows no clock: seconds come from the executor.
+#pragma once
+
+#include <array>
+
+namespace glint {
+
+struct StepShape {
+  int num_decoding = 0;   // sequences that run one token, and drafts
+  int prompt_tokens = 0;  // rows of all other slices
+};
+
+class StepCosts {
+ public:
+  // A step of this shape took so long.
+  void record(const StepShape& shape, double seconds);
+
+  // Prompt tokens for a step in which `num_decoding` sequences decode, so that it takes at most
+  // `max_slowdown` times as long as without. At least kMinPromptTokens, or prompts would never
+  // end; but now and then 0, to measure the plain step anew. At most `max_tokens`, which is also
+  // the answer where nobody decodes or `max_slowdown` is 0.
+  int prompt_budget(int num_decoding, double max_slowdown, int max_tokens);
+
+  // Seconds of a step with so many decoding sequences and no prompt; 0 while unknown.
+  double plain_seconds(int num_decoding) const;
+  double seconds_per_prompt_token() const { return per_prompt_token_; }
+
+  static constexpr int kMinPromptTokens = 8;
+  static constexpr int kUnknownBudget = 64;  // while a cost is not known
+  static constexpr int kMeasureEvery = 64;   // steps with prompts before a plain one
+
+ private:
+  // plain_[i]: for [2^i, 2^(i+1)) sequences; 0: not measured.
+  std::array<double, 32> plain_ = {};
+  double per_prompt_token_ = 0;
+  int steps_with_prompts_ = 0;  // since the last plain step
+};
+
+}  // namespace glint

@@ -1,0 +1,165 @@
+// TLS of server and client: certificates made by the openssl program, which is also a client that
+// is not ours.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdio>
+#include <fstream>
+
+#include "base/file.h"
+#include "net/http_client.h"
+#include "net/testing.h"
+
+namespace glint {
+namespace {
+
+HttpServerOptions tls_options(const TemporaryFolder& folder, const std::string& name) {
+  HttpServerOptions options;
+  options.tls_certificate = folder / (name + ".pem");
+  options.tls_key = folder / (name + ".key");
+  return options;
+}
+
+std::string output_of(const std::string& command) {
+  std::string out;
+  FILE* pipe = popen((command + " 2>&1 </dev/null").c_str(), "r");
+  char bytes[4096];
+  while (const std::size_t n = fread(bytes, 1, sizeof bytes, pipe)) out.append(bytes, n);
+  pclose(pipe);
+  return out;
+}
+
+TEST(Tls, our_client_and_curl_are_served) {
+  TemporaryFolder folder;
+  folder.make_certificate("a");
+  const auto server = serve(echo, tls_options(folder, "a"));
+  HttpClient client(Url{.tls = true, .host = "127.0.0.1", .port = server->port()},
+                    {.ca_file = folder / "a.pem"});
+  for (int i = 0; i < 3; ++i) {
+    const auto response = client.send("POST", "/x", {}, std::string(100'000, 'x'));
+    ASSERT_TRUE(response.ok()) << response.error().message;
+    EXPECT_EQ(response.value().body.size(), 100'008u);
+  }
+  EXPECT_EQ(server->num_connections(), 1);
+  const std::string curl = "curl -sS --cacert " + folder / "a.pem" +
+                           " https://localhost:" + std::to_string(server->port());
+  EXPECT_EQ(output_of(curl + "/c -d y"), "POST /c y");
+  EXPECT_EQ(output_of(curl + "/c --http1.0"), "GET /c ");
+  EXPECT_EQ(output_of(curl + "/c --tls-max 1.2"), "GET /c ");
+}
+
+TEST(Tls, old_protocols_and_weak_ciphers_are_refused) {
+  TemporaryFolder folder;
+  folder.make_certificate("a");
+  const auto server = serve(echo, tls_options(folder, "a"));
+  const std::string connect =
+      "openssl s_client -brief -connect 127.0.0.1:" + std::to_string(server->port());
+  EXPECT_NE(output_of(connect + " -tls1_2").find("Protocol version: TLSv1.2"), std::string::npos);
+  EXPECT_NE(output_of(connect + " -tls1_3").find("Protocol version: TLSv1.3"), std::string::npos);
+  for (const char* old :
+       {" -tls1_1 -cipher ALL:@SECLEVEL=0", " -tls1 -cipher ALL:@SECLEVEL=0",
+        " -tls1_2 -cipher AES128-SHA", " -tls1_2 -cipher ECDHE-ECDSA-AES128-SHA"}) {
+    EXPECT_EQ(output_of(connect + old).find("Protocol version"), std::string::npos) << old;
+  }
+}
+
+TEST(Tls, certificates_that_are_not_trusted_are_refused_by_the_client) {
+  TemporaryFolder folder;
+  folder.make_certificate("a");
+  folder.make_certificate("b");
+  const auto server = serve(echo, tls_options(folder, "a"));
+  const Url url = {.tls = true, .host = "127.0.0.1", .port = server->port()};
+  const std::string name = "https://127.0.0.1:" + std::to_string(server->port());
+  HttpClient wrong(url, {.ca_file = folder / "b.pem"});
+  EXPECT_EQ(wrong.send("GET", "/", {}, "").error().message,
+            "the certificate of " + name + " is not trusted: self-signed certificate");
+  HttpClient careless(url, {.verify_tls = false});
+  EXPECT_TRUE(careless.send("GET", "/", {}, "").ok());
+  HttpClient no_file(url, {.ca_file = folder / "none.pem"});
+  EXPECT_EQ(no_file.send("GET", "/", {}, "").error().message.substr(0, 21),
+            "the file of TLS roots");
+}
+
+TEST(Tls, streams_end_and_disconnects_are_noticed) {
+  TemporaryFolder folder;
+  folder.make_certificate("a");
+  std::atomic<int> num_gone = 0;
+  Exchanges exchanges;
+  const auto server = serve(exchanges.handler(), tls_options(folder, "a"));
+  HttpClient client(Url{.tls = true, .host = "127.0.0.1", .port = server->port()},
+                    {.ca_file = folder / "a.pem"});
+  std::thread answering([&] {
+    HttpExchange whole = exchanges.next().second;
+    whole.begin_stream(200, {});
+    for (int i = 0; i < 1000; ++i) whole.write("0123456789");
+    whole.finish();
+    HttpExchange cut = exchanges.next().second;
+    cut.on_disconnect([&] { ++num_gone; });
+    cut.begin_stream(200, {});
+    cut.write("x");
+    EXPECT_TRUE(eventually([&] { return num_gone == 1; }));
+  });
+  EXPECT_EQ(client.send("GET", "/", {}, "").value().body.size(), 10'000u);
+  EXPECT_TRUE(client.send("GET", "/", {}, "", [](std::string_view) { return false; }).ok());
+  answering.join();
+}
+
+TEST(Tls, peers_that_speak_no_tls_or_nothing_are_closed) {
+  TemporaryFolder folder;
+  folder.make_certificate("a");
+  HttpServerOptions options = tls_options(folder, "a");
+  options.limits.header_seconds = 0.1;
+  const auto server = serve(echo, options);
+  RawClient plain(server->port()), silent(server->port());
+  plain.send("GET / HTTP/1.1\r\nhost: a\r\n\r\n");
+  EXPECT_EQ(plain.read_all().find("HTTP/1.1"), std::string::npos);
+  EXPECT_TRUE(silent.is_closed());
+  EXPECT_TRUE(eventually([&] { return server->num_connections() == 0; }));
+}
+
+TEST(Tls, the_server_shuts_down_under_open_connections) {
+  TemporaryFolder folder;
+  folder.make_certificate("a");
+  Exchanges exchanges;
+  auto server = serve(exchanges.handler(), tls_options(folder, "a"));
+  HttpClient client(Url{.tls = true, .host = "127.0.0.1", .port = server->port()},
+                    {.ca_file = folder / "a.pem"});
+  std::thread ending([&] {
+    HttpExchange exchange = exchanges.next().second;
+    exchange.begin_stream(200, {});
+    exchange.write("x");
+    server.reset();
+  });
+  EXPECT_FALSE(client.send("GET", "/", {}, "").ok());
+  ending.join();
+}
+
+TEST(Tls, files_that_do_not_fit_are_refused_in_one_sentence) {
+  TemporaryFolder folder;
+  folder.make_certificate("a");
+  folder.make_certificate("b");
+  const auto error = [&](const std::string& certificate, const std::string& key) {
+    HttpServerOptions options;
+    options.tls_certificate = certificate;
+    options.tls_key = key;
+    const auto server = HttpServer::start(options, echo);
+    return server.ok() ? "<ok>" : server.error().message;
+  };
+  const std::string pem = folder / "a.pem", key = folder / "a.key";
+  EXPECT_EQ(error(pem, ""), "TLS needs both a certificate and a key, as PEM files");
+  EXPECT_EQ(error(folder / "none", key).substr(0, 20), "the TLS certificate:");
+  EXPECT_EQ(error(pem, folder / "none").substr(0, 12), "the TLS key:");
+  EXPECT_EQ(error(key, key).find("the TLS certificate \"" + key + "\" is no PEM certificate"), 0u);
+  EXPECT_NE(error(pem, folder / "b.key").find("key values mismatch"), std::string::npos)
+      << error(pem, folder / "b.key");
+  EXPECT_EQ(error(pem, pem).find("the TLS key \"" + pem + "\" cannot be used"), 0u);
+  // An encrypted key would ask for its password on the terminal.
+  ASSERT_EQ(std::system(("openssl ec -aes128 -passout pass:secret -in " + key + " -out " +
+                         folder / "locked.key" + " 2>/dev/null")
+                            .c_str()),
+            0);
+  EXPECT_EQ(error(pem, folder / "locked.key").find("the TLS key"), 0u);
+}
+
+}  // namespace
+}  // namespace glint

@@ -1,0 +1,431 @@
+#include "quant/check_output.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <optional>
+#include <set>
+
+#include "base/file.h"
+#include "base/str.h"
+#include "checkpoint/shard.h"
+#include "checkpoint/verify.h"
+#include "model/inventory.h"
+#include "quant/descriptors.h"
+#include "quant/file_hash.h"
+#include "quant/manifest.h"
+#include "quant/matchers.h"
+
+namespace glint {
+namespace {
+
+// What rounding to each format does to weights is far below these; what lies above is damage.
+double largest_plausible_error(WeightFormat format) {
+  switch (format) {
+    case WeightFormat::kNvfp4:
+      return 0.05;
+    case WeightFormat::kFp8Block:
+      return 0.005;
+    default:
+      return 1e-5;  // the rounding of a product to BF16
+  }
+}
+
+constexpr std::size_t kMaxNamed = 5;  // faults of one kind
+
+class Checker {
+ public:
+  Checker(const CheckOptions& options, ThreadPool& pool, const CheckProgress& done)
+      : options_(options), pool_(pool), done_(done) {}
+
+  Result<OutputCheck> check() {
+    GLINT_TRY(config_, read_config(options_.dir + "/config.json"));
+    GLINT_TRY(config_json_, read_json_file(options_.dir + "/config.json"));
+    GLINT_TRY(checkpoint_, Checkpoint::open(options_.dir));
+    GLINT_TRY(const Inventory inventory, take_inventory(config_, *checkpoint_));
+    out_.bytes = inventory.bytes;
+    table_ = model_tensors(config_);
+    std::erase_if(table_, [&](const ModelTensor& tensor) {
+      return config_.is_mtp(tensor.layer) && !inventory.has_mtp;
+    });
+    check_names(inventory);
+    open_weights();
+    check_scales();
+    check_pairs();
+    GLINT_TRY_STATUS(check_index());
+    GLINT_TRY_STATUS(check_descriptors());
+    GLINT_TRY_STATUS(check_hashes());
+    check_values();
+    if (!options_.source.empty()) GLINT_TRY_STATUS(compare_with_source());
+    return std::move(out_);
+  }
+
+ private:
+  void fault(std::string sentence) { out_.faults.push_back(std::move(sentence)); }
+
+  // A fault for the first few of `names`, and one for how many more there are.
+  void faults(const std::vector<std::string>& names, const std::string& what) {
+    for (std::size_t i = 0; i < std::min(kMaxNamed, names.size()); ++i) {
+      fault(str(names[i], " ", what));
+    }
+    if (names.size() > kMaxNamed) fault(str(names.size() - kMaxNamed, " more like it: ", what));
+  }
+
+  void check_names(const Inventory& inventory) {
+    faults(inventory.missing, "is missing");
+    faults(inventory.extra, "belongs to no part of the model");
+    for (const std::string& sentence : inventory.faults) fault(sentence);
+  }
+
+  // Fills out_.tensors, and quantized_ by the first copy of each tensor of the table.
+  void open_weights() {
+    quantized_.assign(table_.size(), false);
+    for (std::size_t i = 0; i < table_.size(); ++i) {
+      if (!table_[i].is_matrix()) continue;
+      for (int expert = 0; expert < table_[i].num_copies(); ++expert) {
+        const std::string name = table_[i].name_of_copy(expert);
+        const auto weight = checkpoint_->weight(name, table_[i].rows, table_[i].cols);
+        checkpoint_->release_copies();
+        if (!weight.ok()) continue;  // told by the inventory
+        const WeightFormat format = weight.value().format;
+        const bool packed = format == WeightFormat::kNvfp4 || format == WeightFormat::kFp8Block;
+        if (expert == 0) quantized_[i] = packed;
+        if (packed != quantized_[i]) {
+          fault(str(name, " is ", name_of(format), ", unlike the first expert of its layer"));
+        }
+        entries_.push_back(i);
+        out_.tensors.push_back({.name = name,
+                                .role = table_[i].role,
+                                .format = format,
+                                .weights = table_[i].elements(),
+                                .error = {}});
+      }
+    }
+  }
+
+  // The value of a scalar tensor; none if it is not there.
+  std::optional<float> scalar(const std::string& name) const {
+    const StoredTensor* tensor = checkpoint_->source().find(name);
+    if (!tensor || tensor->type != StoredType::kF32 || tensor->bytes.size() != 4) return {};
+    float value = 0;
+    std::memcpy(&value, tensor->bytes.data(), sizeof value);
+    return value;
+  }
+
+  void check_scales() {
+    std::vector<std::string> missing, bad;
+    for (const CheckedTensor& tensor : out_.tensors) {
+      if (tensor.format == WeightFormat::kFp8Block) {
+        const StoredTensor* scale = checkpoint_->source().find(tensor.name + ".weight_scale_inv");
+        if (!scale || scale->type != StoredType::kF32) {
+          missing.push_back(tensor.name + ".weight_scale_inv");
+        }
+      }
+      if (tensor.format != WeightFormat::kNvfp4) continue;
+      const bool modelopt = checkpoint_->has(tensor.name + ".weight");
+      for (const char* suffix : {modelopt ? ".weight_scale_2" : ".weight_global_scale",
+                                 modelopt ? ".input_scale" : ".input_global_scale"}) {
+        const std::optional<float> value = scalar(tensor.name + suffix);
+        if (!value) {
+          missing.push_back(tensor.name + suffix);
+        } else if (!(std::isfinite(*value) && *value > 0)) {
+          bad.push_back(tensor.name + suffix);
+        }
+      }
+    }
+    faults(missing, "is missing, or no F32");
+    faults(bad, "is not a positive number");
+  }
+
+  void check_pairs() {
+    constexpr std::pair<std::string_view, std::string_view> kPairs[] = {
+        {".gate_proj", ".up_proj"}, {".q_a_proj", ".kv_a_proj_with_mqa"}};
+    std::vector<std::string> unequal;
+    for (const CheckedTensor& tensor : out_.tensors) {
+      if (tensor.format != WeightFormat::kNvfp4) continue;
+      for (const auto& [first, second] : kPairs) {
+        if (!tensor.name.ends_with(first)) continue;
+        const std::string other =
+            tensor.name.substr(0, tensor.name.size() - first.size()).append(second);
+        for (const char* suffix :
+             {".weight_scale_2", ".weight_global_scale", ".input_scale", ".input_global_scale"}) {
+          if (scalar(tensor.name + suffix) != scalar(other + suffix)) {
+            unequal.push_back(tensor.name + suffix);
+          }
+        }
+      }
+    }
+    faults(unequal, "differs from that of the matrix it is loaded together with");
+  }
+
+  Status check_index() {
+    const std::string path = str(options_.dir, "/", kShardIndexName);
+    if (!file_exists(path)) {
+      std::set<int> files;
+      for (const StoredTensor& tensor : checkpoint_->source().tensors()) files.insert(tensor.file);
+      if (files.size() > 1) fault("there is no index, but more than one file");
+      return Ok{};
+    }
+    GLINT_TRY(const Json json, read_json_file(path));
+    const Json* metadata = json.find("metadata");
+    const Json* total = metadata ? metadata->find("total_size") : nullptr;
+    if (!total || *total != Json(out_.bytes)) {
+      fault(str("the index says a total_size of ",
+                total ? dump_json(*total, JsonStyle::kCompact) : "nothing",
+                ", but the tensors are ", out_.bytes, " bytes"));
+    }
+    std::set<std::string_view> listed;
+    if (const Json* map = json.find("weight_map"); map && map->is_object()) {
+      for (const auto& [name, file] : map->as_object()) listed.insert(name);
+    }
+    std::vector<std::string> unlisted;
+    for (const StoredTensor& tensor : checkpoint_->source().tensors()) {
+      if (!listed.contains(tensor.name)) unlisted.push_back(tensor.name);
+    }
+    faults(unlisted, "is not in the index");
+    return Ok{};
+  }
+
+  bool any(WeightFormat format) const {
+    return std::any_of(out_.tensors.begin(), out_.tensors.end(),
+                       [&](const CheckedTensor& tensor) { return tensor.format == format; });
+  }
+
+  Status check_descriptors() {
+    const Json* quantization = config_json_.find("quantization_config");
+    const bool fp8 = any(WeightFormat::kFp8Block), nvfp4 = any(WeightFormat::kNvfp4);
+    if (!quantization || !quantization->is_object()) {
+      if (fp8 || nvfp4) fault("config.json has no quantization_config, but weights are quantised");
+      return Ok{};
+    }
+    if (!fp8 && !nvfp4) {
+      fault("config.json has a quantization_config, but no weight is quantised");
+      return Ok{};
+    }
+    const Json* method = quantization->find("quant_method");
+    const std::string name = method && method->is_string() ? method->as_string() : "";
+    const std::vector<std::string> excludes = listed_excludes(*quantization);
+    if (name.starts_with("modelopt")) return check_modelopt(excludes);
+    if (name == "fp8") {
+      check_fp8(*quantization, excludes);
+    } else if (name == "compressed-tensors") {
+      check_listed_one_by_one(excludes);
+    } else {
+      fault(str("the quant_method of config.json is ", quoted(name),
+                "; expected modelopt, fp8 or compressed-tensors"));
+    }
+    return Ok{};
+  }
+
+  Status check_modelopt(const std::vector<std::string>& excludes) {
+    check_read_by_engines(excludes, "config.json");
+    const std::string path = options_.dir + "/hf_quant_config.json";
+    if (!file_exists(path)) {
+      fault("hf_quant_config.json is missing, which TensorRT-LLM and older engines read");
+      return Ok{};
+    }
+    GLINT_TRY(const Json json, read_json_file(path));
+    const Json* quantization = json.find("quantization");
+    if (!quantization || !quantization->find("quant_algo") ||
+        !quantization->find("kv_cache_quant_algo") || !quantization->find("group_size")) {
+      fault("hf_quant_config.json lacks quant_algo, kv_cache_quant_algo or group_size");
+      return Ok{};
+    }
+    if (listed_excludes(*quantization) != excludes) {
+      fault("hf_quant_config.json and config.json list different modules");
+    }
+    return Ok{};
+  }
+
+  void check_read_by_engines(const std::vector<std::string>& excludes, const char* file) {
+    if (excludes.empty()) fault(str(file, " excludes no module, not even the routers"));
+    for (const Engine engine : {Engine::kVllm, Engine::kSglang}) {
+      faults(misread_modules(engine, excludes, table_, quantized_),
+             str("is taken for the opposite of what it is by ", name_of(engine),
+                 ", from the list in ", file));
+    }
+  }
+
+  // Routers, embeddings and the like are never FP8 in the engines, listed or not.
+  void check_fp8(const Json& quantization, const std::vector<std::string>& excludes) {
+    const Json* block = quantization.find("weight_block_size");
+    if (!block || *block != Json(Json::Array{kFp8Block, kFp8Block})) {
+      fault("the weight_block_size of config.json is not [128, 128]");
+    }
+    std::vector<std::string> misread;
+    for (const EngineModule& module : engine_modules(Engine::kVllm, table_)) {
+      const std::size_t first = module.tensors[0];
+      if (!table_[first].is_quantizable) continue;
+      if (engine_excludes(Engine::kVllm, excludes, module.name) == quantized_[first]) {
+        misread.push_back(module.name);
+      }
+    }
+    faults(misread, "is not what modules_to_not_convert says");
+    if (quantization.find("scale_fmt")) check_ue8m0();
+  }
+
+  void check_ue8m0() {
+    std::vector<std::string> bad;
+    for (const StoredTensor& tensor : checkpoint_->source().tensors()) {
+      if (!tensor.name.ends_with(".weight_scale_inv") || tensor.type != StoredType::kF32) continue;
+      for (std::size_t at = 0; at + 4 <= tensor.bytes.size(); at += 4) {
+        std::uint32_t bits = 0;
+        std::memcpy(&bits, tensor.bytes.data() + at, sizeof bits);
+        if ((bits & 0x807fffffu) == 0) continue;
+        bad.push_back(tensor.name);
+        break;
+      }
+    }
+    faults(bad, "has a scale that is no power of two, though config.json says ue8m0");
+  }
+
+  void check_listed_one_by_one(const std::vector<std::string>& excludes) {
+    std::vector<std::string> expected = explicit_excludes(table_, quantized_, ExpertsEntry::kRegex);
+    std::vector<std::string> listed = excludes, missing, wrong;
+    std::sort(expected.begin(), expected.end());
+    std::sort(listed.begin(), listed.end());
+    std::set_difference(expected.begin(), expected.end(), listed.begin(), listed.end(),
+                        std::back_inserter(missing));
+    faults(missing, "is not quantised, but is missing from the list in config.json");
+    for (std::size_t i = 0; i < table_.size(); ++i) {
+      if (quantized_[i] && std::binary_search(listed.begin(), listed.end(), table_[i].name)) {
+        wrong.push_back(table_[i].name);
+      }
+    }
+    faults(wrong, "is quantised, but is in the list of config.json");
+  }
+
+  Status check_hashes() {
+    const std::string path = str(options_.dir, "/", kManifestName);
+    if (!file_exists(path)) return Ok{};
+    GLINT_TRY(const Json json, read_json_file(path));
+    const Result<Manifest> manifest = parse_manifest(json);
+    if (!manifest.ok()) {
+      fault(str(kManifestName, ": ", manifest.error().message));
+      return Ok{};
+    }
+    for (const FinishedShard& shard : manifest.value().shards) {
+      const bool is_plain = shard.name.find('/') == std::string::npos;
+      const Result<std::string> hash =
+          is_plain ? hash_file(str(options_.dir, "/", shard.name), done_) : invalid("elsewhere");
+      if (!hash.ok() || hash.value() != shard.xxh128) {
+        fault(str(shard.name, " is not the file that was written: its hash differs"));
+      }
+    }
+    return Ok{};
+  }
+
+  void check_values() {
+    for (const NonFinite& bad : find_non_finite(checkpoint_->source(), pool_, done_)) {
+      fault(str(bad.tensor->name, " holds ", bad.count,
+                " values or codes that are NaN or infinite, the first at ", bad.first));
+    }
+  }
+
+  Status compare_with_source();
+  // Fills tensor.error; returns how large it may be.
+  Result<double> compare_tensor(Checkpoint& source, CheckedTensor& tensor,
+                                const ModelTensor& entry);
+
+  const CheckOptions& options_;
+  ThreadPool& pool_;
+  const CheckProgress& done_;
+  ModelConfig config_;
+  Json config_json_;
+  std::optional<Checkpoint> checkpoint_;
+  std::vector<ModelTensor> table_;
+  std::vector<bool> quantized_;
+  OutputCheck out_;
+  std::vector<std::size_t> entries_;  // in the table, of each of out_.tensors
+};
+
+std::span<const std::byte> bytes_of(const Tensor& tensor) {
+  return {tensor.data, static_cast<std::size_t>(tensor.size() * size_of(tensor.dtype))};
+}
+
+Result<double> Checker::compare_tensor(Checkpoint& source, CheckedTensor& tensor,
+                                       const ModelTensor& entry) {
+  GLINT_TRY(const Weight was, source.weight(tensor.name, entry.rows, entry.cols));
+  GLINT_TRY(const Weight is, checkpoint_->weight(tensor.name, entry.rows, entry.cols));
+  constexpr std::int64_t kRows = 64;
+  std::vector<ErrorSum> sums(static_cast<std::size_t>((entry.rows + kRows - 1) / kRows));
+  pool_.run_dynamic(std::ssize(sums), [&](std::int64_t part, int) {
+    std::vector<float> a(static_cast<std::size_t>(entry.cols)), b(a.size());
+    ErrorSum& sum = sums[static_cast<std::size_t>(part)];
+    const std::int64_t end = std::min((part + 1) * kRows, entry.rows);
+    for (std::int64_t row = part * kRows; row < end; ++row) {
+      dequantize_row(was, row, a.data());
+      dequantize_row(is, row, b.data());
+      for (std::size_t i = 0; i < a.size(); ++i) {
+        const double difference = double{a[i]} - double{b[i]};
+        sum.squared_error += difference * difference;
+        sum.squared_weights += double{a[i]} * double{a[i]};
+      }
+    }
+  });
+  for (const ErrorSum& sum : sums) tensor.error.add(sum);
+  tensor.error.weights = tensor.weights;
+  for (const Tensor* data : {&was.data, &is.data}) {
+    discard_pages(bytes_of(*data));
+    if (done_) done_(std::ssize(bytes_of(*data)));
+  }
+  source.release_copies();
+  checkpoint_->release_copies();
+  return was.format == is.format ? 0 : largest_plausible_error(is.format);
+}
+
+Status Checker::compare_with_source() {
+  GLINT_TRY(Checkpoint source, Checkpoint::open(options_.source));
+  for (std::size_t i = 0; i < out_.tensors.size(); ++i) {
+    CheckedTensor& tensor = out_.tensors[i];
+    GLINT_TRY(const double largest, compare_tensor(source, tensor, table_[entries_[i]]));
+    const double error = tensor.error.relative();
+    if (!(error <= largest) ||
+        (tensor.error.squared_weights == 0 && tensor.error.squared_error > 0)) {
+      fault(str(tensor.name, " (", name_of(tensor.format), ") is off by ", error,
+                " of its source, more than rounding explains"));
+    }
+  }
+  // Vectors are copied by every recipe.
+  std::vector<std::string> names;
+  for (const ModelTensor& entry : table_) {
+    if (entry.is_matrix()) continue;
+    const StoredTensor* was = source.source().find(entry.name);
+    const StoredTensor* is = checkpoint_->source().find(entry.name);
+    if (!was || !is) continue;
+    if (!std::equal(was->bytes.begin(), was->bytes.end(), is->bytes.begin(), is->bytes.end())) {
+      names.push_back(entry.name);
+    }
+  }
+  faults(names, "is not the source's");
+  return Ok{};
+}
+
+}  // namespace
+
+Result<OutputCheck> check_output(const CheckOptions& options, ThreadPool& pool,
+                                 const CheckProgress& done) {
+  return Checker(options, pool, done).check();
+}
+
+Result<std::int64_t> bytes_to_check(const CheckOptions& options) {
+  const auto bytes_in = [](const std::string& dir) -> Result<std::int64_t> {
+    GLINT_TRY(const Checkpoint checkpoint, Checkpoint::open(dir));
+    std::int64_t bytes = 0;
+    for (const StoredTensor& tensor : checkpoint.source().tensors()) {
+      bytes += std::ssize(tensor.bytes);
+    }
+    return bytes;
+  };
+  GLINT_TRY(std::int64_t bytes, bytes_in(options.dir));
+  bytes *= file_exists(str(options.dir, "/", kManifestName)) ? 2 : 1;
+  if (!options.source.empty()) {
+    GLINT_TRY(const std::int64_t more, bytes_in(options.source));
+    bytes += more + bytes / 2;
+  }
+  return bytes;
+}
+
+}  // namespace glint

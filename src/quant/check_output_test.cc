@@ -1,0 +1,179 @@
+#include "quant/check_output.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <filesystem>
+#include <functional>
+
+#include "base/file.h"
+#include "base/json.h"
+#include "base/str.h"
+#include "checkpoint/safetensors.h"
+#include "checkpoint/shard.h"
+#include "checkpoint/test_files.h"
+#include "quant/convert.h"
+
+namespace glint {
+namespace {
+
+namespace fs = std::filesystem;
+
+const std::string kTiny = GLINT_SOURCE_DIR "/models/glm5-tiny";
+const std::string kExpert = "model.layers.1.mlp.experts.0.";
+
+// A good checkpoint, to be damaged.
+class CheckOutputTest : public testing::Test {
+ protected:
+  void make(const Recipe& recipe, std::int64_t max_shard_bytes = std::int64_t{1} << 30) {
+    fs::remove_all(dir_ / "out");
+    Conversion conversion = Conversion::prepare({.source = kTiny,
+                                                 .out = dir_ / "out",
+                                                 .recipe = recipe,
+                                                 .max_shard_bytes = max_shard_bytes})
+                                .value();
+    ASSERT_TRUE(conversion.run(pool_, {}).ok());
+    fs::remove(dir_ / "out/glint_quantize.json");  // its hashes would tell every time
+  }
+  std::vector<std::string> faults(bool with_source = false) {
+    return check_output({dir_ / "out", with_source ? kTiny : ""}, pool_, {}).value().faults;
+  }
+  void expect_fault(const std::string& words, bool with_source = false) {
+    const std::vector<std::string> found = faults(with_source);
+    ASSERT_FALSE(found.empty()) << "expected: " << words;
+    EXPECT_NE(found[0].find(words), std::string::npos) << found[0];
+  }
+  // Calls fn(bytes) with those of a tensor of the only file.
+  void edit(const std::string& tensor, const std::function<void(char*)>& fn) {
+    const std::string path = dir_ / "out/model.safetensors";
+    std::string file = read_file(path).value();
+    bool found = false;
+    const auto tensors = parse_safetensors(std::as_bytes(std::span(file))).value();
+    for (const StoredTensor& stored : tensors) {
+      if (stored.name != tensor) continue;
+      fn(file.data() + (reinterpret_cast<const char*>(stored.bytes.data()) - file.data()));
+      found = true;
+    }
+    ASSERT_TRUE(found) << tensor;
+    ASSERT_TRUE(write_file_atomic(path, file).ok());
+  }
+  void edit_json(const std::string& name, const std::function<void(Json&)>& fn) {
+    Json json = read_json_file(dir_ / ("out/" + name)).value();
+    fn(json);
+    dir_.write("out/" + name, dump_json(json));
+  }
+  static void set_float(char* bytes, float value) { std::memcpy(bytes, &value, sizeof value); }
+
+  const TestDir dir_;
+  ThreadPool pool_{2};
+};
+
+const Recipe kFp8 = {
+    .format = TargetFormat::kFp8, .scope = Scope::kAllLinear, .mtp = MtpChoice::kConvert};
+
+TEST_F(CheckOutputTest, scales_that_differ_or_are_no_positive_numbers) {
+  make({});
+  EXPECT_TRUE(faults(true).empty());
+  edit(kExpert + "up_proj.weight_scale_2", [](char* bytes) { set_float(bytes, 1); });
+  expect_fault(kExpert + "gate_proj.weight_scale_2 differs from that of the matrix");
+  make({});
+  edit(kExpert + "up_proj.input_scale", [](char* bytes) { set_float(bytes, 3); });
+  expect_fault(kExpert + "gate_proj.input_scale differs");
+  make({});
+  edit(kExpert + "down_proj.input_scale", [](char* bytes) { set_float(bytes, 0); });
+  expect_fault(kExpert + "down_proj.input_scale is not a positive number");
+}
+
+TEST_F(CheckOutputTest, codes_of_nan) {
+  make({});
+  edit(kExpert + "down_proj.weight_scale", [](char* bytes) { bytes[5] = 0x7f; });
+  expect_fault(kExpert + "down_proj.weight_scale holds 1 values or codes that are NaN");
+  make(kFp8);
+  edit(kExpert + "down_proj.weight", [](char* bytes) { bytes[9] = static_cast<char>(0xff); });
+  expect_fault("down_proj.weight holds 1 values or codes that are NaN or infinite, the first at 9");
+}
+
+TEST_F(CheckOutputTest, lists_that_an_engine_reads_wrong) {
+  const auto drop = [](Json& json, const char* section, const char* key, const char* name) {
+    Json* part = const_cast<Json*>(json.find(section));
+    std::erase(const_cast<Json*>(part->find(key))->as_array(), Json(name));
+  };
+  make({});
+  edit_json("config.json", [&](Json& json) {
+    drop(json, "quantization_config", "ignore", "model.layers.3.mlp.gate");
+    drop(json, "quantization_config", "ignore", "model.layers.*.mlp.gate");
+  });
+  expect_fault("model.layers.3.mlp.gate is taken for the opposite of what it is by vLLM");
+  make({});
+  edit_json("config.json", [&](Json& json) {
+    drop(json, "quantization_config", "ignore", "model.layers.2.self_attn*");
+  });
+  expect_fault("model.layers.2.self_attn");
+  make({});
+  edit_json("hf_quant_config.json",
+            [&](Json& json) { drop(json, "quantization", "exclude_modules", "lm_head"); });
+  expect_fault("hf_quant_config.json and config.json list different modules");
+  fs::remove(dir_ / "out/hf_quant_config.json");
+  expect_fault("hf_quant_config.json is missing");
+  make({.layout = Nvfp4Layout::kCompressedTensors});
+  edit_json("config.json",
+            [&](Json& json) { drop(json, "quantization_config", "ignore", "lm_head"); });
+  expect_fault("lm_head is not quantised, but is missing from the list");
+  make(kFp8);
+  edit_json("config.json", [](Json& json) { json.set("quantization_config", nullptr); });
+  expect_fault("config.json has no quantization_config");
+}
+
+TEST_F(CheckOutputTest, an_index_that_does_not_fit) {
+  make({}, 8 << 20);
+  EXPECT_TRUE(faults().empty());
+  edit_json(kShardIndexName,
+            [](Json& json) { const_cast<Json*>(json.find("metadata"))->set("total_size", 12345); });
+  expect_fault("the index says a total_size of 12345, but the tensors are ");
+}
+
+TEST_F(CheckOutputTest, weights_that_moved_further_than_rounding_explains) {
+  make({});
+  edit(kExpert + "down_proj.weight_scale_2", [](char* bytes) {
+    float value = 0;
+    std::memcpy(&value, bytes, sizeof value);
+    set_float(bytes, 2 * value);
+  });
+  EXPECT_TRUE(faults().empty());
+  expect_fault(kExpert + "down_proj (nvfp4) is off by ", true);
+  make({});
+  edit("model.norm.weight", [](char* bytes) { bytes[0] ^= 1; });
+  expect_fault("model.norm.weight is not the source's", true);
+  make({});
+  edit("lm_head.weight", [](char* bytes) { bytes[1] ^= 8; });
+  expect_fault("lm_head (bf16) is off by ", true);
+}
+
+TEST_F(CheckOutputTest, scales_that_are_no_powers_of_two_though_config_says_so) {
+  Recipe recipe = kFp8;
+  recipe.fp8_scales = Fp8ScaleFormat::kUe8m0;
+  make(recipe);
+  EXPECT_TRUE(faults().empty());
+  edit(kExpert + "down_proj.weight_scale_inv", [](char* bytes) { set_float(bytes, 0.3f); });
+  expect_fault("down_proj.weight_scale_inv has a scale that is no power of two");
+}
+
+TEST_F(CheckOutputTest, a_file_that_changed_since_it_was_written) {
+  Conversion conversion =
+      Conversion::prepare({.source = kTiny, .out = dir_ / "out", .recipe = {}}).value();
+  ASSERT_TRUE(conversion.run(pool_, {}).ok());
+  EXPECT_TRUE(faults().empty());
+  edit("lm_head.weight", [](char* bytes) { bytes[0] ^= 1; });
+  expect_fault("model.safetensors is not the file that was written");
+}
+
+TEST_F(CheckOutputTest, checkpoints_of_other_makers_are_read) {
+  for (const char* name : {"fp8_block", "nvfp4_modelopt", "nvfp4_ct_mixed"}) {
+    const auto result = check_output({str(GLINT_SOURCE_DIR "/tests/golden/", name), ""}, pool_, {});
+    ASSERT_TRUE(result.ok()) << result.error().message;
+    EXPECT_FALSE(result.value().tensors.empty());
+  }
+}
+
+}  // namespace
+}  // namespace glint

@@ -1,0 +1,456 @@
+#include "quant/convert.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <optional>
+
+#include "base/file.h"
+#include "base/str.h"
+#include "model/inventory.h"
+#include "quant/descriptors.h"
+#include "quant/file_hash.h"
+#include "quant/output_plan.h"
+
+namespace glint {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Counts changes of what a recipe means in bytes: shards of older programs are not continued.
+constexpr int kEncodingVersion = 1;
+// The times are for telling whether to go on; the result does not depend on them.
+constexpr std::string_view kTimes = "source_times_xxh128";
+constexpr std::size_t kMaxCopiedFile = std::size_t{1} << 30;
+
+std::string parent_of(const std::string& path) {
+  const std::string parent = fs::path(path).parent_path().string();
+  return parent.empty() ? "." : parent;
+}
+
+std::string without_slashes(std::string path) {
+  while (path.size() > 1 && path.back() == '/') path.pop_back();
+  return path;
+}
+
+// Keeps a second process away from the directory.
+class DirectoryLock {
+ public:
+  DirectoryLock() = default;
+  DirectoryLock(const DirectoryLock&) = delete;
+  DirectoryLock& operator=(const DirectoryLock&) = delete;
+  ~DirectoryLock() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  Status lock(const std::string& dir) {
+    fd_ = ::open(dir.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd_ < 0 || ::flock(fd_, LOCK_EX | LOCK_NB) != 0) {
+      return invalid(str(dir, " is being written by another process"));
+    }
+    return Ok{};
+  }
+
+ private:
+  int fd_ = -1;
+};
+
+// Every name, type and shape, and sixteen samples of each file's data: whatever differs between
+// two checkpoints of one architecture differs there.
+std::string fingerprint(const TensorSource& source, const std::string& config) {
+  constexpr std::size_t kSamples = 16, kSampleBytes = std::size_t{64} << 10;
+  Hasher hasher;
+  hasher.add(config);
+  const std::span<const StoredTensor> tensors = source.tensors();
+  for (std::size_t first = 0, last; first < tensors.size(); first = last) {
+    for (last = first; last < tensors.size() && tensors[last].file == tensors[first].file; ++last) {
+      hasher.add(str(tensors[last].name, " ", tensors[last].describe(), "\n"));
+    }
+    const std::byte* begin = tensors[first].bytes.data();
+    const std::byte* end = tensors[last - 1].bytes.data() + tensors[last - 1].bytes.size();
+    const std::span<const std::byte> data(begin, static_cast<std::size_t>(end - begin));
+    for (std::size_t i = 0; i < kSamples && !data.empty(); ++i) {
+      const std::size_t at = data.size() / kSamples * i;
+      hasher.add(data.subspan(at, std::min(kSampleBytes, data.size() - at)));
+    }
+    hasher.add(data.last(std::min(kSampleBytes, data.size())));
+    discard_pages(data);
+  }
+  return hasher.hex();
+}
+
+// When each file of the source was last changed.
+std::string times_of(const TensorSource& source) {
+  Hasher hasher;
+  int file = -1;
+  for (const StoredTensor& tensor : source.tensors()) {
+    if (tensor.file == file) continue;
+    file = tensor.file;
+    std::error_code error;
+    const auto time = fs::last_write_time(source.file_name(file), error).time_since_epoch();
+    hasher.add(str(time.count(), "\n"));
+  }
+  return hasher.hex();
+}
+
+// Tokenizer, templates, generation_config, licences: all that is neither weights nor says how they
+// are stored.
+bool is_copied(const fs::directory_entry& entry) {
+  const std::string name = entry.path().filename().string();
+  constexpr std::string_view kOurs[] = {"config.json", "hf_quant_config.json", kShardIndexName,
+                                        kManifestName};
+  constexpr std::string_view kWeights[] = {".safetensors", ".bin",  ".pt", ".pth",
+                                           ".gguf",        ".onnx", ".h5", ".msgpack"};
+  std::error_code error;
+  if (!entry.is_regular_file(error) || error || name.starts_with(".")) return false;
+  if (entry.file_size(error) > kMaxCopiedFile || error) return false;
+  return std::find(std::begin(kOurs), std::end(kOurs), name) == std::end(kOurs) &&
+         std::find(std::begin(kWeights), std::end(kWeights), entry.path().extension().string()) ==
+             std::end(kWeights);
+}
+
+// True if the name of everything in `dir` begins with `prefix`.
+bool holds_only(const std::string& dir, std::string_view prefix) {
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(dir, error)) {
+    if (!entry.path().filename().string().starts_with(prefix)) return false;
+  }
+  return !error;
+}
+
+}  // namespace
+
+struct Conversion::State {
+  explicit State(const ConversionOptions& given) : options(given) {
+    options.source = without_slashes(options.source);
+    options.out = without_slashes(options.out);
+    partial = options.out + ".partial";
+  }
+
+  Status open_source();
+  Status check_complete();
+  Status check_stored_formats(const Inventory& inventory);
+  Status plan();
+  Status describe_job();
+  Status look_for_earlier_run();
+  std::int64_t bytes_to_write() const;
+  std::size_t first_unit(const Shard& shard) const;
+  void read_ahead(std::size_t unit);
+  Status make_shard(const Shard& shard, UnitEncoder& encoder, const BytesDone& done);
+  Status save_manifest() const;
+  Status add_other_files() const;
+  Status finish();
+
+  ConversionOptions options;
+  std::string partial;
+  Json config_json;
+  std::string config_text;
+  ModelConfig config;
+  std::optional<Checkpoint> checkpoint;
+  std::vector<ModelTensor> table;
+  std::vector<bool> quantized;
+  std::optional<ActivationRanges> ranges;
+  std::vector<std::string> unseen;
+  OutputPlan output;
+  std::vector<Shard> shards;
+  std::optional<Descriptors> descriptors;
+  Manifest manifest;
+  DirectoryLock lock;
+  std::size_t next_ahead = 0;    // the first unit that the kernel was not asked to read
+  std::int64_t bytes_ahead = 0;  // of those before it that are not encoded yet
+};
+
+Status Conversion::State::open_source() {
+  const std::string path = options.source + "/config.json";
+  GLINT_TRY(config, read_config(path));
+  GLINT_TRY(config_text, read_file(path));
+  GLINT_TRY(config_json, read_json_file(path));
+  GLINT_TRY(checkpoint, Checkpoint::open(options.source));
+  return check_complete();
+}
+
+Status Conversion::State::check_complete() {
+  GLINT_TRY(const Inventory inventory, take_inventory(config, *checkpoint));
+  if (!inventory.faults.empty()) return invalid(inventory.faults[0]);
+  if (!inventory.missing.empty()) {
+    return invalid(str(options.source, " lacks ", inventory.missing.size(),
+                       " of the weights that its config.json implies, the first is ",
+                       inventory.missing[0]));
+  }
+  if (options.recipe.mtp == MtpChoice::kConvert && !inventory.has_mtp) {
+    // Asked for or not: there is nothing to convert, and nothing is half done.
+    options.recipe.mtp = MtpChoice::kExclude;
+  }
+  table = model_tensors(config);
+  std::erase_if(table, [&](const ModelTensor& tensor) {
+    return config.is_mtp(tensor.layer) && !inventory.has_mtp;
+  });
+  return check_stored_formats(inventory);
+}
+
+Status Conversion::State::check_stored_formats(const Inventory& inventory) {
+  const auto packed = std::find_if(
+      inventory.rows.begin(), inventory.rows.end(),
+      [](const Inventory::Row& row) { return row.format == "fp8" || row.format == "nvfp4"; });
+  const bool is_quantized = packed != inventory.rows.end();
+  if (options.recipe.format == TargetFormat::kBf16) {
+    if (is_quantized) return Ok{};
+    return invalid(str(options.source, " is not quantised; there is nothing to bring to bf16"));
+  }
+  if (!is_quantized) return Ok{};
+  return invalid(str(options.source, " is already quantised (its ", name_of(packed->role), " are ",
+                     packed->format, "); quantise the original, or make it bf16 first"));
+}
+
+Status Conversion::State::plan() {
+  if (options.recipe.format != TargetFormat::kBf16) {
+    GLINT_TRY(quantized, choose_quantized(options.recipe, config, table));
+  }
+  if (!options.calibration.empty()) {
+    GLINT_TRY(ranges, read_activation_ranges(options.calibration));
+    unseen = fill_unseen_experts(*ranges);
+  }
+  const PlanInput input = {.recipe = options.recipe,
+                           .table = table,
+                           .quantized = quantized,
+                           .ranges = ranges ? &*ranges : nullptr};
+  GLINT_TRY(output, plan_output(input, *checkpoint));
+  shards = plan_shards(output.specs, options.max_shard_bytes, output.unit_begins());
+  GLINT_TRY(descriptors, make_descriptors(config_json, config, options.recipe, table, quantized));
+  return Ok{};
+}
+
+Status Conversion::State::describe_job() {
+  Hasher heads;
+  for (const Shard& shard : shards) {
+    heads.add(shard_head(std::span(output.specs).subspan(shard.begin, shard.end - shard.begin)));
+  }
+  manifest.job = Json::Object{
+      {"encoding_version", kEncodingVersion},
+      {"recipe", to_json(options.recipe)},
+      {"source_xxh128", fingerprint(checkpoint->source(), config_text)},
+      {std::string(kTimes), times_of(checkpoint->source())},
+      {"calibration_xxh128", nullptr},
+      {"heads_xxh128", heads.hex()},
+  };
+  if (ranges) {
+    GLINT_TRY(const std::string hash, hash_file(options.calibration));
+    manifest.job.set("calibration_xxh128", hash);
+    manifest.job.set("unseen_experts", Json::Array(unseen.begin(), unseen.end()));
+  }
+  return Ok{};
+}
+
+Status Conversion::State::look_for_earlier_run() {
+  std::error_code error;
+  if (fs::symlink_status(options.out, error).type() != fs::file_type::not_found) {
+    return invalid(str(options.out, " exists; expected a directory that is yet to be made"));
+  }
+  if (fs::symlink_status(partial, error).type() == fs::file_type::not_found) {
+    return check_free_space(options.out, bytes_to_write());
+  }
+  const std::string path = str(partial, "/", kManifestName);
+  const auto not_ours = [&](const std::string& why) {
+    return invalid(str(partial, " is not a half-finished run of this job: ", why,
+                       "; remove it, or choose another OUT"));
+  };
+  // Killed before its manifest was there: nothing was written.
+  if (!file_exists(path) && holds_only(partial, kManifestName)) {
+    return check_free_space(options.out, bytes_to_write());
+  }
+  const Result<Json> json = read_json_file(path);
+  if (!json.ok()) return not_ours("its manifest cannot be read");
+  Result<Manifest> earlier = parse_manifest(json.value());
+  if (!earlier.ok()) return not_ours(earlier.error().message);
+  for (const auto& [key, value] : manifest.job.as_object()) {
+    const Json* before = earlier.value().job.find(key);
+    if (!before && key == kTimes) continue;  // it was about to be renamed
+    if (!before || *before != value) return not_ours(str("its ", key, " differs"));
+  }
+  for (FinishedShard& shard : earlier.value().shards) {
+    const bool is_planned = std::any_of(shards.begin(), shards.end(),
+                                        [&](const Shard& s) { return s.name == shard.name; });
+    if (is_planned && file_exists(str(partial, "/", shard.name))) {
+      manifest.shards.push_back(std::move(shard));
+    }
+  }
+  return check_free_space(options.out, bytes_to_write());
+}
+
+std::int64_t Conversion::State::bytes_to_write() const {
+  std::int64_t bytes = 0;
+  for (const Shard& shard : shards) {
+    if (!manifest.find(shard.name)) bytes += shard.data_bytes;
+  }
+  return bytes;
+}
+
+std::size_t Conversion::State::first_unit(const Shard& shard) const {
+  const auto at =
+      std::lower_bound(output.units.begin(), output.units.end(), shard.begin,
+                       [](const Unit& unit, std::size_t spec) { return unit.first_spec < spec; });
+  return static_cast<std::size_t>(at - output.units.begin());
+}
+
+// Before `unit` is encoded: keeps the disk some way ahead of the processors.
+void Conversion::State::read_ahead(std::size_t unit) {
+  constexpr std::int64_t kAhead = std::int64_t{256} << 20;
+  if (next_ahead < unit) {
+    next_ahead = unit;
+    bytes_ahead = 0;
+  }
+  for (; next_ahead < output.units.size() && bytes_ahead < kAhead; ++next_ahead) {
+    for (const StoredTensor* tensor : output.units[next_ahead].stored) {
+      const std::size_t size = std::min<std::size_t>(tensor->bytes.size(), kAhead);
+      prefetch_pages(tensor->bytes.first(size));
+    }
+    bytes_ahead += output.units[next_ahead].source_bytes;
+  }
+  bytes_ahead -= output.units[unit].source_bytes;
+}
+
+Status Conversion::State::make_shard(const Shard& shard, UnitEncoder& encoder,
+                                     const BytesDone& done) {
+  const std::string path = str(partial, "/", shard.name), beside = path + ".tmp";
+  const auto specs = std::span(output.specs).subspan(shard.begin, shard.end - shard.begin);
+  std::vector<std::int64_t> offsets;
+  std::int64_t at = 0;
+  for (const TensorSpec& spec : specs) {
+    offsets.push_back(at);
+    at += spec.bytes();
+  }
+  FinishedShard finished = {.name = shard.name};
+  GLINT_TRY(ShardFile file, ShardFile::create(beside, shard_head(specs), shard.data_bytes));
+  const auto write = [&](std::size_t spec, std::int64_t offset, std::span<const std::byte> bytes) {
+    return file.write(offsets[spec - shard.begin] + offset, bytes);
+  };
+  for (std::size_t u = first_unit(shard);
+       u < output.units.size() && output.units[u].first_spec < shard.end; ++u) {
+    read_ahead(u);
+    GLINT_TRY_STATUS(encoder.encode(output.units[u], write, finished.errors));
+    file.start_writeback();
+    if (done) done(output.units[u].source_bytes);
+  }
+  GLINT_TRY_STATUS(file.finish());
+  GLINT_TRY(finished.xxh128, hash_file(beside));
+  std::error_code error;
+  finished.bytes = static_cast<std::int64_t>(fs::file_size(beside, error));
+  if (std::rename(beside.c_str(), path.c_str()) != 0) {
+    return invalid(str("cannot rename to ", path, ": ", std::strerror(errno)));
+  }
+  GLINT_TRY_STATUS(sync_directory(partial));
+  manifest.shards.push_back(std::move(finished));
+  return save_manifest();
+}
+
+Status Conversion::State::save_manifest() const {
+  return write_file_atomic(str(partial, "/", kManifestName),
+                           dump_json(to_json(manifest), JsonStyle::kIndent2) + "\n");
+}
+
+Status Conversion::State::add_other_files() const {
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(options.source, error)) {
+    if (!is_copied(entry)) continue;
+    GLINT_TRY(const std::string contents, read_file(entry.path().string(), kMaxCopiedFile));
+    GLINT_TRY_STATUS(
+        write_file_atomic(str(partial, "/", entry.path().filename().string()), contents));
+  }
+  const auto add = [&](const char* name, const std::string& contents) {
+    return write_file_atomic(str(partial, "/", name), contents);
+  };
+  GLINT_TRY_STATUS(add("config.json", dump_json(descriptors->config, JsonStyle::kIndent2) + "\n"));
+  if (descriptors->hf_quant_config) {
+    GLINT_TRY_STATUS(add("hf_quant_config.json",
+                         dump_json(*descriptors->hf_quant_config, JsonStyle::kIndent2) + "\n"));
+  }
+  if (shards.size() > 1) {
+    GLINT_TRY_STATUS(add(kShardIndexName, shard_index(output.specs, shards)));
+  }
+  return Ok{};
+}
+
+Status Conversion::State::finish() {
+  // What killed runs left: half shards, half small files.
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(partial, error)) {
+    const std::string name = entry.path().filename().string();
+    if (name != kManifestName && !manifest.find(name)) fs::remove(entry.path(), error);
+  }
+  GLINT_TRY_STATUS(add_other_files());
+  std::erase_if(manifest.job.as_object(),
+                [](const Json::Member& member) { return member.first == kTimes; });
+  GLINT_TRY_STATUS(save_manifest());
+  GLINT_TRY_STATUS(sync_directory(partial));
+  if (std::rename(partial.c_str(), options.out.c_str()) != 0) {
+    return invalid(str("cannot rename ", partial, " to ", options.out, ": ", std::strerror(errno)));
+  }
+  return sync_directory(parent_of(options.out));
+}
+
+Result<Conversion> Conversion::prepare(const ConversionOptions& options) {
+  auto state = std::make_unique<State>(options);
+  GLINT_TRY_STATUS(state->open_source());
+  GLINT_TRY_STATUS(state->plan());
+  GLINT_TRY_STATUS(state->describe_job());
+  GLINT_TRY_STATUS(state->look_for_earlier_run());
+  return Conversion(std::move(state));
+}
+
+Conversion::Conversion(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Conversion::Conversion(Conversion&&) noexcept = default;
+Conversion::~Conversion() = default;
+
+std::size_t Conversion::num_finished() const { return state_->manifest.shards.size(); }
+std::size_t Conversion::num_shards() const { return state_->shards.size(); }
+const std::vector<std::string>& Conversion::unseen_experts() const { return state_->unseen; }
+const Manifest& Conversion::manifest() const { return state_->manifest; }
+
+std::int64_t Conversion::finished_bytes() const {
+  std::int64_t bytes = 0;
+  for (const FinishedShard& shard : state_->manifest.shards) bytes += shard.bytes;
+  return bytes;
+}
+
+Status Conversion::check_finished(const BytesDone& done) {
+  std::vector<FinishedShard> good;
+  for (FinishedShard& shard : state_->manifest.shards) {
+    GLINT_TRY(const std::string hash, hash_file(str(state_->partial, "/", shard.name), done));
+    if (hash == shard.xxh128) good.push_back(std::move(shard));
+  }
+  state_->manifest.shards = std::move(good);
+  return Ok{};
+}
+
+std::int64_t Conversion::bytes_to_read() const {
+  std::int64_t bytes = 0;
+  for (const Shard& shard : state_->shards) {
+    if (state_->manifest.find(shard.name)) continue;
+    for (std::size_t u = state_->first_unit(shard);
+         u < state_->output.units.size() && state_->output.units[u].first_spec < shard.end; ++u) {
+      bytes += state_->output.units[u].source_bytes;
+    }
+  }
+  return bytes;
+}
+
+Status Conversion::run(ThreadPool& pool, const BytesDone& done) {
+  State& state = *state_;
+  std::error_code error;
+  fs::create_directory(state.partial, error);
+  if (error) return invalid(str("cannot create ", state.partial, ": ", error.message()));
+  GLINT_TRY_STATUS(state.lock.lock(state.partial));
+  GLINT_TRY_STATUS(state.save_manifest());
+  UnitEncoder encoder(state.options.recipe, *state.checkpoint, pool);
+  for (const Shard& shard : state.shards) {
+    if (state.manifest.find(shard.name)) continue;
+    GLINT_TRY_STATUS(state.make_shard(shard, encoder, done));
+  }
+  return state.finish();
+}
+
+}  // namespace glint

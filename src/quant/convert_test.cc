@@ -1,0 +1,351 @@
+#include "quant/convert.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <filesystem>
+#include <map>
+
+#include "base/file.h"
+#include "base/str.h"
+#include "checkpoint/safetensors.h"
+#include "checkpoint/test_files.h"
+#include "quant/check_output.h"
+#include "quant/file_hash.h"
+
+namespace glint {
+namespace {
+
+namespace fs = std::filesystem;
+
+const std::string kTiny = GLINT_SOURCE_DIR "/models/glm5-tiny";
+std::string golden(std::string_view name) { return str(GLINT_SOURCE_DIR "/tests/golden/", name); }
+
+class ConvertTest : public testing::Test {
+ protected:
+  Status convert(const std::string& source, const std::string& out, const Recipe& recipe,
+                 int threads = 2, std::int64_t max_shard_bytes = 8 << 20) const {
+    GLINT_TRY(Conversion conversion, Conversion::prepare({.source = source,
+                                                          .out = dir_ / out,
+                                                          .recipe = recipe,
+                                                          .max_shard_bytes = max_shard_bytes}));
+    ThreadPool pool(threads);
+    std::int64_t read = 0;
+    GLINT_TRY_STATUS(conversion.check_finished({}));
+    const std::int64_t to_read = conversion.bytes_to_read();
+    GLINT_TRY_STATUS(conversion.run(pool, [&](std::int64_t bytes) { read += bytes; }));
+    EXPECT_EQ(read, to_read);
+    return Ok{};
+  }
+  std::string refusal(const std::string& source, const std::string& out,
+                      const Recipe& recipe = {}) const {
+    const Status status = convert(source, out, recipe);
+    return status.ok() ? "no refusal" : status.error().message;
+  }
+  std::map<std::string, std::string> files(const std::string& out) const {
+    std::map<std::string, std::string> hashes;
+    for (const auto& entry : fs::directory_iterator(dir_ / out)) {
+      if (entry.is_regular_file()) {
+        hashes[entry.path().filename()] = hash_file(entry.path()).value();
+      }
+    }
+    return hashes;
+  }
+  OutputCheck check(const std::string& out, const std::string& source) const {
+    ThreadPool pool(2);
+    Result<OutputCheck> result = check_output({dir_ / out, source}, pool, {});
+    EXPECT_TRUE(result.ok()) << result.error().message;
+    return std::move(result).value();
+  }
+  void expect_good(const std::string& out, const std::string& source) const {
+    for (const std::string& fault : check(out, source).faults) ADD_FAILURE() << fault;
+  }
+  // A copy of the bundled model that can be damaged.
+  std::string copy_of_tiny() const {
+    fs::copy(kTiny, dir_ / "source");
+    return dir_ / "source";
+  }
+
+  const TestDir dir_;
+};
+
+const Recipe kFp8 = {
+    .format = TargetFormat::kFp8, .scope = Scope::kAllLinear, .mtp = MtpChoice::kConvert};
+
+TEST_F(ConvertTest, every_recipe_gives_a_checkpoint_without_faults) {
+  const std::map<std::string, Recipe> recipes = {
+      {"experts", {}},
+      {"mlp", {.scope = Scope::kMlp, .scale = ScaleRule::kFourOverSix}},
+      {"all", {.scope = Scope::kAllLinear, .mtp = MtpChoice::kConvert}},
+      {"ct", {.scale = ScaleRule::kAbsmax, .layout = Nvfp4Layout::kCompressedTensors}},
+      {"modelopt", {.scale = ScaleRule::kAbsmax, .power_of_two = false}},
+      {"rules", {.rules = {"model.layers.[13].mlp.experts.*", "*.o_proj"}}},
+      {"fp8", kFp8},
+      {"ue8m0",
+       {.format = TargetFormat::kFp8,
+        .scope = Scope::kAllLinear,
+        .fp8_scales = Fp8ScaleFormat::kUe8m0}}};
+  for (const auto& [name, recipe] : recipes) {
+    const Status status = convert(kTiny, name, recipe);
+    ASSERT_TRUE(status.ok()) << name << ": " << status.error().message;
+    expect_good(name, kTiny);
+    EXPECT_FALSE(fs::exists(dir_ / (name + ".partial")));
+  }
+}
+
+TEST_F(ConvertTest, bytes_do_not_depend_on_the_number_of_threads) {
+  ASSERT_TRUE(convert(kTiny, "one", {}, 1).ok());
+  ASSERT_TRUE(convert(kTiny, "four", {}, 4).ok());
+  EXPECT_EQ(files("one"), files("four"));
+}
+
+TEST_F(ConvertTest, small_files_are_copied_and_old_descriptors_are_not) {
+  const std::string source = copy_of_tiny();
+  dir_.write("source/hf_quant_config.json", "{}");
+  dir_.write("source/LICENSE", "MIT");
+  dir_.write("source/.hidden", "x");
+  dir_.write("source/pytorch_model.bin", "weights");
+  fs::create_directory(source + "/folder");
+  ASSERT_TRUE(convert(source, "out", kFp8).ok());
+  const auto before = files("source"), after = files("out");
+  for (const char* name : {"tokenizer.json", "tokenizer_config.json", "chat_template.jinja",
+                           "generation_config.json", "LICENSE"}) {
+    EXPECT_EQ(before.at(name), after.at(name)) << name;
+  }
+  for (const char* name : {"hf_quant_config.json", ".hidden", "pytorch_model.bin", "folder"}) {
+    EXPECT_FALSE(after.contains(name)) << name;
+  }
+}
+
+TEST_F(ConvertTest, a_run_that_was_killed_before_its_manifest_goes_on) {
+  fs::create_directory(dir_ / "out.partial");
+  dir_.write(str("out.partial/", kManifestName, ".tmp.123"), "{\"too");
+  ASSERT_TRUE(convert(kTiny, "out", {}).ok());
+  EXPECT_FALSE(files("out").contains(str(kManifestName, ".tmp.123")));
+  expect_good("out", kTiny);
+}
+
+TEST_F(ConvertTest, gate_and_up_share_scales_and_zeros_are_harmless) {
+  const std::string source = copy_of_tiny();
+  {
+    // Gate of an expert ten times larger than up, one expert all zeros, a group of zeros.
+    std::string file = read_file(source + "/model.safetensors").value();
+    const auto tensors = parse_safetensors(std::as_bytes(std::span(file))).value();
+    for (const StoredTensor& tensor : tensors) {
+      auto* values = reinterpret_cast<std::uint16_t*>(
+          file.data() + (reinterpret_cast<const char*>(tensor.bytes.data()) - file.data()));
+      const auto count = static_cast<std::size_t>(tensor.size());
+      if (tensor.name == "model.layers.1.mlp.experts.0.gate_proj.weight") {
+        for (std::size_t i = 0; i < count; ++i) {
+          values[i] = to_bf16(10 * to_float(BF16{values[i]})).bits;
+        }
+      }
+      if (tensor.name.starts_with("model.layers.1.mlp.experts.1.")) std::fill_n(values, count, 0);
+      if (tensor.name == "model.layers.1.mlp.experts.2.up_proj.weight") std::fill_n(values, 16, 0);
+    }
+    ASSERT_TRUE(write_file_atomic(source + "/model.safetensors", file).ok());
+  }
+  ASSERT_TRUE(convert(source, "out", {}).ok());
+  expect_good("out", source);
+  Checkpoint out = Checkpoint::open(dir_ / "out").value();
+  const auto weight = [&](const std::string& name) {
+    return out.weight("model.layers.1.mlp.experts." + name, 128, 256).value();
+  };
+  EXPECT_EQ(weight("0.gate_proj").global_scale, weight("0.up_proj").global_scale);
+  EXPECT_EQ(weight("1.gate_proj").global_scale, 1);
+  EXPECT_EQ(std::to_integer<int>(*weight("1.gate_proj").scale.data), 0x38);
+  EXPECT_EQ(std::to_integer<int>(*weight("2.up_proj").scale.data), 0x38);
+}
+
+TEST_F(ConvertTest, input_scales_come_from_the_calibration) {
+  ActivationRanges ranges;
+  for (int layer = 1; layer < 5; ++layer) {
+    for (int expert = 0; expert < 16; ++expert) {
+      const std::string prefix = str("model.layers.", layer, ".mlp.experts.", expert, ".");
+      ranges[prefix + "gate_proj"] = {2, 5};
+      ranges[prefix + "up_proj"] = {3, 5};
+      ranges[prefix + "down_proj"] = {7, 5};
+    }
+  }
+  ranges["model.layers.2.mlp.experts.4.down_proj"] = {};  // saw nothing
+  dir_.write("ranges.json", dump_json(to_json(ranges)));
+  ConversionOptions options = {.source = kTiny,
+                               .out = dir_ / "out",
+                               .recipe = {.headroom = 4},
+                               .calibration = dir_ / "ranges.json"};
+  Conversion conversion = Conversion::prepare(options).value();
+  EXPECT_EQ(conversion.unseen_experts(),
+            std::vector<std::string>{"model.layers.2.mlp.experts.4.down_proj"});
+  ThreadPool pool(2);
+  ASSERT_TRUE(conversion.run(pool, {}).ok());
+  const Checkpoint out = Checkpoint::open(dir_ / "out").value();
+  const auto scale = [&](const std::string& name) {
+    float value = 0;
+    std::memcpy(&value, out.source().find(name + ".input_scale")->bytes.data(), sizeof value);
+    return value;
+  };
+  EXPECT_EQ(scale("model.layers.1.mlp.experts.0.gate_proj"), 4 * 3.0f / 2688);
+  EXPECT_EQ(scale("model.layers.1.mlp.experts.0.up_proj"), 4 * 3.0f / 2688);
+  EXPECT_EQ(scale("model.layers.2.mlp.experts.4.down_proj"), 4 * 7.0f / 2688);
+
+  ranges.erase("model.layers.1.mlp.experts.0.gate_proj");
+  ranges.erase("model.layers.1.mlp.experts.0.up_proj");
+  dir_.write("ranges.json", dump_json(to_json(ranges)));
+  options.out = dir_ / "other";
+  EXPECT_TRUE(Conversion::prepare(options).error().message.starts_with(
+      "the calibration saw nothing of model.layers.1.mlp.experts.0."));
+}
+
+TEST_F(ConvertTest, bf16_undoes_fp8_and_nvfp4) {
+  for (const char* name : {"fp8_block", "nvfp4_modelopt", "nvfp4_ct_mixed"}) {
+    const Status status = convert(golden(name), name, {.format = TargetFormat::kBf16});
+    ASSERT_TRUE(status.ok()) << name << ": " << status.error().message;
+    expect_good(name, golden(name));
+    for (const CheckedTensor& tensor : check(name, "").tensors) {
+      EXPECT_NE(tensor.format, WeightFormat::kNvfp4);
+      EXPECT_NE(tensor.format, WeightFormat::kFp8Block);
+    }
+  }
+  // What was NVFP4 with power-of-two scales is exactly BF16: quantising it again changes nothing.
+  const Recipe absmax = {.scale = ScaleRule::kAbsmax};
+  ASSERT_TRUE(convert(kTiny, "nvfp4", absmax).ok());
+  ASSERT_TRUE(convert(dir_ / "nvfp4", "bf16", {.format = TargetFormat::kBf16}).ok());
+  for (const CheckedTensor& tensor : check("bf16", dir_ / "nvfp4").tensors) {
+    EXPECT_EQ(tensor.error.squared_error, 0) << tensor.name;
+  }
+}
+
+TEST_F(ConvertTest, stacked_experts_come_out_one_by_one) {
+  ASSERT_TRUE(convert(golden("stacked"), "out", {}).ok());
+  const Checkpoint out = Checkpoint::open(dir_ / "out").value();
+  for (const StoredTensor& tensor : out.source().tensors()) {
+    EXPECT_FALSE(tensor.name.ends_with("gate_up_proj") &&
+                 tensor.name.find(".78.") == std::string::npos && tensor.type == StoredType::kU8);
+  }
+  expect_good("out", golden("stacked"));
+}
+
+TEST_F(ConvertTest, sources_that_cannot_be_quantised_are_refused_before_anything_is_written) {
+  EXPECT_NE(refusal(golden("fp8_block"), "out", {}).find("is already quantised (its "),
+            std::string::npos);
+  EXPECT_NE(refusal(golden("nvfp4_modelopt"), "out", kFp8).find("is already quantised"),
+            std::string::npos);
+  EXPECT_NE(refusal(kTiny, "out", {.format = TargetFormat::kBf16}).find("is not quantised"),
+            std::string::npos);
+  EXPECT_NE(refusal(kTiny, "out", {.rules = {"nothing"}}).find("matches no linear layer"),
+            std::string::npos);
+  EXPECT_NE(refusal(dir_ / "nowhere", "out").find("cannot open"), std::string::npos);
+  EXPECT_FALSE(fs::exists(dir_ / "out.partial"));
+  fs::create_directory(dir_ / "there");
+  EXPECT_EQ(refusal(kTiny, "there"),
+            str(dir_ / "there", " exists; expected a directory that is yet to be made"));
+  EXPECT_NE(refusal(kTiny, "no/parent").find("cannot create"), std::string::npos);
+}
+
+TEST_F(ConvertTest, a_missing_shard_is_refused) {
+  ASSERT_TRUE(convert(kTiny, "fp8", kFp8).ok());
+  ASSERT_TRUE(convert(dir_ / "fp8", "bf16", {.format = TargetFormat::kBf16}).ok());
+  fs::path shard;
+  for (const auto& entry : fs::directory_iterator(dir_ / "bf16")) {
+    if (entry.path().extension() == ".safetensors") shard = entry.path();
+  }
+  fs::remove(shard);
+  EXPECT_NE(refusal(dir_ / "bf16", "out").find(shard.filename()), std::string::npos);
+  EXPECT_FALSE(fs::exists(dir_ / "out.partial"));
+}
+
+TEST_F(ConvertTest, nan_and_infinity_are_refused_with_tensor_and_index) {
+  struct Case {
+    const char* tensor;
+    std::size_t index;
+    std::uint16_t bits;
+    const char* words;
+  };
+  const Case cases[] = {
+      {"model.layers.2.mlp.experts.3.down_proj.weight", 1000, 0x7fc0,
+       "\"model.layers.2.mlp.experts.3.down_proj\" is NaN or infinite at [7, 104] (index 1000)"},
+      {"model.layers.2.input_layernorm.weight", 17, 0xff80,
+       "\"model.layers.2.input_layernorm.weight\" is NaN or infinite at index 17"}};
+  for (const Case& c : cases) {
+    const std::string source = copy_of_tiny();
+    std::string file = read_file(source + "/model.safetensors").value();
+    const auto tensors = parse_safetensors(std::as_bytes(std::span(file))).value();
+    for (const StoredTensor& tensor : tensors) {
+      if (tensor.name != c.tensor) continue;
+      const auto at = reinterpret_cast<const char*>(tensor.bytes.data()) - file.data();
+      std::memcpy(file.data() + at + static_cast<std::ptrdiff_t>(2 * c.index), &c.bits, 2);
+    }
+    ASSERT_TRUE(write_file_atomic(source + "/model.safetensors", file).ok());
+    EXPECT_NE(refusal(source, "out").find(c.words), std::string::npos) << refusal(source, "out");
+    EXPECT_NE(refusal(source, "out8", kFp8).find(c.words), std::string::npos);
+    EXPECT_FALSE(fs::exists(dir_ / "out"));
+    for (const char* name : {"source", "out.partial", "out8.partial"}) fs::remove_all(dir_ / name);
+  }
+}
+
+// A source whose last tensor ends a run, after the shards before it are finished.
+class ResumeTest : public ConvertTest {
+ protected:
+  void SetUp() override {
+    source_ = copy_of_tiny();
+    std::string file = read_file(source_ + "/model.safetensors").value();
+    const std::uint16_t nan = 0x7fc0;
+    std::memcpy(file.data() + file.size() - 2, &nan, 2);
+    ASSERT_TRUE(write_file_atomic(source_ + "/model.safetensors", file).ok());
+    ASSERT_NE(refusal(source_, "out").find("is NaN"), std::string::npos);
+  }
+  std::string shard(int number) const {
+    for (const auto& entry : fs::directory_iterator(dir_ / "out.partial")) {
+      if (entry.path().filename().string().starts_with(str("model-0000", number))) {
+        return entry.path();
+      }
+    }
+    return "";
+  }
+
+  std::string source_;
+};
+
+TEST_F(ResumeTest, finished_shards_are_not_made_again) {
+  const auto before = fs::last_write_time(shard(1));
+  const auto conversion = Conversion::prepare(
+      {.source = source_, .out = dir_ / "out", .recipe = {}, .max_shard_bytes = 8 << 20});
+  EXPECT_EQ(conversion.value().num_finished() + 1, conversion.value().num_shards());
+  EXPECT_NE(refusal(source_, "out").find("is NaN"), std::string::npos);
+  EXPECT_EQ(fs::last_write_time(shard(1)), before);
+}
+
+TEST_F(ResumeTest, a_shard_that_changed_is_made_again) {
+  const std::string good = read_file(shard(2)).value();
+  std::string bad = good;
+  bad.back() ^= 1;
+  const std::string path = shard(2);
+  ASSERT_TRUE(write_file_atomic(path, bad).ok());
+  EXPECT_NE(refusal(source_, "out").find("is NaN"), std::string::npos);
+  EXPECT_TRUE(read_file(path).value() == good);
+  fs::remove(path);
+  EXPECT_NE(refusal(source_, "out").find("is NaN"), std::string::npos);
+  EXPECT_TRUE(read_file(path).value() == good);
+}
+
+TEST_F(ResumeTest, another_job_is_refused_and_changes_nothing) {
+  const auto before = files("out.partial");
+  const auto expect = [&](const std::string& message, const char* why) {
+    EXPECT_EQ(message, str(dir_ / "out.partial", " is not a half-finished run of this job: ", why,
+                           "; remove it, or choose another OUT"));
+  };
+  expect(refusal(source_, "out", {.scale = ScaleRule::kAbsmax}), "its recipe differs");
+  const Status other_shards = convert(source_, "out", {}, 2, 2 << 20);
+  expect(other_shards.error().message, "its heads_xxh128 differs");
+  EXPECT_NE(refusal(kTiny, "out").find("its source_"), std::string::npos);
+  fs::last_write_time(source_ + "/model.safetensors", fs::file_time_type::clock::now());
+  expect(refusal(source_, "out"), "its source_times_xxh128 differs");
+  EXPECT_EQ(files("out.partial"), before);
+  dir_.write(str("out.partial/", kManifestName), "{");
+  expect(refusal(source_, "out"), "its manifest cannot be read");
+  fs::remove(str(dir_ / "out.partial/", kManifestName));
+  expect(refusal(source_, "out"), "its manifest cannot be read");
+}
+
+}  // namespace
+}  // namespace glint

@@ -1,0 +1,272 @@
+#include "runtime/model_executor.h"
+
+#include <chrono>
+
+#include "base/str.h"
+#include "base/thread_pool.h"
+#include "runtime/key_reads.h"
+#include "runtime/slice_sampler.h"
+
+namespace glint {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// Prompt rows whose logits are on the host at once.
+constexpr int kLogprobRows = 64;
+
+ExecutorInfo make_info(const LoadedModel& model, const ModelExecutorOptions& options) {
+  const ModelConfig& c = model.config();
+  ExecutorInfo info = {.vocab_size = static_cast<int>(c.vocab_size),
+                       .max_seq_len = static_cast<int>(c.max_position_embeddings),
+                       .max_drafts = options.max_drafts,
+                       .num_moe_layers = c.num_moe_layers(),
+                       .num_experts = c.n_routed_experts,
+                       .num_experts_per_tok = c.num_experts_per_tok};
+  for (int i = 0; i < c.num_hidden_layers; ++i) {
+    if (!c.layers[i].is_dense()) info.moe_layers.push_back(i);
+  }
+  return info;
+}
+
+bool all_in_vocabulary(const Request& request, const LoadedModel& model) {
+  return check_vocabulary(model, request.prompt).ok() &&
+         check_token_ids(request.sampling, static_cast<int>(model.config().vocab_size)).ok();
+}
+
+// Rows whose tokens are certain after sampling: the known ones and the drafts that were right.
+int certain_rows(const SliceRun& run) {
+  const int sampled = static_cast<int>(run.result->tokens.size());
+  return run.known + std::max(0, sampled - 1);
+}
+
+}  // namespace
+
+ModelExecutor::ModelExecutor(LoadedModel& model, const ModelExecutorOptions& options)
+    : model_(model),
+      options_(options),
+      info_(make_info(model, options)),
+      drafter_(model, options.num_token_ids ? options.num_token_ids : info_.vocab_size),
+      masks_(info_.vocab_size),
+      expert_load_(static_cast<std::size_t>(info_.num_moe_layers) * info_.num_experts) {
+  GLINT_CHECK(options.max_drafts == 0 || model.has_mtp(), "drafts need the MTP layer");
+  if (options_.num_token_ids == 0) options_.num_token_ids = info_.vocab_size;
+  ThreadPool* const threads = model.ops().host_threads();
+  samplers_.resize(static_cast<std::size_t>(threads ? threads->num_threads() : 1));
+}
+
+ModelExecutor::~ModelExecutor() = default;
+
+template <class Fn>
+void ModelExecutor::parallel(std::int64_t count, Fn&& fn) {
+  ThreadPool* const threads = model_.ops().host_threads();
+  if (threads && count > 1) return threads->run_dynamic(count, fn);
+  for (std::int64_t i = 0; i < count; ++i) fn(i, 0);
+}
+
+StepResult ModelExecutor::execute(const StepPlan& plan) {
+  const auto start = Clock::now();
+  Activity& activity = model_.activity();
+  activity.set_step(plan.step, static_cast<int>(plan.tokens.size()));
+  StepResult result;
+  start_and_end_sequences(plan);
+  std::vector<SliceRun> runs = locate(plan, result);
+  if (!runs.empty()) {
+    draft(runs);
+    masks_.start(runs);
+    const StepPlan step = make_step(plan.step, runs);
+    KeyReads key_reads(model_, runs);
+    const StepOutput out =
+        model_.step(step, {.routed = info_.num_moe_layers > 0, .taps = key_reads.taps()});
+    activity.begin("grammar_masks");
+    masks_.wait();
+    activity.begin("sample");
+    sample(runs, out);
+    tell_routed(runs, out.routed);
+    key_reads.tell(runs);
+    for (SliceRun& run : runs) tell_prompt_logprobs(run, out.hidden);
+    run_draft_rows(runs, out.hidden);
+  }
+  activity.end();
+  result.seconds = std::chrono::duration<double>(Clock::now() - start).count();
+  return result;
+}
+
+void ModelExecutor::start_and_end_sequences(const StepPlan& plan) {
+  for (const auto& request : plan.started) {
+    SequenceState& sequence = sequences_.emplace(request->id, request).first->second;
+    // The server looks at these before; nothing that a client sends may read outside the tables.
+    if (!all_in_vocabulary(*request, model_)) sequence.failed = sequence.ended = true;
+  }
+  for (const RequestId id : plan.ended) sequences_.erase(id);
+}
+
+// The slices that run, where their sequences are. A step in front may have accepted fewer drafts
+// than it ran, or have ended the answer.
+std::vector<SliceRun> ModelExecutor::locate(const StepPlan& plan, StepResult& result) {
+  std::vector<SliceRun> runs;
+  result.sampled.resize(plan.slices.size());
+  for (std::size_t i = 0; i < plan.slices.size(); ++i) {
+    const SeqSlice& slice = plan.slices[i];
+    const auto found = sequences_.find(slice.id);
+    GLINT_CHECK(found != sequences_.end(),
+                str("step ", plan.step, " runs request ", slice.id, ", which no plan has started"));
+    SequenceState& sequence = found->second;
+    result.sampled[i].id = slice.id;
+    result.sampled[i].failed = sequence.failed;
+    if (sequence.ended) continue;
+    SliceRun run = {.slice = &slice, .sequence = &sequence, .result = &result.sampled[i]};
+    run.pages = std::span(plan.pages).subspan(slice.page_begin, slice.num_pages);
+    run.first = std::min(slice.first, sequence.size() - 1);
+    run.known = sequence.size() - run.first;
+    if (!slice.sample) run.known = std::min(run.known, slice.count);
+    GLINT_CHECK(
+        run.known <= slice.count - slice.num_drafts,
+        str("step ", plan.step, " runs positions ", slice.first, " to ", slice.first + slice.count,
+            " of request ", slice.id, ", which has ", sequence.size(), " tokens"));
+    runs.push_back(std::move(run));
+  }
+  return runs;
+}
+
+// Guesses for the slices that run the last token alone; elsewhere the layer's caches are not there
+// yet.
+void ModelExecutor::draft(std::span<SliceRun> runs) {
+  std::vector<Drafter::Guess> guesses;
+  for (SliceRun& run : runs) {
+    const bool ready = run.known == 1 && run.sequence->seed.position == run.first - 1;
+    const int count = std::min({run.slice->num_drafts, options_.max_drafts, run.limit() - 1});
+    if (!ready || !run.slice->sample || count <= 0) continue;
+    guesses.push_back(
+        {.seed = &run.sequence->seed, .pages = run.pages, .count = count, .drafts = &run.drafts});
+  }
+  drafter_.guess(guesses);
+}
+
+StepPlan ModelExecutor::make_step(std::uint64_t number, std::span<SliceRun> runs) const {
+  StepPlan step = {.step = number};
+  int logit_rows = 0;
+  for (SliceRun& run : runs) {
+    run.row_begin = static_cast<int>(step.tokens.size());
+    run.logit_begin = logit_rows;
+    logit_rows += run.sampling_rows();
+    std::vector<TokenId> tokens(run.sequence->tokens.begin() + run.first,
+                                run.sequence->tokens.begin() + run.first + run.known);
+    tokens.insert(tokens.end(), run.drafts.begin(), run.drafts.end());
+    step.add(run.first, tokens, run.pages, run.sampling_rows());
+  }
+  return step;
+}
+
+void ModelExecutor::sample(std::span<SliceRun> runs, const StepOutput& out) {
+  const std::span<const RowMasks> masks = masks_.masks();
+  const std::size_t vocab = static_cast<std::size_t>(info_.vocab_size);
+  parallel(static_cast<std::int64_t>(runs.size()), [&](std::int64_t i, int thread) {
+    SliceRun& run = runs[i];
+    if (!run.slice->sample) return;
+    const std::size_t rows = static_cast<std::size_t>(run.sampling_rows());
+    const SliceLogits logits = {.logits = out.logits.subspan(run.logit_begin * vocab, rows * vocab),
+                                .vocab = vocab,
+                                .num_token_ids = static_cast<std::size_t>(options_.num_token_ids)};
+    sample_slice(samplers_[thread], logits, masks[i], run);
+  });
+}
+
+void ModelExecutor::run_draft_rows(std::span<SliceRun> runs, const Tensor& hidden) {
+  if (options_.max_drafts == 0) return;
+  std::vector<Drafter::Rows> rows;
+  for (SliceRun& run : runs) {
+    SequenceState& sequence = *run.sequence;
+    // The last token's row needs the one after it.
+    const int count = std::min(certain_rows(run), sequence.size() - 1 - run.first);
+    const bool goes_on = run.slice->sample && !sequence.ended;
+    sequence.seed.position = -1;
+    if (count <= 0) continue;
+    rows.push_back({.first = run.first,
+                    .next_tokens = std::span(sequence.tokens).subspan(run.first + 1, count),
+                    .pages = run.pages,
+                    .hidden_row = run.row_begin,
+                    .seed = goes_on && sequence.request->speculate ? &sequence.seed : nullptr});
+  }
+  drafter_.run_rows(hidden, rows);
+}
+
+void ModelExecutor::tell_prompt_logprobs(SliceRun& run, const Tensor& hidden) {
+  SequenceState& sequence = *run.sequence;
+  const int wanted = sequence.request->want.prompt_logprobs;
+  if (wanted < 0) return;
+  // Row p tells of token p + 1.
+  const int end = std::min(run.first + run.known + 1, sequence.prompt_size());
+  const std::size_t vocab = static_cast<std::size_t>(info_.vocab_size);
+  for (int at = std::max(sequence.told_prompt_tokens, run.first + 1); at < end;) {
+    const int count = std::min(kLogprobRows, end - at);
+    const Tensor block = hidden.slice(0, run.row_begin + at - 1 - run.first, count);
+    const std::span<const float> logits = model_.logits_of({.on_device = block});
+    std::vector<TokenLogprob>& told = run.result->extras.prompt_logprobs;
+    const std::size_t begin = told.size();
+    told.resize(begin + static_cast<std::size_t>(count));
+    parallel(count, [&](std::int64_t i, int) {
+      told[begin + i] = token_logprob(logits.subspan(i * vocab, vocab), sequence.tokens[at + i],
+                                      wanted, options_.num_token_ids);
+    });
+    at += count;
+    sequence.told_prompt_tokens = at;
+  }
+}
+
+void ModelExecutor::tell_routed(std::span<SliceRun> runs, std::span<const std::int32_t> routed) {
+  if (routed.empty()) return;
+  const std::size_t layers = static_cast<std::size_t>(info_.num_moe_layers);
+  const std::size_t k = static_cast<std::size_t>(info_.num_experts_per_tok);
+  const std::size_t layer_size = routed.size() / layers;  // T * k
+  for (std::size_t i = 0; i < routed.size(); ++i) {
+    auto& load = expert_load_[i / layer_size * info_.num_experts + routed[i]];
+    load.store(load.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  }
+  for (SliceRun& run : runs) {
+    SequenceState& sequence = *run.sequence;
+    if (!sequence.request->want.routed_experts) continue;
+    std::vector<std::uint16_t>& told = run.result->extras.routed_experts;
+    const int end = run.first + certain_rows(run);
+    for (int at = std::max(run.first, sequence.told_routed_rows); at < end; ++at) {
+      const std::size_t row = static_cast<std::size_t>(run.row_begin + at - run.first);
+      for (std::size_t layer = 0; layer < layers; ++layer) {
+        const auto chosen = routed.subspan(layer * layer_size + row * k, k);
+        for (const std::int32_t expert : chosen) told.push_back(static_cast<std::uint16_t>(expert));
+      }
+    }
+    sequence.told_routed_rows = std::max(sequence.told_routed_rows, end);
+  }
+}
+
+Status ModelExecutor::control(const ExecutorCommand& command) {
+  Activity& activity = model_.activity();
+  switch (command.kind) {
+    case ExecutorCommand::Kind::kUpdateWeights:
+      activity.begin("update_weights");
+      {
+        const Status status = model_.update_weights(command.path);
+        activity.end();
+        return status;
+      }
+    case ExecutorCommand::Kind::kStartProfile:
+      if (activity.recording()) return invalid("a profile is being recorded already");
+      profile_path_ = command.path;
+      activity.start_recording();
+      return Ok{};
+    case ExecutorCommand::Kind::kStopProfile:
+      if (!activity.recording()) return invalid("no profile is being recorded");
+      return activity.write_recording(command.path.empty() ? profile_path_ : command.path);
+  }
+  GLINT_CHECK(false, "an unknown command");
+}
+
+std::string ModelExecutor::progress() const { return model_.activity().describe(); }
+
+std::vector<std::uint64_t> ModelExecutor::expert_load() const {
+  std::vector<std::uint64_t> load;
+  for (const auto& count : expert_load_) load.push_back(count.load(std::memory_order_relaxed));
+  return load;
+}
+
+}  // namespace glint

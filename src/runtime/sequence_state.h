@@ -1,0 +1,55 @@
+// SequenceState: what the executor keeps of a request between its steps.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+#include "engine/request.h"
+#include "runtime/sampler.h"
+
+namespace glint {
+
+// Where drafting goes on: what the MTP layer said at the row of the last token but one.
+struct DraftSeed {
+  int position = -1;                    // of that row; -1: there is none
+  std::vector<std::byte> hidden = {};   // the layer's hidden state
+  std::vector<std::int32_t> keys = {};  // positions that it attended to (where drafts share them)
+};
+
+struct SequenceState {
+  std::shared_ptr<const Request> request;
+  std::vector<TokenId> tokens;  // the prompt, then the answer
+  TokenCounts counts = {};      // of `tokens`; empty without penalties
+  DraftSeed seed = {};
+  // By a stop id, its length or a failure: it runs no more.
+  bool ended = false, failed = false;
+  // What was told already of the rows (engine/request.h: Extras).
+  int told_prompt_tokens = 1, told_routed_rows = 0;
+  bool told_keys = false;
+
+  explicit SequenceState(std::shared_ptr<const Request> r) : request(std::move(r)) {
+    tokens = request->prompt;
+    if (!request->sampling.penalizes()) return;
+    for (const TokenId id : tokens) counts.emplace(id, 0);
+  }
+
+  int size() const { return static_cast<int>(tokens.size()); }
+  int prompt_size() const { return static_cast<int>(request->prompt.size()); }
+  int answered() const { return size() - prompt_size(); }
+  std::span<const TokenId> answer() const {
+    return std::span(tokens).subspan(request->prompt.size());
+  }
+
+  void push(TokenId token) {
+    tokens.push_back(token);
+    if (request->sampling.penalizes()) ++counts[token];
+  }
+  bool stops(TokenId token) const {
+    return std::find(request->stop_ids.begin(), request->stop_ids.end(), token) !=
+           request->stop_ids.end();
+  }
+};
+
+}  // namespace glint

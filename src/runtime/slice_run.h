@@ -1,0 +1,30 @@
+// SliceRun: one slice of a step on its way through the executor, at the place where its sequence
+// really is.
+#pragma once
+
+#include "engine/step_plan.h"
+#include "runtime/sequence_state.h"
+
+namespace glint {
+
+struct SliceRun {
+  const SeqSlice* slice = nullptr;
+  SequenceState* sequence = nullptr;
+  std::span<const PageId> pages = {};
+  StepResult::Sampled* result = nullptr;
+  // Rows [first, first + known) run tokens of the sequence, and then come the drafts.
+  int first = 0;
+  int known = 0;
+  std::vector<TokenId> drafts = {};
+  int row_begin = 0;    // its rows in the step
+  int logit_begin = 0;  // and the sampling ones among the logits
+
+  int count() const { return known + static_cast<int>(drafts.size()); }
+  int sampling_rows() const { return slice->sample ? 1 + static_cast<int>(drafts.size()) : 0; }
+  // How many tokens it may still get from this step.
+  int limit() const {
+    return std::min(slice->max_new, sequence->request->max_tokens - sequence->answered());
+  }
+};
+
+}  // namespace glint

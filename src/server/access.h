@@ -1,0 +1,26 @@
+// Who may ask: API keys, other origins (CORS), forged requests of other sites.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "server/errors.h"
+#include "server/server_core.h"
+
+namespace glint {
+
+// Whether `given` is one of `keys`, in a time that does not tell how near it is.
+bool is_key(std::string_view given, const std::vector<std::string>& keys);
+
+// 401 or 403, or nothing: the request may use the route. Keys come as "Authorization: Bearer KEY"
+// or as "x-api-key: KEY".
+std::optional<ApiError> check_access(const ServerConfig& config, const Route& route,
+                                     const HttpRequest& request);
+
+// What lets a browser use the answer to a request of another origin; nothing for other requests.
+HttpHeaders cors_headers(const CorsConfig& cors, const HttpRequest& request);
+
+// The answer to a browser that asks beforehand (OPTIONS).
+HttpHeaders preflight_headers(const CorsConfig& cors, const HttpRequest& request);
+
+}  // namespace glint

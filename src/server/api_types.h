@@ -1,0 +1,97 @@
+// ApiRequest: what any of the APIs asks for, in one form. The parsers of the dialects (OpenAI's,
+// Anthropic's, SGLang's) fill it; prepare.h makes engine requests of it; writers answer it.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/json.h"
+#include "engine/request.h"
+#include "server/server_config.h"
+#include "text/grammar.h"
+
+namespace glint {
+
+// kKeys: the positions that sparse attention read, for the page.
+enum class Api { kCompletions, kChat, kResponses, kMessages, kGenerate, kKeys };
+
+// Text, or tokens as they are.
+struct Prompt {
+  std::string text = {};
+  std::optional<std::vector<TokenId>> tokens = {};
+};
+
+struct ToolUse {
+  enum class Choice { kAuto, kNone, kRequired, kNamed };
+  std::vector<ToolSpec> specs = {};
+  Choice choice = Choice::kAuto;
+  std::string name = {};  // of kNamed
+  bool parallel = true;
+  bool strict = false;  // a tool asked that its schema be followed
+};
+
+// A conversation as templates expect it.
+struct ChatInput {
+  Json::Array messages = {};
+  Json tools = {};  // as given; null: none
+  Json kwargs = Json(Json::Object{});
+  bool add_generation_prompt = true;
+  bool continue_final_message = false;
+};
+
+struct ApiRequest {
+  Api api = Api::kCompletions;
+  std::string model = {};
+
+  std::vector<Prompt> prompts = {};  // of completions and generate
+  bool batch = false;                // they came as a list
+  std::optional<ChatInput> chat = {};
+  ToolUse tools = {};
+
+  SamplingParams sampling = {};
+  std::optional<std::uint64_t> seed = {};
+  std::optional<int> max_tokens = {};
+  std::optional<int> default_max_tokens = {};  // without max_tokens; none: the rest of the context
+  int min_tokens = 0;
+  std::vector<std::string> stop = {};
+  std::vector<TokenId> stop_ids = {};
+  bool include_stop = false;
+  bool ignore_eos = false;
+  std::vector<std::string> bad_words = {};
+  std::optional<GrammarSpec> grammar = {};
+  int n = 1;
+  int best_of = 1;  // at least n
+  bool echo = false;
+  int top_logprobs = -1;     // as Want's
+  int prompt_logprobs = -1;  // as Want's
+  int priority = 0;          // lower first
+  std::string cache_salt = {};
+  std::string rid = {};  // a name of the client's own, for /abort_request
+  bool routed_experts = false;
+
+  // How to answer.
+  bool stream = false;
+  bool include_usage = false;
+  bool continuous_usage = false;  // usage in every chunk
+  int stream_interval = 1;
+  bool return_token_ids = false;
+  bool return_timings = false;
+  bool parse_reasoning = true;    // false: thoughts stay in the content
+  bool include_reasoning = true;  // false: thoughts are left out
+  bool skip_special = true;
+  bool want_keys = false;  // the positions that the last prompt token attended to
+  int logprob_start = -1;  // of /generate: prompt log-probabilities from here on; -1: none
+  Json echoed = Json(Json::Object{});  // of /v1/responses: what the answer repeats
+};
+
+// What parsing needs to know of the server.
+struct ParseContext {
+  const ServerConfig& config;
+  TokenId vocab_size = 0;
+};
+
+// A request with the server's defaults.
+ApiRequest default_request(Api api, const ParseContext& context);
+
+}  // namespace glint

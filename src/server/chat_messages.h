@@ -1,0 +1,25 @@
+// The conversation of a chat request: OpenAI's messages and tools, checked field by field, in the
+// form that templates expect: every content a text, calls with their arguments as objects,
+// reasoning under one name.
+#pragma once
+
+#include "server/api_types.h"
+#include "server/request_reader.h"
+
+namespace glint {
+
+// "messages".
+void read_messages(RequestReader& r, ChatInput& chat);
+
+// "tools", "tool_choice", "parallel_tool_calls".
+void read_tools(RequestReader& r, ApiRequest& request);
+
+// Whether tool_choice goes together with the rest; sets the grammar that it asks for.
+void check_tool_choice(RequestReader& r, ApiRequest& request);
+
+// A content's parts joined: [{"type": "text", "text": "a"}, "b"] -> "ab". Fails on what is no text,
+// naming it under `path`.
+std::optional<ApiError> flatten_parts(const Json& content, const std::string& path,
+                                      std::string& out);
+
+}  // namespace glint

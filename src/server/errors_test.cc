@@ -1,0 +1,44 @@
+#include "server/errors.h"
+
+#include <gtest/gtest.h>
+
+namespace glint {
+namespace {
+
+TEST(Errors, bodies_are_those_of_each_api) {
+  const ApiError error = {.status = 404, .message = "no", .param = "model", .code = "c"};
+  EXPECT_EQ(dump_json(error_json(error, ErrorStyle::kOpenAi)),
+            R"({"error":{"message":"no","type":"not_found_error","param":"model","code":"c"}})");
+  EXPECT_EQ(
+      dump_json(error_json({.message = "no"}, ErrorStyle::kOpenAi)),
+      R"({"error":{"message":"no","type":"invalid_request_error","param":null,"code":null}})");
+  EXPECT_EQ(dump_json(error_json(error, error_style("/v1/messages/count_tokens"))),
+            R"({"type":"error","error":{"type":"not_found_error","message":"no"}})");
+}
+
+TEST(Errors, what_a_result_says_has_a_status) {
+  EXPECT_EQ(api_error(invalid("x")).status, 400);
+  EXPECT_EQ(api_error({ErrorCode::kNotFound, "x"}).status, 404);
+  EXPECT_EQ(api_error({ErrorCode::kResourceExhausted, "x"}).status, 429);
+  EXPECT_EQ(api_error({ErrorCode::kUnavailable, "x"}).status, 503);
+}
+
+TEST(Errors, retry_after_is_whole_seconds_rounded_up) {
+  const HttpResponse response =
+      error_response({.status = 429, .message = "x", .retry_after = 1.2}, ErrorStyle::kOpenAi);
+  EXPECT_EQ(response.status, 429);
+  EXPECT_EQ(response.headers.back(), (std::pair<std::string, std::string>("retry-after", "2")));
+}
+
+TEST(Errors, too_long_prompts_are_told_in_the_words_that_agents_look_for) {
+  const ApiError error = too_long_error(4096, 100, 4000);
+  EXPECT_EQ(error.message,
+            "This model's maximum context length is 4096 tokens. However, you requested 100 output "
+            "tokens and your prompt contains 4000 input tokens, for a total of 4100 tokens. Please "
+            "reduce the length of the input prompt or the number of requested output tokens.");
+  EXPECT_NE(dump_json(error_json(error, ErrorStyle::kAnthropic)).find("prompt is too long: "),
+            std::string::npos);
+}
+
+}  // namespace
+}  // namespace glint

@@ -1,0 +1,251 @@
+#include "server/generations.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <future>
+
+#include "base/str.h"
+#include "base/thread_pool.h"
+
+namespace glint {
+namespace {
+
+const char* id_prefix(Api api) {
+  switch (api) {
+    case Api::kCompletions:
+      return "cmpl-";
+    case Api::kChat:
+      return "chatcmpl-";
+    case Api::kResponses:
+      return "resp_";
+    case Api::kMessages:
+      return "msg_";
+    case Api::kGenerate:
+    case Api::kKeys:
+      break;
+  }
+  return "gen-";
+}
+
+std::int64_t unix_time() {
+  return std::chrono::duration_cast<std::chrono::seconds>(
+             std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
+// Four where there are CPUs for it: more gain nothing, as sockets have one thread.
+int text_threads(const ServerConfig& config) {
+  return config.text_threads > 0 ? config.text_threads : std::clamp(available_cpus(), 2, 4);
+}
+
+}  // namespace
+
+int event_threads(const ServerConfig& config) { return std::max(1, text_threads(config) / 2); }
+
+int request_threads(const ServerConfig& config) {
+  return std::max(1, text_threads(config) - event_threads(config));
+}
+
+Generations::Generations(const ServerConfig& config, ServedModel model,
+                         std::shared_ptr<Metrics> metrics, IdSource& ids, Observer observer)
+    : config_(config),
+      metrics_(std::move(metrics)),
+      ids_(ids),
+      executor_(model.executor),
+      model_(std::move(model.tokenizer), std::move(model.chat_template), std::move(model.stop_ids),
+             model.executor->info().vocab_size),
+      names_(model_.tokenizer),
+      services_{.model = model_,
+                .names = names_,
+                .metrics = *metrics_,
+                .abort =
+                    [this](RequestId id) {
+                      if (!closing_) engine_->abort(id);
+                    },
+                .done = std::move(observer)} {
+  const int threads = event_threads(config);
+  for (int i = 0; i < threads; ++i) shards_.push_back(std::make_shared<Shard>());
+  EngineOptions options = std::move(model.engine);
+  options.scheduler.max_seq_len = config.max_model_len;
+  engine_ = std::make_unique<Engine>(
+      std::move(options), *executor_,
+      [this](std::vector<TokenEvent> events) { on_events(std::move(events)); });
+}
+
+Generations::~Generations() {
+  drain(0);
+  // The engine's last events come while it goes: nobody may call it back then.
+  closing_ = true;
+  for (const std::shared_ptr<Shard>& shard : shards_) {
+    std::promise<void> idle;
+    shard->thread.post([&idle] { idle.set_value(); });
+    idle.get_future().wait();
+  }
+  engine_.reset();
+  shards_.clear();
+}
+
+void Generations::on_events(std::vector<TokenEvent> events) {
+  int tokens = 0;
+  std::vector<std::vector<TokenEvent>> parts(shards_.size());
+  for (TokenEvent& event : events) {
+    tokens += static_cast<int>(event.tokens.size());
+    const std::uint64_t number = event.id >> Session::kChoiceBits;
+    parts[number % shards_.size()].push_back(std::move(event));
+  }
+  if (tokens > 0) metrics_->step(tokens);
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    if (parts[i].empty()) continue;
+    Shard* shard = shards_[i].get();
+    shard->thread.post([this, shard, part = std::move(parts[i])]() mutable {
+      for (TokenEvent& event : part) {
+        const std::uint64_t number = event.id >> Session::kChoiceBits;
+        const auto found = shard->sessions.find(number);
+        if (found == shard->sessions.end()) continue;
+        found->second->on_event(std::move(event));
+        if (found->second->done()) forget(*shard, number);
+      }
+    });
+  }
+}
+
+void Generations::forget(Shard& shard, std::uint64_t number) {
+  shard.sessions.erase(number);
+  const std::lock_guard lock(mutex_);
+  live_.erase(number);
+  changed_.notify_all();
+}
+
+std::optional<ApiError> Generations::check_model(const std::string& name) const {
+  if (name.empty() || std::ranges::find(config_.served_names, name) != config_.served_names.end())
+    return {};
+  return ApiError{.status = 404,
+                  .message = str("The model ", quoted(name), " does not exist; this server has ",
+                                 quoted(config_.served_names.front())),
+                  .param = "model",
+                  .code = "model_not_found"};
+}
+
+// Refuses what would wait too long, before work is put into it.
+std::optional<ApiError> Generations::check_wait() const {
+  if (config_.max_queue_seconds <= 0) return {};
+  const double wait = engine_->stats().predicted_wait_seconds;
+  if (wait <= config_.max_queue_seconds) return {};
+  return ApiError{
+      .status = 429,
+      .message = str("the server is busy: a request would wait about ",
+                     static_cast<std::int64_t>(std::ceil(wait)), " seconds; try again later"),
+      .code = "queue_full",
+      .retry_after = std::max(1.0, wait - config_.max_queue_seconds)};
+}
+
+void Generations::submit(const Json& body, Api api, ReadRequest read, Reply reply) {
+  ApiRequest request;
+  if (const auto error = parse_request(body, api, read, parse_context(), request))
+    return reply.fail(*error);
+  submit(std::move(request), std::move(reply));
+}
+
+void Generations::submit(ApiRequest request, Reply reply) {
+  if (const auto error = check_model(request.model)) return reply.fail(*error);
+  if (request.model.empty()) request.model = config_.served_names.front();
+  if (const auto error = check_wait()) return reply.fail(*error);
+  if (reply.context().want_timings) request.return_timings = true;
+  Prepared prepared;
+  if (const auto error = prepare(request, model_, config_, ids_.number(), prepared))
+    return reply.fail(*error);
+  start(std::move(request), std::move(prepared), std::move(reply));
+}
+
+void Generations::start(ApiRequest request, Prepared prepared, Reply reply) {
+  const ExecutorInfo& executor = executor_->info();
+  ResponseInfo info = {.id = request.api == Api::kGenerate && !request.rid.empty()
+                                 ? request.rid
+                                 : id_prefix(request.api) + ids_.hex(24),
+                       .created = unix_time(),
+                       .model = request.model,
+                       .moe_layers = executor.num_moe_layers,
+                       .experts_per_token = executor.num_experts_per_tok};
+  std::vector<Request> requests = std::move(prepared.requests);
+  std::uint64_t number;
+  {
+    const std::lock_guard lock(mutex_);
+    number = next_number_++;
+    live_[number] = {.id = info.id,
+                     .rid = request.rid,
+                     .request_id = reply.context().request_id,
+                     .num_requests = static_cast<int>(requests.size())};
+  }
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    requests[i].id = (number << Session::kChoiceBits) + i;
+    requests[i].constraint = constraint_of(prepared, model_);
+  }
+  const std::shared_ptr<Shard>& shard = shards_[number % shards_.size()];
+  auto session = std::make_shared<Session>(number, std::move(request), std::move(prepared),
+                                           std::move(info), reply, services_);
+  // Registered before the engine knows of it: its first event comes after this.
+  shard->thread.post([this, shard = shard.get(), number, session, reply,
+                      weak = std::weak_ptr<Shard>(shard)]() mutable {
+    shard->sessions[number] = std::move(session);
+    reply.on_disconnect([this, weak, number] {
+      const std::shared_ptr<Shard> alive = weak.lock();
+      if (!alive) return;
+      alive->thread.post([this, shard = alive.get(), number] {
+        const auto found = shard->sessions.find(number);
+        if (found == shard->sessions.end()) return;
+        found->second->disconnect();
+        forget(*shard, number);
+      });
+    });
+  });
+  for (Request& one : requests) {
+    Status status = engine_->submit(std::move(one));
+    if (status.ok()) continue;
+    ApiError error = api_error(status.error());
+    if (error.status == 429)
+      error.retry_after = std::max(1.0, engine_->stats().predicted_wait_seconds);
+    shard->thread.post([this, shard = shard.get(), number, error] {
+      const auto found = shard->sessions.find(number);
+      if (found == shard->sessions.end()) return;
+      found->second->fail(error);
+      forget(*shard, number);
+    });
+    break;
+  }
+  // Who vanished in between left some of the choices behind.
+  shard->thread.post([this, shard = shard.get(), number, count = requests.size()] {
+    if (shard->sessions.contains(number)) return;
+    for (std::size_t i = 0; i < count; ++i) services_.abort((number << Session::kChoiceBits) + i);
+  });
+}
+
+void Generations::abort_live(std::uint64_t number, const Live& live) {
+  for (int i = 0; i < live.num_requests; ++i)
+    engine_->abort((number << Session::kChoiceBits) + static_cast<std::uint64_t>(i));
+}
+
+int Generations::abort(const std::string& id) {
+  const std::lock_guard lock(mutex_);
+  int count = 0;
+  for (const auto& [number, live] : live_) {
+    if (!id.empty() && id != live.id && id != live.rid && id != live.request_id) continue;
+    abort_live(number, live);
+    ++count;
+  }
+  return count;
+}
+
+int Generations::drain(double seconds) {
+  engine_->drain();
+  std::unique_lock lock(mutex_);
+  const auto empty = [this] { return live_.empty(); };
+  if (changed_.wait_for(lock, std::chrono::duration<double>(seconds), empty)) return 0;
+  const int left = static_cast<int>(live_.size());
+  for (const auto& [number, live] : live_) abort_live(number, live);
+  // The engine answers between two steps; it may also be paused or hang.
+  changed_.wait_for(lock, std::chrono::seconds(5), empty);
+  return left;
+}
+
+}  // namespace glint

@@ -1,0 +1,101 @@
+// Generations: every request that makes the engine generate, from its body to its last byte. Owns
+// the engine and the threads on which events become text.
+//
+//   request thread: JSON -> ApiRequest -> prompt, tokens, grammar -> Session -> Engine::submit
+//   engine thread:  events of a step, one post for each event thread
+//   event thread:   Session::on_event
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "engine/engine.h"
+#include "server/id_source.h"
+#include "server/openai_request.h"
+#include "server/server.h"
+#include "server/session.h"
+#include "server/task_threads.h"
+
+namespace glint {
+
+// How many threads turn events into text, and how many read requests.
+int event_threads(const ServerConfig& config);
+int request_threads(const ServerConfig& config);
+
+class Generations {
+ public:
+  // Sees each finished request.
+  using Observer = std::function<void(const RequestRecord&, const RequestContext&, const Answer&)>;
+
+  Generations(const ServerConfig& config, ServedModel model, std::shared_ptr<Metrics> metrics,
+              IdSource& ids, Observer observer);
+  // Cancels what runs; every answer is sent or given up before it returns. Nobody may submit any
+  // more.
+  ~Generations();
+
+  // On a request thread. Answers `reply`, at once or when the engine is done.
+  void submit(const Json& body, Api api, ReadRequest read, Reply reply);
+  // The same for a request that was not read from a body.
+  void submit(ApiRequest request, Reply reply);
+
+  // Cancels the requests whose own id or whose client's id (rid, x-request-id) is `id`; all if it
+  // is empty. Returns how many.
+  int abort(const std::string& id);
+
+  // Waits until nothing runs, at most `seconds`, then cancels the rest. Returns how many those
+  // were.
+  int drain(double seconds);
+
+  Engine& engine() { return *engine_; }
+  const Executor& executor() const { return *executor_; }
+  const TextModel& model() const { return model_; }
+  const TokenNames& names() const { return names_; }
+  ParseContext parse_context() const { return {config_, model_.vocab_size}; }
+  // "default": the first served name. An error if `name` is none of them.
+  std::optional<ApiError> check_model(const std::string& name) const;
+
+ private:
+  struct Live {
+    std::string id, rid, request_id;
+    int num_requests = 0;
+  };
+  // One event thread and the sessions that it owns.
+  struct Shard {
+    std::unordered_map<std::uint64_t, std::shared_ptr<Session>> sessions;  // of the thread alone
+    TaskThreads thread{1};  // last: joins before the sessions go
+  };
+
+  void on_events(std::vector<TokenEvent> events);
+  void start(ApiRequest request, Prepared prepared, Reply reply);
+  std::optional<ApiError> check_wait() const;
+  void abort_live(std::uint64_t number, const Live& live);
+  // Ends a session of `shard` that is done.
+  void forget(Shard& shard, std::uint64_t number);
+  Shard& shard_of(std::uint64_t number) { return *shards_[number % shards_.size()]; }
+
+  const ServerConfig& config_;
+  std::shared_ptr<Metrics> metrics_;
+  IdSource& ids_;
+  Executor* executor_;
+  const TextModel model_;
+  const TokenNames names_;
+  SessionServices services_;
+  std::atomic<bool> closing_ = false;  // the engine is no longer to be called
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::uint64_t next_number_ = 1;
+  std::map<std::uint64_t, Live> live_;
+
+  std::vector<std::shared_ptr<Shard>> shards_;
+  std::unique_ptr<Engine> engine_;
+};
+
+}  // namespace glint

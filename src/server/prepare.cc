@@ -1,0 +1,206 @@
+#include "server/prepare.h"
+
+#include <algorithm>
+
+#include "base/random.h"
+#include "base/str.h"
+
+namespace glint {
+namespace {
+
+std::string_view stripped(std::string_view text) {
+  const std::size_t begin = text.find_first_not_of(" \t\r\n");
+  if (begin == std::string_view::npos) return {};
+  return text.substr(begin, text.find_last_not_of(" \t\r\n") + 1 - begin);
+}
+
+std::uint64_t hash_of(std::string_view text) {
+  std::uint64_t hash = 14695981039346656037u;  // FNV-1a
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211u;
+  return hash;
+}
+
+// 0 shares prefixes with everyone who sent no salt. What wants numbers of every prompt row may not
+// find rows in the cache, so it shares with nobody.
+std::uint64_t salt_of(const ApiRequest& request, std::uint64_t seed) {
+  if (request.routed_experts || request.prompt_logprobs >= 0) return philox(seed, 1, 0)[0] | 1;
+  return request.cache_salt.empty() ? 0 : hash_of(request.cache_salt) | 1;
+}
+
+// A word alone and after a blank, which are different tokens.
+Status add_bad_words(const ApiRequest& request, const TextModel& model, SamplingParams& sampling) {
+  for (const std::string& word : request.bad_words) {
+    for (const std::string& text : {word, " " + word}) {
+      GLINT_TRY(std::vector<TokenId> tokens,
+                model.tokenizer.encode(text, {.parse_special = false}));
+      if (!tokens.empty()) sampling.bad_words.push_back(std::move(tokens));
+    }
+  }
+  return Ok{};
+}
+
+// How many tokens each answer may have.
+std::optional<ApiError> answer_length(const ApiRequest& request, int prompt_tokens,
+                                      int max_model_len, int& out) {
+  const int room = max_model_len - prompt_tokens;
+  const int wanted = request.max_tokens.value_or(1);
+  if (room < 1 || wanted > room) return too_long_error(max_model_len, wanted, prompt_tokens);
+  out = std::max(
+      1, request.max_tokens.value_or(std::min(room, request.default_max_tokens.value_or(room))));
+  if (request.min_tokens > out)
+    return ApiError{.message = str("min_tokens is ", request.min_tokens,
+                                   ", but the answer may have ", out, " tokens"),
+                    .param = "min_tokens"};
+  return {};
+}
+
+DeltaOptions delta_options(const ApiRequest& request, const ServerConfig& config) {
+  const bool chat = request.chat.has_value();
+  return {.parse_reasoning = chat && !config.reasoning_parser.empty() && request.parse_reasoning,
+          .parse_tools = chat && !config.tool_parser.empty() && !request.tools.specs.empty() &&
+                         request.tools.choice != ToolUse::Choice::kNone,
+          .tools = request.tools.specs,
+          .stop = request.stop,
+          .include_stop = request.include_stop,
+          .skip_special = request.skip_special};
+}
+
+std::optional<ApiError> compile_grammar(const ApiRequest& request, const TextModel& model,
+                                        Prepared& out) {
+  out.forbid_calls = !request.tools.specs.empty() && request.tools.choice == ToolUse::Choice::kNone;
+  if (!request.grammar) return {};
+  auto compiled = model.grammars.compile(*request.grammar);
+  if (!compiled.ok()) {
+    const bool tools = request.grammar->kind == GrammarSpec::Kind::kToolCalls;
+    return ApiError{.message = compiled.error().message,
+                    .param = tools ? "tools" : "response_format"};
+  }
+  out.grammar = std::move(compiled).value();
+  out.after_reasoning = out.deltas.in_reasoning;
+  return {};
+}
+
+std::optional<ApiError> encode_one(const std::string& text, const TextModel& model,
+                                   int max_model_len, std::vector<TokenId>& out) {
+  const std::size_t at_least = text.size() / model.max_token_bytes;
+  if (at_least > static_cast<std::size_t>(max_model_len))
+    return too_long_error(
+        max_model_len, 1,
+        static_cast<int>(std::min<std::size_t>(at_least, std::numeric_limits<int>::max())));
+  auto tokens = model.tokenizer.encode(text);
+  if (!tokens.ok()) return api_error(tokens.error());
+  out = std::move(tokens).value();
+  return {};
+}
+
+}  // namespace
+
+TextModel::TextModel(Tokenizer tokenizer, ChatTemplate chat_template, std::vector<TokenId> stop_ids,
+                     int vocab_size)
+    : tokenizer(std::move(tokenizer)),
+      chat_template(std::move(chat_template)),
+      stop_ids(std::move(stop_ids)),
+      vocab_size(vocab_size),
+      grammars(this->tokenizer, vocab_size, this->stop_ids) {
+  for (TokenId id = 0; id < this->tokenizer.vocab_size(); ++id)
+    if (const auto token = this->tokenizer.id_to_token(id))
+      max_token_bytes = std::max(max_token_bytes, token->size());
+  if (const auto id = this->tokenizer.token_to_id("<tool_call>")) call_tokens.push_back(*id);
+}
+
+std::optional<ApiError> render_chat(const ApiRequest& request, const TextModel& model,
+                                    std::string& prompt) {
+  const ChatInput& chat = *request.chat;
+  Json kwargs = chat.kwargs;
+  kwargs.set("add_generation_prompt", chat.add_generation_prompt && !chat.continue_final_message);
+  auto rendered = model.chat_template.render(chat.messages, chat.tools, kwargs);
+  if (!rendered.ok())
+    return ApiError{
+        .message = "the chat template refuses the messages: " + rendered.error().message,
+        .param = "messages"};
+  prompt = std::move(rendered).value();
+  if (chat.continue_final_message && !chat.messages.empty()) {
+    // The prompt ends with the last message's text; what the template puts after it goes.
+    const Json* content = chat.messages.back().find("content");
+    const std::string_view last = stripped(content->as_string());
+    const std::size_t found = prompt.rfind(last);
+    if (!last.empty() && found != std::string::npos) prompt.resize(found + last.size());
+  }
+  return {};
+}
+
+std::optional<ApiError> encode_prompts(const ApiRequest& request, const TextModel& model,
+                                       int max_model_len, Prepared& out) {
+  if (request.chat) {
+    std::string prompt;
+    if (auto error = render_chat(request, model, prompt)) return error;
+    out.deltas.in_reasoning = stripped(prompt).ends_with("<think>");
+    out.prompts.emplace_back();
+    return encode_one(prompt, model, max_model_len, out.prompts[0]);
+  }
+  for (const Prompt& prompt : request.prompts) {
+    std::vector<TokenId> tokens;
+    if (prompt.tokens) {
+      tokens = *prompt.tokens;
+    } else if (auto error = encode_one(prompt.text, model, max_model_len, tokens)) {
+      return error;
+    }
+    if (tokens.empty())
+      return ApiError{.message = "the prompt has no tokens; expected at least one",
+                      .param = request.api == Api::kGenerate ? "text" : "prompt"};
+    if (request.echo)
+      out.prompt_texts.push_back(prompt.tokens ? model.tokenizer.decode(tokens) : prompt.text);
+    out.prompts.push_back(std::move(tokens));
+  }
+  return {};
+}
+
+std::optional<ApiError> prepare(const ApiRequest& request, const TextModel& model,
+                                const ServerConfig& config, std::uint64_t seed, Prepared& out) {
+  out.deltas = delta_options(request, config);
+  if (auto error = encode_prompts(request, model, config.max_model_len, out)) return error;
+  if (auto error = compile_grammar(request, model, out)) return error;
+  out.hide_answer = request.max_tokens == 0;
+
+  Request base;
+  base.sampling = request.sampling;
+  if (Status status = add_bad_words(request, model, base.sampling); !status.ok())
+    return api_error(status.error());
+  if (!request.ignore_eos) base.stop_ids = model.stop_ids;
+  base.stop_ids.insert(base.stop_ids.end(), request.stop_ids.begin(), request.stop_ids.end());
+  base.min_tokens = request.min_tokens;
+  base.priority = request.priority;
+  base.cache_salt = salt_of(request, seed);
+  base.want = {.top_logprobs = request.best_of > request.n && request.top_logprobs < 0
+                                   ? 0
+                                   : request.top_logprobs,
+               .prompt_logprobs = request.prompt_logprobs,
+               .routed_experts = request.routed_experts,
+               .selected_keys = request.want_keys};
+  const std::uint64_t first_seed = request.seed.value_or(seed);
+  for (const std::vector<TokenId>& prompt : out.prompts) {
+    if (auto error = answer_length(request, static_cast<int>(prompt.size()), config.max_model_len,
+                                   base.max_tokens))
+      return error;
+    for (int choice = 0; choice < request.best_of; ++choice) {
+      Request one = base;
+      one.prompt = prompt;
+      const auto draw = philox(first_seed, static_cast<std::uint64_t>(choice), 0);
+      one.sampling.seed =
+          choice == 0 ? first_seed : std::uint64_t{draw[0]} << 32 | std::uint64_t{draw[1]};
+      out.requests.push_back(std::move(one));
+    }
+  }
+  return {};
+}
+
+std::shared_ptr<TokenConstraint> constraint_of(const Prepared& prepared, const TextModel& model) {
+  std::shared_ptr<TokenConstraint> constraint;
+  if (prepared.grammar)
+    constraint = model.grammars.constrain(prepared.grammar, prepared.after_reasoning);
+  if (prepared.forbid_calls && !model.call_tokens.empty())
+    constraint = forbid_tokens(model.call_tokens, std::move(constraint));
+  return constraint;
+}
+
+}  // namespace glint

@@ -1,0 +1,63 @@
+// From what a client asked (ApiRequest) to what the engine runs: templates, tokens, limits,
+// grammars. Pure: it runs on any thread, and nothing is submitted here.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "server/api_types.h"
+#include "server/errors.h"
+#include "text/chat_template.h"
+#include "text/delta_parser.h"
+#include "text/grammar.h"
+#include "text/tokenizer.h"
+
+namespace glint {
+
+// What preparing reads; shared by threads.
+struct TextModel {
+  TextModel(Tokenizer tokenizer, ChatTemplate chat_template, std::vector<TokenId> stop_ids,
+            int vocab_size);
+
+  const Tokenizer tokenizer;
+  const ChatTemplate chat_template;
+  const std::vector<TokenId> stop_ids;
+  const int vocab_size;  // the model's
+  const GrammarCompiler grammars;
+  // Of the longest token: a text has at least its bytes divided by this many tokens.
+  std::size_t max_token_bytes = 1;
+  std::vector<TokenId> call_tokens;  // that begin a call: masked by tool_choice "none"
+};
+
+struct Prepared {
+  std::vector<std::vector<TokenId>> prompts = {};
+  std::vector<std::string> prompt_texts = {};  // with echo
+  DeltaOptions deltas = {};
+  // One for each prompt and choice, choices of a prompt together. Ids are 0 and constraints not
+  // set: see constraint_of.
+  std::vector<Request> requests = {};
+  std::shared_ptr<const CompiledGrammar> grammar = {};
+  bool after_reasoning = false;  // the grammar begins after </think>
+  bool forbid_calls = false;
+  bool hide_answer = false;  // max_tokens 0: the prompt alone was wanted
+};
+
+// The prompt of a conversation, as text.
+std::optional<ApiError> render_chat(const ApiRequest& request, const TextModel& model,
+                                    std::string& prompt);
+
+// Tokens of request.prompts or of the rendered conversation. Refuses what cannot fit in
+// `max_model_len` before it takes the time to encode it.
+std::optional<ApiError> encode_prompts(const ApiRequest& request, const TextModel& model,
+                                       int max_model_len, Prepared& out);
+
+// Everything. `seed` is for requests that bring none.
+std::optional<ApiError> prepare(const ApiRequest& request, const TextModel& model,
+                                const ServerConfig& config, std::uint64_t seed, Prepared& out);
+
+// A new constraint for one choice; null if there is none.
+std::shared_ptr<TokenConstraint> constraint_of(const Prepared& prepared, const TextModel& model);
+
+}  // namespace glint

@@ -1,0 +1,83 @@
+#include "server/response_writer.h"
+
+#include <algorithm>
+
+#include "base/random.h"
+#include "base/str.h"
+#include "server/anthropic.h"
+#include "server/openai_response.h"
+#include "server/responses_api.h"
+#include "server/sglang_generate.h"
+
+namespace glint {
+
+namespace {
+
+// {"position": 17, "num_tokens": ..., "keys": [{"position": 3, "num_layers": 2}, ...]}. Never
+// streamed.
+class KeysWriter : public ResponseWriter {
+ public:
+  using ResponseWriter::ResponseWriter;
+  Json whole(const Answer& answer) override {
+    const auto count = static_cast<std::int64_t>(answer.prompts[0].size());
+    Json::Array keys;
+    for (const Extras::KeyRead& key : answer.choices[0].selected_keys)
+      keys.push_back(Json::Object{{"position", key.position}, {"num_layers", key.num_layers}});
+    return Json::Object{{"position", count - 1}, {"num_tokens", count}, {"keys", std::move(keys)}};
+  }
+  void begin(const Answer&, std::string&) override {}
+  void piece(const Piece&, const Answer&, std::string&) override {}
+  void end(const Answer&, std::string&) override {}
+  void error(const ApiError&, std::string&) override {}
+};
+
+}  // namespace
+
+std::unique_ptr<ResponseWriter> make_writer(const ApiRequest& request, ResponseInfo info,
+                                            const TokenNames& names) {
+  switch (request.api) {
+    case Api::kCompletions:
+      return std::make_unique<CompletionWriter>(request, std::move(info), names);
+    case Api::kChat:
+      return std::make_unique<ChatWriter>(request, std::move(info), names);
+    case Api::kResponses:
+      return std::make_unique<ResponsesWriter>(request, std::move(info), names);
+    case Api::kMessages:
+      return std::make_unique<MessagesWriter>(request, std::move(info), names);
+    case Api::kGenerate:
+      return std::make_unique<GenerateWriter>(request, std::move(info), names);
+    case Api::kKeys:
+      break;
+  }
+  return std::make_unique<KeysWriter>(request, std::move(info), names);
+}
+
+void append_event(std::string& out, std::string_view name, std::string_view json) {
+  if (!name.empty()) out.append("event: ").append(name).append("\n");
+  out.append("data: ").append(json).append("\n\n");
+}
+
+Json openai_usage(const AnswerUsage& usage) {
+  return Json::Object{
+      {"prompt_tokens", usage.prompt_tokens},
+      {"completion_tokens", usage.completion_tokens},
+      {"total_tokens", usage.prompt_tokens + usage.completion_tokens},
+      {"prompt_tokens_details", Json::Object{{"cached_tokens", usage.cached_tokens}}},
+      {"completion_tokens_details",
+       Json::Object{{"reasoning_tokens", usage.reasoning_tokens},
+                    {"accepted_prediction_tokens", usage.accepted},
+                    {"rejected_prediction_tokens", usage.drafted - usage.accepted}}}};
+}
+
+std::string call_id(const ResponseInfo& info, int choice, int index) {
+  std::uint64_t seed = 14695981039346656037u;  // FNV-1a of the answer's id
+  for (const char c : info.id) seed = (seed ^ static_cast<unsigned char>(c)) * 1099511628211u;
+  Random random(seed, (static_cast<std::uint64_t>(choice) << 32) + static_cast<unsigned>(index));
+  std::string id = "call_";
+  for (int i = 0; i < 24; ++i) id += "0123456789abcdefghijklmnopqrstuvwxyz"[random.below(36)];
+  return id;
+}
+
+double finite_logprob(float logprob) { return std::max(static_cast<double>(logprob), -9999.0); }
+
+}  // namespace glint

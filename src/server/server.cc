@@ -1,0 +1,221 @@
+#include "server/server.h"
+
+#include <chrono>
+#include <thread>
+
+#include "base/log.h"
+#include "base/str.h"
+#include "server/access.h"
+#include "server/request_log.h"
+#include "server/server_core.h"
+
+namespace glint {
+namespace {
+
+// Bodies that wait for a request thread; beyond this the server is overloaded.
+constexpr int kMaxQueuedBodies = 4096;
+// A value costs 40 bytes: a body of 64 MiB could hold 32 million.
+constexpr JsonLimits kBodyLimits = {.max_values = std::size_t{1} << 23};
+
+bool is_json_type(std::string_view type) {
+  type = type.substr(0, type.find(';'));
+  while (!type.empty() && type.back() == ' ') type.remove_suffix(1);
+  return type.empty() || type == "application/json" || type.ends_with("+json");
+}
+
+Status check_parsers(const ServerConfig& config) {
+  const auto known = [](const std::string& name) {
+    return name.empty() || name == "glm45" || name == "glm47";
+  };
+  if (!known(config.reasoning_parser))
+    return invalid(str("there is no reasoning parser ", quoted(config.reasoning_parser),
+                       "; the model's are glm45 and glm47"));
+  if (!known(config.tool_parser))
+    return invalid(str("there is no tool parser ", quoted(config.tool_parser),
+                       "; the model's are glm45 and glm47"));
+  if (config.served_names.empty()) return invalid("the model has no name to be served under");
+  return Ok{};
+}
+
+std::int64_t unix_nanoseconds() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
+// What HttpServer itself refuses.
+HttpResponse refusal(int status, const std::string& reason, const std::string& path) {
+  return error_response({.status = status, .message = reason}, error_style(path));
+}
+
+}  // namespace
+
+struct Server::Impl {
+  explicit Impl(ServerConfig config) : core(std::move(config)) {
+    add_generate_routes(core, routes);
+    add_text_routes(core, routes);
+    add_info_routes(core, routes);
+    if (core.config.admin_endpoints) add_control_routes(core, *control_thread, routes);
+    request_threads = std::make_unique<TaskThreads>(glint::request_threads(core.config));
+  }
+
+  // Answers that are complete still go out, for a second.
+  ~Impl() {
+    core.state = ServerState::kDraining;
+    if (http) http->stop_accepting();
+    if (core.generations) core.generations->drain(0);
+    control_thread.reset();
+    request_threads.reset();
+    for (int i = 0; http && i < 100 && http->num_connections() > 0; ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    http.reset();
+    core.generations.reset();
+  }
+
+  void handle(HttpRequest request, HttpExchange exchange);
+  Reply make_reply(const HttpRequest& request, HttpExchange exchange, const Route* route);
+  void run(const Route& route, const HttpRequest& request, Reply reply);
+
+  ServerCore core;
+  std::vector<Route> routes;
+  std::unique_ptr<TaskThreads> control_thread = std::make_unique<TaskThreads>(1);
+  std::unique_ptr<TaskThreads> request_threads;
+  std::unique_ptr<HttpServer> http;
+};
+
+Reply Server::Impl::make_reply(const HttpRequest& request, HttpExchange exchange,
+                               const Route* route) {
+  auto context = std::make_shared<RequestContext>();
+  context->begin = std::chrono::steady_clock::now();
+  context->method = request.method;
+  context->route = route ? route->path : "unknown";
+  context->peer = request.peer;
+  context->style = error_style(request.path);
+  context->request_id =
+      harmless_id(request.header("x-request-id")).value_or("req_" + core.ids.hex(24));
+  const std::optional<TraceContext> parent =
+      parse_trace_context(request.header("traceparent"), request.header("tracestate"));
+  context->span = core.ids.span(parent);
+  if (parent) context->parent_span_id = parent->span_id;
+  context->begin_ns = unix_nanoseconds();
+  context->want_timings = request.header("x-return-timings") == "1";
+  context->headers = {{"x-request-id", context->request_id},
+                      {"traceparent", format_traceparent(context->span)},
+                      {"x-glint-state", name_of(core.state)}};
+  if (!route || route->access != RouteAccess::kAdmin)
+    for (auto& header : cors_headers(core.config.cors, request))
+      context->headers.push_back(std::move(header));
+  return {std::move(exchange), std::move(context), core.metrics};
+}
+
+// On the io thread.
+void Server::Impl::handle(HttpRequest request, HttpExchange exchange) {
+  std::string allow;
+  const Route* route = find_route(routes, request.method, request.path, allow);
+  Reply reply = make_reply(request, std::move(exchange), route);
+  if (request.method == "OPTIONS" && !allow.empty()) {
+    HttpHeaders headers = preflight_headers(core.config.cors, request);
+    headers.emplace_back("allow", allow + ", OPTIONS");
+    return reply.respond(HttpResponse{.status = 204, .headers = std::move(headers)});
+  }
+  if (!route && !allow.empty()) {
+    HttpResponse response =
+        error_response({.status = 405, .message = str(request.path, " takes ", allow, " only")},
+                       reply.context().style);
+    response.headers.emplace_back("allow", allow);
+    return reply.respond(std::move(response));
+  }
+  if (!route)
+    return reply.fail({.status = 404,
+                       .message = str("there is nothing at ", quoted(request.path),
+                                      "; /openapi.json lists what there is")});
+  if (const auto error = check_access(core.config, *route, request)) return reply.fail(*error);
+  if (route->needs_model)
+    if (const auto error = core.not_ready()) return reply.fail(*error);
+  if (request.method == "POST" && !is_json_type(request.header("content-type")))
+    return reply.fail(
+        {.status = 415,
+         .message = str("the content type is ", quoted(request.header("content-type")),
+                        "; expected application/json")});
+  if (route->quick) return route->handle(request, Json(), std::move(reply));
+  if (request_threads->num_queued() >= kMaxQueuedBodies)
+    return reply.fail({.status = 429,
+                       .message = "the server is busy: too many requests wait to be read",
+                       .code = "queue_full",
+                       .retry_after = 1});
+  request_threads->post(
+      [this, route, request = std::move(request), reply] { run(*route, request, reply); });
+}
+
+// On a request thread.
+void Server::Impl::run(const Route& route, const HttpRequest& request, Reply reply) {
+  Json json(Json::Object{});
+  if (route.describe) {
+    // What takes a body and needs nothing of it may come without one.
+    const bool empty = request.body.find_first_not_of(" \t\r\n") == std::string::npos;
+    if (!empty || route.access != RouteAccess::kAdmin) {
+      Result<Json> parsed = parse_json(request.body, kBodyLimits);
+      if (!parsed.ok())
+        return reply.fail(
+            {.message = "the body is no JSON: " + parsed.error().message, .code = "invalid_json"});
+      json = std::move(parsed).value();
+    }
+  }
+  route.handle(request, json, std::move(reply));
+}
+
+Server::Server(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+
+Server::~Server() = default;
+
+Result<std::unique_ptr<Server>> Server::listen(ServerConfig config) {
+  GLINT_TRY_STATUS(check_parsers(config));
+  HttpServerOptions options = config.http;
+  options.error_page = refusal;
+  std::unique_ptr<OtlpExporter> spans;
+  if (!config.otlp_endpoint.empty()) {
+    GLINT_TRY(spans, OtlpExporter::start({.endpoint = config.otlp_endpoint}));
+  }
+  if (config.log.json) set_log_format(LogFormat::kJson);
+  auto impl = std::make_unique<Impl>(std::move(config));
+  impl->core.spans = std::move(spans);
+  Impl* raw = impl.get();
+  GLINT_TRY(impl->http, HttpServer::start(std::move(options),
+                                          [raw](HttpRequest request, HttpExchange exchange) {
+                                            raw->handle(std::move(request), std::move(exchange));
+                                          }));
+  return std::unique_ptr<Server>(new Server(std::move(impl)));
+}
+
+Status Server::open(ServedModel model) {
+  GLINT_CHECK(!impl_->core.generations, "a server opens one model");
+  if (model.executor->info().max_seq_len < impl_->core.config.max_model_len)
+    return invalid(str("the context is ", impl_->core.config.max_model_len,
+                       " tokens, but the model has ", model.executor->info().max_seq_len,
+                       " positions"));
+  ServerCore& core = impl_->core;
+  const auto observe = [&core, tokenizer = model.tokenizer](const RequestRecord& record,
+                                                            const RequestContext& context,
+                                                            const Answer& answer) {
+    core.metrics->request_done(record);
+    if (core.spans) core.spans->add(span_of(record, context));
+    log_request(core.config.log, record, context, answer, tokenizer);
+  };
+  core.generations =
+      std::make_unique<Generations>(core.config, std::move(model), core.metrics, core.ids, observe);
+  core.state = ServerState::kReady;
+  return Ok{};
+}
+
+int Server::port() const { return impl_->http->port(); }
+
+int Server::drain(double seconds) {
+  impl_->core.state = ServerState::kDraining;
+  return impl_->core.generations ? impl_->core.generations->drain(seconds) : 0;
+}
+
+EngineStats Server::stats() const {
+  return impl_->core.generations ? impl_->core.generations->engine().stats() : EngineStats{};
+}
+
+}  // namespace glint

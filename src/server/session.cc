@@ -1,0 +1,250 @@
+#include "server/session.h"
+
+#include <algorithm>
+
+#include "base/str.h"
+
+namespace glint {
+namespace {
+
+// Pieces of one text become one piece.
+void append_merged(std::vector<Delta>& all, std::vector<Delta> more) {
+  for (Delta& delta : more) {
+    const bool text = delta.kind != Delta::Kind::kToolBegin && delta.kind != Delta::Kind::kToolEnd;
+    if (text && !all.empty() && all.back().kind == delta.kind && all.back().tool == delta.tool) {
+      all.back().text += delta.text;
+    } else {
+      all.push_back(std::move(delta));
+    }
+  }
+}
+
+bool contains(const std::vector<TokenId>& ids, TokenId id) {
+  return std::ranges::find(ids, id) != ids.end();
+}
+
+}  // namespace
+
+Session::Session(std::uint64_t number, ApiRequest request, Prepared prepared, ResponseInfo info,
+                 Reply reply, const SessionServices& services)
+    : number_(number),
+      request_(std::move(request)),
+      prepared_(std::move(prepared)),
+      reply_(std::move(reply)),
+      services_(services),
+      id_(info.id) {
+  writer_ = make_writer(request_, std::move(info), services_.names);
+  answer_.prompts = prepared_.prompts;
+  answer_.prompt_texts = prepared_.prompt_texts;
+  for (const std::vector<TokenId>& prompt : answer_.prompts)
+    answer_.usage.prompt_tokens += static_cast<int>(prompt.size());
+  num_open_ = static_cast<int>(answer_.prompts.size()) * request_.best_of;
+  for (int i = 0; i < num_open_; ++i) {
+    answer_.choices.push_back({.index = i, .prompt = i / request_.best_of});
+    states_.push_back(
+        {.parser = std::make_unique<DeltaParser>(services_.model.tokenizer, prepared_.deltas),
+         .pending = {.choice = i}});
+  }
+}
+
+void Session::on_event(TokenEvent event) {
+  const auto index = static_cast<std::size_t>(event.id & ((1u << kChoiceBits) - 1));
+  if (done_ || index >= states_.size() || states_[index].finished) return;
+  ChoiceState& state = states_[index];
+  Choice& choice = answer_.choices[index];
+  take_extras(choice, event);
+  if (!event.tokens.empty()) {
+    const double now = reply_.context().seconds();
+    if (first_token_s_ == 0) {
+      first_token_s_ = now;
+      services_.metrics.first_token(now);
+    } else if (states_.size() == 1) {
+      services_.metrics.token_gap(now - last_token_s_);
+    }
+    last_token_s_ = now;
+    take_tokens(state, choice, event);
+  }
+  if (event.finished) {
+    if (*event.finished == FinishReason::kError)
+      return fail({.status = 500,
+                   .message = event.error.empty() ? "the request failed" : event.error,
+                   .code = "engine_error"});
+    finish_choice(state, choice, event);
+  }
+  if (request_.stream) send(static_cast<int>(index), state, event.finished.has_value());
+  if (!done_ && num_open_ == 0) complete();
+}
+
+// Token by token, so that where an answer ends does not depend on how many came at once.
+void Session::take_tokens(ChoiceState& state, Choice& choice, const TokenEvent& event) {
+  for (std::size_t i = 0; i < event.tokens.size() && !state.stopping; ++i) {
+    const TokenId token = event.tokens[i];
+    ++answer_.usage.completion_tokens;
+    choice.tokens.push_back(token);
+    state.pending.tokens.push_back(token);
+    const bool is_stop = event.stop_id && i + 1 == event.tokens.size();
+    if (is_stop || prepared_.hide_answer) continue;
+    append_merged(state.pending.deltas, state.parser->feed({&token, 1}));
+    if (i < event.logprobs.size()) {
+      state.pending.scores.push_back({.id = token, .logprob = event.logprobs[i]});
+      choice.scores.push_back(state.pending.scores.back());
+    }
+    if (state.parser->stopped()) {
+      state.stopping = true;
+      services_.abort(event.id);
+    }
+  }
+}
+
+void Session::take_extras(Choice& choice, TokenEvent& event) {
+  Extras& extras = event.extras;
+  std::ranges::move(extras.prompt_logprobs, std::back_inserter(choice.prompt_scores));
+  choice.routed_experts.insert(choice.routed_experts.end(), extras.routed_experts.begin(),
+                               extras.routed_experts.end());
+  if (!extras.selected_keys.empty()) choice.selected_keys = std::move(extras.selected_keys);
+}
+
+void Session::finish_choice(ChoiceState& state, Choice& choice, const TokenEvent& event) {
+  append_merged(state.pending.deltas, state.parser->finish());
+  Finish finish = {.reason = *event.finished};
+  if (state.parser->stopped()) {
+    finish.reason = FinishReason::kStop;
+    finish.stop_string = state.parser->stop_string();
+  } else if (event.stop_id && !contains(services_.model.stop_ids, *event.stop_id)) {
+    finish.stop_id = event.stop_id;
+  }
+  finish.called_tools =
+      state.parser->num_tools() > 0 && request_.tools.choice != ToolUse::Choice::kNamed;
+  choice.finish = finish;
+  choice.usage = event.usage;
+  choice.reasoning_tokens = state.parser->num_reasoning_tokens();
+  state.pending.finish = std::move(finish);
+  state.finished = true;
+  --num_open_;
+  AnswerUsage& usage = answer_.usage;
+  usage.reasoning_tokens += choice.reasoning_tokens;
+  usage.drafted += event.usage.drafted;
+  usage.accepted += event.usage.accepted;
+  if (choice.index % request_.best_of == 0) usage.cached_tokens += event.usage.cached_tokens;
+  if (!request_.stream) {
+    choice.parsed.add(state.pending.deltas);
+    state.pending.deltas.clear();
+  }
+}
+
+// Sends what is pending once it is worth a piece.
+void Session::send(int index, ChoiceState& state, bool now) {
+  Piece& pending = state.pending;
+  const bool visible = !pending.deltas.empty() || pending.finish || request_.api == Api::kGenerate;
+  const bool enough =
+      now || !state.sent || static_cast<int>(pending.tokens.size()) >= request_.stream_interval;
+  if (!visible || !enough) return;
+  std::string bytes;
+  if (!streaming_) {
+    reply_.begin_events();
+    streaming_ = true;
+    writer_->begin(answer_, bytes);
+  }
+  answer_.choices[static_cast<std::size_t>(index)].parsed.add(pending.deltas);
+  writer_->piece(pending, answer_, bytes);
+  state.sent = true;
+  pending = {.choice = index};
+  if (!bytes.empty()) write(bytes);
+}
+
+void Session::write(const std::string& bytes) {
+  if (!reply_.write(bytes)) disconnect();
+}
+
+// The n most likely of best_of, for each prompt.
+void Session::keep_best() {
+  std::vector<Choice> best;
+  const auto per_prompt = request_.best_of;
+  for (std::size_t first = 0; first < answer_.choices.size();
+       first += static_cast<std::size_t>(per_prompt)) {
+    const auto begin = answer_.choices.begin() + static_cast<std::ptrdiff_t>(first);
+    std::stable_sort(begin, begin + per_prompt, [](const Choice& a, const Choice& b) {
+      return a.mean_logprob() > b.mean_logprob();
+    });
+    std::move(begin, begin + request_.n, std::back_inserter(best));
+  }
+  for (std::size_t i = 0; i < best.size(); ++i) best[i].index = static_cast<int>(i);
+  answer_.choices = std::move(best);
+}
+
+// What is counted is counted before the client sees the end.
+void Session::complete() {
+  std::string bytes;
+  Json whole;
+  if (request_.stream) {
+    writer_->end(answer_, bytes);
+  } else {
+    if (request_.best_of > request_.n) keep_best();
+    whole = writer_->whole(answer_);
+  }
+  end(200);
+  if (!request_.stream) return reply_.respond(whole);
+  reply_.write(bytes);
+  reply_.finish();
+}
+
+void Session::fail(const ApiError& error) {
+  if (done_) return;
+  for (Choice& choice : answer_.choices) choice.finish.reason = FinishReason::kError;
+  abort_rest();
+  end(error.status);
+  if (!streaming_) return reply_.fail(error);
+  std::string bytes;
+  writer_->error(error, bytes);
+  reply_.write(bytes);
+  reply_.finish();
+}
+
+void Session::disconnect() {
+  if (done_) return;
+  for (std::size_t i = 0; i < states_.size(); ++i)
+    if (!states_[i].finished) answer_.choices[i].finish.reason = FinishReason::kCancelled;
+  abort_rest();
+  end(499);
+}
+
+void Session::abort_rest() {
+  for (std::size_t i = 0; i < states_.size(); ++i)
+    if (!states_[i].finished) services_.abort((number_ << kChoiceBits) + i);
+}
+
+void Session::end(int status) {
+  done_ = true;
+  const AnswerUsage& usage = answer_.usage;
+  RequestRecord record;
+  record.route = reply_.context().route;
+  record.id = id_;
+  record.request_id = reply_.context().request_id;
+  record.model = request_.model;
+  record.peer = reply_.context().peer;
+  record.status = status;
+  record.prompt_tokens = usage.prompt_tokens;
+  record.cached_tokens = usage.cached_tokens;
+  record.completion_tokens = usage.completion_tokens;
+  record.reasoning_tokens = usage.reasoning_tokens;
+  record.drafted = usage.drafted;
+  record.accepted = usage.accepted;
+  record.n = request_.n;
+  record.max_tokens = request_.max_tokens;
+  record.stream = request_.stream;
+  record.constrained = request_.grammar.has_value();
+  for (const Choice& choice : answer_.choices) {
+    record.finish_reasons.push_back(name_of(choice.finish.reason));
+    record.preemptions += choice.usage.preemptions;
+    record.queue_s = std::max(record.queue_s, choice.usage.started_s);
+    record.prefill_s =
+        std::max(record.prefill_s, choice.usage.first_token_s - choice.usage.started_s);
+    record.decode_s =
+        std::max(record.decode_s, choice.usage.finished_s - choice.usage.first_token_s);
+  }
+  record.first_token_s = first_token_s_;
+  record.total_s = reply_.context().seconds();
+  services_.done(record, reply_.context(), answer_);
+}
+
+}  // namespace glint

@@ -1,0 +1,77 @@
+// Session: one generating request from the first event of the engine to the last byte of the
+// answer. Turns tokens into text (one DeltaParser per choice), ends choices at stop strings,
+// gathers what a whole answer needs, and streams. Owned by one event thread; nothing here is
+// locked.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "server/prepare.h"
+#include "server/reply.h"
+#include "server/response_writer.h"
+
+namespace glint {
+
+// What every session uses.
+struct SessionServices {
+  const TextModel& model;
+  const TokenNames& names;
+  Metrics& metrics;
+  std::function<void(RequestId)> abort;
+  // Called once, at the end, with what it was.
+  std::function<void(const RequestRecord&, const RequestContext&, const Answer&)> done;
+};
+
+class Session {
+ public:
+  // The low bits of a RequestId are the choice, the others the session.
+  static constexpr int kChoiceBits = 16;
+
+  Session(std::uint64_t number, ApiRequest request, Prepared prepared, ResponseInfo info,
+          Reply reply, const SessionServices& services);
+
+  // Of one of its choices.
+  void on_event(TokenEvent event);
+  // Ends everything; before the first byte with this error's status.
+  void fail(const ApiError& error);
+  // The client is gone.
+  void disconnect();
+  bool done() const { return done_; }
+
+ private:
+  struct ChoiceState {
+    std::unique_ptr<DeltaParser> parser;
+    Piece pending = {};     // not sent yet
+    bool stopping = false;  // at a stop string: its last event is awaited
+    bool finished = false;
+    bool sent = false;
+  };
+
+  void take_tokens(ChoiceState& state, Choice& choice, const TokenEvent& event);
+  void take_extras(Choice& choice, TokenEvent& event);
+  void finish_choice(ChoiceState& state, Choice& choice, const TokenEvent& event);
+  void send(int index, ChoiceState& state, bool now);
+  void write(const std::string& bytes);
+  void complete();
+  void keep_best();
+  void end(int status);
+  void abort_rest();
+
+  const std::uint64_t number_;
+  const ApiRequest request_;
+  const Prepared prepared_;
+  Reply reply_;
+  const SessionServices& services_;
+  std::unique_ptr<ResponseWriter> writer_;
+  std::vector<ChoiceState> states_;
+  Answer answer_;
+  int num_open_ = 0;
+  bool streaming_ = false;  // the head was sent
+  bool done_ = false;
+  double first_token_s_ = 0, last_token_s_ = 0;
+  const std::string id_;
+};
+
+}  // namespace glint

@@ -1,0 +1,180 @@
+// The routes that need the tokenizer and the template alone: /tokenize, /detokenize,
+// /apply-template, /v1/messages/count_tokens.
+#include "base/str.h"
+#include "server/anthropic.h"
+#include "server/openai_request.h"
+#include "server/prepare.h"
+#include "server/server_core.h"
+
+namespace glint {
+namespace {
+
+constexpr TokenId kAnyVocab = 1 << 24;
+
+Json ids_json(const std::vector<TokenId>& ids) { return Json::Array(ids.begin(), ids.end()); }
+
+struct TokenizeRequest {
+  ApiRequest api;
+  bool add_special_tokens = false;
+  bool return_strings = false;
+};
+
+// {"prompt": ...} or {"messages": ...}
+void read_tokenize(RequestReader& r, TokenizeRequest& request, const ParseContext& context) {
+  request.api = default_request(Api::kCompletions, context);
+  r.text("model", request.api.model);
+  if (r.find("messages")) {
+    read_conversation(r, request.api, context);
+  } else {
+    read_prompts(r, "prompt", request.api, context);
+    for (const Prompt& prompt : request.api.prompts)
+      if (prompt.tokens) r.fail("prompt", "prompt holds tokens already; expected texts");
+  }
+  r.boolean("add_special_tokens", request.add_special_tokens);
+  r.boolean("return_token_strs", request.return_strings);
+}
+
+Json strings_of(const std::vector<TokenId>& ids, const TokenNames& names) {
+  Json::Array out;
+  for (const TokenId id : ids) out.push_back(names.text(id));
+  return out;
+}
+
+void tokenize(ServerCore& core, const Json& json, Reply reply) {
+  const Generations& g = *core.generations;
+  TokenizeRequest request;
+  std::optional<ApiError> error;
+  RequestReader reader(json, "", error);
+  if (!error) read_tokenize(reader, request, g.parse_context());
+  if (!error) error = g.check_model(request.api.model);
+  if (error) return reply.fail(*error);
+  std::vector<std::string> texts;
+  if (request.api.chat) {
+    texts.emplace_back();
+    if ((error = render_chat(request.api, g.model(), texts[0]))) return reply.fail(*error);
+  }
+  for (const Prompt& prompt : request.api.prompts) texts.push_back(prompt.text);
+  Json::Array tokens, counts, strings;
+  for (const std::string& text : texts) {
+    auto ids = g.model().tokenizer.encode(text, {.add_special_tokens = request.add_special_tokens});
+    if (!ids.ok()) return reply.fail(api_error(ids.error()));
+    tokens.push_back(ids_json(ids.value()));
+    counts.push_back(static_cast<std::int64_t>(ids.value().size()));
+    if (request.return_strings) strings.push_back(strings_of(ids.value(), g.names()));
+  }
+  const auto one_or_all = [&](Json::Array& all) {
+    return request.api.batch ? Json(std::move(all)) : std::move(all[0]);
+  };
+  Json out = Json::Object{{"count", one_or_all(counts)},
+                          {"max_model_len", core.config.max_model_len},
+                          {"tokens", one_or_all(tokens)}};
+  if (request.return_strings) out.set("token_strs", one_or_all(strings));
+  reply.respond(out);
+}
+
+struct DetokenizeRequest {
+  std::string model;
+  std::vector<std::vector<TokenId>> lists;
+  bool batch = false;
+  bool skip_special = false;
+};
+
+void read_detokenize(RequestReader& r, DetokenizeRequest& request, const ParseContext& context) {
+  r.text("model", request.model);
+  r.boolean("skip_special_tokens", request.skip_special);
+  ApiRequest scratch;
+  read_prompts(r, "tokens", scratch, context);
+  request.batch = scratch.batch;
+  for (Prompt& prompt : scratch.prompts) {
+    if (!prompt.tokens) return r.fail("tokens", "tokens holds a text; expected token ids");
+    request.lists.push_back(std::move(*prompt.tokens));
+  }
+}
+
+void detokenize(ServerCore& core, const Json& json, Reply reply) {
+  const Generations& g = *core.generations;
+  // A list without tokens is the empty text.
+  if (const Json* tokens = json.find("tokens"); tokens && *tokens == Json(Json::Array{}))
+    return reply.respond(Json::Object{{"prompt", ""}, {"text", ""}});
+  DetokenizeRequest request;
+  std::optional<ApiError> error;
+  RequestReader reader(json, "", error);
+  if (!error) read_detokenize(reader, request, g.parse_context());
+  if (!error) error = g.check_model(request.model);
+  if (error) return reply.fail(*error);
+  Json::Array texts;
+  for (const std::vector<TokenId>& ids : request.lists)
+    texts.push_back(g.model().tokenizer.decode(ids, request.skip_special));
+  const Json out = request.batch ? Json(texts) : texts[0];
+  reply.respond(Json::Object{{"prompt", out}, {"text", out}});
+}
+
+void apply_template(ServerCore& core, const Json& json, Reply reply) {
+  const Generations& g = *core.generations;
+  ApiRequest request;
+  auto error = parse_request(json, Api::kChat, read_conversation, g.parse_context(), request);
+  std::string prompt;
+  if (!error) error = render_chat(request, g.model(), prompt);
+  if (error) return reply.fail(*error);
+  reply.respond(Json::Object{{"prompt", prompt}});
+}
+
+void count_tokens(ServerCore& core, const Json& json, Reply reply) {
+  const Generations& g = *core.generations;
+  ApiRequest request;
+  auto error =
+      parse_request(json, Api::kMessages, read_anthropic_count, g.parse_context(), request);
+  if (!error) error = g.check_model(request.model);
+  Prepared prepared;
+  if (!error) error = encode_prompts(request, g.model(), core.config.max_model_len, prepared);
+  if (error) return reply.fail(*error);
+  reply.respond(
+      Json::Object{{"input_tokens", static_cast<std::int64_t>(prepared.prompts[0].size())}});
+}
+
+using TextHandler = void (*)(ServerCore&, const Json&, Reply);
+
+Route text_route(ServerCore& core, const char* path, const char* summary, TextHandler handler,
+                 std::function<void(RequestReader&)> describe) {
+  return {.method = "POST",
+          .path = path,
+          .summary = summary,
+          .handle = [&core, handler](const HttpRequest&, const Json& json,
+                                     Reply reply) { handler(core, json, std::move(reply)); },
+          .describe = std::move(describe)};
+}
+
+}  // namespace
+
+void add_text_routes(ServerCore& core, std::vector<Route>& routes) {
+  const auto describe_tokenize = [&core](RequestReader& r) {
+    TokenizeRequest scratch;
+    read_tokenize(r, scratch, {core.config, kAnyVocab});
+  };
+  const auto describe_detokenize = [&core](RequestReader& r) {
+    DetokenizeRequest scratch;
+    read_detokenize(r, scratch, {core.config, kAnyVocab});
+  };
+  const auto describe_template = [&core](RequestReader& r) {
+    ApiRequest scratch;
+    read_conversation(r, scratch, {core.config, kAnyVocab});
+  };
+  const auto describe_count = [&core](RequestReader& r) {
+    ApiRequest scratch;
+    read_anthropic_count(r, scratch, {core.config, kAnyVocab});
+  };
+  for (const char* path : {"/tokenize", "/v1/tokenize"})
+    routes.push_back(text_route(core, path, "The tokens of a text or a conversation.", tokenize,
+                                describe_tokenize));
+  for (const char* path : {"/detokenize", "/v1/detokenize"})
+    routes.push_back(
+        text_route(core, path, "The text of tokens.", detokenize, describe_detokenize));
+  for (const char* path : {"/apply-template", "/v1/apply-template"})
+    routes.push_back(text_route(core, path, "The prompt that a conversation becomes.",
+                                apply_template, describe_template));
+  routes.push_back(text_route(core, "/v1/messages/count_tokens",
+                              "How many tokens messages have (Anthropic's API).", count_tokens,
+                              describe_count));
+}
+
+}  // namespace glint

@@ -1,0 +1,24 @@
+// TokenNames: how answers show single tokens: as text, and as the bytes that they stand for.
+#pragma once
+
+#include <string>
+
+#include "base/json.h"
+#include "text/tokenizer.h"
+
+namespace glint {
+
+class TokenNames {
+ public:
+  explicit TokenNames(Tokenizer tokenizer) : tokenizer_(std::move(tokenizer)) {}
+
+  // Valid UTF-8: a part of a character is U+FFFD.
+  std::string text(TokenId id) const;
+  std::string bytes(TokenId id) const;
+  Json bytes_json(TokenId id) const;  // [226, 128, 153]
+
+ private:
+  Tokenizer tokenizer_;  // a reference to shared parts
+};
+
+}  // namespace glint
