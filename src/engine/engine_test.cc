@@ -9,6 +9,7 @@
 #include "base/queue.h"
 #include "base/random.h"
 #include "base/str.h"
+#include "engine/bench_engine.h"
 #include "engine/fake_executor.h"
 
 namespace glint {
@@ -286,6 +287,28 @@ TEST(Engine, counters_add_up) {
   EXPECT_GT(stats.steps, 0u);
   EXPECT_EQ(stats.total_pages, Rig::executor_pages);
   EXPECT_EQ(stats.predicted_wait_seconds, 0);
+}
+
+TEST(Engine, a_queue_has_a_predicted_wait) {
+  FakeExecutorOptions fake;
+  fake.step_seconds = 0.001;
+  fake.sleep = true;
+  Rig rig({.scheduler = {.max_running = 1}}, fake);
+  EXPECT_EQ(rig.engine->stats().predicted_wait_seconds, 0);
+  for (RequestId id = 1; id <= 12; ++id) ASSERT_TRUE(rig.engine->submit(Rig::request(id)).ok());
+  rig.wait_until([](const EngineStats& s) {
+    return s.num_waiting > 0 && s.generated_tokens > 16 && s.predicted_wait_seconds > 0 &&
+           s.tokens_per_second > 0;
+  });
+  for (RequestId id = 1; id <= 12; ++id) rig.wait_for_end(id);
+  rig.wait_until([](const EngineStats& s) { return s.predicted_wait_seconds == 0; });
+}
+
+TEST(EngineBench, counts_whole_decode_steps) {
+  const EngineBenchResult result = bench_engine({.num_running = 3, .num_steps = 20, .step_ms = 0});
+  EXPECT_GT(result.schedule_us, 0);
+  EXPECT_GT(result.commit_us, 0);
+  EXPECT_GT(result.gap_depth_1_us, 0);
 }
 
 // Clients on several threads that submit, abort, pause, flush and update weights at random.

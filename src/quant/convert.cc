@@ -139,6 +139,7 @@ struct Conversion::State {
   Status look_for_earlier_run();
   std::int64_t bytes_to_write() const;
   std::size_t first_unit(const Shard& shard) const;
+  void read_ahead(std::size_t unit);
   Status make_shard(const Shard& shard, UnitEncoder& encoder, const BytesDone& done);
   Status save_manifest() const;
   Status add_other_files() const;
@@ -159,6 +160,8 @@ struct Conversion::State {
   std::optional<Descriptors> descriptors;
   Manifest manifest;
   DirectoryLock lock;
+  std::size_t next_ahead = 0;    // the first unit that the kernel was not asked to read
+  std::int64_t bytes_ahead = 0;  // of those before it that are not encoded yet
 };
 
 Status Conversion::State::open_source() {
@@ -293,6 +296,23 @@ std::size_t Conversion::State::first_unit(const Shard& shard) const {
   return static_cast<std::size_t>(at - output.units.begin());
 }
 
+// Before `unit` is encoded: keeps the disk some way ahead of the processors.
+void Conversion::State::read_ahead(std::size_t unit) {
+  constexpr std::int64_t kAhead = std::int64_t{256} << 20;
+  if (next_ahead < unit) {
+    next_ahead = unit;
+    bytes_ahead = 0;
+  }
+  for (; next_ahead < output.units.size() && bytes_ahead < kAhead; ++next_ahead) {
+    for (const StoredTensor* tensor : output.units[next_ahead].stored) {
+      const std::size_t size = std::min<std::size_t>(tensor->bytes.size(), kAhead);
+      prefetch_pages(tensor->bytes.first(size));
+    }
+    bytes_ahead += output.units[next_ahead].source_bytes;
+  }
+  bytes_ahead -= output.units[unit].source_bytes;
+}
+
 Status Conversion::State::make_shard(const Shard& shard, UnitEncoder& encoder,
                                      const BytesDone& done) {
   const std::string path = str(partial, "/", shard.name), beside = path + ".tmp";
@@ -310,6 +330,7 @@ Status Conversion::State::make_shard(const Shard& shard, UnitEncoder& encoder,
   };
   for (std::size_t u = first_unit(shard);
        u < output.units.size() && output.units[u].first_spec < shard.end; ++u) {
+    read_ahead(u);
     GLINT_TRY_STATUS(encoder.encode(output.units[u], write, finished.errors));
     file.start_writeback();
     if (done) done(output.units[u].source_bytes);

@@ -168,25 +168,26 @@ class Arguments {
     return Ok{};
   }
 
-  // Bare text cannot escape the marker that ends it, so what restricts it also keeps it out: an
-  // argument of limited length holds no "<", and one of some length begins with no "</". `format`
-  // is an annotation, as JSON Schema has it.
+  // Bare text cannot escape the marker that ends it, so the characters that must come at least
+  // begin no marker. `format` is an annotation, as JSON Schema has it.
   Status add_string(const Json& schema, Json::Array& out) {
     const Json* min = schema.find("minLength");
     const Json* max = schema.find("maxLength");
-    const Json* pattern = schema.find("pattern");
-    if (pattern) {
+    if (const Json* pattern = schema.find("pattern")) {
       if (min || max)
         return invalid("\"pattern\" and a limit of length together are not supported");
       out.push_back(regex(pattern->as_string()));
-    } else if (max) {
-      out.push_back(regex(str("[^<]{", min ? min->as_int() : 0, ",", max->as_int(), "}")));
-    } else if (min && min->as_int() > 0) {
-      Json some = regex(str("(?:[^<]|<[^/]){", min->as_int(), "}"));
-      out.push_back(several("sequence", {std::move(some), any_text()}));
-    } else {
-      out.push_back(any_text());
+      return Ok{};
     }
+    const std::int64_t least = min ? min->as_int() : 0;
+    Json rest = any_text();
+    if (max && max->as_int() < least) return invalid("\"maxLength\" is less than \"minLength\"");
+    if (max) rest.set("max_chars", max->as_int() - least);
+    if (least > 0) {
+      Json first = regex(str(max ? "[^<]" : "(?:[^<]|<[^/])", "{", least, "}"));
+      rest = several("sequence", {std::move(first), std::move(rest)});
+    }
+    out.push_back(std::move(rest));
     return Ok{};
   }
 
