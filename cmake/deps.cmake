@@ -22,7 +22,7 @@ set_target_properties(glint_pcre2 PROPERTIES
   INTERFACE_COMPILE_DEFINITIONS "PCRE2_STATIC;PCRE2_CODE_UNIT_WIDTH=8")
 
 # xgrammar, static: what tools/setup.sh builds, whose messages come to src/text/grammar.cc.
-set(GLINT_XGRAMMAR ${PROJECT_SOURCE_DIR}/build/deps/xgrammar-0.2.8)
+set(GLINT_XGRAMMAR ${PROJECT_SOURCE_DIR}/build/deps/xgrammar-0.2.8-2)
 if(NOT EXISTS ${GLINT_XGRAMMAR}/lib/libxgrammar.a)
   message(FATAL_ERROR "${GLINT_XGRAMMAR} is missing: run tools/setup.sh")
 endif()

@@ -1,6 +1,5 @@
 // glint bench local: speed on this machine, against what the machine can do.
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 
 #include "base/json.h"
@@ -8,6 +7,7 @@
 #include "cli/backends.h"
 #include "cli/model_options.h"
 #include "runtime/bench_local.h"
+#include "runtime/read_speed.h"
 
 namespace glint {
 namespace {
@@ -75,6 +75,38 @@ Json to_json(const BenchResult& r, const MachineLimits& limits) {
                       {"share_of_matrix_peak", gigaflops(r) / limits.matrix_gflops}};
 }
 
+// How fast the model was loaded, against how fast its files are read (0: it has none).
+struct Loading {
+  const LoadStats& stats;
+  double files_gb_s = 0;  // read by one thread, as cat does
+
+  double gb_s() const { return static_cast<double>(stats.bytes) / stats.seconds * 1e-9; }
+};
+
+std::string describe(const Loading& loading) {
+  const LoadStats& stats = loading.stats;
+  char text[300];
+  int n = std::snprintf(text, sizeof text, "%s %.2f GB in %.2f s, %.1f GB/s%s",
+                        loading.files_gb_s > 0 ? "loaded" : "placed",
+                        static_cast<double>(stats.bytes) * 1e-9, stats.seconds, loading.gb_s(),
+                        stats.placement.is_packed ? ", packing included" : ", in place");
+  if (loading.files_gb_s > 0) {
+    n += std::snprintf(text + n, sizeof text - static_cast<std::size_t>(n),
+                       ": %.0f%% of the %.1f GB/s at which 1 thread reads the same files",
+                       100 * loading.gb_s() / loading.files_gb_s, loading.files_gb_s);
+  }
+  return std::string(text) + "\n";
+}
+
+Json to_json(const Loading& loading) {
+  return Json::Object{
+      {"seconds", loading.stats.seconds},
+      {"bytes", loading.stats.bytes},
+      {"gb_per_s", loading.gb_s()},
+      {"packed", loading.stats.placement.is_packed},
+      {"files_read_gb_per_s", loading.files_gb_s > 0 ? Json(loading.files_gb_s) : Json(nullptr)}};
+}
+
 Status run(const Options& options, Cli& cli) {
   GLINT_TRY_STATUS(check_range("prompt", options.prompt, 0));
   GLINT_TRY_STATUS(check_range("depth", options.depth, 0));
@@ -86,17 +118,18 @@ Status run(const Options& options, Cli& cli) {
   const std::string machine = describe(limits, *ops);
   auto counting = std::make_unique<CountOps>(std::move(ops));
   CountOps& counter = *counting;
-  const auto load_start = std::chrono::steady_clock::now();
   GLINT_TRY(const std::unique_ptr<LoadedModel> model,
             load_model(options, std::move(counting), cli, false));
-  const double load_s =
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - load_start).count();
+  Loading loading = {.stats = model->load_stats()};
+  if (!loading.stats.files.empty()) {
+    GLINT_TRY(loading.files_gb_s, read_speed(loading.stats.files, 1));
+  }
   Console& console = cli.console;
   if (!options.json) {
     console.print(str("machine: ", machine, "\n"));
-    char load[80];
-    std::snprintf(load, sizeof load, "loaded in %.2f s\n\n", load_s);
-    console.print(load);
+    console.print(describe(loading));
+    console.print(
+        "MB/token: the least to be read; shares: of the machine's reads and bf16 rate\n\n");
     char line[200];
     std::snprintf(line, sizeof line, "%-34s %9s %9s %9s %9s %8s %6s %9s %6s\n", "", "tok/s", "min",
                   "max", "MB/token", "GB/s", "share", "GFLOP/s", "share");
@@ -118,7 +151,7 @@ Status run(const Options& options, Cli& cli) {
   if (options.json) {
     Json object(Json::Object{{"model", options.model},
                              {"machine", machine},
-                             {"load_s", load_s},
+                             {"load", to_json(loading)},
                              {"read_gb_per_s", limits.read_gb_s},
                              {"matrix_gflops", limits.matrix_gflops},
                              {"results", results}});

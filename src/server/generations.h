@@ -6,6 +6,7 @@
 //   event thread:   Session::on_event
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <functional>
 #include <map>
@@ -86,6 +87,7 @@ class Generations {
   const TextModel model_;
   const TokenNames names_;
   SessionServices services_;
+  std::atomic<bool> closing_ = false;  // the engine is no longer to be called
 
   std::mutex mutex_;
   std::condition_variable changed_;

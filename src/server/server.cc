@@ -8,6 +8,7 @@
 #include "server/access.h"
 #include "server/request_log.h"
 #include "server/server_core.h"
+#include "server/web_files.h"
 
 namespace glint {
 namespace {
@@ -118,6 +119,10 @@ void Server::Impl::handle(HttpRequest request, HttpExchange exchange) {
     headers.emplace_back("allow", allow + ", OPTIONS");
     return reply.respond(HttpResponse{.status = 204, .headers = std::move(headers)});
   }
+  if (!route && (request.method == "GET" || request.method == "HEAD")) {
+    if (HttpResponse page = web_response(request.path); page.status == 200)
+      return reply.respond(std::move(page));
+  }
   if (!route && !allow.empty()) {
     HttpResponse response =
         error_response({.status = 405, .message = str(request.path, " takes ", allow, " only")},
@@ -194,11 +199,12 @@ Status Server::open(ServedModel model) {
                        " tokens, but the model has ", model.executor->info().max_seq_len,
                        " positions"));
   ServerCore& core = impl_->core;
-  const auto observe = [&core](const RequestRecord& record, const RequestContext& context,
-                               const Answer& answer) {
+  const auto observe = [&core, tokenizer = model.tokenizer](const RequestRecord& record,
+                                                            const RequestContext& context,
+                                                            const Answer& answer) {
     core.metrics->request_done(record);
     if (core.spans) core.spans->add(span_of(record, context));
-    log_request(core.config.log, record, context, answer, core.generations->model().tokenizer);
+    log_request(core.config.log, record, context, answer, tokenizer);
   };
   core.generations =
       std::make_unique<Generations>(core.config, std::move(model), core.metrics, core.ids, observe);

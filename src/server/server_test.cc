@@ -8,6 +8,7 @@
 #include <set>
 #include <thread>
 
+#include "base/log.h"
 #include "base/queue.h"
 #include "base/str.h"
 #include "engine/fake_executor.h"
@@ -652,6 +653,8 @@ TEST(Server, metrics_count_what_happened) {
   Fixture f(" world");
   f.post("/v1/completions", R"({"prompt": "Hello"})");
   f.get("/nothing");
+  // The engine's own numbers are of its last look at itself.
+  EXPECT_TRUE(eventually([&] { return f.server->stats().num_running == 0; }));
   const HttpResponse page = f.get("/metrics");
   EXPECT_TRUE(header(page, "content-type").starts_with("text/plain; version=0.0.4"));
   for (const char* line :
@@ -714,6 +717,84 @@ TEST(Server, a_hundred_clients_at_once_each_get_their_own) {
     });
   for (std::thread& client : clients) client.join();
   EXPECT_EQ(f.server->stats().used_pages, 0);
+}
+
+TEST(Server, what_would_wait_too_long_is_refused_beforehand) {
+  Options options = slow_options();
+  options.scheduler.max_running = 1;
+  options.config.max_queue_seconds = 0.5;
+  Fixture f("", options);
+  std::vector<std::thread> clients;
+  std::atomic<bool> refused = false;
+  // Each of these takes a second; a prediction needs one to have ended.
+  for (int i = 0; i < 3 && !refused; ++i)
+    clients.emplace_back(
+        [&] { f.post("/v1/completions", R"({"prompt": "x", "max_tokens": 50})"); });
+  EXPECT_TRUE(eventually([&] { return f.server->stats().predicted_wait_seconds > 0.5; }));
+  const HttpResponse r = f.send("POST", "/v1/completions", R"({"prompt": "x", "max_tokens": 5})");
+  EXPECT_EQ(r.status, 429) << r.body;
+  EXPECT_NE(r.body.find("would wait about"), std::string::npos) << r.body;
+  EXPECT_NE(header(r, "retry-after"), "");
+  f.post("/abort_request", R"({"abort_all": true})");
+  for (std::thread& client : clients) client.join();
+}
+
+TEST(Server, log_lines_hold_sizes_and_ids_but_neither_prompts_nor_keys) {
+  Options options;
+  options.config.api_keys = {"topsecretkey"};
+  options.config.log.json = true;
+  set_log_level(LogLevel::kInfo);
+  testing::internal::CaptureStderr();
+  {
+    Fixture f(" world", options);
+    f.send("POST", "/v1/completions", R"({"prompt": "Hello private"})",
+           {{"authorization", "Bearer topsecretkey"}, {"x-request-id", "mine"}});
+  }
+  set_log_level(LogLevel::kWarning);
+  set_log_format(LogFormat::kText);
+  const std::string line = testing::internal::GetCapturedStderr();
+  const Json fields = parse_json(line).value();
+  EXPECT_EQ(at(fields, "event"), "request");
+  EXPECT_EQ(at(fields, "request_id"), "mine");
+  EXPECT_EQ(at(fields, "status"), "200");
+  EXPECT_EQ(at(fields, "finish_reason"), "stop");
+  EXPECT_EQ(line.find("private"), std::string::npos) << line;
+  EXPECT_EQ(line.find("world"), std::string::npos) << line;
+  EXPECT_EQ(line.find("topsecretkey"), std::string::npos) << line;
+}
+
+TEST(Server, prompts_are_logged_if_the_operator_asks) {
+  Options options;
+  options.config.log = {.prompts = true, .max_prompt_chars = 8};
+  set_log_level(LogLevel::kInfo);
+  testing::internal::CaptureStderr();
+  {
+    Fixture f(" world", options);
+    f.post("/v1/completions", R"({"prompt": "Hello private"})");
+  }
+  set_log_level(LogLevel::kWarning);
+  const std::string line = testing::internal::GetCapturedStderr();
+  EXPECT_NE(line.find("prompt \"Hello pr...\", answer \" world"), std::string::npos) << line;
+}
+
+TEST(Server, spans_go_to_the_collector) {
+  Queue<std::string> bodies;
+  auto collector = HttpServer::start({}, [&](HttpRequest request, HttpExchange exchange) {
+                     bodies.push(request.body);
+                     exchange.respond({});
+                   }).value();
+  Options options;
+  options.config.otlp_endpoint = str("http://127.0.0.1:", collector->port());
+  {
+    Fixture f(" world", options);
+    f.send("POST", "/v1/completions", R"({"prompt": "Hello"})",
+           {{"traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}});
+  }
+  const std::optional<std::string> body = bodies.pop_for(20);
+  ASSERT_TRUE(body);
+  for (const char* part : {"0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331",
+                           "POST /v1/completions", "gen_ai.usage.output_tokens"})
+    EXPECT_NE(body->find(part), std::string::npos) << part << " " << *body;
 }
 
 TEST(Server, openapi_names_every_route_with_its_fields) {

@@ -83,9 +83,10 @@ void Session::take_tokens(ChoiceState& state, Choice& choice, const TokenEvent& 
     choice.tokens.push_back(token);
     state.pending.tokens.push_back(token);
     const bool is_stop = event.stop_id && i + 1 == event.tokens.size();
-    if (is_stop || prepared_.hide_answer) continue;
-    append_merged(state.pending.deltas, state.parser->feed({&token, 1}));
-    if (i < event.logprobs.size()) {
+    if (prepared_.hide_answer) continue;
+    if (!is_stop) append_merged(state.pending.deltas, state.parser->feed({&token, 1}));
+    // Training wants to know how likely the end was; OpenAI's log-probabilities go with the text.
+    if (i < event.logprobs.size() && (!is_stop || request_.api == Api::kGenerate)) {
       state.pending.scores.push_back({.id = token, .logprob = event.logprobs[i]});
       choice.scores.push_back(state.pending.scores.back());
     }

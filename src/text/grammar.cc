@@ -22,8 +22,9 @@ constexpr int kWarning = 2;
   throw std::runtime_error(message);
 }
 
-void LogMessageImpl(const std::string&, int, int level, const std::string& message) {
-  if (level >= kWarning) throw std::runtime_error(message);
+void LogMessageImpl(const std::string& file, int, int level, const std::string& message) {
+  const bool is_compiling = !file.ends_with("grammar_matcher.cc");
+  if (level >= kWarning && is_compiling) throw std::runtime_error(message);
 }
 
 }  // namespace xgrammar
@@ -41,8 +42,8 @@ class CompiledGrammar {
 
 namespace {
 
-constexpr std::string_view kMarkers[] = {"<tool_call>",  "</tool_call>", "<arg_key>",
-                                         "</arg_key>",   "<arg_value>",  "</arg_value>"};
+constexpr std::string_view kMarkers[] = {"<tool_call>", "</tool_call>", "<arg_key>",
+                                         "</arg_key>",  "<arg_value>",  "</arg_value>"};
 constexpr int kMaxWhitespace = 64;  // in a row, between the parts of JSON: a model never ends else
 
 // One sentence in lower case of what xgrammar says.
@@ -59,8 +60,8 @@ Error grammar_error(const char* what) {
 
 // What constraints share: how tokens are spelled.
 struct Vocabulary {
-  std::vector<TokenId> markers;      // of tool calls
-  std::vector<bool> is_text;         // by id: the token has a text a grammar can match
+  std::vector<TokenId> markers;  // of tool calls
+  std::vector<bool> is_text;     // by id: the token has a text a grammar can match
   std::vector<TokenId> stop_ids;
   std::optional<TokenId> end_think, tool_call;
   int size = 0;  // the model's
@@ -230,8 +231,24 @@ Result<xgrammar::Grammar> choice_grammar(const std::vector<std::string>& choices
   for (const std::string& choice : choices)
     elements.push_back(Json::Object{{"type", "const_string"}, {"value", choice}});
   Json format = Json::Object{{"type", "or"}, {"elements", std::move(elements)}};
-  return tag_grammar(
-      Json::Object{{"type", "structural_tag"}, {"format", std::move(format)}});
+  return tag_grammar(Json::Object{{"type", "structural_tag"}, {"format", std::move(format)}});
+}
+
+// xgrammar has two ways to read an expression. The first knows what it does not support; only the
+// second, one automaton, has fast masks (microseconds where the other takes milliseconds).
+Result<xgrammar::Grammar> regex_grammar(const std::string& expression) {
+  GLINT_TRY_STATUS(check_expression_size(expression));
+  xgrammar::Grammar checked = xgrammar::Grammar::FromRegex(expression);
+  // The automaton is for ASCII: of other characters it sees the bytes.
+  const auto is_printable = [](char c) { return c >= 0x20 && c <= 0x7e; };
+  if (!std::all_of(expression.begin(), expression.end(), is_printable)) return checked;
+  std::string literal;
+  append_json_string(literal, whole_text_pattern(expression, ""));
+  try {
+    return xgrammar::Grammar::FromEBNF(str("root ::= Regex(", literal, ")"));
+  } catch (const std::exception&) {
+    return checked;
+  }
 }
 
 // Throws what xgrammar throws.
@@ -252,7 +269,7 @@ Result<xgrammar::Grammar> grammar_of(const GrammarSpec& spec, const GrammarLimit
       return schema_grammar(std::move(schema).value());
     }
     case Kind::kRegex:
-      return xgrammar::Grammar::FromRegex(spec.text);
+      return regex_grammar(spec.text);
     case Kind::kEbnf:
       return xgrammar::Grammar::FromEBNF(spec.text);
     case Kind::kChoice:
@@ -263,9 +280,8 @@ Result<xgrammar::Grammar> grammar_of(const GrammarSpec& spec, const GrammarLimit
       }
       return choice_grammar(spec.choices);
     case Kind::kToolCalls: {
-      GLINT_TRY(const Json tag,
-                tool_call_grammar(spec.tools, {.at_least_one = spec.at_least_one,
-                                               .parallel = spec.parallel}));
+      GLINT_TRY(const Json tag, tool_call_grammar(spec.tools, {.at_least_one = spec.at_least_one,
+                                                               .parallel = spec.parallel}));
       return tag_grammar(tag);
     }
   }
@@ -309,16 +325,14 @@ struct GrammarCompiler::Impl {
   }
 
   GrammarCache::Sized compile(const GrammarSpec& spec) {
-    const auto failed = [](Error error) {
-      return GrammarCache::Sized{std::move(error), 0};
-    };
+    const auto failed = [](Error error) { return GrammarCache::Sized{std::move(error), 0}; };
     try {
       Result<xgrammar::Grammar> grammar = grammar_of(spec, limits);
       if (!grammar.ok()) return failed(std::move(grammar).take_error());
       xgrammar::CompiledGrammar compiled = compiler.CompileGrammar(grammar.value());
       const std::size_t bytes = compiled.MemorySizeBytes();
-      return {std::make_shared<const CompiledGrammar>(
-                  std::move(compiled), spec.kind == GrammarSpec::Kind::kToolCalls),
+      return {std::make_shared<const CompiledGrammar>(std::move(compiled),
+                                                      spec.kind == GrammarSpec::Kind::kToolCalls),
               bytes};
     } catch (const std::exception& error) {
       return failed(grammar_error(error.what()));

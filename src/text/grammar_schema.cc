@@ -14,11 +14,23 @@ using Names = std::vector<std::string_view>;
 
 // Keywords that restrict, and that no grammar here can express.
 const Names& unsupported() {
-  static const Names names = {
-      "not",         "if",          "then",         "else",          "dependentRequired",
-      "contains",    "minContains", "maxContains",  "uniqueItems",   "dependentSchemas",
-      "$dynamicRef", "dependencies", "$recursiveRef", "unevaluatedItems", "extends",
-      "disallow",    "divisibleBy"};
+  static const Names names = {"not",
+                              "if",
+                              "then",
+                              "else",
+                              "dependentRequired",
+                              "contains",
+                              "minContains",
+                              "maxContains",
+                              "uniqueItems",
+                              "dependentSchemas",
+                              "$dynamicRef",
+                              "dependencies",
+                              "$recursiveRef",
+                              "unevaluatedItems",
+                              "extends",
+                              "disallow",
+                              "divisibleBy"};
   return names;
 }
 
@@ -46,12 +58,19 @@ const Names& whole_keywords() {
 
 // Formats that have a grammar of their own, which wins over a pattern.
 const Names& formats() {
-  static const Names names = {"email", "date",          "time",         "date-time",
-                              "ipv4",  "duration",      "hostname",     "ipv6",
-                              "uuid",  "uri",           "uri-template", "uri-reference",
-                              "json-pointer", "relative-json-pointer"};
+  static const Names names = {"date", "time",          "date-time",   "duration",
+                              "ipv4", "ipv6",          "hostname",    "uuid",
+                              "uri",  "uri-reference", "uri-template"};
   return names;
 }
+
+// Of addresses, those without quotes: the compiler's own grammar would break the JSON around it.
+constexpr const char* kEmail =
+    "^[A-Za-z0-9_+-]+(\\.[A-Za-z0-9_+-]+)*@[A-Za-z0-9]+(-[A-Za-z0-9]+)*"
+    "(\\.[A-Za-z0-9]+(-[A-Za-z0-9]+)*)+$";
+
+constexpr std::int64_t kNoLimit = 1 << 30;
+constexpr std::int64_t kMaxExpression = 5000;  // characters and classes, repetitions written out
 
 bool contains(const Names& names, std::string_view name) {
   return std::find(names.begin(), names.end(), name) != names.end();
@@ -97,8 +116,7 @@ class Preparer {
     if (static_cast<int>(seen_.size()) >= rules_.max_schemas)
       return invalid(str("it holds more than ", rules_.max_schemas, " schemas"));
     if (!seen_.insert(path).second || schema.is_bool()) return Ok{};
-    if (!schema.is_object())
-      return at(path, str("expected a schema, found ", schema.kind()));
+    if (!schema.is_object()) return at(path, str("expected a schema, found ", schema.kind()));
     for (const Json::Member& member : schema.as_object()) {
       const bool harmless = member.first == "uniqueItems" && member.second == Json(false);
       if (contains(unsupported(), member.first) && !harmless)
@@ -184,8 +202,8 @@ class Preparer {
         if (fits(Json(Json::Object{{"const", option}}))) kept.push_back(std::move(option));
         continue;
       }
-      const bool typed = option.find("type") || option.find("const") || option.find("enum") ||
-                         option.find("$ref");
+      const bool typed =
+          option.find("type") || option.find("const") || option.find("enum") || option.find("$ref");
       if (option.is_object() && !typed) option.set("type", type);
       if (!fits(option))
         return at(path, str("\"type\" beside ", quoted(whole), " is not supported, unless each ",
@@ -214,38 +232,45 @@ class Preparer {
     return Ok{};
   }
 
-  Status check_count(const Json& schema, const char* name, const std::string& path) const {
+  Status check_count(const Json& schema, const char* name, const std::string& path,
+                     std::int64_t most) const {
     const Json* count = schema.find(name);
     if (!count) return Ok{};
     if (!count->is_int() || count->as_int() < 0)
       return at(path, str(quoted(name), " needs an integer that is not negative"));
-    if (count->as_int() > rules_.max_repetitions) {
-      return at(path, str(quoted(name), " is ", count->as_int(), ", over the limit of ",
-                          rules_.max_repetitions));
-    }
+    if (count->as_int() > most)
+      return at(path, str(quoted(name), " is ", count->as_int(), ", over the limit of ", most));
     return Ok{};
   }
 
   Status prepare_string(Json& schema, const std::string& path) const {
-    GLINT_TRY_STATUS(check_count(schema, "minLength", path));
-    GLINT_TRY_STATUS(check_count(schema, "maxLength", path));
+    GLINT_TRY_STATUS(check_count(schema, "minLength", path, rules_.min_length));
+    GLINT_TRY_STATUS(check_count(schema, "maxLength", path, kNoLimit));
+    if (const Json* format = schema.find("format")) {
+      if (!format->is_string())
+        return at(path, str("\"format\" is ", format->kind(), " where a name belongs"));
+      const bool is_email = *format == Json("email");
+      const bool is_known = is_email || contains(formats(), format->as_string());
+      if (is_known && schema.find("pattern"))
+        return at(path, "\"pattern\" and \"format\" together are not supported");
+      // Of others nothing is required: `format` is an annotation then.
+      if (is_email) schema.set("pattern", kEmail);
+      if (is_email || !is_known) schema.set("format", "");
+    }
     const Json* pattern = schema.find("pattern");
-    const Json* format = schema.find("format");
-    if (format && !format->is_string())
-      return at(path, str("\"format\" is ", format->kind(), " where a name belongs"));
     if (!pattern) return Ok{};
     if (!pattern->is_string())
       return at(path, str("\"pattern\" is ", pattern->kind(), " where a text belongs"));
-    if (format && contains(formats(), format->as_string()))
-      return at(path, "\"pattern\" and \"format\" together are not supported");
+    Status small = check_expression_size(pattern->as_string());
+    if (!small.ok()) return at(path, "\"pattern\": " + small.error().message);
     std::string whole = whole_text_pattern(pattern->as_string(), rules_.pattern_filler);
     schema.set("pattern", std::move(whole));
     return Ok{};
   }
 
   Status prepare_array(Json& schema, const std::string& path) const {
-    GLINT_TRY_STATUS(check_count(schema, "minItems", path));
-    GLINT_TRY_STATUS(check_count(schema, "maxItems", path));
+    GLINT_TRY_STATUS(check_count(schema, "minItems", path, rules_.max_repetitions));
+    GLINT_TRY_STATUS(check_count(schema, "maxItems", path, rules_.max_repetitions));
     const Json* items = schema.find("items");
     if (items && items->is_array()) {  // before 2020: one schema for each of the first items
       if (schema.find("prefixItems")) return at(path, "\"items\" is a list beside \"prefixItems\"");
@@ -260,8 +285,8 @@ class Preparer {
   }
 
   Status prepare_object(Json& schema, const std::string& path) const {
-    GLINT_TRY_STATUS(check_count(schema, "minProperties", path));
-    GLINT_TRY_STATUS(check_count(schema, "maxProperties", path));
+    GLINT_TRY_STATUS(check_count(schema, "minProperties", path, rules_.max_repetitions));
+    GLINT_TRY_STATUS(check_count(schema, "maxProperties", path, rules_.max_repetitions));
     const auto has = [&](const char* name) { return schema.find(name) != nullptr; };
     if (has("patternProperties") && (has("properties") || has("additionalProperties")))
       return at(path, "\"patternProperties\" beside other properties is not supported");
@@ -340,6 +365,51 @@ const Json* follow_pointer(const Json& root, std::string_view pointer) {
   return at;
 }
 
+Status check_expression_size(std::string_view expression) {
+  // Of each open group: the size of its items so far, and of the last of them.
+  struct Group {
+    std::int64_t size = 0, last = 0;
+  };
+  std::vector<Group> groups(1);
+  std::int64_t largest = 0;
+  const auto add = [&](std::int64_t size) {
+    groups.back().size += size;
+    groups.back().last = size;
+    largest = std::max(largest, groups.back().size);
+  };
+  for (std::size_t i = 0; i < expression.size() && largest <= kMaxExpression; ++i) {
+    const char c = expression[i];
+    if (c == '\\') {
+      ++i;
+      add(1);
+    } else if (c == '[') {
+      const std::size_t begin = i;
+      for (++i; i < expression.size() && expression[i] != ']'; ++i) i += expression[i] == '\\';
+      add(1 + static_cast<std::int64_t>((i - begin) / 8));
+    } else if (c == '(') {
+      groups.emplace_back();
+    } else if (c == ')' && groups.size() > 1) {
+      const std::int64_t size = groups.back().size;
+      groups.pop_back();
+      add(size);
+    } else if (c == '{') {
+      std::int64_t count = 0, most = 0;
+      for (; i + 1 < expression.size() && expression[i + 1] != '}'; ++i) {
+        const char digit = expression[i + 1];
+        if (digit < '0' || digit > '9') count = 0;
+        if (digit >= '0' && digit <= '9') count = std::min(count * 10 + digit - '0', kNoLimit);
+        most = std::max(most, count);
+      }
+      add((most > 0 ? most - 1 : 0) * groups.back().last);
+    } else if (std::string_view("*+?|^$").find(c) == std::string_view::npos) {
+      add(1);
+    }
+  }
+  if (largest <= kMaxExpression) return Ok{};
+  return invalid(str("the expression is too large: its repetitions come to more than ",
+                     with_commas(kMaxExpression), " characters"));
+}
+
 std::string whole_text_pattern(std::string_view pattern, std::string_view filler) {
   std::string out = "(?:";
   int depth = 0;          // of parentheses
@@ -390,8 +460,8 @@ std::string whole_text_pattern(std::string_view pattern, std::string_view filler
 
 Status prepare_schema(Json& root, const SchemaRules& rules) {
   if (dump_json(root).size() > rules.max_bytes)
-    return invalid(str("it is larger than ", with_commas(static_cast<std::int64_t>(
-                                                 rules.max_bytes)), " bytes"));
+    return invalid(str("it is larger than ",
+                       with_commas(static_cast<std::int64_t>(rules.max_bytes)), " bytes"));
   return Preparer(root, rules).run();
 }
 

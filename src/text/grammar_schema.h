@@ -23,7 +23,8 @@ struct SchemaRules {
   int max_depth = 64;
   int max_schemas = 5000;               // in one document
   std::size_t max_bytes = 256 * 1024;   // of the document
-  std::int64_t max_repetitions = 5000;  // of characters or items, as a lower bound or a limit
+  std::int64_t max_repetitions = 5000;  // of items or properties
+  std::int64_t min_length = 256;        // the most that strings can be asked for
 };
 
 // Changes `root` as said above, or says what cannot be done and where.
@@ -32,7 +33,12 @@ Status prepare_schema(Json& root, const SchemaRules& rules = {});
 // The part of a document that a JSON pointer ("/a/b~1c") leads to, or null.
 const Json* follow_pointer(const Json& root, std::string_view pointer);
 
-// A pattern that matches whole texts, for one that is looked for in them; `filler` matches the rest.
+// Whether an expression is small enough to compile: its repetitions, written out, are at most 5,000
+// characters and classes.
+Status check_expression_size(std::string_view expression);
+
+// A pattern that matches whole texts, for one that is looked for in them; `filler` matches the
+// rest.
 std::string whole_text_pattern(std::string_view pattern, std::string_view filler = ".*");
 
 }  // namespace glint

@@ -72,10 +72,12 @@ TEST(GrammarSchema, what_is_not_supported_is_named_with_its_place) {
             "at \"/x/y\": \"not\" is not supported");
   EXPECT_EQ(prepared(R"({"required":["a"],"additionalProperties":false})"),
             "required property \"a\" is not described");
-  EXPECT_EQ(prepared(R"({"maxItems":1000000})"),
-            "\"maxItems\" is 1000000, over the limit of 5000");
-  EXPECT_EQ(prepared(R"({"minLength":-1})"),
-            "\"minLength\" needs an integer that is not negative");
+  EXPECT_EQ(prepared(R"({"maxItems":1000000})"), "\"maxItems\" is 1000000, over the limit of 5000");
+  EXPECT_EQ(prepared(R"({"minLength":257})"), "\"minLength\" is 257, over the limit of 256");
+  EXPECT_EQ(prepared(R"({"pattern":"a{9999}"})"),
+            "\"pattern\": the expression is too large: its repetitions come to more than 5,000 "
+            "characters");
+  EXPECT_EQ(prepared(R"({"minLength":-1})"), "\"minLength\" needs an integer that is not negative");
   EXPECT_EQ(prepared(R"({"pattern":"a","format":"date","type":"string"})"),
             "\"pattern\" and \"format\" together are not supported");
   EXPECT_EQ(prepared(R"({"properties":{"a":3}})"),
@@ -93,6 +95,14 @@ TEST(GrammarSchema, sizes_and_depths_are_limited) {
   EXPECT_EQ(prepared((wide + "]}").c_str()), "it holds more than 5000 schemas");
   const std::string large = str(R"({"description":")", std::string(300000, 'x'), "\"}");
   EXPECT_EQ(prepared(large.c_str()), "it is larger than 262,144 bytes");
+}
+
+TEST(GrammarSchema, expressions_are_limited_with_their_repetitions) {
+  for (const char* small : {"a{100}", "[0-9]{4}-(a|b){2,}", "(ab){3,20}", "{", "a{", "(", ")", "["})
+    EXPECT_TRUE(check_expression_size(small).ok()) << small;
+  for (const char* large : {"a{5001}", "(ab){2501}", "(a{100}){51}", "((a{1,20}){20}){20}",
+                            "a{1,999999999999999999999}"})
+    EXPECT_FALSE(check_expression_size(large).ok()) << large;
 }
 
 TEST(GrammarSchema, patterns_may_match_anywhere) {

@@ -96,8 +96,8 @@ const std::vector<ToolSpec>& tools() {
           "$defs":{"point":{"type":"object","properties":{"x":{"type":"number"}},
                             "required":["x"]}}})")
                           .value()},
-      {"get", parse_json(R"({"type":"object","properties":{},"additionalProperties":false})")
-                  .value()},
+      {"get",
+       parse_json(R"({"type":"object","properties":{},"additionalProperties":false})").value()},
   };
   return tools;
 }
@@ -241,7 +241,8 @@ TEST(Grammar, tokens_can_be_forbidden) {
   EXPECT_TRUE(alone->accept(b));
   EXPECT_TRUE(grammars().allows(*alone, b));
   EXPECT_FALSE(grammars().allows(*alone, a));
-  const auto around = forbid_tokens({a}, grammars().constrain({.kind = Kind::kRegex, .text = "[ab]"}));
+  const auto around =
+      forbid_tokens({a}, grammars().constrain({.kind = Kind::kRegex, .text = "[ab]"}));
   EXPECT_FALSE(grammars().allows(*around, a));
   EXPECT_FALSE(around->accept(a));
   EXPECT_TRUE(around->accept(b));

@@ -29,10 +29,8 @@ Json wrapped(const char* type, Json content) {
   return Json::Object{{"type", type}, {"content", std::move(content)}};
 }
 Json tag(std::string begin, Json content, std::string_view end) {
-  return Json::Object{{"type", "tag"},
-                      {"begin", std::move(begin)},
-                      {"content", std::move(content)},
-                      {"end", end}};
+  return Json::Object{
+      {"type", "tag"}, {"begin", std::move(begin)}, {"content", std::move(content)}, {"end", end}};
 }
 
 // What has to be the same when it is read back: no marker in it, no blanks around it.
@@ -48,9 +46,9 @@ class Arguments {
   explicit Arguments(const Json& parameters) : root_(parameters) {}
 
   Result<Json> grammar() {
-    for (const char* keyword : {"$ref", "anyOf", "oneOf", "allOf", "const", "enum",
-                                "patternProperties", "propertyNames", "minProperties",
-                                "maxProperties", "unevaluatedProperties"}) {
+    for (const char* keyword :
+         {"$ref", "anyOf", "oneOf", "allOf", "const", "enum", "patternProperties", "propertyNames",
+          "minProperties", "maxProperties", "unevaluatedProperties"}) {
       if (root_.find(keyword))
         return invalid(str(quoted(keyword), " is not supported for all arguments together"));
     }
@@ -62,8 +60,7 @@ class Arguments {
       for (const Json& name : names->as_array()) required.insert(name.as_string());
     }
     const Json* properties = root_.find("properties");
-    if (properties && !properties->is_object())
-      return invalid("\"properties\" needs an object");
+    if (properties && !properties->is_object()) return invalid("\"properties\" needs an object");
     if (properties) {
       for (const auto& [name, schema] : properties->as_object()) {
         if (!is_plain(name))
@@ -168,25 +165,26 @@ class Arguments {
     return Ok{};
   }
 
-  // Bare text cannot escape the marker that ends it, so what restricts it also keeps it out: an
-  // argument of limited length holds no "<", and one of some length begins with no "</". `format`
-  // is an annotation, as JSON Schema has it.
+  // Bare text cannot escape the marker that ends it, so the characters that must come at least
+  // begin no marker. `format` is an annotation, as JSON Schema has it.
   Status add_string(const Json& schema, Json::Array& out) {
     const Json* min = schema.find("minLength");
     const Json* max = schema.find("maxLength");
-    const Json* pattern = schema.find("pattern");
-    if (pattern) {
+    if (const Json* pattern = schema.find("pattern")) {
       if (min || max)
         return invalid("\"pattern\" and a limit of length together are not supported");
       out.push_back(regex(pattern->as_string()));
-    } else if (max) {
-      out.push_back(regex(str("[^<]{", min ? min->as_int() : 0, ",", max->as_int(), "}")));
-    } else if (min && min->as_int() > 0) {
-      Json some = regex(str("(?:[^<]|<[^/]){", min->as_int(), "}"));
-      out.push_back(several("sequence", {std::move(some), any_text()}));
-    } else {
-      out.push_back(any_text());
+      return Ok{};
     }
+    const std::int64_t least = min ? min->as_int() : 0;
+    Json rest = any_text();
+    if (max && max->as_int() < least) return invalid("\"maxLength\" is less than \"minLength\"");
+    if (max) rest.set("max_chars", max->as_int() - least);
+    if (least > 0) {
+      Json first = regex(str(max ? "[^<]" : "(?:[^<]|<[^/])", "{", least, "}"));
+      rest = several("sequence", {std::move(first), std::move(rest)});
+    }
+    out.push_back(std::move(rest));
     return Ok{};
   }
 

@@ -1,0 +1,28 @@
+#include "runtime/read_speed.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdio>
+
+#include "base/file.h"
+#include "base/str.h"
+
+namespace glint {
+namespace {
+
+TEST(ReadSpeed, reads_files_and_names_one_that_is_not_there) {
+  const std::string file = str(testing::TempDir(), "read_speed.", ::getpid());
+  ASSERT_TRUE(write_file_atomic(file, std::string(3 << 20, 'x')).ok());
+  const std::string files[] = {file, file};
+  const Result<double> speed = read_speed(files, 2);
+  ASSERT_TRUE(speed.ok()) << speed.error().message;
+  EXPECT_GT(speed.value(), 0);
+  std::remove(file.c_str());
+  const Result<double> none = read_speed(files, 2);
+  ASSERT_FALSE(none.ok());
+  EXPECT_NE(none.error().message.find("cannot read " + file), std::string::npos);
+}
+
+}  // namespace
+}  // namespace glint
