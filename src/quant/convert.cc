@@ -17,6 +17,7 @@
 #include "quant/descriptors.h"
 #include "quant/file_hash.h"
 #include "quant/output_plan.h"
+#include "quant/source_identity.h"
 
 namespace glint {
 namespace {
@@ -59,44 +60,6 @@ class DirectoryLock {
  private:
   int fd_ = -1;
 };
-
-// Every name, type and shape, and sixteen samples of each file's data: whatever differs between
-// two checkpoints of one architecture differs there.
-std::string fingerprint(const TensorSource& source, const std::string& config) {
-  constexpr std::size_t kSamples = 16, kSampleBytes = std::size_t{64} << 10;
-  Hasher hasher;
-  hasher.add(config);
-  const std::span<const StoredTensor> tensors = source.tensors();
-  for (std::size_t first = 0, last; first < tensors.size(); first = last) {
-    for (last = first; last < tensors.size() && tensors[last].file == tensors[first].file; ++last) {
-      hasher.add(str(tensors[last].name, " ", tensors[last].describe(), "\n"));
-    }
-    const std::byte* begin = tensors[first].bytes.data();
-    const std::byte* end = tensors[last - 1].bytes.data() + tensors[last - 1].bytes.size();
-    const std::span<const std::byte> data(begin, static_cast<std::size_t>(end - begin));
-    for (std::size_t i = 0; i < kSamples && !data.empty(); ++i) {
-      const std::size_t at = data.size() / kSamples * i;
-      hasher.add(data.subspan(at, std::min(kSampleBytes, data.size() - at)));
-    }
-    hasher.add(data.last(std::min(kSampleBytes, data.size())));
-    discard_pages(data);
-  }
-  return hasher.hex();
-}
-
-// When each file of the source was last changed.
-std::string times_of(const TensorSource& source) {
-  Hasher hasher;
-  int file = -1;
-  for (const StoredTensor& tensor : source.tensors()) {
-    if (tensor.file == file) continue;
-    file = tensor.file;
-    std::error_code error;
-    const auto time = fs::last_write_time(source.file_name(file), error).time_since_epoch();
-    hasher.add(str(time.count(), "\n"));
-  }
-  return hasher.hex();
-}
 
 // Tokenizer, templates, generation_config, licences: all that is neither weights nor says how they
 // are stored.
@@ -240,8 +203,8 @@ Status Conversion::State::describe_job() {
   manifest.job = Json::Object{
       {"encoding_version", kEncodingVersion},
       {"recipe", to_json(options.recipe)},
-      {"source_xxh128", fingerprint(checkpoint->source(), config_text)},
-      {std::string(kTimes), times_of(checkpoint->source())},
+      {"source_xxh128", source_fingerprint(checkpoint->source(), config_text)},
+      {std::string(kTimes), source_times(checkpoint->source())},
       {"calibration_xxh128", nullptr},
       {"heads_xxh128", heads.hex()},
   };
