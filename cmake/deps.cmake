@@ -1,4 +1,4 @@
-# Everything glint stands on. Debian packages are installed by tools/setup.sh; so is PCRE2, built from its PyPI source.
+# Everything glint stands on. Debian packages are installed by tools/setup.sh; so are PCRE2 and xgrammar, built from their PyPI sources.
 find_package(Boost 1.81 REQUIRED COMPONENTS json)
 find_package(spdlog REQUIRED)
 find_package(fmt REQUIRED)
@@ -20,6 +20,16 @@ set_target_properties(glint_pcre2 PROPERTIES
   IMPORTED_LOCATION ${GLINT_PCRE2}/lib/libpcre2-8.a
   INTERFACE_INCLUDE_DIRECTORIES ${GLINT_PCRE2}/include
   INTERFACE_COMPILE_DEFINITIONS "PCRE2_STATIC;PCRE2_CODE_UNIT_WIDTH=8")
+
+# xgrammar, static: what tools/setup.sh builds, whose messages come to src/text/grammar.cc.
+set(GLINT_XGRAMMAR ${PROJECT_SOURCE_DIR}/build/deps/xgrammar-0.2.8-2)
+if(NOT EXISTS ${GLINT_XGRAMMAR}/lib/libxgrammar.a)
+  message(FATAL_ERROR "${GLINT_XGRAMMAR} is missing: run tools/setup.sh")
+endif()
+add_library(glint_xgrammar STATIC IMPORTED)
+set_target_properties(glint_xgrammar PROPERTIES
+  IMPORTED_LOCATION ${GLINT_XGRAMMAR}/lib/libxgrammar.a
+  INTERFACE_INCLUDE_DIRECTORIES ${GLINT_XGRAMMAR}/include)
 
 if(GLINT_TESTS)
   find_package(GTest REQUIRED)

@@ -4,8 +4,9 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 packages=(g++ cmake ninja-build ccache git ca-certificates python3 python3-pip python3-venv pkg-config
-  libboost1.81-dev libboost-json1.81-dev libspdlog-dev libfmt-dev libedit-dev
-  libssl-dev libyaml-cpp-dev prometheus-cpp-dev openssl curl
+  libboost1.81-dev libboost-json1.81-dev libspdlog-dev libfmt-dev libedit-dev libssl-dev libyaml-cpp-dev
+  prometheus-cpp-dev openssl curl libxxhash-dev
+  chromium chromium-driver
   libgtest-dev libgmock-dev clang-14 clang-format-14 libclang-rt-14-dev)
 missing=()
 for package in "${packages[@]}"; do
@@ -44,9 +45,12 @@ if [[ ! -e $pcre2/lib/libpcre2-8.a ]]; then
 fi
 
 # xgrammar 0.2.8, compiled grammars for structured output, from the PyPI package that carries its source. Built once,
-# for every preset and compiler, so without its -flto. Its messages come to us (src/text/grammar_log.cc), and what it
-# would only warn about can then be an error, which has to leave a destructor.
-xgrammar=build/deps/xgrammar-0.2.8
+# for every preset and compiler, so without its -flto. Changed in three places (-2 is the number of that change):
+# its messages come to us (src/text/grammar.cc), and what it would only warn about can be an error, which has to leave a
+# destructor; strings of limited length hold no control characters, and their characters are counted, where as many
+# copies of a rule took seconds to compile and milliseconds a mask; a pattern that its automaton cannot match inside a
+# JSON string is an error, where it would give strings with bare quotes.
+xgrammar=build/deps/xgrammar-0.2.8-2
 if [[ ! -e $xgrammar/lib/libxgrammar.a ]]; then
   echo "building xgrammar 0.2.8" >&2
   mkdir -p build/deps
@@ -58,8 +62,26 @@ if [[ ! -e $xgrammar/lib/libxgrammar.a ]]; then
   tar -xzf "$work/xgrammar-0.2.8.tar.gz" -C "$work"
   source=$work/xgrammar-0.2.8
   sed -i 's/ -flto=auto//; s/ -Werror / /' "$source/CMakeLists.txt"
-  sed -i 's/  ~LogMessage() { LogMessageImpl/  ~LogMessage() noexcept(false) { LogMessageImpl/' "$source/cpp/support/logging.h"
-  grep -q 'noexcept(false) { LogMessageImpl' "$source/cpp/support/logging.h"
+  # Replaces the one line of FILE that holds TEXT.
+  replace_line() {
+    [[ $(grep -cF "$2" "$source/cpp/$1") == 1 ]]
+    text=$2 line=$3 awk '{ print index($0, ENVIRON["text"]) ? ENVIRON["line"] : $0 }' "$source/cpp/$1" >"$work/changed"
+    mv "$work/changed" "$source/cpp/$1"
+  }
+  replace_line support/logging.h '~LogMessage() { LogMessageImpl(' \
+    '~LogMessage() noexcept(false) { LogMessageImpl(file_, lineno_, level_, stream_.str()); }'
+  replace_line json_schema_converter.cc "{'\\r', '\\r'}, {'\\n', '\\n'}}, true);" \
+    "builder_.AddCharacterClass({{'\"', '\"'}, {'\\\\', '\\\\'}, {0, 0x1f}}, true);"
+  replace_line json_schema_converter.cc \
+    'int32_t body = Repeat(rule_name + "_characters", character, spec.min_length, spec.max_length);' \
+    'int32_t body_rule = builder_.AddEmptyRuleWithHint(rule_name + "_characters");
+     int32_t star = builder_.AddCharacterClassStar({{0x22, 0x22}, {0x5c, 0x5c}, {0, 0x1f}}, true);
+     builder_.UpdateRuleBody(body_rule, spec.min_length == 0 ? star : Sequence(
+         {Repeat(rule_name + "_first", character, spec.min_length, spec.min_length), star}));
+     if (spec.max_length != -1) builder_.UpdateMaxChars(body_rule, spec.max_length);
+     int32_t body = RuleRef(body_rule);'
+  replace_line json_schema_converter.cc '// Keep regex conversion independent. Only the uncommon fallback path converts its existing' \
+    'if (json_string) XGRAMMAR_LOG(FATAL) << "pattern " << regex << " is not supported inside a JSON string";'
   mkdir "$work/build"
   touch "$work/build/config.cmake" # else its own wins over the options below
   cmake -S "$source" -B "$work/build" -G Ninja --log-level=WARNING -DCMAKE_BUILD_TYPE=Release \

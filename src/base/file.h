@@ -53,6 +53,9 @@ Status refuse_lfs_pointer(const std::string& path, std::string_view contents);
 // Mapped files read the same afterwards; other memory reads as zeros.
 void discard_pages(std::span<const std::byte> bytes);
 
+// Has the kernel read the pages of `bytes`, part of a mapped file, ahead of their use.
+void prefetch_pages(std::span<const std::byte> bytes);
+
 bool file_exists(const std::string& path);
 bool is_directory(const std::string& path);
 

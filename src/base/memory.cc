@@ -23,6 +23,14 @@ std::optional<std::int64_t> number_in(const char* path, std::string_view key) {
 
 }  // namespace
 
+std::int64_t total_memory() {
+  std::int64_t bytes = std::int64_t{::sysconf(_SC_PHYS_PAGES)} * ::sysconf(_SC_PAGESIZE);
+  std::ifstream limit("/sys/fs/cgroup/memory.max");  // a number, or "max"
+  std::int64_t most = 0;
+  if (limit >> most) bytes = std::min(bytes, most);
+  return bytes;
+}
+
 std::int64_t available_memory() {
   const auto estimate = number_in("/proc/meminfo", "MemAvailable:");
   std::int64_t bytes = estimate

@@ -9,4 +9,7 @@ namespace glint {
 // and what its control group (containers) leaves. Pages that cache files count as free.
 std::int64_t available_memory();
 
+// Bytes of the machine, or what its control group may use at most.
+std::int64_t total_memory();
+
 }  // namespace glint

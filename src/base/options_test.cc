@@ -87,6 +87,22 @@ TEST(Options, every_type_and_spelling) {
   EXPECT_FALSE(parsed({"m", "--chat", "--chat=off"}).chat);
 }
 
+TEST(Options, numbers_of_a_list_may_be_words) {
+  struct Numbers {
+    std::string model;
+    std::vector<int> size;
+    void visit(OptionList& v) {
+      v("MODEL", model, "");
+      v("size", size, "");
+    }
+  } options;
+  OptionList list(options);
+  const std::vector<std::string> args = {"--size", "128", "64", "dir"};
+  ASSERT_TRUE(list.parse(args).ok());
+  EXPECT_EQ(options.size, (std::vector<int>{128, 64}));
+  EXPECT_EQ(options.model, "dir");
+}
+
 TEST(Options, positionals_fill_in_order_and_the_rest_is_a_list) {
   const Everything o = parsed({"m", "-7", "--chat", "a", "--", "--b", "--help"});
   EXPECT_EQ(*o.output, "-7");

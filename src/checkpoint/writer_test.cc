@@ -58,6 +58,22 @@ TEST(CheckpointWriter, shards_end_before_they_are_too_large_and_have_an_index) {
   EXPECT_EQ(index.find("metadata")->find("total_size")->as_int(), 11);
 }
 
+TEST(Shards, are_cut_between_units_only) {
+  std::vector<TensorSpec> tensors;
+  for (const char* name : {"a", "b", "c", "d", "e"}) {
+    tensors.push_back({name, StoredType::kU8, {40}});
+  }
+  const auto ends = [&](std::int64_t max_bytes, const std::vector<std::size_t>& units) {
+    std::vector<std::size_t> out;
+    for (const Shard& shard : plan_shards(tensors, max_bytes, units)) out.push_back(shard.end);
+    return out;
+  };
+  EXPECT_EQ(ends(100, {}), (std::vector<std::size_t>{2, 4, 5}));
+  EXPECT_EQ(ends(100, {0, 1, 3}), (std::vector<std::size_t>{1, 3, 5}));
+  EXPECT_EQ(ends(50, {0, 1, 3}), (std::vector<std::size_t>{1, 3, 5}));  // larger than a shard
+  EXPECT_EQ(ends(1000, {0, 1, 3}), (std::vector<std::size_t>{5}));
+}
+
 TEST(CheckpointWriter, an_unfinished_directory_leaves_nothing) {
   const TestDir dir;
   { CheckpointWriter writer = CheckpointWriter::create(dir / "out", three_tensors()).value(); }

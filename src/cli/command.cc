@@ -108,6 +108,13 @@ Result<bool> prepare_command(const CommandInfo& info, OptionList& list, const Co
   return true;
 }
 
+void add_name_of_link(std::string_view program, std::vector<std::string>& args) {
+  program.remove_prefix(program.rfind('/') + 1);  // npos + 1 is 0
+  for (const std::string_view name : {"vllm", "sglang", "trtllm-serve"}) {
+    if (program == name) args.insert(args.begin(), std::string(name));
+  }
+}
+
 int run_command_line(std::span<const Command> commands, std::span<const std::string> args,
                      Cli& cli) {
   Status status = dispatch(commands, args, cli);

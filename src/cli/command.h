@@ -18,6 +18,7 @@
 #include <functional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/options.h"
@@ -82,6 +83,10 @@ Command make_command(CommandInfo info, Status (*run)(const Options&, Cli&)) {
   };
   return {.info = std::move(info), .run = parse_and_run};
 }
+
+// A program that is called by another server's name, through a link, behaves as that server: puts
+// the name in front of `args`.
+void add_name_of_link(std::string_view program, std::vector<std::string>& args);
 
 // Runs the command line `args` (without the program's name) and returns the exit code: 0, 1 if
 // what was checked is wrong, 2 after an error, which was told in one sentence on stderr, or 130

@@ -10,6 +10,10 @@ namespace glint {
 
 Command generate_command();
 Command chat_command();
+Command serve_command();
+Command vllm_serve_command();
+Command sglang_command();
+Command trtllm_serve_command();
 Command score_command();
 Command eval_command();
 Command inspect_command();
@@ -21,14 +25,17 @@ Command tokenize_command();
 Command detokenize_command();
 Command template_command();
 Command bench_local_command();
+Command bench_quant_command();
+Command bench_engine_command();
 Command selftest_command();
 
 inline std::vector<Command> all_commands() {
   return {
-      generate_command(),    chat_command(),     score_command(),      eval_command(),
-      inspect_command(),     synth_command(),    quantize_command(),   calibrate_command(),
-      verify_command(),      tokenize_command(), detokenize_command(), template_command(),
-      bench_local_command(), selftest_command(),
+      generate_command(),    chat_command(),         serve_command(),        vllm_serve_command(),
+      sglang_command(),      trtllm_serve_command(), score_command(),        eval_command(),
+      inspect_command(),     synth_command(),        quantize_command(),     calibrate_command(),
+      verify_command(),      tokenize_command(),     detokenize_command(),   template_command(),
+      bench_local_command(), bench_quant_command(),  bench_engine_command(), selftest_command(),
   };
 }
 

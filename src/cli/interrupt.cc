@@ -44,6 +44,8 @@ void set_handler(int signal, void (*handler)(int), int flags) {
 
 }  // namespace
 
+void end_program(int exit_code) { ::_exit(exit_code); }
+
 void handle_interrupts() {
   set_handler(SIGINT, on_interrupt, 0);  // without SA_RESTART: a blocking read returns
 }

@@ -7,6 +7,9 @@ namespace glint {
 
 inline constexpr int kInterruptedExitCode = 130;  // 128 + SIGINT, as shells count
 
+// Ends the program now, from any thread, without waiting for any other.
+[[noreturn]] void end_program(int exit_code);
+
 // Installs the handler; main() calls it first.
 void handle_interrupts();
 

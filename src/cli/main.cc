@@ -13,7 +13,8 @@ int main(int argc, char** argv) {
   const Environment environment = read_environment();
   Console console(stdout, stderr, environment.no_color);
   Cli cli = {.console = console, .environment = environment};
-  const std::vector<std::string> args(argv + 1, argv + argc);
+  std::vector<std::string> args(argv + 1, argv + argc);
+  add_name_of_link(argc > 0 ? argv[0] : "", args);
   try {
     return run_command_line(all_commands(), args, cli);
   } catch (const std::bad_alloc&) {

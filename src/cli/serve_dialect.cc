@@ -378,6 +378,12 @@ const char* name_of(Dialect dialect) {
 Result<TranslatedArgs> translate_serve_args(Dialect dialect, std::span<const std::string> args,
                                             const OptionList& own) {
   Translator translator(dialect, own);
+  // `trtllm-serve serve DIR`, `sglang serve`, `sglang -m sglang.launch_server`
+  for (const std::string_view word : {"-m", "sglang.launch_server", "launch_server", "serve"}) {
+    const bool peer =
+        dialect == Dialect::kSglang || (dialect == Dialect::kTrtllm && word == "serve");
+    if (peer && !args.empty() && args.front() == word) args = args.subspan(1);
+  }
   GLINT_TRY_STATUS(translator.read_line(args));
   return translator.finish();
 }

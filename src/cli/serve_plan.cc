@@ -6,6 +6,8 @@
 
 #include "base/file.h"
 #include "base/str.h"
+#include "cli/generate_options.h"
+#include "ops/kv_layout.h"
 
 namespace glint {
 namespace {
@@ -222,6 +224,9 @@ std::vector<std::pair<std::string, std::string>> table(const ServeOptions& o,
                             : "fp8")},
       {"context", str(with_commas(plan.max_model_len), " of ",
                       with_commas(facts.config.max_position_embeddings), " tokens")},
+      {"KV cache",
+       str(with_commas(std::int64_t{plan.engine.cache.num_pages} * kPageSize), " tokens, ",
+           human_bytes(static_cast<double>(plan.engine.cache.num_pages * facts.memory.page)))},
       {"step", str("at most ", o.max_num_seqs, " requests, ", with_commas(o.max_num_batched_tokens),
                    " tokens")},
       {"queue", str(o.max_queued_requests, " requests",
@@ -282,6 +287,10 @@ Result<ServePlan> plan_serve(const ServeOptions& options, const TranslatedArgs& 
   GLINT_TRY_STATUS(check_quantization(options.quantization, facts.formats));
   ServePlan plan;
   GLINT_TRY(plan.max_model_len, resolve_length(options, facts.config));
+  GLINT_TRY(const std::int64_t asked, parse_length(options.max_model_len));
+  GLINT_TRY(const CachePlan cache,
+            plan_cache(options, facts.memory, plan.max_model_len, asked == 0));
+  plan.max_model_len = cache.max_model_len;
   GLINT_TRY(plan.max_drafts, resolve_drafts(options.spec, facts));
   GLINT_TRY(plan.server, server_config(options, facts, plan.max_model_len));
   plan.engine.scheduler = {.max_step_tokens = options.max_num_batched_tokens,
@@ -291,6 +300,8 @@ Result<ServePlan> plan_serve(const ServeOptions& options, const TranslatedArgs& 
                            .depth = 2,
                            .max_drafts = plan.max_drafts,
                            .adapt_drafts = options.adapt_drafts};
+  plan.engine.cache.num_pages = cache.pages;
+  plan.engine.cache.page_size = kPageSize;
   plan.engine.cache.share_prefixes = options.prefix_caching;
   plan.engine.cache.match_next_token = plan.max_drafts > 0;
   plan.engine.max_step_slowdown = options.step_slowdown;

@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "cli/generate_options.h"
 #include "cli/serve_dialect.h"
+#include "cli/serve_memory.h"
 #include "cli/serve_options.h"
 #include "engine/engine.h"
 #include "model/config.h"
@@ -23,14 +23,15 @@ struct ServeFacts {
   std::string formats;   // of its matrices, as stored: "bf16", "fp8 bf16", "nvfp4 bf16"
   bool has_mtp = false;  // the MTP layer's weights are there
   std::vector<std::string> environment_keys = {};  // API keys from the environment
+  ServeMemory memory;
 };
 
 struct ServePlan {
   ServerConfig server;
-  EngineOptions engine;  // without the number of pages, which memory decides after loading
+  EngineOptions engine;
   int max_drafts = 0;
   int max_model_len = 0;
-  // The table that is printed: name, value. Pages are added after loading.
+  // The table that is printed: name, value.
   std::vector<std::pair<std::string, std::string>> rows;
 };
 

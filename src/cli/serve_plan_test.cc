@@ -14,6 +14,11 @@ ServeFacts tiny_facts() {
   facts.dir = "/models/glm5-tiny";
   facts.formats = "fp8 bf16";
   facts.has_mtp = true;
+  facts.memory = {.page = 64 << 10,
+                  .weights = 40 << 20,
+                  .activations = 20 << 20,
+                  .total = std::int64_t{8} << 30,
+                  .available = std::int64_t{4} << 30};
   return facts;
 }
 
@@ -79,6 +84,41 @@ TEST(ServePlan, impossible_values_are_refused) {
   EXPECT_EQ(refusal(options),
             "--reasoning-parser \"deepseek_r1\" is not this model's format; use glm45, glm47, auto "
             "or none");
+}
+
+int pages(const ServeOptions& options) {
+  return plan_serve(options, {}, tiny_facts()).value().engine.cache.num_pages;
+}
+
+TEST(ServePlan, each_memory_knob_keeps_its_owners_meaning) {
+  ServeOptions options = tiny_options();
+  EXPECT_EQ(pages(options), 257 * 64);  // no more than 64 requests can fill
+  options.max_num_seqs = 1000;
+  const double mib = 1 << 20;
+  const auto as_pages = [&](double bytes) { return static_cast<int>(bytes / (64 << 10)); };
+  EXPECT_EQ(pages(options), as_pages((4096 - 60) * mib * 0.5));
+  options.gpu_memory_utilization = 0.25;
+  EXPECT_EQ(pages(options), as_pages((2048 - 60) * mib));
+  options.gpu_memory_utilization = {};
+  options.mem_fraction_static = 0.25;
+  EXPECT_EQ(pages(options), as_pages((2048 - 40) * mib));
+  options.mem_fraction_static = {};
+  options.free_memory_fraction = 0.25;
+  EXPECT_EQ(pages(options), as_pages((4096 - 60) * mib * 0.25));
+  options.kv_cache_memory = "64M";
+  EXPECT_EQ(pages(options), 1024);
+  options.kv_cache_tokens = 20000;
+  EXPECT_EQ(pages(options), 313);
+}
+
+TEST(ServePlan, a_context_that_memory_does_not_hold_is_shorter_or_refused) {
+  ServeOptions options = tiny_options();
+  options.kv_cache_memory = "4M";
+  EXPECT_EQ(plan_serve(options, {}, tiny_facts()).value().max_model_len, 64 * 64);
+  options.max_model_len = "16384";
+  EXPECT_EQ(refusal(options),
+            "the KV cache would hold 4,096 tokens, fewer than the context of 16,384; give it more "
+            "memory, or a smaller --max-model-len");
 }
 
 TEST(ServePlan, lengths_and_sizes_are_read_in_every_spelling) {

@@ -70,23 +70,14 @@ struct Times {
   double started_s = 0, first_token_s = 0;
 };
 
-Status check_ids(const std::vector<TokenId>& ids, const char* what, int vocab_size) {
-  for (const TokenId id : ids) {
+Status check_vocabulary(const Request& request, int vocab_size) {
+  for (const TokenId id : request.prompt) {
     if (id < 0 || id >= vocab_size) {
-      return invalid(str(what, " has the token id ", id, "; ids go from 0 to ", vocab_size - 1));
+      return invalid(
+          str("the prompt has the token id ", id, "; ids go from 0 to ", vocab_size - 1));
     }
   }
-  return Ok{};
-}
-
-Status check_vocabulary(const Request& request, int vocab_size) {
-  GLINT_TRY_STATUS(check_ids(request.prompt, "the prompt", vocab_size));
-  GLINT_TRY_STATUS(check_ids(request.sampling.allowed_ids, "allowed_token_ids", vocab_size));
-  for (const auto& word : request.sampling.bad_words)
-    GLINT_TRY_STATUS(check_ids(word, "bad_words", vocab_size));
-  std::vector<TokenId> biased;
-  for (const auto& [id, bias] : request.sampling.logit_bias) biased.push_back(id);
-  return check_ids(biased, "logit_bias", vocab_size);
+  return check_token_ids(request.sampling, vocab_size);
 }
 
 Error unavailable(std::string message) {

@@ -9,6 +9,7 @@
 #include "base/queue.h"
 #include "base/random.h"
 #include "base/str.h"
+#include "engine/bench_engine.h"
 #include "engine/fake_executor.h"
 
 namespace glint {
@@ -94,7 +95,8 @@ TEST(Engine, impossible_requests_are_refused_at_once) {
   EXPECT_EQ(error_of(request), "the prompt has the token id 1000; ids go from 0 to 999");
   request = Rig::request(1);
   request.sampling.logit_bias = {{-1, 0.5f}};
-  EXPECT_EQ(error_of(request), "logit_bias has the token id -1; ids go from 0 to 999");
+  EXPECT_EQ(error_of(request),
+            "logit-bias holds token -1, which is not in the vocabulary of 1000 tokens");
   request = Rig::request(1, 256);
   EXPECT_EQ(error_of(request),
             "the prompt has 256 tokens, but prompt and answer together can have 256 here; "
@@ -285,6 +287,87 @@ TEST(Engine, counters_add_up) {
   EXPECT_GT(stats.steps, 0u);
   EXPECT_EQ(stats.total_pages, Rig::executor_pages);
   EXPECT_EQ(stats.predicted_wait_seconds, 0);
+}
+
+TEST(Engine, a_queue_has_a_predicted_wait) {
+  FakeExecutorOptions fake;
+  fake.step_seconds = 0.001;
+  fake.sleep = true;
+  Rig rig({.scheduler = {.max_running = 1}}, fake);
+  EXPECT_EQ(rig.engine->stats().predicted_wait_seconds, 0);
+  for (RequestId id = 1; id <= 12; ++id) ASSERT_TRUE(rig.engine->submit(Rig::request(id)).ok());
+  rig.wait_until([](const EngineStats& s) {
+    return s.num_waiting > 0 && s.generated_tokens > 16 && s.predicted_wait_seconds > 0 &&
+           s.tokens_per_second > 0;
+  });
+  for (RequestId id = 1; id <= 12; ++id) rig.wait_for_end(id);
+  rig.wait_until([](const EngineStats& s) { return s.predicted_wait_seconds == 0; });
+}
+
+// Keeps what each step ran and what it said that it took.
+struct RecordingExecutor : FakeExecutor {
+  using FakeExecutor::FakeExecutor;
+
+  struct Step {
+    int num_decoding = 0, prompt_tokens = 0;
+    double seconds = 0;
+  };
+
+  StepResult execute(const StepPlan& plan) override {
+    StepResult result = FakeExecutor::execute(plan);
+    Step step = {.seconds = result.seconds};
+    for (const SeqSlice& slice : plan.slices)
+      (slice.count == 1 ? step.num_decoding : step.prompt_tokens) += slice.count;
+    if (!plan.slices.empty()) record.push_back(step);
+    return result;
+  }
+
+  std::vector<Step> record;
+};
+
+TEST(Engine, a_long_prompt_at_most_doubles_the_steps_of_the_others) {
+  FakeExecutorOptions fake;
+  fake.page_size = 64;
+  fake.num_pages = 300;
+  fake.step_seconds = 0.010;
+  fake.decode_row_seconds = 0.0002;
+  fake.prompt_row_seconds = 0.00005;
+  RecordingExecutor executor(fake);
+  Queue<TokenEvent> events;
+  std::optional<Engine> engine;
+  int num_events = 0;
+  engine.emplace(EngineOptions{.cache = {.num_pages = 300}}, executor,
+                 [&](std::vector<TokenEvent> batch) {
+                   for (TokenEvent& event : batch) {
+                     events.push(std::move(event));
+                     // While the first two decode.
+                     if (++num_events != 100) continue;
+                     EXPECT_TRUE(engine->submit(Rig::request(3, 8192, 1)).ok());
+                   }
+                 });
+  engine->pause();
+  ASSERT_TRUE(engine->submit(Rig::request(1, 20, 1000)).ok());
+  ASSERT_TRUE(engine->submit(Rig::request(2, 21, 1000)).ok());
+  engine->resume();
+  for (int ended = 0; ended < 3;) ended += events.pop()->finished.has_value();
+  engine.reset();
+
+  const double plain = 0.010 + 2 * 0.0002;
+  int num_mixed = 0;
+  for (const RecordingExecutor::Step& step : executor.record) {
+    if (step.num_decoding != 2 || step.prompt_tokens == 0) continue;
+    EXPECT_LE(step.seconds, 2 * plain) << step.prompt_tokens << " prompt tokens";
+    ++num_mixed;
+  }
+  EXPECT_GT(num_mixed, 30);
+  EXPECT_LT(num_mixed, 100);  // 208 tokens would be exactly twice a plain step
+}
+
+TEST(EngineBench, counts_whole_decode_steps) {
+  const EngineBenchResult result = bench_engine({.num_running = 3, .num_steps = 20, .step_ms = 0});
+  EXPECT_GT(result.schedule_us, 0);
+  EXPECT_GT(result.commit_us, 0);
+  EXPECT_GT(result.gap_depth_1_us, 0);
 }
 
 // Clients on several threads that submit, abort, pause, flush and update weights at random.

@@ -2,8 +2,7 @@
 //
 // Why nothing deadlocks: with no step in flight, the first in scheduling order can preempt all
 // others, and the cache holds the longest sequence there may be. Why nothing livelocks: who is
-// preempted comes after all who keep running, and is admitted again only when all its tokens fit
-// beside what those still need.
+// preempted comes after all who keep running, and is admitted again only when all its tokens fit.
 #include <algorithm>
 
 #include "base/check.h"
@@ -76,12 +75,11 @@ void Scheduler::State::plan_sequence(Sequence& seq, StepPlan& plan, StepBudget& 
   int count = decode ? 1 + drafts_for(seq, budget) : std::min(seq.num_left(), budget.prompt_tokens);
   count = std::min(count, budget.tokens);
   if (count <= 0) return;
-  if (rows_that_fit(seq, budget) <= 0 && !preempt_for_page(seq, budget)) {
-    ++budget.owed_pages;
+  if (rows_that_fit(seq) <= 0 && !preempt_for_page(seq, budget)) {
     budget.tight = true;
     return;
   }
-  count = std::min(count, rows_that_fit(seq, budget));
+  count = std::min(count, rows_that_fit(seq));
   const bool grown = cache.grow(seq.pages, seq.planned_computed() + count);
   GLINT_CHECK(grown, "free pages were counted wrong");
   append_slice(seq, count, decode ? count - 1 : 0, plan);
@@ -105,10 +103,7 @@ void Scheduler::State::append_slice(Sequence& seq, int count, int drafts, StepPl
   slice.num_drafts = drafts;
   slice.sample = sample;
   slice.max_new = sample ? drafts + 1 : 0;
-  slice.new_rows = std::clamp(end - seq.num_reported, 0, count);
   slice.logit_rows = sample ? drafts + 1 : 0;
-  if (seq.request->want.prompt_logprobs >= 0 && first < seq.prompt_size())
-    slice.logit_rows = std::max(slice.logit_rows, slice.new_rows);
   if (end < seq.num_tokens()) slice.next_token = tokens[static_cast<std::size_t>(end)];
   if (!seq.started) {
     seq.started = true;
@@ -127,9 +122,9 @@ int Scheduler::State::pages_for(int num_tokens) const {
 }
 
 // Without preempting anybody. At most 0 if not even one.
-int Scheduler::State::rows_that_fit(const Sequence& seq, const StepBudget& budget) const {
-  const int unowed = std::max(0, cache.num_free_pages() - budget.owed_pages);
-  const std::int64_t pages = std::int64_t{unowed} + static_cast<int>(seq.pages.pages().size());
+int Scheduler::State::rows_that_fit(const Sequence& seq) const {
+  const std::int64_t pages =
+      std::int64_t{cache.num_free_pages()} + static_cast<int>(seq.pages.pages().size());
   return static_cast<int>(
       std::min<std::int64_t>(pages * cache.page_size() - seq.planned_computed(), 1 << 30));
 }
@@ -141,11 +136,12 @@ int Scheduler::State::pages_coming_back() const {
   return count;
 }
 
-// Frees one page for a running sequence that needs it at once. False: it must wait, for a commit
-// or for those before it.
+// Frees a page for a running sequence that needs one. False: it must wait, for a commit that gives
+// pages back or for those before it. What comes back is there for the first in order at the next
+// step.
 bool Scheduler::State::preempt_for_page(const Sequence& seq, StepBudget& budget) {
-  while (cache.num_free_pages() <= budget.owed_pages) {
-    if (cache.num_free_pages() + pages_coming_back() > budget.owed_pages) return false;
+  while (cache.num_free_pages() == 0) {
+    if (pages_coming_back() > 0) return false;
     Sequence* last = *running.rbegin();
     if (last == &seq) return false;
     preempt(*last);
@@ -180,7 +176,7 @@ void Scheduler::State::admit_waiting(StepPlan& plan, StepBudget& budget) {
     const int num_taken = static_cast<int>(running.size()) + passed;
     if (num_taken >= config.max_running && !make_way(seq, 0, true)) return;
     if (is_blocked(seq)) return;
-    if (!admit(seq, budget)) {
+    if (!admit(seq)) {
       blocked = {seq.id(), cache.num_free_pages(), next_step + 16};
       return;
     }
@@ -195,18 +191,15 @@ bool Scheduler::State::is_blocked(const Sequence& seq) const {
          cache.num_free_pages() <= blocked.free_pages;
 }
 
-// Gives a waiting sequence its cached prefix, if all its tokens fit beside what the running ones
-// still need.
-bool Scheduler::State::admit(Sequence& seq, const StepBudget& budget) {
+// Makes a waiting sequence run, with its cached prefix, if all its tokens fit.
+bool Scheduler::State::admit(Sequence& seq) {
   const int cached =
       seq.may_adopt() ? cache.adopt_prefix(seq.pages, seq.tokens, seq.request->cache_salt) : 0;
   seq.num_computed = cached;
   const int missing = pages_for(seq.num_tokens()) - static_cast<int>(seq.pages.pages().size());
-  // Each running sequence soon needs a page more; in a small cache that would idle too many.
-  const int headroom = std::min(static_cast<int>(running.size()), cache.num_pages() / 16);
-  const int room =
-      cache.num_free_pages() - (running.empty() ? 0 : pages_owed_to_running() + headroom);
-  const bool fits = missing <= room || (running.empty() && rows_that_fit(seq, budget) > 0);
+  // Each running sequence soon needs one page more.
+  const int room = cache.num_free_pages() - static_cast<int>(running.size());
+  const bool fits = missing <= room || (running.empty() && rows_that_fit(seq) > 0);
   if (!fits && !make_way(seq, missing - room, false)) {
     seq.pages = {};
     seq.num_computed = 0;
@@ -225,15 +218,6 @@ bool Scheduler::State::admit(Sequence& seq, const StepBudget& budget) {
     }
   }
   return true;
-}
-
-// What running sequences lack for the tokens that they have.
-int Scheduler::State::pages_owed_to_running() const {
-  int pages = 0;
-  for (const Sequence* seq : running)
-    pages +=
-        std::max(0, pages_for(seq->num_tokens()) - static_cast<int>(seq->pages.pages().size()));
-  return pages;
 }
 
 // Preempts running sequences of strictly worse priority for one that waits, if that is enough.
@@ -270,6 +254,8 @@ bool Scheduler::State::waits_for_prefix(Sequence& seq) const {
     seq.leader_tokens = 0;
   }
   for (const Sequence* other : running) {
+    // Never for one that itself may have to wait for others of worse priority than this.
+    if (other->request->priority > seq.request->priority) break;
     const int useful = shared_tokens(*other, seq);
     if (useful <= other->num_computed) continue;
     seq.leader = other->id();

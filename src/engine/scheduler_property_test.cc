@@ -19,7 +19,7 @@ class Chaos {
   void run(int num_steps) {
     for (int step = 0; step < num_steps && !testing::Test::HasFailure(); ++step) {
       if (random_.below(4) == 0 && sim_.num_alive < 24) submit();
-      if (random_.below(40) == 0) abort();
+      if (random_.below(40) == 0) abort_one();
       const bool planned = sim_.plan(budget());
       if (!planned && !sim_.in_flight.empty()) sim_.commit();
       while (random_.below(3) != 0 && !sim_.in_flight.empty()) sim_.commit();
@@ -87,7 +87,7 @@ class Chaos {
     }
   }
 
-  void abort() {
+  void abort_one() {
     if (submitted_.empty()) return;
     // Mostly the young: the old have ended.
     const std::size_t back =

@@ -15,7 +15,6 @@ struct StepBudget {
   int tokens = 0;         // rows
   int prompt_tokens = 0;  // of those, rows of slices that are not one decoded token
   int max_drafts = 0;     // per sequence, so that every decoding sequence fits
-  int owed_pages = 0;     // for sequences that had to wait for pages: others may not take them
   bool tight = false;     // somebody was preempted, or waits for pages: nobody is admitted
 };
 
@@ -36,12 +35,11 @@ struct Scheduler::State {
   void plan_sequence(Sequence& seq, StepPlan& plan, StepBudget& budget);
   void append_slice(Sequence& seq, int count, int drafts, StepPlan& plan);
   int pages_for(int num_tokens) const;
-  int rows_that_fit(const Sequence& seq, const StepBudget& budget) const;
+  int rows_that_fit(const Sequence& seq) const;
   int pages_coming_back() const;
   bool preempt_for_page(const Sequence& seq, StepBudget& budget);
   void admit_waiting(StepPlan& plan, StepBudget& budget);
-  bool admit(Sequence& seq, const StepBudget& budget);
-  int pages_owed_to_running() const;
+  bool admit(Sequence& seq);
   bool make_way(const Sequence& seq, int missing_pages, bool missing_slot);
   bool is_blocked(const Sequence& seq) const;
   bool waits_for_prefix(Sequence& seq) const;

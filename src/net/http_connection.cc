@@ -29,8 +29,12 @@ std::string peer_name(asio::ip::tcp::socket& socket) {
   error_code ec;
   const auto end = socket.remote_endpoint(ec);
   if (ec) return "";
-  const std::string address = end.address().to_string();
-  return (end.address().is_v6() ? "[" + address + "]" : address) + ":" + std::to_string(end.port());
+  auto address = end.address();
+  if (address.is_v6() && address.to_v6().is_v4_mapped()) {  // what an IPv6 socket sees of IPv4
+    address = asio::ip::make_address_v4(asio::ip::v4_mapped, address.to_v6());
+  }
+  const std::string text = address.to_string();
+  return (address.is_v6() ? "[" + text + "]" : text) + ":" + std::to_string(end.port());
 }
 
 // Whether the peer has closed its side behind bytes that nobody has read yet.

@@ -214,16 +214,15 @@ TEST(HttpServer, bodies_of_all_connections_are_bounded_together) {
   RawClient second(server->port());
   second.send(head + std::string(60'000, 'a'));
   // Whichever comes second is refused; the other goes on.
-  ASSERT_TRUE(eventually([&] { return server->num_connections() == 2; }));
-  first.send(std::string(10'000, 'a'));
-  second.send(std::string(10'000, 'a'));
+  ASSERT_TRUE(eventually([&] { return first.is_readable() || second.is_readable(); }));
+  RawClient& refused = first.is_readable() ? first : second;
+  RawClient& served = first.is_readable() ? second : first;
+  EXPECT_EQ(line_of(refused.read_until("\r\n\r\n")), "HTTP/1.1 503 Service Unavailable");
+  served.send(std::string(10'000, 'a'));
   auto [request, exchange] = exchanges.next();
   EXPECT_EQ(request.body.size(), 70'000u);
   exchange.respond({.body = "done"});
-  const std::string a = first.read_until("\r\n\r\n"), b = second.read_until("\r\n\r\n");
-  EXPECT_NE(line_of(a), line_of(b));
-  EXPECT_TRUE(line_of(a) == "HTTP/1.1 503 Service Unavailable" ||
-              line_of(b) == "HTTP/1.1 503 Service Unavailable");
+  EXPECT_EQ(body_of(served.read_until("done")), "done");
   // What was counted is given back.
   RawClient third(server->port());
   third.send(head + std::string(70'000, 'a'));
@@ -296,6 +295,9 @@ TEST(HttpServer, hundreds_of_clients_that_connect_at_once_are_served) {
 }
 
 TEST(HttpServer, running_out_of_file_descriptors_is_survived) {
+#ifdef __SANITIZE_ADDRESS__
+  GTEST_SKIP() << "the sanitizers look at memory through pipes, and take their lack for an error";
+#endif
   const auto server = serve(echo);
   RawClient before(server->port());
   before.send(get(""));  // accepted, so that no descriptor of it is to come
@@ -368,12 +370,18 @@ TEST(HttpServer, hosts_are_addresses_and_names) {
   for (const char* host : {"127.0.0.1", "localhost", "0.0.0.0", "", "::", "[::]"}) {
     HttpServerOptions options;
     options.host = host;
-    auto server = HttpServer::start(options, echo);
+    std::string peer;
+    auto server = HttpServer::start(options, [&](HttpRequest request, HttpExchange exchange) {
+      peer = request.peer;
+      echo(std::move(request), std::move(exchange));
+    });
     if (!server.ok() && std::string(host).find("::") != std::string::npos)
       continue;  // no IPv6 here
     ASSERT_TRUE(server.ok()) << host << ": " << server.error().message;
     RawClient client(server.value()->port());
     EXPECT_EQ(body_of(client.exchange(get(kClose))), "GET / ") << host;
+    server.value().reset();
+    EXPECT_EQ(peer.substr(0, 10), "127.0.0.1:") << host;
   }
 }
 

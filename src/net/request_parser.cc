@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/str.h"
+#include "net/chunk_line.h"
 #include "net/url.h"
 
 namespace glint {
@@ -18,8 +19,6 @@ using boost::beast::string_view;
 
 // Clients send about ten; each costs more memory than its text.
 constexpr std::size_t kMaxFields = 100;
-// A line of a chunk's size with extensions, or the fields behind the last chunk.
-constexpr std::size_t kMaxChunkLine = 4096;
 
 std::string lower(std::string_view text) {
   std::string out(text);
@@ -54,8 +53,9 @@ class RequestParser::Message : public http::basic_parser<true> {
   HttpRequest request;
   std::string target;
   int version = 11;
-  bool ended = false;  // the head is complete
-  std::string problem;
+
+  bool at_chunk_line() const { return chunked() && chunk_left_ == 0; }
+  bool at_first_chunk() const { return first_chunk_; }
 
  private:
   void on_request_impl(http::verb, string_view method, string_view target_text, int version_number,
@@ -65,33 +65,32 @@ class RequestParser::Message : public http::basic_parser<true> {
     version = version_number;
   }
   void on_field_impl(http::field, string_view name, string_view value, error_code& ec) override {
-    if (ended) {
-      problem = "fields behind a chunked body are not read here";
-      ec = http::error::bad_field;
-    } else if (request.headers.size() >= kMaxFields) {
+    if (request.headers.size() >= kMaxFields) {
       ec = http::error::header_limit;
     } else {
       request.headers.emplace_back(lower(view(name)), std::string(view(value)));
     }
   }
-  void on_header_impl(error_code&) override { ended = true; }
+  void on_header_impl(error_code&) override {}
   void on_body_init_impl(const boost::optional<std::uint64_t>&, error_code&) override {}
   std::size_t on_body_impl(string_view bytes, error_code&) override {
     request.body.append(view(bytes));
     return bytes.size();
   }
-  void on_chunk_header_impl(std::uint64_t, string_view extensions, error_code& ec) override {
-    const auto text = [](char c) { return c == '\t' || (c >= 0x20 && c < 0x7f); };
-    if (!std::all_of(extensions.begin(), extensions.end(), text)) {
-      ec = http::error::bad_chunk_extension;
-    }
+  void on_chunk_header_impl(std::uint64_t size, string_view, error_code&) override {
+    chunk_left_ = size;
+    first_chunk_ = false;
   }
   std::size_t on_chunk_body_impl(std::uint64_t, string_view bytes, error_code&) override {
+    chunk_left_ -= bytes.size();
     request.body.append(view(bytes));
     return bytes.size();
   }
   void on_response_impl(int, string_view, int, error_code&) override {}
   void on_finish_impl(error_code&) override {}
+
+  std::uint64_t chunk_left_ = 0;  // of the chunk that arrives
+  bool first_chunk_ = true;
 };
 
 RequestParser::RequestParser(const HttpLimits& limits) : limits_(limits) {}
@@ -230,25 +229,26 @@ bool RequestParser::check_fields() {
 bool RequestParser::read_body() {
   std::size_t used = 0;
   while (!message_->is_done() && used < buffer_.size()) {
-    error_code ec;
-    const std::size_t n =
-        message_->put(boost::asio::buffer(buffer_.data() + used, buffer_.size() - used), ec);
-    used += n;
     expectation_ = false;  // the peer did not wait
+    const std::string_view rest = std::string_view(buffer_).substr(used);
+    if (message_->at_chunk_line()) {
+      const ChunkLine line = look_at_chunk_line(rest, message_->at_first_chunk());
+      if (line.state == ChunkLine::State::kBad) {
+        return refuse(400, "the line of a chunk's size is malformed");
+      }
+      if (line.state == ChunkLine::State::kNeedMore) break;
+      const std::string_view behind = rest.substr(line.end + 2, 2);
+      if (line.last && behind != std::string_view("\r\n").substr(0, behind.size())) {
+        return refuse(400, "fields behind a chunked body are not read here");
+      }
+      if (line.last && behind.size() < 2) break;
+    }
+    error_code ec;
+    used += message_->put(boost::asio::buffer(rest.data(), rest.size()), ec);
     if (ec == http::error::body_limit) {
       return refuse(413, str("the body is longer than ", limits_.max_body_bytes, " bytes"));
     }
-    if (ec == http::error::need_more) {
-      if (buffer_.size() - used > kMaxChunkLine) {
-        return refuse(400, "a line between chunks is too long");
-      }
-      break;
-    }
-    if (ec) {
-      return refuse(400, message_->problem.empty()
-                             ? "the chunked body is malformed: " + ec.message()
-                             : message_->problem);
-    }
+    if (ec) return refuse(400, "the chunked body is malformed: " + ec.message());
   }
   buffer_.erase(0, used);
   return true;

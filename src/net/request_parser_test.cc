@@ -52,7 +52,7 @@ const std::string kChunked = "POST /c HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: 
 TEST(RequestParser, reads_requests_one_after_another_however_they_are_cut) {
   const std::string text =
       "\r\n" + get("Content-Length: 5\r\nX: \t y  z \r\n", "POST /a?q HTTP/1.1") + "hello" +
-      get("") + kChunked + "3\r\nabc\r\n00A;ext=\"v\"\r\n0123456789\r\n0\r\n\r\n" +
+      get("") + kChunked + "3\r\nabc\r\n00A;ext=v\r\n0123456789\r\n0\r\n\r\n" +
       "GET /old HTTP/1.0\r\n\r\n";
   const std::string expected = "POST /a hello|GET / |POST /c abc0123456789|GET /old |";
   EXPECT_EQ(outcome(text), expected);
@@ -155,12 +155,27 @@ TEST(RequestParser, smuggling_is_refused) {
 }
 
 TEST(RequestParser, a_malformed_chunked_body_is_refused) {
-  for (const char* body :
-       {"x\r\n", "\r\n", "-1\r\n\r\n", "+3\r\nabc\r\n", " 3\r\nabc\r\n", "0x3\r\nabc\r\n\r\n",
-        "3 \r\nabc\r\n", "3\nabc\n", "3\r\nabcd\r\n", "3\r\nabc\n0\r\n\r\n", "3\r\nabcX\r\n",
-        "3;\r\nabc\r\n", "3;a\nb\r\nabc\r\n", "ffffffffffffffffff\r\n", "1g\r\n",
-        "3\r\nabc\r\n0\r\nTrailer: x\r\n\r\n", "3\r\nabc\r\n0\r\nContent-Length: 5\r\n\r\n",
-        "0\r\n x\r\n\r\n", "0\r\n\n\r\n\r\n"}) {
+  for (const char* body : {"x\r\n",
+                           "\r\n",
+                           "-1\r\n\r\n",
+                           "+3\r\nabc\r\n",
+                           " 3\r\nabc\r\n",
+                           "0x3\r\nabc\r\n\r\n",
+                           "3 \r\nabc\r\n",
+                           "3\nabc\n",
+                           "3\r\nabcd\r\n",
+                           "3\r\nabc\n0\r\n\r\n",
+                           "3\r\nabcX\r\n",
+                           "3;\r\nabc\r\n",
+                           "3;a=\"b\r\nabc\r\n",
+                           "3;a=\"b\"\r\nabc\r\n",
+                           "3;a\nb\r\nabc\r\n",
+                           "ffffffffffffffffff\r\n",
+                           "1g\r\n",
+                           "3\r\nabc\r\n0\r\nTrailer: x\r\n\r\n",
+                           "3\r\nabc\r\n0\r\nContent-Length: 5\r\n\r\n",
+                           "0\r\n x\r\n\r\n",
+                           "0\r\n\n\r\n\r\n"}) {
     const std::string text =
         kChunked + body + "\r\n0\r\n\r\n";  // a reader may wait for a line's end
     EXPECT_EQ(status(text), 400) << body << " " << outcome(text);
@@ -168,13 +183,6 @@ TEST(RequestParser, a_malformed_chunked_body_is_refused) {
       EXPECT_EQ(outcome(text, piece).substr(0, 3), "400") << body << " in " << piece;
     }
   }
-}
-
-TEST(RequestParser, a_quote_that_never_ends_is_no_request) {
-  const std::string text = kChunked + "3;a=\"b\r\nabc\r\n0\r\n\r\n";
-  EXPECT_EQ(outcome(text), "");
-  EXPECT_EQ(status(text + "\"\r\n\r\n"), 400);
-  EXPECT_EQ(status(text + std::string(5000, 'a')), 400);
 }
 
 TEST(RequestParser, limits_have_their_statuses) {

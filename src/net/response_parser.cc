@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/str.h"
+#include "net/chunk_line.h"
 
 namespace glint {
 namespace {
@@ -30,6 +31,9 @@ class ResponseParser::Message : public http::basic_parser<false> {
   HttpResponse response;
   bool ended_by_caller = false, too_long = false;
 
+  bool at_chunk_line() const { return is_header_done() && chunked() && chunk_left_ == 0; }
+  bool at_first_chunk() const { return first_chunk_; }
+
  private:
   void on_response_impl(int code, string_view, int, error_code&) override {
     response.status = code;
@@ -54,15 +58,21 @@ class ResponseParser::Message : public http::basic_parser<false> {
     return on_body(bytes, ec);
   }
   std::size_t on_chunk_body_impl(std::uint64_t, string_view bytes, error_code& ec) override {
+    chunk_left_ -= bytes.size();
     return on_body(bytes, ec);
   }
   void on_request_impl(http::verb, string_view, string_view, int, error_code&) override {}
   void on_header_impl(error_code&) override {}
   void on_body_init_impl(const boost::optional<std::uint64_t>&, error_code&) override {}
-  void on_chunk_header_impl(std::uint64_t, string_view, error_code&) override {}
+  void on_chunk_header_impl(std::uint64_t size, string_view, error_code&) override {
+    chunk_left_ = size;
+    first_chunk_ = false;
+  }
   void on_finish_impl(error_code&) override {}
 
   const Options& options_;
+  std::uint64_t chunk_left_ = 0;  // of the chunk that arrives
+  bool first_chunk_ = true;
 };
 
 ResponseParser::ResponseParser(Options options)
@@ -83,8 +93,21 @@ Status ResponseParser::feed(std::string_view bytes) {
 Status ResponseParser::put() {
   std::size_t used = 0;
   while (!done() && used < buffer_.size()) {
+    const std::string_view rest = std::string_view(buffer_).substr(used);
+    if (message_->at_chunk_line()) {
+      const ChunkLine line = look_at_chunk_line(rest, message_->at_first_chunk());
+      if (line.state == ChunkLine::State::kBad) {
+        return invalid("the answer is not valid HTTP: the line of a chunk's size is malformed");
+      }
+      if (line.state == ChunkLine::State::kNeedMore) break;
+      // Fields may follow the last chunk, to an empty line.
+      if (line.last && rest.find("\r\n\r\n", line.end) == rest.npos) {
+        if (rest.size() <= kMaxHeadBytes) break;
+        return invalid("the answer is not valid HTTP: too much follows its last chunk");
+      }
+    }
     error_code ec;
-    used += message_->put(boost::asio::buffer(buffer_.data() + used, buffer_.size() - used), ec);
+    used += message_->put(boost::asio::buffer(rest.data(), rest.size()), ec);
     if (message_->too_long) {
       return invalid(str("the answer is longer than ", options_.max_body_bytes, " bytes"));
     }

@@ -88,6 +88,12 @@ class RawClient {
                                                                : "<waits>");
   }
 
+  // Whether something can be read now.
+  bool is_readable() const {
+    pollfd entry = {.fd = fd_, .events = POLLIN, .revents = 0};
+    return poll(&entry, 1, 0) > 0;
+  }
+
   // Whether the server closes without another byte.
   bool is_closed() { return !read_some() && end_ != End::kWaits; }
 

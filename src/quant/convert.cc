@@ -12,6 +12,7 @@
 
 #include "base/file.h"
 #include "base/str.h"
+#include "base/worker.h"
 #include "model/inventory.h"
 #include "quant/descriptors.h"
 #include "quant/file_hash.h"
@@ -113,6 +114,15 @@ bool is_copied(const fs::directory_entry& entry) {
              std::end(kWeights);
 }
 
+// True if the name of everything in `dir` begins with `prefix`.
+bool holds_only(const std::string& dir, std::string_view prefix) {
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(dir, error)) {
+    if (!entry.path().filename().string().starts_with(prefix)) return false;
+  }
+  return !error;
+}
+
 }  // namespace
 
 struct Conversion::State {
@@ -130,7 +140,15 @@ struct Conversion::State {
   Status look_for_earlier_run();
   std::int64_t bytes_to_write() const;
   std::size_t first_unit(const Shard& shard) const;
-  Status make_shard(const Shard& shard, UnitEncoder& encoder, const BytesDone& done);
+  void read_ahead(std::size_t unit);
+  // Encodes a shard into the file beside its name; complete_shard() makes it a finished one.
+  struct Written {
+    ShardFile file;
+    FinishedShard entry;
+  };
+  Result<Written> write_shard(const Shard& shard, UnitEncoder& encoder, const BytesDone& done);
+  Status complete_shard(Written written);
+  Status make_shards(UnitEncoder& encoder, const BytesDone& done);
   Status save_manifest() const;
   Status add_other_files() const;
   Status finish();
@@ -150,6 +168,8 @@ struct Conversion::State {
   std::optional<Descriptors> descriptors;
   Manifest manifest;
   DirectoryLock lock;
+  std::size_t next_ahead = 0;    // the first unit that the kernel was not asked to read
+  std::int64_t bytes_ahead = 0;  // of those before it that are not encoded yet
 };
 
 Status Conversion::State::open_source() {
@@ -246,6 +266,10 @@ Status Conversion::State::look_for_earlier_run() {
     return invalid(str(partial, " is not a half-finished run of this job: ", why,
                        "; remove it, or choose another OUT"));
   };
+  // Killed before its manifest was there: nothing was written.
+  if (!file_exists(path) && holds_only(partial, kManifestName)) {
+    return check_free_space(options.out, bytes_to_write());
+  }
   const Result<Json> json = read_json_file(path);
   if (!json.ok()) return not_ours("its manifest cannot be read");
   Result<Manifest> earlier = parse_manifest(json.value());
@@ -280,9 +304,26 @@ std::size_t Conversion::State::first_unit(const Shard& shard) const {
   return static_cast<std::size_t>(at - output.units.begin());
 }
 
-Status Conversion::State::make_shard(const Shard& shard, UnitEncoder& encoder,
-                                     const BytesDone& done) {
-  const std::string path = str(partial, "/", shard.name), beside = path + ".tmp";
+// Before `unit` is encoded: keeps the disk some way ahead of the processors.
+void Conversion::State::read_ahead(std::size_t unit) {
+  constexpr std::int64_t kAhead = std::int64_t{256} << 20;
+  if (next_ahead < unit) {
+    next_ahead = unit;
+    bytes_ahead = 0;
+  }
+  for (; next_ahead < output.units.size() && bytes_ahead < kAhead; ++next_ahead) {
+    for (const StoredTensor* tensor : output.units[next_ahead].stored) {
+      const std::size_t size = std::min<std::size_t>(tensor->bytes.size(), kAhead);
+      prefetch_pages(tensor->bytes.first(size));
+    }
+    bytes_ahead += output.units[next_ahead].source_bytes;
+  }
+  bytes_ahead -= output.units[unit].source_bytes;
+}
+
+Result<Conversion::State::Written> Conversion::State::write_shard(const Shard& shard,
+                                                                  UnitEncoder& encoder,
+                                                                  const BytesDone& done) {
   const auto specs = std::span(output.specs).subspan(shard.begin, shard.end - shard.begin);
   std::vector<std::int64_t> offsets;
   std::int64_t at = 0;
@@ -290,27 +331,57 @@ Status Conversion::State::make_shard(const Shard& shard, UnitEncoder& encoder,
     offsets.push_back(at);
     at += spec.bytes();
   }
-  FinishedShard finished = {.name = shard.name};
-  GLINT_TRY(ShardFile file, ShardFile::create(beside, shard_head(specs), shard.data_bytes));
+  GLINT_TRY(ShardFile file, ShardFile::create(str(partial, "/", shard.name, ".tmp"),
+                                              shard_head(specs), shard.data_bytes));
+  Written written = {.file = std::move(file), .entry = {.name = shard.name}};
   const auto write = [&](std::size_t spec, std::int64_t offset, std::span<const std::byte> bytes) {
-    return file.write(offsets[spec - shard.begin] + offset, bytes);
+    return written.file.write(offsets[spec - shard.begin] + offset, bytes);
   };
   for (std::size_t u = first_unit(shard);
        u < output.units.size() && output.units[u].first_spec < shard.end; ++u) {
-    GLINT_TRY_STATUS(encoder.encode(output.units[u], write, finished.errors));
-    file.start_writeback();
+    read_ahead(u);
+    GLINT_TRY_STATUS(encoder.encode(output.units[u], write, written.entry.errors));
+    written.file.start_writeback();
     if (done) done(output.units[u].source_bytes);
   }
-  GLINT_TRY_STATUS(file.finish());
-  GLINT_TRY(finished.xxh128, hash_file(beside));
+  return written;
+}
+
+Status Conversion::State::complete_shard(Written written) {
+  FinishedShard& entry = written.entry;
+  const std::string path = str(partial, "/", entry.name), beside = written.file.path();
+  GLINT_TRY_STATUS(written.file.finish());
+  GLINT_TRY(entry.xxh128, hash_file(beside));
   std::error_code error;
-  finished.bytes = static_cast<std::int64_t>(fs::file_size(beside, error));
+  entry.bytes = static_cast<std::int64_t>(fs::file_size(beside, error));
   if (std::rename(beside.c_str(), path.c_str()) != 0) {
     return invalid(str("cannot rename to ", path, ": ", std::strerror(errno)));
   }
   GLINT_TRY_STATUS(sync_directory(partial));
-  manifest.shards.push_back(std::move(finished));
+  manifest.shards.push_back(std::move(entry));
   return save_manifest();
+}
+
+// A shard is synced and hashed while the next one is encoded.
+Status Conversion::State::make_shards(UnitEncoder& encoder, const BytesDone& done) {
+  std::vector<const Shard*> left;
+  for (const Shard& shard : shards) {
+    if (!manifest.find(shard.name)) left.push_back(&shard);
+  }
+  Status completed = Ok{};  // of the shard before; the worker's until wait()
+  std::optional<Written> written;
+  Worker worker;
+  for (const Shard* shard : left) {
+    Result<Written> next = write_shard(*shard, encoder, done);
+    worker.wait();
+    GLINT_TRY_STATUS(std::move(completed));
+    if (!next.ok()) return std::move(next).take_error();
+    written.emplace(std::move(next).value());
+    completed = Ok{};
+    worker.start([&] { completed = complete_shard(std::move(*written)); });
+  }
+  worker.wait();
+  return completed;
 }
 
 Status Conversion::State::save_manifest() const {
@@ -341,14 +412,13 @@ Status Conversion::State::add_other_files() const {
 }
 
 Status Conversion::State::finish() {
-  GLINT_TRY_STATUS(add_other_files());
-  // What killed runs left beside: half shards, half small files.
+  // What killed runs left: half shards, half small files.
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(partial, error)) {
-    if (entry.path().filename().string().find(".tmp") != std::string::npos) {
-      fs::remove(entry.path(), error);
-    }
+    const std::string name = entry.path().filename().string();
+    if (name != kManifestName && !manifest.find(name)) fs::remove(entry.path(), error);
   }
+  GLINT_TRY_STATUS(add_other_files());
   std::erase_if(manifest.job.as_object(),
                 [](const Json::Member& member) { return member.first == kTimes; });
   GLINT_TRY_STATUS(save_manifest());
@@ -413,10 +483,7 @@ Status Conversion::run(ThreadPool& pool, const BytesDone& done) {
   GLINT_TRY_STATUS(state.lock.lock(state.partial));
   GLINT_TRY_STATUS(state.save_manifest());
   UnitEncoder encoder(state.options.recipe, *state.checkpoint, pool);
-  for (const Shard& shard : state.shards) {
-    if (state.manifest.find(shard.name)) continue;
-    GLINT_TRY_STATUS(state.make_shard(shard, encoder, done));
-  }
+  GLINT_TRY_STATUS(state.make_shards(encoder, done));
   return state.finish();
 }
 

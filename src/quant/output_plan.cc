@@ -69,7 +69,8 @@ class Planner {
     plan_.units.push_back({.kind = UnitKind::kCopy,
                            .first_spec = plan_.specs.size(),
                            .copied = &tensor,
-                           .source_bytes = std::ssize(tensor.bytes)});
+                           .source_bytes = std::ssize(tensor.bytes),
+                           .stored = {&tensor}});
     plan_.specs.push_back({tensor.name, tensor.type, tensor.shape});
   }
 
@@ -128,6 +129,11 @@ class Planner {
       unit.weights.push_back(weight_of(copy));
       const std::int64_t bits = stored.type == StoredType::kU8 ? 4 : bits_of(stored.type);
       unit.source_bytes += unit.weights.back().rows * unit.weights.back().cols * bits / 8;
+      const std::string& name = unit.weights.back().name;
+      for (const char* suffix : {".weight", ".weight_packed"}) {
+        const StoredTensor* found = checkpoint_.source().find(name + suffix);
+        if (found) unit.stored.push_back(found);
+      }
       GLINT_TRY_STATUS(add_specs(kind, unit.weights.back()));
     }
     if (kind == UnitKind::kNvfp4) {

@@ -32,6 +32,7 @@ struct Unit {
   std::vector<UnitWeight> weights = {};  // the others
   float input_scale = 1;                 // kNvfp4
   std::int64_t source_bytes = 0;         // that are read
+  std::vector<const StoredTensor*> stored = {};  // where these lie; none of stacked experts
 };
 
 struct OutputPlan {

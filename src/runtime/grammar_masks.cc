@@ -16,11 +16,6 @@ void GrammarMasks::start(std::span<const SliceRun> runs) {
   });
 }
 
-std::span<const RowMasks> GrammarMasks::wait() {
-  worker_.wait();
-  return masks_;
-}
-
 void GrammarMasks::fill(const SliceRun& run, RowMasks& masks) const {
   TokenConstraint& constraint = *run.sequence->request->constraint;
   int accepted = 0;

@@ -26,8 +26,11 @@ class GrammarMasks {
   // `runs` outlive the wait. Until then nobody else may use their constraints.
   void start(std::span<const SliceRun> runs);
 
-  // The masks of each run, in order.
-  std::span<const RowMasks> wait();
+  // Then the masks are there.
+  void wait() { worker_.wait(); }
+
+  // Of each run, in order.
+  std::span<const RowMasks> masks() const { return masks_; }
 
  private:
   void fill(const SliceRun& run, RowMasks& masks) const;

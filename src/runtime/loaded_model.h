@@ -103,6 +103,11 @@ class LoadedModel {
     return static_cast<std::size_t>(config_.hidden_size) * size_of(options_.activations);
   }
 
+  // That temporaries and results of passes hold by now.
+  std::size_t arena_bytes() const {
+    return step_arena_.bytes_held() + draft_arena_.bytes_held() + head_arena_.bytes_held();
+  }
+
   // What runs now; each pass says it. The caller may say more, and record.
   Activity& activity() { return activity_; }
 

@@ -13,6 +13,9 @@ namespace {
 constexpr std::size_t kLanes = 16;
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
+// Choosing by masks, because compilers make no vector code of branches.
+std::uint32_t all_bits_if(bool condition) { return condition ? ~std::uint32_t{0} : 0; }
+
 // Sums in as many lanes as fit a vector, then pairwise.
 double sum_of(const float* values, std::size_t count) {
   double lanes[8] = {};
@@ -75,9 +78,9 @@ float exp_weight(float x) {
   p = p * r + 1.6666665459e-1f;
   p = p * r + 5.0000001201e-1f;
   p = p * (r * r) + r + 1.0f;
-  const float result = std::bit_cast<float>(std::bit_cast<std::uint32_t>(p) +
-                                            (std::bit_cast<std::uint32_t>(t) << 23));
-  return x >= -87.0f ? result : 0.0f;
+  const std::uint32_t bits =
+      std::bit_cast<std::uint32_t>(p) + (std::bit_cast<std::uint32_t>(t) << 23);
+  return std::bit_cast<float>(bits & all_bits_if(x >= -87.0f));
 }
 
 void weigh(std::span<const float> logits, float max, float scale, float floor, Weights& weights) {
@@ -89,11 +92,25 @@ void weigh(std::span<const float> logits, float max, float scale, float floor, W
     const std::size_t end = std::min(first + kWeightBlock, logits.size());
     for (std::size_t i = first; i < end; ++i) {
       const float weight = exp_weight((logits[i] - max) * scale);
-      out[i] = weight >= floor ? weight : 0.0f;
+      out[i] =
+          std::bit_cast<float>(std::bit_cast<std::uint32_t>(weight) & all_bits_if(weight >= floor));
     }
     weights.sums.push_back(sum_of(out + first, end - first));
     weights.total += weights.sums.back();
   }
+}
+
+float nucleus_floor(const Weights& weights, double target) {
+  // By exponent and the first four bits of the mantissa: order by them is order by value.
+  constexpr int kShift = 19;
+  std::vector<double> sums(std::bit_cast<std::uint32_t>(1.0f) / (1u << kShift) + 1);
+  for (const float weight : weights.values) {
+    sums[std::bit_cast<std::uint32_t>(weight) >> kShift] += static_cast<double>(weight);
+  }
+  double reached = 0;
+  std::uint32_t bin = static_cast<std::uint32_t>(sums.size());
+  while (bin > 0 && reached < target) reached += sums[--bin];
+  return std::bit_cast<float>(bin << kShift);
 }
 
 void most_likely(std::span<const float> logits, int k, std::vector<Candidate>& list) {

@@ -34,6 +34,9 @@ void weigh(std::span<const float> logits, float max, float scale, float floor, W
 // e^x for x <= 0 in f32, within 2e-7 of it; 0 where x < -87.
 float exp_weight(float x);
 
+// A weight such that those at or above it add up to `target` or more, hardly more than needed.
+float nucleus_floor(const Weights& weights, double target);
+
 struct Candidate {
   TokenId id = 0;
   float logit = 0;

@@ -66,8 +66,10 @@ void ModelExecutor::parallel(std::int64_t count, Fn&& fn) {
 
 StepResult ModelExecutor::execute(const StepPlan& plan) {
   const auto start = Clock::now();
+  Activity& activity = model_.activity();
+  activity.set_step(plan.step, static_cast<int>(plan.tokens.size()));
   StepResult result;
-  start_and_end_sequences(plan);
+  end_and_start_sequences(plan);
   std::vector<SliceRun> runs = locate(plan, result);
   if (!runs.empty()) {
     draft(runs);
@@ -76,25 +78,27 @@ StepResult ModelExecutor::execute(const StepPlan& plan) {
     KeyReads key_reads(model_, runs);
     const StepOutput out =
         model_.step(step, {.routed = info_.num_moe_layers > 0, .taps = key_reads.taps()});
-    model_.activity().begin("sample");
+    activity.begin("grammar_masks");
+    masks_.wait();
+    activity.begin("sample");
     sample(runs, out);
     tell_routed(runs, out.routed);
     key_reads.tell(runs);
     for (SliceRun& run : runs) tell_prompt_logprobs(run, out.hidden);
     run_draft_rows(runs, out.hidden);
   }
-  model_.activity().end();
+  activity.end();
   result.seconds = std::chrono::duration<double>(Clock::now() - start).count();
   return result;
 }
 
-void ModelExecutor::start_and_end_sequences(const StepPlan& plan) {
+void ModelExecutor::end_and_start_sequences(const StepPlan& plan) {
+  for (const RequestId id : plan.ended) sequences_.erase(id);
   for (const auto& request : plan.started) {
     SequenceState& sequence = sequences_.emplace(request->id, request).first->second;
     // The server looks at these before; nothing that a client sends may read outside the tables.
     if (!all_in_vocabulary(*request, model_)) sequence.failed = sequence.ended = true;
   }
-  for (const RequestId id : plan.ended) sequences_.erase(id);
 }
 
 // The slices that run, where their sequences are. A step in front may have accepted fewer drafts
@@ -114,10 +118,10 @@ std::vector<SliceRun> ModelExecutor::locate(const StepPlan& plan, StepResult& re
     SliceRun run = {.slice = &slice, .sequence = &sequence, .result = &result.sampled[i]};
     run.pages = std::span(plan.pages).subspan(slice.page_begin, slice.num_pages);
     run.first = std::min(slice.first, sequence.size() - 1);
-    run.known = slice.sample ? sequence.size() - run.first : slice.count;
+    run.known = sequence.size() - run.first;
+    if (!slice.sample) run.known = std::min(run.known, slice.count);
     GLINT_CHECK(
-        run.known >= 1 && run.known <= slice.count - slice.num_drafts &&
-            run.first + run.known <= sequence.size(),
+        run.known <= slice.count - slice.num_drafts,
         str("step ", plan.step, " runs positions ", slice.first, " to ", slice.first + slice.count,
             " of request ", slice.id, ", which has ", sequence.size(), " tokens"));
     runs.push_back(std::move(run));
@@ -155,7 +159,7 @@ StepPlan ModelExecutor::make_step(std::uint64_t number, std::span<SliceRun> runs
 }
 
 void ModelExecutor::sample(std::span<SliceRun> runs, const StepOutput& out) {
-  const std::span<const RowMasks> masks = masks_.wait();
+  const std::span<const RowMasks> masks = masks_.masks();
   const std::size_t vocab = static_cast<std::size_t>(info_.vocab_size);
   parallel(static_cast<std::int64_t>(runs.size()), [&](std::int64_t i, int thread) {
     SliceRun& run = runs[i];

@@ -149,15 +149,13 @@ TokenId Sampler::draw(std::span<const float> logits, float max, const SamplingPa
   return pick(list_, share);
 }
 
-// Nearly always the few tokens above a floor hold the nucleus.
 void Sampler::keep_nucleus_of_row(std::span<const float> logits, double target) {
-  for (const float floor : {1e-3f, 1e-6f, 0.0f}) {
-    list_.clear();
-    for (std::size_t i = 0; i < logits.size(); ++i) {
-      const float weight = weights_.values[i];
-      if (weight > floor) list_.push_back({static_cast<TokenId>(i), logits[i], weight});
-    }
-    if (total_of(list_) >= target) break;
+  const float floor = nucleus_floor(weights_, target);
+  list_.clear();
+  for (std::size_t i = 0; i < logits.size(); ++i) {
+    const float weight = weights_.values[i];
+    if (weight < floor || weight == 0) continue;
+    list_.push_back({static_cast<TokenId>(i), logits[i], weight});
   }
   keep_nucleus(list_, target, scratch_);
 }

@@ -9,7 +9,7 @@
 
 namespace glint {
 
-// Whether `given` is one of `keys`. Takes the same time for every `given` of the same length.
+// Whether `given` is one of `keys`, in a time that does not tell how near it is.
 bool is_key(std::string_view given, const std::vector<std::string>& keys);
 
 // 401 or 403, or nothing: the request may use the route. Keys come as "Authorization: Bearer KEY"

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <future>
 
 #include "base/str.h"
 #include "base/thread_pool.h"
@@ -58,7 +59,10 @@ Generations::Generations(const ServerConfig& config, ServedModel model,
       services_{.model = model_,
                 .names = names_,
                 .metrics = *metrics_,
-                .abort = [this](RequestId id) { engine_->abort(id); },
+                .abort =
+                    [this](RequestId id) {
+                      if (!closing_) engine_->abort(id);
+                    },
                 .done = std::move(observer)} {
   const int threads = event_threads(config);
   for (int i = 0; i < threads; ++i) shards_.push_back(std::make_shared<Shard>());
@@ -71,6 +75,13 @@ Generations::Generations(const ServerConfig& config, ServedModel model,
 
 Generations::~Generations() {
   drain(0);
+  // The engine's last events come while it goes: nobody may call it back then.
+  closing_ = true;
+  for (const std::shared_ptr<Shard>& shard : shards_) {
+    std::promise<void> idle;
+    shard->thread.post([&idle] { idle.set_value(); });
+    idle.get_future().wait();
+  }
   engine_.reset();
   shards_.clear();
 }
@@ -205,7 +216,7 @@ void Generations::start(ApiRequest request, Prepared prepared, Reply reply) {
   // Who vanished in between left some of the choices behind.
   shard->thread.post([this, shard = shard.get(), number, count = requests.size()] {
     if (shard->sessions.contains(number)) return;
-    for (std::size_t i = 0; i < count; ++i) engine_->abort((number << Session::kChoiceBits) + i);
+    for (std::size_t i = 0; i < count; ++i) services_.abort((number << Session::kChoiceBits) + i);
   });
 }
 

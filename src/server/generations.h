@@ -6,6 +6,7 @@
 //   event thread:   Session::on_event
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <functional>
 #include <map>
@@ -16,6 +17,7 @@
 #include <vector>
 
 #include "engine/engine.h"
+#include "server/id_source.h"
 #include "server/openai_request.h"
 #include "server/server.h"
 #include "server/session.h"
@@ -85,6 +87,7 @@ class Generations {
   const TextModel model_;
   const TokenNames names_;
   SessionServices services_;
+  std::atomic<bool> closing_ = false;  // the engine is no longer to be called
 
   std::mutex mutex_;
   std::condition_variable changed_;

@@ -32,10 +32,12 @@ const Buckets kChoices = {1, 2, 5, 10, 20};
 // Counters that the engine keeps are raised to its numbers when somebody reads the page.
 struct Metrics::Impl {
   Impl(MetricsDialect dialect, const std::string& model_name)
-      : sglang(dialect == MetricsDialect::kSglang), labels({{"model_name", model_name}}) {
-    if (!sglang) labels.emplace("engine", "0");
-  }
+      : sglang(dialect == MetricsDialect::kSglang), labels(labels_of(sglang, model_name)) {}
 
+  static Labels labels_of(bool sglang, const std::string& model_name) {
+    if (sglang) return {{"model_name", model_name}};
+    return {{"model_name", model_name}, {"engine", "0"}};
+  }
   std::string name(const char* vllm, const char* sglang_name) const {
     return sglang ? str("sglang:", sglang_name) : str("vllm:", vllm);
   }
@@ -66,7 +68,7 @@ struct Metrics::Impl {
   }
 
   const bool sglang;
-  Labels labels;
+  const Labels labels;
   prometheus::Registry registry;
   std::mutex reading;  // two readers would raise a counter twice
 

@@ -8,9 +8,9 @@
 #include <string>
 
 #include "net/http_server.h"
+#include "net/trace_context.h"
 #include "server/errors.h"
 #include "server/metrics.h"
-#include "server/trace_context.h"
 
 namespace glint {
 
@@ -18,7 +18,9 @@ namespace glint {
 struct RequestContext {
   std::string method = {}, route = {}, peer = {};
   std::string request_id = {};
-  TraceContext trace = {};
+  TraceContext span = {};           // of this request
+  std::string parent_span_id = {};  // of the caller; empty: none
+  std::int64_t begin_ns = 0;        // since 1970
   ErrorStyle style = ErrorStyle::kOpenAi;
   HttpHeaders headers = {};  // of every answer
   std::chrono::steady_clock::time_point begin = {};

@@ -17,7 +17,7 @@ Json fields_of(const RequestRecord& record, const RequestContext& context) {
       {"status", record.status},
       {"id", record.id},
       {"request_id", record.request_id},
-      {"trace_id", context.trace.trace_id},
+      {"trace_id", context.span.trace_id},
       {"peer", record.peer},
       {"model", record.model},
       {"stream", record.stream},
@@ -51,6 +51,28 @@ std::string cut(std::string text, int max_chars) {
 }
 
 }  // namespace
+
+Span span_of(const RequestRecord& record, const RequestContext& context) {
+  Json::Array reasons(record.finish_reasons.begin(), record.finish_reasons.end());
+  Span span = {.context = context.span,
+               .parent_span_id = context.parent_span_id,
+               .name = context.method + " " + context.route,
+               .start_ns = context.begin_ns,
+               .end_ns = context.begin_ns + static_cast<std::int64_t>(record.total_s * 1e9)};
+  span.attributes = {{"http.response.status_code", record.status},
+                     {"gen_ai.request.model", record.model},
+                     {"gen_ai.response.id", record.id},
+                     {"gen_ai.response.finish_reasons", std::move(reasons)},
+                     {"gen_ai.usage.input_tokens", record.prompt_tokens},
+                     {"gen_ai.usage.output_tokens", record.completion_tokens},
+                     {"gen_ai.usage.cached_tokens", record.cached_tokens},
+                     {"gen_ai.latency.time_in_queue", record.queue_s},
+                     {"gen_ai.latency.time_to_first_token", record.first_token_s},
+                     {"gen_ai.latency.e2e", record.total_s},
+                     {"request_id", record.request_id}};
+  if (record.status >= 500) span.error = "the request failed";
+  return span;
+}
 
 void log_request(const LogConfig& config, const RequestRecord& record,
                  const RequestContext& context, const Answer& answer, const Tokenizer& tokenizer) {

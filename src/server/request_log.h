@@ -2,12 +2,16 @@
 // the operator asked.
 #pragma once
 
+#include "net/otlp_exporter.h"
 #include "server/answer.h"
 #include "server/reply.h"
 #include "server/server_config.h"
 #include "text/tokenizer.h"
 
 namespace glint {
+
+// The same as a span, with the names of OpenTelemetry's conventions for generative AI.
+Span span_of(const RequestRecord& record, const RequestContext& context);
 
 void log_request(const LogConfig& config, const RequestRecord& record,
                  const RequestContext& context, const Answer& answer, const Tokenizer& tokenizer);

@@ -8,12 +8,13 @@
 #include "server/access.h"
 #include "server/request_log.h"
 #include "server/server_core.h"
+#include "server/web_files.h"
 
 namespace glint {
 namespace {
 
 // Bodies that wait for a request thread; beyond this the server is overloaded.
-constexpr std::size_t kMaxQueuedBodies = 4096;
+constexpr int kMaxQueuedBodies = 4096;
 // A value costs 40 bytes: a body of 64 MiB could hold 32 million.
 constexpr JsonLimits kBodyLimits = {.max_values = std::size_t{1} << 23};
 
@@ -35,6 +36,12 @@ Status check_parsers(const ServerConfig& config) {
                        "; the model's are glm45 and glm47"));
   if (config.served_names.empty()) return invalid("the model has no name to be served under");
   return Ok{};
+}
+
+std::int64_t unix_nanoseconds() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(
+             std::chrono::system_clock::now().time_since_epoch())
+      .count();
 }
 
 // What HttpServer itself refuses.
@@ -87,10 +94,14 @@ Reply Server::Impl::make_reply(const HttpRequest& request, HttpExchange exchange
   context->style = error_style(request.path);
   context->request_id =
       harmless_id(request.header("x-request-id")).value_or("req_" + core.ids.hex(24));
-  context->trace = core.ids.trace(request.header("traceparent"));
+  const std::optional<TraceContext> parent =
+      parse_trace_context(request.header("traceparent"), request.header("tracestate"));
+  context->span = core.ids.span(parent);
+  if (parent) context->parent_span_id = parent->span_id;
+  context->begin_ns = unix_nanoseconds();
   context->want_timings = request.header("x-return-timings") == "1";
   context->headers = {{"x-request-id", context->request_id},
-                      {"traceparent", context->trace.header()},
+                      {"traceparent", format_traceparent(context->span)},
                       {"x-glint-state", name_of(core.state)}};
   if (!route || route->access != RouteAccess::kAdmin)
     for (auto& header : cors_headers(core.config.cors, request))
@@ -107,6 +118,10 @@ void Server::Impl::handle(HttpRequest request, HttpExchange exchange) {
     HttpHeaders headers = preflight_headers(core.config.cors, request);
     headers.emplace_back("allow", allow + ", OPTIONS");
     return reply.respond(HttpResponse{.status = 204, .headers = std::move(headers)});
+  }
+  if (!route && (request.method == "GET" || request.method == "HEAD")) {
+    if (HttpResponse page = web_response(request.path); page.status == 200)
+      return reply.respond(std::move(page));
   }
   if (!route && !allow.empty()) {
     HttpResponse response =
@@ -162,8 +177,13 @@ Result<std::unique_ptr<Server>> Server::listen(ServerConfig config) {
   GLINT_TRY_STATUS(check_parsers(config));
   HttpServerOptions options = config.http;
   options.error_page = refusal;
+  std::unique_ptr<OtlpExporter> spans;
+  if (!config.otlp_endpoint.empty()) {
+    GLINT_TRY(spans, OtlpExporter::start({.endpoint = config.otlp_endpoint}));
+  }
   if (config.log.json) set_log_format(LogFormat::kJson);
   auto impl = std::make_unique<Impl>(std::move(config));
+  impl->core.spans = std::move(spans);
   Impl* raw = impl.get();
   GLINT_TRY(impl->http, HttpServer::start(std::move(options),
                                           [raw](HttpRequest request, HttpExchange exchange) {
@@ -179,10 +199,12 @@ Status Server::open(ServedModel model) {
                        " tokens, but the model has ", model.executor->info().max_seq_len,
                        " positions"));
   ServerCore& core = impl_->core;
-  const auto observe = [&core](const RequestRecord& record, const RequestContext& context,
-                               const Answer& answer) {
+  const auto observe = [&core, tokenizer = model.tokenizer](const RequestRecord& record,
+                                                            const RequestContext& context,
+                                                            const Answer& answer) {
     core.metrics->request_done(record);
-    log_request(core.config.log, record, context, answer, core.generations->model().tokenizer);
+    if (core.spans) core.spans->add(span_of(record, context));
+    log_request(core.config.log, record, context, answer, tokenizer);
   };
   core.generations =
       std::make_unique<Generations>(core.config, std::move(model), core.metrics, core.ids, observe);

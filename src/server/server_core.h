@@ -6,11 +6,12 @@
 #include <string>
 #include <vector>
 
+#include "net/otlp_exporter.h"
 #include "server/generations.h"
+#include "server/id_source.h"
 #include "server/metrics.h"
 #include "server/server_config.h"
 #include "server/task_threads.h"
-#include "server/trace_context.h"
 
 namespace glint {
 
@@ -26,6 +27,7 @@ struct ServerCore {
   const ServerConfig config;
   const std::shared_ptr<Metrics> metrics;
   IdSource ids;
+  std::unique_ptr<OtlpExporter> spans;  // null: nobody wants them
   std::atomic<ServerState> state = ServerState::kStarting;
   std::unique_ptr<Generations> generations;  // from open() on
 };

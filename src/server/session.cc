@@ -83,9 +83,10 @@ void Session::take_tokens(ChoiceState& state, Choice& choice, const TokenEvent& 
     choice.tokens.push_back(token);
     state.pending.tokens.push_back(token);
     const bool is_stop = event.stop_id && i + 1 == event.tokens.size();
-    if (is_stop || prepared_.hide_answer) continue;
-    append_merged(state.pending.deltas, state.parser->feed({&token, 1}));
-    if (i < event.logprobs.size()) {
+    if (prepared_.hide_answer) continue;
+    if (!is_stop) append_merged(state.pending.deltas, state.parser->feed({&token, 1}));
+    // Training wants to know how likely the end was; OpenAI's log-probabilities go with the text.
+    if (i < event.logprobs.size() && (!is_stop || request_.api == Api::kGenerate)) {
       state.pending.scores.push_back({.id = token, .logprob = event.logprobs[i]});
       choice.scores.push_back(state.pending.scores.back());
     }
@@ -172,33 +173,32 @@ void Session::keep_best() {
   answer_.choices = std::move(best);
 }
 
+// What is counted is counted before the client sees the end.
 void Session::complete() {
+  std::string bytes;
+  Json whole;
   if (request_.stream) {
-    std::string bytes;
     writer_->end(answer_, bytes);
-    write(bytes);
-    if (done_) return;
-    reply_.finish();
   } else {
     if (request_.best_of > request_.n) keep_best();
-    reply_.respond(writer_->whole(answer_));
+    whole = writer_->whole(answer_);
   }
   end(200);
+  if (!request_.stream) return reply_.respond(whole);
+  reply_.write(bytes);
+  reply_.finish();
 }
 
 void Session::fail(const ApiError& error) {
   if (done_) return;
-  if (streaming_) {
-    std::string bytes;
-    writer_->error(error, bytes);
-    reply_.write(bytes);
-    reply_.finish();
-  } else {
-    reply_.fail(error);
-  }
   for (Choice& choice : answer_.choices) choice.finish.reason = FinishReason::kError;
   abort_rest();
   end(error.status);
+  if (!streaming_) return reply_.fail(error);
+  std::string bytes;
+  writer_->error(error, bytes);
+  reply_.write(bytes);
+  reply_.finish();
 }
 
 void Session::disconnect() {

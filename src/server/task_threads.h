@@ -2,33 +2,29 @@
 // the tasks run one after another: what it owns needs no lock.
 #pragma once
 
-#include <condition_variable>
-#include <deque>
+#include <atomic>
 #include <functional>
-#include <mutex>
 #include <thread>
 #include <vector>
+
+#include "base/queue.h"
 
 namespace glint {
 
 class TaskThreads {
  public:
   explicit TaskThreads(int num_threads);
-  // Runs what was posted, then joins. Tasks posted meanwhile run as well.
+  // Runs what was posted, then joins. Tasks posted meanwhile are dropped.
   ~TaskThreads();
   TaskThreads(const TaskThreads&) = delete;
   TaskThreads& operator=(const TaskThreads&) = delete;
 
   void post(std::function<void()> task);
-  std::size_t num_queued() const;
+  int num_queued() const { return num_queued_; }  // not begun yet
 
  private:
-  void work();
-
-  mutable std::mutex mutex_;
-  std::condition_variable changed_;
-  std::deque<std::function<void()>> tasks_;
-  bool stop_ = false;
+  Queue<std::function<void()>> tasks_;
+  std::atomic<int> num_queued_ = 0;
   std::vector<std::thread> threads_;
 };
 

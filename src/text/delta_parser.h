@@ -25,6 +25,8 @@ namespace glint {
 struct ToolSpec {
   std::string name;
   Json parameters;  // a JSON schema, or null
+
+  bool operator==(const ToolSpec&) const = default;
 };
 
 struct DeltaOptions {

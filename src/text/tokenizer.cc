@@ -180,6 +180,11 @@ std::optional<std::string_view> Tokenizer::id_to_token(TokenId id) const {
   return decoded_token(id, /*skip_special=*/false);
 }
 
+std::string Tokenizer::token_bytes(TokenId id) const {
+  const auto token = id_to_token(id);
+  return token ? parts_->decoder.bytes(*token) : std::string();
+}
+
 std::optional<TokenId> Tokenizer::token_to_id(std::string_view token) const {
   TokenId id = parts_->added_ids.find(token);
   if (id < 0) id = parts_->bpe.find(token);

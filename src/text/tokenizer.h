@@ -44,6 +44,8 @@ class Tokenizer {
   TokenId vocab_size() const;
 
   std::optional<std::string_view> id_to_token(TokenId id) const;
+  // The bytes that a token stands for, which may be a part of a character; empty if it has none.
+  std::string token_bytes(TokenId id) const;
   std::optional<TokenId> token_to_id(std::string_view token) const;
   bool is_special(TokenId id) const;
   const std::vector<AddedToken>& added_tokens() const;

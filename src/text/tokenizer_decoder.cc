@@ -113,6 +113,28 @@ Status Decoder::parse_step(const Json& json, const std::string& where, int depth
   return fields.done();
 }
 
+std::string Decoder::bytes(std::string_view token) const {
+  std::string text(token);
+  Regex::Scratch scratch;
+  for (const Step& step : steps_) {
+    if (step.kind == Kind::kByteLevel) {
+      if (auto bytes = letters_to_bytes(text)) text = *std::move(bytes);
+    } else if (step.kind == Kind::kByteFallback) {
+      // The bytes need no more steps, and may be no text.
+      if (const int byte = fallback_byte(text); byte >= 0)
+        return std::string(1, static_cast<char>(byte));
+    } else if (step.kind == Kind::kReplace) {
+      replace_matches(text, step.pattern.front(), step.content, scratch);
+    } else if (step.kind == Kind::kMetaspace) {
+      for (std::size_t at = 0; (at = text.find(step.content, at)) != text.npos; ++at)
+        text.replace(at, step.content.size(), " ");
+    } else if (step.kind == Kind::kStrip && !step.after_fuse) {
+      text = strip(text, step.content, step.start, step.stop);
+    }
+  }
+  return text;
+}
+
 Decoder::Stream::Stream(const Decoder& decoder)
     : decoder_(decoder), states_(decoder.steps_.size()) {}
 

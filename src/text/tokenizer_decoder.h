@@ -17,6 +17,10 @@ class Decoder {
   // Null joins tokens with blanks. Fails with the name of what is not supported.
   static Result<Decoder> parse(const Json& json);
 
+  // The bytes that `token` stands for in the middle of a text: what decoding makes of it, but for
+  // characters that it begins or ends in the middle.
+  std::string bytes(std::string_view token) const;
+
   // The state of one text being decoded. The decoder must outlive it.
   class Stream {
    public:

@@ -4,6 +4,7 @@
 #include <string>
 #include <unordered_set>
 
+#include "text/grammar_schema.h"
 #include "text/jinja/characters.h"
 #include "text/python_number.h"
 
@@ -104,24 +105,6 @@ std::optional<Json> value_of_type(std::string_view text, SchemaType type) {
       break;
   }
   return {};
-}
-
-// The part of a document that a JSON pointer ("/a/b~1c") leads to, or null.
-const Json* follow_pointer(const Json& root, std::string_view pointer) {
-  const Json* at = &root;
-  while (at && !pointer.empty()) {
-    if (pointer.front() != '/') return nullptr;
-    pointer.remove_prefix(1);
-    const std::size_t end = std::min(pointer.find('/'), pointer.size());
-    std::string key;
-    for (std::size_t i = 0; i < end; ++i) {
-      const bool escape = pointer[i] == '~' && i + 1 < end;
-      key += !escape ? pointer[i] : pointer[++i] == '1' ? '/' : '~';
-    }
-    pointer.remove_prefix(end);
-    at = at->find(key);
-  }
-  return at;
 }
 
 }  // namespace

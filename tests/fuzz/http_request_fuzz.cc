@@ -13,8 +13,7 @@ namespace {
 using namespace glint;
 using Progress = RequestParser::Progress;
 
-// A chunk's line that is longer than this is refused, unless it arrives whole.
-constexpr std::size_t kMaxInput = 4096;
+constexpr std::size_t kMaxInput = 8192;
 
 struct Outcome {
   std::vector<HttpRequest> requests;

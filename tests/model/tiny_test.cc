@@ -8,7 +8,6 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/str.h"
-#include "base/thread_pool.h"
 #include "model/backends_under_test.h"
 #include "runtime/generator.h"
 #include "runtime/score.h"
@@ -27,7 +26,7 @@ ModelOptions f32_options() {
           .with_mtp = true};
 }
 
-std::unique_ptr<LoadedModel> load(const ModelOptions& options, int threads = available_cpus()) {
+std::unique_ptr<LoadedModel> load(const ModelOptions& options, int threads = 2) {
   auto model = LoadedModel::load(options, best_backend().make(threads));
   EXPECT_TRUE(model.ok()) << model.error().message;
   return std::move(model).value();

@@ -14,7 +14,8 @@ namespace {
 // 32 bf16 numbers times `factor`, rounded to nearest even.
 GLINT_INLINE __m512i scaled(__m512i numbers, __m512 factor) {
   const __m512 even = _mm512_mul_ps((__m512)_mm512_slli_epi32(numbers, 16), factor);
-  const __m512i odd_bits = _mm512_and_si512(numbers, _mm512_set1_epi32(static_cast<int>(0xffff0000u)));
+  const __m512i odd_bits =
+      _mm512_and_si512(numbers, _mm512_set1_epi32(static_cast<int>(0xffff0000u)));
   const __m512 odd = _mm512_mul_ps((__m512)odd_bits, factor);
   const __m512i low = _mm512_cvtepu16_epi32((__m256i)_mm512_cvtneps_pbh(even));
   const __m512i high = _mm512_cvtepu16_epi32((__m256i)_mm512_cvtneps_pbh(odd));

@@ -1,0 +1,219 @@
+// glint serve: the HTTP API over one model; also under the command lines of other servers.
+#include <algorithm>
+#include <map>
+
+#include "base/file.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "base/str.h"
+#include "checkpoint/checkpoint.h"
+#include "cli/commands.h"
+#include "cli/generate_options.h"
+#include "cli/interrupt.h"
+#include "cli/serve_plan.h"
+#include "model/inventory.h"
+#include "model/release.h"
+#include "runtime/model_executor.h"
+#include "runtime/step_memory.h"
+#include "server/server.h"
+
+namespace glint {
+namespace {
+
+constexpr int kHangExitCode = 70;  // EX_SOFTWARE
+
+struct Options : ServeOptions, CommonOptions {
+  template <class Visitor>
+  void visit(Visitor&& v) {
+    ServeOptions::visit(v);
+    CommonOptions::visit(v);
+  }
+};
+
+// What the checkpoint is, from its headers alone, and what memory there is.
+Result<ServeFacts> read_facts(const ServeOptions& options, const ModelOptions& resolved, int drafts,
+                              const Environment& environment) {
+  ServeFacts facts;
+  facts.dir = resolved.dir;
+  if (resolved.dir.ends_with(".json"))
+    return invalid(str(resolved.dir,
+                       " is a configuration alone; a server needs a directory with a tokenizer"));
+  GLINT_TRY(facts.config, read_config(resolved.dir + "/config.json"));
+  GLINT_TRY(facts.generation, read_generation_config(resolved.dir + "/generation_config.json"));
+  if (!environment.api_key.empty()) facts.environment_keys = {environment.api_key};
+  const KvOptions kv = {.latent = resolved.latent, .index = resolved.index, .with_mtp = drafts > 0};
+  facts.memory.page = page_bytes(facts.config, kv);
+  facts.memory.activations =
+      step_bytes(facts.config, {.max_step_tokens = options.max_num_batched_tokens,
+                                .max_running = options.max_num_seqs,
+                                .max_drafts = drafts,
+                                .max_seq_len = facts.config.max_position_embeddings,
+                                .activations = resolved.activations});
+  facts.memory.total = total_memory();
+  facts.memory.available = available_memory();
+  if (resolved.dummy) {
+    facts.formats = str("dummy ", name_of(*resolved.dummy));
+    facts.has_mtp = facts.config.num_nextn_predict_layers > 0;
+    facts.memory.weights = release_bytes(facts.config, *resolved.dummy, facts.has_mtp);
+    return facts;
+  }
+  GLINT_TRY(Checkpoint checkpoint, Checkpoint::open(resolved.dir));
+  GLINT_TRY(const Inventory inventory, take_inventory(facts.config, checkpoint));
+  facts.has_mtp = inventory.has_mtp;
+  facts.memory.weights = inventory.bytes;
+  std::map<std::string, std::int64_t> bytes;  // by format
+  for (const Inventory::Row& row : inventory.rows) bytes[row.format] += row.bytes;
+  std::vector<std::pair<std::int64_t, std::string>> by_size;
+  for (const auto& [format, size] : bytes) by_size.emplace_back(-size, format);
+  std::sort(by_size.begin(), by_size.end());
+  for (const auto& [size, format] : by_size)
+    facts.formats += (facts.formats.empty() ? "" : " ") + format;
+  return facts;
+}
+
+void tell_environment(const Environment& environment, Cli& cli) {
+  for (const std::string& entry : environment.foreign) {
+    const std::string name = entry.substr(0, entry.find('='));
+    if (name.starts_with("NCCL_")) {
+      cli.console.note(str("passed through: ", entry));
+    } else {
+      cli.console.note(str("ignored: ", name, " (an environment variable of another server)"));
+    }
+  }
+}
+
+void print_table(const std::vector<std::pair<std::string, std::string>>& rows, Cli& cli) {
+  std::size_t width = 0;
+  for (const auto& [name, value] : rows) width = std::max(width, name.size());
+  for (const auto& [name, value] : rows)
+    cli.console.note(str("  ", name, std::string(width + 2 - name.size(), ' '), value));
+}
+
+// A template's file, or the checkpoint's own.
+Result<ChatTemplate> open_template(const std::string& file, const std::string& dir) {
+  if (file.empty()) return ChatTemplate::open(dir);
+  GLINT_TRY(const std::string text, read_file(file, std::size_t{1} << 20));
+  Result<ChatTemplate> parsed = ChatTemplate::parse(text);
+  if (!parsed.ok()) return std::move(parsed).take_error().in(file);
+  return parsed;
+}
+
+// A step hangs: nothing can be waited for any more.
+void on_hang(const std::string& dump) {
+  log(LogLevel::kError, "a step hangs; the program ends\n" + dump);
+  end_program(kHangExitCode);
+}
+
+// The server from its start to its end.
+Status serve(const Options& options, const TranslatedArgs& given, Cli& cli) {
+  GLINT_TRY(const int drafts, parse_spec(options.spec));
+  GLINT_TRY(const ModelOptions resolved, resolve(options, cli, drafts > 0));
+  GLINT_TRY(const ServeFacts facts, read_facts(options, resolved, drafts, cli.environment));
+  GLINT_TRY(ServePlan plan, plan_serve(options, given, facts));
+  GLINT_TRY(Tokenizer tokenizer, Tokenizer::open(facts.dir));
+  GLINT_TRY(ChatTemplate chat_template, open_template(options.chat_template, facts.dir));
+  for (const std::string& line : given.ignored) cli.console.note("ignored: " + line);
+  tell_environment(cli.environment, cli);
+  print_table(plan.rows, cli);
+
+  plan.server.version = GLINT_VERSION;
+  GLINT_TRY(std::unique_ptr<Server> server, Server::listen(plan.server));
+  GLINT_TRY(const std::unique_ptr<LoadedModel> model, load_model(options, cli, drafts > 0));
+  GLINT_TRY_STATUS(model->reserve_pages(plan.engine.cache.num_pages));
+  ModelExecutor executor(*model, {.max_drafts = drafts, .num_token_ids = tokenizer.vocab_size()});
+  plan.engine.on_hang = on_hang;
+  ShutdownGuard shutdown;
+  GLINT_TRY_STATUS(server->open({.tokenizer = tokenizer,
+                                 .chat_template = std::move(chat_template),
+                                 .stop_ids = stop_ids(facts.config, facts.generation),
+                                 .executor = &executor,
+                                 .engine = plan.engine}));
+  const char* scheme = plan.server.http.tls_certificate.empty() ? "http" : "https";
+  cli.console.note(str("serving ", plan.server.served_names.front(), " on ", scheme, "://",
+                       plan.server.http.host, ":", server->port()));
+  shutdown.wait();
+  const int running = server->stats().num_running + server->stats().num_waiting;
+  if (running > 0)
+    cli.console.note(str("ending: ", running, " requests may go on for ", options.shutdown_timeout,
+                         " s; a second signal ends at once"));
+  const int left = server->drain(options.shutdown_timeout);
+  if (left > 0) cli.console.note(str(left, " requests were cut off"));
+  server.reset();  // before the executor that it uses
+  return Ok{};
+}
+
+Status run(Dialect dialect, const CommandInfo& info, std::span<const std::string> args, Cli& cli) {
+  Options options;
+  OptionList own(options);
+  Result<TranslatedArgs> given = translate_serve_args(dialect, args, own);
+  if (!given.ok()) return std::move(given).take_error().in(info.name);
+  if (options.log_level.empty()) options.log_level = "info";
+  GLINT_TRY(const bool go_on, prepare_command(info, own, options, given.value().args, cli));
+  if (!go_on) return Ok{};
+  if (!options.revision.empty()) options.model += "@" + options.revision;
+  return serve(options, given.value(), cli);
+}
+
+Command serve_like(Dialect dialect, CommandInfo info) {
+  return {.info = std::move(info),
+          .run = [dialect](const CommandInfo& info, std::span<const std::string> args, Cli& cli) {
+            return run(dialect, info, args, cli);
+          }};
+}
+
+}  // namespace
+
+Command serve_command() {
+  return serve_like(
+      Dialect::kGlint,
+      {.name = "serve",
+       .group = "Server",
+       .summary = "an HTTP server: OpenAI's and Anthropic's APIs, and a chat page",
+       .description =
+           "Serves the model to any OpenAI or Anthropic client (/v1/chat/completions, "
+           "/v1/completions, /v1/responses, /v1/messages), and a chat page at /. Requests are "
+           "batched as they come. The flags of vLLM, SGLang and trtllm-serve and their "
+           "configuration files (--config FILE.yaml) work with their own meaning; what has no "
+           "meaning here is told. The first SIGTERM lets answers end, the second ends at once.",
+       .examples = {{"glint serve models/glm5-tiny", "serve on http://127.0.0.1:8000"},
+                    {"glint serve zai-org/GLM-5-FP8 --max-model-len 32k --spec mtp:3",
+                     "a model of the Hugging Face cache, with speculation"},
+                    {"glint serve DIR --config trtllm.yml", "another server's configuration"}}});
+}
+
+Command vllm_serve_command() {
+  return serve_like(
+      Dialect::kVllm,
+      {.name = "vllm serve",
+       .group = "Server",
+       .summary = "the same, with vLLM's command line and defaults",
+       .description = "`glint serve` with vLLM's flags and defaults (0.0.0.0:8000). "
+                      "Also when glint is called `vllm` through a link.",
+       .examples = {{"glint vllm serve zai-org/GLM-5-FP8 -tp 8", "as in its guide"}}});
+}
+
+Command sglang_command() {
+  return serve_like(
+      Dialect::kSglang,
+      {.name = "sglang",
+       .group = "Server",
+       .summary = "the same, with SGLang's command line and defaults",
+       .description = "`glint serve` with the flags and defaults (127.0.0.1:30000) of "
+                      "sglang.launch_server. Also when glint is called `sglang` through a link.",
+       .examples = {
+           {"glint sglang --model-path DIR --tp 8 --mem-fraction-static 0.9", "as in its guide"}}});
+}
+
+Command trtllm_serve_command() {
+  return serve_like(
+      Dialect::kTrtllm,
+      {.name = "trtllm-serve",
+       .group = "Server",
+       .summary = "the same, with TensorRT-LLM's command line and defaults",
+       .description = "`glint serve` with the flags, files and defaults (localhost:8000) of "
+                      "trtllm-serve. Also when glint is called `trtllm-serve` through a link.",
+       .examples = {
+           {"glint trtllm-serve serve DIR --tp_size 8 --config config.yml", "as in its guide"}}});
+}
+
+}  // namespace glint

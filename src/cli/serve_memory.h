@@ -1,0 +1,31 @@
+// How many pages the KV cache of a server gets.
+#pragma once
+
+#include <cstdint>
+
+#include "base/result.h"
+#include "cli/serve_options.h"
+
+namespace glint {
+
+// Bytes, before the model is loaded.
+struct ServeMemory {
+  std::int64_t page = 0;         // one page of all layers
+  std::int64_t weights = 0;      // once loaded
+  std::int64_t activations = 0;  // of the largest step
+  std::int64_t total = 0;        // of the machine, or of its control group
+  std::int64_t available = 0;    // now
+};
+
+struct CachePlan {
+  int pages = 0;
+  int max_model_len = 0;
+};
+
+// What the options ask for (each peer's knob with its owner's meaning), or half of what is free,
+// and never more than `max_num_seqs` sequences of `max_model_len` tokens can fill. With
+// `may_shorten` a context that memory does not hold becomes shorter; else that fails.
+Result<CachePlan> plan_cache(const ServeOptions& options, const ServeMemory& memory,
+                             int max_model_len, bool may_shorten);
+
+}  // namespace glint

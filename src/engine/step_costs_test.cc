@@ -1,0 +1,123 @@
+#include "engine/step_costs.h"
+
+#include <gtest/gtest.h>
+
+#include "engine/draft_control.h"
+#include "engine/rate.h"
+
+namespace glint {
+namespace {
+
+constexpr int kMaxTokens = 2048;
+
+TEST(StepCosts, nobody_to_slow_down_or_no_limit_means_no_budget) {
+  StepCosts costs;
+  EXPECT_EQ(costs.prompt_budget(0, 2, kMaxTokens), kMaxTokens);
+  EXPECT_EQ(costs.prompt_budget(5, 0, kMaxTokens), kMaxTokens);
+  EXPECT_EQ(costs.prompt_budget(5, 2, kMaxTokens), StepCosts::kUnknownBudget);
+}
+
+// A machine where a plain step takes 10 ms + 0.1 ms per sequence, and a prompt token 50 us.
+double machine(const StepShape& shape) {
+  return 0.010 + 0.0001 * shape.num_decoding + 50e-6 * shape.prompt_tokens;
+}
+
+TEST(StepCosts, a_step_with_prompts_takes_at_most_the_allowed_multiple) {
+  StepCosts costs;
+  const auto run = [&](int num_decoding, int prompt_tokens) {
+    const StepShape shape = {.num_decoding = num_decoding, .prompt_tokens = prompt_tokens};
+    costs.record(shape, machine(shape));
+    return machine(shape);
+  };
+  run(0, 2048);
+  for (int i = 0; i < 20; ++i) run(8, 0);
+  EXPECT_NEAR(costs.plain_seconds(8), 0.0108, 1e-6);
+  int total = 0, plain = 0;
+  for (int i = 0; i < 500; ++i) {
+    const int budget = costs.prompt_budget(8, 2, kMaxTokens);
+    const double seconds = run(8, budget);
+    if (i >= 5) {
+      EXPECT_LE(seconds, 2 * 0.0108) << "step " << i;
+    }
+    total += budget;
+    plain += budget == 0;
+  }
+  EXPECT_GE(total, 500 * 150);  // 216 would be exactly twice
+  EXPECT_NEAR(plain, 500 / StepCosts::kMeasureEvery, 1);
+}
+
+TEST(StepCosts, prompts_progress_even_where_one_token_is_too_slow) {
+  StepCosts costs;
+  costs.record({.num_decoding = 1}, 0.001);
+  costs.record({.prompt_tokens = 10}, 1.0);
+  EXPECT_EQ(costs.prompt_budget(1, 2, kMaxTokens), StepCosts::kMinPromptTokens);
+  EXPECT_EQ(costs.prompt_budget(1, 2, 4), 4);
+}
+
+TEST(StepCosts, an_unmeasured_number_of_sequences_counts_as_the_next_smaller) {
+  StepCosts costs;
+  costs.record({.num_decoding = 4}, 0.004);
+  EXPECT_EQ(costs.plain_seconds(7), 0.004);
+  EXPECT_EQ(costs.plain_seconds(300), 0.004);
+  EXPECT_EQ(costs.plain_seconds(1), 0.004);
+  costs.record({.num_decoding = 64}, 0.020);
+  EXPECT_EQ(costs.plain_seconds(32), 0.004);
+  EXPECT_EQ(costs.plain_seconds(100), 0.020);
+}
+
+TEST(StepCosts, what_gets_slower_is_noticed_at_once) {
+  StepCosts costs;
+  costs.record({.num_decoding = 1}, 0.010);
+  for (int i = 0; i < 20; ++i) costs.record({.num_decoding = 1, .prompt_tokens = 100}, 0.015);
+  const int before = costs.prompt_budget(1, 2, kMaxTokens);
+  costs.record({.num_decoding = 1, .prompt_tokens = 100}, 0.030);
+  EXPECT_LT(costs.prompt_budget(1, 2, kMaxTokens), before / 2);
+}
+
+TEST(DraftControl, drafts_are_as_many_as_are_likely_enough) {
+  const DraftPolicy policy = {.max_drafts = 5, .min_chance = 0.3};
+  const auto after = [&](int accepted_of_4) {
+    DraftControl control;
+    for (int i = 0; i < 100; ++i) control.record(4, accepted_of_4);
+    return control.choose(policy);
+  };
+  EXPECT_EQ(after(4), 5);
+  EXPECT_EQ(after(2), 2);  // 2 of 3 trials: 0.67, 0.44, then 0.296
+  EXPECT_EQ(after(1), 1);
+  EXPECT_EQ(after(0), 0);
+}
+
+TEST(DraftControl, hopeless_drafts_are_tried_again_now_and_then) {
+  const DraftPolicy policy = {.max_drafts = 5};
+  DraftControl control;
+  for (int i = 0; i < 100; ++i) control.record(1, 0);
+  int tried = 0;
+  for (int step = 0; step < 170; ++step) {
+    const int count = control.choose(policy);
+    tried += count;
+    control.planned(count);
+    control.record(count, 0);
+  }
+  EXPECT_EQ(tried, 10);
+  for (int i = 0; i < 30; ++i) control.record(1, 1);
+  EXPECT_EQ(control.choose(policy), 5);
+}
+
+TEST(DraftControl, a_fixed_number_stays) {
+  DraftControl control;
+  for (int i = 0; i < 100; ++i) control.record(1, 0);
+  EXPECT_EQ(control.choose({.max_drafts = 3, .adapt = false}), 3);
+}
+
+TEST(Rate, tells_what_happens_per_second_lately) {
+  Rate rate(10);
+  EXPECT_EQ(rate.per_second(), 0);
+  for (int i = 0; i < 20; ++i) rate.add(0.1, 5);
+  EXPECT_NEAR(rate.per_second(), 50, 1);
+  for (int i = 0; i < 1000; ++i) rate.add(0.1, 1);
+  EXPECT_NEAR(rate.per_second(), 10, 0.2);
+  EXPECT_NEAR(rate.per_second(10), 10 * std::exp(-1), 0.2);  // nothing since
+}
+
+}  // namespace
+}  // namespace glint

@@ -1,0 +1,22 @@
+// The lines between the chunks of a body, looked at before Beast's parser is.
+//
+// Beast reads a quoted extension past the end of its line, and asserts against some lines that
+// arrive in parts: it is shown whole lines only, of characters that leave no doubt.
+#pragma once
+
+#include <cstddef>
+#include <string_view>
+
+namespace glint {
+
+struct ChunkLine {
+  enum class State { kNeedMore, kWhole, kBad };
+  State state = State::kNeedMore;
+  bool last = false;    // the chunk is empty: the body ends
+  std::size_t end = 0;  // where the line's CR LF stands, if it is whole
+};
+
+// `rest` begins with the line of the first chunk, or with the CR LF behind the chunk before.
+ChunkLine look_at_chunk_line(std::string_view rest, bool first);
+
+}  // namespace glint

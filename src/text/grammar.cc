@@ -1,0 +1,370 @@
+#include "text/grammar.h"
+
+#include <xgrammar/xgrammar.h>
+
+#include <algorithm>
+#include <cctype>
+#include <optional>
+#include <stdexcept>
+
+#include "base/str.h"
+#include "text/grammar_cache.h"
+#include "text/grammar_schema.h"
+#include "text/grammar_tools.h"
+
+// What xgrammar says comes here (it is built so by tools/setup.sh). What it would only warn about,
+// "X is not supported; ignoring X", is an error: no part of a schema is ignored silently.
+namespace xgrammar {
+
+constexpr int kWarning = 2;
+
+[[noreturn]] void LogFatalImpl(const std::string&, int, const std::string& message) {
+  throw std::runtime_error(message);
+}
+
+void LogMessageImpl(const std::string& file, int, int level, const std::string& message) {
+  const bool is_compiling = !file.ends_with("grammar_matcher.cc");
+  if (level >= kWarning && is_compiling) throw std::runtime_error(message);
+}
+
+}  // namespace xgrammar
+
+namespace glint {
+
+class CompiledGrammar {
+ public:
+  CompiledGrammar(xgrammar::CompiledGrammar grammar, bool has_calls)
+      : grammar(std::move(grammar)), has_calls(has_calls) {}
+
+  const xgrammar::CompiledGrammar grammar;
+  const bool has_calls;  // the markers of tool calls may come
+};
+
+namespace {
+
+constexpr std::string_view kMarkers[] = {"<tool_call>", "</tool_call>", "<arg_key>",
+                                         "</arg_key>",  "<arg_value>",  "</arg_value>"};
+constexpr int kMaxWhitespace = 64;  // in a row, between the parts of JSON: a model never ends else
+
+// One sentence in lower case of what xgrammar says.
+Error grammar_error(const char* what) {
+  std::string text(what);
+  text.erase(0, text.find_first_not_of(" \n"));
+  text.erase(std::min(text.find('\n'), text.size()));
+  while (!text.empty() && (text.back() == '.' || text.back() == ' ')) text.pop_back();
+  if (text.size() > 300) text = text.substr(0, 300) + " ...";
+  const bool is_word = text.size() > 1 && std::islower(static_cast<unsigned char>(text[1]));
+  if (is_word) text[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(text[0])));
+  return invalid(std::move(text));
+}
+
+// What constraints share: how tokens are spelled.
+struct Vocabulary {
+  std::vector<TokenId> markers;  // of tool calls
+  std::vector<bool> is_text;     // by id: the token has a text a grammar can match
+  std::vector<TokenId> stop_ids;
+  std::optional<TokenId> end_think, tool_call;
+  int size = 0;  // the model's
+};
+
+bool contains(const std::vector<TokenId>& ids, TokenId token) {
+  return std::find(ids.begin(), ids.end(), token) != ids.end();
+}
+
+void set_bit(std::span<std::uint32_t> bits, TokenId id, bool value) {
+  std::uint32_t& word = bits[static_cast<std::size_t>(id) / 32];
+  const std::uint32_t bit = std::uint32_t{1} << (id % 32);
+  word = value ? word | bit : word & ~bit;
+}
+
+class GrammarConstraint final : public TokenConstraint {
+ public:
+  GrammarConstraint(std::shared_ptr<const CompiledGrammar> grammar,
+                    std::shared_ptr<const Vocabulary> vocabulary, bool after_reasoning)
+      : grammar_(std::move(grammar)),
+        vocabulary_(std::move(vocabulary)),
+        matcher_(grammar_->grammar),
+        in_reasoning_(after_reasoning) {}
+
+  bool fill_mask(std::span<std::uint32_t> bits) override {
+    GLINT_CHECK(bits.size() >= num_words(), "the mask is too small");
+    if (in_reasoning_) return false;
+    std::fill(bits.begin(), bits.end(), 0);
+    if (!matcher_.IsTerminated()) fill_matching(bits);
+    // Where nothing may come, the answer ends.
+    if (std::all_of(bits.begin(), bits.end(), [](std::uint32_t word) { return word == 0; })) {
+      for (const TokenId id : vocabulary_->stop_ids) set_bit(bits, id, true);
+    }
+    return true;
+  }
+
+  bool accept(TokenId token) override {
+    const bool starts_call = grammar_->has_calls && token == vocabulary_->tool_call;
+    if (!in_reasoning_ || starts_call) {
+      if (!matches(token)) return false;
+      if (in_reasoning_) reasoning_end_ = num_tokens_;
+      in_reasoning_ = false;
+      ++num_matched_;
+    } else if (token == vocabulary_->end_think) {
+      reasoning_end_ = num_tokens_;
+      in_reasoning_ = false;
+    }
+    ++num_tokens_;
+    return true;
+  }
+
+  void rollback(int count) override {
+    GLINT_CHECK(count >= 0 && count <= num_tokens_, "more tokens than there were");
+    const int matched = std::min(count, num_matched_);
+    if (matched > 0) matcher_.Rollback(matched);
+    num_matched_ -= matched;
+    num_tokens_ -= count;
+    if (num_tokens_ <= reasoning_end_) {
+      in_reasoning_ = true;
+      reasoning_end_ = -1;
+    }
+  }
+
+  bool is_complete() const override {
+    if (in_reasoning_) return false;
+    if (matcher_.IsTerminated()) return true;
+    if (!matcher_.IsCompleted()) return false;
+    std::vector<std::uint32_t> bits(num_words());
+    fill_matching(bits);
+    for (const TokenId id : vocabulary_->stop_ids) set_bit(bits, id, false);
+    return std::all_of(bits.begin(), bits.end(), [](std::uint32_t word) { return word == 0; });
+  }
+
+ private:
+  std::size_t num_words() const { return static_cast<std::size_t>(vocabulary_->size + 31) / 32; }
+
+  void fill_matching(std::span<std::uint32_t> bits) const {
+    auto size = static_cast<std::int64_t>(num_words());
+    DLTensor mask{};
+    mask.data = bits.data();
+    mask.device = {kDLCPU, 0};
+    mask.ndim = 1;
+    mask.dtype = xgrammar::GetBitmaskDLType();
+    mask.shape = &size;
+    try {
+      matcher_.FillNextTokenBitmask(&mask);
+    } catch (const std::exception&) {  // a fault of its own ends this answer only
+      std::fill(bits.begin(), bits.end(), 0);
+    }
+    if (grammar_->has_calls) return;
+    for (const TokenId id : vocabulary_->markers) set_bit(bits, id, false);
+  }
+
+  bool matches(TokenId token) {
+    if (token < 0 || token >= vocabulary_->size || matcher_.IsTerminated()) return false;
+    if (!vocabulary_->is_text[static_cast<std::size_t>(token)]) {
+      if (!contains(vocabulary_->stop_ids, token)) return false;
+    } else if (!grammar_->has_calls && contains(vocabulary_->markers, token)) {
+      return false;
+    }
+    try {
+      return matcher_.AcceptToken(token);
+    } catch (const std::exception&) {
+      return false;
+    }
+  }
+
+  const std::shared_ptr<const CompiledGrammar> grammar_;
+  const std::shared_ptr<const Vocabulary> vocabulary_;
+  mutable xgrammar::GrammarMatcher matcher_;  // filling a mask changes nothing that shows
+  bool in_reasoning_;
+  int reasoning_end_ = -1;  // the token that ended it: </think>, or the first of the grammar
+  int num_tokens_ = 0;
+  int num_matched_ = 0;  // by the grammar
+};
+
+class ForbiddenTokens final : public TokenConstraint {
+ public:
+  ForbiddenTokens(std::vector<TokenId> ids, std::shared_ptr<TokenConstraint> inner)
+      : ids_(std::move(ids)), inner_(std::move(inner)) {}
+
+  bool fill_mask(std::span<std::uint32_t> bits) override {
+    if (!inner_ || !inner_->fill_mask(bits)) std::fill(bits.begin(), bits.end(), ~0u);
+    for (const TokenId id : ids_) {
+      if (id >= 0 && static_cast<std::size_t>(id) < bits.size() * 32) set_bit(bits, id, false);
+    }
+    return true;
+  }
+  bool accept(TokenId token) override {
+    return !contains(ids_, token) && (!inner_ || inner_->accept(token));
+  }
+  void rollback(int count) override {
+    if (inner_) inner_->rollback(count);
+  }
+  bool is_complete() const override { return inner_ && inner_->is_complete(); }
+
+ private:
+  const std::vector<TokenId> ids_;
+  const std::shared_ptr<TokenConstraint> inner_;
+};
+
+// What is asked for, as a key that no other request has.
+std::string key_of(const GrammarSpec& spec) {
+  Json::Array choices(spec.choices.begin(), spec.choices.end()), tools;
+  for (const ToolSpec& tool : spec.tools) tools.push_back(Json::Array{tool.name, tool.parameters});
+  return dump_json(Json::Array{static_cast<int>(spec.kind), spec.text, std::move(choices),
+                               std::move(tools), spec.at_least_one, spec.parallel});
+}
+
+Result<xgrammar::Grammar> schema_grammar(Json schema) {
+  Status prepared = prepare_schema(schema);
+  if (!prepared.ok()) return std::move(prepared).take_error().in("the JSON schema");
+  return xgrammar::Grammar::FromJSONSchema(dump_json(schema), /*any_whitespace=*/true,
+                                           /*indent=*/std::nullopt, /*separators=*/std::nullopt,
+                                           /*strict_mode=*/true, kMaxWhitespace);
+}
+
+Result<xgrammar::Grammar> tag_grammar(const Json& tag) {
+  auto made = xgrammar::Grammar::FromStructuralTag(dump_json(tag));
+  if (auto* grammar = std::get_if<xgrammar::Grammar>(&made)) return std::move(*grammar);
+  return std::visit([](const auto& error) { return grammar_error(error.what()); },
+                    std::get<xgrammar::StructuralTagError>(made));
+}
+
+Result<xgrammar::Grammar> choice_grammar(const std::vector<std::string>& choices) {
+  Json::Array elements;
+  for (const std::string& choice : choices)
+    elements.push_back(Json::Object{{"type", "const_string"}, {"value", choice}});
+  Json format = Json::Object{{"type", "or"}, {"elements", std::move(elements)}};
+  return tag_grammar(Json::Object{{"type", "structural_tag"}, {"format", std::move(format)}});
+}
+
+// xgrammar has two ways to read an expression. The first knows what it does not support; only the
+// second, one automaton, has fast masks (microseconds where the other takes milliseconds).
+Result<xgrammar::Grammar> regex_grammar(const std::string& expression) {
+  GLINT_TRY_STATUS(check_expression_size(expression));
+  xgrammar::Grammar checked = xgrammar::Grammar::FromRegex(expression);
+  // The automaton is for ASCII: of other characters it sees the bytes.
+  const auto is_printable = [](char c) { return c >= 0x20 && c <= 0x7e; };
+  if (!std::all_of(expression.begin(), expression.end(), is_printable)) return checked;
+  std::string literal;
+  append_json_string(literal, whole_text_pattern(expression, ""));
+  try {
+    return xgrammar::Grammar::FromEBNF(str("root ::= Regex(", literal, ")"));
+  } catch (const std::exception&) {
+    return checked;
+  }
+}
+
+// Throws what xgrammar throws.
+Result<xgrammar::Grammar> grammar_of(const GrammarSpec& spec, const GrammarLimits& limits) {
+  using Kind = GrammarSpec::Kind;
+  const bool is_regex = spec.kind == Kind::kRegex;
+  const std::size_t most = is_regex ? limits.max_regex_bytes : limits.max_text_bytes;
+  if (spec.text.size() > most) {
+    return invalid(str("the ", is_regex ? "expression" : "grammar", " has ", spec.text.size(),
+                       " bytes, over the limit of ", most));
+  }
+  switch (spec.kind) {
+    case Kind::kJsonObject:
+      return schema_grammar(Json::Object{{"type", "object"}});
+    case Kind::kJsonSchema: {
+      Result<Json> schema = parse_json(spec.text, {.max_depth = 128});
+      if (!schema.ok()) return std::move(schema).take_error().in("the JSON schema");
+      return schema_grammar(std::move(schema).value());
+    }
+    case Kind::kRegex:
+      return regex_grammar(spec.text);
+    case Kind::kEbnf:
+      return xgrammar::Grammar::FromEBNF(spec.text);
+    case Kind::kChoice:
+      if (spec.choices.empty()) return invalid("there is no choice");
+      if (spec.choices.size() > limits.max_choices) {
+        return invalid(str("there are ", spec.choices.size(), " choices, over the limit of ",
+                           limits.max_choices));
+      }
+      return choice_grammar(spec.choices);
+    case Kind::kToolCalls: {
+      GLINT_TRY(const Json tag, tool_call_grammar(spec.tools, {.at_least_one = spec.at_least_one,
+                                                               .parallel = spec.parallel}));
+      return tag_grammar(tag);
+    }
+  }
+  return invalid("unknown kind of grammar");
+}
+
+}  // namespace
+
+struct GrammarCompiler::Impl {
+  Impl(const Tokenizer& tokenizer, int vocab_size, std::vector<TokenId> stop_ids,
+       const GrammarLimits& limits)
+      : limits(limits),
+        vocabulary(std::make_shared<Vocabulary>()),
+        compiler(read_vocabulary(tokenizer, vocab_size, std::move(stop_ids)), /*max_threads=*/1,
+                 /*cache_enabled=*/false),
+        cache(limits.cache_bytes) {}
+
+  // Special tokens and those that no text is made of get no text: no grammar matches them.
+  xgrammar::TokenizerInfo read_vocabulary(const Tokenizer& tokenizer, int vocab_size,
+                                          std::vector<TokenId> stop_ids) {
+    Vocabulary& to = *vocabulary;
+    to.size = vocab_size;
+    to.stop_ids = std::move(stop_ids);
+    to.end_think = tokenizer.token_to_id("</think>");
+    to.tool_call = tokenizer.token_to_id("<tool_call>");
+    for (const std::string_view marker : kMarkers) {
+      if (const auto id = tokenizer.token_to_id(marker); id && *id < vocab_size)
+        to.markers.push_back(*id);
+    }
+    for (const TokenId id : to.stop_ids)
+      GLINT_CHECK(id >= 0 && id < vocab_size, "a stop token outside the vocabulary");
+    std::vector<std::string> texts(static_cast<std::size_t>(vocab_size));
+    for (TokenId id = 0; id < std::min(tokenizer.vocab_size(), vocab_size); ++id)
+      texts[static_cast<std::size_t>(id)] = tokenizer.token_bytes(id);
+    for (const AddedToken& token : tokenizer.added_tokens()) {
+      if (token.id < vocab_size && !contains(to.markers, token.id))
+        texts[static_cast<std::size_t>(token.id)].clear();
+    }
+    for (const std::string& text : texts) to.is_text.push_back(!text.empty());
+    return xgrammar::TokenizerInfo(texts, xgrammar::VocabType::RAW, vocab_size, to.stop_ids);
+  }
+
+  GrammarCache::Sized compile(const GrammarSpec& spec) {
+    const auto failed = [](Error error) { return GrammarCache::Sized{std::move(error), 0}; };
+    try {
+      Result<xgrammar::Grammar> grammar = grammar_of(spec, limits);
+      if (!grammar.ok()) return failed(std::move(grammar).take_error());
+      xgrammar::CompiledGrammar compiled = compiler.CompileGrammar(grammar.value());
+      const std::size_t bytes = compiled.MemorySizeBytes();
+      return {std::make_shared<const CompiledGrammar>(std::move(compiled),
+                                                      spec.kind == GrammarSpec::Kind::kToolCalls),
+              bytes};
+    } catch (const std::exception& error) {
+      return failed(grammar_error(error.what()));
+    }
+  }
+
+  const GrammarLimits limits;
+  const std::shared_ptr<Vocabulary> vocabulary;
+  xgrammar::GrammarCompiler compiler;
+  GrammarCache cache;
+};
+
+GrammarCompiler::GrammarCompiler(const Tokenizer& tokenizer, int vocab_size,
+                                 std::vector<TokenId> stop_ids, const GrammarLimits& limits)
+    : impl_(std::make_unique<Impl>(tokenizer, vocab_size, std::move(stop_ids), limits)) {}
+
+GrammarCompiler::~GrammarCompiler() = default;
+
+Result<std::shared_ptr<const CompiledGrammar>> GrammarCompiler::compile(
+    const GrammarSpec& spec) const {
+  return impl_->cache.get(key_of(spec), [&] { return impl_->compile(spec); });
+}
+
+std::shared_ptr<TokenConstraint> GrammarCompiler::constrain(
+    std::shared_ptr<const CompiledGrammar> grammar, bool after_reasoning) const {
+  const bool can_wait = after_reasoning && impl_->vocabulary->end_think;
+  return std::make_shared<GrammarConstraint>(std::move(grammar), impl_->vocabulary, can_wait);
+}
+
+std::shared_ptr<TokenConstraint> forbid_tokens(std::vector<TokenId> ids,
+                                               std::shared_ptr<TokenConstraint> inner) {
+  return std::make_shared<ForbiddenTokens>(std::move(ids), std::move(inner));
+}
+
+}  // namespace glint

@@ -1,0 +1,44 @@
+// JSON schemas before they become grammars. The grammar compiler (xgrammar) reads over what it does
+// not support; here such a schema is refused by name, and what it would read too narrowly or too
+// widely is said another way:
+//
+//   - an object or list of which nothing is said may hold anything; an object whose properties are
+//     given holds no others, unless `additionalProperties` says so;
+//   - a schema without a type gets the types that its keywords are about;
+//   - a pattern may match anywhere in a string, so it becomes one that matches all of it.
+//
+// What the grammar then accepts is always valid under the schema; not everything valid is accepted.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "base/json.h"
+#include "base/result.h"
+
+namespace glint {
+
+struct SchemaRules {
+  std::string_view pattern_filler = ".*";  // what may be around the match of a pattern
+  int max_depth = 64;
+  int max_schemas = 5000;               // in one document
+  std::size_t max_bytes = 256 * 1024;   // of the document
+  std::int64_t max_repetitions = 5000;  // of items or properties
+  std::int64_t min_length = 256;        // the most that strings can be asked for
+};
+
+// Changes `root` as said above, or says what cannot be done and where.
+Status prepare_schema(Json& root, const SchemaRules& rules = {});
+
+// The part of a document that a JSON pointer ("/a/b~1c") leads to, or null.
+const Json* follow_pointer(const Json& root, std::string_view pointer);
+
+// Whether an expression is small enough to compile: its repetitions, written out, are at most 5,000
+// characters and classes.
+Status check_expression_size(std::string_view expression);
+
+// A pattern that matches whole texts, for one that is looked for in them; `filler` matches the
+// rest.
+std::string whole_text_pattern(std::string_view pattern, std::string_view filler = ".*");
+
+}  // namespace glint

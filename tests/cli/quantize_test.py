@@ -1,0 +1,236 @@
+#!/usr/bin/env python3
+"""quantize and verify as a user runs them, on the bundled model: kills at random points, full disks, refusals.
+
+    quantize_test.py build/release/glint models/glm5-tiny models/record
+"""
+
+import hashlib
+import json
+import os
+import pathlib
+import random
+import resource
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+
+GLINT, MODEL, RECORD = sys.argv[1], pathlib.Path(sys.argv[2]), pathlib.Path(sys.argv[3])
+SEARCH = ["--format", "nvfp4", "--max-shard-mb", "2"]
+MANIFEST = "glint_quantize.json"
+
+
+def run(*args, **kwargs):
+    return subprocess.run([GLINT, *map(str, args)], capture_output=True, text=True, timeout=300,
+                          stdin=subprocess.DEVNULL, **kwargs)
+
+
+def check(condition, what, shown=""):
+    if not condition:
+        sys.exit(f"{what}\n{shown}")
+
+
+def output(*args, **kwargs):
+    done = run(*args, **kwargs)
+    check(done.returncode == 0, f"{args}: exit {done.returncode}", done.stderr)
+    return done.stdout
+
+
+def refused(*args, words, **kwargs):
+    done = run(*args, **kwargs)
+    check(done.returncode == 2 and done.stdout == "", f"{args}: exit {done.returncode}", done.stderr)
+    check(done.stderr.startswith("glint: ") and done.stderr.count("\n") == 1, f"{args}: not one sentence", done.stderr)
+    for word in words:
+        check(word in done.stderr, f"{args}: {word!r} is not named", done.stderr)
+
+
+def hashes(folder):
+    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(pathlib.Path(folder).iterdir())}
+
+
+def finished(partial):
+    """Shards of the manifest, and which file (inode, time) each is."""
+    try:
+        names = [shard["file"] for shard in json.loads((partial / MANIFEST).read_text())["shards"]]
+    except FileNotFoundError:
+        return {}
+    return {name: ((partial / name).stat().st_ino, (partial / name).stat().st_mtime_ns) for name in names}
+
+
+def test_kills(work):
+    """Killed with SIGKILL again and again at random points, it goes on and ends with the same bytes."""
+    whole, out = work / "whole", work / "killed"
+    partial = work / "killed.partial"
+    began = time.monotonic()
+    output("quantize", MODEL, whole, *SEARCH)
+    seconds = time.monotonic() - began
+    expected = hashes(whole)
+    rng = random.Random(7)
+    kills = resumed = 0
+    while not out.exists():
+        before = finished(partial)
+        process = subprocess.Popen([GLINT, "quantize", str(MODEL), str(out), *SEARCH], stdout=subprocess.DEVNULL,
+                                   stderr=subprocess.PIPE)
+        # After a while it is left alone, so that the test ends on a slow machine too.
+        wait = rng.uniform(0, 0.3) * seconds if kills < 40 else None
+        try:
+            process.wait(wait)
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGKILL)
+            kills += 1
+        error = process.communicate()[1].decode()
+        check(process.returncode in (0, -signal.SIGKILL), f"exit {process.returncode}", error)
+        resumed += "going on after" in error
+        check(not (out.exists() and partial.exists()), "both OUT and OUT.partial")
+        folder = partial if partial.exists() else out
+        for name, file in before.items():
+            stat = (folder / name).stat()
+            check((stat.st_ino, stat.st_mtime_ns) == file, f"{name} was finished, and was made again")
+    check(kills >= 3 and resumed >= 1, f"{kills} kills, {resumed} times it went on: nothing was tested")
+    check(hashes(out) == expected, "a killed run ended with other bytes")
+    check("nothing is wrong" in output("verify", out, "--source", MODEL), "verify")
+    return kills, resumed
+
+
+def test_half_shards(work):
+    """What a crash can leave is not trusted: half a shard, a shard not in the manifest, one that was damaged since."""
+    out, partial = work / "half", work / "half.partial"
+    output("quantize", MODEL, out, *SEARCH)
+    expected = hashes(out)
+    out.rename(partial)
+    manifest = json.loads((partial / MANIFEST).read_text())
+    lost, torn = manifest["shards"][2]["file"], manifest["shards"][5]["file"]
+    manifest["shards"] = [shard for shard in manifest["shards"] if shard["file"] != lost]
+    (partial / MANIFEST).write_text(json.dumps(manifest))
+    (partial / lost).write_bytes((partial / lost).read_bytes()[:1000])
+    (partial / (lost + ".tmp")).write_bytes(b"half")
+    data = bytearray((partial / torn).read_bytes())
+    data[-1] ^= 1
+    (partial / torn).write_bytes(data)
+    output("quantize", MODEL, out, *SEARCH)
+    check(hashes(out) == expected, "damage was taken over")
+
+
+def test_full_disk(work):
+    """A file that cannot be written ends in one sentence; source and finished shards stay, and it can go on."""
+    out, partial = work / "full", work / "full.partial"
+    source = hashes(MODEL)
+
+    def limit():
+        # Below the size of the embedding's shard; SIGXFSZ stays ignored, as it is in Python.
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
+
+    small = ["--format", "nvfp4", "--max-shard-mb", "1"]
+    refused("quantize", MODEL, out, *small, words=["cannot reserve", ".safetensors"], preexec_fn=limit,
+            restore_signals=False)
+    check(hashes(MODEL) == source, "the source changed")
+    check(not out.exists(), "OUT exists")
+    before = finished(partial)
+    refused("quantize", MODEL, out, *small, words=["cannot reserve"], preexec_fn=limit, restore_signals=False)
+    check(finished(partial) == before, "finished shards were made again")
+    output("quantize", MODEL, out, *small)
+    output("quantize", MODEL, work / "full2", *small)
+    check(hashes(out) == hashes(work / "full2"), "other bytes after a full disk")
+
+
+def test_flags_and_refusals(work):
+    source, out = MODEL, work / "out"
+    refused("quantize", source, out, words=["--format is missing"])
+    refused("quantize", source, "--format", "fp8", words=["OUT is missing"])
+    refused("quantize", source, out, "--format", "nvfp4", "--scope", "mlp", "--rules", "*", words=["--scope and --rules"])
+    refused("quantize", source, out, "--format", "nvfp4", "--rules", "*.q_proj", words=["*.q_proj", "matches no"])
+    refused("quantize", source, out, "--strategy", "channel", words=["--strategy is channel", "block"])
+    refused("quantize", source, out, "--strategy", "block", "--block-size", "64", "64", words=["128 128"])
+    refused("quantize", source, out, "--format", "nvfp4", "--headroom", "0.5", words=["--headroom is 0.5"])
+    refused("quantize", source, out, "--format", "nvfp4", "--calibration", work / "none.json", words=["none.json"])
+    refused("quantize", source, source, "--format", "nvfp4", words=["exists"])
+    check(not out.exists() and not (work / "out.partial").exists(), "a refusal left something")
+
+    # As miles' converter is called.
+    output("quantize", "--model-dir", source, "--save-dir", out, "--strategy", "block", "--block-size", "128", "128",
+           "--max-workers", "2")
+    again = work / "again"
+    table = output("quantize", source, again, "--format", "fp8")
+    check("routed experts" in table and "dB" in table, "no table", table)
+    check(hashes(out) == hashes(again), "--strategy block is not --format fp8")
+    refused("quantize", out, work / "x", "--format", "nvfp4", words=["already quantised", "fp8"])
+    bf16 = work / "bf16"
+    report = json.loads(output("quantize", out, bf16, "--format", "bf16", "--json"))
+    check(report["job"]["recipe"] == {"format": "bf16"} and report["shards"], "no manifest", report)
+    check("quantization_config" not in json.loads((bf16 / "config.json").read_text()), "bf16 is said to be quantised")
+
+    # A fault is exit code 1, with a sentence on stdout.
+    config = json.loads((again / "config.json").read_text())
+    del config["quantization_config"]
+    (again / "config.json").write_text(json.dumps(config))
+    done = run("verify", again)
+    check(done.returncode == 1 and "fault: config.json has no quantization_config" in done.stdout, "no fault", done.stdout)
+    faults = json.loads(run("verify", again, "--json").stdout)["faults"]
+    check(len(faults) == 1, "faults", faults)
+    rows = json.loads(output("verify", out, "--source", source, "--json"))["tensors"]
+    errors = [row["relative_error"] for row in rows if row["format"] == "fp8"]
+    check(len(errors) > 100 and all(1e-4 < error < 1e-3 for error in errors), "errors of fp8", errors[:5])
+
+
+def read_scalars(folder, suffix):
+    """name -> value of every F32 scalar whose name ends so, of a model in one file."""
+    data = (folder / "model.safetensors").read_bytes()
+    size = struct.unpack("<Q", data[:8])[0]
+    header = json.loads(data[8:8 + size])
+    return {name: struct.unpack_from("<f", data, 8 + size + entry["data_offsets"][0])[0]
+            for name, entry in header.items() if name.endswith(suffix)}
+
+
+def test_calibration(work):
+    """calibrate, then quantize: input scales are twice the largest input over 2688, and unseen experts are told."""
+    prompts, ranges = work / "prompts.txt", work / "ranges.json"
+    prompts.write_text("The capital of France is Paris.\n")
+    run("calibrate", MODEL, "--prompts", prompts, "--out", ranges)
+    seen = json.loads(ranges.read_text())["ranges"]
+    done = run("quantize", MODEL, work / "out", "--format", "nvfp4", "--calibration", ranges)
+    check(done.returncode == 0, "quantize with a calibration", done.stderr)
+    unseen = [name for name, entry in seen.items() if ".experts." in name and entry["tokens"] == 0
+              and not name.startswith("model.layers.5.")]
+    check(not unseen or "saw no token of the calibration" in done.stderr, "unseen experts are not told", done.stderr)
+    scales = read_scalars(work / "out", ".input_scale")
+    check(len(scales) == 4 * 16 * 3, f"{len(scales)} input scales")
+    for name, scale in scales.items():
+        layer = name.removesuffix(".input_scale")
+        if layer in unseen or not layer.endswith("down_proj"):
+            continue
+        check(abs(scale / (2 * seen[layer]["amax"] / 2688) - 1) < 1e-6, f"{name} is {scale}, seen was {seen[layer]}")
+
+
+def test_quantised_models_run(work):
+    """Greedy answers and perplexity on held-out text, of every format; NVFP4 within a percent of BF16."""
+    ids = work / "ids.txt"  # a few sequences: with all 40 the differences are smaller still
+    ids.write_text("".join((RECORD / "heldout.ids.txt").read_text().splitlines(keepends=True)[:3]))
+    reference = json.loads(output("score", MODEL, "--ids", ids, "--ppl", "--json"))["perplexity"]
+    recipes = {"fp8": ["--format", "fp8"], "search": ["--format", "nvfp4"],
+               "absmax": ["--format", "nvfp4", "--scale", "absmax", "--no-power-of-two"],
+               "all": ["--format", "nvfp4", "--scope", "all-linear", "--mtp", "convert"]}
+    results = {"bf16": reference}
+    for name, flags in recipes.items():
+        output("quantize", MODEL, work / name, *flags)
+        results[name] = json.loads(output("score", work / name, "--ids", ids, "--ppl", "--json"))["perplexity"]
+        check(abs(results[name] / reference - 1) < 0.01, f"{name}: perplexity {results[name]}, of bf16 {reference}")
+        answer = output("generate", work / name, "-p", "The capital of France is", "-n", "8", "--temperature", "0")
+        check(answer.strip(), f"{name}: no answer")
+    return results
+
+
+def main():
+    with tempfile.TemporaryDirectory() as folder:
+        work = pathlib.Path(folder)
+        for test in (test_kills, test_half_shards, test_full_disk, test_flags_and_refusals, test_calibration,
+                     test_quantised_models_run):
+            place = work / test.__name__
+            place.mkdir()
+            print(test.__name__, test(place) or "", flush=True)
+            shutil.rmtree(place)
+
+
+main()

@@ -1,0 +1,164 @@
+// What a request can want to know besides its tokens, against passes over the whole text.
+#include "executor/harness.h"
+#include "runtime/score.h"
+
+namespace glint {
+namespace {
+
+constexpr int kPrompt = 100, kAnswer = 32;
+
+Request curious(RequestId id) {
+  return {
+      .id = id,
+      .prompt = prompt_of(static_cast<int>(id), kPrompt),
+      .sampling = {.temperature = 0.7, .seed = id},
+      .max_tokens = kAnswer,
+      .want = {
+          .top_logprobs = 3, .prompt_logprobs = 2, .routed_experts = true, .selected_keys = true}};
+}
+
+const HarnessOptions kWays[] = {
+    {},
+    {.max_drafts = 3},
+    {.max_drafts = 2, .max_step_tokens = 30, .depth = 2},
+    {.num_pages = 5, .max_drafts = 1},  // preempts
+};
+
+std::vector<Request> all_curious() { return {curious(1), curious(2), curious(3)}; }
+
+std::vector<TokenId> whole(const Request& request, const Outcome& outcome) {
+  std::vector<TokenId> tokens = request.prompt;
+  tokens.insert(tokens.end(), outcome.tokens.begin(), outcome.tokens.end());
+  return tokens;
+}
+
+TEST(Extras, the_last_way_preempts) {
+  int preemptions = 0;
+  for (const auto& [id, outcome] : run_all(all_curious(), kWays[3])) {
+    preemptions += outcome.usage.preemptions;
+  }
+  EXPECT_GT(preemptions, 0);
+}
+
+TEST(Extras, logprobs_are_those_of_a_pass_over_the_text) {
+  const std::size_t vocab = static_cast<std::size_t>(tiny().config().vocab_size);
+  for (const HarnessOptions& way : kWays) {
+    const auto outcomes = run_all(all_curious(), way);
+    for (const Request& request : all_curious()) {
+      const Outcome& outcome = outcomes.at(request.id);
+      const std::vector<TokenId> tokens = whole(request, outcome);
+      std::vector<TokenLogprob> got = outcome.extras.prompt_logprobs;
+      ASSERT_EQ(got.size(), request.prompt.size() - 1);
+      got.insert(got.end(), outcome.logprobs.begin(), outcome.logprobs.end());
+      ASSERT_EQ(got.size(), tokens.size() - 1);
+      ScoreSinks sinks;
+      sinks.logits = [&](std::int64_t first, std::span<const float> logits) {
+        for (std::size_t r = 0; r < logits.size() / vocab; ++r) {
+          const std::size_t p = static_cast<std::size_t>(first) + r;
+          if (p + 1 == tokens.size()) return;
+          const int top = p + 1 < request.prompt.size() ? 2 : 3;
+          const TokenLogprob want =
+              token_logprob(logits.subspan(r * vocab, vocab), tokens[p + 1], top, vocab);
+          EXPECT_EQ(got[p].logprob, want.logprob) << p;
+          EXPECT_EQ(got[p].rank, want.rank) << p;
+          ASSERT_EQ(got[p].top.size(), want.top.size()) << p;
+          for (std::size_t i = 0; i < want.top.size(); ++i) {
+            EXPECT_EQ(got[p].top[i].id, want.top[i].id);
+            EXPECT_EQ(got[p].top[i].logprob, want.top[i].logprob);
+          }
+        }
+      };
+      ASSERT_TRUE(score(tiny(), tokens, {}, sinks).ok());
+    }
+  }
+}
+
+TEST(Extras, routed_experts_are_those_of_a_pass_over_the_text) {
+  LoadedModel& model = tiny();
+  const std::size_t layers = static_cast<std::size_t>(model.config().num_moe_layers());
+  const std::size_t k = static_cast<std::size_t>(model.config().num_experts_per_tok);
+  for (const HarnessOptions& way : kWays) {
+    const auto outcomes = run_all(all_curious(), way);
+    for (const Request& request : all_curious()) {
+      const Outcome& outcome = outcomes.at(request.id);
+      std::vector<TokenId> tokens = whole(request, outcome);
+      tokens.pop_back();  // the last one did not run
+      StepPlan plan;
+      const std::vector<PageId> pages = {2, 0, 1};  // in any order
+      plan.add(0, tokens, pages, 0);
+      ASSERT_TRUE(model.reserve_pages(3).ok());
+      const StepOutput out = model.step(plan, {.routed = true});
+      const std::vector<std::uint16_t>& got = outcome.extras.routed_experts;
+      ASSERT_EQ(got.size(), tokens.size() * layers * k);
+      for (std::size_t row = 0; row < tokens.size(); ++row) {
+        for (std::size_t i = 0; i < layers * k; ++i) {
+          const std::size_t layer = i / k;
+          ASSERT_EQ(got[row * layers * k + i],
+                    out.routed[(layer * tokens.size() + row) * k + i % k])
+              << "row " << row << ", layer " << layer;
+        }
+      }
+    }
+  }
+}
+
+TEST(Extras, selected_keys_are_those_of_the_last_prompt_row) {
+  // Longer than index_topk, so that the indexer has to choose.
+  Request request = curious(1);
+  request.prompt.clear();
+  for (int i = 0; static_cast<int>(request.prompt.size()) < 300; ++i) {
+    const std::vector<TokenId> more = prompt_of(i, 90);
+    request.prompt.insert(request.prompt.end(), more.begin(), more.end());
+  }
+  const int last = static_cast<int>(request.prompt.size()) - 1;
+  std::vector<int> expected(request.prompt.size());
+  ScoreSinks sinks;
+  const int topk = static_cast<int>(tiny().config().index_topk);
+  sinks.selected = [&](int, std::int64_t first, std::span<const std::int32_t> positions) {
+    const std::int64_t row = last - first;
+    if (row < 0 || row >= static_cast<std::int64_t>(positions.size()) / topk) return;
+    for (const std::int32_t p : positions.subspan(row * topk, topk)) {
+      if (p >= 0) ++expected[p];
+    }
+  };
+  ASSERT_TRUE(score(tiny(), request.prompt, {}, sinks).ok());
+  for (const int step_tokens : {512, 100}) {
+    const Outcome outcome = run_all({request, curious(2)}, {.max_step_tokens = step_tokens}).at(1);
+    std::vector<int> got(request.prompt.size());
+    int reads = 0;
+    for (const Extras::KeyRead& read : outcome.extras.selected_keys) {
+      got[read.position] += read.num_layers;
+      reads += read.num_layers;
+    }
+    EXPECT_EQ(got, expected);
+    EXPECT_EQ(reads, topk * tiny().config().num_hidden_layers);
+  }
+}
+
+TEST(Extras, nobody_is_told_what_they_did_not_want) {
+  Request request = curious(1);
+  request.want = {};
+  const Outcome outcome = run_all({request}).at(1);
+  EXPECT_TRUE(outcome.logprobs.empty());
+  EXPECT_TRUE(outcome.extras.prompt_logprobs.empty());
+  EXPECT_TRUE(outcome.extras.routed_experts.empty());
+  EXPECT_TRUE(outcome.extras.selected_keys.empty());
+}
+
+TEST(Extras, every_row_counts_in_the_load_of_the_experts) {
+  Harness harness(tiny(), {});
+  harness.run(all_curious());
+  const ExecutorInfo& info = harness.executor().info();
+  const std::vector<std::uint64_t> load = harness.executor().expert_load();
+  ASSERT_EQ(load.size(), static_cast<std::size_t>(info.num_moe_layers * info.num_experts));
+  ASSERT_EQ(info.moe_layers.size(), static_cast<std::size_t>(info.num_moe_layers));
+  const std::uint64_t rows = 3 * (kPrompt + kAnswer - 1);
+  for (int layer = 0; layer < info.num_moe_layers; ++layer) {
+    std::uint64_t sum = 0;
+    for (int e = 0; e < info.num_experts; ++e) sum += load[layer * info.num_experts + e];
+    EXPECT_EQ(sum, rows * info.num_experts_per_tok);
+  }
+}
+
+}  // namespace
+}  // namespace glint

@@ -1,0 +1,119 @@
+// Grammars, with and without drafts: a toy one, whose words are longer than one token.
+#include <thread>
+
+#include "executor/harness.h"
+
+namespace glint {
+namespace {
+
+// Ids i with i % 3 == position % 3, and after `length` tokens only `end`. Counts what was asked.
+class ToyGrammar final : public TokenConstraint {
+ public:
+  ToyGrammar(int length, TokenId end) : length_(length), end_(end) {}
+
+  bool fill_mask(std::span<std::uint32_t> bits) override {
+    threads_.push_back(std::this_thread::get_id());
+    ++asked_;
+    if (position_ % 5 == 4 && position_ < length_) return false;  // every token may come
+    std::fill(bits.begin(), bits.end(), 0u);
+    for (std::size_t i = 0; i < bits.size() * 32; ++i) {
+      if (may_come(static_cast<TokenId>(i))) bits[i / 32] |= 1u << (i % 32);
+    }
+    return true;
+  }
+  bool accept(TokenId token) override {
+    if (!may_come(token)) return false;
+    ++position_;
+    return true;
+  }
+  void rollback(int count) override {
+    rolled_back_ += count;
+    position_ -= count;
+  }
+  bool is_complete() const override { return position_ > length_; }
+
+  bool may_come(TokenId token) const {
+    if (position_ >= length_) return token == end_ && position_ == length_;
+    return position_ % 5 == 4 || token % 3 == position_ % 3;
+  }
+
+  int position_ = 0, asked_ = 0, rolled_back_ = 0;
+  std::vector<std::thread::id> threads_;
+
+ private:
+  int length_;
+  TokenId end_;
+};
+
+struct Followed {
+  std::map<RequestId, Outcome> outcomes;
+  std::vector<std::shared_ptr<ToyGrammar>> grammars;
+};
+
+Followed run(const HarnessOptions& options, std::vector<TokenId> stop_ids = {}) {
+  Followed result;
+  std::vector<Request> requests = mixed_requests(6, 60, 40);
+  for (Request& request : requests) {
+    result.grammars.push_back(std::make_shared<ToyGrammar>(14 + static_cast<int>(request.id), 7));
+    request.constraint = result.grammars.back();
+    request.stop_ids = stop_ids;
+  }
+  result.outcomes = run_all(requests, options);
+  return result;
+}
+
+TEST(Grammars, are_followed_to_their_end) {
+  const Followed plain = run({});
+  for (const auto& [id, outcome] : plain.outcomes) {
+    ToyGrammar grammar(14 + static_cast<int>(id), 7);
+    ASSERT_EQ(outcome.tokens.size(), 15 + id);
+    for (const TokenId token : outcome.tokens) EXPECT_TRUE(grammar.accept(token));
+    EXPECT_TRUE(grammar.is_complete());
+    EXPECT_EQ(outcome.finished, FinishReason::kStop);
+  }
+}
+
+TEST(Grammars, mean_the_same_with_drafts_and_plans_in_flight) {
+  const Followed plain = run({});
+  for (const HarnessOptions& options :
+       {HarnessOptions{.max_drafts = 1}, HarnessOptions{.max_drafts = 3},
+        HarnessOptions{.max_drafts = 3, .depth = 2},
+        HarnessOptions{.num_pages = 6, .max_drafts = 2, .max_step_tokens = 64}}) {
+    const Followed drafted = run(options);
+    int rolled_back = 0, accepted = 0;
+    for (const auto& [id, outcome] : drafted.outcomes) {
+      EXPECT_EQ(outcome.tokens, plain.outcomes.at(id).tokens) << "request " << id;
+      EXPECT_EQ(outcome.finished, FinishReason::kStop);
+      accepted += outcome.usage.accepted;
+    }
+    for (const auto& grammar : drafted.grammars) rolled_back += grammar->rolled_back_;
+    EXPECT_GT(rolled_back, 0);
+    EXPECT_GT(accepted, 0);
+  }
+}
+
+TEST(Grammars, may_end_with_a_stop_id) {
+  const Followed stopped = run({.max_drafts = 2}, {7});
+  for (const auto& [id, outcome] : stopped.outcomes) {
+    EXPECT_EQ(outcome.finished, FinishReason::kStop);
+    EXPECT_EQ(outcome.tokens.back(), 7);
+  }
+}
+
+TEST(Grammars, masks_are_not_computed_by_the_thread_that_executes) {
+  const Followed plain = run({});
+  for (const auto& grammar : plain.grammars) {
+    for (const std::thread::id id : grammar->threads_) EXPECT_NE(id, std::this_thread::get_id());
+  }
+}
+
+// What nothing may follow, and nobody ends, fails: it does not say something else.
+TEST(Grammars, a_request_to_which_nothing_may_come_fails) {
+  Request request = mixed_requests(1, 20, 10)[0];
+  request.sampling.allowed_ids = {5};
+  request.constraint = std::make_shared<ToyGrammar>(10, 7);  // wants ids that are multiples of 3
+  EXPECT_EQ(run_all({request}).at(1).finished, FinishReason::kError);
+}
+
+}  // namespace
+}  // namespace glint

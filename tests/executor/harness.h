@@ -1,0 +1,128 @@
+// Requests through scheduler, KV cache and ModelExecutor, step by step, on the bundled model.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <deque>
+#include <map>
+
+#include "base/str.h"
+#include "engine/scheduler.h"
+#include "model/backends_under_test.h"
+#include "runtime/model_executor.h"
+
+namespace glint {
+
+inline const std::string kModelDir = str(GLINT_SOURCE_DIR, "/models/glm5-tiny");
+
+inline std::unique_ptr<LoadedModel> load_model(const std::string& dir) {
+  auto model = LoadedModel::load({.dir = dir, .with_mtp = true}, best_backend().make(2));
+  EXPECT_TRUE(model.ok()) << model.error().message;
+  return std::move(model).value();
+}
+
+// Loaded once; only for tests that leave its weights alone.
+inline LoadedModel& tiny() {
+  static const std::unique_ptr<LoadedModel> model = load_model(kModelDir);
+  return *model;
+}
+
+struct HarnessOptions {
+  int num_pages = 400;
+  int max_drafts = 0;
+  bool adapt_drafts = false;
+  int max_step_tokens = 512;
+  int prompt_budget = 1 << 20;
+  int depth = 1;
+};
+
+// What came of one request.
+struct Outcome {
+  std::vector<TokenId> tokens = {};
+  std::vector<TokenLogprob> logprobs = {};
+  Extras extras = {};
+  std::optional<FinishReason> finished = {};
+  TokenEvent::Usage usage = {};
+};
+
+class Harness {
+ public:
+  Harness(LoadedModel& model, const HarnessOptions& options)
+      : options_(options),
+        cache_({.num_pages = options.num_pages, .match_next_token = options.max_drafts > 0}),
+        scheduler_({.max_step_tokens = options.max_step_tokens,
+                    .max_seq_len = static_cast<int>(model.config().max_position_embeddings),
+                    .depth = options.depth,
+                    .max_drafts = options.max_drafts,
+                    .adapt_drafts = options.adapt_drafts},
+                   cache_) {
+    EXPECT_TRUE(model.reserve_pages(options.num_pages).ok());
+    executor_.emplace(model, ModelExecutorOptions{.max_drafts = options.max_drafts});
+  }
+
+  void submit(const Request& request) {
+    const Status status = scheduler_.add(request);
+    ASSERT_TRUE(status.ok()) << status.error().message;
+    outcomes_[request.id];
+  }
+
+  // Plans while there is room for plans, then runs one. False when all is done.
+  bool step() {
+    while (static_cast<int>(plans_.size()) < options_.depth) {
+      StepPlan plan = scheduler_.schedule(options_.prompt_budget);
+      if (plan.empty()) break;
+      plans_.push_back(std::move(plan));
+    }
+    if (plans_.empty()) return false;
+    const StepResult result = executor_->execute(plans_.front());
+    for (TokenEvent& event : scheduler_.commit(plans_.front(), result)) take(event);
+    plans_.pop_front();
+    return true;
+  }
+
+  std::map<RequestId, Outcome> run(const std::vector<Request>& requests) {
+    for (const Request& request : requests) submit(request);
+    while (step()) {
+    }
+    for (const auto& [id, outcome] : outcomes_) EXPECT_TRUE(outcome.finished) << id;
+    return outcomes_;
+  }
+
+  const Outcome& outcome(RequestId id) const { return outcomes_.at(id); }
+  ModelExecutor& executor() { return *executor_; }
+  Scheduler& scheduler() { return scheduler_; }
+
+ private:
+  void take(TokenEvent& event) {
+    Outcome& out = outcomes_.at(event.id);
+    const auto append = [](auto& to, const auto& from) {
+      to.insert(to.end(), from.begin(), from.end());
+    };
+    append(out.tokens, event.tokens);
+    append(out.logprobs, event.logprobs);
+    append(out.extras.prompt_logprobs, event.extras.prompt_logprobs);
+    append(out.extras.routed_experts, event.extras.routed_experts);
+    append(out.extras.selected_keys, event.extras.selected_keys);
+    if (event.finished) out.finished = event.finished, out.usage = event.usage;
+  }
+
+  HarnessOptions options_;
+  KvCache cache_;
+  Scheduler scheduler_;
+  std::optional<ModelExecutor> executor_;
+  std::deque<StepPlan> plans_;
+  std::map<RequestId, Outcome> outcomes_;
+};
+
+inline std::map<RequestId, Outcome> run_all(const std::vector<Request>& requests,
+                                            const HarnessOptions& options = {}) {
+  return Harness(tiny(), options).run(requests);
+}
+
+// Prompts from texts that the model was trained to continue, so that drafts are often right.
+std::vector<TokenId> prompt_of(int index, int length);
+
+// A mix of parameters: greedy, sampled, filtered, penalised.
+std::vector<Request> mixed_requests(int count, int prompt_tokens, int max_tokens);
+
+}  // namespace glint

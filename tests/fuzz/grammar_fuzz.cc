@@ -1,0 +1,85 @@
+// Any bytes as a grammar: it compiles or is refused with a reason, and what its masks allow is
+// accepted, without a dead end.
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+
+#include "text/grammar.h"
+#include "text/tokenizer_testing.h"
+
+namespace {
+
+using Kind = glint::GrammarSpec::Kind;
+
+constexpr int kVocabSize = 288;
+
+const glint::GrammarCompiler& compiler() {
+  static const glint::GrammarCompiler compiler = [] {
+    glint::Json file = glint::byte_level_file({{"t", "h"}, {"th", "e"}, {"\"", ":"}, {"}", "]"}});
+    glint::Json::Array added;
+    for (const char* marker : {"<|user|>", "<tool_call>", "</tool_call>", "<arg_key>", "</arg_key>",
+                               "<arg_value>", "</arg_value>"})
+      added.push_back(glint::added_token(260 + static_cast<int>(added.size()), marker, false));
+    file.set("added_tokens", std::move(added));
+    const auto tokenizer = glint::Tokenizer::parse(glint::dump_json(file)).value();
+    return glint::GrammarCompiler(
+        tokenizer, kVocabSize, {260},
+        {.max_text_bytes = 4096, .max_regex_bytes = 512, .cache_bytes = std::size_t{1} << 24});
+  }();
+  return compiler;
+}
+
+glint::GrammarSpec spec_of(unsigned kind, std::string text) {
+  glint::GrammarSpec spec{.kind = Kind::kJsonSchema};
+  if (kind % 8 == 1) spec.kind = Kind::kRegex;
+  if (kind % 8 == 2) spec.kind = Kind::kEbnf;
+  if (kind % 8 == 3) {
+    spec.kind = Kind::kChoice;
+    spec.choices = {text, "x"};
+    text.clear();
+  }
+  if (kind % 8 == 4) {
+    glint::Result<glint::Json> parameters = glint::parse_json(text);
+    if (parameters.ok()) {
+      spec.kind = Kind::kToolCalls;
+      spec.tools = {{"f", std::move(parameters).value()}};
+      spec.at_least_one = (kind & 8) != 0;
+      spec.parallel = (kind & 16) != 0;
+    }
+  }
+  spec.text = std::move(text);
+  return spec;
+}
+
+void require(bool ok) {
+  if (!ok) std::abort();
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  if (size < 2) return 0;
+  const std::string text(reinterpret_cast<const char*>(data) + 1, size - 1);
+  const auto grammar = compiler().compile(spec_of(data[0], text));
+  if (!grammar.ok()) {
+    require(!grammar.error().message.empty());
+    return 0;
+  }
+  const auto constraint = compiler().constrain(grammar.value(), /*after_reasoning=*/false);
+  std::uint32_t bits[kVocabSize / 32];
+  for (std::size_t step = 0; step < 24; ++step) {
+    require(constraint->fill_mask(bits));
+    glint::TokenId token = static_cast<glint::TokenId>(data[step % size] * 31 % kVocabSize);
+    for (int tried = 0; !(bits[token / 32] >> (token % 32) & 1); ++tried) {
+      require(tried < kVocabSize);
+      token = (token + 1) % kVocabSize;
+    }
+    const bool is_stop = token == 260;
+    // Where nothing may come, a stop is offered that the grammar itself does not take.
+    require(constraint->accept(token) || is_stop);
+    if (is_stop) break;
+    if (step % 5 == 4) constraint->rollback(2);
+  }
+  return 0;
+}

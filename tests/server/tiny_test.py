@@ -1,0 +1,194 @@
+"""`glint serve` with the bundled model, over real sockets: the command lines of the guides as they are, and what only a real
+model shows: log-probabilities, grammars, determinism, routed experts, the positions that sparse attention read.
+
+    tiny_test.py GLINT MODEL_DIR [extra arguments of glint serve]
+"""
+import base64
+import concurrent.futures
+import json
+import math
+import re
+import signal
+import struct
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+
+
+class Glint:
+    def __init__(self, program, *arguments):
+        self.process = subprocess.Popen([program, "serve", *arguments], stderr=subprocess.PIPE, text=True)
+        self.log = []
+        for line in self.process.stderr:
+            self.log.append(line)
+            if found := re.search(r"serving \S+ on (http://\S+)", line):
+                self.url = found[1]
+                return
+        raise AssertionError("the server did not start:\n" + "".join(self.log))
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.send_signal(signal.SIGTERM)
+        rest = self.process.stderr.read()
+        assert self.process.wait(timeout=120) == 0, "".join(self.log) + rest
+
+    def send(self, path, body=None, method=None):
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(self.url + path, data, {"content-type": "application/json"},
+                                         method=method or ("GET" if body is None else "POST"))
+        try:
+            with urllib.request.urlopen(request, timeout=300) as response:
+                return response.status, response.read().decode()
+        except urllib.error.HTTPError as error:
+            return error.code, error.read().decode()
+
+    def post(self, path, **body):
+        status, text = self.send(path, body)
+        assert status == 200, (path, body, status, text)
+        return json.loads(text)
+
+
+def curl_lines_of_the_guides(server, model):
+    """The curl lines of three public deployment guides; $MODEL stands for the name or path that each says to fill in."""
+    requests = [
+        ("/v1/completions", {"model": model, "prompt": "Write a short poem about a cat and a dog", "max_tokens": 256,
+                             "temperature": 0.6}),
+        ("/v1/completions", {"model": "glm5-tiny", "prompt": "The capital of France is", "max_tokens": 50}),
+        ("/v1/chat/completions", {"model": "zai-org/GLM-5-FP8",
+                                  "messages": [{"role": "user", "content": "Explain Differential Sparse Attention"}],
+                                  "max_tokens": 256})]
+    for path, body in requests:
+        out = subprocess.run(["curl", "-sS", "-f", server.url + path, "-H", "Content-Type: application/json", "-d",
+                              json.dumps(body)], capture_output=True, text=True, check=True)
+        answer = json.loads(out.stdout)
+        assert answer["usage"]["completion_tokens"] > 0, answer
+
+
+def greedy_is_the_same_in_every_way(server):
+    """Alone, streamed, after a cache hit, in pieces, among others: the same tokens."""
+    prompt = "The cat and the dog went to the river, and there they saw"
+    body = {"prompt": prompt, "max_tokens": 40, "temperature": 0, "return_token_ids": True}
+    alone = server.post("/v1/completions", **body)["choices"][0]
+    again = server.post("/v1/completions", **body)["choices"][0]
+    assert again["token_ids"] == alone["token_ids"]
+    _, text = server.send("/v1/completions", {**body, "stream": True})
+    chunks = [json.loads(line[6:]) for line in text.split("\n") if line.startswith("data: {")]
+    assert "".join(chunk["choices"][0]["text"] for chunk in chunks) == alone["text"]
+    assert sum((chunk["choices"][0]["token_ids"] for chunk in chunks), []) == alone["token_ids"]
+    with concurrent.futures.ThreadPoolExecutor(16) as pool:
+        others = [pool.submit(server.post, "/v1/completions", prompt=f"Story {i}: once", max_tokens=30, seed=i)
+                  for i in range(12)]
+        same = [pool.submit(server.post, "/v1/completions", **body) for _ in range(4)]
+        for one in same:
+            assert one.result()["choices"][0]["token_ids"] == alone["token_ids"]
+        for one in others:
+            one.result()
+
+
+def seeds_decide(server):
+    body = {"prompt": "Once upon a time", "max_tokens": 30, "temperature": 1, "seed": 7, "n": 3}
+    first, second = (server.post("/v1/completions", **body)["choices"] for _ in range(2))
+    texts = [choice["text"] for choice in first]
+    assert texts == [choice["text"] for choice in second]
+    assert len(set(texts)) > 1, texts
+
+
+def logprobs_add_up(server):
+    body = {"prompt": "The cat", "max_tokens": 5, "temperature": 0, "logprobs": 5, "echo": True}
+    logprobs = server.post("/v1/completions", **body)["choices"][0]["logprobs"]
+    assert logprobs["token_logprobs"][0] is None
+    for value, top in zip(logprobs["token_logprobs"][1:], logprobs["top_logprobs"][1:]):
+        assert value <= 1e-6 and sum(map(math.exp, top.values())) <= 1.0001 + 1e-3
+    # What was sampled greedily is what scoring the same tokens as a prompt says.
+    again = server.post("/v1/completions", prompt="".join(logprobs["tokens"]), max_tokens=0, logprobs=0, echo=True)
+    scored = again["choices"][0]["logprobs"]
+    if scored["tokens"] == logprobs["tokens"]:
+        for a, b in zip(scored["token_logprobs"][1:], logprobs["token_logprobs"][1:]):
+            assert abs(a - b) < 1e-3, (a, b)
+    chat = server.post("/v1/chat/completions", messages=[{"role": "user", "content": "Hi"}], max_tokens=4,
+                       logprobs=True, top_logprobs=3)["choices"][0]["logprobs"]["content"]
+    for token in chat:
+        assert len(token["top_logprobs"]) == 3 and bytes(token["bytes"]).decode(errors="replace") == token["token"]
+
+
+def grammars_hold(server):
+    schema = {"type": "object", "properties": {"name": {"type": "string", "maxLength": 10}, "age": {"type": "integer"}},
+              "required": ["name", "age"], "additionalProperties": False}
+    quiet = {"enable_thinking": False}
+    answer = server.post("/v1/chat/completions", messages=[{"role": "user", "content": "A person as JSON."}],
+                         max_tokens=200, temperature=1, seed=3, chat_template_kwargs=quiet,
+                         response_format={"type": "json_schema", "json_schema": {"name": "p", "schema": schema}})
+    choice = answer["choices"][0]
+    if choice["finish_reason"] == "stop":
+        person = json.loads(choice["message"]["content"])
+        assert set(person) == {"name", "age"} and isinstance(person["age"], int), person
+    text = server.post("/v1/completions", prompt="x", max_tokens=20, structured_outputs={"choice": ["yes", "no"]})
+    assert text["choices"][0]["text"] in ("yes", "no"), text
+    text = server.post("/v1/completions", prompt="x", max_tokens=20, guided_regex="[0-9]{3}")
+    assert re.fullmatch("[0-9]{3}", text["choices"][0]["text"]), text
+    tool = {"type": "function", "function": {"name": "get_weather", "parameters": {
+        "type": "object", "properties": {"days": {"type": "integer", "minimum": 1, "maximum": 9}}, "required": ["days"]}}}
+    call = server.post("/v1/chat/completions", messages=[{"role": "user", "content": "Weather?"}], tools=[tool],
+                       tool_choice="required", parallel_tool_calls=False, max_tokens=100, chat_template_kwargs=quiet,
+                       temperature=0)["choices"][0]
+    assert call["finish_reason"] == "tool_calls", call
+    arguments = json.loads(call["message"]["tool_calls"][0]["function"]["arguments"])
+    assert 1 <= arguments["days"] <= 9, arguments
+    status, text = server.send("/v1/completions", {"prompt": "x", "guided_regex": "(("})
+    assert status == 400 and json.loads(text)["error"]["message"], text
+
+
+def numbers_for_training(server):
+    ids = server.post("/tokenize", prompt="The quick brown fox")["tokens"]
+    out = server.post("/generate", input_ids=ids, return_logprob=True, logprob_start_len=0, return_routed_experts=True,
+                      sampling_params={"max_new_tokens": 6, "temperature": 0, "ignore_eos": True})
+    meta = out["meta_info"]
+    assert len(out["output_ids"]) == len(meta["output_token_logprobs"]) == 6
+    assert len(meta["input_token_logprobs"]) == len(ids) and meta["input_token_logprobs"][0][0] is None
+    rows, layers, experts = meta["routed_experts_shape"]
+    data = base64.b64decode(meta["routed_experts"])
+    chosen = struct.unpack(f"<{len(data) // 4}i", data)
+    # The last token is never run; every other one is, once.
+    assert (rows, layers, experts) == (len(ids) + 5, 4, 4), meta["routed_experts_shape"]
+    assert len(chosen) == rows * layers * experts and all(0 <= expert < 16 for expert in chosen)
+
+
+def what_the_engine_page_reads(server):
+    state = json.loads(server.send("/engine")[1])
+    load = state["expert_load"]
+    assert load["layers"] == [1, 2, 3, 4] and all(len(row) == 16 and sum(row) > 0 for row in load["tokens"]), load
+    ids = server.post("/tokenize", prompt="one two three four five six seven")["tokens"]
+    keys = server.post("/engine/selected_keys", tokens=ids, position=4)
+    assert keys["position"] == 4 and [key["position"] for key in keys["keys"]] == [0, 1, 2, 3, 4], keys
+    long = ids * 90
+    keys = server.post("/engine/selected_keys", tokens=long)["keys"]
+    assert all(0 <= key["position"] < len(long) and 1 <= key["num_layers"] <= 5 for key in keys)
+    assert sum(key["num_layers"] for key in keys) == 5 * 256, keys  # index_topk in each layer
+
+
+def the_server_is_ruled(server):
+    assert server.post("/flush_cache")["success"]
+    assert server.post("/pause_generation")["success"] and server.post("/continue_generation")["success"]
+    status, text = server.send("/update_weights_from_disk", {"model_path": "/nowhere"})
+    assert status in (400, 404), text
+    metrics = server.send("/metrics")[1]
+    assert re.search(r"^vllm:generation_tokens_total\{[^}]*\} [1-9]", metrics, re.M), metrics
+    assert server.send("/v1/models/zai-org/GLM-5-FP8")[0] == 200
+    assert server.send("/v1/models/other")[0] == 404
+
+
+def main():
+    program, model, *extra = sys.argv[1:]
+    with Glint(program, model, "--port", "0", "--served-model-name", "glm5-tiny", "--served-model-name", "zai-org/GLM-5-FP8",
+               *extra) as server:
+        curl_lines_of_the_guides(server, model)
+        for test in (greedy_is_the_same_in_every_way, seeds_decide, logprobs_add_up, grammars_hold, numbers_for_training,
+                     what_the_engine_page_reads, the_server_is_ruled):
+            test(server)
+            print(test.__name__, "passed", flush=True)
+
+
+main()
