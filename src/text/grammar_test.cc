@@ -275,6 +275,10 @@ TEST(Grammar, what_cannot_be_compiled_is_said) {
   EXPECT_NE(expression("a^b"), "");
   EXPECT_NE(error_of({.kind = Kind::kEbnf, .text = "root ::= nothing"}), "");
   EXPECT_NE(error_of({.kind = Kind::kEbnf, .text = "a ::= \"b\""}), "");
+  std::string optional = "root ::= ";
+  for (int i = 0; i < 101; ++i) optional += "\"a\"? ";
+  EXPECT_EQ(error_of({.kind = Kind::kEbnf, .text = optional}),
+            "a rule has more than 100 optional parts");
   EXPECT_EQ(error_of({.kind = Kind::kChoice}), "there is no choice");
   EXPECT_EQ(error_of({.kind = Kind::kRegex, .text = std::string(20000, 'a')}),
             "the expression has 20000 bytes, over the limit of 16384");
