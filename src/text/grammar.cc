@@ -251,6 +251,21 @@ Result<xgrammar::Grammar> regex_grammar(const std::string& expression) {
   }
 }
 
+// Optional parts in a row take xgrammar a time that grows with the cube of their number: 100 of
+// them half a second, 800 half a minute.
+constexpr int kMaxOptional = 100;
+
+Result<xgrammar::Grammar> ebnf_grammar(const std::string& text) {
+  int num_optional = 0;  // of one rule
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text.compare(i, 3, "::=") == 0) num_optional = 0;
+    if (text[i] == '?' || text[i] == '*' || text.compare(i, 2, "{0") == 0) ++num_optional;
+    if (num_optional > kMaxOptional)
+      return invalid(str("a rule has more than ", kMaxOptional, " optional parts"));
+  }
+  return xgrammar::Grammar::FromEBNF(text);
+}
+
 // Throws what xgrammar throws.
 Result<xgrammar::Grammar> grammar_of(const GrammarSpec& spec, const GrammarLimits& limits) {
   using Kind = GrammarSpec::Kind;
@@ -271,7 +286,7 @@ Result<xgrammar::Grammar> grammar_of(const GrammarSpec& spec, const GrammarLimit
     case Kind::kRegex:
       return regex_grammar(spec.text);
     case Kind::kEbnf:
-      return xgrammar::Grammar::FromEBNF(spec.text);
+      return ebnf_grammar(spec.text);
     case Kind::kChoice:
       if (spec.choices.empty()) return invalid("there is no choice");
       if (spec.choices.size() > limits.max_choices) {
