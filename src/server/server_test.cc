@@ -828,7 +828,7 @@ TEST(Server, impatient_clients_leave_nothing_behind) {
                         [&](std::string_view) { return patience-- > 0; });
         if (response.ok() && response.value().status == 200) ++finished;
         if (response.ok() && response.value().status == 429) ++refused;
-        if (response.ok()) EXPECT_LT(response.value().status, 500);
+        EXPECT_TRUE(!response.ok() || response.value().status < 500);
       }
     });
   for (std::thread& client : clients) client.join();
