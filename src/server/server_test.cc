@@ -10,6 +10,7 @@
 
 #include "base/log.h"
 #include "base/queue.h"
+#include "base/random.h"
 #include "base/str.h"
 #include "engine/fake_executor.h"
 #include "net/http_client.h"
@@ -795,6 +796,50 @@ TEST(Server, spans_go_to_the_collector) {
   for (const char* part : {"0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331",
                            "POST /v1/completions", "gen_ai.usage.output_tokens"})
     EXPECT_NE(body->find(part), std::string::npos) << part << " " << *body;
+}
+
+// Few pages, so that requests are preempted; many clients, most of which leave early.
+TEST(Server, impatient_clients_leave_nothing_behind) {
+  Options options;
+  options.scheduler.max_running = 16;
+  options.scheduler.max_waiting = 24;
+  options.executor.num_pages = 24;
+  options.executor.check_rows = true;
+  options.executor.step_seconds = 0.0005;
+  options.executor.sleep = true;
+  options.executor.script = [](const Request& request) {
+    return std::vector<TokenId>(150, request.prompt[0]);
+  };
+  Fixture f("", options);
+  std::atomic<int> finished = 0, refused = 0;
+  std::vector<std::thread> clients;
+  for (int c = 0; c < 48; ++c)
+    clients.emplace_back([&, c] {
+      Random random(static_cast<std::uint64_t>(c));
+      for (int round = 0; round < 6; ++round) {
+        const bool stream = random.below(2) == 0;
+        int patience = static_cast<int>(random.below(120));
+        HttpClient client({.host = "127.0.0.1", .port = f.server->port()},
+                          {.read_seconds = random.below(2) == 0 ? 0.05 : 20});
+        const auto response =
+            client.send("POST", "/v1/completions", {{"content-type", "application/json"}},
+                        str(R"({"max_tokens": 150, "n": )", 1 + random.below(3), R"(, "prompt": [)",
+                            100 + c, R"(, 1, 2, 3], "stream": )", stream ? "true" : "false", "}"),
+                        [&](std::string_view) { return patience-- > 0; });
+        if (response.ok() && response.value().status == 200) ++finished;
+        if (response.ok() && response.value().status == 429) ++refused;
+        EXPECT_TRUE(!response.ok() || response.value().status < 500);
+      }
+    });
+  for (std::thread& client : clients) client.join();
+  EXPECT_TRUE(eventually([&] {
+    const EngineStats stats = f.server->stats();
+    return stats.num_running == 0 && stats.num_waiting == 0 && stats.used_pages == 0;
+  }));
+  EXPECT_GT(finished, 0);
+  EXPECT_GT(refused, 0);
+  EXPECT_EQ(at(f.post("/generate", R"({"input_ids": [7]})"), "output_ids.99"), "7");
+  EXPECT_EQ(f.get("/health").status, 200);
 }
 
 TEST(Server, openapi_names_every_route_with_its_fields) {
