@@ -112,12 +112,12 @@ Status serve(const Options& options, const TranslatedArgs& given, Cli& cli) {
   GLINT_TRY(ServePlan plan, plan_serve(options, given, facts));
   GLINT_TRY(Tokenizer tokenizer, Tokenizer::open(facts.dir));
   GLINT_TRY(ChatTemplate chat_template, open_template(options.chat_template, facts.dir));
+  plan.server.version = GLINT_VERSION;
+  GLINT_TRY(std::unique_ptr<Server> server, Server::listen(plan.server));
   for (const std::string& line : given.ignored) cli.console.note("ignored: " + line);
   tell_environment(cli.environment, cli);
   print_table(plan.rows, cli);
 
-  plan.server.version = GLINT_VERSION;
-  GLINT_TRY(std::unique_ptr<Server> server, Server::listen(plan.server));
   GLINT_TRY(const std::unique_ptr<LoadedModel> model, load_model(options, cli, drafts > 0));
   GLINT_TRY_STATUS(model->reserve_pages(plan.engine.cache.num_pages));
   ModelExecutor executor(*model, {.max_drafts = drafts, .num_token_ids = tokenizer.vocab_size()});

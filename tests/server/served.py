@@ -11,8 +11,8 @@ import urllib.request
 class Served:
     """What the program said on stderr is in `lines`."""
 
-    def __init__(self, command, *arguments, env=None):
-        self.process = subprocess.Popen([*command, *arguments, "--port", "0"], stdin=subprocess.DEVNULL,
+    def __init__(self, command, *arguments, env=None, port=0):
+        self.process = subprocess.Popen([*command, *map(str, arguments), "--port", str(port)], stdin=subprocess.DEVNULL,
                                         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env)
         self.lines = []
         self.url = None
