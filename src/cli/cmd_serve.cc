@@ -115,6 +115,8 @@ Status serve(const Options& options, const TranslatedArgs& given, Cli& cli) {
   plan.server.version = GLINT_VERSION;
   GLINT_TRY(std::unique_ptr<Server> server, Server::listen(plan.server));
   for (const std::string& line : given.ignored) cli.console.note("ignored: " + line);
+  if (!options.deterministic)
+    cli.console.note("ignored: --no-deterministic (every kernel of this build is deterministic)");
   tell_environment(cli.environment, cli);
   print_table(plan.rows, cli);
 
