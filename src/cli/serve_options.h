@@ -109,8 +109,7 @@ struct ServeOptions : RunOptions {
       "share of all memory for weights, activations and cache (vLLM's meaning)");
     v("mem-fraction-static=X", mem_fraction_static,
       "share of all memory for weights and cache (SGLang's meaning)");
-    v("free-gpu-memory-fraction,kv-cache-free-gpu-memory-fraction,kv-cache-free-gpu-mem-fraction=X",
-      free_memory_fraction,
+    v("free-gpu-memory-fraction=X", free_memory_fraction,
       "share of what is free after loading for the cache (TensorRT-LLM's meaning)");
     v.section("Answers");
     v("reasoning-parser=NAME", reasoning_parser,

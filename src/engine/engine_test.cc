@@ -304,6 +304,65 @@ TEST(Engine, a_queue_has_a_predicted_wait) {
   rig.wait_until([](const EngineStats& s) { return s.predicted_wait_seconds == 0; });
 }
 
+// Keeps what each step ran and what it said that it took.
+struct RecordingExecutor : FakeExecutor {
+  using FakeExecutor::FakeExecutor;
+
+  struct Step {
+    int num_decoding = 0, prompt_tokens = 0;
+    double seconds = 0;
+  };
+
+  StepResult execute(const StepPlan& plan) override {
+    StepResult result = FakeExecutor::execute(plan);
+    Step step = {.seconds = result.seconds};
+    for (const SeqSlice& slice : plan.slices)
+      (slice.count == 1 ? step.num_decoding : step.prompt_tokens) += slice.count;
+    if (!plan.slices.empty()) record.push_back(step);
+    return result;
+  }
+
+  std::vector<Step> record;
+};
+
+TEST(Engine, a_long_prompt_at_most_doubles_the_steps_of_the_others) {
+  FakeExecutorOptions fake;
+  fake.page_size = 64;
+  fake.num_pages = 300;
+  fake.step_seconds = 0.010;
+  fake.decode_row_seconds = 0.0002;
+  fake.prompt_row_seconds = 0.00005;
+  RecordingExecutor executor(fake);
+  Queue<TokenEvent> events;
+  std::optional<Engine> engine;
+  int num_events = 0;
+  engine.emplace(EngineOptions{.cache = {.num_pages = 300}}, executor,
+                 [&](std::vector<TokenEvent> batch) {
+                   for (TokenEvent& event : batch) {
+                     events.push(std::move(event));
+                     // While the first two decode.
+                     if (++num_events != 100) continue;
+                     EXPECT_TRUE(engine->submit(Rig::request(3, 8192, 1)).ok());
+                   }
+                 });
+  engine->pause();
+  ASSERT_TRUE(engine->submit(Rig::request(1, 20, 1000)).ok());
+  ASSERT_TRUE(engine->submit(Rig::request(2, 21, 1000)).ok());
+  engine->resume();
+  for (int ended = 0; ended < 3;) ended += events.pop()->finished.has_value();
+  engine.reset();
+
+  const double plain = 0.010 + 2 * 0.0002;
+  int num_mixed = 0;
+  for (const RecordingExecutor::Step& step : executor.record) {
+    if (step.num_decoding != 2 || step.prompt_tokens == 0) continue;
+    EXPECT_LE(step.seconds, 2 * plain) << step.prompt_tokens << " prompt tokens";
+    ++num_mixed;
+  }
+  EXPECT_GT(num_mixed, 30);
+  EXPECT_LT(num_mixed, 100);  // 208 tokens would be exactly twice a plain step
+}
+
 TEST(EngineBench, counts_whole_decode_steps) {
   const EngineBenchResult result = bench_engine({.num_running = 3, .num_steps = 20, .step_ms = 0});
   EXPECT_GT(result.schedule_us, 0);

@@ -30,6 +30,7 @@ struct FakeSequence {
   std::vector<TokenId> tokens;      // prompt and answer
   std::vector<std::uint64_t> rows;  // of tokens: what the KV memory must hold at their positions
   int num_computed = 0;
+  int num_told = 0;         // rows whose extras were told
   bool has_drafts = false;  // the last slice sampled
 
   int prompt_size() const { return static_cast<int>(request->prompt.size()); }
@@ -99,7 +100,7 @@ struct FakeExecutor::State {
   void sample(const SeqSlice& slice, const Place& place, FakeSequence& s,
               StepResult::Sampled& result);
   void write_draft_rows(const SeqSlice& slice, const Place& place, const FakeSequence& s);
-  Extras extras(const SeqSlice& slice, const Place& place, const FakeSequence& s) const;
+  Extras extras(const Place& place, FakeSequence& s) const;
   StepResult::Sampled run(const StepPlan& plan, const SeqSlice& slice);
 
   FakeExecutorOptions options;
@@ -213,17 +214,14 @@ void FakeExecutor::State::write_draft_rows(const SeqSlice& slice, const Place& p
   }
 }
 
-Extras FakeExecutor::State::extras(const SeqSlice& slice, const Place& place,
-                                   const FakeSequence& s) const {
+// Of the rows that were not told before: a preempted sequence runs rows again.
+Extras FakeExecutor::State::extras(const Place& place, FakeSequence& s) const {
   Extras result;
   const Want& want = s.request->want;
   const ExecutorInfo& info = options.info;
   const int end = s.num_computed;  // rejected drafts have no rows
-  const int first_new = place.first + slice.count - slice.new_rows;
-  for (int row = first_new; row < end; ++row) {
+  for (int row = std::max(place.first, s.num_told); row < end; ++row) {
     if (want.prompt_logprobs >= 0 && row + 1 < s.prompt_size()) {
-      GLINT_CHECK(row >= place.first + slice.count - slice.logit_rows,
-                  str("request ", slice.id, ": no logits of row ", row));
       result.prompt_logprobs.push_back(fake_logprob(s.tokens[static_cast<std::size_t>(row + 1)],
                                                     want.prompt_logprobs, info.vocab_size));
     }
@@ -232,6 +230,7 @@ Extras FakeExecutor::State::extras(const SeqSlice& slice, const Place& place,
     for (int i = 0; want.selected_keys && row + 1 == s.prompt_size() && i <= std::min(row, 7); ++i)
       result.selected_keys.push_back({.position = row - i, .num_layers = 1 + i});
   }
+  s.num_told = std::max(s.num_told, end);
   return result;
 }
 
@@ -251,7 +250,7 @@ StepResult::Sampled FakeExecutor::State::run(const StepPlan& plan, const SeqSlic
   s.num_computed =
       slice.sample ? static_cast<int>(s.tokens.size()) - 1 : place.first + place.num_known;
   s.has_drafts = slice.sample;
-  result.extras = extras(slice, place, s);
+  result.extras = extras(place, s);
   if (result.failed) result.tokens.clear(), result.logprobs.clear();
   return result;
 }

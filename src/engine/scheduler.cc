@@ -94,6 +94,7 @@ std::vector<TokenEvent> Scheduler::commit(const StepPlan& plan, StepResult resul
   s.in_flight.pop_front();
   if (!plan.slices.empty()) ++s.stats.steps;
   std::vector<TokenEvent> events;
+  events.reserve(plan.slices.size());
   for (std::size_t i = 0; i < plan.slices.size(); ++i) {
     GLINT_CHECK(result.sampled[i].id == plan.slices[i].id, "results are in plan order");
     TokenEvent event = {.id = plan.slices[i].id};
@@ -147,7 +148,6 @@ void Scheduler::State::apply(const SeqSlice& slice, StepResult::Sampled& sampled
   if (!end && sampled.complete) end = FinishReason::kStop;
   // What ran beyond the end is none of the sequence's rows.
   seq.num_computed = std::min(seq.num_computed, seq.num_tokens() - 1);
-  seq.num_reported = std::max(seq.num_reported, seq.num_computed);
   cache.publish(seq.pages, seq.tokens, seq.num_computed, seq.request->cache_salt);
   if (end) {
     finish(seq, *end, event);

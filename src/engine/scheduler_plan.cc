@@ -103,10 +103,7 @@ void Scheduler::State::append_slice(Sequence& seq, int count, int drafts, StepPl
   slice.num_drafts = drafts;
   slice.sample = sample;
   slice.max_new = sample ? drafts + 1 : 0;
-  slice.new_rows = std::clamp(end - seq.num_reported, 0, count);
   slice.logit_rows = sample ? drafts + 1 : 0;
-  if (seq.request->want.prompt_logprobs >= 0 && first < seq.prompt_size())
-    slice.logit_rows = std::max(slice.logit_rows, slice.new_rows);
   if (end < seq.num_tokens()) slice.next_token = tokens[static_cast<std::size_t>(end)];
   if (!seq.started) {
     seq.started = true;
@@ -257,6 +254,8 @@ bool Scheduler::State::waits_for_prefix(Sequence& seq) const {
     seq.leader_tokens = 0;
   }
   for (const Sequence* other : running) {
+    // Never for one that itself may have to wait for others of worse priority than this.
+    if (other->request->priority > seq.request->priority) break;
     const int useful = shared_tokens(*other, seq);
     if (useful <= other->num_computed) continue;
     seq.leader = other->id();

@@ -148,6 +148,21 @@ TEST(Scheduler, who_waits_for_a_prefix_lets_others_pass) {
   sim.drain();
 }
 
+TEST(Scheduler, nobody_waits_for_a_prefix_of_worse_priority) {
+  Simulation sim(roomy());
+  Request request = make(1, 120, 3);
+  request.priority = 1;
+  ASSERT_TRUE(sim.submit(request).ok());
+  EXPECT_EQ(step(sim, 40), (Slices{{1, 40}}));
+  request.id = 2;
+  request.priority = 0;
+  ASSERT_TRUE(sim.submit(request).ok());
+  EXPECT_EQ(step(sim, 60), (Slices{{1, 60}}));  // what runs goes first
+  EXPECT_EQ(step(sim, 60), (Slices{{1, 20}, {2, 20}}));
+  sim.drain();
+  EXPECT_EQ(sim.outcome(2).usage.cached_tokens, 100);
+}
+
 TEST(Scheduler, a_turn_of_a_chat_finds_the_turns_before) {
   Simulation sim(roomy());
   ASSERT_TRUE(sim.submit(make(1, 30, 10)).ok());

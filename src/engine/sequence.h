@@ -38,7 +38,6 @@ struct Sequence {
 
   std::vector<TokenId> tokens;  // prompt and answer so far
   int num_computed = 0;
-  int num_reported = 0;  // rows whose extras were reported; more than num_computed after preemption
   PageTable pages;
   std::deque<InFlight> in_flight;
   int in_flight_rows = 0, in_flight_new = 0;  // sums over in_flight
