@@ -1,37 +1,15 @@
-// glint chat: a conversation in the terminal.
+// glint chat: a conversation in the terminal, with a model here or with a server.
 #include <unistd.h>
-
-#include <algorithm>
 
 #include "base/file.h"
 #include "base/json.h"
 #include "base/str.h"
 #include "base/terminal.h"
-#include "cli/generate_options.h"
-#include "cli/interrupt.h"
+#include "cli/chat_source.h"
 #include "cli/line_editor.h"
-#include "text/chat_template.h"
-#include "text/delta_parser.h"
 
 namespace glint {
 namespace {
-
-struct Options : RunOptions, SamplingOptions {
-  std::string system, tools;
-  bool thinking = true;
-  int max_tokens = 0;
-
-  template <class Visitor>
-  void visit(Visitor&& v) {
-    RunOptions::visit(v);
-    v.section("Conversation");
-    v("system=TEXT", system, "a system message to begin with; /system changes it");
-    v("tools=FILE", tools, "JSON list of tools the model may call; you are asked for each result");
-    v("thinking", thinking, "let the model think before it answers");
-    v("max-tokens,n", max_tokens, "tokens of one answer at most (default: as many as fit)");
-    SamplingOptions::visit(v);
-  }
-};
 
 constexpr const char* kHelp =
     "/system TEXT  set the system message and begin again     /reset  begin again\n"
@@ -45,20 +23,6 @@ Result<Json> read_tools(const std::string& path) {
   if (!tools.value().is_array())
     return invalid(str(path, " holds ", tools.value().kind(), "; expected a list of tools"));
   return tools;
-}
-
-// The functions of OpenAI's list of tools.
-std::vector<ToolSpec> tool_specs(const Json& tools) {
-  std::vector<ToolSpec> specs;
-  if (!tools.is_array()) return specs;
-  for (const Json& tool : tools.as_array()) {
-    const Json* function = tool.find("function");
-    const Json* name = (function ? *function : tool).find("name");
-    const Json* parameters = (function ? *function : tool).find("parameters");
-    if (name && name->is_string())
-      specs.push_back({name->as_string(), parameters ? *parameters : Json()});
-  }
-  return specs;
 }
 
 // The calls as OpenAI's objects, but with the arguments as an object: what templates read.
@@ -82,17 +46,8 @@ Json message_of(const ParsedAnswer& answer) {
 
 class Chat {
  public:
-  Chat(const Options& options, Cli& cli, const Tokenizer& tokenizer,
-       const ChatTemplate& chat_template, Json tools, LoadedModel& model,
-       GenerateOptions generation)
-      : options_(options),
-        cli_(cli),
-        tokenizer_(tokenizer),
-        template_(chat_template),
-        tools_(std::move(tools)),
-        model_(model),
-        generation_(std::move(generation)),
-        system_(options.system) {
+  Chat(ChatSource& source, std::string system, Cli& cli)
+      : source_(source), cli_(cli), system_(std::move(system)) {
     reset();
   }
 
@@ -129,46 +84,20 @@ class Chat {
 
   // Streams the model's answer and adds it to the conversation. Returns the calls it made.
   Result<Json::Array> answer() {
-    GLINT_TRY(const std::string prompt, render());
-    GLINT_TRY(std::vector<TokenId> tokens, tokenizer_.encode(prompt));
-    keep_common_prefix(tokens);
-    DeltaParser parser(tokenizer_, {.in_reasoning = ends_in_reasoning(tokenizer_, tokens),
-                                    .tools = tool_specs(tools_),
-                                    .skip_special = false});
     ParsedAnswer parsed;
-    const InterruptGuard interrupt;
-    const auto on_token = [&](TokenId token, float) {
-      show(parser.feed(std::span(&token, 1)), parsed);
-      return !interrupt.interrupted();
-    };
-    GLINT_TRY(const GenerateStats stats, generate(model_, tokens, &cached_, generation_, on_token));
-    show(parser.finish(), parsed);
+    GLINT_TRY(const ChatSource::End end,
+              source_.answer(messages_, [&](const std::vector<Delta>& deltas) {
+                show(deltas, parsed);
+              }));
     cli_.console.print("\n");
     cli_.console.flush();
-    tokens_ = std::move(tokens);
     messages_.push_back(message_of(parsed));
-    if (stats.reason == FinishReason::kLength)
-      cli_.console.note("(the answer was cut: no more tokens)");
-    if (cli_.console.err_is_terminal()) report_speed(stats, cli_);
+    if (end.cut) cli_.console.note("(the answer was cut: no more tokens)");
+    if (cli_.console.err_is_terminal() && !end.speed.empty()) cli_.console.note(end.speed);
     return calls_of(parsed);
   }
 
  private:
-  Result<std::string> render() {
-    Json kwargs(Json::Object{{"add_generation_prompt", true}});
-    if (!options_.thinking) kwargs.set("enable_thinking", false);
-    return template_.render(messages_, tools_, kwargs);
-  }
-
-  // What of the cache the new prompt can use: the tokens in which it agrees with the old ones, but
-  // at least one must run.
-  void keep_common_prefix(const std::vector<TokenId>& tokens) {
-    const std::size_t most = std::min(tokens.size() - 1, static_cast<std::size_t>(cached_));
-    std::size_t same = 0;
-    while (same < most && same < tokens_.size() && tokens_[same] == tokens[same]) ++same;
-    cached_ = static_cast<int>(same);
-  }
-
   void show(const std::vector<Delta>& deltas, ParsedAnswer& parsed) {
     Console& console = cli_.console;
     parsed.add(deltas);
@@ -193,17 +122,10 @@ class Chat {
     console.flush();
   }
 
-  const Options& options_;
+  ChatSource& source_;
   Cli& cli_;
-  const Tokenizer& tokenizer_;
-  const ChatTemplate& template_;
-  const Json tools_;
-  LoadedModel& model_;
-  const GenerateOptions generation_;
   std::string system_;
   Json::Array messages_;
-  std::vector<TokenId> tokens_;  // of the last prompt and answer
-  int cached_ = 0;               // how many of them the cache holds
   Delta::Kind last_kind_ = Delta::Kind::kContent;
 };
 
@@ -232,38 +154,34 @@ Status converse(Chat& chat, LineEditor& editor, Cli& cli) {
   return Ok{};
 }
 
-Status run(const Options& options, Cli& cli) {
-  GLINT_TRY(const int num_drafts, parse_spec(options.spec));
-  GLINT_TRY(const Json tools, read_tools(options.tools));
-  GLINT_TRY(const std::string dir, model_dir(options.model, cli));
-  GLINT_TRY(const Tokenizer tokenizer, Tokenizer::open(dir));
-  GLINT_TRY(const ChatTemplate chat_template, ChatTemplate::open(dir));
-  GLINT_TRY(const std::unique_ptr<LoadedModel> model, load_model(options, cli, num_drafts > 0));
-  GLINT_TRY(GenerateOptions generation, generate_options(options, *model, tokenizer, num_drafts));
-  const int positions = static_cast<int>(model->config().max_position_embeddings);
-  generation.max_tokens = options.max_tokens > 0 ? options.max_tokens : positions;
-  // Memory is taken page by page as the conversation grows.
-  GLINT_TRY_STATUS(model->reserve_pages(pages_for(positions, num_drafts)));
-
+Status run(const ChatOptions& options, Cli& cli) {
+  GLINT_TRY(Json tools, read_tools(options.tools));
+  const bool is_url =
+      options.model.starts_with("http://") || options.model.starts_with("https://");
+  GLINT_TRY(const std::unique_ptr<ChatSource> source,
+            is_url ? remote_chat(options, std::move(tools), cli)
+                   : local_chat(options, std::move(tools), cli));
   const bool interactive = is_terminal(STDIN_FILENO) && cli.console.out_is_terminal();
   if (interactive) cli.console.print(cli.console.dim(kHelp));
   const std::string& home = cli.environment.home;
   LineEditor editor(interactive, home.empty() ? "" : home + "/.glint_history");
-  Chat chat(options, cli, tokenizer, chat_template, tools, *model, std::move(generation));
+  Chat chat(*source, options.system, cli);
   return converse(chat, editor, cli);
 }
 
 }  // namespace
 
 Command chat_command() {
-  return make_command<Options>(
+  return make_command<ChatOptions>(
       {.name = "chat",
        .group = "Model",
        .summary = "a conversation in the terminal",
-       .description = "Talks to a model through its chat template. Thinking is dimmed, tool calls "
-                      "are shown. Ctrl-C stops the answer, "
-                      "not the program. Lines can also come from a pipe: one message each.",
+       .description = "Talks to a model through its chat template, or to a server of OpenAI's API "
+                      "(its key is GLINT_API_KEY). Thinking is dimmed, tool calls are shown. Ctrl-C "
+                      "stops the answer, not the program. Lines can also come from a pipe: one "
+                      "message each.",
        .examples = {{"glint chat models/glm5-tiny", "talk to the bundled model"},
+                    {"glint chat http://127.0.0.1:8000", "talk to what `glint serve` serves"},
                     {"glint chat models/glm5-tiny --tools tools.json --temperature 0",
                      "with tools, whose results you type"}}},
       run);

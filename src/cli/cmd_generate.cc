@@ -140,7 +140,7 @@ Status run(const Options& options, Cli& cli) {
   }
   // A file or a pipe gets the text and nothing else.
   if (cli.console.out_is_terminal()) cli.console.print("\n");
-  report_speed(stats, cli);
+  cli.console.note(describe_speed(stats));
   return Ok{};
 }
 

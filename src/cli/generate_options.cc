@@ -54,7 +54,7 @@ Status reserve_context(LoadedModel& model, int prompt_tokens, int max_tokens, in
   return model.reserve_pages(pages_for(static_cast<int>(tokens), num_drafts));
 }
 
-void report_speed(const GenerateStats& stats, Cli& cli) {
+std::string describe_speed(const GenerateStats& stats) {
   char line[256];
   const int decoded = stats.completion_tokens - 1;
   int size = std::snprintf(line, sizeof line, "%d prompt tokens at %.1f/s, %d tokens at %.1f/s",
@@ -65,7 +65,7 @@ void report_speed(const GenerateStats& stats, Cli& cli) {
                   ", drafts accepted: %d of %d (%.1f %%)", stats.accepted, stats.drafted,
                   100.0 * stats.accepted / stats.drafted);
   }
-  cli.console.note(line);
+  return line;
 }
 
 }  // namespace glint

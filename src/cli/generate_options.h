@@ -45,7 +45,7 @@ Result<GenerateOptions> generate_options(const SamplingOptions& options, const L
 // leaves no room.
 Status reserve_context(LoadedModel& model, int prompt_tokens, int max_tokens, int num_drafts);
 
-// One line on stderr: tokens, speed, and how many drafts were accepted.
-void report_speed(const GenerateStats& stats, Cli& cli);
+// One line: tokens, speed, and how many drafts were accepted.
+std::string describe_speed(const GenerateStats& stats);
 
 }  // namespace glint

@@ -77,6 +77,7 @@ struct AsyncHttpClient::Impl {
   std::vector<std::unique_ptr<Connection>> kept;
   std::unordered_set<Connection*> busy;
   int num_open = 0;  // exchanges and timers
+  bool stopped = false;
 };
 
 Error AsyncHttpClient::Impl::failed(const char* doing, const Connection& connection,
@@ -228,11 +229,16 @@ void AsyncHttpClient::after(double delay, std::function<void()> fn) {
 }
 
 void AsyncHttpClient::run() {
-  while (impl_->num_open > 0) {
+  while (impl_->num_open > 0 && !impl_->stopped) {
     impl_->io.restart();
     impl_->io.run_for(kLookEvery);
     impl_->look_at_deadlines();
   }
+}
+
+void AsyncHttpClient::stop() {
+  impl_->stopped = true;
+  impl_->io.stop();
 }
 
 }  // namespace glint

@@ -34,8 +34,11 @@ class AsyncHttpClient {
   // Calls `fn` after so many seconds.
   void after(double seconds, std::function<void()> fn);
 
-  // Until every exchange is done and every `fn` was called.
+  // Until every exchange is done and every `fn` was called, or stop() was.
   void run();
+
+  // From a callback: run() returns now. What is not done never will be; only destruction is left.
+  void stop();
 
  private:
   struct Impl;

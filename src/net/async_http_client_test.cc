@@ -152,6 +152,29 @@ TEST(AsyncHttpClient, a_reader_that_has_enough_ends_the_exchange) {
   EXPECT_TRUE(eventually([&] { return gone.load(); }));
 }
 
+TEST(AsyncHttpClient, stop_ends_what_waits_and_the_server_notices) {
+  std::atomic<bool> asked = false, gone = false;
+  std::mutex mutex;
+  std::vector<HttpExchange> held;
+  auto server = serve([&](const HttpRequest&, HttpExchange exchange) {
+    exchange.on_disconnect([&] { gone = true; });
+    const std::lock_guard lock(mutex);
+    held.push_back(std::move(exchange));
+    asked = true;
+  });
+  auto client = client_of(server->port());
+  bool done = false;
+  client->send({.on_done = [&](const Result<HttpResponse>&) { done = true; }});
+  const std::function<void()> look = [&] {
+    asked ? client->stop() : client->after(0.001, look);
+  };
+  look();
+  client->run();
+  EXPECT_FALSE(done);
+  client.reset();
+  EXPECT_TRUE(eventually([&] { return gone.load(); }));
+}
+
 TEST(AsyncHttpClient, nobody_there_is_told) {
   int port = 0;
   {

@@ -1,0 +1,95 @@
+// glint chat with a model that runs in this process.
+#include <algorithm>
+
+#include "cli/chat_source.h"
+#include "cli/interrupt.h"
+#include "text/chat_template.h"
+
+namespace glint {
+namespace {
+
+// The functions of OpenAI's list of tools.
+std::vector<ToolSpec> tool_specs(const Json& tools) {
+  std::vector<ToolSpec> specs;
+  if (!tools.is_array()) return specs;
+  for (const Json& tool : tools.as_array()) {
+    const Json* function = tool.find("function");
+    const Json* name = (function ? *function : tool).find("name");
+    const Json* parameters = (function ? *function : tool).find("parameters");
+    if (name && name->is_string())
+      specs.push_back({name->as_string(), parameters ? *parameters : Json()});
+  }
+  return specs;
+}
+
+class LocalChat : public ChatSource {
+ public:
+  LocalChat(bool thinking, Json tools, Tokenizer tokenizer, ChatTemplate chat_template,
+            std::unique_ptr<LoadedModel> model, GenerateOptions generation)
+      : thinking_(thinking),
+        tools_(std::move(tools)),
+        tokenizer_(std::move(tokenizer)),
+        template_(std::move(chat_template)),
+        model_(std::move(model)),
+        generation_(std::move(generation)) {}
+
+  Result<End> answer(const Json::Array& messages, const OnDeltas& on_deltas) override {
+    Json kwargs(Json::Object{{"add_generation_prompt", true}});
+    if (!thinking_) kwargs.set("enable_thinking", false);
+    GLINT_TRY(const std::string prompt, template_.render(messages, tools_, kwargs));
+    GLINT_TRY(std::vector<TokenId> tokens, tokenizer_.encode(prompt));
+    keep_common_prefix(tokens);
+    DeltaParser parser(tokenizer_, {.in_reasoning = ends_in_reasoning(tokenizer_, tokens),
+                                    .tools = tool_specs(tools_),
+                                    .skip_special = false});
+    const InterruptGuard interrupt;
+    const auto on_token = [&](TokenId token, float) {
+      on_deltas(parser.feed(std::span(&token, 1)));
+      return !interrupt.interrupted();
+    };
+    GLINT_TRY(const GenerateStats stats,
+              generate(*model_, tokens, &cached_, generation_, on_token));
+    on_deltas(parser.finish());
+    tokens_ = std::move(tokens);
+    return End{.cut = stats.reason == FinishReason::kLength, .speed = describe_speed(stats)};
+  }
+
+ private:
+  // What of the cache the new prompt can use: the tokens in which it agrees with the old ones, but
+  // at least one must run.
+  void keep_common_prefix(const std::vector<TokenId>& tokens) {
+    const std::size_t most = std::min(tokens.size() - 1, static_cast<std::size_t>(cached_));
+    std::size_t same = 0;
+    while (same < most && same < tokens_.size() && tokens_[same] == tokens[same]) ++same;
+    cached_ = static_cast<int>(same);
+  }
+
+  const bool thinking_;
+  const Json tools_;
+  const Tokenizer tokenizer_;
+  const ChatTemplate template_;
+  const std::unique_ptr<LoadedModel> model_;
+  const GenerateOptions generation_;
+  std::vector<TokenId> tokens_;  // of the last prompt and answer
+  int cached_ = 0;               // how many of them the cache holds
+};
+
+}  // namespace
+
+Result<std::unique_ptr<ChatSource>> local_chat(const ChatOptions& options, Json tools, Cli& cli) {
+  GLINT_TRY(const int num_drafts, parse_spec(options.spec));
+  GLINT_TRY(const std::string dir, model_dir(options.model, cli));
+  GLINT_TRY(Tokenizer tokenizer, Tokenizer::open(dir));
+  GLINT_TRY(ChatTemplate chat_template, ChatTemplate::open(dir));
+  GLINT_TRY(std::unique_ptr<LoadedModel> model, load_model(options, cli, num_drafts > 0));
+  GLINT_TRY(GenerateOptions generation, generate_options(options, *model, tokenizer, num_drafts));
+  const int positions = static_cast<int>(model->config().max_position_embeddings);
+  generation.max_tokens = options.max_tokens > 0 ? options.max_tokens : positions;
+  // Memory is taken page by page as the conversation grows.
+  GLINT_TRY_STATUS(model->reserve_pages(pages_for(positions, num_drafts)));
+  return std::unique_ptr<ChatSource>(std::make_unique<LocalChat>(
+      options.thinking, std::move(tools), std::move(tokenizer), std::move(chat_template),
+      std::move(model), std::move(generation)));
+}
+
+}  // namespace glint

@@ -1,0 +1,96 @@
+"""glint chat with a server: the same conversation as with the model itself, tools, keys, Ctrl-C, and what is refused.
+
+    chat_remote_test.py GLINT MODEL_DIR
+"""
+import json
+import os
+import pathlib
+import pty
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "server"))
+from served import Served
+
+GLINT, MODEL = sys.argv[1:]
+
+
+def chat(where, lines, *arguments, env=None, code=0):
+    done = subprocess.run([GLINT, "chat", where, "--temperature", "0", *map(str, arguments)], input="\n".join(lines) + "\n",
+                          capture_output=True, text=True, timeout=300, env=env)
+    assert done.returncode == code, (where, arguments, done.returncode, done.stderr)
+    return done.stdout, done.stderr
+
+
+def the_same_conversation(url, folder):
+    """Thinking, tool calls and their results, what was said before: the server is asked what the model is asked."""
+    tools = folder / "tools.json"
+    tools.write_text(json.dumps([{"type": "function", "function": {
+        "name": "get_weather", "description": "Weather of a city",
+        "parameters": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}}}]))
+    for lines, arguments in (
+            (["What is 12 + 7?", "/nonsense", "What is the capital of Italy?", "/quit", "never read"], []),
+            (["Hello", "/reset", "What is 3 + 4?", "/system You are a pirate.", "Hello"], ["--no-thinking"]),
+            (["Hello"], ["--max-tokens", "5", "--system", "Be brief."]),
+            (["What is the weather in Paris?", "sunny, 20 degrees", "Thanks!"], ["--tools", tools])):
+        here, there = chat(MODEL, lines, *arguments), chat(url, lines, *arguments)
+        assert there == here, (lines, here, there)
+        assert there[0].strip(), lines
+        if arguments[:1] == ["--tools"]:
+            assert "tool call: get_weather" in there[0] and "Paris" in there[0], there
+
+
+def what_is_refused(url):
+    _, err = chat(url, ["Hello"], "--threads", "2", code=2)
+    assert "--threads" in err and "server" in err, err
+    _, err = chat(url + "/v1/chat/completions", [], code=2)
+    assert "http://127.0.0.1:8000" in err, err
+    _, err = chat("http://127.0.0.1:1", [], code=2)
+    assert "cannot reach http://127.0.0.1:1" in err, err
+    # A refusal of the server ends no conversation.
+    out, err = chat(url, ["x " * 5000, "/reset", "What is 3 + 4?"])
+    assert "maximum context length" in err and "/reset begins again" in err and "7" in out, (out, err)
+
+
+def ctrl_c_stops_the_answer(server):
+    """On a terminal: the answer ends, the program goes on, and the server stops working for it."""
+    main, side = pty.openpty()
+    process = subprocess.Popen([GLINT, "chat", server.url, "--temperature", "0"], stdin=side, stdout=side, stderr=side,
+                               start_new_session=True, env={**os.environ, "TERM": "xterm", "HOME": "/nonexistent"})
+    os.close(side)
+    os.write(main, b"Write a very long story, please.\n")
+    end = time.monotonic() + 120
+    while server.request("/engine")[2]["running"] == 0:
+        assert time.monotonic() < end, "the request never ran"
+        time.sleep(0.002)
+    process.send_signal(signal.SIGINT)
+    while server.request("/engine")[2]["running"] > 0:
+        assert time.monotonic() < end, "the request goes on"
+        time.sleep(0.002)
+    assert process.poll() is None
+    os.write(main, b"/quit\n")
+    while process.poll() is None:  # who does not read what is printed blocks it
+        assert time.monotonic() < end, "it does not quit"
+        try:
+            os.read(main, 4096)
+        except OSError:
+            break
+    assert process.wait(60) == 0
+    os.close(main)
+
+
+with tempfile.TemporaryDirectory() as folder:
+    with Served([GLINT, "serve", MODEL]) as server:
+        the_same_conversation(server.url, pathlib.Path(folder))
+        what_is_refused(server.url)
+        ctrl_c_stops_the_answer(server)
+    with Served([GLINT, "serve", MODEL], "--api-key", "secret") as server:
+        plain = {name: value for name, value in os.environ.items() if not name.endswith("_API_KEY")}
+        _, err = chat(server.url, ["Hello"], env=plain, code=2)
+        assert "GLINT_API_KEY" in err, err
+        out, _ = chat(server.url, ["What is 3 + 4?"], env={**plain, "GLINT_API_KEY": "secret"})
+        assert "7" in out, out
+print("glint chat converses with a server")
