@@ -6,6 +6,7 @@ cd "$(dirname "$0")/.."
 packages=(g++ cmake ninja-build ccache git ca-certificates python3 python3-pip python3-venv pkg-config
   libboost1.81-dev libboost-json1.81-dev libspdlog-dev libfmt-dev libedit-dev libssl-dev libyaml-cpp-dev
   prometheus-cpp-dev openssl curl libxxhash-dev
+  chromium chromium-driver
   libgtest-dev libgmock-dev clang-14 clang-format-14 libclang-rt-14-dev)
 missing=()
 for package in "${packages[@]}"; do

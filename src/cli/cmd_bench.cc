@@ -99,12 +99,12 @@ std::string describe(const Loading& loading) {
 }
 
 Json to_json(const Loading& loading) {
-  return Json::Object{{"seconds", loading.stats.seconds},
-                      {"bytes", loading.stats.bytes},
-                      {"gb_per_s", loading.gb_s()},
-                      {"packed", loading.stats.placement.is_packed},
-                      {"files_read_gb_per_s",
-                       loading.files_gb_s > 0 ? Json(loading.files_gb_s) : Json(nullptr)}};
+  return Json::Object{
+      {"seconds", loading.stats.seconds},
+      {"bytes", loading.stats.bytes},
+      {"gb_per_s", loading.gb_s()},
+      {"packed", loading.stats.placement.is_packed},
+      {"files_read_gb_per_s", loading.files_gb_s > 0 ? Json(loading.files_gb_s) : Json(nullptr)}};
 }
 
 Status run(const Options& options, Cli& cli) {
@@ -128,7 +128,8 @@ Status run(const Options& options, Cli& cli) {
   if (!options.json) {
     console.print(str("machine: ", machine, "\n"));
     console.print(describe(loading));
-    console.print("MB/token: the least to be read; shares: of the machine's reads and bf16 rate\n\n");
+    console.print(
+        "MB/token: the least to be read; shares: of the machine's reads and bf16 rate\n\n");
     char line[200];
     std::snprintf(line, sizeof line, "%-34s %9s %9s %9s %9s %8s %6s %9s %6s\n", "", "tok/s", "min",
                   "max", "MB/token", "GB/s", "share", "GFLOP/s", "share");

@@ -19,12 +19,12 @@ struct Options {
   std::optional<Scope> scope;
   std::vector<std::string> rules, exclude;
   std::optional<MtpChoice> mtp;
-  ScaleRule scale = ScaleRule::kSearch;
+  std::optional<ScaleRule> scale;
   bool power_of_two = true;
-  Nvfp4Layout layout = Nvfp4Layout::kModelOpt;
+  std::optional<Nvfp4Layout> layout;
   std::string calibration;
-  float headroom = 2, input_scale = 1;
-  Fp8ScaleFormat scale_fmt = Fp8ScaleFormat::kFp32;
+  std::optional<float> headroom, input_scale;
+  std::optional<Fp8ScaleFormat> scale_fmt;
   std::optional<std::string> model_dir, save_dir, strategy;
   std::vector<int> block_size;
   int max_shard_mb = 4096;
@@ -56,19 +56,22 @@ struct Options {
     v.section("NVFP4");
     v("scale", scale,
       "how the scale of 16 weights is chosen: of least error among the numbers from amax/8 to "
-      "amax/3.5; amax/6, as ModelOpt; the better of amax/6 and amax/4",
+      "amax/3.5; amax/6, as ModelOpt; the better of amax/6 and amax/4 (default: search)",
       {"search", "absmax", "four-over-six"});
     v("power-of-two", power_of_two,
       "round weight_scale_2 up to a power of two, so that every weight is exactly a BF16 number; "
       "--no-power-of-two writes amax/2688, as ModelOpt");
-    v("layout", layout, "names and descriptors of the result", {"modelopt", "compressed-tensors"});
+    v("layout", layout, "names and descriptors of the result (default: modelopt)",
+      {"modelopt", "compressed-tensors"});
     v("calibration=FILE", calibration, "input scales from a file of glint calibrate");
-    v("headroom=X", headroom, "input_scale is so many times the calibrated amax / 2688");
+    v("headroom=X", headroom,
+      "input_scale is so many times the calibrated amax / 2688 (default: 2)");
     v("input-scale=X", input_scale,
       "input_scale without calibration; 1 clips nothing below 2688 and loses no bits of groups "
-      "above 0.1");
+      "above 0.1 (default: 1)");
     v.section("FP8");
-    v("scale-fmt", scale_fmt, "scales of blocks: any f32, or powers of two", {"fp32", "ue8m0"});
+    v("scale-fmt", scale_fmt, "scales of blocks: any f32, or powers of two (default: fp32)",
+      {"fp32", "ue8m0"});
     v.section("As other converters spell it");
     v("model-dir", model_dir, "SRC");
     v("save-dir", save_dir, "OUT");
@@ -78,6 +81,45 @@ struct Options {
   }
 };
 
+// Fails if an option was given that means nothing for the format.
+Status check_options(const Options& o, TargetFormat format) {
+  struct Given {
+    const char* option;
+    bool given, for_nvfp4, for_fp8;
+  };
+  const Given all[] = {{"--scope", o.scope.has_value(), true, true},
+                       {"--rules", !o.rules.empty(), true, true},
+                       {"--exclude", !o.exclude.empty(), true, true},
+                       {"--mtp", o.mtp.has_value(), true, true},
+                       {"--scale", o.scale.has_value(), true, false},
+                       {"--no-power-of-two", !o.power_of_two, true, false},
+                       {"--layout", o.layout.has_value(), true, false},
+                       {"--calibration", !o.calibration.empty(), true, false},
+                       {"--headroom", o.headroom.has_value(), true, false},
+                       {"--input-scale", o.input_scale.has_value(), true, false},
+                       {"--scale-fmt", o.scale_fmt.has_value(), false, true},
+                       {"--strategy", o.strategy.has_value(), false, true},
+                       {"--block-size", !o.block_size.empty(), false, true}};
+  constexpr const char* kNames[] = {"nvfp4", "fp8", "bf16"};
+  for (const Given& one : all) {
+    const bool fits = (format == TargetFormat::kNvfp4 && one.for_nvfp4) ||
+                      (format == TargetFormat::kFp8 && one.for_fp8);
+    if (!one.given || fits) continue;
+    return invalid(str(one.option, " means nothing for --format ",
+                       kNames[static_cast<std::size_t>(format)], "; leave one of them out"));
+  }
+  if (o.scope && !o.rules.empty()) {
+    return invalid("--scope and --rules are both given; expected one of them");
+  }
+  if (o.headroom && o.calibration.empty()) {
+    return invalid("--headroom is for calibrated ranges; give --calibration too");
+  }
+  if (o.input_scale && !o.calibration.empty()) {
+    return invalid("--input-scale and --calibration are both given; expected one of them");
+  }
+  return Ok{};
+}
+
 Result<Recipe> make_recipe(const Options& options) {
   if (!options.format && !options.strategy) {
     return invalid("--format is missing: nvfp4, fp8 or bf16");
@@ -85,33 +127,30 @@ Result<Recipe> make_recipe(const Options& options) {
   Recipe recipe;
   recipe.format = options.format.value_or(TargetFormat::kFp8);
   const bool is_fp8 = recipe.format == TargetFormat::kFp8;
-  if (options.strategy && (*options.strategy != "block" || !is_fp8)) {
+  GLINT_TRY_STATUS(check_options(options, recipe.format));
+  if (options.strategy && *options.strategy != "block") {
     return invalid(str("--strategy is ", *options.strategy,
-                       "; expected block, with --format fp8: engines load this architecture in "
-                       "blocks of 128 x 128 only"));
+                       "; expected block: engines load this architecture in blocks only"));
   }
   if (!options.block_size.empty() && options.block_size != std::vector<int>{128, 128}) {
     return invalid("--block-size must be 128 128: engines load this architecture in these only");
-  }
-  if (options.scope && !options.rules.empty()) {
-    return invalid("--scope and --rules are both given; expected one of them");
   }
   recipe.scope = options.scope.value_or(is_fp8 ? Scope::kAllLinear : Scope::kExperts);
   recipe.mtp = options.mtp.value_or(is_fp8 ? MtpChoice::kConvert : MtpChoice::kExclude);
   recipe.rules = options.rules;
   recipe.excludes = options.exclude;
-  recipe.scale = options.scale;
+  recipe.scale = options.scale.value_or(recipe.scale);
   recipe.power_of_two = options.power_of_two;
-  recipe.layout = options.layout;
-  if (!(options.headroom >= 1 && options.headroom <= 1024)) {
-    return invalid(str("--headroom is ", options.headroom, "; expected a number from 1 to 1024"));
+  recipe.layout = options.layout.value_or(recipe.layout);
+  recipe.headroom = options.headroom.value_or(recipe.headroom);
+  recipe.input_scale = options.input_scale.value_or(recipe.input_scale);
+  recipe.fp8_scales = options.scale_fmt.value_or(recipe.fp8_scales);
+  if (!(recipe.headroom >= 1 && recipe.headroom <= 1024)) {
+    return invalid(str("--headroom is ", recipe.headroom, "; expected a number from 1 to 1024"));
   }
-  if (!(options.input_scale > 0)) {
-    return invalid(str("--input-scale is ", options.input_scale, "; expected a positive number"));
+  if (!(recipe.input_scale > 0)) {
+    return invalid(str("--input-scale is ", recipe.input_scale, "; expected a positive number"));
   }
-  recipe.headroom = options.headroom;
-  recipe.input_scale = options.input_scale;
-  recipe.fp8_scales = options.scale_fmt;
   return recipe;
 }
 

@@ -14,6 +14,7 @@
 #include "model/inventory.h"
 #include "model/release.h"
 #include "runtime/model_executor.h"
+#include "runtime/step_memory.h"
 #include "server/server.h"
 
 namespace glint {
@@ -30,8 +31,8 @@ struct Options : ServeOptions, CommonOptions {
 };
 
 // What the checkpoint is, from its headers alone, and what memory there is.
-Result<ServeFacts> read_facts(const ServeOptions& options, const ModelOptions& resolved,
-                              bool with_mtp, const Environment& environment) {
+Result<ServeFacts> read_facts(const ServeOptions& options, const ModelOptions& resolved, int drafts,
+                              const Environment& environment) {
   ServeFacts facts;
   facts.dir = resolved.dir;
   if (resolved.dir.ends_with(".json"))
@@ -40,10 +41,14 @@ Result<ServeFacts> read_facts(const ServeOptions& options, const ModelOptions& r
   GLINT_TRY(facts.config, read_config(resolved.dir + "/config.json"));
   GLINT_TRY(facts.generation, read_generation_config(resolved.dir + "/generation_config.json"));
   if (!environment.api_key.empty()) facts.environment_keys = {environment.api_key};
-  const KvOptions kv = {.latent = resolved.latent, .index = resolved.index, .with_mtp = with_mtp};
+  const KvOptions kv = {.latent = resolved.latent, .index = resolved.index, .with_mtp = drafts > 0};
   facts.memory.page = page_bytes(facts.config, kv);
   facts.memory.activations =
-      activation_bytes(facts.config, options.max_num_batched_tokens, options.max_num_seqs);
+      step_bytes(facts.config, {.max_step_tokens = options.max_num_batched_tokens,
+                                .max_running = options.max_num_seqs,
+                                .max_drafts = drafts,
+                                .max_seq_len = facts.config.max_position_embeddings,
+                                .activations = resolved.activations});
   facts.memory.total = total_memory();
   facts.memory.available = available_memory();
   if (resolved.dummy) {
@@ -103,16 +108,16 @@ void on_hang(const std::string& dump) {
 Status serve(const Options& options, const TranslatedArgs& given, Cli& cli) {
   GLINT_TRY(const int drafts, parse_spec(options.spec));
   GLINT_TRY(const ModelOptions resolved, resolve(options, cli, drafts > 0));
-  GLINT_TRY(const ServeFacts facts, read_facts(options, resolved, drafts > 0, cli.environment));
+  GLINT_TRY(const ServeFacts facts, read_facts(options, resolved, drafts, cli.environment));
   GLINT_TRY(ServePlan plan, plan_serve(options, given, facts));
   GLINT_TRY(Tokenizer tokenizer, Tokenizer::open(facts.dir));
   GLINT_TRY(ChatTemplate chat_template, open_template(options.chat_template, facts.dir));
+  plan.server.version = GLINT_VERSION;
+  GLINT_TRY(std::unique_ptr<Server> server, Server::listen(plan.server));
   for (const std::string& line : given.ignored) cli.console.note("ignored: " + line);
   tell_environment(cli.environment, cli);
   print_table(plan.rows, cli);
 
-  plan.server.version = GLINT_VERSION;
-  GLINT_TRY(std::unique_ptr<Server> server, Server::listen(plan.server));
   GLINT_TRY(const std::unique_ptr<LoadedModel> model, load_model(options, cli, drafts > 0));
   GLINT_TRY_STATUS(model->reserve_pages(plan.engine.cache.num_pages));
   ModelExecutor executor(*model, {.max_drafts = drafts, .num_token_ids = tokenizer.vocab_size()});

@@ -29,17 +29,6 @@ Result<double> wanted_bytes(const ServeOptions& o, const ServeMemory& m) {
 
 }  // namespace
 
-std::int64_t activation_bytes(const ModelConfig& c, std::int64_t max_step_tokens,
-                              std::int64_t max_seqs) {
-  const std::int64_t per_head = 2 * (c.qk_head_dim() + c.latent_dim() + c.v_head_dim);
-  const std::int64_t experts =
-      c.num_experts_per_tok * (3 * c.moe_intermediate_size + c.hidden_size);
-  const std::int64_t row = 8 * c.hidden_size + c.num_attention_heads * per_head + c.q_lora_rank +
-                           std::max(experts, 3 * c.intermediate_size) + c.index_topk +
-                           c.index_n_heads * c.index_head_dim;
-  return 4 * (max_step_tokens * row + 2 * max_seqs * c.vocab_size);
-}
-
 Result<CachePlan> plan_cache(const ServeOptions& o, const ServeMemory& m, int max_model_len,
                              bool may_shorten) {
   std::int64_t pages = 0;

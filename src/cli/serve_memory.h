@@ -5,7 +5,6 @@
 
 #include "base/result.h"
 #include "cli/serve_options.h"
-#include "model/config.h"
 
 namespace glint {
 
@@ -17,10 +16,6 @@ struct ServeMemory {
   std::int64_t total = 0;        // of the machine, or of its control group
   std::int64_t available = 0;    // now
 };
-
-// An upper estimate of what a step of `max_step_tokens` tokens and `max_seqs` answers needs.
-std::int64_t activation_bytes(const ModelConfig& config, std::int64_t max_step_tokens,
-                              std::int64_t max_seqs);
 
 struct CachePlan {
   int pages = 0;

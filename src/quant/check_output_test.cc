@@ -13,13 +13,13 @@
 #include "checkpoint/shard.h"
 #include "checkpoint/test_files.h"
 #include "quant/convert.h"
+#include "quant/testing.h"
 
 namespace glint {
 namespace {
 
 namespace fs = std::filesystem;
 
-const std::string kTiny = GLINT_SOURCE_DIR "/models/glm5-tiny";
 const std::string kExpert = "model.layers.1.mlp.experts.0.";
 
 // A good checkpoint, to be damaged.
@@ -27,7 +27,7 @@ class CheckOutputTest : public testing::Test {
  protected:
   void make(const Recipe& recipe, std::int64_t max_shard_bytes = std::int64_t{1} << 30) {
     fs::remove_all(dir_ / "out");
-    Conversion conversion = Conversion::prepare({.source = kTiny,
+    Conversion conversion = Conversion::prepare({.source = source_,
                                                  .out = dir_ / "out",
                                                  .recipe = recipe,
                                                  .max_shard_bytes = max_shard_bytes})
@@ -36,7 +36,7 @@ class CheckOutputTest : public testing::Test {
     fs::remove(dir_ / "out/glint_quantize.json");  // its hashes would tell every time
   }
   std::vector<std::string> faults(bool with_source = false) {
-    return check_output({dir_ / "out", with_source ? kTiny : ""}, pool_, {}).value().faults;
+    return check_output({dir_ / "out", with_source ? source_ : ""}, pool_, {}).value().faults;
   }
   void expect_fault(const std::string& words, bool with_source = false) {
     const std::vector<std::string> found = faults(with_source);
@@ -65,6 +65,7 @@ class CheckOutputTest : public testing::Test {
   static void set_float(char* bytes, float value) { std::memcpy(bytes, &value, sizeof value); }
 
   const TestDir dir_;
+  const std::string source_ = make_small_model(dir_);
   ThreadPool pool_{2};
 };
 
@@ -125,7 +126,7 @@ TEST_F(CheckOutputTest, lists_that_an_engine_reads_wrong) {
 }
 
 TEST_F(CheckOutputTest, an_index_that_does_not_fit) {
-  make({}, 8 << 20);
+  make({}, 1 << 20);
   EXPECT_TRUE(faults().empty());
   edit_json(kShardIndexName,
             [](Json& json) { const_cast<Json*>(json.find("metadata"))->set("total_size", 12345); });
@@ -160,7 +161,7 @@ TEST_F(CheckOutputTest, scales_that_are_no_powers_of_two_though_config_says_so) 
 
 TEST_F(CheckOutputTest, a_file_that_changed_since_it_was_written) {
   Conversion conversion =
-      Conversion::prepare({.source = kTiny, .out = dir_ / "out", .recipe = {}}).value();
+      Conversion::prepare({.source = source_, .out = dir_ / "out", .recipe = {}}).value();
   ASSERT_TRUE(conversion.run(pool_, {}).ok());
   EXPECT_TRUE(faults().empty());
   edit("lm_head.weight", [](char* bytes) { bytes[0] ^= 1; });

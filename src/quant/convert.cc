@@ -12,10 +12,12 @@
 
 #include "base/file.h"
 #include "base/str.h"
+#include "base/worker.h"
 #include "model/inventory.h"
 #include "quant/descriptors.h"
 #include "quant/file_hash.h"
 #include "quant/output_plan.h"
+#include "quant/source_identity.h"
 
 namespace glint {
 namespace {
@@ -58,44 +60,6 @@ class DirectoryLock {
  private:
   int fd_ = -1;
 };
-
-// Every name, type and shape, and sixteen samples of each file's data: whatever differs between
-// two checkpoints of one architecture differs there.
-std::string fingerprint(const TensorSource& source, const std::string& config) {
-  constexpr std::size_t kSamples = 16, kSampleBytes = std::size_t{64} << 10;
-  Hasher hasher;
-  hasher.add(config);
-  const std::span<const StoredTensor> tensors = source.tensors();
-  for (std::size_t first = 0, last; first < tensors.size(); first = last) {
-    for (last = first; last < tensors.size() && tensors[last].file == tensors[first].file; ++last) {
-      hasher.add(str(tensors[last].name, " ", tensors[last].describe(), "\n"));
-    }
-    const std::byte* begin = tensors[first].bytes.data();
-    const std::byte* end = tensors[last - 1].bytes.data() + tensors[last - 1].bytes.size();
-    const std::span<const std::byte> data(begin, static_cast<std::size_t>(end - begin));
-    for (std::size_t i = 0; i < kSamples && !data.empty(); ++i) {
-      const std::size_t at = data.size() / kSamples * i;
-      hasher.add(data.subspan(at, std::min(kSampleBytes, data.size() - at)));
-    }
-    hasher.add(data.last(std::min(kSampleBytes, data.size())));
-    discard_pages(data);
-  }
-  return hasher.hex();
-}
-
-// When each file of the source was last changed.
-std::string times_of(const TensorSource& source) {
-  Hasher hasher;
-  int file = -1;
-  for (const StoredTensor& tensor : source.tensors()) {
-    if (tensor.file == file) continue;
-    file = tensor.file;
-    std::error_code error;
-    const auto time = fs::last_write_time(source.file_name(file), error).time_since_epoch();
-    hasher.add(str(time.count(), "\n"));
-  }
-  return hasher.hex();
-}
 
 // Tokenizer, templates, generation_config, licences: all that is neither weights nor says how they
 // are stored.
@@ -140,7 +104,14 @@ struct Conversion::State {
   std::int64_t bytes_to_write() const;
   std::size_t first_unit(const Shard& shard) const;
   void read_ahead(std::size_t unit);
-  Status make_shard(const Shard& shard, UnitEncoder& encoder, const BytesDone& done);
+  // Encodes a shard into the file beside its name; complete_shard() makes it a finished one.
+  struct Written {
+    ShardFile file;
+    FinishedShard entry;
+  };
+  Result<Written> write_shard(const Shard& shard, UnitEncoder& encoder, const BytesDone& done);
+  Status complete_shard(Written written);
+  Status make_shards(UnitEncoder& encoder, const BytesDone& done);
   Status save_manifest() const;
   Status add_other_files() const;
   Status finish();
@@ -232,8 +203,8 @@ Status Conversion::State::describe_job() {
   manifest.job = Json::Object{
       {"encoding_version", kEncodingVersion},
       {"recipe", to_json(options.recipe)},
-      {"source_xxh128", fingerprint(checkpoint->source(), config_text)},
-      {std::string(kTimes), times_of(checkpoint->source())},
+      {"source_xxh128", source_fingerprint(checkpoint->source(), config_text)},
+      {std::string(kTimes), source_times(checkpoint->source())},
       {"calibration_xxh128", nullptr},
       {"heads_xxh128", heads.hex()},
   };
@@ -313,9 +284,9 @@ void Conversion::State::read_ahead(std::size_t unit) {
   bytes_ahead -= output.units[unit].source_bytes;
 }
 
-Status Conversion::State::make_shard(const Shard& shard, UnitEncoder& encoder,
-                                     const BytesDone& done) {
-  const std::string path = str(partial, "/", shard.name), beside = path + ".tmp";
+Result<Conversion::State::Written> Conversion::State::write_shard(const Shard& shard,
+                                                                  UnitEncoder& encoder,
+                                                                  const BytesDone& done) {
   const auto specs = std::span(output.specs).subspan(shard.begin, shard.end - shard.begin);
   std::vector<std::int64_t> offsets;
   std::int64_t at = 0;
@@ -323,28 +294,57 @@ Status Conversion::State::make_shard(const Shard& shard, UnitEncoder& encoder,
     offsets.push_back(at);
     at += spec.bytes();
   }
-  FinishedShard finished = {.name = shard.name};
-  GLINT_TRY(ShardFile file, ShardFile::create(beside, shard_head(specs), shard.data_bytes));
+  GLINT_TRY(ShardFile file, ShardFile::create(str(partial, "/", shard.name, ".tmp"),
+                                              shard_head(specs), shard.data_bytes));
+  Written written = {.file = std::move(file), .entry = {.name = shard.name}};
   const auto write = [&](std::size_t spec, std::int64_t offset, std::span<const std::byte> bytes) {
-    return file.write(offsets[spec - shard.begin] + offset, bytes);
+    return written.file.write(offsets[spec - shard.begin] + offset, bytes);
   };
   for (std::size_t u = first_unit(shard);
        u < output.units.size() && output.units[u].first_spec < shard.end; ++u) {
     read_ahead(u);
-    GLINT_TRY_STATUS(encoder.encode(output.units[u], write, finished.errors));
-    file.start_writeback();
+    GLINT_TRY_STATUS(encoder.encode(output.units[u], write, written.entry.errors));
+    written.file.start_writeback();
     if (done) done(output.units[u].source_bytes);
   }
-  GLINT_TRY_STATUS(file.finish());
-  GLINT_TRY(finished.xxh128, hash_file(beside));
+  return written;
+}
+
+Status Conversion::State::complete_shard(Written written) {
+  FinishedShard& entry = written.entry;
+  const std::string path = str(partial, "/", entry.name), beside = written.file.path();
+  GLINT_TRY_STATUS(written.file.finish());
+  GLINT_TRY(entry.xxh128, hash_file(beside));
   std::error_code error;
-  finished.bytes = static_cast<std::int64_t>(fs::file_size(beside, error));
+  entry.bytes = static_cast<std::int64_t>(fs::file_size(beside, error));
   if (std::rename(beside.c_str(), path.c_str()) != 0) {
     return invalid(str("cannot rename to ", path, ": ", std::strerror(errno)));
   }
   GLINT_TRY_STATUS(sync_directory(partial));
-  manifest.shards.push_back(std::move(finished));
+  manifest.shards.push_back(std::move(entry));
   return save_manifest();
+}
+
+// A shard is synced and hashed while the next one is encoded.
+Status Conversion::State::make_shards(UnitEncoder& encoder, const BytesDone& done) {
+  std::vector<const Shard*> left;
+  for (const Shard& shard : shards) {
+    if (!manifest.find(shard.name)) left.push_back(&shard);
+  }
+  Status completed = Ok{};  // of the shard before; the worker's until wait()
+  std::optional<Written> written;
+  Worker worker;
+  for (const Shard* shard : left) {
+    Result<Written> next = write_shard(*shard, encoder, done);
+    worker.wait();
+    GLINT_TRY_STATUS(std::move(completed));
+    if (!next.ok()) return std::move(next).take_error();
+    written.emplace(std::move(next).value());
+    completed = Ok{};
+    worker.start([&] { completed = complete_shard(std::move(*written)); });
+  }
+  worker.wait();
+  return completed;
 }
 
 Status Conversion::State::save_manifest() const {
@@ -446,10 +446,7 @@ Status Conversion::run(ThreadPool& pool, const BytesDone& done) {
   GLINT_TRY_STATUS(state.lock.lock(state.partial));
   GLINT_TRY_STATUS(state.save_manifest());
   UnitEncoder encoder(state.options.recipe, *state.checkpoint, pool);
-  for (const Shard& shard : state.shards) {
-    if (state.manifest.find(shard.name)) continue;
-    GLINT_TRY_STATUS(state.make_shard(shard, encoder, done));
-  }
+  GLINT_TRY_STATUS(state.make_shards(encoder, done));
   return state.finish();
 }
 

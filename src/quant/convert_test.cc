@@ -12,19 +12,19 @@
 #include "checkpoint/test_files.h"
 #include "quant/check_output.h"
 #include "quant/file_hash.h"
+#include "quant/testing.h"
 
 namespace glint {
 namespace {
 
 namespace fs = std::filesystem;
 
-const std::string kTiny = GLINT_SOURCE_DIR "/models/glm5-tiny";
 std::string golden(std::string_view name) { return str(GLINT_SOURCE_DIR "/tests/golden/", name); }
 
 class ConvertTest : public testing::Test {
  protected:
   Status convert(const std::string& source, const std::string& out, const Recipe& recipe,
-                 int threads = 2, std::int64_t max_shard_bytes = 8 << 20) const {
+                 int threads = 2, std::int64_t max_shard_bytes = 1 << 20) const {
     GLINT_TRY(Conversion conversion, Conversion::prepare({.source = source,
                                                           .out = dir_ / out,
                                                           .recipe = recipe,
@@ -60,13 +60,14 @@ class ConvertTest : public testing::Test {
   void expect_good(const std::string& out, const std::string& source) const {
     for (const std::string& fault : check(out, source).faults) ADD_FAILURE() << fault;
   }
-  // A copy of the bundled model that can be damaged.
-  std::string copy_of_tiny() const {
-    fs::copy(kTiny, dir_ / "source");
+  // A copy of the model that can be damaged.
+  std::string copy_of_model() const {
+    fs::copy(model_, dir_ / "source");
     return dir_ / "source";
   }
 
   const TestDir dir_;
+  const std::string model_ = make_small_model(dir_);
 };
 
 const Recipe kFp8 = {
@@ -86,22 +87,25 @@ TEST_F(ConvertTest, every_recipe_gives_a_checkpoint_without_faults) {
         .scope = Scope::kAllLinear,
         .fp8_scales = Fp8ScaleFormat::kUe8m0}}};
   for (const auto& [name, recipe] : recipes) {
-    const Status status = convert(kTiny, name, recipe);
+    const Status status = convert(model_, name, recipe);
     ASSERT_TRUE(status.ok()) << name << ": " << status.error().message;
-    expect_good(name, kTiny);
+    expect_good(name, model_);
     EXPECT_FALSE(fs::exists(dir_ / (name + ".partial")));
   }
 }
 
 TEST_F(ConvertTest, bytes_do_not_depend_on_the_number_of_threads) {
-  ASSERT_TRUE(convert(kTiny, "one", {}, 1).ok());
-  ASSERT_TRUE(convert(kTiny, "four", {}, 4).ok());
+  ASSERT_TRUE(convert(model_, "one", {}, 1).ok());
+  ASSERT_TRUE(convert(model_, "four", {}, 4).ok());
   EXPECT_EQ(files("one"), files("four"));
 }
 
 TEST_F(ConvertTest, small_files_are_copied_and_old_descriptors_are_not) {
-  const std::string source = copy_of_tiny();
+  const std::string source = copy_of_model();
   dir_.write("source/hf_quant_config.json", "{}");
+  for (const char* name : {"tokenizer.json", "tokenizer_config.json", "chat_template.jinja"}) {
+    fs::copy_file(str(GLINT_SOURCE_DIR "/models/glm5-tiny/", name), str(source, "/", name));
+  }
   dir_.write("source/LICENSE", "MIT");
   dir_.write("source/.hidden", "x");
   dir_.write("source/pytorch_model.bin", "weights");
@@ -120,13 +124,13 @@ TEST_F(ConvertTest, small_files_are_copied_and_old_descriptors_are_not) {
 TEST_F(ConvertTest, a_run_that_was_killed_before_its_manifest_goes_on) {
   fs::create_directory(dir_ / "out.partial");
   dir_.write(str("out.partial/", kManifestName, ".tmp.123"), "{\"too");
-  ASSERT_TRUE(convert(kTiny, "out", {}).ok());
+  ASSERT_TRUE(convert(model_, "out", {}).ok());
   EXPECT_FALSE(files("out").contains(str(kManifestName, ".tmp.123")));
-  expect_good("out", kTiny);
+  expect_good("out", model_);
 }
 
 TEST_F(ConvertTest, gate_and_up_share_scales_and_zeros_are_harmless) {
-  const std::string source = copy_of_tiny();
+  const std::string source = copy_of_model();
   {
     // Gate of an expert ten times larger than up, one expert all zeros, a group of zeros.
     std::string file = read_file(source + "/model.safetensors").value();
@@ -160,7 +164,7 @@ TEST_F(ConvertTest, gate_and_up_share_scales_and_zeros_are_harmless) {
 TEST_F(ConvertTest, input_scales_come_from_the_calibration) {
   ActivationRanges ranges;
   for (int layer = 1; layer < 5; ++layer) {
-    for (int expert = 0; expert < 16; ++expert) {
+    for (int expert = 0; expert < 8; ++expert) {
       const std::string prefix = str("model.layers.", layer, ".mlp.experts.", expert, ".");
       ranges[prefix + "gate_proj"] = {2, 5};
       ranges[prefix + "up_proj"] = {3, 5};
@@ -169,7 +173,7 @@ TEST_F(ConvertTest, input_scales_come_from_the_calibration) {
   }
   ranges["model.layers.2.mlp.experts.4.down_proj"] = {};  // saw nothing
   dir_.write("ranges.json", dump_json(to_json(ranges)));
-  ConversionOptions options = {.source = kTiny,
+  ConversionOptions options = {.source = model_,
                                .out = dir_ / "out",
                                .recipe = {.headroom = 4},
                                .calibration = dir_ / "ranges.json"};
@@ -208,7 +212,7 @@ TEST_F(ConvertTest, bf16_undoes_fp8_and_nvfp4) {
   }
   // What was NVFP4 with power-of-two scales is exactly BF16: quantising it again changes nothing.
   const Recipe absmax = {.scale = ScaleRule::kAbsmax};
-  ASSERT_TRUE(convert(kTiny, "nvfp4", absmax).ok());
+  ASSERT_TRUE(convert(model_, "nvfp4", absmax).ok());
   ASSERT_TRUE(convert(dir_ / "nvfp4", "bf16", {.format = TargetFormat::kBf16}).ok());
   for (const CheckedTensor& tensor : check("bf16", dir_ / "nvfp4").tensors) {
     EXPECT_EQ(tensor.error.squared_error, 0) << tensor.name;
@@ -230,20 +234,20 @@ TEST_F(ConvertTest, sources_that_cannot_be_quantised_are_refused_before_anything
             std::string::npos);
   EXPECT_NE(refusal(golden("nvfp4_modelopt"), "out", kFp8).find("is already quantised"),
             std::string::npos);
-  EXPECT_NE(refusal(kTiny, "out", {.format = TargetFormat::kBf16}).find("is not quantised"),
+  EXPECT_NE(refusal(model_, "out", {.format = TargetFormat::kBf16}).find("is not quantised"),
             std::string::npos);
-  EXPECT_NE(refusal(kTiny, "out", {.rules = {"nothing"}}).find("matches no linear layer"),
+  EXPECT_NE(refusal(model_, "out", {.rules = {"nothing"}}).find("matches no linear layer"),
             std::string::npos);
   EXPECT_NE(refusal(dir_ / "nowhere", "out").find("cannot open"), std::string::npos);
   EXPECT_FALSE(fs::exists(dir_ / "out.partial"));
   fs::create_directory(dir_ / "there");
-  EXPECT_EQ(refusal(kTiny, "there"),
+  EXPECT_EQ(refusal(model_, "there"),
             str(dir_ / "there", " exists; expected a directory that is yet to be made"));
-  EXPECT_NE(refusal(kTiny, "no/parent").find("cannot create"), std::string::npos);
+  EXPECT_NE(refusal(model_, "no/parent").find("cannot create"), std::string::npos);
 }
 
 TEST_F(ConvertTest, a_missing_shard_is_refused) {
-  ASSERT_TRUE(convert(kTiny, "fp8", kFp8).ok());
+  ASSERT_TRUE(convert(model_, "fp8", kFp8).ok());
   ASSERT_TRUE(convert(dir_ / "fp8", "bf16", {.format = TargetFormat::kBf16}).ok());
   fs::path shard;
   for (const auto& entry : fs::directory_iterator(dir_ / "bf16")) {
@@ -267,7 +271,7 @@ TEST_F(ConvertTest, nan_and_infinity_are_refused_with_tensor_and_index) {
       {"model.layers.2.input_layernorm.weight", 17, 0xff80,
        "\"model.layers.2.input_layernorm.weight\" is NaN or infinite at index 17"}};
   for (const Case& c : cases) {
-    const std::string source = copy_of_tiny();
+    const std::string source = copy_of_model();
     std::string file = read_file(source + "/model.safetensors").value();
     const auto tensors = parse_safetensors(std::as_bytes(std::span(file))).value();
     for (const StoredTensor& tensor : tensors) {
@@ -287,7 +291,7 @@ TEST_F(ConvertTest, nan_and_infinity_are_refused_with_tensor_and_index) {
 class ResumeTest : public ConvertTest {
  protected:
   void SetUp() override {
-    source_ = copy_of_tiny();
+    source_ = copy_of_model();
     std::string file = read_file(source_ + "/model.safetensors").value();
     const std::uint16_t nan = 0x7fc0;
     std::memcpy(file.data() + file.size() - 2, &nan, 2);
@@ -309,7 +313,7 @@ class ResumeTest : public ConvertTest {
 TEST_F(ResumeTest, finished_shards_are_not_made_again) {
   const auto before = fs::last_write_time(shard(1));
   const auto conversion = Conversion::prepare(
-      {.source = source_, .out = dir_ / "out", .recipe = {}, .max_shard_bytes = 8 << 20});
+      {.source = source_, .out = dir_ / "out", .recipe = {}, .max_shard_bytes = 1 << 20});
   EXPECT_EQ(conversion.value().num_finished() + 1, conversion.value().num_shards());
   EXPECT_NE(refusal(source_, "out").find("is NaN"), std::string::npos);
   EXPECT_EQ(fs::last_write_time(shard(1)), before);
@@ -335,9 +339,9 @@ TEST_F(ResumeTest, another_job_is_refused_and_changes_nothing) {
                            "; remove it, or choose another OUT"));
   };
   expect(refusal(source_, "out", {.scale = ScaleRule::kAbsmax}), "its recipe differs");
-  const Status other_shards = convert(source_, "out", {}, 2, 2 << 20);
+  const Status other_shards = convert(source_, "out", {}, 2, 3 << 20);
   expect(other_shards.error().message, "its heads_xxh128 differs");
-  EXPECT_NE(refusal(kTiny, "out").find("its source_"), std::string::npos);
+  EXPECT_NE(refusal(model_, "out").find("its source_"), std::string::npos);
   fs::last_write_time(source_ + "/model.safetensors", fs::file_time_type::clock::now());
   expect(refusal(source_, "out"), "its source_times_xxh128 differs");
   EXPECT_EQ(files("out.partial"), before);

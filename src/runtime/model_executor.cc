@@ -69,7 +69,7 @@ StepResult ModelExecutor::execute(const StepPlan& plan) {
   Activity& activity = model_.activity();
   activity.set_step(plan.step, static_cast<int>(plan.tokens.size()));
   StepResult result;
-  start_and_end_sequences(plan);
+  end_and_start_sequences(plan);
   std::vector<SliceRun> runs = locate(plan, result);
   if (!runs.empty()) {
     draft(runs);
@@ -92,13 +92,13 @@ StepResult ModelExecutor::execute(const StepPlan& plan) {
   return result;
 }
 
-void ModelExecutor::start_and_end_sequences(const StepPlan& plan) {
+void ModelExecutor::end_and_start_sequences(const StepPlan& plan) {
+  for (const RequestId id : plan.ended) sequences_.erase(id);
   for (const auto& request : plan.started) {
     SequenceState& sequence = sequences_.emplace(request->id, request).first->second;
     // The server looks at these before; nothing that a client sends may read outside the tables.
     if (!all_in_vocabulary(*request, model_)) sequence.failed = sequence.ended = true;
   }
-  for (const RequestId id : plan.ended) sequences_.erase(id);
 }
 
 // The slices that run, where their sequences are. A step in front may have accepted fewer drafts

@@ -33,7 +33,7 @@ class ModelExecutor final : public Executor {
   std::vector<std::uint64_t> expert_load() const override;
 
  private:
-  void start_and_end_sequences(const StepPlan& plan);
+  void end_and_start_sequences(const StepPlan& plan);
   std::vector<SliceRun> locate(const StepPlan& plan, StepResult& result);
   void draft(std::span<SliceRun> runs);
   StepPlan make_step(std::uint64_t step, std::span<SliceRun> runs) const;

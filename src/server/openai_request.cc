@@ -7,6 +7,8 @@
 namespace glint {
 namespace {
 
+constexpr std::size_t kMaxTemplateKwargs = 100;
+
 std::optional<std::vector<TokenId>> token_list(const Json& json, TokenId vocab_size) {
   std::vector<TokenId> tokens;
   tokens.reserve(json.as_array().size());
@@ -84,6 +86,10 @@ void read_template_kwargs(RequestReader& r, ApiRequest& request, const ParseCont
   read_thinking(r, request);
   Json own;
   r.value("chat_template_kwargs", own, {"object"});
+  if (own.is_object() && own.as_object().size() > kMaxTemplateKwargs)
+    return r.fail("chat_template_kwargs",
+                  str("chat_template_kwargs has ", own.as_object().size(), " members; at most ",
+                      kMaxTemplateKwargs, " are allowed"));
   if (own.is_object())
     for (auto& [name, value] : own.as_object()) kwargs.set(name, value);
   for (const char* name : {"messages", "tools", "add_generation_prompt"})

@@ -40,8 +40,12 @@ void OpenAiWriter::open_chunk(int choice, std::string& out) const {
   out.append(chunk_head_).append("{\"index\":").append(std::to_string(choice));
 }
 
-void OpenAiWriter::close_chunk(const Answer& answer, std::string& out) const {
+void OpenAiWriter::close_chunk(const Answer& answer, std::string& out) {
   out += "}]";
+  if (request_.return_token_ids && !prompt_told_) {
+    out.append(",\"prompt_token_ids\":").append(dump_json(ids_json(answer.prompts[0])));
+    prompt_told_ = true;
+  }
   if (request_.continuous_usage)
     out.append(",\"usage\":").append(dump_json(openai_usage(answer.usage)));
   out += "}\n\n";

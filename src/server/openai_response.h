@@ -21,13 +21,14 @@ class OpenAiWriter : public ResponseWriter {
   void finish_whole(const Answer& answer, Json& out) const;  // usage, timings
   // Opens a chunk with its one choice; the caller appends ,"key":value pairs and closes.
   void open_chunk(int choice, std::string& out) const;
-  void close_chunk(const Answer& answer, std::string& out) const;
+  void close_chunk(const Answer& answer, std::string& out);
   void append_finish(const std::optional<Finish>& finish, std::string& out) const;
   Json routed_experts_json(const Choice& choice) const;
   void append_tokens(const Piece& piece, std::string& out) const;
 
  private:
   std::string chunk_head_;
+  bool prompt_told_ = false;  // with return_token_ids, the first chunk tells the prompt's
 };
 
 class CompletionWriter : public OpenAiWriter {

@@ -99,6 +99,7 @@ void read_sampling(RequestReader& r, ApiRequest& request, const ParseContext& co
 
 void read_limits(RequestReader& r, ApiRequest& request, const ParseContext& context) {
   r.texts("stop", request.stop, 64);
+  std::erase(request.stop, "");
   r.tokens("stop_token_ids", request.stop_ids, context.vocab_size);
   r.boolean("include_stop_str_in_output", request.include_stop);
   r.integer("min_tokens", request.min_tokens);

@@ -8,6 +8,7 @@
 #include "server/access.h"
 #include "server/request_log.h"
 #include "server/server_core.h"
+#include "server/web_files.h"
 
 namespace glint {
 namespace {
@@ -117,6 +118,10 @@ void Server::Impl::handle(HttpRequest request, HttpExchange exchange) {
     HttpHeaders headers = preflight_headers(core.config.cors, request);
     headers.emplace_back("allow", allow + ", OPTIONS");
     return reply.respond(HttpResponse{.status = 204, .headers = std::move(headers)});
+  }
+  if (!route && (request.method == "GET" || request.method == "HEAD")) {
+    if (HttpResponse page = web_response(request.path); page.status == 200)
+      return reply.respond(std::move(page));
   }
   if (!route && !allow.empty()) {
     HttpResponse response =

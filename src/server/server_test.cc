@@ -8,7 +8,9 @@
 #include <set>
 #include <thread>
 
+#include "base/log.h"
 #include "base/queue.h"
+#include "base/random.h"
 #include "base/str.h"
 #include "engine/fake_executor.h"
 #include "net/http_client.h"
@@ -716,6 +718,128 @@ TEST(Server, a_hundred_clients_at_once_each_get_their_own) {
     });
   for (std::thread& client : clients) client.join();
   EXPECT_EQ(f.server->stats().used_pages, 0);
+}
+
+TEST(Server, what_would_wait_too_long_is_refused_beforehand) {
+  Options options = slow_options();
+  options.scheduler.max_running = 1;
+  options.config.max_queue_seconds = 0.5;
+  Fixture f("", options);
+  std::vector<std::thread> clients;
+  std::atomic<bool> refused = false;
+  // Each of these takes a second; a prediction needs one to have ended.
+  for (int i = 0; i < 3 && !refused; ++i)
+    clients.emplace_back(
+        [&] { f.post("/v1/completions", R"({"prompt": "x", "max_tokens": 50})"); });
+  EXPECT_TRUE(eventually([&] { return f.server->stats().predicted_wait_seconds > 0.5; }));
+  const HttpResponse r = f.send("POST", "/v1/completions", R"({"prompt": "x", "max_tokens": 5})");
+  EXPECT_EQ(r.status, 429) << r.body;
+  EXPECT_NE(r.body.find("would wait about"), std::string::npos) << r.body;
+  EXPECT_NE(header(r, "retry-after"), "");
+  f.post("/abort_request", R"({"abort_all": true})");
+  for (std::thread& client : clients) client.join();
+}
+
+TEST(Server, log_lines_hold_sizes_and_ids_but_neither_prompts_nor_keys) {
+  Options options;
+  options.config.api_keys = {"topsecretkey"};
+  options.config.log.json = true;
+  set_log_level(LogLevel::kInfo);
+  testing::internal::CaptureStderr();
+  {
+    Fixture f(" world", options);
+    f.send("POST", "/v1/completions", R"({"prompt": "Hello private"})",
+           {{"authorization", "Bearer topsecretkey"}, {"x-request-id", "mine"}});
+  }
+  set_log_level(LogLevel::kWarning);
+  set_log_format(LogFormat::kText);
+  const std::string line = testing::internal::GetCapturedStderr();
+  const Json fields = parse_json(line).value();
+  EXPECT_EQ(at(fields, "event"), "request");
+  EXPECT_EQ(at(fields, "request_id"), "mine");
+  EXPECT_EQ(at(fields, "status"), "200");
+  EXPECT_EQ(at(fields, "finish_reason"), "stop");
+  EXPECT_EQ(line.find("private"), std::string::npos) << line;
+  EXPECT_EQ(line.find("world"), std::string::npos) << line;
+  EXPECT_EQ(line.find("topsecretkey"), std::string::npos) << line;
+}
+
+TEST(Server, prompts_are_logged_if_the_operator_asks) {
+  Options options;
+  options.config.log = {.prompts = true, .max_prompt_chars = 8};
+  set_log_level(LogLevel::kInfo);
+  testing::internal::CaptureStderr();
+  {
+    Fixture f(" world", options);
+    f.post("/v1/completions", R"({"prompt": "Hello private"})");
+  }
+  set_log_level(LogLevel::kWarning);
+  const std::string line = testing::internal::GetCapturedStderr();
+  EXPECT_NE(line.find("prompt \"Hello pr...\", answer \" world"), std::string::npos) << line;
+}
+
+TEST(Server, spans_go_to_the_collector) {
+  Queue<std::string> bodies;
+  auto collector = HttpServer::start({}, [&](HttpRequest request, HttpExchange exchange) {
+                     bodies.push(request.body);
+                     exchange.respond({});
+                   }).value();
+  Options options;
+  options.config.otlp_endpoint = str("http://127.0.0.1:", collector->port());
+  {
+    Fixture f(" world", options);
+    f.send("POST", "/v1/completions", R"({"prompt": "Hello"})",
+           {{"traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}});
+  }
+  const std::optional<std::string> body = bodies.pop_for(20);
+  ASSERT_TRUE(body);
+  for (const char* part : {"0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331",
+                           "POST /v1/completions", "gen_ai.usage.output_tokens"})
+    EXPECT_NE(body->find(part), std::string::npos) << part << " " << *body;
+}
+
+// Few pages, so that requests are preempted; many clients, most of which leave early.
+TEST(Server, impatient_clients_leave_nothing_behind) {
+  Options options;
+  options.scheduler.max_running = 16;
+  options.scheduler.max_waiting = 24;
+  options.executor.num_pages = 24;
+  options.executor.check_rows = true;
+  options.executor.step_seconds = 0.0005;
+  options.executor.sleep = true;
+  options.executor.script = [](const Request& request) {
+    return std::vector<TokenId>(150, request.prompt[0]);
+  };
+  Fixture f("", options);
+  std::atomic<int> finished = 0, refused = 0;
+  std::vector<std::thread> clients;
+  for (int c = 0; c < 48; ++c)
+    clients.emplace_back([&, c] {
+      Random random(static_cast<std::uint64_t>(c));
+      for (int round = 0; round < 6; ++round) {
+        const bool stream = random.below(2) == 0;
+        int patience = static_cast<int>(random.below(120));
+        HttpClient client({.host = "127.0.0.1", .port = f.server->port()},
+                          {.read_seconds = random.below(2) == 0 ? 0.05 : 20});
+        const auto response =
+            client.send("POST", "/v1/completions", {{"content-type", "application/json"}},
+                        str(R"({"max_tokens": 150, "n": )", 1 + random.below(3), R"(, "prompt": [)",
+                            100 + c, R"(, 1, 2, 3], "stream": )", stream ? "true" : "false", "}"),
+                        [&](std::string_view) { return patience-- > 0; });
+        if (response.ok() && response.value().status == 200) ++finished;
+        if (response.ok() && response.value().status == 429) ++refused;
+        EXPECT_TRUE(!response.ok() || response.value().status < 500);
+      }
+    });
+  for (std::thread& client : clients) client.join();
+  EXPECT_TRUE(eventually([&] {
+    const EngineStats stats = f.server->stats();
+    return stats.num_running == 0 && stats.num_waiting == 0 && stats.used_pages == 0;
+  }));
+  EXPECT_GT(finished, 0);
+  EXPECT_GT(refused, 0);
+  EXPECT_EQ(at(f.post("/generate", R"({"input_ids": [7]})"), "output_ids.99"), "7");
+  EXPECT_EQ(f.get("/health").status, 200);
 }
 
 TEST(Server, openapi_names_every_route_with_its_fields) {

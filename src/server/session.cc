@@ -34,8 +34,8 @@ Session::Session(std::uint64_t number, ApiRequest request, Prepared prepared, Re
       services_(services),
       id_(info.id) {
   writer_ = make_writer(request_, std::move(info), services_.names);
-  answer_.prompts = prepared_.prompts;
-  answer_.prompt_texts = prepared_.prompt_texts;
+  answer_.prompts = std::move(prepared_.prompts);
+  answer_.prompt_texts = std::move(prepared_.prompt_texts);
   for (const std::vector<TokenId>& prompt : answer_.prompts)
     answer_.usage.prompt_tokens += static_cast<int>(prompt.size());
   num_open_ = static_cast<int>(answer_.prompts.size()) * request_.best_of;
@@ -83,11 +83,12 @@ void Session::take_tokens(ChoiceState& state, Choice& choice, const TokenEvent& 
     choice.tokens.push_back(token);
     state.pending.tokens.push_back(token);
     const bool is_stop = event.stop_id && i + 1 == event.tokens.size();
-    if (is_stop || prepared_.hide_answer) continue;
-    append_merged(state.pending.deltas, state.parser->feed({&token, 1}));
-    if (i < event.logprobs.size()) {
-      state.pending.scores.push_back({.id = token, .logprob = event.logprobs[i]});
-      choice.scores.push_back(state.pending.scores.back());
+    if (prepared_.hide_answer) continue;
+    if (!is_stop) append_merged(state.pending.deltas, state.parser->feed({&token, 1}));
+    // Training wants to know how likely the end was; OpenAI's log-probabilities go with the text.
+    if (i < event.logprobs.size() && (!is_stop || request_.api == Api::kGenerate)) {
+      choice.scores.push_back({.id = token, .logprob = event.logprobs[i]});
+      if (request_.stream) state.pending.scores.push_back(choice.scores.back());
     }
     if (state.parser->stopped()) {
       state.stopping = true;

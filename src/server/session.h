@@ -61,7 +61,7 @@ class Session {
 
   const std::uint64_t number_;
   const ApiRequest request_;
-  const Prepared prepared_;
+  Prepared prepared_;  // less its prompts, which the answer has
   Reply reply_;
   const SessionServices& services_;
   std::unique_ptr<ResponseWriter> writer_;

@@ -77,11 +77,13 @@ struct DetokenizeRequest {
   std::vector<std::vector<TokenId>> lists;
   bool batch = false;
   bool skip_special = false;
+  bool return_strings = false;
 };
 
 void read_detokenize(RequestReader& r, DetokenizeRequest& request, const ParseContext& context) {
   r.text("model", request.model);
   r.boolean("skip_special_tokens", request.skip_special);
+  r.boolean("return_token_strs", request.return_strings);
   ApiRequest scratch;
   read_prompts(r, "tokens", scratch, context);
   request.batch = scratch.batch;
@@ -102,11 +104,15 @@ void detokenize(ServerCore& core, const Json& json, Reply reply) {
   if (!error) read_detokenize(reader, request, g.parse_context());
   if (!error) error = g.check_model(request.model);
   if (error) return reply.fail(*error);
-  Json::Array texts;
-  for (const std::vector<TokenId>& ids : request.lists)
+  Json::Array texts, strings;
+  for (const std::vector<TokenId>& ids : request.lists) {
     texts.push_back(g.model().tokenizer.decode(ids, request.skip_special));
-  const Json out = request.batch ? Json(texts) : texts[0];
-  reply.respond(Json::Object{{"prompt", out}, {"text", out}});
+    if (request.return_strings) strings.push_back(strings_of(ids, g.names()));
+  }
+  const Json text = request.batch ? Json(texts) : texts[0];
+  Json out = Json::Object{{"prompt", text}, {"text", text}};
+  if (request.return_strings) out.set("token_strs", request.batch ? Json(strings) : strings[0]);
+  reply.respond(std::move(out));
 }
 
 void apply_template(ServerCore& core, const Json& json, Reply reply) {

@@ -42,8 +42,8 @@ class CompiledGrammar {
 
 namespace {
 
-constexpr std::string_view kMarkers[] = {"<tool_call>",  "</tool_call>", "<arg_key>",
-                                         "</arg_key>",   "<arg_value>",  "</arg_value>"};
+constexpr std::string_view kMarkers[] = {"<tool_call>", "</tool_call>", "<arg_key>",
+                                         "</arg_key>",  "<arg_value>",  "</arg_value>"};
 constexpr int kMaxWhitespace = 64;  // in a row, between the parts of JSON: a model never ends else
 
 // One sentence in lower case of what xgrammar says.
@@ -60,8 +60,8 @@ Error grammar_error(const char* what) {
 
 // What constraints share: how tokens are spelled.
 struct Vocabulary {
-  std::vector<TokenId> markers;      // of tool calls
-  std::vector<bool> is_text;         // by id: the token has a text a grammar can match
+  std::vector<TokenId> markers;  // of tool calls
+  std::vector<bool> is_text;     // by id: the token has a text a grammar can match
   std::vector<TokenId> stop_ids;
   std::optional<TokenId> end_think, tool_call;
   int size = 0;  // the model's
@@ -231,8 +231,7 @@ Result<xgrammar::Grammar> choice_grammar(const std::vector<std::string>& choices
   for (const std::string& choice : choices)
     elements.push_back(Json::Object{{"type", "const_string"}, {"value", choice}});
   Json format = Json::Object{{"type", "or"}, {"elements", std::move(elements)}};
-  return tag_grammar(
-      Json::Object{{"type", "structural_tag"}, {"format", std::move(format)}});
+  return tag_grammar(Json::Object{{"type", "structural_tag"}, {"format", std::move(format)}});
 }
 
 // xgrammar has two ways to read an expression. The first knows what it does not support; only the
@@ -250,6 +249,21 @@ Result<xgrammar::Grammar> regex_grammar(const std::string& expression) {
   } catch (const std::exception&) {
     return checked;
   }
+}
+
+// Optional parts in a row take xgrammar a time that grows with the cube of their number: 100 of
+// them half a second, 800 half a minute.
+constexpr int kMaxOptional = 100;
+
+Result<xgrammar::Grammar> ebnf_grammar(const std::string& text) {
+  int num_optional = 0;  // of one rule
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text.compare(i, 3, "::=") == 0) num_optional = 0;
+    if (text[i] == '?' || text[i] == '*' || text.compare(i, 2, "{0") == 0) ++num_optional;
+    if (num_optional > kMaxOptional)
+      return invalid(str("a rule has more than ", kMaxOptional, " optional parts"));
+  }
+  return xgrammar::Grammar::FromEBNF(text);
 }
 
 // Throws what xgrammar throws.
@@ -272,7 +286,7 @@ Result<xgrammar::Grammar> grammar_of(const GrammarSpec& spec, const GrammarLimit
     case Kind::kRegex:
       return regex_grammar(spec.text);
     case Kind::kEbnf:
-      return xgrammar::Grammar::FromEBNF(spec.text);
+      return ebnf_grammar(spec.text);
     case Kind::kChoice:
       if (spec.choices.empty()) return invalid("there is no choice");
       if (spec.choices.size() > limits.max_choices) {
@@ -281,9 +295,8 @@ Result<xgrammar::Grammar> grammar_of(const GrammarSpec& spec, const GrammarLimit
       }
       return choice_grammar(spec.choices);
     case Kind::kToolCalls: {
-      GLINT_TRY(const Json tag,
-                tool_call_grammar(spec.tools, {.at_least_one = spec.at_least_one,
-                                               .parallel = spec.parallel}));
+      GLINT_TRY(const Json tag, tool_call_grammar(spec.tools, {.at_least_one = spec.at_least_one,
+                                                               .parallel = spec.parallel}));
       return tag_grammar(tag);
     }
   }
@@ -327,16 +340,14 @@ struct GrammarCompiler::Impl {
   }
 
   GrammarCache::Sized compile(const GrammarSpec& spec) {
-    const auto failed = [](Error error) {
-      return GrammarCache::Sized{std::move(error), 0};
-    };
+    const auto failed = [](Error error) { return GrammarCache::Sized{std::move(error), 0}; };
     try {
       Result<xgrammar::Grammar> grammar = grammar_of(spec, limits);
       if (!grammar.ok()) return failed(std::move(grammar).take_error());
       xgrammar::CompiledGrammar compiled = compiler.CompileGrammar(grammar.value());
       const std::size_t bytes = compiled.MemorySizeBytes();
-      return {std::make_shared<const CompiledGrammar>(
-                  std::move(compiled), spec.kind == GrammarSpec::Kind::kToolCalls),
+      return {std::make_shared<const CompiledGrammar>(std::move(compiled),
+                                                      spec.kind == GrammarSpec::Kind::kToolCalls),
               bytes};
     } catch (const std::exception& error) {
       return failed(grammar_error(error.what()));

@@ -29,8 +29,8 @@ struct GrammarSpec {
 };
 
 struct GrammarLimits {
-  std::size_t max_text_bytes = 256 * 1024;                 // of a schema or EBNF
-  std::size_t max_regex_bytes = 16 * 1024;                 // of an expression
+  std::size_t max_text_bytes = 256 * 1024;  // of a schema or EBNF
+  std::size_t max_regex_bytes = 16 * 1024;  // of an expression
   std::size_t max_choices = 10000;
   std::size_t cache_bytes = std::size_t{256} * 1024 * 1024;  // of compiled grammars
 };

@@ -14,11 +14,23 @@ using Names = std::vector<std::string_view>;
 
 // Keywords that restrict, and that no grammar here can express.
 const Names& unsupported() {
-  static const Names names = {
-      "not",         "if",          "then",         "else",          "dependentRequired",
-      "contains",    "minContains", "maxContains",  "uniqueItems",   "dependentSchemas",
-      "$dynamicRef", "dependencies", "$recursiveRef", "unevaluatedItems", "extends",
-      "disallow",    "divisibleBy"};
+  static const Names names = {"not",
+                              "if",
+                              "then",
+                              "else",
+                              "dependentRequired",
+                              "contains",
+                              "minContains",
+                              "maxContains",
+                              "uniqueItems",
+                              "dependentSchemas",
+                              "$dynamicRef",
+                              "dependencies",
+                              "$recursiveRef",
+                              "unevaluatedItems",
+                              "extends",
+                              "disallow",
+                              "divisibleBy"};
   return names;
 }
 
@@ -46,8 +58,9 @@ const Names& whole_keywords() {
 
 // Formats that have a grammar of their own, which wins over a pattern.
 const Names& formats() {
-  static const Names names = {"date", "time", "date-time", "duration", "ipv4", "ipv6", "hostname",
-                              "uuid", "uri",  "uri-reference", "uri-template"};
+  static const Names names = {"date", "time",          "date-time",   "duration",
+                              "ipv4", "ipv6",          "hostname",    "uuid",
+                              "uri",  "uri-reference", "uri-template"};
   return names;
 }
 
@@ -103,8 +116,7 @@ class Preparer {
     if (static_cast<int>(seen_.size()) >= rules_.max_schemas)
       return invalid(str("it holds more than ", rules_.max_schemas, " schemas"));
     if (!seen_.insert(path).second || schema.is_bool()) return Ok{};
-    if (!schema.is_object())
-      return at(path, str("expected a schema, found ", schema.kind()));
+    if (!schema.is_object()) return at(path, str("expected a schema, found ", schema.kind()));
     for (const Json::Member& member : schema.as_object()) {
       const bool harmless = member.first == "uniqueItems" && member.second == Json(false);
       if (contains(unsupported(), member.first) && !harmless)
@@ -190,8 +202,8 @@ class Preparer {
         if (fits(Json(Json::Object{{"const", option}}))) kept.push_back(std::move(option));
         continue;
       }
-      const bool typed = option.find("type") || option.find("const") || option.find("enum") ||
-                         option.find("$ref");
+      const bool typed =
+          option.find("type") || option.find("const") || option.find("enum") || option.find("$ref");
       if (option.is_object() && !typed) option.set("type", type);
       if (!fits(option))
         return at(path, str("\"type\" beside ", quoted(whole), " is not supported, unless each ",
@@ -448,8 +460,8 @@ std::string whole_text_pattern(std::string_view pattern, std::string_view filler
 
 Status prepare_schema(Json& root, const SchemaRules& rules) {
   if (dump_json(root).size() > rules.max_bytes)
-    return invalid(str("it is larger than ", with_commas(static_cast<std::int64_t>(
-                                                 rules.max_bytes)), " bytes"));
+    return invalid(str("it is larger than ",
+                       with_commas(static_cast<std::int64_t>(rules.max_bytes)), " bytes"));
   return Preparer(root, rules).run();
 }
 

@@ -37,7 +37,8 @@ const Json* follow_pointer(const Json& root, std::string_view pointer);
 // characters and classes.
 Status check_expression_size(std::string_view expression);
 
-// A pattern that matches whole texts, for one that is looked for in them; `filler` matches the rest.
+// A pattern that matches whole texts, for one that is looked for in them; `filler` matches the
+// rest.
 std::string whole_text_pattern(std::string_view pattern, std::string_view filler = ".*");
 
 }  // namespace glint

@@ -72,14 +72,12 @@ TEST(GrammarSchema, what_is_not_supported_is_named_with_its_place) {
             "at \"/x/y\": \"not\" is not supported");
   EXPECT_EQ(prepared(R"({"required":["a"],"additionalProperties":false})"),
             "required property \"a\" is not described");
-  EXPECT_EQ(prepared(R"({"maxItems":1000000})"),
-            "\"maxItems\" is 1000000, over the limit of 5000");
+  EXPECT_EQ(prepared(R"({"maxItems":1000000})"), "\"maxItems\" is 1000000, over the limit of 5000");
   EXPECT_EQ(prepared(R"({"minLength":257})"), "\"minLength\" is 257, over the limit of 256");
   EXPECT_EQ(prepared(R"({"pattern":"a{9999}"})"),
             "\"pattern\": the expression is too large: its repetitions come to more than 5,000 "
             "characters");
-  EXPECT_EQ(prepared(R"({"minLength":-1})"),
-            "\"minLength\" needs an integer that is not negative");
+  EXPECT_EQ(prepared(R"({"minLength":-1})"), "\"minLength\" needs an integer that is not negative");
   EXPECT_EQ(prepared(R"({"pattern":"a","format":"date","type":"string"})"),
             "\"pattern\" and \"format\" together are not supported");
   EXPECT_EQ(prepared(R"({"properties":{"a":3}})"),

@@ -96,8 +96,8 @@ const std::vector<ToolSpec>& tools() {
           "$defs":{"point":{"type":"object","properties":{"x":{"type":"number"}},
                             "required":["x"]}}})")
                           .value()},
-      {"get", parse_json(R"({"type":"object","properties":{},"additionalProperties":false})")
-                  .value()},
+      {"get",
+       parse_json(R"({"type":"object","properties":{},"additionalProperties":false})").value()},
   };
   return tools;
 }
@@ -241,7 +241,8 @@ TEST(Grammar, tokens_can_be_forbidden) {
   EXPECT_TRUE(alone->accept(b));
   EXPECT_TRUE(grammars().allows(*alone, b));
   EXPECT_FALSE(grammars().allows(*alone, a));
-  const auto around = forbid_tokens({a}, grammars().constrain({.kind = Kind::kRegex, .text = "[ab]"}));
+  const auto around =
+      forbid_tokens({a}, grammars().constrain({.kind = Kind::kRegex, .text = "[ab]"}));
   EXPECT_FALSE(grammars().allows(*around, a));
   EXPECT_FALSE(around->accept(a));
   EXPECT_TRUE(around->accept(b));
@@ -274,6 +275,10 @@ TEST(Grammar, what_cannot_be_compiled_is_said) {
   EXPECT_NE(expression("a^b"), "");
   EXPECT_NE(error_of({.kind = Kind::kEbnf, .text = "root ::= nothing"}), "");
   EXPECT_NE(error_of({.kind = Kind::kEbnf, .text = "a ::= \"b\""}), "");
+  std::string optional = "root ::= ";
+  for (int i = 0; i < 101; ++i) optional += "\"a\"? ";
+  EXPECT_EQ(error_of({.kind = Kind::kEbnf, .text = optional}),
+            "a rule has more than 100 optional parts");
   EXPECT_EQ(error_of({.kind = Kind::kChoice}), "there is no choice");
   EXPECT_EQ(error_of({.kind = Kind::kRegex, .text = std::string(20000, 'a')}),
             "the expression has 20000 bytes, over the limit of 16384");
@@ -286,17 +291,23 @@ TEST(Grammar, the_same_is_compiled_once) {
 }
 
 TEST(Grammar, threads_may_compile_and_constrain_together) {
+  constexpr const char* kExpressions[] = {"[a-z]{3}", "x+y", "a|bc"};
   std::vector<std::thread> threads;
-  for (int i = 0; i < 4; ++i) {
-    threads.emplace_back([i] {
-      Random random(100 + static_cast<std::uint64_t>(i));
-      for (const char* text : {"[a-z]{3}", "x+y", "a|bc"}) {
-        const Walk walk = grammars().walk({.kind = Kind::kRegex, .text = text}, random);
-        EXPECT_TRUE(!walk.complete || std::regex_match(walk.text, std::regex(text)));
-      }
+  std::vector<std::vector<Walk>> walks(4);
+  for (std::size_t i = 0; i < walks.size(); ++i) {
+    threads.emplace_back([&, i] {
+      Random random(100 + i);
+      for (const char* text : kExpressions)
+        walks[i].push_back(grammars().walk({.kind = Kind::kRegex, .text = text}, random));
     });
   }
   for (std::thread& thread : threads) thread.join();
+  for (const std::vector<Walk>& of_thread : walks) {
+    for (std::size_t k = 0; k < std::size(kExpressions); ++k) {
+      const Walk& walk = of_thread.at(k);
+      EXPECT_TRUE(!walk.complete || std::regex_match(walk.text, std::regex(kExpressions[k])));
+    }
+  }
 }
 
 TEST(Grammar, a_large_vocabulary) {

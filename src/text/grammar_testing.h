@@ -98,8 +98,8 @@ inline std::string why_invalid(const Json& value, const Json& schema, const Json
         for (const Json& type : said.as_array()) ok = ok || has_type(value, type.as_string());
       }
     } else if (name == "enum") {
-      ok = std::find(said.as_array().begin(), said.as_array().end(), value) !=
-           said.as_array().end();
+      ok =
+          std::find(said.as_array().begin(), said.as_array().end(), value) != said.as_array().end();
     } else if (name == "const") {
       ok = value == said;
     } else if (name == "anyOf" || name == "oneOf" || name == "allOf") {

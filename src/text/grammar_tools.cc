@@ -29,10 +29,8 @@ Json wrapped(const char* type, Json content) {
   return Json::Object{{"type", type}, {"content", std::move(content)}};
 }
 Json tag(std::string begin, Json content, std::string_view end) {
-  return Json::Object{{"type", "tag"},
-                      {"begin", std::move(begin)},
-                      {"content", std::move(content)},
-                      {"end", end}};
+  return Json::Object{
+      {"type", "tag"}, {"begin", std::move(begin)}, {"content", std::move(content)}, {"end", end}};
 }
 
 // What has to be the same when it is read back: no marker in it, no blanks around it.
@@ -48,9 +46,9 @@ class Arguments {
   explicit Arguments(const Json& parameters) : root_(parameters) {}
 
   Result<Json> grammar() {
-    for (const char* keyword : {"$ref", "anyOf", "oneOf", "allOf", "const", "enum",
-                                "patternProperties", "propertyNames", "minProperties",
-                                "maxProperties", "unevaluatedProperties"}) {
+    for (const char* keyword :
+         {"$ref", "anyOf", "oneOf", "allOf", "const", "enum", "patternProperties", "propertyNames",
+          "minProperties", "maxProperties", "unevaluatedProperties"}) {
       if (root_.find(keyword))
         return invalid(str(quoted(keyword), " is not supported for all arguments together"));
     }
@@ -62,8 +60,7 @@ class Arguments {
       for (const Json& name : names->as_array()) required.insert(name.as_string());
     }
     const Json* properties = root_.find("properties");
-    if (properties && !properties->is_object())
-      return invalid("\"properties\" needs an object");
+    if (properties && !properties->is_object()) return invalid("\"properties\" needs an object");
     if (properties) {
       for (const auto& [name, schema] : properties->as_object()) {
         if (!is_plain(name))

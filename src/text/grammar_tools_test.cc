@@ -13,11 +13,11 @@ std::string error_of(const char* parameters, const char* name = "f") {
 }
 
 TEST(GrammarTools, a_call_is_its_arguments_in_order) {
-  const Result<Json> grammar = tool_call_grammar(
-      {{"f", parse_json(R"({"type":"object","properties":{"a":{"type":"string"}},
+  const Result<Json> grammar =
+      tool_call_grammar({{"f", parse_json(R"({"type":"object","properties":{"a":{"type":"string"}},
                             "required":["a"]})")
-                 .value()}},
-      {.at_least_one = true, .parallel = false});
+                                   .value()}},
+                        {.at_least_one = true, .parallel = false});
   EXPECT_EQ(dump_json(grammar.value()),
             R"({"type":"structural_tag","format":{"type":"tag","begin":"<tool_call>f",)"
             R"("content":{"type":"sequence","elements":[{"type":"tag",)"

@@ -25,20 +25,20 @@ std::vector<std::pair<const char*, GrammarSpec>> specs() {
   std::string large = R"({"type":"object","properties":{)";
   for (int i = 0; i < 100; ++i) large += str(i ? "," : "", "\"p", i, "\":", kSchemas[i % 8]);
   large += "}}";
-  return {{"JSON object", {.kind = Kind::kJsonObject}},
-          {"schema, 4 properties", {.kind = Kind::kJsonSchema, .text = kSchemas[0]}},
-          {"schema, 100 properties", {.kind = Kind::kJsonSchema, .text = large}},
-          {"schema, maxLength 5000",
-           {.kind = Kind::kJsonSchema, .text = R"({"type":"string","maxLength":5000})"}},
-          {"schema, maxItems 5000",
-           {.kind = Kind::kJsonSchema,
-            .text = R"({"type":"array","items":{"type":"integer"},"maxItems":5000})"}},
-          {"expression", {.kind = Kind::kRegex, .text = "[A-Z]{2}-[0-9]{1,6}(\\.[a-z]+)*"}},
-          {"expression, any text", {.kind = Kind::kRegex, .text = ".*"}},
-          {"1 function", {.kind = Kind::kToolCalls, .tools = {many[0]}}},
-          {"40 functions", {.kind = Kind::kToolCalls, .tools = many}},
-          {"40 functions in text",
-           {.kind = Kind::kToolCalls, .tools = many, .at_least_one = false}}};
+  return {
+      {"JSON object", {.kind = Kind::kJsonObject}},
+      {"schema, 4 properties", {.kind = Kind::kJsonSchema, .text = kSchemas[0]}},
+      {"schema, 100 properties", {.kind = Kind::kJsonSchema, .text = large}},
+      {"schema, maxLength 5000",
+       {.kind = Kind::kJsonSchema, .text = R"({"type":"string","maxLength":5000})"}},
+      {"schema, maxItems 5000",
+       {.kind = Kind::kJsonSchema,
+        .text = R"({"type":"array","items":{"type":"integer"},"maxItems":5000})"}},
+      {"expression", {.kind = Kind::kRegex, .text = "[A-Z]{2}-[0-9]{1,6}(\\.[a-z]+)*"}},
+      {"expression, any text", {.kind = Kind::kRegex, .text = ".*"}},
+      {"1 function", {.kind = Kind::kToolCalls, .tools = {many[0]}}},
+      {"40 functions", {.kind = Kind::kToolCalls, .tools = many}},
+      {"40 functions in text", {.kind = Kind::kToolCalls, .tools = many, .at_least_one = false}}};
 }
 
 void run(int size) {

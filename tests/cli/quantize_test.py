@@ -12,6 +12,7 @@ import random
 import resource
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
@@ -143,7 +144,11 @@ def test_flags_and_refusals(work):
     refused("quantize", source, out, "--format", "nvfp4", "--rules", "*.q_proj", words=["*.q_proj", "matches no"])
     refused("quantize", source, out, "--strategy", "channel", words=["--strategy is channel", "block"])
     refused("quantize", source, out, "--strategy", "block", "--block-size", "64", "64", words=["128 128"])
-    refused("quantize", source, out, "--format", "nvfp4", "--headroom", "0.5", words=["--headroom is 0.5"])
+    refused("quantize", source, out, "--format", "nvfp4", "--input-scale", "-1", words=["--input-scale is -1"])
+    refused("quantize", source, out, "--format", "nvfp4", "--headroom", "2", words=["--headroom", "--calibration"])
+    refused("quantize", source, out, "--format", "fp8", "--scale", "search", words=["--scale means nothing for --format fp8"])
+    refused("quantize", source, out, "--format", "nvfp4", "--scale-fmt", "ue8m0", words=["--scale-fmt means nothing"])
+    refused("quantize", source, out, "--format", "bf16", "--scope", "mlp", words=["--scope means nothing"])
     refused("quantize", source, out, "--format", "nvfp4", "--calibration", work / "none.json", words=["none.json"])
     refused("quantize", source, source, "--format", "nvfp4", words=["exists"])
     check(not out.exists() and not (work / "out.partial").exists(), "a refusal left something")
@@ -174,6 +179,35 @@ def test_flags_and_refusals(work):
     check(len(errors) > 100 and all(1e-4 < error < 1e-3 for error in errors), "errors of fp8", errors[:5])
 
 
+def read_scalars(folder, suffix):
+    """name -> value of every F32 scalar whose name ends so, of a model in one file."""
+    data = (folder / "model.safetensors").read_bytes()
+    size = struct.unpack("<Q", data[:8])[0]
+    header = json.loads(data[8:8 + size])
+    return {name: struct.unpack_from("<f", data, 8 + size + entry["data_offsets"][0])[0]
+            for name, entry in header.items() if name.endswith(suffix)}
+
+
+def test_calibration(work):
+    """calibrate, then quantize: input scales are twice the largest input over 2688, and unseen experts are told."""
+    prompts, ranges = work / "prompts.txt", work / "ranges.json"
+    prompts.write_text("The capital of France is Paris.\n")
+    run("calibrate", MODEL, "--prompts", prompts, "--out", ranges)
+    seen = json.loads(ranges.read_text())["ranges"]
+    done = run("quantize", MODEL, work / "out", "--format", "nvfp4", "--calibration", ranges)
+    check(done.returncode == 0, "quantize with a calibration", done.stderr)
+    unseen = [name for name, entry in seen.items() if ".experts." in name and entry["tokens"] == 0
+              and not name.startswith("model.layers.5.")]
+    check(not unseen or "saw no token of the calibration" in done.stderr, "unseen experts are not told", done.stderr)
+    scales = read_scalars(work / "out", ".input_scale")
+    check(len(scales) == 4 * 16 * 3, f"{len(scales)} input scales")
+    for name, scale in scales.items():
+        layer = name.removesuffix(".input_scale")
+        if layer in unseen or not layer.endswith("down_proj"):
+            continue
+        check(abs(scale / (2 * seen[layer]["amax"] / 2688) - 1) < 1e-6, f"{name} is {scale}, seen was {seen[layer]}")
+
+
 def test_quantised_models_run(work):
     """Greedy answers and perplexity on held-out text, of every format; NVFP4 within a percent of BF16."""
     ids = work / "ids.txt"  # a few sequences: with all 40 the differences are smaller still
@@ -195,7 +229,8 @@ def test_quantised_models_run(work):
 def main():
     with tempfile.TemporaryDirectory() as folder:
         work = pathlib.Path(folder)
-        for test in (test_kills, test_half_shards, test_full_disk, test_flags_and_refusals, test_quantised_models_run):
+        for test in (test_kills, test_half_shards, test_full_disk, test_flags_and_refusals, test_calibration,
+                     test_quantised_models_run):
             place = work / test.__name__
             place.mkdir()
             print(test.__name__, test(place) or "", flush=True)

@@ -90,11 +90,11 @@ TEST(Deterministic, after_a_cache_hit) {
 
 TEST(Deterministic, after_preemption) {
   // They start with a page each and end with three.
-  const std::vector<Request> list = mixed_requests(6, 50, 90);
+  const std::vector<Request> list = mixed_requests(4, 50, 90);
   const auto expected = run_all(list);
   for (const HarnessOptions& options :
-       {HarnessOptions{.num_pages = 6}, HarnessOptions{.num_pages = 6, .max_drafts = 2},
-        HarnessOptions{.num_pages = 5, .max_drafts = 3, .max_step_tokens = 60, .depth = 2}}) {
+       {HarnessOptions{.num_pages = 5}, HarnessOptions{.num_pages = 5, .max_drafts = 2},
+        HarnessOptions{.num_pages = 4, .max_drafts = 3, .max_step_tokens = 60, .depth = 2}}) {
     int preemptions = 0;
     for (const auto& [id, outcome] : run_all(list, options)) {
       EXPECT_EQ(outcome.tokens, expected.at(id).tokens) << "request " << id;

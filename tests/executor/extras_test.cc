@@ -135,6 +135,19 @@ TEST(Extras, selected_keys_are_those_of_the_last_prompt_row) {
   }
 }
 
+TEST(Extras, a_cached_prefix_hides_no_prompt_logprobs) {
+  Harness harness(tiny(), {.max_drafts = 1});
+  Request again = curious(2);
+  again.id = 20;
+  const Outcome first = harness.run({curious(2)}).at(2);
+  const Outcome second = harness.run({again}).at(20);
+  EXPECT_EQ(second.tokens, first.tokens);
+  ASSERT_EQ(second.extras.prompt_logprobs.size(), std::size_t{kPrompt - 1});
+  for (int i = 0; i < kPrompt - 1; ++i) {
+    EXPECT_EQ(second.extras.prompt_logprobs[i].logprob, first.extras.prompt_logprobs[i].logprob);
+  }
+}
+
 TEST(Extras, nobody_is_told_what_they_did_not_want) {
   Request request = curious(1);
   request.want = {};

@@ -8,9 +8,9 @@
 
 namespace {
 
-constexpr const char* kMarkers[] = {"<think>",     "</think>",   "<tool_call>",  "</tool_call>",
-                                    "<arg_key>",   "</arg_key>", "<arg_value>",  "</arg_value>",
-                                    "<|user|>"};
+constexpr const char* kMarkers[] = {"<think>",      "</think>",     "<tool_call>",
+                                    "</tool_call>", "<arg_key>",    "</arg_key>",
+                                    "<arg_value>",  "</arg_value>", "<|user|>"};
 
 const glint::Tokenizer& tokenizer() {
   static const glint::Tokenizer tokenizer = [] {

@@ -18,14 +18,14 @@ const glint::GrammarCompiler& compiler() {
   static const glint::GrammarCompiler compiler = [] {
     glint::Json file = glint::byte_level_file({{"t", "h"}, {"th", "e"}, {"\"", ":"}, {"}", "]"}});
     glint::Json::Array added;
-    for (const char* marker : {"<|user|>", "<tool_call>", "</tool_call>", "<arg_key>",
-                               "</arg_key>", "<arg_value>", "</arg_value>"})
+    for (const char* marker : {"<|user|>", "<tool_call>", "</tool_call>", "<arg_key>", "</arg_key>",
+                               "<arg_value>", "</arg_value>"})
       added.push_back(glint::added_token(260 + static_cast<int>(added.size()), marker, false));
     file.set("added_tokens", std::move(added));
     const auto tokenizer = glint::Tokenizer::parse(glint::dump_json(file)).value();
-    return glint::GrammarCompiler(tokenizer, kVocabSize, {260},
-                                  {.max_text_bytes = 4096, .max_regex_bytes = 512,
-                                   .cache_bytes = std::size_t{1} << 24});
+    return glint::GrammarCompiler(
+        tokenizer, kVocabSize, {260},
+        {.max_text_bytes = 4096, .max_regex_bytes = 512, .cache_bytes = std::size_t{1} << 24});
   }();
   return compiler;
 }

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <numeric>
 #include <sstream>
 
 #include "base/file.h"
@@ -195,6 +196,25 @@ TEST(Tiny, logits_do_not_depend_on_the_batch) {
         std::equal(alone[i].begin(), alone[i].end(), out.row(static_cast<std::int64_t>(i)).begin()))
         << "sequence " << i;
   }
+}
+
+TEST(Tiny, logits_are_the_same_with_weights_packed_and_where_the_file_is_mapped) {
+  const std::vector<TokenId> row = read_rows("heldout.ids.txt", 1).front();
+  std::vector<std::vector<float>> logits;
+  for (const Packing packing : {Packing::kAlways, Packing::kNever}) {
+    const std::unique_ptr<LoadedModel> model = load({.dir = kModel, .packing = packing});
+    EXPECT_EQ(model->load_stats().placement.is_packed, packing == Packing::kAlways);
+    EXPECT_GT(model->load_stats().placement.packed_bytes, 0);
+    EXPECT_EQ(model->load_stats().files.size(), 1u);
+    ASSERT_TRUE(model->reserve_pages(pages_for(static_cast<int>(row.size()), 0)).ok());
+    std::vector<PageId> pages(static_cast<std::size_t>(pages_for(static_cast<int>(row.size()), 0)));
+    std::iota(pages.begin(), pages.end(), 0);
+    StepPlan plan;
+    plan.add(0, row, pages, 5);
+    const StepOutput out = model->step(plan);
+    logits.emplace_back(out.logits.begin(), out.logits.end());
+  }
+  EXPECT_EQ(logits[0], logits[1]);
 }
 
 TEST(Tiny, sampling_with_drafts_ends_and_counts) {

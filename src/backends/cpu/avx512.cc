@@ -13,27 +13,15 @@
 namespace glint::cpu {
 
 const Kernels& avx512_kernels() {
-  static constexpr Kernels kKernels = {.name = "avx512",
-                                       .pack = {pack_avx512<kCodeF32>, pack_avx512<kCodeBf16>,
-                                                pack_avx512<kCodeFp8>, pack_avx512<kCodeNvfp4>},
-                                       .pack_scales = pack_scales_avx512,
-                                       .f32 = kF32Family,
-                                       .bf16 = {},
-                                       .has_bf16 = false,
-                                       .rms_norm = rms_norm_row,
-                                       .layer_norm = layer_norm_row,
-                                       .silu_mul = silu_mul_row,
-                                       .rope = rope_row,
-                                       .store = store_row,
-                                       .combine = combine_row,
-                                       .softmax = softmax_step,
-                                       .interleave = interleave_rows,
-                                       .transpose = transpose_columns,
-                                       .scale = scale_floats,
-                                       .relu_sum = relu_sum,
-                                       .dequantize = dequantize_e4m3,
-                                       .quantize = quantize_row,
-                                       .convert = convert_row};
+  static constexpr Kernels kKernels = [] {
+    Kernels kernels = vector_kernels("avx512");
+    kernels.pack[kCodeF32] = pack_avx512<kCodeF32>;
+    kernels.pack[kCodeBf16] = pack_avx512<kCodeBf16>;
+    kernels.pack[kCodeFp8] = pack_avx512<kCodeFp8>;
+    kernels.pack[kCodeNvfp4] = pack_avx512<kCodeNvfp4>;
+    kernels.pack_scales = pack_scales_avx512;
+    return kernels;
+  }();
   return kKernels;
 }
 

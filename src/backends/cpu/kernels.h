@@ -94,11 +94,11 @@ struct TileArgs {
   int panel_rows;
   const void* x;  // f32 or bf16, row t at x + t * x_stride elements; may be unaligned
   std::int64_t x_stride;
-  int tokens;          // >= 1
-  int k;               // in bf16 a multiple of Family::x_align
-  float* c;            // [tokens][kPanel], aligned to 64
-  Ahead ahead;         // of the codes
-  Ahead scale_ahead;   // of nvfp4's scales, half a line for each 16 k
+  int tokens;         // >= 1
+  int k;              // in bf16 a multiple of Family::x_align
+  float* c;           // [tokens][kPanel], aligned to 64
+  Ahead ahead;        // of the codes
+  Ahead scale_ahead;  // of nvfp4's scales, half a line for each 16 k
 };
 
 // How x of one type is multiplied.

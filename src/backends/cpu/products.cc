@@ -223,7 +223,8 @@ void Products::multiply_panel(const Weight& weight, std::int64_t n0, const Rows&
     if (is_packed) {
       const std::byte* const codes = packed.codes + k0 / per_dword(code) * kPanel * 4;
       tile.w = codes;
-      tile.ahead = ahead_of(codes, kAhead[code], packed.codes + panel_bytes(code, kPanel, K), next.codes);
+      tile.ahead =
+          ahead_of(codes, kAhead[code], packed.codes + panel_bytes(code, kPanel, K), next.codes);
     } else {
       PackArgs rows = pack_rows(weight, n0, k0, k, scratch.codes);
       // With few tokens memory is slower than the arithmetic: the next panel's rows are on their

@@ -230,8 +230,7 @@ void Attention::add_keys(std::int64_t keys, bool is_first, const Partial& out) c
     for (int h = 0; h < heads_ && !is_first; ++h) {
       if (fade[h] != 1) kernels.scale(values + h * kPanel, kPanel, fade[h]);
     }
-    const std::byte* const transposed =
-        memory_.values + panel * aligned * kPanel * plan_.size();
+    const std::byte* const transposed = memory_.values + panel * aligned * kPanel * plan_.size();
     family.multiply[kCodeBf16]({.w = transposed,
                                 .scale = nullptr,
                                 .panel_rows = kPanel,

@@ -1,11 +1,12 @@
-// What the memory plan takes a step to need, against what steps took.
+// What a step is said to need, against what steps took.
+#include "runtime/step_memory.h"
+
 #include "executor/harness.h"
-#include "runtime/memory_plan.h"
 
 namespace glint {
 namespace {
 
-TEST(TemporaryBytes, are_enough_for_a_full_step_and_not_far_more) {
+TEST(StepBytes, are_enough_for_a_full_step_and_not_far_more) {
   for (const int tokens : {512, 2000}) {
     const std::unique_ptr<LoadedModel> model = load_model(kModelDir);
     std::vector<Request> requests;
@@ -18,11 +19,9 @@ TEST(TemporaryBytes, are_enough_for_a_full_step_and_not_far_more) {
       requests.push_back(request);
     }
     Harness(*model, {.num_pages = 300, .max_drafts = 2, .max_step_tokens = tokens}).run(requests);
-    const std::int64_t planned = temporary_bytes(model->config(), {.max_step_tokens = tokens,
-                                                                   .max_running = 5,
-                                                                   .max_drafts = 2,
-                                                                   .max_seq_len = 600,
-                                                                   .with_mtp = true});
+    const std::int64_t planned = step_bytes(
+        model->config(),
+        {.max_step_tokens = tokens, .max_running = 5, .max_drafts = 2, .max_seq_len = 600});
     const auto taken = static_cast<std::int64_t>(model->arena_bytes());
     EXPECT_LE(taken, planned) << tokens;
     EXPECT_GE(taken * 3, planned) << tokens;

@@ -1,0 +1,61 @@
+// Talking to the server that this page came from.
+
+export function apiKey() {
+  return sessionStorage.getItem('api_key') || '';
+}
+
+function headers() {
+  const out = {'content-type': 'application/json'};
+  if (apiKey()) out.authorization = 'Bearer ' + apiKey();
+  return out;
+}
+
+// The error that the body of a refused answer tells, as one sentence.
+async function refusal(response) {
+  let message = `the server answered ${response.status}`;
+  try {
+    const body = await response.json();
+    if (body.error && body.error.message) message = body.error.message;
+  } catch {
+    // Not JSON: the status says enough.
+  }
+  if (response.status === 401) message += ' Enter the API key in the settings.';
+  return new Error(message);
+}
+
+export async function getJson(path) {
+  const response = await fetch(path, {headers: headers()});
+  if (!response.ok) throw await refusal(response);
+  return response.json();
+}
+
+export async function postJson(path, body, signal) {
+  const response = await fetch(path, {method: 'POST', headers: headers(), body: JSON.stringify(body), signal});
+  if (!response.ok) throw await refusal(response);
+  return response.json();
+}
+
+// Posts `body` and yields each event of the stream that comes back, parsed, until [DONE].
+export async function* stream(path, body, signal) {
+  const response = await fetch(path, {method: 'POST', headers: headers(), body: JSON.stringify(body), signal});
+  if (!response.ok) throw await refusal(response);
+  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+  let held = '';
+  for (;;) {
+    const {value, done} = await reader.read();
+    if (done) return;
+    held += value;
+    const events = held.split('\n\n');
+    held = events.pop();
+    for (const event of events) {
+      for (const line of event.split('\n')) {
+        if (!line.startsWith('data:')) continue;
+        const data = line.slice(5).trim();
+        if (data === '[DONE]') return;
+        const chunk = JSON.parse(data);
+        if (chunk.error) throw new Error(chunk.error.message);
+        yield chunk;
+      }
+    }
+  }
+}

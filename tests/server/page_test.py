@@ -1,0 +1,210 @@
+"""The page in a real browser, from the real program: chat, stop, regenerate, attention, engine, keyboard, phone, dark.
+
+    page_test.py GLINT MODEL_DIR [SCREENSHOT_DIR]
+"""
+import pathlib
+import sys
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "oracle"))
+import oracle_venv  # noqa: E402
+
+oracle_venv.enter("selenium==4.51.0")
+
+from selenium import webdriver  # noqa: E402
+from selenium.webdriver.chrome.service import Service  # noqa: E402
+from selenium.webdriver.common.by import By  # noqa: E402
+from selenium.webdriver.common.keys import Keys  # noqa: E402
+from selenium.webdriver.support.wait import WebDriverWait  # noqa: E402
+
+from served import Served  # noqa: E402
+
+
+class Page:
+    def __init__(self, url, width, height, screenshots):
+        options = webdriver.ChromeOptions()
+        options.binary_location = "/usr/bin/chromium"
+        for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
+                         f"--window-size={width},{height}"):
+            options.add_argument(argument)
+        options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+        self.browser = webdriver.Chrome(options=options, service=Service("/usr/bin/chromedriver"))
+        self.screenshots = screenshots
+        self.browser.get(url + "/")
+        self.wait(lambda: self.text("model") == "glm5-tiny")
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.browser.quit()
+
+    def wait(self, condition, seconds=60):
+        WebDriverWait(self.browser, seconds).until(lambda _: condition())
+
+    def id(self, name):
+        return self.browser.find_element(By.ID, name)
+
+    def all(self, selector):
+        return self.browser.find_elements(By.CSS_SELECTOR, selector)
+
+    def text(self, name):
+        return self.id(name).text
+
+    def set(self, name, value):
+        """As a person who edits a field of the settings."""
+        self.browser.execute_script("arguments[0].value = arguments[1]; arguments[0].dispatchEvent(new Event('change'))",
+                                    self.id(name), value)
+
+    def ask(self, text):
+        answers = len(self.all(".message.assistant"))
+        self.id("prompt").send_keys(text, Keys.ENTER)
+        self.wait(lambda: len(self.all(".message.assistant")) == answers + 1)
+
+    def finished(self):
+        self.wait(lambda: self.id("send").is_displayed() and self.all(".message.assistant:last-child .meta span"))
+
+    def answer(self):
+        return self.all(".message.assistant")[-1]
+
+    def meta(self):
+        return self.answer().find_element(By.CSS_SELECTOR, ".meta").text
+
+    def shot(self, name):
+        if self.screenshots:
+            self.browser.save_screenshot(str(pathlib.Path(self.screenshots) / f"{name}.png"))
+
+    def no_complaints(self):
+        bad = [entry for entry in self.browser.get_log("browser") if entry["level"] in ("SEVERE", "WARNING")]
+        assert not bad, bad
+
+
+def chat(page):
+    page.set("temperature", "0")
+    page.set("max_tokens", "120")
+    page.ask("What is the capital of France?")
+    page.finished()
+    assert "Paris" in page.answer().text, page.answer().text
+    assert "prompt tokens" in page.meta() and "answer tokens" in page.meta() and "tokens/s" in page.meta(), page.meta()
+    thinking = page.answer().find_element(By.CSS_SELECTOR, "details.thinking")
+    assert thinking.is_displayed() and thinking.get_attribute("open") is None, "thinking is not collapsed"
+    thinking.find_element(By.TAG_NAME, "summary").click()
+    assert thinking.find_element(By.TAG_NAME, "div").text.strip()
+    page.shot("chat")
+
+    first = page.answer().find_element(By.CSS_SELECTOR, ".body").text
+    page.browser.switch_to.active_element.send_keys(Keys.ALT, "r")
+    page.finished()
+    assert len(page.all(".message.assistant")) == 1, "regenerating added an answer"
+    assert page.answer().find_element(By.CSS_SELECTOR, ".body").text == first, "greedy, and yet another answer"
+
+    page.ask("And of Italy?")  # the conversation goes on, from the cache
+    page.finished()
+    assert "cached" in page.meta() or "Rome" in page.answer().text, page.answer().text
+    page.no_complaints()
+
+
+def stop(page):
+    page.id("new-chat").click()
+    assert not page.all(".message")
+    page.set("max_tokens", "3000")
+    page.ask("Write a long story about a cat and a dog. " * 40)
+    page.wait(lambda: page.id("stop").is_displayed())
+    page.id("prompt").send_keys(Keys.ESCAPE)
+    page.wait(lambda: page.id("send").is_displayed(), 10)
+
+
+def markdown(page):
+    """What a model may write, hostile parts included, through the page's own renderer."""
+    html = page.browser.execute_async_script("""
+      const done = arguments[arguments.length - 1];
+      import('./markdown.js').then(({markdown}) => {
+        const box = document.createElement('div');
+        box.append(...markdown(arguments[0]));
+        document.body.append(box);
+        done(box.innerHTML);
+        box.remove();
+      });""", "# Title\n\n**bold** *it* `x<y` [good](https://e.org/a_(b)) [bad](javascript:alert(1))\n\n"
+              "| a | b |\n|---|---|\n| 1 | 2 |\n\n1. one\n2. two\n   - inner\n\n```js\n<script>alert(1)</script>\n```\n"
+              "<img src=x onerror=alert(1)>\n\n> quote\n\n```\nopen fence")
+    for part in ("<h3>Title</h3>", "<strong>bold</strong>", "<em>it</em>", "<code>x&lt;y</code>",
+                 '<a href="https://e.org/a_(b)" rel="noopener noreferrer" target="_blank">good</a>', "<span>bad</span>",
+                 '<th scope="col">a</th>', "<td>2</td>", "<li>one</li>", "<ul><li>inner</li></ul>", "<blockquote>",
+                 "&lt;script&gt;alert(1)&lt;/script&gt;", "&lt;img src=x", "open fence</code>"):
+        assert part in html, f"{part} is not in {html}"
+    assert "javascript:" not in html
+
+
+def attention(page):
+    page.id("new-chat").click()
+    page.set("max_tokens", "40")
+    page.ask("Write a short poem about a cat and a dog")
+    page.finished()
+    page.id("tab-tokens").click()
+    page.wait(lambda: len(page.all("#token-list button")) > 3)
+    assert "".join(span.get_attribute("textContent") for span in page.all("#token-list > *")).count("cat") >= 1
+    page.all("#token-list button")[3].click()
+    page.wait(lambda: "was chosen after reading" in page.text("tokens-note"))
+    marked = [span for span in page.all("#token-list > *") if "rgba" in (span.get_attribute("style") or "")]
+    assert marked, "nothing is highlighted"
+    assert "chosen" in page.all("#token-list button")[3].get_attribute("class")
+    page.shot("attention")
+
+
+def engine(page):
+    page.id("tab-engine").click()
+    page.wait(lambda: "Busiest: expert" in page.text("expert-note"))
+    numbers = {cell.find_element(By.TAG_NAME, "dt").text: cell.find_element(By.TAG_NAME, "dd").text
+               for cell in page.all("#numbers div")}
+    assert int(numbers["steps"].replace(",", "")) > 0, numbers
+    assert numbers["state"] == "serving", numbers
+    width, height = page.browser.execute_script("const c = document.getElementById('experts'); return [c.width, c.height]")
+    assert width > 1 and height > 1
+    page.wait(lambda: page.browser.execute_script(
+        "return document.querySelector('#chart-requests polyline').points.numberOfItems") > 2)
+    page.shot("engine")
+    page.no_complaints()
+
+
+def tools(page):
+    page.id("tab-chat").click()
+    page.id("new-chat").click()
+    page.set("tools", "[not json")
+    page.id("prompt").send_keys("Weather?", Keys.ENTER)
+    page.wait(lambda: "not JSON" in page.text("status"))
+    page.set("tools", "")
+
+
+def phone_and_dark(page):
+    page.shot("phone")
+    assert page.browser.execute_script("return document.documentElement.scrollWidth <= window.innerWidth"), "too wide"
+    page.id("panel-toggle").click()
+    assert page.id("panel").is_displayed()
+    page.browser.switch_to.active_element.send_keys(Keys.ALT, "s")
+    assert not page.id("panel").is_displayed()
+    before = page.browser.execute_script("return getComputedStyle(document.body).backgroundColor")
+    page.id("theme").click()
+    after = page.browser.execute_script("return getComputedStyle(document.body).backgroundColor")
+    assert before != after, "the theme does not change"
+    page.set("max_tokens", "30")
+    page.ask("The capital of Italy?")
+    page.finished()
+    page.shot("phone_dark")
+    page.no_complaints()
+
+
+def main():
+    glint, model, *rest = sys.argv[1:]
+    screenshots = rest[0] if rest else None
+    with Served([glint, "serve"], model, "--spec", "mtp:2") as server:
+        begin = time.monotonic()
+        with Page(server.url, 1200, 900, screenshots) as page:
+            for test in (chat, markdown, attention, engine, tools, stop):
+                test(page)
+                print(f"{test.__name__}: ok ({time.monotonic() - begin:.1f} s)")
+        with Page(server.url, 500, 850, screenshots) as page:
+            phone_and_dark(page)
+            print(f"phone_and_dark: ok ({time.monotonic() - begin:.1f} s)")
+
+
+main()

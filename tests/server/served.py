@@ -1,0 +1,56 @@
+"""Starts `glint serve` (or another of its names) for a test, on a free port, and waits until it serves."""
+import json
+import re
+import signal
+import subprocess
+import threading
+import urllib.error
+import urllib.request
+
+
+class Served:
+    """What the program said on stderr is in `lines`."""
+
+    def __init__(self, command, *arguments, env=None, port=0):
+        self.process = subprocess.Popen([*command, *map(str, arguments), "--port", str(port)], stdin=subprocess.DEVNULL,
+                                        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env)
+        self.lines = []
+        self.url = None
+        for line in self.process.stderr:
+            self.lines.append(line.rstrip("\n"))
+            found = re.fullmatch(r"serving (\S+) on (https?://\S+)", line.strip())
+            if found:
+                self.name, self.url = found.groups()
+                break
+        if self.url is None:
+            raise RuntimeError(f"exit {self.process.wait()}: " + "\n".join(self.lines))
+        # What comes later is read too, so that a full pipe never stops the server.
+        self.reader = threading.Thread(target=lambda: self.lines.extend(line.rstrip("\n") for line in self.process.stderr))
+        self.reader.start()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if self.process.poll() is None:
+            self.end()
+
+    def end(self, how=signal.SIGTERM, seconds=30):
+        """Sends the signal and returns the exit code."""
+        self.process.send_signal(how)
+        code = self.process.wait(seconds)
+        self.reader.join()
+        self.process.stdout.close()
+        self.process.stderr.close()
+        return code
+
+    def request(self, path, body=None, headers=None):
+        """(status, headers, body): JSON if it is."""
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(self.url + path, data, {"content-type": "application/json", **(headers or {})})
+        try:
+            with urllib.request.urlopen(request, timeout=120) as response:
+                status, head, text = response.status, response.headers, response.read().decode()
+        except urllib.error.HTTPError as error:
+            status, head, text = error.code, error.headers, error.read().decode()
+        return status, head, json.loads(text) if "json" in head.get("content-type", "") else text
