@@ -2,12 +2,10 @@
 // over.
 #include "net/http_client.h"
 
-#include <openssl/ssl.h>
 #include <sys/socket.h>
 
 #include <boost/asio/connect.hpp>
 #include <boost/asio/io_context.hpp>
-#include <boost/asio/ssl/host_name_verification.hpp>
 #include <boost/asio/write.hpp>
 #include <chrono>
 #include <exception>
@@ -15,6 +13,7 @@
 #include <utility>
 
 #include "base/str.h"
+#include "net/client_setup.h"
 #include "net/response_parser.h"
 #include "net/socket_stream.h"
 
@@ -26,17 +25,6 @@ using asio::ip::tcp;
 using boost::system::error_code;
 
 constexpr std::size_t kReadBytes = 64 << 10;
-
-bool only_reads(std::string_view method) {
-  return method == "GET" || method == "HEAD" || method == "OPTIONS";
-}
-
-bool has_control(std::string_view text) {
-  for (const char c : text) {
-    if ((static_cast<unsigned char>(c) < 0x20 && c != '\t') || c == 0x7f) return true;
-  }
-  return false;
-}
 
 }  // namespace
 
@@ -55,19 +43,16 @@ struct HttpClient::Impl {
   template <class Start>
   Done run(double seconds, Start start);
   Error failed(const std::string& doing, const Done& step, double seconds) const;
-  Status make_tls_context();
   Status connect();
   Status handshake();
   bool is_stale();
   Status write(const std::string& bytes);
   Status read_answer(ResponseParser& parser, bool& any);
-  Result<std::string> request_text(const std::string& method, const std::string& path,
-                                   const HttpHeaders& headers, const std::string& body) const;
 
   const Url server;
   const HttpClientOptions options;
   const std::string name;
-  std::optional<asio::ssl::context> tls;
+  std::unique_ptr<asio::ssl::context> tls;
   asio::io_context io{1};
   std::unique_ptr<SocketStream> stream;  // null: not connected
 };
@@ -94,29 +79,10 @@ Error HttpClient::Impl::failed(const std::string& doing, const Done& step, doubl
                          : str(doing, " ", name, ": ", step.ec.message())};
 }
 
-Status HttpClient::Impl::make_tls_context() {
-  error_code ec;
-  tls.emplace(asio::ssl::context::tls_client);
-  SSL_CTX_set_min_proto_version(tls->native_handle(), TLS1_2_VERSION);
-  if (!options.verify_tls) {
-    tls->set_verify_mode(asio::ssl::verify_none, ec);
-    return Ok{};
-  }
-  tls->set_verify_mode(asio::ssl::verify_peer, ec);
-  if (options.ca_file.empty()) {
-    tls->set_default_verify_paths(ec);
-  } else {
-    tls->load_verify_file(options.ca_file, ec);
-  }
-  if (ec) {
-    return invalid(
-        str("the file of TLS roots ", quoted(options.ca_file), " cannot be read: ", ec.message()));
-  }
-  return Ok{};
-}
-
 Status HttpClient::Impl::connect() {
-  if (server.tls && !tls) GLINT_TRY_STATUS(make_tls_context());
+  if (server.tls && !tls) {
+    GLINT_TRY(tls, client_tls(options));
+  }
   error_code ec;
   tcp::resolver resolver(io);
   const auto found = resolver.resolve(server.host, std::to_string(server.port), ec);
@@ -124,7 +90,7 @@ Status HttpClient::Impl::connect() {
     return Error{ErrorCode::kUnavailable,
                  str("cannot reach ", name, ": the host does not resolve: ", ec.message())};
   }
-  stream = std::make_unique<SocketStream>(tcp::socket(io), tls ? &*tls : nullptr);
+  stream = std::make_unique<SocketStream>(tcp::socket(io), tls.get());
   const Done step = run(options.connect_seconds, [&](auto done) {
     asio::async_connect(stream->socket(), found,
                         [done](const error_code& e, const tcp::endpoint&) mutable { done(e); });
@@ -135,23 +101,13 @@ Status HttpClient::Impl::connect() {
 }
 
 Status HttpClient::Impl::handshake() {
-  error_code ec;
-  SSL* raw = stream->tls()->native_handle();
-  asio::ip::make_address(server.host, ec);
-  if (ec) SSL_set_tlsext_host_name(raw, server.host.c_str());  // names only, by RFC 6066
-  if (options.verify_tls) {
-    stream->tls()->set_verify_callback(asio::ssl::host_name_verification(server.host), ec);
-  }
+  expect_host(*stream->tls(), server, options.verify_tls);
   const Done step = run(options.connect_seconds, [&](auto done) {
     stream->tls()->async_handshake(asio::ssl::stream_base::client,
                                    [done](const error_code& e) mutable { done(e); });
   });
   if (!step.ec) return Ok{};
-  if (const long why = SSL_get_verify_result(raw); options.verify_tls && why != X509_V_OK) {
-    return Error{
-        ErrorCode::kUnavailable,
-        str("the certificate of ", name, " is not trusted: ", X509_verify_cert_error_string(why))};
-  }
+  GLINT_TRY_STATUS(certificate_status(*stream->tls(), name, options.verify_tls));
   return failed("no TLS with", step, options.connect_seconds);
 }
 
@@ -191,26 +147,6 @@ Status HttpClient::Impl::read_answer(ResponseParser& parser, bool& any) {
   return Ok{};
 }
 
-Result<std::string> HttpClient::Impl::request_text(const std::string& method,
-                                                   const std::string& path,
-                                                   const HttpHeaders& headers,
-                                                   const std::string& body) const {
-  if (path.empty() || path[0] != '/' || path.find(' ') != path.npos || has_control(path)) {
-    return invalid(str("the path ", quoted(path), " cannot be asked for"));
-  }
-  std::string text = method + " " + path + " HTTP/1.1\r\nhost: " + authority(server) + "\r\n";
-  for (const auto& [key, value] : headers) {
-    if (has_control(key) || key.find_first_of(" \t:") != key.npos || has_control(value)) {
-      return invalid(str("the header ", quoted(key), " cannot be sent: it has control characters"));
-    }
-    text += key + ": " + value + "\r\n";
-  }
-  if (!body.empty() || !only_reads(method)) {
-    text += "content-length: " + std::to_string(body.size()) + "\r\n";
-  }
-  return text + "\r\n" + body;
-}
-
 HttpClient::HttpClient(Url server, HttpClientOptions options)
     : impl_(std::make_unique<Impl>(std::move(server), std::move(options))) {}
 HttpClient::~HttpClient() = default;
@@ -219,12 +155,8 @@ Result<HttpResponse> HttpClient::send(const std::string& method, const std::stri
                                       HttpHeaders headers, std::string body,
                                       const std::function<bool(std::string_view)>& on_piece) {
   Impl& impl = *impl_;
-  std::string text;
-  if (auto made = impl.request_text(method, path, headers, body); made.ok()) {
-    text = std::move(made).value();
-  } else {
-    return std::move(made).take_error();
-  }
+  GLINT_TRY(const std::string text,
+            request_text(impl.server, {method, path, std::move(headers), std::move(body)}));
   if (impl.stream && impl.is_stale()) impl.stream.reset();
   for (;;) {
     const bool kept = impl.stream != nullptr;

@@ -1,7 +1,6 @@
 // Wraps Asio: accepting, the io thread, and the clock of the connections.
 #include "net/http_server.h"
 
-#include <sys/resource.h>
 
 #include <algorithm>
 #include <boost/asio/as_tuple.hpp>
@@ -18,6 +17,7 @@
 
 #include "base/log.h"
 #include "base/str.h"
+#include "net/file_limit.h"
 #include "net/http_connection.h"
 #include "net/listener.h"
 
@@ -31,16 +31,6 @@ using boost::system::error_code;
 std::chrono::steady_clock::duration seconds(double s) {
   return std::chrono::duration_cast<std::chrono::steady_clock::duration>(
       std::chrono::duration<double>(s));
-}
-
-// A connection is a file descriptor, and the usual soft limit is 1024.
-void raise_file_limit(int connections) {
-  rlimit limit = {};
-  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
-  const rlim_t wanted = std::min<rlim_t>(limit.rlim_max, static_cast<rlim_t>(connections) + 512);
-  if (limit.rlim_cur >= wanted) return;
-  limit.rlim_cur = wanted;
-  setrlimit(RLIMIT_NOFILE, &limit);
 }
 
 // A peer whose machine is gone, not just the program, is noticed within a minute.
