@@ -27,6 +27,7 @@ Command template_command();
 Command bench_local_command();
 Command bench_quant_command();
 Command bench_engine_command();
+Command bench_serve_command();
 Command selftest_command();
 
 inline std::vector<Command> all_commands() {
@@ -35,7 +36,8 @@ inline std::vector<Command> all_commands() {
       sglang_command(),      trtllm_serve_command(), score_command(),        eval_command(),
       inspect_command(),     synth_command(),        quantize_command(),     calibrate_command(),
       verify_command(),      tokenize_command(),     detokenize_command(),   template_command(),
-      bench_local_command(), bench_quant_command(),  bench_engine_command(), selftest_command(),
+      bench_local_command(), bench_quant_command(),  bench_engine_command(), bench_serve_command(),
+      selftest_command(),
   };
 }
 

@@ -203,9 +203,11 @@ Status Translator::apply_rule(const FlagRule& rule, const Setting& setting) {
 
 Status Translator::apply(const Setting& setting) {
   if (const FlagRule* rule = find_rule(setting.name)) return apply_rule(*rule, setting);
-  if (find_own(setting.name) == nullptr) return unknown(setting);
-  target_->push_back(setting.value ? str("--", setting.name, "=", *setting.value)
-                                   : "--" + setting.name);
+  const Option* option = find_own(setting.name);
+  if (option == nullptr) return unknown(setting);
+  // Under its own name: a letter is no long option.
+  target_->push_back(setting.value ? str("--", option->name, "=", *setting.value)
+                                   : "--" + option->name);
   return Ok{};
 }
 

@@ -153,6 +153,13 @@ TEST(ServeDialect, switches_can_be_turned_off_in_every_spelling) {
   EXPECT_EQ(serve(Dialect::kVllm, words("m --no-enforce-eager")).error, "");
 }
 
+TEST(ServeDialect, letters_work) {
+  const Served served = serve(Dialect::kGlint, words("m -t 3 -p 8001"));
+  EXPECT_EQ(served.error, "");
+  EXPECT_EQ(served.options.threads, 3);
+  EXPECT_EQ(served.options.port, 8001);
+}
+
 TEST(ServeDialect, several_names_are_one_flag_for_those_who_write_it_so) {
   const Served served = serve(Dialect::kVllm, words("m --served-model-name a b --port 1"));
   EXPECT_EQ(served.options.served_model_name, (std::vector<std::string>{"a", "b"})) << served.error;
