@@ -60,7 +60,9 @@ Result<ServeFacts> read_facts(const ServeOptions& options, const ModelOptions& r
   GLINT_TRY(Checkpoint checkpoint, Checkpoint::open(resolved.dir));
   GLINT_TRY(const Inventory inventory, take_inventory(facts.config, checkpoint));
   facts.has_mtp = inventory.has_mtp;
-  facts.memory.weights = inventory.bytes;
+  // Weights that memory cannot hold stay mapped, and take none that is counted.
+  const bool stay_mapped = options.pack == "never" || inventory.bytes >= facts.memory.available;
+  facts.memory.weights = stay_mapped ? 0 : inventory.bytes;
   std::map<std::string, std::int64_t> bytes;  // by format
   for (const Inventory::Row& row : inventory.rows) bytes[row.format] += row.bytes;
   std::vector<std::pair<std::int64_t, std::string>> by_size;

@@ -11,7 +11,7 @@ namespace glint {
 // Bytes, before the model is loaded.
 struct ServeMemory {
   std::int64_t page = 0;         // one page of all layers
-  std::int64_t weights = 0;      // once loaded
+  std::int64_t weights = 0;      // once loaded; 0 if they are read where they are mapped
   std::int64_t activations = 0;  // of the largest step
   std::int64_t total = 0;        // of the machine, or of its control group
   std::int64_t available = 0;    // now

@@ -8,6 +8,8 @@
 
 #include <array>
 
+#include "engine/recent.h"
+
 namespace glint {
 
 struct StepShape {
@@ -22,23 +24,24 @@ class StepCosts {
 
   // Prompt tokens for a step in which `num_decoding` sequences decode, so that it takes at most
   // `max_slowdown` times as long as without. At least kMinPromptTokens, or prompts would never
-  // end; but now and then 0, to measure the plain step anew. At most `max_tokens`, which is also
+  // end; but now and then 0, to measure plain steps anew. At most `max_tokens`, which is also
   // the answer where nobody decodes or `max_slowdown` is 0.
-  int prompt_budget(int num_decoding, double max_slowdown, int max_tokens);
+  int prompt_budget(int num_decoding, double max_slowdown, int max_tokens) const;
 
   // Seconds of a step with so many decoding sequences and no prompt; 0 while unknown.
   double plain_seconds(int num_decoding) const;
-  double seconds_per_prompt_token() const { return per_prompt_token_; }
+  double seconds_per_prompt_token() const { return per_prompt_token_.median(); }
 
   static constexpr int kMinPromptTokens = 8;
   static constexpr int kUnknownBudget = 64;  // while a cost is not known
-  static constexpr int kMeasureEvery = 64;   // steps with prompts before a plain one
+  static constexpr int kMeasureEvery = 64;   // steps with prompts before kPlainSteps without
+  static constexpr int kPlainSteps = 3;
 
  private:
-  // plain_[i]: for [2^i, 2^(i+1)) sequences; 0: not measured.
-  std::array<double, 32> plain_ = {};
-  double per_prompt_token_ = 0;
+  std::array<Recent<7>, 32> plain_ = {};  // [i]: of [2^i, 2^(i+1)) sequences
+  Recent<9> per_prompt_token_;
   int steps_with_prompts_ = 0;  // since the last plain step
+  int plain_steps_due_ = 0;
 };
 
 }  // namespace glint

@@ -43,7 +43,7 @@ TEST(StepCosts, a_step_with_prompts_takes_at_most_the_allowed_multiple) {
     plain += budget == 0;
   }
   EXPECT_GE(total, 500 * 150);  // 216 would be exactly twice
-  EXPECT_NEAR(plain, 500 / StepCosts::kMeasureEvery, 1);
+  EXPECT_NEAR(plain, 500 / 67 * StepCosts::kPlainSteps, 3);
 }
 
 TEST(StepCosts, prompts_progress_even_where_one_token_is_too_slow) {
@@ -65,13 +65,31 @@ TEST(StepCosts, an_unmeasured_number_of_sequences_counts_as_the_next_smaller) {
   EXPECT_EQ(costs.plain_seconds(100), 0.020);
 }
 
-TEST(StepCosts, what_gets_slower_is_noticed_at_once) {
+TEST(StepCosts, single_slow_steps_change_nothing_and_a_slower_machine_is_noticed) {
   StepCosts costs;
-  costs.record({.num_decoding = 1}, 0.010);
-  for (int i = 0; i < 20; ++i) costs.record({.num_decoding = 1, .prompt_tokens = 100}, 0.015);
+  for (int i = 0; i < 9; ++i) costs.record({.num_decoding = 1}, 0.010);
+  for (int i = 0; i < 9; ++i) costs.record({.num_decoding = 1, .prompt_tokens = 100}, 0.015);
   const int before = costs.prompt_budget(1, 2, kMaxTokens);
-  costs.record({.num_decoding = 1, .prompt_tokens = 100}, 0.030);
-  EXPECT_LT(costs.prompt_budget(1, 2, kMaxTokens), before / 2);
+  EXPECT_EQ(before, 180);
+  costs.record({.num_decoding = 1, .prompt_tokens = 100}, 0.500);
+  EXPECT_EQ(costs.prompt_budget(1, 2, kMaxTokens), before);
+  for (int i = 0; i < 6; ++i) costs.record({.num_decoding = 1, .prompt_tokens = 100}, 0.030);
+  EXPECT_EQ(costs.prompt_budget(1, 2, kMaxTokens), 45);
+}
+
+TEST(StepCosts, plain_steps_are_measured_anew_when_sequences_have_grown) {
+  StepCosts costs;
+  for (int i = 0; i < 9; ++i) costs.record({.num_decoding = 1}, 0.010);
+  for (int i = 0; i < StepCosts::kMeasureEvery; ++i) {
+    EXPECT_GT(costs.prompt_budget(1, 2, kMaxTokens), 0);
+    costs.record({.num_decoding = 1, .prompt_tokens = 100}, 0.015);
+  }
+  for (int i = 0; i < StepCosts::kPlainSteps; ++i) {
+    EXPECT_EQ(costs.prompt_budget(1, 2, kMaxTokens), 0);
+    costs.record({.num_decoding = 1}, 0.040);
+  }
+  EXPECT_EQ(costs.plain_seconds(1), 0.040);
+  EXPECT_GT(costs.prompt_budget(1, 2, kMaxTokens), 0);
 }
 
 TEST(DraftControl, drafts_are_as_many_as_are_likely_enough) {

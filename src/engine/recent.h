@@ -1,0 +1,35 @@
+// Recent: the last N values of a noisy measurement, and their median, which single outliers do not
+// move.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <vector>
+
+namespace glint {
+
+template <int N>
+class Recent {
+ public:
+  void add(double value) {
+    values_[static_cast<std::size_t>(next_)] = value;
+    next_ = (next_ + 1) % N;
+    size_ = std::min(size_ + 1, N);
+  }
+  void clear() { next_ = size_ = 0; }
+  bool empty() const { return size_ == 0; }
+
+  // Of an even number, the lower of the two; 0 if there is none.
+  double median() const {
+    if (empty()) return 0;
+    std::vector<double> sorted(values_.begin(), values_.begin() + size_);
+    std::sort(sorted.begin(), sorted.end());
+    return sorted[static_cast<std::size_t>((size_ - 1) / 2)];
+  }
+
+ private:
+  std::array<double, N> values_ = {};
+  int size_ = 0, next_ = 0;
+};
+
+}  // namespace glint
