@@ -1,5 +1,6 @@
 // glint serve: the HTTP API over one model; also under the command lines of other servers.
 #include <algorithm>
+#include <cmath>
 #include <map>
 
 #include "base/file.h"
@@ -21,8 +22,11 @@ namespace glint {
 namespace {
 
 constexpr int kHangExitCode = 70;  // EX_SOFTWARE
+constexpr double kReportSeconds = 10;
 
 struct Options : ServeOptions, CommonOptions {
+  Options() { log_level = "info"; }
+
   template <class Visitor>
   void visit(Visitor&& v) {
     ServeOptions::visit(v);
@@ -106,6 +110,27 @@ void on_hang(const std::string& dump) {
   end_program(kHangExitCode);
 }
 
+// What was done between two looks at the engine; nothing, if nothing was.
+void report_load(const EngineStats& before, const EngineStats& now) {
+  const auto rate = [](std::uint64_t from, std::uint64_t to) {
+    return std::lround(static_cast<double>(to - from) / kReportSeconds);
+  };
+  if (now.steps == before.steps && now.num_running + now.num_waiting == 0) return;
+  GLINT_LOG(kInfo, str(now.num_running, " requests run, ", now.num_waiting, " wait; ",
+                       rate(before.prompt_tokens, now.prompt_tokens), " prompt tokens/s, ",
+                       rate(before.generated_tokens, now.generated_tokens), " tokens/s; pages ",
+                       now.used_pages, " of ", now.total_pages));
+}
+
+void wait_for_end(ShutdownGuard& shutdown, const Server& server, bool log_stats) {
+  EngineStats before = server.stats();
+  while (!shutdown.wait_for(kReportSeconds)) {
+    const EngineStats now = server.stats();
+    if (log_stats) report_load(before, now);
+    before = now;
+  }
+}
+
 // The server from its start to its end.
 Status serve(const Options& options, const TranslatedArgs& given, Cli& cli) {
   GLINT_TRY(const int drafts, parse_spec(options.spec));
@@ -135,7 +160,7 @@ Status serve(const Options& options, const TranslatedArgs& given, Cli& cli) {
   const char* scheme = plan.server.http.tls_certificate.empty() ? "http" : "https";
   cli.console.note(str("serving ", plan.server.served_names.front(), " on ", scheme, "://",
                        plan.server.http.host, ":", server->port()));
-  shutdown.wait();
+  wait_for_end(shutdown, *server, options.log_stats);
   const int running = server->stats().num_running + server->stats().num_waiting;
   if (running > 0)
     cli.console.note(str("ending: ", running, " requests may go on for ", options.shutdown_timeout,
@@ -151,7 +176,6 @@ Status run(Dialect dialect, const CommandInfo& info, std::span<const std::string
   OptionList own(options);
   Result<TranslatedArgs> given = translate_serve_args(dialect, args, own);
   if (!given.ok()) return std::move(given).take_error().in(info.name);
-  if (options.log_level.empty()) options.log_level = "info";
   GLINT_TRY(const bool go_on, prepare_command(info, own, options, given.value().args, cli));
   if (!go_on) return Ok{};
   if (!options.revision.empty()) options.model += "@" + options.revision;

@@ -1,6 +1,7 @@
 #include "cli/interrupt.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -79,11 +80,12 @@ ShutdownGuard::~ShutdownGuard() {
   ::close(write_end_);
 }
 
-int ShutdownGuard::wait() {
-  unsigned char signal = 0;
-  while (::read(read_end_, &signal, 1) < 0 && errno == EINTR) {
-  }
-  return signal;
+bool ShutdownGuard::wait_for(double seconds) {
+  struct pollfd readable = {.fd = read_end_, .events = POLLIN, .revents = 0};
+  // Interrupted by the signal itself: then the byte is there.
+  int ready = ::poll(&readable, 1, static_cast<int>(1e3 * seconds));
+  if (ready < 0 && errno == EINTR) ready = ::poll(&readable, 1, 0);
+  return ready > 0;
 }
 
 }  // namespace glint

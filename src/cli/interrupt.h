@@ -25,8 +25,8 @@ class InterruptGuard {
   void reset();  // lowers the flag
 };
 
-// Ending a server. While it exists, the first SIGTERM or SIGINT makes wait() return, and the next
-// one ends the program at once. At most one at a time, and no InterruptGuard beside it.
+// Ending a server. While it exists, the first SIGTERM or SIGINT makes wait_for() return true, and
+// the next one ends the program at once. At most one at a time, and no InterruptGuard beside it.
 class ShutdownGuard {
  public:
   ShutdownGuard();
@@ -34,8 +34,8 @@ class ShutdownGuard {
   ShutdownGuard(const ShutdownGuard&) = delete;
   ShutdownGuard& operator=(const ShutdownGuard&) = delete;
 
-  // Waits for the first signal and returns its number.
-  int wait();
+  // Waits so long for the first signal; whether it came.
+  bool wait_for(double seconds);
 
  private:
   int read_end_ = -1, write_end_ = -1;  // of a pipe that the handler writes to

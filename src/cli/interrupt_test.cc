@@ -40,5 +40,23 @@ TEST(Interrupt, a_guard_turns_it_into_a_flag_that_can_be_lowered) {
   }
 }
 
+TEST(Shutdown, the_first_signal_is_waited_for) {
+  ShutdownGuard guard;
+  EXPECT_FALSE(guard.wait_for(0));
+  raise(SIGTERM);
+  EXPECT_TRUE(guard.wait_for(0));
+  EXPECT_TRUE(guard.wait_for(10));  // it stays
+}
+
+TEST(ShutdownDeathTest, the_second_signal_ends_the_program) {
+  EXPECT_EXIT(
+      {
+        ShutdownGuard guard;
+        raise(SIGINT);
+        raise(SIGTERM);
+      },
+      testing::ExitedWithCode(128 + SIGTERM), "");
+}
+
 }  // namespace
 }  // namespace glint

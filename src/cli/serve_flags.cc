@@ -55,6 +55,12 @@ Result<Converted> not_auto(const std::string& value) {
   return Converted{value};
 }
 
+Result<Converted> log_level(const std::string& value) {
+  if (one_of(value, {"critical", "internal_error"})) return Converted{"error"};
+  if (one_of(value, {"verbose", "trace"})) return Converted{"debug"};
+  return Converted{value};
+}
+
 Result<Converted> no_template(const std::string& value) {
   if (one_of(value, {"auto", "string", "openai"})) return Converted{};
   return invalid(
@@ -124,6 +130,7 @@ const FlagRule kRules[] = {
         log-requests-format log-requests-target crash-dump-folder decode-log-interval
         uvicorn-access-log-exclude-prefixes)",
      kAllBits, Takes::kValue, Does::kIgnore, "see --log-level and --log-format"},
+    {"log-level", S | T, Takes::kValue, Does::kSet, "log-level", log_level},
     {"disable-log-requests no-enable-log-requests", V, Takes::kNothing, Does::kClear,
      "log-requests"},
     {"disable-log-stats", V, Takes::kNothing, Does::kClear, "log-stats"},

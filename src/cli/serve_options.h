@@ -44,7 +44,7 @@ struct ServeOptions : RunOptions {
   std::optional<std::uint64_t> seed;
   std::string quantization;
   // What it tells
-  bool log_requests = false, log_stats = true;
+  bool log_requests = false, log_prompts = false, log_stats = true;
   std::string log_format = "text", metrics_dialect = "vllm", otlp_traces_endpoint;
   int text_threads = 2;
 
@@ -127,6 +127,7 @@ struct ServeOptions : RunOptions {
     v.section("Reports");
     v("log-requests,enable-log-requests", log_requests,
       "log each request (never its text or keys)");
+    v("log-prompts", log_prompts, "with --log-requests: the line also shows prompt and answer");
     v("log-stats", log_stats, "log speed and load every ten seconds while there is work");
     v("log-format", log_format, "lines for people or JSON for machines", {"text", "json"});
     v("metrics-dialect", metrics_dialect, "names of the metrics", {"vllm", "sglang"});

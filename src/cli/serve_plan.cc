@@ -57,6 +57,8 @@ Status check_ranges(const ServeOptions& o) {
       GLINT_TRY_STATUS(
           check_number(*fraction > 0 && *fraction <= 1, name, *fraction, "above 0 and at most 1"));
   }
+  if (o.log_prompts && !o.log_requests)
+    return invalid("--log-prompts adds to the lines of --log-requests; give both");
   if (!o.chunked_prefill)
     return invalid(
         "--no-chunked-prefill is not possible: prompts are always cut into steps, so that short "
@@ -180,6 +182,7 @@ Result<ServerConfig> server_config(const ServeOptions& o, const ServeFacts& fact
     s.sampling.min_p = facts.generation.min_p;
     s.sampling.repetition_penalty = facts.generation.repetition_penalty;
   }
+  s.seed = o.seed;
   if (!o.default_chat_template_kwargs.empty()) {
     Result<Json> kwargs = parse_json(o.default_chat_template_kwargs);
     if (!kwargs.ok()) return std::move(kwargs).take_error().in("--default-chat-template-kwargs");
@@ -197,6 +200,7 @@ Result<ServerConfig> server_config(const ServeOptions& o, const ServeFacts& fact
   s.metrics_dialect =
       o.metrics_dialect == "sglang" ? MetricsDialect::kSglang : MetricsDialect::kVllm;
   s.log.requests = o.log_requests;
+  s.log.prompts = o.log_prompts;
   s.log.json = o.log_format == "json";
   s.otlp_endpoint = o.otlp_traces_endpoint;
   return s;

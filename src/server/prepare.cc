@@ -177,7 +177,7 @@ std::optional<ApiError> prepare(const ApiRequest& request, const TextModel& mode
                .prompt_logprobs = request.prompt_logprobs,
                .routed_experts = request.routed_experts,
                .selected_keys = request.want_keys};
-  const std::uint64_t first_seed = request.seed.value_or(seed);
+  const std::uint64_t first_seed = request.seed.value_or(config.seed.value_or(seed));
   for (const std::vector<TokenId>& prompt : out.prompts) {
     if (auto error = answer_length(request, static_cast<int>(prompt.size()), config.max_model_len,
                                    base.max_tokens))

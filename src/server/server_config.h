@@ -55,9 +55,10 @@ struct ServerConfig {
   CorsConfig cors = {};
 
   SamplingDefaults sampling = {};
-  int completion_max_tokens = 16;      // of /v1/completions without max_tokens
-  Json chat_template_kwargs = {};      // defaults of a request's own; null or an object
-  bool higher_priority_first = false;  // SGLang's meaning of `priority`; vLLM's: lower first
+  std::optional<std::uint64_t> seed = {};  // of requests without one; nothing: a new one for each
+  int completion_max_tokens = 16;          // of /v1/completions without max_tokens
+  Json chat_template_kwargs = {};          // defaults of a request's own; null or an object
+  bool higher_priority_first = false;      // SGLang's meaning of `priority`; vLLM's: lower first
 
   std::string reasoning_parser = "glm45";  // glm45 or glm47; empty: thoughts are content
   std::string tool_parser = "glm47";       // glm45 or glm47; empty: calls are text

@@ -189,7 +189,7 @@ def trtllm_of_its_guides():
     sparse.write_text(text.replace("n_heads: 32", "n_heads: 4"))
     holds(refused(GLINT, "trtllm-serve", "serve", folder, *flags), "index_topk", "2048", "256")
     sparse.write_text(text.replace("n_heads: 32", "n_heads: 4").replace("2048", "256"))
-    with Served([link(FOLDER / "trtllm-serve", GLINT), "serve", folder], *flags) as server:
+    with Served([link(FOLDER / "trtllm-serve", GLINT), "serve", folder], "--log_level", "verbose", *flags) as server:
         curl(server, "/v1/completions", '{"model":"GLM-5-nvfp4-v1","prompt":"The capital of France is","max_tokens":50}')
 
 
@@ -203,6 +203,21 @@ def what_is_wrong_is_one_sentence():
         port = server.url.rsplit(":", 1)[1]
         holds(refused(GLINT, "serve", MODEL, port=port), port, "another program listens there")
         assert completion(server)[0] == 200
+
+
+def seeds_and_reports():
+    """Requests without a seed get the server's; who runs it sees what it does, and texts only on wish."""
+    with Served([GLINT, "serve", MODEL], "--seed", "7", "--log-requests", "--log-prompts") as server:
+        texts = [completion(server, prompt="Once upon a", max_tokens=20, temperature=1)[2]["choices"][0]["text"] for _ in range(2)]
+        assert texts[0] == texts[1], texts
+        wait_until("the load is reported", lambda: any(re.search(r"requests run, .* tokens/s", line) for line in server.lines))
+        assert any("Once upon a" in line for line in server.lines), server.lines
+    with Served([GLINT, "serve", MODEL], "--log-requests") as server:
+        texts = {completion(server, prompt="Once upon a", max_tokens=20, temperature=1)[2]["choices"][0]["text"] for _ in range(4)}
+        assert len(texts) > 1, texts
+        wait_until("requests are logged", lambda: any("/v1/completions" in line for line in server.lines))
+        assert not any("Once upon a" in line for line in server.lines), server.lines
+    holds(refused(GLINT, "serve", MODEL, "--log-prompts"), "--log-requests")
 
 
 # --- Who may ask ---
@@ -380,7 +395,7 @@ def a_step_that_hangs_ends_the_program():
 
 
 def main():
-    tests = [vllm_of_its_guide, sglang_of_the_model_card, trtllm_of_its_guides, what_is_wrong_is_one_sentence,
+    tests = [vllm_of_its_guide, sglang_of_the_model_card, trtllm_of_its_guides, what_is_wrong_is_one_sentence, seeds_and_reports,
              keys_from_flag_file_and_environment, tls, loading_is_told, the_first_signal_lets_answers_end,
              the_second_signal_ends_at_once, waiting_for_answers_has_an_end, killed_and_started_on_the_same_port,
              who_vanishes_frees_its_pages, overload_is_refused_and_nothing_is_lost, a_step_that_hangs_ends_the_program]
