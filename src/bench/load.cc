@@ -152,12 +152,13 @@ LoadResult LoadGenerator::run(const LoadOptions& options) {
   const std::function<void()> send_next = [&] {
     if (next >= options.num_prompts) return;
     const int index = next++;
-    stream(body(options.prompts, index, true), options.prompts.output_len,
-           records[static_cast<std::size_t>(index)], [] { return true; },
-           [&] {
-             if (options.on_answer) options.on_answer();
-             client_->after(0, send_next);  // later: the connection of the answer is free then
-           });
+    stream(
+        body(options.prompts, index, true), options.prompts.output_len,
+        records[static_cast<std::size_t>(index)], [] { return true; },
+        [&] {
+          if (options.on_answer) options.on_answer();
+          client_->after(0, send_next);  // later: the connection of the answer is free then
+        });
   };
   const double cpu = cpu_seconds();
   const BenchClock::time_point begin = BenchClock::now();

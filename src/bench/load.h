@@ -64,8 +64,8 @@ struct LongPromptOptions {
 struct LongPromptResult {
   int num_failed = 0;
   std::string first_failure = {};
-  std::vector<double> prefill_ms;     // each long prompt's time to its only token
-  Distribution plain_ms, beside_ms;   // gaps of the streams, alone and while a long prompt is read
+  std::vector<double> prefill_ms;    // each long prompt's time to its only token
+  Distribution plain_ms, beside_ms;  // gaps of the streams, alone and while a long prompt is read
 };
 
 class LoadGenerator {

@@ -14,10 +14,9 @@ namespace {
 class FakeServer {
  public:
   FakeServer() {
-    auto server =
-        HttpServer::start({}, [this](const HttpRequest& request, HttpExchange exchange) {
-          handle(request, std::move(exchange));
-        });
+    auto server = HttpServer::start({}, [this](const HttpRequest& request, HttpExchange exchange) {
+      handle(request, std::move(exchange));
+    });
     EXPECT_TRUE(server.ok());
     server_ = std::move(server).value();
   }
@@ -38,9 +37,9 @@ class FakeServer {
       return exchange.respond({.body = R"({"data":[{"id":"fake"}]})"});
     if (request.path == "/engine") {
       steps += 10;
-      return exchange.respond({.body = str(R"({"steps":)", steps, R"(,"step_seconds":)",
-                                           steps * 0.002, R"(,"overhead_seconds":)",
-                                           steps * 0.0001, "}")});
+      return exchange.respond(
+          {.body = str(R"({"steps":)", steps, R"(,"step_seconds":)", steps * 0.002,
+                       R"(,"overhead_seconds":)", steps * 0.0001, "}")});
     }
     const Json json = parse_json(request.body).value();
     EXPECT_EQ(json.find("model")->as_string(), "fake");

@@ -27,11 +27,12 @@ LongPromptResult LoadGenerator::run_long_prompts(const LongPromptOptions& option
   const std::function<void()> send_stream = [&] {
     if (stopping) return;
     streams.emplace_back();
-    stream(body(options.prompts, next_index++, true), options.prompts.output_len, streams.back(),
-           [&] { return !stopping; },
-           [&, &record = streams.back()] {
-             if (record.failure.empty()) client_->after(0, send_stream);
-           });
+    stream(
+        body(options.prompts, next_index++, true), options.prompts.output_len, streams.back(),
+        [&] { return !stopping; },
+        [&, &record = streams.back()] {
+          if (record.failure.empty()) client_->after(0, send_stream);
+        });
   };
   PromptOptions long_prompt = options.prompts;
   long_prompt.input_len = options.long_len;
@@ -40,20 +41,20 @@ LongPromptResult LoadGenerator::run_long_prompts(const LongPromptOptions& option
   const std::function<void()> send_long = [&] {
     const auto index = static_cast<int>(longs.size());
     longs.emplace_back();
-    stream(body(long_prompt, index, true), 1, longs.back(), [] { return true; },
-           [&] {
-             stopping = static_cast<int>(longs.size()) >= options.repeat ||
-                        !longs.back().failure.empty();
-             if (!stopping) client_->after(options.pause_seconds, send_long);
-           });
+    stream(
+        body(long_prompt, index, true), 1, longs.back(), [] { return true; },
+        [&] {
+          stopping =
+              static_cast<int>(longs.size()) >= options.repeat || !longs.back().failure.empty();
+          if (!stopping) client_->after(options.pause_seconds, send_long);
+        });
   };
   // The streams are warm when each of the first has decoded a little, or failed.
   const std::function<void()> begin_when_warm = [&] {
-    const bool warm =
-        std::all_of(streams.begin(), streams.begin() + options.concurrency,
-                    [](const StreamRecord& record) {
-                      return record.chunks.size() >= kWarmChunks || !record.failure.empty();
-                    });
+    const bool warm = std::all_of(
+        streams.begin(), streams.begin() + options.concurrency, [](const StreamRecord& record) {
+          return record.chunks.size() >= kWarmChunks || !record.failure.empty();
+        });
     warm ? client_->after(options.pause_seconds, send_long)
          : client_->after(kLookAgainSeconds, begin_when_warm);
   };
@@ -77,9 +78,8 @@ LongPromptResult LoadGenerator::run_long_prompts(const LongPromptOptions& option
       std::chrono::duration<double>(options.pause_seconds));
   for (StreamRecord& record : streams) {
     auto& chunks = record.chunks;
-    chunks.erase(chunks.begin(), std::find_if(chunks.begin(), chunks.end(), [&](const auto& at) {
-                   return at >= first - pause;
-                 }));
+    chunks.erase(chunks.begin(), std::find_if(chunks.begin(), chunks.end(),
+                                              [&](const auto& at) { return at >= first - pause; }));
   }
   const std::vector<StreamRecord> records(streams.begin(), streams.end());
   SplitGaps gaps = split_gaps(records, reading);

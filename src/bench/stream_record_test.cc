@@ -12,8 +12,7 @@ std::string chunk(const std::string& ids, const std::string& reason = "null") {
          "}]}\n\n";
 }
 std::string usage(int tokens) {
-  return R"(data: {"choices":[],"usage":{"completion_tokens":)" + std::to_string(tokens) +
-         "}}\n\n";
+  return R"(data: {"choices":[],"usage":{"completion_tokens":)" + std::to_string(tokens) + "}}\n\n";
 }
 constexpr char kDone[] = "data: [DONE]\n\n";
 
@@ -56,8 +55,7 @@ TEST(StreamRecord, what_a_whole_answer_must_have_and_has_not_is_a_failure) {
   EXPECT_EQ(read({last, usage(1)}, 1).failure, "the stream ended without [DONE]");
   EXPECT_EQ(read({chunk("1"), usage(1), kDone}, 1).failure, "no chunk had a finish_reason");
   EXPECT_EQ(read({last, kDone}, 1).failure, "the server counts -1 tokens; 1 were asked");
-  EXPECT_EQ(read({chunk("1"), last, usage(1), kDone}, 1).failure,
-            "2 token ids came; 1 were asked");
+  EXPECT_EQ(read({chunk("1"), last, usage(1), kDone}, 1).failure, "2 token ids came; 1 were asked");
   EXPECT_EQ(read({last, chunk("2"), usage(2), kDone}, 2).failure,
             "a chunk came after the finish_reason");
   EXPECT_EQ(read({last, usage(1), kDone, last}, 1).failure, "an event came after [DONE]");

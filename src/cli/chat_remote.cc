@@ -101,8 +101,7 @@ class ChunkReader {
     std::vector<Delta> deltas;
     const std::string* reasoning = text_of(delta, "reasoning_content");
     if (!reasoning) reasoning = text_of(delta, "reasoning");
-    if (reasoning && !reasoning->empty())
-      deltas.push_back({Delta::Kind::kReasoning, *reasoning});
+    if (reasoning && !reasoning->empty()) deltas.push_back({Delta::Kind::kReasoning, *reasoning});
     const std::string* content = text_of(delta, "content");
     if (content && !content->empty()) deltas.push_back({Delta::Kind::kContent, *content});
     const Json* calls = delta.find("tool_calls");
@@ -136,7 +135,8 @@ std::string describe_speed(const ChunkReader& answer, Clock::time_point start) {
   const auto seconds = [](Clock::duration d) { return std::chrono::duration<double>(d).count(); };
   if (answer.tokens < 2 || answer.last <= answer.first) return "";
   char line[160];
-  std::snprintf(line, sizeof line, "%lld prompt tokens, the first token after %.2f s, %lld at %.1f/s",
+  std::snprintf(line, sizeof line,
+                "%lld prompt tokens, the first token after %.2f s, %lld at %.1f/s",
                 static_cast<long long>(answer.prompt_tokens), seconds(answer.first - start),
                 static_cast<long long>(answer.tokens),
                 static_cast<double>(answer.tokens - 1) / seconds(answer.last - answer.first));
@@ -187,9 +187,9 @@ class RemoteChat : public ChatSource {
     if (!response.ok()) return std::move(response).take_error();
     if (response.value().status != 200) {
       const Result<Json> body = parse_json(response.value().body);
-      return invalid(str("the server refuses (", response.value().status, "): ",
-                         body.ok() ? message_of_error(body.value())
-                                   : quoted(response.value().body)));
+      return invalid(
+          str("the server refuses (", response.value().status,
+              "): ", body.ok() ? message_of_error(body.value()) : quoted(response.value().body)));
     }
     if (!reader.failure.empty()) return invalid(reader.failure);
     if (!reader.done) return invalid("the server's answer ended early");

@@ -26,8 +26,7 @@ struct ChatOptions : RunOptions, SamplingOptions {
     v("tools=FILE", tools, "JSON list of tools the model may call; you are asked for each result");
     v("thinking", thinking, "let the model think before it answers");
     v("max-tokens,n", max_tokens, "tokens of one answer at most (default: as many as fit)");
-    v("ca-file=FILE", ca_file,
-      "PEM file of roots to trust a server by (default: this machine's)");
+    v("ca-file=FILE", ca_file, "PEM file of roots to trust a server by (default: this machine's)");
     SamplingOptions::visit(v);
     visit_running(v);
   }

@@ -56,8 +56,7 @@ struct Options {
 
 Status check_at_least(std::string_view option, int value, int least) {
   if (value >= least && value <= 1 << 24) return Ok{};
-  return invalid(
-      str("--", option, " is ", value, "; it must be from ", least, " to ", 1 << 24));
+  return invalid(str("--", option, " is ", value, "; it must be from ", least, " to ", 1 << 24));
 }
 
 Status check_options(const Options& options) {
@@ -83,11 +82,11 @@ constexpr char kHeader[] =
 std::string table_row(int concurrency, const LoadResult& r) {
   const LoadSummary& s = r.summary;
   char line[240];
-  int size = std::snprintf(
-      line, sizeof line, "%6d  %8d %6d %6d %7.0f %7.0f %7.0f %7.0f %7.1f %6.1f %6.1f %6.0f",
-      concurrency, s.num_requests, s.num_failed, r.num_different, s.output_tokens_per_s(),
-      s.ttft_ms.mean, s.ttft_ms.p50, s.ttft_ms.p99, s.itl_ms.mean, s.itl_ms.p50, s.itl_ms.p99,
-      s.itl_ms.max);
+  int size = std::snprintf(line, sizeof line,
+                           "%6d  %8d %6d %6d %7.0f %7.0f %7.0f %7.0f %7.1f %6.1f %6.1f %6.0f",
+                           concurrency, s.num_requests, s.num_failed, r.num_different,
+                           s.output_tokens_per_s(), s.ttft_ms.mean, s.ttft_ms.p50, s.ttft_ms.p99,
+                           s.itl_ms.mean, s.itl_ms.p50, s.itl_ms.p99, s.itl_ms.max);
   const auto rest = [&] { return line + size; };
   const auto room = [&] { return sizeof line - static_cast<std::size_t>(size); };
   size += r.engine.known ? std::snprintf(rest(), room(), "  %7.2f  %7.0f", r.engine.step_ms,
@@ -143,14 +142,15 @@ void measure_load(const Options& options, LoadGenerator& generator, Cli& cli) {
     const int count = options.num_prompts > 0 ? options.num_prompts : std::max(2 * c, 32);
     Progress progress(str(c, " at once"), count, Progress::Unit::kItems);
     // Prompts of their own for each measurement: the server remembers old ones.
-    const LoadResult result = generator.run({.prompts = {.input_len = options.input_len,
-                                                         .output_len = options.output_len.value_or(64),
-                                                         .num_ids = options.vocab,
-                                                         .seed = (options.seed << 16) + i},
-                                             .concurrency = c,
-                                             .num_prompts = count,
-                                             .num_checked = options.check,
-                                             .on_answer = [&] { progress.add(1); }});
+    const LoadResult result =
+        generator.run({.prompts = {.input_len = options.input_len,
+                                   .output_len = options.output_len.value_or(64),
+                                   .num_ids = options.vocab,
+                                   .seed = (options.seed << 16) + i},
+                       .concurrency = c,
+                       .num_prompts = count,
+                       .num_checked = options.check,
+                       .on_answer = [&] { progress.add(1); }});
     results.push_back(to_json(c, result));
     if (!options.json) cli.console.print(table_row(c, result)), cli.console.flush();
     tell_failures(result.summary.num_failed, result.summary.first_failure, cli);
@@ -170,7 +170,8 @@ void measure_long_prompts(const Options& options, LoadGenerator& generator, Cli&
   if (!options.json)
     cli.console.print(
         "                        prefill   ITL ms, plain         beside a long prompt\n"
-        "     c  prompts failed  p50 ms    p50    p99    max     p50    p99    max   over plain p50: "
+        "     c  prompts failed  p50 ms    p50    p99    max     p50    p99    max   over plain "
+        "p50: "
         "p50    p99\n");
   for (std::size_t i = 0; i < all.size(); ++i) {
     const LongPromptResult r = generator.run_long_prompts(
@@ -198,8 +199,8 @@ void measure_long_prompts(const Options& options, LoadGenerator& generator, Cli&
     std::snprintf(line, sizeof line,
                   "%6d  %7zu %6d %7.0f %6.1f %6.1f %6.0f  %6.1f %6.1f %6.0f  %18.2f %6.2f\n",
                   all[i], r.prefill_ms.size(), r.num_failed, prefill.p50, r.plain_ms.p50,
-                  r.plain_ms.p99, r.plain_ms.max, r.beside_ms.p50, r.beside_ms.p99,
-                  r.beside_ms.max, r.beside_ms.p50 / plain, r.beside_ms.p99 / plain);
+                  r.plain_ms.p99, r.plain_ms.max, r.beside_ms.p50, r.beside_ms.p99, r.beside_ms.max,
+                  r.beside_ms.p50 / plain, r.beside_ms.p99 / plain);
     cli.console.print(line);
     cli.console.flush();
   }
@@ -211,12 +212,11 @@ Status run(const Options& options, Cli& cli) {
   GLINT_TRY(const Url url, parse_url(options.url));
   int connections = 1024;
   for (const int c : options.concurrency) connections = std::max(connections, c);
-  GLINT_TRY(LoadGenerator generator,
-            LoadGenerator::connect({.server = url,
-                                    .http = {.ca_file = options.ca_file},
-                                    .api_key = cli.environment.api_key,
-                                    .model = options.model},
-                                   connections + 1));
+  GLINT_TRY(LoadGenerator generator, LoadGenerator::connect({.server = url,
+                                                             .http = {.ca_file = options.ca_file},
+                                                             .api_key = cli.environment.api_key,
+                                                             .model = options.model},
+                                                            connections + 1));
   options.long_prompt > 0 ? measure_long_prompts(options, generator, cli)
                           : measure_load(options, generator, cli);
   return Ok{};

@@ -85,10 +85,9 @@ class Chat {
   // Streams the model's answer and adds it to the conversation. Returns the calls it made.
   Result<Json::Array> answer() {
     ParsedAnswer parsed;
-    GLINT_TRY(const ChatSource::End end,
-              source_.answer(messages_, [&](const std::vector<Delta>& deltas) {
-                show(deltas, parsed);
-              }));
+    GLINT_TRY(
+        const ChatSource::End end,
+        source_.answer(messages_, [&](const std::vector<Delta>& deltas) { show(deltas, parsed); }));
     cli_.console.print("\n");
     cli_.console.flush();
     messages_.push_back(message_of(parsed));
@@ -156,8 +155,7 @@ Status converse(Chat& chat, LineEditor& editor, Cli& cli) {
 
 Status run(const ChatOptions& options, Cli& cli) {
   GLINT_TRY(Json tools, read_tools(options.tools));
-  const bool is_url =
-      options.model.starts_with("http://") || options.model.starts_with("https://");
+  const bool is_url = options.model.starts_with("http://") || options.model.starts_with("https://");
   GLINT_TRY(const std::unique_ptr<ChatSource> source,
             is_url ? remote_chat(options, std::move(tools), cli)
                    : local_chat(options, std::move(tools), cli));
@@ -176,10 +174,11 @@ Command chat_command() {
       {.name = "chat",
        .group = "Model",
        .summary = "a conversation in the terminal",
-       .description = "Talks to a model through its chat template, or to a server of OpenAI's API "
-                      "(its key is GLINT_API_KEY). Thinking is dimmed, tool calls are shown. Ctrl-C "
-                      "stops the answer, not the program. Lines can also come from a pipe: one "
-                      "message each.",
+       .description =
+           "Talks to a model through its chat template, or to a server of OpenAI's API "
+           "(its key is GLINT_API_KEY). Thinking is dimmed, tool calls are shown. Ctrl-C "
+           "stops the answer, not the program. Lines can also come from a pipe: one "
+           "message each.",
        .examples = {{"glint chat models/glm5-tiny", "talk to the bundled model"},
                     {"glint chat http://127.0.0.1:8000", "talk to what `glint serve` serves"},
                     {"glint chat models/glm5-tiny --tools tools.json --temperature 0",

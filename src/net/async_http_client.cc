@@ -98,8 +98,8 @@ std::unique_ptr<Connection> AsyncHttpClient::Impl::take_kept() {
 asio::awaitable<Status> AsyncHttpClient::Impl::connect(Connection& connection) {
   connection.deadline = Clock::now() + seconds(options.connect_seconds);
   SocketStream& stream = connection.stream;
-  const auto [ec, end] = co_await asio::async_connect(stream.socket(), endpoints,
-                                                      asio::as_tuple(asio::use_awaitable));
+  const auto [ec, end] =
+      co_await asio::async_connect(stream.socket(), endpoints, asio::as_tuple(asio::use_awaitable));
   if (ec) co_return failed("cannot reach", connection, ec);
   error_code ignored;
   stream.socket().set_option(tcp::no_delay(true), ignored);
@@ -119,8 +119,8 @@ asio::awaitable<Status> AsyncHttpClient::Impl::write(Connection& connection,
   while (sent < text.size()) {
     connection.deadline = Clock::now() + seconds(options.read_seconds);
     const auto buffer = asio::buffer(text.data() + sent, text.size() - sent);
-    const auto [ec, n] = co_await connection.stream.async_write_some(
-        buffer, asio::as_tuple(asio::use_awaitable));
+    const auto [ec, n] =
+        co_await connection.stream.async_write_some(buffer, asio::as_tuple(asio::use_awaitable));
     if (ec) co_return failed("cannot send to", connection, ec);
     sent += n;
   }
@@ -206,16 +206,15 @@ Result<std::unique_ptr<AsyncHttpClient>> AsyncHttpClient::open(Url server,
   tcp::resolver resolver(impl->io);
   impl->endpoints = resolver.resolve(impl->server.host, std::to_string(impl->server.port), ec);
   if (ec) {
-    return Error{ErrorCode::kUnavailable, str("cannot reach ", impl->name,
-                                              ": the host does not resolve: ", ec.message())};
+    return Error{ErrorCode::kUnavailable,
+                 str("cannot reach ", impl->name, ": the host does not resolve: ", ec.message())};
   }
   return std::unique_ptr<AsyncHttpClient>(new AsyncHttpClient(std::move(impl)));
 }
 
 void AsyncHttpClient::send(Exchange exchange) {
   ++impl_->num_open;
-  asio::co_spawn(impl_->io,
-                 impl_->run_exchange(std::make_shared<Exchange>(std::move(exchange))),
+  asio::co_spawn(impl_->io, impl_->run_exchange(std::make_shared<Exchange>(std::move(exchange))),
                  asio::detached);
 }
 

@@ -165,9 +165,7 @@ TEST(AsyncHttpClient, stop_ends_what_waits_and_the_server_notices) {
   auto client = client_of(server->port());
   bool done = false;
   client->send({.on_done = [&](const Result<HttpResponse>&) { done = true; }});
-  const std::function<void()> look = [&] {
-    asked ? client->stop() : client->after(0.001, look);
-  };
+  const std::function<void()> look = [&] { asked ? client->stop() : client->after(0.001, look); };
   look();
   client->run();
   EXPECT_FALSE(done);

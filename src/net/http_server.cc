@@ -1,7 +1,6 @@
 // Wraps Asio: accepting, the io thread, and the clock of the connections.
 #include "net/http_server.h"
 
-
 #include <algorithm>
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/co_spawn.hpp>
