@@ -56,20 +56,22 @@ def what_is_refused(url):
 
 
 def ctrl_c_stops_the_answer(server):
-    """On a terminal: the answer ends, the program goes on, and the server stops working for it."""
+    """On a terminal, while the server has not said anything yet: the program goes on, and the server forgets the request."""
+    assert server.request("/pause_generation", {})[0] == 200
+    busy = lambda: (lambda state: state["running"] + state["waiting"] > 0)(server.request("/engine")[2])
     main, side = pty.openpty()
     process = subprocess.Popen([GLINT, "chat", server.url, "--temperature", "0"], stdin=side, stdout=side, stderr=side,
                                start_new_session=True, env={**os.environ, "TERM": "xterm", "HOME": "/nonexistent"})
     os.close(side)
     os.write(main, b"Write a very long story, please.\n")
     end = time.monotonic() + 120
-    while server.request("/engine")[2]["running"] == 0:
-        assert time.monotonic() < end, "the request never ran"
-        time.sleep(0.002)
+    while not busy():
+        assert time.monotonic() < end, "no request came"
+        time.sleep(0.01)
     process.send_signal(signal.SIGINT)
-    while server.request("/engine")[2]["running"] > 0:
+    while busy():
         assert time.monotonic() < end, "the request goes on"
-        time.sleep(0.002)
+        time.sleep(0.01)
     assert process.poll() is None
     os.write(main, b"/quit\n")
     while process.poll() is None:  # who does not read what is printed blocks it
@@ -82,7 +84,22 @@ def ctrl_c_stops_the_answer(server):
     os.close(main)
 
 
+def over_tls(folder):
+    certificate, key = folder / "cert.pem", folder / "key.pem"
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost", "-addext",
+                    "subjectAltName=IP:127.0.0.1", "-keyout", key, "-out", certificate], check=True, capture_output=True)
+    with Served([GLINT, "serve", MODEL], "--ssl-certfile", certificate, "--ssl-keyfile", key) as server:
+        out, _ = chat(server.url, ["What is 3 + 4?"], "--ca-file", certificate)
+        assert "7" in out, out
+        _, err = chat(server.url, [], code=2)
+        assert "not trusted" in err, err
+        bench = subprocess.run([GLINT, "bench", "serve", server.url, "-c", "4", "--num-prompts", "8", "--input-len", "4",
+                                "--output-len", "3", "--ca-file", certificate], capture_output=True, text=True, timeout=120)
+        assert bench.returncode == 0, bench.stderr
+
+
 with tempfile.TemporaryDirectory() as folder:
+    over_tls(pathlib.Path(folder))
     with Served([GLINT, "serve", MODEL]) as server:
         the_same_conversation(server.url, pathlib.Path(folder))
         what_is_refused(server.url)
