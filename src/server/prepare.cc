@@ -61,6 +61,7 @@ DeltaOptions delta_options(const ApiRequest& request, const ServerConfig& config
                          request.tools.choice != ToolUse::Choice::kNone,
           .tools = request.tools.specs,
           .stop = request.stop,
+          .min_tokens = request.min_tokens,
           .include_stop = request.include_stop,
           .skip_special = request.skip_special};
 }

@@ -74,12 +74,13 @@ struct DeltaParser::State {
   std::vector<Delta> out;
   bool stopped = false;
   std::string stop;
-  int num_reasoning_tokens = 0;
+  int num_tokens = 0, num_reasoning_tokens = 0;
 };
 
 void DeltaParser::State::feed(TokenId token) {
   const bool is_marker = std::find(markers.begin(), markers.end(), token) != markers.end();
   const bool was_in_reasoning = in_reasoning;
+  ++num_tokens;
   if (is_marker || !options.skip_special || !tokenizer.is_special(token))
     read(detokenizer.feed(token));
   if (was_in_reasoning && in_reasoning && !is_marker) ++num_reasoning_tokens;
@@ -111,7 +112,10 @@ std::size_t DeltaParser::State::read_text(std::string_view text) {
 }
 
 void DeltaParser::State::on_found(std::size_t found) {
-  if (found < options.stop.size()) return on_stop(options.stop[found]);
+  if (found < options.stop.size()) {
+    if (num_tokens <= options.min_tokens) return add(options.stop[found]);
+    return on_stop(options.stop[found]);
+  }
   const bool is_think = found == options.stop.size(), is_end = found == options.stop.size() + 1;
   if (is_think && in_reasoning) return;
   if (is_end && !in_reasoning) return;

@@ -35,8 +35,9 @@ struct DeltaOptions {
   bool parse_tools = true;             // false: calls stay text (tool_choice none: they are masked)
   std::vector<ToolSpec> tools = {};    // calls of others are dropped, if there are any
   std::vector<std::string> stop = {};  // looked for in reasoning and content, not in calls
-  bool include_stop = false;           // keep the stop string in the text
-  bool skip_special = true;            // special tokens are not text
+  int min_tokens = 0;         // stop strings that are complete within so many tokens are text
+  bool include_stop = false;  // keep the stop string in the text
+  bool skip_special = true;   // special tokens are not text
 };
 
 // One piece of an answer, in order.

@@ -182,6 +182,15 @@ TEST(DeltaParser, stop_strings_end_reasoning_and_content) {
   EXPECT_EQ(parsed("a</think>b", {.in_reasoning = true, .stop = {"</think>"}}), "a|null|!</think>");
 }
 
+TEST(DeltaParser, stop_strings_within_min_tokens_are_text) {
+  DeltaOptions options{.stop = {"END"}};
+  EXPECT_EQ(parsed("x END y END z", options), "null|x |!END");
+  options.min_tokens = static_cast<int>(encode("x END y").size());
+  EXPECT_EQ(parsed("x END y END z", options), "null|x END y |!END");
+  options.min_tokens = 100;
+  EXPECT_EQ(parsed("x END y END z", options), "null|x END y END z|");
+}
+
 TEST(DeltaParser, special_tokens_are_text_only_if_wanted) {
   EXPECT_EQ(parsed(encode("a<|user|>b"), {}, [] { return 1; }), "null|ab|");
   EXPECT_EQ(parsed(encode("a<|user|>b"), {.skip_special = false}, [] { return 1; }),
@@ -341,6 +350,7 @@ TEST(DeltaParser, the_cuts_of_nonsense_never_show) {
                                .parse_tools = random.below(4) > 0,
                                .tools = random.below(2) ? tools(kTyped) : std::vector<ToolSpec>(),
                                .stop = {"fs", "</arg_key>i", "s<think>"},
+                               .min_tokens = static_cast<int>(random.below(12)),
                                .include_stop = random.below(2) > 0,
                                .skip_special = random.below(2) > 0};
     const std::string whole = parsed(tokens, options, [&] { return tokens.size(); });
