@@ -6,11 +6,11 @@
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/connect.hpp>
-#include <boost/asio/detached.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <chrono>
+#include <exception>
 #include <unordered_set>
 #include <utility>
 #include <vector>
@@ -178,7 +178,6 @@ asio::awaitable<void> AsyncHttpClient::Impl::run_exchange(std::shared_ptr<Exchan
       exchange->on_done(std::move(status).take_error());
     }
   }
-  --num_open;
 }
 
 void AsyncHttpClient::Impl::look_at_deadlines() {
@@ -214,8 +213,12 @@ Result<std::unique_ptr<AsyncHttpClient>> AsyncHttpClient::open(Url server,
 
 void AsyncHttpClient::send(Exchange exchange) {
   ++impl_->num_open;
+  // What a callback throws (there is no memory, say) comes out of run().
   asio::co_spawn(impl_->io, impl_->run_exchange(std::make_shared<Exchange>(std::move(exchange))),
-                 asio::detached);
+                 [impl = impl_.get()](const std::exception_ptr& thrown) {
+                   --impl->num_open;
+                   if (thrown) std::rethrow_exception(thrown);
+                 });
 }
 
 void AsyncHttpClient::after(double delay, std::function<void()> fn) {
