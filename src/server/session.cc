@@ -136,7 +136,10 @@ void Session::finish_choice(ChoiceState& state, Choice& choice, const TokenEvent
 // Sends what is pending once it is worth a piece.
 void Session::send(int index, ChoiceState& state, bool now) {
   Piece& pending = state.pending;
-  const bool visible = !pending.deltas.empty() || pending.finish || request_.api == Api::kGenerate;
+  // Who asked for token ids gets each when it comes, also one that ends within a character.
+  const bool wants_ids = request_.api == Api::kGenerate ||
+                         (request_.api == Api::kCompletions && request_.return_token_ids);
+  const bool visible = !pending.deltas.empty() || pending.finish || wants_ids;
   const bool enough =
       now || !state.sent || static_cast<int>(pending.tokens.size()) >= request_.stream_interval;
   if (!visible || !enough) return;
