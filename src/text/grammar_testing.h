@@ -87,7 +87,8 @@ inline std::string why_invalid(const Json& value, const Json& schema, const Json
     bool ok = true;
     if (name == "$ref") {
       const Json* target = &root;
-      for (const std::string_view part : split(said.as_string().substr(1), '/')) {
+      const std::string pointer = said.as_string().substr(1);
+      for (const std::string_view part : split(pointer, '/')) {
         if (!part.empty()) target = target->find(part);
       }
       ok = valid(value, *target);
