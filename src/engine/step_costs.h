@@ -32,7 +32,7 @@ class StepCosts {
   double plain_seconds(int num_decoding) const;
   double seconds_per_prompt_token() const { return per_prompt_token_.median(); }
 
-  static constexpr int kMinPromptTokens = 8;
+  static constexpr int kMinPromptTokens = 2;
   static constexpr int kUnknownBudget = 64;  // while a cost is not known
   static constexpr int kMeasureEvery = 64;   // steps with prompts before kPlainSteps without
   static constexpr int kPlainSteps = 3;

@@ -51,7 +51,7 @@ TEST(StepCosts, prompts_progress_even_where_one_token_is_too_slow) {
   costs.record({.num_decoding = 1}, 0.001);
   costs.record({.prompt_tokens = 10}, 1.0);
   EXPECT_EQ(costs.prompt_budget(1, 2, kMaxTokens), StepCosts::kMinPromptTokens);
-  EXPECT_EQ(costs.prompt_budget(1, 2, 4), 4);
+  EXPECT_EQ(costs.prompt_budget(1, 2, 1), 1);
 }
 
 TEST(StepCosts, an_unmeasured_number_of_sequences_counts_as_the_next_smaller) {
