@@ -225,7 +225,8 @@ TEST(Grammar, rolled_back_tokens_leave_no_trace) {
 
 TEST(Grammar, markers_and_special_tokens_are_no_part_of_json) {
   const auto constraint = grammars().constrain({.kind = Kind::kJsonObject});
-  for (const TokenId token : tiny().encode("{\"a\":\"x").value()) constraint->accept(token);
+  const std::vector<TokenId> begin = tiny().encode("{\"a\":\"x").value();
+  for (const TokenId token : begin) constraint->accept(token);
   for (const char* text : {"<tool_call>", "<think>", "<|user|>", "</arg_value>"})
     EXPECT_FALSE(grammars().allows(*constraint, *tiny().token_to_id(text))) << text;
   EXPECT_FALSE(constraint->accept(*tiny().token_to_id("<tool_call>")));
