@@ -272,23 +272,19 @@ Status Translator::take(const Setting& given, std::span<const std::string>& rest
   }
   if (rule == nullptr && option == nullptr) return unknown(setting);
   const bool is_switch = rule != nullptr ? rule->takes == Takes::kNothing : option->is_flag;
-  if (is_switch || setting.value) {
-    if (rule != nullptr && rule->takes == Takes::kJson && setting.value) {
-      if (Result<Json> json = parse_json(*setting.value); json.ok() && json.value().is_object())
-        return apply_members(setting.name, json.value(), setting.shown);
-    }
-    return apply(setting);
+  const bool is_attached = is_switch || setting.value;  // takes no further word
+  if (!is_attached) {
+    if (rest.empty()) return invalid(str(setting.shown, " needs a value"));
+    setting.value = rest.front();
+    rest = rest.subspan(1);
   }
-  if (rest.empty()) return invalid(str(setting.shown, " needs a value"));
-  setting.value = rest.front();
-  rest = rest.subspan(1);
   if (rule != nullptr && rule->takes == Takes::kJson) {
-    Result<Json> json = parse_json(*setting.value);
-    if (json.ok() && json.value().is_object())
+    if (Result<Json> json = parse_json(*setting.value); json.ok() && json.value().is_object())
       return apply_members(setting.name, json.value(), setting.shown);
   }
   GLINT_TRY_STATUS(apply(setting));
-  if (rule == nullptr || rule->takes != Takes::kValues || dialect_ == Dialect::kGlint) return Ok{};
+  const bool several = rule != nullptr && rule->takes == Takes::kValues;
+  if (is_attached || !several || dialect_ == Dialect::kGlint) return Ok{};
   while (!rest.empty() && !rest.front().starts_with('-')) {
     setting.value = rest.front();
     rest = rest.subspan(1);
