@@ -38,6 +38,7 @@ struct Options : ServeOptions, CommonOptions {
 Result<ServeFacts> read_facts(const ServeOptions& options, const ModelOptions& resolved, int drafts,
                               const Environment& environment) {
   ServeFacts facts;
+  facts.max_drafts = drafts;
   facts.dir = resolved.dir;
   if (resolved.dir.ends_with(".json"))
     return invalid(str(resolved.dir,
