@@ -279,7 +279,7 @@ Command inspect_command() {
            "missing or extra. Weights that cannot be used, and with --verify values that are no "
            "number, end it with exit code 2.",
        .examples = {{"glint inspect models/glm5-tiny", "the bundled model"},
-                    {"glint inspect config.json --json",
+                    {"glint inspect models/glm5-tiny/config.json --json",
                      "a model of which only that file is here"}}},
       run);
 }

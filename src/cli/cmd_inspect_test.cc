@@ -67,7 +67,7 @@ TEST_F(InspectTest, a_synthetic_checkpoint_is_complete) {
   const Outcome again = glint({"synth", kTiny + "/config.json", out});
   EXPECT_EQ(again.exit_code, 2);
   EXPECT_EQ(again.err,
-            str("glint: ", out, " exists; expected a directory that is yet to be made\n"));
+            str("glint: ", out, " exists; expected a directory that is empty or yet to be made\n"));
 }
 
 TEST_F(InspectTest, bad_files_are_refused_in_one_sentence) {

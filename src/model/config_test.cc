@@ -155,6 +155,7 @@ TEST(Config, layers_are_dense_by_list_or_by_count) {
   EXPECT_FALSE(parsed(json).layers[0].is_dense());
   EXPECT_TRUE(parsed(json).layers[1].is_dense());
   EXPECT_TRUE(parsed(without(glm5(), "first_k_dense_replace")).layers[2].is_dense());
+  EXPECT_EQ(parsed(with(glm5(), "first_k_dense_replace", 79)).num_moe_layers(), 0);
 }
 
 TEST(Config, cache_bytes_per_token_equal_the_specification) {
@@ -169,7 +170,9 @@ TEST(Config, refuses_what_it_cannot_run_in_one_sentence) {
   const std::tuple<const char*, Json, const char*> cases[] = {
       {"model_type", "llama",
        "model_type is \"llama\"; expected \"glm_moe_dsa\" (GLM-5, 5.1, 5.2) or \"deepseek_v32\""},
-      {"model_type", nullptr, "architectures names \"GlmMoeDsaForCausalLM\"; expected"},
+      {"model_type", nullptr,
+       "model_type is missing, architectures names \"GlmMoeDsaForCausalLM\"; expected"},
+      {"model_type", "", "model_type is missing"},
       {"num_attention_heads", 0, "num_attention_heads is 0; expected 1 to 4096"},
       {"hidden_size", -6144, "hidden_size is -6144; expected 1 to 262144"},
       {"hidden_size", parse("99999999999999999999"),
@@ -193,7 +196,7 @@ TEST(Config, refuses_what_it_cannot_run_in_one_sentence) {
       {"n_group", 7, "n_routed_experts is 256, no multiple of n_group 7"},
       {"n_group", 256, "a group of experts has one member"},
       {"topk_group", 2, "topk_group is 2, more than n_group 1"},
-      {"first_k_dense_replace", 79, "first_k_dense_replace is 79; expected 0 to 78"},
+      {"first_k_dense_replace", -1, "first_k_dense_replace is -1; expected 0 to 1024"},
       {"num_nextn_predict_layers", 2, "num_nextn_predict_layers is 2; expected 0 to 1"},
       {"mlp_layer_types", parse(R"(["dense"])"), "mlp_layer_types has 1 entries for 78 layers"},
       {"mlp_layer_types", parse("[1]"), "mlp_layer_types holds 1; expected only texts"},
