@@ -257,7 +257,7 @@ TEST_F(ConfigFile, errors_name_the_file) {
   EXPECT_EQ(read_config(write("{")).error().message, path_ + ": line 1, column 2: incomplete JSON");
   EXPECT_EQ(read_config(write("{}")).error().message,
             path_ +
-                ": model_type is \"\"; expected \"glm_moe_dsa\" (GLM-5, 5.1, 5.2) or "
+                ": model_type is missing; expected \"glm_moe_dsa\" (GLM-5, 5.1, 5.2) or "
                 "\"deepseek_v32\"");
   EXPECT_EQ(read_config(write("version https://git-lfs.github.com/spec/v1\noid sha256:0\n"))
                 .error()
