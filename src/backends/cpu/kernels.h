@@ -68,12 +68,13 @@ constexpr std::int64_t scale_byte(std::int64_t g, int n) {
   return g / 2 * 64 + n % 16 / 4 * 16 + g % 2 * 8 + n / 16 * 4 + n % 4;
 }
 
-// What is brought into the L2 cache while a chunk of a panel is read, a line for each line: from
-// `at` on, and when that comes to `end`, from `next` on.
+// What is brought into the L2 cache while a chunk of a panel is read, `step` bytes for each line of
+// it: from `at` on, and when that comes to `end`, from `next` on.
 struct Ahead {
   const std::byte* at = nullptr;
   const std::byte* end = nullptr;
   const std::byte* next = nullptr;
+  std::int64_t step = 0;
 };
 
 // A chunk of a panel. Scales: fp8 one f32 for each 128 k; nvfp4 e4m3 in the order of scale_byte.
@@ -103,7 +104,9 @@ struct TileArgs {
 
 // How x of one type is multiplied.
 struct Family {
-  int x_align;  // rows of x are readable, and zero beyond K, up to a multiple of this
+  int x_align;      // rows of x are readable, and zero beyond K, up to a multiple of this
+  int tile_tokens;  // a panel is read once for so many, and `ahead` goes on in the next reading;
+                    // 0: it begins again in each
   void (*expand[kNumCodes])(const ExpandArgs&);
   void (*multiply[kNumCodes])(const TileArgs&);  // expanded panels
   // Panels of codes: decoded in the tile, worth it for up to decode_tokens tokens.
