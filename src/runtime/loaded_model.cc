@@ -3,6 +3,7 @@
 #include <chrono>
 
 #include "base/file.h"
+#include "base/seconds.h"
 #include "base/str.h"
 #include "base/thread_pool.h"
 #include "model/synthetic.h"
@@ -66,8 +67,7 @@ Result<std::unique_ptr<LoadedModel>> LoadedModel::load(const ModelOptions& optio
                                                                                : options.packing,
                           *m->ops_, options.dummy ? LoadProgress{} : progress));
   m->inv_freq_ = rope_inv_freq(m->config_.rope, m->config_.qk_rope_head_dim);
-  m->load_stats_.seconds =
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  m->load_stats_.seconds = seconds_since(start);
   m->count_files();
   return m;
 }
