@@ -215,7 +215,7 @@ Status OptionList::set(Option& option, std::string_view value) {
 }
 
 Error OptionList::unknown(std::string_view arg) const {
-  std::vector<std::string> names;
+  std::vector<std::string> names = {"--help"};
   for (const Option& option : options_) {
     if (option.is_positional) continue;
     names.push_back("--" + option.name);

@@ -138,6 +138,7 @@ TEST(Options, unknown_options_are_refused_with_a_suggestion) {
             "unknown option \"--no-steam\", did you mean --no-stream?");
   EXPECT_EQ(error_of({"m", "--no-dtype"}), "unknown option \"--no-dtype\", did you mean --dtype?");
   EXPECT_EQ(error_of({"m", "--zzzzzzzzzzzz=1"}), "unknown option \"--zzzzzzzzzzzz\"");
+  EXPECT_EQ(error_of({"m", "--hlep"}), "unknown option \"--hlep\", did you mean --help?");
   EXPECT_EQ(error_of({"m", "-x"}), "unknown option \"-x\"");
   EXPECT_EQ(error_of({"m", "--n", "1"}).substr(0, 20), "unknown option \"--n\"");
 }

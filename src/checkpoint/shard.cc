@@ -164,6 +164,16 @@ Status sync_directory(const std::string& dir) {
   return Ok{};
 }
 
+Status claim_directory_name(const std::string& dir) {
+  if (dir.empty()) return invalid("the directory to make has no name");
+  std::error_code error;
+  const fs::file_type type = fs::symlink_status(dir, error).type();
+  if (type == fs::file_type::not_found) return Ok{};
+  // rmdir() does what is needed and no more: it fails on links, mount points, and what holds files.
+  if (type == fs::file_type::directory && ::rmdir(dir.c_str()) == 0) return Ok{};
+  return invalid(str(dir, " exists; expected a directory that is empty or yet to be made"));
+}
+
 Status check_free_space(const std::string& path, std::int64_t bytes) {
   const fs::path parent = fs::path(path).parent_path();
   std::error_code error;

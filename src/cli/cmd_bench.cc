@@ -168,7 +168,7 @@ Command bench_local_command() {
            "it reads); the shares divide what was moved and computed by what the machine can.",
        .examples = {{"glint bench local models/glm5-tiny -p 512 -n 64 -d 0,1024 -b 1,4,16",
                      "the bundled model"},
-                    {"glint bench local config.json --load-format dummy_fp8",
+                    {"glint bench local models/glm5-tiny/config.json --load-format dummy_fp8",
                      "any configuration, without a checkpoint"}}},
       run);
 }

@@ -173,8 +173,8 @@ Command calibrate_command() {
            "number of tokens it saw. The ranges are exact: they do not depend on threads or "
            "chunks, and merged calibrations equal one of all prompts. Experts that no token "
            "reached are listed. After Ctrl-C, what ran is in FILE.partial.",
-       .examples = {{"glint calibrate zai-org/GLM-5 --prompts coding.jsonl --out coding.json",
-                     "one pass"},
+       .examples = {{"glint calibrate models/glm5-tiny --prompts README.md --out /tmp/readme.json",
+                     "one pass, a prompt a line"},
                     {"glint calibrate --merge coding.json broad.json deep.json --out all.json",
                      "three passes as one"}}},
       run);

@@ -98,6 +98,10 @@ Json to_json(const Answer& answer, const GenerateStats& stats, const char* reaso
 Status run(const Options& options, Cli& cli) {
   if (options.max_tokens < 1)
     return invalid(str("--max-tokens is ", options.max_tokens, "; it must be 1 or more"));
+  if (!options.chat && (!options.system.empty() || !options.thinking)) {
+    return invalid(str(options.thinking ? "--system" : "--no-thinking",
+                       " has no meaning for a raw prompt; add --chat, or leave it out"));
+  }
   GLINT_TRY(const int num_drafts, parse_spec(options.spec));
   GLINT_TRY(const std::string dir, model_dir(options.model, cli));
   GLINT_TRY(const Tokenizer tokenizer, Tokenizer::open(dir));

@@ -217,13 +217,15 @@ std::string to_text(const Report& report) {
                              : describe_names("tensors with NaN or infinity", bad));
 }
 
-Status verdict(const Report& report) {
+// `checkpoint` may be null: then there are no weights to judge.
+Status verdict(const Report& report, const Checkpoint* checkpoint) {
   if (report.inventory && !report.inventory->faults.empty()) {
     return invalid(report.inventory->faults[0]);
   }
-  if (report.non_finite && !report.non_finite->empty()) {
+  if (checkpoint && report.non_finite && !report.non_finite->empty()) {
     const NonFinite& bad = report.non_finite->front();
-    return invalid(str(report.path, ": tensor ", quoted(bad.tensor->name), " holds ", bad.count,
+    const std::string& file = checkpoint->source().file_name(bad.tensor->file);
+    return invalid(str(file, ": tensor ", quoted(bad.tensor->name), " holds ", bad.count,
                        bad.count == 1 ? " value that is" : " values that are",
                        " NaN or infinite; expected finite numbers"));
   }
@@ -257,7 +259,7 @@ Status run(const Options& options, Cli& cli) {
   }
   cli.console.print(options.json ? dump_json(to_json(report), JsonStyle::kIndent2) + "\n"
                                  : to_text(report));
-  return verdict(report);
+  return verdict(report, checkpoint ? &*checkpoint : nullptr);
 }
 
 }  // namespace
@@ -273,7 +275,7 @@ Command inspect_command() {
            "missing or extra. Weights that cannot be used, and with --verify values that are no "
            "number, end it with exit code 2.",
        .examples = {{"glint inspect models/glm5-tiny", "the bundled model"},
-                    {"glint inspect config.json --json",
+                    {"glint inspect models/glm5-tiny/config.json --json",
                      "a model of which only that file is here"}}},
       run);
 }

@@ -33,6 +33,24 @@ struct Options : ServeOptions, CommonOptions {
   }
 };
 
+// Fails on what loading would fail on, so that a plan that comes to nothing is not printed.
+Status check_weights(const Inventory& inventory, const Checkpoint& checkpoint,
+                     const ModelConfig& config, bool with_mtp) {
+  const std::string mtp_layer = str("model.layers.", config.num_hidden_layers, ".");
+  const auto needed = [&](const std::string& text) {
+    return with_mtp || text.find(mtp_layer) == text.npos;
+  };
+  for (const std::string& fault : inventory.faults) {
+    if (needed(fault)) return invalid(fault);
+  }
+  for (const std::string& name : inventory.missing) {
+    if (!needed(name)) continue;
+    return invalid(str(checkpoint.source().name(), ": tensor ", quoted(name),
+                       " is missing; the model needs it"));
+  }
+  return Ok{};
+}
+
 // What the checkpoint is, from its headers alone, and what memory there is.
 Result<ServeFacts> read_facts(const ServeOptions& options, const ModelOptions& resolved, int drafts,
                               const Environment& environment) {
@@ -63,6 +81,7 @@ Result<ServeFacts> read_facts(const ServeOptions& options, const ModelOptions& r
   }
   GLINT_TRY(Checkpoint checkpoint, Checkpoint::open(resolved.dir));
   GLINT_TRY(const Inventory inventory, take_inventory(facts.config, checkpoint));
+  GLINT_TRY_STATUS(check_weights(inventory, checkpoint, facts.config, drafts > 0));
   facts.has_mtp = inventory.has_mtp;
   // Weights that memory cannot hold stay mapped, and take none that is counted.
   const bool stay_mapped = options.pack == "never" || inventory.bytes >= facts.memory.available;

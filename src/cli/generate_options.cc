@@ -22,8 +22,7 @@ Result<int> parse_spec(const std::string& spec) {
 Result<GenerateOptions> generate_options(const SamplingOptions& options, const LoadedModel& model,
                                          const Tokenizer& tokenizer, int num_drafts) {
   if (num_drafts > 0 && !model.has_mtp()) {
-    return invalid(str(model.options().dir,
-                       " has no MTP layer (num_nextn_predict_layers is 0); leave --spec out"));
+    return invalid(model.options().dir + " has no MTP layer; leave --spec out");
   }
   const GenerationConfig& defaults = model.generation();
   GenerateOptions out;

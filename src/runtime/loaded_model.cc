@@ -6,6 +6,7 @@
 #include "base/seconds.h"
 #include "base/str.h"
 #include "base/thread_pool.h"
+#include "model/inventory.h"
 #include "model/synthetic.h"
 #include "runtime/batch.h"
 
@@ -18,6 +19,7 @@ Result<Checkpoint> make_dummy(const ModelConfig& config, Release release, Thread
   GLINT_TRY(const SyntheticModel model, SyntheticModel::plan(config, release, kSeed));
   return make_dummy_checkpoint(model, pool, [&](std::int64_t bytes) {
     if (progress) progress(bytes, model.bytes());
+    return true;
   });
 }
 
@@ -54,7 +56,7 @@ Result<std::unique_ptr<LoadedModel>> LoadedModel::load(const ModelOptions& optio
   const auto start = std::chrono::steady_clock::now();
   GLINT_TRY(Checkpoint checkpoint, dummy ? std::move(*dummy) : Checkpoint::open(options.dir));
   m->checkpoint_ = std::make_unique<Checkpoint>(std::move(checkpoint));
-  const bool with_mtp = options.with_mtp && m->config_.num_nextn_predict_layers > 0;
+  const bool with_mtp = options.with_mtp && holds_mtp_layer(m->config_, m->checkpoint_->source());
   GLINT_TRY(m->weights_,
             find_weights(*m->checkpoint_, m->config_,
                          {.activations = options.activations, .with_mtp = with_mtp}, pool));
@@ -66,7 +68,9 @@ Result<std::unique_ptr<LoadedModel>> LoadedModel::load(const ModelOptions& optio
                           options.dummy && options.packing == Packing::kIfRoom ? Packing::kAlways
                                                                                : options.packing,
                           *m->ops_, options.dummy ? LoadProgress{} : progress));
-  m->inv_freq_ = rope_inv_freq(m->config_.rope, m->config_.qk_rope_head_dim);
+  const RopeConfig& rope = m->config_.rope;
+  m->rotation_ = {.inv_freq = rope_inv_freq(rope, m->config_.qk_rope_head_dim),
+                  .attention_factor = static_cast<float>(rope.attention_factor)};
   m->load_stats_.seconds = seconds_since(start);
   m->count_files();
   return m;
@@ -150,7 +154,7 @@ StepOutput LoadedModel::step(const StepPlan& plan, const StepOptions& options) {
   step_scope_.emplace(step_arena_);
   activity_.set_step(plan.step, static_cast<int>(plan.tokens.size()));
   activity_.begin("build_batch");
-  const Batch batch = build_batch(plan, inv_freq_, step_arena_);
+  const Batch batch = build_batch(plan, rotation_, step_arena_);
   const std::int64_t T = batch.token_ids.dim(0), R = batch.logit_rows.dim(0);
   ForwardArgs args = {.token_ids = batch.token_ids,
                       .batch = batch.view,
@@ -180,7 +184,7 @@ StepOutput LoadedModel::draft(const StepPlan& plan, const HiddenRows& target,
     if (slice.first == 0 && slice.count > 0) rows.tokens[slice.token_begin] = -1;
   }
   activity_.begin("mtp_batch");
-  const Batch batch = build_batch(rows, inv_freq_, draft_arena_);
+  const Batch batch = build_batch(rows, rotation_, draft_arena_);
   const std::int64_t T = batch.token_ids.dim(0), R = batch.logit_rows.dim(0);
   MtpArgs args = {.next_ids = batch.token_ids,
                   .target = place(target, draft_arena_),

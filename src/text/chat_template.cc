@@ -12,12 +12,9 @@ namespace {
 // The JSON object in `dir`/`name`; an empty one if there is no such file.
 Result<Json> read_object(const std::string& dir, const std::string& name) {
   const std::string path = dir + "/" + name;
-  if (!file_exists(path)) return Json(Json::Object{});
-  GLINT_TRY(const std::string text, read_file(path));
-  Result<Json> json = parse_json(text);
-  if (!json.ok()) return std::move(json).take_error().in(path);
-  if (!json.value().is_object())
-    return invalid(str(path, " holds ", json.value().kind(), ", not an object"));
+  if (!is_present(path)) return Json(Json::Object{});
+  GLINT_TRY(Json json, read_json_file(path));
+  if (!json.is_object()) return invalid(str(path, " holds ", json.kind(), ", not an object"));
   return json;
 }
 
@@ -95,7 +92,7 @@ Result<ChatTemplate> ChatTemplate::open(const std::string& dir) {
   const std::string path = dir + "/chat_template.jinja";
   const Json* configured = tokenizer_config.find("chat_template");
   const auto find = [&]() -> Result<ChatTemplate> {
-    if (file_exists(path)) return from_file(path);
+    if (is_present(path)) return from_file(path);
     if (configured && !configured->is_null()) {
       Result<ChatTemplate> chat = from_config(*configured);
       if (!chat.ok()) return std::move(chat).take_error().in(dir + "/tokenizer_config.json");
