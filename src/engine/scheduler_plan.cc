@@ -6,7 +6,6 @@
 #include <algorithm>
 
 #include "base/check.h"
-#include "base/str.h"
 #include "engine/scheduler_state.h"
 
 namespace glint {

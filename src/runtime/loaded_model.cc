@@ -3,6 +3,7 @@
 #include <chrono>
 
 #include "base/file.h"
+#include "base/seconds.h"
 #include "base/str.h"
 #include "base/thread_pool.h"
 #include "model/inventory.h"
@@ -70,8 +71,7 @@ Result<std::unique_ptr<LoadedModel>> LoadedModel::load(const ModelOptions& optio
   const RopeConfig& rope = m->config_.rope;
   m->rotation_ = {.inv_freq = rope_inv_freq(rope, m->config_.qk_rope_head_dim),
                   .attention_factor = static_cast<float>(rope.attention_factor)};
-  m->load_stats_.seconds =
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  m->load_stats_.seconds = seconds_since(start);
   m->count_files();
   return m;
 }

@@ -6,44 +6,19 @@
 
 import json
 import math
-import os
 import pathlib
 import resource
 import shutil
 import signal
 import struct
-import subprocess
 import sys
 import tempfile
 import time
 
-GLINT, MODEL, RECORD = sys.argv[1], sys.argv[2], pathlib.Path(sys.argv[3])
+from program import check, output, refused, run
+
+MODEL, RECORD = sys.argv[2], pathlib.Path(sys.argv[3])
 FRANCE = "The capital of France is"
-
-
-def run(*args, env=None, stdin=None):
-    return subprocess.run([GLINT, *map(str, args)], capture_output=True, input=stdin, timeout=300,
-                          stdin=None if stdin else subprocess.DEVNULL, env={**os.environ, **(env or {})})
-
-
-def check(condition, what, shown=""):
-    if not condition:
-        sys.exit(f"{what}\n{shown}")
-
-
-def output(*args, **kwargs):
-    done = run(*args, **kwargs)
-    check(done.returncode == 0, f"{args}: exit {done.returncode}", done.stderr.decode())
-    return done.stdout.decode()
-
-
-def refused(*args, words):
-    done = run(*args)
-    error = done.stderr.decode()
-    check(done.returncode == 2 and done.stdout == b"", f"{args}: exit {done.returncode}", error)
-    check(error.startswith("glint: ") and error.count("\n") == 1, f"{args}: not one sentence", error)
-    for word in words:
-        check(word in error, f"{args}: {word!r} is not named", error)
 
 
 def read_npy(path):
@@ -215,7 +190,7 @@ def wrong_input_is_refused_by_name(folder):
     refused("generate", MODEL, "-p", "x", "--temperature", -1, words=["temperature", "-1"])
     refused("generate", MODEL, "-p", "x", "--spec", "eagle", words=["--spec", "eagle", "mtp:K"])
     refused("generate", MODEL, "-p", "word " * 5000, words=["4096"])
-    refused("generate", MODEL, "-p", "x", "--backend", "cuda", words=["CUDA" if b"no CUDA" in run("generate", MODEL, "-p", "x", "--backend", "cuda").stderr else "cuda"])
+    refused("generate", MODEL, "-p", "x", "--backend", "cuda", words=["CUDA" if "no CUDA" in run("generate", MODEL, "-p", "x", "--backend", "cuda").stderr else "cuda"])
     copy = folder / "template"
     shutil.copytree(MODEL, copy)
     (copy / "chat_template.jinja").write_text("\n{{ raise_exception('roles must alternate') }}")

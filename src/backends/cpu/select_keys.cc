@@ -1,6 +1,5 @@
 // select_keys: scores of whole pages of keys by tiles, then the k best of each token by radix.
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <cstring>
 
