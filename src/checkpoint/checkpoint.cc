@@ -142,7 +142,7 @@ Result<Weight> Checkpoint::nvfp4(const StoredTensor& data, const std::string& na
   GLINT_TRY(const float global, scalar(global_name));
   if (!std::isfinite(global) || global < 0 || (is_divisor && global == 0)) {
     return invalid(
-        str("tensor ", quoted(global_name), " is ", global, "; expected a positive number"));
+        str(in_file(*source_->find(global_name)), " is ", global, "; expected a positive number"));
   }
   return Weight{.format = WeightFormat::kNvfp4,
                 .rows = rows,
@@ -195,7 +195,7 @@ Result<Weight> Checkpoint::stacked_expert(const std::string& name, const Shape& 
 Result<const StoredTensor*> Checkpoint::require(const std::string& name) const {
   if (const StoredTensor* tensor = source_->find(name)) return tensor;
   return Error{ErrorCode::kNotFound,
-               str("tensor ", quoted(name), " is missing from the checkpoint")};
+               str(source_->name(), ": tensor ", quoted(name), " is missing; the model needs it")};
 }
 
 Status Checkpoint::expect(const StoredTensor& tensor, std::initializer_list<StoredType> types,

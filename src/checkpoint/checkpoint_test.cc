@@ -26,9 +26,9 @@ class CheckpointTest : public testing::Test {
     Checkpoint checkpoint = open(tensors);
     const Result<Weight> weight = checkpoint.weight("x", rows, cols);
     if (weight.ok()) return "accepted";
-    std::string message = weight.error().message;
-    if (message.starts_with(prefix_)) message.erase(0, prefix_.size());
-    return message;
+    const std::string& message = weight.error().message;
+    EXPECT_TRUE(message.starts_with(prefix_)) << message;
+    return message.substr(prefix_.size());
   }
   static std::vector<float> row(const Weight& weight, std::int64_t n) {
     std::vector<float> values(static_cast<std::size_t>(weight.cols));
@@ -167,7 +167,7 @@ TEST_F(CheckpointTest, a_vector_can_be_had_as_f32_whatever_it_is_stored_as) {
 TEST_F(CheckpointTest, what_does_not_fit_is_refused_with_file_tensor_and_expectation) {
   const std::string one = "\x38";
   EXPECT_EQ(refusal({{"y", "U8", "[1]", one}}, 1, 1),
-            "tensor \"x.weight\" is missing from the checkpoint");
+            "tensor \"x.weight\" is missing; the model needs it");
   EXPECT_EQ(refusal({{"x.weight", "BF16", "[1]", bf16_bytes({1})}}, 1, 1),
             "tensor \"x.weight\" is BF16 [1]; expected BF16 or F32 or F16 [1, 1]");
   EXPECT_EQ(refusal({{"x.weight", "I32", "[1,1]", f32_bytes({1})}}, 1, 1),
@@ -206,7 +206,7 @@ TEST_F(CheckpointTest, impossible_nvfp4_is_refused) {
       "tensor \"x.weight\" is packed, but its 8 inputs are no multiple of 16; expected groups "
       "of 16");
   EXPECT_EQ(refusal({{"x.weight", "U8", "[1,8]", codes}}, 1, 16),
-            "tensor \"x.weight_scale\" is missing from the checkpoint");
+            "tensor \"x.weight_scale\" is missing; the model needs it");
   EXPECT_EQ(refusal({{"x.weight_packed", "U8", "[1,8]", codes},
                      {"x.weight_scale", "F8_E4M3", "[1,2]", one + one}},
                     1, 16),

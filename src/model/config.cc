@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
 
+#include "base/file.h"
 #include "base/str.h"
 #include "model/field_reader.h"
 
@@ -32,12 +32,17 @@ void expect(FieldReader& fields, bool holds, const std::string& problem) {
   if (!holds) fields.fail(problem);
 }
 
+// What a file without a model_type is, for people.
+std::string of_architecture(const std::vector<std::string>& architectures) {
+  return architectures.empty() ? "" : str(", architectures names ", quoted(architectures[0]));
+}
+
 void read_identity(FieldReader& fields, ModelConfig& config) {
   const std::vector<std::string> architectures = fields.texts("architectures");
   config.model_type = fields.text("model_type", "");
   const bool known_type = config.model_type == "glm_moe_dsa" || config.model_type == "deepseek_v32";
-  const std::string found = config.model_type.empty() && !architectures.empty()
-                                ? str("architectures names ", quoted(architectures[0]))
+  const std::string found = config.model_type.empty()
+                                ? "model_type is missing" + of_architecture(architectures)
                                 : str("model_type is ", quoted(config.model_type));
   expect(fields, known_type,
          found + "; expected \"glm_moe_dsa\" (GLM-5, 5.1, 5.2) or \"deepseek_v32\"");
@@ -164,6 +169,7 @@ void read_mlp_kinds(FieldReader& fields, ModelConfig& config) {
     }
     return;
   }
+  // More than there are layers: all are dense, as in a model cut down to a few layers.
   const std::int64_t first = fields.integer("first_k_dense_replace", 0, kMaxLayers, 3);
   const std::int64_t every = fields.integer("moe_layer_freq", 1, kMaxLayers, 1);
   for (std::size_t i = 0; i < num_layers; ++i) {
@@ -276,9 +282,7 @@ Result<GenerationConfig> parse_generation_config(const Json& json) {
 }
 
 Result<GenerationConfig> read_generation_config(const std::string& path) {
-  std::error_code error;
-  const auto type = std::filesystem::symlink_status(path, error).type();
-  if (type == std::filesystem::file_type::not_found) return GenerationConfig{};
+  if (!is_present(path)) return GenerationConfig{};
   GLINT_TRY(const Json json, read_json_file(path, kJsonLimits));
   Result<GenerationConfig> config = parse_generation_config(json);
   if (!config.ok()) return std::move(config).take_error().in(path);

@@ -160,6 +160,7 @@ TEST(Config, layers_are_dense_by_list_or_by_count) {
   EXPECT_TRUE(parsed(without(glm5(), "first_k_dense_replace")).layers[2].is_dense());
   EXPECT_TRUE(parsed(with(glm5(), "first_k_dense_replace", 100)).layers[77].is_dense());
   EXPECT_FALSE(parsed(with(glm5(), "first_k_dense_replace", 100)).layers[78].is_dense());
+  EXPECT_EQ(parsed(with(glm5(), "first_k_dense_replace", 79)).num_moe_layers(), 0);
 }
 
 TEST(Config, of_several_mtp_layers_the_first_is_used) {
@@ -185,7 +186,9 @@ TEST(Config, refuses_what_it_cannot_run_in_one_sentence) {
   const std::tuple<const char*, Json, const char*> cases[] = {
       {"model_type", "llama",
        "model_type is \"llama\"; expected \"glm_moe_dsa\" (GLM-5, 5.1, 5.2) or \"deepseek_v32\""},
-      {"model_type", nullptr, "architectures names \"GlmMoeDsaForCausalLM\"; expected"},
+      {"model_type", nullptr,
+       "model_type is missing, architectures names \"GlmMoeDsaForCausalLM\"; expected"},
+      {"model_type", "", "model_type is missing"},
       {"num_attention_heads", 0, "num_attention_heads is 0; expected 1 to 4096"},
       {"hidden_size", -6144, "hidden_size is -6144; expected 1 to 262144"},
       {"hidden_size", parse("99999999999999999999"),
@@ -269,7 +272,7 @@ TEST_F(ConfigFile, errors_name_the_file) {
   EXPECT_EQ(read_config(write("{")).error().message, path_ + ": line 1, column 2: incomplete JSON");
   EXPECT_EQ(read_config(write("{}")).error().message,
             path_ +
-                ": model_type is \"\"; expected \"glm_moe_dsa\" (GLM-5, 5.1, 5.2) or "
+                ": model_type is missing; expected \"glm_moe_dsa\" (GLM-5, 5.1, 5.2) or "
                 "\"deepseek_v32\"");
   EXPECT_EQ(read_config(write("version https://git-lfs.github.com/spec/v1\noid sha256:0\n"))
                 .error()

@@ -1,5 +1,6 @@
 #include "model/inventory.h"
 
+#include <algorithm>
 #include <charconv>
 #include <map>
 #include <optional>
@@ -31,12 +32,7 @@ class Taker {
       return invalid(
           str("the config implies ", num_weights, " tensors; expected at most ", kMaxTensors));
     }
-    const std::string mtp_prefix = str("model.layers.", config_.num_hidden_layers, ".");
-    for (const StoredTensor& tensor : checkpoint_.source().tensors()) {
-      if (tensor.name.starts_with(mtp_prefix)) {
-        inventory_.has_mtp = config_.num_nextn_predict_layers > 0;
-      }
-    }
+    inventory_.has_mtp = holds_mtp_layer(config_, checkpoint_.source());
     for (const ModelTensor& tensor : table_) {
       if (config_.is_mtp(tensor.layer) && !inventory_.has_mtp) continue;
       for (int expert = 0; expert < tensor.num_copies(); ++expert) look_for(tensor, expert);
@@ -154,6 +150,14 @@ class Taker {
 };
 
 }  // namespace
+
+bool holds_mtp_layer(const ModelConfig& config, const TensorSource& source) {
+  const std::string prefix = str("model.layers.", config.num_hidden_layers, ".");
+  const std::span<const StoredTensor> tensors = source.tensors();
+  return config.num_nextn_predict_layers > 0 &&
+         std::any_of(tensors.begin(), tensors.end(),
+                     [&](const StoredTensor& tensor) { return tensor.name.starts_with(prefix); });
+}
 
 Result<Inventory> take_inventory(const ModelConfig& config, Checkpoint& checkpoint) {
   return Taker(config, checkpoint).take();

@@ -197,8 +197,8 @@ Status SyntheticModel::generate(ThreadPool& pool, const Write& write, const Byte
   const Write counted = [&](std::size_t tensor, std::int64_t offset,
                             std::span<const std::byte> bytes) -> Status {
     GLINT_TRY_STATUS(write(tensor, offset, bytes));
-    if (done) done(std::ssize(bytes));
-    return Ok{};
+    if (!done || done(std::ssize(bytes))) return Ok{};
+    return Error{ErrorCode::kUnavailable, "interrupted"};
   };
   std::vector<Maker> makers(static_cast<std::size_t>(pool.num_threads()),
                             Maker(*this, sampler, counted));

@@ -3,8 +3,10 @@
 #include <chrono>
 
 #include "base/file.h"
+#include "base/seconds.h"
 #include "base/str.h"
 #include "base/thread_pool.h"
+#include "model/inventory.h"
 #include "model/synthetic.h"
 #include "runtime/batch.h"
 
@@ -17,6 +19,7 @@ Result<Checkpoint> make_dummy(const ModelConfig& config, Release release, Thread
   GLINT_TRY(const SyntheticModel model, SyntheticModel::plan(config, release, kSeed));
   return make_dummy_checkpoint(model, pool, [&](std::int64_t bytes) {
     if (progress) progress(bytes, model.bytes());
+    return true;
   });
 }
 
@@ -53,7 +56,7 @@ Result<std::unique_ptr<LoadedModel>> LoadedModel::load(const ModelOptions& optio
   const auto start = std::chrono::steady_clock::now();
   GLINT_TRY(Checkpoint checkpoint, dummy ? std::move(*dummy) : Checkpoint::open(options.dir));
   m->checkpoint_ = std::make_unique<Checkpoint>(std::move(checkpoint));
-  const bool with_mtp = options.with_mtp && m->config_.num_nextn_predict_layers > 0;
+  const bool with_mtp = options.with_mtp && holds_mtp_layer(m->config_, m->checkpoint_->source());
   GLINT_TRY(m->weights_,
             find_weights(*m->checkpoint_, m->config_,
                          {.activations = options.activations, .with_mtp = with_mtp}, pool));
@@ -68,8 +71,7 @@ Result<std::unique_ptr<LoadedModel>> LoadedModel::load(const ModelOptions& optio
   const RopeConfig& rope = m->config_.rope;
   m->rotation_ = {.inv_freq = rope_inv_freq(rope, m->config_.qk_rope_head_dim),
                   .attention_factor = static_cast<float>(rope.attention_factor)};
-  m->load_stats_.seconds =
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  m->load_stats_.seconds = seconds_since(start);
   m->count_files();
   return m;
 }
