@@ -210,6 +210,16 @@ def a_checkpoint_that_shrinks_is_named(folder):
 def wrong_input_is_refused_by_name(folder):
     refused("generate", "no/such/model", "-p", "x", words=["no/such/model"])
     refused("generate", MODEL, "-p", "", words=["prompt"])
+    # Threads that the system does not grant: of 200 stacks of 8 MiB there is room for a few.
+    done = subprocess.run([GLINT, "generate", MODEL, "-p", "x", "--threads", "200"], capture_output=True, text=True, timeout=60,
+                          preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (300 << 20, 300 << 20)))
+    check(done.returncode == 2 and "cannot start a thread" in done.stderr, f"threads: exit {done.returncode}", done.stderr)
+    # Names of files may hold anything; what is said of them is one line.
+    strange = folder / "strange"
+    strange.mkdir()
+    (strange / "config.json").write_bytes((pathlib.Path(MODEL) / "config.json").read_bytes())
+    (strange / "a\n\x1b[31m.safetensors").write_bytes(b"x")
+    refused("inspect", strange, words=["a\\x0a\\x1b[31m.safetensors", "cut short"])
     refused("generate", MODEL, "-p", "x", "--system", "Be brief.", words=["--system", "--chat"])
     refused("generate", MODEL, "-p", "x", "--no-thinking", words=["--no-thinking", "--chat"])
     refused("generate", MODEL, "-p", "x", "--temperature", -1, words=["temperature", "-1"])
