@@ -193,6 +193,22 @@ def a_checkpoint_without_its_draft_layer_works(folder):
     check(output("generate", copy, "-p", FRANCE, "--temperature", 0, "--dtype", "f32") == " Paris.", "no MTP layer")
 
 
+def damaged_weights_have_no_perplexity(folder):
+    """A row of lm_head is NaN: one logit of each position, which a maximum and a sum may pass over."""
+    copy = folder / "nan"
+    shutil.copytree(MODEL, copy)
+    data = bytearray((copy / "model.safetensors").read_bytes())
+    size = struct.unpack("<Q", data[:8])[0]
+    at = 8 + size + json.loads(bytes(data[8:8 + size]))["lm_head.weight"]["data_offsets"][0]
+    data[at:at + 2] = b"\xc0\x7f"
+    (copy / "model.safetensors").write_bytes(data)
+    for how in ("--ppl", "--json"):
+        refused("score", copy, "-p", "Once upon a time", how, words=["not all numbers", "inspect --verify"])
+    refused("generate", copy, "-p", FRANCE, words=["not numbers"])
+    output("score", copy, "-p", "Once upon a time", "--out", folder / "x.npy")
+    check(math.isnan(read_npy(folder / "x.npy")[1][0]), "logits are written as they are")
+
+
 def a_checkpoint_that_shrinks_is_named(folder):
     copy = folder / "shrinks"
     shutil.copytree(MODEL, copy)
@@ -260,6 +276,7 @@ with tempfile.TemporaryDirectory() as folder:
     nothing_is_left_half_written(pathlib.Path(folder))
     closed_streams_are_no_files(pathlib.Path(folder))
     a_checkpoint_without_its_draft_layer_works(pathlib.Path(folder))
+    damaged_weights_have_no_perplexity(pathlib.Path(folder))
     a_checkpoint_that_shrinks_is_named(pathlib.Path(folder))
     wrong_input_is_refused_by_name(pathlib.Path(folder))
 print("generate and score keep their word")
