@@ -6,8 +6,6 @@
 #pragma once
 
 #include <cstdint>
-#include <initializer_list>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>

@@ -126,14 +126,6 @@ Option* OptionList::find(std::string_view name) {
   return nullptr;
 }
 
-bool OptionList::is_set(std::string_view name) const {
-  for (const Option& option : options_) {
-    if (option.name == name) return option.is_set;
-  }
-  GLINT_CHECK(false, str("no option is named ", name));
-  return false;
-}
-
 Status OptionList::parse(std::span<const std::string> args) {
   bool only_positionals = false;
   while (!args.empty() && !wants_help_) {

@@ -109,15 +109,6 @@ TEST(Options, positionals_fill_in_order_and_the_rest_is_a_list) {
   EXPECT_EQ(o.texts, (std::vector<std::string>{"a", "--b", "--help"}));
 }
 
-TEST(Options, is_set_tells_what_the_user_gave) {
-  Everything options;
-  OptionList list(options);
-  ASSERT_TRUE(list.parse(std::vector<std::string>{"m", "-n", "256"}).ok());
-  EXPECT_TRUE(list.is_set("max-tokens"));
-  EXPECT_FALSE(list.is_set("top-p"));
-  EXPECT_DEATH(list.is_set("no-such"), "no option is named");
-}
-
 TEST(Options, errors_name_option_value_and_expectation) {
   EXPECT_EQ(error_of({}), "MODEL is missing: directory of a checkpoint");
   EXPECT_EQ(error_of({"m", "--max-tokens", "abc"}),

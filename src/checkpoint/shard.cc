@@ -3,9 +3,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
 #include <filesystem>
 
@@ -76,11 +74,9 @@ std::vector<Shard> plan_shards(std::span<const TensorSpec> tensors, std::int64_t
     header_bytes += entry_bytes;
   }
   for (std::size_t i = 0; i < shards.size(); ++i) {
-    char name[64] = "model.safetensors";
-    if (shards.size() > 1) {
-      std::snprintf(name, sizeof name, "model-%05zu-of-%05zu.safetensors", i + 1, shards.size());
-    }
-    shards[i].name = name;
+    shards[i].name = shards.size() == 1
+                         ? "model.safetensors"
+                         : formatted("model-%05zu-of-%05zu.safetensors", i + 1, shards.size());
   }
   return shards;
 }

@@ -90,8 +90,6 @@ CheckpointWriter::CheckpointWriter(std::unique_ptr<State> state) : state_(std::m
 CheckpointWriter::CheckpointWriter(CheckpointWriter&&) noexcept = default;
 CheckpointWriter::~CheckpointWriter() = default;
 
-std::span<const TensorSpec> CheckpointWriter::tensors() const { return state_->tensors; }
-
 Status CheckpointWriter::write(std::size_t tensor, std::int64_t offset,
                                std::span<const std::byte> bytes) const {
   const auto size = static_cast<std::int64_t>(bytes.size());

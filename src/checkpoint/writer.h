@@ -33,8 +33,6 @@ class CheckpointWriter {
   CheckpointWriter(CheckpointWriter&&) noexcept;
   ~CheckpointWriter();  // removes what finish() has not renamed
 
-  std::span<const TensorSpec> tensors() const;
-
   // Bytes [offset, offset + bytes.size()) of tensor number `tensor`. From any thread.
   Status write(std::size_t tensor, std::int64_t offset, std::span<const std::byte> bytes) const;
 

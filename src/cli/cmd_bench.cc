@@ -1,6 +1,5 @@
 // glint bench local: speed on this machine, against what the machine can do.
 #include <algorithm>
-#include <cstdio>
 
 #include "base/json.h"
 #include "base/str.h"
@@ -51,12 +50,11 @@ double gigaflops(const BenchResult& r) { return median(r.tokens_per_s) * r.flops
 
 std::string table_row(const BenchResult& r, const MachineLimits& limits) {
   const auto [low, high] = std::minmax_element(r.tokens_per_s.begin(), r.tokens_per_s.end());
-  char line[200];
-  std::snprintf(line, sizeof line, "%-34s %9.2f %9.2f %9.2f %9.1f %8.2f %5.0f%% %9.1f %5.0f%%\n",
-                name_of(r).c_str(), median(r.tokens_per_s), *low, *high, r.bytes_per_token * 1e-6,
-                gigabytes_per_s(r), 100 * gigabytes_per_s(r) / limits.read_gb_s, gigaflops(r),
-                100 * gigaflops(r) / limits.matrix_gflops);
-  return line;
+  return formatted("%-34s %9.2f %9.2f %9.2f %9.1f %8.2f %5.0f%% %9.1f %5.0f%%\n",
+                   name_of(r).c_str(), median(r.tokens_per_s), *low, *high,
+                   r.bytes_per_token * 1e-6, gigabytes_per_s(r),
+                   100 * gigabytes_per_s(r) / limits.read_gb_s, gigaflops(r),
+                   100 * gigaflops(r) / limits.matrix_gflops);
 }
 
 Json to_json(const BenchResult& r, const MachineLimits& limits) {
@@ -85,17 +83,15 @@ struct Loading {
 
 std::string describe(const Loading& loading) {
   const LoadStats& stats = loading.stats;
-  char text[300];
-  int n = std::snprintf(text, sizeof text, "%s %.2f GB in %.2f s, %.1f GB/s%s",
-                        loading.files_gb_s > 0 ? "loaded" : "placed",
-                        static_cast<double>(stats.bytes) * 1e-9, stats.seconds, loading.gb_s(),
-                        stats.placement.is_packed ? ", packing included" : ", in place");
+  std::string text =
+      formatted("%s %.2f GB in %.2f s, %.1f GB/s%s", loading.files_gb_s > 0 ? "loaded" : "placed",
+                static_cast<double>(stats.bytes) * 1e-9, stats.seconds, loading.gb_s(),
+                stats.placement.is_packed ? ", packing included" : ", in place");
   if (loading.files_gb_s > 0) {
-    n += std::snprintf(text + n, sizeof text - static_cast<std::size_t>(n),
-                       ": %.0f%% of the %.1f GB/s at which 1 thread reads the same files",
-                       100 * loading.gb_s() / loading.files_gb_s, loading.files_gb_s);
+    text += formatted(": %.0f%% of the %.1f GB/s at which 1 thread reads the same files",
+                      100 * loading.gb_s() / loading.files_gb_s, loading.files_gb_s);
   }
-  return std::string(text) + "\n";
+  return text + "\n";
 }
 
 Json to_json(const Loading& loading) {
@@ -130,10 +126,8 @@ Status run(const Options& options, Cli& cli) {
     console.print(describe(loading));
     console.print(
         "MB/token: the least to be read; shares: of the machine's reads and bf16 rate\n\n");
-    char line[200];
-    std::snprintf(line, sizeof line, "%-34s %9s %9s %9s %9s %8s %6s %9s %6s\n", "", "tok/s", "min",
-                  "max", "MB/token", "GB/s", "share", "GFLOP/s", "share");
-    console.print(line);
+    console.print(formatted("%-34s %9s %9s %9s %9s %8s %6s %9s %6s\n", "", "tok/s", "min", "max",
+                            "MB/token", "GB/s", "share", "GFLOP/s", "share"));
     console.flush();
   }
   Json::Array results;

@@ -73,6 +73,15 @@ void print_summary(const Options& options, const Calibration& result, Cli& cli) 
                         " of them without a token\n"));
 }
 
+Status write(const Options& options, const Calibration& result, Cli& cli) {
+  GLINT_TRY_STATUS(write_file_atomic(
+      options.out, dump_json(to_json(result.ranges), JsonStyle::kIndent2) + "\n"));
+  print_unseen(result.ranges, cli);
+  print_silent_layers(result.ranges, cli);
+  print_summary(options, result, cli);
+  return Ok{};
+}
+
 Status merge(const Options& options, Cli& cli) {
   if (options.inputs.empty()) return invalid("--merge needs the files to merge");
   if (!options.prompts.empty()) return invalid("--merge runs nothing; leave --prompts out");
@@ -89,12 +98,7 @@ Status merge(const Options& options, Cli& cli) {
     }
     merge_into(merged.ranges, ranges);
   }
-  GLINT_TRY_STATUS(write_file_atomic(
-      options.out, dump_json(to_json(merged.ranges), JsonStyle::kIndent2) + "\n"));
-  print_unseen(merged.ranges, cli);
-  print_silent_layers(merged.ranges, cli);
-  print_summary(options, merged, cli);
-  return Ok{};
+  return write(options, merged, cli);
 }
 
 Result<Prompts> prompts_of(const Options& options, Cli& cli) {
@@ -142,12 +146,7 @@ Status run_model(const Options& options, Cli& cli) {
                          "; what ran is in ", written.out,
                          ": calibrate with the rest and combine both with --merge"));
   }
-  GLINT_TRY_STATUS(write_file_atomic(
-      written.out, dump_json(to_json(result.ranges), JsonStyle::kIndent2) + "\n"));
-  print_unseen(result.ranges, cli);
-  print_silent_layers(result.ranges, cli);
-  print_summary(written, result, cli);
-  return Ok{};
+  return write(written, result, cli);
 }
 
 Status run(const Options& options, Cli& cli) {

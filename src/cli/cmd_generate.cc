@@ -1,8 +1,8 @@
 // glint generate: a prompt to an answer on stdout.
 #include <chrono>
-#include <random>
 
 #include "base/json.h"
+#include "base/seconds.h"
 #include "base/str.h"
 #include "cli/generate_options.h"
 #include "cli/interrupt.h"
@@ -113,8 +113,7 @@ Status run(const Options& options, Cli& cli) {
 
   const auto load_start = std::chrono::steady_clock::now();
   GLINT_TRY(const std::unique_ptr<LoadedModel> model, load_model(options, cli, num_drafts > 0));
-  const double load_s =
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - load_start).count();
+  const double load_s = seconds_since(load_start);
   GLINT_TRY(GenerateOptions generation, generate_options(options, *model, tokenizer, num_drafts));
   generation.max_tokens = options.max_tokens;
   generation.want_logprobs = options.json;

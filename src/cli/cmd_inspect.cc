@@ -1,7 +1,5 @@
 // glint inspect: what a checkpoint is and what it holds.
 #include <algorithm>
-#include <array>
-#include <cstdio>
 
 #include "base/file.h"
 #include "base/json.h"
@@ -110,9 +108,7 @@ Json to_json(const Report& report) {
 }
 
 std::string line(std::string_view label, const std::string& text) {
-  char padded[32];
-  std::snprintf(padded, sizeof padded, "%-14.*s", static_cast<int>(label.size()), label.data());
-  return str(padded, text, "\n");
+  return formatted("%-14s", std::string(label).c_str()) + text + "\n";
 }
 
 std::string describe_layers(const ModelConfig& config) {
@@ -172,12 +168,10 @@ std::string describe_sizes(const Report& report) {
 }
 
 std::string describe_rows(const Inventory& inventory) {
-  char buffer[160];
   const auto row = [&](const char* role, const char* format, const std::string& tensors,
                        const std::string& parameters, const std::string& bytes) {
-    std::snprintf(buffer, sizeof buffer, "%-15s %-7s %9s %20s %12s\n", role, format,
-                  tensors.c_str(), parameters.c_str(), bytes.c_str());
-    return std::string(buffer);
+    return formatted("%-15s %-7s %9s %20s %12s\n", role, format, tensors.c_str(),
+                     parameters.c_str(), bytes.c_str());
   };
   std::string text = "\n" + row("role", "format", "tensors", "parameters", "size");
   std::int64_t tensors = 0, parameters = 0;

@@ -1,3 +1,4 @@
+// glint inspect and synth, as command lines.
 #include <gtest/gtest.h>
 
 #include <filesystem>

@@ -3,7 +3,6 @@
 #include <cmath>
 #include <map>
 
-#include "base/file.h"
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/str.h"
@@ -56,6 +55,7 @@ Status check_weights(const Inventory& inventory, const Checkpoint& checkpoint,
 Result<ServeFacts> read_facts(const ServeOptions& options, const ModelOptions& resolved, int drafts,
                               const Environment& environment) {
   ServeFacts facts;
+  facts.max_drafts = drafts;
   facts.dir = resolved.dir;
   if (resolved.dir.ends_with(".json"))
     return invalid(str(resolved.dir,
@@ -114,15 +114,6 @@ void print_table(const std::vector<std::pair<std::string, std::string>>& rows, C
     cli.console.note(str("  ", name, std::string(width + 2 - name.size(), ' '), value));
 }
 
-// A template's file, or the checkpoint's own.
-Result<ChatTemplate> open_template(const std::string& file, const std::string& dir) {
-  if (file.empty()) return ChatTemplate::open(dir);
-  GLINT_TRY(const std::string text, read_file(file, std::size_t{1} << 20));
-  Result<ChatTemplate> parsed = ChatTemplate::parse(text);
-  if (!parsed.ok()) return std::move(parsed).take_error().in(file);
-  return parsed;
-}
-
 // A step hangs: nothing can be waited for any more.
 void on_hang(const std::string& dump) {
   log(LogLevel::kError, "a step hangs; the program ends\n" + dump);
@@ -157,7 +148,9 @@ Status serve(const Options& options, const TranslatedArgs& given, Cli& cli) {
   GLINT_TRY(const ServeFacts facts, read_facts(options, resolved, drafts, cli.environment));
   GLINT_TRY(ServePlan plan, plan_serve(options, given, facts));
   GLINT_TRY(Tokenizer tokenizer, Tokenizer::open(facts.dir));
-  GLINT_TRY(ChatTemplate chat_template, open_template(options.chat_template, facts.dir));
+  GLINT_TRY(ChatTemplate chat_template, options.chat_template.empty()
+                                            ? ChatTemplate::open(facts.dir)
+                                            : ChatTemplate::from_file(options.chat_template));
   plan.server.version = GLINT_VERSION;
   GLINT_TRY(std::unique_ptr<Server> server, Server::listen(plan.server));
   for (const std::string& line : given.ignored) cli.console.note("ignored: " + line);

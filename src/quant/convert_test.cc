@@ -201,7 +201,7 @@ TEST_F(ConvertTest, input_scales_come_from_the_calibration) {
 }
 
 TEST_F(ConvertTest, bf16_undoes_fp8_and_nvfp4) {
-  for (const char* name : {"fp8_block", "nvfp4_modelopt", "nvfp4_ct_mixed"}) {
+  for (const char* name : {"fp8_block", "nvfp4_modelopt", "nvfp4_ct_mixed", "tied_f16"}) {
     const Status status = convert(golden(name), name, {.format = TargetFormat::kBf16});
     ASSERT_TRUE(status.ok()) << name << ": " << status.error().message;
     expect_good(name, golden(name));

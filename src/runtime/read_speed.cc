@@ -6,6 +6,7 @@
 #include <fstream>
 #include <vector>
 
+#include "base/seconds.h"
 #include "base/str.h"
 #include "base/thread_pool.h"
 
@@ -57,8 +58,7 @@ Result<double> read_speed(std::span<const std::string> files, int threads) {
       ok = false;
     }
   });
-  const double seconds =
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  const double seconds = seconds_since(start);
   if (!ok) return invalid("the checkpoint's files could not be read to their end");
   return static_cast<double>(total) / seconds * 1e-9;
 }

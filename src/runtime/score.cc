@@ -1,7 +1,6 @@
 #include "runtime/score.h"
 
 #include <algorithm>
-#include <cmath>
 #include <numeric>
 
 #include "base/str.h"

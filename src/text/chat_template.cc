@@ -81,18 +81,20 @@ Result<ChatTemplate> ChatTemplate::from_config(const Json& config) {
   return chat;
 }
 
+Result<ChatTemplate> ChatTemplate::from_file(const std::string& path) {
+  GLINT_TRY(const std::string source, read_file(path));
+  Result<ChatTemplate> chat = parse(source);
+  if (!chat.ok()) return std::move(chat).take_error().in(path);
+  return chat;
+}
+
 Result<ChatTemplate> ChatTemplate::open(const std::string& dir) {
   GLINT_TRY(const Json tokenizer_config, read_object(dir, "tokenizer_config.json"));
   GLINT_TRY(const Json special_tokens_map, read_object(dir, "special_tokens_map.json"));
   const std::string path = dir + "/chat_template.jinja";
   const Json* configured = tokenizer_config.find("chat_template");
   const auto find = [&]() -> Result<ChatTemplate> {
-    if (is_present(path)) {
-      GLINT_TRY(const std::string source, read_file(path));
-      Result<ChatTemplate> chat = parse(source);
-      if (!chat.ok()) return std::move(chat).take_error().in(path);
-      return chat;
-    }
+    if (is_present(path)) return from_file(path);
     if (configured && !configured->is_null()) {
       Result<ChatTemplate> chat = from_config(*configured);
       if (!chat.ok()) return std::move(chat).take_error().in(dir + "/tokenizer_config.json");

@@ -10,7 +10,9 @@ import subprocess
 import sys
 import tempfile
 
-GLINT, MODEL = sys.argv[1:]
+from program import GLINT, check
+
+MODEL = sys.argv[2]
 
 
 def chat(lines, *args):
@@ -19,11 +21,6 @@ def chat(lines, *args):
     if done.returncode:
         sys.exit(f"exit {done.returncode}: {done.stderr}")
     return done.stdout, done.stderr
-
-
-def check(condition, what, shown):
-    if not condition:
-        sys.exit(f"{what}\n{shown}")
 
 
 out, err = chat(["What is 12 + 7?", "/nonsense", "What is the capital of Italy?", "/quit", "never read"])

@@ -17,33 +17,10 @@ import sys
 import tempfile
 import time
 
-GLINT, MODEL, RECORD = sys.argv[1], sys.argv[2], pathlib.Path(sys.argv[3])
+from program import GLINT, check, output, refused, run
+
+MODEL, RECORD = sys.argv[2], pathlib.Path(sys.argv[3])
 FRANCE = "The capital of France is"
-
-
-def run(*args, env=None, stdin=None):
-    return subprocess.run([GLINT, *map(str, args)], capture_output=True, input=stdin, timeout=300,
-                          stdin=None if stdin else subprocess.DEVNULL, env={**os.environ, **(env or {})})
-
-
-def check(condition, what, shown=""):
-    if not condition:
-        sys.exit(f"{what}\n{shown}")
-
-
-def output(*args, **kwargs):
-    done = run(*args, **kwargs)
-    check(done.returncode == 0, f"{args}: exit {done.returncode}", done.stderr.decode())
-    return done.stdout.decode()
-
-
-def refused(*args, words):
-    done = run(*args)
-    error = done.stderr.decode()
-    check(done.returncode == 2 and done.stdout == b"", f"{args}: exit {done.returncode}", error)
-    check(error.startswith("glint: ") and error.count("\n") == 1, f"{args}: not one sentence", error)
-    for word in words:
-        check(word in error, f"{args}: {word!r} is not named", error)
 
 
 def read_npy(path):
@@ -151,10 +128,8 @@ def nothing_is_left_half_written(folder):
               f"Ctrl-C: {command}: exit {process.returncode}", left)
         shutil.rmtree(out)
         out.mkdir()
-        done = subprocess.run([GLINT, *map(str, command)], capture_output=True, text=True, timeout=60,
-                              preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20)))
-        check(done.returncode == 2 and "File too large" in done.stderr and done.stderr.count("\n") == 1,
-              f"a limit of file sizes: {command}: exit {done.returncode}", done.stderr)
+        refused(*command, words=["File too large"],
+                preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20)))
         check(list(out.iterdir()) == [], "something is left", list(out.iterdir()))
         shutil.rmtree(out)
 
@@ -227,9 +202,8 @@ def wrong_input_is_refused_by_name(folder):
     refused("generate", "no/such/model", "-p", "x", words=["no/such/model"])
     refused("generate", MODEL, "-p", "", words=["prompt"])
     # Threads that the system does not grant: of 200 stacks of 8 MiB there is room for a few.
-    done = subprocess.run([GLINT, "generate", MODEL, "-p", "x", "--threads", "200"], capture_output=True, text=True, timeout=60,
-                          preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (300 << 20, 300 << 20)))
-    check(done.returncode == 2 and "cannot start a thread" in done.stderr, f"threads: exit {done.returncode}", done.stderr)
+    refused("generate", MODEL, "-p", "x", "--threads", 200, words=["cannot start a thread"],
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (300 << 20, 300 << 20)))
     # Names of files may hold anything; what is said of them is one line.
     strange = folder / "strange"
     strange.mkdir()
@@ -241,7 +215,7 @@ def wrong_input_is_refused_by_name(folder):
     refused("generate", MODEL, "-p", "x", "--temperature", -1, words=["temperature", "-1"])
     refused("generate", MODEL, "-p", "x", "--spec", "eagle", words=["--spec", "eagle", "mtp:K"])
     refused("generate", MODEL, "-p", "word " * 5000, words=["4096"])
-    refused("generate", MODEL, "-p", "x", "--backend", "cuda", words=["CUDA" if b"no CUDA" in run("generate", MODEL, "-p", "x", "--backend", "cuda").stderr else "cuda"])
+    refused("generate", MODEL, "-p", "x", "--backend", "cuda", words=["CUDA" if "no CUDA" in run("generate", MODEL, "-p", "x", "--backend", "cuda").stderr else "cuda"])
     copy = folder / "template"
     shutil.copytree(MODEL, copy)
     (copy / "chat_template.jinja").write_text("\n{{ raise_exception('roles must alternate') }}")
