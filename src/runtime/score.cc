@@ -1,6 +1,7 @@
 #include "runtime/score.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include "base/str.h"
