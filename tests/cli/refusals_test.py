@@ -72,7 +72,7 @@ def wrong_weights(model):
         (with_header(model, with_entry(norm, data_offsets=[(1 << 63) - 8, (1 << 63) - 1])), norm),
         (with_header(model, with_entry(norm, shape=[1 << 32, 1 << 32])), norm),
         (with_header(model, with_entry(norm, dtype="BF17")), norm),
-        (with_header(model, with_entry(norm, dtype="F16")), norm),
+        (with_header(model, with_entry(norm, dtype="I16")), norm),
         (with_header(model, with_entry(norm, shape=[1, 64])), norm),
         (LFS, "git-lfs"),
     ]
