@@ -6,16 +6,18 @@
 
 import json
 import math
+import os
 import pathlib
 import resource
 import shutil
 import signal
 import struct
+import subprocess
 import sys
 import tempfile
 import time
 
-from program import check, output, refused, run
+from program import GLINT, check, output, refused, run
 
 MODEL, RECORD = sys.argv[2], pathlib.Path(sys.argv[3])
 FRANCE = "The capital of France is"

@@ -13,7 +13,9 @@ import subprocess
 import sys
 import tempfile
 
-GLINT, TINY = sys.argv[1], pathlib.Path(sys.argv[2])
+from program import GLINT, check
+
+TINY = pathlib.Path(sys.argv[2])
 LFS = b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n"
 TEXT_FILES = ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja", "generation_config.json")
 # The bundled model's kind, small enough to be copied for every case.
@@ -24,11 +26,6 @@ SMALL = {"hidden_size": 64, "intermediate_size": 96, "moe_intermediate_size": 48
 
 def run(*args, stdin=b""):
     return subprocess.run([GLINT, *map(str, args)], capture_output=True, input=stdin, timeout=120)
-
-
-def check(condition, what, shown=""):
-    if not condition:
-        sys.exit(f"{what}\n{shown}")
 
 
 def commands(model, folder):
