@@ -54,6 +54,7 @@ std::optional<std::string> LineEditor::read(const std::string& prompt) {
   if (!interactive_) {
     std::string line;
     if (!std::getline(std::cin, line)) return {};
+    if (line.ends_with('\r')) line.pop_back();
     return line;
   }
   const InterruptKeyOff key_off;

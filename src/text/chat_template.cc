@@ -9,11 +9,13 @@
 namespace glint {
 namespace {
 
+constexpr std::size_t kMaxValues = 1'000'000;
+
 // The JSON object in `dir`/`name`; an empty one if there is no such file.
 Result<Json> read_object(const std::string& dir, const std::string& name) {
   const std::string path = dir + "/" + name;
   if (!is_present(path)) return Json(Json::Object{});
-  GLINT_TRY(Json json, read_json_file(path));
+  GLINT_TRY(Json json, read_json_file(path, {.max_values = kMaxValues}));
   if (!json.is_object()) return invalid(str(path, " holds ", json.kind(), ", not an object"));
   return json;
 }

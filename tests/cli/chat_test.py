@@ -27,6 +27,10 @@ out, err = chat(["What is 12 + 7?", "/nonsense", "What is the capital of Italy?"
 check("19" in out and "Rome" in out and "never" not in out, "answers", out)
 check("/nonsense" in err and "/help" in err, "an unknown command is named", err)
 
+# Lines of other systems end in \r\n.
+out, err = chat(["What is 12 + 7?\r", "/quit\r", "never read"])
+check("19" in out and "never" not in out and err == "", "\\r at the end of lines", out + err)
+
 # The second answer is the same whether the cache of the first was used or not.
 two, _ = chat(["Hello", "What is 3 + 4?"])
 fresh, _ = chat(["Hello", "/reset", "What is 3 + 4?"])

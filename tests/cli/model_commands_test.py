@@ -193,6 +193,12 @@ def wrong_input_is_refused_by_name(folder):
     refused("generate", MODEL, "-p", "x", "--spec", "eagle", words=["--spec", "eagle", "mtp:K"])
     refused("generate", MODEL, "-p", "word " * 5000, words=["4096"])
     refused("generate", MODEL, "-p", "x", "--backend", "cuda", words=["CUDA" if "no CUDA" in run("generate", MODEL, "-p", "x", "--backend", "cuda").stderr else "cuda"])
+    copy = folder / "template"
+    shutil.copytree(MODEL, copy)
+    (copy / "chat_template.jinja").write_text("\n{{ raise_exception('roles must alternate') }}")
+    refused("generate", copy, "-p", "x", "--chat", words=["the chat template of", "line 2", "roles must alternate"])
+    (copy / "tokenizer.json").write_text("[" + "1," * 20_000_000 + "1]")  # 40 bytes of memory for each, if all were read
+    refused("generate", copy, "-p", "x", words=["tokenizer.json", "too many values"])
     # Files that are wrong, for every command that opens a checkpoint.
     broken = {
         "config.json": [b"not json", b"{}", b'{"model_type": "llama"}',

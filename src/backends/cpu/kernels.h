@@ -68,12 +68,13 @@ constexpr std::int64_t scale_byte(std::int64_t g, int n) {
   return g / 2 * 64 + n % 16 / 4 * 16 + g % 2 * 8 + n / 16 * 4 + n % 4;
 }
 
-// What is brought into the L2 cache while a chunk of a panel is read, a line for each line: from
-// `at` on, and when that comes to `end`, from `next` on. Without `end` nothing need be brought.
+// What is brought into the L2 cache while a chunk of a panel is read, `step` bytes for each line of
+// it: from `at` on, and when that comes to `end`, from `next` on. Nothing where `step` is 0.
 struct Ahead {
   const std::byte* at = nullptr;
   const std::byte* end = nullptr;
   const std::byte* next = nullptr;
+  std::int64_t step = 0;
 };
 
 // How many rows of x a thread's tile registers are configured for; 0: they are not in use. To be
@@ -112,10 +113,11 @@ struct TileArgs {
 // How x of one type is multiplied.
 struct Family {
   int x_align;      // rows of x are readable, and zero beyond K, up to a multiple of this
-  int tile_tokens;  // most rows of x for which a panel is read once
-  // Bytes ahead of what is read that lines are brought into L2, for few rows of x: less, and memory
-  // is late; more, and they are lost before they are read.
-  std::int64_t ahead[kNumCodes];
+  int tile_tokens;  // a panel is read once for so many, and `ahead` goes on in the next reading;
+                    // 0: nothing is brought
+  // How many bytes ahead of what is read once lines are brought, for one row of x and for more:
+  // less, and memory is late; more, and they are lost before they are read.
+  std::int64_t ahead[2][kNumCodes];
   void (*expand[kNumCodes])(const ExpandArgs&);
   void (*multiply[kNumCodes])(const TileArgs&);  // expanded panels
   // Panels of codes: decoded in the tile, worth it for up to decode_tokens tokens.
