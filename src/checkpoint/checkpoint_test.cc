@@ -134,7 +134,7 @@ TEST_F(CheckpointTest, stacked_fp8_experts_that_share_a_block_or_lack_scales_are
                 "multiple of 128; expected one tensor an expert");
   Checkpoint bare = open({{p + "gate_up_proj", "F8_E4M3", "[1,2,1]", "\x38\x38"}});
   EXPECT_EQ(bare.weight(up, 1, 1).error().message,
-            "tensor \"" + p + "gate_up_proj_scale_inv\" is missing from the checkpoint");
+            prefix_ + "tensor \"" + p + "gate_up_proj_scale_inv\" is missing; the model needs it");
 }
 
 TEST_F(CheckpointTest, half_precision_becomes_f32_exactly) {
