@@ -7,6 +7,7 @@
 #include "base/thread_pool.h"
 #include "model/synthetic.h"
 #include "runtime/batch.h"
+#include "runtime/read_speed.h"
 
 namespace glint {
 namespace {
@@ -53,6 +54,7 @@ Result<std::unique_ptr<LoadedModel>> LoadedModel::load(const ModelOptions& optio
   const auto start = std::chrono::steady_clock::now();
   GLINT_TRY(Checkpoint checkpoint, dummy ? std::move(*dummy) : Checkpoint::open(options.dir));
   m->checkpoint_ = std::make_unique<Checkpoint>(std::move(checkpoint));
+  m->count_files();
   const bool with_mtp = options.with_mtp && m->config_.num_nextn_predict_layers > 0;
   GLINT_TRY(m->weights_,
             find_weights(*m->checkpoint_, m->config_,
@@ -68,7 +70,6 @@ Result<std::unique_ptr<LoadedModel>> LoadedModel::load(const ModelOptions& optio
   m->inv_freq_ = rope_inv_freq(m->config_.rope, m->config_.qk_rope_head_dim);
   m->load_stats_.seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  m->count_files();
   return m;
 }
 
@@ -100,6 +101,7 @@ void LoadedModel::count_files() {
     if (options_.dummy || static_cast<std::size_t>(tensor.file) < files.size()) continue;
     files.push_back(source.file_name(tensor.file));
   }
+  load_stats_.cached_share = cached_share(load_stats_.files);
 }
 
 Status LoadedModel::reserve_pages(int num_pages) {
