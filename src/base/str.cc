@@ -1,10 +1,22 @@
 #include "base/str.h"
 
 #include <algorithm>
+#include <cstdarg>
 #include <cstdio>
 #include <utility>
 
 namespace glint {
+
+std::string formatted(const char* format, ...) {
+  std::va_list measured, printed;
+  va_start(measured, format);
+  va_copy(printed, measured);
+  std::string text(static_cast<std::size_t>(std::vsnprintf(nullptr, 0, format, measured)), '\0');
+  va_end(measured);
+  std::vsnprintf(text.data(), text.size() + 1, format, printed);
+  va_end(printed);
+  return text;
+}
 
 std::string with_commas(std::int64_t n) {
   std::string digits = std::to_string(n);
@@ -17,9 +29,7 @@ std::string human_bytes(double bytes) {
   static constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
   int unit = 0;
   while (bytes >= 1024 && unit < 5) bytes /= 1024, ++unit;
-  char buffer[32];
-  std::snprintf(buffer, sizeof buffer, "%.4g %s", bytes, kUnits[unit]);
-  return buffer;
+  return formatted("%.4g %s", bytes, kUnits[unit]);
 }
 
 std::vector<std::string_view> split(std::string_view text, char separator) {
@@ -40,12 +50,37 @@ std::string quoted(std::string_view text, std::size_t max_bytes) {
     if (byte >= 0x20 && byte < 0x7f && c != '"' && c != '\\') {
       out += c;
     } else {
-      char buffer[8];
-      std::snprintf(buffer, sizeof buffer, "\\x%02x", byte);
-      out += buffer;
+      out += formatted("\\x%02x", byte);
     }
   }
   return out + (cut ? "...\"" : "\"");
+}
+
+std::string escape_html(std::string_view text) {
+  std::string out;
+  out.reserve(text.size());
+  for (const char c : text) {
+    switch (c) {
+      case '&':
+        out += "&amp;";
+        break;
+      case '<':
+        out += "&lt;";
+        break;
+      case '>':
+        out += "&gt;";
+        break;
+      case '\'':
+        out += "&#39;";
+        break;
+      case '"':
+        out += "&#34;";
+        break;
+      default:
+        out += c;
+    }
+  }
+  return out;
 }
 
 namespace {

@@ -9,6 +9,12 @@ TEST(Str, joins_anything_printable) {
   EXPECT_EQ(str("layer ", 3, ": ", 0.5, 'x'), "layer 3: 0.5x");
 }
 
+TEST(Str, formatted_prints_as_printf_does_at_any_length) {
+  EXPECT_EQ(formatted("%5.1f %s %%", 1.25, "a"), "  1.2 a %");
+  EXPECT_EQ(formatted("%s", ""), "");
+  EXPECT_EQ(formatted("%1000d", 7), std::string(999, ' ') + "7");
+}
+
 TEST(Str, with_commas_groups_thousands) {
   EXPECT_EQ(with_commas(0), "0");
   EXPECT_EQ(with_commas(999), "999");
@@ -23,6 +29,10 @@ TEST(Str, human_bytes_has_four_digits_and_a_binary_unit) {
   EXPECT_EQ(human_bytes(1536), "1.5 KiB");
   EXPECT_EQ(human_bytes(1.5 * (1ull << 40)), "1.5 TiB");
   EXPECT_EQ(human_bytes(704.23 * (1 << 30)), "704.2 GiB");
+}
+
+TEST(Str, escape_html_leaves_no_markup) {
+  EXPECT_EQ(escape_html("<a b=\"c\" d='e'>&"), "&lt;a b=&#34;c&#34; d=&#39;e&#39;&gt;&amp;");
 }
 
 TEST(Str, split_keeps_empty_pieces) {

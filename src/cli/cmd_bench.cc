@@ -1,9 +1,9 @@
 // glint bench local: speed on this machine, against what the machine can do.
 #include <algorithm>
 #include <chrono>
-#include <cstdio>
 
 #include "base/json.h"
+#include "base/seconds.h"
 #include "base/str.h"
 #include "cli/backends.h"
 #include "cli/model_options.h"
@@ -52,12 +52,11 @@ double gigaflops(const BenchResult& r) { return median(r.tokens_per_s) * r.flops
 
 std::string table_row(const BenchResult& r, const MachineLimits& limits) {
   const auto [low, high] = std::minmax_element(r.tokens_per_s.begin(), r.tokens_per_s.end());
-  char line[200];
-  std::snprintf(line, sizeof line, "%-34s %9.2f %9.2f %9.2f %9.1f %8.2f %5.0f%% %9.1f %5.0f%%\n",
-                name_of(r).c_str(), median(r.tokens_per_s), *low, *high, r.bytes_per_token * 1e-6,
-                gigabytes_per_s(r), 100 * gigabytes_per_s(r) / limits.read_gb_s, gigaflops(r),
-                100 * gigaflops(r) / limits.matrix_gflops);
-  return line;
+  return formatted("%-34s %9.2f %9.2f %9.2f %9.1f %8.2f %5.0f%% %9.1f %5.0f%%\n",
+                   name_of(r).c_str(), median(r.tokens_per_s), *low, *high,
+                   r.bytes_per_token * 1e-6, gigabytes_per_s(r),
+                   100 * gigabytes_per_s(r) / limits.read_gb_s, gigaflops(r),
+                   100 * gigaflops(r) / limits.matrix_gflops);
 }
 
 Json to_json(const BenchResult& r, const MachineLimits& limits) {
@@ -108,39 +107,32 @@ Result<Loading> measure_loading(LoadedModel& model) {
   }
   const auto start = std::chrono::steady_clock::now();
   GLINT_TRY_STATUS(model.update_weights(model.options().dir));
-  loading.again_seconds =
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  loading.again_seconds = seconds_since(start);
   return loading;
 }
 
 std::string describe(const Loading& loading) {
   const LoadStats& stats = loading.stats;
   const bool has_files = loading.files_gb_s > 0;
-  char line[300];
-  std::snprintf(line, sizeof line, "%s %.2f GB in %.2f s, %.1f GB/s%s",
-                has_files ? "loaded" : "placed", static_cast<double>(stats.bytes) * 1e-9,
-                stats.seconds, loading.gb_s(),
+  std::string text =
+      formatted("%s %.2f GB in %.2f s, %.1f GB/s%s", has_files ? "loaded" : "placed",
+                static_cast<double>(stats.bytes) * 1e-9, stats.seconds, loading.gb_s(),
                 stats.placement.is_packed ? ", packing included" : ", in place");
-  std::string text = line;
   if (has_files) {
-    std::snprintf(line, sizeof line,
-                  ": %.0f%% of the %.1f GB/s at which 1 thread reads the same files from the %s",
+    text +=
+        formatted(": %.0f%% of the %.1f GB/s at which 1 thread reads the same files from the %s",
                   100 * loading.gb_s() / loading.files_gb_s, loading.files_gb_s,
                   loading.from_disk ? "disk" : "page cache");
-    text += line;
   }
   if (has_files && loading.new_memory_gb_s > 0) {
-    std::snprintf(line, sizeof line, "; new memory comes at %.1f GB/s", loading.new_memory_gb_s);
-    text += line;
+    text += formatted("; new memory comes at %.1f GB/s", loading.new_memory_gb_s);
   }
   if (loading.again_seconds > 0) {
-    std::snprintf(
-        line, sizeof line,
-        "\nonce more into the same memory: %.2f s, %.1f GB/s, %.0f%% of the %.1f GB/s from "
-        "the page cache",
+    text += formatted(
+        "\nonce more into the same memory: %.2f s, %.1f GB/s, %.0f%% of the %.1f GB/s "
+        "from the page cache",
         loading.again_seconds, loading.again_gb_s(),
         100 * loading.again_gb_s() / loading.cache_gb_s, loading.cache_gb_s);
-    text += line;
   }
   return text + "\n";
 }
@@ -178,10 +170,8 @@ Status run(const Options& options, Cli& cli) {
     console.print(describe(loading));
     console.print(
         "MB/token: the least to be read; shares: of the machine's reads and bf16 rate\n\n");
-    char line[200];
-    std::snprintf(line, sizeof line, "%-34s %9s %9s %9s %9s %8s %6s %9s %6s\n", "", "tok/s", "min",
-                  "max", "MB/token", "GB/s", "share", "GFLOP/s", "share");
-    console.print(line);
+    console.print(formatted("%-34s %9s %9s %9s %9s %8s %6s %9s %6s\n", "", "tok/s", "min", "max",
+                            "MB/token", "GB/s", "share", "GFLOP/s", "share"));
     console.flush();
   }
   Json::Array results;
@@ -222,7 +212,7 @@ Command bench_local_command() {
            "it reads); the shares divide what was moved and computed by what the machine can.",
        .examples = {{"glint bench local models/glm5-tiny -p 512 -n 64 -d 0,1024 -b 1,4,16",
                      "the bundled model"},
-                    {"glint bench local config.json --load-format dummy_fp8",
+                    {"glint bench local models/glm5-tiny/config.json --load-format dummy_fp8",
                      "any configuration, without a checkpoint"}}},
       run);
 }

@@ -108,7 +108,8 @@ Command detokenize_command() {
                       "{\"error\": ...}, and the exit "
                       "code stays 0.",
        .examples = {{"glint detokenize models/glm5-tiny 72 101 108", "the text of some ids"},
-                    {"glint tokenize M 'some text' | glint detokenize M", "there and back"}}},
+                    {"glint tokenize models/glm5-tiny Hello | glint detokenize models/glm5-tiny",
+                     "there and back"}}},
       run);
 }
 

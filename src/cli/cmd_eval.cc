@@ -172,7 +172,7 @@ Command eval_command() {
            "same token most likely, and how far the residual stream has moved after each layer. "
            "The two are never in memory together: the reference's logits wait in a temporary file. "
            "Perplexity is exp(mean cross-entropy) over positions 1.. of every sequence.",
-       .examples = {{"glint eval glm5-tiny-NVFP4 --ref models/glm5-tiny --text README.md --html "
+       .examples = {{"glint eval /tmp/tiny-nvfp4 --ref models/glm5-tiny --text README.md --html "
                      "report.html",
                      "what quantisation cost"},
                     {"glint eval models/glm5-tiny --ref models/glm5-tiny --kv-dtype fp8 --text "

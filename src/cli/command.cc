@@ -53,11 +53,15 @@ std::size_t matched_words(const Command& command, std::span<const std::string> a
 
 Error unknown_command(std::span<const Command> commands, std::span<const std::string> args) {
   std::vector<std::string> names;
-  for (const Command& command : commands) names.push_back(command.info.name);
-  std::string near = did_you_mean(args[0], names);
-  for (const std::string& name : names) {  // "bench" alone, or "bench" and a word that is not local
-    if (name.starts_with(args[0] + " ")) near = name;
+  std::string family;  // of "bench" alone, or of "bench" and a word that it has not
+  for (const Command& command : commands) {
+    names.push_back(command.info.name);
+    if (!command.info.name.starts_with(args[0] + " ")) continue;
+    family += (family.empty() ? "`glint " : ", `glint ") + command.info.name + "`";
   }
+  if (!family.empty())
+    return invalid(str(quoted(args[0]), " is not all of a command; there is ", family));
+  const std::string near = did_you_mean(args[0], names);
   return invalid(str("unknown command ", quoted(args[0]),
                      near.empty() ? "; `glint --help` lists the commands"
                                   : ", did you mean `glint " + near + "`?"));

@@ -5,11 +5,14 @@
 #include <vector>
 
 #include "cli/commands.h"
+#include "cli/file_signals.h"
 #include "cli/interrupt.h"
 
 int main(int argc, char** argv) {
   using namespace glint;
+  keep_standard_streams();
   handle_interrupts();
+  handle_file_signals();
   const Environment environment = read_environment();
   Console console(stdout, stderr, environment.no_color);
   Cli cli = {.console = console, .environment = environment};

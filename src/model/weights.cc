@@ -29,7 +29,9 @@ class Finder {
       weights_.layers.push_back(std::move(layer));
     }
     GLINT_TRY(weights_.norm, vector("model.norm.weight", c_.hidden_size));
-    GLINT_TRY(weights_.lm_head, weight("lm_head", c_.vocab_size, c_.hidden_size));
+    const bool is_tied = c_.tie_word_embeddings && !checkpoint_.has_weight("lm_head");
+    GLINT_TRY(weights_.lm_head,
+              weight(is_tied ? "model.embed_tokens" : "lm_head", c_.vocab_size, c_.hidden_size));
     if (options_.with_mtp) {
       for (int i = c_.num_hidden_layers; i < c_.num_layers_with_mtp(); ++i) {
         GLINT_TRY(MtpWeights mtp, load_mtp(i));
@@ -197,7 +199,8 @@ class Finder {
     MoeWeights w;
     const std::int64_t E = c_.n_routed_experts;
     GLINT_TRY(w.gate, weight(prefix + "gate", E, c_.hidden_size));
-    GLINT_TRY(w.e_score_correction_bias, vector(prefix + "gate.e_score_correction_bias", E));
+    GLINT_TRY(w.e_score_correction_bias,
+              checkpoint_.vector_f32(prefix + "gate.e_score_correction_bias", E));
     for (std::int64_t e = 0; e < E; ++e) {
       GLINT_TRY(FfnWeights expert,
                 load_ffn(str(prefix, "experts.", e, "."), c_.moe_intermediate_size));

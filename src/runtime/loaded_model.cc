@@ -3,8 +3,10 @@
 #include <chrono>
 
 #include "base/file.h"
+#include "base/seconds.h"
 #include "base/str.h"
 #include "base/thread_pool.h"
+#include "model/inventory.h"
 #include "model/synthetic.h"
 #include "runtime/batch.h"
 #include "runtime/read_speed.h"
@@ -18,6 +20,7 @@ Result<Checkpoint> make_dummy(const ModelConfig& config, Release release, Thread
   GLINT_TRY(const SyntheticModel model, SyntheticModel::plan(config, release, kSeed));
   return make_dummy_checkpoint(model, pool, [&](std::int64_t bytes) {
     if (progress) progress(bytes, model.bytes());
+    return true;
   });
 }
 
@@ -55,7 +58,7 @@ Result<std::unique_ptr<LoadedModel>> LoadedModel::load(const ModelOptions& optio
   GLINT_TRY(Checkpoint checkpoint, dummy ? std::move(*dummy) : Checkpoint::open(options.dir));
   m->checkpoint_ = std::make_unique<Checkpoint>(std::move(checkpoint));
   m->count_files();
-  const bool with_mtp = options.with_mtp && m->config_.num_nextn_predict_layers > 0;
+  const bool with_mtp = options.with_mtp && holds_mtp_layer(m->config_, m->checkpoint_->source());
   GLINT_TRY(m->weights_,
             find_weights(*m->checkpoint_, m->config_,
                          {.activations = options.activations, .with_mtp = with_mtp}, pool));
@@ -67,9 +70,10 @@ Result<std::unique_ptr<LoadedModel>> LoadedModel::load(const ModelOptions& optio
                           options.dummy && options.packing == Packing::kIfRoom ? Packing::kAlways
                                                                                : options.packing,
                           *m->ops_, options.dummy ? LoadProgress{} : progress));
-  m->inv_freq_ = rope_inv_freq(m->config_.rope, m->config_.qk_rope_head_dim);
-  m->load_stats_.seconds =
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  const RopeConfig& rope = m->config_.rope;
+  m->rotation_ = {.inv_freq = rope_inv_freq(rope, m->config_.qk_rope_head_dim),
+                  .attention_factor = static_cast<float>(rope.attention_factor)};
+  m->load_stats_.seconds = seconds_since(start);
   return m;
 }
 
@@ -152,7 +156,7 @@ StepOutput LoadedModel::step(const StepPlan& plan, const StepOptions& options) {
   step_scope_.emplace(step_arena_);
   activity_.set_step(plan.step, static_cast<int>(plan.tokens.size()));
   activity_.begin("build_batch");
-  const Batch batch = build_batch(plan, inv_freq_, step_arena_);
+  const Batch batch = build_batch(plan, rotation_, step_arena_);
   const std::int64_t T = batch.token_ids.dim(0), R = batch.logit_rows.dim(0);
   ForwardArgs args = {.token_ids = batch.token_ids,
                       .batch = batch.view,
@@ -182,7 +186,7 @@ StepOutput LoadedModel::draft(const StepPlan& plan, const HiddenRows& target,
     if (slice.first == 0 && slice.count > 0) rows.tokens[slice.token_begin] = -1;
   }
   activity_.begin("mtp_batch");
-  const Batch batch = build_batch(rows, inv_freq_, draft_arena_);
+  const Batch batch = build_batch(rows, rotation_, draft_arena_);
   const std::int64_t T = batch.token_ids.dim(0), R = batch.logit_rows.dim(0);
   MtpArgs args = {.next_ids = batch.token_ids,
                   .target = place(target, draft_arena_),

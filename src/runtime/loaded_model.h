@@ -11,6 +11,7 @@
 #include "model/glm.h"
 #include "model/place_weights.h"
 #include "model/release.h"
+#include "runtime/batch.h"
 #include "tensor/arena.h"
 
 namespace glint {
@@ -130,7 +131,7 @@ class LoadedModel {
   GenerationConfig generation_;
   std::unique_ptr<Checkpoint> checkpoint_;
   ModelWeights weights_;
-  std::vector<float> inv_freq_;
+  Rotation rotation_;
   std::optional<KvStore> kv_;
   Activity activity_;
   // The results of a pass live in its scope, which the next pass of its kind closes.

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/file.h"
+#include "base/seconds.h"
 #include "base/str.h"
 #include "tensor/device.h"
 
@@ -43,10 +44,6 @@ void drop_from_cache(const std::string& file) {
   if (fd < 0) return;
   ::posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
   ::close(fd);
-}
-
-double seconds_since(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
 }  // namespace

@@ -7,7 +7,6 @@
 namespace glint {
 namespace {
 
-constexpr int kMaxDepth = 8;  // of Sequence in Sequence
 constexpr std::string_view kKnown = "Sequence, NFC, NFD, Lowercase, Prepend, Replace, ByteLevel";
 
 }  // namespace
@@ -19,16 +18,13 @@ Result<Normalizer> Normalizer::parse(const Json& json) {
 }
 
 Status Normalizer::parse_step(const Json& json, const std::string& where, int depth) {
-  if (depth > kMaxDepth) return invalid(str(where, ": sequences are nested too deeply"));
   Fields fields(json, where);
   const std::string type = fields.text("type");
   if (type == "Sequence") {
-    const Json::Array& list = fields.list("normalizers");
-    GLINT_TRY_STATUS(fields.done());
-    for (std::size_t i = 0; i < list.size(); ++i) {
-      GLINT_TRY_STATUS(parse_step(list[i], str(where, ".normalizers[", i, "]"), depth + 1));
-    }
-    return Ok{};
+    return parse_sequence(fields, "normalizers", depth,
+                          [this](const Json& step, const std::string& at, int below) {
+                            return parse_step(step, at, below);
+                          });
   }
   if (type == "NFC") {
     steps_.push_back(NormalForm::kNfc);

@@ -7,8 +7,6 @@
 namespace glint {
 namespace {
 
-constexpr int kMaxDepth = 8;  // of Sequence in Sequence
-
 Result<std::vector<TokenId>> parse_ids(const Json& special_token, const std::string& where) {
   Fields fields(special_token, where);
   fields.text("id");
@@ -35,16 +33,14 @@ Result<TokenTemplate> TokenTemplate::parse(const Json& json) {
 }
 
 Status TokenTemplate::parse_step(const Json& json, const std::string& where, int depth) {
-  if (depth > kMaxDepth) return invalid(str(where, ": sequences are nested too deeply"));
   Fields fields(json, where);
   const std::string type = fields.text("type");
   if (type == "TemplateProcessing") return parse_template(json, where);
   if (type == "Sequence") {
-    const Json::Array& list = fields.list("processors");
-    GLINT_TRY_STATUS(fields.done());
-    for (std::size_t i = 0; i < list.size(); ++i) {
-      GLINT_TRY_STATUS(parse_step(list[i], str(where, ".processors[", i, "]"), depth + 1));
-    }
+    return parse_sequence(fields, "processors", depth,
+                          [this](const Json& step, const std::string& at, int below) {
+                            return parse_step(step, at, below);
+                          });
   } else if (type == "ByteLevel") {  // moves offsets, which we do not report
     for (const char* option : {"add_prefix_space", "trim_offsets", "use_regex"})
       fields.skip(option);

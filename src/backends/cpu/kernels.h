@@ -69,12 +69,18 @@ constexpr std::int64_t scale_byte(std::int64_t g, int n) {
 }
 
 // What is brought into the L2 cache while a chunk of a panel is read, `step` bytes for each line of
-// it: from `at` on, and when that comes to `end`, from `next` on.
+// it: from `at` on, and when that comes to `end`, from `next` on. Nothing where `step` is 0.
 struct Ahead {
   const std::byte* at = nullptr;
   const std::byte* end = nullptr;
   const std::byte* next = nullptr;
   std::int64_t step = 0;
+};
+
+// How many rows of x a thread's tile registers are configured for; 0: they are not in use. To be
+// configured takes a tenth of a microsecond, so they stay until Kernels::leave_tiles.
+struct TileRows {
+  int first = 0, second = 0;
 };
 
 // A chunk of a panel. Scales: fp8 one f32 for each 128 k; nvfp4 e4m3 in the order of scale_byte.
@@ -88,7 +94,7 @@ struct ExpandArgs {
   Ahead ahead;    // of the codes
 };
 
-// c[t][n] += sum_k x[t][k] * w[n][k] for the panel's rows n.
+// c[t][n] = or += sum_k x[t][k] * w[n][k] for the panel's rows n.
 struct TileArgs {
   const void* w;      // a panel, expanded or of codes
   const void* scale;  // as in ExpandArgs; of an expanded nvfp4 panel: f32
@@ -98,15 +104,20 @@ struct TileArgs {
   int tokens;         // >= 1
   int k;              // in bf16 a multiple of Family::x_align
   float* c;           // [tokens][kPanel], aligned to 64
+  bool starts;        // what c held is replaced, not added to
   Ahead ahead;        // of the codes
   Ahead scale_ahead;  // of nvfp4's scales, half a line for each 16 k
+  TileRows* tiles;    // this thread's
 };
 
 // How x of one type is multiplied.
 struct Family {
   int x_align;      // rows of x are readable, and zero beyond K, up to a multiple of this
   int tile_tokens;  // a panel is read once for so many, and `ahead` goes on in the next reading;
-                    // 0: it begins again in each
+                    // 0: nothing is brought
+  // How many bytes ahead of what is read once lines are brought, for one row of x and for more:
+  // less, and memory is late; more, and they are lost before they are read.
+  std::int64_t ahead[2][kNumCodes];
   void (*expand[kNumCodes])(const ExpandArgs&);
   void (*multiply[kNumCodes])(const TileArgs&);  // expanded panels
   // Panels of codes: decoded in the tile, worth it for up to decode_tokens tokens.
@@ -139,13 +150,15 @@ struct RopeRow {
   std::int64_t size;
   bool is_bf16, interleaved;
 };
-// c [kPanel] of tiles, times `scale` -> `size` outputs; with `up` (a second c): silu(c) * up, both
-// rounded to the type of out first.
-struct StoreRow {
+// c [rows][kPanel] of tiles, times `scale` -> `size` outputs a row; with `up` (a second c):
+// silu(c) * up, both rounded to the type of out first.
+struct StoreRows {
   const float* c;
   const float* up;
   float scale, up_scale;
-  void* out;
+  std::byte* out;
+  std::int64_t out_bytes;  // distance of rows
+  std::int64_t rows;
   int size;
   bool is_bf16;
 };
@@ -190,12 +203,14 @@ struct Kernels {
   Family f32;
   Family bf16;
   bool has_bf16;  // else x is widened to f32
+  // Before a thread that multiplied does anything else for long.
+  void (*leave_tiles)(TileRows&);
 
   void (*rms_norm)(const NormRow&);
   void (*layer_norm)(const NormRow&);
   void (*silu_mul)(const SiluRow&);
   void (*rope)(const RopeRow&);
-  void (*store)(const StoreRow&);
+  void (*store)(const StoreRows&);
   void (*combine)(const CombineRow&);
   void (*softmax)(const SoftmaxArgs&);
   void (*interleave)(const InterleaveArgs&);

@@ -20,12 +20,6 @@ std::int64_t scale_groups(const Weight& weight) {
   return padded(kCodeNvfp4, weight.cols) / kNvfp4Group;
 }
 
-// How far ahead of what is read lines are brought into L2, by code: measured, one row of x on one
-// core of a Zen 4. Less, and memory is late; more, and lines are lost before they are read.
-constexpr std::int64_t kAhead[kNumCodes] = {3072, 3072, 8192, 8192};
-// With some rows of x, bf16 tiles read slowly enough for the core's own prefetching, which these
-// lines would disturb: from three rows on it brings 24 GB/s, and 17 with 3072 bytes.
-constexpr std::int64_t kAheadOfBf16Rows = 512;
 constexpr std::int64_t kScalesAhead = 512;
 
 // `bytes` at `at` of what ends at `end`, after which `next` is read.
@@ -176,6 +170,7 @@ void Products::run(std::span<const Product> products) {
       next = panel_at(place.product.weight, place.n0);
     }
     run_panel(product, n0, scratch(thread), next);
+    if (following >= panels) kernels_.leave_tiles(scratch(thread).tiles);
   });
 }
 
@@ -191,16 +186,16 @@ void Products::run_panel(const Product& product, std::int64_t n0, Scratch& scrat
     multiply_panel(product.weight, n0, x, scratch, scratch.c[0],
                    product.up ? panel_at(product.up, n0) : next);
     if (product.up) multiply_panel(product.up, n0, x, scratch, scratch.c[1], next);
-    for (std::int64_t t = 0; t < x.count; ++t) {
-      kernels_.store(
-          {.c = scratch.c[0] + t * kPanel,
-           .up = product.up ? scratch.c[1] + t * kPanel : nullptr,
-           .scale = product.weight.global_scale,
-           .up_scale = product.up.global_scale,
-           .out = out.data + (t0 + t) * stride + n0 * size_of(out.dtype),
-           .size = static_cast<int>(std::min<std::int64_t>(kPanel, product.weight.rows - n0)),
-           .is_bf16 = out.dtype == DType::kBF16});
-    }
+    kernels_.store(
+        {.c = scratch.c[0],
+         .up = product.up ? scratch.c[1] : nullptr,
+         .scale = product.weight.global_scale,
+         .up_scale = product.up.global_scale,
+         .out = out.data + t0 * stride + n0 * size_of(out.dtype),
+         .out_bytes = stride,
+         .rows = x.count,
+         .size = static_cast<int>(std::min<std::int64_t>(kPanel, product.weight.rows - n0)),
+         .is_bf16 = out.dtype == DType::kBF16});
   }
 }
 
@@ -225,16 +220,15 @@ void Products::multiply_panel(const Weight& weight, std::int64_t n0, const Rows&
   const bool is_packed = weight.layout == WeightLayout::kPacked;
   const bool decodes = x.count <= family.decode_tokens[code];
   // One pass over all of k where the codes are read once; else chunks that stay in L1.
-  const std::int64_t step = is_packed && decodes && x.count <= 6 ? K : kChunk;
+  const bool reads_once = decodes && x.count <= family.tile_tokens;
+  const std::int64_t step = is_packed && reads_once ? K : kChunk;
   // Readings of a chunk by the tiles, if memory can bring the next one meanwhile.
-  const bool is_reread = family.tile_tokens && (!decodes || x.count > family.tile_tokens);
-  const std::int64_t readings =
-      is_reread ? (x.count + family.tile_tokens - 1) / family.tile_tokens : 0;
-  const std::int64_t distance =
-      code == kCodeBf16 && family.tile_tokens && x.count > 1 ? kAheadOfBf16Rows : kAhead[code];
+  const std::int64_t readings = reads_once || !family.tile_tokens
+                                    ? 0
+                                    : (x.count + family.tile_tokens - 1) / family.tile_tokens;
+  const std::int64_t distance = family.ahead[x.count > 1][code];
   const PanelAt packed = panel_at(weight, n0);
   if (code == kCodeFp8 && next.scales) __builtin_prefetch(next.scales);
-  std::memset(c, 0, static_cast<std::size_t>(x.count) * kPanel * sizeof(float));
   for (std::int64_t k0 = 0; k0 < K; k0 += step) {
     const std::int64_t k = std::min(step, K - k0);
     const std::int64_t aligned = (k + family.x_align - 1) / family.x_align * family.x_align;
@@ -246,8 +240,10 @@ void Products::multiply_panel(const Weight& weight, std::int64_t n0, const Rows&
                      .tokens = static_cast<int>(x.count),
                      .k = static_cast<int>(aligned),
                      .c = c,
+                     .starts = k0 == 0,
                      .ahead = {},
-                     .scale_ahead = {}};
+                     .scale_ahead = {},
+                     .tiles = &scratch.tiles};
     if (is_packed) {
       const std::byte* const codes = packed.codes + k0 / per_dword(code) * kPanel * 4;
       tile.w = codes;
