@@ -7,10 +7,16 @@
 // The keys are cut into segments of kSegment by their place in `indices`, never by threads; a
 // segment is summed alone and the segments of a token are added in order, so that one token's
 // segments may run on different threads without changing a bit.
+//
+// Keys are staged, and transposed, once for several panels of queries: the heads of a token, and
+// tokens after each other whose keys are the same but for the last ones, as in a prompt whose keys
+// are all selected.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <span>
+#include <vector>
 
 #include "backends/cpu/cpu_ops.h"
 
@@ -24,6 +30,7 @@ constexpr std::int64_t kSegment = 512;
 constexpr std::int64_t kKeys = 128;     // at a time: their rows and panels stay in L2
 constexpr std::int64_t kPrefetch = 6;   // rows ahead: selected keys lie apart in memory
 constexpr std::int64_t kKeyAlign = 32;  // of what tiles read: at least any x_align
+constexpr std::int64_t kQueries = 4;    // panels of queries at a time: their sums stay in L2
 
 std::int64_t round_up(std::int64_t n, std::int64_t to) { return (n + to - 1) / to * to; }
 
@@ -76,7 +83,7 @@ struct Memory {
       : tiles(&tile_rows) {
     std::byte** const all[] = {&query_rows, &query, &rows, &p, &values, nullptr, &partials};
     const std::int64_t bytes[] = {kPanel * plan.stride * plan.size(),
-                                  panel_bytes(plan.code(), kPanel, plan.width),
+                                  kQueries * panel_bytes(plan.code(), kPanel, plan.width),
                                   kKeys * plan.stride * plan.size(),
                                   kPanel * (kKeys + 32) * plan.size(),
                                   plan.latent_panels * kPanel * kKeys * plan.size(),
@@ -93,34 +100,53 @@ struct Memory {
   }
 };
 
+// Up to kPanel heads of a token.
+struct Query {
+  std::int64_t token, group;
+  std::int64_t keys;    // the first of the block's
+  std::byte* partials;  // one a segment
+  int heads = 0, panel_rows = 0;
+};
+
+// A block of queries, by descending `keys`.
 class Attention {
  public:
-  Attention(const Plan& plan, const Memory& memory) : plan_(plan), memory_(memory) {}
+  Attention(const Plan& plan, const Memory& memory, std::span<Query> queries)
+      : plan_(plan), memory_(memory), queries_(queries) {
+    for (std::size_t i = 0; i < queries.size(); ++i) load_query(i);
+  }
 
-  void load_query(std::int64_t t, std::int64_t group);
-  void run_segment(const std::int32_t* slots, std::int64_t count, const Partial& out) const;
+  // Segment `s` of the keys `slots` of the first query, for all queries.
+  void run_segment(const std::int32_t* slots, std::int64_t s) const;
 
  private:
+  void load_query(std::size_t i);
+  std::byte* panel(std::size_t i) const {
+    return memory_.query +
+           static_cast<std::int64_t>(i) * panel_bytes(plan_.code(), kPanel, plan_.width);
+  }
   void stage_key(std::int64_t slot, std::byte* to) const;
   void prefetch_key(const std::int32_t* slots, std::int64_t j, std::int64_t count) const;
-  void add_keys(std::int64_t count, bool is_first, const Partial& out) const;
+  void add_keys(std::size_t i, std::int64_t keys, std::int64_t staged, bool is_first,
+                const Partial& out) const;
 
   const Plan& plan_;
   const Memory& memory_;
-  int heads_ = 0, panel_rows_ = 0;
+  std::span<Query> queries_;
 };
 
-// The group's queries, latent and rope part side by side, as a panel.
-void Attention::load_query(std::int64_t t, std::int64_t group) {
+// Its queries, latent and rope part side by side, as a panel.
+void Attention::load_query(std::size_t i) {
   const SparseMlaArgs& args = plan_.args;
-  const std::int64_t h0 = group * kPanel;
-  heads_ = static_cast<int>(std::min<std::int64_t>(kPanel, args.q_latent.dim(1) - h0));
-  panel_rows_ = heads_ <= kHalfPanel ? kHalfPanel : kPanel;
+  Query& query = queries_[i];
+  const std::int64_t h0 = query.group * kPanel;
+  query.heads = static_cast<int>(std::min<std::int64_t>(kPanel, args.q_latent.dim(1) - h0));
+  query.panel_rows = query.heads <= kHalfPanel ? kHalfPanel : kPanel;
   const std::int64_t row_bytes = plan_.stride * plan_.size();
-  for (int h = 0; h < heads_; ++h) {
+  for (int h = 0; h < query.heads; ++h) {
     std::byte* to = memory_.query_rows + h * row_bytes;
     for (const Tensor* q : {&args.q_latent, &args.q_rope}) {
-      const std::int64_t at = t * q->stride[0] + (h0 + h) * q->stride[1];
+      const std::int64_t at = query.token * q->stride[0] + (h0 + h) * q->stride[1];
       plan_.kernels.convert(q->data + at * size_of(q->dtype), q->dtype == DType::kBF16, to,
                             plan_.as_bf16, q->dim(2));
       to += q->dim(2) * plan_.size();
@@ -129,9 +155,9 @@ void Attention::load_query(std::int64_t t, std::int64_t group) {
   plan_.kernels.pack[plan_.code()]({.rows = memory_.query_rows,
                                     .row_bytes = row_bytes,
                                     .bytes = plan_.width * plan_.size(),
-                                    .num_rows = heads_,
-                                    .panel_rows = panel_rows_,
-                                    .panel = memory_.query,
+                                    .num_rows = query.heads,
+                                    .panel_rows = query.panel_rows,
+                                    .panel = panel(i),
                                     .ahead = 0,
                                     .next = nullptr,
                                     .past_caches = false});
@@ -173,74 +199,86 @@ void Attention::prefetch_key(const std::int32_t* slots, std::int64_t j, std::int
   for (std::int64_t i = 0, bytes = kv.row_bytes(); i < bytes; i += 64) __builtin_prefetch(row + i);
 }
 
-void Attention::run_segment(const std::int32_t* slots, std::int64_t count,
-                            const Partial& out) const {
-  std::fill_n(out.largest, kPanel, -std::numeric_limits<float>::infinity());
-  std::fill_n(out.sum, kPanel, 0.0f);
-  const std::int64_t row_bytes = plan_.stride * plan_.size();
+void Attention::run_segment(const std::int32_t* slots, std::int64_t s) const {
+  const std::int64_t first = s * kSegment, row_bytes = plan_.stride * plan_.size();
+  const std::int64_t count = std::min(kSegment, queries_[0].keys - first);
+  const auto partial = [&](const Query& query) {
+    return plan_.partial(query.partials + s * plan_.partial_bytes());
+  };
+  for (const Query& query : queries_) {
+    if (query.keys <= first) continue;
+    std::fill_n(partial(query).largest, kPanel, -std::numeric_limits<float>::infinity());
+    std::fill_n(partial(query).sum, kPanel, 0.0f);
+  }
   for (std::int64_t j0 = 0; j0 < count; j0 += kKeys) {
     const std::int64_t keys = std::min(kKeys, count - j0);
     for (std::int64_t j = 0; j < keys; ++j) {
-      prefetch_key(slots, j0 + j + kPrefetch, count);
-      stage_key(slots[j0 + j], memory_.rows + j * row_bytes);
+      prefetch_key(slots, first + j0 + j + kPrefetch, first + count);
+      stage_key(slots[first + j0 + j], memory_.rows + j * row_bytes);
     }
     // Values and p's of keys that do not exist are zeros.
-    const std::int64_t aligned = round_up(keys, kKeyAlign);
+    const std::int64_t staged = round_up(keys, kKeyAlign);
     std::memset(memory_.rows + keys * row_bytes, 0,
-                static_cast<std::size_t>((aligned - keys) * row_bytes));
-    add_keys(keys, j0 == 0, out);
+                static_cast<std::size_t>((staged - keys) * row_bytes));
+    plan_.kernels.interleave({.rows = memory_.rows,
+                              .stride = plan_.stride,
+                              .num_rows = static_cast<int>(staged),
+                              .size = plan_.args.kv.latent_dim,
+                              .panels = memory_.values,
+                              .is_bf16 = plan_.as_bf16});
+    for (std::size_t i = 0; i < queries_.size(); ++i) {
+      const std::int64_t own = std::min(keys, queries_[i].keys - first - j0);
+      if (own > 0) add_keys(i, own, staged, j0 == 0, partial(queries_[i]));
+    }
   }
 }
 
-void Attention::add_keys(std::int64_t keys, bool is_first, const Partial& out) const {
+// The first `keys` of those staged, to the sums of query i.
+void Attention::add_keys(std::size_t i, std::int64_t keys, std::int64_t staged, bool is_first,
+                         const Partial& out) const {
   const Kernels& kernels = plan_.kernels;
   const Family& family = plan_.family();
-  const std::int64_t aligned = round_up(keys, kKeyAlign);
+  const auto& [token, group, all_keys, partials, heads, panel_rows] = queries_[i];
+  const std::byte* const query = panel(i);
   family.decode_multiply[plan_.code()](
-      {.w = memory_.query,
+      {.w = query,
        .scale = nullptr,
-       .panel_rows = panel_rows_,
+       .panel_rows = panel_rows,
        .x = memory_.rows,
        .x_stride = plan_.stride,
        .tokens = static_cast<int>(keys),
        .k = static_cast<int>(round_up(plan_.width, family.x_align)),
        .c = memory_.scores,
        .starts = true,
-       .ahead = {.at = memory_.query},
+       .ahead = {.at = query},
        .scale_ahead = {},
        .tiles = memory_.tiles});
   std::memset(memory_.scores + keys * kPanel, 0,
-              static_cast<std::size_t>((aligned - keys) * kPanel) * sizeof(float));
+              static_cast<std::size_t>((staged - keys) * kPanel) * sizeof(float));
   float fade[kPanel];
   kernels.softmax({.scores = memory_.scores,
                    .keys = static_cast<int>(keys),
-                   .heads = panel_rows_,
+                   .heads = panel_rows,
                    .scale = plan_.args.softmax_scale,
                    .largest = out.largest,
                    .sum = out.sum,
                    .fade = fade});
   constexpr std::int64_t kPStride = kKeys + 32;
-  kernels.transpose(memory_.scores, static_cast<int>(aligned), heads_, memory_.p, plan_.as_bf16,
+  kernels.transpose(memory_.scores, static_cast<int>(staged), heads, memory_.p, plan_.as_bf16,
                     kPStride);
-  kernels.interleave({.rows = memory_.rows,
-                      .stride = plan_.stride,
-                      .num_rows = static_cast<int>(aligned),
-                      .size = plan_.args.kv.latent_dim,
-                      .panels = memory_.values,
-                      .is_bf16 = plan_.as_bf16});
   for (std::int64_t panel = 0; panel < plan_.latent_panels; ++panel) {
-    float* values = out.values + panel * heads_ * kPanel;
-    for (int h = 0; h < heads_ && !is_first; ++h) {
+    float* values = out.values + panel * heads * kPanel;
+    for (int h = 0; h < heads && !is_first; ++h) {
       if (fade[h] != 1) kernels.scale(values + h * kPanel, kPanel, fade[h]);
     }
-    const std::byte* const transposed = memory_.values + panel * aligned * kPanel * plan_.size();
+    const std::byte* const transposed = memory_.values + panel * staged * kPanel * plan_.size();
     family.multiply[kCodeBf16]({.w = transposed,
                                 .scale = nullptr,
                                 .panel_rows = kPanel,
                                 .x = memory_.p,
                                 .x_stride = kPStride,
-                                .tokens = heads_,
-                                .k = static_cast<int>(aligned),
+                                .tokens = heads,
+                                .k = static_cast<int>(staged),
                                 .c = values,
                                 .starts = is_first,
                                 .ahead = {.at = transposed},
@@ -249,16 +287,18 @@ void Attention::add_keys(std::int64_t keys, bool is_first, const Partial& out) c
   }
 }
 
-// Adds the segments of token t's group in order, divides by the sum, and writes out and lse.
-void finish(const Plan& plan, std::int64_t t, std::int64_t group, std::byte* partials,
-            std::int64_t segments) {
+std::int64_t segments_of(std::int64_t keys) { return (keys + kSegment - 1) / kSegment; }
+
+// Adds a query's segments in order, divides by the sum, and writes out and lse.
+void finish(const Plan& plan, const Query& query) {
   const SparseMlaArgs& args = plan.args;
-  const std::int64_t h0 = group * kPanel, latent = args.kv.latent_dim;
+  const std::int64_t t = query.token, segments = segments_of(query.keys);
+  const std::int64_t h0 = query.group * kPanel, latent = args.kv.latent_dim;
   const std::int64_t heads = std::min<std::int64_t>(kPanel, args.q_latent.dim(1) - h0);
   std::vector<float> weights(static_cast<std::size_t>(segments));
   std::vector<const void*> rows(static_cast<std::size_t>(segments));
   const auto partial = [&](std::int64_t s) {
-    return plan.partial(partials + s * plan.partial_bytes());
+    return plan.partial(query.partials + s * plan.partial_bytes());
   };
   for (std::int64_t h = 0; h < heads; ++h) {
     float largest = -std::numeric_limits<float>::infinity(), sum = 0;
@@ -294,60 +334,87 @@ void finish(const Plan& plan, std::int64_t t, std::int64_t group, std::byte* par
   }
 }
 
+// The keys of each token: the valid slots, which stand first.
+struct Slots {
+  const Tensor& indices;  // [T, k]
+
+  const std::int32_t* of(std::int64_t t) const { return indices.row<std::int32_t>(t); }
+  std::int64_t count(std::int64_t t) const {
+    const auto is_valid = [](std::int32_t slot) { return slot >= 0; };
+    return std::partition_point(of(t), of(t) + indices.dim(1), is_valid) - of(t);
+  }
+  bool begin_those_of_the_next(std::int64_t t) const {
+    const std::int64_t keys = count(t);
+    return keys <= count(t + 1) && std::equal(of(t), of(t) + keys, of(t + 1));
+  }
+};
+
+// Items (groups of heads, token by token) in blocks of at most `size` that share their keys: the
+// first item of each block, and the end.
+std::vector<std::int64_t> blocks_of(const Slots& slots, std::int64_t items, std::int64_t groups,
+                                    std::int64_t size) {
+  std::vector<std::int64_t> blocks = {0};
+  for (std::int64_t item = 1; item < items; ++item) {
+    const bool shares = item % groups != 0 || slots.begin_those_of_the_next(item / groups - 1);
+    if (!shares || item - blocks.back() == size) blocks.push_back(item);
+  }
+  blocks.push_back(items);
+  return blocks;
+}
+
 }  // namespace
 
 void CpuOps::sparse_mla(const SparseMlaArgs& args) {
   check(args);
   const Plan plan(args, products_);
-  const std::int64_t T = args.q_latent.dim(0), k = args.indices.dim(1);
-  const auto slots = [&](std::int64_t t) { return args.indices.row<std::int32_t>(t); };
-  // Keys of token t: the valid slots stand first.
-  const auto keys_of = [&](std::int64_t t) {
-    return std::partition_point(slots(t), slots(t) + k, [](std::int32_t s) { return s >= 0; }) -
-           slots(t);
-  };
-  const auto segment = [&](Attention& attention, std::int64_t t, std::int64_t s, std::byte* to) {
-    const std::int64_t first = s * kSegment;
-    attention.run_segment(slots(t) + first, std::min(kSegment, keys_of(t) - first),
-                          plan.partial(to));
+  const Slots slots{args.indices};
+  const std::int64_t items = args.q_latent.dim(0) * plan.groups;
+  const std::int64_t most = segments_of(args.indices.dim(1));
+  const auto query_of = [&](std::int64_t item, std::byte* partials) {
+    const std::int64_t t = item / plan.groups;
+    return Query{
+        .token = t, .group = item % plan.groups, .keys = slots.count(t), .partials = partials};
   };
   const auto memory_of = [&](std::int64_t num_partials, int thread) {
     return Memory(plan, num_partials, attention_[static_cast<std::size_t>(thread)],
                   products_.scratch(thread).tiles);
   };
-  const std::int64_t items = T * plan.groups, most = (k + kSegment - 1) / kSegment;
   if (items >= 2 * pool_.num_threads()) {
-    pool_.run_dynamic(items, [&](std::int64_t item, int thread) {
-      const std::int64_t t = item / plan.groups, group = item % plan.groups;
-      const std::int64_t segments = (keys_of(t) + kSegment - 1) / kSegment;
-      const Memory memory = memory_of(most, thread);
-      Attention attention(plan, memory);
-      attention.load_query(t, group);
-      for (std::int64_t s = 0; s < segments; ++s) {
-        segment(attention, t, s, memory.partials + s * plan.partial_bytes());
+    const std::int64_t size =
+        std::clamp<std::int64_t>(items / (4 * pool_.num_threads()), 1, kQueries);
+    const std::vector<std::int64_t> blocks = blocks_of(slots, items, plan.groups, size);
+    const auto num_blocks = static_cast<std::int64_t>(blocks.size()) - 1;
+    pool_.run_dynamic(num_blocks, [&](std::int64_t block, int thread) {
+      const std::int64_t* const ends = blocks.data() + block;
+      const Memory memory = memory_of(kQueries * most, thread);
+      std::vector<Query> queries;
+      for (std::int64_t item = ends[1]; item-- > ends[0];) {
+        const auto n = static_cast<std::int64_t>(queries.size());
+        queries.push_back(query_of(item, memory.partials + n * most * plan.partial_bytes()));
+      }
+      const Attention attention(plan, memory, queries);
+      for (std::int64_t s = 0; s < segments_of(queries[0].keys); ++s) {
+        attention.run_segment(slots.of(queries[0].token), s);
       }
       plan.kernels.leave_tiles(*memory.tiles);
-      finish(plan, t, group, memory.partials, segments);
+      for (const Query& query : queries) finish(plan, query);
     });
     return;
   }
   // Few tokens: a task for each segment, then one for each token.
   std::byte* partials = partials_.at_least(items * most * plan.partial_bytes());
+  const auto query_alone = [&](std::int64_t item) {
+    return query_of(item, partials + item * most * plan.partial_bytes());
+  };
   pool_.run_dynamic(items * most, [&](std::int64_t task, int thread) {
-    const std::int64_t item = task / most, s = task % most;
-    const std::int64_t t = item / plan.groups, group = item % plan.groups;
-    if (s * kSegment >= keys_of(t)) return;
+    Query query = query_alone(task / most);
+    if (task % most >= segments_of(query.keys)) return;
     const Memory memory = memory_of(0, thread);
-    Attention attention(plan, memory);
-    attention.load_query(t, group);
-    segment(attention, t, s, partials + task * plan.partial_bytes());
+    const Attention attention(plan, memory, {&query, 1});
+    attention.run_segment(slots.of(query.token), task % most);
     plan.kernels.leave_tiles(*memory.tiles);
   });
-  pool_.run(items, [&](std::int64_t item, int) {
-    const std::int64_t t = item / plan.groups, group = item % plan.groups;
-    finish(plan, t, group, partials + item * most * plan.partial_bytes(),
-           (keys_of(t) + kSegment - 1) / kSegment);
-  });
+  pool_.run(items, [&](std::int64_t item, int) { finish(plan, query_alone(item)); });
 }
 
 }  // namespace glint
