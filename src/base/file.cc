@@ -98,8 +98,12 @@ Result<std::string> read_file(const std::string& path, std::size_t max_bytes) {
 Status check_replaceable(const std::string& path) {
   struct stat info = {};
   if (path.empty()) return invalid("the file to write has no name");
-  if (::stat(path.c_str(), &info) != 0 || S_ISREG(info.st_mode)) return Ok{};
-  return invalid(str("cannot write ", path, ": it is not a regular file"));
+  if (::stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode))
+    return invalid(str("cannot write ", path, ": it is not a regular file"));
+  const std::size_t slash = path.rfind('/');
+  const std::string folder = slash == path.npos ? "." : path.substr(0, slash + 1);
+  if (::access(folder.c_str(), W_OK | X_OK) == 0) return Ok{};
+  return system_error(ErrorCode::kInvalidArgument, "cannot write", path);
 }
 
 Status write_file_atomic(const std::string& path, std::string_view contents) {

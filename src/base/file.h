@@ -42,8 +42,8 @@ class MappedFile {
 Result<std::string> read_file(const std::string& path,
                               std::size_t max_bytes = std::size_t{1} << 30);
 
-// Fails if `path` names something that a file may not take the place of: a directory, a device. For
-// those who write beside it and rename.
+// Fails if `path` names something that a file may not take the place of (a directory, a device), or
+// if nothing may be written beside it. For those who write there and rename, before they begin.
 Status check_replaceable(const std::string& path);
 
 // Writes beside `path`, syncs and renames, so that `path` holds the old or the new contents, never

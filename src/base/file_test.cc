@@ -72,6 +72,8 @@ TEST_F(File, what_is_written_takes_the_place_of_files_only) {
   }
   EXPECT_EQ(write_file_atomic("", "x").error().message, "the file to write has no name");
   EXPECT_TRUE(check_replaceable(path("none")).ok());
+  EXPECT_EQ(check_replaceable(path("none/file")).error().message,
+            "cannot write " + path("none/file") + ": No such file or directory");
 }
 
 TEST_F(File, git_lfs_pointers_are_named) {

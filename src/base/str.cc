@@ -42,16 +42,45 @@ std::vector<std::string_view> split(std::string_view text, char separator) {
   }
 }
 
+namespace {
+
+// Bytes of the character that `text` begins with; 0 if that is no valid UTF-8, or a control
+// character.
+std::size_t printable_bytes(std::string_view text) {
+  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+  const unsigned lead = byte(0);
+  if (lead < 0x80) return lead >= 0x20 && lead != 0x7f;
+  const std::size_t size = lead < 0xc2   ? 0
+                           : lead < 0xe0 ? 2
+                           : lead < 0xf0 ? 3
+                           : lead < 0xf5 ? 4
+                                         : 0;
+  if (size == 0 || text.size() < size) return 0;
+  std::uint32_t point = lead & (0x7f >> size);
+  for (std::size_t i = 1; i < size; ++i) {
+    if ((byte(i) & 0xc0) != 0x80) return 0;
+    point = point << 6 | (byte(i) & 0x3f);
+  }
+  constexpr std::uint32_t kLeast[] = {0, 0, 0xa0, 0x800, 0x10000};  // below 0xa0: controls again
+  const bool surrogate = point >= 0xd800 && point < 0xe000;
+  return point >= kLeast[size] && point < 0x110000 && !surrogate ? size : 0;
+}
+
+}  // namespace
+
 std::string quoted(std::string_view text, std::size_t max_bytes) {
   const bool cut = text.size() > max_bytes;
+  text = text.substr(0, max_bytes);
   std::string out = "\"";
-  for (const char c : text.substr(0, max_bytes)) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (byte >= 0x20 && byte < 0x7f && c != '"' && c != '\\') {
-      out += c;
-    } else {
-      out += formatted("\\x%02x", byte);
+  while (!text.empty()) {
+    const std::size_t size = printable_bytes(text);
+    if (size > 0 && text[0] != '"' && text[0] != '\\') {
+      out += text.substr(0, size);
+      text.remove_prefix(size);
+      continue;
     }
+    out += formatted("\\x%02x", static_cast<unsigned char>(text[0]));
+    text.remove_prefix(1);
   }
   return out + (cut ? "...\"" : "\"");
 }

@@ -44,6 +44,16 @@ TEST(Str, quoted_shows_hostile_text_safely) {
   EXPECT_EQ(quoted("plain"), "\"plain\"");
   EXPECT_EQ(quoted("a\"b\\c\n\x1b\xff"), "\"a\\x22b\\x5cc\\x0a\\x1b\\xff\"");
   EXPECT_EQ(quoted("abcdef", 3), "\"abc...\"");
+  EXPECT_EQ(quoted("Jos\xc3\xa9 \xe6\x97\xa5 \xf0\x9f\x98\x80"),
+            "\"Jos\xc3\xa9 \xe6\x97\xa5 \xf0\x9f\x98\x80\"");
+  EXPECT_EQ(quoted("Jos\xc3\xa9", 4), "\"Jos\\xc3...\"");  // a character is not shown by half
+  // Too long a form, a surrogate, beyond Unicode, a control character of two bytes, a lone tail.
+  EXPECT_EQ(quoted("\xc1\x81"), "\"\\xc1\\x81\"");
+  EXPECT_EQ(quoted("\xe0\x80\x81"), "\"\\xe0\\x80\\x81\"");
+  EXPECT_EQ(quoted("\xed\xa0\x80"), "\"\\xed\\xa0\\x80\"");
+  EXPECT_EQ(quoted("\xf4\x90\x80\x80"), "\"\\xf4\\x90\\x80\\x80\"");
+  EXPECT_EQ(quoted("\xc2\x9b"), "\"\\xc2\\x9b\"");
+  EXPECT_EQ(quoted("\xa9"), "\"\\xa9\"");
 }
 
 TEST(Str, did_you_mean_finds_the_nearest_or_nothing) {

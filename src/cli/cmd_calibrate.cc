@@ -116,6 +116,7 @@ Result<Prompts> prompts_of(const Options& options, Cli& cli) {
 }
 
 Status run_model(const Options& options, Cli& cli) {
+  GLINT_TRY_STATUS(check_replaceable(options.out));
   GLINT_TRY(const Prompts prompts, prompts_of(options, cli));
   GLINT_TRY(std::unique_ptr<Ops> backend, make_backend(options, cli));
   auto tapped = std::make_unique<TapOps>(std::move(backend));

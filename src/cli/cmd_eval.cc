@@ -125,8 +125,21 @@ Result<EvaluatedModel> describe(const std::string& name, const LoadedModel& mode
   return out;
 }
 
+// What can be known of MODEL and of the results before the reference has run.
+Status check_ahead(const Options& options, Cli& cli) {
+  if (!options.html.empty()) {
+    GLINT_TRY_STATUS(check_replaceable(options.html));
+  }
+  GLINT_TRY(const ModelOptions model, resolve(options, cli, false));
+  if (model.dummy) return Ok{};
+  GLINT_TRY_STATUS(read_config(model.dir + "/config.json"));
+  GLINT_TRY_STATUS(Checkpoint::open(model.dir));
+  return Ok{};
+}
+
 Status run(const Options& options, Cli& cli) {
   GLINT_TRY_STATUS(check_options(options));
+  GLINT_TRY_STATUS(check_ahead(options, cli));
   GLINT_TRY(const TokenSequences text,
             options.ids.empty() ? tokenize_text(options, cli) : read_ids(options.ids));
   std::int64_t tokens = 0;

@@ -202,6 +202,11 @@ Status run(const Options& options, Cli& cli) {
     begin += static_cast<std::int64_t>(ids.size());
   }
   GLINT_TRY_STATUS(outputs.finish());
+  if ((options.ppl || options.json) && (std::isnan(total.nll) || std::isnan(total.mtp_nll))) {
+    return invalid(
+        str("the logits of ", options.model,
+            " are not all numbers; `glint inspect --verify` finds NaN and infinity among weights"));
+  }
   print(options, total, sequences.size(), with_mtp, cli);
   return Ok{};
 }

@@ -1,6 +1,7 @@
 #include "runtime/score.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include "base/str.h"
@@ -27,7 +28,8 @@ void judge(std::span<const float> logits, std::int64_t vocab, std::span<const To
            double& nll, std::int64_t& predicted, std::int64_t& top1) {
   for (std::size_t r = 0; r < targets.size(); ++r) {
     const std::span<const float> row = logits.subspan(r * vocab, vocab);
-    nll -= logprob(row, targets[r]);
+    // One logit that is NaN does not show in the logarithm of a sum of the others.
+    nll -= extent_of(row).numbers ? static_cast<double>(logprob(row, targets[r])) : NAN;
     top1 += argmax(row) == targets[r];
     ++predicted;
   }

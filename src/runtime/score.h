@@ -31,7 +31,7 @@ struct ScoreSinks {
 };
 
 struct Score {
-  double nll = 0;              // summed cross-entropy, in nats
+  double nll = 0;              // summed cross-entropy, in nats; NaN if a logit was no number
   std::int64_t predicted = 0;  // tokens it sums over: positions 1 ..
   std::int64_t top1 = 0;       // of them, how many were the most likely token
   double mtp_nll = 0;          // the same of the MTP layer: positions 2 ..

@@ -14,7 +14,9 @@ import sys
 import tempfile
 import time
 
-GLINT, MODEL = sys.argv[1:]
+from program import GLINT, check
+
+MODEL = sys.argv[2]
 DIM = b"\x1b[2m"
 
 
@@ -53,11 +55,6 @@ class Terminal:
         code = self.process.wait(30)
         os.close(self.main)
         return code
-
-
-def check(condition, what, shown):
-    if not condition:
-        sys.exit(f"{what}\n{shown!r}")
 
 
 with tempfile.TemporaryDirectory() as folder:

@@ -65,6 +65,7 @@ def calibrate_refuses(folder):
     del other["ranges"]["model.layers.0.mlp.down_proj"]
     (folder / "other.json").write_text(json.dumps(other))
     refused("calibrate", "--merge", folder / "0.json", folder / "other.json", words=["other.json", "different models"])
+    refused("calibrate", MODEL, "--prompts", prompts, "--out", folder / "none/x.json", words=["none/x.json"])
     check(not (folder / "calibration.json").exists(), "a refused command wrote")
 
 
@@ -117,6 +118,11 @@ def eval_refuses(folder):
     refused("eval", MODEL, "--ref", MODEL, words=["--text", "--ids"])
     refused("eval", MODEL, "--ref", "no/such/model", "--ids", ids, words=["no/such/model"])
     refused("eval", MODEL, "--ref", MODEL, "--ids", ids, "--tmp", folder / "none", words=["none"])
+    # Before the reference runs, which may take hours.
+    long = folder / "long.txt"
+    long.write_text((" ".join(["5"] * 4096) + "\n") * 10_000)
+    refused("eval", "no/such/model", "--ref", MODEL, "--ids", long, words=["no/such/model"])
+    refused("eval", MODEL, "--ref", MODEL, "--ids", long, "--html", folder / "none/x.html", words=["none/x.html"])
     refused("eval", MODEL, "--ref", MODEL, "--ids", ids, "--layer-rows", -1, words=["--layer-rows", "-1"])
     refused("eval", MODEL, "--ref", MODEL, "--text", ids, "--context", 1, words=["--context", "1"])
     few = folder / "few.txt"

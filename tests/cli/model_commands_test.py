@@ -6,16 +6,18 @@
 
 import json
 import math
+import os
 import pathlib
 import resource
 import shutil
 import signal
 import struct
+import subprocess
 import sys
 import tempfile
 import time
 
-from program import check, output, refused, run
+from program import GLINT, check, output, refused, run
 
 MODEL, RECORD = sys.argv[2], pathlib.Path(sys.argv[3])
 FRANCE = "The capital of France is"
@@ -126,10 +128,8 @@ def nothing_is_left_half_written(folder):
               f"Ctrl-C: {command}: exit {process.returncode}", left)
         shutil.rmtree(out)
         out.mkdir()
-        done = subprocess.run([GLINT, *map(str, command)], capture_output=True, text=True, timeout=60,
-                              preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20)))
-        check(done.returncode == 2 and "File too large" in done.stderr and done.stderr.count("\n") == 1,
-              f"a limit of file sizes: {command}: exit {done.returncode}", done.stderr)
+        refused(*command, words=["File too large"],
+                preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20)))
         check(list(out.iterdir()) == [], "something is left", list(out.iterdir()))
         shutil.rmtree(out)
 
@@ -168,6 +168,22 @@ def a_checkpoint_without_its_draft_layer_works(folder):
     check(output("generate", copy, "-p", FRANCE, "--temperature", 0, "--dtype", "f32") == " Paris.", "no MTP layer")
 
 
+def damaged_weights_have_no_perplexity(folder):
+    """A row of lm_head is NaN: one logit of each position, which a maximum and a sum may pass over."""
+    copy = folder / "nan"
+    shutil.copytree(MODEL, copy)
+    data = bytearray((copy / "model.safetensors").read_bytes())
+    size = struct.unpack("<Q", data[:8])[0]
+    at = 8 + size + json.loads(bytes(data[8:8 + size]))["lm_head.weight"]["data_offsets"][0]
+    data[at:at + 2] = b"\xc0\x7f"
+    (copy / "model.safetensors").write_bytes(data)
+    for how in ("--ppl", "--json"):
+        refused("score", copy, "-p", "Once upon a time", how, words=["not all numbers", "inspect --verify"])
+    refused("generate", copy, "-p", FRANCE, words=["not numbers"])
+    output("score", copy, "-p", "Once upon a time", "--out", folder / "x.npy")
+    check(math.isnan(read_npy(folder / "x.npy")[1][0]), "logits are written as they are")
+
+
 def a_checkpoint_that_shrinks_is_named(folder):
     copy = folder / "shrinks"
     shutil.copytree(MODEL, copy)
@@ -185,6 +201,15 @@ def a_checkpoint_that_shrinks_is_named(folder):
 def wrong_input_is_refused_by_name(folder):
     refused("generate", "no/such/model", "-p", "x", words=["no/such/model"])
     refused("generate", MODEL, "-p", "", words=["prompt"])
+    # Threads that the system does not grant: of 200 stacks of 8 MiB there is room for a few.
+    refused("generate", MODEL, "-p", "x", "--threads", 200, words=["cannot start a thread"],
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (300 << 20, 300 << 20)))
+    # Names of files may hold anything; what is said of them is one line.
+    strange = folder / "strange"
+    strange.mkdir()
+    (strange / "config.json").write_bytes((pathlib.Path(MODEL) / "config.json").read_bytes())
+    (strange / "a\n\x1b[31m.safetensors").write_bytes(b"x")
+    refused("inspect", strange, words=["a\\x0a\\x1b[31m.safetensors", "cut short"])
     refused("generate", MODEL, "-p", "x", "--system", "Be brief.", words=["--system", "--chat"])
     refused("generate", MODEL, "-p", "x", "--no-thinking", words=["--no-thinking", "--chat"])
     refused("generate", MODEL, "-p", "x", "--temperature", -1, words=["temperature", "-1"])
@@ -225,6 +250,7 @@ with tempfile.TemporaryDirectory() as folder:
     nothing_is_left_half_written(pathlib.Path(folder))
     closed_streams_are_no_files(pathlib.Path(folder))
     a_checkpoint_without_its_draft_layer_works(pathlib.Path(folder))
+    damaged_weights_have_no_perplexity(pathlib.Path(folder))
     a_checkpoint_that_shrinks_is_named(pathlib.Path(folder))
     wrong_input_is_refused_by_name(pathlib.Path(folder))
 print("generate and score keep their word")
