@@ -78,6 +78,7 @@ Json to_json(const Report& report) {
       {"model_type", config.model_type},
       {"layers", config.num_hidden_layers},
       {"mtp_layers", config.num_nextn_predict_layers},
+      {"unused_mtp_layers", config.num_unused_mtp_layers},
       {"quantization", config.quantization},
       {"parameters", Json::Object{{"main", count.main},
                                   {"mtp", count.mtp},
@@ -118,7 +119,10 @@ std::string describe_layers(const ModelConfig& config) {
     dense += layer.is_dense();
     with_indexer += layer.has_indexer;
   }
-  const char* mtp = config.num_nextn_predict_layers ? ", and an MTP layer" : "";
+  std::string mtp = config.num_nextn_predict_layers ? ", and an MTP layer" : "";
+  if (config.num_unused_mtp_layers) {
+    mtp += str(" (", config.num_unused_mtp_layers, " more, not used)");
+  }
   return str(config.num_hidden_layers, ": ", dense, " dense, ", config.num_hidden_layers - dense,
              " sparse; ", with_indexer, " with an indexer", mtp);
 }

@@ -55,6 +55,16 @@ TEST_F(InspectTest, a_checkpoint_is_listed_by_role_and_format_and_verified) {
   EXPECT_EQ(outcome.out.find("missing"), std::string::npos);
 }
 
+TEST_F(InspectTest, a_tied_f16_checkpoint_is_complete_and_its_second_draft_layer_named) {
+  const Outcome outcome = glint({"inspect", GLINT_SOURCE_DIR "/tests/golden/tied_f16"});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  for (const char* part : {"and an MTP layer (1 more, not used)", "attention       f16",
+                           "routed experts  fp8", "known and not needed: 9"}) {
+    EXPECT_NE(outcome.out.find(part), std::string::npos) << part << " in\n" << outcome.out;
+  }
+  EXPECT_EQ(outcome.out.find("missing"), std::string::npos) << outcome.out;
+}
+
 TEST_F(InspectTest, a_synthetic_checkpoint_is_complete) {
   const std::string out = dir_ + "/synth";
   const Outcome synth = glint({"synth", kTiny + "/config.json", out, "--format", "nvfp4"});
