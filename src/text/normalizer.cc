@@ -8,7 +8,12 @@ namespace glint {
 namespace {
 
 constexpr int kMaxDepth = 8;  // of Sequence in Sequence
-constexpr std::string_view kKnown = "Sequence, NFC, NFD, Lowercase, Prepend, Replace, ByteLevel";
+constexpr std::string_view kKnown =
+    "Sequence, NFC, NFD, NFKC, NFKD, Lowercase, Strip, Prepend, Replace, ByteLevel";
+
+constexpr std::string_view kBlanksAtStart = "\\A\\p{White_Space}+";
+// Not begun within the blanks, which would be quadratic.
+constexpr std::string_view kBlanksAtEnd = "(?<!\\p{White_Space})\\p{White_Space}++\\z";
 
 }  // namespace
 
@@ -34,6 +39,14 @@ Status Normalizer::parse_step(const Json& json, const std::string& where, int de
     steps_.push_back(NormalForm::kNfc);
   } else if (type == "NFD") {
     steps_.push_back(NormalForm::kNfd);
+  } else if (type == "NFKC") {
+    steps_.push_back(NormalForm::kNfkc);
+  } else if (type == "NFKD") {
+    steps_.push_back(NormalForm::kNfkd);
+  } else if (type == "Strip") {
+    const bool left = fields.flag("strip_left"), right = fields.flag("strip_right");
+    if (left) steps_.push_back(Replace{Regex::from_pcre2(kBlanksAtStart).value(), ""});
+    if (right) steps_.push_back(Replace{Regex::from_pcre2(kBlanksAtEnd).value(), ""});
   } else if (type == "Lowercase") {
     steps_.push_back(Lowercase{});
   } else if (type == "ByteLevel") {
@@ -45,28 +58,35 @@ Status Normalizer::parse_step(const Json& json, const std::string& where, int de
     std::string content = fields.text("content");
     GLINT_TRY_STATUS(fields.done());
     GLINT_TRY(Regex regex, parse_pattern(pattern, where + ".pattern"));
+    if (regex.may_match_nothing())
+      return invalid(where + ".pattern: it may match nothing, where nothing can be replaced");
     steps_.push_back(Replace{std::move(regex), std::move(content)});
   } else {
-    GLINT_TRY_STATUS(fields.done());
+    if (type.empty()) return fields.done();
     return unknown_type(where, type, kKnown);
   }
   return fields.done();
 }
 
-Status Normalizer::apply(std::string& text, Regex::Scratch& scratch) const {
+Status Normalizer::apply(std::string& text, std::size_t& start, Regex::Scratch& scratch) const {
   for (const Step& step : steps_) {
     if (const auto* prepend = std::get_if<Prepend>(&step)) {
-      if (!text.empty()) text.insert(0, prepend->text);
+      if (text.empty()) continue;
+      text.insert(0, prepend->text);
+      if (start > 0) start += prepend->text.size();
     } else if (const auto* replace = std::get_if<Replace>(&step)) {
-      if (!replace_matches(text, replace->regex, replace->content, scratch)) {
+      if (!replace_matches(text, replace->regex, replace->content, start, scratch)) {
         return invalid("the normalizer's pattern gave up on a text of " +
                        std::to_string(text.size()) + " bytes");
       }
     } else if (const auto* form = std::get_if<NormalForm>(&step)) {
+      start = normalize(text.substr(0, start), *form).size();
       text = normalize(text, *form);
     } else if (std::holds_alternative<Lowercase>(step)) {
+      start = lower_case(text.substr(0, start)).size();
       text = lower_case(text);
     } else {
+      start = bytes_to_letters(text.substr(0, start)).size();
       text = bytes_to_letters(text);
     }
   }
@@ -84,13 +104,21 @@ Result<Regex> parse_pattern(const Json& json, const std::string& where) {
 }
 
 bool replace_matches(std::string& text, const Regex& regex, std::string_view content,
-                     Regex::Scratch& scratch) {
+                     std::size_t& start, Regex::Scratch& scratch) {
+  if (text.empty()) return true;  // `tokenizers` finds nothing in nothing, not even an empty match
   std::string out;
   std::size_t copied = 0;
+  std::size_t new_start = start;
   const bool done = for_each_match(regex, text, scratch, [&](std::size_t begin, std::size_t end) {
     out.append(text, copied, begin - copied).append(content);
     copied = end;
+    if (end <= start) {
+      new_start += content.size() - (end - begin);
+    } else if (begin < start) {
+      new_start -= start - begin;
+    }
   });
+  start = new_start;
   if (copied == 0 && out.empty()) return done;
   out.append(text, copied);
   text = std::move(out);

@@ -20,8 +20,10 @@ class Normalizer {
 
   bool is_identity() const { return steps_.empty(); }
 
-  // Replaces `text` (valid UTF-8). Fails only if a pattern of the file gives up on it.
-  Status apply(std::string& text, Regex::Scratch& scratch) const;
+  // Replaces `text` (valid UTF-8). `start` is how many of its first bytes come from the first
+  // character of the whole input, before and after. Fails only if a pattern of the file gives up on
+  // it.
+  Status apply(std::string& text, std::size_t& start, Regex::Scratch& scratch) const;
 
  private:
   struct Prepend {
@@ -43,8 +45,9 @@ class Normalizer {
 // {"Regex": ...} or {"String": ...}, as normalizers, pre-tokenizers and decoders write patterns.
 Result<Regex> parse_pattern(const Json& json, const std::string& where);
 
-// `text` with every match of `regex` replaced by `content`; false if the search gave up.
+// `text` with every match of `regex` replaced by `content`, which comes from where the last
+// character of the match did (`start` as above); false if the search gave up.
 bool replace_matches(std::string& text, const Regex& regex, std::string_view content,
-                     Regex::Scratch& scratch);
+                     std::size_t& start, Regex::Scratch& scratch);
 
 }  // namespace glint

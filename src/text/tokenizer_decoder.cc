@@ -13,7 +13,7 @@ namespace {
 
 constexpr int kMaxDepth = 8;  // of Sequence in Sequence
 constexpr std::string_view kKnown =
-    "Sequence, ByteLevel, Replace, ByteFallback, Fuse, Strip, Metaspace";
+    "Sequence, ByteLevel, Replace, ByteFallback, Fuse, Strip, Metaspace, BPEDecoder, WordPiece";
 constexpr std::string_view kReplacement = "\xEF\xBF\xBD";
 
 // The byte that a token like "<0x0A>" stands for, or -1.
@@ -30,6 +30,25 @@ int fallback_byte(std::string_view token) {
     value = value * 16 + std::max(digit, 0);
   }
   return value;
+}
+
+std::string replaced(std::string_view text, std::string_view from, std::string_view to) {
+  std::string out;
+  for (std::size_t at; (at = text.find(from)) != text.npos;) {
+    out.append(text.substr(0, at)).append(to);
+    text.remove_prefix(at + from.size());
+  }
+  return out.append(text);
+}
+
+// WordPiece's "cleanup".
+std::string without_loose_blanks(std::string text) {
+  constexpr std::pair<std::string_view, std::string_view> kPairs[] = {
+      {" .", "."},   {" ?", "?"},     {" !", "!"},    {" ,", ","},
+      {" ' ", "'"},  {" n't", "n't"}, {" 'm", "'m"},  {" do not", " don't"},
+      {" 's", "'s"}, {" 've", "'ve"}, {" 're", "'re"}};
+  for (const auto& [from, to] : kPairs) text = replaced(text, from, to);
+  return text;
 }
 
 std::string strip(std::string_view token, std::string_view character, std::size_t start,
@@ -106,8 +125,15 @@ Status Decoder::parse_step(const Json& json, const std::string& where, int depth
     add({.kind = Kind::kMetaspace,
          .content = std::move(character),
          .prepended = fields.text_or("prepend_scheme", "always") != "never"});
+  } else if (type == "WordPiece") {
+    add({.kind = Kind::kWordPiece,
+         .content = fields.text("prefix"),
+         .cleanup = fields.flag("cleanup")});
+  } else if (type == "BPEDecoder") {
+    add({.kind = Kind::kWordEnds, .content = fields.text("suffix")});
+    if (steps_.back().content.empty()) fields.fail("\"suffix\" is empty where a text belongs");
   } else {
-    GLINT_TRY_STATUS(fields.done());
+    if (type.empty()) return fields.done();
     return unknown_type(where, type, kKnown);
   }
   return fields.done();
@@ -124,10 +150,15 @@ std::string Decoder::bytes(std::string_view token) const {
       if (const int byte = fallback_byte(text); byte >= 0)
         return std::string(1, static_cast<char>(byte));
     } else if (step.kind == Kind::kReplace) {
-      replace_matches(text, step.pattern.front(), step.content, scratch);
+      std::size_t start = 0;
+      replace_matches(text, step.pattern.front(), step.content, start, scratch);
     } else if (step.kind == Kind::kMetaspace) {
-      for (std::size_t at = 0; (at = text.find(step.content, at)) != text.npos; ++at)
-        text.replace(at, step.content.size(), " ");
+      text = replaced(text, step.content, " ");
+    } else if (step.kind == Kind::kWordPiece) {
+      const bool continues = text.rfind(step.content, 0) == 0;
+      text = continues ? text.substr(step.content.size()) : " " + text;
+    } else if (step.kind == Kind::kWordEnds) {
+      text = replaced(text, step.content, " ");
     } else if (step.kind == Kind::kStrip && !step.after_fuse) {
       text = strip(text, step.content, step.start, step.stop);
     }
@@ -181,7 +212,8 @@ void Decoder::Stream::transform(std::size_t i, std::string_view token) {
       return send(i + 1, strip(token, step.content, step.start, step.stop));
     case Kind::kReplace: {
       std::string text(token);
-      replace_matches(text, step.pattern.front(), step.content, scratch_);
+      std::size_t start = 0;
+      replace_matches(text, step.pattern.front(), step.content, start, scratch_);
       return send(i + 1, text);
     }
     case Kind::kByteLevel: {
@@ -201,6 +233,19 @@ void Decoder::Stream::transform(std::size_t i, std::string_view token) {
       }
       text += token;
       return send(i + 1, text);
+    }
+    case Kind::kWordPiece: {
+      const bool is_first = state.seen++ == 0;
+      const bool continues = token.substr(0, step.content.size()) == step.content;
+      if (!is_first && continues) token.remove_prefix(step.content.size());
+      std::string text(is_first || continues ? "" : " ");
+      text += token;
+      return send(i + 1, step.cleanup ? without_loose_blanks(std::move(text)) : text);
+    }
+    case Kind::kWordEnds: {  // the suffix of the last token is no blank
+      const std::string previous = std::exchange(state.held, std::string(token));
+      if (state.seen++ > 0) send(i + 1, replaced(previous, step.content, " "));
+      return;
     }
   }
 }
@@ -230,6 +275,9 @@ void Decoder::Stream::end(std::size_t i) {
     if (!whole.empty()) transform(i, whole);
   }
   if (step.kind == Kind::kByteFallback) flush_bytes(i);
+  if (step.kind == Kind::kWordEnds && states_[i].seen > 0) {
+    send(i + 1, replaced(std::exchange(states_[i].held, {}), step.content, ""));
+  }
   if (step.kind == Kind::kByteLevel) {
     send(i + 1, lossy_utf8(std::exchange(states_[i].held, {})));
   }
