@@ -1,5 +1,7 @@
 #include "text/normalizer.h"
 
+#include <algorithm>
+
 #include "base/str.h"
 #include "text/tokenizer_bytes.h"
 #include "text/tokenizer_fields.h"
@@ -8,6 +10,9 @@ namespace glint {
 namespace {
 
 constexpr int kMaxDepth = 8;  // of Sequence in Sequence
+constexpr std::size_t kMaxSteps = 64;
+constexpr std::size_t kMaxPrepended = 256;
+constexpr std::size_t kMaxGrowth = 1024;
 constexpr std::string_view kKnown =
     "Sequence, NFC, NFD, NFKC, NFKD, Lowercase, Strip, Prepend, Replace, ByteLevel";
 
@@ -19,11 +24,23 @@ constexpr std::string_view kBlanksAtEnd = "(?<!\\p{White_Space})\\p{White_Space}
 
 Result<Normalizer> Normalizer::parse(const Json& json) {
   Normalizer normalizer;
-  if (!json.is_null()) GLINT_TRY_STATUS(normalizer.parse_step(json, "normalizer", 0));
+  GrowthLimit growth;
+  if (!json.is_null()) GLINT_TRY_STATUS(normalizer.parse_step(json, "normalizer", 0, growth));
   return normalizer;
 }
 
-Status Normalizer::parse_step(const Json& json, const std::string& where, int depth) {
+Status GrowthLimit::add(const Json& pattern, std::string_view content, const std::string& where) {
+  const Json* literal = pattern.find("String");
+  const std::size_t matched = literal ? std::max<std::size_t>(1, literal->as_string().size()) : 1;
+  factor_ *= std::max<std::size_t>(1, (content.size() + matched - 1) / matched);
+  if (factor_ <= kMaxGrowth) return Ok{};
+  return invalid(
+      str(where, ": replacing could make a text more than ", kMaxGrowth, " times as long"));
+}
+
+Status Normalizer::parse_step(const Json& json, const std::string& where, int depth,
+                              GrowthLimit& growth) {
+  if (steps_.size() > kMaxSteps) return invalid(str(where, ": more than ", kMaxSteps, " steps"));
   if (depth > kMaxDepth) return invalid(str(where, ": sequences are nested too deeply"));
   Fields fields(json, where);
   const std::string type = fields.text("type");
@@ -31,7 +48,7 @@ Status Normalizer::parse_step(const Json& json, const std::string& where, int de
     const Json::Array& list = fields.list("normalizers");
     GLINT_TRY_STATUS(fields.done());
     for (std::size_t i = 0; i < list.size(); ++i) {
-      GLINT_TRY_STATUS(parse_step(list[i], str(where, ".normalizers[", i, "]"), depth + 1));
+      GLINT_TRY_STATUS(parse_step(list[i], str(where, ".normalizers[", i, "]"), depth + 1, growth));
     }
     return Ok{};
   }
@@ -53,6 +70,8 @@ Status Normalizer::parse_step(const Json& json, const std::string& where, int de
     steps_.push_back(ByteLevel{});
   } else if (type == "Prepend") {
     steps_.push_back(Prepend{fields.text("prepend")});
+    if (std::get<Prepend>(steps_.back()).text.size() > kMaxPrepended)
+      fields.fail(str("\"prepend\" is longer than ", kMaxPrepended, " bytes"));
   } else if (type == "Replace") {
     const Json& pattern = fields.value("pattern");
     std::string content = fields.text("content");
@@ -60,6 +79,7 @@ Status Normalizer::parse_step(const Json& json, const std::string& where, int de
     GLINT_TRY(Regex regex, parse_pattern(pattern, where + ".pattern"));
     if (regex.may_match_nothing())
       return invalid(where + ".pattern: it may match nothing, where nothing can be replaced");
+    GLINT_TRY_STATUS(growth.add(pattern, content, where));
     steps_.push_back(Replace{std::move(regex), std::move(content)});
   } else {
     if (type.empty()) return fields.done();

@@ -13,6 +13,8 @@
 
 namespace glint {
 
+class GrowthLimit;
+
 class Normalizer {
  public:
   // Null is the normalizer that changes nothing. Fails with the name of what is not supported.
@@ -37,13 +39,24 @@ class Normalizer {
   struct ByteLevel {};
   using Step = std::variant<Prepend, Replace, NormalForm, Lowercase, ByteLevel>;
 
-  Status parse_step(const Json& json, const std::string& where, int depth);
+  Status parse_step(const Json& json, const std::string& where, int depth, GrowthLimit& growth);
 
   std::vector<Step> steps_;
 };
 
 // {"Regex": ...} or {"String": ...}, as normalizers, pre-tokenizers and decoders write patterns.
 Result<Regex> parse_pattern(const Json& json, const std::string& where);
+
+// Steps that replace text could make it as long as an attacker likes: by how much they may lengthen
+// it, all of them together.
+class GrowthLimit {
+ public:
+  // A step that puts `content` for each match of `pattern` ({"String": ...} or {"Regex": ...}).
+  Status add(const Json& pattern, std::string_view content, const std::string& where);
+
+ private:
+  std::size_t factor_ = 1;
+};
 
 // `text` with every match of `regex` replaced by `content`, which comes from where the last
 // character of the match did (`start` as above); false if the search gave up.

@@ -13,7 +13,7 @@ namespace glint {
 namespace {
 
 // Finding one can walk this far from every byte of a text.
-constexpr std::size_t kMaxContent = 1024;
+constexpr std::size_t kMaxContent = 256;
 
 // Word characters as Rust's regex crate has them.
 const Regex& word_at_start() {

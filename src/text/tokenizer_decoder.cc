@@ -12,6 +12,7 @@ namespace glint {
 namespace {
 
 constexpr int kMaxDepth = 8;  // of Sequence in Sequence
+constexpr std::size_t kMaxSteps = 64;
 constexpr std::string_view kKnown =
     "Sequence, ByteLevel, Replace, ByteFallback, Fuse, Strip, Metaspace, BPEDecoder, WordPiece";
 constexpr std::string_view kReplacement = "\xEF\xBF\xBD";
@@ -71,7 +72,8 @@ Result<Decoder> Decoder::parse(const Json& json) {
   if (json.is_null()) {
     decoder.add({.kind = Kind::kJoinWithBlanks});
   } else {
-    GLINT_TRY_STATUS(decoder.parse_step(json, "decoder", 0));
+    GrowthLimit growth;
+    GLINT_TRY_STATUS(decoder.parse_step(json, "decoder", 0, growth));
   }
   return decoder;
 }
@@ -84,7 +86,9 @@ void Decoder::add(Step step) {
   steps_.push_back(std::move(step));
 }
 
-Status Decoder::parse_step(const Json& json, const std::string& where, int depth) {
+Status Decoder::parse_step(const Json& json, const std::string& where, int depth,
+                           GrowthLimit& growth) {
+  if (steps_.size() > kMaxSteps) return invalid(str(where, ": more than ", kMaxSteps, " steps"));
   if (depth > kMaxDepth) return invalid(str(where, ": sequences are nested too deeply"));
   Fields fields(json, where);
   const std::string type = fields.text("type");
@@ -92,7 +96,7 @@ Status Decoder::parse_step(const Json& json, const std::string& where, int depth
     const Json::Array& list = fields.list("decoders");
     GLINT_TRY_STATUS(fields.done());
     for (std::size_t i = 0; i < list.size(); ++i) {
-      GLINT_TRY_STATUS(parse_step(list[i], str(where, ".decoders[", i, "]"), depth + 1));
+      GLINT_TRY_STATUS(parse_step(list[i], str(where, ".decoders[", i, "]"), depth + 1, growth));
     }
     return Ok{};
   }
@@ -109,6 +113,7 @@ Status Decoder::parse_step(const Json& json, const std::string& where, int depth
     std::string content = fields.text("content");
     GLINT_TRY_STATUS(fields.done());
     GLINT_TRY(Regex regex, parse_pattern(pattern, where + ".pattern"));
+    GLINT_TRY_STATUS(growth.add(pattern, content, where));
     add({.kind = Kind::kReplace, .pattern = {std::move(regex)}, .content = std::move(content)});
   } else if (type == "Strip") {
     constexpr std::int64_t kMax = 1 << 20;

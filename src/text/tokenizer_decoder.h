@@ -8,6 +8,7 @@
 
 #include "base/json.h"
 #include "base/result.h"
+#include "text/normalizer.h"
 #include "text/pretokenizer_regex.h"
 
 namespace glint {
@@ -74,7 +75,7 @@ class Decoder {
     bool cleanup = false;    // WordPiece: no blanks before punctuation
   };
 
-  Status parse_step(const Json& json, const std::string& where, int depth);
+  Status parse_step(const Json& json, const std::string& where, int depth, GrowthLimit& growth);
   void add(Step step);
 
   std::vector<Step> steps_;

@@ -8,6 +8,7 @@ namespace glint {
 namespace {
 
 constexpr int kMaxDepth = 8;  // of Sequence in Sequence
+constexpr std::size_t kMaxPieces = 64;
 
 Result<std::vector<TokenId>> parse_ids(const Json& special_token, const std::string& where) {
   Fields fields(special_token, where);
@@ -79,6 +80,10 @@ Status TokenTemplate::parse_template(const Json& json, const std::string& where)
   const Json::Array& single = fields.list("single");
   const Json::Object& special_tokens = fields.object("special_tokens");
   GLINT_TRY_STATUS(fields.done());
+  if (single.size() > kMaxPieces) {
+    return invalid(
+        str(where, ": \"single\" has ", single.size(), " pieces, more than ", kMaxPieces));
+  }
   pieces_.clear();
   for (std::size_t i = 0; i < single.size(); ++i) {
     const std::string at = str(where, ".single[", i, "]");

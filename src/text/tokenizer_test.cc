@@ -384,6 +384,22 @@ TEST(Tokenizer, refuses_by_name) {
     EXPECT_NE(message.find(hostile.message), std::string::npos) << hostile.message << "\n"
                                                                 << message;
   }
+  Json::Array doublings, copies;
+  for (int i = 0; i < 65; ++i) {
+    doublings.push_back(
+        json_of(R"({"type": "Replace", "pattern": {"String": "a"}, "content": "aa"})"));
+    copies.push_back(json_of(R"({"Sequence": {"id": "A", "type_id": 0}})"));
+  }
+  const Json normalizer = Json::Object{{"type", "Sequence"}, {"normalizers", doublings}},
+             decoder = Json::Object{{"type", "Sequence"}, {"decoders", doublings}},
+             template_of_copies = Json::Object{{"type", "TemplateProcessing"},
+                                               {"single", copies},
+                                               {"special_tokens", Json::Object{}}};
+  EXPECT_NE(error_of(with(good, {"normalizer"}, normalizer)).find("times as long"),
+            std::string::npos);
+  EXPECT_NE(error_of(with(good, {"decoder"}, decoder)).find("times as long"), std::string::npos);
+  EXPECT_NE(error_of(with(good, {"post_processor"}, template_of_copies)).find("65 pieces"),
+            std::string::npos);
   const Json twice = Json::Array{added_token(257, "<x>"), added_token(257, "<y>")};
   EXPECT_NE(error_of(with(good, {"added_tokens"}, twice))
                 .find("the id 257 of \"<y>\" belongs to \"<x>\" too"),
