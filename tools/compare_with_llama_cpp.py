@@ -132,7 +132,9 @@ def main():
     parser.add_argument("--out", help="a JSON file for everything that was measured")
     args = parser.parse_args()
 
-    runner, rows, record = Runner(args.quiet, args.patience), [], []
+    runner, record = Runner(args.quiet, args.patience), []
+    print("| format | test | depth | glint, tok/s | of the limit | llama.cpp, tok/s | of the limit | ratio |")
+    print("|---|---|---|---|---|---|---|---|", flush=True)
     for name, checkpoint, gguf in args.pair:
         ours, theirs, reports = [], [], []
         for turn in range(args.rounds):
@@ -141,16 +143,12 @@ def main():
             ours.append(sample)
             reports.append(report)
             theirs.append(sample_llama(runner, args, gguf))
-        rows += table_rows(name, ours, theirs, reports)
+        print("\n".join(table_rows(name, ours, theirs, reports)), flush=True)
         record.append({"name": name, "glint": reports, "llama_cpp": [[[*t, s] for t, s in x.items()] for x in theirs]})
         if args.out:
             Path(args.out).write_text(json.dumps({"pairs": record, "runs": runner.runs}, indent=2))
-
-    print(f"{record[0]['glint'][0]['machine']}\n")
-    print("| format | test | depth | glint, tok/s | of the limit | llama.cpp, tok/s | of the limit | ratio |")
-    print("|---|---|---|---|---|---|---|---|")
-    print("\n".join(rows))
-    print(f"\nOther programs used at most {max(r['cpus_of_others'] for r in runner.runs)} CPUs during a sample.")
+    print(f"\n{record[0]['glint'][0]['machine']}")
+    print(f"Other programs used at most {max(r['cpus_of_others'] for r in runner.runs)} CPUs during a sample.")
 
 
 if __name__ == "__main__":

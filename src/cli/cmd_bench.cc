@@ -1,7 +1,9 @@
 // glint bench local: speed on this machine, against what the machine can do.
 #include <algorithm>
+#include <chrono>
 
 #include "base/json.h"
+#include "base/seconds.h"
 #include "base/str.h"
 #include "cli/backends.h"
 #include "cli/model_options.h"
@@ -73,34 +75,79 @@ Json to_json(const BenchResult& r, const MachineLimits& limits) {
                       {"share_of_matrix_peak", gigaflops(r) / limits.matrix_gflops}};
 }
 
-// How fast the model was loaded, against how fast its files are read (0: it has none).
+// How fast the model was loaded, against how fast its files are read. What has no files (synthetic
+// weights) is placed only.
 struct Loading {
   const LoadStats& stats;
-  double files_gb_s = 0;  // read by one thread, as cat does
+  bool from_disk = false;      // most of the files was not in the page cache
+  double files_gb_s = 0;       // read by one thread from there, as cat does; 0: no files
+  double new_memory_gb_s = 0;  // filled by all threads
+  // The same weights once more, from the page cache into the memory that they have; 0: not done.
+  double again_seconds = 0;
+  double cache_gb_s = 0;  // the files from the page cache
 
   double gb_s() const { return static_cast<double>(stats.bytes) / stats.seconds * 1e-9; }
+  double again_gb_s() const { return static_cast<double>(stats.bytes) / again_seconds * 1e-9; }
 };
+
+Result<Loading> measure_loading(LoadedModel& model) {
+  const LoadStats& stats = model.load_stats();
+  Loading loading = {.stats = stats};
+  if (stats.files.empty()) return loading;
+  if (ThreadPool* const pool = model.ops().host_threads()) {
+    loading.new_memory_gb_s = new_memory_speed(*pool);
+  }
+  loading.from_disk = stats.cached_share < 0.5;
+  GLINT_TRY(loading.files_gb_s,
+            read_speed(stats.files, 1, loading.from_disk ? ReadFrom::kDisk : ReadFrom::kAnywhere));
+  if (!stats.placement.is_packed || cached_share(stats.files) < 0.9) return loading;
+  loading.cache_gb_s = loading.files_gb_s;
+  if (loading.from_disk) {
+    GLINT_TRY(loading.cache_gb_s, read_speed(stats.files, 1));
+  }
+  const auto start = std::chrono::steady_clock::now();
+  GLINT_TRY_STATUS(model.update_weights(model.options().dir));
+  loading.again_seconds = seconds_since(start);
+  return loading;
+}
 
 std::string describe(const Loading& loading) {
   const LoadStats& stats = loading.stats;
+  const bool has_files = loading.files_gb_s > 0;
   std::string text =
-      formatted("%s %.2f GB in %.2f s, %.1f GB/s%s", loading.files_gb_s > 0 ? "loaded" : "placed",
+      formatted("%s %.2f GB in %.2f s, %.1f GB/s%s", has_files ? "loaded" : "placed",
                 static_cast<double>(stats.bytes) * 1e-9, stats.seconds, loading.gb_s(),
                 stats.placement.is_packed ? ", packing included" : ", in place");
-  if (loading.files_gb_s > 0) {
-    text += formatted(": %.0f%% of the %.1f GB/s at which 1 thread reads the same files",
-                      100 * loading.gb_s() / loading.files_gb_s, loading.files_gb_s);
+  if (has_files) {
+    text +=
+        formatted(": %.0f%% of the %.1f GB/s at which 1 thread reads the same files from the %s",
+                  100 * loading.gb_s() / loading.files_gb_s, loading.files_gb_s,
+                  loading.from_disk ? "disk" : "page cache");
+  }
+  if (has_files && loading.new_memory_gb_s > 0) {
+    text += formatted("; new memory comes at %.1f GB/s", loading.new_memory_gb_s);
+  }
+  if (loading.again_seconds > 0) {
+    text += formatted(
+        "\nonce more into the same memory: %.2f s, %.1f GB/s, %.0f%% of the %.1f GB/s "
+        "from the page cache",
+        loading.again_seconds, loading.again_gb_s(),
+        100 * loading.again_gb_s() / loading.cache_gb_s, loading.cache_gb_s);
   }
   return text + "\n";
 }
 
 Json to_json(const Loading& loading) {
-  return Json::Object{
-      {"seconds", loading.stats.seconds},
-      {"bytes", loading.stats.bytes},
-      {"gb_per_s", loading.gb_s()},
-      {"packed", loading.stats.placement.is_packed},
-      {"files_read_gb_per_s", loading.files_gb_s > 0 ? Json(loading.files_gb_s) : Json(nullptr)}};
+  const auto if_measured = [](double value) { return value > 0 ? Json(value) : Json(nullptr); };
+  return Json::Object{{"seconds", loading.stats.seconds},
+                      {"bytes", loading.stats.bytes},
+                      {"gb_per_s", loading.gb_s()},
+                      {"packed", loading.stats.placement.is_packed},
+                      {"from_disk", loading.from_disk},
+                      {"files_read_gb_per_s", if_measured(loading.files_gb_s)},
+                      {"new_memory_gb_per_s", if_measured(loading.new_memory_gb_s)},
+                      {"again_seconds", if_measured(loading.again_seconds)},
+                      {"cache_read_gb_per_s", if_measured(loading.cache_gb_s)}};
 }
 
 Status run(const Options& options, Cli& cli) {
@@ -116,10 +163,7 @@ Status run(const Options& options, Cli& cli) {
   CountOps& counter = *counting;
   GLINT_TRY(const std::unique_ptr<LoadedModel> model,
             load_model(options, std::move(counting), cli, false));
-  Loading loading = {.stats = model->load_stats()};
-  if (!loading.stats.files.empty()) {
-    GLINT_TRY(loading.files_gb_s, read_speed(loading.stats.files, 1));
-  }
+  GLINT_TRY(const Loading loading, measure_loading(*model));
   Console& console = cli.console;
   if (!options.json) {
     console.print(str("machine: ", machine, "\n"));

@@ -9,6 +9,7 @@
 #include "model/inventory.h"
 #include "model/synthetic.h"
 #include "runtime/batch.h"
+#include "runtime/read_speed.h"
 
 namespace glint {
 namespace {
@@ -56,6 +57,7 @@ Result<std::unique_ptr<LoadedModel>> LoadedModel::load(const ModelOptions& optio
   const auto start = std::chrono::steady_clock::now();
   GLINT_TRY(Checkpoint checkpoint, dummy ? std::move(*dummy) : Checkpoint::open(options.dir));
   m->checkpoint_ = std::make_unique<Checkpoint>(std::move(checkpoint));
+  m->count_files();
   const bool with_mtp = options.with_mtp && holds_mtp_layer(m->config_, m->checkpoint_->source());
   GLINT_TRY(m->weights_,
             find_weights(*m->checkpoint_, m->config_,
@@ -72,7 +74,6 @@ Result<std::unique_ptr<LoadedModel>> LoadedModel::load(const ModelOptions& optio
   m->rotation_ = {.inv_freq = rope_inv_freq(rope, m->config_.qk_rope_head_dim),
                   .attention_factor = static_cast<float>(rope.attention_factor)};
   m->load_stats_.seconds = seconds_since(start);
-  m->count_files();
   return m;
 }
 
@@ -104,6 +105,7 @@ void LoadedModel::count_files() {
     if (options_.dummy || static_cast<std::size_t>(tensor.file) < files.size()) continue;
     files.push_back(source.file_name(tensor.file));
   }
+  load_stats_.cached_share = cached_share(load_stats_.files);
 }
 
 Status LoadedModel::reserve_pages(int num_pages) {

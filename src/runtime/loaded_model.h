@@ -33,6 +33,7 @@ struct LoadStats {
   double seconds = 0;
   std::int64_t bytes = 0;          // of the checkpoint's tensors
   std::vector<std::string> files;  // that hold them; empty for synthetic weights
+  double cached_share = 0;         // of the files: what was in the page cache before
   Placement placement = {};
 };
 

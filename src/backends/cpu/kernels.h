@@ -9,9 +9,10 @@
 //   expand  panel of codes -> panel of numbers (bf16 or f32) that tiles read; scratch of one chunk
 //   tile    panel x rows of x -> c, accumulated over k ascending
 //
-// An output is one chain of additions over k ascending, whatever the number of tokens, of threads,
-// and whether the panel was packed at load or on the fly: its bits depend on the weight's format
-// and the instruction set only.
+// An output is one chain of additions over k ascending - in f32, of runs of kF32Run k's, themselves
+// sums of chains of kF32Part: rounding errors grow with the length of a chain -, whatever the
+// number of tokens, of threads, and whether the panel was packed at load or on the fly: its bits
+// depend on the weight's format and the instruction set only.
 //
 // This header is included by sources compiled for AVX-512: it must not pull in inline functions
 // that the linker could then choose for everyone, so it knows plain types only.
@@ -28,6 +29,8 @@ enum Code { kCodeF32, kCodeBf16, kCodeFp8, kCodeNvfp4, kNumCodes };
 inline constexpr int kHalfPanel = 16;  // rows in one 512-bit register of dwords
 inline constexpr int kPanel = 32;      // rows of a weight's panel
 inline constexpr int kChunk = 256;     // k's that are expanded at a time: 16 KiB of bf16
+inline constexpr int kF32Run = 64;     // k's that f32 tiles sum before they add to c, and ...
+inline constexpr int kF32Part = 16;    // ... of those, what is one chain
 
 // k's in one dword of a row.
 constexpr int per_dword(Code code) {

@@ -170,7 +170,7 @@ void Attention::prefetch_key(const std::int32_t* slots, std::int64_t j, std::int
   const LatentCache& kv = plan_.args.kv;
   if (j >= count || slots[j] >= kv.num_slots) return;
   const std::byte* row = kv.row(slots[j]);
-  for (std::int64_t i = 0; i < kv.row_bytes(); i += 64) __builtin_prefetch(row + i);
+  for (std::int64_t i = 0, bytes = kv.row_bytes(); i < bytes; i += 64) __builtin_prefetch(row + i);
 }
 
 void Attention::run_segment(const std::int32_t* slots, std::int64_t count,
