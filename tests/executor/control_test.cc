@@ -120,11 +120,15 @@ TEST(UpdateWeights, that_fail_leave_the_old_ones) {
   missing.replace_in_header("model.layers.4.mlp.experts.15.down_proj.weight",
                             "model.layers.4.mlp.experts.15.down_prxj.weight");
   refused(missing, "experts.15.down_proj");
-  Variant format("format");
-  disturb(format);
-  // 16 bits each, of another kind.
-  format.replace_in_header("\"BF16\"", "\"I16\" ");
-  refused(format, "I16");
+  // 16 bits each, of another kind: one that is computed with as f32, and one that is no weight.
+  Variant half("half");
+  disturb(half);
+  half.replace_in_header("\"BF16\"", "\"F16\" ");
+  refused(half, "not in the formats of the loaded ones");
+  Variant integers("integers");
+  disturb(integers);
+  integers.replace_in_header("\"BF16\"", "\"I16\" ");
+  refused(integers, "I16");
   EXPECT_FALSE(harness.executor().control(update("/nowhere")).ok());
 }
 
