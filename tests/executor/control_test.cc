@@ -124,7 +124,7 @@ TEST(UpdateWeights, that_fail_leave_the_old_ones) {
   disturb(format);
   // 16 bits each, of another kind.
   format.replace_in_header("\"BF16\"", "\"F16\" ");
-  refused(format, "F16");
+  refused(format, "not in the formats of the loaded ones");
   EXPECT_FALSE(harness.executor().control(update("/nowhere")).ok());
 }
 
