@@ -13,7 +13,7 @@ import unicodedata
 from tokenizers import normalizers
 
 nfc, nfd = normalizers.NFC().normalize_str, normalizers.NFD().normalize_str
-lower = normalizers.Lowercase().normalize_str
+nfkd, lower = normalizers.NFKD().normalize_str, normalizers.Lowercase().normalize_str
 HANGUL = range(0xAC00, 0xAC00 + 11172)  # composed by arithmetic
 ALL = [c for c in range(0x110000) if not 0xD800 <= c < 0xE000 and c not in HANGUL]
 
@@ -48,6 +48,21 @@ def decompositions():
         assert nfd(chr(c)) == nfd("".join(map(chr, parts)))
         rows.append((c, first, second, second != 0 and nfc("".join(map(chr, parts))) == chr(c)))
     return rows
+
+
+def expansions():
+    """(character, text) where the whole compatibility decomposition is not the canonical one."""
+    return [(c, nfkd(chr(c))) for c in ALL if nfkd(chr(c)) != nfd(chr(c))]
+
+
+def literal(text):
+    """The text as a UTF-32 literal in ASCII."""
+    def escaped(c):
+        if c < 0x80:
+            return {'"': '\\"', "\\": "\\\\"}.get(chr(c), chr(c))
+        return f"\\u{c:04X}" if c < 0x10000 else f"\\U{c:08X}"
+
+    return f'U"{"".join(escaped(ord(c)) for c in text)}"'
 
 
 def lower_cases():
@@ -98,10 +113,11 @@ def main():
     table("const std::uint16_t kCompositions[]", [f"{i}," for _, _, i in pairs])
     joining = sorted({b for _, _, b, composes in decomposed if composes and unicodedata.combining(chr(b)) == 0})
     table("const char32_t kJoining[]", [f"0x{c:X}," for c in joining])
+    table("const Expansion kExpansions[]", [f"{{0x{c:X},{literal(text)}}}," for c, text in expansions()])
     table("const LowerRun kLowerRuns[]",
           [f"{{0x{a:X},0x{b:X},{s},{d}}}," for a, b, s, d in lower_cases()])
     print("// clang-format on")
-    for name in ("CombiningRuns", "Decompositions", "Compositions", "Joining", "LowerRuns"):
+    for name in ("CombiningRuns", "Decompositions", "Compositions", "Joining", "Expansions", "LowerRuns"):
         print(f"const std::size_t kNum{name} = std::size(k{name});")
     print("\n}  // namespace glint")
 

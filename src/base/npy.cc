@@ -1,6 +1,7 @@
 #include "base/npy.h"
 
 #include <fcntl.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -39,6 +40,18 @@ std::vector<std::int64_t> parse_shape(std::string_view text) {
     shape.push_back(value);
   }
   return shape;
+}
+
+// Room for a file of `bytes`: 0, or the number of what is wrong. The free space is asked first,
+// because some file systems fill the disk before they fail, and others can reserve nothing.
+int reserve(int fd, std::int64_t bytes) {
+  struct statvfs info = {};
+  if (::fstatvfs(fd, &info) == 0 &&
+      static_cast<double>(bytes) >
+          static_cast<double>(info.f_bavail) * static_cast<double>(info.f_frsize)) {
+    return ENOSPC;
+  }
+  return ::fallocate(fd, 0, 0, bytes) == 0 || errno == EOPNOTSUPP ? 0 : errno;
 }
 
 std::string_view without_quotes(std::string_view text) {
@@ -119,7 +132,7 @@ Result<NpyWriter> NpyWriter::create(const std::string& path, std::vector<std::in
   start.append(reinterpret_cast<const char*>(&size), 2) += header;
   writer.data_begin_ = static_cast<std::int64_t>(start.size());
   const std::int64_t bytes = writer.data_begin_ + writer.expected_ * 4;
-  if (const int code = ::posix_fallocate(::fileno(writer.file_.get()), 0, bytes)) {
+  if (const int code = reserve(::fileno(writer.file_.get()), bytes)) {
     return Error{ErrorCode::kResourceExhausted,
                  str("cannot reserve ", human_bytes(static_cast<double>(bytes)), " for ", path,
                      ": ", std::strerror(code))};

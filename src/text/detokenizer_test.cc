@@ -69,6 +69,8 @@ TEST(Detokenizer, every_decoder_streams_as_it_decodes) {
   const char* strip_both = R"({"type": "Strip", "content": " ", "start": 1, "stop": 1})";
   const char *fallback = R"({"type": "ByteFallback"})", *fuse = R"({"type": "Fuse"})",
              *bytes = R"({"type": "ByteLevel"})";
+  const char* word_piece = R"({"type": "WordPiece", "prefix": "\u2581", "cleanup": true})";
+  const char* word_ends = R"({"type": "BPEDecoder", "suffix": " "})";
   const char* metaspace =
       R"({"type": "Metaspace", "replacement": "\u2581", "prepend_scheme": "first", "split": true})";
   const std::vector<std::vector<const char*>> chains = {{replace, fallback, fuse, strip},
@@ -80,6 +82,9 @@ TEST(Detokenizer, every_decoder_streams_as_it_decodes) {
                                                         {strip_both},
                                                         {},
                                                         {fallback, fuse, fallback},
+                                                        {fallback, word_piece},
+                                                        {word_ends, replace},
+                                                        {fuse, word_ends, word_piece},
                                                         {metaspace}};
   Random random(9);
   for (const auto& chain : chains) {

@@ -1,5 +1,7 @@
 #include "text/normalizer.h"
 
+#include <algorithm>
+
 #include "base/str.h"
 #include "text/tokenizer_bytes.h"
 #include "text/tokenizer_fields.h"
@@ -7,62 +9,100 @@
 namespace glint {
 namespace {
 
-constexpr std::string_view kKnown = "Sequence, NFC, NFD, Lowercase, Prepend, Replace, ByteLevel";
+constexpr std::size_t kMaxSteps = 64;
+constexpr std::size_t kMaxPrepended = 256;
+constexpr std::size_t kMaxGrowth = 1024;
+constexpr std::string_view kKnown =
+    "Sequence, NFC, NFD, NFKC, NFKD, Lowercase, Strip, Prepend, Replace, ByteLevel";
+
+constexpr std::string_view kBlanksAtStart = "\\A\\p{White_Space}+";
+// Not begun within the blanks, which would be quadratic.
+constexpr std::string_view kBlanksAtEnd = "(?<!\\p{White_Space})\\p{White_Space}++\\z";
 
 }  // namespace
 
 Result<Normalizer> Normalizer::parse(const Json& json) {
   Normalizer normalizer;
-  if (!json.is_null()) GLINT_TRY_STATUS(normalizer.parse_step(json, "normalizer", 0));
+  GrowthLimit growth;
+  if (!json.is_null()) GLINT_TRY_STATUS(normalizer.parse_step(json, "normalizer", 0, growth));
   return normalizer;
 }
 
-Status Normalizer::parse_step(const Json& json, const std::string& where, int depth) {
+Status GrowthLimit::add(const Json& pattern, std::string_view content, const std::string& where) {
+  const Json* literal = pattern.find("String");
+  const std::size_t matched = literal ? std::max<std::size_t>(1, literal->as_string().size()) : 1;
+  factor_ *= std::max<std::size_t>(1, (content.size() + matched - 1) / matched);
+  if (factor_ <= kMaxGrowth) return Ok{};
+  return invalid(
+      str(where, ": replacing could make a text more than ", kMaxGrowth, " times as long"));
+}
+
+Status Normalizer::parse_step(const Json& json, const std::string& where, int depth,
+                              GrowthLimit& growth) {
+  if (steps_.size() > kMaxSteps) return invalid(str(where, ": more than ", kMaxSteps, " steps"));
   Fields fields(json, where);
   const std::string type = fields.text("type");
   if (type == "Sequence") {
     return parse_sequence(fields, "normalizers", depth,
-                          [this](const Json& step, const std::string& at, int below) {
-                            return parse_step(step, at, below);
+                          [&](const Json& step, const std::string& at, int below) {
+                            return parse_step(step, at, below, growth);
                           });
   }
   if (type == "NFC") {
     steps_.push_back(NormalForm::kNfc);
   } else if (type == "NFD") {
     steps_.push_back(NormalForm::kNfd);
+  } else if (type == "NFKC") {
+    steps_.push_back(NormalForm::kNfkc);
+  } else if (type == "NFKD") {
+    steps_.push_back(NormalForm::kNfkd);
+  } else if (type == "Strip") {
+    const bool left = fields.flag("strip_left"), right = fields.flag("strip_right");
+    if (left) steps_.push_back(Replace{Regex::from_pcre2(kBlanksAtStart).value(), ""});
+    if (right) steps_.push_back(Replace{Regex::from_pcre2(kBlanksAtEnd).value(), ""});
   } else if (type == "Lowercase") {
     steps_.push_back(Lowercase{});
   } else if (type == "ByteLevel") {
     steps_.push_back(ByteLevel{});
   } else if (type == "Prepend") {
     steps_.push_back(Prepend{fields.text("prepend")});
+    if (std::get<Prepend>(steps_.back()).text.size() > kMaxPrepended)
+      fields.fail(str("\"prepend\" is longer than ", kMaxPrepended, " bytes"));
   } else if (type == "Replace") {
     const Json& pattern = fields.value("pattern");
     std::string content = fields.text("content");
     GLINT_TRY_STATUS(fields.done());
     GLINT_TRY(Regex regex, parse_pattern(pattern, where + ".pattern"));
+    if (regex.may_match_nothing())
+      return invalid(where + ".pattern: it may match nothing, where nothing can be replaced");
+    GLINT_TRY_STATUS(growth.add(pattern, content, where));
     steps_.push_back(Replace{std::move(regex), std::move(content)});
   } else {
-    GLINT_TRY_STATUS(fields.done());
+    if (type.empty()) return fields.done();
     return unknown_type(where, type, kKnown);
   }
   return fields.done();
 }
 
-Status Normalizer::apply(std::string& text, Regex::Scratch& scratch) const {
+Status Normalizer::apply(std::string& text, std::size_t& start, Regex::Scratch& scratch) const {
   for (const Step& step : steps_) {
     if (const auto* prepend = std::get_if<Prepend>(&step)) {
-      if (!text.empty()) text.insert(0, prepend->text);
+      if (text.empty()) continue;
+      text.insert(0, prepend->text);
+      if (start > 0) start += prepend->text.size();
     } else if (const auto* replace = std::get_if<Replace>(&step)) {
-      if (!replace_matches(text, replace->regex, replace->content, scratch)) {
+      if (!replace_matches(text, replace->regex, replace->content, start, scratch)) {
         return invalid("the normalizer's pattern gave up on a text of " +
                        std::to_string(text.size()) + " bytes");
       }
     } else if (const auto* form = std::get_if<NormalForm>(&step)) {
+      start = normalize(text.substr(0, start), *form).size();
       text = normalize(text, *form);
     } else if (std::holds_alternative<Lowercase>(step)) {
+      start = lower_case(text.substr(0, start)).size();
       text = lower_case(text);
     } else {
+      start = bytes_to_letters(text.substr(0, start)).size();
       text = bytes_to_letters(text);
     }
   }
@@ -80,13 +120,21 @@ Result<Regex> parse_pattern(const Json& json, const std::string& where) {
 }
 
 bool replace_matches(std::string& text, const Regex& regex, std::string_view content,
-                     Regex::Scratch& scratch) {
+                     std::size_t& start, Regex::Scratch& scratch) {
+  if (text.empty()) return true;  // `tokenizers` finds nothing in nothing, not even an empty match
   std::string out;
   std::size_t copied = 0;
+  std::size_t new_start = start;
   const bool done = for_each_match(regex, text, scratch, [&](std::size_t begin, std::size_t end) {
     out.append(text, copied, begin - copied).append(content);
     copied = end;
+    if (end <= start) {
+      new_start += content.size() - (end - begin);
+    } else if (begin < start) {
+      new_start -= start - begin;
+    }
   });
+  start = new_start;
   if (copied == 0 && out.empty()) return done;
   out.append(text, copied);
   text = std::move(out);

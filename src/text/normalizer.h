@@ -13,6 +13,8 @@
 
 namespace glint {
 
+class GrowthLimit;
+
 class Normalizer {
  public:
   // Null is the normalizer that changes nothing. Fails with the name of what is not supported.
@@ -20,8 +22,10 @@ class Normalizer {
 
   bool is_identity() const { return steps_.empty(); }
 
-  // Replaces `text` (valid UTF-8). Fails only if a pattern of the file gives up on it.
-  Status apply(std::string& text, Regex::Scratch& scratch) const;
+  // Replaces `text` (valid UTF-8). `start` is how many of its first bytes come from the first
+  // character of the whole input, before and after. Fails only if a pattern of the file gives up on
+  // it.
+  Status apply(std::string& text, std::size_t& start, Regex::Scratch& scratch) const;
 
  private:
   struct Prepend {
@@ -35,7 +39,7 @@ class Normalizer {
   struct ByteLevel {};
   using Step = std::variant<Prepend, Replace, NormalForm, Lowercase, ByteLevel>;
 
-  Status parse_step(const Json& json, const std::string& where, int depth);
+  Status parse_step(const Json& json, const std::string& where, int depth, GrowthLimit& growth);
 
   std::vector<Step> steps_;
 };
@@ -43,8 +47,20 @@ class Normalizer {
 // {"Regex": ...} or {"String": ...}, as normalizers, pre-tokenizers and decoders write patterns.
 Result<Regex> parse_pattern(const Json& json, const std::string& where);
 
-// `text` with every match of `regex` replaced by `content`; false if the search gave up.
+// Steps that replace text could make it as long as an attacker likes: by how much they may lengthen
+// it, all of them together.
+class GrowthLimit {
+ public:
+  // A step that puts `content` for each match of `pattern` ({"String": ...} or {"Regex": ...}).
+  Status add(const Json& pattern, std::string_view content, const std::string& where);
+
+ private:
+  std::size_t factor_ = 1;
+};
+
+// `text` with every match of `regex` replaced by `content`, which comes from where the last
+// character of the match did (`start` as above); false if the search gave up.
 bool replace_matches(std::string& text, const Regex& regex, std::string_view content,
-                     Regex::Scratch& scratch);
+                     std::size_t& start, Regex::Scratch& scratch);
 
 }  // namespace glint

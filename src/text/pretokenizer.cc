@@ -11,7 +11,8 @@ namespace {
 
 constexpr std::size_t kMaxSteps = 64;
 constexpr std::string_view kKnown =
-    "Sequence, Split, ByteLevel, Digits, Metaspace, Whitespace, WhitespaceSplit";
+    "Sequence, Split, ByteLevel, Digits, Punctuation, Metaspace, Whitespace, WhitespaceSplit, "
+    "BertPreTokenizer, CharDelimiterSplit, FixedLength";
 
 constexpr std::string_view kGpt2 =
     "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\p{White_Space}\\p{L}\\p{N}]+"
@@ -20,6 +21,18 @@ constexpr std::string_view kGpt2 =
 constexpr std::string_view kWords =
     "[\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\\p{Join_Control}]+"
     "|[^\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\\p{Join_Control}\\p{White_Space}]+";
+
+// Punctuation as `tokenizers` knows it: ASCII's and that of Unicode 8, less what came later.
+constexpr std::string_view kPunctuation =
+    "(?![\\x{61D}\\x{9FD}\\x{A76}\\x{C77}\\x{C84}\\x{1B4E}\\x{1B4F}\\x{1B7D}-\\x{1B7F}"
+    "\\x{2E43}-\\x{2E4F}\\x{2E52}-\\x{2E5D}\\x{10D6E}\\x{10EAD}\\x{10F55}-\\x{10F59}"
+    "\\x{10F86}-\\x{10F89}\\x{113D4}\\x{113D5}\\x{113D7}\\x{113D8}\\x{1144B}-\\x{1144F}"
+    "\\x{1145A}\\x{1145B}\\x{1145D}\\x{11660}-\\x{1166C}\\x{116B9}\\x{1183B}"
+    "\\x{11944}-\\x{11946}\\x{119E2}\\x{11A3F}-\\x{11A46}\\x{11A9A}-\\x{11A9C}"
+    "\\x{11A9E}-\\x{11AA2}\\x{11B00}-\\x{11B09}\\x{11BE1}\\x{11C41}-\\x{11C45}\\x{11C70}"
+    "\\x{11C71}\\x{11EF7}\\x{11EF8}\\x{11F43}-\\x{11F4F}\\x{11FFF}\\x{12FF1}\\x{12FF2}"
+    "\\x{16D6D}-\\x{16D6F}\\x{16E97}-\\x{16E9A}\\x{16FE2}\\x{1E5FF}\\x{1E95E}\\x{1E95F}])"
+    "[!-/:-@\\[-`{-~\\p{P}\\x{166D}\\x{111C9}]";
 
 }  // namespace
 
@@ -55,8 +68,26 @@ Status Pretokenizer::parse_step(const Json& json, const std::string& where, int 
               /*invert=*/false);
   } else if (type == "Whitespace") {
     add_split(kWords, Behavior::kRemoved, /*invert=*/true);
-  } else if (type == "WhitespaceSplit") {
+  } else if (type == "WhitespaceSplit" || type == "BertPreTokenizer") {
     add_split("\\p{White_Space}", Behavior::kRemoved, /*invert=*/false);
+    if (type == "BertPreTokenizer") add_split(kPunctuation, Behavior::kIsolated, /*invert=*/false);
+  } else if (type == "Punctuation") {
+    GLINT_TRY(const Behavior behavior,
+              parse_behavior(fields.text_or("behavior", "Isolated"), where));
+    add_split(kPunctuation, behavior, /*invert=*/false);
+  } else if (type == "CharDelimiterSplit") {
+    const std::string delimiter = fields.text("delimiter");
+    if (!delimiter.empty()) {
+      GLINT_TRY(Regex regex, Regex::from_literal(delimiter));
+      steps_.push_back(Split{std::move(regex), Behavior::kRemoved, false});
+    } else {
+      fields.fail("\"delimiter\" is empty where a character belongs");
+    }
+  } else if (type == "FixedLength") {
+    constexpr std::int64_t kMax = 65535;  // PCRE2's longest repetition
+    const bool given = json.find("length") != nullptr;
+    const std::int64_t length = given ? fields.integer("length", 1, kMax) : 5;
+    add_split(str("(?s:.{1,", length, "})"), Behavior::kIsolated, /*invert=*/false);
   } else {
     if (type_field) return unknown_type(where, type, kKnown);
   }
@@ -142,53 +173,63 @@ struct Pretokenizer::Run {
   WordSink& sink;
   bool gave_up = false;
 
-  // Sends `piece` through the steps from `i` on.
-  void piece(std::size_t i, std::string_view piece, bool at_start) {
+  // Sends `piece` through the steps from `i` on. `start`: see Pretokenizer::split.
+  void piece(std::size_t i, std::string_view piece, std::size_t start) {
     if (piece.empty() || gave_up) return;
     if (i == steps.size()) return sink.word(piece);
     if (const auto* split = std::get_if<Split>(&steps[i])) {
       switch (split->behavior) {
         case Behavior::kRemoved:
         case Behavior::kIsolated:
-          return cut(i, *split, piece, at_start);
+          return cut(i, *split, piece, start);
         default:
-          return cut_and_merge(i, *split, piece, at_start);
+          return cut_and_merge(i, *split, piece, start);
       }
     }
     if (std::holds_alternative<PrefixSpace>(steps[i])) {
-      if (piece.front() == ' ') return this->piece(i + 1, piece, at_start);
-      return this->piece(i + 1, std::string(1, ' ').append(piece), at_start);
+      if (piece.front() == ' ') return this->piece(i + 1, piece, start);
+      return this->piece(i + 1, std::string(1, ' ').append(piece), start > 0 ? start + 1 : 0);
     }
     if (const auto* metaspace = std::get_if<Metaspace>(&steps[i])) {
-      return this->piece(i + 1, with_metaspace(*metaspace, piece, at_start), at_start);
+      const std::string text = with_metaspace(*metaspace, piece, start);
+      return this->piece(i + 1, text, start);
     }
-    this->piece(i + 1, bytes_to_letters(piece), at_start);
+    this->piece(i + 1, bytes_to_letters(piece), bytes_to_letters(piece.substr(0, start)).size());
   }
 
-  static std::string with_metaspace(const Metaspace& step, std::string_view piece, bool at_start) {
+  // Moves `start` along.
+  static std::string with_metaspace(const Metaspace& step, std::string_view piece,
+                                    std::size_t& start) {
     std::string text;
     const bool starts =
         piece.front() == ' ' || piece.substr(0, step.replacement.size()) == step.replacement;
     if (!starts &&
-        (step.prepend == Metaspace::kAlways || (step.prepend == Metaspace::kFirst && at_start))) {
+        (step.prepend == Metaspace::kAlways || (step.prepend == Metaspace::kFirst && start > 0))) {
       text += step.replacement;
     }
-    for (const char c : piece) {
-      if (c == ' ') {
+    std::size_t new_start = start > 0 ? text.size() : 0;
+    for (std::size_t at = 0; at < piece.size(); ++at) {
+      if (piece[at] == ' ') {
         text += step.replacement;
       } else {
-        text += c;
+        text += piece[at];
       }
+      if (at < start) new_start = text.size();
     }
+    start = new_start;
     return text;
   }
 
-  void cut(std::size_t i, const Split& split, std::string_view text, bool at_start) {
+  static std::size_t start_from(std::size_t begin, std::size_t start) {
+    return start > begin ? start - begin : 0;
+  }
+
+  void cut(std::size_t i, const Split& split, std::string_view text, std::size_t start) {
     const bool removes = split.behavior == Behavior::kRemoved;
     std::size_t done = 0;
     const auto emit = [&](std::size_t begin, std::size_t end, bool is_match) {
       if (removes && is_match != split.invert) return;
-      piece(i + 1, text.substr(begin, end - begin), at_start && begin == 0);
+      piece(i + 1, text.substr(begin, end - begin), start_from(begin, start));
     };
     const bool ok =
         for_each_match(split.regex, text, scratch, [&](std::size_t begin, std::size_t end) {
@@ -205,7 +246,7 @@ struct Pretokenizer::Run {
     bool is_match;
   };
 
-  void cut_and_merge(std::size_t i, const Split& split, std::string_view text, bool at_start) {
+  void cut_and_merge(std::size_t i, const Split& split, std::string_view text, std::size_t start) {
     std::vector<Part> parts;
     std::size_t done = 0;
     const bool ok =
@@ -217,7 +258,7 @@ struct Pretokenizer::Run {
     gave_up |= !ok;
     if (done < text.size()) parts.push_back({done, text.size(), split.invert});
     for (const Part& part : merge(parts, split.behavior)) {
-      piece(i + 1, text.substr(part.begin, part.end - part.begin), at_start && part.begin == 0);
+      piece(i + 1, text.substr(part.begin, part.end - part.begin), start_from(part.begin, start));
     }
   }
 
@@ -250,10 +291,10 @@ struct Pretokenizer::Run {
   }
 };
 
-Status Pretokenizer::split(std::string_view text, bool at_start, Regex::Scratch& scratch,
+Status Pretokenizer::split(std::string_view text, std::size_t start, Regex::Scratch& scratch,
                            WordSink& sink) const {
   Run run{steps_, scratch, sink};
-  run.piece(0, text, at_start);
+  run.piece(0, text, start);
   if (run.gave_up) {
     return invalid(str("the pre_tokenizer's pattern gave up on a text of ", text.size(), " bytes"));
   }

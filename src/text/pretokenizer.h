@@ -31,9 +31,10 @@ class Pretokenizer {
   // ByteLevel), rather than text in its letters.
   bool gives_bytes() const { return gives_bytes_; }
 
-  // Cuts `text` (valid UTF-8, not empty). `at_start`: nothing precedes it in the whole input. Fails
-  // only if a pattern of the file gives up on the text.
-  Status split(std::string_view text, bool at_start, Regex::Scratch& scratch, WordSink& sink) const;
+  // Cuts `text` (valid UTF-8, not empty), whose first `start` bytes come from the first character
+  // of the whole input. Fails only if a pattern of the file gives up on the text.
+  Status split(std::string_view text, std::size_t start, Regex::Scratch& scratch,
+               WordSink& sink) const;
 
  private:
   enum class Behavior { kRemoved, kIsolated, kMergedWithPrevious, kMergedWithNext, kContiguous };

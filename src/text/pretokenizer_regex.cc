@@ -73,6 +73,12 @@ Result<Regex> Regex::from_pcre2(std::string_view pattern) { return compile(patte
 
 Result<Regex> Regex::from_literal(std::string_view text) { return compile(text, PCRE2_LITERAL); }
 
+bool Regex::may_match_nothing() const {
+  std::uint32_t empty = 0;
+  pcre2_pattern_info(code_->code, PCRE2_INFO_MATCHEMPTY, &empty);
+  return empty != 0;
+}
+
 Regex::Outcome Regex::find(std::string_view text, std::size_t from, Match& match,
                            Scratch& scratch) const {
   Scratch::State& state = *scratch.state_;

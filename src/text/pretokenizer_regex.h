@@ -32,6 +32,8 @@ class Regex {
     std::unique_ptr<State> state_;
   };
 
+  bool may_match_nothing() const;
+
   enum class Outcome { kMatch, kNone, kGaveUp };
   struct Match {
     std::size_t begin = 0, end = 0;

@@ -13,8 +13,8 @@ namespace {
 
 constexpr int kMaxClassDepth = 15;  // PCRE2's own limit
 
-// Members of a class. Oniguruma's \w has the six superscripts and fractions of Latin-1, its
-// [:word:] has not.
+// Members of a class. Oniguruma's \w has the six superscripts and fractions of Latin-1, but not
+// within a class: neither [\w] nor [:word:].
 constexpr std::string_view kSpace = "\\p{White_Space}";
 constexpr std::string_view kDigit = "\\p{Nd}";
 constexpr std::string_view kPosixWord = "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}";
@@ -45,10 +45,17 @@ constexpr struct {
 struct Name {
   std::string_view name, meaning;
 };
-constexpr Name kPosixClasses[] = {
-    {"alpha", "\\p{Alphabetic}"},        {"digit", kDigit},           {"space", kSpace},
-    {"alnum", "\\p{Alphabetic}\\p{Nd}"}, {"upper", "\\p{Uppercase}"}, {"lower", "\\p{Lowercase}"},
-    {"punct", "\\p{P}\\p{S}"},           {"word", kPosixWord}};
+constexpr Name kPosixClasses[] = {{"alpha", "\\p{Alphabetic}"},
+                                  {"digit", kDigit},
+                                  {"space", kSpace},
+                                  {"alnum", "\\p{Alphabetic}\\p{Nd}"},
+                                  {"upper", "\\p{Uppercase}"},
+                                  {"lower", "\\p{Lowercase}"},
+                                  {"punct", "\\p{P}\\p{S}"},
+                                  {"word", kPosixWord},
+                                  {"xdigit", "0-9A-Fa-f"},
+                                  {"cntrl", "\\p{Cc}"},
+                                  {"blank", "\\p{Zs}\\t"}};
 
 // Beginnings of groups that are the same in both languages.
 constexpr std::string_view kGroups[] = {"(?:", "(?=", "(?!", "(?<=", "(?<!", "(?>"};
@@ -78,6 +85,9 @@ constexpr Name kProperties[] = {{"Letter", "L"},
                                 {"Lower", "Lowercase"},
                                 {"Lowercase", "Lowercase"},
                                 {"Emoji", "Emoji"},
+                                {"EmojiPresentation", "Emoji_Presentation"},
+                                {"EmojiModifier", "Emoji_Modifier"},
+                                {"ExtendedPictographic", "Extended_Pictographic"},
                                 {"Ideographic", "Ideographic"}};
 
 bool is_name_byte(char c) {
@@ -99,6 +109,22 @@ std::string pcre2_property(std::string_view name) {
   }
   return str("sc:", name);
 }
+
+// Properties that a class holds in both cases or in none, so that ignoring case adds nothing. L
+// lacks one mark, which is added.
+constexpr std::string_view kCaseless[] = {
+    "Any",        "L",           "N",      "Nd",        "Nl",          "No",
+    "P",          "S",           "So",     "Z",         "Zs",          "Cc",
+    "Alphabetic", "White_Space", "sc:Han", "sc:Hangul", "sc:Hiragana", "sc:Katakana"};
+constexpr std::string_view kMarkOfLetters = "\\x{345}";  // upper case: iota
+
+// Where Oniguruma ignores case, these are also one other character ("ss" is U+DF) ...
+constexpr std::string_view kFolded[] = {"ff", "fi", "fl", "ss", "st"};
+// ... and these are several.
+constexpr std::pair<char32_t, char32_t> kUnfolded[] = {
+    {0xDF, 0xDF},     {0x130, 0x130},   {0x149, 0x149},  {0x1F0, 0x1F0},
+    {0x2BC, 0x2BE},   {0x300, 0x390},   {0x3B0, 0x3B0},  {0x535, 0x587},
+    {0x1E96, 0x1E9E}, {0x1F50, 0x1FFC}, {0xFB00, 0xFB17}};
 
 class Translator {
  public:
@@ -125,12 +151,31 @@ class Translator {
 
   void atom(std::string_view text) {
     atom_ = out_.size();
+    previous_ = '\0';
     out_ += text;
   }
   void no_atom(std::string_view text) {
     atom_.reset();
+    previous_ = '\0';
     out_ += text;
   }
+  // A character that stands for itself. Fails where ignoring case makes it more than PCRE2 knows.
+  Status literal(char32_t c) {
+    if (ignore_case_) {
+      const std::string pair = {previous_, static_cast<char>(c < 0x80 ? c | 0x20 : 0)};
+      for (const std::string_view folded : kFolded) {
+        if (pair == folded) return problem("case is ignored for " + pair);
+      }
+      for (const auto& [first, last] : kUnfolded) {
+        if (c >= first && c <= last)
+          return problem("case is ignored for what is several characters in another");
+      }
+      previous_ = pair[1];
+    }
+    append_code_point(c);
+    return Ok{};
+  }
+
   void append_code_point(char32_t c) {
     if (c < 0x80 && is_name_byte(static_cast<char>(c))) {
       out_ += static_cast<char>(c);
@@ -153,7 +198,8 @@ class Translator {
         return open_group();
       case ')':
         if (open_.empty()) return problem("a group is closed that was not opened");
-        atom_ = open_.back();
+        atom_ = open_.back().begin;
+        ignore_case_ = open_.back().ignore_case;
         open_.pop_back();
         out_ += ')';
         ++at_;
@@ -175,8 +221,7 @@ class Translator {
         [[fallthrough]];  // Oniguruma reads a brace that begins no interval as itself
       default:
         atom_ = out_.size();
-        append_code_point(next_code_point(in_, at_));
-        return Ok{};
+        return literal(next_code_point(in_, at_));
     }
   }
 
@@ -199,6 +244,7 @@ class Translator {
 
   Status quantify(const std::string& text, bool interval) {
     if (!atom_) return problem("there is nothing to repeat");
+    previous_ = '\0';
     out_ += text;
     const bool fixed = interval && text.find(',') == text.npos;
     // After an interval Oniguruma's + repeats the whole once more, and so does ? after a fixed one.
@@ -228,7 +274,7 @@ class Translator {
   }
 
   Status open(std::string_view begin) {
-    open_.push_back(out_.size());
+    open_.push_back({out_.size(), ignore_case_});
     no_atom(begin);
     return Ok{};
   }
@@ -243,9 +289,16 @@ class Translator {
       ++at_;
     }
     if (options.empty() || (peek() != ':' && peek() != ')')) return problem("an unsupported group");
-    if (take(":")) return open(str("(?", options, ":"));
+    const bool ignore_case = options.find('i') < options.find('-') ||
+                             (ignore_case_ && options.find('i') == options.npos);
+    if (take(":")) {
+      GLINT_TRY_STATUS(open(str("(?", options, ":")));
+      ignore_case_ = ignore_case;
+      return Ok{};
+    }
     if (!out_.empty()) return problem("options are set in the middle of a pattern");
     ++at_;
+    ignore_case_ = ignore_case;
     no_atom(str("(?", options, ")"));
     return Ok{};
   }
@@ -260,7 +313,12 @@ class Translator {
     }
     atom_ = out_.size();
     if (take_escape('R')) return out_ += "\\R", Ok{};
-    if (peek(1) == 'p' || peek(1) == 'P') return property();
+    if (peek(1) == 'p' || peek(1) == 'P') {
+      if (ignore_case_) out_ += "(?-i:";  // case is ignored for characters and classes only
+      GLINT_TRY_STATUS(property(/*in_class=*/false));
+      if (ignore_case_) out_ += ')';
+      return Ok{};
+    }
     return character_escape();
   }
 
@@ -281,8 +339,7 @@ class Translator {
     if (at_ + 1 >= in_.size()) return problem("the pattern ends in a backslash");
     if (is_name_byte(peek(1))) return problem(str("unsupported escape \\", peek(1)));
     ++at_;
-    append_code_point(next_code_point(in_, at_));
-    return Ok{};
+    return literal(next_code_point(in_, at_));
   }
 
   Status hex_escape() {
@@ -307,12 +364,11 @@ class Translator {
     if (digits == 0 || !closed || !scalar || is_byte)
       return problem("an unsupported hexadecimal escape");
     at_ = end;
-    append_code_point(value);
-    return Ok{};
+    return literal(value);
   }
 
   // \p{Name}, \P{Name}, \p{^Name}.
-  Status property() {
+  Status property(bool in_class) {
     const std::size_t end = in_.find('}', at_);
     if (peek(2) != '{' || end == in_.npos) return problem("a property without {name}");
     bool negated = peek(1) == 'P';
@@ -329,7 +385,14 @@ class Translator {
       }
     }
     at_ = end + 1;
-    out_ += str(negated ? "\\P{" : "\\p{", pcre2_property(name), "}");
+    const std::string property = pcre2_property(name);
+    out_ += str(negated ? "\\P{" : "\\p{", property, "}");
+    if (!in_class || !ignore_case_) return Ok{};
+    const bool caseless =
+        std::find(std::begin(kCaseless), std::end(kCaseless), property) != std::end(kCaseless);
+    if (!caseless || (negated && property == "L"))
+      return problem("case is ignored for a class with \\p{" + name + "}");
+    if (property == "L") out_ += kMarkOfLetters;
     return Ok{};
   }
 
@@ -345,6 +408,7 @@ class Translator {
     while (peek() != ']' || at_ >= in_.size()) {
       if (at_ >= in_.size()) return problem("a class is not closed");
       if (take("&&")) {
+        if (ignore_case_) return problem("case is ignored for a class with &&");
         out_ += "&&";
         extended_ = true;
       } else if (in_.substr(at_, 2) == "[:") {
@@ -358,12 +422,14 @@ class Translator {
     }
     ++at_;
     out_ += ']';
+    previous_ = '\0';
     return Ok{};
   }
 
   // [:alpha:], [:^digit:]
   Status posix_class() {
     for (const auto& [name, members] : kPosixClasses) {
+      if (ignore_case_ && (name == "upper" || name == "lower")) continue;
       if (take(str("[:", name, ":]"))) return out_ += members, Ok{};
       if (take(str("[:^", name, ":]"))) return all_but(members), Ok{};
     }
@@ -382,16 +448,19 @@ class Translator {
 
   Status class_member() {
     for (const auto& [letter, members] : kSets) {
-      if (take_escape(letter)) return out_ += members, Ok{};
-      if (take_escape(upper(letter))) return all_but(members), Ok{};
+      const std::string_view here = letter == 'w' ? kPosixWord : members;
+      if (take_escape(letter)) return out_ += here, Ok{};
+      if (take_escape(upper(letter))) return all_but(here), Ok{};
     }
-    if (peek() == '\\' && (peek(1) == 'p' || peek(1) == 'P')) return property();
+    if (peek() == '\\' && (peek(1) == 'p' || peek(1) == 'P')) return property(/*in_class=*/true);
+    previous_ = '\0';
     GLINT_TRY_STATUS(class_character());
     // A minus sign between two characters is a range, at an end or before a set it is itself.
     if (peek() == '-' && peek(1) != ']' && at_ + 1 < in_.size() && peek(1) != '[' &&
         in_.substr(at_ + 1, 2) != "&&") {
       ++at_;
       out_ += '-';
+      previous_ = '\0';
       return class_character();
     }
     return Ok{};
@@ -400,15 +469,20 @@ class Translator {
   Status class_character() {
     if (take_escape('b')) return append_code_point('\b'), Ok{};
     if (peek() == '\\') return character_escape();
-    append_code_point(next_code_point(in_, at_));
-    return Ok{};
+    return literal(next_code_point(in_, at_));
   }
 
   const std::string_view in_;
   std::size_t at_ = 0;
   std::string out_;
   std::optional<std::size_t> atom_;  // where in `out_` begins what a quantifier would repeat
-  std::vector<std::size_t> open_;    // where in `out_` the open groups begin
+  struct Group {
+    std::size_t begin;  // in `out_`
+    bool ignore_case;   // outside of it
+  };
+  std::vector<Group> open_;
+  bool ignore_case_ = false;
+  char previous_ = '\0';  // the character before, in lower case, where case is ignored
   bool extended_ = false;
 };
 

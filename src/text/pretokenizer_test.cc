@@ -15,11 +15,11 @@ struct Collector : WordSink {
   void word(std::string_view word) override { words.emplace_back(word); }
 };
 
-Words split(const Json& json, std::string_view text, bool at_start = true) {
+Words split(const Json& json, std::string_view text, std::size_t start = 1) {
   Regex::Scratch scratch;
   Collector collector;
   const Pretokenizer pretokenizer = Pretokenizer::parse(json).value();
-  EXPECT_TRUE(pretokenizer.split(text, at_start, scratch, collector).ok());
+  EXPECT_TRUE(pretokenizer.split(text, start, scratch, collector).ok());
   return collector.words;
 }
 
@@ -58,11 +58,19 @@ TEST(Pretokenizer, other_types) {
   const Json metaspace = json_of(
       R"({"type": "Metaspace", "replacement": "_", "prepend_scheme": "first", "split": true})");
   EXPECT_EQ(split(metaspace, "a b"), (Words{"_a", "_b"}));
-  EXPECT_EQ(split(metaspace, "a b", /*at_start=*/false), (Words{"a", "_b"}));
+  EXPECT_EQ(split(metaspace, "a b", /*start=*/0), (Words{"a", "_b"}));
   const Json bytes =
       json_of(R"({"type": "ByteLevel", "add_prefix_space": true, "trim_offsets": true})");
   EXPECT_EQ(split(bytes, "it's  12"), (Words{" it", "'s", " ", " 12"}));
   EXPECT_TRUE(Pretokenizer::parse(bytes).value().gives_bytes());
+  EXPECT_EQ(split(json_of(R"({"type": "Punctuation", "behavior": "Contiguous"})"), "a?!b\u2e52"),
+            (Words{"a", "?!", "b\u2e52"}));  // U+2E52 came with Unicode 14
+  EXPECT_EQ(split(json_of(R"({"type": "BertPreTokenizer"})"), "it's  x"),
+            (Words{"it", "'", "s", "x"}));
+  EXPECT_EQ(split(json_of(R"({"type": "CharDelimiterSplit", "delimiter": "-"})"), "a--b"),
+            (Words{"a", "b"}));
+  EXPECT_EQ(split(json_of(R"({"type": "FixedLength", "length": 2})"), "\u00e9\nb"),
+            (Words{"\u00e9\n", "b"}));
   EXPECT_EQ(split(nullptr, "a b"), Words{"a b"});
 }
 

@@ -6,6 +6,7 @@
 #include "text/pretokenizer.h"
 #include "text/tokenizer_bpe.h"
 #include "text/tokenizer_fields.h"
+#include "text/tokenizer_length.h"
 #include "text/tokenizer_template.h"
 #include "text/unicode.h"
 
@@ -30,6 +31,7 @@ struct Tokenizer::Parts {
   std::vector<AddedToken> added;
   TextTable added_ids;
   AddedTokenFinder raw_finder, normalized_finder;
+  LengthRules lengths;
   TokenTemplate surround;
   Decoder decoder;
   std::vector<Decoded> decoded;
@@ -73,11 +75,8 @@ Result<Tokenizer> Tokenizer::parse(std::string_view json) {
     const Json* member = fields.find(name);
     return member ? *member : kNull;
   };
-  for (const char* name : {"truncation", "padding"}) {
-    if (!part(name).is_null()) {
-      fields.fail(str("\"", name, "\" is set, which would change what is encoded; set it to null"));
-    }
-  }
+  const Json& truncation = part("truncation");
+  const Json& padding = part("padding");
   const Json& normalizer = part("normalizer");
   const Json& pretokenizer = part("pre_tokenizer");
   const Json& added = part("added_tokens");
@@ -93,6 +92,7 @@ Result<Tokenizer> Tokenizer::parse(std::string_view json) {
   GLINT_TRY(parts->added, parse_added_tokens(added, parts->bpe, parts->normalizer));
   GLINT_TRY(parts->raw_finder, AddedTokenFinder::make(parts->added, /*normalized=*/false));
   GLINT_TRY(parts->normalized_finder, AddedTokenFinder::make(parts->added, /*normalized=*/true));
+  GLINT_TRY(parts->lengths, LengthRules::parse(truncation, padding));
   GLINT_TRY(parts->surround, TokenTemplate::parse(post_processor));
   GLINT_TRY(parts->decoder, Decoder::parse(decoder));
   parts->index_ids();
@@ -122,16 +122,17 @@ Result<std::vector<TokenId>> Tokenizer::encode(std::string_view text,
   Encoder encoder(parts.bpe);
   Status status = Ok{};
 
-  const auto words = [&](std::string_view piece, bool at_start) {
-    Status split = parts.pretokenizer.split(piece, at_start, encoder.regex_scratch, encoder);
+  const auto words = [&](std::string_view piece, std::size_t start) {
+    Status split = parts.pretokenizer.split(piece, start, encoder.regex_scratch, encoder);
     if (!split.ok()) status = std::move(split);
   };
-  const auto normalized = [&](std::string_view piece, bool at_start) {
+  const auto normalized = [&](std::string_view piece, std::size_t start) {
     const auto visit = [&](std::string_view gap, TokenId id) {
       if (id >= 0) {
         encoder.tokens.push_back(id);
       } else {
-        words(gap, at_start && gap.data() == piece.data());
+        const auto begin = static_cast<std::size_t>(gap.data() - piece.data());
+        words(gap, start > begin ? start - begin : 0);
       }
     };
     if (options.parse_special && !parts.normalized_finder.empty()) {
@@ -145,12 +146,13 @@ Result<std::vector<TokenId>> Tokenizer::encode(std::string_view text,
       encoder.tokens.push_back(id);
       return;
     }
-    const bool at_start = piece.data() == text.data();
-    if (parts.normalizer.is_identity()) return normalized(piece, at_start);
+    std::size_t start = 0;  // of the input's first character
+    if (piece.data() == text.data()) next_code_point(text, start);
+    if (parts.normalizer.is_identity()) return normalized(piece, start);
     std::string changed(piece);
-    Status normalizing = parts.normalizer.apply(changed, encoder.regex_scratch);
+    Status normalizing = parts.normalizer.apply(changed, start, encoder.regex_scratch);
     if (!normalizing.ok()) status = std::move(normalizing);
-    normalized(changed, at_start);
+    normalized(changed, start);
   };
   if (options.parse_special && !parts.raw_finder.empty()) {
     parts.raw_finder.cut(text, raw);
@@ -158,8 +160,18 @@ Result<std::vector<TokenId>> Tokenizer::encode(std::string_view text,
     raw(text, -1);
   }
   if (!status.ok()) return std::move(status).take_error();
-  if (options.add_special_tokens) return parts.surround.apply(encoder.tokens);
-  return std::move(encoder.tokens);
+  if (encoder.bpe_scratch.lacks_unk) {
+    return invalid(str("the text needs the unk_token ", quoted(parts.bpe.unk_token()),
+                       ", which is not in the vocabulary"));
+  }
+  std::vector<TokenId>& tokens = encoder.tokens;
+  if (options.fit_length) {
+    const std::size_t added = options.add_special_tokens ? parts.surround.num_added() : 0;
+    GLINT_TRY_STATUS(parts.lengths.cut(tokens, added));
+  }
+  if (options.add_special_tokens) tokens = parts.surround.apply(tokens);
+  if (options.fit_length) parts.lengths.fill(tokens);
+  return std::move(tokens);
 }
 
 std::string Tokenizer::decode(std::span<const TokenId> ids, bool skip_special) const {

@@ -22,6 +22,8 @@ struct EncodeOptions {
   // Whether added tokens (<|user|>, <think> ...) in the text are those tokens. false: they are
   // letters like any other, for text that a user wrote.
   bool parse_special = true;
+  // Whether the ids are cut and padded as the file's truncation and padding say.
+  bool fit_length = false;
 };
 
 // Const after construction: threads may share one.

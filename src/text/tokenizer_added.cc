@@ -9,21 +9,19 @@
 namespace glint {
 namespace {
 
-// Word characters and blanks as Rust's regex crate has them.
+// Finding one can walk this far from every byte of a text.
+constexpr std::size_t kMaxContent = 256;
+
+// Word characters as Rust's regex crate has them.
 const Regex& word_at_start() {
   static const Regex regex =
       Regex::from_pcre2("\\A[\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\\p{Join_Control}]").value();
   return regex;
 }
-const Regex& blanks_at_start() {
-  static const Regex regex = Regex::from_pcre2("\\A\\p{White_Space}*").value();
-  return regex;
-}
-
-std::size_t match_size(const Regex& regex, std::string_view text) {
+bool starts_with_word(std::string_view text) {
   Regex::Scratch scratch;
   Regex::Match match;
-  return regex.find(text, 0, match, scratch) == Regex::Outcome::kMatch ? match.end : 0;
+  return word_at_start().find(text, 0, match, scratch) == Regex::Outcome::kMatch;
 }
 
 // Where the last character of `text` (not empty) begins.
@@ -110,24 +108,30 @@ bool AddedTokenFinder::find(std::string_view text, std::size_t from, Found& foun
   return false;
 }
 
-bool AddedTokenFinder::extend(std::string_view text, std::size_t done, Found& found) const {
+bool AddedTokenFinder::extend(std::string_view text, std::size_t done, std::size_t& blank_end,
+                              Found& found) const {
   const AddedToken& token = tokens_[found.token];
   const std::string_view left = text.substr(0, found.begin), right = text.substr(found.end);
   if (token.single_word) {
-    const bool word_left =
-        !left.empty() && match_size(word_at_start(), left.substr(last_character(left))) > 0;
-    if (word_left || match_size(word_at_start(), right) > 0) return false;
+    const bool word_left = !left.empty() && starts_with_word(left.substr(last_character(left)));
+    if (word_left || starts_with_word(right)) return false;
   }
   if (token.lstrip) {
-    std::size_t begin = left.size();
-    while (begin > 0) {
-      const std::size_t character = last_character(left.substr(0, begin));
-      if (match_size(blanks_at_start(), left.substr(character, begin - character)) == 0) break;
-      begin = character;
+    while (found.begin > done) {
+      const std::size_t character = last_character(left.substr(0, found.begin));
+      std::size_t at = character;
+      if (!is_white_space(next_code_point(text, at))) break;
+      found.begin = character;
     }
-    found.begin = std::max(begin, done);
+    found.begin = std::max(found.begin, done);
   }
-  if (token.rstrip) found.end += match_size(blanks_at_start(), right);
+  if (token.rstrip) {
+    std::size_t end = std::max(found.end, blank_end);
+    for (std::size_t at = end; at < text.size(); end = at) {
+      if (!is_white_space(next_code_point(text, at))) break;
+    }
+    found.end = blank_end = end;
+  }
   return true;
 }
 
@@ -152,13 +156,19 @@ Result<std::vector<AddedToken>> parse_added_tokens(const Json& json, const Bpe& 
     token.special = fields.flag("special");
     GLINT_TRY_STATUS(fields.done());
     if (token.content.empty()) continue;
+    if (token.content.size() > kMaxContent) {
+      return invalid(str(fields.where(), ": the content is ", token.content.size(),
+                         " bytes long; at most ", kMaxContent, " are supported"));
+    }
     const auto [claim, is_new] = claimed.emplace(file_id, token.content);
     if (!is_new && claim->second != token.content) {
       return invalid(str(fields.where(), ": the id ", file_id, " of ", quoted(token.content),
                          " belongs to ", quoted(claim->second), " too"));
     }
     token.normalized_content = token.content;
-    if (token.normalized) GLINT_TRY_STATUS(normalizer.apply(token.normalized_content, scratch));
+    std::size_t start = 0;
+    if (token.normalized)
+      GLINT_TRY_STATUS(normalizer.apply(token.normalized_content, start, scratch));
     const auto [at, inserted] = place.emplace(token.content, tokens.size());
     if (!inserted) {  // the last of two counts, but special stays special
       token.id = tokens[at->second].id;

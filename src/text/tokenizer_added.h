@@ -37,13 +37,14 @@ class AddedTokenFinder {
   // piece is empty unless it is a token's.
   template <class Visit>
   void cut(std::string_view text, Visit visit) const {
-    std::size_t done = 0, from = 0;
+    std::size_t done = 0, from = 0, blank_end = 0;
     Found found;
     while (find(text, from, found)) {
       from = found.end;
-      if (!extend(text, done, found)) continue;
+      if (!extend(text, done, blank_end, found)) continue;
       if (done < found.begin) visit(text.substr(done, found.begin - done), TokenId{-1});
-      visit(std::string_view(), tokens_[found.token].id);
+      // The blanks that the previous token took along may have been all of this one.
+      if (found.begin < found.end) visit(std::string_view(), tokens_[found.token].id);
       done = found.end;
     }
     if (done < text.size()) visit(text.substr(done), TokenId{-1});
@@ -65,8 +66,9 @@ class AddedTokenFinder {
 
   bool find(std::string_view text, std::size_t from, Found& found) const;
   // Applies single_word, lstrip and rstrip; false if the token may not stand there. `done` ends the
-  // previous token.
-  bool extend(std::string_view text, std::size_t done, Found& found) const;
+  // previous token, `blank_end` the last blanks that were taken along: they may hold tokens
+  // themselves, and are not walked again for each.
+  bool extend(std::string_view text, std::size_t done, std::size_t& blank_end, Found& found) const;
   std::uint32_t next_node(std::uint32_t node, unsigned char byte) const;
   void build(const std::vector<std::pair<std::string_view, std::int32_t>>& sorted);
 

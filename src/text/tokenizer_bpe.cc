@@ -42,7 +42,8 @@ Status Bpe::parse_options(const Json& model) {
   if (type != "BPE") return unknown_type("model", type, "BPE");
   fields.object("vocab");
   fields.list("merges");
-  unk_token_ = fields.text_or("unk_token", "");
+  const Json* unk = fields.find("unk_token");
+  if (unk && !unk->is_null()) unk_token_ = fields.text("unk_token");
   prefix_ = fields.text_or("continuing_subword_prefix", "");
   suffix_ = fields.text_or("end_of_word_suffix", "");
   fuse_unk_ = fields.flag_or("fuse_unk", false);
@@ -85,12 +86,7 @@ Status Bpe::parse_vocab(const Json::Object& vocab) {
     append_utf8(letter, letter_of_byte(static_cast<unsigned char>(byte)));
     byte_ids_[byte] = find(letter);
   }
-  unk_ = unk_token_.empty() ? -1 : find(unk_token_);
-  const bool all_bytes = *std::min_element(std::begin(byte_ids_), std::end(byte_ids_)) >= 0;
-  const bool needs_unk = !(byte_words_ && all_bytes && prefix_.empty() && suffix_.empty());
-  if (needs_unk && !unk_token_.empty() && unk_ < 0) {
-    return invalid(str("model: the unk_token ", quoted(unk_token_), " is not in the vocabulary"));
-  }
+  unk_ = unk_token_ ? find(*unk_token_) : -1;
   return Ok{};
 }
 
@@ -100,6 +96,8 @@ Status Bpe::parse_merges(const Json::Array& merges) {
   merges_shift_ = 64 - std::countr_zero(slots);
   std::string text;
   for (std::size_t rank = 0; rank < merges.size(); ++rank) {
+    // The first line of a merges.txt, which some files keep.
+    if (merges[rank].is_string() && merges[rank].as_string().rfind("#version", 0) == 0) continue;
     Status status = parse_merge(merges[rank], static_cast<std::uint32_t>(rank), text);
     if (!status.ok()) return std::move(status).take_error().in(str("model.merges[", rank, "]"));
   }
@@ -197,7 +195,7 @@ void Bpe::encode(std::string_view word, Scratch& scratch, std::vector<TokenId>& 
 
 void Bpe::merge_word(std::string_view word, Scratch& scratch) const {
   scratch.ids.clear();
-  to_symbols(word, scratch.ids);
+  to_symbols(word, scratch);
   if (scratch.ids.size() <= kShortWord) {
     merge_short(scratch);
   } else {
@@ -205,8 +203,9 @@ void Bpe::merge_word(std::string_view word, Scratch& scratch) const {
   }
 }
 
-void Bpe::to_symbols(std::string_view word, std::vector<TokenId>& ids) const {
-  if (!byte_words_) return characters_to_symbols(word, ids);
+void Bpe::to_symbols(std::string_view word, Scratch& scratch) const {
+  if (!byte_words_) return characters_to_symbols(word, scratch);
+  std::vector<TokenId>& ids = scratch.ids;
   bool known = prefix_.empty() && suffix_.empty();
   for (const char c : word) {
     const TokenId id = byte_ids_[static_cast<unsigned char>(c)];
@@ -215,12 +214,13 @@ void Bpe::to_symbols(std::string_view word, std::vector<TokenId>& ids) const {
   }
   if (known) return;
   ids.clear();
-  characters_to_symbols(bytes_to_letters(word), ids);
+  characters_to_symbols(bytes_to_letters(word), scratch);
 }
 
 // The tokens of single characters. One that is unknown becomes its bytes' tokens <0x..> if all of
 // them exist, else the unknown token, else nothing.
-void Bpe::characters_to_symbols(std::string_view text, std::vector<TokenId>& ids) const {
+void Bpe::characters_to_symbols(std::string_view text, Scratch& scratch) const {
+  std::vector<TokenId>& ids = scratch.ids;
   std::string character;
   bool pending_unk = false;  // emitted late, so that several can become one
   for (std::size_t at = 0; at < text.size();) {
@@ -249,6 +249,7 @@ void Bpe::characters_to_symbols(std::string_view text, std::vector<TokenId>& ids
       if (all) continue;
       ids.resize(before);
     }
+    scratch.lacks_unk |= unk_token_ && unk_ < 0;
     if (unk_ < 0) continue;
     if (pending_unk && !fuse_unk_) ids.push_back(unk_);
     pending_unk = true;

@@ -47,6 +47,7 @@ class Bpe {
     TextTable words;  // encoded already, and where in `encoded` that is
     std::vector<std::pair<std::uint32_t, std::uint32_t>> spans;
     std::vector<TokenId> encoded;
+    bool lacks_unk = false;  // a character needed the unk_token, which the vocabulary lacks
   };
 
   // Appends the tokens of `word`.
@@ -54,6 +55,7 @@ class Bpe {
 
   TokenId find(std::string_view token) const { return vocab_.find(token); }  // -1 if there is none
   std::size_t size() const { return vocab_.size(); }
+  const std::string& unk_token() const { return *unk_token_; }  // to be named if it is lacking
 
   // The tokens' texts by id; nothing where the vocabulary has no such id.
   const std::vector<std::optional<std::string>>& texts() const { return texts_; }
@@ -78,8 +80,8 @@ class Bpe {
   bool is_whole(TokenId id, std::string_view word, Scratch& scratch) const;
   void merge_word(std::string_view word, Scratch& scratch) const;  // to scratch.ids
 
-  void to_symbols(std::string_view word, std::vector<TokenId>& ids) const;
-  void characters_to_symbols(std::string_view text, std::vector<TokenId>& ids) const;
+  void to_symbols(std::string_view word, Scratch& scratch) const;  // to scratch.ids
+  void characters_to_symbols(std::string_view text, Scratch& scratch) const;
   void merge_short(Scratch& scratch) const;
   void merge_long(Scratch& scratch) const;
 
@@ -98,7 +100,7 @@ class Bpe {
   bool byte_fallback_ = false;
   bool fuse_unk_ = false;
   TokenId unk_ = -1;
-  std::string unk_token_;
+  std::optional<std::string> unk_token_;
   std::string prefix_;  // continuing_subword_prefix
   std::string suffix_;  // end_of_word_suffix
 };

@@ -11,8 +11,9 @@
 namespace glint {
 namespace {
 
+constexpr std::size_t kMaxSteps = 64;
 constexpr std::string_view kKnown =
-    "Sequence, ByteLevel, Replace, ByteFallback, Fuse, Strip, Metaspace";
+    "Sequence, ByteLevel, Replace, ByteFallback, Fuse, Strip, Metaspace, BPEDecoder, WordPiece";
 constexpr std::string_view kReplacement = "\xEF\xBF\xBD";
 
 // The byte that a token like "<0x0A>" stands for, or -1.
@@ -29,6 +30,25 @@ int fallback_byte(std::string_view token) {
     value = value * 16 + std::max(digit, 0);
   }
   return value;
+}
+
+std::string replaced(std::string_view text, std::string_view from, std::string_view to) {
+  std::string out;
+  for (std::size_t at; (at = text.find(from)) != text.npos;) {
+    out.append(text.substr(0, at)).append(to);
+    text.remove_prefix(at + from.size());
+  }
+  return out.append(text);
+}
+
+// WordPiece's "cleanup".
+std::string without_loose_blanks(std::string text) {
+  constexpr std::pair<std::string_view, std::string_view> kPairs[] = {
+      {" .", "."},   {" ?", "?"},     {" !", "!"},    {" ,", ","},
+      {" ' ", "'"},  {" n't", "n't"}, {" 'm", "'m"},  {" do not", " don't"},
+      {" 's", "'s"}, {" 've", "'ve"}, {" 're", "'re"}};
+  for (const auto& [from, to] : kPairs) text = replaced(text, from, to);
+  return text;
 }
 
 std::string strip(std::string_view token, std::string_view character, std::size_t start,
@@ -51,7 +71,8 @@ Result<Decoder> Decoder::parse(const Json& json) {
   if (json.is_null()) {
     decoder.add({.kind = Kind::kJoinWithBlanks});
   } else {
-    GLINT_TRY_STATUS(decoder.parse_step(json, "decoder", 0));
+    GrowthLimit growth;
+    GLINT_TRY_STATUS(decoder.parse_step(json, "decoder", 0, growth));
   }
   return decoder;
 }
@@ -64,13 +85,15 @@ void Decoder::add(Step step) {
   steps_.push_back(std::move(step));
 }
 
-Status Decoder::parse_step(const Json& json, const std::string& where, int depth) {
+Status Decoder::parse_step(const Json& json, const std::string& where, int depth,
+                           GrowthLimit& growth) {
+  if (steps_.size() > kMaxSteps) return invalid(str(where, ": more than ", kMaxSteps, " steps"));
   Fields fields(json, where);
   const std::string type = fields.text("type");
   if (type == "Sequence") {
     return parse_sequence(fields, "decoders", depth,
-                          [this](const Json& step, const std::string& at, int below) {
-                            return parse_step(step, at, below);
+                          [&](const Json& step, const std::string& at, int below) {
+                            return parse_step(step, at, below, growth);
                           });
   }
   if (type == "ByteLevel") {  // its options are for encoding
@@ -86,6 +109,7 @@ Status Decoder::parse_step(const Json& json, const std::string& where, int depth
     std::string content = fields.text("content");
     GLINT_TRY_STATUS(fields.done());
     GLINT_TRY(Regex regex, parse_pattern(pattern, where + ".pattern"));
+    GLINT_TRY_STATUS(growth.add(pattern, content, where));
     add({.kind = Kind::kReplace, .pattern = {std::move(regex)}, .content = std::move(content)});
   } else if (type == "Strip") {
     constexpr std::int64_t kMax = 1 << 20;
@@ -102,8 +126,15 @@ Status Decoder::parse_step(const Json& json, const std::string& where, int depth
     add({.kind = Kind::kMetaspace,
          .content = std::move(character),
          .prepended = fields.text_or("prepend_scheme", "always") != "never"});
+  } else if (type == "WordPiece") {
+    add({.kind = Kind::kWordPiece,
+         .content = fields.text("prefix"),
+         .cleanup = fields.flag("cleanup")});
+  } else if (type == "BPEDecoder") {
+    add({.kind = Kind::kWordEnds, .content = fields.text("suffix")});
+    if (steps_.back().content.empty()) fields.fail("\"suffix\" is empty where a text belongs");
   } else {
-    GLINT_TRY_STATUS(fields.done());
+    if (type.empty()) return fields.done();
     return unknown_type(where, type, kKnown);
   }
   return fields.done();
@@ -120,10 +151,15 @@ std::string Decoder::bytes(std::string_view token) const {
       if (const int byte = fallback_byte(text); byte >= 0)
         return std::string(1, static_cast<char>(byte));
     } else if (step.kind == Kind::kReplace) {
-      replace_matches(text, step.pattern.front(), step.content, scratch);
+      std::size_t start = 0;
+      replace_matches(text, step.pattern.front(), step.content, start, scratch);
     } else if (step.kind == Kind::kMetaspace) {
-      for (std::size_t at = 0; (at = text.find(step.content, at)) != text.npos; ++at)
-        text.replace(at, step.content.size(), " ");
+      text = replaced(text, step.content, " ");
+    } else if (step.kind == Kind::kWordPiece) {
+      const bool continues = text.rfind(step.content, 0) == 0;
+      text = continues ? text.substr(step.content.size()) : " " + text;
+    } else if (step.kind == Kind::kWordEnds) {
+      text = replaced(text, step.content, " ");
     } else if (step.kind == Kind::kStrip && !step.after_fuse) {
       text = strip(text, step.content, step.start, step.stop);
     }
@@ -177,7 +213,8 @@ void Decoder::Stream::transform(std::size_t i, std::string_view token) {
       return send(i + 1, strip(token, step.content, step.start, step.stop));
     case Kind::kReplace: {
       std::string text(token);
-      replace_matches(text, step.pattern.front(), step.content, scratch_);
+      std::size_t start = 0;
+      replace_matches(text, step.pattern.front(), step.content, start, scratch_);
       return send(i + 1, text);
     }
     case Kind::kByteLevel: {
@@ -197,6 +234,19 @@ void Decoder::Stream::transform(std::size_t i, std::string_view token) {
       }
       text += token;
       return send(i + 1, text);
+    }
+    case Kind::kWordPiece: {
+      const bool is_first = state.seen++ == 0;
+      const bool continues = token.substr(0, step.content.size()) == step.content;
+      if (!is_first && continues) token.remove_prefix(step.content.size());
+      std::string text(is_first || continues ? "" : " ");
+      text += token;
+      return send(i + 1, step.cleanup ? without_loose_blanks(std::move(text)) : text);
+    }
+    case Kind::kWordEnds: {  // the suffix of the last token is no blank
+      const std::string previous = std::exchange(state.held, std::string(token));
+      if (state.seen++ > 0) send(i + 1, replaced(previous, step.content, " "));
+      return;
     }
   }
 }
@@ -226,6 +276,9 @@ void Decoder::Stream::end(std::size_t i) {
     if (!whole.empty()) transform(i, whole);
   }
   if (step.kind == Kind::kByteFallback) flush_bytes(i);
+  if (step.kind == Kind::kWordEnds && states_[i].seen > 0) {
+    send(i + 1, replaced(std::exchange(states_[i].held, {}), step.content, ""));
+  }
   if (step.kind == Kind::kByteLevel) {
     send(i + 1, lossy_utf8(std::exchange(states_[i].held, {})));
   }

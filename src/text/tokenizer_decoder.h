@@ -8,6 +8,7 @@
 
 #include "base/json.h"
 #include "base/result.h"
+#include "text/normalizer.h"
 #include "text/pretokenizer_regex.h"
 
 namespace glint {
@@ -58,18 +59,23 @@ class Decoder {
     kFuse,
     kStrip,
     kByteLevel,
-    kMetaspace
+    kMetaspace,
+    kWordPiece,
+    kWordEnds
   };
   struct Step {
     Kind kind;
     bool after_fuse = false;  // what arrives are parts of one token
     std::vector<Regex> pattern = {};
-    std::string content = {};  // of Replace; the character of Strip and Metaspace
+    // Of Replace; the character of Strip and Metaspace, the prefix of WordPiece, the suffix of
+    // BPEDecoder.
+    std::string content = {};
     std::size_t start = 0, stop = 0;
     bool prepended = false;  // Metaspace: the first token's were added by encoding
+    bool cleanup = false;    // WordPiece: no blanks before punctuation
   };
 
-  Status parse_step(const Json& json, const std::string& where, int depth);
+  Status parse_step(const Json& json, const std::string& where, int depth, GrowthLimit& growth);
   void add(Step step);
 
   std::vector<Step> steps_;

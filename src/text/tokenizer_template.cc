@@ -7,6 +7,8 @@
 namespace glint {
 namespace {
 
+constexpr std::size_t kMaxPieces = 64;
+
 Result<std::vector<TokenId>> parse_ids(const Json& special_token, const std::string& where) {
   Fields fields(special_token, where);
   fields.text("id");
@@ -22,6 +24,14 @@ Result<std::vector<TokenId>> parse_ids(const Json& special_token, const std::str
   }
   GLINT_TRY_STATUS(fields.done());
   return ids;
+}
+
+// ["<s>", 0]
+Result<TokenId> parse_token(const Json::Array& token, const std::string& where) {
+  const bool fits = token.size() == 2 && token[0].is_string() && token[1].is_int() &&
+                    token[1].as_int() >= 0 && token[1].as_int() <= Bpe::kMaxId;
+  if (!fits) return invalid(where + ": expected a pair of a text and a token id");
+  return static_cast<TokenId>(token[1].as_int());
 }
 
 }  // namespace
@@ -41,24 +51,37 @@ Status TokenTemplate::parse_step(const Json& json, const std::string& where, int
                           [this](const Json& step, const std::string& at, int below) {
                             return parse_step(step, at, below);
                           });
+  }
+  if (type == "RobertaProcessing" || type == "BertProcessing") {
+    for (const char* option : {"add_prefix_space", "trim_offsets"}) fields.skip(option);
+    if (std::exchange(is_set_, true)) return invalid(where + ": a second template");
+    GLINT_TRY(const TokenId cls, parse_token(fields.list("cls"), where + ".cls"));
+    GLINT_TRY(const TokenId sep, parse_token(fields.list("sep"), where + ".sep"));
+    pieces_ = {std::vector<TokenId>{cls}, std::nullopt, std::vector<TokenId>{sep}};
   } else if (type == "ByteLevel") {  // moves offsets, which we do not report
     for (const char* option : {"add_prefix_space", "trim_offsets", "use_regex"})
       fields.skip(option);
   } else {
-    GLINT_TRY_STATUS(fields.done());
-    return unknown_type(where, type, "Sequence, ByteLevel, TemplateProcessing");
+    if (type.empty()) return fields.done();
+    return unknown_type(where, type,
+                        "Sequence, ByteLevel, TemplateProcessing, RobertaProcessing, "
+                        "BertProcessing");
   }
   return fields.done();
 }
 
 Status TokenTemplate::parse_template(const Json& json, const std::string& where) {
-  if (std::exchange(is_set_, true)) return invalid(where + ": a second TemplateProcessing");
+  if (std::exchange(is_set_, true)) return invalid(where + ": a second template");
   Fields fields(json, where);
   fields.skip("type");
   fields.skip("pair");  // for two texts at once
   const Json::Array& single = fields.list("single");
   const Json::Object& special_tokens = fields.object("special_tokens");
   GLINT_TRY_STATUS(fields.done());
+  if (single.size() > kMaxPieces) {
+    return invalid(
+        str(where, ": \"single\" has ", single.size(), " pieces, more than ", kMaxPieces));
+  }
   pieces_.clear();
   for (std::size_t i = 0; i < single.size(); ++i) {
     const std::string at = str(where, ".single[", i, "]");

@@ -16,6 +16,7 @@ class TokenTemplate {
   // Null adds nothing. Fails with the name of what is not supported.
   static Result<TokenTemplate> parse(const Json& json);
 
+  std::size_t num_added() const { return apply({}).size(); }
   std::vector<TokenId> apply(const std::vector<TokenId>& text) const;
 
  private:

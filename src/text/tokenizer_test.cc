@@ -113,7 +113,8 @@ TEST(Bpe, a_token_that_merges_do_not_reach_is_found_only_with_ignore_merges) {
 }
 
 TEST(Bpe, merges_may_be_texts) {
-  const Json file = with(byte_level_file({{"a", "b"}}), {"model", "merges"}, Json::Array{"a b"});
+  const Json file =
+      with(byte_level_file({{"a", "b"}}), {"model", "merges"}, Json::Array{"#version: 0.2", "a b"});
   EXPECT_EQ(tokenizer_of(file).encode("ab").value(), Ids{256});
 }
 
@@ -205,6 +206,18 @@ TEST(AddedTokens, take_blanks_along_and_keep_off_words) {
             (Ids{0xC3, 0xA9, 'c', 'a', 't'}));
 }
 
+TEST(AddedTokens, of_blanks_taken_along_are_gone) {
+  Json strips = added_token(256, "\t\t");
+  strips.set("lstrip", true);
+  strips.set("rstrip", true);
+  Json file = byte_level_file({});
+  file.set("added_tokens", Json::Array{strips});
+  const Tokenizer tokenizer = tokenizer_of(file);
+  EXPECT_EQ(tokenizer.encode("a \t\t\t\t\n b").value(), (Ids{'a', 256, 'b'}));
+  const std::string blanks(1 << 22, '\t');  // in moments: no run is walked for each of its tokens
+  EXPECT_EQ(tokenizer.encode(blanks).value(), Ids{256});
+}
+
 TEST(AddedTokens, normalized_ones_are_found_in_the_normalized_text) {
   Json yes = added_token(256, "CAFE\u0301"), no = added_token(257, "DOG");
   yes.set("normalized", true);
@@ -236,6 +249,34 @@ TEST(Tokenizer, adds_the_tokens_of_the_template_when_asked) {
   const Tokenizer tokenizer = tokenizer_of(file);
   EXPECT_EQ(tokenizer.encode("a").value(), Ids{'a'});
   EXPECT_EQ(tokenizer.encode("a", {.add_special_tokens = true}).value(), (Ids{1, 2, 'a'}));
+}
+
+TEST(Tokenizer, cuts_and_pads_when_asked) {
+  Json file = byte_level_file({});
+  file.set("truncation", json_of(R"({"direction": "Right", "max_length": 4,
+                                     "strategy": "LongestFirst", "stride": 0})"));
+  file.set("padding", json_of(R"({"strategy": "BatchLongest", "direction": "Left", "pad_id": 9,
+                       "pad_to_multiple_of": 3, "pad_type_id": 0, "pad_token": "x"})"));
+  file.set("post_processor",
+           json_of(R"({"type": "RobertaProcessing", "sep": ["b", 98], "cls": ["a", 97],
+                       "trim_offsets": true, "add_prefix_space": false})"));
+  const EncodeOptions fit = {.fit_length = true},
+                      surrounded = {.add_special_tokens = true, .fit_length = true};
+  EXPECT_EQ(tokenizer_of(file).encode("vwxyz").value(), (Ids{'v', 'w', 'x', 'y', 'z'}));
+  EXPECT_EQ(tokenizer_of(file).encode("vwxyz", fit).value(), (Ids{9, 9, 'v', 'w', 'x', 'y'}));
+  EXPECT_EQ(tokenizer_of(file).encode("vwxyz", surrounded).value(), (Ids{9, 9, 97, 'v', 'w', 98}));
+  file = with(file, {"truncation", "direction"}, "Left");
+  file = with(file, {"padding", "strategy"}, Json::Object{{"Fixed", 5}});
+  EXPECT_EQ(tokenizer_of(file).encode("vwxyz", fit).value(), (Ids{9, 9, 'w', 'x', 'y', 'z'}));
+}
+
+TEST(Tokenizer, an_unknown_character_without_its_token_is_an_error) {
+  Json file = byte_level_file({});
+  file.set("pre_tokenizer", nullptr);
+  const Tokenizer tokenizer = tokenizer_of(with(file, {"model", "unk_token"}, "<unk>"));
+  EXPECT_EQ(tokenizer.encode("ab").value(), (Ids{'a', 'b'}));
+  EXPECT_NE(tokenizer.encode("a\u4e16").error().message.find("unk_token \"<unk>\""),
+            std::string::npos);
 }
 
 TEST(Tokenizer, threads_share_one) {
@@ -272,7 +313,9 @@ TEST(Tokenizer, refuses_by_name) {
   const Hostile cases[] = {
       {{"surprise"}, "1", "tokenizer.json: unsupported member \"surprise\""},
       {{"version"}, R"("2.0")", "unsupported version \"2.0\""},
-      {{"truncation"}, R"({"max_length": 3})", "\"truncation\" is set"},
+      {{"truncation"}, R"({"max_length": 3})", "truncation: \"stride\" is missing"},
+      {{"padding"}, R"({"strategy": "Odd"})", "padding: unknown strategy \"Odd\""},
+      {{"padding"}, R"({"strategy": {"Fixed": 1000000000000}})", "\"Fixed\" is 1000000000000"},
       {{"model"}, "3", "model: expected an object, found an integer"},
       {{"model", "type"}, R"("Unigram")", "model: unsupported type \"Unigram\""},
       {{"model", "dropout"}, "0.1", "\"dropout\" is 0.1"},
@@ -292,7 +335,10 @@ TEST(Tokenizer, refuses_by_name) {
        "model.merges[0]: expected two tokens with a blank between them"},
       {{"model", "merges"}, R"([["a"]])", "model.merges[0]: expected a pair of texts"},
       {{"model", "merges"}, R"(["b b"])", "the token \"bb\" is not in the vocabulary"},
-      {{"normalizer"}, R"({"type": "Precompiled", "x": 1})", "normalizer: unsupported"},
+      {{"normalizer"}, R"({"type": "Precompiled", "x": 1})", "unsupported type \"Precompiled\""},
+      {{"normalizer"},
+       R"({"type": "Replace", "pattern": {"Regex": "x*"}, "content": "y"})",
+       "normalizer.pattern: it may match nothing"},
       {{"normalizer"}, R"({"type": "Nmt"})", "normalizer: unsupported type \"Nmt\""},
       {{"normalizer"},
        R"({"type": "Sequence", "normalizers": [{"type": "NFC"}, {}]})",
@@ -307,12 +353,21 @@ TEST(Tokenizer, refuses_by_name) {
        R"({"type": "Split", "pattern": {"Regex": "(a"}, "behavior": "Isolated", "invert": false})",
        "pre_tokenizer.pattern \"(a\": at byte 2: a group is not closed"},
       {{"pre_tokenizer"},
+       R"_({"type": "Split", "pattern": {"Regex": "(?i:ss)"}, "behavior": "Isolated", "invert": false})_",
+       "case is ignored for ss"},
+      {{"pre_tokenizer"},
+       R"_({"type": "Split", "pattern": {"Regex": "(?i:[\\p{Lu}])"}, "behavior": "Isolated", "invert": false})_",
+       "case is ignored for a class with"},
+      {{"pre_tokenizer"},
        R"({"type": "Split", "pattern": {"String": "a"}, "behavior": "Odd", "invert": false})",
        "unknown behavior \"Odd\""},
-      {{"decoder"}, R"({"type": "CTC"})", "decoder: unsupported type \"CTC\""},
+      {{"decoder"}, R"({"type": "CTC", "pad_token": "x"})", "decoder: unsupported type \"CTC\""},
       {{"post_processor"},
-       R"({"type": "BertProcessing"})",
-       "post_processor: unsupported type \"BertProcessing\""},
+       R"({"type": "Odd", "x": 1})",
+       "post_processor: unsupported type \"Odd\""},
+      {{"post_processor"},
+       R"({"type": "BertProcessing", "cls": ["a", 1], "sep": ["b"]})",
+       "post_processor.sep: expected a pair"},
       {{"post_processor"},
        R"({"type": "TemplateProcessing", "single": [{"SpecialToken": {"id": "q", "type_id": 0}}],
                               "special_tokens": {}})",
@@ -329,6 +384,22 @@ TEST(Tokenizer, refuses_by_name) {
     EXPECT_NE(message.find(hostile.message), std::string::npos) << hostile.message << "\n"
                                                                 << message;
   }
+  Json::Array doublings, copies;
+  for (int i = 0; i < 65; ++i) {
+    doublings.push_back(
+        json_of(R"({"type": "Replace", "pattern": {"String": "a"}, "content": "aa"})"));
+    copies.push_back(json_of(R"({"Sequence": {"id": "A", "type_id": 0}})"));
+  }
+  const Json normalizer = Json::Object{{"type", "Sequence"}, {"normalizers", doublings}},
+             decoder = Json::Object{{"type", "Sequence"}, {"decoders", doublings}},
+             template_of_copies = Json::Object{{"type", "TemplateProcessing"},
+                                               {"single", copies},
+                                               {"special_tokens", Json::Object{}}};
+  EXPECT_NE(error_of(with(good, {"normalizer"}, normalizer)).find("times as long"),
+            std::string::npos);
+  EXPECT_NE(error_of(with(good, {"decoder"}, decoder)).find("times as long"), std::string::npos);
+  EXPECT_NE(error_of(with(good, {"post_processor"}, template_of_copies)).find("65 pieces"),
+            std::string::npos);
   const Json twice = Json::Array{added_token(257, "<x>"), added_token(257, "<y>")};
   EXPECT_NE(error_of(with(good, {"added_tokens"}, twice))
                 .find("the id 257 of \"<y>\" belongs to \"<x>\" too"),

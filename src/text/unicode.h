@@ -33,7 +33,9 @@ char32_t next_code_point(std::string_view text, std::size_t& at);
 
 void append_utf8(std::string& out, char32_t c);
 
-enum class NormalForm { kNfc, kNfd };
+bool is_white_space(char32_t c);  // the property White_Space
+
+enum class NormalForm { kNfc, kNfd, kNfkc, kNfkd };
 
 // `text` (valid UTF-8) in a normal form of Unicode 9.0, the version of the `tokenizers` package.
 std::string normalize(std::string_view text, NormalForm form);

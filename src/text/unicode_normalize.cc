@@ -15,6 +15,11 @@ constexpr char32_t kNumS = 11172, kNumL = 19, kNumV = 21, kNumT = 28;
 
 // Below this neither form changes a character by what follows or precedes it.
 constexpr char32_t kFirstMark = 0x300;
+// ... and below this none changes one at all.
+constexpr char32_t kFirstExpanding = 0xA0;
+
+bool composes(NormalForm form) { return form == NormalForm::kNfc || form == NormalForm::kNfkc; }
+bool expands(NormalForm form) { return form == NormalForm::kNfkc || form == NormalForm::kNfkd; }
 
 std::uint8_t combining_class(char32_t c) {
   if (c < kFirstMark) return 0;
@@ -31,14 +36,25 @@ const Decomposition* decomposition(char32_t c) {
   return found != end && found->character == c ? found : nullptr;
 }
 
-void decompose(char32_t c, std::vector<char32_t>& out) {
-  if (c - kS < kNumS) {
+// The compatibility decomposition; null where it is the canonical one.
+const char32_t* expansion(char32_t c) {
+  if (c < kFirstExpanding) return nullptr;
+  const Expansion* end = kExpansions + kNumExpansions;
+  const Expansion* found = std::lower_bound(
+      kExpansions, end, c, [](const Expansion& e, char32_t c) { return e.character < c; });
+  return found != end && found->character == c ? found->text : nullptr;
+}
+
+void decompose(char32_t c, NormalForm form, std::vector<char32_t>& out) {
+  if (const char32_t* text = expands(form) ? expansion(c) : nullptr) {
+    while (*text) out.push_back(*text++);
+  } else if (c - kS < kNumS) {
     const char32_t s = c - kS;
     out.push_back(kL + s / (kNumV * kNumT));
     out.push_back(kV + s / kNumT % kNumV);
     if (s % kNumT) out.push_back(kT + s % kNumT);
   } else if (const Decomposition* pair = decomposition(c)) {
-    decompose(pair->first, out);  // the second never decomposes further
+    decompose(pair->first, form, out);  // the second never decomposes further
     if (pair->second) out.push_back(pair->second);
   } else {
     out.push_back(c);
@@ -103,15 +119,17 @@ void compose(std::vector<char32_t>& text) {
 // Whether `c` can change in the form or join what precedes it. A character that does neither is a
 // boundary: what stands before it is normalized without regard to it.
 bool is_boundary(char32_t c, NormalForm form) {
-  if (c < kFirstMark) return form == NormalForm::kNfc || c < 0xC0;
-  if (c - kS < kNumS) return form == NormalForm::kNfc;
+  if (c < kFirstExpanding) return true;
+  if (expands(form) && expansion(c)) return false;
+  if (c < kFirstMark) return composes(form) || c < 0xC0;
+  if (c - kS < kNumS) return composes(form);
   if (c - kV < kNumV || c - kT - 1 < kNumT - 1) return false;
   if (c - 0x4E00 < 0x5200) return true;  // ideographs, for speed
   if (combining_class(c) != 0) return false;
   if (const Decomposition* d = decomposition(c)) {
-    return form == NormalForm::kNfc && d->second != 0 && compose_pair(d->first, d->second) == c;
+    return composes(form) && d->second != 0 && compose_pair(d->first, d->second) == c;
   }
-  return form == NormalForm::kNfd || !std::binary_search(kJoining, kJoining + kNumJoining, c);
+  return !composes(form) || !std::binary_search(kJoining, kJoining + kNumJoining, c);
 }
 
 }  // namespace
@@ -132,16 +150,16 @@ std::string normalize(std::string_view text, NormalForm form) {
     // From the boundary character on, to the next one.
     out.append(text, copied, previous - copied);
     segment.clear();
-    for (std::size_t i = previous; i < at;) decompose(next_code_point(text, i), segment);
+    for (std::size_t i = previous; i < at;) decompose(next_code_point(text, i), form, segment);
     std::size_t end = at;
     while (end < text.size()) {
       c = next_code_point(text, at);
       if (is_boundary(c, form)) break;
-      decompose(c, segment);
+      decompose(c, form, segment);
       end = at;
     }
     order_marks(segment);
-    if (form == NormalForm::kNfc) compose(segment);
+    if (composes(form)) compose(segment);
     for (const char32_t s : segment) append_utf8(out, s);
     copied = previous = at = end;
   }

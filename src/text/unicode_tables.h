@@ -31,6 +31,14 @@ extern const std::size_t kNumCompositions;
 extern const char32_t kJoining[];
 extern const std::size_t kNumJoining;
 
+// The whole compatibility decomposition, where it is not the canonical one.
+struct Expansion {
+  char32_t character;
+  const char32_t* text;
+};
+extern const Expansion kExpansions[];
+extern const std::size_t kNumExpansions;
+
 // Every `step`th character from first to last has its lower case `distance` behind it.
 struct LowerRun {
   char32_t first, last;

@@ -69,6 +69,14 @@ TEST(NormalForm, composes_decomposes_and_orders) {
   EXPECT_EQ(normalize("\u0301a", NormalForm::kNfc), "\u0301a");
 }
 
+TEST(NormalForm, of_compatibility) {
+  EXPECT_EQ(normalize("\ufb01 \u00bd \uff21\uff76\uff9e", NormalForm::kNfkc),
+            "fi 1\u20442 A\u30ac");
+  EXPECT_EQ(normalize("\u1e9b\u0323", NormalForm::kNfkd), "s\u0323\u0307");
+  EXPECT_EQ(normalize("\u1e9b\u0323", NormalForm::kNfkc), "\u1e69");
+  EXPECT_EQ(normalize("\ufdfa", NormalForm::kNfkd).size(), 33u);  // 18 characters
+}
+
 TEST(NormalForm, is_that_of_unicode_9) {
   // U+11938 decomposes since Unicode 13: in 9.0 it was not assigned.
   EXPECT_EQ(normalize("\U00011938", NormalForm::kNfd), "\U00011938");

@@ -123,8 +123,8 @@ TEST(UpdateWeights, that_fail_leave_the_old_ones) {
   Variant format("format");
   disturb(format);
   // 16 bits each, of another kind.
-  format.replace_in_header("\"BF16\"", "\"F16\" ");
-  refused(format, "not in the formats of the loaded ones");
+  format.replace_in_header("\"BF16\"", "\"I16\" ");
+  refused(format, "I16");
   EXPECT_FALSE(harness.executor().control(update("/nowhere")).ok());
 }
 

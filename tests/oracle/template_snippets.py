@@ -59,6 +59,13 @@ STATEMENTS = r"""
 {% generation %}gen {{ n }}{% set inside = 1 %}{% endgeneration %}{{ inside is defined }}
 {% for x in l %}{% generation %}{{ x }}{{ loop.index }}{% endgeneration %}{% endfor %}
 {% for x in l %}{% generation %}{% break %}{% endgeneration %}{% endfor %}
+{% for a, in [[1]] %}{{ a }}{% endfor %}
+{% for x in 1, 2, recursive %}{{ x }}{% endfor %}
+{{ dict(undefd, a=1) }}
+{{ namespace(undefd) }}
+{{ dict.fromkeys('ab') }}{{ dict.fromkeys([1, 2], 'v') }}{{ dict is callable }}
+{{ '\\é \\世 \\😀 \\q' }}
+{{ '<p>a</p| <!-- x --> b <!-- c > d'|striptags }}{{ '<!--><b>-->x'|striptags }}
 {% break %}
 {% if yes %}{% continue %}{% endif %}
 {% for x in l %}{% else %}{% break %}{% endfor %}

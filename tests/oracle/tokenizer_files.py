@@ -23,6 +23,8 @@ DEEPSEEK = [
 ODD = (r"^#+[^\n]*$|\A\h{2}|\w+(?=\W|\z)|[[:alpha:]]+|[[:digit:]]{2,3}+|[a-c&&[^b]]|(?>\d+)\D"
        r"|[\w\-]|[\W[:^punct:]&&[^\s\p{L}]]|[[:alnum:]]{3}"
        r"|[[:word:]]{4}|\p{Greek}{,2}|[\]\[]|(?m:a.b)|[\x{1F600}-\x{1F64F}\u00e9]|\S{2}+|\s++")
+# \w is smaller within a class; where case is ignored, letters gain a mark in one and properties stay what they are outside.
+FOLDED = r"(?i)\w+|[^\w\s]{2}|[[:xdigit:]]|\p{Emoji_Presentation}|k[^\p{L}]|\p{Lu}(?-i:b)[[:cntrl:][:blank:]]*"
 BEHIND = r"\bx\B|(?<=\p{Nd})\p{^Nd}|(?<!a)b+?|(?<=^|\n)[ \t]{1,2}?\S"
 
 SPECIAL = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|user|>", "<|start_header_id|>"]
@@ -94,6 +96,7 @@ def with_awkward_added_tokens(corpus):
     for i, (single, left, right, norm) in enumerate(itertools.product([False, True], repeat=4)):
         tokenizer.add_tokens([AddedToken(f"Tok{'ABCDEFGHIJKLMNOP'[i]}", single_word=single, lstrip=left, rstrip=right,
                                          normalized=norm)])
+    tokenizer.add_tokens([AddedToken("\t\t", lstrip=True, rstrip=True, normalized=False)])  # matches what it has taken along
     tokenizer.add_tokens(["  ", "\n\n", "tokA2", "\u00e9\u00e8", "tok"])
     tokenizer.add_special_tokens([AddedToken("<S>", lstrip=True), AddedToken("<E>", rstrip=True, normalized=True), "\u00e9"])
     return tokenizer
@@ -130,6 +133,18 @@ def make(corpus):
                                decoders.Strip(" ", 1, 0)]), fuse_unk=False),
         "unk": byte_fallback(corpus, normalizers.Replace(Regex(r"\s+"), " "), pre_tokenizers.Metaspace(prepend_scheme="first"),
                              decoders.Metaspace(prepend_scheme="first"), fuse_unk=True),
+        "falcon": train(corpus, sequence([pre_tokenizers.Punctuation("contiguous"), byte_level(use_regex=True),
+                                          pre_tokenizers.Digits(False), split("[0-9][0-9][0-9]")])),
+        "folded": train(corpus, sequence([split(FOLDED), byte_level()]), normalizers.NFKD()),
+        "clip": train(corpus, sequence([split(r"<\|\w+\|>|'s|\p{L}+|\p{N}|[^\s\p{L}\p{N}]+", "removed", invert=True), byte_level()]),
+                      normalizers.Sequence([normalizers.NFC(), normalizers.Replace(Regex(r"\s+"), " "), normalizers.Lowercase()]),
+                      decoders.BPEDecoder("</w>"), model=models.BPE(unk_token="<|endoftext|>", end_of_word_suffix="</w>"),
+                      end_of_word_suffix="</w>", special_tokens=["<|endoftext|>"]),
+        "bert": train(corpus, sequence([pre_tokenizers.BertPreTokenizer(), pre_tokenizers.CharDelimiterSplit("a"),
+                                        pre_tokenizers.FixedLength(7)]),
+                      normalizers.Sequence([normalizers.NFKC(), normalizers.Strip()]), decoders.WordPiece("##"),
+                      initial_alphabet=[], continuing_subword_prefix="##",
+                      model=models.BPE(unk_token="<unk>", continuing_subword_prefix="##"), special_tokens=["<unk>"]),
         "awkward": with_awkward_added_tokens(corpus),
         "large": large(),
     }
@@ -137,4 +152,6 @@ def make(corpus):
     made["llama3"].post_processor = processors.Sequence([processors.ByteLevel(), processors.TemplateProcessing(
         single="<|im_start|> $A <|im_end|>:1", pair="$A $B",
         special_tokens=[(t, made["llama3"].token_to_id(t)) for t in ("<|im_start|>", "<|im_end|>")])])
+    made["clip"].post_processor = processors.RobertaProcessing(("<|im_end|>", 7), ("<|im_start|>", 9))
+    made["falcon"] = with_model(made["falcon"], merges=["#version: 0.2", *map(" ".join, json.loads(made["falcon"].to_str())["model"]["merges"])])
     return made

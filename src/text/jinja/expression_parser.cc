@@ -85,7 +85,7 @@ Result<ExprPtr> Parser::parse_tuple(const TupleStyle& style) {
     if (!items.empty()) GLINT_TRY_STATUS(expect_operator(","));
     const Token& token = current();
     if (token.kind == Token::kVariableEnd || token.kind == Token::kBlockEnd ||
-        token.is_operator(")") || (!style.end_name.empty() && token.is_name(style.end_name))) {
+        token.is_operator(")")) {
       break;
     }
     GLINT_TRY(ExprPtr item,

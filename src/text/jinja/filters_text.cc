@@ -279,20 +279,16 @@ std::string unescape_html(std::string_view text) {
 Result<Value> strip_tags(Runtime& runtime, const Value& input, const Arguments& arguments) {
   GLINT_TRY_STATUS(Bound::bind("striptags", arguments, {}));
   GLINT_TRY(std::string text, to_text(runtime, input));
-  const auto drop = [&](std::string_view begin, std::string_view end) {
-    std::string kept;
-    std::size_t at = 0;
-    for (;;) {
-      const std::size_t open = find_text(text, begin, at);
-      const std::size_t close = open == text.npos ? open : find_text(text, end, open);
-      if (close == text.npos) break;
-      kept.append(text, at, open - at);
-      at = close + end.size();
-    }
-    text = kept + text.substr(at);
-  };
-  drop("<!--", "-->");
-  drop("<", ">");
+  std::string kept;
+  std::size_t at = 0;
+  for (std::size_t open; (open = text.find('<', at)) != text.npos;) {
+    const bool is_comment = text.compare(open, 4, "<!--") == 0;
+    const std::size_t close = is_comment ? find_text(text, "-->", open + 4) : text.find('>', open);
+    if (close == text.npos) break;  // what is not closed stays
+    kept.append(text, at, open - at);
+    at = close + (is_comment ? 3 : 1);
+  }
+  text = kept + text.substr(at);
   GLINT_TRY(const Value words, find_split_method("split")(runtime, Value(std::move(text)), {}));
   GLINT_TRY(const std::string joined, join_texts(runtime, " ", words, false));
   return runtime.make_string(unescape_html(joined));

@@ -46,6 +46,7 @@ Result<Dict> collect_dict(Runtime& runtime, const Arguments& arguments, const ch
   }
   if (!arguments.positional.empty()) {
     const Value& source = arguments.positional[0];
+    if (source.is_undefined()) return undefined_error(source);
     if (source.is_dict()) {
       dict = source.as_dict();
     } else {
@@ -69,6 +70,29 @@ Result<Value> make_dict_value(Runtime& runtime, const Arguments& arguments) {
   GLINT_TRY(Dict dict, collect_dict(runtime, arguments, "dict"));
   return runtime.make_dict(std::move(dict));
 }
+
+Result<Value> dict_from_keys(Runtime& runtime, const Arguments& arguments) {
+  GLINT_TRY(const Bound bound, Bound::bind("fromkeys", arguments, {"iterable", "value?"}));
+  GLINT_TRY(const std::vector<Value> keys, to_vector(runtime, *bound[0]));
+  Dict dict;
+  for (const Value& key : keys) {
+    GLINT_TRY(std::string text, key_text(runtime, key));
+    dict.set(std::move(text), key, bound.get(1, Value()));
+  }
+  return runtime.make_dict(std::move(dict));
+}
+
+// The global `dict`.
+class DictType : public Function {
+ public:
+  explicit DictType(int depth) : Function("dict", make_dict_value, depth) {}
+  Result<std::optional<Value>> attribute(Runtime& runtime, std::string_view name,
+                                         const Value&) override {
+    if (name != "fromkeys") return std::optional<Value>();
+    GLINT_TRY(Value function, runtime.make<Function>(0, "fromkeys", dict_from_keys));
+    return std::optional<Value>(std::move(function));
+  }
+};
 
 Result<Value> make_namespace(Runtime& runtime, const Arguments& arguments) {
   GLINT_TRY(Dict attributes, collect_dict(runtime, arguments, "dict"));
@@ -245,11 +269,13 @@ Result<std::optional<Value>> global_function(Runtime& runtime, std::string_view 
     Result<Value> (*body)(Runtime&, const Arguments&);
   };
   static constexpr Global kGlobals[] = {
-      {"range", make_range},          {"dict", make_dict_value},
-      {"namespace", make_namespace},  {"cycler", make_cycler},
-      {"joiner", make_joiner},        {"raise_exception", raise_exception},
-      {"strftime_now", strftime_now},
+      {"range", make_range},   {"namespace", make_namespace},        {"cycler", make_cycler},
+      {"joiner", make_joiner}, {"raise_exception", raise_exception}, {"strftime_now", strftime_now},
   };
+  if (name == "dict") {
+    GLINT_TRY(Value type, runtime.make<DictType>(0));
+    return std::optional<Value>(std::move(type));
+  }
   for (const Global& global : kGlobals) {
     if (global.name != name) continue;
     GLINT_TRY(Value function, runtime.make<Function>(0, std::string(name), global.body));

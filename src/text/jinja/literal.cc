@@ -1,5 +1,7 @@
 // The values of string and number literals.
 #include <charconv>
+#include <cmath>
+#include <cstdio>
 #include <cstdlib>
 #include <optional>
 
@@ -67,7 +69,14 @@ Result<std::string> unescape(std::string_view literal) {
     } else if (c == 'N') {
       return invalid("\\N escapes are not supported: write the character itself");
     } else {
-      out += '\\';  // an unknown escape stays; its character follows
+      out += '\\';  // an unknown escape stays; its character follows, outside of ASCII as its code
+      if (static_cast<unsigned char>(c) >= 0x80) {
+        const char32_t code = next_code_point(literal, at);
+        const char* form = code < 0x100 ? "x%02x" : code < 0x10000 ? "u%04x" : "U%08x";
+        char name[10];
+        std::snprintf(name, sizeof name, form, static_cast<unsigned>(code));
+        out += name;
+      }
     }
   }
   return out;

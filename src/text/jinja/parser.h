@@ -56,11 +56,10 @@ class Parser {
 
   // expression_parser.cc
   struct TupleStyle {
-    bool simple = false;             // names and literals only, as in an assignment
-    bool conditional = true;         // may hold "a if b else c"
-    bool may_be_empty = false;       // in parentheses
-    bool namespaces = false;         // "ns.x" is a target
-    std::string_view end_name = {};  // a name that ends it: "in"
+    bool simple = false;        // names and literals only, as in an assignment
+    bool conditional = true;    // may hold "a if b else c"
+    bool may_be_empty = false;  // in parentheses
+    bool namespaces = false;    // "ns.x" is a target
   };
   Result<ExprPtr> parse_tuple(const TupleStyle& style);
   Result<ExprPtr> parse_expression(bool conditional = true);

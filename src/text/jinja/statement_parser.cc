@@ -132,9 +132,9 @@ Status Parser::parse_set(Stmt& statement) {
 Status Parser::parse_for(Stmt& statement) {
   statement.loop = std::make_unique<ForLoop>();
   ForLoop& loop = *statement.loop;
-  GLINT_TRY(loop.target, parse_target({.simple = true, .end_name = "in"}));
+  GLINT_TRY(loop.target, parse_target({.simple = true}));
   GLINT_TRY_STATUS(expect_name("in"));
-  GLINT_TRY(loop.iterable, parse_tuple({.conditional = false, .end_name = "recursive"}));
+  GLINT_TRY(loop.iterable, parse_tuple({.conditional = false}));
   if (skip_name("if")) {
     GLINT_TRY(loop.test, parse_expression());
   }
