@@ -40,8 +40,6 @@ WRAPPED = {
     "spdlog/": r"src/base/log\.cc",
     "pcre2": r"src/text/.*",
     "yaml-cpp/": r"src/base/yaml\.cc",
-    "boost/asio": r"src/net/.*",
-    "boost/beast": r"src/net/.*",
     "xgrammar/": r"src/text/.*",
     "prometheus/": r"src/server/.*",
     "histedit": r"src/cli/.*",

@@ -90,6 +90,8 @@ def dequantise(raw: dict[str, torch.Tensor], block=(128, 128)) -> dict[str, torc
             out[w] = unpack_nvfp4(t, raw[w + "_scale"]) * raw[w + "_scale_2"].float().reshape(())
         elif kind == "weight" and t.dtype == torch.float8_e4m3fn:
             out[w] = unpack_fp8(t, raw[w + "_scale_inv"] if w + "_scale_inv" in raw else raw[w + "_scale"], block)
+        elif kind in ("gate_up_proj", "down_proj") and t.dtype == torch.float8_e4m3fn:          # stacked experts
+            out[name] = torch.stack([unpack_fp8(w, s, block) for w, s in zip(t, raw[name + "_scale_inv"])])
         elif not kind.endswith(("_scale", "_scale_2", "_scale_inv", "inv_freq")):
             out[name] = t.float()
     return out
@@ -116,7 +118,8 @@ def interleaved_indexer(cfg: dict) -> bool:
         return bool(cfg["indexer_rope_interleave"])
     names = [cfg.get("model_type", ""), *cfg.get("architectures", [])]
     return any(n == "glm_moe_dsa" or n.startswith("GlmMoeDsa") for n in names) or \
-        (cfg["qk_nope_head_dim"], cfg["v_head_dim"]) == (192, 256)
+        (cfg["qk_nope_head_dim"], cfg["v_head_dim"]) == (192, 256) or \
+        (cfg.get("n_group") or 1, cfg["rms_norm_eps"], rope_parameters(cfg)["rope_type"]) == (1, 1e-5, "default")
 
 
 def hf_classes(cfg: dict):
@@ -240,15 +243,21 @@ class Oracle:
             stack_experts(tensors, f"model.layers.{i}.", config.n_routed_experts)
         prefix = f"model.layers.{n}."
         extra = {k[len(prefix):]: tensors.pop(k) for k in list(tensors) if k.startswith(prefix)}
+        for i in range(n + 1, n + cfg.get("num_nextn_predict_layers", 0)):       # of several MTP layers the first
+            tensors = {k: v for k, v in tensors.items() if not k.startswith(f"model.layers.{i}.")}
+        if cfg.get("tie_word_embeddings"):
+            tensors.setdefault("lm_head.weight", tensors["model.embed_tokens.weight"])
         self.model = hf_classes(cfg)[1](config).eval()
-        self.model.load_state_dict(tensors)
+        empty = {k: v for k, v in self.model.state_dict().items() if v.numel() == 0}     # of no shared experts
+        self.model.load_state_dict(tensors | empty)
         self.mtp = None
         if extra:
             own = ("enorm.", "hnorm.", "eh_proj.", "shared_head.norm.")
             copies = ("embed_tokens.weight", "shared_head.head.weight")       # of the main model's: not used
             self.mtp = Mtp(cfg, config).eval()
-            self.mtp.load_state_dict({k if k.startswith(own) else "layer." + k: v
-                                      for k, v in extra.items() if k not in copies})
+            empty = {k: v for k, v in self.mtp.state_dict().items() if v.numel() == 0}
+            self.mtp.load_state_dict(empty | {k if k.startswith(own) else "layer." + k: v
+                                              for k, v in extra.items() if k not in copies})
         self.mode = Patched(double)
         self.mode.rotary(self.model.model.rotary_emb)
         layers = [l for l in self.model.model.layers] + ([self.mtp.layer] if self.mtp else [])
@@ -285,6 +294,8 @@ class Oracle:
         mtp = f"model.layers.{self.config.num_hidden_layers}."
         for part, prefix in (self.model, ""), (self.mtp, mtp):
             for name, p in part.named_parameters() if part else ():
+                if p.numel() == 0:
+                    continue
                 name = prefix + name.removeprefix("layer.")
                 if name.endswith("experts.gate_up_proj") or name.endswith("experts.down_proj"):
                     folder, _, kind = name.rpartition(".")

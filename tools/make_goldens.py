@@ -43,6 +43,9 @@ The goldens are for fp32: on random weights BF16 rounding alone flips enough sel
   nvfp4_modelopt   dense, shared and routed MLPs in NVFP4 (ModelOpt names), attention and MTP layer BF16
   nvfp4_ct_mixed   compressed-tensors: MLPs NVFP4 (weight_packed), attention FP8 blocks with weight_scale in BF16 or F32
   stacked          experts under transformers' stacked names; everything F32; moe_layer_freq absent
+  tied_f16         F16 throughout (router bias in BF16), no lm_head (tied embeddings), experts stacked in FP8, yarn with
+                   mscale != mscale_all_dim and fractional borders, selections shared by a listed pattern, no shared
+                   expert, weights of routed experts not normalised, and a second MTP layer, which is not used
 """
 import argparse
 import json
@@ -119,6 +122,7 @@ def shapes(cfg: dict):
     q, c, ih, idim, L = (cfg[k] for k in ("q_lora_rank", "kv_lora_rank", "index_n_heads", "index_head_dim",
                                           "num_hidden_layers"))
     full = [t == "full" for t in getattr(hf_config(cfg), "indexer_types", ["full"] * L)] + [True]
+    sparse = [t == "sparse" for t in hf_config(cfg).mlp_layer_types] + [True]
     yield "model.embed_tokens.weight", (cfg["vocab_size"], H)
     yield "lm_head.weight", (cfg["vocab_size"], H)
     yield "model.norm.weight", (H,)
@@ -140,13 +144,15 @@ def shapes(cfg: dict):
             yield a + "indexer.k_norm.weight", (idim,)
             yield a + "indexer.k_norm.bias", (idim,)
             yield a + "indexer.weights_proj.weight", (ih, H)
-        if i < cfg["first_k_dense_replace"]:
+        if not sparse[i]:
             mlps = {"mlp.": cfg["intermediate_size"]}
         else:
             I, E = cfg["moe_intermediate_size"], cfg["n_routed_experts"]
             yield p + "mlp.gate.weight", (E, H)
             yield p + "mlp.gate.e_score_correction_bias", (E,)
-            mlps = {f"mlp.experts.{e}.": I for e in range(E)} | {"mlp.shared_experts.": I * cfg["n_shared_experts"]}
+            mlps = {f"mlp.experts.{e}.": I for e in range(E)}
+            if cfg["n_shared_experts"]:
+                mlps["mlp.shared_experts."] = I * cfg["n_shared_experts"]
         for m, I in mlps.items():
             yield p + m + "gate_proj.weight", (I, H)
             yield p + m + "up_proj.weight", (I, H)
@@ -278,6 +284,24 @@ def store_stacked(cfg, weights):
     return out
 
 
+def store_tied_f16(cfg, weights):
+    """F16, the router's bias BF16; no lm_head; stacked experts E4M3 with stacked scales; a second MTP layer."""
+    out, E, L = {k: v.half() for k, v in weights.items()}, cfg["n_routed_experts"], cfg["num_hidden_layers"]
+    del out["lm_head.weight"]
+    for i in range(cfg["first_k_dense_replace"], L + 1):
+        p = f"model.layers.{i}.mlp."
+        out[p + "gate.e_score_correction_bias"] = weights[p + "gate.e_score_correction_bias"].bfloat16()
+        for stack, parts in ("gate_up_proj", ("gate", "up")), ("down_proj", ("down",)):
+            for e in range(E):
+                for part in parts:
+                    del out[f"{p}experts.{e}.{part}_proj.weight"]
+            whole = [torch.cat([weights[f"{p}experts.{e}.{part}_proj.weight"] for part in parts]) for e in range(E)]
+            codes, scales = zip(*map(fp8, whole))
+            out[p + "experts." + stack], out[p + "experts." + stack + "_scale_inv"] = map(torch.stack, (codes, scales))
+    first, second = f"model.layers.{L}.", f"model.layers.{L + 1}."
+    return out | {k.replace(first, second): v.clone() for k, v in out.items() if k.startswith(first) and "norm" in k}
+
+
 def without(cfg, *keys):
     return {k: v for k, v in cfg.items() if k not in keys}
 
@@ -307,6 +331,14 @@ GOLDENS = {
     "nvfp4_ct_mixed": (1, glm(hidden_size=48, n_routed_experts=6, quantization_config=CT_CONFIG), store_ct),
     "stacked": (2, without(glm(hidden_size=32, num_attention_heads=2, q_lora_rank=40, moe_intermediate_size=16,
                                n_routed_experts=5, dtype="float32"), "moe_layer_freq"), store_stacked),
+    "tied_f16": (1, without(glm(hidden_size=48, num_hidden_layers=3, moe_intermediate_size=128, n_routed_experts=3,
+                                num_experts_per_tok=2, n_shared_experts=0, norm_topk_prob=False, dtype="float16",
+                                num_nextn_predict_layers=2, tie_word_embeddings=True, qk_nope_head_dim=16,
+                                index_topk_pattern=["full", "shared", "full"], rope_scaling={
+                                    "rope_type": "yarn", "factor": 8.0, "original_max_position_embeddings": 64,
+                                    "beta_fast": 16, "beta_slow": 1, "mscale": 1.0, "mscale_all_dim": 0.5,
+                                    "truncate": False}, rope_theta=10000),
+                            "rope_parameters", "scoring_func", "topk_method"), store_tied_f16),
 }
 
 
@@ -317,17 +349,19 @@ def near_ties(folder, ids, ref):
     oracle = Oracle(folder, double=True)
     exact = oracle(ids)
     main = row_error(ref.logits, exact.logits) > 2e-5
-    mtp = row_error(ref.mtp_logits, exact.mtp_logits) > 2e-5
+    has_mtp = ref.mtp_logits is not None
+    mtp = row_error(ref.mtp_logits, exact.mtp_logits) > 2e-5 if has_mtp else np.zeros(len(ids) - 1, bool)
     rng = torch.Generator().manual_seed(0)
-    clean = [(p, p.detach().clone()) for m in (oracle.model, oracle.mtp) for p in m.parameters()]
+    clean = [(p, p.detach().clone()) for m in (oracle.model, oracle.mtp) if m for p in m.parameters()]
     for _ in range(8):
         with torch.no_grad():
             for p, w in clean:
                 p.copy_(w * (1 + 3e-6 * torch.randn(w.shape, generator=rng, dtype=w.dtype)))
         x = oracle(ids)
         changed = (x.selected != exact.selected).any(-1)                     # [L + 1, T]
-        main |= changed[:-1].any(0) | (row_error(x.logits, exact.logits) > 1e-3)
-        mtp |= changed[:, :-1].any(0) | (row_error(x.mtp_logits, exact.mtp_logits) > 1e-3)
+        main |= changed[:-1 if has_mtp else None].any(0) | (row_error(x.logits, exact.logits) > 1e-3)
+        if has_mtp:
+            mtp |= changed[:, :-1].any(0) | (row_error(x.mtp_logits, exact.mtp_logits) > 1e-3)
     return main.astype(np.uint8), mtp.astype(np.uint8), exact
 
 

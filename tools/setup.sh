@@ -21,45 +21,46 @@ if ((${#missing[@]})); then
   DEBIAN_FRONTEND=noninteractive "${as_root[@]}" apt-get install -y -qq --no-install-recommends "${missing[@]}" >&2
 fi
 
-# PCRE2 10.47, whose character classes are those of Unicode 16 (Debian's 10.42 has 14), from the PyPI package that
-# carries its source. Built once, for every preset, into build/deps.
+# unpack PACKAGE VERSION SHA256: the source that PyPI carries, in a new folder $work.
+unpack() {
+  echo "building $1 $2" >&2
+  mkdir -p build/deps
+  work=$(mktemp -d "build/deps/$1.XXXXXX")
+  trap 'rm -rf "$work"' EXIT
+  python3 -m pip download --quiet --no-deps --no-binary "$1" --dest "$work" "$1==$2" >&2
+  echo "$3  $work/$1-$2.tar.gz" | sha256sum --check --quiet
+  tar -xzf "$work/$1-$2.tar.gz" -C "$work"
+}
+
+# install_source SOURCE FOLDER OPTION...: builds SOURCE in $work, with these options of CMake, and makes FOLDER of it.
+install_source() {
+  cmake -S "$1" -B "$work/build" -G Ninja --log-level=WARNING -DCMAKE_BUILD_TYPE=Release \
+    -DCMAKE_INSTALL_PREFIX="$work/install" "${@:3}" >&2
+  cmake --build "$work/build" -j "$(nproc)" >/dev/null
+  cmake --install "$work/build" >/dev/null
+  rm -rf "$2"
+  mv "$work/install" "$2"
+  rm -rf "$work"
+}
+
+# PCRE2 10.47, whose character classes are those of Unicode 16 (Debian's 10.42 has 14). Built once, for every preset.
 pcre2=build/deps/pcre2-10.47
 if [[ ! -e $pcre2/lib/libpcre2-8.a ]]; then
-  echo "building PCRE2 10.47" >&2
-  mkdir -p build/deps
-  work=$(mktemp -d build/deps/pcre2.XXXXXX)
-  trap 'rm -rf "$work"' EXIT
-  python3 -m pip download --quiet --no-deps --no-binary pcre2 --dest "$work" pcre2==0.7.1 >&2
-  echo "69ced4288892e2571dd792e7bfb12371bb059f226204bf03300664177c508b64  $work/pcre2-0.7.1.tar.gz" |
-    sha256sum --check --quiet
-  tar -xzf "$work/pcre2-0.7.1.tar.gz" -C "$work"
-  cmake -S "$work/pcre2-0.7.1/src/libpcre2" -B "$work/build" -G Ninja --log-level=WARNING \
-    -DCMAKE_BUILD_TYPE=Release -DCMAKE_POSITION_INDEPENDENT_CODE=ON -DCMAKE_INSTALL_PREFIX="$work/install" \
+  unpack pcre2 0.7.1 69ced4288892e2571dd792e7bfb12371bb059f226204bf03300664177c508b64
+  install_source "$work/pcre2-0.7.1/src/libpcre2" "$pcre2" -DCMAKE_POSITION_INDEPENDENT_CODE=ON \
     -DPCRE2_SUPPORT_JIT=ON -DPCRE2_NEVER_BACKSLASH_C=ON -DPCRE2_BUILD_PCRE2GREP=OFF -DPCRE2_BUILD_TESTS=OFF \
-    -DPCRE2_SUPPORT_LIBREADLINE=OFF >&2
-  cmake --build "$work/build" >/dev/null
-  cmake --install "$work/build" >/dev/null
-  rm -rf "$pcre2"
-  mv "$work/install" "$pcre2"
-  rm -rf "$work"
+    -DPCRE2_SUPPORT_LIBREADLINE=OFF
 fi
 
-# xgrammar 0.2.8, compiled grammars for structured output, from the PyPI package that carries its source. Built once,
-# for every preset and compiler, so without its -flto. Changed in three places (-2 is the number of that change):
-# its messages come to us (src/text/grammar.cc), and what it would only warn about can be an error, which has to leave a
-# destructor; strings of limited length hold no control characters, and their characters are counted, where as many
-# copies of a rule took seconds to compile and milliseconds a mask; a pattern that its automaton cannot match inside a
-# JSON string is an error, where it would give strings with bare quotes.
+# xgrammar 0.2.8, compiled grammars for structured output. Built once, for every preset and compiler, so without its
+# -flto. Changed in three places (-2 is the number of that change): its messages come to us (src/text/grammar.cc), and what
+# it would only warn about can be an error, which has to leave a destructor; strings of limited length hold no control
+# characters, and their characters are counted, where as many copies of a rule took seconds to compile and milliseconds a
+# mask; a pattern that its automaton cannot match inside a JSON string is an error, where it would give strings with bare
+# quotes.
 xgrammar=build/deps/xgrammar-0.2.8-2
 if [[ ! -e $xgrammar/lib/libxgrammar.a ]]; then
-  echo "building xgrammar 0.2.8" >&2
-  mkdir -p build/deps
-  work=$(mktemp -d build/deps/xgrammar.XXXXXX)
-  trap 'rm -rf "$work"' EXIT
-  python3 -m pip download --quiet --no-deps --no-binary xgrammar --dest "$work" xgrammar==0.2.8 >&2
-  echo "8305646fd2b319d6c3003f51a1665e54cbbe9cba1fb636bc41d0b46434ccbb80  $work/xgrammar-0.2.8.tar.gz" |
-    sha256sum --check --quiet
-  tar -xzf "$work/xgrammar-0.2.8.tar.gz" -C "$work"
+  unpack xgrammar 0.2.8 8305646fd2b319d6c3003f51a1665e54cbbe9cba1fb636bc41d0b46434ccbb80
   source=$work/xgrammar-0.2.8
   sed -i 's/ -flto=auto//; s/ -Werror / /' "$source/CMakeLists.txt"
   # Replaces the one line of FILE that holds TEXT.
@@ -84,12 +85,6 @@ if [[ ! -e $xgrammar/lib/libxgrammar.a ]]; then
     'if (json_string) XGRAMMAR_LOG(FATAL) << "pattern " << regex << " is not supported inside a JSON string";'
   mkdir "$work/build"
   touch "$work/build/config.cmake" # else its own wins over the options below
-  cmake -S "$source" -B "$work/build" -G Ninja --log-level=WARNING -DCMAKE_BUILD_TYPE=Release \
-    -DCMAKE_CXX_FLAGS=-DXGRAMMAR_LOG_CUSTOMIZE=1 -DXGRAMMAR_BUILD_PYTHON_BINDINGS=OFF \
-    -DCMAKE_INSTALL_PREFIX="$work/install" -DCMAKE_INSTALL_LIBDIR=lib >&2
-  cmake --build "$work/build" -j "$(nproc)" >/dev/null
-  cmake --install "$work/build" >/dev/null
-  rm -rf "$xgrammar"
-  mv "$work/install" "$xgrammar"
-  rm -rf "$work"
+  install_source "$source" "$xgrammar" -DCMAKE_CXX_FLAGS=-DXGRAMMAR_LOG_CUSTOMIZE=1 \
+    -DXGRAMMAR_BUILD_PYTHON_BINDINGS=OFF -DCMAKE_INSTALL_LIBDIR=lib
 fi

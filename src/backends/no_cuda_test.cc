@@ -1,3 +1,4 @@
+// A build without CUDA.
 #include <gtest/gtest.h>
 
 #include "backends/cuda/cuda_ops.h"

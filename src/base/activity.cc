@@ -1,7 +1,5 @@
 #include "base/activity.h"
 
-#include <cstdio>
-
 #include "base/file.h"
 #include "base/json.h"
 #include "base/str.h"
@@ -62,13 +60,11 @@ Status Activity::write_recording(const std::string& path) {
     text += i ? ",\n" : "\n";
     text += "{\"name\":";
     append_json_string(text, event.what);
-    char rest[256];
-    std::snprintf(rest, sizeof rest,
-                  ",\"ph\":\"X\",\"pid\":0,\"tid\":0,\"ts\":%.3f,\"dur\":%.3f,\"args\":{\"step\":%"
-                  "llu,\"tokens\":%d",
-                  microseconds(event.begin - start_), microseconds(event.end - event.begin),
-                  static_cast<unsigned long long>(event.step), event.num_tokens);
-    text += rest;
+    text += formatted(
+        ",\"ph\":\"X\",\"pid\":0,\"tid\":0,\"ts\":%.3f,\"dur\":%.3f,\"args\":{\"step\":%"
+        "llu,\"tokens\":%d",
+        microseconds(event.begin - start_), microseconds(event.end - event.begin),
+        static_cast<unsigned long long>(event.step), event.num_tokens);
     if (event.layer >= 0) text += str(",\"layer\":", event.layer);
     text += "}}";
   }

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <utility>
@@ -28,8 +29,17 @@ Error system_error(ErrorCode code, const std::string& doing, const std::string& 
 Result<std::size_t> regular_size(int fd, const std::string& path) {
   struct stat info = {};
   if (::fstat(fd, &info) != 0) return system_error(ErrorCode::kNotFound, "cannot stat", path);
-  if (!S_ISREG(info.st_mode)) return invalid(str(path, " is not a regular file"));
+  if (!S_ISREG(info.st_mode)) {
+    return Error{ErrorCode::kNotFound, str(path, " is not a regular file")};
+  }
   return static_cast<std::size_t>(info.st_size);
+}
+
+// `contents`: what `path` begins with.
+Status refuse_lfs_pointer(const std::string& path, std::string_view contents) {
+  if (!contents.starts_with("version https://git-lfs.github.com/spec/")) return Ok{};
+  return Error{ErrorCode::kNotFound,
+               path + " is a git-lfs pointer, not the file: run \"git lfs pull\" beside it"};
 }
 
 }  // namespace
@@ -49,6 +59,8 @@ Result<MappedFile> MappedFile::open(const std::string& path) {
     return system_error(ErrorCode::kResourceExhausted, "cannot map", path);
   }
   mapped.data_ = static_cast<const std::byte*>(data);
+  GLINT_TRY_STATUS(
+      refuse_lfs_pointer(path, {static_cast<const char*>(data), std::min<std::size_t>(size, 64)}));
   return mapped;
 }
 
@@ -79,10 +91,23 @@ Result<std::string> read_file(const std::string& path, std::size_t max_bytes) {
     have += static_cast<std::size_t>(n);
   }
   contents.resize(have);
+  GLINT_TRY_STATUS(refuse_lfs_pointer(path, contents));
   return contents;
 }
 
+Status check_replaceable(const std::string& path) {
+  struct stat info = {};
+  if (path.empty()) return invalid("the file to write has no name");
+  if (::stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode))
+    return invalid(str("cannot write ", path, ": it is not a regular file"));
+  const std::size_t slash = path.rfind('/');
+  const std::string folder = slash == path.npos ? "." : path.substr(0, slash + 1);
+  if (::access(folder.c_str(), W_OK | X_OK) == 0) return Ok{};
+  return system_error(ErrorCode::kInvalidArgument, "cannot write", path);
+}
+
 Status write_file_atomic(const std::string& path, std::string_view contents) {
+  GLINT_TRY_STATUS(check_replaceable(path));
   const std::string beside = str(path, ".tmp.", ::getpid());
   {
     const Descriptor file{::open(beside.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644)};
@@ -111,11 +136,6 @@ Status write_file_atomic(const std::string& path, std::string_view contents) {
   return Ok{};
 }
 
-Status refuse_lfs_pointer(const std::string& path, std::string_view contents) {
-  if (!contents.starts_with("version https://git-lfs.github.com/spec/")) return Ok{};
-  return invalid(path + " is a git-lfs pointer, not the file: run \"git lfs pull\" beside it");
-}
-
 void discard_pages(std::span<const std::byte> bytes) {
   const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
   const auto begin = reinterpret_cast<std::uintptr_t>(bytes.data());
@@ -134,6 +154,11 @@ void prefetch_pages(std::span<const std::byte> bytes) {
 bool file_exists(const std::string& path) {
   struct stat info = {};
   return ::stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode);
+}
+
+bool is_present(const std::string& path) {
+  struct stat info = {};
+  return ::lstat(path.c_str(), &info) == 0 || (errno != ENOENT && errno != ENOTDIR);
 }
 
 bool is_directory(const std::string& path) {

@@ -14,8 +14,8 @@ namespace glint {
 // address.
 class MappedFile {
  public:
-  // Fails with kNotFound if the file cannot be opened, kInvalidArgument if it is not a regular
-  // file.
+  // Fails with kNotFound if there is no regular file that can be opened, or if git-lfs left a
+  // pointer in its place.
   static Result<MappedFile> open(const std::string& path);
 
   MappedFile() = default;
@@ -37,17 +37,18 @@ class MappedFile {
   std::size_t size_ = 0;
 };
 
-// The whole file as bytes. Refuses files over `max_bytes` before reading them.
+// The whole file as bytes. Refuses files over `max_bytes` before reading them, and what
+// MappedFile::open() refuses.
 Result<std::string> read_file(const std::string& path,
                               std::size_t max_bytes = std::size_t{1} << 30);
+
+// Fails if `path` names something that a file may not take the place of (a directory, a device), or
+// if nothing may be written beside it. For those who write there and rename, before they begin.
+Status check_replaceable(const std::string& path);
 
 // Writes beside `path`, syncs and renames, so that `path` holds the old or the new contents, never
 // a part.
 Status write_file_atomic(const std::string& path, std::string_view contents);
-
-// Fails if `contents`, what `path` begins with, is the small text that git-lfs leaves in place of a
-// file that was not downloaded.
-Status refuse_lfs_pointer(const std::string& path, std::string_view contents);
 
 // Gives the memory of whole pages inside `bytes` back to the kernel: they are not needed any more.
 // Mapped files read the same afterwards; other memory reads as zeros.
@@ -57,6 +58,8 @@ void discard_pages(std::span<const std::byte> bytes);
 void prefetch_pages(std::span<const std::byte> bytes);
 
 bool file_exists(const std::string& path);
+// Something has this name, be it a link that leads nowhere: opening it then says what is wrong.
+bool is_present(const std::string& path);
 bool is_directory(const std::string& path);
 
 }  // namespace glint

@@ -56,9 +56,32 @@ TEST_F(File, folders_and_pipes_are_refused_without_hanging) {
     EXPECT_EQ(read_file(name).error().message, name + " is not a regular file");
     EXPECT_EQ(MappedFile::open(name).error().message, name + " is not a regular file");
     EXPECT_FALSE(file_exists(name));
+    EXPECT_TRUE(is_present(name));
   }
   EXPECT_TRUE(is_directory(folder_));
   EXPECT_FALSE(is_directory(path("pipe")));
+}
+
+// Renaming onto a device would put a file in its place, for everybody on the machine.
+TEST_F(File, what_is_written_takes_the_place_of_files_only) {
+  ASSERT_EQ(::mkfifo(path("pipe").c_str(), 0600), 0);
+  ASSERT_EQ(::symlink("pipe", path("link").c_str()), 0);
+  for (const std::string& name : {path("pipe"), path("link"), folder_}) {
+    EXPECT_EQ(write_file_atomic(name, "x").error().message,
+              "cannot write " + name + ": it is not a regular file");
+  }
+  EXPECT_EQ(write_file_atomic("", "x").error().message, "the file to write has no name");
+  EXPECT_TRUE(check_replaceable(path("none")).ok());
+  EXPECT_EQ(check_replaceable(path("none/file")).error().message,
+            "cannot write " + path("none/file") + ": No such file or directory");
+}
+
+TEST_F(File, git_lfs_pointers_are_named) {
+  ASSERT_TRUE(write_file_atomic(path("lfs"), "version https://git-lfs.github.com/spec/v1\n").ok());
+  const std::string message =
+      path("lfs") + " is a git-lfs pointer, not the file: run \"git lfs pull\" beside it";
+  EXPECT_EQ(read_file(path("lfs")).error().message, message);
+  EXPECT_EQ(MappedFile::open(path("lfs")).error().message, message);
 }
 
 TEST_F(File, files_over_the_limit_are_refused_before_they_are_read) {
@@ -72,6 +95,9 @@ TEST_F(File, symbolic_link_loops_are_errors) {
   ASSERT_EQ(::symlink(path("a").c_str(), path("b").c_str()), 0);
   ASSERT_EQ(::symlink(path("b").c_str(), path("a").c_str()), 0);
   EXPECT_FALSE(read_file(path("a")).ok());
+  EXPECT_TRUE(is_present(path("a")));
+  EXPECT_FALSE(is_present(path("c")));
+  EXPECT_FALSE(is_present(path("c/d")));
 }
 
 }  // namespace

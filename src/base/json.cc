@@ -263,7 +263,6 @@ Result<Json> parse_json(std::string_view text, const JsonLimits& limits) {
 
 Result<Json> read_json_file(const std::string& path, const JsonLimits& limits) {
   GLINT_TRY(const std::string text, read_file(path, std::size_t{256} << 20));
-  GLINT_TRY_STATUS(refuse_lfs_pointer(path, text));
   Result<Json> json = parse_json(text, limits);
   if (!json.ok()) return std::move(json).take_error().in(path);
   return json;

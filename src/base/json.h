@@ -6,8 +6,6 @@
 #pragma once
 
 #include <cstdint>
-#include <initializer_list>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -92,8 +90,7 @@ struct JsonLimits {
 // Errors say line, column and reason: "line 3, column 7: expected a value".
 Result<Json> parse_json(std::string_view text, const JsonLimits& limits = {});
 
-// The JSON of a file, whose name is in every error. Refuses files over 256 MiB and git-lfs
-// pointers.
+// The JSON of a file, whose name is in every error. Refuses files over 256 MiB.
 Result<Json> read_json_file(const std::string& path, const JsonLimits& limits = {});
 
 enum class JsonStyle {

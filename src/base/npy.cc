@@ -1,5 +1,6 @@
 #include "base/npy.h"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -40,29 +41,37 @@ std::vector<std::int64_t> parse_shape(std::string_view text) {
   return shape;
 }
 
+std::string_view without_quotes(std::string_view text) {
+  if (text.size() >= 2 && text.front() == '\'' && text.back() == '\'')
+    return text.substr(1, text.size() - 2);
+  return text;
+}
+
 }  // namespace
 
 Result<std::vector<std::vector<std::int64_t>>> read_npy_rows(const std::string& path,
                                                              std::int64_t max_values) {
   GLINT_TRY(const std::string file, read_file(path, std::size_t{16} << 30));
-  const auto bad = [&](const std::string& why) { return invalid(str(path, ": ", why)); };
-  if (!file.starts_with(kMagic) || file.size() < 12) return bad("not a .npy file");
+  const auto bad = [&](const std::string& why) { return invalid(str(path, " ", why)); };
+  if (!file.starts_with(kMagic) || file.size() < 12) return bad("is not a .npy file");
   const bool long_header = file[6] >= 2;
   const std::size_t prefix = long_header ? 12 : 10;
   std::uint32_t header_size = 0;
   std::memcpy(&header_size, file.data() + 8, long_header ? 4 : 2);
-  if (header_size > file.size() - prefix) return bad("its header is longer than the file");
+  if (header_size > file.size() - prefix) return bad("has a header that is longer than the file");
   const std::string_view header = std::string_view(file).substr(prefix, header_size);
   const std::string_view descr = field(header, "descr");
   const int width = descr.starts_with("'<i8'") ? 8 : descr.starts_with("'<i4'") ? 4 : 0;
   if (!width)
-    return bad(
-        str("holds ", quoted(descr.substr(0, descr.find(','))), "; expected int32 or int64"));
+    return bad(str("holds values of type ",
+                   quoted(without_quotes(descr.substr(0, descr.find(',')))),
+                   "; expected little-endian int32 or int64, \"<i4\" or \"<i8\""));
   const std::vector<std::int64_t> shape = parse_shape(field(header, "shape"));
   if (shape.empty() || shape.size() > 2) return bad("has a shape that is neither 1-D nor 2-D");
   const std::int64_t rows = shape.size() == 1 ? 1 : shape[0], columns = shape.back();
   if (rows > 0 && columns > max_values / rows)
     return bad(str("holds more than ", max_values, " values"));
+  if (rows == 0 || columns == 0) return std::vector<std::vector<std::int64_t>>{};
   const std::string_view data = std::string_view(file).substr(prefix + header_size);
   if (data.size() != static_cast<std::size_t>(rows * columns * width)) {
     return bad(
@@ -88,6 +97,7 @@ Result<std::vector<std::vector<std::int64_t>>> read_npy_rows(const std::string& 
 }
 
 Result<NpyWriter> NpyWriter::create(const std::string& path, std::vector<std::int64_t> shape) {
+  GLINT_TRY_STATUS(check_replaceable(path));
   NpyWriter writer;
   writer.path_ = path;
   writer.beside_ = str(path, ".tmp.", ::getpid());
@@ -108,7 +118,13 @@ Result<NpyWriter> NpyWriter::create(const std::string& path, std::vector<std::in
   std::string start = std::string(kMagic) + std::string("\x01\x00", 2);
   start.append(reinterpret_cast<const char*>(&size), 2) += header;
   writer.data_begin_ = static_cast<std::int64_t>(start.size());
-  writer.failed_ = std::fwrite(start.data(), 1, start.size(), writer.file_.get()) != start.size();
+  const std::int64_t bytes = writer.data_begin_ + writer.expected_ * 4;
+  if (const int code = ::posix_fallocate(::fileno(writer.file_.get()), 0, bytes)) {
+    return Error{ErrorCode::kResourceExhausted,
+                 str("cannot reserve ", human_bytes(static_cast<double>(bytes)), " for ", path,
+                     ": ", std::strerror(code))};
+  }
+  writer.note(std::fwrite(start.data(), 1, start.size(), writer.file_.get()) == start.size());
   return writer;
 }
 
@@ -116,21 +132,27 @@ NpyWriter::~NpyWriter() {
   if (file_) ::unlink(beside_.c_str());
 }
 
+void NpyWriter::note(bool done) {
+  if (!done && !failed_) failed_ = errno ? errno : EIO;
+}
+
 void NpyWriter::append(std::span<const float> values) { write_at(next_, values); }
 
 void NpyWriter::write_at(std::int64_t index, std::span<const float> values) {
   GLINT_CHECK(index >= 0 && index + static_cast<std::int64_t>(values.size()) <= expected_,
               "more values than the shape holds");
-  failed_ |= ::fseeko(file_.get(), data_begin_ + index * 4, SEEK_SET) != 0;
-  failed_ |= std::fwrite(values.data(), 4, values.size(), file_.get()) != values.size();
+  note(::fseeko(file_.get(), data_begin_ + index * 4, SEEK_SET) == 0);
+  note(std::fwrite(values.data(), 4, values.size(), file_.get()) == values.size());
   next_ = index + static_cast<std::int64_t>(values.size());
 }
 
 Status NpyWriter::finish() {
-  failed_ |= std::fflush(file_.get()) != 0 || ::fsync(::fileno(file_.get())) != 0;
-  if (failed_ || ::rename(beside_.c_str(), path_.c_str()) != 0) {
+  note(std::fflush(file_.get()) == 0);
+  note(::fsync(::fileno(file_.get())) == 0);
+  if (!failed_) note(::rename(beside_.c_str(), path_.c_str()) == 0);
+  if (failed_) {
     return Error{ErrorCode::kResourceExhausted,
-                 str("cannot write ", path_, ": ", std::strerror(errno))};
+                 str("cannot write ", path_, ": ", std::strerror(failed_))};
   }
   file_.reset();
   return Ok{};

@@ -14,7 +14,7 @@ namespace glint {
 
 // A 1-D array is one row, a 2-D array its rows. int32 or int64, little-endian, C or Fortran order
 // as NumPy writes them; refused: other types, other ranks, files that are shorter or longer than
-// their header says, more than `max_values`.
+// their header says, more than `max_values`. An array without values has no rows.
 Result<std::vector<std::vector<std::int64_t>>> read_npy_rows(const std::string& path,
                                                              std::int64_t max_values = 1 << 30);
 
@@ -22,6 +22,7 @@ Result<std::vector<std::vector<std::int64_t>>> read_npy_rows(const std::string& 
 // name only when finish() has seen exactly that many.
 class NpyWriter {
  public:
+  // Reserves the space, so that a disk that is too small is known now.
   static Result<NpyWriter> create(const std::string& path, std::vector<std::int64_t> shape);
   NpyWriter(NpyWriter&&) = default;
   NpyWriter& operator=(NpyWriter&&) = default;
@@ -30,7 +31,7 @@ class NpyWriter {
   void append(std::span<const float> values);
   // Writes at `index` values from the start, for arrays that are not produced in order.
   void write_at(std::int64_t index, std::span<const float> values);
-  // Syncs and renames; fails if the disk was full.
+  // Syncs and renames.
   Status finish();
 
  private:
@@ -38,11 +39,12 @@ class NpyWriter {
     void operator()(std::FILE* file) const { std::fclose(file); }
   };
   NpyWriter() = default;
+  void note(bool done);  // keeps errno of what was not
 
   std::string path_, beside_;
   std::unique_ptr<std::FILE, Close> file_;
   std::int64_t data_begin_ = 0, expected_ = 0, next_ = 0;
-  bool failed_ = false;
+  int failed_ = 0;  // the first error's number
 };
 
 }  // namespace glint

@@ -3,8 +3,6 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include <cstring>
-
 #include "base/file.h"
 #include "base/str.h"
 
@@ -29,7 +27,7 @@ std::string read(const std::string& contents) {
   EXPECT_TRUE(write_file_atomic(path(), contents).ok());
   const auto rows = read_npy_rows(path());
   ::unlink(path().c_str());
-  if (!rows.ok()) return rows.error().message.substr(path().size() + 2);
+  if (!rows.ok()) return rows.error().message.substr(path().size() + 1);
   std::string out;
   for (const auto& row : rows.value()) {
     for (const std::int64_t value : row) out += str(value, " ");
@@ -55,16 +53,24 @@ TEST(Npy, refuses_what_it_cannot_read) {
     return header(
         str("{'descr': '", descr, "', 'fortran_order': False, 'shape': ", shape, ", }\n"));
   };
-  EXPECT_EQ(read("text"), "not a .npy file");
+  EXPECT_EQ(read("text"), "is not a .npy file");
   EXPECT_EQ(read(std::string("\x93NUMPY\x01\x00\xff\xff{}", 12)),
-            "its header is longer than the file");
-  EXPECT_EQ(read(fields("<f4", "(1,)") + "abcd"), "holds \"'<f4'\"; expected int32 or int64");
+            "has a header that is longer than the file");
+  for (const char* type : {"<f4", ">i8", "<u4", "|b1"}) {
+    EXPECT_EQ(read(fields(type, "(1,)") + "abcd"),
+              str("holds values of type \"", type,
+                  "\"; expected little-endian int32 or int64, \"<i4\" or \"<i8\""));
+  }
   EXPECT_EQ(read(fields("<i4", "(1, 1, 1)") + "abcd"), "has a shape that is neither 1-D nor 2-D");
   EXPECT_EQ(read(fields("<i4", "(-1,)") + "abcd"), "has a shape that is neither 1-D nor 2-D");
   EXPECT_EQ(read(fields("<i4", "(2,)") + "abcd"), "holds 4 bytes of values; its shape needs 8");
   EXPECT_EQ(read(fields("<i4", "(1,)") + "abcdefgh"), "holds 8 bytes of values; its shape needs 4");
   EXPECT_NE(read(fields("<i4", "(4000000000, 4000000000)")).find("holds more than"),
             std::string::npos);
+  // A shape says how many rows there are, and no row need have a value.
+  for (const char* shape : {"(9223372036854775807, 0)", "(0, 9223372036854775807)", "(0,)"}) {
+    EXPECT_EQ(read(fields("<i4", shape)), "") << shape;
+  }
 }
 
 TEST(Npy, a_file_appears_whole_or_not_at_all) {
@@ -84,6 +90,22 @@ TEST(Npy, a_file_appears_whole_or_not_at_all) {
   EXPECT_EQ(file.substr(file.size() - 16), bytes_of<float>({1, 2, 3, 4}));
   ::unlink(name.c_str());
   EXPECT_FALSE(NpyWriter::create("/no/such/folder/x.npy", {1}).ok());
+}
+
+TEST(Npy, a_disk_that_is_too_small_is_known_before_anything_is_written) {
+  const std::string name = path();
+  const auto writer = NpyWriter::create(name, {std::int64_t{1} << 45});
+  ASSERT_FALSE(writer.ok());
+  EXPECT_TRUE(writer.error().message.starts_with("cannot reserve 128 TiB for " + name + ": "))
+      << writer.error().message;
+  EXPECT_FALSE(file_exists(str(name, ".tmp.", ::getpid())));
+}
+
+TEST(Npy, takes_the_place_of_files_only) {
+  EXPECT_EQ(NpyWriter::create("/dev/null", {1}).error().message,
+            "cannot write /dev/null: it is not a regular file");
+  EXPECT_EQ(NpyWriter::create(::testing::TempDir(), {1}).error().message,
+            "cannot write " + ::testing::TempDir() + ": it is not a regular file");
 }
 
 }  // namespace

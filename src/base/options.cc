@@ -126,14 +126,6 @@ Option* OptionList::find(std::string_view name) {
   return nullptr;
 }
 
-bool OptionList::is_set(std::string_view name) const {
-  for (const Option& option : options_) {
-    if (option.name == name) return option.is_set;
-  }
-  GLINT_CHECK(false, str("no option is named ", name));
-  return false;
-}
-
 Status OptionList::parse(std::span<const std::string> args) {
   bool only_positionals = false;
   while (!args.empty() && !wants_help_) {
@@ -223,7 +215,7 @@ Status OptionList::set(Option& option, std::string_view value) {
 }
 
 Error OptionList::unknown(std::string_view arg) const {
-  std::vector<std::string> names;
+  std::vector<std::string> names = {"--help"};
   for (const Option& option : options_) {
     if (option.is_positional) continue;
     names.push_back("--" + option.name);

@@ -92,9 +92,6 @@ class OptionList {
 
   const std::vector<Option>& options() const { return options_; }
 
-  // True if the user gave option `name`. It must be one of the list.
-  bool is_set(std::string_view name) const;
-
  private:
   void append(std::string_view names, std::string_view help, Option option);
   Option* find(std::string_view name);

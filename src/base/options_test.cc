@@ -109,15 +109,6 @@ TEST(Options, positionals_fill_in_order_and_the_rest_is_a_list) {
   EXPECT_EQ(o.texts, (std::vector<std::string>{"a", "--b", "--help"}));
 }
 
-TEST(Options, is_set_tells_what_the_user_gave) {
-  Everything options;
-  OptionList list(options);
-  ASSERT_TRUE(list.parse(std::vector<std::string>{"m", "-n", "256"}).ok());
-  EXPECT_TRUE(list.is_set("max-tokens"));
-  EXPECT_FALSE(list.is_set("top-p"));
-  EXPECT_DEATH(list.is_set("no-such"), "no option is named");
-}
-
 TEST(Options, errors_name_option_value_and_expectation) {
   EXPECT_EQ(error_of({}), "MODEL is missing: directory of a checkpoint");
   EXPECT_EQ(error_of({"m", "--max-tokens", "abc"}),
@@ -147,6 +138,7 @@ TEST(Options, unknown_options_are_refused_with_a_suggestion) {
             "unknown option \"--no-steam\", did you mean --no-stream?");
   EXPECT_EQ(error_of({"m", "--no-dtype"}), "unknown option \"--no-dtype\", did you mean --dtype?");
   EXPECT_EQ(error_of({"m", "--zzzzzzzzzzzz=1"}), "unknown option \"--zzzzzzzzzzzz\"");
+  EXPECT_EQ(error_of({"m", "--hlep"}), "unknown option \"--hlep\", did you mean --help?");
   EXPECT_EQ(error_of({"m", "-x"}), "unknown option \"-x\"");
   EXPECT_EQ(error_of({"m", "--n", "1"}).substr(0, 20), "unknown option \"--n\"");
 }

@@ -1,10 +1,22 @@
 #include "base/str.h"
 
 #include <algorithm>
+#include <cstdarg>
 #include <cstdio>
 #include <utility>
 
 namespace glint {
+
+std::string formatted(const char* format, ...) {
+  std::va_list measured, printed;
+  va_start(measured, format);
+  va_copy(printed, measured);
+  std::string text(static_cast<std::size_t>(std::vsnprintf(nullptr, 0, format, measured)), '\0');
+  va_end(measured);
+  std::vsnprintf(text.data(), text.size() + 1, format, printed);
+  va_end(printed);
+  return text;
+}
 
 std::string with_commas(std::int64_t n) {
   std::string digits = std::to_string(n);
@@ -17,9 +29,7 @@ std::string human_bytes(double bytes) {
   static constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
   int unit = 0;
   while (bytes >= 1024 && unit < 5) bytes /= 1024, ++unit;
-  char buffer[32];
-  std::snprintf(buffer, sizeof buffer, "%.4g %s", bytes, kUnits[unit]);
-  return buffer;
+  return formatted("%.4g %s", bytes, kUnits[unit]);
 }
 
 std::vector<std::string_view> split(std::string_view text, char separator) {
@@ -32,20 +42,74 @@ std::vector<std::string_view> split(std::string_view text, char separator) {
   }
 }
 
+namespace {
+
+// Bytes of the character that `text` begins with; 0 if that is no valid UTF-8, or a control
+// character.
+std::size_t printable_bytes(std::string_view text) {
+  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+  const unsigned lead = byte(0);
+  if (lead < 0x80) return lead >= 0x20 && lead != 0x7f;
+  const std::size_t size = lead < 0xc2   ? 0
+                           : lead < 0xe0 ? 2
+                           : lead < 0xf0 ? 3
+                           : lead < 0xf5 ? 4
+                                         : 0;
+  if (size == 0 || text.size() < size) return 0;
+  std::uint32_t point = lead & (0x7f >> size);
+  for (std::size_t i = 1; i < size; ++i) {
+    if ((byte(i) & 0xc0) != 0x80) return 0;
+    point = point << 6 | (byte(i) & 0x3f);
+  }
+  constexpr std::uint32_t kLeast[] = {0, 0, 0xa0, 0x800, 0x10000};  // below 0xa0: controls again
+  const bool surrogate = point >= 0xd800 && point < 0xe000;
+  return point >= kLeast[size] && point < 0x110000 && !surrogate ? size : 0;
+}
+
+}  // namespace
+
 std::string quoted(std::string_view text, std::size_t max_bytes) {
   const bool cut = text.size() > max_bytes;
+  text = text.substr(0, max_bytes);
   std::string out = "\"";
-  for (const char c : text.substr(0, max_bytes)) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (byte >= 0x20 && byte < 0x7f && c != '"' && c != '\\') {
-      out += c;
-    } else {
-      char buffer[8];
-      std::snprintf(buffer, sizeof buffer, "\\x%02x", byte);
-      out += buffer;
+  while (!text.empty()) {
+    const std::size_t size = printable_bytes(text);
+    if (size > 0 && text[0] != '"' && text[0] != '\\') {
+      out += text.substr(0, size);
+      text.remove_prefix(size);
+      continue;
     }
+    out += formatted("\\x%02x", static_cast<unsigned char>(text[0]));
+    text.remove_prefix(1);
   }
   return out + (cut ? "...\"" : "\"");
+}
+
+std::string escape_html(std::string_view text) {
+  std::string out;
+  out.reserve(text.size());
+  for (const char c : text) {
+    switch (c) {
+      case '&':
+        out += "&amp;";
+        break;
+      case '<':
+        out += "&lt;";
+        break;
+      case '>':
+        out += "&gt;";
+        break;
+      case '\'':
+        out += "&#39;";
+        break;
+      case '"':
+        out += "&#34;";
+        break;
+      default:
+        out += c;
+    }
+  }
+  return out;
 }
 
 namespace {

@@ -18,6 +18,9 @@ std::string str(const Args&... args) {
   return std::move(out).str();
 }
 
+// printf's text, whatever its length: formatted("%.1f %%", 12.5).
+[[gnu::format(printf, 1, 2)]] std::string formatted(const char* format, ...);
+
 // "743,911,218,432".
 std::string with_commas(std::int64_t n);
 
@@ -37,6 +40,10 @@ inline std::string quoted(const std::string& text, std::size_t max_bytes = 80) {
 inline std::string quoted(const char* text, std::size_t max_bytes = 80) {
   return quoted(std::string_view(text), max_bytes);
 }
+
+// `text` for the inside of an element or of a quoted attribute of HTML or XML; character for
+// character as Python's markupsafe.
+std::string escape_html(std::string_view text);
 
 // Which of `candidates` a user who typed `word` may have meant; empty if none is near.
 std::string did_you_mean(std::string_view word, const std::vector<std::string>& candidates);

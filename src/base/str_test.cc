@@ -9,6 +9,12 @@ TEST(Str, joins_anything_printable) {
   EXPECT_EQ(str("layer ", 3, ": ", 0.5, 'x'), "layer 3: 0.5x");
 }
 
+TEST(Str, formatted_prints_as_printf_does_at_any_length) {
+  EXPECT_EQ(formatted("%5.1f %s %%", 1.25, "a"), "  1.2 a %");
+  EXPECT_EQ(formatted("%s", ""), "");
+  EXPECT_EQ(formatted("%1000d", 7), std::string(999, ' ') + "7");
+}
+
 TEST(Str, with_commas_groups_thousands) {
   EXPECT_EQ(with_commas(0), "0");
   EXPECT_EQ(with_commas(999), "999");
@@ -25,6 +31,10 @@ TEST(Str, human_bytes_has_four_digits_and_a_binary_unit) {
   EXPECT_EQ(human_bytes(704.23 * (1 << 30)), "704.2 GiB");
 }
 
+TEST(Str, escape_html_leaves_no_markup) {
+  EXPECT_EQ(escape_html("<a b=\"c\" d='e'>&"), "&lt;a b=&#34;c&#34; d=&#39;e&#39;&gt;&amp;");
+}
+
 TEST(Str, split_keeps_empty_pieces) {
   EXPECT_EQ(split("", ','), std::vector<std::string_view>{""});
   EXPECT_EQ(split("a,,b,", ','), (std::vector<std::string_view>{"a", "", "b", ""}));
@@ -34,6 +44,16 @@ TEST(Str, quoted_shows_hostile_text_safely) {
   EXPECT_EQ(quoted("plain"), "\"plain\"");
   EXPECT_EQ(quoted("a\"b\\c\n\x1b\xff"), "\"a\\x22b\\x5cc\\x0a\\x1b\\xff\"");
   EXPECT_EQ(quoted("abcdef", 3), "\"abc...\"");
+  EXPECT_EQ(quoted("Jos\xc3\xa9 \xe6\x97\xa5 \xf0\x9f\x98\x80"),
+            "\"Jos\xc3\xa9 \xe6\x97\xa5 \xf0\x9f\x98\x80\"");
+  EXPECT_EQ(quoted("Jos\xc3\xa9", 4), "\"Jos\\xc3...\"");  // a character is not shown by half
+  // Too long a form, a surrogate, beyond Unicode, a control character of two bytes, a lone tail.
+  EXPECT_EQ(quoted("\xc1\x81"), "\"\\xc1\\x81\"");
+  EXPECT_EQ(quoted("\xe0\x80\x81"), "\"\\xe0\\x80\\x81\"");
+  EXPECT_EQ(quoted("\xed\xa0\x80"), "\"\\xed\\xa0\\x80\"");
+  EXPECT_EQ(quoted("\xf4\x90\x80\x80"), "\"\\xf4\\x90\\x80\\x80\"");
+  EXPECT_EQ(quoted("\xc2\x9b"), "\"\\xc2\\x9b\"");
+  EXPECT_EQ(quoted("\xa9"), "\"\\xa9\"");
 }
 
 TEST(Str, did_you_mean_finds_the_nearest_or_nothing) {

@@ -98,6 +98,17 @@ ThreadPool::ThreadPool(int num_threads, bool pin)
     : num_threads_(num_threads), spin_(num_threads <= available_cpus()) {
   GLINT_CHECK(num_threads >= 1, "a pool has at least its caller's thread");
   const std::vector<int> cpus = affinity();
+  // If a thread cannot be started, those that run are ended before std::thread's exception goes on.
+  struct EndUnlessReady {
+    ThreadPool& pool;
+    bool ready = false;
+    ~EndUnlessReady() {
+      if (ready) return;
+      pool.stop_ = true;
+      pool.phase_.add_and_wake();
+      for (std::thread& worker : pool.workers_) worker.join();
+    }
+  } guard = {*this};
   for (int thread = 1; thread < num_threads; ++thread) {
     workers_.emplace_back([this, thread] { work(thread); });
     if (pin && static_cast<std::size_t>(num_threads) <= cpus.size()) {
@@ -108,6 +119,7 @@ ThreadPool::ThreadPool(int num_threads, bool pin)
       ::pthread_setaffinity_np(workers_.back().native_handle(), sizeof set, &set);
     }
   }
+  guard.ready = true;
 }
 
 ThreadPool::~ThreadPool() {

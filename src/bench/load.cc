@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/random.h"
+#include "base/seconds.h"
 #include "base/str.h"
 
 namespace glint {
@@ -18,10 +19,6 @@ double cpu_seconds() {
     return static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_usec);
   };
   return of(use.ru_utime) + of(use.ru_stime);
-}
-
-double seconds_since(BenchClock::time_point begin) {
-  return std::chrono::duration<double>(BenchClock::now() - begin).count();
 }
 
 double number(const Json& object, const char* name) {

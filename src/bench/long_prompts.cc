@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <deque>
 
+#include "base/seconds.h"
 #include "bench/load.h"
 
 namespace glint {
@@ -16,6 +17,34 @@ void count_failures(const std::deque<StreamRecord>& records, LongPromptResult& o
     if (record.failure.empty()) continue;
     if (out.num_failed++ == 0) out.first_failure = record.failure;
   }
+}
+
+// The gaps between tokens of `streams`, from `pause_seconds` before the first long prompt on.
+LongPromptResult summarize(std::deque<StreamRecord> streams, const std::deque<StreamRecord>& longs,
+                           double pause_seconds) {
+  LongPromptResult out;
+  count_failures(streams, out);
+  count_failures(longs, out);
+  std::vector<Interval> reading;
+  for (const StreamRecord& record : longs) {
+    if (record.chunks.empty()) continue;
+    reading.push_back({record.start, record.chunks.front()});
+    out.prefill_ms.push_back(record.ttft_ms());
+  }
+  // Chunks before the streams were warm belong to their own prompts.
+  const BenchClock::time_point first =
+      reading.empty() ? BenchClock::time_point::max() : reading.front().begin;
+  const auto pause = from_seconds(pause_seconds);
+  for (StreamRecord& record : streams) {
+    auto& chunks = record.chunks;
+    chunks.erase(chunks.begin(), std::find_if(chunks.begin(), chunks.end(),
+                                              [&](const auto& at) { return at >= first - pause; }));
+  }
+  const std::vector<StreamRecord> records(streams.begin(), streams.end());
+  SplitGaps gaps = split_gaps(records, reading);
+  out.plain_ms = Distribution::of(std::move(gaps.outside));
+  out.beside_ms = Distribution::of(std::move(gaps.inside));
+  return out;
 }
 
 }  // namespace
@@ -62,30 +91,7 @@ LongPromptResult LoadGenerator::run_long_prompts(const LongPromptOptions& option
   begin_when_warm();
   client_->run();
 
-  LongPromptResult out;
-  count_failures(streams, out);
-  count_failures(longs, out);
-  std::vector<Interval> reading;
-  for (const StreamRecord& record : longs) {
-    if (record.chunks.empty()) continue;
-    reading.push_back({record.start, record.chunks.front()});
-    out.prefill_ms.push_back(record.ttft_ms());
-  }
-  // Chunks before the streams were warm belong to their own prompts.
-  const BenchClock::time_point first =
-      reading.empty() ? BenchClock::time_point::max() : reading.front().begin;
-  const auto pause = std::chrono::duration_cast<BenchClock::duration>(
-      std::chrono::duration<double>(options.pause_seconds));
-  for (StreamRecord& record : streams) {
-    auto& chunks = record.chunks;
-    chunks.erase(chunks.begin(), std::find_if(chunks.begin(), chunks.end(),
-                                              [&](const auto& at) { return at >= first - pause; }));
-  }
-  const std::vector<StreamRecord> records(streams.begin(), streams.end());
-  SplitGaps gaps = split_gaps(records, reading);
-  out.plain_ms = Distribution::of(std::move(gaps.outside));
-  out.beside_ms = Distribution::of(std::move(gaps.inside));
-  return out;
+  return summarize(std::move(streams), longs, options.pause_seconds);
 }
 
 }  // namespace glint

@@ -5,18 +5,14 @@
 #include "base/str.h"
 
 namespace glint {
-namespace {
-
-double milliseconds(BenchClock::duration d) {
+double to_ms(BenchClock::duration d) {
   return std::chrono::duration<double, std::milli>(d).count();
 }
 
-}  // namespace
-
-double StreamRecord::ttft_ms() const { return milliseconds(chunks.front() - start); }
+double StreamRecord::ttft_ms() const { return to_ms(chunks.front() - start); }
 
 double StreamRecord::tpot_ms() const {
-  return milliseconds(chunks.back() - chunks.front()) / static_cast<double>(usage_tokens - 1);
+  return to_ms(chunks.back() - chunks.front()) / static_cast<double>(usage_tokens - 1);
 }
 
 StreamReader::StreamReader(StreamRecord& record)

@@ -14,12 +14,13 @@
 #include <vector>
 
 #include "base/json.h"
-#include "base/types.h"
 #include "net/sse_reader.h"
 
 namespace glint {
 
 using BenchClock = std::chrono::steady_clock;
+
+double to_ms(BenchClock::duration d);
 
 struct StreamRecord {
   BenchClock::time_point start = {};

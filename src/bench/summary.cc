@@ -4,14 +4,6 @@
 #include <cmath>
 
 namespace glint {
-namespace {
-
-double milliseconds(BenchClock::duration d) {
-  return std::chrono::duration<double, std::milli>(d).count();
-}
-
-}  // namespace
-
 Distribution Distribution::of(std::vector<double> values) {
   Distribution out;
   out.count = values.size();
@@ -66,7 +58,7 @@ SplitGaps split_gaps(std::span<const StreamRecord> records, std::span<const Inte
       const bool overlaps =
           std::any_of(intervals.begin(), intervals.end(),
                       [&](const Interval& each) { return from < each.end && each.begin < to; });
-      (overlaps ? out.inside : out.outside).push_back(milliseconds(to - from));
+      (overlaps ? out.inside : out.outside).push_back(to_ms(to - from));
     }
   }
   return out;

@@ -11,6 +11,11 @@
 namespace glint {
 namespace {
 
+using Types = std::initializer_list<StoredType>;
+constexpr Types kDenseTypes = {StoredType::kBF16, StoredType::kF32, StoredType::kF16};
+constexpr Types kFp8Types = {StoredType::kF8E4M3};
+constexpr Types kScaleTypes = {StoredType::kF32, StoredType::kBF16};
+
 // "P.mlp.experts.E.gate_proj": where it lies when a layer's experts are stacked.
 struct StackedExpert {
   std::string tensor;  // "P.mlp.experts.gate_up_proj"
@@ -37,6 +42,16 @@ std::optional<StackedExpert> parse_stacked(std::string_view name) {
 }
 
 std::int64_t blocks(std::int64_t n) { return (n + kFp8Block - 1) / kFp8Block; }
+
+// `data` has the shape of `tensor`, which is a matrix or else a vector.
+Tensor shaped(void* data, DType dtype, const StoredTensor& tensor) {
+  if (tensor.shape.size() == 2) return Tensor(data, dtype, {tensor.shape[0], tensor.shape[1]});
+  return Tensor(data, dtype, {tensor.size()});
+}
+
+WeightFormat dense_format(const Tensor& data) {
+  return data.dtype == DType::kF32 ? WeightFormat::kF32 : WeightFormat::kBF16;
+}
 
 }  // namespace
 
@@ -67,28 +82,33 @@ Result<Weight> Checkpoint::weight(const std::string& name, std::int64_t rows, st
 
 Result<Tensor> Checkpoint::vector(std::string_view name, std::int64_t size) {
   GLINT_TRY(const StoredTensor* tensor, require(std::string(name)));
-  GLINT_TRY_STATUS(expect(*tensor, {StoredType::kBF16, StoredType::kF32}, {size}));
+  GLINT_TRY_STATUS(expect(*tensor, kDenseTypes, {size}));
   return view(*tensor);
+}
+
+Result<Tensor> Checkpoint::vector_f32(std::string_view name, std::int64_t size) {
+  GLINT_TRY(const StoredTensor* tensor, require(std::string(name)));
+  GLINT_TRY_STATUS(expect(*tensor, kDenseTypes, {size}));
+  return view_f32(*tensor);
 }
 
 Result<Weight> Checkpoint::dense(const StoredTensor& data, const std::string& name,
                                  const Shape& shape) {
-  GLINT_TRY_STATUS(expect(data, {StoredType::kBF16, StoredType::kF32}, shape));
+  GLINT_TRY_STATUS(expect(data, kDenseTypes, shape));
   for (const char* suffix : {".weight_scale_inv", ".weight_scale", ".weight_scale_2"}) {
     if (has(name + suffix)) {
       return invalid(str(in_file(data), " is ", name_of(data.type), " and yet has a ", suffix + 1,
                          "; expected F8_E4M3 or U8 beside it"));
     }
   }
-  return Weight{.format = data.type == StoredType::kF32 ? WeightFormat::kF32 : WeightFormat::kBF16,
-                .rows = shape[0],
-                .cols = shape[1],
-                .data = view(data)};
+  const Tensor elements = view(data);
+  return Weight{
+      .format = dense_format(elements), .rows = shape[0], .cols = shape[1], .data = elements};
 }
 
 Result<Weight> Checkpoint::fp8_block(const StoredTensor& data, const std::string& name,
                                      const Shape& shape) {
-  GLINT_TRY_STATUS(expect(data, {StoredType::kF8E4M3}, shape));
+  GLINT_TRY_STATUS(expect(data, kFp8Types, shape));
   const StoredTensor* scale = source_->find(name + ".weight_scale_inv");
   const StoredTensor* other = source_->find(name + ".weight_scale");
   if (scale && other) {
@@ -99,20 +119,12 @@ Result<Weight> Checkpoint::fp8_block(const StoredTensor& data, const std::string
     return Error{ErrorCode::kNotFound,
                  in_file(data) + " is F8_E4M3, but its weight_scale_inv is missing"};
   }
-  GLINT_TRY_STATUS(
-      expect(*scale, {StoredType::kF32, StoredType::kBF16}, {blocks(shape[0]), blocks(shape[1])}));
-  Weight weight = {.format = WeightFormat::kFp8Block,
-                   .rows = shape[0],
-                   .cols = shape[1],
-                   .data = view(data),
-                   .scale = view(*scale)};
-  if (scale->type == StoredType::kBF16) {
-    const auto* narrow = weight.scale.ptr<BF16>();
-    auto* wide = reinterpret_cast<float*>(own(static_cast<std::size_t>(scale->size()) * 4));
-    for (std::int64_t i = 0; i < scale->size(); ++i) wide[i] = to_float(narrow[i]);
-    weight.scale = Tensor(wide, DType::kF32, {scale->shape[0], scale->shape[1]});
-  }
-  return weight;
+  GLINT_TRY_STATUS(expect(*scale, kScaleTypes, {blocks(shape[0]), blocks(shape[1])}));
+  return Weight{.format = WeightFormat::kFp8Block,
+                .rows = shape[0],
+                .cols = shape[1],
+                .data = view(data),
+                .scale = view_f32(*scale)};
 }
 
 Result<Weight> Checkpoint::nvfp4(const StoredTensor& data, const std::string& name,
@@ -130,7 +142,7 @@ Result<Weight> Checkpoint::nvfp4(const StoredTensor& data, const std::string& na
   GLINT_TRY(const float global, scalar(global_name));
   if (!std::isfinite(global) || global < 0 || (is_divisor && global == 0)) {
     return invalid(
-        str("tensor ", quoted(global_name), " is ", global, "; expected a positive number"));
+        str(in_file(*source_->find(global_name)), " is ", global, "; expected a positive number"));
   }
   return Weight{.format = WeightFormat::kNvfp4,
                 .rows = rows,
@@ -140,35 +152,50 @@ Result<Weight> Checkpoint::nvfp4(const StoredTensor& data, const std::string& na
                 .global_scale = is_divisor ? 1 / global : global};
 }
 
+// The names of the scales of stacked experts are those of transformers: "gate_up_proj_scale_inv".
 Result<Weight> Checkpoint::stacked_expert(const std::string& name, const Shape& shape) {
   const auto where = parse_stacked(name);
   const StoredTensor* data = where ? source_->find(where->tensor) : nullptr;
   if (!data) return require(name + ".weight").take_error();
   const std::int64_t num_experts = data->shape.empty() ? 0 : data->shape[0];
-  const std::int64_t stacked_rows = where->is_half ? 2 * shape[0] : shape[0];
-  const Shape stacked_shape = {num_experts, stacked_rows, shape[1]};
-  GLINT_TRY_STATUS(expect(*data, {StoredType::kBF16, StoredType::kF32}, stacked_shape));
+  const std::int64_t rows = where->is_half ? 2 * shape[0] : shape[0], cols = shape[1];
+  const bool is_fp8 = data->type == StoredType::kF8E4M3;
+  GLINT_TRY_STATUS(expect(*data, is_fp8 ? kFp8Types : kDenseTypes, {num_experts, rows, cols}));
   if (where->expert >= num_experts) {
     return Error{ErrorCode::kNotFound, str(in_file(*data), " has ", num_experts,
                                            " experts; expected one of number ", where->expert)};
   }
-  // A view of the expert alone, so that only an unaligned expert is copied, not the whole stack.
-  const std::size_t expert_bytes = data->bytes.size() / static_cast<std::size_t>(num_experts);
-  const std::size_t part_bytes = where->is_half ? expert_bytes / 2 : expert_bytes;
-  const std::size_t begin =
-      static_cast<std::size_t>(where->expert) * expert_bytes + (where->is_up ? part_bytes : 0);
-  StoredTensor part = {.name = name, .type = data->type, .shape = shape};
-  part.bytes = data->bytes.subspan(begin, part_bytes);
-  return Weight{.format = data->type == StoredType::kF32 ? WeightFormat::kF32 : WeightFormat::kBF16,
+  // The part of this weight in a stack: of a half, the upper or the lower rows.
+  const auto part = [&](const StoredTensor& stack, std::int64_t part_rows) {
+    const std::size_t parts = where->is_half ? 2 : 1;
+    const std::size_t bytes = stack.bytes.size() / static_cast<std::size_t>(num_experts) / parts;
+    const std::size_t index = static_cast<std::size_t>(where->expert) * parts + where->is_up;
+    StoredTensor found = {.name = name, .type = stack.type, .shape = {part_rows, stack.shape[2]}};
+    found.bytes = stack.bytes.subspan(index * bytes, bytes);
+    return found;
+  };
+  const Tensor elements = view(part(*data, shape[0]));
+  if (!is_fp8) {
+    return Weight{
+        .format = dense_format(elements), .rows = shape[0], .cols = cols, .data = elements};
+  }
+  GLINT_TRY(const StoredTensor* scale, require(where->tensor + "_scale_inv"));
+  GLINT_TRY_STATUS(expect(*scale, kScaleTypes, {num_experts, blocks(rows), blocks(cols)}));
+  if (where->is_half && shape[0] % kFp8Block) {
+    return invalid(str(in_file(*data), " holds blocks of both gate_proj and up_proj, whose ",
+                       shape[0], " rows are no multiple of 128; expected one tensor an expert"));
+  }
+  return Weight{.format = WeightFormat::kFp8Block,
                 .rows = shape[0],
-                .cols = shape[1],
-                .data = view(part)};
+                .cols = cols,
+                .data = elements,
+                .scale = view_f32(part(*scale, blocks(shape[0])))};
 }
 
 Result<const StoredTensor*> Checkpoint::require(const std::string& name) const {
   if (const StoredTensor* tensor = source_->find(name)) return tensor;
   return Error{ErrorCode::kNotFound,
-               str("tensor ", quoted(name), " is missing from the checkpoint")};
+               str(source_->name(), ": tensor ", quoted(name), " is missing; the model needs it")};
 }
 
 Status Checkpoint::expect(const StoredTensor& tensor, std::initializer_list<StoredType> types,
@@ -194,6 +221,7 @@ std::string Checkpoint::in_file(const StoredTensor& tensor) const {
 }
 
 Tensor Checkpoint::view(const StoredTensor& tensor) {
+  if (tensor.type == StoredType::kF16) return view_f32(tensor);
   const DType dtype = *to_dtype(tensor.type);
   // Views are read-only by contract; Tensor has no const twin.
   auto* data = const_cast<std::byte*>(tensor.bytes.data());
@@ -201,8 +229,18 @@ Tensor Checkpoint::view(const StoredTensor& tensor) {
     data = own(tensor.bytes.size());
     std::memcpy(data, tensor.bytes.data(), tensor.bytes.size());
   }
-  if (tensor.shape.size() == 1) return Tensor(data, dtype, {tensor.shape[0]});
-  return Tensor(data, dtype, {tensor.shape[0], tensor.shape[1]});
+  return shaped(data, dtype, tensor);
+}
+
+Tensor Checkpoint::view_f32(const StoredTensor& tensor) {
+  if (tensor.type == StoredType::kF32) return view(tensor);
+  auto* wide = reinterpret_cast<float*>(own(static_cast<std::size_t>(tensor.size()) * 4));
+  for (std::int64_t i = 0; i < tensor.size(); ++i) {
+    std::uint16_t word;
+    std::memcpy(&word, tensor.bytes.data() + 2 * i, 2);
+    wide[i] = tensor.type == StoredType::kF16 ? f16_to_float(word) : to_float(BF16{word});
+  }
+  return shaped(wide, DType::kF32, tensor);
 }
 
 std::byte* Checkpoint::own(std::size_t bytes) {

@@ -2,13 +2,12 @@
 //
 // The format of every matrix is decided by its own tensors, never by what config.json claims about
 // quantisation: mixtures are ordinary. Understood are
-//   bf16, f32    X.weight
+//   bf16, f32    X.weight; F16 becomes f32, exactly, in a copy of twice its size
 //   fp8          X.weight F8_E4M3 and X.weight_scale_inv or X.weight_scale, one per 128x128 block
 //   nvfp4        X.weight U8, X.weight_scale, X.weight_scale_2                    (ModelOpt)
 //                X.weight_packed, X.weight_scale, X.weight_global_scale = 1/scale_2
 //                                                                                 (compressed-tensors)
-// and experts stacked in one bf16 or f32 tensor. F16 is refused by name: no release of this family
-// has it, and its range would have to be checked value by value.
+// and experts stacked in one bf16, f32, F16 or fp8 tensor.
 #pragma once
 
 #include <memory>
@@ -22,8 +21,8 @@
 
 namespace glint {
 
-// Views point into the mapped files wherever they can. What they cannot (block scales in bf16,
-// elements at odd addresses) is copied once into memory that the checkpoint owns. All views live as
+// Views point into the mapped files wherever they can. What they cannot (F16, block scales in bf16,
+// elements at odd addresses) is copied into memory that the checkpoint owns. All views live as
 // long as the checkpoint. Not thread-safe: one thread asks for views, any number may read them.
 class Checkpoint {
  public:
@@ -44,6 +43,8 @@ class Checkpoint {
 
   // The f32 or bf16 vector [size] of that full name ("...input_layernorm.weight").
   Result<Tensor> vector(std::string_view name, std::int64_t size);
+  // The same as f32, whatever it is stored as.
+  Result<Tensor> vector_f32(std::string_view name, std::int64_t size);
 
   // Frees the copies; views that were handed out are dead. For who only checks.
   void release_copies() { owned_.clear(); }
@@ -63,8 +64,10 @@ class Checkpoint {
                 const Shape& shape) const;
   Result<float> scalar(const std::string& name);
   std::string in_file(const StoredTensor& tensor) const;
-  // The elements of `tensor`, at an address that suits their type.
+  // The elements of `tensor`, at an address that suits their type; F16 as f32.
   Tensor view(const StoredTensor& tensor);
+  // The elements of `tensor`, which is F32, BF16 or F16, as f32.
+  Tensor view_f32(const StoredTensor& tensor);
   std::byte* own(std::size_t bytes);
 
   std::unique_ptr<TensorSource> source_;

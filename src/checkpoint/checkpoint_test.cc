@@ -26,9 +26,9 @@ class CheckpointTest : public testing::Test {
     Checkpoint checkpoint = open(tensors);
     const Result<Weight> weight = checkpoint.weight("x", rows, cols);
     if (weight.ok()) return "accepted";
-    std::string message = weight.error().message;
-    if (message.starts_with(prefix_)) message.erase(0, prefix_.size());
-    return message;
+    const std::string& message = weight.error().message;
+    EXPECT_TRUE(message.starts_with(prefix_)) << message;
+    return message.substr(prefix_.size());
   }
   static std::vector<float> row(const Weight& weight, std::int64_t n) {
     std::vector<float> values(static_cast<std::size_t>(weight.cols));
@@ -106,18 +106,72 @@ TEST_F(CheckpointTest, stacked_experts_are_found_under_the_names_of_single_ones)
             prefix_ + "tensor \"" + p + "gate_up_proj\" has 2 experts; expected one of number 2");
   EXPECT_EQ(checkpoint.weight(p + "0.up_proj", 2, 1).error().message,
             prefix_ + "tensor \"" + p +
-                "gate_up_proj\" is BF16 [2, 2, 1]; expected BF16 or F32 "
+                "gate_up_proj\" is BF16 [2, 2, 1]; expected BF16 or F32 or F16 "
                 "[2, 4, 1]");
+}
+
+TEST_F(CheckpointTest, stacked_fp8_experts_have_their_blocks_of_the_stacked_scales) {
+  const std::string p = "model.layers.3.mlp.experts.", ones(512, '\x38');
+  Checkpoint checkpoint =
+      open({{p + "gate_up_proj", "F8_E4M3", "[2,256,1]", ones},
+            {p + "gate_up_proj_scale_inv", "F32", "[2,2,1]", f32_bytes({1, 2, 3, 4})},
+            {p + "down_proj", "F8_E4M3", "[2,1,130]", ones.substr(0, 260)},
+            {p + "down_proj_scale_inv", "BF16", "[2,1,2]", bf16_bytes({5, 6, 7, 8})}});
+  EXPECT_EQ(row(checkpoint.weight(p + "0.gate_proj", 128, 1).value(), 127)[0], 1);
+  EXPECT_EQ(row(checkpoint.weight(p + "0.up_proj", 128, 1).value(), 0)[0], 2);
+  EXPECT_EQ(row(checkpoint.weight(p + "1.up_proj", 128, 1).value(), 0)[0], 4);
+  EXPECT_EQ(row(checkpoint.weight(p + "1.down_proj", 1, 130).value(), 0)[127], 7);
+  EXPECT_EQ(row(checkpoint.weight(p + "1.down_proj", 1, 130).value(), 0)[128], 8);
+}
+
+TEST_F(CheckpointTest, stacked_fp8_experts_that_share_a_block_or_lack_scales_are_refused) {
+  const std::string p = "model.layers.3.mlp.experts.", up = p + "0.up_proj";
+  Checkpoint shared = open({{p + "gate_up_proj", "F8_E4M3", "[1,2,1]", "\x38\x38"},
+                            {p + "gate_up_proj_scale_inv", "F32", "[1,1,1]", f32_bytes({1})}});
+  EXPECT_EQ(shared.weight(up, 1, 1).error().message,
+            prefix_ + "tensor \"" + p +
+                "gate_up_proj\" holds blocks of both gate_proj and up_proj, whose 1 rows are no "
+                "multiple of 128; expected one tensor an expert");
+  Checkpoint bare = open({{p + "gate_up_proj", "F8_E4M3", "[1,2,1]", "\x38\x38"}});
+  EXPECT_EQ(bare.weight(up, 1, 1).error().message,
+            prefix_ + "tensor \"" + p + "gate_up_proj_scale_inv\" is missing; the model needs it");
+}
+
+TEST_F(CheckpointTest, half_precision_becomes_f32_exactly) {
+  // 1, -2, the largest, the smallest subnormal, infinity, and a stack of 1 and 2.
+  const auto halves = [](std::vector<std::uint16_t> words) { return bytes_of_values(words); };
+  const std::string p = "model.layers.3.mlp.experts.";
+  Checkpoint checkpoint =
+      open({{"odd", "U8", "[1]", "!"},
+            {"a.weight", "F16", "[1,5]", halves({0x3c00, 0xc000, 0x7bff, 1, 0x7c00})},
+            {"b", "F16", "[2]", halves({0x3c00, 0x8000})},
+            {p + "down_proj", "F16", "[2,1,1]", halves({0x3c00, 0x4000})}});
+  const Weight a = checkpoint.weight("a", 1, 5).value();
+  EXPECT_EQ(a.format, WeightFormat::kF32);
+  EXPECT_EQ(row(a, 0), (std::vector<float>{1, -2, 65504, 0x1p-24f, INFINITY}));
+  const Tensor b = checkpoint.vector("b", 2).value();
+  EXPECT_EQ(b.ptr<float>()[0], 1);
+  EXPECT_TRUE(std::signbit(b.ptr<float>()[1]));
+  EXPECT_EQ(row(checkpoint.weight(p + "1.down_proj", 1, 1).value(), 0)[0], 2);
+}
+
+TEST_F(CheckpointTest, a_vector_can_be_had_as_f32_whatever_it_is_stored_as) {
+  Checkpoint checkpoint =
+      open({{"a", "BF16", "[2]", bf16_bytes({1, -3})}, {"b", "F32", "[1]", f32_bytes({0.1f})}});
+  const Tensor a = checkpoint.vector_f32("a", 2).value();
+  EXPECT_EQ(a.dtype, DType::kF32);
+  EXPECT_EQ(a.ptr<float>()[1], -3);
+  EXPECT_EQ(checkpoint.vector_f32("b", 1).value().ptr<float>()[0], 0.1f);
 }
 
 TEST_F(CheckpointTest, what_does_not_fit_is_refused_with_file_tensor_and_expectation) {
   const std::string one = "\x38";
   EXPECT_EQ(refusal({{"y", "U8", "[1]", one}}, 1, 1),
-            "tensor \"x.weight\" is missing from the checkpoint");
+            "tensor \"x.weight\" is missing; the model needs it");
   EXPECT_EQ(refusal({{"x.weight", "BF16", "[1]", bf16_bytes({1})}}, 1, 1),
-            "tensor \"x.weight\" is BF16 [1]; expected BF16 or F32 [1, 1]");
-  EXPECT_EQ(refusal({{"x.weight", "F16", "[1,1]", bf16_bytes({1})}}, 1, 1),
-            "tensor \"x.weight\" is F16 [1, 1]; expected BF16 or F32 [1, 1]");
+            "tensor \"x.weight\" is BF16 [1]; expected BF16 or F32 or F16 [1, 1]");
+  EXPECT_EQ(refusal({{"x.weight", "I32", "[1,1]", f32_bytes({1})}}, 1, 1),
+            "tensor \"x.weight\" is I32 [1, 1]; expected BF16 or F32 or F16 [1, 1]");
   EXPECT_EQ(refusal({{"x.weight", "BF16", "[1,1]", bf16_bytes({1})},
                      {"x.weight_scale_inv", "F32", "[1,1]", f32_bytes({1})}},
                     1, 1),
@@ -152,7 +206,7 @@ TEST_F(CheckpointTest, impossible_nvfp4_is_refused) {
       "tensor \"x.weight\" is packed, but its 8 inputs are no multiple of 16; expected groups "
       "of 16");
   EXPECT_EQ(refusal({{"x.weight", "U8", "[1,8]", codes}}, 1, 16),
-            "tensor \"x.weight_scale\" is missing from the checkpoint");
+            "tensor \"x.weight_scale\" is missing; the model needs it");
   EXPECT_EQ(refusal({{"x.weight_packed", "U8", "[1,8]", codes},
                      {"x.weight_scale", "F8_E4M3", "[1,2]", one + one}},
                     1, 16),

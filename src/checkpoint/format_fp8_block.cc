@@ -1,3 +1,4 @@
+// FP8 in blocks of 128 x 128, as released checkpoints have it (formats.h).
 #include <algorithm>
 #include <cmath>
 

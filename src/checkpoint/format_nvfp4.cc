@@ -1,5 +1,5 @@
+// NVFP4 in groups of 16, as released checkpoints have it (formats.h).
 #include <algorithm>
-#include <cmath>
 
 #include "checkpoint/formats.h"
 #include "tensor/fp8.h"

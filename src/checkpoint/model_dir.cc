@@ -22,6 +22,12 @@ bool is_plain(std::string_view text) {
          });
 }
 
+// "main", a commit, "refs/pr/1".
+bool is_revision(std::string_view text) {
+  const auto parts = split(text, '/');
+  return std::all_of(parts.begin(), parts.end(), is_plain);
+}
+
 }  // namespace
 
 Result<std::string> resolve_model(const std::string& model, const std::string& hf_hub_cache) {
@@ -46,7 +52,7 @@ Result<std::string> resolve_model(const std::string& model, const std::string& h
   }
   const auto parts = split(id, '/');
   if (parts.size() > 2 || !std::all_of(parts.begin(), parts.end(), is_plain) ||
-      !is_plain(revision)) {
+      !is_revision(revision)) {
     return not_found(str("there is no directory ", quoted(model, kMaxShown)));
   }
   std::string folder = "models";

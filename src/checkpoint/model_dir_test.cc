@@ -28,6 +28,11 @@ TEST(ModelDir, a_hub_id_is_found_through_refs_and_snapshots) {
   EXPECT_EQ(refusal("zai-org/GLM-5@v2", cache.path()),
             "the cache has no snapshot \"v2\" of zai-org/GLM-5: there is no " +
                 cache / (repository + "/snapshots/v2"));
+  cache.write(repository + "/refs/refs/pr/7", "def456");
+  EXPECT_EQ(resolve_model("zai-org/GLM-5@refs/pr/7", cache.path()).value(),
+            cache / (repository + "/snapshots/def456"));
+  EXPECT_EQ(refusal("zai-org/GLM-5@../main", cache.path()),
+            "there is no directory \"zai-org/GLM-5@../main\"");
   cache.write(repository + "/refs/main", "../../..");
   EXPECT_EQ(refusal("zai-org/GLM-5", cache.path()),
             cache / (repository + "/refs/main") + " holds \"../../..\"; expected a commit");

@@ -14,13 +14,6 @@ namespace fs = std::filesystem;
 
 constexpr const char* kIndexName = "model.safetensors.index.json";
 
-// Present under this name, be it a link that leads nowhere: opening it then says why.
-bool is_present(const std::string& path) {
-  std::error_code error;
-  const fs::file_type type = fs::symlink_status(path, error).type();
-  return type != fs::file_type::not_found && type != fs::file_type::none;
-}
-
 struct Index {
   std::vector<std::string> shards;                                 // sorted
   std::vector<std::pair<std::string, std::string>> shard_of_name;  // tensor -> shard
@@ -91,6 +84,7 @@ Result<std::unique_ptr<SafetensorsSource>> SafetensorsSource::open(const std::st
   for (const std::string& shard : index.shards) {
     GLINT_TRY_STATUS(source->add_file(dir + "/" + shard));
   }
+  source->name_ = source->files_.size() == 1 ? source->file_name(0) : dir;
   GLINT_TRY_STATUS(source->index_names());
   for (const auto& [name, shard] : index.shard_of_name) {
     const StoredTensor* tensor = source->find(name);
@@ -107,10 +101,7 @@ bool SafetensorsSource::any_in(const std::string& dir) {
 
 Status SafetensorsSource::add_file(const std::string& path) {
   GLINT_TRY(MappedFile file, MappedFile::open(path));
-  const auto bytes = file.bytes();
-  GLINT_TRY_STATUS(refuse_lfs_pointer(path, {reinterpret_cast<const char*>(bytes.data()),
-                                             std::min<std::size_t>(bytes.size(), 64)}));
-  Result<std::vector<StoredTensor>> tensors = parse_safetensors(bytes);
+  Result<std::vector<StoredTensor>> tensors = parse_safetensors(file.bytes());
   if (!tensors.ok()) return std::move(tensors).take_error().in(path);
   for (StoredTensor& tensor : tensors.value()) {
     tensor.file = static_cast<int>(files_.size());

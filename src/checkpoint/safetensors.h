@@ -34,12 +34,14 @@ class SafetensorsSource : public TensorSource {
   std::span<const StoredTensor> tensors() const override { return tensors_; }
   const StoredTensor* find(std::string_view name) const override;
   const std::string& file_name(int file) const override;
+  const std::string& name() const override { return name_; }
 
  private:
   SafetensorsSource() = default;
   Status add_file(const std::string& path);
   Status index_names();
 
+  std::string name_;
   std::vector<MappedFile> files_;
   std::vector<StoredTensor> tensors_;
   std::unordered_map<std::string_view, const StoredTensor*> by_name_;

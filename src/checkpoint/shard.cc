@@ -3,9 +3,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
 #include <filesystem>
 
@@ -76,11 +74,9 @@ std::vector<Shard> plan_shards(std::span<const TensorSpec> tensors, std::int64_t
     header_bytes += entry_bytes;
   }
   for (std::size_t i = 0; i < shards.size(); ++i) {
-    char name[64] = "model.safetensors";
-    if (shards.size() > 1) {
-      std::snprintf(name, sizeof name, "model-%05zu-of-%05zu.safetensors", i + 1, shards.size());
-    }
-    shards[i].name = name;
+    shards[i].name = shards.size() == 1
+                         ? "model.safetensors"
+                         : formatted("model-%05zu-of-%05zu.safetensors", i + 1, shards.size());
   }
   return shards;
 }
@@ -166,6 +162,16 @@ Status sync_directory(const std::string& dir) {
   ::close(fd);
   if (failed) return system_error("cannot sync", dir, failed);
   return Ok{};
+}
+
+Status claim_directory_name(const std::string& dir) {
+  if (dir.empty()) return invalid("the directory to make has no name");
+  std::error_code error;
+  const fs::file_type type = fs::symlink_status(dir, error).type();
+  if (type == fs::file_type::not_found) return Ok{};
+  // rmdir() does what is needed and no more: it fails on links, mount points, and what holds files.
+  if (type == fs::file_type::directory && ::rmdir(dir.c_str()) == 0) return Ok{};
+  return invalid(str(dir, " exists; expected a directory that is empty or yet to be made"));
 }
 
 Status check_free_space(const std::string& path, std::int64_t bytes) {

@@ -75,6 +75,10 @@ class ShardFile {
 // Makes renames and new files in `dir` durable.
 Status sync_directory(const std::string& dir);
 
+// Makes sure that a directory can be renamed to `dir`: an empty one of that name is removed, and
+// anything else there is an error.
+Status claim_directory_name(const std::string& dir);
+
 // Fails if fewer than `bytes` are free where `path` is going to be.
 Status check_free_space(const std::string& path, std::int64_t bytes);
 

@@ -66,6 +66,8 @@ class TensorSource {
   virtual const StoredTensor* find(std::string_view name) const = 0;
   // What error messages call the file of a tensor.
   virtual const std::string& file_name(int file) const = 0;
+  // What they call all of it: its only file, or its directory.
+  virtual const std::string& name() const = 0;
 };
 
 }  // namespace glint

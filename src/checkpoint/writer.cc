@@ -62,10 +62,7 @@ Result<CheckpointWriter> CheckpointWriter::create(const std::string& dir,
   GLINT_CHECK(!tensors.empty(), "a checkpoint has tensors");
   std::string name = dir;
   while (name.size() > 1 && name.back() == '/') name.pop_back();
-  std::error_code error;
-  if (fs::symlink_status(name, error).type() != fs::file_type::not_found) {
-    return invalid(str(name, " exists; expected a directory that is yet to be made"));
-  }
+  GLINT_TRY_STATUS(claim_directory_name(name));
   auto state = std::make_unique<State>();
   state->dir = name;
   state->tensors = std::move(tensors);
@@ -75,6 +72,7 @@ Result<CheckpointWriter> CheckpointWriter::create(const std::string& dir,
   // Before the files reserve it, which on some file systems fills the disk before it fails.
   GLINT_TRY_STATUS(check_free_space(name, bytes));
   const std::string partial = name + ".partial";
+  std::error_code error;
   if (!fs::create_directory(partial, error)) {
     if (!error) {
       return invalid(str(quoted(partial),
@@ -91,8 +89,6 @@ Result<CheckpointWriter> CheckpointWriter::create(const std::string& dir,
 CheckpointWriter::CheckpointWriter(std::unique_ptr<State> state) : state_(std::move(state)) {}
 CheckpointWriter::CheckpointWriter(CheckpointWriter&&) noexcept = default;
 CheckpointWriter::~CheckpointWriter() = default;
-
-std::span<const TensorSpec> CheckpointWriter::tensors() const { return state_->tensors; }
 
 Status CheckpointWriter::write(std::size_t tensor, std::int64_t offset,
                                std::span<const std::byte> bytes) const {

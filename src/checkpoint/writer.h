@@ -23,8 +23,8 @@ class CheckpointWriter {
     std::int64_t max_shard_bytes = std::int64_t{4} << 30;  // a tensor larger than that has its own
   };
 
-  // `dir` must not exist; its parent must. Reserves the space of all tensors in `dir`.partial, so a
-  // disk that is too small is known now.
+  // `dir` must be empty or not exist; its parent must. Reserves the space of all tensors in
+  // `dir`.partial, so a disk that is too small is known now.
   static Result<CheckpointWriter> create(const std::string& dir, std::vector<TensorSpec> tensors,
                                          const Options& options);
   static Result<CheckpointWriter> create(const std::string& dir, std::vector<TensorSpec> tensors) {
@@ -32,8 +32,6 @@ class CheckpointWriter {
   }
   CheckpointWriter(CheckpointWriter&&) noexcept;
   ~CheckpointWriter();  // removes what finish() has not renamed
-
-  std::span<const TensorSpec> tensors() const;
 
   // Bytes [offset, offset + bytes.size()) of tensor number `tensor`. From any thread.
   Status write(std::size_t tensor, std::int64_t offset, std::span<const std::byte> bytes) const;

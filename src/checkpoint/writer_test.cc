@@ -80,6 +80,14 @@ TEST(CheckpointWriter, an_unfinished_directory_leaves_nothing) {
   EXPECT_TRUE(std::filesystem::is_empty(dir.path()));
 }
 
+TEST(CheckpointWriter, an_empty_directory_of_that_name_is_replaced) {
+  const TestDir dir;
+  std::filesystem::create_directory(dir / "out");
+  CheckpointWriter writer = CheckpointWriter::create(dir / "out/", three_tensors()).value();
+  ASSERT_TRUE(writer.finish().ok());
+  EXPECT_TRUE(file_exists(dir / "out/model.safetensors"));
+}
+
 TEST(CheckpointWriter, refuses_to_write_over_anything) {
   const TestDir dir;
   const auto refusal = [](const std::string& path, std::vector<TensorSpec> tensors) {
@@ -87,7 +95,10 @@ TEST(CheckpointWriter, refuses_to_write_over_anything) {
   };
   const std::string file = dir.write("file", "");
   EXPECT_EQ(refusal(file, three_tensors()),
-            str(file, " exists; expected a directory that is yet to be made"));
+            str(file, " exists; expected a directory that is empty or yet to be made"));
+  EXPECT_EQ(refusal("", three_tensors()), "the directory to make has no name");
+  EXPECT_EQ(refusal("/", three_tensors()),
+            "/ exists; expected a directory that is empty or yet to be made");
   CheckpointWriter first = CheckpointWriter::create(dir / "out", three_tensors()).value();
   EXPECT_EQ(
       refusal(dir / "out", three_tensors()),

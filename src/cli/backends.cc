@@ -1,7 +1,5 @@
 #include "cli/backends.h"
 
-#include <cstdio>
-
 #include "backends/cpu/cpu_ops.h"
 #include "backends/cuda/cuda_ops.h"
 #include "backends/reference/reference_ops.h"
@@ -48,12 +46,9 @@ Result<MachineLimits> measure_limits(Ops& ops) {
 }
 
 std::string describe(const MachineLimits& limits, Ops& ops) {
-  char text[160];
-  std::snprintf(text, sizeof text,
-                "%d threads of %s: reads %.1f GB/s, %.0f GFLOP/s in f32, %.0f GFLOP/s in bf16",
-                limits.threads, ops.capabilities().backend.c_str(), limits.read_gb_s,
-                limits.f32_gflops, limits.matrix_gflops);
-  return text;
+  return formatted("%d threads of %s: reads %.1f GB/s, %.0f GFLOP/s in f32, %.0f GFLOP/s in bf16",
+                   limits.threads, ops.capabilities().backend.c_str(), limits.read_gb_s,
+                   limits.f32_gflops, limits.matrix_gflops);
 }
 
 }  // namespace glint

@@ -1,8 +1,8 @@
 // glint chat with a server, over OpenAI's API.
 #include <chrono>
-#include <cstdio>
 #include <utility>
 
+#include "base/seconds.h"
 #include "base/str.h"
 #include "cli/chat_source.h"
 #include "cli/interrupt.h"
@@ -132,15 +132,12 @@ class ChunkReader {
 };
 
 std::string describe_speed(const ChunkReader& answer, Clock::time_point start) {
-  const auto seconds = [](Clock::duration d) { return std::chrono::duration<double>(d).count(); };
   if (answer.tokens < 2 || answer.last <= answer.first) return "";
-  char line[160];
-  std::snprintf(line, sizeof line,
-                "%lld prompt tokens, the first token after %.2f s, %lld at %.1f/s",
-                static_cast<long long>(answer.prompt_tokens), seconds(answer.first - start),
-                static_cast<long long>(answer.tokens),
-                static_cast<double>(answer.tokens - 1) / seconds(answer.last - answer.first));
-  return line;
+  return formatted(
+      "%lld prompt tokens, the first token after %.2f s, %lld at %.1f/s",
+      static_cast<long long>(answer.prompt_tokens), seconds_between(start, answer.first),
+      static_cast<long long>(answer.tokens),
+      static_cast<double>(answer.tokens - 1) / seconds_between(answer.first, answer.last));
 }
 
 class RemoteChat : public ChatSource {

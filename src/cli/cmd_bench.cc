@@ -1,8 +1,9 @@
 // glint bench local: speed on this machine, against what the machine can do.
 #include <algorithm>
-#include <cstdio>
+#include <chrono>
 
 #include "base/json.h"
+#include "base/seconds.h"
 #include "base/str.h"
 #include "cli/backends.h"
 #include "cli/model_options.h"
@@ -51,12 +52,11 @@ double gigaflops(const BenchResult& r) { return median(r.tokens_per_s) * r.flops
 
 std::string table_row(const BenchResult& r, const MachineLimits& limits) {
   const auto [low, high] = std::minmax_element(r.tokens_per_s.begin(), r.tokens_per_s.end());
-  char line[200];
-  std::snprintf(line, sizeof line, "%-34s %9.2f %9.2f %9.2f %9.1f %8.2f %5.0f%% %9.1f %5.0f%%\n",
-                name_of(r).c_str(), median(r.tokens_per_s), *low, *high, r.bytes_per_token * 1e-6,
-                gigabytes_per_s(r), 100 * gigabytes_per_s(r) / limits.read_gb_s, gigaflops(r),
-                100 * gigaflops(r) / limits.matrix_gflops);
-  return line;
+  return formatted("%-34s %9.2f %9.2f %9.2f %9.1f %8.2f %5.0f%% %9.1f %5.0f%%\n",
+                   name_of(r).c_str(), median(r.tokens_per_s), *low, *high,
+                   r.bytes_per_token * 1e-6, gigabytes_per_s(r),
+                   100 * gigabytes_per_s(r) / limits.read_gb_s, gigaflops(r),
+                   100 * gigaflops(r) / limits.matrix_gflops);
 }
 
 Json to_json(const BenchResult& r, const MachineLimits& limits) {
@@ -75,36 +75,79 @@ Json to_json(const BenchResult& r, const MachineLimits& limits) {
                       {"share_of_matrix_peak", gigaflops(r) / limits.matrix_gflops}};
 }
 
-// How fast the model was loaded, against how fast its files are read (0: it has none).
+// How fast the model was loaded, against how fast its files are read. What has no files (synthetic
+// weights) is placed only.
 struct Loading {
   const LoadStats& stats;
-  double files_gb_s = 0;  // read by one thread, as cat does
+  bool from_disk = false;      // most of the files was not in the page cache
+  double files_gb_s = 0;       // read by one thread from there, as cat does; 0: no files
+  double new_memory_gb_s = 0;  // filled by all threads
+  // The same weights once more, from the page cache into the memory that they have; 0: not done.
+  double again_seconds = 0;
+  double cache_gb_s = 0;  // the files from the page cache
 
   double gb_s() const { return static_cast<double>(stats.bytes) / stats.seconds * 1e-9; }
+  double again_gb_s() const { return static_cast<double>(stats.bytes) / again_seconds * 1e-9; }
 };
+
+Result<Loading> measure_loading(LoadedModel& model) {
+  const LoadStats& stats = model.load_stats();
+  Loading loading = {.stats = stats};
+  if (stats.files.empty()) return loading;
+  if (ThreadPool* const pool = model.ops().host_threads()) {
+    loading.new_memory_gb_s = new_memory_speed(*pool);
+  }
+  loading.from_disk = stats.cached_share < 0.5;
+  GLINT_TRY(loading.files_gb_s,
+            read_speed(stats.files, 1, loading.from_disk ? ReadFrom::kDisk : ReadFrom::kAnywhere));
+  if (!stats.placement.is_packed || cached_share(stats.files) < 0.9) return loading;
+  loading.cache_gb_s = loading.files_gb_s;
+  if (loading.from_disk) {
+    GLINT_TRY(loading.cache_gb_s, read_speed(stats.files, 1));
+  }
+  const auto start = std::chrono::steady_clock::now();
+  GLINT_TRY_STATUS(model.update_weights(model.options().dir));
+  loading.again_seconds = seconds_since(start);
+  return loading;
+}
 
 std::string describe(const Loading& loading) {
   const LoadStats& stats = loading.stats;
-  char text[300];
-  int n = std::snprintf(text, sizeof text, "%s %.2f GB in %.2f s, %.1f GB/s%s",
-                        loading.files_gb_s > 0 ? "loaded" : "placed",
-                        static_cast<double>(stats.bytes) * 1e-9, stats.seconds, loading.gb_s(),
-                        stats.placement.is_packed ? ", packing included" : ", in place");
-  if (loading.files_gb_s > 0) {
-    n += std::snprintf(text + n, sizeof text - static_cast<std::size_t>(n),
-                       ": %.0f%% of the %.1f GB/s at which 1 thread reads the same files",
-                       100 * loading.gb_s() / loading.files_gb_s, loading.files_gb_s);
+  const bool has_files = loading.files_gb_s > 0;
+  std::string text =
+      formatted("%s %.2f GB in %.2f s, %.1f GB/s%s", has_files ? "loaded" : "placed",
+                static_cast<double>(stats.bytes) * 1e-9, stats.seconds, loading.gb_s(),
+                stats.placement.is_packed ? ", packing included" : ", in place");
+  if (has_files) {
+    text +=
+        formatted(": %.0f%% of the %.1f GB/s at which 1 thread reads the same files from the %s",
+                  100 * loading.gb_s() / loading.files_gb_s, loading.files_gb_s,
+                  loading.from_disk ? "disk" : "page cache");
   }
-  return std::string(text) + "\n";
+  if (has_files && loading.new_memory_gb_s > 0) {
+    text += formatted("; new memory comes at %.1f GB/s", loading.new_memory_gb_s);
+  }
+  if (loading.again_seconds > 0) {
+    text += formatted(
+        "\nonce more into the same memory: %.2f s, %.1f GB/s, %.0f%% of the %.1f GB/s "
+        "from the page cache",
+        loading.again_seconds, loading.again_gb_s(),
+        100 * loading.again_gb_s() / loading.cache_gb_s, loading.cache_gb_s);
+  }
+  return text + "\n";
 }
 
 Json to_json(const Loading& loading) {
-  return Json::Object{
-      {"seconds", loading.stats.seconds},
-      {"bytes", loading.stats.bytes},
-      {"gb_per_s", loading.gb_s()},
-      {"packed", loading.stats.placement.is_packed},
-      {"files_read_gb_per_s", loading.files_gb_s > 0 ? Json(loading.files_gb_s) : Json(nullptr)}};
+  const auto if_measured = [](double value) { return value > 0 ? Json(value) : Json(nullptr); };
+  return Json::Object{{"seconds", loading.stats.seconds},
+                      {"bytes", loading.stats.bytes},
+                      {"gb_per_s", loading.gb_s()},
+                      {"packed", loading.stats.placement.is_packed},
+                      {"from_disk", loading.from_disk},
+                      {"files_read_gb_per_s", if_measured(loading.files_gb_s)},
+                      {"new_memory_gb_per_s", if_measured(loading.new_memory_gb_s)},
+                      {"again_seconds", if_measured(loading.again_seconds)},
+                      {"cache_read_gb_per_s", if_measured(loading.cache_gb_s)}};
 }
 
 Status run(const Options& options, Cli& cli) {
@@ -120,20 +163,15 @@ Status run(const Options& options, Cli& cli) {
   CountOps& counter = *counting;
   GLINT_TRY(const std::unique_ptr<LoadedModel> model,
             load_model(options, std::move(counting), cli, false));
-  Loading loading = {.stats = model->load_stats()};
-  if (!loading.stats.files.empty()) {
-    GLINT_TRY(loading.files_gb_s, read_speed(loading.stats.files, 1));
-  }
+  GLINT_TRY(const Loading loading, measure_loading(*model));
   Console& console = cli.console;
   if (!options.json) {
     console.print(str("machine: ", machine, "\n"));
     console.print(describe(loading));
     console.print(
         "MB/token: the least to be read; shares: of the machine's reads and bf16 rate\n\n");
-    char line[200];
-    std::snprintf(line, sizeof line, "%-34s %9s %9s %9s %9s %8s %6s %9s %6s\n", "", "tok/s", "min",
-                  "max", "MB/token", "GB/s", "share", "GFLOP/s", "share");
-    console.print(line);
+    console.print(formatted("%-34s %9s %9s %9s %9s %8s %6s %9s %6s\n", "", "tok/s", "min", "max",
+                            "MB/token", "GB/s", "share", "GFLOP/s", "share"));
     console.flush();
   }
   Json::Array results;
@@ -174,7 +212,7 @@ Command bench_local_command() {
            "it reads); the shares divide what was moved and computed by what the machine can.",
        .examples = {{"glint bench local models/glm5-tiny -p 512 -n 64 -d 0,1024 -b 1,4,16",
                      "the bundled model"},
-                    {"glint bench local config.json --load-format dummy_fp8",
+                    {"glint bench local models/glm5-tiny/config.json --load-format dummy_fp8",
                      "any configuration, without a checkpoint"}}},
       run);
 }

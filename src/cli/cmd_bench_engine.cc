@@ -1,6 +1,4 @@
 // glint bench engine: what scheduling and threads cost per step, without a model.
-#include <cstdio>
-
 #include "base/json.h"
 #include "base/str.h"
 #include "cli/command.h"
@@ -40,10 +38,9 @@ Status check_options(const Options& options) {
 Status run(const Options& options, Cli& cli) {
   GLINT_TRY_STATUS(check_options(options));
   Console& console = cli.console;
-  char line[120];
-  std::snprintf(line, sizeof line, "%8s %12s %12s %16s %16s\n", "running", "schedule us",
-                "commit us", "gap us, depth 1", "gap us, depth 2");
-  if (!options.json) console.print(line);
+  if (!options.json)
+    console.print(formatted("%8s %12s %12s %16s %16s\n", "running", "schedule us", "commit us",
+                            "gap us, depth 1", "gap us, depth 2"));
   Json::Array rows;
   for (const int n : options.running) {
     const EngineBenchResult r =
@@ -54,9 +51,8 @@ Status run(const Options& options, Cli& cli) {
                                 {"gap_depth_1_us", r.gap_depth_1_us},
                                 {"gap_depth_2_us", r.gap_depth_2_us}});
     if (options.json) continue;
-    std::snprintf(line, sizeof line, "%8d %12.1f %12.1f %16.1f %16.1f\n", n, r.schedule_us,
-                  r.commit_us, r.gap_depth_1_us, r.gap_depth_2_us);
-    console.print(line);
+    console.print(formatted("%8d %12.1f %12.1f %16.1f %16.1f\n", n, r.schedule_us, r.commit_us,
+                            r.gap_depth_1_us, r.gap_depth_2_us));
     console.flush();
   }
   if (options.json)

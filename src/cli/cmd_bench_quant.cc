@@ -1,12 +1,12 @@
 // glint bench quant: how fast this machine quantises.
 #include <algorithm>
 #include <chrono>
-#include <cstdio>
 #include <functional>
 #include <vector>
 
 #include "base/json.h"
 #include "base/random.h"
+#include "base/seconds.h"
 #include "base/str.h"
 #include "base/thread_pool.h"
 #include "cli/commands.h"
@@ -89,7 +89,7 @@ double measure(ThreadPool& pool, std::vector<Work>& work, int repeat,
         weights[t] += static_cast<double>(kWeights);
       } while (Clock::now() - begin < std::chrono::milliseconds(200));
     });
-    const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+    const double seconds = seconds_since(begin);
     double total = 0;
     for (const double part : weights) total += part;
     rates.push_back(total / seconds / static_cast<double>(work.size()));
@@ -115,12 +115,10 @@ Status run(const Options& options, Cli& cli) {
   ThreadPool pool(threads);
   std::vector<Work> work = make_work(threads);
   Json::Array results;
-  char line[160];
   if (!options.json) {
     cli.console.print(
         str("million weights a second and core, on ", threads, " threads at once\n\n"));
-    std::snprintf(line, sizeof line, "%-22s %-9s %10s %24s\n", "", "", "", "experts of GLM-5");
-    cli.console.print(line);
+    cli.console.print(formatted("%-22s %-9s %10s %24s\n", "", "", "", "experts of GLM-5"));
   }
   for (const Rule& rule : rules()) {
     for (const EncodeIsa isa : encode_isas()) {
@@ -132,9 +130,8 @@ Status run(const Options& options, Cli& cli) {
                                      {"weights_per_s_and_core", rate},
                                      {"glm5_expert_core_minutes", core_minutes}});
       if (options.json) continue;
-      std::snprintf(line, sizeof line, "%-22s %-9s %10.0f %12.1f core-minutes\n", rule.name,
-                    name_of(isa), rate * 1e-6, core_minutes);
-      cli.console.print(line);
+      cli.console.print(formatted("%-22s %-9s %10.0f %12.1f core-minutes\n", rule.name,
+                                  name_of(isa), rate * 1e-6, core_minutes));
       cli.console.flush();
     }
   }

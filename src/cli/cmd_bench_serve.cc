@@ -81,19 +81,13 @@ constexpr char kHeader[] =
 
 std::string table_row(int concurrency, const LoadResult& r) {
   const LoadSummary& s = r.summary;
-  char line[240];
-  int size = std::snprintf(line, sizeof line,
-                           "%6d  %8d %6d %6d %7.0f %7.0f %7.0f %7.0f %7.1f %6.1f %6.1f %6.0f",
-                           concurrency, s.num_requests, s.num_failed, r.num_different,
-                           s.output_tokens_per_s(), s.ttft_ms.mean, s.ttft_ms.p50, s.ttft_ms.p99,
-                           s.itl_ms.mean, s.itl_ms.p50, s.itl_ms.p99, s.itl_ms.max);
-  const auto rest = [&] { return line + size; };
-  const auto room = [&] { return sizeof line - static_cast<std::size_t>(size); };
-  size += r.engine.known ? std::snprintf(rest(), room(), "  %7.2f  %7.0f", r.engine.step_ms,
-                                         r.engine.overhead_us)
-                         : std::snprintf(rest(), room(), "  %7s  %7s", "-", "-");
-  std::snprintf(rest(), room(), "  %8.0f %%\n", 100 * r.client_cpu);
-  return line;
+  return formatted("%6d  %8d %6d %6d %7.0f %7.0f %7.0f %7.0f %7.1f %6.1f %6.1f %6.0f", concurrency,
+                   s.num_requests, s.num_failed, r.num_different, s.output_tokens_per_s(),
+                   s.ttft_ms.mean, s.ttft_ms.p50, s.ttft_ms.p99, s.itl_ms.mean, s.itl_ms.p50,
+                   s.itl_ms.p99, s.itl_ms.max) +
+         (r.engine.known ? formatted("  %7.2f  %7.0f", r.engine.step_ms, r.engine.overhead_us)
+                         : formatted("  %7s  %7s", "-", "-")) +
+         formatted("  %8.0f %%\n", 100 * r.client_cpu);
 }
 
 Json to_json(int concurrency, const LoadResult& r) {
@@ -195,13 +189,11 @@ void measure_long_prompts(const Options& options, LoadGenerator& generator, Cli&
                                    {"beside_p99_over_plain_p50", r.beside_ms.p99 / plain}});
     tell_failures(r.num_failed, r.first_failure, cli);
     if (options.json) continue;
-    char line[160];
-    std::snprintf(line, sizeof line,
-                  "%6d  %7zu %6d %7.0f %6.1f %6.1f %6.0f  %6.1f %6.1f %6.0f  %18.2f %6.2f\n",
+    cli.console.print(
+        formatted("%6d  %7zu %6d %7.0f %6.1f %6.1f %6.0f  %6.1f %6.1f %6.0f  %18.2f %6.2f\n",
                   all[i], r.prefill_ms.size(), r.num_failed, prefill.p50, r.plain_ms.p50,
                   r.plain_ms.p99, r.plain_ms.max, r.beside_ms.p50, r.beside_ms.p99, r.beside_ms.max,
-                  r.beside_ms.p50 / plain, r.beside_ms.p99 / plain);
-    cli.console.print(line);
+                  r.beside_ms.p50 / plain, r.beside_ms.p99 / plain));
     cli.console.flush();
   }
   if (options.json) print_json(options, generator, std::move(results), cli);

@@ -73,6 +73,15 @@ void print_summary(const Options& options, const Calibration& result, Cli& cli) 
                         " of them without a token\n"));
 }
 
+Status write(const Options& options, const Calibration& result, Cli& cli) {
+  GLINT_TRY_STATUS(write_file_atomic(
+      options.out, dump_json(to_json(result.ranges), JsonStyle::kIndent2) + "\n"));
+  print_unseen(result.ranges, cli);
+  print_silent_layers(result.ranges, cli);
+  print_summary(options, result, cli);
+  return Ok{};
+}
+
 Status merge(const Options& options, Cli& cli) {
   if (options.inputs.empty()) return invalid("--merge needs the files to merge");
   if (!options.prompts.empty()) return invalid("--merge runs nothing; leave --prompts out");
@@ -89,12 +98,7 @@ Status merge(const Options& options, Cli& cli) {
     }
     merge_into(merged.ranges, ranges);
   }
-  GLINT_TRY_STATUS(write_file_atomic(
-      options.out, dump_json(to_json(merged.ranges), JsonStyle::kIndent2) + "\n"));
-  print_unseen(merged.ranges, cli);
-  print_silent_layers(merged.ranges, cli);
-  print_summary(options, merged, cli);
-  return Ok{};
+  return write(options, merged, cli);
 }
 
 Result<Prompts> prompts_of(const Options& options, Cli& cli) {
@@ -112,6 +116,7 @@ Result<Prompts> prompts_of(const Options& options, Cli& cli) {
 }
 
 Status run_model(const Options& options, Cli& cli) {
+  GLINT_TRY_STATUS(check_replaceable(options.out));
   GLINT_TRY(const Prompts prompts, prompts_of(options, cli));
   GLINT_TRY(std::unique_ptr<Ops> backend, make_backend(options, cli));
   auto tapped = std::make_unique<TapOps>(std::move(backend));
@@ -141,12 +146,7 @@ Status run_model(const Options& options, Cli& cli) {
                          "; what ran is in ", written.out,
                          ": calibrate with the rest and combine both with --merge"));
   }
-  GLINT_TRY_STATUS(write_file_atomic(
-      written.out, dump_json(to_json(result.ranges), JsonStyle::kIndent2) + "\n"));
-  print_unseen(result.ranges, cli);
-  print_silent_layers(result.ranges, cli);
-  print_summary(written, result, cli);
-  return Ok{};
+  return write(written, result, cli);
 }
 
 Status run(const Options& options, Cli& cli) {
@@ -174,8 +174,8 @@ Command calibrate_command() {
            "number of tokens it saw. The ranges are exact: they do not depend on threads or "
            "chunks, and merged calibrations equal one of all prompts. Experts that no token "
            "reached are listed. After Ctrl-C, what ran is in FILE.partial.",
-       .examples = {{"glint calibrate zai-org/GLM-5 --prompts coding.jsonl --out coding.json",
-                     "one pass"},
+       .examples = {{"glint calibrate models/glm5-tiny --prompts README.md --out /tmp/readme.json",
+                     "one pass, a prompt a line"},
                     {"glint calibrate --merge coding.json broad.json deep.json --out all.json",
                      "three passes as one"}}},
       run);

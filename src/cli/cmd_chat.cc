@@ -12,8 +12,10 @@ namespace glint {
 namespace {
 
 constexpr const char* kHelp =
-    "/system TEXT  set the system message and begin again     /reset  begin again\n"
-    "/quit         leave (also Ctrl-D)                        Ctrl-C  stop the answer\n";
+    "/system TEXT  set the system message and begin again\n"
+    "/reset        begin again\n"
+    "/quit         leave (also Ctrl-D)\n"
+    "Ctrl-C        stop the answer, or clear the line\n";
 
 Result<Json> read_tools(const std::string& path) {
   if (path.empty()) return Json();
@@ -85,6 +87,7 @@ class Chat {
   // Streams the model's answer and adds it to the conversation. Returns the calls it made.
   Result<Json::Array> answer() {
     ParsedAnswer parsed;
+    last_kind_ = Delta::Kind::kContent;
     GLINT_TRY(
         const ChatSource::End end,
         source_.answer(messages_, [&](const std::vector<Delta>& deltas) { show(deltas, parsed); }));

@@ -107,8 +107,9 @@ Command detokenize_command() {
                       "nothing. With --jsonl a line that cannot be answered is answered "
                       "{\"error\": ...}, and the exit "
                       "code stays 0.",
-       .examples = {{"glint detokenize models/glm5-tiny 72 101 108", "the text of some ids"},
-                    {"glint tokenize M 'some text' | glint detokenize M", "there and back"}}},
+       .examples = {{"glint detokenize models/glm5-tiny 1969 11 814 478 0", "the text of some ids"},
+                    {"glint tokenize models/glm5-tiny Hello | glint detokenize models/glm5-tiny",
+                     "there and back"}}},
       run);
 }
 

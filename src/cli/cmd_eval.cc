@@ -125,8 +125,21 @@ Result<EvaluatedModel> describe(const std::string& name, const LoadedModel& mode
   return out;
 }
 
+// What can be known of MODEL and of the results before the reference has run.
+Status check_ahead(const Options& options, Cli& cli) {
+  if (!options.html.empty()) {
+    GLINT_TRY_STATUS(check_replaceable(options.html));
+  }
+  GLINT_TRY(const ModelOptions model, resolve(options, cli, false));
+  if (model.dummy) return Ok{};
+  GLINT_TRY_STATUS(read_config(model.dir + "/config.json"));
+  GLINT_TRY_STATUS(Checkpoint::open(model.dir));
+  return Ok{};
+}
+
 Status run(const Options& options, Cli& cli) {
   GLINT_TRY_STATUS(check_options(options));
+  GLINT_TRY_STATUS(check_ahead(options, cli));
   GLINT_TRY(const TokenSequences text,
             options.ids.empty() ? tokenize_text(options, cli) : read_ids(options.ids));
   std::int64_t tokens = 0;
@@ -172,7 +185,7 @@ Command eval_command() {
            "same token most likely, and how far the residual stream has moved after each layer. "
            "The two are never in memory together: the reference's logits wait in a temporary file. "
            "Perplexity is exp(mean cross-entropy) over positions 1.. of every sequence.",
-       .examples = {{"glint eval glm5-tiny-NVFP4 --ref models/glm5-tiny --text README.md --html "
+       .examples = {{"glint eval /tmp/tiny-nvfp4 --ref models/glm5-tiny --text README.md --html "
                      "report.html",
                      "what quantisation cost"},
                     {"glint eval models/glm5-tiny --ref models/glm5-tiny --kv-dtype fp8 --text "

@@ -1,8 +1,8 @@
 // glint generate: a prompt to an answer on stdout.
 #include <chrono>
-#include <random>
 
 #include "base/json.h"
+#include "base/seconds.h"
 #include "base/str.h"
 #include "cli/generate_options.h"
 #include "cli/interrupt.h"
@@ -49,7 +49,9 @@ Result<std::string> render_prompt(const Options& options, const std::string& dir
   messages.push_back(Json::Object{{"role", "user"}, {"content", options.prompt}});
   Json kwargs(Json::Object{{"add_generation_prompt", true}});
   if (!options.thinking) kwargs.set("enable_thinking", false);
-  return chat.render(messages, Json(), kwargs);
+  Result<std::string> prompt = chat.render(messages, Json(), kwargs);
+  if (!prompt.ok()) return std::move(prompt).take_error().in("the chat template of " + dir);
+  return prompt;
 }
 
 // The answer as it grows: shown token by token, or kept for the JSON object.
@@ -98,6 +100,10 @@ Json to_json(const Answer& answer, const GenerateStats& stats, const char* reaso
 Status run(const Options& options, Cli& cli) {
   if (options.max_tokens < 1)
     return invalid(str("--max-tokens is ", options.max_tokens, "; it must be 1 or more"));
+  if (!options.chat && (!options.system.empty() || !options.thinking)) {
+    return invalid(str(options.thinking ? "--system" : "--no-thinking",
+                       " has no meaning for a raw prompt; add --chat, or leave it out"));
+  }
   GLINT_TRY(const int num_drafts, parse_spec(options.spec));
   GLINT_TRY(const std::string dir, model_dir(options.model, cli));
   GLINT_TRY(const Tokenizer tokenizer, Tokenizer::open(dir));
@@ -107,8 +113,7 @@ Status run(const Options& options, Cli& cli) {
 
   const auto load_start = std::chrono::steady_clock::now();
   GLINT_TRY(const std::unique_ptr<LoadedModel> model, load_model(options, cli, num_drafts > 0));
-  const double load_s =
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - load_start).count();
+  const double load_s = seconds_since(load_start);
   GLINT_TRY(GenerateOptions generation, generate_options(options, *model, tokenizer, num_drafts));
   generation.max_tokens = options.max_tokens;
   generation.want_logprobs = options.json;

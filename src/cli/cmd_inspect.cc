@@ -1,7 +1,5 @@
 // glint inspect: what a checkpoint is and what it holds.
 #include <algorithm>
-#include <array>
-#include <cstdio>
 
 #include "base/file.h"
 #include "base/json.h"
@@ -110,9 +108,7 @@ Json to_json(const Report& report) {
 }
 
 std::string line(std::string_view label, const std::string& text) {
-  char padded[32];
-  std::snprintf(padded, sizeof padded, "%-14.*s", static_cast<int>(label.size()), label.data());
-  return str(padded, text, "\n");
+  return formatted("%-14s", std::string(label).c_str()) + text + "\n";
 }
 
 std::string describe_layers(const ModelConfig& config) {
@@ -172,12 +168,10 @@ std::string describe_sizes(const Report& report) {
 }
 
 std::string describe_rows(const Inventory& inventory) {
-  char buffer[160];
   const auto row = [&](const char* role, const char* format, const std::string& tensors,
                        const std::string& parameters, const std::string& bytes) {
-    std::snprintf(buffer, sizeof buffer, "%-15s %-7s %9s %20s %12s\n", role, format,
-                  tensors.c_str(), parameters.c_str(), bytes.c_str());
-    return std::string(buffer);
+    return formatted("%-15s %-7s %9s %20s %12s\n", role, format, tensors.c_str(),
+                     parameters.c_str(), bytes.c_str());
   };
   std::string text = "\n" + row("role", "format", "tensors", "parameters", "size");
   std::int64_t tensors = 0, parameters = 0;
@@ -223,13 +217,15 @@ std::string to_text(const Report& report) {
                              : describe_names("tensors with NaN or infinity", bad));
 }
 
-Status verdict(const Report& report) {
+// `checkpoint` may be null: then there are no weights to judge.
+Status verdict(const Report& report, const Checkpoint* checkpoint) {
   if (report.inventory && !report.inventory->faults.empty()) {
     return invalid(report.inventory->faults[0]);
   }
-  if (report.non_finite && !report.non_finite->empty()) {
+  if (checkpoint && report.non_finite && !report.non_finite->empty()) {
     const NonFinite& bad = report.non_finite->front();
-    return invalid(str(report.path, ": tensor ", quoted(bad.tensor->name), " holds ", bad.count,
+    const std::string& file = checkpoint->source().file_name(bad.tensor->file);
+    return invalid(str(file, ": tensor ", quoted(bad.tensor->name), " holds ", bad.count,
                        bad.count == 1 ? " value that is" : " values that are",
                        " NaN or infinite; expected finite numbers"));
   }
@@ -263,7 +259,7 @@ Status run(const Options& options, Cli& cli) {
   }
   cli.console.print(options.json ? dump_json(to_json(report), JsonStyle::kIndent2) + "\n"
                                  : to_text(report));
-  return verdict(report);
+  return verdict(report, checkpoint ? &*checkpoint : nullptr);
 }
 
 }  // namespace
@@ -279,7 +275,7 @@ Command inspect_command() {
            "missing or extra. Weights that cannot be used, and with --verify values that are no "
            "number, end it with exit code 2.",
        .examples = {{"glint inspect models/glm5-tiny", "the bundled model"},
-                    {"glint inspect config.json --json",
+                    {"glint inspect models/glm5-tiny/config.json --json",
                      "a model of which only that file is here"}}},
       run);
 }

@@ -1,3 +1,4 @@
+// glint inspect and synth, as command lines.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -67,7 +68,7 @@ TEST_F(InspectTest, a_synthetic_checkpoint_is_complete) {
   const Outcome again = glint({"synth", kTiny + "/config.json", out});
   EXPECT_EQ(again.exit_code, 2);
   EXPECT_EQ(again.err,
-            str("glint: ", out, " exists; expected a directory that is yet to be made\n"));
+            str("glint: ", out, " exists; expected a directory that is empty or yet to be made\n"));
 }
 
 TEST_F(InspectTest, bad_files_are_refused_in_one_sentence) {
@@ -87,6 +88,20 @@ TEST_F(InspectTest, bad_files_are_refused_in_one_sentence) {
   ASSERT_TRUE(write_file_atomic(dir_ + "/model.safetensors", "short").ok());
   EXPECT_TRUE(
       refusal(dir_).starts_with(str("glint: ", dir_, "/model.safetensors: the file is cut")));
+}
+
+TEST_F(InspectTest, verify_names_file_and_tensor_of_a_nan) {
+  std::filesystem::copy_file(kTiny + "/config.json", dir_ + "/config.json");
+  std::filesystem::copy_file(kTiny + "/model.safetensors", dir_ + "/model.safetensors");
+  const std::string path = dir_ + "/model.safetensors";
+  std::string bytes = read_file(path).value();
+  bytes.replace(bytes.size() - 2, 2, "\xc0\x7f");
+  ASSERT_TRUE(write_file_atomic(path, bytes).ok());
+  EXPECT_EQ(glint({"inspect", dir_}).exit_code, 0);
+  const Outcome verified = glint({"inspect", dir_, "--verify"});
+  EXPECT_EQ(verified.exit_code, 2);
+  EXPECT_TRUE(verified.err.starts_with(str("glint: ", path, ": tensor \"model."))) << verified.err;
+  EXPECT_NE(verified.err.find("holds 1 value that is NaN or infinite"), std::string::npos);
 }
 
 }  // namespace

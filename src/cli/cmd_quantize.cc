@@ -162,16 +162,11 @@ Result<std::string> one_of(const std::optional<std::string>& a, const std::optio
 }
 
 std::string describe(const Manifest& manifest) {
-  std::string text;
-  char line[160];
-  std::snprintf(line, sizeof line, "%-16s %18s %18s %10s\n", "", "weights", "relative error",
-                "SQNR");
-  text += line;
+  std::string text = formatted("%-16s %18s %18s %10s\n", "", "weights", "relative error", "SQNR");
   for (const auto& [role, sum] : manifest.errors()) {
-    std::snprintf(line, sizeof line, "%-16s %18s %18.3e %7.1f dB\n", name_of(role),
-                  with_commas(sum.weights).c_str(), sum.relative(),
-                  sum.squared_error > 0 ? -10 * std::log10(sum.relative()) : INFINITY);
-    text += line;
+    text += formatted("%-16s %18s %18.3e %7.1f dB\n", name_of(role),
+                      with_commas(sum.weights).c_str(), sum.relative(),
+                      sum.squared_error > 0 ? -10 * std::log10(sum.relative()) : INFINITY);
   }
   return text;
 }

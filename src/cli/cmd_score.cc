@@ -6,6 +6,7 @@
 #include "base/progress.h"
 #include "base/str.h"
 #include "cli/id_file.h"
+#include "cli/interrupt.h"
 #include "cli/model_options.h"
 #include "runtime/score.h"
 #include "text/tokenizer.h"
@@ -97,34 +98,74 @@ struct Outputs {
   }
 };
 
-double share(std::int64_t part, std::int64_t whole) {
-  return whole ? static_cast<double>(part) / static_cast<double>(whole) : 0;
-}
+// Of the tokens that somebody predicted: none if there were none, as in a text of one token.
+struct Prediction {
+  Prediction(double nll, std::int64_t top1, std::int64_t predicted) {
+    if (predicted == 0) return;
+    perplexity = std::exp(nll / static_cast<double>(predicted));
+    this->top1 = static_cast<double>(top1) / static_cast<double>(predicted);
+  }
+  std::optional<double> perplexity, top1;
+};
+
+Json or_null(const std::optional<double>& value) { return value ? Json(*value) : Json(); }
 
 void print(const Options& options, const Score& score, std::size_t sequences, bool with_mtp,
            Cli& cli) {
-  const double ppl = std::exp(score.nll / static_cast<double>(score.predicted));
-  const double mtp_ppl = std::exp(score.mtp_nll / static_cast<double>(score.mtp_predicted));
-  const double top1 = share(score.top1, score.predicted);
-  const double mtp_top1 = share(score.mtp_top1, score.mtp_predicted);
+  const Prediction model(score.nll, score.top1, score.predicted);
+  const Prediction mtp(score.mtp_nll, score.mtp_top1, score.mtp_predicted);
   if (options.json) {
-    Json result(Json::Object{{"perplexity", ppl},
-                             {"top1", top1},
+    Json result(Json::Object{{"perplexity", or_null(model.perplexity)},
+                             {"top1", or_null(model.top1)},
                              {"predicted", score.predicted},
                              {"sequences", static_cast<std::int64_t>(sequences)}});
     if (with_mtp) {
-      result.set("mtp_perplexity", mtp_ppl);
-      result.set("mtp_top1", mtp_top1);
+      result.set("mtp_perplexity", or_null(mtp.perplexity));
+      result.set("mtp_top1", or_null(mtp.top1));
     }
     cli.console.print(dump_json(result) + "\n");
-  } else if (options.ppl) {
-    cli.console.print(
-        str("perplexity: ", format_double(ppl), "\ntop-1: ", format_double(top1), "\n"));
-    if (with_mtp) {
-      cli.console.print(str("mtp perplexity: ", format_double(mtp_ppl),
-                            "\nmtp top-1: ", format_double(mtp_top1), "\n"));
+    return;
+  }
+  const auto lines = [&](const char* who, const Prediction& prediction) {
+    if (!prediction.perplexity) return;
+    cli.console.print(str(who, "perplexity: ", format_double(*prediction.perplexity), "\n", who,
+                          "top-1: ", format_double(*prediction.top1), "\n"));
+  };
+  if (!options.ppl) return;
+  lines("", model);
+  if (with_mtp) lines("mtp ", mtp);
+}
+
+// All that can be said before the first step.
+Status check(const Options& options, const LoadedModel& model, const TokenSequences& sequences) {
+  if (!options.mtp.empty() && !model.has_mtp()) {
+    return invalid(options.model + " has no MTP layer; leave --mtp out");
+  }
+  bool predicts = false;
+  for (std::size_t i = 0; i < sequences.size(); ++i) {
+    Status fits = check_sequence(model, sequences[i]);
+    if (!fits.ok() && options.ids.empty()) return fits;
+    if (!fits.ok()) {
+      return std::move(fits).take_error().in(str(options.ids, ", sequence ", i + 1));
+    }
+    predicts |= sequences[i].size() > 1;
+  }
+  if (options.ppl && !predicts)
+    return invalid("there is nothing to predict; --ppl needs a sequence of at least 2 tokens");
+  return Ok{};
+}
+
+// Two of them may not be one file.
+Status check_names(const Options& options) {
+  const std::string* names[] = {&options.out, &options.mtp, &options.hidden};
+  for (int a = 0; a < 3; ++a) {
+    for (int b = 0; b < a; ++b) {
+      if (names[a]->empty() || *names[a] != *names[b]) continue;
+      return invalid(str("two of --out, --mtp and --hidden are ", quoted(*names[a]),
+                         "; give each a file of its own"));
     }
   }
+  return Ok{};
 }
 
 Status run(const Options& options, Cli& cli) {
@@ -134,28 +175,38 @@ Status run(const Options& options, Cli& cli) {
   }
   if (options.chunk < 1)
     return invalid(str("--chunk is ", options.chunk, "; it must be 1 or more"));
+  GLINT_TRY_STATUS(check_names(options));
   GLINT_TRY(const TokenSequences sequences, read_sequences(options, cli));
   GLINT_TRY(const std::unique_ptr<LoadedModel> model, load_model(options, cli, true));
+  GLINT_TRY_STATUS(check(options, *model, sequences));
   const bool with_mtp = model->has_mtp() && (!options.mtp.empty() || options.ppl || options.json);
-  if (!options.mtp.empty() && !model->has_mtp()) {
-    return invalid(
-        str(options.model, " has no MTP layer (num_nextn_predict_layers is 0); leave --mtp out"));
-  }
   std::int64_t T = 0, begin = 0;
   for (const std::vector<TokenId>& ids : sequences) T += static_cast<std::int64_t>(ids.size());
+  const InterruptGuard interrupt;  // before the first file
   GLINT_TRY(Outputs outputs, Outputs::open(options, model->config(), T,
                                            static_cast<std::int64_t>(sequences.size())));
   Score total;
   Progress progress("scoring", T, Progress::Unit::kItems);
+  const auto done = [&](std::int64_t tokens) {
+    progress.add(tokens);
+    return !interrupt.interrupted();
+  };
   for (const std::vector<TokenId>& ids : sequences) {
     const ScoreSinks sinks = outputs.sinks(begin, T, model->config().hidden_size);
-    GLINT_TRY(const Score one,
-              score(*model, ids, {.chunk = options.chunk, .mtp = with_mtp}, sinks));
-    total.add(one);
+    const Result<Score> one =
+        score(*model, ids, {.chunk = options.chunk, .mtp = with_mtp, .done = done}, sinks);
+    cli.interrupted = interrupt.interrupted();
+    if (cli.interrupted) return Ok{};
+    if (!one.ok()) return one.error();
+    total.add(one.value());
     begin += static_cast<std::int64_t>(ids.size());
-    progress.add(static_cast<std::int64_t>(ids.size()));
   }
   GLINT_TRY_STATUS(outputs.finish());
+  if ((options.ppl || options.json) && (std::isnan(total.nll) || std::isnan(total.mtp_nll))) {
+    return invalid(
+        str("the logits of ", options.model,
+            " are not all numbers; `glint inspect --verify` finds NaN and infinity among weights"));
+  }
   print(options, total, sequences.size(), with_mtp, cli);
   return Ok{};
 }

@@ -1,7 +1,6 @@
 // glint selftest: does this machine compute what it should, and how near its limits?
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <optional>
 
 #include "backends/reference/reference_ops.h"
@@ -10,6 +9,7 @@
 #include "cli/backends.h"
 #include "cli/command.h"
 #include "cli/commands.h"
+#include "ops/capabilities.h"
 #include "ops/conformance/conformance.h"
 
 namespace glint {
@@ -35,13 +35,6 @@ struct Options {
   }
 };
 
-template <class... Args>
-std::string line(const char* format, Args... args) {
-  char text[256];
-  std::snprintf(text, sizeof text, format, args...);
-  return text;
-}
-
 // The cases of one op, summed up.
 struct Summary {
   int cases = 0, failed = 0;
@@ -58,8 +51,8 @@ struct Summary {
 };
 
 std::string row(const CaseResult& result) {
-  return line("%-18s %-62s %10.2e %10.0e  %s\n", result.op.c_str(), result.name.c_str(),
-              result.error, result.tolerance, result.failure.empty() ? "ok" : "FAILED");
+  return formatted("%-18s %-62s %10.2e %10.0e  %s\n", result.op.c_str(), result.name.c_str(),
+                   result.error, result.tolerance, result.failure.empty() ? "ok" : "FAILED");
 }
 
 double gb_per_s(const CaseResult& result) { return result.cost.bytes / result.seconds * 1e-9; }
@@ -73,9 +66,9 @@ double share_of_limit(const CaseResult& result, const std::optional<MachineLimit
 }
 
 std::string timed_row(const CaseResult& result, double share) {
-  return line("%-18s %-62s %10.1f %8.1f %9.1f %7s\n", result.op.c_str(), result.name.c_str(),
-              result.seconds * 1e6, gb_per_s(result), gflops(result),
-              std::isnan(share) ? "-" : line("%6.0f%%", 100 * share).c_str());
+  return formatted("%-18s %-62s %10.1f %8.1f %9.1f %7s\n", result.op.c_str(), result.name.c_str(),
+                   result.seconds * 1e6, gb_per_s(result), gflops(result),
+                   std::isnan(share) ? "-" : formatted("%6.0f%%", 100 * share).c_str());
 }
 
 Json to_json(const CaseResult& result) {
@@ -102,14 +95,15 @@ int compare(const Options& options, Ops& ops, Console& console, Json::Array& cas
   const auto print_summary = [&] {
     if (summaries.empty() || options.json || options.all) return;
     const auto& [op, s] = summaries.back();
-    console.print(line("%-18s %6d %12.2e %10.0e  %s\n", op.c_str(), s.cases, s.error, s.tolerance,
-                       s.failed ? str(s.failed, " FAILED").c_str() : "ok"));
+    console.print(formatted("%-18s %6d %12.2e %10.0e  %s\n", op.c_str(), s.cases, s.error,
+                            s.tolerance, s.failed ? str(s.failed, " FAILED").c_str() : "ok"));
     console.flush();
   };
   if (!options.json) {
-    console.print(options.all
-                      ? line("%-18s %-62s %10s %10s\n", "op", "case", "error", "tolerance")
-                      : line("%-18s %6s %12s %10s\n", "op", "cases", "worst error", "tolerance"));
+    console.print(
+        options.all
+            ? formatted("%-18s %-62s %10s %10s\n", "op", "case", "error", "tolerance")
+            : formatted("%-18s %6s %12s %10s\n", "op", "cases", "worst error", "tolerance"));
   }
   const int failed =
       conformance::run_conformance(ops, reference, {.op = options.op}, [&](const CaseResult& r) {
@@ -136,8 +130,8 @@ std::string time(const Options& options, Ops& ops, Console& console, Json::Array
       limits ? describe(*limits, ops) : ops.capabilities().backend + ", limits not measured";
   if (!options.json) {
     console.print(str("\n", machine, "\n"));
-    console.print(
-        line("%-18s %-62s %10s %8s %9s %7s\n", "op", "case", "us", "GB/s", "GFLOP/s", "limit"));
+    console.print(formatted("%-18s %-62s %10s %8s %9s %7s\n", "op", "case", "us", "GB/s", "GFLOP/s",
+                            "limit"));
   }
   const auto on_case = [&](const CaseResult& result) {
     const double share = share_of_limit(result, limits);

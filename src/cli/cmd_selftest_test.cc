@@ -1,3 +1,4 @@
+// glint selftest, as command lines.
 #include <gtest/gtest.h>
 
 #include "base/json.h"

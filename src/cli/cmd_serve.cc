@@ -3,7 +3,6 @@
 #include <cmath>
 #include <map>
 
-#include "base/file.h"
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/str.h"
@@ -34,10 +33,29 @@ struct Options : ServeOptions, CommonOptions {
   }
 };
 
+// Fails on what loading would fail on, so that a plan that comes to nothing is not printed.
+Status check_weights(const Inventory& inventory, const Checkpoint& checkpoint,
+                     const ModelConfig& config, bool with_mtp) {
+  const std::string mtp_layer = str("model.layers.", config.num_hidden_layers, ".");
+  const auto needed = [&](const std::string& text) {
+    return with_mtp || text.find(mtp_layer) == text.npos;
+  };
+  for (const std::string& fault : inventory.faults) {
+    if (needed(fault)) return invalid(fault);
+  }
+  for (const std::string& name : inventory.missing) {
+    if (!needed(name)) continue;
+    return invalid(str(checkpoint.source().name(), ": tensor ", quoted(name),
+                       " is missing; the model needs it"));
+  }
+  return Ok{};
+}
+
 // What the checkpoint is, from its headers alone, and what memory there is.
 Result<ServeFacts> read_facts(const ServeOptions& options, const ModelOptions& resolved, int drafts,
                               const Environment& environment) {
   ServeFacts facts;
+  facts.max_drafts = drafts;
   facts.dir = resolved.dir;
   if (resolved.dir.ends_with(".json"))
     return invalid(str(resolved.dir,
@@ -63,6 +81,7 @@ Result<ServeFacts> read_facts(const ServeOptions& options, const ModelOptions& r
   }
   GLINT_TRY(Checkpoint checkpoint, Checkpoint::open(resolved.dir));
   GLINT_TRY(const Inventory inventory, take_inventory(facts.config, checkpoint));
+  GLINT_TRY_STATUS(check_weights(inventory, checkpoint, facts.config, drafts > 0));
   facts.has_mtp = inventory.has_mtp;
   // Weights that memory cannot hold stay mapped, and take none that is counted.
   const bool stay_mapped = options.pack == "never" || inventory.bytes >= facts.memory.available;
@@ -93,15 +112,6 @@ void print_table(const std::vector<std::pair<std::string, std::string>>& rows, C
   for (const auto& [name, value] : rows) width = std::max(width, name.size());
   for (const auto& [name, value] : rows)
     cli.console.note(str("  ", name, std::string(width + 2 - name.size(), ' '), value));
-}
-
-// A template's file, or the checkpoint's own.
-Result<ChatTemplate> open_template(const std::string& file, const std::string& dir) {
-  if (file.empty()) return ChatTemplate::open(dir);
-  GLINT_TRY(const std::string text, read_file(file, std::size_t{1} << 20));
-  Result<ChatTemplate> parsed = ChatTemplate::parse(text);
-  if (!parsed.ok()) return std::move(parsed).take_error().in(file);
-  return parsed;
 }
 
 // A step hangs: nothing can be waited for any more.
@@ -138,7 +148,9 @@ Status serve(const Options& options, const TranslatedArgs& given, Cli& cli) {
   GLINT_TRY(const ServeFacts facts, read_facts(options, resolved, drafts, cli.environment));
   GLINT_TRY(ServePlan plan, plan_serve(options, given, facts));
   GLINT_TRY(Tokenizer tokenizer, Tokenizer::open(facts.dir));
-  GLINT_TRY(ChatTemplate chat_template, open_template(options.chat_template, facts.dir));
+  GLINT_TRY(ChatTemplate chat_template, options.chat_template.empty()
+                                            ? ChatTemplate::open(facts.dir)
+                                            : ChatTemplate::from_file(options.chat_template));
   plan.server.version = GLINT_VERSION;
   GLINT_TRY(std::unique_ptr<Server> server, Server::listen(plan.server));
   for (const std::string& line : given.ignored) cli.console.note("ignored: " + line);

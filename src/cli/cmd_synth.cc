@@ -5,6 +5,7 @@
 #include "base/str.h"
 #include "base/thread_pool.h"
 #include "cli/commands.h"
+#include "cli/interrupt.h"
 #include "model/synthetic.h"
 
 namespace glint {
@@ -34,8 +35,15 @@ Status run(const Options& options, Cli& cli) {
   if (!model.ok()) return std::move(model).take_error().in(options.config);
   ThreadPool pool(threads);
   Progress progress("writing", model.value().bytes(), Progress::Unit::kBytes);
-  return write_synthetic_checkpoint(model.value(), config_json, options.out, pool,
-                                    [&](std::int64_t bytes) { progress.add(bytes); });
+  const InterruptGuard interrupt;
+  Status written = write_synthetic_checkpoint(model.value(), config_json, options.out, pool,
+                                              [&](std::int64_t bytes) {
+                                                progress.add(bytes);
+                                                return !interrupt.interrupted();
+                                              });
+  if (written.ok() || !interrupt.interrupted()) return written;
+  cli.interrupted = true;
+  return Ok{};
 }
 
 }  // namespace

@@ -25,12 +25,7 @@ struct Options {
 };
 
 Result<ChatTemplate> open_template(const std::string& model, const Cli& cli) {
-  if (file_exists(model) && !is_directory(model)) {
-    GLINT_TRY(const std::string source, read_file(model));
-    Result<ChatTemplate> chat = ChatTemplate::parse(source);
-    if (!chat.ok()) return std::move(chat).take_error().in(model);
-    return chat;
-  }
+  if (file_exists(model) && !is_directory(model)) return ChatTemplate::from_file(model);
   GLINT_TRY(const std::string dir, resolve_model(model, cli.environment.hf_hub_cache));
   return ChatTemplate::open(dir);
 }
@@ -42,7 +37,9 @@ Status run(const Options& options, Cli& cli) {
     cli.console.print(chat.value().source());
     return Ok{};
   }
-  // A template that does not compile fails on every line, as it would if it were compiled for each.
+  // A template that does not compile fails on every line, as it would if it were compiled for each;
+  // one that cannot be read fails at once.
+  if (!chat.ok() && chat.error().code == ErrorCode::kNotFound) return std::move(chat).take_error();
   answer_json_lines(cli.console, [&](const Json& line) -> Result<std::string> {
     if (!chat.ok()) return Error(chat.error());
     const Json* messages = line.find("messages");
@@ -75,8 +72,9 @@ Command template_command() {
            "be answered is answered {\"error\": ...}, and the exit code stays 0. Without --jsonl "
            "it prints "
            "the template.",
-       .examples = {{"glint template models/glm5-tiny --jsonl < conversations.jsonl",
-                     "the prompts"},
+       .examples = {{"echo '{\"messages\": [{\"role\": \"user\", \"content\": \"Hi\"}]}' | "
+                     "glint template models/glm5-tiny --jsonl",
+                     "the prompt of a conversation a line"},
                     {"glint template models/glm5-tiny", "the template itself"}}},
       run);
 }

@@ -69,7 +69,8 @@ Command tokenize_command() {
            "a line "
            "that cannot be answered is answered {\"error\": ...}, and the exit code stays 0.",
        .examples = {{"glint tokenize models/glm5-tiny 'Hello, world!'", "the ids of a text"},
-                    {"glint tokenize models/glm5-tiny --jsonl < texts.jsonl", "many texts"}}},
+                    {"echo '{\"text\": \"Hello\"}' | glint tokenize models/glm5-tiny --jsonl",
+                     "as many texts as there are lines"}}},
       run);
 }
 

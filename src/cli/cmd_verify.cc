@@ -1,7 +1,5 @@
 // glint verify: what engines would say to a quantised checkpoint.
-#include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <map>
 
 #include "base/json.h"
@@ -49,25 +47,19 @@ Rows rows_of(const OutputCheck& check) {
 }
 
 std::string describe(const OutputCheck& check, bool with_source) {
-  std::string text;
-  char line[240];
-  std::snprintf(line, sizeof line, "%-16s %-6s %9s %18s %s\n", "role", "format", "matrices",
-                "weights", with_source ? "relative error      worst" : "");
-  text += line;
+  std::string text = formatted("%-16s %-6s %9s %18s %s\n", "role", "format", "matrices", "weights",
+                               with_source ? "relative error      worst" : "");
   for (const auto& [key, row] : rows_of(check)) {
     std::string error;
     if (with_source && row.error.squared_error == 0) {
       error = "     as before";
     } else if (with_source) {
-      char part[200];
-      std::snprintf(part, sizeof part, "%14.3e %10.3e %s", row.error.relative(),
-                    row.worst->error.relative(), row.worst->name.c_str());
-      error = part;
+      error = formatted("%14.3e %10.3e %s", row.error.relative(), row.worst->error.relative(),
+                        row.worst->name.c_str());
     }
-    std::snprintf(line, sizeof line, "%-16s %-6s %9lld %18s %s\n", name_of(key.first),
-                  name_of(key.second), static_cast<long long>(row.matrices),
-                  with_commas(row.error.weights).c_str(), error.c_str());
-    text += line;
+    text += formatted("%-16s %-6s %9lld %18s %s\n", name_of(key.first), name_of(key.second),
+                      static_cast<long long>(row.matrices), with_commas(row.error.weights).c_str(),
+                      error.c_str());
   }
   text += str("total ", human_bytes(static_cast<double>(check.bytes)), "\n\n");
   if (check.faults.empty()) return text + "nothing is wrong\n";

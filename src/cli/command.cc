@@ -53,11 +53,15 @@ std::size_t matched_words(const Command& command, std::span<const std::string> a
 
 Error unknown_command(std::span<const Command> commands, std::span<const std::string> args) {
   std::vector<std::string> names;
-  for (const Command& command : commands) names.push_back(command.info.name);
-  std::string near = did_you_mean(args[0], names);
-  for (const std::string& name : names) {  // "bench" alone, or "bench" and a word that is not local
-    if (name.starts_with(args[0] + " ")) near = name;
+  std::string family;  // of "bench" alone, or of "bench" and a word that it has not
+  for (const Command& command : commands) {
+    names.push_back(command.info.name);
+    if (!command.info.name.starts_with(args[0] + " ")) continue;
+    family += (family.empty() ? "`glint " : ", `glint ") + command.info.name + "`";
   }
+  if (!family.empty())
+    return invalid(str(quoted(args[0]), " is not all of a command; there is ", family));
+  const std::string near = did_you_mean(args[0], names);
   return invalid(str("unknown command ", quoted(args[0]),
                      near.empty() ? "; `glint --help` lists the commands"
                                   : ", did you mean `glint " + near + "`?"));
@@ -108,6 +112,25 @@ Result<bool> prepare_command(const CommandInfo& info, OptionList& list, const Co
   return true;
 }
 
+namespace {
+
+// A sentence shows names of files, which may hold anything: control characters as \x1b.
+std::string one_line(const std::string& text) {
+  std::string out;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte >= 0x20 && byte != 0x7f) {
+      out += c;
+    } else {
+      const std::string escaped = quoted(std::string_view(&c, 1));
+      out += escaped.substr(1, escaped.size() - 2);
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
 void add_name_of_link(std::string_view program, std::vector<std::string>& args) {
   program.remove_prefix(program.rfind('/') + 1);  // npos + 1 is 0
   for (const std::string_view name : {"vllm", "sglang", "trtllm-serve"}) {
@@ -120,7 +143,7 @@ int run_command_line(std::span<const Command> commands, std::span<const std::str
   Status status = dispatch(commands, args, cli);
   if (status.ok()) status = cli.console.close();
   if (!status.ok()) {
-    cli.console.note("glint: " + status.error().message);
+    cli.console.note("glint: " + one_line(status.error().message));
     return kErrorExitCode;
   }
   if (cli.interrupted) return kInterruptedExitCode;

@@ -95,7 +95,7 @@ TEST(Command, help_of_a_command_teaches) {
 TEST(Command, unknown_commands_are_refused_with_a_suggestion) {
   EXPECT_EQ(run({"gret"}).err, "glint: unknown command \"gret\", did you mean `glint greet`?\n");
   EXPECT_EQ(run({"bench", "remote"}).err,
-            "glint: unknown command \"bench\", did you mean `glint bench local`?\n");
+            "glint: \"bench\" is not all of a command; there is `glint bench local`\n");
   EXPECT_EQ(run({"help", "xxxxxxxx"}).err,
             "glint: unknown command \"xxxxxxxx\"; `glint --help` lists the commands\n");
   EXPECT_EQ(run({"--frobnicate"}).exit_code, 2);

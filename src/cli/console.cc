@@ -1,5 +1,8 @@
 #include "cli/console.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <cerrno>
 #include <cstring>
 
@@ -7,6 +10,15 @@
 #include "base/terminal.h"
 
 namespace glint {
+
+void keep_standard_streams() {
+  for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (::fcntl(fd, F_GETFD) >= 0) continue;
+    // For the wrong direction, so that reading or writing it is an error. The lowest number that is
+    // free is this one.
+    ::open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY);
+  }
+}
 
 Console::Console(std::FILE* out, std::FILE* err, bool no_color)
     : out_(out),

@@ -9,6 +9,10 @@
 
 namespace glint {
 
+// A standard stream that was closed by whoever started the program keeps its number, and fails as
+// before: else the next file that is opened would get the number, and what is printed.
+void keep_standard_streams();
+
 class Console {
  public:
   // Writes to `out` and `err`, which stay the caller's. Colours appear only on terminals, and not

@@ -4,6 +4,8 @@
 #include <pty.h>
 #include <unistd.h>
 
+#include "cli/interrupt.h"
+
 namespace glint {
 namespace {
 
@@ -15,6 +17,21 @@ TEST(Console, a_full_disk_is_an_error) {
   EXPECT_EQ(console.close().error().message,
             "cannot write to standard output: No space left on device");
   std::fclose(full);
+}
+
+// Or what is printed would go into the first file that the program opens.
+TEST(ConsoleDeathTest, a_closed_stream_keeps_its_number_and_fails) {
+  EXPECT_EXIT(
+      {
+        for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) ::close(fd);
+        keep_standard_streams();
+        char byte = 'x';
+        const bool fails = ::read(STDIN_FILENO, &byte, 1) < 0 &&
+                           ::write(STDOUT_FILENO, &byte, 1) < 0 &&
+                           ::write(STDERR_FILENO, &byte, 1) < 0;
+        end_program(fails && ::dup(STDIN_FILENO) > STDERR_FILENO ? 0 : 1);
+      },
+      testing::ExitedWithCode(0), "");
 }
 
 TEST(Console, styles_only_on_terminals_that_want_them) {

@@ -19,9 +19,18 @@ std::string variable(const char* name) {
   return value == nullptr ? "" : value;
 }
 
+// "~" and "~/..." as the hub's own library reads them, from variables that no shell has expanded.
+std::string directory(const char* name) {
+  std::string path = variable(name);
+  if (path == "~" || path.starts_with("~/")) path.replace(0, 1, variable("HOME"));
+  return path;
+}
+
 std::string hub_cache() {
-  if (std::string cache = variable("HF_HUB_CACHE"); !cache.empty()) return cache;
-  if (std::string hf_home = variable("HF_HOME"); !hf_home.empty()) return hf_home + "/hub";
+  for (const char* name : {"HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE"}) {
+    if (std::string cache = directory(name); !cache.empty()) return cache;
+  }
+  if (std::string hf_home = directory("HF_HOME"); !hf_home.empty()) return hf_home + "/hub";
   std::string cache = variable("XDG_CACHE_HOME");
   if (cache.empty()) cache = variable("HOME") + "/.cache";
   return cache + "/huggingface/hub";

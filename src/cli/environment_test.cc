@@ -25,13 +25,19 @@ TEST(Environment, impossible_numbers_of_threads_are_refused) {
 }
 
 TEST(Environment, hub_cache_follows_the_hub_rules) {
-  for (const char* name : {"HF_HUB_CACHE", "HF_HOME", "XDG_CACHE_HOME"}) unsetenv(name);
+  for (const char* name : {"HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "HF_HOME", "XDG_CACHE_HOME"}) {
+    unsetenv(name);
+  }
   setenv("HOME", "/h", 1);
   EXPECT_EQ(read_environment().hf_hub_cache, "/h/.cache/huggingface/hub");
   setenv("XDG_CACHE_HOME", "/x", 1);
   EXPECT_EQ(read_environment().hf_hub_cache, "/x/huggingface/hub");
   setenv("HF_HOME", "/f", 1);
   EXPECT_EQ(read_environment().hf_hub_cache, "/f/hub");
+  setenv("HF_HOME", "~/f", 1);
+  EXPECT_EQ(read_environment().hf_hub_cache, "/h/f/hub");
+  setenv("HUGGINGFACE_HUB_CACHE", "/old", 1);
+  EXPECT_EQ(read_environment().hf_hub_cache, "/old");
   setenv("HF_HUB_CACHE", "/c", 1);
   EXPECT_EQ(read_environment().hf_hub_cache, "/c");
 }

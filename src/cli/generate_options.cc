@@ -1,7 +1,6 @@
 #include "cli/generate_options.h"
 
 #include <charconv>
-#include <cstdio>
 #include <random>
 
 #include "base/str.h"
@@ -23,8 +22,7 @@ Result<int> parse_spec(const std::string& spec) {
 Result<GenerateOptions> generate_options(const SamplingOptions& options, const LoadedModel& model,
                                          const Tokenizer& tokenizer, int num_drafts) {
   if (num_drafts > 0 && !model.has_mtp()) {
-    return invalid(str(model.options().dir,
-                       " has no MTP layer (num_nextn_predict_layers is 0); leave --spec out"));
+    return invalid(model.options().dir + " has no MTP layer; leave --spec out");
   }
   const GenerationConfig& defaults = model.generation();
   GenerateOptions out;
@@ -55,15 +53,14 @@ Status reserve_context(LoadedModel& model, int prompt_tokens, int max_tokens, in
 }
 
 std::string describe_speed(const GenerateStats& stats) {
-  char line[256];
   const int decoded = stats.completion_tokens - 1;
-  int size = std::snprintf(line, sizeof line, "%d prompt tokens at %.1f/s, %d tokens at %.1f/s",
-                           stats.prompt_tokens, stats.prompt_tokens / stats.prefill_s,
-                           stats.completion_tokens, decoded > 0 ? decoded / stats.decode_s : 0.0);
+  std::string line =
+      formatted("%d prompt tokens at %.1f/s, %d tokens at %.1f/s", stats.prompt_tokens,
+                stats.prompt_tokens / stats.prefill_s, stats.completion_tokens,
+                decoded > 0 ? decoded / stats.decode_s : 0.0);
   if (stats.drafted) {
-    std::snprintf(line + size, sizeof line - static_cast<std::size_t>(size),
-                  ", drafts accepted: %d of %d (%.1f %%)", stats.accepted, stats.drafted,
-                  100.0 * stats.accepted / stats.drafted);
+    line += formatted(", drafts accepted: %d of %d (%.1f %%)", stats.accepted, stats.drafted,
+                      100.0 * stats.accepted / stats.drafted);
   }
   return line;
 }

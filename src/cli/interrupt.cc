@@ -60,8 +60,6 @@ InterruptGuard::~InterruptGuard() { interrupt = Interrupt::kExits; }
 
 bool InterruptGuard::interrupted() const { return interrupt == Interrupt::kRaised; }
 
-void InterruptGuard::reset() { interrupt = Interrupt::kRaisesFlag; }
-
 ShutdownGuard::ShutdownGuard() {
   int ends[2];
   GLINT_CHECK(::pipe2(ends, O_CLOEXEC) == 0, "no pipe for signals");

@@ -1,6 +1,6 @@
 // Ctrl-C. Without a guard it ends the program at once, with exit code 130; while an InterruptGuard
 // exists it only raises a flag, and the command ends what it does in its own way. A second Ctrl-C
-// before the flag is lowered ends the program.
+// meanwhile ends the program.
 #pragma once
 
 namespace glint {
@@ -22,7 +22,6 @@ class InterruptGuard {
   InterruptGuard& operator=(const InterruptGuard&) = delete;
 
   bool interrupted() const;
-  void reset();  // lowers the flag
 };
 
 // Ending a server. While it exists, the first SIGTERM or SIGINT makes wait_for() return true, and

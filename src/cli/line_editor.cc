@@ -5,38 +5,67 @@
 #include <editline/readline.h>
 // clang-format on
 
+#include <termios.h>
+#include <unistd.h>
+
 #include <cstdlib>
 #include <iostream>
 
 namespace glint {
-
 namespace {
+
 constexpr int kHistoryLines = 1000;
-}
+
+// While a line is edited, Ctrl-C is a key like any other, and no signal, which would end the
+// program.
+class InterruptKeyOff {
+ public:
+  InterruptKeyOff() {
+    is_terminal_ = ::tcgetattr(STDIN_FILENO, &before_) == 0;
+    struct termios off = before_;
+    off.c_cc[VINTR] = _POSIX_VDISABLE;
+    if (is_terminal_) ::tcsetattr(STDIN_FILENO, TCSADRAIN, &off);
+  }
+  ~InterruptKeyOff() {
+    if (is_terminal_) ::tcsetattr(STDIN_FILENO, TCSADRAIN, &before_);
+  }
+  InterruptKeyOff(const InterruptKeyOff&) = delete;
+  InterruptKeyOff& operator=(const InterruptKeyOff&) = delete;
+
+ private:
+  struct termios before_ = {};
+  bool is_terminal_ = false;
+};
+
+}  // namespace
 
 LineEditor::LineEditor(bool interactive, std::string history_file)
     : interactive_(interactive), history_file_(std::move(history_file)) {
   if (!interactive_) return;
+  rl_initialize();
+  std::string binding = "bind ^C em-kill-line";
+  rl_parse_and_bind(binding.data());
   using_history();
   stifle_history(kHistoryLines);
   if (!history_file_.empty()) read_history(history_file_.c_str());
-}
-
-LineEditor::~LineEditor() {
-  if (interactive_ && !history_file_.empty()) write_history(history_file_.c_str());
 }
 
 std::optional<std::string> LineEditor::read(const std::string& prompt) {
   if (!interactive_) {
     std::string line;
     if (!std::getline(std::cin, line)) return {};
+    if (line.ends_with('\r')) line.pop_back();
     return line;
   }
+  const InterruptKeyOff key_off;
   char* const line = readline(prompt.c_str());
   if (!line) return {};
   std::string text = line;
   std::free(line);
-  if (!text.empty()) add_history(text.c_str());
+  if (text.empty()) return text;
+  add_history(text.c_str());
+  // Each time: the program may be killed, or its terminal closed.
+  if (!history_file_.empty()) write_history(history_file_.c_str());
   return text;
 }
 

@@ -1,5 +1,5 @@
-// Lines from the user: edited, with a history, on a terminal; read as they are from a file or a
-// pipe.
+// Lines from the user: edited, with a history, on a terminal, where Ctrl-C clears the line; read as
+// they are from a file or a pipe.
 #pragma once
 
 #include <optional>
@@ -11,9 +11,6 @@ class LineEditor {
  public:
   // The history is kept in `history_file` over runs; empty: not kept.
   LineEditor(bool interactive, std::string history_file);
-  ~LineEditor();
-  LineEditor(const LineEditor&) = delete;
-  LineEditor& operator=(const LineEditor&) = delete;
 
   // The next line without its end; nothing at the end of the input (Ctrl-D).
   std::optional<std::string> read(const std::string& prompt);

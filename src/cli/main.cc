@@ -2,14 +2,19 @@
 #include <cstdio>
 #include <new>
 #include <string>
+#include <system_error>
 #include <vector>
 
+#include "base/str.h"
 #include "cli/commands.h"
+#include "cli/file_signals.h"
 #include "cli/interrupt.h"
 
 int main(int argc, char** argv) {
   using namespace glint;
+  keep_standard_streams();
   handle_interrupts();
+  handle_file_signals();
   const Environment environment = read_environment();
   Console console(stdout, stderr, environment.no_color);
   Cli cli = {.console = console, .environment = environment};
@@ -19,6 +24,10 @@ int main(int argc, char** argv) {
     return run_command_line(all_commands(), args, cli);
   } catch (const std::bad_alloc&) {
     console.note("glint: out of memory");
+    return 2;
+  } catch (const std::system_error& error) {  // of std::thread alone
+    console.note(str("glint: cannot start a thread: ", error.code().message(),
+                     "; give --threads a smaller number, or the program more memory"));
     return 2;
   }
 }

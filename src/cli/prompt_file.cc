@@ -85,10 +85,10 @@ class Reader {
     GLINT_TRY(const Json prepared, prepare_messages(messages));
     const Json* last = prepared.as_array().back().find("role");
     const bool answered = last && *last == Json("assistant");
-    GLINT_TRY(const std::string prompt,
-              template_->render(prepared, tools ? *tools : Json(),
-                                Json::Object{{"add_generation_prompt", !answered}}));
-    return encode(prompt);
+    const Result<std::string> prompt = template_->render(
+        prepared, tools ? *tools : Json(), Json::Object{{"add_generation_prompt", !answered}});
+    if (!prompt.ok()) return Error(prompt.error()).in("the chat template");
+    return encode(prompt.value());
   }
 
   Result<std::vector<TokenId>> encode(std::string_view text) {

@@ -359,20 +359,6 @@ Result<TranslatedArgs> Translator::finish() {
 
 }  // namespace
 
-const char* name_of(Dialect dialect) {
-  switch (dialect) {
-    case Dialect::kVllm:
-      return "vllm serve";
-    case Dialect::kSglang:
-      return "sglang";
-    case Dialect::kTrtllm:
-      return "trtllm-serve";
-    case Dialect::kGlint:
-      break;
-  }
-  return "serve";
-}
-
 Result<TranslatedArgs> translate_serve_args(Dialect dialect, std::span<const std::string> args,
                                             const OptionList& own) {
   Translator translator(dialect, own);

@@ -17,7 +17,6 @@
 namespace glint {
 
 enum class Dialect { kGlint, kVllm, kSglang, kTrtllm };
-const char* name_of(Dialect dialect);  // "glint serve", "vllm serve" ...
 
 struct TranslatedArgs {
   std::vector<std::string> args;     // for the options of `glint serve`

@@ -1,7 +1,6 @@
 #include "cli/serve_flags.h"
 
 #include <algorithm>
-#include <array>
 
 #include "base/str.h"
 

@@ -6,7 +6,6 @@
 
 #include "base/file.h"
 #include "base/str.h"
-#include "cli/generate_options.h"
 #include "ops/kv_layout.h"
 
 namespace glint {
@@ -107,12 +106,9 @@ Result<int> resolve_length(const ServeOptions& options, const ModelConfig& confi
   return static_cast<int>(wanted == 0 ? has : wanted);
 }
 
-Result<int> resolve_drafts(const std::string& spec, const ServeFacts& facts) {
-  GLINT_TRY(const int drafts, parse_spec(spec));
-  if (drafts > 0 && !facts.has_mtp)
-    return invalid(
-        str("--spec ", spec, " needs the MTP layer, which this checkpoint does not have"));
-  return drafts;
+Status check_drafts(const std::string& spec, const ServeFacts& facts) {
+  if (facts.max_drafts == 0 || facts.has_mtp) return Ok{};
+  return invalid(str("--spec ", spec, " needs the MTP layer, which this checkpoint does not have"));
 }
 
 Result<std::string> parser_name(std::string_view option, const std::string& name,
@@ -236,9 +232,9 @@ std::vector<std::pair<std::string, std::string>> table(const ServeOptions& o,
       {"queue", str(o.max_queued_requests, " requests",
                     o.max_queue_seconds > 0 ? str(", ", o.max_queue_seconds, " s") : "")},
       {"prefix cache", o.prefix_caching ? "on" : "off"},
-      {"speculation", plan.max_drafts == 0
+      {"speculation", facts.max_drafts == 0
                           ? str("off", facts.has_mtp ? " (--spec mtp:K turns it on)" : "")
-                          : str("MTP, up to ", plan.max_drafts, " tokens")},
+                          : str("MTP, up to ", facts.max_drafts, " tokens")},
       {"sampling", str("temperature ", s.sampling.temperature, ", top_p ", s.sampling.top_p,
                        ", top_k ", s.sampling.top_k)},
       {"reasoning, tool calls", str(s.reasoning_parser.empty() ? "none" : s.reasoning_parser, ", ",
@@ -295,19 +291,19 @@ Result<ServePlan> plan_serve(const ServeOptions& options, const TranslatedArgs& 
   GLINT_TRY(const CachePlan cache,
             plan_cache(options, facts.memory, plan.max_model_len, asked == 0));
   plan.max_model_len = cache.max_model_len;
-  GLINT_TRY(plan.max_drafts, resolve_drafts(options.spec, facts));
+  GLINT_TRY_STATUS(check_drafts(options.spec, facts));
   GLINT_TRY(plan.server, server_config(options, facts, plan.max_model_len));
   plan.engine.scheduler = {.max_step_tokens = options.max_num_batched_tokens,
                            .max_running = options.max_num_seqs,
                            .max_waiting = options.max_queued_requests,
                            .max_seq_len = plan.max_model_len,
                            .depth = 2,
-                           .max_drafts = plan.max_drafts,
+                           .max_drafts = facts.max_drafts,
                            .adapt_drafts = options.adapt_drafts};
   plan.engine.cache.num_pages = cache.pages;
   plan.engine.cache.page_size = kPageSize;
   plan.engine.cache.share_prefixes = options.prefix_caching;
-  plan.engine.cache.match_next_token = plan.max_drafts > 0;
+  plan.engine.cache.match_next_token = facts.max_drafts > 0;
   plan.engine.max_step_slowdown = options.step_slowdown;
   plan.engine.watchdog_seconds = options.watchdog_timeout;
   plan.rows = table(options, facts, plan);

@@ -22,6 +22,7 @@ struct ServeFacts {
   std::string dir;       // the checkpoint's
   std::string formats;   // of its matrices, as stored: "bf16", "fp8 bf16", "nvfp4 bf16"
   bool has_mtp = false;  // the MTP layer's weights are there
+  int max_drafts = 0;    // of --spec
   std::vector<std::string> environment_keys = {};  // API keys from the environment
   ServeMemory memory;
 };
@@ -29,7 +30,6 @@ struct ServeFacts {
 struct ServePlan {
   ServerConfig server;
   EngineOptions engine;
-  int max_drafts = 0;
   int max_model_len = 0;
   // The table that is printed: name, value.
   std::vector<std::pair<std::string, std::string>> rows;

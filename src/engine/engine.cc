@@ -9,6 +9,7 @@
 
 #include "base/check.h"
 #include "base/queue.h"
+#include "base/seconds.h"
 #include "base/str.h"
 #include "engine/rate.h"
 #include "engine/step_costs.h"
@@ -18,10 +19,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 using Time = Clock::time_point;
-
-double seconds_between(Time begin, Time end) {
-  return std::chrono::duration<double>(end - begin).count();
-}
 
 // What reaches the engine thread, from clients, the executor thread and the watchdog.
 struct Submit {

@@ -6,7 +6,6 @@
 #include <algorithm>
 
 #include "base/check.h"
-#include "base/str.h"
 #include "engine/scheduler_state.h"
 
 namespace glint {
@@ -103,8 +102,6 @@ void Scheduler::State::append_slice(Sequence& seq, int count, int drafts, StepPl
   slice.num_drafts = drafts;
   slice.sample = sample;
   slice.max_new = sample ? drafts + 1 : 0;
-  slice.logit_rows = sample ? drafts + 1 : 0;
-  if (end < seq.num_tokens()) slice.next_token = tokens[static_cast<std::size_t>(end)];
   if (!seq.started) {
     seq.started = true;
     plan.started.push_back(seq.request);

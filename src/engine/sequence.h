@@ -6,7 +6,6 @@
 // With steps in flight the two on the right are upper bounds: drafts may be rejected.
 #pragma once
 
-#include <algorithm>
 #include <deque>
 #include <memory>
 #include <vector>

@@ -30,7 +30,6 @@ class StepCosts {
 
   // Seconds of a step with so many decoding sequences and no prompt; 0 while unknown.
   double plain_seconds(int num_decoding) const;
-  double seconds_per_prompt_token() const { return per_prompt_token_.median(); }
 
   static constexpr int kMinPromptTokens = 2;
   static constexpr int kUnknownBudget = 64;  // while a cost is not known

@@ -24,10 +24,7 @@ struct SeqSlice {
   int num_drafts = 0;   // the last num_drafts of `count` are guesses, known to the executor only
   bool sample = false;  // the slice reaches the last known token, so a token is wanted
   int max_new = 0;      // the executor may report at most this many tokens (a limit is near)
-  int logit_rows = 0;   // how many of its last rows need logits, to sample
-  // The token after the slice where it is known (a prompt in chunks), else kPendingToken: the MTP
-  // layer's input for the last row.
-  TokenId next_token = kPendingToken;
+  int logit_rows = 0;   // how many of its last rows need logits: for who runs the model to say
   int token_begin = 0;  // its tokens start here in StepPlan::tokens
   int page_begin = 0;  // its pages, for positions [0, first + count), start here in StepPlan::pages
   int num_pages = 0;

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <functional>
-#include <memory>
 
 #include "eval/input_ranges.h"
 #include "runtime/loaded_model.h"

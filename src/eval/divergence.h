@@ -1,7 +1,6 @@
 // What two models' logits of the same position say of each other.
 #pragma once
 
-#include <cstdint>
 #include <span>
 #include <vector>
 

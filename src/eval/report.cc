@@ -1,21 +1,13 @@
 #include "eval/report.h"
 
 #include <algorithm>
-#include <cmath>
-#include <cstdio>
 
 #include "base/str.h"
 
 namespace glint {
 namespace {
 
-std::string number(const char* format, double value) {
-  char text[64];
-  std::snprintf(text, sizeof text, format, value);
-  return text;
-}
-
-std::string percent(double share) { return number("%.2f %%", 100 * share); }
+std::string percent(double share) { return formatted("%.2f %%", 100 * share); }
 
 std::string padded(const std::string& text, int width) {
   return text + std::string(std::max<int>(width - static_cast<int>(text.size()), 1), ' ');
@@ -27,7 +19,7 @@ std::string size_of_files(const EvaluatedModel& model, const EvaluatedModel* ref
   if (!reference || reference->file_bytes == 0) return size;
   const double share =
       static_cast<double>(model.file_bytes) / static_cast<double>(reference->file_bytes);
-  return str(size, " (", number("%.1f %%", 100 * share), ")");
+  return str(size, " (", formatted("%.1f %%", 100 * share), ")");
 }
 
 std::string formats(const EvaluatedModel& model) {
@@ -76,24 +68,25 @@ std::string eval_table(const EvalReport& report) {
   line("size on disk", size_of_files(report.reference, nullptr),
        size_of_files(report.model, &report.reference));
   line("weights", formats(report.reference), formats(report.model));
-  line("perplexity", number("%.6f", r.ref_perplexity),
-       str(number("%.6f", r.perplexity), " (",
-           number("%+.3f %%", 100 * (r.perplexity / r.ref_perplexity - 1)), ")"));
+  line("perplexity", formatted("%.6f", r.ref_perplexity),
+       str(formatted("%.6f", r.perplexity), " (",
+           formatted("%+.3f %%", 100 * (r.perplexity / r.ref_perplexity - 1)), ")"));
   line("top-1", percent(r.ref_top1), percent(r.top1));
   out += "\n";
   single("rows", str(with_commas(r.rows), " of ", with_commas(r.sequences), " sequences"));
-  single("KL(ref || model)",
-         str("mean ", number("%.3e", r.mean_kl), ", median ", number("%.3e", r.median_kl), ", p99 ",
-             number("%.3e", r.p99_kl), ", max ", number("%.3e", r.max_kl), " nats"));
+  single(
+      "KL(ref || model)",
+      str("mean ", formatted("%.3e", r.mean_kl), ", median ", formatted("%.3e", r.median_kl),
+          ", p99 ", formatted("%.3e", r.p99_kl), ", max ", formatted("%.3e", r.max_kl), " nats"));
   single("top-1 agreement", percent(r.same_top1));
-  single("cross-entropy", str(number("%+.3e", r.nll_difference), " +- ",
-                              number("%.1e", r.nll_difference_error), " nats a token"));
+  single("cross-entropy", str(formatted("%+.3e", r.nll_difference), " +- ",
+                              formatted("%.1e", r.nll_difference_error), " nats a token"));
   if (r.layer_error.empty()) return out;
   out +=
       str("\nrelative error of the residual stream, ", with_commas(r.layer_rows), " positions\n");
   for (std::size_t i = 0; i < r.layer_error.size(); ++i) {
     single(("  " + layer_error_name(i, r.layer_error.size())).c_str(),
-           number("%.3e", r.layer_error[i]));
+           formatted("%.3e", r.layer_error[i]));
   }
   return out;
 }

@@ -1,6 +1,4 @@
 // The evaluation as one HTML page.
-#include <cstdio>
-
 #include "base/str.h"
 #include "eval/report.h"
 #include "eval/svg.h"
@@ -45,40 +43,34 @@ svg text { fill: var(--muted); font: 12px system-ui, sans-serif; }
 .dots g:hover circle { fill: var(--ink); }
 )css";
 
-std::string number(const char* format, double value) {
-  char text[64];
-  std::snprintf(text, sizeof text, format, value);
-  return text;
-}
-
-std::string percent(double share) { return number("%.2f %%", 100 * share); }
+std::string percent(double share) { return formatted("%.2f %%", 100 * share); }
 
 std::string cells(std::initializer_list<std::string> values) {
   std::string row = "<tr>";
   bool first = true;
   for (const std::string& value : values) {
     const char* tag = first ? "th" : "td";
-    row += str("<", tag, ">", xml_escape(value), "</", tag, ">");
+    row += str("<", tag, ">", escape_html(value), "</", tag, ">");
     first = false;
   }
   return row + "</tr>\n";
 }
 
 std::string figure(const std::string& value, const std::string& what) {
-  return str("<div><b>", xml_escape(value), "</b><span>", xml_escape(what), "</span></div>\n");
+  return str("<div><b>", escape_html(value), "</b><span>", escape_html(what), "</span></div>\n");
 }
 
 std::string figures(const EvalReport& report) {
   const Evaluation& r = report.result;
   std::string out = "<section class=\"figures\">\n";
-  out += figure(number("%.2e", r.mean_kl), "mean KL divergence, nats");
-  out += figure(number("%.2e", r.p99_kl), "KL divergence, 99th percentile");
+  out += figure(formatted("%.2e", r.mean_kl), "mean KL divergence, nats");
+  out += figure(formatted("%.2e", r.p99_kl), "KL divergence, 99th percentile");
   out += figure(percent(r.same_top1), "top-1 agreement");
-  out += figure(number("%+.2f %%", 100 * (r.perplexity / r.ref_perplexity - 1)), "perplexity");
+  out += figure(formatted("%+.2f %%", 100 * (r.perplexity / r.ref_perplexity - 1)), "perplexity");
   if (report.reference.file_bytes > 0 && report.model.file_bytes > 0) {
     const double share = static_cast<double>(report.model.file_bytes) /
                          static_cast<double>(report.reference.file_bytes);
-    out += figure(number("%.1f %%", 100 * share), "of the reference's size");
+    out += figure(formatted("%.1f %%", 100 * share), "of the reference's size");
   }
   return out + "</section>\n";
 }
@@ -93,17 +85,18 @@ std::string formats(const EvaluatedModel& model) {
 std::string comparison(const EvalReport& report) {
   const Evaluation& r = report.result;
   const EvaluatedModel &a = report.reference, &b = report.model;
-  return str("<section>\n<table>\n", cells({"", "reference", "model"}),
-             cells({"name", a.name, b.name}), cells({"computed in", a.computed_in, b.computed_in}),
-             cells({"weight files", human_bytes(static_cast<double>(a.file_bytes)),
-                    human_bytes(static_cast<double>(b.file_bytes))}),
-             cells({"weights by format", formats(a), formats(b)}),
-             cells({"perplexity", number("%.6f", r.ref_perplexity), number("%.6f", r.perplexity)}),
-             cells({"top-1 of the text", percent(r.ref_top1), percent(r.top1)}),
-             cells({"cross-entropy added", "",
-                    str(number("%+.3e", r.nll_difference), " +- ",
-                        number("%.1e", r.nll_difference_error), " nats a token")}),
-             "</table>\n</section>\n");
+  return str(
+      "<section>\n<table>\n", cells({"", "reference", "model"}), cells({"name", a.name, b.name}),
+      cells({"computed in", a.computed_in, b.computed_in}),
+      cells({"weight files", human_bytes(static_cast<double>(a.file_bytes)),
+             human_bytes(static_cast<double>(b.file_bytes))}),
+      cells({"weights by format", formats(a), formats(b)}),
+      cells({"perplexity", formatted("%.6f", r.ref_perplexity), formatted("%.6f", r.perplexity)}),
+      cells({"top-1 of the text", percent(r.ref_top1), percent(r.top1)}),
+      cells({"cross-entropy added", "",
+             str(formatted("%+.3e", r.nll_difference), " +- ",
+                 formatted("%.1e", r.nll_difference_error), " nats a token")}),
+      "</table>\n</section>\n");
 }
 
 std::string section(const char* title, const char* meaning, const Chart& chart) {
@@ -117,7 +110,7 @@ std::string layer_section(const Evaluation& r) {
   std::string table;
   for (std::size_t i = 0; i < r.layer_error.size(); ++i) {
     const std::string name = layer_error_name(i, r.layer_error.size());
-    const std::string value = number("%.3e", r.layer_error[i]);
+    const std::string value = formatted("%.3e", r.layer_error[i]);
     const std::string label = i == 0                          ? "embed"
                               : i + 1 == r.layer_error.size() ? "norm"
                                                               : std::to_string(i - 1);
@@ -140,9 +133,10 @@ std::string distribution_section(const Evaluation& r) {
                  .marks = Chart::Marks::kBars};
   for (const KlSpan& span : kl_histogram(r)) {
     const double share = 100.0 * static_cast<double>(span.rows) / static_cast<double>(r.rows);
-    chart.points.push_back({span.from > 0 ? number("%.0e", span.from) : "0", share,
-                            str(number("%.1e", span.from), " to ", number("%.1e", span.to), ": ",
-                                with_commas(span.rows), " positions, ", number("%.2f %%", share))});
+    chart.points.push_back(
+        {span.from > 0 ? formatted("%.0e", span.from) : "0", share,
+         str(formatted("%.1e", span.from), " to ", formatted("%.1e", span.to), ": ",
+             with_commas(span.rows), " positions, ", formatted("%.2f %%", share))});
   }
   return section("Distribution",
                  "How many positions of the text diverge by how much. A long tail to the right "
@@ -157,9 +151,10 @@ std::string position_section(const Evaluation& r) {
                  .y_label = "mean KL divergence, nats",
                  .x_label = "position in the sequence"};
   for (const PositionMean& span : mean_kl_by_position(r, kSpans)) {
-    chart.points.push_back({std::to_string(span.first), span.mean_kl,
-                            str("positions ", span.first, " to ", span.last, ": ",
-                                number("%.3e", span.mean_kl), " over ", with_commas(span.rows))});
+    chart.points.push_back(
+        {std::to_string(span.first), span.mean_kl,
+         str("positions ", span.first, " to ", span.last, ": ", formatted("%.3e", span.mean_kl),
+             " over ", with_commas(span.rows))});
   }
   return section("Position",
                  "The mean divergence along the sequence. A line that climbs means an error that "
@@ -176,9 +171,9 @@ std::string eval_html(const EvalReport& report) {
   std::string page =
       str("<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
           "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>",
-          xml_escape(title), "</title>\n<style>", kStyle, "</style>\n</head>\n<body>\n<h1>",
-          xml_escape(title), "</h1>\n<p>", with_commas(r.rows), " positions of ",
-          with_commas(r.sequences), " sequences of ", xml_escape(report.text),
+          escape_html(title), "</title>\n<style>", kStyle, "</style>\n</head>\n<body>\n<h1>",
+          escape_html(title), "</h1>\n<p>", with_commas(r.rows), " positions of ",
+          with_commas(r.sequences), " sequences of ", escape_html(report.text),
           ". KL divergence is KL(reference || model) of the next token.</p>\n");
   page += figures(report) + comparison(report);
   if (!r.layer_error.empty()) page += layer_section(r);

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 
 #include "base/check.h"
 #include "base/str.h"
@@ -19,19 +18,13 @@ constexpr double kCharacterWidth = 6.8;  // of a digit at that size, rounded up
 
 // "12.5", "3": two decimals at most.
 std::string coordinate(double value) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.2f", value);
-  std::string out = text;
+  std::string out = formatted("%.2f", value);
   out.erase(out.find_last_not_of('0') + 1);
   if (out.ends_with('.')) out.pop_back();
   return out == "-0" ? "0" : out;
 }
 
-std::string tick_text(double value) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.4g", value);
-  return text;
-}
+std::string tick_text(double value) { return formatted("%.4g", value); }
 
 struct TextAt {
   double x = 0, y = 0;
@@ -40,7 +33,7 @@ struct TextAt {
 
 std::string text(const TextAt& at, std::string_view content) {
   return str("<text x=\"", coordinate(at.x), "\" y=\"", coordinate(at.y), "\" text-anchor=\"",
-             at.anchor, "\">", xml_escape(content), "</text>\n");
+             at.anchor, "\">", escape_html(content), "</text>\n");
 }
 
 class Drawing {
@@ -56,7 +49,7 @@ class Drawing {
 
   std::string draw() const {
     return str("<svg viewBox=\"0 0 ", kWidth, " ", kHeight, "\" role=\"img\" aria-label=\"",
-               xml_escape(chart_.title), "\">\n", axes(),
+               escape_html(chart_.title), "\">\n", axes(),
                chart_.marks == Chart::Marks::kBars ? bars() : line(), x_labels(), "</svg>\n");
   }
 
@@ -106,7 +99,7 @@ class Drawing {
       out +=
           str("<rect x=\"", coordinate(x(i) - width / 2), "\" y=\"", coordinate(top), "\" width=\"",
               coordinate(width), "\" height=\"", coordinate(kTop + kPlotHeight - top), "\"><title>",
-              xml_escape(chart_.points[i].note), "</title></rect>\n");
+              escape_html(chart_.points[i].note), "</title></rect>\n");
     }
     return out + "</g>\n";
   }
@@ -121,7 +114,7 @@ class Drawing {
     const double radius = std::clamp(column() / 4, 1.5, 4.0);
     for (std::size_t i = 0; i < chart_.points.size(); ++i) {
       out +=
-          str("<g><title>", xml_escape(chart_.points[i].note), "</title><rect x=\"",
+          str("<g><title>", escape_html(chart_.points[i].note), "</title><rect x=\"",
               coordinate(x(i) - column() / 2), "\" y=\"", kTop, "\" width=\"", coordinate(column()),
               "\" height=\"", kPlotHeight, "\"/><circle cx=\"", coordinate(x(i)), "\" cy=\"",
               coordinate(y(chart_.points[i].value)), "\" r=\"", coordinate(radius), "\"/></g>\n");
@@ -136,32 +129,6 @@ class Drawing {
 }  // namespace
 
 std::string svg_chart(const Chart& chart) { return Drawing(chart).draw(); }
-
-std::string xml_escape(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    switch (c) {
-      case '&':
-        out += "&amp;";
-        break;
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      case '"':
-        out += "&quot;";
-        break;
-      case '\'':
-        out += "&#39;";
-        break;
-      default:
-        out += c;
-    }
-  }
-  return out;
-}
 
 std::vector<double> axis_ticks(double max) {
   if (!(max > 0)) return {0, 1};

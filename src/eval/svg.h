@@ -5,7 +5,6 @@
 #pragma once
 
 #include <string>
-#include <string_view>
 #include <vector>
 
 namespace glint {
@@ -28,9 +27,6 @@ struct Chart {
 
 // An <svg> element; numbers in it have two decimals at most, so that equal charts are equal bytes.
 std::string svg_chart(const Chart& chart);
-
-// `text` for the inside of an element or of a quoted attribute.
-std::string xml_escape(std::string_view text);
 
 // Ticks of an axis from 0 to at least `max`: multiples of 1, 2 or 5 times a power of ten, 6 at most
 // beside the zero. {0, 1} where max is 0.

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
 
+#include "base/file.h"
 #include "base/str.h"
 #include "model/field_reader.h"
 
@@ -32,12 +32,17 @@ void expect(FieldReader& fields, bool holds, const std::string& problem) {
   if (!holds) fields.fail(problem);
 }
 
+// What a file without a model_type is, for people.
+std::string of_architecture(const std::vector<std::string>& architectures) {
+  return architectures.empty() ? "" : str(", architectures names ", quoted(architectures[0]));
+}
+
 void read_identity(FieldReader& fields, ModelConfig& config) {
   const std::vector<std::string> architectures = fields.texts("architectures");
   config.model_type = fields.text("model_type", "");
   const bool known_type = config.model_type == "glm_moe_dsa" || config.model_type == "deepseek_v32";
-  const std::string found = config.model_type.empty() && !architectures.empty()
-                                ? str("architectures names ", quoted(architectures[0]))
+  const std::string found = config.model_type.empty()
+                                ? "model_type is missing" + of_architecture(architectures)
                                 : str("model_type is ", quoted(config.model_type));
   expect(fields, known_type,
          found + "; expected \"glm_moe_dsa\" (GLM-5, 5.1, 5.2) or \"deepseek_v32\"");
@@ -50,13 +55,14 @@ void read_widths(FieldReader& fields, ModelConfig& config) {
   config.moe_intermediate_size = fields.integer("moe_intermediate_size", 1, kMaxWidth);
   config.max_position_embeddings = fields.integer("max_position_embeddings", 1, kMaxPositions);
   config.num_hidden_layers = small_integer(fields, "num_hidden_layers", 1, kMaxLayers);
-  config.num_nextn_predict_layers = small_integer(fields, "num_nextn_predict_layers", 0, 1, 0);
+  const int mtp_layers = small_integer(fields, "num_nextn_predict_layers", 0, kMaxLayers, 0);
+  config.num_nextn_predict_layers = std::min(mtp_layers, 1);
+  config.num_unused_mtp_layers = mtp_layers - config.num_nextn_predict_layers;
   config.rms_norm_eps = static_cast<float>(fields.number("rms_norm_eps", 1e-12, 1));
   expect(
       fields, fields.text("hidden_act", "silu") == "silu",
       str("hidden_act is ", quoted(fields.text("hidden_act", "")), "; only \"silu\" is supported"));
-  expect(fields, !fields.boolean("tie_word_embeddings", false),
-         "tie_word_embeddings is true; only models with an lm_head of their own are supported");
+  config.tie_word_embeddings = fields.boolean("tie_word_embeddings", false);
 }
 
 void read_attention(FieldReader& fields, ModelConfig& config) {
@@ -106,7 +112,7 @@ void read_indexer(FieldReader& fields, ModelConfig& config) {
 
 void read_experts(FieldReader& fields, ModelConfig& config) {
   config.n_routed_experts = small_integer(fields, "n_routed_experts", 1, kMaxExperts);
-  config.n_shared_experts = small_integer(fields, "n_shared_experts", 1, 64);
+  config.n_shared_experts = small_integer(fields, "n_shared_experts", 0, 64);
   config.num_experts_per_tok = small_integer(fields, "num_experts_per_tok", 1, kMaxExperts);
   config.n_group = small_integer(fields, "n_group", 1, kMaxExperts, 1);
   config.topk_group = small_integer(fields, "topk_group", 1, kMaxExperts, 1);
@@ -133,18 +139,20 @@ void read_experts(FieldReader& fields, ModelConfig& config) {
          str("topk_method is ", quoted(method), "; only \"noaux_tc\" is supported"));
 }
 
-// A list with one entry a layer; one for the MTP layer may follow, which can only be `mtp_entry`.
+// A list with one entry a layer; those of the MTP layers may follow, which can only be `mtp_entry`.
 std::vector<std::string> read_layer_list(FieldReader& fields, const ModelConfig& config,
                                          std::string_view key, std::string_view mtp_entry) {
   std::vector<std::string> list = fields.texts(key);
   const auto num_layers = static_cast<std::size_t>(config.num_hidden_layers);
-  if (list.size() != num_layers && list.size() != config.layers.size()) {
+  const auto mtp_layers =
+      static_cast<std::size_t>(config.num_nextn_predict_layers + config.num_unused_mtp_layers);
+  if (list.size() != num_layers && list.size() != num_layers + mtp_layers) {
     fields.fail(str(key, " has ", list.size(), " entries for ", num_layers, " layers"));
     return {};
   }
-  if (list.size() > num_layers && list.back() != mtp_entry) {
-    fields.fail(
-        str(key, " says ", quoted(list.back()), " of the MTP layer; expected ", quoted(mtp_entry)));
+  for (std::size_t i = num_layers; i < list.size(); ++i) {
+    expect(fields, list[i] == mtp_entry,
+           str(key, " says ", quoted(list[i]), " of an MTP layer; expected ", quoted(mtp_entry)));
   }
   list.resize(num_layers);
   return list;
@@ -161,8 +169,8 @@ void read_mlp_kinds(FieldReader& fields, ModelConfig& config) {
     }
     return;
   }
-  const std::int64_t first = fields.integer("first_k_dense_replace", 0, config.num_hidden_layers,
-                                            std::min(3, config.num_hidden_layers));
+  // More than there are layers: all are dense, as in a model cut down to a few layers.
+  const std::int64_t first = fields.integer("first_k_dense_replace", 0, kMaxLayers, 3);
   const std::int64_t every = fields.integer("moe_layer_freq", 1, kMaxLayers, 1);
   for (std::size_t i = 0; i < num_layers; ++i) {
     const auto layer = static_cast<std::int64_t>(i);
@@ -171,31 +179,43 @@ void read_mlp_kinds(FieldReader& fields, ModelConfig& config) {
   }
 }
 
+void read_indexer_list(FieldReader& fields, ModelConfig& config, std::string_view key) {
+  const auto kinds = read_layer_list(fields, config, key, "full");
+  for (std::size_t i = 0; i < kinds.size(); ++i) {
+    expect(fields, kinds[i] == "full" || kinds[i] == "shared",
+           str(key, " holds ", quoted(kinds[i]), "; expected \"full\" or \"shared\""));
+    config.layers[i].has_indexer = kinds[i] == "full";
+  }
+}
+
+// index_topk_pattern: a letter a layer, or a list as indexer_types is one.
+void read_indexer_pattern(FieldReader& fields, ModelConfig& config) {
+  constexpr std::string_view kKey = "index_topk_pattern";
+  if (fields.find(kKey)->is_array()) return read_indexer_list(fields, config, kKey);
+  const std::string pattern = fields.text(kKey, "");
+  const auto num_layers = static_cast<std::size_t>(config.num_hidden_layers);
+  expect(fields, pattern.size() == num_layers,
+         str(kKey, " has ", pattern.size(), " letters for ", num_layers, " layers"));
+  expect(fields, pattern.find_first_not_of("FS") == std::string::npos,
+         str(kKey, " is ", quoted(pattern), "; expected the letters F and S"));
+  for (std::size_t i = 0; i < std::min(num_layers, pattern.size()); ++i) {
+    config.layers[i].has_indexer = pattern[i] == 'F';
+  }
+}
+
 // Precedence: indexer_types, then index_topk_pattern, then frequency and offset.
 void read_indexer_kinds(FieldReader& fields, ModelConfig& config) {
-  const auto num_layers = static_cast<std::size_t>(config.num_hidden_layers);
   if (fields.has("indexer_types")) {
-    const auto kinds = read_layer_list(fields, config, "indexer_types", "full");
-    for (std::size_t i = 0; i < kinds.size(); ++i) {
-      expect(fields, kinds[i] == "full" || kinds[i] == "shared",
-             str("indexer_types holds ", quoted(kinds[i]), "; expected \"full\" or \"shared\""));
-      config.layers[i].has_indexer = kinds[i] == "full";
-    }
+    read_indexer_list(fields, config, "indexer_types");
   } else if (fields.has("index_topk_pattern")) {
-    const std::string pattern = fields.text("index_topk_pattern", "");
-    expect(fields, pattern.size() == num_layers,
-           str("index_topk_pattern has ", pattern.size(), " letters for ", num_layers, " layers"));
-    expect(fields, pattern.find_first_not_of("FS") == std::string::npos,
-           str("index_topk_pattern is ", quoted(pattern), "; expected the letters F and S"));
-    for (std::size_t i = 0; i < std::min(num_layers, pattern.size()); ++i) {
-      config.layers[i].has_indexer = pattern[i] == 'F';
-    }
+    read_indexer_pattern(fields, config);
   } else {
-    const std::int64_t freq = fields.integer("index_topk_freq", 1, kMaxLayers, 1);
+    const std::int64_t freq =
+        std::max<std::int64_t>(fields.integer("index_topk_freq", 0, kMaxLayers, 1), 1);
     const std::int64_t offset = fields.integer("index_skip_topk_offset", 0, kMaxLayers, 2);
-    for (std::size_t i = 0; i < num_layers; ++i) {
-      const auto layer = static_cast<std::int64_t>(i);
-      config.layers[i].has_indexer = std::max<std::int64_t>(layer - (offset - 1), 0) % freq == 0;
+    for (std::int64_t i = 0; i < config.num_hidden_layers; ++i) {
+      config.layers[static_cast<std::size_t>(i)].has_indexer =
+          std::max<std::int64_t>(i - (offset - 1), 0) % freq == 0;
     }
   }
   expect(fields, !fields.ok() || config.layers[0].has_indexer,
@@ -227,7 +247,7 @@ Result<ModelConfig> parse_config(const Json& json) {
   read_experts(fields, config);
   if (!fields.ok()) return fields.status().take_error();
   GLINT_TRY(config.rope, parse_rope(json));
-  config.softmax_scale = static_cast<float>(softmax_scale_factor(config.rope) /
+  config.softmax_scale = static_cast<float>(config.rope.softmax_factor /
                                             std::sqrt(static_cast<double>(config.qk_head_dim())));
   config.layers.resize(static_cast<std::size_t>(config.num_layers_with_mtp()));
   read_indexer(fields, config);
@@ -262,9 +282,7 @@ Result<GenerationConfig> parse_generation_config(const Json& json) {
 }
 
 Result<GenerationConfig> read_generation_config(const std::string& path) {
-  std::error_code error;
-  const auto type = std::filesystem::symlink_status(path, error).type();
-  if (type == std::filesystem::file_type::not_found) return GenerationConfig{};
+  if (!is_present(path)) return GenerationConfig{};
   GLINT_TRY(const Json json, read_json_file(path, kJsonLimits));
   Result<GenerationConfig> config = parse_generation_config(json);
   if (!config.ok()) return std::move(config).take_error().in(path);

@@ -38,8 +38,12 @@ struct ModelConfig {
   std::int64_t intermediate_size = 0;      // of a dense layer
   std::int64_t moe_intermediate_size = 0;  // of one routed expert
   std::int64_t max_position_embeddings = 0;
-  int num_hidden_layers = 0;         // without the MTP layer
-  int num_nextn_predict_layers = 0;  // 0 or 1; the MTP layer has index num_hidden_layers
+  int num_hidden_layers = 0;  // without the MTP layer
+  // 0 or 1: of several MTP layers the first drafts every step, and the others are not read. It has
+  // index num_hidden_layers.
+  int num_nextn_predict_layers = 0;
+  int num_unused_mtp_layers = 0;
+  bool tie_word_embeddings = false;  // without an lm_head.weight the head is the embedding
   float rms_norm_eps = 0;
 
   int num_attention_heads = 0;

@@ -142,6 +142,9 @@ TEST(Config, explicit_indexer_lists_win_over_patterns_and_patterns_over_frequenc
   EXPECT_EQ(layers_with_indexer(parsed(json)), (std::vector<int>{0, 1, 2, 6}));
   json.set("index_topk_pattern", "FSFSFSFS");
   EXPECT_EQ(layers_with_indexer(parsed(json)), (std::vector<int>{0, 2, 4, 6}));
+  json.set("index_topk_pattern",
+           parse(R"(["full", "shared", "full", "full", "full", "full", "full", "full"])"));
+  EXPECT_EQ(layers_with_indexer(parsed(json)), (std::vector<int>{0, 2, 3, 4, 5, 6, 7}));
   json.set("indexer_types", parse(R"(["full", "shared", "shared", "shared", "shared", "shared",
                                       "shared", "full"])"));
   EXPECT_EQ(layers_with_indexer(parsed(json)), (std::vector<int>{0, 7}));
@@ -155,6 +158,20 @@ TEST(Config, layers_are_dense_by_list_or_by_count) {
   EXPECT_FALSE(parsed(json).layers[0].is_dense());
   EXPECT_TRUE(parsed(json).layers[1].is_dense());
   EXPECT_TRUE(parsed(without(glm5(), "first_k_dense_replace")).layers[2].is_dense());
+  EXPECT_TRUE(parsed(with(glm5(), "first_k_dense_replace", 100)).layers[77].is_dense());
+  EXPECT_FALSE(parsed(with(glm5(), "first_k_dense_replace", 100)).layers[78].is_dense());
+  EXPECT_EQ(parsed(with(glm5(), "first_k_dense_replace", 79)).num_moe_layers(), 0);
+}
+
+TEST(Config, of_several_mtp_layers_the_first_is_used) {
+  Json json = with(with(glm5(), "num_hidden_layers", 2), "num_nextn_predict_layers", 3);
+  json.set("mlp_layer_types", parse(R"(["dense", "sparse", "sparse", "sparse", "sparse"])"));
+  const ModelConfig config = parsed(json);
+  EXPECT_EQ(config.num_nextn_predict_layers, 1);
+  EXPECT_EQ(config.num_unused_mtp_layers, 2);
+  EXPECT_EQ(config.num_layers_with_mtp(), 3);
+  json.set("mlp_layer_types", parse(R"(["dense", "sparse", "sparse", "sparse", "dense"])"));
+  EXPECT_EQ(refusal(json), "mlp_layer_types says \"dense\" of an MTP layer; expected \"sparse\"");
 }
 
 TEST(Config, cache_bytes_per_token_equal_the_specification) {
@@ -169,7 +186,9 @@ TEST(Config, refuses_what_it_cannot_run_in_one_sentence) {
   const std::tuple<const char*, Json, const char*> cases[] = {
       {"model_type", "llama",
        "model_type is \"llama\"; expected \"glm_moe_dsa\" (GLM-5, 5.1, 5.2) or \"deepseek_v32\""},
-      {"model_type", nullptr, "architectures names \"GlmMoeDsaForCausalLM\"; expected"},
+      {"model_type", nullptr,
+       "model_type is missing, architectures names \"GlmMoeDsaForCausalLM\"; expected"},
+      {"model_type", "", "model_type is missing"},
       {"num_attention_heads", 0, "num_attention_heads is 0; expected 1 to 4096"},
       {"hidden_size", -6144, "hidden_size is -6144; expected 1 to 262144"},
       {"hidden_size", parse("99999999999999999999"),
@@ -185,7 +204,6 @@ TEST(Config, refuses_what_it_cannot_run_in_one_sentence) {
       {"hidden_act", "gelu", "hidden_act is \"gelu\"; only \"silu\" is supported"},
       {"hidden_act", 3, "hidden_act is 3; expected a text"},
       {"attention_bias", true, "attention_bias is true; projections with a bias"},
-      {"tie_word_embeddings", true, "tie_word_embeddings is true; only models with an lm_head"},
       {"rope_interleave", false, "rope_interleave is false; only interleaved"},
       {"qk_head_dim", 192, "qk_head_dim is 192 but qk_nope_head_dim + qk_rope_head_dim is 256"},
       {"index_head_dim", 32, "index_head_dim is 32, less than qk_rope_head_dim 64"},
@@ -193,12 +211,13 @@ TEST(Config, refuses_what_it_cannot_run_in_one_sentence) {
       {"n_group", 7, "n_routed_experts is 256, no multiple of n_group 7"},
       {"n_group", 256, "a group of experts has one member"},
       {"topk_group", 2, "topk_group is 2, more than n_group 1"},
-      {"first_k_dense_replace", 79, "first_k_dense_replace is 79; expected 0 to 78"},
-      {"num_nextn_predict_layers", 2, "num_nextn_predict_layers is 2; expected 0 to 1"},
+      {"first_k_dense_replace", -1, "first_k_dense_replace is -1; expected 0 to 1024"},
+      {"num_nextn_predict_layers", -1, "num_nextn_predict_layers is -1; expected 0 to 1024"},
       {"mlp_layer_types", parse(R"(["dense"])"), "mlp_layer_types has 1 entries for 78 layers"},
       {"mlp_layer_types", parse("[1]"), "mlp_layer_types holds 1; expected only texts"},
       {"indexer_types", "full", "indexer_types is the text \"full\"; expected a list of texts"},
       {"index_topk_pattern", "FS", "index_topk_pattern has 2 letters for 78 layers"},
+      {"index_topk_pattern", parse(R"(["full"])"), "index_topk_pattern has 1 entries for 78"},
       {"index_skip_topk_offset", 0, "accepted"},
       {"eos_token_id", "</s>", "eos_token_id holds the text \"</s>\"; expected token ids"},
       {"eos_token_id", -1, "eos_token_id holds -1; expected token ids"},
@@ -228,8 +247,7 @@ TEST(Config, refuses_yarn_that_it_does_not_know) {
     json.set("rope_scaling", scaling);
     return refusal(json);
   };
-  EXPECT_EQ(scaled("mscale_all_dim", 0.5),
-            "rope_scaling: mscale 1 and mscale_all_dim 0.5 differ; only equal ones are supported");
+  EXPECT_EQ(scaled("mscale_all_dim", -1), "rope_scaling: mscale_all_dim is -1; expected 0 to 1000");
   EXPECT_EQ(scaled("factor", 0.5), "rope_scaling: factor is 0.5; expected 1 to 1e+06");
   EXPECT_EQ(scaled("original_max_position_embeddings", nullptr),
             "rope_scaling: original_max_position_embeddings is missing; expected an integer");
@@ -254,7 +272,7 @@ TEST_F(ConfigFile, errors_name_the_file) {
   EXPECT_EQ(read_config(write("{")).error().message, path_ + ": line 1, column 2: incomplete JSON");
   EXPECT_EQ(read_config(write("{}")).error().message,
             path_ +
-                ": model_type is \"\"; expected \"glm_moe_dsa\" (GLM-5, 5.1, 5.2) or "
+                ": model_type is missing; expected \"glm_moe_dsa\" (GLM-5, 5.1, 5.2) or "
                 "\"deepseek_v32\"");
   EXPECT_EQ(read_config(write("version https://git-lfs.github.com/spec/v1\noid sha256:0\n"))
                 .error()

@@ -1,6 +1,5 @@
 #include "model/field_reader.h"
 
-#include <cmath>
 #include <limits>
 
 #include "base/str.h"

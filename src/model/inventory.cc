@@ -1,5 +1,6 @@
 #include "model/inventory.h"
 
+#include <algorithm>
 #include <charconv>
 #include <map>
 #include <optional>
@@ -12,9 +13,9 @@ namespace {
 
 // What may follow the name of a matrix, and what there is besides and not needed: activation scales
 // of calibrated models, KV scales, shapes of packed tensors.
-constexpr std::string_view kWeightSuffixes[] = {".weight",         ".weight_packed",
-                                                ".weight_scale",   ".weight_scale_inv",
-                                                ".weight_scale_2", ".weight_global_scale"};
+constexpr std::string_view kWeightSuffixes[] = {
+    ".weight",         ".weight_packed",       ".weight_scale", ".weight_scale_inv",
+    ".weight_scale_2", ".weight_global_scale", "_scale_inv"};
 constexpr std::string_view kIgnoredSuffixes[] = {
     ".input_scale", ".input_global_scale", ".output_scale",       ".k_scale",
     ".v_scale",     ".weight_shape",       ".rotary_emb.inv_freq"};
@@ -31,12 +32,7 @@ class Taker {
       return invalid(
           str("the config implies ", num_weights, " tensors; expected at most ", kMaxTensors));
     }
-    const std::string mtp_prefix = str("model.layers.", config_.num_hidden_layers, ".");
-    for (const StoredTensor& tensor : checkpoint_.source().tensors()) {
-      if (tensor.name.starts_with(mtp_prefix)) {
-        inventory_.has_mtp = config_.num_nextn_predict_layers > 0;
-      }
-    }
+    inventory_.has_mtp = holds_mtp_layer(config_, checkpoint_.source());
     for (const ModelTensor& tensor : table_) {
       if (config_.is_mtp(tensor.layer) && !inventory_.has_mtp) continue;
       for (int expert = 0; expert < tensor.num_copies(); ++expert) look_for(tensor, expert);
@@ -82,10 +78,20 @@ class Taker {
   Result<std::string> format_of(const ModelTensor& tensor, const std::string& name) {
     if (tensor.is_matrix()) {
       GLINT_TRY(const Weight weight, checkpoint_.weight(name, tensor.rows, tensor.cols));
-      return std::string(name_of(weight.format));
+      const bool is_stacked = tensor.num_experts && !checkpoint_.has(name + ".weight");
+      const bool is_half =
+          is_f16(is_stacked ? stacked_experts_name(tensor.layer, !name.ends_with(".down_proj"))
+                            : name + ".weight");
+      return std::string(is_half ? "f16" : name_of(weight.format));
     }
     GLINT_TRY(const Tensor vector, checkpoint_.vector(name, tensor.cols));
-    return std::string(vector.dtype == DType::kF32 ? "f32" : "bf16");
+    return std::string(is_f16(name) ? "f16" : vector.dtype == DType::kF32 ? "f32" : "bf16");
+  }
+
+  // Stored so; the checkpoint hands it out as f32.
+  bool is_f16(const std::string& stored_name) const {
+    const StoredTensor* stored = checkpoint_.source().find(stored_name);
+    return stored && stored->type == StoredType::kF16;
   }
 
   // The row that the bytes of a stored tensor count in: none if it is no part of a weight, null if
@@ -117,11 +123,14 @@ class Taker {
       if (name.ends_with(suffix)) return true;
     }
     constexpr std::string_view kLayers = "model.layers.";
-    if (!name.starts_with(kLayers)) return false;
+    // A model with tied embeddings that ships its head is run with that.
+    if (!name.starts_with(kLayers)) return config_.tie_word_embeddings && name == "lm_head.weight";
     int layer = -1;
     const char* end = name.data() + name.size();
     const auto number = std::from_chars(name.data() + kLayers.size(), end, layer);
-    if (layer < 0 || layer >= config_.num_layers_with_mtp()) return false;
+    const int num_layers = config_.num_layers_with_mtp();
+    if (layer < 0 || layer >= num_layers + config_.num_unused_mtp_layers) return false;
+    if (layer >= num_layers) return true;
     const std::string_view rest(number.ptr, end);
     // Copies of the model's own, as DeepSeek ships them.
     if (config_.is_mtp(layer)) {
@@ -141,6 +150,14 @@ class Taker {
 };
 
 }  // namespace
+
+bool holds_mtp_layer(const ModelConfig& config, const TensorSource& source) {
+  const std::string prefix = str("model.layers.", config.num_hidden_layers, ".");
+  const std::span<const StoredTensor> tensors = source.tensors();
+  return config.num_nextn_predict_layers > 0 &&
+         std::any_of(tensors.begin(), tensors.end(),
+                     [&](const StoredTensor& tensor) { return tensor.name.starts_with(prefix); });
+}
 
 Result<Inventory> take_inventory(const ModelConfig& config, Checkpoint& checkpoint) {
   return Taker(config, checkpoint).take();

@@ -29,6 +29,10 @@ struct Inventory {
   std::int64_t bytes = 0;           // of all stored tensors
 };
 
+// True if the config announces an MTP layer and some of it is there: files that other programs
+// saved often lack all of it.
+bool holds_mtp_layer(const ModelConfig& config, const TensorSource& source);
+
 // Looks at names, types, shapes and scalar scales, not at the weights. Fails if the config implies
 // more tensors than any checkpoint has.
 Result<Inventory> take_inventory(const ModelConfig& config, Checkpoint& checkpoint);

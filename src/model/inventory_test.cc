@@ -1,5 +1,7 @@
 #include "model/inventory.h"
 
+#include <map>
+
 #include "checkpoint/test_files.h"
 #include "model/release.h"
 
@@ -44,7 +46,7 @@ class InventoryTest : public testing::Test {
   }
 
   const TestDir dir_;
-  const ModelConfig config_ = parse_config(tiny_json()).value();
+  ModelConfig config_ = parse_config(tiny_json()).value();
 };
 
 TEST_F(InventoryTest, a_complete_checkpoint_has_every_parameter_and_byte_in_a_row) {
@@ -99,6 +101,43 @@ TEST_F(InventoryTest, an_mtp_layer_that_is_not_there_is_not_missing_tensor_by_te
   const Inventory inventory = take(tensors);
   EXPECT_FALSE(inventory.has_mtp);
   EXPECT_TRUE(inventory.missing.empty());
+}
+
+TEST_F(InventoryTest, a_tied_head_is_not_missing_and_further_mtp_layers_are_known) {
+  auto tensors = tensors_of(config_, Release::kBF16);
+  std::erase_if(tensors, [](const TestTensor& t) { return t.name == "lm_head.weight"; });
+  const std::string one(4, '\0');
+  tensors.push_back({"model.layers.3.eh_proj.weight", "F32", "[1]", one});
+  config_.num_unused_mtp_layers = 1;
+  EXPECT_EQ(take(tensors).missing, std::vector<std::string>{"lm_head"});
+  config_.tie_word_embeddings = true;
+  const Inventory tied = take(tensors);
+  EXPECT_TRUE(tied.missing.empty() && tied.extra.empty() && tied.faults.empty());
+  EXPECT_EQ(tied.ignored, std::vector<std::string>{"model.layers.3.eh_proj.weight"});
+}
+
+TEST_F(InventoryTest, half_precision_is_named_and_stacked_scales_belong_to_their_experts) {
+  auto tensors = tensors_of(config_, Release::kBF16);
+  std::erase_if(tensors, [](const TestTensor& tensor) {
+    return tensor.name.find("layers.1.mlp.experts.") != std::string::npos;
+  });
+  for (TestTensor& tensor : tensors) {
+    if (tensor.name == "lm_head.weight" || tensor.name == "model.norm.weight") tensor.dtype = "F16";
+  }
+  const std::string p = "model.layers.1.mlp.experts.";
+  tensors.push_back({p + "gate_up_proj", "F16", "[2,32,16]", std::string(2048, '\0')});
+  tensors.push_back({p + "down_proj", "F8_E4M3", "[2,16,16]", std::string(512, '\0')});
+  tensors.push_back({p + "down_proj_scale_inv", "F32", "[2,1,1]", std::string(8, '\0')});
+  const Inventory inventory = take(tensors);
+  EXPECT_TRUE(inventory.missing.empty() && inventory.extra.empty() && inventory.faults.empty());
+  std::map<std::string, std::int64_t> bytes;
+  for (const Inventory::Row& row : inventory.rows) {
+    bytes[str(name_of(row.role), " ", row.format)] = row.bytes;
+  }
+  EXPECT_EQ(bytes["routed experts f16"], 2048);
+  EXPECT_EQ(bytes["routed experts fp8"], 520);
+  EXPECT_EQ(bytes["norms f16"], 32);
+  EXPECT_EQ(bytes.count("head f16"), 1u);
 }
 
 TEST_F(InventoryTest, stacked_experts_count_as_their_experts) {

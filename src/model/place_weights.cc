@@ -41,11 +41,12 @@ Result<std::byte*> own(std::int64_t bytes, Device& device, ModelWeights& weights
   return weights.owned.back().data();
 }
 
-// Gives back what `pairs` were packed from. Neighbours are given back together: each time costs
-// the kernel a round over all CPUs.
-void discard_sources(std::span<const PackedPair> pairs) {
+// Gives back what `pairs` were packed from, but not the embedding, which a head may be. Neighbours
+// are given back together: each time costs the kernel a round over all CPUs.
+void discard_sources(std::span<const PackedPair> pairs, const Tensor& embedding) {
   std::vector<std::span<const std::byte>> parts;
   for (const PackedPair& pair : pairs) {
+    if (pair.from.data.data == embedding.data) continue;
     for (const Tensor* x : {&pair.from.data, &pair.from.scale}) {
       if (*x) parts.emplace_back(x->data, static_cast<std::size_t>(size_in_bytes(*x)));
     }
@@ -74,7 +75,7 @@ void pack_all(ModelWeights& weights, std::byte* to, Ops& ops, const BytesDone& d
   std::int64_t batch_bytes = 0;
   const auto flush = [&] {
     ops.pack(batch);
-    discard_sources(batch);
+    discard_sources(batch, weights.embed_tokens);
     done(batch_bytes);
     batch.clear();
     batch_bytes = 0;

@@ -3,11 +3,10 @@
 #pragma once
 
 #include <optional>
-#include <string_view>
 #include <vector>
 
 #include "base/json.h"
-#include "checkpoint/writer.h"
+#include "checkpoint/shard.h"
 #include "model/tensor_table.h"
 #include "tensor/weight.h"
 

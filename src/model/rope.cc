@@ -11,6 +11,16 @@
 namespace glint {
 namespace {
 
+void read_yarn_scales(FieldReader& fields, RopeConfig& rope) {
+  const double mscale = fields.number("mscale", 0, 1e3, 0);
+  const double mscale_all_dim = fields.number("mscale_all_dim", 0, 1e3, 0);
+  const auto m = [&](double scale) { return 0.1 * scale * std::log(rope.factor) + 1; };
+  const bool has_both = mscale != 0 && mscale_all_dim != 0;
+  rope.softmax_factor = m(mscale_all_dim) * m(mscale_all_dim);
+  rope.attention_factor =
+      fields.number("attention_factor", 1e-6, 1e6, has_both ? m(mscale) / m(mscale_all_dim) : m(1));
+}
+
 // What one of the two places (rope_parameters, rope_scaling) says about scaling.
 Result<RopeConfig> parse_scaling(std::string_view place, const Json& json) {
   FieldReader fields(json);
@@ -26,12 +36,8 @@ Result<RopeConfig> parse_scaling(std::string_view place, const Json& json) {
         fields.integer("original_max_position_embeddings", 1, std::int64_t{1} << 24);
     rope.beta_fast = fields.number("beta_fast", 1e-3, 1e6, 32);
     rope.beta_slow = fields.number("beta_slow", 1e-3, 1e6, 1);
-    rope.mscale = fields.number("mscale", 0, 1e3);
-    const double mscale_all_dim = fields.number("mscale_all_dim", 0, 1e3);
-    if (mscale_all_dim != rope.mscale) {
-      fields.fail(str("mscale ", rope.mscale, " and mscale_all_dim ", mscale_all_dim,
-                      " differ; only equal ones are supported"));
-    }
+    rope.truncate = fields.boolean("truncate", true);
+    read_yarn_scales(fields, rope);
     if (rope.beta_fast < rope.beta_slow) {
       fields.fail(str("beta_fast ", rope.beta_fast, " is below beta_slow ", rope.beta_slow));
     }
@@ -46,7 +52,8 @@ Result<RopeConfig> parse_scaling(std::string_view place, const Json& json) {
 bool same_scaling(const RopeConfig& a, const RopeConfig& b) {
   return a.factor == b.factor &&
          a.original_max_position_embeddings == b.original_max_position_embeddings &&
-         a.beta_fast == b.beta_fast && a.beta_slow == b.beta_slow && a.mscale == b.mscale;
+         a.beta_fast == b.beta_fast && a.beta_slow == b.beta_slow && a.truncate == b.truncate &&
+         a.attention_factor == b.attention_factor && a.softmax_factor == b.softmax_factor;
 }
 
 Result<double> parse_theta(const Json& config) {
@@ -93,11 +100,6 @@ Result<RopeConfig> parse_rope(const Json& config) {
   return *rope;
 }
 
-double softmax_scale_factor(const RopeConfig& rope) {
-  const double m = 0.1 * rope.mscale * std::log(rope.factor) + 1;
-  return m * m;
-}
-
 std::vector<float> rope_inv_freq(const RopeConfig& rope, std::int64_t dim) {
   std::vector<float> table(static_cast<std::size_t>(dim / 2));
   for (std::size_t j = 0; j < table.size(); ++j) {
@@ -112,11 +114,12 @@ std::vector<float> rope_inv_freq(const RopeConfig& rope, std::int64_t dim) {
                          (2 * std::numbers::pi * rotations);
     return static_cast<double>(dim) * std::log(turns) / (2 * std::log(rope.theta));
   };
-  // Clamped on both sides: with a tiny original context both may fall outside the table.
-  const double last = static_cast<double>(dim - 1);
-  const double low = std::clamp(std::floor(pair_of(rope.beta_fast)), 0.0, last);
-  double high = std::clamp(std::ceil(pair_of(rope.beta_slow)), 0.0, last);
-  if (high <= low) high = low + 1e-3;
+  double low = pair_of(rope.beta_fast), high = pair_of(rope.beta_slow);
+  if (rope.truncate) low = std::floor(low), high = std::ceil(high);
+  low = std::max(low, 0.0);
+  high = std::min(high, static_cast<double>(dim - 1));
+  // With a tiny original context `high` may be below `low`: the formula is as published.
+  if (high == low) high += 1e-3;
   for (std::size_t j = 0; j < table.size(); ++j) {
     const float ramp =
         static_cast<float>(std::clamp((static_cast<double>(j) - low) / (high - low), 0.0, 1.0));

@@ -18,18 +18,22 @@ struct RopeConfig {
   std::int64_t original_max_position_embeddings = 0;
   double beta_fast = 32;
   double beta_slow = 1;
-  double mscale = 1;  // mscale_all_dim is equal to it, so that cos and sin need no factor
+  bool truncate = true;         // the borders of the blend are whole pairs
+  double attention_factor = 1;  // cos and sin are multiplied by it, in attention and indexer
+  double softmax_factor = 1;    // and the scale of the softmax by this, in attention
 
   bool is_yarn() const { return factor != 1; }
   bool operator==(const RopeConfig&) const = default;
 };
 
 // Reads rope_parameters, rope_theta and rope_scaling of a config.json. Two places that disagree, a
-// scaling other than none and yarn, or no theta at all are refused.
+// scaling other than none and yarn, or no theta at all are refused. With m(x) = 0.1 * x *
+// ln(factor)
+// + 1, yarn's two scales are
+//   softmax_factor    m(mscale_all_dim)^2, if that is given and not 0
+//   attention_factor  as given, else m(mscale) / m(mscale_all_dim) if both are given and not 0,
+//                     else m(1)
 Result<RopeConfig> parse_rope(const Json& config);
-
-// What yarn multiplies the softmax scale by: (0.1 * mscale * ln(factor) + 1)^2; 1 without yarn.
-double softmax_scale_factor(const RopeConfig& rope);
 
 // [dim / 2] f32: theta^(-2j/dim), blended towards 1/factor of it with yarn. Each step is rounded to
 // f32 as the reference implementations do, because cos and sin of large positions depend on it.

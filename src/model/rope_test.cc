@@ -4,6 +4,7 @@
 
 #include <bit>
 #include <cmath>
+#include <string>
 
 namespace glint {
 namespace {
@@ -39,7 +40,34 @@ TEST(Rope, yarn_keeps_fast_pairs_and_stretches_slow_ones) {
   for (std::size_t j = 23; j < 32; ++j) EXPECT_FLOAT_EQ(table[j], plain[j] / 40);
   const double ramp = (16.0 - 10) / (23 - 10);
   EXPECT_FLOAT_EQ(table[16], static_cast<float>(plain[16] * (ramp / 40 + 1 - ramp)));
-  EXPECT_NEAR(std::sqrt(softmax_scale_factor(yarn)), 1.3688879, 1e-6);
+}
+
+TEST(Rope, yarn_without_truncation_blends_between_fractional_pairs) {
+  RopeConfig yarn = {.theta = 1e4, .factor = 40, .original_max_position_embeddings = 4096};
+  yarn.truncate = false;
+  const float plain = rope_inv_freq({.theta = 1e4}, 64)[16];
+  const double low = 10.4722408, high = 22.5134406, ramp = (16 - low) / (high - low);
+  EXPECT_NEAR(rope_inv_freq(yarn, 64)[16] / plain, ramp / 40 + 1 - ramp, 1e-6);
+}
+
+// m(x) = 0.1 * x * ln(40) + 1
+TEST(Rope, yarn_scales_follow_from_which_of_its_fields_are_given) {
+  const double m1 = 1.3688879, m2 = 1.7377759;
+  const auto expect = [&](const std::string& fields, double softmax, double attention) {
+    const std::string text = R"({"rope_theta": 10000, "rope_scaling": {"type": "yarn", "factor": 40,
+        "original_max_position_embeddings": 4096)" +
+                             fields + "}}";
+    const RopeConfig rope = parse_rope(parse_json(text).value()).value();
+    EXPECT_NEAR(rope.softmax_factor, softmax, 1e-6) << fields;
+    EXPECT_NEAR(rope.attention_factor, attention, 1e-6) << fields;
+  };
+  expect(R"(, "mscale": 1, "mscale_all_dim": 1)", m1 * m1, 1);
+  expect(R"(, "mscale": 2, "mscale_all_dim": 1)", m1 * m1, m2 / m1);
+  expect(R"(, "mscale": 2)", 1, m1);
+  expect(R"(, "mscale_all_dim": 2)", m2 * m2, m1);
+  expect(R"(, "mscale": 2, "mscale_all_dim": 0)", 1, m1);
+  expect("", 1, m1);
+  expect(R"(, "mscale": 1, "mscale_all_dim": 1, "attention_factor": 0.5)", m1 * m1, 0.5);
 }
 
 TEST(Rope, yarn_with_a_tiny_original_context_stays_finite) {

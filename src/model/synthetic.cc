@@ -32,7 +32,8 @@ Spread spread_of(const ModelTensor& tensor, const ModelConfig& config) {
   if (ends_with(".e_score_correction_bias")) return {0, 0.05f};
   if (ends_with(".k_norm.bias")) return {0, 0.1f};
   if (!tensor.is_matrix()) return {1, 0.05f};
-  if (tensor.role == TensorRole::kEmbedding) return {0, 1};
+  const bool is_embedding = tensor.role == TensorRole::kEmbedding;
+  if (is_embedding && !config.tie_word_embeddings) return {0, 1};
   double gain = 1;
   // What is added to the residual stream, 2 * layers times: together of the stream's own size.
   if (ends_with(".o_proj") || ends_with(".down_proj")) {
@@ -40,7 +41,7 @@ Spread spread_of(const ModelTensor& tensor, const ModelConfig& config) {
   }
   // Attention and routing that prefer some keys and experts, and logits that prefer some tokens.
   if (ends_with(".q_b_proj") || tensor.role == TensorRole::kRouter) gain = 1.5;
-  if (tensor.role == TensorRole::kHead) gain = 3;
+  if (tensor.role == TensorRole::kHead || is_embedding) gain = 3;
   return {0, static_cast<float>(gain / std::sqrt(static_cast<double>(tensor.cols)))};
 }
 
@@ -196,8 +197,8 @@ Status SyntheticModel::generate(ThreadPool& pool, const Write& write, const Byte
   const Write counted = [&](std::size_t tensor, std::int64_t offset,
                             std::span<const std::byte> bytes) -> Status {
     GLINT_TRY_STATUS(write(tensor, offset, bytes));
-    if (done) done(std::ssize(bytes));
-    return Ok{};
+    if (!done || done(std::ssize(bytes))) return Ok{};
+    return Error{ErrorCode::kUnavailable, "interrupted"};
   };
   std::vector<Maker> makers(static_cast<std::size_t>(pool.num_threads()),
                             Maker(*this, sampler, counted));

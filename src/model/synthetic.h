@@ -17,8 +17,8 @@
 
 namespace glint {
 
-// Called from any thread with the bytes just done.
-using BytesDone = std::function<void(std::int64_t bytes)>;
+// Called from any thread with the bytes just done. False: to go no further, which is a failure.
+using BytesDone = std::function<bool(std::int64_t bytes)>;
 
 class SyntheticModel {
  public:

@@ -39,6 +39,7 @@ class MemorySource : public TensorSource {
     return at == by_name_.end() ? nullptr : at->second;
   }
   const std::string& file_name(int) const override { return name_; }
+  const std::string& name() const override { return name_; }
 
   void write(std::size_t tensor, std::int64_t offset, std::span<const std::byte> bytes) {
     const std::byte* begin = tensors_[tensor].bytes.data();

@@ -31,8 +31,10 @@ Checkpoint dummy(Release release, std::uint64_t seed = 1, int threads = 2) {
   const ModelConfig config = parse_config(small_json()).value();
   const SyntheticModel model = SyntheticModel::plan(config, release, seed).value();
   std::atomic<std::int64_t> bytes = 0;
-  Result<Checkpoint> checkpoint =
-      make_dummy_checkpoint(model, pool, [&](std::int64_t done) { bytes += done; });
+  Result<Checkpoint> checkpoint = make_dummy_checkpoint(model, pool, [&](std::int64_t done) {
+    bytes += done;
+    return true;
+  });
   EXPECT_EQ(bytes, model.bytes());
   return std::move(checkpoint).value();
 }

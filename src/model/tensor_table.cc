@@ -71,7 +71,8 @@ class LayerTable {
     matrix(TensorRole::kRouter, "mlp.gate", c.n_routed_experts, c.hidden_size);
     vector(TensorRole::kRouter, "mlp.gate.e_score_correction_bias", c.n_routed_experts);
     mlp(TensorRole::kRoutedExpert, "mlp.experts.*.", c.moe_intermediate_size, c.n_routed_experts);
-    mlp(TensorRole::kSharedExpert, "mlp.shared_experts.", c.shared_intermediate_size(), 0);
+    if (c.n_shared_experts)
+      mlp(TensorRole::kSharedExpert, "mlp.shared_experts.", c.shared_intermediate_size(), 0);
   }
 
  private:
@@ -116,6 +117,7 @@ std::vector<ModelTensor> model_tensors(const ModelConfig& config) {
     if (config.is_mtp(layer)) table.vector(TensorRole::kMtp, "shared_head.norm.weight", H);
     if (layer + 1 == config.num_hidden_layers) {
       tensors.push_back({.name = "model.norm.weight", .role = TensorRole::kNorm, .cols = H});
+      if (config.tie_word_embeddings) continue;
       tensors.push_back(
           {.name = "lm_head", .role = TensorRole::kHead, .rows = config.vocab_size, .cols = H});
     }
@@ -128,15 +130,16 @@ std::string stacked_experts_name(int layer, bool gate_up) {
 }
 
 ParameterCount count_parameters(const ModelConfig& config) {
-  ParameterCount count;
+  // The head is read for every token even if it is the embedding.
+  ParameterCount count = {.head = config.vocab_size * config.hidden_size};
+  count.active = count.head;
   for (const ModelTensor& tensor : model_tensors(config)) {
     if (tensor.layer >= config.num_hidden_layers) {
       count.mtp += tensor.parameters();
       continue;
     }
     count.main += tensor.parameters();
-    if (tensor.role == TensorRole::kHead) count.head = tensor.parameters();
-    if (tensor.role == TensorRole::kEmbedding) continue;
+    if (tensor.role == TensorRole::kHead || tensor.role == TensorRole::kEmbedding) continue;
     count.active +=
         tensor.num_experts ? tensor.elements() * config.num_experts_per_tok : tensor.parameters();
   }

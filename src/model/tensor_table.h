@@ -52,7 +52,7 @@ struct ModelTensor {
 // more.
 inline constexpr std::int64_t kMaxTensors = 4'000'000;
 
-// In the order of the forward pass, the MTP layer last.
+// In the order of the forward pass, the MTP layer last. Tied embeddings: no lm_head.
 std::vector<ModelTensor> model_tensors(const ModelConfig& config);
 
 // The routed experts' tensors of one kind as HF >= 5 may stack them: "...mlp.experts.gate_up_proj".
@@ -62,7 +62,7 @@ struct ParameterCount {
   std::int64_t main = 0;    // without the MTP layer
   std::int64_t mtp = 0;     // of the MTP layer
   std::int64_t active = 0;  // read for one token: the chosen experts only, no embedding, no MTP
-  std::int64_t head = 0;    // of which lm_head
+  std::int64_t head = 0;    // of which lm_head, or the embedding in its place
 
   std::int64_t total() const { return main + mtp; }
 };

@@ -38,6 +38,15 @@ TEST(TensorTable, counts_the_parameters_of_glm5_exactly) {
   EXPECT_EQ(main[TensorRole::kNorm], 1'164'288);
 }
 
+TEST(TensorTable, tied_embeddings_are_counted_once_and_read_for_every_token) {
+  ModelConfig config = config_of("tests/data/configs/glm5.json");
+  config.tie_word_embeddings = true;
+  const ParameterCount count = count_parameters(config);
+  EXPECT_EQ(count.main, 743'911'218'432 - 951'582'720);
+  EXPECT_EQ(count.active, 40'833'146'112);
+  EXPECT_EQ(count.head, 951'582'720);
+}
+
 TEST(TensorTable, names_and_shapes_are_those_of_a_real_file) {
   const ModelConfig config = config_of("models/glm5-tiny/config.json");
   Checkpoint checkpoint = Checkpoint::open(GLINT_SOURCE_DIR "/models/glm5-tiny").value();

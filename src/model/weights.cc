@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/file.h"
 #include "base/str.h"
 
 namespace glint {
@@ -15,6 +16,7 @@ class Finder {
       : checkpoint_(checkpoint), c_(config), options_(options), pool_(pool) {}
 
   Result<ModelWeights> find() {
+    prefetch();
     GLINT_TRY(const Weight embed,
               checkpoint_.weight("model.embed_tokens", c_.vocab_size, c_.hidden_size));
     if (embed.format != WeightFormat::kF32 && embed.format != WeightFormat::kBF16) {
@@ -27,7 +29,9 @@ class Finder {
       weights_.layers.push_back(std::move(layer));
     }
     GLINT_TRY(weights_.norm, vector("model.norm.weight", c_.hidden_size));
-    GLINT_TRY(weights_.lm_head, weight("lm_head", c_.vocab_size, c_.hidden_size));
+    const bool is_tied = c_.tie_word_embeddings && !checkpoint_.has_weight("lm_head");
+    GLINT_TRY(weights_.lm_head,
+              weight(is_tied ? "model.embed_tokens" : "lm_head", c_.vocab_size, c_.hidden_size));
     if (options_.with_mtp) {
       for (int i = c_.num_hidden_layers; i < c_.num_layers_with_mtp(); ++i) {
         GLINT_TRY(MtpWeights mtp, load_mtp(i));
@@ -38,6 +42,16 @@ class Finder {
   }
 
  private:
+  // What is read here lies scattered over the files: a disk gets to know all of it at once.
+  void prefetch() {
+    constexpr std::size_t kSmall = 4096;  // nvfp4's global scales
+    for (const StoredTensor& tensor : checkpoint_.source().tensors()) {
+      const bool is_read =
+          tensor.bytes.size() <= kSmall || tensor.name.find(".kv_b_proj.") != std::string::npos;
+      if (is_read && !tensor.bytes.empty()) prefetch_pages(tensor.bytes);
+    }
+  }
+
   Result<Weight> weight(const std::string& name, std::int64_t rows, std::int64_t cols) {
     return checkpoint_.weight(name, rows, cols);
   }
@@ -141,7 +155,8 @@ class Finder {
   static void write(const std::vector<float>& values, const Tensor& out) {
     with_float_type(out.dtype, [&]<class T>(T) {
       T* to = out.ptr<T>();
-      for (std::int64_t i = 0; i < out.size(); ++i) to[i] = from_float<T>(values[i]);
+      const std::int64_t size = out.size();
+      for (std::int64_t i = 0; i < size; ++i) to[i] = from_float<T>(values[i]);
     });
   }
 
@@ -151,9 +166,11 @@ class Finder {
     const std::int64_t cols = out.dim(0), rows = out.dim(1);
     with_float_type(out.dtype, [&]<class T>(T) {
       for (std::int64_t k0 = 0; k0 < cols; k0 += kBlock) {
-        for (std::int64_t r = 0; r < rows; ++r) {
-          for (std::int64_t k = k0; k < std::min(k0 + kBlock, cols); ++k)
-            out.row<T>(k)[r] = from_float<T>(values[static_cast<std::size_t>(r * cols + k)]);
+        T* const to = out.row<T>(k0);
+        const float* from = values.data() + k0;
+        const std::int64_t count = std::min(kBlock, cols - k0);
+        for (std::int64_t r = 0; r < rows; ++r, from += cols) {
+          for (std::int64_t k = 0; k < count; ++k) to[k * rows + r] = from_float<T>(from[k]);
         }
       }
     });
@@ -182,7 +199,8 @@ class Finder {
     MoeWeights w;
     const std::int64_t E = c_.n_routed_experts;
     GLINT_TRY(w.gate, weight(prefix + "gate", E, c_.hidden_size));
-    GLINT_TRY(w.e_score_correction_bias, vector(prefix + "gate.e_score_correction_bias", E));
+    GLINT_TRY(w.e_score_correction_bias,
+              checkpoint_.vector_f32(prefix + "gate.e_score_correction_bias", E));
     for (std::int64_t e = 0; e < E; ++e) {
       GLINT_TRY(FfnWeights expert,
                 load_ffn(str(prefix, "experts.", e, "."), c_.moe_intermediate_size));

@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/seconds.h"
 #include "base/str.h"
 #include "net/client_setup.h"
 #include "net/file_limit.h"
@@ -30,10 +31,6 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t kReadBytes = 16 << 10;
 constexpr auto kLookEvery = std::chrono::milliseconds(500);
-
-Clock::duration seconds(double s) {
-  return std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(s));
-}
 
 struct Connection {
   Connection(asio::io_context& io, asio::ssl::context* tls) : stream(tcp::socket(io), tls) {}
@@ -96,7 +93,7 @@ std::unique_ptr<Connection> AsyncHttpClient::Impl::take_kept() {
 }
 
 asio::awaitable<Status> AsyncHttpClient::Impl::connect(Connection& connection) {
-  connection.deadline = Clock::now() + seconds(options.connect_seconds);
+  connection.deadline = Clock::now() + from_seconds(options.connect_seconds);
   SocketStream& stream = connection.stream;
   const auto [ec, end] =
       co_await asio::async_connect(stream.socket(), endpoints, asio::as_tuple(asio::use_awaitable));
@@ -117,7 +114,7 @@ asio::awaitable<Status> AsyncHttpClient::Impl::write(Connection& connection,
                                                      const std::string& text) {
   std::size_t sent = 0;
   while (sent < text.size()) {
-    connection.deadline = Clock::now() + seconds(options.read_seconds);
+    connection.deadline = Clock::now() + from_seconds(options.read_seconds);
     const auto buffer = asio::buffer(text.data() + sent, text.size() - sent);
     const auto [ec, n] =
         co_await connection.stream.async_write_some(buffer, asio::as_tuple(asio::use_awaitable));
@@ -130,7 +127,7 @@ asio::awaitable<Status> AsyncHttpClient::Impl::write(Connection& connection,
 asio::awaitable<Status> AsyncHttpClient::Impl::read(Connection& connection,
                                                     ResponseParser& parser) {
   while (!parser.done()) {
-    connection.deadline = Clock::now() + seconds(options.read_seconds);
+    connection.deadline = Clock::now() + from_seconds(options.read_seconds);
     const auto [ec, n] = co_await connection.stream.async_read_some(
         asio::buffer(connection.buffer), asio::as_tuple(asio::use_awaitable));
     if (ec == asio::error::eof) co_return parser.feed_end();
@@ -223,7 +220,7 @@ void AsyncHttpClient::send(Exchange exchange) {
 
 void AsyncHttpClient::after(double delay, std::function<void()> fn) {
   ++impl_->num_open;
-  auto timer = std::make_shared<asio::steady_timer>(impl_->io, seconds(delay));
+  auto timer = std::make_shared<asio::steady_timer>(impl_->io, from_seconds(delay));
   timer->async_wait([impl = impl_.get(), timer, fn = std::move(fn)](const error_code&) {
     fn();
     --impl->num_open;

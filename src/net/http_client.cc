@@ -7,11 +7,10 @@
 #include <boost/asio/connect.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/write.hpp>
-#include <chrono>
-#include <exception>
 #include <optional>
 #include <utility>
 
+#include "base/seconds.h"
 #include "base/str.h"
 #include "net/client_setup.h"
 #include "net/response_parser.h"
@@ -63,8 +62,7 @@ HttpClient::Impl::Done HttpClient::Impl::run(double seconds, Start start) {
   std::optional<Done> done;
   start([&done](const error_code& ec, std::size_t n = 0) { done = Done{ec, n}; });
   io.restart();
-  io.run_for(std::chrono::duration_cast<std::chrono::steady_clock::duration>(
-      std::chrono::duration<double>(seconds)));
+  io.run_for(from_seconds(seconds));
   if (done) return *done;
   error_code ignored;
   stream->socket().close(ignored);

@@ -7,10 +7,10 @@
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <exception>
-#include <tuple>
 #include <utility>
 
 #include "base/log.h"
+#include "base/seconds.h"
 #include "base/str.h"
 
 namespace glint {
@@ -69,9 +69,7 @@ HttpConnection::~HttpConnection() = default;
 
 void HttpConnection::enter(Phase phase, double seconds) {
   phase_ = phase;
-  deadline_ = seconds >= kForever ? Clock::time_point::max()
-                                  : Clock::now() + std::chrono::duration_cast<Clock::duration>(
-                                                       std::chrono::duration<double>(seconds));
+  deadline_ = seconds >= kForever ? Clock::time_point::max() : Clock::now() + from_seconds(seconds);
 }
 
 void HttpConnection::start() {
@@ -271,9 +269,7 @@ void HttpConnection::write(std::string bytes) {
 
 void HttpConnection::write_some() {
   writing_ = true;
-  write_deadline_ =
-      Clock::now() + std::chrono::duration_cast<Clock::duration>(
-                         std::chrono::duration<double>(host_.options.limits.write_seconds));
+  write_deadline_ = Clock::now() + from_seconds(host_.options.limits.write_seconds);
   stream_.async_write_some(asio::buffer(out_.data() + out_sent_, out_.size() - out_sent_),
                            [self = shared_from_this()](const error_code& ec, std::size_t n) {
                              if (self->phase_ == Phase::kClosed) return;

@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "base/seconds.h"
 #include "base/str.h"
 #include "net/file_limit.h"
 #include "net/http_connection.h"
@@ -26,11 +27,6 @@ namespace {
 namespace asio = boost::asio;
 using asio::ip::tcp;
 using boost::system::error_code;
-
-std::chrono::steady_clock::duration seconds(double s) {
-  return std::chrono::duration_cast<std::chrono::steady_clock::duration>(
-      std::chrono::duration<double>(s));
-}
 
 // A peer whose machine is gone, not just the program, is noticed within a minute.
 void tune(tcp::socket& socket) {
@@ -65,7 +61,7 @@ struct HttpServer::Impl {
     const HttpLimits& limits = host.options.limits;
     const double shortest = std::min({limits.header_seconds, limits.body_seconds,
                                       limits.idle_seconds, limits.write_seconds, 1.0});
-    tick_period = seconds(std::max(shortest / 4, 0.005));
+    tick_period = from_seconds(std::max(shortest / 4, 0.005));
   }
 
   void drain_outbox();
@@ -194,15 +190,6 @@ void HttpServer::stop_accepting() {
     for (const auto& connection : all) {
       if (connection->idle()) connection->close();
     }
-  });
-}
-
-void HttpServer::after(double s, std::function<void()> fn) {
-  asio::post(impl_->io, [impl = impl_.get(), s, fn = std::move(fn)] {
-    auto timer = std::make_shared<asio::steady_timer>(impl->io, seconds(s));
-    timer->async_wait([timer, fn](const error_code& ec) {
-      if (!ec) fn();
-    });
   });
 }
 

@@ -7,7 +7,6 @@
 // closes its side before it has the answer has gone away: nobody else is told apart from it.
 #pragma once
 
-#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -103,17 +102,13 @@ class HttpServer {
   // Listens and serves at once. Fails with one sentence: address in use, no such certificate ...
   static Result<std::unique_ptr<HttpServer>> start(HttpServerOptions options, Handler handler);
 
-  // Closes every connection and joins the io thread: not to be called on it. What waits in after()
-  // is dropped.
+  // Closes every connection and joins the io thread: not to be called on it.
   ~HttpServer();
 
   int port() const;             // the one it listens on
   int num_connections() const;  // open now
   // No new connections; those that are idle are closed, the others after their answer.
   void stop_accepting();
-
-  // Runs `fn` on the io thread after `seconds`.
-  void after(double seconds, std::function<void()> fn);
 
  private:
   struct Impl;

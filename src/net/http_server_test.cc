@@ -7,7 +7,6 @@
 #include <sys/resource.h>
 
 #include <atomic>
-#include <csignal>
 #include <vector>
 
 #include "net/testing.h"
@@ -443,17 +442,6 @@ TEST(HttpServer, after_stop_accepting_idle_connections_close_and_answers_are_fin
   busy.close();
   half.close();
   EXPECT_TRUE(eventually([&] { return server->num_connections() == 0; }));
-}
-
-TEST(HttpServer, after_runs_on_the_io_thread) {
-  const auto server = serve(echo);
-  std::atomic<int> order = 0, first = 0, second = 0;
-  server->after(0.05, [&] { second = ++order; });
-  server->after(0, [&] { first = ++order; });
-  ASSERT_TRUE(eventually([&] { return order == 2; }));
-  EXPECT_EQ(first, 1);
-  EXPECT_EQ(second, 2);
-  server->after(1000, [&] { order = 100; });  // dropped with the server
 }
 
 TEST(HttpServer, garbage_of_any_kind_never_ends_it) {

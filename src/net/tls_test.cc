@@ -4,7 +4,6 @@
 
 #include <atomic>
 #include <cstdio>
-#include <fstream>
 
 #include "base/file.h"
 #include "net/http_client.h"

@@ -1,7 +1,6 @@
 #include "quant/activation_ranges.h"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 
 #include "base/str.h"

@@ -1,10 +1,8 @@
 #include "quant/check_output.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
 #include <cstring>
-#include <filesystem>
 #include <optional>
 #include <set>
 

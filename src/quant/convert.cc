@@ -69,9 +69,10 @@ bool is_copied(const fs::directory_entry& entry) {
                                         kManifestName};
   constexpr std::string_view kWeights[] = {".safetensors", ".bin",  ".pt", ".pth",
                                            ".gguf",        ".onnx", ".h5", ".msgpack"};
+  const std::string path = entry.path().string();
   std::error_code error;
-  if (!entry.is_regular_file(error) || error || name.starts_with(".")) return false;
-  if (entry.file_size(error) > kMaxCopiedFile || error) return false;
+  if (name.starts_with(".") || is_directory(path)) return false;
+  if (file_exists(path) && entry.file_size(error) > kMaxCopiedFile) return false;
   return std::find(std::begin(kOurs), std::end(kOurs), name) == std::end(kOurs) &&
          std::find(std::begin(kWeights), std::end(kWeights), entry.path().extension().string()) ==
              std::end(kWeights);
@@ -96,6 +97,7 @@ struct Conversion::State {
   }
 
   Status open_source();
+  Status check_other_files() const;
   Status check_complete();
   Status check_stored_formats(const Inventory& inventory);
   Status plan();
@@ -141,7 +143,19 @@ Status Conversion::State::open_source() {
   GLINT_TRY(config_text, read_file(path));
   GLINT_TRY(config_json, read_json_file(path));
   GLINT_TRY(checkpoint, Checkpoint::open(options.source));
+  GLINT_TRY_STATUS(check_other_files());
   return check_complete();
+}
+
+// Opens what is going to be copied: a tokenizer that is a link to nothing or a git-lfs pointer is
+// known before the work, not after it.
+Status Conversion::State::check_other_files() const {
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(options.source, error)) {
+    if (!is_copied(entry)) continue;
+    GLINT_TRY_STATUS(MappedFile::open(entry.path().string()));
+  }
+  return Ok{};
 }
 
 Status Conversion::State::check_complete() {
@@ -217,10 +231,8 @@ Status Conversion::State::describe_job() {
 }
 
 Status Conversion::State::look_for_earlier_run() {
+  GLINT_TRY_STATUS(claim_directory_name(options.out));
   std::error_code error;
-  if (fs::symlink_status(options.out, error).type() != fs::file_type::not_found) {
-    return invalid(str(options.out, " exists; expected a directory that is yet to be made"));
-  }
   if (fs::symlink_status(partial, error).type() == fs::file_type::not_found) {
     return check_free_space(options.out, bytes_to_write());
   }

@@ -201,7 +201,7 @@ TEST_F(ConvertTest, input_scales_come_from_the_calibration) {
 }
 
 TEST_F(ConvertTest, bf16_undoes_fp8_and_nvfp4) {
-  for (const char* name : {"fp8_block", "nvfp4_modelopt", "nvfp4_ct_mixed"}) {
+  for (const char* name : {"fp8_block", "nvfp4_modelopt", "nvfp4_ct_mixed", "tied_f16"}) {
     const Status status = convert(golden(name), name, {.format = TargetFormat::kBf16});
     ASSERT_TRUE(status.ok()) << name << ": " << status.error().message;
     expect_good(name, golden(name));
@@ -241,9 +241,23 @@ TEST_F(ConvertTest, sources_that_cannot_be_quantised_are_refused_before_anything
   EXPECT_NE(refusal(dir_ / "nowhere", "out").find("cannot open"), std::string::npos);
   EXPECT_FALSE(fs::exists(dir_ / "out.partial"));
   fs::create_directory(dir_ / "there");
+  dir_.write("there/file", "");
   EXPECT_EQ(refusal(model_, "there"),
-            str(dir_ / "there", " exists; expected a directory that is yet to be made"));
+            str(dir_ / "there", " exists; expected a directory that is empty or yet to be made"));
   EXPECT_NE(refusal(model_, "no/parent").find("cannot create"), std::string::npos);
+}
+
+TEST_F(ConvertTest, small_files_that_cannot_be_copied_are_refused_before_anything_is_written) {
+  fs::copy(model_, dir_ / "source");
+  fs::remove(dir_ / "source/tokenizer.json");
+  fs::create_symlink("nowhere", dir_ / "source/tokenizer.json");
+  EXPECT_EQ(refusal(dir_ / "source", "out"),
+            "cannot open " + dir_ / "source/tokenizer.json" + ": No such file or directory");
+  fs::remove(dir_ / "source/tokenizer.json");
+  dir_.write("source/tokenizer.json", "version https://git-lfs.github.com/spec/v1\n");
+  EXPECT_NE(refusal(dir_ / "source", "out").find("tokenizer.json is a git-lfs pointer"),
+            std::string::npos);
+  EXPECT_FALSE(fs::exists(dir_ / "out.partial"));
 }
 
 TEST_F(ConvertTest, a_missing_shard_is_refused) {

@@ -1,3 +1,4 @@
+// Vectors of 16 bytes, which every machine has.
 #include "quant/encode_kernels.h"
 
 namespace glint::quant {

@@ -79,6 +79,17 @@ class Planner {
       if (!tensor.name.ends_with(suffix)) continue;
       if (find(tensor.name.substr(0, tensor.name.size() - suffix.size()))) return Ok{};
     }
+    constexpr std::string_view kStackScale = "_scale_inv";
+    if (tensor.name.ends_with(kStackScale) &&
+        stacks_.contains(tensor.name.substr(0, tensor.name.size() - kStackScale.size()))) {
+      return Ok{};
+    }
+    if (const auto stack = stacks_.find(tensor.name);
+        stack != stacks_.end() && tensor.type == StoredType::kF8E4M3) {
+      return for_each_of(stack->second, [&](const Copy& copy) {
+        return add_unit(UnitKind::kDequantize, {copy}, tensor);
+      });
+    }
     const std::string name = without_weight(tensor.name);
     const Copy* copy = name.empty() ? nullptr : find(name);
     if (!copy || tensor.type == StoredType::kBF16 || tensor.type == StoredType::kF32) {
@@ -91,15 +102,21 @@ class Planner {
   Status add_for_quantized(const StoredTensor& tensor) {
     if (const auto stack = stacks_.find(tensor.name);
         stack != stacks_.end() && quantized_[stack->second[0]]) {
-      for (int expert = 0; expert < table_[stack->second[0]].num_experts; ++expert) {
-        for (const std::size_t i : stack->second) GLINT_TRY_STATUS(add_weight({i, expert}, tensor));
-      }
-      return Ok{};
+      return for_each_of(stack->second, [&](const Copy& copy) { return add_weight(copy, tensor); });
     }
     const std::string name = without_weight(tensor.name);
     const Copy* copy = name.empty() ? nullptr : find(name);
     if (copy && quantized_[copy->tensor]) return add_weight(*copy, tensor);
     add_copy(tensor);
+    return Ok{};
+  }
+
+  // Of a stack of experts: every weight, expert after expert.
+  template <class F>
+  Status for_each_of(const std::vector<std::size_t>& stack, const F& add) {
+    for (int expert = 0; expert < table_[stack[0]].num_experts; ++expert) {
+      for (const std::size_t i : stack) GLINT_TRY_STATUS(add(Copy{i, expert}));
+    }
     return Ok{};
   }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 
 #include "base/str.h"
 
@@ -18,20 +19,22 @@ Tensor upload(const std::vector<T>& host, std::initializer_list<std::int64_t> di
 // cos and sin [T, pairs] of position * inv_freq. The product is rounded to f32 once, as every
 // implementation of the model does: at position 200,000 that angle is up to 0.008 rad off the exact
 // one, and the weights have learned with it.
-void rope_table(std::span<const std::int32_t> positions, std::span<const float> inv_freq,
+void rope_table(std::span<const std::int32_t> positions, const Rotation& rotation,
                 std::vector<float>& cos, std::vector<float>& sin) {
   for (const std::int32_t position : positions) {
-    for (const float frequency : inv_freq) {
+    for (const float frequency : rotation.inv_freq) {
       const float angle = static_cast<float>(position) * frequency;
-      cos.push_back(static_cast<float>(std::cos(static_cast<double>(angle))));
-      sin.push_back(static_cast<float>(std::sin(static_cast<double>(angle))));
+      const auto c = static_cast<float>(std::cos(static_cast<double>(angle)));
+      const auto s = static_cast<float>(std::sin(static_cast<double>(angle)));
+      cos.push_back(c * rotation.attention_factor);
+      sin.push_back(s * rotation.attention_factor);
     }
   }
 }
 
 }  // namespace
 
-Batch build_batch(const StepPlan& plan, std::span<const float> inv_freq, Arena& arena) {
+Batch build_batch(const StepPlan& plan, const Rotation& rotation, Arena& arena) {
   const std::int64_t T = static_cast<std::int64_t>(plan.tokens.size());
   const std::int64_t S = static_cast<std::int64_t>(plan.slices.size());
   std::int64_t P = 1;
@@ -55,8 +58,8 @@ Batch build_batch(const StepPlan& plan, std::span<const float> inv_freq, Arena& 
     }
   }
   std::vector<float> cos, sin;
-  rope_table(positions, inv_freq, cos, sin);
-  const std::int64_t pairs = static_cast<std::int64_t>(inv_freq.size());
+  rope_table(positions, rotation, cos, sin);
+  const std::int64_t pairs = static_cast<std::int64_t>(rotation.inv_freq.size());
   const std::int64_t R = static_cast<std::int64_t>(logit_rows.size());
   return {.token_ids = upload(plan.tokens, {T}, arena),
           .view = {.positions = upload(positions, {T}, arena),

@@ -1,7 +1,7 @@
 // Batch: the device arrays of one StepPlan.
 #pragma once
 
-#include <span>
+#include <vector>
 
 #include "engine/step_plan.h"
 #include "ops/kv_layout.h"
@@ -15,8 +15,14 @@ struct Batch {
   Tensor logit_rows = {};  // [R] i32: slice after slice, each slice's last `logit_rows` rows
 };
 
-// `inv_freq` [rope_dim / 2] comes from rope_inv_freq. The tensors live in `arena`'s current scope.
-// Aborts if a slice's pages do not cover it.
-Batch build_batch(const StepPlan& plan, std::span<const float> inv_freq, Arena& arena);
+// Of the rotary embedding: the frequencies of rope_inv_freq, and what yarn multiplies cos and sin
+// by.
+struct Rotation {
+  std::vector<float> inv_freq = {};  // [rope_dim / 2]
+  float attention_factor = 1;
+};
+
+// The tensors live in `arena`'s current scope. Aborts if a slice's pages do not cover it.
+Batch build_batch(const StepPlan& plan, const Rotation& rotation, Arena& arena);
 
 }  // namespace glint

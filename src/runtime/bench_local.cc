@@ -5,7 +5,7 @@
 #include <numeric>
 
 #include "base/random.h"
-#include "base/str.h"
+#include "base/seconds.h"
 #include "runtime/generator.h"
 
 namespace glint {
@@ -82,7 +82,7 @@ void measure(BenchResult& result, CountOps& counter, int repeat, int tokens, Sam
     counter.reset();
     const auto start = Clock::now();
     sample();
-    const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
+    const double seconds = seconds_since(start);
     result.tokens_per_s.push_back(tokens / seconds);
     // Random tokens choose other experts each time: the mean over the samples.
     result.bytes_per_token += counter.total().bytes / tokens / repeat;

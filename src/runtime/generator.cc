@@ -4,6 +4,7 @@
 #include <chrono>
 #include <numeric>
 
+#include "base/seconds.h"
 #include "base/str.h"
 #include "runtime/model_executor.h"
 
@@ -11,10 +12,6 @@ namespace glint {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
 
 constexpr RequestId kId = 1;
 

@@ -1,5 +1,7 @@
 #include "runtime/key_reads.h"
 
+#include "runtime/drafter.h"
+
 namespace glint {
 
 KeyReads::KeyReads(LoadedModel& model, std::span<const SliceRun> runs) {

@@ -2,7 +2,7 @@
 // for the requests that want to know.
 #pragma once
 
-#include "runtime/drafter.h"
+#include "runtime/loaded_model.h"
 #include "runtime/slice_run.h"
 
 namespace glint {

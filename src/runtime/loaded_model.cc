@@ -3,10 +3,13 @@
 #include <chrono>
 
 #include "base/file.h"
+#include "base/seconds.h"
 #include "base/str.h"
 #include "base/thread_pool.h"
+#include "model/inventory.h"
 #include "model/synthetic.h"
 #include "runtime/batch.h"
+#include "runtime/read_speed.h"
 
 namespace glint {
 namespace {
@@ -17,6 +20,7 @@ Result<Checkpoint> make_dummy(const ModelConfig& config, Release release, Thread
   GLINT_TRY(const SyntheticModel model, SyntheticModel::plan(config, release, kSeed));
   return make_dummy_checkpoint(model, pool, [&](std::int64_t bytes) {
     if (progress) progress(bytes, model.bytes());
+    return true;
   });
 }
 
@@ -53,7 +57,8 @@ Result<std::unique_ptr<LoadedModel>> LoadedModel::load(const ModelOptions& optio
   const auto start = std::chrono::steady_clock::now();
   GLINT_TRY(Checkpoint checkpoint, dummy ? std::move(*dummy) : Checkpoint::open(options.dir));
   m->checkpoint_ = std::make_unique<Checkpoint>(std::move(checkpoint));
-  const bool with_mtp = options.with_mtp && m->config_.num_nextn_predict_layers > 0;
+  m->count_files();
+  const bool with_mtp = options.with_mtp && holds_mtp_layer(m->config_, m->checkpoint_->source());
   GLINT_TRY(m->weights_,
             find_weights(*m->checkpoint_, m->config_,
                          {.activations = options.activations, .with_mtp = with_mtp}, pool));
@@ -65,10 +70,10 @@ Result<std::unique_ptr<LoadedModel>> LoadedModel::load(const ModelOptions& optio
                           options.dummy && options.packing == Packing::kIfRoom ? Packing::kAlways
                                                                                : options.packing,
                           *m->ops_, options.dummy ? LoadProgress{} : progress));
-  m->inv_freq_ = rope_inv_freq(m->config_.rope, m->config_.qk_rope_head_dim);
-  m->load_stats_.seconds =
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  m->count_files();
+  const RopeConfig& rope = m->config_.rope;
+  m->rotation_ = {.inv_freq = rope_inv_freq(rope, m->config_.qk_rope_head_dim),
+                  .attention_factor = static_cast<float>(rope.attention_factor)};
+  m->load_stats_.seconds = seconds_since(start);
   return m;
 }
 
@@ -100,6 +105,7 @@ void LoadedModel::count_files() {
     if (options_.dummy || static_cast<std::size_t>(tensor.file) < files.size()) continue;
     files.push_back(source.file_name(tensor.file));
   }
+  load_stats_.cached_share = cached_share(load_stats_.files);
 }
 
 Status LoadedModel::reserve_pages(int num_pages) {
@@ -150,7 +156,7 @@ StepOutput LoadedModel::step(const StepPlan& plan, const StepOptions& options) {
   step_scope_.emplace(step_arena_);
   activity_.set_step(plan.step, static_cast<int>(plan.tokens.size()));
   activity_.begin("build_batch");
-  const Batch batch = build_batch(plan, inv_freq_, step_arena_);
+  const Batch batch = build_batch(plan, rotation_, step_arena_);
   const std::int64_t T = batch.token_ids.dim(0), R = batch.logit_rows.dim(0);
   ForwardArgs args = {.token_ids = batch.token_ids,
                       .batch = batch.view,
@@ -180,7 +186,7 @@ StepOutput LoadedModel::draft(const StepPlan& plan, const HiddenRows& target,
     if (slice.first == 0 && slice.count > 0) rows.tokens[slice.token_begin] = -1;
   }
   activity_.begin("mtp_batch");
-  const Batch batch = build_batch(rows, inv_freq_, draft_arena_);
+  const Batch batch = build_batch(rows, rotation_, draft_arena_);
   const std::int64_t T = batch.token_ids.dim(0), R = batch.logit_rows.dim(0);
   MtpArgs args = {.next_ids = batch.token_ids,
                   .target = place(target, draft_arena_),

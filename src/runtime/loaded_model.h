@@ -11,6 +11,7 @@
 #include "model/glm.h"
 #include "model/place_weights.h"
 #include "model/release.h"
+#include "runtime/batch.h"
 #include "tensor/arena.h"
 
 namespace glint {
@@ -32,6 +33,7 @@ struct LoadStats {
   double seconds = 0;
   std::int64_t bytes = 0;          // of the checkpoint's tensors
   std::vector<std::string> files;  // that hold them; empty for synthetic weights
+  double cached_share = 0;         // of the files: what was in the page cache before
   Placement placement = {};
 };
 
@@ -129,7 +131,7 @@ class LoadedModel {
   GenerationConfig generation_;
   std::unique_ptr<Checkpoint> checkpoint_;
   ModelWeights weights_;
-  std::vector<float> inv_freq_;
+  Rotation rotation_;
   std::optional<KvStore> kv_;
   Activity activity_;
   // The results of a pass live in its scope, which the next pass of its kind closes.

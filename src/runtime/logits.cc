@@ -5,8 +5,6 @@
 #include <cmath>
 #include <limits>
 
-#include "base/check.h"
-
 namespace glint {
 namespace {
 

@@ -2,6 +2,7 @@
 
 #include <chrono>
 
+#include "base/seconds.h"
 #include "base/str.h"
 #include "base/thread_pool.h"
 #include "runtime/key_reads.h"
@@ -88,7 +89,7 @@ StepResult ModelExecutor::execute(const StepPlan& plan) {
     run_draft_rows(runs, out.hidden);
   }
   activity.end();
-  result.seconds = std::chrono::duration<double>(Clock::now() - start).count();
+  result.seconds = seconds_since(start);
   return result;
 }
 

@@ -1,13 +1,20 @@
 #include "runtime/read_speed.h"
 
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <atomic>
 #include <chrono>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <vector>
 
+#include "base/file.h"
+#include "base/seconds.h"
 #include "base/str.h"
-#include "base/thread_pool.h"
+#include "tensor/device.h"
 
 namespace glint {
 namespace {
@@ -31,9 +38,46 @@ bool read_part(const Part& part, std::vector<char>& buffer) {
   return static_cast<bool>(in);
 }
 
+// Takes `file` out of the page cache, but for pages that are mapped or not written yet.
+void drop_from_cache(const std::string& file) {
+  const int fd = ::open(file.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return;
+  ::posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+  ::close(fd);
+}
+
 }  // namespace
 
-Result<double> read_speed(std::span<const std::string> files, int threads) {
+double cached_share(std::span<const std::string> files) {
+  constexpr std::size_t kSamples = 256;
+  const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  const std::size_t of_each = kSamples / std::max<std::size_t>(files.size(), 1) + 1;
+  std::size_t cached = 0, sampled = 0;
+  for (const std::string& path : files) {
+    Result<MappedFile> file = MappedFile::open(path);
+    if (!file.ok()) continue;
+    const std::size_t pages = file.value().bytes().size() / page;
+    for (std::size_t i = 0; i < of_each && pages > 0; ++i, ++sampled) {
+      const std::byte* const at = file.value().bytes().data() + pages * i / of_each * page;
+      unsigned char is_resident = 0;
+      ::mincore(const_cast<std::byte*>(at), page, &is_resident);
+      cached += is_resident & 1;
+    }
+  }
+  return sampled ? static_cast<double>(cached) / static_cast<double>(sampled) : 0;
+}
+
+double new_memory_speed(ThreadPool& pool) {
+  constexpr std::int64_t kParts = 128, kPart = std::int64_t{4} << 20;
+  const Buffer buffer = make_host_device()->allocate(kParts * kPart);
+  if (!buffer.data()) return 0;
+  const auto start = std::chrono::steady_clock::now();
+  pool.run_dynamic(
+      kParts, [&](std::int64_t part, int) { std::memset(buffer.data() + part * kPart, 1, kPart); });
+  return static_cast<double>(kParts * kPart) / seconds_since(start) * 1e-9;
+}
+
+Result<double> read_speed(std::span<const std::string> files, int threads, ReadFrom from) {
   constexpr std::int64_t kPart = std::int64_t{64} << 20, kBuffer = std::int64_t{1} << 20;
   std::vector<Part> parts;
   std::int64_t total = 0;
@@ -45,6 +89,7 @@ Result<double> read_speed(std::span<const std::string> files, int threads) {
       parts.push_back({&file, at, std::min(kPart, size - at)});
     }
     total += size;
+    if (from == ReadFrom::kDisk) drop_from_cache(file);
   }
   ThreadPool pool(threads);
   std::vector<std::vector<char>> buffers(static_cast<std::size_t>(threads),
@@ -57,8 +102,7 @@ Result<double> read_speed(std::span<const std::string> files, int threads) {
       ok = false;
     }
   });
-  const double seconds =
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  const double seconds = seconds_since(start);
   if (!ok) return invalid("the checkpoint's files could not be read to their end");
   return static_cast<double>(total) / seconds * 1e-9;
 }

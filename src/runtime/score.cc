@@ -28,7 +28,8 @@ void judge(std::span<const float> logits, std::int64_t vocab, std::span<const To
            double& nll, std::int64_t& predicted, std::int64_t& top1) {
   for (std::size_t r = 0; r < targets.size(); ++r) {
     const std::span<const float> row = logits.subspan(r * vocab, vocab);
-    nll -= logprob(row, targets[r]);
+    // One logit that is NaN does not show in the logarithm of a sum of the others.
+    nll -= extent_of(row).numbers ? static_cast<double>(logprob(row, targets[r])) : NAN;
     top1 += argmax(row) == targets[r];
     ++predicted;
   }
@@ -40,16 +41,6 @@ std::span<const TokenId> clamp_span(std::span<const TokenId> ids, std::int64_t b
   begin = std::min(begin, size);
   end = std::clamp(end, begin, size);
   return ids.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin));
-}
-
-Status check_ids(const LoadedModel& model, std::span<const TokenId> ids) {
-  const ModelConfig& config = model.config();
-  if (ids.empty()) return invalid("a sequence is empty; give at least one token");
-  if (static_cast<std::int64_t>(ids.size()) > config.max_position_embeddings) {
-    return invalid(str("a sequence has ", ids.size(), " tokens; the model has ",
-                       config.max_position_embeddings, " positions"));
-  }
-  return check_vocabulary(model, ids);
 }
 
 Taps make_taps(LoadedModel& model, const ScoreSinks& sinks, std::int64_t first) {
@@ -83,9 +74,19 @@ void Score::add(const Score& other) {
   mtp_top1 += other.mtp_top1;
 }
 
+Status check_sequence(const LoadedModel& model, std::span<const TokenId> ids) {
+  const ModelConfig& config = model.config();
+  if (ids.empty()) return invalid("a sequence is empty; give at least one token");
+  if (static_cast<std::int64_t>(ids.size()) > config.max_position_embeddings) {
+    return invalid(str("a sequence has ", ids.size(), " tokens; the model has ",
+                       config.max_position_embeddings, " positions"));
+  }
+  return check_vocabulary(model, ids);
+}
+
 Result<Score> score(LoadedModel& model, std::span<const TokenId> ids, const ScoreOptions& options,
                     const ScoreSinks& sinks) {
-  GLINT_TRY_STATUS(check_ids(model, ids));
+  GLINT_TRY_STATUS(check_sequence(model, ids));
   if (options.mtp && !model.has_mtp()) return invalid("this checkpoint has no MTP layer");
   const std::int64_t T = static_cast<std::int64_t>(ids.size());
   const int num_pages = static_cast<int>((T + kPageSize - 1) / kPageSize);
@@ -111,14 +112,18 @@ Result<Score> score(LoadedModel& model, std::span<const TokenId> ids, const Scor
 
     const std::int64_t rows =
         std::min(count, T - 1 - first);  // the last position has no next token
-    if (!options.mtp || rows == 0) continue;
-    StepPlan drafts;
-    drafts.add(static_cast<int>(first), ids.subspan(first + 1, rows), pages,
-               static_cast<int>(rows));
-    const StepOutput guess = model.draft(drafts, {.on_device = out.hidden.slice(0, 0, rows)});
-    judge(guess.logits, vocab, clamp_span(ids, first + 2, first + rows + 2), total.mtp_nll,
-          total.mtp_predicted, total.mtp_top1);
-    if (sinks.mtp) sinks.mtp(first, guess.logits);
+    if (options.mtp && rows > 0) {
+      StepPlan drafts;
+      drafts.add(static_cast<int>(first), ids.subspan(first + 1, rows), pages,
+                 static_cast<int>(rows));
+      const StepOutput guess = model.draft(drafts, {.on_device = out.hidden.slice(0, 0, rows)});
+      judge(guess.logits, vocab, clamp_span(ids, first + 2, first + rows + 2), total.mtp_nll,
+            total.mtp_predicted, total.mtp_top1);
+      if (sinks.mtp) sinks.mtp(first, guess.logits);
+    }
+    if (options.done && !options.done(count)) {
+      return Error{ErrorCode::kUnavailable, "interrupted"};
+    }
   }
   return total;
 }

@@ -12,6 +12,8 @@ namespace glint {
 struct ScoreOptions {
   int chunk = 256;   // tokens per step; the result does not depend on it
   bool mtp = false;  // run the MTP layer as well
+  // After each step, with its tokens. False: to go no further, which is a failure.
+  std::function<bool(std::int64_t tokens)> done = {};
 };
 
 // Where the numbers go; each may be empty. Rows come in order, several at a time.
@@ -29,7 +31,7 @@ struct ScoreSinks {
 };
 
 struct Score {
-  double nll = 0;              // summed cross-entropy, in nats
+  double nll = 0;              // summed cross-entropy, in nats; NaN if a logit was no number
   std::int64_t predicted = 0;  // tokens it sums over: positions 1 ..
   std::int64_t top1 = 0;       // of them, how many were the most likely token
   double mtp_nll = 0;          // the same of the MTP layer: positions 2 ..
@@ -38,8 +40,12 @@ struct Score {
   void add(const Score& other);
 };
 
-// Scores one sequence. The model's cache is made as large as it needs. Fails on an empty sequence,
-// an id outside the vocabulary, or one that is longer than the model's positions.
+// Fails on an empty sequence, an id outside the vocabulary, or more tokens than the model has
+// positions.
+Status check_sequence(const LoadedModel& model, std::span<const TokenId> ids);
+
+// Scores one sequence, if check_sequence() has no objection. The model's cache is made as large as
+// it needs.
 Result<Score> score(LoadedModel& model, std::span<const TokenId> ids, const ScoreOptions& options,
                     const ScoreSinks& sinks = {});
 

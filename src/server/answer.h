@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "engine/request.h"
-#include "server/errors.h"
 #include "text/delta_parser.h"
 
 namespace glint {

@@ -118,21 +118,9 @@ void read_system(RequestReader& r, ChatInput& chat) {
 void read_anthropic_tools(RequestReader& r, ApiRequest& request) {
   Json::Array tools;
   r.list("tools", [&](RequestReader& t) {
-    ToolSpec spec;
-    std::string description, type = "custom";
+    std::string type;
     t.one_of("type", type, {"custom"});
-    t.text("name", spec.name);
-    t.require("name");
-    t.text("description", description);
-    t.value("input_schema", spec.parameters, {"object"});
-    bool strict = false;
-    t.boolean("strict", strict);
-    request.tools.strict = request.tools.strict || strict;
-    Json function = Json::Object{{"name", spec.name}};
-    if (!description.empty()) function.set("description", description);
-    function.set("parameters", spec.parameters.is_null() ? Json(Json::Object{}) : spec.parameters);
-    tools.push_back(Json::Object{{"type", "function"}, {"function", std::move(function)}});
-    request.tools.specs.push_back(std::move(spec));
+    tools.push_back(read_flat_tool(t, "input_schema", Json::Object{}, request.tools));
   });
   if (!tools.empty()) request.chat->tools = std::move(tools);
   r.group("tool_choice", [&](RequestReader& c) {

@@ -194,6 +194,23 @@ void read_tools(RequestReader& r, ApiRequest& request) {
   }
 }
 
+Json read_flat_tool(RequestReader& t, const char* schema, Json no_schema, ToolUse& tools) {
+  ToolSpec spec;
+  std::string description;
+  bool strict = false;
+  t.text("name", spec.name);
+  t.require("name");
+  t.text("description", description);
+  t.value(schema, spec.parameters, {"object"});
+  t.boolean("strict", strict);
+  tools.strict = tools.strict || strict;
+  Json function = Json::Object{{"name", spec.name}};
+  if (!description.empty()) function.set("description", description);
+  function.set("parameters", spec.parameters.is_null() ? std::move(no_schema) : spec.parameters);
+  tools.specs.push_back(std::move(spec));
+  return Json::Object{{"type", "function"}, {"function", std::move(function)}};
+}
+
 void check_tool_choice(RequestReader& r, ApiRequest& request) {
   if (!r.reading() || !r.ok()) return;
   ToolUse& tools = request.tools;

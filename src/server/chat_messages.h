@@ -14,6 +14,10 @@ void read_messages(RequestReader& r, ChatInput& chat);
 // "tools", "tool_choice", "parallel_tool_calls".
 void read_tools(RequestReader& r, ApiRequest& request);
 
+// A tool of the dialects that have no "function" around its fields, as OpenAI's chat has it; it is
+// added to `tools`. Without a schema the template sees `no_schema`.
+Json read_flat_tool(RequestReader& t, const char* schema, Json no_schema, ToolUse& tools);
+
 // Whether tool_choice goes together with the rest; sets the grammar that it asks for.
 void check_tool_choice(RequestReader& r, ApiRequest& request);
 

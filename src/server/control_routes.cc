@@ -22,12 +22,7 @@ void read_weights(RequestReader& r, WeightsRequest& request) {
 }
 
 // New weights make what the cache holds untrue; running requests start again from their tokens.
-void update_weights(ServerCore& core, const Json& json, Reply reply) {
-  WeightsRequest request;
-  std::optional<ApiError> error;
-  RequestReader reader(json, "", error);
-  if (!error) read_weights(reader, request);
-  if (error) return reply.fail(*error);
+void update_weights(ServerCore& core, const WeightsRequest& request, Reply reply) {
   if (request.abort_all) core.generations->abort("");
   const Status status = core.generations->engine().control(
       {.kind = ExecutorCommand::Kind::kUpdateWeights, .path = request.path});
@@ -47,12 +42,7 @@ void read_abort(RequestReader& r, AbortRequest& request) {
     r.fail("rid", "rid is missing; name a request or set abort_all");
 }
 
-void abort_request(ServerCore& core, const Json& json, Reply reply) {
-  AbortRequest request;
-  std::optional<ApiError> error;
-  RequestReader reader(json, "", error);
-  if (!error) read_abort(reader, request);
-  if (error) return reply.fail(*error);
+void abort_request(ServerCore& core, const AbortRequest& request, Reply reply) {
   const int count = core.generations->abort(request.all ? "" : request.rid);
   reply.respond(Json::Object{{"success", true}, {"aborted", count}});
 }
@@ -65,82 +55,88 @@ void read_profile(RequestReader& r, ProfileRequest& request) {
   r.text("output_dir", request.output_dir);
 }
 
-void profile(ServerCore& core, const Json& json, ExecutorCommand::Kind kind, Reply reply) {
-  ProfileRequest request;
-  std::optional<ApiError> error;
-  RequestReader reader(json, "", error);
-  if (!error) read_profile(reader, request);
-  if (error) return reply.fail(*error);
-  const bool start = kind == ExecutorCommand::Kind::kStartProfile;
-  answer(core.generations->engine().control({.kind = kind, .path = request.output_dir}),
+template <ExecutorCommand::Kind kKind>
+void profile(ServerCore& core, const ProfileRequest& request, Reply reply) {
+  const bool start = kKind == ExecutorCommand::Kind::kStartProfile;
+  answer(core.generations->engine().control({.kind = kKind, .path = request.output_dir}),
          start ? "profiling began" : "profiling ended", std::move(reply));
 }
+
+void flush_cache(ServerCore& core, Reply reply) {
+  answer(core.generations->engine().flush_cache(), "the cache is empty", std::move(reply));
+}
+
+void pause_generation(ServerCore& core, Reply reply) {
+  core.generations->engine().pause();
+  answer(Ok{}, "paused", std::move(reply));
+}
+
+void continue_generation(ServerCore& core, Reply reply) {
+  core.generations->engine().resume();
+  answer(Ok{}, "running", std::move(reply));
+}
+
+// Appends routes that wait for the engine, each other's turn included: on a thread of their own.
+class ControlRoutes {
+ public:
+  ControlRoutes(ServerCore& core, TaskThreads& thread, std::vector<Route>& routes)
+      : core_(core), thread_(thread), routes_(routes) {}
+
+  // By POST and GET, without a body.
+  void add(const char* path, const char* summary, void (*run)(ServerCore&, Reply)) {
+    for (const char* method : {"POST", "GET"})
+      append({.method = method, .path = path, .summary = summary},
+             [run, &core = core_](const Json&, Reply reply) { run(core, std::move(reply)); });
+  }
+
+  // By POST, with a body that `read` reads.
+  template <class Body>
+  void add(const char* path, const char* summary, void (*read)(RequestReader&, Body&),
+           void (*run)(ServerCore&, const Body&, Reply)) {
+    const auto describe = [read](RequestReader& r) {
+      Body scratch;
+      read(r, scratch);
+    };
+    append({.method = "POST", .path = path, .summary = summary, .describe = describe},
+           [read, run, &core = core_](const Json& json, Reply reply) {
+             Body body;
+             const auto error = read_body(json, [&](RequestReader& r) { read(r, body); });
+             if (error) return reply.fail(*error);
+             run(core, body, std::move(reply));
+           });
+  }
+
+ private:
+  void append(Route route, std::function<void(const Json&, Reply)> run) {
+    route.access = RouteAccess::kAdmin;
+    route.handle = [run = std::move(run), &thread = thread_](const HttpRequest&, const Json& json,
+                                                             Reply reply) {
+      thread.post([run, json, reply] { run(json, reply); });
+    };
+    routes_.push_back(std::move(route));
+  }
+
+  ServerCore& core_;
+  TaskThreads& thread_;
+  std::vector<Route>& routes_;
+};
 
 }  // namespace
 
 void add_control_routes(ServerCore& core, TaskThreads& control_thread, std::vector<Route>& routes) {
-  using Handler = std::function<void(const Json&, Reply)>;
-  const auto add = [&](const char* path, const char* summary, Handler handler,
-                       std::function<void(RequestReader&)> describe = {}) {
-    // They wait for the engine, each other's turn included: on a thread of their own.
-    const auto handle = [&control_thread, handler](const HttpRequest&, const Json& json,
-                                                   Reply reply) {
-      control_thread.post([handler, json, reply] { handler(json, reply); });
-    };
-    for (const char* method : {"POST", "GET"}) {
-      const bool get = *method == 'G';
-      if (get && describe) continue;
-      routes.push_back({.method = method,
-                        .path = path,
-                        .summary = summary,
-                        .handle = handle,
-                        .describe = get ? nullptr : describe,
-                        .access = RouteAccess::kAdmin});
-    }
-  };
+  ControlRoutes control(core, control_thread, routes);
   for (const char* path : {"/flush_cache", "/reset_prefix_cache"})
-    add(path, "Forgets cached prefixes; fails while requests run.", [&core](const Json&, Reply r) {
-      answer(core.generations->engine().flush_cache(), "the cache is empty", std::move(r));
-    });
-  add("/pause_generation", "Requests wait where they are.", [&core](const Json&, Reply r) {
-    core.generations->engine().pause();
-    answer(Ok{}, "paused", std::move(r));
-  });
-  add("/continue_generation", "Ends a pause.", [&core](const Json&, Reply r) {
-    core.generations->engine().resume();
-    answer(Ok{}, "running", std::move(r));
-  });
-  add(
-      "/abort_request", "Cancels a request by its id, or all.",
-      [&core](const Json& json, Reply r) { abort_request(core, json, std::move(r)); },
-      [](RequestReader& r) {
-        AbortRequest scratch;
-        read_abort(r, scratch);
-      });
-  add(
-      "/update_weights_from_disk",
-      "Replaces the weights by those of a checkpoint of the same shape.",
-      [&core](const Json& json, Reply r) { update_weights(core, json, std::move(r)); },
-      [](RequestReader& r) {
-        WeightsRequest scratch;
-        read_weights(r, scratch);
-      });
-  const auto describe_profile = [](RequestReader& r) {
-    ProfileRequest scratch;
-    read_profile(r, scratch);
-  };
-  add(
-      "/start_profile", "Begins a profile of the steps.",
-      [&core](const Json& json, Reply r) {
-        profile(core, json, ExecutorCommand::Kind::kStartProfile, std::move(r));
-      },
-      describe_profile);
-  add(
-      "/stop_profile", "Ends a profile.",
-      [&core](const Json& json, Reply r) {
-        profile(core, json, ExecutorCommand::Kind::kStopProfile, std::move(r));
-      },
-      describe_profile);
+    control.add(path, "Forgets cached prefixes; fails while requests run.", flush_cache);
+  control.add("/pause_generation", "Requests wait where they are.", pause_generation);
+  control.add("/continue_generation", "Ends a pause.", continue_generation);
+  control.add("/abort_request", "Cancels a request by its id, or all.", read_abort, abort_request);
+  control.add("/update_weights_from_disk",
+              "Replaces the weights by those of a checkpoint of the same shape.", read_weights,
+              update_weights);
+  control.add("/start_profile", "Begins a profile of the steps.", read_profile,
+              profile<ExecutorCommand::Kind::kStartProfile>);
+  control.add("/stop_profile", "Ends a profile.", read_profile,
+              profile<ExecutorCommand::Kind::kStopProfile>);
 }
 
 }  // namespace glint

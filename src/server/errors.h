@@ -1,7 +1,6 @@
 // ApiError: why a request is refused, and how each API says it.
 #pragma once
 
-#include <optional>
 #include <string>
 
 #include "base/json.h"

@@ -168,15 +168,10 @@ void Generations::start(ApiRequest request, Prepared prepared, Reply reply) {
                        .moe_layers = executor.num_moe_layers,
                        .experts_per_token = executor.num_experts_per_tok};
   std::vector<Request> requests = std::move(prepared.requests);
-  std::uint64_t number;
-  {
-    const std::lock_guard lock(mutex_);
-    number = next_number_++;
-    live_[number] = {.id = info.id,
-                     .rid = request.rid,
-                     .request_id = reply.context().request_id,
-                     .num_requests = static_cast<int>(requests.size())};
-  }
+  const std::uint64_t number = remember({.id = info.id,
+                                         .rid = request.rid,
+                                         .request_id = reply.context().request_id,
+                                         .num_requests = static_cast<int>(requests.size())});
   for (std::size_t i = 0; i < requests.size(); ++i) {
     requests[i].id = (number << Session::kChoiceBits) + i;
     requests[i].constraint = constraint_of(prepared, model_);
@@ -184,21 +179,8 @@ void Generations::start(ApiRequest request, Prepared prepared, Reply reply) {
   const std::shared_ptr<Shard>& shard = shards_[number % shards_.size()];
   auto session = std::make_shared<Session>(number, std::move(request), std::move(prepared),
                                            std::move(info), reply, services_);
-  // Registered before the engine knows of it: its first event comes after this.
-  shard->thread.post([this, shard = shard.get(), number, session, reply,
-                      weak = std::weak_ptr<Shard>(shard)]() mutable {
-    shard->sessions[number] = std::move(session);
-    reply.on_disconnect([this, weak, number] {
-      const std::shared_ptr<Shard> alive = weak.lock();
-      if (!alive) return;
-      alive->thread.post([this, shard = alive.get(), number] {
-        const auto found = shard->sessions.find(number);
-        if (found == shard->sessions.end()) return;
-        found->second->disconnect();
-        forget(*shard, number);
-      });
-    });
-  });
+  // Added before the engine knows of it: its first event comes after this.
+  add_session(shard, number, std::move(session), reply);
   for (Request& one : requests) {
     Status status = engine_->submit(std::move(one));
     if (status.ok()) continue;
@@ -206,10 +188,7 @@ void Generations::start(ApiRequest request, Prepared prepared, Reply reply) {
     if (error.status == 429)
       error.retry_after = std::max(1.0, engine_->stats().predicted_wait_seconds);
     shard->thread.post([this, shard = shard.get(), number, error] {
-      const auto found = shard->sessions.find(number);
-      if (found == shard->sessions.end()) return;
-      found->second->fail(error);
-      forget(*shard, number);
+      end_session(*shard, number, [&](Session& session) { session.fail(error); });
     });
     break;
   }
@@ -218,6 +197,35 @@ void Generations::start(ApiRequest request, Prepared prepared, Reply reply) {
     if (shard->sessions.contains(number)) return;
     for (std::size_t i = 0; i < count; ++i) services_.abort((number << Session::kChoiceBits) + i);
   });
+}
+
+std::uint64_t Generations::remember(Live live) {
+  const std::lock_guard lock(mutex_);
+  live_[next_number_] = std::move(live);
+  return next_number_++;
+}
+
+void Generations::add_session(const std::shared_ptr<Shard>& shard, std::uint64_t number,
+                              std::shared_ptr<Session> session, Reply reply) {
+  shard->thread.post([this, shard = shard.get(), number, session = std::move(session), reply,
+                      weak = std::weak_ptr<Shard>(shard)]() mutable {
+    shard->sessions[number] = std::move(session);
+    reply.on_disconnect([this, weak, number] {
+      const std::shared_ptr<Shard> alive = weak.lock();
+      if (!alive) return;
+      alive->thread.post([this, shard = alive.get(), number] {
+        end_session(*shard, number, [](Session& session) { session.disconnect(); });
+      });
+    });
+  });
+}
+
+void Generations::end_session(Shard& shard, std::uint64_t number,
+                              const std::function<void(Session&)>& end) {
+  const auto found = shard.sessions.find(number);
+  if (found == shard.sessions.end()) return;
+  end(*found->second);
+  forget(shard, number);
 }
 
 void Generations::abort_live(std::uint64_t number, const Live& live) {

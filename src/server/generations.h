@@ -76,9 +76,12 @@ class Generations {
   void start(ApiRequest request, Prepared prepared, Reply reply);
   std::optional<ApiError> check_wait() const;
   void abort_live(std::uint64_t number, const Live& live);
-  // Ends a session of `shard` that is done.
+  std::uint64_t remember(Live live);  // its number
+  void add_session(const std::shared_ptr<Shard>& shard, std::uint64_t number,
+                   std::shared_ptr<Session> session, Reply reply);
+  // On the thread of `shard`: ends a session, if it is still there; forgets one that is done.
+  void end_session(Shard& shard, std::uint64_t number, const std::function<void(Session&)>& end);
   void forget(Shard& shard, std::uint64_t number);
-  Shard& shard_of(std::uint64_t number) { return *shards_[number % shards_.size()]; }
 
   const ServerConfig& config_;
   std::shared_ptr<Metrics> metrics_;

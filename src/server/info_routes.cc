@@ -123,9 +123,8 @@ void read_keys(RequestReader& r, KeysRequest& request, TokenId vocab_size) {
 void selected_keys(ServerCore& core, const Json& json, Reply reply) {
   Generations& g = *core.generations;
   KeysRequest keys;
-  std::optional<ApiError> error;
-  RequestReader reader(json, "", error);
-  if (!error) read_keys(reader, keys, g.model().vocab_size);
+  const auto error =
+      read_body(json, [&](RequestReader& r) { read_keys(r, keys, g.model().vocab_size); });
   if (error) return reply.fail(*error);
   if (keys.position) keys.tokens.resize(static_cast<std::size_t>(*keys.position) + 1);
   ApiRequest request = default_request(Api::kKeys, g.parse_context());

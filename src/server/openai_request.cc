@@ -200,10 +200,7 @@ void read_chat(RequestReader& r, ApiRequest& request, const ParseContext& contex
 std::optional<ApiError> parse_request(const Json& body, Api api, ReadRequest read,
                                       const ParseContext& context, ApiRequest& out) {
   out = default_request(api, context);
-  std::optional<ApiError> error;
-  RequestReader reader(body, "", error);
-  if (reader.ok()) read(reader, out, context);
-  return error;
+  return read_body(body, [&](RequestReader& r) { read(r, out, context); });
 }
 
 }  // namespace glint

@@ -266,33 +266,34 @@ void ChatWriter::append_delta(int choice, std::span<const Delta> deltas, std::st
       append("reasoning");
     }
   } else if (!deltas.empty()) {
-    out.append(comma).append("\"tool_calls\":[");
-    for (std::size_t i = 0; i < deltas.size();) {
-      const int tool = deltas[i].tool;
-      std::string begin, arguments;
-      for (; i < deltas.size() && deltas[i].tool == tool; ++i) {
-        if (deltas[i].kind == Delta::Kind::kToolBegin) {
-          begin = ",\"id\":\"" + call_id(info_, choice, tool) + "\",\"type\":\"function\"";
-          out.append(out.back() == '[' ? "" : ",");
-          out.append("{\"index\":").append(std::to_string(tool)).append(begin);
-          out += ",\"function\":{\"name\":";
-          append_json_string(out, deltas[i].text);
-          out += ',';
-        } else if (deltas[i].kind == Delta::Kind::kToolArguments) {
-          arguments += deltas[i].text;
-        }
-      }
-      if (begin.empty()) {
-        out.append(out.back() == '[' ? "" : ",");
-        out.append("{\"index\":").append(std::to_string(tool)).append(",\"function\":{");
-      }
-      out += "\"arguments\":";
-      append_json_string(out, arguments);
-      out += "}}";
-    }
-    out += ']';
+    out.append(comma).append("\"tool_calls\":");
+    append_calls(choice, deltas, out);
   }
   out += '}';
+}
+
+// Deltas of calls, each call's together: a name only where the call begins.
+void ChatWriter::append_calls(int choice, std::span<const Delta> deltas, std::string& out) const {
+  out += '[';
+  for (std::size_t i = 0; i < deltas.size();) {
+    const int tool = deltas[i].tool;
+    if (i > 0) out += ',';
+    out.append("{\"index\":").append(std::to_string(tool));
+    if (deltas[i].kind == Delta::Kind::kToolBegin) {
+      out.append(",\"id\":\"").append(call_id(info_, choice, tool));
+      out += "\",\"type\":\"function\",\"function\":{\"name\":";
+      append_json_string(out, deltas[i++].text);
+      out += ',';
+    } else {
+      out += ",\"function\":{";
+    }
+    std::string arguments;
+    for (; i < deltas.size() && deltas[i].tool == tool; ++i) arguments += deltas[i].text;
+    out += "\"arguments\":";
+    append_json_string(out, arguments);
+    out += "}}";
+  }
+  out += ']';
 }
 
 // One chunk for each group of deltas; tokens and log-probabilities go with the first, the end with

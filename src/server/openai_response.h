@@ -56,6 +56,7 @@ class ChatWriter : public OpenAiWriter {
   Json logprobs(const std::vector<TokenScore>& scores) const;
   Json message(const Choice& choice) const;
   void append_delta(int choice, std::span<const Delta> deltas, std::string& out);
+  void append_calls(int choice, std::span<const Delta> deltas, std::string& out) const;
 
   std::vector<bool> begun_;  // by choice
 };

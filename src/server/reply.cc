@@ -1,10 +1,10 @@
 #include "server/reply.h"
 
+#include "base/seconds.h"
+
 namespace glint {
 
-double RequestContext::seconds() const {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-}
+double RequestContext::seconds() const { return seconds_since(begin); }
 
 Reply::Reply(HttpExchange exchange, std::shared_ptr<const RequestContext> context,
              std::shared_ptr<Metrics> metrics)

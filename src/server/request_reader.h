@@ -83,4 +83,13 @@ class RequestReader {
   Json* schema_ = nullptr;
 };
 
+// Reads a request's body with `read(reader)`; the first error, if there is one.
+template <class Read>
+std::optional<ApiError> read_body(const Json& body, Read read) {
+  std::optional<ApiError> error;
+  RequestReader reader(body, "", error);
+  if (reader.ok()) read(reader);
+  return error;
+}
+
 }  // namespace glint

@@ -6,6 +6,7 @@
 
 #include "server/answer.h"
 #include "server/api_types.h"
+#include "server/errors.h"
 #include "server/token_names.h"
 
 namespace glint {

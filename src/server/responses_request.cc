@@ -128,22 +128,10 @@ void read_input(RequestReader& r, ChatInput& chat) {
 void read_flat_tools(RequestReader& r, ApiRequest& request) {
   Json::Array tools;
   r.list("tools", [&](RequestReader& t) {
-    ToolSpec spec;
-    std::string type, description;
+    std::string type;
     t.one_of("type", type, {"function"});
     t.require("type");
-    t.text("name", spec.name);
-    t.require("name");
-    t.text("description", description);
-    t.value("parameters", spec.parameters, {"object"});
-    bool strict = false;
-    t.boolean("strict", strict);
-    request.tools.strict = request.tools.strict || strict;
-    Json function = Json::Object{{"name", spec.name}};
-    if (!description.empty()) function.set("description", description);
-    function.set("parameters", spec.parameters);
-    tools.push_back(Json::Object{{"type", "function"}, {"function", std::move(function)}});
-    request.tools.specs.push_back(std::move(spec));
+    tools.push_back(read_flat_tool(t, "parameters", Json(), request.tools));
   });
   if (!tools.empty()) request.chat->tools = std::move(tools);
   const Json* choice = r.find("tool_choice");

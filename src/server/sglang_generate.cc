@@ -1,7 +1,6 @@
 #include "server/sglang_generate.h"
 
 #include <bit>
-#include <cstring>
 
 #include "base/str.h"
 #include "server/openai_request.h"

@@ -43,9 +43,8 @@ Json strings_of(const std::vector<TokenId>& ids, const TokenNames& names) {
 void tokenize(ServerCore& core, const Json& json, Reply reply) {
   const Generations& g = *core.generations;
   TokenizeRequest request;
-  std::optional<ApiError> error;
-  RequestReader reader(json, "", error);
-  if (!error) read_tokenize(reader, request, g.parse_context());
+  auto error =
+      read_body(json, [&](RequestReader& r) { read_tokenize(r, request, g.parse_context()); });
   if (!error) error = g.check_model(request.api.model);
   if (error) return reply.fail(*error);
   std::vector<std::string> texts;
@@ -99,9 +98,8 @@ void detokenize(ServerCore& core, const Json& json, Reply reply) {
   if (const Json* tokens = json.find("tokens"); tokens && *tokens == Json(Json::Array{}))
     return reply.respond(Json::Object{{"prompt", ""}, {"text", ""}});
   DetokenizeRequest request;
-  std::optional<ApiError> error;
-  RequestReader reader(json, "", error);
-  if (!error) read_detokenize(reader, request, g.parse_context());
+  auto error =
+      read_body(json, [&](RequestReader& r) { read_detokenize(r, request, g.parse_context()); });
   if (!error) error = g.check_model(request.model);
   if (error) return reply.fail(*error);
   Json::Array texts, strings;

@@ -1,3 +1,4 @@
+// The answers of the page: its files, each with its type and the headers that confine it.
 #include "server/web_files.h"
 
 namespace glint {

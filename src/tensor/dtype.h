@@ -46,6 +46,15 @@ inline float to_float(BF16 value) {
 }
 inline float to_float(float value) { return value; }
 
+// IEEE half precision, which only files hold, exactly: multiplying by 2^112 moves the bias of the
+// exponent from 15 to 127, and makes subnormal halves normal.
+inline float f16_to_float(std::uint16_t bits) {
+  const std::uint32_t sign = (bits & 0x8000u) << 16, magnitude = (bits & 0x7fffu) << 13;
+  if (magnitude >= 0x0f800000u) return std::bit_cast<float>(sign | 0x70000000u | magnitude);
+  return std::bit_cast<float>(
+      sign | std::bit_cast<std::uint32_t>(std::bit_cast<float>(magnitude) * 0x1p112f));
+}
+
 // `value` as a T, which is float or BF16: the one rounding at the end of an op.
 template <class T>
 T from_float(float value) {

@@ -1,3 +1,4 @@
+// fp8.h, nvfp4.h and weight.h: the scalar code that specifies the formats.
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -1,9 +1,23 @@
 #include "tensor/weight.h"
 
+#include <array>
+
 #include "tensor/fp8.h"
 #include "tensor/nvfp4.h"
 
 namespace glint {
+namespace {
+
+// e4m3_to_float of every code.
+constexpr auto kE4m3 = [] {
+  std::array<float, 256> values = {};
+  for (int code = 0; code < 256; ++code) {
+    values[static_cast<std::size_t>(code)] = e4m3_to_float(static_cast<std::uint8_t>(code));
+  }
+  return values;
+}();
+
+}  // namespace
 
 const char* name_of(WeightFormat format) {
   switch (format) {
@@ -43,7 +57,7 @@ void dequantize_row(const Weight& weight, std::int64_t n, float* out) {
     case WeightFormat::kFp8Block: {
       const auto* codes = reinterpret_cast<const std::uint8_t*>(data) + n * K;
       const float* scale = weight.scale.row<float>(n / kFp8Block);
-      for (std::int64_t k = 0; k < K; ++k) out[k] = e4m3_to_float(codes[k]) * scale[k / kFp8Block];
+      for (std::int64_t k = 0; k < K; ++k) out[k] = kE4m3[codes[k]] * scale[k / kFp8Block];
       return;
     }
     case WeightFormat::kNvfp4: {

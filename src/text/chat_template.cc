@@ -9,15 +9,14 @@
 namespace glint {
 namespace {
 
+constexpr std::size_t kMaxValues = 1'000'000;
+
 // The JSON object in `dir`/`name`; an empty one if there is no such file.
 Result<Json> read_object(const std::string& dir, const std::string& name) {
   const std::string path = dir + "/" + name;
-  if (!file_exists(path)) return Json(Json::Object{});
-  GLINT_TRY(const std::string text, read_file(path));
-  Result<Json> json = parse_json(text);
-  if (!json.ok()) return std::move(json).take_error().in(path);
-  if (!json.value().is_object())
-    return invalid(str(path, " holds ", json.value().kind(), ", not an object"));
+  if (!is_present(path)) return Json(Json::Object{});
+  GLINT_TRY(Json json, read_json_file(path, {.max_values = kMaxValues}));
+  if (!json.is_object()) return invalid(str(path, " holds ", json.kind(), ", not an object"));
   return json;
 }
 
@@ -82,18 +81,20 @@ Result<ChatTemplate> ChatTemplate::from_config(const Json& config) {
   return chat;
 }
 
+Result<ChatTemplate> ChatTemplate::from_file(const std::string& path) {
+  GLINT_TRY(const std::string source, read_file(path));
+  Result<ChatTemplate> chat = parse(source);
+  if (!chat.ok()) return std::move(chat).take_error().in(path);
+  return chat;
+}
+
 Result<ChatTemplate> ChatTemplate::open(const std::string& dir) {
   GLINT_TRY(const Json tokenizer_config, read_object(dir, "tokenizer_config.json"));
   GLINT_TRY(const Json special_tokens_map, read_object(dir, "special_tokens_map.json"));
   const std::string path = dir + "/chat_template.jinja";
   const Json* configured = tokenizer_config.find("chat_template");
   const auto find = [&]() -> Result<ChatTemplate> {
-    if (file_exists(path)) {
-      GLINT_TRY(const std::string source, read_file(path));
-      Result<ChatTemplate> chat = parse(source);
-      if (!chat.ok()) return std::move(chat).take_error().in(path);
-      return chat;
-    }
+    if (is_present(path)) return from_file(path);
     if (configured && !configured->is_null()) {
       Result<ChatTemplate> chat = from_config(*configured);
       if (!chat.ok()) return std::move(chat).take_error().in(dir + "/tokenizer_config.json");

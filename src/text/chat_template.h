@@ -18,7 +18,8 @@ class ChatTemplate {
   // (bos_token, eos_token ...) come from tokenizer_config.json or special_tokens_map.json.
   static Result<ChatTemplate> open(const std::string& dir);
 
-  // Of a template's text alone.
+  // Of a template alone: its file, or its text.
+  static Result<ChatTemplate> from_file(const std::string& path);
   static Result<ChatTemplate> parse(std::string_view source);
 
   // Hands `messages`, `tools` (null: none) and the members of `kwargs` (an object or null; they go

@@ -165,6 +165,21 @@ TEST_F(ChatTemplateDir, the_file_goes_before_the_config) {
   EXPECT_EQ(rendered(), "file");
 }
 
+TEST_F(ChatTemplateDir, a_file_that_is_there_and_cannot_be_read_is_no_missing_one) {
+  write("config.json", R"({"model_type": "glm_moe_dsa"})");
+  EXPECT_EQ(rendered().find("cannot open"), std::string::npos);  // the family's own template
+  const std::string path = dir_ + "/chat_template.jinja";
+  write("chat_template.jinja", "version https://git-lfs.github.com/spec/v1\noid sha256:0\n");
+  EXPECT_EQ(rendered(), "cannot open: " + path +
+                            " is a git-lfs pointer, not the file: run \"git lfs pull\" beside it");
+  std::filesystem::remove(path);
+  std::filesystem::create_symlink("nowhere", path);
+  EXPECT_EQ(rendered(), "cannot open: cannot open " + path + ": No such file or directory");
+  std::filesystem::remove(path);
+  write("tokenizer_config.json", "version https://git-lfs.github.com/spec/v1\noid sha256:0\n");
+  EXPECT_NE(rendered().find("tokenizer_config.json is a git-lfs pointer"), std::string::npos);
+}
+
 TEST_F(ChatTemplateDir, named_templates) {
   write(
       "tokenizer_config.json",

@@ -181,7 +181,6 @@ bool DeltaParser::stopped() const { return state_->stopped; }
 const std::string& DeltaParser::stop_string() const { return state_->stop; }
 int DeltaParser::num_reasoning_tokens() const { return state_->num_reasoning_tokens; }
 int DeltaParser::num_tools() const { return state_->tools.num_calls(); }
-bool DeltaParser::in_reasoning() const { return state_->in_reasoning; }
 
 bool ends_in_reasoning(const Tokenizer& tokenizer, std::span<const TokenId> prompt) {
   const auto think = tokenizer.token_to_id(kThink);

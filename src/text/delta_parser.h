@@ -63,7 +63,6 @@ class DeltaParser {
   const std::string& stop_string() const;  // ...this one
   int num_reasoning_tokens() const;
   int num_tools() const;  // calls that were reported
-  bool in_reasoning() const;
 
  private:
   struct State;

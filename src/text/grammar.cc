@@ -9,6 +9,7 @@
 
 #include "base/str.h"
 #include "text/grammar_cache.h"
+#include "text/grammar_pattern.h"
 #include "text/grammar_schema.h"
 #include "text/grammar_tools.h"
 

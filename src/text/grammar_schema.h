@@ -33,12 +33,4 @@ Status prepare_schema(Json& root, const SchemaRules& rules = {});
 // The part of a document that a JSON pointer ("/a/b~1c") leads to, or null.
 const Json* follow_pointer(const Json& root, std::string_view pointer);
 
-// Whether an expression is small enough to compile: its repetitions, written out, are at most 5,000
-// characters and classes.
-Status check_expression_size(std::string_view expression);
-
-// A pattern that matches whole texts, for one that is looked for in them; `filler` matches the
-// rest.
-std::string whole_text_pattern(std::string_view pattern, std::string_view filler = ".*");
-
 }  // namespace glint

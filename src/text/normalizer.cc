@@ -9,7 +9,6 @@
 namespace glint {
 namespace {
 
-constexpr int kMaxDepth = 8;  // of Sequence in Sequence
 constexpr std::size_t kMaxSteps = 64;
 constexpr std::size_t kMaxPrepended = 256;
 constexpr std::size_t kMaxGrowth = 1024;
@@ -41,16 +40,13 @@ Status GrowthLimit::add(const Json& pattern, std::string_view content, const std
 Status Normalizer::parse_step(const Json& json, const std::string& where, int depth,
                               GrowthLimit& growth) {
   if (steps_.size() > kMaxSteps) return invalid(str(where, ": more than ", kMaxSteps, " steps"));
-  if (depth > kMaxDepth) return invalid(str(where, ": sequences are nested too deeply"));
   Fields fields(json, where);
   const std::string type = fields.text("type");
   if (type == "Sequence") {
-    const Json::Array& list = fields.list("normalizers");
-    GLINT_TRY_STATUS(fields.done());
-    for (std::size_t i = 0; i < list.size(); ++i) {
-      GLINT_TRY_STATUS(parse_step(list[i], str(where, ".normalizers[", i, "]"), depth + 1, growth));
-    }
-    return Ok{};
+    return parse_sequence(fields, "normalizers", depth,
+                          [this, &growth](const Json& step, const std::string& at, int below) {
+                            return parse_step(step, at, below, growth);
+                          });
   }
   if (type == "NFC") {
     steps_.push_back(NormalForm::kNfc);

@@ -9,7 +9,6 @@
 namespace glint {
 namespace {
 
-constexpr int kMaxDepth = 8;  // of Sequence in Sequence
 constexpr std::size_t kMaxSteps = 64;
 constexpr std::string_view kKnown =
     "Sequence, Split, ByteLevel, Digits, Punctuation, Metaspace, Whitespace, WhitespaceSplit, "
@@ -50,7 +49,6 @@ Result<Pretokenizer> Pretokenizer::parse(const Json& json) {
 }
 
 Status Pretokenizer::parse_step(const Json& json, const std::string& where, int depth) {
-  if (depth > kMaxDepth) return invalid(str(where, ": sequences are nested too deeply"));
   if (steps_.size() > kMaxSteps) return invalid(str(where, ": more than ", kMaxSteps, " steps"));
   const Json* type_field = json.find("type");
   const std::string type = type_field && type_field->is_string() ? type_field->as_string() : "";
@@ -60,11 +58,10 @@ Status Pretokenizer::parse_step(const Json& json, const std::string& where, int 
   Fields fields(json, where);
   fields.text("type");
   if (type == "Sequence") {
-    const Json::Array& list = fields.list("pretokenizers");
-    GLINT_TRY_STATUS(fields.done());
-    for (std::size_t i = 0; i < list.size(); ++i) {
-      GLINT_TRY_STATUS(parse_step(list[i], str(where, ".pretokenizers[", i, "]"), depth + 1));
-    }
+    return parse_sequence(fields, "pretokenizers", depth,
+                          [this](const Json& step, const std::string& at, int below) {
+                            return parse_step(step, at, below);
+                          });
   } else if (type == "Digits") {
     add_split("\\p{N}",
               fields.flag("individual_digits") ? Behavior::kIsolated : Behavior::kContiguous,

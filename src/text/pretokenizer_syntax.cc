@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstdio>
 #include <optional>
 #include <vector>
 
@@ -181,9 +180,7 @@ class Translator {
     if (c < 0x80 && is_name_byte(static_cast<char>(c))) {
       out_ += static_cast<char>(c);
     } else {
-      char text[16];
-      std::snprintf(text, sizeof text, "\\x{%X}", static_cast<unsigned>(c));
-      out_ += text;
+      out_ += formatted("\\x{%X}", static_cast<unsigned>(c));
     }
   }
 

@@ -4,9 +4,9 @@
 #include <cctype>
 #include <charconv>
 #include <cmath>
-#include <cstdio>
 #include <cstdlib>
 
+#include "base/str.h"
 #include "text/jinja/characters.h"
 #include "text/unicode.h"
 
@@ -94,9 +94,7 @@ std::optional<double> parse_python_float(std::string_view text) {
 
 Json truncated(double value) {
   if (std::fabs(value) < 0x1p63) return Json(static_cast<std::int64_t>(value));
-  char digits[400];
-  std::snprintf(digits, sizeof digits, "%.0f", std::trunc(value));
-  return Json(Json::BigInt{digits});
+  return Json(Json::BigInt{formatted("%.0f", std::trunc(value))});
 }
 
 }  // namespace glint

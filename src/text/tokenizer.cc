@@ -11,6 +11,12 @@
 #include "text/unicode.h"
 
 namespace glint {
+namespace {
+
+// Of a vocabulary of 150,000 and its merges, there are under two million.
+constexpr std::size_t kMaxValues = std::size_t{1} << 24;
+
+}  // namespace
 
 struct Tokenizer::Parts {
   struct Decoded {  // by id
@@ -60,7 +66,7 @@ Result<Tokenizer> Tokenizer::open(const std::string& path) {
 }
 
 Result<Tokenizer> Tokenizer::parse(std::string_view json) {
-  GLINT_TRY(const Json root, parse_json(json));
+  GLINT_TRY(const Json root, parse_json(json, {.max_values = kMaxValues}));
   Fields fields(root, "tokenizer.json");
   const std::string version = fields.text_or("version", "1.0");
   if (version != "1.0") fields.fail("unsupported version " + quoted(version));

@@ -1,13 +1,10 @@
 #include "text/tokenizer_added.h"
 
 #include <algorithm>
-#include <map>
 #include <unordered_map>
-#include <unordered_set>
 
 #include "base/str.h"
 #include "text/tokenizer_fields.h"
-#include "text/unicode.h"
 
 namespace glint {
 namespace {

@@ -11,7 +11,6 @@
 namespace glint {
 namespace {
 
-constexpr int kMaxDepth = 8;  // of Sequence in Sequence
 constexpr std::size_t kMaxSteps = 64;
 constexpr std::string_view kKnown =
     "Sequence, ByteLevel, Replace, ByteFallback, Fuse, Strip, Metaspace, BPEDecoder, WordPiece";
@@ -89,16 +88,13 @@ void Decoder::add(Step step) {
 Status Decoder::parse_step(const Json& json, const std::string& where, int depth,
                            GrowthLimit& growth) {
   if (steps_.size() > kMaxSteps) return invalid(str(where, ": more than ", kMaxSteps, " steps"));
-  if (depth > kMaxDepth) return invalid(str(where, ": sequences are nested too deeply"));
   Fields fields(json, where);
   const std::string type = fields.text("type");
   if (type == "Sequence") {
-    const Json::Array& list = fields.list("decoders");
-    GLINT_TRY_STATUS(fields.done());
-    for (std::size_t i = 0; i < list.size(); ++i) {
-      GLINT_TRY_STATUS(parse_step(list[i], str(where, ".decoders[", i, "]"), depth + 1, growth));
-    }
-    return Ok{};
+    return parse_sequence(fields, "decoders", depth,
+                          [this, &growth](const Json& step, const std::string& at, int below) {
+                            return parse_step(step, at, below, growth);
+                          });
   }
   if (type == "ByteLevel") {  // its options are for encoding
     for (const char* option : {"add_prefix_space", "trim_offsets", "use_regex"})

@@ -91,6 +91,18 @@ Status Fields::done() {
   return Ok{};
 }
 
+Status parse_sequence(Fields& fields, std::string_view key, int depth, const ParseStep& parse) {
+  constexpr int kMaxDepth = 8;
+  const Json::Array& steps = fields.list(key);
+  GLINT_TRY_STATUS(fields.done());
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    const std::string where = str(fields.where(), ".", key, "[", i, "]");
+    if (depth == kMaxDepth) return invalid(where + ": sequences are nested too deeply");
+    GLINT_TRY_STATUS(parse(steps[i], where, depth + 1));
+  }
+  return Ok{};
+}
+
 Error unknown_type(const std::string& where, std::string_view type, std::string_view known) {
   return Error{ErrorCode::kUnsupported,
                str(where, ": unsupported type ", quoted(type), "; glint knows ", known)};

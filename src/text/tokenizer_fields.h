@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -50,6 +51,11 @@ class Fields {
   std::vector<std::string_view> known_;
   std::optional<Error> problem_;
 };
+
+// Calls `parse` for each of the steps that a "Sequence" lists under `key`; `depth` counts sequences
+// in sequences.
+using ParseStep = std::function<Status(const Json& step, const std::string& where, int depth)>;
+Status parse_sequence(Fields& fields, std::string_view key, int depth, const ParseStep& parse);
 
 // "WHERE: unsupported type "X"; glint knows A, B, C".
 Error unknown_type(const std::string& where, std::string_view type, std::string_view known);

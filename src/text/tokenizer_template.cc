@@ -7,7 +7,6 @@
 namespace glint {
 namespace {
 
-constexpr int kMaxDepth = 8;  // of Sequence in Sequence
 constexpr std::size_t kMaxPieces = 64;
 
 Result<std::vector<TokenId>> parse_ids(const Json& special_token, const std::string& where) {
@@ -44,16 +43,14 @@ Result<TokenTemplate> TokenTemplate::parse(const Json& json) {
 }
 
 Status TokenTemplate::parse_step(const Json& json, const std::string& where, int depth) {
-  if (depth > kMaxDepth) return invalid(str(where, ": sequences are nested too deeply"));
   Fields fields(json, where);
   const std::string type = fields.text("type");
   if (type == "TemplateProcessing") return parse_template(json, where);
   if (type == "Sequence") {
-    const Json::Array& list = fields.list("processors");
-    GLINT_TRY_STATUS(fields.done());
-    for (std::size_t i = 0; i < list.size(); ++i) {
-      GLINT_TRY_STATUS(parse_step(list[i], str(where, ".processors[", i, "]"), depth + 1));
-    }
+    return parse_sequence(fields, "processors", depth,
+                          [this](const Json& step, const std::string& at, int below) {
+                            return parse_step(step, at, below);
+                          });
   } else if (type == "RobertaProcessing" || type == "BertProcessing") {
     for (const char* option : {"add_prefix_space", "trim_offsets"}) fields.skip(option);
     if (std::exchange(is_set_, true)) return invalid(where + ": a second template");

@@ -10,7 +10,9 @@ import subprocess
 import sys
 import tempfile
 
-GLINT, MODEL = sys.argv[1:]
+from program import GLINT, check
+
+MODEL = sys.argv[2]
 
 
 def chat(lines, *args):
@@ -21,14 +23,13 @@ def chat(lines, *args):
     return done.stdout, done.stderr
 
 
-def check(condition, what, shown):
-    if not condition:
-        sys.exit(f"{what}\n{shown}")
-
-
 out, err = chat(["What is 12 + 7?", "/nonsense", "What is the capital of Italy?", "/quit", "never read"])
 check("19" in out and "Rome" in out and "never" not in out, "answers", out)
 check("/nonsense" in err and "/help" in err, "an unknown command is named", err)
+
+# Lines of other systems end in \r\n.
+out, err = chat(["What is 12 + 7?\r", "/quit\r", "never read"])
+check("19" in out and "never" not in out and err == "", "\\r at the end of lines", out + err)
 
 # The second answer is the same whether the cache of the first was used or not.
 two, _ = chat(["Hello", "What is 3 + 4?"])

@@ -6,26 +6,8 @@
 
 import pathlib
 import re
-import subprocess
-import sys
 
-GLINT = sys.argv[1]
-
-
-def run(*args):
-    return subprocess.run([GLINT, *args], capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=60)
-
-
-def check(condition, what, shown=""):
-    if not condition:
-        sys.exit(f"{what}\n{shown}")
-
-
-def check_refused(*args):
-    done = run(*args)
-    sentence = re.fullmatch(r"glint: [^\n]+\n", done.stderr)
-    check(done.returncode == 2 and sentence and done.stdout == "", f"{args}: exit {done.returncode}", done.stdout + done.stderr)
-
+from program import check, refused, run
 
 overview = run("--help")
 check(overview.returncode == 0 and overview.stderr == "", "--help", overview.stderr)
@@ -42,9 +24,9 @@ for command in commands:
         check(part in page.stdout, f"help {command} lacks {part!r}", page.stdout)
     long = [line for line in page.stdout.splitlines() if len(line) > 100]
     check(not long, f"help {command} has lines over 100 columns", "\n".join(long))
-    check_refused(*words, "--no-such-option")
+    refused(*words, "--no-such-option")
 
 check(re.fullmatch(r"glint \d+\.\d+\.\d+\n", run("--version").stdout), "--version")
-check_refused("no-such-command")
-check_refused("help", "no-such-command")
+refused("no-such-command")
+refused("help", "no-such-command")
 print(f"{len(commands)} commands: " + ", ".join(commands))

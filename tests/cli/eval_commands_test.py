@@ -12,31 +12,9 @@ import sys
 import tempfile
 import time
 
-GLINT, MODEL = sys.argv[1:3]
-RECORD = pathlib.Path(sys.argv[3])
+from program import GLINT, check, output, refused, succeed
 
-
-def run(*args):
-    return subprocess.run([GLINT, *map(str, args)], stdin=subprocess.DEVNULL, capture_output=True, text=True)
-
-
-def check(condition, what, shown=""):
-    if not condition:
-        sys.exit(f"{what}\n{shown}")
-
-
-def done(*args):
-    result = run(*args)
-    check(result.returncode == 0, f"{args}: exit {result.returncode}", result.stderr)
-    return result
-
-
-def refused(*args, words):
-    result = run(*args)
-    check(result.returncode == 2 and result.stdout == "", f"{args}: exit {result.returncode}", result.stderr)
-    check(result.stderr.startswith("glint: ") and result.stderr.count("\n") == 1, f"{args}: not one sentence", result.stderr)
-    for word in words:
-        check(word in result.stderr, f"{args}: {word!r} is not named", result.stderr)
+MODEL, RECORD = sys.argv[2], pathlib.Path(sys.argv[3])
 
 
 def ranges_of(path):
@@ -51,7 +29,7 @@ def calibrate_merges_to_one(folder):
     for i, line in enumerate(lines):
         (folder / f"{i}.jsonl").write_text(line + "\n")
         paths.append(folder / f"{i}.json")
-        result = done("calibrate", MODEL, "--prompts", folder / f"{i}.jsonl", "--out", paths[-1])
+        result = succeed("calibrate", MODEL, "--prompts", folder / f"{i}.jsonl", "--out", paths[-1])
         check("300 ranges" in result.stdout, "summary", result.stdout)
     # Experts that saw nothing are in the file with no token, and on stderr.
     unseen = {name: r for name, r in ranges_of(paths[2]).items() if r["tokens"] == 0}
@@ -59,10 +37,10 @@ def calibrate_merges_to_one(folder):
     check("no token reached" in result.stderr and "of 16 experts (" in result.stderr, "unseen experts", result.stderr)
     # Merging needs no model, and equals one calibration with all prompts.
     (folder / "all.jsonl").write_text("\n".join(lines))
-    shown = json.loads(done("calibrate", MODEL, "--prompts", folder / "all.jsonl", "--out", folder / "all.json", "--chunk", 9, "--threads", 1,
-                            "--json").stdout)
+    shown = json.loads(output("calibrate", MODEL, "--prompts", folder / "all.jsonl", "--out", folder / "all.json", "--chunk", 9,
+                              "--threads", 1, "--json"))
     check(shown["prompts"] == 3 and shown["ranges"] == 300 and shown["tokens"] > 20, "json", shown)
-    done("calibrate", "--merge", *paths, "--out", folder / "merged.json")
+    succeed("calibrate", "--merge", *paths, "--out", folder / "merged.json")
     check((folder / "merged.json").read_bytes() == (folder / "all.json").read_bytes(), "merged is not one of all prompts")
     # The first linear of the model sees every token; the MTP layer, one less of each prompt.
     found = ranges_of(folder / "all.json")
@@ -87,6 +65,7 @@ def calibrate_refuses(folder):
     del other["ranges"]["model.layers.0.mlp.down_proj"]
     (folder / "other.json").write_text(json.dumps(other))
     refused("calibrate", "--merge", folder / "0.json", folder / "other.json", words=["other.json", "different models"])
+    refused("calibrate", MODEL, "--prompts", prompts, "--out", folder / "none/x.json", words=["none/x.json"])
     check(not (folder / "calibration.json").exists(), "a refused command wrote")
 
 
@@ -114,21 +93,21 @@ def eval_compares(folder):
     ids = folder / "ids.txt"
     ids.write_text("\n".join((RECORD / "heldout.ids.txt").read_text().splitlines()[:2]))
     page = folder / "report.html"
-    table = done("eval", MODEL, "--ref", MODEL, "--ref-dtype", "f32", "--ids", ids, "--html", page).stdout
+    table = output("eval", MODEL, "--ref", MODEL, "--ref-dtype", "f32", "--ids", ids, "--html", page)
     for word in ("perplexity", "KL(ref || model)", "top-1 agreement", "after layer 3", "f32, KV f32, index keys f32"):
         check(word in table, word, table)
     check(page.read_text().startswith("<!DOCTYPE html>") and page.read_text().count("<svg") == 3, "page")
-    shown = json.loads(done("eval", MODEL, "--ref", MODEL, "--ids", ids, "--kv-dtype", "fp8", "--json", "--layer-rows", 50).stdout)
+    shown = json.loads(output("eval", MODEL, "--ref", MODEL, "--ids", ids, "--kv-dtype", "fp8", "--json", "--layer-rows", 50))
     check(shown["rows"] == 2046 and 0 < shown["kl"]["mean"] < 1e-3 and shown["layer_rows"] == 50, "json", shown)
     check("KV fp8" in shown["model"]["computed_in"] and "KV bf16" in shown["reference"]["computed_in"], "caches", shown)
     size = os.path.getsize(pathlib.Path(MODEL) / "model.safetensors")
     check(shown["model"]["file_bytes"] == size, "file_bytes", shown)
     # Perplexities are those of `glint score`.
-    scored = json.loads(done("score", MODEL, "--ids", ids, "--json").stdout)
+    scored = json.loads(output("score", MODEL, "--ids", ids, "--json"))
     check(abs(scored["perplexity"] / shown["reference"]["perplexity"] - 1) < 1e-6, "perplexity", (scored, shown))
     text = folder / "text.txt"
     text.write_text("Once upon a time there was a little cat. " * 30)
-    shown = json.loads(done("eval", MODEL, "--ref", MODEL, "--text", text, "--context", 100, "--json").stdout)
+    shown = json.loads(output("eval", MODEL, "--ref", MODEL, "--text", text, "--context", 100, "--json"))
     check(shown["sequences"] > 2 and shown["kl"]["max"] == 0 and shown["top1_agreement"] == 1, "text", shown)
 
 
@@ -139,6 +118,11 @@ def eval_refuses(folder):
     refused("eval", MODEL, "--ref", MODEL, words=["--text", "--ids"])
     refused("eval", MODEL, "--ref", "no/such/model", "--ids", ids, words=["no/such/model"])
     refused("eval", MODEL, "--ref", MODEL, "--ids", ids, "--tmp", folder / "none", words=["none"])
+    # Before the reference runs, which may take hours.
+    long = folder / "long.txt"
+    long.write_text((" ".join(["5"] * 4096) + "\n") * 10_000)
+    refused("eval", "no/such/model", "--ref", MODEL, "--ids", long, words=["no/such/model"])
+    refused("eval", MODEL, "--ref", MODEL, "--ids", long, "--html", folder / "none/x.html", words=["none/x.html"])
     refused("eval", MODEL, "--ref", MODEL, "--ids", ids, "--layer-rows", -1, words=["--layer-rows", "-1"])
     refused("eval", MODEL, "--ref", MODEL, "--text", ids, "--context", 1, words=["--context", "1"])
     few = folder / "few.txt"

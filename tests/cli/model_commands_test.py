@@ -8,39 +8,19 @@ import json
 import math
 import os
 import pathlib
+import resource
 import shutil
+import signal
 import struct
 import subprocess
 import sys
 import tempfile
+import time
 
-GLINT, MODEL, RECORD = sys.argv[1], sys.argv[2], pathlib.Path(sys.argv[3])
+from program import GLINT, check, output, refused, run
+
+MODEL, RECORD = sys.argv[2], pathlib.Path(sys.argv[3])
 FRANCE = "The capital of France is"
-
-
-def run(*args, env=None, stdin=None):
-    return subprocess.run([GLINT, *map(str, args)], capture_output=True, input=stdin, timeout=300,
-                          stdin=None if stdin else subprocess.DEVNULL, env={**os.environ, **(env or {})})
-
-
-def check(condition, what, shown=""):
-    if not condition:
-        sys.exit(f"{what}\n{shown}")
-
-
-def output(*args, **kwargs):
-    done = run(*args, **kwargs)
-    check(done.returncode == 0, f"{args}: exit {done.returncode}", done.stderr.decode())
-    return done.stdout.decode()
-
-
-def refused(*args, words):
-    done = run(*args)
-    error = done.stderr.decode()
-    check(done.returncode == 2 and done.stdout == b"", f"{args}: exit {done.returncode}", error)
-    check(error.startswith("glint: ") and error.count("\n") == 1, f"{args}: not one sentence", error)
-    for word in words:
-        check(word in error, f"{args}: {word!r} is not named", error)
 
 
 def read_npy(path):
@@ -108,16 +88,140 @@ def score_writes_what_it_says(folder):
     refused("score", MODEL, "--ids", bad, "--ppl", words=["bad.txt", "line 2", "x"])
     bad.write_text("1 2 99999\n")
     refused("score", MODEL, "--ids", bad, "--ppl", words=["99999", "3712"])
+    refused("score", MODEL, "--ids", bad, "--ppl", words=["bad.txt", "sequence 1", "99999", "3712"])
+    header = b"{'descr': '<i8', 'fortran_order': False, 'shape': (9223372036854775807, 0), }\n"
+    npy.write_bytes(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header)
+    refused("score", MODEL, "--ids", npy, "--ppl", words=["ids.npy", "no token ids"])
+    # One token predicts nothing: no number, and no NaN, which is not JSON.
+    bad.write_text("5\n")
+    one = json.loads(output("score", MODEL, "--ids", bad, "--json", "--out", folder / "x.npy", "--mtp", folder / "y.npy"),
+                     parse_constant=lambda name: sys.exit(f"{name} is not JSON"))
+    check(one["perplexity"] is None and one["predicted"] == 0, "a sequence of one token", one)
+    check(read_npy(folder / "x.npy")[0] == (1, 3712) and read_npy(folder / "y.npy")[0] == (0, 3712), "shapes of one token")
+    refused("score", MODEL, "--ids", bad, "--ppl", words=["2 tokens"])
+    # Nothing but a file is replaced by a file: as root, that would be /dev/null.
+    pipe = folder / "pipe"
+    os.mkfifo(pipe)
+    for name in (pipe, folder):
+        refused("score", MODEL, "-p", "some text", "--out", name, words=[str(name), "not a regular file"])
+    check(pipe.is_fifo(), "a pipe was replaced")
+    refused("score", MODEL, "-p", "some text", "--out", npy, "--mtp", npy, words=["ids.npy", "its own"])
     check(not [f for f in folder.iterdir() if ".tmp" in f.name], "half-written files are left")
+
+
+def nothing_is_left_half_written(folder):
+    """After Ctrl-C, and when files may not grow as large as they must."""
+    ids = folder / "ids.txt"
+    ids.write_text((" ".join(["5"] * 4096) + "\n") * 20)
+    out = folder / "out"
+    for command in (("score", MODEL, "--ids", ids, "--out", out / "x.npy", "--chunk", 16),
+                    ("synth", pathlib.Path(MODEL) / "config.json", out / "m", "--threads", 1)):
+        out.mkdir()
+        process = subprocess.Popen([GLINT, *map(str, command)], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        while process.poll() is None and not list(out.iterdir()):
+            time.sleep(0.001)
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=60)
+        # Whoever is quicker than the signal is done, and its result is whole.
+        left = [path.name for path in out.iterdir()]
+        check(process.returncode == 130 and left == [] or process.returncode == 0 and left in (["x.npy"], ["m"]),
+              f"Ctrl-C: {command}: exit {process.returncode}", left)
+        shutil.rmtree(out)
+        out.mkdir()
+        refused(*command, words=["File too large"],
+                preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20)))
+        check(list(out.iterdir()) == [], "something is left", list(out.iterdir()))
+        shutil.rmtree(out)
+
+
+def closed_streams_are_no_files(folder):
+    """A file that is opened may not get the number of a standard stream that is closed, and what is printed there."""
+    out = folder / "x.npy"
+    for streams in (">&-", "<&- >&-", "<&- >&- 2>&-"):
+        done = subprocess.run(["bash", "-c", f'"$@" {streams}', "-", GLINT, "score", MODEL, "-p", "some text", "--ppl", "--out", out],
+                              capture_output=True, timeout=60)
+        check(done.returncode == 2, f"{streams}: exit {done.returncode}", done.stderr)
+        check(b"perplexity" not in out.read_bytes() and read_npy(out)[0] == (3, 3712), f"{streams}: printed into a file")
+
+
+def a_checkpoint_without_its_draft_layer_works(folder):
+    """As other programs save it: config.json announces the layer, and the weights lack it."""
+    copy = folder / "no-mtp"
+    shutil.copytree(MODEL, copy)
+    weights = copy / "model.safetensors"
+    data = weights.read_bytes()
+    size = struct.unpack("<Q", data[:8])[0]
+    header, kept = json.loads(data[8:8 + size]), {}
+    body = b""
+    for name, entry in sorted(header.items(), key=lambda item: item[1].get("data_offsets", [0])):
+        if name == "__metadata__" or ".layers.5." in name:
+            continue
+        begin, end = entry["data_offsets"]
+        kept[name] = {**entry, "data_offsets": [len(body), len(body) + end - begin]}
+        body += data[8 + size + begin:8 + size + end]
+    text = json.dumps(kept).encode()
+    weights.write_bytes(struct.pack("<Q", len(text)) + text + body)
+    with_it, without = (json.loads(output("score", model, "-p", "Once upon a time", "--json")) for model in (MODEL, copy))
+    check(without == {key: value for key, value in with_it.items() if "mtp" not in key} != with_it, "scores", without)
+    refused("score", copy, "-p", "Once upon a time", "--mtp", folder / "y.npy", words=["no MTP layer", "--mtp"])
+    refused("generate", copy, "-p", "Once", "--spec", "mtp:1", words=["no MTP layer", "--spec"])
+    check(output("generate", copy, "-p", FRANCE, "--temperature", 0, "--dtype", "f32") == " Paris.", "no MTP layer")
+
+
+def damaged_weights_have_no_perplexity(folder):
+    """A row of lm_head is NaN: one logit of each position, which a maximum and a sum may pass over."""
+    copy = folder / "nan"
+    shutil.copytree(MODEL, copy)
+    data = bytearray((copy / "model.safetensors").read_bytes())
+    size = struct.unpack("<Q", data[:8])[0]
+    at = 8 + size + json.loads(bytes(data[8:8 + size]))["lm_head.weight"]["data_offsets"][0]
+    data[at:at + 2] = b"\xc0\x7f"
+    (copy / "model.safetensors").write_bytes(data)
+    for how in ("--ppl", "--json"):
+        refused("score", copy, "-p", "Once upon a time", how, words=["not all numbers", "inspect --verify"])
+    refused("generate", copy, "-p", FRANCE, words=["not numbers"])
+    output("score", copy, "-p", "Once upon a time", "--out", folder / "x.npy")
+    check(math.isnan(read_npy(folder / "x.npy")[1][0]), "logits are written as they are")
+
+
+def a_checkpoint_that_shrinks_is_named(folder):
+    copy = folder / "shrinks"
+    shutil.copytree(MODEL, copy)
+    process = subprocess.Popen([GLINT, "chat", copy, "--pack", "never"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                               stderr=subprocess.PIPE)
+    process.stdin.write(b"Hello\n")
+    process.stdin.flush()
+    check(process.stdout.read(1) != b"", "no answer")
+    os.truncate(copy / "model.safetensors", 1000)
+    _, errors = process.communicate(b"Hello\n" * 100, timeout=60)
+    check(process.returncode == 2 and b"shrinks/model.safetensors: it was cut short" in errors.splitlines()[-1],
+          f"a file that shrinks: exit {process.returncode}", errors.decode())
 
 
 def wrong_input_is_refused_by_name(folder):
     refused("generate", "no/such/model", "-p", "x", words=["no/such/model"])
     refused("generate", MODEL, "-p", "", words=["prompt"])
+    # Threads that the system does not grant: of 200 stacks of 8 MiB there is room for a few.
+    refused("generate", MODEL, "-p", "x", "--threads", 200, words=["cannot start a thread"],
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (300 << 20, 300 << 20)))
+    # Names of files may hold anything; what is said of them is one line.
+    strange = folder / "strange"
+    strange.mkdir()
+    (strange / "config.json").write_bytes((pathlib.Path(MODEL) / "config.json").read_bytes())
+    (strange / "a\n\x1b[31m.safetensors").write_bytes(b"x")
+    refused("inspect", strange, words=["a\\x0a\\x1b[31m.safetensors", "cut short"])
+    refused("generate", MODEL, "-p", "x", "--system", "Be brief.", words=["--system", "--chat"])
+    refused("generate", MODEL, "-p", "x", "--no-thinking", words=["--no-thinking", "--chat"])
     refused("generate", MODEL, "-p", "x", "--temperature", -1, words=["temperature", "-1"])
     refused("generate", MODEL, "-p", "x", "--spec", "eagle", words=["--spec", "eagle", "mtp:K"])
     refused("generate", MODEL, "-p", "word " * 5000, words=["4096"])
-    refused("generate", MODEL, "-p", "x", "--backend", "cuda", words=["CUDA" if b"no CUDA" in run("generate", MODEL, "-p", "x", "--backend", "cuda").stderr else "cuda"])
+    refused("generate", MODEL, "-p", "x", "--backend", "cuda", words=["CUDA" if "no CUDA" in run("generate", MODEL, "-p", "x", "--backend", "cuda").stderr else "cuda"])
+    copy = folder / "template"
+    shutil.copytree(MODEL, copy)
+    (copy / "chat_template.jinja").write_text("\n{{ raise_exception('roles must alternate') }}")
+    refused("generate", copy, "-p", "x", "--chat", words=["the chat template of", "line 2", "roles must alternate"])
+    (copy / "tokenizer.json").write_text("[" + "1," * 20_000_000 + "1]")  # 40 bytes of memory for each, if all were read
+    refused("generate", copy, "-p", "x", words=["tokenizer.json", "too many values"])
     # Files that are wrong, for every command that opens a checkpoint.
     broken = {
         "config.json": [b"not json", b"{}", b'{"model_type": "llama"}',
@@ -143,5 +247,10 @@ with tempfile.TemporaryDirectory() as folder:
     generate_json_has_the_numbers()
     the_seed_decides()
     score_writes_what_it_says(pathlib.Path(folder))
+    nothing_is_left_half_written(pathlib.Path(folder))
+    closed_streams_are_no_files(pathlib.Path(folder))
+    a_checkpoint_without_its_draft_layer_works(pathlib.Path(folder))
+    damaged_weights_have_no_perplexity(pathlib.Path(folder))
+    a_checkpoint_that_shrinks_is_named(pathlib.Path(folder))
     wrong_input_is_refused_by_name(pathlib.Path(folder))
 print("generate and score keep their word")

@@ -6,7 +6,6 @@
 
 import hashlib
 import json
-import os
 import pathlib
 import random
 import resource
@@ -18,33 +17,11 @@ import sys
 import tempfile
 import time
 
-GLINT, MODEL, RECORD = sys.argv[1], pathlib.Path(sys.argv[2]), pathlib.Path(sys.argv[3])
+from program import GLINT, check, output, refused, run
+
+MODEL, RECORD = pathlib.Path(sys.argv[2]), pathlib.Path(sys.argv[3])
 SEARCH = ["--format", "nvfp4", "--max-shard-mb", "2"]
 MANIFEST = "glint_quantize.json"
-
-
-def run(*args, **kwargs):
-    return subprocess.run([GLINT, *map(str, args)], capture_output=True, text=True, timeout=300,
-                          stdin=subprocess.DEVNULL, **kwargs)
-
-
-def check(condition, what, shown=""):
-    if not condition:
-        sys.exit(f"{what}\n{shown}")
-
-
-def output(*args, **kwargs):
-    done = run(*args, **kwargs)
-    check(done.returncode == 0, f"{args}: exit {done.returncode}", done.stderr)
-    return done.stdout
-
-
-def refused(*args, words, **kwargs):
-    done = run(*args, **kwargs)
-    check(done.returncode == 2 and done.stdout == "", f"{args}: exit {done.returncode}", done.stderr)
-    check(done.stderr.startswith("glint: ") and done.stderr.count("\n") == 1, f"{args}: not one sentence", done.stderr)
-    for word in words:
-        check(word in done.stderr, f"{args}: {word!r} is not named", done.stderr)
 
 
 def hashes(folder):

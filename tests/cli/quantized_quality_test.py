@@ -7,23 +7,13 @@ The bounds are about twice what is measured (README); relations between two form
 """
 import json
 import pathlib
-import subprocess
 import sys
 import tempfile
 
-GLINT, MODEL = sys.argv[1:3]
+from program import check, output
+
+MODEL = sys.argv[2]
 RECORD = pathlib.Path(sys.argv[3])
-
-
-def check(condition, what, shown=""):
-    if not condition:
-        sys.exit(f"{what}\n{shown}")
-
-
-def output(*args):
-    done = subprocess.run([GLINT, *map(str, args)], stdin=subprocess.DEVNULL, capture_output=True, text=True)
-    check(done.returncode == 0, f"{args}: exit {done.returncode}", done.stdout + done.stderr)
-    return done.stdout
 
 
 def evaluate(model, reference, ids, *args):

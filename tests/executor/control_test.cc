@@ -1,5 +1,4 @@
 // Weights that change between steps, profiles, progress, and requests that fail.
-#include <bit>
 #include <cstring>
 #include <filesystem>
 

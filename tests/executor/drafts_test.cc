@@ -1,5 +1,4 @@
 // Drafts: what the MTP layer's caches hold, that guesses are the layer's, and where answers end.
-#include <cstring>
 #include <filesystem>
 
 #include "base/file.h"

@@ -1,8 +1,8 @@
 // Any tokens as an answer: what streams is what the whole gives, and arguments are JSON.
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 
+#include "base/check.h"
 #include "text/delta_parser.h"
 #include "text/tokenizer_testing.h"
 
@@ -39,10 +39,6 @@ glint::DeltaOptions options(unsigned flags) {
   return options;
 }
 
-void require(bool ok) {
-  if (!ok) std::abort();
-}
-
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
@@ -56,7 +52,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     glint::DeltaParser parser(tokenizer(), options(data[0]));
     whole.add(parser.feed(tokens));
     whole.add(parser.finish());
-    require(static_cast<int>(whole.calls.size()) == parser.num_tools());
+    GLINT_CHECK(static_cast<int>(whole.calls.size()) == parser.num_tools(),
+                "calls are counted wrong");
   }
   glint::DeltaParser parser(tokenizer(), options(data[0]));
   for (std::size_t at = 0; at < tokens.size();) {
@@ -65,12 +62,14 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     at += n;
   }
   streamed.add(parser.finish());
-  require(whole.reasoning == streamed.reasoning && whole.content == streamed.content);
-  require(whole.calls.size() == streamed.calls.size());
+  GLINT_CHECK(whole.reasoning == streamed.reasoning && whole.content == streamed.content,
+              "texts depend on the pieces");
+  GLINT_CHECK(whole.calls.size() == streamed.calls.size(), "calls depend on the pieces");
   for (std::size_t i = 0; i < whole.calls.size(); ++i) {
-    require(whole.calls[i].name == streamed.calls[i].name);
-    require(whole.calls[i].arguments == streamed.calls[i].arguments);
-    require(glint::parse_json(whole.calls[i].arguments).ok());
+    GLINT_CHECK(whole.calls[i].name == streamed.calls[i].name, "a name depends on the pieces");
+    GLINT_CHECK(whole.calls[i].arguments == streamed.calls[i].arguments,
+                "arguments depend on the pieces");
+    GLINT_CHECK(glint::parse_json(whole.calls[i].arguments).ok(), "arguments are no JSON");
   }
   return 0;
 }

@@ -2,9 +2,9 @@
 // accepted, without a dead end.
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <string>
 
+#include "base/check.h"
 #include "text/grammar.h"
 #include "text/tokenizer_testing.h"
 
@@ -52,10 +52,6 @@ glint::GrammarSpec spec_of(unsigned kind, std::string text) {
   return spec;
 }
 
-void require(bool ok) {
-  if (!ok) std::abort();
-}
-
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
@@ -63,21 +59,21 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::string text(reinterpret_cast<const char*>(data) + 1, size - 1);
   const auto grammar = compiler().compile(spec_of(data[0], text));
   if (!grammar.ok()) {
-    require(!grammar.error().message.empty());
+    GLINT_CHECK(!grammar.error().message.empty(), "an error without words");
     return 0;
   }
   const auto constraint = compiler().constrain(grammar.value(), /*after_reasoning=*/false);
   std::uint32_t bits[kVocabSize / 32];
   for (std::size_t step = 0; step < 24; ++step) {
-    require(constraint->fill_mask(bits));
+    GLINT_CHECK(constraint->fill_mask(bits), "no mask");
     glint::TokenId token = static_cast<glint::TokenId>(data[step % size] * 31 % kVocabSize);
     for (int tried = 0; !(bits[token / 32] >> (token % 32) & 1); ++tried) {
-      require(tried < kVocabSize);
+      GLINT_CHECK(tried < kVocabSize, "no token may follow");
       token = (token + 1) % kVocabSize;
     }
     const bool is_stop = token == 260;
     // Where nothing may come, a stop is offered that the grammar itself does not take.
-    require(constraint->accept(token) || is_stop);
+    GLINT_CHECK(constraint->accept(token) || is_stop, "an allowed token is refused");
     if (is_stop) break;
     if (step % 5 == 4) constraint->rollback(2);
   }

@@ -1,15 +1,12 @@
 // Calibration and evaluation on every backend and on the bundled model.
 #include <gtest/gtest.h>
 
-#include <cmath>
-
 #include "base/str.h"
 #include "cli/id_file.h"
 #include "eval/calibrate.h"
 #include "eval/evaluate.h"
 #include "model/backends_under_test.h"
 #include "model/npy_data.h"
-#include "runtime/score.h"
 
 namespace glint {
 namespace {

@@ -13,7 +13,7 @@ namespace {
 
 constexpr const char* kGoldens[] = {"real_heads",     "odd",       "glm52_sharing",
                                     "deepseek_v32",   "fp8_block", "nvfp4_modelopt",
-                                    "nvfp4_ct_mixed", "stacked"};
+                                    "nvfp4_ct_mixed", "stacked",   "tied_f16"};
 constexpr double kTolerance = 1e-4;  // relative L2 of a row
 
 std::unique_ptr<LoadedModel> load(const std::string& dir, std::unique_ptr<Ops> ops, DType dtype) {

@@ -12,14 +12,15 @@
 namespace glint::cpu {
 namespace {
 
-// In assembly, as g++'s intrinsics want the tile's number as a literal. Configured while it lives:
-// tile data in use would be saved at every switch of threads.
+// In assembly, as g++'s intrinsics want the tile's number as a literal.
 class HardwareTiles {
  public:
-  explicit HardwareTiles(const TileConfig& config) { asm volatile("ldtilecfg %0" ::"m"(config)); }
-  ~HardwareTiles() { asm volatile("tilerelease"); }
-  HardwareTiles(const HardwareTiles&) = delete;
-  HardwareTiles& operator=(const HardwareTiles&) = delete;
+  HardwareTiles(TileRows rows, TileRows& now) {
+    if (rows.first == now.first && rows.second == now.second) return;
+    const TileConfig config(rows);
+    asm volatile("ldtilecfg %0" ::"m"(config));
+    now = rows;
+  }
 
   template <int kTile>
   GLINT_INLINE void load(const void* from, std::int64_t stride) {
@@ -39,6 +40,12 @@ class HardwareTiles {
   }
 };
 
+// Tile data in use would be saved at every switch of threads.
+void release(TileRows& now) {
+  if (now.first) asm volatile("tilerelease");
+  now = {};
+}
+
 }  // namespace
 
 const Kernels& amx_kernels() {
@@ -46,6 +53,7 @@ const Kernels& amx_kernels() {
     Kernels kernels = avx512_bf16_kernels();
     kernels.name = "amx";
     kernels.bf16 = kAmxFamily<HardwareTiles>;
+    kernels.leave_tiles = release;
     return kernels;
   }();
   return kKernels;

@@ -15,7 +15,7 @@ namespace {
 
 class EmulatedTiles {
  public:
-  explicit EmulatedTiles(const TileConfig& config) : config_(config) {}
+  EmulatedTiles(TileRows rows, TileRows&) : config_(rows) {}
 
   template <int kTile>
   void load(const void* from, std::int64_t stride) {

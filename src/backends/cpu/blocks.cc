@@ -94,20 +94,7 @@ void CpuOps::moe(const MoeArgs& args, Arena& scratch) {
   const Compose f{*this, scratch, dtype};
   const std::int64_t T = args.x.dim(0), k = args.num_experts_per_tok;
   const Tensor m = f.add_rms_norm(args.x, args.delta, args.norm, args.eps);
-  const Tensor ids = args.routed ? args.routed : scratch.take(DType::kI32, {T, k});
-  const Tensor weights = scratch.take(DType::kF32, {T, k});
-  route({.logits = f.linear_f32(m, w.gate),
-         .bias = w.e_score_correction_bias,
-         .n_group = args.n_group,
-         .topk_group = args.topk_group,
-         .norm_topk_prob = args.norm_topk_prob,
-         .routed_scaling_factor = args.routed_scaling_factor,
-         .ids = ids,
-         .weights = weights});
-  const Tensor rows = scratch.take(DType::kI32, {T * k});
-  const Tensor offsets = scratch.take(DType::kI32, {static_cast<std::int64_t>(E) + 1});
-  const Tensor places = scratch.take(DType::kI32, {T, k});
-  permute({.ids = ids, .rows = rows, .offsets = offsets, .places = places});
+  const auto [weights, rows, offsets, places] = f.route(args, m);
 
   const Tensor inner = scratch.take(dtype, {T * k, w.gate_proj[0].rows});
   const Tensor answers = scratch.take(dtype, {T * k, args.x.dim(1)});

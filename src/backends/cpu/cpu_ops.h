@@ -5,7 +5,6 @@
 // order that the shapes fix (kernels.h, attention.cc).
 #pragma once
 
-#include <memory>
 #include <vector>
 
 #include "backends/cpu/isa.h"

@@ -9,9 +9,10 @@
 //   expand  panel of codes -> panel of numbers (bf16 or f32) that tiles read; scratch of one chunk
 //   tile    panel x rows of x -> c, accumulated over k ascending
 //
-// An output is one chain of additions over k ascending, whatever the number of tokens, of threads,
-// and whether the panel was packed at load or on the fly: its bits depend on the weight's format
-// and the instruction set only.
+// An output is one chain of additions over k ascending - in f32, of runs of kF32Run k's, themselves
+// sums of chains of kF32Part: rounding errors grow with the length of a chain -, whatever the
+// number of tokens, of threads, and whether the panel was packed at load or on the fly: its bits
+// depend on the weight's format and the instruction set only.
 //
 // This header is included by sources compiled for AVX-512: it must not pull in inline functions
 // that the linker could then choose for everyone, so it knows plain types only.
@@ -28,6 +29,8 @@ enum Code { kCodeF32, kCodeBf16, kCodeFp8, kCodeNvfp4, kNumCodes };
 inline constexpr int kHalfPanel = 16;  // rows in one 512-bit register of dwords
 inline constexpr int kPanel = 32;      // rows of a weight's panel
 inline constexpr int kChunk = 256;     // k's that are expanded at a time: 16 KiB of bf16
+inline constexpr int kF32Run = 64;     // k's that f32 tiles sum before they add to c, and ...
+inline constexpr int kF32Part = 16;    // ... of those, what is one chain
 
 // k's in one dword of a row.
 constexpr int per_dword(Code code) {
@@ -68,12 +71,19 @@ constexpr std::int64_t scale_byte(std::int64_t g, int n) {
   return g / 2 * 64 + n % 16 / 4 * 16 + g % 2 * 8 + n / 16 * 4 + n % 4;
 }
 
-// What is brought into the L2 cache while a chunk of a panel is read, a line for each line: from
-// `at` on, and when that comes to `end`, from `next` on.
+// What is brought into the L2 cache while a chunk of a panel is read, `step` bytes for each line of
+// it: from `at` on, and when that comes to `end`, from `next` on. Nothing where `step` is 0.
 struct Ahead {
   const std::byte* at = nullptr;
   const std::byte* end = nullptr;
   const std::byte* next = nullptr;
+  std::int64_t step = 0;
+};
+
+// How many rows of x a thread's tile registers are configured for; 0: they are not in use. To be
+// configured takes a tenth of a microsecond, so they stay until Kernels::leave_tiles.
+struct TileRows {
+  int first = 0, second = 0;
 };
 
 // A chunk of a panel. Scales: fp8 one f32 for each 128 k; nvfp4 e4m3 in the order of scale_byte.
@@ -87,7 +97,7 @@ struct ExpandArgs {
   Ahead ahead;    // of the codes
 };
 
-// c[t][n] += sum_k x[t][k] * w[n][k] for the panel's rows n.
+// c[t][n] = or += sum_k x[t][k] * w[n][k] for the panel's rows n.
 struct TileArgs {
   const void* w;      // a panel, expanded or of codes
   const void* scale;  // as in ExpandArgs; of an expanded nvfp4 panel: f32
@@ -97,13 +107,20 @@ struct TileArgs {
   int tokens;         // >= 1
   int k;              // in bf16 a multiple of Family::x_align
   float* c;           // [tokens][kPanel], aligned to 64
+  bool starts;        // what c held is replaced, not added to
   Ahead ahead;        // of the codes
   Ahead scale_ahead;  // of nvfp4's scales, half a line for each 16 k
+  TileRows* tiles;    // this thread's
 };
 
 // How x of one type is multiplied.
 struct Family {
-  int x_align;  // rows of x are readable, and zero beyond K, up to a multiple of this
+  int x_align;      // rows of x are readable, and zero beyond K, up to a multiple of this
+  int tile_tokens;  // a panel is read once for so many, and `ahead` goes on in the next reading;
+                    // 0: nothing is brought
+  // How many bytes ahead of what is read once lines are brought, for one row of x and for more:
+  // less, and memory is late; more, and they are lost before they are read.
+  std::int64_t ahead[2][kNumCodes];
   void (*expand[kNumCodes])(const ExpandArgs&);
   void (*multiply[kNumCodes])(const TileArgs&);  // expanded panels
   // Panels of codes: decoded in the tile, worth it for up to decode_tokens tokens.
@@ -136,13 +153,15 @@ struct RopeRow {
   std::int64_t size;
   bool is_bf16, interleaved;
 };
-// c [kPanel] of tiles, times `scale` -> `size` outputs; with `up` (a second c): silu(c) * up, both
-// rounded to the type of out first.
-struct StoreRow {
+// c [rows][kPanel] of tiles, times `scale` -> `size` outputs a row; with `up` (a second c):
+// silu(c) * up, both rounded to the type of out first.
+struct StoreRows {
   const float* c;
   const float* up;
   float scale, up_scale;
-  void* out;
+  std::byte* out;
+  std::int64_t out_bytes;  // distance of rows
+  std::int64_t rows;
   int size;
   bool is_bf16;
 };
@@ -187,12 +206,14 @@ struct Kernels {
   Family f32;
   Family bf16;
   bool has_bf16;  // else x is widened to f32
+  // Before a thread that multiplied does anything else for long.
+  void (*leave_tiles)(TileRows&);
 
   void (*rms_norm)(const NormRow&);
   void (*layer_norm)(const NormRow&);
   void (*silu_mul)(const SiluRow&);
   void (*rope)(const RopeRow&);
-  void (*store)(const StoreRow&);
+  void (*store)(const StoreRows&);
   void (*combine)(const CombineRow&);
   void (*softmax)(const SoftmaxArgs&);
   void (*interleave)(const InterleaveArgs&);

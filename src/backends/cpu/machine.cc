@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstring>
 
+#include "base/seconds.h"
 #include "tensor/device.h"
 
 namespace glint {
@@ -96,7 +97,7 @@ double gflops(ThreadPool& pool, double flops, Work work) {
   for (int run = 0; run < 8; ++run) {
     const auto start = Clock::now();
     pool.parallel([&](int, int) { sink.store(work(), std::memory_order_relaxed); });
-    const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
+    const double seconds = seconds_since(start);
     best = std::max(best, flops * pool.num_threads() / seconds * 1e-9);
   }
   return best;
@@ -126,7 +127,7 @@ double read_bandwidth(ThreadPool& pool) {
       for (std::size_t i = 0; i < words; ++i) sum += data[i];
       sink.fetch_add(sum, std::memory_order_relaxed);
     });
-    const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
+    const double seconds = seconds_since(start);
     best = std::max(best, static_cast<double>(kBytes) / seconds * 1e-9);
   }
   return best;

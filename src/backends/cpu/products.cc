@@ -20,17 +20,33 @@ std::int64_t scale_groups(const Weight& weight) {
   return padded(kCodeNvfp4, weight.cols) / kNvfp4Group;
 }
 
-// How far ahead of what is read lines are brought into L2, by code: measured, one row of x on one
-// core of a Zen 4. Less, and memory is late; more, and lines are lost before they are read.
-constexpr std::int64_t kAhead[kNumCodes] = {3072, 3072, 8192, 4096};
 constexpr std::int64_t kScalesAhead = 512;
 
-// A chunk at `chunk` of what ends at `end`, after which `next` is read.
-Ahead ahead_of(const std::byte* chunk, std::int64_t distance, const std::byte* end,
-               const std::byte* next) {
-  if (!next) return {.at = chunk};
-  const std::byte* const at = chunk + distance;
-  return {.at = at < end ? at : next + (at - end), .end = end, .next = next};
+// `bytes` at `at` of what ends at `end`, after which `next` is read.
+struct ChunkAt {
+  const std::byte* at;
+  std::int64_t bytes;
+  const std::byte* end;
+  const std::byte* next;
+};
+
+// For a chunk that is read once, line after line.
+Ahead ahead_by(std::int64_t distance, const ChunkAt& chunk) {
+  if (!chunk.next) return {.at = chunk.at};
+  const std::byte* const at = chunk.at + distance;
+  return {.at = at < chunk.end ? at : chunk.next + (at - chunk.end),
+          .end = chunk.end,
+          .next = chunk.next,
+          .step = 64};
+}
+
+// For a chunk of which `lines` lines are read in all, again and again: memory brings what follows
+// it evenly meanwhile. A single reading would be faster than memory, the others leave it idle.
+Ahead ahead_evenly(std::int64_t lines, const ChunkAt& chunk) {
+  const std::byte* const at =
+      chunk.at + chunk.bytes < chunk.end ? chunk.at + chunk.bytes : chunk.next;
+  if (!at) return {.at = chunk.at};
+  return {.at = at, .step = (chunk.bytes + lines - 1) / lines};
 }
 
 // Rows [n0, n0 + kPanel), columns [k0, k0 + k) of a weight in rows, to be packed to `to`.
@@ -154,6 +170,7 @@ void Products::run(std::span<const Product> products) {
       next = panel_at(place.product.weight, place.n0);
     }
     run_panel(product, n0, scratch(thread), next);
+    if (following >= panels) kernels_.leave_tiles(scratch(thread).tiles);
   });
 }
 
@@ -169,16 +186,16 @@ void Products::run_panel(const Product& product, std::int64_t n0, Scratch& scrat
     multiply_panel(product.weight, n0, x, scratch, scratch.c[0],
                    product.up ? panel_at(product.up, n0) : next);
     if (product.up) multiply_panel(product.up, n0, x, scratch, scratch.c[1], next);
-    for (std::int64_t t = 0; t < x.count; ++t) {
-      kernels_.store(
-          {.c = scratch.c[0] + t * kPanel,
-           .up = product.up ? scratch.c[1] + t * kPanel : nullptr,
-           .scale = product.weight.global_scale,
-           .up_scale = product.up.global_scale,
-           .out = out.data + (t0 + t) * stride + n0 * size_of(out.dtype),
-           .size = static_cast<int>(std::min<std::int64_t>(kPanel, product.weight.rows - n0)),
-           .is_bf16 = out.dtype == DType::kBF16});
-    }
+    kernels_.store(
+        {.c = scratch.c[0],
+         .up = product.up ? scratch.c[1] : nullptr,
+         .scale = product.weight.global_scale,
+         .up_scale = product.up.global_scale,
+         .out = out.data + t0 * stride + n0 * size_of(out.dtype),
+         .out_bytes = stride,
+         .rows = x.count,
+         .size = static_cast<int>(std::min<std::int64_t>(kPanel, product.weight.rows - n0)),
+         .is_bf16 = out.dtype == DType::kBF16});
   }
 }
 
@@ -203,10 +220,15 @@ void Products::multiply_panel(const Weight& weight, std::int64_t n0, const Rows&
   const bool is_packed = weight.layout == WeightLayout::kPacked;
   const bool decodes = x.count <= family.decode_tokens[code];
   // One pass over all of k where the codes are read once; else chunks that stay in L1.
-  const std::int64_t step = is_packed && decodes && x.count <= 6 ? K : kChunk;
+  const bool reads_once = decodes && x.count <= family.tile_tokens;
+  const std::int64_t step = is_packed && reads_once ? K : kChunk;
+  // Readings of a chunk by the tiles, if memory can bring the next one meanwhile.
+  const std::int64_t readings = reads_once || !family.tile_tokens
+                                    ? 0
+                                    : (x.count + family.tile_tokens - 1) / family.tile_tokens;
+  const std::int64_t distance = family.ahead[x.count > 1][code];
   const PanelAt packed = panel_at(weight, n0);
   if (code == kCodeFp8 && next.scales) __builtin_prefetch(next.scales);
-  std::memset(c, 0, static_cast<std::size_t>(x.count) * kPanel * sizeof(float));
   for (std::int64_t k0 = 0; k0 < K; k0 += step) {
     const std::int64_t k = std::min(step, K - k0);
     const std::int64_t aligned = (k + family.x_align - 1) / family.x_align * family.x_align;
@@ -218,13 +240,19 @@ void Products::multiply_panel(const Weight& weight, std::int64_t n0, const Rows&
                      .tokens = static_cast<int>(x.count),
                      .k = static_cast<int>(aligned),
                      .c = c,
+                     .starts = k0 == 0,
                      .ahead = {},
-                     .scale_ahead = {}};
+                     .scale_ahead = {},
+                     .tiles = &scratch.tiles};
     if (is_packed) {
       const std::byte* const codes = packed.codes + k0 / per_dword(code) * kPanel * 4;
       tile.w = codes;
-      tile.ahead =
-          ahead_of(codes, kAhead[code], packed.codes + panel_bytes(code, kPanel, K), next.codes);
+      const ChunkAt chunk = {.at = codes,
+                             .bytes = (k + per_dword(code) - 1) / per_dword(code) * kPanel * 4,
+                             .end = packed.codes + panel_bytes(code, kPanel, K),
+                             .next = next.codes};
+      const std::int64_t lines = (decodes ? chunk.bytes : k * kPanel * 2) / 64;
+      tile.ahead = readings ? ahead_evenly(readings * lines, chunk) : ahead_by(distance, chunk);
     } else {
       PackArgs rows = pack_rows(weight, n0, k0, k, scratch.codes);
       // With few tokens memory is slower than the arithmetic: the next panel's rows are on their
@@ -238,8 +266,11 @@ void Products::multiply_panel(const Weight& weight, std::int64_t n0, const Rows&
     if (code == kCodeNvfp4 && is_packed) {
       const std::byte* const scales = packed.scales + k0 / kNvfp4Group * kPanel;
       tile.scale = scales;
-      tile.scale_ahead = ahead_of(scales, kScalesAhead,
-                                  packed.scales + scale_groups(weight) * kPanel, next.scales);
+      tile.scale_ahead =
+          ahead_by(kScalesAhead, {.at = scales,
+                                  .bytes = 0,
+                                  .end = packed.scales + scale_groups(weight) * kPanel,
+                                  .next = next.scales});
     } else if (code == kCodeNvfp4) {
       kernels_.pack_scales(pack_row_scales(weight, n0, k0, k, scratch.scale_codes));
       tile.scale = scratch.scale_codes;
@@ -249,15 +280,16 @@ void Products::multiply_panel(const Weight& weight, std::int64_t n0, const Rows&
       family.decode_multiply[code](tile);
       continue;
     }
-    family.expand[code]({.panel = static_cast<const std::byte*>(tile.w),
+    const auto* const codes = static_cast<const std::byte*>(tile.w);
+    family.expand[code]({.panel = codes,
                          .scale = tile.scale,
                          .panel_rows = kPanel,
                          .k = static_cast<int>((k + 31) / 32 * 32),
                          .out = scratch.numbers,
                          .scales = scratch.scales,
-                         .ahead = tile.ahead});
+                         .ahead = readings ? Ahead{.at = codes} : tile.ahead});
     tile.w = scratch.numbers;
-    tile.ahead = {.at = reinterpret_cast<const std::byte*>(scratch.numbers)};
+    if (!readings) tile.ahead = {.at = reinterpret_cast<const std::byte*>(scratch.numbers)};
     if (code == kCodeNvfp4) tile.scale = scratch.scales;
     family.multiply[code](tile);
   }

@@ -46,6 +46,7 @@ struct Scratch {
   alignas(64) float numbers[kChunk * kPanel];
   alignas(64) float scales[kChunk / 16 * kPanel];
   alignas(64) std::byte scale_codes[kChunk / 16 * kPanel];
+  TileRows tiles;
 };
 
 // Where a panel's codes and its scales begin: to be fetched while another is multiplied.
@@ -72,7 +73,8 @@ class Products {
   void run(std::span<const Product> products);
 
   // c [x.count][kPanel] = x times the panel of `weight` that begins at row n0, on this thread;
-  // without nvfp4's global scale. x.count <= Scratch::kTokens. The thread goes on with `next`.
+  // without nvfp4's global scale. x.count <= Scratch::kTokens. The thread goes on with `next`, or
+  // calls leave_tiles when it has multiplied its last.
   void multiply_panel(const Weight& weight, std::int64_t n0, const Rows& x, Scratch& scratch,
                       float* c, const PanelAt& next = {}) const;
 

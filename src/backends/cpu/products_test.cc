@@ -90,7 +90,7 @@ TEST_P(ProductsTest, a_row_has_the_same_bits_in_every_batch_layout_and_thread_co
   ThreadPool one(1);
   for (const WeightFormat format : kFormats) {
     for (const DType dtype : {DType::kF32, DType::kBF16}) {
-      const std::int64_t T = 23, N = 80, K = 784;
+      const std::int64_t T = 39, N = 80, K = 784;
       const RandomWeight weight(format, N, K, 9);
       const RandomTensor x(dtype, {T, K}, 10);
       const std::vector<float> whole = product(kernels(), pool_, weight.view, x.view);

@@ -14,6 +14,20 @@ bool is_bf16(const Tensor& x) { return x.dtype == DType::kBF16; }
 std::byte* row_of(const Tensor& x, std::int64_t i) {
   return x ? x.data + i * x.stride[0] * size_of(x.dtype) : nullptr;
 }
+// What both norms take of row t.
+template <class Args>
+cpu::NormRow norm_row(const Args& args, std::int64_t t) {
+  return {.x = row_of(args.x, t),
+          .delta = nullptr,
+          .weight = args.weight.data,
+          .bias = nullptr,
+          .out = row_of(args.out, t),
+          .size = args.x.dim(1),
+          .eps = args.eps,
+          .is_bf16 = is_bf16(args.x),
+          .weight_is_bf16 = is_bf16(args.weight),
+          .out_is_bf16 = is_bf16(args.out)};
+}
 
 }  // namespace
 
@@ -83,16 +97,9 @@ void CpuOps::silu_mul(const SiluMulArgs& args) {
 void CpuOps::rms_norm(const RmsNormArgs& args) {
   check(args);
   for_rows(args.x.dim(0), args.x.dim(1), [&](std::int64_t t, int) {
-    products_.kernels().rms_norm({.x = row_of(args.x, t),
-                                  .delta = row_of(args.delta, t),
-                                  .weight = args.weight.data,
-                                  .bias = nullptr,
-                                  .out = row_of(args.out, t),
-                                  .size = args.x.dim(1),
-                                  .eps = args.eps,
-                                  .is_bf16 = is_bf16(args.x),
-                                  .weight_is_bf16 = is_bf16(args.weight),
-                                  .out_is_bf16 = is_bf16(args.out)});
+    cpu::NormRow row = norm_row(args, t);
+    row.delta = row_of(args.delta, t);
+    products_.kernels().rms_norm(row);
   });
 }
 
@@ -100,16 +107,9 @@ void CpuOps::layer_norm(const LayerNormArgs& args) {
   check(args);
   if (args.weight.dtype != args.bias.dtype) return ReferenceOps::layer_norm(args);
   for_rows(args.x.dim(0), args.x.dim(1), [&](std::int64_t t, int) {
-    products_.kernels().layer_norm({.x = row_of(args.x, t),
-                                    .delta = nullptr,
-                                    .weight = args.weight.data,
-                                    .bias = args.bias.data,
-                                    .out = row_of(args.out, t),
-                                    .size = args.x.dim(1),
-                                    .eps = args.eps,
-                                    .is_bf16 = is_bf16(args.x),
-                                    .weight_is_bf16 = is_bf16(args.weight),
-                                    .out_is_bf16 = is_bf16(args.out)});
+    cpu::NormRow row = norm_row(args, t);
+    row.bias = args.bias.data;
+    products_.kernels().layer_norm(row);
   });
 }
 

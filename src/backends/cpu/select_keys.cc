@@ -1,6 +1,5 @@
 // select_keys: scores of whole pages of keys by tiles, then the k best of each token by radix.
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <cstring>
 
@@ -138,6 +137,7 @@ void CpuOps::select_keys(const SelectKeysArgs& args) {
           for (int n = 0; n < kPanel; ++n) to[n] *= scales[n];
         }
       }
+      kernels.leave_tiles(scratch.tiles);
     });
 
     pool_.run_dynamic(block.count, [&](std::int64_t i, int) {

@@ -70,8 +70,10 @@ struct Memory {
   std::byte *query_rows, *query, *rows, *p, *values;
   float* scores;
   std::byte* partials;
+  TileRows* tiles;
 
-  Memory(const Plan& plan, std::int64_t num_partials, Growing& growing) {
+  Memory(const Plan& plan, std::int64_t num_partials, Growing& growing, TileRows& tile_rows)
+      : tiles(&tile_rows) {
     std::byte** const all[] = {&query_rows, &query, &rows, &p, &values, nullptr, &partials};
     const std::int64_t bytes[] = {kPanel * plan.stride * plan.size(),
                                   panel_bytes(plan.code(), kPanel, plan.width),
@@ -168,15 +170,13 @@ void Attention::prefetch_key(const std::int32_t* slots, std::int64_t j, std::int
   const LatentCache& kv = plan_.args.kv;
   if (j >= count || slots[j] >= kv.num_slots) return;
   const std::byte* row = kv.row(slots[j]);
-  for (std::int64_t i = 0; i < kv.row_bytes(); i += 64) __builtin_prefetch(row + i);
+  for (std::int64_t i = 0, bytes = kv.row_bytes(); i < bytes; i += 64) __builtin_prefetch(row + i);
 }
 
 void Attention::run_segment(const std::int32_t* slots, std::int64_t count,
                             const Partial& out) const {
   std::fill_n(out.largest, kPanel, -std::numeric_limits<float>::infinity());
   std::fill_n(out.sum, kPanel, 0.0f);
-  std::memset(out.values, 0,
-              static_cast<std::size_t>(plan_.latent_panels * heads_ * kPanel) * sizeof(float));
   const std::int64_t row_bytes = plan_.stride * plan_.size();
   for (std::int64_t j0 = 0; j0 < count; j0 += kKeys) {
     const std::int64_t keys = std::min(kKeys, count - j0);
@@ -196,7 +196,6 @@ void Attention::add_keys(std::int64_t keys, bool is_first, const Partial& out) c
   const Kernels& kernels = plan_.kernels;
   const Family& family = plan_.family();
   const std::int64_t aligned = round_up(keys, kKeyAlign);
-  std::memset(memory_.scores, 0, static_cast<std::size_t>(aligned * kPanel) * sizeof(float));
   family.decode_multiply[plan_.code()](
       {.w = memory_.query,
        .scale = nullptr,
@@ -206,8 +205,12 @@ void Attention::add_keys(std::int64_t keys, bool is_first, const Partial& out) c
        .tokens = static_cast<int>(keys),
        .k = static_cast<int>(round_up(plan_.width, family.x_align)),
        .c = memory_.scores,
+       .starts = true,
        .ahead = {.at = memory_.query},
-       .scale_ahead = {}});
+       .scale_ahead = {},
+       .tiles = memory_.tiles});
+  std::memset(memory_.scores + keys * kPanel, 0,
+              static_cast<std::size_t>((aligned - keys) * kPanel) * sizeof(float));
   float fade[kPanel];
   kernels.softmax({.scores = memory_.scores,
                    .keys = static_cast<int>(keys),
@@ -239,8 +242,10 @@ void Attention::add_keys(std::int64_t keys, bool is_first, const Partial& out) c
                                 .tokens = heads_,
                                 .k = static_cast<int>(aligned),
                                 .c = values,
+                                .starts = is_first,
                                 .ahead = {.at = transposed},
-                                .scale_ahead = {}});
+                                .scale_ahead = {},
+                                .tiles = memory_.tiles});
   }
 }
 
@@ -281,6 +286,8 @@ void finish(const Plan& plan, std::int64_t t, std::int64_t group, std::byte* par
                           .scale = segments ? 1 / sum : 0,
                           .up_scale = 0,
                           .out = args.out.data + at * size_of(args.out.dtype),
+                          .out_bytes = 0,
+                          .rows = 1,
                           .size = static_cast<int>(std::min<std::int64_t>(kPanel, latent - d)),
                           .is_bf16 = args.out.dtype == DType::kBF16});
     }
@@ -304,17 +311,22 @@ void CpuOps::sparse_mla(const SparseMlaArgs& args) {
     attention.run_segment(slots(t) + first, std::min(kSegment, keys_of(t) - first),
                           plan.partial(to));
   };
+  const auto memory_of = [&](std::int64_t num_partials, int thread) {
+    return Memory(plan, num_partials, attention_[static_cast<std::size_t>(thread)],
+                  products_.scratch(thread).tiles);
+  };
   const std::int64_t items = T * plan.groups, most = (k + kSegment - 1) / kSegment;
   if (items >= 2 * pool_.num_threads()) {
     pool_.run_dynamic(items, [&](std::int64_t item, int thread) {
       const std::int64_t t = item / plan.groups, group = item % plan.groups;
       const std::int64_t segments = (keys_of(t) + kSegment - 1) / kSegment;
-      const Memory memory(plan, most, attention_[static_cast<std::size_t>(thread)]);
+      const Memory memory = memory_of(most, thread);
       Attention attention(plan, memory);
       attention.load_query(t, group);
       for (std::int64_t s = 0; s < segments; ++s) {
         segment(attention, t, s, memory.partials + s * plan.partial_bytes());
       }
+      plan.kernels.leave_tiles(*memory.tiles);
       finish(plan, t, group, memory.partials, segments);
     });
     return;
@@ -325,10 +337,11 @@ void CpuOps::sparse_mla(const SparseMlaArgs& args) {
     const std::int64_t item = task / most, s = task % most;
     const std::int64_t t = item / plan.groups, group = item % plan.groups;
     if (s * kSegment >= keys_of(t)) return;
-    const Memory memory(plan, 0, attention_[static_cast<std::size_t>(thread)]);
+    const Memory memory = memory_of(0, thread);
     Attention attention(plan, memory);
     attention.load_query(t, group);
     segment(attention, t, s, partials + task * plan.partial_bytes());
+    plan.kernels.leave_tiles(*memory.tiles);
   });
   pool_.run(items, [&](std::int64_t item, int) {
     const std::int64_t t = item / plan.groups, group = item % plan.groups;

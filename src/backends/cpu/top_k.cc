@@ -1,7 +1,6 @@
 #include "backends/cpu/top_k.h"
 
 #include <bit>
-#include <cstring>
 #include <vector>
 
 #include "base/check.h"

@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "backends/reference/reference_ops.h"
+#include "ops/capabilities.h"
 
 namespace glint {
 namespace {

@@ -1,3 +1,4 @@
+// The reference of embed, gather_rows, add and silu_mul (ops/elementwise.h).
 #include <cmath>
 #include <cstring>
 

@@ -1,3 +1,4 @@
+// The reference of write_latent and write_index (ops/kv_write.h).
 #include "backends/reference/numeric.h"
 #include "backends/reference/reference_ops.h"
 #include "ops/kv_rows.h"

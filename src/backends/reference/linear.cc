@@ -1,3 +1,4 @@
+// The reference of linear, grouped_linear and per_head (ops/linear.h).
 #include "backends/reference/numeric.h"
 #include "backends/reference/reference_ops.h"
 

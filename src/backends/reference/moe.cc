@@ -1,3 +1,4 @@
+// The reference of route, permute and combine (ops/moe.h).
 #include <algorithm>
 #include <cmath>
 #include <functional>

@@ -1,3 +1,4 @@
+// The reference of rms_norm and layer_norm (ops/norm.h).
 #include <cmath>
 
 #include "backends/reference/numeric.h"

@@ -1,3 +1,4 @@
+// The reference of rope (ops/rope.h).
 #include "backends/reference/reference_ops.h"
 
 namespace glint {

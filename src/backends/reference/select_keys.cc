@@ -1,3 +1,4 @@
+// The reference of select_keys (ops/select_keys.h).
 #include <algorithm>
 #include <cmath>
 #include <numeric>

@@ -1,3 +1,4 @@
+// The reference of sparse_mla (ops/sparse_mla.h).
 #include <algorithm>
 #include <cmath>
 

@@ -16,28 +16,13 @@ void Ops::moe(const MoeArgs& args, Arena& scratch) {
   const Arena::Scope scope(scratch);
   const Compose f{*this, scratch, args.x.dtype};
   const MoeWeights& w = args.weights;
-  const std::int64_t T = args.x.dim(0), E = w.gate.rows, k = args.num_experts_per_tok;
   const Tensor m = f.add_rms_norm(args.x, args.delta, args.norm, args.eps);
+  const auto [weights, rows, offsets, places] = f.route(args, m);
 
-  const Tensor ids = args.routed ? args.routed : scratch.take(DType::kI32, {T, k});
-  const Tensor weights = scratch.take(DType::kF32, {T, k});
-  route({.logits = f.linear_f32(m, w.gate),
-         .bias = w.e_score_correction_bias,
-         .n_group = args.n_group,
-         .topk_group = args.topk_group,
-         .norm_topk_prob = args.norm_topk_prob,
-         .routed_scaling_factor = args.routed_scaling_factor,
-         .ids = ids,
-         .weights = weights});
-  const Tensor rows = scratch.take(DType::kI32, {T * k});
-  const Tensor offsets = scratch.take(DType::kI32, {E + 1});
-  const Tensor places = scratch.take(DType::kI32, {T, k});
-  permute({.ids = ids, .rows = rows, .offsets = offsets, .places = places});
-
-  const std::int64_t inter = w.gate_proj[0].rows;
-  const Tensor gate = scratch.take(f.dtype, {T * k, inter});
-  const Tensor up = scratch.take(f.dtype, {T * k, inter});
-  const Tensor answers = scratch.take(f.dtype, {T * k, args.x.dim(1)});
+  const std::int64_t pairs = rows.dim(0), inter = w.gate_proj[0].rows;
+  const Tensor gate = scratch.take(f.dtype, {pairs, inter});
+  const Tensor up = scratch.take(f.dtype, {pairs, inter});
+  const Tensor answers = scratch.take(f.dtype, {pairs, args.x.dim(1)});
   grouped_linear({.x = m, .rows = rows, .offsets = offsets, .weights = w.gate_proj, .out = gate});
   grouped_linear({.x = m, .rows = rows, .offsets = offsets, .weights = w.up_proj, .out = up});
   grouped_linear(

@@ -1,3 +1,4 @@
+// Cases of the attention blocks.
 #include <memory>
 
 #include "ops/conformance/cases.h"
@@ -101,14 +102,6 @@ Case block_case(const char* op, DType dtype, WeightFormat format, CacheFormats c
                    .indexes = {caches.index}},
           .tolerance = tolerance_of(kBlockTolerance, dtype),
           .tokens = static_cast<std::int64_t>(batch.slots.size())};
-}
-
-// Sets both ways to call the block: prepare(ws, composed).
-template <class Prepare>
-Case with_composition(Case c, Prepare prepare) {
-  c.prepare = [prepare](Workspace& ws) { return prepare(ws, false); };
-  c.prepare_composed = [prepare](Workspace& ws) { return prepare(ws, true); };
-  return c;
 }
 
 Case attention_in_case(DType dtype, WeightFormat format, CacheFormats caches, const BlockShape& s) {

@@ -40,6 +40,14 @@ struct Case {
   std::function<Call(Workspace&)> prepare_composed = {};
 };
 
+// A block with both ways to call it: prepare(workspace, composed).
+template <class Prepare>
+Case with_composition(Case c, Prepare prepare) {
+  c.prepare = [prepare](Workspace& ws) { return prepare(ws, false); };
+  c.prepare_composed = [prepare](Workspace& ws) { return prepare(ws, true); };
+  return c;
+}
+
 inline constexpr DType kActivations[] = {DType::kF32, DType::kBF16};
 
 // `tolerance` for activations of `dtype`; results in f32 are held to the f32 one.

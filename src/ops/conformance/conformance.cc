@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cmath>
 
+#include "base/seconds.h"
 #include "ops/conformance/cases.h"
 
 namespace glint::conformance {
@@ -86,9 +87,6 @@ CaseResult compare(const Case& c, Ops& backend, Ops& reference, const Noise& noi
 // Median over calls of a quarter of a second together, three at least unless they are very slow.
 CaseResult time(const Case& c, Ops& backend, const Noise& noise) {
   using Clock = std::chrono::steady_clock;
-  const auto seconds_since = [](Clock::time_point start) {
-    return std::chrono::duration<double>(Clock::now() - start).count();
-  };
   Workspace ws(backend, noise, {.packed = true});
   const Call call = c.prepare(ws);
   const auto timed_run = [&] {

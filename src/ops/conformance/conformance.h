@@ -8,7 +8,6 @@
 #include <functional>
 #include <string>
 
-#include "ops/capabilities.h"
 #include "ops/ops.h"
 
 namespace glint::conformance {

@@ -1,3 +1,4 @@
+// Cases of embed, gather_rows, add and silu_mul.
 #include <algorithm>
 
 #include "ops/conformance/cases.h"

@@ -1,3 +1,4 @@
+// Cases of dense_ffn, moe and head.
 #include <algorithm>
 #include <memory>
 
@@ -22,14 +23,6 @@ Case block_case(const char* op, DType dtype, WeightFormat format, EnumSet<Op> op
           .need = {.ops = ops, .activations = {dtype}, .weights = {format}},
           .tolerance = tolerance_of(kBlockTolerance, dtype),
           .tokens = T};
-}
-
-// Sets both ways to call the block: prepare(ws, composed).
-template <class Prepare>
-Case with_composition(Case c, Prepare prepare) {
-  c.prepare = [prepare](Workspace& ws) { return prepare(ws, false); };
-  c.prepare_composed = [prepare](Workspace& ws) { return prepare(ws, true); };
-  return c;
 }
 
 Case dense_ffn_case(DType dtype, WeightFormat format, std::int64_t T, std::int64_t hidden,

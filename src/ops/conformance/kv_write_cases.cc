@@ -1,3 +1,4 @@
+// Cases of write_latent and write_index.
 #include "ops/conformance/cases.h"
 
 namespace glint::conformance {

@@ -1,3 +1,4 @@
+// Cases of linear, grouped_linear and per_head.
 #include <algorithm>
 
 #include "ops/conformance/cases.h"

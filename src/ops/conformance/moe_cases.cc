@@ -1,3 +1,4 @@
+// Cases of route, permute and combine.
 #include <cmath>
 
 #include "ops/conformance/cases.h"

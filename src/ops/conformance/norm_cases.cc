@@ -1,3 +1,4 @@
+// Cases of rms_norm, layer_norm and rope.
 #include "ops/conformance/cases.h"
 
 namespace glint::conformance {

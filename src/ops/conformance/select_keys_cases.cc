@@ -1,3 +1,4 @@
+// Cases of select_keys.
 #include <algorithm>
 #include <cmath>
 

@@ -1,5 +1,4 @@
-#include <algorithm>
-
+// Cases of sparse_mla.
 #include "base/random.h"
 #include "ops/conformance/cases.h"
 

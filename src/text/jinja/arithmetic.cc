@@ -1,6 +1,8 @@
+// Python's operators on numbers, texts and lists.
 #include <cmath>
 #include <cstdlib>
 
+#include "base/str.h"
 #include "text/jinja/format.h"
 #include "text/jinja/operations.h"
 

@@ -1,3 +1,4 @@
+// Python's ==, <, in and truth, and what is equal as a dict's key.
 #include <cmath>
 
 #include "base/json.h"

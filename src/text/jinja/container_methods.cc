@@ -1,3 +1,4 @@
+// Methods of dicts, lists and tuples.
 #include "text/jinja/functions.h"
 #include "text/jinja/methods.h"
 #include "text/jinja/operations.h"

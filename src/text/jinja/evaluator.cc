@@ -1,3 +1,4 @@
+// The half of the interpreter that evaluates expressions; interpreter.cc runs statements.
 #include "text/jinja/builtins.h"
 #include "text/jinja/interpreter.h"
 #include "text/jinja/operations.h"

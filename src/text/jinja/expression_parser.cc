@@ -1,3 +1,4 @@
+// The half of the parser that reads expressions.
 #include <algorithm>
 
 #include "base/str.h"

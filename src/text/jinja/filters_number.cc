@@ -1,9 +1,9 @@
+// Filters on numbers.
 #include <charconv>
 #include <cmath>
-#include <cstdio>
 #include <cstdlib>
 
-#include "text/jinja/characters.h"
+#include "base/str.h"
 #include "text/jinja/filters.h"
 #include "text/python_number.h"
 
@@ -49,9 +49,7 @@ Result<std::optional<Value>> parse_int(std::string_view text, Int base) {
 std::optional<Value> truncate(double number) {
   if (!std::isfinite(number)) return {};
   if (std::fabs(number) < 0x1p63) return Value(static_cast<Int>(number));
-  char digits[400];
-  std::snprintf(digits, sizeof digits, "%.0f", std::trunc(number));
-  return Value(BigInt{digits});
+  return Value(BigInt{formatted("%.0f", std::trunc(number))});
 }
 
 Result<Value> int_filter(Runtime&, const Value& input, const Arguments& arguments) {
@@ -117,9 +115,7 @@ double round_float(double value, Int digits) {
     const double unit = power_of_ten(-digits);
     return std::nearbyint(value / unit) * unit;
   }
-  char text[700];
-  std::snprintf(text, sizeof text, "%.*f", static_cast<int>(digits), value);
-  return std::strtod(text, nullptr);
+  return std::strtod(formatted("%.*f", static_cast<int>(digits), value).c_str(), nullptr);
 }
 
 Result<Value> round_filter(Runtime&, const Value& input, const Arguments& arguments) {
@@ -169,10 +165,8 @@ Result<Value> file_size_format(Runtime&, const Value& input, const Arguments& ar
   double unit = base;
   std::size_t prefix = 0;
   while (prefix + 1 < kPrefixes.size() && *bytes >= unit * base) unit *= base, ++prefix;
-  char text[400];
-  std::snprintf(text, sizeof text, "%.1f", base * *bytes / (unit * base));
   const char letter = prefix == 0 && !binary ? 'k' : kPrefixes[prefix];
-  return Value(str(text, " ", letter, binary ? "iB" : "B"));
+  return Value(formatted("%.1f %c%s", base * *bytes / (unit * base), letter, binary ? "iB" : "B"));
 }
 
 }  // namespace

@@ -1,3 +1,4 @@
+// Filters on sequences, and default and attr; all answer at once, unlike those of filters_lazy.cc.
 #include <algorithm>
 
 #include "text/jinja/filters.h"

@@ -1,6 +1,7 @@
+// Filters that make texts.
 #include <algorithm>
-#include <cmath>
 
+#include "base/str.h"
 #include "text/jinja/characters.h"
 #include "text/jinja/filters.h"
 #include "text/jinja/format.h"

@@ -1,6 +1,8 @@
+// str.format, and format() of one value.
 #include <algorithm>
 
 #include "base/json.h"
+#include "base/str.h"
 #include "text/jinja/builtins.h"
 #include "text/jinja/characters.h"
 #include "text/jinja/format.h"

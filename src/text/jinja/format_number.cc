@@ -1,8 +1,9 @@
+// Numbers as format specifications ask for them, digit for digit Python's.
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <cstdlib>
 
+#include "base/str.h"
 #include "text/jinja/format.h"
 #include "text/jinja/operations.h"
 #include "text/unicode.h"
@@ -33,11 +34,7 @@ std::string sign_of(bool negative, char style) {
 
 std::string print_float(double value, char type, int precision, bool alternate) {
   const std::string wanted = std::string(alternate ? "%#.*" : "%.*") + type;
-  const char* format = wanted.c_str();
-  const int size = std::snprintf(nullptr, 0, format, precision, value);
-  std::string text(static_cast<std::size_t>(size), '\0');
-  std::snprintf(text.data(), text.size() + 1, format, precision, value);
-  return text;
+  return formatted(wanted.c_str(), precision, value);
 }
 
 // Python's format without a type but with a precision: as g, but it shows that the number is a
@@ -124,13 +121,10 @@ std::string escape_non_ascii(std::string_view repr) {
   std::string out;
   for (std::size_t at = 0; at < repr.size();) {
     const char32_t c = next_code_point(repr, at);
-    char buffer[16];
-    const char* format = c < 0x100 ? "\\x%02x" : c < 0x10000 ? "\\u%04x" : "\\U%08x";
     if (c < 0x80) {
       out += static_cast<char>(c);
     } else {
-      std::snprintf(buffer, sizeof buffer, format, static_cast<unsigned>(c));
-      out += buffer;
+      append_escaped(out, c);
     }
   }
   return out;

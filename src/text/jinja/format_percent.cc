@@ -1,6 +1,8 @@
+// Python's text % values.
 #include <algorithm>
 #include <cmath>
 
+#include "base/str.h"
 #include "text/jinja/characters.h"
 #include "text/jinja/format.h"
 #include "text/jinja/functions.h"

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "text/jinja/builtins.h"
 #include "text/jinja/functions.h"
 #include "text/jinja/loop.h"
 #include "text/jinja/operations.h"

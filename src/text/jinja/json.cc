@@ -1,9 +1,9 @@
+// tojson.
 #include "base/json.h"
 
-#include <algorithm>
 #include <cmath>
-#include <cstdio>
 
+#include "base/str.h"
 #include "text/jinja/builtins.h"
 #include "text/jinja/operations.h"
 #include "text/unicode.h"
@@ -59,17 +59,13 @@ class JsonWriter {
     append_json_string(quoted, text);
     for (std::size_t at = 0; at < quoted.size();) {
       const char32_t c = next_code_point(quoted, at);
-      char buffer[16];
       if (c < 0x80) {
         out += static_cast<char>(c);
       } else if (c < 0x10000) {
-        std::snprintf(buffer, sizeof buffer, "\\u%04x", static_cast<unsigned>(c));
-        out += buffer;
+        out += formatted("\\u%04x", static_cast<unsigned>(c));
       } else {
         const unsigned rest = static_cast<unsigned>(c) - 0x10000;
-        std::snprintf(buffer, sizeof buffer, "\\u%04x\\u%04x", 0xd800 + (rest >> 10),
-                      0xdc00 + (rest & 0x3ff));
-        out += buffer;
+        out += formatted("\\u%04x\\u%04x", 0xd800 + (rest >> 10), 0xdc00 + (rest & 0x3ff));
       }
     }
   }

@@ -37,9 +37,9 @@ std::optional<double> to_double(const Value& value);
 Result<std::string> to_text(Runtime& runtime, const Value& value);  // str(value)
 Result<std::string> to_repr(Runtime& runtime, const Value& value);  // repr(value)
 std::string string_repr(std::string_view text);
+void append_escaped(std::string& out, char32_t c);  // \xe9, \u20ac, \U0001f600
 // html.escape as markupsafe does it; markup stays.
 Result<Value> escape(Runtime& runtime, const Value& value);
-std::string escape_html(std::string_view text);
 
 // sequence.cc
 Result<Int> length(Runtime& runtime, const Value& value);  // len(value)

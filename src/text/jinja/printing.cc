@@ -1,19 +1,12 @@
-#include <cstdio>
-
+// str() and repr() of values.
 #include "base/json.h"
+#include "base/str.h"
 #include "text/jinja/characters.h"
 #include "text/jinja/operations.h"
 #include "text/unicode.h"
 
 namespace glint::jinja {
 namespace {
-
-void append_escaped(std::string& out, char32_t c) {
-  char buffer[16];
-  const char* format = c < 0x100 ? "\\x%02x" : c < 0x10000 ? "\\u%04x" : "\\U%08x";
-  std::snprintf(buffer, sizeof buffer, format, static_cast<unsigned>(c));
-  out += buffer;
-}
 
 // Appends reprs. The output limit bounds what values with shared parts can print.
 class Printer {
@@ -97,6 +90,11 @@ class Printer {
 
 }  // namespace
 
+void append_escaped(std::string& out, char32_t c) {
+  const char* format = c < 0x100 ? "\\x%02x" : c < 0x10000 ? "\\u%04x" : "\\U%08x";
+  out += formatted(format, static_cast<unsigned>(c));
+}
+
 std::string string_repr(std::string_view text) {
   const bool has_single = text.find('\'') != text.npos, has_double = text.find('"') != text.npos;
   const char quote = has_single && !has_double ? '"' : '\'';
@@ -131,33 +129,6 @@ Result<std::string> to_text(Runtime& runtime, const Value& value) {
   if (value.is_string()) return value.text();
   if (value.is_undefined()) return std::string();
   return to_repr(runtime, value);
-}
-
-std::string escape_html(std::string_view text) {
-  std::string out;
-  out.reserve(text.size());
-  for (const char c : text) {
-    switch (c) {
-      case '&':
-        out += "&amp;";
-        break;
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      case '\'':
-        out += "&#39;";
-        break;
-      case '"':
-        out += "&#34;";
-        break;
-      default:
-        out += c;
-    }
-  }
-  return out;
 }
 
 Result<Value> escape(Runtime& runtime, const Value& value) {

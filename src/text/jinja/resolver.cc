@@ -1,6 +1,6 @@
+// Between parsing and running: which variable each name means, and what can be refused beforehand.
 #include <algorithm>
 
-#include "base/str.h"
 #include "text/jinja/builtins.h"
 #include "text/jinja/symbols.h"
 

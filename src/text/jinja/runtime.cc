@@ -1,3 +1,4 @@
+// What keeps a hostile template within its budget while values are made.
 #include <algorithm>
 #include <cstddef>
 

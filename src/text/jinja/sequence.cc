@@ -1,3 +1,4 @@
+// Lengths, iteration, indices and slices of everything that Python iterates.
 #include <algorithm>
 
 #include "text/jinja/characters.h"

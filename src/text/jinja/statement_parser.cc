@@ -1,3 +1,4 @@
+// The half of the parser that reads statements.
 #include <algorithm>
 
 #include "base/str.h"

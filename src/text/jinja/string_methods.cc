@@ -1,3 +1,4 @@
+// Methods of texts.
 #include <algorithm>
 
 #include "text/jinja/characters.h"

@@ -1,3 +1,4 @@
+// Methods that take texts apart: split and its kin.
 #include <algorithm>
 
 #include "text/jinja/characters.h"

@@ -141,7 +141,7 @@ class Value {
       state_;
 };
 
-// An ordered dict. Keys are told apart by their key text (key_text in compare.h): the bytes of a
+// An ordered dict. Keys are told apart by their key text (key_text in operations.h): the bytes of a
 // string, and for other kinds a text that begins with a byte that no UTF-8 has.
 class Dict {
  public:

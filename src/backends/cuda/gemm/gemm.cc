@@ -1,7 +1,5 @@
 #include "backends/cuda/gemm/gemm.h"
 
-#include <initializer_list>
-
 #include "backends/cuda/gemm/gemm_launch.h"
 #include "backends/cuda/gemm/select_sm90.h"
 #include "base/str.h"

@@ -1,3 +1,4 @@
+// silu(gate) * up as one product: one instance a file, so that they compile side by side.
 #include "backends/cuda/gemm/gemm_sm90.cuh"
 
 namespace glint::cuda {

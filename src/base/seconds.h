@@ -1,0 +1,22 @@
+// Times of the steady clock as seconds, in doubles.
+#pragma once
+
+#include <chrono>
+
+namespace glint {
+
+inline double seconds_between(std::chrono::steady_clock::time_point begin,
+                              std::chrono::steady_clock::time_point end) {
+  return std::chrono::duration<double>(end - begin).count();
+}
+
+inline double seconds_since(std::chrono::steady_clock::time_point begin) {
+  return seconds_between(begin, std::chrono::steady_clock::now());
+}
+
+inline std::chrono::steady_clock::duration from_seconds(double seconds) {
+  return std::chrono::duration_cast<std::chrono::steady_clock::duration>(
+      std::chrono::duration<double>(seconds));
+}
+
+}  // namespace glint

@@ -1,0 +1,273 @@
+// Answers of every dialect over real sockets, whole and streamed.
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "server/testing.h"
+
+namespace glint {
+namespace {
+
+TEST(ServerAnswers, completes_a_text) {
+  TestServer server(" world");
+  const Json out = server.post("/v1/completions", R"({"model": "tiny", "prompt": "Hello"})");
+  EXPECT_EQ(at(out, "object"), "text_completion");
+  EXPECT_EQ(at(out, "model"), "tiny");
+  EXPECT_EQ(at(out, "choices.0.text"), " world");
+  EXPECT_EQ(at(out, "choices.0.finish_reason"), "stop");
+  const int answer = static_cast<int>(server.tokenizer().encode(" world").value().size()) + 1;
+  EXPECT_EQ(at(out, "usage.completion_tokens"), str(answer));
+  EXPECT_EQ(at(out, "usage.total_tokens"), str(answer + std::stoi(at(out, "usage.prompt_tokens"))));
+}
+
+TEST(ServerAnswers, chat_separates_thoughts_from_the_answer) {
+  TestServer server("Let me think.</think>It is 4.");
+  const Json out = server.chat("");
+  EXPECT_EQ(at(out, "choices.0.message.content"), "It is 4.");
+  EXPECT_EQ(at(out, "choices.0.message.reasoning_content"), "Let me think.");
+  EXPECT_EQ(at(out, "choices.0.message.reasoning"), "Let me think.");
+  EXPECT_GT(std::stoi(at(out, "usage.completion_tokens_details.reasoning_tokens")), 0);
+  server.set_answer("It is 4.");
+  const Json off = server.chat(R"(, "chat_template_kwargs": {"enable_thinking": false})");
+  EXPECT_EQ(at(off, "choices.0.message.content"), "It is 4.");
+  EXPECT_EQ(at(off, "choices.0.message.reasoning_content"), "");
+}
+
+TEST(ServerAnswers, a_streamed_chat_is_the_whole_one_in_pieces) {
+  TestServer server("Hm, so.</think>One two three \xe2\x82\xac four.");
+  const std::string body =
+      R"({"messages": [{"role": "user", "content": "Hi"}], "stream": true,
+          "stream_options": {"include_usage": true}})";
+  const std::vector<std::string> events = server.events("/v1/chat/completions", body);
+  ASSERT_GE(events.size(), 4u);
+  EXPECT_EQ(events.back(), "[DONE]");
+  std::string reasoning, content;
+  int with_role = 0;
+  std::set<std::string> ids;
+  for (std::size_t i = 0; i + 2 < events.size(); ++i) {
+    const Json chunk = parse_json(events[i]).value();
+    EXPECT_EQ(at(chunk, "object"), "chat.completion.chunk");
+    ids.insert(at(chunk, "id"));
+    const bool role = !at(chunk, "choices.0.delta.role").empty();
+    with_role += role;
+    // No chunk with a role alone: it would look like the first token.
+    EXPECT_EQ(role, i == 0);
+    EXPECT_EQ(chunk.find("usage"), nullptr);
+    reasoning += at(chunk, "choices.0.delta.reasoning_content");
+    content += at(chunk, "choices.0.delta.content");
+    EXPECT_EQ(at(chunk, "choices.0.finish_reason"), i + 3 == events.size() ? "stop" : "null");
+  }
+  EXPECT_EQ(with_role, 1);
+  EXPECT_EQ(ids.size(), 1u);
+  EXPECT_EQ(reasoning, "Hm, so.");
+  EXPECT_EQ(content, "One two three \xe2\x82\xac four.");
+  const Json last = parse_json(events[events.size() - 2]).value();
+  EXPECT_EQ(at(last, "choices"), "[]");
+  EXPECT_GT(std::stoi(at(last, "usage.completion_tokens")), 5);
+}
+
+TEST(ServerAnswers, stream_interval_makes_fewer_chunks_of_the_same_text) {
+  TestServer server("a b c d e f g h i j k l m n o p");
+  const auto run = [&](int interval) {
+    return server.events(
+        "/v1/completions",
+        str(R"({"prompt": "x", "max_tokens": 99, "stream": true, "stream_interval": )", interval,
+            "}"));
+  };
+  const auto text = [](const std::vector<std::string>& events) {
+    std::string all;
+    for (std::size_t i = 0; i + 1 < events.size(); ++i)
+      all += at(parse_json(events[i]).value(), "choices.0.text");
+    return all;
+  };
+  const std::vector<std::string> each = run(1), few = run(8);
+  EXPECT_EQ(text(each), "a b c d e f g h i j k l m n o p");
+  EXPECT_EQ(text(few), text(each));
+  EXPECT_GT(each.size(), 2 * few.size());
+}
+
+constexpr const char* kTools =
+    R"(, "tools": [{"type": "function", "function": {"name": "get_weather", "parameters":
+        {"type": "object", "properties": {"city": {"type": "string"}, "days": {"type": "integer"}}}}}])";
+
+constexpr const char* kCall =
+    "Check.</think>Let me see.<tool_call>get_weather<arg_key>city</arg_key><arg_value>Paris"
+    "</arg_value><arg_key>days</arg_key><arg_value>2</arg_value></tool_call>";
+
+TEST(ServerAnswers, tool_calls_arrive_whole_and_streamed) {
+  TestServer server(kCall);
+  const Json out = server.chat(kTools);
+  EXPECT_EQ(at(out, "choices.0.finish_reason"), "tool_calls");
+  EXPECT_EQ(at(out, "choices.0.message.content"), "Let me see.");
+  EXPECT_EQ(at(out, "choices.0.message.tool_calls.0.function.name"), "get_weather");
+  const std::string arguments = at(out, "choices.0.message.tool_calls.0.function.arguments");
+  EXPECT_EQ(parse_json(arguments).value(), parse_json(R"({"city": "Paris", "days": 2})").value());
+
+  std::string streamed, name, id;
+  const auto events = server.events(
+      "/v1/chat/completions",
+      str(R"({"messages": [{"role": "user", "content": "Hi"}], "stream": true)", kTools, "}"));
+  for (std::size_t i = 0; i + 1 < events.size(); ++i) {
+    const Json chunk = parse_json(events[i]).value();
+    name += at(chunk, "choices.0.delta.tool_calls.0.function.name");
+    id += at(chunk, "choices.0.delta.tool_calls.0.id");
+    streamed += at(chunk, "choices.0.delta.tool_calls.0.function.arguments");
+  }
+  EXPECT_EQ(name, "get_weather");
+  EXPECT_EQ(streamed, arguments);
+  EXPECT_TRUE(id.starts_with("call_")) << id;
+}
+
+TEST(ServerAnswers, messages_stream_in_anthropics_order) {
+  TestServer server(kCall);
+  const std::string body = R"({"model": "tiny", "max_tokens": 99, "stream": true,
+      "thinking": {"type": "enabled", "budget_tokens": 1024},
+      "messages": [{"role": "user", "content": "Hi"}],
+      "tools": [{"name": "get_weather", "input_schema": {"type": "object", "properties":
+        {"city": {"type": "string"}, "days": {"type": "integer"}}}}]})";
+  std::vector<std::string> names;
+  std::string thinking, text, json;
+  for (const std::string& event : server.events("/v1/messages", body)) {
+    const std::string name = event.substr(0, event.find(':'));
+    const Json data = parse_json(event.substr(name.size() + 2)).value();
+    EXPECT_EQ(at(data, "type"), name);
+    if (names.empty() || name != names.back() || name != "content_block_delta")
+      names.push_back(name);
+    thinking += at(data, "delta.thinking");
+    text += at(data, "delta.text");
+    json += at(data, "delta.partial_json");
+    if (name == "message_delta") {
+      EXPECT_EQ(at(data, "delta.stop_reason"), "tool_use");
+      EXPECT_GT(std::stoi(at(data, "usage.output_tokens")), 3);
+    }
+  }
+  const std::string start = "content_block_start", delta = "content_block_delta",
+                    stop = "content_block_stop";
+  EXPECT_EQ(names,
+            (std::vector<std::string>{"message_start", start, "ping", delta, stop, start, delta,
+                                      stop, start, delta, stop, "message_delta", "message_stop"}));
+  EXPECT_EQ(thinking, "Check.");
+  EXPECT_EQ(text, "Let me see.");
+  EXPECT_EQ(parse_json(json).value(), parse_json(R"({"city": "Paris", "days": 2})").value());
+}
+
+TEST(ServerAnswers, messages_whole) {
+  TestServer server("Fine.");
+  const Json out = server.post(
+      "/v1/messages",
+      R"({"model": "tiny", "max_tokens": 99, "messages": [{"role": "user", "content": "Hi"}]})");
+  EXPECT_EQ(at(out, "content"), R"([{"type":"text","text":"Fine."}])");
+  EXPECT_EQ(at(out, "stop_reason"), "end_turn");
+  EXPECT_EQ(at(out, "role"), "assistant");
+  const Json count =
+      server.post("/v1/messages/count_tokens",
+                  R"({"model": "tiny", "messages": [{"role": "user", "content": "Hi"}]})");
+  EXPECT_EQ(at(count, "input_tokens"), at(out, "usage.input_tokens"));
+}
+
+TEST(ServerAnswers, responses_stream_ends_with_what_the_whole_one_says) {
+  TestServer server(kCall);
+  const std::string fields = R"("input": "Hi", "tools": [{"type": "function", "name": "get_weather",
+      "parameters": {"type": "object", "properties": {"city": {"type": "string"},
+      "days": {"type": "integer"}}}}])";
+  const Json whole = server.post("/v1/responses", "{" + fields + "}");
+  EXPECT_EQ(at(whole, "status"), "completed");
+  EXPECT_EQ(at(whole, "output.0.type"), "reasoning");
+  EXPECT_EQ(at(whole, "output.1.content.0.text"), "Let me see.");
+  EXPECT_EQ(at(whole, "output.2.name"), "get_weather");
+  std::int64_t sequence = 0;
+  Json completed;
+  std::string text;
+  for (const std::string& event :
+       server.events("/v1/responses", "{" + fields + R"(, "stream": true})")) {
+    const Json data = parse_json(event.substr(event.find(": ") + 2)).value();
+    EXPECT_EQ(at(data, "sequence_number"), str(sequence++));
+    if (at(data, "type") == "response.output_text.delta") text += at(data, "delta");
+    if (at(data, "type") == "response.completed") completed = *data.find("response");
+  }
+  EXPECT_EQ(text, "Let me see.");
+  ASSERT_TRUE(completed.is_object());
+  for (const char* path : {"output.0.content", "output.1.content", "output.2.arguments"})
+    EXPECT_EQ(at(completed, path), at(whole, path)) << path;
+}
+
+TEST(ServerAnswers, stop_strings_end_the_answer_where_they_begin) {
+  TestServer server("one two three four five six seven eight nine ten");
+  const Json out =
+      server.post("/v1/completions", R"({"prompt": "x", "max_tokens": 99, "stop": ["e fo"]})");
+  EXPECT_EQ(at(out, "choices.0.text"), "one two thre");
+  EXPECT_EQ(at(out, "choices.0.finish_reason"), "stop");
+  EXPECT_EQ(at(out, "choices.0.stop_reason"), "e fo");
+  const Json kept = server.post(
+      "/v1/completions",
+      R"({"prompt": "x", "max_tokens": 99, "stop": "e fo", "include_stop_str_in_output": true})");
+  EXPECT_EQ(at(kept, "choices.0.text"), "one two three fo");
+}
+
+TEST(ServerAnswers, max_tokens_cut_with_length) {
+  TestServer server("one two three four five six seven eight nine ten");
+  const Json out = server.post("/v1/completions", R"({"prompt": "x", "max_tokens": 2})");
+  EXPECT_EQ(at(out, "choices.0.finish_reason"), "length");
+  EXPECT_EQ(at(out, "usage.completion_tokens"), "2");
+}
+
+TEST(ServerAnswers, many_prompts_and_choices_keep_their_indices) {
+  TestServerOptions options;
+  options.executor.script = [](const Request& request) {
+    return std::vector<TokenId>{request.prompt[0] + 100};
+  };
+  TestServer server("", options);
+  const Json out = server.post("/v1/completions",
+                               R"({"prompt": [[1, 2], [3]], "n": 2, "return_token_ids": true})");
+  ASSERT_EQ(out.find("choices")->as_array().size(), 4u);
+  for (int i = 0; i < 4; ++i) {
+    EXPECT_EQ(at(out, str("choices.", i, ".index")), str(i));
+    EXPECT_EQ(at(out, str("choices.", i, ".token_ids.0")), i < 2 ? "101" : "103");
+  }
+  EXPECT_EQ(at(out, "usage.prompt_tokens"), "3");
+  EXPECT_EQ(at(out, "choices.2.prompt_token_ids"), "[3]");
+}
+
+TEST(ServerAnswers, echo_puts_the_prompt_first_and_can_be_all) {
+  TestServer server(" world");
+  EXPECT_EQ(
+      at(server.post("/v1/completions", R"({"prompt": "Hello", "echo": true})"), "choices.0.text"),
+      "Hello world");
+  const Json all =
+      server.post("/v1/completions", R"({"prompt": "Hello", "echo": true, "max_tokens": 0})");
+  EXPECT_EQ(at(all, "choices.0.text"), "Hello");
+}
+
+TEST(ServerAnswers, generate_speaks_tokens) {
+  TestServerOptions options;
+  options.executor.script = [](const Request&) { return std::vector<TokenId>{11, 12, 13}; };
+  TestServer server("", options);
+  const Json out = server.post("/generate", R"({"input_ids": [5, 6],
+      "sampling_params": {"max_new_tokens": 2, "temperature": 0}})");
+  EXPECT_EQ(at(out, "output_ids"), "[11,12]");
+  EXPECT_EQ(at(out, "meta_info.finish_reason"), R"({"type":"length","length":2})");
+  EXPECT_EQ(at(out, "meta_info.prompt_tokens"), "2");
+  const Json batch = server.post("/generate", R"({"input_ids": [[5], [6]],
+      "sampling_params": {"max_new_tokens": 9}})");
+  ASSERT_EQ(batch.as_array().size(), 2u);
+  EXPECT_EQ(at(batch, "1.output_ids.0"), "11");
+  EXPECT_EQ(at(batch, "1.meta_info.finish_reason.type"), "stop");
+  const auto events =
+      server.events("/generate", R"({"input_ids": [5], "stream": true, "sampling_params": {}})");
+  EXPECT_EQ(events.back(), "[DONE]");
+  EXPECT_EQ(at(parse_json(events[events.size() - 2]).value(), "output_ids").substr(0, 9),
+            "[11,12,13");
+}
+
+TEST(ServerAnswers, timings_come_on_request) {
+  TestServer server(" world");
+  const std::string body = R"({"prompt": "Hello"})";
+  EXPECT_EQ(server.post("/v1/completions", body).find("timings"), nullptr);
+  const HttpResponse r = server.send("POST", "/v1/completions", body, {{"x-return-timings", "1"}});
+  const Json out = parse_json(r.body).value();
+  EXPECT_NE(at(out, "timings.predicted_n"), "");
+  EXPECT_EQ(at(out, "timings.predicted_n"), at(out, "usage.completion_tokens"));
+}
+
+}  // namespace
+}  // namespace glint

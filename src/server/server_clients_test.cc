@@ -1,0 +1,255 @@
+// Clients that vanish, crowd, hang or are cut off, over real sockets.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <thread>
+
+#include "base/queue.h"
+#include "base/random.h"
+#include "server/testing.h"
+
+namespace glint {
+namespace {
+
+// An executor that takes 20 ms a step, and answers that never end by themselves.
+TestServerOptions slow_options() {
+  TestServerOptions options;
+  options.executor.script = [](const Request&) { return std::vector<TokenId>(1500, 11); };
+  options.executor.step_seconds = 0.02;
+  options.executor.sleep = true;
+  return options;
+}
+
+TEST(ServerClients, a_client_that_vanishes_frees_its_place) {
+  TestServer server("", slow_options());
+  for (const bool stream : {true, false}) {
+    std::thread client([&] {
+      HttpClient c = server.client(0.3);
+      int pieces = 0;
+      (void)c.send(
+          "POST", "/v1/completions", {{"content-type", "application/json"}},
+          str(R"({"prompt": "x", "max_tokens": 1500, "stream": )", stream ? "true" : "false", "}"),
+          [&](std::string_view) { return ++pieces < 3; });
+    });
+    EXPECT_TRUE(eventually([&] { return server->stats().num_running == 1; }));
+    client.join();
+    EXPECT_TRUE(eventually([&] { return server->stats().num_running == 0; }));
+    EXPECT_TRUE(eventually([&] { return server->stats().used_pages == 0; }));
+  }
+}
+
+TEST(ServerClients, a_vanished_client_is_noticed_in_prefill) {
+  TestServerOptions options = slow_options();
+  options.scheduler.max_step_tokens = 16;
+  options.executor.step_seconds = 0.05;
+  TestServer server("", options);
+  std::thread client([&] {
+    HttpClient c = server.client(0.3);
+    std::string ids = "[1";
+    for (int i = 0; i < 1900; ++i) ids += ",1";
+    (void)c.send("POST", "/v1/completions", {{"content-type", "application/json"}},
+                 R"({"max_tokens": 5, "prompt": )" + ids + "]}");
+  });
+  client.join();
+  EXPECT_TRUE(eventually([&] { return server->stats().num_running == 0; }));
+  EXPECT_EQ(server->stats().generated_tokens, 0u);
+}
+
+TEST(ServerClients, requests_can_be_aborted_by_name) {
+  TestServer server("", slow_options());
+  std::thread client([&] {
+    const Json out =
+        server.post("/v1/completions", R"({"prompt": "x", "max_tokens": 1500, "rid": "me"})");
+    EXPECT_EQ(at(out, "choices.0.finish_reason"), "abort");
+  });
+  EXPECT_TRUE(eventually([&] { return server->stats().num_running == 1; }));
+  EXPECT_EQ(at(server.post("/abort_request", R"({"rid": "other"})"), "aborted"), "0");
+  EXPECT_EQ(at(server.post("/abort_request", R"({"rid": "me"})"), "aborted"), "1");
+  client.join();
+}
+
+TEST(ServerClients, a_full_queue_is_429_with_retry_after) {
+  TestServerOptions options = slow_options();
+  options.scheduler.max_running = 1;
+  options.scheduler.max_waiting = 1;
+  TestServer server("", options);
+  std::vector<std::thread> clients;
+  std::atomic<int> refused = 0, served = 0;
+  for (int i = 0; i < 8; ++i)
+    clients.emplace_back([&] {
+      const HttpResponse r =
+          server.send("POST", "/v1/completions", R"({"prompt": "x", "max_tokens": 20})");
+      if (r.status == 429) {
+        EXPECT_NE(header(r, "retry-after"), "");
+        ++refused;
+      } else {
+        EXPECT_EQ(r.status, 200) << r.body;
+        ++served;
+      }
+    });
+  for (std::thread& client : clients) client.join();
+  EXPECT_GE(refused, 1);
+  EXPECT_GE(served, 1);
+  EXPECT_EQ(server.get("/health").status, 200);
+}
+
+TEST(ServerClients, what_would_wait_too_long_is_refused_beforehand) {
+  TestServerOptions options = slow_options();
+  options.scheduler.max_running = 1;
+  options.config.max_queue_seconds = 0.5;
+  TestServer server("", options);
+  std::vector<std::thread> clients;
+  std::atomic<bool> refused = false;
+  // Each of these takes a second; a prediction needs one to have ended.
+  for (int i = 0; i < 3 && !refused; ++i)
+    clients.emplace_back(
+        [&] { server.post("/v1/completions", R"({"prompt": "x", "max_tokens": 50})"); });
+  EXPECT_TRUE(eventually([&] { return server->stats().predicted_wait_seconds > 0.5; }));
+  const HttpResponse r =
+      server.send("POST", "/v1/completions", R"({"prompt": "x", "max_tokens": 5})");
+  EXPECT_EQ(r.status, 429) << r.body;
+  EXPECT_NE(r.body.find("would wait about"), std::string::npos) << r.body;
+  EXPECT_NE(header(r, "retry-after"), "");
+  server.post("/abort_request", R"({"abort_all": true})");
+  for (std::thread& client : clients) client.join();
+}
+
+TEST(ServerClients, drains_what_runs_and_refuses_what_comes) {
+  TestServer server("", slow_options());
+  std::thread client([&] {
+    const Json out = server.post("/v1/completions", R"({"prompt": "x", "max_tokens": 30})");
+    EXPECT_EQ(at(out, "choices.0.finish_reason"), "length");
+  });
+  EXPECT_TRUE(eventually([&] { return server->stats().num_running == 1; }));
+  std::thread drainer([&] { EXPECT_EQ(server->drain(30), 0); });
+  EXPECT_TRUE(eventually([&] { return server.get("/health").status == 503; }));
+  const HttpResponse refused = server.send("POST", "/v1/completions", R"({"prompt": "x"})");
+  EXPECT_EQ(refused.status, 503);
+  EXPECT_EQ(header(refused, "x-glint-state"), "draining");
+  EXPECT_NE(header(refused, "retry-after"), "");
+  client.join();
+  drainer.join();
+}
+
+TEST(ServerClients, a_drain_cancels_what_takes_longer) {
+  TestServer server("", slow_options());
+  std::thread client([&] {
+    const Json out = server.post("/v1/completions", R"({"prompt": "x", "max_tokens": 1500})");
+    EXPECT_EQ(at(out, "choices.0.finish_reason"), "abort");
+  });
+  EXPECT_TRUE(eventually([&] { return server->stats().num_running == 1; }));
+  EXPECT_EQ(server->drain(0.1), 1);
+  client.join();
+}
+
+TEST(ServerClients, a_failing_request_is_told_and_the_others_go_on) {
+  TestServerOptions options;
+  options.executor.fails = [](RequestId, int position) { return position > 20; };
+  TestServer server(" a b c d", options);
+  const HttpResponse failed = server.send(
+      "POST", "/v1/completions",
+      R"({"prompt": [1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1], "max_tokens": 9})");
+  EXPECT_EQ(failed.status, 500) << failed.body;
+  EXPECT_NE(failed.body.find("engine_error"), std::string::npos);
+  EXPECT_EQ(at(server.post("/v1/completions", R"({"prompt": "x"})"), "choices.0.text"), " a b c d");
+}
+
+TEST(ServerClients, generation_can_pause) {
+  TestServer server("x");
+  EXPECT_EQ(server.send("POST", "/pause_generation", "").status, 200);
+  std::thread client([&] { server.post("/v1/completions", R"({"prompt": "x"})"); });
+  EXPECT_TRUE(eventually([&] { return server->stats().num_waiting == 1; }));
+  EXPECT_EQ(at(parse_json(server.get("/engine").body).value(), "paused"), "true");
+  EXPECT_EQ(server.send("POST", "/continue_generation", "").status, 200);
+  client.join();
+}
+
+TEST(ServerClients, a_reader_that_takes_nothing_does_not_hold_the_others) {
+  TestServerOptions options;
+  options.executor.script = [](const Request&) { return std::vector<TokenId>(2000, 11); };
+  options.config.http.limits.max_stream_buffer = 20000;
+  options.config.http.limits.write_seconds = 1;
+  TestServer server("", options);
+  Queue<int> release;
+  std::thread slow([&] {
+    HttpClient c = server.client();
+    bool waited = false;
+    (void)c.send("POST", "/v1/completions", {{"content-type", "application/json"}},
+                 R"({"prompt": "x", "max_tokens": 2000, "n": 8, "stream": true})",
+                 [&](std::string_view) {
+                   if (!std::exchange(waited, true)) release.pop();
+                   return true;
+                 });
+  });
+  EXPECT_EQ(at(server.post("/v1/completions", R"({"prompt": "x", "max_tokens": 9})"),
+               "usage.completion_tokens"),
+            "9");
+  release.close();
+  slow.join();
+  EXPECT_TRUE(eventually([&] { return server->stats().num_running == 0; }));
+}
+
+TEST(ServerClients, a_hundred_clients_at_once_each_get_their_own) {
+  TestServerOptions options;
+  options.executor.script = [](const Request& request) {
+    return std::vector<TokenId>(20, request.prompt[0]);
+  };
+  TestServer server("", options);
+  std::vector<std::thread> clients;
+  for (int c = 0; c < 100; ++c)
+    clients.emplace_back([&server, c] {
+      const Json out = server.post(
+          "/generate",
+          str(R"({"input_ids": [)", 1000 + c, R"(], "sampling_params": {"max_new_tokens": 50}})"));
+      EXPECT_EQ(at(out, "output_ids.0"), str(1000 + c));
+      EXPECT_EQ(at(out, "output_ids.19"), str(1000 + c));
+    });
+  for (std::thread& client : clients) client.join();
+  EXPECT_EQ(server->stats().used_pages, 0);
+}
+
+// Few pages, so that requests are preempted; many clients, most of which leave early.
+TEST(ServerClients, impatient_clients_leave_nothing_behind) {
+  TestServerOptions options;
+  options.scheduler.max_running = 16;
+  options.scheduler.max_waiting = 24;
+  options.executor.num_pages = 24;
+  options.executor.check_rows = true;
+  options.executor.step_seconds = 0.0005;
+  options.executor.sleep = true;
+  options.executor.script = [](const Request& request) {
+    return std::vector<TokenId>(150, request.prompt[0]);
+  };
+  TestServer server("", options);
+  std::atomic<int> finished = 0, refused = 0;
+  std::vector<std::thread> clients;
+  for (int c = 0; c < 48; ++c)
+    clients.emplace_back([&, c] {
+      Random random(static_cast<std::uint64_t>(c));
+      for (int round = 0; round < 6; ++round) {
+        const bool stream = random.below(2) == 0;
+        int patience = static_cast<int>(random.below(120));
+        HttpClient client = server.client(random.below(2) == 0 ? 0.05 : 20);
+        const auto response =
+            client.send("POST", "/v1/completions", {{"content-type", "application/json"}},
+                        str(R"({"max_tokens": 150, "n": )", 1 + random.below(3), R"(, "prompt": [)",
+                            100 + c, R"(, 1, 2, 3], "stream": )", stream ? "true" : "false", "}"),
+                        [&](std::string_view) { return patience-- > 0; });
+        if (response.ok() && response.value().status == 200) ++finished;
+        if (response.ok() && response.value().status == 429) ++refused;
+        EXPECT_TRUE(!response.ok() || response.value().status < 500);
+      }
+    });
+  for (std::thread& client : clients) client.join();
+  EXPECT_TRUE(eventually([&] {
+    const EngineStats stats = server->stats();
+    return stats.num_running == 0 && stats.num_waiting == 0 && stats.used_pages == 0;
+  }));
+  EXPECT_GT(finished, 0);
+  EXPECT_GT(refused, 0);
+  EXPECT_EQ(at(server.post("/generate", R"({"input_ids": [7]})"), "output_ids.99"), "7");
+  EXPECT_EQ(server.get("/health").status, 200);
+}
+
+}  // namespace
+}  // namespace glint

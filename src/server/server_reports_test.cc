@@ -1,0 +1,86 @@
+// What the server tells of its work: metrics, log lines, spans.
+#include <gtest/gtest.h>
+
+#include "base/log.h"
+#include "server/testing.h"
+
+namespace glint {
+namespace {
+
+TEST(ServerReports, metrics_count_what_happened) {
+  TestServer server(" world");
+  server.post("/v1/completions", R"({"prompt": "Hello"})");
+  server.get("/nothing");
+  // The engine's own numbers are of its last look at itself.
+  EXPECT_TRUE(eventually([&] { return server->stats().num_running == 0; }));
+  const HttpResponse page = server.get("/metrics");
+  EXPECT_TRUE(header(page, "content-type").starts_with("text/plain; version=0.0.4"));
+  for (const char* line :
+       {"vllm:num_requests_running{engine=\"0\",model_name=\"tiny\"} 0",
+        "vllm:request_success_total{engine=\"0\",finished_reason=\"stop\",model_name=\"tiny\"} 1",
+        "vllm:time_to_first_token_seconds_count{engine=\"0\",model_name=\"tiny\"} 1",
+        "vllm:e2e_request_latency_seconds_bucket{engine=\"0\",model_name=\"tiny\",le=\"7680\"} 1",
+        "route=\"unknown\",status=\"404\"} 1"})
+    EXPECT_NE(page.body.find(line), std::string::npos) << line << "\n" << page.body;
+}
+
+TEST(ServerReports, log_lines_hold_sizes_and_ids_but_neither_prompts_nor_keys) {
+  TestServerOptions options;
+  options.config.api_keys = {"topsecretkey"};
+  options.config.log.json = true;
+  set_log_level(LogLevel::kInfo);
+  testing::internal::CaptureStderr();
+  {
+    TestServer server(" world", options);
+    server.send("POST", "/v1/completions", R"({"prompt": "Hello private"})",
+                {{"authorization", "Bearer topsecretkey"}, {"x-request-id", "mine"}});
+  }
+  set_log_level(LogLevel::kWarning);
+  set_log_format(LogFormat::kText);
+  const std::string line = testing::internal::GetCapturedStderr();
+  const Json fields = parse_json(line).value();
+  EXPECT_EQ(at(fields, "event"), "request");
+  EXPECT_EQ(at(fields, "request_id"), "mine");
+  EXPECT_EQ(at(fields, "status"), "200");
+  EXPECT_EQ(at(fields, "finish_reason"), "stop");
+  EXPECT_EQ(line.find("private"), std::string::npos) << line;
+  EXPECT_EQ(line.find("world"), std::string::npos) << line;
+  EXPECT_EQ(line.find("topsecretkey"), std::string::npos) << line;
+}
+
+TEST(ServerReports, prompts_are_logged_if_the_operator_asks) {
+  TestServerOptions options;
+  options.config.log = {.prompts = true, .max_prompt_chars = 8};
+  set_log_level(LogLevel::kInfo);
+  testing::internal::CaptureStderr();
+  {
+    TestServer server(" world", options);
+    server.post("/v1/completions", R"({"prompt": "Hello private"})");
+  }
+  set_log_level(LogLevel::kWarning);
+  const std::string line = testing::internal::GetCapturedStderr();
+  EXPECT_NE(line.find("prompt \"Hello pr...\", answer \" world"), std::string::npos) << line;
+}
+
+TEST(ServerReports, spans_go_to_the_collector) {
+  Queue<std::string> bodies;
+  auto collector = HttpServer::start({}, [&](HttpRequest request, HttpExchange exchange) {
+                     bodies.push(request.body);
+                     exchange.respond({});
+                   }).value();
+  TestServerOptions options;
+  options.config.otlp_endpoint = str("http://127.0.0.1:", collector->port());
+  {
+    TestServer server(" world", options);
+    server.send("POST", "/v1/completions", R"({"prompt": "Hello"})",
+                {{"traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}});
+  }
+  const std::optional<std::string> body = bodies.pop_for(20);
+  ASSERT_TRUE(body);
+  for (const char* part : {"0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331",
+                           "POST /v1/completions", "gen_ai.usage.output_tokens"})
+    EXPECT_NE(body->find(part), std::string::npos) << part << " " << *body;
+}
+
+}  // namespace
+}  // namespace glint

@@ -1,0 +1,84 @@
+#!/usr/bin/env python3
+"""glint chat on a terminal: thinking is dimmed there only, keys edit the line, Ctrl-C clears it and ends nothing.
+
+    chat_terminal_test.py build/release/glint models/glm5-tiny
+"""
+
+import os
+import pathlib
+import pty
+import select
+import stat
+import subprocess
+import sys
+import tempfile
+import time
+
+from program import GLINT, check
+
+MODEL = sys.argv[2]
+DIM = b"\x1b[2m"
+
+
+class Terminal:
+    def __init__(self, home, **environment):
+        self.main, side = pty.openpty()
+        self.process = subprocess.Popen([GLINT, "chat", MODEL, "--temperature", "0"], stdin=side, stdout=side, stderr=side,
+                                        start_new_session=True, preexec_fn=lambda: os.close(os.open(os.ttyname(0), os.O_RDWR)),
+                                        env={**os.environ, "TERM": "xterm", "HOME": str(home), **environment})
+        os.close(side)
+        self.shown = b""
+        self.wait_for(b"> ")
+
+    def wait_for(self, text, seconds=60):
+        """What is shown from where it was read before up to `text`."""
+        end = time.monotonic() + seconds
+        while text not in self.shown:
+            ready, _, _ = select.select([self.main], [], [], max(0, end - time.monotonic()))
+            if not ready:
+                sys.exit(f"no {text!r} in {self.shown!r}")
+            try:
+                self.shown += os.read(self.main, 4096)
+            except OSError:
+                sys.exit(f"the program ended with {self.process.wait()} before {text!r}: {self.shown!r}")
+        at = self.shown.index(text) + len(text)
+        shown, self.shown = self.shown[:at], self.shown[at:]
+        return shown
+
+    def ask(self, keys):
+        """The answer to a line."""
+        os.write(self.main, keys + b"\n")
+        return self.wait_for(b" prompt tokens at ") + self.wait_for(b"> ")
+
+    def leave(self, keys=b"/quit\n"):
+        os.write(self.main, keys)
+        code = self.process.wait(30)
+        os.close(self.main)
+        return code
+
+
+with tempfile.TemporaryDirectory() as folder:
+    home = pathlib.Path(folder)
+    terminal = Terminal(home)
+    answer = terminal.ask(b"What is 12 + 7?")
+    check(DIM in answer and b"The answer is 19." in answer, "thinking is dimmed, the answer is not", answer)
+    # Ctrl-C where a line is edited: what was typed is gone, the program is not.
+    os.write(terminal.main, b"forget this\x03")
+    answer = terminal.ask(b"What is 12 + 7?")
+    check(b"The answer is 19." in answer, "Ctrl-C clears the line", answer)
+    os.write(terminal.main, b"\x03\x03")
+    # Backspace takes a character, of however many bytes; the arrow up brings a line back.
+    answer = terminal.ask("What is 12 + 8é日".encode() + b"\x7f\x7f\x7f7?")
+    check(b"The answer is 19." in answer, "backspace", answer)
+    answer = terminal.ask(b"\x1b[A")
+    check(b"The answer is 19." in answer, "the line before", answer)
+    check(terminal.leave() == 0, "/quit", b"")
+    history = home / ".glint_history"
+    check(stat.S_IMODE(history.stat().st_mode) == 0o600, "others may read the history", b"")
+    check(b"forget" not in history.read_bytes() and b"7?" in history.read_bytes(), "history", history.read_bytes())
+
+    terminal = Terminal(home, NO_COLOR="1")
+    answer = terminal.ask(b"What is 12 + 7?")
+    check(b"The answer is 19." in answer and DIM not in answer, "NO_COLOR", answer)
+    check(terminal.leave(b"\x04") == 0, "Ctrl-D", b"")
+print("chat keeps its manners on a terminal")

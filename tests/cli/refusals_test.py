@@ -1,0 +1,135 @@
+#!/usr/bin/env python3
+"""Wrong files are refused alike by every command that reads them: exit code 2, one sentence that names the file, nothing on stdout.
+
+    refusals_test.py build/release/glint models/glm5-tiny
+"""
+
+import json
+import os
+import pathlib
+import shutil
+import struct
+import sys
+import tempfile
+
+from program import check, run, succeed
+
+TINY = pathlib.Path(sys.argv[2])
+LFS = b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n"
+TEXT_FILES = ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja", "generation_config.json")
+# The bundled model's kind, small enough to be copied for every case.
+SMALL = {"hidden_size": 64, "intermediate_size": 96, "moe_intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 2,
+         "n_routed_experts": 4, "num_experts_per_tok": 2, "q_lora_rank": 32, "kv_lora_rank": 64, "qk_nope_head_dim": 32,
+         "qk_rope_head_dim": 16, "qk_head_dim": 48, "v_head_dim": 32, "index_n_heads": 2, "index_head_dim": 32}
+
+
+def commands(model, folder):
+    """Command lines by what they read: each reads the configuration and the weights, and what its entry names."""
+    text = folder / "text.txt"
+    text.write_text("Once upon a time\n")
+    out = folder / "out"
+    return {
+        "generate": (("generate", model, "-p", "x", "--chat", "-n", 1), TEXT_FILES),
+        "chat": (("chat", model), TEXT_FILES),
+        "score": (("score", model, "-p", "some text", "--ppl"), ("tokenizer.json", "generation_config.json")),
+        "serve": (("serve", model, "--port", 0), TEXT_FILES),
+        "eval": (("eval", model, "--ref", model, "--text", text), ("tokenizer.json", "generation_config.json")),
+        "calibrate": (("calibrate", model, "--prompts", text, "--out", out), ("tokenizer.json", "generation_config.json")),
+        "quantize": (("quantize", model, out, "--format", "fp8"), TEXT_FILES),
+        "bench": (("bench", "local", model, "-p", 4, "-n", 1, "-r", 1), ("generation_config.json",)),
+        "verify": (("verify", model), ()),
+        "inspect": (("inspect", model), ()),
+    }
+
+
+def with_header(model, change):
+    """The model's weights under a changed header."""
+    data = (model / "model.safetensors").read_bytes()
+    size = struct.unpack("<Q", data[:8])[0]
+    header = change(json.loads(data[8:8 + size]))
+    header = header if isinstance(header, bytes) else json.dumps(header).encode()
+    return struct.pack("<Q", len(header)) + header + data[8 + size:]
+
+
+def with_entry(name, **fields):
+    def change(header):
+        header[name] = {**header[name], **fields}
+        return header
+    return change
+
+
+def wrong_weights(model):
+    """Contents of model.safetensors, and what its refusal names besides the file."""
+    norm, data = "model.norm.weight", (model / "model.safetensors").read_bytes()
+    at = json.loads(data[8:8 + struct.unpack("<Q", data[:8])[0]])[norm]["data_offsets"]
+    return [
+        (b"", "cut short"),
+        (data[:-1], "cut short"),
+        (struct.pack("<Q", (1 << 64) - 1) + b"{}", "18446744073709551615"),
+        (struct.pack("<Q", 1_000_000) + b"[" * 1_000_000, "too deep"),
+        (with_header(model, lambda h: json.dumps(h).encode()[:-1] + b"," + json.dumps({norm: h[norm]}).encode()[1:]), "repeated key"),
+        (with_header(model, with_entry(norm, data_offsets=[at[0] - 2, at[1] - 2])), "overlaps"),
+        (with_header(model, with_entry(norm, data_offsets=[(1 << 63) - 8, (1 << 63) - 1])), norm),
+        (with_header(model, with_entry(norm, shape=[1 << 32, 1 << 32])), norm),
+        (with_header(model, with_entry(norm, dtype="BF17")), norm),
+        (with_header(model, with_entry(norm, dtype="I16")), norm),
+        (with_header(model, with_entry(norm, shape=[1, 64])), norm),
+        (LFS, "git-lfs"),
+    ]
+
+
+def refused(model, folder, names, file, label, skipped=""):
+    """By all commands that read `file` of the checkpoint; each refusal names it and `names`."""
+    for command, (args, reads) in commands(model, folder).items():
+        if file not in ("config.json", "model.safetensors", *reads) or command == skipped:
+            continue
+        done = run(*args)
+        error = done.stderr
+        if command in ("inspect", "verify") and done.stdout:  # they report what they find, and then judge
+            check(done.returncode in (1, 2), f"{label}: {command} exits with {done.returncode}", error)
+            continue
+        check(done.returncode == 2 and done.stdout == "", f"{label}: {command} exits with {done.returncode}", error)
+        check(error.startswith("glint: ") and error.count("\n") == 1, f"{label}: {command} says no single sentence", error)
+        for name in (file, *names):
+            check(name in error, f"{label}: {command} does not name {name!r}", error)
+        check(not (folder / "out").exists(), f"{label}: {command} wrote something")
+
+
+def all_refuse(model, folder):
+    pristine = folder / "pristine"
+    shutil.copytree(model, pristine)
+
+    def each(file, contents, names, label, skipped=""):
+        (model / file).unlink(missing_ok=True)
+        if callable(contents):
+            contents(model / file)
+        else:
+            (model / file).write_bytes(contents)
+        refused(model, folder, names, file, label, skipped)
+        (model / file).unlink()
+        shutil.copy(pristine / file, model / file)
+
+    for number, (contents, name) in enumerate(wrong_weights(model)):
+        each("model.safetensors", contents, (name,), f"weights {number}")
+    config = json.loads((model / "config.json").read_text())
+    for key, value in (("model_type", "llama"), ("num_attention_heads", 0), ("hidden_size", "64"), ("kv_lora_rank", 10 ** 30),
+                       ("num_hidden_layers", 1.5), ("vocab_size", -1), ("index_topk", None)):
+        each("config.json", json.dumps({**config, key: value}).encode(), (key,), f"{key} = {value}")
+    for file in ("config.json", "model.safetensors", *TEXT_FILES):
+        each(file, LFS, ("git-lfs",), f"{file}, a pointer")
+        each(file, os.mkfifo, (), f"{file}, a pipe")
+        each(file, lambda path: path.symlink_to(path), (), f"{file}, a loop")
+        each(file, lambda path: path.symlink_to("nowhere"), (), f"{file}, a link to nothing")
+        if file != "chat_template.jinja":  # what quantize only copies, it does not understand
+            each(file, b"{" * 1000, (), f"{file}, no JSON", "quantize" if file in TEXT_FILES else "")
+
+
+with tempfile.TemporaryDirectory() as name:
+    folder = pathlib.Path(name)
+    (folder / "config.json").write_text(json.dumps({**json.loads((TINY / "config.json").read_text()), **SMALL}))
+    model = folder / "model"
+    succeed("synth", folder / "config.json", model)
+    for file in TEXT_FILES:
+        shutil.copy(TINY / file, model / file)
+    all_refuse(model, folder)
+print("every command refuses what is wrong")
