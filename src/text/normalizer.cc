@@ -44,7 +44,7 @@ Status Normalizer::parse_step(const Json& json, const std::string& where, int de
   const std::string type = fields.text("type");
   if (type == "Sequence") {
     return parse_sequence(fields, "normalizers", depth,
-                          [&](const Json& step, const std::string& at, int below) {
+                          [this, &growth](const Json& step, const std::string& at, int below) {
                             return parse_step(step, at, below, growth);
                           });
   }

@@ -92,7 +92,7 @@ Status Decoder::parse_step(const Json& json, const std::string& where, int depth
   const std::string type = fields.text("type");
   if (type == "Sequence") {
     return parse_sequence(fields, "decoders", depth,
-                          [&](const Json& step, const std::string& at, int below) {
+                          [this, &growth](const Json& step, const std::string& at, int below) {
                             return parse_step(step, at, below, growth);
                           });
   }

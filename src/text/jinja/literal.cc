@@ -1,6 +1,5 @@
 // The values of string and number literals.
 #include <charconv>
-#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <optional>
