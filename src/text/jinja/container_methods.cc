@@ -21,14 +21,7 @@ Result<Value> get(Runtime& runtime, const Value& self, const Arguments& argument
 }
 
 Result<Value> from_keys(Runtime& runtime, const Value&, const Arguments& arguments) {
-  GLINT_TRY(const Bound bound, Bound::bind("fromkeys", arguments, {"iterable", "value?"}));
-  GLINT_TRY(const std::vector<Value> keys, to_vector(runtime, *bound[0]));
-  Dict dict;
-  for (const Value& key : keys) {
-    GLINT_TRY(std::string text, key_text(runtime, key));
-    dict.set(std::move(text), key, bound.get(1, Value()));
-  }
-  return runtime.make_dict(std::move(dict));
+  return dict_from_keys(runtime, arguments);
 }
 
 // Values do not change: a copy is the value itself.

@@ -71,17 +71,6 @@ Result<Value> make_dict_value(Runtime& runtime, const Arguments& arguments) {
   return runtime.make_dict(std::move(dict));
 }
 
-Result<Value> dict_from_keys(Runtime& runtime, const Arguments& arguments) {
-  GLINT_TRY(const Bound bound, Bound::bind("fromkeys", arguments, {"iterable", "value?"}));
-  GLINT_TRY(const std::vector<Value> keys, to_vector(runtime, *bound[0]));
-  Dict dict;
-  for (const Value& key : keys) {
-    GLINT_TRY(std::string text, key_text(runtime, key));
-    dict.set(std::move(text), key, bound.get(1, Value()));
-  }
-  return runtime.make_dict(std::move(dict));
-}
-
 // The global `dict`.
 class DictType : public Function {
  public:
@@ -187,6 +176,17 @@ Result<Value> strftime_now(Runtime& runtime, const Arguments& arguments) {
 }
 
 }  // namespace
+
+Result<Value> dict_from_keys(Runtime& runtime, const Arguments& arguments) {
+  GLINT_TRY(const Bound bound, Bound::bind("fromkeys", arguments, {"iterable", "value?"}));
+  GLINT_TRY(const std::vector<Value> keys, to_vector(runtime, *bound[0]));
+  Dict dict;
+  for (const Value& key : keys) {
+    GLINT_TRY(std::string text, key_text(runtime, key));
+    dict.set(std::move(text), key, bound.get(1, Value()));
+  }
+  return runtime.make_dict(std::move(dict));
+}
 
 Int Range::size() const { return static_cast<Int>(range_size(start_, stop_, step_)); }
 

@@ -55,6 +55,9 @@ class DictView : public Object {
   Part part_;
 };
 
+// dict.fromkeys, of the type and of any dict.
+Result<Value> dict_from_keys(Runtime& runtime, const Arguments& arguments);
+
 // range, dict, namespace, cycler, joiner, raise_exception, strftime_now; nothing for another name.
 Result<std::optional<Value>> global_function(Runtime& runtime, std::string_view name);
 
