@@ -90,10 +90,9 @@ struct TileRows {
 struct ExpandArgs {
   const std::byte* panel;
   const void* scale;
-  int panel_rows;
   int k;          // a multiple of 16
-  void* out;      // f32 [k][panel_rows], or bf16 pairs [k / 2][panel_rows][2]; k a multiple of 32
-  float* scales;  // bf16 nvfp4 only: f32 [k / 16][panel_rows]
+  void* out;      // f32 [k][kPanel], or bf16 pairs [k / 2][kPanel][2]; k a multiple of 32
+  float* scales;  // bf16 nvfp4 only: f32 [k / 16][kPanel]
   Ahead ahead;    // of the codes
 };
 

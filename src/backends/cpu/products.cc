@@ -280,14 +280,12 @@ void Products::multiply_panel(const Weight& weight, std::int64_t n0, const Rows&
       family.decode_multiply[code](tile);
       continue;
     }
-    const auto* const codes = static_cast<const std::byte*>(tile.w);
-    family.expand[code]({.panel = codes,
+    family.expand[code]({.panel = static_cast<const std::byte*>(tile.w),
                          .scale = tile.scale,
-                         .panel_rows = kPanel,
                          .k = static_cast<int>((k + 31) / 32 * 32),
                          .out = scratch.numbers,
                          .scales = scratch.scales,
-                         .ahead = readings ? Ahead{.at = codes} : tile.ahead});
+                         .ahead = readings ? Ahead{} : tile.ahead});
     tile.w = scratch.numbers;
     if (!readings) tile.ahead = {.at = reinterpret_cast<const std::byte*>(scratch.numbers)};
     if (code == kCodeNvfp4) tile.scale = scratch.scales;
