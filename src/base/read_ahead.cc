@@ -43,8 +43,7 @@ std::vector<ReadAhead::Piece> ReadAhead::pieces_of(std::span<const Bytes> parts)
                            pieces.back().bytes.data() + pieces.back().bytes.size() == next;
       if (!goes_on) pieces.push_back({.bytes = {next, 0}, .end = at});
       Piece& piece = pieces.back();
-      const auto size =
-          std::min(static_cast<std::size_t>(end - next), kPiece - piece.bytes.size());
+      const auto size = std::min(static_cast<std::size_t>(end - next), kPiece - piece.bytes.size());
       piece.bytes = {piece.bytes.data(), piece.bytes.size() + size};
       next += size;
       if (next > part.data()) piece.end = at + static_cast<std::size_t>(next - part.data());
