@@ -119,8 +119,11 @@ void CpuOps::select_keys(const SelectKeysArgs& args) {
     const std::int64_t row = pages * kPageSize;
     auto* scores =
         reinterpret_cast<float*>(scores_.at_least(block.count * row * std::int64_t{sizeof(float)}));
-    const Rows x = {
-        .data = queries, .stride = stride, .count = block.count * Hi, .is_bf16 = as_bf16};
+    const Rows x = {.data = queries,
+                    .stride = stride,
+                    .count = block.count * Hi,
+                    .readable = most * Hi,
+                    .is_bf16 = as_bf16};
     pool_.run_dynamic(pages, [&](std::int64_t p, int thread) {
       const std::int64_t page = pages_of(args, block.first)[p];
       GLINT_CHECK(page >= 0 && page < args.cache.num_slots / kPageSize, "page beyond the cache");
