@@ -246,8 +246,7 @@ void AttentionBlock::add_values(const Step& step, const float* fade) const {
     for (std::int64_t row = 0; row < sums_.rows() && !starts; ++row) {
       if (fade[row] != 1) plan_.kernels.scale(values + row * kPanel, kPanel, fade[row]);
     }
-    const std::byte* const latents =
-        memory_.values + panel * step.staged * kPanel * plan_.size();
+    const std::byte* const latents = memory_.values + panel * step.staged * kPanel * plan_.size();
     plan_.family().multiply[kCodeBf16]({.w = latents,
                                         .scale = nullptr,
                                         .panel_rows = kPanel,

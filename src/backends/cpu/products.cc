@@ -133,8 +133,7 @@ Rows Products::gather(const Tensor& x, std::span<const std::int32_t> rows, bool 
   } else {
     pool_.run(count, copy_row);
   }
-  return {
-      .data = to, .stride = stride, .count = count, .readable = readable, .is_bf16 = as_bf16};
+  return {.data = to, .stride = stride, .count = count, .readable = readable, .is_bf16 = as_bf16};
 }
 
 const Rows& TypedRows::of(const Weight& weight) {

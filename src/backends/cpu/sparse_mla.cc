@@ -108,21 +108,21 @@ void CpuOps::sparse_mla(const SparseMlaArgs& args) {
                            products_.scratch(thread).tiles);
   };
   if (count >= 2 * pool_.num_threads()) {
-    const std::int64_t size =
-        std::clamp<std::int64_t>(count / (4 * pool_.num_threads()), 1,
-                                 AttentionBlock::most_items(plan));
+    const std::int64_t size = std::clamp<std::int64_t>(count / (4 * pool_.num_threads()), 1,
+                                                       AttentionBlock::most_items(plan));
     const std::vector<std::int64_t> blocks = blocks_of(slots, count, plan.groups, size);
-    pool_.run_dynamic(static_cast<std::int64_t>(blocks.size()) - 1, [&](std::int64_t b, int thread) {
-      const std::int64_t* const ends = blocks.data() + b;
-      const AttentionMemory memory = memory_of(most, thread);
-      const AttentionBlock block(plan, memory, items_of(ends[0], ends[1]), memory.sums);
-      const AttentionItem& longest = block.items().back();
-      for (std::int64_t s = 0; s < segments_of(longest.keys); ++s) {
-        block.add_segment(slots.of(longest.token), s);
-      }
-      plan.kernels.leave_tiles(*memory.tiles);
-      for (const AttentionItem& item : block.items()) finish(plan, item, block.sums());
-    });
+    pool_.run_dynamic(
+        static_cast<std::int64_t>(blocks.size()) - 1, [&](std::int64_t b, int thread) {
+          const std::int64_t* const ends = blocks.data() + b;
+          const AttentionMemory memory = memory_of(most, thread);
+          const AttentionBlock block(plan, memory, items_of(ends[0], ends[1]), memory.sums);
+          const AttentionItem& longest = block.items().back();
+          for (std::int64_t s = 0; s < segments_of(longest.keys); ++s) {
+            block.add_segment(slots.of(longest.token), s);
+          }
+          plan.kernels.leave_tiles(*memory.tiles);
+          for (const AttentionItem& item : block.items()) finish(plan, item, block.sums());
+        });
     return;
   }
   // Few tokens: a task for each segment, then one for each item.
