@@ -180,10 +180,10 @@ Status run(const Options& options, Cli& cli) {
   if (!options.json) {
     console.print(str("machine: ", machine, "\n"));
     console.print(describe(loading));
-    console.print(
-        formatted("MB/token: the least to be read; shares: of %.1f GB/s, at which a plain loop reads "
-                  "the weights' memory, and of the bf16 rate\n\n",
-                  limits.read_gb_s));
+    console.print(formatted(
+        "MB/token: the least to be read; shares: of %.1f GB/s, at which a plain loop reads "
+        "the weights' memory, and of the bf16 rate\n\n",
+        limits.read_gb_s));
     console.print(formatted("%-34s %9s %9s %9s %9s %8s %6s %9s %6s\n", "", "tok/s", "min", "max",
                             "MB/token", "GB/s", "share", "GFLOP/s", "share"));
     console.flush();
