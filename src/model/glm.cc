@@ -17,8 +17,8 @@ AttentionDims attention_dims(const ModelConfig& c, const Mesh& mesh) {
           .indexer_rope_interleave = c.indexer_rope_interleave};
 }
 
-// The residual stream on its way through the layers: x [T, hidden], and the last block's answer,
-// not yet added.
+// The residual stream on its way through the layers: x [T, hidden] in f32, and the last block's
+// answer, not yet added.
 struct Stream {
   Tensor x = {};
   Tensor delta = {};       // memory for answers
@@ -102,24 +102,12 @@ void feed_forward(const Model& m, int layer, const LayerWeights& weights, const 
   m.mesh.tp.all_reduce(stream.delta);
 }
 
-// What enters a layer, for the tap: x + delta in memory of its own.
-void show_residual(const Model& m, int layer, const Stream& stream, const Taps* taps,
-                   Arena& arena) {
+// What enters a layer, for the tap. The next block would add delta itself, to the same sum.
+void show_residual(const Model& m, int layer, Stream& stream, const Taps* taps) {
   if (!taps || !taps->residual) return;
-  const Arena::Scope scope(arena);
-  const std::int64_t T = stream.x.dim(0), D = stream.x.dim(1);
-  Tensor residual = stream.x;
-  if (stream.has_delta) {
-    // x + delta = delta + x: the copy is made by gathering every row.
-    residual = arena.take(m.activations, {T, D});
-    const Tensor rows = arena.take(DType::kI32, {T});
-    std::vector<std::int32_t> all(T);
-    for (std::int64_t t = 0; t < T; ++t) all[t] = static_cast<std::int32_t>(t);
-    m.ops.device().copy_in(rows.data, all.data(), all.size() * sizeof all[0]);
-    m.ops.gather_rows({.x = stream.x, .rows = rows, .out = residual});
-    m.ops.add({.x = residual, .y = stream.delta});
-  }
-  taps->residual(layer, residual);
+  if (stream.has_delta) m.ops.add({.x = stream.x, .y = stream.delta});
+  stream.has_delta = false;
+  taps->residual(layer, stream.x);
 }
 
 }  // namespace
@@ -128,7 +116,7 @@ void forward(const Model& m, const ForwardArgs& args, Arena& arena) {
   const Arena::Scope scope(arena);
   const ModelConfig& c = m.config;
   const std::int64_t T = args.token_ids.dim(0);
-  Stream stream = {.x = arena.take(m.activations, {T, c.hidden_size}),
+  Stream stream = {.x = arena.take(DType::kF32, {T, c.hidden_size}),
                    .delta = arena.take(m.activations, {T, c.hidden_size})};
   // Layers without an indexer find the last selection here.
   const Tensor selected = arena.take(DType::kI32, {T, c.index_topk});
@@ -136,20 +124,20 @@ void forward(const Model& m, const ForwardArgs& args, Arena& arena) {
   m.ops.embed({.ids = args.token_ids, .table = m.weights.embed_tokens, .out = stream.x});
   std::int64_t moe_layer = 0;
   for (int i = 0; i < c.num_hidden_layers; ++i) {
-    show_residual(m, i, stream, args.taps, arena);
+    show_residual(m, i, stream, args.taps);
     attention(m, i, m.weights.layers[i].attention, args.batch, selected, stream, arena);
     if (args.taps && args.taps->selected) args.taps->selected(i, selected);
     Tensor routed;
     if (args.routed && !c.layers[i].is_dense()) routed = args.routed.slice(0, T * moe_layer++, T);
     feed_forward(m, i, m.weights.layers[i], routed, stream, arena);
   }
-  show_residual(m, c.num_hidden_layers, stream, args.taps, arena);
+  show_residual(m, c.num_hidden_layers, stream, args.taps);
   m.activity.begin("head");
   m.ops.head({.norm = m.weights.norm,
               .eps = c.rms_norm_eps,
               .lm_head = m.weights.lm_head,
               .x = stream.x,
-              .delta = stream.delta,
+              .delta = stream.pending(),
               .rows = args.logit_rows,
               .hidden = args.hidden,
               .logits = args.logits},
@@ -169,7 +157,7 @@ void forward_mtp(const Model& m, const MtpArgs& args, Arena& arena) {
   const Tensor both = arena.take(m.activations, {T, 2 * D});
   m.ops.rms_norm({.x = embedded, .weight = w.enorm, .eps = c.rms_norm_eps, .out = both.first(D)});
   m.ops.rms_norm({.x = args.target, .weight = w.hnorm, .eps = c.rms_norm_eps, .out = both.last(D)});
-  Stream stream = {.x = arena.take(m.activations, {T, D}),
+  Stream stream = {.x = arena.take(DType::kF32, {T, D}),
                    .delta = arena.take(m.activations, {T, D})};
   m.ops.linear({.x = both, .weight = w.eh_proj, .out = stream.x});
 

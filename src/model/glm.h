@@ -25,8 +25,8 @@ struct Model {
 
 // What a pass shows of its inside; what is empty costs nothing.
 struct Taps {
-  // The residual stream [T, hidden] (activations' dtype) that enters layer `layer`; at
-  // num_hidden_layers, the head.
+  // The residual stream [T, hidden] (f32) that enters layer `layer`; at num_hidden_layers, the
+  // head.
   std::function<void(int layer, const Tensor& residual)> residual = {};
   // The keys [T, index_topk] (slots, or -1) that layer `layer` attended to.
   std::function<void(int layer, const Tensor& selected)> selected = {};

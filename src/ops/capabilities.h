@@ -57,7 +57,7 @@ class EnumSet {
 struct Capabilities {
   std::string backend = {};
   EnumSet<Op> ops = {};
-  EnumSet<DType> activations = {};  // kF32, kBF16
+  EnumSet<DType> activations = {};  // kF32, kBF16; the residual stream is f32 with either
   EnumSet<WeightFormat> weights = {};
   EnumSet<LatentFormat> latents = {};
   EnumSet<IndexFormat> indexes = {};

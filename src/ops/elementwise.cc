@@ -30,7 +30,7 @@ OpCost cost(const GatherRowsArgs& args) {
 void check(const AddArgs& args) {
   ShapeCheck c("add");
   c.dense("x", args.x, kFloats, {"T", "D"});
-  c.dense("y", args.y, args.x.dtype, {"T", "D"});
+  c.dense("y", args.y, kFloats, {"T", "D"});
 }
 
 OpCost cost(const AddArgs& args) {

@@ -27,7 +27,7 @@ OpCost cost(const GatherRowsArgs& args);
 // x += y, in f32 with one cast.
 struct AddArgs {
   Tensor x = {};  // [T, D] f32 or bf16, updated
-  Tensor y = {};  // [T, D] dtype of x
+  Tensor y = {};  // [T, D] f32 or bf16
 };
 void check(const AddArgs& args);
 OpCost cost(const AddArgs& args);

@@ -8,18 +8,20 @@ void check(const RmsNormArgs& args) {
   ShapeCheck c("rms_norm");
   c.strided("x", args.x, kFloats, {"T", "D"});
   if (args.delta) {
-    c.dense("delta", args.delta, args.x.dtype, {"T", "D"});
+    c.dense("delta", args.delta, kFloats, {"T", "D"});
     c.require(args.out.data != args.x.data, "out must not be x when delta is given");
   }
+  c.require(args.out.data != args.x.data || args.out.dtype == args.x.dtype,
+            "out must not be x when it is of another type");
   c.dense("weight", args.weight, kFloats, {"D"});
-  c.strided("out", args.out, args.x.dtype, {"T", "D"});
+  c.strided("out", args.out, kFloats, {"T", "D"});
 }
 
 OpCost cost(const RmsNormArgs& args) {
   const double n = static_cast<double>(args.x.size());
-  const double passes = args.delta ? 4 : 2;  // with a delta, x is also read and written
   return {.flops = (args.delta ? 5 : 4) * n,
-          .bytes = passes * bytes_of(args.x) + bytes_of(args.weight)};
+          .bytes = (args.delta ? 2 : 1) * bytes_of(args.x) + bytes_of(args.delta) +
+                   bytes_of(args.weight) + bytes_of(args.out)};
 }
 
 void check(const LayerNormArgs& args) {

@@ -10,10 +10,11 @@ namespace glint {
 //   out = x / sqrt(mean(x^2) + eps) * weight          f32 of the stored x, one cast
 struct RmsNormArgs {
   Tensor x = {};       // [T, D] f32 or bf16; updated when delta is given; rows may be strided
-  Tensor delta = {};   // [T, D] dtype of x, or empty
+  Tensor delta = {};   // [T, D] f32 or bf16, or empty
   Tensor weight = {};  // [D] f32 or bf16
   float eps = 1e-5f;
-  Tensor out = {};  // [T, D] dtype of x, written; may be x when delta is empty; rows may be strided
+  // [T, D] f32 or bf16, written; rows may be strided; may be x when delta is empty
+  Tensor out = {};
 };
 void check(const RmsNormArgs& args);
 OpCost cost(const RmsNormArgs& args);

@@ -10,7 +10,7 @@
 namespace glint {
 namespace {
 
-// [T, D] of the activations' dtype as f32 on the host.
+// [T, D] of floats as f32 on the host.
 std::vector<float> to_host_f32(const Tensor& x, Device& device) {
   std::vector<std::byte> raw(static_cast<std::size_t>(x.size()) * size_of(x.dtype));
   device.copy_out(raw.data(), x.data, raw.size());

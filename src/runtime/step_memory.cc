@@ -26,11 +26,11 @@ struct Widths {
     const std::int64_t k = c.num_experts_per_tok, inter = c.moe_intermediate_size;
     const std::int64_t moe = element * (2 * c.hidden_size + k * (2 * inter + c.hidden_size) +
                                         2 * c.shared_intermediate_size()) +
-                             4 * (c.n_routed_experts + 5 * k);
+                             4 * (c.hidden_size + c.n_routed_experts + 5 * k);
     return std::max(moe, element * (c.hidden_size + 2 * c.intermediate_size));
   }
   // x, delta, the hidden states, and the keys.
-  std::int64_t stream() const { return element * 3 * c.hidden_size + 4 * c.index_topk; }
+  std::int64_t stream() const { return (4 + 2 * element) * c.hidden_size + 4 * c.index_topk; }
   std::int64_t routed() const { return 4 * c.num_moe_layers() * c.num_experts_per_tok; }
 };
 

@@ -10,7 +10,7 @@ using cpu::TypedRows;
 
 void CpuOps::attention_in(const AttentionInArgs& args, Arena& scratch) {
   const Arena::Scope scope(scratch);
-  const Compose f{*this, scratch, args.x.dtype};
+  const Compose f{*this, scratch, args.q.dtype};
   const AttentionDims& d = args.dims;
   const AttentionWeights& w = args.weights;
   const IndexerWeights& indexer = w.indexer;
@@ -64,7 +64,7 @@ void CpuOps::attention_in(const AttentionInArgs& args, Arena& scratch) {
 
 void CpuOps::dense_ffn(const DenseFfnArgs& args, Arena& scratch) {
   const FfnWeights& w = args.weights;
-  const DType dtype = args.x.dtype;
+  const DType dtype = args.delta.dtype;
   if (products_.in_bf16(dtype, w.gate_proj.format) != products_.in_bf16(dtype, w.up_proj.format)) {
     return Ops::dense_ffn(args, scratch);
   }
@@ -82,7 +82,7 @@ void CpuOps::dense_ffn(const DenseFfnArgs& args, Arena& scratch) {
 void CpuOps::moe(const MoeArgs& args, Arena& scratch) {
   const MoeWeights& w = args.weights;
   const FfnWeights& s = w.shared_experts;
-  const DType dtype = args.x.dtype;
+  const DType dtype = args.delta.dtype;
   const auto fuses = [&](const Weight& gate, const Weight& up) {
     return products_.in_bf16(dtype, gate.format) == products_.in_bf16(dtype, up.format);
   };
@@ -95,7 +95,7 @@ void CpuOps::moe(const MoeArgs& args, Arena& scratch) {
   const Compose f{*this, scratch, dtype};
   const std::int64_t T = args.x.dim(0), k = args.num_experts_per_tok;
   const Tensor m = f.add_rms_norm(args.x, args.delta, args.norm, args.eps);
-  const auto [weights, rows, offsets, places] = f.route(args, m);
+  const auto [weights, rows, offsets, places] = f.route(args);
 
   const Tensor inner = scratch.take(dtype, {T * k, w.gate_proj[0].rows});
   const Tensor answers = scratch.take(dtype, {T * k, args.x.dim(1)});

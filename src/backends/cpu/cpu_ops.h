@@ -28,7 +28,6 @@ class CpuOps : public ReferenceOps {
 
   void embed(const EmbedArgs& args) override;
   void gather_rows(const GatherRowsArgs& args) override;
-  void add(const AddArgs& args) override;
   void silu_mul(const SiluMulArgs& args) override;
   void rms_norm(const RmsNormArgs& args) override;
   void layer_norm(const LayerNormArgs& args) override;

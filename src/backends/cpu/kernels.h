@@ -138,7 +138,7 @@ struct NormRow {
   void* out;
   std::int64_t size;
   float eps;
-  bool is_bf16, weight_is_bf16, out_is_bf16;
+  bool is_bf16, delta_is_bf16, weight_is_bf16, out_is_bf16;
 };
 struct SiluRow {
   const void* gate;

@@ -25,6 +25,7 @@ cpu::NormRow norm_row(const Args& args, std::int64_t t) {
           .size = args.x.dim(1),
           .eps = args.eps,
           .is_bf16 = is_bf16(args.x),
+          .delta_is_bf16 = false,
           .weight_is_bf16 = is_bf16(args.weight),
           .out_is_bf16 = is_bf16(args.out)};
 }
@@ -68,21 +69,6 @@ void CpuOps::gather_rows(const GatherRowsArgs& args) {
   });
 }
 
-void CpuOps::add(const AddArgs& args) {
-  check(args);
-  for_rows(args.x.dim(0), args.x.dim(1), [&](std::int64_t t, int) {
-    const void* rows[] = {row_of(args.x, t), row_of(args.y, t)};
-    constexpr float kOnes[] = {1, 1};
-    products_.kernels().combine({.rows = rows,
-                                 .weights = kOnes,
-                                 .count = 2,
-                                 .shared = nullptr,
-                                 .out = row_of(args.x, t),
-                                 .size = args.x.dim(1),
-                                 .is_bf16 = is_bf16(args.x)});
-  });
-}
-
 void CpuOps::silu_mul(const SiluMulArgs& args) {
   check(args);
   for_rows(args.gate.dim(0), args.gate.dim(1), [&](std::int64_t t, int) {
@@ -99,6 +85,7 @@ void CpuOps::rms_norm(const RmsNormArgs& args) {
   for_rows(args.x.dim(0), args.x.dim(1), [&](std::int64_t t, int) {
     cpu::NormRow row = norm_row(args, t);
     row.delta = row_of(args.delta, t);
+    row.delta_is_bf16 = is_bf16(args.delta);
     products_.kernels().rms_norm(row);
   });
 }

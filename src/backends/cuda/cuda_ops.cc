@@ -40,7 +40,7 @@ class CudaOps final : public UnsupportedOps {
 
   void dense_ffn(const DenseFfnArgs& args, Arena& scratch) override {
     const Arena::Scope scope(scratch);
-    const Compose f{*this, scratch, args.x.dtype};
+    const Compose f{*this, scratch, args.delta.dtype};
     const FfnWeights& w = args.weights;
     const Tensor m = f.add_rms_norm(args.x, args.delta, args.norm, args.eps);
     const Tensor inner = scratch.take(f.dtype, {m.dim(0), w.gate_proj.rows});

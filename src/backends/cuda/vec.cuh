@@ -14,6 +14,17 @@ __device__ inline float as_float(float value) { return value; }
 __device__ inline float as_float(bf16 value) { return __bfloat162float(value); }
 
 template <class T>
+__device__ T rounded(float value);
+template <>
+__device__ inline float rounded(float value) {
+  return value;
+}
+template <>
+__device__ inline bf16 rounded(float value) {
+  return __float2bfloat16_rn(value);
+}
+
+template <class T>
 struct alignas(16) Pack {
   T v[kVec];
 };
@@ -36,16 +47,17 @@ __device__ inline void load(float (&v)[kVec], const T* p, std::int64_t left) {
 }
 
 // p[0 .. min(kVec, left)) = v, rounded.
-__device__ inline void store(bf16* p, const float (&v)[kVec], std::int64_t left) {
+template <class T>
+__device__ inline void store(T* p, const float (&v)[kVec], std::int64_t left) {
   if (left >= kVec && is_aligned(p)) {
-    Pack<bf16> pack;
+    Pack<T> pack;
 #pragma unroll
-    for (int i = 0; i < kVec; ++i) pack.v[i] = __float2bfloat16_rn(v[i]);
-    *reinterpret_cast<Pack<bf16>*>(p) = pack;
+    for (int i = 0; i < kVec; ++i) pack.v[i] = rounded<T>(v[i]);
+    *reinterpret_cast<Pack<T>*>(p) = pack;
   } else {
 #pragma unroll
     for (int i = 0; i < kVec; ++i) {
-      if (i < left) p[i] = __float2bfloat16_rn(v[i]);
+      if (i < left) p[i] = rounded<T>(v[i]);
     }
   }
 }

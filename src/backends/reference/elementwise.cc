@@ -35,13 +35,11 @@ void ReferenceOps::gather_rows(const GatherRowsArgs& args) {
 
 void ReferenceOps::add(const AddArgs& args) {
   check(args);
+  const std::vector<float> y = floats_of(args.y);
   with_float_type(args.x.dtype, [&](auto type) {
     using T = decltype(type);
     T* x = args.x.ptr<T>();
-    const T* y = args.y.ptr<T>();
-    for (std::int64_t i = 0; i < args.x.size(); ++i) {
-      x[i] = from_float<T>(to_float(x[i]) + to_float(y[i]));
-    }
+    for (std::size_t i = 0; i < y.size(); ++i) x[i] = from_float<T>(to_float(x[i]) + y[i]);
   });
 }
 

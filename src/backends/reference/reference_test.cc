@@ -112,6 +112,56 @@ TEST(Reference, rms_norm_normalises_the_rounded_sum) {
   EXPECT_EQ(out.values[0].bits, to_bf16(static_cast<float>(1 / std::sqrt(5.0))).bits);
 }
 
+TEST(Reference, rms_norm_adds_a_bf16_delta_to_a_stream_in_f32_without_rounding_the_sum) {
+  ReferenceOps ops;
+  const BF16 one = to_bf16(1), tiny = to_bf16(0x1p-9f);
+  Owned<float> x({1, 3}, {1, 2}), exact({0, 0}, {1, 2});
+  Owned<BF16> delta({tiny, tiny}, {1, 2}), weight({one, one}, {2}), rounded({one, one}, {1, 2});
+  ops.rms_norm({.x = x.tensor,
+                .delta = delta.tensor,
+                .weight = weight.tensor,
+                .eps = 0,
+                .out = rounded.tensor});
+  ops.rms_norm({.x = x.tensor, .weight = weight.tensor, .eps = 0, .out = exact.tensor});
+  EXPECT_EQ(x.values, (std::vector<float>{1 + 0x1p-9f, 3 + 0x1p-9f}));
+  const double expected =
+      (1 + 0x1p-9) / std::sqrt((std::pow(1 + 0x1p-9, 2) + std::pow(3 + 0x1p-9, 2)) / 2);
+  EXPECT_FLOAT_EQ(exact.values[0], static_cast<float>(expected));
+  EXPECT_EQ(rounded.values[0].bits, to_bf16(static_cast<float>(expected)).bits);
+}
+
+// Two experts whose scores differ by less than bf16 resolves: with any rounding of the stream or of
+// the router's input they would tie, and expert 0 be chosen.
+TEST(Reference, experts_are_chosen_by_what_was_never_rounded_to_bf16) {
+  ReferenceOps ops;
+  const BF16 zero = to_bf16(0), one = to_bf16(1);
+  Owned<BF16> gate({zero, one, one, zero}, {2, 2}), up({one, one}, {1, 2}),
+      down({one, one}, {2, 1});
+  Owned<BF16> norm({one, one}, {2}), delta({to_bf16(0x1p-10f), zero}, {1, 2});
+  Owned<float> bias({0, 0}, {2}), x({1, 1}, {1, 2});
+  Owned<std::int32_t> routed({-1}, {1, 1});
+  const auto weight = [](const Owned<BF16>& values, std::int64_t rows, std::int64_t cols) {
+    return Weight{.format = WeightFormat::kBF16, .rows = rows, .cols = cols, .data = values.tensor};
+  };
+  const std::vector<Weight> in(2, weight(up, 1, 2)), out(2, weight(down, 2, 1));
+  const MoeWeights weights = {.gate = weight(gate, 2, 2),
+                              .e_score_correction_bias = bias.tensor,
+                              .gate_proj = in,
+                              .up_proj = in,
+                              .down_proj = out};
+  const auto device = make_host_device();
+  Arena scratch(*device);
+  ops.moe({.weights = weights,
+           .norm = norm.tensor,
+           .eps = 0,
+           .num_experts_per_tok = 1,
+           .x = x.tensor,
+           .delta = delta.tensor,
+           .routed = routed.tensor},
+          scratch);
+  EXPECT_EQ(routed.values[0], 1);
+}
+
 TEST(Reference, layer_norm_centres_scales_and_shifts) {
   ReferenceOps ops;
   const Owned<float> x({1, 2, 3, 6}, {1, 4}), weight({1, 1, 1, 2}, {4}), bias({0, 0, 5, 0}, {4});

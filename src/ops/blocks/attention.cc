@@ -13,7 +13,7 @@ Tensor one_head(const Tensor& x) { return x.heads(1); }
 
 void Ops::attention_in(const AttentionInArgs& args, Arena& scratch) {
   const Arena::Scope scope(scratch);
-  const Compose f{*this, scratch, args.x.dtype};
+  const Compose f{*this, scratch, args.q.dtype};
   const AttentionDims& d = args.dims;
   const AttentionWeights& w = args.weights;
   const BatchView& batch = args.batch;

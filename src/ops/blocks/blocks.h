@@ -2,10 +2,10 @@
 // that composes primitives (in this folder), which is the mathematics; a backend overrides one
 // where fusing pays, and conformance demands that the override equals the composition.
 //
-// Residual stream: `x` [T, hidden] is updated in place. A block ends in a `delta` that the next
-// block adds to x before it normalises, so that the sum, the norm and a collective in between can
-// be fused. Under tensor parallelism delta is this rank's partial sum, and model/ reduces it
-// between the blocks.
+// Residual stream: `x` [T, hidden] is f32, whatever the type of the activations, and is updated in
+// place. A block ends in a `delta`, of the activations' type, that the next block adds to x before
+// it normalises, so that the sum, the norm and a collective in between can be fused. Under tensor
+// parallelism delta is this rank's partial sum, and model/ reduces it between the blocks.
 #pragma once
 
 #include "ops/blocks/weights.h"
@@ -21,8 +21,8 @@ namespace glint {
 struct AttentionInArgs {
   const AttentionDims& dims;
   const AttentionWeights& weights;
-  Tensor x = {};      // [T, hidden] f32 or bf16, updated
-  Tensor delta = {};  // [T, hidden] or empty
+  Tensor x = {};      // [T, hidden] f32, updated
+  Tensor delta = {};  // [T, hidden] f32 or bf16, or empty
   BatchView batch = {};
   LatentCache latent_cache = {};
   IndexCache index_cache = {};
@@ -60,11 +60,12 @@ struct DenseFfnArgs {
   const FfnWeights& weights;
   Tensor norm = {};  // [hidden]: post_attention_layernorm
   float eps = 0;
-  Tensor x = {};      // [T, hidden], updated
+  Tensor x = {};      // [T, hidden] f32, updated
   Tensor delta = {};  // [T, hidden], read then written
 };
 
 // x += delta; m = rms_norm(x); delta = sum of the chosen experts' answers, weighted, + shared(m)
+// The router sees m in f32: rounded to bf16, it would choose other experts where two nearly tie.
 struct MoeArgs {
   const MoeWeights& weights;
   Tensor norm = {};
@@ -73,7 +74,7 @@ struct MoeArgs {
   int n_group = 1, topk_group = 1;
   bool norm_topk_prob = true;
   float routed_scaling_factor = 1;
-  Tensor x = {};       // [T, hidden], updated
+  Tensor x = {};       // [T, hidden] f32, updated
   Tensor delta = {};   // [T, hidden], read then written
   Tensor routed = {};  // [T, k] i32, written: the experts chosen; empty if not wanted
 };
@@ -83,7 +84,7 @@ struct HeadArgs {
   Tensor norm = {};
   float eps = 0;
   Weight lm_head = {};  // [V, hidden]
-  Tensor x = {};        // [T, hidden], updated
+  Tensor x = {};        // [T, hidden] f32, updated
   Tensor delta = {};    // [T, hidden] or empty
   Tensor rows = {};     // [R] i32; R may be 0 (then `logits` is empty)
   Tensor hidden = {};   // [T, hidden] written: what the MTP layer consumes

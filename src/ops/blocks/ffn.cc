@@ -5,7 +5,7 @@ namespace glint {
 
 void Ops::dense_ffn(const DenseFfnArgs& args, Arena& scratch) {
   const Arena::Scope scope(scratch);
-  const Compose f{*this, scratch, args.x.dtype};
+  const Compose f{*this, scratch, args.delta.dtype};
   const FfnWeights& w = args.weights;
   const Tensor m = f.add_rms_norm(args.x, args.delta, args.norm, args.eps);
   const Tensor inner = f.silu_mul(f.linear(m, w.gate_proj), f.linear(m, w.up_proj));
@@ -14,10 +14,10 @@ void Ops::dense_ffn(const DenseFfnArgs& args, Arena& scratch) {
 
 void Ops::moe(const MoeArgs& args, Arena& scratch) {
   const Arena::Scope scope(scratch);
-  const Compose f{*this, scratch, args.x.dtype};
+  const Compose f{*this, scratch, args.delta.dtype};
   const MoeWeights& w = args.weights;
   const Tensor m = f.add_rms_norm(args.x, args.delta, args.norm, args.eps);
-  const auto [weights, rows, offsets, places] = f.route(args, m);
+  const auto [weights, rows, offsets, places] = f.route(args);
 
   const std::int64_t pairs = rows.dim(0), inter = w.gate_proj[0].rows;
   const Tensor gate = scratch.take(f.dtype, {pairs, inter});
@@ -41,7 +41,7 @@ void Ops::head(const HeadArgs& args, Arena& scratch) {
   rms_norm(
       {.x = args.x, .delta = args.delta, .weight = args.norm, .eps = args.eps, .out = args.hidden});
   if (!args.logits) return;
-  const Tensor wanted = scratch.take(args.x.dtype, {args.rows.dim(0), args.x.dim(1)});
+  const Tensor wanted = scratch.take(args.hidden.dtype, {args.rows.dim(0), args.x.dim(1)});
   gather_rows({.x = args.hidden, .rows = args.rows, .out = wanted});
   linear({.x = wanted, .weight = args.lm_head, .out = args.logits});
 }

@@ -126,7 +126,7 @@ Case attention_in_case(DType dtype, WeightFormat format, CacheFormats caches, co
     const AttentionInArgs args = {
         .dims = attention->dims,
         .weights = attention->weights,
-        .x = ws.updated("x", ws.input(dtype, {T, s.hidden})),
+        .x = ws.updated("x", ws.input(DType::kF32, {T, s.hidden})),
         .delta = ws.tokens(ws.input(dtype, {T, s.hidden})),
         .batch = view_of(ws, batch, d.qk_rope_head_dim),
         .latent_cache =

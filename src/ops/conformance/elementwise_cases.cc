@@ -21,7 +21,8 @@ Case embed_case(DType table_dtype, DType dtype, Shape shape) {
   const auto [T, D] = shape;
   return {.op = "embed",
           .name = name(dtype, shape) + ", table " + short_name(table_dtype),
-          .need = {.ops = {Op::kEmbed}, .activations = {table_dtype, dtype}},
+          // A table in bf16 becomes a residual stream in f32 whatever the activations.
+          .need = {.ops = {Op::kEmbed}, .activations = {table_dtype}},
           .tolerance = tolerance_of(kElementwiseTolerance, dtype),
           .tokens = T,
           .prepare = [=, T = T, D = D](Workspace& ws) {
@@ -51,16 +52,16 @@ Case gather_rows_case(DType dtype, Shape shape) {
           }};
 }
 
-Case add_case(DType dtype, Shape shape) {
+Case add_case(DType dtype, DType y, Shape shape) {
   const auto [T, D] = shape;
   return {.op = "add",
-          .name = name(dtype, shape),
-          .need = {.ops = {Op::kAdd}, .activations = {dtype}},
+          .name = name(y, shape) + (y == dtype ? "" : str(", to ", short_name(dtype))),
+          .need = {.ops = {Op::kAdd}, .activations = {y}},
           .tolerance = tolerance_of(kElementwiseTolerance, dtype),
           .tokens = T,
           .prepare = [=, T = T, D = D](Workspace& ws) {
             const AddArgs args = {.x = ws.updated("x", ws.input(dtype, {T, D})),
-                                  .y = ws.tokens(ws.input(dtype, {T, D}))};
+                                  .y = ws.tokens(ws.input(y, {T, D}))};
             return Call{[=, &ws] { ws.ops().add(args); }, cost(args)};
           }};
 }
@@ -97,7 +98,7 @@ void add_elementwise_cases(std::vector<Case>& cases, bool timing) {
     for (const Shape& shape : shapes(timing)) {
       cases.push_back(embed_case(dtype, dtype, shape));
       cases.push_back(gather_rows_case(dtype, shape));
-      cases.push_back(add_case(dtype, shape));
+      for (const DType y : kActivations) cases.push_back(add_case(dtype, y, shape));
       cases.push_back(silu_mul_case(dtype, shape, true));
       if (!timing) cases.push_back(silu_mul_case(dtype, shape, false));
     }

@@ -35,7 +35,7 @@ Case dense_ffn_case(DType dtype, WeightFormat format, std::int64_t T, std::int64
         const DenseFfnArgs args = {.weights = *weights,
                                    .norm = ws.input(DType::kBF16, {hidden}),
                                    .eps = 1e-5f,
-                                   .x = ws.updated("x", ws.input(dtype, {T, hidden})),
+                                   .x = ws.updated("x", ws.input(DType::kF32, {T, hidden})),
                                    .delta = ws.updated("delta", ws.input(dtype, {T, hidden}))};
         return Call{[=, &ws] {
           (void)weights;  // owns what args refers to
@@ -109,7 +109,7 @@ Case moe_case(DType dtype, WeightFormat format, MoeShape s) {
                           .n_group = s.n_group,
                           .topk_group = s.topk_group,
                           .routed_scaling_factor = 2.5f,
-                          .x = ws.updated("x", ws.input(dtype, {s.T, s.hidden})),
+                          .x = ws.updated("x", ws.input(DType::kF32, {s.T, s.hidden})),
                           .delta = ws.updated("delta", ws.input(dtype, {s.T, s.hidden})),
                           .routed = ws.output("routed", DType::kI32, {s.T, s.k})};
     return Call{[=, &ws] {
@@ -129,7 +129,7 @@ Case head_case(DType dtype, WeightFormat format, std::int64_t T, std::int64_t R)
     HeadArgs args = {.norm = ws.input(DType::kBF16, {hidden}),
                      .eps = 1e-5f,
                      .lm_head = ws.weight(format, V, hidden),
-                     .x = ws.updated("x", ws.input(dtype, {T, hidden})),
+                     .x = ws.updated("x", ws.input(DType::kF32, {T, hidden})),
                      .delta = ws.tokens(ws.input(dtype, {T, hidden})),
                      .hidden = ws.output("hidden", dtype, {T, hidden})};
     if (R > 0) {

@@ -4,6 +4,13 @@
 namespace glint::conformance {
 namespace {
 
+struct NormTypes {
+  DType x, delta, out;
+};
+constexpr NormTypes plain(DType dtype) { return {dtype, dtype, dtype}; }
+// The residual stream beside bf16 activations.
+constexpr NormTypes kStream = {DType::kF32, DType::kBF16, DType::kBF16};
+
 struct NormShape {
   std::int64_t T, D;
   bool delta = false;
@@ -12,28 +19,34 @@ struct NormShape {
   bool in_place = false;
 };
 
-Case rms_norm_case(DType dtype, NormShape s) {
-  return {.op = "rms_norm",
-          .name = str(short_name(dtype), ", ", s.T, " x ", s.D, s.delta ? ", delta" : "",
-                      s.pad.front ? ", strided" : "", s.in_place ? ", in place" : ""),
-          .need = {.ops = {Op::kRmsNorm}, .activations = {dtype}},
-          .tolerance = tolerance_of(kNormTolerance, dtype),
-          .tokens = s.T,
-          .prepare = [=](Workspace& ws) {
-            std::vector<float> values = ws.noise(s.T * s.D, 3);
-            for (std::int64_t d = 0; d < s.D; ++d) {
-              values[d] = 0;  // row 0: only eps is left
-              if (s.T > 1 && !s.delta) values[(s.T - 1) * s.D + d] *= 1e15f;
-            }
-            const Tensor x = ws.input(dtype, {s.T, s.D}, values, s.pad);
-            RmsNormArgs args = {.x = ws.tokens(x), .weight = ws.input(s.weight, {s.D})};
-            if (s.delta) {
-              args.delta = ws.tokens(ws.input(dtype, {s.T, s.D}));
-              ws.updated("x", x);
-            }
-            args.out = s.in_place ? ws.updated("x", x) : ws.output("out", dtype, {s.T, s.D}, s.pad);
-            return Call{[=, &ws] { ws.ops().rms_norm(args); }, cost(args)};
-          }};
+Case rms_norm_case(NormTypes types, NormShape s) {
+  std::string name = short_name(types.x);
+  if (s.delta && types.delta != types.x) name += str(" + ", short_name(types.delta));
+  if (types.out != types.x) name += str(" to ", short_name(types.out));
+  const bool all_f32 = types.x == DType::kF32 && types.out == DType::kF32 &&
+                       (types.delta == DType::kF32 || !s.delta);
+  return {
+      .op = "rms_norm",
+      .name = str(name, ", ", s.T, " x ", s.D, s.delta ? ", delta" : "",
+                  s.pad.front ? ", strided" : "", s.in_place ? ", in place" : ""),
+      .need = {.ops = {Op::kRmsNorm}, .activations = {all_f32 ? DType::kF32 : DType::kBF16}},
+      .tolerance = tolerance_of(kNormTolerance, types.out),
+      .tokens = s.T,
+      .prepare = [=](Workspace& ws) {
+        std::vector<float> values = ws.noise(s.T * s.D, 3);
+        for (std::int64_t d = 0; d < s.D; ++d) {
+          values[d] = 0;  // row 0: only eps is left
+          if (s.T > 1 && !s.delta) values[(s.T - 1) * s.D + d] *= 1e15f;
+        }
+        const Tensor x = ws.input(types.x, {s.T, s.D}, values, s.pad);
+        RmsNormArgs args = {.x = ws.tokens(x), .weight = ws.input(s.weight, {s.D})};
+        if (s.delta) {
+          args.delta = ws.tokens(ws.input(types.delta, {s.T, s.D}));
+          ws.updated("x", x);
+        }
+        args.out = s.in_place ? ws.updated("x", x) : ws.output("out", types.out, {s.T, s.D}, s.pad);
+        return Call{[=, &ws] { ws.ops().rms_norm(args); }, cost(args)};
+      }};
 }
 
 Case layer_norm_case(DType dtype, DType out, std::int64_t T, std::int64_t D, DType affine) {
@@ -88,21 +101,30 @@ Case rope_case(DType dtype, RopeShape s) {
 void add_norm_cases(std::vector<Case>& cases, bool timing) {
   for (const DType dtype : kActivations) {
     if (timing && dtype == DType::kF32) continue;
+    const NormTypes types = plain(dtype);
     if (timing) {
-      cases.push_back(rms_norm_case(dtype, {.T = 1, .D = 6144, .delta = true}));
-      cases.push_back(rms_norm_case(dtype, {.T = 4096, .D = 6144, .delta = true}));
+      cases.push_back(rms_norm_case(kStream, {.T = 1, .D = 6144, .delta = true}));
+      cases.push_back(rms_norm_case(kStream, {.T = 4096, .D = 6144, .delta = true}));
       cases.push_back(layer_norm_case(dtype, dtype, 2048, 128, DType::kF32));
       continue;
     }
     for (const std::int64_t D : {1, 7, 16, 100, 512, 2048, 6144}) {
       for (const std::int64_t T : {1, 3, 16}) {
-        cases.push_back(rms_norm_case(dtype, {.T = T, .D = D}));
-        cases.push_back(rms_norm_case(dtype, {.T = T, .D = D, .delta = true}));
+        cases.push_back(rms_norm_case(types, {.T = T, .D = D}));
+        cases.push_back(rms_norm_case(types, {.T = T, .D = D, .delta = true}));
       }
     }
-    cases.push_back(rms_norm_case(dtype, {.T = 5, .D = 512, .weight = DType::kF32}));
-    cases.push_back(rms_norm_case(dtype, {.T = 7, .D = 512, .pad = {3, 61}}));
-    cases.push_back(rms_norm_case(dtype, {.T = 33, .D = 37, .in_place = true}));
+    cases.push_back(rms_norm_case(types, {.T = 5, .D = 512, .weight = DType::kF32}));
+    cases.push_back(rms_norm_case(types, {.T = 7, .D = 512, .pad = {3, 61}}));
+    cases.push_back(rms_norm_case(types, {.T = 33, .D = 37, .in_place = true}));
+    for (const DType x : kActivations) {
+      for (const DType delta : kActivations) {
+        for (const std::int64_t D : {37, 6144}) {
+          cases.push_back(rms_norm_case({x, delta, dtype}, {.T = 7, .D = D}));
+          cases.push_back(rms_norm_case({x, delta, dtype}, {.T = 7, .D = D, .delta = true}));
+        }
+      }
+    }
     for (const DType out : kActivations) {
       cases.push_back(layer_norm_case(dtype, out, 1, 128, DType::kBF16));
       cases.push_back(layer_norm_case(dtype, out, 7, 128, DType::kF32));

@@ -12,9 +12,9 @@ unsigned blocks_for(std::int64_t elements) {
 }
 
 // A thread block for each row (x) and kBlockElements of its columns (y).
-template <class T>
+template <class T, class Out>
 __global__ void __launch_bounds__(kBlock)
-    embed_kernel(const std::int32_t* ids, const T* table, bf16* out, std::int64_t columns) {
+    embed_kernel(const std::int32_t* ids, const T* table, Out* out, std::int64_t columns) {
   const std::int64_t c = blockIdx.y * kBlockElements + threadIdx.x * kVec, left = columns - c;
   if (left <= 0) return;
   float v[kVec] = {};
@@ -42,8 +42,9 @@ void launch_embed(const EmbedArgs& args, cudaStream_t stream) {
   const std::int64_t columns = args.out.dim(1);
   const dim3 grid(static_cast<unsigned>(args.out.dim(0)), blocks_for(columns));
   with_elements(args.table, [&](const auto* table) {
-    embed_kernel<<<grid, kBlock, 0, stream>>>(args.ids.ptr<std::int32_t>(), table,
-                                              bf16_data(args.out), columns);
+    with_elements(args.out, [&](auto* out) {
+      embed_kernel<<<grid, kBlock, 0, stream>>>(args.ids.ptr<std::int32_t>(), table, out, columns);
+    });
   });
 }
 

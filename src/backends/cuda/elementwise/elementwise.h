@@ -1,4 +1,4 @@
-// embed and silu_mul on the device: bf16 activations.
+// embed and silu_mul on the device; silu_mul of bf16 activations.
 #pragma once
 
 #include <cuda_runtime_api.h>

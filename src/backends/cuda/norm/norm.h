@@ -1,4 +1,4 @@
-// rms_norm on the device: bf16 activations.
+// rms_norm on the device.
 #pragma once
 
 #include <cuda_runtime_api.h>

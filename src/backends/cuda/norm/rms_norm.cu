@@ -9,11 +9,12 @@ namespace {
 constexpr int kBlock = 256;
 constexpr int kWarp = 32;
 
+template <class X, class Delta, class Out>
 struct Row {
-  bf16* x;
+  X* x;
   std::int64_t x_stride;
-  const bf16* delta;  // dense; null: none
-  bf16* out;
+  const Delta* delta;  // dense; null: none
+  Out* out;
   std::int64_t out_stride;
   std::int64_t columns;
   float eps;
@@ -34,10 +35,10 @@ __device__ float block_sum(float value) {
   return sum;
 }
 
-template <class T>
-__global__ void __launch_bounds__(kBlock) rms_norm_kernel(Row r, const T* weight) {
-  bf16* x = r.x + blockIdx.x * r.x_stride;
-  bf16* out = r.out + blockIdx.x * r.out_stride;
+template <class X, class Delta, class Out, class W>
+__global__ void __launch_bounds__(kBlock) rms_norm_kernel(Row<X, Delta, Out> r, const W* weight) {
+  X* x = r.x + blockIdx.x * r.x_stride;
+  Out* out = r.out + blockIdx.x * r.out_stride;
   const std::int64_t first = threadIdx.x * kVec, step = kBlock * kVec;
 
   float squares = 0;
@@ -48,7 +49,7 @@ __global__ void __launch_bounds__(kBlock) rms_norm_kernel(Row r, const T* weight
       float d[kVec];
       load(d, r.delta + blockIdx.x * r.columns + c, r.columns - c);
 #pragma unroll
-      for (int i = 0; i < kVec; ++i) v[i] = as_float(__float2bfloat16_rn(v[i] + d[i]));
+      for (int i = 0; i < kVec; ++i) v[i] = as_float(rounded<X>(v[i] + d[i]));
       store(x + c, v, r.columns - c);
     }
 #pragma unroll
@@ -71,15 +72,21 @@ __global__ void __launch_bounds__(kBlock) rms_norm_kernel(Row r, const T* weight
 
 void launch_rms_norm(const RmsNormArgs& args, cudaStream_t stream) {
   if (args.out.size() == 0) return;
-  const Row row = {.x = bf16_data(args.x),
-                   .x_stride = args.x.stride[0],
-                   .delta = args.delta ? bf16_data(args.delta) : nullptr,
-                   .out = bf16_data(args.out),
-                   .out_stride = args.out.stride[0],
-                   .columns = args.x.dim(1),
-                   .eps = args.eps};
-  with_elements(args.weight, [&](const auto* weight) {
-    rms_norm_kernel<<<static_cast<unsigned>(args.x.dim(0)), kBlock, 0, stream>>>(row, weight);
+  with_elements(args.x, [&]<class X>(X* x) {
+    with_elements(args.delta, [&]<class Delta>(Delta* delta) {
+      with_elements(args.out, [&]<class Out>(Out* out) {
+        with_elements(args.weight, [&](const auto* weight) {
+          const Row<X, Delta, Out> row = {.x = x,
+                                          .x_stride = args.x.stride[0],
+                                          .delta = delta,
+                                          .out = out,
+                                          .out_stride = args.out.stride[0],
+                                          .columns = args.x.dim(1),
+                                          .eps = args.eps};
+          rms_norm_kernel<<<static_cast<unsigned>(args.x.dim(0)), kBlock, 0, stream>>>(row, weight);
+        });
+      });
+    });
   });
 }
 

@@ -9,25 +9,26 @@
 namespace glint::cuda {
 namespace {
 
-// Device memory and the bf16 values in it.
+// Device memory and the values in it.
+template <class T = BF16>
 class Values {
  public:
   // `offset` elements are left out at the start, so that the tensor is as badly aligned as wanted.
   Values(Device& device, std::int64_t rows, std::int64_t columns, std::uint64_t seed,
          int offset = 0)
-      : device_(device), buffer_(device.allocate((rows * columns + offset) * sizeof(BF16))) {
+      : device_(device), buffer_(device.allocate((rows * columns + offset) * sizeof(T))) {
     GLINT_CHECK(buffer_.data(), "no memory for a check");
-    tensor_ = Tensor(buffer_.data() + offset * sizeof(BF16), DType::kBF16, {rows, columns});
-    std::vector<BF16> host(rows * columns);
+    tensor_ = Tensor(buffer_.data() + offset * sizeof(T), kDTypeOf<T>, {rows, columns});
+    std::vector<T> host(rows * columns);
     for (std::size_t i = 0; i < host.size(); ++i) {
       const std::uint32_t bits = philox(seed, 0, i)[0];
-      host[i] = to_bf16((static_cast<float>(bits >> 8) * 0x1p-24f - 0.5f) * 2.0f);
+      host[i] = from_float<T>((static_cast<float>(bits >> 8) * 0x1p-24f - 0.5f) * 2.0f);
     }
-    device_.copy_in(tensor_.data, host.data(), host.size() * sizeof(BF16));
+    device_.copy_in(tensor_.data, host.data(), host.size() * sizeof(T));
   }
 
   const Tensor& tensor() const { return tensor_; }
-  Tensor vector() const { return Tensor(tensor_.data, DType::kBF16, {tensor_.size()}); }
+  Tensor vector() const { return Tensor(tensor_.data, kDTypeOf<T>, {tensor_.size()}); }
   Weight weight() const {
     return {.format = WeightFormat::kBF16,
             .rows = tensor_.dim(0),
@@ -162,8 +163,8 @@ std::string dense_ffn_equals_its_composition_to_the_bit(Ops& ops) {
     const Values down(device, hidden, inter, 11), norm(device, 1, hidden, 12);
     const FfnWeights weights = {gate.weight(), up.weight(), down.weight()};
     for (const std::int64_t rows : kRowCounts) {
-      const Values x(device, rows, hidden, 13), delta(device, rows, hidden, 14);
-      const Values same_x(device, rows, hidden, 13), same_delta(device, rows, hidden, 14);
+      const Values<float> x(device, rows, hidden, 13), same_x(device, rows, hidden, 13);
+      const Values delta(device, rows, hidden, 14), same_delta(device, rows, hidden, 14);
       DenseFfnArgs args = {.weights = weights, .norm = norm.vector(), .eps = 1e-5f};
       args.x = x.tensor(), args.delta = delta.tensor();
       ops.dense_ffn(args, scratch);
