@@ -156,13 +156,14 @@ Status run(const Options& options, Cli& cli) {
   GLINT_TRY_STATUS(check_range("batch", options.batch, 1));
   GLINT_TRY_STATUS(check_range("tokens", {options.tokens}, 0));
   GLINT_TRY_STATUS(check_range("repeat", {options.repeat}, 1));
+  GLINT_TRY(const ModelOptions resolved, resolve(options, cli, /*with_mtp=*/false));
   GLINT_TRY(std::unique_ptr<Ops> ops, make_backend(options, cli));
   GLINT_TRY(const MachineLimits limits, measure_limits(*ops));
   const std::string machine = describe(limits, *ops);
   auto counting = std::make_unique<CountOps>(std::move(ops));
   CountOps& counter = *counting;
   GLINT_TRY(const std::unique_ptr<LoadedModel> model,
-            load_model(options, std::move(counting), cli, false));
+            load_model(resolved, std::move(counting), cli));
   GLINT_TRY(const Loading loading, measure_loading(*model));
   Console& console = cli.console;
   if (!options.json) {
