@@ -85,6 +85,15 @@ TEST_F(CheckOutputTest, scales_that_differ_or_are_no_positive_numbers) {
   expect_fault(kExpert + "down_proj.input_scale is not a positive number");
 }
 
+TEST(SyntheticOutput, of_every_release_has_no_fault) {
+  ThreadPool pool(2);
+  for (const Release release : {Release::kBF16, Release::kFp8, Release::kNvfp4}) {
+    const TestDir dir;
+    const OutputCheck check = check_output({make_small_model(dir, release), ""}, pool, {}).value();
+    EXPECT_EQ(check.faults, std::vector<std::string>{}) << name_of(release);
+  }
+}
+
 TEST_F(CheckOutputTest, codes_of_nan) {
   make({});
   edit(kExpert + "down_proj.weight_scale", [](char* bytes) { bytes[5] = 0x7f; });
