@@ -29,8 +29,8 @@ struct Options : RunOptions {
     v("prompt,p=TEXT", prompt, "text instead of ids; special tokens in it are read as such");
     v.section("Results");
     v("ppl", ppl,
-      "print perplexity over positions 1.. of every sequence, and top-1; with --mtp the draft's "
-      "too");
+      "print perplexity over positions 1.. of every sequence, and top-1; the draft layer's too, if "
+      "there is one");
     v("out=X.npy", out, "logits, float32 [T, vocab]; several sequences one after another");
     v("mtp=Y.npy", mtp,
       "logits of the MTP layer, float32 [T-1, vocab]: row p from hidden state p and token p+1");
