@@ -157,12 +157,18 @@ Result<SyntheticModel> SyntheticModel::plan(const ModelConfig& config, Release r
   SyntheticModel model(config, release, seed);
   model.table_ = model_tensors(config);
   std::int64_t num_units = 0;
+  bool has_nvfp4 = false;
   for (const ModelTensor& tensor : model.table_) {
     num_units += tensor.num_copies();
-    if (format_in(release, tensor, config) == WeightFormat::kNvfp4 && tensor.cols % kNvfp4Group) {
+    const bool is_nvfp4 = format_in(release, tensor, config) == WeightFormat::kNvfp4;
+    has_nvfp4 |= is_nvfp4;
+    if (is_nvfp4 && tensor.cols % kNvfp4Group) {
       return invalid(str(tensor.name, " has ", tensor.cols,
                          " inputs, no multiple of 16, as groups of nvfp4 need"));
     }
+  }
+  if (release == Release::kNvfp4 && !has_nvfp4) {
+    return invalid("no layer has routed experts, and nvfp4 is the format of those alone");
   }
   if (num_units > kMaxTensors) {
     return invalid(str("the model has ", num_units, " tensors; expected at most ", kMaxTensors));
