@@ -246,6 +246,10 @@ Status run(const Options& options, Cli& cli) {
   Report report;
   report.path = options.model;
   const bool config_alone = file_exists(options.model);
+  if (config_alone && !options.model.ends_with(".json")) {
+    return invalid(str(quoted(options.model, 400),
+                       " is a file; expected the directory of a checkpoint, or a config.json"));
+  }
   if (!config_alone) {
     GLINT_TRY(report.path, model_dir(options.model, cli));
   }

@@ -168,8 +168,11 @@ Status check_names(const Options& options) {
   return Ok{};
 }
 
+bool wants_mtp(const Options& options) {
+  return !options.mtp.empty() || options.ppl || options.json;
+}
 bool scores_mtp(const Options& options, const LoadedModel& model) {
-  return model.has_mtp() && (!options.mtp.empty() || options.ppl || options.json);
+  return model.has_mtp() && wants_mtp(options);
 }
 
 // Scores every sequence and writes the files. What it returns after Ctrl-C is a part.
@@ -210,7 +213,7 @@ Status run(const Options& options, Cli& cli) {
     return invalid(str("--chunk is ", options.chunk, "; it must be 1 or more"));
   GLINT_TRY_STATUS(check_names(options));
   GLINT_TRY(const TokenSequences sequences, read_sequences(options, cli));
-  GLINT_TRY(const std::unique_ptr<LoadedModel> model, load_model(options, cli, true));
+  GLINT_TRY(const std::unique_ptr<LoadedModel> model, load_model(options, cli, wants_mtp(options)));
   GLINT_TRY_STATUS(check(options, *model, sequences));
   GLINT_TRY(const Score total, score_all(options, *model, sequences, cli));
   if (cli.interrupted) return Ok{};

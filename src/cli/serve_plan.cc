@@ -303,7 +303,6 @@ Result<ServePlan> plan_serve(const ServeOptions& options, const TranslatedArgs& 
   plan.engine.cache.num_pages = cache.pages;
   plan.engine.cache.page_size = kPageSize;
   plan.engine.cache.share_prefixes = options.prefix_caching;
-  plan.engine.cache.match_next_token = facts.max_drafts > 0;
   plan.engine.max_step_slowdown = options.step_slowdown;
   plan.engine.watchdog_seconds = options.watchdog_timeout;
   plan.rows = table(options, facts, plan);
