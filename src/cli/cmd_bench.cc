@@ -207,10 +207,9 @@ Command bench_local_command() {
        .summary = "prefill and decode speed of a model, against what this machine can do",
        .description =
            "Measures the machine's read bandwidth and matrix rate, then prefill and decode in the "
-           "terms of llama-bench: median, "
-           "lowest and highest of the samples. MB/token is the least that one token must move "
-           "(weights once a step, the keys "
-           "it reads); the shares divide what was moved and computed by what the machine can.",
+           "terms of llama-bench: median, lowest and highest of the samples. MB/token is the least "
+           "that one token must move (weights once a step, the keys it reads); the shares divide "
+           "what was moved and computed by what the machine can.",
        .examples = {{"glint bench local models/glm5-tiny -p 512 -n 64 -d 0,1024 -b 1,4,16",
                      "the bundled model"},
                     {"glint bench local models/glm5-tiny/config.json --load-format dummy_fp8",

@@ -36,8 +36,8 @@ struct Options : RunOptions {
       "logits of the MTP layer, float32 [T-1, vocab]: row p from hidden state p and token p+1");
     v("hidden=H.npy", hidden,
       "float32 [layers+1, T, hidden]: the embedding, the stream after each layer, and last, "
-      "instead of the stream "
-      "after the last layer, the state after the final norm (as transformers lists them)");
+      "instead of the stream after the last layer, the state after the final norm (as transformers "
+      "lists them)");
     v("chunk=N", chunk, "tokens per step; no result depends on it");
     v("json", json, "print one JSON object");
   }
@@ -233,11 +233,10 @@ Command score_command() {
       {.name = "score",
        .group = "Model",
        .summary = "logits, hidden states and perplexity of a given text",
-       .description = "Runs given tokens through the model and writes what it says of each: the "
-                      "way to compare glint with "
-                      "another implementation. Perplexity is exp(mean cross-entropy) over "
-                      "positions 1.. of every "
-                      "sequence, each sequence on its own.",
+       .description =
+           "Runs given tokens through the model and writes what it says of each: the way to "
+           "compare glint with another implementation. Perplexity is exp(mean cross-entropy) over "
+           "positions 1.. of every sequence, each sequence on its own.",
        .examples =
            {{"glint score models/glm5-tiny --ids models/record/heldout.ids.txt --ppl --dtype f32",
              "perplexity, nothing rounded"},
