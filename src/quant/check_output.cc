@@ -116,9 +116,12 @@ class Checker {
     std::vector<std::string> missing, bad;
     for (const CheckedTensor& tensor : out_.tensors) {
       if (tensor.format == WeightFormat::kFp8Block) {
-        const StoredTensor* scale = checkpoint_->source().find(tensor.name + ".weight_scale_inv");
-        if (!scale || scale->type != StoredType::kF32) {
-          missing.push_back(tensor.name + ".weight_scale_inv");
+        const bool other_name = quant_method() == "compressed-tensors";
+        const std::string name = tensor.name + (other_name ? ".weight_scale" : ".weight_scale_inv");
+        const StoredTensor* scale = checkpoint_->source().find(name);
+        const bool is_bf16 = scale && scale->type == StoredType::kBF16;
+        if (!scale || !(scale->type == StoredType::kF32 || (other_name && is_bf16))) {
+          missing.push_back(name);
         }
       }
       if (tensor.format != WeightFormat::kNvfp4) continue;
@@ -191,6 +194,14 @@ class Checker {
                        [&](const CheckedTensor& tensor) { return tensor.format == format; });
   }
 
+  // As config.json says; empty if it says nothing.
+  std::string quant_method() const {
+    const Json* quantization = config_json_.find("quantization_config");
+    const bool is_object = quantization && quantization->is_object();
+    const Json* method = is_object ? quantization->find("quant_method") : nullptr;
+    return method && method->is_string() ? method->as_string() : "";
+  }
+
   Status check_descriptors() {
     const Json* quantization = config_json_.find("quantization_config");
     const bool fp8 = any(WeightFormat::kFp8Block), nvfp4 = any(WeightFormat::kNvfp4);
@@ -202,14 +213,13 @@ class Checker {
       fault("config.json has a quantization_config, but no weight is quantised");
       return Ok{};
     }
-    const Json* method = quantization->find("quant_method");
-    const std::string name = method && method->is_string() ? method->as_string() : "";
+    const std::string name = quant_method();
     const std::vector<std::string> excludes = listed_excludes(*quantization);
     if (name.starts_with("modelopt")) return check_modelopt(excludes);
     if (name == "fp8") {
       check_fp8(*quantization, excludes);
     } else if (name == "compressed-tensors") {
-      check_listed_one_by_one(excludes);
+      check_compressed_tensors(*quantization, excludes);
     } else {
       fault(str("the quant_method of config.json is ", quoted(name),
                 "; expected modelopt, fp8 or compressed-tensors"));
@@ -279,10 +289,38 @@ class Checker {
     faults(bad, "has a scale that is no power of two, though config.json says ue8m0");
   }
 
-  void check_listed_one_by_one(const std::vector<std::string>& excludes) {
+  // Other quantisers than ours choose modules by any regular expression, which is not read here.
+  void check_compressed_tensors(const Json& quantization,
+                                const std::vector<std::string>& excludes) {
     std::vector<std::string> expected = explicit_excludes(table_, quantized_, ExpertsEntry::kRegex);
-    std::vector<std::string> listed = excludes, missing, wrong;
     std::sort(expected.begin(), expected.end());
+    const auto is_foreign = [&](const std::string& entry) {
+      return entry.starts_with("re:") &&
+             !std::binary_search(expected.begin(), expected.end(), entry);
+    };
+    if (std::any_of(excludes.begin(), excludes.end(), is_foreign) || !targets_all(quantization)) {
+      out_.unchecked.push_back(
+          "which modules the lists of config.json mean: they hold regular expressions");
+      return;
+    }
+    check_listed_one_by_one(excludes, expected);
+  }
+
+  // True if every group is for all linear layers, so that the list of exceptions says it all.
+  static bool targets_all(const Json& quantization) {
+    const Json* groups = quantization.find("config_groups");
+    if (!groups || !groups->is_object()) return true;
+    const Json all(Json::Array{"Linear"});
+    return std::all_of(groups->as_object().begin(), groups->as_object().end(),
+                       [&](const Json::Member& group) {
+                         const Json* targets = group.second.find("targets");
+                         return !targets || *targets == all;
+                       });
+  }
+
+  void check_listed_one_by_one(const std::vector<std::string>& excludes,
+                               const std::vector<std::string>& expected) {
+    std::vector<std::string> listed = excludes, missing, wrong;
     std::sort(listed.begin(), listed.end());
     std::set_difference(expected.begin(), expected.end(), listed.begin(), listed.end(),
                         std::back_inserter(missing));
