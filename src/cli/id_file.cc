@@ -57,6 +57,7 @@ Result<TokenSequences> parse_npy_ids(const std::string& path) {
 Result<TokenSequences> parse_ids(const std::string& path) {
   if (path.ends_with(".npy")) return parse_npy_ids(path);
   GLINT_TRY(const std::string text, read_file(path));
+  if (is_npy(text)) return parse_npy_ids(path);  // by another name
   return parse_text_ids(text, path);
 }
 

@@ -83,6 +83,9 @@ def score_writes_what_it_says(folder):
     npy.write_bytes(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header + struct.pack("<80q", *map(int, row)))
     halves = json.loads(output("score", MODEL, "--ids", npy, "--json", "--dtype", "f32", "--chunk", 7))
     check(halves["sequences"] == 2 and halves["predicted"] == 78, "two rows", halves)
+    shutil.copy(npy, folder / "ids")
+    again = json.loads(output("score", MODEL, "--ids", folder / "ids", "--json", "--dtype", "f32"))
+    check(again == halves, "an array by another name", again)
     refused("score", MODEL, "--ids", ids, words=["--ppl"])
     bad = folder / "bad.txt"
     bad.write_text("1 2 3\n4 x\n")
