@@ -166,13 +166,14 @@ Status run(const Options& options, Cli& cli) {
   GLINT_TRY_STATUS(check_range("batch", options.batch, 1));
   GLINT_TRY_STATUS(check_range("tokens", {options.tokens}, 0));
   GLINT_TRY_STATUS(check_range("repeat", {options.repeat}, 1));
+  GLINT_TRY(const ModelOptions resolved, resolve(options, cli, /*with_mtp=*/false));
   GLINT_TRY(std::unique_ptr<Ops> ops, make_backend(options, cli));
   GLINT_TRY(MachineLimits limits, measure_limits(*ops));
   const std::string machine = describe(limits, *ops);
   auto counting = std::make_unique<CountOps>(std::move(ops));
   CountOps& counter = *counting;
   GLINT_TRY(const std::unique_ptr<LoadedModel> model,
-            load_model(options, std::move(counting), cli, false));
+            load_model(resolved, std::move(counting), cli));
   GLINT_TRY(const Loading loading, measure_loading(*model));
   const double new_memory_read_gb_s = limits.read_gb_s;
   if (const double speed = weights_read_speed(*model); speed > 0) limits.read_gb_s = speed;
@@ -221,10 +222,9 @@ Command bench_local_command() {
        .summary = "prefill and decode speed of a model, against what this machine can do",
        .description =
            "Measures the machine's read bandwidth and matrix rate, then prefill and decode in the "
-           "terms of llama-bench: median, "
-           "lowest and highest of the samples. MB/token is the least that one token must move "
-           "(weights once a step, the keys "
-           "it reads); the shares divide what was moved and computed by what the machine can.",
+           "terms of llama-bench: median, lowest and highest of the samples. MB/token is the least "
+           "that one token must move (weights once a step, the keys it reads); the shares divide "
+           "what was moved and computed by what the machine can.",
        .examples = {{"glint bench local models/glm5-tiny -p 512 -n 64 -d 0,1024 -b 1,4,16",
                      "the bundled model"},
                     {"glint bench local models/glm5-tiny/config.json --load-format dummy_fp8",

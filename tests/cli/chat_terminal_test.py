@@ -68,7 +68,7 @@ class Terminal:
 
 with tempfile.TemporaryDirectory() as folder:
     home = pathlib.Path(folder)
-    terminal = Terminal(home)
+    terminal = Terminal(home, LC_ALL="C")
     answer = terminal.ask(b"What is 12 + 7?")
     check(DIM in answer and b"The answer is 19." in answer, "thinking is dimmed, the answer is not", answer)
     # Ctrl-C where a line is edited: what was typed is gone, the program is not.
@@ -81,6 +81,10 @@ with tempfile.TemporaryDirectory() as folder:
     check(b"The answer is 19." in answer, "backspace", answer)
     answer = terminal.ask(b"\x1b[A")
     check(b"The answer is 19." in answer, "the line before", answer)
+    # What is not ASCII is kept, whatever the locale.
+    os.write(terminal.main, "/Grüße, 日本".encode() + b"\n")
+    answer = terminal.wait_for(b" is no command") + terminal.wait_for(b"> ")
+    check('"/Grüße, 日本" is no command'.encode() in answer, "letters beyond ASCII", answer)
     check(terminal.leave() == 0, "/quit", b"")
     history = home / ".glint_history"
     check(stat.S_IMODE(history.stat().st_mode) == 0o600, "others may read the history", b"")
