@@ -42,6 +42,14 @@ Status refuse_lfs_pointer(const std::string& path, std::string_view contents) {
                path + " is a git-lfs pointer, not the file: run \"git lfs pull\" beside it"};
 }
 
+// For all pages that `bytes` touch.
+void advise(std::span<const std::byte> bytes, int advice) {
+  const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
+  const auto begin = reinterpret_cast<std::uintptr_t>(bytes.data());
+  const std::uintptr_t first = begin / page * page;
+  ::madvise(reinterpret_cast<void*>(first), begin + bytes.size() - first, advice);
+}
+
 }  // namespace
 
 Result<MappedFile> MappedFile::open(const std::string& path) {
@@ -144,12 +152,23 @@ void discard_pages(std::span<const std::byte> bytes) {
   if (first < last) ::madvise(reinterpret_cast<void*>(first), last - first, MADV_DONTNEED);
 }
 
-void prefetch_pages(std::span<const std::byte> bytes) {
-  const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
-  const auto begin = reinterpret_cast<std::uintptr_t>(bytes.data());
-  const std::uintptr_t first = begin / page * page;
-  ::madvise(reinterpret_cast<void*>(first), begin + bytes.size() - first, MADV_WILLNEED);
+void prefetch_pages(std::span<const std::byte> bytes) { advise(bytes, MADV_WILLNEED); }
+
+void read_pages(std::span<const std::byte> bytes) {
+  // Where file systems cache in huge pages, they are mapped as such too.
+  advise(bytes, MADV_HUGEPAGE);
+  advise(bytes, MADV_POPULATE_READ);
 }
+
+bool is_cached(std::span<const std::byte> bytes) {
+  const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
+  const std::uintptr_t first = reinterpret_cast<std::uintptr_t>(bytes.data()) / page * page;
+  unsigned char is_resident = 0;
+  ::mincore(reinterpret_cast<void*>(first), page, &is_resident);
+  return is_resident & 1;
+}
+
+void uncache_pages(std::span<const std::byte> bytes) { advise(bytes, MADV_PAGEOUT); }
 
 bool file_exists(const std::string& path) {
   struct stat info = {};

@@ -37,6 +37,30 @@ TEST_F(File, what_is_written_is_read_and_mapped) {
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder_), {}), 1);
 }
 
+TEST_F(File, pages_are_read_ahead_and_forgotten_without_a_trace) {
+  std::string contents(3 << 20, 'x');
+  contents.back() = 'y';
+  ASSERT_TRUE(write_file_atomic(path("x"), contents).ok());
+  const MappedFile mapped = MappedFile::open(path("x")).value();
+  const auto bytes = mapped.bytes();
+  read_pages(bytes.subspan(5));
+  EXPECT_TRUE(is_cached(bytes.last(1)));
+  for (const auto& part : {bytes, bytes.subspan(4097, 2), bytes.first(0)}) {
+    uncache_pages(part);  // as far as the file system can
+    prefetch_pages(part);
+    discard_pages(part);
+    EXPECT_EQ(std::memcmp(bytes.data(), contents.data(), contents.size()), 0);
+  }
+}
+
+TEST_F(File, what_is_not_there_any_more_is_not_read_ahead) {
+  ASSERT_TRUE(write_file_atomic(path("x"), std::string(3 << 20, 'x')).ok());
+  const MappedFile mapped = MappedFile::open(path("x")).value();
+  std::filesystem::resize_file(path("x"), 1 << 20);
+  read_pages(mapped.bytes());  // touching them would be a SIGBUS
+  EXPECT_TRUE(is_cached(mapped.bytes()));
+}
+
 TEST_F(File, empty_files_map_to_nothing) {
   ASSERT_TRUE(write_file_atomic(path("empty"), "").ok());
   EXPECT_EQ(MappedFile::open(path("empty")).value().bytes().size(), 0u);

@@ -62,11 +62,13 @@ std::string_view without_quotes(std::string_view text) {
 
 }  // namespace
 
+bool is_npy(std::string_view bytes) { return bytes.starts_with(kMagic); }
+
 Result<std::vector<std::vector<std::int64_t>>> read_npy_rows(const std::string& path,
                                                              std::int64_t max_values) {
   GLINT_TRY(const std::string file, read_file(path, std::size_t{16} << 30));
   const auto bad = [&](const std::string& why) { return invalid(str(path, " ", why)); };
-  if (!file.starts_with(kMagic) || file.size() < 12) return bad("is not a .npy file");
+  if (!is_npy(file) || file.size() < 12) return bad("is not a .npy file");
   const bool long_header = file[6] >= 2;
   const std::size_t prefix = long_header ? 12 : 10;
   std::uint32_t header_size = 0;

@@ -12,6 +12,9 @@
 
 namespace glint {
 
+// True if a file that begins with `bytes` is one.
+bool is_npy(std::string_view bytes);
+
 // A 1-D array is one row, a 2-D array its rows. int32 or int64, little-endian, C or Fortran order
 // as NumPy writes them; refused: other types, other ranks, files that are shorter or longer than
 // their header says, more than `max_values`. An array without values has no rows.

@@ -83,10 +83,9 @@ class OptionList {
   void section(std::string_view title) { section_ = title; }
 
   // Reads a command line into the fields. Names may be spelled with '-' or '_'; "--name value",
-  // "--name=value",
-  // "-n value", "-nvalue", "--flag", "--no-flag", "--flag=false"; "--" ends the options; of a
-  // repeated option the last counts. Stops at --help or -h, after which wants_help() is true and
-  // nothing is missing.
+  // "--name=value", "-n value", "-nvalue", "--flag", "--no-flag", "--flag=false"; "--" ends the
+  // options; of a repeated option the last counts. Stops at --help or -h, after which wants_help()
+  // is true and nothing is missing.
   Status parse(std::span<const std::string> args);
   bool wants_help() const { return wants_help_; }
 

@@ -34,11 +34,10 @@ class Checkpoint {
   bool has_weight(std::string_view name) const;
   bool has(std::string_view name) const { return source_->find(name) != nullptr; }
 
-  // The matrix [rows, cols] of the linear layer `name` ("model.layers.3.self_attn.q_a_proj",
-  // without
-  // ".weight"). "...mlp.experts.E.gate_proj", "up_proj" and "down_proj" are also found in the
-  // stacked tensors "...mlp.experts.gate_up_proj" [E, 2 * rows, cols] (gate rows first) and
-  // "down_proj".
+  // The matrix [rows, cols] of the linear layer `name`, which has no ".weight":
+  // "model.layers.3.self_attn.q_a_proj". "...mlp.experts.E.gate_proj", "up_proj" and "down_proj"
+  // are also found in the stacked tensors "...mlp.experts.gate_up_proj" [E, 2 * rows, cols] (gate
+  // rows first) and "down_proj".
   Result<Weight> weight(const std::string& name, std::int64_t rows, std::int64_t cols);
 
   // The f32 or bf16 vector [size] of that full name ("...input_layernorm.weight").

@@ -59,8 +59,10 @@ Result<std::string> resolve_model(const std::string& model, const std::string& h
   for (const std::string_view part : parts) folder += str("--", part);
   const std::string repository = hf_hub_cache + "/" + folder;
   if (!is_directory(repository)) {
+    const std::string remedy =
+        parts.size() == 2 ? str("; `hf download ", id, "` fetches a model") : std::string();
     return not_found(str("there is no directory ", quoted(model, kMaxShown),
-                         " and no model of that name in ", hf_hub_cache));
+                         " and no model of that name in ", hf_hub_cache, remedy));
   }
   std::string commit = revision;
   if (const std::string ref = repository + "/refs/" + revision; file_exists(ref)) {

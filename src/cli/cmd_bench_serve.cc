@@ -134,7 +134,8 @@ void measure_load(const Options& options, LoadGenerator& generator, Cli& cli) {
   for (std::size_t i = 0; i < all.size(); ++i) {
     const int c = all[i];
     const int count = options.num_prompts > 0 ? options.num_prompts : std::max(2 * c, 32);
-    Progress progress(str(c, " at once"), count, Progress::Unit::kItems);
+    std::optional<Progress> progress;
+    progress.emplace(str(c, " at once"), count, Progress::Unit::kItems);
     // Prompts of their own for each measurement: the server remembers old ones.
     const LoadResult result =
         generator.run({.prompts = {.input_len = options.input_len,
@@ -144,7 +145,8 @@ void measure_load(const Options& options, LoadGenerator& generator, Cli& cli) {
                        .concurrency = c,
                        .num_prompts = count,
                        .num_checked = options.check,
-                       .on_answer = [&] { progress.add(1); }});
+                       .on_answer = [&] { progress->add(1); }});
+    progress.reset();  // the bar is gone before anything is printed
     results.push_back(to_json(c, result));
     if (!options.json) cli.console.print(table_row(c, result)), cli.console.flush();
     tell_failures(result.summary.num_failed, result.summary.first_failure, cli);

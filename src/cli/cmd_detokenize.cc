@@ -103,10 +103,8 @@ Command detokenize_command() {
        .group = "Text",
        .summary = "token ids to text",
        .description = "Prints the text of the ids. Bytes that are not UTF-8 become U+FFFD, ids "
-                      "past the vocabulary "
-                      "nothing. With --jsonl a line that cannot be answered is answered "
-                      "{\"error\": ...}, and the exit "
-                      "code stays 0.",
+                      "past the vocabulary nothing. With --jsonl a line that cannot be answered is "
+                      "answered {\"error\": ...}, and the exit code stays 0.",
        .examples = {{"glint detokenize models/glm5-tiny 1969 11 814 478 0", "the text of some ids"},
                     {"glint tokenize models/glm5-tiny Hello | glint detokenize models/glm5-tiny",
                      "there and back"}}},

@@ -157,10 +157,9 @@ Command generate_command() {
        .group = "Model",
        .summary = "continue a prompt",
        .description = "Streams the answer to stdout, and nothing else. Sampling defaults come from "
-                      "the model's "
-                      "generation_config.json; stop tokens from it and from config.json, and are "
-                      "never part of the answer. The same "
-                      "seed gives the same answer, whatever the number of threads.",
+                      "the model's generation_config.json; stop tokens from it and from "
+                      "config.json, and are never part of the answer. The same seed gives the same "
+                      "answer, whatever the number of threads.",
        .examples =
            {{"glint generate models/glm5-tiny -p 'The capital of France is' --temperature 0",
              "a raw prompt, greedy"},

@@ -226,6 +226,12 @@ Status verdict(const Report& report, const Checkpoint* checkpoint) {
   if (report.inventory && !report.inventory->faults.empty()) {
     return invalid(report.inventory->faults[0]);
   }
+  if (report.inventory && !report.inventory->missing.empty()) {
+    const std::vector<std::string>& missing = report.inventory->missing;
+    const std::string more = missing.size() > 1 ? str(", and ", missing.size() - 1, " more") : "";
+    return invalid(str(report.path, ": tensor ", quoted(missing[0], 400), " is missing", more,
+                       "; the model needs every one"));
+  }
   if (checkpoint && report.non_finite && !report.non_finite->empty()) {
     const NonFinite& bad = report.non_finite->front();
     const std::string& file = checkpoint->source().file_name(bad.tensor->file);
@@ -240,6 +246,10 @@ Status run(const Options& options, Cli& cli) {
   Report report;
   report.path = options.model;
   const bool config_alone = file_exists(options.model);
+  if (config_alone && !options.model.ends_with(".json")) {
+    return invalid(str(quoted(options.model, 400),
+                       " is a file; expected the directory of a checkpoint, or a config.json"));
+  }
   if (!config_alone) {
     GLINT_TRY(report.path, model_dir(options.model, cli));
   }
@@ -276,8 +286,9 @@ Command inspect_command() {
        .description =
            "Reads config.json and the headers of the weights, and prints the model's dims, its "
            "parameters, its cache's bytes per token, its tensors by role and format, and what is "
-           "missing or extra. Weights that cannot be used, and with --verify values that are no "
-           "number, end it with exit code 2.",
+           "missing or extra. Weights that are missing or cannot be used, and with --verify values "
+           "that are no number, end it with exit code 2, after the report; a config without any "
+           "weights does not.",
        .examples = {{"glint inspect models/glm5-tiny", "the bundled model"},
                     {"glint inspect models/glm5-tiny/config.json --json",
                      "a model of which only that file is here"}}},

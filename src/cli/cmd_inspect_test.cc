@@ -100,6 +100,23 @@ TEST_F(InspectTest, bad_files_are_refused_in_one_sentence) {
       refusal(dir_).starts_with(str("glint: ", dir_, "/model.safetensors: the file is cut")));
 }
 
+TEST_F(InspectTest, weights_that_are_missing_are_told_and_end_it_with_2) {
+  Json config = read_json_file(kTiny + "/config.json").value();
+  config.set("vocab_size", 1024);
+  config.set("num_hidden_layers", 2);
+  ASSERT_TRUE(write_file_atomic(dir_ + "/config.json", dump_json(config)).ok());
+  const std::string out = dir_ + "/synth";
+  ASSERT_EQ(glint({"synth", dir_ + "/config.json", out}).exit_code, 0);
+  config.set("num_hidden_layers", 4);
+  ASSERT_TRUE(write_file_atomic(out + "/config.json", dump_json(config)).ok());
+  const Outcome outcome = glint({"inspect", out, "--json"});
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_FALSE(parse_json(outcome.out).value().find("missing")->as_array().empty());
+  EXPECT_TRUE(outcome.err.starts_with(str("glint: ", out, ": tensor \"model.layers.3.")))
+      << outcome.err;
+  EXPECT_NE(outcome.err.find(" is missing"), std::string::npos) << outcome.err;
+}
+
 TEST_F(InspectTest, verify_names_file_and_tensor_of_a_nan) {
   std::filesystem::copy_file(kTiny + "/config.json", dir_ + "/config.json");
   std::filesystem::copy_file(kTiny + "/model.safetensors", dir_ + "/model.safetensors");

@@ -29,15 +29,15 @@ struct Options : RunOptions {
     v("prompt,p=TEXT", prompt, "text instead of ids; special tokens in it are read as such");
     v.section("Results");
     v("ppl", ppl,
-      "print perplexity over positions 1.. of every sequence, and top-1; with --mtp the draft's "
-      "too");
+      "print perplexity over positions 1.. of every sequence, and top-1; the draft layer's too, if "
+      "there is one");
     v("out=X.npy", out, "logits, float32 [T, vocab]; several sequences one after another");
     v("mtp=Y.npy", mtp,
       "logits of the MTP layer, float32 [T-1, vocab]: row p from hidden state p and token p+1");
     v("hidden=H.npy", hidden,
       "float32 [layers+1, T, hidden]: the embedding, the stream after each layer, and last, "
-      "instead of the stream "
-      "after the last layer, the state after the final norm (as transformers lists them)");
+      "instead of the stream after the last layer, the state after the final norm (as transformers "
+      "lists them)");
     v("chunk=N", chunk, "tokens per step; no result depends on it");
     v("json", json, "print one JSON object");
   }
@@ -168,6 +168,42 @@ Status check_names(const Options& options) {
   return Ok{};
 }
 
+bool wants_mtp(const Options& options) {
+  return !options.mtp.empty() || options.ppl || options.json;
+}
+bool scores_mtp(const Options& options, const LoadedModel& model) {
+  return model.has_mtp() && wants_mtp(options);
+}
+
+// Scores every sequence and writes the files. What it returns after Ctrl-C is a part.
+Result<Score> score_all(const Options& options, LoadedModel& model, const TokenSequences& sequences,
+                        Cli& cli) {
+  std::int64_t T = 0, begin = 0;
+  for (const std::vector<TokenId>& ids : sequences) T += static_cast<std::int64_t>(ids.size());
+  const InterruptGuard interrupt;  // before the first file
+  GLINT_TRY(Outputs outputs,
+            Outputs::open(options, model.config(), T, static_cast<std::int64_t>(sequences.size())));
+  Score total;
+  Progress progress("scoring", T, Progress::Unit::kItems);
+  const auto done = [&](std::int64_t tokens) {
+    progress.add(tokens);
+    return !interrupt.interrupted();
+  };
+  const ScoreOptions how = {
+      .chunk = options.chunk, .mtp = scores_mtp(options, model), .done = done};
+  for (const std::vector<TokenId>& ids : sequences) {
+    const Result<Score> one =
+        score(model, ids, how, outputs.sinks(begin, T, model.config().hidden_size));
+    cli.interrupted = interrupt.interrupted();
+    if (cli.interrupted) return total;
+    if (!one.ok()) return one.error();
+    total.add(one.value());
+    begin += static_cast<std::int64_t>(ids.size());
+  }
+  GLINT_TRY_STATUS(outputs.finish());
+  return total;
+}
+
 Status run(const Options& options, Cli& cli) {
   const bool writes = !(options.out + options.mtp + options.hidden).empty();
   if (!writes && !options.ppl && !options.json) {
@@ -177,37 +213,16 @@ Status run(const Options& options, Cli& cli) {
     return invalid(str("--chunk is ", options.chunk, "; it must be 1 or more"));
   GLINT_TRY_STATUS(check_names(options));
   GLINT_TRY(const TokenSequences sequences, read_sequences(options, cli));
-  GLINT_TRY(const std::unique_ptr<LoadedModel> model, load_model(options, cli, true));
+  GLINT_TRY(const std::unique_ptr<LoadedModel> model, load_model(options, cli, wants_mtp(options)));
   GLINT_TRY_STATUS(check(options, *model, sequences));
-  const bool with_mtp = model->has_mtp() && (!options.mtp.empty() || options.ppl || options.json);
-  std::int64_t T = 0, begin = 0;
-  for (const std::vector<TokenId>& ids : sequences) T += static_cast<std::int64_t>(ids.size());
-  const InterruptGuard interrupt;  // before the first file
-  GLINT_TRY(Outputs outputs, Outputs::open(options, model->config(), T,
-                                           static_cast<std::int64_t>(sequences.size())));
-  Score total;
-  Progress progress("scoring", T, Progress::Unit::kItems);
-  const auto done = [&](std::int64_t tokens) {
-    progress.add(tokens);
-    return !interrupt.interrupted();
-  };
-  for (const std::vector<TokenId>& ids : sequences) {
-    const ScoreSinks sinks = outputs.sinks(begin, T, model->config().hidden_size);
-    const Result<Score> one =
-        score(*model, ids, {.chunk = options.chunk, .mtp = with_mtp, .done = done}, sinks);
-    cli.interrupted = interrupt.interrupted();
-    if (cli.interrupted) return Ok{};
-    if (!one.ok()) return one.error();
-    total.add(one.value());
-    begin += static_cast<std::int64_t>(ids.size());
-  }
-  GLINT_TRY_STATUS(outputs.finish());
+  GLINT_TRY(const Score total, score_all(options, *model, sequences, cli));
+  if (cli.interrupted) return Ok{};
   if ((options.ppl || options.json) && (std::isnan(total.nll) || std::isnan(total.mtp_nll))) {
     return invalid(
         str("the logits of ", options.model,
             " are not all numbers; `glint inspect --verify` finds NaN and infinity among weights"));
   }
-  print(options, total, sequences.size(), with_mtp, cli);
+  print(options, total, sequences.size(), scores_mtp(options, *model), cli);
   return Ok{};
 }
 
@@ -218,11 +233,10 @@ Command score_command() {
       {.name = "score",
        .group = "Model",
        .summary = "logits, hidden states and perplexity of a given text",
-       .description = "Runs given tokens through the model and writes what it says of each: the "
-                      "way to compare glint with "
-                      "another implementation. Perplexity is exp(mean cross-entropy) over "
-                      "positions 1.. of every "
-                      "sequence, each sequence on its own.",
+       .description =
+           "Runs given tokens through the model and writes what it says of each: the way to "
+           "compare glint with another implementation. Perplexity is exp(mean cross-entropy) over "
+           "positions 1.. of every sequence, each sequence on its own.",
        .examples =
            {{"glint score models/glm5-tiny --ids models/record/heldout.ids.txt --ppl --dtype f32",
              "perplexity, nothing rounded"},

@@ -181,11 +181,10 @@ Command selftest_command() {
        .description =
            "Runs every op of this machine's backend on many shapes and formats and compares it "
            "with the scalar reference: the error must stay within the op's tolerance, a token's "
-           "result must have the same bits alone and in a batch, and nothing else may be "
-           "written. Then times the ops at large sizes: GB/s and GFLOP/s of the least work, "
-           "and the share of what this machine can do at most, measured in the same run (more than "
-           "100% where the data lies in a cache). "
-           "Exit code 1 if anything fails.",
+           "result must have the same bits alone and in a batch, and nothing else may be written. "
+           "Then times the ops at large sizes: GB/s and GFLOP/s of the least work, and the share "
+           "of what this machine can do at most, measured in the same run (more than 100% where "
+           "the data lies in a cache). Exit code 1 if anything fails.",
        .examples = {{"glint selftest", "everything, in less than a minute"},
                     {"glint selftest --op sparse_mla --cpu-isa avx2 --all",
                      "one op, case by case"}}},

@@ -51,7 +51,7 @@ Status check_weights(const Inventory& inventory, const Checkpoint& checkpoint,
   return Ok{};
 }
 
-// What the checkpoint is, from its headers alone, and what memory there is.
+// What the model is, without its weights, and what memory there is.
 Result<ServeFacts> read_facts(const ServeOptions& options, const ModelOptions& resolved, int drafts,
                               const Environment& environment) {
   ServeFacts facts;
@@ -73,15 +73,20 @@ Result<ServeFacts> read_facts(const ServeOptions& options, const ModelOptions& r
                                 .activations = resolved.activations});
   facts.memory.total = total_memory();
   facts.memory.available = available_memory();
-  if (resolved.dummy) {
-    facts.formats = str("dummy ", name_of(*resolved.dummy));
-    facts.has_mtp = facts.config.num_nextn_predict_layers > 0;
-    facts.memory.weights = release_bytes(facts.config, *resolved.dummy, facts.has_mtp);
-    return facts;
-  }
-  GLINT_TRY(Checkpoint checkpoint, Checkpoint::open(resolved.dir));
+  return facts;
+}
+
+// Weights that will be made up.
+void add_dummy(Release release, ServeFacts& facts) {
+  facts.formats = str("dummy ", name_of(release));
+  facts.has_mtp = facts.config.num_nextn_predict_layers > 0;
+  facts.memory.weights = release_bytes(facts.config, release, facts.has_mtp);
+}
+
+// What the headers of the weights say.
+Status add_weights(const ServeOptions& options, Checkpoint& checkpoint, ServeFacts& facts) {
   GLINT_TRY(const Inventory inventory, take_inventory(facts.config, checkpoint));
-  GLINT_TRY_STATUS(check_weights(inventory, checkpoint, facts.config, drafts > 0));
+  GLINT_TRY_STATUS(check_weights(inventory, checkpoint, facts.config, facts.max_drafts > 0));
   facts.has_mtp = inventory.has_mtp;
   // Weights that memory cannot hold stay mapped, and take none that is counted.
   const bool stay_mapped = options.pack == "never" || inventory.bytes >= facts.memory.available;
@@ -93,7 +98,7 @@ Result<ServeFacts> read_facts(const ServeOptions& options, const ModelOptions& r
   std::sort(by_size.begin(), by_size.end());
   for (const auto& [size, format] : by_size)
     facts.formats += (facts.formats.empty() ? "" : " ") + format;
-  return facts;
+  return Ok{};
 }
 
 void tell_environment(const Environment& environment, Cli& cli) {
@@ -145,7 +150,14 @@ void wait_for_end(ShutdownGuard& shutdown, const Server& server, bool log_stats)
 Status serve(const Options& options, const TranslatedArgs& given, Cli& cli) {
   GLINT_TRY(const int drafts, parse_spec(options.spec));
   GLINT_TRY(const ModelOptions resolved, resolve(options, cli, drafts > 0));
-  GLINT_TRY(const ServeFacts facts, read_facts(options, resolved, drafts, cli.environment));
+  GLINT_TRY(ServeFacts facts, read_facts(options, resolved, drafts, cli.environment));
+  std::optional<Checkpoint> checkpoint;
+  if (resolved.dummy) {
+    add_dummy(*resolved.dummy, facts);
+  } else {
+    GLINT_TRY(checkpoint, Checkpoint::open(resolved.dir));
+    GLINT_TRY_STATUS(add_weights(options, *checkpoint, facts));
+  }
   GLINT_TRY(ServePlan plan, plan_serve(options, given, facts));
   GLINT_TRY(Tokenizer tokenizer, Tokenizer::open(facts.dir));
   GLINT_TRY(ChatTemplate chat_template, options.chat_template.empty()
@@ -159,7 +171,9 @@ Status serve(const Options& options, const TranslatedArgs& given, Cli& cli) {
   tell_environment(cli.environment, cli);
   print_table(plan.rows, cli);
 
-  GLINT_TRY(const std::unique_ptr<LoadedModel> model, load_model(options, cli, drafts > 0));
+  GLINT_TRY(std::unique_ptr<Ops> ops, make_backend(options, cli));
+  GLINT_TRY(const std::unique_ptr<LoadedModel> model,
+            load_model(resolved, std::move(ops), cli, std::move(checkpoint)));
   GLINT_TRY_STATUS(model->reserve_pages(plan.engine.cache.num_pages));
   ModelExecutor executor(*model, {.max_drafts = drafts, .num_token_ids = tokenizer.vocab_size()});
   plan.engine.on_hang = on_hang;

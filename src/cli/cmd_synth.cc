@@ -55,15 +55,11 @@ Command synth_command() {
        .summary = "write a checkpoint with made-up weights",
        .description =
            "Writes a checkpoint of any config with random weights of realistic spread, for "
-           "measuring "
-           "and for testing: activations stay of order one, experts and keys are chosen unevenly, "
-           "a few weights are outliers. fp8 quantises what the published FP8 checkpoints do, nvfp4 "
-           "the "
-           "routed experts; both are the quantised bf16 weights of the same seed. The bytes depend "
-           "on "
-           "the seed alone. There is no tokenizer in OUT: use token ids (score --ids, bench), or "
-           "copy "
-           "a tokenizer.json there.",
+           "measuring and for testing: activations stay of order one, experts and keys are chosen "
+           "unevenly, a few weights are outliers. fp8 quantises what the published FP8 checkpoints "
+           "do, nvfp4 the routed experts; both are the quantised bf16 weights of the same seed. "
+           "The bytes depend on the seed alone. There is no tokenizer in OUT: use token ids (score "
+           "--ids, bench), or copy a tokenizer.json there.",
        .examples = {{"glint synth models/glm5-tiny/config.json /tmp/tiny --format fp8",
                      "the bundled model's shape, with random FP8 weights"}}},
       run);

@@ -19,8 +19,7 @@ struct Options {
       "directory of a checkpoint, an id in the Hugging Face cache, or a template (.jinja)");
     v("jsonl", jsonl,
       "read lines {\"messages\": [...], \"tools\": [...]|null, \"kwargs\": {...}} from stdin and "
-      "answer each "
-      "{\"text\": ...}");
+      "answer each {\"text\": ...}");
   }
 };
 
@@ -65,13 +64,10 @@ Command template_command() {
        .summary = "conversations to prompts, through a chat template",
        .description =
            "Renders messages with the checkpoint's chat template, or with a template file, as "
-           "transformers "
-           "does: what it prints is what the model would read. Messages, tools and kwargs "
-           "(add_generation_prompt, enable_thinking ...) reach the template as they are. A line "
-           "that cannot "
-           "be answered is answered {\"error\": ...}, and the exit code stays 0. Without --jsonl "
-           "it prints "
-           "the template.",
+           "transformers does: what it prints is what the model would read. Messages, tools and "
+           "kwargs (add_generation_prompt, enable_thinking ...) reach the template as they are. A "
+           "line that cannot be answered is answered {\"error\": ...}, and the exit code stays 0. "
+           "Without --jsonl it prints the template.",
        .examples = {{"echo '{\"messages\": [{\"role\": \"user\", \"content\": \"Hi\"}]}' | "
                      "glint template models/glm5-tiny --jsonl",
                      "the prompt of a conversation a line"},

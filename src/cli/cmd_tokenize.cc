@@ -59,15 +59,11 @@ Command tokenize_command() {
       {.name = "tokenize",
        .group = "Text",
        .summary = "text to token ids",
-       .description =
-           "Prints the ids of each text on a line, between blanks. Added tokens in the text "
-           "(<|user|>, "
-           "<think> ...) are read as such; a truncation or padding that the file sets is applied, "
-           "as "
-           "the tokenizers package does and no server does. Bytes that are not UTF-8 count as "
-           "U+FFFD. With --jsonl "
-           "a line "
-           "that cannot be answered is answered {\"error\": ...}, and the exit code stays 0.",
+       .description = "Prints the ids of each text on a line, between blanks. Added tokens in the "
+                      "text (<|user|>, <think> ...) are read as such; a truncation or padding that "
+                      "the file sets is applied, as the tokenizers package does and no server "
+                      "does. Bytes that are not UTF-8 count as U+FFFD. With --jsonl a line that "
+                      "cannot be answered is answered {\"error\": ...}, and the exit code stays 0.",
        .examples = {{"glint tokenize models/glm5-tiny 'Hello, world!'", "the ids of a text"},
                     {"echo '{\"text\": \"Hello\"}' | glint tokenize models/glm5-tiny --jsonl",
                      "as many texts as there are lines"}}},

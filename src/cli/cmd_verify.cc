@@ -62,6 +62,7 @@ std::string describe(const OutputCheck& check, bool with_source) {
                       error.c_str());
   }
   text += str("total ", human_bytes(static_cast<double>(check.bytes)), "\n\n");
+  for (const std::string& what : check.unchecked) text += str("not checked: ", what, "\n");
   if (check.faults.empty()) return text + "nothing is wrong\n";
   for (const std::string& fault : check.faults) text += str("fault: ", fault, "\n");
   return text + str(check.faults.size(), check.faults.size() == 1 ? " fault\n" : " faults\n");
@@ -79,6 +80,7 @@ Json to_json(const OutputCheck& check, bool with_source) {
   }
   return Json::Object{{"bytes", check.bytes},
                       {"faults", Json::Array(check.faults.begin(), check.faults.end())},
+                      {"unchecked", Json::Array(check.unchecked.begin(), check.unchecked.end())},
                       {"tensors", std::move(tensors)}};
 }
 

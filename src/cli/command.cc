@@ -21,7 +21,7 @@ LogLevel log_level(const std::string& name) {
 // The commands by group, one line each.
 std::string overview(std::span<const Command> commands, int width) {
   std::string out =
-      "glint runs GLM-5: generate, chat, and check a checkpoint against its mathematics.\n\n"
+      "glint serves, quantises and measures GLM-5, from its checkpoint as published.\n\n"
       "Usage: glint COMMAND [arguments] [options]\n";
   std::size_t longest = 0;
   std::vector<std::string> groups;

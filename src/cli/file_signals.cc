@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdint>
 #include <cstring>
 #include <string_view>
@@ -84,6 +85,9 @@ void on_bus_error(int signal, siginfo_t* info, void*) {
     ::raise(signal);
     return;
   }
+  // Other threads read the same file and fail as well: one of them tells it, and ends them all.
+  static std::atomic_flag told;
+  while (told.test_and_set()) ::pause();
   char line[4096];
   MapsReader maps;
   const std::string_view path = maps.path_of(reinterpret_cast<std::uintptr_t>(info->si_addr), line);

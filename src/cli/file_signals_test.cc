@@ -6,6 +6,8 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <thread>
+#include <vector>
 
 #include "base/file.h"
 #include "base/str.h"
@@ -35,6 +37,26 @@ TEST(FileSignalsDeathTest, a_mapped_file_that_is_cut_short_is_named) {
       },
       testing::ExitedWithCode(2),
       "^glint: cannot read /.*file_signals.*: it was cut short[^\n]*\n$");
+  fs::remove(path);
+}
+
+TEST(FileSignalsDeathTest, threads_that_fail_at_once_say_it_once) {
+  const std::string path = new_file(1 << 20);
+  EXPECT_EXIT(
+      {
+        handle_file_signals();
+        const MappedFile file = MappedFile::open(path).value();
+        fs::resize_file(path, 100);
+        std::vector<std::thread> threads;
+        for (int t = 0; t < 8; ++t) {
+          threads.emplace_back([&] {
+            const volatile std::byte* bytes = file.bytes().data();
+            static_cast<void>(bytes[1 << 19]);
+          });
+        }
+        for (std::thread& thread : threads) thread.join();
+      },
+      testing::ExitedWithCode(2), "^glint: cannot read [^\n]*it was cut short[^\n]*\n$");
   fs::remove(path);
 }
 

@@ -29,7 +29,7 @@ Result<GenerateOptions> generate_options(const SamplingOptions& options, const L
   out.sampling = {
       .temperature = options.temperature.value_or(defaults.temperature),
       .top_p = options.top_p.value_or(defaults.top_p),
-      .top_k = options.top_k.value_or(defaults.top_k),
+      .top_k = options.top_k == -1 ? 0 : options.top_k.value_or(defaults.top_k),
       .min_p = options.min_p.value_or(defaults.min_p),
       .repetition_penalty = options.repetition_penalty.value_or(defaults.repetition_penalty),
       .seed = options.seed.value_or(std::random_device()())};

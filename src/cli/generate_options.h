@@ -22,7 +22,8 @@ struct SamplingOptions {
     v("temperature", temperature, "0 is greedy (default: generation_config.json)");
     v("top-p", top_p,
       "keep the likeliest tokens that reach this probability (default: generation_config.json)");
-    v("top-k", top_k, "keep the k likeliest tokens; 0: all (default: generation_config.json)");
+    v("top-k", top_k,
+      "keep the k likeliest tokens; 0 or -1: all (default: generation_config.json)");
     v("min-p", min_p,
       "drop tokens less likely than this share of the likeliest (default: generation_config.json)");
     v("repetition-penalty", repetition_penalty,

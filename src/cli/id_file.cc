@@ -1,5 +1,6 @@
 #include "cli/id_file.h"
 
+#include <algorithm>
 #include <charconv>
 
 #include "base/file.h"
@@ -21,19 +22,19 @@ Result<TokenSequences> parse_text_ids(const std::string& text, const std::string
     ++line_number;
     std::vector<TokenId> ids;
     const std::string where = str(path, ", line ", line_number);
-    for (const char *at = line.data(), *end = at + line.size(); at != end;) {
-      if (*at == ' ' || *at == '\t' || *at == '\r' || *at == ',') {
-        ++at;
-        continue;
-      }
+    constexpr std::string_view kBlanks = " \t\r,";
+    for (std::size_t at = 0, end = 0; at < line.size(); at = end) {
+      at = std::min(line.find_first_not_of(kBlanks, at), line.size());
+      end = std::min(line.find_first_of(kBlanks, at), line.size());
+      const std::string_view word = line.substr(at, end - at);
+      if (word.empty()) break;
       std::int64_t value = 0;
-      const auto [next, error] = std::from_chars(at, end, value);
-      if (error != std::errc()) {
-        return invalid(str(where, ": ", quoted(std::string_view(at, end), 20), " is no token id"));
+      const auto [rest, error] = std::from_chars(word.data(), word.data() + word.size(), value);
+      if (error != std::errc() || rest != word.data() + word.size()) {
+        return invalid(str(where, ": ", quoted(word, 20), " is no token id"));
       }
       GLINT_TRY(const TokenId id, to_token(value, where));
       ids.push_back(id);
-      at = next;
     }
     if (!ids.empty()) sequences.push_back(std::move(ids));
   }
@@ -56,6 +57,7 @@ Result<TokenSequences> parse_npy_ids(const std::string& path) {
 Result<TokenSequences> parse_ids(const std::string& path) {
   if (path.ends_with(".npy")) return parse_npy_ids(path);
   GLINT_TRY(const std::string text, read_file(path));
+  if (is_npy(text)) return parse_npy_ids(path);  // by another name
   return parse_text_ids(text, path);
 }
 

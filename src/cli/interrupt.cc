@@ -13,7 +13,7 @@
 namespace glint {
 namespace {
 
-// The only state of the program that is global: a signal handler can reach nothing else.
+// State of signal handlers, which can reach nothing else, is the only state that is global.
 enum class Interrupt { kExits, kRaisesFlag, kRaised };
 std::atomic<Interrupt> interrupt{Interrupt::kExits};
 static_assert(std::atomic<Interrupt>::is_always_lock_free);

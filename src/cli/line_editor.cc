@@ -8,6 +8,7 @@
 #include <termios.h>
 #include <unistd.h>
 
+#include <clocale>
 #include <cstdlib>
 #include <iostream>
 
@@ -42,6 +43,9 @@ class InterruptKeyOff {
 LineEditor::LineEditor(bool interactive, std::string history_file)
     : interactive_(interactive), history_file_(std::move(history_file)) {
   if (!interactive_) return;
+  // Text is UTF-8 here, whatever the environment says; without this the editor drops what is not
+  // ASCII.
+  if (!std::setlocale(LC_CTYPE, "C.UTF-8")) std::setlocale(LC_CTYPE, "");
   rl_initialize();
   std::string binding = "bind ^C em-kill-line";
   rl_parse_and_bind(binding.data());

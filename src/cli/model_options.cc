@@ -46,9 +46,9 @@ Result<std::unique_ptr<Ops>> make_backend(const RunOptions& options, const Cli& 
   return make_backend({.name = options.backend, .cpu_isa = options.cpu_isa, .threads = threads});
 }
 
-Result<std::unique_ptr<LoadedModel>> load_model(const RunOptions& options, std::unique_ptr<Ops> ops,
-                                                Cli& cli, bool with_mtp) {
-  GLINT_TRY(const ModelOptions resolved, resolve(options, cli, with_mtp));
+Result<std::unique_ptr<LoadedModel>> load_model(const ModelOptions& resolved,
+                                                std::unique_ptr<Ops> ops, Cli& cli,
+                                                std::optional<Checkpoint> opened) {
   std::unique_ptr<Progress> progress;
   std::once_flag first;
   const LoadProgress report = [&](std::int64_t bytes, std::int64_t total) {
@@ -58,7 +58,8 @@ Result<std::unique_ptr<LoadedModel>> load_model(const RunOptions& options, std::
     progress->add(bytes);
   };
   GLINT_TRY(std::unique_ptr<LoadedModel> model,
-            LoadedModel::load(resolved, std::move(ops), report));
+            LoadedModel::load(resolved, std::move(ops), report, std::move(opened)));
+  progress.reset();  // the bar is gone before anything else is told
   const Placement& placement = model->load_stats().placement;
   if (resolved.packing == Packing::kIfRoom && placement.packed_bytes > 0 && !placement.is_packed) {
     cli.console.note(str("weights stay where the files are mapped, which is slower: packing takes ",
@@ -70,8 +71,9 @@ Result<std::unique_ptr<LoadedModel>> load_model(const RunOptions& options, std::
 
 Result<std::unique_ptr<LoadedModel>> load_model(const RunOptions& options, Cli& cli,
                                                 bool with_mtp) {
+  GLINT_TRY(const ModelOptions resolved, resolve(options, cli, with_mtp));
   GLINT_TRY(std::unique_ptr<Ops> ops, make_backend(options, cli));
-  return load_model(options, std::move(ops), cli, with_mtp);
+  return load_model(resolved, std::move(ops), cli);
 }
 
 }  // namespace glint

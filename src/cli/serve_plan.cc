@@ -95,8 +95,8 @@ Status check_quantization(const std::string& wanted, const std::string& formats)
                      formats, "; `glint quantize` makes one that does"));
 }
 
-Result<int> resolve_length(const ServeOptions& options, const ModelConfig& config) {
-  GLINT_TRY(const std::int64_t wanted, parse_length(options.max_model_len));
+// Of the length that was asked for; 0 asks for all that the model has.
+Result<int> resolve_length(std::int64_t wanted, const ModelConfig& config) {
   const std::int64_t has = config.max_position_embeddings;
   if (wanted > has)
     return invalid(str("--max-model-len is ", wanted, ", but the checkpoint has ", has,
@@ -286,8 +286,8 @@ Result<ServePlan> plan_serve(const ServeOptions& options, const TranslatedArgs& 
   GLINT_TRY_STATUS(check_expected(given, facts.config));
   GLINT_TRY_STATUS(check_quantization(options.quantization, facts.formats));
   ServePlan plan;
-  GLINT_TRY(plan.max_model_len, resolve_length(options, facts.config));
   GLINT_TRY(const std::int64_t asked, parse_length(options.max_model_len));
+  GLINT_TRY(plan.max_model_len, resolve_length(asked, facts.config));
   GLINT_TRY(const CachePlan cache,
             plan_cache(options, facts.memory, plan.max_model_len, asked == 0));
   plan.max_model_len = cache.max_model_len;
@@ -303,7 +303,6 @@ Result<ServePlan> plan_serve(const ServeOptions& options, const TranslatedArgs& 
   plan.engine.cache.num_pages = cache.pages;
   plan.engine.cache.page_size = kPageSize;
   plan.engine.cache.share_prefixes = options.prefix_caching;
-  plan.engine.cache.match_next_token = facts.max_drafts > 0;
   plan.engine.max_step_slowdown = options.step_slowdown;
   plan.engine.watchdog_seconds = options.watchdog_timeout;
   plan.rows = table(options, facts, plan);

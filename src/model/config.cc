@@ -272,7 +272,8 @@ Result<GenerationConfig> parse_generation_config(const Json& json) {
   config.temperature = fields.number("temperature", 0, 1e6, config.temperature);
   config.top_p = fields.number("top_p", 0, 1, config.top_p);
   config.min_p = fields.number("min_p", 0, 1, config.min_p);
-  config.top_k = small_integer(fields, "top_k", 0, kMaxVocab, config.top_k);
+  config.top_k =
+      std::max(small_integer(fields, "top_k", -1, kMaxVocab, config.top_k), 0);  // -1: all
   config.repetition_penalty =
       fields.number("repetition_penalty", 1e-6, 1e6, config.repetition_penalty);
   config.eos_token_ids = fields.token_ids("eos_token_id");

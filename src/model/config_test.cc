@@ -294,6 +294,7 @@ TEST_F(ConfigFile, sampling_defaults_come_from_the_generation_config) {
   model.eos_token_ids = {3, 9};
   EXPECT_EQ(stop_ids(model, config), (std::vector<TokenId>{3, 5, 9}));
   EXPECT_EQ(read_generation_config(write(R"({"do_sample": false})")).value().temperature, 0);
+  EXPECT_EQ(read_generation_config(write(R"({"top_k": -1})")).value().top_k, 0);  // vLLM's "all"
   EXPECT_EQ(read_generation_config(path_ + ".absent").value().temperature, 1);
   EXPECT_EQ(read_generation_config(write(R"({"top_p": 2})")).error().message,
             path_ + ": top_p is 2; expected 0 to 1");

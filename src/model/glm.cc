@@ -36,8 +36,11 @@ void attention(const Model& m, int layer, const AttentionWeights& weights, const
   const std::int64_t T = stream.x.dim(0);
   const Tensor q =
       arena.take(m.activations, {T, dims.heads, dims.qk_nope_head_dim + dims.qk_rope_head_dim});
-  const Tensor index_q = arena.take(m.activations, {T, dims.index_n_heads, dims.index_head_dim});
-  const Tensor index_weights = arena.take(DType::kF32, {T, dims.index_n_heads});
+  Tensor index_q, index_weights;
+  if (weights.indexer && batch.end > dims.index_topk) {
+    index_q = arena.take(m.activations, {T, dims.index_n_heads, dims.index_head_dim});
+    index_weights = arena.take(DType::kF32, {T, dims.index_n_heads});
+  }
   m.activity.begin("attention_in", layer);
   m.ops.attention_in({.dims = dims,
                       .weights = weights,

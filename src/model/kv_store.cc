@@ -52,7 +52,7 @@ Result<KvStore> KvStore::make(const ModelConfig& config, const KvOptions& option
       return Error{ErrorCode::kResourceExhausted,
                    str("no room on ", device.name(), " for a KV cache of ",
                        human_bytes(static_cast<double>(bytes)), " (", options.num_pages,
-                       " pages); give --max-model-len a smaller value")};
+                       " pages); a shorter context or fewer sequences need less")};
     }
   }
   return store;

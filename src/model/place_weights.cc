@@ -5,6 +5,7 @@
 
 #include "base/file.h"
 #include "base/memory.h"
+#include "base/read_ahead.h"
 #include "base/str.h"
 
 namespace glint {
@@ -41,20 +42,55 @@ Result<std::byte*> own(std::int64_t bytes, Device& device, ModelWeights& weights
   return weights.owned.back().data();
 }
 
-// Gives back what `pairs` were packed from, but not the embedding, which a head may be. Neighbours
-// are given back together: each time costs the kernel a round over all CPUs.
-void discard_sources(std::span<const PackedPair> pairs, const Tensor& embedding) {
-  std::vector<std::span<const std::byte>> parts;
-  for (const PackedPair& pair : pairs) {
-    if (pair.from.data.data == embedding.data) continue;
-    for (const Tensor* x : {&pair.from.data, &pair.from.scale}) {
-      if (*x) parts.emplace_back(x->data, static_cast<std::size_t>(size_in_bytes(*x)));
+// Weights that are packed together.
+struct Batch {
+  std::vector<PackedPair> pairs;
+  std::int64_t bytes = 0;                         // packed
+  std::vector<std::span<const std::byte>> parts;  // what they are packed from, in its order
+  std::size_t parts_bytes = 0;
+};
+
+// Where they lie in their files, not what they are for, decides the order: files are read from
+// front to back.
+std::vector<Batch> plan_batches(ModelWeights& weights, std::byte* to, Ops& ops) {
+  // Sources and copies that exist at once; long enough for many threads.
+  constexpr std::int64_t kBatchBytes = std::int64_t{256} << 20;
+  std::vector<Weight*> in_order;
+  visit(
+      weights,
+      [&](Weight& weight) {
+        if (ops.packed_bytes(weight) > 0) in_order.push_back(&weight);
+      },
+      [](Tensor&) {});
+  std::sort(in_order.begin(), in_order.end(),
+            [](const Weight* a, const Weight* b) { return a->data.data < b->data.data; });
+  Stretch memory(to);
+  std::vector<Batch> batches;
+  for (Weight* const weight : in_order) {
+    if (batches.empty() || batches.back().bytes >= kBatchBytes) batches.emplace_back();
+    Batch& batch = batches.back();
+    const std::int64_t needs = ops.packed_bytes(*weight);
+    batch.pairs.push_back({*weight, ops.packed(*weight, memory.take(needs))});
+    batch.bytes += needs;
+    for (const Tensor* x : {&weight->data, &weight->scale}) {
+      if (*x) batch.parts.emplace_back(x->data, static_cast<std::size_t>(size_in_bytes(*x)));
     }
+    *weight = batch.pairs.back().to;
   }
-  std::sort(parts.begin(), parts.end(),
-            [](const auto& a, const auto& b) { return a.data() < b.data(); });
+  for (Batch& batch : batches) {
+    std::sort(batch.parts.begin(), batch.parts.end(),
+              [](const auto& a, const auto& b) { return a.data() < b.data(); });
+    for (const auto& part : batch.parts) batch.parts_bytes += part.size();
+  }
+  return batches;
+}
+
+// Gives back what was packed, but not the embedding, which a head may be. Neighbours are given back
+// together: each time costs the kernel a round over all CPUs.
+void discard_sources(const Batch& batch, const Tensor& embedding) {
   std::span<const std::byte> joined;
-  for (const auto& part : parts) {
+  for (const auto& part : batch.parts) {
+    if (part.data() == embedding.data) continue;
     if (joined.data() + joined.size() == part.data()) {
       joined = {joined.data(), joined.size() + part.size()};
       continue;
@@ -68,30 +104,19 @@ void discard_sources(std::span<const PackedPair> pairs, const Tensor& embedding)
 using BytesDone = std::function<void(std::int64_t)>;
 
 void pack_all(ModelWeights& weights, std::byte* to, Ops& ops, const BytesDone& done) {
-  // Sources and copies that exist at once; long enough for many threads.
-  constexpr std::int64_t kBatchBytes = std::int64_t{256} << 20;
-  Stretch memory(to);
-  std::vector<PackedPair> batch;
-  std::int64_t batch_bytes = 0;
-  const auto flush = [&] {
-    ops.pack(batch);
+  constexpr std::size_t kReadAhead = std::size_t{512} << 20;  // what is being packed, and the next
+  const std::vector<Batch> batches = plan_batches(weights, to, ops);
+  std::vector<std::span<const std::byte>> parts;
+  for (const Batch& batch : batches) {
+    parts.insert(parts.end(), batch.parts.begin(), batch.parts.end());
+  }
+  ReadAhead reader(parts, kReadAhead);
+  for (const Batch& batch : batches) {
+    ops.pack(batch.pairs);
+    reader.used(batch.parts_bytes);
     discard_sources(batch, weights.embed_tokens);
-    done(batch_bytes);
-    batch.clear();
-    batch_bytes = 0;
-  };
-  visit(
-      weights,
-      [&](Weight& weight) {
-        const std::int64_t needs = ops.packed_bytes(weight);
-        if (needs == 0) return;
-        batch.push_back({weight, ops.packed(weight, memory.take(needs))});
-        weight = batch.back().to;
-        batch_bytes += needs;
-        if (batch_bytes >= kBatchBytes) flush();
-      },
-      [](Tensor&) {});
-  flush();
+    done(batch.bytes);
+  }
 }
 
 void copy_all(ModelWeights& weights, std::byte* to, Device& device, const BytesDone& done) {

@@ -27,24 +27,6 @@ Json::Array unquantized_modules(const ModelConfig& config, Release release) {
 
 Json::Object producer() { return {{"name", "glint"}, {"version", "0.1.0"}}; }
 
-Json quantization_config(const ModelConfig& config, Release release) {
-  if (release == Release::kFp8) {
-    return Json::Object{{"quant_method", "fp8"},
-                        {"fmt", "e4m3"},
-                        {"activation_scheme", "dynamic"},
-                        {"weight_block_size", Json::Array{kFp8Block, kFp8Block}},
-                        {"modules_to_not_convert", unquantized_modules(config, release)}};
-  }
-  const Json weights = Json::Object{
-      {"num_bits", 4}, {"type", "float"}, {"group_size", kNvfp4Group}, {"dynamic", false}};
-  const Json group = Json::Object{{"weights", weights}, {"targets", Json::Array{Json("Linear")}}};
-  return Json::Object{{"quant_method", "modelopt"},
-                      {"quant_algo", "NVFP4"},
-                      {"config_groups", Json::Object{{"group_0", group}}},
-                      {"ignore", unquantized_modules(config, release)},
-                      {"producer", producer()}};
-}
-
 }  // namespace
 
 const char* name_of(Release release) {
@@ -92,6 +74,7 @@ void append_specs(const ModelTensor& tensor, int expert, WeightFormat format,
       specs.push_back({name + ".weight", StoredType::kU8, {rows, cols / 2}});
       specs.push_back({name + ".weight_scale", StoredType::kF8E4M3, {rows, cols / kNvfp4Group}});
       specs.push_back({name + ".weight_scale_2", StoredType::kF32, {}});
+      specs.push_back({name + ".input_scale", StoredType::kF32, {}});
       return;
   }
 }
@@ -112,19 +95,44 @@ Json config_of_release(const Json& config_json, const ModelConfig& config, Relea
   Json json = config_json;
   std::erase_if(json.as_object(),
                 [](const Json::Member& member) { return member.first == "quantization_config"; });
-  if (release != Release::kBF16) {
-    json.set("quantization_config", quantization_config(config, release));
+  const Json::Array excludes = unquantized_modules(config, release);
+  if (release == Release::kFp8) json.set("quantization_config", fp8_quantization_config(excludes));
+  if (release == Release::kNvfp4) {
+    json.set("quantization_config", modelopt_quantization_config(excludes));
   }
   return json;
 }
 
 std::optional<Json> hf_quant_config(const ModelConfig& config, Release release) {
   if (release != Release::kNvfp4) return {};
+  return modelopt_hf_quant_config(unquantized_modules(config, release));
+}
+
+Json modelopt_quantization_config(const Json::Array& excludes) {
+  const Json numbers = Json::Object{
+      {"dynamic", false}, {"num_bits", 4}, {"type", "float"}, {"group_size", kNvfp4Group}};
+  const Json group = Json::Object{
+      {"input_activations", numbers}, {"weights", numbers}, {"targets", Json::Array{"Linear"}}};
+  return Json::Object{
+      {"quant_method", "modelopt"}, {"quant_algo", "NVFP4"},
+      {"group_size", kNvfp4Group},  {"config_groups", Json::Object{{"group_0", group}}},
+      {"ignore", excludes},         {"producer", producer()}};
+}
+
+Json modelopt_hf_quant_config(const Json::Array& excludes) {
   const Json quantization = Json::Object{{"quant_algo", "NVFP4"},
                                          {"kv_cache_quant_algo", nullptr},
                                          {"group_size", kNvfp4Group},
-                                         {"exclude_modules", unquantized_modules(config, release)}};
-  return Json(Json::Object{{"producer", producer()}, {"quantization", quantization}});
+                                         {"exclude_modules", excludes}};
+  return Json::Object{{"producer", producer()}, {"quantization", quantization}};
+}
+
+Json fp8_quantization_config(const Json::Array& excludes) {
+  return Json::Object{{"quant_method", "fp8"},
+                      {"fmt", "e4m3"},
+                      {"activation_scheme", "dynamic"},
+                      {"weight_block_size", Json::Array{kFp8Block, kFp8Block}},
+                      {"modules_to_not_convert", excludes}};
 }
 
 }  // namespace glint

@@ -24,7 +24,8 @@ const char* name_of(Release release);  // "bf16", "fp8", "nvfp4"
 WeightFormat format_in(Release release, const ModelTensor& tensor, const ModelConfig& config);
 
 // Appends what is stored for copy `expert` of `tensor`: its data and, where the format has them,
-// its scales, in that order. A vector is BF16, the router's bias F32.
+// its scales, in that order: an NVFP4 matrix has weight, weight_scale, weight_scale_2 and
+// input_scale. A vector is BF16, the router's bias F32.
 void append_specs(const ModelTensor& tensor, int expert, WeightFormat format,
                   std::vector<TensorSpec>& specs);
 
@@ -36,5 +37,11 @@ Json config_of_release(const Json& config_json, const ModelConfig& config, Relea
 
 // The contents of hf_quant_config.json, which ModelOpt writes beside; none for the others.
 std::optional<Json> hf_quant_config(const ModelConfig& config, Release release);
+
+// The two descriptors of a ModelOpt NVFP4 checkpoint, and the one of FP8 in blocks, for any list of
+// modules that stay as they are.
+Json modelopt_quantization_config(const Json::Array& excludes);
+Json modelopt_hf_quant_config(const Json::Array& excludes);
+Json fp8_quantization_config(const Json::Array& excludes);
 
 }  // namespace glint

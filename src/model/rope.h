@@ -27,9 +27,8 @@ struct RopeConfig {
 };
 
 // Reads rope_parameters, rope_theta and rope_scaling of a config.json. Two places that disagree, a
-// scaling other than none and yarn, or no theta at all are refused. With m(x) = 0.1 * x *
-// ln(factor)
-// + 1, yarn's two scales are
+// scaling other than none and yarn, or no theta at all are refused. Yarn's two scales are, with
+// m(x) = 0.1 * x * ln(factor) + 1,
 //   softmax_factor    m(mscale_all_dim)^2, if that is given and not 0
 //   attention_factor  as given, else m(mscale) / m(mscale_all_dim) if both are given and not 0,
 //                     else m(1)

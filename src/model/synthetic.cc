@@ -13,8 +13,8 @@ namespace {
 
 // Elements that a thread makes at a time: 4 MB of f32, which stays in cache until it is encoded.
 constexpr std::int64_t kPartElements = std::int64_t{1} << 20;
-// GLM-5's largest expert matrix has 12.6 million.
-constexpr std::int64_t kMaxKeptElements = std::int64_t{1} << 24;
+// As of a checkpoint that was not calibrated: nothing is clipped.
+constexpr float kInputScale = 1;
 
 // FNV-1a: a random stream of its own for every name.
 std::uint64_t stream_of(std::string_view name) {
@@ -67,7 +67,7 @@ class SyntheticModel::Maker {
       case WeightFormat::kFp8Block:
         return make_fp8(part);
       case WeightFormat::kNvfp4:
-        return make_nvfp4();
+        return make_nvfp4(part);
       case WeightFormat::kBF16:
       case WeightFormat::kF32:
         return make_plain(part);
@@ -111,29 +111,29 @@ class SyntheticModel::Maker {
     return write(1, part.row_begin / kFp8Block * scale_cols * 4, std::span(scales_));
   }
 
-  // A matrix that is too large to keep is made twice: its largest value comes before its first
-  // code.
-  Status make_nvfp4() {
-    const std::int64_t rows = tensor_->rows, cols = tensor_->cols;
-    const bool keep = tensor_->elements() <= kMaxKeptElements;
-    const std::int64_t step = keep ? rows : rows_per_part(*tensor_, WeightFormat::kNvfp4);
-    float amax = 0;
-    for (std::int64_t row = 0; row < rows; row += step) {
-      sample(row, std::min(row + step, rows));
-      amax = std::max(amax, largest_magnitude(values_.data(), std::ssize(values_)));
-    }
-    const float global_scale = nvfp4_global_scale(amax);
-    for (std::int64_t row = 0; row < rows; row += step) {
-      const std::int64_t end = std::min(row + step, rows);
-      if (!keep) sample(row, end);
-      codes_.resize(values_.size() / 2);
-      group_scales_.resize(values_.size() / kNvfp4Group);
-      encode_nvfp4(values_.data(), end - row, cols, global_scale, codes_.data(),
-                   group_scales_.data());
-      GLINT_TRY_STATUS(write(0, row * cols / 2, std::span(codes_)));
-      GLINT_TRY_STATUS(write(1, row * cols / kNvfp4Group, std::span(group_scales_)));
-    }
-    return write(2, 0, std::span(&global_scale, 1));
+  Status make_nvfp4(const Part& part) {
+    const std::int64_t rows = part.row_end - part.row_begin, cols = tensor_->cols;
+    sample(part.row_begin, part.row_end);
+    codes_.resize(values_.size() / 2);
+    group_scales_.resize(values_.size() / kNvfp4Group);
+    const float global_scale = nvfp4_global_scale(largest_of_expert());
+    encode_nvfp4(values_.data(), rows, cols, global_scale, codes_.data(), group_scales_.data());
+    GLINT_TRY_STATUS(write(0, part.row_begin * cols / 2, std::span(codes_)));
+    GLINT_TRY_STATUS(write(1, part.row_begin * cols / kNvfp4Group, std::span(group_scales_)));
+    if (part.row_begin > 0) return Ok{};
+    const float scales[] = {global_scale, kInputScale};
+    GLINT_TRY_STATUS(write(2, 0, std::span(scales).subspan(0, 1)));
+    return write(3, 0, std::span(scales).subspan(1, 1));
+  }
+
+  // What weight_scale_2 takes for the largest weight: a bound, so that gate and up of an expert,
+  // which engines load with one scale, have the same; and another for every expert, so that
+  // scales that are mixed up show.
+  float largest_of_expert() const {
+    const std::string name = tensor_->name_of_copy(unit_->expert);
+    const std::uint64_t stream = stream_of(name.substr(0, name.rfind('.')));
+    const float slack = 1 + 0.5f * static_cast<float>(stream >> 40) / static_cast<float>(1 << 24);
+    return slack * sampler_.largest() * spread_of(*tensor_, model_.config_).deviation;
   }
 
   template <class T, std::size_t N>
@@ -157,12 +157,18 @@ Result<SyntheticModel> SyntheticModel::plan(const ModelConfig& config, Release r
   SyntheticModel model(config, release, seed);
   model.table_ = model_tensors(config);
   std::int64_t num_units = 0;
+  bool has_nvfp4 = false;
   for (const ModelTensor& tensor : model.table_) {
     num_units += tensor.num_copies();
-    if (format_in(release, tensor, config) == WeightFormat::kNvfp4 && tensor.cols % kNvfp4Group) {
+    const bool is_nvfp4 = format_in(release, tensor, config) == WeightFormat::kNvfp4;
+    has_nvfp4 |= is_nvfp4;
+    if (is_nvfp4 && tensor.cols % kNvfp4Group) {
       return invalid(str(tensor.name, " has ", tensor.cols,
                          " inputs, no multiple of 16, as groups of nvfp4 need"));
     }
+  }
+  if (release == Release::kNvfp4 && !has_nvfp4) {
+    return invalid("no layer has routed experts, and nvfp4 is the format of those alone");
   }
   if (num_units > kMaxTensors) {
     return invalid(str("the model has ", num_units, " tensors; expected at most ", kMaxTensors));
@@ -179,7 +185,7 @@ void SyntheticModel::add_unit(std::size_t index, int expert) {
   const WeightFormat format = format_of(units_.back());
   append_specs(tensor, expert, format, specs_);
   const std::int64_t rows = tensor.is_matrix() ? tensor.rows : 1;
-  const std::int64_t step = format == WeightFormat::kNvfp4 ? rows : rows_per_part(tensor, format);
+  const std::int64_t step = rows_per_part(tensor, format);
   for (std::int64_t row = 0; row < rows; row += step) {
     parts_.push_back(
         {.unit = units_.size() - 1, .row_begin = row, .row_end = std::min(row + step, rows)});

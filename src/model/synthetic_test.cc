@@ -139,6 +139,10 @@ TEST(Synthetic, what_a_format_cannot_hold_is_refused) {
   EXPECT_EQ(SyntheticModel::plan(config, Release::kNvfp4, 1).error().message,
             "model.layers.1.mlp.experts.*.down_proj has 40 inputs, no multiple of 16, as groups of "
             "nvfp4 need");
+  json.set("first_k_dense_replace", 3);
+  EXPECT_EQ(SyntheticModel::plan(parse_config(json).value(), Release::kNvfp4, 1).error().message,
+            "no layer has routed experts, and nvfp4 is the format of those alone");
+  json.set("first_k_dense_replace", 1);
   json.set("num_hidden_layers", 1000);
   json.set("n_routed_experts", 4096);
   json.set("index_topk_pattern", nullptr);

@@ -22,6 +22,9 @@ class WeightSampler {
   };
   void fill(const Draws& draws, float* out) const;
 
+  // No draw is larger in magnitude.
+  float largest() const { return quantiles_.back(); }
+
  private:
   std::vector<float> quantiles_;  // of the magnitude, at (i + 0.5) / size
 };

@@ -38,17 +38,25 @@ class Finder {
         weights_.mtp.push_back(std::move(mtp));
       }
     }
+    // Later all is read from front to back: in one piece, not around these pages.
+    for (const auto& scale : scales_read_) uncache_pages(scale);
     return std::move(weights_);
   }
 
  private:
   // What is read here lies scattered over the files: a disk gets to know all of it at once.
   void prefetch() {
-    constexpr std::size_t kSmall = 4096;  // nvfp4's global scales
+    constexpr std::size_t kSmall = 4096;
     for (const StoredTensor& tensor : checkpoint_.source().tensors()) {
-      const bool is_read =
-          tensor.bytes.size() <= kSmall || tensor.name.find(".kv_b_proj.") != std::string::npos;
-      if (is_read && !tensor.bytes.empty()) prefetch_pages(tensor.bytes);
+      if (tensor.bytes.empty()) continue;
+      // nvfp4's global scales, and scales of blocks that become f32.
+      const bool is_scale = tensor.bytes.size() <= kSmall &&
+                            tensor.name.find("_scale") != std::string::npos &&
+                            (tensor.size() == 1 || tensor.type != StoredType::kF32);
+      const bool is_kv_b = tensor.name.find(".kv_b_proj.") != std::string::npos;
+      if (!is_scale && !is_kv_b) continue;
+      if (!is_kv_b && !is_cached(tensor.bytes)) scales_read_.push_back(tensor.bytes);
+      prefetch_pages(tensor.bytes);
     }
   }
 
@@ -232,6 +240,7 @@ class Finder {
   const WeightOptions options_;
   ThreadPool& pool_;
   ModelWeights weights_;
+  std::vector<std::span<const std::byte>> scales_read_;  // that were on disk only
 };
 
 // Calls the visitors for what is given.

@@ -12,9 +12,12 @@ void CountOps::count(const Weight& weight, std::int64_t rows) {
 
 void CountOps::attention_in(const AttentionInArgs& args, Arena& scratch) {
   const AttentionWeights& w = args.weights;
-  for (const Weight* weight : {&w.q_a_proj, &w.q_b_proj, &w.kv_a_proj_with_mqa, &w.indexer.wq_b,
-                               &w.indexer.wk, &w.indexer.weights_proj}) {
-    count(*weight, args.x.dim(0));
+  const std::int64_t T = args.x.dim(0);
+  for (const Weight* weight : {&w.q_a_proj, &w.q_b_proj, &w.kv_a_proj_with_mqa, &w.indexer.wk}) {
+    count(*weight, T);
+  }
+  if (args.index_q) {
+    for (const Weight* weight : {&w.indexer.wq_b, &w.indexer.weights_proj}) count(*weight, T);
   }
   inner_->attention_in(args, scratch);
 }

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 
 #include "tensor/tensor.h"
 
@@ -68,6 +69,9 @@ struct BatchView {
       {};  // [S, P] i32: the pages of each sequence in position order; unused entries are -1
   Tensor cos = {};  // [T, rope_dim / 2] f32
   Tensor sin = {};  // [T, rope_dim / 2] f32
+  // All positions are smaller, and the host knows: where it is at most index_topk every visible key
+  // is selected, and nothing is computed to score keys.
+  std::int64_t end = std::numeric_limits<std::int64_t>::max();
 };
 
 }  // namespace glint

@@ -11,8 +11,10 @@ void check(const SelectKeysArgs& args) {
   ShapeCheck c("select_keys");
   c.require(static_cast<bool>(args.cache), "there is no cache");
   c.size("D", args.cache.dim, "the cache");
-  c.dense("q", args.q, kFloats, {"T", "Hi", "D"});
-  c.dense("weights", args.weights, DType::kF32, {"T", "Hi"});
+  if (args.q) {
+    c.dense("q", args.q, kFloats, {"T", "Hi", "D"});
+    c.dense("weights", args.weights, DType::kF32, {"T", "Hi"});
+  }
   c.dense("positions", args.batch.positions, DType::kI32, {"T"});
   c.dense("seqs", args.batch.seqs, DType::kI32, {"T"});
   c.dense("page_table", args.batch.page_table, DType::kI32, {"S", "P"});
@@ -25,12 +27,13 @@ OpCost cost(const SelectKeysArgs& args) {
   // A sequence's keys are read once for all of its tokens; a row that selects all reads none.
   std::vector<double> keys_read(args.batch.page_table.dim(0));
   double scores = 0;
-  for (std::int64_t t = 0; t < args.q.dim(0); ++t) {
+  for (std::int64_t t = 0; t < args.out.dim(0); ++t) {
     const double visible = positions[t] + 1.0;
     if (visible <= static_cast<double>(args.out.dim(1))) continue;
     scores += visible;
     keys_read[seqs[t]] = std::max(keys_read[seqs[t]], visible);
   }
+  if (scores == 0) return {.flops = 0, .bytes = bytes_of(args.out)};
   double bytes = bytes_of(args.q) + bytes_of(args.weights) + bytes_of(args.out);
   for (const double keys : keys_read) bytes += keys * args.cache.page_bytes() / kPageSize;
   return {.flops = scores * args.q.dim(1) * (2.0 * args.q.dim(2) + 3), .bytes = bytes};

@@ -21,8 +21,8 @@
 namespace glint {
 
 struct SelectKeysArgs {
-  Tensor q = {};        // [T, Hi, D] f32 or bf16, rotated
-  Tensor weights = {};  // [T, Hi] f32, unscaled
+  Tensor q = {};        // [T, Hi, D] f32 or bf16, rotated; may be empty where every p < k
+  Tensor weights = {};  // [T, Hi] f32, unscaled; likewise
   BatchView batch = {};
   IndexCache cache = {};
   Tensor out = {};  // [T, k] i32, written

@@ -19,8 +19,18 @@ void TapOps::write_latent(const WriteLatentArgs& args) {
 }
 
 void TapOps::attention_in(const AttentionInArgs& args, Arena& scratch) {
+  const Arena::Scope scope(scratch);
   attention_ = &args.weights;
-  Ops::attention_in(args, scratch);
+  AttentionInArgs all = args;
+  // What the indexer's products would see is shown even where no keys are scored, so that it does
+  // not depend on which tokens share a step.
+  if (args.weights.indexer && !args.index_q) {
+    const std::int64_t T = args.x.dim(0);
+    const AttentionDims& d = args.dims;
+    all.index_q = scratch.take(args.x.dtype, {T, d.index_n_heads, d.index_head_dim});
+    all.index_weights = scratch.take(DType::kF32, {T, d.index_n_heads});
+  }
+  Ops::attention_in(all, scratch);
   attention_ = nullptr;
 }
 

@@ -11,10 +11,9 @@
 #include "checkpoint/shard.h"
 #include "checkpoint/verify.h"
 #include "model/inventory.h"
-#include "quant/descriptors.h"
+#include "quant/check_descriptors.h"
 #include "quant/file_hash.h"
 #include "quant/manifest.h"
-#include "quant/matchers.h"
 
 namespace glint {
 namespace {
@@ -30,8 +29,6 @@ double largest_plausible_error(WeightFormat format) {
       return 1e-5;  // the rounding of a product to BF16
   }
 }
-
-constexpr std::size_t kMaxNamed = 5;  // faults of one kind
 
 class Checker {
  public:
@@ -53,7 +50,12 @@ class Checker {
     check_scales();
     check_pairs();
     GLINT_TRY_STATUS(check_index());
-    GLINT_TRY_STATUS(check_descriptors());
+    GLINT_TRY_STATUS(check_descriptors({.dir = options_.dir,
+                                        .config_json = config_json_,
+                                        .source = checkpoint_->source(),
+                                        .table = table_,
+                                        .quantized = quantized_},
+                                       out_));
     GLINT_TRY_STATUS(check_hashes());
     check_values();
     if (!options_.source.empty()) GLINT_TRY_STATUS(compare_with_source());
@@ -63,12 +65,8 @@ class Checker {
  private:
   void fault(std::string sentence) { out_.faults.push_back(std::move(sentence)); }
 
-  // A fault for the first few of `names`, and one for how many more there are.
   void faults(const std::vector<std::string>& names, const std::string& what) {
-    for (std::size_t i = 0; i < std::min(kMaxNamed, names.size()); ++i) {
-      fault(str(names[i], " ", what));
-    }
-    if (names.size() > kMaxNamed) fault(str(names.size() - kMaxNamed, " more like it: ", what));
+    add_faults(names, what, out_);
   }
 
   void check_names(const Inventory& inventory) {
@@ -116,9 +114,12 @@ class Checker {
     std::vector<std::string> missing, bad;
     for (const CheckedTensor& tensor : out_.tensors) {
       if (tensor.format == WeightFormat::kFp8Block) {
-        const StoredTensor* scale = checkpoint_->source().find(tensor.name + ".weight_scale_inv");
-        if (!scale || scale->type != StoredType::kF32) {
-          missing.push_back(tensor.name + ".weight_scale_inv");
+        const bool other_name = quant_method(config_json_) == "compressed-tensors";
+        const std::string name = tensor.name + (other_name ? ".weight_scale" : ".weight_scale_inv");
+        const StoredTensor* scale = checkpoint_->source().find(name);
+        const bool is_bf16 = scale && scale->type == StoredType::kBF16;
+        if (!scale || !(scale->type == StoredType::kF32 || (other_name && is_bf16))) {
+          missing.push_back(name);
         }
       }
       if (tensor.format != WeightFormat::kNvfp4) continue;
@@ -184,115 +185,6 @@ class Checker {
     }
     faults(unlisted, "is not in the index");
     return Ok{};
-  }
-
-  bool any(WeightFormat format) const {
-    return std::any_of(out_.tensors.begin(), out_.tensors.end(),
-                       [&](const CheckedTensor& tensor) { return tensor.format == format; });
-  }
-
-  Status check_descriptors() {
-    const Json* quantization = config_json_.find("quantization_config");
-    const bool fp8 = any(WeightFormat::kFp8Block), nvfp4 = any(WeightFormat::kNvfp4);
-    if (!quantization || !quantization->is_object()) {
-      if (fp8 || nvfp4) fault("config.json has no quantization_config, but weights are quantised");
-      return Ok{};
-    }
-    if (!fp8 && !nvfp4) {
-      fault("config.json has a quantization_config, but no weight is quantised");
-      return Ok{};
-    }
-    const Json* method = quantization->find("quant_method");
-    const std::string name = method && method->is_string() ? method->as_string() : "";
-    const std::vector<std::string> excludes = listed_excludes(*quantization);
-    if (name.starts_with("modelopt")) return check_modelopt(excludes);
-    if (name == "fp8") {
-      check_fp8(*quantization, excludes);
-    } else if (name == "compressed-tensors") {
-      check_listed_one_by_one(excludes);
-    } else {
-      fault(str("the quant_method of config.json is ", quoted(name),
-                "; expected modelopt, fp8 or compressed-tensors"));
-    }
-    return Ok{};
-  }
-
-  Status check_modelopt(const std::vector<std::string>& excludes) {
-    check_read_by_engines(excludes, "config.json");
-    const std::string path = options_.dir + "/hf_quant_config.json";
-    if (!file_exists(path)) {
-      fault("hf_quant_config.json is missing, which TensorRT-LLM and older engines read");
-      return Ok{};
-    }
-    GLINT_TRY(const Json json, read_json_file(path));
-    const Json* quantization = json.find("quantization");
-    if (!quantization || !quantization->find("quant_algo") ||
-        !quantization->find("kv_cache_quant_algo") || !quantization->find("group_size")) {
-      fault("hf_quant_config.json lacks quant_algo, kv_cache_quant_algo or group_size");
-      return Ok{};
-    }
-    if (listed_excludes(*quantization) != excludes) {
-      fault("hf_quant_config.json and config.json list different modules");
-    }
-    return Ok{};
-  }
-
-  void check_read_by_engines(const std::vector<std::string>& excludes, const char* file) {
-    if (excludes.empty()) fault(str(file, " excludes no module, not even the routers"));
-    for (const Engine engine : {Engine::kVllm, Engine::kSglang}) {
-      faults(misread_modules(engine, excludes, table_, quantized_),
-             str("is taken for the opposite of what it is by ", name_of(engine),
-                 ", from the list in ", file));
-    }
-  }
-
-  // Routers, embeddings and the like are never FP8 in the engines, listed or not.
-  void check_fp8(const Json& quantization, const std::vector<std::string>& excludes) {
-    const Json* block = quantization.find("weight_block_size");
-    if (!block || *block != Json(Json::Array{kFp8Block, kFp8Block})) {
-      fault("the weight_block_size of config.json is not [128, 128]");
-    }
-    std::vector<std::string> misread;
-    for (const EngineModule& module : engine_modules(Engine::kVllm, table_)) {
-      const std::size_t first = module.tensors[0];
-      if (!table_[first].is_quantizable) continue;
-      if (engine_excludes(Engine::kVllm, excludes, module.name) == quantized_[first]) {
-        misread.push_back(module.name);
-      }
-    }
-    faults(misread, "is not what modules_to_not_convert says");
-    if (quantization.find("scale_fmt")) check_ue8m0();
-  }
-
-  void check_ue8m0() {
-    std::vector<std::string> bad;
-    for (const StoredTensor& tensor : checkpoint_->source().tensors()) {
-      if (!tensor.name.ends_with(".weight_scale_inv") || tensor.type != StoredType::kF32) continue;
-      for (std::size_t at = 0; at + 4 <= tensor.bytes.size(); at += 4) {
-        std::uint32_t bits = 0;
-        std::memcpy(&bits, tensor.bytes.data() + at, sizeof bits);
-        if ((bits & 0x807fffffu) == 0) continue;
-        bad.push_back(tensor.name);
-        break;
-      }
-    }
-    faults(bad, "has a scale that is no power of two, though config.json says ue8m0");
-  }
-
-  void check_listed_one_by_one(const std::vector<std::string>& excludes) {
-    std::vector<std::string> expected = explicit_excludes(table_, quantized_, ExpertsEntry::kRegex);
-    std::vector<std::string> listed = excludes, missing, wrong;
-    std::sort(expected.begin(), expected.end());
-    std::sort(listed.begin(), listed.end());
-    std::set_difference(expected.begin(), expected.end(), listed.begin(), listed.end(),
-                        std::back_inserter(missing));
-    faults(missing, "is not quantised, but is missing from the list in config.json");
-    for (std::size_t i = 0; i < table_.size(); ++i) {
-      if (quantized_[i] && std::binary_search(listed.begin(), listed.end(), table_[i].name)) {
-        wrong.push_back(table_[i].name);
-      }
-    }
-    faults(wrong, "is quantised, but is in the list of config.json");
   }
 
   Status check_hashes() {

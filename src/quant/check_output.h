@@ -21,8 +21,9 @@ struct CheckedTensor {
 
 struct OutputCheck {
   std::vector<CheckedTensor> tensors;
-  std::vector<std::string> faults;  // a sentence each
-  std::int64_t bytes = 0;           // of all tensors
+  std::vector<std::string> faults;     // a sentence each
+  std::vector<std::string> unchecked;  // what could not be judged, and why
+  std::int64_t bytes = 0;              // of all tensors
 };
 
 struct CheckOptions {
@@ -34,7 +35,8 @@ struct CheckOptions {
 //   gate and up of one expert, and q_a and kv_a, with equal weight_scale_2 and input_scale;
 //   the index: every tensor once, total_size in bytes; the manifest's hashes, if there is one;
 //   that config.json and hf_quant_config.json agree with each other, and that vLLM's and SGLang's
-//   reading of their lists agrees with the tensors;
+//   reading of their lists agrees with the tensors (of compressed-tensors only if the list names
+//   modules one by one, not by regular expressions);
 //   that no value is NaN or infinite;
 //   and with a source, how far each matrix moved: not at all where it is stored as before.
 // Fails only on what cannot be opened. `done` is told bytes, of bytes_to_check().

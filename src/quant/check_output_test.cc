@@ -85,6 +85,25 @@ TEST_F(CheckOutputTest, scales_that_differ_or_are_no_positive_numbers) {
   expect_fault(kExpert + "down_proj.input_scale is not a positive number");
 }
 
+TEST(SyntheticOutput, of_every_release_has_no_fault) {
+  ThreadPool pool(2);
+  for (const Release release : {Release::kBF16, Release::kFp8, Release::kNvfp4}) {
+    const TestDir dir;
+    const OutputCheck check = check_output({make_small_model(dir, release), ""}, pool, {}).value();
+    EXPECT_EQ(check.faults, std::vector<std::string>{}) << name_of(release);
+  }
+}
+
+TEST(CheckOutput, fp8_scales_of_compressed_tensors_have_its_name) {
+  ThreadPool pool(2);
+  const OutputCheck check =
+      check_output({GLINT_SOURCE_DIR "/tests/golden/nvfp4_ct_mixed", ""}, pool, {}).value();
+  EXPECT_EQ(check.unchecked.size(), 1u);
+  for (const std::string& fault : check.faults) {
+    EXPECT_EQ(fault.find("weight_scale"), std::string::npos) << fault;
+  }
+}
+
 TEST_F(CheckOutputTest, codes_of_nan) {
   make({});
   edit(kExpert + "down_proj.weight_scale", [](char* bytes) { bytes[5] = 0x7f; });
@@ -120,6 +139,15 @@ TEST_F(CheckOutputTest, lists_that_an_engine_reads_wrong) {
   edit_json("config.json",
             [&](Json& json) { drop(json, "quantization_config", "ignore", "lm_head"); });
   expect_fault("lm_head is not quantised, but is missing from the list");
+  // Regular expressions of other quantisers are not judged, and that is told.
+  edit_json("config.json", [](Json& json) {
+    Json* part = const_cast<Json*>(json.find("quantization_config"));
+    const_cast<Json*>(part->find("ignore"))->as_array().push_back("re:.*self_attn.*");
+  });
+  const OutputCheck check = check_output({dir_ / "out", ""}, pool_, {}).value();
+  EXPECT_EQ(check.faults, std::vector<std::string>{});
+  ASSERT_EQ(check.unchecked.size(), 1u);
+  EXPECT_NE(check.unchecked[0].find("regular expressions"), std::string::npos);
   make(kFp8);
   edit_json("config.json", [](Json& json) { json.set("quantization_config", nullptr); });
   expect_fault("config.json has no quantization_config");

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/str.h"
+#include "model/release.h"
 #include "quant/matchers.h"
 #include "tensor/weight.h"
 
@@ -13,28 +14,11 @@ Json::Array to_array(const std::vector<std::string>& texts) {
   return Json::Array(texts.begin(), texts.end());
 }
 
-Json::Object producer() { return {{"name", "glint"}, {"version", "0.1.0"}}; }
-
 Json fp8_config(const Recipe& recipe, const std::vector<std::string>& excludes) {
-  Json json = Json::Object{{"quant_method", "fp8"},
-                           {"fmt", "e4m3"},
-                           {"activation_scheme", "dynamic"},
-                           {"weight_block_size", Json::Array{kFp8Block, kFp8Block}},
-                           {"modules_to_not_convert", to_array(excludes)}};
+  Json json = fp8_quantization_config(to_array(excludes));
   // Only if it is so: engines requantise what says ue8m0 and is not.
   if (recipe.fp8_scales == Fp8ScaleFormat::kUe8m0) json.set("scale_fmt", "ue8m0");
   return json;
-}
-
-Json modelopt_config(const std::vector<std::string>& excludes) {
-  const Json numbers = Json::Object{
-      {"dynamic", false}, {"num_bits", 4}, {"type", "float"}, {"group_size", kNvfp4Group}};
-  const Json group = Json::Object{
-      {"input_activations", numbers}, {"weights", numbers}, {"targets", Json::Array{"Linear"}}};
-  return Json::Object{
-      {"quant_method", "modelopt"},   {"quant_algo", "NVFP4"},
-      {"group_size", kNvfp4Group},    {"config_groups", Json::Object{{"group_0", group}}},
-      {"ignore", to_array(excludes)}, {"producer", producer()}};
 }
 
 Json compressed_tensors_config(const std::vector<std::string>& excludes) {
@@ -59,14 +43,6 @@ Json compressed_tensors_config(const std::vector<std::string>& excludes) {
                       {"kv_cache_scheme", nullptr},
                       {"quantization_status", "compressed"},
                       {"global_compression_ratio", nullptr}};
-}
-
-Json hf_quant_config(const std::vector<std::string>& excludes) {
-  const Json quantization = Json::Object{{"quant_algo", "NVFP4"},
-                                         {"kv_cache_quant_algo", nullptr},
-                                         {"group_size", kNvfp4Group},
-                                         {"exclude_modules", to_array(excludes)}};
-  return Json::Object{{"producer", producer()}, {"quantization", quantization}};
 }
 
 Status check_readable(const std::vector<std::string>& excludes,
@@ -96,8 +72,8 @@ Result<Descriptors> make_descriptors(const Json& config_json, const ModelConfig&
   if (is_modelopt) {
     const std::vector<std::string> excludes = modelopt_excludes(config, table, quantized);
     GLINT_TRY_STATUS(check_readable(excludes, table, quantized));
-    out.config.set("quantization_config", modelopt_config(excludes));
-    out.hf_quant_config = hf_quant_config(excludes);
+    out.config.set("quantization_config", modelopt_quantization_config(to_array(excludes)));
+    out.hf_quant_config = modelopt_hf_quant_config(to_array(excludes));
   } else if (recipe.format == TargetFormat::kNvfp4) {
     out.config.set("quantization_config", compressed_tensors_config(explicit_excludes(
                                               table, quantized, ExpertsEntry::kRegex)));

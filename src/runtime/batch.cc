@@ -37,8 +37,11 @@ void rope_table(std::span<const std::int32_t> positions, const Rotation& rotatio
 Batch build_batch(const StepPlan& plan, const Rotation& rotation, Arena& arena) {
   const std::int64_t T = static_cast<std::int64_t>(plan.tokens.size());
   const std::int64_t S = static_cast<std::int64_t>(plan.slices.size());
-  std::int64_t P = 1;
-  for (const SeqSlice& slice : plan.slices) P = std::max<std::int64_t>(P, slice.num_pages);
+  std::int64_t P = 1, end = 0;
+  for (const SeqSlice& slice : plan.slices) {
+    P = std::max<std::int64_t>(P, slice.num_pages);
+    end = std::max<std::int64_t>(end, slice.first + slice.count);
+  }
 
   std::vector<std::int32_t> positions, slots, seqs, logit_rows;
   std::vector<std::int32_t> page_table(static_cast<std::size_t>(S * P), -1);
@@ -67,7 +70,8 @@ Batch build_batch(const StepPlan& plan, const Rotation& rotation, Arena& arena) 
                    .seqs = upload(seqs, {T}, arena),
                    .page_table = upload(page_table, {S, P}, arena),
                    .cos = upload(cos, {T, pairs}, arena),
-                   .sin = upload(sin, {T, pairs}, arena)},
+                   .sin = upload(sin, {T, pairs}, arena),
+                   .end = end},
           .logit_rows = upload(logit_rows, {R}, arena)};
 }
 

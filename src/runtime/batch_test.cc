@@ -28,6 +28,7 @@ TEST(Batch, slices_become_positions_slots_and_rows_that_want_logits) {
             (std::vector<std::int32_t>{4 * 64 + 62, 4 * 64 + 63, 64, 3 * 64}));
   EXPECT_EQ(ints(batch.view.seqs), (std::vector<std::int32_t>{0, 0, 0, 1}));
   EXPECT_EQ(ints(batch.view.page_table), (std::vector<std::int32_t>{4, 1, 3, -1}));
+  EXPECT_EQ(batch.view.end, 65);
   EXPECT_EQ(ints(batch.logit_rows), (std::vector<std::int32_t>{1, 2, 3}));
   EXPECT_FLOAT_EQ(batch.view.cos.row<float>(2)[1], std::cos(32.0f));
 }

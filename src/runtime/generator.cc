@@ -105,11 +105,14 @@ Result<GenerateStats> generate(LoadedModel& model, std::vector<TokenId>& tokens,
   if (tokens.empty()) return invalid("the prompt is empty; give at least one token");
   GLINT_TRY_STATUS(check_vocabulary(model, tokens));
   const int prompt = static_cast<int>(tokens.size());
-  const int room = model.kv().num_pages() * kPageSize - options.num_drafts - prompt;
+  // Whole pages may hold more than the model has positions.
+  const std::int64_t cached = std::int64_t{model.kv().num_pages()} * kPageSize - options.num_drafts;
+  const auto context = static_cast<int>(std::min(cached, model.config().max_position_embeddings));
+  const int room = context - prompt;
   if (room < 1) {
     return invalid(str("the prompt has ", prompt,
-                       " tokens and leaves no room for an answer in a context of ",
-                       model.kv().num_pages() * kPageSize, " tokens"));
+                       " tokens and leaves no room for an answer in a context of ", context,
+                       " tokens"));
   }
   const int budget = std::min(options.max_tokens, room);
   GenerateStats stats = {.prompt_tokens = prompt};

@@ -34,7 +34,8 @@ using OnToken = std::function<bool(TokenId token, float logprob)>;
 // Continues `tokens` (the prompt, at least one) and appends the answer to it. Positions [0,
 // num_cached) must already be in the model's cache (0 for a fresh one); on return *num_cached tells
 // how many are, so that a chat can go on. The sequence owns all pages of the model's cache, in
-// order. Fails if prompt and one token do not fit.
+// order. Prompt and answer are never longer than the model has positions. Fails if prompt and one
+// token do not fit.
 Result<GenerateStats> generate(LoadedModel& model, std::vector<TokenId>& tokens, int* num_cached,
                                const GenerateOptions& options, const OnToken& on_token);
 

@@ -35,7 +35,8 @@ LoadedModel::LoadedModel(ModelOptions options, std::unique_ptr<Ops> ops)
 
 Result<std::unique_ptr<LoadedModel>> LoadedModel::load(const ModelOptions& options,
                                                        std::unique_ptr<Ops> ops,
-                                                       const LoadProgress& progress) {
+                                                       const LoadProgress& progress,
+                                                       std::optional<Checkpoint> opened) {
   std::unique_ptr<LoadedModel> m(new LoadedModel(options, std::move(ops)));
   const std::string config_file =
       options.dummy && file_exists(options.dir) ? options.dir : options.dir + "/config.json";
@@ -50,12 +51,11 @@ Result<std::unique_ptr<LoadedModel>> LoadedModel::load(const ModelOptions& optio
   GLINT_TRY_STATUS(check_capabilities(m->ops_->capabilities(), need));
 
   ThreadPool pool(available_cpus());
-  std::optional<Checkpoint> dummy;
   if (options.dummy) {
-    GLINT_TRY(dummy, make_dummy(m->config_, *options.dummy, pool, progress));
+    GLINT_TRY(opened, make_dummy(m->config_, *options.dummy, pool, progress));
   }
   const auto start = std::chrono::steady_clock::now();
-  GLINT_TRY(Checkpoint checkpoint, dummy ? std::move(*dummy) : Checkpoint::open(options.dir));
+  GLINT_TRY(Checkpoint checkpoint, opened ? std::move(*opened) : Checkpoint::open(options.dir));
   m->checkpoint_ = std::make_unique<Checkpoint>(std::move(checkpoint));
   m->count_files();
   const bool with_mtp = options.with_mtp && holds_mtp_layer(m->config_, m->checkpoint_->source());

@@ -64,10 +64,12 @@ struct HiddenRows {
 
 class LoadedModel {
  public:
-  // Fails with one sentence if the files are wrong or if `ops` cannot run the model.
+  // Fails with one sentence if the files are wrong or if `ops` cannot run the model. `opened`: the
+  // checkpoint of `options.dir`, from a caller who has looked at it already.
   static Result<std::unique_ptr<LoadedModel>> load(const ModelOptions& options,
                                                    std::unique_ptr<Ops> ops,
-                                                   const LoadProgress& progress = {});
+                                                   const LoadProgress& progress = {},
+                                                   std::optional<Checkpoint> opened = {});
 
   const ModelConfig& config() const { return config_; }
   const GenerationConfig& generation() const { return generation_; }

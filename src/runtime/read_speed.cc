@@ -1,7 +1,6 @@
 #include "runtime/read_speed.h"
 
 #include <fcntl.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -58,10 +57,7 @@ double cached_share(std::span<const std::string> files) {
     if (!file.ok()) continue;
     const std::size_t pages = file.value().bytes().size() / page;
     for (std::size_t i = 0; i < of_each && pages > 0; ++i, ++sampled) {
-      const std::byte* const at = file.value().bytes().data() + pages * i / of_each * page;
-      unsigned char is_resident = 0;
-      ::mincore(const_cast<std::byte*>(at), page, &is_resident);
-      cached += is_resident & 1;
+      cached += is_cached(file.value().bytes().subspan(pages * i / of_each * page, page));
     }
   }
   return sampled ? static_cast<double>(cached) / static_cast<double>(sampled) : 0;

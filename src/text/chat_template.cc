@@ -94,7 +94,15 @@ Result<ChatTemplate> ChatTemplate::open(const std::string& dir) {
   const std::string path = dir + "/chat_template.jinja";
   const Json* configured = tokenizer_config.find("chat_template");
   const auto find = [&]() -> Result<ChatTemplate> {
-    if (is_present(path)) return from_file(path);
+    if (is_present(path)) {
+      GLINT_TRY(ChatTemplate chat, from_file(path));
+      const std::string of_tools = dir + "/additional_chat_templates/tool_use.jinja";
+      if (is_present(of_tools)) {
+        GLINT_TRY(ChatTemplate tool_use, from_file(of_tools));
+        chat.tool_use_ = std::move(tool_use.default_);
+      }
+      return chat;
+    }
     if (configured && !configured->is_null()) {
       Result<ChatTemplate> chat = from_config(*configured);
       if (!chat.ok()) return std::move(chat).take_error().in(dir + "/tokenizer_config.json");
@@ -126,8 +134,7 @@ Result<std::string> ChatTemplate::render(const Json& messages, const Json& tools
   if (kwargs.is_object()) {
     for (const auto& [name, value] : kwargs.as_object()) variables.set(name, value);
   }
-  const bool with_tools = tools.is_array() && !tools.as_array().empty();
-  return (with_tools ? tool_use_ : default_).parsed.render(variables, options);
+  return (tools.is_array() ? tool_use_ : default_).parsed.render(variables, options);
 }
 
 namespace {

@@ -13,9 +13,10 @@ namespace glint {
 
 class ChatTemplate {
  public:
-  // Of a checkpoint directory: chat_template.jinja, else "chat_template" of tokenizer_config.json
-  // (one, or a list of named ones), else, for the GLM family, the layout of GLM-5. Special tokens
-  // (bos_token, eos_token ...) come from tokenizer_config.json or special_tokens_map.json.
+  // Of a checkpoint directory: chat_template.jinja (and, where tools are given, the tool_use.jinja
+  // of additional_chat_templates), else "chat_template" of tokenizer_config.json (one, or a list of
+  // named ones), else, for the GLM family, the layout of GLM-5. Special tokens (bos_token,
+  // eos_token ...) come from tokenizer_config.json or special_tokens_map.json.
   static Result<ChatTemplate> open(const std::string& dir);
 
   // Of a template alone: its file, or its text.
@@ -41,7 +42,7 @@ class ChatTemplate {
 
   ChatTemplate(Named only) : default_(only), tool_use_(std::move(only)) {}
 
-  Named default_, tool_use_;  // the latter renders where tools are given
+  Named default_, tool_use_;  // the latter renders where tools are given, be it an empty list
   Json special_tokens_ = Json(Json::Object{});
 };
 

@@ -186,6 +186,16 @@ TEST_F(ChatTemplateDir, named_templates) {
       R"({"chat_template": [{"name": "default", "template": "D"}, {"name": "tool_use", "template": "T"}]})");
   EXPECT_EQ(rendered(), "D");
   EXPECT_EQ(rendered(R"({"messages": [], "tools": [{}]})"), "T");
+  EXPECT_EQ(rendered(R"({"messages": [], "tools": []})"), "T");
+  EXPECT_EQ(rendered(R"({"messages": [], "tools": null})"), "D");
+  // As newer transformers save them; the file comes before the list.
+  write("chat_template.jinja", "d");
+  EXPECT_EQ(rendered(R"({"messages": [], "tools": [{}]})"), "d");
+  std::filesystem::create_directory(dir_ + "/additional_chat_templates");
+  write("additional_chat_templates/tool_use.jinja", "t");
+  EXPECT_EQ(rendered(), "d");
+  EXPECT_EQ(rendered(R"({"messages": [], "tools": [{}]})"), "t");
+  std::filesystem::remove(dir_ + "/chat_template.jinja");
   write("tokenizer_config.json", R"({"chat_template": [{"name": "rag", "template": "D"}]})");
   EXPECT_NE(rendered().find("no template that is named \"default\""), std::string::npos);
 }

@@ -12,6 +12,7 @@ import stat
 import subprocess
 import sys
 import tempfile
+import termios
 import time
 
 from program import GLINT, check
@@ -45,13 +46,21 @@ class Terminal:
         shown, self.shown = self.shown[:at], self.shown[at:]
         return shown
 
+    def type(self, keys):
+        """Keys for a line that is being edited: before, the kernel would take them, and Ctrl-C for a character."""
+        end = time.monotonic() + 60
+        while termios.tcgetattr(self.main)[3] & termios.ICANON:
+            check(time.monotonic() < end, "no line is edited", self.shown)
+            time.sleep(0.01)
+        os.write(self.main, keys)
+
     def ask(self, keys):
         """The answer to a line."""
-        os.write(self.main, keys + b"\n")
+        self.type(keys + b"\n")
         return self.wait_for(b" prompt tokens at ") + self.wait_for(b"> ")
 
     def leave(self, keys=b"/quit\n"):
-        os.write(self.main, keys)
+        self.type(keys)
         code = self.process.wait(30)
         os.close(self.main)
         return code
@@ -59,19 +68,23 @@ class Terminal:
 
 with tempfile.TemporaryDirectory() as folder:
     home = pathlib.Path(folder)
-    terminal = Terminal(home)
+    terminal = Terminal(home, LC_ALL="C")
     answer = terminal.ask(b"What is 12 + 7?")
     check(DIM in answer and b"The answer is 19." in answer, "thinking is dimmed, the answer is not", answer)
     # Ctrl-C where a line is edited: what was typed is gone, the program is not.
-    os.write(terminal.main, b"forget this\x03")
+    terminal.type(b"forget this\x03")
     answer = terminal.ask(b"What is 12 + 7?")
     check(b"The answer is 19." in answer, "Ctrl-C clears the line", answer)
-    os.write(terminal.main, b"\x03\x03")
+    terminal.type(b"\x03\x03")
     # Backspace takes a character, of however many bytes; the arrow up brings a line back.
     answer = terminal.ask("What is 12 + 8é日".encode() + b"\x7f\x7f\x7f7?")
     check(b"The answer is 19." in answer, "backspace", answer)
     answer = terminal.ask(b"\x1b[A")
     check(b"The answer is 19." in answer, "the line before", answer)
+    # What is not ASCII is kept, whatever the locale.
+    os.write(terminal.main, "/Grüße, 日本".encode() + b"\n")
+    answer = terminal.wait_for(b" is no command") + terminal.wait_for(b"> ")
+    check('"/Grüße, 日本" is no command'.encode() in answer, "letters beyond ASCII", answer)
     check(terminal.leave() == 0, "/quit", b"")
     history = home / ".glint_history"
     check(stat.S_IMODE(history.stat().st_mode) == 0o600, "others may read the history", b"")

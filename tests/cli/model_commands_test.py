@@ -8,6 +8,7 @@ import json
 import math
 import os
 import pathlib
+import pty
 import resource
 import shutil
 import signal
@@ -82,10 +83,15 @@ def score_writes_what_it_says(folder):
     npy.write_bytes(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header + struct.pack("<80q", *map(int, row)))
     halves = json.loads(output("score", MODEL, "--ids", npy, "--json", "--dtype", "f32", "--chunk", 7))
     check(halves["sequences"] == 2 and halves["predicted"] == 78, "two rows", halves)
+    shutil.copy(npy, folder / "ids")
+    again = json.loads(output("score", MODEL, "--ids", folder / "ids", "--json", "--dtype", "f32"))
+    check(again == halves, "an array by another name", again)
     refused("score", MODEL, "--ids", ids, words=["--ppl"])
     bad = folder / "bad.txt"
     bad.write_text("1 2 3\n4 x\n")
     refused("score", MODEL, "--ids", bad, "--ppl", words=["bad.txt", "line 2", "x"])
+    bad.write_text("1 2.5 3\n")
+    refused("score", MODEL, "--ids", bad, "--ppl", words=["bad.txt", "line 1", '"2.5" is no token id'])
     bad.write_text("1 2 99999\n")
     refused("score", MODEL, "--ids", bad, "--ppl", words=["99999", "3712"])
     refused("score", MODEL, "--ids", bad, "--ppl", words=["bad.txt", "sequence 1", "99999", "3712"])
@@ -107,6 +113,25 @@ def score_writes_what_it_says(folder):
     check(pipe.is_fifo(), "a pipe was replaced")
     refused("score", MODEL, "-p", "some text", "--out", npy, "--mtp", npy, words=["ids.npy", "its own"])
     check(not [f for f in folder.iterdir() if ".tmp" in f.name], "half-written files are left")
+
+
+def the_bar_is_gone_before_the_result(folder):
+    ids = folder / "ids.txt"
+    ids.write_text(" ".join((RECORD / "heldout.ids.txt").read_text().splitlines()[0].split()[:400]) + "\n")
+    main, side = pty.openpty()
+    process = subprocess.Popen([GLINT, "score", MODEL, "--ids", ids, "--ppl", "--chunk", "1"], stdin=side, stdout=side,
+                               stderr=side)
+    os.close(side)
+    shown = b""
+    try:
+        while part := os.read(main, 4096):
+            shown += part
+    except OSError:  # how a terminal says that nobody is there any more
+        pass
+    os.close(main)
+    check(process.wait(60) == 0, "score on a terminal", shown)
+    before = shown[:shown.index(b"perplexity: ")]
+    check(before == b"" or before.endswith(b"\r\x1b[K"), "the bar stands before the result", shown)
 
 
 def nothing_is_left_half_written(folder):
@@ -247,6 +272,7 @@ with tempfile.TemporaryDirectory() as folder:
     generate_json_has_the_numbers()
     the_seed_decides()
     score_writes_what_it_says(pathlib.Path(folder))
+    the_bar_is_gone_before_the_result(pathlib.Path(folder))
     nothing_is_left_half_written(pathlib.Path(folder))
     closed_streams_are_no_files(pathlib.Path(folder))
     a_checkpoint_without_its_draft_layer_works(pathlib.Path(folder))

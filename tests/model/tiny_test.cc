@@ -130,6 +130,20 @@ std::vector<TokenId> without_stop(std::vector<TokenId> ids, const std::vector<To
   return ids;
 }
 
+TEST(Tiny, an_answer_ends_at_the_last_position_with_and_without_mtp) {
+  const std::unique_ptr<LoadedModel> model = load({.dir = kModel, .with_mtp = true});
+  std::vector<TokenId> prompt = read_rows("heldout-4k.ids.txt", 1)[0];
+  prompt.resize(static_cast<std::size_t>(model->config().max_position_embeddings) - 6);
+  const Answered plain = answer(*model, prompt, {.max_tokens = 50, .sampling = {.temperature = 0}});
+  EXPECT_EQ(plain.answer.size(), 6u);
+  EXPECT_EQ(plain.stats.reason, FinishReason::kLength);
+  for (const int drafts : {1, 5}) {
+    const Answered drafted = answer(
+        *model, prompt, {.max_tokens = 50, .sampling = {.temperature = 0}, .num_drafts = drafts});
+    EXPECT_EQ(drafted.answer, plain.answer) << drafts << " drafts";
+  }
+}
+
 TEST(Tiny, greedy_continuations_are_the_record_token_for_token_with_and_without_mtp) {
   const std::unique_ptr<LoadedModel> model = load(f32_options());
   const std::vector<TokenId> stops = stop_ids(model->config(), model->generation());

@@ -15,6 +15,7 @@ void CpuOps::attention_in(const AttentionInArgs& args, Arena& scratch) {
   const AttentionWeights& w = args.weights;
   const IndexerWeights& indexer = w.indexer;
   const BatchView& batch = args.batch;
+  const bool scores_keys = indexer && args.index_q;
   const Tensor a = f.add_rms_norm(args.x, args.delta, w.input_layernorm, d.rms_norm_eps);
 
   std::vector<Product> products;
@@ -32,7 +33,7 @@ void CpuOps::attention_in(const AttentionInArgs& args, Arena& scratch) {
   if (indexer) {
     projected = take(indexer.wk);
     project(from_a, indexer.wk, projected);
-    project(from_a, indexer.weights_proj, args.index_weights);
+    if (scores_keys) project(from_a, indexer.weights_proj, args.index_weights);
   }
   products_.run(products);
 
@@ -40,7 +41,7 @@ void CpuOps::attention_in(const AttentionInArgs& args, Arena& scratch) {
   products.clear();
   TypedRows from_q(products_, q_latent, x_);
   project(from_q, w.q_b_proj, args.q.flat());
-  if (indexer) project(from_q, indexer.wq_b, args.index_q.flat());
+  if (scores_keys) project(from_q, indexer.wq_b, args.index_q.flat());
   products_.run(products);
 
   const auto rotate = [&](const Tensor& x, bool interleaved) {
@@ -54,7 +55,7 @@ void CpuOps::attention_in(const AttentionInArgs& args, Arena& scratch) {
       {.latent = latent, .k_rope = k_rope, .slots = batch.slots, .cache = args.latent_cache});
 
   if (!indexer) return;
-  rotate(args.index_q.first(d.qk_rope_head_dim), d.indexer_rope_interleave);
+  if (scores_keys) rotate(args.index_q.first(d.qk_rope_head_dim), d.indexer_rope_interleave);
   const Tensor k = scratch.take(f.dtype, {a.dim(0), projected.dim(1)});
   layer_norm({.x = projected, .weight = indexer.k_norm, .bias = indexer.k_norm_bias, .out = k});
   rotate(k.first(d.qk_rope_head_dim).heads(1), d.indexer_rope_interleave);

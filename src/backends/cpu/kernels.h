@@ -104,6 +104,7 @@ struct TileArgs {
   const void* x;  // f32 or bf16, row t at x + t * x_stride elements; may be unaligned
   std::int64_t x_stride;
   int tokens;         // >= 1
+  int rows;           // >= tokens: those of x and of c that may be read and written, to any value
   int k;              // in bf16 a multiple of Family::x_align
   float* c;           // [tokens][kPanel], aligned to 64
   bool starts;        // what c held is replaced, not added to
@@ -115,6 +116,7 @@ struct TileArgs {
 // How x of one type is multiplied.
 struct Family {
   int x_align;      // rows of x are readable, and zero beyond K, up to a multiple of this
+  int x_rows;       // more than tile_tokens rows of x had better be readable to a multiple of this
   int tile_tokens;  // a panel is read once for so many, and `ahead` goes on in the next reading;
                     // 0: nothing is brought
   // How many bytes ahead of what is read once lines are brought, for one row of x and for more:

@@ -108,32 +108,33 @@ double read_bandwidth(ThreadPool& pool) {
   const std::unique_ptr<Device> device = make_host_device();
   const Buffer buffer = device->allocate(kBytes);
   if (!buffer.data()) return 0;
-  const auto part = [&](int thread, int threads) {
-    const std::size_t words = kBytes / 8, first = words * thread / threads,
-                      last = words * (thread + 1) / threads;
-    return std::pair(reinterpret_cast<std::uint64_t*>(buffer.data()) + first, last - first);
-  };
   pool.parallel([&](int thread, int threads) {
-    const auto [data, words] = part(thread, threads);
-    std::memset(data, 1, words * 8);
+    const std::size_t first = kBytes * thread / threads, last = kBytes * (thread + 1) / threads;
+    std::memset(buffer.data() + first, 1, last - first);
   });
+  return read_gb_s({buffer.data(), kBytes}, pool);
+}
+
+}  // namespace
+
+double read_gb_s(std::span<const std::byte> memory, ThreadPool& pool) {
+  const auto* const data = reinterpret_cast<const std::uint64_t*>(memory.data());
+  const std::size_t words = memory.size() / sizeof *data;
   std::atomic<std::uint64_t> sink = 0;
   double best = 0;
   for (int run = 0; run < 8; ++run) {
     const auto start = Clock::now();
     pool.parallel([&](int thread, int threads) {
-      const auto [data, words] = part(thread, threads);
       std::uint64_t sum = 0;
-      for (std::size_t i = 0; i < words; ++i) sum += data[i];
+      for (std::size_t i = words * thread / threads; i < words * (thread + 1) / threads; ++i) {
+        sum += data[i];
+      }
       sink.fetch_add(sum, std::memory_order_relaxed);
     });
-    const double seconds = seconds_since(start);
-    best = std::max(best, static_cast<double>(kBytes) / seconds * 1e-9);
+    best = std::max(best, static_cast<double>(memory.size()) / seconds_since(start) * 1e-9);
   }
   return best;
 }
-
-}  // namespace
 
 MachineLimits measure_machine(CpuIsa isa, ThreadPool& pool) {
   MachineLimits limits = {.threads = pool.num_threads()};

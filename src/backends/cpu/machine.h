@@ -1,6 +1,8 @@
 // What this machine can do at most, measured: the yardstick of selftest and of the benchmarks.
 #pragma once
 
+#include <span>
+
 #include "backends/cpu/isa.h"
 #include "base/thread_pool.h"
 
@@ -13,6 +15,10 @@ struct MachineLimits {
   double matrix_gflops =
       0;  // of the instruction that multiplies bf16: AMX, vdpbf16ps, else f32 FMA
 };
+
+// How fast all threads together read `memory`, in 10^9 bytes a second: the best of several runs.
+// `memory` is aligned to 8 bytes and far larger than any cache.
+double read_gb_s(std::span<const std::byte> memory, ThreadPool& pool);
 
 // Takes about a second. The best of several short runs each: what disturbs a run only makes it
 // slower.

@@ -100,8 +100,13 @@ bool Products::in_bf16(DType x, WeightFormat weight) const {
 
 Rows Products::rows_of(const Tensor& x, bool as_bf16, Growing& copy) const {
   const Family& family = as_bf16 ? kernels_.bf16 : kernels_.f32;
-  if ((x.dtype == DType::kBF16) == as_bf16 && x.dim(1) % family.x_align == 0) {
-    return {.data = x.data, .stride = x.stride[0], .count = x.dim(0), .is_bf16 = as_bf16};
+  const bool has_rows = x.dim(0) <= family.tile_tokens || x.dim(0) % family.x_rows == 0;
+  if ((x.dtype == DType::kBF16) == as_bf16 && x.dim(1) % family.x_align == 0 && has_rows) {
+    return {.data = x.data,
+            .stride = x.stride[0],
+            .count = x.dim(0),
+            .readable = x.dim(0),
+            .is_bf16 = as_bf16};
   }
   return gather(x, {}, as_bf16, copy);
 }
@@ -112,7 +117,9 @@ Rows Products::gather(const Tensor& x, std::span<const std::int32_t> rows, bool 
   const std::int64_t count = rows.empty() ? x.dim(0) : static_cast<std::int64_t>(rows.size());
   const std::int64_t stride = x_stride(K);
   const int size = as_bf16 ? 2 : 4;
-  std::byte* to = copy.at_least(count * stride * size);
+  const std::int64_t align = (as_bf16 ? kernels_.bf16 : kernels_.f32).x_rows;
+  const std::int64_t readable = (count + align - 1) / align * align;
+  std::byte* to = copy.at_least(readable * stride * size);
   const auto copy_row = [&](std::int64_t r, int) {
     const std::int64_t source = rows.empty() ? r : rows[static_cast<std::size_t>(r)];
     const std::byte* from = x.data + source * x.stride[0] * size_of(x.dtype);
@@ -126,7 +133,7 @@ Rows Products::gather(const Tensor& x, std::span<const std::int32_t> rows, bool 
   } else {
     pool_.run(count, copy_row);
   }
-  return {.data = to, .stride = stride, .count = count, .is_bf16 = as_bf16};
+  return {.data = to, .stride = stride, .count = count, .readable = readable, .is_bf16 = as_bf16};
 }
 
 const Rows& TypedRows::of(const Weight& weight) {
@@ -143,6 +150,7 @@ Rows TypedRows::of(const Weight& weight, std::int64_t first, std::int64_t count)
   part.data =
       static_cast<const std::byte*>(part.data) + first * part.stride * (part.is_bf16 ? 2 : 4);
   part.count = count;
+  part.readable -= first;
   return part;
 }
 
@@ -183,6 +191,7 @@ void Products::run_panel(const Product& product, std::int64_t n0, Scratch& scrat
     Rows x = product.x;
     x.data = static_cast<const std::byte*>(x.data) + t0 * x.stride * x_size;
     x.count = std::min<std::int64_t>(x.count - t0, Scratch::kTokens);
+    x.readable = std::min<std::int64_t>(x.readable - t0, Scratch::kTokens);
     multiply_panel(product.weight, n0, x, scratch, scratch.c[0],
                    product.up ? panel_at(product.up, n0) : next);
     if (product.up) multiply_panel(product.up, n0, x, scratch, scratch.c[1], next);
@@ -238,6 +247,7 @@ void Products::multiply_panel(const Weight& weight, std::int64_t n0, const Rows&
                      .x = static_cast<const std::byte*>(x.data) + k0 * (x.is_bf16 ? 2 : 4),
                      .x_stride = x.stride,
                      .tokens = static_cast<int>(x.count),
+                     .rows = static_cast<int>(x.readable),
                      .k = static_cast<int>(aligned),
                      .c = c,
                      .starts = k0 == 0,

@@ -25,6 +25,7 @@ struct Rows {
   const void* data = nullptr;
   std::int64_t stride = 0;  // elements
   std::int64_t count = 0;
+  std::int64_t readable = 0;  // rows that may be read, whatever they hold: at least count
   bool is_bf16 = false;
 };
 
@@ -73,8 +74,8 @@ class Products {
   void run(std::span<const Product> products);
 
   // c [x.count][kPanel] = x times the panel of `weight` that begins at row n0, on this thread;
-  // without nvfp4's global scale. x.count <= Scratch::kTokens. The thread goes on with `next`, or
-  // calls leave_tiles when it has multiplied its last.
+  // without nvfp4's global scale. c has x.readable <= Scratch::kTokens rows. The thread goes on
+  // with `next`, or calls leave_tiles when it has multiplied its last.
   void multiply_panel(const Weight& weight, std::int64_t n0, const Rows& x, Scratch& scratch,
                       float* c, const PanelAt& next = {}) const;
 

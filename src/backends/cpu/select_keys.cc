@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <ranges>
 
 #include "backends/cpu/for_rows.h"
 #include "backends/cpu/top_k.h"
@@ -66,19 +67,27 @@ void write_slots(const SelectKeysArgs& args, std::int64_t t, const std::int32_t*
 
 void CpuOps::select_keys(const SelectKeysArgs& args) {
   check(args);
-  const std::int64_t T = args.q.dim(0), Hi = args.q.dim(1), D = args.q.dim(2);
-  const std::int64_t k = args.out.dim(1);
+  const std::int64_t T = args.out.dim(0), k = args.out.dim(1);
+  for (std::int64_t t = 0; t < T; ++t) {
+    GLINT_CHECK(position_of(args, t) >= 0, "a token has a negative position");
+    GLINT_CHECK(position_of(args, t) / kPageSize < args.batch.page_table.dim(1),
+                "the position lies beyond the page table");
+  }
+  for_rows(T, k, [&](std::int64_t t, int) {
+    if (position_of(args, t) < k) write_slots(args, t, nullptr, position_of(args, t) + 1);
+  });
+  const auto is_scored = [&](std::int64_t t) { return position_of(args, t) >= k; };
+  const auto tokens = std::views::iota(std::int64_t{0}, T);
+  if (std::ranges::none_of(tokens, is_scored)) return;
+  GLINT_CHECK(args.q, "keys are to be scored without a query");
+
+  const std::int64_t Hi = args.q.dim(1), D = args.q.dim(2);
   GLINT_CHECK(Hi <= Scratch::kTokens, "more index heads than a tile's rows");
   const bool is_fp8 = args.cache.format == IndexFormat::kFp8;
   const PageWeight page_weight(args.cache);
   const bool as_bf16 = products_.in_bf16(args.q.dtype, page_weight.weight.format);
   const Kernels& kernels = products_.kernels();
 
-  for (std::int64_t t = 0; t < T; ++t) {
-    GLINT_CHECK(position_of(args, t) >= 0, "a token has a negative position");
-    GLINT_CHECK(position_of(args, t) / kPageSize < args.batch.page_table.dim(1),
-                "the position lies beyond the page table");
-  }
   // A block's queries are quantised, scored and ranked in three phases.
   const std::int64_t most = std::max<std::int64_t>(1, Scratch::kTokens / Hi);
   const std::int64_t stride = x_stride(D);
@@ -86,14 +95,13 @@ void CpuOps::select_keys(const SelectKeysArgs& args) {
   std::byte* queries = queries_.at_least(most * Hi * stride * size);
   std::vector<float> weights(static_cast<std::size_t>(most * Hi));
   for (std::int64_t t = 0; t < T;) {
-    if (position_of(args, t) < k) {
-      write_slots(args, t, nullptr, position_of(args, t) + 1);
+    if (!is_scored(t)) {
       ++t;
       continue;
     }
     Block block = {.first = t};
     const auto seq = [&](std::int64_t i) { return args.batch.seqs.ptr<std::int32_t>()[i]; };
-    while (t < T && block.count < most && seq(t) == seq(block.first) && position_of(args, t) >= k) {
+    while (t < T && block.count < most && seq(t) == seq(block.first) && is_scored(t)) {
       block.visible = std::max(block.visible, position_of(args, t) + 1);
       ++block.count, ++t;
     }
@@ -119,8 +127,11 @@ void CpuOps::select_keys(const SelectKeysArgs& args) {
     const std::int64_t row = pages * kPageSize;
     auto* scores =
         reinterpret_cast<float*>(scores_.at_least(block.count * row * std::int64_t{sizeof(float)}));
-    const Rows x = {
-        .data = queries, .stride = stride, .count = block.count * Hi, .is_bf16 = as_bf16};
+    const Rows x = {.data = queries,
+                    .stride = stride,
+                    .count = block.count * Hi,
+                    .readable = most * Hi,
+                    .is_bf16 = as_bf16};
     pool_.run_dynamic(pages, [&](std::int64_t p, int thread) {
       const std::int64_t page = pages_of(args, block.first)[p];
       GLINT_CHECK(page >= 0 && page < args.cache.num_slots / kPageSize, "page beyond the cache");

@@ -77,13 +77,14 @@ std::vector<std::int32_t> best(const std::vector<float>& scores, std::int64_t k)
 void ReferenceOps::select_keys(const SelectKeysArgs& args) {
   check(args);
   const std::int64_t k = args.out.dim(1);
-  for (std::int64_t t = 0; t < args.q.dim(0); ++t) {
+  for (std::int64_t t = 0; t < args.out.dim(0); ++t) {
     std::int32_t* out = args.out.row<std::int32_t>(t);
     const std::int64_t visible = std::int64_t{args.batch.positions.ptr<std::int32_t>()[t]} + 1;
     GLINT_CHECK(visible >= 1, "a token has a negative position");
     std::vector<std::int32_t> keys(visible);
     std::iota(keys.begin(), keys.end(), 0);
     if (visible > k) {
+      GLINT_CHECK(args.q, "keys are to be scored without a query");
       const IndexQuery query = index_query(args, t);
       std::vector<float> scores(visible);
       for (std::int64_t i = 0; i < visible; ++i) {

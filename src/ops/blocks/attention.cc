@@ -31,12 +31,6 @@ void Ops::attention_in(const AttentionInArgs& args, Arena& scratch) {
       {.latent = latent, .k_rope = k_rope, .slots = batch.slots, .cache = args.latent_cache});
 
   if (!w.indexer) return;
-  // The indexer's heads are not sharded: every rank must select the same keys.
-  linear({.x = q_latent, .weight = w.indexer.wq_b, .out = args.index_q.flat()});
-  rope({.x = args.index_q.first(d.qk_rope_head_dim),
-        .cos = batch.cos,
-        .sin = batch.sin,
-        .interleaved = d.indexer_rope_interleave});
   const Tensor projected = f.linear(a, w.indexer.wk);
   const Tensor k = scratch.take(f.dtype, {projected.dim(0), projected.dim(1)});
   layer_norm({.x = projected, .weight = w.indexer.k_norm, .bias = w.indexer.k_norm_bias, .out = k});
@@ -45,6 +39,13 @@ void Ops::attention_in(const AttentionInArgs& args, Arena& scratch) {
         .sin = batch.sin,
         .interleaved = d.indexer_rope_interleave});
   write_index({.k = k, .slots = batch.slots, .cache = args.index_cache});
+  if (!args.index_q) return;
+  // The indexer's heads are not sharded: every rank must select the same keys.
+  linear({.x = q_latent, .weight = w.indexer.wq_b, .out = args.index_q.flat()});
+  rope({.x = args.index_q.first(d.qk_rope_head_dim),
+        .cos = batch.cos,
+        .sin = batch.sin,
+        .interleaved = d.indexer_rope_interleave});
   linear({.x = a, .weight = w.indexer.weights_proj, .out = args.index_weights});
 }
 

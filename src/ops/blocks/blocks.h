@@ -27,8 +27,8 @@ struct AttentionInArgs {
   LatentCache latent_cache = {};
   IndexCache index_cache = {};
   Tensor q = {};              // [T, h, nope + rope] written; the last rope dims rotated
-  Tensor index_q = {};        // [T, Hi, Di] written; unused without an indexer
-  Tensor index_weights = {};  // [T, Hi] f32 written; unused without an indexer
+  Tensor index_q = {};        // [T, Hi, Di] written; empty where batch.end <= index_topk
+  Tensor index_weights = {};  // [T, Hi] f32 written; likewise; both unused without an indexer
 };
 
 // selected = select_keys(index_q, index_weights)                  if the layer has an indexer; else
@@ -39,8 +39,8 @@ struct SelectAndAttendArgs {
   const AttentionDims& dims;
   const AttentionWeights& weights;
   Tensor q = {};              // [T, h, nope + rope]
-  Tensor index_q = {};        // [T, Hi, Di]
-  Tensor index_weights = {};  // [T, Hi] f32
+  Tensor index_q = {};        // [T, Hi, Di], or empty as in AttentionInArgs
+  Tensor index_weights = {};  // [T, Hi] f32, likewise
   BatchView batch = {};
   LatentCache latent_cache = {};
   IndexCache index_cache = {};

@@ -1,4 +1,5 @@
 // Cases of the attention blocks.
+#include <algorithm>
 #include <memory>
 
 #include "ops/conformance/cases.h"
@@ -37,6 +38,7 @@ std::vector<BlockShape> shapes() {
                               .softmax_scale = 0.0625f};
   return {{96, 48, small, {{0, 1}}},
           {96, 48, small, {{30, 2}, {0, 5}, {70, 1}}},
+          {96, 48, small, {{14, 2}, {0, 5}}},
           {256, 128, real, {{100, 1}}},
           {256, 128, real, {{60, 7}, {0, 9}, {200, 1}}}};
 }
@@ -73,6 +75,13 @@ std::shared_ptr<Attention> make_attention(Workspace& ws, const BlockShape& s, We
                   .k_norm = ws.input(DType::kF32, {d.index_head_dim}),
                   .k_norm_bias = ws.input(DType::kF32, {d.index_head_dim})}};
   return a;
+}
+
+// Whether any keys are scored: else there is no query for the indexer.
+bool scores_keys(const BlockShape& s) {
+  return std::ranges::any_of(s.sequences, [&](const Sequence& sequence) {
+    return sequence.first + sequence.count > s.dims.index_topk;
+  });
 }
 
 // The caches that go with activations of `dtype`.
@@ -124,8 +133,12 @@ Case attention_in_case(DType dtype, WeightFormat format, CacheFormats caches, co
             ws.latent_cache(caches.latent, batch.num_pages, d.kv_lora_rank, d.qk_rope_head_dim),
         .index_cache = ws.index_cache(caches.index, batch.num_pages, d.index_head_dim),
         .q = ws.output("q", dtype, {T, d.heads, qk}),
-        .index_q = ws.output("index_q", dtype, {T, d.index_n_heads, d.index_head_dim}),
-        .index_weights = ws.output("index_weights", DType::kF32, {T, d.index_n_heads})};
+        .index_q = scores_keys(s)
+                       ? ws.output("index_q", dtype, {T, d.index_n_heads, d.index_head_dim})
+                       : Tensor(),
+        .index_weights = scores_keys(s)
+                             ? ws.output("index_weights", DType::kF32, {T, d.index_n_heads})
+                             : Tensor()};
     ws.compare_rows(args.latent_cache, ws.tokens(batch.slots));
     ws.compare_rows(args.index_cache, ws.tokens(batch.slots));
     return Call{[=, &ws] {
@@ -154,8 +167,11 @@ Case select_and_attend_case(DType dtype, WeightFormat format, CacheFormats cache
         .dims = attention->dims,
         .weights = attention->weights,
         .q = ws.tokens(ws.input(dtype, {T, d.heads, qk})),
-        .index_q = ws.tokens(ws.input(dtype, {T, d.index_n_heads, d.index_head_dim})),
-        .index_weights = ws.tokens(ws.input(DType::kF32, {T, d.index_n_heads})),
+        .index_q = scores_keys(s)
+                       ? ws.tokens(ws.input(dtype, {T, d.index_n_heads, d.index_head_dim}))
+                       : Tensor(),
+        .index_weights =
+            scores_keys(s) ? ws.tokens(ws.input(DType::kF32, {T, d.index_n_heads})) : Tensor(),
         .batch = view_of(ws, batch, d.qk_rope_head_dim),
         .latent_cache =
             ws.latent_cache(caches.latent, batch.num_pages, d.kv_lora_rank, d.qk_rope_head_dim),

@@ -1,8 +1,7 @@
 // Conformance: does a backend compute what the contracts say? Every op on many shapes against the
 // reference, each row alone against the same row in its batch and packed weights against plain ones
 // (bit by bit), each overridden block against its composition, and no byte written that is not an
-// output's. Tests of backends and
-// `glint selftest` run it.
+// output's. Tests of backends and `glint selftest` run it.
 #pragma once
 
 #include <functional>

@@ -1,0 +1,266 @@
+#include "backends/cpu/attention.h"
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+
+namespace glint::cpu {
+namespace {
+
+constexpr std::int64_t kPrefetch = 6;   // rows ahead: selected keys lie apart in memory
+constexpr std::int64_t kKeyAlign = 32;  // of what tiles read: at least any x_align
+constexpr std::int64_t kPStride = AttentionMemory::kKeys + 32;  // elements of a row of p
+constexpr float kMissing = -1e30f;                              // the score of no key
+
+std::int64_t round_up(std::int64_t n, std::int64_t to) { return (n + to - 1) / to * to; }
+
+}  // namespace
+
+AttentionPlan::AttentionPlan(const SparseMlaArgs& args, const Products& products)
+    : args(args),
+      kernels(products.kernels()),
+      as_bf16(products.in_bf16(args.q_latent.dtype, args.kv.format == LatentFormat::kF32
+                                                        ? WeightFormat::kF32
+                                                        : WeightFormat::kBF16)),
+      width(args.kv.latent_dim + args.kv.rope_dim),
+      stride(x_stride(width)),
+      latent_panels(round_up(args.kv.latent_dim, kPanel) / kPanel),
+      groups(round_up(args.q_latent.dim(1), kPanel) / kPanel),
+      item_heads(std::min<std::int64_t>(kPanel, args.q_latent.dim(1))),
+      panel_items(groups > 1 ? 1 : kPanel / item_heads) {}
+
+std::int64_t AttentionPlan::place(std::vector<AttentionItem>& items) const {
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    const auto n = static_cast<std::int64_t>(i);
+    items[i].first_row = n / panel_items * kPanel + n % panel_items * item_heads;
+    items[i].heads =
+        std::min<std::int64_t>(item_heads, args.q_latent.dim(1) - items[i].group * kPanel);
+  }
+  return items.back().first_row + items.back().heads;
+}
+
+AttentionSums::AttentionSums(const AttentionPlan& plan, std::int64_t rows, std::byte* data)
+    : data_(reinterpret_cast<float*>(data)),
+      rows_(rows),
+      lanes_(round_up(rows, kPanel)),
+      stride_(2 * lanes_ + plan.latent_panels * rows * kPanel) {}
+
+std::int64_t AttentionSums::bytes(const AttentionPlan& plan, std::int64_t rows,
+                                  std::int64_t segments) {
+  return AttentionSums(plan, rows, nullptr).stride_ * segments * std::int64_t{sizeof(float)};
+}
+
+AttentionMemory::AttentionMemory(const AttentionPlan& plan, std::int64_t segments, Growing& growing,
+                                 TileRows& tiles)
+    : tiles(&tiles) {
+  struct Part {
+    std::byte** at;
+    std::int64_t bytes;
+  };
+  std::byte* score_bytes = nullptr;
+  const Part parts[] = {
+      {&query_rows, kPanel * plan.stride * plan.size()},
+      {&queries, kPanels * panel_bytes(plan.code(), kPanel, plan.width)},
+      {&keys, kKeys * plan.stride * plan.size()},
+      {&p, kPanels * kPanel * kPStride * plan.size()},
+      {&values, plan.latent_panels * kPanel * kKeys * plan.size()},
+      {&score_bytes, kKeys * kPanel * std::int64_t{sizeof(float)}},
+      {&sums, AttentionSums::bytes(plan, kPanels * kPanel, segments)},
+  };
+  std::int64_t total = 0;
+  for (const Part& part : parts) total += round_up(part.bytes, 64);
+  std::byte* at = growing.at_least(total);
+  for (const Part& part : parts) {
+    *part.at = at;
+    at += round_up(part.bytes, 64);
+  }
+  scores = reinterpret_cast<float*>(score_bytes);
+}
+
+AttentionBlock::AttentionBlock(const AttentionPlan& plan, const AttentionMemory& memory,
+                               std::vector<AttentionItem> items, std::byte* sums)
+    : plan_(plan),
+      memory_(memory),
+      items_(std::move(items)),
+      sums_(plan, plan.place(items_), sums) {
+  for (std::int64_t panel = 0; panel < panels(); ++panel) load_queries(panel);
+}
+
+int AttentionBlock::rows_of(std::int64_t panel) const {
+  return static_cast<int>(std::min<std::int64_t>(kPanel, sums_.rows() - panel * kPanel));
+}
+
+std::byte* AttentionBlock::queries(std::int64_t panel) const {
+  return memory_.queries + panel * panel_bytes(plan_.code(), kPanel, plan_.width);
+}
+
+// The queries of a panel's rows, latent and rope part side by side. Rows that no item has are
+// zeros.
+void AttentionBlock::load_queries(std::int64_t panel) const {
+  const SparseMlaArgs& args = plan_.args;
+  const std::int64_t row_bytes = plan_.stride * plan_.size();
+  std::int64_t rows = 0;
+  for (const AttentionItem& item : items_) {
+    if (item.first_row / kPanel != panel) continue;
+    for (std::int64_t i = 0; i < item.heads; ++i, ++rows) {
+      std::byte* to = memory_.query_rows + rows * row_bytes;
+      for (const Tensor* q : {&args.q_latent, &args.q_rope}) {
+        const std::int64_t at =
+            item.token * q->stride[0] + (item.group * kPanel + i) * q->stride[1];
+        plan_.kernels.convert(q->data + at * size_of(q->dtype), q->dtype == DType::kBF16, to,
+                              plan_.as_bf16, q->dim(2));
+        to += q->dim(2) * plan_.size();
+      }
+    }
+  }
+  plan_.kernels.pack[plan_.code()](
+      {.rows = memory_.query_rows,
+       .row_bytes = row_bytes,
+       .bytes = plan_.width * plan_.size(),
+       .num_rows = static_cast<int>(rows),
+       .panel_rows = rows_of(panel) <= kHalfPanel ? kHalfPanel : kPanel,
+       .panel = queries(panel),
+       .ahead = 0,
+       .next = nullptr,
+       .past_caches = false});
+}
+
+void AttentionBlock::prefetch_key(const std::int32_t* slots, std::int64_t j,
+                                  std::int64_t count) const {
+  const LatentCache& kv = plan_.args.kv;
+  if (j >= count || slots[j] >= kv.num_slots) return;
+  const std::byte* row = kv.row(slots[j]);
+  for (std::int64_t i = 0, bytes = kv.row_bytes(); i < bytes; i += 64) __builtin_prefetch(row + i);
+}
+
+void AttentionBlock::stage_key(std::int64_t slot, std::byte* to) const {
+  const LatentCache& kv = plan_.args.kv;
+  GLINT_CHECK(slot < kv.num_slots, "a slot beyond the cache");
+  const std::byte* row = kv.row(slot);
+  const int size = plan_.size();
+  if (kv.format != LatentFormat::kFp8) {
+    plan_.kernels.convert(row, kv.format == LatentFormat::kBF16, to, plan_.as_bf16, plan_.width);
+  } else {
+    const auto* codes = reinterpret_cast<const std::uint8_t*>(row);
+    const std::byte* scales = row + kv.latent_dim;
+    const bool rounds = plan_.args.q_latent.dtype == DType::kBF16 && !plan_.as_bf16;
+    for (std::int64_t d = 0; d < kv.latent_dim; d += 128, scales += sizeof(float)) {
+      float scale;
+      std::memcpy(&scale, scales, sizeof scale);
+      const std::int64_t count = std::min<std::int64_t>(128, kv.latent_dim - d);
+      if (rounds) {  // bf16 activations, computed in f32: latents are bf16 values all the same
+        std::uint16_t bf16[128];
+        plan_.kernels.dequantize(codes + d, scale, bf16, true, count);
+        plan_.kernels.convert(bf16, true, to + d * size, false, count);
+      } else {
+        plan_.kernels.dequantize(codes + d, scale, to + d * size, plan_.as_bf16, count);
+      }
+    }
+    plan_.kernels.convert(scales, true, to + kv.latent_dim * size, plan_.as_bf16, kv.rope_dim);
+  }
+  std::memset(to + plan_.width * size, 0,
+              static_cast<std::size_t>((plan_.stride - plan_.width) * size));
+}
+
+// Keys as rows and their latents as panels. Those that do not exist are zeros.
+void AttentionBlock::stage(const std::int32_t* slots, const Step& step, std::int64_t end) const {
+  const std::int64_t row_bytes = plan_.stride * plan_.size();
+  for (std::int64_t j = 0; j < step.count; ++j) {
+    prefetch_key(slots, step.first + j + kPrefetch, end);
+    stage_key(slots[step.first + j], memory_.keys + j * row_bytes);
+  }
+  std::memset(memory_.keys + step.count * row_bytes, 0,
+              static_cast<std::size_t>((step.staged - step.count) * row_bytes));
+  plan_.kernels.interleave({.rows = memory_.keys,
+                            .stride = plan_.stride,
+                            .num_rows = static_cast<int>(step.staged),
+                            .size = plan_.args.kv.latent_dim,
+                            .panels = memory_.values,
+                            .is_bf16 = plan_.as_bf16});
+}
+
+void AttentionBlock::add_segment(const std::int32_t* slots, std::int64_t s) const {
+  std::fill_n(sums_.largest(s), panels() * kPanel, -std::numeric_limits<float>::infinity());
+  std::fill_n(sums_.sum(s), panels() * kPanel, 0.0f);
+  const std::int64_t begin = s * kSegment;
+  const std::int64_t end = std::min(begin + kSegment, items_.back().keys);
+  for (std::int64_t first = begin; first < end; first += AttentionMemory::kKeys) {
+    const std::int64_t count = std::min(AttentionMemory::kKeys, end - first);
+    const Step step = {
+        .segment = s, .first = first, .count = count, .staged = round_up(count, kKeyAlign)};
+    stage(slots, step, end);
+    float fade[AttentionMemory::kPanels * kPanel];
+    for (std::int64_t panel = 0; panel < panels(); ++panel) weigh(panel, step, fade);
+    add_values(step, fade);
+  }
+}
+
+// Where items of the panel have no such key.
+void AttentionBlock::fill_missing(std::int64_t panel, const Step& step, float value) const {
+  for (const AttentionItem& item : items_) {
+    if (item.first_row / kPanel != panel) continue;
+    float* const lanes = memory_.scores + item.first_row % kPanel;
+    for (std::int64_t j = std::max<std::int64_t>(0, item.keys - step.first); j < step.count; ++j) {
+      std::fill_n(lanes + j * kPanel, item.heads, value);
+    }
+  }
+}
+
+// The scores of a panel's rows -> p, and what their sums so far fade by.
+void AttentionBlock::weigh(std::int64_t panel, const Step& step, float* fade) const {
+  const Kernels& kernels = plan_.kernels;
+  const int rows = rows_of(panel), panel_rows = rows <= kHalfPanel ? kHalfPanel : kPanel;
+  plan_.family().decode_multiply[plan_.code()](
+      {.w = queries(panel),
+       .scale = nullptr,
+       .panel_rows = panel_rows,
+       .x = memory_.keys,
+       .x_stride = plan_.stride,
+       .tokens = static_cast<int>(step.count),
+       .rows = static_cast<int>(step.staged),
+       .k = static_cast<int>(round_up(plan_.width, plan_.family().x_align)),
+       .c = memory_.scores,
+       .starts = true,
+       .ahead = {.at = queries(panel)},
+       .scale_ahead = {},
+       .tiles = memory_.tiles});
+  std::memset(memory_.scores + step.count * kPanel, 0,
+              static_cast<std::size_t>((step.staged - step.count) * kPanel) * sizeof(float));
+  fill_missing(panel, step, kMissing);
+  kernels.softmax({.scores = memory_.scores,
+                   .keys = static_cast<int>(step.count),
+                   .heads = panel_rows,
+                   .scale = plan_.args.softmax_scale,
+                   .largest = sums_.largest(step.segment) + panel * kPanel,
+                   .sum = sums_.sum(step.segment) + panel * kPanel,
+                   .fade = fade + panel * kPanel});
+  fill_missing(panel, step, 0);
+  kernels.transpose(memory_.scores, static_cast<int>(step.staged), rows,
+                    memory_.p + panel * kPanel * kPStride * plan_.size(), plan_.as_bf16, kPStride);
+}
+
+void AttentionBlock::add_values(const Step& step, const float* fade) const {
+  const bool starts = step.first % kSegment == 0;
+  for (std::int64_t panel = 0; panel < plan_.latent_panels; ++panel) {
+    float* const values = sums_.values(step.segment, panel);
+    for (std::int64_t row = 0; row < sums_.rows() && !starts; ++row) {
+      if (fade[row] != 1) plan_.kernels.scale(values + row * kPanel, kPanel, fade[row]);
+    }
+    const std::byte* const latents = memory_.values + panel * step.staged * kPanel * plan_.size();
+    plan_.family().multiply[kCodeBf16]({.w = latents,
+                                        .scale = nullptr,
+                                        .panel_rows = kPanel,
+                                        .x = memory_.p,
+                                        .x_stride = kPStride,
+                                        .tokens = static_cast<int>(sums_.rows()),
+                                        .rows = static_cast<int>(sums_.rows()),
+                                        .k = static_cast<int>(step.staged),
+                                        .c = values,
+                                        .starts = starts,
+                                        .ahead = {.at = latents},
+                                        .scale_ahead = {},
+                                        .tiles = memory_.tiles});
+  }
+}
+
+}  // namespace glint::cpu

@@ -1,0 +1,184 @@
+#include "quant/check_descriptors.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/file.h"
+#include "base/str.h"
+#include "quant/descriptors.h"
+#include "quant/matchers.h"
+
+namespace glint {
+namespace {
+
+class DescriptorChecker {
+ public:
+  DescriptorChecker(const DescribedWeights& in, OutputCheck& out) : in_(in), out_(out) {}
+
+  Status check() {
+    const Json* quantization = in_.config_json.find("quantization_config");
+    const bool any =
+        std::find(in_.quantized.begin(), in_.quantized.end(), true) != in_.quantized.end();
+    if (!quantization || !quantization->is_object()) {
+      if (any) fault("config.json has no quantization_config, but weights are quantised");
+      return Ok{};
+    }
+    if (!any) {
+      fault("config.json has a quantization_config, but no weight is quantised");
+      return Ok{};
+    }
+    const std::string name = quant_method(in_.config_json);
+    const std::vector<std::string> excludes = listed_excludes(*quantization);
+    if (name.starts_with("modelopt")) return check_modelopt(excludes);
+    if (name == "fp8") {
+      check_fp8(*quantization, excludes);
+    } else if (name == "compressed-tensors") {
+      check_compressed_tensors(*quantization, excludes);
+    } else {
+      fault(str("the quant_method of config.json is ", quoted(name),
+                "; expected modelopt, fp8 or compressed-tensors"));
+    }
+    return Ok{};
+  }
+
+ private:
+  void fault(std::string sentence) { out_.faults.push_back(std::move(sentence)); }
+  void faults(const std::vector<std::string>& names, const std::string& what) {
+    add_faults(names, what, out_);
+  }
+
+  Status check_modelopt(const std::vector<std::string>& excludes) {
+    check_read_by_engines(excludes, "config.json");
+    const std::string path = in_.dir + "/hf_quant_config.json";
+    if (!file_exists(path)) {
+      fault("hf_quant_config.json is missing, which TensorRT-LLM and older engines read");
+      return Ok{};
+    }
+    GLINT_TRY(const Json json, read_json_file(path));
+    const Json* quantization = json.find("quantization");
+    if (!quantization || !quantization->find("quant_algo") ||
+        !quantization->find("kv_cache_quant_algo") || !quantization->find("group_size")) {
+      fault("hf_quant_config.json lacks quant_algo, kv_cache_quant_algo or group_size");
+      return Ok{};
+    }
+    if (listed_excludes(*quantization) != excludes) {
+      fault("hf_quant_config.json and config.json list different modules");
+    }
+    return Ok{};
+  }
+
+  void check_read_by_engines(const std::vector<std::string>& excludes, const char* file) {
+    if (excludes.empty()) fault(str(file, " excludes no module, not even the routers"));
+    for (const Engine engine : {Engine::kVllm, Engine::kSglang}) {
+      faults(misread_modules(engine, excludes, in_.table, in_.quantized),
+             str("is taken for the opposite of what it is by ", name_of(engine),
+                 ", from the list in ", file));
+    }
+  }
+
+  // Routers, embeddings and the like are never FP8 in the engines, listed or not.
+  void check_fp8(const Json& quantization, const std::vector<std::string>& excludes) {
+    const Json* block = quantization.find("weight_block_size");
+    if (!block || *block != Json(Json::Array{kFp8Block, kFp8Block})) {
+      fault("the weight_block_size of config.json is not [128, 128]");
+    }
+    std::vector<std::string> misread;
+    for (const EngineModule& module : engine_modules(Engine::kVllm, in_.table)) {
+      const std::size_t first = module.tensors[0];
+      if (!in_.table[first].is_quantizable) continue;
+      if (engine_excludes(Engine::kVllm, excludes, module.name) == in_.quantized[first]) {
+        misread.push_back(module.name);
+      }
+    }
+    faults(misread, "is not what modules_to_not_convert says");
+    if (quantization.find("scale_fmt")) check_ue8m0();
+  }
+
+  void check_ue8m0() {
+    std::vector<std::string> bad;
+    for (const StoredTensor& tensor : in_.source.tensors()) {
+      if (!tensor.name.ends_with(".weight_scale_inv") || tensor.type != StoredType::kF32) continue;
+      for (std::size_t at = 0; at + 4 <= tensor.bytes.size(); at += 4) {
+        std::uint32_t bits = 0;
+        std::memcpy(&bits, tensor.bytes.data() + at, sizeof bits);
+        if ((bits & 0x807fffffu) == 0) continue;
+        bad.push_back(tensor.name);
+        break;
+      }
+    }
+    faults(bad, "has a scale that is no power of two, though config.json says ue8m0");
+  }
+
+  // Other quantisers than ours choose modules by any regular expression, which is not read here.
+  void check_compressed_tensors(const Json& quantization,
+                                const std::vector<std::string>& excludes) {
+    std::vector<std::string> expected =
+        explicit_excludes(in_.table, in_.quantized, ExpertsEntry::kRegex);
+    std::sort(expected.begin(), expected.end());
+    const auto is_foreign = [&](const std::string& entry) {
+      return entry.starts_with("re:") &&
+             !std::binary_search(expected.begin(), expected.end(), entry);
+    };
+    if (std::any_of(excludes.begin(), excludes.end(), is_foreign) || !targets_all(quantization)) {
+      out_.unchecked.push_back(
+          "which modules the lists of config.json mean: they hold regular expressions");
+      return;
+    }
+    check_listed_one_by_one(excludes, expected);
+  }
+
+  // True if every group is for all linear layers, so that the list of exceptions says it all.
+  static bool targets_all(const Json& quantization) {
+    const Json* groups = quantization.find("config_groups");
+    if (!groups || !groups->is_object()) return true;
+    const Json all(Json::Array{"Linear"});
+    return std::all_of(groups->as_object().begin(), groups->as_object().end(),
+                       [&](const Json::Member& group) {
+                         const Json* targets = group.second.find("targets");
+                         return !targets || *targets == all;
+                       });
+  }
+
+  void check_listed_one_by_one(const std::vector<std::string>& excludes,
+                               const std::vector<std::string>& expected) {
+    std::vector<std::string> listed = excludes, missing, wrong;
+    std::sort(listed.begin(), listed.end());
+    std::set_difference(expected.begin(), expected.end(), listed.begin(), listed.end(),
+                        std::back_inserter(missing));
+    faults(missing, "is not quantised, but is missing from the list in config.json");
+    for (std::size_t i = 0; i < in_.table.size(); ++i) {
+      if (in_.quantized[i] && std::binary_search(listed.begin(), listed.end(), in_.table[i].name)) {
+        wrong.push_back(in_.table[i].name);
+      }
+    }
+    faults(wrong, "is quantised, but is in the list of config.json");
+  }
+
+  const DescribedWeights& in_;
+  OutputCheck& out_;
+};
+
+}  // namespace
+
+void add_faults(const std::vector<std::string>& names, const std::string& what, OutputCheck& out) {
+  constexpr std::size_t kMaxNamed = 5;
+  for (std::size_t i = 0; i < std::min(kMaxNamed, names.size()); ++i) {
+    out.faults.push_back(str(names[i], " ", what));
+  }
+  if (names.size() > kMaxNamed) {
+    out.faults.push_back(str(names.size() - kMaxNamed, " more like it: ", what));
+  }
+}
+
+std::string quant_method(const Json& config_json) {
+  const Json* quantization = config_json.find("quantization_config");
+  const bool is_object = quantization && quantization->is_object();
+  const Json* method = is_object ? quantization->find("quant_method") : nullptr;
+  return method && method->is_string() ? method->as_string() : "";
+}
+
+Status check_descriptors(const DescribedWeights& weights, OutputCheck& out) {
+  return DescriptorChecker(weights, out).check();
+}
+
+}  // namespace glint

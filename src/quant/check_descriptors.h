@@ -1,0 +1,32 @@
+// Whether the descriptors of a quantised checkpoint say what its tensors are, as engines read them:
+// quantization_config of config.json, and ModelOpt's hf_quant_config.json.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/json.h"
+#include "checkpoint/tensor_source.h"
+#include "model/tensor_table.h"
+#include "quant/check_output.h"
+
+namespace glint {
+
+struct DescribedWeights {
+  const std::string& dir;
+  const Json& config_json;
+  const TensorSource& source;
+  const std::vector<ModelTensor>& table;
+  const std::vector<bool>& quantized;  // [table.size()]
+};
+
+// Adds what is wrong to `out`. Fails on a file that is no JSON.
+Status check_descriptors(const DescribedWeights& weights, OutputCheck& out);
+
+// As config.json says ("modelopt", "fp8", "compressed-tensors"); empty if it says nothing.
+std::string quant_method(const Json& config_json);
+
+// A fault for the first few of `names`, and one for how many more there are.
+void add_faults(const std::vector<std::string>& names, const std::string& what, OutputCheck& out);
+
+}  // namespace glint
