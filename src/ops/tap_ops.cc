@@ -27,7 +27,7 @@ void TapOps::attention_in(const AttentionInArgs& args, Arena& scratch) {
   if (args.weights.indexer && !args.index_q) {
     const std::int64_t T = args.x.dim(0);
     const AttentionDims& d = args.dims;
-    all.index_q = scratch.take(args.x.dtype, {T, d.index_n_heads, d.index_head_dim});
+    all.index_q = scratch.take(args.q.dtype, {T, d.index_n_heads, d.index_head_dim});
     all.index_weights = scratch.take(DType::kF32, {T, d.index_n_heads});
   }
   Ops::attention_in(all, scratch);
