@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <ranges>
 
 #include "backends/cpu/for_rows.h"
 #include "backends/cpu/top_k.h"
@@ -77,8 +76,8 @@ void CpuOps::select_keys(const SelectKeysArgs& args) {
     if (position_of(args, t) < k) write_slots(args, t, nullptr, position_of(args, t) + 1);
   });
   const auto is_scored = [&](std::int64_t t) { return position_of(args, t) >= k; };
-  const auto tokens = std::views::iota(std::int64_t{0}, T);
-  if (std::ranges::none_of(tokens, is_scored)) return;
+  const std::int32_t* const positions = args.batch.positions.ptr<std::int32_t>();
+  if (std::all_of(positions, positions + T, [k](std::int32_t p) { return p < k; })) return;
   GLINT_CHECK(args.q, "keys are to be scored without a query");
 
   const std::int64_t Hi = args.q.dim(1), D = args.q.dim(2);
