@@ -154,8 +154,10 @@ def attention(page):
 def engine(page):
     page.id("tab-engine").click()
     page.wait(lambda: "Busiest: expert" in page.text("expert-note"))
-    numbers = {cell.find_element(By.TAG_NAME, "dt").text: cell.find_element(By.TAG_NAME, "dd").text
-               for cell in page.all("#numbers div")}
+    # In one go: the page puts new elements there every second.
+    numbers = dict(page.browser.execute_script(
+        "return [...document.querySelectorAll('#numbers div')].map(cell => "
+        "['dt', 'dd'].map(tag => cell.querySelector(tag).textContent))"))
     assert int(numbers["steps"].replace(",", "")) > 0, numbers
     assert numbers["state"] == "serving", numbers
     width, height = page.browser.execute_script("const c = document.getElementById('experts'); return [c.width, c.height]")
