@@ -26,7 +26,7 @@ struct Compose {
   }
   // x += delta (where given), normalised.
   Tensor add_rms_norm(const Tensor& x, const Tensor& delta, const Tensor& weight, float eps) const {
-    const Tensor out = arena.take(dtype, {x.dim(0), x.dim(1)});
+    const Tensor out = arena.take_padded(dtype, {x.dim(0), x.dim(1)});
     ops.rms_norm({.x = x, .delta = delta, .weight = weight, .eps = eps, .out = out});
     return out;
   }

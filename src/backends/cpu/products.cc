@@ -22,31 +22,19 @@ std::int64_t scale_groups(const Weight& weight) {
 
 constexpr std::int64_t kScalesAhead = 512;
 
-// `bytes` at `at` of what ends at `end`, after which `next` is read.
-struct ChunkAt {
-  const std::byte* at;
-  std::int64_t bytes;
-  const std::byte* end;
-  const std::byte* next;
-};
-
-// For a chunk that is read once, line after line.
-Ahead ahead_by(std::int64_t distance, const ChunkAt& chunk) {
-  if (!chunk.next) return {.at = chunk.at};
-  const std::byte* const at = chunk.at + distance;
-  return {.at = at < chunk.end ? at : chunk.next + (at - chunk.end),
-          .end = chunk.end,
-          .next = chunk.next,
-          .step = 64};
+// What is read once from `at` to `end`, line after line, and then `next`.
+Ahead ahead_by(std::int64_t distance, const std::byte* at, const std::byte* end,
+               const std::byte* next) {
+  if (!next) return {.at = at};
+  const std::byte* const ahead = at + distance;
+  return {.at = ahead < end ? ahead : next + (ahead - end), .end = end, .next = next, .step = 64};
 }
 
-// For a chunk of which `lines` lines are read in all, again and again: memory brings what follows
-// it evenly meanwhile. A single reading would be faster than memory, the others leave it idle.
-Ahead ahead_evenly(std::int64_t lines, const ChunkAt& chunk) {
-  const std::byte* const at =
-      chunk.at + chunk.bytes < chunk.end ? chunk.at + chunk.bytes : chunk.next;
-  if (!at) return {.at = chunk.at};
-  return {.at = at, .step = (chunk.bytes + lines - 1) / lines};
+// For a chunk of which `lines` lines are read in all, again and again: memory brings `next` evenly
+// meanwhile. A single reading would be faster than memory, the others leave it idle.
+Ahead ahead_evenly(std::int64_t lines, const std::byte* at, const PartAt& next) {
+  if (!next.codes) return {.at = at};
+  return {.at = next.codes, .step = (next.bytes + lines - 1) / lines};
 }
 
 // Rows [n0, n0 + kPanel), columns [k0, k0 + k) of a weight in rows, to be packed to `to`.
@@ -154,95 +142,143 @@ Rows TypedRows::of(const Weight& weight, std::int64_t first, std::int64_t count)
   return part;
 }
 
+namespace {
+
+// Whether the tiles read each chunk of a panel several times.
+bool rereads(const Family& family, const Rows& x) {
+  return family.tile_tokens && x.count > family.tile_tokens;
+}
+
+}  // namespace
+
+// Panels whose chunks are multiplied in turns: a chunk's columns of x are then read from the L2
+// cache by all of them, where all of x may be too long for it. With few rows of x each panel is
+// read as it lies in memory, one after the other. `fair`: more would leave threads without work.
+std::int64_t Products::panels_of_a_task(const Product& product, std::int64_t fair) const {
+  const Family& family = product.x.is_bf16 ? kernels_.bf16 : kernels_.f32;
+  if (!rereads(family, product.x)) return 1;
+  return std::clamp<std::int64_t>(fair, 1, Scratch::kPanels / (product.up ? 2 : 1));
+}
+
 void Products::run(std::span<const Product> products) {
-  first_.clear();
-  std::int64_t panels = 0;
+  std::int64_t panels = 0, tasks = 0;
   for (const Product& product : products) {
-    first_.push_back(panels);
     if (product.x.count) panels += panels_of(product.weight);
   }
-  struct Place {
-    const Product& product;
-    std::int64_t n0;
+  constexpr std::int64_t kTasksPerThread = 4;
+  const std::int64_t fair = panels / (kTasksPerThread * pool_.num_threads());
+  first_.clear();
+  for (const Product& product : products) {
+    first_.push_back(tasks);
+    const std::int64_t size = panels_of_a_task(product, fair);
+    if (product.x.count) tasks += (panels_of(product.weight) + size - 1) / size;
+  }
+  const auto task_of = [&](std::int64_t task) -> Task {
+    const auto i = std::upper_bound(first_.begin(), first_.end(), task) - first_.begin() - 1;
+    const Product& product = products[static_cast<std::size_t>(i)];
+    const std::int64_t size = panels_of_a_task(product, fair);
+    const std::int64_t first = (task - first_[static_cast<std::size_t>(i)]) * size;
+    return {product, first * kPanel, std::min(size, panels_of(product.weight) - first)};
   };
-  const auto place_of = [&](std::int64_t panel) {
-    const auto i = std::upper_bound(first_.begin(), first_.end(), panel) - first_.begin() - 1;
-    return Place{products[static_cast<std::size_t>(i)],
-                 (panel - first_[static_cast<std::size_t>(i)]) * kPanel};
-  };
-  pool_.run_foreseen(panels, [&](std::int64_t panel, std::int64_t following, int thread) {
-    const auto [product, n0] = place_of(panel);
-    PanelAt next;
-    if (following < panels) {
-      const Place place = place_of(following);
-      next = panel_at(place.product.weight, place.n0);
+  pool_.run_foreseen(tasks, [&](std::int64_t index, std::int64_t following, int thread) {
+    PartAt next;
+    if (following < tasks) {
+      const Task task = task_of(following);
+      next = place_of({.weight = task.product.weight, .n0 = task.n0});
     }
-    run_panel(product, n0, scratch(thread), next);
-    if (following >= panels) kernels_.leave_tiles(scratch(thread).tiles);
+    run_task(task_of(index), scratch(thread), next);
+    if (following >= tasks) kernels_.leave_tiles(scratch(thread).tiles);
   });
 }
 
-void Products::run_panel(const Product& product, std::int64_t n0, Scratch& scratch,
-                         const PanelAt& next) const {
+void Products::run_task(const Task& task, Scratch& scratch, const PartAt& next) const {
+  const auto& [product, n0, panels] = task;
   const Tensor& out = product.out;
-  const std::int64_t stride = out.stride[0] * size_of(out.dtype);
-  const int x_size = product.x.is_bf16 ? 2 : 4;
+  const std::int64_t stride = out.stride[0] * size_of(out.dtype), K = product.weight.cols;
+  const int x_size = product.x.is_bf16 ? 2 : 4, weights = product.up ? 2 : 1;
+  const bool in_turns = rereads(product.x.is_bf16 ? kernels_.bf16 : kernels_.f32, product.x);
+  const std::int64_t step = in_turns ? kChunk : K;
+  const auto part = [&](std::int64_t i, std::int64_t k) -> PanelPart {
+    return {.weight = i % weights ? product.up : product.weight,
+            .n0 = n0 + i / weights * kPanel,
+            .begin = k,
+            .end = std::min(k + step, K)};
+  };
   for (std::int64_t t0 = 0; t0 < product.x.count; t0 += Scratch::kTokens) {
     Rows x = product.x;
     x.data = static_cast<const std::byte*>(x.data) + t0 * x.stride * x_size;
     x.count = std::min<std::int64_t>(x.count - t0, Scratch::kTokens);
     x.readable = std::min<std::int64_t>(x.readable - t0, Scratch::kTokens);
-    multiply_panel(product.weight, n0, x, scratch, scratch.c[0],
-                   product.up ? panel_at(product.up, n0) : next);
-    if (product.up) multiply_panel(product.up, n0, x, scratch, scratch.c[1], next);
-    kernels_.store(
-        {.c = scratch.c[0],
-         .up = product.up ? scratch.c[1] : nullptr,
-         .scale = product.weight.global_scale,
-         .up_scale = product.up.global_scale,
-         .out = out.data + t0 * stride + n0 * size_of(out.dtype),
-         .out_bytes = stride,
-         .rows = x.count,
-         .size = static_cast<int>(std::min<std::int64_t>(kPanel, product.weight.rows - n0)),
-         .is_bf16 = out.dtype == DType::kBF16});
+    const bool is_last = t0 + Scratch::kTokens >= product.x.count;
+    for (std::int64_t k = 0; k < K; k += step) {
+      for (std::int64_t i = 0; i < panels * weights; ++i) {
+        const PartAt following = i + 1 < panels * weights ? place_of(part(i + 1, k))
+                                 : k + step < K           ? place_of(part(0, k + step))
+                                 : is_last                ? next
+                                                          : place_of(part(0, 0));
+        multiply(part(i, k), x, scratch, scratch.c[i], following);
+      }
+    }
+    for (std::int64_t i = 0; i < panels; ++i) {
+      const std::int64_t n = n0 + i * kPanel;
+      kernels_.store(
+          {.c = scratch.c[i * weights],
+           .up = product.up ? scratch.c[i * weights + 1] : nullptr,
+           .scale = product.weight.global_scale,
+           .up_scale = product.up.global_scale,
+           .out = out.data + t0 * stride + n * size_of(out.dtype),
+           .out_bytes = stride,
+           .rows = x.count,
+           .size = static_cast<int>(std::min<std::int64_t>(kPanel, product.weight.rows - n)),
+           .is_bf16 = out.dtype == DType::kBF16});
+    }
   }
 }
 
-PanelAt panel_at(const Weight& weight, std::int64_t n0) {
+PartAt place_of(const PanelPart& part) {
+  const auto& [weight, n0, begin, end] = part;
   if (weight.layout != WeightLayout::kPacked) return {};
-  const std::int64_t bytes = panel_bytes(code_of(weight), kPanel, weight.cols);
-  PanelAt at = {.codes = weight.data.data + n0 / kPanel * bytes};
+  const Code code = code_of(weight);
+  const std::int64_t bytes = panel_bytes(code, kPanel, weight.cols);
+  PartAt at = {
+      .codes = weight.data.data + n0 / kPanel * bytes + begin / per_dword(code) * kPanel * 4,
+      .bytes = panel_bytes(code, kPanel, std::min<std::int64_t>(end - begin, kChunk))};
   if (weight.format == WeightFormat::kNvfp4) {
-    at.scales = weight.data.data + panels_of(weight) * bytes + n0 * scale_groups(weight);
+    at.scales = weight.data.data + panels_of(weight) * bytes + n0 * scale_groups(weight) +
+                begin / kNvfp4Group * kPanel;
   }
   if (weight.format == WeightFormat::kFp8Block) {
-    at.scales = reinterpret_cast<const std::byte*>(weight.scale.row<float>(n0 / kFp8Block));
+    at.scales = reinterpret_cast<const std::byte*>(weight.scale.row<float>(n0 / kFp8Block) +
+                                                   begin / kFp8Block);
   }
   return at;
 }
 
-void Products::multiply_panel(const Weight& weight, std::int64_t n0, const Rows& x,
-                              Scratch& scratch, float* c, const PanelAt& next) const {
+void Products::multiply(const PanelPart& part, const Rows& x, Scratch& scratch, float* c,
+                        const PartAt& next) const {
+  const Weight& weight = part.weight;
   const Family& family = x.is_bf16 ? kernels_.bf16 : kernels_.f32;
   const Code code = code_of(weight);
-  const std::int64_t K = weight.cols;
   const bool is_packed = weight.layout == WeightLayout::kPacked;
   const bool decodes = x.count <= family.decode_tokens[code];
   // One pass over all of k where the codes are read once; else chunks that stay in L1.
   const bool reads_once = decodes && x.count <= family.tile_tokens;
-  const std::int64_t step = is_packed && reads_once ? K : kChunk;
+  const std::int64_t step = is_packed && reads_once ? part.end - part.begin : kChunk;
   // Readings of a chunk by the tiles, if memory can bring the next one meanwhile.
   const std::int64_t readings = reads_once || !family.tile_tokens
                                     ? 0
                                     : (x.count + family.tile_tokens - 1) / family.tile_tokens;
   const std::int64_t distance = family.ahead[x.count > 1][code];
-  const PanelAt packed = panel_at(weight, n0);
   if (code == kCodeFp8 && next.scales) __builtin_prefetch(next.scales);
-  for (std::int64_t k0 = 0; k0 < K; k0 += step) {
-    const std::int64_t k = std::min(step, K - k0);
+  for (std::int64_t k0 = part.begin; k0 < part.end; k0 += step) {
+    const std::int64_t k = std::min(step, part.end - k0);
+    const PartAt at = place_of({weight, part.n0, k0, part.end});
+    const bool is_last = k0 + step >= part.end;
+    const PartAt following =
+        is_last || !is_packed ? next : place_of({weight, part.n0, k0 + step, part.end});
     const std::int64_t aligned = (k + family.x_align - 1) / family.x_align * family.x_align;
-    TileArgs tile = {.w = nullptr,
-                     .scale = nullptr,
+    TileArgs tile = {.w = at.codes,
+                     .scale = at.scales,
                      .panel_rows = kPanel,
                      .x = static_cast<const std::byte*>(x.data) + k0 * (x.is_bf16 ? 2 : 4),
                      .x_stride = x.stride,
@@ -255,34 +291,27 @@ void Products::multiply_panel(const Weight& weight, std::int64_t n0, const Rows&
                      .scale_ahead = {},
                      .tiles = &scratch.tiles};
     if (is_packed) {
-      const std::byte* const codes = packed.codes + k0 / per_dword(code) * kPanel * 4;
-      tile.w = codes;
-      const ChunkAt chunk = {.at = codes,
-                             .bytes = (k + per_dword(code) - 1) / per_dword(code) * kPanel * 4,
-                             .end = packed.codes + panel_bytes(code, kPanel, K),
-                             .next = next.codes};
-      const std::int64_t lines = (decodes ? chunk.bytes : k * kPanel * 2) / 64;
-      tile.ahead = readings ? ahead_evenly(readings * lines, chunk) : ahead_by(distance, chunk);
+      const std::int64_t left = panel_bytes(code, kPanel, part.end - k0);
+      const std::int64_t lines = (decodes ? panel_bytes(code, kPanel, k) : k * kPanel * 2) / 64;
+      tile.ahead = readings ? ahead_evenly(readings * lines, at.codes, following)
+                            : ahead_by(distance, at.codes, at.codes + left, next.codes);
     } else {
-      PackArgs rows = pack_rows(weight, n0, k0, k, scratch.codes);
+      PackArgs rows = pack_rows(weight, part.n0, k0, k, scratch.codes);
       // With few tokens memory is slower than the arithmetic: the next panel's rows are on their
       // way.
-      if (x.count <= 16 && n0 + 2 * kPanel <= weight.rows) rows.ahead = kPanel * rows.row_bytes;
+      if (x.count <= 16 && part.n0 + 2 * kPanel <= weight.rows) {
+        rows.ahead = kPanel * rows.row_bytes;
+      }
       kernels_.pack[code](rows);
       tile.w = scratch.codes;
       tile.ahead.at = scratch.codes;
     }
-    if (code == kCodeFp8) tile.scale = weight.scale.row<float>(n0 / kFp8Block) + k0 / kFp8Block;
+    if (code == kCodeFp8) tile.scale = weight.scale.row<float>(part.n0 / kFp8Block) + k0 / kFp8Block;
     if (code == kCodeNvfp4 && is_packed) {
-      const std::byte* const scales = packed.scales + k0 / kNvfp4Group * kPanel;
-      tile.scale = scales;
-      tile.scale_ahead =
-          ahead_by(kScalesAhead, {.at = scales,
-                                  .bytes = 0,
-                                  .end = packed.scales + scale_groups(weight) * kPanel,
-                                  .next = next.scales});
+      const std::int64_t left = padded(kCodeNvfp4, part.end - k0) / kNvfp4Group * kPanel;
+      tile.scale_ahead = ahead_by(kScalesAhead, at.scales, at.scales + left, next.scales);
     } else if (code == kCodeNvfp4) {
-      kernels_.pack_scales(pack_row_scales(weight, n0, k0, k, scratch.scale_codes));
+      kernels_.pack_scales(pack_row_scales(weight, part.n0, k0, k, scratch.scale_codes));
       tile.scale = scratch.scale_codes;
       tile.scale_ahead.at = scratch.scale_codes;
     }
