@@ -38,7 +38,7 @@ struct Compose {
   Routing route(const MoeArgs& args) const {
     const MoeWeights& w = args.weights;
     const std::int64_t T = args.x.dim(0), E = w.gate.rows, k = args.num_experts_per_tok;
-    const Tensor m = arena.take(DType::kF32, {T, args.x.dim(1)});
+    const Tensor m = arena.take_padded(DType::kF32, {T, args.x.dim(1)});
     ops.rms_norm({.x = args.x, .weight = args.norm, .eps = args.eps, .out = m});
     const Tensor ids = args.routed ? args.routed : arena.take(DType::kI32, {T, k});
     const Routing routing = {.weights = arena.take(DType::kF32, {T, k}),

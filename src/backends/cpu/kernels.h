@@ -166,6 +166,17 @@ struct StoreRows {
   int size;
   bool is_bf16;
 };
+// A head of a token after attention: its segments' values, weighed -> `size` outputs. Element d of
+// segment s is values[s * segment_stride + d / kPanel * panel_stride + d % kPanel].
+struct AttendedRow {
+  const float* values;
+  std::int64_t segment_stride, panel_stride;
+  const float* weights;  // [segments]
+  std::int64_t segments;
+  void* out;
+  std::int64_t size;
+  bool is_bf16;
+};
 struct CombineRow {
   const void* const* rows;  // [count]
   const float* weights;     // [count]
@@ -216,11 +227,9 @@ struct Kernels {
   void (*rope)(const RopeRow&);
   void (*store)(const StoreRows&);
   void (*combine)(const CombineRow&);
+  void (*attended)(const AttendedRow&);
   void (*softmax)(const SoftmaxArgs&);
   void (*interleave)(const InterleaveArgs&);
-  // out[n][j] = c[j][n] for n < rows; c [columns][kPanel], out rows `stride` elements apart.
-  void (*transpose)(const float* c, int columns, int rows, void* out, bool to_bf16,
-                    std::int64_t stride);
   // x *= factor
   void (*scale)(float* x, std::int64_t size, float factor);
   // out[i] = sum_h weights[h] * max(0, c[h][i]), i < kPanel

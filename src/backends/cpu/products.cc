@@ -219,18 +219,22 @@ void Products::run_task(const Task& task, Scratch& scratch, const PartAt& next) 
         multiply(part(i, k), x, scratch, scratch.c[i], following);
       }
     }
-    for (std::int64_t i = 0; i < panels; ++i) {
-      const std::int64_t n = n0 + i * kPanel;
-      kernels_.store(
-          {.c = scratch.c[i * weights],
-           .up = product.up ? scratch.c[i * weights + 1] : nullptr,
-           .scale = product.weight.global_scale,
-           .up_scale = product.up.global_scale,
-           .out = out.data + t0 * stride + n * size_of(out.dtype),
-           .out_bytes = stride,
-           .rows = x.count,
-           .size = static_cast<int>(std::min<std::int64_t>(kPanel, product.weight.rows - n)),
-           .is_bf16 = out.dtype == DType::kBF16});
+    // A few rows at a time: the panels' parts of a row lie side by side.
+    constexpr std::int64_t kRows = 16;
+    for (std::int64_t r = 0; r < x.count; r += kRows) {
+      for (std::int64_t i = 0; i < panels; ++i) {
+        const std::int64_t n = n0 + i * kPanel;
+        kernels_.store(
+            {.c = scratch.c[i * weights] + r * kPanel,
+             .up = product.up ? scratch.c[i * weights + 1] + r * kPanel : nullptr,
+             .scale = product.weight.global_scale,
+             .up_scale = product.up.global_scale,
+             .out = out.data + (t0 + r) * stride + n * size_of(out.dtype),
+             .out_bytes = stride,
+             .rows = std::min(kRows, x.count - r),
+             .size = static_cast<int>(std::min<std::int64_t>(kPanel, product.weight.rows - n)),
+             .is_bf16 = out.dtype == DType::kBF16});
+      }
     }
   }
 }
