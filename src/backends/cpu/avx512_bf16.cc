@@ -42,6 +42,33 @@ void dequantize_by_table(const std::uint8_t* codes, float scale, void* out, bool
   }
 }
 
+// c [rows][kPanel] -> bf16, as store_rows but for numbers below 2^-126, which become zeros as they do
+// in the tiles.
+template <bool kHasUp>
+void store_bf16_rows(const StoreRows& all) {
+  const auto rounded = [](V value) { return _mm512_cvtneps_pbh((__m512)value); };
+  const auto widened = [](__m256bh value) {
+    return bits<V>(widen((VHalf)value) << 16);
+  };
+  for (std::int64_t r = 0; r < all.rows; ++r) {
+    std::byte* out = all.out + r * all.out_bytes;
+    for (int n = 0; n < all.size; n += kLanes) {
+      V value = load(all.c + r * kPanel + n) * all.scale;
+      if constexpr (kHasUp) {
+        const V up = load(all.up + r * kPanel + n) * all.up_scale;
+        value = silu(widened(rounded(value))) * widened(rounded(up));
+      }
+      const int left = all.size - n;
+      const auto mask = static_cast<__mmask16>(left >= kLanes ? 0xffff : (1 << left) - 1);
+      _mm256_mask_storeu_epi16(out + n * 2, mask, (__m256i)rounded(value));
+    }
+  }
+}
+void store_rows_bf16(const StoreRows& all) {
+  if (!all.is_bf16) return avx512_kernels().store(all);
+  all.up ? store_bf16_rows<true>(all) : store_bf16_rows<false>(all);
+}
+
 }  // namespace
 
 const Kernels& avx512_bf16_kernels() {
@@ -51,6 +78,7 @@ const Kernels& avx512_bf16_kernels() {
     kernels.bf16 = kBf16Family;
     kernels.has_bf16 = true;
     kernels.dequantize = dequantize_by_table;
+    kernels.store = store_rows_bf16;
     return kernels;
   }();
   return kKernels;

@@ -151,12 +151,19 @@ bool rereads(const Family& family, const Rows& x) {
 
 }  // namespace
 
+PanelPart PanelTask::part(std::int64_t i, std::int64_t k) const {
+  const std::int64_t weights = product.up ? 2 : 1;
+  return {.weight = i % weights ? product.up : product.weight,
+          .n0 = n0 + i / weights * kPanel,
+          .begin = k,
+          .end = std::min(k + step, product.weight.cols)};
+}
+
 // Panels whose chunks are multiplied in turns: a chunk's columns of x are then read from the L2
 // cache by all of them, where all of x may be too long for it. With few rows of x each panel is
 // read as it lies in memory, one after the other. `fair`: more would leave threads without work.
 std::int64_t Products::panels_of_a_task(const Product& product, std::int64_t fair) const {
-  const Family& family = product.x.is_bf16 ? kernels_.bf16 : kernels_.f32;
-  if (!rereads(family, product.x)) return 1;
+  if (!rereads(product.x.is_bf16 ? kernels_.bf16 : kernels_.f32, product.x)) return 1;
   return std::clamp<std::int64_t>(fair, 1, Scratch::kPanels / (product.up ? 2 : 1));
 }
 
@@ -173,60 +180,94 @@ void Products::run(std::span<const Product> products) {
     const std::int64_t size = panels_of_a_task(product, fair);
     if (product.x.count) tasks += (panels_of(product.weight) + size - 1) / size;
   }
-  const auto task_of = [&](std::int64_t task) -> Task {
+  const auto task_of = [&](std::int64_t task) -> PanelTask {
     const auto i = std::upper_bound(first_.begin(), first_.end(), task) - first_.begin() - 1;
     const Product& product = products[static_cast<std::size_t>(i)];
     const std::int64_t size = panels_of_a_task(product, fair);
     const std::int64_t first = (task - first_[static_cast<std::size_t>(i)]) * size;
-    return {product, first * kPanel, std::min(size, panels_of(product.weight) - first)};
+    const bool in_turns = rereads(product.x.is_bf16 ? kernels_.bf16 : kernels_.f32, product.x);
+    return {.product = product,
+            .n0 = first * kPanel,
+            .panels = std::min(size, panels_of(product.weight) - first),
+            .step = in_turns ? kChunk : product.weight.cols};
   };
   pool_.run_foreseen(tasks, [&](std::int64_t index, std::int64_t following, int thread) {
-    PartAt next;
     if (following < tasks) {
-      const Task task = task_of(following);
-      next = place_of({.weight = task.product.weight, .n0 = task.n0});
+      const PanelTask next = task_of(following);
+      run_task(task_of(index), &next, scratch(thread));
+    } else {
+      run_task(task_of(index), nullptr, scratch(thread));
+      kernels_.leave_tiles(scratch(thread).tiles);
     }
-    run_task(task_of(index), scratch(thread), next);
-    if (following >= tasks) kernels_.leave_tiles(scratch(thread).tiles);
   });
 }
 
-void Products::run_task(const Task& task, Scratch& scratch, const PartAt& next) const {
-  const auto& [product, n0, panels] = task;
+namespace {
+
+// What a task reads first but for its first chunk, brought into the L2 cache bit by bit while
+// memory has nothing else to do.
+class Beginning {
+ public:
+  Beginning(const PanelTask* task, std::int64_t bits)
+      : task_(task && task->step == kChunk ? task : nullptr),
+        parts_(task_ ? std::min(task_->parts(), kParts) : 0),
+        lines_(bits ? ((parts_ - 1) * kChunk + bits - 1) / bits : 0) {}
+
+  void bring_a_bit() {
+    for (std::int64_t i = 0; i < lines_; ++i, at_ += 64) {
+      if (at_ == end_ && !next_part()) return;
+      __builtin_prefetch(at_, 0, 2);
+    }
+  }
+
+ private:
+  static constexpr std::int64_t kParts = 5;
+
+  bool next_part() {
+    if (++part_ >= parts_) return false;
+    const PartAt at = place_of(task_->part(part_, 0));
+    at_ = at.codes;
+    end_ = at.codes + at.bytes;
+    return at_ != end_;
+  }
+
+  const PanelTask* task_;
+  std::int64_t parts_, lines_, part_ = 0;
+  const std::byte *at_ = nullptr, *end_ = nullptr;
+};
+
+}  // namespace
+
+void Products::run_task(const PanelTask& task, const PanelTask* next, Scratch& scratch) const {
+  const Product& product = task.product;
   const Tensor& out = product.out;
   const std::int64_t stride = out.stride[0] * size_of(out.dtype), K = product.weight.cols;
-  const int x_size = product.x.is_bf16 ? 2 : 4, weights = product.up ? 2 : 1;
-  const bool in_turns = rereads(product.x.is_bf16 ? kernels_.bf16 : kernels_.f32, product.x);
-  const std::int64_t step = in_turns ? kChunk : K;
-  const auto part = [&](std::int64_t i, std::int64_t k) -> PanelPart {
-    return {.weight = i % weights ? product.up : product.weight,
-            .n0 = n0 + i / weights * kPanel,
-            .begin = k,
-            .end = std::min(k + step, K)};
-  };
+  const int x_size = product.x.is_bf16 ? 2 : 4;
   for (std::int64_t t0 = 0; t0 < product.x.count; t0 += Scratch::kTokens) {
     Rows x = product.x;
     x.data = static_cast<const std::byte*>(x.data) + t0 * x.stride * x_size;
     x.count = std::min<std::int64_t>(x.count - t0, Scratch::kTokens);
     x.readable = std::min<std::int64_t>(x.readable - t0, Scratch::kTokens);
-    const bool is_last = t0 + Scratch::kTokens >= product.x.count;
-    for (std::int64_t k = 0; k < K; k += step) {
-      for (std::int64_t i = 0; i < panels * weights; ++i) {
-        const PartAt following = i + 1 < panels * weights ? place_of(part(i + 1, k))
-                                 : k + step < K           ? place_of(part(0, k + step))
-                                 : is_last                ? next
-                                                          : place_of(part(0, 0));
-        multiply(part(i, k), x, scratch, scratch.c[i], following);
+    const PanelTask* const then = t0 + Scratch::kTokens < product.x.count ? &task : next;
+    for (std::int64_t k = 0; k < K; k += task.step) {
+      for (std::int64_t i = 0; i < task.parts(); ++i) {
+        const PartAt following = i + 1 < task.parts() ? place_of(task.part(i + 1, k))
+                                 : k + task.step < K  ? place_of(task.part(0, k + task.step))
+                                 : then               ? place_of(then->part(0, 0))
+                                                      : PartAt{};
+        multiply(task.part(i, k), x, scratch, scratch.c[i], following);
       }
     }
     // A few rows at a time: the panels' parts of a row lie side by side.
     constexpr std::int64_t kRows = 16;
+    Beginning beginning(then, (x.count + kRows - 1) / kRows * task.panels);
     for (std::int64_t r = 0; r < x.count; r += kRows) {
-      for (std::int64_t i = 0; i < panels; ++i) {
-        const std::int64_t n = n0 + i * kPanel;
+      for (std::int64_t i = 0; i < task.panels; ++i) {
+        const std::int64_t n = task.n0 + i * kPanel, c = product.up ? 2 * i : i;
+        beginning.bring_a_bit();
         kernels_.store(
-            {.c = scratch.c[i * weights] + r * kPanel,
-             .up = product.up ? scratch.c[i * weights + 1] + r * kPanel : nullptr,
+            {.c = scratch.c[c] + r * kPanel,
+             .up = product.up ? scratch.c[c + 1] + r * kPanel : nullptr,
              .scale = product.weight.global_scale,
              .up_scale = product.up.global_scale,
              .out = out.data + (t0 + r) * stride + n * size_of(out.dtype),

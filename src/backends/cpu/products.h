@@ -66,6 +66,17 @@ struct PartAt {
 };
 PartAt place_of(const PanelPart& part);
 
+// Panels of a product that a thread multiplies, `step` columns at a time.
+struct PanelTask {
+  const Product& product;
+  std::int64_t n0, panels, step;
+
+  // A panel of `weight` and then its like of `up`, for each panel.
+  std::int64_t parts() const { return product.up ? 2 * panels : panels; }
+  // Part i from column k on.
+  PanelPart part(std::int64_t i, std::int64_t k) const;
+};
+
 class Products {
  public:
   Products(const Kernels& kernels, ThreadPool& pool);
@@ -93,13 +104,8 @@ class Products {
   ThreadPool& pool() const { return pool_; }
 
  private:
-  // Panels that a thread multiplies together.
-  struct Task {
-    const Product& product;
-    std::int64_t n0, panels;
-  };
   std::int64_t panels_of_a_task(const Product& product, std::int64_t fair) const;
-  void run_task(const Task& task, Scratch& scratch, const PartAt& next) const;
+  void run_task(const PanelTask& task, const PanelTask* next, Scratch& scratch) const;
 
   const Kernels& kernels_;
   ThreadPool& pool_;
