@@ -81,7 +81,7 @@ struct Ahead {
 };
 
 // How many rows of x a thread's tile registers are configured for; 0: they are not in use. To be
-// configured takes a tenth of a microsecond, so they stay until Kernels::leave_tiles.
+// configured takes a tenth of a microsecond, so they stay until Kernels::leave.
 struct TileRows {
   int first = 0, second = 0;
 };
@@ -165,6 +165,7 @@ struct StoreRows {
   std::int64_t rows;
   int size;
   bool is_bf16;
+  bool past_caches = false;  // the rows are not read soon
 };
 // A head of a token after attention: its segments' values, weighed -> `size` outputs. Element d of
 // segment s is values[s * segment_stride + d / kPanel * panel_stride + d % kPanel].
@@ -218,8 +219,8 @@ struct Kernels {
   Family f32;
   Family bf16;
   bool has_bf16;  // else x is widened to f32
-  // Before a thread that multiplied does anything else for long.
-  void (*leave_tiles)(TileRows&);
+  // Before a thread that multiplied goes on to anything else: others may read what it stored.
+  void (*leave)(TileRows&);
 
   void (*rms_norm)(const NormRow&);
   void (*layer_norm)(const NormRow&);

@@ -168,11 +168,12 @@ std::int64_t Products::panels_of_a_task(const Product& product, std::int64_t fai
 }
 
 void Products::run(std::span<const Product> products) {
-  std::int64_t panels = 0, tasks = 0;
+  std::int64_t panels = 0, tasks = 0, out_bytes = 0;
   for (const Product& product : products) {
     if (product.x.count) panels += panels_of(product.weight);
+    out_bytes += product.out.size() * size_of(product.out.dtype);
   }
-  constexpr std::int64_t kTasksPerThread = 4;
+  constexpr std::int64_t kTasksPerThread = 4, kL2Bytes = std::int64_t{1} << 20;
   const std::int64_t fair = panels / (kTasksPerThread * pool_.num_threads());
   first_.clear();
   for (const Product& product : products) {
@@ -189,7 +190,8 @@ void Products::run(std::span<const Product> products) {
     return {.product = product,
             .n0 = first * kPanel,
             .panels = std::min(size, panels_of(product.weight) - first),
-            .step = in_turns ? kChunk : product.weight.cols};
+            .step = in_turns ? kChunk : product.weight.cols,
+            .past_caches = out_bytes > kL2Bytes};
   };
   pool_.run_foreseen(tasks, [&](std::int64_t index, std::int64_t following, int thread) {
     if (following < tasks) {
@@ -197,7 +199,7 @@ void Products::run(std::span<const Product> products) {
       run_task(task_of(index), &next, scratch(thread));
     } else {
       run_task(task_of(index), nullptr, scratch(thread));
-      kernels_.leave_tiles(scratch(thread).tiles);
+      kernels_.leave(scratch(thread).tiles);
     }
   });
 }
@@ -274,7 +276,8 @@ void Products::run_task(const PanelTask& task, const PanelTask* next, Scratch& s
              .out_bytes = stride,
              .rows = std::min(kRows, x.count - r),
              .size = static_cast<int>(std::min<std::int64_t>(kPanel, product.weight.rows - n)),
-             .is_bf16 = out.dtype == DType::kBF16});
+             .is_bf16 = out.dtype == DType::kBF16,
+             .past_caches = task.past_caches});
       }
     }
   }

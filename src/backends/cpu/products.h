@@ -70,6 +70,7 @@ PartAt place_of(const PanelPart& part);
 struct PanelTask {
   const Product& product;
   std::int64_t n0, panels, step;
+  bool past_caches;  // the products of a run write more than a cache holds
 
   // A panel of `weight` and then its like of `up`, for each panel.
   std::int64_t parts() const { return product.up ? 2 * panels : panels; }
@@ -95,7 +96,7 @@ class Products {
 
   // c [x.count][kPanel] = x times the part of a panel, or += where it does not begin at column 0, on
   // this thread; without nvfp4's global scale. c has x.readable <= Scratch::kTokens rows. The
-  // thread goes on with `next`, or calls leave_tiles when it has multiplied its last.
+  // thread goes on with `next`, or calls leave when it has multiplied its last.
   void multiply(const PanelPart& part, const Rows& x, Scratch& scratch, float* c,
                 const PartAt& next = {}) const;
 

@@ -147,7 +147,7 @@ void CpuOps::select_keys(const SelectKeysArgs& args) {
           for (int n = 0; n < kPanel; ++n) to[n] *= scales[n];
         }
       }
-      kernels.leave_tiles(scratch.tiles);
+      kernels.leave(scratch.tiles);
     });
 
     pool_.run_dynamic(block.count, [&](std::int64_t i, int) {

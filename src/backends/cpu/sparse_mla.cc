@@ -106,7 +106,7 @@ void CpuOps::sparse_mla(const SparseMlaArgs& args) {
           for (std::int64_t s = 0; s < segments_of(longest.keys); ++s) {
             block.add_segment(slots.of(longest.token), s);
           }
-          plan.kernels.leave_tiles(*memory.tiles);
+          plan.kernels.leave(*memory.tiles);
           for (const AttentionItem& item : block.items()) finish(plan, item, block.sums());
         });
     return;
@@ -121,7 +121,7 @@ void CpuOps::sparse_mla(const SparseMlaArgs& args) {
     const std::int32_t* const keys = slots.of(item[0].token);
     const AttentionMemory memory = memory_of(0, thread);
     AttentionBlock(plan, memory, std::move(item), sums + i * bytes).add_segment(keys, s);
-    plan.kernels.leave_tiles(*memory.tiles);
+    plan.kernels.leave(*memory.tiles);
   });
   pool_.run(count, [&](std::int64_t i, int) {
     std::vector<AttentionItem> item = items_of(i, i + 1);
