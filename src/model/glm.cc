@@ -34,8 +34,8 @@ void attention(const Model& m, int layer, const AttentionWeights& weights, const
   const AttentionDims dims = attention_dims(m.config, m.mesh);
   const LayerCache& cache = m.kv.layer(layer);
   const std::int64_t T = stream.x.dim(0);
-  const Tensor q =
-      arena.take_padded(m.activations, {T, dims.heads, dims.qk_nope_head_dim + dims.qk_rope_head_dim});
+  const Tensor q = arena.take_padded(
+      m.activations, {T, dims.heads, dims.qk_nope_head_dim + dims.qk_rope_head_dim});
   Tensor index_q, index_weights;
   if (weights.indexer && batch.end > dims.index_topk) {
     index_q = arena.take(m.activations, {T, dims.index_n_heads, dims.index_head_dim});

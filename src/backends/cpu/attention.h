@@ -58,7 +58,7 @@ class AttentionSums {
     return sum(segment) + lanes_ + latent_panel * rows_ * kPanel;
   }
   std::int64_t rows() const { return rows_; }
-  std::int64_t segment_stride() const { return stride_; }        // floats
+  std::int64_t segment_stride() const { return stride_; }  // floats
   std::int64_t panel_stride() const { return rows_ * kPanel; }
 
  private:

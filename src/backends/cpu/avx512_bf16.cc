@@ -42,8 +42,8 @@ void dequantize_by_table(const std::uint8_t* codes, float scale, void* out, bool
   }
 }
 
-// c [rows][kPanel] -> bf16, as store_rows but for numbers below 2^-126, which become zeros as they do
-// in the tiles.
+// c [rows][kPanel] -> bf16, as store_rows but for numbers below 2^-126, which become zeros as they
+// do in the tiles.
 template <bool kHasUp, bool kPastCaches>
 void store_bf16_rows(const StoreRows& all) {
   const auto rounded = [](V value) {

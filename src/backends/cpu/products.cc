@@ -6,20 +6,6 @@
 namespace glint::cpu {
 namespace {
 
-static_assert(static_cast<int>(WeightFormat::kF32) == kCodeF32);
-static_assert(static_cast<int>(WeightFormat::kBF16) == kCodeBf16);
-static_assert(static_cast<int>(WeightFormat::kFp8Block) == kCodeFp8);
-static_assert(static_cast<int>(WeightFormat::kNvfp4) == kCodeNvfp4);
-
-Code code_of(const Weight& weight) { return static_cast<Code>(weight.format); }
-std::int64_t panels_of(const Weight& weight) { return (weight.rows + kPanel - 1) / kPanel; }
-std::int64_t row_bytes(const Weight& weight) {
-  return weight.cols * 4 / per_dword(code_of(weight));
-}
-std::int64_t scale_groups(const Weight& weight) {
-  return padded(kCodeNvfp4, weight.cols) / kNvfp4Group;
-}
-
 constexpr std::int64_t kScalesAhead = 512;
 
 // What is read once from `at` to `end`, line after line, and then `next`.
@@ -35,36 +21,6 @@ Ahead ahead_by(std::int64_t distance, const std::byte* at, const std::byte* end,
 Ahead ahead_evenly(std::int64_t lines, const std::byte* at, const PartAt& next) {
   if (!next.codes) return {.at = at};
   return {.at = next.codes, .step = (next.bytes + lines - 1) / lines};
-}
-
-// Rows [n0, n0 + kPanel), columns [k0, k0 + k) of a weight in rows, to be packed to `to`.
-PackArgs pack_rows(const Weight& weight, std::int64_t n0, std::int64_t k0, std::int64_t k,
-                   std::byte* to) {
-  const Code code = code_of(weight);
-  const std::int64_t stride = row_bytes(weight);
-  return {.rows = weight.data.data + n0 * stride + k0 * 4 / per_dword(code),
-          .row_bytes = stride,
-          .bytes = k * 4 / per_dword(code),
-          .num_rows = static_cast<int>(std::min<std::int64_t>(kPanel, weight.rows - n0)),
-          .panel_rows = kPanel,
-          .panel = to,
-          .ahead = 0,
-          .next = nullptr,
-          .past_caches = false};
-}
-// The same of its scales in nvfp4.
-PackArgs pack_row_scales(const Weight& weight, std::int64_t n0, std::int64_t k0, std::int64_t k,
-                         std::byte* to) {
-  const std::int64_t groups = weight.cols / kNvfp4Group;
-  return {.rows = weight.scale.data + n0 * groups + k0 / kNvfp4Group,
-          .row_bytes = groups,
-          .bytes = k / kNvfp4Group,
-          .num_rows = static_cast<int>(std::min<std::int64_t>(kPanel, weight.rows - n0)),
-          .panel_rows = kPanel,
-          .panel = to,
-          .ahead = 0,
-          .next = nullptr,
-          .past_caches = false};
 }
 
 }  // namespace
@@ -283,25 +239,6 @@ void Products::run_task(const PanelTask& task, const PanelTask* next, Scratch& s
   }
 }
 
-PartAt place_of(const PanelPart& part) {
-  const auto& [weight, n0, begin, end] = part;
-  if (weight.layout != WeightLayout::kPacked) return {};
-  const Code code = code_of(weight);
-  const std::int64_t bytes = panel_bytes(code, kPanel, weight.cols);
-  PartAt at = {
-      .codes = weight.data.data + n0 / kPanel * bytes + begin / per_dword(code) * kPanel * 4,
-      .bytes = panel_bytes(code, kPanel, std::min<std::int64_t>(end - begin, kChunk))};
-  if (weight.format == WeightFormat::kNvfp4) {
-    at.scales = weight.data.data + panels_of(weight) * bytes + n0 * scale_groups(weight) +
-                begin / kNvfp4Group * kPanel;
-  }
-  if (weight.format == WeightFormat::kFp8Block) {
-    at.scales = reinterpret_cast<const std::byte*>(weight.scale.row<float>(n0 / kFp8Block) +
-                                                   begin / kFp8Block);
-  }
-  return at;
-}
-
 void Products::multiply(const PanelPart& part, const Rows& x, Scratch& scratch, float* c,
                         const PartAt& next) const {
   const Weight& weight = part.weight;
@@ -354,7 +291,8 @@ void Products::multiply(const PanelPart& part, const Rows& x, Scratch& scratch, 
       tile.w = scratch.codes;
       tile.ahead.at = scratch.codes;
     }
-    if (code == kCodeFp8) tile.scale = weight.scale.row<float>(part.n0 / kFp8Block) + k0 / kFp8Block;
+    if (code == kCodeFp8)
+      tile.scale = weight.scale.row<float>(part.n0 / kFp8Block) + k0 / kFp8Block;
     if (code == kCodeNvfp4 && is_packed) {
       const std::int64_t left = padded(kCodeNvfp4, part.end - k0) / kNvfp4Group * kPanel;
       tile.scale_ahead = ahead_by(kScalesAhead, at.scales, at.scales + left, next.scales);
@@ -378,96 +316,6 @@ void Products::multiply(const PanelPart& part, const Rows& x, Scratch& scratch, 
     if (code == kCodeNvfp4) tile.scale = scratch.scales;
     family.multiply[code](tile);
   }
-}
-
-namespace {
-
-std::int64_t packed_data_bytes(const Weight& weight) {
-  const std::int64_t scales =
-      weight.format == WeightFormat::kNvfp4 ? scale_groups(weight) * kPanel : 0;
-  return panels_of(weight) * (panel_bytes(code_of(weight), kPanel, weight.cols) + scales);
-}
-
-// Neighbouring panels of one weight.
-struct Stretch {
-  const PackedPair* pair;
-  std::int64_t first, end;
-};
-
-// Has the kernel map these pages of a file: what is not mapped cannot be prefetched.
-void touch(const std::byte* data, std::int64_t bytes) {
-  constexpr std::int64_t kPage = 4096;
-  for (std::int64_t i = 0; i < bytes; i += kPage) {
-    (void)*static_cast<const volatile std::byte*>(data + i);
-  }
-}
-
-void pack_panels(const Kernels& kernels, const Stretch& stretch) {
-  const auto& [from, to] = *stretch.pair;
-  const std::int64_t bytes = panel_bytes(code_of(from), kPanel, from.cols);
-  const std::int64_t scale_bytes = scale_groups(from) * kPanel;
-  std::byte* const scales = to.data.data + panels_of(from) * bytes;
-  const std::int64_t source_bytes = row_bytes(from) * kPanel;
-  for (std::int64_t p = stretch.first; p < stretch.end; ++p) {
-    PackArgs rows = pack_rows(from, p * kPanel, 0, from.cols, to.data.data + p * bytes);
-    rows.past_caches = true;
-    if ((p + 2) * kPanel <= from.rows) {
-      rows.next = from.data.data + (p + 1) * source_bytes;
-      touch(rows.next, source_bytes);
-    }
-    kernels.pack[code_of(from)](rows);
-    if (from.format != WeightFormat::kNvfp4) continue;
-    kernels.pack_scales(pack_row_scales(from, p * kPanel, 0, from.cols, scales + p * scale_bytes));
-  }
-  if (from.format == WeightFormat::kFp8Block && stretch.first == 0) {
-    std::memcpy(to.scale.data, from.scale.data,
-                static_cast<std::size_t>(from.scale.size()) * sizeof(float));
-  }
-}
-
-}  // namespace
-
-std::int64_t packed_bytes(const Weight& weight) {
-  const bool has_floats = weight.format == WeightFormat::kFp8Block;
-  return packed_data_bytes(weight) +
-         (has_floats ? weight.scale.size() * std::int64_t{sizeof(float)} : 0);
-}
-
-Weight packed(const Weight& weight, std::byte* to) {
-  GLINT_CHECK(weight.layout == WeightLayout::kRows, "the weight is packed already");
-  Weight result = weight;
-  result.layout = WeightLayout::kPacked;
-  result.data = Tensor(to, DType::kU8, {packed_data_bytes(weight)});
-  if (weight.format == WeightFormat::kNvfp4) result.scale = {};
-  if (weight.format == WeightFormat::kFp8Block) result.scale.data = to + result.data.size();
-  return result;
-}
-
-void pack(const Kernels& kernels, ThreadPool& pool, std::span<const PackedPair> pairs) {
-  // A task writes some megabytes in one stretch: new memory is then zeroed by the thread that fills
-  // it, while it is in that thread's cache.
-  constexpr std::int64_t kTaskBytes = std::int64_t{4} << 20;
-  std::vector<Stretch> stretches;
-  std::vector<std::size_t> tasks = {0};  // the first stretch of each
-  std::int64_t filled = 0;
-  for (const PackedPair& pair : pairs) {
-    const std::int64_t panels = panels_of(pair.from);
-    const std::int64_t bytes = packed_bytes(pair.from) / panels + 1;
-    for (std::int64_t p = 0; p < panels;) {
-      const std::int64_t count =
-          std::clamp<std::int64_t>((kTaskBytes - filled) / bytes, 1, panels - p);
-      stretches.push_back({&pair, p, p + count});
-      p += count, filled += count * bytes;
-      if (filled < kTaskBytes - bytes) continue;
-      tasks.push_back(stretches.size());
-      filled = 0;
-    }
-  }
-  if (tasks.back() != stretches.size()) tasks.push_back(stretches.size());
-  pool.run_dynamic(static_cast<std::int64_t>(tasks.size()) - 1, [&](std::int64_t task, int) {
-    const auto i = static_cast<std::size_t>(task);
-    for (std::size_t s = tasks[i]; s < tasks[i + 1]; ++s) pack_panels(kernels, stretches[s]);
-  });
 }
 
 }  // namespace glint::cpu

@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "backends/cpu/kernels.h"
+#include "backends/cpu/packing.h"
 #include "base/thread_pool.h"
 #include "ops/ops.h"
 
@@ -51,21 +51,6 @@ struct Scratch {
   TileRows tiles;
 };
 
-// The panel of `weight` that begins at row n0, columns [begin, end); end may lie beyond the last.
-struct PanelPart {
-  const Weight& weight;
-  std::int64_t n0 = 0;
-  std::int64_t begin = 0, end = weight.cols;
-};
-
-// Where the codes and the scales of a panel's part lie: to be fetched while another is multiplied.
-struct PartAt {
-  const std::byte* codes = nullptr;  // null: not known, or not packed
-  const std::byte* scales = nullptr;
-  std::int64_t bytes = 0;  // of the codes, up to those of a chunk
-};
-PartAt place_of(const PanelPart& part);
-
 // Panels of a product that a thread multiplies, `step` columns at a time.
 struct PanelTask {
   const Product& product;
@@ -94,8 +79,8 @@ class Products {
   // All of them in one phase. Sizes were checked before.
   void run(std::span<const Product> products);
 
-  // c [x.count][kPanel] = x times the part of a panel, or += where it does not begin at column 0, on
-  // this thread; without nvfp4's global scale. c has x.readable <= Scratch::kTokens rows. The
+  // c [x.count][kPanel] = x times the part of a panel, or += where it does not begin at column 0,
+  // on this thread; without nvfp4's global scale. c has x.readable <= Scratch::kTokens rows. The
   // thread goes on with `next`, or calls leave when it has multiplied its last.
   void multiply(const PanelPart& part, const Rows& x, Scratch& scratch, float* c,
                 const PartAt& next = {}) const;
@@ -136,11 +121,5 @@ class TypedRows {
   Copies& copies_;
   Rows made_[2];
 };
-
-// Packing: weights in the order that the tiles read, once at load.
-// Panels one after another, then the scales: nvfp4 in the order of scale_byte, fp8 as they were.
-std::int64_t packed_bytes(const Weight& weight);
-Weight packed(const Weight& weight, std::byte* to);
-void pack(const Kernels& kernels, ThreadPool& pool, std::span<const PackedPair> pairs);
 
 }  // namespace glint::cpu

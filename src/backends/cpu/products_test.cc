@@ -19,10 +19,16 @@ struct Shape {
   std::int64_t T, N, K;
 };
 // Whole panels and ragged ones, one chunk of k and several, odd sizes.
-constexpr Shape kShapes[] = {{1, 64, 512},  {2, 32, 256},   {5, 33, 48},  {7, 96, 1040},
-                             {16, 17, 192}, {29, 128, 320}, {600, 32, 64},
+constexpr Shape kShapes[] = {{1, 64, 512},
+                             {2, 32, 256},
+                             {5, 33, 48},
+                             {7, 96, 1040},
+                             {16, 17, 192},
+                             {29, 128, 320},
+                             {600, 32, 64},
                              // ... and panels in turns, with one stretch of tokens and two
-                             {40, 640, 608}, {515, 512, 272}};
+                             {40, 640, 608},
+                             {515, 512, 272}};
 
 // out = x * weight^T by the products of `kernels`.
 std::vector<float> product(const Kernels& kernels, ThreadPool& pool, const Weight& weight,
