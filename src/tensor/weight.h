@@ -10,9 +10,10 @@ namespace glint {
 enum class WeightFormat : std::uint8_t {
   kF32,
   kBF16,
-  kFp8Block,  // data e4m3 [N, K]; scale f32 [ceil(N/128), ceil(K/128)]: w = e4m3 * scale
-  kNvfp4,     // data u8 [N, K/2], low nibble first; scale e4m3 [N, K/16]: w = (e2m1 * scale) *
-              // global_scale
+  // data e4m3 [N, K]; scale f32 [ceil(N/128), ceil(K/128)]: w = e4m3 * scale
+  kFp8Block,
+  // data u8 [N, K/2], low nibble first; scale e4m3 [N, K/16]: w = (e2m1 * scale) * global_scale
+  kNvfp4,
 };
 
 const char* name_of(WeightFormat format);  // "f32", "bf16", "fp8", "nvfp4"
