@@ -40,6 +40,9 @@ struct ChatInput {
   bool continue_final_message = false;
 };
 
+// Answers of one request: its prompts, times n or best_of.
+inline constexpr int kMaxChoices = 128;
+
 struct ApiRequest {
   Api api = Api::kCompletions;
   std::string model = {};

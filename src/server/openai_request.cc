@@ -41,10 +41,10 @@ void read_chat_logprobs(RequestReader& r, ApiRequest& request, const ParseContex
   read_prompt_logprobs(r, request, context);
 }
 
-void read_counts(RequestReader& r, ApiRequest& request, const ParseContext& context) {
-  r.integer("n", request.n, {1, context.config.max_choices});
+void read_counts(RequestReader& r, ApiRequest& request) {
+  r.integer("n", request.n, {1, kMaxChoices});
   request.best_of = request.n;
-  r.integer("best_of", request.best_of, {1, context.config.max_choices});
+  r.integer("best_of", request.best_of, {1, kMaxChoices});
   if (request.best_of < request.n)
     r.fail("best_of", str("best_of is ", request.best_of, ", less than n, which is ", request.n));
 }
@@ -146,7 +146,7 @@ void read_completion(RequestReader& r, ApiRequest& request, const ParseContext& 
   read_prompts(r, "prompt", request, context);
   read_streaming(r, request);
   r.integer("max_tokens", request.max_tokens);
-  read_counts(r, request, context);
+  read_counts(r, request);
   r.boolean("echo", request.echo);
   std::optional<int> logprobs;
   r.integer("logprobs", logprobs, {0, context.config.max_logprobs});
@@ -157,7 +157,7 @@ void read_completion(RequestReader& r, ApiRequest& request, const ParseContext& 
   read_sampling(r, request, context);
   read_limits(r, request, context);
   read_constraint(r, request);
-  check_choices(r, request, context);
+  check_choices(r, request);
   if (!r.reading() || !r.ok()) return;
   if (request.max_tokens == 0 && !request.echo)
     return r.fail("max_tokens", "max_tokens is 0; without echo it must be at least 1");
@@ -186,14 +186,14 @@ void read_chat(RequestReader& r, ApiRequest& request, const ParseContext& contex
   read_streaming(r, request);
   r.integer("max_tokens", request.max_tokens, {1});
   r.integer("max_completion_tokens", request.max_tokens, {1});
-  read_counts(r, request, context);
+  read_counts(r, request);
   read_chat_logprobs(r, request, context);
   r.boolean("include_reasoning", request.include_reasoning);
   r.boolean("separate_reasoning", request.parse_reasoning);
   read_sampling(r, request, context);
   read_limits(r, request, context);
   read_constraint(r, request);
-  check_choices(r, request, context);
+  check_choices(r, request);
   check_tool_choice(r, request);
 }
 
