@@ -54,19 +54,14 @@ void read_counts(RequestReader& r, ApiRequest& request) {
 void read_thinking(RequestReader& r, ApiRequest& request) {
   Json& kwargs = request.chat->kwargs;
   std::string effort;
-  r.one_of("reasoning_effort", effort,
-           {"none", "minimal", "low", "medium", "high", "xhigh", "max"});
+  read_effort(r, "reasoning_effort", effort);
   r.group("reasoning", [&](RequestReader& f) {
-    f.one_of("effort", effort, {"none", "minimal", "low", "medium", "high", "xhigh", "max"});
+    read_effort(f, "effort", effort);
     std::optional<bool> enabled;
     f.boolean("enabled", enabled);
     if (enabled) kwargs.set("enable_thinking", *enabled);
   });
-  if (effort == "none") {
-    kwargs.set("enable_thinking", false);
-  } else if (!effort.empty()) {
-    kwargs.set("reasoning_effort", effort);
-  }
+  set_effort(effort, kwargs);
   r.group("thinking", [&](RequestReader& f) {
     std::string type;
     f.one_of("type", type, {"enabled", "disabled", "adaptive"});
@@ -80,9 +75,8 @@ void read_thinking(RequestReader& r, ApiRequest& request) {
   if (enable) kwargs.set("enable_thinking", *enable);
 }
 
-void read_template_kwargs(RequestReader& r, ApiRequest& request, const ParseContext& context) {
+void read_template_kwargs(RequestReader& r, ApiRequest& request) {
   Json& kwargs = request.chat->kwargs;
-  if (context.config.chat_template_kwargs.is_object()) kwargs = context.config.chat_template_kwargs;
   read_thinking(r, request);
   Json own;
   r.value("chat_template_kwargs", own, {"object"});
@@ -168,14 +162,13 @@ void read_completion(RequestReader& r, ApiRequest& request, const ParseContext& 
 }
 
 void read_conversation(RequestReader& r, ApiRequest& request, const ParseContext& context) {
-  request.chat.emplace();
-  read_messages(r, *request.chat);
+  ChatInput& chat = begin_chat(request, context);
+  read_messages(r, chat);
   read_tools(r, request);
-  read_template_kwargs(r, request, context);
-  r.boolean("add_generation_prompt", request.chat->add_generation_prompt);
-  r.boolean("continue_final_message", request.chat->continue_final_message);
-  if (request.chat->continue_final_message && request.chat->add_generation_prompt &&
-      r.find("add_generation_prompt"))
+  read_template_kwargs(r, request);
+  r.boolean("add_generation_prompt", chat.add_generation_prompt);
+  r.boolean("continue_final_message", chat.continue_final_message);
+  if (chat.continue_final_message && chat.add_generation_prompt && r.find("add_generation_prompt"))
     r.fail("continue_final_message",
            "continue_final_message and add_generation_prompt cannot both be true");
 }
