@@ -4,7 +4,7 @@
 //
 // Limits are not optional: sizes, times and connections are bounded, and a peer that sends too
 // slowly, too much or two lengths at once is refused with the right status and closed. A peer that
-// closes its side before it has the answer has gone away: nobody else is told apart from it.
+// closes its side before it has the answer counts as gone: the two cannot be told apart.
 #pragma once
 
 #include <functional>

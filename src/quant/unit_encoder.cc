@@ -144,7 +144,7 @@ void UnitEncoder::plan_parts(std::int64_t rows_multiple) {
 }
 
 Status UnitEncoder::run_parts(const std::function<Status(std::size_t part, Scratch& scratch)>& fn) {
-  // Of several failures the one of the first part is told, whoever came first.
+  // Of several failures that of the first part is reported, whichever came first.
   std::vector<Status> results(parts_.size(), Status(Ok{}));
   std::atomic<bool> failed = false;
   pool_.run_dynamic(std::ssize(parts_), [&](std::int64_t part, int thread) {

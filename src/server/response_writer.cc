@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "base/random.h"
-#include "base/str.h"
 #include "server/anthropic.h"
 #include "server/openai_response.h"
 #include "server/responses_api.h"

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "base/str.h"
-
 namespace glint {
 namespace {
 
@@ -136,7 +134,7 @@ void Session::finish_choice(ChoiceState& state, Choice& choice, const TokenEvent
 // Sends what is pending once it is worth a piece.
 void Session::send(int index, ChoiceState& state, bool now) {
   Piece& pending = state.pending;
-  // Who asked for token ids gets each when it comes, also one that ends within a character.
+  // Clients that asked for token ids get each as it comes, even one that ends inside a character.
   const bool wants_ids = request_.api == Api::kGenerate ||
                          (request_.api == Api::kCompletions && request_.return_token_ids);
   const bool visible = !pending.deltas.empty() || pending.finish || wants_ids;
