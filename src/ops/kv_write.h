@@ -23,7 +23,7 @@ OpCost cost(const WriteLatentArgs& args);
 
 //   cache.key(slots[t]) = k[t]
 //
-// cast to the format of the cache; in kFp8 it is e4m3(k[t] / scale) with scale =
+// cast to the format of the cache; in kFp8 it is e4m3(k[t] / scale), where scale is
 // max(max |k[t]|, 1e-4) / 448 rounded up to a power of two (index_scale in tensor/fp8.h).
 struct WriteIndexArgs {
   Tensor k = {};      // [T, dim] f32 or bf16
