@@ -88,6 +88,9 @@ struct ApiRequest {
   Json echoed = Json(Json::Object{});  // of /v1/responses: what the answer repeats
 };
 
+// A vocabulary for describing requests while there is no model yet.
+inline constexpr TokenId kAnyVocab = 1 << 24;
+
 // What parsing needs to know of the server.
 struct ParseContext {
   const ServerConfig& config;

@@ -8,8 +8,6 @@
 namespace glint {
 namespace {
 
-constexpr TokenId kAnyVocab = 1 << 24;  // of the description: the model may not be there yet
-
 Route generate_route(ServerCore& core, const char* path, const char* summary, Api api,
                      ReadRequest read) {
   return {.method = "POST",

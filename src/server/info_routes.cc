@@ -6,8 +6,6 @@
 namespace glint {
 namespace {
 
-constexpr TokenId kAnyVocab = 1 << 24;
-
 EngineStats stats_of(const ServerCore& core) {
   return core.generations ? core.generations->engine().stats() : EngineStats{};
 }

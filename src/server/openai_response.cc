@@ -9,8 +9,6 @@ Json stop_reason(const Finish& finish) {
   return {};
 }
 
-Json ids_json(const std::vector<TokenId>& ids) { return Json::Array(ids.begin(), ids.end()); }
-
 // [null, {"ID": {"logprob", "rank", "decoded_token"}, ...}, ...]: vLLM's prompt_logprobs.
 Json prompt_logprobs_json(const Choice& choice, const std::vector<TokenId>& prompt,
                           const TokenNames& names) {

@@ -5,16 +5,8 @@
 namespace glint {
 namespace {
 
-// Pieces of one text become one piece.
 void append_merged(std::vector<Delta>& all, std::vector<Delta> more) {
-  for (Delta& delta : more) {
-    const bool text = delta.kind != Delta::Kind::kToolBegin && delta.kind != Delta::Kind::kToolEnd;
-    if (text && !all.empty() && all.back().kind == delta.kind && all.back().tool == delta.tool) {
-      all.back().text += delta.text;
-    } else {
-      all.push_back(std::move(delta));
-    }
-  }
+  for (Delta& delta : more) add_delta(all, std::move(delta));
 }
 
 bool contains(const std::vector<TokenId>& ids, TokenId id) {

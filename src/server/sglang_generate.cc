@@ -143,7 +143,7 @@ Json GenerateWriter::choice_json(const Choice& choice, const Answer& answer, boo
                                                  info_.moe_layers, info_.experts_per_token});
   }
   return Json::Object{{"text", choice.text()},
-                      {"output_ids", Json::Array(choice.tokens.begin(), choice.tokens.end())},
+                      {"output_ids", ids_json(choice.tokens)},
                       {"meta_info", std::move(meta)}};
 }
 

@@ -8,10 +8,6 @@
 namespace glint {
 namespace {
 
-constexpr TokenId kAnyVocab = 1 << 24;
-
-Json ids_json(const std::vector<TokenId>& ids) { return Json::Array(ids.begin(), ids.end()); }
-
 struct TokenizeRequest {
   ApiRequest api;
   bool add_special_tokens = false;

@@ -60,8 +60,8 @@ void ShapeCheck::weight(const char* name, const Weight& w, const char* rows, con
       break;
     case WeightFormat::kFp8Block:
       data = DType::kF8E4M3;
-      scale_rows = (w.rows + kFp8Block - 1) / kFp8Block;
-      scale_cols = (w.cols + kFp8Block - 1) / kFp8Block;
+      scale_rows = fp8_blocks(w.rows);
+      scale_cols = fp8_blocks(w.cols);
       break;
     case WeightFormat::kNvfp4:
       data = DType::kU8;

@@ -29,6 +29,9 @@ enum class WeightLayout : std::uint8_t {
 inline constexpr int kFp8Block = 128;
 inline constexpr int kNvfp4Group = 16;
 
+// FP8 blocks that `n` rows or columns are cut into; the last may be smaller.
+constexpr std::int64_t fp8_blocks(std::int64_t n) { return (n + kFp8Block - 1) / kFp8Block; }
+
 struct Weight {
   WeightFormat format = WeightFormat::kBF16;
   WeightLayout layout = WeightLayout::kRows;
