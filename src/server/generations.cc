@@ -186,7 +186,7 @@ void Generations::start(ApiRequest request, Prepared prepared, Reply reply) {
     });
     break;
   }
-  // Who vanished in between left some of the choices behind.
+  // A client that vanished in between left some of its choices running.
   shard->thread.post([this, shard = shard.get(), number, count = requests.size()] {
     if (shard->sessions.contains(number)) return;
     for (std::size_t i = 0; i < count; ++i) services_.abort((number << Session::kChoiceBits) + i);

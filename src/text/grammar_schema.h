@@ -1,4 +1,4 @@
-// JSON schemas before they become grammars. The grammar compiler (xgrammar) reads over what it does
+// JSON schemas before they become grammars. The grammar compiler (xgrammar) ignores what it does
 // not support; here such a schema is refused by name, and what it would read too narrowly or too
 // widely is said another way:
 //
