@@ -13,7 +13,7 @@ namespace glint {
 // cast to the format of the cache; in kFp8, 128 latents each are e4m3(latent / scale) with
 // scale = max(max |latent| / 448, FLT_MIN) (latent_scale in tensor/fp8.h), and k_rope is bf16.
 struct WriteLatentArgs {
-  Tensor latent = {};  // [T, latent_dim] f32 or bf16
+  Tensor latent = {};  // [T, latent_dim] f32 or bf16; rows may be strided
   Tensor k_rope = {};  // [T, rope_dim] dtype of latent, already rotated; rows may be strided
   Tensor slots = {};   // [T] i32, distinct
   LatentCache cache = {};
