@@ -1,5 +1,5 @@
-// Activity: what a thread is doing now, for others to read (a watchdog), and on wish a record of it
-// (a profile, in Chrome's trace format: chrome://tracing, Perfetto).
+// Activity: what a thread is doing now, for others to read (a watchdog), and if asked a record of
+// it (a profile, in Chrome's trace format: chrome://tracing, Perfetto).
 //
 // begin() costs a few stores while nothing is recorded, so it may stand before every operation.
 #pragma once

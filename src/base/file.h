@@ -54,8 +54,8 @@ Status write_file_atomic(const std::string& path, std::string_view contents);
 // Mapped files read the same afterwards; other memory reads as zeros.
 void discard_pages(std::span<const std::byte> bytes);
 
-// Has the kernel read the pages of `bytes`, part of a mapped file, ahead of their use: for a little
-// here and there. It reads and caches them one by one, and they split what is read around them.
+// Asks the kernel to read the pages of `bytes`, part of a mapped file, before they are used: for a
+// few here and there, because it reads them one by one, and they split the reads around them.
 void prefetch_pages(std::span<const std::byte> bytes);
 
 // Reads the pages of `bytes`, part of a mapped file that is read from front to back, and waits for
@@ -66,12 +66,12 @@ void read_pages(std::span<const std::byte> bytes);
 // Whether the page of the first of `bytes`, part of a mapped file, is in the page cache.
 bool is_cached(std::span<const std::byte> bytes);
 
-// Has the kernel forget the pages of `bytes`, part of a mapped file, as far as nobody else uses
-// them and it lets us: what is read here and there before a whole file is read.
+// Asks the kernel to drop the pages of `bytes`, part of a mapped file, from the page cache, unless
+// others use them: those that were read here and there before the whole file is.
 void uncache_pages(std::span<const std::byte> bytes);
 
 bool file_exists(const std::string& path);
-// Something has this name, be it a link that leads nowhere: opening it then says what is wrong.
+// Whether anything has this name, even a link to nothing: opening it then says what is wrong.
 bool is_present(const std::string& path);
 bool is_directory(const std::string& path);
 

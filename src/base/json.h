@@ -24,8 +24,8 @@ class Json {
   };
   using Array = std::vector<Json>;
   using Member = std::pair<std::string, Json>;
-  using Object =
-      std::vector<Member>;  // in the order of the text; a repeated key keeps its last value
+  // In the order of the text; a repeated key keeps its last value.
+  using Object = std::vector<Member>;
 
   Json() = default;
   Json(std::nullptr_t) {}

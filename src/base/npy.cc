@@ -15,6 +15,7 @@ namespace glint {
 namespace {
 
 constexpr std::string_view kMagic = "\x93NUMPY";
+constexpr std::int64_t kMaxValues = std::int64_t{1} << 30;
 
 // The text after `'key': ` in a header such as {'descr': '<i8', 'fortran_order': False, 'shape':
 // (3, 4), }.
@@ -64,8 +65,7 @@ std::string_view without_quotes(std::string_view text) {
 
 bool is_npy(std::string_view bytes) { return bytes.starts_with(kMagic); }
 
-Result<std::vector<std::vector<std::int64_t>>> read_npy_rows(const std::string& path,
-                                                             std::int64_t max_values) {
+Result<std::vector<std::vector<std::int64_t>>> read_npy_rows(const std::string& path) {
   GLINT_TRY(const std::string file, read_file(path, std::size_t{16} << 30));
   const auto bad = [&](const std::string& why) { return invalid(str(path, " ", why)); };
   if (!is_npy(file) || file.size() < 12) return bad("is not a .npy file");
@@ -84,8 +84,8 @@ Result<std::vector<std::vector<std::int64_t>>> read_npy_rows(const std::string& 
   const std::vector<std::int64_t> shape = parse_shape(field(header, "shape"));
   if (shape.empty() || shape.size() > 2) return bad("has a shape that is neither 1-D nor 2-D");
   const std::int64_t rows = shape.size() == 1 ? 1 : shape[0], columns = shape.back();
-  if (rows > 0 && columns > max_values / rows)
-    return bad(str("holds more than ", max_values, " values"));
+  if (rows > 0 && columns > kMaxValues / rows)
+    return bad(str("holds more than ", kMaxValues, " values"));
   if (rows == 0 || columns == 0) return std::vector<std::vector<std::int64_t>>{};
   const std::string_view data = std::string_view(file).substr(prefix + header_size);
   if (data.size() != static_cast<std::size_t>(rows * columns * width)) {

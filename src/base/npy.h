@@ -17,9 +17,8 @@ bool is_npy(std::string_view bytes);
 
 // A 1-D array is one row, a 2-D array its rows. int32 or int64, little-endian, C or Fortran order
 // as NumPy writes them; refused: other types, other ranks, files that are shorter or longer than
-// their header says, more than `max_values`. An array without values has no rows.
-Result<std::vector<std::vector<std::int64_t>>> read_npy_rows(const std::string& path,
-                                                             std::int64_t max_values = 1 << 30);
+// their header says, more than 2^30 values. An array without values has no rows.
+Result<std::vector<std::vector<std::int64_t>>> read_npy_rows(const std::string& path);
 
 // Writes a float32 array of a shape known beforehand, value after value. The file appears under its
 // name only when finish() has seen exactly that many.

@@ -60,8 +60,8 @@ struct Option {
   bool takes_numbers = false;  // "1,2", which may also be written as words: "1 2"
   bool is_set = false;         // the user gave it
 
-  std::function<bool(std::string_view)>
-      set;  // stores a value in the field; false if it does not parse
+  // Stores a value in the field; false if it does not parse.
+  std::function<bool(std::string_view)> set;
 
   std::string display() const { return is_positional ? name : "--" + name; }
 };

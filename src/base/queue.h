@@ -48,7 +48,7 @@ class Queue {
     return std::exchange(values_, {});
   }
 
-  // Who waits returns; what is in the queue can still be taken.
+  // Wakes all that wait; what is in the queue can still be taken.
   void close() {
     {
       const std::lock_guard lock(mutex_);
@@ -79,9 +79,6 @@ class Queue {
 template <class T>
 class Guarded {
  public:
-  Guarded() = default;
-  explicit Guarded(T value) : value_(std::move(value)) {}
-
   T load() const {
     const std::lock_guard lock(mutex_);
     return value_;

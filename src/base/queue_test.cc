@@ -68,7 +68,8 @@ TEST(Queue, many_threads_lose_nothing_and_keep_each_ones_order) {
 }
 
 TEST(Guarded, readers_see_whole_values) {
-  Guarded<std::vector<int>> guarded(std::vector<int>(100, 0));
+  Guarded<std::vector<int>> guarded;
+  guarded.store(std::vector<int>(100, 0));
   std::thread writer([&] {
     for (int i = 1; i < 1000; ++i) guarded.store(std::vector<int>(100, i));
   });

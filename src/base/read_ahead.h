@@ -1,5 +1,6 @@
 // ReadAhead: a thread that reads mapped files in the order in which they will be used, so that the
-// disk is busy while the users compute. Who comes to a part first reads it by touching it, as ever.
+// disk is busy while the users compute. A part that a user reaches first is read by its page
+// faults.
 #pragma once
 
 #include <condition_variable>

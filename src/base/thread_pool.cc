@@ -1,6 +1,5 @@
 #include "base/thread_pool.h"
 
-#include <pthread.h>
 #include <sched.h>
 
 #include <algorithm>
@@ -28,22 +27,14 @@ void relax() {
 #endif
 }
 
-std::vector<int> affinity() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  std::vector<int> cpus;
-  if (::sched_getaffinity(0, sizeof set, &set) != 0) return cpus;
-  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
-    if (CPU_ISSET(cpu, &set)) cpus.push_back(cpu);
-  }
-  return cpus;
-}
-
 }  // namespace
 
 int available_cpus() {
-  int cpus = static_cast<int>(affinity().size());
-  if (cpus == 0) cpus = static_cast<int>(std::thread::hardware_concurrency());
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  int cpus = ::sched_getaffinity(0, sizeof set, &set) == 0
+                 ? CPU_COUNT(&set)
+                 : static_cast<int>(std::thread::hardware_concurrency());
   // "200000 100000": microseconds of CPU time per period, or "max 100000".
   std::ifstream quota("/sys/fs/cgroup/cpu.max");
   double time = 0, period = 0;
@@ -94,10 +85,9 @@ void ThreadPool::Gate::subtract_and_wake() {
   if (value_.fetch_sub(1) == 1) wake();
 }
 
-ThreadPool::ThreadPool(int num_threads, bool pin)
+ThreadPool::ThreadPool(int num_threads)
     : num_threads_(num_threads), spin_(num_threads <= available_cpus()) {
   GLINT_CHECK(num_threads >= 1, "a pool has at least its caller's thread");
-  const std::vector<int> cpus = affinity();
   // If a thread cannot be started, those that run are ended before std::thread's exception goes on.
   struct EndUnlessReady {
     ThreadPool& pool;
@@ -109,16 +99,8 @@ ThreadPool::ThreadPool(int num_threads, bool pin)
       for (std::thread& worker : pool.workers_) worker.join();
     }
   } guard = {*this};
-  for (int thread = 1; thread < num_threads; ++thread) {
+  for (int thread = 1; thread < num_threads; ++thread)
     workers_.emplace_back([this, thread] { work(thread); });
-    if (pin && static_cast<std::size_t>(num_threads) <= cpus.size()) {
-      cpu_set_t set;
-      CPU_ZERO(&set);
-      CPU_SET(cpus[static_cast<std::size_t>(thread)], &set);
-      // A refusal (a sandbox) costs speed only.
-      ::pthread_setaffinity_np(workers_.back().native_handle(), sizeof set, &set);
-    }
-  }
   guard.ready = true;
 }
 

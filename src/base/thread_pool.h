@@ -30,9 +30,8 @@ int available_cpus();
 
 class ThreadPool {
  public:
-  // `num_threads` >= 1, the caller counted: the pool starts num_threads - 1 of its own. They are
-  // pinned to one CPU each if `pin` and there are enough CPUs.
-  explicit ThreadPool(int num_threads, bool pin = false);
+  // `num_threads` >= 1, the caller counted: the pool starts num_threads - 1 of its own.
+  explicit ThreadPool(int num_threads);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;

@@ -76,17 +76,10 @@ TEST(ThreadPool, sleeping_threads_wake_up) {
 }
 
 TEST(ThreadPool, more_threads_than_cpus) {
-  ThreadPool pool(available_cpus() * 4 + 1, /*pin=*/true);
+  ThreadPool pool(available_cpus() * 4 + 1);
   std::atomic<int> runs = 0;
   for (int phase = 0; phase < 100; ++phase) pool.parallel([&](int, int) { ++runs; });
   EXPECT_EQ(runs, 100 * pool.num_threads());
-}
-
-TEST(ThreadPool, pinned_pool_works) {
-  ThreadPool pool(available_cpus(), /*pin=*/true);
-  std::atomic<int> runs = 0;
-  pool.run(100, [&](std::int64_t, int) { ++runs; });
-  EXPECT_EQ(runs, 100);
 }
 
 TEST(ThreadPoolDeathTest, nested_phases_abort) {

@@ -41,8 +41,6 @@ std::optional<StackedExpert> parse_stacked(std::string_view name) {
   return where;
 }
 
-std::int64_t blocks(std::int64_t n) { return (n + kFp8Block - 1) / kFp8Block; }
-
 // `data` has the shape of `tensor`, which is a matrix or else a vector.
 Tensor shaped(void* data, DType dtype, const StoredTensor& tensor) {
   if (tensor.shape.size() == 2) return Tensor(data, dtype, {tensor.shape[0], tensor.shape[1]});
@@ -119,7 +117,7 @@ Result<Weight> Checkpoint::fp8_block(const StoredTensor& data, const std::string
     return Error{ErrorCode::kNotFound,
                  in_file(data) + " is F8_E4M3, but its weight_scale_inv is missing"};
   }
-  GLINT_TRY_STATUS(expect(*scale, kScaleTypes, {blocks(shape[0]), blocks(shape[1])}));
+  GLINT_TRY_STATUS(expect(*scale, kScaleTypes, {fp8_blocks(shape[0]), fp8_blocks(shape[1])}));
   return Weight{.format = WeightFormat::kFp8Block,
                 .rows = shape[0],
                 .cols = shape[1],
@@ -180,7 +178,7 @@ Result<Weight> Checkpoint::stacked_expert(const std::string& name, const Shape& 
         .format = dense_format(elements), .rows = shape[0], .cols = cols, .data = elements};
   }
   GLINT_TRY(const StoredTensor* scale, require(where->tensor + "_scale_inv"));
-  GLINT_TRY_STATUS(expect(*scale, kScaleTypes, {num_experts, blocks(rows), blocks(cols)}));
+  GLINT_TRY_STATUS(expect(*scale, kScaleTypes, {num_experts, fp8_blocks(rows), fp8_blocks(cols)}));
   if (where->is_half && shape[0] % kFp8Block) {
     return invalid(str(in_file(*data), " holds blocks of both gate_proj and up_proj, whose ",
                        shape[0], " rows are no multiple of 128; expected one tensor an expert"));
@@ -189,7 +187,7 @@ Result<Weight> Checkpoint::stacked_expert(const std::string& name, const Shape& 
                 .rows = shape[0],
                 .cols = cols,
                 .data = elements,
-                .scale = view_f32(part(*scale, blocks(shape[0])))};
+                .scale = view_f32(part(*scale, fp8_blocks(shape[0])))};
 }
 
 Result<const StoredTensor*> Checkpoint::require(const std::string& name) const {

@@ -45,7 +45,7 @@ class Checkpoint {
   // The same as f32, whatever it is stored as.
   Result<Tensor> vector_f32(std::string_view name, std::int64_t size);
 
-  // Frees the copies; views that were handed out are dead. For who only checks.
+  // Frees the copies; views that were handed out are dead. For callers that only check.
   void release_copies() { owned_.clear(); }
 
   const TensorSource& source() const { return *source_; }

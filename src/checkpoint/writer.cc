@@ -58,7 +58,7 @@ Status CheckpointWriter::State::create_files() {
 
 Result<CheckpointWriter> CheckpointWriter::create(const std::string& dir,
                                                   std::vector<TensorSpec> tensors,
-                                                  const Options& options) {
+                                                  std::int64_t max_shard_bytes) {
   GLINT_CHECK(!tensors.empty(), "a checkpoint has tensors");
   std::string name = dir;
   while (name.size() > 1 && name.back() == '/') name.pop_back();
@@ -66,7 +66,7 @@ Result<CheckpointWriter> CheckpointWriter::create(const std::string& dir,
   auto state = std::make_unique<State>();
   state->dir = name;
   state->tensors = std::move(tensors);
-  state->shards = plan_shards(state->tensors, options.max_shard_bytes);
+  state->shards = plan_shards(state->tensors, max_shard_bytes);
   std::int64_t bytes = 0;
   for (const Shard& shard : state->shards) bytes += shard.data_bytes;
   // Before the files reserve it, which on some file systems fills the disk before it fails.

@@ -19,17 +19,11 @@ namespace glint {
 
 class CheckpointWriter {
  public:
-  struct Options {
-    std::int64_t max_shard_bytes = std::int64_t{4} << 30;  // a tensor larger than that has its own
-  };
-
   // `dir` must be empty or not exist; its parent must. Reserves the space of all tensors in
-  // `dir`.partial, so a disk that is too small is known now.
+  // `dir`.partial, so a disk that is too small is known now. A tensor that is larger than
+  // `max_shard_bytes` has a shard of its own.
   static Result<CheckpointWriter> create(const std::string& dir, std::vector<TensorSpec> tensors,
-                                         const Options& options);
-  static Result<CheckpointWriter> create(const std::string& dir, std::vector<TensorSpec> tensors) {
-    return create(dir, std::move(tensors), Options());
-  }
+                                         std::int64_t max_shard_bytes = std::int64_t{4} << 30);
   CheckpointWriter(CheckpointWriter&&) noexcept;
   ~CheckpointWriter();  // removes what finish() has not renamed
 

@@ -43,8 +43,7 @@ TEST(CheckpointWriter, what_is_written_in_any_order_is_read_back) {
 TEST(CheckpointWriter, shards_end_before_they_are_too_large_and_have_an_index) {
   const TestDir dir;
   const std::string out = dir / "out/";
-  CheckpointWriter writer =
-      CheckpointWriter::create(out, three_tensors(), {.max_shard_bytes = 5}).value();
+  CheckpointWriter writer = CheckpointWriter::create(out, three_tensors(), 5).value();
   ASSERT_TRUE(writer.write(1, 0, bytes("wxyz")).ok());
   ASSERT_TRUE(writer.write(2, 0, bytes("!")).ok());
   ASSERT_TRUE(writer.finish().ok());

@@ -41,7 +41,8 @@ Json::Array for_wire(const Json::Array& messages) {
     Json::Array with_ids = calls->as_array();
     for (Json& call : with_ids) {
       Json function = *call.find("function");
-      function.set("arguments", dump_json(*function.find("arguments")));
+      const Json arguments = *function.find("arguments");
+      function.set("arguments", arguments.is_string() ? arguments : dump_json(arguments));
       call.set("function", std::move(function));
       call.set("id", str("call_", num_calls++));
     }

@@ -44,7 +44,7 @@ std::string name_of(const BenchResult& r) {
                    : str("decode ", r.tokens, " at depth ", r.depth, ", batch ", r.batch);
 }
 
-// Share of the machine's read bandwidth that the least traffic of the measured tokens took.
+// The least traffic and arithmetic of the measured tokens, by the second.
 double gigabytes_per_s(const BenchResult& r) {
   return median(r.tokens_per_s) * r.bytes_per_token * 1e-9;
 }

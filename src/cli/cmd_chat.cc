@@ -27,12 +27,14 @@ Result<Json> read_tools(const std::string& path) {
   return tools;
 }
 
-// The calls as OpenAI's objects, but with the arguments as an object: what templates read.
+// The calls as OpenAI's objects, but with the arguments as an object: what templates read. Text
+// that is no JSON, as servers may send and Ctrl-C may leave, stays text.
 Json::Array calls_of(const ParsedAnswer& answer) {
   Json::Array calls;
   for (const auto& [name, arguments] : answer.calls) {
-    Result<Json> parsed = parse_json(arguments);
-    Json::Object function{{"name", name}, {"arguments", std::move(parsed).value()}};
+    Result<Json> parsed = arguments.empty() ? Json(Json::Object{}) : parse_json(arguments);
+    Json::Object function{{"name", name},
+                          {"arguments", parsed.ok() ? std::move(parsed).value() : arguments}};
     calls.push_back(Json::Object{{"type", "function"}, {"function", std::move(function)}});
   }
   return calls;

@@ -98,42 +98,26 @@ struct Outputs {
   }
 };
 
-// Of the tokens that somebody predicted: none if there were none, as in a text of one token.
-struct Prediction {
-  Prediction(double nll, std::int64_t top1, std::int64_t predicted) {
-    if (predicted == 0) return;
-    perplexity = std::exp(nll / static_cast<double>(predicted));
-    this->top1 = static_cast<double>(top1) / static_cast<double>(predicted);
-  }
-  std::optional<double> perplexity, top1;
-};
+// null where no token was predicted, as in a text of one token.
+Json perplexity_json(const Prediction& p) { return p.tokens ? Json(p.perplexity()) : Json(); }
+Json top1_json(const Prediction& p) { return p.tokens ? Json(p.top1_share()) : Json(); }
 
-Json or_null(const std::optional<double>& value) { return value ? Json(*value) : Json(); }
-
-void print(const Options& options, const Score& score, std::size_t sequences, bool with_mtp,
-           Cli& cli) {
-  const Prediction model(score.nll, score.top1, score.predicted);
-  const Prediction mtp(score.mtp_nll, score.mtp_top1, score.mtp_predicted);
-  if (options.json) {
-    Json result(Json::Object{{"perplexity", or_null(model.perplexity)},
-                             {"top1", or_null(model.top1)},
-                             {"predicted", score.predicted},
-                             {"sequences", static_cast<std::int64_t>(sequences)}});
-    if (with_mtp) {
-      result.set("mtp_perplexity", or_null(mtp.perplexity));
-      result.set("mtp_top1", or_null(mtp.top1));
-    }
-    cli.console.print(dump_json(result) + "\n");
-    return;
+Json to_json(const Score& score, std::size_t sequences, bool with_mtp) {
+  Json result(Json::Object{{"perplexity", perplexity_json(score.model)},
+                           {"top1", top1_json(score.model)},
+                           {"predicted", score.model.tokens},
+                           {"sequences", static_cast<std::int64_t>(sequences)}});
+  if (with_mtp) {
+    result.set("mtp_perplexity", perplexity_json(score.mtp));
+    result.set("mtp_top1", top1_json(score.mtp));
   }
-  const auto lines = [&](const char* who, const Prediction& prediction) {
-    if (!prediction.perplexity) return;
-    cli.console.print(str(who, "perplexity: ", format_double(*prediction.perplexity), "\n", who,
-                          "top-1: ", format_double(*prediction.top1), "\n"));
-  };
-  if (!options.ppl) return;
-  lines("", model);
-  if (with_mtp) lines("mtp ", mtp);
+  return result;
+}
+
+std::string to_lines(const char* who, const Prediction& p) {
+  if (p.tokens == 0) return {};
+  return str(who, "perplexity: ", format_double(p.perplexity()), "\n", who,
+             "top-1: ", format_double(p.top1_share()), "\n");
 }
 
 // All that can be said before the first step.
@@ -217,12 +201,17 @@ Status run(const Options& options, Cli& cli) {
   GLINT_TRY_STATUS(check(options, *model, sequences));
   GLINT_TRY(const Score total, score_all(options, *model, sequences, cli));
   if (cli.interrupted) return Ok{};
-  if ((options.ppl || options.json) && (std::isnan(total.nll) || std::isnan(total.mtp_nll))) {
+  if ((options.ppl || options.json) && (std::isnan(total.model.nll) || std::isnan(total.mtp.nll))) {
     return invalid(
         str("the logits of ", options.model,
             " are not all numbers; `glint inspect --verify` finds NaN and infinity among weights"));
   }
-  print(options, total, sequences.size(), scores_mtp(options, *model), cli);
+  const bool with_mtp = scores_mtp(options, *model);
+  if (options.json) {
+    cli.console.print(dump_json(to_json(total, sequences.size(), with_mtp)) + "\n");
+  } else if (options.ppl) {
+    cli.console.print(to_lines("", total.model) + (with_mtp ? to_lines("mtp ", total.mtp) : ""));
+  }
   return Ok{};
 }
 

@@ -2,7 +2,6 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/progress.h"
-#include "base/str.h"
 #include "base/thread_pool.h"
 #include "cli/commands.h"
 #include "cli/interrupt.h"

@@ -1,5 +1,4 @@
 // glint verify: what engines would say to a quantised checkpoint.
-#include <cmath>
 #include <map>
 
 #include "base/json.h"

@@ -7,8 +7,7 @@
 //   Status run(const Options& options, Cli& cli) { ... }
 //   }  // namespace
 //   Command x_command() {
-//     return make_command<Options>({.name = "x", .group = "Text", .summary = "one line", ...},
-//     run);
+//     return make_command<Options>({.name = "x", .summary = "one line", ...}, run);
 //   }
 //   }  // namespace glint
 //

@@ -59,7 +59,7 @@ Result<std::unique_ptr<LoadedModel>> load_model(const ModelOptions& resolved,
   };
   GLINT_TRY(std::unique_ptr<LoadedModel> model,
             LoadedModel::load(resolved, std::move(ops), report, std::move(opened)));
-  progress.reset();  // the bar is gone before anything else is told
+  progress.reset();  // erases the bar before anything else is printed
   const Placement& placement = model->load_stats().placement;
   if (resolved.packing == Packing::kIfRoom && placement.packed_bytes > 0 && !placement.is_packed) {
     cli.console.note(str("weights stay where the files are mapped, which is slower: packing takes ",

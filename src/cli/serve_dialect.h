@@ -1,6 +1,6 @@
 // Command lines and configuration files of vLLM, SGLang and TensorRT-LLM, as arguments of `glint
-// serve`: each name keeps its owner's meaning. What has no meaning here is told, not dropped in
-// silence; what nobody knows is refused with a suggestion.
+// serve`: each name keeps its owner's meaning. What has no meaning here is reported, not dropped in
+// silence; an unknown name is refused with a suggestion.
 //
 // A file is read by the same table: its keys are flags, nested ones joined by dots
 // (kv_cache_config.dtype).

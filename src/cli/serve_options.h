@@ -72,7 +72,7 @@ struct ServeOptions : RunOptions {
     v("ssl-certfile,ssl-cert-file=FILE", ssl_certfile, "serve HTTPS with this PEM chain");
     v("ssl-keyfile,ssl-key-file=FILE", ssl_keyfile, "its private key");
     v("allowed-origins=ORIGIN", allowed_origins,
-      "origins of web pages that may call the server; repeatable, * is every one");
+      "origins of web pages that may call the server; repeatable (default: *, every one)");
     v("max-body-mb=X", max_body_mb, "largest request body");
     v("max-connections", max_connections, "connections at once");
     v("shutdown-timeout=SECONDS", shutdown_timeout,

@@ -170,7 +170,7 @@ Result<ServerConfig> server_config(const ServeOptions& o, const ServeFacts& fact
   s.max_model_len = max_model_len;
   GLINT_TRY(s.api_keys, read_keys(o, facts));
   s.admin_api_keys = o.admin_api_key;
-  if (!o.allowed_origins.empty()) s.cors.origins = o.allowed_origins;
+  if (!o.allowed_origins.empty()) s.allowed_origins = o.allowed_origins;
   if (o.generation_config == "auto") {
     s.sampling.temperature = facts.generation.temperature;
     s.sampling.top_p = facts.generation.top_p;

@@ -9,7 +9,6 @@ class Comm {
  public:
   virtual ~Comm() = default;
 
-  virtual int rank() const = 0;
   virtual int size() const = 0;
   // x = the sum of x over the group, in rank order, the same bits on every rank. Ordered with the
   // ops.
@@ -19,7 +18,6 @@ class Comm {
 // A group of one: every collective is the identity.
 class SelfComm final : public Comm {
  public:
-  int rank() const override { return 0; }
   int size() const override { return 1; }
   void all_reduce(const Tensor&) override {}
 };

@@ -3,24 +3,15 @@
 
 namespace glint {
 
-struct DraftPolicy {
-  int max_drafts = 0;
-  bool adapt = true;        // false: always max_drafts
-  double min_chance = 0.3;  // a draft less likely to be accepted is not worth its row
-  int probe_interval = 16;  // steps without drafts after which one draft is tried again
-};
-
 class DraftControl {
  public:
-  // As many as have each a chance of at least min_chance, if each is accepted independently with
-  // the probability measured lately.
-  int choose(const DraftPolicy& policy) const {
-    if (!policy.adapt) return policy.max_drafts;
+  // As many, up to `max_drafts`, as have each a chance of at least kMinChance, if each is accepted
+  // independently with the probability measured lately.
+  int choose(int max_drafts) const {
     const double chance = accepted_ / (accepted_ + rejected_);
     int count = 0;
-    for (double c = chance; count < policy.max_drafts && c >= policy.min_chance; c *= chance)
-      ++count;
-    const bool probe = steps_without_ >= policy.probe_interval && policy.max_drafts > 0;
+    for (double c = chance; count < max_drafts && c >= kMinChance; c *= chance) ++count;
+    const bool probe = steps_without_ >= kProbeInterval && max_drafts > 0;
     return count == 0 && probe ? 1 : count;
   }
 
@@ -35,8 +26,10 @@ class DraftControl {
   }
 
  private:
-  static constexpr double kMemory = 0.9;  // of each step with drafts: about the last ten count
-  double accepted_ = 4, rejected_ = 1;    // before anything is known
+  static constexpr double kMinChance = 0.3;  // a draft less likely right is not worth its row
+  static constexpr int kProbeInterval = 16;  // steps without drafts before one is tried again
+  static constexpr double kMemory = 0.9;     // of each step with drafts: about the last ten count
+  double accepted_ = 4, rejected_ = 1;       // before anything is known
   int steps_without_ = 0;
 };
 

@@ -163,8 +163,8 @@ struct Engine::Impl {
     const double seconds = done.result.seconds;
     StepShape shape;
     for (const SeqSlice& slice : done.plan->slices) {
-      const bool decodes = slice.count == 1 + slice.num_drafts;
-      (decodes ? shape.num_decoding : shape.prompt_tokens) += decodes ? 1 : slice.count;
+      (slice.decodes() ? shape.num_decoding : shape.prompt_tokens) +=
+          slice.decodes() ? 1 : slice.count;
     }
     costs.record(shape, seconds);
     stats.step_seconds += seconds;
@@ -283,24 +283,13 @@ struct Engine::Impl {
   }
 
   void publish_stats() {
-    const SchedulerStats& s = scheduler.stats();
+    static_cast<SchedulerStats&>(stats) = scheduler.stats();
     stats.num_running = scheduler.num_running();
     stats.num_waiting = scheduler.num_waiting();
     stats.used_pages = cache.num_used_pages();
     stats.total_pages = cache.num_pages();
     stats.page_size = cache.page_size();
     stats.max_seq_len = scheduler.max_seq_len();
-    stats.steps = s.steps;
-    stats.preemptions = s.preemptions;
-    stats.prompt_tokens = s.prompt_tokens;
-    stats.cached_prompt_tokens = s.cached_prompt_tokens;
-    stats.generated_tokens = s.generated_tokens;
-    stats.prefix_queries = s.prefix_queries;
-    stats.prefix_hits = s.prefix_hits;
-    stats.drafts = s.drafts;
-    stats.drafted_tokens = s.drafted_tokens;
-    stats.accepted_tokens = s.accepted_tokens;
-    stats.accepted_per_position = s.accepted_per_position;
     stats.tokens_per_second = throughput.per_second();
     stats.predicted_wait_seconds = predicted_wait();
     stats.paused = paused;

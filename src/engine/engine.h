@@ -30,15 +30,10 @@ struct EngineOptions {
 };
 
 // A snapshot, for metrics and admission. Counters are since the start.
-struct EngineStats {
+struct EngineStats : SchedulerStats {
   int num_running = 0, num_waiting = 0;
   int used_pages = 0, total_pages = 0, page_size = 0;
-  int max_seq_len = 0;  // tokens of prompt and answer that a request may have here
-  std::uint64_t steps = 0, preemptions = 0;
-  std::uint64_t prompt_tokens = 0, cached_prompt_tokens = 0, generated_tokens = 0;
-  std::uint64_t prefix_queries = 0, prefix_hits = 0;  // in tokens
-  std::uint64_t drafts = 0, drafted_tokens = 0, accepted_tokens = 0;
-  std::vector<std::uint64_t> accepted_per_position = {};
+  int max_seq_len = 0;                // tokens of prompt and answer that a request may have here
   double step_seconds = 0;            // in the executor
   double overhead_seconds = 0;        // between steps, with work to do: what the host costs
   double tokens_per_second = 0;       // lately: prompt and answer

@@ -273,9 +273,8 @@ StepResult FakeExecutor::execute(const StepPlan& plan) {
   result.seconds = plan.slices.empty() ? 0 : options.step_seconds;
   for (const SeqSlice& slice : plan.slices) {
     result.sampled.push_back(state_->run(plan, slice));
-    const bool decode = slice.count == 1 + slice.num_drafts;
     result.seconds +=
-        slice.count * (decode ? options.decode_row_seconds : options.prompt_row_seconds);
+        slice.count * (slice.decodes() ? options.decode_row_seconds : options.prompt_row_seconds);
     rows_ += static_cast<std::uint64_t>(slice.count);
   }
   if (options.sleep) std::this_thread::sleep_for(std::chrono::duration<double>(result.seconds));

@@ -1,4 +1,4 @@
-// Rate: how often something happens lately. The past fades with a time constant.
+// Rate: how often something has happened lately. The past fades with a time constant.
 #pragma once
 
 #include <cmath>

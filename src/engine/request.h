@@ -31,7 +31,6 @@ struct Request {
   std::vector<TokenId> stop_ids = {};  // end the answer; reported as its last token
   int priority = 0;                    // lower runs first; equals in order of submission
   std::uint64_t cache_salt = 0;        // prefixes are shared among equal salts only
-  bool speculate = true;               // false: no drafts for this request
   Want want = {};
   std::shared_ptr<TokenConstraint> constraint = {};
 };

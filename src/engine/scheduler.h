@@ -32,9 +32,8 @@ struct SchedulerConfig {
   int max_waiting = 4096;      // beyond this, add() refuses
   int max_seq_len = 131072;    // prompt + output tokens of one sequence, if the pages hold so many
   int depth = 2;               // plans in flight: 2 hides the host
-  int max_drafts = 0;          // per sequence and step; adapted to what was accepted
-  bool adapt_drafts = true;
-  double min_draft_chance = 0.3;  // a draft less likely to be accepted is not worth its row
+  int max_drafts = 0;          // per sequence and step
+  bool adapt_drafts = true;    // fewer where few were accepted lately (draft_control.h)
 };
 
 // What add() refuses whatever the load: an impossible request. From any thread.

@@ -53,11 +53,9 @@ StepBudget Scheduler::State::reserve_decodes(StepBudget budget) const {
 }
 
 int Scheduler::State::drafts_for(const Sequence& seq, const StepBudget& budget) const {
-  if (!seq.can_draft || !seq.request->speculate) return 0;
-  const DraftPolicy policy = {.max_drafts = budget.max_drafts,
-                              .adapt = config.adapt_drafts,
-                              .min_chance = config.min_draft_chance};
-  return std::min(seq.drafts.choose(policy), seq.limit - seq.planned_tokens() - 1);
+  if (!seq.can_draft) return 0;
+  const int wanted = config.adapt_drafts ? seq.drafts.choose(budget.max_drafts) : budget.max_drafts;
+  return std::min(wanted, seq.limit - seq.planned_tokens() - 1);
 }
 
 void Scheduler::State::plan_running(StepPlan& plan, StepBudget& budget) {
@@ -158,8 +156,8 @@ void Scheduler::State::preempt(Sequence& seq) {
 }
 
 void Scheduler::State::admit_waiting(StepPlan& plan, StepBudget& budget) {
-  // Who waits for another's prefill lets others pass, but keeps a slot. How many are looked at is
-  // bounded, so that a long queue of equal prompts costs no time.
+  // A sequence that waits for another's prefill lets later ones pass, but keeps a slot. Their
+  // number is bounded, so that a long queue of equal prompts costs no time.
   constexpr int kMaxPassed = 64;
   int passed = 0;
   for (auto next = waiting.begin(); next != waiting.end() && passed < kMaxPassed;) {

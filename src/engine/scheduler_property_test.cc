@@ -70,7 +70,6 @@ class Chaos {
     if (request.min_tokens > request.max_tokens) request.min_tokens = request.max_tokens;
     if (random_.below(2) == 0) request.stop_ids = {static_cast<TokenId>(random_.below(12))};
     request.sampling.seed = random_.below(1000);
-    request.speculate = random_.below(8) != 0;
     if (random_.below(6) == 0) request.want.top_logprobs = static_cast<int>(random_.below(3));
     if (random_.below(6) == 0) request.want.prompt_logprobs = 0;
     if (random_.below(6) == 0) request.want.routed_experts = true;

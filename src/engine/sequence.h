@@ -46,7 +46,7 @@ struct Sequence {
   DraftControl drafts;
   TokenEvent::Usage usage;
 
-  // While it waits for another's prefill of the same prompt: of whom, of how many tokens; or 0.
+  // While it waits for another sequence to compute a common prefix: which one, how many tokens.
   RequestId leader = 0;
   int leader_tokens = 0;
 

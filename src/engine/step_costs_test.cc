@@ -93,11 +93,10 @@ TEST(StepCosts, plain_steps_are_measured_anew_when_sequences_have_grown) {
 }
 
 TEST(DraftControl, drafts_are_as_many_as_are_likely_enough) {
-  const DraftPolicy policy = {.max_drafts = 5, .min_chance = 0.3};
   const auto after = [&](int accepted_of_4) {
     DraftControl control;
     for (int i = 0; i < 100; ++i) control.record(4, accepted_of_4);
-    return control.choose(policy);
+    return control.choose(5);
   };
   EXPECT_EQ(after(4), 5);
   EXPECT_EQ(after(2), 2);  // 2 of 3 trials: 0.67, 0.44, then 0.296
@@ -106,25 +105,18 @@ TEST(DraftControl, drafts_are_as_many_as_are_likely_enough) {
 }
 
 TEST(DraftControl, hopeless_drafts_are_tried_again_now_and_then) {
-  const DraftPolicy policy = {.max_drafts = 5};
   DraftControl control;
   for (int i = 0; i < 100; ++i) control.record(1, 0);
   int tried = 0;
   for (int step = 0; step < 170; ++step) {
-    const int count = control.choose(policy);
+    const int count = control.choose(5);
     tried += count;
     control.planned(count);
     control.record(count, 0);
   }
   EXPECT_EQ(tried, 10);
   for (int i = 0; i < 30; ++i) control.record(1, 1);
-  EXPECT_EQ(control.choose(policy), 5);
-}
-
-TEST(DraftControl, a_fixed_number_stays) {
-  DraftControl control;
-  for (int i = 0; i < 100; ++i) control.record(1, 0);
-  EXPECT_EQ(control.choose({.max_drafts = 3, .adapt = false}), 3);
+  EXPECT_EQ(control.choose(5), 5);
 }
 
 TEST(Rate, tells_what_happens_per_second_lately) {

@@ -24,10 +24,12 @@ struct SeqSlice {
   int num_drafts = 0;   // the last num_drafts of `count` are guesses, known to the executor only
   bool sample = false;  // the slice reaches the last known token, so a token is wanted
   int max_new = 0;      // the executor may report at most this many tokens (a limit is near)
-  int logit_rows = 0;   // how many of its last rows need logits: for who runs the model to say
+  int logit_rows = 0;   // how many of its last rows need logits; the executor's to say
   int token_begin = 0;  // its tokens start here in StepPlan::tokens
-  int page_begin = 0;  // its pages, for positions [0, first + count), start here in StepPlan::pages
+  int page_begin = 0;   // and its pages here in ::pages, for positions [0, first + count)
   int num_pages = 0;
+
+  bool decodes() const { return count == 1 + num_drafts; }  // one known token, and its drafts
 };
 
 // Flat and self-contained, so that it can be sent to other ranks.
@@ -50,14 +52,14 @@ struct StepPlan {
            int logit_rows);
 };
 
-// What the plan runs, a line for each of its first slices: for whoever reads why a step hung.
+// What the plan runs, a line for each of its first slices: for the report of a step that hung.
 std::string describe(const StepPlan& plan);
 
 struct StepResult {
   struct Sampled {
     RequestId id = 0;
-    std::vector<TokenId> tokens =
-        {};  // accepted drafts, then one new token; empty: no token wanted
+    // Accepted drafts, then one new token; empty: no token wanted.
+    std::vector<TokenId> tokens = {};
     std::vector<TokenLogprob> logprobs = {};  // of the tokens, if wanted
     Extras extras = {};
     int drafted = 0;        // drafts that were verified

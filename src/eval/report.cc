@@ -7,8 +7,6 @@
 namespace glint {
 namespace {
 
-std::string percent(double share) { return formatted("%.2f %%", 100 * share); }
-
 std::string padded(const std::string& text, int width) {
   return text + std::string(std::max<int>(width - static_cast<int>(text.size()), 1), ' ');
 }
@@ -20,13 +18,6 @@ std::string size_of_files(const EvaluatedModel& model, const EvaluatedModel* ref
   const double share =
       static_cast<double>(model.file_bytes) / static_cast<double>(reference->file_bytes);
   return str(size, " (", formatted("%.1f %%", 100 * share), ")");
-}
-
-std::string formats(const EvaluatedModel& model) {
-  std::string text;
-  for (const auto& [format, bytes] : model.format_bytes)
-    text += str(text.empty() ? "" : ", ", format, " ", human_bytes(static_cast<double>(bytes)));
-  return text;
 }
 
 Json model_json(const EvaluatedModel& model, double perplexity, double top1) {
@@ -42,6 +33,15 @@ Json model_json(const EvaluatedModel& model, double perplexity, double top1) {
 
 }  // namespace
 
+std::string percent(double share) { return formatted("%.2f %%", 100 * share); }
+
+std::string describe_formats(const EvaluatedModel& model) {
+  std::string text;
+  for (const auto& [format, bytes] : model.format_bytes)
+    text += str(text.empty() ? "" : ", ", format, " ", human_bytes(static_cast<double>(bytes)));
+  return text;
+}
+
 std::string layer_error_name(std::size_t i, std::size_t count) {
   if (i == 0) return "embedding";
   if (i + 1 == count) return "after the final norm";
@@ -53,7 +53,7 @@ std::string eval_table(const EvalReport& report) {
   const int label = 24;
   const std::string ref_name = report.reference.name;
   const int column = std::max<int>({static_cast<int>(ref_name.size()) + 2, 26,
-                                    static_cast<int>(formats(report.reference).size()) + 2,
+                                    static_cast<int>(describe_formats(report.reference).size()) + 2,
                                     static_cast<int>(report.reference.computed_in.size()) + 2});
   std::string out;
   const auto line = [&](const char* name, const std::string& ref, const std::string& model) {
@@ -67,7 +67,7 @@ std::string eval_table(const EvalReport& report) {
   line("computed in", report.reference.computed_in, report.model.computed_in);
   line("size on disk", size_of_files(report.reference, nullptr),
        size_of_files(report.model, &report.reference));
-  line("weights", formats(report.reference), formats(report.model));
+  line("weights", describe_formats(report.reference), describe_formats(report.model));
   line("perplexity", formatted("%.6f", r.ref_perplexity),
        str(formatted("%.6f", r.perplexity), " (",
            formatted("%+.3f %%", 100 * (r.perplexity / r.ref_perplexity - 1)), ")"));

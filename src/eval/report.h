@@ -48,6 +48,9 @@ struct KlSpan {
 };
 std::vector<KlSpan> kl_histogram(const Evaluation& result);
 
+std::string percent(double share);                          // "12.50 %"
+std::string describe_formats(const EvaluatedModel& model);  // "bf16 1.2 GiB, fp8 700 MiB"
+
 // "after layer 3": what entry `i` of layer_error compares.
 std::string layer_error_name(std::size_t i, std::size_t count);
 

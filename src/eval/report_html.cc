@@ -43,8 +43,6 @@ svg text { fill: var(--muted); font: 12px system-ui, sans-serif; }
 .dots g:hover circle { fill: var(--ink); }
 )css";
 
-std::string percent(double share) { return formatted("%.2f %%", 100 * share); }
-
 std::string cells(std::initializer_list<std::string> values) {
   std::string row = "<tr>";
   bool first = true;
@@ -75,13 +73,6 @@ std::string figures(const EvalReport& report) {
   return out + "</section>\n";
 }
 
-std::string formats(const EvaluatedModel& model) {
-  std::string text;
-  for (const auto& [format, bytes] : model.format_bytes)
-    text += str(text.empty() ? "" : ", ", format, " ", human_bytes(static_cast<double>(bytes)));
-  return text;
-}
-
 std::string comparison(const EvalReport& report) {
   const Evaluation& r = report.result;
   const EvaluatedModel &a = report.reference, &b = report.model;
@@ -90,7 +81,7 @@ std::string comparison(const EvalReport& report) {
       cells({"computed in", a.computed_in, b.computed_in}),
       cells({"weight files", human_bytes(static_cast<double>(a.file_bytes)),
              human_bytes(static_cast<double>(b.file_bytes))}),
-      cells({"weights by format", formats(a), formats(b)}),
+      cells({"weights by format", describe_formats(a), describe_formats(b)}),
       cells({"perplexity", formatted("%.6f", r.ref_perplexity), formatted("%.6f", r.perplexity)}),
       cells({"top-1 of the text", percent(r.ref_top1), percent(r.top1)}),
       cells({"cross-entropy added", "",

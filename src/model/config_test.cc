@@ -6,7 +6,6 @@
 #include <filesystem>
 
 #include "base/file.h"
-#include "base/str.h"
 
 namespace glint {
 namespace {

@@ -27,9 +27,27 @@ struct Stream {
   Tensor pending() const { return has_delta ? delta : Tensor{}; }
 };
 
-// delta = attention(norm(x + delta)). Layers with an indexer write `selected`, the others read it.
-void attention(const Model& m, int layer, const AttentionWeights& weights, const BatchView& batch,
-               const Tensor& selected, Stream& stream, Arena& arena) {
+Stream make_stream(const Model& m, std::int64_t T, Arena& arena) {
+  const std::int64_t D = m.config.hidden_size;
+  return {.x = arena.take(DType::kF32, {T, D}), .delta = arena.take(m.activations, {T, D})};
+}
+
+// What the layers of one pass share.
+struct Pass {
+  const Model& m;
+  const BatchView& batch;
+  Arena& arena;
+  Stream stream;
+  // [T, index_topk] slots: layers with an indexer write them, the others read the last selection.
+  Tensor selected;
+
+  void attention(int layer, const AttentionWeights& weights);
+  void feed_forward(int layer, const LayerWeights& weights, const Tensor& routed);
+  void show_residual(int layer, const Taps* taps);
+};
+
+// delta = attention(norm(x + delta))
+void Pass::attention(int layer, const AttentionWeights& weights) {
   const Arena::Scope scope(arena);
   const AttentionDims dims = attention_dims(m.config, m.mesh);
   const LayerCache& cache = m.kv.layer(layer);
@@ -73,8 +91,7 @@ void attention(const Model& m, int layer, const AttentionWeights& weights, const
 }
 
 // delta = ffn(norm(x + delta)). `routed` [T, k]: where the experts chosen go, or empty.
-void feed_forward(const Model& m, int layer, const LayerWeights& weights, const Tensor& routed,
-                  Stream& stream, Arena& arena) {
+void Pass::feed_forward(int layer, const LayerWeights& weights, const Tensor& routed) {
   const ModelConfig& c = m.config;
   const bool dense = c.layers[layer].is_dense();
   m.activity.begin(dense ? "dense_ffn" : "moe", layer);
@@ -103,7 +120,7 @@ void feed_forward(const Model& m, int layer, const LayerWeights& weights, const 
 }
 
 // What enters a layer, for the tap. The next block would add delta itself, to the same sum.
-void show_residual(const Model& m, int layer, Stream& stream, const Taps* taps) {
+void Pass::show_residual(int layer, const Taps* taps) {
   if (!taps || !taps->residual) return;
   if (stream.has_delta) m.ops.add({.x = stream.x, .y = stream.delta});
   stream.has_delta = false;
@@ -116,28 +133,29 @@ void forward(const Model& m, const ForwardArgs& args, Arena& arena) {
   const Arena::Scope scope(arena);
   const ModelConfig& c = m.config;
   const std::int64_t T = args.token_ids.dim(0);
-  Stream stream = {.x = arena.take(DType::kF32, {T, c.hidden_size}),
-                   .delta = arena.take(m.activations, {T, c.hidden_size})};
-  // Layers without an indexer find the last selection here.
-  const Tensor selected = arena.take(DType::kI32, {T, c.index_topk});
+  Pass pass = {.m = m,
+               .batch = args.batch,
+               .arena = arena,
+               .stream = make_stream(m, T, arena),
+               .selected = arena.take(DType::kI32, {T, c.index_topk})};
   m.activity.begin("embed");
-  m.ops.embed({.ids = args.token_ids, .table = m.weights.embed_tokens, .out = stream.x});
+  m.ops.embed({.ids = args.token_ids, .table = m.weights.embed_tokens, .out = pass.stream.x});
   std::int64_t moe_layer = 0;
   for (int i = 0; i < c.num_hidden_layers; ++i) {
-    show_residual(m, i, stream, args.taps);
-    attention(m, i, m.weights.layers[i].attention, args.batch, selected, stream, arena);
-    if (args.taps && args.taps->selected) args.taps->selected(i, selected);
+    pass.show_residual(i, args.taps);
+    pass.attention(i, m.weights.layers[i].attention);
+    if (args.taps && args.taps->selected) args.taps->selected(i, pass.selected);
     Tensor routed;
     if (args.routed && !c.layers[i].is_dense()) routed = args.routed.slice(0, T * moe_layer++, T);
-    feed_forward(m, i, m.weights.layers[i], routed, stream, arena);
+    pass.feed_forward(i, m.weights.layers[i], routed);
   }
-  show_residual(m, c.num_hidden_layers, stream, args.taps);
+  pass.show_residual(c.num_hidden_layers, args.taps);
   m.activity.begin("head");
   m.ops.head({.norm = m.weights.norm,
               .eps = c.rms_norm_eps,
               .lm_head = m.weights.lm_head,
-              .x = stream.x,
-              .delta = stream.pending(),
+              .x = pass.stream.x,
+              .delta = pass.stream.pending(),
               .rows = args.logit_rows,
               .hidden = args.hidden,
               .logits = args.logits},
@@ -157,28 +175,26 @@ void forward_mtp(const Model& m, const MtpArgs& args, Arena& arena) {
   const Tensor both = arena.take(m.activations, {T, 2 * D});
   m.ops.rms_norm({.x = embedded, .weight = w.enorm, .eps = c.rms_norm_eps, .out = both.first(D)});
   m.ops.rms_norm({.x = args.target, .weight = w.hnorm, .eps = c.rms_norm_eps, .out = both.last(D)});
-  Stream stream = {.x = arena.take(DType::kF32, {T, D}),
-                   .delta = arena.take(m.activations, {T, D})};
-  m.ops.linear({.x = both, .weight = w.eh_proj, .out = stream.x});
+  Pass pass = {.m = m,
+               .batch = args.batch,
+               .arena = arena,
+               .stream = make_stream(m, T, arena),
+               .selected = args.selected};
+  m.ops.linear({.x = both, .weight = w.eh_proj, .out = pass.stream.x});
 
   // A reused selection makes this pass one of a layer without an indexer, but for the index keys:
   // those of later draft steps are not written, and are overwritten by the pass over the verified
   // tokens anyway.
   AttentionWeights weights = w.layer.attention;
-  Tensor selected = args.reuse_selected;
-  if (selected) {
-    weights.indexer = {};
-  } else {
-    selected = args.selected ? args.selected : arena.take(DType::kI32, {T, c.index_topk});
-  }
-  attention(m, layer, weights, args.batch, selected, stream, arena);
-  feed_forward(m, layer, w.layer, {}, stream, arena);
+  if (args.reuse_selected) weights.indexer = {};
+  pass.attention(layer, weights);
+  pass.feed_forward(layer, w.layer, {});
   m.activity.begin("mtp_head");
   m.ops.head({.norm = w.shared_head_norm,
               .eps = c.rms_norm_eps,
               .lm_head = m.weights.lm_head,
-              .x = stream.x,
-              .delta = stream.delta,
+              .x = pass.stream.x,
+              .delta = pass.stream.delta,
               .rows = args.logit_rows,
               .hidden = args.hidden,
               .logits = args.logits},

@@ -54,12 +54,12 @@ struct MtpArgs {
   Tensor target = {};    // [T, hidden]
   BatchView batch = {};
   Tensor logit_rows = {};
-  // Keys that an earlier draft step of these rows selected, or empty: select now (and write
-  // `selected`).
-  Tensor reuse_selected = {};
-  Tensor selected = {};  // [T, index_topk] written, or empty
-  Tensor hidden = {};    // [T, hidden] written: after shared_head.norm
-  Tensor logits = {};    // [R, V] f32 written
+  // [T, index_topk] i32 slots: written; or, if `reuse_selected`, read: those that an earlier draft
+  // step of these rows selected.
+  Tensor selected = {};
+  bool reuse_selected = false;
+  Tensor hidden = {};  // [T, hidden] written: after shared_head.norm
+  Tensor logits = {};  // [R, V] f32 written
 };
 void forward_mtp(const Model& model, const MtpArgs& args, Arena& arena);
 

@@ -20,13 +20,12 @@ struct Inventory {
   std::vector<Row> rows;  // by role, then format
   bool has_mtp = false;   // the config announces an MTP layer and some of it is there
 
-  std::vector<std::string>
-      missing;  // weights that the config implies; none of an MTP layer that is absent
-  std::vector<std::string> extra;  // stored tensors that nothing uses
-  std::vector<std::string>
-      ignored;  // stored tensors that are known and not needed (input_scale, ...)
-  std::vector<std::string> faults;  // a sentence for each weight that is there and cannot be used
-  std::int64_t bytes = 0;           // of all stored tensors
+  // Weights that the config implies and that are not there; none of an MTP layer that is absent.
+  std::vector<std::string> missing;
+  std::vector<std::string> extra;    // stored tensors that nothing uses
+  std::vector<std::string> ignored;  // known, and not needed (input_scale, ...)
+  std::vector<std::string> faults;   // a sentence for each weight that is there and cannot be used
+  std::int64_t bytes = 0;            // of all stored tensors
 };
 
 // True if the config announces an MTP layer and some of it is there: files that other programs

@@ -5,8 +5,6 @@
 namespace glint {
 namespace {
 
-std::int64_t fp8_blocks(std::int64_t n) { return (n + kFp8Block - 1) / kFp8Block; }
-
 // What stays BF16, as patterns of the kind that the descriptors use.
 Json::Array unquantized_modules(const ModelConfig& config, Release release) {
   if (release == Release::kFp8) {

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cmath>
 
+#include "base/hash.h"
 #include "base/str.h"
 #include "checkpoint/formats.h"
 #include "model/weight_sampler.h"
@@ -15,13 +16,6 @@ namespace {
 constexpr std::int64_t kPartElements = std::int64_t{1} << 20;
 // As of a checkpoint that was not calibrated: nothing is clipped.
 constexpr float kInputScale = 1;
-
-// FNV-1a: a random stream of its own for every name.
-std::uint64_t stream_of(std::string_view name) {
-  std::uint64_t hash = 0xcbf29ce484222325;
-  for (const char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
-  return hash;
-}
 
 struct Spread {
   float mean = 0, deviation = 1;
@@ -62,7 +56,7 @@ class SyntheticModel::Maker {
   Status make(const Part& part) {
     unit_ = &model_.units_[part.unit];
     tensor_ = &model_.table_[unit_->tensor];
-    stream_ = stream_of(tensor_->name_of_copy(unit_->expert));
+    stream_ = fnv1a(tensor_->name_of_copy(unit_->expert));  // one for every name
     switch (model_.format_of(*unit_)) {
       case WeightFormat::kFp8Block:
         return make_fp8(part);
@@ -102,10 +96,10 @@ class SyntheticModel::Maker {
 
   Status make_fp8(const Part& part) {
     const std::int64_t rows = part.row_end - part.row_begin, cols = tensor_->cols;
-    const std::int64_t scale_cols = (cols + kFp8Block - 1) / kFp8Block;
+    const std::int64_t scale_cols = fp8_blocks(cols);
     sample(part.row_begin, part.row_end);
     codes_.resize(values_.size());
-    scales_.resize(static_cast<std::size_t>((rows + kFp8Block - 1) / kFp8Block * scale_cols));
+    scales_.resize(static_cast<std::size_t>(fp8_blocks(rows) * scale_cols));
     encode_fp8_block(values_.data(), rows, cols, codes_.data(), scales_.data());
     GLINT_TRY_STATUS(write(0, part.row_begin * cols, std::span(codes_)));
     return write(1, part.row_begin / kFp8Block * scale_cols * 4, std::span(scales_));
@@ -131,7 +125,7 @@ class SyntheticModel::Maker {
   // scales that are mixed up show.
   float largest_of_expert() const {
     const std::string name = tensor_->name_of_copy(unit_->expert);
-    const std::uint64_t stream = stream_of(name.substr(0, name.rfind('.')));
+    const std::uint64_t stream = fnv1a(name.substr(0, name.rfind('.')));
     const float slack = 1 + 0.5f * static_cast<float>(stream >> 40) / static_cast<float>(1 << 24);
     return slack * sampler_.largest() * spread_of(*tensor_, model_.config_).deviation;
   }

@@ -45,7 +45,7 @@ class Finder {
   }
 
  private:
-  // What is read here lies scattered over the files: a disk gets to know all of it at once.
+  // What is read here lies scattered over the files: the disk is asked for all of it at once.
   void prefetch() {
     constexpr std::size_t kSmall = 4096;
     for (const StoredTensor& tensor : checkpoint_.source().tensors()) {

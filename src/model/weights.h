@@ -47,8 +47,8 @@ using VisitTensor = std::function<void(Tensor&)>;
 void visit(ModelWeights& weights, const VisitWeight& on_weight, const VisitTensor& on_tensor);
 
 struct WeightOptions {
-  DType activations =
-      DType::kBF16;  // kF32: kv_b_proj's halves stay f32 after dequantisation; else bf16
+  // kF32: kv_b_proj's halves stay f32 after dequantisation; else bf16.
+  DType activations = DType::kBF16;
   bool with_mtp = true;
 };
 

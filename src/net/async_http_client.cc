@@ -101,11 +101,11 @@ asio::awaitable<Status> AsyncHttpClient::Impl::connect(Connection& connection) {
   error_code ignored;
   stream.socket().set_option(tcp::no_delay(true), ignored);
   if (!stream.tls()) co_return Ok{};
-  expect_host(*stream.tls(), server, options.verify_tls);
+  expect_host(*stream.tls(), server);
   const auto [no_tls] = co_await stream.tls()->async_handshake(asio::ssl::stream_base::client,
                                                                asio::as_tuple(asio::use_awaitable));
   if (!no_tls) co_return Ok{};
-  Status trusted = certificate_status(*stream.tls(), name, options.verify_tls);
+  Status trusted = certificate_status(*stream.tls(), name);
   if (!trusted.ok()) co_return trusted;
   co_return failed("no TLS with", connection, no_tls);
 }

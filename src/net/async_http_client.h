@@ -23,7 +23,7 @@ class AsyncHttpClient {
     std::function<void(Result<HttpResponse>)> on_done = {};
   };
 
-  // Looks the host up. `max_connections`: for so many files this process is allowed to be open.
+  // Looks the host up, and raises the limit of open files for `max_connections`.
   static Result<std::unique_ptr<AsyncHttpClient>> open(Url server, HttpClientOptions options,
                                                        int max_connections);
   ~AsyncHttpClient();

@@ -49,10 +49,6 @@ Result<std::unique_ptr<asio::ssl::context>> client_tls(const HttpClientOptions& 
   error_code ec;
   auto tls = std::make_unique<asio::ssl::context>(asio::ssl::context::tls_client);
   SSL_CTX_set_min_proto_version(tls->native_handle(), TLS1_2_VERSION);
-  if (!options.verify_tls) {
-    tls->set_verify_mode(asio::ssl::verify_none, ec);
-    return tls;
-  }
   tls->set_verify_mode(asio::ssl::verify_peer, ec);
   if (options.ca_file.empty()) {
     tls->set_default_verify_paths(ec);
@@ -66,17 +62,17 @@ Result<std::unique_ptr<asio::ssl::context>> client_tls(const HttpClientOptions& 
   return tls;
 }
 
-void expect_host(SocketStream::Tls& tls, const Url& server, bool verify) {
+void expect_host(SocketStream::Tls& tls, const Url& server) {
   error_code ec;
   asio::ip::make_address(server.host, ec);
   // Names only, by RFC 6066.
   if (ec) SSL_set_tlsext_host_name(tls.native_handle(), server.host.c_str());
-  if (verify) tls.set_verify_callback(asio::ssl::host_name_verification(server.host), ec);
+  tls.set_verify_callback(asio::ssl::host_name_verification(server.host), ec);
 }
 
-Status certificate_status(SocketStream::Tls& tls, const std::string& name, bool verify) {
+Status certificate_status(SocketStream::Tls& tls, const std::string& name) {
   const long why = SSL_get_verify_result(tls.native_handle());
-  if (!verify || why == X509_V_OK) return Ok{};
+  if (why == X509_V_OK) return Ok{};
   return Error{
       ErrorCode::kUnavailable,
       str("the certificate of ", name, " is not trusted: ", X509_verify_cert_error_string(why))};

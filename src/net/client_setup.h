@@ -27,9 +27,9 @@ Result<std::string> request_text(const Url& server, const ClientRequest& request
 Result<std::unique_ptr<boost::asio::ssl::context>> client_tls(const HttpClientOptions& options);
 
 // Before a handshake: which host is meant, and that its certificate must say so.
-void expect_host(SocketStream::Tls& tls, const Url& server, bool verify);
+void expect_host(SocketStream::Tls& tls, const Url& server);
 
 // "the certificate of X is not trusted: ..." after a handshake that failed for that; else ok.
-Status certificate_status(SocketStream::Tls& tls, const std::string& name, bool verify);
+Status certificate_status(SocketStream::Tls& tls, const std::string& name);
 
 }  // namespace glint

@@ -99,13 +99,13 @@ Status HttpClient::Impl::connect() {
 }
 
 Status HttpClient::Impl::handshake() {
-  expect_host(*stream->tls(), server, options.verify_tls);
+  expect_host(*stream->tls(), server);
   const Done step = run(options.connect_seconds, [&](auto done) {
     stream->tls()->async_handshake(asio::ssl::stream_base::client,
                                    [done](const error_code& e) mutable { done(e); });
   });
   if (!step.ec) return Ok{};
-  GLINT_TRY_STATUS(certificate_status(*stream->tls(), name, options.verify_tls));
+  GLINT_TRY_STATUS(certificate_status(*stream->tls(), name));
   return failed("no TLS with", step, options.connect_seconds);
 }
 

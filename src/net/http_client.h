@@ -16,8 +16,7 @@ struct HttpClientOptions {
   double connect_seconds = 10;
   double read_seconds = 600;                            // between two pieces of an answer
   std::size_t max_body_bytes = std::size_t{256} << 20;  // of a body that is kept
-  bool verify_tls = true;                               // the certificate, against name and roots
-  std::string ca_file = {};                             // PEM; empty: this machine's roots
+  std::string ca_file = {};  // PEM, of the roots that are trusted; empty: this machine's
 };
 
 class HttpClient {

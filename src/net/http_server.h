@@ -1,10 +1,9 @@
 // HttpServer: HTTP/1.1 over TCP or TLS for thousands of slow clients, on one io thread. Knows
-// nothing of JSON, models or metrics. With http_client.h the only header whose source includes Asio
-// or Beast.
+// nothing of JSON, models or metrics. Asio and Beast stay behind this header and http_client.h.
 //
 // Limits are not optional: sizes, times and connections are bounded, and a peer that sends too
 // slowly, too much or two lengths at once is refused with the right status and closed. A peer that
-// closes its side before it has the answer has gone away: nobody else is told apart from it.
+// closes its side before it has the answer counts as gone: the two cannot be told apart.
 #pragma once
 
 #include <functional>

@@ -31,7 +31,7 @@ class RequestParser {
   Progress parse();
   HttpRequest take();
 
-  // How far the request is that parse() stands in.
+  // How far parse() is in the current request.
   bool started() const { return !buffer_.empty() || has_head(); }
   bool has_head() const { return message_ != nullptr; }
   std::size_t body_bytes() const;
@@ -40,7 +40,7 @@ class RequestParser {
   // Whether the peer waits for "100 Continue" before it sends the body. True once for a request.
   bool take_expectation();
 
-  // How the request that was last complete wants to be answered.
+  // How the last complete request wants to be answered.
   bool http_1_0() const { return http_1_0_; }
   bool keep_alive() const { return keep_alive_; }
 

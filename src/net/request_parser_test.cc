@@ -176,8 +176,8 @@ TEST(RequestParser, a_malformed_chunked_body_is_refused) {
                            "3\r\nabc\r\n0\r\nContent-Length: 5\r\n\r\n",
                            "0\r\n x\r\n\r\n",
                            "0\r\n\n\r\n\r\n"}) {
-    const std::string text =
-        kChunked + body + "\r\n0\r\n\r\n";  // a reader may wait for a line's end
+    // A reader may wait for a line's end.
+    const std::string text = kChunked + body + "\r\n0\r\n\r\n";
     EXPECT_EQ(status(text), 400) << body << " " << outcome(text);
     for (const std::size_t piece : {1, 2, 3, 7}) {
       EXPECT_EQ(outcome(text, piece).substr(0, 3), "400") << body << " in " << piece;

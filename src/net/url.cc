@@ -89,8 +89,7 @@ HostPort split_authority(std::string_view text) {
   return out;
 }
 
-}  // namespace
-
+// %41 -> A. Fails on an escape that is not two hex digits.
 Result<std::string> percent_decode(std::string_view text) {
   std::string out;
   out.reserve(text.size());
@@ -109,6 +108,8 @@ Result<std::string> percent_decode(std::string_view text) {
   }
   return out;
 }
+
+}  // namespace
 
 bool is_authority(std::string_view text) { return split_authority(text).ok; }
 

@@ -28,9 +28,6 @@ struct RequestTarget {
 // "/path?query", "http://host/path?query" or "*".
 Result<RequestTarget> parse_target(std::string_view target);
 
-// %41 -> A. Fails on an escape that is not two hex digits.
-Result<std::string> percent_decode(std::string_view text);
-
 // Whether `text` may stand in a Host header: a name, an address, with or without a port.
 bool is_authority(std::string_view text);
 

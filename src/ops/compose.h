@@ -5,7 +5,7 @@
 
 namespace glint {
 
-// Which experts see which tokens, and where their answers will stand (ops/moe.h).
+// Which experts see which tokens, and where their outputs go (ops/moe.h).
 struct Routing {
   Tensor weights = {};                          // [T, k] f32
   Tensor rows = {}, offsets = {}, places = {};  // as PermuteArgs has them
@@ -34,7 +34,7 @@ struct Compose {
     ops.silu_mul({.gate = gate, .up = up, .out = gate});
     return gate;
   }
-  // To which delta was added already.
+  // args.delta must be in args.x already.
   Routing route(const MoeArgs& args) const {
     const MoeWeights& w = args.weights;
     const std::int64_t T = args.x.dim(0), E = w.gate.rows, k = args.num_experts_per_tok;

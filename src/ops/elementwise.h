@@ -6,7 +6,7 @@
 
 namespace glint {
 
-// out[t] = table[ids[t]], or zeros where ids[t] < 0 (the MTP layer's position 0).
+//   out[t] = table[ids[t]]      or zeros where ids[t] < 0 (the MTP layer's position 0)
 struct EmbedArgs {
   Tensor ids = {};    // [T] i32, each < V
   Tensor table = {};  // [V, D] f32 or bf16
@@ -15,7 +15,7 @@ struct EmbedArgs {
 void check(const EmbedArgs& args);
 OpCost cost(const EmbedArgs& args);
 
-// out[r] = x[rows[r]]
+//   out[r] = x[rows[r]]
 struct GatherRowsArgs {
   Tensor x = {};     // [S, D] f32 or bf16
   Tensor rows = {};  // [R] i32, each in [0, S)
@@ -24,7 +24,7 @@ struct GatherRowsArgs {
 void check(const GatherRowsArgs& args);
 OpCost cost(const GatherRowsArgs& args);
 
-// x += y, in f32 with one cast.
+//   x += y      in f32, with one cast
 struct AddArgs {
   Tensor x = {};  // [T, D] f32 or bf16, updated
   Tensor y = {};  // [T, D] f32 or bf16
@@ -32,8 +32,9 @@ struct AddArgs {
 void check(const AddArgs& args);
 OpCost cost(const AddArgs& args);
 
-// out = silu(gate) * up, silu(v) = v / (1 + exp(-v)): f32 throughout, one cast. `out` may be
-// `gate`.
+//   out = silu(gate) * up,  silu(v) = v / (1 + exp(-v))
+//
+// in f32, with one cast. `out` may be `gate`. Source: Shazeer, GLU variants (arXiv 2002.05202).
 struct SiluMulArgs {
   Tensor gate = {};  // [T, D] f32 or bf16
   Tensor up = {};    // [T, D] dtype of gate

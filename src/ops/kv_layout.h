@@ -65,8 +65,8 @@ struct BatchView {
   Tensor positions = {};  // [T] i32: index of the token in its sequence
   Tensor slots = {};      // [T] i32: where its cache rows go
   Tensor seqs = {};       // [T] i32: its row of page_table
-  Tensor page_table =
-      {};  // [S, P] i32: the pages of each sequence in position order; unused entries are -1
+  // [S, P] i32: the pages of each sequence in position order; unused entries are -1.
+  Tensor page_table = {};
   Tensor cos = {};  // [T, rope_dim / 2] f32
   Tensor sin = {};  // [T, rope_dim / 2] f32
   // All positions are smaller, and the host knows: where it is at most index_topk every visible key

@@ -14,7 +14,7 @@
 
 namespace glint {
 
-// out[t, n] = sum_k x[t, k] * weight[n, k]
+//   out[t, n] = sum_k x[t, k] * weight[n, k]
 struct LinearArgs {
   Tensor x = {};       // [T, K] f32 or bf16; rows may be strided
   Weight weight = {};  // [N, K]
@@ -24,6 +24,7 @@ void check(const LinearArgs& args);
 OpCost cost(const LinearArgs& args);
 
 // Rows of x in groups, a weight each (the routed experts):
+//
 //   out[r, n] = sum_k x[rows[r], k] * weights[e][n, k]   for offsets[e] <= r < offsets[e + 1]
 struct GroupedLinearArgs {
   Tensor x = {};        // [S, K] f32 or bf16; rows may be strided
@@ -36,6 +37,7 @@ void check(const GroupedLinearArgs& args);
 OpCost cost(const GroupedLinearArgs& args);  // reads `offsets`: host memory only
 
 // A small matrix per head (W_UK and W_UV of MLA):
+//
 //   out[t, h, b] = sum_a x[t, h, a] * weights[h][b, a]
 struct PerHeadArgs {
   Tensor x = {};                         // [T, H, A] f32 or bf16; may be a slice of a larger row

@@ -1,4 +1,6 @@
 // route, permute, combine: which experts see a token, and how their answers come back together.
+//
+// Source: DeepSeek-V3 (arXiv 2412.19437), section 2.1.2, with the router's groups as in its code.
 #pragma once
 
 #include "ops/cost.h"
@@ -38,8 +40,9 @@ struct PermuteArgs {
 void check(const PermuteArgs& args);
 OpCost cost(const PermuteArgs& args);
 
-// out[t] = sum_j weights[t,j] * y[places[t,j]] + shared[t]     f32, j ascending, shared last, one
-// cast
+//   out[t] = sum_j weights[t,j] * y[places[t,j]] + shared[t]
+//
+// in f32, j ascending and `shared` last, with one cast.
 struct CombineArgs {
   Tensor y = {};        // [T * k, D] f32 or bf16
   Tensor places = {};   // [T, k] i32

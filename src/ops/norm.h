@@ -1,4 +1,5 @@
-// rms_norm, layer_norm.
+// rms_norm, layer_norm. Sources: Zhang and Sennrich (arXiv 1910.07467), Ba et al. (arXiv
+// 1607.06450).
 #pragma once
 
 #include "ops/cost.h"
@@ -6,8 +7,8 @@
 
 namespace glint {
 
-//   x   = x + delta          if delta is given: f32 sum, cast to x's dtype, stored back
-//   out = x / sqrt(mean(x^2) + eps) * weight          f32 of the stored x, one cast
+//   x   = x + delta                              if delta is given: in f32, cast to x's dtype
+//   out = x / sqrt(mean(x^2) + eps) * weight     of that x: in f32, with one cast
 struct RmsNormArgs {
   Tensor x = {};       // [T, D] f32 or bf16; updated when delta is given; rows may be strided
   Tensor delta = {};   // [T, D] f32 or bf16, or empty
@@ -19,8 +20,9 @@ struct RmsNormArgs {
 void check(const RmsNormArgs& args);
 OpCost cost(const RmsNormArgs& args);
 
-// out = (x - mean(x)) / sqrt(var(x) + eps) * weight + bias      var is the biased one; f32, one
-// cast
+//   out = (x - mean(x)) / sqrt(var(x) + eps) * weight + bias
+//
+// in f32, with one cast; var is the biased variance, mean((x - mean(x))^2).
 struct LayerNormArgs {
   Tensor x = {};       // [T, D] f32 or bf16
   Tensor weight = {};  // [D] f32 or bf16

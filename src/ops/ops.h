@@ -2,8 +2,11 @@
 //
 // Primitives are pure virtual: a backend that lacks one does not compile. Blocks (blocks/blocks.h)
 // have a default that composes primitives; a backend may override them. Every method may return
-// before the device is done; order is kept. Arguments are checked (abort on a wrong shape) by each
-// op's check(), which every backend calls first.
+// before the device is done; order is kept.
+//
+// Each op's check(), which every backend calls first, aborts on a wrong shape, type or stride and
+// names it. It does not read memory: an index out of range is undefined behaviour, which only the
+// reference backend finds.
 #pragma once
 
 #include <span>

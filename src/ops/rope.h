@@ -1,7 +1,10 @@
 // rope: rotates pairs of dims by the token's position, in place.
 //
-//   interleaved  pair j = (v[2j], v[2j+1]);  half-split  pair j = (v[j], v[j + R/2])
-//   (a, b) -> (a cos - b sin, b cos + a sin)       f32, one cast
+//   (a, b) -> (a cos[j] - b sin[j], b cos[j] + a sin[j])      for pair j, in f32, with one cast
+//
+// where pair j is (x[2j], x[2j + 1]) if interleaved, else (x[j], x[j + R/2]).
+//
+// Source: Su et al., RoFormer (arXiv 2104.09864), section 3.4.
 #pragma once
 
 #include "ops/cost.h"

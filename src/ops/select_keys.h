@@ -4,15 +4,18 @@
 // written):
 //
 //   exact caches   I[i] = sum_h w[t,h] * max(0, dot(q[t,h], key(i))) * Hi^-0.5 * D^-0.5
-//   kFp8 cache     q[t,h] is quantised to e4m3 with sq = index_scale(amax(q[t,h])) first, and
-//                  I[i] = sk(i) * sum_h (w[t,h] * sq * D^-0.5 * Hi^-0.5) * max(0, dot(q8[t,h],
-//                  k8(i)))
+//   kFp8 cache     I[i] = sk(i) * sum_h v[t,h] * max(0, dot(q8[t,h], k8(i)))
 //
-// in f32. out[t] = the slots of the min(k, p + 1) keys with the largest I, ties (-0.0 equals 0.0)
-// to the smaller i; in ascending order of i; then -1. Where p < k that is every visible key and
-// nothing needs scoring. T x context scores are never stored as a whole. Weights may be negative,
-// and exact ties at 0 are common: the tie rule is part of the result. Where scores are NaN, which
-// keys are chosen is open, but they are distinct and visible.
+// in f32, where k8(i) and sk(i) are the cached codes and their scale, q8[t,h] = e4m3(q[t,h] / sq)
+// with sq = index_scale(max |q[t,h]|) (tensor/fp8.h), and v[t,h] = w[t,h] * sq * D^-0.5 * Hi^-0.5.
+//
+// out[t] = the slots of the min(k, p + 1) keys with the largest I, in ascending order of i, then
+// -1. Ties go to the smaller i, and -0.0 equals 0.0: weights may be negative and exact ties at 0
+// are common, so the tie rule is part of the result. Where p < k every visible key is selected and
+// nothing is scored. Where scores are NaN, which keys are selected is open, but they are distinct
+// and visible. T x context scores are never stored as a whole.
+//
+// Source: DeepSeek-V3.2 (arXiv 2512.02556), equation 1; FP8 as in its inference code.
 #pragma once
 
 #include "ops/cost.h"
@@ -22,7 +25,7 @@ namespace glint {
 
 struct SelectKeysArgs {
   Tensor q = {};        // [T, Hi, D] f32 or bf16, rotated; may be empty where every p < k
-  Tensor weights = {};  // [T, Hi] f32, unscaled; likewise
+  Tensor weights = {};  // [T, Hi] f32: w, unscaled; empty with q
   BatchView batch = {};
   IndexCache cache = {};
   Tensor out = {};  // [T, k] i32, written

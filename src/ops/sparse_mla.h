@@ -14,6 +14,8 @@
 // f32 accumulation and softmax; under bf16, p may be rounded to bf16. The order of summation
 // depends on the position of the keys in `indices` only, never on T. A token without any valid
 // index gets out = 0 and lse = -infinity.
+//
+// Source: DeepSeek-V2 (arXiv 2405.04434), section 2.1, with W_UK absorbed into the query.
 #pragma once
 
 #include "ops/cost.h"

@@ -39,7 +39,7 @@ struct CheckOptions {
 //   modules one by one, not by regular expressions);
 //   that no value is NaN or infinite;
 //   and with a source, how far each matrix moved: not at all where it is stored as before.
-// Fails only on what cannot be opened. `done` is told bytes, of bytes_to_check().
+// Fails only on what cannot be opened. `done` gets the bytes just read, of bytes_to_check().
 using CheckProgress = std::function<void(std::int64_t bytes)>;
 Result<OutputCheck> check_output(const CheckOptions& options, ThreadPool& pool,
                                  const CheckProgress& done);

@@ -1,9 +1,8 @@
 // The kernels of the quantiser: f32 rows in, NVFP4 groups or FP8 tiles out.
 //
-// One source (encode.inc) is compiled for the instruction set that every machine has, for AVX2
-// and for AVX-512.
-// It uses only single IEEE operations in a fixed order, so all give the same bytes and the same
-// errors; formats.h holds the scalar definitions that they are tested against.
+// One source (encode.inc) is compiled for the instruction set that every machine has, for AVX2 and
+// for AVX-512. It uses only single IEEE operations in a fixed order, so all give the same bytes and
+// the same errors; formats.h holds the scalar definitions that they are tested against.
 #pragma once
 
 #include <cstdint>
@@ -24,10 +23,12 @@ float nvfp4_global_scale(float amax, ScaleRule rule, bool power_of_two);
 
 // `values` [groups * 16] -> packed [groups * 8], scales e4m3 [groups]. Returns the sum of squared
 // differences between `values` and what the output decodes to.
-//   kAbsmax       scale = e4m3(clamp(amax / (6 * global_scale), 2^-9, 448)), as ModelOpt computes
-//   it kFourOverSix  that, or e4m3(amax / (4 * global_scale)), whichever has the lower error
+//
+//   kAbsmax       scale = e4m3(clamp(amax / (6 * global_scale), 2^-9, 448)), as ModelOpt has it
+//   kFourOverSix  that, or e4m3(amax / (4 * global_scale)), whichever has the lower error
 //   kSearch       the one of lowest error among the e4m3 numbers from amax / 8 to amax / 3.5; never
 //                 worse than kAbsmax in any group
+//
 // Groups of zeros have scale 1 and codes 0. Nothing in `values` may be NaN or infinite.
 struct Nvfp4Target {
   ScaleRule rule = ScaleRule::kSearch;

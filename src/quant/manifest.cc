@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "base/str.h"
-
 namespace glint {
 namespace {
 

@@ -14,8 +14,6 @@ constexpr std::string_view kScaleSuffixes[] = {
     ".weight_scale", ".weight_scale_inv",   ".weight_scale_2", ".weight_global_scale",
     ".input_scale",  ".input_global_scale", ".weight_shape"};
 
-std::int64_t blocks(std::int64_t n) { return (n + kFp8Block - 1) / kFp8Block; }
-
 class Planner {
  public:
   Planner(const PlanInput& input, const Checkpoint& checkpoint)
@@ -170,7 +168,7 @@ class Planner {
       add(".weight", StoredType::kBF16, {rows, cols});
     } else if (kind == UnitKind::kFp8) {
       add(".weight", StoredType::kF8E4M3, {rows, cols});
-      add(".weight_scale_inv", StoredType::kF32, {blocks(rows), blocks(cols)});
+      add(".weight_scale_inv", StoredType::kF32, {fp8_blocks(rows), fp8_blocks(cols)});
     } else {
       if (cols % kNvfp4Group) {
         return invalid(str(weight.name, " has ", cols,

@@ -144,7 +144,7 @@ void UnitEncoder::plan_parts(std::int64_t rows_multiple) {
 }
 
 Status UnitEncoder::run_parts(const std::function<Status(std::size_t part, Scratch& scratch)>& fn) {
-  // Of several failures the one of the first part is told, whoever came first.
+  // Of several failures that of the first part is reported, whichever came first.
   std::vector<Status> results(parts_.size(), Status(Ok{}));
   std::atomic<bool> failed = false;
   pool_.run_dynamic(std::ssize(parts_), [&](std::int64_t part, int thread) {
@@ -261,7 +261,7 @@ Status UnitEncoder::encode_fp8(const Unit& unit, const Write& write) {
     }
     sum.squared_weights = sum_of_squares(scratch.values);
     sum.weights = rows * cols;
-    const std::int64_t scale_cols = (cols + kFp8Block - 1) / kFp8Block;
+    const std::int64_t scale_cols = fp8_blocks(cols);
     GLINT_TRY_STATUS(
         write(unit.first_spec, part.row_begin * cols, std::as_bytes(std::span(scratch.codes))));
     return write(unit.first_spec + 1, part.row_begin / kFp8Block * scale_cols * 4,

@@ -3,6 +3,19 @@
 #include <numeric>
 
 namespace glint {
+namespace {
+
+// The way back of slots_to_positions().
+void positions_to_slots(std::span<std::int32_t> positions, std::span<const PageId> pages) {
+  for (std::int32_t& position : positions) {
+    if (position >= 0) {
+      position =
+          pages[static_cast<std::size_t>(position / kPageSize)] * kPageSize + position % kPageSize;
+    }
+  }
+}
+
+}  // namespace
 
 void slots_to_positions(std::span<std::int32_t> slots, std::span<const PageId> pages) {
   std::unordered_map<PageId, std::int32_t> index;
@@ -11,15 +24,6 @@ void slots_to_positions(std::span<std::int32_t> slots, std::span<const PageId> p
   }
   for (std::int32_t& slot : slots) {
     if (slot >= 0) slot = index.at(slot / kPageSize) * kPageSize + slot % kPageSize;
-  }
-}
-
-void positions_to_slots(std::span<std::int32_t> positions, std::span<const PageId> pages) {
-  for (std::int32_t& position : positions) {
-    if (position >= 0) {
-      position =
-          pages[static_cast<std::size_t>(position / kPageSize)] * kPageSize + position % kPageSize;
-    }
   }
 }
 

@@ -45,8 +45,7 @@ class Drafter {
   std::size_t num_token_ids_;
 };
 
-// Slots as positions in the sequence that owns `pages`, and back; -1 stays.
+// Slots as positions in the sequence that owns `pages`; -1 stays.
 void slots_to_positions(std::span<std::int32_t> slots, std::span<const PageId> pages);
-void positions_to_slots(std::span<std::int32_t> positions, std::span<const PageId> pages);
 
 }  // namespace glint

@@ -15,8 +15,8 @@ struct GenerateOptions {
   int num_drafts = 0;                  // MTP tokens guessed per step; 0: no speculation
   int chunk = 512;                     // prompt tokens per step
   bool want_logprobs = false;
-  TokenId num_token_ids =
-      0;  // ids from here on are padding rows of the vocabulary, never sampled; 0: no such rows
+  // Ids from here on are padding rows of the vocabulary, never sampled; 0: there are none.
+  TokenId num_token_ids = 0;
 };
 
 struct GenerateStats {

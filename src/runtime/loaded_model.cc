@@ -194,12 +194,10 @@ StepOutput LoadedModel::draft(const StepPlan& plan, const HiddenRows& target,
                   .logit_rows = batch.logit_rows};
   args.hidden = draft_arena_.take(options_.activations, {T, config_.hidden_size});
   if (R > 0) args.logits = draft_arena_.take(DType::kF32, {R, config_.vocab_size});
-  const Tensor selected = draft_arena_.take(DType::kI32, {T, config_.index_topk});
-  if (reuse_selected.empty()) {
-    args.selected = selected;
-  } else {
-    ops_->device().copy_in(selected.data, reuse_selected.data(), reuse_selected.size_bytes());
-    args.reuse_selected = selected;
+  args.selected = draft_arena_.take(DType::kI32, {T, config_.index_topk});
+  args.reuse_selected = !reuse_selected.empty();
+  if (args.reuse_selected) {
+    ops_->device().copy_in(args.selected.data, reuse_selected.data(), reuse_selected.size_bytes());
   }
   forward_mtp(model(), args, draft_arena_);
   const StepOutput out = {.logits = on_host(args.logits, draft_logits_),

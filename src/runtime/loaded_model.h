@@ -47,7 +47,7 @@ struct StepOptions {
 struct StepOutput {
   std::span<const float> logits;  // [R, V]
   Tensor hidden;                  // [T, hidden]
-  Tensor selected = {};           // drafts: the keys [T, index_topk] that were selected, or empty
+  Tensor selected = {};           // drafts: the keys [T, index_topk] that were attended to
   std::span<const std::int32_t> routed = {};  // [MoE layers, T, num_experts_per_tok], or empty
   std::int64_t vocab = 0;
 

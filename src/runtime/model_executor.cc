@@ -187,7 +187,7 @@ void ModelExecutor::run_draft_rows(std::span<SliceRun> runs, const Tensor& hidde
                     .next_tokens = std::span(sequence.tokens).subspan(run.first + 1, count),
                     .pages = run.pages,
                     .hidden_row = run.row_begin,
-                    .seed = goes_on && sequence.request->speculate ? &sequence.seed : nullptr});
+                    .seed = goes_on ? &sequence.seed : nullptr});
   }
   drafter_.run_rows(hidden, rows);
 }

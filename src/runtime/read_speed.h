@@ -1,4 +1,4 @@
-// How fast files are read and memory is had: what loading a model is measured against.
+// How fast files are read and new memory is filled: what loading a model is measured against.
 #pragma once
 
 #include <span>

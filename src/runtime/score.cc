@@ -22,17 +22,16 @@ std::vector<float> to_host_f32(const Tensor& x, Device& device) {
   return out;
 }
 
-// Cross-entropy and hits of rows that predict `targets` (fewer than the rows: the last ones predict
-// nothing known).
-void judge(std::span<const float> logits, std::int64_t vocab, std::span<const TokenId> targets,
-           double& nll, std::int64_t& predicted, std::int64_t& top1) {
-  for (std::size_t r = 0; r < targets.size(); ++r) {
-    const std::span<const float> row = logits.subspan(r * vocab, vocab);
+// Rows that predict `targets` (fewer than the rows: the last ones predict nothing known).
+Prediction judge(const StepOutput& out, std::span<const TokenId> targets) {
+  Prediction result = {.tokens = static_cast<std::int64_t>(targets.size())};
+  for (std::int64_t r = 0; r < result.tokens; ++r) {
+    const std::span<const float> row = out.row(r);
     // One logit that is NaN does not show in the logarithm of a sum of the others.
-    nll -= extent_of(row).numbers ? static_cast<double>(logprob(row, targets[r])) : NAN;
-    top1 += argmax(row) == targets[r];
-    ++predicted;
+    result.nll -= extent_of(row).numbers ? static_cast<double>(logprob(row, targets[r])) : NAN;
+    result.top1 += argmax(row) == targets[r];
   }
+  return result;
 }
 
 std::span<const TokenId> clamp_span(std::span<const TokenId> ids, std::int64_t begin,
@@ -65,13 +64,16 @@ Taps make_taps(LoadedModel& model, const ScoreSinks& sinks, std::int64_t first) 
 
 }  // namespace
 
-void Score::add(const Score& other) {
+void Prediction::add(const Prediction& other) {
   nll += other.nll;
-  predicted += other.predicted;
+  tokens += other.tokens;
   top1 += other.top1;
-  mtp_nll += other.mtp_nll;
-  mtp_predicted += other.mtp_predicted;
-  mtp_top1 += other.mtp_top1;
+}
+
+double Prediction::perplexity() const { return std::exp(nll / static_cast<double>(tokens)); }
+
+double Prediction::top1_share() const {
+  return static_cast<double>(top1) / static_cast<double>(tokens);
 }
 
 Status check_sequence(const LoadedModel& model, std::span<const TokenId> ids) {
@@ -94,7 +96,6 @@ Result<Score> score(LoadedModel& model, std::span<const TokenId> ids, const Scor
   std::vector<PageId> pages(static_cast<std::size_t>(num_pages));
   std::iota(pages.begin(), pages.end(), 0);
 
-  const std::int64_t vocab = model.config().vocab_size;
   Score total;
   for (std::int64_t first = 0; first < T; first += options.chunk) {
     const std::int64_t count = std::min<std::int64_t>(options.chunk, T - first);
@@ -106,19 +107,17 @@ Result<Score> score(LoadedModel& model, std::span<const TokenId> ids, const Scor
       sinks.hidden(model.config().num_hidden_layers, first,
                    to_host_f32(out.hidden, model.ops().device()));
     }
-    judge(out.logits, vocab, clamp_span(ids, first + 1, first + count + 1), total.nll,
-          total.predicted, total.top1);
+    total.model.add(judge(out, clamp_span(ids, first + 1, first + count + 1)));
     if (sinks.logits) sinks.logits(first, out.logits);
 
-    const std::int64_t rows =
-        std::min(count, T - 1 - first);  // the last position has no next token
+    // The last position has no next token.
+    const std::int64_t rows = std::min(count, T - 1 - first);
     if (options.mtp && rows > 0) {
       StepPlan drafts;
       drafts.add(static_cast<int>(first), ids.subspan(first + 1, rows), pages,
                  static_cast<int>(rows));
       const StepOutput guess = model.draft(drafts, {.on_device = out.hidden.slice(0, 0, rows)});
-      judge(guess.logits, vocab, clamp_span(ids, first + 2, first + rows + 2), total.mtp_nll,
-            total.mtp_predicted, total.mtp_top1);
+      total.mtp.add(judge(guess, clamp_span(ids, first + 2, first + rows + 2)));
       if (sinks.mtp) sinks.mtp(first, guess.logits);
     }
     if (options.done && !options.done(count)) {

@@ -16,12 +16,13 @@ struct ScoreOptions {
   std::function<bool(std::int64_t tokens)> done = {};
 };
 
-// Where the numbers go; each may be empty. Rows come in order, several at a time.
+// Where the numbers go; each may be empty. Rows `first` to first + n - 1 come in order, several at
+// a time.
 struct ScoreSinks {
-  std::function<void(std::int64_t first, std::span<const float> logits)>
-      logits;  // rows first ..: [n, V]
-  std::function<void(std::int64_t first, std::span<const float> logits)>
-      mtp;  // row p: from hidden p and token p + 1
+  // [n, V]
+  std::function<void(std::int64_t first, std::span<const float> logits)> logits;
+  // [n, V], row p: from hidden state p and token p + 1
+  std::function<void(std::int64_t first, std::span<const float> logits)> mtp;
   // The residual stream that enters layer `layer`, and at layer == num_hidden_layers the hidden
   // state after the final norm (as transformers lists them): [n, hidden].
   std::function<void(int layer, std::int64_t first, std::span<const float> hidden)> hidden;
@@ -30,14 +31,26 @@ struct ScoreSinks {
       selected;
 };
 
-struct Score {
-  double nll = 0;              // summed cross-entropy, in nats; NaN if a logit was no number
-  std::int64_t predicted = 0;  // tokens it sums over: positions 1 ..
-  std::int64_t top1 = 0;       // of them, how many were the most likely token
-  double mtp_nll = 0;          // the same of the MTP layer: positions 2 ..
-  std::int64_t mtp_predicted = 0, mtp_top1 = 0;
+// How well tokens were predicted.
+struct Prediction {
+  double nll = 0;           // summed cross-entropy, in nats; NaN if a logit was no number
+  std::int64_t tokens = 0;  // that were predicted
+  std::int64_t top1 = 0;    // of them, how many were the most likely token
 
-  void add(const Score& other);
+  void add(const Prediction& other);
+  // Of at least one token.
+  double perplexity() const;
+  double top1_share() const;
+};
+
+struct Score {
+  Prediction model = {};  // positions 1 ..
+  Prediction mtp = {};    // positions 2 .., by the MTP layer
+
+  void add(const Score& other) {
+    model.add(other.model);
+    mtp.add(other.mtp);
+  }
 };
 
 // Fails on an empty sequence, an id outside the vocabulary, or more tokens than the model has

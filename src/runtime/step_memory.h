@@ -1,4 +1,4 @@
-// What a step works on besides weights and caches: for whoever plans memory before there is a
+// The memory that a step needs besides weights and caches, for planning it before there is a
 // model.
 #pragma once
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "base/str.h"
 #include "net/secret.h"
 
 namespace glint {
@@ -20,13 +19,6 @@ std::string_view key_of(const HttpRequest& request) {
 
 bool contains(const std::vector<std::string>& list, std::string_view item) {
   return std::ranges::find(list, item) != list.end();
-}
-
-std::string joined(const std::vector<std::string>& list, std::string_view asked, const char* all) {
-  if (contains(list, "*")) return std::string(asked.empty() ? std::string_view(all) : asked);
-  std::string out;
-  for (const std::string& item : list) out += str(out.empty() ? "" : ", ", item);
-  return out;
 }
 
 // A page of another site made a browser send this.
@@ -62,28 +54,29 @@ std::optional<ApiError> check_access(const ServerConfig& config, const Route& ro
                   .code = "invalid_api_key"};
 }
 
-HttpHeaders cors_headers(const CorsConfig& cors, const HttpRequest& request) {
+HttpHeaders cors_headers(const ServerConfig& config, const HttpRequest& request) {
   const std::string_view origin = request.header("origin");
-  const bool all = contains(cors.origins, "*");
-  if (origin.empty() || !(all || contains(cors.origins, origin))) return {};
+  const bool any = contains(config.allowed_origins, "*");
+  if (origin.empty() || !(any || contains(config.allowed_origins, origin))) return {};
   HttpHeaders out;
-  const bool any = all && !cors.allow_credentials;
   out.emplace_back("access-control-allow-origin", any ? "*" : std::string(origin));
   if (!any) out.emplace_back("vary", "origin");
-  if (cors.allow_credentials) out.emplace_back("access-control-allow-credentials", "true");
   out.emplace_back("access-control-expose-headers", "x-request-id, retry-after");
   return out;
 }
 
-HttpHeaders preflight_headers(const CorsConfig& cors, const HttpRequest& request) {
-  HttpHeaders out = cors_headers(cors, request);
+HttpHeaders preflight_headers(const ServerConfig& config, const HttpRequest& request) {
+  HttpHeaders out = cors_headers(config, request);
   if (out.empty()) return out;
-  out.emplace_back(
-      "access-control-allow-methods",
-      joined(cors.methods, request.header("access-control-request-method"), "GET, POST, OPTIONS"));
-  out.emplace_back("access-control-allow-headers",
-                   joined(cors.headers, request.header("access-control-request-headers"),
-                          "authorization, content-type, x-api-key"));
+  // Whatever the page asks for is allowed.
+  const auto asked = [&](const char* name, const char* otherwise) {
+    const std::string_view value = request.header(name);
+    return std::string(value.empty() ? otherwise : value);
+  };
+  out.emplace_back("access-control-allow-methods",
+                   asked("access-control-request-method", "GET, POST, OPTIONS"));
+  out.emplace_back("access-control-allow-headers", asked("access-control-request-headers",
+                                                         "authorization, content-type, x-api-key"));
   out.emplace_back("access-control-max-age", "600");
   return out;
 }

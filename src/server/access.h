@@ -18,9 +18,9 @@ std::optional<ApiError> check_access(const ServerConfig& config, const Route& ro
                                      const HttpRequest& request);
 
 // What lets a browser use the answer to a request of another origin; nothing for other requests.
-HttpHeaders cors_headers(const CorsConfig& cors, const HttpRequest& request);
+HttpHeaders cors_headers(const ServerConfig& config, const HttpRequest& request);
 
 // The answer to a browser that asks beforehand (OPTIONS).
-HttpHeaders preflight_headers(const CorsConfig& cors, const HttpRequest& request);
+HttpHeaders preflight_headers(const ServerConfig& config, const HttpRequest& request);
 
 }  // namespace glint

@@ -16,7 +16,7 @@ struct Finish {
   FinishReason reason = FinishReason::kStop;
   std::optional<std::string> stop_string = {};  // the one that ended it
   std::optional<TokenId> stop_id = {};          // likewise; not one of the model's own
-  bool called_tools = false;                    // of its own will: finish_reason "tool_calls"
+  bool called_tools = false;                    // unless it had to: finish_reason "tool_calls"
   std::string error = {};
 };
 // "stop", "length", "tool_calls", "abort", "error": OpenAI's finish_reason.

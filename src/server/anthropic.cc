@@ -60,10 +60,7 @@ class BlockReader {
     b.require("name");
     b.value("input", input, {"object"});
     if (input.is_null()) input = Json::Object{};
-    calls_.push_back(
-        Json::Object{{"id", id},
-                     {"type", "function"},
-                     {"function", Json::Object{{"name", name}, {"arguments", input}}}});
+    calls_.push_back(call_json(id, name, std::move(input)));
   }
 
   void read_tool_result(RequestReader& b) {
@@ -142,9 +139,7 @@ void read_anthropic_tools(RequestReader& r, ApiRequest& request) {
 
 void read_anthropic_conversation(RequestReader& r, ApiRequest& request,
                                  const ParseContext& context) {
-  request.chat.emplace();
-  if (context.config.chat_template_kwargs.is_object())
-    request.chat->kwargs = context.config.chat_template_kwargs;
+  ChatInput& chat = begin_chat(request, context);
   bool thinking = false;
   r.group("thinking", [&](RequestReader& t) {
     std::string type;
@@ -154,19 +149,19 @@ void read_anthropic_conversation(RequestReader& r, ApiRequest& request,
     t.integer("budget_tokens", budget);
     thinking = type != "disabled";
   });
-  request.chat->kwargs.set("enable_thinking", thinking);
-  read_system(r, *request.chat);
-  const std::size_t before = request.chat->messages.size();
-  r.list("messages", [&](RequestReader& m) { read_message(m, *request.chat); });
+  chat.kwargs.set("enable_thinking", thinking);
+  read_system(r, chat);
+  const std::size_t before = chat.messages.size();
+  r.list("messages", [&](RequestReader& m) { read_message(m, chat); });
   r.require("messages");
-  if (r.reading() && r.ok() && request.chat->messages.size() == before)
+  if (r.reading() && r.ok() && chat.messages.size() == before)
     r.fail("messages", "messages is empty; expected at least one message");
-  // An unfinished last turn of the assistant is gone on with.
+  // A last turn of the assistant is continued.
   if (r.reading() && r.ok()) {
-    const Json& last = request.chat->messages.back();
+    const Json& last = chat.messages.back();
     const bool open = *last.find("role") == Json("assistant") && !last.find("tool_calls");
-    request.chat->continue_final_message = open;
-    request.chat->add_generation_prompt = !open;
+    chat.continue_final_message = open;
+    chat.add_generation_prompt = !open;
   }
   read_anthropic_tools(r, request);
 }
@@ -184,11 +179,11 @@ Json usage_json(const AnswerUsage& usage) {
                       {"output_tokens", usage.completion_tokens}};
 }
 
-// The arguments of a call, which the grammar of calls makes an object.
-Json input_json(const std::string& arguments) {
-  Result<Json> parsed = parse_json(arguments);
-  return parsed.ok() && parsed.value().is_object() ? std::move(parsed).value()
-                                                   : Json(Json::Object{});
+// Appends an event whose data begin with its type.
+void append_typed(std::string& out, const char* type, const Json::Object& fields) {
+  Json data = Json::Object{{"type", type}};
+  for (const auto& [name, value] : fields) data.set(name, value);
+  append_event(out, type, dump_json(data));
 }
 
 }  // namespace
@@ -241,17 +236,16 @@ Json MessagesWriter::whole(const Answer& answer) {
         {"type", "thinking"}, {"thinking", *parsed.reasoning}, {"signature", info_.id}});
   if (parsed.content) content.push_back(Json::Object{{"type", "text"}, {"text", *parsed.content}});
   for (std::size_t i = 0; i < parsed.calls.size(); ++i)
-    content.push_back(Json::Object{{"type", "tool_use"},
-                                   {"id", call_id(info_, 0, static_cast<int>(i))},
-                                   {"name", parsed.calls[i].name},
-                                   {"input", input_json(parsed.calls[i].arguments)}});
+    content.push_back(Json::Object{
+        {"type", "tool_use"},
+        {"id", call_id(info_, 0, static_cast<int>(i))},
+        {"name", parsed.calls[i].name},
+        {"input", parse_arguments(parsed.calls[i].arguments).value_or(Json::Object{})}});
   return message(std::move(content), answer, true);
 }
 
 void MessagesWriter::begin(const Answer& answer, std::string& out) {
-  append_event(
-      out, "message_start",
-      dump_json(Json::Object{{"type", "message_start"}, {"message", message({}, answer, false)}}));
+  append_typed(out, "message_start", {{"message", message({}, answer, false)}});
 }
 
 void MessagesWriter::open(Block block, const Delta& delta, std::string& out) {
@@ -267,26 +261,20 @@ void MessagesWriter::open(Block block, const Delta& delta, std::string& out) {
                            {"id", call_id(info_, 0, delta.tool)},
                            {"name", delta.text},
                            {"input", Json::Object{}}};
-  append_event(out, "content_block_start",
-               dump_json(Json::Object{{"type", "content_block_start"},
-                                      {"index", index_},
-                                      {"content_block", std::move(content)}}));
-  if (index_ == 0) append_event(out, "ping", "{\"type\":\"ping\"}");
+  append_typed(out, "content_block_start", {{"index", index_}, {"content_block", content}});
+  if (index_ == 0) append_typed(out, "ping", {});
 }
 
 void MessagesWriter::close(std::string& out) {
   if (block_ == Block::kNone) return;
   if (block_ == Block::kThinking)
     delta(Json::Object{{"type", "signature_delta"}, {"signature", info_.id}}, out);
-  append_event(out, "content_block_stop",
-               dump_json(Json::Object{{"type", "content_block_stop"}, {"index", index_}}));
+  append_typed(out, "content_block_stop", {{"index", index_}});
   block_ = Block::kNone;
 }
 
 void MessagesWriter::delta(const Json& delta, std::string& out) const {
-  append_event(out, "content_block_delta",
-               dump_json(Json::Object{
-                   {"type", "content_block_delta"}, {"index", index_}, {"delta", delta}}));
+  append_typed(out, "content_block_delta", {{"index", index_}, {"delta", delta}});
 }
 
 void MessagesWriter::piece(const Piece& piece, const Answer&, std::string& out) {
@@ -316,13 +304,11 @@ void MessagesWriter::piece(const Piece& piece, const Answer&, std::string& out) 
 void MessagesWriter::end(const Answer& answer, std::string& out) {
   close(out);
   const Json last = message({}, answer, true);
-  append_event(out, "message_delta",
-               dump_json(Json::Object{
-                   {"type", "message_delta"},
-                   {"delta", Json::Object{{"stop_reason", *last.find("stop_reason")},
-                                          {"stop_sequence", *last.find("stop_sequence")}}},
-                   {"usage", usage_json(answer.usage)}}));
-  append_event(out, "message_stop", "{\"type\":\"message_stop\"}");
+  append_typed(out, "message_delta",
+               {{"delta", Json::Object{{"stop_reason", *last.find("stop_reason")},
+                                       {"stop_sequence", *last.find("stop_sequence")}}},
+                {"usage", usage_json(answer.usage)}});
+  append_typed(out, "message_stop", {});
 }
 
 void MessagesWriter::error(const ApiError& error, std::string& out) {

@@ -40,6 +40,9 @@ struct ChatInput {
   bool continue_final_message = false;
 };
 
+// Answers of one request: its prompts, times n or best_of.
+inline constexpr int kMaxChoices = 128;
+
 struct ApiRequest {
   Api api = Api::kCompletions;
   std::string model = {};
@@ -84,6 +87,9 @@ struct ApiRequest {
   int logprob_start = -1;  // of /generate: prompt log-probabilities from here on; -1: none
   Json echoed = Json(Json::Object{});  // of /v1/responses: what the answer repeats
 };
+
+// A vocabulary for describing requests while there is no model yet.
+inline constexpr TokenId kAnyVocab = 1 << 24;
 
 // What parsing needs to know of the server.
 struct ParseContext {

@@ -41,19 +41,16 @@ Json read_call(RequestReader& c) {
   });
   c.require("function");
   if (arguments.is_string()) {
-    const std::string& text = arguments.as_string();
-    const bool blank = text.find_first_not_of(" \t\r\n") == std::string::npos;
-    Result<Json> parsed = blank ? Result<Json>(Json(Json::Object{})) : parse_json(text);
-    if (!parsed.ok() || !parsed.value().is_object()) {
-      c.fail("function", str(c.path("function"), ".arguments are no JSON object: ", quoted(text)));
+    std::optional<Json> parsed = parse_arguments(arguments.as_string());
+    if (!parsed) {
+      c.fail("function", str(c.path("function"),
+                             ".arguments are no JSON object: ", quoted(arguments.as_string())));
       return {};
     }
-    arguments = std::move(parsed).value();
+    arguments = std::move(*parsed);
   }
   if (arguments.is_null()) arguments = Json::Object{};
-  return Json::Object{{"id", id},
-                      {"type", "function"},
-                      {"function", Json::Object{{"name", name}, {"arguments", arguments}}}};
+  return call_json(id, name, std::move(arguments));
 }
 
 void read_assistant(RequestReader& m, Json& out) {
@@ -175,6 +172,13 @@ std::optional<ApiError> flatten_parts(const Json& content, const std::string& pa
   return {};
 }
 
+ChatInput& begin_chat(ApiRequest& request, const ParseContext& context) {
+  ChatInput& chat = request.chat.emplace();
+  if (context.config.chat_template_kwargs.is_object())
+    chat.kwargs = context.config.chat_template_kwargs;
+  return chat;
+}
+
 void read_messages(RequestReader& r, ChatInput& chat) {
   r.list("messages", [&](RequestReader& m) { read_message(m, chat); });
   r.require("messages");
@@ -191,6 +195,31 @@ void read_tools(RequestReader& r, ApiRequest& request) {
       return r.fail("tools", str("tools has ", tools->as_array().size(), " items; at most ",
                                  kMaxTools, " are allowed"));
     request.chat->tools = *tools;
+  }
+}
+
+Json call_json(const std::string& id, const std::string& name, Json arguments) {
+  return Json::Object{{"id", id},
+                      {"type", "function"},
+                      {"function", Json::Object{{"name", name}, {"arguments", arguments}}}};
+}
+
+std::optional<Json> parse_arguments(const std::string& text) {
+  if (text.find_first_not_of(" \t\r\n") == std::string::npos) return Json::Object{};
+  Result<Json> parsed = parse_json(text);
+  if (!parsed.ok() || !parsed.value().is_object()) return {};
+  return std::move(parsed).value();
+}
+
+void read_effort(RequestReader& r, const char* name, std::string& effort) {
+  r.one_of(name, effort, {"none", "minimal", "low", "medium", "high", "xhigh", "max"});
+}
+
+void set_effort(const std::string& effort, Json& kwargs) {
+  if (effort == "none") {
+    kwargs.set("enable_thinking", false);
+  } else if (!effort.empty()) {
+    kwargs.set("reasoning_effort", effort);
   }
 }
 

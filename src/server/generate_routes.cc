@@ -8,8 +8,6 @@
 namespace glint {
 namespace {
 
-constexpr TokenId kAnyVocab = 1 << 24;  // of the description: the model may not be there yet
-
 Route generate_route(ServerCore& core, const char* path, const char* summary, Api api,
                      ReadRequest read) {
   return {.method = "POST",
@@ -42,14 +40,14 @@ void generate_one(ServerCore& core, Reply reply) {
 void add_generate_routes(ServerCore& core, std::vector<Route>& routes) {
   routes.push_back(generate_route(core, "/v1/chat/completions", "Answer a conversation.",
                                   Api::kChat, read_chat));
-  routes.push_back(generate_route(core, "/v1/completions", "Go on with a text or tokens.",
+  routes.push_back(generate_route(core, "/v1/completions", "Continue a text or tokens.",
                                   Api::kCompletions, read_completion));
   routes.push_back(generate_route(core, "/v1/responses", "Answer items (OpenAI's Responses).",
                                   Api::kResponses, read_responses));
   routes.push_back(generate_route(core, "/v1/messages", "Answer messages (Anthropic's API).",
                                   Api::kMessages, read_anthropic));
   routes.push_back(generate_route(core, "/generate",
-                                  "Go on with a text or tokens (SGLang's API): tokens, "
+                                  "Continue a text or tokens (SGLang's API): tokens, "
                                   "log-probabilities and routed experts.",
                                   Api::kGenerate, read_generate));
   routes.push_back({.path = "/health_generate",

@@ -6,7 +6,6 @@
 #include <future>
 
 #include "base/str.h"
-#include "base/thread_pool.h"
 
 namespace glint {
 namespace {
@@ -34,17 +33,12 @@ std::int64_t unix_time() {
       .count();
 }
 
-// Four where there are CPUs for it: more gain nothing, as sockets have one thread.
-int text_threads(const ServerConfig& config) {
-  return config.text_threads > 0 ? config.text_threads : std::clamp(available_cpus(), 2, 4);
-}
+int event_threads(const ServerConfig& config) { return std::max(1, config.text_threads / 2); }
 
 }  // namespace
 
-int event_threads(const ServerConfig& config) { return std::max(1, text_threads(config) / 2); }
-
 int request_threads(const ServerConfig& config) {
-  return std::max(1, text_threads(config) - event_threads(config));
+  return std::max(1, config.text_threads - event_threads(config));
 }
 
 Generations::Generations(const ServerConfig& config, ServedModel model,
@@ -75,7 +69,7 @@ Generations::Generations(const ServerConfig& config, ServedModel model,
 
 Generations::~Generations() {
   drain(0);
-  // The engine's last events come while it goes: nobody may call it back then.
+  // The engine's last events come while it is destroyed: they must not call it.
   closing_ = true;
   for (const std::shared_ptr<Shard>& shard : shards_) {
     std::promise<void> idle;
@@ -192,7 +186,7 @@ void Generations::start(ApiRequest request, Prepared prepared, Reply reply) {
     });
     break;
   }
-  // Who vanished in between left some of the choices behind.
+  // A client that vanished in between left some of its choices running.
   shard->thread.post([this, shard = shard.get(), number, count = requests.size()] {
     if (shard->sessions.contains(number)) return;
     for (std::size_t i = 0; i < count; ++i) services_.abort((number << Session::kChoiceBits) + i);

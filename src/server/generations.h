@@ -25,8 +25,7 @@
 
 namespace glint {
 
-// How many threads turn events into text, and how many read requests.
-int event_threads(const ServerConfig& config);
+// How many of the text threads read requests; the others turn events into text.
 int request_threads(const ServerConfig& config);
 
 class Generations {

@@ -6,8 +6,6 @@
 namespace glint {
 namespace {
 
-constexpr TokenId kAnyVocab = 1 << 24;
-
 EngineStats stats_of(const ServerCore& core) {
   return core.generations ? core.generations->engine().stats() : EngineStats{};
 }
@@ -175,14 +173,12 @@ void add_info_routes(ServerCore& core, std::vector<Route>& routes) {
   for (const char* path : {"/model_info", "/get_model_info"})
     routes.push_back(get(path, "What is served (SGLang's API).",
                          [&core](Reply reply) { reply.respond(model_info(core)); }));
-  if (core.config.metrics) {
-    routes.push_back(get("/metrics", "Counters in Prometheus' format.", [&core](Reply reply) {
-      reply.respond(HttpResponse{.headers = {{"content-type", Metrics::content_type()}},
-                                 .body = core.metrics->text(stats_of(core))});
-    }));
-    routes.back().access = RouteAccess::kFree;
-    routes.back().quick = false;
-  }
+  routes.push_back(get("/metrics", "Counters in Prometheus' format.", [&core](Reply reply) {
+    reply.respond(HttpResponse{.headers = {{"content-type", Metrics::content_type()}},
+                               .body = core.metrics->text(stats_of(core))});
+  }));
+  routes.back().access = RouteAccess::kFree;
+  routes.back().quick = false;
   routes.push_back(get("/engine", "What the engine does now, and the load of each expert.",
                        [&core](Reply reply) { reply.respond(engine_json(core)); }));
   routes.back().needs_model = true;

@@ -41,10 +41,10 @@ void read_chat_logprobs(RequestReader& r, ApiRequest& request, const ParseContex
   read_prompt_logprobs(r, request, context);
 }
 
-void read_counts(RequestReader& r, ApiRequest& request, const ParseContext& context) {
-  r.integer("n", request.n, {1, context.config.max_choices});
+void read_counts(RequestReader& r, ApiRequest& request) {
+  r.integer("n", request.n, {1, kMaxChoices});
   request.best_of = request.n;
-  r.integer("best_of", request.best_of, {1, context.config.max_choices});
+  r.integer("best_of", request.best_of, {1, kMaxChoices});
   if (request.best_of < request.n)
     r.fail("best_of", str("best_of is ", request.best_of, ", less than n, which is ", request.n));
 }
@@ -54,19 +54,14 @@ void read_counts(RequestReader& r, ApiRequest& request, const ParseContext& cont
 void read_thinking(RequestReader& r, ApiRequest& request) {
   Json& kwargs = request.chat->kwargs;
   std::string effort;
-  r.one_of("reasoning_effort", effort,
-           {"none", "minimal", "low", "medium", "high", "xhigh", "max"});
+  read_effort(r, "reasoning_effort", effort);
   r.group("reasoning", [&](RequestReader& f) {
-    f.one_of("effort", effort, {"none", "minimal", "low", "medium", "high", "xhigh", "max"});
+    read_effort(f, "effort", effort);
     std::optional<bool> enabled;
     f.boolean("enabled", enabled);
     if (enabled) kwargs.set("enable_thinking", *enabled);
   });
-  if (effort == "none") {
-    kwargs.set("enable_thinking", false);
-  } else if (!effort.empty()) {
-    kwargs.set("reasoning_effort", effort);
-  }
+  set_effort(effort, kwargs);
   r.group("thinking", [&](RequestReader& f) {
     std::string type;
     f.one_of("type", type, {"enabled", "disabled", "adaptive"});
@@ -80,9 +75,8 @@ void read_thinking(RequestReader& r, ApiRequest& request) {
   if (enable) kwargs.set("enable_thinking", *enable);
 }
 
-void read_template_kwargs(RequestReader& r, ApiRequest& request, const ParseContext& context) {
+void read_template_kwargs(RequestReader& r, ApiRequest& request) {
   Json& kwargs = request.chat->kwargs;
-  if (context.config.chat_template_kwargs.is_object()) kwargs = context.config.chat_template_kwargs;
   read_thinking(r, request);
   Json own;
   r.value("chat_template_kwargs", own, {"object"});
@@ -146,7 +140,7 @@ void read_completion(RequestReader& r, ApiRequest& request, const ParseContext& 
   read_prompts(r, "prompt", request, context);
   read_streaming(r, request);
   r.integer("max_tokens", request.max_tokens);
-  read_counts(r, request, context);
+  read_counts(r, request);
   r.boolean("echo", request.echo);
   std::optional<int> logprobs;
   r.integer("logprobs", logprobs, {0, context.config.max_logprobs});
@@ -157,7 +151,7 @@ void read_completion(RequestReader& r, ApiRequest& request, const ParseContext& 
   read_sampling(r, request, context);
   read_limits(r, request, context);
   read_constraint(r, request);
-  check_choices(r, request, context);
+  check_choices(r, request);
   if (!r.reading() || !r.ok()) return;
   if (request.max_tokens == 0 && !request.echo)
     return r.fail("max_tokens", "max_tokens is 0; without echo it must be at least 1");
@@ -168,14 +162,13 @@ void read_completion(RequestReader& r, ApiRequest& request, const ParseContext& 
 }
 
 void read_conversation(RequestReader& r, ApiRequest& request, const ParseContext& context) {
-  request.chat.emplace();
-  read_messages(r, *request.chat);
+  ChatInput& chat = begin_chat(request, context);
+  read_messages(r, chat);
   read_tools(r, request);
-  read_template_kwargs(r, request, context);
-  r.boolean("add_generation_prompt", request.chat->add_generation_prompt);
-  r.boolean("continue_final_message", request.chat->continue_final_message);
-  if (request.chat->continue_final_message && request.chat->add_generation_prompt &&
-      r.find("add_generation_prompt"))
+  read_template_kwargs(r, request);
+  r.boolean("add_generation_prompt", chat.add_generation_prompt);
+  r.boolean("continue_final_message", chat.continue_final_message);
+  if (chat.continue_final_message && chat.add_generation_prompt && r.find("add_generation_prompt"))
     r.fail("continue_final_message",
            "continue_final_message and add_generation_prompt cannot both be true");
 }
@@ -186,14 +179,14 @@ void read_chat(RequestReader& r, ApiRequest& request, const ParseContext& contex
   read_streaming(r, request);
   r.integer("max_tokens", request.max_tokens, {1});
   r.integer("max_completion_tokens", request.max_tokens, {1});
-  read_counts(r, request, context);
+  read_counts(r, request);
   read_chat_logprobs(r, request, context);
   r.boolean("include_reasoning", request.include_reasoning);
   r.boolean("separate_reasoning", request.parse_reasoning);
   read_sampling(r, request, context);
   read_limits(r, request, context);
   read_constraint(r, request);
-  check_choices(r, request, context);
+  check_choices(r, request);
   check_tool_choice(r, request);
 }
 

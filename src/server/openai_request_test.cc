@@ -2,7 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include "base/str.h"
 #include "server/anthropic.h"
 #include "server/responses_api.h"
 #include "server/sglang_generate.h"

@@ -1,7 +1,5 @@
 #include "server/openai_response.h"
 
-#include "base/str.h"
-
 namespace glint {
 namespace {
 
@@ -11,7 +9,25 @@ Json stop_reason(const Finish& finish) {
   return {};
 }
 
-Json ids_json(const std::vector<TokenId>& ids) { return Json::Array(ids.begin(), ids.end()); }
+// [null, {"ID": {"logprob", "rank", "decoded_token"}, ...}, ...]: vLLM's prompt_logprobs.
+Json prompt_logprobs_json(const Choice& choice, const std::vector<TokenId>& prompt,
+                          const TokenNames& names) {
+  Json::Array out = {Json()};
+  for (std::size_t i = 0; i < choice.prompt_scores.size() && i + 1 < prompt.size(); ++i) {
+    const TokenLogprob& score = choice.prompt_scores[i];
+    Json tokens = Json::Object{};
+    const auto add = [&](TokenId id, float logprob, int rank) {
+      tokens.set(std::to_string(id), Json::Object{{"logprob", finite_logprob(logprob)},
+                                                  {"rank", rank},
+                                                  {"decoded_token", names.text(id)}});
+    };
+    for (std::size_t rank = 0; rank < score.top.size(); ++rank)
+      add(score.top[rank].id, score.top[rank].logprob, static_cast<int>(rank) + 1);
+    add(prompt[i + 1], score.logprob, score.rank);
+    out.push_back(std::move(tokens));
+  }
+  return out;
+}
 
 }  // namespace
 
@@ -339,25 +355,6 @@ Json OpenAiWriter::routed_experts_json(const Choice& choice) const {
     rows.push_back(std::move(row));
   }
   return rows;
-}
-
-Json prompt_logprobs_json(const Choice& choice, const std::vector<TokenId>& prompt,
-                          const TokenNames& names) {
-  Json::Array out = {Json()};
-  for (std::size_t i = 0; i < choice.prompt_scores.size() && i + 1 < prompt.size(); ++i) {
-    const TokenLogprob& score = choice.prompt_scores[i];
-    Json tokens = Json::Object{};
-    const auto add = [&](TokenId id, float logprob, int rank) {
-      tokens.set(std::to_string(id), Json::Object{{"logprob", finite_logprob(logprob)},
-                                                  {"rank", rank},
-                                                  {"decoded_token", names.text(id)}});
-    };
-    for (std::size_t rank = 0; rank < score.top.size(); ++rank)
-      add(score.top[rank].id, score.top[rank].logprob, static_cast<int>(rank) + 1);
-    add(prompt[i + 1], score.logprob, score.rank);
-    out.push_back(std::move(tokens));
-  }
-  return out;
 }
 
 }  // namespace glint

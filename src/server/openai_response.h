@@ -61,8 +61,4 @@ class ChatWriter : public OpenAiWriter {
   std::vector<bool> begun_;  // by choice
 };
 
-// [null, {"ID": {"logprob", "rank", "decoded_token"}, ...}, ...]: vLLM's prompt_logprobs.
-Json prompt_logprobs_json(const Choice& choice, const std::vector<TokenId>& prompt,
-                          const TokenNames& names);
-
 }  // namespace glint

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/hash.h"
 #include "base/random.h"
 #include "base/str.h"
 
@@ -14,17 +15,11 @@ std::string_view stripped(std::string_view text) {
   return text.substr(begin, text.find_last_not_of(" \t\r\n") + 1 - begin);
 }
 
-std::uint64_t hash_of(std::string_view text) {
-  std::uint64_t hash = 14695981039346656037u;  // FNV-1a
-  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211u;
-  return hash;
-}
-
 // 0 shares prefixes with everyone who sent no salt. What wants numbers of every prompt row may not
 // find rows in the cache, so it shares with nobody.
 std::uint64_t salt_of(const ApiRequest& request, std::uint64_t seed) {
   if (request.routed_experts || request.prompt_logprobs >= 0) return philox(seed, 1, 0)[0] | 1;
-  return request.cache_salt.empty() ? 0 : hash_of(request.cache_salt) | 1;
+  return request.cache_salt.empty() ? 0 : fnv1a(request.cache_salt) | 1;
 }
 
 // A word alone and after a blank, which are different tokens.

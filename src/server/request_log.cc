@@ -8,6 +8,8 @@
 namespace glint {
 namespace {
 
+constexpr std::size_t kMaxShownBytes = 2048;  // of a prompt or an answer
+
 double milliseconds(double seconds) { return std::round(seconds * 1e5) / 100; }
 
 Json fields_of(const RequestRecord& record, const RequestContext& context) {
@@ -39,15 +41,12 @@ std::string words_of(const RequestRecord& r) {
              milliseconds(r.first_token_s), " ms, total ", milliseconds(r.total_s), " ms");
 }
 
-// The first `max_chars` bytes; the logger's quoting takes care of a cut character.
-std::string cut(std::string text, int max_chars) {
-  const auto limit = static_cast<std::size_t>(std::max(max_chars, 0));
-  if (text.size() > limit) {
-    while (text.size() > limit || (!text.empty() && (text.back() & 0xc0) == 0x80)) text.pop_back();
-    if (!text.empty() && (text.back() & 0x80)) text.pop_back();  // a character's first byte
-    text += "...";
-  }
-  return text;
+// The first kMaxShownBytes, without the part of a character that would be cut.
+std::string cut(std::string text) {
+  if (text.size() <= kMaxShownBytes) return text;
+  std::size_t end = kMaxShownBytes;
+  while (end > 0 && (text[end] & 0xc0) == 0x80) --end;
+  return text.substr(0, end) + "...";
 }
 
 }  // namespace
@@ -80,9 +79,8 @@ void log_request(const LogConfig& config, const RequestRecord& record,
   Json fields = fields_of(record, context);
   std::string words = words_of(record);
   if (config.prompts && !answer.prompts.empty() && !answer.choices.empty()) {
-    const std::string prompt = cut(tokenizer.decode(answer.prompts[0]), config.max_prompt_chars);
-    const std::string text =
-        cut(tokenizer.decode(answer.choices[0].tokens), config.max_prompt_chars);
+    const std::string prompt = cut(tokenizer.decode(answer.prompts[0]));
+    const std::string text = cut(tokenizer.decode(answer.choices[0].tokens));
     fields.set("prompt", prompt);
     fields.set("answer", text);
     words +=

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "base/hash.h"
 #include "base/random.h"
-#include "base/str.h"
 #include "server/anthropic.h"
 #include "server/openai_response.h"
 #include "server/responses_api.h"
@@ -70,9 +70,8 @@ Json openai_usage(const AnswerUsage& usage) {
 }
 
 std::string call_id(const ResponseInfo& info, int choice, int index) {
-  std::uint64_t seed = 14695981039346656037u;  // FNV-1a of the answer's id
-  for (const char c : info.id) seed = (seed ^ static_cast<unsigned char>(c)) * 1099511628211u;
-  Random random(seed, (static_cast<std::uint64_t>(choice) << 32) + static_cast<unsigned>(index));
+  Random random(fnv1a(info.id),
+                (static_cast<std::uint64_t>(choice) << 32) + static_cast<unsigned>(index));
   std::string id = "call_";
   for (int i = 0; i < 24; ++i) id += "0123456789abcdefghijklmnopqrstuvwxyz"[random.below(36)];
   return id;

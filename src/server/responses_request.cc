@@ -60,15 +60,11 @@ class ItemReader {
     item.text("name", name);
     item.require("name");
     item.text("arguments", arguments);
-    Result<Json> parsed = arguments.empty() ? Json(Json::Object{}) : parse_json(arguments);
-    if (!parsed.ok() || !parsed.value().is_object())
-      return item.fail("arguments", str(item.path("arguments"), " is no JSON object"));
+    std::optional<Json> parsed = parse_arguments(arguments);
+    if (!parsed) return item.fail("arguments", str(item.path("arguments"), " is no JSON object"));
     const Json* before = pending().find("tool_calls");
     Json::Array calls = before ? before->as_array() : Json::Array{};
-    calls.push_back(Json::Object{
-        {"id", id},
-        {"type", "function"},
-        {"function", Json::Object{{"name", name}, {"arguments", std::move(parsed).value()}}}});
+    calls.push_back(call_json(id, name, std::move(*parsed)));
     pending().set("tool_calls", std::move(calls));
   }
 
@@ -164,18 +160,15 @@ void refuse_storage(RequestReader& r) {
 }  // namespace
 
 void read_responses(RequestReader& r, ApiRequest& request, const ParseContext& context) {
-  request.chat.emplace();
-  Json& kwargs = request.chat->kwargs;
-  if (context.config.chat_template_kwargs.is_object()) kwargs = context.config.chat_template_kwargs;
+  ChatInput& chat = begin_chat(request, context);
   r.text("model", request.model);
-  read_input(r, *request.chat);
+  read_input(r, chat);
   refuse_storage(r);
   r.integer("max_output_tokens", request.max_tokens, {1});
   r.group("reasoning", [&](RequestReader& f) {
     std::string effort;
-    f.one_of("effort", effort, {"none", "minimal", "low", "medium", "high", "xhigh", "max"});
-    if (effort == "none") kwargs.set("enable_thinking", false);
-    if (!effort.empty() && effort != "none") kwargs.set("reasoning_effort", effort);
+    read_effort(f, "effort", effort);
+    set_effort(effort, chat.kwargs);
   });
   r.group("text", [&](RequestReader& f) {
     f.group("format", [&](RequestReader& g) { read_response_format(g, "", request); });

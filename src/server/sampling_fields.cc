@@ -67,17 +67,10 @@ void read_json_object(RequestReader& r, const char* field, ApiRequest& request) 
 ApiRequest default_request(Api api, const ParseContext& context) {
   ApiRequest request;
   request.api = api;
-  const SamplingDefaults& defaults = context.config.sampling;
-  request.sampling.temperature = defaults.temperature;
-  request.sampling.top_p = defaults.top_p;
-  request.sampling.top_k = defaults.top_k;
-  request.sampling.min_p = defaults.min_p;
-  request.sampling.repetition_penalty = defaults.repetition_penalty;
-  if (api == Api::kCompletions) request.default_max_tokens = context.config.completion_max_tokens;
+  request.sampling = context.config.sampling;
+  if (api == Api::kCompletions) request.default_max_tokens = 16;
   if (api == Api::kGenerate) request.default_max_tokens = 128;
-  if (defaults.max_tokens) request.default_max_tokens = defaults.max_tokens;
   request.stream_interval = context.config.stream_interval;
-  request.include_usage = context.config.force_usage;
   return request;
 }
 
@@ -178,14 +171,14 @@ void read_prompt_logprobs(RequestReader& r, ApiRequest& request, const ParseCont
   if (request.stream) r.fail("prompt_logprobs", "prompt_logprobs cannot be streamed");
 }
 
-void check_choices(RequestReader& r, ApiRequest& request, const ParseContext& context) {
+void check_choices(RequestReader& r, ApiRequest& request) {
   if (!r.reading() || !r.ok()) return;
   const std::int64_t prompts = std::max<std::int64_t>(1, std::ssize(request.prompts));
-  if (prompts * request.best_of > context.config.max_choices)
-    return r.fail(request.best_of > 1 ? (request.best_of > request.n ? "best_of" : "n") : "prompt",
-                  str(prompts, " prompts with ", request.best_of,
-                      " answers each are too many; one request may have ",
-                      context.config.max_choices, " answers"));
+  if (prompts * request.best_of > kMaxChoices)
+    return r.fail(
+        request.best_of > 1 ? (request.best_of > request.n ? "best_of" : "n") : "prompt",
+        str(prompts, " prompts with ", request.best_of,
+            " answers each are too many; one request may have ", kMaxChoices, " answers"));
   if (request.stream && request.best_of > request.n)
     return r.fail("best_of", "best_of above n cannot be streamed: the best are known at the end");
 }

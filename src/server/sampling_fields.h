@@ -27,6 +27,6 @@ void read_streaming(RequestReader& r, ApiRequest& request);
 void read_prompt_logprobs(RequestReader& r, ApiRequest& request, const ParseContext& context);
 
 // n and best_of together with the number of prompts, after all fields were read.
-void check_choices(RequestReader& r, ApiRequest& request, const ParseContext& context);
+void check_choices(RequestReader& r, ApiRequest& request);
 
 }  // namespace glint

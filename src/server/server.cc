@@ -56,7 +56,7 @@ struct Server::Impl {
     add_generate_routes(core, routes);
     add_text_routes(core, routes);
     add_info_routes(core, routes);
-    if (core.config.admin_endpoints) add_control_routes(core, *control_thread, routes);
+    add_control_routes(core, *control_thread, routes);
     request_threads = std::make_unique<TaskThreads>(glint::request_threads(core.config));
   }
 
@@ -104,7 +104,7 @@ Reply Server::Impl::make_reply(const HttpRequest& request, HttpExchange exchange
                       {"traceparent", format_traceparent(context->span)},
                       {"x-glint-state", name_of(core.state)}};
   if (!route || route->access != RouteAccess::kAdmin)
-    for (auto& header : cors_headers(core.config.cors, request))
+    for (auto& header : cors_headers(core.config, request))
       context->headers.push_back(std::move(header));
   return {std::move(exchange), std::move(context), core.metrics};
 }
@@ -115,7 +115,7 @@ void Server::Impl::handle(HttpRequest request, HttpExchange exchange) {
   const Route* route = find_route(routes, request.method, request.path, allow);
   Reply reply = make_reply(request, std::move(exchange), route);
   if (request.method == "OPTIONS" && !allow.empty()) {
-    HttpHeaders headers = preflight_headers(core.config.cors, request);
+    HttpHeaders headers = preflight_headers(core.config, request);
     headers.emplace_back("allow", allow + ", OPTIONS");
     return reply.respond(HttpResponse{.status = 204, .headers = std::move(headers)});
   }

@@ -7,36 +7,17 @@
 #include <vector>
 
 #include "base/json.h"
+#include "engine/sampling_params.h"
 #include "net/http_server.h"
 
 namespace glint {
-
-// What a request that says nothing gets: generation_config.json, then --override-generation-config.
-struct SamplingDefaults {
-  double temperature = 1;
-  double top_p = 1;
-  int top_k = 0;  // 0: all
-  double min_p = 0;
-  double repetition_penalty = 1;
-  std::optional<int> max_tokens = {};  // generation_config.json's max_new_tokens
-};
-
-// Which other origins may use the API from a browser. Endpoints that change the server never allow
-// it.
-struct CorsConfig {
-  std::vector<std::string> origins = {"*"};
-  std::vector<std::string> methods = {"*"};
-  std::vector<std::string> headers = {"*"};
-  bool allow_credentials = false;
-};
 
 enum class MetricsDialect { kVllm, kSglang };
 
 struct LogConfig {
   bool requests = true;  // one line per request: id, sizes, times, end
   bool prompts = false;  // the line also shows prompt and answer
-  int max_prompt_chars = 2048;
-  bool json = false;  // lines are JSON objects
+  bool json = false;     // lines are JSON objects
 };
 
 struct ServerConfig {
@@ -47,16 +28,17 @@ struct ServerConfig {
   std::string model_path = {};  // shown as "root" in /v1/models
   int max_model_len = 4096;     // prompt and answer
 
-  // Any of these opens the API; none: it is open. /health, /ready and /ping are always free.
+  // Any of these opens the API; none: it is open. The page, /metrics, and what asks for health are
+  // always free.
   std::vector<std::string> api_keys = {};
   // If there are any, endpoints that change the server want one of these instead.
   std::vector<std::string> admin_api_keys = {};
-  bool admin_endpoints = true;  // false: flush_cache, update_weights ... are 404
-  CorsConfig cors = {};
+  // Other origins that may use the API from a browser; "*": all. Endpoints that change the server
+  // never allow it.
+  std::vector<std::string> allowed_origins = {"*"};
 
-  SamplingDefaults sampling = {};
+  SamplingParams sampling = {};            // what a request that says nothing gets
   std::optional<std::uint64_t> seed = {};  // of requests without one; nothing: a new one for each
-  int completion_max_tokens = 16;          // of /v1/completions without max_tokens
   Json chat_template_kwargs = {};          // defaults of a request's own; null or an object
   bool higher_priority_first = false;      // SGLang's meaning of `priority`; vLLM's: lower first
 
@@ -64,16 +46,12 @@ struct ServerConfig {
   std::string tool_parser = "glm47";       // glm45 or glm47; empty: calls are text
 
   int max_logprobs = 20;
-  int max_choices = 128;     // n and best_of, and prompts of one request times either
-  int stream_interval = 1;   // tokens per streamed piece, after the first
-  bool force_usage = false;  // streams end with usage even if they did not ask
+  int stream_interval = 1;  // tokens per streamed piece, after the first
 
   // A request that would wait longer is refused with 429; 0: no limit.
   double max_queue_seconds = 0;
-  double drain_retry_seconds = 5;  // Retry-After while starting and draining
 
-  int text_threads = 0;  // 0: by the number of CPUs
-  bool metrics = true;
+  int text_threads = 2;  // for requests and for events: at least one each
   MetricsDialect metrics_dialect = MetricsDialect::kVllm;
   LogConfig log = {};
   std::string otlp_endpoint = {};  // "http://host:4318": spans go there

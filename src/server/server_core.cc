@@ -26,7 +26,7 @@ std::optional<ApiError> ServerCore::not_ready() const {
   return ApiError{.status = 503,
                   .message = str("the server is ", name_of(now), "; try again later"),
                   .code = name_of(now),
-                  .retry_after = config.drain_retry_seconds};
+                  .retry_after = 5};
 }
 
 const Route* find_route(const std::vector<Route>& routes, std::string_view method,

@@ -50,16 +50,20 @@ TEST(ServerReports, log_lines_hold_sizes_and_ids_but_neither_prompts_nor_keys) {
 
 TEST(ServerReports, prompts_are_logged_if_the_operator_asks) {
   TestServerOptions options;
-  options.config.log = {.prompts = true, .max_prompt_chars = 8};
+  options.config.log = {.prompts = true};
+  options.config.max_model_len = 4096;
   set_log_level(LogLevel::kInfo);
   testing::internal::CaptureStderr();
   {
     TestServer server(" world", options);
     server.post("/v1/completions", R"({"prompt": "Hello private"})");
+    server.post("/v1/completions",
+                R"({"max_tokens": 1, "prompt": ")" + std::string(2047, 'a') + "\u00e9 end\"}");
   }
   set_log_level(LogLevel::kWarning);
-  const std::string line = testing::internal::GetCapturedStderr();
-  EXPECT_NE(line.find("prompt \"Hello pr...\", answer \" world"), std::string::npos) << line;
+  const std::string lines = testing::internal::GetCapturedStderr();
+  EXPECT_NE(lines.find("prompt \"Hello private\", answer \" world"), std::string::npos) << lines;
+  EXPECT_NE(lines.find("aaa...\", answer"), std::string::npos) << lines;  // no half a character
 }
 
 TEST(ServerReports, spans_go_to_the_collector) {

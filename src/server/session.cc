@@ -2,21 +2,11 @@
 
 #include <algorithm>
 
-#include "base/str.h"
-
 namespace glint {
 namespace {
 
-// Pieces of one text become one piece.
 void append_merged(std::vector<Delta>& all, std::vector<Delta> more) {
-  for (Delta& delta : more) {
-    const bool text = delta.kind != Delta::Kind::kToolBegin && delta.kind != Delta::Kind::kToolEnd;
-    if (text && !all.empty() && all.back().kind == delta.kind && all.back().tool == delta.tool) {
-      all.back().text += delta.text;
-    } else {
-      all.push_back(std::move(delta));
-    }
-  }
+  for (Delta& delta : more) add_delta(all, std::move(delta));
 }
 
 bool contains(const std::vector<TokenId>& ids, TokenId id) {
@@ -136,7 +126,7 @@ void Session::finish_choice(ChoiceState& state, Choice& choice, const TokenEvent
 // Sends what is pending once it is worth a piece.
 void Session::send(int index, ChoiceState& state, bool now) {
   Piece& pending = state.pending;
-  // Who asked for token ids gets each when it comes, also one that ends within a character.
+  // Clients that asked for token ids get each as it comes, even one that ends inside a character.
   const bool wants_ids = request_.api == Api::kGenerate ||
                          (request_.api == Api::kCompletions && request_.return_token_ids);
   const bool visible = !pending.deltas.empty() || pending.finish || wants_ids;

@@ -13,7 +13,7 @@ void read_params(RequestReader& p, ApiRequest& request, const ParseContext& cont
   p.integer("max_new_tokens", request.max_tokens);
   p.integer("min_new_tokens", request.min_tokens);
   p.seed("sampling_seed", request.seed);
-  p.integer("n", request.n, {1, context.config.max_choices});
+  p.integer("n", request.n, {1, kMaxChoices});
   request.best_of = request.n;
   p.boolean("no_stop_trim", request.include_stop);
   read_sampling(p, request, context);
@@ -97,7 +97,7 @@ void read_generate(RequestReader& r, ApiRequest& request, const ParseContext& co
     if (request.logprob_start >= 0) request.prompt_logprobs = top;
   }
   if (request.max_tokens == 0) r.fail("sampling_params", "max_new_tokens is 0; expected 1 or more");
-  check_choices(r, request, context);
+  check_choices(r, request);
 }
 
 Json GenerateWriter::choice_json(const Choice& choice, const Answer& answer, bool ended) const {
@@ -143,7 +143,7 @@ Json GenerateWriter::choice_json(const Choice& choice, const Answer& answer, boo
                                                  info_.moe_layers, info_.experts_per_token});
   }
   return Json::Object{{"text", choice.text()},
-                      {"output_ids", Json::Array(choice.tokens.begin(), choice.tokens.end())},
+                      {"output_ids", ids_json(choice.tokens)},
                       {"meta_info", std::move(meta)}};
 }
 

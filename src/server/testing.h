@@ -37,8 +37,8 @@ struct TestServerOptions {
 class TestServer {
  public:
   // Answers every request with the tokens of `answer`, unless the options have a script.
-  explicit TestServer(std::string answer = "Hello world", TestServerOptions options = {})
-      : answer_(std::move(answer)) {
+  explicit TestServer(std::string answer = "Hello world", TestServerOptions options = {}) {
+    set_answer(std::move(answer));
     if (!options.executor.script)
       options.executor.script = [this](const Request&) {
         return tokenizer_.encode(answer_.load()).value();

@@ -1,6 +1,5 @@
 // The routes that need the tokenizer and the template alone: /tokenize, /detokenize,
 // /apply-template, /v1/messages/count_tokens.
-#include "base/str.h"
 #include "server/anthropic.h"
 #include "server/openai_request.h"
 #include "server/prepare.h"
@@ -8,10 +7,6 @@
 
 namespace glint {
 namespace {
-
-constexpr TokenId kAnyVocab = 1 << 24;
-
-Json ids_json(const std::vector<TokenId>& ids) { return Json::Array(ids.begin(), ids.end()); }
 
 struct TokenizeRequest {
   ApiRequest api;

@@ -8,6 +8,10 @@
 
 namespace glint {
 
+inline Json ids_json(const std::vector<TokenId>& ids) {
+  return Json::Array(ids.begin(), ids.end());
+}
+
 class TokenNames {
  public:
   explicit TokenNames(Tokenizer tokenizer) : tokenizer_(std::move(tokenizer)) {}

@@ -9,7 +9,7 @@
 
 namespace glint {
 
-enum class DType : std::uint8_t { kF32, kBF16, kF8E4M3, kU8, kI32, kI64 };
+enum class DType : std::uint8_t { kF32, kBF16, kF8E4M3, kU8, kI32 };
 
 constexpr int size_of(DType dtype) {
   switch (dtype) {
@@ -18,8 +18,6 @@ constexpr int size_of(DType dtype) {
       return 4;
     case DType::kBF16:
       return 2;
-    case DType::kI64:
-      return 8;
     case DType::kF8E4M3:
     case DType::kU8:
       return 1;
@@ -27,7 +25,7 @@ constexpr int size_of(DType dtype) {
   return 0;
 }
 
-// The name that safetensors uses: "F32", "BF16", "F8_E4M3", "U8", "I32", "I64".
+// The name that safetensors uses: "F32", "BF16", "F8_E4M3", "U8", "I32".
 const char* name_of(DType dtype);
 
 // The upper half of an f32. Storage only: compute in float.
@@ -71,7 +69,6 @@ inline constexpr DType kDTypeOf = [] {
   if constexpr (std::is_same_v<T, BF16>) return DType::kBF16;
   if constexpr (std::is_same_v<T, std::uint8_t>) return DType::kU8;
   if constexpr (std::is_same_v<T, std::int32_t>) return DType::kI32;
-  if constexpr (std::is_same_v<T, std::int64_t>) return DType::kI64;
 }();
 
 // Calls f(T{}) with T = float or BF16: how an op is written once for both activation types.

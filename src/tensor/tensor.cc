@@ -16,8 +16,6 @@ const char* name_of(DType dtype) {
       return "U8";
     case DType::kI32:
       return "I32";
-    case DType::kI64:
-      return "I64";
   }
   return "?";
 }

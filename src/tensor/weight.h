@@ -10,9 +10,10 @@ namespace glint {
 enum class WeightFormat : std::uint8_t {
   kF32,
   kBF16,
-  kFp8Block,  // data e4m3 [N, K]; scale f32, one for each block of 128 x 128: w = e4m3 * scale
-  kNvfp4,     // data u8 [N, K/2], low nibble first; scale e4m3 [N, K/16]: w = (e2m1 * scale) *
-              // global_scale
+  // data e4m3 [N, K]; scale f32, one for each block of 128 x 128: w = e4m3 * scale
+  kFp8Block,
+  // data u8 [N, K/2], low nibble first; scale e4m3 [N, K/16]: w = (e2m1 * scale) * global_scale
+  kNvfp4,
 };
 
 const char* name_of(WeightFormat format);  // "f32", "bf16", "fp8", "nvfp4"
@@ -28,6 +29,9 @@ enum class WeightLayout : std::uint8_t {
 inline constexpr int kFp8Block = 128;
 inline constexpr int kLeastFp8Block = 32;  // of a part of a matrix: see Weight::block_rows
 inline constexpr int kNvfp4Group = 16;
+
+// FP8 blocks that `n` rows or columns are cut into; the last may be smaller.
+constexpr std::int64_t fp8_blocks(std::int64_t n) { return (n + kFp8Block - 1) / kFp8Block; }
 
 struct Weight {
   WeightFormat format = WeightFormat::kBF16;

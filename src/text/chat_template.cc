@@ -121,8 +121,7 @@ Result<ChatTemplate> ChatTemplate::open(const std::string& dir) {
 }
 
 Result<std::string> ChatTemplate::render(const Json& messages, const Json& tools,
-                                         const Json& kwargs,
-                                         const jinja::RenderOptions& options) const {
+                                         const Json& kwargs) const {
   if (!messages.is_array()) return invalid(str("messages are ", messages.kind(), ", not a list"));
   if (!tools.is_null() && !tools.is_array())
     return invalid(str("tools are ", tools.kind(), ", not a list"));
@@ -134,7 +133,7 @@ Result<std::string> ChatTemplate::render(const Json& messages, const Json& tools
   if (kwargs.is_object()) {
     for (const auto& [name, value] : kwargs.as_object()) variables.set(name, value);
   }
-  return (tools.is_array() ? tool_use_ : default_).parsed.render(variables, options);
+  return (tools.is_array() ? tool_use_ : default_).parsed.render(variables);
 }
 
 namespace {

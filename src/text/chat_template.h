@@ -25,8 +25,7 @@ class ChatTemplate {
 
   // Hands `messages`, `tools` (null: none) and the members of `kwargs` (an object or null; they go
   // before special tokens of the same name) to the template as they are. Thread-safe.
-  Result<std::string> render(const Json& messages, const Json& tools, const Json& kwargs,
-                             const jinja::RenderOptions& options = {}) const;
+  Result<std::string> render(const Json& messages, const Json& tools, const Json& kwargs) const;
 
   // The text of the template (the default one of several).
   const std::string& source() const { return default_.source; }

@@ -40,6 +40,19 @@ std::vector<TokenId> marker_ids(const Tokenizer& tokenizer, const DeltaOptions& 
 
 }  // namespace
 
+void add_delta(std::vector<Delta>& deltas, Delta delta) {
+  using Kind = Delta::Kind;
+  const bool is_text = delta.kind == Kind::kReasoning || delta.kind == Kind::kContent ||
+                       delta.kind == Kind::kToolArguments;
+  if (is_text && delta.text.empty()) return;
+  if (is_text && !deltas.empty() && deltas.back().kind == delta.kind &&
+      deltas.back().tool == delta.tool) {
+    deltas.back().text += delta.text;
+  } else {
+    deltas.push_back(std::move(delta));
+  }
+}
+
 struct DeltaParser::State {
   State(const Tokenizer& of, DeltaOptions with)
       : options(std::move(with)),

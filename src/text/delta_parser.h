@@ -48,6 +48,10 @@ struct Delta {
   int tool = 0;      // which call, from 0
 };
 
+// Adds `delta`, merged into the last one if both are pieces of one text; an empty piece adds
+// nothing.
+void add_delta(std::vector<Delta>& deltas, Delta delta);
+
 class DeltaParser {
  public:
   DeltaParser(const Tokenizer& tokenizer, DeltaOptions options);

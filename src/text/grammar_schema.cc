@@ -11,6 +11,12 @@
 namespace glint {
 namespace {
 
+constexpr int kMaxDepth = 64;
+constexpr int kMaxSchemas = 5000;               // in one document
+constexpr std::size_t kMaxBytes = 256 * 1024;   // of the document
+constexpr std::int64_t kMaxRepetitions = 5000;  // of items or properties
+constexpr std::int64_t kMaxMinLength = 256;     // the most that strings can be asked for
+
 using Names = std::vector<std::string_view>;
 
 // Keywords that restrict, and that no grammar here can express.
@@ -89,7 +95,8 @@ bool is_type(const Json& schema, std::string_view type) {
 
 class Preparer {
  public:
-  Preparer(Json& root, const SchemaRules& rules) : root_(root), rules_(rules) {}
+  Preparer(Json& root, std::string_view pattern_filler)
+      : root_(root), pattern_filler_(pattern_filler) {}
 
   Status run() {
     GLINT_TRY_STATUS(prepare(root_, "", 0));
@@ -111,10 +118,10 @@ class Preparer {
   }
 
   Status prepare(Json& schema, const std::string& path, int depth) {
-    if (depth > rules_.max_depth)
-      return invalid(str("schemas are nested deeper than ", rules_.max_depth, " levels"));
-    if (static_cast<int>(seen_.size()) >= rules_.max_schemas)
-      return invalid(str("it holds more than ", rules_.max_schemas, " schemas"));
+    if (depth > kMaxDepth)
+      return invalid(str("schemas are nested deeper than ", kMaxDepth, " levels"));
+    if (static_cast<int>(seen_.size()) >= kMaxSchemas)
+      return invalid(str("it holds more than ", kMaxSchemas, " schemas"));
     if (!seen_.insert(path).second || schema.is_bool()) return Ok{};
     if (!schema.is_object()) return at(path, str("expected a schema, found ", schema.kind()));
     for (const Json::Member& member : schema.as_object()) {
@@ -244,7 +251,7 @@ class Preparer {
   }
 
   Status prepare_string(Json& schema, const std::string& path) const {
-    GLINT_TRY_STATUS(check_count(schema, "minLength", path, rules_.min_length));
+    GLINT_TRY_STATUS(check_count(schema, "minLength", path, kMaxMinLength));
     GLINT_TRY_STATUS(check_count(schema, "maxLength", path, kNoLimit));
     if (const Json* format = schema.find("format")) {
       if (!format->is_string())
@@ -263,14 +270,14 @@ class Preparer {
       return at(path, str("\"pattern\" is ", pattern->kind(), " where a text belongs"));
     Status small = check_expression_size(pattern->as_string());
     if (!small.ok()) return at(path, "\"pattern\": " + small.error().message);
-    std::string whole = whole_text_pattern(pattern->as_string(), rules_.pattern_filler);
+    std::string whole = whole_text_pattern(pattern->as_string(), pattern_filler_);
     schema.set("pattern", std::move(whole));
     return Ok{};
   }
 
   Status prepare_array(Json& schema, const std::string& path) const {
-    GLINT_TRY_STATUS(check_count(schema, "minItems", path, rules_.max_repetitions));
-    GLINT_TRY_STATUS(check_count(schema, "maxItems", path, rules_.max_repetitions));
+    GLINT_TRY_STATUS(check_count(schema, "minItems", path, kMaxRepetitions));
+    GLINT_TRY_STATUS(check_count(schema, "maxItems", path, kMaxRepetitions));
     const Json* items = schema.find("items");
     if (items && items->is_array()) {  // before 2020: one schema for each of the first items
       if (schema.find("prefixItems")) return at(path, "\"items\" is a list beside \"prefixItems\"");
@@ -285,8 +292,8 @@ class Preparer {
   }
 
   Status prepare_object(Json& schema, const std::string& path) const {
-    GLINT_TRY_STATUS(check_count(schema, "minProperties", path, rules_.max_repetitions));
-    GLINT_TRY_STATUS(check_count(schema, "maxProperties", path, rules_.max_repetitions));
+    GLINT_TRY_STATUS(check_count(schema, "minProperties", path, kMaxRepetitions));
+    GLINT_TRY_STATUS(check_count(schema, "maxProperties", path, kMaxRepetitions));
     const auto has = [&](const char* name) { return schema.find(name) != nullptr; };
     if (has("patternProperties") && (has("properties") || has("additionalProperties")))
       return at(path, "\"patternProperties\" beside other properties is not supported");
@@ -341,7 +348,7 @@ class Preparer {
   }
 
   Json& root_;
-  const SchemaRules rules_;
+  const std::string_view pattern_filler_;
   std::set<std::string> seen_;           // paths of schemas
   std::vector<std::string> references_;  // paths of schemas
 };
@@ -365,11 +372,10 @@ const Json* follow_pointer(const Json& root, std::string_view pointer) {
   return at;
 }
 
-Status prepare_schema(Json& root, const SchemaRules& rules) {
-  if (dump_json(root).size() > rules.max_bytes)
-    return invalid(str("it is larger than ",
-                       with_commas(static_cast<std::int64_t>(rules.max_bytes)), " bytes"));
-  return Preparer(root, rules).run();
+Status prepare_schema(Json& root, std::string_view pattern_filler) {
+  if (dump_json(root).size() > kMaxBytes)
+    return invalid(str("it is larger than ", with_commas(kMaxBytes), " bytes"));
+  return Preparer(root, pattern_filler).run();
 }
 
 }  // namespace glint

@@ -1,4 +1,4 @@
-// JSON schemas before they become grammars. The grammar compiler (xgrammar) reads over what it does
+// JSON schemas before they become grammars. The grammar compiler (xgrammar) ignores what it does
 // not support; here such a schema is refused by name, and what it would read too narrowly or too
 // widely is said another way:
 //
@@ -10,7 +10,6 @@
 // What the grammar then accepts is always valid under the schema; not everything valid is accepted.
 #pragma once
 
-#include <string>
 #include <string_view>
 
 #include "base/json.h"
@@ -18,17 +17,9 @@
 
 namespace glint {
 
-struct SchemaRules {
-  std::string_view pattern_filler = ".*";  // what may be around the match of a pattern
-  int max_depth = 64;
-  int max_schemas = 5000;               // in one document
-  std::size_t max_bytes = 256 * 1024;   // of the document
-  std::int64_t max_repetitions = 5000;  // of items or properties
-  std::int64_t min_length = 256;        // the most that strings can be asked for
-};
-
-// Changes `root` as said above, or says what cannot be done and where.
-Status prepare_schema(Json& root, const SchemaRules& rules = {});
+// Changes `root` as said above, or says what cannot be done and where. `pattern_filler` is what may
+// be around the match of a pattern.
+Status prepare_schema(Json& root, std::string_view pattern_filler = ".*");
 
 // The part of a document that a JSON pointer ("/a/b~1c") leads to, or null.
 const Json* follow_pointer(const Json& root, std::string_view pointer);

@@ -195,7 +195,7 @@ Result<Json> call_grammar(const ToolSpec& tool) {
   if (!is_plain(tool.name))
     return invalid(str("function ", quoted(tool.name), " has a name that no call can hold"));
   Json parameters = tool.parameters.is_null() ? Json(Json::Object{}) : tool.parameters;
-  Status prepared = prepare_schema(parameters, {.pattern_filler = "[^<]*"});
+  Status prepared = prepare_schema(parameters, "[^<]*");
   if (!prepared.ok()) return std::move(prepared).take_error();
   GLINT_TRY(Json arguments, Arguments(parameters).grammar());
   return tag("<tool_call>" + tool.name, std::move(arguments), "</tool_call>");

@@ -2,7 +2,6 @@
 
 #include <pcre2.h>
 
-#include "base/str.h"
 #include "text/pretokenizer_syntax.h"
 
 namespace glint {

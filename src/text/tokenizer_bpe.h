@@ -91,8 +91,8 @@ class Bpe {
   int merges_shift_ = 0;
   TextTable words_;  // the tokens' texts as `encode` gets words
   enum : std::uint8_t { kUnknown, kWhole, kParts };
-  std::unique_ptr<std::atomic<std::uint8_t>[]>
-      whole_;              // by id: whether the token's own text becomes that token
+  // By id: whether the token's own text becomes that token.
+  std::unique_ptr<std::atomic<std::uint8_t>[]> whole_;
   TokenId byte_ids_[256];  // of the letters of single bytes, -1 where the vocabulary lacks one
 
   bool byte_words_ = false;

@@ -1,7 +1,5 @@
 #include "text/tokenizer_length.h"
 
-#include <algorithm>
-
 #include "base/str.h"
 #include "text/tokenizer_bpe.h"
 #include "text/tokenizer_fields.h"

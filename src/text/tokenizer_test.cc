@@ -7,7 +7,6 @@
 
 #include "base/file.h"
 #include "base/random.h"
-#include "base/str.h"
 #include "text/tokenizer_testing.h"
 #include "text/unicode.h"
 

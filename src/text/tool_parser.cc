@@ -13,19 +13,6 @@ std::string_view strip(std::string_view text) {
 
 }  // namespace
 
-void add_delta(std::vector<Delta>& deltas, Delta delta) {
-  using Kind = Delta::Kind;
-  const bool is_text = delta.kind == Kind::kReasoning || delta.kind == Kind::kContent ||
-                       delta.kind == Kind::kToolArguments;
-  if (is_text && delta.text.empty()) return;
-  if (is_text && !deltas.empty() && deltas.back().kind == delta.kind &&
-      deltas.back().tool == delta.tool) {
-    deltas.back().text += delta.text;
-  } else {
-    deltas.push_back(std::move(delta));
-  }
-}
-
 ToolParser::ToolParser(const std::vector<ToolSpec>& tools)
     : tools_(tools),
       finder_({"<tool_call>", "</tool_call>", "<arg_key>", "</arg_key>", "<arg_value>",

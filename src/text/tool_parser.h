@@ -66,7 +66,4 @@ class ToolParser {
   const Json* schema_ = nullptr;  // of the argument
 };
 
-// Appends to the last delta, if it is of the same kind.
-void add_delta(std::vector<Delta>& deltas, Delta delta);
-
 }  // namespace glint

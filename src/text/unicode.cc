@@ -4,7 +4,16 @@
 #include <cstring>
 
 namespace glint {
+namespace {
 
+struct Utf8Step {
+  enum Kind { kChar, kInvalid, kIncomplete };
+  Kind kind;
+  std::size_t size;  // bytes of the character, of the invalid part, or of the beginning that the
+                     // text ends in
+};
+
+// What `text` (not empty) begins with. kIncomplete: all of it is the beginning of some character.
 Utf8Step utf8_step(std::string_view text) {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
   const unsigned char lead = byte(0);
@@ -22,6 +31,8 @@ Utf8Step utf8_step(std::string_view text) {
   }
   return {Utf8Step::kChar, size};
 }
+
+}  // namespace
 
 bool is_valid_utf8(std::string_view text) {
   while (!text.empty()) {

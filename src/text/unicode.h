@@ -11,16 +11,6 @@
 
 namespace glint {
 
-struct Utf8Step {
-  enum Kind { kChar, kInvalid, kIncomplete };
-  Kind kind;
-  std::size_t size;  // bytes of the character, of the invalid part, or of the beginning that the
-                     // text ends in
-};
-
-// What `text` (not empty) begins with. kIncomplete: all of it is the beginning of some character.
-Utf8Step utf8_step(std::string_view text);
-
 bool is_valid_utf8(std::string_view text);
 
 // Appends `bytes` with invalid parts replaced. Returns how many bytes it took: all of them if

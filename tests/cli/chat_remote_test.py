@@ -2,6 +2,7 @@
 
     chat_remote_test.py GLINT MODEL_DIR
 """
+import http.server
 import json
 import os
 import pathlib
@@ -10,6 +11,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "server"))
@@ -84,6 +86,38 @@ def ctrl_c_stops_the_answer(server):
     os.close(main)
 
 
+def calls_that_are_no_json():
+    """Of another server: a call without arguments, and one cut in the middle; they go back as they came."""
+    asked = []
+
+    class Other(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.send(json.dumps({"data": [{"id": "other"}]}))
+
+        def do_POST(self):
+            asked.append(json.loads(self.rfile.read(int(self.headers["content-length"])))["messages"])
+            calls = [{"function": {"name": "now"}}, {"function": {"name": "cut", "arguments": '{"a": "b'}}]
+            delta = {"content": "done"} if len(asked) > 1 else {"tool_calls": calls}
+            self.send("data: " + json.dumps({"choices": [{"delta": delta}]}) + "\n\ndata: [DONE]\n\n")
+
+        def send(self, text):
+            self.send_response(200)
+            self.send_header("content-length", str(len(text)))
+            self.end_headers()
+            self.wfile.write(text.encode())
+
+        def log_message(self, *_):
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Other) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        out, _ = chat(f"http://127.0.0.1:{server.server_port}", ["What time is it?", "noon", "nothing"])
+        server.shutdown()
+    assert "tool call: now" in out and "tool call: cut" in out and "done" in out, out
+    sent = [call["function"]["arguments"] for call in asked[1][1]["tool_calls"]]
+    assert sent == ["{}", '{"a": "b'], sent
+
+
 def over_tls(folder):
     certificate, key = folder / "cert.pem", folder / "key.pem"
     subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost", "-addext",
@@ -98,6 +132,7 @@ def over_tls(folder):
         assert bench.returncode == 0, bench.stderr
 
 
+calls_that_are_no_json()
 with tempfile.TemporaryDirectory() as folder:
     over_tls(pathlib.Path(folder))
     with Served([GLINT, "serve", MODEL]) as server:

@@ -231,11 +231,5 @@ TEST(Drafts, answers_have_their_length_to_the_token) {
   }
 }
 
-TEST(Drafts, a_request_that_does_not_speculate_runs_none) {
-  Request request = greedy_request(2);
-  request.speculate = false;
-  EXPECT_EQ(run_all({request}, {.max_drafts = 3}).at(2).usage.drafted, 0);
-}
-
 }  // namespace
 }  // namespace glint

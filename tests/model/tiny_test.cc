@@ -1,7 +1,6 @@
 // The bundled model against models/record: what Hugging Face transformers says of it.
 #include <gtest/gtest.h>
 
-#include <cmath>
 #include <numeric>
 #include <sstream>
 
@@ -52,10 +51,6 @@ Score score_rows(const ModelOptions& options, const std::vector<std::vector<Toke
   return total;
 }
 
-double perplexity(const Score& score) {
-  return std::exp(score.nll / static_cast<double>(score.predicted));
-}
-
 double record(const char* file, const char* field) {
   static const Json reference = parse_json(read_file(kRecord + "/reference.json").value()).value();
   return reference.find(file)->find(field)->as_double();
@@ -64,25 +59,23 @@ double record(const char* file, const char* field) {
 TEST(Tiny, fp32_perplexity_and_mtp_equal_the_record) {
   const Score score = score_rows(f32_options(), read_rows("heldout.ids.txt"), true);
   const double expected = record("heldout.ids.txt", "perplexity_fp32");
-  EXPECT_NEAR(perplexity(score), expected, 1e-4 * expected);
-  const double top1 =
-      static_cast<double>(score.mtp_top1) / static_cast<double>(score.mtp_predicted);
-  EXPECT_NEAR(top1, record("heldout.ids.txt", "mtp_top1_fp32"), 0.002);
+  EXPECT_NEAR(score.model.perplexity(), expected, 1e-4 * expected);
+  EXPECT_NEAR(score.mtp.top1_share(), record("heldout.ids.txt", "mtp_top1_fp32"), 0.002);
 }
 
 TEST(Tiny, fp32_perplexity_of_long_sparse_rows_equals_the_record) {
   const Score score = score_rows(f32_options(), read_rows("heldout-4k.ids.txt"), false);
   const double expected = record("heldout-4k.ids.txt", "perplexity_fp32");
-  EXPECT_NEAR(perplexity(score), expected, 1e-4 * expected);
+  EXPECT_NEAR(score.model.perplexity(), expected, 1e-4 * expected);
 }
 
 TEST(Tiny, bf16_and_fp8_caches_stay_near_fp32) {
   const auto rows = read_rows("heldout.ids.txt");
   const double expected = record("heldout.ids.txt", "perplexity_fp32");
   ModelOptions options = {.dir = kModel};
-  EXPECT_NEAR(perplexity(score_rows(options, rows, false)), expected, 0.005 * expected);
+  EXPECT_NEAR(score_rows(options, rows, false).model.perplexity(), expected, 0.005 * expected);
   options.latent = LatentFormat::kFp8;
-  EXPECT_NEAR(perplexity(score_rows(options, rows, false)), expected, 0.01 * expected);
+  EXPECT_NEAR(score_rows(options, rows, false).model.perplexity(), expected, 0.01 * expected);
 }
 
 struct Greedy {

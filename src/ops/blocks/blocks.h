@@ -1,6 +1,6 @@
-// The six blocks of a GLM-5 forward pass: what model/ calls, about six a layer. Each has a default
-// that composes primitives (in this folder), which is the mathematics; a backend overrides one
-// where fusing pays, and conformance demands that the override equals the composition.
+// The six blocks of a GLM-5 forward pass: model/ calls four a layer, and the head. Each has a
+// default that composes primitives (in this folder), which is the mathematics; a backend overrides
+// one where fusing pays, and conformance demands that the override equals the composition.
 //
 // Residual stream: `x` [T, hidden] is f32, whatever the type of the activations, and is updated in
 // place. A block ends in a `delta`, of the activations' type, that the next block adds to x before
@@ -14,10 +14,16 @@
 
 namespace glint {
 
-// x += delta; a = rms_norm(x); then from a: the query, the cache rows, and the indexer's query.
-//   qr = rms_norm(q_a(a)); q = rope(q_b(qr)); cache.latent <- rms_norm(kv_a(a)[: latent]),
-//   rope(kv_a(a)[latent :]) index_q = rope(wq_b(qr)); cache.index <- rope(layer_norm(wk(a)));
-//   index_weights = weights_proj(a)
+// From the residual stream: the query, the cache rows, and the indexer's query.
+//
+//   x            += delta, a = rms_norm(x), c = kv_a(a), r = rms_norm(q_a(a))
+//   q             = rope(q_b(r))
+//   latent cache <- rms_norm(c[0 : latent]), rope(c[latent : latent + rope])
+//
+// and in a layer with an indexer
+//
+//   index cache  <- rope(layer_norm(wk(a)))
+//   index_q       = rope(wq_b(r)),  index_weights = weights_proj(a)      unless they are empty
 struct AttentionInArgs {
   const AttentionDims& dims;
   const AttentionWeights& weights;
@@ -28,13 +34,16 @@ struct AttentionInArgs {
   IndexCache index_cache = {};
   Tensor q = {};              // [T, h, nope + rope] written; the last rope dims rotated
   Tensor index_q = {};        // [T, Hi, Di] written; empty where batch.end <= index_topk
-  Tensor index_weights = {};  // [T, Hi] f32 written; likewise; both unused without an indexer
+  Tensor index_weights = {};  // [T, Hi] f32 written; empty with index_q
 };
 
-// selected = select_keys(index_q, index_weights)                  if the layer has an indexer; else
-// it is read out[t,h] = W_UV[h] * sparse_mla([W_UK[h]^T q_nope[t,h], q_rope[t,h]], selected) An
-// override may use the uncompressed form k = [W_UK c, k_rope], v = W_UV c for a row all of whose
-// visible keys are selected: a choice by the row's position alone.
+// Attention over the selected keys, head by head:
+//
+//   selected = select_keys(index_q, index_weights)     in a layer with an indexer; else it is read
+//   out[t,h] = W_UV[h] sparse_mla([W_UK[h]^T q_nope[t,h], q_rope[t,h]], selected[t])
+//
+// For a row all of whose visible keys are selected, an override may use the uncompressed form,
+// k = [W_UK c, k_rope] and v = W_UV c. Whether it does may depend on the row's position alone.
 struct SelectAndAttendArgs {
   const AttentionDims& dims;
   const AttentionWeights& weights;
@@ -48,14 +57,14 @@ struct SelectAndAttendArgs {
   Tensor out = {};       // [T, h, v] written
 };
 
-// delta = o_proj(out)
+//   delta = o_proj(attended)
 struct AttentionOutArgs {
   const AttentionWeights& weights;
   Tensor attended = {};  // [T, h, v]
   Tensor delta = {};     // [T, hidden] written
 };
 
-// x += delta; m = rms_norm(x); delta = down(silu(gate(m)) * up(m))
+//   x += delta, m = rms_norm(x), delta = down(silu(gate(m)) * up(m))
 struct DenseFfnArgs {
   const FfnWeights& weights;
   Tensor norm = {};  // [hidden]: post_attention_layernorm
@@ -64,7 +73,9 @@ struct DenseFfnArgs {
   Tensor delta = {};  // [T, hidden], read then written
 };
 
-// x += delta; m = rms_norm(x); delta = sum of the chosen experts' answers, weighted, + shared(m)
+//   x += delta, m = rms_norm(x), (e, w) = route(gate(m))
+//   delta = sum_j w[j] * expert[e[j]](m) + shared(m)        each an FFN as in dense_ffn
+//
 // The router sees m in f32: rounded to bf16, it would choose other experts where two nearly tie.
 struct MoeArgs {
   const MoeWeights& weights;
@@ -79,7 +90,7 @@ struct MoeArgs {
   Tensor routed = {};  // [T, k] i32, written: the experts chosen; empty if not wanted
 };
 
-// x += delta; hidden = rms_norm(x); logits = lm_head(hidden[rows])
+//   x += delta, hidden = rms_norm(x), logits = lm_head(hidden[rows])
 struct HeadArgs {
   Tensor norm = {};
   float eps = 0;

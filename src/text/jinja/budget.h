@@ -12,8 +12,7 @@ namespace glint::jinja {
 
 struct Limits {
   std::uint64_t max_steps = 20'000'000;  // nodes evaluated, items iterated: about a second
-  std::uint64_t max_bytes = std::uint64_t{1}
-                            << 29;  // of all values made, whether still alive or not
+  std::uint64_t max_bytes = std::uint64_t{1} << 29;  // of all values made, alive or not
   std::size_t max_output_bytes = std::size_t{1} << 26;
   int max_depth = 1500;  // of nested evaluation: expressions, statements and macro calls together
 };

@@ -22,8 +22,8 @@ struct TemplateTree;
 
 struct RenderOptions {
   Limits limits = {};
-  std::optional<std::time_t> now =
-      {};  // what strftime_now shows, in local time; default: the clock
+  // What strftime_now shows, in local time; default: the clock.
+  std::optional<std::time_t> now = {};
 };
 
 class Template {

@@ -23,8 +23,8 @@ class Object;
 
 struct Undefined {
   std::string hint = {};  // the whole message, if it is not made of the other two
-  std::string owner =
-      {};  // what lacks the attribute: "dict object"; empty if a variable is missing
+  // What lacks the attribute: "dict object"; empty if a variable is missing.
+  std::string owner = {};
   std::string name = {};
   std::string message() const;
 };

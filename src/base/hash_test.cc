@@ -1,0 +1,16 @@
+#include "base/hash.h"
+
+#include <gtest/gtest.h>
+
+namespace glint {
+namespace {
+
+// The vectors of its authors.
+TEST(Hash, fnv1a_is_as_published) {
+  EXPECT_EQ(fnv1a(""), 0xcbf29ce484222325u);
+  EXPECT_EQ(fnv1a("a"), 0xaf63dc4c8601ec8cu);
+  EXPECT_EQ(fnv1a("foobar"), 0x85944171f73967e8u);
+}
+
+}  // namespace
+}  // namespace glint
