@@ -264,6 +264,9 @@ Result<Interpreter::Flow> Interpreter::run_filter_block(const Stmt& statement,
   GLINT_TRY(const Value block, runtime_.make_string(std::move(out)));
   GLINT_TRY(const Value value,
             eval(*statement.value, Context{context.variables, context.out, &block}));
+  // jinja2 joins what the filter gives as it is, and only texts can be joined.
+  if (!value.is_string())
+    return invalid("sequence item: expected str instance, " + value.type_name() + " found");
   GLINT_TRY_STATUS(append(value, context));
   return Flow::kNext;
 }
