@@ -284,6 +284,7 @@ class BraceFormatter {
 
   Result<Value> first_value(std::string_view name) {
     if (!name.empty() && !is_number(name)) {
+      GLINT_TRY_STATUS(runtime_.budget.spend_steps(arguments_.named.size() / 8));
       for (const auto& [key, value] : arguments_.named) {
         if (key == name) return value;
       }

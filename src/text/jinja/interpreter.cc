@@ -358,6 +358,7 @@ Result<Value> Interpreter::call_macro(const MacroDefinition& macro, const Activa
   const std::size_t count = macro.parameters.size();
   const std::size_t given = std::min(count, arguments.positional.size());
   GLINT_TRY_STATUS(enter(macro.routine.scope, *activation));
+  GLINT_TRY_STATUS(runtime_.budget.spend_steps(count * named.size() / 8));
   for (std::size_t i = 0; i < count; ++i) {
     slot(macro.parameter_slots[i]) = i < given ? std::optional<Value>(arguments.positional[i])
                                                : take_named(named, macro.parameters[i]);

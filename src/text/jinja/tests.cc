@@ -61,6 +61,7 @@ template <bool (*kAsk)(std::string_view)>
 Result<bool> has_case(Runtime& runtime, const Value& input, const Arguments& arguments) {
   GLINT_TRY_STATUS(Bound::bind("test", arguments, {}));
   GLINT_TRY(const std::string text, to_text(runtime, input));
+  GLINT_TRY_STATUS(runtime.budget.spend_reading(text.size()));
   return kAsk(text);
 }
 
