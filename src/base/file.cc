@@ -7,7 +7,9 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <utility>
 
 #include "base/str.h"
@@ -103,19 +105,26 @@ Result<std::string> read_file(const std::string& path, std::size_t max_bytes) {
   return contents;
 }
 
-Status check_replaceable(const std::string& path) {
+Result<std::string> find_replaceable(const std::string& path) {
   struct stat info = {};
   if (path.empty()) return invalid("the file to write has no name");
   if (::stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode))
     return invalid(str("cannot write ", path, ": it is not a regular file"));
-  const std::size_t slash = path.rfind('/');
-  const std::string folder = slash == path.npos ? "." : path.substr(0, slash + 1);
-  if (::access(folder.c_str(), W_OK | X_OK) == 0) return Ok{};
+  std::string file = path;
+  if (is_present(path)) {
+    const std::unique_ptr<char, decltype(&std::free)> real(::realpath(path.c_str(), nullptr),
+                                                           &std::free);
+    if (!real) return system_error(ErrorCode::kInvalidArgument, "cannot write", path);
+    file = real.get();
+  }
+  const std::size_t slash = file.rfind('/');
+  const std::string folder = slash == file.npos ? "." : file.substr(0, slash + 1);
+  if (::access(folder.c_str(), W_OK | X_OK) == 0) return file;
   return system_error(ErrorCode::kInvalidArgument, "cannot write", path);
 }
 
-Status write_file_atomic(const std::string& path, std::string_view contents) {
-  GLINT_TRY_STATUS(check_replaceable(path));
+Status write_file_atomic(const std::string& name, std::string_view contents) {
+  GLINT_TRY(const std::string path, find_replaceable(name));
   const std::string beside = str(path, ".tmp.", ::getpid());
   {
     const Descriptor file{::open(beside.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644)};

@@ -95,9 +95,21 @@ TEST_F(File, what_is_written_takes_the_place_of_files_only) {
               "cannot write " + name + ": it is not a regular file");
   }
   EXPECT_EQ(write_file_atomic("", "x").error().message, "the file to write has no name");
-  EXPECT_TRUE(check_replaceable(path("none")).ok());
-  EXPECT_EQ(check_replaceable(path("none/file")).error().message,
+  EXPECT_TRUE(find_replaceable(path("none")).ok());
+  EXPECT_EQ(find_replaceable(path("none/file")).error().message,
             "cannot write " + path("none/file") + ": No such file or directory");
+}
+
+// Where standard output goes to a file, /dev/stdout is such a link.
+TEST_F(File, writing_through_a_link_replaces_the_file_and_not_the_link) {
+  ASSERT_TRUE(write_file_atomic(path("file"), "old").ok());
+  ASSERT_EQ(::symlink("file", path("link").c_str()), 0);
+  ASSERT_TRUE(write_file_atomic(path("link"), "new").ok());
+  EXPECT_TRUE(std::filesystem::is_symlink(path("link")));
+  EXPECT_EQ(read_file(path("file")).value(), "new");
+  ASSERT_EQ(::symlink("nowhere", path("loose").c_str()), 0);
+  EXPECT_EQ(write_file_atomic(path("loose"), "x").error().message,
+            "cannot write " + path("loose") + ": No such file or directory");
 }
 
 TEST_F(File, git_lfs_pointers_are_named) {

@@ -112,10 +112,9 @@ Result<std::vector<std::vector<std::int64_t>>> read_npy_rows(const std::string& 
 }
 
 Result<NpyWriter> NpyWriter::create(const std::string& path, std::vector<std::int64_t> shape) {
-  GLINT_TRY_STATUS(check_replaceable(path));
   NpyWriter writer;
-  writer.path_ = path;
-  writer.beside_ = str(path, ".tmp.", ::getpid());
+  GLINT_TRY(writer.path_, find_replaceable(path));
+  writer.beside_ = str(writer.path_, ".tmp.", ::getpid());
   writer.file_.reset(std::fopen(writer.beside_.c_str(), "wb"));
   if (!writer.file_)
     return invalid(str("cannot create ", writer.beside_, ": ", std::strerror(errno)));

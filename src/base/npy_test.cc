@@ -108,5 +108,20 @@ TEST(Npy, takes_the_place_of_files_only) {
             "cannot write " + ::testing::TempDir() + ": it is not a regular file");
 }
 
+TEST(Npy, writing_through_a_link_leaves_the_link) {
+  const std::string name = path(), link = name + ".link";
+  ASSERT_TRUE(write_file_atomic(name, "old").ok());
+  ASSERT_EQ(::symlink(name.c_str(), link.c_str()), 0);
+  NpyWriter writer = NpyWriter::create(link, {1}).value();
+  writer.append(std::vector<float>{1});
+  ASSERT_TRUE(writer.finish().ok());
+  EXPECT_TRUE(is_npy(read_file(name).value()));
+  EXPECT_EQ(read_file(link).value(), read_file(name).value());
+  char target[1];
+  EXPECT_EQ(::readlink(link.c_str(), target, 1), 1);
+  ::unlink(link.c_str());
+  ::unlink(name.c_str());
+}
+
 }  // namespace
 }  // namespace glint

@@ -116,7 +116,7 @@ Result<Prompts> prompts_of(const Options& options, Cli& cli) {
 }
 
 Status run_model(const Options& options, Cli& cli) {
-  GLINT_TRY_STATUS(check_replaceable(options.out));
+  GLINT_TRY_STATUS(find_replaceable(options.out));
   GLINT_TRY(const Prompts prompts, prompts_of(options, cli));
   GLINT_TRY(const ModelOptions resolved, resolve(options, cli, /*with_mtp=*/true));
   GLINT_TRY(std::unique_ptr<Ops> backend, make_backend(options, cli));

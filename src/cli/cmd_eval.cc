@@ -128,7 +128,7 @@ Result<EvaluatedModel> describe(const std::string& name, const LoadedModel& mode
 // What can be known of MODEL and of the results before the reference has run.
 Status check_ahead(const Options& options, Cli& cli) {
   if (!options.html.empty()) {
-    GLINT_TRY_STATUS(check_replaceable(options.html));
+    GLINT_TRY_STATUS(find_replaceable(options.html));
   }
   GLINT_TRY(const ModelOptions model, resolve(options, cli, false));
   if (model.dummy) return Ok{};

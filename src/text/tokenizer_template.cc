@@ -1,5 +1,7 @@
 #include "text/tokenizer_template.h"
 
+#include <algorithm>
+
 #include "base/str.h"
 #include "text/tokenizer_bpe.h"
 #include "text/tokenizer_fields.h"
@@ -106,6 +108,10 @@ Status TokenTemplate::parse_template(const Json& json, const std::string& where)
     GLINT_TRY(std::vector<TokenId> ids, parse_ids(*token, str(where, ".special_tokens.", id)));
     pieces_.push_back(std::move(ids));
   }
+  // Without special tokens the text would be left out or repeated all the same.
+  const auto texts = std::count(pieces_.begin(), pieces_.end(), std::nullopt);
+  if (texts != 1)
+    return invalid(str(where, ".single holds the text ", texts, " times; only once is supported"));
   return Ok{};
 }
 

@@ -28,6 +28,17 @@ Value unsafe(const Value& value, std::string_view name) {
                                      "' object is unsafe.")});
 }
 
+// The attributes of Python's numbers that are no methods.
+std::optional<Value> number_attribute(const Value& number, std::string_view name) {
+  const Value whole = number.is_bool() ? Value(number.as_int()) : number;
+  if (name == "real") return whole;
+  if (name == "imag") return number.is_float() ? Value(0.0) : Value(0);
+  if (number.is_float()) return {};
+  if (name == "numerator") return whole;
+  if (name == "denominator") return Value(1);
+  return {};
+}
+
 Value missing(const Value& value, const Value& key, std::string_view printed_key) {
   if (key.is_string())
     return Value(Undefined{.owner = value.type_description(), .name = key.text()});
@@ -40,6 +51,9 @@ Result<std::optional<Value>> find_attribute(Runtime& runtime, const Value& value
   if (value.is_object()) return value.object()->attribute(runtime, name, value);
   if (value.is_group() && (name == "grouper" || name == "list")) {
     return std::optional<Value>(value.items()[name == "list"]);
+  }
+  if (value.is_number()) {
+    if (std::optional<Value> attribute = number_attribute(value, name)) return attribute;
   }
   if (changes_it(value, name)) return std::optional<Value>(unsafe(value, name));
   const Method method = find_method(value, name);

@@ -30,6 +30,9 @@ class Budget {
     return exhausted("steps", limits_.max_steps);
   }
 
+  // For a text of `bytes` that is gone through character by character, which takes nanoseconds each.
+  Status spend_reading(std::uint64_t bytes) { return spend_steps(bytes / 16); }
+
   // To be called before memory for a value of `count` bytes is taken.
   Status spend_bytes(std::uint64_t count) {
     if (count > limits_.max_bytes - bytes_) return exhausted("bytes of values", limits_.max_bytes);

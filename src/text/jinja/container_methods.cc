@@ -1,4 +1,6 @@
-// Methods of dicts, lists and tuples.
+// Methods of dicts, lists and tuples, and the one of floats.
+#include <cmath>
+
 #include "text/jinja/functions.h"
 #include "text/jinja/methods.h"
 #include "text/jinja/operations.h"
@@ -61,6 +63,11 @@ Result<Value> index(Runtime& runtime, const Value& self, const Arguments& argume
   return invalid(text + " is not in " + self.type_name());
 }
 
+Result<Value> is_integer(Runtime&, const Value& self, const Arguments& arguments) {
+  GLINT_TRY_STATUS(Bound::bind("is_integer", arguments, {}));
+  return Value(std::trunc(self.as_float()) == self.as_float() && !std::isinf(self.as_float()));
+}
+
 }  // namespace
 
 Method find_method(const Value& value, std::string_view name) {
@@ -80,6 +87,7 @@ Method find_container_method(const Value& value, std::string_view name) {
     if (name == "index") return index;
   }
   if ((value.is_dict() || value.is_list()) && name == "copy") return copy;
+  if (value.is_float() && name == "is_integer") return is_integer;
   return nullptr;
 }
 

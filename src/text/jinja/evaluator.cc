@@ -133,12 +133,12 @@ Result<Arguments> Interpreter::eval_arguments(const CallArguments& arguments,
     if (!more.is_dict()) {
       return invalid("argument after ** must be a mapping, not " + more.type_name());
     }
+    for (const auto& [name, value] : result.named) {
+      if (more.as_dict().find(name))
+        return invalid("got multiple values for keyword argument '" + name + "'");
+    }
     for (const Dict::Entry& entry : more.as_dict().entries()) {
       if (!entry.key.is_string()) return invalid("keywords must be strings");
-      for (const auto& [name, value] : result.named) {
-        if (name == entry.key.text())
-          return invalid("got multiple values for keyword argument '" + name + "'");
-      }
       result.named.emplace_back(entry.key.text(), entry.value);
     }
   }

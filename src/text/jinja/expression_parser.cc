@@ -464,6 +464,8 @@ Result<CallArguments> Parser::parse_call_arguments() {
       if (arguments.double_star) return bad_order;
       std::string name = take().text;
       ++at_;
+      if (arguments.named.size() == kMaxNamed)
+        return fail(str("more than ", kMaxNamed, " keyword arguments"));
       for (const auto& [other, value] : arguments.named) {
         if (other == name) return fail("keyword argument repeated: " + name);
       }

@@ -52,7 +52,7 @@ std::optional<Value> truncate(double number) {
   return Value(BigInt{formatted("%.0f", std::trunc(number))});
 }
 
-Result<Value> int_filter(Runtime&, const Value& input, const Arguments& arguments) {
+Result<Value> int_filter(Runtime& runtime, const Value& input, const Arguments& arguments) {
   GLINT_TRY(const Bound bound, Bound::bind("int", arguments, {"default?", "base?"}));
   GLINT_TRY(const Int base, require_int(bound.get(1, Value(10))));
   if (input.is_undefined()) return undefined_error(input);
@@ -64,15 +64,17 @@ Result<Value> int_filter(Runtime&, const Value& input, const Arguments& argument
     return truncate(input.as_float()).value_or(otherwise);
   }
   if (!input.is_string()) return otherwise;
+  GLINT_TRY_STATUS(runtime.budget.spend_reading(input.text().size()));
   Result<std::optional<Value>> whole = parse_int(input.text(), base);
   if (whole.ok() && whole.value()) return *whole.value();
   const std::optional<double> number = parse_python_float(input.text());
   return number ? truncate(*number).value_or(otherwise) : otherwise;
 }
 
-Result<Value> float_filter(Runtime&, const Value& input, const Arguments& arguments) {
+Result<Value> float_filter(Runtime& runtime, const Value& input, const Arguments& arguments) {
   GLINT_TRY(const Bound bound, Bound::bind("float", arguments, {"default?"}));
   if (input.is_undefined()) return undefined_error(input);
+  if (input.is_string()) GLINT_TRY_STATUS(runtime.budget.spend_reading(input.text().size()));
   const std::optional<double> number =
       input.is_string() ? parse_python_float(input.text()) : to_double(input);
   return number ? Value(*number) : bound.get(0, Value(0.0));

@@ -22,6 +22,7 @@ template <std::string (*kChange)(std::string_view)>
 Result<Value> change(Runtime& runtime, const Value& input, const Arguments& arguments) {
   GLINT_TRY_STATUS(Bound::bind("filter", arguments, {}));
   GLINT_TRY(const Value text, soft_text(runtime, input));
+  GLINT_TRY_STATUS(runtime.budget.spend_reading(text.text().size()));
   return runtime.make_string(kChange(text.text()), text.is_markup());
 }
 
@@ -147,6 +148,7 @@ Result<Value> truncate(Runtime& runtime, const Value& input, const Arguments& ar
 Result<Value> word_count(Runtime& runtime, const Value& input, const Arguments& arguments) {
   GLINT_TRY_STATUS(Bound::bind("wordcount", arguments, {}));
   GLINT_TRY(const Value text, soft_text(runtime, input));
+  GLINT_TRY_STATUS(runtime.budget.spend_reading(text.text().size()));
   Int words = 0;
   bool in_word = false;
   for (std::size_t at = 0; at < text.text().size();) {

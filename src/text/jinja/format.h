@@ -31,6 +31,8 @@ struct FormattedNumber {
 };
 Result<FormattedNumber> format_integer(const Value& value, const NumberStyle& style);
 Result<FormattedNumber> format_float(double value, const NumberStyle& style);
+// Puts a separator between groups of `size` of the digits before the point or exponent.
+void group_digits(std::string& digits, char separator, std::size_t size);
 
 inline constexpr int kMaxPrecision = 10000;
 

@@ -1,5 +1,6 @@
 // str.format, and format() of one value.
 #include <algorithm>
+#include <cmath>
 
 #include "base/json.h"
 #include "base/str.h"
@@ -145,7 +146,8 @@ Result<std::string> format_number(Runtime& runtime, FormatSpec spec, const Value
                  : spec.style.sign == '-' ? ""
                                           : std::string(1, spec.style.sign),
                  text.substr(negative)};
-    if (spec.style.grouping) return invalid("grouping needs a type");
+    if (spec.style.grouping && std::isfinite(number))
+      group_digits(formatted.digits, spec.style.grouping, 3);
   } else {
     spec.style.keeps_point = type == '\0';
     if (type == '\0' || type == 'n') spec.style.type = 'g';
@@ -282,6 +284,7 @@ class BraceFormatter {
 
   Result<Value> first_value(std::string_view name) {
     if (!name.empty() && !is_number(name)) {
+      GLINT_TRY_STATUS(runtime_.budget.spend_steps(arguments_.named.size() / 8));
       for (const auto& [key, value] : arguments_.named) {
         if (key == name) return value;
       }

@@ -21,13 +21,6 @@ std::string digits_of(std::uint64_t value, unsigned base) {
   return digits;
 }
 
-// A separator between groups of `size` of the digits before the point or exponent.
-void group(std::string& digits, char separator, std::size_t size) {
-  const std::size_t end =
-      std::min(digits.find_first_not_of("0123456789abcdefABCDEF"), digits.size());
-  for (std::size_t at = end; at > size;) digits.insert(at -= size, 1, separator);
-}
-
 std::string sign_of(bool negative, char style) {
   return negative ? "-" : style == '-' ? "" : std::string(1, style);
 }
@@ -58,6 +51,12 @@ std::string print_general_float(double value, int precision) {
 
 }  // namespace
 
+void group_digits(std::string& digits, char separator, std::size_t size) {
+  const std::size_t end =
+      std::min(digits.find_first_not_of("0123456789abcdefABCDEF"), digits.size());
+  for (std::size_t at = end; at > size;) digits.insert(at -= size, 1, separator);
+}
+
 Result<FormattedNumber> format_integer(const Value& value, const NumberStyle& style) {
   FormattedNumber result;
   const unsigned base = style.type == 'x' || style.type == 'X' ? 16
@@ -85,7 +84,7 @@ Result<FormattedNumber> format_integer(const Value& value, const NumberStyle& st
   if (style.precision > static_cast<int>(result.digits.size())) {
     result.digits.insert(0, static_cast<std::size_t>(style.precision) - result.digits.size(), '0');
   }
-  if (style.grouping) group(result.digits, style.grouping, base == 10 ? 3 : 4);
+  if (style.grouping) group_digits(result.digits, style.grouping, base == 10 ? 3 : 4);
   return result;
 }
 
@@ -113,7 +112,7 @@ Result<FormattedNumber> format_float(double value, const NumberStyle& style) {
     std::transform(digits.begin(), digits.end(), digits.begin(),
                    [](char c) { return c >= 'a' && c <= 'z' ? static_cast<char>(c - 32) : c; });
   }
-  if (style.grouping && std::isfinite(value)) group(digits, style.grouping, 3);
+  if (style.grouping && std::isfinite(value)) group_digits(digits, style.grouping, 3);
   return FormattedNumber{sign_of(negative, style.sign), std::move(digits)};
 }
 

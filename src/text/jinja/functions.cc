@@ -217,15 +217,15 @@ std::optional<Value> Range::item(const Value& index) const {
   return place ? std::optional<Value>(at(static_cast<Int>(*place))) : std::nullopt;
 }
 
-Result<Value> Range::slice(Runtime& runtime, Int start, Int step, Int count) const {
-  Int first = 0, stride = 0, stop = 0;
+Result<Value> Range::slice(Runtime& runtime, Int start, Int stop, Int step) const {
+  Int first = 0, last = 0, stride = 0;
   const bool overflows = __builtin_mul_overflow(start, step_, &first) ||
                          __builtin_add_overflow(first, start_, &first) ||
-                         __builtin_mul_overflow(step, step_, &stride) ||
-                         __builtin_mul_overflow(stride, count, &stop) ||
-                         __builtin_add_overflow(stop, first, &stop);
+                         __builtin_mul_overflow(stop, step_, &last) ||
+                         __builtin_add_overflow(last, start_, &last) ||
+                         __builtin_mul_overflow(step, step_, &stride);
   if (overflows) return beyond_64_bits();
-  return runtime.make<Range>(0, first, stop, stride);
+  return runtime.make<Range>(0, first, last, stride);
 }
 
 Result<std::optional<Value>> Range::attribute(Runtime& runtime, std::string_view name,

@@ -17,8 +17,8 @@ class Range : public Object {
   Int size() const;
   Int at(Int index) const { return start_ + index * step_; }
   bool contains(Int number) const;
-  // `count` of the numbers, from place `start` on, every step-th.
-  Result<Value> slice(Runtime& runtime, Int start, Int step, Int count) const;
+  // The numbers at places `start` to `stop`, every step-th.
+  Result<Value> slice(Runtime& runtime, Int start, Int stop, Int step) const;
   bool operator==(const Range& other) const;
 
   std::string type_name() const override { return "range"; }

@@ -61,6 +61,34 @@ TEST(Hostile, much_source_is_no_problem) {
   EXPECT_NE(error_of(std::string(std::size_t{2} << 20, ' ')), "");
 }
 
+TEST(Hostile, long_texts_that_are_read_again_and_again) {
+  for (const char* read :
+       {"s.isalnum()", "s.islower()", "s.isascii()", "s is lower", "s|wordcount", "s|int", "s|float",
+        "s|title|first", "s.strip('a')", "s.strip(s)", "(' ' * 100000).strip()", "s.zfill(3)|first",
+        "s.center(3)|first", "s.count('')", "s.swapcase()|first", "s.casefold()|first"}) {
+    const std::string loop = "{% set s = 'a' * 100000 %}{% for i in range(9999) %}{% if ";
+    EXPECT_TRUE(mentions(error_of(loop + read + " %}{% endif %}{% endfor %}"), {"steps", "bytes"}))
+        << read;
+  }
+}
+
+TEST(Hostile, arguments_without_end) {
+  std::string names;
+  for (int i = 0; i < 1001; ++i) names += str("a", i, ",");
+  EXPECT_TRUE(mentions(error_of("{% macro m(" + names + ") %}{% endmacro %}"), {"1000 parameters"}));
+  std::string values;
+  for (int i = 0; i < 1001; ++i) values += str("a", i, "=1,");
+  EXPECT_TRUE(mentions(error_of("{{ dict(" + values + ") }}"), {"1000 keyword arguments"}));
+  const std::string many =
+      "{% set k %}{% for i in range(20000) %}k{{ i }},{% endfor %}{% endset %}"
+      "{% set d = dict.fromkeys(k.split(','), 1) %}";
+  EXPECT_EQ(error_of(many + "{{ dict(**d)|length }}"), "");
+  EXPECT_TRUE(mentions(error_of(many + "{{ ('{k19999}' * 20000).format(**d) }}"), {"steps"}));
+  EXPECT_TRUE(mentions(error_of(many + "{% macro m(a, b) %}{{ kwargs }}{% endmacro %}"
+                                       "{% for i in range(999) %}{{ m(**d)|length }}{% endfor %}"),
+                       {"steps", "bytes"}));
+}
+
 TEST(Hostile, loops_without_end) {
   EXPECT_TRUE(mentions(
       error_of("{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}"),

@@ -264,6 +264,9 @@ Result<Interpreter::Flow> Interpreter::run_filter_block(const Stmt& statement,
   GLINT_TRY(const Value block, runtime_.make_string(std::move(out)));
   GLINT_TRY(const Value value,
             eval(*statement.value, Context{context.variables, context.out, &block}));
+  // jinja2 joins what the filter gives as it is, and only texts can be joined.
+  if (!value.is_string())
+    return invalid("sequence item: expected str instance, " + value.type_name() + " found");
   GLINT_TRY_STATUS(append(value, context));
   return Flow::kNext;
 }
@@ -355,6 +358,7 @@ Result<Value> Interpreter::call_macro(const MacroDefinition& macro, const Activa
   const std::size_t count = macro.parameters.size();
   const std::size_t given = std::min(count, arguments.positional.size());
   GLINT_TRY_STATUS(enter(macro.routine.scope, *activation));
+  GLINT_TRY_STATUS(runtime_.budget.spend_steps(count * named.size() / 8));
   for (std::size_t i = 0; i < count; ++i) {
     slot(macro.parameter_slots[i]) = i < given ? std::optional<Value>(arguments.positional[i])
                                                : take_named(named, macro.parameters[i]);

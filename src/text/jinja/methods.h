@@ -1,4 +1,4 @@
-// The methods of Python's str, list, tuple and dict that change nothing.
+// The methods of Python's str, list, tuple, dict and float that change nothing.
 #pragma once
 
 #include <string_view>

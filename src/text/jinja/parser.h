@@ -11,6 +11,9 @@
 
 namespace glint::jinja {
 
+// Keyword arguments of a call, parameters of a macro: they are looked for one after another.
+inline constexpr std::size_t kMaxNamed = 1000;
+
 class Parser {
  public:
   explicit Parser(std::vector<Token> tokens) : tokens_(std::move(tokens)) {}

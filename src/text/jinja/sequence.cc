@@ -218,7 +218,8 @@ std::optional<std::size_t> wrap_index(Int index, std::size_t length) {
 namespace {
 
 struct Slice {
-  Int start, step, count;  // items start, start + step, ...: `count` of them
+  Int start, stop, step;
+  Int count;  // items start, start + step, ...: `count` of them
 };
 
 Error bad_bound() {
@@ -246,7 +247,7 @@ Result<Slice> make_slice(const Value& start, const Value& stop, const Value& ste
   Int count = 0;
   if (forward && first < last) count = (last - first - 1) / stride + 1;
   if (!forward && last < first) count = (first - last - 1) / -stride + 1;
-  return Slice{first, stride, count};
+  return Slice{first, last, stride, count};
 }
 
 Result<Value> slice_text(Runtime& runtime, const Value& value, const Slice& range) {
@@ -285,7 +286,7 @@ Result<Value> slice(Runtime& runtime, const Value& value, const Value& start, co
   GLINT_TRY(const Int size, length(runtime, value));
   GLINT_TRY(const Slice range, make_slice(start, stop, step, size));
   if (value.is_string()) return slice_text(runtime, value, range);
-  if (numbers) return numbers->slice(runtime, range.start, range.step, range.count);
+  if (numbers) return numbers->slice(runtime, range.start, range.stop, range.step);
   std::vector<Value> items;
   GLINT_TRY_STATUS(runtime.budget.spend_steps(static_cast<std::uint64_t>(range.count)));
   for (Int i = 0; i < range.count; ++i) {

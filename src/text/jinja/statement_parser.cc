@@ -177,6 +177,8 @@ Status Parser::parse_signature(MacroDefinition& macro) {
   while (!current().is_operator(")")) {
     if (!macro.parameters.empty()) GLINT_TRY_STATUS(expect_operator(","));
     GLINT_TRY(std::string name, expect_any_name());
+    if (macro.parameters.size() == kMaxNamed)
+      return fail(str("more than ", kMaxNamed, " parameters"));
     const bool repeated =
         std::find(macro.parameters.begin(), macro.parameters.end(), name) != macro.parameters.end();
     if (repeated) return fail("duplicate argument '" + name + "' in function definition");

@@ -18,12 +18,14 @@ Result<Value> text_like(Runtime& runtime, const Value& self, std::string text) {
 template <std::string (*kChange)(std::string_view)>
 Result<Value> change(Runtime& runtime, const Value& self, const Arguments& arguments) {
   GLINT_TRY_STATUS(Bound::bind("str method", arguments, {}));
+  GLINT_TRY_STATUS(runtime.budget.spend_reading(self.text().size()));
   return text_like(runtime, self, kChange(self.text()));
 }
 
 template <bool (*kAsk)(std::string_view)>
-Result<Value> ask(Runtime&, const Value& self, const Arguments& arguments) {
+Result<Value> ask(Runtime& runtime, const Value& self, const Arguments& arguments) {
   GLINT_TRY_STATUS(Bound::bind("str method", arguments, {}));
+  GLINT_TRY_STATUS(runtime.budget.spend_reading(self.text().size()));
   return Value(kAsk(self.text()));
 }
 
@@ -67,9 +69,11 @@ Result<Value> strip(Runtime& runtime, const Value& self, const Arguments& argume
     if (kRight) text = strip_right(text);
   } else {
     GLINT_TRY(const std::string chars, require_text(*bound[0], "strip arg"));
+    GLINT_TRY_STATUS(runtime.budget.spend_reading(chars.size()));
     if (kLeft) text = strip_left(text, chars);
     if (kRight) text = strip_right(text, chars);
   }
+  GLINT_TRY_STATUS(runtime.budget.spend_reading(self.text().size() - text.size()));
   return text_like(runtime, self, std::string(text));
 }
 
@@ -130,8 +134,8 @@ Result<Value> count(Runtime& runtime, const Value& self, const Arguments& argume
   GLINT_TRY(const std::string needle, require_text(*bound[0], "the text to count"));
   GLINT_TRY(const Window part, window(runtime, self, bound.get(1, Value()), bound.get(2, Value())));
   if (!part.is_reached) return Value(0);
-  if (needle.empty()) return Value(static_cast<Int>(count_code_points(part.text)) + 1);
   GLINT_TRY_STATUS(runtime.budget.spend_steps(part.text.size() / 64));
+  if (needle.empty()) return Value(static_cast<Int>(count_code_points(part.text)) + 1);
   Int found = 0;
   for (std::size_t at = 0; (at = find_text(part.text, needle, at)) != std::string::npos;
        at += needle.size())
@@ -263,10 +267,11 @@ Result<Value> format_map(Runtime& runtime, const Value& self, const Arguments& a
 Result<std::string> pad(Runtime& runtime, const Value& text, Int width, std::string_view fill,
                         Side side) {
   const Int missing = width - static_cast<Int>(text.as_str().length);
+  GLINT_TRY_STATUS(runtime.budget.spend_bytes(text.text().size()));
   if (missing <= 0) return text.text();
   const auto count = static_cast<std::uint64_t>(missing);
   if (count > runtime.budget.limits().max_bytes) return runtime.budget.spend_bytes(count).error();
-  GLINT_TRY_STATUS(runtime.budget.spend_bytes(count * fill.size() + text.text().size()));
+  GLINT_TRY_STATUS(runtime.budget.spend_bytes(count * fill.size()));
   // str.center puts the odd character left of an odd width, else right.
   const Int left = side == Side::kLeft    ? missing
                    : side == Side::kRight ? 0

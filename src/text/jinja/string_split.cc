@@ -105,6 +105,7 @@ Result<Value> split(Runtime& runtime, const Value& self, const Arguments& argume
   const std::string_view text = self.text();
   GLINT_TRY_STATUS(runtime.budget.spend_steps(text.size() / 64));
   if (bound.get(0, Value()).is_none()) {
+    GLINT_TRY_STATUS(runtime.budget.spend_reading(text.size()));
     return to_list(runtime, self,
                    kFromRight ? split_words_from_right(text, limit) : split_words(text, limit));
   }

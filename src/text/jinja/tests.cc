@@ -61,6 +61,7 @@ template <bool (*kAsk)(std::string_view)>
 Result<bool> has_case(Runtime& runtime, const Value& input, const Arguments& arguments) {
   GLINT_TRY_STATUS(Bound::bind("test", arguments, {}));
   GLINT_TRY(const std::string text, to_text(runtime, input));
+  GLINT_TRY_STATUS(runtime.budget.spend_reading(text.size()));
   return kAsk(text);
 }
 
@@ -80,13 +81,16 @@ Result<bool> iterable(Runtime&, const Value& input, const Arguments& arguments) 
   return is_iterable(input);
 }
 
-Result<bool> is_filter(Runtime&, const Value& input, const Arguments& arguments) {
+// Names are looked up in a dict, so what Python cannot hash fails.
+Result<bool> is_filter(Runtime& runtime, const Value& input, const Arguments& arguments) {
   GLINT_TRY_STATUS(Bound::bind("filter", arguments, {}));
+  GLINT_TRY_STATUS(key_text(runtime, input));
   return input.is_string() && find_filter(input.text()) != nullptr;
 }
 
-Result<bool> is_test(Runtime&, const Value& input, const Arguments& arguments) {
+Result<bool> is_test(Runtime& runtime, const Value& input, const Arguments& arguments) {
   GLINT_TRY_STATUS(Bound::bind("test", arguments, {}));
+  GLINT_TRY_STATUS(key_text(runtime, input));
   return input.is_string() && find_test(input.text()) != nullptr;
 }
 
