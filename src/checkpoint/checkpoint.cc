@@ -7,6 +7,7 @@
 
 #include "base/str.h"
 #include "checkpoint/safetensors.h"
+#include "tensor/fp8.h"
 
 namespace glint {
 namespace {
@@ -14,7 +15,8 @@ namespace {
 using Types = std::initializer_list<StoredType>;
 constexpr Types kDenseTypes = {StoredType::kBF16, StoredType::kF32, StoredType::kF16};
 constexpr Types kFp8Types = {StoredType::kF8E4M3};
-constexpr Types kScaleTypes = {StoredType::kF32, StoredType::kBF16};
+constexpr Types kScaleTypes = {StoredType::kF32, StoredType::kBF16, StoredType::kF16,
+                               StoredType::kF8E8M0};
 
 // "P.mlp.experts.E.gate_proj": where it lies when a layer's experts are stacked.
 struct StackedExpert {
@@ -70,7 +72,7 @@ Result<Weight> Checkpoint::weight(const std::string& name, std::int64_t rows, st
   GLINT_CHECK(rows > 0 && cols > 0, str(name, " [", rows, ", ", cols, "]"));
   const Shape shape = {rows, cols};
   if (const StoredTensor* data = source_->find(name + ".weight")) {
-    if (data->type == StoredType::kF8E4M3) return fp8_block(*data, name, shape);
+    if (data->type == StoredType::kF8E4M3) return fp8(*data, name, shape);
     if (data->type == StoredType::kU8) return nvfp4(*data, name, shape);
     return dense(*data, name, shape);
   }
@@ -106,8 +108,8 @@ Result<Weight> Checkpoint::dense(const StoredTensor& data, const std::string& na
       .format = dense_format(elements), .rows = shape[0], .cols = shape[1], .data = elements};
 }
 
-Result<Weight> Checkpoint::fp8_block(const StoredTensor& data, const std::string& name,
-                                     const Shape& shape) {
+Result<Weight> Checkpoint::fp8(const StoredTensor& data, const std::string& name,
+                               const Shape& shape) {
   GLINT_TRY_STATUS(expect(data, kFp8Types, shape));
   const StoredTensor* scale = source_->find(name + ".weight_scale_inv");
   const StoredTensor* other = source_->find(name + ".weight_scale");
@@ -119,12 +121,43 @@ Result<Weight> Checkpoint::fp8_block(const StoredTensor& data, const std::string
     return Error{ErrorCode::kNotFound,
                  in_file(data) + " is F8_E4M3, but its weight_scale_inv is missing"};
   }
-  GLINT_TRY_STATUS(expect(*scale, kScaleTypes, {blocks(shape[0]), blocks(shape[1])}));
+  const std::int64_t rows = shape[0], cols = shape[1];
+  const Shape grid = {blocks(rows), blocks(cols)};
+  if (scale->shape != grid && (scale->shape == Shape{rows} || scale->shape == Shape{rows, 1})) {
+    GLINT_TRY_STATUS(expect(*scale, kScaleTypes, scale->shape));
+    const Tensor elements = expand_rows(view(data), view_f32(*scale));
+    return Weight{.format = WeightFormat::kF32, .rows = rows, .cols = cols, .data = elements};
+  }
+  GLINT_TRY(const Tensor scales, block_scales(*scale, grid));
   return Weight{.format = WeightFormat::kFp8Block,
-                .rows = shape[0],
-                .cols = shape[1],
+                .rows = rows,
+                .cols = cols,
                 .data = view(data),
-                .scale = view_f32(*scale)};
+                .scale = scales};
+}
+
+Result<Tensor> Checkpoint::block_scales(const StoredTensor& stored, const Shape& grid) {
+  StoredTensor scale = stored;
+  if (scale.shape == Shape{grid[0], 1, grid[1], 1}) scale.shape = grid;
+  if (scale.size() != 1 || scale.shape == grid) {
+    GLINT_TRY_STATUS(expect(scale, kScaleTypes, grid));
+    return view_f32(scale);
+  }
+  GLINT_TRY_STATUS(expect(scale, kScaleTypes, scale.shape));
+  const float of_all = *view_f32(scale).ptr<float>();
+  auto* filled = reinterpret_cast<float*>(own(static_cast<std::size_t>(grid[0] * grid[1]) * 4));
+  std::fill_n(filled, grid[0] * grid[1], of_all);
+  return Tensor(filled, DType::kF32, {grid[0], grid[1]});
+}
+
+Tensor Checkpoint::expand_rows(const Tensor& codes, const Tensor& scales) {
+  const std::int64_t rows = codes.dim(0), cols = codes.dim(1);
+  const float* scale = scales.ptr<float>();
+  auto* wide = reinterpret_cast<float*>(own(static_cast<std::size_t>(rows * cols) * 4));
+  for (std::int64_t i = 0; i < rows * cols; ++i) {
+    wide[i] = e4m3_to_float(static_cast<std::uint8_t>(codes.data[i])) * scale[i / cols];
+  }
+  return Tensor(wide, DType::kF32, {rows, cols});
 }
 
 Result<Weight> Checkpoint::nvfp4(const StoredTensor& data, const std::string& name,
@@ -236,6 +269,10 @@ Tensor Checkpoint::view_f32(const StoredTensor& tensor) {
   if (tensor.type == StoredType::kF32) return view(tensor);
   auto* wide = reinterpret_cast<float*>(own(static_cast<std::size_t>(tensor.size()) * 4));
   for (std::int64_t i = 0; i < tensor.size(); ++i) {
+    if (tensor.type == StoredType::kF8E8M0) {
+      wide[i] = e8m0_to_float(static_cast<std::uint8_t>(tensor.bytes[static_cast<std::size_t>(i)]));
+      continue;
+    }
     std::uint16_t word;
     std::memcpy(&word, tensor.bytes.data() + 2 * i, 2);
     wide[i] = tensor.type == StoredType::kF16 ? f16_to_float(word) : to_float(BF16{word});

@@ -74,6 +74,40 @@ TEST_F(CheckpointTest, fp8_blocks_take_either_scale_name_in_f32_or_bf16_with_rag
   }
 }
 
+TEST_F(CheckpointTest, fp8_scales_come_in_other_types_and_shapes_too) {
+  const std::string codes(130 * 3, '\x38');  // 1.0
+  const auto rows = [&](const TestTensor& scale) {
+    Checkpoint checkpoint = open({{"x.weight", "F8_E4M3", "[130,3]", codes}, scale});
+    const Weight weight = checkpoint.weight("x", 130, 3).value();
+    EXPECT_EQ(weight.format, WeightFormat::kFp8Block);
+    EXPECT_EQ(row(weight, 0), row(weight, 127));
+    EXPECT_EQ(row(weight, 128), row(weight, 129));
+    return std::pair(row(weight, 127)[2], row(weight, 128)[2]);
+  };
+  const std::pair<float, float> two_and_half = {2, 0.5f}, three_and_three = {3, 3};
+  EXPECT_EQ(rows({"x.weight_scale_inv", "F8_E8M0", "[2,1]", "\x80\x7e"}), two_and_half);
+  EXPECT_EQ(rows({"x.weight_scale_inv", "F16", "[2,1]", std::string("\0\x40\0\x38", 4)}),
+            two_and_half);
+  // ModelOpt's: blocks, and one scale for the whole matrix.
+  EXPECT_EQ(rows({"x.weight_scale", "F32", "[2,1,1,1]", f32_bytes({2, 0.5f})}), two_and_half);
+  EXPECT_EQ(rows({"x.weight_scale", "F32", "[]", f32_bytes({3})}), three_and_three);
+  EXPECT_EQ(rows({"x.weight_scale_inv", "BF16", "[1]", bf16_bytes({3})}), three_and_three);
+}
+
+TEST_F(CheckpointTest, fp8_with_a_scale_for_each_row_becomes_f32) {
+  const std::string codes("\x38\x40\x38\x38\x44\x39", 6);  // 1 2; 1 1; 3 1.125
+  for (const char* shape : {"[3,1]", "[3]"}) {
+    Checkpoint checkpoint =
+        open({{"x.weight", "F8_E4M3", "[3,2]", codes},
+              {"x.weight_scale", "F32", shape, f32_bytes({1, 0.1f, 1.0f / 3})}});
+    const Weight weight = checkpoint.weight("x", 3, 2).value();
+    EXPECT_EQ(weight.format, WeightFormat::kF32);
+    EXPECT_EQ(row(weight, 0), (std::vector<float>{1, 2}));
+    EXPECT_EQ(row(weight, 1), (std::vector<float>{0.1f, 0.1f}));
+    EXPECT_EQ(row(weight, 2), (std::vector<float>{3 * (1.0f / 3), 1.125f * (1.0f / 3)}));
+  }
+}
+
 TEST_F(CheckpointTest, both_nvfp4_layouts_mean_the_same) {
   const std::string codes = "\x52" + std::string(7, '\0');  // 1, 3, 0, ..
   const std::string scale = "\x40";                         // 2
@@ -179,10 +213,15 @@ TEST_F(CheckpointTest, what_does_not_fit_is_refused_with_file_tensor_and_expecta
             "beside it");
   EXPECT_EQ(refusal({{"x.weight", "F8_E4M3", "[1,1]", one}}, 1, 1),
             "tensor \"x.weight\" is F8_E4M3, but its weight_scale_inv is missing");
+  EXPECT_EQ(
+      refusal({{"x.weight", "F8_E4M3", "[1,1]", one},
+               {"x.weight_scale", "F32", "[1,2]", f32_bytes({1, 1})}},
+              1, 1),
+      "tensor \"x.weight_scale\" is F32 [1, 2]; expected F32 or BF16 or F16 or F8_E8M0 [1, 1]");
   EXPECT_EQ(refusal({{"x.weight", "F8_E4M3", "[1,1]", one},
-                     {"x.weight_scale", "F32", "[]", f32_bytes({1})}},
+                     {"x.weight_scale", "I32", "[]", f32_bytes({1})}},
                     1, 1),
-            "tensor \"x.weight_scale\" is F32 []; expected F32 or BF16 [1, 1]");
+            "tensor \"x.weight_scale\" is I32 []; expected F32 or BF16 or F16 or F8_E8M0 []");
   EXPECT_EQ(refusal({{"x.weight", "F8_E4M3", "[1,1]", one},
                      {"x.weight_scale", "F32", "[1,1]", f32_bytes({1})},
                      {"x.weight_scale_inv", "F32", "[1,1]", f32_bytes({1})}},
