@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "base/memory.h"
 #include "base/str.h"
 #include "checkpoint/safetensors.h"
 #include "tensor/fp8.h"
@@ -45,6 +46,13 @@ std::optional<StackedExpert> parse_stacked(std::string_view name) {
 
 std::int64_t blocks(std::int64_t n) { return (n + kFp8Block - 1) / kFp8Block; }
 
+// The scales of an FP8 matrix [rows, cols] are one for each row.
+bool are_of_rows(const StoredTensor& scale, std::int64_t rows, std::int64_t cols) {
+  using Shape = std::vector<std::int64_t>;
+  if (scale.shape == Shape{blocks(rows), blocks(cols)}) return false;
+  return scale.shape == Shape{rows} || scale.shape == Shape{rows, 1};
+}
+
 // `data` has the shape of `tensor`, which is a matrix or else a vector.
 Tensor shaped(void* data, DType dtype, const StoredTensor& tensor) {
   if (tensor.shape.size() == 2) return Tensor(data, dtype, {tensor.shape[0], tensor.shape[1]});
@@ -66,6 +74,30 @@ bool Checkpoint::has_weight(std::string_view name) const {
   if (has(str(name, ".weight")) || has(str(name, ".weight_packed"))) return true;
   const auto stacked = parse_stacked(name);
   return stacked && has(stacked->tensor);
+}
+
+Status Checkpoint::expect_room_for_copies() const {
+  std::int64_t bytes = 0;
+  for (const StoredTensor& tensor : source_->tensors()) {
+    if (becomes_f32(tensor)) bytes += 4 * tensor.size();
+  }
+  const std::int64_t available = available_memory();
+  if (bytes <= available) return Ok{};
+  return Error{
+      ErrorCode::kResourceExhausted,
+      str(source_->name(), ": weights in F16, or in FP8 with a scale for each row, become ",
+          "f32, which needs ", human_bytes(static_cast<double>(bytes)), " of memory, but only ",
+          human_bytes(static_cast<double>(available)), " are available; convert them to bf16")};
+}
+
+bool Checkpoint::becomes_f32(const StoredTensor& tensor) const {
+  if (tensor.type == StoredType::kF16) return true;
+  if (tensor.type != StoredType::kF8E4M3 || tensor.shape.size() != 2) return false;
+  for (const char* suffix : {"_scale", "_scale_inv"}) {
+    const StoredTensor* scale = source_->find(tensor.name + suffix);
+    if (scale && are_of_rows(*scale, tensor.shape[0], tensor.shape[1])) return true;
+  }
+  return false;
 }
 
 Result<Weight> Checkpoint::weight(const std::string& name, std::int64_t rows, std::int64_t cols) {
@@ -122,13 +154,12 @@ Result<Weight> Checkpoint::fp8(const StoredTensor& data, const std::string& name
                  in_file(data) + " is F8_E4M3, but its weight_scale_inv is missing"};
   }
   const std::int64_t rows = shape[0], cols = shape[1];
-  const Shape grid = {blocks(rows), blocks(cols)};
-  if (scale->shape != grid && (scale->shape == Shape{rows} || scale->shape == Shape{rows, 1})) {
+  if (are_of_rows(*scale, rows, cols)) {
     GLINT_TRY_STATUS(expect(*scale, kScaleTypes, scale->shape));
     const Tensor elements = expand_rows(view(data), view_f32(*scale));
     return Weight{.format = WeightFormat::kF32, .rows = rows, .cols = cols, .data = elements};
   }
-  GLINT_TRY(const Tensor scales, block_scales(*scale, grid));
+  GLINT_TRY(const Tensor scales, block_scales(*scale, {blocks(rows), blocks(cols)}));
   return Weight{.format = WeightFormat::kFp8Block,
                 .rows = rows,
                 .cols = cols,

@@ -32,6 +32,10 @@ class Checkpoint {
   static Result<Checkpoint> open(const std::string& dir);
   explicit Checkpoint(std::unique_ptr<TensorSource> source) : source_(std::move(source)) {}
 
+  // Fails if what is not a view would not fit in memory. To be asked before weights are, since the
+  // kernel grants more memory than there is and kills who uses it.
+  Status expect_room_for_copies() const;
+
   // True if weight(name, ..) or vector(name, ..) can find it.
   bool has_weight(std::string_view name) const;
   bool has(std::string_view name) const { return source_->find(name) != nullptr; }
@@ -55,6 +59,7 @@ class Checkpoint {
  private:
   using Shape = std::vector<std::int64_t>;
 
+  bool becomes_f32(const StoredTensor& tensor) const;
   Result<Weight> dense(const StoredTensor& data, const std::string& name, const Shape& shape);
   Result<Weight> fp8(const StoredTensor& data, const std::string& name, const Shape& shape);
   // Scales [grid] of an FP8 matrix, as f32: stored so, or as ModelOpt does it: [rows, 1, cols, 1],

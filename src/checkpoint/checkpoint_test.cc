@@ -108,6 +108,49 @@ TEST_F(CheckpointTest, fp8_with_a_scale_for_each_row_becomes_f32) {
   }
 }
 
+// Tensors of any size without their bytes.
+class HollowSource final : public TensorSource {
+ public:
+  explicit HollowSource(std::vector<StoredTensor> tensors) : tensors_(std::move(tensors)) {}
+  std::span<const StoredTensor> tensors() const override { return tensors_; }
+  const StoredTensor* find(std::string_view name) const override {
+    for (const StoredTensor& tensor : tensors_) {
+      if (tensor.name == name) return &tensor;
+    }
+    return nullptr;
+  }
+  const std::string& file_name(int) const override { return name_; }
+  const std::string& name() const override { return name_; }
+
+ private:
+  const std::vector<StoredTensor> tensors_;
+  const std::string name_ = "hollow";
+};
+
+TEST(CheckpointMemory, copies_that_would_not_fit_are_refused_before_they_are_made) {
+  constexpr std::int64_t kSide = std::int64_t{1} << 24;
+  const auto refusal = [](std::vector<StoredTensor> tensors) {
+    const Checkpoint checkpoint(std::make_unique<HollowSource>(std::move(tensors)));
+    const Status status = checkpoint.expect_room_for_copies();
+    return status.ok() ? "" : status.error().message;
+  };
+  const auto tensor = [](const char* name, StoredType type, std::vector<std::int64_t> shape) {
+    return StoredTensor{.name = name, .type = type, .shape = std::move(shape)};
+  };
+  const StoredTensor fp8 = tensor("x.weight", StoredType::kF8E4M3, {kSide, kSide});
+  const std::string expected =
+      "hollow: weights in F16, or in FP8 with a scale for each row, become f32, which needs 1 PiB "
+      "of memory, but only ";
+  const std::string refused = refusal({tensor("x.weight", StoredType::kF16, {kSide, kSide})});
+  EXPECT_EQ(refused.substr(0, expected.size()), expected);
+  for (const char* name : {"x.weight_scale", "x.weight_scale_inv"}) {
+    EXPECT_NE(refusal({fp8, tensor(name, StoredType::kF32, {kSide, 1})}), "");
+    EXPECT_EQ(refusal({fp8, tensor(name, StoredType::kF32, {kSide / 128, kSide / 128})}), "");
+    EXPECT_EQ(refusal({fp8, tensor(name, StoredType::kF32, {1})}), "");
+  }
+  EXPECT_EQ(refusal({tensor("x.weight", StoredType::kBF16, {kSide, kSide})}), "");
+}
+
 TEST_F(CheckpointTest, both_nvfp4_layouts_mean_the_same) {
   const std::string codes = "\x52" + std::string(7, '\0');  // 1, 3, 0, ..
   const std::string scale = "\x40";                         // 2
