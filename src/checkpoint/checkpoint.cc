@@ -111,6 +111,11 @@ Result<Weight> Checkpoint::weight(const std::string& name, std::int64_t rows, st
   if (const StoredTensor* data = source_->find(name + ".weight_packed")) {
     return nvfp4(*data, name, shape);
   }
+  if (const StoredTensor* data = source_->find(name + ".qweight")) {
+    return invalid(in_file(*data) +
+                   " is packed as AWQ or GPTQ; expected a weight in BF16, F32, "
+                   "F16, FP8 or NVFP4");
+  }
   return stacked_expert(name, shape);
 }
 
