@@ -235,8 +235,33 @@ void AttentionBlock::weigh(std::int64_t panel, const Step& step, float* fade) co
                    .sum = sums_.sum(step.segment) + panel * kPanel,
                    .fade = fade + panel * kPanel});
   fill_missing(panel, step, 0);
-  kernels.transpose(memory_.scores, static_cast<int>(step.staged), rows,
-                    memory_.p + panel * kPanel * kPStride * plan_.size(), plan_.as_bf16, kPStride);
+  transpose_scores(step.staged, rows, memory_.p + panel * kPanel * kPStride * plan_.size());
+}
+
+// [keys][kPanel] -> `rows` rows of p.
+void AttentionBlock::transpose_scores(std::int64_t keys, int rows, std::byte* p) const {
+  alignas(64) float transposed[kPanel * kPanel];
+  for (std::int64_t j = 0; j < keys; j += kPanel) {
+    plan_.kernels.pack[kCodeF32](
+        {.rows = reinterpret_cast<const std::byte*>(memory_.scores + j * kPanel),
+         .row_bytes = kPanel * sizeof(float),
+         .bytes = kPanel * sizeof(float),
+         .num_rows = kPanel,
+         .panel_rows = kPanel,
+         .panel = reinterpret_cast<std::byte*>(transposed),
+         .ahead = 0,
+         .next = nullptr,
+         .past_caches = false});
+    plan_.kernels.store({.c = transposed,
+                         .up = nullptr,
+                         .scale = 1,
+                         .up_scale = 0,
+                         .out = p + j * plan_.size(),
+                         .out_bytes = kPStride * plan_.size(),
+                         .rows = rows,
+                         .size = kPanel,
+                         .is_bf16 = plan_.as_bf16});
+  }
 }
 
 void AttentionBlock::add_values(const Step& step, const float* fade) const {

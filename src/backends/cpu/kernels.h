@@ -81,7 +81,7 @@ struct Ahead {
 };
 
 // How many rows of x a thread's tile registers are configured for; 0: they are not in use. To be
-// configured takes a tenth of a microsecond, so they stay until Kernels::leave_tiles.
+// configured takes a tenth of a microsecond, so they stay until Kernels::leave.
 struct TileRows {
   int first = 0, second = 0;
 };
@@ -165,6 +165,18 @@ struct StoreRows {
   std::int64_t rows;
   int size;
   bool is_bf16;
+  bool past_caches = false;  // the rows are not read soon
+};
+// A head of a token after attention: its segments' values, weighed -> `size` outputs. Element d of
+// segment s is values[s * segment_stride + d / kPanel * panel_stride + d % kPanel].
+struct AttendedRow {
+  const float* values;
+  std::int64_t segment_stride, panel_stride;
+  const float* weights;  // [segments]
+  std::int64_t segments;
+  void* out;
+  std::int64_t size;
+  bool is_bf16;
 };
 struct CombineRow {
   const void* const* rows;  // [count]
@@ -207,8 +219,8 @@ struct Kernels {
   Family f32;
   Family bf16;
   bool has_bf16;  // else x is widened to f32
-  // Before a thread that multiplied does anything else for long.
-  void (*leave_tiles)(TileRows&);
+  // Before a thread that multiplied goes on to anything else: others may read what it stored.
+  void (*leave)(TileRows&);
 
   void (*rms_norm)(const NormRow&);
   void (*layer_norm)(const NormRow&);
@@ -216,11 +228,9 @@ struct Kernels {
   void (*rope)(const RopeRow&);
   void (*store)(const StoreRows&);
   void (*combine)(const CombineRow&);
+  void (*attended)(const AttendedRow&);
   void (*softmax)(const SoftmaxArgs&);
   void (*interleave)(const InterleaveArgs&);
-  // out[n][j] = c[j][n] for n < rows; c [columns][kPanel], out rows `stride` elements apart.
-  void (*transpose)(const float* c, int columns, int rows, void* out, bool to_bf16,
-                    std::int64_t stride);
   // x *= factor
   void (*scale)(float* x, std::int64_t size, float factor);
   // out[i] = sum_h weights[h] * max(0, c[h][i]), i < kPanel

@@ -12,7 +12,7 @@ constexpr WeightFormat kFormats[] = {WeightFormat::kF32, WeightFormat::kBF16,
 struct LinearShape {
   std::int64_t T, N, K;
   bool f32_out = false;
-  Pad pad = {};  // of x
+  Pad pad = {};  // of x and out
   bool unaligned = false;
 };
 
@@ -28,7 +28,7 @@ Case linear_case(DType dtype, WeightFormat format, LinearShape s) {
           .prepare = [=](Workspace& ws) {
             const LinearArgs args = {.x = ws.tokens(ws.input(dtype, {s.T, s.K}, s.pad)),
                                      .weight = ws.weight(format, s.N, s.K, s.unaligned),
-                                     .out = ws.output("out", out, {s.T, s.N})};
+                                     .out = ws.output("out", out, {s.T, s.N}, s.pad)};
             return Call{[=, &ws] { ws.ops().linear(args); }, cost(args)};
           }};
 }
@@ -81,7 +81,7 @@ Case grouped_case(DType dtype, std::vector<WeightFormat> formats, Counts counts,
             Groups g = groups(ws, counts, sources);
             const std::int64_t E = static_cast<std::int64_t>(counts.size());
             const std::int64_t here = static_cast<std::int64_t>(g.rows.size());
-            const Tensor x = ws.input(dtype, {sources, K});
+            const Tensor x = ws.input(dtype, {sources, K}, gathered ? Pad{0, 32} : Pad{});
             GroupedLinearArgs args = {.x = gathered ? x : ws.tokens(x),
                                       .offsets = ws.ints(g.offsets, {E + 1}),
                                       .weights = *weights,
