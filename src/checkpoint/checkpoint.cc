@@ -5,8 +5,10 @@
 #include <cmath>
 #include <cstring>
 
+#include "base/memory.h"
 #include "base/str.h"
 #include "checkpoint/safetensors.h"
+#include "tensor/fp8.h"
 
 namespace glint {
 namespace {
@@ -14,7 +16,8 @@ namespace {
 using Types = std::initializer_list<StoredType>;
 constexpr Types kDenseTypes = {StoredType::kBF16, StoredType::kF32, StoredType::kF16};
 constexpr Types kFp8Types = {StoredType::kF8E4M3};
-constexpr Types kScaleTypes = {StoredType::kF32, StoredType::kBF16};
+constexpr Types kScaleTypes = {StoredType::kF32, StoredType::kBF16, StoredType::kF16,
+                               StoredType::kF8E8M0};
 
 // "P.mlp.experts.E.gate_proj": where it lies when a layer's experts are stacked.
 struct StackedExpert {
@@ -41,6 +44,13 @@ std::optional<StackedExpert> parse_stacked(std::string_view name) {
   return where;
 }
 
+// The scales of an FP8 matrix [rows, cols] are one for each row.
+bool are_of_rows(const StoredTensor& scale, std::int64_t rows, std::int64_t cols) {
+  using Shape = std::vector<std::int64_t>;
+  if (scale.shape == Shape{fp8_blocks(rows), fp8_blocks(cols)}) return false;
+  return scale.shape == Shape{rows} || scale.shape == Shape{rows, 1};
+}
+
 // `data` has the shape of `tensor`, which is a matrix or else a vector.
 Tensor shaped(void* data, DType dtype, const StoredTensor& tensor) {
   if (tensor.shape.size() == 2) return Tensor(data, dtype, {tensor.shape[0], tensor.shape[1]});
@@ -64,16 +74,45 @@ bool Checkpoint::has_weight(std::string_view name) const {
   return stacked && has(stacked->tensor);
 }
 
+Status Checkpoint::expect_room_for_copies() const {
+  std::int64_t bytes = 0;
+  for (const StoredTensor& tensor : source_->tensors()) {
+    if (becomes_f32(tensor)) bytes += 4 * tensor.size();
+  }
+  const std::int64_t available = available_memory();
+  if (bytes <= available) return Ok{};
+  return Error{
+      ErrorCode::kResourceExhausted,
+      str(source_->name(), ": weights in F16, or in FP8 with a scale for each row, become ",
+          "f32, which needs ", human_bytes(static_cast<double>(bytes)), " of memory, but only ",
+          human_bytes(static_cast<double>(available)), " are available; convert them to bf16")};
+}
+
+bool Checkpoint::becomes_f32(const StoredTensor& tensor) const {
+  if (tensor.type == StoredType::kF16) return true;
+  if (tensor.type != StoredType::kF8E4M3 || tensor.shape.size() != 2) return false;
+  for (const char* suffix : {"_scale", "_scale_inv"}) {
+    const StoredTensor* scale = source_->find(tensor.name + suffix);
+    if (scale && are_of_rows(*scale, tensor.shape[0], tensor.shape[1])) return true;
+  }
+  return false;
+}
+
 Result<Weight> Checkpoint::weight(const std::string& name, std::int64_t rows, std::int64_t cols) {
   GLINT_CHECK(rows > 0 && cols > 0, str(name, " [", rows, ", ", cols, "]"));
   const Shape shape = {rows, cols};
   if (const StoredTensor* data = source_->find(name + ".weight")) {
-    if (data->type == StoredType::kF8E4M3) return fp8_block(*data, name, shape);
+    if (data->type == StoredType::kF8E4M3) return fp8(*data, name, shape);
     if (data->type == StoredType::kU8) return nvfp4(*data, name, shape);
     return dense(*data, name, shape);
   }
   if (const StoredTensor* data = source_->find(name + ".weight_packed")) {
     return nvfp4(*data, name, shape);
+  }
+  if (const StoredTensor* data = source_->find(name + ".qweight")) {
+    return invalid(in_file(*data) +
+                   " is packed as AWQ or GPTQ; expected a weight in BF16, F32, "
+                   "F16, FP8 or NVFP4");
   }
   return stacked_expert(name, shape);
 }
@@ -104,8 +143,8 @@ Result<Weight> Checkpoint::dense(const StoredTensor& data, const std::string& na
       .format = dense_format(elements), .rows = shape[0], .cols = shape[1], .data = elements};
 }
 
-Result<Weight> Checkpoint::fp8_block(const StoredTensor& data, const std::string& name,
-                                     const Shape& shape) {
+Result<Weight> Checkpoint::fp8(const StoredTensor& data, const std::string& name,
+                               const Shape& shape) {
   GLINT_TRY_STATUS(expect(data, kFp8Types, shape));
   const StoredTensor* scale = source_->find(name + ".weight_scale_inv");
   const StoredTensor* other = source_->find(name + ".weight_scale");
@@ -117,12 +156,42 @@ Result<Weight> Checkpoint::fp8_block(const StoredTensor& data, const std::string
     return Error{ErrorCode::kNotFound,
                  in_file(data) + " is F8_E4M3, but its weight_scale_inv is missing"};
   }
-  GLINT_TRY_STATUS(expect(*scale, kScaleTypes, {fp8_blocks(shape[0]), fp8_blocks(shape[1])}));
+  const std::int64_t rows = shape[0], cols = shape[1];
+  if (are_of_rows(*scale, rows, cols)) {
+    GLINT_TRY_STATUS(expect(*scale, kScaleTypes, scale->shape));
+    const Tensor elements = expand_rows(view(data), view_f32(*scale));
+    return Weight{.format = WeightFormat::kF32, .rows = rows, .cols = cols, .data = elements};
+  }
+  GLINT_TRY(const Tensor scales, block_scales(*scale, {fp8_blocks(rows), fp8_blocks(cols)}));
   return Weight{.format = WeightFormat::kFp8Block,
-                .rows = shape[0],
-                .cols = shape[1],
+                .rows = rows,
+                .cols = cols,
                 .data = view(data),
-                .scale = view_f32(*scale)};
+                .scale = scales};
+}
+
+Result<Tensor> Checkpoint::block_scales(const StoredTensor& stored, const Shape& grid) {
+  StoredTensor scale = stored;
+  if (scale.shape == Shape{grid[0], 1, grid[1], 1}) scale.shape = grid;
+  if (scale.size() != 1 || scale.shape == grid) {
+    GLINT_TRY_STATUS(expect(scale, kScaleTypes, grid));
+    return view_f32(scale);
+  }
+  GLINT_TRY_STATUS(expect(scale, kScaleTypes, scale.shape));
+  const float of_all = *view_f32(scale).ptr<float>();
+  auto* filled = reinterpret_cast<float*>(own(static_cast<std::size_t>(grid[0] * grid[1]) * 4));
+  std::fill_n(filled, grid[0] * grid[1], of_all);
+  return Tensor(filled, DType::kF32, {grid[0], grid[1]});
+}
+
+Tensor Checkpoint::expand_rows(const Tensor& codes, const Tensor& scales) {
+  const std::int64_t rows = codes.dim(0), cols = codes.dim(1);
+  const float* scale = scales.ptr<float>();
+  auto* wide = reinterpret_cast<float*>(own(static_cast<std::size_t>(rows * cols) * 4));
+  for (std::int64_t i = 0; i < rows * cols; ++i) {
+    wide[i] = e4m3_to_float(static_cast<std::uint8_t>(codes.data[i])) * scale[i / cols];
+  }
+  return Tensor(wide, DType::kF32, {rows, cols});
 }
 
 Result<Weight> Checkpoint::nvfp4(const StoredTensor& data, const std::string& name,
@@ -234,6 +303,10 @@ Tensor Checkpoint::view_f32(const StoredTensor& tensor) {
   if (tensor.type == StoredType::kF32) return view(tensor);
   auto* wide = reinterpret_cast<float*>(own(static_cast<std::size_t>(tensor.size()) * 4));
   for (std::int64_t i = 0; i < tensor.size(); ++i) {
+    if (tensor.type == StoredType::kF8E8M0) {
+      wide[i] = e8m0_to_float(static_cast<std::uint8_t>(tensor.bytes[static_cast<std::size_t>(i)]));
+      continue;
+    }
     std::uint16_t word;
     std::memcpy(&word, tensor.bytes.data() + 2 * i, 2);
     wide[i] = tensor.type == StoredType::kF16 ? f16_to_float(word) : to_float(BF16{word});

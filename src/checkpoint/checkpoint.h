@@ -3,7 +3,9 @@
 // The format of every matrix is decided by its own tensors, never by what config.json claims about
 // quantisation: mixtures are ordinary. Understood are
 //   bf16, f32    X.weight; F16 becomes f32, exactly, in a copy of twice its size
-//   fp8          X.weight F8_E4M3 and X.weight_scale_inv or X.weight_scale, one per 128x128 block
+//   fp8          X.weight F8_E4M3 and X.weight_scale_inv or X.weight_scale: one per 128x128 block,
+//                or one number for all blocks; one per row becomes f32, exactly, in a copy of four
+//                times its size
 //   nvfp4        X.weight U8, X.weight_scale, X.weight_scale_2                    (ModelOpt)
 //                X.weight_packed, X.weight_scale, X.weight_global_scale = 1/scale_2
 //                                                                                 (compressed-tensors)
@@ -30,6 +32,10 @@ class Checkpoint {
   static Result<Checkpoint> open(const std::string& dir);
   explicit Checkpoint(std::unique_ptr<TensorSource> source) : source_(std::move(source)) {}
 
+  // Fails if what is not a view would not fit in memory. To be asked before weights are, since the
+  // kernel grants more memory than there is and kills who uses it.
+  Status expect_room_for_copies() const;
+
   // True if weight(name, ..) or vector(name, ..) can find it.
   bool has_weight(std::string_view name) const;
   bool has(std::string_view name) const { return source_->find(name) != nullptr; }
@@ -53,8 +59,14 @@ class Checkpoint {
  private:
   using Shape = std::vector<std::int64_t>;
 
+  bool becomes_f32(const StoredTensor& tensor) const;
   Result<Weight> dense(const StoredTensor& data, const std::string& name, const Shape& shape);
-  Result<Weight> fp8_block(const StoredTensor& data, const std::string& name, const Shape& shape);
+  Result<Weight> fp8(const StoredTensor& data, const std::string& name, const Shape& shape);
+  // Scales [grid] of an FP8 matrix, as f32: stored so, or as ModelOpt does it: [rows, 1, cols, 1],
+  // or one number, which is that of every block.
+  Result<Tensor> block_scales(const StoredTensor& stored, const Shape& grid);
+  // Codes with a scale for each row, as f32: no kernel multiplies such.
+  Tensor expand_rows(const Tensor& codes, const Tensor& scales);
   Result<Weight> nvfp4(const StoredTensor& data, const std::string& name, const Shape& shape);
   Result<Weight> stacked_expert(const std::string& name, const Shape& shape);
   Result<const StoredTensor*> require(const std::string& name) const;
@@ -65,7 +77,7 @@ class Checkpoint {
   std::string in_file(const StoredTensor& tensor) const;
   // The elements of `tensor`, at an address that suits their type; F16 as f32.
   Tensor view(const StoredTensor& tensor);
-  // The elements of `tensor`, which is F32, BF16 or F16, as f32.
+  // The elements of `tensor`, which is F32, BF16, F16 or E8M0, as f32.
   Tensor view_f32(const StoredTensor& tensor);
   std::byte* own(std::size_t bytes);
 

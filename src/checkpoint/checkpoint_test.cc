@@ -74,6 +74,83 @@ TEST_F(CheckpointTest, fp8_blocks_take_either_scale_name_in_f32_or_bf16_with_rag
   }
 }
 
+TEST_F(CheckpointTest, fp8_scales_come_in_other_types_and_shapes_too) {
+  const std::string codes(130 * 3, '\x38');  // 1.0
+  const auto rows = [&](const TestTensor& scale) {
+    Checkpoint checkpoint = open({{"x.weight", "F8_E4M3", "[130,3]", codes}, scale});
+    const Weight weight = checkpoint.weight("x", 130, 3).value();
+    EXPECT_EQ(weight.format, WeightFormat::kFp8Block);
+    EXPECT_EQ(row(weight, 0), row(weight, 127));
+    EXPECT_EQ(row(weight, 128), row(weight, 129));
+    return std::pair(row(weight, 127)[2], row(weight, 128)[2]);
+  };
+  const std::pair<float, float> two_and_half = {2, 0.5f}, three_and_three = {3, 3};
+  EXPECT_EQ(rows({"x.weight_scale_inv", "F8_E8M0", "[2,1]", "\x80\x7e"}), two_and_half);
+  EXPECT_EQ(rows({"x.weight_scale_inv", "F16", "[2,1]", std::string("\0\x40\0\x38", 4)}),
+            two_and_half);
+  // ModelOpt's: blocks, and one scale for the whole matrix.
+  EXPECT_EQ(rows({"x.weight_scale", "F32", "[2,1,1,1]", f32_bytes({2, 0.5f})}), two_and_half);
+  EXPECT_EQ(rows({"x.weight_scale", "F32", "[]", f32_bytes({3})}), three_and_three);
+  EXPECT_EQ(rows({"x.weight_scale_inv", "BF16", "[1]", bf16_bytes({3})}), three_and_three);
+}
+
+TEST_F(CheckpointTest, fp8_with_a_scale_for_each_row_becomes_f32) {
+  const std::string codes("\x38\x40\x38\x38\x44\x39", 6);  // 1 2; 1 1; 3 1.125
+  for (const char* shape : {"[3,1]", "[3]"}) {
+    Checkpoint checkpoint =
+        open({{"x.weight", "F8_E4M3", "[3,2]", codes},
+              {"x.weight_scale", "F32", shape, f32_bytes({1, 0.1f, 1.0f / 3})}});
+    const Weight weight = checkpoint.weight("x", 3, 2).value();
+    EXPECT_EQ(weight.format, WeightFormat::kF32);
+    EXPECT_EQ(row(weight, 0), (std::vector<float>{1, 2}));
+    EXPECT_EQ(row(weight, 1), (std::vector<float>{0.1f, 0.1f}));
+    EXPECT_EQ(row(weight, 2), (std::vector<float>{3 * (1.0f / 3), 1.125f * (1.0f / 3)}));
+  }
+}
+
+// Tensors of any size without their bytes.
+class HollowSource final : public TensorSource {
+ public:
+  explicit HollowSource(std::vector<StoredTensor> tensors) : tensors_(std::move(tensors)) {}
+  std::span<const StoredTensor> tensors() const override { return tensors_; }
+  const StoredTensor* find(std::string_view name) const override {
+    for (const StoredTensor& tensor : tensors_) {
+      if (tensor.name == name) return &tensor;
+    }
+    return nullptr;
+  }
+  const std::string& file_name(int) const override { return name_; }
+  const std::string& name() const override { return name_; }
+
+ private:
+  const std::vector<StoredTensor> tensors_;
+  const std::string name_ = "hollow";
+};
+
+TEST(CheckpointMemory, copies_that_would_not_fit_are_refused_before_they_are_made) {
+  constexpr std::int64_t kSide = std::int64_t{1} << 24;
+  const auto refusal = [](std::vector<StoredTensor> tensors) {
+    const Checkpoint checkpoint(std::make_unique<HollowSource>(std::move(tensors)));
+    const Status status = checkpoint.expect_room_for_copies();
+    return status.ok() ? "" : status.error().message;
+  };
+  const auto tensor = [](const char* name, StoredType type, std::vector<std::int64_t> shape) {
+    return StoredTensor{.name = name, .type = type, .shape = std::move(shape)};
+  };
+  const StoredTensor fp8 = tensor("x.weight", StoredType::kF8E4M3, {kSide, kSide});
+  const std::string expected =
+      "hollow: weights in F16, or in FP8 with a scale for each row, become f32, which needs 1 PiB "
+      "of memory, but only ";
+  const std::string refused = refusal({tensor("x.weight", StoredType::kF16, {kSide, kSide})});
+  EXPECT_EQ(refused.substr(0, expected.size()), expected);
+  for (const char* name : {"x.weight_scale", "x.weight_scale_inv"}) {
+    EXPECT_NE(refusal({fp8, tensor(name, StoredType::kF32, {kSide, 1})}), "");
+    EXPECT_EQ(refusal({fp8, tensor(name, StoredType::kF32, {kSide / 128, kSide / 128})}), "");
+    EXPECT_EQ(refusal({fp8, tensor(name, StoredType::kF32, {1})}), "");
+  }
+  EXPECT_EQ(refusal({tensor("x.weight", StoredType::kBF16, {kSide, kSide})}), "");
+}
+
 TEST_F(CheckpointTest, both_nvfp4_layouts_mean_the_same) {
   const std::string codes = "\x52" + std::string(7, '\0');  // 1, 3, 0, ..
   const std::string scale = "\x40";                         // 2
@@ -168,6 +245,10 @@ TEST_F(CheckpointTest, what_does_not_fit_is_refused_with_file_tensor_and_expecta
   const std::string one = "\x38";
   EXPECT_EQ(refusal({{"y", "U8", "[1]", one}}, 1, 1),
             "tensor \"x.weight\" is missing; the model needs it");
+  EXPECT_EQ(
+      refusal({{"x.qweight", "I32", "[1,1]", f32_bytes({1})}}, 1, 8),
+      "tensor \"x.qweight\" is packed as AWQ or GPTQ; expected a weight in BF16, F32, F16, FP8 "
+      "or NVFP4");
   EXPECT_EQ(refusal({{"x.weight", "BF16", "[1]", bf16_bytes({1})}}, 1, 1),
             "tensor \"x.weight\" is BF16 [1]; expected BF16 or F32 or F16 [1, 1]");
   EXPECT_EQ(refusal({{"x.weight", "I32", "[1,1]", f32_bytes({1})}}, 1, 1),
@@ -179,10 +260,15 @@ TEST_F(CheckpointTest, what_does_not_fit_is_refused_with_file_tensor_and_expecta
             "beside it");
   EXPECT_EQ(refusal({{"x.weight", "F8_E4M3", "[1,1]", one}}, 1, 1),
             "tensor \"x.weight\" is F8_E4M3, but its weight_scale_inv is missing");
+  EXPECT_EQ(
+      refusal({{"x.weight", "F8_E4M3", "[1,1]", one},
+               {"x.weight_scale", "F32", "[1,2]", f32_bytes({1, 1})}},
+              1, 1),
+      "tensor \"x.weight_scale\" is F32 [1, 2]; expected F32 or BF16 or F16 or F8_E8M0 [1, 1]");
   EXPECT_EQ(refusal({{"x.weight", "F8_E4M3", "[1,1]", one},
-                     {"x.weight_scale", "F32", "[]", f32_bytes({1})}},
+                     {"x.weight_scale", "I32", "[]", f32_bytes({1})}},
                     1, 1),
-            "tensor \"x.weight_scale\" is F32 []; expected F32 or BF16 [1, 1]");
+            "tensor \"x.weight_scale\" is I32 []; expected F32 or BF16 or F16 or F8_E8M0 []");
   EXPECT_EQ(refusal({{"x.weight", "F8_E4M3", "[1,1]", one},
                      {"x.weight_scale", "F32", "[1,1]", f32_bytes({1})},
                      {"x.weight_scale_inv", "F32", "[1,1]", f32_bytes({1})}},

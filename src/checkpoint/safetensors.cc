@@ -12,6 +12,9 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kIndexName = "model.safetensors.index.json";
+// Converters that copy the draft layer into a file of its own are known to leave it out of the
+// index.
+constexpr const char* kMtpName = "mtp.safetensors";
 
 struct Index {
   std::vector<std::string> shards;                                 // sorted
@@ -75,6 +78,9 @@ Result<std::unique_ptr<SafetensorsSource>> SafetensorsSource::open(const std::st
       return Error{ErrorCode::kNotFound,
                    str(index_path, " names shard ", quoted(shard), ", which is not there")};
     }
+    const auto& shards = index.shards;
+    const bool is_named = std::find(shards.begin(), shards.end(), kMtpName) != shards.end();
+    if (!is_named && is_present(str(dir, "/", kMtpName))) index.shards.emplace_back(kMtpName);
   } else if (is_present(dir + "/model.safetensors")) {
     index.shards = {"model.safetensors"};
   } else {

@@ -141,6 +141,21 @@ TEST(SafetensorsDir, shards_are_found_by_index_by_name_or_by_listing) {
   EXPECT_EQ(source->file_name(0), dir / "x-00002.safetensors");
 }
 
+TEST(SafetensorsDir, a_draft_layer_in_a_file_of_its_own_is_found_though_the_index_lacks_it) {
+  const TestDir dir;
+  dir.write("x.safetensors", safetensors_file({{"a", "U8", "[1]", "1"}}));
+  dir.write("mtp.safetensors", safetensors_file({{"b", "U8", "[1]", "2"}}));
+  dir.write("other.safetensors", safetensors_file({{"a", "U8", "[1]", "3"}}));
+  for (const char* map : {R"({"weight_map": {"a": "x.safetensors"}})",
+                          R"({"weight_map": {"a": "x.safetensors", "b": "mtp.safetensors"}})"}) {
+    dir.write(kIndex, map);
+    const auto source = SafetensorsSource::open(dir.path()).value();
+    EXPECT_EQ(source->tensors().size(), 2u);
+    ASSERT_NE(source->find("b"), nullptr);
+    EXPECT_EQ(source->file_name(source->find("b")->file), dir / "mtp.safetensors");
+  }
+}
+
 TEST(SafetensorsDir, what_is_missing_is_named) {
   const TestDir dir;
   EXPECT_EQ(open_refusal(dir.path()),

@@ -254,6 +254,11 @@ TEST(Config, refuses_yarn_that_it_does_not_know) {
   Json both = deepseek();
   both.set("rope_parameters", parse(R"({"rope_type": "default", "rope_theta": 10000})"));
   EXPECT_EQ(refusal(both), "rope_parameters and rope_scaling disagree about the scaling");
+  // Without a type it only tells theta.
+  both.set("rope_parameters", parse(R"({"rope_theta": 10000})"));
+  EXPECT_EQ(parsed(both), parsed(deepseek()));
+  both.set("rope_parameters", parse(R"({"factor": 40})"));
+  EXPECT_EQ(refusal(both), "rope_parameters: type \"default\" with factor 40 is a contradiction");
 }
 
 class ConfigFile : public testing::Test {

@@ -79,19 +79,21 @@ class Taker {
     if (tensor.is_matrix()) {
       GLINT_TRY(const Weight weight, checkpoint_.weight(name, tensor.rows, tensor.cols));
       const bool is_stacked = tensor.num_experts && !checkpoint_.has(name + ".weight");
-      const bool is_half =
-          is_f16(is_stacked ? stacked_experts_name(tensor.layer, !name.ends_with(".down_proj"))
-                            : name + ".weight");
-      return std::string(is_half ? "f16" : name_of(weight.format));
+      const StoredTensor* stored = checkpoint_.source().find(
+          is_stacked ? stacked_experts_name(tensor.layer, !name.ends_with(".down_proj"))
+                     : name + ".weight");
+      return stored_format(stored, name_of(weight.format));
     }
     GLINT_TRY(const Tensor vector, checkpoint_.vector(name, tensor.cols));
-    return std::string(is_f16(name) ? "f16" : vector.dtype == DType::kF32 ? "f32" : "bf16");
+    return stored_format(checkpoint_.source().find(name),
+                         vector.dtype == DType::kF32 ? "f32" : "bf16");
   }
 
-  // Stored so; the checkpoint hands it out as f32.
-  bool is_f16(const std::string& stored_name) const {
-    const StoredTensor* stored = checkpoint_.source().find(stored_name);
-    return stored && stored->type == StoredType::kF16;
+  // Of what the checkpoint hands out as f32, what the file has.
+  static std::string stored_format(const StoredTensor* stored, const char* handed_out) {
+    if (stored && stored->type == StoredType::kF16) return "f16";
+    if (stored && stored->type == StoredType::kF8E4M3) return "fp8";
+    return handed_out;
   }
 
   // The row that the bytes of a stored tensor count in: none if it is no part of a weight, null if
@@ -132,9 +134,10 @@ class Taker {
     if (layer < 0 || layer >= num_layers + config_.num_unused_mtp_layers) return false;
     if (layer >= num_layers) return true;
     const std::string_view rest(number.ptr, end);
-    // Copies of the model's own, as DeepSeek ships them.
+    // Copies of the model's own, as DeepSeek ships them, maybe quantised.
     if (config_.is_mtp(layer)) {
-      return rest == ".embed_tokens.weight" || rest == ".shared_head.head.weight";
+      return rest.starts_with(".embed_tokens.weight") ||
+             rest.starts_with(".shared_head.head.weight");
     }
     return !config_.layers[static_cast<std::size_t>(layer)].has_indexer &&
            rest.starts_with(".self_attn.indexer.");

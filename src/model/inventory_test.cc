@@ -83,13 +83,14 @@ TEST_F(InventoryTest, what_is_missing_extra_ignored_or_faulty_is_named) {
   tensors.push_back({"model.layers.1.self_attn.indexer.wk.weight", "F32", "[1]", one});
   tensors.push_back({"model.layers.2.embed_tokens.weight", "F32", "[1]", one});
   tensors.push_back({"model.layers.2.shared_head.head.weight", "F32", "[1]", one});
+  tensors.push_back({"model.layers.2.shared_head.head.weight_scale", "F32", "[1]", one});
   tensors.push_back({"model.layers.0.surprise", "F32", "[1]", one});
   tensors.push_back({"model.layers.9999999999999.x", "F32", "[1]", one});
   const Inventory inventory = take(tensors);
   EXPECT_EQ(inventory.missing, std::vector<std::string>{"model.layers.0.self_attn.o_proj"});
   EXPECT_EQ(inventory.extra,
             (std::vector<std::string>{"model.layers.0.surprise", "model.layers.9999999999999.x"}));
-  EXPECT_EQ(inventory.ignored.size(), 5u);
+  EXPECT_EQ(inventory.ignored.size(), 6u);
   ASSERT_EQ(inventory.faults.size(), 1u);
   EXPECT_EQ(inventory.faults[0], dir_ / "model.safetensors" +
                                      ": tensor \"model.layers.0.self_attn.q_a_proj.weight\" is "
@@ -140,6 +141,25 @@ TEST_F(InventoryTest, half_precision_is_named_and_stacked_scales_belong_to_their
   EXPECT_EQ(bytes["routed experts fp8"], 520);
   EXPECT_EQ(bytes["norms f16"], 32);
   EXPECT_EQ(bytes.count("head f16"), 1u);
+}
+
+TEST_F(InventoryTest, fp8_with_a_scale_for_each_row_is_fp8) {
+  auto tensors = tensors_of(config_, Release::kBF16);
+  for (TestTensor& tensor : tensors) {
+    if (tensor.name != "lm_head.weight") continue;
+    tensor.dtype = "F8_E4M3";
+    tensor.bytes.resize(tensor.bytes.size() / 2);
+  }
+  const auto rows = static_cast<std::size_t>(config_.vocab_size);
+  tensors.push_back(
+      {"lm_head.weight_scale", "F32", str("[", rows, ",1]"), std::string(4 * rows, '\0')});
+  const Inventory inventory = take(tensors);
+  EXPECT_TRUE(inventory.missing.empty() && inventory.extra.empty() && inventory.faults.empty());
+  for (const Inventory::Row& row : inventory.rows) {
+    if (row.role != TensorRole::kHead) continue;
+    EXPECT_EQ(row.format, "fp8");
+    EXPECT_EQ(row.bytes, config_.vocab_size * (config_.hidden_size + 4));
+  }
 }
 
 TEST_F(InventoryTest, stacked_experts_count_as_their_experts) {

@@ -49,6 +49,11 @@ Result<RopeConfig> parse_scaling(std::string_view place, const Json& json) {
   return rope;
 }
 
+// A place that only holds rope_theta leaves the scaling to the other one.
+bool says_nothing(const FieldReader& place) {
+  return !place.has("rope_type") && !place.has("type") && !place.has("factor");
+}
+
 bool same_scaling(const RopeConfig& a, const RopeConfig& b) {
   return a.factor == b.factor &&
          a.original_max_position_embeddings == b.original_max_position_embeddings &&
@@ -89,6 +94,7 @@ Result<RopeConfig> parse_rope(const Json& config) {
     if (!json) continue;
     if (!json->is_object())
       return invalid(str(place, " is ", json->kind(), "; expected an object"));
+    if (says_nothing(FieldReader(*json))) continue;
     GLINT_TRY(const RopeConfig found, parse_scaling(place, *json));
     if (rope && !same_scaling(*rope, found)) {
       return invalid("rope_parameters and rope_scaling disagree about the scaling");

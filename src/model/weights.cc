@@ -362,6 +362,7 @@ struct Visitor {
 
 Result<ModelWeights> find_weights(Checkpoint& checkpoint, const ModelConfig& config,
                                   const WeightOptions& options, ThreadPool& pool) {
+  GLINT_TRY_STATUS(checkpoint.expect_room_for_copies());
   return Finder(checkpoint, config, options, pool).find();
 }
 

@@ -11,6 +11,14 @@
 namespace glint {
 namespace {
 
+TEST(E8m0, is_an_exponent_alone) {
+  EXPECT_EQ(e8m0_to_float(127), 1);
+  EXPECT_EQ(e8m0_to_float(0), 0x1p-127f);
+  EXPECT_EQ(e8m0_to_float(1), 0x1p-126f);
+  EXPECT_EQ(e8m0_to_float(254), 0x1p127f);
+  EXPECT_TRUE(std::isnan(e8m0_to_float(255)));
+}
+
 TEST(Fp8, encodes_the_fixtures_of_the_specification) {
   const std::pair<float, int> cases[] = {
       {1, 0x38},       {-1, 0xB8},       {448, 0x7E},          {500, 0x7E},  {0.0625f, 0x18},

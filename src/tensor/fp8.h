@@ -36,6 +36,13 @@ constexpr std::uint8_t float_to_e4m3(float value) {
   return static_cast<std::uint8_t>(sign | (code > 0x7e ? 0x7e : code));
 }
 
+// E8M0: 2^(code - 127), a scale that is an exponent alone; NaN is 0xff.
+constexpr float e8m0_to_float(std::uint8_t code) {
+  if (code == 0) return 0x1p-127f;
+  if (code == 0xff) return std::bit_cast<float>(0x7fc00000u);
+  return std::bit_cast<float>(std::uint32_t{code} << 23);
+}
+
 // The smallest power of two >= `value`, a positive normal float ("ue8m0" scales).
 constexpr float pow2_ceil(float value) {
   const std::uint32_t bits = std::bit_cast<std::uint32_t>(value);
