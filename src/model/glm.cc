@@ -34,8 +34,8 @@ void attention(const Model& m, int layer, const AttentionWeights& weights, const
   const AttentionDims dims = attention_dims(m.config, m.mesh);
   const LayerCache& cache = m.kv.layer(layer);
   const std::int64_t T = stream.x.dim(0);
-  const Tensor q =
-      arena.take(m.activations, {T, dims.heads, dims.qk_nope_head_dim + dims.qk_rope_head_dim});
+  const Tensor q = arena.take_padded(
+      m.activations, {T, dims.heads, dims.qk_nope_head_dim + dims.qk_rope_head_dim});
   Tensor index_q, index_weights;
   if (weights.indexer && batch.end > dims.index_topk) {
     index_q = arena.take(m.activations, {T, dims.index_n_heads, dims.index_head_dim});
@@ -53,7 +53,7 @@ void attention(const Model& m, int layer, const AttentionWeights& weights, const
                       .index_q = index_q,
                       .index_weights = index_weights},
                      arena);
-  const Tensor attended = arena.take(m.activations, {T, dims.heads, dims.v_head_dim});
+  const Tensor attended = arena.take_padded(m.activations, {T, dims.heads, dims.v_head_dim});
   m.activity.begin("select_and_attend", layer);
   m.ops.select_and_attend({.dims = dims,
                            .weights = weights,

@@ -26,7 +26,7 @@ struct Compose {
   }
   // x += delta (where given), normalised.
   Tensor add_rms_norm(const Tensor& x, const Tensor& delta, const Tensor& weight, float eps) const {
-    const Tensor out = arena.take(dtype, {x.dim(0), x.dim(1)});
+    const Tensor out = arena.take_padded(dtype, {x.dim(0), x.dim(1)});
     ops.rms_norm({.x = x, .delta = delta, .weight = weight, .eps = eps, .out = out});
     return out;
   }
@@ -38,7 +38,7 @@ struct Compose {
   Routing route(const MoeArgs& args) const {
     const MoeWeights& w = args.weights;
     const std::int64_t T = args.x.dim(0), E = w.gate.rows, k = args.num_experts_per_tok;
-    const Tensor m = arena.take(DType::kF32, {T, args.x.dim(1)});
+    const Tensor m = arena.take_padded(DType::kF32, {T, args.x.dim(1)});
     ops.rms_norm({.x = args.x, .weight = args.norm, .eps = args.eps, .out = m});
     const Tensor ids = args.routed ? args.routed : arena.take(DType::kI32, {T, k});
     const Routing routing = {.weights = arena.take(DType::kF32, {T, k}),

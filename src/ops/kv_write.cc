@@ -9,7 +9,7 @@ void check(const WriteLatentArgs& args) {
   c.require(args.cache.data != nullptr, "there is no cache");
   c.size("latent_dim", args.cache.latent_dim, "the cache");
   c.size("rope_dim", args.cache.rope_dim, "the cache");
-  c.dense("latent", args.latent, kFloats, {"T", "latent_dim"});
+  c.strided("latent", args.latent, kFloats, {"T", "latent_dim"});
   c.strided("k_rope", args.k_rope, args.latent.dtype, {"T", "rope_dim"});
   c.dense("slots", args.slots, DType::kI32, {"T"});
 }

@@ -10,7 +10,7 @@ namespace glint {
 // each 128 latents get scale = max(amax / 448, FLT_MIN) (latent_scale in tensor/fp8.h), code =
 // e4m3(value / scale).
 struct WriteLatentArgs {
-  Tensor latent = {};  // [T, latent_dim] f32 or bf16
+  Tensor latent = {};  // [T, latent_dim] f32 or bf16; rows may be strided
   Tensor k_rope = {};  // [T, rope_dim] dtype of latent, already rotated; rows may be strided
   Tensor slots = {};   // [T] i32, distinct
   LatentCache cache = {};

@@ -8,7 +8,7 @@ void check(const LinearArgs& args) {
   ShapeCheck c("linear");
   c.strided("x", args.x, kFloats, {"T", "K"});
   c.weight("weight", args.weight, "N", "K");
-  c.dense("out", args.out, {args.x.dtype, DType::kF32}, {"T", "N"});
+  c.strided("out", args.out, {args.x.dtype, DType::kF32}, {"T", "N"});
 }
 
 OpCost cost(const LinearArgs& args) {
@@ -18,7 +18,7 @@ OpCost cost(const LinearArgs& args) {
 
 void check(const GroupedLinearArgs& args) {
   ShapeCheck c("grouped_linear");
-  c.dense("x", args.x, kFloats, {"S", "K"});
+  c.strided("x", args.x, kFloats, {"S", "K"});
   if (args.rows) {
     c.dense("rows", args.rows, DType::kI32, {"R"});
   } else {

@@ -18,7 +18,7 @@ namespace glint {
 struct LinearArgs {
   Tensor x = {};       // [T, K] f32 or bf16; rows may be strided
   Weight weight = {};  // [N, K]
-  Tensor out = {};     // [T, N] written; dtype of x, or f32
+  Tensor out = {};     // [T, N] written; dtype of x, or f32; rows may be strided
 };
 void check(const LinearArgs& args);
 OpCost cost(const LinearArgs& args);
@@ -26,7 +26,7 @@ OpCost cost(const LinearArgs& args);
 // Rows of x in groups, a weight each (the routed experts):
 //   out[r, n] = sum_k x[rows[r], k] * weights[e][n, k]   for offsets[e] <= r < offsets[e + 1]
 struct GroupedLinearArgs {
-  Tensor x = {};        // [S, K] f32 or bf16
+  Tensor x = {};        // [S, K] f32 or bf16; rows may be strided
   Tensor rows = {};     // [R] i32: the source row of each output row; empty = r itself
   Tensor offsets = {};  // [E + 1] i32 ascending, offsets[0] = 0, offsets[E] = R
   std::span<const Weight> weights = {};  // E of [N, K], of one format or of several

@@ -6,13 +6,13 @@ namespace glint {
 
 void check(const SparseMlaArgs& args) {
   ShapeCheck c("sparse_mla");
-  c.dense("q_latent", args.q_latent, kFloats, {"T", "H", "latent"});
+  c.strided("q_latent", args.q_latent, kFloats, {"T", "H", "latent"});
   c.strided("q_rope", args.q_rope, args.q_latent.dtype, {"T", "H", "rope"});
   c.require(args.kv.data != nullptr, "there is no cache");
   c.size("latent", args.kv.latent_dim, "the cache");
   c.size("rope", args.kv.rope_dim, "the cache");
   c.dense("indices", args.indices, DType::kI32, {"T", "k"});
-  c.dense("out", args.out, args.q_latent.dtype, {"T", "H", "latent"});
+  c.strided("out", args.out, args.q_latent.dtype, {"T", "H", "latent"});
   if (args.lse) c.dense("lse", args.lse, DType::kF32, {"T", "H"});
 }
 

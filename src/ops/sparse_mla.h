@@ -22,12 +22,12 @@
 namespace glint {
 
 struct SparseMlaArgs {
-  Tensor q_latent = {};  // [T, H, latent] f32 or bf16: q_nope * W_UK
+  Tensor q_latent = {};  // [T, H, latent] f32 or bf16: q_nope * W_UK; rows may be strided
   Tensor q_rope = {};    // [T, H, rope] same dtype, rotated; may be a slice of larger rows
   LatentCache kv = {};
   Tensor indices = {};      // [T, k] i32: slots, the valid ones first, then -1
   float softmax_scale = 0;  // 1 / sqrt(nope + rope), times mscale^2 under yarn
-  Tensor out = {};          // [T, H, latent] dtype of q_latent, written
+  Tensor out = {};          // [T, H, latent] dtype of q_latent, written; rows may be strided
   Tensor lse = {};          // [T, H] f32, written; empty if not wanted
 };
 void check(const SparseMlaArgs& args);

@@ -22,6 +22,14 @@ Tensor Arena::take(DType dtype, std::initializer_list<std::int64_t> dims) {
   return tensor;
 }
 
+Tensor Arena::take_padded(DType dtype, std::initializer_list<std::int64_t> dims) {
+  Tensor tensor(nullptr, dtype, dims);
+  const auto size = static_cast<std::int64_t>(size_of(dtype));
+  if (tensor.stride[0] * size % 512 == 0) tensor.stride[0] += 64 / size;
+  tensor.data = take(dtype, {tensor.shape[0], tensor.stride[0]}).data;
+  return tensor;
+}
+
 std::size_t Arena::bytes_held() const {
   std::size_t bytes = 0;
   for (const Buffer& chunk : chunks_) bytes += chunk.bytes();

@@ -26,5 +26,16 @@ TEST(Arena, scopes_give_memory_back_and_what_was_taken_stays_put) {
   EXPECT_EQ(kept.row<float>(3)[7], 0);
 }
 
+TEST(Arena, padded_rows_do_not_lie_a_multiple_of_512_bytes_apart) {
+  const std::unique_ptr<Device> device = make_host_device();
+  Arena arena(*device);
+  const Tensor heads = arena.take_padded(DType::kBF16, {5, 8, 64});
+  EXPECT_EQ(heads.stride[0], 8 * 64 + 32);
+  EXPECT_EQ(heads.stride[1], 64);
+  EXPECT_TRUE(heads.slice(0, 3, 1).flat().is_dense());
+  EXPECT_GE(arena.take(DType::kU8, {1}).data, heads.data + 5 * heads.stride[0] * 2);
+  EXPECT_TRUE(arena.take_padded(DType::kF32, {3, 100}).is_dense());
+}
+
 }  // namespace
 }  // namespace glint

@@ -44,6 +44,7 @@ class HardwareTiles {
 void release(TileRows& now) {
   if (now.first) asm volatile("tilerelease");
   now = {};
+  avx512_bf16_kernels().leave(now);
 }
 
 }  // namespace
@@ -53,7 +54,7 @@ const Kernels& amx_kernels() {
     Kernels kernels = avx512_bf16_kernels();
     kernels.name = "amx";
     kernels.bf16 = kAmxFamily<HardwareTiles>;
-    kernels.leave_tiles = release;
+    kernels.leave = release;
     return kernels;
   }();
   return kKernels;

@@ -213,6 +213,7 @@ void AttentionBlock::weigh(std::int64_t panel, const Step& step, float* fade) co
   plan_.family().decode_multiply[plan_.code()](
       {.w = queries(panel),
        .scale = nullptr,
+       .block = 0,
        .panel_rows = panel_rows,
        .x = memory_.keys,
        .x_stride = plan_.stride,
@@ -235,8 +236,33 @@ void AttentionBlock::weigh(std::int64_t panel, const Step& step, float* fade) co
                    .sum = sums_.sum(step.segment) + panel * kPanel,
                    .fade = fade + panel * kPanel});
   fill_missing(panel, step, 0);
-  kernels.transpose(memory_.scores, static_cast<int>(step.staged), rows,
-                    memory_.p + panel * kPanel * kPStride * plan_.size(), plan_.as_bf16, kPStride);
+  transpose_scores(step.staged, rows, memory_.p + panel * kPanel * kPStride * plan_.size());
+}
+
+// [keys][kPanel] -> `rows` rows of p.
+void AttentionBlock::transpose_scores(std::int64_t keys, int rows, std::byte* p) const {
+  alignas(64) float transposed[kPanel * kPanel];
+  for (std::int64_t j = 0; j < keys; j += kPanel) {
+    plan_.kernels.pack[kCodeF32](
+        {.rows = reinterpret_cast<const std::byte*>(memory_.scores + j * kPanel),
+         .row_bytes = kPanel * sizeof(float),
+         .bytes = kPanel * sizeof(float),
+         .num_rows = kPanel,
+         .panel_rows = kPanel,
+         .panel = reinterpret_cast<std::byte*>(transposed),
+         .ahead = 0,
+         .next = nullptr,
+         .past_caches = false});
+    plan_.kernels.store({.c = transposed,
+                         .up = nullptr,
+                         .scale = 1,
+                         .up_scale = 0,
+                         .out = p + j * plan_.size(),
+                         .out_bytes = kPStride * plan_.size(),
+                         .rows = rows,
+                         .size = kPanel,
+                         .is_bf16 = plan_.as_bf16});
+  }
 }
 
 void AttentionBlock::add_values(const Step& step, const float* fade) const {
@@ -249,6 +275,7 @@ void AttentionBlock::add_values(const Step& step, const float* fade) const {
     const std::byte* const latents = memory_.values + panel * step.staged * kPanel * plan_.size();
     plan_.family().multiply[kCodeBf16]({.w = latents,
                                         .scale = nullptr,
+                                        .block = 0,
                                         .panel_rows = kPanel,
                                         .x = memory_.p,
                                         .x_stride = kPStride,

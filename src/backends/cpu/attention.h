@@ -58,6 +58,8 @@ class AttentionSums {
     return sum(segment) + lanes_ + latent_panel * rows_ * kPanel;
   }
   std::int64_t rows() const { return rows_; }
+  std::int64_t segment_stride() const { return stride_; }  // floats
+  std::int64_t panel_stride() const { return rows_ * kPanel; }
 
  private:
   float* data_;
@@ -107,6 +109,7 @@ class AttentionBlock {
   void stage(const std::int32_t* slots, const Step& step, std::int64_t end) const;
   void fill_missing(std::int64_t panel, const Step& step, float value) const;
   void weigh(std::int64_t panel, const Step& step, float* fade) const;
+  void transpose_scores(std::int64_t keys, int rows, std::byte* p) const;
   void add_values(const Step& step, const float* fade) const;
 
   const AttentionPlan& plan_;

@@ -42,6 +42,43 @@ void dequantize_by_table(const std::uint8_t* codes, float scale, void* out, bool
   }
 }
 
+// c [rows][kPanel] -> bf16, as store_rows but for numbers below 2^-126, which become zeros as they
+// do in the tiles.
+template <bool kHasUp, bool kPastCaches>
+void store_bf16_rows(const StoreRows& all) {
+  const auto rounded = [](V value) {
+    return bits<V>(widen((VHalf)_mm512_cvtneps_pbh((__m512)value)) << 16);
+  };
+  for (std::int64_t r = 0; r < all.rows; ++r) {
+    V value[2];
+    for (int i = 0; i < 2; ++i) {
+      const std::int64_t at = r * kPanel + i * kLanes;
+      value[i] = load(all.c + at) * all.scale;
+      if constexpr (kHasUp) {
+        value[i] = silu(rounded(value[i])) * rounded(load(all.up + at) * all.up_scale);
+      }
+    }
+    const auto line = (__m512i)_mm512_cvtne2ps_pbh((__m512)value[1], (__m512)value[0]);
+    std::byte* const out = all.out + r * all.out_bytes;
+    if constexpr (kPastCaches) {
+      _mm512_stream_si512(reinterpret_cast<__m512i*>(out), line);
+    } else {
+      const std::uint64_t size = static_cast<std::uint64_t>(all.size);
+      _mm512_mask_storeu_epi16(out, static_cast<__mmask32>((std::uint64_t{1} << size) - 1), line);
+    }
+  }
+}
+void store_rows_bf16(const StoreRows& all) {
+  if (!all.is_bf16) return avx512_kernels().store(all);
+  const bool whole_lines = all.size == kPanel && all.out_bytes % 64 == 0 &&
+                           reinterpret_cast<std::uintptr_t>(all.out) % 64 == 0;
+  if (all.past_caches && whole_lines) {
+    all.up ? store_bf16_rows<true, true>(all) : store_bf16_rows<false, true>(all);
+  } else {
+    all.up ? store_bf16_rows<true, false>(all) : store_bf16_rows<false, false>(all);
+  }
+}
+
 }  // namespace
 
 const Kernels& avx512_bf16_kernels() {
@@ -51,6 +88,8 @@ const Kernels& avx512_bf16_kernels() {
     kernels.bf16 = kBf16Family;
     kernels.has_bf16 = true;
     kernels.dequantize = dequantize_by_table;
+    kernels.store = store_rows_bf16;
+    kernels.leave = [](TileRows&) { _mm_sfence(); };
     return kernels;
   }();
   return kKernels;

@@ -71,7 +71,7 @@ void CpuOps::dense_ffn(const DenseFfnArgs& args, Arena& scratch) {
   const Arena::Scope scope(scratch);
   const Compose f{*this, scratch, dtype};
   const Tensor m = f.add_rms_norm(args.x, args.delta, args.norm, args.eps);
-  const Tensor inner = scratch.take(dtype, {m.dim(0), w.gate_proj.rows});
+  const Tensor inner = scratch.take_padded(dtype, {m.dim(0), w.gate_proj.rows});
   TypedRows x(products_, m, x_);
   const Product one[] = {
       {.weight = w.gate_proj, .up = w.up_proj, .x = x.of(w.gate_proj), .out = inner}};
@@ -97,9 +97,9 @@ void CpuOps::moe(const MoeArgs& args, Arena& scratch) {
   const Tensor m = f.add_rms_norm(args.x, args.delta, args.norm, args.eps);
   const auto [weights, rows, offsets, places] = f.route(args);
 
-  const Tensor inner = scratch.take(dtype, {T * k, w.gate_proj[0].rows});
+  const Tensor inner = scratch.take_padded(dtype, {T * k, w.gate_proj[0].rows});
   const Tensor answers = scratch.take(dtype, {T * k, args.x.dim(1)});
-  const Tensor shared_inner = s ? scratch.take(dtype, {T, s.gate_proj.rows}) : Tensor();
+  const Tensor shared_inner = s ? scratch.take_padded(dtype, {T, s.gate_proj.rows}) : Tensor();
   const Tensor shared = s ? scratch.take(dtype, {T, args.x.dim(1)}) : Tensor();
   const std::int32_t* first = offsets.ptr<std::int32_t>();
   const auto each_expert = [&](auto&& add) {

@@ -81,15 +81,17 @@ struct Ahead {
 };
 
 // How many rows of x a thread's tile registers are configured for; 0: they are not in use. To be
-// configured takes a tenth of a microsecond, so they stay until Kernels::leave_tiles.
+// configured takes a tenth of a microsecond, so they stay until Kernels::leave.
 struct TileRows {
   int first = 0, second = 0;
 };
 
-// A chunk of a panel. Scales: fp8 one f32 for each 128 k; nvfp4 e4m3 in the order of scale_byte.
+// A chunk of a panel. Scales: fp8 one f32 for each `block` k's; nvfp4 e4m3 in the order of
+// scale_byte.
 struct ExpandArgs {
   const std::byte* panel;
   const void* scale;
+  int block;      // fp8 only: 128, 64 or 32
   int k;          // a multiple of 16
   void* out;      // f32 [k][kPanel], or bf16 pairs [k / 2][kPanel][2]; k a multiple of 32
   float* scales;  // bf16 nvfp4 only: f32 [k / 16][kPanel]
@@ -100,6 +102,7 @@ struct ExpandArgs {
 struct TileArgs {
   const void* w;      // a panel, expanded or of codes
   const void* scale;  // as in ExpandArgs; of an expanded nvfp4 panel: f32
+  int block;          // as in ExpandArgs
   int panel_rows;
   const void* x;  // f32 or bf16, row t at x + t * x_stride elements; may be unaligned
   std::int64_t x_stride;
@@ -165,6 +168,18 @@ struct StoreRows {
   std::int64_t rows;
   int size;
   bool is_bf16;
+  bool past_caches = false;  // the rows are not read soon
+};
+// A head of a token after attention: its segments' values, weighed -> `size` outputs. Element d of
+// segment s is values[s * segment_stride + d / kPanel * panel_stride + d % kPanel].
+struct AttendedRow {
+  const float* values;
+  std::int64_t segment_stride, panel_stride;
+  const float* weights;  // [segments]
+  std::int64_t segments;
+  void* out;
+  std::int64_t size;
+  bool is_bf16;
 };
 struct CombineRow {
   const void* const* rows;  // [count]
@@ -207,8 +222,8 @@ struct Kernels {
   Family f32;
   Family bf16;
   bool has_bf16;  // else x is widened to f32
-  // Before a thread that multiplied does anything else for long.
-  void (*leave_tiles)(TileRows&);
+  // Before a thread that multiplied goes on to anything else: others may read what it stored.
+  void (*leave)(TileRows&);
 
   void (*rms_norm)(const NormRow&);
   void (*layer_norm)(const NormRow&);
@@ -216,11 +231,9 @@ struct Kernels {
   void (*rope)(const RopeRow&);
   void (*store)(const StoreRows&);
   void (*combine)(const CombineRow&);
+  void (*attended)(const AttendedRow&);
   void (*softmax)(const SoftmaxArgs&);
   void (*interleave)(const InterleaveArgs&);
-  // out[n][j] = c[j][n] for n < rows; c [columns][kPanel], out rows `stride` elements apart.
-  void (*transpose)(const float* c, int columns, int rows, void* out, bool to_bf16,
-                    std::int64_t stride);
   // x *= factor
   void (*scale)(float* x, std::int64_t size, float factor);
   // out[i] = sum_h weights[h] * max(0, c[h][i]), i < kPanel

@@ -6,77 +6,21 @@
 namespace glint::cpu {
 namespace {
 
-static_assert(static_cast<int>(WeightFormat::kF32) == kCodeF32);
-static_assert(static_cast<int>(WeightFormat::kBF16) == kCodeBf16);
-static_assert(static_cast<int>(WeightFormat::kFp8Block) == kCodeFp8);
-static_assert(static_cast<int>(WeightFormat::kNvfp4) == kCodeNvfp4);
-
-Code code_of(const Weight& weight) { return static_cast<Code>(weight.format); }
-std::int64_t panels_of(const Weight& weight) { return (weight.rows + kPanel - 1) / kPanel; }
-std::int64_t row_bytes(const Weight& weight) {
-  return weight.cols * 4 / per_dword(code_of(weight));
-}
-std::int64_t scale_groups(const Weight& weight) {
-  return padded(kCodeNvfp4, weight.cols) / kNvfp4Group;
-}
-
 constexpr std::int64_t kScalesAhead = 512;
 
-// `bytes` at `at` of what ends at `end`, after which `next` is read.
-struct ChunkAt {
-  const std::byte* at;
-  std::int64_t bytes;
-  const std::byte* end;
-  const std::byte* next;
-};
-
-// For a chunk that is read once, line after line.
-Ahead ahead_by(std::int64_t distance, const ChunkAt& chunk) {
-  if (!chunk.next) return {.at = chunk.at};
-  const std::byte* const at = chunk.at + distance;
-  return {.at = at < chunk.end ? at : chunk.next + (at - chunk.end),
-          .end = chunk.end,
-          .next = chunk.next,
-          .step = 64};
+// What is read once from `at` to `end`, line after line, and then `next`.
+Ahead ahead_by(std::int64_t distance, const std::byte* at, const std::byte* end,
+               const std::byte* next) {
+  if (!next) return {.at = at};
+  const std::byte* const ahead = at + distance;
+  return {.at = ahead < end ? ahead : next + (ahead - end), .end = end, .next = next, .step = 64};
 }
 
-// For a chunk of which `lines` lines are read in all, again and again: memory brings what follows
-// it evenly meanwhile. A single reading would be faster than memory, the others leave it idle.
-Ahead ahead_evenly(std::int64_t lines, const ChunkAt& chunk) {
-  const std::byte* const at =
-      chunk.at + chunk.bytes < chunk.end ? chunk.at + chunk.bytes : chunk.next;
-  if (!at) return {.at = chunk.at};
-  return {.at = at, .step = (chunk.bytes + lines - 1) / lines};
-}
-
-// Rows [n0, n0 + kPanel), columns [k0, k0 + k) of a weight in rows, to be packed to `to`.
-PackArgs pack_rows(const Weight& weight, std::int64_t n0, std::int64_t k0, std::int64_t k,
-                   std::byte* to) {
-  const Code code = code_of(weight);
-  const std::int64_t stride = row_bytes(weight);
-  return {.rows = weight.data.data + n0 * stride + k0 * 4 / per_dword(code),
-          .row_bytes = stride,
-          .bytes = k * 4 / per_dword(code),
-          .num_rows = static_cast<int>(std::min<std::int64_t>(kPanel, weight.rows - n0)),
-          .panel_rows = kPanel,
-          .panel = to,
-          .ahead = 0,
-          .next = nullptr,
-          .past_caches = false};
-}
-// The same of its scales in nvfp4.
-PackArgs pack_row_scales(const Weight& weight, std::int64_t n0, std::int64_t k0, std::int64_t k,
-                         std::byte* to) {
-  const std::int64_t groups = weight.cols / kNvfp4Group;
-  return {.rows = weight.scale.data + n0 * groups + k0 / kNvfp4Group,
-          .row_bytes = groups,
-          .bytes = k / kNvfp4Group,
-          .num_rows = static_cast<int>(std::min<std::int64_t>(kPanel, weight.rows - n0)),
-          .panel_rows = kPanel,
-          .panel = to,
-          .ahead = 0,
-          .next = nullptr,
-          .past_caches = false};
+// For a chunk of which `lines` lines are read in all, again and again: memory brings `next` evenly
+// meanwhile. A single reading would be faster than memory, the others leave it idle.
+Ahead ahead_evenly(std::int64_t lines, const std::byte* at, const PartAt& next) {
+  if (!next.codes) return {.at = at};
+  return {.at = next.codes, .step = (next.bytes + lines - 1) / lines};
 }
 
 }  // namespace
@@ -154,95 +98,173 @@ Rows TypedRows::of(const Weight& weight, std::int64_t first, std::int64_t count)
   return part;
 }
 
+namespace {
+
+// Whether the tiles read each chunk of a panel several times.
+bool rereads(const Family& family, const Rows& x) {
+  return family.tile_tokens && x.count > family.tile_tokens;
+}
+
+}  // namespace
+
+PanelPart PanelTask::part(std::int64_t i, std::int64_t k) const {
+  const std::int64_t weights = product.up ? 2 : 1;
+  return {.weight = i % weights ? product.up : product.weight,
+          .n0 = n0 + i / weights * kPanel,
+          .begin = k,
+          .end = std::min(k + step, product.weight.cols)};
+}
+
+// Panels whose chunks are multiplied in turns: a chunk's columns of x are then read from the L2
+// cache by all of them, where all of x may be too long for it. With few rows of x each panel is
+// read as it lies in memory, one after the other. `fair`: more would leave threads without work.
+std::int64_t Products::panels_of_a_task(const Product& product, std::int64_t fair) const {
+  if (!rereads(product.x.is_bf16 ? kernels_.bf16 : kernels_.f32, product.x)) return 1;
+  return std::clamp<std::int64_t>(fair, 1, Scratch::kPanels / (product.up ? 2 : 1));
+}
+
 void Products::run(std::span<const Product> products) {
-  first_.clear();
-  std::int64_t panels = 0;
+  std::int64_t panels = 0, tasks = 0, out_bytes = 0;
   for (const Product& product : products) {
-    first_.push_back(panels);
     if (product.x.count) panels += panels_of(product.weight);
+    out_bytes += product.out.size() * size_of(product.out.dtype);
   }
-  struct Place {
-    const Product& product;
-    std::int64_t n0;
+  constexpr std::int64_t kTasksPerThread = 4, kL2Bytes = std::int64_t{1} << 20;
+  const std::int64_t fair = panels / (kTasksPerThread * pool_.num_threads());
+  first_.clear();
+  for (const Product& product : products) {
+    first_.push_back(tasks);
+    const std::int64_t size = panels_of_a_task(product, fair);
+    if (product.x.count) tasks += (panels_of(product.weight) + size - 1) / size;
+  }
+  const auto task_of = [&](std::int64_t task) -> PanelTask {
+    const auto i = std::upper_bound(first_.begin(), first_.end(), task) - first_.begin() - 1;
+    const Product& product = products[static_cast<std::size_t>(i)];
+    const std::int64_t size = panels_of_a_task(product, fair);
+    const std::int64_t first = (task - first_[static_cast<std::size_t>(i)]) * size;
+    const bool in_turns = rereads(product.x.is_bf16 ? kernels_.bf16 : kernels_.f32, product.x);
+    return {.product = product,
+            .n0 = first * kPanel,
+            .panels = std::min(size, panels_of(product.weight) - first),
+            .step = in_turns ? kChunk : product.weight.cols,
+            .past_caches = out_bytes > kL2Bytes};
   };
-  const auto place_of = [&](std::int64_t panel) {
-    const auto i = std::upper_bound(first_.begin(), first_.end(), panel) - first_.begin() - 1;
-    return Place{products[static_cast<std::size_t>(i)],
-                 (panel - first_[static_cast<std::size_t>(i)]) * kPanel};
-  };
-  pool_.run_foreseen(panels, [&](std::int64_t panel, std::int64_t following, int thread) {
-    const auto [product, n0] = place_of(panel);
-    PanelAt next;
-    if (following < panels) {
-      const Place place = place_of(following);
-      next = panel_at(place.product.weight, place.n0);
+  pool_.run_foreseen(tasks, [&](std::int64_t index, std::int64_t following, int thread) {
+    if (following < tasks) {
+      const PanelTask next = task_of(following);
+      run_task(task_of(index), &next, scratch(thread));
+    } else {
+      run_task(task_of(index), nullptr, scratch(thread));
+      kernels_.leave(scratch(thread).tiles);
     }
-    run_panel(product, n0, scratch(thread), next);
-    if (following >= panels) kernels_.leave_tiles(scratch(thread).tiles);
   });
 }
 
-void Products::run_panel(const Product& product, std::int64_t n0, Scratch& scratch,
-                         const PanelAt& next) const {
+namespace {
+
+// What a task reads first but for its first chunk, brought into the L2 cache bit by bit while
+// memory has nothing else to do.
+class Beginning {
+ public:
+  Beginning(const PanelTask* task, std::int64_t bits)
+      : task_(task && task->step == kChunk ? task : nullptr),
+        parts_(task_ ? std::min(task_->parts(), kParts) : 0),
+        lines_(bits ? ((parts_ - 1) * kChunk + bits - 1) / bits : 0) {}
+
+  void bring_a_bit() {
+    for (std::int64_t i = 0; i < lines_; ++i, at_ += 64) {
+      if (at_ == end_ && !next_part()) return;
+      __builtin_prefetch(at_, 0, 2);
+    }
+  }
+
+ private:
+  static constexpr std::int64_t kParts = 5;
+
+  bool next_part() {
+    if (++part_ >= parts_) return false;
+    const PartAt at = place_of(task_->part(part_, 0));
+    at_ = at.codes;
+    end_ = at.codes + at.bytes;
+    return at_ != end_;
+  }
+
+  const PanelTask* task_;
+  std::int64_t parts_, lines_, part_ = 0;
+  const std::byte *at_ = nullptr, *end_ = nullptr;
+};
+
+}  // namespace
+
+void Products::run_task(const PanelTask& task, const PanelTask* next, Scratch& scratch) const {
+  const Product& product = task.product;
   const Tensor& out = product.out;
-  const std::int64_t stride = out.stride[0] * size_of(out.dtype);
+  const std::int64_t stride = out.stride[0] * size_of(out.dtype), K = product.weight.cols;
   const int x_size = product.x.is_bf16 ? 2 : 4;
   for (std::int64_t t0 = 0; t0 < product.x.count; t0 += Scratch::kTokens) {
     Rows x = product.x;
     x.data = static_cast<const std::byte*>(x.data) + t0 * x.stride * x_size;
     x.count = std::min<std::int64_t>(x.count - t0, Scratch::kTokens);
     x.readable = std::min<std::int64_t>(x.readable - t0, Scratch::kTokens);
-    multiply_panel(product.weight, n0, x, scratch, scratch.c[0],
-                   product.up ? panel_at(product.up, n0) : next);
-    if (product.up) multiply_panel(product.up, n0, x, scratch, scratch.c[1], next);
-    kernels_.store(
-        {.c = scratch.c[0],
-         .up = product.up ? scratch.c[1] : nullptr,
-         .scale = product.weight.global_scale,
-         .up_scale = product.up.global_scale,
-         .out = out.data + t0 * stride + n0 * size_of(out.dtype),
-         .out_bytes = stride,
-         .rows = x.count,
-         .size = static_cast<int>(std::min<std::int64_t>(kPanel, product.weight.rows - n0)),
-         .is_bf16 = out.dtype == DType::kBF16});
+    const PanelTask* const then = t0 + Scratch::kTokens < product.x.count ? &task : next;
+    for (std::int64_t k = 0; k < K; k += task.step) {
+      for (std::int64_t i = 0; i < task.parts(); ++i) {
+        const PartAt following = i + 1 < task.parts() ? place_of(task.part(i + 1, k))
+                                 : k + task.step < K  ? place_of(task.part(0, k + task.step))
+                                 : then               ? place_of(then->part(0, 0))
+                                                      : PartAt{};
+        multiply(task.part(i, k), x, scratch, scratch.c[i], following);
+      }
+    }
+    // A few rows at a time: the panels' parts of a row lie side by side.
+    constexpr std::int64_t kRows = 16;
+    Beginning beginning(then, (x.count + kRows - 1) / kRows * task.panels);
+    for (std::int64_t r = 0; r < x.count; r += kRows) {
+      for (std::int64_t i = 0; i < task.panels; ++i) {
+        const std::int64_t n = task.n0 + i * kPanel, c = product.up ? 2 * i : i;
+        beginning.bring_a_bit();
+        kernels_.store(
+            {.c = scratch.c[c] + r * kPanel,
+             .up = product.up ? scratch.c[c + 1] + r * kPanel : nullptr,
+             .scale = product.weight.global_scale,
+             .up_scale = product.up.global_scale,
+             .out = out.data + (t0 + r) * stride + n * size_of(out.dtype),
+             .out_bytes = stride,
+             .rows = std::min(kRows, x.count - r),
+             .size = static_cast<int>(std::min<std::int64_t>(kPanel, product.weight.rows - n)),
+             .is_bf16 = out.dtype == DType::kBF16,
+             .past_caches = task.past_caches});
+      }
+    }
   }
 }
 
-PanelAt panel_at(const Weight& weight, std::int64_t n0) {
-  if (weight.layout != WeightLayout::kPacked) return {};
-  const std::int64_t bytes = panel_bytes(code_of(weight), kPanel, weight.cols);
-  PanelAt at = {.codes = weight.data.data + n0 / kPanel * bytes};
-  if (weight.format == WeightFormat::kNvfp4) {
-    at.scales = weight.data.data + panels_of(weight) * bytes + n0 * scale_groups(weight);
-  }
-  if (weight.format == WeightFormat::kFp8Block) {
-    at.scales = reinterpret_cast<const std::byte*>(weight.scale.row<float>(n0 / kFp8Block));
-  }
-  return at;
-}
-
-void Products::multiply_panel(const Weight& weight, std::int64_t n0, const Rows& x,
-                              Scratch& scratch, float* c, const PanelAt& next) const {
+void Products::multiply(const PanelPart& part, const Rows& x, Scratch& scratch, float* c,
+                        const PartAt& next) const {
+  const Weight& weight = part.weight;
   const Family& family = x.is_bf16 ? kernels_.bf16 : kernels_.f32;
   const Code code = code_of(weight);
-  const std::int64_t K = weight.cols;
   const bool is_packed = weight.layout == WeightLayout::kPacked;
   const bool decodes = x.count <= family.decode_tokens[code];
   // One pass over all of k where the codes are read once; else chunks that stay in L1.
   const bool reads_once = decodes && x.count <= family.tile_tokens;
-  const std::int64_t step = is_packed && reads_once ? K : kChunk;
+  const std::int64_t step = is_packed && reads_once ? part.end - part.begin : kChunk;
   // Readings of a chunk by the tiles, if memory can bring the next one meanwhile.
   const std::int64_t readings = reads_once || !family.tile_tokens
                                     ? 0
                                     : (x.count + family.tile_tokens - 1) / family.tile_tokens;
   const std::int64_t distance = family.ahead[x.count > 1][code];
-  const PanelAt packed = panel_at(weight, n0);
   if (code == kCodeFp8 && next.scales) __builtin_prefetch(next.scales);
-  for (std::int64_t k0 = 0; k0 < K; k0 += step) {
-    const std::int64_t k = std::min(step, K - k0);
+  for (std::int64_t k0 = part.begin; k0 < part.end; k0 += step) {
+    const std::int64_t k = std::min(step, part.end - k0);
+    const PartAt at = place_of({weight, part.n0, k0, part.end});
+    const bool is_last = k0 + step >= part.end;
+    const PartAt following =
+        is_last || !is_packed ? next : place_of({weight, part.n0, k0 + step, part.end});
     const std::int64_t aligned = (k + family.x_align - 1) / family.x_align * family.x_align;
-    TileArgs tile = {.w = nullptr,
-                     .scale = nullptr,
+    TileArgs tile = {.w = at.codes,
+                     .scale = at.scales,
+                     .block = weight.block_cols,
                      .panel_rows = kPanel,
                      .x = static_cast<const std::byte*>(x.data) + k0 * (x.is_bf16 ? 2 : 4),
                      .x_stride = x.stride,
@@ -255,34 +277,28 @@ void Products::multiply_panel(const Weight& weight, std::int64_t n0, const Rows&
                      .scale_ahead = {},
                      .tiles = &scratch.tiles};
     if (is_packed) {
-      const std::byte* const codes = packed.codes + k0 / per_dword(code) * kPanel * 4;
-      tile.w = codes;
-      const ChunkAt chunk = {.at = codes,
-                             .bytes = (k + per_dword(code) - 1) / per_dword(code) * kPanel * 4,
-                             .end = packed.codes + panel_bytes(code, kPanel, K),
-                             .next = next.codes};
-      const std::int64_t lines = (decodes ? chunk.bytes : k * kPanel * 2) / 64;
-      tile.ahead = readings ? ahead_evenly(readings * lines, chunk) : ahead_by(distance, chunk);
+      const std::int64_t left = panel_bytes(code, kPanel, part.end - k0);
+      const std::int64_t lines = (decodes ? panel_bytes(code, kPanel, k) : k * kPanel * 2) / 64;
+      tile.ahead = readings ? ahead_evenly(readings * lines, at.codes, following)
+                            : ahead_by(distance, at.codes, at.codes + left, next.codes);
     } else {
-      PackArgs rows = pack_rows(weight, n0, k0, k, scratch.codes);
+      PackArgs rows = pack_rows(weight, part.n0, k0, k, scratch.codes);
       // With few tokens memory is slower than the arithmetic: the next panel's rows are on their
       // way.
-      if (x.count <= 16 && n0 + 2 * kPanel <= weight.rows) rows.ahead = kPanel * rows.row_bytes;
+      if (x.count <= 16 && part.n0 + 2 * kPanel <= weight.rows) {
+        rows.ahead = kPanel * rows.row_bytes;
+      }
       kernels_.pack[code](rows);
       tile.w = scratch.codes;
       tile.ahead.at = scratch.codes;
     }
-    if (code == kCodeFp8) tile.scale = weight.scale.row<float>(n0 / kFp8Block) + k0 / kFp8Block;
+    if (code == kCodeFp8)
+      tile.scale = weight.scale.row<float>(part.n0 / weight.block_rows) + k0 / weight.block_cols;
     if (code == kCodeNvfp4 && is_packed) {
-      const std::byte* const scales = packed.scales + k0 / kNvfp4Group * kPanel;
-      tile.scale = scales;
-      tile.scale_ahead =
-          ahead_by(kScalesAhead, {.at = scales,
-                                  .bytes = 0,
-                                  .end = packed.scales + scale_groups(weight) * kPanel,
-                                  .next = next.scales});
+      const std::int64_t left = padded(kCodeNvfp4, part.end - k0) / kNvfp4Group * kPanel;
+      tile.scale_ahead = ahead_by(kScalesAhead, at.scales, at.scales + left, next.scales);
     } else if (code == kCodeNvfp4) {
-      kernels_.pack_scales(pack_row_scales(weight, n0, k0, k, scratch.scale_codes));
+      kernels_.pack_scales(pack_row_scales(weight, part.n0, k0, k, scratch.scale_codes));
       tile.scale = scratch.scale_codes;
       tile.scale_ahead.at = scratch.scale_codes;
     }
@@ -292,6 +308,7 @@ void Products::multiply_panel(const Weight& weight, std::int64_t n0, const Rows&
     }
     family.expand[code]({.panel = static_cast<const std::byte*>(tile.w),
                          .scale = tile.scale,
+                         .block = tile.block,
                          .k = static_cast<int>((k + 31) / 32 * 32),
                          .out = scratch.numbers,
                          .scales = scratch.scales,
@@ -301,96 +318,6 @@ void Products::multiply_panel(const Weight& weight, std::int64_t n0, const Rows&
     if (code == kCodeNvfp4) tile.scale = scratch.scales;
     family.multiply[code](tile);
   }
-}
-
-namespace {
-
-std::int64_t packed_data_bytes(const Weight& weight) {
-  const std::int64_t scales =
-      weight.format == WeightFormat::kNvfp4 ? scale_groups(weight) * kPanel : 0;
-  return panels_of(weight) * (panel_bytes(code_of(weight), kPanel, weight.cols) + scales);
-}
-
-// Neighbouring panels of one weight.
-struct Stretch {
-  const PackedPair* pair;
-  std::int64_t first, end;
-};
-
-// Has the kernel map these pages of a file: what is not mapped cannot be prefetched.
-void touch(const std::byte* data, std::int64_t bytes) {
-  constexpr std::int64_t kPage = 4096;
-  for (std::int64_t i = 0; i < bytes; i += kPage) {
-    (void)*static_cast<const volatile std::byte*>(data + i);
-  }
-}
-
-void pack_panels(const Kernels& kernels, const Stretch& stretch) {
-  const auto& [from, to] = *stretch.pair;
-  const std::int64_t bytes = panel_bytes(code_of(from), kPanel, from.cols);
-  const std::int64_t scale_bytes = scale_groups(from) * kPanel;
-  std::byte* const scales = to.data.data + panels_of(from) * bytes;
-  const std::int64_t source_bytes = row_bytes(from) * kPanel;
-  for (std::int64_t p = stretch.first; p < stretch.end; ++p) {
-    PackArgs rows = pack_rows(from, p * kPanel, 0, from.cols, to.data.data + p * bytes);
-    rows.past_caches = true;
-    if ((p + 2) * kPanel <= from.rows) {
-      rows.next = from.data.data + (p + 1) * source_bytes;
-      touch(rows.next, source_bytes);
-    }
-    kernels.pack[code_of(from)](rows);
-    if (from.format != WeightFormat::kNvfp4) continue;
-    kernels.pack_scales(pack_row_scales(from, p * kPanel, 0, from.cols, scales + p * scale_bytes));
-  }
-  if (from.format == WeightFormat::kFp8Block && stretch.first == 0) {
-    std::memcpy(to.scale.data, from.scale.data,
-                static_cast<std::size_t>(from.scale.size()) * sizeof(float));
-  }
-}
-
-}  // namespace
-
-std::int64_t packed_bytes(const Weight& weight) {
-  const bool has_floats = weight.format == WeightFormat::kFp8Block;
-  return packed_data_bytes(weight) +
-         (has_floats ? weight.scale.size() * std::int64_t{sizeof(float)} : 0);
-}
-
-Weight packed(const Weight& weight, std::byte* to) {
-  GLINT_CHECK(weight.layout == WeightLayout::kRows, "the weight is packed already");
-  Weight result = weight;
-  result.layout = WeightLayout::kPacked;
-  result.data = Tensor(to, DType::kU8, {packed_data_bytes(weight)});
-  if (weight.format == WeightFormat::kNvfp4) result.scale = {};
-  if (weight.format == WeightFormat::kFp8Block) result.scale.data = to + result.data.size();
-  return result;
-}
-
-void pack(const Kernels& kernels, ThreadPool& pool, std::span<const PackedPair> pairs) {
-  // A task writes some megabytes in one stretch: new memory is then zeroed by the thread that fills
-  // it, while it is in that thread's cache.
-  constexpr std::int64_t kTaskBytes = std::int64_t{4} << 20;
-  std::vector<Stretch> stretches;
-  std::vector<std::size_t> tasks = {0};  // the first stretch of each
-  std::int64_t filled = 0;
-  for (const PackedPair& pair : pairs) {
-    const std::int64_t panels = panels_of(pair.from);
-    const std::int64_t bytes = packed_bytes(pair.from) / panels + 1;
-    for (std::int64_t p = 0; p < panels;) {
-      const std::int64_t count =
-          std::clamp<std::int64_t>((kTaskBytes - filled) / bytes, 1, panels - p);
-      stretches.push_back({&pair, p, p + count});
-      p += count, filled += count * bytes;
-      if (filled < kTaskBytes - bytes) continue;
-      tasks.push_back(stretches.size());
-      filled = 0;
-    }
-  }
-  if (tasks.back() != stretches.size()) tasks.push_back(stretches.size());
-  pool.run_dynamic(static_cast<std::int64_t>(tasks.size()) - 1, [&](std::int64_t task, int) {
-    const auto i = static_cast<std::size_t>(task);
-    for (std::size_t s = tasks[i]; s < tasks[i + 1]; ++s) pack_panels(kernels, stretches[s]);
-  });
 }
 
 }  // namespace glint::cpu

@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "backends/cpu/kernels.h"
+#include "backends/cpu/packing.h"
 #include "base/thread_pool.h"
 #include "ops/ops.h"
 
@@ -38,11 +38,12 @@ struct Product {
   Tensor out = {};  // [x.count, N], rows may be strided
 };
 
-// What a thread works in: one panel's sums and the chunk of it that is being multiplied.
+// What a thread works in: the sums of some panels, and the chunk of one that is being multiplied.
 struct Scratch {
   static constexpr int kTokens = 512;  // rows of x at a time
+  static constexpr int kPanels = 8;    // with the sums of more, x would leave the L2 cache
 
-  alignas(64) float c[2][kTokens * kPanel];
+  alignas(64) float c[kPanels][kTokens * kPanel];
   alignas(64) std::byte codes[kChunk * kPanel * 4];
   alignas(64) float numbers[kChunk * kPanel];
   alignas(64) float scales[kChunk / 16 * kPanel];
@@ -50,12 +51,17 @@ struct Scratch {
   TileRows tiles;
 };
 
-// Where a panel's codes and its scales begin: to be fetched while another is multiplied.
-struct PanelAt {
-  const std::byte* codes = nullptr;  // null: not known, or not packed
-  const std::byte* scales = nullptr;
+// Panels of a product that a thread multiplies, `step` columns at a time.
+struct PanelTask {
+  const Product& product;
+  std::int64_t n0, panels, step;
+  bool past_caches;  // the products of a run write more than a cache holds
+
+  // A panel of `weight` and then its like of `up`, for each panel.
+  std::int64_t parts() const { return product.up ? 2 * panels : panels; }
+  // Part i from column k on.
+  PanelPart part(std::int64_t i, std::int64_t k) const;
 };
-PanelAt panel_at(const Weight& weight, std::int64_t n0);
 
 class Products {
  public:
@@ -73,24 +79,24 @@ class Products {
   // All of them in one phase. Sizes were checked before.
   void run(std::span<const Product> products);
 
-  // c [x.count][kPanel] = x times the panel of `weight` that begins at row n0, on this thread;
-  // without nvfp4's global scale. c has x.readable <= Scratch::kTokens rows. The thread goes on
-  // with `next`, or calls leave_tiles when it has multiplied its last.
-  void multiply_panel(const Weight& weight, std::int64_t n0, const Rows& x, Scratch& scratch,
-                      float* c, const PanelAt& next = {}) const;
+  // c [x.count][kPanel] = x times the part of a panel, or += where it does not begin at column 0,
+  // on this thread; without nvfp4's global scale. c has x.readable <= Scratch::kTokens rows. The
+  // thread goes on with `next`, or calls leave when it has multiplied its last.
+  void multiply(const PanelPart& part, const Rows& x, Scratch& scratch, float* c,
+                const PartAt& next = {}) const;
 
   Scratch& scratch(int thread) { return *scratch_[static_cast<std::size_t>(thread)]; }
   const Kernels& kernels() const { return kernels_; }
   ThreadPool& pool() const { return pool_; }
 
  private:
-  void run_panel(const Product& product, std::int64_t n0, Scratch& scratch,
-                 const PanelAt& next) const;
+  std::int64_t panels_of_a_task(const Product& product, std::int64_t fair) const;
+  void run_task(const PanelTask& task, const PanelTask* next, Scratch& scratch) const;
 
   const Kernels& kernels_;
   ThreadPool& pool_;
   std::vector<std::unique_ptr<Scratch>> scratch_;  // one a thread
-  std::vector<std::int64_t> first_;                // the first panel of each product of a run
+  std::vector<std::int64_t> first_;                // the first task of each product of a run
 };
 
 // One x for several weights: its rows in each type that they ask for, made when first asked.
@@ -115,11 +121,5 @@ class TypedRows {
   Copies& copies_;
   Rows made_[2];
 };
-
-// Packing: weights in the order that the tiles read, once at load.
-// Panels one after another, then the scales: nvfp4 in the order of scale_byte, fp8 as they were.
-std::int64_t packed_bytes(const Weight& weight);
-Weight packed(const Weight& weight, std::byte* to);
-void pack(const Kernels& kernels, ThreadPool& pool, std::span<const PackedPair> pairs);
 
 }  // namespace glint::cpu

@@ -19,8 +19,16 @@ struct Shape {
   std::int64_t T, N, K;
 };
 // Whole panels and ragged ones, one chunk of k and several, odd sizes.
-constexpr Shape kShapes[] = {{1, 64, 512},  {2, 32, 256},   {5, 33, 48},  {7, 96, 1040},
-                             {16, 17, 192}, {29, 128, 320}, {600, 32, 64}};
+constexpr Shape kShapes[] = {{1, 64, 512},
+                             {2, 32, 256},
+                             {5, 33, 48},
+                             {7, 96, 1040},
+                             {16, 17, 192},
+                             {29, 128, 320},
+                             {600, 32, 64},
+                             // ... and panels in turns, with one stretch of tokens and two
+                             {40, 640, 608},
+                             {515, 512, 272}};
 
 // out = x * weight^T by the products of `kernels`.
 std::vector<float> product(const Kernels& kernels, ThreadPool& pool, const Weight& weight,
@@ -109,22 +117,23 @@ TEST_P(ProductsTest, a_row_has_the_same_bits_in_every_batch_layout_and_thread_co
 }
 
 TEST_P(ProductsTest, multiplies_gate_and_up_with_silu_like_the_single_steps) {
-  const std::int64_t T = 9, N = 48, K = 160;
-  const RandomWeight gate(WeightFormat::kBF16, N, K, 11), up(WeightFormat::kBF16, N, K, 12);
-  const RandomTensor x(DType::kBF16, {T, K}, 13);
-  const std::vector<double> g = exact_product(gate.view, x.view),
-                            u = exact_product(up.view, x.view);
-  std::vector<float> out(T * N);
-  std::vector<double> expected(T * N);
-  for (std::size_t i = 0; i < g.size(); ++i) expected[i] = g[i] / (1 + std::exp(-g[i])) * u[i];
-  Products products(kernels(), pool_);
-  Growing copy;
-  const Product fused[] = {{.weight = gate.view,
-                            .up = up.view,
-                            .x = products.rows_of(x.view, kernels().has_bf16, copy),
-                            .out = Tensor(out.data(), DType::kF32, {T, N})}};
-  products.run(fused);
-  EXPECT_LT(relative_error(out, expected), 2e-6);
+  for (const auto& [T, N, K] : {Shape{9, 48, 160}, Shape{37, 528, 272}}) {
+    const RandomWeight gate(WeightFormat::kBF16, N, K, 11), up(WeightFormat::kFp8Block, N, K, 12);
+    const RandomTensor x(DType::kBF16, {T, K}, 13);
+    const std::vector<double> g = exact_product(gate.view, x.view),
+                              u = exact_product(up.view, x.view);
+    std::vector<float> out(T * N);
+    std::vector<double> expected(T * N);
+    for (std::size_t i = 0; i < g.size(); ++i) expected[i] = g[i] / (1 + std::exp(-g[i])) * u[i];
+    Products products(kernels(), pool_);
+    Growing copy;
+    const Product fused[] = {{.weight = gate.view,
+                              .up = up.view,
+                              .x = products.rows_of(x.view, kernels().has_bf16, copy),
+                              .out = Tensor(out.data(), DType::kF32, {T, N})}};
+    products.run(fused);
+    EXPECT_LT(relative_error(out, expected), 2e-6) << "T " << T;
+  }
 }
 
 TEST_P(ProductsTest, decodes_every_fp8_and_nvfp4_code) {

@@ -136,7 +136,7 @@ void CpuOps::select_keys(const SelectKeysArgs& args) {
       GLINT_CHECK(page >= 0 && page < args.cache.num_slots / kPageSize, "page beyond the cache");
       Scratch& scratch = products_.scratch(thread);
       for (int half = 0; half < kPageSize; half += kPanel) {
-        products_.multiply_panel(page_weight.of(page), half, x, scratch, scratch.c[0]);
+        products_.multiply({.weight = page_weight.of(page), .n0 = half}, x, scratch, scratch.c[0]);
         for (std::int64_t i = 0; i < block.count; ++i) {
           float* to = scores + i * row + p * kPageSize + half;
           kernels.relu_sum(scratch.c[0] + i * Hi * kPanel,
@@ -147,7 +147,7 @@ void CpuOps::select_keys(const SelectKeysArgs& args) {
           for (int n = 0; n < kPanel; ++n) to[n] *= scales[n];
         }
       }
-      kernels.leave_tiles(scratch.tiles);
+      kernels.leave(scratch.tiles);
     });
 
     pool_.run_dynamic(block.count, [&](std::int64_t i, int) {

@@ -15,13 +15,12 @@ namespace {
 
 std::int64_t segments_of(std::int64_t keys) { return (keys + kSegment - 1) / kSegment; }
 
-// Adds the segments of an item's rows in order, divides by the sum, and writes out and lse.
+// Adds the segments of an item's rows in order, each weighed by its part of the sum of all p's, and
+// writes out and lse.
 void finish(const AttentionPlan& plan, const AttentionItem& item, const AttentionSums& sums) {
   const SparseMlaArgs& args = plan.args;
   const std::int64_t t = item.token, segments = segments_of(item.keys);
-  const std::int64_t latent = args.kv.latent_dim;
   std::vector<float> weights(static_cast<std::size_t>(segments));
-  std::vector<const void*> rows(static_cast<std::size_t>(segments));
   for (std::int64_t i = 0; i < item.heads; ++i) {
     const std::int64_t h = item.group * kPanel + i, row = item.first_row + i;
     float largest = -std::numeric_limits<float>::infinity(), sum = 0;
@@ -32,30 +31,17 @@ void finish(const AttentionPlan& plan, const AttentionItem& item, const Attentio
       weights[static_cast<std::size_t>(s)] = std::exp(sums.largest(s)[row] - largest);
       sum += sums.sum(s)[row] * weights[static_cast<std::size_t>(s)];
     }
+    for (float& weight : weights) weight /= sum;
     if (args.lse) args.lse.row<float>(t)[h] = segments ? largest + std::log(sum) : largest;
-    for (std::int64_t d = 0; d < latent; d += kPanel) {
-      for (std::int64_t s = 0; s < segments; ++s) {
-        rows[static_cast<std::size_t>(s)] = sums.values(s, d / kPanel) + row * kPanel;
-      }
-      float total[kPanel];
-      plan.kernels.combine({.rows = rows.data(),
-                            .weights = weights.data(),
-                            .count = static_cast<int>(segments),
-                            .shared = nullptr,
-                            .out = total,
-                            .size = kPanel,
-                            .is_bf16 = false});
-      const std::int64_t at = t * args.out.stride[0] + h * args.out.stride[1] + d;
-      plan.kernels.store({.c = total,
-                          .up = nullptr,
-                          .scale = segments ? 1 / sum : 0,
-                          .up_scale = 0,
-                          .out = args.out.data + at * size_of(args.out.dtype),
-                          .out_bytes = 0,
-                          .rows = 1,
-                          .size = static_cast<int>(std::min<std::int64_t>(kPanel, latent - d)),
-                          .is_bf16 = args.out.dtype == DType::kBF16});
-    }
+    const std::int64_t at = t * args.out.stride[0] + h * args.out.stride[1];
+    plan.kernels.attended({.values = sums.values(0, 0) + row * kPanel,
+                           .segment_stride = sums.segment_stride(),
+                           .panel_stride = sums.panel_stride(),
+                           .weights = weights.data(),
+                           .segments = segments,
+                           .out = args.out.data + at * size_of(args.out.dtype),
+                           .size = args.kv.latent_dim,
+                           .is_bf16 = args.out.dtype == DType::kBF16});
   }
 }
 
@@ -120,7 +106,7 @@ void CpuOps::sparse_mla(const SparseMlaArgs& args) {
           for (std::int64_t s = 0; s < segments_of(longest.keys); ++s) {
             block.add_segment(slots.of(longest.token), s);
           }
-          plan.kernels.leave_tiles(*memory.tiles);
+          plan.kernels.leave(*memory.tiles);
           for (const AttentionItem& item : block.items()) finish(plan, item, block.sums());
         });
     return;
@@ -135,7 +121,7 @@ void CpuOps::sparse_mla(const SparseMlaArgs& args) {
     const std::int32_t* const keys = slots.of(item[0].token);
     const AttentionMemory memory = memory_of(0, thread);
     AttentionBlock(plan, memory, std::move(item), sums + i * bytes).add_segment(keys, s);
-    plan.kernels.leave_tiles(*memory.tiles);
+    plan.kernels.leave(*memory.tiles);
   });
   pool_.run(count, [&](std::int64_t i, int) {
     std::vector<AttentionItem> item = items_of(i, i + 1);

@@ -61,9 +61,9 @@ void Ops::select_and_attend(const SelectAndAttendArgs& args, Arena& scratch) {
                  .out = args.selected});
   }
   // Absorption: W_UK^T q_nope turns q . k_nope into a dot product with the cached latent.
-  const Tensor absorbed = scratch.take(args.q.dtype, {T, d.heads, latent});
+  const Tensor absorbed = scratch.take_padded(args.q.dtype, {T, d.heads, latent});
   per_head({.x = args.q.first(d.qk_nope_head_dim), .weights = args.weights.w_uk, .out = absorbed});
-  const Tensor context = scratch.take(args.q.dtype, {T, d.heads, latent});
+  const Tensor context = scratch.take_padded(args.q.dtype, {T, d.heads, latent});
   sparse_mla({.q_latent = absorbed,
               .q_rope = args.q.last(d.qk_rope_head_dim),
               .kv = args.latent_cache,

@@ -27,7 +27,7 @@ Case write_latent_case(DType dtype, LatentFormat format, int latent_dim, int rop
             const TestBatch batch = make_batch(sequences);
             const std::int64_t T = static_cast<std::int64_t>(batch.slots.size());
             const WriteLatentArgs args = {
-                .latent = ws.input(dtype, {T, latent_dim}, rows(ws, T, latent_dim)),
+                .latent = ws.input(dtype, {T, latent_dim}, rows(ws, T, latent_dim), pad),
                 .k_rope = ws.input(dtype, {T, rope_dim}, pad),
                 .slots = ws.ints(batch.slots, {T}),
                 .cache = ws.latent_cache(format, batch.num_pages, latent_dim, rope_dim)};

@@ -12,6 +12,7 @@ struct MlaShape {
   int pages;
   bool lse = true;
   float scale = 0.0625f;
+  Pad pad = {};  // of q_latent and out
 };
 
 // k slots for each token: none, one, all and some of them valid, in turn, in no order.
@@ -35,19 +36,20 @@ Case mla_case(DType dtype, LatentFormat format, MlaShape s) {
   return {.op = "sparse_mla",
           .name = str(short_name(dtype), ", ", name_of(format), " cache, T ", s.T, ", ", s.H,
                       " heads, ", s.latent, " + ", s.rope, ", k ", s.k,
-                      s.scale > 0.1f ? ", sharp" : ""),
+                      s.scale > 0.1f ? ", sharp" : "", s.pad.back ? ", strided" : ""),
           .need = {.ops = {Op::kSparseMla}, .activations = {dtype}, .latents = {format}},
           .tolerance = tolerance_of(kSparseMlaTolerance, dtype),
           .tokens = s.T,
           .prepare = [=](Workspace& ws) {
             // q_rope is the end of a query, as in the model.
             const Pad query = {s.rope + 3, 0};
-            SparseMlaArgs args = {.q_latent = ws.tokens(ws.input(dtype, {s.T, s.H, s.latent})),
-                                  .q_rope = ws.tokens(ws.input(dtype, {s.T, s.H, s.rope}, query)),
-                                  .kv = ws.latent_cache(format, s.pages, s.latent, s.rope),
-                                  .indices = ws.tokens(ws.ints(indices_of(s), {s.T, s.k})),
-                                  .softmax_scale = s.scale,
-                                  .out = ws.output("out", dtype, {s.T, s.H, s.latent})};
+            SparseMlaArgs args = {
+                .q_latent = ws.tokens(ws.input(dtype, {s.T, s.H, s.latent}, s.pad)),
+                .q_rope = ws.tokens(ws.input(dtype, {s.T, s.H, s.rope}, query)),
+                .kv = ws.latent_cache(format, s.pages, s.latent, s.rope),
+                .indices = ws.tokens(ws.ints(indices_of(s), {s.T, s.k})),
+                .softmax_scale = s.scale,
+                .out = ws.output("out", dtype, {s.T, s.H, s.latent}, s.pad)};
             if (s.lse) args.lse = ws.output("lse", DType::kF32, {s.T, s.H});
             return Call{[=, &ws] { ws.ops().sparse_mla(args); }, cost(args)};
           }};
@@ -66,7 +68,7 @@ void add_sparse_mla_cases(std::vector<Case>& cases, bool timing) {
   for (const DType dtype : kActivations) {
     for (const LatentFormat format : kFormats) {
       cases.push_back(mla_case(dtype, format, {3, 64, 512, 64, 200, 5}));
-      cases.push_back(mla_case(dtype, format, {7, 8, 512, 64, 64, 3, false}));
+      cases.push_back(mla_case(dtype, format, {7, 8, 512, 64, 64, 3, false, 0.0625f, {0, 48}}));
       cases.push_back(mla_case(dtype, format, {16, 3, 32, 16, 33, 2}));
       cases.push_back(mla_case(dtype, format, {33, 1, 100, 10, 16, 2}));
       cases.push_back(mla_case(dtype, format, {2, 5, 200, 6, 1, 1}));
