@@ -42,9 +42,9 @@ class MappedFile {
 Result<std::string> read_file(const std::string& path,
                               std::size_t max_bytes = std::size_t{1} << 30);
 
-// For those who write beside a file and rename, before they begin: the file that `path` names, links
-// followed, so that it is replaced and not a link. Fails if a file may not take the place of what is
-// there (a directory, a device), or if nothing may be written beside it.
+// For those who write beside a file and rename, before they begin: the file that `path` names,
+// links followed, so that it is replaced and not a link. Fails if a file may not take the place of
+// what is there (a directory, a device), or if nothing may be written beside it.
 Result<std::string> find_replaceable(const std::string& path);
 
 // Writes beside `path`, syncs and renames, so that `path` holds the old or the new contents, never

@@ -219,11 +219,10 @@ std::optional<Value> Range::item(const Value& index) const {
 
 Result<Value> Range::slice(Runtime& runtime, Int start, Int stop, Int step) const {
   Int first = 0, last = 0, stride = 0;
-  const bool overflows = __builtin_mul_overflow(start, step_, &first) ||
-                         __builtin_add_overflow(first, start_, &first) ||
-                         __builtin_mul_overflow(stop, step_, &last) ||
-                         __builtin_add_overflow(last, start_, &last) ||
-                         __builtin_mul_overflow(step, step_, &stride);
+  const bool overflows =
+      __builtin_mul_overflow(start, step_, &first) ||
+      __builtin_add_overflow(first, start_, &first) || __builtin_mul_overflow(stop, step_, &last) ||
+      __builtin_add_overflow(last, start_, &last) || __builtin_mul_overflow(step, step_, &stride);
   if (overflows) return beyond_64_bits();
   return runtime.make<Range>(0, first, last, stride);
 }

@@ -38,11 +38,12 @@ TEST(Template, operators_are_pythons) {
 }
 
 TEST(Template, numbers_have_pythons_attributes_and_groups) {
-  EXPECT_EQ(render("{{ n.real }} {{ n.imag }} {{ t.real }} {{ f.real }} {{ f.imag }} {{ t.numerator }} "
-                   "{{ n.denominator }} {{ f.numerator is defined }} {{ f.is_integer() }} "
-                   "{{ (2.0).is_integer() }}",
-                   R"({"n": 7, "t": true, "f": 2.5})"),
-            "7 0 1 2.5 0.0 1 1 False False True");
+  EXPECT_EQ(
+      render("{{ n.real }} {{ n.imag }} {{ t.real }} {{ f.real }} {{ f.imag }} {{ t.numerator }} "
+             "{{ n.denominator }} {{ f.numerator is defined }} {{ f.is_integer() }} "
+             "{{ (2.0).is_integer() }}",
+             R"({"n": 7, "t": true, "f": 2.5})"),
+      "7 0 1 2.5 0.0 1 1 False False True");
   EXPECT_EQ(render("{{ '{:,}|{:_}|{:+,}|{:,}'.format(1234567.5, -1234.0, 1e3, 1e20) }}"),
             "1,234,567.5|-1_234.0|+1,000.0|1e+20");
   EXPECT_EQ(render("{{ range(9)[5:2] }} {{ range(5)[::2] }} {{ range(9, 0, -2)[1:-1] }}"),
