@@ -1,6 +1,7 @@
 #include "model/weights.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "base/file.h"
 #include "base/str.h"
@@ -102,39 +103,128 @@ class Finder {
   }
 
   // kv_b_proj holds, head after head, W_UK [nope, latent] and W_UV [v, latent]. W_UK is transposed,
-  // because absorption sums over its rows. W_UV stays where it is if it can; the border between the
-  // two is not aligned to FP8 blocks, so from packed formats both halves are dequantised.
+  // because absorption sums over its rows; W_UV stays where it is.
   Status split_kv_b(const Weight& kv_b, AttentionWeights& w) {
-    const std::int64_t heads = c_.num_attention_heads, latent = c_.kv_lora_rank;
-    const std::int64_t nope = c_.qk_nope_head_dim, v = c_.v_head_dim;
-    const bool is_float = kv_b.format == WeightFormat::kBF16 || kv_b.format == WeightFormat::kF32;
-    const bool in_bf16 = kv_b.format == WeightFormat::kBF16 || options_.activations == DType::kBF16;
-    GLINT_TRY(w.w_uk, matrices(in_bf16, heads, latent, nope));
-    if (!is_float) {
-      GLINT_TRY(w.w_uv, matrices(in_bf16, heads, v, latent));
+    if (kv_b.format == WeightFormat::kFp8Block) {
+      const std::int64_t nope = c_.qk_nope_head_dim, v = c_.v_head_dim;
+      const auto side = static_cast<int>(std::gcd(std::gcd(nope, v), std::int64_t{kFp8Block}));
+      return side >= kLeastFp8Block ? split_fp8(kv_b, side, w) : dequantise_halves(kv_b, w);
     }
-    for (std::int64_t h = 0; is_float && h < heads; ++h) {
-      w.w_uv.push_back({.format = kv_b.format,
-                        .rows = v,
-                        .cols = latent,
-                        .data = kv_b.data.slice(0, h * (nope + v) + nope, v)});
-    }
-    pool_.run(heads, [&](std::int64_t h, int) {
-      std::vector<float> rows(static_cast<std::size_t>(std::max(nope, v) * latent));
-      const auto read = [&](std::int64_t first, std::int64_t count) {
-        for (std::int64_t r = 0; r < count; ++r) {
-          dequantize_row(kv_b, h * (nope + v) + first + r,
-                         &rows[static_cast<std::size_t>(r * latent)]);
-        }
-      };
-      const auto head = static_cast<std::size_t>(h);
-      read(0, nope);
-      write_transposed(rows, w.w_uk[head].data);
-      if (is_float) return;
-      read(nope, v);
-      write(rows, w.w_uv[head].data);
+    GLINT_TRY_STATUS(dequantise_w_uk(kv_b, w));
+    each_head([&](std::int64_t h) {
+      const std::int64_t first = first_row(h) + c_.qk_nope_head_dim, count = c_.v_head_dim;
+      Weight w_uv = kv_b;
+      w_uv.rows = count;
+      w_uv.data = kv_b.data.slice(0, first, count);
+      if (kv_b.scale) w_uv.scale = kv_b.scale.slice(0, first, count);
+      w.w_uv.push_back(w_uv);
     });
     return Ok{};
+  }
+
+  // Both halves keep their codes. Where a head begins within a block, a block becomes several of
+  // side `side`, with the same scale.
+  Status split_fp8(const Weight& kv_b, int side, AttentionWeights& w) {
+    const std::int64_t heads = c_.num_attention_heads, latent = c_.kv_lora_rank;
+    const std::int64_t nope = c_.qk_nope_head_dim, v = c_.v_head_dim;
+    const std::int64_t rows_uk = (nope + side - 1) / side, rows_uv = (v + side - 1) / side;
+    const std::int64_t cols = kv_b.scale.dim(1);
+    GLINT_TRY(std::byte * codes, memory(heads * latent * nope));
+    GLINT_TRY(std::byte * scales,
+              memory(heads * (rows_uk + rows_uv) * cols * size_of(DType::kF32)));
+    auto* scale = reinterpret_cast<float*>(scales);
+    each_head([&](std::int64_t h) {
+      const std::int64_t first = first_row(h);
+      const auto scale_of = [&](std::int64_t row) {
+        return kv_b.scale.row<float>(row / kFp8Block);
+      };
+      w.w_uk.push_back({.format = WeightFormat::kFp8Block,
+                        .rows = latent,
+                        .cols = nope,
+                        .data = Tensor(codes + h * latent * nope, DType::kF8E4M3, {latent, nope}),
+                        .scale = Tensor(scale, DType::kF32, {cols, rows_uk}),
+                        .block_cols = side});
+      for (std::int64_t i = 0; i < cols; ++i) {
+        for (std::int64_t r = 0; r < rows_uk; ++r) *scale++ = scale_of(first + r * side)[i];
+      }
+      w.w_uv.push_back({.format = WeightFormat::kFp8Block,
+                        .rows = v,
+                        .cols = latent,
+                        .data = kv_b.data.slice(0, first + nope, v),
+                        .scale = Tensor(scale, DType::kF32, {rows_uv, cols}),
+                        .block_rows = side});
+      for (std::int64_t r = 0; r < rows_uv; ++r) {
+        scale = std::copy_n(scale_of(first + nope + r * side), cols, scale);
+      }
+    });
+    pool_.run(heads, [&](std::int64_t h, int) {
+      write_transposed(
+          reinterpret_cast<const std::uint8_t*>(kv_b.data.data) + first_row(h) * latent, latent,
+          nope, reinterpret_cast<std::uint8_t*>(w.w_uk[static_cast<std::size_t>(h)].data.data),
+          [](std::uint8_t code) { return code; });
+    });
+    return Ok{};
+  }
+
+  // NVFP4's groups do not survive a transposition, nor do FP8 blocks whose border lies anywhere.
+  Status dequantise_w_uk(const Weight& kv_b, AttentionWeights& w) {
+    const std::int64_t heads = c_.num_attention_heads, latent = c_.kv_lora_rank;
+    const std::int64_t nope = c_.qk_nope_head_dim;
+    GLINT_TRY(w.w_uk, matrices(is_bf16(kv_b), heads, latent, nope));
+    pool_.run(heads, [&](std::int64_t h, int) {
+      const std::vector<float> rows = dequantised(kv_b, first_row(h), nope);
+      const Tensor& out = w.w_uk[static_cast<std::size_t>(h)].data;
+      with_float_type(out.dtype, [&]<class T>(T) {
+        write_transposed(rows.data(), latent, nope, out.ptr<T>(), from_float<T>);
+      });
+    });
+    return Ok{};
+  }
+
+  Status dequantise_halves(const Weight& kv_b, AttentionWeights& w) {
+    GLINT_TRY_STATUS(dequantise_w_uk(kv_b, w));
+    const std::int64_t heads = c_.num_attention_heads, v = c_.v_head_dim;
+    GLINT_TRY(w.w_uv, matrices(is_bf16(kv_b), heads, v, c_.kv_lora_rank));
+    pool_.run(heads, [&](std::int64_t h, int) {
+      const std::vector<float> rows = dequantised(kv_b, first_row(h) + c_.qk_nope_head_dim, v);
+      const Tensor& out = w.w_uv[static_cast<std::size_t>(h)].data;
+      with_float_type(out.dtype, [&]<class T>(T) {
+        std::transform(rows.begin(), rows.end(), out.ptr<T>(), from_float<T>);
+      });
+    });
+    return Ok{};
+  }
+
+  template <class F>
+  void each_head(F f) const {
+    for (std::int64_t h = 0; h < c_.num_attention_heads; ++h) f(h);
+  }
+  // Of head h in kv_b_proj.
+  std::int64_t first_row(std::int64_t h) const { return h * (c_.qk_nope_head_dim + c_.v_head_dim); }
+  bool is_bf16(const Weight& kv_b) const {
+    return kv_b.format == WeightFormat::kBF16 ||
+           (kv_b.format != WeightFormat::kF32 && options_.activations == DType::kBF16);
+  }
+  static std::vector<float> dequantised(const Weight& weight, std::int64_t first,
+                                        std::int64_t count) {
+    std::vector<float> rows(static_cast<std::size_t>(count * weight.cols));
+    for (std::int64_t r = 0; r < count; ++r) {
+      dequantize_row(weight, first + r, &rows[static_cast<std::size_t>(r * weight.cols)]);
+    }
+    return rows;
+  }
+
+  // New memory, owned by the weights.
+  Result<std::byte*> memory(std::int64_t bytes) {
+    Buffer buffer = make_host_device()->allocate(static_cast<std::size_t>(bytes));
+    if (!buffer.data()) {
+      return Error{
+          ErrorCode::kResourceExhausted,
+          str("no room for ", human_bytes(static_cast<double>(bytes)), " of kv_b_proj's halves")};
+    }
+    std::byte* const data = buffer.data();
+    weights_.owned.push_back(std::move(buffer));
+    return data;
   }
 
   // `count` matrices [rows, cols] in new memory.
@@ -142,46 +232,29 @@ class Finder {
                                        std::int64_t cols) {
     const DType dtype = in_bf16 ? DType::kBF16 : DType::kF32;
     const std::int64_t bytes = rows * cols * size_of(dtype);
-    Buffer buffer = make_host_device()->allocate(static_cast<std::size_t>(count * bytes));
-    if (!buffer.data()) {
-      return Error{ErrorCode::kResourceExhausted,
-                   str("no room for ", human_bytes(static_cast<double>(count * bytes)),
-                       " of dequantised weights")};
-    }
+    GLINT_TRY(std::byte * data, memory(count * bytes));
     std::vector<Weight> weights;
     for (std::int64_t i = 0; i < count; ++i) {
       weights.push_back({.format = in_bf16 ? WeightFormat::kBF16 : WeightFormat::kF32,
                          .rows = rows,
                          .cols = cols,
-                         .data = Tensor(buffer.data() + i * bytes, dtype, {rows, cols})});
+                         .data = Tensor(data + i * bytes, dtype, {rows, cols})});
     }
-    weights_.owned.push_back(std::move(buffer));
     return weights;
   }
 
-  // `values`, row-major, into `out`.
-  static void write(const std::vector<float>& values, const Tensor& out) {
-    with_float_type(out.dtype, [&]<class T>(T) {
-      T* to = out.ptr<T>();
-      const std::int64_t size = out.size();
-      for (std::int64_t i = 0; i < size; ++i) to[i] = from_float<T>(values[i]);
-    });
-  }
-
-  // out[k][r] = values[r][k]; a block of columns at a time, so that reads stay in the cache.
-  static void write_transposed(const std::vector<float>& values, const Tensor& out) {
+  // out[k][r] = cast(from[r][k]); a block of columns at a time, so that reads stay in the cache.
+  template <class From, class To, class Cast>
+  static void write_transposed(const From* values, std::int64_t cols, std::int64_t rows, To* out,
+                               Cast cast) {
     constexpr std::int64_t kBlock = 16;
-    const std::int64_t cols = out.dim(0), rows = out.dim(1);
-    with_float_type(out.dtype, [&]<class T>(T) {
-      for (std::int64_t k0 = 0; k0 < cols; k0 += kBlock) {
-        T* const to = out.row<T>(k0);
-        const float* from = values.data() + k0;
-        const std::int64_t count = std::min(kBlock, cols - k0);
-        for (std::int64_t r = 0; r < rows; ++r, from += cols) {
-          for (std::int64_t k = 0; k < count; ++k) to[k * rows + r] = from_float<T>(from[k]);
-        }
+    for (std::int64_t k0 = 0; k0 < cols; k0 += kBlock) {
+      const From* from = values + k0;
+      const std::int64_t count = std::min(kBlock, cols - k0);
+      for (std::int64_t r = 0; r < rows; ++r, from += cols) {
+        for (std::int64_t k = 0; k < count; ++k) out[(k0 + k) * rows + r] = cast(from[k]);
       }
-    });
+    }
   }
 
   Result<IndexerWeights> load_indexer(const std::string& prefix) {

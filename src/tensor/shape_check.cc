@@ -60,8 +60,11 @@ void ShapeCheck::weight(const char* name, const Weight& w, const char* rows, con
       break;
     case WeightFormat::kFp8Block:
       data = DType::kF8E4M3;
-      scale_rows = (w.rows + kFp8Block - 1) / kFp8Block;
-      scale_cols = (w.cols + kFp8Block - 1) / kFp8Block;
+      for (const int side : {w.block_rows, w.block_cols}) {
+        if (side < kLeastFp8Block || kFp8Block % side) fail(str(name, " has fp8 blocks of ", side));
+      }
+      scale_rows = (w.rows + w.block_rows - 1) / w.block_rows;
+      scale_cols = (w.cols + w.block_cols - 1) / w.block_cols;
       break;
     case WeightFormat::kNvfp4:
       data = DType::kU8;

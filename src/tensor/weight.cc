@@ -56,8 +56,8 @@ void dequantize_row(const Weight& weight, std::int64_t n, float* out) {
     }
     case WeightFormat::kFp8Block: {
       const auto* codes = reinterpret_cast<const std::uint8_t*>(data) + n * K;
-      const float* scale = weight.scale.row<float>(n / kFp8Block);
-      for (std::int64_t k = 0; k < K; ++k) out[k] = kE4m3[codes[k]] * scale[k / kFp8Block];
+      const float* scale = weight.scale.row<float>(n / weight.block_rows);
+      for (std::int64_t k = 0; k < K; ++k) out[k] = kE4m3[codes[k]] * scale[k / weight.block_cols];
       return;
     }
     case WeightFormat::kNvfp4: {

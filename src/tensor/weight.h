@@ -10,7 +10,7 @@ namespace glint {
 enum class WeightFormat : std::uint8_t {
   kF32,
   kBF16,
-  kFp8Block,  // data e4m3 [N, K]; scale f32 [ceil(N/128), ceil(K/128)]: w = e4m3 * scale
+  kFp8Block,  // data e4m3 [N, K]; scale f32, one for each block of 128 x 128: w = e4m3 * scale
   kNvfp4,     // data u8 [N, K/2], low nibble first; scale e4m3 [N, K/16]: w = (e2m1 * scale) *
               // global_scale
 };
@@ -26,15 +26,19 @@ enum class WeightLayout : std::uint8_t {
 
 // The side of an FP8 block and the length of an NVFP4 group.
 inline constexpr int kFp8Block = 128;
+inline constexpr int kLeastFp8Block = 32;  // of a part of a matrix: see Weight::block_rows
 inline constexpr int kNvfp4Group = 16;
 
 struct Weight {
   WeightFormat format = WeightFormat::kBF16;
   WeightLayout layout = WeightLayout::kRows;
-  std::int64_t rows = 0;   // N, outputs
-  std::int64_t cols = 0;   // K, inputs; a multiple of 16 in kNvfp4
-  Tensor data = {};        // dense; kU8 or kF8E4M3 typed for the packed formats
-  Tensor scale = {};       // dense; empty for kF32 and kBF16
+  std::int64_t rows = 0;  // N, outputs
+  std::int64_t cols = 0;  // K, inputs; a multiple of 16 in kNvfp4
+  Tensor data = {};       // dense; kU8 or kF8E4M3 typed for the packed formats
+  Tensor scale = {};      // dense; empty for kF32 and kBF16
+  // kFp8Block: scale is [ceil(N / block_rows), ceil(K / block_cols)]. 128, or 64 or 32 where a part
+  // of a matrix begins within a block, as kv_b_proj's halves of a head do.
+  int block_rows = kFp8Block, block_cols = kFp8Block;
   float global_scale = 1;  // kNvfp4: weight_scale_2
 
   explicit operator bool() const { return static_cast<bool>(data); }

@@ -213,6 +213,7 @@ void AttentionBlock::weigh(std::int64_t panel, const Step& step, float* fade) co
   plan_.family().decode_multiply[plan_.code()](
       {.w = queries(panel),
        .scale = nullptr,
+       .block = 0,
        .panel_rows = panel_rows,
        .x = memory_.keys,
        .x_stride = plan_.stride,
@@ -274,6 +275,7 @@ void AttentionBlock::add_values(const Step& step, const float* fade) const {
     const std::byte* const latents = memory_.values + panel * step.staged * kPanel * plan_.size();
     plan_.family().multiply[kCodeBf16]({.w = latents,
                                         .scale = nullptr,
+                                        .block = 0,
                                         .panel_rows = kPanel,
                                         .x = memory_.p,
                                         .x_stride = kPStride,

@@ -86,10 +86,12 @@ struct TileRows {
   int first = 0, second = 0;
 };
 
-// A chunk of a panel. Scales: fp8 one f32 for each 128 k; nvfp4 e4m3 in the order of scale_byte.
+// A chunk of a panel. Scales: fp8 one f32 for each `block` k's; nvfp4 e4m3 in the order of
+// scale_byte.
 struct ExpandArgs {
   const std::byte* panel;
   const void* scale;
+  int block;      // fp8 only: 128, 64 or 32
   int k;          // a multiple of 16
   void* out;      // f32 [k][kPanel], or bf16 pairs [k / 2][kPanel][2]; k a multiple of 32
   float* scales;  // bf16 nvfp4 only: f32 [k / 16][kPanel]
@@ -100,6 +102,7 @@ struct ExpandArgs {
 struct TileArgs {
   const void* w;      // a panel, expanded or of codes
   const void* scale;  // as in ExpandArgs; of an expanded nvfp4 panel: f32
+  int block;          // as in ExpandArgs
   int panel_rows;
   const void* x;  // f32 or bf16, row t at x + t * x_stride elements; may be unaligned
   std::int64_t x_stride;

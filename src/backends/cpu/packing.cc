@@ -62,8 +62,8 @@ PartAt place_of(const PanelPart& part) {
                 begin / kNvfp4Group * kPanel;
   }
   if (weight.format == WeightFormat::kFp8Block) {
-    at.scales = reinterpret_cast<const std::byte*>(weight.scale.row<float>(n0 / kFp8Block) +
-                                                   begin / kFp8Block);
+    at.scales = reinterpret_cast<const std::byte*>(weight.scale.row<float>(n0 / weight.block_rows) +
+                                                   begin / weight.block_cols);
   }
   return at;
 }

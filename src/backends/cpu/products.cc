@@ -264,6 +264,7 @@ void Products::multiply(const PanelPart& part, const Rows& x, Scratch& scratch, 
     const std::int64_t aligned = (k + family.x_align - 1) / family.x_align * family.x_align;
     TileArgs tile = {.w = at.codes,
                      .scale = at.scales,
+                     .block = weight.block_cols,
                      .panel_rows = kPanel,
                      .x = static_cast<const std::byte*>(x.data) + k0 * (x.is_bf16 ? 2 : 4),
                      .x_stride = x.stride,
@@ -292,7 +293,7 @@ void Products::multiply(const PanelPart& part, const Rows& x, Scratch& scratch, 
       tile.ahead.at = scratch.codes;
     }
     if (code == kCodeFp8)
-      tile.scale = weight.scale.row<float>(part.n0 / kFp8Block) + k0 / kFp8Block;
+      tile.scale = weight.scale.row<float>(part.n0 / weight.block_rows) + k0 / weight.block_cols;
     if (code == kCodeNvfp4 && is_packed) {
       const std::int64_t left = padded(kCodeNvfp4, part.end - k0) / kNvfp4Group * kPanel;
       tile.scale_ahead = ahead_by(kScalesAhead, at.scales, at.scales + left, next.scales);
@@ -307,6 +308,7 @@ void Products::multiply(const PanelPart& part, const Rows& x, Scratch& scratch, 
     }
     family.expand[code]({.panel = static_cast<const std::byte*>(tile.w),
                          .scale = tile.scale,
+                         .block = tile.block,
                          .k = static_cast<int>((k + 31) / 32 * 32),
                          .out = scratch.numbers,
                          .scales = scratch.scales,

@@ -100,27 +100,32 @@ Case grouped_case(DType dtype, std::vector<WeightFormat> formats, Counts counts,
 struct HeadShape {
   std::int64_t T, H, A, B;
   Pad pad = {};  // of x and out
+  Fp8Blocks blocks = {};
 };
 
 Case per_head_case(DType dtype, WeightFormat format, HeadShape s) {
-  return {.op = "per_head",
-          .name = str(short_name(dtype), " x ", name_of(format), ", T ", s.T, ", ", s.H, " x ", s.B,
-                      " x ", s.A, s.pad.back ? ", strided" : ""),
-          .need = {.ops = {Op::kPerHead}, .activations = {dtype}, .weights = {format}},
-          .tolerance = tolerance_of(kLinearTolerance, dtype),
-          .tokens = s.T,
-          .prepare = [=](Workspace& ws) {
-            auto weights = std::make_shared<std::vector<Weight>>();
-            for (std::int64_t h = 0; h < s.H; ++h) weights->push_back(ws.weight(format, s.B, s.A));
-            const PerHeadArgs args = {.x = ws.tokens(ws.input(dtype, {s.T, s.H, s.A}, s.pad)),
-                                      .weights = *weights,
-                                      .out = ws.output("out", dtype, {s.T, s.H, s.B}, s.pad)};
-            const auto run = [=, &ws] {
-              (void)weights;  // owns what args refers to
-              ws.ops().per_head(args);
-            };
-            return Call{run, cost(args)};
-          }};
+  return {
+      .op = "per_head",
+      .name = str(short_name(dtype), " x ", name_of(format), ", T ", s.T, ", ", s.H, " x ", s.B,
+                  " x ", s.A, s.pad.back ? ", strided" : "",
+                  s.blocks.rows * s.blocks.cols < kFp8Block * kFp8Block ? ", small blocks" : ""),
+      .need = {.ops = {Op::kPerHead}, .activations = {dtype}, .weights = {format}},
+      .tolerance = tolerance_of(kLinearTolerance, dtype),
+      .tokens = s.T,
+      .prepare = [=](Workspace& ws) {
+        auto weights = std::make_shared<std::vector<Weight>>();
+        for (std::int64_t h = 0; h < s.H; ++h) {
+          weights->push_back(ws.weight(format, s.B, s.A, false, s.blocks));
+        }
+        const PerHeadArgs args = {.x = ws.tokens(ws.input(dtype, {s.T, s.H, s.A}, s.pad)),
+                                  .weights = *weights,
+                                  .out = ws.output("out", dtype, {s.T, s.H, s.B}, s.pad)};
+        const auto run = [=, &ws] {
+          (void)weights;  // owns what args refers to
+          ws.ops().per_head(args);
+        };
+        return Call{run, cost(args)};
+      }};
 }
 
 void add_timed(std::vector<Case>& cases) {
@@ -171,6 +176,12 @@ void add_linear_cases(std::vector<Case>& cases, bool timing) {
       cases.push_back(per_head_case(dtype, format, {33, 1, 48, 32}));
       if (format == WeightFormat::kNvfp4) continue;
       cases.push_back(per_head_case(dtype, format, {17, 3, 5, 7, {2, 1}}));
+      if (format != WeightFormat::kFp8Block) continue;
+      for (const std::int64_t T : {1, 5, 40}) {
+        cases.push_back(per_head_case(dtype, format, {T, 2, 192, 512, {}, {128, 64}}));
+        cases.push_back(per_head_case(dtype, format, {T, 2, 512, 256, {}, {64, 128}}));
+        cases.push_back(per_head_case(dtype, format, {T, 2, 320, 100, {}, {32, 32}}));
+      }
     }
   }
 }

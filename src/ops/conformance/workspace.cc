@@ -162,8 +162,8 @@ Tensor Workspace::ints(const std::vector<std::int32_t>& values, Dims dims) {
   return Tensor(place(bytes), DType::kI32, dims);
 }
 
-Weight Workspace::weight(WeightFormat format, std::int64_t rows, std::int64_t cols,
-                         bool unaligned) {
+Weight Workspace::weight(WeightFormat format, std::int64_t rows, std::int64_t cols, bool unaligned,
+                         Fp8Blocks blocks) {
   const std::int64_t stream = ++stream_, n = rows * cols;
   const float scale = 1 / std::sqrt(static_cast<float>(cols));  // of a row's typical weight
   const auto value = [&](std::int64_t i) { return noise_(stream, i); };
@@ -184,7 +184,9 @@ Weight Workspace::weight(WeightFormat format, std::int64_t rows, std::int64_t co
                       DType::kBF16, {rows, cols});
       break;
     case WeightFormat::kFp8Block: {
-      const std::int64_t m = (rows + 127) / 128, k = (cols + 127) / 128;
+      w.block_rows = blocks.rows, w.block_cols = blocks.cols;
+      const std::int64_t m = (rows + blocks.rows - 1) / blocks.rows;
+      const std::int64_t k = (cols + blocks.cols - 1) / blocks.cols;
       w.data =
           Tensor(place(repeated(n, [&](std::int64_t i) { return float_to_e4m3(64 * value(i)); }),
                        unaligned ? 1 : 0),

@@ -58,6 +58,11 @@ struct RunMode {
   bool packed = false;                          // weights as the backend packs them
 };
 
+// Weight::block_rows and block_cols.
+struct Fp8Blocks {
+  int rows = kFp8Block, cols = kFp8Block;
+};
+
 class Workspace {
  public:
   Workspace(Ops& ops, const Noise& noise, RunMode mode = {});
@@ -80,7 +85,8 @@ class Workspace {
   Tensor input(DType dtype, Dims dims, Pad pad = {});
   Tensor ints(const std::vector<std::int32_t>& values, Dims dims);
   // `unaligned`: data that starts one element after a multiple of 256 bytes, as in a mapped file.
-  Weight weight(WeightFormat format, std::int64_t rows, std::int64_t cols, bool unaligned = false);
+  Weight weight(WeightFormat format, std::int64_t rows, std::int64_t cols, bool unaligned = false,
+                Fp8Blocks blocks = {});
 
   // [T, ..] of garbage, cut to this run's tokens, to be written by the op and compared: floats
   // within the tolerance, integers exactly.
