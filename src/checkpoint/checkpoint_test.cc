@@ -30,11 +30,6 @@ class CheckpointTest : public testing::Test {
     EXPECT_TRUE(message.starts_with(prefix_)) << message;
     return message.substr(prefix_.size());
   }
-  static std::vector<float> row(const Weight& weight, std::int64_t n) {
-    std::vector<float> values(static_cast<std::size_t>(weight.cols));
-    dequantize_row(weight, n, values.data());
-    return values;
-  }
 
   const TestDir dir_;
   const std::string prefix_ = dir_ / "model.safetensors" + ": ";
@@ -48,11 +43,11 @@ TEST_F(CheckpointTest, dense_weights_are_views_unless_they_lie_at_odd_addresses)
   const Weight a = checkpoint.weight("a", 1, 2).value();
   EXPECT_EQ(a.format, WeightFormat::kBF16);
   EXPECT_EQ(a.data.data, checkpoint.source().find("a.weight")->bytes.data());
-  EXPECT_EQ(row(a, 0), (std::vector<float>{1, -2}));
+  EXPECT_EQ(row_of(a, 0), (std::vector<float>{1, -2}));
   const Weight b = checkpoint.weight("b", 2, 1).value();
   EXPECT_EQ(b.format, WeightFormat::kF32);
   EXPECT_EQ(reinterpret_cast<std::uintptr_t>(b.data.data) % 4, 0u);
-  EXPECT_EQ(row(b, 1), std::vector<float>{4});
+  EXPECT_EQ(row_of(b, 1), std::vector<float>{4});
   const Tensor c = checkpoint.vector("c.weight", 3).value();
   EXPECT_EQ(to_float(c.ptr<BF16>()[2]), 7);
   EXPECT_TRUE(checkpoint.has_weight("a"));
@@ -68,8 +63,8 @@ TEST_F(CheckpointTest, fp8_blocks_take_either_scale_name_in_f32_or_bf16_with_rag
                                      narrow ? bf16_bytes({2, 0.5f}) : f32_bytes({2, 0.5f})}});
       const Weight weight = checkpoint.weight("x", 130, 3).value();
       EXPECT_EQ(weight.format, WeightFormat::kFp8Block);
-      EXPECT_EQ(row(weight, 127), (std::vector<float>{2, 2, 2}));
-      EXPECT_EQ(row(weight, 128), (std::vector<float>{0.5f, 0.5f, 0.5f}));
+      EXPECT_EQ(row_of(weight, 127), (std::vector<float>{2, 2, 2}));
+      EXPECT_EQ(row_of(weight, 128), (std::vector<float>{0.5f, 0.5f, 0.5f}));
     }
   }
 }
@@ -80,9 +75,9 @@ TEST_F(CheckpointTest, fp8_scales_come_in_other_types_and_shapes_too) {
     Checkpoint checkpoint = open({{"x.weight", "F8_E4M3", "[130,3]", codes}, scale});
     const Weight weight = checkpoint.weight("x", 130, 3).value();
     EXPECT_EQ(weight.format, WeightFormat::kFp8Block);
-    EXPECT_EQ(row(weight, 0), row(weight, 127));
-    EXPECT_EQ(row(weight, 128), row(weight, 129));
-    return std::pair(row(weight, 127)[2], row(weight, 128)[2]);
+    EXPECT_EQ(row_of(weight, 0), row_of(weight, 127));
+    EXPECT_EQ(row_of(weight, 128), row_of(weight, 129));
+    return std::pair(row_of(weight, 127)[2], row_of(weight, 128)[2]);
   };
   const std::pair<float, float> two_and_half = {2, 0.5f}, three_and_three = {3, 3};
   EXPECT_EQ(rows({"x.weight_scale_inv", "F8_E8M0", "[2,1]", "\x80\x7e"}), two_and_half);
@@ -102,9 +97,9 @@ TEST_F(CheckpointTest, fp8_with_a_scale_for_each_row_becomes_f32) {
               {"x.weight_scale", "F32", shape, f32_bytes({1, 0.1f, 1.0f / 3})}});
     const Weight weight = checkpoint.weight("x", 3, 2).value();
     EXPECT_EQ(weight.format, WeightFormat::kF32);
-    EXPECT_EQ(row(weight, 0), (std::vector<float>{1, 2}));
-    EXPECT_EQ(row(weight, 1), (std::vector<float>{0.1f, 0.1f}));
-    EXPECT_EQ(row(weight, 2), (std::vector<float>{3 * (1.0f / 3), 1.125f * (1.0f / 3)}));
+    EXPECT_EQ(row_of(weight, 0), (std::vector<float>{1, 2}));
+    EXPECT_EQ(row_of(weight, 1), (std::vector<float>{0.1f, 0.1f}));
+    EXPECT_EQ(row_of(weight, 2), (std::vector<float>{3 * (1.0f / 3), 1.125f * (1.0f / 3)}));
   }
 }
 
@@ -164,8 +159,8 @@ TEST_F(CheckpointTest, both_nvfp4_layouts_mean_the_same) {
   for (const char* name : {"m", "c"}) {
     const Weight weight = checkpoint.weight(name, 1, 16).value();
     EXPECT_EQ(weight.format, WeightFormat::kNvfp4);
-    EXPECT_EQ(row(weight, 0)[0], 0.5f);
-    EXPECT_EQ(row(weight, 0)[1], 1.5f);
+    EXPECT_EQ(row_of(weight, 0)[0], 0.5f);
+    EXPECT_EQ(row_of(weight, 0)[1], 1.5f);
     EXPECT_TRUE(checkpoint.has_weight(name));
   }
 }
@@ -174,10 +169,10 @@ TEST_F(CheckpointTest, stacked_experts_are_found_under_the_names_of_single_ones)
   const std::string p = "model.layers.3.mlp.experts.";
   Checkpoint checkpoint = open({{p + "gate_up_proj", "BF16", "[2,2,1]", bf16_bytes({1, 2, 3, 4})},
                                 {p + "down_proj", "F32", "[2,1,1]", f32_bytes({5, 6})}});
-  EXPECT_EQ(row(checkpoint.weight(p + "0.gate_proj", 1, 1).value(), 0)[0], 1);
-  EXPECT_EQ(row(checkpoint.weight(p + "1.gate_proj", 1, 1).value(), 0)[0], 3);
-  EXPECT_EQ(row(checkpoint.weight(p + "1.up_proj", 1, 1).value(), 0)[0], 4);
-  EXPECT_EQ(row(checkpoint.weight(p + "1.down_proj", 1, 1).value(), 0)[0], 6);
+  EXPECT_EQ(row_of(checkpoint.weight(p + "0.gate_proj", 1, 1).value(), 0)[0], 1);
+  EXPECT_EQ(row_of(checkpoint.weight(p + "1.gate_proj", 1, 1).value(), 0)[0], 3);
+  EXPECT_EQ(row_of(checkpoint.weight(p + "1.up_proj", 1, 1).value(), 0)[0], 4);
+  EXPECT_EQ(row_of(checkpoint.weight(p + "1.down_proj", 1, 1).value(), 0)[0], 6);
   EXPECT_TRUE(checkpoint.has_weight(p + "1.down_proj"));
   EXPECT_EQ(checkpoint.weight(p + "2.up_proj", 1, 1).error().message,
             prefix_ + "tensor \"" + p + "gate_up_proj\" has 2 experts; expected one of number 2");
@@ -194,11 +189,11 @@ TEST_F(CheckpointTest, stacked_fp8_experts_have_their_blocks_of_the_stacked_scal
             {p + "gate_up_proj_scale_inv", "F32", "[2,2,1]", f32_bytes({1, 2, 3, 4})},
             {p + "down_proj", "F8_E4M3", "[2,1,130]", ones.substr(0, 260)},
             {p + "down_proj_scale_inv", "BF16", "[2,1,2]", bf16_bytes({5, 6, 7, 8})}});
-  EXPECT_EQ(row(checkpoint.weight(p + "0.gate_proj", 128, 1).value(), 127)[0], 1);
-  EXPECT_EQ(row(checkpoint.weight(p + "0.up_proj", 128, 1).value(), 0)[0], 2);
-  EXPECT_EQ(row(checkpoint.weight(p + "1.up_proj", 128, 1).value(), 0)[0], 4);
-  EXPECT_EQ(row(checkpoint.weight(p + "1.down_proj", 1, 130).value(), 0)[127], 7);
-  EXPECT_EQ(row(checkpoint.weight(p + "1.down_proj", 1, 130).value(), 0)[128], 8);
+  EXPECT_EQ(row_of(checkpoint.weight(p + "0.gate_proj", 128, 1).value(), 127)[0], 1);
+  EXPECT_EQ(row_of(checkpoint.weight(p + "0.up_proj", 128, 1).value(), 0)[0], 2);
+  EXPECT_EQ(row_of(checkpoint.weight(p + "1.up_proj", 128, 1).value(), 0)[0], 4);
+  EXPECT_EQ(row_of(checkpoint.weight(p + "1.down_proj", 1, 130).value(), 0)[127], 7);
+  EXPECT_EQ(row_of(checkpoint.weight(p + "1.down_proj", 1, 130).value(), 0)[128], 8);
 }
 
 TEST_F(CheckpointTest, stacked_fp8_experts_that_share_a_block_or_lack_scales_are_refused) {
@@ -225,11 +220,11 @@ TEST_F(CheckpointTest, half_precision_becomes_f32_exactly) {
             {p + "down_proj", "F16", "[2,1,1]", halves({0x3c00, 0x4000})}});
   const Weight a = checkpoint.weight("a", 1, 5).value();
   EXPECT_EQ(a.format, WeightFormat::kF32);
-  EXPECT_EQ(row(a, 0), (std::vector<float>{1, -2, 65504, 0x1p-24f, INFINITY}));
+  EXPECT_EQ(row_of(a, 0), (std::vector<float>{1, -2, 65504, 0x1p-24f, INFINITY}));
   const Tensor b = checkpoint.vector("b", 2).value();
   EXPECT_EQ(b.ptr<float>()[0], 1);
   EXPECT_TRUE(std::signbit(b.ptr<float>()[1]));
-  EXPECT_EQ(row(checkpoint.weight(p + "1.down_proj", 1, 1).value(), 0)[0], 2);
+  EXPECT_EQ(row_of(checkpoint.weight(p + "1.down_proj", 1, 1).value(), 0)[0], 2);
 }
 
 TEST_F(CheckpointTest, a_vector_can_be_had_as_f32_whatever_it_is_stored_as) {

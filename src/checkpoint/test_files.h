@@ -1,4 +1,5 @@
-// For tests: a directory that goes away, and safetensors files written as plainly as possible.
+// For tests: a directory that goes away, safetensors files written as plainly as possible, and the
+// values of a weight.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -12,6 +13,7 @@
 
 #include "base/file.h"
 #include "base/str.h"
+#include "tensor/weight.h"
 
 namespace glint {
 
@@ -66,6 +68,12 @@ inline std::string safetensors_file(const std::vector<TestTensor>& tensors) {
 template <class T>
 std::string bytes_of_values(const std::vector<T>& values) {
   return std::string(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T));
+}
+
+inline std::vector<float> row_of(const Weight& weight, std::int64_t n) {
+  std::vector<float> row(static_cast<std::size_t>(weight.cols));
+  dequantize_row(weight, n, row.data());
+  return row;
 }
 
 }  // namespace glint

@@ -49,12 +49,6 @@ bool same_bytes(const TensorSource& a, const TensorSource& b) {
   return true;
 }
 
-std::vector<float> row_of(const Weight& weight, std::int64_t n) {
-  std::vector<float> row(static_cast<std::size_t>(weight.cols));
-  dequantize_row(weight, n, row.data());
-  return row;
-}
-
 TEST(Synthetic, every_release_has_all_tensors_of_the_config_in_its_formats) {
   const ModelConfig config = parse_config(small_json()).value();
   for (const Release release : {Release::kBF16, Release::kFp8, Release::kNvfp4}) {

@@ -127,7 +127,7 @@ class Finder {
   Status split_fp8(const Weight& kv_b, int side, AttentionWeights& w) {
     const std::int64_t heads = c_.num_attention_heads, latent = c_.kv_lora_rank;
     const std::int64_t nope = c_.qk_nope_head_dim, v = c_.v_head_dim;
-    const std::int64_t rows_uk = (nope + side - 1) / side, rows_uv = (v + side - 1) / side;
+    const std::int64_t rows_uk = fp8_blocks(nope, side), rows_uv = fp8_blocks(v, side);
     const std::int64_t cols = kv_b.scale.dim(1);
     GLINT_TRY(std::byte * codes, memory(heads * latent * nope));
     GLINT_TRY(std::byte * scales,

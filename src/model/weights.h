@@ -47,7 +47,7 @@ using VisitTensor = std::function<void(Tensor&)>;
 void visit(ModelWeights& weights, const VisitWeight& on_weight, const VisitTensor& on_tensor);
 
 struct WeightOptions {
-  // kF32: kv_b_proj's halves stay f32 after dequantisation; else bf16.
+  // What of kv_b_proj cannot keep its format (weights.cc) becomes this type.
   DType activations = DType::kBF16;
   bool with_mtp = true;
 };

@@ -2,9 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include <atomic>
-
 #include "base/json.h"
+#include "checkpoint/test_files.h"
 #include "model/synthetic.h"
 
 namespace glint {
@@ -27,12 +26,6 @@ ModelConfig config_with(HeadDims head) {
   json.set("v_head_dim", head.v);
   json.set("qk_head_dim", head.nope + 16);
   return parse_config(json).value();
-}
-
-std::vector<float> row_of(const Weight& weight, std::int64_t n) {
-  std::vector<float> row(static_cast<std::size_t>(weight.cols));
-  dequantize_row(weight, n, row.data());
-  return row;
 }
 
 // The largest difference of w_uk and w_uv from the rows of kv_b_proj, relative to the value.

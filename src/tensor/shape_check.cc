@@ -63,8 +63,8 @@ void ShapeCheck::weight(const char* name, const Weight& w, const char* rows, con
       for (const int side : {w.block_rows, w.block_cols}) {
         if (side < kLeastFp8Block || kFp8Block % side) fail(str(name, " has fp8 blocks of ", side));
       }
-      scale_rows = (w.rows + w.block_rows - 1) / w.block_rows;
-      scale_cols = (w.cols + w.block_cols - 1) / w.block_cols;
+      scale_rows = fp8_blocks(w.rows, w.block_rows);
+      scale_cols = fp8_blocks(w.cols, w.block_cols);
       break;
     case WeightFormat::kNvfp4:
       data = DType::kU8;

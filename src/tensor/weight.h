@@ -30,8 +30,10 @@ inline constexpr int kFp8Block = 128;
 inline constexpr int kLeastFp8Block = 32;  // of a part of a matrix: see Weight::block_rows
 inline constexpr int kNvfp4Group = 16;
 
-// FP8 blocks of 128 that `n` rows or columns are cut into; the last may be smaller.
-constexpr std::int64_t fp8_blocks(std::int64_t n) { return (n + kFp8Block - 1) / kFp8Block; }
+// FP8 blocks that `n` rows or columns are cut into; the last may be smaller.
+constexpr std::int64_t fp8_blocks(std::int64_t n, int side = kFp8Block) {
+  return (n + side - 1) / side;
+}
 
 struct Weight {
   WeightFormat format = WeightFormat::kBF16;

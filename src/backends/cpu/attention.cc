@@ -119,10 +119,7 @@ void AttentionBlock::load_queries(std::int64_t panel) const {
        .bytes = plan_.width * plan_.size(),
        .num_rows = static_cast<int>(rows),
        .panel_rows = rows_of(panel) <= kHalfPanel ? kHalfPanel : kPanel,
-       .panel = queries(panel),
-       .ahead = 0,
-       .next = nullptr,
-       .past_caches = false});
+       .panel = queries(panel)});
 }
 
 void AttentionBlock::prefetch_key(const std::int32_t* slots, std::int64_t j,
@@ -212,8 +209,6 @@ void AttentionBlock::weigh(std::int64_t panel, const Step& step, float* fade) co
   const int rows = rows_of(panel), panel_rows = rows <= kHalfPanel ? kHalfPanel : kPanel;
   plan_.family().decode_multiply[plan_.code()](
       {.w = queries(panel),
-       .scale = nullptr,
-       .block = 0,
        .panel_rows = panel_rows,
        .x = memory_.keys,
        .x_stride = plan_.stride,
@@ -223,7 +218,6 @@ void AttentionBlock::weigh(std::int64_t panel, const Step& step, float* fade) co
        .c = memory_.scores,
        .starts = true,
        .ahead = {.at = queries(panel)},
-       .scale_ahead = {},
        .tiles = memory_.tiles});
   std::memset(memory_.scores + step.count * kPanel, 0,
               static_cast<std::size_t>((step.staged - step.count) * kPanel) * sizeof(float));
@@ -249,14 +243,8 @@ void AttentionBlock::transpose_scores(std::int64_t keys, int rows, std::byte* p)
          .bytes = kPanel * sizeof(float),
          .num_rows = kPanel,
          .panel_rows = kPanel,
-         .panel = reinterpret_cast<std::byte*>(transposed),
-         .ahead = 0,
-         .next = nullptr,
-         .past_caches = false});
+         .panel = reinterpret_cast<std::byte*>(transposed)});
     plan_.kernels.store({.c = transposed,
-                         .up = nullptr,
-                         .scale = 1,
-                         .up_scale = 0,
                          .out = p + j * plan_.size(),
                          .out_bytes = kPStride * plan_.size(),
                          .rows = rows,
@@ -274,8 +262,6 @@ void AttentionBlock::add_values(const Step& step, const float* fade) const {
     }
     const std::byte* const latents = memory_.values + panel * step.staged * kPanel * plan_.size();
     plan_.family().multiply[kCodeBf16]({.w = latents,
-                                        .scale = nullptr,
-                                        .block = 0,
                                         .panel_rows = kPanel,
                                         .x = memory_.p,
                                         .x_stride = kPStride,
@@ -285,7 +271,6 @@ void AttentionBlock::add_values(const Step& step, const float* fade) const {
                                         .c = values,
                                         .starts = starts,
                                         .ahead = {.at = latents},
-                                        .scale_ahead = {},
                                         .tiles = memory_.tiles});
   }
 }

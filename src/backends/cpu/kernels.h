@@ -54,15 +54,15 @@ constexpr std::int64_t panel_bytes(Code code, int rows, std::int64_t k) {
 // k+2, k+3 in 16 bytes; nvfp4 stores the even k's of a dword in its low half, the odd ones above.
 // Panels of fp8 and nvfp4 have kPanel rows.
 struct PackArgs {
-  const std::byte* rows;   // row r at rows + r * row_bytes, not aligned
-  std::int64_t row_bytes;  // distance of rows
-  std::int64_t bytes;      // of each row, to be packed
-  int num_rows;            // 0 .. panel_rows; the others become zeros
-  int panel_rows;          // kHalfPanel or kPanel
-  std::byte* panel;        // aligned to 64: panel_bytes(code, panel_rows, k)
-  std::int64_t ahead;      // bytes ahead of each row to prefetch; 0: none
-  const std::byte* next;   // as many bytes as the rows have are prefetched from here; or null
-  bool past_caches;        // the panel is not read soon
+  const std::byte* rows;            // row r at rows + r * row_bytes, not aligned
+  std::int64_t row_bytes;           // distance of rows
+  std::int64_t bytes;               // of each row, to be packed
+  int num_rows;                     // 0 .. panel_rows; the others become zeros
+  int panel_rows;                   // kHalfPanel or kPanel
+  std::byte* panel;                 // aligned to 64: panel_bytes(code, panel_rows, k)
+  std::int64_t ahead = 0;           // bytes ahead of each row to prefetch; 0: none
+  const std::byte* next = nullptr;  // as many bytes as the rows have are prefetched from here
+  bool past_caches = false;         // the panel is not read soon
 };
 
 // Where a panel keeps the e4m3 scale of nvfp4 group `g` of row `n`: 64 bytes for two groups, in the
@@ -100,20 +100,20 @@ struct ExpandArgs {
 
 // c[t][n] = or += sum_k x[t][k] * w[n][k] for the panel's rows n.
 struct TileArgs {
-  const void* w;      // a panel, expanded or of codes
-  const void* scale;  // as in ExpandArgs; of an expanded nvfp4 panel: f32
-  int block;          // as in ExpandArgs
+  const void* w;                // a panel, expanded or of codes
+  const void* scale = nullptr;  // as in ExpandArgs; of an expanded nvfp4 panel: f32
+  int block = 0;                // as in ExpandArgs
   int panel_rows;
   const void* x;  // f32 or bf16, row t at x + t * x_stride elements; may be unaligned
   std::int64_t x_stride;
-  int tokens;         // >= 1
-  int rows;           // >= tokens: those of x and of c that may be read and written, to any value
-  int k;              // in bf16 a multiple of Family::x_align
-  float* c;           // [tokens][kPanel], aligned to 64
-  bool starts;        // what c held is replaced, not added to
-  Ahead ahead;        // of the codes
-  Ahead scale_ahead;  // of nvfp4's scales, half a line for each 16 k
-  TileRows* tiles;    // this thread's
+  int tokens;        // >= 1
+  int rows;          // >= tokens: those of x and of c that may be read and written, to any value
+  int k;             // in bf16 a multiple of Family::x_align
+  float* c;          // [tokens][kPanel], aligned to 64
+  bool starts;       // what c held is replaced, not added to
+  Ahead ahead = {};  // of the codes
+  Ahead scale_ahead = {};  // of nvfp4's scales, half a line for each 16 k
+  TileRows* tiles;         // this thread's
 };
 
 // How x of one type is multiplied.
@@ -161,8 +161,8 @@ struct RopeRow {
 // silu(c) * up, both rounded to the type of out first.
 struct StoreRows {
   const float* c;
-  const float* up;
-  float scale, up_scale;
+  const float* up = nullptr;
+  float scale = 1, up_scale = 1;
   std::byte* out;
   std::int64_t out_bytes;  // distance of rows
   std::int64_t rows;

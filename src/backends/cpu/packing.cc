@@ -29,10 +29,7 @@ PackArgs pack_rows(const Weight& weight, std::int64_t n0, std::int64_t k0, std::
           .bytes = k * 4 / per_dword(code),
           .num_rows = static_cast<int>(std::min<std::int64_t>(kPanel, weight.rows - n0)),
           .panel_rows = kPanel,
-          .panel = to,
-          .ahead = 0,
-          .next = nullptr,
-          .past_caches = false};
+          .panel = to};
 }
 
 PackArgs pack_row_scales(const Weight& weight, std::int64_t n0, std::int64_t k0, std::int64_t k,
@@ -43,27 +40,24 @@ PackArgs pack_row_scales(const Weight& weight, std::int64_t n0, std::int64_t k0,
           .bytes = k / kNvfp4Group,
           .num_rows = static_cast<int>(std::min<std::int64_t>(kPanel, weight.rows - n0)),
           .panel_rows = kPanel,
-          .panel = to,
-          .ahead = 0,
-          .next = nullptr,
-          .past_caches = false};
+          .panel = to};
 }
 
 PartAt place_of(const PanelPart& part) {
   const auto& [weight, n0, begin, end] = part;
-  if (weight.layout != WeightLayout::kPacked) return {};
+  PartAt at;
+  if (weight.format == WeightFormat::kFp8Block) {  // in either layout
+    at.scales = reinterpret_cast<const std::byte*>(weight.scale.row<float>(n0 / weight.block_rows) +
+                                                   begin / weight.block_cols);
+  }
+  if (weight.layout != WeightLayout::kPacked) return at;
   const Code code = code_of(weight);
   const std::int64_t bytes = panel_bytes(code, kPanel, weight.cols);
-  PartAt at = {
-      .codes = weight.data.data + n0 / kPanel * bytes + begin / per_dword(code) * kPanel * 4,
-      .bytes = panel_bytes(code, kPanel, std::min<std::int64_t>(end - begin, kChunk))};
+  at.codes = weight.data.data + n0 / kPanel * bytes + begin / per_dword(code) * kPanel * 4;
+  at.bytes = panel_bytes(code, kPanel, std::min<std::int64_t>(end - begin, kChunk));
   if (weight.format == WeightFormat::kNvfp4) {
     at.scales = weight.data.data + panels_of(weight) * bytes + n0 * scale_groups(weight) +
                 begin / kNvfp4Group * kPanel;
-  }
-  if (weight.format == WeightFormat::kFp8Block) {
-    at.scales = reinterpret_cast<const std::byte*>(weight.scale.row<float>(n0 / weight.block_rows) +
-                                                   begin / weight.block_cols);
   }
   return at;
 }

@@ -98,28 +98,25 @@ Rows TypedRows::of(const Weight& weight, std::int64_t first, std::int64_t count)
   return part;
 }
 
-namespace {
-
-// Whether the tiles read each chunk of a panel several times.
-bool rereads(const Family& family, const Rows& x) {
-  return family.tile_tokens && x.count > family.tile_tokens;
-}
-
-}  // namespace
-
 PanelPart PanelTask::part(std::int64_t i, std::int64_t k) const {
   const std::int64_t weights = product.up ? 2 : 1;
   return {.weight = i % weights ? product.up : product.weight,
           .n0 = n0 + i / weights * kPanel,
           .begin = k,
-          .end = std::min(k + step, product.weight.cols)};
+          .end = std::min(k + step(), product.weight.cols)};
 }
 
-// Panels whose chunks are multiplied in turns: a chunk's columns of x are then read from the L2
-// cache by all of them, where all of x may be too long for it. With few rows of x each panel is
-// read as it lies in memory, one after the other. `fair`: more would leave threads without work.
+// Where the tiles read each chunk of a panel several times, the chunks of several panels take
+// turns: its columns of x are then read from the L2 cache by all of them, where all of x may be too
+// long for it.
+bool Products::in_turns(const Product& product) const {
+  const int tile_tokens = family(product.x).tile_tokens;
+  return tile_tokens && product.x.count > tile_tokens;
+}
+
+// `fair`: more would leave threads without work.
 std::int64_t Products::panels_of_a_task(const Product& product, std::int64_t fair) const {
-  if (!rereads(product.x.is_bf16 ? kernels_.bf16 : kernels_.f32, product.x)) return 1;
+  if (!in_turns(product)) return 1;
   return std::clamp<std::int64_t>(fair, 1, Scratch::kPanels / (product.up ? 2 : 1));
 }
 
@@ -142,11 +139,10 @@ void Products::run(std::span<const Product> products) {
     const Product& product = products[static_cast<std::size_t>(i)];
     const std::int64_t size = panels_of_a_task(product, fair);
     const std::int64_t first = (task - first_[static_cast<std::size_t>(i)]) * size;
-    const bool in_turns = rereads(product.x.is_bf16 ? kernels_.bf16 : kernels_.f32, product.x);
     return {.product = product,
             .n0 = first * kPanel,
             .panels = std::min(size, panels_of(product.weight) - first),
-            .step = in_turns ? kChunk : product.weight.cols,
+            .in_turns = in_turns(product),
             .past_caches = out_bytes > kL2Bytes};
   };
   pool_.run_foreseen(tasks, [&](std::int64_t index, std::int64_t following, int thread) {
@@ -167,7 +163,7 @@ namespace {
 class Beginning {
  public:
   Beginning(const PanelTask* task, std::int64_t bits)
-      : task_(task && task->step == kChunk ? task : nullptr),
+      : task_(task && task->in_turns ? task : nullptr),
         parts_(task_ ? std::min(task_->parts(), kParts) : 0),
         lines_(bits ? ((parts_ - 1) * kChunk + bits - 1) / bits : 0) {}
 
@@ -207,12 +203,12 @@ void Products::run_task(const PanelTask& task, const PanelTask* next, Scratch& s
     x.count = std::min<std::int64_t>(x.count - t0, Scratch::kTokens);
     x.readable = std::min<std::int64_t>(x.readable - t0, Scratch::kTokens);
     const PanelTask* const then = t0 + Scratch::kTokens < product.x.count ? &task : next;
-    for (std::int64_t k = 0; k < K; k += task.step) {
+    for (std::int64_t k = 0; k < K; k += task.step()) {
       for (std::int64_t i = 0; i < task.parts(); ++i) {
-        const PartAt following = i + 1 < task.parts() ? place_of(task.part(i + 1, k))
-                                 : k + task.step < K  ? place_of(task.part(0, k + task.step))
-                                 : then               ? place_of(then->part(0, 0))
-                                                      : PartAt{};
+        const PartAt following = i + 1 < task.parts()  ? place_of(task.part(i + 1, k))
+                                 : k + task.step() < K ? place_of(task.part(0, k + task.step()))
+                                 : then                ? place_of(then->part(0, 0))
+                                                       : PartAt{};
         multiply(task.part(i, k), x, scratch, scratch.c[i], following);
       }
     }
@@ -242,7 +238,7 @@ void Products::run_task(const PanelTask& task, const PanelTask* next, Scratch& s
 void Products::multiply(const PanelPart& part, const Rows& x, Scratch& scratch, float* c,
                         const PartAt& next) const {
   const Weight& weight = part.weight;
-  const Family& family = x.is_bf16 ? kernels_.bf16 : kernels_.f32;
+  const Family& family = this->family(x);
   const Code code = code_of(weight);
   const bool is_packed = weight.layout == WeightLayout::kPacked;
   const bool decodes = x.count <= family.decode_tokens[code];
@@ -273,8 +269,6 @@ void Products::multiply(const PanelPart& part, const Rows& x, Scratch& scratch, 
                      .k = static_cast<int>(aligned),
                      .c = c,
                      .starts = k0 == 0,
-                     .ahead = {},
-                     .scale_ahead = {},
                      .tiles = &scratch.tiles};
     if (is_packed) {
       const std::int64_t left = panel_bytes(code, kPanel, part.end - k0);
@@ -292,8 +286,6 @@ void Products::multiply(const PanelPart& part, const Rows& x, Scratch& scratch, 
       tile.w = scratch.codes;
       tile.ahead.at = scratch.codes;
     }
-    if (code == kCodeFp8)
-      tile.scale = weight.scale.row<float>(part.n0 / weight.block_rows) + k0 / weight.block_cols;
     if (code == kCodeNvfp4 && is_packed) {
       const std::int64_t left = padded(kCodeNvfp4, part.end - k0) / kNvfp4Group * kPanel;
       tile.scale_ahead = ahead_by(kScalesAhead, at.scales, at.scales + left, next.scales);

@@ -51,11 +51,14 @@ struct Scratch {
   TileRows tiles;
 };
 
-// Panels of a product that a thread multiplies, `step` columns at a time.
+// Panels of a product that a thread multiplies.
 struct PanelTask {
   const Product& product;
-  std::int64_t n0, panels, step;
+  std::int64_t n0, panels;
+  bool in_turns;     // chunk by chunk; else each is read as it lies in memory
   bool past_caches;  // the products of a run write more than a cache holds
+
+  std::int64_t step() const { return in_turns ? kChunk : product.weight.cols; }
 
   // A panel of `weight` and then its like of `up`, for each panel.
   std::int64_t parts() const { return product.up ? 2 * panels : panels; }
@@ -90,6 +93,8 @@ class Products {
   ThreadPool& pool() const { return pool_; }
 
  private:
+  const Family& family(const Rows& x) const { return x.is_bf16 ? kernels_.bf16 : kernels_.f32; }
+  bool in_turns(const Product& product) const;
   std::int64_t panels_of_a_task(const Product& product, std::int64_t fair) const;
   void run_task(const PanelTask& task, const PanelTask* next, Scratch& scratch) const;
 

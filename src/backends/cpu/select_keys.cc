@@ -29,7 +29,7 @@ struct PageWeight {
                                                 WeightFormat::kFp8Block};
     static constexpr DType kTypes[] = {DType::kF32, DType::kBF16, DType::kF8E4M3};
     const auto format = static_cast<std::size_t>(cache.format);
-    const std::int64_t blocks = (cache.dim + kFp8Block - 1) / kFp8Block;
+    const std::int64_t blocks = fp8_blocks(cache.dim);
     ones.assign(static_cast<std::size_t>(blocks), 1.0f);
     weight = {.format = kFormats[format],
               .rows = kPageSize,

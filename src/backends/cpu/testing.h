@@ -51,8 +51,7 @@ struct RandomWeight {
         return;
       case WeightFormat::kFp8Block: {
         fill(DType::kF8E4M3, rows, cols);
-        const std::int64_t m = (rows + kFp8Block - 1) / kFp8Block;
-        const std::int64_t n = (cols + kFp8Block - 1) / kFp8Block;
+        const std::int64_t m = fp8_blocks(rows), n = fp8_blocks(cols);
         scale.resize(static_cast<std::size_t>(m * n * 4));
         view.scale = Tensor(scale.data(), DType::kF32, {m, n});
         for (std::int64_t i = 0; i < m * n; ++i) {

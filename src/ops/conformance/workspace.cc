@@ -185,8 +185,7 @@ Weight Workspace::weight(WeightFormat format, std::int64_t rows, std::int64_t co
       break;
     case WeightFormat::kFp8Block: {
       w.block_rows = blocks.rows, w.block_cols = blocks.cols;
-      const std::int64_t m = (rows + blocks.rows - 1) / blocks.rows;
-      const std::int64_t k = (cols + blocks.cols - 1) / blocks.cols;
+      const std::int64_t m = fp8_blocks(rows, blocks.rows), k = fp8_blocks(cols, blocks.cols);
       w.data =
           Tensor(place(repeated(n, [&](std::int64_t i) { return float_to_e4m3(64 * value(i)); }),
                        unaligned ? 1 : 0),
