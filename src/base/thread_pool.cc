@@ -122,6 +122,15 @@ void ThreadPool::run_phase(const Job& job) {
   busy_.store(false);
 }
 
+ThreadPool::Range ThreadPool::take(std::int64_t num_tasks) {
+  std::int64_t begin = next_task_.load(std::memory_order_relaxed), end;
+  do {
+    if (begin == num_tasks) return {begin, begin};
+    end = begin + share_of(num_tasks - begin);
+  } while (!next_task_.compare_exchange_weak(begin, end, std::memory_order_relaxed));
+  return {begin, end};
+}
+
 void ThreadPool::work(int thread) {
   for (std::uint32_t seen = 0;; ++seen) {
     phase_.wait_while(seen, spin_);

@@ -64,23 +64,35 @@ class ThreadPool {
   // As run(), but a thread takes the next task when it is done with one: for tasks of unequal size.
   template <class Fn>
   void run_dynamic(std::int64_t num_tasks, Fn&& fn) {
-    run_foreseen(num_tasks, [&](std::int64_t task, std::int64_t, int thread) { fn(task, thread); });
-  }
-
-  // As run_dynamic(), with fn(task, following, thread): the thread's task after this one, or
-  // num_tasks at its end, so that what it needs can be fetched from memory meanwhile.
-  template <class Fn>
-  void run_foreseen(std::int64_t num_tasks, Fn&& fn) {
     next_task_.store(0, std::memory_order_relaxed);
     parallel([&](int thread, int) {
-      const auto take = [&] {
-        return std::min(next_task_.fetch_add(1, std::memory_order_relaxed), num_tasks);
-      };
-      std::int64_t task = take();
-      while (task < num_tasks) {
-        const std::int64_t following = take();
-        fn(task, following, thread);
-        task = following;
+      for (;;) {
+        const std::int64_t task = next_task_.fetch_add(1, std::memory_order_relaxed);
+        if (task >= num_tasks) return;
+        fn(task, thread);
+      }
+    });
+  }
+
+  // As run_dynamic(), for tasks that lie one after another in memory: a thread takes a range of
+  // them at a time, smaller and smaller, so that it reads on and on and yet all end together.
+  // fn(range, next, thread): with the range that the thread goes on with, empty at the end, so that
+  // what it needs can be fetched from memory meanwhile.
+  struct Range {
+    std::int64_t begin, end;
+    bool empty() const { return begin == end; }
+  };
+  template <class Fn>
+  void run_ranges(std::int64_t num_tasks, Fn&& fn) {
+    const std::int64_t share = share_of(num_tasks);
+    next_task_.store(std::min(share * num_threads_, num_tasks), std::memory_order_relaxed);
+    parallel([&](int thread, int) {
+      Range range = {std::min(share * thread, num_tasks),
+                     std::min(share * (thread + 1), num_tasks)};
+      while (!range.empty()) {
+        const Range next = take(num_tasks);
+        fn(range, next, thread);
+        range = next;
       }
     });
   }
@@ -114,6 +126,11 @@ class ThreadPool {
   };
 
   void run_phase(const Job& job);
+  std::int64_t share_of(std::int64_t tasks_left) const {
+    constexpr std::int64_t kPerThread = 2;
+    return std::max<std::int64_t>(tasks_left / (kPerThread * num_threads_), 1);
+  }
+  Range take(std::int64_t num_tasks);
   void work(int thread);
 
   const int num_threads_;

@@ -23,7 +23,7 @@
 
 namespace glint::cpu {
 
-// Same order as WeightFormat.
+// Same order as WeightFormat; a dword holds 2^code numbers.
 enum Code { kCodeF32, kCodeBf16, kCodeFp8, kCodeNvfp4, kNumCodes };
 
 inline constexpr int kHalfPanel = 16;  // rows in one 512-bit register of dwords
@@ -32,21 +32,24 @@ inline constexpr int kChunk = 256;     // k's that are expanded at a time: 16 Ki
 inline constexpr int kF32Run = 64;     // k's that f32 tiles sum before they add to c, and ...
 inline constexpr int kF32Part = 16;    // ... of those, what is one chain
 
-// k's in one dword of a row.
-constexpr int per_dword(Code code) {
-  return code == kCodeF32 ? 1 : code == kCodeBf16 ? 2 : code == kCodeFp8 ? 4 : 8;
+// `align` is a power of two.
+constexpr std::int64_t aligned_up(std::int64_t k, std::int64_t align) {
+  return (k + align - 1) & -align;
 }
+// k's in one dword of a row.
+constexpr int per_dword(Code code) { return 1 << code; }
+// The dwords of a row before k, a multiple of per_dword.
+constexpr std::int64_t dwords(Code code, std::int64_t k) { return k >> code; }
 // A panel's k is padded with zeros: to whole lines of packing, and to what the tiles read.
 constexpr std::int64_t padded(Code code, std::int64_t k) {
-  const int align = per_dword(code) < 2 ? 32 : 16 * per_dword(code);
-  return (k + align - 1) / align * align;
+  return aligned_up(k, code == kCodeF32 ? 32 : 16 * per_dword(code));
 }
 // Elements between copied rows of x: readable beyond k to any x_align, and not a multiple of 4096
 // bytes, because the rows of a tile must not share the sets of the cache.
-constexpr std::int64_t x_stride(std::int64_t k) { return (k + 127) / 128 * 128 + 32; }
+constexpr std::int64_t x_stride(std::int64_t k) { return aligned_up(k, 128) + 32; }
 // Bytes of `k` columns of a panel of `rows` rows; without scales.
 constexpr std::int64_t panel_bytes(Code code, int rows, std::int64_t k) {
-  return padded(code, k) / per_dword(code) * rows * 4;
+  return dwords(code, padded(code, k)) * rows * 4;
 }
 
 // Rows to be packed. Panel layout: [k / per_dword][rows] dwords, a dword being per_dword

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 
 namespace glint::cpu {
 namespace {
@@ -99,11 +100,11 @@ Rows TypedRows::of(const Weight& weight, std::int64_t first, std::int64_t count)
 }
 
 PanelPart PanelTask::part(std::int64_t i, std::int64_t k) const {
-  const std::int64_t weights = product.up ? 2 : 1;
-  return {.weight = i % weights ? product.up : product.weight,
-          .n0 = n0 + i / weights * kPanel,
+  const bool is_up = i >= panels;
+  return {.weight = is_up ? product->up : product->weight,
+          .n0 = n0 + (is_up ? i - panels : i) * kPanel,
           .begin = k,
-          .end = std::min(k + step(), product.weight.cols)};
+          .end = std::min(k + step(), product->weight.cols)};
 }
 
 // Where the tiles read each chunk of a panel several times, the chunks of several panels take
@@ -114,45 +115,38 @@ bool Products::in_turns(const Product& product) const {
   return tile_tokens && product.x.count > tile_tokens;
 }
 
-// `fair`: more would leave threads without work.
-std::int64_t Products::panels_of_a_task(const Product& product, std::int64_t fair) const {
-  if (!in_turns(product)) return 1;
-  return std::clamp<std::int64_t>(fair, 1, Scratch::kPanels / (product.up ? 2 : 1));
-}
-
 void Products::run(std::span<const Product> products) {
-  std::int64_t panels = 0, tasks = 0, out_bytes = 0;
+  std::int64_t panels = 0, out_bytes = 0;
+  first_.clear();
   for (const Product& product : products) {
+    first_.push_back(panels);
     if (product.x.count) panels += panels_of(product.weight);
     out_bytes += product.out.size() * size_of(product.out.dtype);
   }
-  constexpr std::int64_t kTasksPerThread = 4, kL2Bytes = std::int64_t{1} << 20;
-  const std::int64_t fair = panels / (kTasksPerThread * pool_.num_threads());
-  first_.clear();
-  for (const Product& product : products) {
-    first_.push_back(tasks);
-    const std::int64_t size = panels_of_a_task(product, fair);
-    if (product.x.count) tasks += (panels_of(product.weight) + size - 1) / size;
-  }
-  const auto task_of = [&](std::int64_t task) -> PanelTask {
-    const auto i = std::upper_bound(first_.begin(), first_.end(), task) - first_.begin() - 1;
+  constexpr std::int64_t kL2Bytes = std::int64_t{1} << 20;
+  // The first panels of a range, of one product.
+  const auto task_of = [&](ThreadPool::Range range) -> std::optional<PanelTask> {
+    if (range.empty()) return std::nullopt;
+    const auto i = std::upper_bound(first_.begin(), first_.end(), range.begin) - first_.begin() - 1;
     const Product& product = products[static_cast<std::size_t>(i)];
-    const std::int64_t size = panels_of_a_task(product, fair);
-    const std::int64_t first = (task - first_[static_cast<std::size_t>(i)]) * size;
-    return {.product = product,
-            .n0 = first * kPanel,
-            .panels = std::min(size, panels_of(product.weight) - first),
-            .in_turns = in_turns(product),
-            .past_caches = out_bytes > kL2Bytes};
+    const std::int64_t first = range.begin - first_[static_cast<std::size_t>(i)];
+    const std::int64_t most = Scratch::kPanels / (product.up ? 2 : 1);
+    const std::int64_t all = std::min(panels_of(product.weight) - first, range.end - range.begin);
+    const std::int64_t tasks = (all + most - 1) / most;
+    return PanelTask{.product = &product,
+                     .n0 = first * kPanel,
+                     .panels = (all + tasks - 1) / tasks,
+                     .in_turns = in_turns(product),
+                     .past_caches = out_bytes > kL2Bytes};
   };
-  pool_.run_foreseen(tasks, [&](std::int64_t index, std::int64_t following, int thread) {
-    if (following < tasks) {
-      const PanelTask next = task_of(following);
-      run_task(task_of(index), &next, scratch(thread));
-    } else {
-      run_task(task_of(index), nullptr, scratch(thread));
-      kernels_.leave(scratch(thread).tiles);
+  pool_.run_ranges(panels, [&](ThreadPool::Range range, ThreadPool::Range next, int thread) {
+    for (std::optional<PanelTask> task = task_of(range); !range.empty();) {
+      range.begin += task->panels;
+      const std::optional<PanelTask> following = task_of(range.empty() ? next : range);
+      run_task(*task, following ? &*following : nullptr, scratch(thread));
+      task = following;
     }
+    if (next.empty()) kernels_.leave(scratch(thread).tiles);
   });
 }
 
@@ -193,7 +187,7 @@ class Beginning {
 }  // namespace
 
 void Products::run_task(const PanelTask& task, const PanelTask* next, Scratch& scratch) const {
-  const Product& product = task.product;
+  const Product& product = *task.product;
   const Tensor& out = product.out;
   const std::int64_t stride = out.stride[0] * size_of(out.dtype), K = product.weight.cols;
   const int x_size = product.x.is_bf16 ? 2 : 4;
@@ -203,13 +197,15 @@ void Products::run_task(const PanelTask& task, const PanelTask* next, Scratch& s
     x.count = std::min<std::int64_t>(x.count - t0, Scratch::kTokens);
     x.readable = std::min<std::int64_t>(x.readable - t0, Scratch::kTokens);
     const PanelTask* const then = t0 + Scratch::kTokens < product.x.count ? &task : next;
+    PartAt at = place_of(task.part(0, 0));
     for (std::int64_t k = 0; k < K; k += task.step()) {
       for (std::int64_t i = 0; i < task.parts(); ++i) {
         const PartAt following = i + 1 < task.parts()  ? place_of(task.part(i + 1, k))
                                  : k + task.step() < K ? place_of(task.part(0, k + task.step()))
                                  : then                ? place_of(then->part(0, 0))
                                                        : PartAt{};
-        multiply(task.part(i, k), x, scratch, scratch.c[i], following);
+        multiply(task.part(i, k), at, x, scratch, scratch.c[i], following);
+        at = following;
       }
     }
     // A few rows at a time: the panels' parts of a row lie side by side.
@@ -217,11 +213,11 @@ void Products::run_task(const PanelTask& task, const PanelTask* next, Scratch& s
     Beginning beginning(then, (x.count + kRows - 1) / kRows * task.panels);
     for (std::int64_t r = 0; r < x.count; r += kRows) {
       for (std::int64_t i = 0; i < task.panels; ++i) {
-        const std::int64_t n = task.n0 + i * kPanel, c = product.up ? 2 * i : i;
+        const std::int64_t n = task.n0 + i * kPanel;
         beginning.bring_a_bit();
         kernels_.store(
-            {.c = scratch.c[c] + r * kPanel,
-             .up = product.up ? scratch.c[c + 1] + r * kPanel : nullptr,
+            {.c = scratch.c[i] + r * kPanel,
+             .up = product.up ? scratch.c[task.panels + i] + r * kPanel : nullptr,
              .scale = product.weight.global_scale,
              .up_scale = product.up.global_scale,
              .out = out.data + (t0 + r) * stride + n * size_of(out.dtype),
@@ -235,7 +231,7 @@ void Products::run_task(const PanelTask& task, const PanelTask* next, Scratch& s
   }
 }
 
-void Products::multiply(const PanelPart& part, const Rows& x, Scratch& scratch, float* c,
+void Products::multiply(const PanelPart& part, PartAt at, const Rows& x, Scratch& scratch, float* c,
                         const PartAt& next) const {
   const Weight& weight = part.weight;
   const Family& family = this->family(x);
@@ -253,11 +249,11 @@ void Products::multiply(const PanelPart& part, const Rows& x, Scratch& scratch, 
   if (code == kCodeFp8 && next.scales) __builtin_prefetch(next.scales);
   for (std::int64_t k0 = part.begin; k0 < part.end; k0 += step) {
     const std::int64_t k = std::min(step, part.end - k0);
-    const PartAt at = place_of({weight, part.n0, k0, part.end});
+    if (k0 > part.begin) at = place_of({weight, part.n0, k0, part.end});
     const bool is_last = k0 + step >= part.end;
     const PartAt following =
         is_last || !is_packed ? next : place_of({weight, part.n0, k0 + step, part.end});
-    const std::int64_t aligned = (k + family.x_align - 1) / family.x_align * family.x_align;
+    const std::int64_t aligned = aligned_up(k, family.x_align);
     TileArgs tile = {.w = at.codes,
                      .scale = at.scales,
                      .block = weight.block_cols,
@@ -301,7 +297,7 @@ void Products::multiply(const PanelPart& part, const Rows& x, Scratch& scratch, 
     family.expand[code]({.panel = static_cast<const std::byte*>(tile.w),
                          .scale = tile.scale,
                          .block = tile.block,
-                         .k = static_cast<int>((k + 31) / 32 * 32),
+                         .k = static_cast<int>(aligned_up(k, 32)),
                          .out = scratch.numbers,
                          .scales = scratch.scales,
                          .ahead = readings ? Ahead{} : tile.ahead});

@@ -53,15 +53,15 @@ struct Scratch {
 
 // Panels of a product that a thread multiplies.
 struct PanelTask {
-  const Product& product;
+  const Product* product;
   std::int64_t n0, panels;
   bool in_turns;     // chunk by chunk; else each is read as it lies in memory
   bool past_caches;  // the products of a run write more than a cache holds
 
-  std::int64_t step() const { return in_turns ? kChunk : product.weight.cols; }
+  std::int64_t step() const { return in_turns ? kChunk : product->weight.cols; }
 
-  // A panel of `weight` and then its like of `up`, for each panel.
-  std::int64_t parts() const { return product.up ? 2 * panels : panels; }
+  // The panels of `weight`, then their likes of `up`.
+  std::int64_t parts() const { return product->up ? 2 * panels : panels; }
   // Part i from column k on.
   PanelPart part(std::int64_t i, std::int64_t k) const;
 };
@@ -82,10 +82,11 @@ class Products {
   // All of them in one phase. Sizes were checked before.
   void run(std::span<const Product> products);
 
-  // c [x.count][kPanel] = x times the part of a panel, or += where it does not begin at column 0,
-  // on this thread; without nvfp4's global scale. c has x.readable <= Scratch::kTokens rows. The
-  // thread goes on with `next`, or calls leave when it has multiplied its last.
-  void multiply(const PanelPart& part, const Rows& x, Scratch& scratch, float* c,
+  // c [x.count][kPanel] = x times the part of a panel, which lies `at` place_of(part), or += where
+  // it does not begin at column 0, on this thread; without nvfp4's global scale. c has x.readable
+  // <= Scratch::kTokens rows. The thread goes on with `next`, or calls leave when it has multiplied
+  // its last.
+  void multiply(const PanelPart& part, PartAt at, const Rows& x, Scratch& scratch, float* c,
                 const PartAt& next = {}) const;
 
   Scratch& scratch(int thread) { return *scratch_[static_cast<std::size_t>(thread)]; }
@@ -95,7 +96,6 @@ class Products {
  private:
   const Family& family(const Rows& x) const { return x.is_bf16 ? kernels_.bf16 : kernels_.f32; }
   bool in_turns(const Product& product) const;
-  std::int64_t panels_of_a_task(const Product& product, std::int64_t fair) const;
   void run_task(const PanelTask& task, const PanelTask* next, Scratch& scratch) const;
 
   const Kernels& kernels_;

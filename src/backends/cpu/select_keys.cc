@@ -136,7 +136,8 @@ void CpuOps::select_keys(const SelectKeysArgs& args) {
       GLINT_CHECK(page >= 0 && page < args.cache.num_slots / kPageSize, "page beyond the cache");
       Scratch& scratch = products_.scratch(thread);
       for (int half = 0; half < kPageSize; half += kPanel) {
-        products_.multiply({.weight = page_weight.of(page), .n0 = half}, x, scratch, scratch.c[0]);
+        const cpu::PanelPart part = {.weight = page_weight.of(page), .n0 = half};
+        products_.multiply(part, place_of(part), x, scratch, scratch.c[0]);
         for (std::int64_t i = 0; i < block.count; ++i) {
           float* to = scores + i * row + p * kPageSize + half;
           kernels.relu_sum(scratch.c[0] + i * Hi * kPanel,
