@@ -8,6 +8,7 @@ namespace glint::cpu {
 namespace {
 
 constexpr std::int64_t kScalesAhead = 512;
+constexpr std::int64_t kL2Bytes = std::int64_t{1} << 20;  // or more
 
 // What is read once from `at` to `end`, line after line, and then `next`.
 Ahead ahead_by(std::int64_t distance, const std::byte* at, const std::byte* end,
@@ -107,12 +108,12 @@ PanelPart PanelTask::part(std::int64_t i, std::int64_t k) const {
           .end = std::min(k + step(), product->weight.cols)};
 }
 
-// Where the tiles read each chunk of a panel several times, the chunks of several panels take
-// turns: its columns of x are then read from the L2 cache by all of them, where all of x may be too
-// long for it.
+// Where x is too long for the L2 cache, the chunks of several panels take turns: its columns are
+// then read from there by all of them. Else each panel is read on and on, as memory likes it.
 bool Products::in_turns(const Product& product) const {
   const int tile_tokens = family(product.x).tile_tokens;
-  return tile_tokens && product.x.count > tile_tokens;
+  const std::int64_t x_bytes = product.x.count * product.weight.cols * (product.x.is_bf16 ? 2 : 4);
+  return tile_tokens && product.x.count > tile_tokens && x_bytes > kL2Bytes;
 }
 
 void Products::run(std::span<const Product> products) {
@@ -123,7 +124,6 @@ void Products::run(std::span<const Product> products) {
     if (product.x.count) panels += panels_of(product.weight);
     out_bytes += product.out.size() * size_of(product.out.dtype);
   }
-  constexpr std::int64_t kL2Bytes = std::int64_t{1} << 20;
   // The first panels of a range, of one product.
   const auto task_of = [&](ThreadPool::Range range) -> std::optional<PanelTask> {
     if (range.empty()) return std::nullopt;
