@@ -278,6 +278,7 @@ void Products::multiply(const PanelPart& part, PartAt at, const Rows& x, Scratch
       if (x.count <= 16 && part.n0 + 2 * kPanel <= weight.rows) {
         rows.ahead = kPanel * rows.row_bytes;
       }
+      if (is_last) rows.next = next.codes;
       kernels_.pack[code](rows);
       tile.w = scratch.codes;
       tile.ahead.at = scratch.codes;

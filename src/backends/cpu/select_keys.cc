@@ -131,24 +131,37 @@ void CpuOps::select_keys(const SelectKeysArgs& args) {
                     .count = block.count * Hi,
                     .readable = most * Hi,
                     .is_bf16 = as_bf16};
-    pool_.run_dynamic(pages, [&](std::int64_t p, int thread) {
+    const auto first_slot = [&](std::int64_t p) {
       const std::int64_t page = pages_of(args, block.first)[p];
       GLINT_CHECK(page >= 0 && page < args.cache.num_slots / kPageSize, "page beyond the cache");
+      return page * kPageSize;
+    };
+    pool_.run_ranges(pages, [&](ThreadPool::Range range, ThreadPool::Range next, int thread) {
       Scratch& scratch = products_.scratch(thread);
-      for (int half = 0; half < kPageSize; half += kPanel) {
-        const cpu::PanelPart part = {.weight = page_weight.of(page), .n0 = half};
-        products_.multiply(part, place_of(part), x, scratch, scratch.c[0]);
-        for (std::int64_t i = 0; i < block.count; ++i) {
-          float* to = scores + i * row + p * kPageSize + half;
-          kernels.relu_sum(scratch.c[0] + i * Hi * kPanel,
-                           &weights[static_cast<std::size_t>(i * Hi)], static_cast<int>(Hi), to);
-          if (!is_fp8) continue;
-          float scales[kPanel];
-          std::memcpy(scales, args.cache.scale(page * kPageSize + half), sizeof scales);
-          for (int n = 0; n < kPanel; ++n) to[n] *= scales[n];
+      for (std::int64_t p = range.begin; p < range.end; ++p) {
+        const std::int64_t slot = first_slot(p), then = p + 1 < range.end ? p + 1 : next.begin;
+        const Weight keys = page_weight.of(slot / kPageSize);
+        for (int half = 0; half < kPageSize; half += kPanel) {
+          PartAt following;  // the other half, or the next page: on its way meanwhile
+          if (half + kPanel < kPageSize) {
+            following.codes = args.cache.key(slot + half + kPanel);
+          } else if (then < pages) {
+            following.codes = args.cache.key(first_slot(then));
+          }
+          const PanelPart part = {.weight = keys, .n0 = half};
+          products_.multiply(part, place_of(part), x, scratch, scratch.c[0], following);
+          for (std::int64_t i = 0; i < block.count; ++i) {
+            float* to = scores + i * row + p * kPageSize + half;
+            kernels.relu_sum(scratch.c[0] + i * Hi * kPanel,
+                             &weights[static_cast<std::size_t>(i * Hi)], static_cast<int>(Hi), to);
+            if (!is_fp8) continue;
+            float scales[kPanel];
+            std::memcpy(scales, args.cache.scale(slot + half), sizeof scales);
+            for (int n = 0; n < kPanel; ++n) to[n] *= scales[n];
+          }
         }
       }
-      kernels.leave(scratch.tiles);
+      if (next.empty()) kernels.leave(scratch.tiles);
     });
 
     pool_.run_dynamic(block.count, [&](std::int64_t i, int) {
