@@ -74,11 +74,14 @@ class Sequences {
   Random random_{1};
 };
 
-// Times `sample` (which runs `tokens` tokens) `repeat` times after one warm-up.
+// Times `sample` (which runs `tokens` tokens) after one warm-up.
 template <class Sample>
-void measure(BenchResult& result, CountOps& counter, int repeat, int tokens, Sample&& sample) {
+void measure(BenchResult& result, CountOps& counter, const BenchOptions& options, int tokens,
+             Sample&& sample) {
+  const int repeat = options.repeat;
   sample();
   for (int i = 0; i < repeat; ++i) {
+    result.read_gb_s.push_back(options.read_speed());
     counter.reset();
     const auto start = Clock::now();
     sample();
@@ -106,8 +109,7 @@ Status bench_local(LoadedModel& model, CountOps& counter, const BenchOptions& op
       GLINT_TRY(Sequences sequences, Sequences::make(model, 1, depth + prompt));
       sequences.prefill(0, 0, depth);
       BenchResult result = {.prefill = true, .tokens = prompt, .depth = depth};
-      measure(result, counter, options.repeat, prompt,
-              [&] { sequences.prefill(0, depth, prompt); });
+      measure(result, counter, options, prompt, [&] { sequences.prefill(0, depth, prompt); });
       report(result);
     }
     for (const int batch : options.batch) {
@@ -116,7 +118,7 @@ Status bench_local(LoadedModel& model, CountOps& counter, const BenchOptions& op
       sequences.prefill(0, 0, depth);
       sequences.copy_first(depth);
       BenchResult result = {.tokens = options.tokens, .depth = depth, .batch = batch};
-      measure(result, counter, options.repeat, options.tokens * batch, [&] {
+      measure(result, counter, options, options.tokens * batch, [&] {
         for (int i = 0; i < options.tokens; ++i) sequences.decode(depth + i);
       });
       report(result);

@@ -16,6 +16,9 @@ struct BenchOptions {
   std::vector<int> depth = {0};     // tokens in the cache beforehand
   std::vector<int> batch = {1};     // sequences that decode together
   int repeat = 5;
+  // The GB/s at which memory can be read, asked before each sample: neighbours change it within
+  // seconds.
+  std::function<double()> read_speed;
 };
 
 struct BenchResult {
@@ -24,6 +27,7 @@ struct BenchResult {
   int depth = 0;
   int batch = 1;
   std::vector<double> tokens_per_s = {};  // one per sample, of all sequences together
+  std::vector<double> read_gb_s = {};     // one per sample: BenchOptions::read_speed
   double bytes_per_token = 0;             // least traffic: weights and cache (count_ops.h)
   double flops_per_token = 0;
 };

@@ -117,12 +117,12 @@ double read_bandwidth(ThreadPool& pool) {
 
 }  // namespace
 
-double read_gb_s(std::span<const std::byte> memory, ThreadPool& pool) {
+double read_gb_s(std::span<const std::byte> memory, ThreadPool& pool, int times) {
   const auto* const data = reinterpret_cast<const std::uint64_t*>(memory.data());
   const std::size_t words = memory.size() / sizeof *data;
   std::atomic<std::uint64_t> sink = 0;
   double best = 0;
-  for (int run = 0; run < 8; ++run) {
+  for (int run = 0; run < times; ++run) {
     const auto start = Clock::now();
     pool.parallel([&](int thread, int threads) {
       std::uint64_t sum = 0;

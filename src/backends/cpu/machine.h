@@ -16,9 +16,9 @@ struct MachineLimits {
       0;  // of the instruction that multiplies bf16: AMX, vdpbf16ps, else f32 FMA
 };
 
-// How fast all threads together read `memory`, in 10^9 bytes a second: the best of several runs.
+// How fast all threads together read `memory`, in 10^9 bytes a second: the best of `times` runs.
 // `memory` is aligned to 8 bytes and far larger than any cache.
-double read_gb_s(std::span<const std::byte> memory, ThreadPool& pool);
+double read_gb_s(std::span<const std::byte> memory, ThreadPool& pool, int times = 8);
 
 // Takes about a second. The best of several short runs each: what disturbs a run only makes it
 // slower.
