@@ -1,0 +1,56 @@
+#!/usr/bin/env python3
+"""glint bench local as a user meets it: a row for each combination, shares of what was measured, JSON, refusals.
+
+    bench_local_test.py GLINT MODEL
+"""
+import json
+import re
+import statistics
+import sys
+
+from program import check, output, refused
+
+MODEL = sys.argv[2]
+WHAT = ("-p", "16,32", "-n", 2, "-d", "0,64", "-b", "1,4", "--repeat", 3, "--threads", 2)
+
+
+def near(a, b):
+    return abs(a - b) <= 1e-9 * abs(b)
+
+
+def json_has_every_combination():
+    report = json.loads(output("bench", "local", MODEL, *WHAT, "--json"))
+    check(report["model"] == MODEL and report["load"]["seconds"] > 0 and report["read_gb_per_s"] > 0, "report", report)
+    results = {(r["test"], r["tokens"], r["depth"], r["batch"]): r for r in report["results"]}
+    expected = {("prefill", tokens, depth, 1) for tokens in (16, 32) for depth in (0, 64)}
+    expected |= {("decode", 2, depth, batch) for depth in (0, 64) for batch in (1, 4)}
+    check(set(results) == expected and len(report["results"]) == len(expected), "combinations", sorted(results))
+    for r in results.values():
+        check(len(r["samples"]) == 3 and min(r["samples"]) > 0, "samples", r)
+        check(r["tokens_per_s"] == statistics.median(r["samples"]), "the median", r)
+        check(near(r["gb_per_s"], r["tokens_per_s"] * r["bytes_per_token"] * 1e-9), "GB/s", r)
+        check(near(r["gflops"], r["tokens_per_s"] * r["flops_per_token"] * 1e-9), "GFLOP/s", r)
+        check(near(r["share_of_matrix_peak"], r["gflops"] / report["matrix_gflops"]), "share of the peak", r)
+        check(r["read_gb_per_s"] > 0 and r["share_of_read_bandwidth"] > 0, "share of reads", r)
+    # Weights are read once for all sequences of a step, and keys by each of its own.
+    alone, together = results["decode", 2, 0, 1], results["decode", 2, 0, 4]
+    check(together["bytes_per_token"] < alone["bytes_per_token"], "bytes a token", (alone, together))
+    check(results["decode", 2, 64, 1]["flops_per_token"] > alone["flops_per_token"], "arithmetic at depth", alone)
+    check(results["prefill", 32, 0, 1]["bytes_per_token"] < results["prefill", 16, 0, 1]["bytes_per_token"], "prefill", results)
+
+
+def table_has_every_combination():
+    lines = output("bench", "local", MODEL, *WHAT).splitlines()
+    check(lines[0].startswith("machine: 2 threads of cpu: reads "), "the machine", lines[0])
+    rows = [line for line in lines if re.match(r"(prefill|decode) \d+ at depth \d+", line)]
+    check(len(rows) == 8, "rows", rows)
+    for row in rows:
+        median, low, high = map(float, re.split(r"\s{2,}", row)[1:4])
+        check(low <= median <= high, "the spread", row)
+
+
+json_has_every_combination()
+table_has_every_combination()
+refused("bench", "local", MODEL, "--batch", 0, words=("--batch is 0",))
+refused("bench", "local", MODEL, "--repeat", 0, words=("--repeat is 0",))
+refused("bench", "local", MODEL, "--depth", -1, words=("--depth is -1",))
