@@ -74,14 +74,15 @@ class ThreadPool {
     });
   }
 
-  // As run_dynamic(), for tasks that lie one after another in memory: a thread takes a range of
-  // them at a time, smaller and smaller, so that it reads on and on and yet all end together.
-  // fn(range, next, thread): with the range that the thread goes on with, empty at the end, so that
-  // what it needs can be fetched from memory meanwhile.
   struct Range {
     std::int64_t begin, end;
     bool empty() const { return begin == end; }
   };
+
+  // As run_dynamic(), for tasks that lie one after another in memory: a thread takes a range of
+  // them at a time, smaller and smaller, so that it reads on and on and yet all end together.
+  // fn(range, next, thread): with the range that the thread goes on with, empty at the end, so that
+  // what it needs can be fetched from memory meanwhile.
   template <class Fn>
   void run_ranges(std::int64_t num_tasks, Fn&& fn) {
     const std::int64_t share = share_of(num_tasks);

@@ -12,8 +12,6 @@ constexpr std::int64_t kKeyAlign = 32;  // of what tiles read: at least any x_al
 constexpr std::int64_t kPStride = AttentionMemory::kKeys + 32;  // elements of a row of p
 constexpr float kMissing = -1e30f;                              // the score of no key
 
-std::int64_t round_up(std::int64_t n, std::int64_t to) { return (n + to - 1) / to * to; }
-
 }  // namespace
 
 AttentionPlan::AttentionPlan(const SparseMlaArgs& args, const Products& products)
@@ -24,8 +22,8 @@ AttentionPlan::AttentionPlan(const SparseMlaArgs& args, const Products& products
                                                         : WeightFormat::kBF16)),
       width(args.kv.latent_dim + args.kv.rope_dim),
       stride(x_stride(width)),
-      latent_panels(round_up(args.kv.latent_dim, kPanel) / kPanel),
-      groups(round_up(args.q_latent.dim(1), kPanel) / kPanel),
+      latent_panels(aligned_up(args.kv.latent_dim, kPanel) / kPanel),
+      groups(aligned_up(args.q_latent.dim(1), kPanel) / kPanel),
       item_heads(std::min<std::int64_t>(kPanel, args.q_latent.dim(1))),
       panel_items(groups > 1 ? 1 : kPanel / item_heads) {}
 
@@ -42,7 +40,7 @@ std::int64_t AttentionPlan::place(std::vector<AttentionItem>& items) const {
 AttentionSums::AttentionSums(const AttentionPlan& plan, std::int64_t rows, std::byte* data)
     : data_(reinterpret_cast<float*>(data)),
       rows_(rows),
-      lanes_(round_up(rows, kPanel)),
+      lanes_(aligned_up(rows, kPanel)),
       stride_(2 * lanes_ + plan.latent_panels * rows * kPanel) {}
 
 std::int64_t AttentionSums::bytes(const AttentionPlan& plan, std::int64_t rows,
@@ -68,11 +66,11 @@ AttentionMemory::AttentionMemory(const AttentionPlan& plan, std::int64_t segment
       {&sums, AttentionSums::bytes(plan, kPanels * kPanel, segments)},
   };
   std::int64_t total = 0;
-  for (const Part& part : parts) total += round_up(part.bytes, 64);
+  for (const Part& part : parts) total += aligned_up(part.bytes, 64);
   std::byte* at = growing.at_least(total);
   for (const Part& part : parts) {
     *part.at = at;
-    at += round_up(part.bytes, 64);
+    at += aligned_up(part.bytes, 64);
   }
   scores = reinterpret_cast<float*>(score_bytes);
 }
@@ -184,7 +182,7 @@ void AttentionBlock::add_segment(const std::int32_t* slots, std::int64_t s) cons
   for (std::int64_t first = begin; first < end; first += AttentionMemory::kKeys) {
     const std::int64_t count = std::min(AttentionMemory::kKeys, end - first);
     const Step step = {
-        .segment = s, .first = first, .count = count, .staged = round_up(count, kKeyAlign)};
+        .segment = s, .first = first, .count = count, .staged = aligned_up(count, kKeyAlign)};
     stage(slots, step, end);
     float fade[AttentionMemory::kPanels * kPanel];
     for (std::int64_t panel = 0; panel < panels(); ++panel) weigh(panel, step, fade);
@@ -214,7 +212,7 @@ void AttentionBlock::weigh(std::int64_t panel, const Step& step, float* fade) co
        .x_stride = plan_.stride,
        .tokens = static_cast<int>(step.count),
        .rows = static_cast<int>(step.staged),
-       .k = static_cast<int>(round_up(plan_.width, plan_.family().x_align)),
+       .k = static_cast<int>(aligned_up(plan_.width, plan_.family().x_align)),
        .c = memory_.scores,
        .starts = true,
        .ahead = {.at = queries(panel)},

@@ -38,8 +38,6 @@ constexpr std::int64_t aligned_up(std::int64_t k, std::int64_t align) {
 }
 // k's in one dword of a row.
 constexpr int per_dword(Code code) { return 1 << code; }
-// The dwords of a row before k, a multiple of per_dword.
-constexpr std::int64_t dwords(Code code, std::int64_t k) { return k >> code; }
 // A panel's k is padded with zeros: to whole lines of packing, and to what the tiles read.
 constexpr std::int64_t padded(Code code, std::int64_t k) {
   return aligned_up(k, code == kCodeF32 ? 32 : 16 * per_dword(code));
@@ -49,7 +47,7 @@ constexpr std::int64_t padded(Code code, std::int64_t k) {
 constexpr std::int64_t x_stride(std::int64_t k) { return aligned_up(k, 128) + 32; }
 // Bytes of `k` columns of a panel of `rows` rows; without scales.
 constexpr std::int64_t panel_bytes(Code code, int rows, std::int64_t k) {
-  return dwords(code, padded(code, k)) * rows * 4;
+  return padded(code, k) / per_dword(code) * rows * 4;
 }
 
 // Rows to be packed. Panel layout: [k / per_dword][rows] dwords, a dword being per_dword

@@ -53,7 +53,7 @@ PartAt place_of(const PanelPart& part) {
   if (weight.layout != WeightLayout::kPacked) return at;
   const Code code = code_of(weight);
   const std::int64_t bytes = panel_bytes(code, kPanel, weight.cols);
-  at.codes = weight.data.data + n0 / kPanel * bytes + dwords(code, begin) * kPanel * 4;
+  at.codes = weight.data.data + n0 / kPanel * bytes + begin / per_dword(code) * kPanel * 4;
   at.bytes = panel_bytes(code, kPanel, std::min<std::int64_t>(end - begin, kChunk));
   if (weight.format == WeightFormat::kNvfp4) {
     at.scales = weight.data.data + panels_of(weight) * bytes + n0 * scale_groups(weight) +

@@ -64,7 +64,7 @@ Rows Products::gather(const Tensor& x, std::span<const std::int32_t> rows, bool 
   const std::int64_t stride = x_stride(K);
   const int size = as_bf16 ? 2 : 4;
   const std::int64_t align = (as_bf16 ? kernels_.bf16 : kernels_.f32).x_rows;
-  const std::int64_t readable = (count + align - 1) / align * align;
+  const std::int64_t readable = aligned_up(count, align);
   std::byte* to = copy.at_least(readable * stride * size);
   const auto copy_row = [&](std::int64_t r, int) {
     const std::int64_t source = rows.empty() ? r : rows[static_cast<std::size_t>(r)];
