@@ -7,10 +7,10 @@
 namespace glint::cpu {
 namespace {
 
-constexpr std::int64_t kPrefetch = 6;   // rows ahead: selected keys lie apart in memory
-constexpr std::int64_t kKeyAlign = 32;  // of what tiles read: at least any x_align
-constexpr std::int64_t kPStride = AttentionMemory::kKeys + 32;  // elements of a row of p
-constexpr float kMissing = -1e30f;                              // the score of no key
+constexpr std::int64_t kPrefetch = 6;             // rows ahead: selected keys lie apart in memory
+constexpr std::int64_t kKeyAlign = 32;            // of what tiles read: at least any x_align
+constexpr std::int64_t kPStride = kSegment + 32;  // elements of a row of p
+constexpr float kMissing = -1e30f;                // the score of no key
 
 }  // namespace
 
@@ -48,6 +48,25 @@ std::int64_t AttentionSums::bytes(const AttentionPlan& plan, std::int64_t rows,
   return AttentionSums(plan, rows, nullptr).stride_ * segments * std::int64_t{sizeof(float)};
 }
 
+void AttentionSums::merge(const Kernels& kernels, std::int64_t s, PanelRange panels, float* largest,
+                          float* sum) const {
+  float keep[AttentionMemory::kPanels * kPanel], add[AttentionMemory::kPanels * kPanel];
+  kernels.merge({.largest = largest,
+                 .sum = sum,
+                 .more_largest = this->largest(s),
+                 .more_sum = this->sum(s),
+                 .lanes = static_cast<int>(aligned_up(rows_, kHalfPanel)),
+                 .keep = keep,
+                 .add = add});
+  for (std::int64_t panel = panels.begin; panel < panels.end; ++panel) {
+    kernels.merge_values({.values = values(0, panel),
+                          .more = values(s, panel),
+                          .keep = keep,
+                          .add = add,
+                          .rows = rows_});
+  }
+}
+
 AttentionMemory::AttentionMemory(const AttentionPlan& plan, std::int64_t segments, Growing& growing,
                                  TileRows& tiles)
     : tiles(&tiles) {
@@ -59,10 +78,10 @@ AttentionMemory::AttentionMemory(const AttentionPlan& plan, std::int64_t segment
   const Part parts[] = {
       {&query_rows, kPanel * plan.stride * plan.size()},
       {&queries, kPanels * panel_bytes(plan.code(), kPanel, plan.width)},
-      {&keys, kKeys * plan.stride * plan.size()},
+      {&keys, kSegment * plan.stride * plan.size()},
       {&p, kPanels * kPanel * kPStride * plan.size()},
-      {&values, plan.latent_panels * kPanel * kKeys * plan.size()},
-      {&score_bytes, kKeys * kPanel * std::int64_t{sizeof(float)}},
+      {&values, plan.latent_panels * kPanel * kSegment * plan.size()},
+      {&score_bytes, kSegment * kPanel * std::int64_t{sizeof(float)}},
       {&sums, AttentionSums::bytes(plan, kPanels * kPanel, segments)},
   };
   std::int64_t total = 0;
@@ -158,51 +177,53 @@ void AttentionBlock::stage_key(std::int64_t slot, std::byte* to) const {
 }
 
 // Keys as rows and their latents as panels. Those that do not exist are zeros.
-void AttentionBlock::stage(const std::int32_t* slots, const Step& step, std::int64_t end) const {
+void AttentionBlock::stage(const std::int32_t* slots, const Segment& keys) const {
   const std::int64_t row_bytes = plan_.stride * plan_.size();
-  for (std::int64_t j = 0; j < step.count; ++j) {
-    prefetch_key(slots, step.first + j + kPrefetch, end);
-    stage_key(slots[step.first + j], memory_.keys + j * row_bytes);
+  for (std::int64_t j = 0; j < keys.count; ++j) {
+    prefetch_key(slots, keys.first + j + kPrefetch, keys.first + keys.count);
+    stage_key(slots[keys.first + j], memory_.keys + j * row_bytes);
   }
-  std::memset(memory_.keys + step.count * row_bytes, 0,
-              static_cast<std::size_t>((step.staged - step.count) * row_bytes));
+  std::memset(memory_.keys + keys.count * row_bytes, 0,
+              static_cast<std::size_t>((keys.staged - keys.count) * row_bytes));
   plan_.kernels.interleave({.rows = memory_.keys,
                             .stride = plan_.stride,
-                            .num_rows = static_cast<int>(step.staged),
+                            .num_rows = static_cast<int>(keys.staged),
                             .size = plan_.args.kv.latent_dim,
                             .panels = memory_.values,
                             .is_bf16 = plan_.as_bf16});
 }
 
-void AttentionBlock::add_segment(const std::int32_t* slots, std::int64_t s) const {
-  std::fill_n(sums_.largest(s), panels() * kPanel, -std::numeric_limits<float>::infinity());
-  std::fill_n(sums_.sum(s), panels() * kPanel, 0.0f);
-  const std::int64_t begin = s * kSegment;
-  const std::int64_t end = std::min(begin + kSegment, items_.back().keys);
-  for (std::int64_t first = begin; first < end; first += AttentionMemory::kKeys) {
-    const std::int64_t count = std::min(AttentionMemory::kKeys, end - first);
-    const Step step = {
-        .segment = s, .first = first, .count = count, .staged = aligned_up(count, kKeyAlign)};
-    stage(slots, step, end);
-    float fade[AttentionMemory::kPanels * kPanel];
-    for (std::int64_t panel = 0; panel < panels(); ++panel) weigh(panel, step, fade);
-    add_values(step, fade);
+void AttentionBlock::sum_segment(const std::int32_t* slots, std::int64_t s, std::int64_t to) const {
+  const std::int64_t first = s * kSegment, count = std::min(kSegment, items_.back().keys - first);
+  const Segment keys = {.first = first, .count = count, .staged = aligned_up(count, kKeyAlign)};
+  stage(slots, keys);
+  for (std::int64_t panel = 0; panel < panels(); ++panel) weigh(panel, keys, to);
+  sum_values(keys.staged, to);
+}
+
+void AttentionBlock::sum_all(const std::int32_t* slots) const {
+  const std::int64_t segments = segments_of(items_.back().keys);
+  for (std::int64_t s = 0; s < segments; ++s) {
+    sum_segment(slots, s, std::min<std::int64_t>(s, 1));
+    if (s == 0) continue;
+    sums_.merge(plan_.kernels, 1, {0, plan_.latent_panels}, sums_.largest(0), sums_.sum(0));
   }
 }
 
-// Where items of the panel have no such key.
-void AttentionBlock::fill_missing(std::int64_t panel, const Step& step, float value) const {
+// Where items of the panel have no such key. Who has none of a segment gets sums that the factor
+// e^-87 takes away when they are merged.
+void AttentionBlock::fill_missing(std::int64_t panel, const Segment& keys, float value) const {
   for (const AttentionItem& item : items_) {
     if (item.first_row / kPanel != panel) continue;
     float* const lanes = memory_.scores + item.first_row % kPanel;
-    for (std::int64_t j = std::max<std::int64_t>(0, item.keys - step.first); j < step.count; ++j) {
+    for (std::int64_t j = std::max<std::int64_t>(0, item.keys - keys.first); j < keys.count; ++j) {
       std::fill_n(lanes + j * kPanel, item.heads, value);
     }
   }
 }
 
-// The scores of a panel's rows -> p, and what their sums so far fade by.
-void AttentionBlock::weigh(std::int64_t panel, const Step& step, float* fade) const {
+// The scores of a panel's rows -> p, and its sums.
+void AttentionBlock::weigh(std::int64_t panel, const Segment& keys, std::int64_t to) const {
   const Kernels& kernels = plan_.kernels;
   const int rows = rows_of(panel), panel_rows = rows <= kHalfPanel ? kHalfPanel : kPanel;
   plan_.family().decode_multiply[plan_.code()](
@@ -210,25 +231,24 @@ void AttentionBlock::weigh(std::int64_t panel, const Step& step, float* fade) co
        .panel_rows = panel_rows,
        .x = memory_.keys,
        .x_stride = plan_.stride,
-       .tokens = static_cast<int>(step.count),
-       .rows = static_cast<int>(step.staged),
+       .tokens = static_cast<int>(keys.count),
+       .rows = static_cast<int>(keys.staged),
        .k = static_cast<int>(aligned_up(plan_.width, plan_.family().x_align)),
        .c = memory_.scores,
        .starts = true,
        .ahead = {.at = queries(panel)},
        .tiles = memory_.tiles});
-  std::memset(memory_.scores + step.count * kPanel, 0,
-              static_cast<std::size_t>((step.staged - step.count) * kPanel) * sizeof(float));
-  fill_missing(panel, step, kMissing);
+  std::memset(memory_.scores + keys.count * kPanel, 0,
+              static_cast<std::size_t>((keys.staged - keys.count) * kPanel) * sizeof(float));
+  fill_missing(panel, keys, kMissing);
   kernels.softmax({.scores = memory_.scores,
-                   .keys = static_cast<int>(step.count),
+                   .keys = static_cast<int>(keys.count),
                    .heads = panel_rows,
                    .scale = plan_.args.softmax_scale,
-                   .largest = sums_.largest(step.segment) + panel * kPanel,
-                   .sum = sums_.sum(step.segment) + panel * kPanel,
-                   .fade = fade + panel * kPanel});
-  fill_missing(panel, step, 0);
-  transpose_scores(step.staged, rows, memory_.p + panel * kPanel * kPStride * plan_.size());
+                   .largest = sums_.largest(to) + panel * kPanel,
+                   .sum = sums_.sum(to) + panel * kPanel});
+  fill_missing(panel, keys, 0);
+  transpose_scores(keys.staged, rows, memory_.p + panel * kPanel * kPStride * plan_.size());
 }
 
 // [keys][kPanel] -> `rows` rows of p.
@@ -251,23 +271,18 @@ void AttentionBlock::transpose_scores(std::int64_t keys, int rows, std::byte* p)
   }
 }
 
-void AttentionBlock::add_values(const Step& step, const float* fade) const {
-  const bool starts = step.first % kSegment == 0;
+void AttentionBlock::sum_values(std::int64_t keys, std::int64_t to) const {
   for (std::int64_t panel = 0; panel < plan_.latent_panels; ++panel) {
-    float* const values = sums_.values(step.segment, panel);
-    for (std::int64_t row = 0; row < sums_.rows() && !starts; ++row) {
-      if (fade[row] != 1) plan_.kernels.scale(values + row * kPanel, kPanel, fade[row]);
-    }
-    const std::byte* const latents = memory_.values + panel * step.staged * kPanel * plan_.size();
+    const std::byte* const latents = memory_.values + panel * keys * kPanel * plan_.size();
     plan_.family().multiply[kCodeBf16]({.w = latents,
                                         .panel_rows = kPanel,
                                         .x = memory_.p,
                                         .x_stride = kPStride,
                                         .tokens = static_cast<int>(sums_.rows()),
                                         .rows = static_cast<int>(sums_.rows()),
-                                        .k = static_cast<int>(step.staged),
-                                        .c = values,
-                                        .starts = starts,
+                                        .k = static_cast<int>(keys),
+                                        .c = sums_.values(to, panel),
+                                        .starts = true,
                                         .ahead = {.at = latents},
                                         .tiles = memory_.tiles});
   }

@@ -2,8 +2,10 @@
 // time:
 //
 //   scores   tile: the panel is the queries of up to 32 rows, x are the keys  [key][row]
-//   softmax  online, rows as lanes
+//   softmax  of the segment, rows as lanes
 //   values   tile: the panel is the transposed latents, x are the p's         [row][latent]
+//   merge    with the segments before, one after another: the same bits whether a thread goes
+//            through them or each was another thread's
 //
 // Keys are staged, and transposed, once for all rows of a block: the heads of a token, and tokens
 // after each other whose keys are the same but for the last ones, as in a prompt whose keys are all
@@ -17,8 +19,10 @@
 
 namespace glint::cpu {
 
-// The keys are cut into segments by their place in `indices`, never by threads.
-inline constexpr std::int64_t kSegment = 512;
+// The keys are cut into segments by their place in `indices`, never by threads. A segment's rows
+// and panels stay in the L2 cache.
+inline constexpr std::int64_t kSegment = 128;
+inline std::int64_t segments_of(std::int64_t keys) { return (keys + kSegment - 1) / kSegment; }
 
 // The heads of a token, or a group of kPanel of them.
 struct AttentionItem {
@@ -45,7 +49,12 @@ struct AttentionPlan {
   std::int64_t place(std::vector<AttentionItem>& items) const;
 };
 
-// Sums of a block's rows over each segment, in f32.
+// Latent panels [begin, end).
+struct PanelRange {
+  std::int64_t begin, end;
+};
+
+// Sums of a block's rows over each of some segments, in f32.
 class AttentionSums {
  public:
   AttentionSums(const AttentionPlan& plan, std::int64_t rows, std::byte* data);
@@ -57,9 +66,12 @@ class AttentionSums {
   float* values(std::int64_t segment, std::int64_t latent_panel) const {
     return sum(segment) + lanes_ + latent_panel * rows_ * kPanel;
   }
+  // Adds segment s to segment 0, of which `largest` and `sum` are the sums so far.
+  void merge(const Kernels& kernels, std::int64_t s, PanelRange panels, float* largest,
+             float* sum) const;
+
   std::int64_t rows() const { return rows_; }
-  std::int64_t segment_stride() const { return stride_; }  // floats
-  std::int64_t panel_stride() const { return rows_ * kPanel; }
+  std::int64_t panel_stride() const { return rows_ * kPanel; }  // floats
 
  private:
   float* data_;
@@ -68,7 +80,6 @@ class AttentionSums {
 
 // What a thread works in.
 struct AttentionMemory {
-  static constexpr std::int64_t kKeys = 128;  // at a time: their rows and panels stay in L2
   static constexpr std::int64_t kPanels = 4;  // of queries: their sums stay in L2
 
   std::byte *query_rows, *queries, *keys, *p, *values;
@@ -89,16 +100,18 @@ class AttentionBlock {
   static std::int64_t most_items(const AttentionPlan& plan) {
     return AttentionMemory::kPanels * plan.panel_items;
   }
-  // Segment `s` of `slots`, the keys of the last item.
-  void add_segment(const std::int32_t* slots, std::int64_t s) const;
+  // sums of `to` = those of segment `s` of `slots`, the keys of the last item.
+  void sum_segment(const std::int32_t* slots, std::int64_t s, std::int64_t to) const;
+  // Segment 0 of sums = those of all of them.
+  void sum_all(const std::int32_t* slots) const;
 
   const std::vector<AttentionItem>& items() const { return items_; }
   const AttentionSums& sums() const { return sums_; }
 
  private:
-  // Keys [first, first + count) of the items, as many of them as `staged` rows show.
-  struct Step {
-    std::int64_t segment, first, count, staged;
+  // Keys [first, first + count), in `staged` rows.
+  struct Segment {
+    std::int64_t first, count, staged;
   };
   std::int64_t panels() const { return (sums_.rows() + kPanel - 1) / kPanel; }
   int rows_of(std::int64_t panel) const;
@@ -106,11 +119,11 @@ class AttentionBlock {
   void load_queries(std::int64_t panel) const;
   void prefetch_key(const std::int32_t* slots, std::int64_t j, std::int64_t count) const;
   void stage_key(std::int64_t slot, std::byte* to) const;
-  void stage(const std::int32_t* slots, const Step& step, std::int64_t end) const;
-  void fill_missing(std::int64_t panel, const Step& step, float value) const;
-  void weigh(std::int64_t panel, const Step& step, float* fade) const;
+  void stage(const std::int32_t* slots, const Segment& keys) const;
+  void fill_missing(std::int64_t panel, const Segment& keys, float value) const;
+  void weigh(std::int64_t panel, const Segment& keys, std::int64_t to) const;
   void transpose_scores(std::int64_t keys, int rows, std::byte* p) const;
-  void add_values(const Step& step, const float* fade) const;
+  void sum_values(std::int64_t keys, std::int64_t to) const;
 
   const AttentionPlan& plan_;
   const AttentionMemory& memory_;

@@ -171,13 +171,12 @@ struct StoreRows {
   bool is_bf16;
   bool past_caches = false;  // the rows are not read soon
 };
-// A head of a token after attention: its segments' values, weighed -> `size` outputs. Element d of
-// segment s is values[s * segment_stride + d / kPanel * panel_stride + d % kPanel].
+// A head of a token after attention: its values times `factor` -> `size` outputs. Value d is
+// values[d / kPanel * panel_stride + d % kPanel].
 struct AttendedRow {
   const float* values;
-  std::int64_t segment_stride, panel_stride;
-  const float* weights;  // [segments]
-  std::int64_t segments;
+  std::int64_t panel_stride;
+  float factor;
   void* out;
   std::int64_t size;
   bool is_bf16;
@@ -192,15 +191,33 @@ struct CombineRow {
   bool is_bf16;
 };
 
-// One step of attention for up to kPanel heads, which are the lanes: the scores of some keys become
-// p = exp(scale * score - largest), in place, where `largest` covers the keys of earlier steps too.
+// Attention over some keys for up to kPanel heads, which are the lanes: scores become
+// p = exp(scale * score - largest), in place.
 struct SoftmaxArgs {
   float* scores;    // [keys][kPanel], unscaled
   int keys, heads;  // heads: kHalfPanel or kPanel
   float scale;
-  float* largest;  // [kPanel], updated; -infinity before the first step
-  float* sum;      // [kPanel] of p, updated
-  float* fade;     // [kPanel], written: what sums over earlier keys have to be multiplied by
+  float* largest;  // [kPanel], written: the largest scale * score
+  float* sum;      // [kPanel], written: of p
+};
+
+// Attention over more keys: largest and sum become those of both.
+struct MergeArgs {
+  float* largest;
+  float* sum;
+  const float* more_largest;
+  const float* more_sum;
+  int lanes;    // of all four; a multiple of kHalfPanel
+  float* keep;  // [lanes], written: what values over the earlier keys have to be multiplied by,
+  float* add;   // and those over more keys
+};
+// values = keep * values + add * more, all [rows][kPanel].
+struct MergeValuesArgs {
+  float* values;
+  const float* more;
+  const float* keep;  // [rows]
+  const float* add;
+  std::int64_t rows;
 };
 
 // Rows of values as the panels of their transpose: out row d of panel d / kPanel holds element d of
@@ -234,9 +251,9 @@ struct Kernels {
   void (*combine)(const CombineRow&);
   void (*attended)(const AttendedRow&);
   void (*softmax)(const SoftmaxArgs&);
+  void (*merge)(const MergeArgs&);
+  void (*merge_values)(const MergeValuesArgs&);
   void (*interleave)(const InterleaveArgs&);
-  // x *= factor
-  void (*scale)(float* x, std::int64_t size, float factor);
   // out[i] = sum_h weights[h] * max(0, c[h][i]), i < kPanel
   void (*relu_sum)(const float* c, const float* weights, int heads, float* out);
   // out[i] = e4m3 * scale

@@ -1,6 +1,7 @@
 // sparse_mla: what is done by which thread, and the end: the segments of a row put together.
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <vector>
 
@@ -13,34 +14,34 @@ using namespace cpu;
 
 namespace {
 
-std::int64_t segments_of(std::int64_t keys) { return (keys + kSegment - 1) / kSegment; }
-
-// Adds the segments of an item's rows in order, each weighed by its part of the sum of all p's, and
-// writes out and lse.
-void finish(const AttentionPlan& plan, const AttentionItem& item, const AttentionSums& sums) {
+// Merges the segments of an item's rows in order, and writes these panels of out; with the first of
+// them, lse.
+void finish(const AttentionPlan& plan, const AttentionItem& item, const AttentionSums& sums,
+            std::int64_t segments, PanelRange panels) {
   const SparseMlaArgs& args = plan.args;
-  const std::int64_t t = item.token, segments = segments_of(item.keys);
-  std::vector<float> weights(static_cast<std::size_t>(segments));
+  float largest[kPanel], sum[kPanel];
+  std::copy_n(sums.largest(0) + item.first_row, item.heads, largest);
+  std::copy_n(sums.sum(0) + item.first_row, item.heads, sum);
+  for (std::int64_t s = 1; s < segments; ++s) sums.merge(plan.kernels, s, panels, largest, sum);
+  const std::int64_t begin = panels.begin * kPanel;
+  const std::int64_t size = std::min<std::int64_t>(panels.end * kPanel, args.kv.latent_dim) - begin;
   for (std::int64_t i = 0; i < item.heads; ++i) {
-    const std::int64_t h = item.group * kPanel + i, row = item.first_row + i;
-    float largest = -std::numeric_limits<float>::infinity(), sum = 0;
-    for (std::int64_t s = 0; s < segments; ++s) {
-      largest = std::max(largest, sums.largest(s)[row]);
+    const std::int64_t h = item.group * kPanel + i;
+    const std::int64_t at = item.token * args.out.stride[0] + h * args.out.stride[1] + begin;
+    std::byte* const out = args.out.data + at * size_of(args.out.dtype);
+    if (args.lse && begin == 0) {
+      args.lse.row<float>(item.token)[h] =
+          item.keys ? largest[i] + std::log(sum[i]) : -std::numeric_limits<float>::infinity();
     }
-    for (std::int64_t s = 0; s < segments; ++s) {
-      weights[static_cast<std::size_t>(s)] = std::exp(sums.largest(s)[row] - largest);
-      sum += sums.sum(s)[row] * weights[static_cast<std::size_t>(s)];
+    if (item.keys == 0) {
+      std::memset(out, 0, static_cast<std::size_t>(size * size_of(args.out.dtype)));
+      continue;
     }
-    for (float& weight : weights) weight /= sum;
-    if (args.lse) args.lse.row<float>(t)[h] = segments ? largest + std::log(sum) : largest;
-    const std::int64_t at = t * args.out.stride[0] + h * args.out.stride[1];
-    plan.kernels.attended({.values = sums.values(0, 0) + row * kPanel,
-                           .segment_stride = sums.segment_stride(),
+    plan.kernels.attended({.values = sums.values(0, panels.begin) + (item.first_row + i) * kPanel,
                            .panel_stride = sums.panel_stride(),
-                           .weights = weights.data(),
-                           .segments = segments,
-                           .out = args.out.data + at * size_of(args.out.dtype),
-                           .size = args.kv.latent_dim,
+                           .factor = 1 / sum[i],
+                           .out = out,
+                           .size = size,
                            .is_bf16 = args.out.dtype == DType::kBF16});
   }
 }
@@ -100,18 +101,17 @@ void CpuOps::sparse_mla(const SparseMlaArgs& args) {
     pool_.run_dynamic(
         static_cast<std::int64_t>(blocks.size()) - 1, [&](std::int64_t b, int thread) {
           const std::int64_t* const ends = blocks.data() + b;
-          const AttentionMemory memory = memory_of(most, thread);
+          const AttentionMemory memory = memory_of(2, thread);
           const AttentionBlock block(plan, memory, items_of(ends[0], ends[1]), memory.sums);
-          const AttentionItem& longest = block.items().back();
-          for (std::int64_t s = 0; s < segments_of(longest.keys); ++s) {
-            block.add_segment(slots.of(longest.token), s);
-          }
+          block.sum_all(slots.of(block.items().back().token));
           plan.kernels.leave(*memory.tiles);
-          for (const AttentionItem& item : block.items()) finish(plan, item, block.sums());
+          for (const AttentionItem& item : block.items()) {
+            finish(plan, item, block.sums(), 1, {0, plan.latent_panels});
+          }
         });
     return;
   }
-  // Few tokens: a task for each segment, then one for each item.
+  // Few tokens: a task for each segment, then some for each item, of a few panels each.
   const std::int64_t bytes = AttentionSums::bytes(plan, plan.item_heads, most);
   std::byte* const sums = partials_.at_least(count * bytes);
   pool_.run_dynamic(count * most, [&](std::int64_t task, int thread) {
@@ -120,13 +120,17 @@ void CpuOps::sparse_mla(const SparseMlaArgs& args) {
     if (s >= segments_of(item[0].keys)) return;
     const std::int32_t* const keys = slots.of(item[0].token);
     const AttentionMemory memory = memory_of(0, thread);
-    AttentionBlock(plan, memory, std::move(item), sums + i * bytes).add_segment(keys, s);
+    AttentionBlock(plan, memory, std::move(item), sums + i * bytes).sum_segment(keys, s, s);
     plan.kernels.leave(*memory.tiles);
   });
-  pool_.run(count, [&](std::int64_t i, int) {
+  constexpr std::int64_t kPanels = 4;
+  const std::int64_t parts = (plan.latent_panels + kPanels - 1) / kPanels;
+  pool_.run(count * parts, [&](std::int64_t task, int) {
+    const std::int64_t i = task / parts, first = task % parts * kPanels;
     std::vector<AttentionItem> item = items_of(i, i + 1);
     const AttentionSums own(plan, plan.place(item), sums + i * bytes);
-    finish(plan, item[0], own);
+    finish(plan, item[0], own, segments_of(item[0].keys),
+           {first, std::min(first + kPanels, plan.latent_panels)});
   });
 }
 
