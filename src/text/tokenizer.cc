@@ -70,18 +70,13 @@ Result<Tokenizer> Tokenizer::parse(std::string_view json) {
   Fields fields(root, "tokenizer.json");
   const std::string version = fields.text_or("version", "1.0");
   if (version != "1.0") fields.fail("unsupported version " + quoted(version));
-  const auto part = [&](const char* name) -> const Json& {
-    static const Json kNull;
-    const Json* member = fields.find(name);
-    return member ? *member : kNull;
-  };
-  const Json& truncation = part("truncation");
-  const Json& padding = part("padding");
-  const Json& normalizer = part("normalizer");
-  const Json& pretokenizer = part("pre_tokenizer");
-  const Json& added = part("added_tokens");
-  const Json& post_processor = part("post_processor");
-  const Json& decoder = part("decoder");
+  const Json& truncation = fields.value_or_null("truncation");
+  const Json& padding = fields.value_or_null("padding");
+  const Json& normalizer = fields.value_or_null("normalizer");
+  const Json& pretokenizer = fields.value_or_null("pre_tokenizer");
+  const Json& added = fields.value_or_null("added_tokens");
+  const Json& post_processor = fields.value_or_null("post_processor");
+  const Json& decoder = fields.value_or_null("decoder");
   const Json& model = fields.value("model");
   GLINT_TRY_STATUS(fields.done());
 
