@@ -206,8 +206,7 @@ std::optional<TokenId> Tokenizer::token_to_id(std::string_view token) const {
 }
 
 bool Tokenizer::is_special(TokenId id) const {
-  return id >= 0 && static_cast<std::size_t>(id) < parts_->decoded.size() &&
-         parts_->decoded[static_cast<std::size_t>(id)].special;
+  return id_to_token(id) && !decoded_token(id, /*skip_special=*/true);
 }
 
 const std::vector<AddedToken>& Tokenizer::added_tokens() const { return parts_->added; }

@@ -105,7 +105,7 @@ Result<Value> round_int(Int value, Int digits) {
   const bool up = rest > unit - rest || (rest == unit - rest && (down & 1));
   Int result = 0;
   if (__builtin_mul_overflow(down + up, unit, &result))
-    return invalid("integers beyond 64 bits are not computed with");
+    return beyond_64_bits();
   return Value(result);
 }
 
@@ -143,7 +143,7 @@ Result<Value> round_filter(Runtime&, const Value& input, const Arguments& argume
     if (input.is_int()) return round_int(input.as_int(), precision);
     if (!input.is_float())
       return precision >= 0 ? Result<Value>(input)
-                            : invalid("integers beyond 64 bits are not computed with");
+                            : beyond_64_bits();
     return Value(round_float(input.as_float(), precision));
   }
   const double scaled = *to_double(input) * power_of_ten(precision);

@@ -10,8 +10,6 @@ namespace {
 
 constexpr Int kMaxRange = 100000;  // jinja2's sandbox: MAX_RANGE
 
-Error beyond_64_bits() { return invalid("integers beyond 64 bits are not computed with"); }
-
 // How many numbers range(start, stop, step) has. Exact for all 64-bit bounds.
 std::uint64_t range_size(Int start, Int stop, Int step) {
   const auto from = static_cast<std::uint64_t>(start), to = static_cast<std::uint64_t>(stop);
@@ -161,10 +159,24 @@ Result<Value> raise_exception(Runtime& runtime, const Arguments& arguments) {
   return invalid(std::move(message));
 }
 
+// What Python's datetime fills in itself: nothing for the zone of a time that has none, and
+// microseconds, which are not known here.
+std::string without_zone(std::string_view format) {
+  std::string out;
+  for (std::size_t i = 0; i < format.size(); ++i) {
+    const std::string_view field = format.substr(i, format[i] == '%' ? 2 : 1);
+    if (field == "%f") out += "000000";
+    if (field != "%f" && field != "%z" && field != "%Z") out += field;
+    i += field.size() - 1;
+  }
+  return out;
+}
+
 Result<Value> strftime_now(Runtime& runtime, const Arguments& arguments) {
   GLINT_TRY(const Bound bound, Bound::bind("strftime_now", arguments, {"format"}));
-  GLINT_TRY(const std::string format, require_text(*bound[0], "the format of strftime_now"));
+  GLINT_TRY(std::string format, require_text(*bound[0], "the format of strftime_now"));
   if (format.size() > 1000) return invalid("the format of strftime_now is longer than 1000 bytes");
+  format = without_zone(format);
   if (format.empty()) return Value("");
   std::tm local = {};
   localtime_r(&runtime.now, &local);
