@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cstring>
 #include <filesystem>
 #include <functional>
@@ -185,6 +186,16 @@ TEST_F(CheckOutputTest, scales_that_are_no_powers_of_two_though_config_says_so) 
   EXPECT_TRUE(faults().empty());
   edit(kExpert + "down_proj.weight_scale_inv", [](char* bytes) { set_float(bytes, 0.3f); });
   expect_fault("down_proj.weight_scale_inv has a scale that is no power of two");
+}
+
+TEST_F(CheckOutputTest, progress_comes_to_what_was_announced) {
+  make({});
+  const CheckOptions options = {dir_ / "out", source_};
+  std::atomic<std::int64_t> read = 0;
+  ASSERT_TRUE(check_output(options, pool_, [&](std::int64_t bytes) { read += bytes; }).ok());
+  const std::int64_t announced = bytes_to_check(options).value();
+  EXPECT_LE(read, announced);
+  EXPECT_GT(read, announced * 9 / 10);  // scales and vectors are read, but not told, twice
 }
 
 TEST_F(CheckOutputTest, a_file_that_changed_since_it_was_written) {
