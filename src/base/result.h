@@ -48,6 +48,12 @@ class [[nodiscard]] Result {
   const Error& error() const { return std::get<1>(state_); }
   Error&& take_error() && { return std::get<1>(std::move(state_)); }
 
+  // The same; an error says what we were doing (Error::in).
+  Result in(std::string_view doing) && {
+    if (!ok()) return std::move(*this).take_error().in(doing);
+    return std::move(*this);
+  }
+
  private:
   void require_ok() const { GLINT_CHECK(ok(), error().message); }
 

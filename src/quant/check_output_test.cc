@@ -116,8 +116,8 @@ TEST_F(CheckOutputTest, codes_of_nan) {
 
 TEST_F(CheckOutputTest, lists_that_an_engine_reads_wrong) {
   const auto drop = [](Json& json, const char* section, const char* key, const char* name) {
-    Json* part = const_cast<Json*>(json.find(section));
-    std::erase(const_cast<Json*>(part->find(key))->as_array(), Json(name));
+    Json* part = json.find(section);
+    std::erase(part->find(key)->as_array(), Json(name));
   };
   make({});
   edit_json("config.json", [&](Json& json) {
@@ -142,8 +142,8 @@ TEST_F(CheckOutputTest, lists_that_an_engine_reads_wrong) {
   expect_fault("lm_head is not quantised, but is missing from the list");
   // Regular expressions of other quantisers are not judged, and that is told.
   edit_json("config.json", [](Json& json) {
-    Json* part = const_cast<Json*>(json.find("quantization_config"));
-    const_cast<Json*>(part->find("ignore"))->as_array().push_back("re:.*self_attn.*");
+    Json* part = json.find("quantization_config");
+    part->find("ignore")->as_array().push_back("re:.*self_attn.*");
   });
   const OutputCheck check = check_output({dir_ / "out", ""}, pool_, {}).value();
   EXPECT_EQ(check.faults, std::vector<std::string>{});
@@ -157,8 +157,7 @@ TEST_F(CheckOutputTest, lists_that_an_engine_reads_wrong) {
 TEST_F(CheckOutputTest, an_index_that_does_not_fit) {
   make({}, 1 << 20);
   EXPECT_TRUE(faults().empty());
-  edit_json(kShardIndexName,
-            [](Json& json) { const_cast<Json*>(json.find("metadata"))->set("total_size", 12345); });
+  edit_json(kShardIndexName, [](Json& json) { json.find("metadata")->set("total_size", 12345); });
   expect_fault("the index says a total_size of 12345, but the tensors are ");
 }
 

@@ -127,9 +127,8 @@ Result<Regex> parse_pattern(const Json& json, const std::string& where) {
   const bool is_regex = !fields.value_or_null("Regex").is_null();
   const std::string pattern = fields.text(is_regex ? "Regex" : "String");
   GLINT_TRY_STATUS(fields.done());
-  Result<Regex> regex = is_regex ? Regex::from_oniguruma(pattern) : Regex::from_literal(pattern);
-  if (!regex.ok()) return std::move(regex).take_error().in(str(where, " ", quoted(pattern)));
-  return regex;
+  return (is_regex ? Regex::from_oniguruma(pattern) : Regex::from_literal(pattern))
+      .in(str(where, " ", quoted(pattern)));
 }
 
 bool replace_matches(std::string& text, const Regex& regex, std::string_view content,

@@ -60,9 +60,7 @@ void Tokenizer::Parts::index_ids() {
 Result<Tokenizer> Tokenizer::open(const std::string& path) {
   const std::string file = is_directory(path) ? path + "/tokenizer.json" : path;
   GLINT_TRY(const std::string text, read_file(file));
-  Result<Tokenizer> tokenizer = parse(text);
-  if (!tokenizer.ok()) return std::move(tokenizer).take_error().in(file);
-  return tokenizer;
+  return parse(text).in(file);
 }
 
 Result<Tokenizer> Tokenizer::parse(std::string_view json) {

@@ -107,5 +107,4 @@ Status parse_sequence(Fields& fields, std::string_view key, int depth, const Par
   return Ok{};
 }
 
-
 }  // namespace glint

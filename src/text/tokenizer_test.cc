@@ -34,7 +34,7 @@ Json with(Json file, const std::vector<std::string>& path, Json value) {
   Json* at = &file;
   for (const std::string& key : path) {
     if (!at->find(key)) at->set(key, nullptr);
-    at = const_cast<Json*>(at->find(key));
+    at = at->find(key);
   }
   *at = std::move(value);
   return file;

@@ -46,11 +46,14 @@ Result<Value> calculate_ints(Operator operation, Int a, Int b) {
   Int result = 0;
   switch (operation) {
     case Operator::kAdd:
-      return __builtin_add_overflow(a, b, &result) ? Result<Value>(beyond_64_bits()) : Value(result);
+      return __builtin_add_overflow(a, b, &result) ? Result<Value>(beyond_64_bits())
+                                                   : Value(result);
     case Operator::kSub:
-      return __builtin_sub_overflow(a, b, &result) ? Result<Value>(beyond_64_bits()) : Value(result);
+      return __builtin_sub_overflow(a, b, &result) ? Result<Value>(beyond_64_bits())
+                                                   : Value(result);
     case Operator::kMul:
-      return __builtin_mul_overflow(a, b, &result) ? Result<Value>(beyond_64_bits()) : Value(result);
+      return __builtin_mul_overflow(a, b, &result) ? Result<Value>(beyond_64_bits())
+                                                   : Value(result);
     case Operator::kPow:
       return power(a, b);
     default:
