@@ -417,20 +417,24 @@ TEST(Tokenizer, refuses_by_name) {
 
 TEST(Tokenizer, steps_that_could_lengthen_a_text_without_end_are_refused) {
   const Json good = byte_level_file({});
-  const std::pair<const char*, const char*> steps[] = {
+  struct Case {
+    std::string part;
+    const char* step;
+  };
+  const Case cases[] = {
       {"normalizer", R"({"type": "ByteLevel"})"},
       {"normalizer", R"({"type": "Prepend", "prepend": "ab"})"},
       {"normalizer", R"({"type": "NFKD"})"},
       {"pre_tokenizer", R"({"type": "ByteLevel", "add_prefix_space": false, "use_regex": false})"},
       {"pre_tokenizer", R"({"type": "Metaspace", "replacement": "_"})"}};
-  for (const auto& [part, step] : steps) {
-    const char* list = part == std::string("normalizer") ? "normalizers" : "pretokenizers";
+  for (const Case& c : cases) {
+    const char* list = c.part == "normalizer" ? "normalizers" : "pretokenizers";
     const auto repeated = [&](std::size_t count) {
-      Json::Object sequence = {{"type", "Sequence"}, {list, Json::Array(count, json_of(step))}};
-      return error_of(with(good, {part}, std::move(sequence)));
+      Json::Object sequence = {{"type", "Sequence"}, {list, Json::Array(count, json_of(c.step))}};
+      return error_of(with(good, {c.part}, std::move(sequence)));
     };
-    EXPECT_EQ(repeated(2), "") << step;
-    EXPECT_NE(repeated(30).find("more than 1024 times as long"), std::string::npos) << step;
+    EXPECT_EQ(repeated(2), "") << c.step;
+    EXPECT_NE(repeated(30).find("more than 1024 times as long"), std::string::npos) << c.step;
   }
 }
 
