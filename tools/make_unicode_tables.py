@@ -73,7 +73,7 @@ def lower_cases():
         if text == chr(c):
             continue
         if len(text) != 1:
-            assert (c, text) == (0x130, "i\u0307")  # spelled out in unicode.cc
+            assert (c, text) == (0x130, "i\u0307")  # spelled out in unicode_normalize.cc
             continue
         distance = ord(text) - c
         if runs and runs[-1][3] == distance and c - runs[-1][1] in (1, 2):

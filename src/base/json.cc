@@ -263,9 +263,7 @@ Result<Json> parse_json(std::string_view text, const JsonLimits& limits) {
 
 Result<Json> read_json_file(const std::string& path, const JsonLimits& limits) {
   GLINT_TRY(const std::string text, read_file(path, std::size_t{256} << 20));
-  Result<Json> json = parse_json(text, limits);
-  if (!json.ok()) return std::move(json).take_error().in(path);
-  return json;
+  return parse_json(text, limits).in(path);
 }
 
 std::string dump_json(const Json& value, JsonStyle style) {

@@ -64,6 +64,7 @@ class Json {
   // The member `key`, or null if this is no object or has none. Linear: index large objects
   // yourself.
   const Json* find(std::string_view key) const;
+  Json* find(std::string_view key) { return const_cast<Json*>(std::as_const(*this).find(key)); }
 
   // Sets or appends member `key` of an object (a null becomes an empty object).
   void set(std::string_view key, Json value);

@@ -3,6 +3,7 @@
 
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <variant>
 
@@ -33,6 +34,10 @@ template <class T>
 class [[nodiscard]] Result {
  public:
   Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}
+  // What a T is made from: a value or nothing for an optional, a derived object for a pointer.
+  template <class U>
+  requires(std::is_class_v<T>&& std::is_convertible_v<U, T>) Result(U&& value)
+      : state_(std::in_place_index<0>, std::forward<U>(value)) {}
   Result(Error error) : state_(std::in_place_index<1>, std::move(error)) {}
 
   bool ok() const { return state_.index() == 0; }
@@ -42,6 +47,12 @@ class [[nodiscard]] Result {
   T&& value() && { return require_ok(), std::get<0>(std::move(state_)); }
   const Error& error() const { return std::get<1>(state_); }
   Error&& take_error() && { return std::get<1>(std::move(state_)); }
+
+  // The same; an error says what we were doing (Error::in).
+  Result in(std::string_view doing) && {
+    if (!ok()) return std::move(*this).take_error().in(doing);
+    return std::move(*this);
+  }
 
  private:
   void require_ok() const { GLINT_CHECK(ok(), error().message); }

@@ -148,9 +148,7 @@ Result<Json> parse_yaml(std::string_view text) {
 
 Result<Json> read_yaml_file(const std::string& path) {
   GLINT_TRY(const std::string text, read_file(path, kMaxFileBytes));
-  Result<Json> value = parse_yaml(text);
-  if (!value.ok()) return std::move(value).take_error().in(path);
-  return value;
+  return parse_yaml(text).in(path);
 }
 
 }  // namespace glint

@@ -106,9 +106,8 @@ bool SafetensorsSource::any_in(const std::string& dir) {
 
 Status SafetensorsSource::add_file(const std::string& path) {
   GLINT_TRY(MappedFile file, MappedFile::open(path));
-  Result<std::vector<StoredTensor>> tensors = parse_safetensors(file.bytes());
-  if (!tensors.ok()) return std::move(tensors).take_error().in(path);
-  for (StoredTensor& tensor : tensors.value()) {
+  GLINT_TRY(std::vector<StoredTensor> tensors, parse_safetensors(file.bytes()).in(path));
+  for (StoredTensor& tensor : tensors) {
     tensor.file = static_cast<int>(files_.size());
     tensors_.push_back(std::move(tensor));
   }

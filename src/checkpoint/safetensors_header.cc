@@ -136,16 +136,16 @@ Status place(std::vector<Entry>& entries, std::span<const std::byte> data) {
 
 Result<std::vector<StoredTensor>> parse_safetensors(std::span<const std::byte> file) {
   GLINT_TRY(const std::string_view header, find_header(file));
-  Result<Json> json = parse_json(header, {.max_depth = kMaxHeaderDepth,
-                                          .allow_duplicate_keys = false,
-                                          .max_values = kMaxHeaderValues});
-  if (!json.ok()) return std::move(json).take_error().in("the header");
-  if (!json.value().is_object()) {
-    return invalid(str("the header is ", json.value().kind(), "; expected an object"));
+  Result<Json> parsed = parse_json(header, {.max_depth = kMaxHeaderDepth,
+                                            .allow_duplicate_keys = false,
+                                            .max_values = kMaxHeaderValues});
+  GLINT_TRY(const Json json, std::move(parsed).in("the header"));
+  if (!json.is_object()) {
+    return invalid(str("the header is ", json.kind(), "; expected an object"));
   }
   std::vector<Entry> entries;
-  entries.reserve(json.value().as_object().size());
-  for (const auto& [name, value] : json.value().as_object()) {
+  entries.reserve(json.as_object().size());
+  for (const auto& [name, value] : json.as_object()) {
     if (name == "__metadata__") continue;
     Result<Entry> entry = parse_entry(name, value);
     if (!entry.ok()) return std::move(entry).take_error().in(str("tensor ", quoted(name)));

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <filesystem>
 
@@ -20,13 +21,6 @@ constexpr std::int64_t kMaxHeaderBytes = 50'000'000;
 // Data begins at a multiple of this, so that mapped tensors whose sizes allow it are aligned.
 constexpr std::size_t kDataAlignment = 64;
 
-Error system_error(const std::string& doing, const std::string& path, int code) {
-  const ErrorCode kind = code == ENOSPC || code == EDQUOT || code == EMFILE || code == EFBIG
-                             ? ErrorCode::kResourceExhausted
-                             : ErrorCode::kInvalidArgument;
-  return Error{kind, str(doing, " ", path, ": ", std::strerror(code))};
-}
-
 Status write_at(int fd, const std::string& path, std::int64_t offset,
                 std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
@@ -40,6 +34,13 @@ Status write_at(int fd, const std::string& path, std::int64_t offset,
 }
 
 }  // namespace
+
+Error system_error(const std::string& doing, const std::string& path, int code) {
+  const ErrorCode kind = code == ENOSPC || code == EDQUOT || code == EMFILE || code == EFBIG
+                             ? ErrorCode::kResourceExhausted
+                             : ErrorCode::kInvalidArgument;
+  return Error{kind, str(doing, " ", path, ": ", std::strerror(code))};
+}
 
 std::int64_t TensorSpec::bytes() const {
   std::int64_t bits = bits_of(type);
@@ -162,6 +163,18 @@ Status sync_directory(const std::string& dir) {
   ::close(fd);
   if (failed) return system_error("cannot sync", dir, failed);
   return Ok{};
+}
+
+Status rename_directory(const std::string& partial, const std::string& dir) {
+  if (std::rename(partial.c_str(), dir.c_str()) != 0)
+    return system_error("cannot rename to", dir, errno);
+  const std::string parent = fs::path(dir).parent_path().string();
+  return sync_directory(parent.empty() ? "." : parent);
+}
+
+std::string without_slashes(std::string path) {
+  while (path.size() > 1 && path.back() == '/') path.pop_back();
+  return path;
 }
 
 Status claim_directory_name(const std::string& dir) {

@@ -1,6 +1,8 @@
 #include "checkpoint/verify.h"
 
 #include <algorithm>
+#include <bit>
+#include <cmath>
 #include <cstring>
 
 namespace glint {
@@ -69,6 +71,18 @@ std::int64_t first_match(std::span<const std::byte> bytes, const Pattern& patter
   return static_cast<std::int64_t>(i);
 }
 
+// Without its sign, a float's bits order as its magnitude does, and NaN comes above infinity. BF16
+// is the upper half of f32.
+template <class Bits, class Float>
+float largest_magnitude_of(const Float* values, std::int64_t count) {
+  constexpr Bits kMagnitude = static_cast<Bits>(~Bits{0}) >> 1;
+  Bits largest = 0;
+  for (std::int64_t i = 0; i < count; ++i)
+    largest = std::max<Bits>(largest, std::bit_cast<Bits>(values[i]) & kMagnitude);
+  const auto value = std::bit_cast<float>(std::uint32_t{largest} << (32 - 8 * sizeof(Bits)));
+  return std::isfinite(value) ? value : INFINITY;
+}
+
 struct Part {
   const StoredTensor* tensor = nullptr;
   std::size_t begin = 0, size = 0;  // bytes
@@ -81,6 +95,13 @@ std::optional<std::int64_t> first_non_finite(StoredType type, std::span<const st
   const Pattern pattern = pattern_of(type);
   if (!pattern.mask || !count_matches(bytes, pattern)) return {};
   return first_match(bytes, pattern);
+}
+
+float largest_or_infinity(const float* values, std::int64_t count) {
+  return largest_magnitude_of<std::uint32_t>(values, count);
+}
+float largest_or_infinity(const BF16* values, std::int64_t count) {
+  return largest_magnitude_of<std::uint16_t>(values, count);
 }
 
 std::vector<NonFinite> find_non_finite(const TensorSource& source, ThreadPool& pool,

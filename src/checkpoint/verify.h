@@ -15,6 +15,10 @@ namespace glint {
 // `type` has only finite numbers.
 std::optional<std::int64_t> first_non_finite(StoredType type, std::span<const std::byte> bytes);
 
+// The largest magnitude of `count` values; infinity if one of them is NaN or infinite.
+float largest_or_infinity(const float* values, std::int64_t count);
+float largest_or_infinity(const BF16* values, std::int64_t count);
+
 struct NonFinite {
   const StoredTensor* tensor = nullptr;
   std::int64_t count = 0;  // of its NaN and infinite values

@@ -1,8 +1,5 @@
 #include "checkpoint/writer.h"
 
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
 #include <filesystem>
 
 #include "base/file.h"
@@ -12,10 +9,6 @@ namespace glint {
 namespace {
 
 namespace fs = std::filesystem;
-
-Error system_error(const std::string& doing, const std::string& path, int code) {
-  return invalid(str(doing, " ", path, ": ", std::strerror(code)));
-}
 
 }  // namespace
 
@@ -60,8 +53,7 @@ Result<CheckpointWriter> CheckpointWriter::create(const std::string& dir,
                                                   std::vector<TensorSpec> tensors,
                                                   std::int64_t max_shard_bytes) {
   GLINT_CHECK(!tensors.empty(), "a checkpoint has tensors");
-  std::string name = dir;
-  while (name.size() > 1 && name.back() == '/') name.pop_back();
+  const std::string name = without_slashes(dir);
   GLINT_TRY_STATUS(claim_directory_name(name));
   auto state = std::make_unique<State>();
   state->dir = name;
@@ -110,12 +102,9 @@ Status CheckpointWriter::finish() {
   }
   for (ShardFile& file : state_->files) GLINT_TRY_STATUS(file.finish());
   GLINT_TRY_STATUS(sync_directory(state_->partial_dir));
-  if (std::rename(state_->partial_dir.c_str(), state_->dir.c_str()) != 0) {
-    return system_error("cannot rename to", state_->dir, errno);
-  }
+  GLINT_TRY_STATUS(rename_directory(state_->partial_dir, state_->dir));
   state_->partial_dir.clear();
-  const std::string parent = fs::path(state_->dir).parent_path().string();
-  return sync_directory(parent.empty() ? "." : parent);
+  return Ok{};
 }
 
 }  // namespace glint

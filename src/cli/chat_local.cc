@@ -36,9 +36,8 @@ class LocalChat : public ChatSource {
   Result<End> answer(const Json::Array& messages, const OnDeltas& on_deltas) override {
     Json kwargs(Json::Object{{"add_generation_prompt", true}});
     if (!thinking_) kwargs.set("enable_thinking", false);
-    Result<std::string> rendered = template_.render(messages, tools_, kwargs);
-    if (!rendered.ok()) return std::move(rendered).take_error().in("the chat template");
-    const std::string& prompt = rendered.value();
+    GLINT_TRY(const std::string prompt,
+              template_.render(messages, tools_, kwargs).in("the chat template"));
     GLINT_TRY(std::vector<TokenId> tokens, tokenizer_.encode(prompt));
     keep_common_prefix(tokens);
     DeltaParser parser(tokenizer_, {.in_reasoning = ends_in_reasoning(tokenizer_, tokens),

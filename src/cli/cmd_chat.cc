@@ -20,10 +20,9 @@ constexpr const char* kHelp =
 Result<Json> read_tools(const std::string& path) {
   if (path.empty()) return Json();
   GLINT_TRY(const std::string text, read_file(path));
-  Result<Json> tools = parse_json(text);
-  if (!tools.ok()) return std::move(tools).take_error().in(path);
-  if (!tools.value().is_array())
-    return invalid(str(path, " holds ", tools.value().kind(), "; expected a list of tools"));
+  GLINT_TRY(Json tools, parse_json(text).in(path));
+  if (!tools.is_array())
+    return invalid(str(path, " holds ", tools.kind(), "; expected a list of tools"));
   return tools;
 }
 

@@ -49,9 +49,7 @@ Result<std::string> render_prompt(const Options& options, const std::string& dir
   messages.push_back(Json::Object{{"role", "user"}, {"content", options.prompt}});
   Json kwargs(Json::Object{{"add_generation_prompt", true}});
   if (!options.thinking) kwargs.set("enable_thinking", false);
-  Result<std::string> prompt = chat.render(messages, Json(), kwargs);
-  if (!prompt.ok()) return std::move(prompt).take_error().in("the chat template of " + dir);
-  return prompt;
+  return chat.render(messages, Json(), kwargs).in("the chat template of " + dir);
 }
 
 // The answer as it grows: shown token by token, or kept for the JSON object.

@@ -200,12 +200,11 @@ Status serve(const Options& options, const TranslatedArgs& given, Cli& cli) {
 Status run(Dialect dialect, const CommandInfo& info, std::span<const std::string> args, Cli& cli) {
   Options options;
   OptionList own(options);
-  Result<TranslatedArgs> given = translate_serve_args(dialect, args, own);
-  if (!given.ok()) return std::move(given).take_error().in(info.name);
-  GLINT_TRY(const bool go_on, prepare_command(info, own, options, given.value().args, cli));
+  GLINT_TRY(const TranslatedArgs given, translate_serve_args(dialect, args, own).in(info.name));
+  GLINT_TRY(const bool go_on, prepare_command(info, own, options, given.args, cli));
   if (!go_on) return Ok{};
   if (!options.revision.empty()) options.model += "@" + options.revision;
-  return serve(options, given.value(), cli);
+  return serve(options, given, cli);
 }
 
 Command serve_like(Dialect dialect, CommandInfo info) {

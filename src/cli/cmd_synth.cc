@@ -30,16 +30,16 @@ Status run(const Options& options, Cli& cli) {
   GLINT_TRY(const ModelConfig config, read_config(options.config));
   GLINT_TRY(const Json config_json, read_json_file(options.config));
   GLINT_TRY(const int threads, resolve_threads(options.threads, cli.environment));
-  Result<SyntheticModel> model = SyntheticModel::plan(config, options.format, options.seed);
-  if (!model.ok()) return std::move(model).take_error().in(options.config);
+  GLINT_TRY(const SyntheticModel model,
+            SyntheticModel::plan(config, options.format, options.seed).in(options.config));
   ThreadPool pool(threads);
-  Progress progress("writing", model.value().bytes(), Progress::Unit::kBytes);
+  Progress progress("writing", model.bytes(), Progress::Unit::kBytes);
   const InterruptGuard interrupt;
-  Status written = write_synthetic_checkpoint(model.value(), config_json, options.out, pool,
-                                              [&](std::int64_t bytes) {
-                                                progress.add(bytes);
-                                                return !interrupt.interrupted();
-                                              });
+  Status written =
+      write_synthetic_checkpoint(model, config_json, options.out, pool, [&](std::int64_t bytes) {
+        progress.add(bytes);
+        return !interrupt.interrupted();
+      });
   if (written.ok() || !interrupt.interrupted()) return written;
   cli.interrupted = true;
   return Ok{};

@@ -97,9 +97,7 @@ Status dispatch(std::span<const Command> commands, std::span<const std::string> 
 
 Result<bool> prepare_command(const CommandInfo& info, OptionList& list, const CommonOptions& common,
                              std::span<const std::string> args, Cli& cli) {
-  if (Status parsed = list.parse(args); !parsed.ok()) {
-    return std::move(parsed).take_error().in(info.name);
-  }
+  GLINT_TRY_STATUS(list.parse(args).in(info.name));
   if (list.wants_help()) {
     const HelpPage page = {.program = "glint " + info.name,
                            .summary = info.summary,

@@ -33,9 +33,9 @@ class Reader {
         const auto first = parse_json(line);
         is_jsonl = first.ok() && first.value().is_object();
       }
-      Result<std::vector<TokenId>> ids = *is_jsonl ? parse_line(line) : encode(line);
-      if (!ids.ok()) return std::move(ids).take_error().in(str(file_.path, ", line ", number));
-      add(std::move(ids).value(), number);
+      Result<std::vector<TokenId>> read = *is_jsonl ? parse_line(line) : encode(line);
+      GLINT_TRY(auto ids, std::move(read).in(str(file_.path, ", line ", number)));
+      add(std::move(ids), number);
     }
     if (prompts_.ids.empty()) return invalid(str(file_.path, " holds no prompt"));
     return std::move(prompts_);

@@ -151,9 +151,7 @@ Error Translator::unknown(const Setting& setting) const {
 Status Translator::apply_value(const FlagRule& rule, const Setting& setting) {
   FlagRule::Converted converted = {.value = setting.value};
   if (rule.convert != nullptr) {
-    Result<FlagRule::Converted> result = rule.convert(*setting.value);
-    if (!result.ok()) return std::move(result).take_error().in(setting.shown);
-    converted = std::move(result).value();
+    GLINT_TRY(converted, rule.convert(*setting.value).in(setting.shown));
   }
   if (!converted.why.empty()) ignore(setting, converted.why);
   if (!converted.value) return Ok{};
@@ -248,8 +246,7 @@ Status Translator::read_config(const std::string& path) {
   target_ = &from_file_;
   Status status = apply_members("", file, "");
   target_ = &from_line_;
-  if (!status.ok()) return std::move(status).take_error().in(path);
-  return Ok{};
+  return std::move(status).in(path);
 }
 
 // A flag and the words that it takes from `rest`.

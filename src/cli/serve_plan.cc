@@ -180,11 +180,10 @@ Result<ServerConfig> server_config(const ServeOptions& o, const ServeFacts& fact
   }
   s.seed = o.seed;
   if (!o.default_chat_template_kwargs.empty()) {
-    Result<Json> kwargs = parse_json(o.default_chat_template_kwargs);
-    if (!kwargs.ok()) return std::move(kwargs).take_error().in("--default-chat-template-kwargs");
-    if (!kwargs.value().is_object())
+    GLINT_TRY(s.chat_template_kwargs,
+              parse_json(o.default_chat_template_kwargs).in("--default-chat-template-kwargs"));
+    if (!s.chat_template_kwargs.is_object())
       return invalid("--default-chat-template-kwargs must be a JSON object");
-    s.chat_template_kwargs = kwargs.value();
   }
   s.higher_priority_first = o.priority_order == "higher";
   GLINT_TRY(s.reasoning_parser, parser_name("reasoning-parser", o.reasoning_parser, "glm45"));

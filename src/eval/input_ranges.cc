@@ -1,38 +1,20 @@
 #include "eval/input_ranges.h"
 
 #include <algorithm>
-#include <bit>
 #include <limits>
 
 #include "base/str.h"
+#include "checkpoint/verify.h"
 
 namespace glint {
 namespace {
 
-// Without its sign, a float's bits order as its magnitude does, and NaN comes above infinity.
-template <class Bits>
-Bits largest_bits(const Bits* row, std::int64_t count) {
-  constexpr Bits kMagnitude = static_cast<Bits>(~Bits{0}) >> 1;
-  Bits largest = 0;
-  for (std::int64_t i = 0; i < count; ++i)
-    largest = std::max<Bits>(largest, static_cast<Bits>(row[i] & kMagnitude));
-  return largest;
-}
-
-float from_bits(std::uint32_t bits) {
-  constexpr float kInfinity = std::numeric_limits<float>::infinity();
-  return bits >= std::bit_cast<std::uint32_t>(kInfinity) ? kInfinity : std::bit_cast<float>(bits);
-}
-
-template <class Bits>
+template <class T>
 std::vector<float> maxima(const std::byte* data, const Tensor& x) {
-  constexpr int kShift = 32 - 8 * sizeof(Bits);  // bf16 is the upper half of f32
-  const Bits* values = reinterpret_cast<const Bits*>(data);
+  const T* values = reinterpret_cast<const T*>(data);
   std::vector<float> out;
-  for (std::int64_t t = 0; t < x.dim(0); ++t) {
-    const std::uint32_t bits = largest_bits(values + t * x.stride[0], x.dim(1));
-    out.push_back(from_bits(bits << kShift));
-  }
+  for (std::int64_t t = 0; t < x.dim(0); ++t)
+    out.push_back(largest_or_infinity(values + t * x.stride[0], x.dim(1)));
   return out;
 }
 
@@ -55,7 +37,7 @@ std::vector<float> row_maxima(const Tensor& x, Device& device) {
     device.copy_out(copy.data(), x.data, copy.size());
     data = copy.data();
   }
-  return x.dtype == DType::kF32 ? maxima<std::uint32_t>(data, x) : maxima<std::uint16_t>(data, x);
+  return x.dtype == DType::kF32 ? maxima<float>(data, x) : maxima<BF16>(data, x);
 }
 
 InputRanges::InputRanges(const ModelConfig& config, const ModelWeights& weights) {

@@ -261,9 +261,7 @@ Result<ModelConfig> parse_config(const Json& json) {
 
 Result<ModelConfig> read_config(const std::string& path) {
   GLINT_TRY(const Json json, read_json_file(path, kJsonLimits));
-  Result<ModelConfig> config = parse_config(json);
-  if (!config.ok()) return std::move(config).take_error().in(path);
-  return config;
+  return parse_config(json).in(path);
 }
 
 Result<GenerationConfig> parse_generation_config(const Json& json) {
@@ -285,9 +283,7 @@ Result<GenerationConfig> parse_generation_config(const Json& json) {
 Result<GenerationConfig> read_generation_config(const std::string& path) {
   if (!is_present(path)) return GenerationConfig{};
   GLINT_TRY(const Json json, read_json_file(path, kJsonLimits));
-  Result<GenerationConfig> config = parse_generation_config(json);
-  if (!config.ok()) return std::move(config).take_error().in(path);
-  return config;
+  return parse_generation_config(json).in(path);
 }
 
 std::vector<TokenId> stop_ids(const ModelConfig& config, const GenerationConfig& generation) {

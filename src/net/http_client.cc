@@ -134,13 +134,10 @@ Status HttpClient::Impl::read_answer(ResponseParser& parser, bool& any) {
                           [&](auto done) { stream->async_read_some(asio::buffer(buffer), done); });
     any = any || step.bytes > 0;
     if (step.ec == asio::error::eof) {
-      if (auto end = parser.feed_end(); !end.ok()) return std::move(end).take_error().in(name);
-      return Ok{};
+      return parser.feed_end().in(name);
     }
     if (step.ec) return failed("cannot read from", step, options.read_seconds);
-    if (auto fed = parser.feed(std::string_view(buffer).substr(0, step.bytes)); !fed.ok()) {
-      return std::move(fed).take_error().in(name);
-    }
+    GLINT_TRY_STATUS(parser.feed(std::string_view(buffer).substr(0, step.bytes)).in(name));
   }
   return Ok{};
 }

@@ -64,9 +64,7 @@ Result<std::vector<tcp::endpoint>> endpoints(asio::io_context& io, std::string h
 }
 
 Status check_readable(const char* what, const std::string& path) {
-  if (auto text = read_file(path, std::size_t{1} << 20); !text.ok()) {
-    return std::move(text).take_error().in(str("the TLS ", what));
-  }
+  GLINT_TRY_STATUS(read_file(path, std::size_t{1} << 20).in(str("the TLS ", what)));
   return Ok{};
 }
 

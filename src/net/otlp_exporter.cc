@@ -154,9 +154,8 @@ void OtlpExporter::Impl::report(const std::string& problem, std::size_t num_lost
 OtlpExporter::OtlpExporter(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
 Result<std::unique_ptr<OtlpExporter>> OtlpExporter::start(OtlpOptions options) {
-  Result<Url> url = parse_url(options.endpoint);
-  if (!url.ok()) return std::move(url).take_error().in("the endpoint of traces");
-  auto impl = std::make_unique<Impl>(std::move(options), std::move(url).value());
+  GLINT_TRY(Url url, parse_url(options.endpoint).in("the endpoint of traces"));
+  auto impl = std::make_unique<Impl>(std::move(options), std::move(url));
   Impl* raw = impl.get();
   raw->thread = std::thread([raw] { raw->run(); });
   return std::unique_ptr<OtlpExporter>(new OtlpExporter(std::move(impl)));

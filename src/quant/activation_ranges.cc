@@ -70,9 +70,7 @@ Result<ActivationRanges> parse_activation_ranges(const Json& json) {
 
 Result<ActivationRanges> read_activation_ranges(const std::string& path) {
   GLINT_TRY(const Json json, read_json_file(path));
-  Result<ActivationRanges> ranges = parse_activation_ranges(json);
-  if (!ranges.ok()) return std::move(ranges).take_error().in(path);
-  return ranges;
+  return parse_activation_ranges(json).in(path);
 }
 
 void merge_into(ActivationRanges& ranges, const ActivationRanges& more) {

@@ -14,6 +14,7 @@
 #include "quant/check_descriptors.h"
 #include "quant/file_hash.h"
 #include "quant/manifest.h"
+#include "quant/matchers.h"
 
 namespace glint {
 namespace {
@@ -139,20 +140,14 @@ class Checker {
   }
 
   void check_pairs() {
-    constexpr std::pair<std::string_view, std::string_view> kPairs[] = {
-        {".gate_proj", ".up_proj"}, {".q_a_proj", ".kv_a_proj_with_mqa"}};
     std::vector<std::string> unequal;
     for (const CheckedTensor& tensor : out_.tensors) {
-      if (tensor.format != WeightFormat::kNvfp4) continue;
-      for (const auto& [first, second] : kPairs) {
-        if (!tensor.name.ends_with(first)) continue;
-        const std::string other =
-            tensor.name.substr(0, tensor.name.size() - first.size()).append(second);
-        for (const char* suffix :
-             {".weight_scale_2", ".weight_global_scale", ".input_scale", ".input_global_scale"}) {
-          if (scalar(tensor.name + suffix) != scalar(other + suffix)) {
-            unequal.push_back(tensor.name + suffix);
-          }
+      const auto pair = fused_pair(tensor.name);
+      if (tensor.format != WeightFormat::kNvfp4 || !pair || pair->first != tensor.name) continue;
+      for (const char* suffix :
+           {".weight_scale_2", ".weight_global_scale", ".input_scale", ".input_global_scale"}) {
+        if (scalar(pair->first + suffix) != scalar(pair->second + suffix)) {
+          unequal.push_back(pair->first + suffix);
         }
       }
     }
@@ -231,10 +226,6 @@ class Checker {
   std::vector<std::size_t> entries_;  // in the table, of each of out_.tensors
 };
 
-std::span<const std::byte> bytes_of(const Tensor& tensor) {
-  return {tensor.data, static_cast<std::size_t>(tensor.size() * size_of(tensor.dtype))};
-}
-
 Result<double> Checker::compare_tensor(Checkpoint& source, CheckedTensor& tensor,
                                        const ModelTensor& entry) {
   GLINT_TRY(const Weight was, source.weight(tensor.name, entry.rows, entry.cols));
@@ -258,8 +249,8 @@ Result<double> Checker::compare_tensor(Checkpoint& source, CheckedTensor& tensor
   for (const ErrorSum& sum : sums) tensor.error.add(sum);
   tensor.error.weights = tensor.weights;
   for (const Tensor* data : {&was.data, &is.data}) {
-    discard_pages(bytes_of(*data));
-    if (done_) done_(std::ssize(bytes_of(*data)));
+    discard_pages(data->bytes());
+    if (done_) done_(std::ssize(data->bytes()));
   }
   source.release_copies();
   checkpoint_->release_copies();
@@ -309,13 +300,11 @@ Result<std::int64_t> bytes_to_check(const CheckOptions& options) {
     }
     return bytes;
   };
-  GLINT_TRY(std::int64_t bytes, bytes_in(options.dir));
-  bytes *= file_exists(str(options.dir, "/", kManifestName)) ? 2 : 1;
-  if (!options.source.empty()) {
-    GLINT_TRY(const std::int64_t more, bytes_in(options.source));
-    bytes += more + bytes / 2;
-  }
-  return bytes;
+  GLINT_TRY(const std::int64_t bytes, bytes_in(options.dir));
+  const std::int64_t passes = 1 + file_exists(str(options.dir, "/", kManifestName));
+  if (options.source.empty()) return passes * bytes;
+  GLINT_TRY(const std::int64_t of_source, bytes_in(options.source));
+  return (passes + 1) * bytes + of_source;
 }
 
 }  // namespace glint

@@ -5,8 +5,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
-#include <cstring>
 #include <filesystem>
 #include <optional>
 
@@ -30,16 +30,6 @@ constexpr int kEncodingVersion = 1;
 constexpr std::string_view kTimes = "source_times_xxh128";
 constexpr std::size_t kMaxCopiedFile = std::size_t{1} << 30;
 
-std::string parent_of(const std::string& path) {
-  const std::string parent = fs::path(path).parent_path().string();
-  return parent.empty() ? "." : parent;
-}
-
-std::string without_slashes(std::string path) {
-  while (path.size() > 1 && path.back() == '/') path.pop_back();
-  return path;
-}
-
 // Keeps a second process away from the directory.
 class DirectoryLock {
  public:
@@ -61,8 +51,6 @@ class DirectoryLock {
   int fd_ = -1;
 };
 
-// Tokenizer, templates, generation_config, licences: all that is neither weights nor says how they
-// are stored.
 bool is_copied(const fs::directory_entry& entry) {
   const std::string name = entry.path().filename().string();
   constexpr std::string_view kOurs[] = {"config.json", "hf_quant_config.json", kShardIndexName,
@@ -76,6 +64,19 @@ bool is_copied(const fs::directory_entry& entry) {
   return std::find(std::begin(kOurs), std::end(kOurs), name) == std::end(kOurs) &&
          std::find(std::begin(kWeights), std::end(kWeights), entry.path().extension().string()) ==
              std::end(kWeights);
+}
+
+// Tokenizer, templates, generation_config, licences: all that is neither weights nor says how they
+// are stored. Names relative to `dir`.
+std::vector<std::string> files_to_copy(const std::string& dir) {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (const char* folder : {"", "additional_chat_templates/"}) {
+    for (const auto& entry : fs::directory_iterator(str(dir, "/", folder), error)) {
+      if (is_copied(entry)) names.push_back(folder + entry.path().filename().string());
+    }
+  }
+  return names;
 }
 
 // True if the name of everything in `dir` begins with `prefix`.
@@ -150,10 +151,8 @@ Status Conversion::State::open_source() {
 // Opens what is going to be copied: a tokenizer that is a link to nothing or a git-lfs pointer is
 // known before the work, not after it.
 Status Conversion::State::check_other_files() const {
-  std::error_code error;
-  for (const auto& entry : fs::directory_iterator(options.source, error)) {
-    if (!is_copied(entry)) continue;
-    GLINT_TRY_STATUS(MappedFile::open(entry.path().string()));
+  for (const std::string& name : files_to_copy(options.source)) {
+    GLINT_TRY_STATUS(MappedFile::open(str(options.source, "/", name)));
   }
   return Ok{};
 }
@@ -232,19 +231,14 @@ Status Conversion::State::describe_job() {
 
 Status Conversion::State::look_for_earlier_run() {
   GLINT_TRY_STATUS(claim_directory_name(options.out));
-  std::error_code error;
-  if (fs::symlink_status(partial, error).type() == fs::file_type::not_found) {
-    return check_free_space(options.out, bytes_to_write());
-  }
+  if (!is_present(partial)) return Ok{};
   const std::string path = str(partial, "/", kManifestName);
   const auto not_ours = [&](const std::string& why) {
     return invalid(str(partial, " is not a half-finished run of this job: ", why,
                        "; remove it, or choose another OUT"));
   };
   // Killed before its manifest was there: nothing was written.
-  if (!file_exists(path) && holds_only(partial, kManifestName)) {
-    return check_free_space(options.out, bytes_to_write());
-  }
+  if (!file_exists(path) && holds_only(partial, kManifestName)) return Ok{};
   const Result<Json> json = read_json_file(path);
   if (!json.ok()) return not_ours("its manifest cannot be read");
   Result<Manifest> earlier = parse_manifest(json.value());
@@ -261,7 +255,7 @@ Status Conversion::State::look_for_earlier_run() {
       manifest.shards.push_back(std::move(shard));
     }
   }
-  return check_free_space(options.out, bytes_to_write());
+  return Ok{};
 }
 
 std::int64_t Conversion::State::bytes_to_write() const {
@@ -329,9 +323,8 @@ Status Conversion::State::complete_shard(Written written) {
   GLINT_TRY(entry.xxh128, hash_file(beside));
   std::error_code error;
   entry.bytes = static_cast<std::int64_t>(fs::file_size(beside, error));
-  if (std::rename(beside.c_str(), path.c_str()) != 0) {
-    return invalid(str("cannot rename to ", path, ": ", std::strerror(errno)));
-  }
+  if (std::rename(beside.c_str(), path.c_str()) != 0)
+    return system_error("cannot rename to", path, errno);
   GLINT_TRY_STATUS(sync_directory(partial));
   manifest.shards.push_back(std::move(entry));
   return save_manifest();
@@ -365,12 +358,13 @@ Status Conversion::State::save_manifest() const {
 }
 
 Status Conversion::State::add_other_files() const {
-  std::error_code error;
-  for (const auto& entry : fs::directory_iterator(options.source, error)) {
-    if (!is_copied(entry)) continue;
-    GLINT_TRY(const std::string contents, read_file(entry.path().string(), kMaxCopiedFile));
-    GLINT_TRY_STATUS(
-        write_file_atomic(str(partial, "/", entry.path().filename().string()), contents));
+  for (const std::string& name : files_to_copy(options.source)) {
+    GLINT_TRY(const std::string contents,
+              read_file(str(options.source, "/", name), kMaxCopiedFile));
+    const std::string path = str(partial, "/", name);
+    std::error_code error;  // writing will say it
+    fs::create_directories(fs::path(path).parent_path(), error);
+    GLINT_TRY_STATUS(write_file_atomic(path, contents));
   }
   const auto add = [&](const char* name, const std::string& contents) {
     return write_file_atomic(str(partial, "/", name), contents);
@@ -398,10 +392,7 @@ Status Conversion::State::finish() {
                 [](const Json::Member& member) { return member.first == kTimes; });
   GLINT_TRY_STATUS(save_manifest());
   GLINT_TRY_STATUS(sync_directory(partial));
-  if (std::rename(partial.c_str(), options.out.c_str()) != 0) {
-    return invalid(str("cannot rename ", partial, " to ", options.out, ": ", std::strerror(errno)));
-  }
-  return sync_directory(parent_of(options.out));
+  return rename_directory(partial, options.out);
 }
 
 Result<Conversion> Conversion::prepare(const ConversionOptions& options) {
@@ -410,6 +401,7 @@ Result<Conversion> Conversion::prepare(const ConversionOptions& options) {
   GLINT_TRY_STATUS(state->plan());
   GLINT_TRY_STATUS(state->describe_job());
   GLINT_TRY_STATUS(state->look_for_earlier_run());
+  GLINT_TRY_STATUS(check_free_space(state->options.out, state->bytes_to_write()));
   return Conversion(std::move(state));
 }
 

@@ -110,7 +110,10 @@ TEST_F(ConvertTest, small_files_are_copied_and_old_descriptors_are_not) {
   dir_.write("source/.hidden", "x");
   dir_.write("source/pytorch_model.bin", "weights");
   fs::create_directory(source + "/folder");
+  dir_.write("source/additional_chat_templates/tool_use.jinja", "{{ tools }}");
   ASSERT_TRUE(convert(source, "out", kFp8).ok());
+  EXPECT_EQ(read_file(dir_ / "out/additional_chat_templates/tool_use.jinja").value(),
+            "{{ tools }}");
   const auto before = files("source"), after = files("out");
   for (const char* name : {"tokenizer.json", "tokenizer_config.json", "chat_template.jinja",
                            "generation_config.json", "LICENSE"}) {

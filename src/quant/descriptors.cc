@@ -1,7 +1,5 @@
 #include "quant/descriptors.h"
 
-#include <algorithm>
-
 #include "base/str.h"
 #include "model/release.h"
 #include "quant/matchers.h"

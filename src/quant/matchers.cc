@@ -21,18 +21,22 @@ std::string_view parent_of(std::string_view name) { return name.substr(0, name.r
 std::string_view last_of(std::string_view name) { return name.substr(name.rfind('.') + 1); }
 bool contains(std::string_view text, std::string_view part) { return text.find(part) != text.npos; }
 
+const Fused* find_fused(std::string_view last) {
+  const auto* at = std::find_if(std::begin(kFused), std::end(kFused), [&](const Fused& fused) {
+    return last == fused.first || last == fused.second;
+  });
+  return at == std::end(kFused) ? nullptr : at;
+}
+
 std::string experts_of(const ModelTensor& tensor) {
   return str("model.layers.", tensor.layer, ".mlp.experts");
 }
 
 std::string module_of(Engine engine, const ModelTensor& tensor) {
   if (tensor.num_experts) return experts_of(tensor);
-  const std::string_view last = last_of(tensor.name);
-  for (const Fused& fused : kFused) {
-    if (last != fused.first && last != fused.second) continue;
-    return str(parent_of(tensor.name), ".", engine == Engine::kVllm ? fused.vllm : fused.sglang);
-  }
-  return tensor.name;
+  const Fused* fused = find_fused(last_of(tensor.name));
+  if (!fused) return tensor.name;
+  return str(parent_of(tensor.name), ".", engine == Engine::kVllm ? fused->vllm : fused->sglang);
 }
 
 bool is_listed(std::span<const std::string> list, std::string_view name) {
@@ -137,6 +141,13 @@ class LayerExcludes {
 };
 
 }  // namespace
+
+std::optional<FusedPair> fused_pair(std::string_view name) {
+  const Fused* fused = find_fused(last_of(name));
+  if (!fused) return {};
+  return FusedPair{str(parent_of(name), ".", fused->first),
+                   str(parent_of(name), ".", fused->second)};
+}
 
 const char* name_of(Engine engine) { return engine == Engine::kVllm ? "vLLM" : "SGLang"; }
 

@@ -5,6 +5,7 @@
 // of a checkpoint has to give the right answer for each of these in both engines.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -14,6 +15,13 @@
 #include "model/tensor_table.h"
 
 namespace glint {
+
+// Two matrices that engines load as one: "P.gate_proj" and "P.up_proj", "P.q_a_proj" and
+// "P.kv_a_proj_with_mqa". Nothing if `name` is in no such pair.
+struct FusedPair {
+  std::string first, second;
+};
+std::optional<FusedPair> fused_pair(std::string_view name);
 
 enum class Engine : std::uint8_t { kVllm, kSglang };
 const char* name_of(Engine engine);  // "vLLM", "SGLang"

@@ -5,6 +5,7 @@
 #include <unordered_set>
 
 #include "base/str.h"
+#include "quant/matchers.h"
 
 namespace glint {
 namespace {
@@ -123,14 +124,9 @@ class Planner {
     if (recipe_.format == TargetFormat::kFp8) return add_unit(UnitKind::kFp8, {copy}, stored);
     const std::string name = table_[copy.tensor].name_of_copy(copy.expert);
     if (done_.contains(name)) return Ok{};
-    const std::size_t dot = name.rfind('.') + 1;
     std::vector<Copy> copies = {copy};
-    constexpr std::pair<std::string_view, std::string_view> kPartners[] = {
-        {"gate_proj", "up_proj"}, {"q_a_proj", "kv_a_proj_with_mqa"}};
-    for (const auto& [first, second] : kPartners) {
-      const std::string_view last = std::string_view(name).substr(dot);
-      if (last != first && last != second) continue;
-      const std::string partner = name.substr(0, dot).append(last == first ? second : first);
+    if (const auto pair = fused_pair(name)) {
+      const std::string& partner = name == pair->first ? pair->second : pair->first;
       copies.push_back(*find(partner));
       done_.insert(partner);
     }

@@ -3,6 +3,7 @@
 #include <map>
 
 #include "base/str.h"
+#include "quant/matchers.h"
 
 namespace glint {
 namespace {
@@ -67,14 +68,9 @@ class Globs {
 
 // What engines load as one matrix, or one layer of experts: all of it quantised or none of it.
 std::string fused_name(const ModelTensor& tensor) {
-  const std::size_t dot = tensor.name.rfind('.');
-  const std::string parent = tensor.name.substr(0, dot), last = tensor.name.substr(dot + 1);
   if (tensor.num_experts) return str("the routed experts of layer ", tensor.layer);
-  if (last == "gate_proj" || last == "up_proj") return parent + ".gate_proj and up_proj";
-  if (last == "q_a_proj" || last == "kv_a_proj_with_mqa") {
-    return parent + ".q_a_proj and kv_a_proj_with_mqa";
-  }
-  return {};
+  const auto pair = fused_pair(tensor.name);
+  return pair ? str(pair->first, " and ", pair->second.substr(pair->second.rfind('.') + 1)) : "";
 }
 
 }  // namespace

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <bit>
 #include <cmath>
 #include <cstring>
 
@@ -18,25 +17,6 @@ namespace {
 constexpr std::int64_t kPartElements = std::int64_t{1} << 17;
 constexpr std::size_t kCopyBytes = std::size_t{4} << 20;
 
-// The largest magnitude of `count` dense values; infinity if one of them is no finite number. The
-// bits of floats that are not negative are ordered as the floats are.
-float largest_or_infinity(const BF16* values, std::int64_t count) {
-  std::uint16_t largest = 0;
-  for (std::int64_t i = 0; i < count; ++i) {
-    const auto bits = static_cast<std::uint16_t>(values[i].bits & 0x7fff);
-    largest = bits > largest ? bits : largest;
-  }
-  return largest >= 0x7f80 ? INFINITY : to_float(BF16{largest});
-}
-float largest_or_infinity(const float* values, std::int64_t count) {
-  std::uint32_t largest = 0;
-  for (std::int64_t i = 0; i < count; ++i) {
-    const std::uint32_t bits = std::bit_cast<std::uint32_t>(values[i]) & 0x7fffffffu;
-    largest = bits > largest ? bits : largest;
-  }
-  return largest >= 0x7f800000u ? INFINITY : std::bit_cast<float>(largest);
-}
-
 double sum_of_squares(const std::vector<float>& values) {
   double sums[8] = {};
   const std::size_t whole = values.size() / 8 * 8;
@@ -47,10 +27,6 @@ double sum_of_squares(const std::vector<float>& values) {
   double total = 0;
   for (const double sum : sums) total += sum;
   return total;
-}
-
-std::span<const std::byte> bytes_of(const Tensor& tensor) {
-  return {tensor.data, static_cast<std::size_t>(tensor.size() * size_of(tensor.dtype))};
 }
 
 }  // namespace
@@ -89,8 +65,8 @@ Status UnitEncoder::encode(const Unit& unit, const Write& write, ErrorSums& erro
     errors[unit.weights[parts_[i].weight].role].add(sums_[i]);
   }
   for (const Weight& weight : weights_) {
-    discard_pages(bytes_of(weight.data));
-    if (weight.scale) discard_pages(bytes_of(weight.scale));
+    discard_pages(weight.data.bytes());
+    if (weight.scale) discard_pages(weight.scale.bytes());
   }
   weights_.clear();
   checkpoint_.release_copies();

@@ -86,12 +86,12 @@ Status LoadedModel::update_weights(const std::string& dir) {
   GLINT_TRY(Checkpoint opened, Checkpoint::open(dir));
   auto checkpoint = std::make_unique<Checkpoint>(std::move(opened));
   ThreadPool pool(available_cpus());
+  const std::string doing = "loading " + dir;
   Result<ModelWeights> found = find_weights(
       *checkpoint, config_, {.activations = options_.activations, .with_mtp = has_mtp()}, pool);
-  if (!found.ok()) return std::move(found).take_error().in("loading " + dir);
-  Status replaced =
-      replace_weights(weights_, std::move(found).value(), load_stats_.placement, *ops_);
-  if (!replaced.ok()) return std::move(replaced).take_error().in("loading " + dir);
+  GLINT_TRY(ModelWeights weights, std::move(found).in(doing));
+  GLINT_TRY_STATUS(
+      replace_weights(weights_, std::move(weights), load_stats_.placement, *ops_).in(doing));
   checkpoint_ = std::move(checkpoint);
   options_.dir = dir;
   return Ok{};

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <span>
 #include <string>
 
 #include "tensor/dtype.h"
@@ -27,7 +28,10 @@ struct Tensor {
   explicit operator bool() const { return data != nullptr; }
   std::int64_t size() const;  // elements
   std::int64_t dim(int i) const { return shape[i < 0 ? rank + i : i]; }
-  bool is_dense() const;         // row-major without gaps
+  bool is_dense() const;                      // row-major without gaps
+  std::span<const std::byte> bytes() const {  // of a dense tensor
+    return {data, static_cast<std::size_t>(size() * size_of(dtype))};
+  }
   std::string describe() const;  // "bf16 [8, 6144]"
 
   template <class T>

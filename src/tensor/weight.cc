@@ -34,8 +34,7 @@ const char* name_of(WeightFormat format) {
 }
 
 std::int64_t bytes_of(const Weight& weight) {
-  return weight.data.size() * size_of(weight.data.dtype) +
-         weight.scale.size() * size_of(weight.scale.dtype);
+  return std::ssize(weight.data.bytes()) + std::ssize(weight.scale.bytes());
 }
 
 void dequantize_row(const Weight& weight, std::int64_t n, float* out) {

@@ -83,9 +83,7 @@ Result<ChatTemplate> ChatTemplate::from_config(const Json& config) {
 
 Result<ChatTemplate> ChatTemplate::from_file(const std::string& path) {
   GLINT_TRY(const std::string source, read_file(path));
-  Result<ChatTemplate> chat = parse(source);
-  if (!chat.ok()) return std::move(chat).take_error().in(path);
-  return chat;
+  return parse(source).in(path);
 }
 
 Result<ChatTemplate> ChatTemplate::open(const std::string& dir) {
@@ -104,9 +102,7 @@ Result<ChatTemplate> ChatTemplate::open(const std::string& dir) {
       return chat;
     }
     if (configured && !configured->is_null()) {
-      Result<ChatTemplate> chat = from_config(*configured);
-      if (!chat.ok()) return std::move(chat).take_error().in(dir + "/tokenizer_config.json");
-      return chat;
+      return from_config(*configured).in(dir + "/tokenizer_config.json");
     }
     GLINT_TRY(const Json config, read_object(dir, "config.json"));
     if (is_glm(config)) return parse(glm5_template());
@@ -151,20 +147,16 @@ Result<std::string> flatten(const Json::Array& parts) {
 }
 
 Status parse_arguments(Json& call) {
-  Json* function = &call;
-  if (call.is_object()) {
-    for (auto& [name, value] : call.as_object()) {
-      if (name == "function") function = &value;
-    }
-  }
-  const Json* arguments = function->find("arguments");
+  Json* function = call.find("function");
+  if (!function) function = &call;
+  Json* arguments = function->find("arguments");
   if (!arguments || !arguments->is_string()) return Ok{};
   Result<Json> parsed = parse_json(arguments->as_string());
   if (!parsed.ok() || !parsed.value().is_object()) {
     return invalid("the arguments of a tool call are no JSON object: " +
                    quoted(arguments->as_string()));
   }
-  function->set("arguments", std::move(parsed).value());
+  *arguments = std::move(parsed).value();
   return Ok{};
 }
 
@@ -180,10 +172,9 @@ Status prepare_message(Json& message) {
     GLINT_TRY(std::string text, flatten(content->as_array()));
     message.set("content", std::move(text));
   }
-  for (auto& [name, value] : message.as_object()) {
-    if (name != "tool_calls" || !value.is_array()) continue;
-    for (Json& call : value.as_array()) GLINT_TRY_STATUS(parse_arguments(call));
-  }
+  Json* calls = message.find("tool_calls");
+  if (!calls || !calls->is_array()) return Ok{};
+  for (Json& call : calls->as_array()) GLINT_TRY_STATUS(parse_arguments(call));
   return Ok{};
 }
 
@@ -193,8 +184,7 @@ Result<Json> prepare_messages(const Json& messages) {
   if (!messages.is_array()) return invalid(str("messages are ", messages.kind(), ", not a list"));
   Json prepared = messages;
   for (std::size_t i = 0; i < prepared.as_array().size(); ++i) {
-    Status status = prepare_message(prepared.as_array()[i]);
-    if (!status.ok()) return std::move(status).take_error().in(str("message ", i));
+    GLINT_TRY_STATUS(prepare_message(prepared.as_array()[i]).in(str("message ", i)));
   }
   return prepared;
 }

@@ -10,8 +10,7 @@
 namespace glint {
 namespace {
 
-constexpr std::string_view kThink = "<think>", kEndThink = "</think>", kToolCall = "<tool_call>",
-                           kEndToolCall = "</tool_call>";
+constexpr std::string_view kThink = "<think>", kEndThink = "</think>", kToolCall = "<tool_call>";
 
 // The stop strings, then the markers that mean something outside of calls.
 std::vector<std::string> texts_to_find(const DeltaOptions& options) {
@@ -27,10 +26,8 @@ std::vector<std::string> texts_to_find(const DeltaOptions& options) {
 std::vector<TokenId> marker_ids(const Tokenizer& tokenizer, const DeltaOptions& options) {
   std::vector<std::string_view> texts;
   if (options.parse_reasoning) texts = {kThink, kEndThink};
-  if (options.parse_tools) {
-    texts.insert(texts.end(), {kToolCall, kEndToolCall, "<arg_key>", "</arg_key>", "<arg_value>",
-                               "</arg_value>"});
-  }
+  if (options.parse_tools)
+    texts.insert(texts.end(), std::begin(kToolMarkers), std::end(kToolMarkers));
   std::vector<TokenId> ids;
   for (const std::string_view text : texts) {
     if (const auto id = tokenizer.token_to_id(text)) ids.push_back(*id);

@@ -302,7 +302,7 @@ Tokens random_tokens(const std::string& text, Random& random) {
       at += n;
       continue;
     }
-    while (at + n < text.size() && (text[at + n] & 0xc0) == 0x80) ++n;
+    while (at + n < text.size() && is_continuation(text[at + n])) ++n;
     if (random.below(3) == 0) {
       for (const char byte : text.substr(at, n))
         tokens.push_back(*tokenizer().token_to_id(bytes_to_letters(std::string(1, byte))));

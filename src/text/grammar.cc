@@ -12,6 +12,7 @@
 #include "text/grammar_pattern.h"
 #include "text/grammar_schema.h"
 #include "text/grammar_tools.h"
+#include "text/tool_parser.h"
 
 // What xgrammar says comes here (it is built so by tools/setup.sh). What it would only warn about,
 // "X is not supported; ignoring X", is an error: no part of a schema is ignored silently.
@@ -43,8 +44,6 @@ class CompiledGrammar {
 
 namespace {
 
-constexpr std::string_view kMarkers[] = {"<tool_call>", "</tool_call>", "<arg_key>",
-                                         "</arg_key>",  "<arg_value>",  "</arg_value>"};
 constexpr int kMaxWhitespace = 64;  // in a row, between the parts of JSON: a model never ends else
 
 // One sentence in lower case of what xgrammar says.
@@ -213,8 +212,7 @@ std::string key_of(const GrammarSpec& spec) {
 }
 
 Result<xgrammar::Grammar> schema_grammar(Json schema) {
-  Status prepared = prepare_schema(schema);
-  if (!prepared.ok()) return std::move(prepared).take_error().in("the JSON schema");
+  GLINT_TRY_STATUS(prepare_schema(schema).in("the JSON schema"));
   return xgrammar::Grammar::FromJSONSchema(dump_json(schema), /*any_whitespace=*/true,
                                            /*indent=*/std::nullopt, /*separators=*/std::nullopt,
                                            /*strict_mode=*/true, kMaxWhitespace);
@@ -280,9 +278,8 @@ Result<xgrammar::Grammar> grammar_of(const GrammarSpec& spec, const GrammarLimit
     case Kind::kJsonObject:
       return schema_grammar(Json::Object{{"type", "object"}});
     case Kind::kJsonSchema: {
-      Result<Json> schema = parse_json(spec.text, {.max_depth = 128});
-      if (!schema.ok()) return std::move(schema).take_error().in("the JSON schema");
-      return schema_grammar(std::move(schema).value());
+      GLINT_TRY(Json schema, parse_json(spec.text, {.max_depth = 128}).in("the JSON schema"));
+      return schema_grammar(std::move(schema));
     }
     case Kind::kRegex:
       return regex_grammar(spec.text);
@@ -323,7 +320,7 @@ struct GrammarCompiler::Impl {
     to.stop_ids = std::move(stop_ids);
     to.end_think = tokenizer.token_to_id("</think>");
     to.tool_call = tokenizer.token_to_id("<tool_call>");
-    for (const std::string_view marker : kMarkers) {
+    for (const std::string_view marker : kToolMarkers) {
       if (const auto id = tokenizer.token_to_id(marker); id && *id < vocab_size)
         to.markers.push_back(*id);
     }

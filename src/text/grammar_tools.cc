@@ -35,8 +35,7 @@ Json tag(std::string begin, Json content, std::string_view end) {
 
 // What has to be the same when it is read back: no marker in it, no blanks around it.
 bool is_plain(std::string_view name) {
-  return !name.empty() && name.find('<') == name.npos &&
-         jinja::strip_right(jinja::strip_left(name)) == name;
+  return !name.empty() && name.find('<') == name.npos && jinja::strip(name) == name;
 }
 
 // The grammar of one function's arguments.
@@ -65,10 +64,9 @@ class Arguments {
       for (const auto& [name, schema] : properties->as_object()) {
         if (!is_plain(name))
           return invalid(str("argument ", quoted(name), " has a name that no call can hold"));
-        Result<Json> value = value_grammar(schema);
-        if (!value.ok()) return std::move(value).take_error().in("argument " + quoted(name));
-        Json argument = tag(str("<arg_key>", name, "</arg_key><arg_value>"),
-                            std::move(value).value(), kEndValue);
+        GLINT_TRY(Json value, value_grammar(schema).in("argument " + quoted(name)));
+        Json argument =
+            tag(str("<arg_key>", name, "</arg_key><arg_value>"), std::move(value), kEndValue);
         const bool needed = required.contains(name);
         elements.push_back(needed ? std::move(argument) : wrapped("optional", std::move(argument)));
       }
@@ -195,8 +193,7 @@ Result<Json> call_grammar(const ToolSpec& tool) {
   if (!is_plain(tool.name))
     return invalid(str("function ", quoted(tool.name), " has a name that no call can hold"));
   Json parameters = tool.parameters.is_null() ? Json(Json::Object{}) : tool.parameters;
-  Status prepared = prepare_schema(parameters, "[^<]*");
-  if (!prepared.ok()) return std::move(prepared).take_error();
+  GLINT_TRY_STATUS(prepare_schema(parameters, "[^<]*"));
   GLINT_TRY(Json arguments, Arguments(parameters).grammar());
   return tag("<tool_call>" + tool.name, std::move(arguments), "</tool_call>");
 }
@@ -209,10 +206,8 @@ Result<Json> tool_call_grammar(const std::vector<ToolSpec>& tools, const ToolCal
     return invalid(str("there are ", tools.size(), " functions, over the limit of ", kMaxTools));
   Json::Array calls;
   for (const ToolSpec& tool : tools) {
-    Result<Json> call = call_grammar(tool);
-    if (!call.ok())
-      return std::move(call).take_error().in(str("parameters of function ", quoted(tool.name)));
-    calls.push_back(std::move(call).value());
+    GLINT_TRY(Json call, call_grammar(tool).in(str("parameters of function ", quoted(tool.name))));
+    calls.push_back(std::move(call));
   }
   Json format;
   if (!rules.at_least_one) {

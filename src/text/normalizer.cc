@@ -10,10 +10,19 @@ namespace glint {
 namespace {
 
 constexpr std::size_t kMaxSteps = 64;
-constexpr std::size_t kMaxPrepended = 256;
 constexpr std::size_t kMaxGrowth = 1024;
 constexpr std::string_view kKnown =
     "Sequence, NFC, NFD, NFKC, NFKD, Lowercase, Strip, Prepend, Replace, ByteLevel";
+
+struct Form {
+  std::string_view type;
+  NormalForm form;
+  std::size_t growth;  // of UTF-8, at most
+};
+constexpr Form kForms[] = {{"NFC", NormalForm::kNfc, 3},
+                           {"NFD", NormalForm::kNfd, 3},
+                           {"NFKC", NormalForm::kNfkc, 11},
+                           {"NFKD", NormalForm::kNfkd, 11}};
 
 constexpr std::string_view kBlanksAtStart = "\\A\\p{White_Space}+";
 // Not begun within the blanks, which would be quadratic.
@@ -28,13 +37,17 @@ Result<Normalizer> Normalizer::parse(const Json& json) {
   return normalizer;
 }
 
-Status GrowthLimit::add(const Json& pattern, std::string_view content, const std::string& where) {
+Status GrowthLimit::add(std::size_t factor, const std::string& where) {
+  factor_ *= factor;
+  if (factor_ <= kMaxGrowth) return Ok{};
+  return invalid(str(where, ": up to here a text could become more than ", kMaxGrowth,
+                     " times as long; leave out steps"));
+}
+
+std::size_t growth_of_replacing(const Json& pattern, std::string_view content) {
   const Json* literal = pattern.find("String");
   const std::size_t matched = literal ? std::max<std::size_t>(1, literal->as_string().size()) : 1;
-  factor_ *= std::max<std::size_t>(1, (content.size() + matched - 1) / matched);
-  if (factor_ <= kMaxGrowth) return Ok{};
-  return invalid(
-      str(where, ": replacing could make a text more than ", kMaxGrowth, " times as long"));
+  return std::max<std::size_t>(1, (content.size() + matched - 1) / matched);
 }
 
 Status Normalizer::parse_step(const Json& json, const std::string& where, int depth,
@@ -48,26 +61,26 @@ Status Normalizer::parse_step(const Json& json, const std::string& where, int de
                             return parse_step(step, at, below, growth);
                           });
   }
-  if (type == "NFC") {
-    steps_.push_back(NormalForm::kNfc);
-  } else if (type == "NFD") {
-    steps_.push_back(NormalForm::kNfd);
-  } else if (type == "NFKC") {
-    steps_.push_back(NormalForm::kNfkc);
-  } else if (type == "NFKD") {
-    steps_.push_back(NormalForm::kNfkd);
+  std::size_t factor = 1;  // for `growth`
+  const auto* form = std::find_if(std::begin(kForms), std::end(kForms),
+                                  [&](const Form& known) { return known.type == type; });
+  if (form != std::end(kForms)) {
+    steps_.push_back(form->form);
+    factor = form->growth;
   } else if (type == "Strip") {
     const bool left = fields.flag("strip_left"), right = fields.flag("strip_right");
     if (left) steps_.push_back(Replace{Regex::from_pcre2(kBlanksAtStart).value(), ""});
     if (right) steps_.push_back(Replace{Regex::from_pcre2(kBlanksAtEnd).value(), ""});
   } else if (type == "Lowercase") {
     steps_.push_back(Lowercase{});
+    factor = 2;
   } else if (type == "ByteLevel") {
     steps_.push_back(ByteLevel{});
+    factor = 2;
   } else if (type == "Prepend") {
-    steps_.push_back(Prepend{fields.text("prepend")});
-    if (std::get<Prepend>(steps_.back()).text.size() > kMaxPrepended)
-      fields.fail(str("\"prepend\" is longer than ", kMaxPrepended, " bytes"));
+    std::string prepended = fields.text("prepend");
+    factor = 1 + prepended.size();
+    steps_.push_back(Prepend{std::move(prepended)});
   } else if (type == "Replace") {
     const Json& pattern = fields.value("pattern");
     std::string content = fields.text("content");
@@ -75,12 +88,12 @@ Status Normalizer::parse_step(const Json& json, const std::string& where, int de
     GLINT_TRY(Regex regex, parse_pattern(pattern, where + ".pattern"));
     if (regex.may_match_nothing())
       return invalid(where + ".pattern: it may match nothing, where nothing can be replaced");
-    GLINT_TRY_STATUS(growth.add(pattern, content, where));
+    factor = growth_of_replacing(pattern, content);
     steps_.push_back(Replace{std::move(regex), std::move(content)});
   } else {
-    if (type.empty()) return fields.done();
-    return unknown_type(where, type, kKnown);
+    return fields.unknown_type(type, kKnown);
   }
+  GLINT_TRY_STATUS(growth.add(factor, where));
   return fields.done();
 }
 
@@ -111,12 +124,11 @@ Status Normalizer::apply(std::string& text, std::size_t& start, Regex::Scratch& 
 
 Result<Regex> parse_pattern(const Json& json, const std::string& where) {
   Fields fields(json, where);
-  const bool is_regex = fields.find("Regex") != nullptr;
+  const bool is_regex = !fields.value_or_null("Regex").is_null();
   const std::string pattern = fields.text(is_regex ? "Regex" : "String");
   GLINT_TRY_STATUS(fields.done());
-  Result<Regex> regex = is_regex ? Regex::from_oniguruma(pattern) : Regex::from_literal(pattern);
-  if (!regex.ok()) return std::move(regex).take_error().in(str(where, " ", quoted(pattern)));
-  return regex;
+  return (is_regex ? Regex::from_oniguruma(pattern) : Regex::from_literal(pattern))
+      .in(str(where, " ", quoted(pattern)));
 }
 
 bool replace_matches(std::string& text, const Regex& regex, std::string_view content,

@@ -47,16 +47,20 @@ class Normalizer {
 // {"Regex": ...} or {"String": ...}, as normalizers, pre-tokenizers and decoders write patterns.
 Result<Regex> parse_pattern(const Json& json, const std::string& where);
 
-// Steps that replace text could make it as long as an attacker likes: by how much they may lengthen
-// it, all of them together.
+// Steps one after another could make a text as long as an attacker likes: by how much they may
+// lengthen it, all of them together.
 class GrowthLimit {
  public:
-  // A step that puts `content` for each match of `pattern` ({"String": ...} or {"Regex": ...}).
-  Status add(const Json& pattern, std::string_view content, const std::string& where);
+  // A step, at `where`, that makes texts at most `factor` times as long.
+  Status add(std::size_t factor, const std::string& where);
 
  private:
   std::size_t factor_ = 1;
 };
+
+// That factor where `content` is put for each match of `pattern` ({"String": ...} or {"Regex":
+// ...}).
+std::size_t growth_of_replacing(const Json& pattern, std::string_view content);
 
 // `text` with every match of `regex` replaced by `content`, which comes from where the last
 // character of the match did (`start` as above); false if the search gave up.

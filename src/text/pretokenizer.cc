@@ -1,9 +1,7 @@
 #include "text/pretokenizer.h"
 
 #include "base/str.h"
-#include "text/normalizer.h"
 #include "text/tokenizer_bytes.h"
-#include "text/tokenizer_fields.h"
 #include "text/unicode.h"
 
 namespace glint {
@@ -39,7 +37,8 @@ constexpr std::string_view kPunctuation =
 Result<Pretokenizer> Pretokenizer::parse(const Json& json) {
   Pretokenizer pretokenizer;
   if (json.is_null()) return pretokenizer;
-  GLINT_TRY_STATUS(pretokenizer.parse_step(json, "pre_tokenizer", 0));
+  GrowthLimit growth;
+  GLINT_TRY_STATUS(pretokenizer.parse_step(json, "pre_tokenizer", 0, growth));
   std::vector<Step>& steps = pretokenizer.steps_;
   if (!steps.empty() && std::holds_alternative<ByteLetters>(steps.back())) {
     steps.pop_back();
@@ -48,21 +47,21 @@ Result<Pretokenizer> Pretokenizer::parse(const Json& json) {
   return pretokenizer;
 }
 
-Status Pretokenizer::parse_step(const Json& json, const std::string& where, int depth) {
+Status Pretokenizer::parse_step(const Json& json, const std::string& where, int depth,
+                                GrowthLimit& growth) {
   if (steps_.size() > kMaxSteps) return invalid(str(where, ": more than ", kMaxSteps, " steps"));
-  const Json* type_field = json.find("type");
-  const std::string type = type_field && type_field->is_string() ? type_field->as_string() : "";
-  if (type == "Split") return parse_split(json, where);
-  if (type == "ByteLevel") return parse_byte_level(json, where);
-  if (type == "Metaspace") return parse_metaspace(json, where);
   Fields fields(json, where);
-  fields.text("type");
+  const std::string type = fields.text("type");
   if (type == "Sequence") {
     return parse_sequence(fields, "pretokenizers", depth,
-                          [this](const Json& step, const std::string& at, int below) {
-                            return parse_step(step, at, below);
+                          [this, &growth](const Json& step, const std::string& at, int below) {
+                            return parse_step(step, at, below, growth);
                           });
-  } else if (type == "Digits") {
+  }
+  if (type == "Split") return parse_split(fields);
+  if (type == "ByteLevel") return parse_byte_level(fields, growth);
+  if (type == "Metaspace") return parse_metaspace(fields, growth);
+  if (type == "Digits") {
     add_split("\\p{N}",
               fields.flag("individual_digits") ? Behavior::kIsolated : Behavior::kContiguous,
               /*invert=*/false);
@@ -89,7 +88,7 @@ Status Pretokenizer::parse_step(const Json& json, const std::string& where, int 
     const std::int64_t length = given ? fields.integer("length", 1, kMax) : 5;
     add_split(str("(?s:.{1,", length, "})"), Behavior::kIsolated, /*invert=*/false);
   } else {
-    if (type_field) return unknown_type(where, type, kKnown);
+    return fields.unknown_type(type, kKnown);
   }
   return fields.done();
 }
@@ -98,15 +97,13 @@ void Pretokenizer::add_split(std::string_view pcre2_pattern, Behavior behavior, 
   steps_.push_back(Split{Regex::from_pcre2(pcre2_pattern).value(), behavior, invert});
 }
 
-Status Pretokenizer::parse_split(const Json& json, const std::string& where) {
-  Fields fields(json, where);
-  fields.skip("type");
+Status Pretokenizer::parse_split(Fields& fields) {
   const Json& pattern = fields.value("pattern");
   const std::string behavior_name = fields.text("behavior");
   const bool invert = fields.flag("invert");
   GLINT_TRY_STATUS(fields.done());
-  GLINT_TRY(const Behavior behavior, parse_behavior(behavior_name, where));
-  GLINT_TRY(Regex regex, parse_pattern(pattern, where + ".pattern"));
+  GLINT_TRY(const Behavior behavior, parse_behavior(behavior_name, fields.where()));
+  GLINT_TRY(Regex regex, parse_pattern(pattern, fields.where() + ".pattern"));
   steps_.push_back(Split{std::move(regex), behavior, invert});
   return Ok{};
 }
@@ -121,20 +118,19 @@ Result<Pretokenizer::Behavior> Pretokenizer::parse_behavior(const std::string& n
   return invalid(str(where, ": unknown behavior ", quoted(name)));
 }
 
-Status Pretokenizer::parse_byte_level(const Json& json, const std::string& where) {
-  Fields fields(json, where);
-  fields.skip("type");
-  fields.skip("trim_offsets");  // we report no offsets
-  if (fields.flag("add_prefix_space")) steps_.push_back(PrefixSpace{});
+Status Pretokenizer::parse_byte_level(Fields& fields, GrowthLimit& growth) {
+  fields.skip({"trim_offsets"});  // we report no offsets
+  const bool prefix_space = fields.flag("add_prefix_space");
+  if (prefix_space) steps_.push_back(PrefixSpace{});
   if (fields.flag_or("use_regex", true)) add_split(kGpt2, Behavior::kIsolated, /*invert=*/false);
   steps_.push_back(ByteLetters{});
+  GLINT_TRY_STATUS(growth.add(prefix_space ? 4 : 2, fields.where()));
   return fields.done();
 }
 
-Status Pretokenizer::parse_metaspace(const Json& json, const std::string& where) {
-  Fields fields(json, where);
-  fields.skip("type");
-  fields.skip("str_rep");  // older files repeat the replacement
+Status Pretokenizer::parse_metaspace(Fields& fields, GrowthLimit& growth) {
+  const std::string& where = fields.where();
+  fields.skip({"str_rep"});  // older files repeat the replacement
   Metaspace step{fields.text("replacement"), Metaspace::kAlways};
   const std::string scheme = fields.text_or("prepend_scheme", "always");
   const bool prefix_space = fields.flag_or("add_prefix_space", true);
@@ -157,13 +153,10 @@ Status Pretokenizer::parse_metaspace(const Json& json, const std::string& where)
     return invalid(
         str(where, ": add_prefix_space false contradicts prepend_scheme ", quoted(scheme)));
   }
-  if (split) {
-    GLINT_TRY(Regex regex, Regex::from_literal(step.replacement));
-    steps_.push_back(std::move(step));
-    steps_.push_back(Split{std::move(regex), Behavior::kMergedWithNext, false});
-  } else {
-    steps_.push_back(std::move(step));
-  }
+  GLINT_TRY_STATUS(growth.add(1 + step.replacement.size(), where));
+  GLINT_TRY(Regex regex, Regex::from_literal(step.replacement));
+  steps_.push_back(std::move(step));
+  if (split) steps_.push_back(Split{std::move(regex), Behavior::kMergedWithNext, false});
   return Ok{};
 }
 

@@ -9,7 +9,9 @@
 
 #include "base/json.h"
 #include "base/result.h"
+#include "text/normalizer.h"
 #include "text/pretokenizer_regex.h"
+#include "text/tokenizer_fields.h"
 
 namespace glint {
 
@@ -52,10 +54,10 @@ class Pretokenizer {
   using Step = std::variant<Split, PrefixSpace, ByteLetters, Metaspace>;
   struct Run;  // one call of split
 
-  Status parse_step(const Json& json, const std::string& where, int depth);
-  Status parse_split(const Json& json, const std::string& where);
-  Status parse_byte_level(const Json& json, const std::string& where);
-  Status parse_metaspace(const Json& json, const std::string& where);
+  Status parse_step(const Json& json, const std::string& where, int depth, GrowthLimit& growth);
+  Status parse_split(Fields& fields);
+  Status parse_byte_level(Fields& fields, GrowthLimit& growth);
+  Status parse_metaspace(Fields& fields, GrowthLimit& growth);
   void add_split(std::string_view pcre2_pattern, Behavior behavior, bool invert);
   static Result<Behavior> parse_behavior(const std::string& name, const std::string& where);
 

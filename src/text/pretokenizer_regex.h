@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "base/result.h"
+#include "text/unicode.h"
 
 namespace glint {
 
@@ -65,7 +66,7 @@ bool for_each_match(const Regex& regex, std::string_view text, Regex::Scratch& s
     if (outcome == Regex::Outcome::kNone) return true;
     if (match.begin == match.end && match.end == last_end) {
       ++from;  // to the next character
-      while (from < text.size() && (text[from] & 0xC0) == 0x80) ++from;
+      while (from < text.size() && is_continuation(text[from])) ++from;
       continue;
     }
     from = last_end = match.end;

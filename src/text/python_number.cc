@@ -48,7 +48,7 @@ std::string with_ascii_digits(std::string_view text) {
 }  // namespace
 
 std::optional<std::string> clean_python_number(std::string_view text, bool hex) {
-  const std::string digits = with_ascii_digits(jinja::strip_right(jinja::strip_left(text)));
+  const std::string digits = with_ascii_digits(jinja::strip(text));
   std::string out;
   for (std::size_t i = 0; i < digits.size(); ++i) {
     if (digits[i] != '_') {

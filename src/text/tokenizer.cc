@@ -60,9 +60,7 @@ void Tokenizer::Parts::index_ids() {
 Result<Tokenizer> Tokenizer::open(const std::string& path) {
   const std::string file = is_directory(path) ? path + "/tokenizer.json" : path;
   GLINT_TRY(const std::string text, read_file(file));
-  Result<Tokenizer> tokenizer = parse(text);
-  if (!tokenizer.ok()) return std::move(tokenizer).take_error().in(file);
-  return tokenizer;
+  return parse(text).in(file);
 }
 
 Result<Tokenizer> Tokenizer::parse(std::string_view json) {
@@ -70,18 +68,13 @@ Result<Tokenizer> Tokenizer::parse(std::string_view json) {
   Fields fields(root, "tokenizer.json");
   const std::string version = fields.text_or("version", "1.0");
   if (version != "1.0") fields.fail("unsupported version " + quoted(version));
-  const auto part = [&](const char* name) -> const Json& {
-    static const Json kNull;
-    const Json* member = fields.find(name);
-    return member ? *member : kNull;
-  };
-  const Json& truncation = part("truncation");
-  const Json& padding = part("padding");
-  const Json& normalizer = part("normalizer");
-  const Json& pretokenizer = part("pre_tokenizer");
-  const Json& added = part("added_tokens");
-  const Json& post_processor = part("post_processor");
-  const Json& decoder = part("decoder");
+  const Json& truncation = fields.value_or_null("truncation");
+  const Json& padding = fields.value_or_null("padding");
+  const Json& normalizer = fields.value_or_null("normalizer");
+  const Json& pretokenizer = fields.value_or_null("pre_tokenizer");
+  const Json& added = fields.value_or_null("added_tokens");
+  const Json& post_processor = fields.value_or_null("post_processor");
+  const Json& decoder = fields.value_or_null("decoder");
   const Json& model = fields.value("model");
   GLINT_TRY_STATUS(fields.done());
 
@@ -211,8 +204,7 @@ std::optional<TokenId> Tokenizer::token_to_id(std::string_view token) const {
 }
 
 bool Tokenizer::is_special(TokenId id) const {
-  return id >= 0 && static_cast<std::size_t>(id) < parts_->decoded.size() &&
-         parts_->decoded[static_cast<std::size_t>(id)].special;
+  return id_to_token(id) && !decoded_token(id, /*skip_special=*/true);
 }
 
 const std::vector<AddedToken>& Tokenizer::added_tokens() const { return parts_->added; }

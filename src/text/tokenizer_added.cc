@@ -24,13 +24,6 @@ bool starts_with_word(std::string_view text) {
   return word_at_start().find(text, 0, match, scratch) == Regex::Outcome::kMatch;
 }
 
-// Where the last character of `text` (not empty) begins.
-std::size_t last_character(std::string_view text) {
-  std::size_t at = text.size() - 1;
-  while ((text[at] & 0xC0) == 0x80) --at;
-  return at;
-}
-
 }  // namespace
 
 Result<AddedTokenFinder> AddedTokenFinder::make(const std::vector<AddedToken>& tokens,

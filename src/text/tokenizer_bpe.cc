@@ -39,19 +39,18 @@ Result<Bpe> Bpe::parse(const Json& model, bool byte_words) {
 Status Bpe::parse_options(const Json& model) {
   Fields fields(model, "model");
   const std::string type = fields.text_or("type", "BPE");
-  if (type != "BPE") return unknown_type("model", type, "BPE");
+  if (type != "BPE") return fields.unknown_type(type, "BPE");
   fields.object("vocab");
   fields.list("merges");
-  const Json* unk = fields.find("unk_token");
-  if (unk && !unk->is_null()) unk_token_ = fields.text("unk_token");
+  if (!fields.value_or_null("unk_token").is_null()) unk_token_ = fields.text("unk_token");
   prefix_ = fields.text_or("continuing_subword_prefix", "");
   suffix_ = fields.text_or("end_of_word_suffix", "");
   fuse_unk_ = fields.flag_or("fuse_unk", false);
   byte_fallback_ = fields.flag_or("byte_fallback", false);
   ignore_merges_ = fields.flag_or("ignore_merges", false);
-  const Json* dropout = fields.find("dropout");
-  if (dropout && !dropout->is_null() && !(dropout->is_number() && dropout->as_double() == 0)) {
-    fields.fail("\"dropout\" is " + dump_json(*dropout) +
+  const Json& dropout = fields.value_or_null("dropout");
+  if (!dropout.is_null() && !(dropout.is_number() && dropout.as_double() == 0)) {
+    fields.fail("\"dropout\" is " + dump_json(dropout) +
                 "; only null is supported, tokens are not random");
   }
   return fields.done();

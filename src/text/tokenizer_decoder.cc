@@ -97,8 +97,7 @@ Status Decoder::parse_step(const Json& json, const std::string& where, int depth
                           });
   }
   if (type == "ByteLevel") {  // its options are for encoding
-    for (const char* option : {"add_prefix_space", "trim_offsets", "use_regex"})
-      fields.skip(option);
+    fields.skip({"add_prefix_space", "trim_offsets", "use_regex"});
     add({.kind = Kind::kByteLevel});
   } else if (type == "ByteFallback") {
     add({.kind = Kind::kByteFallback});
@@ -109,7 +108,7 @@ Status Decoder::parse_step(const Json& json, const std::string& where, int depth
     std::string content = fields.text("content");
     GLINT_TRY_STATUS(fields.done());
     GLINT_TRY(Regex regex, parse_pattern(pattern, where + ".pattern"));
-    GLINT_TRY_STATUS(growth.add(pattern, content, where));
+    GLINT_TRY_STATUS(growth.add(growth_of_replacing(pattern, content), where));
     add({.kind = Kind::kReplace, .pattern = {std::move(regex)}, .content = std::move(content)});
   } else if (type == "Strip") {
     constexpr std::int64_t kMax = 1 << 20;
@@ -120,7 +119,7 @@ Status Decoder::parse_step(const Json& json, const std::string& where, int depth
     if (steps_.back().content.empty())
       fields.fail("\"content\" is empty where a character belongs");
   } else if (type == "Metaspace") {
-    for (const char* option : {"add_prefix_space", "split", "str_rep"}) fields.skip(option);
+    fields.skip({"add_prefix_space", "split", "str_rep"});
     std::string character = fields.text("replacement");
     if (character.empty()) fields.fail("\"replacement\" is empty where a character belongs");
     add({.kind = Kind::kMetaspace,
@@ -134,8 +133,7 @@ Status Decoder::parse_step(const Json& json, const std::string& where, int depth
     add({.kind = Kind::kWordEnds, .content = fields.text("suffix")});
     if (steps_.back().content.empty()) fields.fail("\"suffix\" is empty where a text belongs");
   } else {
-    if (type.empty()) return fields.done();
-    return unknown_type(where, type, kKnown);
+    return fields.unknown_type(type, kKnown);
   }
   return fields.done();
 }

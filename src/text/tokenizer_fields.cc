@@ -21,15 +21,19 @@ void Fields::fail(std::string problem) {
   if (!problem_) problem_ = invalid(str(where_, ": ", problem));
 }
 
-const Json* Fields::find(std::string_view key) {
+const Json& Fields::value_or_null(std::string_view key) {
   known_.push_back(key);
-  return object_.find(key);
+  const Json* member = object_.find(key);
+  return member ? *member : kNull;
 }
 
 const Json& Fields::value(std::string_view key) {
-  const Json* member = find(key);
-  if (!member) fail(str("\"", key, "\" is missing"));
-  return member ? *member : kNull;
+  if (!object_.find(key)) fail(str("\"", key, "\" is missing"));
+  return value_or_null(key);
+}
+
+void Fields::skip(std::initializer_list<std::string_view> keys) {
+  known_.insert(known_.end(), keys);
 }
 
 const Json& Fields::expect(std::string_view key, bool (Json::*is)() const, const char* expected) {
@@ -68,17 +72,11 @@ const Json::Object& Fields::object(std::string_view key) {
 }
 
 std::string Fields::text_or(std::string_view key, std::string absent) {
-  const Json* member = object_.find(key);
-  if (member && !member->is_null()) return text(key);
-  known_.push_back(key);
-  return absent;
+  return value_or_null(key).is_null() ? std::move(absent) : text(key);
 }
 
 bool Fields::flag_or(std::string_view key, bool absent) {
-  const Json* member = object_.find(key);
-  if (member && !member->is_null()) return flag(key);
-  known_.push_back(key);
-  return absent;
+  return value_or_null(key).is_null() ? absent : flag(key);
 }
 
 Status Fields::done() {
@@ -91,6 +89,12 @@ Status Fields::done() {
   return Ok{};
 }
 
+Status Fields::unknown_type(std::string_view type, std::string_view known) {
+  if (problem_) return *problem_;
+  return Error{ErrorCode::kUnsupported,
+               str(where_, ": unsupported type ", quoted(type), "; glint knows ", known)};
+}
+
 Status parse_sequence(Fields& fields, std::string_view key, int depth, const ParseStep& parse) {
   constexpr int kMaxDepth = 8;
   const Json::Array& steps = fields.list(key);
@@ -101,11 +105,6 @@ Status parse_sequence(Fields& fields, std::string_view key, int depth, const Par
     GLINT_TRY_STATUS(parse(steps[i], where, depth + 1));
   }
   return Ok{};
-}
-
-Error unknown_type(const std::string& where, std::string_view type, std::string_view known) {
-  return Error{ErrorCode::kUnsupported,
-               str(where, ": unsupported type ", quoted(type), "; glint knows ", known)};
 }
 
 }  // namespace glint

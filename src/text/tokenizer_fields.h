@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <initializer_list>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -29,19 +30,19 @@ class Fields {
   const Json::Object& object(std::string_view key);
   const Json& value(std::string_view key);
 
-  // The member, or `absent` if there is none or it is null.
+  // The member, or `absent` (null) if there is none or it is null.
   std::string text_or(std::string_view key, std::string absent);
   bool flag_or(std::string_view key, bool absent);
+  const Json& value_or_null(std::string_view key);
 
-  // Null if there is none; a member that is null is a null Json.
-  const Json* find(std::string_view key);
-
-  // Accepts a member whatever it holds: it cannot change the tokens.
-  void skip(std::string_view key) { find(key); }
+  // Accepts members whatever they hold: they cannot change the tokens.
+  void skip(std::initializer_list<std::string_view> keys);
 
   void fail(std::string problem);
   const std::string& where() const { return where_; }
   Status done();
+  // "WHERE: unsupported type "X"; glint knows A, B, C", or the problem there was before.
+  Status unknown_type(std::string_view type, std::string_view known);
 
  private:
   const Json& expect(std::string_view key, bool (Json::*is)() const, const char* expected);
@@ -56,8 +57,5 @@ class Fields {
 // in sequences.
 using ParseStep = std::function<Status(const Json& step, const std::string& where, int depth)>;
 Status parse_sequence(Fields& fields, std::string_view key, int depth, const ParseStep& parse);
-
-// "WHERE: unsupported type "X"; glint knows A, B, C".
-Error unknown_type(const std::string& where, std::string_view type, std::string_view known);
 
 }  // namespace glint

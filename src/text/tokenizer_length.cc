@@ -59,15 +59,11 @@ Status LengthRules::parse_padding(const Json& json) {
   } else if (!strategy.is_string() || strategy.as_string() != "BatchLongest") {
     fields.fail("unknown strategy " + dump_json(strategy));
   }
-  const Json* multiple = json.find("pad_to_multiple_of");
-  if (multiple && !multiple->is_null()) {
+  if (!fields.value_or_null("pad_to_multiple_of").is_null())
     rule.multiple = size_of(fields, "pad_to_multiple_of", kMaxPadding);
-  } else {
-    fields.skip("pad_to_multiple_of");
-  }
   rule.at_left = is_left(fields);
   rule.id = static_cast<TokenId>(fields.integer("pad_id", 0, Bpe::kMaxId));
-  for (const char* name : {"pad_type_id", "pad_token"}) fields.skip(name);
+  fields.skip({"pad_type_id", "pad_token"});
   padding_ = rule;
   return fields.done();
 }

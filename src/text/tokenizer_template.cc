@@ -14,7 +14,7 @@ constexpr std::size_t kMaxPieces = 64;
 Result<std::vector<TokenId>> parse_ids(const Json& special_token, const std::string& where) {
   Fields fields(special_token, where);
   fields.text("id");
-  fields.skip("tokens");
+  fields.skip({"tokens"});
   std::vector<TokenId> ids;
   for (const Json& id : fields.list("ids")) {
     if (id.is_int() && id.as_int() >= 0 && id.as_int() <= Bpe::kMaxId) {
@@ -47,7 +47,7 @@ Result<TokenTemplate> TokenTemplate::parse(const Json& json) {
 Status TokenTemplate::parse_step(const Json& json, const std::string& where, int depth) {
   Fields fields(json, where);
   const std::string type = fields.text("type");
-  if (type == "TemplateProcessing") return parse_template(json, where);
+  if (type == "TemplateProcessing") return parse_template(fields);
   if (type == "Sequence") {
     return parse_sequence(fields, "processors", depth,
                           [this](const Json& step, const std::string& at, int below) {
@@ -55,28 +55,24 @@ Status TokenTemplate::parse_step(const Json& json, const std::string& where, int
                           });
   }
   if (type == "RobertaProcessing" || type == "BertProcessing") {
-    for (const char* option : {"add_prefix_space", "trim_offsets"}) fields.skip(option);
+    fields.skip({"add_prefix_space", "trim_offsets"});
     if (std::exchange(is_set_, true)) return invalid(where + ": a second template");
     GLINT_TRY(const TokenId cls, parse_token(fields.list("cls"), where + ".cls"));
     GLINT_TRY(const TokenId sep, parse_token(fields.list("sep"), where + ".sep"));
     pieces_ = {std::vector<TokenId>{cls}, std::nullopt, std::vector<TokenId>{sep}};
   } else if (type == "ByteLevel") {  // moves offsets, which we do not report
-    for (const char* option : {"add_prefix_space", "trim_offsets", "use_regex"})
-      fields.skip(option);
+    fields.skip({"add_prefix_space", "trim_offsets", "use_regex"});
   } else {
-    if (type.empty()) return fields.done();
-    return unknown_type(where, type,
-                        "Sequence, ByteLevel, TemplateProcessing, RobertaProcessing, "
-                        "BertProcessing");
+    return fields.unknown_type(
+        type, "Sequence, ByteLevel, TemplateProcessing, RobertaProcessing, BertProcessing");
   }
   return fields.done();
 }
 
-Status TokenTemplate::parse_template(const Json& json, const std::string& where) {
+Status TokenTemplate::parse_template(Fields& fields) {
+  const std::string& where = fields.where();
   if (std::exchange(is_set_, true)) return invalid(where + ": a second template");
-  Fields fields(json, where);
-  fields.skip("type");
-  fields.skip("pair");  // for two texts at once
+  fields.skip({"pair"});  // for two texts at once
   const Json::Array& single = fields.list("single");
   const Json::Object& special_tokens = fields.object("special_tokens");
   GLINT_TRY_STATUS(fields.done());
@@ -91,7 +87,7 @@ Status TokenTemplate::parse_template(const Json& json, const std::string& where)
     Fields piece(single[i], at);
     Fields inner(piece.value(text ? "Sequence" : "SpecialToken"), at);
     const std::string id = inner.text("id");
-    inner.skip("type_id");
+    inner.skip({"type_id"});
     GLINT_TRY_STATUS(piece.done());
     GLINT_TRY_STATUS(inner.done());
     if (text) {

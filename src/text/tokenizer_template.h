@@ -8,6 +8,7 @@
 #include "base/json.h"
 #include "base/result.h"
 #include "base/types.h"
+#include "text/tokenizer_fields.h"
 
 namespace glint {
 
@@ -21,7 +22,7 @@ class TokenTemplate {
 
  private:
   Status parse_step(const Json& json, const std::string& where, int depth);
-  Status parse_template(const Json& json, const std::string& where);
+  Status parse_template(Fields& fields);
 
   // The text's tokens, or tokens of the template.
   using Piece = std::optional<std::vector<TokenId>>;

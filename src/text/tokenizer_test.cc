@@ -7,6 +7,7 @@
 
 #include "base/file.h"
 #include "base/random.h"
+#include "base/str.h"
 #include "text/tokenizer_testing.h"
 #include "text/unicode.h"
 
@@ -33,7 +34,7 @@ Json with(Json file, const std::vector<std::string>& path, Json value) {
   Json* at = &file;
   for (const std::string& key : path) {
     if (!at->find(key)) at->set(key, nullptr);
-    at = const_cast<Json*>(at->find(key));
+    at = at->find(key);
   }
   *at = std::move(value);
   return file;
@@ -386,6 +387,12 @@ TEST(Tokenizer, refuses_by_name) {
     EXPECT_NE(message.find(hostile.message), std::string::npos) << hostile.message << "\n"
                                                                 << message;
   }
+  for (const char* part : {"normalizer", "pre_tokenizer", "decoder", "post_processor"}) {
+    EXPECT_NE(error_of(with(good, {part}, json_of(R"({"type": ""})")))
+                  .find(str(part, ": unsupported type \"\"")),
+              std::string::npos)
+        << part;
+  }
   Json::Array doublings, copies;
   for (int i = 0; i < 65; ++i) {
     doublings.push_back(
@@ -406,6 +413,29 @@ TEST(Tokenizer, refuses_by_name) {
   EXPECT_NE(error_of(with(good, {"added_tokens"}, twice))
                 .find("the id 257 of \"<y>\" belongs to \"<x>\" too"),
             std::string::npos);
+}
+
+TEST(Tokenizer, steps_that_could_lengthen_a_text_without_end_are_refused) {
+  const Json good = byte_level_file({});
+  struct Case {
+    std::string part;
+    const char* step;
+  };
+  const Case cases[] = {
+      {"normalizer", R"({"type": "ByteLevel"})"},
+      {"normalizer", R"({"type": "Prepend", "prepend": "ab"})"},
+      {"normalizer", R"({"type": "NFKD"})"},
+      {"pre_tokenizer", R"({"type": "ByteLevel", "add_prefix_space": false, "use_regex": false})"},
+      {"pre_tokenizer", R"({"type": "Metaspace", "replacement": "_"})"}};
+  for (const Case& c : cases) {
+    const char* list = c.part == "normalizer" ? "normalizers" : "pretokenizers";
+    const auto repeated = [&](std::size_t count) {
+      Json::Object sequence = {{"type", "Sequence"}, {list, Json::Array(count, json_of(c.step))}};
+      return error_of(with(good, {c.part}, std::move(sequence)));
+    };
+    EXPECT_EQ(repeated(2), "") << c.step;
+    EXPECT_NE(repeated(30).find("more than 1024 times as long"), std::string::npos) << c.step;
+  }
 }
 
 TEST(Tokenizer, deep_nesting_is_an_error) {

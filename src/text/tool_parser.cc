@@ -5,18 +5,13 @@
 namespace glint {
 namespace {
 
+// Places in kToolMarkers.
 enum Marker { kCall, kEndCall, kKeyBegin, kKeyEnd, kValueBegin, kValueEnd };
-
-std::string_view strip(std::string_view text) {
-  return jinja::strip_right(jinja::strip_left(text));
-}
 
 }  // namespace
 
 ToolParser::ToolParser(const std::vector<ToolSpec>& tools)
-    : tools_(tools),
-      finder_({"<tool_call>", "</tool_call>", "<arg_key>", "</arg_key>", "<arg_value>",
-               "</arg_value>"}) {
+    : tools_(tools), finder_({std::begin(kToolMarkers), std::end(kToolMarkers)}) {
   for (const ToolSpec& tool : tools_) by_name_.emplace(tool.name, &tool);
 }
 
@@ -100,8 +95,8 @@ bool ToolParser::on_marker(int marker, std::vector<Delta>& deltas) {
 // The name may be followed by more on its line or below it, depending on the model. Of what was
 // given as tools, the longest reading counts.
 std::string ToolParser::known_name() const {
-  const std::string_view whole = strip(text_);
-  const std::string_view line = strip(whole.substr(0, whole.find('\n')));
+  const std::string_view whole = jinja::strip(text_);
+  const std::string_view line = jinja::strip(whole.substr(0, whole.find('\n')));
   if (by_name_.empty()) return std::string(line);
   const std::string_view word = line.substr(0, line.find_first_of(" \t\r<"));
   for (const std::string_view name : {whole, line, word}) {
@@ -126,7 +121,7 @@ void ToolParser::end_name(std::vector<Delta>& deltas) {
 }
 
 void ToolParser::begin_value(std::vector<Delta>& deltas) {
-  const std::string_view name = strip(text_);
+  const std::string_view name = jinja::strip(text_);
   schema_ = typing_ ? typing_->argument(name) : nullptr;
   streams_ = !typing_ || typing_->is_text(schema_);
   key_ = has_arguments_ ? ", " : "{";

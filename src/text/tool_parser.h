@@ -19,6 +19,9 @@
 
 namespace glint {
 
+inline constexpr std::string_view kToolMarkers[] = {"<tool_call>", "</tool_call>", "<arg_key>",
+                                                    "</arg_key>",  "<arg_value>",  "</arg_value>"};
+
 class ToolParser {
  public:
   // `tools` must outlive this. Calls of functions that are not among them are dropped, if there are

@@ -31,9 +31,7 @@ constexpr TypeName kTypeNames[] = {
     {"varchar", kStringType}, {"char", kStringType},      {"enum", kStringType},
 };
 
-std::string stripped_lower(std::string_view text) {
-  return jinja::to_lower(jinja::strip_right(jinja::strip_left(text)));
-}
+std::string stripped_lower(std::string_view text) { return jinja::to_lower(jinja::strip(text)); }
 
 unsigned type_of_name(std::string_view name) {
   const std::string lower = stripped_lower(name);

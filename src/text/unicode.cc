@@ -89,6 +89,12 @@ char32_t next_code_point(std::string_view text, std::size_t& at) {
   return c;
 }
 
+std::size_t last_character(std::string_view text) {
+  std::size_t at = text.size() - 1;
+  while (is_continuation(text[at])) --at;
+  return at;
+}
+
 bool is_white_space(char32_t c) {
   if (c < 0x80) return c == ' ' || (c >= '\t' && c <= '\r');
   return c == 0x85 || c == 0xA0 || c == 0x1680 || (c >= 0x2000 && c <= 0x200A) || c == 0x2028 ||

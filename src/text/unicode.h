@@ -21,6 +21,12 @@ std::string lossy_utf8(std::string_view bytes);
 // The code point at `at` of valid UTF-8; moves `at` behind it.
 char32_t next_code_point(std::string_view text, std::size_t& at);
 
+// Whether `byte` of valid UTF-8 goes on with a character that began before it.
+inline bool is_continuation(char byte) { return (static_cast<unsigned char>(byte) & 0xC0) == 0x80; }
+
+// Where the last character of `text` (valid UTF-8, not empty) begins.
+std::size_t last_character(std::string_view text);
+
 void append_utf8(std::string& out, char32_t c);
 
 bool is_white_space(char32_t c);  // the property White_Space

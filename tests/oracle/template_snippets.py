@@ -221,7 +221,7 @@ a {{- ' b ' -}} c {%- if yes -%} d {%- endif -%} e
 {{ dict(a=1, a=2) }}
 {{ range(1, 2, 3, 4) }}
 {{ s.upper(1) }}
-{{ strftime_now('%Y') }}{{ strftime_now('%d %b %Y') }}{{ strftime_now('') }}
+{{ strftime_now('%Y') }}{{ strftime_now('%d %b %Y') }}{{ strftime_now('') }}{{ strftime_now('%z%Z|%f')|length }}
 {{ 1 if }}
 {{ }}
 {{ (1 }}

@@ -29,8 +29,6 @@ const char* sign_of(Operator operation) {
   return "";
 }
 
-Error too_large() { return invalid("integers beyond 64 bits are not computed with"); }
-
 Result<Value> power(Int base, Int exponent) {
   if (exponent < 0) {
     if (base == 0) return invalid("0.0 cannot be raised to a negative power");
@@ -38,8 +36,8 @@ Result<Value> power(Int base, Int exponent) {
   }
   Int result = 1;
   for (Int square = base; exponent != 0; exponent >>= 1) {
-    if ((exponent & 1) && __builtin_mul_overflow(result, square, &result)) return too_large();
-    if (exponent > 1 && __builtin_mul_overflow(square, square, &square)) return too_large();
+    if ((exponent & 1) && __builtin_mul_overflow(result, square, &result)) return beyond_64_bits();
+    if (exponent > 1 && __builtin_mul_overflow(square, square, &square)) return beyond_64_bits();
   }
   return Value(result);
 }
@@ -48,11 +46,14 @@ Result<Value> calculate_ints(Operator operation, Int a, Int b) {
   Int result = 0;
   switch (operation) {
     case Operator::kAdd:
-      return __builtin_add_overflow(a, b, &result) ? Result<Value>(too_large()) : Value(result);
+      return __builtin_add_overflow(a, b, &result) ? Result<Value>(beyond_64_bits())
+                                                   : Value(result);
     case Operator::kSub:
-      return __builtin_sub_overflow(a, b, &result) ? Result<Value>(too_large()) : Value(result);
+      return __builtin_sub_overflow(a, b, &result) ? Result<Value>(beyond_64_bits())
+                                                   : Value(result);
     case Operator::kMul:
-      return __builtin_mul_overflow(a, b, &result) ? Result<Value>(too_large()) : Value(result);
+      return __builtin_mul_overflow(a, b, &result) ? Result<Value>(beyond_64_bits())
+                                                   : Value(result);
     case Operator::kPow:
       return power(a, b);
     default:
@@ -193,13 +194,10 @@ Result<Value> calculate(Runtime& runtime, Operator operation, const Value& a, co
   // A text decides about % before an undefined right side can: '%s' % undefined prints nothing.
   if (operation == Operator::kMod && a.is_string()) return format_percent(runtime, a, b);
   if (a.is_undefined()) return undefined_error(a);
-  if (b.is_undefined()) {
-    // str, list and tuple refuse what is no sequence before the right side is asked.
-    return undefined_error(b);
-  }
+  if (b.is_undefined()) return undefined_error(b);
   if (a.is_int() && b.is_int()) return calculate_ints(operation, a.as_int(), b.as_int());
   if (a.is_number() && b.is_number()) {
-    if (!a.is_float() && !b.is_float() && operation != Operator::kDiv) return too_large();
+    if (!a.is_float() && !b.is_float() && operation != Operator::kDiv) return beyond_64_bits();
     return calculate_floats(operation, *to_double(a), *to_double(b));
   }
   if (operation == Operator::kAdd) return concatenate(runtime, a, b);
@@ -214,7 +212,7 @@ Result<Value> negate(const Value& value) {
   if (value.is_undefined()) return undefined_error(value);
   if (value.is_float()) return Value(-value.as_float());
   if (value.is_int()) return calculate_ints(Operator::kSub, 0, value.as_int());
-  if (value.kind() == Kind::kBigInt) return too_large();
+  if (value.kind() == Kind::kBigInt) return beyond_64_bits();
   return invalid("bad operand type for unary -: '" + value.type_name() + "'");
 }
 
@@ -226,5 +224,6 @@ Result<Value> positive(const Value& value) {
 }
 
 Error undefined_error(const Value& value) { return invalid(value.as_undefined().message()); }
+Error beyond_64_bits() { return invalid("integers beyond 64 bits are not computed with"); }
 
 }  // namespace glint::jinja

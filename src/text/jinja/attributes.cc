@@ -50,20 +50,20 @@ Result<std::optional<Value>> find_attribute(Runtime& runtime, const Value& value
                                             std::string_view name) {
   if (value.is_object()) return value.object()->attribute(runtime, name, value);
   if (value.is_group() && (name == "grouper" || name == "list")) {
-    return std::optional<Value>(value.items()[name == "list"]);
+    return value.items()[name == "list"];
   }
   if (value.is_number()) {
     if (std::optional<Value> attribute = number_attribute(value, name)) return attribute;
   }
-  if (changes_it(value, name)) return std::optional<Value>(unsafe(value, name));
+  if (changes_it(value, name)) return unsafe(value, name);
   const Method method = find_method(value, name);
-  if (!method) return std::optional<Value>();
+  if (!method) return std::nullopt;
   GLINT_TRY(Value bound,
             runtime.make<Function>(value.depth(), std::string(name),
                                    [value, method](Runtime& runtime, const Arguments& arguments) {
                                      return method(runtime, value, arguments);
                                    }));
-  return std::optional<Value>(std::move(bound));
+  return bound;
 }
 
 // What Python's value[key] finds; nothing where it raises TypeError or LookupError.
@@ -79,7 +79,7 @@ Result<std::optional<Value>> find_item(Runtime& runtime, const Value& value, con
     return found ? std::optional<Value>(*found) : std::nullopt;
   }
   if (value.is_object()) return value.object()->item(key);
-  if (!key.is_int()) return std::optional<Value>();
+  if (!key.is_int()) return std::nullopt;
   if (value.is_sequence()) {
     const std::optional<std::size_t> place = wrap_index(key.as_int(), value.items().size());
     return place ? std::optional<Value>(value.items()[*place]) : std::nullopt;
@@ -87,15 +87,14 @@ Result<std::optional<Value>> find_item(Runtime& runtime, const Value& value, con
   if (value.is_string()) {
     const Str& text = value.as_str();
     const std::optional<std::size_t> place = wrap_index(key.as_int(), text.length);
-    if (!place) return std::optional<Value>();
-    if (text.is_ascii())
-      return std::optional<Value>(Value(std::string(1, text.bytes[*place]), text.markup));
+    if (!place) return std::nullopt;
+    if (text.is_ascii()) return Value(std::string(1, text.bytes[*place]), text.markup);
     GLINT_TRY_STATUS(runtime.budget.spend_steps(text.bytes.size() / 64));
     const std::size_t begin = byte_offset(text.bytes, *place);
     const std::size_t size = byte_offset(std::string_view(text.bytes).substr(begin), 1);
-    return std::optional<Value>(Value(text.bytes.substr(begin, size), text.markup));
+    return Value(text.bytes.substr(begin, size), text.markup);
   }
-  return std::optional<Value>();
+  return std::nullopt;
 }
 
 }  // namespace

@@ -8,6 +8,20 @@
 
 namespace glint::jinja {
 
+// A function that templates know by its name, in a table of such; null if none has the name.
+template <class F>
+struct Named {
+  std::string_view name;
+  F function;
+};
+template <class F, std::size_t N>
+F find_named(const Named<F> (&table)[N], std::string_view name) {
+  for (const Named<F>& entry : table) {
+    if (entry.name == name) return entry.function;
+  }
+  return nullptr;
+}
+
 // {{ input | name(arguments) }}. Null if there is no such filter.
 using Filter = Result<Value> (*)(Runtime& runtime, const Value& input, const Arguments& arguments);
 Filter find_filter(std::string_view name);

@@ -8,8 +8,6 @@
 namespace glint::jinja {
 namespace {
 
-bool is_continuation(char c) { return (static_cast<unsigned char>(c) & 0xc0) == 0x80; }
-
 void append_case(std::string& out, const CaseMapping& mapping, char32_t c) {
   const auto longer =
       std::lower_bound(mapping.longer.begin(), mapping.longer.end(), c,
@@ -42,8 +40,7 @@ char32_t lower_sigma(std::string_view text, std::size_t at, std::size_t next) {
   while (!before.empty()) {
     c = last_code_point(before);
     if (!in_class(kCaseIgnorable, c)) break;
-    while (is_continuation(before.back())) before.remove_suffix(1);
-    before.remove_suffix(1);
+    before = before.substr(0, last_character(before));
   }
   if (before.empty() || !in_class(kCased, c)) return kSmallSigma;
   while (next < text.size()) {
@@ -219,8 +216,7 @@ bool is_title(std::string_view text) {
 }
 
 char32_t last_code_point(std::string_view text) {
-  std::size_t at = text.size() - 1;
-  while (at > 0 && is_continuation(text[at])) --at;
+  std::size_t at = last_character(text);
   return next_code_point(text, at);
 }
 
@@ -239,10 +235,7 @@ std::string_view strip_left_if(std::string_view text, Match match) {
 
 template <class Match>
 std::string_view strip_right_if(std::string_view text, Match match) {
-  while (!text.empty() && match(last_code_point(text))) {
-    while (text.size() > 1 && is_continuation(text.back())) text.remove_suffix(1);
-    text.remove_suffix(1);
-  }
+  while (!text.empty() && match(last_code_point(text))) text = text.substr(0, last_character(text));
   return text;
 }
 

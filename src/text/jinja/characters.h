@@ -38,6 +38,7 @@ char32_t last_code_point(std::string_view text);
 // Without whitespace (Python's) or, if given, the characters of `chars`, on the chosen sides.
 std::string_view strip_left(std::string_view text);
 std::string_view strip_right(std::string_view text);
+inline std::string_view strip(std::string_view text) { return strip_right(strip_left(text)); }
 std::string_view strip_left(std::string_view text, std::string_view chars);
 std::string_view strip_right(std::string_view text, std::string_view chars);
 

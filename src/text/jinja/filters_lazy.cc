@@ -32,7 +32,7 @@ class LazyItems {
 
   Result<std::optional<Value>> next() {
     if (!items_) {
-      if (empty_if_false_ && !truthy(source_)) return std::optional<Value>();
+      if (empty_if_false_ && !truthy(source_)) return std::nullopt;
       GLINT_TRY(items_, iterate(runtime_, source_));
     }
     return items_->next();
@@ -81,7 +81,7 @@ Result<Value> map(Runtime& runtime, const Value& input, const Arguments& argumen
     GLINT_TRY(const std::optional<Value> item, items->next());
     if (!item) return item;
     GLINT_TRY(Value mapped, map_item(runtime, *item, arguments));
-    return std::optional<Value>(std::move(mapped));
+    return mapped;
   };
   return runtime.make<Generator>(depth_of(input, arguments), next);
 }
@@ -150,14 +150,14 @@ Result<Value> items(Runtime& runtime, const Value& input, const Arguments& argum
   GLINT_TRY_STATUS(Bound::bind("items", arguments, {}));
   const auto place = std::make_shared<std::size_t>(0);
   const auto next = [&runtime, input, place]() -> Result<std::optional<Value>> {
-    if (input.is_undefined()) return std::optional<Value>();
+    if (input.is_undefined()) return std::nullopt;
     if (!input.is_dict()) return invalid("Can only get item pairs from a mapping.");
     const auto& entries = input.as_dict().entries();
-    if (*place == entries.size()) return std::optional<Value>();
+    if (*place == entries.size()) return std::nullopt;
     GLINT_TRY_STATUS(runtime.budget.spend_steps(1));
     const Dict::Entry& entry = entries[(*place)++];
     GLINT_TRY(Value pair, runtime.make_tuple({entry.key, entry.value}));
-    return std::optional<Value>(std::move(pair));
+    return pair;
   };
   return runtime.make<Generator>(depth_of(input, arguments), next);
 }
@@ -179,11 +179,11 @@ Result<Value> batch(Runtime& runtime, const Value& input, const Arguments& argum
       if (full) {
         *waiting = std::move(item);
         GLINT_TRY(Value list, runtime.make_list(std::move(row)));
-        return std::optional<Value>(std::move(list));
+        return list;
       }
       row.push_back(std::move(*item));
     }
-    if (row.empty()) return std::optional<Value>();
+    if (row.empty()) return std::nullopt;
     if (!fill.is_none()) {
       GLINT_TRY(const Int width, require_int(count));
       while (static_cast<Int>(row.size()) < width) {
@@ -192,7 +192,7 @@ Result<Value> batch(Runtime& runtime, const Value& input, const Arguments& argum
       }
     }
     GLINT_TRY(Value list, runtime.make_list(std::move(row)));
-    return std::optional<Value>(std::move(list));
+    return list;
   };
   return runtime.make<Generator>(depth_of(input, arguments), next);
 }
@@ -209,7 +209,7 @@ Result<Value> slice_filter(Runtime& runtime, const Value& input, const Arguments
       GLINT_TRY(*all, to_vector(runtime, input));
       if (count == 0) return invalid("integer division or modulo by zero");
     }
-    if (*column >= count) return std::optional<Value>();
+    if (*column >= count) return std::nullopt;
     GLINT_TRY_STATUS(runtime.budget.spend_steps(1));
     const Int size = static_cast<Int>(all->size()), each = size / count, longer = size % count;
     const Int begin = *column * each + std::min(*column, longer),
@@ -218,7 +218,7 @@ Result<Value> slice_filter(Runtime& runtime, const Value& input, const Arguments
     if (!fill.is_none() && *column >= longer) row.push_back(fill);
     ++*column;
     GLINT_TRY(Value list, runtime.make_list(std::move(row)));
-    return std::optional<Value>(std::move(list));
+    return list;
   };
   return runtime.make<Generator>(depth_of(input, arguments), next);
 }

@@ -15,7 +15,7 @@ Result<std::optional<Value>> parse_int(std::string_view text, Int base) {
   if (base != 0 && (base < 2 || base > 36))
     return invalid("int() base must be >= 2 and <= 36, or 0");
   std::optional<std::string> number = clean_python_number(text, /*hex=*/true);
-  if (!number) return std::optional<Value>();
+  if (!number) return std::nullopt;
   const bool negative = number->starts_with('-');
   std::string digits = negative || number->starts_with('+') ? number->substr(1) : *number;
   const char marker =
@@ -27,22 +27,21 @@ Result<std::optional<Value>> parse_int(std::string_view text, Int base) {
   } else if (base == 0) {
     base = 10;
     if (digits.size() > 1 && digits[0] == '0' && digits.find_first_not_of('0') != digits.npos) {
-      return std::optional<Value>();
+      return std::nullopt;
     }
   }
-  if (digits.empty() || !std::isalnum(static_cast<unsigned char>(digits[0])))
-    return std::optional<Value>();
+  if (digits.empty() || !std::isalnum(static_cast<unsigned char>(digits[0]))) return std::nullopt;
   if (negative) digits.insert(0, 1, '-');
   Int value = 0;
   const char* end = digits.data() + digits.size();
   const auto [stop, error] = std::from_chars(digits.data(), end, value, static_cast<int>(base));
-  if (stop != end) return std::optional<Value>();
-  if (error == std::errc()) return std::optional<Value>(Value(value));
+  if (stop != end) return std::nullopt;
+  if (error == std::errc()) return Value(value);
   if (base != 10) return invalid("integers beyond 64 bits are read in base 10 only");
-  if (digits.size() > 4300) return std::optional<Value>();
+  if (digits.size() > 4300) return std::nullopt;
   const std::size_t zeros =
       std::min(digits.find_first_not_of('0', negative) - negative, digits.size() - 1);
-  return std::optional<Value>(Value(BigInt{digits.erase(negative, zeros)}));
+  return Value(BigInt{digits.erase(negative, zeros)});
 }
 
 // Python's int(float): nothing for inf and NaN.
@@ -104,8 +103,7 @@ Result<Value> round_int(Int value, Int digits) {
   if (rest < 0) rest += unit, --down;
   const bool up = rest > unit - rest || (rest == unit - rest && (down & 1));
   Int result = 0;
-  if (__builtin_mul_overflow(down + up, unit, &result))
-    return invalid("integers beyond 64 bits are not computed with");
+  if (__builtin_mul_overflow(down + up, unit, &result)) return beyond_64_bits();
   return Value(result);
 }
 
@@ -141,9 +139,7 @@ Result<Value> round_filter(Runtime&, const Value& input, const Arguments& argume
                    : invalid("cannot convert float infinity or NaN to integer");
     }
     if (input.is_int()) return round_int(input.as_int(), precision);
-    if (!input.is_float())
-      return precision >= 0 ? Result<Value>(input)
-                            : invalid("integers beyond 64 bits are not computed with");
+    if (!input.is_float()) return precision >= 0 ? Result<Value>(input) : beyond_64_bits();
     return Value(round_float(input.as_float(), precision));
   }
   const double scaled = *to_double(input) * power_of_ten(precision);

@@ -221,11 +221,7 @@ Filter find_filter(std::string_view name) {
 }
 
 Filter find_sequence_filter(std::string_view name) {
-  struct Entry {
-    std::string_view name;
-    Filter filter;
-  };
-  static constexpr Entry kFilters[] = {
+  static constexpr Named<Filter> kFilters[] = {
       {"attr", attribute_filter},
       {"count", length_filter},
       {"d", default_filter},
@@ -243,10 +239,7 @@ Filter find_sequence_filter(std::string_view name) {
       {"sort", sort},
       {"sum", sum},
   };
-  for (const Entry& entry : kFilters) {
-    if (entry.name == name) return entry.filter;
-  }
-  return nullptr;
+  return find_named(kFilters, name);
 }
 
 Result<AttributePath> AttributePath::parse(const Value& attribute) {

@@ -334,11 +334,7 @@ Result<Value> ignore_case(Runtime& runtime, const Value& value) {
 }
 
 Filter find_text_filter(std::string_view name) {
-  struct Entry {
-    std::string_view name;
-    Filter filter;
-  };
-  static constexpr Entry kFilters[] = {
+  static constexpr Named<Filter> kFilters[] = {
       {"capitalize", change<to_capitalized>},
       {"center", center},
       {"e", escape_filter},
@@ -361,10 +357,7 @@ Filter find_text_filter(std::string_view name) {
       {"wordcount", word_count},
       {"xmlattr", xml_attributes},
   };
-  for (const Entry& entry : kFilters) {
-    if (entry.name == name) return entry.filter;
-  }
-  return nullptr;
+  return find_named(kFilters, name);
 }
 
 }  // namespace glint::jinja

@@ -192,8 +192,7 @@ class PercentFormatter {
     Value whole = value;
     if (decimal && value.is_float()) {
       if (std::isnan(value.as_float())) return invalid("cannot convert float NaN to integer");
-      if (std::fabs(value.as_float()) >= 0x1p63)
-        return invalid("integers beyond 64 bits are not computed with");
+      if (std::fabs(value.as_float()) >= 0x1p63) return beyond_64_bits();
       whole = Value(static_cast<Int>(value.as_float()));
     }
     if (!whole.is_int() && whole.kind() != Kind::kBigInt) {

@@ -10,8 +10,6 @@ namespace {
 
 constexpr Int kMaxRange = 100000;  // jinja2's sandbox: MAX_RANGE
 
-Error beyond_64_bits() { return invalid("integers beyond 64 bits are not computed with"); }
-
 // How many numbers range(start, stop, step) has. Exact for all 64-bit bounds.
 std::uint64_t range_size(Int start, Int stop, Int step) {
   const auto from = static_cast<std::uint64_t>(start), to = static_cast<std::uint64_t>(stop);
@@ -77,9 +75,9 @@ class DictType : public Function {
   explicit DictType(int depth) : Function("dict", make_dict_value, depth) {}
   Result<std::optional<Value>> attribute(Runtime& runtime, std::string_view name,
                                          const Value&) override {
-    if (name != "fromkeys") return std::optional<Value>();
+    if (name != "fromkeys") return std::nullopt;
     GLINT_TRY(Value function, runtime.make<Function>(0, "fromkeys", dict_from_keys));
-    return std::optional<Value>(std::move(function));
+    return function;
   }
 };
 
@@ -99,16 +97,16 @@ class Cycler : public Object {
   std::string module() const override { return "jinja2.utils."; }
   Result<std::optional<Value>> attribute(Runtime& runtime, std::string_view name,
                                          const Value& self) override {
-    if (name == "current") return std::optional<Value>(items_[place_]);
-    if (name == "pos") return std::optional<Value>(static_cast<Int>(place_));
-    if (name != "next" && name != "reset") return std::optional<Value>();
+    if (name == "current") return items_[place_];
+    if (name == "pos") return static_cast<Int>(place_);
+    if (name != "next" && name != "reset") return std::nullopt;
     const bool is_next = name == "next";
     GLINT_TRY(Value method,
               runtime.make<Function>(depth(), std::string(name),
                                      [self, this, is_next](Runtime&, const Arguments& arguments) {
                                        return turn(arguments, is_next);
                                      }));
-    return std::optional<Value>(std::move(method));
+    return method;
   }
 
  private:
@@ -161,10 +159,24 @@ Result<Value> raise_exception(Runtime& runtime, const Arguments& arguments) {
   return invalid(std::move(message));
 }
 
+// What Python's datetime fills in itself: nothing for the zone of a time that has none, and
+// microseconds, which are not known here.
+std::string without_zone(std::string_view format) {
+  std::string out;
+  for (std::size_t i = 0; i < format.size(); ++i) {
+    const std::string_view field = format.substr(i, format[i] == '%' ? 2 : 1);
+    if (field == "%f") out += "000000";
+    if (field != "%f" && field != "%z" && field != "%Z") out += field;
+    i += field.size() - 1;
+  }
+  return out;
+}
+
 Result<Value> strftime_now(Runtime& runtime, const Arguments& arguments) {
   GLINT_TRY(const Bound bound, Bound::bind("strftime_now", arguments, {"format"}));
-  GLINT_TRY(const std::string format, require_text(*bound[0], "the format of strftime_now"));
+  GLINT_TRY(std::string format, require_text(*bound[0], "the format of strftime_now"));
   if (format.size() > 1000) return invalid("the format of strftime_now is longer than 1000 bytes");
+  format = without_zone(format);
   if (format.empty()) return Value("");
   std::tm local = {};
   localtime_r(&runtime.now, &local);
@@ -229,15 +241,15 @@ Result<Value> Range::slice(Runtime& runtime, Int start, Int stop, Int step) cons
 
 Result<std::optional<Value>> Range::attribute(Runtime& runtime, std::string_view name,
                                               const Value& self) {
-  if (name == "start") return std::optional<Value>(start_);
-  if (name == "stop") return std::optional<Value>(stop_);
-  if (name == "step") return std::optional<Value>(step_);
-  if (name != "count" && name != "index") return std::optional<Value>();
+  if (name == "start") return start_;
+  if (name == "stop") return stop_;
+  if (name == "step") return step_;
+  if (name != "count" && name != "index") return std::nullopt;
   // As the methods of a list of the numbers: ranges are short.
   GLINT_TRY(std::vector<Value> numbers, to_vector(runtime, self));
   GLINT_TRY(const Value list, runtime.make_list(std::move(numbers)));
   GLINT_TRY(Value method, get_attribute(runtime, list, name));
-  return std::optional<Value>(std::move(method));
+  return method;
 }
 
 std::string DictView::type_name() const {
@@ -273,14 +285,14 @@ Result<std::optional<Value>> global_function(Runtime& runtime, std::string_view 
   };
   if (name == "dict") {
     GLINT_TRY(Value type, runtime.make<DictType>(0));
-    return std::optional<Value>(std::move(type));
+    return type;
   }
   for (const Global& global : kGlobals) {
     if (global.name != name) continue;
     GLINT_TRY(Value function, runtime.make<Function>(0, std::string(name), global.body));
-    return std::optional<Value>(std::move(function));
+    return function;
   }
-  return std::optional<Value>();
+  return std::nullopt;
 }
 
 Result<Bound> Bound::bind(std::string_view function, const Arguments& arguments,

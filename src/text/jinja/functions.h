@@ -24,7 +24,7 @@ class Range : public Object {
   std::string type_name() const override { return "range"; }
   Result<std::string> repr(Runtime&) override;
   bool truthy() const override { return size() > 0; }
-  Result<std::optional<Int>> length(Runtime&) override { return std::optional<Int>(size()); }
+  Result<std::optional<Int>> length(Runtime&) override { return size(); }
   bool is_iterable() const override { return true; }
   std::shared_ptr<Iterator> iterate(Runtime& runtime, const Value& self) const override;
   std::optional<Value> item(const Value& index) const override;
@@ -43,7 +43,7 @@ class DictView : public Object {
   Result<std::string> repr(Runtime& runtime) override;
   bool truthy() const override { return dict_.as_dict().size() > 0; }
   Result<std::optional<Int>> length(Runtime&) override {
-    return std::optional<Int>(static_cast<Int>(dict_.as_dict().size()));
+    return static_cast<Int>(dict_.as_dict().size());
   }
   bool is_iterable() const override { return true; }
   std::shared_ptr<Iterator> iterate(Runtime& runtime, const Value& self) const override;

@@ -58,7 +58,7 @@ class Interpreter {
     const Value* block = nullptr;  // the text of the block that a filter without input works on
   };
 
-  // Loads a scope's variables, and forgets them at its end.
+  // Forgets a scope's variables, which enter() loads, at its end.
   class ScopeGuard {
    public:
     ScopeGuard(const Scope& scope, Activation& activation)

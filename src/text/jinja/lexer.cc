@@ -53,7 +53,7 @@ class Lexer {
       if (source_[at_] == '\n') {
         ++position_.line;
         position_.column = 1;
-      } else if ((static_cast<unsigned char>(source_[at_]) & 0xc0) != 0x80) {
+      } else if (!is_continuation(source_[at_])) {
         ++position_.column;
       }
     }

@@ -11,8 +11,8 @@ class Rest : public Iterator {
  public:
   Rest(std::vector<Value> items, int depth) : Iterator(depth), items_(std::move(items)) {}
   Result<std::optional<Value>> next() override {
-    if (next_ == items_.size()) return std::optional<Value>();
-    return std::optional<Value>(std::move(items_[next_++]));
+    if (next_ == items_.size()) return std::nullopt;
+    return std::move(items_[next_++]);
   }
 
  private:
@@ -33,7 +33,7 @@ Loop::~Loop() {
 
 Result<std::optional<Value>> Loop::advance() {
   GLINT_TRY(const bool more, has_next());
-  if (!more) return std::optional<Value>();
+  if (!more) return std::nullopt;
   ++index_;
   before_ = std::move(current_);
   current_ = std::move(after_);
@@ -65,7 +65,7 @@ Result<Int> Loop::count() {
 
 Result<std::optional<Int>> Loop::length(Runtime&) {
   GLINT_TRY(const Int size, count());
-  return std::optional<Int>(size);
+  return size;
 }
 
 Result<Value> Loop::next_item() {
@@ -93,26 +93,23 @@ Result<Value> Loop::changed(Runtime& runtime, const Arguments& arguments) {
 
 Result<std::optional<Value>> Loop::attribute(Runtime& runtime, std::string_view name,
                                              const Value& self) {
-  const auto done = [](Value value) {
-    return Result<std::optional<Value>>(std::optional<Value>(std::move(value)));
-  };
-  if (name == "index") return done(index_ + 1);
-  if (name == "index0") return done(index_);
-  if (name == "first") return done(index_ == 0);
-  if (name == "depth") return done(level_ + 1);
-  if (name == "depth0") return done(level_);
-  if (name == "previtem") return done(previous_item());
+  if (name == "index") return index_ + 1;
+  if (name == "index0") return index_;
+  if (name == "first") return index_ == 0;
+  if (name == "depth") return level_ + 1;
+  if (name == "depth0") return level_;
+  if (name == "previtem") return previous_item();
   if (name == "last") {
     GLINT_TRY(const bool more, has_next());
-    return done(!more);
+    return !more;
   }
   if (name == "nextitem") {
     GLINT_TRY(Value next, next_item());
-    return done(std::move(next));
+    return next;
   }
   if (name == "length" || name == "revindex" || name == "revindex0") {
     GLINT_TRY(const Int size, count());
-    return done(name == "length" ? size : size - index_ - (name == "revindex0" ? 1 : 0));
+    return name == "length" ? size : size - index_ - (name == "revindex0" ? 1 : 0);
   }
   if (name == "cycle" || name == "changed") {
     const bool is_cycle = name == "cycle";
@@ -122,9 +119,9 @@ Result<std::optional<Value>> Loop::attribute(Runtime& runtime, std::string_view 
                   [self, this, is_cycle](Runtime& runtime, const Arguments& arguments) {
                     return is_cycle ? cycle(arguments) : changed(runtime, arguments);
                   }));
-    return done(std::move(method));
+    return method;
   }
-  return std::optional<Value>();
+  return std::nullopt;
 }
 
 Result<Value> Loop::call(Runtime&, const Arguments& arguments) {
@@ -146,18 +143,15 @@ Result<std::string> MacroObject::repr(Runtime&) {
 
 Result<std::optional<Value>> MacroObject::attribute(Runtime& runtime, std::string_view name,
                                                     const Value&) {
-  const auto done = [](Value value) {
-    return Result<std::optional<Value>>(std::optional<Value>(std::move(value)));
-  };
-  if (name == "name") return done(macro_.name.empty() ? Value() : Value(macro_.name));
-  if (name == "catch_kwargs") return done(macro_.kwargs_slot >= 0);
-  if (name == "catch_varargs") return done(macro_.varargs_slot >= 0);
-  if (name == "caller") return done(macro_.caller_slot >= 0);
-  if (name == "explicit_caller") return done(macro_.explicit_caller);
-  if (name != "arguments") return std::optional<Value>();
+  if (name == "name") return macro_.name.empty() ? Value() : Value(macro_.name);
+  if (name == "catch_kwargs") return macro_.kwargs_slot >= 0;
+  if (name == "catch_varargs") return macro_.varargs_slot >= 0;
+  if (name == "caller") return macro_.caller_slot >= 0;
+  if (name == "explicit_caller") return macro_.explicit_caller;
+  if (name != "arguments") return std::nullopt;
   std::vector<Value> names(macro_.parameters.begin(), macro_.parameters.end());
   GLINT_TRY(Value tuple, runtime.make_tuple(std::move(names)));
-  return done(std::move(tuple));
+  return tuple;
 }
 
 Result<std::optional<Value>> TestedIterator::next() {

@@ -40,7 +40,7 @@ class Object {
   virtual Result<std::string> repr(Runtime& runtime);
   virtual bool truthy() const { return true; }
   // len(x), or nothing if it has none.
-  virtual Result<std::optional<Int>> length(Runtime&) { return std::optional<Int>(); }
+  virtual Result<std::optional<Int>> length(Runtime&) { return std::nullopt; }
   virtual bool is_iterable() const { return false; }
   // iter(x), or null if it cannot be iterated.
   virtual std::shared_ptr<Iterator> iterate(Runtime&, const Value& /*self*/) const {
@@ -51,7 +51,7 @@ class Object {
   // x.name, or nothing.
   virtual Result<std::optional<Value>> attribute(Runtime&, std::string_view,
                                                  const Value& /*self*/) {
-    return std::optional<Value>();
+    return std::nullopt;
   }
   virtual bool callable() const { return false; }
   virtual Result<Value> call(Runtime& runtime, const Arguments& arguments);

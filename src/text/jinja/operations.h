@@ -57,7 +57,8 @@ Status sort_by_keys(Runtime& runtime, std::vector<Value>& items, const std::vect
 // out of range.
 std::optional<std::size_t> wrap_index(Int index, std::size_t length);
 
-// "unsupported operand type(s) ..." and the like, and what is done with an undefined value.
+// What is said of an undefined value that is used, and of integers that Python alone computes with.
 Error undefined_error(const Value& value);
+Error beyond_64_bits();
 
 }  // namespace glint::jinja

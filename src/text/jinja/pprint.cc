@@ -1,6 +1,4 @@
 // pprint.pformat: a value over several lines of at most 80 characters, dicts sorted by key.
-#include <algorithm>
-
 #include "text/jinja/characters.h"
 #include "text/jinja/filters.h"
 #include "text/jinja/methods.h"

@@ -21,7 +21,7 @@ class ItemIterator : public Iterator {
         backwards_(backwards) {}
   Result<std::optional<Value>> next() override {
     const std::vector<Value>& items = sequence_.items();
-    if (next_ == items.size()) return std::optional<Value>();
+    if (next_ == items.size()) return std::nullopt;
     GLINT_TRY_STATUS(runtime_.budget.spend_steps(1));
     const std::size_t place = next_++;
     return std::optional<Value>(items[backwards_ ? items.size() - 1 - place : place]);
@@ -40,12 +40,12 @@ class CharacterIterator : public Iterator {
       : Iterator(depth, "str_iterator"), runtime_(runtime), text_(std::move(text)) {}
   Result<std::optional<Value>> next() override {
     const std::string& text = text_.text();
-    if (next_ == text.size()) return std::optional<Value>();
+    if (next_ == text.size()) return std::nullopt;
     GLINT_TRY_STATUS(runtime_.budget.spend_steps(1));
     const std::size_t start = next_;
     next_code_point(text, next_);
     GLINT_TRY(Value character, runtime_.make_string(text.substr(start, next_ - start)));
-    return std::optional<Value>(std::move(character));
+    return character;
   }
 
  private:
@@ -66,11 +66,11 @@ class IndexIterator : public Iterator {
         at_(std::move(at)),
         backwards_(backwards) {}
   Result<std::optional<Value>> next() override {
-    if (next_ == size_) return std::optional<Value>();
+    if (next_ == size_) return std::nullopt;
     GLINT_TRY_STATUS(runtime_.budget.spend_steps(1));
     const std::size_t place = next_++;
     GLINT_TRY(Value value, at_(backwards_ ? size_ - 1 - place : place));
-    return std::optional<Value>(std::move(value));
+    return value;
   }
 
  private:
@@ -84,7 +84,7 @@ class IndexIterator : public Iterator {
 class EmptyIterator : public Iterator {
  public:
   explicit EmptyIterator(int depth) : Iterator(depth) {}
-  Result<std::optional<Value>> next() override { return std::optional<Value>(); }
+  Result<std::optional<Value>> next() override { return std::nullopt; }
 };
 
 std::shared_ptr<Iterator> iterate_dict(Runtime& runtime, const Value& dict, bool backwards) {
@@ -157,13 +157,12 @@ Result<std::shared_ptr<Iterator>> iterate(Runtime& runtime, const Value& value) 
   GLINT_TRY_STATUS(Runtime::check_depth(value.depth()));
   switch (value.kind()) {
     case Kind::kUndefined:
-      return std::shared_ptr<Iterator>(std::make_shared<EmptyIterator>(1));
+      return std::make_shared<EmptyIterator>(1);
     case Kind::kString:
-      return std::shared_ptr<Iterator>(std::make_shared<CharacterIterator>(runtime, value, 1));
+      return std::make_shared<CharacterIterator>(runtime, value, 1);
     case Kind::kList:
     case Kind::kTuple:
-      return std::shared_ptr<Iterator>(
-          std::make_shared<ItemIterator>(runtime, value, false, value.depth() + 1));
+      return std::make_shared<ItemIterator>(runtime, value, false, value.depth() + 1);
     case Kind::kDict:
       return iterate_dict(runtime, value, false);
     case Kind::kObject:
@@ -194,13 +193,12 @@ Result<std::vector<Value>> to_vector(Runtime& runtime, const Value& value) {
 Result<std::shared_ptr<Iterator>> reversed(Runtime& runtime, const Value& value) {
   GLINT_TRY_STATUS(Runtime::check_depth(value.depth()));
   if (value.is_sequence()) {
-    return std::shared_ptr<Iterator>(
-        std::make_shared<ItemIterator>(runtime, value, true, value.depth() + 1));
+    return std::make_shared<ItemIterator>(runtime, value, true, value.depth() + 1);
   }
   if (value.is_dict()) return iterate_dict(runtime, value, true);
   if (value.object_as<Range>()) return iterate_range(runtime, value, true);
   if (value.object_as<DictView>()) return iterate_view(runtime, value, true);
-  if (value.is_undefined()) return std::shared_ptr<Iterator>(std::make_shared<EmptyIterator>(1));
+  if (value.is_undefined()) return std::make_shared<EmptyIterator>(1);
   if (value.is_string()) {
     GLINT_TRY(std::vector<Value> characters, to_vector(runtime, value));
     GLINT_TRY(const Value list, runtime.make_list(std::move(characters)));

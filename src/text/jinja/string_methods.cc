@@ -1,11 +1,13 @@
 // Methods of texts.
 #include <algorithm>
 
+#include "text/jinja/builtins.h"
 #include "text/jinja/characters.h"
 #include "text/jinja/format.h"
 #include "text/jinja/functions.h"
 #include "text/jinja/methods.h"
 #include "text/jinja/operations.h"
+#include "text/unicode.h"
 
 namespace glint::jinja {
 namespace {
@@ -36,12 +38,8 @@ bool all_in(std::string_view text) {
 
 bool is_alnum(std::string_view text) {
   for (std::size_t at = 0; at < text.size();) {
-    std::size_t size = 1;
-    while (at + size < text.size() && (static_cast<unsigned char>(text[at + size]) & 0xc0) == 0x80)
-      ++size;
-    const std::string_view c = text.substr(at, size);
-    if (!all_in<&kAlpha>(c) && !all_in<&kNumeric>(c)) return false;
-    at += size;
+    const char32_t c = next_code_point(text, at);
+    if (!in_class(kAlpha, c) && !in_class(kNumeric, c)) return false;
   }
   return !text.empty();
 }
@@ -244,7 +242,7 @@ Result<Value> expand_tabs(Runtime& runtime, const Value& self, const Arguments& 
       out += c;
       if (c == '\n' || c == '\r') {
         column = 0;
-      } else if ((static_cast<unsigned char>(c) & 0xc0) != 0x80) {
+      } else if (!is_continuation(c)) {
         ++column;
       }
     }
@@ -332,11 +330,7 @@ Result<std::string> join_texts(Runtime& runtime, std::string_view separator, con
 }
 
 Method find_string_method(std::string_view name) {
-  struct Entry {
-    std::string_view name;
-    Method method;
-  };
-  static constexpr Entry kMethods[] = {
+  static constexpr Named<Method> kMethods[] = {
       {"capitalize", change<to_capitalized>},
       {"casefold", change<to_casefold>},
       {"center", justify<Side::kBoth>},
@@ -377,10 +371,8 @@ Method find_string_method(std::string_view name) {
       {"upper", change<to_upper>},
       {"zfill", zero_fill},
   };
-  for (const Entry& entry : kMethods) {
-    if (entry.name == name) return entry.method;
-  }
-  return find_split_method(name);
+  const Method method = find_named(kMethods, name);
+  return method ? method : find_split_method(name);
 }
 
 }  // namespace glint::jinja

@@ -5,6 +5,7 @@
 #include "text/jinja/functions.h"
 #include "text/jinja/methods.h"
 #include "text/jinja/operations.h"
+#include "text/unicode.h"
 
 namespace glint::jinja {
 namespace {
@@ -23,23 +24,17 @@ Result<Value> to_list(Runtime& runtime, const Value& self, const Pieces& pieces)
 
 std::string_view first_word(std::string_view text) {
   std::size_t at = 0;
-  while (at < text.size()) {
-    const std::size_t next = at + byte_offset(text.substr(at), 1);
-    if (all_in_class(kSpace, text.substr(at, next - at))) break;
-    at = next;
+  for (std::size_t next = 0; next < text.size(); at = next) {
+    if (in_class(kSpace, next_code_point(text, next))) break;
   }
   return text.substr(0, at);
 }
 
 std::string_view last_word(std::string_view text) {
-  std::size_t at = text.size();
-  while (at > 0) {
-    std::size_t before = at - 1;
-    while (before > 0 && (static_cast<unsigned char>(text[before]) & 0xc0) == 0x80) --before;
-    if (all_in_class(kSpace, text.substr(before, at - before))) break;
-    at = before;
-  }
-  return text.substr(at);
+  std::string_view rest = text;  // before the word
+  while (!rest.empty() && !in_class(kSpace, last_code_point(rest)))
+    rest = rest.substr(0, last_character(rest));
+  return text.substr(rest.size());
 }
 
 // Words between whitespace, at most `limit` splits; what is left then stays one piece.

@@ -113,6 +113,8 @@ TEST(Template, the_loop_variable) {
 TEST(Template, functions_of_transformers) {
   EXPECT_EQ(render("{{ raise_exception('no ' ~ 1) }}"), "error: line 1, column 19: no 1");
   EXPECT_EQ(render("{{ strftime_now('%Y') }}", "{}", {.now = std::time_t{1'700'000'000}}), "2023");
+  EXPECT_EQ(render("{{ strftime_now('%z|%Z|%%z%') }} {{ strftime_now('%f') | length }}"),
+            "||%z% 6");
   EXPECT_EQ(render("a{% generation %}b{% set x = 1 %}{% endgeneration %}{{ x is defined }}"),
             "abFalse");
 }

@@ -97,11 +97,7 @@ Result<bool> is_test(Runtime& runtime, const Value& input, const Arguments& argu
 }  // namespace
 
 Test find_test(std::string_view name) {
-  struct Entry {
-    std::string_view name;
-    Test test;
-  };
-  static constexpr Entry kTests[] = {
+  static constexpr Named<Test> kTests[] = {
       {"!=", compares<Comparison::kNe>},
       {"<", compares<Comparison::kLt>},
       {"<=", compares<Comparison::kLe>},
@@ -142,10 +138,7 @@ Test find_test(std::string_view name) {
       {"undefined", ask<is_undefined>},
       {"upper", has_case<is_upper>},
   };
-  for (const Entry& entry : kTests) {
-    if (entry.name == name) return entry.test;
-  }
-  return nullptr;
+  return find_named(kTests, name);
 }
 
 }  // namespace glint::jinja
