@@ -168,6 +168,29 @@ TEST(Server, openapi_names_every_route_with_its_fields) {
   EXPECT_NE(schema.find("properties")->find("temperature"), nullptr);
 }
 
+// Of a field that may stand in place of another both are named, and neither is required.
+TEST(Server, openapi_names_fields_that_replace_each_other) {
+  TestServer server;
+  const Json api = parse_json(server.get("/openapi.json").body).value();
+  const auto schema = [&](const char* path) {
+    return *api.find("paths")
+                ->find(path)
+                ->find("post")
+                ->find("requestBody")
+                ->find("content")
+                ->find("application/json")
+                ->find("schema");
+  };
+  for (const auto& [path, one, other] : {std::tuple("/generate", "input_ids", "text"),
+                                         std::tuple("/tokenize", "messages", "prompt")}) {
+    EXPECT_NE(schema(path).find("properties")->find(one), nullptr) << path;
+    EXPECT_NE(schema(path).find("properties")->find(other), nullptr) << path;
+    EXPECT_EQ(schema(path).find("required"), nullptr) << path;
+  }
+  EXPECT_EQ(at(schema("/v1/chat/completions"), "required.0"), "messages");
+  EXPECT_EQ(at(schema("/apply-template"), "required.0"), "messages");
+}
+
 TEST(Server, refuses_what_it_cannot_be) {
   const auto error = [](ServerConfig config) {
     const auto server = Server::listen(std::move(config));
