@@ -132,7 +132,10 @@ TEST(ServePlan, lengths_and_sizes_are_read_in_every_spelling) {
   EXPECT_EQ(parse_bytes("4G").value(), std::int64_t{4} << 30);
   EXPECT_EQ(parse_bytes("512MiB").value(), 512 << 20);
   EXPECT_EQ(parse_bytes("1073741824").value(), 1 << 30);
-  EXPECT_FALSE(parse_bytes("lots").ok());
+  for (const char* wrong : {"lots", "4X", "4kmb", "4 G", "1e16", "inf", "nan", "0"})
+    EXPECT_FALSE(parse_bytes(wrong).ok()) << wrong;
+  for (const char* wrong : {"inf", "nan", "1e30", "4X"})
+    EXPECT_FALSE(parse_length(wrong).ok()) << wrong;
 }
 
 }  // namespace
