@@ -149,7 +149,9 @@ void wait_for_end(ShutdownGuard& shutdown, const Server& server, bool log_stats)
 // The server from its start to its end.
 Status serve(const Options& options, const TranslatedArgs& given, Cli& cli) {
   GLINT_TRY(const int drafts, parse_spec(options.spec));
-  GLINT_TRY(const ModelOptions resolved, resolve(options, cli, drafts > 0));
+  RunOptions located = options;
+  if (!options.revision.empty()) located.model += "@" + options.revision;
+  GLINT_TRY(const ModelOptions resolved, resolve(located, cli, drafts > 0));
   GLINT_TRY(ServeFacts facts, read_facts(options, resolved, drafts, cli.environment));
   std::optional<Checkpoint> checkpoint;
   if (resolved.dummy) {
@@ -204,7 +206,6 @@ Status run(Dialect dialect, const CommandInfo& info, std::span<const std::string
   if (!given.ok()) return std::move(given).take_error().in(info.name);
   GLINT_TRY(const bool go_on, prepare_command(info, own, options, given.value().args, cli));
   if (!go_on) return Ok{};
-  if (!options.revision.empty()) options.model += "@" + options.revision;
   return serve(options, given.value(), cli);
 }
 

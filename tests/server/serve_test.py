@@ -130,7 +130,7 @@ def vllm_of_its_guide():
         status, _, body = completion(server, model="gpt-4")
         assert status == 404 and body["error"]["code"] == "model_not_found", body
     # Through a link, and with the model as an option.
-    with Served([link(FOLDER / "vllm", GLINT), "serve", "--model", "zai-org/GLM-5-FP8"], *flags, env=env) as server:
+    with Served([link(FOLDER / "vllm", GLINT), "serve", "--model", "zai-org/GLM-5-FP8", "--revision", "main"], *flags, env=env) as server:
         curl(server, "/v1/chat/completions", chat)
 
 
