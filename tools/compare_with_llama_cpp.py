@@ -108,7 +108,7 @@ def table_rows(name: str, ours: list[dict], theirs: list[dict], reports: list[di
         what, work, limit = {"prefill": (f"prefill of {result['tokens']}", "flops_per_token", "matrix_gflops"),
                              "decode": (f"decode, batch {batch}", "bytes_per_token", "read_gb_per_s")}[kind]
         giga = statistics.median(report["results"][i][work] for report in reports) * 1e-9
-        limit = statistics.median(report[limit] for report in reports)
+        limit = statistics.median(report["results"][i][limit] for report in reports)
         a, b = [s[test] for s in ours], [s[test] for s in theirs]
         ratio = statistics.median(a) / statistics.median(b)
         yield f"| {name} | {what} | {depth:,} | {cell(a, giga, limit)} | {cell(b, giga, limit)} | {ratio:.1f} |"

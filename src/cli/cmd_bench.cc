@@ -51,25 +51,37 @@ double gigabytes_per_s(const BenchResult& r) {
 }
 double gigaflops(const BenchResult& r) { return median(r.tokens_per_s) * r.flops_per_token * 1e-9; }
 
-// Each sample against what memory gave just before it.
-double share_of_reads(const BenchResult& r) {
-  std::vector<double> shares;
+// A limit at the samples, and the share of it that they reached, each of what it was just before
+// it.
+struct Reached {
+  double limit, share;
+};
+Reached reached(const BenchResult& r, double work_per_token, double Limits::*limit) {
+  std::vector<double> limits, shares;
   for (std::size_t i = 0; i < r.tokens_per_s.size(); ++i) {
-    shares.push_back(r.tokens_per_s[i] * r.bytes_per_token * 1e-9 / r.read_gb_s[i]);
+    limits.push_back(r.limits[i].*limit);
+    shares.push_back(r.tokens_per_s[i] * work_per_token * 1e-9 / limits.back());
   }
-  return median(shares);
+  return {median(limits), median(shares)};
+}
+Reached reached_of_reads(const BenchResult& r) {
+  return reached(r, r.bytes_per_token, &Limits::read_gb_s);
+}
+Reached reached_of_matrix_rate(const BenchResult& r) {
+  return reached(r, r.flops_per_token, &Limits::matrix_gflops);
 }
 
-std::string table_row(const BenchResult& r, const MachineLimits& limits) {
+std::string table_row(const BenchResult& r) {
   const auto [low, high] = std::minmax_element(r.tokens_per_s.begin(), r.tokens_per_s.end());
-  return formatted("%-34s %9.2f %9.2f %9.2f %9.1f %8.2f %8.1f %5.0f%% %9.1f %5.0f%%\n",
+  const Reached reads = reached_of_reads(r), matrix = reached_of_matrix_rate(r);
+  return formatted("%-34s %9.2f %9.2f %9.2f %9.1f %7.2f %6.1f %5.0f%% %8.1f %6.0f %5.0f%%\n",
                    name_of(r).c_str(), median(r.tokens_per_s), *low, *high,
-                   r.bytes_per_token * 1e-6, gigabytes_per_s(r), median(r.read_gb_s),
-                   100 * share_of_reads(r), gigaflops(r),
-                   100 * gigaflops(r) / limits.matrix_gflops);
+                   r.bytes_per_token * 1e-6, gigabytes_per_s(r), reads.limit, 100 * reads.share,
+                   gigaflops(r), matrix.limit, 100 * matrix.share);
 }
 
-Json to_json(const BenchResult& r, const MachineLimits& limits) {
+Json to_json(const BenchResult& r) {
+  const Reached reads = reached_of_reads(r), matrix = reached_of_matrix_rate(r);
   Json::Array samples(r.tokens_per_s.begin(), r.tokens_per_s.end());
   return Json::Object{{"test", r.prefill ? "prefill" : "decode"},
                       {"tokens", r.tokens},
@@ -79,11 +91,12 @@ Json to_json(const BenchResult& r, const MachineLimits& limits) {
                       {"samples", samples},
                       {"bytes_per_token", r.bytes_per_token},
                       {"gb_per_s", gigabytes_per_s(r)},
-                      {"read_gb_per_s", median(r.read_gb_s)},
-                      {"share_of_read_bandwidth", share_of_reads(r)},
+                      {"read_gb_per_s", reads.limit},
+                      {"share_of_read_bandwidth", reads.share},
                       {"flops_per_token", r.flops_per_token},
                       {"gflops", gigaflops(r)},
-                      {"share_of_matrix_peak", gigaflops(r) / limits.matrix_gflops}};
+                      {"matrix_gflops", matrix.limit},
+                      {"share_of_matrix_peak", matrix.share}};
 }
 
 // How fast the model was loaded, against how fast its files are read. What has no files (synthetic
@@ -162,14 +175,18 @@ Json to_json(const Loading& loading) {
 }
 
 // How fast a plain loop reads the memory that packed weights lie in, or, where they are read in
-// place, what it read of new memory. Where a hypervisor backs memory by kinds of different speed,
-// new memory says little of the weights'.
-double read_speed(LoadedModel& model, const MachineLimits& limits) {
-  ThreadPool* const pool = model.ops().host_threads();
-  if (!pool || !model.load_stats().placement.is_packed) return limits.read_gb_s;
+// place, what it read of new memory: where a hypervisor backs memory by kinds of different speed,
+// new memory says little of the weights'. And what the cores multiply in about a twentieth of a
+// second.
+Limits limits_now(LoadedModel& model, const MachineLimits& machine) {
+  ThreadPool& pool = *model.ops().host_threads();
+  Limits now = {.read_gb_s = machine.read_gb_s,
+                .matrix_gflops = matrix_gflops(machine.isa, pool, 1, 100)};
+  if (!model.load_stats().placement.is_packed) return now;
   constexpr std::size_t kMost = std::size_t{4} << 30;
   const Buffer& weights = model.weights().owned.back();
-  return read_gb_s({weights.data(), std::min(weights.bytes(), kMost)}, *pool, 1);
+  now.read_gb_s = read_gb_s({weights.data(), std::min(weights.bytes(), kMost)}, pool, 1);
+  return now;
 }
 
 Status run(const Options& options, Cli& cli) {
@@ -192,10 +209,10 @@ Status run(const Options& options, Cli& cli) {
     console.print(str("machine: ", machine, "\n"));
     console.print(describe(loading));
     console.print(
-        "MB/token: the least to be read; shares: of the GB/s at which a plain loop reads the "
-        "weights' memory just before a sample, and of the bf16 rate\n\n");
-    console.print(formatted("%-34s %9s %9s %9s %9s %8s %8s %6s %9s %6s\n", "", "tok/s", "min",
-                            "max", "MB/token", "GB/s", "of GB/s", "share", "GFLOP/s", "share"));
+        "MB/token: the least to be read; of: what a plain loop reads of the weights' memory, and "
+        "the bf16 rate, both just before a sample\n\n");
+    console.print(formatted("%-34s %9s %9s %9s %9s %7s %6s %6s %8s %6s %6s\n", "", "tok/s", "min",
+                            "max", "MB/token", "GB/s", "of", "share", "GFLOP/s", "of", "share"));
     console.flush();
   }
   Json::Array results;
@@ -205,11 +222,11 @@ Status run(const Options& options, Cli& cli) {
                                 .depth = options.depth,
                                 .batch = options.batch,
                                 .repeat = options.repeat,
-                                .read_speed = [&] { return read_speed(*model, limits); }},
+                                .limits = [&] { return limits_now(*model, limits); }},
                                [&](const BenchResult& result) {
-                                 results.push_back(to_json(result, limits));
+                                 results.push_back(to_json(result));
                                  if (!options.json)
-                                   console.print(table_row(result, limits)), console.flush();
+                                   console.print(table_row(result)), console.flush();
                                }));
   if (options.json) {
     Json object(Json::Object{{"model", options.model},

@@ -100,7 +100,7 @@ void measure(BenchResult& result, CountOps& counter, const BenchOptions& options
   const int repeat = options.repeat;
   sample();
   for (int i = 0; i < repeat; ++i) {
-    result.read_gb_s.push_back(options.read_speed());
+    result.limits.push_back(options.limits());
     counter.reset();
     const auto start = Clock::now();
     sample();

@@ -10,15 +10,19 @@
 
 namespace glint {
 
+// What the machine can do at the moment.
+struct Limits {
+  double read_gb_s = 0, matrix_gflops = 0;
+};
+
 struct BenchOptions {
   std::vector<int> prompt = {512};  // prefill lengths; 0: none
   int tokens = 64;                  // decode steps per sample; 0: no decode
   std::vector<int> depth = {0};     // tokens in the cache beforehand
   std::vector<int> batch = {1};     // sequences that decode together
   int repeat = 5;
-  // The GB/s at which memory can be read, asked before each sample: neighbours change it within
-  // seconds.
-  std::function<double()> read_speed;
+  // Asked before each sample: neighbours change them within seconds.
+  std::function<Limits()> limits;
 };
 
 struct BenchResult {
@@ -27,7 +31,7 @@ struct BenchResult {
   int depth = 0;
   int batch = 1;
   std::vector<double> tokens_per_s = {};  // one per sample, of all sequences together
-  std::vector<double> read_gb_s = {};     // one per sample: BenchOptions::read_speed
+  std::vector<Limits> limits = {};        // one per sample
   double bytes_per_token = 0;             // least traffic: weights and cache (count_ops.h)
   double flops_per_token = 0;
 };

@@ -104,26 +104,26 @@ void CpuOps::moe(const MoeArgs& args, Arena& scratch) {
   const std::int32_t* first = offsets.ptr<std::int32_t>();
   const auto each_expert = [&](auto&& add) {
     for (std::size_t e = 0; e < E; ++e) {
-      if (first[e + 1] > first[e]) add(e, first[e], first[e + 1] - first[e]);
+      cpu::for_pieces(first[e], first[e + 1],
+                      [&](std::int64_t begin, std::int64_t count) { add(e, begin, count); });
     }
   };
 
   std::vector<Product> products;
   TypedRows x(products_, m, x_);
-  const std::span<const std::int32_t> sources(rows.ptr<std::int32_t>(),
-                                              static_cast<std::size_t>(T * k));
-  TypedRows gathered(products_, m, expert_x_, sources);
   if (s) {
     products.push_back(
         {.weight = s.gate_proj, .up = s.up_proj, .x = x.of(s.gate_proj), .out = shared_inner});
   }
   each_expert([&](std::size_t e, std::int64_t begin, std::int64_t count) {
     const Weight& gate = w.gate_proj[e];
-    // One token needs no gathering: each of its experts reads the same row.
-    products.push_back({.weight = gate,
-                        .up = w.up_proj[e],
-                        .x = T == 1 ? x.of(gate) : gathered.of(gate, begin, count),
-                        .out = inner.slice(0, begin, count)});
+    Product product = {.weight = gate, .up = w.up_proj[e], .out = inner.slice(0, begin, count)};
+    if (T == 1) {  // each of its experts reads the same row
+      product.x = x.of(gate);
+    } else {
+      product.source = {.x = m, .places = rows.ptr<std::int32_t>() + begin, .count = count};
+    }
+    products.push_back(product);
   });
   products_.run(products);
 

@@ -21,21 +21,27 @@ void CpuOps::linear(const LinearArgs& args) {
 
 void CpuOps::grouped_linear(const GroupedLinearArgs& args) {
   check(args);
-  std::span<const std::int32_t> rows;
-  if (args.rows) rows = {args.rows.ptr<std::int32_t>(), static_cast<std::size_t>(args.rows.dim(0))};
-  for (const std::int32_t r : rows) GLINT_CHECK(r >= 0 && r < args.x.dim(0), "a row beyond x");
-  TypedRows x(products_, args.x, x_, rows);
+  const std::int32_t* rows = args.rows ? args.rows.ptr<std::int32_t>() : nullptr;
+  for (std::int64_t r = 0; rows && r < args.rows.dim(0); ++r) {
+    GLINT_CHECK(rows[r] >= 0 && rows[r] < args.x.dim(0), "a row beyond x");
+  }
+  TypedRows x(products_, args.x, x_);
   const std::int32_t* offsets = args.offsets.ptr<std::int32_t>();
   const std::size_t E = args.weights.size();
   GLINT_CHECK(offsets[0] == 0 && offsets[E] == args.out.dim(0), "offsets do not cover the rows");
   std::vector<Product> products;
   for (std::size_t e = 0; e < E; ++e) {
-    const std::int64_t first = offsets[e], count = offsets[e + 1] - first;
-    GLINT_CHECK(count >= 0, "offsets do not ascend");
-    if (count == 0) continue;
-    products.push_back({.weight = args.weights[e],
-                        .x = x.of(args.weights[e], first, count),
-                        .out = args.out.slice(0, first, count)});
+    const Weight& weight = args.weights[e];
+    GLINT_CHECK(offsets[e] <= offsets[e + 1], "offsets do not ascend");
+    cpu::for_pieces(offsets[e], offsets[e + 1], [&](std::int64_t first, std::int64_t count) {
+      Product product = {.weight = weight, .out = args.out.slice(0, first, count)};
+      if (rows) {
+        product.source = {.x = args.x, .places = rows + first, .count = count};
+      } else {
+        product.x = x.of(weight, first, count);
+      }
+      products.push_back(product);
+    });
   }
   products_.run(products);
 }

@@ -89,16 +89,34 @@ __attribute__((target("amx-tile,amx-bf16"))) float dot_amx() {
   return out[0];
 }
 
-// GFLOP/s of all threads: the best of some runs of `work`, which does `flops` in each thread.
-template <class Work>
-double gflops(ThreadPool& pool, double flops, Work work) {
+struct Work {
+  float (*run)();
+  double flops;
+};
+constexpr double kInstructions = static_cast<double>(kSteps) * kAccumulators;
+
+Work f32_work(CpuIsa isa) {
+  if (isa == CpuIsa::kAvx2) return {fma_avx2, kInstructions * 16};
+  return {fma_avx512, kInstructions * 32};
+}
+
+Work matrix_work(CpuIsa isa) {
+  if (isa == CpuIsa::kAvx512Bf16) return {dot_bf16, kInstructions * 64};
+  if (isa == CpuIsa::kAmx) return {dot_amx, static_cast<double>(kTileSteps) * 4 * 16 * 16 * 32 * 2};
+  return f32_work(isa);
+}
+
+// GFLOP/s of all threads: the best of `times` runs of the work, `length` times each.
+double gflops(const Work& work, ThreadPool& pool, int times, int length) {
   std::atomic<float> sink = 0;
   double best = 0;
-  for (int run = 0; run < 8; ++run) {
+  for (int run = 0; run < times; ++run) {
     const auto start = Clock::now();
-    pool.parallel([&](int, int) { sink.store(work(), std::memory_order_relaxed); });
-    const double seconds = seconds_since(start);
-    best = std::max(best, flops * pool.num_threads() / seconds * 1e-9);
+    pool.parallel([&](int, int) {
+      for (int i = 0; i < length; ++i) sink.store(work.run(), std::memory_order_relaxed);
+    });
+    const double flops = work.flops * length * pool.num_threads();
+    best = std::max(best, flops / seconds_since(start) * 1e-9);
   }
   return best;
 }
@@ -136,19 +154,17 @@ double read_gb_s(std::span<const std::byte> memory, ThreadPool& pool, int times)
   return best;
 }
 
+double matrix_gflops(CpuIsa isa, ThreadPool& pool, int times, int length) {
+  return gflops(matrix_work(isa), pool, times, length);
+}
+
 MachineLimits measure_machine(CpuIsa isa, ThreadPool& pool) {
-  MachineLimits limits = {.threads = pool.num_threads()};
-  limits.read_gb_s = read_bandwidth(pool);
-  constexpr double kInstructions = static_cast<double>(kSteps) * kAccumulators;
-  limits.f32_gflops = isa == CpuIsa::kAvx2 ? gflops(pool, kInstructions * 16, fma_avx2)
-                                           : gflops(pool, kInstructions * 32, fma_avx512);
-  limits.matrix_gflops = limits.f32_gflops;
-  if (isa == CpuIsa::kAvx512Bf16) limits.matrix_gflops = gflops(pool, kInstructions * 64, dot_bf16);
-  if (isa == CpuIsa::kAmx) {
-    limits.matrix_gflops =
-        gflops(pool, static_cast<double>(kTileSteps) * 4 * 16 * 16 * 32 * 2, dot_amx);
-  }
-  return limits;
+  const double f32_gflops = gflops(f32_work(isa), pool, 8, 1);
+  return {.isa = isa,
+          .threads = pool.num_threads(),
+          .read_gb_s = read_bandwidth(pool),
+          .f32_gflops = f32_gflops,
+          .matrix_gflops = std::max(f32_gflops, matrix_gflops(isa, pool))};
 }
 
 }  // namespace glint

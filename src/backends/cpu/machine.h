@@ -9,6 +9,7 @@
 namespace glint {
 
 struct MachineLimits {
+  CpuIsa isa = {};
   int threads = 1;
   double read_gb_s = 0;   // memory read by all threads together, 10^9 bytes a second
   double f32_gflops = 0;  // fused multiply-adds in f32
@@ -19,6 +20,10 @@ struct MachineLimits {
 // How fast all threads together read `memory`, in 10^9 bytes a second: the best of `times` runs.
 // `memory` is aligned to 8 bytes and far larger than any cache.
 double read_gb_s(std::span<const std::byte> memory, ThreadPool& pool, int times = 8);
+
+// The rate of all threads together at the instruction of `isa` that multiplies bf16, in 10^9
+// operations a second: the best of `times` runs of `length` half milliseconds or so each.
+double matrix_gflops(CpuIsa isa, ThreadPool& pool, int times = 8, int length = 1);
 
 // Takes about a second. The best of several short runs each: what disturbs a run only makes it
 // slower.

@@ -45,7 +45,7 @@ bool Products::in_bf16(DType x, WeightFormat weight) const {
 }
 
 Rows Products::rows_of(const Tensor& x, bool as_bf16, Growing& copy) const {
-  const Family& family = as_bf16 ? kernels_.bf16 : kernels_.f32;
+  const Family& family = this->family(as_bf16);
   const bool has_rows = x.dim(0) <= family.tile_tokens || x.dim(0) % family.x_rows == 0;
   if ((x.dtype == DType::kBF16) == as_bf16 && x.dim(1) % family.x_align == 0 && has_rows) {
     return {.data = x.data,
@@ -54,32 +54,30 @@ Rows Products::rows_of(const Tensor& x, bool as_bf16, Growing& copy) const {
             .readable = x.dim(0),
             .is_bf16 = as_bf16};
   }
-  return gather(x, {}, as_bf16, copy);
+  return copied({.x = x, .count = x.dim(0)}, as_bf16, copy, true);
 }
 
-Rows Products::gather(const Tensor& x, std::span<const std::int32_t> rows, bool as_bf16,
-                      Growing& copy) const {
-  const std::int64_t K = x.dim(1);
-  const std::int64_t count = rows.empty() ? x.dim(0) : static_cast<std::int64_t>(rows.size());
-  const std::int64_t stride = x_stride(K);
+Rows Products::copied(const Source& source, bool as_bf16, Growing& to, bool on_all_threads) const {
+  const Tensor& x = source.x;
+  const std::int64_t count = source.count, K = x.dim(1), stride = x_stride(K);
+  const std::int64_t readable = aligned_up(count, family(as_bf16).x_rows);
   const int size = as_bf16 ? 2 : 4;
-  const std::int64_t align = (as_bf16 ? kernels_.bf16 : kernels_.f32).x_rows;
-  const std::int64_t readable = aligned_up(count, align);
-  std::byte* to = copy.at_least(readable * stride * size);
+  std::byte* const first = to.at_least(readable * stride * size);
   const auto copy_row = [&](std::int64_t r, int) {
-    const std::int64_t source = rows.empty() ? r : rows[static_cast<std::size_t>(r)];
-    const std::byte* from = x.data + source * x.stride[0] * size_of(x.dtype);
-    std::byte* row = to + r * stride * size;
+    const std::int64_t place = source.places ? source.places[r] : r;
+    const std::byte* from = x.data + place * x.stride[0] * size_of(x.dtype);
+    std::byte* row = first + r * stride * size;
     kernels_.convert(from, x.dtype == DType::kBF16, row, as_bf16, K);
     std::memset(row + K * size, 0, static_cast<std::size_t>((stride - K) * size));
   };
   constexpr std::int64_t kWorthAPhase = 1 << 15;  // elements; a phase costs a microsecond or two
-  if (count * K < kWorthAPhase) {
-    for (std::int64_t r = 0; r < count; ++r) copy_row(r, 0);
-  } else {
+  if (on_all_threads && count * K >= kWorthAPhase) {
     pool_.run(count, copy_row);
+  } else {
+    for (std::int64_t r = 0; r < count; ++r) copy_row(r, 0);
   }
-  return {.data = to, .stride = stride, .count = count, .readable = readable, .is_bf16 = as_bf16};
+  return {
+      .data = first, .stride = stride, .count = count, .readable = readable, .is_bf16 = as_bf16};
 }
 
 const Rows& TypedRows::of(const Weight& weight) {
@@ -87,8 +85,7 @@ const Rows& TypedRows::of(const Weight& weight) {
   Rows& made = made_[as_bf16];
   if (made.data) return made;
   Growing& copy = as_bf16 ? copies_.bf16 : copies_.f32;
-  return made = rows_.empty() ? products_.rows_of(x_, as_bf16, copy)
-                              : products_.gather(x_, rows_, as_bf16, copy);
+  return made = products_.rows_of(x_, as_bf16, copy);
 }
 
 Rows TypedRows::of(const Weight& weight, std::int64_t first, std::int64_t count) {
@@ -111,9 +108,12 @@ PanelPart PanelTask::part(std::int64_t i, std::int64_t k) const {
 // Where x is too long for the L2 cache, the chunks of several panels take turns: its columns are
 // then read from there by all of them. Else each panel is read on and on, as memory likes it.
 bool Products::in_turns(const Product& product) const {
-  const int tile_tokens = family(product.x).tile_tokens;
-  const std::int64_t x_bytes = product.x.count * product.weight.cols * (product.x.is_bf16 ? 2 : 4);
-  return tile_tokens && product.x.count > tile_tokens && x_bytes > kL2Bytes;
+  const Source& source = product.source;
+  const bool is_bf16 =
+      source.count ? in_bf16(source.x.dtype, product.weight.format) : product.x.is_bf16;
+  const std::int64_t count = product.count(), K = product.weight.cols;
+  const int tile_tokens = family(is_bf16).tile_tokens;
+  return tile_tokens && count > tile_tokens && count * K * (is_bf16 ? 2 : 4) > kL2Bytes;
 }
 
 void Products::run(std::span<const Product> products) {
@@ -121,7 +121,7 @@ void Products::run(std::span<const Product> products) {
   first_.clear();
   for (const Product& product : products) {
     first_.push_back(panels);
-    if (product.x.count) panels += panels_of(product.weight);
+    if (product.count()) panels += panels_of(product.weight);
     out_bytes += product.out.size() * size_of(product.out.dtype);
   }
   // The first panels of a range, of one product.
@@ -146,7 +146,9 @@ void Products::run(std::span<const Product> products) {
       run_task(*task, following ? &*following : nullptr, scratch(thread));
       task = following;
     }
-    if (next.empty()) kernels_.leave(scratch(thread).tiles);
+    if (!next.empty()) return;
+    kernels_.leave(scratch(thread).tiles);
+    scratch(thread).copied_for = nullptr;
   });
 }
 
@@ -190,13 +192,18 @@ void Products::run_task(const PanelTask& task, const PanelTask* next, Scratch& s
   const Product& product = *task.product;
   const Tensor& out = product.out;
   const std::int64_t stride = out.stride[0] * size_of(out.dtype), K = product.weight.cols;
-  const int x_size = product.x.is_bf16 ? 2 : 4;
-  for (std::int64_t t0 = 0; t0 < product.x.count; t0 += Scratch::kTokens) {
-    Rows x = product.x;
-    x.data = static_cast<const std::byte*>(x.data) + t0 * x.stride * x_size;
+  if (product.source.count && scratch.copied_for != &product) {
+    const bool as_bf16 = in_bf16(product.source.x.dtype, product.weight.format);
+    scratch.copied = copied(product.source, as_bf16, scratch.copy, false);
+    scratch.copied_for = &product;
+  }
+  const Rows& all = product.source.count ? scratch.copied : product.x;
+  for (std::int64_t t0 = 0; t0 < all.count; t0 += Scratch::kTokens) {
+    Rows x = all;
+    x.data = static_cast<const std::byte*>(x.data) + t0 * x.stride * (x.is_bf16 ? 2 : 4);
     x.count = std::min<std::int64_t>(x.count - t0, Scratch::kTokens);
     x.readable = std::min<std::int64_t>(x.readable - t0, Scratch::kTokens);
-    const PanelTask* const then = t0 + Scratch::kTokens < product.x.count ? &task : next;
+    const PanelTask* const then = t0 + Scratch::kTokens < all.count ? &task : next;
     PartAt at = place_of(task.part(0, 0));
     for (std::int64_t k = 0; k < K; k += task.step()) {
       for (std::int64_t i = 0; i < task.parts(); ++i) {
@@ -234,7 +241,7 @@ void Products::run_task(const PanelTask& task, const PanelTask* next, Scratch& s
 void Products::multiply(const PanelPart& part, PartAt at, const Rows& x, Scratch& scratch, float* c,
                         const PartAt& next) const {
   const Weight& weight = part.weight;
-  const Family& family = this->family(x);
+  const Family& family = this->family(x.is_bf16);
   const Code code = code_of(weight);
   const bool is_packed = weight.layout == WeightLayout::kPacked;
   const bool decodes = x.count <= family.decode_tokens[code];

@@ -1,6 +1,7 @@
 // Products: matrix products over panels (kernels.h), several of them in one phase of the threads.
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <span>
 #include <vector>
@@ -29,13 +30,23 @@ struct Rows {
   bool is_bf16 = false;
 };
 
+// Rows before they are copied as tiles read them: row r is x[places[r]], or x[r] without places.
+struct Source {
+  Tensor x = {};
+  const std::int32_t* places = nullptr;
+  std::int64_t count = 0;
+};
+
 // out[t, n] = sum_k x[t, k] * weight[n, k]; with `up`, of the same shape:
 // out = silu(weight * x) * (up * x), both rounded to the type of out first.
 struct Product {
   Weight weight = {};
   Weight up = {};
   Rows x = {};
-  Tensor out = {};  // [x.count, N], rows may be strided
+  Source source = {};  // in place of x: each thread that multiplies it copies it into its own cache
+  Tensor out = {};     // [rows of x, N], they may be strided
+
+  std::int64_t count() const { return source.count ? source.count : x.count; }
 };
 
 // What a thread works in: the sums of some panels, and the chunk of one that is being multiplied.
@@ -49,6 +60,10 @@ struct Scratch {
   alignas(64) float scales[kChunk / 16 * kPanel];
   alignas(64) std::byte scale_codes[kChunk / 16 * kPanel];
   TileRows tiles;
+  // The rows of the last product that had a source.
+  Growing copy;
+  Rows copied;
+  const Product* copied_for = nullptr;
 };
 
 // Panels of a product that a thread multiplies.
@@ -66,6 +81,14 @@ struct PanelTask {
   PanelPart part(std::int64_t i, std::int64_t k) const;
 };
 
+// f(first, count) for pieces of rows [begin, end) that are few enough for a thread to copy.
+template <class F>
+void for_pieces(std::int64_t begin, std::int64_t end, F f) {
+  for (; begin < end; begin += Scratch::kTokens) {
+    f(begin, std::min<std::int64_t>(end - begin, Scratch::kTokens));
+  }
+}
+
 class Products {
  public:
   Products(const Kernels& kernels, ThreadPool& pool);
@@ -75,9 +98,6 @@ class Products {
 
   // x [T, K] for a product in bf16 or f32: where it is if possible, else a copy in `copy`.
   Rows rows_of(const Tensor& x, bool as_bf16, Growing& copy) const;
-  // The same for rows[r] of x (all of x where `rows` is empty).
-  Rows gather(const Tensor& x, std::span<const std::int32_t> rows, bool as_bf16,
-              Growing& copy) const;
 
   // All of them in one phase. Sizes were checked before.
   void run(std::span<const Product> products);
@@ -94,8 +114,9 @@ class Products {
   ThreadPool& pool() const { return pool_; }
 
  private:
-  const Family& family(const Rows& x) const { return x.is_bf16 ? kernels_.bf16 : kernels_.f32; }
+  const Family& family(bool is_bf16) const { return is_bf16 ? kernels_.bf16 : kernels_.f32; }
   bool in_turns(const Product& product) const;
+  Rows copied(const Source& source, bool as_bf16, Growing& to, bool on_all_threads) const;
   void run_task(const PanelTask& task, const PanelTask* next, Scratch& scratch) const;
 
   const Kernels& kernels_;
@@ -110,10 +131,8 @@ class TypedRows {
   struct Copies {
     Growing bf16, f32;
   };
-  // With `rows`, row r is x[rows[r]].
-  TypedRows(const Products& products, const Tensor& x, Copies& copies,
-            std::span<const std::int32_t> rows = {})
-      : products_(products), x_(x), rows_(rows), copies_(copies) {}
+  TypedRows(const Products& products, const Tensor& x, Copies& copies)
+      : products_(products), x_(x), copies_(copies) {}
 
   const Rows& of(const Weight& weight);
   // Rows [first, first + count) only.
@@ -122,7 +141,6 @@ class TypedRows {
  private:
   const Products& products_;
   Tensor x_;
-  std::span<const std::int32_t> rows_;
   Copies& copies_;
   Rows made_[2];
 };

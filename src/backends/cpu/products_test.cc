@@ -116,6 +116,35 @@ TEST_P(ProductsTest, a_row_has_the_same_bits_in_every_batch_layout_and_thread_co
   }
 }
 
+TEST_P(ProductsTest, multiplies_rows_that_each_thread_copies_like_those_in_order) {
+  const std::int64_t N = 640, K = 272;
+  for (const WeightFormat format : kFormats) {
+    const RandomWeight weight(format, N, K, 17);
+    for (const DType dtype : {DType::kF32, DType::kBF16}) {
+      const RandomTensor x(dtype, {50, K}, 18);
+      const std::vector<float> all = product(kernels(), pool_, weight.view, x.view);
+      for (const std::int64_t T : {1, 3, 37, 530}) {
+        std::vector<std::int32_t> places(T);
+        for (std::int64_t t = 0; t < T; ++t) places[t] = static_cast<std::int32_t>(t * 7 % 50);
+        std::vector<float> out(2 * T * N);
+        std::vector<Product> two;  // of the same size, with different rows
+        for (std::int64_t i = 0; i < 2; ++i) {
+          two.push_back({.weight = weight.view,
+                         .source = {.x = x.view, .places = places.data() + i, .count = T - i},
+                         .out = Tensor(&out[i * T * N], DType::kF32, {T - i, N})});
+        }
+        Products(kernels(), pool_).run(two);
+        for (std::int64_t t = 0; t < T; ++t) {
+          const auto expected = all.begin() + places[t] * N;
+          EXPECT_TRUE(std::equal(expected, expected + N, out.begin() + t * N)) << t << " of " << T;
+          if (t == 0) continue;
+          EXPECT_TRUE(std::equal(expected, expected + N, out.begin() + (T + t - 1) * N)) << t;
+        }
+      }
+    }
+  }
+}
+
 TEST_P(ProductsTest, multiplies_gate_and_up_with_silu_like_the_single_steps) {
   for (const auto& [T, N, K] : {Shape{9, 48, 160}, Shape{37, 528, 272}}) {
     const RandomWeight gate(WeightFormat::kBF16, N, K, 11), up(WeightFormat::kFp8Block, N, K, 12);
