@@ -74,33 +74,6 @@ TEST(ThreadPool, run_ranges_gives_each_task_once_and_foretells_each_threads_next
   }
 }
 
-TEST(ThreadPool, run_ranges_gives_each_task_once_and_foretells_each_threads_next_range) {
-  constexpr int kThreads = 3;
-  ThreadPool pool(kThreads);
-  for (const int num_tasks : {0, 1, 2, 3, 4, 12, 13, 100, 1000}) {
-    std::vector<int> runs(static_cast<std::size_t>(num_tasks), 0);
-    std::vector<ThreadPool::Range> foretold(kThreads, {-1, -1});
-    std::atomic<int> ranges = 0;
-    pool.run_ranges(num_tasks, [&](ThreadPool::Range range, ThreadPool::Range next, int thread) {
-      ThreadPool::Range& expected = foretold[static_cast<std::size_t>(thread)];
-      ASSERT_LT(range.begin, range.end);
-      ASSERT_LE(range.end, num_tasks);
-      if (expected.begin >= 0) {
-        EXPECT_EQ(range.begin, expected.begin);
-        EXPECT_EQ(range.end, expected.end);
-      }
-      expected = next;
-      for (std::int64_t task = range.begin; task < range.end; ++task) {
-        ++runs[static_cast<std::size_t>(task)];
-      }
-      ++ranges;
-    });
-    for (const int count : runs) EXPECT_EQ(count, 1);
-    for (const ThreadPool::Range& last : foretold) EXPECT_TRUE(last.empty());
-    EXPECT_LE(ranges, 60);  // long at first: a range for each task would be 1,000
-  }
-}
-
 TEST(ThreadPool, writes_of_a_phase_are_seen_by_the_next) {
   ThreadPool pool(4);
   std::vector<int> values(4, 0);
