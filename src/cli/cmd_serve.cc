@@ -161,6 +161,7 @@ Status serve(const Options& options, const TranslatedArgs& given, Cli& cli) {
     GLINT_TRY_STATUS(add_weights(options, *checkpoint, facts));
   }
   GLINT_TRY(ServePlan plan, plan_serve(options, given, facts));
+  GLINT_TRY(std::unique_ptr<Ops> ops, make_backend(options, cli));
   GLINT_TRY(Tokenizer tokenizer, Tokenizer::open(facts.dir));
   GLINT_TRY(ChatTemplate chat_template, options.chat_template.empty()
                                             ? ChatTemplate::open(facts.dir)
@@ -173,7 +174,6 @@ Status serve(const Options& options, const TranslatedArgs& given, Cli& cli) {
   tell_environment(cli.environment, cli);
   print_table(plan.rows, cli);
 
-  GLINT_TRY(std::unique_ptr<Ops> ops, make_backend(options, cli));
   GLINT_TRY(const std::unique_ptr<LoadedModel> model,
             load_model(resolved, std::move(ops), cli, std::move(checkpoint)));
   GLINT_TRY_STATUS(model->reserve_pages(plan.engine.cache.num_pages));
