@@ -101,7 +101,8 @@ void CpuOps::moe(const MoeArgs& args, Arena& scratch) {
   const Tensor answers = scratch.take(dtype, {T * k, args.x.dim(1)});
   const Tensor shared_inner = s ? scratch.take_padded(dtype, {T, s.gate_proj.rows}) : Tensor();
   const Tensor shared = s ? scratch.take(dtype, {T, args.x.dim(1)}) : Tensor();
-  const std::int32_t* first = offsets.ptr<std::int32_t>();
+  const std::int32_t* const first = offsets.ptr<std::int32_t>();
+  const std::int32_t* const sources = rows.ptr<std::int32_t>();
   const auto each_expert = [&](auto&& add) {
     for (std::size_t e = 0; e < E; ++e) {
       cpu::for_pieces(first[e], first[e + 1],
@@ -121,7 +122,7 @@ void CpuOps::moe(const MoeArgs& args, Arena& scratch) {
     if (T == 1) {  // each of its experts reads the same row
       product.x = x.of(gate);
     } else {
-      product.source = {.x = m, .places = rows.ptr<std::int32_t>() + begin, .count = count};
+      product.source = {.x = m, .places = sources + begin, .count = count};
     }
     products.push_back(product);
   });
