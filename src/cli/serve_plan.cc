@@ -41,10 +41,9 @@ Status check_ranges(const ServeOptions& o) {
                                 o.max_body_mb, "above 0 and at most 4096"));
   GLINT_TRY_STATUS(
       check_number(o.max_connections >= 1, "max-connections", o.max_connections, "1 or more"));
-  GLINT_TRY_STATUS(
-      check_number(o.shutdown_timeout >= 0, "shutdown-timeout", o.shutdown_timeout, "0 or more"));
-  GLINT_TRY_STATUS(
-      check_number(o.watchdog_timeout >= 0, "watchdog-timeout", o.watchdog_timeout, "0 or more"));
+  for (const auto& [name, seconds] : {std::pair("shutdown-timeout", o.shutdown_timeout),
+                                      std::pair("watchdog-timeout", o.watchdog_timeout)})
+    GLINT_TRY_STATUS(check_number(seconds >= 0 && seconds <= 1e9, name, seconds, "from 0 to 1e9"));
   GLINT_TRY_STATUS(check_number(o.step_slowdown == 0 || o.step_slowdown >= 1, "step-slowdown",
                                 o.step_slowdown, "1 or more, or 0 for no limit"));
   GLINT_TRY_STATUS(check_number(o.text_threads >= 1 && o.text_threads <= 256, "text-threads",
@@ -133,7 +132,8 @@ Result<std::vector<std::string>> read_keys(const ServeOptions& options, const Se
     if (keys.empty()) return invalid(str(options.api_key_file, " holds no key"));
   }
   for (const std::string& key : keys) {
-    if (key.empty()) return invalid("an API key is empty");
+    if (key.empty())
+      return invalid("an API key is empty; give a text, or none to serve without keys");
   }
   return keys;
 }

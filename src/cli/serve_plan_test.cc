@@ -77,6 +77,9 @@ TEST(ServePlan, impossible_values_are_refused) {
   options.gpu_memory_utilization = 1.5;
   EXPECT_EQ(refusal(options), "--gpu-memory-utilization is 1.5; it must be above 0 and at most 1");
   options = tiny_options();
+  options.shutdown_timeout = 1e20;  // which no clock holds: all would be cut off at once
+  EXPECT_EQ(refusal(options), "--shutdown-timeout is 1e+20; it must be from 0 to 1e9");
+  options = tiny_options();
   options.ssl_keyfile = "k.pem";
   EXPECT_EQ(refusal(options), "--ssl-certfile and --ssl-keyfile go together; give both");
   options = tiny_options();

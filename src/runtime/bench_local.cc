@@ -34,11 +34,11 @@ class Sequences {
                                     .max_seq_len = length,
                                     .activations = options.activations});
     if (const std::int64_t free = available_memory(); bytes > free) {
-      return Error{ErrorCode::kResourceExhausted,
-                   str(count, " sequences of ", with_commas(length), " tokens need ",
-                       human_bytes(static_cast<double>(bytes)), ", and ",
-                       human_bytes(static_cast<double>(free)),
-                       " are free; measure fewer or shorter ones")};
+      return Error{
+          ErrorCode::kResourceExhausted,
+          str(count, " sequences of ", with_commas(length), " tokens need ",
+              human_bytes(static_cast<double>(bytes)), ", and ",
+              human_bytes(static_cast<double>(free)), " are free; measure fewer or shorter ones")};
     }
     GLINT_TRY_STATUS(model.reserve_pages(static_cast<int>(pages)));
     return Sequences(model, count, length);
