@@ -38,6 +38,21 @@ TEST(Json, doubles_survive_to_the_last_bit) {
   }
 }
 
+// As in Python, whether the text has an exponent or hundreds of digits.
+TEST(Json, doubles_beyond_the_largest_are_infinite_and_below_the_least_zero) {
+  const auto value = [](const std::string& text) { return parse_json(text).value().as_double(); };
+  const std::string zeros(400, '0');
+  EXPECT_EQ(value("1e400"), HUGE_VAL);
+  EXPECT_EQ(value("-1e400"), -HUGE_VAL);
+  EXPECT_EQ(value("1" + zeros + ".0"), HUGE_VAL);
+  EXPECT_EQ(value("1" + zeros + "e-1"), HUGE_VAL);
+  EXPECT_EQ(value("1e-400"), 0);
+  EXPECT_EQ(value("0." + zeros + "1"), 0);
+  EXPECT_EQ(value("0." + zeros + "1e1"), 0);
+  EXPECT_TRUE(std::signbit(value("-1e-400")));
+  EXPECT_EQ(value("4.9e-324"), 4.9e-324);
+}
+
 TEST(Json, format_double_is_pythons_repr) {
   EXPECT_EQ(format_double(1), "1.0");
   EXPECT_EQ(format_double(0.1), "0.1");

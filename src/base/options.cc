@@ -61,14 +61,13 @@ std::string text_of(const std::vector<int>& value) {
 
 }  // namespace option_detail
 
-namespace {
-
-// Names are written with '-'; users may type '_'.
 std::string with_dashes(std::string_view name) {
   std::string out(name);
   std::replace(out.begin(), out.end(), '_', '-');
   return out;
 }
+
+namespace {
 
 bool is_number(std::string_view text) {
   double value = 0;

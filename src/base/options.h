@@ -202,6 +202,9 @@ void OptionList::operator()(std::string_view names, T& field, std::string_view h
   append(names, help, std::move(option));
 }
 
+// Names are written with '-'; users may type '_'.
+std::string with_dashes(std::string_view name);
+
 // What a help page says besides the options.
 struct HelpPage {
   struct Example {

@@ -42,6 +42,12 @@ std::vector<std::string_view> split(std::string_view text, char separator) {
   }
 }
 
+std::string lower(std::string_view text) {
+  std::string out(text);
+  for (char& c : out) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c;
+  return out;
+}
+
 namespace {
 
 // Bytes of the character that `text` begins with; 0 if that is no valid UTF-8, or a control

@@ -30,6 +30,9 @@ std::string human_bytes(double bytes);
 // The pieces of `text` between occurrences of `separator`; one empty piece for an empty text.
 std::vector<std::string_view> split(std::string_view text, char separator);
 
+// With the letters A to Z small.
+std::string lower(std::string_view text);
+
 // `text` in double quotes, control characters and invalid UTF-8 escaped, cut after `max_bytes`: for
 // error messages that show hostile input.
 std::string quoted(std::string_view text, std::size_t max_bytes = 80);

@@ -40,6 +40,10 @@ TEST(Str, split_keeps_empty_pieces) {
   EXPECT_EQ(split("a,,b,", ','), (std::vector<std::string_view>{"a", "", "b", ""}));
 }
 
+TEST(Str, lower_leaves_all_but_capitals) {
+  EXPECT_EQ(lower("Text/HTML; q=\"@[`{\" \xc3\x84"), "text/html; q=\"@[`{\" \xc3\x84");
+}
+
 TEST(Str, quoted_shows_hostile_text_safely) {
   EXPECT_EQ(quoted("plain"), "\"plain\"");
   EXPECT_EQ(quoted("a\"b\\c\n\x1b\xff"), "\"a\\x22b\\x5cc\\x0a\\x1b\\xff\"");

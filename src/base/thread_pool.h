@@ -16,7 +16,6 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
-#include <memory>
 #include <mutex>
 #include <thread>
 #include <type_traits>
@@ -107,11 +106,9 @@ class ThreadPool {
   // A number that one side changes and the other waits to see changed: spinning first, then asleep.
   class alignas(64) Gate {
    public:
-    // Returns as soon as the value is not `seen` (or, after the spin, is found so).
     void wait_while(std::uint32_t seen, bool spin);
     void wait_until_zero(bool spin);
     void set(std::uint32_t value) { value_.store(value, std::memory_order_relaxed); }
-    std::uint32_t get() const { return value_.load(std::memory_order_acquire); }
     void add_and_wake();       // one more; wakes the sleepers
     void subtract_and_wake();  // one less; wakes the sleepers when it reaches 0
 

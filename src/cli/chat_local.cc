@@ -59,10 +59,10 @@ class LocalChat : public ChatSource {
   // What of the cache the new prompt can use: the tokens in which it agrees with the old ones, but
   // at least one must run.
   void keep_common_prefix(const std::vector<TokenId>& tokens) {
-    const std::size_t most = std::min(tokens.size() - 1, static_cast<std::size_t>(cached_));
-    std::size_t same = 0;
-    while (same < most && same < tokens_.size() && tokens_[same] == tokens[same]) ++same;
-    cached_ = static_cast<int>(same);
+    const auto differ =
+        std::mismatch(tokens.begin(), tokens.end(), tokens_.begin(), tokens_.end()).first;
+    const auto same = static_cast<int>(differ - tokens.begin());
+    cached_ = std::max(std::min({cached_, same, static_cast<int>(tokens.size()) - 1}), 0);
   }
 
   const bool thinking_;

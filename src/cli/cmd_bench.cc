@@ -32,9 +32,10 @@ struct Options : RunOptions {
 };
 
 Status check_range(const char* name, const std::vector<int>& values, int least) {
+  constexpr int kMost = 1 << 24;
   for (const int value : values) {
-    if (value < least)
-      return invalid(str("--", name, " is ", value, "; it must be ", least, " or more"));
+    if (value < least || value > kMost)
+      return invalid(str("--", name, " is ", value, "; it must be from ", least, " to ", kMost));
   }
   return Ok{};
 }

@@ -1,5 +1,4 @@
 // glint bench quant: how fast this machine quantises.
-#include <algorithm>
 #include <chrono>
 #include <functional>
 #include <vector>
@@ -11,6 +10,7 @@
 #include "base/thread_pool.h"
 #include "cli/commands.h"
 #include "quant/encode.h"
+#include "runtime/bench_local.h"
 #include "tensor/dtype.h"
 #include "tensor/weight.h"
 
@@ -94,8 +94,7 @@ double measure(ThreadPool& pool, std::vector<Work>& work, int repeat,
     for (const double part : weights) total += part;
     rates.push_back(total / seconds / static_cast<double>(work.size()));
   }
-  std::nth_element(rates.begin(), rates.begin() + repeat / 2, rates.end());
-  return rates[static_cast<std::size_t>(repeat / 2)];
+  return median(std::move(rates));
 }
 
 std::vector<Work> make_work(int threads) {
@@ -110,7 +109,8 @@ std::vector<Work> make_work(int threads) {
 }
 
 Status run(const Options& options, Cli& cli) {
-  if (options.repeat < 1) return invalid("--repeat must be 1 or more");
+  if (options.repeat < 1)
+    return invalid(str("--repeat is ", options.repeat, "; it must be 1 or more"));
   GLINT_TRY(const int threads, resolve_threads(options.threads, cli.environment));
   ThreadPool pool(threads);
   std::vector<Work> work = make_work(threads);

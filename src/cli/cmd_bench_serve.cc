@@ -230,7 +230,7 @@ Command bench_serve_command() {
            "asked alone (both must be 0), tokens per second of all together, the time to the "
            "first token (TTFT), the gaps between chunks of a stream (ITL), and for glint what a "
            "step took in the model and what the host cost beside it. The key of a server that "
-           "wants one is GLINT_API_KEY. Exit code 1 if a request failed.",
+           "wants one is GLINT_API_KEY. Exit code 1 if a request failed or its tokens differ.",
        .examples = {{"glint bench serve http://127.0.0.1:8000", "1 to 1024 requests at once"},
                     {"glint bench serve http://127.0.0.1:8000 -c 64 --input-len 1024 "
                      "--output-len 256 --json",

@@ -1,7 +1,6 @@
 // glint chat: a conversation in the terminal, with a model here or with a server.
 #include <unistd.h>
 
-#include "base/file.h"
 #include "base/json.h"
 #include "base/str.h"
 #include "base/terminal.h"
@@ -19,8 +18,7 @@ constexpr const char* kHelp =
 
 Result<Json> read_tools(const std::string& path) {
   if (path.empty()) return Json();
-  GLINT_TRY(const std::string text, read_file(path));
-  GLINT_TRY(Json tools, parse_json(text).in(path));
+  GLINT_TRY(Json tools, read_json_file(path));
   if (!tools.is_array())
     return invalid(str(path, " holds ", tools.kind(), "; expected a list of tools"));
   return tools;
@@ -159,6 +157,8 @@ Status converse(Chat& chat, LineEditor& editor, Cli& cli) {
 }
 
 Status run(const ChatOptions& options, Cli& cli) {
+  if (options.max_tokens < 0)
+    return invalid(str("--max-tokens is ", options.max_tokens, "; it must be 1 or more"));
   GLINT_TRY(Json tools, read_tools(options.tools));
   const bool is_url = options.model.starts_with("http://") || options.model.starts_with("https://");
   GLINT_TRY(const std::unique_ptr<ChatSource> source,

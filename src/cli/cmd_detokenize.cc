@@ -1,9 +1,9 @@
 // glint detokenize: token ids to text.
 #include <algorithm>
-#include <charconv>
 #include <limits>
 
 #include "base/str.h"
+#include "cli/id_file.h"
 #include "cli/json_lines.h"
 #include "cli/tokenizer_options.h"
 
@@ -31,18 +31,9 @@ Result<TokenId> to_token(std::int64_t value) {
   return static_cast<TokenId>(std::min<std::int64_t>(value, std::numeric_limits<TokenId>::max()));
 }
 
-// Ids between blanks or commas.
 Status append_ids(std::string_view text, std::vector<TokenId>& ids) {
-  while (!text.empty()) {
-    const std::size_t end = std::min(text.find_first_of(" \t\r,"), text.size());
-    const std::string_view word = text.substr(0, end);
-    text.remove_prefix(std::min(end + 1, text.size()));
-    if (word.empty()) continue;
-    std::int64_t value = 0;
-    const auto [at, error] = std::from_chars(word.data(), word.data() + word.size(), value);
-    if (error != std::errc() || at != word.data() + word.size()) {
-      return invalid(str(quoted(word), " is no token id"));
-    }
+  GLINT_TRY(const std::vector<std::int64_t> values, parse_ids(text));
+  for (const std::int64_t value : values) {
     GLINT_TRY(const TokenId id, to_token(value));
     ids.push_back(id);
   }

@@ -11,6 +11,7 @@
 #include "cli/commands.h"
 #include "cli/model_options.h"
 #include "model/inventory.h"
+#include "model/kv_store.h"
 #include "model/release.h"
 
 namespace glint {
@@ -41,8 +42,9 @@ struct Report {
 
 constexpr Release kReleases[] = {Release::kBF16, Release::kFp8, Release::kNvfp4};
 
+// Of one token.
 std::int64_t kv_bytes(const Report& report, LatentFormat latent, bool with_mtp) {
-  return kv_bytes_per_token(report.config, latent, IndexFormat::kFp8, with_mtp);
+  return page_bytes(report.config, {.latent = latent, .with_mtp = with_mtp}) / kPageSize;
 }
 
 Json::Array names(const std::vector<std::string>& names) {

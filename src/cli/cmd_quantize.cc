@@ -200,13 +200,14 @@ void tell_unseen(const std::vector<std::string>& unseen, Cli& cli) {
 }
 
 Status run(const Options& options, Cli& cli) {
+  if (options.max_shard_mb < 1)
+    return invalid(str("--max-shard-mb is ", options.max_shard_mb, "; it must be 1 or more"));
   GLINT_TRY(const Recipe recipe, make_recipe(options));
   GLINT_TRY(const std::string source,
             one_of(options.source, options.model_dir, "SRC", "--model-dir"));
   GLINT_TRY(const std::string out, one_of(options.out, options.save_dir, "OUT", "--save-dir"));
   GLINT_TRY(const std::string dir, model_dir(source, cli));
   GLINT_TRY(const int threads, resolve_threads(options.threads, cli.environment));
-  if (options.max_shard_mb < 1) return invalid("--max-shard-mb must be 1 or more");
   GLINT_TRY(Conversion conversion,
             Conversion::prepare({.source = dir,
                                  .out = out,

@@ -1,5 +1,7 @@
 // glint score: the model's numbers for a given text.
 #include <cmath>
+#include <filesystem>
+#include <set>
 
 #include "base/json.h"
 #include "base/npy.h"
@@ -141,13 +143,13 @@ Status check(const Options& options, const LoadedModel& model, const TokenSequen
 
 // Two of them may not be one file.
 Status check_names(const Options& options) {
-  const std::string* names[] = {&options.out, &options.mtp, &options.hidden};
-  for (int a = 0; a < 3; ++a) {
-    for (int b = 0; b < a; ++b) {
-      if (names[a]->empty() || *names[a] != *names[b]) continue;
-      return invalid(str("two of --out, --mtp and --hidden are ", quoted(*names[a]),
-                         "; give each a file of its own"));
-    }
+  std::set<std::filesystem::path> seen;
+  for (const std::string& name : {options.out, options.mtp, options.hidden}) {
+    std::error_code ignored;
+    if (name.empty() || seen.insert(std::filesystem::weakly_canonical(name, ignored)).second)
+      continue;
+    return invalid(str("two of --out, --mtp and --hidden are ", quoted(name),
+                       "; give each a file of its own"));
   }
   return Ok{};
 }

@@ -149,7 +149,9 @@ void wait_for_end(ShutdownGuard& shutdown, const Server& server, bool log_stats)
 // The server from its start to its end.
 Status serve(const Options& options, const TranslatedArgs& given, Cli& cli) {
   GLINT_TRY(const int drafts, parse_spec(options.spec));
-  GLINT_TRY(const ModelOptions resolved, resolve(options, cli, drafts > 0));
+  RunOptions located = options;
+  if (!options.revision.empty()) located.model += "@" + options.revision;
+  GLINT_TRY(const ModelOptions resolved, resolve(located, cli, drafts > 0));
   GLINT_TRY(ServeFacts facts, read_facts(options, resolved, drafts, cli.environment));
   std::optional<Checkpoint> checkpoint;
   if (resolved.dummy) {
@@ -159,6 +161,7 @@ Status serve(const Options& options, const TranslatedArgs& given, Cli& cli) {
     GLINT_TRY_STATUS(add_weights(options, *checkpoint, facts));
   }
   GLINT_TRY(ServePlan plan, plan_serve(options, given, facts));
+  GLINT_TRY(std::unique_ptr<Ops> ops, make_backend(options, cli));
   GLINT_TRY(Tokenizer tokenizer, Tokenizer::open(facts.dir));
   GLINT_TRY(ChatTemplate chat_template, options.chat_template.empty()
                                             ? ChatTemplate::open(facts.dir)
@@ -171,7 +174,6 @@ Status serve(const Options& options, const TranslatedArgs& given, Cli& cli) {
   tell_environment(cli.environment, cli);
   print_table(plan.rows, cli);
 
-  GLINT_TRY(std::unique_ptr<Ops> ops, make_backend(options, cli));
   GLINT_TRY(const std::unique_ptr<LoadedModel> model,
             load_model(resolved, std::move(ops), cli, std::move(checkpoint)));
   GLINT_TRY_STATUS(model->reserve_pages(plan.engine.cache.num_pages));
@@ -203,7 +205,6 @@ Status run(Dialect dialect, const CommandInfo& info, std::span<const std::string
   GLINT_TRY(const TranslatedArgs given, translate_serve_args(dialect, args, own).in(info.name));
   GLINT_TRY(const bool go_on, prepare_command(info, own, options, given.args, cli));
   if (!go_on) return Ok{};
-  if (!options.revision.empty()) options.model += "@" + options.revision;
   return serve(options, given, cli);
 }
 

@@ -24,7 +24,7 @@ struct Options {
 };
 
 Result<ChatTemplate> open_template(const std::string& model, const Cli& cli) {
-  if (file_exists(model) && !is_directory(model)) return ChatTemplate::from_file(model);
+  if (file_exists(model)) return ChatTemplate::from_file(model);
   GLINT_TRY(const std::string dir, resolve_model(model, cli.environment.hf_hub_cache));
   return ChatTemplate::open(dir);
 }

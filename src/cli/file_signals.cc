@@ -6,7 +6,6 @@
 
 #include <atomic>
 #include <cstdint>
-#include <cstring>
 #include <string_view>
 
 #include "cli/interrupt.h"

@@ -19,20 +19,11 @@ Result<TokenSequences> parse_text_ids(const std::string& text, const std::string
   TokenSequences sequences;
   int line_number = 0;
   for (const std::string_view line : split(text, '\n')) {
-    ++line_number;
+    const std::string where = str(path, ", line ", ++line_number);
+    const Result<std::vector<std::int64_t>> values = parse_ids(line);
+    if (!values.ok()) return Error(values.error()).in(where);
     std::vector<TokenId> ids;
-    const std::string where = str(path, ", line ", line_number);
-    constexpr std::string_view kBlanks = " \t\r,";
-    for (std::size_t at = 0, end = 0; at < line.size(); at = end) {
-      at = std::min(line.find_first_not_of(kBlanks, at), line.size());
-      end = std::min(line.find_first_of(kBlanks, at), line.size());
-      const std::string_view word = line.substr(at, end - at);
-      if (word.empty()) break;
-      std::int64_t value = 0;
-      const auto [rest, error] = std::from_chars(word.data(), word.data() + word.size(), value);
-      if (error != std::errc() || rest != word.data() + word.size()) {
-        return invalid(str(where, ": ", quoted(word, 20), " is no token id"));
-      }
+    for (const std::int64_t value : values.value()) {
       GLINT_TRY(const TokenId id, to_token(value, where));
       ids.push_back(id);
     }
@@ -54,7 +45,7 @@ Result<TokenSequences> parse_npy_ids(const std::string& path) {
   return sequences;
 }
 
-Result<TokenSequences> parse_ids(const std::string& path) {
+Result<TokenSequences> parse_file(const std::string& path) {
   if (path.ends_with(".npy")) return parse_npy_ids(path);
   GLINT_TRY(const std::string text, read_file(path));
   if (is_npy(text)) return parse_npy_ids(path);  // by another name
@@ -63,8 +54,23 @@ Result<TokenSequences> parse_ids(const std::string& path) {
 
 }  // namespace
 
+Result<std::vector<std::int64_t>> parse_ids(std::string_view line) {
+  constexpr std::string_view kBlanks = " \t\r,";
+  std::vector<std::int64_t> ids;
+  for (std::size_t at = 0; (at = line.find_first_not_of(kBlanks, at)) != line.npos;) {
+    const std::size_t end = std::min(line.find_first_of(kBlanks, at), line.size());
+    const std::string_view word = line.substr(at, end - at);
+    const auto [rest, error] =
+        std::from_chars(word.data(), word.data() + word.size(), ids.emplace_back());
+    if (error != std::errc() || rest != word.data() + word.size())
+      return invalid(str(quoted(word, 20), " is no token id"));
+    at = end;
+  }
+  return ids;
+}
+
 Result<TokenSequences> read_ids(const std::string& path) {
-  GLINT_TRY(TokenSequences sequences, parse_ids(path));
+  GLINT_TRY(TokenSequences sequences, parse_file(path));
   if (sequences.empty()) return invalid(str(path, " holds no token ids"));
   return sequences;
 }

@@ -61,14 +61,7 @@ std::vector<std::string> defaults_of(Dialect dialect) {
   return {};
 }
 
-// Names are compared with dashes.
-std::string normal(std::string_view name) {
-  std::string out(name);
-  std::replace(out.begin(), out.end(), '_', '-');
-  return out;
-}
-
-// One flag as it was given: `name` normal, without the dashes that lead a long one.
+// One flag as it was given: `name` with dashes, less those that lead a long one.
 struct Setting {
   std::string name;
   std::optional<std::string> value = {};
@@ -100,7 +93,7 @@ class Translator {
   const std::vector<NamedRule> rules_;
   const OptionList& own_;
   TranslatedArgs out_;
-  std::vector<std::string> from_file_, from_line_, positional_;
+  std::vector<std::string> from_file_, from_line_, positional_, model_of_file_;
   std::vector<std::string>* target_ = &from_line_;
   bool file_wins_ = false;
   std::map<std::string, std::string> speculation_;  // its parts
@@ -158,7 +151,7 @@ Status Translator::apply_value(const FlagRule& rule, const Setting& setting) {
   switch (rule.does) {
     case Does::kSet:
       if (rule.target == "MODEL") {
-        positional_.push_back(*converted.value);
+        (target_ == &from_file_ ? model_of_file_ : positional_).push_back(*converted.value);
       } else {
         target_->push_back(str("--", rule.target, "=", *converted.value));
       }
@@ -166,9 +159,11 @@ Status Translator::apply_value(const FlagRule& rule, const Setting& setting) {
     case Does::kExpect:
       out_.expected.emplace_back(rule.target, *converted.value);
       break;
-    case Does::kSpec:
-      speculation_[std::string(rule.target)] = *converted.value;
+    case Does::kSpec: {
+      std::string& part = speculation_[std::string(rule.target)];
+      if (part.empty() || file_wins_ == (target_ == &from_file_)) part = *converted.value;
       break;
+    }
     case Does::kFile:
       return read_config(*converted.value);
     case Does::kIgnore:
@@ -217,7 +212,7 @@ Status Translator::apply_members(const std::string& name, const Json& value,
     for (const auto& [key, member] : value.as_object()) {
       const std::string prefix = name.empty() ? "" : name + ".";
       const std::string shown_prefix = shown.empty() ? "" : shown + ".";
-      GLINT_TRY_STATUS(apply_members(prefix + normal(key), member, shown_prefix + key));
+      GLINT_TRY_STATUS(apply_members(prefix + with_dashes(key), member, shown_prefix + key));
     }
     return Ok{};
   }
@@ -240,7 +235,7 @@ Status Translator::read_config(const std::string& path) {
     return invalid(str(path, ": expected keys and values, got ", file.kind()));
   // TensorRT-LLM's nested options win over its command line; the others' files are defaults.
   for (const auto& [key, value] : file.is_object() ? file.as_object() : Json::Object{}) {
-    if (normal(key) == "kv-cache-config" && value.is_object()) file_wins_ = true;
+    if (with_dashes(key) == "kv-cache-config" && value.is_object()) file_wins_ = true;
   }
   if (dialect_ == Dialect::kTrtllm) file_wins_ = true;
   target_ = &from_file_;
@@ -261,11 +256,7 @@ Status Translator::take(const Setting& given, std::span<const std::string>& rest
     option = find_own(setting.name);
     const bool is_switch = positive != nullptr ? positive->takes == Takes::kNothing
                                                : option != nullptr && option->is_flag;
-    if (!is_switch) {
-      setting = given;
-      return unknown(setting);
-    }
-    return apply(setting);
+    return is_switch ? apply(setting) : unknown(given);
   }
   if (rule == nullptr && option == nullptr) return unknown(setting);
   const bool is_switch = rule != nullptr ? rule->takes == Takes::kNothing : option->is_flag;
@@ -307,12 +298,17 @@ Status Translator::read_line(std::span<const std::string> args) {
       continue;
     }
     const std::size_t equals = arg.find('=');
-    Setting setting = {.name = normal(arg.substr(0, equals)), .shown = arg.substr(0, equals)};
+    Setting setting = {.name = with_dashes(arg.substr(0, equals)), .shown = arg.substr(0, equals)};
     if (equals != std::string::npos) setting.value = arg.substr(equals + 1);
     if (setting.name.starts_with("--")) {
       setting.name.erase(0, 2);
     } else if (find_rule(setting.name) == nullptr) {
-      if (setting.name.size() == 2) setting.name.erase(0, 1);  // one of glint's own letters
+      const std::string letter = arg.substr(0, 2);
+      const bool is_rule = find_rule(letter) != nullptr;
+      // "-O3", "-p8001": a letter and its value.
+      if (arg.size() > 2 && (is_rule || find_own(letter.substr(1)) != nullptr))
+        setting = {.name = letter, .value = arg.substr(2), .shown = letter};
+      if (setting.name.size() == 2 && !is_rule) setting.name.erase(0, 1);  // one of glint's own
     }
     GLINT_TRY_STATUS(take(setting, args));
   }
@@ -322,9 +318,7 @@ Status Translator::read_line(std::span<const std::string> args) {
 // The parts of a speculation, from whichever flags, as --spec=mtp:K.
 Status Translator::finish_speculation() {
   if (speculation_.empty()) return Ok{};
-  std::string method = speculation_["method"];
-  std::transform(method.begin(), method.end(), method.begin(),
-                 [](unsigned char c) { return std::tolower(c); });
+  const std::string method = lower(speculation_["method"]);
   if (method == "none" || method == "null" || (method.empty() && speculation_["tokens"] == "0"))
     return Ok{};
   const bool mtp =
@@ -345,7 +339,7 @@ Status Translator::finish_speculation() {
 Result<TranslatedArgs> Translator::finish() {
   GLINT_TRY_STATUS(finish_speculation());
   std::vector<std::string>& args = out_.args;
-  args = positional_;
+  args = positional_.empty() ? model_of_file_ : positional_;
   for (const std::string& each : defaults_of(dialect_)) args.push_back(each);
   const auto& first = file_wins_ ? from_line_ : from_file_;
   const auto& last = file_wins_ ? from_file_ : from_line_;

@@ -2,8 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "base/file.h"
 #include "base/str.h"
+#include "cli/serve_flags.h"
 #include "cli/serve_options.h"
 
 namespace glint {
@@ -133,6 +136,28 @@ TEST(ServeDialect, the_command_line_wins_over_the_other_dialects_files) {
   EXPECT_EQ(served.options.port, 9001);
   EXPECT_EQ(served.options.max_num_seqs, 4);
   EXPECT_EQ(served.options.served_model_name, (std::vector<std::string>{"a", "b"}));
+  const Served other = serve(Dialect::kVllm, {"dir", "--config", file});
+  EXPECT_EQ(other.error, "");
+  EXPECT_EQ(other.options.model, "dir");
+  const std::string drafts =
+      write_temporary("serve_dialect_spec.yaml",
+                      "speculative-config:\n  method: mtp\n  num_speculative_tokens: 5\n");
+  const std::string given = "--speculative-config.num_speculative_tokens 2 ";
+  EXPECT_EQ(serve(Dialect::kVllm, words("m " + given + "--config " + drafts)).options.spec,
+            "mtp:2");
+  EXPECT_EQ(serve(Dialect::kVllm, words("m --config " + drafts + " " + given)).options.spec,
+            "mtp:2");
+}
+
+TEST(ServeDialect, no_flag_of_a_dialect_has_two_meanings) {
+  for (const unsigned dialect : {kVllmBit, kSglangBit, kTrtllmBit}) {
+    std::set<std::string> seen;
+    for (const FlagRule& rule : flag_rules()) {
+      if (!(rule.dialects & dialect)) continue;
+      std::istringstream names{std::string(rule.names)};
+      for (std::string name; names >> name;) EXPECT_TRUE(seen.insert(name).second) << name;
+    }
+  }
 }
 
 TEST(ServeDialect, json_and_dotted_flags_mean_the_same) {
@@ -158,6 +183,11 @@ TEST(ServeDialect, letters_work) {
   EXPECT_EQ(served.error, "");
   EXPECT_EQ(served.options.threads, 3);
   EXPECT_EQ(served.options.port, 8001);
+  EXPECT_EQ(serve(Dialect::kGlint, words("m -p8002 -t2")).options.port, 8002);
+  const Served optimised = serve(Dialect::kVllm, words("m -O3 -O.mode=2 -tp 8"));
+  EXPECT_EQ(optimised.error, "");
+  EXPECT_EQ(optimised.translated.ignored.size(), 3u);
+  EXPECT_EQ(serve(Dialect::kVllm, words("m -xyz")).error, "unknown option \"-xyz\"");
 }
 
 TEST(ServeDialect, several_names_are_one_flag_for_those_who_write_it_so) {

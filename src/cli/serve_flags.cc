@@ -184,8 +184,8 @@ const FlagRule kRules[] = {
      Takes::kValue, Does::kIgnore, "", page_size},
     {"kv-cache-config.*", T, Takes::kJson, Does::kIgnore, "the cache is glint's own"},
     {R"(prefix-caching-hash-algo radix-eviction-policy num-gpu-blocks-override swap-space
-        kv-sharing-fast-prefill prefix-match-threshold num-lookahead-slots kv-events-config
-        preemption-mode mamba-cache-dtype mamba-ssm-dtype mamba-block-size)",
+        prefix-match-threshold num-lookahead-slots kv-events-config preemption-mode
+        mamba-cache-dtype mamba-ssm-dtype mamba-block-size)",
      kAllBits, Takes::kValue, Does::kIgnore, "the cache is glint's own"},
     {R"(calculate-kv-scales kv-sharing-fast-prefill enable-hierarchical-cache enable-lmcache
         enable-hisparse disable-chunked-prefix-cache disable-shared-experts-fusion
@@ -206,7 +206,7 @@ const FlagRule kRules[] = {
      kAllBits, Takes::kValue, Does::kIgnore, kGraphs},
     {"cuda-graph-bs cudagraph-capture-sizes piecewise-cuda-graph-tokens", kAllBits, Takes::kValues,
      Does::kIgnore, kGraphs},
-    {"compilation-config.* cuda-graph-config.* torch-compile-config.* -cc.*", kAllBits,
+    {"compilation-config.* cuda-graph-config.* torch-compile-config.* -cc.* -O.*", kAllBits,
      Takes::kJson, Does::kIgnore, kGraphs},
     {"backend", T, Takes::kValue, Does::kIgnore, "glint is the backend"},
     {R"(attention-backend moe-backend moe-runner-backend fp8-gemm-backend

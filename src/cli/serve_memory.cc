@@ -9,6 +9,7 @@
 namespace glint {
 namespace {
 
+constexpr std::int64_t kMaxPages = std::int64_t{1} << 24;
 constexpr double kDefaultShareOfFree = 0.5;  // a machine without a GPU does other things as well
 
 std::int64_t pages_of(std::int64_t tokens) { return (tokens + kPageSize - 1) / kPageSize; }
@@ -40,12 +41,13 @@ Result<CachePlan> plan_cache(const ServeOptions& o, const ServeMemory& m, int ma
     const std::int64_t useful = (pages_of(max_model_len) + 1) * o.max_num_seqs;
     if (o.kv_cache_memory.empty()) pages = std::min(pages, useful);
   }
-  if (pages > 1 << 24)
-    return invalid(str("a KV cache of ", with_commas(pages * kPageSize), " tokens is too large"));
+  if (pages > kMaxPages)
+    return invalid(str("a KV cache of ", with_commas(pages * kPageSize),
+                       " tokens is too large; it can hold ", with_commas(kMaxPages * kPageSize)));
   if (pages * m.page > m.available)
     return invalid(str("a KV cache of ", human_bytes(static_cast<double>(pages * m.page)),
                        " does not fit: ", human_bytes(static_cast<double>(m.available)),
-                       " are free"));
+                       " are free; ask for less"));
   if (pages < 1 || (pages < pages_of(max_model_len) && !may_shorten))
     return invalid(str("the KV cache would hold ", with_commas(pages * kPageSize),
                        " tokens, fewer than the context of ", with_commas(max_model_len),

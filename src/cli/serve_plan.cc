@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <filesystem>
 
 #include "base/file.h"
@@ -40,10 +41,9 @@ Status check_ranges(const ServeOptions& o) {
                                 o.max_body_mb, "above 0 and at most 4096"));
   GLINT_TRY_STATUS(
       check_number(o.max_connections >= 1, "max-connections", o.max_connections, "1 or more"));
-  GLINT_TRY_STATUS(
-      check_number(o.shutdown_timeout >= 0, "shutdown-timeout", o.shutdown_timeout, "0 or more"));
-  GLINT_TRY_STATUS(
-      check_number(o.watchdog_timeout >= 0, "watchdog-timeout", o.watchdog_timeout, "0 or more"));
+  for (const auto& [name, seconds] : {std::pair("shutdown-timeout", o.shutdown_timeout),
+                                      std::pair("watchdog-timeout", o.watchdog_timeout)})
+    GLINT_TRY_STATUS(check_number(seconds >= 0 && seconds <= 1e9, name, seconds, "from 0 to 1e9"));
   GLINT_TRY_STATUS(check_number(o.step_slowdown == 0 || o.step_slowdown >= 1, "step-slowdown",
                                 o.step_slowdown, "1 or more, or 0 for no limit"));
   GLINT_TRY_STATUS(check_number(o.text_threads >= 1 && o.text_threads <= 256, "text-threads",
@@ -132,7 +132,8 @@ Result<std::vector<std::string>> read_keys(const ServeOptions& options, const Se
     if (keys.empty()) return invalid(str(options.api_key_file, " holds no key"));
   }
   for (const std::string& key : keys) {
-    if (key.empty()) return invalid("an API key is empty");
+    if (key.empty())
+      return invalid("an API key is empty; give a text, or none to serve without keys");
   }
   return keys;
 }
@@ -257,8 +258,7 @@ Result<std::int64_t> parse_length(const std::string& text) {
   if (unit == "m") factor = 1e6;
   if (unit == "M") factor = 1024.0 * 1024;
   const double value = number * factor;
-  if (!is_number || factor == 0 || value != static_cast<double>(static_cast<std::int64_t>(value)) ||
-      value > 1e9)
+  if (!is_number || factor == 0 || value > 1e9 || value != std::floor(value))
     return invalid(
         str("--max-model-len expects tokens (32768, 32k, 1M) or auto, got ", quoted(text)));
   return static_cast<std::int64_t>(value);
@@ -268,12 +268,11 @@ Result<std::int64_t> parse_bytes(const std::string& text) {
   double number = 0;
   std::string unit;
   const bool is_number = split_number(text, number, unit);
-  for (char& c : unit) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
-  if (unit.ends_with("IB")) unit.resize(unit.size() - 2);
-  if (unit.ends_with('B')) unit.pop_back();
-  const std::size_t power = unit.empty() ? 0 : std::string_view("KMGT").find(unit) + 1;
-  const double value =
-      number * static_cast<double>(std::int64_t{1} << (10 * std::min<std::size_t>(power, 4)));
+  unit = lower(unit);
+  if (unit.ends_with("ib")) unit.resize(unit.size() - 2);
+  if (unit.ends_with('b')) unit.pop_back();
+  const std::size_t power = std::string_view(" kmgt").find(unit.empty() ? " " : unit);
+  const double value = std::ldexp(number, static_cast<int>(10 * power));
   if (!is_number || unit.size() > 1 || power > 4 || value > 1e15 || value < 1)
     return invalid(str("a size in bytes such as 4G or 512M is expected, got ", quoted(text)));
   return static_cast<std::int64_t>(value);

@@ -77,6 +77,9 @@ TEST(ServePlan, impossible_values_are_refused) {
   options.gpu_memory_utilization = 1.5;
   EXPECT_EQ(refusal(options), "--gpu-memory-utilization is 1.5; it must be above 0 and at most 1");
   options = tiny_options();
+  options.shutdown_timeout = 1e20;  // which no clock holds: all would be cut off at once
+  EXPECT_EQ(refusal(options), "--shutdown-timeout is 1e+20; it must be from 0 to 1e9");
+  options = tiny_options();
   options.ssl_keyfile = "k.pem";
   EXPECT_EQ(refusal(options), "--ssl-certfile and --ssl-keyfile go together; give both");
   options = tiny_options();
@@ -132,7 +135,10 @@ TEST(ServePlan, lengths_and_sizes_are_read_in_every_spelling) {
   EXPECT_EQ(parse_bytes("4G").value(), std::int64_t{4} << 30);
   EXPECT_EQ(parse_bytes("512MiB").value(), 512 << 20);
   EXPECT_EQ(parse_bytes("1073741824").value(), 1 << 30);
-  EXPECT_FALSE(parse_bytes("lots").ok());
+  for (const char* wrong : {"lots", "4X", "4kmb", "4 G", "1e16", "inf", "nan", "0"})
+    EXPECT_FALSE(parse_bytes(wrong).ok()) << wrong;
+  for (const char* wrong : {"inf", "nan", "1e30", "4X"})
+    EXPECT_FALSE(parse_length(wrong).ok()) << wrong;
 }
 
 }  // namespace

@@ -12,7 +12,7 @@ namespace glint {
 
 // MODEL or the path of a tokenizer.json.
 inline Result<Tokenizer> open_tokenizer(const std::string& model, const Cli& cli) {
-  if (file_exists(model) && !is_directory(model)) return Tokenizer::open(model);
+  if (file_exists(model)) return Tokenizer::open(model);
   GLINT_TRY(const std::string dir, resolve_model(model, cli.environment.hf_hub_cache));
   return Tokenizer::open(dir);
 }

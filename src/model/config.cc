@@ -309,20 +309,4 @@ int ModelConfig::num_moe_layers() const {
   return count;
 }
 
-std::int64_t kv_bytes_per_token(const ModelConfig& config, LatentFormat latent, IndexFormat index,
-                                bool with_mtp) {
-  const LatentCache latents = {.format = latent,
-                               .latent_dim = static_cast<int>(config.kv_lora_rank),
-                               .rope_dim = static_cast<int>(config.qk_rope_head_dim)};
-  const IndexCache keys = {.format = index, .dim = static_cast<int>(config.index_head_dim)};
-  const int num_layers = with_mtp ? config.num_layers_with_mtp() : config.num_hidden_layers;
-  std::int64_t bytes = 0;
-  for (int i = 0; i < num_layers; ++i) {
-    bytes += latents.row_bytes();
-    if (config.layers[static_cast<std::size_t>(i)].has_indexer)
-      bytes += keys.page_bytes() / kPageSize;
-  }
-  return bytes;
-}
-
 }  // namespace glint

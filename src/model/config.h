@@ -13,7 +13,6 @@
 #include "base/result.h"
 #include "base/types.h"
 #include "model/rope.h"
-#include "ops/kv_layout.h"
 
 namespace glint {
 
@@ -112,10 +111,5 @@ Result<GenerationConfig> read_generation_config(const std::string& path);
 
 // Ids that end an answer: those of both files, sorted, once each.
 std::vector<TokenId> stop_ids(const ModelConfig& config, const GenerationConfig& generation);
-
-// Bytes that one token occupies in the caches of all layers: a latent row in each, an index key in
-// each that has an indexer.
-std::int64_t kv_bytes_per_token(const ModelConfig& config, LatentFormat latent, IndexFormat index,
-                                bool with_mtp);
 
 }  // namespace glint

@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "base/file.h"
+#include "model/kv_store.h"
 
 namespace glint {
 namespace {
@@ -33,6 +34,10 @@ ModelConfig parsed(const Json& json) {
 std::string refusal(const Json& json) {
   const Result<ModelConfig> config = parse_config(json);
   return config.ok() ? "accepted" : config.error().message;
+}
+
+std::int64_t token_bytes(const ModelConfig& config, LatentFormat latent, bool with_mtp) {
+  return page_bytes(config, {.latent = latent, .with_mtp = with_mtp}) / kPageSize;
 }
 
 // DeepSeek-V3.2 as published; what equals GLM-5 is taken from there.
@@ -131,8 +136,8 @@ TEST(Config, glm52_shares_indexers_by_frequency_and_offset) {
   EXPECT_EQ(expected.size(), 21u);
   EXPECT_TRUE(config.layers[78].has_indexer);
   EXPECT_TRUE(config.index_share_for_mtp_iteration);
-  EXPECT_EQ(kv_bytes_per_token(config, LatentFormat::kBF16, IndexFormat::kFp8, false), 92628);
-  EXPECT_EQ(kv_bytes_per_token(config, LatentFormat::kFp8, IndexFormat::kFp8, false), 53940);
+  EXPECT_EQ(token_bytes(config, LatentFormat::kBF16, false), 92628);
+  EXPECT_EQ(token_bytes(config, LatentFormat::kFp8, false), 53940);
 }
 
 TEST(Config, explicit_indexer_lists_win_over_patterns_and_patterns_over_frequencies) {
@@ -175,10 +180,10 @@ TEST(Config, of_several_mtp_layers_the_first_is_used) {
 
 TEST(Config, cache_bytes_per_token_equal_the_specification) {
   const ModelConfig config = parsed(glm5());
-  EXPECT_EQ(kv_bytes_per_token(config, LatentFormat::kBF16, IndexFormat::kFp8, false), 100152);
-  EXPECT_EQ(kv_bytes_per_token(config, LatentFormat::kBF16, IndexFormat::kFp8, true), 101436);
-  EXPECT_EQ(kv_bytes_per_token(config, LatentFormat::kFp8, IndexFormat::kFp8, false), 61464);
-  EXPECT_EQ(kv_bytes_per_token(config, LatentFormat::kFp8, IndexFormat::kFp8, true), 62252);
+  EXPECT_EQ(token_bytes(config, LatentFormat::kBF16, false), 100152);
+  EXPECT_EQ(token_bytes(config, LatentFormat::kBF16, true), 101436);
+  EXPECT_EQ(token_bytes(config, LatentFormat::kFp8, false), 61464);
+  EXPECT_EQ(token_bytes(config, LatentFormat::kFp8, true), 62252);
 }
 
 TEST(Config, refuses_what_it_cannot_run_in_one_sentence) {

@@ -39,9 +39,7 @@ class ResponseParser::Message : public http::basic_parser<false> {
     response.status = code;
   }
   void on_field_impl(http::field, string_view name, string_view value, error_code&) override {
-    std::string lower(view(name));
-    for (char& c : lower) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c;
-    response.headers.emplace_back(std::move(lower), std::string(view(value)));
+    response.headers.emplace_back(lower(view(name)), std::string(view(value)));
   }
   std::size_t on_body(string_view bytes, error_code& ec) {
     if (options_.on_piece && response.status / 100 == 2) {

@@ -53,12 +53,6 @@ bool is_utf8(std::string_view text) {
   return true;
 }
 
-bool starts_with_ignoring_case(std::string_view text, std::string_view lower) {
-  return text.size() >= lower.size() &&
-         std::equal(lower.begin(), lower.end(), text.begin(),
-                    [](char a, char b) { return a == (b >= 'A' && b <= 'Z' ? b + 32 : b); });
-}
-
 struct HostPort {
   std::string_view host, port;  // IPv6 without brackets; port empty if there is none
   bool ok = false;
@@ -120,7 +114,7 @@ Result<RequestTarget> parse_target(std::string_view target) {
     return out;
   }
   for (const std::string_view scheme : {"http://", "https://"}) {
-    if (!starts_with_ignoring_case(target, scheme)) continue;
+    if (lower(target.substr(0, scheme.size())) != scheme) continue;
     target.remove_prefix(scheme.size());
     out.authority = target.substr(0, target.find_first_of("/?"));
     if (!is_authority(out.authority)) {
@@ -151,10 +145,10 @@ Result<RequestTarget> parse_target(std::string_view target) {
 Result<Url> parse_url(std::string_view text) {
   const std::string shown = quoted(text);
   Url url;
-  if (starts_with_ignoring_case(text, "https://")) {
+  if (lower(text.substr(0, 8)) == "https://") {
     url.tls = true;
     url.port = 443;
-  } else if (!starts_with_ignoring_case(text, "http://")) {
+  } else if (lower(text.substr(0, 7)) != "http://") {
     return invalid(str("the URL ", shown, " does not begin with http:// or https://"));
   }
   text.remove_prefix(url.tls ? 8 : 7);

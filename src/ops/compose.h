@@ -18,9 +18,6 @@ struct Compose {
   DType dtype;
 
   Tensor linear(const Tensor& x, const Weight& weight) const { return linear(x, weight, dtype); }
-  Tensor linear_f32(const Tensor& x, const Weight& weight) const {
-    return linear(x, weight, DType::kF32);
-  }
   Tensor rms_norm(const Tensor& x, const Tensor& weight, float eps) const {
     return add_rms_norm(x, {}, weight, eps);
   }
@@ -45,7 +42,7 @@ struct Compose {
                              .rows = arena.take(DType::kI32, {T * k}),
                              .offsets = arena.take(DType::kI32, {E + 1}),
                              .places = arena.take(DType::kI32, {T, k})};
-    ops.route({.logits = linear_f32(m, w.gate),
+    ops.route({.logits = linear(m, w.gate, DType::kF32),
                .bias = w.e_score_correction_bias,
                .n_group = args.n_group,
                .topk_group = args.topk_group,

@@ -4,9 +4,12 @@
 #include <chrono>
 #include <numeric>
 
+#include "base/memory.h"
 #include "base/random.h"
 #include "base/seconds.h"
+#include "base/str.h"
 #include "runtime/generator.h"
+#include "runtime/step_memory.h"
 
 namespace glint {
 namespace {
@@ -18,19 +21,27 @@ constexpr int kChunk = 512;
 // `count` sequences of random tokens, each with pages of its own.
 class Sequences {
  public:
-  Sequences(LoadedModel& model, int count, int length)
-      : model_(model), pages_per_sequence_(pages_for(length, 0)) {
-    for (int s = 0; s < count; ++s) {
-      std::vector<PageId> pages(static_cast<std::size_t>(pages_per_sequence_));
-      std::iota(pages.begin(), pages.end(), s * pages_per_sequence_);
-      pages_.push_back(pages);
-    }
-  }
-
+  // Fails if memory does not hold what `count` sequences of `length` tokens fill.
   static Result<Sequences> make(LoadedModel& model, int count, int length) {
-    Sequences sequences(model, count, length);
-    GLINT_TRY_STATUS(model.reserve_pages(count * sequences.pages_per_sequence_));
-    return sequences;
+    const ModelOptions& options = model.options();
+    const std::int64_t pages = std::int64_t{pages_for(length, 0)} * count;
+    const std::int64_t bytes =
+        pages * page_bytes(model.config(), {.latent = options.latent,
+                                            .index = options.index,
+                                            .with_mtp = model.has_mtp()}) +
+        step_bytes(model.config(), {.max_step_tokens = std::max(kChunk, count),
+                                    .max_running = count,
+                                    .max_seq_len = length,
+                                    .activations = options.activations});
+    if (const std::int64_t free = available_memory(); bytes > free) {
+      return Error{
+          ErrorCode::kResourceExhausted,
+          str(count, " sequences of ", with_commas(length), " tokens need ",
+              human_bytes(static_cast<double>(bytes)), ", and ",
+              human_bytes(static_cast<double>(free)), " are free; measure fewer or shorter ones")};
+    }
+    GLINT_TRY_STATUS(model.reserve_pages(static_cast<int>(pages)));
+    return Sequences(model, count, length);
   }
 
   // Positions [first, first + count) of sequence s, in steps of a chunk each; logits of the last
@@ -61,6 +72,15 @@ class Sequences {
   }
 
  private:
+  Sequences(LoadedModel& model, int count, int length) : model_(model) {
+    const int pages_of_each = pages_for(length, 0);
+    for (int s = 0; s < count; ++s) {
+      std::vector<PageId> pages(static_cast<std::size_t>(pages_of_each));
+      std::iota(pages.begin(), pages.end(), s * pages_of_each);
+      pages_.push_back(pages);
+    }
+  }
+
   std::vector<TokenId> random_tokens(int count) {
     std::vector<TokenId> tokens;
     const auto vocab = static_cast<std::uint32_t>(model_.config().vocab_size);
@@ -69,7 +89,6 @@ class Sequences {
   }
 
   LoadedModel& model_;
-  int pages_per_sequence_;
   std::vector<std::vector<PageId>> pages_;
   Random random_{1};
 };

@@ -22,7 +22,7 @@ Extent extent_of(std::span<const float> logits);
 TokenId argmax(std::span<const float> logits);
 
 // weights[i] = e^((logits[i] - max) * scale), as exp_weight; below `floor` it is 0. Sums of every
-// kWeightBlock of them go to `sums`. Returns the sum of all.
+// kWeightBlock of them go to `sums`, the sum of all to `total`.
 inline constexpr std::size_t kWeightBlock = 512;
 struct Weights {
   std::vector<float> values;  // of the row

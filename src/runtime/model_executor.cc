@@ -2,6 +2,7 @@
 
 #include <chrono>
 
+#include "base/file.h"
 #include "base/seconds.h"
 #include "base/str.h"
 #include "base/thread_pool.h"
@@ -33,6 +34,13 @@ ExecutorInfo make_info(const LoadedModel& model, const ModelExecutorOptions& opt
 bool all_in_vocabulary(const Request& request, const LoadedModel& model) {
   return check_vocabulary(model, request.prompt).ok() &&
          check_token_ids(request.sampling, static_cast<int>(model.config().vocab_size)).ok();
+}
+
+// Where a profile goes: known to be writable before anything is recorded.
+Result<std::string> profile_file(const std::string& path) {
+  if (path.empty())
+    return invalid("output_dir is missing; name a folder or a file for the profile");
+  return find_replaceable(is_directory(path) ? path + "/glint_profile.json" : path);
 }
 
 // Rows whose tokens are certain after sampling: the known ones and the drafts that were right.
@@ -252,12 +260,15 @@ Status ModelExecutor::control(const ExecutorCommand& command) {
       }
     case ExecutorCommand::Kind::kStartProfile:
       if (activity.recording()) return invalid("a profile is being recorded already");
-      profile_path_ = command.path;
+      { GLINT_TRY(profile_path_, profile_file(command.path)); }
       activity.start_recording();
       return Ok{};
     case ExecutorCommand::Kind::kStopProfile:
       if (!activity.recording()) return invalid("no profile is being recorded");
-      return activity.write_recording(command.path.empty() ? profile_path_ : command.path);
+      if (!command.path.empty()) {
+        GLINT_TRY(profile_path_, profile_file(command.path));
+      }
+      return activity.write_recording(profile_path_);
   }
   GLINT_CHECK(false, "an unknown command");
 }

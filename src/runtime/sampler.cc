@@ -1,7 +1,6 @@
 #include "runtime/sampler.h"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 
 #include "base/random.h"

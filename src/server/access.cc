@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/str.h"
 #include "net/secret.h"
 
 namespace glint {
@@ -10,9 +11,7 @@ namespace {
 std::string_view key_of(const HttpRequest& request) {
   std::string_view value = request.header("authorization");
   constexpr std::string_view kBearer = "bearer ";
-  if (value.size() > kBearer.size() &&
-      std::ranges::equal(value.substr(0, kBearer.size()), kBearer,
-                         [](char a, char b) { return (a | 32) == (b | 32); }))
+  if (value.size() > kBearer.size() && lower(value.substr(0, kBearer.size())) == kBearer)
     return value.substr(kBearer.size());
   return request.header("x-api-key");
 }
@@ -21,8 +20,10 @@ bool contains(const std::vector<std::string>& list, std::string_view item) {
   return std::ranges::find(list, item) != list.end();
 }
 
-// A page of another site made a browser send this.
+// A page of another site made a browser send this. Images and links bring no origin.
 bool is_cross_site(const HttpRequest& request) {
+  const std::string_view site = request.header("sec-fetch-site");
+  if (site == "cross-site" || site == "same-site") return true;
   const std::string_view origin = request.header("origin"), host = request.header("host");
   if (origin.empty()) return false;
   const std::size_t scheme = origin.find("://");
@@ -66,8 +67,8 @@ HttpHeaders cors_headers(const ServerConfig& config, const HttpRequest& request)
 }
 
 HttpHeaders preflight_headers(const ServerConfig& config, const HttpRequest& request) {
-  HttpHeaders out = cors_headers(config, request);
-  if (out.empty()) return out;
+  if (cors_headers(config, request).empty()) return {};
+  HttpHeaders out;
   // Whatever the page asks for is allowed.
   const auto asked = [&](const char* name, const char* otherwise) {
     const std::string_view value = request.header(name);

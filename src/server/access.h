@@ -20,7 +20,7 @@ std::optional<ApiError> check_access(const ServerConfig& config, const Route& ro
 // What lets a browser use the answer to a request of another origin; nothing for other requests.
 HttpHeaders cors_headers(const ServerConfig& config, const HttpRequest& request);
 
-// The answer to a browser that asks beforehand (OPTIONS).
+// What the answer to a browser that asks beforehand (OPTIONS) has besides.
 HttpHeaders preflight_headers(const ServerConfig& config, const HttpRequest& request);
 
 }  // namespace glint

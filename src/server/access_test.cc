@@ -50,6 +50,11 @@ TEST(Access, pages_of_other_sites_cannot_change_the_server) {
                       {{"origin", "http://localhost:8000"}, {"host", "localhost:8000"}}),
             200);
   EXPECT_EQ(status_of({}, RouteAccess::kAdmin, {{"origin", "null"}, {"host", "h"}}), 403);
+  // An image's address is asked for without an origin.
+  EXPECT_EQ(status_of({}, RouteAccess::kAdmin, {{"sec-fetch-site", "cross-site"}}), 403);
+  EXPECT_EQ(status_of({}, RouteAccess::kAdmin, {{"sec-fetch-site", "same-site"}}), 403);
+  EXPECT_EQ(status_of({}, RouteAccess::kAdmin, {{"sec-fetch-site", "same-origin"}}), 200);
+  EXPECT_EQ(status_of({}, RouteAccess::kAdmin, {{"sec-fetch-site", "none"}}), 200);
 }
 
 TEST(Access, origins_get_what_the_configuration_allows) {

@@ -17,7 +17,6 @@ struct Finish {
   std::optional<std::string> stop_string = {};  // the one that ended it
   std::optional<TokenId> stop_id = {};          // likewise; not one of the model's own
   bool called_tools = false;                    // unless it had to: finish_reason "tool_calls"
-  std::string error = {};
 };
 // "stop", "length", "tool_calls", "abort", "error": OpenAI's finish_reason.
 const char* openai_finish_reason(const Finish& finish);

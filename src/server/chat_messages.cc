@@ -89,26 +89,28 @@ void read_message(RequestReader& m, ChatInput& chat) {
   chat.messages.push_back(std::move(out));
 }
 
+// The fields of a function, which is added to `tools`; its description.
+std::string read_function(RequestReader& f, const char* schema, ToolUse& tools) {
+  ToolSpec& spec = tools.specs.emplace_back();
+  std::string description;
+  bool strict = false;
+  f.text("name", spec.name);
+  f.require("name");
+  if (spec.name.empty() || spec.name.find_first_of(" \t\r\n<>") != std::string::npos)
+    f.fail("name", str(f.path("name"), " is ", quoted(spec.name),
+                       "; it may not be empty or hold blanks, < or >"));
+  f.text("description", description);
+  f.value(schema, spec.parameters, {"object"});
+  f.boolean("strict", strict);
+  tools.strict = tools.strict || strict;
+  return description;
+}
+
 void read_tool(RequestReader& t, ApiRequest& request) {
   std::string type = "function";
   t.one_of("type", type, {"function"});
-  ToolSpec spec;
-  t.group("function", [&](RequestReader& f) {
-    f.text("name", spec.name);
-    f.require("name");
-    f.value("parameters", spec.parameters, {"object"});
-    std::string description;
-    f.text("description", description);
-    bool strict = false;
-    f.boolean("strict", strict);
-    request.tools.strict = request.tools.strict || strict;
-  });
+  t.group("function", [&](RequestReader& f) { read_function(f, "parameters", request.tools); });
   t.require("function");
-  if (t.reading() && t.ok() &&
-      (spec.name.empty() || spec.name.find_first_of(" \t\r\n<>") != std::string::npos))
-    t.fail("function", str(t.path("function"), ".name is ", quoted(spec.name),
-                           "; it may not be empty or hold blanks, < or >"));
-  request.tools.specs.push_back(std::move(spec));
 }
 
 // "auto", "none", "required", or {"type": "function", "function": {"name": ...}}.
@@ -181,7 +183,7 @@ ChatInput& begin_chat(ApiRequest& request, const ParseContext& context) {
 
 void read_messages(RequestReader& r, ChatInput& chat) {
   r.list("messages", [&](RequestReader& m) { read_message(m, chat); });
-  r.require("messages");
+  if (r.reading()) r.require("messages");
   if (r.reading() && r.ok() && chat.messages.empty())
     r.fail("messages", "messages is empty; expected at least one message");
 }
@@ -190,12 +192,8 @@ void read_tools(RequestReader& r, ApiRequest& request) {
   r.list("tools", [&](RequestReader& t) { read_tool(t, request); });
   r.boolean("parallel_tool_calls", request.tools.parallel);
   read_tool_choice(r, request.tools);
-  if (const Json* tools = r.find("tools"); tools && !tools->as_array().empty()) {
-    if (tools->as_array().size() > kMaxTools)
-      return r.fail("tools", str("tools has ", tools->as_array().size(), " items; at most ",
-                                 kMaxTools, " are allowed"));
+  if (const Json* tools = r.find("tools"); tools && !tools->as_array().empty())
     request.chat->tools = *tools;
-  }
 }
 
 Json call_json(const std::string& id, const std::string& name, Json arguments) {
@@ -224,25 +222,20 @@ void set_effort(const std::string& effort, Json& kwargs) {
 }
 
 Json read_flat_tool(RequestReader& t, const char* schema, Json no_schema, ToolUse& tools) {
-  ToolSpec spec;
-  std::string description;
-  bool strict = false;
-  t.text("name", spec.name);
-  t.require("name");
-  t.text("description", description);
-  t.value(schema, spec.parameters, {"object"});
-  t.boolean("strict", strict);
-  tools.strict = tools.strict || strict;
+  const std::string description = read_function(t, schema, tools);
+  const ToolSpec& spec = tools.specs.back();
   Json function = Json::Object{{"name", spec.name}};
   if (!description.empty()) function.set("description", description);
   function.set("parameters", spec.parameters.is_null() ? std::move(no_schema) : spec.parameters);
-  tools.specs.push_back(std::move(spec));
   return Json::Object{{"type", "function"}, {"function", std::move(function)}};
 }
 
 void check_tool_choice(RequestReader& r, ApiRequest& request) {
   if (!r.reading() || !r.ok()) return;
   ToolUse& tools = request.tools;
+  if (tools.specs.size() > kMaxTools)
+    return r.fail("tools", str("tools has ", tools.specs.size(), " items; at most ", kMaxTools,
+                               " are allowed"));
   const bool forced =
       tools.choice == ToolUse::Choice::kRequired || tools.choice == ToolUse::Choice::kNamed;
   if (forced && tools.specs.empty())

@@ -11,7 +11,7 @@ namespace glint {
 // Begins the conversation, with the server's own chat_template_kwargs.
 ChatInput& begin_chat(ApiRequest& request, const ParseContext& context);
 
-// "messages".
+// "messages"; whether a schema demands it is the caller's to say.
 void read_messages(RequestReader& r, ChatInput& chat);
 
 // "tools", "tool_choice", "parallel_tool_calls".
@@ -32,7 +32,7 @@ std::optional<Json> parse_arguments(const std::string& text);
 void read_effort(RequestReader& r, const char* name, std::string& effort);
 void set_effort(const std::string& effort, Json& kwargs);
 
-// Whether tool_choice goes together with the rest; sets the grammar that it asks for.
+// Whether tools and tool_choice go together with the rest; sets the grammar that it asks for.
 void check_tool_choice(RequestReader& r, ApiRequest& request);
 
 // A content's parts joined: [{"type": "text", "text": "a"}, "b"] -> "ab". Fails on what is no text,

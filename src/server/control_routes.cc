@@ -82,11 +82,11 @@ class ControlRoutes {
   ControlRoutes(ServerCore& core, TaskThreads& thread, std::vector<Route>& routes)
       : core_(core), thread_(thread), routes_(routes) {}
 
-  // By POST and GET, without a body.
-  void add(const char* path, const char* summary, void (*run)(ServerCore&, Reply)) {
-    for (const char* method : {"POST", "GET"})
-      append({.method = method, .path = path, .summary = summary},
-             [run, &core = core_](const Json&, Reply reply) { run(core, std::move(reply)); });
+  // Without a body.
+  void add(const char* path, const char* summary, void (*run)(ServerCore&, Reply),
+           const char* method = "POST") {
+    append({.method = method, .path = path, .summary = summary},
+           [run, &core = core_](const Json&, Reply reply) { run(core, std::move(reply)); });
   }
 
   // By POST, with a body that `read` reads.
@@ -126,7 +126,8 @@ class ControlRoutes {
 void add_control_routes(ServerCore& core, TaskThreads& control_thread, std::vector<Route>& routes) {
   ControlRoutes control(core, control_thread, routes);
   for (const char* path : {"/flush_cache", "/reset_prefix_cache"})
-    control.add(path, "Forgets cached prefixes; fails while requests run.", flush_cache);
+    for (const char* method : {"POST", "GET"})  // trainers ask by GET
+      control.add(path, "Forgets cached prefixes; fails while requests run.", flush_cache, method);
   control.add("/pause_generation", "Requests wait where they are.", pause_generation);
   control.add("/continue_generation", "Ends a pause.", continue_generation);
   control.add("/abort_request", "Cancels a request by its id, or all.", read_abort, abort_request);

@@ -57,7 +57,7 @@ class Generations {
   const TextModel& model() const { return model_; }
   const TokenNames& names() const { return names_; }
   ParseContext parse_context() const { return {config_, model_.vocab_size}; }
-  // "default": the first served name. An error if `name` is none of them.
+  // An error if `name` is none of the served ones, nor empty.
   std::optional<ApiError> check_model(const std::string& name) const;
 
  private:

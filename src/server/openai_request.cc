@@ -100,7 +100,6 @@ void read_template_kwargs(RequestReader& r, ApiRequest& request) {
 void read_prompts(RequestReader& r, const char* name, ApiRequest& request,
                   const ParseContext& context) {
   r.describe(name, prompt_schema());
-  r.require(name);
   const Json* member = r.find(name);
   if (!member) return;
   const auto wrong = [&](const std::string& why) {
@@ -138,6 +137,7 @@ void read_prompts(RequestReader& r, const char* name, ApiRequest& request,
 void read_completion(RequestReader& r, ApiRequest& request, const ParseContext& context) {
   r.text("model", request.model);
   read_prompts(r, "prompt", request, context);
+  r.require("prompt");
   read_streaming(r, request);
   r.integer("max_tokens", request.max_tokens);
   read_counts(r, request);
@@ -176,6 +176,7 @@ void read_conversation(RequestReader& r, ApiRequest& request, const ParseContext
 void read_chat(RequestReader& r, ApiRequest& request, const ParseContext& context) {
   r.text("model", request.model);
   read_conversation(r, request, context);
+  r.require("messages");
   read_streaming(r, request);
   r.integer("max_tokens", request.max_tokens, {1});
   r.integer("max_completion_tokens", request.max_tokens, {1});

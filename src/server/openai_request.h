@@ -15,7 +15,7 @@ void read_chat(RequestReader& r, ApiRequest& request, const ParseContext& contex
 // /apply-template.
 void read_conversation(RequestReader& r, ApiRequest& request, const ParseContext& context);
 
-// "prompt": a text, texts, tokens, or lists of tokens.
+// "prompt": a text, texts, tokens, or lists of tokens; or nothing.
 void read_prompts(RequestReader& r, const char* name, ApiRequest& request,
                   const ParseContext& context);
 

@@ -173,7 +173,8 @@ TEST(OpenAiRequest, errors_name_the_path_of_the_field) {
        "messages[0].tool_calls[0].function.arguments are no JSON object: \"[1]\""},
       {chat(R"("tool_choice": "required")"), "tool_choice",
        "tool_choice asks for a call, but tools is empty"},
-      {chat(R"("tools": [{"type": "function", "function": {"name": "a b"}}])"), "tools[0].function",
+      {chat(R"("tools": [{"type": "function", "function": {"name": "a b"}}])"),
+       "tools[0].function.name",
        "tools[0].function.name is \"a b\"; it may not be empty or hold blanks, < or >"},
       {chat(R"("tools": [{"type": "function", "function": {}}])"), "tools[0].function.name",
        "tools[0].function.name is missing"},
@@ -345,6 +346,19 @@ TEST(AnthropicRequest, blocks_become_messages) {
   EXPECT_TRUE(p.request.grammar->at_least_one && !p.request.grammar->parallel);
   EXPECT_EQ(p.request.max_tokens, 9);
   EXPECT_TRUE(p.request.chat->add_generation_prompt);
+}
+
+TEST(AnthropicRequest, tools_are_checked_as_openais_are) {
+  const auto error = [](const std::string& tools) {
+    const Parsed p =
+        anthropic(R"("messages": [{"role": "user", "content": "q"}], "tools": )" + tools);
+    return p.error ? p.error->param + ": " + p.error->message : "";
+  };
+  EXPECT_EQ(error(R"([{"name": "a <b"}])"),
+            "tools[0].name: tools[0].name is \"a <b\"; it may not be empty or hold blanks, < or >");
+  std::string many = R"([{"name": "f"})";
+  for (int i = 0; i < 1024; ++i) many += R"(, {"name": "f"})";
+  EXPECT_EQ(error(many + "]"), "tools: tools has 1025 items; at most 1024 are allowed");
 }
 
 TEST(AnthropicRequest, an_unfinished_turn_of_the_assistant_is_continued) {

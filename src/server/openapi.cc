@@ -1,7 +1,5 @@
 #include "server/openapi.h"
 
-#include <algorithm>
-
 #include "base/str.h"
 
 namespace glint {
@@ -43,12 +41,6 @@ Json operation(const Route& route) {
   }
   out.set("responses", std::move(responses));
   if (route.access == RouteAccess::kFree) out.set("security", Json::Array{});
-  return out;
-}
-
-std::string lower(std::string_view method) {
-  std::string out(method);
-  std::ranges::transform(out, out.begin(), [](char c) { return static_cast<char>(c | 32); });
   return out;
 }
 

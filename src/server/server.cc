@@ -18,9 +18,9 @@ constexpr int kMaxQueuedBodies = 4096;
 // A value costs 40 bytes: a body of 64 MiB could hold 32 million.
 constexpr JsonLimits kBodyLimits = {.max_values = std::size_t{1} << 23};
 
-bool is_json_type(std::string_view type) {
-  type = type.substr(0, type.find(';'));
-  while (!type.empty() && type.back() == ' ') type.remove_suffix(1);
+bool is_json_type(std::string_view header) {
+  std::string type = lower(header.substr(0, header.find(';')));
+  while (!type.empty() && type.back() == ' ') type.pop_back();
   return type.empty() || type == "application/json" || type.ends_with("+json");
 }
 

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "server/testing.h"
 
 namespace glint {
@@ -76,6 +78,9 @@ TEST(Server, refusals_have_their_status_and_body) {
   HttpClient client = server.client();
   const auto xml = client.send("POST", "/v1/completions", {{"content-type", "text/xml"}}, "<a/>");
   EXPECT_EQ(xml.value().status, 415);
+  const auto shouted = client.send("POST", "/v1/completions",
+                                   {{"content-type", "Application/JSON ; charset=utf-8"}}, "{}");
+  EXPECT_EQ(shouted.value().status, 400);
 }
 
 TEST(Server, prompts_that_cannot_fit_are_refused_unencoded) {
@@ -134,10 +139,16 @@ TEST(Server, browsers_of_other_origins_are_answered) {
                                               {"access-control-request-headers", "authorization"}});
   EXPECT_EQ(preflight.status, 204);
   EXPECT_EQ(header(preflight, "access-control-allow-origin"), "*");
+  // Browsers refuse an answer that says it twice.
+  EXPECT_EQ(std::ranges::count(preflight.headers, "access-control-allow-origin",
+                               &HttpHeaders::value_type::first),
+            1);
   EXPECT_EQ(header(preflight, "access-control-allow-methods"), "POST");
   EXPECT_EQ(server.send("POST", "/flush_cache", "", {{"origin", "https://evil.example"}}).status,
             403);
   EXPECT_EQ(server.send("POST", "/flush_cache", "").status, 200);
+  // What pauses is no address that a link or an image could name.
+  EXPECT_EQ(server.get("/pause_generation").status, 405);
 }
 
 TEST(Server, openapi_names_every_route_with_its_fields) {
@@ -155,6 +166,29 @@ TEST(Server, openapi_names_every_route_with_its_fields) {
                             ->find("application/json")
                             ->find("schema");
   EXPECT_NE(schema.find("properties")->find("temperature"), nullptr);
+}
+
+// Of a field that may stand in place of another both are named, and neither is required.
+TEST(Server, openapi_names_fields_that_replace_each_other) {
+  TestServer server;
+  const Json api = parse_json(server.get("/openapi.json").body).value();
+  const auto schema = [&](const char* path) {
+    return *api.find("paths")
+                ->find(path)
+                ->find("post")
+                ->find("requestBody")
+                ->find("content")
+                ->find("application/json")
+                ->find("schema");
+  };
+  for (const auto& [path, one, other] : {std::tuple("/generate", "input_ids", "text"),
+                                         std::tuple("/tokenize", "messages", "prompt")}) {
+    EXPECT_NE(schema(path).find("properties")->find(one), nullptr) << path;
+    EXPECT_NE(schema(path).find("properties")->find(other), nullptr) << path;
+    EXPECT_EQ(schema(path).find("required"), nullptr) << path;
+  }
+  EXPECT_EQ(at(schema("/v1/chat/completions"), "required.0"), "messages");
+  EXPECT_EQ(at(schema("/apply-template"), "required.0"), "messages");
 }
 
 TEST(Server, refuses_what_it_cannot_be) {

@@ -44,7 +44,6 @@ Json finish_json(const Choice& choice) {
   } else if (finish.reason == FinishReason::kStop && !choice.tokens.empty()) {
     out.set("matched", choice.tokens.back());
   }
-  if (!finish.error.empty()) out.set("message", finish.error);
   return out;
 }
 
@@ -67,12 +66,12 @@ std::string base64(std::string_view bytes) {
 }
 
 void read_generate(RequestReader& r, ApiRequest& request, const ParseContext& context) {
-  if (r.find("input_ids")) {
-    read_prompts(r, "input_ids", request, context);
-    for (const Prompt& prompt : request.prompts)
-      if (!prompt.tokens) r.fail("input_ids", "input_ids holds a text; expected token ids");
-  } else {
+  read_prompts(r, "input_ids", request, context);
+  for (const Prompt& prompt : request.prompts)
+    if (!prompt.tokens) r.fail("input_ids", "input_ids holds a text; expected token ids");
+  if (request.prompts.empty()) {
     read_prompts(r, "text", request, context);
+    if (r.reading()) r.require("text");
     for (const Prompt& prompt : request.prompts)
       if (prompt.tokens) r.fail("text", "text holds token ids; send them as input_ids");
   }

@@ -18,10 +18,11 @@ struct TokenizeRequest {
 void read_tokenize(RequestReader& r, TokenizeRequest& request, const ParseContext& context) {
   request.api = default_request(Api::kCompletions, context);
   r.text("model", request.api.model);
-  if (r.find("messages")) {
-    read_conversation(r, request.api, context);
-  } else {
+  const bool is_chat = r.find("messages") != nullptr;
+  if (is_chat || !r.reading()) read_conversation(r, request.api, context);
+  if (!is_chat) {
     read_prompts(r, "prompt", request.api, context);
+    if (r.reading()) r.require("prompt");
     for (const Prompt& prompt : request.api.prompts)
       if (prompt.tokens) r.fail("prompt", "prompt holds tokens already; expected texts");
   }
@@ -80,6 +81,7 @@ void read_detokenize(RequestReader& r, DetokenizeRequest& request, const ParseCo
   r.boolean("return_token_strs", request.return_strings);
   ApiRequest scratch;
   read_prompts(r, "tokens", scratch, context);
+  r.require("tokens");
   request.batch = scratch.batch;
   for (Prompt& prompt : scratch.prompts) {
     if (!prompt.tokens) return r.fail("tokens", "tokens holds a text; expected token ids");
@@ -157,6 +159,7 @@ void add_text_routes(ServerCore& core, std::vector<Route>& routes) {
   const auto describe_template = [&core](RequestReader& r) {
     ApiRequest scratch;
     read_conversation(r, scratch, {core.config, kAnyVocab});
+    r.require("messages");
   };
   const auto describe_count = [&core](RequestReader& r) {
     ApiRequest scratch;

@@ -1,8 +1,6 @@
 // E2M1 (4-bit float: 0, 0.5, 1, 1.5, 2, 3, 4, 6 with a sign bit) as scalar code.
 #pragma once
 
-#include <cstdint>
-
 namespace glint {
 
 constexpr float e2m1_to_float(int code) {

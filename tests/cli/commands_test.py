@@ -29,4 +29,6 @@ for command in commands:
 check(re.fullmatch(r"glint \d+\.\d+\.\d+\n", run("--version").stdout), "--version")
 refused("no-such-command")
 refused("help", "no-such-command")
+refused("bench", "quant", "--repeat", 0, words=["--repeat is 0"])
+refused("quantize", "in", "out", "--format", "fp8", "--max-shard-mb", 0, words=["--max-shard-mb is 0"])
 print(f"{len(commands)} commands: " + ", ".join(commands))

@@ -112,6 +112,7 @@ def score_writes_what_it_says(folder):
         refused("score", MODEL, "-p", "some text", "--out", name, words=[str(name), "not a regular file"])
     check(pipe.is_fifo(), "a pipe was replaced")
     refused("score", MODEL, "-p", "some text", "--out", npy, "--mtp", npy, words=["ids.npy", "its own"])
+    refused("score", MODEL, "-p", "some text", "--out", npy, "--mtp", f"{npy.parent}/./{npy.name}", words=["ids.npy", "its own"])
     check(not [f for f in folder.iterdir() if ".tmp" in f.name], "half-written files are left")
 
 
@@ -226,6 +227,7 @@ def a_checkpoint_that_shrinks_is_named(folder):
 def wrong_input_is_refused_by_name(folder):
     refused("generate", "no/such/model", "-p", "x", words=["no/such/model"])
     refused("generate", MODEL, "-p", "", words=["prompt"])
+    refused("chat", MODEL, "--max-tokens", -5, words=["--max-tokens is -5"])
     # Threads that the system does not grant: of 200 stacks of 8 MiB there is room for a few.
     refused("generate", MODEL, "-p", "x", "--threads", 200, words=["cannot start a thread"],
             preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (300 << 20, 300 << 20)))

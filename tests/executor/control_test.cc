@@ -159,9 +159,14 @@ TEST(Executor, a_profile_holds_the_operations_of_its_steps) {
   using Kind = ExecutorCommand::Kind;
   ModelExecutor& executor = harness.executor();
   EXPECT_FALSE(executor.control({.kind = Kind::kStopProfile}).ok());
+  EXPECT_EQ(executor.control({.kind = Kind::kStartProfile}).error().message,
+            "output_dir is missing; name a folder or a file for the profile");
+  EXPECT_FALSE(executor.control({.kind = Kind::kStartProfile, .path = "/nowhere/p.json"}).ok());
   ASSERT_TRUE(executor.control({.kind = Kind::kStartProfile, .path = path}).ok());
   EXPECT_FALSE(executor.control({.kind = Kind::kStartProfile, .path = path}).ok());
   harness.run({plain_request(1)});
+  // Another place that cannot be written costs nothing of what was recorded.
+  EXPECT_FALSE(executor.control({.kind = Kind::kStopProfile, .path = "/nowhere/p.json"}).ok());
   ASSERT_TRUE(executor.control({.kind = Kind::kStopProfile}).ok());
   const Json trace = read_json_file(path).value();
   std::map<std::string, int> counts;
@@ -177,6 +182,9 @@ TEST(Executor, a_profile_holds_the_operations_of_its_steps) {
   EXPECT_EQ(counts["moe"], 4 * steps + counts["mtp_in"]);
   EXPECT_GT(counts["mtp_in"], 0);
   EXPECT_EQ(executor.progress(), "idle");
+  ASSERT_TRUE(executor.control({.kind = Kind::kStartProfile, .path = testing::TempDir()}).ok());
+  ASSERT_TRUE(executor.control({.kind = Kind::kStopProfile}).ok());
+  EXPECT_TRUE(file_exists(testing::TempDir() + "glint_profile.json"));
 }
 
 }  // namespace

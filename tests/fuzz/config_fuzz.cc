@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "base/check.h"
-#include "model/config.h"
+#include "model/kv_store.h"
 #include "model/release.h"
 
 namespace {
@@ -22,7 +22,8 @@ void check_config(const ModelConfig& config) {
   const ParameterCount count = count_parameters(config);
   GLINT_CHECK(count.active > 0 && count.active <= count.main, "parameters");
   GLINT_CHECK(release_bytes(config, Release::kBF16, true) >= 2 * count.total(), "bytes");
-  GLINT_CHECK(kv_bytes_per_token(config, LatentFormat::kF32, IndexFormat::kF32, true) > 0, "cache");
+  GLINT_CHECK(page_bytes(config, {.latent = LatentFormat::kF32, .index = IndexFormat::kF32}) > 0,
+              "cache");
 }
 
 }  // namespace

@@ -130,7 +130,7 @@ def vllm_of_its_guide():
         status, _, body = completion(server, model="gpt-4")
         assert status == 404 and body["error"]["code"] == "model_not_found", body
     # Through a link, and with the model as an option.
-    with Served([link(FOLDER / "vllm", GLINT), "serve", "--model", "zai-org/GLM-5-FP8"], *flags, env=env) as server:
+    with Served([link(FOLDER / "vllm", GLINT), "serve", "--model", "zai-org/GLM-5-FP8", "--revision", "main"], *flags, env=env) as server:
         curl(server, "/v1/chat/completions", chat)
 
 
@@ -197,6 +197,7 @@ def what_is_wrong_is_one_sentence():
     holds(refused(GLINT, "serve", MODEL, "--max-modle-len", "9"), "--max-modle-len", "did you mean --max-model-len?")
     holds(refused(GLINT, "serve", FOLDER / "nowhere"), "nowhere")
     holds(refused(GLINT, "serve", MODEL, "--api-key-file", FOLDER / "none"), "none")
+    holds(refused(GLINT, "serve", MODEL, "--threads", "-1"), "--threads", "-1")
     holds(refused(GLINT, "serve", MODEL, "--ssl-certfile", MODEL / "config.json"), "--ssl-keyfile")
     holds(refused(GLINT, "serve", MODEL, "--host", "no.such.host.invalid"), "no.such.host.invalid")
     with Served([GLINT, "serve", MODEL]) as server:

@@ -8,47 +8,18 @@ import concurrent.futures
 import json
 import math
 import re
-import signal
 import struct
 import subprocess
 import sys
-import urllib.error
-import urllib.request
+
+from served import Served
 
 
-class Glint:
-    def __init__(self, program, *arguments):
-        self.process = subprocess.Popen([program, "serve", *arguments], stderr=subprocess.PIPE, text=True)
-        self.log = []
-        for line in self.process.stderr:
-            self.log.append(line)
-            if found := re.search(r"serving \S+ on (http://\S+)", line):
-                self.url = found[1]
-                return
-        raise AssertionError("the server did not start:\n" + "".join(self.log))
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.process.send_signal(signal.SIGTERM)
-        rest = self.process.stderr.read()
-        assert self.process.wait(timeout=120) == 0, "".join(self.log) + rest
-
-    def send(self, path, body=None, method=None):
-        data = None if body is None else json.dumps(body).encode()
-        request = urllib.request.Request(self.url + path, data, {"content-type": "application/json"},
-                                         method=method or ("GET" if body is None else "POST"))
-        try:
-            with urllib.request.urlopen(request, timeout=300) as response:
-                return response.status, response.read().decode()
-        except urllib.error.HTTPError as error:
-            return error.code, error.read().decode()
-
+class Glint(Served):
     def post(self, path, **body):
-        status, text = self.send(path, body)
-        assert status == 200, (path, body, status, text)
-        return json.loads(text)
+        status, _, answer = self.request(path, body)
+        assert status == 200, (path, body, status, answer)
+        return answer
 
 
 def curl_lines_of_the_guides(server, model):
@@ -74,7 +45,7 @@ def greedy_is_the_same_in_every_way(server):
     alone = server.post("/v1/completions", **body)["choices"][0]
     again = server.post("/v1/completions", **body)["choices"][0]
     assert again["token_ids"] == alone["token_ids"]
-    _, text = server.send("/v1/completions", {**body, "stream": True})
+    _, _, text = server.request("/v1/completions", {**body, "stream": True})
     chunks = [json.loads(line[6:]) for line in text.split("\n") if line.startswith("data: {")]
     assert "".join(chunk["choices"][0]["text"] for chunk in chunks) == alone["text"]
     assert sum((chunk["choices"][0]["token_ids"] for chunk in chunks), []) == alone["token_ids"]
@@ -105,9 +76,9 @@ def logprobs_add_up(server):
     # What was sampled greedily is what scoring the same tokens as a prompt says.
     again = server.post("/v1/completions", prompt="".join(logprobs["tokens"]), max_tokens=0, logprobs=0, echo=True)
     scored = again["choices"][0]["logprobs"]
-    if scored["tokens"] == logprobs["tokens"]:
-        for a, b in zip(scored["token_logprobs"][1:], logprobs["token_logprobs"][1:]):
-            assert abs(a - b) < 1e-3, (a, b)
+    assert scored["tokens"] == logprobs["tokens"], (scored, logprobs)
+    for a, b in zip(scored["token_logprobs"][1:], logprobs["token_logprobs"][1:]):
+        assert abs(a - b) < 1e-3, (a, b)
     chat = server.post("/v1/chat/completions", messages=[{"role": "user", "content": "Hi"}], max_tokens=4,
                        logprobs=True, top_logprobs=3)["choices"][0]["logprobs"]["content"]
     for token in chat:
@@ -115,16 +86,17 @@ def logprobs_add_up(server):
 
 
 def grammars_hold(server):
-    schema = {"type": "object", "properties": {"name": {"type": "string", "maxLength": 10}, "age": {"type": "integer"}},
+    age = {"type": "integer", "minimum": 0, "maximum": 120}
+    schema = {"type": "object", "properties": {"name": {"type": "string", "maxLength": 10}, "age": age},
               "required": ["name", "age"], "additionalProperties": False}
     quiet = {"enable_thinking": False}
     answer = server.post("/v1/chat/completions", messages=[{"role": "user", "content": "A person as JSON."}],
                          max_tokens=200, temperature=1, seed=3, chat_template_kwargs=quiet,
                          response_format={"type": "json_schema", "json_schema": {"name": "p", "schema": schema}})
     choice = answer["choices"][0]
-    if choice["finish_reason"] == "stop":
-        person = json.loads(choice["message"]["content"])
-        assert set(person) == {"name", "age"} and isinstance(person["age"], int), person
+    assert choice["finish_reason"] == "stop", choice
+    person = json.loads(choice["message"]["content"])
+    assert set(person) == {"name", "age"} and 0 <= person["age"] <= 120, person
     text = server.post("/v1/completions", prompt="x", max_tokens=20, structured_outputs={"choice": ["yes", "no"]})
     assert text["choices"][0]["text"] in ("yes", "no"), text
     text = server.post("/v1/completions", prompt="x", max_tokens=20, guided_regex="[0-9]{3}")
@@ -137,8 +109,8 @@ def grammars_hold(server):
     assert call["finish_reason"] == "tool_calls", call
     arguments = json.loads(call["message"]["tool_calls"][0]["function"]["arguments"])
     assert 1 <= arguments["days"] <= 9, arguments
-    status, text = server.send("/v1/completions", {"prompt": "x", "guided_regex": "(("})
-    assert status == 400 and json.loads(text)["error"]["message"], text
+    status, _, body = server.request("/v1/completions", {"prompt": "x", "guided_regex": "(("})
+    assert status == 400 and body["error"]["message"], body
 
 
 def numbers_for_training(server):
@@ -157,7 +129,7 @@ def numbers_for_training(server):
 
 
 def what_the_engine_page_reads(server):
-    state = json.loads(server.send("/engine")[1])
+    state = server.request("/engine")[2]
     load = state["expert_load"]
     assert load["layers"] == [1, 2, 3, 4] and all(len(row) == 16 and sum(row) > 0 for row in load["tokens"]), load
     ids = server.post("/tokenize", prompt="one two three four five six seven")["tokens"]
@@ -172,23 +144,24 @@ def what_the_engine_page_reads(server):
 def the_server_is_ruled(server):
     assert server.post("/flush_cache")["success"]
     assert server.post("/pause_generation")["success"] and server.post("/continue_generation")["success"]
-    status, text = server.send("/update_weights_from_disk", {"model_path": "/nowhere"})
-    assert status in (400, 404), text
-    metrics = server.send("/metrics")[1]
+    status, _, body = server.request("/update_weights_from_disk", {"model_path": "/nowhere"})
+    assert status in (400, 404), body
+    metrics = server.request("/metrics")[2]
     assert re.search(r"^vllm:generation_tokens_total\{[^}]*\} [1-9]", metrics, re.M), metrics
-    assert server.send("/v1/models/zai-org/GLM-5-FP8")[0] == 200
-    assert server.send("/v1/models/other")[0] == 404
+    assert server.request("/v1/models/zai-org/GLM-5-FP8")[0] == 200
+    assert server.request("/v1/models/other")[0] == 404
 
 
 def main():
     program, model, *extra = sys.argv[1:]
-    with Glint(program, model, "--port", "0", "--served-model-name", "glm5-tiny", "--served-model-name", "zai-org/GLM-5-FP8",
+    with Glint([program, "serve"], model, "--served-model-name", "glm5-tiny", "--served-model-name", "zai-org/GLM-5-FP8",
                *extra) as server:
         curl_lines_of_the_guides(server, model)
         for test in (greedy_is_the_same_in_every_way, seeds_decide, logprobs_add_up, grammars_hold, numbers_for_training,
                      what_the_engine_page_reads, the_server_is_ruled):
             test(server)
             print(test.__name__, "passed", flush=True)
+        assert server.end() == 0
 
 
 main()

@@ -375,7 +375,6 @@ Workspace::Block& Workspace::block_of(const std::byte* data) {
     if (data >= begin && data < begin + block.host.size()) return block;
   }
   GLINT_CHECK(false, "memory that is not the workspace's");
-  return blocks_.front();
 }
 
 std::vector<std::byte> Workspace::read_back(const Block& block) const {
