@@ -22,8 +22,8 @@ ChunkLine look_at_chunk_line(std::string_view rest, bool first) {
   if (line.empty() || !std::all_of(line.begin(), line.end(), plain)) {
     return {.state = ChunkLine::State::kBad};
   }
-  const std::size_t digits = line.find_first_not_of('0');
-  const bool last = digits != 0 && (digits == line.npos || line[digits] == ';');
+  const std::string_view size = line.substr(0, line.find_first_not_of("0123456789abcdefABCDEF"));
+  const bool last = !size.empty() && size.find_first_not_of('0') == size.npos;
   return {.state = ChunkLine::State::kWhole, .last = last, .end = end};
 }
 

@@ -15,7 +15,7 @@ TEST(ChunkLine, whole_lines_and_their_ends) {
   EXPECT_EQ(line.end, 6u);
   EXPECT_FALSE(line.last);
   EXPECT_EQ(look_at_chunk_line("\r\n1a\r\n", false).end, 4u);
-  for (const char* last : {"0\r\n", "000\r\n", "0;x\r\n"}) {
+  for (const char* last : {"0\r\n", "000\r\n", "0;x\r\n", "0\t ;x\r\n", "00 \r\n"}) {
     EXPECT_TRUE(look_at_chunk_line(last, true).last) << last;
   }
   EXPECT_FALSE(look_at_chunk_line("0a\r\n", true).last);
