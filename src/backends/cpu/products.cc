@@ -44,6 +44,11 @@ bool Products::in_bf16(DType x, WeightFormat weight) const {
   return kernels_.has_bf16 && x == DType::kBF16 && weight != WeightFormat::kF32;
 }
 
+bool Products::in_bf16(const Product& product) const {
+  const Source& source = product.source;
+  return source.count ? in_bf16(source.x.dtype, product.weight.format) : product.x.is_bf16;
+}
+
 Rows Products::rows_of(const Tensor& x, bool as_bf16, Growing& copy) const {
   const Family& family = this->family(as_bf16);
   const bool has_rows = x.dim(0) <= family.tile_tokens || x.dim(0) % family.x_rows == 0;
@@ -108,9 +113,7 @@ PanelPart PanelTask::part(std::int64_t i, std::int64_t k) const {
 // Where x is too long for the L2 cache, the chunks of several panels take turns: its columns are
 // then read from there by all of them. Else each panel is read on and on, as memory likes it.
 bool Products::in_turns(const Product& product) const {
-  const Source& source = product.source;
-  const bool is_bf16 =
-      source.count ? in_bf16(source.x.dtype, product.weight.format) : product.x.is_bf16;
+  const bool is_bf16 = in_bf16(product);
   const std::int64_t count = product.count(), K = product.weight.cols;
   const int tile_tokens = family(is_bf16).tile_tokens;
   return tile_tokens && count > tile_tokens && count * K * (is_bf16 ? 2 : 4) > kL2Bytes;
@@ -193,8 +196,7 @@ void Products::run_task(const PanelTask& task, const PanelTask* next, Scratch& s
   const Tensor& out = product.out;
   const std::int64_t stride = out.stride[0] * size_of(out.dtype), K = product.weight.cols;
   if (product.source.count && scratch.copied_for != &product) {
-    const bool as_bf16 = in_bf16(product.source.x.dtype, product.weight.format);
-    scratch.copied = copied(product.source, as_bf16, scratch.copy, false);
+    scratch.copied = copied(product.source, in_bf16(product), scratch.copy, false);
     scratch.copied_for = &product;
   }
   const Rows& all = product.source.count ? scratch.copied : product.x;

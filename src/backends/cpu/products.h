@@ -115,6 +115,7 @@ class Products {
 
  private:
   const Family& family(bool is_bf16) const { return is_bf16 ? kernels_.bf16 : kernels_.f32; }
+  bool in_bf16(const Product& product) const;
   bool in_turns(const Product& product) const;
   Rows copied(const Source& source, bool as_bf16, Growing& to, bool on_all_threads) const;
   void run_task(const PanelTask& task, const PanelTask* next, Scratch& scratch) const;

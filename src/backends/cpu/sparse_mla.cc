@@ -101,7 +101,7 @@ void CpuOps::sparse_mla(const SparseMlaArgs& args) {
     pool_.run_dynamic(
         static_cast<std::int64_t>(blocks.size()) - 1, [&](std::int64_t b, int thread) {
           const std::int64_t* const ends = blocks.data() + b;
-          const AttentionMemory memory = memory_of(2, thread);
+          const AttentionMemory memory = memory_of(2, thread);  // those so far, and the next one
           const AttentionBlock block(plan, memory, items_of(ends[0], ends[1]), memory.sums);
           block.sum_all(slots.of(block.items().back().token));
           plan.kernels.leave(*memory.tiles);
