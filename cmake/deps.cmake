@@ -21,8 +21,15 @@ set_target_properties(glint_pcre2 PROPERTIES
   INTERFACE_INCLUDE_DIRECTORIES ${GLINT_PCRE2}/include
   INTERFACE_COMPILE_DEFINITIONS "PCRE2_STATIC;PCRE2_CODE_UNIT_WIDTH=8")
 
-# xgrammar, static: what tools/setup.sh builds, whose messages come to src/text/grammar.cc.
-set(GLINT_XGRAMMAR ${PROJECT_SOURCE_DIR}/build/deps/xgrammar-0.2.8-2)
+# utf8proc, static: case, categories and normal forms of characters.
+find_library(GLINT_UTF8PROC libutf8proc.a REQUIRED)
+add_library(glint_utf8proc STATIC IMPORTED)
+set_target_properties(glint_utf8proc PROPERTIES
+  IMPORTED_LOCATION ${GLINT_UTF8PROC}
+  INTERFACE_COMPILE_DEFINITIONS UTF8PROC_STATIC)
+
+# xgrammar, static: what tools/setup.sh builds, whose messages come to src/text/grammar/grammar.cc.
+set(GLINT_XGRAMMAR ${PROJECT_SOURCE_DIR}/build/deps/xgrammar-0.2.8-3)
 if(NOT EXISTS ${GLINT_XGRAMMAR}/lib/libxgrammar.a)
   message(FATAL_ERROR "${GLINT_XGRAMMAR} is missing: run tools/setup.sh")
 endif()

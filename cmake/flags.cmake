@@ -17,3 +17,9 @@ endif()
 if(GLINT_FUZZ)
   target_compile_options(glint_flags INTERFACE -fsanitize=fuzzer-no-link)
 endif()
+
+# The sources of tests: compiled more often than they run, so half optimised. Their files they find from the root of the
+# tree, where ctest starts them, so that compiler caches know them from clone to clone.
+add_library(glint_test_flags INTERFACE)
+target_compile_definitions(glint_test_flags INTERFACE GLINT_SOURCE_DIR=".")
+target_compile_options(glint_test_flags INTERFACE $<$<CONFIG:Release>:-O1>)

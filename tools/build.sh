@@ -4,6 +4,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 preset=$1
 shift
-tools/setup.sh
+[[ $* == glint ]] && for_what=program
+tools/setup.sh ${for_what:+"$for_what"}
 cmake --preset "$preset" >/dev/null
 cmake --build "build/$preset" -j "$(nproc)" ${1:+--target "$@"}

@@ -1,13 +1,15 @@
 #!/usr/bin/env bash
-# Installs what a build of glint needs and this machine lacks: Debian packages, with sudo only when not root.
+# Installs what glint needs and this machine lacks: Debian packages, with sudo only when not root.
+#   tools/setup.sh           for everything in this tree
+#   tools/setup.sh program   to build the program and packages of it; not what tests, sanitizers and the lint run
 # Asks nothing. Running it again costs a fraction of a second.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-packages=(g++ cmake ninja-build ccache git ca-certificates python3 python3-pip python3-venv pkg-config
-  libboost1.81-dev libboost-json1.81-dev libspdlog-dev libfmt-dev libedit-dev libssl-dev libyaml-cpp-dev
-  prometheus-cpp-dev openssl curl libxxhash-dev
-  chromium chromium-driver
-  libgtest-dev libgmock-dev clang-14 clang-format-14 libclang-rt-14-dev)
+packages=(g++ cmake ninja-build ccache git ca-certificates python3 python3-pip pkg-config dpkg-dev file
+  libboost1.81-dev libboost-json1.81-dev libspdlog-dev libfmt-dev libedit-dev libssl-dev libyaml-cpp-dev libcurl4-openssl-dev
+  prometheus-cpp-dev libutf8proc-dev libxxhash-dev libgtest-dev libgmock-dev)
+[[ ${1:-} == program ]] ||
+  packages+=(python3-venv openssl curl chromium chromium-driver clang-14 clang-format-14 libclang-rt-14-dev)
 missing=()
 for package in "${packages[@]}"; do
   status=$(dpkg-query -W -f='${Status}' "$package" 2>/dev/null || true)
@@ -39,6 +41,7 @@ install_source() {
   cmake --build "$work/build" -j "$(nproc)" >/dev/null
   cmake --install "$work/build" >/dev/null
   rm -rf "$2"
+  find "$1" -maxdepth 1 \( -name 'LICEN[CS]E*' -o -name NOTICE \) -exec cp {} "$work/install/" \;
   mv "$work/install" "$2"
   rm -rf "$work"
 }
@@ -52,39 +55,15 @@ if [[ ! -e $pcre2/lib/libpcre2-8.a ]]; then
     -DPCRE2_SUPPORT_LIBREADLINE=OFF
 fi
 
-# xgrammar 0.2.8, compiled grammars for structured output. Built once, for every preset and compiler, so without its
-# -flto. Changed in three places (-2 is the number of that change): its messages come to us (src/text/grammar.cc), and what
-# it would only warn about can be an error, which has to leave a destructor; strings of limited length hold no control
-# characters, and their characters are counted, where as many copies of a rule took seconds to compile and milliseconds a
-# mask; a pattern that its automaton cannot match inside a JSON string is an error, where it would give strings with bare
-# quotes.
-xgrammar=build/deps/xgrammar-0.2.8-2
+# xgrammar 0.2.8, compiled grammars for structured output, changed by tools/patches/xgrammar-0.2.8.patch (-3 is the number
+# of that change). Built once, for every preset and compiler.
+xgrammar=build/deps/xgrammar-0.2.8-3
 if [[ ! -e $xgrammar/lib/libxgrammar.a ]]; then
   unpack xgrammar 0.2.8 8305646fd2b319d6c3003f51a1665e54cbbe9cba1fb636bc41d0b46434ccbb80
   source=$work/xgrammar-0.2.8
-  sed -i 's/ -flto=auto//; s/ -Werror / /' "$source/CMakeLists.txt"
-  # Replaces the one line of FILE that holds TEXT.
-  replace_line() {
-    [[ $(grep -cF "$2" "$source/cpp/$1") == 1 ]]
-    text=$2 line=$3 awk '{ print index($0, ENVIRON["text"]) ? ENVIRON["line"] : $0 }' "$source/cpp/$1" >"$work/changed"
-    mv "$work/changed" "$source/cpp/$1"
-  }
-  replace_line support/logging.h '~LogMessage() { LogMessageImpl(' \
-    '~LogMessage() noexcept(false) { LogMessageImpl(file_, lineno_, level_, stream_.str()); }'
-  replace_line json_schema_converter.cc "{'\\r', '\\r'}, {'\\n', '\\n'}}, true);" \
-    "builder_.AddCharacterClass({{'\"', '\"'}, {'\\\\', '\\\\'}, {0, 0x1f}}, true);"
-  replace_line json_schema_converter.cc \
-    'int32_t body = Repeat(rule_name + "_characters", character, spec.min_length, spec.max_length);' \
-    'int32_t body_rule = builder_.AddEmptyRuleWithHint(rule_name + "_characters");
-     int32_t star = builder_.AddCharacterClassStar({{0x22, 0x22}, {0x5c, 0x5c}, {0, 0x1f}}, true);
-     builder_.UpdateRuleBody(body_rule, spec.min_length == 0 ? star : Sequence(
-         {Repeat(rule_name + "_first", character, spec.min_length, spec.min_length), star}));
-     if (spec.max_length != -1) builder_.UpdateMaxChars(body_rule, spec.max_length);
-     int32_t body = RuleRef(body_rule);'
-  replace_line json_schema_converter.cc '// Keep regex conversion independent. Only the uncommon fallback path converts its existing' \
-    'if (json_string) XGRAMMAR_LOG(FATAL) << "pattern " << regex << " is not supported inside a JSON string";'
+  patch --quiet --strip 1 --directory "$source" <tools/patches/xgrammar-0.2.8.patch
   mkdir "$work/build"
   touch "$work/build/config.cmake" # else its own wins over the options below
   install_source "$source" "$xgrammar" -DCMAKE_CXX_FLAGS=-DXGRAMMAR_LOG_CUSTOMIZE=1 \
-    -DXGRAMMAR_BUILD_PYTHON_BINDINGS=OFF -DCMAKE_INSTALL_LIBDIR=lib
+    -DCMAKE_UNITY_BUILD=ON -DXGRAMMAR_BUILD_PYTHON_BINDINGS=OFF -DCMAKE_INSTALL_LIBDIR=lib
 fi

@@ -1,9 +1,12 @@
 #include "base/memory.h"
 
+#include <malloc.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <fstream>
+#include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -20,28 +23,82 @@ std::optional<std::int64_t> number_in(const char* path, std::string_view key) {
   return {};
 }
 
+// What a control group allows, and what it has of that in use.
+struct GroupMemory {
+  std::int64_t limit = std::numeric_limits<std::int64_t>::max();
+  std::int64_t used = 0;  // without files' pages
+};
+
+std::optional<std::int64_t> number_of(const std::string& path) {
+  std::ifstream file(path);
+  std::int64_t number = 0;
+  if (file >> number) return number;  // not "max"
+  return {};
+}
+
+// Takes over the limit of the group in `dir`, if it is stricter.
+void look_at_group(const std::string& dir, bool is_v1, GroupMemory& out) {
+  const auto limit = number_of(dir + (is_v1 ? "/memory.limit_in_bytes" : "/memory.max"));
+  if (!limit || *limit >= out.limit) return;
+  const std::string stat = dir + "/memory.stat";
+  out.limit = *limit;
+  out.used = number_in(stat.c_str(), is_v1 ? "total_rss " : "anon ").value_or(0);
+}
+
+// The strictest group of this process and those around it. In a container only the root of the
+// mount may be there, which is then the container's own.
+GroupMemory group_memory() {
+  GroupMemory out;
+  look_at_group("/sys/fs/cgroup", false, out);
+  std::ifstream groups("/proc/self/cgroup");
+  for (std::string line; std::getline(groups, line);) {  // "4:memory:/docker/12" or "0::/user"
+    const std::size_t first = line.find(':'), second = line.find(':', first + 1);
+    if (second == line.npos) continue;
+    const std::string names = line.substr(first + 1, second - first - 1);
+    const bool is_v1 = names == "memory";
+    if (!is_v1 && !names.empty()) continue;
+    const std::string mount = is_v1 ? "/sys/fs/cgroup/memory" : "/sys/fs/cgroup";
+    for (std::string path = line.substr(second + 1);; path.erase(path.rfind('/'))) {
+      look_at_group(mount + path, is_v1, out);
+      if (path.find('/') == path.npos) break;
+    }
+  }
+  return out;
+}
+
+// What RLIMIT_AS leaves.
+std::int64_t address_space_left() {
+  rlimit limit = {};
+  if (::getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY)
+    return std::numeric_limits<std::int64_t>::max();
+  const auto used = number_in("/proc/self/status", "VmSize:");
+  return std::max<std::int64_t>(static_cast<std::int64_t>(limit.rlim_cur) - used.value_or(0) * 1024,
+                                0);
+}
+
 }  // namespace
 
 std::int64_t total_memory() {
-  std::int64_t bytes = std::int64_t{::sysconf(_SC_PHYS_PAGES)} * ::sysconf(_SC_PAGESIZE);
-  std::ifstream limit("/sys/fs/cgroup/memory.max");  // a number, or "max"
-  std::int64_t most = 0;
-  if (limit >> most) bytes = std::min(bytes, most);
-  return bytes;
+  const std::int64_t bytes = std::int64_t{::sysconf(_SC_PHYS_PAGES)} * ::sysconf(_SC_PAGESIZE);
+  return std::min(bytes, group_memory().limit);
 }
 
 std::int64_t available_memory() {
   const auto estimate = number_in("/proc/meminfo", "MemAvailable:");
-  std::int64_t bytes = estimate
-                           ? *estimate * 1024
-                           : std::int64_t{::sysconf(_SC_AVPHYS_PAGES)} * ::sysconf(_SC_PAGESIZE);
-  std::ifstream limit("/sys/fs/cgroup/memory.max");  // a number, or "max"
-  std::int64_t most = 0;
-  if (limit >> most) {
-    const auto used = number_in("/sys/fs/cgroup/memory.stat", "anon ");
-    bytes = std::min(bytes, std::max<std::int64_t>(most - used.value_or(0), 0));
-  }
-  return bytes;
+  const std::int64_t bytes =
+      estimate ? *estimate * 1024
+               : std::int64_t{::sysconf(_SC_AVPHYS_PAGES)} * ::sysconf(_SC_PAGESIZE);
+  const GroupMemory group = group_memory();
+  return std::min(
+      {bytes, std::max<std::int64_t>(group.limit - group.used, 0), address_space_left()});
+}
+
+void release_free_memory() { ::malloc_trim(0); }
+
+void keep_little_memory() {
+  constexpr int kMost = 1 << 20;
+  ::mallopt(M_MMAP_THRESHOLD, kMost);
+  ::mallopt(M_TRIM_THRESHOLD, kMost);
 }
 
 }  // namespace glint

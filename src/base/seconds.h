@@ -1,7 +1,8 @@
-// Times of the steady clock as seconds, in doubles.
+// Times of the steady clock as seconds, in doubles; and what day it is.
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 
 namespace glint {
 
@@ -17,6 +18,13 @@ inline double seconds_since(std::chrono::steady_clock::time_point begin) {
 inline std::chrono::steady_clock::duration from_seconds(double seconds) {
   return std::chrono::duration_cast<std::chrono::steady_clock::duration>(
       std::chrono::duration<double>(seconds));
+}
+
+// Since 1970.
+inline std::int64_t unix_seconds() {
+  return std::chrono::duration_cast<std::chrono::seconds>(
+             std::chrono::system_clock::now().time_since_epoch())
+      .count();
 }
 
 }  // namespace glint

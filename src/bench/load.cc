@@ -3,14 +3,17 @@
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <deque>
+#include <iterator>
 #include <utility>
 
-#include "base/random.h"
 #include "base/seconds.h"
 #include "base/str.h"
 
 namespace glint {
 namespace {
+
+constexpr double kProbeSeconds = 0.01;
 
 double cpu_seconds() {
   rusage use = {};
@@ -40,20 +43,11 @@ std::vector<std::int64_t> token_ids_of(const Json& answer) {
 
 }  // namespace
 
-std::vector<std::int64_t> random_prompt(const PromptOptions& options, int index) {
-  Random random(options.seed, static_cast<std::uint64_t>(index));
-  std::vector<std::int64_t> ids(static_cast<std::size_t>(options.input_len));
-  for (std::int64_t& id : ids) id = random.below(static_cast<std::uint32_t>(options.num_ids));
-  return ids;
-}
-
 Result<LoadGenerator> LoadGenerator::connect(LoadTarget target, int max_connections) {
   LoadGenerator out(std::move(target));
-  GLINT_TRY(out.client_,
-            AsyncHttpClient::open(out.target_.server, out.target_.http, max_connections));
-  // A blocking client says best what is wrong.
-  HttpClient client(out.target_.server, out.target_.http);
-  GLINT_TRY(const HttpResponse response, client.send("GET", "/v1/models", out.headers(), ""));
+  out.target_.http.max_connections = max_connections;
+  out.client_ = std::make_unique<HttpClient>(out.target_.server, out.target_.http);
+  GLINT_TRY(const HttpResponse response, out.client_->send("GET", "/v1/models", out.headers(), ""));
   if (response.status == 401) return invalid("the server wants an API key: set GLINT_API_KEY");
   if (response.status != 200)
     return invalid(str("the server answers GET /v1/models with ", response.status));
@@ -74,29 +68,27 @@ HttpHeaders LoadGenerator::headers() const {
   return out;
 }
 
+// `asked` is {"prompt": ...} or {"messages": ...}.
+std::string LoadGenerator::body(Json asked, int output_len, bool stream) const {
+  asked.set("model", target_.model);
+  asked.set(target_.chat ? "max_completion_tokens" : "max_tokens", output_len);
+  asked.set("stream", stream);
+  if (stream) asked.set("stream_options", Json::Object{{"include_usage", true}});
+  for (const auto& [name, value] : target_.fields.as_object()) asked.set(name, value);
+  return dump_json(asked);
+}
+
 std::string LoadGenerator::body(const PromptOptions& prompts, int index, bool stream) const {
   Json::Array ids;
   for (const std::int64_t id : random_prompt(prompts, index)) ids.emplace_back(id);
-  Json json(Json::Object{{"model", target_.model},
-                         {"prompt", std::move(ids)},
-                         {"max_tokens", prompts.output_len},
-                         {"temperature", 0},
-                         {"ignore_eos", true},
-                         {"return_token_ids", true},
-                         {"stream", stream}});
-  if (stream) json.set("stream_options", Json::Object{{"include_usage", true}});
-  return dump_json(json);
+  return body(Json::Object{{"prompt", std::move(ids)}}, random_output_len(prompts, index), stream);
 }
 
 Json LoadGenerator::get(const std::string& path) {
-  Json out;
-  client_->send({.path = path, .headers = headers(), .on_done = [&](Result<HttpResponse> response) {
-                   if (!response.ok() || response.value().status != 200) return;
-                   if (Result<Json> json = parse_json(response.value().body); json.ok())
-                     out = std::move(json).value();
-                 }});
-  client_->run();
-  return out;
+  const Result<HttpResponse> response = client_->send("GET", path, headers(), "");
+  if (!response.ok() || response.value().status != 200) return {};
+  Result<Json> json = parse_json(response.value().body);
+  return json.ok() ? std::move(json).value() : Json();
 }
 
 EngineShare LoadGenerator::engine_since(const Json& before) {
@@ -134,62 +126,168 @@ void LoadGenerator::stream(std::string body, std::int64_t want_tokens, StreamRec
     }
     then();
   };
-  client_->send({.method = "POST",
-                 .path = "/v1/completions",
-                 .headers = headers(),
-                 .body = std::move(body),
-                 .on_piece = on_piece,
-                 .on_done = on_done});
+  client_->start({.method = "POST",
+                  .target = path(),
+                  .headers = headers(),
+                  .body = std::move(body),
+                  .on_piece = on_piece,
+                  .on_done = on_done});
 }
 
-LoadResult LoadGenerator::run(const LoadOptions& options) {
-  const Json before = get("/engine");
-  std::vector<StreamRecord> records(static_cast<std::size_t>(options.num_prompts));
-  int next = 0;
-  const std::function<void()> send_next = [&] {
-    if (next >= options.num_prompts) return;
-    const int index = next++;
-    stream(
-        body(options.prompts, index, true), options.prompts.output_len,
-        records[static_cast<std::size_t>(index)], [] { return true; },
-        [&] {
-          if (options.on_answer) options.on_answer();
-          client_->after(0, send_next);  // later: the connection of the answer is free then
-        });
+// One measurement. A client asks its questions one after the other and keeps its place meanwhile.
+class LoadGenerator::Run {
+ public:
+  Run(LoadGenerator& generator, const LoadOptions& options)
+      : generator_(generator),
+        options_(options),
+        clients_(static_cast<std::size_t>(options.num_prompts)) {}
+
+  // Until every answer is there; how long that took, in seconds.
+  double run() {
+    const BenchClock::time_point begin = BenchClock::now();
+    const std::vector<double> times = arrival_times(options_.arrivals, options_.num_prompts);
+    for (std::size_t i = 0; i < times.size(); ++i) {
+      if (times[i] > 0) {
+        generator_.client_->after(times[i], [this, i] { arrive(i); });
+      } else {
+        waiting_.push_back(i);
+      }
+    }
+    start_waiting();
+    probe();
+    generator_.client_->run();
+    return seconds_between(begin, last_);
+  }
+
+  std::vector<StreamRecord> take_records() {
+    return {std::make_move_iterator(records_.begin()), std::make_move_iterator(records_.end())};
+  }
+  std::vector<double> take_lags() { return std::move(lags_ms_); }
+
+ private:
+  struct Client {
+    std::size_t turn = 0;
+    Json::Array messages = {};
   };
+
+  void arrive(std::size_t client) {
+    waiting_.push_back(client);
+    start_waiting();
+  }
+
+  void start_waiting() {
+    while (!waiting_.empty() &&
+           (options_.concurrency == 0 || num_running_ < options_.concurrency)) {
+      const std::size_t client = waiting_.front();
+      waiting_.pop_front();
+      ++num_running_;
+      ask(client);
+    }
+  }
+
+  void ask(std::size_t client) {
+    StreamRecord& record = records_.emplace_back();
+    const int index = static_cast<int>(client);
+    const bool random = options_.conversations.empty();
+    const Json* ignores = generator_.target_.fields.find("ignore_eos");
+    const bool exact = ignores && ignores->is_bool() && ignores->as_bool();
+    const int length =
+        random ? random_output_len(options_.prompts, index) : turn_of(client).output_len;
+    std::string body = random ? generator_.body(options_.prompts, index, true)
+                              : generator_.body(question_of(client), length, true);
+    generator_.stream(
+        std::move(body), exact ? length : 0, record, [] { return true; },
+        [this, client, &record] { answered(client, record); });
+  }
+
+  const Turn& turn_of(std::size_t client) const {
+    return options_.conversations[client][clients_[client].turn];
+  }
+
+  Json question_of(std::size_t client) {
+    const std::string& text = turn_of(client).text;
+    if (!generator_.target_.chat) return Json::Object{{"prompt", text}};
+    Json::Array& messages = clients_[client].messages;
+    messages.push_back(Json::Object{{"role", "user"}, {"content", text}});
+    return Json::Object{{"messages", messages}};
+  }
+
+  void answered(std::size_t client, const StreamRecord& record) {
+    last_ = BenchClock::now();
+    Client& state = clients_[client];
+    const bool more = record.failure.empty() && !options_.conversations.empty() &&
+                      ++state.turn < options_.conversations[client].size();
+    if (more) {
+      state.messages.push_back(Json::Object{{"role", "assistant"}, {"content", record.text}});
+      return ask(client);
+    }
+    ++num_done_;
+    --num_running_;
+    if (options_.on_answer) options_.on_answer();
+    start_waiting();
+  }
+
+  // A timer that should ring every kProbeSeconds: by how much it is late.
+  void probe() {
+    const BenchClock::time_point due = BenchClock::now() + from_seconds(kProbeSeconds);
+    generator_.client_->after(kProbeSeconds, [this, due] {
+      lags_ms_.push_back(to_ms(BenchClock::now() - due));
+      if (num_done_ < options_.num_prompts) probe();
+    });
+  }
+
+  LoadGenerator& generator_;
+  const LoadOptions& options_;
+  std::vector<Client> clients_;
+  std::deque<std::size_t> waiting_;   // clients that have come and not begun
+  std::deque<StreamRecord> records_;  // whose elements stay where they are
+  std::vector<double> lags_ms_;
+  int num_running_ = 0, num_done_ = 0;
+  BenchClock::time_point last_ = BenchClock::now();
+};
+
+LoadResult LoadGenerator::run(const LoadOptions& options) {
+  if (options.num_warmups > 0) {
+    LoadOptions warm = options;
+    warm.num_prompts = warm.num_warmups;
+    warm.prompts.seed = ~options.prompts.seed;  // nothing that is remembered when it is measured
+    warm.arrivals = {};
+    warm.on_answer = {};
+    if (!warm.conversations.empty())
+      warm.num_prompts = std::min(warm.num_warmups, options.num_prompts);
+    Run(*this, warm).run();
+  }
+  const Json before = get("/engine");
+  Run run(*this, options);
   const double cpu = cpu_seconds();
-  const BenchClock::time_point begin = BenchClock::now();
-  for (int i = 0; i < options.concurrency; ++i) send_next();
-  client_->run();
-  const double wall = seconds_since(begin);
+  const double seconds = run.run();
   LoadResult out;
-  out.client_cpu = (cpu_seconds() - cpu) / wall;
-  out.summary = summarize(records, wall);
+  out.client_cpu = (cpu_seconds() - cpu) / seconds;
+  out.records = run.take_records();
+  out.lag_ms = Distribution::of(run.take_lags());
+  out.summary = summarize(out.records, seconds, options.goodput);
   out.engine = engine_since(before);
-  compare(options, records, out);
+  if (options.conversations.empty() && !target_.chat) compare(options, out);
   return out;
 }
 
 // The order of a stream's tokens: greedy answers, asked again one by one and whole, must be the
 // same token for token. The compared ones are spread over the run.
-void LoadGenerator::compare(const LoadOptions& options, const std::vector<StreamRecord>& records,
-                            LoadResult& result) {
+void LoadGenerator::compare(const LoadOptions& options, LoadResult& result) {
+  // Where all are sent in the order of their index.
+  if (options.arrivals.rate > 0 || options.arrivals.ramp_end > 0) return;
   const int count = std::min(options.num_checked, options.num_prompts);
   for (int i = 0; i < count; ++i) {
     const auto index = static_cast<int>(std::int64_t{i} * options.num_prompts / count);
-    const StreamRecord& record = records[static_cast<std::size_t>(index)];
+    const StreamRecord& record = result.records[static_cast<std::size_t>(index)];
     if (!record.failure.empty() || record.tokens.empty()) continue;
     std::vector<std::int64_t> whole;
-    client_->send({.method = "POST",
-                   .path = "/v1/completions",
-                   .headers = headers(),
-                   .body = body(options.prompts, index, false),
-                   .on_done = [&](Result<HttpResponse> response) {
-                     if (!response.ok() || response.value().status != 200) return;
-                     const Result<Json> json = parse_json(response.value().body);
-                     if (json.ok()) whole = token_ids_of(json.value());
-                   }});
-    client_->run();
+    const Result<HttpResponse> response =
+        client_->send("POST", path(), headers(), body(options.prompts, index, false));
+    if (response.ok() && response.value().status == 200) {
+      const Result<Json> json = parse_json(response.value().body);
+      if (json.ok()) whole = token_ids_of(json.value());
+    }
     ++result.num_compared;
     if (whole != record.tokens) ++result.num_different;
   }

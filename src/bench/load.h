@@ -1,6 +1,6 @@
-// The load generator: streamed completions of random prompts from one server, on one thread. A
-// closed loop: `concurrency` clients, each of which sends its next request when its last is
-// answered.
+// The load generator: streamed answers from one server, on one thread. A closed loop: at most
+// `concurrency` requests at once, each followed by the next; or an open one: requests come when
+// they come.
 #pragma once
 
 #include <cstdint>
@@ -9,29 +9,31 @@
 #include <string>
 #include <vector>
 
+#include "bench/arrivals.h"
 #include "bench/stream_record.h"
 #include "bench/summary.h"
-#include "net/async_http_client.h"
+#include "bench/workload.h"
+#include "net/http_client.h"
 
 namespace glint {
 
 struct LoadTarget {
-  Url server;
+  std::string server;  // its origin
   HttpClientOptions http = {};
   std::string api_key = {};
-  std::string model = {};  // empty: the first that the server lists
-};
-
-struct PromptOptions {
-  int input_len = 128, output_len = 64;  // tokens
-  int num_ids = 1024;      // prompts are drawn from ids below this: plain text in every vocabulary
-  std::uint64_t seed = 0;  // other seeds are other prompts
+  std::string model = {};        // empty: the first that the server lists
+  bool chat = false;             // ask /v1/chat/completions, not /v1/completions
+  Json fields = Json::Object{};  // of every request, besides what is measured
 };
 
 struct LoadOptions {
-  PromptOptions prompts;
-  int concurrency = 1;
+  PromptOptions prompts = {};                    // drawn at random, unless there are...
+  std::vector<Conversation> conversations = {};  // ...these, num_prompts of them
+  int concurrency = 1;                           // requests at once, at most; 0: any number
   int num_prompts = 32;
+  int num_warmups = 0;  // requests before, which are not measured
+  Arrivals arrivals = {};
+  Goodput goodput = {};
   int num_checked = 8;  // answers that are asked again, alone and whole, and compared
   std::function<void()> on_answer = {};  // after each
 };
@@ -45,9 +47,12 @@ struct EngineShare {
 };
 
 struct LoadResult {
-  LoadSummary summary;
-  EngineShare engine;
+  LoadSummary summary = {};
+  std::vector<StreamRecord> records = {};  // in the order in which they were sent
+  EngineShare engine = {};
   double client_cpu = 0;  // share of one core that the generator used
+  Distribution lag_ms =
+      {};                 // how late the generator's own timers were: what its times are good for
   int num_compared = 0;   // streams whose tokens were compared with the same answer asked whole...
   int num_different = 0;  // ...and that differ
 };
@@ -78,22 +83,22 @@ class LoadGenerator {
   LongPromptResult run_long_prompts(const LongPromptOptions& options);
 
  private:
+  class Run;
+
   explicit LoadGenerator(LoadTarget target) : target_(std::move(target)) {}
 
   HttpHeaders headers() const;
+  const char* path() const { return target_.chat ? "/v1/chat/completions" : "/v1/completions"; }
+  std::string body(Json asked, int output_len, bool stream) const;
   std::string body(const PromptOptions& prompts, int index, bool stream) const;
   Json get(const std::string& path);  // null if there is nothing
   EngineShare engine_since(const Json& before);
   void stream(std::string body, std::int64_t want_tokens, StreamRecord& record,
               std::function<bool()> go_on, std::function<void()> then);
-  void compare(const LoadOptions& options, const std::vector<StreamRecord>& records,
-               LoadResult& result);
+  void compare(const LoadOptions& options, LoadResult& result);
 
   LoadTarget target_;
-  std::unique_ptr<AsyncHttpClient> client_;
+  std::unique_ptr<HttpClient> client_;
 };
-
-// The token ids of a prompt: a function of the options and its index alone.
-std::vector<std::int64_t> random_prompt(const PromptOptions& options, int index);
 
 }  // namespace glint

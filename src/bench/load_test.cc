@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <mutex>
 
 #include "base/str.h"
 #include "net/testing.h"
@@ -21,15 +22,21 @@ class FakeServer {
     server_ = std::move(server).value();
   }
 
-  LoadGenerator connect() {
+  LoadGenerator connect(bool chat = false) {
     auto generator =
-        LoadGenerator::connect({.server = {.host = "127.0.0.1", .port = server_->port()}}, 64);
+        LoadGenerator::connect({.server = "http://127.0.0.1:" + std::to_string(server_->port()),
+                                .chat = chat,
+                                .fields = Json::Object{{"ignore_eos", true}, {"temperature", 0}}},
+                               64);
     EXPECT_TRUE(generator.ok());
     return std::move(generator).value();
   }
 
   std::atomic<int> num_streams = 0, steps = 0;
   std::atomic<bool> swaps = false, refuses = false;
+  std::mutex mutex;
+  std::vector<std::string> asked;
+  std::vector<int> num_messages;
 
  private:
   void handle(const HttpRequest& request, HttpExchange exchange) {
@@ -43,6 +50,8 @@ class FakeServer {
     }
     const Json json = parse_json(request.body).value();
     EXPECT_EQ(json.find("model")->as_string(), "fake");
+    EXPECT_TRUE(json.find("ignore_eos")->as_bool());
+    if (request.path == "/v1/chat/completions") return chat(json, std::move(exchange));
     const auto count = static_cast<int>(json.find("max_tokens")->as_int());
     if (refuses) return exchange.respond({.status = 429, .body = "full"});
     if (!json.find("stream")->as_bool()) return exchange.respond({.body = whole(count)});
@@ -55,6 +64,25 @@ class FakeServer {
     }
     exchange.write(str(R"(data: {"choices":[],"usage":{"completion_tokens":)", count,
                        "}}\n\ndata: [DONE]\n\n"));
+    exchange.finish();
+  }
+
+  // Says how many messages it was asked with, in a chunk for each token.
+  void chat(const Json& json, HttpExchange exchange) {
+    const auto count = static_cast<int>(json.find("max_completion_tokens")->as_int());
+    const Json::Array& messages = json.find("messages")->as_array();
+    {
+      const std::lock_guard lock(mutex);
+      asked.push_back(dump_json(messages.back()));
+      num_messages.push_back(static_cast<int>(messages.size()));
+    }
+    exchange.begin_stream(200, {{"content-type", "text/event-stream"}});
+    for (int i = 0; i < count; ++i) {
+      exchange.write(str(R"(data: {"choices":[{"delta":{"content":"w"},"finish_reason":)",
+                         i + 1 == count ? "\"length\"" : "null", "}]}\n\n"));
+    }
+    exchange.write(str(R"(data: {"choices":[],"usage":{"prompt_tokens":9,"completion_tokens":)",
+                       count, "}}\n\ndata: [DONE]\n\n"));
     exchange.finish();
   }
 
@@ -117,16 +145,46 @@ TEST(Load, long_prompts_come_beside_streams_and_split_their_gaps) {
   EXPECT_GT(result.plain_ms.count, 0u);
 }
 
-TEST(Load, prompts_are_a_function_of_seed_and_index) {
-  const PromptOptions options = {.input_len = 50, .num_ids = 90, .seed = 3};
-  EXPECT_EQ(random_prompt(options, 7), random_prompt(options, 7));
-  EXPECT_NE(random_prompt(options, 7), random_prompt(options, 8));
-  for (const std::int64_t id : random_prompt(options, 7)) EXPECT_TRUE(id >= 0 && id < 90);
+TEST(Load, in_an_open_loop_requests_come_at_their_times) {
+  FakeServer server;
+  const Arrivals arrivals = {.rate = 200, .burstiness = 2, .seed = 5};
+  const LoadResult result = server.connect().run(
+      {.prompts = kShort, .concurrency = 0, .num_prompts = 40, .arrivals = arrivals});
+  EXPECT_EQ(result.summary.num_failed, 0) << result.summary.first_failure;
+  const std::vector<double> times = arrival_times(arrivals, 40);
+  ASSERT_EQ(result.records.size(), 40u);
+  for (std::size_t i = 1; i < times.size(); ++i)
+    EXPECT_LE(result.records[i - 1].start, result.records[i].start);
+  // Never early: the last comes at 40 / 200 s.
+  EXPECT_GE(result.summary.seconds, 0.2);
+  EXPECT_GT(result.lag_ms.count, 0u);
+}
+
+TEST(Load, conversations_go_on_with_the_answers_before) {
+  FakeServer server;
+  const Conversation talk = {{"one", 2}, {"two", 3}, {"three", 1}};
+  const LoadResult result =
+      server.connect(true).run({.conversations = {talk, talk}, .concurrency = 1, .num_prompts = 2});
+  EXPECT_EQ(result.summary.num_failed, 0) << result.summary.first_failure;
+  EXPECT_EQ(result.summary.num_requests, 6);
+  EXPECT_EQ(result.summary.output_tokens, 12);
+  EXPECT_EQ(result.summary.input_tokens, 6 * 9);
+  EXPECT_EQ(server.num_messages, (std::vector<int>{1, 3, 5, 1, 3, 5}));
+  EXPECT_EQ(server.asked[1], R"({"role":"user","content":"two"})");
+  EXPECT_EQ(result.records[1].text, "www");
+}
+
+TEST(Load, warm_ups_are_sent_and_not_counted) {
+  FakeServer server;
+  const LoadResult result = server.connect().run(
+      {.prompts = kShort, .concurrency = 2, .num_prompts = 6, .num_warmups = 3, .num_checked = 0});
+  EXPECT_EQ(server.num_streams, 9);
+  EXPECT_EQ(result.summary.num_requests, 6);
 }
 
 TEST(Load, a_server_that_is_not_there_is_one_sentence) {
   // Nobody listens on port 1.
-  const auto none = LoadGenerator::connect({.server = {.host = "127.0.0.1", .port = 1}}, 1);
+  const auto none = LoadGenerator::connect({.server = "http://127.0.0.1:1"}, 1);
   ASSERT_FALSE(none.ok());
   EXPECT_NE(none.error().message.find("cannot reach http://127.0.0.1:1"), std::string::npos);
 }

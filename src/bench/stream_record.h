@@ -25,12 +25,21 @@ double to_ms(BenchClock::duration d);
 struct StreamRecord {
   BenchClock::time_point start = {};
   std::vector<BenchClock::time_point> chunks = {};  // when each chunk with choices came
+  std::vector<std::int64_t> chunk_tokens = {};      // ids of each; none if the server sends no ids
   std::vector<std::int64_t> tokens = {};            // their ids, in the order in which they came
+  std::string text = {};                            // of the answer, without its reasoning
+  bool has_call = false;                            // a tool was called
   std::int64_t usage_tokens = -1;                   // as the server counted them
+  std::int64_t prompt_tokens = 0;                   // likewise
   std::string failure = {};                         // empty: the answer is whole
 
   double ttft_ms() const;  // of a record with chunks
   double tpot_ms() const;  // of one with two tokens or more
+  double e2el_ms() const;  // from the start to the last chunk
+
+  // How many tokens came with a chunk: drafts that are accepted come several at once. Where the
+  // server sends no ids, the tokens are spread over the chunks.
+  double tokens_of_chunk(std::size_t chunk) const;
 };
 
 class StreamReader {
@@ -42,12 +51,15 @@ class StreamReader {
   // What arrived at `now`. False: nothing more of it is worth reading.
   bool feed(std::string_view bytes, BenchClock::time_point now);
 
-  // At the end of the answer: it must be whole, with `want_tokens` tokens.
+  // At the end of the answer: it must be whole, with `want_tokens` tokens if that is not 0. A
+  // server that counts no tokens is taken to send one with each chunk.
   void finish(std::int64_t want_tokens);
 
  private:
   bool on_event(std::string_view data);
   bool on_chunk(const Json& chunk);
+  void read_usage(const Json& chunk);
+  bool read_choice(const Json& choice);
   bool fail(std::string why);
 
   StreamRecord& record_;

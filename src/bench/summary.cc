@@ -1,52 +1,80 @@
 #include "bench/summary.h"
 
 #include <algorithm>
-#include <cmath>
+#include <map>
+
+#include "base/seconds.h"
 
 namespace glint {
-Distribution Distribution::of(std::vector<double> values) {
-  Distribution out;
-  out.count = values.size();
-  if (values.empty()) return out;
-  std::sort(values.begin(), values.end());
-  // The smallest value that at least a share q of all do not exceed.
-  const auto rank = [&](double q) {
-    const double n = std::ceil(q * static_cast<double>(values.size()));
-    return values[static_cast<std::size_t>(std::max(n, 1.0)) - 1];
-  };
-  for (const double v : values) out.mean += v / static_cast<double>(values.size());
-  out.p50 = rank(0.5);
-  out.p99 = rank(0.99);
-  out.max = values.back();
+namespace {
+
+// Tokens that came, and answers that were under way, in each second since the first request.
+struct Seconds {
+  std::map<std::int64_t, double> tokens;
+  std::map<std::int64_t, int> answers;
+
+  Seconds(std::span<const StreamRecord> records) {
+    BenchClock::time_point begin = BenchClock::time_point::max();
+    for (const StreamRecord& record : records) begin = std::min(begin, record.start);
+    const auto second = [&](BenchClock::time_point at) {
+      return static_cast<std::int64_t>(seconds_between(begin, at));
+    };
+    for (const StreamRecord& record : records) {
+      if (!record.failure.empty()) continue;
+      for (std::size_t i = 0; i < record.chunks.size(); ++i)
+        tokens[second(record.chunks[i])] += record.tokens_of_chunk(i);
+      for (std::int64_t s = second(record.start); s <= second(record.chunks.back()); ++s)
+        ++answers[s];
+    }
+  }
+};
+
+template <class Map>
+auto greatest(const Map& map) {
+  typename Map::mapped_type out = {};
+  for (const auto& [key, value] : map) out = std::max(out, value);
   return out;
 }
 
-LoadSummary summarize(std::span<const StreamRecord> records, double seconds) {
+}  // namespace
+
+bool Goodput::is_kept_by(const StreamRecord& record) const {
+  if (ttft_ms && record.ttft_ms() > *ttft_ms) return false;
+  if (tpot_ms && record.usage_tokens > 1 && record.tpot_ms() > *tpot_ms) return false;
+  return !e2el_ms || record.e2el_ms() <= *e2el_ms;
+}
+
+LoadSummary summarize(std::span<const StreamRecord> records, double seconds,
+                      const Goodput& goodput) {
   LoadSummary out;
   out.seconds = seconds;
   out.num_requests = static_cast<int>(records.size());
-  std::vector<double> ttft, tpot;
+  std::vector<double> ttft, tpot, e2el;
+  int num_good = 0;
   for (const StreamRecord& record : records) {
     if (!record.failure.empty()) {
       if (out.num_failed++ == 0) out.first_failure = record.failure;
       continue;
     }
+    out.input_tokens += record.prompt_tokens;
     out.output_tokens += record.usage_tokens;
+    out.num_chunks += static_cast<std::int64_t>(record.chunks.size());
     ttft.push_back(record.ttft_ms());
+    e2el.push_back(record.e2el_ms());
+    out.mean_concurrency += out.per_second(1e-3 * record.e2el_ms());
     if (record.usage_tokens > 1) tpot.push_back(record.tpot_ms());
+    if (goodput.is_kept_by(record)) ++num_good;
   }
+  if (goodput.is_asked()) out.num_good = num_good;
   out.ttft_ms = Distribution::of(std::move(ttft));
   out.tpot_ms = Distribution::of(std::move(tpot));
+  out.e2el_ms = Distribution::of(std::move(e2el));
   out.itl_ms = Distribution::of(split_gaps(records, {}).outside);
+  const Seconds each(records);
+  // A run of less than a second has no second that is whole.
+  out.peak_tokens_per_s = std::max(greatest(each.tokens), out.output_tokens_per_s());
+  out.peak_concurrency = greatest(each.answers);
   return out;
-}
-
-Json to_json(const Distribution& d) {
-  return Json::Object{{"mean", d.mean},
-                      {"p50", d.p50},
-                      {"p99", d.p99},
-                      {"max", d.max},
-                      {"count", static_cast<std::int64_t>(d.count)}};
 }
 
 SplitGaps split_gaps(std::span<const StreamRecord> records, std::span<const Interval> intervals) {

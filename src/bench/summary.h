@@ -1,38 +1,53 @@
 // Numbers out of the records of a load: rates, and the distribution of latencies.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
-#include "base/json.h"
+#include "bench/distribution.h"
 #include "bench/stream_record.h"
 
 namespace glint {
 
-// Of some values; zeros if there are none. Quantiles are values that occur (nearest rank).
-struct Distribution {
-  std::size_t count = 0;
-  double mean = 0, p50 = 0, p99 = 0, max = 0;
+// What an answer must keep to count as a good one, in ms; each may be left open.
+struct Goodput {
+  std::optional<double> ttft_ms = {}, tpot_ms = {}, e2el_ms = {};
 
-  static Distribution of(std::vector<double> values);
+  bool is_asked() const { return ttft_ms || tpot_ms || e2el_ms; }
+  // An answer of one token has no time per token, and keeps that.
+  bool is_kept_by(const StreamRecord& record) const;
 };
 
 struct LoadSummary {
   int num_requests = 0, num_failed = 0;
   std::string first_failure = {};
-  double seconds = 0;              // from the first request to the last answer
-  std::int64_t output_tokens = 0;  // of answers that are whole
-  Distribution ttft_ms = {}, itl_ms = {}, tpot_ms = {};
+  double seconds = 0;  // from the first request to the last answer
+  // Of answers that are whole.
+  std::int64_t input_tokens = 0, output_tokens = 0, num_chunks = 0;
+  Distribution ttft_ms = {}, tpot_ms = {}, itl_ms = {}, e2el_ms = {};
+  double peak_tokens_per_s = 0;      // in the best second
+  int peak_concurrency = 0;          // answers under way in one second, at most
+  double mean_concurrency = 0;       // the sum of all times of answers / seconds
+  std::optional<int> num_good = {};  // if it was asked
 
-  double output_tokens_per_s() const {
-    return seconds > 0 ? static_cast<double>(output_tokens) / seconds : 0;
+  double per_second(double count) const { return seconds > 0 ? count / seconds : 0; }
+  int num_whole() const { return num_requests - num_failed; }
+  double requests_per_s() const { return per_second(num_whole()); }
+  double output_tokens_per_s() const { return per_second(static_cast<double>(output_tokens)); }
+  double total_tokens_per_s() const {
+    return per_second(static_cast<double>(input_tokens + output_tokens));
+  }
+  // More than 1: drafts were accepted, or the server gathers tokens.
+  double tokens_per_chunk() const {
+    return num_chunks > 0 ? static_cast<double>(output_tokens) / static_cast<double>(num_chunks)
+                          : 0;
   }
 };
-LoadSummary summarize(std::span<const StreamRecord> records, double seconds);
-
-// {"mean": ..., "p50": ..., "p99": ..., "max": ..., "count": ...}
-Json to_json(const Distribution& distribution);
+LoadSummary summarize(std::span<const StreamRecord> records, double seconds,
+                      const Goodput& goodput = {});
 
 // The gaps between chunks, in ms, split by whether they overlap one of `intervals`, each [begin,
 // end] in time: what happened to decoding streams while something else went on.

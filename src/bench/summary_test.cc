@@ -2,8 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <numeric>
-
 namespace glint {
 namespace {
 
@@ -11,23 +9,13 @@ BenchClock::time_point at(int ms) {
   return BenchClock::time_point{} + std::chrono::milliseconds(ms);
 }
 
-TEST(Distribution, quantiles_are_values_that_occur) {
-  std::vector<double> values(200);
-  std::iota(values.rbegin(), values.rend(), 1.0);  // 1 .. 200, in any order
-  const Distribution d = Distribution::of(values);
-  EXPECT_EQ(d.count, 200u);
-  EXPECT_DOUBLE_EQ(d.mean, 100.5);
-  EXPECT_EQ(d.p50, 100);
-  EXPECT_EQ(d.p99, 198);
-  EXPECT_EQ(d.max, 200);
-  EXPECT_EQ(Distribution::of({7}).p99, 7);
-  EXPECT_EQ(Distribution::of({}).max, 0);
-}
-
 TEST(Summary, failures_are_counted_and_left_out_of_the_numbers) {
   std::vector<StreamRecord> records(3);
-  records[0] = {
-      .start = at(0), .chunks = {at(10), at(20), at(40)}, .tokens = {1, 2, 3}, .usage_tokens = 3};
+  records[0] = {.start = at(0),
+                .chunks = {at(10), at(20), at(40)},
+                .chunk_tokens = {1, 1, 1},
+                .tokens = {1, 2, 3},
+                .usage_tokens = 3};
   records[1] = {.start = at(5), .chunks = {at(35)}, .usage_tokens = 1};
   records[2] = {.start = at(5), .chunks = {at(6), at(999)}, .failure = "it broke"};
   const LoadSummary s = summarize(records, 2);
@@ -41,6 +29,8 @@ TEST(Summary, failures_are_counted_and_left_out_of_the_numbers) {
   EXPECT_EQ(s.itl_ms.max, 20);
   EXPECT_EQ(s.tpot_ms.count, 1u);  // one token has none
   EXPECT_DOUBLE_EQ(s.tpot_ms.mean, 15);
+  EXPECT_DOUBLE_EQ(s.e2el_ms.mean, 35);  // 40 and 30
+  EXPECT_DOUBLE_EQ(s.mean_concurrency, 0.035);
 }
 
 TEST(Summary, gaps_are_split_by_what_they_overlap) {
@@ -50,6 +40,34 @@ TEST(Summary, gaps_are_split_by_what_they_overlap) {
   const SplitGaps gaps = split_gaps(records, intervals);
   EXPECT_EQ(gaps.outside, (std::vector<double>{10, 10}));
   EXPECT_EQ(gaps.inside, (std::vector<double>{20, 30}));
+}
+
+// With drafts a chunk carries several tokens: a rate counts those.
+TEST(Summary, rates_and_peaks_count_tokens_and_not_chunks) {
+  std::vector<StreamRecord> records(2);
+  records[0] = {.start = at(0),
+                .chunks = {at(500), at(1500)},
+                .chunk_tokens = {4, 3},
+                .tokens = {1, 2, 3, 4, 5, 6, 7},
+                .usage_tokens = 7};
+  records[1] = {.start = at(1200), .chunks = {at(1300), at(1900)}, .usage_tokens = 10};  // no ids
+  const LoadSummary s = summarize(records, 2);
+  EXPECT_EQ(s.output_tokens, 17);
+  EXPECT_DOUBLE_EQ(s.tokens_per_chunk(), 17.0 / 4);
+  EXPECT_DOUBLE_EQ(s.peak_tokens_per_s, 13);  // 3 and 10 in the second from 1 to 2
+  EXPECT_EQ(s.peak_concurrency, 2);
+  EXPECT_DOUBLE_EQ(s.tpot_ms.mean, (1000.0 / 6 + 600.0 / 9) / 2);
+}
+
+TEST(Summary, good_answers_keep_every_limit_that_was_given) {
+  std::vector<StreamRecord> records(3);
+  records[0] = {.start = at(0), .chunks = {at(10), at(30)}, .usage_tokens = 2};
+  records[1] = {.start = at(0), .chunks = {at(50), at(60)}, .usage_tokens = 2};
+  records[2] = {.start = at(0), .chunks = {at(10)}, .usage_tokens = 1};
+  EXPECT_FALSE(summarize(records, 1).num_good);
+  EXPECT_EQ(summarize(records, 1, {.ttft_ms = 20}).num_good, 2);
+  EXPECT_EQ(summarize(records, 1, {.tpot_ms = 15}).num_good, 2);  // one token keeps it
+  EXPECT_EQ(summarize(records, 1, {.ttft_ms = 20, .e2el_ms = 20}).num_good, 1);
 }
 
 }  // namespace

@@ -216,7 +216,7 @@ Result<Weight> Checkpoint::nvfp4(const StoredTensor& data, const std::string& na
                 .cols = cols,
                 .data = view(data),
                 .scale = view(*scale),
-                .global_scale = is_divisor ? 1 / global : global};
+                .global_scale = own_scalar(is_divisor ? 1 / global : global)};
 }
 
 // The names of the scales of stacked experts are those of transformers: "gate_up_proj_scale_inv".
@@ -312,6 +312,13 @@ Tensor Checkpoint::view_f32(const StoredTensor& tensor) {
     wide[i] = tensor.type == StoredType::kF16 ? f16_to_float(word) : to_float(BF16{word});
   }
   return shaped(wide, DType::kF32, tensor);
+}
+
+// In memory of its own: the file's is one of many small reads, which happened once already.
+Tensor Checkpoint::own_scalar(float value) {
+  std::byte* const data = own(sizeof value);
+  std::memcpy(data, &value, sizeof value);
+  return Tensor(data, DType::kF32, {1});
 }
 
 std::byte* Checkpoint::own(std::size_t bytes) {

@@ -79,6 +79,7 @@ class Checkpoint {
   Tensor view(const StoredTensor& tensor);
   // The elements of `tensor`, which is F32, BF16, F16 or E8M0, as f32.
   Tensor view_f32(const StoredTensor& tensor);
+  Tensor own_scalar(float value);  // [1] f32
   std::byte* own(std::size_t bytes);
 
   std::unique_ptr<TensorSource> source_;

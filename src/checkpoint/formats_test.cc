@@ -24,7 +24,7 @@ TEST(Formats, nvfp4_scales_follow_the_rule) {
   std::vector<float> values(48);
   values[0] = 2.0f;      // group 0 holds the matrix's largest: its scale is 448
   values[16] = -1e-20f;  // group 1 is far below the smallest scale: 2^-9
-  const float global = nvfp4_global_scale(2);
+  float global = nvfp4_global_scale(2);
   EXPECT_EQ(global, 2.0f / 2688);
   std::uint8_t packed[24], scales[3];
   encode_nvfp4(values.data(), 1, 48, global, packed, scales);
@@ -63,7 +63,7 @@ TEST(Formats, decoding_gives_back_what_was_encoded_within_the_formats_precision)
       groups(values.size() / 16);
   std::vector<float> scales(4);
   encode_fp8_block(values.data(), kRows, kCols, codes.data(), scales.data());
-  const float global = nvfp4_global_scale(largest_magnitude(values.data(), kRows * kCols));
+  float global = nvfp4_global_scale(largest_magnitude(values.data(), kRows * kCols));
   encode_nvfp4(values.data(), kRows, kCols, global, packed.data(), groups.data());
   const Weight weights[] = {{.format = WeightFormat::kFp8Block,
                              .rows = kRows,
@@ -75,7 +75,7 @@ TEST(Formats, decoding_gives_back_what_was_encoded_within_the_formats_precision)
                              .cols = kCols,
                              .data = Tensor(packed.data(), DType::kU8, {kRows, kCols / 2}),
                              .scale = Tensor(groups.data(), DType::kF8E4M3, {kRows, kCols / 16}),
-                             .global_scale = global}};
+                             .global_scale = Tensor(&global, DType::kF32, {1})}};
   const double bounds[] = {0.03, 0.12};  // relative L2: 3 mantissa bits; 1 bit
   for (int w = 0; w < 2; ++w) {
     double error = 0, norm = 0;

@@ -32,6 +32,8 @@ bool is_revision(std::string_view text) {
 
 Result<std::string> resolve_model(const std::string& model, const std::string& hf_hub_cache) {
   if (model.empty()) return invalid("the model is empty; expected a directory or a hub id");
+  if (model.find('\0') != model.npos)
+    return invalid(str("the model ", quoted(model, kMaxShown), " holds a NUL, which no path does"));
   if (is_directory(model)) return model;
   std::error_code error;
   const auto type = std::filesystem::status(model, error).type();
@@ -60,7 +62,7 @@ Result<std::string> resolve_model(const std::string& model, const std::string& h
   const std::string repository = hf_hub_cache + "/" + folder;
   if (!is_directory(repository)) {
     const std::string remedy =
-        parts.size() == 2 ? str("; `hf download ", id, "` fetches a model") : std::string();
+        parts.size() == 2 ? str("; `glint pull ", id, "` fetches a model") : std::string();
     return not_found(str("there is no directory ", quoted(model, kMaxShown),
                          " and no model of that name in ", hf_hub_cache, remedy));
   }

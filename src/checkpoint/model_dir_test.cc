@@ -41,11 +41,13 @@ TEST(ModelDir, a_hub_id_is_found_through_refs_and_snapshots) {
 TEST(ModelDir, what_is_no_model_is_told_in_one_sentence) {
   const TestDir dir;
   EXPECT_EQ(refusal("", dir.path()), "the model is empty; expected a directory or a hub id");
+  EXPECT_EQ(refusal(std::string("/\0x", 3), dir.path()),
+            "the model \"/\\x00x\" holds a NUL, which no path does");
   EXPECT_EQ(refusal("a/b/c", dir.path()), "there is no directory \"a/b/c\"");
   EXPECT_EQ(refusal("../x", dir.path()), "there is no directory \"../x\"");
   EXPECT_EQ(refusal("zai-org/GLM-6", dir.path()),
             "there is no directory \"zai-org/GLM-6\" and no model of that name in " + dir.path() +
-                "; `hf download zai-org/GLM-6` fetches a model");
+                "; `glint pull zai-org/GLM-6` fetches a model");
   const std::string file = dir.write("file", "");
   EXPECT_EQ(refusal(file, dir.path()),
             str("\"", file, "\" is a file; expected the directory of a checkpoint"));

@@ -33,7 +33,7 @@ Result<Index> read_index(const std::string& path) {
   for (const auto& [name, shard] : map->as_object()) {
     // A shard lies beside its index; anything else would read files that nobody meant.
     if (!shard.is_string() || shard.as_string().empty() ||
-        shard.as_string().find('/') != std::string::npos) {
+        shard.as_string().find_first_of(std::string_view("/\0", 2)) != std::string::npos) {
       return invalid(str(path, ": weight_map gives tensor ", quoted(name), " ",
                          shard.is_string() ? quoted(shard.as_string()) : shard.kind(),
                          "; expected the name of a file"));

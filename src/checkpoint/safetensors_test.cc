@@ -183,6 +183,9 @@ TEST(SafetensorsDir, a_bad_index_is_refused) {
   EXPECT_EQ(open_refusal(dir.path()), dir / kIndex +
                                           ": weight_map gives tensor \"b\" "
                                           "\"../secret.safetensors\"; expected the name of a file");
+  dir.write("x", "of another name");
+  dir.write(kIndex, R"({"weight_map": {"b": "x\u0000y"}})");
+  EXPECT_NE(open_refusal(dir.path()).find("expected the name of a file"), std::string::npos);
   dir.write(kIndex, R"({"weight_map": {"b": "x", "b": "y"}})");
   EXPECT_NE(open_refusal(dir.path()).find("repeated key \"b\""), std::string::npos);
 }

@@ -3,7 +3,7 @@
 
 #include "cli/chat_source.h"
 #include "cli/interrupt.h"
-#include "text/chat_template.h"
+#include "text/template/chat_template.h"
 
 namespace glint {
 namespace {

@@ -6,7 +6,7 @@
 #include "base/str.h"
 #include "cli/chat_source.h"
 #include "cli/interrupt.h"
-#include "net/async_http_client.h"
+#include "net/http_client.h"
 #include "net/sse_reader.h"
 
 namespace glint {
@@ -143,22 +143,21 @@ std::string describe_speed(const ChunkReader& answer, Clock::time_point start) {
 
 class RemoteChat : public ChatSource {
  public:
-  RemoteChat(Url server, HttpClientOptions http, HttpHeaders headers, Json request)
+  RemoteChat(std::string server, HttpClientOptions http, HttpHeaders headers, Json request)
       : server_(std::move(server)),
         http_(std::move(http)),
         headers_(std::move(headers)),
         request_(std::move(request)) {}
 
   Result<End> answer(const Json::Array& messages, const OnDeltas& on_deltas) override {
-    GLINT_TRY(const std::unique_ptr<AsyncHttpClient> client,
-              AsyncHttpClient::open(server_, http_, 1));
+    HttpClient client(server_, http_);
     Json request = request_;
     request.set("messages", for_wire(messages));
     ChunkReader reader(on_deltas);
     Result<HttpResponse> response = HttpResponse{};
     bool answered = false;
-    client->send({.method = "POST",
-                  .path = "/v1/chat/completions",
+    client.start({.method = "POST",
+                  .target = "/v1/chat/completions",
                   .headers = headers_,
                   .body = dump_json(request),
                   .on_piece = [&](std::string_view piece) { return reader.feed(piece); },
@@ -170,11 +169,11 @@ class RemoteChat : public ChatSource {
     const InterruptGuard interrupt;
     const std::function<void()> look = [&] {
       if (answered) return;
-      interrupt.interrupted() ? client->stop() : client->after(kLookSeconds, look);
+      interrupt.interrupted() ? client.stop() : client.after(kLookSeconds, look);
     };
     look();
     const Clock::time_point start = Clock::now();
-    client->run();
+    client.run();
     if (interrupt.interrupted()) return End{};
     return end_of(std::move(response), reader, start);
   }
@@ -194,7 +193,7 @@ class RemoteChat : public ChatSource {
     return End{.cut = reader.cut, .speed = describe_speed(reader, start)};
   }
 
-  const Url server_;
+  const std::string server_;
   const HttpClientOptions http_;
   const HttpHeaders headers_;
   const Json request_;  // all but the messages
@@ -239,7 +238,7 @@ Json request_of(const ChatOptions& options, const std::string& model, Json tools
 }
 
 // The first model that the server lists.
-Result<std::string> ask_for_model(const Url& server, const HttpClientOptions& http,
+Result<std::string> ask_for_model(const std::string& server, const HttpClientOptions& http,
                                   const HttpHeaders& headers) {
   HttpClient client(server, http);
   GLINT_TRY(const HttpResponse response, client.send("GET", "/v1/models", headers, ""));
@@ -259,18 +258,18 @@ Result<std::string> ask_for_model(const Url& server, const HttpClientOptions& ht
 
 Result<std::unique_ptr<ChatSource>> remote_chat(const ChatOptions& options, Json tools, Cli& cli) {
   GLINT_TRY_STATUS(check_local_options(options));
-  GLINT_TRY(Url server, parse_url(options.model));
+  GLINT_TRY(const ServerUrl server, parse_server_url(options.model));
   if (server.path != "/" && server.path != "/v1" && server.path != "/v1/")
     return invalid(str("a server is expected, such as http://127.0.0.1:8000, got the path ",
                        quoted(server.path)));
-  HttpClientOptions http = {.ca_file = options.ca_file};
+  HttpClientOptions http = {.ca_file = options.ca_file, .use_proxy = true};
   HttpHeaders headers = {{"content-type", "application/json"}};
   if (const std::string& key = cli.environment.api_key; !key.empty())
     headers.emplace_back("authorization", "Bearer " + key);
-  GLINT_TRY(const std::string model, ask_for_model(server, http, headers));
+  GLINT_TRY(const std::string model, ask_for_model(server.origin, http, headers));
   if (cli.console.err_is_terminal()) cli.console.note("talking to " + model);
   return std::unique_ptr<ChatSource>(
-      std::make_unique<RemoteChat>(std::move(server), std::move(http), std::move(headers),
+      std::make_unique<RemoteChat>(server.origin, std::move(http), std::move(headers),
                                    request_of(options, model, std::move(tools))));
 }
 

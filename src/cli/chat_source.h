@@ -8,7 +8,7 @@
 
 #include "base/json.h"
 #include "cli/generate_options.h"
-#include "text/delta_parser.h"
+#include "text/answer/delta_parser.h"
 
 namespace glint {
 

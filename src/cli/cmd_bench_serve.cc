@@ -1,10 +1,16 @@
 // glint bench serve: load on a running server, and what its clients see of it.
-#include <cstdio>
+#include <cmath>
+#include <ctime>
+#include <fstream>
+#include <limits>
 
+#include "base/file.h"
 #include "base/json.h"
 #include "base/progress.h"
 #include "base/str.h"
 #include "bench/load.h"
+#include "bench/report.h"
+#include "bench/results.h"
 #include "cli/command.h"
 
 namespace glint {
@@ -15,42 +21,94 @@ constexpr int kLongStreams = 1024;  // tokens of the streams beside long prompts
 struct Options {
   std::string url, model, ca_file;
   std::vector<int> concurrency;
+  double request_rate = std::numeric_limits<double>::infinity();
+  double burstiness = 1, ramp_up_start_rps = 0, ramp_up_end_rps = 0;
+  std::string ramp_up_strategy = "none";
+  int num_prompts = 0, num_warmups = 0;
+  std::vector<std::string> goodput;
+  std::string backend = "openai", dataset_name = "random", dataset_path;
   int input_len = 128;
   std::optional<int> output_len;
-  int num_prompts = 0;
-  int vocab = 1024;
+  std::optional<double> random_range_ratio;
+  std::string range_dialect = "vllm";
+  int random_prefix_len = 0, num_prefixes = 1, vocab = 1024, max_turns = 1;
   std::uint64_t seed = 0;
+  bool ignore_eos = true, token_ids = true;
+  std::string extra_body, tools;
   int check = 8;
-  int long_prompt = 0;
-  int repeat = 5;
+  int long_prompt = 0, repeat = 5;
   double pause = 1;
-  bool json = false;
+  bool json = false, save_result = false, save_detailed = false;
+  std::string result_dir, result_filename, output_file, label, html;
 
   template <class Visitor>
   void visit(Visitor&& v) {
     v("URL", url, "of the server: http://127.0.0.1:8000");
     v.section("Load");
-    v("concurrency,c=N,...", concurrency,
-      "requests at once; several are measured one after the other (default: 1,8,64,256,1024, "
-      "beside long prompts 8)");
-    v("input-len=N", input_len, "tokens of a prompt, drawn at random");
-    v("output-len=N", output_len, "tokens of an answer (default: 64, beside long prompts 1024)");
+    v("concurrency,c,max-concurrency=N,...", concurrency,
+      "requests at once, at most; several are measured one after the other (default: "
+      "1,8,64,256,1024; with a rate any number; beside long prompts 8)");
+    v("request-rate=X", request_rate, "requests come at this rate per second (inf: at once)");
+    v("burstiness=X", burstiness,
+      "shape of the gaps between them: 1 is a Poisson process, less is burstier, more is more "
+      "even");
+    v("ramp-up-strategy", ramp_up_strategy, "how the rate goes from its start to its end",
+      {"none", "linear", "exponential"});
+    v("ramp-up-start-rps=X", ramp_up_start_rps, "rate at the first request");
+    v("ramp-up-end-rps=X", ramp_up_end_rps, "rate at the last");
     v("num-prompts=N", num_prompts,
-      "requests of each measurement (default: two for each that runs at once, at least 32)");
+      "requests of each measurement (default: two for each that runs at once, at least 32; with a "
+      "rate 100)");
+    v("num-warmups=N", num_warmups, "requests before each measurement, which do not count");
+    v("goodput=METRIC:MS", goodput,
+      "count answers within these limits, of ttft, tpot and e2el; repeatable");
+    v.section("Prompts");
+    v("dataset-name", dataset_name, "prompts drawn at random, or a file of conversations",
+      {"random", "sharegpt"});
+    v("dataset-path=FILE", dataset_path, "the file, as ShareGPT has it");
+    v("input-len,random-input-len=N", input_len, "tokens of a prompt drawn at random");
+    v("output-len,random-output-len,sharegpt-output-len=N", output_len,
+      "tokens of an answer (default: 64, beside long prompts 1024, of a file what its answers "
+      "have)");
+    v("random-range-ratio=X", random_range_ratio,
+      "how much lengths vary, as --range-dialect means it (default: not at all)");
+    v("range-dialect", range_dialect,
+      "vllm: from len*(1-X) to len*(1+X); sglang: from len*X to len", {"vllm", "sglang"});
+    v("random-prefix-len=N", random_prefix_len,
+      "tokens that prompts have in common, before their own");
+    v("num-prefixes=N", num_prefixes, "how many such beginnings there are");
     v("vocab=N", vocab, "draw tokens from ids below this");
-    v("seed", seed, "other seeds are other prompts");
+    v("max-turns=N", max_turns,
+      "questions of a conversation, each asked with the answers before it (with openai-chat)");
+    v("seed", seed, "other seeds are other prompts and times");
     v("check=N", check,
       "ask so many answers again, alone and not streamed, and compare their tokens");
+    v.section("Requests");
+    v("backend,endpoint-type", backend, "/v1/completions, or /v1/chat/completions",
+      {"openai", "openai-chat"});
+    v("model", model, "the model's name (default: the first that the server lists)");
+    v("ignore-eos", ignore_eos, "answers have exactly the length that was asked for");
+    v("token-ids", token_ids, "ask for the ids of tokens, which show what drafts bring");
+    v("tools=FILE", tools, "JSON list of tools that every request of openai-chat has");
+    v("extra-body=JSON", extra_body, "fields of every request, such as '{\"temperature\": 1}'");
+    v("ca-file=FILE", ca_file, "PEM file of roots to trust (default: this machine's)");
     v.section("Long prompts");
     v("long-prompt=N", long_prompt,
       "instead: let streams decode, send prompts of N tokens one at a time, and compare the gaps "
       "between tokens with those of plain decoding");
     v("repeat=N", repeat, "how many long prompts");
     v("pause=SECONDS", pause, "plain decoding before each");
-    v.section("Server and output");
-    v("model", model, "the model's name (default: the first that the server lists)");
-    v("ca-file=FILE", ca_file, "PEM file of roots to trust (default: this machine's)");
+    v.section("Output");
     v("json", json, "print one JSON object");
+    v("save-result", save_result, "write a file for each measurement, with the keys of vLLM's");
+    v("save-detailed", save_detailed, "with every request in it");
+    v("result-dir=DIR", result_dir, "where to (default: here)");
+    v("result-filename=FILE", result_filename,
+      "one measurement's file (default: named as by vLLM)");
+    v("output-file=FILE", output_file,
+      "append a line for each measurement, with the keys of SGLang's");
+    v("html=FILE", html, "write a page with curves, distributions and every request");
+    v("label=TEXT", label, "stands in all of them");
   }
 };
 
@@ -68,42 +126,47 @@ Status check_options(const Options& options) {
   GLINT_TRY_STATUS(check_at_least("check", options.check, 0));
   GLINT_TRY_STATUS(check_at_least("long-prompt", options.long_prompt, 0));
   GLINT_TRY_STATUS(check_at_least("repeat", options.repeat, 1));
+  GLINT_TRY_STATUS(check_at_least("num-warmups", options.num_warmups, 0));
+  GLINT_TRY_STATUS(check_at_least("random-prefix-len", options.random_prefix_len, 0));
+  GLINT_TRY_STATUS(check_at_least("num-prefixes", options.num_prefixes, 1));
+  GLINT_TRY_STATUS(check_at_least("max-turns", options.max_turns, 1));
+  if (const double ratio = options.random_range_ratio.value_or(0); !(ratio >= 0 && ratio <= 1))
+    return invalid(str("--random-range-ratio is ", ratio, "; it must be from 0 to 1"));
+  const bool file = options.dataset_name == "sharegpt";
+  if (file != !options.dataset_path.empty())
+    return invalid("--dataset-name sharegpt and --dataset-path FILE go together");
+  if (!file && options.backend == "openai-chat")
+    return invalid(
+        "--backend openai-chat asks with text: name a file with --dataset-name sharegpt");
+  if (options.max_turns > 1 && options.backend != "openai-chat")
+    return invalid("--max-turns needs --backend openai-chat");
   if (!(options.pause >= 0 && options.pause <= 3600))
     return invalid(str("--pause is ", options.pause, "; it must be from 0 to 3600 seconds"));
   return Ok{};
 }
 
-constexpr char kHeader[] =
-    "                                      TTFT ms              ITL ms                       "
-    "engine            client\n"
-    "     c  requests failed differ   tok/s    mean     p50     p99    mean    p50    p99    max  "
-    "step ms  host us  of a core\n";
-
-std::string table_row(int concurrency, const LoadResult& r) {
+Json to_json(const Measurement& m) {
+  const LoadResult& r = m.result;
   const LoadSummary& s = r.summary;
-  return formatted("%6d  %8d %6d %6d %7.0f %7.0f %7.0f %7.0f %7.1f %6.1f %6.1f %6.0f", concurrency,
-                   s.num_requests, s.num_failed, r.num_different, s.output_tokens_per_s(),
-                   s.ttft_ms.mean, s.ttft_ms.p50, s.ttft_ms.p99, s.itl_ms.mean, s.itl_ms.p50,
-                   s.itl_ms.p99, s.itl_ms.max) +
-         (r.engine.known ? formatted("  %7.2f  %7.0f", r.engine.step_ms, r.engine.overhead_us)
-                         : formatted("  %7s  %7s", "-", "-")) +
-         formatted("  %8.0f %%\n", 100 * r.client_cpu);
-}
-
-Json to_json(int concurrency, const LoadResult& r) {
-  const LoadSummary& s = r.summary;
-  Json out(Json::Object{{"concurrency", concurrency},
+  Json out(Json::Object{{"concurrency", m.options.concurrency},
                         {"requests", s.num_requests},
                         {"failed", s.num_failed},
                         {"compared", r.num_compared},
                         {"different", r.num_different},
                         {"seconds", s.seconds},
+                        {"input_tokens", s.input_tokens},
                         {"output_tokens", s.output_tokens},
+                        {"requests_per_s", s.requests_per_s()},
                         {"output_tokens_per_s", s.output_tokens_per_s()},
+                        {"peak_tokens_per_s", s.peak_tokens_per_s},
+                        {"tokens_per_chunk", s.tokens_per_chunk()},
                         {"ttft_ms", to_json(s.ttft_ms)},
-                        {"itl_ms", to_json(s.itl_ms)},
                         {"tpot_ms", to_json(s.tpot_ms)},
-                        {"client_cpu", r.client_cpu}});
+                        {"itl_ms", to_json(s.itl_ms)},
+                        {"e2el_ms", to_json(s.e2el_ms)},
+                        {"client_cpu", r.client_cpu},
+                        {"client_lag_ms", to_json(r.lag_ms)}});
+  if (s.num_good) out.set("good", *s.num_good);
   if (r.engine.known)
     out.set("engine", Json::Object{{"steps", r.engine.steps},
                                    {"step_ms", r.engine.step_ms},
@@ -126,37 +189,175 @@ void tell_failures(int num_failed, const std::string& first, Cli& cli) {
   cli.console.note(str("glint: ", num_failed, " requests failed; the first: ", first));
 }
 
-void measure_load(const Options& options, LoadGenerator& generator, Cli& cli) {
-  if (!options.json) cli.console.print(kHeader), cli.console.flush();
-  std::vector<int> all = options.concurrency;
-  if (all.empty()) all = {1, 8, 64, 256, 1024};
-  Json::Array results;
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    const int c = all[i];
-    const int count = options.num_prompts > 0 ? options.num_prompts : std::max(2 * c, 32);
-    std::optional<Progress> progress;
-    progress.emplace(str(c, " at once"), count, Progress::Unit::kItems);
-    // Prompts of their own for each measurement: the server remembers old ones.
-    const LoadResult result =
-        generator.run({.prompts = {.input_len = options.input_len,
-                                   .output_len = options.output_len.value_or(64),
-                                   .num_ids = options.vocab,
-                                   .seed = (options.seed << 16) + i},
-                       .concurrency = c,
-                       .num_prompts = count,
-                       .num_checked = options.check,
-                       .on_answer = [&] { progress->add(1); }});
-    progress.reset();  // the bar is gone before anything is printed
-    results.push_back(to_json(c, result));
-    if (!options.json) cli.console.print(table_row(c, result)), cli.console.flush();
-    tell_failures(result.summary.num_failed, result.summary.first_failure, cli);
-    if (result.num_different > 0) {
-      cli.failed = true;
-      cli.console.note(str("glint: ", result.num_different, " of ", result.num_compared,
-                           " streams had other tokens than the same answer asked alone"));
+Result<Goodput> parse_goodput(const std::vector<std::string>& limits) {
+  Goodput out;
+  for (const std::string& text : limits) {
+    for (const std::string_view limit : split(text, ' ')) {
+      const std::size_t colon = std::min(limit.find(':'), limit.size());
+      const std::string_view name = limit.substr(0, colon);
+      double ms = 0;
+      const bool number = colon < limit.size() && option_detail::parse(limit.substr(colon + 1), ms);
+      std::optional<double>* field = name == "ttft"   ? &out.ttft_ms
+                                     : name == "tpot" ? &out.tpot_ms
+                                     : name == "e2el" ? &out.e2el_ms
+                                                      : nullptr;
+      if (!field || !number || !(ms > 0))
+        return invalid(str("--goodput expects ttft:MS, tpot:MS or e2el:MS, got ", quoted(limit)));
+      *field = ms;
     }
   }
-  if (options.json) print_json(options, generator, std::move(results), cli);
+  return out;
+}
+
+Result<Arrivals> arrivals_of(const Options& options) {
+  const bool ramps = options.ramp_up_strategy != "none";
+  const bool finite = std::isfinite(options.request_rate);
+  if (finite && !(options.request_rate > 0))
+    return invalid(str("--request-rate is ", options.request_rate, "; it must be more than 0"));
+  if (!(options.burstiness > 0))
+    return invalid(str("--burstiness is ", options.burstiness, "; it must be more than 0"));
+  if (ramps && finite) return invalid("--ramp-up-strategy sets the rate: leave --request-rate out");
+  if (ramps && !(options.ramp_up_start_rps > 0 && options.ramp_up_end_rps > 0))
+    return invalid("--ramp-up-strategy wants --ramp-up-start-rps and --ramp-up-end-rps, above 0");
+  return Arrivals{.rate = finite ? options.request_rate : 0,
+                  .burstiness = options.burstiness,
+                  .ramp_start = ramps ? options.ramp_up_start_rps : 0,
+                  .ramp_end = ramps ? options.ramp_up_end_rps : 0,
+                  .exponential = options.ramp_up_strategy == "exponential",
+                  .seed = options.seed};
+}
+
+PromptOptions prompts_of(const Options& options, std::uint64_t measurement) {
+  const bool vllm = options.range_dialect == "vllm";
+  const double ratio = options.random_range_ratio.value_or(vllm ? 0 : 1);
+  return {.input_len = options.input_len,
+          .output_len = options.output_len.value_or(64),
+          .input_ratio = ratio,
+          .output_ratio = ratio,
+          .dialect = vllm ? RangeDialect::kVllm : RangeDialect::kSglang,
+          .prefix_len = options.random_prefix_len,
+          .num_prefixes = options.num_prefixes,
+          .num_ids = options.vocab,
+          .seed = (options.seed << 16) + measurement};
+}
+
+// The fields of every request.
+Result<Json> fields_of(const Options& options) {
+  Json out(Json::Object{{"temperature", 0}});
+  if (options.ignore_eos) out.set("ignore_eos", true);
+  if (options.token_ids) out.set("return_token_ids", true);
+  if (!options.tools.empty()) {
+    if (options.backend != "openai-chat") return invalid("--tools needs --backend openai-chat");
+    GLINT_TRY(const std::string text, read_file(options.tools));
+    GLINT_TRY(Json tools, parse_json(text).in(quoted(options.tools)));
+    out.set("tools", std::move(tools));
+  }
+  if (!options.extra_body.empty()) {
+    GLINT_TRY(const Json extra, parse_json(options.extra_body).in("--extra-body"));
+    if (!extra.is_object()) return invalid("--extra-body is no JSON object");
+    for (const auto& [name, value] : extra.as_object()) out.set(name, value);
+  }
+  return out;
+}
+
+std::string date_now(const char* format) {
+  const std::time_t now = std::time(nullptr);
+  std::tm local = {};
+  localtime_r(&now, &local);
+  char text[32];
+  std::strftime(text, sizeof text, format, &local);
+  return text;
+}
+
+Status save(const Options& options, const Measurement& m) {
+  if (options.save_result || options.save_detailed || !options.result_filename.empty()) {
+    const std::string date = date_now("%Y%m%d-%H%M%S");
+    std::string path =
+        options.result_filename.empty() ? vllm_file_name(m, date) : options.result_filename;
+    if (!options.result_dir.empty()) path = options.result_dir + "/" + path;
+    const Json json = vllm_result(m, date, options.save_detailed);
+    GLINT_TRY_STATUS(write_file_atomic(path, dump_json(json) + "\n"));
+  }
+  if (options.output_file.empty()) return Ok{};
+  std::ofstream lines(options.output_file, std::ios::app);
+  lines << dump_json(sglang_result(m)) << "\n" << std::flush;
+  if (!lines) return invalid(str("cannot write ", quoted(options.output_file, 4096)));
+  return Ok{};
+}
+
+Result<Measurement> measure(const Options& options, LoadOptions load, LoadGenerator& generator,
+                            Cli& cli) {
+  Measurement out = {.model = generator.model(),
+                     .url = options.url,
+                     .backend = options.backend,
+                     .dataset = options.dataset_name,
+                     .label = options.label,
+                     .options = {},
+                     .result = {}};
+  {
+    Progress progress(load.concurrency > 0 ? str(load.concurrency, " at once") : "requests",
+                      load.num_prompts, Progress::Unit::kItems);
+    load.on_answer = [&] { progress.add(1); };
+    out.result = generator.run(load);
+    load.on_answer = {};
+  }
+  out.options = std::move(load);
+  const LoadResult& result = out.result;
+  if (!options.json) cli.console.print(table_row(out)), cli.console.flush();
+  tell_failures(result.summary.num_failed, result.summary.first_failure, cli);
+  if (result.num_different > 0) {
+    cli.failed = true;
+    cli.console.note(str("glint: ", result.num_different, " of ", result.num_compared,
+                         " streams had other tokens than the same answer asked alone"));
+  }
+  GLINT_TRY_STATUS(save(options, out));
+  if (options.html.empty()) out.result.records = {};
+  return out;
+}
+
+Status measure_load(const Options& options, LoadGenerator& generator, Cli& cli) {
+  GLINT_TRY(const Arrivals arrivals, arrivals_of(options));
+  GLINT_TRY(const Goodput goodput, parse_goodput(options.goodput));
+  const bool open = arrivals.rate > 0 || arrivals.ramp_end > 0;
+  std::vector<int> all = options.concurrency;
+  if (all.empty()) all = open ? std::vector<int>{0} : std::vector<int>{1, 8, 64, 256, 1024};
+  if (all.size() > 1 && !options.result_filename.empty())
+    return invalid(
+        "--result-filename names the file of one measurement; --save-result names several");
+  std::vector<Measurement> measured;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const int count = options.num_prompts > 0 ? options.num_prompts
+                      : open                  ? 100
+                                              : std::max(2 * all[i], 32);
+    // Prompts of their own for each measurement: the server remembers old ones.
+    LoadOptions load = {.prompts = prompts_of(options, i),
+                        .concurrency = all[i],
+                        .num_prompts = count,
+                        .num_warmups = options.num_warmups,
+                        .arrivals = arrivals,
+                        .goodput = goodput,
+                        .num_checked = options.check};
+    if (options.dataset_name == "sharegpt") {
+      GLINT_TRY(load.conversations,
+                read_sharegpt(options.dataset_path, options.output_len.value_or(0),
+                              options.max_turns, count, options.seed + i));
+    }
+    if (!options.json && i == 0)
+      cli.console.print(table_head(goodput.is_asked())), cli.console.flush();
+    GLINT_TRY(Measurement each, measure(options, std::move(load), generator, cli));
+    measured.push_back(std::move(each));
+  }
+  if (!options.html.empty())
+    GLINT_TRY_STATUS(
+        write_file_atomic(options.html, load_html(measured, date_now("%Y-%m-%d %H:%M"))));
+  if (options.json) {
+    Json::Array results;
+    for (const Measurement& each : measured) results.push_back(to_json(each));
+    print_json(options, generator, std::move(results), cli);
+  } else {
+    cli.console.print(measured.size() == 1 ? details_table(measured[0]) : table_peaks(measured));
+  }
+  return Ok{};
 }
 
 void measure_long_prompts(const Options& options, LoadGenerator& generator, Cli& cli) {
@@ -203,16 +404,20 @@ void measure_long_prompts(const Options& options, LoadGenerator& generator, Cli&
 
 Status run(const Options& options, Cli& cli) {
   GLINT_TRY_STATUS(check_options(options));
-  GLINT_TRY(const Url url, parse_url(options.url));
+  GLINT_TRY(const ServerUrl url, parse_server_url(options.url));
+  GLINT_TRY(Json fields, fields_of(options));
   int connections = 1024;
   for (const int c : options.concurrency) connections = std::max(connections, c);
-  GLINT_TRY(LoadGenerator generator, LoadGenerator::connect({.server = url,
-                                                             .http = {.ca_file = options.ca_file},
-                                                             .api_key = cli.environment.api_key,
-                                                             .model = options.model},
-                                                            connections + 1));
-  options.long_prompt > 0 ? measure_long_prompts(options, generator, cli)
-                          : measure_load(options, generator, cli);
+  GLINT_TRY(LoadGenerator generator,
+            LoadGenerator::connect({.server = url.origin,
+                                    .http = {.ca_file = options.ca_file},
+                                    .api_key = cli.environment.api_key,
+                                    .model = options.model,
+                                    .chat = options.backend == "openai-chat",
+                                    .fields = std::move(fields)},
+                                   std::max(connections, options.num_prompts) + 1));
+  if (options.long_prompt == 0) return measure_load(options, generator, cli);
+  measure_long_prompts(options, generator, cli);
   return Ok{};
 }
 
@@ -224,17 +429,26 @@ Command bench_serve_command() {
        .group = "Machine",
        .summary = "load on a running server, and what its clients see",
        .description =
-           "Sends random prompts to /v1/completions of a server, glint or another, over as many "
-           "connections as requests run at once, and reads the streams on one thread. Prints for "
-           "each concurrency: requests that failed or whose tokens differ from the same answer "
-           "asked alone (both must be 0), tokens per second of all together, the time to the "
-           "first token (TTFT), the gaps between chunks of a stream (ITL), and for glint what a "
-           "step took in the model and what the host cost beside it. The key of a server that "
-           "wants one is GLINT_API_KEY. Exit code 1 if a request failed or its tokens differ.",
+           "Sends prompts to any server of OpenAI's API, over as many connections as requests run "
+           "at once, and reads the streams on one thread. With -c clients ask again when they are "
+           "answered (closed loop); with --request-rate requests come whether or not the server "
+           "keeps up (open loop). Prints for each measurement the output tokens per second of all "
+           "together, the mean time to the first chunk (TTFT) and per further token (TPOT), the "
+           "gaps between chunks (ITL), whole answers (E2E), requests that failed or whose tokens "
+           "differ from the same answer asked alone (both must be 0), for glint what a step took "
+           "in the model and what the host cost beside it, and what the generator itself cost: "
+           "its CPU, and how late its timers were, which is what its times are good for. Options "
+           "have the names that vLLM's benchmark has. The key of a server that wants one is "
+           "GLINT_API_KEY. Exit code 1 if a request failed or its tokens differ.",
        .examples = {{"glint bench serve http://127.0.0.1:8000", "1 to 1024 requests at once"},
                     {"glint bench serve http://127.0.0.1:8000 -c 64 --input-len 1024 "
                      "--output-len 256 --json",
                      "one measurement, for a program"},
+                    {"glint bench serve http://127.0.0.1:8000 -c 1,8,16,32,64 --html report.html",
+                     "where more clients stop helping, as a page"},
+                    {"glint bench serve http://127.0.0.1:8000 --goodput ttft:500 --goodput tpot:50 "
+                     "--save-result",
+                     "an open loop, and how many answers are good"},
                     {"glint bench serve http://127.0.0.1:8000 --long-prompt 8192",
                      "what a long prompt does to those who decode"}}},
       run);

@@ -10,7 +10,7 @@
 #include "cli/model_options.h"
 #include "eval/report.h"
 #include "model/inventory.h"
-#include "text/tokenizer.h"
+#include "text/tokenizer/tokenizer.h"
 
 namespace glint {
 namespace {

@@ -6,9 +6,9 @@
 #include "base/str.h"
 #include "cli/generate_options.h"
 #include "cli/interrupt.h"
-#include "text/chat_template.h"
-#include "text/detokenizer.h"
-#include "text/stop_text.h"
+#include "text/answer/stop_text.h"
+#include "text/template/chat_template.h"
+#include "text/tokenizer/detokenizer.h"
 
 namespace glint {
 namespace {

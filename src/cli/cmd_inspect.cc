@@ -262,6 +262,12 @@ Status run(const Options& options, Cli& cli) {
     return invalid(str(report.path, " holds no weights that --verify could read"));
   }
   std::optional<Checkpoint> checkpoint;
+  if (!config_alone) {
+    // Not shown, but other commands read it: what they refuse is refused here as well.
+    GLINT_TRY(
+        [[maybe_unused]] const GenerationConfig defaults,
+        read_generation_config(report.path + "/generation_config.json", report.config.vocab_size));
+  }
   if (has_weights) {
     GLINT_TRY(checkpoint, Checkpoint::open(report.path));
     GLINT_TRY(report.inventory, take_inventory(report.config, *checkpoint));
@@ -275,7 +281,11 @@ Status run(const Options& options, Cli& cli) {
   }
   cli.console.print(options.json ? dump_json(to_json(report), JsonStyle::kIndent2) + "\n"
                                  : to_text(report));
-  return verdict(report, checkpoint ? &*checkpoint : nullptr);
+  GLINT_TRY_STATUS(verdict(report, checkpoint ? &*checkpoint : nullptr));
+  const std::string unused =
+      report.inventory ? describe_unused(report.path, report.inventory->extra) : "";
+  if (!unused.empty()) cli.console.note("warning: " + unused);
+  return Ok{};
 }
 
 }  // namespace

@@ -103,6 +103,7 @@ TEST_F(InspectTest, bad_files_are_refused_in_one_sentence) {
 TEST_F(InspectTest, weights_that_are_missing_are_told_and_end_it_with_2) {
   Json config = read_json_file(kTiny + "/config.json").value();
   config.set("vocab_size", 1024);
+  config.set("eos_token_id", 1);
   config.set("num_hidden_layers", 2);
   ASSERT_TRUE(write_file_atomic(dir_ + "/config.json", dump_json(config)).ok());
   const std::string out = dir_ + "/synth";

@@ -11,7 +11,7 @@
 #include "cli/interrupt.h"
 #include "cli/model_options.h"
 #include "runtime/score.h"
-#include "text/tokenizer.h"
+#include "text/tokenizer/tokenizer.h"
 
 namespace glint {
 namespace {

@@ -18,7 +18,7 @@ TEST(Selftest, sums_up_each_op_in_a_line) {
   const Outcome outcome = selftest({"--op", "permute", "--no-timing"});
   EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
   EXPECT_EQ(outcome.err, "");
-  EXPECT_NE(outcome.out.find("permute                 9     0.00e+00      0e+00  ok\n"),
+  EXPECT_NE(outcome.out.find("permute                12     0.00e+00      0e+00  ok\n"),
             std::string::npos)
       << outcome.out;
   EXPECT_NE(outcome.out.find("every op conforms"), std::string::npos);
@@ -30,7 +30,7 @@ TEST(Selftest, json_holds_every_case_and_the_share_of_the_limit) {
   const Result<Json> parsed = parse_json(outcome.out);
   ASSERT_TRUE(parsed.ok()) << parsed.error().message;
   EXPECT_EQ(parsed.value().find("failed")->as_int(), 0);
-  EXPECT_EQ(parsed.value().find("cases")->as_array().size(), 9u);
+  EXPECT_EQ(parsed.value().find("cases")->as_array().size(), 12u);
   const Json& timed = parsed.value().find("timed")->as_array().front();
   EXPECT_GT(timed.find("us")->as_double(), 0);
   EXPECT_GT(timed.find("share_of_limit")->as_double(), 0);

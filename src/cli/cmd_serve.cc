@@ -1,4 +1,6 @@
 // glint serve: the HTTP API over one model; also under the command lines of other servers.
+#include <unistd.h>
+
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -7,6 +9,7 @@
 #include "base/memory.h"
 #include "base/str.h"
 #include "checkpoint/checkpoint.h"
+#include "checkpoint/model_dir.h"
 #include "cli/commands.h"
 #include "cli/generate_options.h"
 #include "cli/interrupt.h"
@@ -61,7 +64,10 @@ Result<ServeFacts> read_facts(const ServeOptions& options, const ModelOptions& r
     return invalid(str(resolved.dir,
                        " is a configuration alone; a server needs a directory with a tokenizer"));
   GLINT_TRY(facts.config, read_config(resolved.dir + "/config.json"));
-  GLINT_TRY(facts.generation, read_generation_config(resolved.dir + "/generation_config.json"));
+  GLINT_TRY(facts.generation, read_generation_config(resolved.dir + "/generation_config.json",
+                                                     facts.config.vocab_size));
+  char host_name[256] = {};
+  if (::gethostname(host_name, sizeof host_name - 1) == 0) facts.host_name = host_name;
   if (!environment.api_key.empty()) facts.environment_keys = {environment.api_key};
   const KvOptions kv = {.latent = resolved.latent, .index = resolved.index, .with_mtp = drafts > 0};
   facts.memory.page = page_bytes(facts.config, kv);
@@ -142,12 +148,14 @@ void wait_for_end(ShutdownGuard& shutdown, const Server& server, bool log_stats)
   while (!shutdown.wait_for(kReportSeconds)) {
     const EngineStats now = server.stats();
     if (log_stats) report_load(before, now);
+    if (now.num_running + now.num_waiting == 0) release_free_memory();
     before = now;
   }
 }
 
 // The server from its start to its end.
 Status serve(const Options& options, const TranslatedArgs& given, Cli& cli) {
+  keep_little_memory();
   GLINT_TRY(const int drafts, parse_spec(options.spec));
   RunOptions located = options;
   if (!options.revision.empty()) located.model += "@" + options.revision;
@@ -167,6 +175,9 @@ Status serve(const Options& options, const TranslatedArgs& given, Cli& cli) {
                                             ? ChatTemplate::open(facts.dir)
                                             : ChatTemplate::from_file(options.chat_template));
   plan.server.version = GLINT_VERSION;
+  plan.server.find_model = [cache = cli.environment.hf_hub_cache](const std::string& model) {
+    return resolve_model(model, cache);
+  };
   GLINT_TRY(std::unique_ptr<Server> server, Server::listen(plan.server));
   for (const std::string& line : given.ignored) cli.console.note("ignored: " + line);
   if (!options.deterministic)

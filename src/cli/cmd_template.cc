@@ -1,10 +1,10 @@
 // glint template: conversations to prompts.
 #include "base/file.h"
-#include "checkpoint/model_dir.h"
 #include "cli/command.h"
 #include "cli/commands.h"
+#include "cli/hub_model.h"
 #include "cli/json_lines.h"
-#include "text/chat_template.h"
+#include "text/template/chat_template.h"
 
 namespace glint {
 namespace {
@@ -25,7 +25,7 @@ struct Options {
 
 Result<ChatTemplate> open_template(const std::string& model, const Cli& cli) {
   if (file_exists(model)) return ChatTemplate::from_file(model);
-  GLINT_TRY(const std::string dir, resolve_model(model, cli.environment.hf_hub_cache));
+  GLINT_TRY(const std::string dir, model_dir(model, cli, ModelPart::kText));
   return ChatTemplate::open(dir);
 }
 

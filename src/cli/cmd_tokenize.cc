@@ -31,8 +31,7 @@ std::string joined(const std::vector<TokenId>& ids, std::string_view separator) 
 
 Status run(const Options& options, Cli& cli) {
   GLINT_TRY(const Tokenizer tokenizer, open_tokenizer(options.model, cli));
-  const EncodeOptions encode = {.add_special_tokens = options.add_special_tokens,
-                                .fit_length = true};
+  const EncodeOptions encode = {.add_special_tokens = options.add_special_tokens};
   if (options.jsonl) {
     if (!options.texts.empty()) return invalid("--jsonl reads texts from stdin; leave TEXT out");
     answer_json_lines(cli.console, [&](const Json& line) -> Result<std::string> {
@@ -61,8 +60,8 @@ Command tokenize_command() {
        .summary = "text to token ids",
        .description = "Prints the ids of each text on a line, between blanks. Added tokens in the "
                       "text (<|user|>, <think> ...) are read as such; a truncation or padding that "
-                      "the file sets is applied, as the tokenizers package does and no server "
-                      "does. Bytes that are not UTF-8 count as U+FFFD. With --jsonl a line that "
+                      "the file sets is left off, as servers do. Bytes that are not UTF-8 count as "
+                      "U+FFFD. With --jsonl a line that "
                       "cannot be answered is answered {\"error\": ...}, and the exit code stays 0.",
        .examples = {{"glint tokenize models/glm5-tiny 'Hello, world!'", "the ids of a text"},
                     {"echo '{\"text\": \"Hello\"}' | glint tokenize models/glm5-tiny --jsonl",

@@ -16,6 +16,7 @@ Command sglang_command();
 Command trtllm_serve_command();
 Command score_command();
 Command eval_command();
+Command pull_command();
 Command inspect_command();
 Command synth_command();
 Command quantize_command();
@@ -32,12 +33,12 @@ Command selftest_command();
 
 inline std::vector<Command> all_commands() {
   return {
-      generate_command(),    chat_command(),         serve_command(),        vllm_serve_command(),
-      sglang_command(),      trtllm_serve_command(), score_command(),        eval_command(),
-      inspect_command(),     synth_command(),        quantize_command(),     calibrate_command(),
-      verify_command(),      tokenize_command(),     detokenize_command(),   template_command(),
-      bench_local_command(), bench_quant_command(),  bench_engine_command(), bench_serve_command(),
-      selftest_command(),
+      generate_command(),    chat_command(),         serve_command(),       vllm_serve_command(),
+      sglang_command(),      trtllm_serve_command(), score_command(),       eval_command(),
+      pull_command(),        inspect_command(),      synth_command(),       quantize_command(),
+      calibrate_command(),   verify_command(),       tokenize_command(),    detokenize_command(),
+      template_command(),    bench_local_command(),  bench_quant_command(), bench_engine_command(),
+      bench_serve_command(), selftest_command(),
   };
 }
 

@@ -6,6 +6,7 @@
 #include <charconv>
 #include <cstdlib>
 
+#include "base/file.h"
 #include "base/str.h"
 #include "base/thread_pool.h"
 
@@ -26,14 +27,36 @@ std::string directory(const char* name) {
   return path;
 }
 
+std::string hf_home() {
+  if (std::string home = directory("HF_HOME"); !home.empty()) return home;
+  std::string cache = variable("XDG_CACHE_HOME");
+  if (cache.empty()) cache = variable("HOME") + "/.cache";
+  return cache + "/huggingface";
+}
+
 std::string hub_cache() {
   for (const char* name : {"HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE"}) {
     if (std::string cache = directory(name); !cache.empty()) return cache;
   }
-  if (std::string hf_home = directory("HF_HOME"); !hf_home.empty()) return hf_home + "/hub";
-  std::string cache = variable("XDG_CACHE_HOME");
-  if (cache.empty()) cache = variable("HOME") + "/.cache";
-  return cache + "/huggingface/hub";
+  return hf_home() + "/hub";
+}
+
+bool is_true(const char* name) {
+  const std::string value = lower(variable(name));
+  return value == "1" || value == "on" || value == "yes" || value == "true";
+}
+
+std::string hub_token() {
+  std::string token = variable("HF_TOKEN");
+  if (token.empty()) token = variable("HUGGING_FACE_HUB_TOKEN");
+  if (token.empty() && !is_true("HF_HUB_DISABLE_IMPLICIT_TOKEN")) {
+    std::string path = directory("HF_TOKEN_PATH");
+    if (path.empty()) path = hf_home() + "/token";
+    if (Result<std::string> text = read_file(path, 4096); text.ok()) token = text.value();
+  }
+  const std::size_t begin = token.find_first_not_of(" \r\n");
+  if (begin == token.npos) return "";
+  return token.substr(begin, token.find_last_not_of(" \r\n") + 1 - begin);
 }
 
 // Variables of vLLM, SGLang, TensorRT-LLM and what they stand on.
@@ -64,6 +87,9 @@ Environment read_environment() {
   return {.no_color = !variable("NO_COLOR").empty() || variable("TERM") == "dumb",
           .omp_num_threads = variable("OMP_NUM_THREADS"),
           .hf_hub_cache = hub_cache(),
+          .hf_endpoint = variable("HF_ENDPOINT"),
+          .hf_token = hub_token(),
+          .hf_offline = is_true("HF_HUB_OFFLINE") || is_true("TRANSFORMERS_OFFLINE"),
           .tmp_dir = tmp_dir.empty() ? "/tmp" : tmp_dir,
           .home = variable("HOME"),
           .api_key = api_key(),

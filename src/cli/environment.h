@@ -15,6 +15,9 @@ struct Environment {
   // Where models of the Hugging Face hub lie: HF_HUB_CACHE, or "hub" below HF_HOME, or below
   // XDG_CACHE_HOME/huggingface, or below ~/.cache/huggingface.
   std::string hf_hub_cache = {};
+  std::string hf_endpoint = {};  // HF_ENDPOINT; empty: the hub's own
+  std::string hf_token = {};     // HF_TOKEN, or what HF_TOKEN_PATH or "token" below HF_HOME holds
+  bool hf_offline = false;       // HF_HUB_OFFLINE or TRANSFORMERS_OFFLINE
 
   std::string tmp_dir = "/tmp";  // TMPDIR
   std::string home = {};         // HOME, for the history of `glint chat`

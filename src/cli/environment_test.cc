@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <filesystem>
 
+#include "base/file.h"
 #include "base/thread_pool.h"
 
 namespace glint {
@@ -40,6 +42,28 @@ TEST(Environment, hub_cache_follows_the_hub_rules) {
   EXPECT_EQ(read_environment().hf_hub_cache, "/old");
   setenv("HF_HUB_CACHE", "/c", 1);
   EXPECT_EQ(read_environment().hf_hub_cache, "/c");
+}
+
+TEST(Environment, tokens_of_the_hub_come_from_a_variable_or_a_file) {
+  for (const char* name : {"HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "HF_TOKEN_PATH", "HF_HUB_OFFLINE",
+                           "TRANSFORMERS_OFFLINE", "HF_ENDPOINT"}) {
+    unsetenv(name);
+  }
+  char folder[] = "/tmp/glint-env-XXXXXX";
+  setenv("HF_HOME", mkdtemp(folder), 1);
+  EXPECT_EQ(read_environment().hf_token, "");
+  ASSERT_TRUE(write_file_atomic(std::string(folder) + "/token", "hf_file\n").ok());
+  EXPECT_EQ(read_environment().hf_token, "hf_file");
+  setenv("HF_HUB_DISABLE_IMPLICIT_TOKEN", "1", 1);
+  EXPECT_EQ(read_environment().hf_token, "");
+  setenv("HF_TOKEN", "hf_variable", 1);
+  EXPECT_EQ(read_environment().hf_token, "hf_variable");
+  EXPECT_FALSE(read_environment().hf_offline);
+  setenv("HF_HUB_OFFLINE", "0", 1);
+  EXPECT_FALSE(read_environment().hf_offline);
+  setenv("HF_HUB_OFFLINE", "True", 1);
+  EXPECT_TRUE(read_environment().hf_offline);
+  std::filesystem::remove_all(folder);
 }
 
 TEST(Environment, temporary_files_lie_where_tmpdir_says) {

@@ -6,7 +6,7 @@
 
 #include "cli/model_options.h"
 #include "runtime/generator.h"
-#include "text/tokenizer.h"
+#include "text/tokenizer/tokenizer.h"
 
 namespace glint {
 

@@ -4,14 +4,10 @@
 
 #include "base/progress.h"
 #include "base/str.h"
-#include "checkpoint/model_dir.h"
 #include "cli/backends.h"
+#include "model/inventory.h"
 
 namespace glint {
-
-Result<std::string> model_dir(const std::string& model, const Cli& cli) {
-  return resolve_model(model, cli.environment.hf_hub_cache);
-}
 
 Result<ModelOptions> resolve(const RunOptions& options, const Cli& cli, bool with_mtp) {
   ModelOptions out;
@@ -35,6 +31,7 @@ Result<ModelOptions> resolve(const RunOptions& options, const Cli& cli, bool wit
   if (options.load_format == "dummy_fp8") out.dummy = Release::kFp8;
   if (options.load_format == "dummy_nvfp4") out.dummy = Release::kNvfp4;
   out.with_mtp = with_mtp;
+  GLINT_TRY(out.threads, resolve_threads(options.threads, cli.environment));
   out.packing = options.pack == "auto"     ? Packing::kIfRoom
                 : options.pack == "always" ? Packing::kAlways
                                            : Packing::kNever;
@@ -60,6 +57,8 @@ Result<std::unique_ptr<LoadedModel>> load_model(const ModelOptions& resolved,
   GLINT_TRY(std::unique_ptr<LoadedModel> model,
             LoadedModel::load(resolved, std::move(ops), report, std::move(opened)));
   progress.reset();  // erases the bar before anything else is printed
+  const std::string unused = describe_unused(resolved.dir, model->load_stats().unused);
+  if (!unused.empty()) cli.console.note("warning: " + unused);
   const Placement& placement = model->load_stats().placement;
   if (resolved.packing == Packing::kIfRoom && placement.packed_bytes > 0 && !placement.is_packed) {
     cli.console.note(str("weights stay where the files are mapped, which is slower: packing takes ",

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "cli/command.h"
+#include "cli/hub_model.h"
 #include "runtime/loaded_model.h"
 
 namespace glint {
@@ -48,9 +49,6 @@ struct RunOptions {
       {"auto", "always", "never"});
   }
 };
-
-// The directory of `model`, as every command understands it.
-Result<std::string> model_dir(const std::string& model, const Cli& cli);
 
 // Options as the runtime takes them; what the user left open is decided here.
 Result<ModelOptions> resolve(const RunOptions& options, const Cli& cli, bool with_mtp);

@@ -4,7 +4,7 @@
 
 #include "base/str.h"
 #include "checkpoint/test_files.h"
-#include "text/tokenizer.h"
+#include "text/tokenizer/tokenizer.h"
 
 namespace glint {
 namespace {

@@ -87,6 +87,7 @@ class Translator {
   Status take(const Setting& setting, std::span<const std::string>& rest);
   void ignore(const Setting& setting, std::string_view why);
   Error unknown(const Setting& setting) const;
+  Status check_member(const std::string& name, const std::string& shown) const;
   Status finish_speculation();
 
   const Dialect dialect_;
@@ -139,6 +140,22 @@ Error Translator::unknown(const Setting& setting) const {
   const std::string near = did_you_mean(setting.name, names);
   return invalid(str("unknown option ", quoted(setting.shown),
                      near.empty() ? std::string() : ", did you mean --" + near + "?"));
+}
+
+// A group is ignored but for some of its members: one that is nearly the name of such is a mistake.
+Status Translator::check_member(const std::string& name, const std::string& shown) const {
+  const std::size_t dot = name.rfind('.');
+  if (dot == name.npos) return Ok{};
+  const std::string_view group = std::string_view(name).substr(0, dot + 1);
+  std::vector<std::string> members;
+  for (const auto& [each, rule] : rules_) {
+    if (each == name) return Ok{};
+    const bool is_member = each.starts_with(group) && !each.ends_with(".*");
+    if (is_member) members.emplace_back(each.substr(group.size()));
+  }
+  const std::string near = did_you_mean(name.substr(dot + 1), members);
+  if (near.empty()) return Ok{};
+  return invalid(str("unknown key ", quoted(shown), ", did you mean ", group, near, "?"));
 }
 
 Status Translator::apply_value(const FlagRule& rule, const Setting& setting) {
@@ -195,7 +212,10 @@ Status Translator::apply_rule(const FlagRule& rule, const Setting& setting) {
 }
 
 Status Translator::apply(const Setting& setting) {
-  if (const FlagRule* rule = find_rule(setting.name)) return apply_rule(*rule, setting);
+  if (const FlagRule* rule = find_rule(setting.name)) {
+    GLINT_TRY_STATUS(check_member(setting.name, setting.shown));
+    return apply_rule(*rule, setting);
+  }
   const Option* option = find_own(setting.name);
   if (option == nullptr) return unknown(setting);
   // Under its own name: a letter is no long option.

@@ -207,7 +207,23 @@ TEST(ServeDialect, unknown_flags_are_refused_with_a_suggestion) {
             std::string::npos);
 }
 
+TEST(ServeDialect, a_misspelt_key_of_a_group_is_refused_with_a_suggestion) {
+  const auto error = [](const char* yaml) {
+    const std::string file = write_temporary("serve_dialect_group.yaml", yaml);
+    return serve(Dialect::kTrtllm, {"m", "--config", file}).error;
+  };
+  EXPECT_NE(error("kv_cache_config:\n  free_gpu_memory_fractoin: 0.8\n")
+                .find("unknown key \"kv_cache_config.free_gpu_memory_fractoin\", did you mean "
+                      "kv-cache-config.free-gpu-memory-fraction?"),
+            std::string::npos);
+  EXPECT_EQ(error("kv_cache_config:\n  host_cache_size: 0\n  event_buffer_max_size: 1\n"), "");
+}
+
 TEST(ServeDialect, values_that_cannot_be_kept_are_refused) {
+  EXPECT_EQ(
+      serve(Dialect::kVllm, words("m --enable-lora --lora-modules a=/x")).error,
+      "--lora-modules: there are no adapters, so nothing would be served as \"a=/x\"; merge it "
+      "into the checkpoint, or leave the flag out");
   EXPECT_EQ(serve(Dialect::kGlint, words("m --kv-cache-dtype fp8_e5m2")).error,
             "--kv-cache-dtype: a KV cache in \"fp8_e5m2\" is not available; use bf16, fp8 or auto");
   EXPECT_EQ(

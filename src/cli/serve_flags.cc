@@ -66,6 +66,11 @@ Result<Converted> no_template(const std::string& value) {
       str("chat template content format ", quoted(value), " is none of auto, string, openai"));
 }
 
+Result<Converted> no_adapters(const std::string& value) {
+  return invalid(str("there are no adapters, so nothing would be served as ", quoted(value),
+                     "; merge it into the checkpoint, or leave the flag out"));
+}
+
 constexpr char kGpu[] = "parallel sizes describe GPUs; one rank runs";
 constexpr char kKernels[] = "kernels are chosen by the machine and the format";
 constexpr char kGraphs[] = "there are no CUDA graphs to capture";
@@ -280,7 +285,8 @@ const FlagRule kRules[] = {
      kAllBits, Takes::kValue, Does::kIgnore, kNoOffload},
     {"enable-lora enable-lora-bias fully-sharded-loras", kAllBits, Takes::kNothing, Does::kIgnore,
      kNoAdapter},
-    {R"(lora-modules lora-paths max-loras max-lora-rank lora-dtype max-cpu-loras
+    {"lora-modules lora-paths", kAllBits, Takes::kValues, Does::kIgnore, kNoAdapter, no_adapters},
+    {R"(max-loras max-lora-rank lora-dtype max-cpu-loras
         max-loras-per-batch lora-backend lora-target-modules lora-eviction-policy
         max-loaded-loras default-mm-loras lora-config.*)",
      kAllBits, Takes::kValues, Does::kIgnore, kNoAdapter},

@@ -14,7 +14,10 @@ struct ServeOptions : RunOptions {
   // The server
   std::string host = "127.0.0.1";
   int port = 8000;
-  std::vector<std::string> served_model_name, api_key, admin_api_key, allowed_origins;
+  std::vector<std::string> served_model_name, api_key, admin_api_key, allowed_origins,
+      allowed_hosts;
+  std::string profile_dir;
+  bool plain_content = false;
   std::string api_key_file, ssl_certfile, ssl_keyfile;
   double max_body_mb = 64;
   int max_connections = 16384;
@@ -73,6 +76,13 @@ struct ServeOptions : RunOptions {
     v("ssl-keyfile,ssl-key-file=FILE", ssl_keyfile, "its private key");
     v("allowed-origins=ORIGIN", allowed_origins,
       "origins of web pages that may call the server; repeatable (default: *, every one)");
+    v("allowed-hosts=NAME", allowed_hosts,
+      "more names by which browsers, and what changes the server without a key, may call it; "
+      "repeatable (localhost, addresses, --host and this machine's name always may; *: any)");
+    v("profile-dir=DIR", profile_dir, "folder for what /start_profile records");
+    v("plain-content", plain_content,
+      "read special tokens in what users and tools say as text (as other servers do, they are read "
+      "as tokens otherwise)");
     v("max-body-mb=X", max_body_mb, "largest request body");
     v("max-connections", max_connections, "connections at once");
     v("shutdown-timeout=SECONDS", shutdown_timeout,

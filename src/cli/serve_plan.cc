@@ -172,6 +172,13 @@ Result<ServerConfig> server_config(const ServeOptions& o, const ServeFacts& fact
   GLINT_TRY(s.api_keys, read_keys(o, facts));
   s.admin_api_keys = o.admin_api_key;
   if (!o.allowed_origins.empty()) s.allowed_origins = o.allowed_origins;
+  for (const std::string& name : o.allowed_hosts) s.allowed_hosts.push_back(lower(name));
+  for (const std::string& name : {o.host, facts.host_name})
+    if (!name.empty()) s.allowed_hosts.push_back(lower(name));
+  if (!o.profile_dir.empty() && !is_directory(o.profile_dir))
+    return invalid(str("--profile-dir ", quoted(o.profile_dir, 400), " is no folder; create it"));
+  s.profile_dir = o.profile_dir;
+  s.plain_content = o.plain_content;
   if (o.generation_config == "auto") {
     s.sampling.temperature = facts.generation.temperature;
     s.sampling.top_p = facts.generation.top_p;
@@ -200,6 +207,17 @@ Result<ServerConfig> server_config(const ServeOptions& o, const ServeFacts& fact
   s.log.json = o.log_format == "json";
   s.otlp_endpoint = o.otlp_traces_endpoint;
   return s;
+}
+
+// Reading a body takes up to ten times its bytes, and several may wait: where little memory is left
+// beside weights and cache, bodies must be smaller.
+void limit_bodies(const ServeMemory& memory, std::int64_t cache_bytes, HttpLimits& limits) {
+  const std::int64_t left = memory.available - memory.weights - memory.activations - cache_bytes;
+  const auto share = [left](std::int64_t part) {
+    return static_cast<std::size_t>(std::max(left / part, std::int64_t{4} << 20));
+  };
+  limits.max_total_body_bytes = std::min(limits.max_total_body_bytes, share(4));
+  limits.max_body_bytes = std::min(limits.max_body_bytes, share(16));
 }
 
 std::string joined(const std::vector<std::string>& names) {
@@ -231,6 +249,9 @@ std::vector<std::pair<std::string, std::string>> table(const ServeOptions& o,
                    " tokens")},
       {"queue", str(o.max_queued_requests, " requests",
                     o.max_queue_seconds > 0 ? str(", ", o.max_queue_seconds, " s") : "")},
+      {"bodies", str(human_bytes(static_cast<double>(s.http.limits.max_body_bytes)), " at most, ",
+                     human_bytes(static_cast<double>(s.http.limits.max_total_body_bytes)),
+                     " of those that wait")},
       {"prefix cache", o.prefix_caching ? "on" : "off"},
       {"speculation", facts.max_drafts == 0
                           ? str("off", facts.has_mtp ? " (--spec mtp:K turns it on)" : "")
@@ -291,6 +312,8 @@ Result<ServePlan> plan_serve(const ServeOptions& options, const TranslatedArgs& 
   plan.max_model_len = cache.max_model_len;
   GLINT_TRY_STATUS(check_drafts(options.spec, facts));
   GLINT_TRY(plan.server, server_config(options, facts, plan.max_model_len));
+  limit_bodies(facts.memory, std::int64_t{cache.pages} * facts.memory.page,
+               plan.server.http.limits);
   plan.engine.scheduler = {.max_step_tokens = options.max_num_batched_tokens,
                            .max_running = options.max_num_seqs,
                            .max_waiting = options.max_queued_requests,

@@ -24,6 +24,7 @@ struct ServeFacts {
   bool has_mtp = false;  // the MTP layer's weights are there
   int max_drafts = 0;    // of --spec
   std::vector<std::string> environment_keys = {};  // API keys from the environment
+  std::string host_name = {};                      // of this machine
   ServeMemory memory;
 };
 

@@ -4,16 +4,16 @@
 #include <string>
 
 #include "base/file.h"
-#include "checkpoint/model_dir.h"
 #include "cli/command.h"
-#include "text/tokenizer.h"
+#include "cli/hub_model.h"
+#include "text/tokenizer/tokenizer.h"
 
 namespace glint {
 
 // MODEL or the path of a tokenizer.json.
 inline Result<Tokenizer> open_tokenizer(const std::string& model, const Cli& cli) {
   if (file_exists(model)) return Tokenizer::open(model);
-  GLINT_TRY(const std::string dir, resolve_model(model, cli.environment.hf_hub_cache));
+  GLINT_TRY(const std::string dir, model_dir(model, cli, ModelPart::kText));
   return Tokenizer::open(dir);
 }
 

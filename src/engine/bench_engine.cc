@@ -43,7 +43,8 @@ FakeExecutorOptions executor_options(const EngineBenchOptions& options) {
 Request make_request(int index, const EngineBenchOptions& options) {
   Request request;
   request.id = static_cast<RequestId>(index + 1);
-  for (int i = 0; i < kPromptTokens; ++i) request.prompt.push_back((index * 131 + i) % 150000);
+  for (int i = 0; i < kPromptTokens; ++i)
+    request.prompt.own().push_back((index * 131 + i) % 150000);
   request.stop_ids = {150000, 150001, 150002};  // as many as the model has; none comes
   request.max_tokens = options.num_steps;
   return request;

@@ -46,12 +46,16 @@ struct StepDone {
 struct ControlDone {
   Status status;
 };
+struct Wake {
+  RequestId id = 0;
+  std::uint64_t number = 0;
+};
 struct Hang {
   std::promise<void> failed;  // all requests
 };
 struct Stop {};
 using Message =
-    std::variant<Submit, Abort, Control, Flush, Pause, StepDone, ControlDone, Hang, Stop>;
+    std::variant<Submit, Abort, Control, Flush, Pause, StepDone, ControlDone, Wake, Hang, Stop>;
 
 using Work = std::variant<std::shared_ptr<const StepPlan>, ExecutorCommand>;
 
@@ -101,6 +105,7 @@ struct Engine::Impl {
         scheduler(options.scheduler, cache) {
     options.scheduler.max_seq_len = scheduler.max_seq_len();
     publish_stats();
+    executor.set_wake([this](RequestId id, std::uint64_t number) { inbox.push(Wake{id, number}); });
     engine_thread = std::thread([this] { run(); });
     executor_thread = std::thread([this] { run_executor(); });
     if (options.watchdog_seconds > 0) watchdog_thread = std::thread([this] { run_watchdog(); });
@@ -111,6 +116,7 @@ struct Engine::Impl {
     engine_thread.join();
     work.close();
     executor_thread.join();
+    executor.set_wake({});
     watchdog_stop.close();
     if (watchdog_thread.joinable()) watchdog_thread.join();
   }
@@ -186,6 +192,8 @@ struct Engine::Impl {
     }
     control.done.set_value(std::move(done.status));
   }
+
+  void handle(Wake& wake) { scheduler.wake(wake.id, wake.number); }
 
   void handle(Hang& hang) {
     failed = true;
@@ -329,15 +337,22 @@ struct Engine::Impl {
 
   // --- The watchdog's thread ---
 
+  // A step's age is counted in the watchdog's own periods, so that the time in which the whole
+  // program stood still (SIGSTOP, a frozen container) is not held against the step.
   void run_watchdog() {
     const double period = std::min(1.0, options.watchdog_seconds / 4);
-    for (;;) {
+    std::shared_ptr<const StepPlan> watched;
+    double seconds = 0;
+    for (Time last = Clock::now();;) {
       watchdog_stop.pop_for(period);
       if (watchdog_stop.closed()) return;
+      const Time now = Clock::now();
+      const double passed = std::min(seconds_between(std::exchange(last, now), now), 2 * period);
       const RunningStep step = running_step.load();
-      if (step.plan == nullptr) continue;
-      const double seconds = seconds_between(step.begin, Clock::now());
-      if (seconds < options.watchdog_seconds) continue;
+      seconds = std::min(seconds_between(step.begin, now),
+                         step.plan == watched ? seconds + passed : passed);
+      watched = step.plan;
+      if (step.plan == nullptr || seconds < options.watchdog_seconds) continue;
       const std::string dump =
           str("a step has run for ", seconds, " seconds, doing: ", executor.progress(), "\n",
               describe(*step.plan));
@@ -392,7 +407,12 @@ Status Engine::submit(Request request) {
     return Error{ErrorCode::kResourceExhausted,
                  str(num_before, " requests wait already; try again later")};
   }
-  if (e.inbox.push(Submit{std::move(request), Clock::now()})) return Ok{};
+  try {
+    if (e.inbox.push(Submit{std::move(request), Clock::now()})) return Ok{};
+  } catch (const std::bad_alloc&) {
+    e.num_unstarted.fetch_sub(1);
+    return unavailable("the server is out of memory for this request");
+  }
   return unavailable("the engine has stopped");
 }
 

@@ -37,7 +37,7 @@ struct Rig {
     Request r;
     r.id = id;
     for (int i = 0; i < prompt_size; ++i)
-      r.prompt.push_back(static_cast<TokenId>((id * 7 + static_cast<RequestId>(i)) % 100));
+      r.prompt.own().push_back(static_cast<TokenId>((id * 7 + static_cast<RequestId>(i)) % 100));
     r.max_tokens = max_tokens;
     return r;
   }
@@ -91,7 +91,7 @@ TEST(Engine, impossible_requests_are_refused_at_once) {
     return status.ok() ? "" : status.error().message;
   };
   Request request = Rig::request(1);
-  request.prompt[3] = 1000;
+  request.prompt.own()[3] = 1000;
   EXPECT_EQ(error_of(request), "the prompt has the token id 1000; ids go from 0 to 999");
   request = Rig::request(1);
   request.sampling.logit_bias = {{-1, 0.5f}};
@@ -213,6 +213,18 @@ TEST(Engine, a_failing_request_ends_alone) {
   EXPECT_EQ(end.finished, FinishReason::kError);
   EXPECT_EQ(end.error, "the logits of this request were not numbers");
   EXPECT_EQ(rig.tokens[2].size(), 3u);
+}
+
+// Whoever is late is woken before the engine hears that it was late, and after.
+TEST(Engine, requests_that_are_late_sit_out_and_go_on) {
+  FakeExecutorOptions fake;
+  fake.late = [asked = 0](RequestId id, int) mutable { return id == 2 && ++asked % 3 != 0; };
+  Rig rig({}, fake);
+  for (RequestId id = 1; id <= 3; ++id) ASSERT_TRUE(rig.engine->submit(Rig::request(id)).ok());
+  for (RequestId id = 1; id <= 3; ++id) {
+    EXPECT_EQ(rig.wait_for_end(id).finished, FinishReason::kLength);
+    EXPECT_EQ(rig.tokens[id], rig.executor.answer_alone(Rig::request(id)));
+  }
 }
 
 TEST(Engine, the_watchdog_reports_a_step_that_hangs_and_fails_its_requests) {

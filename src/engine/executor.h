@@ -3,6 +3,7 @@
 // (runtime) runs the model; FakeExecutor (engine) scripts tokens for tests.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -38,6 +39,11 @@ class Executor {
   // returns, every cache (the draft layer's as well) holds the rows of all accepted tokens but the
   // last. Slices of sequences that have ended meanwhile may still come, until `ended` names them.
   virtual StepResult execute(const StepPlan& plan) = 0;
+
+  // Tells, from any thread, that a slice which was late can go on: its request, and the number that
+  // StepResult::Sampled::late had or will have. Empty: nobody listens any more.
+  using Wake = std::function<void(RequestId, std::uint64_t number)>;
+  virtual void set_wake(Wake) {}
 
   // Between steps, from the thread of execute().
   virtual Status control(const ExecutorCommand& command) = 0;

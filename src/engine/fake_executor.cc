@@ -30,6 +30,7 @@ struct FakeSequence {
   std::vector<TokenId> tokens;      // prompt and answer
   std::vector<std::uint64_t> rows;  // of tokens: what the KV memory must hold at their positions
   int num_computed = 0;
+  std::uint64_t num_late = 0;
   int num_told = 0;         // rows whose extras were told
   bool has_drafts = false;  // the last slice sampled
 
@@ -241,15 +242,18 @@ StepResult::Sampled FakeExecutor::State::run(const StepPlan& plan, const SeqSlic
   if (options.check_rows) check_memory(s, place);
   for (int i = place.first; i < place.first + place.num_known; ++i) {
     write_row(place, s, i, s.tokens[static_cast<std::size_t>(i)]);
-    if (options.fails && options.fails(slice.id, i)) result.failed = true;
+    if (options.fails && options.fails(slice.id, i)) result.failure = SliceFailure::kNotNumbers;
   }
-  if (slice.sample) sample(slice, place, s, result);
+  const bool late =
+      slice.sample && options.late && options.late(slice.id, static_cast<int>(s.tokens.size()));
+  if (late) result.late = ++s.num_late;
+  if (slice.sample && !late) sample(slice, place, s, result);
   if (options.check_rows && options.info.max_drafts > 0) write_draft_rows(slice, place, s);
   s.num_computed =
       slice.sample ? static_cast<int>(s.tokens.size()) - 1 : place.first + place.num_known;
   s.has_drafts = slice.sample;
   result.extras = extras(place, s);
-  if (result.failed) result.tokens.clear(), result.logprobs.clear();
+  if (result.failure != SliceFailure::kNone) result.tokens.clear(), result.logprobs.clear();
   return result;
 }
 
@@ -276,6 +280,8 @@ StepResult FakeExecutor::execute(const StepPlan& plan) {
     result.seconds +=
         slice.count * (slice.decodes() ? options.decode_row_seconds : options.prompt_row_seconds);
     rows_ += static_cast<std::uint64_t>(slice.count);
+    if (const StepResult::Sampled& sampled = result.sampled.back(); sampled.late && wake_)
+      wake_(slice.id, sampled.late);
   }
   if (options.sleep) std::this_thread::sleep_for(std::chrono::duration<double>(result.seconds));
   ++steps_;
@@ -294,6 +300,8 @@ Status FakeExecutor::control(const ExecutorCommand& command) {
   }
   return Ok{};
 }
+
+void FakeExecutor::set_wake(Wake wake) { wake_ = std::move(wake); }
 
 std::string FakeExecutor::progress() const {
   return str("fake step ", steps_.load(), hanging_.load() ? ", hanging" : "");

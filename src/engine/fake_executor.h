@@ -30,6 +30,10 @@ struct FakeExecutorOptions {
   // Whether the step that runs this position finds logits that are not numbers. Empty: never.
   std::function<bool(RequestId, int position)> fails = {};
 
+  // Whether what may come at this position is not known yet when it is sampled; asked again each
+  // time. Empty: never.
+  std::function<bool(RequestId, int position)> late = {};
+
   // What a step says that it took, and takes if `sleep`: the sum of these.
   double step_seconds = 0, decode_row_seconds = 0, prompt_row_seconds = 0;
   bool sleep = false;
@@ -44,6 +48,7 @@ class FakeExecutor : public Executor {
   StepResult execute(const StepPlan& plan) override;
   // Fails if the path is empty. New weights are another hash: what was cached before is wrong.
   Status control(const ExecutorCommand& command) override;
+  void set_wake(Wake wake) override;
   std::string progress() const override;
   std::vector<std::uint64_t> expert_load() const override;
 
@@ -62,6 +67,7 @@ class FakeExecutor : public Executor {
  private:
   struct State;
   std::unique_ptr<State> state_;
+  Wake wake_;  // told before the step that was late returns
   std::atomic<bool> hanging_{false};
   std::atomic<std::uint64_t> steps_{0}, rows_{0};
 };

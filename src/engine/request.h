@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/shared.h"
 #include "base/token_constraint.h"
 #include "base/types.h"
 #include "engine/sampling_params.h"
@@ -24,13 +25,13 @@ struct Want {
 
 struct Request {
   RequestId id = 0;  // unique among those alive
-  std::vector<TokenId> prompt = {};
+  Shared<std::vector<TokenId>> prompt = {};
   SamplingParams sampling = {};
-  int max_tokens = 0;                  // of the answer, at least 1
-  int min_tokens = 0;                  // no stop id may come before this many
-  std::vector<TokenId> stop_ids = {};  // end the answer; reported as its last token
-  int priority = 0;                    // lower runs first; equals in order of submission
-  std::uint64_t cache_salt = 0;        // prefixes are shared among equal salts only
+  int max_tokens = 0;                          // of the answer, at least 1
+  int min_tokens = 0;                          // no stop id may come before this many
+  Shared<std::vector<TokenId>> stop_ids = {};  // end the answer; reported as its last token
+  int priority = 0;                            // lower runs first; equals in order of submission
+  std::uint64_t cache_salt = 0;                // prefixes are shared among equal salts only
   Want want = {};
   std::shared_ptr<TokenConstraint> constraint = {};
 };
@@ -39,7 +40,7 @@ enum class FinishReason {
   kStop,       // a stop id (or the grammar's end)
   kLength,     // max_tokens or the context
   kCancelled,  // aborted
-  kError,      // its logits were not numbers, or the step failed
+  kError,      // its logits were not numbers, what it asks for cannot be, or the step failed
 };
 const char* name_of(FinishReason reason);  // "stop", "length", "abort", "error"
 
@@ -64,6 +65,8 @@ struct Extras {
   struct KeyRead {
     std::int32_t position = 0;
     std::int32_t num_layers = 0;
+
+    bool operator==(const KeyRead&) const = default;
   };
   std::vector<KeyRead> selected_keys = {};
 };
@@ -77,6 +80,7 @@ struct TokenEvent {
   std::optional<FinishReason> finished = {};
   std::optional<TokenId> stop_id = {};  // the one that ended it
   std::string error = {};               // of kError: one sentence
+  bool impossible = false;              // of kError: the request itself is to blame
   // With the end: what it cost.
   struct Usage {
     int prompt_tokens = 0, cached_tokens = 0, completion_tokens = 0;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "base/shared.h"
 #include "base/types.h"
 
 namespace glint {
@@ -21,9 +22,9 @@ struct SamplingParams {
   double repetition_penalty = 1;
   double presence_penalty = 0;  // subtracted once from the logit of each token of the answer so far
   double frequency_penalty = 0;  // subtracted for each time that it is in the answer so far
-  std::vector<std::pair<TokenId, float>> logit_bias = {};  // added to these logits
-  std::vector<TokenId> allowed_ids = {};                   // only these may come; empty: all
-  std::vector<std::vector<TokenId>> bad_words = {};        // sequences that may not appear
+  Shared<std::vector<std::pair<TokenId, float>>> logit_bias = {};  // added to these logits
+  Shared<std::vector<TokenId>> allowed_ids = {};             // only these may come; empty: all
+  Shared<std::vector<std::vector<TokenId>>> bad_words = {};  // sequences that may not appear
   // A request without a seed of its own gets one when it is submitted.
   std::uint64_t seed = 0;
 

@@ -20,6 +20,22 @@ SchedulerConfig resolve(SchedulerConfig config, const KvCache& cache) {
   return config;
 }
 
+const char* sentence_of(SliceFailure failure) {
+  switch (failure) {
+    case SliceFailure::kNotNumbers:
+      return "the logits of this request were not numbers";
+    case SliceFailure::kNoToken:
+      return "what this request asks for leaves no token that may come: its grammar, allowed "
+             "tokens, bad words and min_tokens exclude each other";
+    case SliceFailure::kGrammar:
+      return "the grammar of this request is too ambiguous: finding what may come next takes more "
+             "work than a token may cost";
+    case SliceFailure::kNone:
+      break;
+  }
+  return "";
+}
+
 }  // namespace
 
 Status check_request(const Request& request, const SchedulerConfig& config) {
@@ -79,6 +95,14 @@ std::optional<TokenEvent> Scheduler::abort(RequestId id) {
   return event;
 }
 
+void Scheduler::wake(RequestId id, std::uint64_t number) {
+  const auto found = state_->all.find(id);
+  if (found == state_->all.end()) return;
+  Sequence& seq = *found->second;
+  seq.ready =
+      std::max(seq.ready, number);  // it may come before the step that was late is committed
+}
+
 void Scheduler::preempt_all() {
   GLINT_CHECK(state_->in_flight.empty(), "a step is in flight");
   while (!state_->running.empty()) state_->preempt(**state_->running.rbegin());
@@ -120,15 +144,19 @@ void Scheduler::State::apply(const SeqSlice& slice, StepResult::Sampled& sampled
     return;
   }
   const int num_new = static_cast<int>(sampled.tokens.size());
-  GLINT_CHECK(
-      sampled.failed || (slice.sample ? num_new >= 1 && num_new <= slice.max_new : num_new == 0),
-      str("request ", slice.id, ": ", num_new, " tokens, at most ", slice.max_new));
+  const bool failed = sampled.failure != SliceFailure::kNone;
+  const int fewest = slice.sample && !sampled.late && !sampled.complete && !failed ? 1 : 0;
+  const int most = slice.sample && !sampled.late ? slice.max_new : 0;
+  GLINT_CHECK(num_new >= fewest && num_new <= most,
+              str("request ", slice.id, ": ", num_new, " tokens, at most ", most));
   event.extras = std::move(sampled.extras);
-  if (sampled.failed) {
-    event.error = "the logits of this request were not numbers";
+  if (failed) {
+    event.error = sentence_of(sampled.failure);
+    event.impossible = sampled.failure != SliceFailure::kNotNumbers;
     finish(seq, FinishReason::kError, event);
     return;
   }
+  seq.late = std::max(seq.late, sampled.late);
   const int accepted = std::max(0, num_new - 1);
   seq.num_computed += slice.count - slice.num_drafts + accepted;
   if (sampled.drafted > 0) {

@@ -64,6 +64,9 @@ class Scheduler {
   // client may disconnect after the last token.
   std::optional<TokenEvent> abort(RequestId id);
 
+  // What may come next in a sequence that was late under this number is known: it runs again.
+  void wake(RequestId id, std::uint64_t number);
+
   // Every running request gives its pages back and starts again from its tokens: what the cache
   // holds is no longer true (new weights). Only while no step is in flight.
   void preempt_all();

@@ -22,7 +22,10 @@ StepPlan Scheduler::schedule(int prompt_budget) {
   if (plan.slices.empty() && s.in_flight.size() == 1 && !s.all.empty()) {
     budget.prompt_tokens = std::max(budget.prompt_tokens, s.cache.page_size());
     s.plan_slices(plan, budget);
-    GLINT_CHECK(!plan.slices.empty(), "nothing is in flight, and still nothing can run");
+    const bool somebody_sits_out = std::any_of(s.running.begin(), s.running.end(),
+                                               [](const Sequence* seq) { return seq->sits_out(); });
+    GLINT_CHECK(!plan.slices.empty() || somebody_sits_out,
+                "nothing is in flight, and still nothing can run");
   }
   plan.ended = std::exchange(s.ended, {});
   if (plan.empty()) {

@@ -49,6 +49,9 @@ class Chaos {
     options.executor.draft_is_right = [seed](RequestId id, int position) {
       return philox(seed, id, static_cast<std::uint64_t>(position))[0] % 10 < (id % 10);
     };
+    options.executor.late = [seed, asked = std::uint64_t{0}](RequestId id, int) mutable {
+      return id % 3 == 0 && philox(seed, id, ++asked)[0] % 4 == 0;
+    };
     return options;
   }
 
@@ -62,9 +65,9 @@ class Chaos {
     const std::uint32_t family = random_.below(3);
     const std::uint32_t shared = random_.below(24), own = 1 + random_.below(10);
     for (std::uint32_t i = 0; i < shared; ++i)
-      request.prompt.push_back(static_cast<TokenId>((i * (family + 1)) % 12));
+      request.prompt.own().push_back(static_cast<TokenId>((i * (family + 1)) % 12));
     for (std::uint32_t i = 0; i < own; ++i)
-      request.prompt.push_back(static_cast<TokenId>(random_.below(3)));
+      request.prompt.own().push_back(static_cast<TokenId>(random_.below(3)));
     request.max_tokens = 1 + static_cast<int>(random_.below(30));
     request.min_tokens = static_cast<int>(random_.below(3));
     if (request.min_tokens > request.max_tokens) request.min_tokens = request.max_tokens;

@@ -13,7 +13,7 @@ Request make(RequestId id, int prompt_size, int max_tokens = 4) {
   Request request;
   request.id = id;
   for (int i = 0; i < prompt_size; ++i)
-    request.prompt.push_back(static_cast<TokenId>((static_cast<int>(id) * 100 + i) % 997));
+    request.prompt.own().push_back(static_cast<TokenId>((static_cast<int>(id) * 100 + i) % 997));
   request.max_tokens = max_tokens;
   return request;
 }
@@ -168,8 +168,8 @@ TEST(Scheduler, a_turn_of_a_chat_finds_the_turns_before) {
   Request next = make(1, 30, 10);
   next.id = 2;
   const std::vector<TokenId>& answer = sim.outcome(1).tokens;
-  next.prompt.insert(next.prompt.end(), answer.begin(), answer.end());
-  next.prompt.push_back(5);
+  next.prompt.own().insert(next.prompt.own().end(), answer.begin(), answer.end());
+  next.prompt.own().push_back(5);
   ASSERT_TRUE(sim.submit(next).ok());
   sim.drain();
   EXPECT_EQ(sim.outcome(2).usage.cached_tokens, 36);  // 39 rows ran, in pages of 4

@@ -42,6 +42,9 @@ struct Sequence {
   int in_flight_rows = 0, in_flight_new = 0;  // sums over in_flight
   int queued_tokens = 0;                      // counted in the scheduler's waiting tokens
 
+  // The last number under which it was late, and the last that was told as ready.
+  std::uint64_t late = 0, ready = 0;
+
   bool can_draft = false;  // its last slice sampled, so the executor has drafts
   DraftControl drafts;
   TokenEvent::Usage usage;
@@ -56,7 +59,9 @@ struct Sequence {
   int planned_computed() const { return num_computed + in_flight_rows; }
   int planned_tokens() const { return num_tokens() + in_flight_new; }
   // The last token of a full sequence never runs.
-  bool can_run() const { return planned_tokens() < limit; }
+  bool can_run() const { return planned_tokens() < limit && !sits_out(); }
+  // What may come next is still being computed.
+  bool sits_out() const { return late > ready; }
   int num_left() const { return planned_tokens() - planned_computed(); }
   bool decodes() const { return can_run() && num_left() == 1; }
   // Every row of its prompt must run.

@@ -43,7 +43,10 @@ class Simulation {
       : options_(with_sizes(options)),
         cache(options_.cache),
         scheduler(options_.scheduler, cache),
-        executor(options_.executor) {}
+        executor(options_.executor) {
+    executor.set_wake(
+        [this](RequestId id, std::uint64_t number) { late.emplace_back(id, number); });
+  }
 
   Status submit(Request request) {
     if (request.id == 0) request.id = ++last_id_;
@@ -63,8 +66,14 @@ class Simulation {
     if (event) take(*event);
   }
 
+  // Who was late goes on: before the next step, or when nothing else can.
+  void wake() {
+    for (const auto& [id, number] : std::exchange(late, {})) scheduler.wake(id, number);
+  }
+
   // Hands out a plan; false if there is none.
   bool plan(int prompt_budget) {
+    if (in_flight.empty()) wake();
     StepPlan plan = scheduler.schedule(prompt_budget);
     scheduler.check_invariants();
     if (plan.empty()) return false;
@@ -78,6 +87,7 @@ class Simulation {
   StepPlan commit() {
     const StepPlan plan = std::move(in_flight.front());
     in_flight.pop_front();
+    if (plan.step % 3 == 0) wake();
     for (TokenEvent& event : scheduler.commit(plan, executor.execute(plan))) take(event);
     scheduler.check_invariants();
     return plan;
@@ -152,6 +162,7 @@ class Simulation {
   FakeExecutor executor;
   std::deque<StepPlan> in_flight;
   std::unordered_map<RequestId, Outcome> outcomes;
+  std::vector<std::pair<RequestId, std::uint64_t>> late;  // to be woken
   int num_alive = 0;
 
  private:

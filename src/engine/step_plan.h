@@ -55,6 +55,14 @@ struct StepPlan {
 // What the plan runs, a line for each of its first slices: for the report of a step that hung.
 std::string describe(const StepPlan& plan);
 
+// Why a request cannot go on.
+enum class SliceFailure {
+  kNone,
+  kNotNumbers,  // its logits
+  kNoToken,     // what it asks for leaves no token that may come
+  kGrammar,     // its grammar takes too much work
+};
+
 struct StepResult {
   struct Sampled {
     RequestId id = 0;
@@ -64,7 +72,10 @@ struct StepResult {
     Extras extras = {};
     int drafted = 0;        // drafts that were verified
     bool complete = false;  // the grammar ends with these tokens: the request ends with kStop
-    bool failed = false;    // logits were not numbers: the request ends with kError
+    SliceFailure failure = SliceFailure::kNone;  // the request ends with kError
+    // What may come next is not known yet, so there is no token, and the sequence sits out until
+    // Executor::Wake tells this number. 0: not late.
+    std::uint64_t late = 0;
   };
   std::vector<Sampled> sampled;  // one per slice, in plan order
   double seconds = 0;            // the step took this long

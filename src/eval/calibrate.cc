@@ -43,7 +43,7 @@ void draft_step(LoadedModel& model, const StepPacker::Step& step, const TokenSeq
 Result<Calibration> calibrate(LoadedModel& model, TapOps& ops, const TokenSequences& prompts,
                               const CalibrateOptions& options) {
   for (const std::vector<TokenId>& ids : prompts) GLINT_TRY_STATUS(check_vocabulary(model, ids));
-  InputRanges ranges(model.config(), model.weights());
+  InputRanges ranges(model.weights());
   ops.set_taps(ranges.taps(ops.device()));
   Calibration out;
   StepPacker packer(prompts, options.tokens_per_step);

@@ -40,44 +40,18 @@ std::vector<float> row_maxima(const Tensor& x, Device& device) {
   return x.dtype == DType::kF32 ? maxima<float>(data, x) : maxima<BF16>(data, x);
 }
 
-InputRanges::InputRanges(const ModelConfig& config, const ModelWeights& weights) {
-  int layer = 0;
-  for (const LayerWeights& w : weights.layers) add_layer(layer++, w);
-  GLINT_CHECK(layer == config.num_hidden_layers, "weights of another model");
-  for (const MtpWeights& w : weights.mtp) add_layer(layer++, w.layer);
+InputRanges::InputRanges(const ModelWeights& weights) : first_slots_(weights.tensors.size()) {
+  for (std::size_t id = 0; id < weights.tensors.size(); ++id) {
+    const ModelTensor& tensor = weights.tensors[id];
+    if (!tensor.is_quantizable || !weights.has(tensor)) continue;
+    first_slots_[id] = slots_.size();
+    for (int copy = 0; copy < tensor.num_copies(); ++copy)
+      slots_.push_back({.name = tensor.name_of_copy(copy)});
+  }
 }
 
-void InputRanges::add(const std::string& name, const void* key) {
-  if (!key) return;  // a layer without an indexer, a model without shared experts
-  slot_of_.emplace(key, slots_.size());
-  slots_.push_back({.name = name});
-}
-
-void InputRanges::add_ffn(const std::string& prefix, const FfnWeights& w) {
-  add(prefix + "gate_proj", w.gate_proj.data.data);
-  add(prefix + "up_proj", w.up_proj.data.data);
-  add(prefix + "down_proj", w.down_proj.data.data);
-}
-
-void InputRanges::add_layer(int layer, const LayerWeights& weights) {
-  const std::string prefix = str("model.layers.", layer, "."), attention = prefix + "self_attn.";
-  const AttentionWeights& a = weights.attention;
-  add(attention + "q_a_proj", a.q_a_proj.data.data);
-  add(attention + "q_b_proj", a.q_b_proj.data.data);
-  add(attention + "kv_a_proj_with_mqa", a.kv_a_proj_with_mqa.data.data);
-  add(attention + "kv_b_proj", a.w_uk[0].data.data);
-  add(attention + "o_proj", a.o_proj.data.data);
-  add(attention + "indexer.wq_b", a.indexer.wq_b.data.data);
-  add(attention + "indexer.wk", a.indexer.wk.data.data);
-  add_ffn(prefix + "mlp.", weights.mlp);
-  add_ffn(prefix + "mlp.shared_experts.", weights.moe.shared_experts);
-  const auto add_experts = [&](const char* projection, const std::vector<Weight>& experts) {
-    for (std::size_t e = 0; e < experts.size(); ++e)
-      add(str(prefix, "mlp.experts.", e, ".", projection), experts[e].data.data);
-  };
-  add_experts("gate_proj", weights.moe.gate_proj);
-  add_experts("up_proj", weights.moe.up_proj);
-  add_experts("down_proj", weights.moe.down_proj);
+std::optional<std::size_t> InputRanges::slot_of(int id) const {
+  return id < 0 ? std::nullopt : first_slots_[static_cast<std::size_t>(id)];
 }
 
 void InputRanges::see(std::size_t slot, std::span<const float> row_maxima) {
@@ -91,28 +65,28 @@ void InputRanges::see(std::size_t slot, std::span<const float> row_maxima) {
 InputTaps InputRanges::taps(Device& device) {
   return {.linear =
               [this, &device](const LinearArgs& args) {
-                const auto found = slot_of_.find(args.weight.data.data);
-                if (found != slot_of_.end()) see(found->second, row_maxima(args.x, device));
+                if (const auto slot = slot_of(args.weight.id))
+                  see(*slot, row_maxima(args.x, device));
               },
           .grouped_linear =
               [this, &device](const GroupedLinearArgs& args) {
-                const auto found = slot_of_.find(args.weights[0].data.data);
-                if (found == slot_of_.end()) return;
+                const auto first = slot_of(args.weights.id);
+                if (!first) return;
                 const std::vector<float> sources = row_maxima(args.x, device);
                 const std::vector<std::int32_t> rows = to_host(args.rows, device);
                 const std::vector<std::int32_t> offsets = to_host(args.offsets, device);
                 std::vector<float> of_expert;
-                for (std::size_t e = 0; e < args.weights.size(); ++e) {
+                for (std::size_t e = 0; e + 1 < offsets.size(); ++e) {
                   of_expert.clear();
                   for (std::int32_t r = offsets[e]; r < offsets[e + 1]; ++r)
                     of_expert.push_back(sources[rows.empty() ? r : rows[r]]);
-                  see(found->second + e, of_expert);
+                  see(*first + e, of_expert);
                 }
               },
           .latent =
               [this, &device](const AttentionWeights& weights, const Tensor& latent) {
-                const auto found = slot_of_.find(weights.w_uk[0].data.data);
-                if (found != slot_of_.end()) see(found->second, row_maxima(latent, device));
+                if (const auto slot = slot_of(weights.w_uk.id))
+                  see(*slot, row_maxima(latent, device));
               }};
 }
 

@@ -2,8 +2,8 @@
 // a model runs on TapOps.
 #pragma once
 
+#include <optional>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include "model/weights.h"
@@ -15,8 +15,8 @@ namespace glint {
 // Exact: a maximum depends neither on order nor on how rows were batched.
 class InputRanges {
  public:
-  // `weights` are those that the products will be called with, layer i being that of `config`.
-  InputRanges(const ModelConfig& config, const ModelWeights& weights);
+  // Of the model that has `weights`, whose ids the products show.
+  explicit InputRanges(const ModelWeights& weights);
   InputRanges(const InputRanges&) = delete;
   InputRanges& operator=(const InputRanges&) = delete;
 
@@ -34,16 +34,13 @@ class InputRanges {
     ActivationRange range = {};
   };
 
-  void add_layer(int layer, const LayerWeights& weights);
-  void add_ffn(const std::string& prefix, const FfnWeights& weights);
-  void add(const std::string& name, const void* key);
+  // The first slot of the weights with this id, or none; experts have theirs in a row.
+  std::optional<std::size_t> slot_of(int id) const;
   void see(std::size_t slot, std::span<const float> row_maxima);
 
   std::vector<Slot> slots_;
-  // First slot by the address of its weight's bytes; experts of one projection, known by the first
-  // one's, have theirs in a row.
-  std::unordered_map<const void*, std::size_t> slot_of_;
-  std::string not_finite_;  // the first layer whose input was
+  std::vector<std::optional<std::size_t>> first_slots_;  // of each tensor of the model
+  std::string not_finite_;                               // the first layer whose input was
 };
 
 // The largest magnitude of each row of x [T, K] (f32 or bf16, rows may be strided): [T]. Infinite

@@ -2,7 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+
+#include "base/str.h"
 
 namespace glint {
 namespace {
@@ -38,73 +41,84 @@ TEST(RowMaxima, nan_and_infinity_are_infinite) {
   EXPECT_EQ(maxima, (std::vector<float>{INFINITY, INFINITY, 4}));
 }
 
-// A model of one layer with two experts, of which only the addresses of its weights count.
+// A model without its MTP layer, of which only the ids of its weights count.
 struct Fixture {
   Fixture() {
-    config.num_hidden_layers = 1;
-    LayerWeights layer;
-    layer.attention.q_a_proj = weight(0);
-    layer.attention.w_uk = {weight(1)};
-    for (int e = 0; e < 2; ++e) layer.moe.gate_proj.push_back(weight(2 + e));
-    weights.layers = {layer};
+    const ModelConfig config =
+        read_config(GLINT_SOURCE_DIR "/models/glm5-tiny/config.json").value();
+    weights.tensors = model_tensors(config);
+    weights.layers.resize(static_cast<std::size_t>(config.num_hidden_layers));
   }
-  Weight weight(int i) {
-    return {.format = WeightFormat::kF32,
-            .rows = 1,
-            .cols = 4,
-            .data = Tensor(&bytes[i], DType::kF32, {1, 4})};
+  Weight weight(const std::string& name) {
+    Weight weight = {.format = WeightFormat::kF32,
+                     .rows = 1,
+                     .cols = 4,
+                     .data = Tensor(bytes, DType::kF32, {1, 4})};
+    const auto found = std::find_if(weights.tensors.begin(), weights.tensors.end(),
+                                    [&](const ModelTensor& tensor) { return tensor.name == name; });
+    weight.id = static_cast<int>(found - weights.tensors.begin());
+    return weight;
   }
 
-  float bytes[16] = {};
-  ModelConfig config;
+  float bytes[4] = {};
   ModelWeights weights;
   std::unique_ptr<Device> host = make_host_device();
 };
 
 TEST(InputRanges, linear_layers_keep_the_largest_input_and_count_rows) {
   Fixture f;
-  InputRanges ranges(f.config, f.weights);
+  InputRanges ranges(f.weights);
   const InputTaps taps = ranges.taps(*f.host);
+  const Weight q_a = f.weight("model.layers.0.self_attn.q_a_proj");
   float x[] = {1, -5, 0, 0, 2, 2, 2, 2};
-  taps.linear({.x = Tensor(x, DType::kF32, {2, 4}), .weight = f.weight(0)});
-  taps.linear({.x = Tensor(x + 4, DType::kF32, {1, 4}), .weight = f.weight(0)});
-  taps.linear({.x = Tensor(x, DType::kF32, {2, 4}), .weight = f.weight(9)});  // the router, say
-  taps.latent(f.weights.layers[0].attention, Tensor(x + 4, DType::kF32, {1, 4}));
+  taps.linear({.x = Tensor(x, DType::kF32, {2, 4}), .weight = q_a});
+  taps.linear({.x = Tensor(x + 4, DType::kF32, {1, 4}), .weight = q_a});
+  // The router is not quantised, and a product may have nothing to do with the model.
+  taps.linear({.x = Tensor(x, DType::kF32, {2, 4}), .weight = f.weight("model.layers.1.mlp.gate")});
+  taps.linear({.x = Tensor(x, DType::kF32, {2, 4}), .weight = {}});
+  AttentionWeights attention;
+  attention.w_uk = stack_of(f.weight("model.layers.0.self_attn.kv_b_proj"), 1, 16);
+  taps.latent(attention, Tensor(x + 4, DType::kF32, {1, 4}));
   const ActivationRanges seen = ranges.ranges();
   EXPECT_EQ(seen.at("model.layers.0.self_attn.q_a_proj"), (ActivationRange{5, 3}));
   EXPECT_EQ(seen.at("model.layers.0.self_attn.kv_b_proj"), (ActivationRange{2, 1}));
-  EXPECT_EQ(seen.at("model.layers.0.mlp.experts.0.gate_proj"), (ActivationRange{0, 0}));
-  EXPECT_EQ(seen.size(), 4u);
+  EXPECT_EQ(seen.at("model.layers.1.mlp.experts.0.gate_proj"), (ActivationRange{0, 0}));
+  EXPECT_FALSE(seen.contains("model.layers.1.mlp.gate"));
+  EXPECT_FALSE(seen.contains("model.layers.5.self_attn.q_a_proj"));  // of the MTP layer
 }
 
 TEST(InputRanges, experts_see_the_rows_that_are_theirs) {
   Fixture f;
-  InputRanges ranges(f.config, f.weights);
+  InputRanges ranges(f.weights);
   const InputTaps taps = ranges.taps(*f.host);
   float x[] = {1, 1, 1, 1, 0, -7, 0, 0, 3, 3, 3, 3};
   std::int32_t rows[] = {0, 2, 1}, offsets[] = {0, 2, 3};
-  const std::vector<Weight>& experts = f.weights.layers[0].moe.gate_proj;
+  const WeightStack experts = stack_of(f.weight("model.layers.2.mlp.experts.*.up_proj"), 2, 16);
+  const auto of_expert = [&](int e) {
+    return ranges.ranges().at(str("model.layers.2.mlp.experts.", e, ".up_proj"));
+  };
   taps.grouped_linear({.x = Tensor(x, DType::kF32, {3, 4}),
                        .rows = Tensor(rows, DType::kI32, {3}),
                        .offsets = Tensor(offsets, DType::kI32, {3}),
                        .weights = experts});
-  EXPECT_EQ(ranges.ranges().at("model.layers.0.mlp.experts.0.gate_proj"), (ActivationRange{3, 2}));
-  EXPECT_EQ(ranges.ranges().at("model.layers.0.mlp.experts.1.gate_proj"), (ActivationRange{7, 1}));
+  EXPECT_EQ(of_expert(0), (ActivationRange{3, 2}));
+  EXPECT_EQ(of_expert(1), (ActivationRange{7, 1}));
   // Without `rows` row r is itself.
   std::int32_t all_of_the_last[] = {0, 0, 3};
   taps.grouped_linear({.x = Tensor(x, DType::kF32, {3, 4}),
                        .offsets = Tensor(all_of_the_last, DType::kI32, {3}),
                        .weights = experts});
-  EXPECT_EQ(ranges.ranges().at("model.layers.0.mlp.experts.0.gate_proj").tokens, 2);
-  EXPECT_EQ(ranges.ranges().at("model.layers.0.mlp.experts.1.gate_proj"), (ActivationRange{7, 4}));
+  EXPECT_EQ(of_expert(0).tokens, 2);
+  EXPECT_EQ(of_expert(1), (ActivationRange{7, 4}));
 }
 
 TEST(InputRanges, an_input_that_is_not_finite_is_named) {
   Fixture f;
-  InputRanges ranges(f.config, f.weights);
+  InputRanges ranges(f.weights);
   EXPECT_TRUE(ranges.check_finite().ok());
   float x[] = {1, NAN, 0, 0};
-  ranges.taps(*f.host).linear({.x = Tensor(x, DType::kF32, {1, 4}), .weight = f.weight(0)});
+  ranges.taps(*f.host).linear({.x = Tensor(x, DType::kF32, {1, 4}),
+                               .weight = f.weight("model.layers.0.self_attn.q_a_proj")});
   ASSERT_FALSE(ranges.check_finite().ok());
   EXPECT_NE(ranges.check_finite().error().message.find("model.layers.0.self_attn.q_a_proj"),
             std::string::npos);

@@ -1,47 +1,11 @@
 // The evaluation as one HTML page.
+#include "base/page_style.h"
 #include "base/str.h"
+#include "base/svg.h"
 #include "eval/report.h"
-#include "eval/svg.h"
 
 namespace glint {
 namespace {
-
-// Colours: one blue for the data, everything else ink on paper. Both forms keep the text at a
-// contrast of 4.5 : 1 and more.
-constexpr std::string_view kStyle = R"css(
-:root { color-scheme: light dark; --page: #f6f6f4; --card: #ffffff; --ink: #16181d; --muted: #5c626e;
-  --grid: #e2e3e6; --series: #2a6bc4; }
-@media (prefers-color-scheme: dark) {
-  :root { --page: #14161a; --card: #1d2026; --ink: #eceef2; --muted: #a0a7b4; --grid: #343943;
-    --series: #6ea8f0; }
-}
-* { box-sizing: border-box; }
-body { margin: 0 auto; max-width: 860px; padding: 24px 16px 48px; background: var(--page);
-  color: var(--ink); font: 15px/1.5 system-ui, sans-serif; }
-h1 { font-size: 24px; line-height: 1.25; margin: 0 0 4px; overflow-wrap: anywhere; }
-h2 { font-size: 16px; margin: 0 0 2px; }
-p { margin: 0 0 12px; color: var(--muted); overflow-wrap: anywhere; }
-section { background: var(--card); border: 1px solid var(--grid); border-radius: 8px; margin: 16px 0;
-  padding: 16px; }
-.figures { display: grid; grid-template-columns: repeat(auto-fit, minmax(128px, 1fr)); gap: 16px; }
-.figures b { display: block; font-size: 22px; font-weight: 600; }
-.figures span { color: var(--muted); font-size: 13px; }
-table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
-th, td { border-bottom: 1px solid var(--grid); padding: 6px 12px 6px 0; text-align: left;
-  vertical-align: top; overflow-wrap: anywhere; }
-th { color: var(--muted); font-weight: 400; }
-tr:last-child > * { border-bottom: 0; }
-summary { color: var(--muted); cursor: pointer; }
-svg { display: block; height: auto; width: 100%; }
-svg text { fill: var(--muted); font: 12px system-ui, sans-serif; }
-.grid line { stroke: var(--grid); }
-.bars rect { fill: var(--series); }
-.bars rect:hover { fill: var(--ink); }
-.line { fill: none; stroke: var(--series); stroke-linejoin: round; stroke-width: 2; }
-.dots rect { fill: transparent; }
-.dots circle { fill: var(--series); }
-.dots g:hover circle { fill: var(--ink); }
-)css";
 
 std::string cells(std::initializer_list<std::string> values) {
   std::string row = "<tr>";
@@ -162,7 +126,7 @@ std::string eval_html(const EvalReport& report) {
   std::string page =
       str("<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
           "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>",
-          escape_html(title), "</title>\n<style>", kStyle, "</style>\n</head>\n<body>\n<h1>",
+          escape_html(title), "</title>\n<style>", kPageStyle, "</style>\n</head>\n<body>\n<h1>",
           escape_html(title), "</h1>\n<p>", with_commas(r.rows), " positions of ",
           with_commas(r.sequences), " sequences of ", escape_html(report.text),
           ". KL divergence is KL(reference || model) of the next token.</p>\n");

@@ -253,7 +253,7 @@ Result<ModelConfig> parse_config(const Json& json) {
   read_indexer(fields, config);
   read_mlp_kinds(fields, config);
   read_indexer_kinds(fields, config);
-  config.eos_token_ids = fields.token_ids("eos_token_id");
+  config.eos_token_ids = fields.token_ids("eos_token_id", config.vocab_size);
   config.quantization = describe_quantization(fields);
   if (!fields.ok()) return fields.status().take_error();
   return config;
@@ -264,7 +264,7 @@ Result<ModelConfig> read_config(const std::string& path) {
   return parse_config(json).in(path);
 }
 
-Result<GenerationConfig> parse_generation_config(const Json& json) {
+Result<GenerationConfig> parse_generation_config(const Json& json, std::int64_t vocab_size) {
   FieldReader fields(json);
   GenerationConfig config;
   config.temperature = fields.number("temperature", 0, 1e6, config.temperature);
@@ -274,16 +274,16 @@ Result<GenerationConfig> parse_generation_config(const Json& json) {
       std::max(small_integer(fields, "top_k", -1, kMaxVocab, config.top_k), 0);  // -1: all
   config.repetition_penalty =
       fields.number("repetition_penalty", 1e-6, 1e6, config.repetition_penalty);
-  config.eos_token_ids = fields.token_ids("eos_token_id");
+  config.eos_token_ids = fields.token_ids("eos_token_id", vocab_size);
   if (!fields.boolean("do_sample", true)) config.temperature = 0;
   if (!fields.ok()) return fields.status().take_error();
   return config;
 }
 
-Result<GenerationConfig> read_generation_config(const std::string& path) {
+Result<GenerationConfig> read_generation_config(const std::string& path, std::int64_t vocab_size) {
   if (!is_present(path)) return GenerationConfig{};
   GLINT_TRY(const Json json, read_json_file(path, kJsonLimits));
-  return parse_generation_config(json).in(path);
+  return parse_generation_config(json, vocab_size).in(path);
 }
 
 std::vector<TokenId> stop_ids(const ModelConfig& config, const GenerationConfig& generation) {

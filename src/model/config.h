@@ -104,10 +104,11 @@ struct GenerationConfig {
   std::vector<TokenId> eos_token_ids = {};
 };
 
-Result<GenerationConfig> parse_generation_config(const Json& json);
+// `vocab_size`: of the model, whose tokens alone may end an answer.
+Result<GenerationConfig> parse_generation_config(const Json& json, std::int64_t vocab_size);
 
 // A missing file is an empty one.
-Result<GenerationConfig> read_generation_config(const std::string& path);
+Result<GenerationConfig> read_generation_config(const std::string& path, std::int64_t vocab_size);
 
 // Ids that end an answer: those of both files, sorted, once each.
 std::vector<TokenId> stop_ids(const ModelConfig& config, const GenerationConfig& generation);

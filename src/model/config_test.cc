@@ -48,7 +48,7 @@ Json deepseek() {
     "hidden_size": 7168, "intermediate_size": 18432, "num_hidden_layers": 61,
     "num_attention_heads": 128, "num_key_value_heads": 128, "q_lora_rank": 1536,
     "qk_nope_head_dim": 128, "qk_head_dim": 192, "v_head_dim": 128, "n_group": 8, "topk_group": 4,
-    "index_n_heads": 64, "vocab_size": 129280, "rms_norm_eps": 1e-06,
+    "index_n_heads": 64, "vocab_size": 129280, "eos_token_id": 1, "rms_norm_eps": 1e-06,
     "max_position_embeddings": 163840, "rope_theta": 10000,
     "rope_scaling": {"type": "yarn", "factor": 40, "original_max_position_embeddings": 4096,
                      "beta_fast": 32, "beta_slow": 1, "mscale": 1.0, "mscale_all_dim": 1.0}})");
@@ -223,8 +223,13 @@ TEST(Config, refuses_what_it_cannot_run_in_one_sentence) {
       {"index_topk_pattern", "FS", "index_topk_pattern has 2 letters for 78 layers"},
       {"index_topk_pattern", parse(R"(["full"])"), "index_topk_pattern has 1 entries for 78"},
       {"index_skip_topk_offset", 0, "accepted"},
-      {"eos_token_id", "</s>", "eos_token_id holds the text \"</s>\"; expected token ids"},
-      {"eos_token_id", -1, "eos_token_id holds -1; expected token ids"},
+      {"eos_token_id", "</s>",
+       "eos_token_id holds the text \"</s>\"; expected token ids from 0 to 154879: vocab_size is "
+       "154880"},
+      {"eos_token_id", -1,
+       "eos_token_id holds -1; expected token ids from 0 to 154879: vocab_size is 154880"},
+      {"eos_token_id", Json::Array{154820, 154880},
+       "eos_token_id holds 154880; expected token ids from 0 to 154879: vocab_size is 154880"},
       {"rope_parameters", "none", "rope_parameters is a text; expected an object"},
       {"rope_theta", 10000, "rope_theta is 10000 but rope_parameters.rope_theta is 1e+06"},
       {"rope_scaling", parse(R"({"type": "linear", "factor": 2})"),
@@ -294,7 +299,8 @@ TEST_F(ConfigFile, errors_name_the_file) {
 TEST_F(ConfigFile, sampling_defaults_come_from_the_generation_config) {
   const GenerationConfig config =
       read_generation_config(write(R"({"eos_token_id": [5, 3], "temperature": 0.6, "top_p": 0.95,
-                                       "top_k": 20, "do_sample": true})"))
+                                       "top_k": 20, "do_sample": true})"),
+                             100)
           .value();
   EXPECT_EQ(config.temperature, 0.6);
   EXPECT_EQ(config.top_p, 0.95);
@@ -302,11 +308,14 @@ TEST_F(ConfigFile, sampling_defaults_come_from_the_generation_config) {
   ModelConfig model;
   model.eos_token_ids = {3, 9};
   EXPECT_EQ(stop_ids(model, config), (std::vector<TokenId>{3, 5, 9}));
-  EXPECT_EQ(read_generation_config(write(R"({"do_sample": false})")).value().temperature, 0);
-  EXPECT_EQ(read_generation_config(write(R"({"top_k": -1})")).value().top_k, 0);  // vLLM's "all"
-  EXPECT_EQ(read_generation_config(path_ + ".absent").value().temperature, 1);
-  EXPECT_EQ(read_generation_config(write(R"({"top_p": 2})")).error().message,
+  EXPECT_EQ(read_generation_config(write(R"({"do_sample": false})"), 100).value().temperature, 0);
+  EXPECT_EQ(read_generation_config(write(R"({"top_k": -1})"), 100).value().top_k,
+            0);  // vLLM's "all"
+  EXPECT_EQ(read_generation_config(path_ + ".absent", 100).value().temperature, 1);
+  EXPECT_EQ(read_generation_config(write(R"({"top_p": 2})"), 100).error().message,
             path_ + ": top_p is 2; expected 0 to 1");
+  EXPECT_EQ(read_generation_config(write(R"({"eos_token_id": [99, 100]})"), 100).error().message,
+            path_ + ": eos_token_id holds 100; expected token ids from 0 to 99: vocab_size is 100");
 }
 
 }  // namespace

@@ -95,15 +95,16 @@ std::vector<std::string> FieldReader::texts(std::string_view key) {
   return texts;
 }
 
-std::vector<TokenId> FieldReader::token_ids(std::string_view key) {
+std::vector<TokenId> FieldReader::token_ids(std::string_view key, std::int64_t vocab_size) {
   std::vector<TokenId> ids;
   const Json* value = find(key);
   if (!value) return ids;
   const Json::Array one = {*value};
   for (const Json& item : value->is_array() ? value->as_array() : one) {
-    if (!item.is_int() || item.as_int() < 0 ||
-        item.as_int() > std::numeric_limits<TokenId>::max()) {
-      return fail(str(key, " holds ", shown(item), "; expected token ids")), ids;
+    if (!item.is_int() || item.as_int() < 0 || item.as_int() >= vocab_size) {
+      return fail(str(key, " holds ", shown(item), "; expected token ids from 0 to ",
+                      vocab_size - 1, ": vocab_size is ", vocab_size)),
+             ids;
     }
     ids.push_back(static_cast<TokenId>(item.as_int()));
   }

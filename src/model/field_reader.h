@@ -31,8 +31,8 @@ class FieldReader {
   bool boolean(std::string_view key, bool fallback);
   std::string text(std::string_view key, std::string_view fallback);
   std::vector<std::string> texts(std::string_view key);
-  // An id or a list of ids; none if absent.
-  std::vector<TokenId> token_ids(std::string_view key);
+  // An id or a list of ids, all below `vocab_size`; none if absent.
+  std::vector<TokenId> token_ids(std::string_view key, std::int64_t vocab_size);
 
   // Records `problem` unless there was one before.
   void fail(std::string problem);

@@ -113,6 +113,7 @@ void Pass::feed_forward(int layer, const LayerWeights& weights, const Tensor& ro
                .routed_scaling_factor = c.routed_scaling_factor,
                .x = stream.x,
                .delta = stream.delta,
+               .positions = batch.positions,
                .routed = routed},
               arena);
   }

@@ -25,7 +25,8 @@ class Taker {
   Taker(const ModelConfig& config, Checkpoint& checkpoint)
       : config_(config), checkpoint_(checkpoint), table_(model_tensors(config)) {}
 
-  Result<Inventory> take() {
+  // Without `look`, of the checkpoint's names only what nothing uses.
+  Result<Inventory> take(bool look) {
     std::int64_t num_weights = 0;
     for (const ModelTensor& tensor : table_) num_weights += tensor.num_copies();
     if (num_weights > kMaxTensors) {
@@ -35,7 +36,10 @@ class Taker {
     inventory_.has_mtp = holds_mtp_layer(config_, checkpoint_.source());
     for (const ModelTensor& tensor : table_) {
       if (config_.is_mtp(tensor.layer) && !inventory_.has_mtp) continue;
-      for (int expert = 0; expert < tensor.num_copies(); ++expert) look_for(tensor, expert);
+      for (int expert = 0; expert < tensor.num_copies(); ++expert) {
+        const std::string name = tensor.name_of_copy(expert);
+        enter(tensor, name, look ? look_for(tensor, name) : nullptr);
+      }
     }
     for (const StoredTensor& tensor : checkpoint_.source().tensors()) classify(tensor);
     for (auto& [key, row] : rows_) inventory_.rows.push_back(std::move(row));
@@ -52,11 +56,11 @@ class Taker {
     return row;
   }
 
-  void look_for(const ModelTensor& tensor, int expert) {
-    const std::string name = tensor.name_of_copy(expert);
+  // The row that it counts in; null: it is missing or faulty.
+  Row* look_for(const ModelTensor& tensor, const std::string& name) {
     if (!(tensor.is_matrix() ? checkpoint_.has_weight(name) : checkpoint_.has(name))) {
       inventory_.missing.push_back(name);
-      return;
+      return nullptr;
     }
     const Result<std::string> format = format_of(tensor, name);
     checkpoint_.release_copies();
@@ -69,6 +73,10 @@ class Taker {
                faults.empty() || faults.back() != format.error().message) {
       faults.push_back(format.error().message);  // once for all experts of a stack
     }
+    return found;
+  }
+
+  void enter(const ModelTensor& tensor, const std::string& name, Row* found) {
     row_of_[name] = found;
     if (tensor.num_experts) {
       row_of_[stacked_experts_name(tensor.layer, !name.ends_with(".down_proj"))] = found;
@@ -163,7 +171,19 @@ bool holds_mtp_layer(const ModelConfig& config, const TensorSource& source) {
 }
 
 Result<Inventory> take_inventory(const ModelConfig& config, Checkpoint& checkpoint) {
-  return Taker(config, checkpoint).take();
+  return Taker(config, checkpoint).take(true);
+}
+
+Result<std::vector<std::string>> unused_tensors(const ModelConfig& config, Checkpoint& checkpoint) {
+  GLINT_TRY(Inventory inventory, Taker(config, checkpoint).take(false));
+  return std::move(inventory.extra);
+}
+
+std::string describe_unused(const std::string& dir, const std::vector<std::string>& unused) {
+  if (unused.empty()) return "";
+  return str(dir, " holds ", unused.size(), unused.size() == 1 ? " tensor" : " tensors",
+             " for which its config.json has no place, the first ", quoted(unused[0], 200),
+             ": not used; `glint inspect` lists them");
 }
 
 }  // namespace glint

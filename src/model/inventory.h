@@ -36,4 +36,11 @@ bool holds_mtp_layer(const ModelConfig& config, const TensorSource& source);
 // more tensors than any checkpoint has.
 Result<Inventory> take_inventory(const ModelConfig& config, Checkpoint& checkpoint);
 
+// Inventory::extra alone, by names only: quick also for a checkpoint of many files.
+Result<std::vector<std::string>> unused_tensors(const ModelConfig& config, Checkpoint& checkpoint);
+
+// A sentence for people about such tensors of `dir`; empty if there are none. They are worth it: a
+// config that announces too few layers runs, and answers nonsense.
+std::string describe_unused(const std::string& dir, const std::vector<std::string>& unused);
+
 }  // namespace glint

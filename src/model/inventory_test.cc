@@ -12,7 +12,7 @@ namespace {
 Json tiny_json() {
   Json json = read_json_file(GLINT_SOURCE_DIR "/tests/data/configs/glm5.json").value();
   const Json differences = parse_json(R"({
-    "vocab_size": 8, "hidden_size": 16, "intermediate_size": 16, "moe_intermediate_size": 16,
+    "vocab_size": 8, "eos_token_id": 7, "hidden_size": 16, "intermediate_size": 16, "moe_intermediate_size": 16,
     "num_hidden_layers": 2, "first_k_dense_replace": 1, "index_topk_pattern": "FS",
     "num_attention_heads": 1, "q_lora_rank": 16, "kv_lora_rank": 8, "qk_nope_head_dim": 8,
     "qk_rope_head_dim": 8, "qk_head_dim": 16, "v_head_dim": 16, "n_routed_experts": 2,

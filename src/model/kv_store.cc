@@ -59,11 +59,8 @@ Result<KvStore> KvStore::make(const ModelConfig& config, const KvOptions& option
 }
 
 void KvStore::copy_page(PageId from, PageId to) {
-  std::vector<std::byte> page;
   const auto copy = [&](std::byte* data, std::int64_t bytes) {
-    page.resize(static_cast<std::size_t>(bytes));
-    device_->copy_out(page.data(), data + from * bytes, page.size());
-    device_->copy_in(data + to * bytes, page.data(), page.size());
+    device_->copy(data + to * bytes, data + from * bytes, static_cast<std::size_t>(bytes));
   };
   for (const LayerCache& cache : layers_) {
     copy(cache.latent.data, kPageSize * cache.latent.row_bytes());

@@ -11,25 +11,6 @@
 namespace glint {
 namespace {
 
-constexpr std::int64_t kAlign = 256;
-
-std::int64_t aligned(std::int64_t bytes) { return (bytes + kAlign - 1) / kAlign * kAlign; }
-std::int64_t size_in_bytes(const Tensor& x) { return x.size() * size_of(x.dtype); }
-
-// Memory handed out front to back.
-class Stretch {
- public:
-  explicit Stretch(std::byte* begin) : next_(begin) {}
-  std::byte* take(std::int64_t bytes) {
-    std::byte* const taken = next_;
-    next_ += aligned(bytes);
-    return taken;
-  }
-
- private:
-  std::byte* next_;
-};
-
 // On `device`, the last that `weights` own.
 Result<std::byte*> own(std::int64_t bytes, Device& device, ModelWeights& weights) {
   Buffer buffer = device.allocate(static_cast<std::size_t>(bytes));
@@ -42,6 +23,46 @@ Result<std::byte*> own(std::int64_t bytes, Device& device, ModelWeights& weights
   return weights.owned.back().data();
 }
 
+// All of `weights` becomes what `plan` will make it.
+void place_all(ModelWeights& weights, Ops& ops, WeightPlan& plan) {
+  const auto place_blocks = [&](LayerWeights& layer) {
+    ops.place_attention(layer.attention, plan);
+    if (layer.mlp) ops.place_ffn(layer.mlp, plan);
+    if (layer.moe.gate) ops.place_moe(layer.moe, plan);
+  };
+  for (LayerWeights& layer : weights.layers) place_blocks(layer);
+  for (MtpWeights& mtp : weights.mtp) place_blocks(mtp.layer);
+  struct Each {
+    WeightPlan& plan;
+    void operator()(Tensor* tensor) const { plan.place(*tensor); }
+    void operator()(Weight* weight) const { plan.place(*weight); }
+    void operator()(WeightStack* weights) const { plan.place(*weights); }
+    void operator()(KvHalves halves) const {
+      plan.place(*halves.w_uk);
+      plan.place(*halves.w_uv);
+    }
+  };
+  visit(weights, [&](const ModelTensor&, Held held) { std::visit(Each{plan}, held); });
+}
+
+// The same tensors and weights in the same memory.
+ModelWeights views_of(const ModelWeights& weights) {
+  return {.embed_tokens = weights.embed_tokens,
+          .layers = weights.layers,
+          .norm = weights.norm,
+          .lm_head = weights.lm_head,
+          .mtp = weights.mtp,
+          .tensors = weights.tensors};
+}
+
+// What placing them all takes.
+std::int64_t bytes_to_place(const ModelWeights& weights, Ops& ops) {
+  ModelWeights views = views_of(weights);
+  WeightPlan plan(ops, nullptr);
+  place_all(views, ops, plan);
+  return plan.bytes();
+}
+
 // Weights that are packed together.
 struct Batch {
   std::vector<PackedPair> pairs;
@@ -52,30 +73,23 @@ struct Batch {
 
 // Where they lie in their files, not what they are for, decides the order: files are read from
 // front to back.
-std::vector<Batch> plan_batches(ModelWeights& weights, std::byte* to, Ops& ops) {
+std::vector<Batch> batches_of(const WeightPlan& plan, Ops& ops) {
   // Sources and copies that exist at once; long enough for many threads.
   constexpr std::int64_t kBatchBytes = std::int64_t{256} << 20;
-  std::vector<Weight*> in_order;
-  visit(
-      weights,
-      [&](Weight& weight) {
-        if (ops.packed_bytes(weight) > 0) in_order.push_back(&weight);
-      },
-      [](Tensor&) {});
-  std::sort(in_order.begin(), in_order.end(),
-            [](const Weight* a, const Weight* b) { return a->data.data < b->data.data; });
-  Stretch memory(to);
+  std::vector<const PackedPair*> in_order;
+  for (const PackedPair& pair : plan.pairs()) in_order.push_back(&pair);
+  std::sort(in_order.begin(), in_order.end(), [](const PackedPair* a, const PackedPair* b) {
+    return a->from.data.data < b->from.data.data;
+  });
   std::vector<Batch> batches;
-  for (Weight* const weight : in_order) {
+  for (const PackedPair* const pair : in_order) {
     if (batches.empty() || batches.back().bytes >= kBatchBytes) batches.emplace_back();
     Batch& batch = batches.back();
-    const std::int64_t needs = ops.packed_bytes(*weight);
-    batch.pairs.push_back({*weight, ops.packed(*weight, memory.take(needs))});
-    batch.bytes += needs;
-    for (const Tensor* x : {&weight->data, &weight->scale}) {
-      if (*x) batch.parts.emplace_back(x->data, static_cast<std::size_t>(size_in_bytes(*x)));
+    batch.pairs.push_back(*pair);
+    batch.bytes += ops.packed_bytes(pair->from);
+    for (const Tensor* x : {&pair->from.data, &pair->from.scale}) {
+      if (*x) batch.parts.push_back(x->bytes());
     }
-    *weight = batch.pairs.back().to;
   }
   for (Batch& batch : batches) {
     std::sort(batch.parts.begin(), batch.parts.end(),
@@ -87,10 +101,10 @@ std::vector<Batch> plan_batches(ModelWeights& weights, std::byte* to, Ops& ops) 
 
 // Gives back what was packed, but not the embedding, which a head may be. Neighbours are given back
 // together: each time costs the kernel a round over all CPUs.
-void discard_sources(const Batch& batch, const Tensor& embedding) {
+void discard_sources(const Batch& batch, const std::byte* embedding) {
   std::span<const std::byte> joined;
   for (const auto& part : batch.parts) {
-    if (part.data() == embedding.data) continue;
+    if (part.data() == embedding) continue;
     if (joined.data() + joined.size() == part.data()) {
       joined = {joined.data(), joined.size() + part.size()};
       continue;
@@ -101,103 +115,75 @@ void discard_sources(const Batch& batch, const Tensor& embedding) {
   discard_pages(joined);
 }
 
-using BytesDone = std::function<void(std::int64_t)>;
-
-void pack_all(ModelWeights& weights, std::byte* to, Ops& ops, const BytesDone& done) {
+// Places all of `weights` in the memory from `to` on.
+void place_at(std::byte* to, ModelWeights& weights, Ops& ops, ThreadPool& threads,
+              const LoadProgress& progress) {
   constexpr std::size_t kReadAhead = std::size_t{512} << 20;  // what is being packed, and the next
-  const std::vector<Batch> batches = plan_batches(weights, to, ops);
+  const std::byte* const embedding = weights.embed_tokens.data;
+  WeightPlan plan(ops, to);
+  place_all(weights, ops, plan);
+  for (std::vector<Weight>& list : plan.take_lists()) weights.lists.push_back(std::move(list));
+  const std::int64_t total = plan.packed_bytes();
+  const std::vector<Batch> batches = batches_of(plan, ops);
   std::vector<std::span<const std::byte>> parts;
   for (const Batch& batch : batches) {
     parts.insert(parts.end(), batch.parts.begin(), batch.parts.end());
   }
+  for (const auto& [from, copy] : plan.copies()) {
+    ops.device().copy_in(copy.data, from.data, from.bytes().size());
+  }
   ReadAhead reader(parts, kReadAhead);
   for (const Batch& batch : batches) {
-    ops.pack(batch.pairs);
+    ops.pack(batch.pairs, threads);
     reader.used(batch.parts_bytes);
-    discard_sources(batch, weights.embed_tokens);
-    done(batch.bytes);
+    discard_sources(batch, embedding);
+    if (progress) progress(batch.bytes, total);
   }
 }
 
-void copy_all(ModelWeights& weights, std::byte* to, Device& device, const BytesDone& done) {
-  Stretch memory(to);
-  const VisitTensor copy = [&](Tensor& tensor) {
-    std::byte* const to = memory.take(size_in_bytes(tensor));
-    device.copy_in(to, tensor.data, static_cast<std::size_t>(size_in_bytes(tensor)));
-    tensor.data = to;
-    done(size_in_bytes(tensor));
-  };
-  visit(
-      weights,
-      [&](Weight& weight) {
-        copy(weight.data);
-        if (weight.scale) copy(weight.scale);
-      },
-      copy);
-}
-
-// What a place in memory depends on.
-std::vector<std::string> formats_in_order(ModelWeights& weights) {
-  std::vector<std::string> formats;
-  visit(
-      weights,
-      [&](Weight& weight) {
-        formats.push_back(str(name_of(weight.format), " ", weight.data.describe()));
-      },
-      [&](Tensor& tensor) { formats.push_back(tensor.describe()); });
+// What a place in memory depends on: a letter for each format, in order, and for each type of a
+// tensor that has none.
+std::string formats_in_order(ModelWeights& weights) {
+  std::string formats;
+  visit(weights, [&](const ModelTensor&, Held held) {
+    if (Tensor* const* tensor = std::get_if<Tensor*>(&held)) {
+      formats += static_cast<char>('A' + static_cast<int>((*tensor)->dtype));
+    }
+  });
+  visit_matrices(weights, [&](const ModelTensor&, const Weight& weight) {
+    formats += static_cast<char>('a' + static_cast<int>(weight.format));
+  });
   return formats;
 }
 
 }  // namespace
 
 Result<Placement> place_weights(ModelWeights& weights, Packing packing, Ops& ops,
-                                const LoadProgress& progress) {
-  Placement placement = {.formats = formats_in_order(weights)};
-  std::int64_t packed = 0, copied = 0;
-  visit(
-      weights,
-      [&](Weight& weight) {
-        placement.packed_bytes += ops.packed_bytes(weight);
-        packed += aligned(ops.packed_bytes(weight));
-        copied += aligned(size_in_bytes(weight.data)) + aligned(size_in_bytes(weight.scale));
-      },
-      [&](Tensor& tensor) { copied += aligned(size_in_bytes(tensor)); });
-  if (!ops.device().is_host()) {
-    GLINT_TRY(std::byte* const to, own(copied, ops.device(), weights));
-    copy_all(weights, to, ops.device(), [&](std::int64_t bytes) {
-      if (progress) progress(bytes, copied);
-    });
-    return placement;
+                                ThreadPool& threads, const LoadProgress& progress) {
+  Placement placement = {.packed_bytes = bytes_to_place(weights, ops),
+                         .available = available_memory(),
+                         .formats = formats_in_order(weights)};
+  placement.is_packed = placement.packed_bytes > 0;
+  if (ops.device().is_host()) {
+    // A tenth stays free for the cache and a step's temporaries.
+    const bool has_room = placement.packed_bytes <= placement.available / 10 * 9;
+    placement.is_packed &= packing == Packing::kAlways || (packing == Packing::kIfRoom && has_room);
   }
-  placement.available = available_memory();
-  // A tenth stays free for the cache and a step's temporaries.
-  const bool has_room = packed <= placement.available / 10 * 9;
-  placement.is_packed =
-      packed > 0 && (packing == Packing::kAlways || (packing == Packing::kIfRoom && has_room));
-  if (placement.is_packed) {
-    GLINT_TRY(std::byte* const to, own(packed, ops.device(), weights));
-    pack_all(weights, to, ops, [&](std::int64_t bytes) {
-      if (progress) progress(bytes, placement.packed_bytes);
-    });
-  }
+  if (!placement.is_packed) return placement;
+  GLINT_TRY(std::byte* const to, own(placement.packed_bytes, ops.device(), weights));
+  place_at(to, weights, ops, threads, progress);
   return placement;
 }
 
 Status replace_weights(ModelWeights& weights, ModelWeights next, const Placement& placement,
-                       Ops& ops) {
+                       Ops& ops, ThreadPool& threads) {
   // Packed weights no longer say what they were.
   if (formats_in_order(next) != placement.formats) {
     return invalid("its weights are not in the formats of the loaded ones; start again with it");
   }
-  const bool on_host = ops.device().is_host();
-  if (!on_host || placement.is_packed) {
+  if (placement.is_packed) {
     next.owned.push_back(std::move(weights.owned.back()));
-    std::byte* const to = next.owned.back().data();
-    if (on_host) {
-      pack_all(next, to, ops, [](std::int64_t) {});
-    } else {
-      copy_all(next, to, ops.device(), [](std::int64_t) {});
-    }
+    place_at(next.owned.back().data(), next, ops, threads, {});
   }
   weights = std::move(next);
   return Ok{};

@@ -16,20 +16,21 @@ enum class Packing : std::uint8_t { kIfRoom, kAlways, kNever };
 
 struct Placement {
   std::int64_t packed_bytes = 0;  // that packing takes; 0: the backend wants none
-  std::int64_t available = 0;     // memory there was for it
-  bool is_packed = false;
-  std::vector<std::string> formats = {};  // of all weights, in their order, before
+  std::int64_t available = 0;     // memory of the host that there was before
+  bool is_packed = false;         // always, where the device is not the host
+  std::string formats = {};       // of all weights, in their order, before
 };
 
-// On a host device: packed into one stretch of huge pages, and the memory of each part given back
-// as soon as it is done, so that there are never two copies. Elsewhere: copied to the device.
+// Packs them as `ops` say into one stretch of memory on its device, and gives the host's memory of
+// each part back as soon as it is done, so that there are never two copies. On a host device
+// `packing` decides whether it is done.
 Result<Placement> place_weights(ModelWeights& weights, Packing packing, Ops& ops,
-                                const LoadProgress& progress);
+                                ThreadPool& threads, const LoadProgress& progress);
 
 // Puts `next`, the same model's weights of another checkpoint, into the place of `weights`, and
-// where these were packed or copied (`placement`), into their memory, so that there are never two
-// copies. Fails with `weights` as they were if the formats differ.
+// where these were packed (`placement`), into their memory, so that there are never two copies.
+// Fails with `weights` as they were if the formats differ.
 Status replace_weights(ModelWeights& weights, ModelWeights next, const Placement& placement,
-                       Ops& ops);
+                       Ops& ops, ThreadPool& threads);
 
 }  // namespace glint

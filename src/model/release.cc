@@ -52,8 +52,7 @@ void append_specs(const ModelTensor& tensor, int expert, WeightFormat format,
   const std::string name = tensor.name_of_copy(expert);
   const std::int64_t rows = tensor.rows, cols = tensor.cols;
   if (!tensor.is_matrix()) {
-    const bool is_bias = name.ends_with(".e_score_correction_bias");
-    specs.push_back({name, is_bias ? StoredType::kF32 : StoredType::kBF16, {cols}});
+    specs.push_back({name, tensor.is_f32 ? StoredType::kF32 : StoredType::kBF16, {cols}});
     return;
   }
   switch (format) {

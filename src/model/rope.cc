@@ -134,4 +134,21 @@ std::vector<float> rope_inv_freq(const RopeConfig& rope, std::int64_t dim) {
   return table;
 }
 
+std::vector<float> rope_table(const RopeConfig& rope, std::int64_t dim, std::int64_t positions,
+                              ThreadPool& pool) {
+  const std::vector<float> inv_freq = rope_inv_freq(rope, dim);
+  const auto factor = static_cast<float>(rope.attention_factor);
+  std::vector<float> table(static_cast<std::size_t>(positions * dim));
+  pool.run_dynamic(positions, [&](std::int64_t p, int) {
+    float* const cos = table.data() + p * dim;
+    float* const sin = cos + dim / 2;
+    for (std::size_t j = 0; j < inv_freq.size(); ++j) {
+      const double angle = static_cast<float>(p) * inv_freq[j];
+      cos[j] = static_cast<float>(std::cos(angle)) * factor;
+      sin[j] = static_cast<float>(std::sin(angle)) * factor;
+    }
+  });
+  return table;
+}
+
 }  // namespace glint

@@ -75,5 +75,32 @@ TEST(Rope, yarn_with_a_tiny_original_context_stays_finite) {
   for (const float frequency : rope_inv_freq(yarn, 2)) EXPECT_TRUE(std::isfinite(frequency));
 }
 
+// Values of the model's specification: the product of position and frequency is rounded to f32
+// before cos and sin.
+TEST(RopeTable, angles_are_f32_products) {
+  RopeConfig rope;
+  rope.theta = 1e6;
+  ThreadPool pool(2);
+  const std::vector<float> table = rope_table(rope, 64, 202752, pool);
+  ASSERT_EQ(table.size(), 202752u * 64);
+  const float* const cos = &table[202751u * 64];
+  const float* const sin = cos + 32;
+  EXPECT_NEAR(cos[0], 0.4476351, 1e-6);
+  EXPECT_NEAR(sin[0], -0.8942163, 1e-6);
+  EXPECT_NEAR(cos[1], 0.2025237, 1e-6);
+  EXPECT_NEAR(sin[1], -0.9792774, 1e-6);
+  EXPECT_NEAR(cos[31], 0.9516535, 1e-6);
+}
+
+TEST(RopeTable, cos_and_sin_are_scaled_by_the_attention_factor) {
+  RopeConfig rope;
+  rope.theta = 1e4;
+  rope.attention_factor = 0.75;
+  ThreadPool pool(1);
+  const std::vector<float> table = rope_table(rope, 2, 4, pool);
+  EXPECT_FLOAT_EQ(table[3 * 2], 0.75f * std::cos(3.0f));
+  EXPECT_FLOAT_EQ(table[3 * 2 + 1], 0.75f * std::sin(3.0f));
+}
+
 }  // namespace
 }  // namespace glint

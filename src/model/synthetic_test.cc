@@ -15,7 +15,7 @@ namespace {
 Json small_json() {
   Json json = read_json_file(GLINT_SOURCE_DIR "/tests/data/configs/glm5.json").value();
   const Json differences = parse_json(R"({
-    "vocab_size": 300, "hidden_size": 144, "intermediate_size": 208, "moe_intermediate_size": 48,
+    "vocab_size": 300, "eos_token_id": 7, "hidden_size": 144, "intermediate_size": 208, "moe_intermediate_size": 48,
     "num_hidden_layers": 3, "first_k_dense_replace": 1, "index_topk_pattern": "FFS",
     "num_attention_heads": 2, "q_lora_rank": 80, "kv_lora_rank": 32, "qk_nope_head_dim": 24,
     "qk_rope_head_dim": 16, "qk_head_dim": 40, "v_head_dim": 32, "n_routed_experts": 4,
@@ -121,8 +121,9 @@ TEST(Synthetic, a_written_checkpoint_is_the_one_in_memory) {
   EXPECT_TRUE(same_bytes(checkpoint.source(), dummy(Release::kNvfp4).source()));
   EXPECT_EQ(read_config(dir / "out/config.json").value().quantization, "modelopt NVFP4");
   EXPECT_TRUE(file_exists(dir / "out/hf_quant_config.json"));
-  EXPECT_EQ(read_generation_config(dir / "out/generation_config.json").value().eos_token_ids,
-            config.eos_token_ids);
+  EXPECT_EQ(
+      read_generation_config(dir / "out/generation_config.json", 1 << 20).value().eos_token_ids,
+      config.eos_token_ids);
 }
 
 TEST(Synthetic, what_a_format_cannot_hold_is_refused) {

@@ -1,14 +1,19 @@
-// The tensors that a config implies: names, shapes, roles. The one list that the loader, `inspect`,
-// the synthetic checkpoints and the quantiser go by.
+// The tensors that a config implies: names, roles, shapes, how ranks divide them, where a loaded
+// model has them, whether they are trained. The one list that the loader, `inspect`, the synthetic
+// checkpoints, the quantiser, calibration and the counting of parameters go by.
 #pragma once
 
 #include <cstdint>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "model/config.h"
+#include "tensor/weight.h"
 
 namespace glint {
+
+struct ModelWeights;  // model/weights.h
 
 enum class TensorRole : std::uint8_t {
   kEmbedding,
@@ -26,6 +31,26 @@ inline constexpr int kNumTensorRoles = 10;
 
 const char* name_of(TensorRole role);  // "embedding", "attention", "routed experts", ...
 
+// How the ranks of a tensor-parallel group (tp) divide a tensor; with expert parallelism (ep)
+// routed experts are dealt out whole instead. A cut may lie inside an FP8 block or an NVFP4 group:
+// both sides keep the scale that the whole matrix has there.
+enum class Split : std::uint8_t {
+  kWhole,       // every rank has all of it
+  kRows,        // a range of the rows, which are outputs
+  kCols,        // a range of the columns: every rank has a partial sum of all outputs
+  kHeads,       // rows, by whole heads
+  kVocab,       // rows, one a token
+  kExpertRows,  // whole experts with ep, else rows of each
+  kExpertCols,  // whole experts with ep, else columns of each
+};
+
+// Where a model has a tensor: a vector or the embedding, a matrix, a layer's experts, or
+// kv_b_proj, which is there as two matrices a head (AttentionWeights).
+struct KvHalves {
+  WeightStack *w_uk, *w_uv;
+};
+using Held = std::variant<Tensor*, Weight*, WeightStack*, KvHalves>;
+
 // One tensor, or the same one of every routed expert of a layer.
 struct ModelTensor {
   // A matrix without its ".weight" ("model.layers.3.self_attn.q_a_proj"), a vector's full name. Of
@@ -39,7 +64,14 @@ struct ModelTensor {
   // A linear layer that FP8 releases quantise. The others (embeddings, head, router, indexer's
   // weights_proj, eh_proj) stay BF16 in every release.
   bool is_quantizable = false;
+  bool is_f32 = false;  // in every release, and to the ops
+  // Gradients reach it: not the indexer, whose choice of keys has none, nor the router's bias.
+  bool is_trained = true;
+  Split split = Split::kWhole;
+  Held (*find)(ModelWeights& weights, int layer) = nullptr;
 
+  // Its place in `weights`, which must have its layer.
+  Held held(ModelWeights& weights) const { return find(weights, layer); }
   bool is_matrix() const { return rows > 0; }
   int num_copies() const { return num_experts ? num_experts : 1; }
   std::int64_t elements() const { return (is_matrix() ? rows : 1) * cols; }
@@ -52,7 +84,8 @@ struct ModelTensor {
 // more.
 inline constexpr std::int64_t kMaxTensors = 4'000'000;
 
-// In the order of the forward pass, the MTP layer last. Tied embeddings: no lm_head.
+// In the order of the forward pass, the MTP layer last. Tied embeddings: no lm_head. A tensor's
+// place in this list is the Weight::id of its weights.
 std::vector<ModelTensor> model_tensors(const ModelConfig& config);
 
 // The routed experts' tensors of one kind as HF >= 5 may stack them: "...mlp.experts.gate_up_proj".

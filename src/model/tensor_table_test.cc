@@ -6,6 +6,7 @@
 #include <set>
 
 #include "checkpoint/checkpoint.h"
+#include "model/weights.h"
 
 namespace glint {
 namespace {
@@ -74,6 +75,64 @@ TEST(TensorTable, layers_without_an_indexer_have_none_of_its_tensors) {
   for (const ModelTensor& tensor : model_tensors(parse_config(json).value())) {
     if (tensor.role != TensorRole::kIndexer) continue;
     EXPECT_TRUE(tensor.layer == 0 || tensor.layer == 4 || tensor.layer == 5) << tensor.name;
+  }
+}
+
+TEST(TensorTable, every_tensor_has_a_place_of_its_own_and_keeps_its_id) {
+  const std::string dir = GLINT_SOURCE_DIR "/models/glm5-tiny";
+  const ModelConfig config = read_config(dir + "/config.json").value();
+  Checkpoint checkpoint = Checkpoint::open(dir).value();
+  ThreadPool pool(1);
+  ModelWeights weights = find_weights(checkpoint, config, {}, pool).value();
+  std::set<const void*> places;
+  visit(weights, [&](const ModelTensor& tensor, Held held) {
+    const void* place = std::visit(
+        [](auto at) -> const void* {
+          if constexpr (std::is_same_v<decltype(at), KvHalves>) {
+            return at.w_uk;
+          } else {
+            return at;
+          }
+        },
+        held);
+    EXPECT_TRUE(places.insert(place).second) << tensor.name;
+  });
+  std::map<int, int> matrices;  // by id
+  visit_matrices(weights, [&](const ModelTensor& tensor, const Weight& weight) {
+    EXPECT_EQ(&tensor, &weights.tensors[static_cast<std::size_t>(weight.id)]);
+    ++matrices[weight.id];
+  });
+  std::int64_t parameters = 0;
+  for (std::size_t id = 0; id < weights.tensors.size(); ++id) {
+    const ModelTensor& tensor = weights.tensors[id];
+    parameters += tensor.parameters();
+    const bool is_vector = !tensor.is_matrix() || tensor.role == TensorRole::kEmbedding;
+    const bool is_kv_b = tensor.name.ends_with(".kv_b_proj");
+    const int expected = is_vector ? 0
+                         : is_kv_b ? 2 * config.num_attention_heads
+                                   : tensor.num_copies();
+    EXPECT_EQ(matrices[static_cast<int>(id)], expected) << tensor.name;
+  }
+  EXPECT_EQ(parameters, count_parameters(config).total());
+}
+
+TEST(TensorTable, says_how_ranks_divide_tensors_and_what_is_trained) {
+  const ModelConfig config = config_of("tests/data/configs/glm5.json");
+  for (const ModelTensor& tensor : model_tensors(config)) {
+    const auto is = [&](std::string_view end) { return tensor.name.ends_with(end); };
+    const bool of_expert = tensor.num_experts > 0,
+               of_attention = tensor.role == TensorRole::kAttention;
+    Split expected = Split::kWhole;
+    if (is(".gate_proj") || is(".up_proj"))
+      expected = of_expert ? Split::kExpertRows : Split::kRows;
+    if (is(".down_proj")) expected = of_expert ? Split::kExpertCols : Split::kCols;
+    if (of_attention && (is(".q_b_proj") || is(".kv_b_proj"))) expected = Split::kHeads;
+    if (is(".o_proj")) expected = Split::kCols;
+    if (is("lm_head")) expected = Split::kVocab;
+    EXPECT_EQ(tensor.split, expected) << tensor.name;
+    const bool is_bias = is(".e_score_correction_bias");
+    EXPECT_EQ(tensor.is_trained, tensor.role != TensorRole::kIndexer && !is_bias) << tensor.name;
+    EXPECT_EQ(tensor.is_f32, is_bias) << tensor.name;
   }
 }
 

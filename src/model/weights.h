@@ -9,6 +9,7 @@
 #include "base/thread_pool.h"
 #include "checkpoint/checkpoint.h"
 #include "model/config.h"
+#include "model/tensor_table.h"
 #include "ops/blocks/weights.h"
 #include "ops/capabilities.h"
 #include "tensor/device.h"
@@ -30,7 +31,7 @@ struct MtpWeights {
   Tensor shared_head_norm = {};  // [hidden]
 };
 
-// Views into the checkpoint and into `owned`.
+// Views into the checkpoint and into `owned`; moved, never copied.
 struct ModelWeights {
   Tensor embed_tokens = {};  // [V, hidden] bf16 or f32
   std::vector<LayerWeights> layers = {};
@@ -39,15 +40,30 @@ struct ModelWeights {
   std::vector<MtpWeights> mtp = {};
 
   std::vector<Buffer> owned = {};
+  std::vector<std::vector<Weight>> lists = {};  // what stacks refer to (WeightStack::each)
+  // All that the configuration implies (model_tensors): Weight::id is an index of it.
+  std::vector<ModelTensor> tensors = {};
+
+  // False for those of an MTP layer that was not loaded.
+  bool has(const ModelTensor& tensor) const {
+    return tensor.layer < static_cast<int>(layers.size() + mtp.size());
+  }
+  MtpWeights& mtp_layer(int layer) { return mtp[static_cast<std::size_t>(layer) - layers.size()]; }
+  LayerWeights& layer(int layer) {
+    const auto i = static_cast<std::size_t>(layer);
+    return i < layers.size() ? layers[i] : mtp_layer(layer).layer;
+  }
 };
 
-// What of `weights` is given, in the order of the forward pass: matrices, and the other tensors.
-using VisitWeight = std::function<void(Weight&)>;
-using VisitTensor = std::function<void(Tensor&)>;
-void visit(ModelWeights& weights, const VisitWeight& on_weight, const VisitTensor& on_tensor);
+// Calls `visit` for all that `weights` have, in the order of the table. A head that shares the
+// embedding's tensor comes with it.
+void visit(ModelWeights& weights, const std::function<void(const ModelTensor&, Held)>& visit);
+// For each of their matrices: each of a layer's experts, each head's of both halves of kv_b_proj.
+void visit_matrices(ModelWeights& weights,
+                    const std::function<void(const ModelTensor&, const Weight&)>& visit);
 
 struct WeightOptions {
-  // What of kv_b_proj cannot keep its format (weights.cc) becomes this type.
+  // The type of kv_b_proj's halves where they cannot keep its format (kv_b.h).
   DType activations = DType::kBF16;
   bool with_mtp = true;
 };
@@ -57,7 +73,7 @@ struct WeightOptions {
 Result<ModelWeights> find_weights(Checkpoint& checkpoint, const ModelConfig& config,
                                   const WeightOptions& options, ThreadPool& pool);
 
-// The formats that occur in `weights`, for check_capabilities.
-EnumSet<WeightFormat> formats_of(ModelWeights& weights);
+// What a backend must run for `weights`: their formats, and whether a stack has several.
+void add_needs(ModelWeights& weights, Capabilities& need);
 
 }  // namespace glint

@@ -17,8 +17,8 @@ struct HeadDims {
 ModelConfig config_with(HeadDims head) {
   Json json = read_json_file(GLINT_SOURCE_DIR "/tests/data/configs/glm5.json").value();
   const Json differences = parse_json(R"({
-    "vocab_size": 64, "hidden_size": 128, "intermediate_size": 64, "num_hidden_layers": 1,
-    "first_k_dense_replace": 1, "num_attention_heads": 3, "q_lora_rank": 64, "kv_lora_rank": 160,
+    "vocab_size": 64, "eos_token_id": 7, "hidden_size": 128, "intermediate_size": 64,
+    "num_hidden_layers": 1, "first_k_dense_replace": 1, "num_attention_heads": 3, "q_lora_rank": 64, "kv_lora_rank": 160,
     "qk_rope_head_dim": 16, "index_n_heads": 2, "index_head_dim": 32, "num_nextn_predict_layers": 0})")
                                .value();
   for (const auto& [key, value] : differences.as_object()) json.set(key, value);
@@ -35,13 +35,12 @@ double split_error(const Weight& kv_b, const AttentionWeights& w, HeadDims head)
     error = std::max(error, std::abs(double{value} - expected) / (std::abs(expected) + 1e-9));
   };
   for (std::int64_t h = 0; h < 3; ++h) {
-    const auto i = static_cast<std::size_t>(h);
     for (std::int64_t r = 0; r < head.nope + head.v; ++r) {
       const std::vector<float> row = row_of(kv_b, h * (head.nope + head.v) + r);
       for (std::int64_t k = 0; k < kv_b.cols; ++k) {
         const auto at = static_cast<std::size_t>(k);
-        compare(r < head.nope ? row_of(w.w_uk[i], k)[static_cast<std::size_t>(r)]
-                              : row_of(w.w_uv[i], r - head.nope)[at],
+        compare(r < head.nope ? row_of(w.w_uk[h], k)[static_cast<std::size_t>(r)]
+                              : row_of(w.w_uv[h], r - head.nope)[at],
                 row[at]);
       }
     }
@@ -66,7 +65,7 @@ Split split(Release release, HeadDims head) {
   const Weight kv_b =
       checkpoint.weight("model.layers.0.self_attn.kv_b_proj", 3 * (head.nope + head.v), 160)
           .value();
-  return {w.w_uk[0].format, w.w_uv[0].format, split_error(kv_b, w, head)};
+  return {w.w_uk.format, w.w_uv.format, split_error(kv_b, w, head)};
 }
 
 TEST(Weights, halves_of_an_fp8_kv_b_proj_keep_their_codes) {

@@ -177,6 +177,16 @@ void ExchangeState::on_disconnect(std::function<void()> fn) {
   if (gone_) enqueue();
 }
 
+bool ExchangeState::gone() const {
+  const std::lock_guard lock(mutex_);
+  return gone_;
+}
+
+std::size_t ExchangeState::num_unsent() const {
+  const std::lock_guard lock(mutex_);
+  return bytes_.size() + taken_;
+}
+
 ExchangeState::Phase ExchangeState::take(std::string& bytes) {
   const std::lock_guard lock(mutex_);
   queued_ = false;
@@ -226,6 +236,8 @@ void HttpExchange::begin_stream(int status, HttpHeaders headers) {
 bool HttpExchange::write(std::string_view bytes) { return state_->write(bytes); }
 void HttpExchange::finish() { state_->finish(); }
 void HttpExchange::on_disconnect(std::function<void()> fn) { state_->on_disconnect(std::move(fn)); }
+std::size_t HttpExchange::num_unsent() const { return state_->num_unsent(); }
+bool HttpExchange::gone() const { return state_->gone(); }
 
 std::string_view HttpRequest::header(std::string_view name) const {
   for (const auto& [key, value] : headers) {

@@ -58,6 +58,8 @@ class ExchangeState : public std::enable_shared_from_this<ExchangeState> {
   bool write(std::string_view bytes);
   void finish();
   void on_disconnect(std::function<void()> fn);
+  bool gone() const;
+  std::size_t num_unsent() const;
 
   // HttpConnection's, on the io thread.
   enum class Phase {

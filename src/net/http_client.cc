@@ -1,175 +1,164 @@
-// Wraps Asio: each step of an exchange runs on a private io_context until it is done or its time is
-// over.
 #include "net/http_client.h"
 
-#include <sys/socket.h>
-
-#include <boost/asio/connect.hpp>
-#include <boost/asio/io_context.hpp>
-#include <boost/asio/write.hpp>
+#include <algorithm>
 #include <optional>
+#include <unordered_map>
+#include <unordered_set>
 #include <utility>
+#include <vector>
 
 #include "base/seconds.h"
-#include "base/str.h"
-#include "net/client_setup.h"
-#include "net/response_parser.h"
-#include "net/socket_stream.h"
+#include "net/curl_loop.h"
+#include "net/file_limit.h"
+#include "net/http_transfer.h"
 
 namespace glint {
 namespace {
 
-namespace asio = boost::asio;
-using asio::ip::tcp;
-using boost::system::error_code;
-
-constexpr std::size_t kReadBytes = 64 << 10;
+using Clock = std::chrono::steady_clock;
 
 }  // namespace
 
-struct HttpClient::Impl {
-  Impl(Url url, HttpClientOptions o)
-      : server(std::move(url)),
-        options(std::move(o)),
-        name(str(server.tls ? "https://" : "http://", authority(server))) {}
+class HttpClient::Impl {
+ public:
+  Impl(std::string origin, HttpClientOptions options)
+      : origin_(std::move(origin)), options_(std::move(options)) {
+    raise_file_limit(options_.max_connections);
+  }
+  ~Impl() {
+    for (const auto& [id, transfer] : running_) loop_.remove(transfer->easy());
+  }
 
-  struct Done {  // of one step
-    error_code ec;
-    std::size_t bytes = 0;
-    bool timed_out = false;
-  };
+  Id start(Exchange exchange) {
+    waiting_.emplace_back(++last_id_, std::move(exchange));
+    return last_id_;
+  }
+  void cancel(Id id) {
+    if (running_.count(id) > 0) cancelled_.insert(id);
+    const auto is_it = [id](const auto& each) { return each.first == id; };
+    waiting_.erase(std::remove_if(waiting_.begin(), waiting_.end(), is_it), waiting_.end());
+  }
+  void after(double seconds, std::function<void()> fn) {
+    loop_.at(Clock::now() + from_seconds(seconds), std::move(fn));
+  }
+  void stop() { stopped_ = true; }
 
-  template <class Start>
-  Done run(double seconds, Start start);
-  Error failed(const std::string& doing, const Done& step, double seconds) const;
-  Status connect();
-  Status handshake();
-  bool is_stale();
-  Status write(const std::string& bytes);
-  Status read_answer(ResponseParser& parser, bool& any);
+  bool is_idle() const { return running_.empty() && waiting_.empty() && !loop_.has_timers(); }
+  bool stopped() const { return stopped_; }
 
-  const Url server;
-  const HttpClientOptions options;
-  const std::string name;
-  std::unique_ptr<asio::ssl::context> tls;
-  asio::io_context io{1};
-  std::unique_ptr<SocketStream> stream;  // null: not connected
+  void step();
+
+ private:
+  void begin_waiting();
+  void end_cancelled();
+  void end_silent(Clock::time_point now);
+  std::unique_ptr<HttpTransfer> take(Id id);
+  void tell(const std::function<void(Result<HttpResponse>)>& on_done, Result<HttpResponse> result) {
+    if (on_done && !stopped_) on_done(std::move(result));
+  }
+
+  const std::string origin_;
+  const HttpClientOptions options_;
+  CurlLoop loop_;
+  Id last_id_ = 0;
+  // libcurl takes nothing on or off within its callbacks: what these ask for waits for the next
+  // step.
+  std::vector<std::pair<Id, Exchange>> waiting_;
+  std::unordered_set<Id> cancelled_;
+  std::unordered_map<Id, std::unique_ptr<HttpTransfer>> running_;
+  Clock::time_point next_look_ = {};  // at what is silent
+  bool stopped_ = false;
 };
 
-// Runs what `start` begins, which calls the function it is given when it is done.
-template <class Start>
-HttpClient::Impl::Done HttpClient::Impl::run(double seconds, Start start) {
-  std::optional<Done> done;
-  start([&done](const error_code& ec, std::size_t n = 0) { done = Done{ec, n}; });
-  io.restart();
-  io.run_for(from_seconds(seconds));
-  if (done) return *done;
-  error_code ignored;
-  stream->socket().close(ignored);
-  io.restart();
-  io.run();
-  return {.ec = asio::error::timed_out, .timed_out = true};
+std::unique_ptr<HttpTransfer> HttpClient::Impl::take(Id id) {
+  const auto found = running_.find(id);
+  std::unique_ptr<HttpTransfer> out = std::move(found->second);
+  running_.erase(found);
+  loop_.remove(out->easy());
+  return out;
 }
 
-Error HttpClient::Impl::failed(const std::string& doing, const Done& step, double seconds) const {
-  return {ErrorCode::kUnavailable,
-          step.timed_out ? str(doing, " ", name, ": nothing came within ", seconds, " s")
-                         : str(doing, " ", name, ": ", step.ec.message())};
-}
-
-Status HttpClient::Impl::connect() {
-  if (server.tls && !tls) {
-    GLINT_TRY(tls, client_tls(options));
-  }
-  error_code ec;
-  tcp::resolver resolver(io);
-  const auto found = resolver.resolve(server.host, std::to_string(server.port), ec);
-  if (ec) {
-    return Error{ErrorCode::kUnavailable,
-                 str("cannot reach ", name, ": the host does not resolve: ", ec.message())};
-  }
-  stream = std::make_unique<SocketStream>(tcp::socket(io), tls.get());
-  const Done step = run(options.connect_seconds, [&](auto done) {
-    asio::async_connect(stream->socket(), found,
-                        [done](const error_code& e, const tcp::endpoint&) mutable { done(e); });
-  });
-  if (step.ec) return failed("cannot reach", step, options.connect_seconds);
-  stream->socket().set_option(tcp::no_delay(true), ec);
-  return server.tls ? handshake() : Status(Ok{});
-}
-
-Status HttpClient::Impl::handshake() {
-  expect_host(*stream->tls(), server);
-  const Done step = run(options.connect_seconds, [&](auto done) {
-    stream->tls()->async_handshake(asio::ssl::stream_base::client,
-                                   [done](const error_code& e) mutable { done(e); });
-  });
-  if (!step.ec) return Ok{};
-  GLINT_TRY_STATUS(certificate_status(*stream->tls(), name));
-  return failed("no TLS with", step, options.connect_seconds);
-}
-
-// Whether a kept connection has been closed, or says something that nobody asked for.
-bool HttpClient::Impl::is_stale() {
-  char byte;
-  return recv(stream->socket().native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT) >= 0;
-}
-
-Status HttpClient::Impl::write(const std::string& bytes) {
-  std::size_t sent = 0;
-  while (sent < bytes.size()) {
-    const Done step = run(options.read_seconds, [&](auto done) {
-      stream->async_write_some(asio::buffer(bytes.data() + sent, bytes.size() - sent), done);
-    });
-    if (step.ec) return failed("cannot send to", step, options.read_seconds);
-    sent += step.bytes;
-  }
-  return Ok{};
-}
-
-Status HttpClient::Impl::read_answer(ResponseParser& parser, bool& any) {
-  std::string buffer(kReadBytes, '\0');
-  while (!parser.done()) {
-    const Done step = run(options.read_seconds,
-                          [&](auto done) { stream->async_read_some(asio::buffer(buffer), done); });
-    any = any || step.bytes > 0;
-    if (step.ec == asio::error::eof) {
-      return parser.feed_end().in(name);
+void HttpClient::Impl::begin_waiting() {
+  for (auto& [id, exchange] : std::exchange(waiting_, {})) {
+    const std::function<void(Result<HttpResponse>)> on_done = exchange.on_done;
+    Result<std::unique_ptr<HttpTransfer>> made =
+        HttpTransfer::make(id, std::move(exchange), origin_, options_);
+    if (!made.ok()) {
+      tell(on_done, std::move(made).take_error());
+      continue;
     }
-    if (step.ec) return failed("cannot read from", step, options.read_seconds);
-    GLINT_TRY_STATUS(parser.feed(std::string_view(buffer).substr(0, step.bytes)).in(name));
+    loop_.add(made.value()->easy());
+    running_.emplace(id, std::move(made).value());
   }
-  return Ok{};
 }
 
-HttpClient::HttpClient(Url server, HttpClientOptions options)
-    : impl_(std::make_unique<Impl>(std::move(server), std::move(options))) {}
+void HttpClient::Impl::end_cancelled() {
+  for (const Id id : std::exchange(cancelled_, {})) {
+    if (running_.count(id) > 0) take(id);
+  }
+}
+
+void HttpClient::Impl::end_silent(Clock::time_point now) {
+  std::vector<Id> silent;
+  for (const auto& [id, transfer] : running_) {
+    if (transfer->is_silent(now)) silent.push_back(id);
+  }
+  for (const Id id : silent) {
+    if (running_.count(id) == 0) continue;
+    const std::unique_ptr<HttpTransfer> transfer = take(id);
+    tell(transfer->take_on_done(), transfer->silence());
+  }
+}
+
+void HttpClient::Impl::step() {
+  end_cancelled();
+  begin_waiting();
+  const Clock::time_point now = Clock::now();
+  if (now >= next_look_) {
+    end_silent(now);
+    next_look_ = now + from_seconds(std::clamp(options_.read_seconds / 4, 0.005, 0.5));
+  }
+  if (stopped_ || is_idle()) return;
+  const Clock::time_point until = !waiting_.empty()  ? now
+                                  : running_.empty() ? Clock::time_point::max()
+                                                     : next_look_;
+  loop_.step(until, [this](CURL* easy, CURLcode code) {
+    const Id id = HttpTransfer::of(easy).id();
+    const bool wanted = cancelled_.count(id) == 0;
+    const std::unique_ptr<HttpTransfer> transfer = take(id);
+    if (wanted) tell(transfer->take_on_done(), transfer->result(code));
+  });
+}
+
+HttpClient::HttpClient(std::string origin, HttpClientOptions options)
+    : impl_(std::make_unique<Impl>(std::move(origin), std::move(options))) {}
+HttpClient::HttpClient(HttpClient&&) noexcept = default;
+HttpClient& HttpClient::operator=(HttpClient&&) noexcept = default;
 HttpClient::~HttpClient() = default;
 
-Result<HttpResponse> HttpClient::send(const std::string& method, const std::string& path,
+HttpClient::Id HttpClient::start(Exchange exchange) { return impl_->start(std::move(exchange)); }
+void HttpClient::cancel(Id id) { impl_->cancel(id); }
+void HttpClient::after(double seconds, std::function<void()> fn) {
+  impl_->after(seconds, std::move(fn));
+}
+void HttpClient::stop() { impl_->stop(); }
+
+void HttpClient::run() {
+  while (!impl_->stopped() && !impl_->is_idle()) impl_->step();
+}
+
+Result<HttpResponse> HttpClient::send(const std::string& method, const std::string& target,
                                       HttpHeaders headers, std::string body,
                                       const std::function<bool(std::string_view)>& on_piece) {
-  Impl& impl = *impl_;
-  GLINT_TRY(const std::string text,
-            request_text(impl.server, {method, path, std::move(headers), std::move(body)}));
-  if (impl.stream && impl.is_stale()) impl.stream.reset();
-  for (;;) {
-    const bool kept = impl.stream != nullptr;
-    Status status = kept ? Status(Ok{}) : impl.connect();
-    bool any = false;
-    ResponseParser parser({.head = method == "HEAD",
-                           .max_body_bytes = impl.options.max_body_bytes,
-                           .on_piece = on_piece});
-    if (status.ok()) {
-      // A server that refuses a body may answer and close before it has read all.
-      const Status written = impl.write(text);
-      status = impl.stream->socket().is_open() ? impl.read_answer(parser, any) : Status(Ok{});
-      if (!written.ok() && !any) status = written;
-    }
-    if (!status.ok() || !parser.keep_alive()) impl.stream.reset();
-    if (status.ok()) return parser.take();
-    if (!kept || any || !only_reads(method)) return std::move(status).take_error();
-  }
+  std::optional<Result<HttpResponse>> out;
+  impl_->start({.method = method,
+                .target = target,
+                .headers = std::move(headers),
+                .body = std::move(body),
+                .on_piece = on_piece,
+                .on_done = [&out](Result<HttpResponse> result) { out = std::move(result); }});
+  while (!out) impl_->step();
+  return std::move(*out);
 }
 
 }  // namespace glint

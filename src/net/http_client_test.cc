@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <cstdlib>
+#include <map>
 #include <vector>
 
 #include "net/sse_reader.h"
@@ -11,13 +13,13 @@
 namespace glint {
 namespace {
 
-Url local(int port) { return Url{.host = "127.0.0.1", .port = port}; }
+std::string local(int port) { return "http://127.0.0.1:" + std::to_string(port); }
 
-// A server of plain system calls, which says to its n-th connection answers[n] whatever it hears,
-// and closes.
+// A server of plain system calls, which says to its n-th connection the parts of answers[n], one
+// each time that it hears something, and closes.
 class Canned {
  public:
-  explicit Canned(std::vector<std::string> answers) {
+  explicit Canned(std::vector<std::vector<std::string>> answers) {
     fd_ = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     sockaddr_in at = {};
     at.sin_family = AF_INET;
@@ -28,12 +30,13 @@ class Canned {
     getsockname(fd_, reinterpret_cast<sockaddr*>(&at), &size);
     port_ = ntohs(at.sin_port);
     thread_ = std::thread([this, answers = std::move(answers)] {
-      for (const std::string& answer : answers) {
+      for (const std::vector<std::string>& parts : answers) {
         const int peer = accept(fd_, nullptr, nullptr);
-        char bytes[4096];
-        if (recv(peer, bytes, sizeof bytes, 0) > 0) {
-          ::send(peer, answer.data(), answer.size(), MSG_NOSIGNAL);
-          ++num_heard_;
+        for (const std::string& part : parts) {
+          char bytes[4096];
+          if (recv(peer, bytes, sizeof bytes, 0) <= 0) break;
+          ++num_heard_;  // before the answer, which lets the test go on
+          ::send(peer, part.data(), part.size(), MSG_NOSIGNAL);
         }
         ::close(peer);
       }
@@ -156,7 +159,7 @@ TEST(HttpClient, every_form_of_answer) {
       {"HTTP/1.1 204 No Content\r\n\r\n", ""},
   };
   for (const auto& [answer, body] : cases) {
-    Canned server({answer});
+    Canned server({{answer}});
     HttpClient client(local(server.port()));
     const auto response = client.send("GET", "/", {}, "");
     ASSERT_TRUE(response.ok()) << answer << response.error().message;
@@ -166,7 +169,7 @@ TEST(HttpClient, every_form_of_answer) {
 
 TEST(HttpClient, what_goes_wrong_is_said_in_one_sentence) {
   const auto answered = [](const std::string& answer, HttpClientOptions options = {}) {
-    Canned server({answer});
+    Canned server({{answer}});
     const std::string name = "http://127.0.0.1:" + std::to_string(server.port());
     HttpClient client(local(server.port()), std::move(options));
     std::string error = error_of(client.send("POST", "/", {}, ""));
@@ -180,18 +183,26 @@ TEST(HttpClient, what_goes_wrong_is_said_in_one_sentence) {
             "URL: the connection was closed within the answer");
   EXPECT_EQ(answered("HTTP/1.1 200 OK\r\nx: "), "URL: the connection was closed within the answer");
   EXPECT_EQ(answered(""), "URL: the connection was closed without an answer");
-  EXPECT_EQ(answered("SSH-2.0\r\n\r\n"), "URL: the answer is not valid HTTP: bad version");
+  EXPECT_EQ(answered("SSH-2.0\r\n\r\n"),
+            "URL: the answer is not valid HTTP: Received HTTP/0.9 when not allowed");
   EXPECT_EQ(answered("HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nabc", {.max_body_bytes = 2}),
             "URL: the answer is longer than 2 bytes");
+
+  const std::string too_long = "URL: the head of the answer is longer than 262144 bytes";
+  const std::string field = std::string(1000, 'x') + ": y\r\n";
+  std::string fields;
+  for (int i = 0; i < 270; ++i) fields += field;
+  EXPECT_EQ(answered("HTTP/1.1 200 OK\r\n" + fields + "\r\n"), too_long);
+  EXPECT_EQ(answered("HTTP/1.1 200 OK\r\n" + std::string(270'000, 'x') + ": y\r\n\r\n"), too_long);
 
   int port = 0;
   { port = serve(echo)->port(); }
   HttpClient nobody(local(port));
   EXPECT_EQ(error_of(nobody.send("GET", "/", {}, "")),
             "cannot reach http://127.0.0.1:" + std::to_string(port) + ": Connection refused");
-  HttpClient nowhere(Url{.host = "no-such-host.invalid"});
+  HttpClient nowhere("http://no-such-host.invalid");
   EXPECT_EQ(error_of(nowhere.send("GET", "/", {}, "")).substr(0, 71),
-            "cannot reach http://no-such-host.invalid: the host does not resolve: Ho");
+            "cannot reach http://no-such-host.invalid: the host does not resolve: Co");
   EXPECT_EQ(error_of(nobody.send("GET", "x", {}, "")), "the path \"x\" cannot be asked for");
   EXPECT_EQ(error_of(nobody.send("GET", "/a b", {}, "")), "the path \"/a b\" cannot be asked for");
   EXPECT_EQ(error_of(nobody.send("GET", "/", {{"x", "a\r\nb: c"}}, "")),
@@ -227,11 +238,53 @@ TEST(HttpClient, a_kept_connection_that_the_server_closed_is_replaced) {
 
 TEST(HttpClient, a_request_that_changes_something_is_sent_once) {
   const std::string answer = "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n";
-  Canned server({"", answer});
+  Canned server({{""}, {answer}});
   HttpClient client(local(server.port()));
   EXPECT_FALSE(client.send("POST", "/", {}, "x").ok());
   EXPECT_EQ(server.num_heard(), 1);
   EXPECT_TRUE(client.send("POST", "/", {}, "x").ok());
+}
+
+TEST(HttpClient, on_a_kept_connection_that_dies_only_reading_is_tried_again) {
+  const std::string answer = "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n";
+  Canned server({{answer, ""}, {answer, ""}});
+  HttpClient client(local(server.port()));
+  EXPECT_TRUE(client.send("GET", "/", {}, "").ok());
+  EXPECT_TRUE(client.send("GET", "/", {}, "").ok());
+  EXPECT_EQ(server.num_heard(), 3);
+  EXPECT_EQ(error_of(client.send("POST", "/", {}, "x")),
+            local(server.port()) + ": the connection was closed without an answer");
+  EXPECT_EQ(server.num_heard(), 4);
+}
+
+TEST(HttpClient, redirections_are_told_and_other_servers_can_be_asked) {
+  const auto other = serve(echo);
+  const auto server = serve([&](const HttpRequest&, HttpExchange exchange) {
+    exchange.respond({.status = 302, .headers = {{"location", local(other->port()) + "/there"}}});
+  });
+  HttpClient client(local(server->port()));
+  const HttpResponse answer = client.send("GET", "/", {}, "").value();
+  EXPECT_EQ(answer.status, 302);
+  std::string location;
+  for (const auto& [key, value] : answer.headers) {
+    if (key == "location") location = value;
+  }
+  EXPECT_EQ(client.send("GET", location, {}, "").value().body, "GET /there ");
+}
+
+TEST(HttpClient, proxies_of_the_environment_count_where_they_are_asked_for) {
+  const auto proxy = serve([](const HttpRequest& request, HttpExchange exchange) {
+    exchange.respond({.body = "proxy for " + std::string(request.header("host"))});
+  });
+  setenv("http_proxy", local(proxy->port()).c_str(), 1);
+  HttpClient with("http://no-such-host.invalid", {.use_proxy = true});
+  EXPECT_EQ(with.send("GET", "/", {}, "").value().body, "proxy for no-such-host.invalid");
+  HttpClient without("http://no-such-host.invalid");
+  EXPECT_FALSE(without.send("GET", "/", {}, "").ok());
+  const auto server = serve(echo);
+  HttpClient here(local(server->port()), {.use_proxy = true});
+  EXPECT_EQ(here.send("GET", "/", {}, "").value().body, "GET / ");
+  unsetenv("http_proxy");
 }
 
 TEST(HttpClient, a_refusal_is_read_though_the_body_was_not_taken) {

@@ -6,6 +6,7 @@
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <exception>
+#include <new>
 #include <utility>
 
 #include "base/log.h"
@@ -138,6 +139,16 @@ void HttpConnection::on_bytes(std::size_t n) {
     if (discarded_ > kMaxDiscarded) close();
     return;
   }
+  try {
+    parse_bytes(n);
+  } catch (const std::bad_alloc&) {
+    parser_ = RequestParser(host_.options.limits);  // frees what it holds
+    if (phase_ == Phase::kAnswering) return close();
+    refuse(503, "the server is out of memory; try again later");
+  }
+}
+
+void HttpConnection::parse_bytes(std::size_t n) {
   parser_.append(std::string_view(read_buffer_).substr(0, n));
   if (phase_ != Phase::kAnswering) advance();
   const bool large = phase_ == Phase::kBody && n == read_buffer_.size();
@@ -163,7 +174,9 @@ void HttpConnection::advance() {
       refuse(parser_.status(), parser_.reason());
       break;
     case RequestParser::Progress::kRequest:
-      account_body(0);
+      if (!account_body(parser_.body_bytes())) {
+        return refuse(503, "the server is busy with the bodies of other requests");
+      }
       dispatch();
       break;
     case RequestParser::Progress::kNeedMore:
@@ -191,14 +204,21 @@ void HttpConnection::wait_for_more() {
 
 // Counts the bytes of a body against what all connections may hold together.
 bool HttpConnection::account_body(std::size_t bytes) {
-  host_.body_bytes += bytes - accounted_;
+  const std::size_t total = *host_.body_bytes += bytes - accounted_;
   accounted_ = bytes;
-  return host_.body_bytes <= host_.options.limits.max_total_body_bytes;
+  return total <= host_.options.limits.max_total_body_bytes;
+}
+
+// What is counted stays counted until the last copy of the request that has it is gone.
+std::shared_ptr<const void> HttpConnection::hand_over_account() {
+  const std::size_t bytes = std::exchange(accounted_, 0);
+  return {nullptr, [total = host_.body_bytes, bytes](std::nullptr_t) { *total -= bytes; }};
 }
 
 void HttpConnection::dispatch() {
   HttpRequest request = parser_.take();
   request.peer = peer_;
+  request.body_account = hand_over_account();
   path_ = request.path;
   head_only_ = request.method == "HEAD";
   exchange_ = std::make_shared<ExchangeState>(

@@ -26,7 +26,9 @@ struct ConnectionHost {
   HttpServer::Handler handler;
   std::shared_ptr<Outbox> outbox;
   std::unordered_set<std::shared_ptr<HttpConnection>> connections = {};
-  std::size_t body_bytes = 0;            // of requests that arrive
+  // Of requests that arrive, and of those that the handler has: they may outlive the server.
+  std::shared_ptr<std::atomic<std::size_t>> body_bytes =
+      std::make_shared<std::atomic<std::size_t>>(0);
   std::atomic<int> num_connections = 0;  // == connections.size()
 };
 
@@ -53,10 +55,12 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   void spawn(boost::asio::awaitable<void> task);
   void read_on();
   void on_bytes(std::size_t n);
+  void parse_bytes(std::size_t n);
   void on_peer_closed();
   void advance();
   void enter(Phase phase, double seconds);
   bool account_body(std::size_t bytes);
+  std::shared_ptr<const void> hand_over_account();
   void wait_for_more();
   void dispatch();
   void refuse(int status, const std::string& reason);

@@ -11,6 +11,7 @@
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <exception>
+#include <new>
 #include <thread>
 #include <utility>
 
@@ -87,7 +88,11 @@ asio::awaitable<void> HttpServer::Impl::accept_from(tcp::acceptor& acceptor) {
     auto [ec, socket] = co_await acceptor.async_accept(asio::as_tuple(asio::use_awaitable));
     if (!acceptor.is_open()) co_return;
     if (!ec) {
-      accepted(std::move(socket));
+      try {
+        accepted(std::move(socket));
+      } catch (const std::bad_alloc&) {
+        GLINT_LOG(kWarning, "a connection was dropped: out of memory");
+      }
       continue;
     }
     if (ec == asio::error::connection_aborted || ec == asio::error::interrupted) continue;

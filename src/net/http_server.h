@@ -1,5 +1,5 @@
 // HttpServer: HTTP/1.1 over TCP or TLS for thousands of slow clients, on one io thread. Knows
-// nothing of JSON, models or metrics. Asio and Beast stay behind this header and http_client.h.
+// nothing of JSON, models or metrics. Asio and Beast stay behind this header.
 //
 // Limits are not optional: sizes, times and connections are bounded, and a peer that sends too
 // slowly, too much or two lengths at once is refused with the right status and closed. A peer that
@@ -26,6 +26,8 @@ struct HttpRequest {
   HttpHeaders headers;
   std::string body;
   std::string peer;  // "127.0.0.1:4711"
+  // While it lives, the body counts against max_total_body_bytes.
+  std::shared_ptr<const void> body_account = {};
 
   // The header's value, or empty. `name` in lower case.
   std::string_view header(std::string_view name) const;
@@ -63,6 +65,9 @@ class HttpExchange {
   // (also at once if it is already gone). This is how a vanished client is noticed while nothing is
   // sent. A second fn replaces the first.
   void on_disconnect(std::function<void()> fn);
+  bool gone() const;  // the client is
+  // Bytes of a stream that its reader has not taken yet.
+  std::size_t num_unsent() const;
 
  private:
   std::shared_ptr<ExchangeState> state_;
@@ -72,7 +77,7 @@ struct HttpLimits {
   std::size_t max_header_bytes = 16 << 10;                  // above: 431
   std::size_t max_target_bytes = 8 << 10;                   // path and query; above: 414
   std::size_t max_body_bytes = std::size_t{64} << 20;       // above: 413
-  std::size_t max_total_body_bytes = std::size_t{1} << 30;  // of bodies that arrive; above: 503
+  std::size_t max_total_body_bytes = std::size_t{1} << 30;  // that arrive or wait; above: 503
   double header_seconds = 10;                               // to send a whole head: slowloris
   double body_seconds = 60;
   double idle_seconds = 75;     // between requests of a connection

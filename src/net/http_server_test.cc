@@ -218,10 +218,16 @@ TEST(HttpServer, bodies_of_all_connections_are_bounded_together) {
   RawClient& served = first.is_readable() ? second : first;
   EXPECT_EQ(line_of(refused.read_until("\r\n\r\n")), "HTTP/1.1 503 Service Unavailable");
   served.send(std::string(10'000, 'a'));
-  auto [request, exchange] = exchanges.next();
-  EXPECT_EQ(request.body.size(), 70'000u);
-  exchange.respond({.body = "done"});
-  EXPECT_EQ(body_of(served.read_until("done")), "done");
+  {
+    auto [request, exchange] = exchanges.next();
+    EXPECT_EQ(request.body.size(), 70'000u);
+    exchange.respond({.body = "done"});
+    EXPECT_EQ(body_of(served.read_until("done")), "done");
+    // Who has the request has its body: it counts, whoever is gone.
+    RawClient fourth(server->port());
+    fourth.send(head + std::string(70'000, 'a'));
+    EXPECT_EQ(line_of(fourth.read_until("\r\n\r\n")), "HTTP/1.1 503 Service Unavailable");
+  }
   // What was counted is given back.
   RawClient third(server->port());
   third.send(head + std::string(70'000, 'a'));

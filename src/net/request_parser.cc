@@ -8,7 +8,7 @@
 
 #include "base/str.h"
 #include "net/chunk_line.h"
-#include "net/url.h"
+#include "net/request_target.h"
 
 namespace glint {
 namespace {
@@ -89,6 +89,7 @@ class RequestParser::Message : public http::basic_parser<true> {
 
 RequestParser::RequestParser(const HttpLimits& limits) : limits_(limits) {}
 RequestParser::~RequestParser() = default;
+RequestParser& RequestParser::operator=(RequestParser&& other) noexcept = default;
 
 std::size_t RequestParser::body_bytes() const {
   return message_ ? message_->request.body.size() : 0;
@@ -220,25 +221,49 @@ bool RequestParser::check_fields() {
   return true;
 }
 
+// `rest` begins where a chunk's line does. Gives the line as Beast shall see it, and how many bytes
+// it stands for: 0 if there are more to come. False: refused.
+bool RequestParser::read_chunk_line(std::string_view rest, std::size_t& bytes, std::string& plain) {
+  const bool first = message_->at_first_chunk();
+  const ChunkLine line = look_at_chunk_line(rest, first);
+  if (line.state == ChunkLine::State::kBad) {
+    return refuse(400, "the line of a chunk's size is malformed");
+  }
+  if (line.state == ChunkLine::State::kNeedMore) return true;
+  std::size_t end = line.end + 2;
+  if (line.last) {
+    const Trailers trailers = look_at_trailers(rest.substr(end));
+    if (trailers.state == ChunkLine::State::kBad) {
+      return refuse(400, "the fields behind the chunked body are malformed");
+    }
+    if (trailers.state == ChunkLine::State::kNeedMore) {
+      return rest.size() - end <= limits_.max_header_bytes ||
+             refuse(431, str("the fields behind the body are longer than ",
+                             limits_.max_header_bytes, " bytes"));
+    }
+    end += trailers.bytes;
+  }
+  bytes = end;
+  plain = str(first ? "" : "\r\n", line.size, line.last ? "\r\n\r\n" : "\r\n");
+  return true;
+}
+
 bool RequestParser::read_body() {
   std::size_t used = 0;
   while (!message_->is_done() && used < buffer_.size()) {
     expectation_ = false;  // the peer did not wait
     const std::string_view rest = std::string_view(buffer_).substr(used);
-    if (message_->at_chunk_line()) {
-      const ChunkLine line = look_at_chunk_line(rest, message_->at_first_chunk());
-      if (line.state == ChunkLine::State::kBad) {
-        return refuse(400, "the line of a chunk's size is malformed");
-      }
-      if (line.state == ChunkLine::State::kNeedMore) break;
-      const std::string_view behind = rest.substr(line.end + 2, 2);
-      if (line.last && behind != std::string_view("\r\n").substr(0, behind.size())) {
-        return refuse(400, "fields behind a chunked body are not read here");
-      }
-      if (line.last && behind.size() < 2) break;
-    }
     error_code ec;
-    used += message_->put(boost::asio::buffer(rest.data(), rest.size()), ec);
+    if (message_->at_chunk_line()) {
+      std::size_t bytes = 0;
+      std::string plain;
+      if (!read_chunk_line(rest, bytes, plain)) return false;
+      if (bytes == 0) break;
+      message_->put(boost::asio::buffer(plain), ec);
+      used += bytes;
+    } else {
+      used += message_->put(boost::asio::buffer(rest.data(), rest.size()), ec);
+    }
     if (ec == http::error::body_limit) {
       return refuse(413, str("the body is longer than ", limits_.max_body_bytes, " bytes"));
     }

@@ -3,8 +3,8 @@
 //
 // The grammar is Beast's; in front of it stands a strict check of every head, because where two
 // readers of one connection disagree about where a request ends, requests are smuggled. Refused are
-// bare CR and LF, folded lines, control characters, two lengths, any transfer coding but "chunked",
-// fields behind a chunked body.
+// bare CR and LF, folded lines, control characters, two lengths, any transfer coding but "chunked".
+// Extensions of chunks and fields behind a chunked body are checked, and left out.
 #pragma once
 
 #include <cstddef>
@@ -25,6 +25,7 @@ class RequestParser {
   };
 
   explicit RequestParser(const HttpLimits& limits);
+  RequestParser& operator=(RequestParser&& other) noexcept;
   ~RequestParser();
 
   void append(std::string_view bytes) { buffer_.append(bytes); }
@@ -56,9 +57,10 @@ class RequestParser {
   bool read_head();
   bool check_fields();
   bool read_body();
+  bool read_chunk_line(std::string_view rest, std::size_t& bytes, std::string& plain);
   bool too_long();
 
-  const HttpLimits limits_;
+  HttpLimits limits_;
   std::string buffer_;                  // begins at what is not parsed yet
   std::size_t scanned_ = 0, line_ = 0;  // of buffer_: what find_end_of_head() has seen, where the
                                         // line begins that it stands in

@@ -32,7 +32,7 @@ TEST(Tls, our_client_and_curl_are_served) {
   TemporaryFolder folder;
   folder.make_certificate("a");
   const auto server = serve(echo, tls_options(folder, "a"));
-  HttpClient client(Url{.tls = true, .host = "127.0.0.1", .port = server->port()},
+  HttpClient client("https://127.0.0.1:" + std::to_string(server->port()),
                     {.ca_file = folder / "a.pem"});
   for (int i = 0; i < 3; ++i) {
     const auto response = client.send("POST", "/x", {}, std::string(100'000, 'x'));
@@ -67,12 +67,11 @@ TEST(Tls, certificates_that_are_not_trusted_are_refused_by_the_client) {
   folder.make_certificate("a");
   folder.make_certificate("b");
   const auto server = serve(echo, tls_options(folder, "a"));
-  const Url url = {.tls = true, .host = "127.0.0.1", .port = server->port()};
   const std::string name = "https://127.0.0.1:" + std::to_string(server->port());
-  HttpClient wrong(url, {.ca_file = folder / "b.pem"});
+  HttpClient wrong(name, {.ca_file = folder / "b.pem"});
   EXPECT_EQ(wrong.send("GET", "/", {}, "").error().message,
             "the certificate of " + name + " is not trusted: self-signed certificate");
-  HttpClient no_file(url, {.ca_file = folder / "none.pem"});
+  HttpClient no_file(name, {.ca_file = folder / "none.pem"});
   EXPECT_EQ(no_file.send("GET", "/", {}, "").error().message.substr(0, 21),
             "the file of TLS roots");
 }
@@ -83,7 +82,7 @@ TEST(Tls, streams_end_and_disconnects_are_noticed) {
   std::atomic<int> num_gone = 0;
   Exchanges exchanges;
   const auto server = serve(exchanges.handler(), tls_options(folder, "a"));
-  HttpClient client(Url{.tls = true, .host = "127.0.0.1", .port = server->port()},
+  HttpClient client("https://127.0.0.1:" + std::to_string(server->port()),
                     {.ca_file = folder / "a.pem"});
   std::thread answering([&] {
     HttpExchange whole = exchanges.next().second;
@@ -119,7 +118,7 @@ TEST(Tls, the_server_shuts_down_under_open_connections) {
   folder.make_certificate("a");
   Exchanges exchanges;
   auto server = serve(exchanges.handler(), tls_options(folder, "a"));
-  HttpClient client(Url{.tls = true, .host = "127.0.0.1", .port = server->port()},
+  HttpClient client("https://127.0.0.1:" + std::to_string(server->port()),
                     {.ca_file = folder / "a.pem"});
   std::thread ending([&] {
     HttpExchange exchange = exchanges.next().second;

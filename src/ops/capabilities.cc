@@ -6,11 +6,10 @@ namespace glint {
 
 const char* name_of(Op op) {
   static constexpr const char* kNames[] = {
-      "embed",        "gather_rows", "add",         "silu_mul",       "rms_norm",
-      "layer_norm",   "rope",        "linear",      "grouped_linear", "per_head",
-      "write_latent", "write_index", "select_keys", "sparse_mla",     "route",
-      "permute",      "combine"};
-  static_assert(std::size(kNames) == static_cast<int>(Op::kCount));
+#define GLINT_OP(Type, name) #name,
+      GLINT_FOR_EACH_OP(GLINT_OP)
+#undef GLINT_OP
+  };
   return kNames[static_cast<int>(op)];
 }
 
@@ -20,7 +19,8 @@ Capabilities all_capabilities(std::string backend) {
           .activations = {DType::kF32, DType::kBF16},
           .weights = EnumSet<WeightFormat>::first(4),
           .latents = EnumSet<LatentFormat>::first(3),
-          .indexes = EnumSet<IndexFormat>::first(3)};
+          .indexes = EnumSet<IndexFormat>::first(3),
+          .mixed_stacks = true};
 }
 
 namespace {
@@ -55,6 +55,8 @@ Status check_capabilities(const Capabilities& have, const Capabilities& need) {
   if (const auto format = first_missing(have.indexes, need.indexes); !format.empty()) {
     return lacks(format + " index keys");
   }
+  if (need.mixed_stacks && !have.mixed_stacks)
+    return lacks("experts of several formats in a layer");
   return Ok{};
 }
 

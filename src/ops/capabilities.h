@@ -7,29 +7,16 @@
 
 #include "base/result.h"
 #include "ops/kv_layout.h"
+#include "ops/op_list.h"
 #include "tensor/weight.h"
 
 namespace glint {
 
 enum class Op : std::uint8_t {
-  kEmbed,
-  kGatherRows,
-  kAdd,
-  kSiluMul,
-  kRmsNorm,
-  kLayerNorm,
-  kRope,
-  kLinear,
-  kGroupedLinear,
-  kPerHead,
-  kWriteLatent,
-  kWriteIndex,
-  kSelectKeys,
-  kSparseMla,
-  kRoute,
-  kPermute,
-  kCombine,
-  kCount
+#define GLINT_OP(Type, name) k##Type,
+  GLINT_FOR_EACH_OP(GLINT_OP)
+#undef GLINT_OP
+      kCount
 };
 const char* name_of(Op op);  // "rms_norm"
 
@@ -61,6 +48,7 @@ struct Capabilities {
   EnumSet<WeightFormat> weights = {};
   EnumSet<LatentFormat> latents = {};
   EnumSet<IndexFormat> indexes = {};
+  bool mixed_stacks = false;  // a layer's experts in several formats, or anywhere in memory
 };
 
 // Everything that a full backend runs.

@@ -44,6 +44,7 @@ struct Compose {
                              .places = arena.take(DType::kI32, {T, k})};
     ops.route({.logits = linear(m, w.gate, DType::kF32),
                .bias = w.e_score_correction_bias,
+               .positions = args.positions,
                .n_group = args.n_group,
                .topk_group = args.topk_group,
                .norm_topk_prob = args.norm_topk_prob,

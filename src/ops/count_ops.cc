@@ -25,8 +25,8 @@ void CountOps::attention_in(const AttentionInArgs& args, Arena& scratch) {
 void CountOps::select_and_attend(const SelectAndAttendArgs& args, Arena& scratch) {
   const AttentionDims& d = args.dims;
   const std::int64_t T = args.q.dim(0), topk = args.selected.dim(1);
-  for (const auto* half : {&args.weights.w_uk, &args.weights.w_uv}) {
-    for (const Weight& head : *half) count(head, T);
+  for (const WeightStack* half : {&args.weights.w_uk, &args.weights.w_uv}) {
+    for (std::int64_t h = 0; h < half->count; ++h) count((*half)[h], T);
   }
   const std::int32_t* positions = args.batch.positions.ptr<std::int32_t>();
   for (std::int64_t t = 0; t < T; ++t) {
@@ -67,12 +67,13 @@ void CountOps::moe(const MoeArgs& args, Arena& scratch) {
   const FfnWeights& shared = w.shared_experts;
   for (const Weight* weight : {&shared.gate_proj, &shared.up_proj, &shared.down_proj})
     count(*weight, T);
-  std::vector<std::int64_t> rows(w.down_proj.size());
+  std::vector<std::int64_t> rows(static_cast<std::size_t>(w.down_proj.count));
   const std::int32_t* chosen = with_routed.routed.ptr<std::int32_t>();
   for (std::int64_t i = 0; i < with_routed.routed.size(); ++i) ++rows[chosen[i]];
-  for (std::size_t e = 0; e < rows.size(); ++e) {
-    for (const Weight* weight : {&w.gate_proj[e], &w.up_proj[e], &w.down_proj[e]})
-      count(*weight, rows[e]);
+  for (std::int64_t e = 0; e < w.down_proj.count; ++e) {
+    const std::int64_t here = rows[static_cast<std::size_t>(e)];
+    for (const WeightStack* stack : {&w.gate_proj, &w.up_proj, &w.down_proj})
+      if (here > 0) count((*stack)[e], here);
   }
 }
 

@@ -6,7 +6,7 @@
 
 namespace glint {
 
-//   out[t] = table[ids[t]]      or zeros where ids[t] < 0 (the MTP layer's position 0)
+//   out[t] = table[ids[t]]      or zeros where ids[t] < 0 (padding, and the MTP layer's position 0)
 struct EmbedArgs {
   Tensor ids = {};    // [T] i32, each < V
   Tensor table = {};  // [V, D] f32 or bf16
@@ -15,10 +15,10 @@ struct EmbedArgs {
 void check(const EmbedArgs& args);
 OpCost cost(const EmbedArgs& args);
 
-//   out[r] = x[rows[r]]
+//   out[r] = x[rows[r]]         or zeros where rows[r] < 0
 struct GatherRowsArgs {
   Tensor x = {};     // [S, D] f32 or bf16
-  Tensor rows = {};  // [R] i32, each in [0, S)
+  Tensor rows = {};  // [R] i32, each < S
   Tensor out = {};   // [R, D] dtype of x, written
 };
 void check(const GatherRowsArgs& args);

@@ -16,31 +16,25 @@ class ForwardingOps : public Ops {
   Device& device() override { return inner_->device(); }
   Capabilities capabilities() const override { return inner_->capabilities(); }
   ThreadPool* host_threads() override { return inner_->host_threads(); }
-  std::int64_t packed_bytes(const Weight& weight) const override {
-    return inner_->packed_bytes(weight);
+  std::int64_t packed_bytes(const Weight& weight) override { return inner_->packed_bytes(weight); }
+  Weight packed(const Weight& weight, std::byte* to) override { return inner_->packed(weight, to); }
+  void pack(std::span<const PackedPair> pairs, ThreadPool& threads) override {
+    inner_->pack(pairs, threads);
   }
-  Weight packed(const Weight& weight, std::byte* to) const override {
-    return inner_->packed(weight, to);
+  void place_attention(AttentionWeights& weights, WeightPlan& plan) override {
+    inner_->place_attention(weights, plan);
   }
-  void pack(std::span<const PackedPair> pairs) override { inner_->pack(pairs); }
+  void place_ffn(FfnWeights& weights, WeightPlan& plan) override {
+    inner_->place_ffn(weights, plan);
+  }
+  void place_moe(MoeWeights& weights, WeightPlan& plan) override {
+    inner_->place_moe(weights, plan);
+  }
 
-  void embed(const EmbedArgs& args) override { inner_->embed(args); }
-  void gather_rows(const GatherRowsArgs& args) override { inner_->gather_rows(args); }
-  void add(const AddArgs& args) override { inner_->add(args); }
-  void silu_mul(const SiluMulArgs& args) override { inner_->silu_mul(args); }
-  void rms_norm(const RmsNormArgs& args) override { inner_->rms_norm(args); }
-  void layer_norm(const LayerNormArgs& args) override { inner_->layer_norm(args); }
-  void rope(const RopeArgs& args) override { inner_->rope(args); }
-  void linear(const LinearArgs& args) override { inner_->linear(args); }
-  void grouped_linear(const GroupedLinearArgs& args) override { inner_->grouped_linear(args); }
-  void per_head(const PerHeadArgs& args) override { inner_->per_head(args); }
-  void write_latent(const WriteLatentArgs& args) override { inner_->write_latent(args); }
-  void write_index(const WriteIndexArgs& args) override { inner_->write_index(args); }
-  void select_keys(const SelectKeysArgs& args) override { inner_->select_keys(args); }
-  void sparse_mla(const SparseMlaArgs& args) override { inner_->sparse_mla(args); }
-  void route(const RouteArgs& args) override { inner_->route(args); }
-  void permute(const PermuteArgs& args) override { inner_->permute(args); }
-  void combine(const CombineArgs& args) override { inner_->combine(args); }
+#define GLINT_OP(Type, name) \
+  void name(const Type##Args& args) override { inner_->name(args); }
+  GLINT_FOR_EACH_OP(GLINT_OP)
+#undef GLINT_OP
 
   void attention_in(const AttentionInArgs& args, Arena& scratch) override {
     inner_->attention_in(args, scratch);

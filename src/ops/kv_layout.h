@@ -60,15 +60,16 @@ struct IndexCache {
 const char* name_of(LatentFormat format);  // "f32", "bf16", "fp8"
 const char* name_of(IndexFormat format);
 
-// What ops that touch a cache know of the batch: T tokens of S sequences.
+// The batch as ops that touch a cache see it: T >= 0 tokens of S sequences. Rows of padding, whose
+// position, slot, seq and token id are -1, are legal anywhere: they are not rotated, leave nothing
+// in the caches, select no key and join no expert's group.
 struct BatchView {
   Tensor positions = {};  // [T] i32: index of the token in its sequence
   Tensor slots = {};      // [T] i32: where its cache rows go
   Tensor seqs = {};       // [T] i32: its row of page_table
   // [S, P] i32: the pages of each sequence in position order; unused entries are -1.
   Tensor page_table = {};
-  Tensor cos = {};  // [T, rope_dim / 2] f32
-  Tensor sin = {};  // [T, rope_dim / 2] f32
+  Tensor rope_table = {};  // [positions, rope_dim] f32 (ops/rope.h)
   // All positions are smaller, and the host knows: where it is at most index_topk every visible key
   // is selected, and nothing is computed to score keys.
   std::int64_t end = std::numeric_limits<std::int64_t>::max();

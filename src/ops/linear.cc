@@ -24,16 +24,16 @@ void check(const GroupedLinearArgs& args) {
   } else {
     c.size("R", args.x.dim(0), "x[0], as rows is empty");
   }
-  c.size("E + 1", static_cast<std::int64_t>(args.weights.size()) + 1, "the number of weights");
+  c.size("E + 1", args.weights.count + 1, "the number of weights");
   c.dense("offsets", args.offsets, DType::kI32, {"E + 1"});
-  for (const Weight& weight : args.weights) c.weight("weights", weight, "N", "K");
+  c.weights("weights", args.weights, "N", "K");
   c.dense("out", args.out, args.x.dtype, {"R", "N"});
 }
 
 OpCost cost(const GroupedLinearArgs& args) {
   const std::int32_t* offsets = args.offsets.ptr<std::int32_t>();
   double bytes = bytes_of(args.x) + bytes_of(args.rows) + bytes_of(args.offsets);
-  for (std::size_t e = 0; e < args.weights.size(); ++e) {
+  for (std::int64_t e = 0; e < args.weights.count; ++e) {
     if (offsets[e] != offsets[e + 1]) bytes += bytes_of(args.weights[e]);
   }
   return {.flops = 2.0 * args.out.size() * args.x.dim(1), .bytes = bytes + bytes_of(args.out)};
@@ -42,15 +42,14 @@ OpCost cost(const GroupedLinearArgs& args) {
 void check(const PerHeadArgs& args) {
   ShapeCheck c("per_head");
   c.strided("x", args.x, kFloats, {"T", "H", "A"});
-  c.size("H", static_cast<std::int64_t>(args.weights.size()), "the number of weights");
-  for (const Weight& weight : args.weights) c.weight("weights", weight, "B", "A");
+  c.size("H", args.weights.count, "the number of weights");
+  c.weights("weights", args.weights, "B", "A");
   c.strided("out", args.out, args.x.dtype, {"T", "H", "B"});
 }
 
 OpCost cost(const PerHeadArgs& args) {
-  double bytes = bytes_of(args.x) + bytes_of(args.out);
-  for (const Weight& weight : args.weights) bytes += bytes_of(weight);
-  return {.flops = 2.0 * args.x.size() * args.out.dim(2), .bytes = bytes};
+  return {.flops = 2.0 * args.x.size() * args.out.dim(2),
+          .bytes = bytes_of(args.x) + bytes_of(args.weights) + bytes_of(args.out)};
 }
 
 }  // namespace glint

@@ -6,8 +6,6 @@
 // not round a dequantised weight to bf16, nor quantise x.
 #pragma once
 
-#include <span>
-
 #include "ops/cost.h"
 #include "tensor/tensor.h"
 #include "tensor/weight.h"
@@ -26,12 +24,14 @@ OpCost cost(const LinearArgs& args);
 // Rows of x in groups, a weight each (the routed experts):
 //
 //   out[r, n] = sum_k x[rows[r], k] * weights[e][n, k]   for offsets[e] <= r < offsets[e + 1]
+//
+// Rows from offsets[E] on are padding: their sources are not read, and they are not written.
 struct GroupedLinearArgs {
-  Tensor x = {};        // [S, K] f32 or bf16; rows may be strided
-  Tensor rows = {};     // [R] i32: the source row of each output row; empty = r itself
-  Tensor offsets = {};  // [E + 1] i32 ascending, offsets[0] = 0, offsets[E] = R
-  std::span<const Weight> weights = {};  // E of [N, K], of one format or of several
-  Tensor out = {};                       // [R, N] written; dtype of x
+  Tensor x = {};             // [S, K] f32 or bf16; rows may be strided
+  Tensor rows = {};          // [R] i32: the source row of each output row; empty = r itself
+  Tensor offsets = {};       // [E + 1] i32 ascending, offsets[0] = 0, offsets[E] <= R
+  WeightStack weights = {};  // E of [N, K]
+  Tensor out = {};           // [R, N] written; dtype of x
 };
 void check(const GroupedLinearArgs& args);
 OpCost cost(const GroupedLinearArgs& args);  // reads `offsets`: host memory only
@@ -40,9 +40,9 @@ OpCost cost(const GroupedLinearArgs& args);  // reads `offsets`: host memory onl
 //
 //   out[t, h, b] = sum_a x[t, h, a] * weights[h][b, a]
 struct PerHeadArgs {
-  Tensor x = {};                         // [T, H, A] f32 or bf16; may be a slice of a larger row
-  std::span<const Weight> weights = {};  // H of [B, A]
-  Tensor out = {};  // [T, H, B] written; dtype of x; may be a slice of a larger row
+  Tensor x = {};             // [T, H, A] f32 or bf16; may be a slice of a larger row
+  WeightStack weights = {};  // H of [B, A]
+  Tensor out = {};           // [T, H, B] written; dtype of x; may be a slice of a larger row
 };
 void check(const PerHeadArgs& args);
 OpCost cost(const PerHeadArgs& args);

@@ -8,6 +8,7 @@ void check(const RouteArgs& args) {
   ShapeCheck c("route");
   c.dense("logits", args.logits, DType::kF32, {"T", "E"});
   c.dense("bias", args.bias, DType::kF32, {"E"});
+  if (args.positions) c.dense("positions", args.positions, DType::kI32, {"T"});
   c.dense("ids", args.ids, DType::kI32, {"T", "k"});
   c.dense("weights", args.weights, DType::kF32, {"T", "k"});
   c.require(args.n_group >= 1 && c["E"] % args.n_group == 0, "E is no multiple of n_group");

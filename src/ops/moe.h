@@ -14,10 +14,12 @@ namespace glint {
 //   ids = the k largest b, best first, ties to the lower id
 //   w   = s[ids]; w = w / (sum(w) + 1e-20) if norm_topk_prob; w = w * routed_scaling_factor
 //
-// ids are distinct experts even where logits are NaN.
+// ids are distinct experts even where logits are NaN. A row of padding (position -1) gets ids of -1
+// and weights of 0.
 struct RouteArgs {
-  Tensor logits = {};  // [T, E] f32
-  Tensor bias = {};    // [E] f32: e_score_correction_bias, used to choose only
+  Tensor logits = {};     // [T, E] f32
+  Tensor bias = {};       // [E] f32: e_score_correction_bias, used to choose only
+  Tensor positions = {};  // [T] i32; empty: no row is padding
   int n_group = 1;
   int topk_group = 1;
   bool norm_topk_prob = true;
@@ -30,9 +32,10 @@ OpCost cost(const RouteArgs& args);
 
 // Sorts the T * k (token, choice) pairs by expert, stably: pair r of the result belongs to expert e
 // where offsets[e] <= r < offsets[e + 1], comes from token rows[r], and is found again at r =
-// places[t, j].
+// places[t, j]. A pair whose id is -1 belongs to none: its place is -1, and rows[r] is not written
+// for r >= offsets[E].
 struct PermuteArgs {
-  Tensor ids = {};      // [T, k] i32 in [0, E)
+  Tensor ids = {};      // [T, k] i32 in [-1, E)
   Tensor rows = {};     // [T * k] i32, written
   Tensor offsets = {};  // [E + 1] i32, written
   Tensor places = {};   // [T, k] i32, written
@@ -40,7 +43,7 @@ struct PermuteArgs {
 void check(const PermuteArgs& args);
 OpCost cost(const PermuteArgs& args);
 
-//   out[t] = sum_j weights[t,j] * y[places[t,j]] + shared[t]
+//   out[t] = sum_j weights[t,j] * y[places[t,j]] + shared[t]      over j whose place is not -1
 //
 // in f32, j ascending and `shared` last, with one cast.
 struct CombineArgs {

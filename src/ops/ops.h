@@ -1,8 +1,8 @@
 // Ops: the seam between the model and a backend.
 //
-// Primitives are pure virtual: a backend that lacks one does not compile. Blocks (blocks/blocks.h)
-// have a default that composes primitives; a backend may override them. Every method may return
-// before the device is done; order is kept.
+// Primitives (op_list.h, one method each) are pure virtual: a backend that lacks one does not
+// compile. Blocks (blocks/blocks.h) have a default that composes primitives; a backend may override
+// them. Every method may return before the device is done; order is kept.
 //
 // Each op's check(), which every backend calls first, aborts on a wrong shape, type or stride and
 // names it. It does not read memory: an index out of range is undefined behaviour, which only the
@@ -18,9 +18,11 @@
 #include "ops/linear.h"
 #include "ops/moe.h"
 #include "ops/norm.h"
+#include "ops/op_list.h"
 #include "ops/rope.h"
 #include "ops/select_keys.h"
 #include "ops/sparse_mla.h"
+#include "ops/weight_plan.h"
 #include "tensor/arena.h"
 #include "tensor/device.h"
 
@@ -28,11 +30,6 @@ namespace glint {
 
 struct Capabilities;
 class ThreadPool;
-
-// A weight in the order of its file, and packed.
-struct PackedPair {
-  Weight from = {}, to = {};
-};
 
 class Ops {
  public:
@@ -44,34 +41,28 @@ class Ops {
   // The backend's threads of the host, for work between ops; null: it has none.
   virtual ThreadPool* host_threads() { return nullptr; }
 
-  // Packing: once at load, a backend may put weights into the order that its kernels read. Products
-  // take weights packed or not, and give the same bits.
+  // Placement: once at load, weights go from mapped files to where this backend's kernels read
+  // them, in the order that suits these. Products take weights packed or not, and give the same
+  // bits. The defaults leave weights in host memory where they are, and copy them to other devices
+  // as they are.
   //
   // Bytes that `weight` needs when packed; 0: it is best where it is.
-  virtual std::int64_t packed_bytes(const Weight&) const { return 0; }
+  virtual std::int64_t packed_bytes(const Weight& weight);
   // `weight` as it will be when pack() has written it to `to`, aligned to 64 bytes; refers to no
-  // other memory.
-  virtual Weight packed(const Weight& weight, std::byte*) const { return weight; }
-  // Writes `to`, which packed() described, for each pair, in parallel.
-  virtual void pack(std::span<const PackedPair>) {}
+  // other memory. May not read the weight, nor `to`.
+  virtual Weight packed(const Weight& weight, std::byte* to);
+  // Writes `to`, which packed() described, for each pair, on `threads` of the host. `from` is in
+  // host memory and may be gone when the call returns.
+  virtual void pack(std::span<const PackedPair> pairs, ThreadPool& threads);
+  // What should lie together in memory, as the parts of a fused product, is placed by these; the
+  // rest of a block then follows matrix by matrix.
+  virtual void place_attention(AttentionWeights&, WeightPlan&) {}
+  virtual void place_ffn(FfnWeights&, WeightPlan&) {}
+  virtual void place_moe(MoeWeights&, WeightPlan&) {}
 
-  virtual void embed(const EmbedArgs& args) = 0;
-  virtual void gather_rows(const GatherRowsArgs& args) = 0;
-  virtual void add(const AddArgs& args) = 0;
-  virtual void silu_mul(const SiluMulArgs& args) = 0;
-  virtual void rms_norm(const RmsNormArgs& args) = 0;
-  virtual void layer_norm(const LayerNormArgs& args) = 0;
-  virtual void rope(const RopeArgs& args) = 0;
-  virtual void linear(const LinearArgs& args) = 0;
-  virtual void grouped_linear(const GroupedLinearArgs& args) = 0;
-  virtual void per_head(const PerHeadArgs& args) = 0;
-  virtual void write_latent(const WriteLatentArgs& args) = 0;
-  virtual void write_index(const WriteIndexArgs& args) = 0;
-  virtual void select_keys(const SelectKeysArgs& args) = 0;
-  virtual void sparse_mla(const SparseMlaArgs& args) = 0;
-  virtual void route(const RouteArgs& args) = 0;
-  virtual void permute(const PermuteArgs& args) = 0;
-  virtual void combine(const CombineArgs& args) = 0;
+#define GLINT_OP(Type, name) virtual void name(const Type##Args& args) = 0;
+  GLINT_FOR_EACH_OP(GLINT_OP)
+#undef GLINT_OP
 
   // `scratch` holds temporaries; everything taken from it is given back on return.
   virtual void attention_in(const AttentionInArgs& args, Arena& scratch);

@@ -8,14 +8,14 @@ void check(const RopeArgs& args) {
   ShapeCheck c("rope");
   c.strided("x", args.x, kFloats, {"T", "H", "R"});
   c.require(c["R"] % 2 == 0, "R is odd");
-  c.size("R/2", c["R"] / 2, "half of x[2]");
-  c.dense("cos", args.cos, DType::kF32, {"T", "R/2"});
-  c.dense("sin", args.sin, DType::kF32, {"T", "R/2"});
+  c.dense("positions", args.positions, DType::kI32, {"T"});
+  c.dense("table", args.table, DType::kF32, {"P", "R"});
 }
 
 OpCost cost(const RopeArgs& args) {
   return {.flops = 3.0 * args.x.size(),
-          .bytes = 2 * bytes_of(args.x) + bytes_of(args.cos) + bytes_of(args.sin)};
+          .bytes = 2 * bytes_of(args.x) + bytes_of(args.positions) +
+                   static_cast<double>(args.positions.size()) * args.x.dim(2) * 4};
 }
 
 }  // namespace glint

@@ -9,11 +9,12 @@
 // in f32, where k8(i) and sk(i) are the cached codes and their scale, q8[t,h] = e4m3(q[t,h] / sq)
 // with sq = index_scale(max |q[t,h]|) (tensor/fp8.h), and v[t,h] = w[t,h] * sq * D^-0.5 * Hi^-0.5.
 //
-// out[t] = the slots of the min(k, p + 1) keys with the largest I, in ascending order of i, then
-// -1. Ties go to the smaller i, and -0.0 equals 0.0: weights may be negative and exact ties at 0
-// are common, so the tie rule is part of the result. Where p < k every visible key is selected and
-// nothing is scored. Where scores are NaN, which keys are selected is open, but they are distinct
-// and visible. T x context scores are never stored as a whole.
+// A row of padding (position -1) gets -1 throughout. Else out[t] = the slots of the min(k, p + 1)
+// keys with the largest I, in ascending order of i, then -1. Ties go to the smaller i, and -0.0
+// equals 0.0: weights may be negative and exact ties at 0 are common, so the tie rule is part of
+// the result. Where p < k every visible key is selected and nothing is scored. Where scores are
+// NaN, which keys are selected is open, but they are distinct and visible. T x context scores are
+// never stored as a whole.
 //
 // Source: DeepSeek-V3.2 (arXiv 2512.02556), equation 1; FP8 as in its inference code.
 #pragma once

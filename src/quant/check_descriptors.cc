@@ -69,7 +69,7 @@ class DescriptorChecker {
 
   void check_read_by_engines(const std::vector<std::string>& excludes, const char* file) {
     if (excludes.empty()) fault(str(file, " excludes no module, not even the routers"));
-    for (const Engine engine : {Engine::kVllm, Engine::kSglang}) {
+    for (const ServingEngine engine : {ServingEngine::kVllm, ServingEngine::kSglang}) {
       faults(misread_modules(engine, excludes, in_.table, in_.quantized),
              str("is taken for the opposite of what it is by ", name_of(engine),
                  ", from the list in ", file));
@@ -83,10 +83,10 @@ class DescriptorChecker {
       fault("the weight_block_size of config.json is not [128, 128]");
     }
     std::vector<std::string> misread;
-    for (const EngineModule& module : engine_modules(Engine::kVllm, in_.table)) {
+    for (const EngineModule& module : engine_modules(ServingEngine::kVllm, in_.table)) {
       const std::size_t first = module.tensors[0];
       if (!in_.table[first].is_quantizable) continue;
-      if (engine_excludes(Engine::kVllm, excludes, module.name) == in_.quantized[first]) {
+      if (engine_excludes(ServingEngine::kVllm, excludes, module.name) == in_.quantized[first]) {
         misread.push_back(module.name);
       }
     }

@@ -158,8 +158,8 @@ TEST_F(ConvertTest, gate_and_up_share_scales_and_zeros_are_harmless) {
   const auto weight = [&](const std::string& name) {
     return out.weight("model.layers.1.mlp.experts." + name, 128, 256).value();
   };
-  EXPECT_EQ(weight("0.gate_proj").global_scale, weight("0.up_proj").global_scale);
-  EXPECT_EQ(weight("1.gate_proj").global_scale, 1);
+  EXPECT_EQ(global_scale_of(weight("0.gate_proj")), global_scale_of(weight("0.up_proj")));
+  EXPECT_EQ(global_scale_of(weight("1.gate_proj")), 1);
   EXPECT_EQ(std::to_integer<int>(*weight("1.gate_proj").scale.data), 0x38);
   EXPECT_EQ(std::to_integer<int>(*weight("2.up_proj").scale.data), 0x38);
 }

@@ -45,7 +45,7 @@ Json compressed_tensors_config(const std::vector<std::string>& excludes) {
 
 Status check_readable(const std::vector<std::string>& excludes,
                       const std::vector<ModelTensor>& table, const std::vector<bool>& quantized) {
-  for (const Engine engine : {Engine::kVllm, Engine::kSglang}) {
+  for (const ServingEngine engine : {ServingEngine::kVllm, ServingEngine::kSglang}) {
     const auto misread = misread_modules(engine, excludes, table, quantized);
     if (misread.empty()) continue;
     return invalid(str(name_of(engine), " could not tell from a list of excluded modules that ",

@@ -66,7 +66,7 @@ struct Nvfp4 {
         .cols = 16,
         .data = Tensor(const_cast<std::uint8_t*>(packed.data()), DType::kU8, {groups(), 8}),
         .scale = Tensor(const_cast<std::uint8_t*>(scales.data()), DType::kF8E4M3, {groups(), 1}),
-        .global_scale = global_scale};
+        .global_scale = Tensor(const_cast<float*>(&global_scale), DType::kF32, {1})};
     for (std::int64_t i = 0; i < groups(); ++i) dequantize_row(weight, i, out.data() + i * 16);
     return out;
   }

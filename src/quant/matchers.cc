@@ -32,11 +32,12 @@ std::string experts_of(const ModelTensor& tensor) {
   return str("model.layers.", tensor.layer, ".mlp.experts");
 }
 
-std::string module_of(Engine engine, const ModelTensor& tensor) {
+std::string module_of(ServingEngine engine, const ModelTensor& tensor) {
   if (tensor.num_experts) return experts_of(tensor);
   const Fused* fused = find_fused(last_of(tensor.name));
   if (!fused) return tensor.name;
-  return str(parent_of(tensor.name), ".", engine == Engine::kVllm ? fused->vllm : fused->sglang);
+  return str(parent_of(tensor.name), ".",
+             engine == ServingEngine::kVllm ? fused->vllm : fused->sglang);
 }
 
 bool is_listed(std::span<const std::string> list, std::string_view name) {
@@ -117,8 +118,8 @@ class LayerExcludes {
       if (quantized_[i] || (has_indexer && table_[i].name.starts_with(indexer))) return;
       add(table_[i].name);
       // As the engines call it, for those that do not know what it is made from.
-      add(module_of(Engine::kVllm, table_[i]));
-      add(module_of(Engine::kSglang, table_[i]));
+      add(module_of(ServingEngine::kVllm, table_[i]));
+      add(module_of(ServingEngine::kSglang, table_[i]));
     });
     return true;
   }
@@ -149,9 +150,12 @@ std::optional<FusedPair> fused_pair(std::string_view name) {
                    str(parent_of(name), ".", fused->second)};
 }
 
-const char* name_of(Engine engine) { return engine == Engine::kVllm ? "vLLM" : "SGLang"; }
+const char* name_of(ServingEngine engine) {
+  return engine == ServingEngine::kVllm ? "vLLM" : "SGLang";
+}
 
-std::vector<EngineModule> engine_modules(Engine engine, const std::vector<ModelTensor>& table) {
+std::vector<EngineModule> engine_modules(ServingEngine engine,
+                                         const std::vector<ModelTensor>& table) {
   std::vector<EngineModule> modules;
   std::map<std::string, std::size_t> at;
   for (std::size_t i = 0; i < table.size(); ++i) {
@@ -164,13 +168,14 @@ std::vector<EngineModule> engine_modules(Engine engine, const std::vector<ModelT
   return modules;
 }
 
-bool engine_excludes(Engine engine, std::span<const std::string> excludes,
+bool engine_excludes(ServingEngine engine, std::span<const std::string> excludes,
                      std::string_view module) {
-  return engine == Engine::kVllm ? vllm_excludes(excludes, module)
-                                 : sglang_excludes(excludes, module);
+  return engine == ServingEngine::kVllm ? vllm_excludes(excludes, module)
+                                        : sglang_excludes(excludes, module);
 }
 
-std::vector<std::string> misread_modules(Engine engine, std::span<const std::string> excludes,
+std::vector<std::string> misread_modules(ServingEngine engine,
+                                         std::span<const std::string> excludes,
                                          const std::vector<ModelTensor>& table,
                                          const std::vector<bool>& quantized) {
   std::vector<std::string> misread;

@@ -23,8 +23,8 @@ struct FusedPair {
 };
 std::optional<FusedPair> fused_pair(std::string_view name);
 
-enum class Engine : std::uint8_t { kVllm, kSglang };
-const char* name_of(Engine engine);  // "vLLM", "SGLang"
+enum class ServingEngine : std::uint8_t { kVllm, kSglang };
+const char* name_of(ServingEngine engine);  // "vLLM", "SGLang"
 
 // A module as `engine` names it, and what it is made from.
 struct EngineModule {
@@ -33,15 +33,18 @@ struct EngineModule {
 };
 
 // The modules of all linear layers of `table`, embedding and head among them.
-std::vector<EngineModule> engine_modules(Engine engine, const std::vector<ModelTensor>& table);
+std::vector<EngineModule> engine_modules(ServingEngine engine,
+                                         const std::vector<ModelTensor>& table);
 
 // True if `engine` leaves `module` unquantised. Patterns are names or globs, as ModelOpt's lists
 // are; `excludes` is exclude_modules or ignore.
-bool engine_excludes(Engine engine, std::span<const std::string> excludes, std::string_view module);
+bool engine_excludes(ServingEngine engine, std::span<const std::string> excludes,
+                     std::string_view module);
 
 // The modules that `engine` would take for quantised and are not, or the other way round;
 // `quantized` is [table.size()].
-std::vector<std::string> misread_modules(Engine engine, std::span<const std::string> excludes,
+std::vector<std::string> misread_modules(ServingEngine engine,
+                                         std::span<const std::string> excludes,
                                          const std::vector<ModelTensor>& table,
                                          const std::vector<bool>& quantized);
 

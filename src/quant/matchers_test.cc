@@ -13,10 +13,10 @@ namespace {
 using Names = std::vector<std::string>;
 
 bool vllm(const Names& excludes, std::string_view module) {
-  return engine_excludes(Engine::kVllm, excludes, module);
+  return engine_excludes(ServingEngine::kVllm, excludes, module);
 }
 bool sglang(const Names& excludes, std::string_view module) {
-  return engine_excludes(Engine::kSglang, excludes, module);
+  return engine_excludes(ServingEngine::kSglang, excludes, module);
 }
 
 TEST(Matchers, vllm_takes_names_parts_and_globs) {
@@ -79,7 +79,7 @@ TEST_F(ExcludesTest, both_engines_read_the_list_right_whatever_is_chosen) {
       const Recipe recipe = {.scope = scope, .mtp = mtp};
       const Names excludes = excludes_of(recipe).value();
       const auto quantized = choose_quantized(recipe, config_, table_).value();
-      for (const Engine engine : {Engine::kVllm, Engine::kSglang}) {
+      for (const ServingEngine engine : {ServingEngine::kVllm, ServingEngine::kSglang}) {
         EXPECT_TRUE(misread_modules(engine, excludes, table_, quantized).empty());
         Names without_routers = excludes;
         std::erase_if(without_routers,

@@ -1,8 +1,6 @@
 #include "runtime/batch.h"
 
 #include <algorithm>
-#include <cmath>
-#include <span>
 
 #include "base/str.h"
 
@@ -16,25 +14,9 @@ Tensor upload(const std::vector<T>& host, std::initializer_list<std::int64_t> di
   return tensor;
 }
 
-// cos and sin [T, pairs] of position * inv_freq. The product is rounded to f32 once, as every
-// implementation of the model does: at position 200,000 that angle is up to 0.008 rad off the exact
-// one, and the weights have learned with it.
-void rope_table(std::span<const std::int32_t> positions, const Rotation& rotation,
-                std::vector<float>& cos, std::vector<float>& sin) {
-  for (const std::int32_t position : positions) {
-    for (const float frequency : rotation.inv_freq) {
-      const float angle = static_cast<float>(position) * frequency;
-      const auto c = static_cast<float>(std::cos(static_cast<double>(angle)));
-      const auto s = static_cast<float>(std::sin(static_cast<double>(angle)));
-      cos.push_back(c * rotation.attention_factor);
-      sin.push_back(s * rotation.attention_factor);
-    }
-  }
-}
-
 }  // namespace
 
-Batch build_batch(const StepPlan& plan, const Rotation& rotation, Arena& arena) {
+Batch build_batch(const StepPlan& plan, const Tensor& rope_table, Arena& arena) {
   const std::int64_t T = static_cast<std::int64_t>(plan.tokens.size());
   const std::int64_t S = static_cast<std::int64_t>(plan.slices.size());
   std::int64_t P = 1, end = 0;
@@ -42,6 +24,8 @@ Batch build_batch(const StepPlan& plan, const Rotation& rotation, Arena& arena) 
     P = std::max<std::int64_t>(P, slice.num_pages);
     end = std::max<std::int64_t>(end, slice.first + slice.count);
   }
+
+  GLINT_CHECK(end <= rope_table.dim(0), "a position beyond the rotary table");
 
   std::vector<std::int32_t> positions, slots, seqs, logit_rows;
   std::vector<std::int32_t> page_table(static_cast<std::size_t>(S * P), -1);
@@ -60,17 +44,13 @@ Batch build_batch(const StepPlan& plan, const Rotation& rotation, Arena& arena) 
       if (i >= slice.count - slice.logit_rows) logit_rows.push_back(slice.token_begin + i);
     }
   }
-  std::vector<float> cos, sin;
-  rope_table(positions, rotation, cos, sin);
-  const std::int64_t pairs = static_cast<std::int64_t>(rotation.inv_freq.size());
   const std::int64_t R = static_cast<std::int64_t>(logit_rows.size());
   return {.token_ids = upload(plan.tokens, {T}, arena),
           .view = {.positions = upload(positions, {T}, arena),
                    .slots = upload(slots, {T}, arena),
                    .seqs = upload(seqs, {T}, arena),
                    .page_table = upload(page_table, {S, P}, arena),
-                   .cos = upload(cos, {T, pairs}, arena),
-                   .sin = upload(sin, {T, pairs}, arena),
+                   .rope_table = rope_table,
                    .end = end},
           .logit_rows = upload(logit_rows, {R}, arena)};
 }

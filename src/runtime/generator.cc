@@ -70,7 +70,7 @@ struct Answer {
 
   // Takes what a step sampled; false when the answer ends with it or inside it.
   Result<bool> take(const StepResult::Sampled& sampled) {
-    if (sampled.failed) {
+    if (sampled.failure != SliceFailure::kNone) {
       return invalid("the model's logits are not numbers; its weights or caches are damaged");
     }
     stats.drafted += sampled.drafted;

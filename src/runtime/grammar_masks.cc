@@ -1,31 +1,99 @@
 #include "runtime/grammar_masks.h"
 
-namespace glint {
+#include <sched.h>
 
-void GrammarMasks::start(std::span<const SliceRun> runs) {
-  masks_.clear();
-  masks_.resize(runs.size());
-  const auto constrained = [](const SliceRun& run) {
-    return run.slice->sample && run.sequence->request->constraint;
-  };
-  if (std::none_of(runs.begin(), runs.end(), constrained)) return;
-  worker_.start([this, runs, constrained] {
-    for (std::size_t i = 0; i < runs.size(); ++i) {
-      if (constrained(runs[i])) fill(runs[i], masks_[i]);
-    }
+#include <algorithm>
+#include <chrono>
+
+namespace glint {
+namespace {
+
+using Next = TokenConstraint::Next;
+
+// Of the calling thread. Where the system does not let us, it stays as it is.
+void run_when_idle() {
+  const sched_param none = {};
+  sched_setscheduler(0, SCHED_IDLE, &none);
+}
+
+}  // namespace
+
+GrammarMasks::GrammarMasks(int vocab_size)
+    : words_((static_cast<std::size_t>(vocab_size) + 31) / 32) {
+  quick_thread_ = std::thread([this] { work(quick_, kQuickMaskWork); });
+  slow_thread_ = std::thread([this] {
+    run_when_idle();
+    work(slow_, kMaxMaskWork);
   });
 }
 
-void GrammarMasks::fill(const SliceRun& run, RowMasks& masks) const {
-  TokenConstraint& constraint = *run.sequence->request->constraint;
-  int accepted = 0;
-  for (std::size_t r = 0; r <= run.drafts.size(); ++r) {
-    std::vector<std::uint32_t>& bits = masks.rows.emplace_back(words_);
-    if (!constraint.fill_mask(bits)) bits.clear();
-    if (r == run.drafts.size() || !constraint.accept(run.drafts[r])) break;
+GrammarMasks::~GrammarMasks() {
+  quick_.close();
+  quick_thread_.join();
+  slow_.close();
+  slow_thread_.join();
+}
+
+void GrammarMasks::set_listener(Listener listener) {
+  const std::lock_guard lock(mutex_);
+  listener_ = std::move(listener);
+}
+
+void GrammarMasks::start(std::shared_ptr<MaskTask> task) {
+  (task->slow ? slow_ : quick_).push(std::move(task));
+}
+
+void GrammarMasks::wait(std::span<const std::shared_ptr<MaskTask>> tasks, double seconds) {
+  std::unique_lock lock(mutex_);
+  done_.wait_for(lock, std::chrono::duration<double>(seconds), [&] {
+    return std::all_of(tasks.begin(), tasks.end(), [](const auto& task) { return task->done; });
+  });
+}
+
+bool GrammarMasks::claim(MaskTask& task) {
+  const std::lock_guard lock(mutex_);
+  task.late = !task.done;
+  return task.done;
+}
+
+void GrammarMasks::work(Tasks& tasks, std::int64_t max_work) {
+  while (std::optional<std::shared_ptr<MaskTask>> task = tasks.pop()) {
+    if (fill(**task, max_work)) {
+      finish(**task);
+    } else {
+      (*task)->slow = true;
+      slow_.push(std::move(*task));
+    }
+  }
+}
+
+bool GrammarMasks::fill(MaskTask& task, std::int64_t max_work) const {
+  TokenConstraint& constraint = *task.request->constraint;
+  bool refused = false;
+  for (const TokenId token : std::exchange(task.taken, {}))
+    refused = refused || !constraint.accept(token);
+  // A second try begins again: what was accepted of the drafts was taken back.
+  std::size_t accepted = 0;
+  bool within = true;
+  task.rows.clear();
+  for (std::size_t r = 0; r <= task.drafts.size() && !task.cancelled; ++r) {
+    MaskRow row = {.bits = std::vector<std::uint32_t>(words_)};
+    row.next = refused ? Next::kMasked : constraint.fill_mask(row.bits, max_work);
+    within = row.next != Next::kGivenUp || max_work == kMaxMaskWork;
+    task.rows.push_back(std::move(row));
+    const bool goes_on = within && r < task.drafts.size() && task.rows.back().next != Next::kEnd;
+    if (!goes_on || !constraint.accept(task.drafts[r])) break;
     ++accepted;
   }
-  if (accepted) constraint.rollback(accepted);
+  if (accepted > 0) constraint.rollback(static_cast<int>(accepted));
+  return within;
+}
+
+void GrammarMasks::finish(MaskTask& task) {
+  const std::lock_guard lock(mutex_);
+  task.done = true;
+  done_.notify_all();
+  if (task.late && listener_) listener_(task.request->id, task.number);
 }
 
 }  // namespace glint

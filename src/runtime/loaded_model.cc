@@ -1,5 +1,6 @@
 #include "runtime/loaded_model.h"
 
+#include <algorithm>
 #include <chrono>
 
 #include "base/file.h"
@@ -24,6 +25,20 @@ Result<Checkpoint> make_dummy(const ModelConfig& config, Release release, Thread
   });
 }
 
+// Threads for work on the host while the backend runs nothing: its own, or, where it has none, as
+// many as it was told to load with.
+class HostThreads {
+ public:
+  HostThreads(Ops& ops, int threads) : pool_(ops.host_threads()) {
+    if (!pool_) pool_ = &own_.emplace(threads);
+  }
+  ThreadPool& pool() { return *pool_; }
+
+ private:
+  std::optional<ThreadPool> own_;
+  ThreadPool* pool_;
+};
+
 }  // namespace
 
 LoadedModel::LoadedModel(ModelOptions options, std::unique_ptr<Ops> ops)
@@ -41,38 +56,38 @@ Result<std::unique_ptr<LoadedModel>> LoadedModel::load(const ModelOptions& optio
   const std::string config_file =
       options.dummy && file_exists(options.dir) ? options.dir : options.dir + "/config.json";
   GLINT_TRY(m->config_, read_config(config_file));
-  GLINT_TRY(m->generation_, read_generation_config(options.dir + "/generation_config.json"));
+  GLINT_TRY(m->generation_,
+            read_generation_config(options.dir + "/generation_config.json", m->config_.vocab_size));
   // What the configuration asks for is known before the first weight is read.
   Capabilities need = all_capabilities("");
   need.activations = {options.activations};
   need.latents = {options.latent};
   need.indexes = {options.index};
   need.weights = {};
+  need.mixed_stacks = false;
   GLINT_TRY_STATUS(check_capabilities(m->ops_->capabilities(), need));
 
-  ThreadPool pool(available_cpus());
+  HostThreads threads(*m->ops_, options.threads);
   if (options.dummy) {
-    GLINT_TRY(opened, make_dummy(m->config_, *options.dummy, pool, progress));
+    GLINT_TRY(opened, make_dummy(m->config_, *options.dummy, threads.pool(), progress));
   }
   const auto start = std::chrono::steady_clock::now();
   GLINT_TRY(Checkpoint checkpoint, opened ? std::move(*opened) : Checkpoint::open(options.dir));
   m->checkpoint_ = std::make_unique<Checkpoint>(std::move(checkpoint));
   m->count_files();
+  GLINT_TRY(m->load_stats_.unused, unused_tensors(m->config_, *m->checkpoint_));
   const bool with_mtp = options.with_mtp && holds_mtp_layer(m->config_, m->checkpoint_->source());
-  GLINT_TRY(m->weights_,
-            find_weights(*m->checkpoint_, m->config_,
-                         {.activations = options.activations, .with_mtp = with_mtp}, pool));
-  need.weights = formats_of(m->weights_);
+  GLINT_TRY(m->weights_, find_weights(*m->checkpoint_, m->config_,
+                                      {.activations = options.activations, .with_mtp = with_mtp},
+                                      threads.pool()));
+  add_needs(m->weights_, need);
   GLINT_TRY_STATUS(check_capabilities(m->ops_->capabilities(), need));
   // Synthetic weights are in memory already: packing them takes no more of it.
   GLINT_TRY(m->load_stats_.placement,
             place_weights(m->weights_,
                           options.dummy && options.packing == Packing::kIfRoom ? Packing::kAlways
                                                                                : options.packing,
-                          *m->ops_, options.dummy ? LoadProgress{} : progress));
-  const RopeConfig& rope = m->config_.rope;
-  m->rotation_ = {.inv_freq = rope_inv_freq(rope, m->config_.qk_rope_head_dim),
-                  .attention_factor = static_cast<float>(rope.attention_factor)};
+                          *m->ops_, threads.pool(), options.dummy ? LoadProgress{} : progress));
   m->load_stats_.seconds = seconds_since(start);
   return m;
 }
@@ -85,13 +100,15 @@ Status LoadedModel::update_weights(const std::string& dir) {
   }
   GLINT_TRY(Checkpoint opened, Checkpoint::open(dir));
   auto checkpoint = std::make_unique<Checkpoint>(std::move(opened));
-  ThreadPool pool(available_cpus());
+  HostThreads threads(*ops_, options_.threads);
   const std::string doing = "loading " + dir;
-  Result<ModelWeights> found = find_weights(
-      *checkpoint, config_, {.activations = options_.activations, .with_mtp = has_mtp()}, pool);
+  Result<ModelWeights> found =
+      find_weights(*checkpoint, config_,
+                   {.activations = options_.activations, .with_mtp = has_mtp()}, threads.pool());
   GLINT_TRY(ModelWeights weights, std::move(found).in(doing));
   GLINT_TRY_STATUS(
-      replace_weights(weights_, std::move(weights), load_stats_.placement, *ops_).in(doing));
+      replace_weights(weights_, std::move(weights), load_stats_.placement, *ops_, threads.pool())
+          .in(doing));
   checkpoint_ = std::move(checkpoint);
   options_.dir = dir;
   return Ok{};
@@ -117,6 +134,26 @@ Status LoadedModel::reserve_pages(int num_pages) {
                                           .with_mtp = has_mtp()},
                                          ops_->device()));
   kv_.emplace(std::move(store));
+  return make_rope_table();
+}
+
+Status LoadedModel::make_rope_table() {
+  const std::int64_t dim = config_.qk_rope_head_dim;
+  const std::int64_t positions = std::min(std::int64_t{kv_->num_pages()} * kPageSize,
+                                          config_.max_position_embeddings + kPageSize);
+  ThreadPool alone(1);
+  ThreadPool* const threads = ops_->host_threads();
+  const std::vector<float> table =
+      rope_table(config_.rope, dim, positions, threads ? *threads : alone);
+  const std::size_t bytes = table.size() * sizeof(float);
+  rope_memory_ = ops_->device().allocate(bytes);
+  if (!rope_memory_.data()) {
+    return Error{ErrorCode::kResourceExhausted,
+                 str("no room on ", ops_->device().name(), " for a rotary table of ",
+                     human_bytes(static_cast<double>(bytes)), "; a shorter context needs less")};
+  }
+  rope_table_ = Tensor(rope_memory_.data(), DType::kF32, {positions, dim});
+  ops_->device().copy_in(rope_table_.data, table.data(), bytes);
   return Ok{};
 }
 
@@ -156,7 +193,7 @@ StepOutput LoadedModel::step(const StepPlan& plan, const StepOptions& options) {
   step_scope_.emplace(step_arena_);
   activity_.set_step(plan.step, static_cast<int>(plan.tokens.size()));
   activity_.begin("build_batch");
-  const Batch batch = build_batch(plan, rotation_, step_arena_);
+  const Batch batch = build_batch(plan, rope_table_, step_arena_);
   const std::int64_t T = batch.token_ids.dim(0), R = batch.logit_rows.dim(0);
   ForwardArgs args = {.token_ids = batch.token_ids,
                       .batch = batch.view,
@@ -186,7 +223,7 @@ StepOutput LoadedModel::draft(const StepPlan& plan, const HiddenRows& target,
     if (slice.first == 0 && slice.count > 0) rows.tokens[slice.token_begin] = -1;
   }
   activity_.begin("mtp_batch");
-  const Batch batch = build_batch(rows, rotation_, draft_arena_);
+  const Batch batch = build_batch(rows, rope_table_, draft_arena_);
   const std::int64_t T = batch.token_ids.dim(0), R = batch.logit_rows.dim(0);
   MtpArgs args = {.next_ids = batch.token_ids,
                   .target = place(target, draft_arena_),

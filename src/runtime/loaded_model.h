@@ -26,6 +26,7 @@ struct ModelOptions {
   IndexFormat index = IndexFormat::kFp8;
   bool with_mtp = false;  // false also when the checkpoint has no MTP layer
   Packing packing = Packing::kIfRoom;
+  int threads = 1;  // that load, where the backend has none of its own
 };
 
 // What loading took: from opening the files until the first step can run.
@@ -35,6 +36,7 @@ struct LoadStats {
   std::vector<std::string> files;  // that hold them; empty for synthetic weights
   double cached_share = 0;         // of the files: what was in the page cache before
   Placement placement = {};
+  std::vector<std::string> unused;  // tensors that the config leaves out
 };
 
 struct StepOptions {
@@ -118,6 +120,7 @@ class LoadedModel {
  private:
   LoadedModel(ModelOptions options, std::unique_ptr<Ops> ops);
   void count_files();
+  Status make_rope_table();
   template <class T>
   std::span<const T> on_host(const Tensor& tensor, std::vector<T>& copy);
   Tensor place(const HiddenRows& rows, Arena& arena);
@@ -133,7 +136,8 @@ class LoadedModel {
   GenerationConfig generation_;
   std::unique_ptr<Checkpoint> checkpoint_;
   ModelWeights weights_;
-  Rotation rotation_;
+  Buffer rope_memory_;
+  Tensor rope_table_;  // [positions that the pages hold, qk_rope_head_dim]
   std::optional<KvStore> kv_;
   Activity activity_;
   // The results of a pass live in its scope, which the next pass of its kind closes.

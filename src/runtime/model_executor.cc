@@ -16,6 +16,8 @@ using Clock = std::chrono::steady_clock;
 
 // Prompt rows whose logits are on the host at once.
 constexpr int kLogprobRows = 64;
+// Less than this is not worth a row that runs again.
+constexpr double kMaskSeconds = 0.0005;
 
 ExecutorInfo make_info(const LoadedModel& model, const ModelExecutorOptions& options) {
   const ModelConfig& c = model.config();
@@ -38,8 +40,7 @@ bool all_in_vocabulary(const Request& request, const LoadedModel& model) {
 
 // Where a profile goes: known to be writable before anything is recorded.
 Result<std::string> profile_file(const std::string& path) {
-  if (path.empty())
-    return invalid("output_dir is missing; name a folder or a file for the profile");
+  if (path.empty()) return invalid("the profile has no file; name one, or a folder");
   return find_replaceable(is_directory(path) ? path + "/glint_profile.json" : path);
 }
 
@@ -82,13 +83,14 @@ StepResult ModelExecutor::execute(const StepPlan& plan) {
   std::vector<SliceRun> runs = locate(plan, result);
   if (!runs.empty()) {
     draft(runs);
-    masks_.start(runs);
+    start_masks(runs);
     const StepPlan step = make_step(plan.step, runs);
     KeyReads key_reads(model_, runs);
+    const auto forward_start = Clock::now();
     const StepOutput out =
         model_.step(step, {.routed = info_.num_moe_layers > 0, .taps = key_reads.taps()});
     activity.begin("grammar_masks");
-    masks_.wait();
+    await_masks(runs, seconds_since(forward_start));
     activity.begin("sample");
     sample(runs, out);
     tell_routed(runs, out.routed);
@@ -102,11 +104,18 @@ StepResult ModelExecutor::execute(const StepPlan& plan) {
 }
 
 void ModelExecutor::end_and_start_sequences(const StepPlan& plan) {
-  for (const RequestId id : plan.ended) sequences_.erase(id);
+  for (const RequestId id : plan.ended) {
+    const auto found = sequences_.find(id);
+    if (found == sequences_.end()) continue;
+    if (found->second.masks) found->second.masks->cancelled = true;
+    sequences_.erase(found);
+  }
   for (const auto& request : plan.started) {
     SequenceState& sequence = sequences_.emplace(request->id, request).first->second;
     // The server looks at these before; nothing that a client sends may read outside the tables.
-    if (!all_in_vocabulary(*request, model_)) sequence.failed = sequence.ended = true;
+    if (all_in_vocabulary(*request, model_)) continue;
+    sequence.failure = SliceFailure::kNoToken;
+    sequence.ended = true;
   }
 }
 
@@ -122,7 +131,7 @@ std::vector<SliceRun> ModelExecutor::locate(const StepPlan& plan, StepResult& re
                 str("step ", plan.step, " runs request ", slice.id, ", which no plan has started"));
     SequenceState& sequence = found->second;
     result.sampled[i].id = slice.id;
-    result.sampled[i].failed = sequence.failed;
+    result.sampled[i].failure = sequence.failure;
     if (sequence.ended) continue;
     SliceRun run = {.slice = &slice, .sequence = &sequence, .result = &result.sampled[i]};
     run.pages = std::span(plan.pages).subspan(slice.page_begin, slice.num_pages);
@@ -133,6 +142,11 @@ std::vector<SliceRun> ModelExecutor::locate(const StepPlan& plan, StepResult& re
         run.known <= slice.count - slice.num_drafts,
         str("step ", plan.step, " runs positions ", slice.first, " to ", slice.first + slice.count,
             " of request ", slice.id, ", which has ", sequence.size(), " tokens"));
+    // Its row was run before, and its masks are still not there: it costs nothing to sit out.
+    if (sequence.masks && run.known == 1 && !masks_.claim(*sequence.masks)) {
+      result.sampled[i].late = sequence.masks->number;
+      continue;
+    }
     runs.push_back(std::move(run));
   }
   return runs;
@@ -152,6 +166,44 @@ void ModelExecutor::draft(std::span<SliceRun> runs) {
   drafter_.guess(guesses);
 }
 
+void ModelExecutor::start_masks(std::span<SliceRun> runs) {
+  for (SliceRun& run : runs) {
+    if (!run.constrained()) continue;
+    SequenceState& sequence = *run.sequence;
+    if (sequence.masks) {  // of a step before, where they were late: they are for those drafts
+      const std::vector<TokenId>& drafts = sequence.masks->drafts;
+      const auto same =
+          std::mismatch(run.drafts.begin(), run.drafts.end(), drafts.begin(), drafts.end());
+      run.drafts.erase(same.first, run.drafts.end());
+      continue;
+    }
+    auto task = std::make_shared<MaskTask>();
+    task->request = sequence.request;
+    task->number = ++sequence.num_mask_tasks;
+    const std::span<const TokenId> answer = sequence.answer();
+    task->taken.assign(answer.begin() + sequence.num_matched, answer.end());
+    task->drafts = run.drafts;
+    task->slow = sequence.slow_masks;
+    sequence.num_matched = sequence.answered();
+    sequence.masks = task;
+    masks_.start(std::move(task));
+  }
+}
+
+// Others in the step wait for a mask at most half as long again as for the model.
+void ModelExecutor::await_masks(std::span<SliceRun> runs, double forward_seconds) {
+  std::vector<std::shared_ptr<MaskTask>> tasks;
+  for (const SliceRun& run : runs)
+    if (run.constrained()) tasks.push_back(run.sequence->masks);
+  if (tasks.empty()) return;
+  masks_.wait(tasks, std::max(kMaskSeconds, forward_seconds / 2));
+  for (SliceRun& run : runs) {
+    if (!run.constrained() || masks_.claim(*run.sequence->masks)) continue;
+    run.late = true;
+    run.result->late = run.sequence->masks->number;
+  }
+}
+
 StepPlan ModelExecutor::make_step(std::uint64_t number, std::span<SliceRun> runs) const {
   StepPlan step = {.step = number};
   int logit_rows = 0;
@@ -168,16 +220,17 @@ StepPlan ModelExecutor::make_step(std::uint64_t number, std::span<SliceRun> runs
 }
 
 void ModelExecutor::sample(std::span<SliceRun> runs, const StepOutput& out) {
-  const std::span<const RowMasks> masks = masks_.masks();
   const std::size_t vocab = static_cast<std::size_t>(info_.vocab_size);
   parallel(static_cast<std::int64_t>(runs.size()), [&](std::int64_t i, int thread) {
     SliceRun& run = runs[i];
-    if (!run.slice->sample) return;
+    if (!run.slice->sample || run.late) return;
     const std::size_t rows = static_cast<std::size_t>(run.sampling_rows());
     const SliceLogits logits = {.logits = out.logits.subspan(run.logit_begin * vocab, rows * vocab),
                                 .vocab = vocab,
                                 .num_token_ids = static_cast<std::size_t>(options_.num_token_ids)};
-    sample_slice(samplers_[thread], logits, masks[i], run);
+    const std::shared_ptr<MaskTask> task = std::exchange(run.sequence->masks, nullptr);
+    if (task) run.sequence->slow_masks = task->slow;
+    sample_slice(samplers_[thread], logits, task ? task->rows : std::span<const MaskRow>(), run);
   });
 }
 
@@ -189,8 +242,8 @@ void ModelExecutor::run_draft_rows(std::span<SliceRun> runs, const Tensor& hidde
     // The last token's row needs the one after it.
     const int count = std::min(certain_rows(run), sequence.size() - 1 - run.first);
     const bool goes_on = run.slice->sample && !sequence.ended;
+    if (count <= 0) continue;  // late: nothing is new
     sequence.seed.position = -1;
-    if (count <= 0) continue;
     rows.push_back({.first = run.first,
                     .next_tokens = std::span(sequence.tokens).subspan(run.first + 1, count),
                     .pages = run.pages,

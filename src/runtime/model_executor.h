@@ -12,6 +12,7 @@
 #include "engine/executor.h"
 #include "runtime/drafter.h"
 #include "runtime/grammar_masks.h"
+#include "runtime/slice_run.h"
 
 namespace glint {
 
@@ -29,6 +30,7 @@ class ModelExecutor final : public Executor {
   const ExecutorInfo& info() const override { return info_; }
   StepResult execute(const StepPlan& plan) override;
   Status control(const ExecutorCommand& command) override;
+  void set_wake(Wake wake) override { masks_.set_listener(std::move(wake)); }
   std::string progress() const override;
   std::vector<std::uint64_t> expert_load() const override;
 
@@ -36,6 +38,8 @@ class ModelExecutor final : public Executor {
   void end_and_start_sequences(const StepPlan& plan);
   std::vector<SliceRun> locate(const StepPlan& plan, StepResult& result);
   void draft(std::span<SliceRun> runs);
+  void start_masks(std::span<SliceRun> runs);
+  void await_masks(std::span<SliceRun> runs, double forward_seconds);
   StepPlan make_step(std::uint64_t step, std::span<SliceRun> runs) const;
   void sample(std::span<SliceRun> runs, const StepOutput& out);
   void run_draft_rows(std::span<SliceRun> runs, const Tensor& hidden);

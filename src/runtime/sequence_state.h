@@ -6,7 +6,8 @@
 #include <memory>
 #include <vector>
 
-#include "engine/request.h"
+#include "engine/step_plan.h"
+#include "runtime/grammar_masks.h"
 #include "runtime/sampler.h"
 
 namespace glint {
@@ -23,8 +24,14 @@ struct SequenceState {
   std::vector<TokenId> tokens;  // the prompt, then the answer
   TokenCounts counts = {};      // of `tokens`; empty without penalties
   DraftSeed seed = {};
-  // By a stop id, its length or a failure: it runs no more.
-  bool ended = false, failed = false;
+  // By a stop id, its length, its grammar or a failure: it runs no more.
+  bool ended = false;
+  SliceFailure failure = SliceFailure::kNone;
+  // The masks of its next rows, from when they are wanted until they are used.
+  std::shared_ptr<MaskTask> masks = {};
+  std::uint64_t num_mask_tasks = 0;
+  int num_matched = 0;      // tokens of the answer that its grammar knows
+  bool slow_masks = false;  // the last ones were much work
   // What was told already of the rows (engine/request.h: Extras).
   int told_prompt_tokens = 1, told_routed_rows = 0;
   bool told_keys = false;

@@ -19,6 +19,9 @@ struct SliceRun {
   int row_begin = 0;    // its rows in the step
   int logit_begin = 0;  // and the sampling ones among the logits
 
+  bool late = false;  // its masks are not there
+  bool constrained() const { return slice->sample && sequence->request->constraint; }
+
   int count() const { return known + static_cast<int>(drafts.size()); }
   int sampling_rows() const { return slice->sample ? 1 + static_cast<int>(drafts.size()) : 0; }
   // How many tokens it may still get from this step.

@@ -2,7 +2,6 @@
 // or the answer ends.
 #pragma once
 
-#include "runtime/grammar_masks.h"
 #include "runtime/slice_run.h"
 
 namespace glint {
@@ -18,8 +17,10 @@ struct SliceLogits {
 
 // Adds the tokens to the sequence, and to the run's result with what was wanted of them. Penalties
 // and the rest see each draft as part of the answer, because a row is looked at only when every
-// draft before it was right.
-void sample_slice(Sampler& sampler, const SliceLogits& logits, const RowMasks& masks,
+// draft before it was right. Where no token may come the answer ends, if it has begun and its
+// grammar lets it end; else the request has failed. `masks` are of the rows, in order; none: every
+// token may come.
+void sample_slice(Sampler& sampler, const SliceLogits& logits, std::span<const MaskRow> masks,
                   SliceRun& run);
 
 }  // namespace glint

@@ -114,7 +114,7 @@ TEST(SliceSampler, tokens_are_those_without_drafts) {
     for (int r = 0; r < 3; ++r) {
       // As three steps of one token: the sequence is longer by one each time.
       Request later = request;
-      later.prompt.insert(later.prompt.end(), plain.begin(), plain.end());
+      later.prompt.own().insert(later.prompt.own().end(), plain.begin(), plain.end());
       plain.push_back(judge(later, {}, std::span(logits).subspan(r * kVocab)).tokens[0]);
     }
     for (const std::vector<TokenId>& drafts :
@@ -162,8 +162,32 @@ TEST(SliceSampler, a_row_without_numbers_fails_after_the_tokens_before_it) {
   logits[9] = 5;
   logits[kVocab + 3] = NAN;
   const Judged judged = judge(request_with({.temperature = 0}), {9}, logits);
-  EXPECT_TRUE(judged.result.failed);
+  EXPECT_EQ(judged.result.failure, SliceFailure::kNotNumbers);
   EXPECT_EQ(judged.tokens, std::vector<TokenId>{9});
+}
+
+TEST(SliceSampler, a_row_without_a_token_that_may_come_is_no_fault_of_the_model) {
+  const std::vector<float> logits = random_rows(2, 5);
+  Request request = request_with({.temperature = 0});
+  request.sampling.allowed_ids = {7};
+  EXPECT_EQ(judge(request, {}, logits).tokens, std::vector<TokenId>{7});
+  request.sampling.bad_words = {{7}};
+  EXPECT_EQ(judge(request, {}, logits).result.failure, SliceFailure::kNoToken);
+  // An answer that has begun ends.
+  request.sampling.bad_words = {{7, 7}};
+  const Judged judged = judge(request, {7}, logits);
+  EXPECT_EQ(judged.result.failure, SliceFailure::kNone);
+  EXPECT_TRUE(judged.result.complete);
+  EXPECT_EQ(judged.tokens, std::vector<TokenId>{7});
+  // Stop ids that may not come yet.
+  request = request_with({.temperature = 0});
+  request.sampling.allowed_ids = {3};
+  request.stop_ids = {3};
+  request.min_tokens = 2;
+  EXPECT_EQ(judge(request, {}, logits).result.failure, SliceFailure::kNoToken);
+  // All logits are -infinity.
+  const std::vector<float> nothing(kVocab, -INFINITY);
+  EXPECT_EQ(judge(request_with({}), {}, nothing).result.failure, SliceFailure::kNotNumbers);
 }
 
 }  // namespace

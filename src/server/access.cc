@@ -20,14 +20,63 @@ bool contains(const std::vector<std::string>& list, std::string_view item) {
   return std::ranges::find(list, item) != list.end();
 }
 
-// A page of another site made a browser send this. Images and links bring no origin.
+// Whether the URL or origin `from` is of this server, by the name that the client used for it.
+bool is_own(std::string_view from, std::string_view host) {
+  const std::size_t scheme = from.find("://");
+  if (scheme == std::string_view::npos) return false;
+  from.remove_prefix(scheme + 3);
+  return from.substr(0, from.find('/')) == host;
+}
+
+// A page of another site made a browser send this. Images and links bring no origin, and to a plain
+// name no Sec-Fetch-Site.
 bool is_cross_site(const HttpRequest& request) {
-  const std::string_view site = request.header("sec-fetch-site");
+  const std::string_view site = request.header("sec-fetch-site"), host = request.header("host");
   if (site == "cross-site" || site == "same-site") return true;
-  const std::string_view origin = request.header("origin"), host = request.header("host");
-  if (origin.empty()) return false;
-  const std::size_t scheme = origin.find("://");
-  return scheme == std::string_view::npos || origin.substr(scheme + 3) != host;
+  if (const std::string_view origin = request.header("origin"); !origin.empty())
+    return !is_own(origin, host);
+  const std::string_view referer = request.header("referer");
+  return site.empty() && !referer.empty() && !is_own(referer, host);
+}
+
+bool is_of_browser(const HttpRequest& request) {
+  return std::ranges::any_of(request.headers, [](const auto& header) {
+    return header.first == "origin" || header.first.starts_with("sec-fetch-");
+  });
+}
+
+bool is_loopback(std::string_view peer) {
+  return peer.starts_with("127.") || peer.starts_with("[::1]");
+}
+
+// Against DNS rebinding: a page may make its own name mean this machine, but not an address, and
+// not a name that only we know.
+bool is_own_host(const ServerConfig& config, std::string_view header) {
+  const bool is_v6 = header.starts_with('[');
+  const std::string host = lower(is_v6 ? header : header.substr(0, header.find(':')));
+  const bool is_address = is_v6 || host.find_first_not_of("0123456789.") == host.npos;
+  // HTTP/1.0 may come without a host; browsers do not.
+  return is_address || host == "localhost" || host.ends_with(".localhost") ||
+         contains(config.allowed_hosts, "*") || contains(config.allowed_hosts, host);
+}
+
+std::optional<ApiError> forbidden(std::string message) {
+  return ApiError{.status = 403, .message = std::move(message)};
+}
+
+std::optional<ApiError> check_host(const ServerConfig& config, const HttpRequest& request) {
+  const std::string_view host = request.header("host");
+  if (is_own_host(config, host)) return {};
+  return forbidden(str("the host ", quoted(host),
+                       " is no name of this server that it knows; use its address, or start it "
+                       "with --allowed-hosts NAME"));
+}
+
+// Of a page that is neither the server's own nor allowed.
+bool has_strange_origin(const ServerConfig& config, const HttpRequest& request) {
+  const std::string_view origin = request.header("origin");
+  return !origin.empty() && !is_own(origin, request.header("host")) &&
+         !contains(config.allowed_origins, "*") && !contains(config.allowed_origins, origin);
 }
 
 }  // namespace
@@ -40,12 +89,22 @@ bool is_key(std::string_view given, const std::vector<std::string>& keys) {
 
 std::optional<ApiError> check_access(const ServerConfig& config, const Route& route,
                                      const HttpRequest& request) {
-  const bool admin = route.access == RouteAccess::kAdmin;
+  const bool admin = route.access == RouteAccess::kAdmin, free = route.access == RouteAccess::kFree;
   if (admin && is_cross_site(request))
-    return ApiError{.status = 403, .message = "pages of other origins may not change the server"};
+    return forbidden("pages of other origins may not change the server");
+  if (!free && has_strange_origin(config, request))
+    return forbidden(str("pages of ", quoted(request.header("origin")),
+                         " may not use this server; --allowed-origins allows them"));
   const bool own_keys = admin && !config.admin_api_keys.empty();
   const std::vector<std::string>& keys = own_keys ? config.admin_api_keys : config.api_keys;
-  if (route.access == RouteAccess::kFree || keys.empty()) return {};
+  if (free || keys.empty()) {
+    if (admin && !is_loopback(request.peer))
+      return forbidden(str(request.path,
+                           " changes the server: from other machines it needs a key; "
+                           "start the server with --admin-api-key KEY and send it as "
+                           "\"Authorization: Bearer KEY\""));
+    return admin || is_of_browser(request) ? check_host(config, request) : std::nullopt;
+  }
   const std::string_view given = key_of(request);
   if (is_key(given, keys)) return {};
   return ApiError{.status = 401,

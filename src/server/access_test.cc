@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "base/str.h"
+
 namespace glint {
 namespace {
 
@@ -11,9 +13,18 @@ HttpRequest request_with(HttpHeaders headers) {
   return request;
 }
 
-int status_of(const ServerConfig& config, RouteAccess access, HttpHeaders headers) {
-  const auto error = check_access(config, {.access = access}, request_with(std::move(headers)));
-  return error ? error->status : 200;
+std::string refusal(const ServerConfig& config, RouteAccess access, HttpHeaders headers,
+                    const char* peer = "127.0.0.1:9") {
+  HttpRequest request = request_with(std::move(headers));
+  request.peer = peer;
+  request.path = "/flush_cache";
+  const auto error = check_access(config, {.access = access}, request);
+  return error ? str(error->status, " ", error->message) : "200";
+}
+
+int status_of(const ServerConfig& config, RouteAccess access, HttpHeaders headers,
+              const char* peer = "127.0.0.1:9") {
+  return std::stoi(refusal(config, access, std::move(headers), peer));
 }
 
 TEST(Access, any_of_the_keys_opens) {
@@ -55,6 +66,60 @@ TEST(Access, pages_of_other_sites_cannot_change_the_server) {
   EXPECT_EQ(status_of({}, RouteAccess::kAdmin, {{"sec-fetch-site", "same-site"}}), 403);
   EXPECT_EQ(status_of({}, RouteAccess::kAdmin, {{"sec-fetch-site", "same-origin"}}), 200);
   EXPECT_EQ(status_of({}, RouteAccess::kAdmin, {{"sec-fetch-site", "none"}}), 200);
+  // To a plain name browsers send no more than this.
+  EXPECT_EQ(status_of({}, RouteAccess::kAdmin,
+                      {{"referer", "http://evil.example/x"}, {"host", "localhost"}}),
+            403);
+  EXPECT_EQ(status_of({}, RouteAccess::kAdmin,
+                      {{"referer", "http://localhost/page"}, {"host", "localhost"}}),
+            200);
+}
+
+TEST(Access, a_name_that_a_page_chose_is_no_host) {
+  const auto asked = [](const char* host, const ServerConfig& config = {}) {
+    return status_of(config, RouteAccess::kAdmin,
+                     {{"host", host}, {"origin", str("http://", host)}});
+  };
+  EXPECT_EQ(asked("evil.example:8000"), 403);
+  for (const char* own :
+       {"localhost:8000", "LOCALHOST", "a.localhost", "127.0.0.1:1", "[::1]:8000", "10.1.2.3"})
+    EXPECT_EQ(asked(own), 200) << own;
+  EXPECT_EQ(asked("gpu7.lan:8000", {.allowed_hosts = {"gpu7.lan"}}), 200);
+  EXPECT_EQ(asked("any.thing", {.allowed_hosts = {"*"}}), 200);
+  // Who has the key is no page. Programs may call the API by any name; browsers tell themselves.
+  EXPECT_EQ(status_of({.api_keys = {"k"}}, RouteAccess::kAdmin,
+                      {{"host", "gpu7.lan"}, {"x-api-key", "k"}}),
+            200);
+  EXPECT_EQ(status_of({}, RouteAccess::kApi, {{"host", "api.example"}}), 200);
+  EXPECT_EQ(status_of({}, RouteAccess::kAdmin, {{"host", "api.example"}}), 403);
+  for (const char* header : {"origin", "sec-fetch-site", "sec-fetch-mode"})
+    EXPECT_EQ(status_of({}, RouteAccess::kApi, {{"host", "evil.example"}, {header, "none"}}), 403);
+  EXPECT_NE(refusal({}, RouteAccess::kApi, {{"host", "evil.example"}, {"sec-fetch-mode", "cors"}})
+                .find("--allowed-hosts"),
+            std::string::npos);
+}
+
+TEST(Access, other_machines_need_a_key_to_change_the_server) {
+  for (const char* peer : {"10.0.0.2:5", "[fe80::1]:5", "192.168.0.1:80"}) {
+    EXPECT_EQ(status_of({}, RouteAccess::kAdmin, {}, peer), 403);
+    EXPECT_NE(refusal({}, RouteAccess::kAdmin, {}, peer).find("--admin-api-key"),
+              std::string::npos);
+    EXPECT_EQ(status_of({}, RouteAccess::kApi, {}, peer), 200);
+    EXPECT_EQ(status_of({.admin_api_keys = {"k"}}, RouteAccess::kAdmin, {{"x-api-key", "k"}}, peer),
+              200);
+  }
+  EXPECT_EQ(status_of({}, RouteAccess::kAdmin, {}, "[::1]:5"), 200);
+}
+
+TEST(Access, only_pages_of_allowed_origins_may_ask) {
+  const ServerConfig config = {.allowed_origins = {"https://good.example"}};
+  const auto asked = [&](const char* origin) {
+    return status_of(config, RouteAccess::kApi, {{"origin", origin}, {"host", "localhost:8000"}});
+  };
+  EXPECT_EQ(asked("https://good.example"), 200);
+  EXPECT_EQ(asked("http://localhost:8000"), 200);  // its own page
+  EXPECT_EQ(asked("https://evil.example"), 403);
+  EXPECT_EQ(asked("null"), 403);
 }
 
 TEST(Access, origins_get_what_the_configuration_allows) {

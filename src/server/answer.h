@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "engine/request.h"
-#include "text/delta_parser.h"
+#include "text/answer/delta_parser.h"
 
 namespace glint {
 
@@ -24,6 +24,7 @@ const char* openai_finish_reason(const Finish& finish);
 struct TokenScore {
   TokenId id = 0;
   TokenLogprob logprob = {};
+  bool of_content = true;  // neither reasoning nor a call
 };
 
 // What is new of one choice.

@@ -2,6 +2,8 @@
 // Anthropic's, SGLang's) fill it; prepare.h makes engine requests of it; writers answer it.
 #pragma once
 
+#include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -9,7 +11,7 @@
 #include "base/json.h"
 #include "engine/request.h"
 #include "server/server_config.h"
-#include "text/grammar.h"
+#include "text/grammar/grammar.h"
 
 namespace glint {
 
@@ -26,10 +28,14 @@ struct ToolUse {
   enum class Choice { kAuto, kNone, kRequired, kNamed };
   std::vector<ToolSpec> specs = {};
   Choice choice = Choice::kAuto;
-  std::string name = {};  // of kNamed
+  std::string name = {};                  // of kNamed
+  std::vector<std::string> allowed = {};  // the only ones that may be called; empty: all
   bool parallel = true;
   bool strict = false;  // a tool asked that its schema be followed
 };
+
+// Whether it is worth going on with a request; empty: always.
+using Cancelled = std::function<bool()>;
 
 // A conversation as templates expect it.
 struct ChatInput {
@@ -57,6 +63,7 @@ struct ApiRequest {
   std::optional<int> max_tokens = {};
   std::optional<int> default_max_tokens = {};  // without max_tokens; none: the rest of the context
   int min_tokens = 0;
+  std::optional<int> thinking_budget = {};  // tokens of the thought; then it is ended
   std::vector<std::string> stop = {};
   std::vector<TokenId> stop_ids = {};
   bool include_stop = false;
@@ -72,6 +79,9 @@ struct ApiRequest {
   std::string cache_salt = {};
   std::string rid = {};  // a name of the client's own, for /abort_request
   bool routed_experts = false;
+  bool plain_content = false;               // special tokens of users and tools are text
+  Cancelled cancelled = {};                 // asked while the prompt is prepared
+  std::shared_ptr<const void> ticket = {};  // lives as long as the request
 
   // How to answer.
   bool stream = false;

@@ -2,10 +2,15 @@
 
 #include <cmath>
 
+#include "base/cut_text.h"
 #include "base/str.h"
 
 namespace glint {
 namespace {
+
+// Of a text that an error holds. Sentences quote at most 200 bytes of a request; templates of
+// models say what they like.
+constexpr std::size_t kMaxErrorBytes = 2000;
 
 // OpenAI's `type`.
 const char* openai_type(int status) {
@@ -68,30 +73,47 @@ ApiError too_long_error(int context, int max_tokens, int prompt_tokens) {
                          " tokens. Please reduce the length of the input prompt or the number of "
                          "requested output tokens."),
           .param = "input_tokens",
-          .code = "context_length_exceeded"};
+          .code = "context_length_exceeded",
+          .anthropic_message =
+              prompt_tokens >= context
+                  ? str("prompt is too long: ", prompt_tokens, " tokens > ", context, " maximum")
+                  : str("input length and `max_tokens` exceed context limit: ", prompt_tokens,
+                        " + ", max_tokens, " > ", context,
+                        ", decrease input length or `max_tokens` and try again")};
+}
+
+ApiError out_of_memory_error() {
+  return {.status = 503,
+          .message = "the server is out of memory for this request; send less, or try again later",
+          .code = "out_of_memory",
+          .retry_after = 1};
 }
 
 ErrorStyle error_style(const std::string& path) {
   return path.starts_with("/v1/messages") ? ErrorStyle::kAnthropic : ErrorStyle::kOpenAi;
 }
 
-Json error_json(const ApiError& error, ErrorStyle style) {
-  const auto or_null = [](const std::string& text) { return text.empty() ? Json() : Json(text); };
+Json error_json(const ApiError& error, ErrorStyle style, const std::string& request_id) {
+  const auto or_null = [](const std::string& text) {
+    return text.empty() ? Json() : Json(cut_text(text, kMaxErrorBytes));
+  };
   if (style == ErrorStyle::kAnthropic) {
-    std::string message = error.message;
-    if (error.code == "context_length_exceeded") message = "prompt is too long: " + message;
+    const std::string message = cut_text(
+        error.anthropic_message.empty() ? error.message : error.anthropic_message, kMaxErrorBytes);
     return Json::Object{
         {"type", "error"},
-        {"error", Json::Object{{"type", anthropic_type(error.status)}, {"message", message}}}};
+        {"error", Json::Object{{"type", anthropic_type(error.status)}, {"message", message}}},
+        {"request_id", or_null(request_id)}};
   }
-  return Json::Object{{"error", Json::Object{{"message", error.message},
+  return Json::Object{{"error", Json::Object{{"message", cut_text(error.message, kMaxErrorBytes)},
                                              {"type", openai_type(error.status)},
                                              {"param", or_null(error.param)},
                                              {"code", or_null(error.code)}}}};
 }
 
-HttpResponse error_response(const ApiError& error, ErrorStyle style) {
-  HttpResponse response = json_response(error_json(error, style), error.status);
+HttpResponse error_response(const ApiError& error, ErrorStyle style,
+                            const std::string& request_id) {
+  HttpResponse response = json_response(error_json(error, style, request_id), error.status);
   if (error.retry_after > 0)
     response.headers.emplace_back("retry-after",
                                   str(static_cast<std::int64_t>(std::ceil(error.retry_after))));

@@ -11,25 +11,31 @@ namespace glint {
 
 struct ApiError {
   int status = 400;
-  std::string message = {};  // one sentence
-  std::string param = {};    // path of the field: "messages[2].content"
-  std::string code = {};     // "model_not_found"; empty: null
-  double retry_after = 0;    // seconds; 0: no header
+  std::string message = {};            // one sentence
+  std::string param = {};              // path of the field: "messages[2].content"
+  std::string code = {};               // "model_not_found"; empty: null
+  std::string anthropic_message = {};  // what Anthropic's API says of it; empty: `message`
+  double retry_after = 0;              // seconds; 0: no header
 };
 
 // What a failed Result means to a client.
 ApiError api_error(const Error& error);
 
-// The prompt, or the prompt and the answer, are longer than the context. In vLLM's words, which
-// agents look for.
+// The prompt, or the prompt and the answer, are longer than the context. In the words of vLLM and
+// of Anthropic, which agents look for: one makes them shorten the conversation, another max_tokens.
 ApiError too_long_error(int context, int max_tokens, int prompt_tokens);
+
+// What a request gets for which memory ran out.
+ApiError out_of_memory_error();
 
 // /v1/messages has an error body of its own.
 enum class ErrorStyle { kOpenAi, kAnthropic };
 ErrorStyle error_style(const std::string& path);
 
-Json error_json(const ApiError& error, ErrorStyle style);
-HttpResponse error_response(const ApiError& error, ErrorStyle style);
+// Anthropic's also names the request.
+Json error_json(const ApiError& error, ErrorStyle style, const std::string& request_id = {});
+HttpResponse error_response(const ApiError& error, ErrorStyle style,
+                            const std::string& request_id = {});
 
 // {"content-type": "application/json"} and `json` as body.
 HttpResponse json_response(const Json& json, int status = 200);

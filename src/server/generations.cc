@@ -4,7 +4,9 @@
 #include <chrono>
 #include <cmath>
 #include <future>
+#include <new>
 
+#include "base/seconds.h"
 #include "base/str.h"
 
 namespace glint {
@@ -27,10 +29,15 @@ const char* id_prefix(Api api) {
   return "gen-";
 }
 
-std::int64_t unix_time() {
-  return std::chrono::duration_cast<std::chrono::seconds>(
-             std::chrono::system_clock::now().time_since_epoch())
-      .count();
+// What was only needed to make tokens of it, and would wait in the queue and until the end.
+void forget_prompt(ApiRequest& request) {
+  if (request.chat) *request.chat = {};
+  for (Prompt& prompt : request.prompts) prompt = {};
+  request.tools.specs = {};
+  request.bad_words = {};
+  request.stop = {};
+  request.stop_ids = {};
+  if (request.grammar) request.grammar = GrammarSpec{.kind = request.grammar->kind};
 }
 
 int event_threads(const ServerConfig& config) { return std::max(1, config.text_threads / 2); }
@@ -65,10 +72,17 @@ Generations::Generations(const ServerConfig& config, ServedModel model,
   engine_ = std::make_unique<Engine>(
       std::move(options), *executor_,
       [this](std::vector<TokenEvent> events) { on_events(std::move(events)); });
+  alive_thread_ = std::thread([this] { keep_streams_alive(); });
 }
 
 Generations::~Generations() {
   drain(0);
+  {
+    const std::lock_guard lock(mutex_);
+    stop_alive_ = true;
+    changed_.notify_all();
+  }
+  alive_thread_.join();
   // The engine's last events come while it is destroyed: they must not call it.
   closing_ = true;
   for (const std::shared_ptr<Shard>& shard : shards_) {
@@ -97,10 +111,42 @@ void Generations::on_events(std::vector<TokenEvent> events) {
         const std::uint64_t number = event.id >> Session::kChoiceBits;
         const auto found = shard->sessions.find(number);
         if (found == shard->sessions.end()) continue;
-        found->second->on_event(std::move(event));
+        run_session(*found->second, [&](Session& session) { session.on_event(std::move(event)); });
         if (found->second->done()) forget(*shard, number);
       }
     });
+  }
+}
+
+// Memory that runs out ends this session and no other.
+void Generations::run_session(Session& session, const std::function<void(Session&)>& run) {
+  try {
+    run(session);
+  } catch (const std::bad_alloc&) {
+    session.give_up();
+  }
+}
+
+// Sleeps while there is no request.
+void Generations::keep_streams_alive() {
+  const double seconds = config_.keep_alive_seconds;
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    changed_.wait(lock, [this] { return stop_alive_ || !live_.empty(); });
+    const auto stopped = [this] { return stop_alive_; };
+    if (changed_.wait_for(lock, std::chrono::duration<double>(seconds / 4), stopped)) return;
+    lock.unlock();
+    for (const std::shared_ptr<Shard>& shard : shards_) {
+      shard->thread.post([this, shard = shard.get(), seconds] {
+        std::vector<std::uint64_t> gone;
+        for (const auto& [number, session] : shard->sessions) {
+          run_session(*session, [&](Session& each) { each.keep_alive(seconds); });
+          if (session->done()) gone.push_back(number);
+        }
+        for (const std::uint64_t number : gone) forget(*shard, number);
+      });
+    }
+    lock.lock();
   }
 }
 
@@ -147,8 +193,10 @@ void Generations::submit(ApiRequest request, Reply reply) {
   if (const auto error = check_wait()) return reply.fail(*error);
   if (reply.context().want_timings) request.return_timings = true;
   Prepared prepared;
+  request.cancelled = [&reply] { return reply.gone(); };
   if (const auto error = prepare(request, model_, config_, ids_.number(), prepared))
     return reply.fail(*error);
+  request.cancelled = {};
   start(std::move(request), std::move(prepared), std::move(reply));
 }
 
@@ -157,15 +205,33 @@ void Generations::start(ApiRequest request, Prepared prepared, Reply reply) {
   ResponseInfo info = {.id = request.api == Api::kGenerate && !request.rid.empty()
                                  ? request.rid
                                  : id_prefix(request.api) + ids_.hex(24),
-                       .created = unix_time(),
+                       .request_id = reply.context().request_id,
+                       .created = unix_seconds(),
                        .model = request.model,
                        .moe_layers = executor.num_moe_layers,
                        .experts_per_token = executor.num_experts_per_tok};
   std::vector<Request> requests = std::move(prepared.requests);
+  forget_prompt(request);
   const std::uint64_t number = remember({.id = info.id,
                                          .rid = request.rid,
                                          .request_id = reply.context().request_id,
                                          .num_requests = static_cast<int>(requests.size())});
+  try {
+    run_requests(number, std::move(requests), std::move(request), std::move(prepared),
+                 std::move(info), reply);
+  } catch (const std::bad_alloc&) {
+    Shard* shard = shards_[number % shards_.size()].get();
+    shard->thread.post([this, shard, number] {
+      end_session(*shard, number, [](Session& session) { session.fail(out_of_memory_error()); });
+      forget(*shard, number);
+    });
+    reply.fail(out_of_memory_error());  // if the session was not there yet
+  }
+}
+
+void Generations::run_requests(std::uint64_t number, std::vector<Request> requests,
+                               ApiRequest request, Prepared prepared, ResponseInfo info,
+                               const Reply& reply) {
   for (std::size_t i = 0; i < requests.size(); ++i) {
     requests[i].id = (number << Session::kChoiceBits) + i;
     requests[i].constraint = constraint_of(prepared, model_);
@@ -196,6 +262,7 @@ void Generations::start(ApiRequest request, Prepared prepared, Reply reply) {
 std::uint64_t Generations::remember(Live live) {
   const std::lock_guard lock(mutex_);
   live_[next_number_] = std::move(live);
+  changed_.notify_all();
   return next_number_++;
 }
 
@@ -218,7 +285,7 @@ void Generations::end_session(Shard& shard, std::uint64_t number,
                               const std::function<void(Session&)>& end) {
   const auto found = shard.sessions.find(number);
   if (found == shard.sessions.end()) return;
-  end(*found->second);
+  run_session(*found->second, end);
   forget(shard, number);
 }
 

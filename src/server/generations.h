@@ -13,12 +13,13 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <thread>
 #include <unordered_map>
 #include <vector>
 
 #include "engine/engine.h"
+#include "server/dialects/openai_request.h"
 #include "server/id_source.h"
-#include "server/openai_request.h"
 #include "server/server.h"
 #include "server/session.h"
 #include "server/task_threads.h"
@@ -73,6 +74,9 @@ class Generations {
 
   void on_events(std::vector<TokenEvent> events);
   void start(ApiRequest request, Prepared prepared, Reply reply);
+  void run_requests(std::uint64_t number, std::vector<Request> requests, ApiRequest request,
+                    Prepared prepared, ResponseInfo info, const Reply& reply);
+  static void run_session(Session& session, const std::function<void(Session&)>& run);
   std::optional<ApiError> check_wait() const;
   void abort_live(std::uint64_t number, const Live& live);
   std::uint64_t remember(Live live);  // its number
@@ -81,6 +85,7 @@ class Generations {
   // On the thread of `shard`: ends a session, if it is still there; forgets one that is done.
   void end_session(Shard& shard, std::uint64_t number, const std::function<void(Session&)>& end);
   void forget(Shard& shard, std::uint64_t number);
+  void keep_streams_alive();  // the work of `alive_thread_`
 
   const ServerConfig& config_;
   std::shared_ptr<Metrics> metrics_;
@@ -95,9 +100,11 @@ class Generations {
   std::condition_variable changed_;
   std::uint64_t next_number_ = 1;
   std::map<std::uint64_t, Live> live_;
+  bool stop_alive_ = false;
 
   std::vector<std::shared_ptr<Shard>> shards_;
   std::unique_ptr<Engine> engine_;
+  std::thread alive_thread_;
 };
 
 }  // namespace glint

@@ -5,9 +5,20 @@
 #include "base/hash.h"
 #include "base/random.h"
 #include "base/str.h"
+#include "server/plain_content.h"
+#include "text/grammar/thinking_budget.h"
 
 namespace glint {
 namespace {
+
+// Templates make some hundred bytes of each value, and read texts several times. A million tokens
+// are four million bytes or so.
+constexpr std::size_t kMaxChatValues = std::size_t{1} << 18;
+constexpr std::size_t kMaxChatBytes = std::size_t{16} << 20;
+// Merging one word takes sixty times its bytes.
+constexpr std::size_t kMaxWordBytes = std::size_t{1} << 20;
+// Log-probabilities of prompt tokens, of which each is half a kilobyte of JSON.
+constexpr std::int64_t kMaxPromptScores = std::int64_t{1} << 20;
 
 std::string_view stripped(std::string_view text) {
   const std::size_t begin = text.find_first_not_of(" \t\r\n");
@@ -24,13 +35,16 @@ std::uint64_t salt_of(const ApiRequest& request, std::uint64_t seed) {
 
 // A word alone and after a blank, which are different tokens.
 Status add_bad_words(const ApiRequest& request, const TextModel& model, SamplingParams& sampling) {
+  if (request.bad_words.empty()) return Ok{};
+  std::vector<std::vector<TokenId>> words;
   for (const std::string& word : request.bad_words) {
     for (const std::string& text : {word, " " + word}) {
       GLINT_TRY(std::vector<TokenId> tokens,
                 model.tokenizer.encode(text, {.parse_special = false}));
-      if (!tokens.empty()) sampling.bad_words.push_back(std::move(tokens));
+      if (!tokens.empty()) words.push_back(std::move(tokens));
     }
   }
+  sampling.bad_words = std::move(words);
   return Ok{};
 }
 
@@ -55,6 +69,7 @@ DeltaOptions delta_options(const ApiRequest& request, const ServerConfig& config
           .parse_tools = chat && !config.tool_parser.empty() && !request.tools.specs.empty() &&
                          request.tools.choice != ToolUse::Choice::kNone,
           .tools = request.tools.specs,
+          .calls_first = request.grammar && request.grammar->instead,
           .stop = request.stop,
           .min_tokens = request.min_tokens,
           .include_stop = request.include_stop,
@@ -65,9 +80,13 @@ std::optional<ApiError> compile_grammar(const ApiRequest& request, const TextMod
                                         Prepared& out) {
   out.forbid_calls = !request.tools.specs.empty() && request.tools.choice == ToolUse::Choice::kNone;
   if (!request.grammar) return {};
-  auto compiled = model.grammars.compile(*request.grammar);
+  const GrammarSpec& spec = *request.grammar;
+  // Where calls are only text, nothing holds them to a form.
+  if (spec.lenient && !spec.instead && !out.deltas.parse_tools) return {};
+  auto compiled = model.grammars.compile(spec);
   if (!compiled.ok()) {
-    const bool tools = request.grammar->kind == GrammarSpec::Kind::kToolCalls;
+    const bool tools =
+        spec.kind == GrammarSpec::Kind::kToolCalls && !(spec.lenient && spec.instead);
     return ApiError{.message = compiled.error().message,
                     .param = tools ? "tools" : "response_format"};
   }
@@ -76,20 +95,60 @@ std::optional<ApiError> compile_grammar(const ApiRequest& request, const TextMod
   return {};
 }
 
-std::optional<ApiError> encode_one(const std::string& text, const TextModel& model,
-                                   int max_model_len, std::vector<TokenId>& out) {
+std::optional<ApiError> encode_one(const ApiRequest& request, const std::string& text,
+                                   const TextModel& model, int max_model_len,
+                                   std::vector<TokenId>& out) {
   const std::size_t at_least = text.size() / model.max_token_bytes;
   if (at_least > static_cast<std::size_t>(max_model_len))
     return too_long_error(
         max_model_len, 1,
         static_cast<int>(std::min<std::size_t>(at_least, std::numeric_limits<int>::max())));
-  auto tokens = model.tokenizer.encode(text);
+  auto tokens = model.tokenizer.encode(text, encode_options(request));
   if (!tokens.ok()) return api_error(tokens.error());
   out = std::move(tokens).value();
   return {};
 }
 
+// What a conversation costs before the template sees it.
+struct ChatSize {
+  std::size_t values = 0, bytes = 0;
+
+  void add(const Json& json) {
+    ++values;
+    if (json.is_string()) bytes += json.as_string().size();
+    if (json.is_array())
+      for (const Json& item : json.as_array()) add(item);
+    if (!json.is_object()) return;
+    for (const auto& [key, value] : json.as_object()) {
+      bytes += key.size();
+      add(value);
+    }
+  }
+};
+
+std::optional<ApiError> check_chat_size(const ChatInput& chat) {
+  ChatSize size;
+  for (const Json& message : chat.messages) size.add(message);
+  size.add(chat.tools);
+  size.add(chat.kwargs);
+  if (size.values > kMaxChatValues)
+    return ApiError{.message = str("the messages and tools hold ", size.values,
+                                   " values; a conversation may have ", kMaxChatValues),
+                    .param = "messages"};
+  if (size.bytes > kMaxChatBytes)
+    return ApiError{.message = str("the messages and tools hold ", size.bytes,
+                                   " bytes of text; a conversation may have ", kMaxChatBytes),
+                    .param = "messages"};
+  return {};
+}
+
 }  // namespace
+
+EncodeOptions encode_options(const ApiRequest& request) {
+  EncodeOptions options = {.cancelled = request.cancelled, .max_word_bytes = kMaxWordBytes};
+  if (request.plain_content && request.chat) options.removed = kPlainMark;
+  return options;
+}
 
 TextModel::TextModel(Tokenizer tokenizer, ChatTemplate chat_template, std::vector<TokenId> stop_ids,
                      int vocab_size)
@@ -107,9 +166,13 @@ TextModel::TextModel(Tokenizer tokenizer, ChatTemplate chat_template, std::vecto
 std::optional<ApiError> render_chat(const ApiRequest& request, const TextModel& model,
                                     std::string& prompt) {
   const ChatInput& chat = *request.chat;
+  if (auto error = check_chat_size(chat)) return error;
+  Json::Array marked;
+  if (request.plain_content) mark_plain(marked = chat.messages, model.tokenizer);
+  const Json::Array& messages = request.plain_content ? marked : chat.messages;
   Json kwargs = chat.kwargs;
   kwargs.set("add_generation_prompt", chat.add_generation_prompt && !chat.continue_final_message);
-  auto rendered = model.chat_template.render(chat.messages, chat.tools, kwargs);
+  auto rendered = model.chat_template.render(messages, chat.tools, kwargs);
   if (!rendered.ok())
     return ApiError{
         .message = "the chat template refuses the messages: " + rendered.error().message,
@@ -117,7 +180,7 @@ std::optional<ApiError> render_chat(const ApiRequest& request, const TextModel& 
   prompt = std::move(rendered).value();
   if (chat.continue_final_message && !chat.messages.empty()) {
     // The prompt ends with the last message's text; what the template puts after it goes.
-    const Json* content = chat.messages.back().find("content");
+    const Json* content = messages.back().find("content");
     const std::string_view last = stripped(content->as_string());
     const std::size_t found = prompt.rfind(last);
     if (!last.empty() && found != std::string::npos) prompt.resize(found + last.size());
@@ -132,13 +195,13 @@ std::optional<ApiError> encode_prompts(const ApiRequest& request, const TextMode
     if (auto error = render_chat(request, model, prompt)) return error;
     out.deltas.in_reasoning = stripped(prompt).ends_with("<think>");
     out.prompts.emplace_back();
-    return encode_one(prompt, model, max_model_len, out.prompts[0]);
+    return encode_one(request, prompt, model, max_model_len, out.prompts[0]);
   }
   for (const Prompt& prompt : request.prompts) {
     std::vector<TokenId> tokens;
     if (prompt.tokens) {
       tokens = *prompt.tokens;
-    } else if (auto error = encode_one(prompt.text, model, max_model_len, tokens)) {
+    } else if (auto error = encode_one(request, prompt.text, model, max_model_len, tokens)) {
       return error;
     }
     if (tokens.empty())
@@ -151,19 +214,38 @@ std::optional<ApiError> encode_prompts(const ApiRequest& request, const TextMode
   return {};
 }
 
+namespace {
+
+std::optional<ApiError> check_prompt_scores(const ApiRequest& request, const Prepared& prepared) {
+  if (request.prompt_logprobs < 0) return {};
+  std::int64_t scores = 0;
+  for (const std::vector<TokenId>& prompt : prepared.prompts)
+    scores += std::int64_t{std::ssize(prompt)} * (request.prompt_logprobs + 1) * request.best_of;
+  if (scores <= kMaxPromptScores) return {};
+  return ApiError{.message = str("the request asks for ", scores,
+                                 " log-probabilities of prompt tokens; one may ask for ",
+                                 kMaxPromptScores, ": send fewer prompts, or ask for fewer"),
+                  .param = "prompt_logprobs"};
+}
+
+}  // namespace
+
 std::optional<ApiError> prepare(const ApiRequest& request, const TextModel& model,
                                 const ServerConfig& config, std::uint64_t seed, Prepared& out) {
   out.deltas = delta_options(request, config);
   if (auto error = encode_prompts(request, model, config.max_model_len, out)) return error;
   if (auto error = compile_grammar(request, model, out)) return error;
   out.hide_answer = request.max_tokens == 0;
+  if (auto error = check_prompt_scores(request, out)) return error;
+  if (out.deltas.in_reasoning) out.thinking_budget = request.thinking_budget;
 
   Request base;
   base.sampling = request.sampling;
   if (Status status = add_bad_words(request, model, base.sampling); !status.ok())
     return api_error(status.error());
   if (!request.ignore_eos) base.stop_ids = model.stop_ids;
-  base.stop_ids.insert(base.stop_ids.end(), request.stop_ids.begin(), request.stop_ids.end());
+  std::vector<TokenId>& stops = base.stop_ids.own();
+  stops.insert(stops.end(), request.stop_ids.begin(), request.stop_ids.end());
   base.min_tokens = request.min_tokens;
   base.priority = request.priority;
   base.cache_salt = salt_of(request, seed);
@@ -178,9 +260,9 @@ std::optional<ApiError> prepare(const ApiRequest& request, const TextModel& mode
     if (auto error = answer_length(request, static_cast<int>(prompt.size()), config.max_model_len,
                                    base.max_tokens))
       return error;
+    base.prompt = prompt;
     for (int choice = 0; choice < request.best_of; ++choice) {
       Request one = base;
-      one.prompt = prompt;
       const auto draw = philox(first_seed, static_cast<std::uint64_t>(choice), 0);
       one.sampling.seed =
           choice == 0 ? first_seed : std::uint64_t{draw[0]} << 32 | std::uint64_t{draw[1]};
@@ -194,6 +276,10 @@ std::shared_ptr<TokenConstraint> constraint_of(const Prepared& prepared, const T
   std::shared_ptr<TokenConstraint> constraint;
   if (prepared.grammar)
     constraint = model.grammars.constrain(prepared.grammar, prepared.after_reasoning);
+  const auto end_think = model.tokenizer.token_to_id("</think>");
+  if (prepared.thinking_budget && end_think)
+    constraint = limit_thinking(*prepared.thinking_budget, *end_think, model.call_tokens,
+                                std::move(constraint));
   if (prepared.forbid_calls && !model.call_tokens.empty())
     constraint = forbid_tokens(model.call_tokens, std::move(constraint));
   return constraint;

@@ -9,10 +9,10 @@
 
 #include "server/api_types.h"
 #include "server/errors.h"
-#include "text/chat_template.h"
-#include "text/delta_parser.h"
-#include "text/grammar.h"
-#include "text/tokenizer.h"
+#include "text/answer/delta_parser.h"
+#include "text/grammar/grammar.h"
+#include "text/template/chat_template.h"
+#include "text/tokenizer/tokenizer.h"
 
 namespace glint {
 
@@ -41,12 +41,16 @@ struct Prepared {
   std::shared_ptr<const CompiledGrammar> grammar = {};
   bool after_reasoning = false;  // the grammar begins after </think>
   bool forbid_calls = false;
-  bool hide_answer = false;  // max_tokens 0: the prompt alone was wanted
+  std::optional<int> thinking_budget = {};  // where the answer begins with a thought
+  bool hide_answer = false;                 // max_tokens 0: the prompt alone was wanted
 };
 
-// The prompt of a conversation, as text.
+// The prompt of a conversation, as text; with plain_content it holds marks (plain_content.h).
 std::optional<ApiError> render_chat(const ApiRequest& request, const TextModel& model,
                                     std::string& prompt);
+
+// How the prompt of such a request becomes tokens.
+EncodeOptions encode_options(const ApiRequest& request);
 
 // Tokens of request.prompts or of the rendered conversation. Refuses what cannot fit in
 // `max_model_len` before it takes the time to encode it.

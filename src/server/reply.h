@@ -3,6 +3,7 @@
 #pragma once
 
 #include <chrono>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <string>
@@ -10,7 +11,7 @@
 #include "net/http_server.h"
 #include "net/trace_context.h"
 #include "server/errors.h"
-#include "server/metrics.h"
+#include "server/telemetry/metrics.h"
 
 namespace glint {
 
@@ -36,18 +37,33 @@ class Reply {
 
   void respond(HttpResponse response);
   void respond(const Json& json, int status = 200) { respond(json_response(json, status)); }
-  void fail(const ApiError& error) { respond(error_response(error, context_->style)); }
+  void fail(const ApiError& error) {
+    respond(error_response(error, context_->style, context_->request_id));
+  }
 
   // As HttpExchange's. The stream is one of server-sent events.
   void begin_events();
   bool write(std::string_view bytes) { return exchange_.write(bytes); }
-  void finish() { exchange_.finish(); }
+  void finish();
   void on_disconnect(std::function<void()> fn) { exchange_.on_disconnect(std::move(fn)); }
+  bool gone() const { return exchange_.gone(); }
+  std::size_t num_unsent() const { return exchange_.num_unsent(); }
+
+  // Runs `fn`, on whose behalf this is answered. Memory that runs out there is this request's 503.
+  template <class Fn>
+  void guard(Fn&& fn) noexcept {
+    try {
+      fn();
+    } catch (const std::exception& thrown) {
+      fail_thrown(thrown);
+    }
+  }
 
   const RequestContext& context() const { return *context_; }
 
  private:
   HttpHeaders with_common(HttpHeaders headers) const;
+  void fail_thrown(const std::exception& thrown) noexcept;
 
   HttpExchange exchange_;
   std::shared_ptr<const RequestContext> context_;

@@ -1,22 +1,45 @@
 #include "server/server.h"
 
 #include <chrono>
+#include <mutex>
+#include <optional>
 #include <thread>
+#include <utility>
 
 #include "base/log.h"
+#include "base/memory.h"
 #include "base/str.h"
 #include "server/access.h"
-#include "server/request_log.h"
+#include "server/routes/web_files.h"
 #include "server/server_core.h"
-#include "server/web_files.h"
+#include "server/telemetry/request_log.h"
 
 namespace glint {
 namespace {
 
 // Bodies that wait for a request thread; beyond this the server is overloaded.
 constexpr int kMaxQueuedBodies = 4096;
+// Larger bodies are read on a thread of their own, one at a time: nobody waits for them, and the
+// memory that reading takes, some times the body, is that of one.
+constexpr std::size_t kLargeBody = std::size_t{1} << 20;
 // A value costs 40 bytes: a body of 64 MiB could hold 32 million.
-constexpr JsonLimits kBodyLimits = {.max_values = std::size_t{1} << 23};
+constexpr JsonLimits kBodyLimits = {.max_values = std::size_t{1} << 22};
+
+// A request that waits for a thread. Who leaves takes its body along.
+class WaitingRequest {
+ public:
+  explicit WaitingRequest(HttpRequest request) : request_(std::move(request)) {}
+
+  // Nothing: its client left.
+  std::optional<HttpRequest> take() {
+    const std::lock_guard lock(mutex_);
+    return std::exchange(request_, std::nullopt);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::optional<HttpRequest> request_;
+};
 
 bool is_json_type(std::string_view header) {
   std::string type = lower(header.substr(0, header.find(';')));
@@ -58,6 +81,7 @@ struct Server::Impl {
     add_info_routes(core, routes);
     add_control_routes(core, *control_thread, routes);
     request_threads = std::make_unique<TaskThreads>(glint::request_threads(core.config));
+    large_thread = std::make_unique<TaskThreads>(1);
   }
 
   // Answers that are complete still go out, for a second.
@@ -67,6 +91,7 @@ struct Server::Impl {
     if (core.generations) core.generations->drain(0);
     control_thread.reset();
     request_threads.reset();
+    large_thread.reset();
     for (int i = 0; http && i < 100 && http->num_connections() > 0; ++i)
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
     http.reset();
@@ -75,12 +100,13 @@ struct Server::Impl {
 
   void handle(HttpRequest request, HttpExchange exchange);
   Reply make_reply(const HttpRequest& request, HttpExchange exchange, const Route* route);
-  void run(const Route& route, const HttpRequest& request, Reply reply);
+  void enqueue(const Route& route, HttpRequest request, const Reply& reply);
+  void run(const Route& route, HttpRequest request, Reply reply);
 
   ServerCore core;
   std::vector<Route> routes;
   std::unique_ptr<TaskThreads> control_thread = std::make_unique<TaskThreads>(1);
-  std::unique_ptr<TaskThreads> request_threads;
+  std::unique_ptr<TaskThreads> request_threads, large_thread;
   std::unique_ptr<HttpServer> http;
 };
 
@@ -142,18 +168,35 @@ void Server::Impl::handle(HttpRequest request, HttpExchange exchange) {
         {.status = 415,
          .message = str("the content type is ", quoted(request.header("content-type")),
                         "; expected application/json")});
+  if (const std::string_view coding = request.header("content-encoding");
+      !coding.empty() && lower(coding) != "identity")
+    return reply.fail({.status = 415,
+                       .message = str("the content encoding is ", quoted(coding),
+                                      "; bodies are read as they are, send yours without one")});
   if (route->quick) return route->handle(request, Json(), std::move(reply));
-  if (request_threads->num_queued() >= kMaxQueuedBodies)
-    return reply.fail({.status = 429,
-                       .message = "the server is busy: too many requests wait to be read",
-                       .code = "queue_full",
-                       .retry_after = 1});
-  request_threads->post(
-      [this, route, request = std::move(request), reply] { run(*route, request, reply); });
+  enqueue(*route, std::move(request), reply);
+}
+
+void Server::Impl::enqueue(const Route& route, HttpRequest request, const Reply& reply) {
+  TaskThreads& threads = request.body.size() < kLargeBody ? *request_threads : *large_thread;
+  if (threads.num_queued() >= kMaxQueuedBodies)
+    return Reply(reply).fail({.status = 429,
+                              .message = "the server is busy: too many requests wait to be read",
+                              .code = "queue_full",
+                              .retry_after = 1});
+  auto waiting = std::make_shared<WaitingRequest>(std::move(request));
+  Reply(reply).on_disconnect([waiting] { waiting->take(); });
+  threads.post([this, &route, waiting, reply = Reply(reply)]() mutable {
+    std::optional<HttpRequest> taken = waiting->take();
+    if (!taken) return;
+    const bool is_large = taken->body.size() >= kLargeBody;
+    reply.guard([&] { run(route, std::move(*taken), reply); });
+    if (is_large) release_free_memory();
+  });
 }
 
 // On a request thread.
-void Server::Impl::run(const Route& route, const HttpRequest& request, Reply reply) {
+void Server::Impl::run(const Route& route, HttpRequest request, Reply reply) {
   Json json(Json::Object{});
   if (route.describe) {
     // What takes a body and needs nothing of it may come without one.
@@ -165,6 +208,8 @@ void Server::Impl::run(const Route& route, const HttpRequest& request, Reply rep
             {.message = "the body is no JSON: " + parsed.error().message, .code = "invalid_json"});
       json = std::move(parsed).value();
     }
+    request.body = {};
+    request.body_account.reset();
   }
   route.handle(request, json, std::move(reply));
 }

@@ -13,8 +13,8 @@
 #include "base/result.h"
 #include "engine/engine.h"
 #include "server/server_config.h"
-#include "text/chat_template.h"
-#include "text/tokenizer.h"
+#include "text/template/chat_template.h"
+#include "text/tokenizer/tokenizer.h"
 
 namespace glint {
 

@@ -120,7 +120,7 @@ TEST(ServerAnswers, tool_calls_arrive_whole_and_streamed) {
 
 TEST(ServerAnswers, messages_stream_in_anthropics_order) {
   TestServer server(kCall);
-  const std::string body = R"({"model": "tiny", "max_tokens": 99, "stream": true,
+  const std::string body = R"({"model": "tiny", "max_tokens": 1500, "stream": true,
       "thinking": {"type": "enabled", "budget_tokens": 1024},
       "messages": [{"role": "user", "content": "Hi"}],
       "tools": [{"name": "get_weather", "input_schema": {"type": "object", "properties":
@@ -189,6 +189,87 @@ TEST(ServerAnswers, responses_stream_ends_with_what_the_whole_one_says) {
   ASSERT_TRUE(completed.is_object());
   for (const char* path : {"output.0.content", "output.1.content", "output.2.arguments"})
     EXPECT_EQ(at(completed, path), at(whole, path)) << path;
+}
+
+TEST(ServerAnswers, responses_tell_the_log_probabilities_of_the_text) {
+  TestServer server("Hm.</think>It is 4.");
+  const std::string fields =
+      R"("input": "Hi", "include": ["message.output_text.logprobs"], "top_logprobs": 1)";
+  const Json whole = server.post("/v1/responses", "{" + fields + "}");
+  const auto text_of = [](const Json& logprobs) {
+    std::string text;
+    for (const Json& item : logprobs.as_array()) text += item.find("token")->as_string();
+    return text;
+  };
+  const Json& part = whole.find("output")->as_array()[1].find("content")->as_array()[0];
+  EXPECT_EQ(text_of(*part.find("logprobs")), "It is 4.");
+  std::string streamed;
+  const auto events = server.events("/v1/responses", "{\"stream\": true, " + fields + "}");
+  for (const std::string& event : events) {
+    const std::string name = "response.output_text.delta: ";
+    if (event.starts_with(name))
+      streamed += text_of(*parse_json(event.substr(name.size())).value().find("logprobs"));
+    const std::string done = "response.output_text.done: ";
+    if (event.starts_with(done)) {
+      EXPECT_EQ(text_of(*parse_json(event.substr(done.size())).value().find("logprobs")),
+                "It is 4.");
+    }
+  }
+  EXPECT_EQ(streamed, "It is 4.");
+  EXPECT_EQ(at(server.post("/v1/responses", R"({"input": "Hi"})"), "output.1.content.0.logprobs"),
+            "[]");
+}
+
+TEST(ServerAnswers, responses_say_how_they_ended) {
+  TestServer server("Let me think about this.</think>It is 4.");
+  const Json cut = server.post("/v1/responses", R"({"input": "Hi", "max_output_tokens": 2,
+                                                    "text": {"verbosity": "low"}})");
+  EXPECT_EQ(at(cut, "status"), "incomplete");
+  EXPECT_EQ(at(cut, "output.0.status"), "incomplete");
+  EXPECT_EQ(at(cut, "completed_at"), "null");
+  EXPECT_EQ(at(cut, "text.format.type"), "text");
+  EXPECT_EQ(at(cut, "text.verbosity"), "low");
+  const auto events =
+      server.events("/v1/responses", R"({"input": "Hi", "max_output_tokens": 2, "stream": true})");
+  const std::string done = "response.output_item.done: ";
+  for (const std::string& event : events)
+    if (event.starts_with(done)) {
+      EXPECT_EQ(at(parse_json(event.substr(done.size())).value(), "item.status"), "incomplete");
+    }
+  const Json whole = server.post("/v1/responses", R"({"input": "Hi"})");
+  EXPECT_EQ(at(whole, "output.0.status"), "completed");
+  EXPECT_GE(std::stoll(at(whole, "completed_at")), std::stoll(at(whole, "created_at")));
+  EXPECT_EQ(at(whole, "usage.input_tokens_details.cache_write_tokens"), "0");
+}
+
+TEST(ServerAnswers, responses_think_as_they_are_told) {
+  TestServer server("It is 4.");
+  const std::string off = R"("chat_template_kwargs": {"enable_thinking": false})";
+  const Json out = server.post("/v1/responses", R"({"input": "Hi", )" + off + "}");
+  EXPECT_EQ(at(out, "output.0.type"), "message");
+  EXPECT_EQ(at(out, "output.0.content.0.text"), "It is 4.");
+  // The same fields make the same prompt where it is only counted.
+  const Json counted = server.post("/v1/responses/input_tokens", R"({"input": "Hi", )" + off + "}");
+  EXPECT_EQ(at(counted, "object"), "response.input_tokens");
+  EXPECT_EQ(at(counted, "input_tokens"), at(out, "usage.input_tokens"));
+}
+
+TEST(ServerAnswers, a_request_for_messages_needs_no_model_and_errors_name_the_request) {
+  TestServer server("Yes.");
+  const std::string body = R"({"messages": [{"role": "user", "content": "Hi"}], "max_tokens": )";
+  EXPECT_EQ(at(server.post("/v1/messages", body + "9}"), "model"), "tiny");
+  const HttpResponse refused =
+      server.send("POST", "/v1/messages", body + "32000}", {{"x-request-id", "mine"}});
+  EXPECT_EQ(refused.status, 400);
+  const Json error = parse_json(refused.body).value();
+  EXPECT_EQ(at(error, "request_id"), "mine");
+  EXPECT_NE(at(error, "error.message").find("exceed context limit"), std::string::npos);
+}
+
+TEST(ServerAnswers, drafts_are_no_predictions_of_the_client) {
+  TestServer server("Yes.");
+  const Json out = server.chat("");
+  EXPECT_EQ(at(out, "usage.completion_tokens_details").find("prediction"), std::string::npos);
 }
 
 TEST(ServerAnswers, stop_strings_end_the_answer_where_they_begin) {

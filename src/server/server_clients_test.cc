@@ -164,6 +164,44 @@ TEST(ServerClients, generation_can_pause) {
   client.join();
 }
 
+// What a stream sends while the engine stands still, up to `text`; then the rest.
+std::string waited_for(TestServer& server, const std::string& path, const std::string& body,
+                       const std::string& text) {
+  EXPECT_EQ(server.send("POST", "/pause_generation").status, 200);
+  HttpClient c = server.client();
+  std::string got;
+  bool resumed = false;
+  const auto response = c.send(
+      "POST", path, {{"content-type", "application/json"}}, body, [&](std::string_view piece) {
+        got += piece;
+        if (!resumed && got.find(text) != std::string::npos) {
+          resumed = true;
+          EXPECT_EQ(server.send("POST", "/continue_generation").status, 200);
+        }
+        return true;
+      });
+  EXPECT_TRUE(response.ok()) << response.error().message;
+  EXPECT_EQ(response.value().status, 200);
+  EXPECT_TRUE(resumed) << got;
+  return got;
+}
+
+TEST(ServerClients, a_stream_on_which_nothing_comes_says_that_it_is_there) {
+  TestServerOptions options;
+  options.config.keep_alive_seconds = 0.05;
+  TestServer server("</think>Yes.", options);
+  const std::string message = R"("messages": [{"role": "user", "content": "Hi"}], "stream": true)";
+  const std::string chat =
+      waited_for(server, "/v1/chat/completions", "{" + message + "}", ": waiting\n\n: waiting\n\n");
+  EXPECT_TRUE(chat.starts_with(": waiting\n\n")) << chat;
+  EXPECT_NE(chat.find("\"content\":\"Y\""), std::string::npos) << chat;
+  EXPECT_TRUE(chat.ends_with("data: [DONE]\n\n"));
+  const std::string messages =
+      waited_for(server, "/v1/messages", R"({"max_tokens": 9, )" + message + "}", "event: ping");
+  EXPECT_TRUE(messages.starts_with("event: message_start\n")) << messages;
+  EXPECT_NE(messages.find("event: message_stop"), std::string::npos);
+}
+
 TEST(ServerClients, a_reader_that_takes_nothing_does_not_hold_the_others) {
   TestServerOptions options;
   options.executor.script = [](const Request&) { return std::vector<TokenId>(2000, 11); };

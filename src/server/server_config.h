@@ -2,6 +2,7 @@
 // knows of flags. What is served stands in ServedModel (server.h).
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -36,6 +37,15 @@ struct ServerConfig {
   // Other origins that may use the API from a browser; "*": all. Endpoints that change the server
   // never allow it.
   std::vector<std::string> allowed_origins = {"*"};
+  // Names of this server, in lower case, that browsers may call it by besides localhost and
+  // addresses; "*": any.
+  std::vector<std::string> allowed_hosts = {};
+
+  std::string profile_dir = {};  // where /stop_profile writes; empty: no profiles
+  // From the name of /update_weights_from_disk to a directory; null: it is one.
+  std::function<Result<std::string>(const std::string&)> find_model = {};
+  // Special tokens in what users and tools say are text.
+  bool plain_content = false;
 
   SamplingParams sampling = {};            // what a request that says nothing gets
   std::optional<std::uint64_t> seed = {};  // of requests without one; nothing: a new one for each
@@ -50,6 +60,9 @@ struct ServerConfig {
 
   // A request that would wait longer is refused with 429; 0: no limit.
   double max_queue_seconds = 0;
+
+  // A stream on which nothing came for so long says that it is still there.
+  double keep_alive_seconds = 10;
 
   int text_threads = 2;  // for requests and for events: at least one each
   MetricsDialect metrics_dialect = MetricsDialect::kVllm;

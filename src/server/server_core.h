@@ -6,12 +6,13 @@
 #include <string>
 #include <vector>
 
-#include "net/otlp_exporter.h"
+#include "base/seconds.h"
 #include "server/generations.h"
 #include "server/id_source.h"
-#include "server/metrics.h"
 #include "server/server_config.h"
 #include "server/task_threads.h"
+#include "server/telemetry/metrics.h"
+#include "server/telemetry/otlp_exporter.h"
 
 namespace glint {
 
@@ -25,6 +26,7 @@ struct ServerCore {
   std::optional<ApiError> not_ready() const;
 
   const ServerConfig config;
+  const std::int64_t started = unix_seconds();
   const std::shared_ptr<Metrics> metrics;
   IdSource ids;
   std::unique_ptr<OtlpExporter> spans;  // null: nobody wants them

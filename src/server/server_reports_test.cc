@@ -76,13 +76,17 @@ TEST(ServerReports, spans_go_to_the_collector) {
   options.config.otlp_endpoint = str("http://127.0.0.1:", collector->port());
   {
     TestServer server(" world", options);
-    server.send("POST", "/v1/completions", R"({"prompt": "Hello"})",
+    server.send("POST", "/v1/completions", R"({"prompt": "Hello", "max_tokens": 5})",
                 {{"traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}});
   }
   const std::optional<std::string> body = bodies.pop_for(20);
   ASSERT_TRUE(body);
-  for (const char* part : {"0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331",
-                           "POST /v1/completions", "gen_ai.usage.output_tokens"})
+  for (const char* part :
+       {"0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331", "POST /v1/completions",
+        "gen_ai.usage.output_tokens", "gen_ai.request.temperature", "gen_ai.request.top_p",
+        "gen_ai.request.max_tokens", "gen_ai.request.n", "gen_ai.response.model",
+        "gen_ai.latency.time_in_model_prefill", "gen_ai.latency.time_in_model_decode",
+        "http.request.method", "url.path"})
     EXPECT_NE(body->find(part), std::string::npos) << part << " " << *body;
 }
 

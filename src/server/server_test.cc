@@ -39,6 +39,15 @@ TEST(Server, tells_what_it_is) {
   EXPECT_EQ(at(models, "data.0.id"), "tiny");
   EXPECT_EQ(server.get("/v1/models/models/tiny").status, 200);
   EXPECT_EQ(server.get("/v1/models/other").status, 404);
+  EXPECT_GT(std::stoll(at(models, "data.0.created")), 1700000000);
+  EXPECT_EQ(at(models, "data.0.permission.0.allow_sampling"), "true");
+  const HttpHeaders anthropic = {{"anthropic-version", "2023-06-01"}};
+  const Json theirs = parse_json(server.send("GET", "/v1/models", "", anthropic).body).value();
+  EXPECT_EQ(at(theirs, "data.0.type"), "model");
+  EXPECT_EQ(at(theirs, "data.0.display_name"), "tiny");
+  EXPECT_TRUE(at(theirs, "data.0.created_at").ends_with("Z"));
+  EXPECT_EQ(at(theirs, "has_more"), "false");
+  EXPECT_EQ(at(theirs, "first_id") + at(theirs, "last_id"), "tinytiny");
   EXPECT_EQ(server.get("/server_info").status, 200);
   EXPECT_EQ(server.get("/get_server_info").status, 200);
   EXPECT_EQ(server.get("/model_info").status, 200);

@@ -1,9 +1,12 @@
 #include "server/session.h"
 
 #include <algorithm>
+#include <exception>
 
 namespace glint {
 namespace {
+
+constexpr std::size_t kMaxUnsent = std::size_t{16} << 10;
 
 void append_merged(std::vector<Delta>& all, std::vector<Delta> more) {
   for (Delta& delta : more) add_delta(all, std::move(delta));
@@ -56,9 +59,9 @@ void Session::on_event(TokenEvent event) {
   }
   if (event.finished) {
     if (*event.finished == FinishReason::kError)
-      return fail({.status = 500,
+      return fail({.status = event.impossible ? 400 : 500,
                    .message = event.error.empty() ? "the request failed" : event.error,
-                   .code = "engine_error"});
+                   .code = event.impossible ? "" : "engine_error"});
     finish_choice(state, choice, event);
   }
   if (request_.stream) send(static_cast<int>(index), state, event.finished.has_value());
@@ -74,10 +77,13 @@ void Session::take_tokens(ChoiceState& state, Choice& choice, const TokenEvent& 
     state.pending.tokens.push_back(token);
     const bool is_stop = event.stop_id && i + 1 == event.tokens.size();
     if (prepared_.hide_answer) continue;
+    bool of_content = state.parser->in_content();
     if (!is_stop) append_merged(state.pending.deltas, state.parser->feed({&token, 1}));
+    of_content = of_content && state.parser->in_content();
     // Training wants to know how likely the end was; OpenAI's log-probabilities go with the text.
     if (i < event.logprobs.size() && (!is_stop || request_.api == Api::kGenerate)) {
-      choice.scores.push_back({.id = token, .logprob = event.logprobs[i]});
+      choice.scores.push_back(
+          {.id = token, .logprob = event.logprobs[i], .of_content = of_content});
       if (request_.stream) state.pending.scores.push_back(choice.scores.back());
     }
     if (state.parser->stopped()) {
@@ -123,6 +129,22 @@ void Session::finish_choice(ChoiceState& state, Choice& choice, const TokenEvent
   }
 }
 
+// The head goes out with the first piece, so that a request that fails before has its own status.
+void Session::begin_stream(std::string& out) {
+  if (streaming_) return;
+  reply_.begin_events();
+  streaming_ = true;
+  writer_->begin(answer_, out);
+}
+
+void Session::keep_alive(double seconds) {
+  if (done_ || !request_.stream || reply_.context().seconds() - last_write_s_ < seconds) return;
+  std::string bytes;
+  begin_stream(bytes);
+  writer_->waiting(bytes);
+  write(bytes);
+}
+
 // Sends what is pending once it is worth a piece.
 void Session::send(int index, ChoiceState& state, bool now) {
   Piece& pending = state.pending;
@@ -133,12 +155,10 @@ void Session::send(int index, ChoiceState& state, bool now) {
   const bool enough =
       now || !state.sent || static_cast<int>(pending.tokens.size()) >= request_.stream_interval;
   if (!visible || !enough) return;
+  // A piece that holds all before it need not wait behind another one.
+  if (request_.api == Api::kGenerate && !now && reply_.num_unsent() > kMaxUnsent) return;
   std::string bytes;
-  if (!streaming_) {
-    reply_.begin_events();
-    streaming_ = true;
-    writer_->begin(answer_, bytes);
-  }
+  begin_stream(bytes);
   answer_.choices[static_cast<std::size_t>(index)].parsed.add(pending.deltas);
   writer_->piece(pending, answer_, bytes);
   state.sent = true;
@@ -147,6 +167,7 @@ void Session::send(int index, ChoiceState& state, bool now) {
 }
 
 void Session::write(const std::string& bytes) {
+  last_write_s_ = reply_.context().seconds();
   if (!reply_.write(bytes)) disconnect();
 }
 
@@ -194,6 +215,15 @@ void Session::fail(const ApiError& error) {
   reply_.finish();
 }
 
+void Session::give_up() noexcept {
+  try {
+    fail(out_of_memory_error());
+  } catch (const std::exception&) {
+    // Who forgets this session drops the last handle of its answer, which is cut.
+    done_ = true;
+  }
+}
+
 void Session::disconnect() {
   if (done_) return;
   for (std::size_t i = 0; i < states_.size(); ++i)
@@ -225,11 +255,15 @@ void Session::end(int status) {
   record.accepted = usage.accepted;
   record.n = request_.n;
   record.max_tokens = request_.max_tokens;
+  record.temperature = request_.sampling.temperature;
+  record.top_p = request_.sampling.top_p;
   record.stream = request_.stream;
-  record.constrained = request_.grammar.has_value();
+  record.constrained =
+      request_.grammar && (!request_.grammar->lenient || request_.grammar->instead);
   for (const Choice& choice : answer_.choices) {
     record.finish_reasons.push_back(name_of(choice.finish.reason));
     record.preemptions += choice.usage.preemptions;
+    record.longest_answer = std::max(record.longest_answer, static_cast<int>(choice.tokens.size()));
     record.queue_s = std::max(record.queue_s, choice.usage.started_s);
     record.prefill_s =
         std::max(record.prefill_s, choice.usage.first_token_s - choice.usage.started_s);

@@ -8,9 +8,9 @@
 #include <memory>
 #include <vector>
 
+#include "server/dialects/response_writer.h"
 #include "server/prepare.h"
 #include "server/reply.h"
-#include "server/response_writer.h"
 
 namespace glint {
 
@@ -36,6 +36,11 @@ class Session {
   void on_event(TokenEvent event);
   // Ends everything; before the first byte with this error's status.
   void fail(const ApiError& error);
+  // The same, if memory ran out within one of these calls: 503, or the stream is cut.
+  void give_up() noexcept;
+  // Once nothing was sent for `seconds`: sends that the answer is still awaited, and before it the
+  // head of the stream. From then on errors are events.
+  void keep_alive(double seconds);
   // The client is gone.
   void disconnect();
   bool done() const { return done_; }
@@ -52,6 +57,7 @@ class Session {
   void take_tokens(ChoiceState& state, Choice& choice, const TokenEvent& event);
   void take_extras(Choice& choice, TokenEvent& event);
   void finish_choice(ChoiceState& state, Choice& choice, const TokenEvent& event);
+  void begin_stream(std::string& out);
   void send(int index, ChoiceState& state, bool now);
   void write(const std::string& bytes);
   void complete();
@@ -71,6 +77,7 @@ class Session {
   bool streaming_ = false;  // the head was sent
   bool done_ = false;
   double first_token_s_ = 0, last_token_s_ = 0;
+  double last_write_s_ = 0;  // since the request began
   const std::string id_;
 };
 

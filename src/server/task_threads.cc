@@ -1,12 +1,30 @@
 #include "server/task_threads.h"
 
+#include <exception>
+
+#include "base/log.h"
+#include "base/str.h"
+
 namespace glint {
+namespace {
+
+// A task answers for its own errors; what still comes here would end the program.
+void run_task(const std::function<void()>& task) noexcept {
+  try {
+    task();
+  } catch (const std::exception& thrown) {
+    GLINT_LOG(kError, str("a task was given up: ", thrown.what()));
+  }
+}
+
+}  // namespace
 
 TaskThreads::TaskThreads(int num_threads) {
   const auto work = [this] {
     while (std::optional<std::function<void()>> task = tasks_.pop()) {
       --num_queued_;
-      (*task)();
+      run_task(*task);
+      task.reset();  // what it holds is free before the next one comes
     }
   };
   for (int i = 0; i < num_threads; ++i) threads_.emplace_back(work);
@@ -18,8 +36,7 @@ TaskThreads::~TaskThreads() {
 }
 
 void TaskThreads::post(std::function<void()> task) {
-  ++num_queued_;
-  if (!tasks_.push(std::move(task))) --num_queued_;
+  if (tasks_.push(std::move(task))) ++num_queued_;
 }
 
 }  // namespace glint

@@ -64,7 +64,7 @@ class TestServer {
   Server* operator->() const { return server_.get(); }
 
   HttpClient client(double read_seconds = 30) const {
-    return HttpClient({.host = "127.0.0.1", .port = server_->port()},
+    return HttpClient("http://127.0.0.1:" + std::to_string(server_->port()),
                       {.read_seconds = read_seconds});
   }
   HttpResponse send(const std::string& method, const std::string& path, std::string body = {},

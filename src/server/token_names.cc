@@ -1,6 +1,6 @@
 #include "server/token_names.h"
 
-#include "text/tokenizer_bytes.h"
+#include "text/tokenizer/tokenizer_bytes.h"
 
 namespace glint {
 

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "base/json.h"
-#include "text/tokenizer.h"
+#include "text/tokenizer/tokenizer.h"
 
 namespace glint {
 

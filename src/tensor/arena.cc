@@ -19,6 +19,8 @@ Tensor Arena::take(DType dtype, std::initializer_list<std::int64_t> dims) {
   }
   tensor.data = chunks_[chunk_].data() + used_;
   used_ += bytes;
+  taken_ += bytes;
+  high_water_ = std::max(high_water_, taken_);
   return tensor;
 }
 
@@ -28,6 +30,16 @@ Tensor Arena::take_padded(DType dtype, std::initializer_list<std::int64_t> dims)
   if (tensor.stride[0] * size % 512 == 0) tensor.stride[0] += 64 / size;
   tensor.data = take(dtype, {tensor.shape[0], tensor.stride[0]}).data;
   return tensor;
+}
+
+bool Arena::reserve(std::size_t bytes) {
+  GLINT_CHECK(taken_ == 0, "an arena in use is to be reserved");
+  chunks_.clear();
+  chunk_ = used_ = 0;
+  Buffer memory = device_.allocate(bytes);
+  if (!memory.data()) return false;
+  chunks_.push_back(std::move(memory));
+  return true;
 }
 
 std::size_t Arena::bytes_held() const {

@@ -25,17 +25,24 @@ class Arena {
 
   class Scope {
    public:
-    explicit Scope(Arena& arena) : arena_(arena), chunk_(arena.chunk_), used_(arena.used_) {}
-    ~Scope() { arena_.chunk_ = chunk_, arena_.used_ = used_; }
+    explicit Scope(Arena& arena)
+        : arena_(arena), chunk_(arena.chunk_), used_(arena.used_), taken_(arena.taken_) {}
+    ~Scope() { arena_.chunk_ = chunk_, arena_.used_ = used_, arena_.taken_ = taken_; }
     Scope(const Scope&) = delete;
     Scope& operator=(const Scope&) = delete;
 
    private:
     Arena& arena_;
-    std::size_t chunk_, used_;
+    std::size_t chunk_, used_, taken_;
   };
 
+  // Makes room for `bytes` in one stretch before the first tensor is taken. False: the device has
+  // no such memory.
+  bool reserve(std::size_t bytes);
+
   std::size_t bytes_held() const;
+  // Most bytes that were taken at the same time.
+  std::size_t high_water() const { return high_water_; }
   Device& device() const { return device_; }
 
  private:
@@ -43,6 +50,8 @@ class Arena {
   std::vector<Buffer> chunks_;
   std::size_t chunk_ = 0;  // the chunk being filled; chunks before it are full
   std::size_t used_ = 0;   // bytes of it
+  std::size_t taken_ = 0;  // bytes of living tensors
+  std::size_t high_water_ = 0;
 };
 
 }  // namespace glint

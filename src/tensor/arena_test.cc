@@ -37,5 +37,30 @@ TEST(Arena, padded_rows_do_not_lie_a_multiple_of_512_bytes_apart) {
   EXPECT_TRUE(arena.take_padded(DType::kF32, {3, 100}).is_dense());
 }
 
+TEST(Arena, the_high_water_mark_counts_what_lives_at_the_same_time) {
+  const std::unique_ptr<Device> device = make_host_device();
+  Arena arena(*device);
+  arena.take(DType::kU8, {256});
+  {
+    const Arena::Scope scope(arena);
+    arena.take(DType::kU8, {512});
+  }
+  {
+    const Arena::Scope scope(arena);
+    arena.take(DType::kU8, {1000});  // 1,024 with what aligns the next
+  }
+  EXPECT_EQ(arena.high_water(), 256u + 1024u);
+}
+
+TEST(Arena, what_is_reserved_is_one_stretch) {
+  const std::unique_ptr<Device> device = make_host_device();
+  Arena arena(*device);
+  ASSERT_TRUE(arena.reserve(std::size_t{96} << 20));
+  const std::size_t held = arena.bytes_held();
+  const Tensor a = arena.take(DType::kU8, {60 << 20}), b = arena.take(DType::kU8, {30 << 20});
+  EXPECT_EQ(b.data - a.data, 60 << 20);
+  EXPECT_EQ(arena.bytes_held(), held);
+}
+
 }  // namespace
 }  // namespace glint

@@ -1,8 +1,10 @@
-// Device: where tensors live. Memory, copies and the end of asynchronous work; nothing else.
+// Device: where tensors live. Memory, copies, and the order of asynchronous work; nothing else.
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <memory>
+#include <utility>
 
 namespace glint {
 
@@ -29,6 +31,24 @@ class Buffer {
   std::unique_ptr<void, Deleter> data_;
 };
 
+// A point in a device's order of work; cheap to copy. Empty: it has passed.
+class Event {
+ public:
+  Event() = default;
+  explicit Event(std::shared_ptr<void> handle) : handle_(std::move(handle)) {}
+  void* handle() const { return handle_.get(); }  // the device's own
+
+ private:
+  std::shared_ptr<void> handle_;
+};
+
+// Ops and copies that a device repeats at once, on the memory that they were recorded with.
+class Graph {
+ public:
+  virtual ~Graph() = default;
+  virtual void launch() = 0;
+};
+
 class Device {
  public:
   virtual ~Device() = default;
@@ -37,16 +57,32 @@ class Device {
   // True if host code may dereference this device's pointers, so that mapped files are used where
   // they are.
   virtual bool is_host() const = 0;
-  // Zeroed, aligned to 256 bytes. An empty Buffer if there is not enough memory.
+  // Uninitialised, aligned to 256 bytes. An empty Buffer if there is not enough memory.
   virtual Buffer allocate(std::size_t bytes) = 0;
-  // Ordered with the ops; `host` may be reused when the call returns.
+  // Memory of the host, uninitialised, which copy() reads and writes without the host's waiting.
+  virtual Buffer allocate_pinned(std::size_t bytes) = 0;
+
+  // Between device memory and device or pinned memory, ordered with the ops; may return before it
+  // has run. Pinned memory is in use until an event recorded afterwards has passed.
+  virtual void copy(void* to, const void* from, std::size_t bytes) = 0;
+  // From any host memory, ordered with the ops; `host` may be reused when the call returns.
   virtual void copy_in(void* device, const void* host, std::size_t bytes) = 0;
-  // Waits for the ops before it.
+  // To any host memory. Waits for the ops before it.
   virtual void copy_out(void* host, const void* device, std::size_t bytes) = 0;
-  virtual void synchronize() = 0;
+
+  // The end of what was asked for so far.
+  virtual Event record() = 0;
+  virtual bool has_passed(const Event& event) = 0;
+  virtual void wait(const Event& event) = 0;
+  virtual void synchronize() = 0;  // waits for everything
+
+  // Runs `run`, and returns what repeats the ops and copy()s that it asked for; null if this device
+  // repeats nothing. `run` neither allocates nor waits.
+  virtual std::unique_ptr<Graph> capture(const std::function<void()>& run) = 0;
 };
 
-// The host's memory: huge pages where the kernel gives them, copies by memcpy.
+// The host's memory: huge pages where the kernel gives them, copies by memcpy, nothing later than
+// its call.
 std::unique_ptr<Device> make_host_device();
 
 }  // namespace glint

@@ -86,17 +86,51 @@ TEST(Weight, fp8_blocks_and_nvfp4_groups_scale_their_elements) {
 
   std::vector<std::uint8_t> nibbles = {0x52, 0, 0, 0, 0, 0, 0, 0, 0x0A, 0, 0, 0, 0, 0, 0, 0};
   std::vector<std::uint8_t> group_scales = {0x38, 0x40};
+  float global = 0.5f;
   const Weight fp4 = {.format = WeightFormat::kNvfp4,
                       .rows = 1,
                       .cols = 32,
                       .data = Tensor(nibbles.data(), DType::kU8, {1, 16}),
                       .scale = Tensor(group_scales.data(), DType::kF8E4M3, {1, 2}),
-                      .global_scale = 0.5f};
+                      .global_scale = Tensor(&global, DType::kF32, {1})};
   dequantize_row(fp4, 0, row.data());
   EXPECT_EQ(row[0], 0.5f);
   EXPECT_EQ(row[1], 1.5f);
   EXPECT_EQ(row[16], -1.0f);
   EXPECT_EQ(bytes_of(fp4), 18);
+}
+
+TEST(WeightStack, has_every_matrix_with_its_scales) {
+  // Codes, scales and the factor of all of one matrix after those of the other.
+  struct Matrix {
+    std::uint8_t codes[16] = {};
+    std::uint8_t scales[2] = {0x38, 0x40};
+    float global = 0;
+  };
+  Matrix memory[2];
+  memory[0].codes[8] = 0x0A, memory[0].global = 0.5f;
+  memory[1].codes[8] = 0x02, memory[1].global = 8;
+  const Weight first = {.format = WeightFormat::kNvfp4,
+                        .rows = 1,
+                        .cols = 32,
+                        .data = Tensor(memory[0].codes, DType::kU8, {1, 16}),
+                        .scale = Tensor(memory[0].scales, DType::kF8E4M3, {1, 2}),
+                        .global_scale = Tensor(&memory[0].global, DType::kF32, {1}),
+                        .id = 7};
+  const WeightStack stack = stack_of(first, 2, sizeof(Matrix));
+  std::vector<float> row(32);
+  dequantize_row(stack[0], 0, row.data());
+  EXPECT_EQ(row[16], -1);
+  dequantize_row(stack[1], 0, row.data());
+  EXPECT_EQ(row[16], 16);
+  EXPECT_EQ(stack[1].id, 7);
+  EXPECT_EQ(bytes_of(stack), 36);
+
+  const std::vector<Weight> each = {stack[1], stack[0], stack[1]};
+  const WeightStack list = stack_of(each);
+  EXPECT_EQ(list.count, 3);
+  EXPECT_EQ(list[0].data.data, stack[1].data.data);
+  EXPECT_EQ(bytes_of(list), 54);
 }
 
 }  // namespace

@@ -49,44 +49,13 @@ void ShapeCheck::weight(const char* name, const Weight& w, const char* rows, con
   if (!w) fail(str(name, " is not given"));
   match(name, 0, rows, w.rows);
   match(name, 1, cols, w.cols);
-  if (w.layout == WeightLayout::kPacked) return;  // only its backend knows
-  DType data = DType::kF32, scale = DType::kF32;
-  std::int64_t packed = w.cols, scale_rows = 0, scale_cols = 0;
-  switch (w.format) {
-    case WeightFormat::kF32:
-      break;
-    case WeightFormat::kBF16:
-      data = DType::kBF16;
-      break;
-    case WeightFormat::kFp8Block:
-      data = DType::kF8E4M3;
-      for (const int side : {w.block_rows, w.block_cols}) {
-        if (side < kLeastFp8Block || kFp8Block % side) fail(str(name, " has fp8 blocks of ", side));
-      }
-      scale_rows = fp8_blocks(w.rows, w.block_rows);
-      scale_cols = fp8_blocks(w.cols, w.block_cols);
-      break;
-    case WeightFormat::kNvfp4:
-      data = DType::kU8;
-      scale = DType::kF8E4M3;
-      packed = w.cols / 2;
-      scale_rows = w.rows;
-      scale_cols = w.cols / kNvfp4Group;
-      if (w.cols % kNvfp4Group) fail(str(name, ": ", w.cols, " columns are no whole nvfp4 groups"));
-      break;
-  }
-  const auto is = [](const Tensor& x, DType dtype, std::int64_t m, std::int64_t n) {
-    return x && x.rank == 2 && x.dtype == dtype && x.shape[0] == m && x.shape[1] == n &&
-           x.is_dense();
-  };
-  if (!is(w.data, data, w.rows, packed)) {
-    fail(str("the data of ", name, " is ", w.data.describe(), ", but must be ", name_of(data), " [",
-             w.rows, ", ", packed, "]"));
-  }
-  if (scale_rows && !is(w.scale, scale, scale_rows, scale_cols)) {
-    fail(str("the scale of ", name, " is ", w.scale.describe(), ", but must be ", name_of(scale),
-             " [", scale_rows, ", ", scale_cols, "]"));
-  }
+}
+
+void ShapeCheck::weights(const char* name, const WeightStack& w, const char* rows,
+                         const char* cols) {
+  if (!w) fail(str(name, " are not given"));
+  match(name, 1, rows, w.rows);
+  match(name, 2, cols, w.cols);
 }
 
 void ShapeCheck::size(const char* dim, std::int64_t value, const char* source) {

@@ -37,8 +37,10 @@ class ShapeCheck {
   void dense(const char* name, const Tensor& x, DTypes dtypes, Names dims);
   // The same, but only the elements of the last dim must be neighbours.
   void strided(const char* name, const Tensor& x, DTypes dtypes, Names dims);
-  // `w` is given, its data and scales are dense and have its format's types and shapes.
+  // `w` is given and has these dims. Its data and scales were checked when it was made
+  // (check_weight).
   void weight(const char* name, const Weight& w, const char* rows, const char* cols);
+  void weights(const char* name, const WeightStack& w, const char* rows, const char* cols);
 
   // Binds (or compares) `dim` with a size that comes from `source`, which the message names.
   void size(const char* dim, std::int64_t value, const char* source);

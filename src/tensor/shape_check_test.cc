@@ -49,20 +49,30 @@ TEST_F(ShapeCheckDeath, wrong_ranks_types_and_strides_are_named) {
   EXPECT_DEATH(check_["Q"], "no argument has a dim Q");
 }
 
+TEST_F(ShapeCheckDeath, weights_and_stacks_must_have_the_dims_of_the_product) {
+  const Weight w = {.format = WeightFormat::kF32, .rows = 8, .cols = 4, .data = floats({8, 4})};
+  check_.strided("x", floats({3, 4}), kFloats, {"T", "K"});
+  check_.weight("w", w, "N", "K");
+  check_.weights("all", stack_of(w, 5, 128), "N", "K");
+  EXPECT_DEATH(check_.weight("w", w, "K", "N"), "w\\[0\\] is 8, but K is 4 \\(from x\\[1\\]\\)");
+  EXPECT_DEATH(check_.weights("all", stack_of(w, 5, 128), "T", "K"),
+               "all\\[1\\] is 8, but T is 3 \\(from x\\[0\\]\\)");
+  EXPECT_DEATH(check_.weights("all", {}, "N", "K"), "all are not given");
+}
+
 TEST_F(ShapeCheckDeath, weights_must_have_their_formats_types_and_scales) {
   Weight w = {.format = WeightFormat::kFp8Block,
               .rows = 130,
               .cols = 10,
               .data = Tensor(memory_.data(), DType::kF8E4M3, {130, 10}),
               .scale = floats({2, 1})};
-  check_.weight("w", w, "N", "K");
+  check_weight("w", w);
   w.scale = floats({1, 1});
-  EXPECT_DEATH(check_.weight("w", w, "N", "K"),
-               "scale of w is F32 \\[1, 1\\], but must be F32 \\[2, 1\\]");
+  EXPECT_DEATH(check_weight("w", w), "scale of w is F32 \\[1, 1\\], but must be F32 \\[2, 1\\]");
   w.format = WeightFormat::kBF16;
-  EXPECT_DEATH(check_.weight("w", w, "N", "K"), "data of w is F8_E4M3");
+  EXPECT_DEATH(check_weight("w", w), "data of w is F8_E4M3");
   w.format = WeightFormat::kNvfp4;
-  EXPECT_DEATH(check_.weight("w", w, "N", "K"), "10 columns are no whole nvfp4 groups");
+  EXPECT_DEATH(check_weight("w", w), "10 columns are no whole nvfp4 groups");
 }
 
 }  // namespace

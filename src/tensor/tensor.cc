@@ -59,6 +59,17 @@ Tensor Tensor::slice(int d, std::int64_t begin, std::int64_t count) const {
   return part;
 }
 
+Tensor Tensor::operator[](std::int64_t i) const {
+  GLINT_CHECK(rank > 1, "no element of " + describe());
+  Tensor part = slice(0, i, 1);
+  --part.rank;
+  for (int d = 0; d < part.rank; ++d) {
+    part.shape[d] = shape[d + 1];
+    part.stride[d] = stride[d + 1];
+  }
+  return part;
+}
+
 Tensor Tensor::heads(std::int64_t h) const {
   GLINT_CHECK(rank < 4 && h > 0 && dim(-1) % h == 0, str(h, " heads of ", describe()));
   Tensor split = *this;

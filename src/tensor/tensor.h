@@ -47,6 +47,8 @@ struct Tensor {
 
   // Indices [begin, begin + count) of dim `d`.
   Tensor slice(int d, std::int64_t begin, std::int64_t count) const;
+  // Element `i` of the first dim: [N, ..] -> [..].
+  Tensor operator[](std::int64_t i) const;
   // Columns at the start or end of the last dim.
   Tensor first(std::int64_t count) const { return slice(rank - 1, 0, count); }
   Tensor last(std::int64_t count) const { return slice(rank - 1, dim(-1) - count, count); }

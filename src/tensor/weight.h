@@ -1,7 +1,9 @@
 // Weight: a matrix [out, in] in the format that its checkpoint stores. y = x * W^T. Owns nothing.
+// WeightStack: several of one shape.
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "tensor/tensor.h"
 
@@ -45,13 +47,48 @@ struct Weight {
   // kFp8Block: scale is [ceil(N / block_rows), ceil(K / block_cols)]. 128, or 64 or 32 where a part
   // of a matrix begins within a block, as kv_b_proj's halves of a head do.
   int block_rows = kFp8Block, block_cols = kFp8Block;
-  float global_scale = 1;  // kNvfp4: weight_scale_2
+  Tensor global_scale = {};  // kNvfp4: weight_scale_2, [1] f32
+  // Which tensor of its model it is (model/tensor_table.h), for who watches products; -1: of none.
+  int id = -1;
 
   explicit operator bool() const { return static_cast<bool>(data); }
 };
 
+// Matrices of one shape: a layer's experts, or the small ones of its heads. A kernel reads matrix i
+// at data.data + i * data.stride[0], and its scales likewise.
+struct WeightStack {
+  WeightFormat format = WeightFormat::kBF16;
+  WeightLayout layout = WeightLayout::kRows;
+  std::int64_t count = 0, rows = 0, cols = 0;
+  Tensor data = {};   // [count, ..]: Weight::data of each, dense in itself
+  Tensor scale = {};  // [count, ..], or empty
+  int block_rows = kFp8Block, block_cols = kFp8Block;
+  Tensor global_scale = {};  // kNvfp4: [count, 1] f32
+  int id = -1;
+  // Host memory only, where matrices lie anywhere in mapped files, or have several formats: each of
+  // them. Shape, count and id hold for all; the rest says nothing. What is placed on a device, or
+  // packed in one format, never needs it.
+  std::span<const Weight> each = {};
+
+  explicit operator bool() const { return count > 0; }
+  Weight operator[](std::int64_t i) const;
+};
+
+// All of `each`, which stays where it is and has at least one.
+WeightStack stack_of(std::span<const Weight> each);
+// `count` matrices like `first`, whose bytes lie `stride` bytes apart, scales included.
+WeightStack stack_of(const Weight& first, std::int64_t count, std::int64_t stride);
+
 // Bytes that reading all of `weight` once moves: data and scales.
 std::int64_t bytes_of(const Weight& weight);
+std::int64_t bytes_of(const WeightStack& weights);
+
+// Aborts, naming the weight, unless data and scales are dense and have the types and shapes of its
+// format. Asked once, where a weight comes into being; ops look at its rows and columns only.
+void check_weight(const char* name, const Weight& weight);
+
+// The factor of all of an nvfp4 weight, which must be in host memory; 1 for other formats.
+float global_scale_of(const Weight& weight);
 
 // Writes row `n` of `weight` as exact f32 (code * scale, no rounding to BF16): [cols]. The
 // definition of the formats, scalar; kernels are checked against it.

@@ -6,7 +6,7 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "text/grammar_testing.h"
+#include "text/grammar/grammar_testing.h"
 
 namespace glint {
 namespace {
@@ -66,7 +66,7 @@ void run(int size) {
       const auto constraint = grammars.compiler.constrain(compiled.value(), false);
       for (int step = 0; step < 100; ++step) {
         start = Clock::now();
-        constraint->fill_mask(bits);
+        constraint->fill_mask(bits, kMaxMaskWork);
         const double us = micros(start);
         mask += us;
         most = std::max(most, us);

@@ -6,6 +6,7 @@ import json
 import pathlib
 import subprocess
 import sys
+import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "server"))
 from served import Served
@@ -39,7 +40,62 @@ with Served([GLINT, "serve", MODEL], "--max-num-seqs", "16") as server:
     assert result["plain_itl_ms"]["count"] > 0 and result["beside_itl_ms"]["count"] > 0, result
 
     out, _ = bench(server.url, "-c", "2", "--num-prompts", "4", "--input-len", "4", "--output-len", "3")
-    assert "tok/s" in out and len(out.strip().split("\n")) == 3, out
+    assert "Output tok/s" in out and "TPOT ms" in out and "4 requests in" in out, out
+
+    # Several: the table of the field, the files that other tools read, and a page.
+    with tempfile.TemporaryDirectory() as folder:
+        folder = pathlib.Path(folder)
+        out, _ = bench(server.url, "-c", "1,4", "--num-prompts", "6", "--input-len", "4", "--output-len", "3", "--num-warmups", "2",
+                       "--goodput", "ttft:60000 e2el:60000", "--save-result", "--save-detailed", "--result-dir", folder,
+                       "--output-file", folder / "lines.jsonl", "--label", "here", "--html", folder / "page.html")
+        assert out.startswith("Concurrent  Output tok/s  TTFT (ms)  TPOT (ms)  ITL p99 (ms)"), out
+        for word in ("Peak sustained throughput", "Peak burst throughput", "Saturation point"):
+            assert word in out, out
+        files = sorted(folder.glob("openai-infqps-concurrency*-glm5-tiny-*.json"))
+        assert len(files) == 2, files
+        for file, clients in zip(files, (1, 4)):
+            result = json.loads(file.read_text())
+            assert result["max_concurrency"] == clients and result["completed"] == 6 and result["failed"] == 0, result
+            assert result["total_input_tokens"] == 24 and result["total_output_tokens"] == 18 and result["label"] == "here", result
+            assert result["request_goodput"] == result["request_throughput"] and result["errors"] == [""] * 6, result
+            assert 0 < result["median_ttft_ms"] <= result["p99_ttft_ms"] <= result["p99_e2el_ms"], result
+            assert 1 <= result["max_concurrent_requests"] <= 6 and len(result["ttfts"]) == 6, result
+        lines = [json.loads(line) for line in (folder / "lines.jsonl").read_text().splitlines()]
+        assert [line["max_concurrency"] for line in lines] == [1, 4] and lines[0]["total_output_tokens"] == 18, lines
+        page = (folder / "page.html").read_text()
+        assert page.count("<h2>Timeline</h2>") == 2 and "<script" not in page and 'class="answer"' in page
+
+        # An open loop takes as long as its requests come.
+        out, _ = bench(server.url, "--request-rate", "40", "--num-prompts", "20", "--input-len", "4", "--output-len", "3", "--json")
+        result = json.loads(out)["results"][0]
+        assert result["failed"] == 0 and result["seconds"] >= 0.5 and result["concurrency"] == 0, result
+        out, _ = bench(server.url, "--ramp-up-strategy", "linear", "--ramp-up-start-rps", "20", "--ramp-up-end-rps", "60",
+                       "--num-prompts", "10", "--input-len", "4", "--output-len", "3", "-c", "3", "--json")
+        assert json.loads(out)["results"][0]["failed"] == 0, out
+
+        # Prompts of other lengths, with a beginning in common.
+        out, _ = bench(server.url, "-c", "4", "--num-prompts", "12", "--random-input-len", "40", "--random-output-len", "10",
+                       "--random-range-ratio", "0.5", "--range-dialect", "sglang", "--random-prefix-len", "64", "--json")
+        result = json.loads(out)["results"][0]
+        assert result["failed"] == result["different"] == 0 and 12 * 84 <= result["input_tokens"] <= 12 * 104, result
+        assert 12 * 5 <= result["output_tokens"] <= 120, result
+
+        # Conversations from a file, with a tool.
+        talks = [{"conversations": [{"from": "human", "value": "Hello."}, {"from": "gpt", "value": "Hi, how are you?"},
+                                    {"from": "human", "value": "Well."}, {"from": "gpt", "value": "Good."}]}]
+        (folder / "talks.json").write_text(json.dumps(talks))
+        tool = {"type": "function", "function": {"name": "f", "parameters": {"type": "object", "properties": {}}}}
+        (folder / "tools.json").write_text(json.dumps([tool]))
+        out, _ = bench(server.url, "-c", "2", "--num-prompts", "3", "--dataset-name", "sharegpt", "--dataset-path", folder / "talks.json",
+                       "--backend", "openai-chat", "--max-turns", "2", "--tools", folder / "tools.json", "--json")
+        result = json.loads(out)["results"][0]
+        assert result["failed"] == 0 and result["requests"] == 6 and result["output_tokens"] == 3 * (4 + 1), result
+    for arguments, word in [(["--goodput", "x:1"], "--goodput"), (["--request-rate", "0"], "--request-rate"),
+                            (["--burstiness", "0"], "--burstiness"), (["--backend", "openai-chat"], "sharegpt"),
+                            (["--random-range-ratio", "2"], "--random-range-ratio"), (["--extra-body", "[]"], "--extra-body"),
+                            (["--dataset-name", "sharegpt", "--dataset-path", "/none"], "/none")]:
+        _, err = bench(server.url, *arguments, code=2)
+        assert word in err and err.count("\n") == 1, err
 
     # Prompts that do not fit are failures, and the exit code says so.
     _, err = bench(server.url, "-c", "2", "--num-prompts", "3", "--input-len", "5000", code=1)

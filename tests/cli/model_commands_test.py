@@ -38,7 +38,7 @@ def generate_streams_and_stops():
     check(output("generate", MODEL, "-p", FRANCE, *greedy) == " Paris.", "the capital of France")
     check(output("generate", MODEL, "-p", FRANCE, *greedy, "--stop", "ris") == " Pa", "--stop")
     check(output("generate", MODEL, "-p", FRANCE, *greedy, "--max-tokens", 1) == " Paris", "--max-tokens")
-    check("<|user|>" in output("generate", MODEL, "-p", FRANCE, *greedy, "--ignore-eos", "-n", 5), "--ignore-eos")
+    check("<|endoftext|>" in output("generate", MODEL, "-p", FRANCE, *greedy, "--ignore-eos", "-n", 5), "--ignore-eos")
     poem = output("generate", MODEL, "-p", "Write a short poem about a cat and a dog", *greedy)
     check(poem == output("generate", MODEL, "-p", "Write a short poem about a cat and a dog", *greedy, "--spec", "mtp:3"), "mtp")
 

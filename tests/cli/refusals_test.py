@@ -12,7 +12,10 @@ import struct
 import sys
 import tempfile
 
-from program import check, run, succeed
+from program import GLINT, check, run, succeed
+
+sys.path.append(str(pathlib.Path(__file__).parents[1] / "server"))
+from served import Served  # noqa: E402
 
 TINY = pathlib.Path(sys.argv[2])
 LFS = b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n"
@@ -38,7 +41,7 @@ def commands(model, folder):
         "quantize": (("quantize", model, out, "--format", "fp8"), TEXT_FILES),
         "bench": (("bench", "local", model, "-p", 4, "-n", 1, "-r", 1), ("generation_config.json",)),
         "verify": (("verify", model), ()),
-        "inspect": (("inspect", model), ()),
+        "inspect": (("inspect", model), ("generation_config.json",)),
     }
 
 
@@ -115,6 +118,11 @@ def all_refuse(model, folder):
     for key, value in (("model_type", "llama"), ("num_attention_heads", 0), ("hidden_size", "64"), ("kv_lora_rank", 10 ** 30),
                        ("num_hidden_layers", 1.5), ("vocab_size", -1), ("index_topk", None)):
         each("config.json", json.dumps({**config, key: value}).encode(), (key,), f"{key} = {value}")
+    # A stop token that no vocabulary holds, as of a checkpoint whose tokenizer has more ids than the model.
+    for file, skipped in (("config.json", ""), ("generation_config.json", "quantize")):
+        whole = json.loads((model / file).read_text())
+        each(file, json.dumps({**whole, "eos_token_id": [5, config["vocab_size"]]}).encode(),
+             ("eos_token_id", str(config["vocab_size"])), f"eos_token_id of {file}", skipped)
     for file in ("config.json", "model.safetensors", *TEXT_FILES):
         each(file, LFS, ("git-lfs",), f"{file}, a pointer")
         each(file, os.mkfifo, (), f"{file}, a pipe")
@@ -124,6 +132,24 @@ def all_refuse(model, folder):
             each(file, b"{" * 1000, (), f"{file}, no JSON", "quantize" if file in TEXT_FILES else "")
 
 
+def all_warn(model, folder):
+    """A config that leaves out weights which are there runs, and every command that runs it says so."""
+    pristine = (model / "config.json").read_text()
+    (model / "config.json").write_text(json.dumps({**json.loads(pristine), "n_shared_experts": 0}))
+    notes = set()
+    for command in ("generate", "score", "inspect"):
+        done = run(*commands(model, folder)[command][0])
+        check(done.returncode == 0, f"{command}: exit {done.returncode}", done.stderr)
+        notes.add(next((line for line in done.stderr.split("\n") if line.startswith("warning: ")), "no warning"))
+    with Served([GLINT, "serve"], model) as server:
+        notes.add(next((line for line in server.lines if line.startswith("warning: ")), "no warning"))
+    check(len(notes) == 1, "the commands differ", notes)
+    for word in (str(model), "config.json", "shared_experts", "glint inspect"):
+        check(word in notes.copy().pop(), f"{word!r} is not named", notes)
+    (model / "config.json").write_text(pristine)
+    check("warning" not in run(*commands(model, folder)["generate"][0]).stderr, "a warning without reason")
+
+
 with tempfile.TemporaryDirectory() as name:
     folder = pathlib.Path(name)
     (folder / "config.json").write_text(json.dumps({**json.loads((TINY / "config.json").read_text()), **SMALL}))
@@ -131,5 +157,6 @@ with tempfile.TemporaryDirectory() as name:
     succeed("synth", folder / "config.json", model)
     for file in TEXT_FILES:
         shutil.copy(TINY / file, model / file)
+    all_warn(model, folder)
     all_refuse(model, folder)
 print("every command refuses what is wrong")

@@ -144,7 +144,7 @@ TEST(Executor, logits_that_are_no_numbers_fail_the_request_and_no_other) {
   }
   // Ids that are in no vocabulary never reach the model.
   Request hostile = plain_request(2);
-  hostile.prompt[3] = 1 << 30;
+  hostile.prompt.own()[3] = 1 << 30;
   Request biased = plain_request(3);
   biased.sampling.logit_bias = {{-7, 1.0f}};
   const auto outcomes = run_all({plain_request(1), hostile, biased});
@@ -160,7 +160,7 @@ TEST(Executor, a_profile_holds_the_operations_of_its_steps) {
   ModelExecutor& executor = harness.executor();
   EXPECT_FALSE(executor.control({.kind = Kind::kStopProfile}).ok());
   EXPECT_EQ(executor.control({.kind = Kind::kStartProfile}).error().message,
-            "output_dir is missing; name a folder or a file for the profile");
+            "the profile has no file; name one, or a folder");
   EXPECT_FALSE(executor.control({.kind = Kind::kStartProfile, .path = "/nowhere/p.json"}).ok());
   ASSERT_TRUE(executor.control({.kind = Kind::kStartProfile, .path = path}).ok());
   EXPECT_FALSE(executor.control({.kind = Kind::kStartProfile, .path = path}).ok());

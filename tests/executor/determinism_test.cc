@@ -31,9 +31,13 @@ void expect_same(const std::map<RequestId, Outcome>& outcomes) {
 
 TEST(Deterministic, seeds_matter_and_answers_are_full) {
   for (const auto& [id, outcome] : alone()) EXPECT_EQ(outcome.tokens.size(), std::size_t{kAnswer});
-  Request other = requests()[1];
-  other.sampling.seed += 1000;
-  EXPECT_NE(run_all({other}).at(other.id).tokens, alone().at(other.id).tokens);
+  // The model is sure of some texts: there any seed says the same.
+  int others = 0;
+  for (Request request : requests()) {
+    request.sampling.seed += 1000;
+    others += run_all({request}).at(request.id).tokens != alone().at(request.id).tokens;
+  }
+  EXPECT_GT(others, 0);
 }
 
 TEST(Deterministic, in_a_batch_of_64) {

@@ -5,12 +5,15 @@
 namespace glint {
 namespace {
 
-constexpr int kPrompt = 100, kAnswer = 32;
+constexpr int kAnswer = 32;
+
+// The second prompt is nearer to the end of its pages than the first.
+int prompt_length(RequestId id) { return 114 + 6 * static_cast<int>(id); }
 
 Request curious(RequestId id) {
   return {
       .id = id,
-      .prompt = prompt_of(static_cast<int>(id), kPrompt),
+      .prompt = prompt_of(static_cast<int>(id), prompt_length(id)),
       .sampling = {.temperature = 0.7, .seed = id},
       .max_tokens = kAnswer,
       .want = {
@@ -21,7 +24,8 @@ const HarnessOptions kWays[] = {
     {},
     {.max_drafts = 3},
     {.max_drafts = 2, .max_step_tokens = 30, .depth = 2},
-    {.num_pages = 5, .max_drafts = 1},  // preempts
+    // The second takes the last page, which the first needs then.
+    {.num_pages = 5, .max_drafts = 1},
 };
 
 std::vector<Request> all_curious() { return {curious(1), curious(2), curious(3)}; }
@@ -105,10 +109,10 @@ TEST(Extras, routed_experts_are_those_of_a_pass_over_the_text) {
 TEST(Extras, selected_keys_are_those_of_the_last_prompt_row) {
   // Longer than index_topk, so that the indexer has to choose.
   Request request = curious(1);
-  request.prompt.clear();
+  request.prompt.own().clear();
   for (int i = 0; static_cast<int>(request.prompt.size()) < 300; ++i) {
     const std::vector<TokenId> more = prompt_of(i, 90);
-    request.prompt.insert(request.prompt.end(), more.begin(), more.end());
+    request.prompt.own().insert(request.prompt.own().end(), more.begin(), more.end());
   }
   const int last = static_cast<int>(request.prompt.size()) - 1;
   std::vector<int> expected(request.prompt.size());
@@ -142,8 +146,9 @@ TEST(Extras, a_cached_prefix_hides_no_prompt_logprobs) {
   const Outcome first = harness.run({curious(2)}).at(2);
   const Outcome second = harness.run({again}).at(20);
   EXPECT_EQ(second.tokens, first.tokens);
-  ASSERT_EQ(second.extras.prompt_logprobs.size(), std::size_t{kPrompt - 1});
-  for (int i = 0; i < kPrompt - 1; ++i) {
+  ASSERT_EQ(second.extras.prompt_logprobs.size(), first.extras.prompt_logprobs.size());
+  ASSERT_EQ(first.extras.prompt_logprobs.size(), again.prompt.size() - 1);
+  for (std::size_t i = 0; i + 1 < again.prompt.size(); ++i) {
     EXPECT_EQ(second.extras.prompt_logprobs[i].logprob, first.extras.prompt_logprobs[i].logprob);
   }
 }
@@ -165,7 +170,8 @@ TEST(Extras, every_row_counts_in_the_load_of_the_experts) {
   const std::vector<std::uint64_t> load = harness.executor().expert_load();
   ASSERT_EQ(load.size(), static_cast<std::size_t>(info.num_moe_layers * info.num_experts));
   ASSERT_EQ(info.moe_layers.size(), static_cast<std::size_t>(info.num_moe_layers));
-  const std::uint64_t rows = 3 * (kPrompt + kAnswer - 1);
+  std::uint64_t rows = 0;
+  for (const Request& request : all_curious()) rows += request.prompt.size() + kAnswer - 1;
   for (int layer = 0; layer < info.num_moe_layers; ++layer) {
     std::uint64_t sum = 0;
     for (int e = 0; e < info.num_experts; ++e) sum += load[layer * info.num_experts + e];

@@ -1,4 +1,6 @@
 // Grammars, with and without drafts: a toy one, whose words are longer than one token.
+#include <chrono>
+#include <functional>
 #include <thread>
 
 #include "executor/harness.h"
@@ -11,15 +13,18 @@ class ToyGrammar final : public TokenConstraint {
  public:
   ToyGrammar(int length, TokenId end) : length_(length), end_(end) {}
 
-  bool fill_mask(std::span<std::uint32_t> bits) override {
+  Next fill_mask(std::span<std::uint32_t> bits, std::int64_t max_work) override {
     threads_.push_back(std::this_thread::get_id());
     ++asked_;
-    if (position_ % 5 == 4 && position_ < length_) return false;  // every token may come
+    if (work_(position_) > max_work) return Next::kGivenUp;
+    if (slowly_) std::this_thread::sleep_for(std::chrono::milliseconds(3));
+    if (position_ > length_) return Next::kEnd;
+    if (position_ % 5 == 4 && position_ < length_) return Next::kAnything;
     std::fill(bits.begin(), bits.end(), 0u);
     for (std::size_t i = 0; i < bits.size() * 32; ++i) {
       if (may_come(static_cast<TokenId>(i))) bits[i / 32] |= 1u << (i % 32);
     }
-    return true;
+    return Next::kMasked;
   }
   bool accept(TokenId token) override {
     if (!may_come(token)) return false;
@@ -30,13 +35,16 @@ class ToyGrammar final : public TokenConstraint {
     rolled_back_ += count;
     position_ -= count;
   }
-  bool is_complete() const override { return position_ > length_; }
+  bool is_complete() const { return position_ > length_; }
 
   bool may_come(TokenId token) const {
     if (position_ >= length_) return token == end_ && position_ == length_;
     return position_ % 5 == 4 || token % 3 == position_ % 3;
   }
 
+  // Of a mask, by position.
+  std::function<std::int64_t(int)> work_ = [](int) { return 1; };
+  bool slowly_ = false;
   int position_ = 0, asked_ = 0, rolled_back_ = 0;
   std::vector<std::thread::id> threads_;
 
@@ -50,12 +58,14 @@ struct Followed {
   std::vector<std::shared_ptr<ToyGrammar>> grammars;
 };
 
-Followed run(const HarnessOptions& options, std::vector<TokenId> stop_ids = {}) {
+Followed run(const HarnessOptions& options, std::vector<TokenId> stop_ids = {},
+             const std::function<void(ToyGrammar&)>& change = {}) {
   Followed result;
   std::vector<Request> requests = mixed_requests(6, 60, 40);
   for (Request& request : requests) {
     result.grammars.push_back(std::make_shared<ToyGrammar>(14 + static_cast<int>(request.id), 7));
     request.constraint = result.grammars.back();
+    if (change) change(*result.grammars.back());
     request.stop_ids = stop_ids;
   }
   result.outcomes = run_all(requests, options);
@@ -105,6 +115,35 @@ TEST(Grammars, masks_are_not_computed_by_the_thread_that_executes) {
   for (const auto& grammar : plain.grammars) {
     for (const std::thread::id id : grammar->threads_) EXPECT_NE(id, std::this_thread::get_id());
   }
+}
+
+// Much work, or slow: the same tokens come, later, and others do not wait for them.
+TEST(Grammars, mean_the_same_when_their_masks_are_late) {
+  const Followed plain = run({});
+  for (const HarnessOptions& options :
+       {HarnessOptions{}, HarnessOptions{.depth = 2}, HarnessOptions{.max_drafts = 2, .depth = 2},
+        HarnessOptions{.num_pages = 6, .max_drafts = 2, .max_step_tokens = 64}}) {
+    const Followed late = run(options, {}, [](ToyGrammar& grammar) {
+      grammar.slowly_ = true;
+      grammar.work_ = [](int position) { return position % 4 == 1 ? kMaxMaskWork : 1; };
+    });
+    for (const auto& [id, outcome] : late.outcomes) {
+      EXPECT_EQ(outcome.tokens, plain.outcomes.at(id).tokens) << "request " << id;
+      EXPECT_EQ(outcome.finished, FinishReason::kStop);
+    }
+  }
+}
+
+TEST(Grammars, that_take_too_much_work_fail_alone) {
+  std::vector<Request> requests = mixed_requests(3, 20, 10);
+  const auto grammar = std::make_shared<ToyGrammar>(10, 7);
+  grammar->work_ = [](int position) { return position < 4 ? 1 : kMaxMaskWork + 1; };
+  requests[1].constraint = grammar;
+  const auto outcomes = run_all(requests);
+  EXPECT_EQ(outcomes.at(1).finished, FinishReason::kLength);
+  EXPECT_EQ(outcomes.at(3).finished, FinishReason::kLength);
+  EXPECT_EQ(outcomes.at(2).finished, FinishReason::kError);
+  EXPECT_EQ(outcomes.at(2).tokens.size(), 4u);
 }
 
 // What nothing may follow, and nobody ends, fails: it does not say something else.

@@ -58,6 +58,7 @@ class Harness {
                    cache_) {
     EXPECT_TRUE(model.reserve_pages(options.num_pages).ok());
     executor_.emplace(model, ModelExecutorOptions{.max_drafts = options.max_drafts});
+    executor_->set_wake([this](RequestId id, std::uint64_t number) { late_.push({id, number}); });
   }
 
   void submit(const Request& request) {
@@ -68,12 +69,18 @@ class Harness {
 
   // Plans while there is room for plans, then runs one. False when all is done.
   bool step() {
+    while (const auto ready = late_.pop_for(0)) scheduler_.wake(ready->first, ready->second);
     while (static_cast<int>(plans_.size()) < options_.depth) {
       StepPlan plan = scheduler_.schedule(options_.prompt_budget);
       if (plan.empty()) break;
       plans_.push_back(std::move(plan));
     }
-    if (plans_.empty()) return false;
+    if (plans_.empty()) {
+      if (scheduler_.idle()) return false;
+      const auto ready = late_.pop();  // all that is left sits out
+      scheduler_.wake(ready->first, ready->second);
+      return true;
+    }
     const StepResult result = executor_->execute(plans_.front());
     for (TokenEvent& event : scheduler_.commit(plans_.front(), result)) take(event);
     plans_.pop_front();
@@ -109,6 +116,7 @@ class Harness {
   HarnessOptions options_;
   KvCache cache_;
   Scheduler scheduler_;
+  Queue<std::pair<RequestId, std::uint64_t>> late_;  // whose masks are there now
   std::optional<ModelExecutor> executor_;
   std::deque<StepPlan> plans_;
   std::map<RequestId, Outcome> outcomes_;

@@ -14,7 +14,7 @@ TEST(StepBytes, are_enough_for_a_full_step_and_not_far_more) {
       Request request = {.id = static_cast<RequestId>(i + 1), .max_tokens = 4};
       while (static_cast<int>(request.prompt.size()) < tokens / 5) {
         const auto more = prompt_of(i, 200);
-        request.prompt.insert(request.prompt.end(), more.begin(), more.end());
+        request.prompt.own().insert(request.prompt.own().end(), more.begin(), more.end());
       }
       requests.push_back(request);
     }

@@ -33,7 +33,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (!json.ok()) return 0;
   const Result<ModelConfig> config = parse_config(json.value());
   if (config.ok()) check_config(config.value());
-  const Result<GenerationConfig> generation = parse_generation_config(json.value());
+  const Result<GenerationConfig> generation = parse_generation_config(json.value(), 1 << 20);
   GLINT_CHECK(generation.ok() || !generation.error().message.empty(), "an error without words");
   return 0;
 }

@@ -3,8 +3,8 @@
 #include <cstdint>
 
 #include "base/check.h"
-#include "text/delta_parser.h"
-#include "text/tokenizer_testing.h"
+#include "text/answer/delta_parser.h"
+#include "text/tokenizer/tokenizer_testing.h"
 
 namespace {
 

@@ -5,10 +5,10 @@
 #include <string_view>
 
 #include "base/check.h"
-#include "server/anthropic.h"
-#include "server/openai_request.h"
-#include "server/responses_api.h"
-#include "server/sglang_generate.h"
+#include "server/dialects/anthropic.h"
+#include "server/dialects/openai_request.h"
+#include "server/dialects/responses_api.h"
+#include "server/dialects/sglang_generate.h"
 
 namespace {
 

@@ -4,7 +4,7 @@
 #include <string_view>
 
 #include "base/json.h"
-#include "text/jinja/template.h"
+#include "text/template/jinja/template.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   static const glint::Json variables =

@@ -1,9 +1,11 @@
-// gpu_check [cuda|reference] [quick]: does the CUDA backend conform, and how fast is it? For a
+// gpu_check [cuda|reference] [quick] [OP]: does the CUDA backend conform, and how fast is it? For a
 // machine that has a GPU and none of our packages, where neither the tests nor `glint selftest` can
 // be built. `reference` compares the reference with itself, to check this program without a GPU;
-// `quick` leaves the timing out.
+// `quick` leaves the timing out; with OP only that op or block is looked at.
+#include <algorithm>
 #include <cstdio>
-#include <string_view>
+#include <string>
+#include <vector>
 
 #include "backends/cuda/cuda_ops.h"
 #include "backends/cuda/testing/device_checks.h"
@@ -39,11 +41,38 @@ void print_time(const conformance::CaseResult& result) {
   std::fflush(stdout);
 }
 
-int run(std::string_view backend, bool quick) {
+// The cases of one op.
+struct Summary {
+  std::string op;
+  int cases = 0, failures = 0;
+  double error = 0;
+};
+
+void add_to(std::vector<Summary>& summaries, const conformance::CaseResult& result) {
+  if (summaries.empty() || summaries.back().op != result.op) summaries.push_back({result.op});
+  Summary& summary = summaries.back();
+  ++summary.cases;
+  summary.failures += !result.failure.empty();
+  summary.error = std::max(summary.error, result.error);
+}
+
+void print_summaries(const std::vector<Summary>& summaries, const char* device) {
+  std::printf("%-18s %5s %6s  %s\n", device, "cases", "failed", "largest error");
+  for (const Summary& s : summaries) {
+    std::printf("%-18s %5d %6d  %.2e\n", s.op.c_str(), s.cases, s.failures, s.error);
+  }
+}
+
+struct Options {
+  std::string backend = "cuda", op = {};
+  bool quick = false;
+};
+
+int run(const Options& options) {
   ReferenceOps reference;
   Ops* ops = &reference;
   std::unique_ptr<Ops> cuda_ops;
-  if (backend == "cuda") {
+  if (options.backend == "cuda") {
     auto made = make_cuda_ops(0);
     if (!made.ok()) {
       std::fprintf(stderr, "gpu_check: %s\n", made.error().message.c_str());
@@ -52,34 +81,38 @@ int run(std::string_view backend, bool quick) {
     cuda_ops = std::move(made).value();
     ops = cuda_ops.get();
   }
-  int cases = 0;
-  const int failures = conformance::run_conformance(*ops, reference, {}, [&](const auto& result) {
-    ++cases;
-    print_comparison(result);
-  });
-  if (!quick) conformance::run_conformance(*ops, reference, {.op = {}, .timing = true}, print_time);
-  const int checks = run_device_checks(*ops);
-  std::printf("%s: %d device checks failed, %d of %d conformance cases failed\n",
-              ops->device().name(), checks, failures, cases);
-  return checks + failures == 0 && cases > 0 ? 0 : 1;
+  std::vector<Summary> summaries;
+  int failures = conformance::run_conformance(*ops, reference, {.op = options.op},
+                                              [&](const conformance::CaseResult& result) {
+                                                print_comparison(result);
+                                                add_to(summaries, result);
+                                              });
+  if (!options.quick) {
+    conformance::run_conformance(*ops, reference, {.op = options.op, .timing = true}, print_time);
+  }
+  if (options.op.empty()) failures += run_device_checks(*ops);
+  print_summaries(summaries, ops->device().name());
+  return failures == 0 && !summaries.empty() ? 0 : 1;
 }
 
 }  // namespace
 }  // namespace glint
 
 int main(int argc, char** argv) {
-  std::string_view backend = "cuda";
-  bool quick = false;
+  glint::Options options;
+  const std::vector<std::string> ops = glint::conformance::op_names();
   for (int i = 1; i < argc; ++i) {
-    const std::string_view arg = argv[i];
+    const std::string arg = argv[i];
     if (arg == "quick") {
-      quick = true;
+      options.quick = true;
     } else if (arg == "cuda" || arg == "reference") {
-      backend = arg;
+      options.backend = arg;
+    } else if (std::find(ops.begin(), ops.end(), arg) != ops.end()) {
+      options.op = arg;
     } else {
-      std::fprintf(stderr, "usage: gpu_check [cuda|reference] [quick]\n");
+      std::fprintf(stderr, "usage: gpu_check [cuda|reference] [quick] [OP]\n");
       return 2;
     }
   }
-  return glint::run(backend, quick);
+  return glint::run(options);
 }

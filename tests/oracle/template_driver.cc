@@ -5,7 +5,7 @@
 #include <string>
 
 #include "base/json.h"
-#include "text/jinja/template.h"
+#include "text/template/jinja/template.h"
 
 namespace {
 

@@ -92,7 +92,7 @@ def large():
 
 def with_awkward_added_tokens(corpus):
     tokenizer = train(corpus, pre_tokenizers.Sequence([split(GPT4), byte_level()]),
-                      normalizers.Sequence([normalizers.NFC(), normalizers.Lowercase()]))
+                      normalizers.NFC())
     for i, (single, left, right, norm) in enumerate(itertools.product([False, True], repeat=4)):
         tokenizer.add_tokens([AddedToken(f"Tok{'ABCDEFGHIJKLMNOP'[i]}", single_word=single, lstrip=left, rstrip=right,
                                          normalized=norm)])
@@ -108,6 +108,8 @@ def make(corpus):
     made = {
         "gpt4": train(corpus, sequence([split(GPT4), byte_level()])),
         "qwen": train(corpus, sequence([split(QWEN), byte_level()]), normalizers.NFC()),
+        **{form.__name__.lower(): train(corpus, sequence([split(GPT4), byte_level()]), form())
+           for form in (normalizers.NFD, normalizers.NFKC, normalizers.NFKD)},
         "o200k": train(corpus, sequence([split(O200K), byte_level()])),
         "kimi": train(corpus, sequence([split(KIMI), byte_level()])),
         "deepseek": train(corpus, sequence([*map(split, DEEPSEEK), byte_level()])),
@@ -137,7 +139,7 @@ def make(corpus):
                                           pre_tokenizers.Digits(False), split("[0-9][0-9][0-9]")])),
         "folded": train(corpus, sequence([split(FOLDED), byte_level()]), normalizers.NFKD()),
         "clip": train(corpus, sequence([split(r"<\|\w+\|>|'s|\p{L}+|\p{N}|[^\s\p{L}\p{N}]+", "removed", invert=True), byte_level()]),
-                      normalizers.Sequence([normalizers.NFC(), normalizers.Replace(Regex(r"\s+"), " "), normalizers.Lowercase()]),
+                      normalizers.Sequence([normalizers.NFC(), normalizers.Replace(Regex(r"\s+"), " ")]),
                       decoders.BPEDecoder("</w>"), model=models.BPE(unk_token="<|endoftext|>", end_of_word_suffix="</w>"),
                       end_of_word_suffix="</w>", special_tokens=["<|endoftext|>"]),
         "bert": train(corpus, sequence([pre_tokenizers.BertPreTokenizer(), pre_tokenizers.CharDelimiterSplit("a"),

@@ -113,6 +113,42 @@ def grammars_hold(server):
     assert status == 400 and body["error"]["message"], body
 
 
+def answers_are_calls_or_in_a_format(server):
+    """With tools and a format the model decides, in every dialect: it calls, or it answers in the format."""
+    city = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
+    name = {"type": "string", "maxLength": 12}
+    person = {"type": "object", "properties": {"name": name, "age": {"type": "integer"}, "animal": name},
+              "required": ["name", "age", "animal"], "additionalProperties": False}
+    about = {"name": "get_weather", "description": "Get the weather in a city"}
+
+    def chat(question):
+        message = server.post(
+            "/v1/chat/completions", messages=[{"role": "user", "content": question}], temperature=0, max_tokens=300,
+            tools=[{"type": "function", "function": {**about, "parameters": city}}],
+            response_format={"type": "json_schema", "json_schema": {"name": "p", "schema": person}})["choices"][0]["message"]
+        return [call["function"]["name"] for call in message.get("tool_calls") or []], message["content"]
+
+    def responses(question):
+        output = server.post("/v1/responses", input=question, temperature=0, max_output_tokens=300,
+                             tools=[{"type": "function", **about, "parameters": city}],
+                             text={"format": {"type": "json_schema", "name": "p", "schema": person}})["output"]
+        texts = [item["content"][0]["text"] for item in output if item["type"] == "message"]
+        return [item["name"] for item in output if item["type"] == "function_call"], "".join(texts)
+
+    def messages(question):
+        content = server.post("/v1/messages", model="glm5-tiny", temperature=0, max_tokens=300,
+                              messages=[{"role": "user", "content": question}], tools=[{**about, "input_schema": city}],
+                              output_config={"format": {"type": "json_schema", "schema": person}})["content"]
+        texts = [block["text"] for block in content if block["type"] == "text"]
+        return [block["name"] for block in content if block["type"] == "tool_use"], "".join(texts)
+
+    for ask in (chat, responses, messages):
+        calls, text = ask("What is the weather in Paris?")
+        assert calls == ["get_weather"] and not text, (ask.__name__, calls, text)
+        calls, text = ask("Give me a JSON object for Mia, who is 12 and has a fox.")
+        assert not calls and set(json.loads(text)) == {"name", "age", "animal"}, (ask.__name__, calls, text)
+
+
 def numbers_for_training(server):
     ids = server.post("/tokenize", prompt="The quick brown fox")["tokens"]
     out = server.post("/generate", input_ids=ids, return_logprob=True, logprob_start_len=0, return_routed_experts=True,
@@ -157,7 +193,8 @@ def main():
     with Glint([program, "serve"], model, "--served-model-name", "glm5-tiny", "--served-model-name", "zai-org/GLM-5-FP8",
                *extra) as server:
         curl_lines_of_the_guides(server, model)
-        for test in (greedy_is_the_same_in_every_way, seeds_decide, logprobs_add_up, grammars_hold, numbers_for_training,
+        for test in (greedy_is_the_same_in_every_way, seeds_decide, logprobs_add_up, grammars_hold,
+                     answers_are_calls_or_in_a_format, numbers_for_training,
                      what_the_engine_page_reads, the_server_is_ruled):
             test(server)
             print(test.__name__, "passed", flush=True)

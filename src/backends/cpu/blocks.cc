@@ -45,7 +45,10 @@ void CpuOps::attention_in(const AttentionInArgs& args, Arena& scratch) {
   products_.run(products);
 
   const auto rotate = [&](const Tensor& x, bool interleaved) {
-    rope({.x = x, .cos = batch.cos, .sin = batch.sin, .interleaved = interleaved});
+    rope({.x = x,
+          .positions = batch.positions,
+          .table = batch.rope_table,
+          .interleaved = interleaved});
   };
   rotate(args.q.last(d.qk_rope_head_dim), true);
   const Tensor latent = f.rms_norm(kv.first(d.kv_lora_rank), w.kv_a_layernorm, d.rms_norm_eps);
@@ -86,9 +89,12 @@ void CpuOps::moe(const MoeArgs& args, Arena& scratch) {
   const auto fuses = [&](const Weight& gate, const Weight& up) {
     return products_.in_bf16(dtype, gate.format) == products_.in_bf16(dtype, up.format);
   };
-  const std::size_t E = w.gate_proj.size();
+  const std::int64_t E = w.gate_proj.count;
   bool all_fuse = !s || fuses(s.gate_proj, s.up_proj);
-  for (std::size_t e = 0; e < E; ++e) all_fuse &= fuses(w.gate_proj[e], w.up_proj[e]);
+  const bool of_one_format = w.gate_proj.each.empty() && w.up_proj.each.empty();
+  for (std::int64_t e = 0; e < (of_one_format ? 1 : E); ++e) {
+    all_fuse &= fuses(w.gate_proj[e], w.up_proj[e]);
+  }
   if (!all_fuse) return Ops::moe(args, scratch);
 
   const Arena::Scope scope(scratch);
@@ -97,14 +103,14 @@ void CpuOps::moe(const MoeArgs& args, Arena& scratch) {
   const Tensor m = f.add_rms_norm(args.x, args.delta, args.norm, args.eps);
   const auto [weights, rows, offsets, places] = f.route(args);
 
-  const Tensor inner = scratch.take_padded(dtype, {T * k, w.gate_proj[0].rows});
+  const Tensor inner = scratch.take_padded(dtype, {T * k, w.gate_proj.rows});
   const Tensor answers = scratch.take(dtype, {T * k, args.x.dim(1)});
   const Tensor shared_inner = s ? scratch.take_padded(dtype, {T, s.gate_proj.rows}) : Tensor();
   const Tensor shared = s ? scratch.take(dtype, {T, args.x.dim(1)}) : Tensor();
   const std::int32_t* const first = offsets.ptr<std::int32_t>();
   const std::int32_t* const sources = rows.ptr<std::int32_t>();
   const auto each_expert = [&](auto&& add) {
-    for (std::size_t e = 0; e < E; ++e) {
+    for (std::int64_t e = 0; e < E; ++e) {
       cpu::for_pieces(first[e], first[e + 1],
                       [&](std::int64_t begin, std::int64_t count) { add(e, begin, count); });
     }
@@ -116,8 +122,8 @@ void CpuOps::moe(const MoeArgs& args, Arena& scratch) {
     products.push_back(
         {.weight = s.gate_proj, .up = s.up_proj, .x = x.of(s.gate_proj), .out = shared_inner});
   }
-  each_expert([&](std::size_t e, std::int64_t begin, std::int64_t count) {
-    const Weight& gate = w.gate_proj[e];
+  each_expert([&](std::int64_t e, std::int64_t begin, std::int64_t count) {
+    const Weight gate = w.gate_proj[e];
     Product product = {.weight = gate, .up = w.up_proj[e], .out = inner.slice(0, begin, count)};
     if (T == 1) {  // each of its experts reads the same row
       product.x = x.of(gate);
@@ -134,9 +140,10 @@ void CpuOps::moe(const MoeArgs& args, Arena& scratch) {
     TypedRows from_shared(products_, shared_inner, x_);
     products.push_back({.weight = s.down_proj, .x = from_shared.of(s.down_proj), .out = shared});
   }
-  each_expert([&](std::size_t e, std::int64_t begin, std::int64_t count) {
-    products.push_back({.weight = w.down_proj[e],
-                        .x = from_inner.of(w.down_proj[e], begin, count),
+  each_expert([&](std::int64_t e, std::int64_t begin, std::int64_t count) {
+    const Weight down = w.down_proj[e];
+    products.push_back({.weight = down,
+                        .x = from_inner.of(down, begin, count),
                         .out = answers.slice(0, begin, count)});
   });
   products_.run(products);

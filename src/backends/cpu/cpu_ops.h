@@ -22,9 +22,9 @@ class CpuOps : public ReferenceOps {
   CpuIsa isa() const { return isa_; }
   Capabilities capabilities() const override;
   ThreadPool* host_threads() override { return &pool_; }
-  std::int64_t packed_bytes(const Weight& weight) const override;
-  Weight packed(const Weight& weight, std::byte* to) const override;
-  void pack(std::span<const PackedPair> pairs) override;
+  std::int64_t packed_bytes(const Weight& weight) override;
+  Weight packed(const Weight& weight, std::byte* to) override;
+  void pack(std::span<const PackedPair> pairs, ThreadPool& threads) override;
 
   void embed(const EmbedArgs& args) override;
   void gather_rows(const GatherRowsArgs& args) override;

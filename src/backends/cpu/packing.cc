@@ -101,9 +101,10 @@ void pack_panels(const Kernels& kernels, const Stretch& stretch) {
     if (from.format != WeightFormat::kNvfp4) continue;
     kernels.pack_scales(pack_row_scales(from, p * kPanel, 0, from.cols, scales + p * scale_bytes));
   }
-  if (from.format == WeightFormat::kFp8Block && stretch.first == 0) {
-    std::memcpy(to.scale.data, from.scale.data,
-                static_cast<std::size_t>(from.scale.size()) * sizeof(float));
+  if (stretch.first > 0) return;
+  for (const auto& [part, copy] :
+       {std::pair(from.scale, to.scale), std::pair(from.global_scale, to.global_scale)}) {
+    if (copy) std::memcpy(copy.data, part.data, part.bytes().size());
   }
 }
 
@@ -111,8 +112,8 @@ void pack_panels(const Kernels& kernels, const Stretch& stretch) {
 
 std::int64_t packed_bytes(const Weight& weight) {
   const bool has_floats = weight.format == WeightFormat::kFp8Block;
-  return packed_data_bytes(weight) +
-         (has_floats ? weight.scale.size() * std::int64_t{sizeof(float)} : 0);
+  const std::int64_t floats = (has_floats ? weight.scale.size() : 0) + weight.global_scale.size();
+  return packed_data_bytes(weight) + floats * std::int64_t{sizeof(float)};
 }
 
 Weight packed(const Weight& weight, std::byte* to) {
@@ -122,6 +123,7 @@ Weight packed(const Weight& weight, std::byte* to) {
   result.data = Tensor(to, DType::kU8, {packed_data_bytes(weight)});
   if (weight.format == WeightFormat::kNvfp4) result.scale = {};
   if (weight.format == WeightFormat::kFp8Block) result.scale.data = to + result.data.size();
+  if (weight.global_scale) result.global_scale.data = to + result.data.size();
   return result;
 }
 

@@ -35,7 +35,8 @@ PackArgs pack_row_scales(const Weight& weight, std::int64_t n0, std::int64_t k0,
                          std::byte* to);
 
 // Weights in the order that the tiles read, once at load.
-// Panels one after another, then the scales: nvfp4 in the order of scale_byte, fp8 as they were.
+// Panels one after another, then the scales: nvfp4 in the order of scale_byte, fp8 as they were;
+// then nvfp4's of all.
 std::int64_t packed_bytes(const Weight& weight);
 Weight packed(const Weight& weight, std::byte* to);
 void pack(const Kernels& kernels, ThreadPool& pool, std::span<const PackedPair> pairs);

@@ -195,6 +195,9 @@ void Products::run_task(const PanelTask& task, const PanelTask* next, Scratch& s
   const Product& product = *task.product;
   const Tensor& out = product.out;
   const std::int64_t stride = out.stride[0] * size_of(out.dtype), K = product.weight.cols;
+  // Read early: they lie behind the last panel, and memory brings them meanwhile.
+  const float global_scale = global_scale_of(product.weight);
+  const float up_scale = global_scale_of(product.up);
   if (product.source.count && scratch.copied_for != &product) {
     scratch.copied = copied(product.source, in_bf16(product), scratch.copy, false);
     scratch.copied_for = &product;
@@ -227,8 +230,8 @@ void Products::run_task(const PanelTask& task, const PanelTask* next, Scratch& s
         kernels_.store(
             {.c = scratch.c[i] + r * kPanel,
              .up = product.up ? scratch.c[task.panels + i] + r * kPanel : nullptr,
-             .scale = product.weight.global_scale,
-             .up_scale = product.up.global_scale,
+             .scale = global_scale,
+             .up_scale = up_scale,
              .out = out.data + (t0 + r) * stride + n * size_of(out.dtype),
              .out_bytes = stride,
              .rows = std::min(kRows, x.count - r),

@@ -63,9 +63,13 @@ void CpuOps::gather_rows(const GatherRowsArgs& args) {
   const std::int64_t D = args.x.dim(1);
   for_rows(args.out.dim(0), D, [&](std::int64_t r, int) {
     const std::int32_t source = args.rows.ptr<std::int32_t>()[r];
-    GLINT_CHECK(source >= 0 && source < args.x.dim(0), "a row beyond x");
-    std::memcpy(row_of(args.out, r), row_of(args.x, source),
-                static_cast<std::size_t>(D * size_of(args.x.dtype)));
+    const auto bytes = static_cast<std::size_t>(D * size_of(args.x.dtype));
+    if (source < 0) {
+      std::memset(row_of(args.out, r), 0, bytes);
+      return;
+    }
+    GLINT_CHECK(source < args.x.dim(0), "a row beyond x");
+    std::memcpy(row_of(args.out, r), row_of(args.x, source), bytes);
   });
 }
 
@@ -104,11 +108,15 @@ void CpuOps::rope(const RopeArgs& args) {
   check(args);
   const std::int64_t H = args.x.dim(1), R = args.x.dim(2);
   for_rows(args.x.dim(0), H * R, [&](std::int64_t t, int) {
+    const std::int32_t position = args.positions.ptr<std::int32_t>()[t];
+    if (position < 0) return;
+    GLINT_CHECK(position < args.table.dim(0), "a position beyond the rotary table");
+    const float* const cos = args.table.row<float>(position);
     for (std::int64_t h = 0; h < H; ++h) {
       products_.kernels().rope(
           {.x = row_of(args.x, t) + h * args.x.stride[1] * size_of(args.x.dtype),
-           .cos = args.cos.row<float>(t),
-           .sin = args.sin.row<float>(t),
+           .cos = cos,
+           .sin = cos + R / 2,
            .size = R,
            .is_bf16 = is_bf16(args.x),
            .interleaved = args.interleaved});
@@ -147,6 +155,7 @@ void CpuOps::route(const RouteArgs& args) {
     row.logits = args.logits.slice(0, t, 1);
     row.ids = args.ids.slice(0, t, 1);
     row.weights = args.weights.slice(0, t, 1);
+    if (args.positions) row.positions = args.positions.slice(0, t, 1);
     ReferenceOps::route(row);
   });
 }
@@ -158,14 +167,18 @@ void CpuOps::combine(const CombineArgs& args) {
   if (k > kMost) return ReferenceOps::combine(args);
   for_rows(args.out.dim(0), k * D, [&](std::int64_t t, int) {
     const void* rows[kMost];
+    float weights[kMost];
+    int count = 0;
     for (std::int64_t j = 0; j < k; ++j) {
       const std::int32_t place = args.places.row<std::int32_t>(t)[j];
-      GLINT_CHECK(place >= 0 && place < args.y.dim(0), "a place beyond y");
-      rows[j] = row_of(args.y, place);
+      if (place < 0) continue;
+      GLINT_CHECK(place < args.y.dim(0), "a place beyond y");
+      weights[count] = args.weights.row<float>(t)[j];
+      rows[count++] = row_of(args.y, place);
     }
     products_.kernels().combine({.rows = rows,
-                                 .weights = args.weights.row<float>(t),
-                                 .count = static_cast<int>(k),
+                                 .weights = weights,
+                                 .count = count,
                                  .shared = row_of(args.shared, t),
                                  .out = row_of(args.out, t),
                                  .size = D,

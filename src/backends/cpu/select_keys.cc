@@ -68,12 +68,16 @@ void CpuOps::select_keys(const SelectKeysArgs& args) {
   check(args);
   const std::int64_t T = args.out.dim(0), k = args.out.dim(1);
   for (std::int64_t t = 0; t < T; ++t) {
-    GLINT_CHECK(position_of(args, t) >= 0, "a token has a negative position");
     GLINT_CHECK(position_of(args, t) / kPageSize < args.batch.page_table.dim(1),
                 "the position lies beyond the page table");
   }
   for_rows(T, k, [&](std::int64_t t, int) {
-    if (position_of(args, t) < k) write_slots(args, t, nullptr, position_of(args, t) + 1);
+    const std::int64_t position = position_of(args, t);
+    if (position < 0) {
+      std::fill_n(args.out.row<std::int32_t>(t), k, -1);
+    } else if (position < k) {
+      write_slots(args, t, nullptr, position + 1);
+    }
   });
   const auto is_scored = [&](std::int64_t t) { return position_of(args, t) >= k; };
   const std::int32_t* const positions = args.batch.positions.ptr<std::int32_t>();

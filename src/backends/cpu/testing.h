@@ -64,12 +64,16 @@ struct RandomWeight {
         scale.resize(static_cast<std::size_t>(rows * cols / kNvfp4Group));
         view.scale = Tensor(scale.data(), DType::kF8E4M3, {rows, cols / kNvfp4Group});
         for (std::byte& s : scale) s = static_cast<std::byte>(1 + random.below(0x70));
-        view.global_scale = 0.37f;
+        view.global_scale = Tensor(&global_scale, DType::kF32, {1});
         return;
       }
     }
   }
+  RandomWeight(const RandomWeight&) = delete;  // view refers to this object
+  RandomWeight& operator=(const RandomWeight&) = delete;
+
   std::vector<std::byte> data, scale;
+  float global_scale = 0.37f;
   Weight view;
 };
 

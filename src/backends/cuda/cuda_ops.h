@@ -10,8 +10,6 @@ namespace glint {
 
 // Ops on the CUDA device numbered `device`. kUnsupported when this build has no CUDA or the device
 // is none that it has kernels for; kNotFound when there is no such device.
-//
-// The backend is growing: its capabilities are a few ops, and the others abort.
 Result<std::unique_ptr<Ops>> make_cuda_ops(int device);
 
 }  // namespace glint

@@ -19,6 +19,21 @@ void free_in_order(void* data, std::size_t) {
   check_cuda(cudaFreeAsync(data, cudaStreamLegacy), "free a buffer");
 }
 
+class CudaGraph final : public Graph {
+ public:
+  CudaGraph(CudaDevice& device, cudaGraphExec_t graph) : device_(device), graph_(graph) {}
+  ~CudaGraph() override { check_cuda(cudaGraphExecDestroy(graph_), "destroy a graph"); }
+  void launch() override {
+    device_.run("graph", [&](cudaStream_t stream) {
+      check_cuda(cudaGraphLaunch(graph_, stream), "launch a graph");
+    });
+  }
+
+ private:
+  CudaDevice& device_;
+  const cudaGraphExec_t graph_;
+};
+
 }  // namespace
 
 Result<std::unique_ptr<CudaDevice>> CudaDevice::make(int ordinal) {
@@ -66,8 +81,25 @@ Buffer CudaDevice::allocate(std::size_t bytes) {
     return {};
   }
   check(error, "allocate");
-  check(cudaMemsetAsync(data, 0, bytes, stream_), "zero");
   return Buffer(data, bytes, free_in_order);
+}
+
+Buffer CudaDevice::allocate_pinned(std::size_t bytes) {
+  select();
+  void* data = nullptr;
+  if (cudaMallocHost(&data, bytes ? bytes : 1) != cudaSuccess) {
+    cudaGetLastError();  // an answer, not a failure
+    return {};
+  }
+  return Buffer(data, bytes, [](void* pinned, std::size_t) {
+    check_cuda(cudaFreeHost(pinned), "unpin memory");
+  });
+}
+
+void CudaDevice::copy(void* to, const void* from, std::size_t bytes) {
+  if (bytes == 0) return;
+  select();
+  check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream_), "copy");
 }
 
 // From pageable memory CUDA promises neither to have read `host` on return nor not to wait for the
@@ -92,6 +124,44 @@ void CudaDevice::copy_out(void* host, const void* device, std::size_t bytes) {
   select();
   check(cudaMemcpyAsync(host, device, bytes, cudaMemcpyDeviceToHost, stream_), "copy out");
   synchronize();
+}
+
+Event CudaDevice::record() {
+  select();
+  cudaEvent_t event = nullptr;
+  check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "create an event");
+  check(cudaEventRecord(event, stream_), "record an event");
+  return Event({event, [](void* handle) {
+                  check_cuda(cudaEventDestroy(static_cast<cudaEvent_t>(handle)),
+                             "destroy an event");
+                }});
+}
+
+bool CudaDevice::has_passed(const Event& event) {
+  if (!event.handle()) return true;
+  const cudaError_t state = cudaEventQuery(static_cast<cudaEvent_t>(event.handle()));
+  if (state != cudaErrorNotReady) check(state, "query an event");
+  return state == cudaSuccess;
+}
+
+void CudaDevice::wait(const Event& event) {
+  if (event.handle()) {
+    check(cudaEventSynchronize(static_cast<cudaEvent_t>(event.handle())), "wait for an event");
+  }
+}
+
+std::unique_ptr<Graph> CudaDevice::capture(const std::function<void()>& run) {
+  select();
+  check(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal), "begin a capture");
+  run();
+  cudaGraph_t recorded = nullptr;
+  check(cudaStreamEndCapture(stream_, &recorded), "end a capture");
+  cudaGraphExec_t graph = nullptr;
+  check(cudaGraphInstantiate(&graph, recorded, 0), "instantiate a graph");
+  check(cudaGraphDestroy(recorded), "destroy a graph");
+  auto captured = std::make_unique<CudaGraph>(*this, graph);
+  captured->launch();
+  return captured;
 }
 
 void CudaDevice::synchronize() {

@@ -20,9 +20,15 @@ class CudaDevice final : public Device {
   bool is_host() const override { return false; }
   // In the order of the stream, as is the release: nothing waits.
   Buffer allocate(std::size_t bytes) override;
+  Buffer allocate_pinned(std::size_t bytes) override;
+  void copy(void* to, const void* from, std::size_t bytes) override;
   void copy_in(void* device, const void* host, std::size_t bytes) override;
   void copy_out(void* host, const void* device, std::size_t bytes) override;
+  Event record() override;
+  bool has_passed(const Event& event) override;
+  void wait(const Event& event) override;
   void synchronize() override;
+  std::unique_ptr<Graph> capture(const std::function<void()>& run) override;
 
   int num_sms() const { return num_sms_; }
 

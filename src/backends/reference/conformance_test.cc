@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 
 #include "backends/reference/reference_ops.h"
 #include "ops/capabilities.h"
@@ -76,7 +77,8 @@ TEST(Conformance, finds_a_single_wrong_element_of_a_large_output) {
   struct Wrong : ReferenceOps {
     void rms_norm(const RmsNormArgs& args) override {
       ReferenceOps::rms_norm(args);
-      if (args.out.dtype == DType::kBF16) args.out.row<BF16>(args.out.dim(0) - 1)[0].bits ^= 0x40;
+      const std::int64_t T = args.out.dim(0);
+      if (T > 0 && args.out.dtype == DType::kBF16) args.out.row<BF16>(T - 1)[0].bits ^= 0x40;
     }
   } ops;
   expect_found(ops, "rms_norm", "6144", "the reference has");
@@ -86,7 +88,8 @@ TEST(Conformance, finds_a_second_rounding) {
   // silu(gate), then its product with up, each rounded to bf16.
   struct Wrong : ReferenceOps {
     void silu_mul(const SiluMulArgs& args) override {
-      if (args.gate.dtype != DType::kBF16) return ReferenceOps::silu_mul(args);
+      if (args.gate.dtype != DType::kBF16 || args.gate.size() == 0)
+        return ReferenceOps::silu_mul(args);
       std::vector<BF16> ones(args.up.size(), to_bf16(1));
       SiluMulArgs silu = args;
       silu.up.data = reinterpret_cast<std::byte*>(ones.data());
@@ -136,15 +139,15 @@ TEST(Conformance, finds_a_row_that_depends_on_its_batch) {
 
 TEST(Conformance, finds_packed_weights_that_are_other_weights) {
   struct Wrong : ReferenceOps {
-    std::int64_t packed_bytes(const Weight& weight) const override {
+    std::int64_t packed_bytes(const Weight& weight) override {
       return weight.format == WeightFormat::kF32 ? 4 * weight.rows * weight.cols : 0;
     }
-    Weight packed(const Weight& weight, std::byte* to) const override {
+    Weight packed(const Weight& weight, std::byte* to) override {
       Weight packed = weight;
       packed.data.data = to;
       return packed;
     }
-    void pack(std::span<const PackedPair> pairs) override {
+    void pack(std::span<const PackedPair> pairs, ThreadPool&) override {
       for (const auto& [from, to] : pairs) {
         std::copy_n(from.data.data, packed_bytes(from), to.data.data);
         *to.data.ptr<float>() *= 2;
@@ -211,6 +214,7 @@ TEST(Conformance, finds_ties_that_go_to_the_later_key) {
 TEST(Conformance, finds_keys_that_are_not_the_best) {
   struct Wrong : ReferenceOps {
     void select_keys(const SelectKeysArgs& args) override {
+      if (args.weights.size() == 0) return ReferenceOps::select_keys(args);
       std::vector<float> scaled;
       for (std::int64_t i = 0; i < args.weights.size(); ++i) {
         scaled.push_back(args.weights.ptr<float>()[i] * (i % 2 ? 1 : 1.01f));
@@ -264,6 +268,54 @@ TEST(Conformance, finds_a_block_that_is_not_its_composition) {
   } ops;
   expect_found(ops, "moe", "bf16", "delta");
   expect_found(ops, "dense_ffn", "bf16", "delta");
+}
+
+TEST(Conformance, finds_padding_that_leaves_a_trace) {
+  struct Wrong : ReferenceOps {
+    void rope(const RopeArgs& args) override {  // turns padding as position 0 would be
+      std::vector<std::int32_t> positions;
+      for (std::int64_t t = 0; t < args.positions.size(); ++t) {
+        positions.push_back(std::abs(args.positions.ptr<std::int32_t>()[t]));
+      }
+      positions.push_back(0);  // so that there is data where T = 0
+      RopeArgs wrong = args;
+      wrong.positions = Tensor(positions.data(), DType::kI32, {args.positions.size()});
+      ReferenceOps::rope(wrong);
+    }
+    void write_index(const WriteIndexArgs& args) override {  // to slot 0
+      std::vector<std::int32_t> slots;
+      for (std::int64_t t = 0; t < args.slots.size(); ++t) {
+        slots.push_back(std::max(args.slots.ptr<std::int32_t>()[t], 0));
+      }
+      WriteIndexArgs wrong = args;
+      wrong.slots = Tensor(slots.data(), DType::kI32, {args.slots.size()});
+      ReferenceOps::write_index(wrong);
+    }
+    void route(const RouteArgs& args) override {
+      RouteArgs wrong = args;
+      wrong.positions = {};
+      ReferenceOps::route(wrong);
+    }
+    void grouped_linear(const GroupedLinearArgs& args) override {
+      ReferenceOps::grouped_linear(args);
+      const std::int64_t R = args.out.dim(0);
+      if (R > 0 && args.out.dtype == DType::kF32) *args.out.row<float>(R - 1) = 0;
+    }
+  } ops;
+  expect_found(ops, "rope", "7 x 64", "the reference has");
+  expect_found(ops, "write_index", "128", "cache differs");
+  expect_found(ops, "route", "padding", "got an expert");
+  expect_found(ops, "grouped_linear", "padding", "the reference has");
+}
+
+TEST(Conformance, finds_writes_where_there_is_no_token) {
+  struct Wrong : ReferenceOps {
+    void add(const AddArgs& args) override {
+      ReferenceOps::add(args);
+      if (args.x.dim(0) == 0) *args.x.data = std::byte{1};
+    }
+  } ops;
+  expect_found(ops, "add", "3 x 16", "where there is no token");
 }
 
 }  // namespace

@@ -28,8 +28,13 @@ void ReferenceOps::gather_rows(const GatherRowsArgs& args) {
   check(args);
   const std::int64_t bytes = args.x.dim(1) * size_of(args.x.dtype);
   for (std::int64_t r = 0; r < args.rows.dim(0); ++r) {
-    const std::int64_t source = index_at(args.rows, r, args.x.dim(0), "row");
-    std::memcpy(args.out.data + r * bytes, args.x.data + source * bytes, bytes);
+    const std::int64_t source = index_or_padding(args.rows, r, args.x.dim(0), "row");
+    std::byte* const out = args.out.data + r * bytes;
+    if (source < 0) {
+      std::memset(out, 0, bytes);
+    } else {
+      std::memcpy(out, args.x.data + source * bytes, bytes);
+    }
   }
 }
 

@@ -41,9 +41,9 @@ void ReferenceOps::grouped_linear(const GroupedLinearArgs& args) {
   const auto source = [&](std::int64_t r) {
     return args.rows ? index_at(args.rows, r, args.x.dim(0), "row") : r;
   };
-  const std::int64_t E = static_cast<std::int64_t>(args.weights.size()), R = args.out.dim(0);
+  const std::int64_t E = args.weights.count, R = args.out.dim(0);
   const std::int32_t* offsets = args.offsets.ptr<std::int32_t>();
-  GLINT_CHECK(offsets[0] == 0 && offsets[E] == R, "the offsets do not cover the rows");
+  GLINT_CHECK(offsets[0] == 0 && offsets[E] <= R, "the offsets go beyond the rows");
   for (std::int64_t e = 0; e < E; ++e) {
     GLINT_CHECK(offsets[e] <= offsets[e + 1], "the offsets do not ascend");
     multiply(x, source, offsets[e], offsets[e + 1], args.weights[e], args.out);
@@ -58,8 +58,9 @@ void ReferenceOps::per_head(const PerHeadArgs& args) {
   with_float_type(args.out.dtype, [&](auto type) {
     using E = decltype(type);
     for (std::int64_t h = 0; h < H; ++h) {
+      const Weight weight = args.weights[h];
       for (std::int64_t b = 0; b < B; ++b) {
-        dequantize_row(args.weights[h], b, row.data());
+        dequantize_row(weight, b, row.data());
         for (std::int64_t t = 0; t < T; ++t) {
           const double sum = dot(&x[(t * H + h) * A], row.data(), A);
           args.out.row<E>(t)[h * args.out.stride[1] + b] = from_float<E>(static_cast<float>(sum));

@@ -58,6 +58,11 @@ void ReferenceOps::route(const RouteArgs& args) {
   check(args);
   const std::int64_t E = args.logits.dim(1), k = args.ids.dim(1);
   for (std::int64_t t = 0; t < args.logits.dim(0); ++t) {
+    if (args.positions && args.positions.ptr<std::int32_t>()[t] < 0) {
+      std::fill_n(args.ids.row<std::int32_t>(t), k, -1);
+      std::fill_n(args.weights.row<float>(t), k, 0.0f);
+      continue;
+    }
     std::vector<float> scores(E), biased(E);
     for (std::int64_t e = 0; e < E; ++e) {
       scores[e] = static_cast<float>(1 / (1 + std::exp(-double{args.logits.row<float>(t)[e]})));
@@ -79,11 +84,19 @@ void ReferenceOps::permute(const PermuteArgs& args) {
   const std::int64_t k = args.ids.dim(1), pairs = args.ids.size(), E = args.offsets.dim(0) - 1;
   std::int32_t* offsets = args.offsets.ptr<std::int32_t>();
   std::fill(offsets, offsets + E + 1, 0);
-  for (std::int64_t i = 0; i < pairs; ++i) ++offsets[index_at(args.ids, i, E, "expert") + 1];
+  for (std::int64_t i = 0; i < pairs; ++i) {
+    const std::int64_t expert = index_or_padding(args.ids, i, E, "expert");
+    if (expert >= 0) ++offsets[expert + 1];
+  }
   std::partial_sum(offsets, offsets + E + 1, offsets);
   std::vector<std::int32_t> next(offsets, offsets + E);
   for (std::int64_t i = 0; i < pairs; ++i) {
-    const std::int32_t place = next[args.ids.ptr<std::int32_t>()[i]]++;
+    const std::int32_t expert = args.ids.ptr<std::int32_t>()[i];
+    if (expert < 0) {
+      args.places.ptr<std::int32_t>()[i] = -1;
+      continue;
+    }
+    const std::int32_t place = next[expert]++;
     args.rows.ptr<std::int32_t>()[place] = static_cast<std::int32_t>(i / k);
     args.places.ptr<std::int32_t>()[i] = place;
   }
@@ -98,7 +111,9 @@ void ReferenceOps::combine(const CombineArgs& args) {
     for (std::int64_t t = 0; t < args.places.dim(0); ++t) {
       std::fill(sum.begin(), sum.end(), 0);
       for (std::int64_t j = 0; j < k; ++j) {
-        const T* y = args.y.row<T>(index_at(args.places, t * k + j, args.y.dim(0), "place"));
+        const std::int64_t place = index_or_padding(args.places, t * k + j, args.y.dim(0), "place");
+        if (place < 0) continue;
+        const T* y = args.y.row<T>(place);
         const double weight = args.weights.row<float>(t)[j];
         for (std::int64_t d = 0; d < D; ++d) sum[d] += weight * to_float(y[d]);
       }

@@ -46,4 +46,9 @@ std::int64_t index_at(const Tensor& indices, std::int64_t i, std::int64_t limit,
   return index;
 }
 
+std::int64_t index_or_padding(const Tensor& indices, std::int64_t i, std::int64_t limit,
+                              const char* what) {
+  return indices.ptr<std::int32_t>()[i] == -1 ? -1 : index_at(indices, i, limit, what);
+}
+
 }  // namespace glint::reference

@@ -22,23 +22,9 @@ class ReferenceOps : public Ops {
   Device& device() override { return *device_; }
   Capabilities capabilities() const override;
 
-  void embed(const EmbedArgs& args) override;
-  void gather_rows(const GatherRowsArgs& args) override;
-  void add(const AddArgs& args) override;
-  void silu_mul(const SiluMulArgs& args) override;
-  void rms_norm(const RmsNormArgs& args) override;
-  void layer_norm(const LayerNormArgs& args) override;
-  void rope(const RopeArgs& args) override;
-  void linear(const LinearArgs& args) override;
-  void grouped_linear(const GroupedLinearArgs& args) override;
-  void per_head(const PerHeadArgs& args) override;
-  void write_latent(const WriteLatentArgs& args) override;
-  void write_index(const WriteIndexArgs& args) override;
-  void select_keys(const SelectKeysArgs& args) override;
-  void sparse_mla(const SparseMlaArgs& args) override;
-  void route(const RouteArgs& args) override;
-  void permute(const PermuteArgs& args) override;
-  void combine(const CombineArgs& args) override;
+#define GLINT_OP(Type, name) void name(const Type##Args& args) override;
+  GLINT_FOR_EACH_OP(GLINT_OP)
+#undef GLINT_OP
 
  private:
   std::unique_ptr<Device> device_;

@@ -87,10 +87,14 @@ TEST(Reference, index_score_toy_of_the_specification_orders_its_keys) {
 TEST(Reference, rope_turns_neighbours_or_halves) {
   // Position 1000 at theta 1e6: the specification's cos and sin of pairs 0 and 1.
   ReferenceOps ops;
-  const Owned<float> cos({0.5623791f, -0.5994148f}, {1, 2}), sin({0.8268795f, 0.8004385f}, {1, 2});
+  const Owned<float> table({0.5623791f, -0.5994148f, 0.8268795f, 0.8004385f}, {1, 4});
+  const Owned<std::int32_t> positions({0}, {1});
   const Owned<float> interleaved({1, 2, 3, 4}, {1, 1, 4}), halves({1, 3, 2, 4}, {1, 1, 4});
-  ops.rope({.x = interleaved.tensor, .cos = cos.tensor, .sin = sin.tensor});
-  ops.rope({.x = halves.tensor, .cos = cos.tensor, .sin = sin.tensor, .interleaved = false});
+  ops.rope({.x = interleaved.tensor, .positions = positions.tensor, .table = table.tensor});
+  ops.rope({.x = halves.tensor,
+            .positions = positions.tensor,
+            .table = table.tensor,
+            .interleaved = false});
   const std::vector<float> expected = {0.5623791f - 2 * 0.8268795f, 2 * 0.5623791f + 0.8268795f,
                                        3 * -0.5994148f - 4 * 0.8004385f,
                                        4 * -0.5994148f + 3 * 0.8004385f};
@@ -143,7 +147,8 @@ TEST(Reference, experts_are_chosen_by_what_was_never_rounded_to_bf16) {
   const auto weight = [](const Owned<BF16>& values, std::int64_t rows, std::int64_t cols) {
     return Weight{.format = WeightFormat::kBF16, .rows = rows, .cols = cols, .data = values.tensor};
   };
-  const std::vector<Weight> in(2, weight(up, 1, 2)), out(2, weight(down, 2, 1));
+  // Both experts are the same matrix.
+  const WeightStack in = stack_of(weight(up, 1, 2), 2, 0), out = stack_of(weight(down, 2, 1), 2, 0);
   const MoeWeights weights = {.gate = weight(gate, 2, 2),
                               .e_score_correction_bias = bias.tensor,
                               .gate_proj = in,
@@ -196,7 +201,7 @@ TEST(Reference, per_head_gives_every_head_its_matrix) {
   const Weight weights[] = {
       {.format = WeightFormat::kF32, .rows = 2, .cols = 2, .data = w0.tensor},
       {.format = WeightFormat::kF32, .rows = 2, .cols = 2, .data = w1.tensor}};
-  ops.per_head({.x = x.tensor, .weights = weights, .out = out.tensor});
+  ops.per_head({.x = x.tensor, .weights = stack_of(weights), .out = out.tensor});
   EXPECT_EQ(out.values, (std::vector<float>{1, 2, 7, 6}));
 }
 

@@ -80,7 +80,7 @@ void ReferenceOps::select_keys(const SelectKeysArgs& args) {
   for (std::int64_t t = 0; t < args.out.dim(0); ++t) {
     std::int32_t* out = args.out.row<std::int32_t>(t);
     const std::int64_t visible = std::int64_t{args.batch.positions.ptr<std::int32_t>()[t]} + 1;
-    GLINT_CHECK(visible >= 1, "a token has a negative position");
+    GLINT_CHECK(visible >= 0, "a token has a position below -1");
     std::vector<std::int32_t> keys(visible);
     std::iota(keys.begin(), keys.end(), 0);
     if (visible > k) {

@@ -21,12 +21,14 @@ void Ops::attention_in(const AttentionInArgs& args, Arena& scratch) {
 
   const Tensor q_latent = f.rms_norm(f.linear(a, w.q_a_proj), w.q_a_layernorm, d.rms_norm_eps);
   linear({.x = q_latent, .weight = w.q_b_proj, .out = args.q.flat()});
-  rope({.x = args.q.last(d.qk_rope_head_dim), .cos = batch.cos, .sin = batch.sin});
+  rope({.x = args.q.last(d.qk_rope_head_dim),
+        .positions = batch.positions,
+        .table = batch.rope_table});
 
   const Tensor kv = f.linear(a, w.kv_a_proj_with_mqa);
   const Tensor latent = f.rms_norm(kv.first(d.kv_lora_rank), w.kv_a_layernorm, d.rms_norm_eps);
   const Tensor k_rope = kv.last(d.qk_rope_head_dim);
-  rope({.x = one_head(k_rope), .cos = batch.cos, .sin = batch.sin});
+  rope({.x = one_head(k_rope), .positions = batch.positions, .table = batch.rope_table});
   write_latent(
       {.latent = latent, .k_rope = k_rope, .slots = batch.slots, .cache = args.latent_cache});
 
@@ -35,16 +37,16 @@ void Ops::attention_in(const AttentionInArgs& args, Arena& scratch) {
   const Tensor k = scratch.take(f.dtype, {projected.dim(0), projected.dim(1)});
   layer_norm({.x = projected, .weight = w.indexer.k_norm, .bias = w.indexer.k_norm_bias, .out = k});
   rope({.x = one_head(k.first(d.qk_rope_head_dim)),
-        .cos = batch.cos,
-        .sin = batch.sin,
+        .positions = batch.positions,
+        .table = batch.rope_table,
         .interleaved = d.indexer_rope_interleave});
   write_index({.k = k, .slots = batch.slots, .cache = args.index_cache});
   if (!args.index_q) return;
   // The indexer's heads are not sharded: every rank must select the same keys.
   linear({.x = q_latent, .weight = w.indexer.wq_b, .out = args.index_q.flat()});
   rope({.x = args.index_q.first(d.qk_rope_head_dim),
-        .cos = batch.cos,
-        .sin = batch.sin,
+        .positions = batch.positions,
+        .table = batch.rope_table,
         .interleaved = d.indexer_rope_interleave});
   linear({.x = a, .weight = w.indexer.weights_proj, .out = args.index_weights});
 }

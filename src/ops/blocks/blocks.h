@@ -85,9 +85,10 @@ struct MoeArgs {
   int n_group = 1, topk_group = 1;
   bool norm_topk_prob = true;
   float routed_scaling_factor = 1;
-  Tensor x = {};       // [T, hidden] f32, updated
-  Tensor delta = {};   // [T, hidden], read then written
-  Tensor routed = {};  // [T, k] i32, written: the experts chosen; empty if not wanted
+  Tensor x = {};          // [T, hidden] f32, updated
+  Tensor delta = {};      // [T, hidden], read then written
+  Tensor positions = {};  // [T] i32, as RouteArgs has them; empty: no row is padding
+  Tensor routed = {};     // [T, k] i32, written: the experts chosen; empty if not wanted
 };
 
 //   x += delta, hidden = rms_norm(x), logits = lm_head(hidden[rows])
@@ -97,7 +98,7 @@ struct HeadArgs {
   Weight lm_head = {};  // [V, hidden]
   Tensor x = {};        // [T, hidden] f32, updated
   Tensor delta = {};    // [T, hidden] or empty
-  Tensor rows = {};     // [R] i32; R may be 0 (then `logits` is empty)
+  Tensor rows = {};     // [R] i32 or -1: padding; R may be 0 (then `logits` is empty)
   Tensor hidden = {};   // [T, hidden] written: what the MTP layer consumes
   Tensor logits = {};   // [R, V] f32 written
 };

@@ -19,7 +19,7 @@ void Ops::moe(const MoeArgs& args, Arena& scratch) {
   const Tensor m = f.add_rms_norm(args.x, args.delta, args.norm, args.eps);
   const auto [weights, rows, offsets, places] = f.route(args);
 
-  const std::int64_t pairs = rows.dim(0), inter = w.gate_proj[0].rows;
+  const std::int64_t pairs = rows.dim(0), inter = w.gate_proj.rows;
   const Tensor gate = scratch.take(f.dtype, {pairs, inter});
   const Tensor up = scratch.take(f.dtype, {pairs, inter});
   const Tensor answers = scratch.take(f.dtype, {pairs, args.x.dim(1)});

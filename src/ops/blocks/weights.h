@@ -2,8 +2,6 @@
 // the memory.
 #pragma once
 
-#include <vector>
-
 #include "tensor/weight.h"
 
 namespace glint {
@@ -40,8 +38,8 @@ struct AttentionWeights {
   Weight q_b_proj = {};            // [h * (nope + rope), q_lora_rank]
   Weight kv_a_proj_with_mqa = {};  // [latent + rope, hidden]
   Tensor kv_a_layernorm = {};      // [latent]
-  std::vector<Weight> w_uk = {};   // h of [latent, nope]: kv_b_proj's key rows, transposed
-  std::vector<Weight> w_uv = {};   // h of [v, latent]: its value rows
+  WeightStack w_uk = {};           // h of [latent, nope]: kv_b_proj's key rows, transposed
+  WeightStack w_uv = {};           // h of [v, latent]: its value rows
   Weight o_proj = {};              // [hidden, h * v]
   IndexerWeights indexer = {};
 };
@@ -54,10 +52,11 @@ struct FfnWeights {
 };
 
 struct MoeWeights {
-  Weight gate = {};                                                  // [E, hidden], the router
-  Tensor e_score_correction_bias = {};                               // [E] f32
-  std::vector<Weight> gate_proj = {}, up_proj = {}, down_proj = {};  // E each
-  FfnWeights shared_experts = {};                                    // empty if the model has none
+  Weight gate = {};                          // [E, hidden], the router
+  Tensor e_score_correction_bias = {};       // [E] f32
+  WeightStack gate_proj = {}, up_proj = {};  // E of [inter, hidden]
+  WeightStack down_proj = {};                // E of [hidden, inter]
+  FfnWeights shared_experts = {};            // empty if the model has none
 };
 
 }  // namespace glint

@@ -40,6 +40,7 @@ std::vector<BlockShape> shapes() {
           {96, 48, small, {{30, 2}, {0, 5}, {70, 1}}},
           {96, 48, small, {{14, 2}, {0, 5}}},
           {256, 128, real, {{100, 1}}},
+          {96, 48, small, {{20, 2}, {-1, 2}, {5, 1}, {-1, 1}}},
           {256, 128, real, {{60, 7}, {0, 9}, {200, 1}}}};
 }
 
@@ -55,9 +56,7 @@ std::shared_ptr<Attention> make_attention(Workspace& ws, const BlockShape& s, We
   auto a = std::make_shared<Attention>();
   a->dims = d;
   const auto heads = [&](std::int64_t rows, std::int64_t cols) {
-    std::vector<Weight> weights;
-    for (int h = 0; h < d.heads; ++h) weights.push_back(ws.weight(WeightFormat::kBF16, rows, cols));
-    return weights;
+    return ws.stack(WeightFormat::kBF16, d.heads, rows, cols);
   };
   a->weights = {
       .input_layernorm = ws.input(DType::kBF16, {s.hidden}),

@@ -79,6 +79,11 @@ CaseResult compare(const Case& c, Ops& backend, Ops& reference, const Noise& noi
     result.failure =
         compare_alone(got, run(c.prepare, Workspace(backend, noise, {.only_token = t})), t);
   }
+  if (result.failure.empty() && c.tokens > 0) {
+    for (const Output& output : run(c.prepare, Workspace(backend, noise, {.no_token = true}))) {
+      if (output.name == "stray write") result.failure = "a stray write where there is no token";
+    }
+  }
   const bool conforms = result.failure.empty();
   if (conforms && !c.need.weights.empty()) result.failure = compare_packed(c, backend, noise, got);
   return result;

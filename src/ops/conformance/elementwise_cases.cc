@@ -44,7 +44,7 @@ Case gather_rows_case(DType dtype, Shape shape) {
           .tokens = R,
           .prepare = [=, R = R, D = D](Workspace& ws) {
             std::vector<std::int32_t> rows(R);
-            for (std::int64_t r = 0; r < R; ++r) rows[r] = static_cast<std::int32_t>(r * 3 % 5);
+            for (std::int64_t r = 0; r < R; ++r) rows[r] = static_cast<std::int32_t>(r * 3 % 6) - 1;
             const GatherRowsArgs args = {.x = ws.input(dtype, {5, D}),
                                          .rows = ws.tokens(ws.ints(rows, {R})),
                                          .out = ws.output("out", dtype, {R, D})};

@@ -50,6 +50,7 @@ struct MoeShape {
   int E, k;
   int n_group = 1, topk_group = 1;
   bool shared = true;
+  bool padded = false;  // every other row is padding
 };
 
 std::shared_ptr<MoeWeights> make_moe(Workspace& ws, WeightFormat format, const MoeShape& s) {
@@ -57,12 +58,9 @@ std::shared_ptr<MoeWeights> make_moe(Workspace& ws, WeightFormat format, const M
   w->gate = ws.weight(WeightFormat::kF32, s.E, s.hidden);
   // Wide apart, so that rounding does not change who is chosen.
   w->e_score_correction_bias = ws.input(DType::kF32, {s.E}, ws.noise(s.E, 0.5));
-  for (int e = 0; e < s.E; ++e) {
-    const FfnWeights expert = make_ffn(ws, format, s.hidden, s.inter);
-    w->gate_proj.push_back(expert.gate_proj);
-    w->up_proj.push_back(expert.up_proj);
-    w->down_proj.push_back(expert.down_proj);
-  }
+  w->gate_proj = ws.stack(format, s.E, s.inter, s.hidden);
+  w->up_proj = ws.stack(format, s.E, s.inter, s.hidden);
+  w->down_proj = ws.stack(format, s.E, s.hidden, s.inter);
   if (s.shared) w->shared_experts = make_ffn(ws, format, s.hidden, s.inter);
   return w;
 }
@@ -92,16 +90,19 @@ Verdict judge_moe(const Outputs& want, Outputs got, double tolerance) {
 }
 
 Case moe_case(DType dtype, WeightFormat format, MoeShape s) {
-  Case c = block_case("moe", dtype, format,
-                      {Op::kRmsNorm, Op::kLinear, Op::kRoute, Op::kPermute, Op::kGroupedLinear,
-                       Op::kSiluMul, Op::kCombine},
-                      s.T,
-                      str(s.k, " of ", s.E, " experts of ", s.hidden, " x ", s.inter,
-                          s.shared ? ", shared" : "", s.n_group > 1 ? ", groups" : ""));
+  Case c = block_case(
+      "moe", dtype, format,
+      {Op::kRmsNorm, Op::kLinear, Op::kRoute, Op::kPermute, Op::kGroupedLinear, Op::kSiluMul,
+       Op::kCombine},
+      s.T,
+      str(s.k, " of ", s.E, " experts of ", s.hidden, " x ", s.inter, s.shared ? ", shared" : "",
+          s.n_group > 1 ? ", groups" : "", s.padded ? ", padding" : ""));
   c.need.weights.add(WeightFormat::kF32);
   c.judge = judge_moe;
   return with_composition(std::move(c), [=](Workspace& ws, bool composed) {
     const auto weights = make_moe(ws, format, s);
+    std::vector<std::int32_t> positions;
+    for (std::int64_t t = 0; t < s.T; ++t) positions.push_back(s.padded && t % 2 ? -1 : 0);
     const MoeArgs args = {.weights = *weights,
                           .norm = ws.input(DType::kBF16, {s.hidden}),
                           .eps = 1e-5f,
@@ -111,6 +112,7 @@ Case moe_case(DType dtype, WeightFormat format, MoeShape s) {
                           .routed_scaling_factor = 2.5f,
                           .x = ws.updated("x", ws.input(DType::kF32, {s.T, s.hidden})),
                           .delta = ws.updated("delta", ws.input(dtype, {s.T, s.hidden})),
+                          .positions = ws.tokens(ws.ints(positions, {s.T})),
                           .routed = ws.output("routed", DType::kI32, {s.T, s.k})};
     return Call{[=, &ws] {
       (void)weights;
@@ -163,6 +165,8 @@ void add_ffn_block_cases(std::vector<Case>& cases, bool timing) {
       cases.push_back(moe_case(
           dtype, format,
           {.T = 5, .hidden = 64, .inter = 32, .E = 24, .k = 5, .n_group = 4, .topk_group = 2}));
+      cases.push_back(moe_case(
+          dtype, format, {.T = 9, .hidden = 64, .inter = 48, .E = 8, .k = 3, .padded = true}));
       cases.push_back(head_case(dtype, format, 1, 1));
       cases.push_back(head_case(dtype, format, 7, 7));
       cases.push_back(head_case(dtype, format, 7, 2));

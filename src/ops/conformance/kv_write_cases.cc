@@ -4,8 +4,8 @@
 namespace glint::conformance {
 namespace {
 
-// Tokens of two sequences, the second of which crosses a page.
-const std::vector<Sequence> kSequences = {{.first = 5, .count = 3}, {.first = 60, .count = 9}};
+// Tokens of two sequences, the second of which crosses a page, with padding behind each.
+const std::vector<Sequence> kSequences = {{5, 3}, {-1, 2}, {60, 9}, {-1, 3}};
 
 // Rows of noise, one of zeros and one of large values.
 std::vector<float> rows(Workspace& ws, std::int64_t T, std::int64_t D) {

@@ -36,12 +36,13 @@ Case linear_case(DType dtype, WeightFormat format, LinearShape s) {
 // How many of the rows each expert gets.
 using Counts = std::vector<int>;
 
-// The experts' rows in order: which expert, and which row of x, each row of out has.
+// The experts' rows in order: which expert, and which row of x, each row of out has. The last are
+// padding, of no expert and no row.
 struct Groups {
   std::vector<std::int32_t> experts, rows, offsets;
 };
 
-Groups groups(const Workspace& ws, const Counts& counts, std::int64_t sources) {
+Groups groups(const Workspace& ws, const Counts& counts, std::int64_t sources, int padding) {
   Groups g;
   for (std::size_t e = 0; e < counts.size(); ++e) {
     for (int i = 0; i < counts[e]; ++i) {
@@ -49,6 +50,8 @@ Groups groups(const Workspace& ws, const Counts& counts, std::int64_t sources) {
       g.rows.push_back(static_cast<std::int32_t>((g.rows.size() * 7 + e) % sources));
     }
   }
+  g.experts.insert(g.experts.end(), padding, static_cast<std::int32_t>(counts.size()));
+  g.rows.insert(g.rows.end(), padding, -1);
   g.experts = ws.tokens(g.experts);
   g.rows = ws.tokens(g.rows);
   for (std::int32_t e = 0; e <= static_cast<std::int32_t>(counts.size()); ++e) {
@@ -59,41 +62,37 @@ Groups groups(const Workspace& ws, const Counts& counts, std::int64_t sources) {
 }
 
 Case grouped_case(DType dtype, std::vector<WeightFormat> formats, Counts counts, std::int64_t N,
-                  std::int64_t K, bool gathered) {
-  std::int64_t R = 0;
+                  std::int64_t K, bool gathered, int padding = 0) {
+  std::int64_t R = padding;
   for (const int count : counts) R += count;
   std::string name = str(short_name(dtype), " x ", name_of(formats[0]));
   if (formats.size() > 1) name += " and others";
   name += str(", ", counts.size(), " experts, ", R, " rows, ", N, " x ", K);
   Capabilities need = {.ops = {Op::kGroupedLinear}, .activations = {dtype}};
   for (const WeightFormat format : formats) need.weights.add(format);
+  need.mixed_stacks = formats.size() > 1;
   return {.op = "grouped_linear",
-          .name = name + (gathered ? ", gathered" : ""),
+          .name = name + (gathered ? ", gathered" : "") + (padding ? ", padding" : ""),
           .need = need,
           .tolerance = tolerance_of(kLinearTolerance, dtype),
           .tokens = R,
           .prepare = [=](Workspace& ws) {
-            auto weights = std::make_shared<std::vector<Weight>>();
-            for (std::size_t e = 0; e < counts.size(); ++e) {
-              weights->push_back(ws.weight(formats[e % formats.size()], N, K));
-            }
+            const WeightStack weights = formats.size() > 1
+                                            ? ws.list(formats, std::ssize(counts), N, K)
+                                            : ws.stack(formats[0], std::ssize(counts), N, K);
             const std::int64_t sources = gathered ? std::max<std::int64_t>(R / 2, 1) : R;
-            Groups g = groups(ws, counts, sources);
+            Groups g = groups(ws, counts, sources, padding);
             const std::int64_t E = static_cast<std::int64_t>(counts.size());
             const std::int64_t here = static_cast<std::int64_t>(g.rows.size());
             const Tensor x = ws.input(dtype, {sources, K}, gathered ? Pad{0, 32} : Pad{});
             GroupedLinearArgs args = {.x = gathered ? x : ws.tokens(x),
                                       .offsets = ws.ints(g.offsets, {E + 1}),
-                                      .weights = *weights,
+                                      .weights = weights,
                                       .out = ws.output("out", dtype, {R, N})};
             if (gathered) args.rows = ws.ints(g.rows, {here});
             GroupedLinearArgs on_host = args;
             on_host.offsets = Tensor(g.offsets.data(), DType::kI32, {E + 1});
-            const auto run = [=, &ws] {
-              (void)weights;  // owns what args refers to
-              ws.ops().grouped_linear(args);
-            };
-            return Call{run, cost(on_host)};
+            return Call{[=, &ws] { ws.ops().grouped_linear(args); }, cost(on_host)};
           }};
 }
 
@@ -113,18 +112,10 @@ Case per_head_case(DType dtype, WeightFormat format, HeadShape s) {
       .tolerance = tolerance_of(kLinearTolerance, dtype),
       .tokens = s.T,
       .prepare = [=](Workspace& ws) {
-        auto weights = std::make_shared<std::vector<Weight>>();
-        for (std::int64_t h = 0; h < s.H; ++h) {
-          weights->push_back(ws.weight(format, s.B, s.A, false, s.blocks));
-        }
         const PerHeadArgs args = {.x = ws.tokens(ws.input(dtype, {s.T, s.H, s.A}, s.pad)),
-                                  .weights = *weights,
+                                  .weights = ws.stack(format, s.H, s.B, s.A, s.blocks),
                                   .out = ws.output("out", dtype, {s.T, s.H, s.B}, s.pad)};
-        const auto run = [=, &ws] {
-          (void)weights;  // owns what args refers to
-          ws.ops().per_head(args);
-        };
-        return Call{run, cost(args)};
+        return Call{[=, &ws] { ws.ops().per_head(args); }, cost(args)};
       }};
 }
 
@@ -167,6 +158,8 @@ void add_linear_cases(std::vector<Case>& cases, bool timing) {
       cases.push_back(grouped_case(dtype, {format}, {33, 0}, 144, 48, false));
       cases.push_back(grouped_case(dtype, {format}, {0, 0, 1}, 256, 1536, true));
       cases.push_back(grouped_case(dtype, {format}, Counts(16, 4), 32, 64, true));
+      cases.push_back(grouped_case(dtype, {format}, {2, 0, 5}, 48, 96, true, 4));
+      cases.push_back(grouped_case(dtype, {format}, {2, 0, 5}, 48, 96, false, 4));
     }
     cases.push_back(grouped_case(dtype, {std::begin(kFormats), std::end(kFormats)},
                                  {2, 1, 5, 3, 0, 4}, 150, 160, true));

@@ -1,5 +1,7 @@
 // Cases of route, permute and combine.
+#include <algorithm>
 #include <cmath>
+#include <cstdlib>
 
 #include "ops/conformance/cases.h"
 
@@ -12,6 +14,10 @@ struct RouteShape {
   bool normed = true;
   bool ties = false;
   bool nan = false;  // token 0's logits
+  // Every third row from this one on is padding; -1: none is.
+  std::int64_t padding = -1;
+
+  bool is_padding(std::int64_t t) const { return padding >= 0 && t % 3 == padding; }
 };
 
 // Whether `got` may stand where the reference has `want`: their biased scores are next to equal,
@@ -36,12 +42,18 @@ std::vector<float> weights_of(const std::int32_t* ids, std::int64_t k, const flo
 }
 
 // want: ids, weights, then the notes logits, scores, biased scores [T, E] and bias [1, E].
-Verdict judge_route(bool normed, const Outputs& want, const Outputs& got, double tolerance) {
+Verdict judge_route(const RouteShape& s, const Outputs& want, const Outputs& got,
+                    double tolerance) {
   if (want.size() != got.size()) return {1, "a stray write beside the outputs"};
   const std::int64_t k = want[0].width, E = want[2].width;
   Output expected = want[1];
   for (std::int64_t t = 0; t < want[0].rows(); ++t) {
     const std::int32_t *ids = &got[0].ids[t * k], *reference = &want[0].ids[t * k];
+    if (s.is_padding(t)) {
+      const auto is_none = [](std::int32_t id) { return id == -1; };
+      if (!std::all_of(ids, ids + k, is_none)) return {1, str("padding ", t, " got an expert")};
+      continue;
+    }
     std::vector<bool> seen(E);
     for (std::int64_t j = 0; j < k; ++j) {
       if (ids[j] < 0 || ids[j] >= E || seen[ids[j]]) {
@@ -55,7 +67,7 @@ Verdict judge_route(bool normed, const Outputs& want, const Outputs& got, double
                        reference[j])};
       }
     }
-    const std::vector<float> weights = weights_of(ids, k, &want[3].values[t * E], normed);
+    const std::vector<float> weights = weights_of(ids, k, &want[3].values[t * E], s.normed);
     std::copy(weights.begin(), weights.end(), expected.values.begin() + t * k);
   }
   return judge_outputs({expected}, {got[1]}, tolerance);
@@ -65,7 +77,8 @@ Case route_case(RouteShape s) {
   return {.op = "route",
           .name = str("T ", s.T, ", ", s.k, " of ", s.E,
                       s.n_group > 1 ? str(", ", s.topk_group, " of ", s.n_group, " groups") : "",
-                      s.normed ? "" : ", not normed", s.ties ? ", ties" : "", s.nan ? ", NaN" : ""),
+                      s.normed ? "" : ", not normed", s.ties ? ", ties" : "", s.nan ? ", NaN" : "",
+                      s.padding >= 0 ? ", padding" : ""),
           .need = {.ops = {Op::kRoute}},
           .tolerance = kMoeTolerance.f32,
           .tokens = s.T,
@@ -80,15 +93,19 @@ Case route_case(RouteShape s) {
                   scores.push_back(static_cast<float>(1 / (1 + std::exp(-double{logits[i]}))));
                   biased.push_back(scores[i] + bias[i % s.E]);
                 }
-                const RouteArgs args = {
-                    .logits = ws.tokens(ws.input(DType::kF32, {s.T, s.E}, logits)),
-                    .bias = ws.input(DType::kF32, {s.E}, bias),
-                    .n_group = s.n_group,
-                    .topk_group = s.topk_group,
-                    .norm_topk_prob = s.normed,
-                    .routed_scaling_factor = 2.5f,
-                    .ids = ws.output("ids", DType::kI32, {s.T, s.k}),
-                    .weights = ws.output("weights", DType::kF32, {s.T, s.k})};
+                RouteArgs args = {.logits = ws.tokens(ws.input(DType::kF32, {s.T, s.E}, logits)),
+                                  .bias = ws.input(DType::kF32, {s.E}, bias),
+                                  .n_group = s.n_group,
+                                  .topk_group = s.topk_group,
+                                  .norm_topk_prob = s.normed,
+                                  .routed_scaling_factor = 2.5f,
+                                  .ids = ws.output("ids", DType::kI32, {s.T, s.k}),
+                                  .weights = ws.output("weights", DType::kF32, {s.T, s.k})};
+                std::vector<std::int32_t> positions;
+                for (std::int64_t t = 0; t < s.T; ++t) {
+                  positions.push_back(s.is_padding(t) ? -1 : static_cast<std::int32_t>(t));
+                }
+                if (s.padding >= 0) args.positions = ws.tokens(ws.ints(positions, {s.T}));
                 ws.note("logits", logits, s.E);
                 ws.note("scores", scores, s.E);
                 ws.note("biased", biased, s.E);
@@ -96,15 +113,17 @@ Case route_case(RouteShape s) {
                 return Call{[=, &ws] { ws.ops().route(args); }, cost(args)};
               },
           .judge = [=](const Outputs& want, const Outputs& got,
-                       double tolerance) { return judge_route(s.normed, want, got, tolerance); }};
+                       double tolerance) { return judge_route(s, want, got, tolerance); }};
 }
 
-// k experts of E for each of T tokens; a stride of 0 sends all tokens to the same ones.
+// k experts of E for each of T tokens; a stride of 0 sends all tokens to the same ones, a negative
+// one leaves every fourth pair without an expert.
 std::vector<std::int32_t> expert_ids(std::int64_t T, std::int64_t E, std::int64_t k, int stride) {
   std::vector<std::int32_t> ids;
   for (std::int64_t t = 0; t < T; ++t) {
     for (std::int64_t j = 0; j < k; ++j) {
-      ids.push_back(static_cast<std::int32_t>((t * stride + j * 5) % E));
+      const auto id = static_cast<std::int32_t>((t * std::abs(stride) + j * 5) % E);
+      ids.push_back(stride < 0 && ids.size() % 4 == 1 ? -1 : id);
     }
   }
   return ids;
@@ -112,7 +131,8 @@ std::vector<std::int32_t> expert_ids(std::int64_t T, std::int64_t E, std::int64_
 
 Case permute_case(std::int64_t T, std::int64_t E, std::int64_t k, int stride) {
   return {.op = "permute",
-          .name = str("T ", T, ", ", k, " of ", E, stride ? "" : ", all to the same"),
+          .name = str("T ", T, ", ", k, " of ", E, stride ? "" : ", all to the same",
+                      stride < 0 ? ", padding" : ""),
           .need = {.ops = {Op::kPermute}},
           .prepare = [=](Workspace& ws) {
             const PermuteArgs args = {.ids = ws.ints(expert_ids(T, E, k, stride), {T, k}),
@@ -123,28 +143,30 @@ Case permute_case(std::int64_t T, std::int64_t E, std::int64_t k, int stride) {
           }};
 }
 
-Case combine_case(DType dtype, std::int64_t T, std::int64_t k, std::int64_t D, bool shared) {
-  return {
-      .op = "combine",
-      .name = str(short_name(dtype), ", T ", T, ", ", k, " experts, ", D, shared ? ", shared" : ""),
-      .need = {.ops = {Op::kCombine}, .activations = {dtype}},
-      .tolerance = tolerance_of(kMoeTolerance, dtype),
-      .tokens = T,
-      .prepare = [=](Workspace& ws) {
-        // A token's answers lie together, in reverse, so that a token can also stand alone.
-        const std::int64_t here = ws.tokens(std::vector<std::int32_t>(T)).size();
-        std::vector<std::int32_t> places;
-        for (std::int64_t i = 0; i < here * k; ++i) {
-          places.push_back(static_cast<std::int32_t>(i / k * k + (k - 1 - i % k)));
-        }
-        const Tensor y = ws.tokens(ws.input(dtype, {T, k * D}));
-        CombineArgs args = {.y = Tensor(y.data, dtype, {here * k, D}),
-                            .places = ws.ints(places, {here, k}),
-                            .weights = ws.tokens(ws.input(DType::kF32, {T, k}))};
-        if (shared) args.shared = ws.tokens(ws.input(dtype, {T, D}));
-        args.out = ws.output("out", dtype, {T, D});
-        return Call{[=, &ws] { ws.ops().combine(args); }, cost(args)};
-      }};
+Case combine_case(DType dtype, std::int64_t T, std::int64_t k, std::int64_t D, bool shared,
+                  bool padded = false) {
+  return {.op = "combine",
+          .name = str(short_name(dtype), ", T ", T, ", ", k, " experts, ", D,
+                      shared ? ", shared" : "", padded ? ", padding" : ""),
+          .need = {.ops = {Op::kCombine}, .activations = {dtype}},
+          .tolerance = tolerance_of(kMoeTolerance, dtype),
+          .tokens = T,
+          .prepare = [=](Workspace& ws) {
+            // A token's answers lie together, in reverse, so that a token can also stand alone.
+            const std::int64_t here = ws.tokens(std::vector<std::int32_t>(T)).size();
+            std::vector<std::int32_t> places;
+            for (std::int64_t i = 0; i < here * k; ++i) {
+              const auto place = static_cast<std::int32_t>(i / k * k + (k - 1 - i % k));
+              places.push_back(padded && i % k == 1 ? -1 : place);
+            }
+            const Tensor y = ws.tokens(ws.input(dtype, {T, k * D}));
+            CombineArgs args = {.y = Tensor(y.data, dtype, {here * k, D}),
+                                .places = ws.ints(places, {here, k}),
+                                .weights = ws.tokens(ws.input(DType::kF32, {T, k}))};
+            if (shared) args.shared = ws.tokens(ws.input(dtype, {T, D}));
+            args.out = ws.output("out", dtype, {T, D});
+            return Call{[=, &ws] { ws.ops().combine(args); }, cost(args)};
+          }};
 }
 
 }  // namespace
@@ -164,6 +186,9 @@ void add_moe_cases(std::vector<Case>& cases, bool timing) {
   cases.push_back(route_case({.T = 3, .E = 16, .k = 16}));
   cases.push_back(route_case({.T = 2, .E = 1, .k = 1}));
   cases.push_back(route_case({.T = 5, .E = 13, .k = 3}));
+  for (const int padding : {0, 1}) {
+    cases.push_back(route_case({.T = 8, .E = 24, .k = 5, .padding = padding}));
+  }
   cases.push_back(route_case({.T = 9, .E = 64, .k = 8, .ties = true}));
   cases.push_back(route_case({.T = 33, .E = 256, .k = 8, .n_group = 8, .topk_group = 4}));
   cases.push_back(route_case({.T = 9, .E = 24, .k = 5, .n_group = 4, .topk_group = 2}));
@@ -173,12 +198,17 @@ void add_moe_cases(std::vector<Case>& cases, bool timing) {
   cases.push_back(
       route_case({.T = 2, .E = 24, .k = 5, .n_group = 4, .topk_group = 2, .nan = true}));
   cases.push_back(permute_case(7, 16, 4, 0));
+  cases.push_back(permute_case(9, 16, 4, -3));
+  cases.push_back(permute_case(1, 16, 2, -1));
+  cases.push_back(permute_case(0, 16, 4, 1));
   cases.push_back(permute_case(3, 6, 1, 1));
   cases.push_back(permute_case(5, 1, 1, 0));
   for (const DType dtype : kActivations) {
     cases.push_back(combine_case(dtype, 7, 1, 37, true));
     cases.push_back(combine_case(dtype, 3, 4, 6144, false));
     cases.push_back(combine_case(dtype, 33, 3, 5, false));
+    cases.push_back(combine_case(dtype, 7, 4, 48, true, true));
+    cases.push_back(combine_case(dtype, 7, 2, 48, false, true));
   }
 }
 

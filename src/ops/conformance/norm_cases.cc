@@ -84,13 +84,15 @@ Case rope_case(DType dtype, RopeShape s) {
           .tolerance = tolerance_of(kRopeTolerance, dtype),
           .tokens = s.T,
           .prepare = [=](Workspace& ws) {
-            // Token 0 stands at position 0, where nothing turns.
-            const TestBatch batch = make_batch({{.first = 0, .count = static_cast<int>(s.T)}});
+            // Token 0 stands at position 0, where nothing turns; some rows are padding.
+            const int T = static_cast<int>(s.T), last = T / 3;
+            const TestBatch batch = make_batch(
+                {{.first = 0, .count = T - 2 * last}, {-1, last}, {.first = 40, .count = last}});
             const BatchView view = view_of(ws, batch, static_cast<int>(s.R));
             const Tensor x = ws.input(dtype, {s.T, s.H, s.R}, s.pad);
             const RopeArgs args = {.x = ws.updated("x", x),
-                                   .cos = view.cos,
-                                   .sin = view.sin,
+                                   .positions = view.positions,
+                                   .table = view.rope_table,
                                    .interleaved = s.interleaved};
             return Call{[=, &ws] { ws.ops().rope(args); }, cost(args)};
           }};

@@ -117,6 +117,11 @@ Verdict judge_keys(const TestBatch& batch, const Outputs& want, const Outputs& g
   double differing = 0;
   for (std::int64_t t = 0; t < a.rows(); ++t) {
     const std::int32_t *expected = &a.ids[t * a.width], *found = &b.ids[t * a.width];
+    if (batch.positions[t] < 0) {
+      const auto is_none = [](std::int32_t slot) { return slot == -1; };
+      if (std::all_of(found, found + a.width, is_none)) continue;
+      return {1, str("token ", t, " is padding, and selects a key")};
+    }
     const auto keys = positions_of(expected, a.width, batch, t);
     const auto mine = positions_of(found, a.width, batch, t);
     if (mine.empty()) return {1, str("row ", t, " holds no ascending visible keys, then -1")};
@@ -205,6 +210,7 @@ void add_select_keys_cases(std::vector<Case>& cases, bool timing) {
       cases.push_back(select_case(dtype, format, std::move(shape), what));
     };
     add({{{0, 1}}, 4, 32, 8}, "position 0");
+    add({{{-1, 2}, {70, 3}, {-1, 1}, {71, 1}, {4, 1}, {-1, 1}}, 4, 32, 16}, "padding");
     add({{{0, 7}}, 32, 128, 2048}, "all visible");
     add({{{14, 5}}, 4, 32, 16}, "from below k to above");
     add({mixed, 4, 32, 16}, "many sequences");

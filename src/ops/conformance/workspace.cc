@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "base/random.h"
+#include "base/thread_pool.h"
 #include "ops/kv_rows.h"
 #include "tensor/fp8.h"
 #include "tensor/nvfp4.h"
@@ -93,10 +94,12 @@ Workspace::Workspace(Ops& ops, const Noise& noise, RunMode mode)
     : ops_(ops), noise_(noise), mode_(mode), arena_(ops.device()) {}
 
 Tensor Workspace::tokens(const Tensor& x) const {
+  if (mode_.no_token) return x.slice(0, 0, 0);
   return mode_.only_token ? x.slice(0, *mode_.only_token, 1) : x;
 }
 
 std::vector<std::int32_t> Workspace::tokens(const std::vector<std::int32_t>& values) const {
+  if (mode_.no_token) return {};
   return mode_.only_token ? std::vector<std::int32_t>{values[*mode_.only_token]} : values;
 }
 
@@ -162,38 +165,40 @@ Tensor Workspace::ints(const std::vector<std::int32_t>& values, Dims dims) {
   return Tensor(place(bytes), DType::kI32, dims);
 }
 
-Weight Workspace::weight(WeightFormat format, std::int64_t rows, std::int64_t cols, bool unaligned,
-                         Fp8Blocks blocks) {
-  const std::int64_t stream = ++stream_, n = rows * cols;
+namespace {
+
+// A weight's bytes and how they are to be read.
+struct WeightBytes {
+  std::vector<std::byte> data = {}, scale = {}, global_scale = {};
+  Weight weight = {};  // its tensors have no memory yet
+};
+
+WeightBytes make_weight(const Noise& noise, std::int64_t stream, WeightFormat format,
+                        std::int64_t rows, std::int64_t cols, Fp8Blocks blocks) {
+  const std::int64_t n = rows * cols;
   const float scale = 1 / std::sqrt(static_cast<float>(cols));  // of a row's typical weight
-  const auto value = [&](std::int64_t i) { return noise_(stream, i); };
+  const auto value = [&](std::int64_t i) { return noise(stream, i); };
   // Scales in [0.5, 1.5), so that a kernel that takes its neighbour's is found out.
   const auto factor = [&](std::int64_t i) {
-    return 1 + std::clamp(noise_(stream + 31, i), -1.f, 1.f) / 2;
+    return 1 + std::clamp(noise(stream + 31, i), -1.f, 1.f) / 2;
   };
-  Weight w = {.format = format, .rows = rows, .cols = cols};
+  WeightBytes w = {.weight = {.format = format, .rows = rows, .cols = cols}};
   switch (format) {
     case WeightFormat::kF32:
-      w.data = Tensor(
-          place(repeated(n, [&](std::int64_t i) { return value(i) * scale; }), unaligned ? 4 : 0),
-          DType::kF32, {rows, cols});
+      w.data = repeated(n, [&](std::int64_t i) { return value(i) * scale; });
+      w.weight.data = Tensor(nullptr, DType::kF32, {rows, cols});
       break;
     case WeightFormat::kBF16:
-      w.data = Tensor(place(repeated(n, [&](std::int64_t i) { return to_bf16(value(i) * scale); }),
-                            unaligned ? 2 : 0),
-                      DType::kBF16, {rows, cols});
+      w.data = repeated(n, [&](std::int64_t i) { return to_bf16(value(i) * scale); });
+      w.weight.data = Tensor(nullptr, DType::kBF16, {rows, cols});
       break;
     case WeightFormat::kFp8Block: {
-      w.block_rows = blocks.rows, w.block_cols = blocks.cols;
+      w.weight.block_rows = blocks.rows, w.weight.block_cols = blocks.cols;
       const std::int64_t m = fp8_blocks(rows, blocks.rows), k = fp8_blocks(cols, blocks.cols);
-      w.data =
-          Tensor(place(repeated(n, [&](std::int64_t i) { return float_to_e4m3(64 * value(i)); }),
-                       unaligned ? 1 : 0),
-                 DType::kF8E4M3, {rows, cols});
-      w.scale =
-          Tensor(place(repeated(m * k, [&](std::int64_t i) { return factor(i) * scale / 64; }),
-                       unaligned ? 4 : 0),
-                 DType::kF32, {m, k});
+      w.data = repeated(n, [&](std::int64_t i) { return float_to_e4m3(64 * value(i)); });
+      w.scale = repeated(m * k, [&](std::int64_t i) { return factor(i) * scale / 64; });
+      w.weight.data = Tensor(nullptr, DType::kF8E4M3, {rows, cols});
+      w.weight.scale = Tensor(nullptr, DType::kF32, {m, k});
       break;
     }
     case WeightFormat::kNvfp4: {
@@ -201,34 +206,105 @@ Weight Workspace::weight(WeightFormat format, std::int64_t rows, std::int64_t co
         return static_cast<std::uint8_t>(float_to_e2m1(2 * value(2 * i)) |
                                          float_to_e2m1(2 * value(2 * i + 1)) << 4);
       };
-      w.data =
-          Tensor(place(repeated(n / 2, pair), unaligned ? 1 : 0), DType::kU8, {rows, cols / 2});
-      w.scale = Tensor(
-          place(repeated(n / 16, [&](std::int64_t i) { return float_to_e4m3(100 * factor(i)); }),
-                unaligned ? 1 : 0),
-          DType::kF8E4M3, {rows, cols / 16});
-      w.global_scale = scale / 200;
+      w.data = repeated(n / 2, pair);
+      w.scale = repeated(n / 16, [&](std::int64_t i) { return float_to_e4m3(100 * factor(i)); });
+      w.global_scale = repeated(1, [&](std::int64_t) { return scale / 200 * factor(stream); });
+      w.weight.data = Tensor(nullptr, DType::kU8, {rows, cols / 2});
+      w.weight.scale = Tensor(nullptr, DType::kF8E4M3, {rows, cols / 16});
+      w.weight.global_scale = Tensor(nullptr, DType::kF32, {1});
       break;
     }
   }
-  return mode_.packed ? packed(w) : w;
+  return w;
 }
 
-Weight Workspace::packed(const Weight& weight) {
-  const std::int64_t bytes = ops_.packed_bytes(weight);
-  if (bytes == 0) return weight;
-  has_packed_ = true;
-  const PackedPair pair = {weight, ops_.packed(weight, place(std::vector<std::byte>(bytes)))};
-  blocks_.back().all_writable = true;
-  ops_.pack({&pair, 1});
-  // The packed weight must not need the file's bytes any more.
-  for (const Tensor* gone : {&weight.data, &weight.scale}) {
-    if (!*gone) continue;
-    Block& block = block_of(gone->data);
-    block.host.assign(block.host.size(), std::byte{0xFF});
-    ops_.device().copy_in(block.buffer.data(), block.host.data(), block.host.size());
+}  // namespace
+
+Weight Workspace::weight(WeightFormat format, std::int64_t rows, std::int64_t cols, bool unaligned,
+                         Fp8Blocks blocks) {
+  WeightBytes made = make_weight(noise_, ++stream_, format, rows, cols, blocks);
+  Weight& w = made.weight;
+  w.data.data = place(made.data, unaligned ? size_of(w.data.dtype) : 0);
+  if (w.scale.rank) w.scale.data = place(made.scale, unaligned ? size_of(w.scale.dtype) : 0);
+  if (w.global_scale.rank) w.global_scale.data = place(made.global_scale);
+  check_weight("a weight of a case", w);
+  return placed(w);
+}
+
+WeightStack Workspace::stack(WeightFormat format, std::int64_t count, std::int64_t rows,
+                             std::int64_t cols, Fp8Blocks blocks) {
+  constexpr std::size_t kGap = 256;  // after each, of the bytes of guards
+  WeightBytes all;
+  const auto append = [&](std::vector<std::byte>& to, const std::vector<std::byte>& from) {
+    to.insert(to.end(), from.begin(), from.end());
+    if (!from.empty()) to.resize((to.size() + 2 * kGap - 1) / kGap * kGap, kGuardByte);
+  };
+  for (std::int64_t i = 0; i < count; ++i) {
+    const WeightBytes one = make_weight(noise_, ++stream_, format, rows, cols, blocks);
+    all.weight = one.weight;
+    append(all.data, one.data);
+    append(all.scale, one.scale);
+    append(all.global_scale, one.global_scale);
   }
-  return pair.to;
+  Weight& first = all.weight;
+  first.data.data = place(all.data);
+  if (first.scale.rank) first.scale.data = place(all.scale);
+  if (first.global_scale.rank) first.global_scale.data = place(all.global_scale);
+  check_weight("the first of a stack", first);
+  const auto stride = [&](const std::vector<std::byte>& bytes) {
+    return std::ssize(bytes) / count;
+  };
+  WeightStack stack = stack_of(first, count, stride(all.data));
+  if (stack.scale) stack.scale.stride[0] = stride(all.scale) / size_of(stack.scale.dtype);
+  if (stack.global_scale) stack.global_scale.stride[0] = stride(all.global_scale) / 4;
+  return placed(stack);
+}
+
+WeightStack Workspace::list(const std::vector<WeightFormat>& formats, std::int64_t count,
+                            std::int64_t rows, std::int64_t cols) {
+  std::vector<Weight> each;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const auto f = static_cast<std::size_t>(i) % formats.size();
+    each.push_back(weight(formats[f], rows, cols));
+  }
+  lists_.push_back(std::move(each));
+  return stack_of(lists_.back());
+}
+
+template <class Weights>
+Weights Workspace::placed(const Weights& weights) {
+  if (!mode_.packed) return weights;
+  Weights result = weights;
+  for (Tensor* part : {&result.data, &result.scale, &result.global_scale}) {
+    if (*part) *part = in_host_memory(*part);
+  }
+  WeightPlan measure(ops_, nullptr);
+  Weights measured = result;
+  measure.place(measured);
+  if (measure.bytes() == 0) return weights;
+  has_packed_ = true;
+  WeightPlan plan(ops_, place(std::vector<std::byte>(static_cast<std::size_t>(measure.bytes()))));
+  blocks_.back().all_writable = true;
+  plan.place(result);
+  ThreadPool threads(2);
+  ops_.pack(plan.pairs(), threads);
+  // What is packed must not need the file's bytes any more.
+  for (const Tensor* part : {&weights.data, &weights.scale, &weights.global_scale}) spoil(*part);
+  return result;
+}
+
+Tensor Workspace::in_host_memory(const Tensor& x) {
+  Block& block = block_of(x.data);
+  Tensor host = x;
+  host.data = block.host.data() + (x.data - block.buffer.data());
+  return host;
+}
+
+void Workspace::spoil(const Tensor& x) {
+  if (!x) return;
+  Block& block = block_of(x.data);
+  block.host.assign(block.host.size(), std::byte{0xFF});
+  ops_.device().copy_in(block.buffer.data(), block.host.data(), block.host.size());
 }
 
 Tensor Workspace::output(const char* name, DType dtype, Dims dims, Pad pad) {
@@ -388,6 +464,7 @@ TestBatch make_batch(const std::vector<Sequence>& sequences) {
   batch.num_seqs = static_cast<std::int64_t>(sequences.size());
   int used = 0;
   for (const Sequence& s : sequences) {
+    if (s.is_padding()) continue;
     const int pages = (s.first + s.count + kPageSize - 1) / kPageSize;
     batch.max_pages = std::max<std::int64_t>(batch.max_pages, pages);
     used += pages;
@@ -404,6 +481,12 @@ TestBatch make_batch(const std::vector<Sequence>& sequences) {
   batch.page_table.assign(batch.num_seqs * batch.max_pages, -1);
   int next = 0;
   for (std::int64_t s = 0; s < batch.num_seqs; ++s) {
+    if (sequences[s].is_padding()) {
+      for (auto* column : {&batch.positions, &batch.slots, &batch.seqs}) {
+        column->insert(column->end(), static_cast<std::size_t>(sequences[s].count), -1);
+      }
+      continue;
+    }
     std::int32_t* pages = &batch.page_table[s * batch.max_pages];
     const int end = sequences[s].first + sequences[s].count;
     for (int i = 0; i * kPageSize < end; ++i) pages[i] = order[next++];
@@ -418,20 +501,20 @@ TestBatch make_batch(const std::vector<Sequence>& sequences) {
 
 BatchView view_of(Workspace& ws, const TestBatch& batch, int rope_dim) {
   const std::int64_t T = static_cast<std::int64_t>(batch.positions.size());
-  std::vector<float> cos, sin;
-  for (const std::int32_t position : batch.positions) {
-    for (int j = 0; j < rope_dim / 2; ++j) {
-      const double angle = position * std::pow(1e4, -2.0 * j / rope_dim);
-      cos.push_back(static_cast<float>(std::cos(angle)));
-      sin.push_back(static_cast<float>(std::sin(angle)));
+  std::int32_t last = 0;
+  for (const std::int32_t position : batch.positions) last = std::max(last, position);
+  std::vector<float> table;  // cos, then sin
+  for (int position = 0; position <= last; ++position) {
+    for (int i = 0; i < rope_dim; ++i) {
+      const double angle = position * std::pow(1e4, -2.0 * (i % (rope_dim / 2)) / rope_dim);
+      table.push_back(static_cast<float>(i < rope_dim / 2 ? std::cos(angle) : std::sin(angle)));
     }
   }
   return {.positions = ws.tokens(ws.ints(batch.positions, {T})),
           .slots = ws.tokens(ws.ints(batch.slots, {T})),
           .seqs = ws.tokens(ws.ints(batch.seqs, {T})),
           .page_table = ws.ints(batch.page_table, {batch.num_seqs, batch.max_pages}),
-          .cos = ws.tokens(ws.input(DType::kF32, {T, rope_dim / 2}, cos)),
-          .sin = ws.tokens(ws.input(DType::kF32, {T, rope_dim / 2}, sin))};
+          .rope_table = ws.input(DType::kF32, {last + 1, rope_dim}, table)};
 }
 
 }  // namespace glint::conformance

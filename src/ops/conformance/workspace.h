@@ -47,14 +47,18 @@ struct Pad {
 
 using Dims = std::initializer_list<std::int64_t>;
 
-// A sequence of the batch: its tokens in this batch are positions [first, first + count).
+// A sequence of the batch: its tokens in this batch are positions [first, first + count). From -1:
+// rows of padding.
 struct Sequence {
   int first = 0, count = 1;
+
+  bool is_padding() const { return first < 0; }
 };
 
 // How a run differs from the plain one.
 struct RunMode {
   std::optional<std::int64_t> only_token = {};  // compute this token alone
+  bool no_token = false;                        // T = 0
   bool packed = false;                          // weights as the backend packs them
 };
 
@@ -71,7 +75,7 @@ class Workspace {
 
   Ops& ops() { return ops_; }
   Arena& arena() { return arena_; }
-  bool is_alone() const { return mode_.only_token.has_value(); }
+  bool is_alone() const { return mode_.only_token || mode_.no_token; }
   bool has_packed() const { return has_packed_; }  // a weight
   // `x` [T, ..] or per-token values, cut to this run's tokens.
   Tensor tokens(const Tensor& x) const;
@@ -87,6 +91,12 @@ class Workspace {
   // `unaligned`: data that starts one element after a multiple of 256 bytes, as in a mapped file.
   Weight weight(WeightFormat format, std::int64_t rows, std::int64_t cols, bool unaligned = false,
                 Fp8Blocks blocks = {});
+  // `count` of them, one after another with gaps in between.
+  WeightStack stack(WeightFormat format, std::int64_t count, std::int64_t rows, std::int64_t cols,
+                    Fp8Blocks blocks = {});
+  // `count` anywhere in memory, of these formats in turn. For backends with mixed_stacks.
+  WeightStack list(const std::vector<WeightFormat>& formats, std::int64_t count, std::int64_t rows,
+                   std::int64_t cols);
 
   // [T, ..] of garbage, cut to this run's tokens, to be written by the op and compared: floats
   // within the tolerance, integers exactly.
@@ -129,7 +139,11 @@ class Workspace {
 
   std::byte* place(const std::vector<std::byte>& bytes, std::int64_t offset = 0);
   Tensor place_padded(DType dtype, Dims dims, Pad pad, const std::function<float(std::int64_t)>& f);
-  Weight packed(const Weight& weight);
+  // Weights (one, or a stack) as the backend packs them, if this run has packed ones.
+  template <class Weights>
+  Weights placed(const Weights& weights);
+  Tensor in_host_memory(const Tensor& x);  // as it was placed
+  void spoil(const Tensor& x);
   Block& block_of(const std::byte* data);
   std::vector<std::byte> read_back(const Block& block) const;
   void record(const char* name, const Tensor& x, bool per_token);
@@ -143,6 +157,7 @@ class Workspace {
   std::int64_t stream_ = 0;
   std::vector<Block> blocks_;
   std::vector<Recorded> recorded_;
+  std::vector<std::vector<Weight>> lists_;
 };
 
 // The batch of `sequences`, whose pages lie scattered in a cache of num_pages pages.
@@ -153,7 +168,7 @@ struct TestBatch {
 };
 TestBatch make_batch(const std::vector<Sequence>& sequences);
 
-// As the ops take it; cos and sin have theta 1e4.
+// As the ops take it; the rotation has theta 1e4.
 BatchView view_of(Workspace& ws, const TestBatch& batch, int rope_dim);
 
 }  // namespace glint::conformance

@@ -11,10 +11,11 @@ unsigned blocks_for(std::int64_t elements) {
   return static_cast<unsigned>((elements + kBlockElements - 1) / kBlockElements);
 }
 
-// A thread block for each row (x) and kBlockElements of its columns (y).
+// out[r] = table[ids[r]], or zeros where ids[r] < 0. A thread block for each row (x) and
+// kBlockElements of its columns (y).
 template <class T, class Out>
 __global__ void __launch_bounds__(kBlock)
-    embed_kernel(const std::int32_t* ids, const T* table, Out* out, std::int64_t columns) {
+    gather_kernel(const std::int32_t* ids, const T* table, Out* out, std::int64_t columns) {
   const std::int64_t c = blockIdx.y * kBlockElements + threadIdx.x * kVec, left = columns - c;
   if (left <= 0) return;
   float v[kVec] = {};
@@ -22,9 +23,29 @@ __global__ void __launch_bounds__(kBlock)
   store(out + blockIdx.x * columns + c, v, left);
 }
 
+template <class T, class Out>
+void launch_gather(const Tensor& ids, const T* table, Out* out, std::int64_t columns,
+                   cudaStream_t stream) {
+  const dim3 grid(static_cast<unsigned>(ids.dim(0)), blocks_for(columns));
+  gather_kernel<<<grid, kBlock, 0, stream>>>(ids.ptr<std::int32_t>(), table, out, columns);
+}
+
+template <class X, class Y>
+__global__ void __launch_bounds__(kBlock) add_kernel(X* x, const Y* y, std::int64_t size) {
+  const std::int64_t at = blockIdx.x * kBlockElements + threadIdx.x * kVec, left = size - at;
+  if (left <= 0) return;
+  float a[kVec], b[kVec];
+  load(a, x + at, left);
+  load(b, y + at, left);
+#pragma unroll
+  for (int i = 0; i < kVec; ++i) a[i] += b[i];
+  store(x + at, a, left);
+}
+
 // `out` may be `gate`: a thread writes what it alone has read.
+template <class T>
 __global__ void __launch_bounds__(kBlock)
-    silu_mul_kernel(const bf16* gate, const bf16* up, bf16* out, std::int64_t size) {
+    silu_mul_kernel(const T* gate, const T* up, T* out, std::int64_t size) {
   const std::int64_t at = blockIdx.x * kBlockElements + threadIdx.x * kVec, left = size - at;
   if (left <= 0) return;
   float g[kVec], u[kVec];
@@ -39,11 +60,25 @@ __global__ void __launch_bounds__(kBlock)
 
 void launch_embed(const EmbedArgs& args, cudaStream_t stream) {
   if (args.out.size() == 0) return;
-  const std::int64_t columns = args.out.dim(1);
-  const dim3 grid(static_cast<unsigned>(args.out.dim(0)), blocks_for(columns));
   with_elements(args.table, [&](const auto* table) {
-    with_elements(args.out, [&](auto* out) {
-      embed_kernel<<<grid, kBlock, 0, stream>>>(args.ids.ptr<std::int32_t>(), table, out, columns);
+    with_elements(args.out,
+                  [&](auto* out) { launch_gather(args.ids, table, out, args.out.dim(1), stream); });
+  });
+}
+
+void launch_gather_rows(const GatherRowsArgs& args, cudaStream_t stream) {
+  if (args.out.size() == 0) return;
+  with_elements(args.x, [&]<class T>(const T* x) {
+    launch_gather(args.rows, x, reinterpret_cast<T*>(args.out.data), args.out.dim(1), stream);
+  });
+}
+
+void launch_add(const AddArgs& args, cudaStream_t stream) {
+  const std::int64_t size = args.x.size();
+  if (size == 0) return;
+  with_elements(args.x, [&](auto* x) {
+    with_elements(args.y, [&](const auto* y) {
+      add_kernel<<<blocks_for(size), kBlock, 0, stream>>>(x, y, size);
     });
   });
 }
@@ -51,8 +86,11 @@ void launch_embed(const EmbedArgs& args, cudaStream_t stream) {
 void launch_silu_mul(const SiluMulArgs& args, cudaStream_t stream) {
   const std::int64_t size = args.out.size();
   if (size == 0) return;
-  silu_mul_kernel<<<blocks_for(size), kBlock, 0, stream>>>(bf16_data(args.gate), bf16_data(args.up),
-                                                           bf16_data(args.out), size);
+  with_elements(args.out, [&]<class T>(T* out) {
+    silu_mul_kernel<<<blocks_for(size), kBlock, 0, stream>>>(
+        reinterpret_cast<const T*>(args.gate.data), reinterpret_cast<const T*>(args.up.data), out,
+        size);
+  });
 }
 
 }  // namespace glint::cuda

@@ -1,13 +1,17 @@
-// embed and silu_mul on the device; silu_mul of bf16 activations.
+// What moves rows or works on single elements, on the device; rope among it.
 #pragma once
 
 #include <cuda_runtime_api.h>
 
 #include "ops/elementwise.h"
+#include "ops/rope.h"
 
 namespace glint::cuda {
 
 void launch_embed(const EmbedArgs& args, cudaStream_t stream);
+void launch_gather_rows(const GatherRowsArgs& args, cudaStream_t stream);
+void launch_add(const AddArgs& args, cudaStream_t stream);
 void launch_silu_mul(const SiluMulArgs& args, cudaStream_t stream);
+void launch_rope(const RopeArgs& args, cudaStream_t stream);
 
 }  // namespace glint::cuda

@@ -1,4 +1,4 @@
-// rms_norm on the device.
+// rms_norm and layer_norm on the device.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -8,5 +8,6 @@
 namespace glint::cuda {
 
 void launch_rms_norm(const RmsNormArgs& args, cudaStream_t stream);
+void launch_layer_norm(const LayerNormArgs& args, cudaStream_t stream);
 
 }  // namespace glint::cuda

@@ -1,13 +1,13 @@
 // rms_norm: a thread block for each row. Which elements a thread sums, and the tree over threads,
 // depend on the row's length alone.
 #include "backends/cuda/norm/norm.h"
+#include "backends/cuda/reduce.cuh"
 #include "backends/cuda/vec.cuh"
 
 namespace glint::cuda {
 namespace {
 
 constexpr int kBlock = 256;
-constexpr int kWarp = 32;
 
 template <class X, class Delta, class Out>
 struct Row {
@@ -19,21 +19,6 @@ struct Row {
   std::int64_t columns;
   float eps;
 };
-
-// The sum of every thread's `value`, in every thread.
-__device__ float block_sum(float value) {
-  __shared__ float partial[kBlock / kWarp];
-#pragma unroll
-  for (int mask = kWarp / 2; mask > 0; mask /= 2) {
-    value += __shfl_xor_sync(0xffffffffu, value, mask);
-  }
-  if (threadIdx.x % kWarp == 0) partial[threadIdx.x / kWarp] = value;
-  __syncthreads();
-  float sum = 0;
-#pragma unroll
-  for (const float part : partial) sum += part;
-  return sum;
-}
 
 template <class X, class Delta, class Out, class W>
 __global__ void __launch_bounds__(kBlock) rms_norm_kernel(Row<X, Delta, Out> r, const W* weight) {
@@ -55,7 +40,8 @@ __global__ void __launch_bounds__(kBlock) rms_norm_kernel(Row<X, Delta, Out> r, 
 #pragma unroll
     for (int i = 0; i < kVec; ++i) squares += v[i] * v[i];
   }
-  const float scale = 1.0f / sqrtf(block_sum(squares) / static_cast<float>(r.columns) + r.eps);
+  const float scale =
+      1.0f / sqrtf(block_sum<kBlock>(squares) / static_cast<float>(r.columns) + r.eps);
 
   // A thread reads again what it read (or wrote) itself: from the L1 cache.
   for (std::int64_t c = first; c < r.columns; c += step) {

@@ -59,22 +59,6 @@ std::string compare_bits(Device& device, const char* what, const Tensor& got,
   return "";
 }
 
-std::string memory_is_zeroed_also_when_it_comes_back(Ops& ops) {
-  Device& device = ops.device();
-  constexpr std::size_t kBytes = 3 << 20;
-  for (int round = 0; round < 4; ++round) {
-    const Buffer buffer = device.allocate(kBytes);
-    std::vector<std::byte> bytes(kBytes, std::byte{1});
-    device.copy_out(bytes.data(), buffer.data(), kBytes);
-    for (const std::byte byte : bytes) {
-      if (byte != std::byte{0}) return str("round ", round, ": allocated memory is not zero");
-    }
-    bytes.assign(kBytes, std::byte{0xff});
-    device.copy_in(buffer.data(), bytes.data(), kBytes);
-  }
-  return "";
-}
-
 std::string too_large_an_allocation_is_an_empty_buffer(Ops& ops) {
   if (ops.device().allocate(std::size_t{1} << 50).data()) return "got a PiB";
   if (!ops.device().allocate(1 << 20).data()) return "no memory after a refusal";
@@ -186,7 +170,6 @@ std::string dense_ffn_equals_its_composition_to_the_bit(Ops& ops) {
 
 std::span<const DeviceCheck> device_checks() {
   static constexpr DeviceCheck kChecks[] = {
-      {"memory_is_zeroed_also_when_it_comes_back", memory_is_zeroed_also_when_it_comes_back},
       {"copies_read_the_host_before_they_return", copies_read_the_host_before_they_return},
       {"a_row_of_linear_does_not_depend_on_its_batch",
        a_row_of_linear_does_not_depend_on_its_batch},

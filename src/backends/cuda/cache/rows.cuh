@@ -1,0 +1,67 @@
+// The caches' rows as kernels see them: what LatentCache and IndexCache say, as numbers.
+#pragma once
+
+#include <cstring>
+
+#include "backends/cuda/vec.cuh"
+#include "ops/kv_layout.h"
+#include "tensor/fp8.h"
+
+namespace glint::cuda {
+
+inline constexpr int kScaleGroup = 128;  // latents of an fp8 row that share a scale
+
+struct LatentRows {
+  std::byte* data;
+  std::int64_t row_bytes;
+  int latent_dim, rope_dim;
+};
+inline LatentRows latent_rows(const LatentCache& cache) {
+  return {cache.data, cache.row_bytes(), cache.latent_dim, cache.rope_dim};
+}
+
+struct IndexRows {
+  std::byte* data;
+  std::int64_t page_bytes;
+  int dim;
+
+  template <class T>
+  __device__ T* key(std::int64_t slot) const {
+    return reinterpret_cast<T*>(data + slot / kPageSize * page_bytes) + slot % kPageSize * dim;
+  }
+  // fp8 only: after the codes of the page.
+  __device__ float* scale(std::int64_t slot) const {
+    return reinterpret_cast<float*>(data + slot / kPageSize * page_bytes + kPageSize * dim) +
+           slot % kPageSize;
+  }
+};
+inline IndexRows index_rows(const IndexCache& cache) {
+  return {cache.data, cache.page_bytes(), cache.dim};
+}
+
+// Calls f(T{}) with the element of the format's rows: float, bf16, or std::uint8_t for fp8.
+template <class Format, class F>
+void with_cache_type(Format format, F&& f) {
+  switch (format) {
+    case Format::kF32:
+      return f(float{});
+    case Format::kBF16:
+      return f(bf16{});
+    case Format::kFp8:
+      return f(std::uint8_t{});
+  }
+}
+
+// Fields of fp8 rows lie at any byte.
+template <class T>
+__device__ T load_unaligned(const std::byte* from) {
+  T value;
+  std::memcpy(&value, from, sizeof(T));
+  return value;
+}
+template <class T>
+__device__ void store_unaligned(std::byte* to, T value) {
+  std::memcpy(to, &value, sizeof(T));
+}
+
+}  // namespace glint::cuda

@@ -1,0 +1,52 @@
+// rope: a thread block for each token, a thread for some pairs of all of its heads.
+#include "backends/cuda/elementwise/elementwise.h"
+#include "backends/cuda/vec.cuh"
+
+namespace glint::cuda {
+namespace {
+
+constexpr int kBlock = 128;
+
+template <class T>
+struct Rows {
+  T* x;
+  std::int64_t token_stride, head_stride;
+  std::int64_t heads, pairs;
+  bool interleaved;
+};
+
+template <class T>
+__global__ void __launch_bounds__(kBlock)
+    rope_kernel(Rows<T> r, const std::int32_t* positions, const float* table) {
+  const std::int32_t position = positions[blockIdx.x];
+  if (position < 0) return;
+  const float* cos = table + position * r.pairs * 2;
+  const float* sin = cos + r.pairs;
+  for (std::int64_t i = threadIdx.x; i < r.heads * r.pairs; i += kBlock) {
+    const std::int64_t j = i % r.pairs;
+    T* head = r.x + blockIdx.x * r.token_stride + i / r.pairs * r.head_stride;
+    T* first = head + (r.interleaved ? 2 * j : j);
+    T* second = first + (r.interleaved ? 1 : r.pairs);
+    const float a = as_float(*first), b = as_float(*second);
+    *first = rounded<T>(a * cos[j] - b * sin[j]);
+    *second = rounded<T>(b * cos[j] + a * sin[j]);
+  }
+}
+
+}  // namespace
+
+void launch_rope(const RopeArgs& args, cudaStream_t stream) {
+  if (args.x.size() == 0) return;
+  with_elements(args.x, [&]<class T>(T* x) {
+    const Rows<T> rows = {.x = x,
+                          .token_stride = args.x.stride[0],
+                          .head_stride = args.x.stride[1],
+                          .heads = args.x.dim(1),
+                          .pairs = args.x.dim(2) / 2,
+                          .interleaved = args.interleaved};
+    rope_kernel<<<static_cast<unsigned>(args.x.dim(0)), kBlock, 0, stream>>>(
+        rows, args.positions.ptr<std::int32_t>(), args.table.ptr<float>());
+  });
+}
+
+}  // namespace glint::cuda

@@ -1,0 +1,125 @@
+// route: a warp for each token. The best experts are taken out one by one.
+#include "backends/cuda/moe/moe.h"
+#include "backends/cuda/reduce.cuh"
+#include "base/check.h"
+#include "base/str.h"
+
+namespace glint::cuda {
+namespace {
+
+constexpr std::int64_t kMostExperts = 4096;  // what the shared memory that needs no asking holds
+
+struct Router {
+  const float *logits, *bias;
+  const std::int32_t* positions;  // null: no row is padding
+  int num_experts, n_group, topk_group, k;
+  bool norm_topk_prob;
+  float routed_scaling_factor;
+  std::int32_t* ids;
+  float* weights;
+};
+
+// In f64, so that scores are the reference's.
+__device__ float sigmoid(float logit) {
+  return static_cast<float>(1 / (1 + exp(-static_cast<double>(logit))));
+}
+__device__ float orderable(float value) { return isnan(value) ? -INFINITY : value; }
+
+// The sum of the two largest of `count` values (of the only one, where there is one).
+__device__ float group_score(const float* biased, int count) {
+  float largest = -INFINITY, second = -INFINITY;
+  for (int i = 0; i < count; ++i) {
+    second = fmaxf(second, fminf(largest, biased[i]));
+    largest = fmaxf(largest, biased[i]);
+  }
+  return count == 1 ? largest : largest + second;
+}
+
+// Marks the experts of all but the topk_group best groups: their values become NaN.
+__device__ void leave_best_groups(const Router& r, float* biased) {
+  const int lane = threadIdx.x, size = r.num_experts / r.n_group;
+  for (int out = 0; out < r.n_group - r.topk_group; ++out) {
+    // The worst group that is still in; of equals the last.
+    Rank worst = ~Rank{0};
+    for (int g = lane; g < r.n_group; g += kWarp) {
+      const float* members = biased + g * size;
+      if (isnan(members[0])) continue;
+      const Rank rank = rank_of(group_score(members, size), static_cast<std::uint32_t>(g));
+      worst = rank < worst ? rank : worst;
+    }
+    worst = warp_reduce(worst, [](Rank a, Rank b) { return a < b ? a : b; });
+    float* members = biased + static_cast<int>(index_of(worst)) * size;
+    for (int i = lane; i < size; i += kWarp) members[i] = NAN;
+    __syncwarp();
+  }
+}
+
+// The best expert that is not NaN, which becomes NaN.
+__device__ int take_best(const Router& r, float* biased) {
+  Rank best = kNoRank;
+  for (int e = threadIdx.x; e < r.num_experts; e += kWarp) {
+    if (isnan(biased[e])) continue;
+    const Rank rank = rank_of(biased[e], static_cast<std::uint32_t>(e));
+    best = rank > best ? rank : best;
+  }
+  const int expert = static_cast<int>(index_of(warp_best(best)));
+  __syncwarp();
+  if (threadIdx.x == 0) biased[expert] = NAN;
+  __syncwarp();
+  return expert;
+}
+
+__global__ void __launch_bounds__(kWarp) route_kernel(const Router r) {
+  extern __shared__ float shared[];
+  float* biased = shared;  // NaN: not to be chosen (any more)
+  float* chosen = shared + r.num_experts;
+  const int lane = threadIdx.x;
+  const std::int64_t t = blockIdx.x;
+  const float* logits = r.logits + t * r.num_experts;
+  std::int32_t* ids = r.ids + t * r.k;
+  float* weights = r.weights + t * r.k;
+  if (r.positions && r.positions[t] < 0) {
+    for (int j = lane; j < r.k; j += kWarp) ids[j] = -1, weights[j] = 0;
+    return;
+  }
+  for (int e = lane; e < r.num_experts; e += kWarp) {
+    biased[e] = orderable(sigmoid(logits[e]) + r.bias[e]);
+  }
+  __syncwarp();
+  leave_best_groups(r, biased);
+  double sum = 1e-20;
+  for (int j = 0; j < r.k; ++j) {
+    const int expert = take_best(r, biased);
+    const float score = sigmoid(logits[expert]);
+    if (lane == 0) ids[j] = expert, chosen[j] = score;
+    sum += score;
+  }
+  __syncwarp();
+  for (int j = lane; j < r.k; j += kWarp) {
+    const double share = r.norm_topk_prob ? chosen[j] / sum : chosen[j];
+    weights[j] = static_cast<float>(share * r.routed_scaling_factor);
+  }
+}
+
+}  // namespace
+
+void launch_route(const RouteArgs& args, cudaStream_t stream) {
+  const std::int64_t tokens = args.ids.dim(0), experts = args.logits.dim(1), k = args.ids.dim(1);
+  if (tokens == 0 || k == 0) return;
+  GLINT_CHECK(experts <= kMostExperts, str("route: ", experts, " experts; at most 4096"));
+  const Router router = {.logits = args.logits.ptr<float>(),
+                         .bias = args.bias.ptr<float>(),
+                         .positions = args.positions ? args.positions.ptr<std::int32_t>() : nullptr,
+                         .num_experts = static_cast<int>(experts),
+                         .n_group = args.n_group,
+                         .topk_group = args.topk_group,
+                         .k = static_cast<int>(k),
+                         .norm_topk_prob = args.norm_topk_prob,
+                         .routed_scaling_factor = args.routed_scaling_factor,
+                         .ids = args.ids.ptr<std::int32_t>(),
+                         .weights = args.weights.ptr<float>()};
+  const std::size_t shared = static_cast<std::size_t>(experts + k) * sizeof(float);
+  route_kernel<<<static_cast<unsigned>(tokens), kWarp, shared, stream>>>(router);
+}
+
+}  // namespace glint::cuda

@@ -1,0 +1,39 @@
+#include "bench/distribution.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace glint {
+
+Distribution Distribution::of(std::vector<double> values) {
+  Distribution out;
+  out.count = values.size();
+  if (values.empty()) return out;
+  std::sort(values.begin(), values.end());
+  const auto percentile = [&](double q) {
+    const double at = q * static_cast<double>(values.size() - 1);
+    const auto below = static_cast<std::size_t>(at);
+    const std::size_t above = std::min(below + 1, values.size() - 1);
+    return values[below] + (at - static_cast<double>(below)) * (values[above] - values[below]);
+  };
+  const auto n = static_cast<double>(values.size());
+  for (const double v : values) out.mean += v / n;
+  double squares = 0;
+  for (const double v : values) squares += (v - out.mean) * (v - out.mean) / n;
+  out.std = std::sqrt(squares);
+  out.p50 = percentile(0.5);
+  out.p90 = percentile(0.9);
+  out.p95 = percentile(0.95);
+  out.p99 = percentile(0.99);
+  out.max = values.back();
+  return out;
+}
+
+Json to_json(const Distribution& d) {
+  return Json::Object{{"mean", d.mean}, {"std", d.std},
+                      {"p50", d.p50},   {"p90", d.p90},
+                      {"p95", d.p95},   {"p99", d.p99},
+                      {"max", d.max},   {"count", static_cast<std::int64_t>(d.count)}};
+}
+
+}  // namespace glint

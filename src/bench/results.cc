@@ -1,0 +1,209 @@
+#include "bench/results.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <utility>
+
+#include "base/seconds.h"
+#include "base/str.h"
+
+namespace glint {
+namespace {
+
+constexpr double kSaturated = 0.95;
+
+Json rate_of(const Measurement& m) {
+  const Arrivals& arrivals = m.options.arrivals;
+  if (arrivals.ramp_end > 0) return "ramp";
+  return arrivals.rate > 0 ? Json(arrivals.rate) : Json("inf");
+}
+
+Json concurrency_of(const Measurement& m) {
+  return m.options.concurrency > 0 ? Json(m.options.concurrency) : Json();
+}
+
+void set_percentiles(Json& out, const std::string& name, const Distribution& d) {
+  const std::pair<const char*, double> values[] = {{"mean", d.mean}, {"median", d.p50},
+                                                   {"std", d.std},   {"p90", d.p90},
+                                                   {"p95", d.p95},   {"p99", d.p99}};
+  for (const auto& [statistic, value] : values) out.set(str(statistic, "_", name, "_ms"), value);
+}
+
+// What each request was, in seconds.
+void set_details(Json& out, const LoadResult& result) {
+  Json::Array inputs, outputs, ttfts, itls, starts, texts, errors;
+  const BenchClock::time_point begin =
+      result.records.empty() ? BenchClock::time_point{} : result.records.front().start;
+  for (const StreamRecord& record : result.records) {
+    const bool whole = record.failure.empty();
+    Json::Array gaps;
+    for (std::size_t i = 1; i < record.chunks.size(); ++i)
+      gaps.emplace_back(seconds_between(record.chunks[i - 1], record.chunks[i]));
+    inputs.emplace_back(record.prompt_tokens);
+    outputs.emplace_back(whole ? record.usage_tokens : 0);
+    ttfts.emplace_back(record.chunks.empty() ? 0.0 : 1e-3 * record.ttft_ms());
+    itls.emplace_back(std::move(gaps));
+    starts.emplace_back(seconds_between(begin, record.start));
+    texts.emplace_back(record.text);
+    errors.emplace_back(record.failure);
+  }
+  out.set("input_lens", std::move(inputs));
+  out.set("output_lens", std::move(outputs));
+  out.set("ttfts", std::move(ttfts));
+  out.set("itls", std::move(itls));
+  out.set("start_times", std::move(starts));
+  out.set("generated_texts", std::move(texts));
+  out.set("errors", std::move(errors));
+}
+
+std::string with_commas(double value) {
+  std::string digits = formatted("%.0f", value);
+  for (std::size_t at = digits.size(); at > 3; at -= 3) digits.insert(at - 3, ",");
+  return digits;
+}
+
+std::string clients_of(const Measurement& m) {
+  return m.options.concurrency > 0 ? std::to_string(m.options.concurrency) : "open";
+}
+
+}  // namespace
+
+Json vllm_result(const Measurement& m, const std::string& date, bool detailed) {
+  const LoadSummary& s = m.result.summary;
+  Json out(Json::Object{{"date", date},
+                        {"endpoint_type", m.backend},
+                        {"backend", m.backend},
+                        {"label", m.label.empty() ? Json() : Json(m.label)},
+                        {"model_id", m.model},
+                        {"tokenizer_id", m.model},
+                        {"num_prompts", m.options.num_prompts},
+                        {"request_rate", rate_of(m)},
+                        {"burstiness", m.options.arrivals.burstiness},
+                        {"max_concurrency", concurrency_of(m)},
+                        {"duration", s.seconds},
+                        {"completed", s.num_whole()},
+                        {"failed", s.num_failed},
+                        {"total_input_tokens", s.input_tokens},
+                        {"total_output_tokens", s.output_tokens},
+                        {"request_throughput", s.requests_per_s()},
+                        {"request_goodput", s.num_good ? Json(s.per_second(*s.num_good)) : Json()},
+                        {"output_throughput", s.output_tokens_per_s()},
+                        {"total_token_throughput", s.total_tokens_per_s()},
+                        {"max_output_tokens_per_s", s.peak_tokens_per_s},
+                        {"max_concurrent_requests", s.peak_concurrency}});
+  set_percentiles(out, "ttft", s.ttft_ms);
+  set_percentiles(out, "tpot", s.tpot_ms);
+  set_percentiles(out, "itl", s.itl_ms);
+  set_percentiles(out, "e2el", s.e2el_ms);
+  if (detailed) set_details(out, m.result);
+  return out;
+}
+
+Json sglang_result(const Measurement& m) {
+  const LoadSummary& s = m.result.summary;
+  const PromptOptions& p = m.options.prompts;
+  // Its ratio is the share of the length that the shortest has.
+  const bool own = p.dialect == RangeDialect::kSglang;
+  Json out(Json::Object{{"tag", m.label.empty() ? Json() : Json(m.label)},
+                        {"backend", m.backend == "openai" ? "sglang-oai" : "sglang-oai-chat"},
+                        {"dataset_name", m.dataset == "random" ? "random-ids" : m.dataset},
+                        {"request_rate", rate_of(m)},
+                        {"max_concurrency", concurrency_of(m)},
+                        {"random_input_len", p.input_len},
+                        {"random_output_len", p.output_len},
+                        {"random_range_ratio", own ? Json(p.input_ratio) : Json()},
+                        {"duration", s.seconds},
+                        {"completed", s.num_whole()},
+                        {"total_input_tokens", s.input_tokens},
+                        {"total_output_tokens", s.output_tokens},
+                        {"total_output_tokens_retokenized", s.output_tokens},
+                        {"request_throughput", s.requests_per_s()},
+                        {"input_throughput", s.per_second(static_cast<double>(s.input_tokens))},
+                        {"output_throughput", s.output_tokens_per_s()},
+                        {"total_throughput", s.total_tokens_per_s()},
+                        {"concurrency", s.mean_concurrency},
+                        {"accept_length", s.tokens_per_chunk()},
+                        {"max_output_tokens_per_s", s.peak_tokens_per_s},
+                        {"max_concurrent_requests", s.peak_concurrency}});
+  set_percentiles(out, "e2e_latency", s.e2el_ms);
+  set_percentiles(out, "ttft", s.ttft_ms);
+  set_percentiles(out, "tpot", s.tpot_ms);
+  set_percentiles(out, "itl", s.itl_ms);
+  return out;
+}
+
+std::string vllm_file_name(const Measurement& m, const std::string& date) {
+  const Json rate = rate_of(m);
+  const std::string qps =
+      rate.is_string() ? rate.as_string() : formatted("%g", m.options.arrivals.rate);
+  const std::string clients =
+      m.options.concurrency > 0 ? str("-concurrency", m.options.concurrency) : "";
+  const std::string name = m.model.substr(m.model.rfind('/') + 1);
+  std::string out = str(m.backend, "-", qps, "qps", clients, "-", name, "-", date, ".json");
+  std::replace(out.begin(), out.end(), '/', '-');
+  return out;
+}
+
+std::string table_head(bool with_goodput) {
+  const std::string good = with_goodput ? "  Good/s" : "";
+  return "Concurrent  Output tok/s  TTFT (ms)  TPOT (ms)  ITL p99 (ms)   TTFT p99  E2E p50  E2E p99"
+         "    Req/s" +
+         good + "  failed differ   engine: step ms  host us   client: CPU  lag p99 ms\n";
+}
+
+std::string table_row(const Measurement& m) {
+  const LoadResult& r = m.result;
+  const LoadSummary& s = r.summary;
+  std::string out = formatted("%10s  %12s  %9s  %9.2f  %12.2f  %9.0f  %7.0f  %7.0f  %7.2f",
+                              clients_of(m).c_str(), with_commas(s.output_tokens_per_s()).c_str(),
+                              with_commas(s.ttft_ms.mean).c_str(), s.tpot_ms.mean, s.itl_ms.p99,
+                              s.ttft_ms.p99, s.e2el_ms.p50, s.e2el_ms.p99, s.requests_per_s());
+  if (s.num_good) out += formatted("  %6.2f", s.per_second(*s.num_good));
+  out += formatted("  %6d %6d", s.num_failed, r.num_different);
+  out += r.engine.known ? formatted("  %16.2f  %7.0f", r.engine.step_ms, r.engine.overhead_us)
+                        : formatted("  %16s  %7s", "-", "-");
+  return out + formatted("  %10.0f %%  %10.2f\n", 100 * r.client_cpu, r.lag_ms.p99);
+}
+
+std::string table_peaks(std::span<const Measurement> all) {
+  const auto rate = [](const Measurement& m) { return m.result.summary.output_tokens_per_s(); };
+  const auto less = [&](const Measurement& a, const Measurement& b) { return rate(a) < rate(b); };
+  const auto best = std::max_element(all.begin(), all.end(), less);
+  if (all.size() < 2 || rate(*best) <= 0) return "";
+  double burst = 0;
+  int fewest = best->options.concurrency;
+  for (const Measurement& m : all) {
+    burst = std::max(burst, m.result.summary.peak_tokens_per_s);
+    if (rate(m) >= kSaturated * rate(*best)) fewest = std::min(fewest, m.options.concurrency);
+  }
+  return str("\nPeak sustained throughput  ", with_commas(rate(*best)),
+             " tok/s (c=", best->options.concurrency, ")\nPeak burst throughput      ",
+             with_commas(burst), " tok/s (the best second)\nSaturation point           ~", fewest,
+             " concurrent (the fewest with 95 % of the peak)\n");
+}
+
+std::string details_table(const Measurement& m) {
+  const LoadSummary& s = m.result.summary;
+  std::string out = "\n              mean   median      p90      p95      p99      max\n";
+  const auto row = [&](const char* name, const Distribution& d) {
+    out += formatted("%-8s %9.2f %8.2f %8.2f %8.2f %8.2f %8.2f\n", name, d.mean, d.p50, d.p90,
+                     d.p95, d.p99, d.max);
+  };
+  row("TTFT ms", s.ttft_ms);
+  row("TPOT ms", s.tpot_ms);
+  row("ITL ms", s.itl_ms);
+  row("E2E ms", s.e2el_ms);
+  out += str(s.num_whole(), " requests in ", formatted("%.2f", s.seconds),
+             " s: ", with_commas(static_cast<double>(s.input_tokens)), " tokens in, ",
+             with_commas(static_cast<double>(s.output_tokens)), " out, ",
+             with_commas(s.total_tokens_per_s()), " of both a second; best second ",
+             with_commas(s.peak_tokens_per_s), " out; ", formatted("%.2f", s.tokens_per_chunk()),
+             " tokens a chunk; ", formatted("%.1f", s.mean_concurrency), " at once, at most ",
+             s.peak_concurrency, "\n");
+  if (s.num_good)
+    out += str(*s.num_good, " of ", s.num_requests, " keep every limit of --goodput\n");
+  return out;
+}
+
+}  // namespace glint

@@ -1,0 +1,42 @@
+// A measurement in the formats that other tools read.
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "base/json.h"
+#include "bench/load.h"
+
+namespace glint {
+
+// What was measured, besides the numbers.
+struct Measurement {
+  std::string model;
+  std::string url;
+  std::string backend = "openai";  // or "openai-chat"
+  std::string dataset = "random";
+  std::string label = {};
+  LoadOptions options = {};
+  LoadResult result = {};
+};
+
+// The keys of `vllm bench serve --save-result`; with `detailed` also those of --save-detailed.
+// `date` as 20260131-235959.
+Json vllm_result(const Measurement& measurement, const std::string& date, bool detailed);
+
+// A line of `sglang.bench_serving --output-file`, without its newline.
+Json sglang_result(const Measurement& measurement);
+
+// The name that vLLM would give the file: BACKEND-RATEqps-concurrencyN-MODEL-DATE.json
+std::string vllm_file_name(const Measurement& measurement, const std::string& date);
+
+// The table's head and one of its rows; and what stands out of several rows: the greatest
+// throughput, the best second, and the fewest clients that reach 95 % of that throughput.
+std::string table_head(bool with_goodput);
+std::string table_row(const Measurement& measurement);
+std::string table_peaks(std::span<const Measurement> all);
+
+// Every latency with all its percentiles, and the rates.
+std::string details_table(const Measurement& measurement);
+
+}  // namespace glint

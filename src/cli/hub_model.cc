@@ -1,0 +1,107 @@
+#include "cli/hub_model.h"
+
+#include <algorithm>
+#include <memory>
+#include <set>
+#include <utility>
+
+#include "base/file.h"
+#include "base/json.h"
+#include "base/progress.h"
+#include "base/str.h"
+#include "checkpoint/model_dir.h"
+#include "cli/interrupt.h"
+
+namespace glint {
+namespace {
+
+constexpr std::size_t kMaxIndex = std::size_t{256} << 20;
+
+// Weights in other formats than ours, and second copies of them, stay at the hub.
+std::vector<std::string> unread() {
+  return {"*.bin", "*.pt", "*.pth", "*.gguf", "*.onnx", "*.h5", "*.msgpack", "*.ot", "original/*"};
+}
+
+std::vector<std::string> read_as_text() {
+  return {"*.json", "*.jinja", "*.model", "*.txt", "*.yaml"};
+}
+
+// Whether weights that the snapshot's index names, or any at all, are missing.
+bool lacks_weights(const std::string& dir) {
+  const std::string index = dir + "/model.safetensors.index.json";
+  if (!file_exists(index)) return !file_exists(dir + "/model.safetensors");
+  const Result<std::string> text = read_file(index, kMaxIndex);
+  const Result<Json> json = text.ok() ? parse_json(text.value()) : Result<Json>(text.error());
+  const Json* map = json.ok() ? json.value().find("weight_map") : nullptr;
+  if (!map || !map->is_object()) return false;  // whoever reads it says what is wrong
+  std::set<std::string> files;
+  for (const auto& [tensor, file] : map->as_object()) {
+    if (file.is_string()) files.insert(file.as_string());
+  }
+  return std::any_of(files.begin(), files.end(),
+                     [&](const std::string& file) { return !file_exists(dir + "/" + file); });
+}
+
+// An id with an owner, and neither a file of that name nor a folder in which it was looked for.
+bool may_be_at_hub(const std::string& model) {
+  return is_hub_id(model) && !is_present(model.substr(0, model.find('@'))) &&
+         !is_directory(model.substr(0, model.find('/')));
+}
+
+}  // namespace
+
+HubOptions hub_options(const Cli& cli) {
+  HubOptions out = {.token = cli.environment.hf_token};
+  if (!cli.environment.hf_endpoint.empty()) out.endpoint = cli.environment.hf_endpoint;
+  return out;
+}
+
+Result<std::string> pull(HubOptions options, PullRequest request, const Cli& cli) {
+  const InterruptGuard guard;
+  options.interrupted = [&guard] { return guard.interrupted(); };
+  const std::string id = request.repository.id;
+  GLINT_TRY(HubClient hub, HubClient::open(std::move(options)));
+  GLINT_TRY(const PullPlan plan, plan_pull(hub, std::move(request)));
+  GLINT_TRY_STATUS(check_room(plan));
+  if (!plan.jobs.empty())
+    cli.console.note(str("fetching ", plan.jobs.size(), " of ", plan.files.size(), " files of ", id,
+                         " (", human_bytes(static_cast<double>(plan.missing_bytes)), " of ",
+                         human_bytes(static_cast<double>(plan.total_bytes)), ") to ", plan.folder));
+  auto progress = std::make_unique<Progress>(
+      "fetching " + id, std::max<std::int64_t>(plan.missing_bytes, 1), Progress::Unit::kBytes);
+  Status done = run_pull(hub, plan, [&](std::int64_t bytes) { progress->add(bytes); });
+  progress.reset();  // erases the bar before anything else is printed
+  if (!done.ok()) return std::move(done).take_error().in("fetching " + id);
+  return plan.folder;
+}
+
+Result<std::string> model_dir(const std::string& model, const Cli& cli, ModelPart part) {
+  Result<std::string> here = resolve_model(model, cli.environment.hf_hub_cache);
+  const bool lacking =
+      here.ok() && part == ModelPart::kAll && may_be_at_hub(model) && lacks_weights(here.value());
+  const bool absent =
+      !here.ok() && here.error().code == ErrorCode::kNotFound && may_be_at_hub(model);
+  if (!lacking && !absent) return here;
+  if (cli.environment.hf_offline) {
+    if (lacking) return here;  // whoever reads it says what is missing
+    return Error{ErrorCode::kNotFound, str(std::move(here).take_error().message,
+                                           "; HF_HUB_OFFLINE is set: unset it, or run `glint pull ",
+                                           model, "` where there is a network")};
+  }
+  GLINT_TRY(Repository repository, parse_repository(model, "model", ""));
+  PullRequest request = {.repository = std::move(repository),
+                         .cache_dir = cli.environment.hf_hub_cache};
+  if (part == ModelPart::kText) {
+    request.include = read_as_text();
+  } else {
+    request.exclude = unread();
+  }
+  Result<std::string> pulled = pull(hub_options(cli), std::move(request), cli);
+  if (!pulled.ok() && pulled.error().message.ends_with("interrupted")) {
+    cli.console.note("stopped; the same command goes on from here");
+    end_program(kInterruptedExitCode);
+  }
+  return std::move(pulled).in(quoted(model) + " is not here");
+}
+
+}  // namespace glint

@@ -1,0 +1,31 @@
+// MODEL on a command line, once more: an id whose files are not here is fetched from the hub.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "cli/command.h"
+#include "hub/pull.h"
+
+namespace glint {
+
+// What a command needs of a model.
+enum class ModelPart {
+  kAll,   // weights too
+  kText,  // what tokenizers and templates are made of
+};
+
+// The directory of `model` as resolve_model() says it. An id that the cache does not hold, or not
+// this part of it, is fetched first, unless HF_HUB_OFFLINE is set.
+Result<std::string> model_dir(const std::string& model, const Cli& cli,
+                              ModelPart part = ModelPart::kAll);
+
+// How to reach the hub of the environment.
+HubOptions hub_options(const Cli& cli);
+
+// Fetches with a bar on stderr, after looking at the room on the disk. Ctrl-C fails with
+// "interrupted", and keeps what has arrived.
+Result<std::string> pull(HubOptions options, PullRequest request, const Cli& cli);
+
+}  // namespace glint

@@ -1,0 +1,141 @@
+#include "hub/part_file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <numeric>
+#include <utility>
+
+#include "base/str.h"
+
+namespace glint {
+namespace {
+
+constexpr std::int64_t kMagic = 0x3153545241504c47;  // "GLPARTS1"
+constexpr std::size_t kHeadWords = 3;                // magic, size, bytes of a part
+
+std::string record_of(const std::string& path) {
+  constexpr std::string_view kSuffix = ".incomplete";
+  return path.substr(0, path.size() - (path.ends_with(kSuffix) ? kSuffix.size() : 0)) + ".parts";
+}
+
+std::size_t parts_of(std::int64_t size, std::int64_t part_bytes) {
+  return static_cast<std::size_t>((size + part_bytes - 1) / part_bytes);
+}
+
+}  // namespace
+
+PartFile::~PartFile() {
+  if (file_ >= 0) close(file_);
+  if (record_ >= 0) close(record_);
+}
+
+void PartFile::swap(PartFile& other) noexcept {
+  std::swap(path_, other.path_);
+  std::swap(size_, other.size_);
+  std::swap(part_bytes_, other.part_bytes_);
+  std::swap(done_, other.done_);
+  std::swap(file_, other.file_);
+  std::swap(record_, other.record_);
+}
+
+Error PartFile::failed(const char* doing) const {
+  return invalid(str("cannot ", doing, " ", quoted(path_, 4096), ": ", std::strerror(errno)));
+}
+
+Result<PartFile> PartFile::open(const std::string& path, std::int64_t size,
+                                std::int64_t part_bytes) {
+  PartFile out;
+  out.path_ = path;
+  out.size_ = size;
+  out.part_bytes_ = part_bytes;
+  constexpr int kFlags = O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW;
+  out.file_ = ::open(path.c_str(), kFlags, 0644);
+  if (out.file_ < 0) return out.failed("write");
+  out.record_ = ::open(record_of(path).c_str(), kFlags, 0644);
+  if (out.record_ < 0) return out.failed("write the parts of");
+  if (!out.read_record()) GLINT_TRY_STATUS(out.restart(false));
+  return out;
+}
+
+// Whether it is there, and of this file.
+bool PartFile::read_record() {
+  done_.assign(parts_of(size_, part_bytes_), 0);
+  std::array<std::int64_t, kHeadWords> head = {};
+  struct stat info = {};
+  const auto bytes = static_cast<ssize_t>(done_.size() * sizeof(std::int64_t));
+  const bool same =
+      fstat(file_, &info) == 0 && info.st_size == size_ &&
+      pread(record_, head.data(), sizeof head, 0) == sizeof head &&
+      head == std::array{kMagic, size_, part_bytes_} &&
+      pread(record_, done_.data(), done_.size() * sizeof(std::int64_t), sizeof head) == bytes;
+  for (int i = 0; same && i < num_parts(); ++i) {
+    if (done_of(i) < 0 || done_of(i) > length_of(i)) return false;
+  }
+  return same;
+}
+
+Status PartFile::write_record() {
+  std::vector<std::int64_t> words = {kMagic, size_, part_bytes_};
+  words.insert(words.end(), done_.begin(), done_.end());
+  const std::size_t bytes = words.size() * sizeof(std::int64_t);
+  if (ftruncate(record_, 0) != 0 ||
+      pwrite(record_, words.data(), bytes, 0) != static_cast<ssize_t>(bytes))
+    return failed("write the parts of");
+  return Ok{};
+}
+
+Status PartFile::restart(bool one_part) {
+  if (one_part) part_bytes_ = std::max<std::int64_t>(size_, 1);
+  done_.assign(parts_of(size_, part_bytes_), 0);
+  if (ftruncate(file_, 0) != 0 || ftruncate(file_, size_) != 0) return failed("write");
+  return write_record();
+}
+
+std::int64_t PartFile::length_of(int part) const {
+  return std::min(part_bytes_, size_ - begin_of(part));
+}
+
+std::int64_t PartFile::bytes_done() const {
+  return std::accumulate(done_.begin(), done_.end(), std::int64_t{0});
+}
+
+Status PartFile::append(int part, std::string_view bytes) {
+  std::int64_t& done = done_[static_cast<std::size_t>(part)];
+  GLINT_CHECK(done + static_cast<std::int64_t>(bytes.size()) <= length_of(part),
+              "a part is too long");
+  while (!bytes.empty()) {
+    const ssize_t n = pwrite(file_, bytes.data(), bytes.size(), begin_of(part) + done);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return failed("write");
+    if (n == 0) return invalid(str("cannot write ", quoted(path_, 4096), ": nothing was taken"));
+    done += n;
+    bytes.remove_prefix(static_cast<std::size_t>(n));
+  }
+  const auto at = static_cast<off_t>((kHeadWords + static_cast<std::size_t>(part)) * sizeof done);
+  if (pwrite(record_, &done, sizeof done, at) != sizeof done) return failed("write the parts of");
+  return Ok{};
+}
+
+Status PartFile::finish(const std::string& target) {
+  if (fsync(file_) != 0) return failed("write");
+  if (std::rename(path_.c_str(), target.c_str()) != 0) return failed("rename");
+  unlink(record_of(path_).c_str());
+  return Ok{};
+}
+
+std::int64_t bytes_in_part_file(const std::string& path, std::int64_t size,
+                                std::int64_t part_bytes) {
+  struct stat info = {};
+  if (stat(path.c_str(), &info) != 0 || info.st_size != size) return 0;
+  const Result<PartFile> file = PartFile::open(path, size, part_bytes);
+  return file.ok() ? file.value().bytes_done() : 0;
+}
+
+}  // namespace glint

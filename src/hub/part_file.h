@@ -1,0 +1,63 @@
+// PartFile: a file that arrives in parts, in any order, and what of it is there: that outlives the
+// program, however it ends.
+//
+// Beside NAME.incomplete lies NAME.parts: which file it is, and how many bytes of each part are
+// written. It is written after the bytes, so it never says too much, except after a loss of power;
+// the hash of the whole file shows that.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+
+namespace glint {
+
+class PartFile {
+ public:
+  // Goes on with what lies at `path`, if it is the same file in the same parts; else begins anew.
+  // The last part is shorter; a file without bytes has no part.
+  static Result<PartFile> open(const std::string& path, std::int64_t size, std::int64_t part_bytes);
+  PartFile(PartFile&& other) noexcept { swap(other); }
+  PartFile& operator=(PartFile&& other) noexcept {
+    swap(other);
+    return *this;
+  }
+  ~PartFile();
+
+  int num_parts() const { return static_cast<int>(done_.size()); }
+  std::int64_t begin_of(int part) const { return part * part_bytes_; }
+  std::int64_t length_of(int part) const;
+  std::int64_t done_of(int part) const { return done_[static_cast<std::size_t>(part)]; }
+  std::int64_t bytes_done() const;
+  bool is_complete() const { return bytes_done() == size_; }
+
+  // Behind what the part has, within its length.
+  Status append(int part, std::string_view bytes);
+
+  // Forgets everything that arrived; with `one_part`, the file is one part from now on.
+  Status restart(bool one_part);
+
+  // Syncs, and gives the file its name.
+  Status finish(const std::string& target);
+
+ private:
+  PartFile() = default;
+  void swap(PartFile& other) noexcept;
+  bool read_record();
+  Status write_record();
+  Error failed(const char* doing) const;
+
+  std::string path_;
+  std::int64_t size_ = 0, part_bytes_ = 1;
+  std::vector<std::int64_t> done_;  // bytes of each part
+  int file_ = -1, record_ = -1;
+};
+
+// What PartFile::open() would find there already; 0 if it would begin anew.
+std::int64_t bytes_in_part_file(const std::string& path, std::int64_t size,
+                                std::int64_t part_bytes);
+
+}  // namespace glint

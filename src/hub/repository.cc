@@ -1,0 +1,148 @@
+#include "hub/repository.h"
+
+#include <fnmatch.h>
+
+#include <algorithm>
+
+#include "base/str.h"
+
+namespace glint {
+namespace {
+
+constexpr std::size_t kSha1Digits = 40, kSha256Digits = 64;
+
+bool is_alnum(char c) {
+  return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+
+bool is_plain(std::string_view text) {
+  return !text.empty() && text.size() <= 96 && text != "." && text != ".." &&
+         std::all_of(text.begin(), text.end(),
+                     [](char c) { return is_alnum(c) || c == '-' || c == '_' || c == '.'; });
+}
+
+bool are_plain(std::string_view text, std::size_t max_parts) {
+  const auto parts = split(text, '/');
+  return parts.size() <= max_parts && std::all_of(parts.begin(), parts.end(), is_plain);
+}
+
+bool is_hex(std::string_view text, std::size_t digits) {
+  return text.size() == digits && std::all_of(text.begin(), text.end(), [](char c) {
+           return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
+         });
+}
+
+// A path below a folder, which it does not leave.
+bool is_inside(std::string_view path) {
+  const auto parts = split(path, '/');
+  const bool named = std::all_of(parts.begin(), parts.end(), [](std::string_view part) {
+    return !part.empty() && part != "." && part != ".." && part.size() <= 255;
+  });
+  return named && path.size() <= 1024 && std::all_of(path.begin(), path.end(), [](char c) {
+           return static_cast<unsigned char>(c) >= 0x20 && c != 0x7f && c != '\\';
+         });
+}
+
+std::string percent_encoded(std::string_view path) {
+  constexpr char kDigits[] = "0123456789ABCDEF";
+  std::string out;
+  for (const char c : path) {
+    if (is_alnum(c) || std::string_view("-._~/").find(c) != std::string_view::npos) {
+      out += c;
+    } else {
+      const auto byte = static_cast<unsigned char>(c);
+      out += {'%', kDigits[byte >> 4], kDigits[byte & 15]};
+    }
+  }
+  return out;
+}
+
+const std::string* text_of(const Json& object, const char* name) {
+  const Json* value = object.find(name);
+  return value && value->is_string() ? &value->as_string() : nullptr;
+}
+
+bool matches_any(const std::string& path, const std::vector<std::string>& patterns) {
+  return std::any_of(patterns.begin(), patterns.end(), [&](std::string pattern) {
+    if (pattern.ends_with('/')) pattern += '*';
+    return fnmatch(pattern.c_str(), path.c_str(), FNM_NOESCAPE) == 0;
+  });
+}
+
+Result<HubFile> read_file_of_tree(const Json& entry) {
+  const std::string* path = text_of(entry, "path");
+  if (!path || !is_inside(*path))
+    return invalid(str("the hub names a file ", path ? quoted(*path) : "that has no path",
+                       ", which no folder could hold"));
+  const Json* size = entry.find("size");
+  const std::string* oid = text_of(entry, "oid");
+  HubFile out = {.path = *path};
+  if (size && size->is_int()) out.size = size->as_int();
+  if (oid) out.git_oid = *oid;
+  if (const Json* lfs = entry.find("lfs"); lfs && lfs->is_object()) {
+    if (const std::string* sha256 = text_of(*lfs, "oid")) out.sha256 = *sha256;
+    if (const Json* bytes = lfs->find("size"); bytes && bytes->is_int()) out.size = bytes->as_int();
+    if (!is_hex(out.sha256, kSha256Digits))
+      return invalid(str("the hub gives no SHA-256 of ", quoted(*path)));
+  }
+  if (out.sha256.empty() && !is_hex(out.git_oid, kSha1Digits))
+    return invalid(str("the hub gives no hash of ", quoted(*path)));
+  if (!size || !size->is_int() || out.size < 0)
+    return invalid(str("the hub gives no size of ", quoted(*path)));
+  return out;
+}
+
+}  // namespace
+
+std::string Repository::folder() const {
+  std::string out = type + "s";
+  for (const std::string_view part : split(id, '/')) out += str("--", part);
+  return out;
+}
+
+std::string Repository::api() const { return str("/api/", type, "s/", id); }
+
+std::string Repository::file_target(std::string_view commit, std::string_view path) const {
+  const std::string prefix = type == "model" ? "/" : "/" + type + "s/";
+  return str(prefix, id, "/resolve/", commit, "/", percent_encoded(path));
+}
+
+Result<Repository> parse_repository(std::string_view text, std::string type,
+                                    const std::string& revision) {
+  Repository out = {.type = std::move(type)};
+  const std::size_t at = std::min(text.find('@'), text.size());
+  out.id = text.substr(0, at);
+  if (at < text.size()) out.revision = text.substr(at + 1);
+  if (!revision.empty()) out.revision = revision;
+  if (!are_plain(out.id, 2))
+    return invalid(str(quoted(text), " is no id of a hub; expected one such as zai-org/GLM-5"));
+  if (!are_plain(out.revision, 8))
+    return invalid(str("the revision ", quoted(out.revision), " is no branch, tag or commit"));
+  return out;
+}
+
+bool is_hub_id(std::string_view text) {
+  return text.find('/') != text.npos && parse_repository(text, "model", "").ok();
+}
+
+Result<std::vector<HubFile>> read_tree(const Json& page) {
+  if (!page.is_array()) return invalid("the hub's listing of files is no list");
+  std::vector<HubFile> out;
+  for (const Json& entry : page.as_array()) {
+    const std::string* type = text_of(entry, "type");
+    if (!type) return invalid("the hub's listing of files has an entry without a type");
+    if (*type != "file") continue;
+    GLINT_TRY(HubFile file, read_file_of_tree(entry));
+    out.push_back(std::move(file));
+  }
+  return out;
+}
+
+bool is_commit(std::string_view text) { return is_hex(text, kSha1Digits); }
+
+bool is_chosen(const std::string& path, const std::vector<std::string>& include,
+               const std::vector<std::string>& exclude) {
+  return (include.empty() || matches_any(path, include)) && !matches_any(path, exclude);
+}
+
+}  // namespace glint

@@ -1,0 +1,60 @@
+// WeightPlan: where a backend's weights go, and what has to be written there. It is made twice, to
+// know how much memory there must be and to give it out, and then run: model/place_weights.h.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "tensor/weight.h"
+
+namespace glint {
+
+class Ops;
+
+// A weight in host memory, in the order of its file, and where and as what it will be.
+struct PackedPair {
+  Weight from = {}, to = {};
+};
+
+class WeightPlan {
+ public:
+  static constexpr std::int64_t kAlign = 256;
+
+  struct Copy {
+    Tensor from = {}, to = {};
+  };
+
+  // For the memory of `ops`' device that begins at `begin`, aligned to kAlign. Null: the memory is
+  // not there yet, and nothing may be written by this plan.
+  WeightPlan(Ops& ops, std::byte* begin);
+
+  // The next `bytes`, aligned to kAlign.
+  std::byte* take(std::int64_t bytes);
+  // Ops::pack will write `to`, which lies in memory that was taken.
+  void write(const Weight& from, const Weight& to) { pairs_.push_back({from, to}); }
+
+  // Each becomes what it will be after the plan has run: packed, copied, or, where the backend
+  // reads host memory best as it is, itself. What is empty, or placed already, stays so.
+  void place(Weight& weight);
+  void place(WeightStack& weights);
+  void place(Tensor& tensor);  // dense
+
+  std::int64_t bytes() const;         // taken so far
+  std::int64_t packed_bytes() const;  // of `pairs`
+  const std::vector<PackedPair>& pairs() const { return pairs_; }
+  const std::vector<Copy>& copies() const { return copies_; }
+  // What stacks of several formats refer to; for the owner of the weights.
+  std::vector<std::vector<Weight>> take_lists() { return std::move(lists_); }
+
+ private:
+  bool is_placed(const Tensor& tensor) const;
+
+  Ops& ops_;
+  std::uintptr_t begin_, next_;
+  std::vector<PackedPair> pairs_;
+  std::vector<Copy> copies_;
+  std::vector<std::vector<Weight>> lists_;
+};
+
+}  // namespace glint

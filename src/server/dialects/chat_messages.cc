@@ -1,0 +1,146 @@
+#include "server/dialects/chat_messages.h"
+
+#include "base/str.h"
+
+namespace glint {
+namespace {
+
+// "text" or "content" of a part that is text under one of its names.
+const Json* text_of_part(const Json& part) {
+  const Json* type = part.find("type");
+  const std::string kind = type && type->is_string() ? type->as_string() : "";
+  if (kind == "refusal") return part.find("refusal");
+  if (kind == "text" || kind == "input_text" || kind == "output_text") return part.find("text");
+  return nullptr;
+}
+
+// A content as text; nothing if the message has none.
+std::optional<std::string> read_content(RequestReader& m) {
+  const Json* content = m.find("content");
+  if (!content) return {};
+  std::string text;
+  if (auto error = flatten_parts(*content, m.path("content"), text)) {
+    m.fail("content", error->message);
+    return {};
+  }
+  return text;
+}
+
+Json read_call(RequestReader& c) {
+  std::string id, name;
+  Json arguments;
+  c.text("id", id);
+  c.group("function", [&](RequestReader& f) {
+    f.text("name", name);
+    f.require("name");
+    f.value("arguments", arguments, {"string", "object"});
+  });
+  c.require("function");
+  if (arguments.is_string()) {
+    std::optional<Json> parsed = parse_arguments(arguments.as_string());
+    if (!parsed) {
+      c.fail("function", str(c.path("function"),
+                             ".arguments are no JSON object: ", quoted(arguments.as_string())));
+      return {};
+    }
+    arguments = std::move(*parsed);
+  }
+  if (arguments.is_null()) arguments = Json::Object{};
+  return call_json(id, name, std::move(arguments));
+}
+
+void read_assistant(RequestReader& m, Json& out) {
+  std::string reasoning;
+  m.text("reasoning", reasoning);
+  m.text("reasoning_content", reasoning);
+  if (!reasoning.empty()) out.set("reasoning_content", reasoning);
+  Json::Array calls;
+  m.list("tool_calls", [&](RequestReader& c) { calls.push_back(read_call(c)); });
+  if (!calls.empty()) out.set("tool_calls", std::move(calls));
+}
+
+void read_message(RequestReader& m, ChatInput& chat) {
+  std::string role;
+  m.one_of("role", role, {"system", "developer", "user", "assistant", "tool", "function"});
+  m.require("role");
+  m.describe("content", Json::Object{{"anyOf", Json::Array{Json::Object{{"type", "string"}},
+                                                           Json::Object{{"type", "array"}},
+                                                           Json::Object{{"type", "null"}}}}});
+  if (role == "developer") role = "system";
+  if (role == "function") role = "tool";
+  const std::optional<std::string> content = read_content(m);
+  const bool has_calls = m.find("tool_calls") != nullptr;
+  if (!content && m.reading() && role != "assistant" && m.ok())
+    return m.fail("content", str(m.path("content"), " is missing"), "missing_required_parameter");
+  Json out = Json::Object{{"role", role}, {"content", content.value_or("")}};
+  if (!m.reading() || role == "assistant") read_assistant(m, out);
+  std::string id, name;
+  m.text("tool_call_id", id);
+  m.text("name", name);
+  if (role == "tool" && !id.empty()) out.set("tool_call_id", id);
+  if (!name.empty()) out.set("name", name);
+  if (m.reading() && m.ok() && role == "assistant" && !content && !has_calls &&
+      !out.find("reasoning_content"))
+    return m.fail("content", str(m.path("content"), " is missing, and so are tool_calls"));
+  chat.messages.push_back(std::move(out));
+}
+
+}  // namespace
+
+std::optional<ApiError> flatten_parts(const Json& content, const std::string& path,
+                                      std::string& out) {
+  if (content.is_string()) {
+    out += content.as_string();
+    return {};
+  }
+  if (!content.is_array())
+    return ApiError{.message = str(path, " is ", content.kind(), "; expected a text or parts"),
+                    .param = path};
+  for (std::size_t i = 0; i < content.as_array().size(); ++i) {
+    const Json& part = content.as_array()[i];
+    if (part.is_string()) {
+      out += part.as_string();
+      continue;
+    }
+    const Json* text = text_of_part(part);
+    if (!text || !text->is_string()) {
+      const Json* type = part.find("type");
+      const std::string kind = type && type->is_string() ? quoted(type->as_string()) : "unknown";
+      return ApiError{.message = str(path, "[", i, "] is of type ", kind,
+                                     "; the model reads text only: expected {\"type\": \"text\", "
+                                     "\"text\": ...}"),
+                      .param = str(path, "[", i, "]")};
+    }
+    out += text->as_string();
+  }
+  return {};
+}
+
+ChatInput& begin_chat(ApiRequest& request, const ParseContext& context) {
+  ChatInput& chat = request.chat.emplace();
+  if (context.config.chat_template_kwargs.is_object())
+    chat.kwargs = context.config.chat_template_kwargs;
+  return chat;
+}
+
+void read_messages(RequestReader& r, ChatInput& chat) {
+  r.list("messages", [&](RequestReader& m) { read_message(m, chat); });
+  if (r.reading()) r.require("messages");
+  if (r.reading() && r.ok() && chat.messages.empty())
+    r.fail("messages", "messages is empty; expected at least one message");
+}
+
+Json call_json(const std::string& id, const std::string& name, Json arguments) {
+  return Json::Object{{"id", id},
+                      {"type", "function"},
+                      {"function", Json::Object{{"name", name}, {"arguments", arguments}}}};
+}
+
+std::optional<Json> parse_arguments(const std::string& text) {
+  if (text.find_first_not_of(" \t\r\n") == std::string::npos) return Json::Object{};
+  Result<Json> parsed = parse_json(text);
+  if (!parsed.ok() || !parsed.value().is_object()) return {};
+  return std::move(parsed).value();
+}
+
+}  // namespace glint

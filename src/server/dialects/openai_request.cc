@@ -1,0 +1,157 @@
+#include "server/dialects/openai_request.h"
+
+#include "base/str.h"
+#include "server/dialects/chat_messages.h"
+#include "server/dialects/sampling_fields.h"
+#include "server/dialects/thinking_fields.h"
+#include "server/dialects/tool_fields.h"
+#include "server/dialects/unsupported_fields.h"
+
+namespace glint {
+namespace {
+
+std::optional<std::vector<TokenId>> token_list(const Json& json, TokenId vocab_size) {
+  std::vector<TokenId> tokens;
+  tokens.reserve(json.as_array().size());
+  for (const Json& item : json.as_array()) {
+    if (!item.is_int() || item.as_int() < 0 || item.as_int() >= vocab_size) return {};
+    tokens.push_back(static_cast<TokenId>(item.as_int()));
+  }
+  return tokens;
+}
+
+Json prompt_schema() {
+  const Json text = Json::Object{{"type", "string"}};
+  const Json tokens =
+      Json::Object{{"type", "array"}, {"items", Json::Object{{"type", "integer"}, {"minimum", 0}}}};
+  const auto list = [](const Json& items) {
+    return Json(Json::Object{{"type", "array"}, {"items", items}, {"minItems", 1}});
+  };
+  return Json::Object{{"anyOf", Json::Array{text, tokens, list(text), list(tokens)}}};
+}
+
+// The log-probabilities that a chat wants: {"logprobs": true, "top_logprobs": 5}.
+void read_chat_logprobs(RequestReader& r, ApiRequest& request, const ParseContext& context) {
+  bool wanted = false;
+  std::optional<int> top;
+  r.boolean("logprobs", wanted);
+  r.integer("top_logprobs", top, {0, context.config.max_logprobs});
+  if (top && *top > 0 && !wanted && r.reading())
+    return r.fail("top_logprobs", "top_logprobs is given, but logprobs is not true");
+  if (wanted) request.top_logprobs = top.value_or(0);
+  read_prompt_logprobs(r, request, context);
+}
+
+void read_counts(RequestReader& r, ApiRequest& request) {
+  r.integer("n", request.n, {1, kMaxChoices});
+  request.best_of = request.n;
+  r.integer("best_of", request.best_of, {1, kMaxChoices});
+  if (request.best_of < request.n)
+    r.fail("best_of", str("best_of is ", request.best_of, ", less than n, which is ", request.n));
+}
+
+}  // namespace
+
+void read_prompts(RequestReader& r, const char* name, ApiRequest& request,
+                  const ParseContext& context) {
+  r.describe(name, prompt_schema());
+  const Json* member = r.find(name);
+  if (!member) return;
+  const auto wrong = [&](const std::string& why) {
+    r.fail(name, str(r.path(name), " ", why,
+                     "; expected a text, a list of texts, token ids, or lists of token ids below ",
+                     context.vocab_size));
+  };
+  if (member->is_string()) {
+    request.prompts.push_back({.text = member->as_string()});
+    return;
+  }
+  if (!member->is_array()) return wrong(str("is ", member->kind()));
+  const Json::Array& items = member->as_array();
+  if (items.empty()) return wrong("is empty");
+  if (items[0].is_number()) {
+    auto tokens = token_list(*member, context.vocab_size);
+    if (!tokens) return wrong("holds what is no token id");
+    request.prompts.push_back({.tokens = std::move(tokens)});
+    return;
+  }
+  request.batch = true;
+  for (const Json& item : items) {
+    if (item.is_string()) {
+      request.prompts.push_back({.text = item.as_string()});
+    } else if (item.is_array()) {
+      auto tokens = token_list(item, context.vocab_size);
+      if (!tokens) return wrong("holds what is no token id");
+      request.prompts.push_back({.tokens = std::move(tokens)});
+    } else {
+      return wrong(str("holds ", item.kind()));
+    }
+  }
+}
+
+void read_completion(RequestReader& r, ApiRequest& request, const ParseContext& context) {
+  r.text("model", request.model);
+  refuse_unsupported(r, Api::kCompletions);
+  read_prompts(r, "prompt", request, context);
+  r.require("prompt");
+  read_streaming(r, request);
+  r.integer("max_tokens", request.max_tokens);
+  read_counts(r, request);
+  r.boolean("echo", request.echo);
+  std::optional<int> logprobs;
+  r.integer("logprobs", logprobs, {0, context.config.max_logprobs});
+  if (logprobs) request.top_logprobs = *logprobs;
+  read_prompt_logprobs(r, request, context);
+  if (const Json* suffix = r.find("suffix"); suffix && *suffix != Json(""))
+    r.fail("suffix", "suffix is not supported: the model writes forwards only");
+  read_sampling(r, request, context);
+  read_limits(r, request, context);
+  read_constraint(r, request);
+  check_choices(r, request);
+  if (!r.reading() || !r.ok()) return;
+  if (request.max_tokens == 0 && !request.echo)
+    return r.fail("max_tokens", "max_tokens is 0; without echo it must be at least 1");
+  if (request.echo && request.stream && request.top_logprobs >= 0)
+    return r.fail("echo", "echo with logprobs cannot be streamed");
+  if (request.echo && request.top_logprobs >= 0)
+    request.prompt_logprobs = std::max(request.prompt_logprobs, request.top_logprobs);
+}
+
+void read_conversation(RequestReader& r, ApiRequest& request, const ParseContext& context) {
+  ChatInput& chat = begin_chat(request, context);
+  read_messages(r, chat);
+  read_tools(r, request);
+  read_thinking(r, request);
+  r.boolean("add_generation_prompt", chat.add_generation_prompt);
+  r.boolean("continue_final_message", chat.continue_final_message);
+  if (chat.continue_final_message && chat.add_generation_prompt && r.find("add_generation_prompt"))
+    r.fail("continue_final_message",
+           "continue_final_message and add_generation_prompt cannot both be true");
+}
+
+void read_chat(RequestReader& r, ApiRequest& request, const ParseContext& context) {
+  r.text("model", request.model);
+  refuse_unsupported(r, Api::kChat);
+  read_conversation(r, request, context);
+  r.require("messages");
+  read_streaming(r, request);
+  r.integer("max_tokens", request.max_tokens, {1});
+  r.integer("max_completion_tokens", request.max_tokens, {1});
+  read_counts(r, request);
+  read_chat_logprobs(r, request, context);
+  r.boolean("include_reasoning", request.include_reasoning);
+  r.boolean("separate_reasoning", request.parse_reasoning);
+  read_sampling(r, request, context);
+  read_limits(r, request, context);
+  read_constraint(r, request);
+  check_choices(r, request);
+  check_tool_choice(r, request);
+}
+
+std::optional<ApiError> parse_request(const Json& body, Api api, ReadRequest read,
+                                      const ParseContext& context, ApiRequest& out) {
+  out = default_request(api, context);
+  return read_body(body, [&](RequestReader& r) { read(r, out, context); });
+}
+
+}  // namespace glint

@@ -1,0 +1,411 @@
+#include "server/dialects/openai_request.h"
+
+#include <gtest/gtest.h>
+
+#include "server/dialects/anthropic.h"
+#include "server/dialects/responses_api.h"
+#include "server/dialects/sglang_generate.h"
+
+namespace glint {
+namespace {
+
+const ServerConfig& config() {
+  static const ServerConfig the_config = {
+      .served_names = {"m"}, .max_model_len = 100, .sampling = {.temperature = 0.7, .top_p = 0.9}};
+  return the_config;
+}
+
+struct Parsed {
+  ApiRequest request;
+  std::optional<ApiError> error;
+};
+
+Parsed parse(const std::string& body, Api api, ReadRequest read) {
+  Parsed parsed;
+  parsed.error =
+      parse_request(parse_json(body).value(), api, read, {config(), 1000}, parsed.request);
+  return parsed;
+}
+
+Parsed chat(const std::string& fields) {
+  return parse(R"({"messages": [{"role": "user", "content": "hi"}])" +
+                   (fields.empty() ? "" : ", " + fields) + "}",
+               Api::kChat, read_chat);
+}
+
+Parsed messages(const std::string& list) {
+  return parse(R"({"messages": )" + list + "}", Api::kChat, read_chat);
+}
+
+Parsed completion(const std::string& fields) {
+  return parse("{" + fields + "}", Api::kCompletions, read_completion);
+}
+
+Parsed generate(const std::string& fields) {
+  return parse("{" + fields + "}", Api::kGenerate, read_generate);
+}
+
+Parsed anthropic(const std::string& fields) {
+  return parse(R"({"model": "m", "max_tokens": 9, )" + fields + "}", Api::kMessages,
+               read_anthropic);
+}
+
+Parsed responses(const std::string& fields) {
+  return parse("{" + fields + "}", Api::kResponses, read_responses);
+}
+
+std::string json_of(const ChatInput& chat) { return dump_json(Json(chat.messages)); }
+
+TEST(OpenAiRequest, what_is_not_said_is_the_servers_default) {
+  const Parsed p = chat("");
+  ASSERT_FALSE(p.error) << p.error->message;
+  EXPECT_EQ(p.request.sampling.temperature, 0.7);
+  EXPECT_EQ(p.request.sampling.top_p, 0.9);
+  EXPECT_FALSE(p.request.max_tokens);
+  EXPECT_FALSE(p.request.default_max_tokens);
+  EXPECT_EQ(completion(R"("prompt": "x")").request.default_max_tokens, 16);
+  EXPECT_EQ(generate(R"("text": "x")").request.default_max_tokens, 128);
+}
+
+TEST(OpenAiRequest, every_sampling_field_arrives) {
+  const Parsed p = chat(R"("temperature": 1, "top_p": 0.5, "top_k": 7, "min_p": 0.1,
+      "repetition_penalty": 1.5, "presence_penalty": -1, "frequency_penalty": 2, "seed": -1,
+      "logit_bias": {"5": -100, "6": 3.5}, "bad_words": ["a"], "allowed_token_ids": [1, 2],
+      "stop": "x", "stop_token_ids": [9], "min_tokens": 3, "ignore_eos": true, "priority": -4,
+      "cache_salt": "s", "n": 3, "logprobs": true, "top_logprobs": 2, "max_completion_tokens": 50,
+      "include_stop_str_in_output": true, "skip_special_tokens": false, "stream": true,
+      "stream_options": {"include_usage": true, "continuous_usage_stats": true},
+      "stream_interval": 4, "return_token_ids": true, "return_timings": true, "rid": "r",
+      "return_routed_experts": true, "unknown_field": {"x": 1}, "top_k_is_null": null)");
+  ASSERT_FALSE(p.error) << p.error->message;
+  const ApiRequest& r = p.request;
+  const SamplingParams& s = r.sampling;
+  EXPECT_EQ(s.temperature, 1);
+  EXPECT_EQ(s.top_p, 0.5);
+  EXPECT_EQ(s.top_k, 7);
+  EXPECT_EQ(s.min_p, 0.1);
+  EXPECT_EQ(s.repetition_penalty, 1.5);
+  EXPECT_EQ(s.presence_penalty, -1);
+  EXPECT_EQ(s.frequency_penalty, 2);
+  EXPECT_EQ(r.seed, ~std::uint64_t{0});
+  ASSERT_EQ(s.logit_bias.size(), 2u);
+  EXPECT_EQ(s.logit_bias[1], (std::pair<TokenId, float>(6, 3.5f)));
+  EXPECT_EQ(r.bad_words, std::vector<std::string>{"a"});
+  EXPECT_EQ(s.allowed_ids, (std::vector<TokenId>{1, 2}));
+  EXPECT_EQ(r.stop, std::vector<std::string>{"x"});
+  EXPECT_EQ(r.stop_ids, std::vector<TokenId>{9});
+  EXPECT_EQ(r.min_tokens, 3);
+  EXPECT_TRUE(r.ignore_eos && r.include_stop && r.stream && r.include_usage && r.continuous_usage);
+  EXPECT_TRUE(r.return_token_ids && r.return_timings && r.routed_experts && !r.skip_special);
+  EXPECT_EQ(r.priority, -4);
+  EXPECT_EQ(r.cache_salt, "s");
+  EXPECT_EQ(r.rid, "r");
+  EXPECT_EQ(r.n, 3);
+  EXPECT_EQ(r.best_of, 3);
+  EXPECT_EQ(r.top_logprobs, 2);
+  EXPECT_EQ(r.max_tokens, 50);
+  EXPECT_EQ(r.stream_interval, 4);
+}
+
+TEST(OpenAiRequest, errors_name_the_path_of_the_field) {
+  struct Case {
+    Parsed parsed;
+    std::string param, message;
+  };
+  const Case cases[] = {
+      {chat(R"("temperature": "hot")"), "temperature", "temperature is a text; expected a number"},
+      {chat(R"("temperature": -1)"), "temperature",
+       "temperature is -1.0; it must be at least 0.0 and at most 100.0"},
+      {chat(R"("top_p": 0)"), "top_p", "top_p is 0.0; it must be above 0.0 and at most 1.0"},
+      {chat(R"("max_tokens": 1.5)"), "max_tokens",
+       "max_tokens is 1.5; it must be an integer from 1 to 2147483647"},
+      {chat(R"("max_tokens": 99999999999999999999)"), "max_tokens",
+       "max_tokens is 99999999999999999999; it must be an integer from 1 to 2147483647"},
+      {chat(R"("stream": 1)"), "stream", "stream is an integer; expected a boolean"},
+      {chat(R"("stop": [1])"), "stop", "stop is an integer; expected texts only"},
+      {chat(R"("stop": {})"), "stop", "stop is an object; expected a text or a list of texts"},
+      {chat(R"("stop_token_ids": [1000])"), "stop_token_ids",
+       "stop_token_ids holds token 1000; the model's are 0 to 999"},
+      {chat(R"("logit_bias": {"x": 1})"), "logit_bias",
+       "logit_bias names token \"x\"; expected an id from 0 to 999"},
+      {chat(R"("logit_bias": {"1": 101})"), "logit_bias",
+       "logit_bias of token 1 is 101; it must be a number from -100 to 100"},
+      {chat(R"("stream_options": {"include_usage": true})"), "stream_options",
+       "stream_options are given, but stream is not true"},
+      {chat(R"("stream_options": {"include_usage": 3}, "stream": true)"),
+       "stream_options.include_usage",
+       "stream_options.include_usage is an integer; expected a boolean"},
+      {chat(R"("top_logprobs": 2)"), "top_logprobs",
+       "top_logprobs is given, but logprobs is not true"},
+      {chat(R"("n": 4, "best_of": 2)"), "best_of", "best_of is 2, less than n, which is 4"},
+      {chat(R"("best_of": 2, "stream": true)"), "best_of",
+       "best_of above n cannot be streamed: the best are known at the end"},
+      {chat(R"("n": 129)"), "n", "n is 129; it must be an integer from 1 to 128"},
+      {completion(R"("max_tokens": 3)"), "prompt", "prompt is missing"},
+      {completion(R"("prompt": [])"), "prompt",
+       "prompt is empty; expected a text, a list of texts, token ids, or lists of token ids below "
+       "1000"},
+      {completion(R"("prompt": [[1], [2000]])"), "prompt",
+       "prompt holds what is no token id; expected a text, a list of texts, token ids, or lists of "
+       "token ids below 1000"},
+      {completion(R"("prompt": "x", "suffix": "y")"), "suffix",
+       "suffix is not supported: the model writes forwards only"},
+      {completion(R"("prompt": "x", "max_tokens": 0)"), "max_tokens",
+       "max_tokens is 0; without echo it must be at least 1"},
+      {completion(R"("prompt": ["x", "y"], "n": 65)"), "n",
+       "2 prompts with 65 answers each are too many; one request may have 128 answers"},
+      {messages("[]"), "messages", "messages is empty; expected at least one message"},
+      {messages("{}"), "messages", "messages is an object; expected a list of objects"},
+      {messages(R"([3])"), "messages[0]", "messages[0] is an integer; expected an object"},
+      {messages(R"([{"role": "user"}])"), "messages[0].content", "messages[0].content is missing"},
+      {messages(R"([{"role": "king", "content": ""}])"), "messages[0].role",
+       "messages[0].role is \"king\"; expected one of "
+       "[\"system\",\"developer\",\"user\",\"assistant\",\"tool\",\"function\"]"},
+      {messages(R"([{"role": "user", "content": [{"type": "image_url", "image_url": {}}]}])"),
+       "messages[0].content",
+       "messages[0].content[0] is of type \"image_url\"; the model reads text only: expected "
+       "{\"type\": \"text\", \"text\": ...}"},
+      {messages(R"([{"role": "user", "content": "x"}, {"role": "assistant"}])"),
+       "messages[1].content", "messages[1].content is missing, and so are tool_calls"},
+      {messages(R"([{"role": "assistant", "tool_calls": [{"function": {"name": "f",
+          "arguments": "[1]"}}]}])"),
+       "messages[0].tool_calls[0].function",
+       "messages[0].tool_calls[0].function.arguments are no JSON object: \"[1]\""},
+      {chat(R"("tool_choice": "required")"), "tool_choice",
+       "tool_choice asks for a call, but tools is empty"},
+      {chat(R"("tools": [{"type": "function", "function": {"name": "a b"}}])"),
+       "tools[0].function.name",
+       "tools[0].function.name is \"a b\"; it may not be empty or hold blanks, < or >"},
+      {chat(R"("tools": [{"type": "function", "function": {}}])"), "tools[0].function.name",
+       "tools[0].function.name is missing"},
+      {chat(R"("tools": [{"type": "function", "function": {"name": "f"}}],
+               "tool_choice": {"type": "function", "function": {"name": "g"}})"),
+       "tool_choice", "tool_choice names function \"g\", which tools lack"},
+      {chat(R"("response_format": {"type": "json_schema"})"), "response_format.json_schema",
+       "response_format.json_schema is missing"},
+      {chat(R"("response_format": {"type": "xml"})"), "response_format.type",
+       "response_format.type is \"xml\"; expected one of "
+       "[\"text\",\"json_object\",\"json_schema\",\"regex\",\"ebnf\",\"grammar\",\"json\","
+       "\"structural_tag\"]"},
+      {chat(R"("guided_regex": "a", "guided_json": {})"), "guided_regex",
+       "guided_regex cannot be combined with another constraint of the same request"},
+      {chat(R"("chat_template_kwargs": {"enable_thinking": 1})"), "chat_template_kwargs",
+       "chat_template_kwargs.enable_thinking is an integer; expected a boolean"},
+      {anthropic(R"("messages": [{"role": "user", "content": [{"type": "image"}]}])"),
+       "messages[0].content[0].type",
+       "messages[0].content[0].type is \"image\"; the model reads text, thinking, tool_use and "
+       "tool_result only"},
+      {parse("{}", Api::kMessages, read_anthropic), "max_tokens", "max_tokens is missing"},
+      {chat(R"("allowed_token_ids": [])"), "allowed_token_ids",
+       "allowed_token_ids is empty; expected at least one token"},
+      {chat(R"("guided_choice": [])"), "guided_choice",
+       "guided_choice is empty; expected at least one text"},
+      {chat(R"("structured_outputs": {"choice": []})"), "structured_outputs.choice",
+       "structured_outputs.choice is empty; expected at least one text"},
+      {responses(R"("input": "x", "previous_response_id": "r")"), "previous_response_id",
+       "previous_response_id is not supported: nothing is stored; send the whole conversation as "
+       "input"},
+      {responses(R"("input": [{"type": "image"}])"), "input[0].type",
+       "input[0].type is \"image\"; expected one of "
+       "[\"message\",\"function_call\",\"function_call_output\",\"reasoning\"]"},
+      {generate(R"("input_ids": ["x"])"), "input_ids",
+       "input_ids holds a text; expected token ids"},
+      {generate(R"("text": "x", "sampling_params": {"max_new_tokens": -1})"),
+       "sampling_params.max_new_tokens",
+       "sampling_params.max_new_tokens is -1; it must be an integer from 0 to 2147483647"},
+      {parse("[]", Api::kChat, read_chat), "", "the request is a list; expected an object"}};
+  for (const Case& c : cases) {
+    ASSERT_TRUE(c.parsed.error) << c.message;
+    EXPECT_EQ(c.parsed.error->status, 400);
+    EXPECT_EQ(c.parsed.error->param, c.param);
+    EXPECT_EQ(c.parsed.error->message, c.message);
+  }
+}
+
+TEST(OpenAiRequest, prompts_are_texts_or_tokens_one_or_many) {
+  EXPECT_EQ(completion(R"("prompt": "a")").request.prompts[0].text, "a");
+  EXPECT_FALSE(completion(R"("prompt": "a")").request.batch);
+  EXPECT_EQ(completion(R"("prompt": [1, 2])").request.prompts[0].tokens,
+            (std::vector<TokenId>{1, 2}));
+  const Parsed texts = completion(R"("prompt": ["a", "b"])");
+  ASSERT_EQ(texts.request.prompts.size(), 2u);
+  EXPECT_EQ(texts.request.prompts[1].text, "b");
+  const Parsed lists = completion(R"("prompt": [[1], [2, 3]])");
+  ASSERT_EQ(lists.request.prompts.size(), 2u);
+  EXPECT_EQ(lists.request.prompts[1].tokens, (std::vector<TokenId>{2, 3}));
+  EXPECT_TRUE(lists.request.batch);
+}
+
+TEST(OpenAiRequest, conversations_become_what_templates_expect) {
+  const Parsed p = messages(R"([
+    {"role": "developer", "content": "be brief"},
+    {"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]},
+    {"role": "assistant", "content": null, "reasoning": "why", "tool_calls": [
+      {"id": "c1", "type": "function", "function": {"name": "f", "arguments": "{\"x\": 1}"}},
+      {"id": "c2", "type": "function", "function": {"name": "g", "arguments": ""}}]},
+    {"role": "tool", "tool_call_id": "c1", "content": [{"type": "text", "text": "42"}]}])");
+  ASSERT_FALSE(p.error) << p.error->message;
+  EXPECT_EQ(json_of(*p.request.chat),
+            R"([{"role":"system","content":"be brief"},{"role":"user","content":"ab"},)"
+            R"({"role":"assistant","content":"","reasoning_content":"why","tool_calls":[)"
+            R"({"id":"c1","type":"function","function":{"name":"f","arguments":{"x":1}}},)"
+            R"({"id":"c2","type":"function","function":{"name":"g","arguments":{}}}]},)"
+            R"({"role":"tool","content":"42","tool_call_id":"c1"}])");
+}
+
+TEST(OpenAiRequest, thinking_is_switched_in_every_clients_words) {
+  const auto kwargs = [](const std::string& fields) {
+    const Parsed p = chat(fields);
+    EXPECT_FALSE(p.error);
+    return dump_json(p.request.chat->kwargs);
+  };
+  EXPECT_EQ(kwargs(""), "{}");
+  EXPECT_EQ(kwargs(R"("chat_template_kwargs": {"enable_thinking": false})"),
+            R"({"enable_thinking":false})");
+  EXPECT_EQ(kwargs(R"("thinking": {"type": "disabled"})"), R"({"enable_thinking":false})");
+  EXPECT_EQ(kwargs(R"("thinking": {"type": "enabled", "clear_thinking": false})"),
+            R"({"enable_thinking":true,"clear_thinking":false})");
+  EXPECT_EQ(kwargs(R"("reasoning_effort": "none")"), R"({"enable_thinking":false})");
+  EXPECT_EQ(kwargs(R"("reasoning_effort": "high")"), R"({"reasoning_effort":"high"})");
+  EXPECT_EQ(kwargs(R"("reasoning": {"effort": "none"})"), R"({"enable_thinking":false})");
+  EXPECT_EQ(kwargs(R"("enable_thinking": false)"), R"({"enable_thinking":false})");
+  // The most direct words win.
+  EXPECT_EQ(
+      kwargs(
+          R"("thinking": {"type": "disabled"}, "chat_template_kwargs": {"enable_thinking": true})"),
+      R"({"enable_thinking":true})");
+}
+
+TEST(OpenAiRequest, constraints_of_every_dialect_become_grammars) {
+  using Kind = GrammarSpec::Kind;
+  const auto spec = [](const std::string& fields) {
+    const Parsed p = chat(fields);
+    EXPECT_FALSE(p.error) << fields;
+    return p.request.grammar.value_or(GrammarSpec{.text = "none"});
+  };
+  EXPECT_EQ(spec(R"("response_format": {"type": "text"})").text, "none");
+  EXPECT_EQ(spec(R"("response_format": {"type": "json_object"})").kind, Kind::kJsonObject);
+  const std::pair<const char*, std::pair<Kind, const char*>> cases[] = {
+      {R"("response_format": {"type": "json_schema", "json_schema": {"name": "x", "schema": {"type": "object"}}})",
+       {Kind::kJsonSchema, R"({"type":"object"})"}},
+      {R"("structured_outputs": {"json": {"type": "null"}})",
+       {Kind::kJsonSchema, R"({"type":"null"})"}},
+      {R"("structured_outputs": {"regex": "a+"})", {Kind::kRegex, "a+"}},
+      {R"("structured_outputs": {"grammar": "root ::= x"})", {Kind::kEbnf, "root ::= x"}},
+      {R"("guided_json": "{}")", {Kind::kJsonSchema, "{}"}},
+      {R"("guided_regex": "b")", {Kind::kRegex, "b"}},
+      {R"("guided_grammar": "g")", {Kind::kEbnf, "g"}},
+      {R"("regex": "c")", {Kind::kRegex, "c"}},
+      {R"("ebnf": "e")", {Kind::kEbnf, "e"}},
+      {R"("json_schema": "{\"a\":1}")", {Kind::kJsonSchema, R"({"a":1})"}}};
+  for (const auto& [fields, expected] : cases) {
+    EXPECT_EQ(spec(fields).kind, expected.first) << fields;
+    EXPECT_EQ(spec(fields).text, expected.second) << fields;
+  }
+  EXPECT_EQ(spec(R"("structured_outputs": {"choice": ["a", "b"]})").choices.size(), 2u);
+  EXPECT_EQ(spec(R"("guided_choice": ["a", "b"])").kind, Kind::kChoice);
+}
+
+TEST(AnthropicRequest, blocks_become_messages) {
+  const Parsed p = anthropic(R"("system": [{"type": "text", "text": "S"}], "messages": [
+    {"role": "user", "content": "q"},
+    {"role": "assistant", "content": [{"type": "thinking", "thinking": "hm", "signature": "x"},
+      {"type": "text", "text": "let me see"},
+      {"type": "tool_use", "id": "t1", "name": "f", "input": {"a": 1}}]},
+    {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t1",
+      "content": [{"type": "text", "text": "7"}]}, {"type": "text", "text": "go on"}]}],
+    "tools": [{"name": "f", "description": "d", "input_schema": {"type": "object"}}],
+    "tool_choice": {"type": "any", "disable_parallel_tool_use": true},
+    "stop_sequences": ["E"], "top_k": 3, "metadata": {"user_id": "u"})");
+  ASSERT_FALSE(p.error) << p.error->message;
+  EXPECT_EQ(
+      json_of(*p.request.chat),
+      R"([{"role":"system","content":"S"},{"role":"user","content":"q"},)"
+      R"({"role":"assistant","content":"let me see","reasoning_content":"hm","tool_calls":[)"
+      R"({"id":"t1","type":"function","function":{"name":"f","arguments":{"a":1}}}]},)"
+      R"({"role":"tool","content":"7","tool_call_id":"t1"},{"role":"user","content":"go on"}])");
+  EXPECT_EQ(dump_json(p.request.chat->tools),
+            R"([{"type":"function","function":{"name":"f","description":"d",)"
+            R"("parameters":{"type":"object"}}}])");
+  EXPECT_EQ(dump_json(p.request.chat->kwargs), R"({"enable_thinking":false})");
+  EXPECT_TRUE(p.request.grammar->at_least_one && !p.request.grammar->parallel);
+  EXPECT_EQ(p.request.max_tokens, 9);
+  EXPECT_TRUE(p.request.chat->add_generation_prompt);
+}
+
+TEST(AnthropicRequest, tools_are_checked_as_openais_are) {
+  const auto error = [](const std::string& tools) {
+    const Parsed p =
+        anthropic(R"("messages": [{"role": "user", "content": "q"}], "tools": )" + tools);
+    return p.error ? p.error->param + ": " + p.error->message : "";
+  };
+  EXPECT_EQ(error(R"([{"name": "a <b"}])"),
+            "tools[0].name: tools[0].name is \"a <b\"; it may not be empty or hold blanks, < or >");
+  std::string many = R"([{"name": "f"})";
+  for (int i = 0; i < 1024; ++i) many += R"(, {"name": "f"})";
+  EXPECT_EQ(error(many + "]"), "tools: tools has 1025 items; at most 1024 are allowed");
+}
+
+TEST(AnthropicRequest, an_unfinished_turn_of_the_assistant_is_continued) {
+  const Parsed p = anthropic(R"("messages": [{"role": "user", "content": "q"},
+      {"role": "assistant", "content": "It is "}], "thinking": {"type": "disabled"})");
+  ASSERT_FALSE(p.error) << p.error->message;
+  EXPECT_TRUE(p.request.chat->continue_final_message);
+  EXPECT_FALSE(p.request.chat->add_generation_prompt);
+}
+
+TEST(ResponsesRequest, items_become_messages) {
+  const Parsed p = responses(R"("instructions": "I", "input": [
+    {"role": "user", "content": [{"type": "input_text", "text": "q"}]},
+    {"type": "reasoning", "summary": [], "content": [{"type": "reasoning_text", "text": "hm"}]},
+    {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"},
+    {"type": "function_call_output", "call_id": "c", "output": "7"},
+    {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "A"}]},
+    {"role": "user", "content": "more"}], "max_output_tokens": 5,
+    "reasoning": {"effort": "none"}, "text": {"format": {"type": "json_object"}})");
+  ASSERT_FALSE(p.error) << p.error->message;
+  EXPECT_EQ(json_of(*p.request.chat),
+            R"([{"role":"system","content":"I"},{"role":"user","content":"q"},)"
+            R"({"role":"assistant","content":"","reasoning_content":"hm","tool_calls":[)"
+            R"({"id":"c","type":"function","function":{"name":"f","arguments":{}}}]},)"
+            R"({"role":"tool","content":"7","tool_call_id":"c"},)"
+            R"({"role":"assistant","content":"A"},{"role":"user","content":"more"}])");
+  EXPECT_EQ(p.request.max_tokens, 5);
+  EXPECT_EQ(dump_json(p.request.chat->kwargs), R"({"enable_thinking":false})");
+  EXPECT_EQ(p.request.grammar->kind, GrammarSpec::Kind::kJsonObject);
+  EXPECT_EQ(dump_json(*p.request.echoed.find("instructions")), "\"I\"");
+}
+
+TEST(GenerateRequest, sampling_params_arrive) {
+  const Parsed p = generate(R"("input_ids": [[1, 2], [3]], "return_logprob": true,
+      "top_logprobs_num": 2, "logprob_start_len": 0, "return_routed_experts": true,
+      "sampling_params": {"max_new_tokens": 4, "temperature": 0, "top_k": -1, "n": 2,
+      "stop_token_ids": [5], "ignore_eos": true, "no_stop_trim": true, "sampling_seed": 3})");
+  ASSERT_FALSE(p.error) << p.error->message;
+  EXPECT_EQ(p.request.prompts.size(), 2u);
+  EXPECT_EQ(p.request.max_tokens, 4);
+  EXPECT_EQ(p.request.sampling.top_k, 0);
+  EXPECT_TRUE(p.request.sampling.greedy() && p.request.ignore_eos && p.request.include_stop);
+  EXPECT_EQ(p.request.top_logprobs, 2);
+  EXPECT_EQ(p.request.prompt_logprobs, 2);
+  EXPECT_EQ(p.request.n, 2);
+  EXPECT_EQ(p.request.seed, 3u);
+}
+
+TEST(RequestReader, describes_what_it_reads) {
+  Json schema;
+  RequestReader r(schema);
+  ApiRequest scratch = default_request(Api::kChat, {config(), 1000});
+  read_chat(r, scratch, {config(), 1000});
+  const Json* properties = schema.find("properties");
+  EXPECT_EQ(dump_json(*properties->find("temperature")),
+            R"({"type":"number","minimum":0.0,"maximum":100.0})");
+  EXPECT_EQ(dump_json(*schema.find("required")), R"(["messages"])");
+  const Json* message = properties->find("messages")->find("items");
+  EXPECT_EQ(dump_json(*message->find("required")), R"(["role"])");
+  EXPECT_NE(message->find("properties")->find("tool_calls"), nullptr);
+  EXPECT_NE(properties->find("response_format")->find("properties")->find("json_schema"), nullptr);
+}
+
+}  // namespace
+}  // namespace glint

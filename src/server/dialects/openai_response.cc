@@ -1,0 +1,346 @@
+#include "server/dialects/openai_response.h"
+
+namespace glint {
+namespace {
+
+Json stop_reason(const Finish& finish) {
+  if (finish.stop_string) return *finish.stop_string;
+  if (finish.stop_id) return *finish.stop_id;
+  return {};
+}
+
+// [null, {"ID": {"logprob", "rank", "decoded_token"}, ...}, ...]: vLLM's prompt_logprobs.
+Json prompt_logprobs_json(const Choice& choice, const std::vector<TokenId>& prompt,
+                          const TokenNames& names) {
+  Json::Array out = {Json()};
+  for (std::size_t i = 0; i < choice.prompt_scores.size() && i + 1 < prompt.size(); ++i) {
+    const TokenLogprob& score = choice.prompt_scores[i];
+    Json tokens = Json::Object{};
+    const auto add = [&](TokenId id, float logprob, int rank) {
+      tokens.set(std::to_string(id), Json::Object{{"logprob", finite_logprob(logprob)},
+                                                  {"rank", rank},
+                                                  {"decoded_token", names.text(id)}});
+    };
+    for (std::size_t rank = 0; rank < score.top.size(); ++rank)
+      add(score.top[rank].id, score.top[rank].logprob, static_cast<int>(rank) + 1);
+    add(prompt[i + 1], score.logprob, score.rank);
+    out.push_back(std::move(tokens));
+  }
+  return out;
+}
+
+}  // namespace
+
+OpenAiWriter::OpenAiWriter(const ApiRequest& request, ResponseInfo info, const TokenNames& names,
+                           const char* chunk_object)
+    : ResponseWriter(request, std::move(info), names) {
+  chunk_head_ = "data: " + dump_json(head(chunk_object));
+  chunk_head_.pop_back();  // the closing brace
+  chunk_head_ += ",\"choices\":[";
+}
+
+Json OpenAiWriter::head(const char* object) const {
+  return Json::Object{{"id", info_.id},
+                      {"object", object},
+                      {"created", info_.created},
+                      {"model", info_.model},
+                      {"system_fingerprint", Json()}};
+}
+
+void OpenAiWriter::finish_whole(const Answer& answer, Json& out) const {
+  out.set("usage", openai_usage(answer.usage));
+  if (request_.return_timings) out.set("timings", timings_json(answer));
+}
+
+void OpenAiWriter::open_chunk(int choice, std::string& out) const {
+  out.append(chunk_head_).append("{\"index\":").append(std::to_string(choice));
+}
+
+void OpenAiWriter::close_chunk(const Answer& answer, std::string& out) {
+  out += "}]";
+  if (request_.return_token_ids && !prompt_told_) {
+    out.append(",\"prompt_token_ids\":").append(dump_json(ids_json(answer.prompts[0])));
+    prompt_told_ = true;
+  }
+  if (request_.continuous_usage)
+    out.append(",\"usage\":").append(dump_json(openai_usage(answer.usage)));
+  out += "}\n\n";
+}
+
+void OpenAiWriter::append_finish(const std::optional<Finish>& finish, std::string& out) const {
+  out += ",\"finish_reason\":";
+  if (!finish) {
+    out += "null";
+    return;
+  }
+  append_json_string(out, openai_finish_reason(*finish));
+  out.append(",\"stop_reason\":").append(dump_json(stop_reason(*finish)));
+}
+
+void OpenAiWriter::append_tokens(const Piece& piece, std::string& out) const {
+  if (request_.return_token_ids)
+    out.append(",\"token_ids\":").append(dump_json(ids_json(piece.tokens)));
+}
+
+void OpenAiWriter::end(const Answer& answer, std::string& out) {
+  if (request_.include_usage || request_.return_timings) {
+    out.append(chunk_head_).append("]");
+    if (request_.include_usage)
+      out.append(",\"usage\":").append(dump_json(openai_usage(answer.usage)));
+    if (request_.return_timings)
+      out.append(",\"timings\":").append(dump_json(timings_json(answer)));
+    out += "}\n\n";
+  }
+  out += "data: [DONE]\n\n";
+}
+
+void OpenAiWriter::error(const ApiError& error, std::string& out) {
+  append_event(out, "", dump_json(error_json(error, ErrorStyle::kOpenAi)));
+  out += "data: [DONE]\n\n";
+}
+
+Json CompletionWriter::logprobs(const std::vector<TokenScore>& scores, std::size_t& offset) const {
+  if (request_.top_logprobs < 0) return {};
+  Json::Array tokens, values, tops, offsets;
+  for (const TokenScore& score : scores) {
+    const std::string text = names_.text(score.id);
+    tokens.push_back(text);
+    values.push_back(finite_logprob(score.logprob.logprob));
+    offsets.push_back(static_cast<std::int64_t>(offset));
+    offset += text.size();
+    Json top = Json::Object{};
+    for (const TokenLogprob::Top& other : score.logprob.top)
+      top.set(names_.text(other.id), finite_logprob(other.logprob));
+    top.set(text, finite_logprob(score.logprob.logprob));
+    tops.push_back(std::move(top));
+  }
+  return Json::Object{{"tokens", std::move(tokens)},
+                      {"token_logprobs", std::move(values)},
+                      {"top_logprobs", std::move(tops)},
+                      {"text_offset", std::move(offsets)}};
+}
+
+// With echo the prompt's tokens come first; nothing is known of the first one.
+Json CompletionWriter::choice_json(const Choice& choice, const Answer& answer) const {
+  const auto prompt = static_cast<std::size_t>(choice.prompt);
+  std::vector<TokenScore> scores;
+  std::size_t offset = 0;
+  if (request_.echo && request_.top_logprobs >= 0) {
+    const std::vector<TokenId>& ids = answer.prompts[prompt];
+    scores.push_back({.id = ids[0]});
+    for (std::size_t i = 0; i < choice.prompt_scores.size() && i + 1 < ids.size(); ++i)
+      scores.push_back({.id = ids[i + 1], .logprob = choice.prompt_scores[i]});
+  }
+  const bool echoed = !scores.empty();
+  scores.insert(scores.end(), choice.scores.begin(), choice.scores.end());
+  Json logprobs_json = logprobs(scores, offset);
+  if (echoed) {
+    for (auto& [name, value] : logprobs_json.as_object())
+      if (name == "token_logprobs" || name == "top_logprobs") value.as_array()[0] = Json();
+  }
+  std::string text = request_.echo ? answer.prompt_texts[prompt] : std::string();
+  text += choice.text();
+  Json out = Json::Object{{"index", choice.index},
+                          {"text", text},
+                          {"logprobs", std::move(logprobs_json)},
+                          {"finish_reason", openai_finish_reason(choice.finish)},
+                          {"stop_reason", stop_reason(choice.finish)}};
+  if (request_.prompt_logprobs >= 0)
+    out.set("prompt_logprobs", prompt_logprobs_json(choice, answer.prompts[prompt], names_));
+  if (request_.return_token_ids) {
+    out.set("token_ids", ids_json(choice.tokens));
+    out.set("prompt_token_ids", ids_json(answer.prompts[prompt]));
+  }
+  if (request_.routed_experts) out.set("routed_experts", routed_experts_json(choice));
+  return out;
+}
+
+Json CompletionWriter::whole(const Answer& answer) {
+  Json out = head("text_completion");
+  Json::Array choices;
+  for (const Choice& choice : answer.choices) choices.push_back(choice_json(choice, answer));
+  out.set("choices", std::move(choices));
+  finish_whole(answer, out);
+  return out;
+}
+
+void CompletionWriter::piece(const Piece& piece, const Answer& answer, std::string& out) {
+  const auto index = static_cast<std::size_t>(piece.choice);
+  if (offsets_.size() <= index) offsets_.resize(index + 1, std::string::npos);
+  std::string text;
+  if (offsets_[index] == std::string::npos) {
+    offsets_[index] = 0;
+    if (request_.echo)
+      text = answer.prompt_texts[static_cast<std::size_t>(answer.choices[index].prompt)];
+  }
+  for (const Delta& delta : piece.deltas) text += delta.text;
+  open_chunk(piece.choice, out);
+  out += ",\"text\":";
+  append_json_string(out, text);
+  out += ",\"logprobs\":";
+  out += request_.top_logprobs < 0 ? "null" : dump_json(logprobs(piece.scores, offsets_[index]));
+  append_finish(piece.finish, out);
+  append_tokens(piece, out);
+  close_chunk(answer, out);
+}
+
+Json ChatWriter::logprobs(const std::vector<TokenScore>& scores) const {
+  if (request_.top_logprobs < 0) return {};
+  return Json::Object{{"content", logprobs_json(scores, names_)}, {"refusal", Json()}};
+}
+
+Json ChatWriter::message(const Choice& choice) const {
+  const ParsedAnswer& parsed = choice.parsed;
+  Json out = Json::Object{{"role", "assistant"},
+                          {"content", parsed.content ? Json(*parsed.content) : Json()},
+                          {"refusal", Json()}};
+  if (parsed.reasoning && request_.include_reasoning) {
+    out.set("reasoning_content", *parsed.reasoning);
+    out.set("reasoning", *parsed.reasoning);
+  }
+  Json::Array calls;
+  for (std::size_t i = 0; i < parsed.calls.size(); ++i)
+    calls.push_back(Json::Object{
+        {"id", call_id(info_, choice.index, static_cast<int>(i))},
+        {"type", "function"},
+        {"function",
+         Json::Object{{"name", parsed.calls[i].name}, {"arguments", parsed.calls[i].arguments}}}});
+  if (!calls.empty()) out.set("tool_calls", std::move(calls));
+  return out;
+}
+
+Json ChatWriter::whole(const Answer& answer) {
+  Json out = head("chat.completion");
+  Json::Array choices;
+  for (const Choice& choice : answer.choices) {
+    Json one = Json::Object{{"index", choice.index},
+                            {"message", message(choice)},
+                            {"logprobs", logprobs(choice.scores)},
+                            {"finish_reason", openai_finish_reason(choice.finish)},
+                            {"stop_reason", stop_reason(choice.finish)}};
+    if (request_.return_token_ids) one.set("token_ids", ids_json(choice.tokens));
+    if (request_.routed_experts) one.set("routed_experts", routed_experts_json(choice));
+    choices.push_back(std::move(one));
+  }
+  out.set("choices", std::move(choices));
+  if (request_.prompt_logprobs >= 0)
+    out.set("prompt_logprobs", prompt_logprobs_json(answer.choices[0], answer.prompts[0], names_));
+  if (request_.return_token_ids) out.set("prompt_token_ids", ids_json(answer.prompts[0]));
+  finish_whole(answer, out);
+  return out;
+}
+
+namespace {
+
+// Deltas that may share a chunk: one text each of reasoning and content, or calls.
+enum class Group { kReasoning, kContent, kTools };
+
+Group group_of(const Delta& delta) {
+  if (delta.kind == Delta::Kind::kReasoning) return Group::kReasoning;
+  return delta.kind == Delta::Kind::kContent ? Group::kContent : Group::kTools;
+}
+
+}  // namespace
+
+// The members of a "delta" for deltas of one group.
+void ChatWriter::append_delta(int choice, std::span<const Delta> deltas, std::string& out) {
+  const auto index = static_cast<std::size_t>(choice);
+  if (begun_.size() <= index) begun_.resize(index + 1);
+  const char* comma = "";
+  out += ",\"delta\":{";
+  if (!begun_[index]) {
+    out += "\"role\":\"assistant\"";
+    comma = ",";
+    begun_[index] = true;
+  }
+  if (!deltas.empty() && group_of(deltas[0]) != Group::kTools) {
+    std::string text;
+    for (const Delta& delta : deltas) text += delta.text;
+    const auto append = [&](const char* name) {
+      out.append(comma).append("\"").append(name).append("\":");
+      append_json_string(out, text);
+      comma = ",";
+    };
+    if (group_of(deltas[0]) == Group::kContent) {
+      append("content");
+    } else {
+      append("reasoning_content");
+      append("reasoning");
+    }
+  } else if (!deltas.empty()) {
+    out.append(comma).append("\"tool_calls\":");
+    append_calls(choice, deltas, out);
+  }
+  out += '}';
+}
+
+// Deltas of calls, each call's together: a name only where the call begins.
+void ChatWriter::append_calls(int choice, std::span<const Delta> deltas, std::string& out) const {
+  out += '[';
+  for (std::size_t i = 0; i < deltas.size();) {
+    const int tool = deltas[i].tool;
+    if (i > 0) out += ',';
+    out.append("{\"index\":").append(std::to_string(tool));
+    if (deltas[i].kind == Delta::Kind::kToolBegin) {
+      out.append(",\"id\":\"").append(call_id(info_, choice, tool));
+      out += "\",\"type\":\"function\",\"function\":{\"name\":";
+      append_json_string(out, deltas[i++].text);
+      out += ',';
+    } else {
+      out += ",\"function\":{";
+    }
+    std::string arguments;
+    for (; i < deltas.size() && deltas[i].tool == tool; ++i) arguments += deltas[i].text;
+    out += "\"arguments\":";
+    append_json_string(out, arguments);
+    out += "}}";
+  }
+  out += ']';
+}
+
+// One chunk for each group of deltas; tokens and log-probabilities go with the first, the end with
+// the last.
+void ChatWriter::piece(const Piece& piece, const Answer& answer, std::string& out) {
+  std::vector<Delta> deltas;
+  for (const Delta& delta : piece.deltas) {
+    const bool hidden = !request_.include_reasoning && group_of(delta) == Group::kReasoning;
+    if (!hidden && delta.kind != Delta::Kind::kToolEnd) deltas.push_back(delta);
+  }
+  if (deltas.empty() && !piece.finish && !request_.return_token_ids && piece.scores.empty()) return;
+  std::size_t begin = 0;
+  bool first = true;
+  do {
+    std::size_t end = begin;
+    while (end < deltas.size() && group_of(deltas[end]) == group_of(deltas[begin])) ++end;
+    open_chunk(piece.choice, out);
+    append_delta(piece.choice, std::span(deltas).subspan(begin, end - begin), out);
+    out += ",\"logprobs\":";
+    out += request_.top_logprobs < 0 || !first ? "null" : dump_json(logprobs(piece.scores));
+    const bool last = end == deltas.size();
+    append_finish(last ? piece.finish : std::nullopt, out);
+    if (first) append_tokens(piece, out);
+    close_chunk(answer, out);
+    first = false;
+    begin = end;
+  } while (begin < deltas.size());
+}
+
+// [row][MoE layer][chosen expert]
+Json OpenAiWriter::routed_experts_json(const Choice& choice) const {
+  const auto layers = static_cast<std::size_t>(info_.moe_layers);
+  const auto chosen = static_cast<std::size_t>(info_.experts_per_token);
+  if (layers * chosen == 0) return Json::Array{};
+  Json::Array rows;
+  const std::vector<std::uint16_t>& ids = choice.routed_experts;
+  for (std::size_t i = 0; i + layers * chosen <= ids.size();) {
+    Json::Array row;
+    for (std::size_t layer = 0; layer < layers; ++layer, i += chosen) {
+      const auto begin = ids.begin() + static_cast<std::ptrdiff_t>(i);
+      row.push_back(Json::Array(begin, begin + info_.experts_per_token));
+    }
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+}  // namespace glint

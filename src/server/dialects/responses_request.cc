@@ -1,0 +1,187 @@
+// The requests of /v1/responses.
+#include <algorithm>
+#include <utility>
+
+#include "base/str.h"
+#include "server/dialects/chat_messages.h"
+#include "server/dialects/responses_api.h"
+#include "server/dialects/sampling_fields.h"
+#include "server/dialects/thinking_fields.h"
+#include "server/dialects/tool_fields.h"
+#include "server/dialects/unsupported_fields.h"
+
+namespace glint {
+namespace {
+
+// Reasoning and calls are items of their own; templates want them in one message of the assistant.
+class ItemReader {
+ public:
+  explicit ItemReader(ChatInput& chat) : chat_(chat) {}
+
+  void read(RequestReader& item) {
+    std::string type = "message";
+    item.one_of("type", type, {"message", "function_call", "function_call_output", "reasoning"});
+    if (type == "message") read_message(item);
+    if (type == "function_call") read_call(item);
+    if (type == "function_call_output") read_output(item);
+    if (type == "reasoning") read_reasoning(item);
+  }
+
+  void finish() {
+    if (pending_.is_null()) return;
+    chat_.messages.push_back(std::exchange(pending_, Json()));
+  }
+
+ private:
+  // The assistant's message that is being put together.
+  Json& pending() {
+    if (pending_.is_null()) pending_ = Json::Object{{"role", "assistant"}, {"content", ""}};
+    return pending_;
+  }
+
+  void read_message(RequestReader& item) {
+    std::string role, text;
+    item.one_of("role", role, {"user", "assistant", "system", "developer"});
+    item.require("role");
+    item.require("content");
+    const Json* content = item.find("content");
+    if (!content) return;
+    if (const auto error = flatten_parts(*content, item.path("content"), text))
+      return item.fail("content", error->message);
+    if (role == "developer") role = "system";
+    if (role == "assistant") {
+      if (pending().find("tool_calls") || !pending().find("content")->as_string().empty()) finish();
+      pending().set("content", text);
+      return;
+    }
+    finish();
+    chat_.messages.push_back(Json::Object{{"role", role}, {"content", text}});
+  }
+
+  void read_call(RequestReader& item) {
+    std::string id, name, arguments;
+    item.text("call_id", id);
+    item.text("name", name);
+    item.require("name");
+    item.text("arguments", arguments);
+    std::optional<Json> parsed = parse_arguments(arguments);
+    if (!parsed) return item.fail("arguments", str(item.path("arguments"), " is no JSON object"));
+    const Json* before = pending().find("tool_calls");
+    Json::Array calls = before ? before->as_array() : Json::Array{};
+    calls.push_back(call_json(id, name, std::move(*parsed)));
+    pending().set("tool_calls", std::move(calls));
+  }
+
+  void read_output(RequestReader& item) {
+    std::string id, text;
+    item.text("call_id", id);
+    item.require("output");
+    const Json* output = item.find("output");
+    if (!output) return;
+    if (const auto error = flatten_parts(*output, item.path("output"), text))
+      return item.fail("output", error->message);
+    finish();
+    chat_.messages.push_back(
+        Json::Object{{"role", "tool"}, {"content", text}, {"tool_call_id", id}});
+  }
+
+  void read_reasoning(RequestReader& item) {
+    finish();
+    std::string text;
+    for (const char* name : {"content", "summary"}) {
+      item.list(name, [&](RequestReader& part) {
+        std::string piece;
+        part.text("text", piece);
+        text += piece;
+      });
+      if (!text.empty()) break;
+    }
+    if (!text.empty()) pending().set("reasoning_content", text);
+  }
+
+  ChatInput& chat_;
+  Json pending_;
+};
+
+void read_input(RequestReader& r, ChatInput& chat) {
+  const Json list =
+      Json::Object{{"type", "array"}, {"items", Json::Object{{"type", "object"}}}, {"minItems", 1}};
+  r.describe("input", Json::Object{{"anyOf", Json::Array{Json::Object{{"type", "string"}}, list}}});
+  r.require("input");
+  std::string instructions;
+  r.text("instructions", instructions);
+  if (!instructions.empty())
+    chat.messages.push_back(Json::Object{{"role", "system"}, {"content", instructions}});
+  const Json* input = r.find("input");
+  if (!input) return;
+  if (input->is_string()) {
+    chat.messages.push_back(Json::Object{{"role", "user"}, {"content", input->as_string()}});
+    return;
+  }
+  ItemReader items(chat);
+  r.list("input", [&](RequestReader& item) { items.read(item); });
+  if (!r.ok()) return;
+  items.finish();
+  if (chat.messages.empty()) r.fail("input", "input is empty; expected a text or items");
+}
+
+void read_flat_tools(RequestReader& r, ApiRequest& request) {
+  Json::Array tools;
+  r.list("tools", [&](RequestReader& t) {
+    std::string type;
+    t.one_of("type", type, {"function"});
+    t.require("type");
+    tools.push_back(read_flat_tool(t, "parameters", Json(), request.tools));
+  });
+  if (!tools.empty()) request.chat->tools = std::move(tools);
+  read_tool_choice(r, request.tools);
+  r.boolean("parallel_tool_calls", request.tools.parallel);
+}
+
+void refuse_storage(RequestReader& r) {
+  if (r.find("previous_response_id"))
+    r.fail("previous_response_id",
+           "previous_response_id is not supported: nothing is stored; send the whole "
+           "conversation as input");
+  bool background = false;
+  r.boolean("background", background);
+  if (background)
+    r.fail("background", "background is not supported: nothing is stored; use stream");
+}
+
+}  // namespace
+
+void read_responses_input(RequestReader& r, ApiRequest& request, const ParseContext& context) {
+  ChatInput& chat = begin_chat(request, context);
+  r.text("model", request.model);
+  read_input(r, chat);
+  refuse_storage(r);
+  refuse_unsupported(r, Api::kResponses);
+  read_thinking(r, request);
+  r.group("text", [&](RequestReader& f) {
+    f.group("format", [&](RequestReader& g) { read_response_format(g, "", request); });
+  });
+  read_flat_tools(r, request);
+}
+
+void read_responses(RequestReader& r, ApiRequest& request, const ParseContext& context) {
+  read_responses_input(r, request, context);
+  r.integer("max_output_tokens", request.max_tokens, {1});
+  std::vector<std::string> include;
+  r.texts("include", include, 64);
+  std::optional<int> top;
+  r.integer("top_logprobs", top, {0, context.config.max_logprobs});
+  const bool included = std::ranges::find(include, "message.output_text.logprobs") != include.end();
+  if (included || top.value_or(0) > 0) request.top_logprobs = top.value_or(0);
+  r.boolean("stream", request.stream);
+  read_sampling(r, request, context);
+  read_limits(r, request, context);
+  check_tool_choice(r, request);
+  if (!r.reading()) return;
+  for (const char* name :
+       {"instructions", "max_output_tokens", "metadata", "parallel_tool_calls", "reasoning",
+        "temperature", "text", "tool_choice", "tools", "top_p", "truncation", "user"})
+    if (const Json* value = r.find(name)) request.echoed.set(name, *value);
+}
+
+}  // namespace glint

@@ -1,0 +1,230 @@
+#include "server/dialects/sampling_fields.h"
+
+#include <charconv>
+
+#include "base/cut_text.h"
+#include "base/str.h"
+#include "server/id_source.h"
+
+namespace glint {
+namespace {
+
+// Every token that comes is compared with these.
+constexpr std::size_t kMaxStopIds = 1024;
+constexpr std::size_t kMaxStopBytes = std::size_t{16} << 10;
+constexpr std::size_t kMaxBadWordBytes = std::size_t{64} << 10;
+
+// {"1234": -100, ...}
+void read_logit_bias(RequestReader& r, ApiRequest& request, TokenId vocab_size) {
+  Json bias;
+  r.value("logit_bias", bias, {"object"});
+  if (!bias.is_object()) return;
+  std::vector<std::pair<TokenId, float>> all;
+  for (const auto& [key, value] : bias.as_object()) {
+    TokenId id = -1;
+    const auto [end, code] = std::from_chars(key.data(), key.data() + key.size(), id);
+    if (code != std::errc() || end != key.data() + key.size() || id < 0 || id >= vocab_size)
+      return r.fail("logit_bias", str("logit_bias names token ", quoted(key),
+                                      "; expected an id from 0 to ", vocab_size - 1));
+    if (!value.is_number() || !(value.as_double() >= -100 && value.as_double() <= 100))
+      return r.fail("logit_bias",
+                    str("logit_bias of token ", id, " is ", cut_text(dump_json(value), 200),
+                        "; it must be a number from -100 to 100"));
+    all.emplace_back(id, static_cast<float>(value.as_double()));
+  }
+  request.sampling.logit_bias = std::move(all);
+}
+
+void set_grammar(RequestReader& r, const char* field, GrammarSpec spec, ApiRequest& request) {
+  if (request.grammar)
+    return r.fail(field, str(r.path(field),
+                             " cannot be combined with another constraint of the same request"));
+  request.grammar = std::move(spec);
+}
+
+// A schema, as an object or as JSON text.
+void read_schema(RequestReader& r, const char* field, ApiRequest& request) {
+  Json schema;
+  r.value(field, schema, {"object", "string", "boolean"});
+  if (schema.is_null()) return;
+  std::string text = schema.is_string() ? schema.as_string() : dump_json(schema);
+  set_grammar(r, field, {.kind = GrammarSpec::Kind::kJsonSchema, .text = std::move(text)}, request);
+}
+
+// An object, or JSON text.
+void read_structural_tag(RequestReader& r, const char* field, ApiRequest& request) {
+  Json tag;
+  r.value(field, tag, {"object", "string"});
+  if (tag.is_null()) return;
+  std::string text = tag.is_string() ? tag.as_string() : dump_json(tag);
+  set_grammar(r, field, {.kind = GrammarSpec::Kind::kStructuralTag, .text = std::move(text)},
+              request);
+}
+
+void read_pattern(RequestReader& r, const char* field, GrammarSpec::Kind kind,
+                  ApiRequest& request) {
+  std::string text;
+  r.text(field, text);
+  if (!text.empty()) set_grammar(r, field, {.kind = kind, .text = std::move(text)}, request);
+}
+
+void read_choice(RequestReader& r, const char* field, ApiRequest& request) {
+  std::vector<std::string> choices;
+  r.texts(field, choices, 10000);
+  if (!r.find(field) || !r.ok()) return;
+  if (choices.empty())
+    return r.fail(field, str(r.path(field), " is empty; expected at least one text"));
+  set_grammar(r, field, {.kind = GrammarSpec::Kind::kChoice, .choices = std::move(choices)},
+              request);
+}
+
+void read_json_object(RequestReader& r, const char* field, ApiRequest& request) {
+  bool wanted = false;
+  r.boolean(field, wanted);
+  if (wanted) set_grammar(r, field, {.kind = GrammarSpec::Kind::kJsonObject}, request);
+}
+
+}  // namespace
+
+ApiRequest default_request(Api api, const ParseContext& context) {
+  ApiRequest request;
+  request.api = api;
+  request.sampling = context.config.sampling;
+  if (api == Api::kCompletions) request.default_max_tokens = 16;
+  if (api == Api::kGenerate) request.default_max_tokens = 128;
+  request.stream_interval = context.config.stream_interval;
+  request.plain_content = context.config.plain_content;
+  return request;
+}
+
+void read_sampling(RequestReader& r, ApiRequest& request, const ParseContext& context) {
+  SamplingParams& s = request.sampling;
+  r.number("temperature", s.temperature, {0, 100});
+  r.number("top_p", s.top_p, {0, 1, true});
+  r.integer("top_k", s.top_k, {-1});
+  s.top_k = std::max(s.top_k, 0);  // -1: all
+  r.number("min_p", s.min_p, {0, 1});
+  r.number("repetition_penalty", s.repetition_penalty, {0, 100, true});
+  r.number("presence_penalty", s.presence_penalty, {-2, 2});
+  r.number("frequency_penalty", s.frequency_penalty, {-2, 2});
+  r.seed("seed", request.seed);
+  read_logit_bias(r, request, context.vocab_size);
+  r.texts("bad_words", request.bad_words, 1000, kMaxBadWordBytes);
+  const auto vocab_size = static_cast<std::size_t>(context.vocab_size);
+  r.tokens("allowed_token_ids", s.allowed_ids.own(), context.vocab_size, vocab_size);
+  if (r.find("allowed_token_ids") && s.allowed_ids.empty())
+    r.fail("allowed_token_ids",
+           str(r.path("allowed_token_ids"), " is empty; expected at least one token"));
+}
+
+void read_id(RequestReader& r, const char* name, std::string& out) {
+  std::string id;
+  r.text(name, id);
+  if (id.empty()) return;
+  if (!harmless_id(id))
+    return r.fail(name, str(r.path(name), " is ", quoted(id),
+                            "; expected at most 128 printable characters without blanks, quotes "
+                            "and backslashes"));
+  out = std::move(id);
+}
+
+void read_limits(RequestReader& r, ApiRequest& request, const ParseContext& context) {
+  r.texts("stop", request.stop, 64, kMaxStopBytes);
+  std::erase(request.stop, "");
+  r.tokens("stop_token_ids", request.stop_ids, context.vocab_size, kMaxStopIds);
+  r.boolean("include_stop_str_in_output", request.include_stop);
+  r.integer("min_tokens", request.min_tokens);
+  r.boolean("ignore_eos", request.ignore_eos);
+  r.boolean("skip_special_tokens", request.skip_special);
+  r.integer("priority", request.priority, {-1000000000, 1000000000});
+  if (context.config.higher_priority_first) request.priority = -request.priority;
+  r.text("cache_salt", request.cache_salt);
+  read_id(r, "rid", request.rid);
+  read_id(r, "request_id", request.rid);
+  r.boolean("return_routed_experts", request.routed_experts);
+}
+
+void read_response_format(RequestReader& r, const char* inner, ApiRequest& request) {
+  std::string type;
+  r.one_of(
+      "type", type,
+      {"text", "json_object", "json_schema", "regex", "ebnf", "grammar", "json", "structural_tag"});
+  r.require("type");
+  const auto schema = [&](RequestReader& f, bool required) {
+    read_schema(f, "schema", request);
+    if (required) f.require("schema");
+  };
+  if (*inner != '\0') {
+    r.group(inner, [&](RequestReader& f) { schema(f, type == "json_schema"); });
+    if (type == "json_schema") r.require(inner);
+    if (type == "json") schema(r, true);
+  } else {
+    schema(r, type == "json_schema");
+  }
+  if (type == "json_object") set_grammar(r, "type", {}, request);
+  if (type == "structural_tag")
+    set_grammar(r, "type",
+                {.kind = GrammarSpec::Kind::kStructuralTag, .text = dump_json(*r.json())}, request);
+  r.describe("format", Json::Object{{"type", "object"}});
+  r.describe("structures", Json::Object{{"type", "array"}});
+  r.describe("triggers", Json::Object{{"type", "array"}});
+  read_pattern(r, "regex", GrammarSpec::Kind::kRegex, request);
+  read_pattern(r, "ebnf", GrammarSpec::Kind::kEbnf, request);
+  read_pattern(r, "grammar", GrammarSpec::Kind::kEbnf, request);
+}
+
+void read_constraint(RequestReader& r, ApiRequest& request) {
+  r.group("response_format",
+          [&](RequestReader& f) { read_response_format(f, "json_schema", request); });
+  r.group("structured_outputs", [&](RequestReader& f) {
+    read_schema(f, "json", request);
+    read_pattern(f, "regex", GrammarSpec::Kind::kRegex, request);
+    read_choice(f, "choice", request);
+    read_pattern(f, "grammar", GrammarSpec::Kind::kEbnf, request);
+    read_json_object(f, "json_object", request);
+    read_structural_tag(f, "structural_tag", request);
+  });
+  read_schema(r, "guided_json", request);
+  read_pattern(r, "guided_regex", GrammarSpec::Kind::kRegex, request);
+  read_choice(r, "guided_choice", request);
+  read_pattern(r, "guided_grammar", GrammarSpec::Kind::kEbnf, request);
+  read_pattern(r, "regex", GrammarSpec::Kind::kRegex, request);
+  read_pattern(r, "ebnf", GrammarSpec::Kind::kEbnf, request);
+  read_schema(r, "json_schema", request);
+  read_choice(r, "choice", request);
+}
+
+void read_streaming(RequestReader& r, ApiRequest& request) {
+  r.boolean("stream", request.stream);
+  r.group("stream_options", [&](RequestReader& f) {
+    f.boolean("include_usage", request.include_usage);
+    f.boolean("continuous_usage_stats", request.continuous_usage);
+  });
+  if (r.find("stream_options") && !request.stream)
+    r.fail("stream_options", "stream_options are given, but stream is not true");
+  r.integer("stream_interval", request.stream_interval, {1, 1000000});
+  r.boolean("return_token_ids", request.return_token_ids);
+  r.boolean("return_timings", request.return_timings);
+}
+
+void read_prompt_logprobs(RequestReader& r, ApiRequest& request, const ParseContext& context) {
+  std::optional<int> prompt;
+  r.integer("prompt_logprobs", prompt, {0, context.config.max_logprobs});
+  if (!prompt) return;
+  request.prompt_logprobs = *prompt;
+  if (request.stream) r.fail("prompt_logprobs", "prompt_logprobs cannot be streamed");
+}
+
+void check_choices(RequestReader& r, ApiRequest& request) {
+  if (!r.reading() || !r.ok()) return;
+  const std::int64_t prompts = std::max<std::int64_t>(1, std::ssize(request.prompts));
+  if (prompts * request.best_of > kMaxChoices)
+    return r.fail(
+        request.best_of > 1 ? (request.best_of > request.n ? "best_of" : "n") : "prompt",
+        str(prompts, " prompts with ", request.best_of,
+            " answers each are too many; one request may have ", kMaxChoices, " answers"));
+  if (request.stream && request.best_of > request.n)
+    return r.fail("best_of", "best_of above n cannot be streamed: the best are known at the end");
+}
+
+}  // namespace glint

@@ -1,0 +1,36 @@
+// The fields that requests of several APIs share: sampling, limits, constraints.
+#pragma once
+
+#include "server/api_types.h"
+#include "server/dialects/request_reader.h"
+
+namespace glint {
+
+// temperature, top_p ... seed, logit_bias, bad_words, allowed_token_ids.
+void read_sampling(RequestReader& r, ApiRequest& request, const ParseContext& context);
+
+// stop, stop_token_ids, min_tokens, ignore_eos, priority, cache_salt ...
+void read_limits(RequestReader& r, ApiRequest& request, const ParseContext& context);
+
+// response_format, structured_outputs, guided_*, regex, ebnf, json_schema, choice. At most one.
+void read_constraint(RequestReader& r, ApiRequest& request);
+
+// A name of the client's own for its request. It comes back in answers and logs, so that it must be
+// harmless (id_source.h).
+void read_id(RequestReader& r, const char* name, std::string& out);
+
+// {"type": "text" | "json_object" | "json_schema" | "regex" | "ebnf", ...}; `inner` is the member
+// that holds the schema ("json_schema": OpenAI's chat; "": the format itself, as in
+// /v1/responses).
+void read_response_format(RequestReader& r, const char* inner, ApiRequest& request);
+
+// stream, stream_options, stream_interval, return_token_ids, return_timings.
+void read_streaming(RequestReader& r, ApiRequest& request);
+
+// prompt_logprobs.
+void read_prompt_logprobs(RequestReader& r, ApiRequest& request, const ParseContext& context);
+
+// n and best_of together with the number of prompts, after all fields were read.
+void check_choices(RequestReader& r, ApiRequest& request);
+
+}  // namespace glint

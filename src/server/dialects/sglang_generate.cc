@@ -1,0 +1,175 @@
+#include "server/dialects/sglang_generate.h"
+
+#include <bit>
+
+#include "base/str.h"
+#include "server/dialects/openai_request.h"
+#include "server/dialects/sampling_fields.h"
+#include "server/dialects/unsupported_fields.h"
+
+namespace glint {
+namespace {
+
+void read_params(RequestReader& p, ApiRequest& request, const ParseContext& context) {
+  refuse_unsupported(p, Api::kGenerate);
+  p.integer("max_new_tokens", request.max_tokens);
+  p.integer("min_new_tokens", request.min_tokens);
+  p.seed("sampling_seed", request.seed);
+  p.integer("n", request.n, {1, kMaxChoices});
+  request.best_of = request.n;
+  p.boolean("no_stop_trim", request.include_stop);
+  read_sampling(p, request, context);
+  read_limits(p, request, context);
+  read_constraint(p, request);
+}
+
+// [log-probability, token, text or null]
+Json triple(Json logprob, TokenId id, const TokenNames& names) {
+  return Json::Array{std::move(logprob), id, names.text(id)};
+}
+
+Json top_list(const TokenLogprob& score, const TokenNames& names) {
+  Json::Array list;
+  for (const TokenLogprob::Top& top : score.top)
+    list.push_back(triple(finite_logprob(top.logprob), top.id, names));
+  return list;
+}
+
+// {"type": "stop", "matched": ...} or {"type": "length", "length": n}
+Json finish_json(const Choice& choice) {
+  const Finish& finish = choice.finish;
+  if (finish.reason == FinishReason::kLength)
+    return Json::Object{{"type", "length"}, {"length", static_cast<int>(choice.tokens.size())}};
+  Json out = Json::Object{{"type", name_of(finish.reason)}};
+  if (finish.stop_string) {
+    out.set("matched", *finish.stop_string);
+  } else if (finish.reason == FinishReason::kStop && !choice.tokens.empty()) {
+    out.set("matched", choice.tokens.back());
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string base64(std::string_view bytes) {
+  constexpr const char* kDigits =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string out;
+  out.reserve((bytes.size() + 2) / 3 * 4);
+  for (std::size_t i = 0; i < bytes.size(); i += 3) {
+    const std::size_t count = std::min<std::size_t>(3, bytes.size() - i);
+    std::uint32_t bits = 0;
+    for (std::size_t j = 0; j < 3; ++j)
+      bits = bits << 8 | (j < count ? static_cast<unsigned char>(bytes[i + j]) : 0u);
+    for (std::size_t j = 0; j < 4; ++j)
+      out += j <= count ? kDigits[bits >> (18 - 6 * j) & 63] : '=';
+  }
+  return out;
+}
+
+void read_generate(RequestReader& r, ApiRequest& request, const ParseContext& context) {
+  refuse_unsupported(r, Api::kGenerate);
+  read_prompts(r, "input_ids", request, context);
+  for (const Prompt& prompt : request.prompts)
+    if (!prompt.tokens) r.fail("input_ids", "input_ids holds a text; expected token ids");
+  if (request.prompts.empty()) {
+    read_prompts(r, "text", request, context);
+    if (r.reading()) r.require("text");
+    for (const Prompt& prompt : request.prompts)
+      if (prompt.tokens) r.fail("text", "text holds token ids; send them as input_ids");
+  }
+  if (const Json* params = r.find("sampling_params"); params && params->is_array())
+    return r.fail("sampling_params",
+                  "sampling_params is a list; expected one object for all prompts");
+  r.group("sampling_params", [&](RequestReader& p) { read_params(p, request, context); });
+  r.boolean("stream", request.stream);
+  r.integer("stream_interval", request.stream_interval, {1, 1000000});
+  read_id(r, "rid", request.rid);
+  bool logprobs = false;
+  int top = 0;
+  r.boolean("return_logprob", logprobs);
+  r.integer("top_logprobs_num", top, {0, context.config.max_logprobs});
+  r.integer("logprob_start_len", request.logprob_start, {-1});
+  r.boolean("return_routed_experts", request.routed_experts);
+  bool hidden = false;
+  r.boolean("return_hidden_states", hidden);
+  if (hidden) r.fail("return_hidden_states", "return_hidden_states is not supported");
+  if (logprobs) {
+    request.top_logprobs = top;
+    if (request.logprob_start >= 0) request.prompt_logprobs = top;
+  }
+  if (request.max_tokens == 0) r.fail("sampling_params", "max_new_tokens is 0; expected 1 or more");
+  check_choices(r, request);
+}
+
+Json GenerateWriter::choice_json(const Choice& choice, const Answer& answer, bool ended) const {
+  const std::vector<TokenId>& prompt = answer.prompts[static_cast<std::size_t>(choice.prompt)];
+  Json meta = Json::Object{{"id", str(info_.id, "-", choice.index)},
+                           {"finish_reason", ended ? finish_json(choice) : Json()},
+                           {"prompt_tokens", static_cast<int>(prompt.size())},
+                           {"completion_tokens", static_cast<int>(choice.tokens.size())},
+                           {"cached_tokens", choice.usage.cached_tokens},
+                           {"weight_version", "default"}};
+  if (ended) meta.set("e2e_latency", choice.usage.finished_s);
+  if (request_.top_logprobs >= 0) {
+    Json::Array output, output_top, input, input_top;
+    for (const TokenScore& score : choice.scores) {
+      output.push_back(triple(finite_logprob(score.logprob.logprob), score.id, names_));
+      output_top.push_back(top_list(score.logprob, names_));
+    }
+    meta.set("output_token_logprobs", std::move(output));
+    // Of the prompt they do not change: a stream tells them at its end only.
+    const auto start =
+        ended ? static_cast<std::size_t>(std::max(request_.logprob_start, 0)) : prompt.size();
+    if (request_.logprob_start == 0 && ended) {
+      input.push_back(triple(Json(), prompt[0], names_));
+      input_top.push_back(Json());
+    }
+    for (std::size_t i = std::max<std::size_t>(start, 1);
+         i < prompt.size() && i <= choice.prompt_scores.size(); ++i) {
+      const TokenLogprob& score = choice.prompt_scores[i - 1];
+      input.push_back(triple(finite_logprob(score.logprob), prompt[i], names_));
+      input_top.push_back(top_list(score, names_));
+    }
+    meta.set("input_token_logprobs", std::move(input));
+    if (request_.top_logprobs > 0) {
+      meta.set("output_top_logprobs", std::move(output_top));
+      meta.set("input_top_logprobs", std::move(input_top));
+    }
+  }
+  if (request_.routed_experts && ended) {
+    static_assert(std::endian::native == std::endian::little);
+    const std::vector<std::int32_t> ids(choice.routed_experts.begin(), choice.routed_experts.end());
+    meta.set("routed_experts",
+             base64({reinterpret_cast<const char*>(ids.data()), ids.size() * sizeof ids[0]}));
+    const int per_row = std::max(info_.moe_layers * info_.experts_per_token, 1);
+    meta.set("routed_experts_shape", Json::Array{static_cast<int>(ids.size()) / per_row,
+                                                 info_.moe_layers, info_.experts_per_token});
+  }
+  return Json::Object{{"text", choice.text()},
+                      {"output_ids", ids_json(choice.tokens)},
+                      {"meta_info", std::move(meta)}};
+}
+
+Json GenerateWriter::whole(const Answer& answer) {
+  Json::Array all;
+  for (const Choice& choice : answer.choices) all.push_back(choice_json(choice, answer, true));
+  if (all.size() == 1 && !request_.batch) return std::move(all[0]);
+  return all;
+}
+
+void GenerateWriter::piece(const Piece& piece, const Answer& answer, std::string& out) {
+  const Choice& choice = answer.choices[static_cast<std::size_t>(piece.choice)];
+  Json json = choice_json(choice, answer, piece.finish.has_value());
+  if (answer.choices.size() > 1 || request_.batch) json.set("index", piece.choice);
+  append_event(out, "", dump_json(json));
+}
+
+void GenerateWriter::end(const Answer&, std::string& out) { append_event(out, "", "[DONE]"); }
+
+void GenerateWriter::error(const ApiError& error, std::string& out) {
+  append_event(out, "", dump_json(error_json(error, ErrorStyle::kOpenAi)));
+  append_event(out, "", "[DONE]");
+}
+
+}  // namespace glint

@@ -1,0 +1,30 @@
+// /generate, SGLang's native API: tokens or text in, text, tokens, log-probabilities and routed
+// experts out.
+#pragma once
+
+#include "server/dialects/request_reader.h"
+#include "server/dialects/response_writer.h"
+
+namespace glint {
+
+void read_generate(RequestReader& r, ApiRequest& request, const ParseContext& context);
+
+class GenerateWriter : public ResponseWriter {
+ public:
+  using ResponseWriter::ResponseWriter;
+  // An object; a list where several prompts or choices were asked for.
+  Json whole(const Answer& answer) override;
+  void begin(const Answer&, std::string&) override {}
+  // Each event holds the whole text so far.
+  void piece(const Piece& piece, const Answer& answer, std::string& out) override;
+  void end(const Answer& answer, std::string& out) override;
+  void error(const ApiError& error, std::string& out) override;
+
+ private:
+  Json choice_json(const Choice& choice, const Answer& answer, bool ended) const;
+};
+
+// The bytes in base64.
+std::string base64(std::string_view bytes);
+
+}  // namespace glint

@@ -1,0 +1,71 @@
+#include "server/dialects/thinking_fields.h"
+
+#include "base/str.h"
+
+namespace glint {
+namespace {
+
+constexpr std::size_t kMaxTemplateKwargs = 100;
+
+void read_effort(RequestReader& r, const char* name, std::string& effort) {
+  r.one_of(name, effort, {"none", "minimal", "low", "medium", "high", "xhigh", "max"});
+}
+
+// "none" turns thinking off.
+void set_effort(const std::string& effort, Json& kwargs) {
+  if (effort == "none") {
+    kwargs.set("enable_thinking", false);
+  } else if (!effort.empty()) {
+    kwargs.set("reasoning_effort", effort);
+  }
+}
+
+void read_switches(RequestReader& r, ApiRequest& request) {
+  Json& kwargs = request.chat->kwargs;
+  std::string effort;
+  read_effort(r, "reasoning_effort", effort);
+  r.group("reasoning", [&](RequestReader& f) {
+    read_effort(f, "effort", effort);
+    std::optional<bool> enabled;
+    f.boolean("enabled", enabled);
+    if (enabled) kwargs.set("enable_thinking", *enabled);
+  });
+  set_effort(effort, kwargs);
+  r.group("thinking", [&](RequestReader& f) {
+    std::string type;
+    f.one_of("type", type, {"enabled", "disabled", "adaptive"});
+    if (!type.empty()) kwargs.set("enable_thinking", type != "disabled");
+    f.integer("budget_tokens", request.thinking_budget);
+    std::optional<bool> clear;
+    f.boolean("clear_thinking", clear);
+    if (clear) kwargs.set("clear_thinking", *clear);
+  });
+  r.integer("thinking_token_budget", request.thinking_budget);
+  std::optional<bool> enable;
+  r.boolean("enable_thinking", enable);
+  if (enable) kwargs.set("enable_thinking", *enable);
+}
+
+}  // namespace
+
+void read_thinking(RequestReader& r, ApiRequest& request) {
+  read_switches(r, request);
+  Json& kwargs = request.chat->kwargs;
+  Json own;
+  r.value("chat_template_kwargs", own, {"object"});
+  if (own.is_object() && own.as_object().size() > kMaxTemplateKwargs)
+    return r.fail("chat_template_kwargs",
+                  str("chat_template_kwargs has ", own.as_object().size(), " members; at most ",
+                      kMaxTemplateKwargs, " are allowed"));
+  if (own.is_object())
+    for (auto& [name, value] : own.as_object()) kwargs.set(name, value);
+  for (const char* name : {"messages", "tools", "add_generation_prompt"})
+    if (kwargs.find(name))
+      return r.fail("chat_template_kwargs",
+                    str("chat_template_kwargs.", name, " is the server's to set"));
+  if (const Json* thinking = kwargs.find("enable_thinking"); thinking && !thinking->is_bool())
+    return r.fail("chat_template_kwargs", str("chat_template_kwargs.enable_thinking is ",
+                                              thinking->kind(), "; expected a boolean"));
+}
+
+}  // namespace glint

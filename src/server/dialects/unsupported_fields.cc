@@ -1,0 +1,98 @@
+#include "server/dialects/unsupported_fields.h"
+
+#include <algorithm>
+
+#include "base/str.h"
+
+namespace glint {
+namespace {
+
+struct Unsupported {
+  const char* name;
+  const char* remedy;
+  std::vector<Json> harmless = {};  // besides null, false, 0 and what is empty
+};
+
+const std::vector<Unsupported>& of_sampling() {
+  static const std::vector<Unsupported> fields = {
+      {"use_beam_search", "use n or best_of"},
+      {"truncate_prompt_tokens", "send a shorter prompt"},
+      {"typical_p", "use top_p or min_p", {1}},
+      {"tfs_z", "use top_p or min_p", {1}},
+      {"top_a", "use top_p or min_p"},
+      {"top_n_sigma", "use top_p or min_p", {-1}},
+      {"mirostat", "use temperature and top_p"},
+      {"dynatemp_range", "use temperature"},
+      {"xtc_probability", "use temperature"},
+      {"dry_multiplier", "use repetition_penalty"},
+      {"repetition_detection", "use repetition_penalty"},
+      {"stop_regex", "use stop"},
+      {"logits_processors", "use logit_bias or a grammar"},
+      {"custom_logit_processor", "use logit_bias or a grammar"},
+      {"lora_path", "the model has no adapters"},
+      {"lora_request", "the model has no adapters"},
+      {"return_hidden_states", "the answer is tokens and log-probabilities"}};
+  return fields;
+}
+
+const std::vector<Unsupported>& of_api(Api api) {
+  static const std::vector<Unsupported> prompts = {{"prompt_embeds", "send text or tokens"},
+                                                   {"input_embeds", "send text or tokens"},
+                                                   {"image_data", "the model reads text only"},
+                                                   {"audio_data", "the model reads text only"},
+                                                   {"video_data", "the model reads text only"}};
+  static const std::vector<Unsupported> chat = {
+      {"functions", "use tools"},
+      {"function_call", "use tool_choice", {"none"}},
+      {"modalities", "the model writes text only", {Json::Array{"text"}}},
+      {"audio", "the model writes text only"},
+      {"web_search_options", "bring a tool that searches"},
+      {"documents", "put them into a message"},
+      {"chat_template", "the checkpoint's own is used; use chat_template_kwargs"}};
+  static const std::vector<Unsupported> responses = {
+      {"conversation", "nothing is stored; send the whole conversation as input"},
+      {"prompt", "nothing is stored; send the prompt as instructions and input"}};
+  static const std::vector<Unsupported> messages = {{"mcp_servers", "bring the tools themselves"},
+                                                    {"container", "bring a tool that runs code"}};
+  switch (api) {
+    case Api::kChat:
+      return chat;
+    case Api::kResponses:
+      return responses;
+    case Api::kMessages:
+      return messages;
+    case Api::kCompletions:
+    case Api::kGenerate:
+    case Api::kKeys:
+      break;
+  }
+  return prompts;
+}
+
+bool is_off(const Json& value) {
+  if (value.is_bool()) return !value.as_bool();
+  if (value.is_number()) return value.as_double() == 0;
+  if (value.is_string()) return value.as_string().empty();
+  if (value.is_array()) return value.as_array().empty();
+  return value.is_object() && value.as_object().empty();
+}
+
+bool is_harmless(const Json& value, const Json& harmless) {
+  if (value.is_number() && harmless.is_number()) return value.as_double() == harmless.as_double();
+  return value == harmless;
+}
+
+}  // namespace
+
+void refuse_unsupported(RequestReader& r, Api api) {
+  for (const auto* fields : {&of_sampling(), &of_api(api)}) {
+    for (const Unsupported& field : *fields) {
+      const Json* value = r.find(field.name);
+      const auto same = [&](const Json& harmless) { return is_harmless(*value, harmless); };
+      if (!value || is_off(*value) || std::ranges::any_of(field.harmless, same)) continue;
+      r.fail(field.name, str(r.path(field.name), " is not supported: ", field.remedy));
+    }
+  }
+}
+
+}  // namespace glint

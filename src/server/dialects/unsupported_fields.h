@@ -1,0 +1,13 @@
+// Fields of other servers and services that would change the answer and that this one does not
+// support. A request that sets one is refused by name: an answer without it would look right.
+#pragma once
+
+#include "server/api_types.h"
+#include "server/dialects/request_reader.h"
+
+namespace glint {
+
+// Fails on the first that is set. One that is null, false, 0, empty or says the default is not.
+void refuse_unsupported(RequestReader& r, Api api);
+
+}  // namespace glint

@@ -1,0 +1,69 @@
+#include "server/dialects/unsupported_fields.h"
+
+#include <gtest/gtest.h>
+
+#include "base/str.h"
+#include "server/dialects/anthropic.h"
+#include "server/dialects/openai_request.h"
+#include "server/dialects/responses_api.h"
+#include "server/dialects/sglang_generate.h"
+
+namespace glint {
+namespace {
+
+std::string error_of(const std::string& body, Api api, ReadRequest read) {
+  const ServerConfig config = {.served_names = {"m"}};
+  ApiRequest request;
+  const auto error = parse_request(parse_json(body).value(), api, read, {config, 1000}, request);
+  return error ? error->param + ": " + error->message : "";
+}
+
+std::string chat(const std::string& field) {
+  return error_of(str(R"({"messages": [{"role": "user", "content": "hi"}], )", field, "}"),
+                  Api::kChat, read_chat);
+}
+std::string completion(const std::string& field) {
+  return error_of(str(R"({"prompt": "x", )", field, "}"), Api::kCompletions, read_completion);
+}
+std::string responses(const std::string& field) {
+  return error_of(str(R"({"input": "x", )", field, "}"), Api::kResponses, read_responses);
+}
+std::string messages(const std::string& field) {
+  return error_of(
+      str(R"({"max_tokens": 9, "messages": [{"role": "user", "content": "q"}], )", field, "}"),
+      Api::kMessages, read_anthropic);
+}
+std::string generate(const std::string& field) {
+  return error_of(str(R"({"text": "x", )", field, "}"), Api::kGenerate, read_generate);
+}
+
+TEST(UnsupportedFields, what_would_change_the_answer_is_refused_by_name) {
+  EXPECT_EQ(responses(R"("conversation": "conv_1")"),
+            "conversation: conversation is not supported: nothing is stored; send the whole "
+            "conversation as input");
+  EXPECT_EQ(completion(R"("use_beam_search": true)"),
+            "use_beam_search: use_beam_search is not supported: use n or best_of");
+  EXPECT_EQ(completion(R"("truncate_prompt_tokens": 3)"),
+            "truncate_prompt_tokens: truncate_prompt_tokens is not supported: send a shorter "
+            "prompt");
+  EXPECT_EQ(chat(R"("functions": [{"name": "f"}])"),
+            "functions: functions is not supported: use tools");
+  EXPECT_EQ(chat(R"("modalities": ["text", "audio"])"),
+            "modalities: modalities is not supported: the model writes text only");
+  EXPECT_EQ(messages(R"("mcp_servers": [{"name": "x"}])"),
+            "mcp_servers: mcp_servers is not supported: bring the tools themselves");
+  EXPECT_EQ(generate(R"("sampling_params": {"stop_regex": "a+"})"),
+            "sampling_params.stop_regex: sampling_params.stop_regex is not supported: use stop");
+}
+
+TEST(UnsupportedFields, what_says_the_default_is_not) {
+  EXPECT_EQ(chat(R"("use_beam_search": false, "functions": [], "function_call": "none",
+                    "modalities": ["text"], "audio": null, "typical_p": 1.0, "mirostat": 0,
+                    "web_search_options": null)"),
+            "");
+  EXPECT_EQ(responses(R"("conversation": null, "prompt": null)"), "");
+  EXPECT_EQ(messages(R"("mcp_servers": [], "container": null)"), "");
+}
+
+}  // namespace
+}  // namespace glint

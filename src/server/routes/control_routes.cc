@@ -1,0 +1,168 @@
+// The routes that change the server: caches, weights, pauses, aborts, profiles.
+#include "base/str.h"
+#include "server/server_core.h"
+
+namespace glint {
+namespace {
+
+void answer(const Status& status, const char* done, Reply reply) {
+  if (!status.ok()) return reply.fail(api_error(status.error()));
+  reply.respond(Json::Object{{"success", true}, {"message", done}});
+}
+
+struct WeightsRequest {
+  std::string path;
+  bool abort_all = false, flush = true;
+};
+
+void read_weights(RequestReader& r, WeightsRequest& request) {
+  r.text("model_path", request.path);
+  r.require("model_path");
+  r.boolean("abort_all_requests", request.abort_all);
+  r.boolean("flush_cache", request.flush);
+}
+
+// New weights make what the cache holds untrue; running requests start again from their tokens.
+void update_weights(ServerCore& core, const WeightsRequest& request, Reply reply) {
+  std::string dir = request.path;
+  if (core.config.find_model) {
+    Result<std::string> found = core.config.find_model(request.path);
+    if (!found.ok()) return reply.fail(api_error(found.error()));
+    dir = std::move(found).value();
+  }
+  if (request.abort_all) core.generations->abort("");
+  const Status status = core.generations->engine().control(
+      {.kind = ExecutorCommand::Kind::kUpdateWeights, .path = std::move(dir)});
+  answer(status, "the weights were replaced", std::move(reply));
+}
+
+struct AbortRequest {
+  std::string rid;
+  bool all = false;
+};
+
+void read_abort(RequestReader& r, AbortRequest& request) {
+  r.text("rid", request.rid);
+  r.text("request_id", request.rid);
+  r.boolean("abort_all", request.all);
+  if (r.reading() && r.ok() && request.rid.empty() && !request.all)
+    r.fail("rid", "rid is missing; name a request or set abort_all");
+}
+
+void abort_request(ServerCore& core, const AbortRequest& request, Reply reply) {
+  const int count = core.generations->abort(request.all ? "" : request.rid);
+  reply.respond(Json::Object{{"success", true}, {"aborted", count}});
+}
+
+struct ProfileRequest {
+  std::string output_dir;
+};
+
+void read_profile(RequestReader& r, ProfileRequest& request) {
+  r.text("output_dir", request.output_dir);
+}
+
+// Who starts the server says where profiles go; a request could name any file of its user.
+Status check_profile_dir(const ServerCore& core, const ProfileRequest& request) {
+  const std::string& dir = core.config.profile_dir;
+  if (dir.empty())
+    return invalid("profiles have no folder; start the server with --profile-dir DIR");
+  if (!request.output_dir.empty() && request.output_dir != dir)
+    return invalid(str("output_dir is ", quoted(request.output_dir), "; profiles go to ",
+                       quoted(dir), ", which --profile-dir names: leave it out"));
+  return Ok{};
+}
+
+// A new file with each profile: nothing is replaced.
+void start_profile(ServerCore& core, const ProfileRequest& request, Reply reply) {
+  const std::string path = str(core.config.profile_dir, "/glint-", core.ids.hex(12), ".json");
+  Status status = check_profile_dir(core, request);
+  if (status.ok())
+    status = core.generations->engine().control(
+        {.kind = ExecutorCommand::Kind::kStartProfile, .path = path});
+  if (!status.ok()) return reply.fail(api_error(status.error()));
+  reply.respond(Json::Object{{"success", true}, {"message", "profiling began"}, {"profile", path}});
+}
+
+void stop_profile(ServerCore& core, Reply reply) {
+  answer(core.generations->engine().control({.kind = ExecutorCommand::Kind::kStopProfile}),
+         "profiling ended", std::move(reply));
+}
+
+void flush_cache(ServerCore& core, Reply reply) {
+  answer(core.generations->engine().flush_cache(), "the cache is empty", std::move(reply));
+}
+
+void pause_generation(ServerCore& core, Reply reply) {
+  core.generations->engine().pause();
+  answer(Ok{}, "paused", std::move(reply));
+}
+
+void continue_generation(ServerCore& core, Reply reply) {
+  core.generations->engine().resume();
+  answer(Ok{}, "running", std::move(reply));
+}
+
+// Appends routes that wait for the engine, each other's turn included: on a thread of their own.
+class ControlRoutes {
+ public:
+  ControlRoutes(ServerCore& core, TaskThreads& thread, std::vector<Route>& routes)
+      : core_(core), thread_(thread), routes_(routes) {}
+
+  // Without a body.
+  void add(const char* path, const char* summary, void (*run)(ServerCore&, Reply),
+           const char* method = "POST") {
+    append({.method = method, .path = path, .summary = summary},
+           [run, &core = core_](const Json&, Reply reply) { run(core, std::move(reply)); });
+  }
+
+  // By POST, with a body that `read` reads.
+  template <class Body>
+  void add(const char* path, const char* summary, void (*read)(RequestReader&, Body&),
+           void (*run)(ServerCore&, const Body&, Reply)) {
+    const auto describe = [read](RequestReader& r) {
+      Body scratch;
+      read(r, scratch);
+    };
+    append({.method = "POST", .path = path, .summary = summary, .describe = describe},
+           [read, run, &core = core_](const Json& json, Reply reply) {
+             Body body;
+             const auto error = read_body(json, [&](RequestReader& r) { read(r, body); });
+             if (error) return reply.fail(*error);
+             run(core, body, std::move(reply));
+           });
+  }
+
+ private:
+  void append(Route route, std::function<void(const Json&, Reply)> run) {
+    route.access = RouteAccess::kAdmin;
+    route.handle = [run = std::move(run), &thread = thread_](const HttpRequest&, const Json& json,
+                                                             Reply reply) {
+      thread.post([run, json, reply]() mutable { reply.guard([&] { run(json, reply); }); });
+    };
+    routes_.push_back(std::move(route));
+  }
+
+  ServerCore& core_;
+  TaskThreads& thread_;
+  std::vector<Route>& routes_;
+};
+
+}  // namespace
+
+void add_control_routes(ServerCore& core, TaskThreads& control_thread, std::vector<Route>& routes) {
+  ControlRoutes control(core, control_thread, routes);
+  for (const char* path : {"/flush_cache", "/reset_prefix_cache"})
+    for (const char* method : {"POST", "GET"})  // trainers ask by GET
+      control.add(path, "Forgets cached prefixes; fails while requests run.", flush_cache, method);
+  control.add("/pause_generation", "Requests wait where they are.", pause_generation);
+  control.add("/continue_generation", "Ends a pause.", continue_generation);
+  control.add("/abort_request", "Cancels a request by its id, or all.", read_abort, abort_request);
+  control.add("/update_weights_from_disk",
+              "Replaces the weights by those of a checkpoint of the same shape.", read_weights,
+              update_weights);
+  control.add("/start_profile", "Begins a profile of the steps.", read_profile, start_profile);
+  control.add("/stop_profile", "Ends a profile and writes it.", stop_profile);
+}
+
+}  // namespace glint

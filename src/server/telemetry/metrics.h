@@ -1,0 +1,54 @@
+// Metrics: what the server counts and times, in Prometheus' text format under the names of vLLM or
+// of SGLang, so that existing dashboards and autoscalers work.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/engine.h"
+#include "server/server_config.h"
+
+namespace glint {
+
+// One finished request, for metrics, log and traces.
+struct RequestRecord {
+  std::string route = {}, id = {}, request_id = {}, model = {}, peer = {};
+  int status = 200;
+  int prompt_tokens = 0, cached_tokens = 0, completion_tokens = 0, reasoning_tokens = 0;
+  int drafted = 0, accepted = 0, preemptions = 0;
+  int longest_answer = 0;  // tokens of the longest choice
+  int n = 1;
+  std::optional<int> max_tokens = {};
+  double temperature = 0, top_p = 0;
+  bool stream = false, constrained = false;
+  std::vector<std::string> finish_reasons = {};  // of the choices: stop, length, abort, error
+  // Seconds: from its arrival to the first token that was sent; in the queue, from there to the
+  // first token, from there to the end (of the engine); in all.
+  double first_token_s = 0, queue_s = 0, prefill_s = 0, decode_s = 0, total_s = 0;
+};
+
+class Metrics {
+ public:
+  Metrics(MetricsDialect dialect, const std::string& model_name);
+  ~Metrics();
+
+  // All from any thread.
+  void http_response(const std::string& method, const std::string& route, int status);
+  void http_duration(const std::string& method, const std::string& route, double seconds);
+  void first_token(double seconds);
+  void token_gap(double seconds);
+  void step(int tokens);  // tokens that one step gave
+  void request_done(const RequestRecord& record);
+
+  // The page for /metrics.
+  std::string text(const EngineStats& stats);
+  static const char* content_type();
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace glint

@@ -1,0 +1,19 @@
+// The log line of a finished request. Keys and headers are never in it; prompts and answers only if
+// the operator asked.
+#pragma once
+
+#include "server/answer.h"
+#include "server/reply.h"
+#include "server/server_config.h"
+#include "server/telemetry/otlp_exporter.h"
+#include "text/tokenizer/tokenizer.h"
+
+namespace glint {
+
+// The same as a span, with the names of OpenTelemetry's conventions for generative AI.
+Span span_of(const RequestRecord& record, const RequestContext& context);
+
+void log_request(const LogConfig& config, const RequestRecord& record,
+                 const RequestContext& context, const Answer& answer, const Tokenizer& tokenizer);
+
+}  // namespace glint

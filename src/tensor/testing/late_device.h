@@ -1,0 +1,49 @@
+// LateDevice: a device that is not the host, for tests without one. Host code that dereferences its
+// memory dies by SIGSEGV, and work is done as late as it may be: when somebody waits for it.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <memory>
+
+#include "tensor/device.h"
+
+namespace glint {
+
+// Memory is one stretch of addresses, which can be read and written while queued work runs, and at
+// no other time. One thread.
+class LateDevice final : public Device {
+ public:
+  explicit LateDevice(std::size_t capacity = std::size_t{4} << 30);
+  ~LateDevice() override;
+
+  const char* name() const override { return "late"; }
+  bool is_host() const override { return false; }
+  Buffer allocate(std::size_t bytes) override;
+  Buffer allocate_pinned(std::size_t bytes) override { return host_->allocate(bytes); }
+  void copy(void* to, const void* from, std::size_t bytes) override;
+  void copy_in(void* device, const void* host, std::size_t bytes) override;
+  void copy_out(void* host, const void* device, std::size_t bytes) override;
+  Event record() override;
+  // Asking lets one more piece of work run, so that who polls gets on.
+  bool has_passed(const Event& event) override;
+  void wait(const Event& event) override;
+  void synchronize() override;
+  std::unique_ptr<Graph> capture(const std::function<void()>& run) override;
+
+  // Queues an op: runs after everything that was asked for before.
+  using Work = std::function<void()>;
+  void later(Work work);
+
+ private:
+  void run_first();
+  void set_access(int protection);
+
+  const std::unique_ptr<Device> host_ = make_host_device();
+  std::byte* memory_ = nullptr;
+  std::size_t capacity_ = 0, used_ = 0;
+  std::deque<Work> queue_;
+  std::deque<Work>* recording_ = nullptr;  // of the capture in progress
+};
+
+}  // namespace glint

@@ -1,0 +1,477 @@
+#include "text/grammar/grammar.h"
+
+#include <xgrammar/xgrammar.h>
+
+#include <algorithm>
+#include <cctype>
+#include <optional>
+#include <stdexcept>
+
+#include "base/str.h"
+#include "text/answer/tool_parser.h"
+#include "text/grammar/grammar_cache.h"
+#include "text/grammar/grammar_pattern.h"
+#include "text/grammar/grammar_schema.h"
+#include "text/grammar/grammar_tools.h"
+#include "text/grammar/structural_tag.h"
+#include "text/tokenizer/unicode.h"
+
+// What xgrammar says comes here (it is built so by tools/setup.sh). What it would only warn about,
+// "X is not supported; ignoring X", is an error: no part of a schema is ignored silently.
+namespace xgrammar {
+
+constexpr int kWarning = 2;
+
+[[noreturn]] void LogFatalImpl(const std::string&, int, const std::string& message) {
+  throw std::runtime_error(message);
+}
+
+void LogMessageImpl(const std::string& file, int, int level, const std::string& message) {
+  const bool is_compiling = !file.ends_with("grammar_matcher.cc");
+  if (level >= kWarning && is_compiling) throw std::runtime_error(message);
+}
+
+}  // namespace xgrammar
+
+namespace glint {
+
+class CompiledGrammar {
+ public:
+  // The markers of tool calls: they may come, never or anywhere, or only in an answer that begins
+  // with one.
+  enum class Markers { kNever, kAnywhere, kFromTheStart };
+
+  CompiledGrammar(xgrammar::CompiledGrammar grammar, Markers markers)
+      : grammar(std::move(grammar)), markers(markers) {}
+
+  const xgrammar::CompiledGrammar grammar;
+  const Markers markers;
+};
+
+namespace {
+
+using Markers = CompiledGrammar::Markers;
+
+// States that a matcher keeps of what it has read, besides 32 a byte: 11 MB.
+constexpr std::int64_t kMaxHistory = std::int64_t{1} << 18;
+
+// One sentence in lower case of what xgrammar says.
+Error grammar_error(const char* what) {
+  std::string text(what);
+  text.erase(0, text.find_first_not_of(" \n"));
+  text.erase(std::min(text.find('\n'), text.size()));
+  while (!text.empty() && (text.back() == '.' || text.back() == ' ')) text.pop_back();
+  if (text.size() > 300) text = text.substr(0, 300) + " ...";
+  const bool is_word = text.size() > 1 && std::islower(static_cast<unsigned char>(text[1]));
+  if (is_word) text[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(text[0])));
+  return invalid(lossy_utf8(text));  // it quotes single bytes of characters
+}
+
+// What constraints share: how tokens are spelled.
+struct Vocabulary {
+  std::vector<TokenId> markers;  // of tool calls
+  std::vector<bool> is_text;     // by id: the token has a text a grammar can match
+  std::vector<TokenId> stop_ids;
+  std::optional<TokenId> end_think, tool_call;
+  int size = 0;  // the model's
+};
+
+bool contains(const std::vector<TokenId>& ids, TokenId token) {
+  return std::find(ids.begin(), ids.end(), token) != ids.end();
+}
+
+void set_bit(std::span<std::uint32_t> bits, TokenId id, bool value) {
+  std::uint32_t& word = bits[static_cast<std::size_t>(id) / 32];
+  const std::uint32_t bit = std::uint32_t{1} << (id % 32);
+  word = value ? word | bit : word & ~bit;
+}
+
+DLTensor mask_tensor(std::span<std::uint32_t> bits, std::int64_t& size) {
+  size = static_cast<std::int64_t>(bits.size());
+  DLTensor mask{};
+  mask.data = bits.data();
+  mask.device = {kDLCPU, 0};
+  mask.ndim = 1;
+  mask.dtype = xgrammar::GetBitmaskDLType();
+  mask.shape = &size;
+  return mask;
+}
+
+xgrammar::GrammarMatcher begin_matching(const xgrammar::CompiledGrammar& grammar) {
+  return {grammar, std::nullopt, false, -1, std::nullopt, kQuickMaskWork};
+}
+
+class GrammarConstraint final : public TokenConstraint {
+ public:
+  GrammarConstraint(std::shared_ptr<const CompiledGrammar> grammar,
+                    std::shared_ptr<const Vocabulary> vocabulary, bool after_reasoning)
+      : grammar_(std::move(grammar)),
+        vocabulary_(std::move(vocabulary)),
+        matcher_(begin_matching(grammar_->grammar)),
+        in_reasoning_(after_reasoning) {}
+
+  Next fill_mask(std::span<std::uint32_t> bits, std::int64_t max_work) override {
+    GLINT_CHECK(bits.size() >= num_words(), "the mask is too small");
+    if (exhausted_) return Next::kGivenUp;
+    if (in_reasoning_) return Next::kAnything;
+    std::fill(bits.begin(), bits.end(), 0);
+    bool can_end = matcher_.IsTerminated();
+    if (!can_end) {
+      if (!fill_matching(bits, max_work)) return Next::kGivenUp;
+      can_end = matcher_.IsCompleted();
+    }
+    for (const TokenId id : vocabulary_->stop_ids) set_bit(bits, id, false);
+    const bool only_end =
+        can_end && std::all_of(bits.begin(), bits.end(), [](auto word) { return word == 0; });
+    for (const TokenId id : vocabulary_->stop_ids) set_bit(bits, id, can_end);
+    return only_end ? Next::kEnd : Next::kMasked;
+  }
+
+  bool accept(TokenId token) override {
+    const bool is_call = token == vocabulary_->tool_call;
+    const bool starts_call = grammar_->markers != Markers::kNever && is_call;
+    if (!in_reasoning_ || starts_call) {
+      if (!matches(token)) return false;
+      if (num_matched_ == 0) began_with_call_ = is_call;
+      if (in_reasoning_) reasoning_end_ = num_tokens_;
+      in_reasoning_ = false;
+      ++num_matched_;
+    } else if (token == vocabulary_->end_think) {
+      reasoning_end_ = num_tokens_;
+      in_reasoning_ = false;
+    }
+    ++num_tokens_;
+    return true;
+  }
+
+  void rollback(int count) override {
+    GLINT_CHECK(count >= 0 && count <= num_tokens_, "more tokens than there were");
+    const int matched = std::min(count, num_matched_);
+    if (matched > 0 && !exhausted_) matcher_.Rollback(matched);
+    num_matched_ -= matched;
+    num_tokens_ -= count;
+    if (num_tokens_ <= reasoning_end_) {
+      in_reasoning_ = true;
+      reasoning_end_ = -1;
+    }
+  }
+
+ private:
+  std::size_t num_words() const { return static_cast<std::size_t>(vocabulary_->size + 31) / 32; }
+
+  bool markers_may_come() const {
+    if (grammar_->markers != Markers::kFromTheStart) return grammar_->markers == Markers::kAnywhere;
+    return num_matched_ == 0 || began_with_call_;
+  }
+
+  // False: it was given up.
+  bool fill_matching(std::span<std::uint32_t> bits, std::int64_t max_work) {
+    std::int64_t size = 0;
+    DLTensor mask = mask_tensor(bits.first(num_words()), size);
+    try {
+      matcher_.SetBudget(max_work, kMaxHistory);
+      matcher_.FillNextTokenBitmask(&mask);
+    } catch (const xgrammar::BudgetError&) {
+      return false;
+    } catch (const std::exception&) {  // a fault of its own ends this answer only
+      std::fill(bits.begin(), bits.end(), 0);
+    }
+    if (markers_may_come()) return true;
+    for (const TokenId id : vocabulary_->markers) set_bit(bits, id, false);
+    return true;
+  }
+
+  bool matches(TokenId token) {
+    if (exhausted_) return true;
+    if (token < 0 || token >= vocabulary_->size || matcher_.IsTerminated()) return false;
+    if (!vocabulary_->is_text[static_cast<std::size_t>(token)]) {
+      if (!contains(vocabulary_->stop_ids, token)) return false;
+    } else if (!markers_may_come() && contains(vocabulary_->markers, token)) {
+      return false;
+    }
+    try {
+      matcher_.SetBudget(kQuickMaskWork, kMaxHistory);
+      return matcher_.AcceptToken(token);
+    } catch (const xgrammar::BudgetError&) {
+      exhausted_ = true;
+      return true;
+    } catch (const std::exception&) {
+      return false;
+    }
+  }
+
+  const std::shared_ptr<const CompiledGrammar> grammar_;
+  const std::shared_ptr<const Vocabulary> vocabulary_;
+  xgrammar::GrammarMatcher matcher_;
+  bool exhausted_ = false;  // a token took too much work: the matcher is not to be used any more
+  bool in_reasoning_;
+  int reasoning_end_ = -1;  // the token that ended it: </think>, or the first of the grammar
+  int num_tokens_ = 0;
+  int num_matched_ = 0;           // by the grammar
+  bool began_with_call_ = false;  // the first of these is <tool_call>
+};
+
+class ForbiddenTokens final : public TokenConstraint {
+ public:
+  ForbiddenTokens(std::vector<TokenId> ids, std::shared_ptr<TokenConstraint> inner)
+      : ids_(std::move(ids)), inner_(std::move(inner)) {}
+
+  Next fill_mask(std::span<std::uint32_t> bits, std::int64_t max_work) override {
+    const Next next = inner_ ? inner_->fill_mask(bits, max_work) : Next::kAnything;
+    if (next == Next::kGivenUp) return next;
+    if (next == Next::kAnything) std::fill(bits.begin(), bits.end(), ~0u);
+    for (const TokenId id : ids_) {
+      if (id >= 0 && static_cast<std::size_t>(id) < bits.size() * 32) set_bit(bits, id, false);
+    }
+    return next == Next::kEnd ? next : Next::kMasked;
+  }
+  bool accept(TokenId token) override {
+    return !contains(ids_, token) && (!inner_ || inner_->accept(token));
+  }
+  void rollback(int count) override {
+    if (inner_) inner_->rollback(count);
+  }
+
+ private:
+  const std::vector<TokenId> ids_;
+  const std::shared_ptr<TokenConstraint> inner_;
+};
+
+// What is asked for, as a key that no other request has.
+std::string key_of(const GrammarSpec& spec) {
+  Json::Array choices(spec.choices.begin(), spec.choices.end()), tools;
+  for (const ToolSpec& tool : spec.tools) tools.push_back(Json::Array{tool.name, tool.parameters});
+  return dump_json(Json::Array{static_cast<int>(spec.kind), spec.text, std::move(choices),
+                               std::move(tools), spec.at_least_one, spec.parallel, spec.lenient,
+                               spec.instead ? key_of(*spec.instead) : ""});
+}
+
+Result<xgrammar::Grammar> schema_grammar(Json schema) {
+  GLINT_TRY_STATUS(prepare_schema(schema).in("the JSON schema"));
+  return xgrammar::Grammar::FromJSONSchema(dump_json(schema), /*any_whitespace=*/true,
+                                           /*indent=*/std::nullopt, /*separators=*/std::nullopt,
+                                           /*strict_mode=*/true, kMaxJsonBlanks);
+}
+
+Result<xgrammar::Grammar> tag_grammar(const Json& tag) {
+  auto made = xgrammar::Grammar::FromStructuralTag(dump_json(tag));
+  if (auto* grammar = std::get_if<xgrammar::Grammar>(&made)) return std::move(*grammar);
+  return std::visit([](const auto& error) { return grammar_error(error.what()); },
+                    std::get<xgrammar::StructuralTagError>(made));
+}
+
+Result<xgrammar::Grammar> choice_grammar(const std::vector<std::string>& choices) {
+  Json::Array elements;
+  for (const std::string& choice : choices)
+    elements.push_back(Json::Object{{"type", "const_string"}, {"value", choice}});
+  Json format = Json::Object{{"type", "or"}, {"elements", std::move(elements)}};
+  return tag_grammar(Json::Object{{"type", "structural_tag"}, {"format", std::move(format)}});
+}
+
+// xgrammar has two ways to read an expression. The first knows what it does not support; only the
+// second, one automaton, has fast masks (microseconds where the other takes milliseconds).
+Result<xgrammar::Grammar> regex_grammar(const std::string& expression) {
+  GLINT_TRY_STATUS(check_expression_size(expression));
+  xgrammar::Grammar checked = xgrammar::Grammar::FromRegex(expression);
+  // The automaton is for ASCII: of other characters it sees the bytes.
+  const auto is_printable = [](char c) { return c >= 0x20 && c <= 0x7e; };
+  if (!std::all_of(expression.begin(), expression.end(), is_printable)) return checked;
+  std::string literal;
+  append_json_string(literal, whole_text_pattern(expression, ""));
+  try {
+    return xgrammar::Grammar::FromEBNF(str("root ::= Regex(", literal, ")"));
+  } catch (const std::exception&) {
+    return checked;
+  }
+}
+
+// Optional parts in a row take xgrammar a time that grows with the cube of their number: 100 of
+// them half a second, 800 half a minute.
+constexpr int kMaxOptional = 100;
+
+Result<xgrammar::Grammar> ebnf_grammar(const std::string& text) {
+  int num_optional = 0;  // of one rule
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text.compare(i, 3, "::=") == 0) num_optional = 0;
+    if (text[i] == '?' || text[i] == '*' || text.compare(i, 2, "{0") == 0) ++num_optional;
+    if (num_optional > kMaxOptional)
+      return invalid(str("a rule has more than ", kMaxOptional, " optional parts"));
+  }
+  return xgrammar::Grammar::FromEBNF(text);
+}
+
+Result<xgrammar::Grammar> calls_grammar(const GrammarSpec& spec) {
+  GLINT_TRY(const Json tag, tool_call_grammar(spec.tools, {.at_least_one = spec.at_least_one,
+                                                           .parallel = spec.parallel}));
+  return tag_grammar(tag);
+}
+
+std::optional<xgrammar::Grammar> try_calls_grammar(const GrammarSpec& spec) {
+  try {
+    Result<xgrammar::Grammar> grammar = calls_grammar(spec);
+    if (grammar.ok()) return std::move(grammar).value();
+  } catch (const std::exception&) {  // the caller has another version to try
+  }
+  return {};
+}
+
+// Of each function the strictest version that has a grammar.
+Result<xgrammar::Grammar> lenient_calls_grammar(GrammarSpec spec) {
+  if (auto grammar = try_calls_grammar(spec)) return std::move(*grammar);
+  const auto has_grammar = [&](const ToolSpec& tool) {
+    return try_calls_grammar({.kind = spec.kind, .tools = {tool}}).has_value();
+  };
+  for (ToolSpec& tool : spec.tools) {
+    if (!has_grammar(tool)) tool = loosened_tool(tool, has_grammar);
+    if (!has_grammar(tool)) tool.parameters = Json::Object{};
+  }
+  return calls_grammar(spec);
+}
+
+// Throws what xgrammar throws.
+Result<xgrammar::Grammar> grammar_of(const GrammarSpec& spec, const GrammarLimits& limits) {
+  using Kind = GrammarSpec::Kind;
+  const bool is_regex = spec.kind == Kind::kRegex;
+  const std::size_t most = is_regex ? limits.max_regex_bytes : limits.max_text_bytes;
+  if (spec.text.size() > most) {
+    return invalid(str("the ", is_regex ? "expression" : "grammar", " has ", spec.text.size(),
+                       " bytes, over the limit of ", most));
+  }
+  switch (spec.kind) {
+    case Kind::kJsonObject:
+      return schema_grammar(Json::Object{{"type", "object"}});
+    case Kind::kJsonSchema: {
+      GLINT_TRY(Json schema, parse_json(spec.text, {.max_depth = 128}).in("the JSON schema"));
+      return schema_grammar(std::move(schema));
+    }
+    case Kind::kRegex:
+      return regex_grammar(spec.text);
+    case Kind::kEbnf:
+      return ebnf_grammar(spec.text);
+    case Kind::kChoice:
+      if (spec.choices.empty()) return invalid("there is no choice");
+      if (spec.choices.size() > limits.max_choices) {
+        return invalid(str("there are ", spec.choices.size(), " choices, over the limit of ",
+                           limits.max_choices));
+      }
+      return choice_grammar(spec.choices);
+    case Kind::kStructuralTag: {
+      GLINT_TRY(const Json given, parse_json(spec.text, {.max_depth = 128}));
+      GLINT_TRY(const Json tag, read_structural_tag(given).in("the structural tag"));
+      return tag_grammar(tag);
+    }
+    case Kind::kToolCalls: {
+      GLINT_TRY(xgrammar::Grammar calls,
+                spec.lenient ? lenient_calls_grammar(spec) : calls_grammar(spec));
+      if (!spec.instead) return calls;
+      GLINT_TRY(xgrammar::Grammar instead, grammar_of(*spec.instead, limits));
+      return xgrammar::Grammar::Union({std::move(calls), std::move(instead)});
+    }
+  }
+  return invalid("unknown kind of grammar");
+}
+
+Markers markers_of(const GrammarSpec& spec) {
+  // A tag may be of calls in the model's own format.
+  if (spec.kind == GrammarSpec::Kind::kStructuralTag &&
+      spec.text.find("<tool_call>") != spec.text.npos)
+    return Markers::kAnywhere;
+  if (spec.kind != GrammarSpec::Kind::kToolCalls) return Markers::kNever;
+  return spec.instead ? Markers::kFromTheStart : Markers::kAnywhere;
+}
+
+}  // namespace
+
+struct GrammarCompiler::Impl {
+  Impl(const Tokenizer& tokenizer, int vocab_size, std::vector<TokenId> stop_ids,
+       const GrammarLimits& limits)
+      : limits(limits),
+        vocabulary(std::make_shared<Vocabulary>()),
+        compiler(read_vocabulary(tokenizer, vocab_size, std::move(stop_ids)), /*max_threads=*/1,
+                 /*cache_enabled=*/false),
+        cache(limits.cache_bytes) {}
+
+  // Special tokens and those that no text is made of get no text: no grammar matches them.
+  xgrammar::TokenizerInfo read_vocabulary(const Tokenizer& tokenizer, int vocab_size,
+                                          std::vector<TokenId> stop_ids) {
+    Vocabulary& to = *vocabulary;
+    to.size = vocab_size;
+    to.stop_ids = std::move(stop_ids);
+    to.end_think = tokenizer.token_to_id("</think>");
+    to.tool_call = tokenizer.token_to_id("<tool_call>");
+    for (const std::string_view marker : kToolMarkers) {
+      if (const auto id = tokenizer.token_to_id(marker); id && *id < vocab_size)
+        to.markers.push_back(*id);
+    }
+    for (const TokenId id : to.stop_ids)
+      GLINT_CHECK(id >= 0 && id < vocab_size, "a stop token outside the vocabulary");
+    std::vector<std::string> texts(static_cast<std::size_t>(vocab_size));
+    for (TokenId id = 0; id < std::min(tokenizer.vocab_size(), vocab_size); ++id)
+      texts[static_cast<std::size_t>(id)] = tokenizer.token_bytes(id);
+    for (const AddedToken& token : tokenizer.added_tokens()) {
+      if (token.id < vocab_size && !contains(to.markers, token.id))
+        texts[static_cast<std::size_t>(token.id)].clear();
+    }
+    for (const std::string& text : texts) to.is_text.push_back(!text.empty());
+    return xgrammar::TokenizerInfo(texts, xgrammar::VocabType::RAW, vocab_size, to.stop_ids);
+  }
+
+  // Refuses what would fail at its first token: grammars that match nothing, and those whose
+  // beginning alone is too much work.
+  Status check_beginning(const xgrammar::CompiledGrammar& compiled) const {
+    std::vector<std::uint32_t> bits(static_cast<std::size_t>(vocabulary->size + 31) / 32);
+    std::int64_t size = 0;
+    DLTensor mask = mask_tensor(bits, size);
+    xgrammar::GrammarMatcher matcher = begin_matching(compiled);
+    matcher.SetBudget(kMaxMaskWork, kMaxHistory);
+    matcher.FillNextTokenBitmask(&mask);
+    if (std::any_of(bits.begin(), bits.end(), [](std::uint32_t word) { return word != 0; }))
+      return Ok{};
+    return invalid("the grammar matches no text");
+  }
+
+  GrammarCache::Sized compile(const GrammarSpec& spec) {
+    const auto failed = [](Error error) { return GrammarCache::Sized{std::move(error), 0}; };
+    try {
+      Result<xgrammar::Grammar> grammar = grammar_of(spec, limits);
+      if (!grammar.ok()) return failed(std::move(grammar).take_error());
+      xgrammar::CompiledGrammar compiled = compiler.CompileGrammar(grammar.value());
+      if (Status status = check_beginning(compiled); !status.ok())
+        return failed(std::move(status).take_error());
+      const std::size_t bytes = compiled.MemorySizeBytes();
+      return {std::make_shared<const CompiledGrammar>(std::move(compiled), markers_of(spec)),
+              bytes};
+    } catch (const std::exception& error) {
+      return failed(grammar_error(error.what()));
+    }
+  }
+
+  const GrammarLimits limits;
+  const std::shared_ptr<Vocabulary> vocabulary;
+  xgrammar::GrammarCompiler compiler;
+  GrammarCache cache;
+};
+
+GrammarCompiler::GrammarCompiler(const Tokenizer& tokenizer, int vocab_size,
+                                 std::vector<TokenId> stop_ids, const GrammarLimits& limits)
+    : impl_(std::make_unique<Impl>(tokenizer, vocab_size, std::move(stop_ids), limits)) {}
+
+GrammarCompiler::~GrammarCompiler() = default;
+
+Result<std::shared_ptr<const CompiledGrammar>> GrammarCompiler::compile(
+    const GrammarSpec& spec) const {
+  return impl_->cache.get(key_of(spec), [&] { return impl_->compile(spec); });
+}
+
+std::shared_ptr<TokenConstraint> GrammarCompiler::constrain(
+    std::shared_ptr<const CompiledGrammar> grammar, bool after_reasoning) const {
+  const bool can_wait = after_reasoning && impl_->vocabulary->end_think;
+  return std::make_shared<GrammarConstraint>(std::move(grammar), impl_->vocabulary, can_wait);
+}
+
+std::shared_ptr<TokenConstraint> forbid_tokens(std::vector<TokenId> ids,
+                                               std::shared_ptr<TokenConstraint> inner) {
+  return std::make_shared<ForbiddenTokens>(std::move(ids), std::move(inner));
+}
+
+}  // namespace glint

@@ -1,0 +1,381 @@
+#include "text/grammar/grammar_schema.h"
+
+#include <algorithm>
+#include <set>
+#include <vector>
+
+#include "base/str.h"
+#include "text/answer/tool_typing.h"
+#include "text/grammar/grammar_pattern.h"
+
+namespace glint {
+namespace {
+
+constexpr int kMaxDepth = 64;
+constexpr int kMaxSchemas = 5000;               // in one document
+constexpr std::size_t kMaxBytes = 256 * 1024;   // of the document
+constexpr std::int64_t kMaxRepetitions = 5000;  // of items or properties
+constexpr std::int64_t kMaxMinLength = 256;     // the most that strings can be asked for
+
+using Names = std::vector<std::string_view>;
+
+// Keywords that restrict, and that no grammar here can express.
+const Names& unsupported() {
+  static const Names names = {"not",
+                              "if",
+                              "then",
+                              "else",
+                              "dependentRequired",
+                              "contains",
+                              "minContains",
+                              "maxContains",
+                              "uniqueItems",
+                              "dependentSchemas",
+                              "$dynamicRef",
+                              "dependencies",
+                              "$recursiveRef",
+                              "unevaluatedItems",
+                              "extends",
+                              "disallow",
+                              "divisibleBy"};
+  return names;
+}
+
+// What a type's keywords are; each says nothing about values of other types.
+struct TypeKeywords {
+  const char* type;
+  Names names;
+};
+const std::vector<TypeKeywords>& type_keywords() {
+  static const std::vector<TypeKeywords> keywords = {
+      {"number", {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"}},
+      {"string", {"minLength", "maxLength", "pattern"}},
+      {"array", {"items", "prefixItems", "additionalItems", "minItems", "maxItems"}},
+      {"object",
+       {"properties", "required", "additionalProperties", "patternProperties", "propertyNames",
+        "minProperties", "maxProperties", "unevaluatedProperties"}}};
+  return keywords;
+}
+
+// Of the schemas that are given in these ways, the compiler reads one and no keyword beside it.
+const Names& whole_keywords() {
+  static const Names names = {"$ref", "const", "enum", "anyOf", "oneOf", "allOf"};
+  return names;
+}
+
+// Formats that have a grammar of their own, which wins over a pattern.
+const Names& formats() {
+  static const Names names = {"date", "time",          "date-time",   "duration",
+                              "ipv4", "ipv6",          "hostname",    "uuid",
+                              "uri",  "uri-reference", "uri-template"};
+  return names;
+}
+
+// Of addresses, those without quotes: the compiler's own grammar would break the JSON around it.
+constexpr const char* kEmail =
+    "^[A-Za-z0-9_+-]+(\\.[A-Za-z0-9_+-]+)*@[A-Za-z0-9]+(-[A-Za-z0-9]+)*"
+    "(\\.[A-Za-z0-9]+(-[A-Za-z0-9]+)*)+$";
+
+constexpr std::int64_t kNoLimit = 1 << 30;
+
+bool contains(const Names& names, std::string_view name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+bool is_type(const Json& schema, std::string_view type) {
+  const Json* found = schema.find("type");
+  if (!found) return false;
+  if (found->is_string()) return found->as_string() == type;
+  if (!found->is_array()) return false;
+  for (const Json& name : found->as_array()) {
+    if (name.is_string() && name.as_string() == type) return true;
+  }
+  return false;
+}
+
+class Preparer {
+ public:
+  Preparer(Json& root, std::string_view pattern_filler)
+      : root_(root), pattern_filler_(pattern_filler) {}
+
+  Status run() {
+    GLINT_TRY_STATUS(prepare(root_, "", 0));
+    // References may lead to places that are no part of a schema by themselves.
+    while (!references_.empty()) {
+      const std::string path = references_.back();
+      references_.pop_back();
+      if (seen_.contains(path)) continue;
+      const Json* target = follow_pointer(root_, path);
+      if (!target) return invalid(str("there is no ", quoted("#" + path), " to refer to"));
+      GLINT_TRY_STATUS(prepare(const_cast<Json&>(*target), path, 0));
+    }
+    return Ok{};
+  }
+
+ private:
+  static Error at(const std::string& path, const std::string& what) {
+    return invalid(path.empty() ? what : str("at ", quoted(path), ": ", what));
+  }
+
+  Status prepare(Json& schema, const std::string& path, int depth) {
+    if (depth > kMaxDepth)
+      return invalid(str("schemas are nested deeper than ", kMaxDepth, " levels"));
+    if (static_cast<int>(seen_.size()) >= kMaxSchemas)
+      return invalid(str("it holds more than ", kMaxSchemas, " schemas"));
+    if (!seen_.insert(path).second || schema.is_bool()) return Ok{};
+    if (!schema.is_object()) return at(path, str("expected a schema, found ", schema.kind()));
+    for (const Json::Member& member : schema.as_object()) {
+      const bool harmless = member.first == "uniqueItems" && member.second == Json(false);
+      if (contains(unsupported(), member.first) && !harmless)
+        return at(path, str(quoted(member.first), " is not supported"));
+    }
+    GLINT_TRY_STATUS(check_alone(schema, path));
+    GLINT_TRY_STATUS(give_type(schema, path));
+    if (is_type(schema, "string")) {
+      GLINT_TRY_STATUS(prepare_string(schema, path));
+    }
+    if (is_type(schema, "array")) {
+      GLINT_TRY_STATUS(prepare_array(schema, path));
+    }
+    if (is_type(schema, "object")) {
+      GLINT_TRY_STATUS(prepare_object(schema, path));
+    }
+    return prepare_children(schema, path, depth);
+  }
+
+  // A schema that is a reference, a list of values or of alternatives is nothing else besides.
+  Status check_alone(Json& schema, const std::string& path) {
+    std::string_view whole;
+    for (const Json::Member& member : schema.as_object()) {
+      if (!contains(whole_keywords(), member.first)) continue;
+      if (!whole.empty()) {
+        return at(path, str(quoted(whole), " and ", quoted(member.first),
+                            " in one schema are not supported"));
+      }
+      whole = member.first;
+    }
+    if (whole.empty()) return Ok{};
+    for (const TypeKeywords& keywords : type_keywords()) {
+      for (const std::string_view name : keywords.names) {
+        if (schema.find(name)) {
+          return at(path, str(quoted(name), " beside ", quoted(whole), " is not supported"));
+        }
+      }
+    }
+    if (whole == "$ref") return add_reference(schema, path);
+    if (schema.find("type")) return check_type_beside(schema, whole, path);
+    return check_alternatives(*schema.find(whole), whole, path);
+  }
+
+  Status check_alternatives(const Json& value, std::string_view whole, const std::string& path) {
+    if (whole == "const") return Ok{};
+    if (!value.is_array() || value.as_array().empty())
+      return at(path, str(quoted(whole), " needs a list that is not empty"));
+    if (whole == "allOf" && value.as_array().size() > 1)
+      return at(path, "\"allOf\" of several schemas is not supported");
+    return Ok{};
+  }
+
+  Status add_reference(const Json& schema, const std::string& path) {
+    const Json& target = *schema.find("$ref");
+    if (schema.find("type")) return at(path, "\"type\" beside \"$ref\" is not supported");
+    if (!target.is_string() || !target.as_string().starts_with('#'))
+      return at(path, "\"$ref\" can only refer to parts of this schema (\"#/...\")");
+    const std::string& text = target.as_string();
+    if (text.find_first_of("~%") != text.npos)
+      return at(path, str("escapes in ", quoted(text), " are not supported"));
+    references_.push_back(text.substr(1));
+    return Ok{};
+  }
+
+  // `type` beside values or alternatives holds for each of them.
+  Status check_type_beside(Json& schema, std::string_view whole, const std::string& path) {
+    GLINT_TRY_STATUS(check_alternatives(*schema.find(whole), whole, path));
+    const Json type = *schema.find("type");
+    const Json only_type(Json::Object{{"type", type}});
+    unsigned allowed = ToolTyping(only_type).types(&only_type);
+    if (allowed & kNumberType) allowed |= kIntegerType;
+    const auto fits = [&](const Json& option) {
+      return (ToolTyping(root_).types(&option) & ~allowed) == 0;
+    };
+    if (whole == "const") {
+      if (fits(Json(Json::Object{{"const", *schema.find("const")}}))) return Ok{};
+      return at(path, "\"const\" is not of the \"type\" beside it");
+    }
+    Json options = *schema.find(whole);
+    Json::Array kept;
+    for (Json& option : options.as_array()) {
+      if (whole == "enum") {
+        if (fits(Json(Json::Object{{"const", option}}))) kept.push_back(std::move(option));
+        continue;
+      }
+      const bool typed =
+          option.find("type") || option.find("const") || option.find("enum") || option.find("$ref");
+      if (option.is_object() && !typed) option.set("type", type);
+      if (!fits(option))
+        return at(path, str("\"type\" beside ", quoted(whole), " is not supported, unless each ",
+                            "of its schemas is of that type"));
+      kept.push_back(std::move(option));
+    }
+    if (kept.empty()) return at(path, "no value of \"enum\" is of the \"type\" beside it");
+    schema.set(whole, std::move(kept));
+    return Ok{};
+  }
+
+  Status give_type(Json& schema, const std::string& path) {
+    if (const Json* type = schema.find("type")) {
+      if (type->is_string() || type->is_array()) return Ok{};
+      return at(path, str("\"type\" is ", type->kind(), " where a name belongs"));
+    }
+    Json::Array types;
+    for (const TypeKeywords& keywords : type_keywords()) {
+      const bool used =
+          std::any_of(keywords.names.begin(), keywords.names.end(),
+                      [&](std::string_view name) { return schema.find(name) != nullptr; });
+      if (used) types.push_back(keywords.type);
+    }
+    if (types.size() == 1) schema.set("type", std::move(types[0]));
+    if (types.size() > 1) schema.set("type", std::move(types));
+    return Ok{};
+  }
+
+  Status check_count(const Json& schema, const char* name, const std::string& path,
+                     std::int64_t most) const {
+    const Json* count = schema.find(name);
+    if (!count) return Ok{};
+    if (!count->is_int() || count->as_int() < 0)
+      return at(path, str(quoted(name), " needs an integer that is not negative"));
+    if (count->as_int() > most)
+      return at(path, str(quoted(name), " is ", count->as_int(), ", over the limit of ", most));
+    return Ok{};
+  }
+
+  Status prepare_string(Json& schema, const std::string& path) const {
+    GLINT_TRY_STATUS(check_count(schema, "minLength", path, kMaxMinLength));
+    GLINT_TRY_STATUS(check_count(schema, "maxLength", path, kNoLimit));
+    if (const Json* format = schema.find("format")) {
+      if (!format->is_string())
+        return at(path, str("\"format\" is ", format->kind(), " where a name belongs"));
+      const bool is_email = *format == Json("email");
+      const bool is_known = is_email || contains(formats(), format->as_string());
+      if (is_known && schema.find("pattern"))
+        return at(path, "\"pattern\" and \"format\" together are not supported");
+      // Of others nothing is required: `format` is an annotation then.
+      if (is_email) schema.set("pattern", kEmail);
+      if (is_email || !is_known) schema.set("format", "");
+    }
+    const Json* pattern = schema.find("pattern");
+    if (!pattern) return Ok{};
+    if (!pattern->is_string())
+      return at(path, str("\"pattern\" is ", pattern->kind(), " where a text belongs"));
+    Status small = check_expression_size(pattern->as_string());
+    if (!small.ok()) return at(path, "\"pattern\": " + small.error().message);
+    std::string whole = whole_text_pattern(pattern->as_string(), pattern_filler_);
+    schema.set("pattern", std::move(whole));
+    return Ok{};
+  }
+
+  Status prepare_array(Json& schema, const std::string& path) const {
+    GLINT_TRY_STATUS(check_count(schema, "minItems", path, kMaxRepetitions));
+    GLINT_TRY_STATUS(check_count(schema, "maxItems", path, kMaxRepetitions));
+    const Json* items = schema.find("items");
+    if (items && items->is_array()) {  // before 2020: one schema for each of the first items
+      if (schema.find("prefixItems")) return at(path, "\"items\" is a list beside \"prefixItems\"");
+      Json first = *items;
+      const Json* rest = schema.find("additionalItems");
+      schema.set("items", rest ? *rest : Json(false));
+      schema.set("prefixItems", std::move(first));
+    } else if (!items && !schema.find("prefixItems")) {
+      schema.set("items", Json(Json::Object{}));
+    }
+    return Ok{};
+  }
+
+  Status prepare_object(Json& schema, const std::string& path) const {
+    GLINT_TRY_STATUS(check_count(schema, "minProperties", path, kMaxRepetitions));
+    GLINT_TRY_STATUS(check_count(schema, "maxProperties", path, kMaxRepetitions));
+    const auto has = [&](const char* name) { return schema.find(name) != nullptr; };
+    if (has("patternProperties") && (has("properties") || has("additionalProperties")))
+      return at(path, "\"patternProperties\" beside other properties is not supported");
+    if (!has("properties") && !has("patternProperties") && !has("unevaluatedProperties") &&
+        !has("additionalProperties")) {
+      schema.set("additionalProperties", true);
+    }
+    return add_required(schema, path);
+  }
+
+  // Required properties that are not described are described as any other.
+  Status add_required(Json& schema, const std::string& path) const {
+    const Json* found = schema.find("required");
+    if (!found) return Ok{};
+    if (!found->is_array()) return at(path, "\"required\" needs a list of names");
+    const Json required = *found;
+    const Json* other = schema.find("additionalProperties");
+    Json properties = schema.find("properties") ? *schema.find("properties") : Json(Json::Object{});
+    if (!properties.is_object()) return at(path, "\"properties\" needs an object");
+    for (const Json& name : required.as_array()) {
+      if (!name.is_string()) return at(path, "\"required\" needs a list of names");
+      if (properties.find(name.as_string())) continue;
+      if (schema.find("patternProperties") || schema.find("propertyNames") ||
+          (other && *other == Json(false))) {
+        return at(path, str("required property ", quoted(name.as_string()), " is not described"));
+      }
+      const bool described = other && other->is_object();
+      properties.set(name.as_string(), described ? *other : Json(Json::Object{}));
+    }
+    if (!properties.as_object().empty()) schema.set("properties", std::move(properties));
+    return Ok{};
+  }
+
+  Status prepare_children(Json& schema, const std::string& path, int depth) {
+    for (auto& [name, value] : schema.as_object()) {
+      const std::string below = str(path, "/", name);
+      if (contains({"items", "additionalProperties", "unevaluatedProperties", "propertyNames"},
+                   name)) {
+        GLINT_TRY_STATUS(prepare(value, below, depth + 1));
+      } else if (value.is_array() && contains({"anyOf", "oneOf", "allOf", "prefixItems"}, name)) {
+        for (std::size_t i = 0; i < value.as_array().size(); ++i) {
+          GLINT_TRY_STATUS(prepare(value.as_array()[i], str(below, "/", i), depth + 1));
+        }
+      } else if (value.is_object() &&
+                 contains({"properties", "patternProperties", "$defs", "definitions"}, name)) {
+        for (auto& [key, child] : value.as_object()) {
+          GLINT_TRY_STATUS(prepare(child, str(below, "/", key), depth + 1));
+        }
+      }
+    }
+    return Ok{};
+  }
+
+  Json& root_;
+  const std::string_view pattern_filler_;
+  std::set<std::string> seen_;           // paths of schemas
+  std::vector<std::string> references_;  // paths of schemas
+};
+
+}  // namespace
+
+const Json* follow_pointer(const Json& root, std::string_view pointer) {
+  const Json* at = &root;
+  while (at && !pointer.empty()) {
+    if (pointer.front() != '/') return nullptr;
+    pointer.remove_prefix(1);
+    const std::size_t end = std::min(pointer.find('/'), pointer.size());
+    std::string key;
+    for (std::size_t i = 0; i < end; ++i) {
+      const bool escape = pointer[i] == '~' && i + 1 < end;
+      key += !escape ? pointer[i] : pointer[++i] == '1' ? '/' : '~';
+    }
+    pointer.remove_prefix(end);
+    at = at->find(key);
+  }
+  return at;
+}
+
+Status prepare_schema(Json& root, std::string_view pattern_filler) {
+  if (dump_json(root).size() > kMaxBytes)
+    return invalid(str("it is larger than ", with_commas(kMaxBytes), " bytes"));
+  return Preparer(root, pattern_filler).run();
+}
+
+}  // namespace glint

@@ -1,0 +1,31 @@
+// JSON schemas before they become grammars. The grammar compiler (xgrammar) ignores what it does
+// not support; here such a schema is refused by name, and what it would read too narrowly or too
+// widely is said another way:
+//
+//   - an object or list of which nothing is said may hold anything; an object whose properties are
+//     given holds no others, unless `additionalProperties` says so;
+//   - a schema without a type gets the types that its keywords are about;
+//   - a pattern may match anywhere in a string, so it becomes one that matches all of it.
+//
+// What the grammar then accepts is always valid under the schema; not everything valid is accepted.
+#pragma once
+
+#include <string_view>
+
+#include "base/json.h"
+#include "base/result.h"
+
+namespace glint {
+
+// In a row between the parts of JSON: a line's end and an indentation. A model that may write any
+// number of blanks may write nothing else until its tokens are spent.
+inline constexpr int kMaxJsonBlanks = 20;
+
+// Changes `root` as said above, or says what cannot be done and where. `pattern_filler` is what may
+// be around the match of a pattern.
+Status prepare_schema(Json& root, std::string_view pattern_filler = ".*");
+
+// The part of a document that a JSON pointer ("/a/b~1c") leads to, or null.
+const Json* follow_pointer(const Json& root, std::string_view pointer);
+
+}  // namespace glint

@@ -1,0 +1,101 @@
+#include "text/grammar/grammar_schema.h"
+
+#include <gtest/gtest.h>
+
+#include "base/str.h"
+
+namespace glint {
+namespace {
+
+// The schema as it is prepared, or what is wrong with it.
+std::string prepared(const char* schema) {
+  Json json = parse_json(schema).value();
+  const Status status = prepare_schema(json);
+  return status.ok() ? dump_json(json) : status.error().message;
+}
+
+TEST(GrammarSchema, what_nothing_is_said_of_may_be_anything) {
+  EXPECT_EQ(prepared(R"({"type":"object"})"), R"({"type":"object","additionalProperties":true})");
+  EXPECT_EQ(prepared(R"({"type":"array"})"), R"({"type":"array","items":{}})");
+  EXPECT_EQ(prepared(R"({"type":"object","properties":{"a":true}})"),
+            R"({"type":"object","properties":{"a":true}})");
+  EXPECT_EQ(prepared("{}"), "{}");
+  EXPECT_EQ(prepared("true"), "true");
+}
+
+TEST(GrammarSchema, keywords_imply_their_type) {
+  EXPECT_EQ(prepared(R"({"minimum":3})"), R"({"minimum":3,"type":"number"})");
+  EXPECT_EQ(prepared(R"({"minLength":3,"maximum":1})"),
+            R"({"minLength":3,"maximum":1,"type":["number","string"]})");
+  EXPECT_EQ(prepared(R"({"required":["a"]})"),
+            R"({"required":["a"],"type":"object","additionalProperties":true,)"
+            R"("properties":{"a":{}}})");
+}
+
+TEST(GrammarSchema, types_hold_for_values_and_alternatives) {
+  EXPECT_EQ(prepared(R"({"type":"string","enum":["a",1]})"), R"({"type":"string","enum":["a"]})");
+  EXPECT_EQ(prepared(R"({"type":"number","enum":[1,2.5]})"), R"({"type":"number","enum":[1,2.5]})");
+  EXPECT_EQ(prepared(R"({"type":"integer","anyOf":[{"minimum":1}]})"),
+            R"({"type":"integer","anyOf":[{"minimum":1,"type":"integer"}]})");
+  EXPECT_EQ(prepared(R"({"type":"string","enum":[1]})"),
+            "no value of \"enum\" is of the \"type\" beside it");
+  EXPECT_EQ(prepared(R"({"type":"string","const":1})"),
+            "\"const\" is not of the \"type\" beside it");
+  EXPECT_NE(prepared(R"({"type":"string","anyOf":[{"type":"null"}]})").find("not supported"),
+            std::string::npos);
+}
+
+TEST(GrammarSchema, lists_of_before_2020) {
+  EXPECT_EQ(prepared(R"({"items":[{"type":"null"}],"additionalItems":{"type":"string"}})"),
+            R"({"items":{"type":"string"},"additionalItems":{"type":"string"},"type":"array",)"
+            R"("prefixItems":[{"type":"null"}]})");
+}
+
+TEST(GrammarSchema, what_is_not_supported_is_named_with_its_place) {
+  EXPECT_EQ(prepared(R"({"not":{}})"), "\"not\" is not supported");
+  EXPECT_EQ(prepared(R"({"properties":{"a":{"items":{"if":{}}}}})"),
+            "at \"/properties/a/items\": \"if\" is not supported");
+  EXPECT_EQ(prepared(R"({"items":{"uniqueItems":true}})"),
+            "at \"/items\": \"uniqueItems\" is not supported");
+  EXPECT_EQ(prepared(R"({"$defs":{"a":{"contains":{}}}})"),
+            "at \"/$defs/a\": \"contains\" is not supported");
+  EXPECT_EQ(prepared(R"({"allOf":[{},{}]})"), "\"allOf\" of several schemas is not supported");
+  EXPECT_EQ(prepared(R"({"anyOf":[{}],"properties":{}})"),
+            "\"properties\" beside \"anyOf\" is not supported");
+  EXPECT_EQ(prepared(R"({"anyOf":[{}],"enum":[1]})"),
+            "\"anyOf\" and \"enum\" in one schema are not supported");
+  EXPECT_EQ(prepared(R"({"anyOf":[]})"), "\"anyOf\" needs a list that is not empty");
+  EXPECT_EQ(prepared(R"({"$ref":"#/$defs/x"})"), "there is no \"#/$defs/x\" to refer to");
+  EXPECT_EQ(prepared(R"({"$ref":"other.json"})"),
+            "\"$ref\" can only refer to parts of this schema (\"#/...\")");
+  EXPECT_EQ(prepared(R"({"$ref":"#/x/y","x":{"y":{"not":{}}}})"),
+            "at \"/x/y\": \"not\" is not supported");
+  EXPECT_EQ(prepared(R"({"required":["a"],"additionalProperties":false})"),
+            "required property \"a\" is not described");
+  EXPECT_EQ(prepared(R"({"maxItems":1000000})"), "\"maxItems\" is 1000000, over the limit of 5000");
+  EXPECT_EQ(prepared(R"({"minLength":257})"), "\"minLength\" is 257, over the limit of 256");
+  EXPECT_EQ(prepared(R"({"pattern":"a{9999}"})"),
+            "\"pattern\": the expression is too large: its repetitions come to more than 5,000 "
+            "characters");
+  EXPECT_EQ(prepared(R"({"minLength":-1})"), "\"minLength\" needs an integer that is not negative");
+  EXPECT_EQ(prepared(R"({"pattern":"a","format":"date","type":"string"})"),
+            "\"pattern\" and \"format\" together are not supported");
+  EXPECT_EQ(prepared(R"({"properties":{"a":3}})"),
+            "at \"/properties/a\": expected a schema, found an integer");
+  EXPECT_EQ(prepared(R"({"type":3})"), "\"type\" is an integer where a name belongs");
+}
+
+TEST(GrammarSchema, sizes_and_depths_are_limited) {
+  std::string deep;
+  for (int i = 0; i < 70; ++i) deep += R"({"items":)";
+  deep += "{}" + std::string(70, '}');
+  EXPECT_EQ(prepared(deep.c_str()), "schemas are nested deeper than 64 levels");
+  std::string wide = R"({"anyOf":[{})";
+  for (int i = 0; i < 5000; ++i) wide += ",{}";
+  EXPECT_EQ(prepared((wide + "]}").c_str()), "it holds more than 5000 schemas");
+  const std::string large = str(R"({"description":")", std::string(300000, 'x'), "\"}");
+  EXPECT_EQ(prepared(large.c_str()), "it is larger than 262,144 bytes");
+}
+
+}  // namespace
+}  // namespace glint

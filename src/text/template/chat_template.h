@@ -1,0 +1,53 @@
+// ChatTemplate: messages -> prompt, with the template that a checkpoint brings, as transformers'
+// apply_chat_template finds and calls it.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "base/json.h"
+#include "base/result.h"
+#include "text/template/jinja/template.h"
+
+namespace glint {
+
+class ChatTemplate {
+ public:
+  // Of a checkpoint directory: chat_template.jinja (and, where tools are given, the tool_use.jinja
+  // of additional_chat_templates), else "chat_template" of tokenizer_config.json (one, or a list of
+  // named ones), else, for the GLM family, the layout of GLM-5. Special tokens (bos_token,
+  // eos_token ...) come from tokenizer_config.json or special_tokens_map.json.
+  static Result<ChatTemplate> open(const std::string& dir);
+
+  // Of a template alone: its file, or its text.
+  static Result<ChatTemplate> from_file(const std::string& path);
+  static Result<ChatTemplate> parse(std::string_view source);
+
+  // Hands `messages`, `tools` (null: none) and the members of `kwargs` (an object or null; they go
+  // before special tokens of the same name) to the template as they are. Thread-safe.
+  Result<std::string> render(const Json& messages, const Json& tools, const Json& kwargs) const;
+
+  // The text of the template (the default one of several).
+  const std::string& source() const { return default_.source; }
+
+ private:
+  struct Named {
+    std::string source;
+    jinja::Template parsed;
+  };
+
+  static Result<Named> parse_named(std::string source);
+  static Result<ChatTemplate> from_config(const Json& config);
+
+  ChatTemplate(Named only) : default_(only), tool_use_(std::move(only)) {}
+
+  Named default_, tool_use_;  // the latter renders where tools are given, be it an empty list
+  Json special_tokens_ = Json(Json::Object{});
+};
+
+// Messages of OpenAI's API as templates expect them: an assistant's null content becomes "", a
+// tool's content parts become one text, and the arguments of tool calls, which the API sends as
+// JSON texts, become objects. Fails, naming the message, where they are none.
+Result<Json> prepare_messages(const Json& messages);
+
+}  // namespace glint

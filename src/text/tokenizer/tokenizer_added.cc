@@ -1,0 +1,179 @@
+#include "text/tokenizer/tokenizer_added.h"
+
+#include <algorithm>
+#include <unordered_map>
+
+#include "base/str.h"
+#include "text/tokenizer/tokenizer_fields.h"
+
+namespace glint {
+namespace {
+
+// Finding one can walk this far from every byte of a text.
+constexpr std::size_t kMaxContent = 256;
+
+// Word characters as Rust's regex crate has them.
+const Regex& word_at_start() {
+  static const Regex regex =
+      Regex::from_pcre2("\\A[\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\\p{Join_Control}]").value();
+  return regex;
+}
+bool starts_with_word(std::string_view text) {
+  Regex::Scratch scratch;
+  Regex::Match match;
+  return word_at_start().find(text, 0, match, scratch) == Regex::Outcome::kMatch;
+}
+
+}  // namespace
+
+Result<AddedTokenFinder> AddedTokenFinder::make(const std::vector<AddedToken>& tokens,
+                                                bool normalized) {
+  AddedTokenFinder finder;
+  for (const AddedToken& token : tokens) {
+    if (token.normalized == normalized) finder.tokens_.push_back(token);
+  }
+  std::vector<std::pair<std::string_view, std::int32_t>> sorted;
+  for (std::size_t i = 0; i < finder.tokens_.size(); ++i) {
+    sorted.emplace_back(finder.tokens_[i].normalized_content, static_cast<std::int32_t>(i));
+  }
+  std::sort(sorted.begin(), sorted.end());
+  for (std::size_t i = 0; i < sorted.size(); ++i) {
+    if (sorted[i].first.empty()) {
+      const AddedToken& token = finder.tokens_[static_cast<std::size_t>(sorted[i].second)];
+      return invalid(
+          str("added_tokens: nothing is left of ", quoted(token.content), " after normalizing"));
+    }
+    if (i > 0 && sorted[i].first == sorted[i - 1].first) {
+      return invalid(
+          str("added_tokens: two tokens are found by the text ", quoted(sorted[i].first)));
+    }
+  }
+  finder.build(sorted);
+  return finder;
+}
+
+void AddedTokenFinder::build(const std::vector<std::pair<std::string_view, std::int32_t>>& sorted) {
+  // Texts that share a node are neighbours in `sorted`; nodes are made level by level.
+  struct Range {
+    std::size_t begin, end, depth;
+  };
+  std::vector<Range> ranges = {{0, sorted.size(), 0}};
+  nodes_.resize(1);
+  for (std::size_t n = 0; n < ranges.size(); ++n) {
+    auto [begin, end, depth] = ranges[n];
+    if (begin < end && sorted[begin].first.size() == depth)
+      nodes_[n].token = sorted[begin++].second;
+    nodes_[n].first_edge = static_cast<std::uint32_t>(edges_.size());
+    while (begin < end) {
+      const auto byte = static_cast<unsigned char>(sorted[begin].first[depth]);
+      std::size_t next = begin;
+      while (next < end && static_cast<unsigned char>(sorted[next].first[depth]) == byte) ++next;
+      edges_.push_back({byte, static_cast<std::uint32_t>(nodes_.size())});
+      if (n == 0) root_[byte] = edges_.back().node;
+      nodes_.emplace_back();
+      ranges.push_back({begin, next, depth + 1});
+      begin = next;
+    }
+    nodes_[n].num_edges = static_cast<std::uint32_t>(edges_.size()) - nodes_[n].first_edge;
+  }
+}
+
+std::uint32_t AddedTokenFinder::next_node(std::uint32_t node, unsigned char byte) const {
+  const Edge* edge = edges_.data() + nodes_[node].first_edge;
+  const Edge* end = edge + nodes_[node].num_edges;
+  while (edge != end && edge->byte != byte) ++edge;
+  return edge == end ? 0 : edge->node;
+}
+
+bool AddedTokenFinder::find(std::string_view text, std::size_t from, Found& found) const {
+  for (std::size_t begin = from; begin < text.size(); ++begin) {
+    std::uint32_t node = root_[static_cast<unsigned char>(text[begin])];
+    if (node == 0) continue;
+    std::int32_t longest = -1;
+    for (std::size_t at = begin + 1; node != 0;
+         node = at < text.size() ? next_node(node, static_cast<unsigned char>(text[at++])) : 0) {
+      if (nodes_[node].token < 0) continue;
+      longest = nodes_[node].token;
+      found = {begin, at, static_cast<std::size_t>(longest)};
+    }
+    if (longest >= 0) return true;
+  }
+  return false;
+}
+
+bool AddedTokenFinder::extend(std::string_view text, std::size_t done, std::size_t& blank_end,
+                              Found& found) const {
+  const AddedToken& token = tokens_[found.token];
+  const std::string_view left = text.substr(0, found.begin), right = text.substr(found.end);
+  if (token.single_word) {
+    const bool word_left = !left.empty() && starts_with_word(left.substr(last_character(left)));
+    if (word_left || starts_with_word(right)) return false;
+  }
+  if (token.lstrip) {
+    while (found.begin > done) {
+      const std::size_t character = last_character(left.substr(0, found.begin));
+      std::size_t at = character;
+      if (!is_white_space(next_code_point(text, at))) break;
+      found.begin = character;
+    }
+    found.begin = std::max(found.begin, done);
+  }
+  if (token.rstrip) {
+    std::size_t end = std::max(found.end, blank_end);
+    for (std::size_t at = end; at < text.size(); end = at) {
+      if (!is_white_space(next_code_point(text, at))) break;
+    }
+    found.end = blank_end = end;
+  }
+  return true;
+}
+
+Result<std::vector<AddedToken>> parse_added_tokens(const Json& json, const Bpe& bpe,
+                                                   const Normalizer& normalizer) {
+  std::vector<AddedToken> tokens;
+  if (json.is_null()) return tokens;
+  if (!json.is_array()) return invalid(str("added_tokens: expected a list, found ", json.kind()));
+  std::unordered_map<std::string, std::size_t> place;     // of a content in `tokens`
+  std::unordered_map<std::int64_t, std::string> claimed;  // the file's ids
+  TokenId next_id = static_cast<TokenId>(bpe.size());
+  Regex::Scratch scratch;
+  for (std::size_t i = 0; i < json.as_array().size(); ++i) {
+    Fields fields(json.as_array()[i], str("added_tokens[", i, "]"));
+    AddedToken token;
+    token.content = fields.text("content");
+    const std::int64_t file_id = fields.integer("id", 0, Bpe::kMaxId);
+    token.single_word = fields.flag("single_word");
+    token.lstrip = fields.flag("lstrip");
+    token.rstrip = fields.flag("rstrip");
+    token.normalized = fields.flag("normalized");
+    token.special = fields.flag("special");
+    GLINT_TRY_STATUS(fields.done());
+    if (token.content.empty()) continue;
+    if (token.content.size() > kMaxContent) {
+      return invalid(str(fields.where(), ": the content is ", token.content.size(),
+                         " bytes long; at most ", kMaxContent, " are supported"));
+    }
+    const auto [claim, is_new] = claimed.emplace(file_id, token.content);
+    if (!is_new && claim->second != token.content) {
+      return invalid(str(fields.where(), ": the id ", file_id, " of ", quoted(token.content),
+                         " belongs to ", quoted(claim->second), " too"));
+    }
+    token.normalized_content = token.content;
+    std::size_t start = 0;
+    if (token.normalized)
+      GLINT_TRY_STATUS(normalizer.apply(token.normalized_content, start, scratch));
+    const auto [at, inserted] = place.emplace(token.content, tokens.size());
+    if (!inserted) {  // the last of two counts, but special stays special
+      token.id = tokens[at->second].id;
+      token.special |= tokens[at->second].special;
+      tokens[at->second] = std::move(token);
+      continue;
+    }
+    token.id = bpe.find(token.content);
+    if (token.id < 0) token.id = next_id++;
+    tokens.push_back(std::move(token));
+  }
+  return tokens;
+}
+
+}  // namespace glint
