@@ -8,4 +8,6 @@ Result<std::unique_ptr<Ops>> make_cuda_ops(int) {
                "this build has no CUDA; build the preset cuda, or run with --backend cpu"};
 }
 
+bool built_with_cuda() { return false; }
+
 }  // namespace glint

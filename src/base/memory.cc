@@ -15,7 +15,7 @@ namespace glint {
 namespace {
 
 // The number after `key` at the start of a line of `path`.
-std::optional<std::int64_t> number_in(const char* path, std::string_view key) {
+std::optional<std::int64_t> number_in(const std::string& path, std::string_view key) {
   std::ifstream file(path);
   for (std::string line; std::getline(file, line);) {
     if (line.starts_with(key)) return std::atoll(line.c_str() + key.size());
@@ -40,24 +40,24 @@ std::optional<std::int64_t> number_of(const std::string& path) {
 void look_at_group(const std::string& dir, bool is_v1, GroupMemory& out) {
   const auto limit = number_of(dir + (is_v1 ? "/memory.limit_in_bytes" : "/memory.max"));
   if (!limit || *limit >= out.limit) return;
-  const std::string stat = dir + "/memory.stat";
   out.limit = *limit;
-  out.used = number_in(stat.c_str(), is_v1 ? "total_rss " : "anon ").value_or(0);
+  out.used = number_in(dir + "/memory.stat", is_v1 ? "total_rss " : "anon ").value_or(0);
 }
 
 // The strictest group of this process and those around it. In a container only the root of the
 // mount may be there, which is then the container's own.
-GroupMemory group_memory() {
+GroupMemory group_memory(const std::string& root) {
   GroupMemory out;
-  look_at_group("/sys/fs/cgroup", false, out);
-  std::ifstream groups("/proc/self/cgroup");
+  const std::string mounts = root + "/sys/fs/cgroup";
+  look_at_group(mounts, false, out);
+  std::ifstream groups(root + "/proc/self/cgroup");
   for (std::string line; std::getline(groups, line);) {  // "4:memory:/docker/12" or "0::/user"
     const std::size_t first = line.find(':'), second = line.find(':', first + 1);
     if (second == line.npos) continue;
     const std::string names = line.substr(first + 1, second - first - 1);
     const bool is_v1 = names == "memory";
     if (!is_v1 && !names.empty()) continue;
-    const std::string mount = is_v1 ? "/sys/fs/cgroup/memory" : "/sys/fs/cgroup";
+    const std::string mount = is_v1 ? mounts + "/memory" : mounts;
     for (std::string path = line.substr(second + 1);; path.erase(path.rfind('/'))) {
       look_at_group(mount + path, is_v1, out);
       if (path.find('/') == path.npos) break;
@@ -78,19 +78,21 @@ std::int64_t address_space_left() {
 
 }  // namespace
 
-std::int64_t total_memory() {
-  const std::int64_t bytes = std::int64_t{::sysconf(_SC_PHYS_PAGES)} * ::sysconf(_SC_PAGESIZE);
-  return std::min(bytes, group_memory().limit);
+std::int64_t total_memory(const std::string& root) {
+  const std::int64_t bytes =
+      root.empty() ? std::int64_t{::sysconf(_SC_PHYS_PAGES)} * ::sysconf(_SC_PAGESIZE)
+                   : number_in(root + "/proc/meminfo", "MemTotal:").value_or(0) * 1024;
+  return std::min(bytes, group_memory(root).limit);
 }
 
-std::int64_t available_memory() {
-  const auto estimate = number_in("/proc/meminfo", "MemAvailable:");
-  const std::int64_t bytes =
-      estimate ? *estimate * 1024
-               : std::int64_t{::sysconf(_SC_AVPHYS_PAGES)} * ::sysconf(_SC_PAGESIZE);
-  const GroupMemory group = group_memory();
-  return std::min(
-      {bytes, std::max<std::int64_t>(group.limit - group.used, 0), address_space_left()});
+std::int64_t available_memory(const std::string& root) {
+  const auto estimate = number_in(root + "/proc/meminfo", "MemAvailable:");
+  const std::int64_t bytes = estimate || !root.empty() ? estimate.value_or(0) * 1024
+                                                       : std::int64_t{::sysconf(_SC_AVPHYS_PAGES)} *
+                                                             ::sysconf(_SC_PAGESIZE);
+  const GroupMemory group = group_memory(root);
+  const std::int64_t left = std::min(bytes, std::max<std::int64_t>(group.limit - group.used, 0));
+  return root.empty() ? std::min(left, address_space_left()) : left;
 }
 
 void release_free_memory() { ::malloc_trim(0); }

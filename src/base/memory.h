@@ -2,13 +2,14 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 namespace glint {
 
 // Bytes that new allocations of this process can use without swapping: what the kernel estimates,
 // and what its control group (containers; version 1 or 2) and its RLIMIT_AS leave. Pages that cache
-// files count as free.
-std::int64_t available_memory();
+// files count as free. With a `root` that of the machine whose /proc and /sys lie below it.
+std::int64_t available_memory(const std::string& root = {});
 
 // Gives what was freed, and what the allocator keeps for later, back to the system.
 void release_free_memory();
@@ -19,6 +20,6 @@ void release_free_memory();
 void keep_little_memory();
 
 // Bytes of the machine, or what its control group may use at most.
-std::int64_t total_memory();
+std::int64_t total_memory(const std::string& root = {});
 
 }  // namespace glint

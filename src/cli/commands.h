@@ -30,6 +30,7 @@ Command bench_quant_command();
 Command bench_engine_command();
 Command bench_serve_command();
 Command selftest_command();
+Command doctor_command();
 
 inline std::vector<Command> all_commands() {
   return {
@@ -38,7 +39,7 @@ inline std::vector<Command> all_commands() {
       pull_command(),        inspect_command(),      synth_command(),       quantize_command(),
       calibrate_command(),   verify_command(),       tokenize_command(),    detokenize_command(),
       template_command(),    bench_local_command(),  bench_quant_command(), bench_engine_command(),
-      bench_serve_command(), selftest_command(),
+      bench_serve_command(), selftest_command(),     doctor_command(),
   };
 }
 

@@ -109,4 +109,6 @@ Result<std::unique_ptr<Ops>> make_cuda_ops(int device) {
   return std::unique_ptr<Ops>(std::make_unique<cuda::CudaOps>(std::move(cuda_device)));
 }
 
+bool built_with_cuda() { return true; }
+
 }  // namespace glint

@@ -12,4 +12,7 @@ namespace glint {
 // is none that it has kernels for; kNotFound when there is no such device.
 Result<std::unique_ptr<Ops>> make_cuda_ops(int device);
 
+// Whether this build has the CUDA backend.
+bool built_with_cuda();
+
 }  // namespace glint

@@ -1,0 +1,120 @@
+#include "doctor/machine_files.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <memory>
+
+#include "base/str.h"
+
+namespace glint {
+namespace {
+
+constexpr std::size_t kMaxBytes = std::size_t{4} << 20;
+constexpr std::size_t kMaxNames = 65536;
+constexpr std::string_view kBlanks = " \t\r\n";
+
+}  // namespace
+
+bool MachineFiles::exists(std::string_view path) const {
+  return ::access(at(path).c_str(), F_OK) == 0;
+}
+
+// Files of /proc have no size, so they are read until they end. Only regular files are: a pipe
+// would wait.
+std::string MachineFiles::text(std::string_view path) const {
+  const int fd = ::open(at(path).c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+  if (fd < 0) return {};
+  std::string out;
+  struct stat info = {};
+  if (::fstat(fd, &info) == 0 && S_ISREG(info.st_mode)) {
+    char piece[4096];
+    for (ssize_t n; out.size() < kMaxBytes && (n = ::read(fd, piece, sizeof piece)) > 0;) {
+      out.append(piece, static_cast<std::size_t>(n));
+    }
+  }
+  ::close(fd);
+  return out;
+}
+
+std::string MachineFiles::line(std::string_view path) const {
+  const std::string all = text(path);
+  return std::string(trimmed(std::string_view(all).substr(0, all.find('\n'))));
+}
+
+std::optional<std::int64_t> MachineFiles::number(std::string_view path) const {
+  return parse_number(line(path));
+}
+
+std::vector<std::string> MachineFiles::names(std::string_view folder) const {
+  std::vector<std::string> out;
+  const std::unique_ptr<DIR, int (*)(DIR*)> dir(::opendir(at(folder).c_str()), ::closedir);
+  if (!dir) return out;
+  while (const dirent* const entry = ::readdir(dir.get())) {
+    const std::string_view name = entry->d_name;
+    if (name != "." && name != ".." && out.size() < kMaxNames) out.emplace_back(name);
+  }
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+std::string MachineFiles::link(std::string_view path) const {
+  char target[4096];
+  const ssize_t length = ::readlink(at(path).c_str(), target, sizeof target);
+  return length < 0 ? std::string() : std::string(target, static_cast<std::size_t>(length));
+}
+
+std::optional<std::int64_t> MachineFiles::number_after(std::string_view path,
+                                                       std::string_view key) const {
+  const std::string all = text(path);
+  for (const std::string_view line : split(all, '\n')) {
+    if (!line.starts_with(key)) continue;
+    const std::vector<std::string_view> words = words_of(line.substr(key.size()));
+    if (!words.empty()) return parse_number(words[0]);
+  }
+  return {};
+}
+
+std::string_view trimmed(std::string_view text) {
+  const std::size_t begin = text.find_first_not_of(kBlanks);
+  if (begin == text.npos) return {};
+  return text.substr(begin, text.find_last_not_of(kBlanks) + 1 - begin);
+}
+
+std::vector<std::string_view> words_of(std::string_view text) {
+  std::vector<std::string_view> out;
+  for (;;) {
+    const std::size_t begin = text.find_first_not_of(kBlanks);
+    if (begin == text.npos) return out;
+    text.remove_prefix(begin);
+    out.push_back(text.substr(0, text.find_first_of(kBlanks)));
+    text.remove_prefix(out.back().size());
+  }
+}
+
+std::optional<std::int64_t> parse_number(std::string_view text) {
+  std::int64_t value = 0;
+  const char* const end = text.data() + text.size();
+  const auto [at, error] = std::from_chars(text.data(), end, value);
+  if (error != std::errc() || at != end) return {};
+  return value;
+}
+
+int count_in_list(std::string_view list) {
+  constexpr std::int64_t kMost = 1 << 20;
+  std::int64_t count = 0;
+  for (const std::string_view part : split(trimmed(list), ',')) {
+    const std::size_t dash = std::min(part.find('-'), part.size());
+    const auto first = parse_number(part.substr(0, dash));
+    const auto last = dash < part.size() ? parse_number(part.substr(dash + 1)) : first;
+    if (!first || !last || *first < 0 || *last < *first || *last >= kMost) return 0;
+    count += *last - *first + 1;
+  }
+  return static_cast<int>(std::min(count, kMost));
+}
+
+}  // namespace glint
