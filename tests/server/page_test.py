@@ -1,7 +1,9 @@
-"""The page in a real browser, from the real program: chat, stop, regenerate, attention, engine, keyboard, phone, dark.
+"""The page in a real browser, from the real program: suggestions, chat, stop, regenerate, attention, engine, keyboard, phone,
+dark, and that nothing moves while an answer comes.
 
     page_test.py GLINT MODEL_DIR [SCREENSHOT_DIR]
 """
+import json
 import pathlib
 import sys
 import time
@@ -19,6 +21,23 @@ from selenium.webdriver.support.wait import WebDriverWait  # noqa: E402
 
 from served import Served  # noqa: E402
 
+# Watches a page from its first moment: what moved without a hand on it, and how many carets an answer had at once.
+WATCH = """
+  window.moved = [];
+  window.mostCarets = 0;
+  new PerformanceObserver((list) => {
+    for (const shift of list.getEntries()) {
+      for (const {node} of shift.hadRecentInput ? [] : shift.sources) {
+        const element = node && (node.nodeType === 1 ? node : node.parentElement);
+        if (element) window.moved.push(element.id || element.className || element.tagName);
+      }
+    }
+  }).observe({type: 'layout-shift', buffered: true});
+  new MutationObserver(() => {
+    window.mostCarets = Math.max(window.mostCarets, document.querySelectorAll('.caret').length);
+  }).observe(document, {childList: true, subtree: true});
+"""
+
 
 class Page:
     def __init__(self, url, width, height, screenshots):
@@ -29,9 +48,12 @@ class Page:
             options.add_argument(argument)
         options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
         self.browser = webdriver.Chrome(options=options, service=Service("/usr/bin/chromedriver"))
+        self.browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride",
+                                     {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600})
+        self.browser.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": WATCH})
         self.screenshots = screenshots
         self.browser.get(url + "/")
-        self.wait(lambda: self.text("model") == "glm5-tiny")
+        self.wait(lambda: self.id("model").get_attribute("textContent") == "glm5-tiny")
 
     def __enter__(self):
         return self
@@ -51,10 +73,16 @@ class Page:
     def text(self, name):
         return self.id(name).text
 
+    def script(self, script, *arguments):
+        return self.browser.execute_script(script, *arguments)
+
+    def click(self, name):
+        """Not by the mouse: what moves within half a second of a click does not count as moved by itself."""
+        self.script("document.getElementById(arguments[0]).click()", name)
+
     def set(self, name, value):
         """As a person who edits a field of the settings."""
-        self.browser.execute_script("arguments[0].value = arguments[1]; arguments[0].dispatchEvent(new Event('change'))",
-                                    self.id(name), value)
+        self.script("arguments[0].value = arguments[1]; arguments[0].dispatchEvent(new Event('change'))", self.id(name), value)
 
     def ask(self, text):
         answers = len(self.all(".message.assistant"))
@@ -62,7 +90,7 @@ class Page:
         self.wait(lambda: len(self.all(".message.assistant")) == answers + 1)
 
     def finished(self):
-        self.wait(lambda: self.id("send").is_displayed() and self.all(".message.assistant:last-child .meta span"))
+        self.wait(lambda: self.id("send").is_displayed() and self.all(".message.assistant:last-child .actions .icon"))
 
     def answer(self):
         return self.all(".message.assistant")[-1]
@@ -77,6 +105,40 @@ class Page:
     def no_complaints(self):
         bad = [entry for entry in self.browser.get_log("browser") if entry["level"] in ("SEVERE", "WARNING")]
         assert not bad, bad
+
+
+def suggest(page, title):
+    page.click("new-chat")
+    page.script("[...document.querySelectorAll('.suggestions button')].find(each => each.textContent.includes(arguments[0])).click()", title)
+    page.wait(lambda: page.all(".message.assistant"))
+    page.finished()
+    return page.answer().text
+
+
+def suggestions(page):
+    """What the empty page offers is what the bundled model can do; a tool comes with its JSON."""
+    page.set("temperature", "0")
+    page.shot("empty")
+    assert "643" in suggest(page, "sum"), page.answer().text
+    assert "fox" in suggest(page, "story") and "Mia" in page.answer().text, page.answer().text
+    assert "4718" in suggest(page, "fact"), page.answer().text
+    moved = set(page.script("return window.moved"))
+    # What is below a growing text goes down with it; the end of a thought runs through its line.
+    assert moved <= {"meta", "tail"}, f"moved by themselves: {moved}"
+    assert page.script("return window.mostCarets") == 1
+
+    assert "get_weather" in suggest(page, "tool") and "Paris" in page.answer().text, page.answer().text
+    assert json.loads(page.id("tools").get_attribute("value"))[0]["function"]["name"] == "get_weather"
+    assert "get_weather" in page.text("tools-chip")
+    page.shot("tool")
+    page.script("[...document.querySelectorAll('.message button')].find(each => each.textContent.includes('result')).click()")
+    page.wait(lambda: len(page.all(".message.assistant")) == 2)
+    page.finished()
+    assert "sunny" in page.answer().text and "21" in page.answer().text, page.answer().text
+    assert len(page.all(".message.user")) == 1, "what the tool said is shown twice"
+    page.click("new-chat")
+    assert not page.id("tools").get_attribute("value"), "the suggestion's tools outlive its conversation"
+    page.no_complaints()
 
 
 def chat(page):
@@ -141,14 +203,21 @@ def attention(page):
     page.ask("Write a short poem about a cat and a dog")
     page.finished()
     page.id("tab-tokens").click()
-    page.wait(lambda: len(page.all("#token-list button")) > 3)
+    page.wait(lambda: len(page.all("#token-list [role=button]")) > 3)
     assert "".join(span.get_attribute("textContent") for span in page.all("#token-list > *")).count("cat") >= 1
-    page.all("#token-list button")[3].click()
+    page.all("#token-list [role=button]")[3].click()
     page.wait(lambda: "was chosen after reading" in page.text("tokens-note"))
     marked = [span for span in page.all("#token-list > *") if "rgba" in (span.get_attribute("style") or "")]
     assert marked, "nothing is highlighted"
-    assert "chosen" in page.all("#token-list button")[3].get_attribute("class")
+    assert "chosen" in page.all("#token-list [role=button]")[3].get_attribute("class")
     page.shot("attention")
+
+
+def full_rows(page, selector, columns):
+    """Tiles are in rows of `columns`, without a hole."""
+    tops = page.script("return [...document.querySelectorAll(arguments[0])].map(each => each.getBoundingClientRect().top)", selector)
+    rows = [tops.count(top) for top in sorted(set(tops))]
+    assert set(rows) == {columns}, f"{selector}: rows of {rows}"
 
 
 def engine(page):
@@ -162,8 +231,13 @@ def engine(page):
     assert numbers["state"] == "serving", numbers
     width, height = page.browser.execute_script("const c = document.getElementById('experts'); return [c.width, c.height]")
     assert width > 1 and height > 1
-    page.wait(lambda: page.browser.execute_script(
-        "return document.querySelector('#chart-requests polyline').points.numberOfItems") > 2)
+    page.wait(lambda: page.script("return document.querySelector('#chart-requests path').dataset.points > 2"))
+    for chart in page.all(".charts svg"):
+        axes = page.script("return ['x', 'y'].map(axis => [...arguments[0].querySelectorAll('text.' + axis)].map(each => each.textContent))",
+                           chart)
+        assert axes[0][-1] == "now" and "ago" in axes[0][0] and axes[1][0].split()[0] == "0" and len(axes[1]) == 3, axes
+    full_rows(page, "#numbers > div", 5)
+    full_rows(page, ".charts > figure", 2)
     page.shot("engine")
     page.no_complaints()
 
@@ -179,9 +253,17 @@ def tools(page):
 
 def phone_and_dark(page):
     page.shot("phone")
-    assert page.browser.execute_script("return document.documentElement.scrollWidth <= window.innerWidth"), "too wide"
+    assert page.script("return document.documentElement.scrollWidth <= window.innerWidth"), "too wide"
+    header = page.script("return document.querySelector('header').getBoundingClientRect().toJSON()")
+    assert header["height"] <= 56, header
+    for each in page.all("header a, header button"):
+        assert header["top"] <= each.rect["y"] and each.rect["y"] + each.rect["height"] <= header["bottom"], each.rect
+        assert 0 <= each.rect["x"] and each.rect["x"] + each.rect["width"] <= 390, each.rect
     page.id("panel-toggle").click()
     assert page.id("panel").is_displayed()
+    page.id("panel-close").click()
+    assert not page.id("panel").is_displayed()
+    page.id("panel-toggle").click()
     page.browser.switch_to.active_element.send_keys(Keys.ALT, "s")
     assert not page.id("panel").is_displayed()
     before = page.browser.execute_script("return getComputedStyle(document.body).backgroundColor")
@@ -191,7 +273,13 @@ def phone_and_dark(page):
     page.set("max_tokens", "30")
     page.ask("The capital of Italy?")
     page.finished()
+    meta = page.answer().find_element(By.CSS_SELECTOR, ".meta")
+    assert meta.rect["height"] < 40, "the line under an answer is more than one"
     page.shot("phone_dark")
+    page.id("tab-engine").click()
+    page.wait(lambda: page.all("#chart-kv text"))
+    full_rows(page, "#numbers > div", 2)
+    page.shot("phone_engine")
     page.no_complaints()
 
 
@@ -200,11 +288,11 @@ def main():
     screenshots = rest[0] if rest else None
     with Served([glint, "serve"], model, "--spec", "mtp:2") as server:
         begin = time.monotonic()
-        with Page(server.url, 1200, 900, screenshots) as page:
-            for test in (chat, markdown, attention, engine, tools, stop):
+        with Page(server.url, 1280, 800, screenshots) as page:
+            for test in (suggestions, chat, markdown, attention, engine, tools, stop):
                 test(page)
                 print(f"{test.__name__}: ok ({time.monotonic() - begin:.1f} s)")
-        with Page(server.url, 500, 850, screenshots) as page:
+        with Page(server.url, 390, 844, screenshots) as page:
             phone_and_dark(page)
             print(f"phone_and_dark: ok ({time.monotonic() - begin:.1f} s)")
 

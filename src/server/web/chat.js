@@ -1,52 +1,22 @@
 // The conversation: what was said, and an answer as it streams in.
+import {action, AnswerView, icon} from './answer_view.js';
 import {stream} from './api.js';
-import {markdown, node} from './markdown.js';
+import {node} from './markdown.js';
+import {SUGGESTIONS, WEATHER_TOOL} from './suggestions.js';
 
 const $ = (id) => document.getElementById(id);
 const NUMBERS = ['temperature', 'top_p', 'top_k', 'min_p', 'repetition_penalty', 'max_tokens', 'seed'];
 const SAVED = [...NUMBERS, 'system', 'tools'];
-
-// An answer on the screen: thinking, text, calls, and a line of numbers under it.
-class AnswerView {
-  constructor() {
-    this.thinkingText = node('div', []);
-    this.summary = node('summary', ['Thinking']);
-    this.thinking = node('details', [this.summary, this.thinkingText], {class: 'thinking'});
-    this.thinking.hidden = true;
-    this.body = node('div', [], {class: 'body busy'});
-    this.tools = node('div', []);
-    this.meta = node('div', [], {class: 'meta'});
-    this.root = node('article', [this.thinking, this.body, this.tools, this.meta], {class: 'message assistant', 'aria-label': 'Answer'});
-    this.frame = 0;
-  }
-
-  // Draws `message` soon: many pieces make one drawing.
-  update(message) {
-    if (this.frame) return;
-    this.frame = requestAnimationFrame(() => {
-      this.frame = 0;
-      this.draw(message);
-    });
-  }
-
-  draw(message) {
-    cancelAnimationFrame(this.frame);
-    this.frame = 0;
-    this.thinking.hidden = !message.reasoning_content;
-    this.thinkingText.textContent = message.reasoning_content;
-    this.body.replaceChildren(...markdown(message.content));
-    this.tools.replaceChildren(...message.tool_calls.map((call) => node('div', [
-      node('b', [call.function.name]), ' ', node('code', [call.function.arguments])], {class: 'tool'})));
-  }
-}
+const ENDS = {length: 'cut off: no tokens left', stopped: 'stopped', tool_calls: 'wants a tool'};
 
 export class Chat {
-  // `onAnswer` gets {prompt, answer}: the token ids of a finished answer.
-  constructor(onAnswer) {
+  // `onAnswer` gets {prompt, answer}: the token ids of a finished answer. `showSettings` opens the settings.
+  constructor(onAnswer, showSettings) {
     this.model = '';
     this.messages = [];
     this.onAnswer = onAnswer;
     this.abort = null;
+    this.suggestion = null;
     for (const id of SAVED) {
       $(id).value = localStorage.getItem(`setting.${id}`) ?? '';
       $(id).addEventListener('change', () => localStorage.setItem(`setting.${id}`, $(id).value));
@@ -61,15 +31,69 @@ export class Chat {
       this.send();
     });
     $('stop').addEventListener('click', () => this.stop());
+    $('tools').addEventListener('input', () => this.showTools());
+    $('tools').addEventListener('change', () => this.showTools());
+    $('tools-chip').addEventListener('click', showSettings);
+    $('tools-example').addEventListener('click', () => this.fillTools(WEATHER_TOOL));
+    this.showTools();
     this.reset();
+  }
+
+  named(model) {
+    this.model = model;
+    const title = document.querySelector('.empty h2');
+    if (title) title.textContent = `Ask ${model} something`;
+  }
+
+  running() {
+    return this.abort !== null;
+  }
+
+  // Only where that opens no keyboard on the screen.
+  focus() {
+    if (matchMedia('(pointer: fine)').matches) $('prompt').focus();
   }
 
   reset() {
     this.stop();
     this.messages = [];
-    $('messages').replaceChildren(node('p', ['Ask the model something.'], {class: 'empty'}));
+    if (this.suggestion?.tools) this.fillTools(null);  // what a suggestion filled in was for its conversation
+    this.suggestion = null;
+    const offers = SUGGESTIONS.map((each) => {
+      const button = node('button', [node('b', [each.title]), node('span', [each.hint])], {type: 'button'});
+      button.addEventListener('click', () => this.suggest(each));
+      return button;
+    });
+    $('messages').replaceChildren(node('div', [
+      (() => { const star = icon('star'); star.setAttribute('class', 'mark'); return star; })(),
+      node('h2', [this.model ? `Ask ${this.model} something` : '']), node('div', offers, {class: 'suggestions'})], {class: 'empty'}));
     $('status').textContent = '';
-    $('prompt').focus();
+    this.focus();
+  }
+
+  suggest(suggestion) {
+    if (this.abort) return;
+    this.suggestion = suggestion;
+    if (suggestion.tools) this.fillTools(suggestion.tools);
+    this.ask(suggestion.text);
+  }
+
+  fillTools(tools) {
+    $('tools').value = tools ? JSON.stringify(tools, null, 2) : '';
+    $('tools').dispatchEvent(new Event('change'));
+  }
+
+  // Beside the prompt stands which tools the model has.
+  showTools() {
+    let names = '';
+    try {
+      names = JSON.parse($('tools').value || '[]').map((tool) => tool.function.name).join(', ');
+      $('tools-error').textContent = '';
+    } catch (error) {
+      $('tools-error').textContent = `Not a list of tools: ${error.message}`;
+    }
+    $('tools-chip').hidden = !names;
+    $('tools-chip').textContent = `Tools: ${names}`;
   }
 
   stop() {
@@ -80,6 +104,10 @@ export class Chat {
     const text = $('prompt').value;
     if (this.abort || !text.trim()) return;
     $('prompt').value = '';
+    this.ask(text);
+  }
+
+  ask(text) {
     this.add({role: 'user', content: text}, node('div', [text], {class: 'message user', 'aria-label': 'You'}));
     this.answer();
   }
@@ -87,8 +115,7 @@ export class Chat {
   // Asks again for the last answer.
   regenerate() {
     if (this.abort) return;
-    while (this.messages.length && this.messages[this.messages.length - 1].role !== 'user' &&
-           this.messages[this.messages.length - 1].role !== 'tool') {
+    while (this.messages.length && this.messages[this.messages.length - 1].role === 'assistant') {
       this.messages.pop();
       $('messages').lastElementChild.remove();
     }
@@ -99,7 +126,11 @@ export class Chat {
     if (!this.messages.length) $('messages').replaceChildren();
     this.messages.push(message);
     $('messages').append(element);
-    element.scrollIntoView({block: 'end'});
+    this.toEnd();
+  }
+
+  toEnd() {
+    $('messages').scrollTop = $('messages').scrollHeight;
   }
 
   // The body of the request, from the conversation and the settings.
@@ -111,38 +142,39 @@ export class Chat {
       stream: true,
       stream_options: {include_usage: true},
       return_token_ids: true,
+      return_timings: true,
       chat_template_kwargs: {enable_thinking: $('thinking').checked},
     };
     for (const name of NUMBERS) {
       if ($(name).value !== '') body[name] = Number($(name).value);
     }
+    if ($('temperature').value === '' && this.suggestion) body.temperature = this.suggestion.temperature;
     if ($('tools').value.trim()) body.tools = JSON.parse($('tools').value);
     return body;
   }
 
   async answer() {
     let body;
-    $('tools-error').textContent = '';
     try {
       body = this.request();
-    } catch (error) {
-      $('tools-error').textContent = `Tools are not JSON: ${error.message}`;
+    } catch {
       $('status').textContent = 'The tools in the settings are not JSON.';
       return;
     }
     const view = new AnswerView();
     const message = {role: 'assistant', content: '', reasoning_content: '', tool_calls: []};
     const log = $('messages');
+    const atEnd = () => log.scrollHeight - log.scrollTop - log.clientHeight < 60;
     this.add(message, view.root);
     this.abort = new AbortController();
     this.showBusy(true);
-    const run = {start: performance.now(), first: 0, prompt: [], answer: [], usage: null, reason: '', error: ''};
+    const run = {start: performance.now(), first: 0, thought: 0, prompt: [], answer: [], usage: null, timings: null, reason: '', error: ''};
     try {
       for await (const chunk of stream('v1/chat/completions', body, this.abort.signal)) {
-        const atEnd = log.scrollHeight - log.scrollTop - log.clientHeight < 60;
+        const follow = atEnd();
         this.take(chunk, message, view, run);
         view.update(message);
-        if (atEnd) requestAnimationFrame(() => { log.scrollTop = log.scrollHeight; });
+        if (follow) requestAnimationFrame(() => this.toEnd());
       }
     } catch (error) {
       if (error.name === 'AbortError') {
@@ -151,13 +183,16 @@ export class Chat {
         run.error = error.message;
       }
     }
+    const follow = atEnd();
     this.abort = null;
     this.showBusy(false);
     this.finish(message, view, run);
+    if (follow) this.toEnd();
   }
 
   take(chunk, message, view, run) {
     if (chunk.usage) run.usage = chunk.usage;
+    if (chunk.timings) run.timings = chunk.timings;
     if (chunk.prompt_token_ids) run.prompt = chunk.prompt_token_ids;
     const choice = chunk.choices[0];
     if (!choice) return;
@@ -167,13 +202,10 @@ export class Chat {
     const delta = choice.delta;
     if (delta.reasoning_content) {
       message.reasoning_content += delta.reasoning_content;
-      view.thinking.open = !message.content;
+      run.thought = performance.now();
     }
     if (delta.content) {
-      if (!message.content && message.reasoning_content) {
-        view.thinking.open = false;
-        view.summary.textContent = `Thought for ${((performance.now() - run.start) / 1000).toFixed(1)} s`;
-      }
+      if (!message.content && run.thought) view.thoughtFor(run.thought - run.start);
       message.content += delta.content;
     }
     for (const part of delta.tool_calls ?? []) {
@@ -181,66 +213,58 @@ export class Chat {
       if (part.function?.name) call.function.name = part.function.name;
       call.function.arguments += part.function?.arguments ?? '';
     }
-    $('status').textContent = `${run.answer.length || ''} tokens ...`.trim();
+    view.numbers.textContent = run.answer.length ? `${run.answer.length} tokens` : '';
   }
 
   finish(message, view, run) {
-    view.body.classList.remove('busy');
-    if (view.summary.textContent === 'Thinking') view.summary.textContent = 'Thought';
-    view.draw(message);
-    $('status').textContent = '';
     const notes = [];
     if (run.usage) {
-      const seconds = (performance.now() - run.first) / 1000;
       const tokens = run.usage.completion_tokens;
       const cached = run.usage.prompt_tokens_details?.cached_tokens ?? 0;
-      notes.push(`${run.usage.prompt_tokens} prompt tokens${cached ? ` (${cached} cached)` : ''}`, `${tokens} answer tokens`);
-      if (tokens > 1 && seconds > 0) notes.push(`${((tokens - 1) / seconds).toFixed(1)} tokens/s`);
+      notes.push([`${tokens} answer tokens`, true]);
+      if (run.timings) notes.push([`${run.timings.predicted_per_second.toFixed(0)} tokens/s`, true]);
+      notes.push([`${run.usage.prompt_tokens} prompt tokens${cached ? ` (${cached} cached)` : ''}`, false]);
     }
-    if (run.first) notes.push(`first after ${((run.first - run.start) / 1000).toFixed(2)} s`);
-    if (run.reason && run.reason !== 'stop') notes.push({length: 'cut off: no tokens left', stopped: 'stopped', tool_calls: 'wants a tool'}[run.reason] ?? run.reason);
-    view.meta.replaceChildren(...notes.map((note) => node('span', [note])));
-    if (run.error) view.meta.append(node('span', [run.error], {class: 'error', role: 'alert'}));
-    const again = node('button', ['Regenerate'], {type: 'button', title: 'Alt+R'});
-    again.addEventListener('click', () => this.regenerate());
-    const copy = node('button', ['Copy'], {type: 'button'});
-    copy.addEventListener('click', () => navigator.clipboard?.writeText(message.content));
-    view.meta.append(again, copy);
+    if (run.first) notes.push([`first after ${((run.first - run.start) / 1000).toFixed(2)} s`, false]);
+    if (run.reason && run.reason !== 'stop') notes.push([ENDS[run.reason] ?? run.reason, run.reason !== 'tool_calls']);
+    const actions = [
+      action('copy', 'Copy', {}, () => navigator.clipboard?.writeText(message.content)),
+      action('again', 'Regenerate (Alt+R)', {}, () => this.regenerate()),
+    ];
     if (run.prompt.length && run.answer.length) {
-      view.meta.append(node('a', ['What did it read?'], {href: '#tokens'}));
+      actions.unshift(action('read', 'What did it read?', {href: '#tokens'}));
       this.onAnswer({prompt: run.prompt, answer: run.answer});
     }
+    if (run.thought) view.thoughtFor(run.thought - run.start);
     if (!message.reasoning_content) delete message.reasoning_content;
-    if (!message.tool_calls.length) {
-      delete message.tool_calls;
-    } else if (run.reason === 'tool_calls') {
-      this.askForResults(message, view);
-    }
-    view.root.scrollIntoView({block: 'end'});
+    if (!message.tool_calls.length) delete message.tool_calls;
+    view.finish(message, notes, actions, run.error);
+    if (message.tool_calls && run.reason === 'tool_calls') this.askForResults(message, view);
   }
 
-  // The person plays the tools.
+  // The person plays the tools; what was said stays in the tool's box.
   askForResults(message, view) {
-    const fields = message.tool_calls.map((call) => node('textarea', [], {rows: '2', 'aria-label': `Result of ${call.function.name}`, placeholder: `Result of ${call.function.name}`}));
-    const send = node('button', ['Send results'], {type: 'button'});
-    [...view.tools.children].forEach((card, i) => card.append(fields[i]));
+    const fields = message.tool_calls.map((call) => node('textarea', [this.suggestion?.result ?? ''], {
+      rows: '1', placeholder: 'What it would say', 'aria-label': `Result of ${call.function.name}`}));
+    const send = node('button', ['Send the result'], {type: 'button'});
+    [...view.tools.children].forEach((card, i) => card.append(node('label', ['You are the tool. It says', fields[i]])));
     view.tools.append(send);
     send.addEventListener('click', () => {
       if (this.abort) return;
       send.remove();
       message.tool_calls.forEach((call, i) => {
         fields[i].readOnly = true;
-        this.add({role: 'tool', tool_call_id: call.id, content: fields[i].value},
-                 node('div', [`${call.function.name}: ${fields[i].value}`], {class: 'message user'}));
+        fields[i].previousSibling.textContent = 'The tool said';
+        this.messages.push({role: 'tool', tool_call_id: call.id, content: fields[i].value});
       });
       this.answer();
     });
-    fields[0]?.focus();
+    if (matchMedia('(pointer: fine)').matches) fields[0]?.focus();
   }
 
   showBusy(busy) {
     $('send').hidden = busy;
     $('stop').hidden = !busy;
-    if (!busy) $('prompt').focus();
+    if (!busy) this.focus();
   }
 }

@@ -8,7 +8,7 @@ const $ = (id) => document.getElementById(id);
 const VIEWS = ['chat', 'tokens', 'engine'];
 
 const tokens = new TokenView();
-const chat = new Chat((answer) => tokens.show(answer));
+const chat = new Chat((answer) => tokens.take(answer), () => showPanel(true));
 const engine = new EngineView();
 
 function showView() {
@@ -23,14 +23,25 @@ function showView() {
     }
   }
   engine.run(view === 'engine');
-  if (view === 'chat') $('prompt').focus();
+  if (view === 'tokens') tokens.open();
+  if (view === 'chat') chat.focus();
 }
 
-function togglePanel() {
-  const panel = $('panel');
-  panel.hidden = !panel.hidden;
-  $('panel-toggle').setAttribute('aria-expanded', String(!panel.hidden));
-  if (!panel.hidden) $('system').focus();
+function showPanel(shown) {
+  $('panel').hidden = !shown;
+  $('panel-toggle').setAttribute('aria-expanded', String(shown));
+  if (shown) {
+    $('panel-close').focus();
+  } else {
+    chat.focus();
+  }
+}
+
+const togglePanel = () => showPanel($('panel').hidden);
+
+function newChat() {
+  location.hash = 'chat';
+  chat.reset();
 }
 
 function applyTheme() {
@@ -49,7 +60,7 @@ async function showModel() {
   try {
     const models = await getJson('v1/models');
     $('model').textContent = models.data[0].id;
-    chat.model = models.data[0].id;
+    chat.named(models.data[0].id);
     document.title = `${chat.model} - glint`;
     $('status').textContent = '';
   } catch (error) {
@@ -61,16 +72,23 @@ async function showModel() {
 applyTheme();
 $('theme').addEventListener('click', switchTheme);
 $('panel-toggle').addEventListener('click', togglePanel);
-$('new-chat').addEventListener('click', () => chat.reset());
+$('panel-close').addEventListener('click', togglePanel);
+$('new-chat').addEventListener('click', newChat);
 $('api_key').value = apiKey();
 $('api_key').addEventListener('change', () => {
   sessionStorage.setItem('api_key', $('api_key').value);
   showModel();
 });
 document.addEventListener('keydown', (event) => {
-  if (event.key === 'Escape') chat.stop();
+  if (event.key === 'Escape') {
+    if (chat.running()) {
+      chat.stop();
+    } else if (!$('panel').hidden) {
+      showPanel(false);
+    }
+  }
   if (!event.altKey || event.ctrlKey || event.metaKey) return;
-  const actions = {KeyN: () => chat.reset(), KeyS: togglePanel, KeyR: () => chat.regenerate()};
+  const actions = {KeyN: newChat, KeyS: togglePanel, KeyR: () => chat.regenerate()};
   if (!actions[event.code]) return;
   event.preventDefault();
   actions[event.code]();

@@ -9,34 +9,62 @@ export class TokenView {
   constructor() {
     this.ids = [];
     this.spans = [];
+    this.numPrompt = 0;
+    this.shown = true;
     $('tokens-note').textContent = 'There is no answer yet: ask something in the chat.';
+    $('token-list').addEventListener('click', (event) => this.choose(this.spans.indexOf(event.target)));
+    $('token-list').addEventListener('keydown', (event) => this.key(event));
   }
 
-  // `prompt` and `answer` are token ids.
-  async show({prompt, answer}) {
+  // `prompt` and `answer` are token ids; they are drawn when the view opens.
+  take({prompt, answer}) {
     this.ids = [...prompt, ...answer];
+    this.numPrompt = prompt.length;
+    this.shown = false;
+  }
+
+  async open() {
+    if (this.shown) return;
+    this.shown = true;
+    const ids = this.ids;
     $('tokens-note').textContent = '';
     let texts;
     try {
-      texts = (await postJson('detokenize', {tokens: this.ids, return_token_strs: true})).token_strs;
+      texts = (await postJson('detokenize', {tokens: ids, return_token_strs: true})).token_strs;
     } catch (error) {
       $('tokens-note').textContent = error.message;
       return;
     }
-    this.spans = this.ids.map((id, at) => {
+    // Spans, not buttons: a button is a box of its own, which a line break inside would lift out of the line.
+    this.spans = ids.map((id, at) => {
       const text = texts[at] === '' ? '\u00b7' : texts[at];
-      if (at < prompt.length) return node('span', [text], {title: `position ${at}, token ${id}`});
-      const button = node('button', [text], {type: 'button', title: `position ${at}, token ${id}`});
-      button.addEventListener('click', () => this.choose(at));
-      return button;
+      const out = node('span', [text], {title: `position ${at}, token ${id}`});
+      if (text.startsWith('\n')) out.className = 'newline';
+      if (at >= this.numPrompt) {
+        out.setAttribute('role', 'button');
+        out.tabIndex = -1;
+      }
+      return out;
     });
     $('token-list').replaceChildren(...this.spans);
-    $('tokens-note').textContent = 'Choose an underlined token of the answer.';
+    const words = texts.map((text, at) => (at >= this.numPrompt && /\w/.test(text) && !text.startsWith('<') ? at : -1));
+    await this.choose(Math.max(...words, this.numPrompt));
+  }
+
+  // Arrows go from token to token, Enter chooses.
+  key(event) {
+    const at = this.spans.indexOf(document.activeElement);
+    const to = at + {ArrowLeft: -1, ArrowRight: 1, Enter: 0, ' ': 0}[event.key];
+    if (!(to >= this.numPrompt && to < this.spans.length)) return;
+    event.preventDefault();
+    this.spans[to].focus();
+    if (to === at) this.choose(at);
   }
 
   // Token `at` was produced by the row before it: that row's attention is shown.
   async choose(at) {
-    $('tokens-note').textContent = 'Asking the model ...';
+    if (at < this.numPrompt || at >= this.spans.length) return;
+    const spans = this.spans;
     let read;
     try {
       read = await postJson('engine/selected_keys', {tokens: this.ids.slice(0, at)});
@@ -44,16 +72,20 @@ export class TokenView {
       $('tokens-note').textContent = error.message;
       return;
     }
-    for (const span of this.spans) {
+    if (spans !== this.spans) return;
+    for (const span of spans) {
       span.style.background = '';
       span.classList.remove('chosen');
+      if (span.role) span.tabIndex = -1;
     }
-    this.spans[at].classList.add('chosen');
+    spans[at].classList.add('chosen');
+    spans[at].tabIndex = 0;
     const most = Math.max(...read.keys.map((key) => key.num_layers), 1);
     for (const {position, num_layers} of read.keys) {
-      this.spans[position].style.background = `rgba(var(--mark), ${(0.12 + 0.68 * num_layers / most).toFixed(2)})`;
+      spans[position].style.background = `rgba(var(--mark), ${(0.12 + 0.68 * num_layers / most).toFixed(2)})`;
     }
-    $('tokens-note').textContent = `Position ${at} was chosen after reading ${read.keys.length} of ${at} positions; the strongest were ` +
-        `read by ${most} layers.`;
+    const all = read.keys.every((key) => key.num_layers === most) && read.keys.length === at;
+    $('tokens-note').textContent = `Position ${at} was chosen after reading ${read.keys.length} of ${at} positions; ` +
+        (all ? 'a text this short is read whole.' : `the strongest were read by ${most} layers.`);
   }
 }
