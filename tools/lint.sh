@@ -6,7 +6,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 failed=0
 
-mapfile -t sources < <(find src tests \( -name '*.h' -o -name '*.cc' -o -name '*.cu' -o -name '*.cuh' \) | sort)
+mapfile -t sources < <(find src tests examples \( -name '*.h' -o -name '*.cc' -o -name '*.cu' -o -name '*.cuh' \) | sort)
 if [[ ${1:-} == --fix ]]; then
   printf '%s\n' "${sources[@]}" | xargs -P "$(nproc)" -n 16 clang-format-14 -i
 fi
@@ -19,7 +19,7 @@ fi
 
 python3 tools/check_layers.py || failed=1
 python3 tools/check_style.py || failed=1
-for script in demo.sh test.sh .ci/run tools/*.sh; do
+for script in demo.sh test.sh .ci/run tools/*.sh examples/*.sh; do
   bash -n "$script" || failed=1
 done
 
