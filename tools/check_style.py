@@ -24,7 +24,7 @@ FORBIDDEN = [
     # xgrammar reports by calling functions of ours, which have to throw what it catches.
     (r"\bthrow\b", "throws; errors are Result", r"src/text/grammar/grammar\.cc"),
     (r"\b(?:std::)?(?:cout|cerr|clog)\b|\b(?:v?f?printf|puts|putchar)\s*\(|\bfwrite\s*\([^;]*\bstd(?:out|err)\b",
-     "prints; only cli does", r"src/cli/.*|src/base/check\.cc|.*_test\.cc|.*/bench_[^/]*\.cc|tests/.*|tools/.*"),
+     "prints; only cli does", r"examples/.*|src/cli/.*|src/base/check\.cc|.*_test\.cc|.*/bench_[^/]*\.cc|tests/.*|tools/.*"),
     (r"\bthread_local\b", "has thread-local state", None),
     (r"(?<![\w.>])(?:std::)?(?:_?exit|quick_exit)\s*\(|std::abort\s*\(", "ends the program",
      r"src/base/check\.cc|src/cli/interrupt\.cc|tests/fuzz/.*"),
@@ -171,9 +171,29 @@ def check_cmake(root, names):
                 yield f"{name}: in no CMakeLists.txt"
 
 
+# Files that documents name and that are not there: examples, outputs, other programs'.
+INVENTED = r"^build/|^scripts/|/gelu_mul|/cmd_x"
+
+
+def check_links(root, names):
+    """What a document links to is there, and so is each file that it names by a path with a folder: `src/ops/ops.h`, `ops/ops.h`."""
+    for name in names:
+        if not name.endswith(".md"):
+            continue
+        text = re.sub(r"^```.*?^```", lambda fenced: "\n" * fenced.group(0).count("\n"), (root / name).read_text(), flags=re.S | re.M)
+        here = (root / name).parent
+        for match in re.finditer(r"\]\(([^)#\s]+)[^)]*\)|`([\w./-]+/[\w.-]+\.(?:h|cc|cu|py|sh|json|jsonl|md|txt|yaml|cmake|js))\b", text):
+            link, path = match.groups()
+            if link and "://" in link:
+                continue
+            places = [here / link] if link else [root / path, root / "src" / path, here / path]
+            if not any(place.exists() for place in places) and not re.search(INVENTED, path or ""):
+                yield f"{name}:{text.count(chr(10), 0, match.start()) + 1}: there is no {link or path}"
+
+
 def check(root):
     names = []
-    for top in ("src", "tests", "tools", "cmake", "docs"):
+    for top in ("src", "tests", "tools", "cmake", "docs", "examples"):
         for path in sorted((root / top).rglob("*")):
             if path.is_file() and path.suffix in TEXT and "__pycache__" not in path.parts:
                 names.append(path.relative_to(root).as_posix())
@@ -188,6 +208,7 @@ def check(root):
             errors += check_code(name, text)
     errors += check_tests(root, names)
     errors += check_cmake(root, names)
+    errors += check_links(root, names)
     for folder, folders, files in os.walk(root):
         folders[:] = [f for f in folders if f not in {"build", ".git"}]
         if "glint" in files and os.access(os.path.join(folder, "glint"), os.X_OK):
@@ -221,6 +242,8 @@ def self_test():
         "no test reaches it": {"src/a/x.h": "// A.\n#pragma once\n"},
         "in no CMakeLists.txt": {"src/a/x.cc": "// A.\n", "src/a/CMakeLists.txt": "xx.cc y.cc\n"},
         "which only": {"tests/x.cc": "#include <spdlog/spdlog.h>\n"},
+        "there is no b.md": {"docs/a.md": "[b](b.md) [a](a.md) [c](https://c) `docs/a.md`\n```\nx[i](j)\n```\n"},
+        "there is no src/a/x.h": {"docs/a.md": "Read `src/a/x.h`.\n"},
     }
     for expected, files in cases.items():
         found = errors_of(files)
