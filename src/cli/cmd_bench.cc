@@ -7,6 +7,7 @@
 #include "base/str.h"
 #include "cli/backends.h"
 #include "cli/model_options.h"
+#include "cli/result_file.h"
 #include "runtime/bench_local.h"
 #include "runtime/read_speed.h"
 
@@ -17,6 +18,7 @@ struct Options : RunOptions {
   std::vector<int> prompt = {512}, depth = {0}, batch = {1};
   int tokens = 64, repeat = 5;
   bool json = false;
+  std::string figures;
 
   template <class Visitor>
   void visit(Visitor&& v) {
@@ -28,6 +30,7 @@ struct Options : RunOptions {
     v("batch,b=N,...", batch, "sequences that decode together");
     v("repeat,r=N", repeat, "samples of each, after a warm-up");
     v("json", json, "print one JSON object");
+    v("figures=FILE", figures, "also write the figures, the machine and the build, as JSON");
   }
 };
 
@@ -97,6 +100,24 @@ Json to_json(const BenchResult& r) {
                       {"gflops", gigaflops(r)},
                       {"matrix_gflops", matrix.limit},
                       {"share_of_matrix_peak", matrix.share}};
+}
+
+std::vector<Figure> figures_of(const BenchResult& r) {
+  const auto shares = [&](double work_per_token, double Limits::*limit) {
+    std::vector<double> out;
+    for (std::size_t i = 0; i < r.tokens_per_s.size(); ++i) {
+      out.push_back(100 * r.tokens_per_s[i] * work_per_token * 1e-9 / (r.limits[i].*limit));
+    }
+    return out;
+  };
+  Figure share = {.name = name_of(r) + ", of reads",
+                  .unit = "%",
+                  .samples = shares(r.bytes_per_token, &Limits::read_gb_s)};
+  if (r.prefill) {
+    share.name = name_of(r) + ", of the matrix rate";
+    share.samples = shares(r.flops_per_token, &Limits::matrix_gflops);
+  }
+  return {{.name = name_of(r), .unit = "tok/s", .samples = r.tokens_per_s}, std::move(share)};
 }
 
 // How fast the model was loaded, against how fast its files are read. What has no files (synthetic
@@ -216,6 +237,7 @@ Status run(const Options& options, Cli& cli) {
     console.flush();
   }
   Json::Array results;
+  std::vector<Figure> figures;
   GLINT_TRY_STATUS(bench_local(*model, counter,
                                {.prompt = options.prompt,
                                 .tokens = options.tokens,
@@ -225,6 +247,8 @@ Status run(const Options& options, Cli& cli) {
                                 .limits = [&] { return limits_now(*model, limits); }},
                                [&](const BenchResult& result) {
                                  results.push_back(to_json(result));
+                                 for (Figure& figure : figures_of(result))
+                                   figures.push_back(std::move(figure));
                                  if (!options.json)
                                    console.print(table_row(result)), console.flush();
                                }));
@@ -234,10 +258,21 @@ Status run(const Options& options, Cli& cli) {
                              {"load", to_json(loading)},
                              {"read_gb_per_s", limits.read_gb_s},
                              {"matrix_gflops", limits.matrix_gflops},
-                             {"results", results}});
+                             {"results", results},
+                             {"figures", figures_json(figures)}});
     console.print(dump_json(object, JsonStyle::kIndent2) + "\n");
   }
-  return Ok{};
+  return write_figures(options.figures,
+                       {.benchmark = "bench local",
+                        .options = Json::Object{{"model", options.model},
+                                                {"load_format", options.load_format},
+                                                {"repeat", options.repeat}},
+                        .rates = {.backend = model->ops().capabilities().backend,
+                                  .threads = limits.threads,
+                                  .read_gb_s = limits.read_gb_s,
+                                  .f32_gflops = limits.f32_gflops,
+                                  .matrix_gflops = limits.matrix_gflops},
+                        .figures = std::move(figures)});
 }
 
 }  // namespace

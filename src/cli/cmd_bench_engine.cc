@@ -2,16 +2,19 @@
 #include "base/json.h"
 #include "base/str.h"
 #include "cli/command.h"
+#include "cli/result_file.h"
 #include "engine/bench_engine.h"
+#include "runtime/bench_local.h"
 
 namespace glint {
 namespace {
 
 struct Options {
   std::vector<int> running = {1, 64, 256, 1024};
-  int steps = 300;
+  int steps = 300, repeat = 3;
   double step_ms = 1;
   bool json = false;
+  std::string figures;
 
   template <class Visitor>
   void visit(Visitor&& v) {
@@ -19,7 +22,9 @@ struct Options {
     v("running=N,...", running, "sequences that decode together");
     v("steps=N", steps, "decode steps of each measurement");
     v("step-ms=MS", step_ms, "how long a step pretends to compute");
+    v("repeat,r=N", repeat, "measurements of each, of which the medians are printed");
     v("json", json, "print one JSON object");
+    v("figures=FILE", figures, "also write the figures, the machine and the build, as JSON");
   }
 };
 
@@ -30,9 +35,32 @@ Status check_options(const Options& options) {
   }
   if (options.steps < 1 || options.steps > 100000)
     return invalid(str("--steps is ", options.steps, "; it must be between 1 and 100000"));
+  if (options.repeat < 1 || options.repeat > 1000)
+    return invalid(str("--repeat is ", options.repeat, "; it must be between 1 and 1000"));
   if (!(options.step_ms >= 0 && options.step_ms <= 1000))
     return invalid(str("--step-ms is ", options.step_ms, "; it must be between 0 and 1000"));
   return Ok{};
+}
+
+// The four measurements of so many sequences, in the order of the table's columns.
+std::vector<Figure> measure(int running, const Options& options) {
+  const auto figure = [&](const char* what) {
+    return Figure{.name = str(what, ", ", running, " running"),
+                  .unit = "us",
+                  .more_is_better = false,
+                  .samples = {}};
+  };
+  std::vector<Figure> out = {figure("schedule"), figure("commit"), figure("gap, depth 1"),
+                             figure("gap, depth 2")};
+  for (int i = 0; i < options.repeat; ++i) {
+    const EngineBenchResult r = bench_engine(
+        {.num_running = running, .num_steps = options.steps, .step_ms = options.step_ms});
+    out[0].samples.push_back(r.schedule_us);
+    out[1].samples.push_back(r.commit_us);
+    out[2].samples.push_back(r.gap_depth_1_us);
+    out[3].samples.push_back(r.gap_depth_2_us);
+  }
+  return out;
 }
 
 Status run(const Options& options, Cli& cli) {
@@ -42,22 +70,29 @@ Status run(const Options& options, Cli& cli) {
     console.print(formatted("%8s %12s %12s %16s %16s\n", "running", "schedule us", "commit us",
                             "gap us, depth 1", "gap us, depth 2"));
   Json::Array rows;
+  std::vector<Figure> figures;
   for (const int n : options.running) {
-    const EngineBenchResult r =
-        bench_engine({.num_running = n, .num_steps = options.steps, .step_ms = options.step_ms});
+    std::vector<Figure> of_n = measure(n, options);
+    const auto us = [&](std::size_t i) { return median(of_n[i].samples); };
     rows.push_back(Json::Object{{"running", n},
-                                {"schedule_us", r.schedule_us},
-                                {"commit_us", r.commit_us},
-                                {"gap_depth_1_us", r.gap_depth_1_us},
-                                {"gap_depth_2_us", r.gap_depth_2_us}});
-    if (options.json) continue;
-    console.print(formatted("%8d %12.1f %12.1f %16.1f %16.1f\n", n, r.schedule_us, r.commit_us,
-                            r.gap_depth_1_us, r.gap_depth_2_us));
-    console.flush();
+                                {"schedule_us", us(0)},
+                                {"commit_us", us(1)},
+                                {"gap_depth_1_us", us(2)},
+                                {"gap_depth_2_us", us(3)}});
+    if (!options.json) {
+      console.print(formatted("%8d %12.1f %12.1f %16.1f %16.1f\n", n, us(0), us(1), us(2), us(3)));
+      console.flush();
+    }
+    figures.insert(figures.end(), of_n.begin(), of_n.end());
   }
-  if (options.json)
-    console.print(dump_json(Json(Json::Object{{"results", rows}}), JsonStyle::kIndent2) + "\n");
-  return Ok{};
+  if (options.json) {
+    const Json object = Json::Object{{"results", rows}, {"figures", figures_json(figures)}};
+    console.print(dump_json(object, JsonStyle::kIndent2) + "\n");
+  }
+  return write_figures(options.figures, {.benchmark = "bench engine",
+                                         .options = Json::Object{{"steps", options.steps},
+                                                                 {"step_ms", options.step_ms}},
+                                         .figures = std::move(figures)});
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include "base/str.h"
 #include "base/thread_pool.h"
 #include "cli/commands.h"
+#include "cli/result_file.h"
 #include "quant/encode.h"
 #include "runtime/bench_local.h"
 #include "tensor/dtype.h"
@@ -21,12 +22,14 @@ struct Options {
   int threads = 0;
   int repeat = 5;
   bool json = false;
+  std::string figures;
 
   template <class Visitor>
   void visit(Visitor&& v) {
     v("threads,t=N", threads, "threads (default: OMP_NUM_THREADS, else one per CPU)");
     v("repeat,r=N", repeat, "samples of each, of a fifth of a second");
     v("json", json, "print one JSON object");
+    v("figures=FILE", figures, "also write the figures, the machine and the build, as JSON");
   }
 };
 
@@ -74,9 +77,9 @@ std::vector<Rule> rules() {
           {"fp8 ue8m0 scales", fp8(Fp8ScaleFormat::kUe8m0)}};
 }
 
-// Weights a second and core, the median of `repeat` samples.
-double measure(ThreadPool& pool, std::vector<Work>& work, int repeat,
-               const std::function<void(Work&)>& run) {
+// Weights a second and core, `repeat` samples.
+std::vector<double> measure(ThreadPool& pool, std::vector<Work>& work, int repeat,
+                            const std::function<void(Work&)>& run) {
   using Clock = std::chrono::steady_clock;
   std::vector<double> rates;
   for (int sample = 0; sample < repeat; ++sample) {
@@ -94,7 +97,7 @@ double measure(ThreadPool& pool, std::vector<Work>& work, int repeat,
     for (const double part : weights) total += part;
     rates.push_back(total / seconds / static_cast<double>(work.size()));
   }
-  return median(std::move(rates));
+  return rates;
 }
 
 std::vector<Work> make_work(int threads) {
@@ -115,6 +118,7 @@ Status run(const Options& options, Cli& cli) {
   ThreadPool pool(threads);
   std::vector<Work> work = make_work(threads);
   Json::Array results;
+  std::vector<Figure> figures;
   if (!options.json) {
     cli.console.print(
         str("million weights a second and core, on ", threads, " threads at once\n\n"));
@@ -122,8 +126,11 @@ Status run(const Options& options, Cli& cli) {
   }
   for (const Rule& rule : rules()) {
     for (const EncodeIsa isa : encode_isas()) {
-      const double rate =
+      const std::vector<double> rates =
           measure(pool, work, options.repeat, [&](Work& part) { rule.run(isa, part); });
+      const double rate = median(rates);
+      figures.push_back(
+          {.name = str(rule.name, ", ", name_of(isa)), .unit = "weights/s/core", .samples = rates});
       const double core_minutes = kExpertWeights / rate / 60;
       results.push_back(Json::Object{{"rule", rule.name},
                                      {"isa", name_of(isa)},
@@ -136,10 +143,13 @@ Status run(const Options& options, Cli& cli) {
     }
   }
   if (options.json) {
-    const Json json = Json::Object{{"threads", threads}, {"results", std::move(results)}};
+    const Json json = Json::Object{
+        {"threads", threads}, {"results", std::move(results)}, {"figures", figures_json(figures)}};
     cli.console.print(dump_json(json, JsonStyle::kIndent2) + "\n");
   }
-  return Ok{};
+  return write_figures(options.figures, {.benchmark = "bench quant",
+                                         .options = Json::Object{{"threads", threads}},
+                                         .figures = std::move(figures)});
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include "bench/report.h"
 #include "bench/results.h"
 #include "cli/command.h"
+#include "cli/result_file.h"
 
 namespace glint {
 namespace {
@@ -39,7 +40,7 @@ struct Options {
   int long_prompt = 0, repeat = 5;
   double pause = 1;
   bool json = false, save_result = false, save_detailed = false;
-  std::string result_dir, result_filename, output_file, label, html;
+  std::string result_dir, result_filename, output_file, label, html, figures;
 
   template <class Visitor>
   void visit(Visitor&& v) {
@@ -107,6 +108,8 @@ struct Options {
       "one measurement's file (default: named as by vLLM)");
     v("output-file=FILE", output_file,
       "append a line for each measurement, with the keys of SGLang's");
+    v("figures=FILE", figures,
+      "write throughput and latencies, this machine and this build, as JSON");
     v("html=FILE", html, "write a page with curves, distributions and every request");
     v("label=TEXT", label, "stands in all of them");
   }
@@ -175,11 +178,12 @@ Json to_json(const Measurement& m) {
 }
 
 void print_json(const Options& options, const LoadGenerator& generator, Json::Array results,
-                Cli& cli) {
+                std::span<const Figure> figures, Cli& cli) {
   const Json object(Json::Object{{"url", options.url},
                                  {"model", generator.model()},
                                  {"input_len", options.input_len},
-                                 {"results", std::move(results)}});
+                                 {"results", std::move(results)},
+                                 {"figures", figures_json(figures)}});
   cli.console.print(dump_json(object, JsonStyle::kIndent2) + "\n");
 }
 
@@ -315,6 +319,25 @@ Result<Measurement> measure(const Options& options, LoadOptions load, LoadGenera
   return out;
 }
 
+// Each is measured once; of a latency half and a hundredth of the requests have more.
+std::vector<Figure> figures_of(const Measurement& m) {
+  const LoadSummary& s = m.result.summary;
+  const std::string at = m.options.concurrency > 0 ? str(", ", m.options.concurrency, " at once")
+                                                   : std::string(", at a rate");
+  std::vector<Figure> out = {
+      {.name = "output" + at, .unit = "tok/s", .samples = {s.output_tokens_per_s()}}};
+  for (const auto& [name, d] :
+       {std::pair("TTFT", &s.ttft_ms), std::pair("ITL", &s.itl_ms), std::pair("E2E", &s.e2el_ms)}) {
+    for (const auto& [part, value] : {std::pair(" p50", d->p50), std::pair(" p99", d->p99)}) {
+      out.push_back({.name = name + std::string(part) + at,
+                     .unit = "ms",
+                     .more_is_better = false,
+                     .samples = {value}});
+    }
+  }
+  return out;
+}
+
 Status measure_load(const Options& options, LoadGenerator& generator, Cli& cli) {
   GLINT_TRY(const Arrivals arrivals, arrivals_of(options));
   GLINT_TRY(const Goodput goodput, parse_goodput(options.goodput));
@@ -325,6 +348,7 @@ Status measure_load(const Options& options, LoadGenerator& generator, Cli& cli) 
     return invalid(
         "--result-filename names the file of one measurement; --save-result names several");
   std::vector<Measurement> measured;
+  std::vector<Figure> figures;
   for (std::size_t i = 0; i < all.size(); ++i) {
     const int count = options.num_prompts > 0 ? options.num_prompts
                       : open                  ? 100
@@ -345,15 +369,22 @@ Status measure_load(const Options& options, LoadGenerator& generator, Cli& cli) 
     if (!options.json && i == 0)
       cli.console.print(table_head(goodput.is_asked())), cli.console.flush();
     GLINT_TRY(Measurement each, measure(options, std::move(load), generator, cli));
+    for (Figure& figure : figures_of(each)) figures.push_back(std::move(figure));
     measured.push_back(std::move(each));
   }
+  GLINT_TRY_STATUS(
+      write_figures(options.figures, {.benchmark = "bench serve",
+                                      .options = Json::Object{{"model", generator.model()},
+                                                              {"input_len", options.input_len},
+                                                              {"dataset", options.dataset_name}},
+                                      .figures = figures}));
   if (!options.html.empty())
     GLINT_TRY_STATUS(
         write_file_atomic(options.html, load_html(measured, date_now("%Y-%m-%d %H:%M"))));
   if (options.json) {
     Json::Array results;
     for (const Measurement& each : measured) results.push_back(to_json(each));
-    print_json(options, generator, std::move(results), cli);
+    print_json(options, generator, std::move(results), figures, cli);
   } else {
     cli.console.print(measured.size() == 1 ? details_table(measured[0]) : table_peaks(measured));
   }
@@ -399,7 +430,7 @@ void measure_long_prompts(const Options& options, LoadGenerator& generator, Cli&
                   r.beside_ms.p50 / plain, r.beside_ms.p99 / plain));
     cli.console.flush();
   }
-  if (options.json) print_json(options, generator, std::move(results), cli);
+  if (options.json) print_json(options, generator, std::move(results), {}, cli);
 }
 
 Status run(const Options& options, Cli& cli) {
@@ -416,6 +447,8 @@ Status run(const Options& options, Cli& cli) {
                                     .chat = options.backend == "openai-chat",
                                     .fields = std::move(fields)},
                                    std::max(connections, options.num_prompts) + 1));
+  if (options.long_prompt > 0 && !options.figures.empty())
+    return invalid("--figures is not written with --long-prompt; leave one out");
   if (options.long_prompt == 0) return measure_load(options, generator, cli);
   measure_long_prompts(options, generator, cli);
   return Ok{};

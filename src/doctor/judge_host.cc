@@ -137,7 +137,7 @@ std::vector<Finding> judge_host(const MachineFacts& m, const Rates& rates) {
                    "power",
                    Mark::kFix,
                    "the CPUs stay at their lowest frequency (governor powersave)",
-                   {"echo performance | sudo tee "
+                   {"echo performance | sudo tee -a "
                     "/sys/devices/system/cpu/cpu*/cpufreq/scaling_governor"}});
   if (m.cpu.numa_nodes > 1)
     out.push_back({"machine",
@@ -166,13 +166,14 @@ std::vector<Finding> judge_limits(const MachineFacts& m) {
   if (!limits.known) return out;
   const bool docker = in_container(m);
   if (limits.open_files && *limits.open_files < kManyFiles) {
-    out.push_back({"limits",
-                   "open files",
-                   Mark::kFix,
-                   str(*limits.open_files, " at most; each connection of a server is one"),
-                   {docker ? "docker run --ulimit nofile=65536 ..."
-                           : "echo '* - nofile 65536' | sudo tee /etc/security/limits.d/glint.conf "
-                             " # then log in again"}});
+    out.push_back(
+        {"limits",
+         "open files",
+         Mark::kFix,
+         str(*limits.open_files, " at most; each connection of a server is one"),
+         {docker ? "docker run --ulimit nofile=65536 ..."
+                 : "echo '* - nofile 65536' | sudo tee -a /etc/security/limits.d/glint.conf "
+                   " # then log in again"}});
   } else {
     out.push_back({"limits", "open files", Mark::kOk,
                    limits.open_files ? str(*limits.open_files, " at most") : "unlimited"});
@@ -186,7 +187,7 @@ std::vector<Finding> judge_limits(const MachineFacts& m) {
                        " at most; network cards and peers reach only memory that is locked, and "
                        "NCCL and UCX fail without"),
                    {docker ? "docker run --ulimit memlock=-1 ..."
-                           : "echo '* - memlock unlimited' | sudo tee "
+                           : "echo '* - memlock unlimited' | sudo tee -a "
                              "/etc/security/limits.d/glint.conf  # then log in again"}});
   } else {
     out.push_back({"limits", "locked memory", Mark::kOk,

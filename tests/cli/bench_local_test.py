@@ -7,6 +7,7 @@ import json
 import re
 import statistics
 import sys
+import tempfile
 
 from program import check, output, refused
 
@@ -49,7 +50,27 @@ def table_has_every_combination():
         check(low <= median <= high, "the spread", row)
 
 
+def figures_are_in_the_common_form():
+    with tempfile.TemporaryDirectory() as folder:
+        for command, names in ((("bench", "local", MODEL, *WHAT), ["prefill 16 at depth 0", "decode 2 at depth 64, batch 4"]),
+                               (("bench", "engine", "--running", "1,4", "--steps", 5, "--step-ms", 0, "--repeat", 3), ["commit, 4 running"])):
+            path = f"{folder}/figures.json"
+            report = json.loads(output(*command, "--json", "--figures", path))
+            with open(path) as file:
+                result = json.load(file)
+            check(result["format"] == "glint-figures-1" and result["benchmark"] == " ".join(command[:2]), "the form", result)
+            check(result["source"] == "measured" and result["machine"]["cpu"] and result["build"]["version"], "whose", result)
+            check(result["figures"] == report["figures"], "the figures of --json", result)
+            figures = {figure["name"]: figure for figure in result["figures"]}
+            check(set(names) <= set(figures), "names", sorted(figures))
+            for figure in figures.values():
+                check(len(figure["samples"]) == figure["rounds"] == 3, "rounds", figure)
+                check(figure["median"] == statistics.median(figure["samples"]), "the median", figure)
+                check((figure["low"], figure["high"]) == (min(figure["samples"]), max(figure["samples"])), "range", figure)
+
+
 json_has_every_combination()
+figures_are_in_the_common_form()
 table_has_every_combination()
 refused("bench", "local", MODEL, "--batch", 0, words=("--batch is 0",))
 refused("bench", "local", MODEL, "--repeat", 0, words=("--repeat is 0",))

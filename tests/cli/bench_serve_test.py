@@ -47,10 +47,12 @@ with Served([GLINT, "serve", MODEL], "--max-num-seqs", "16") as server:
         folder = pathlib.Path(folder)
         out, _ = bench(server.url, "-c", "1,4", "--num-prompts", "6", "--input-len", "4", "--output-len", "3", "--num-warmups", "2",
                        "--goodput", "ttft:60000 e2el:60000", "--save-result", "--save-detailed", "--result-dir", folder,
-                       "--output-file", folder / "lines.jsonl", "--label", "here", "--html", folder / "page.html")
+                       "--figures", folder / "figures.json", "--output-file", folder / "lines.jsonl", "--label", "here", "--html", folder / "page.html")
         assert out.startswith("Concurrent  Output tok/s  TTFT (ms)  TPOT (ms)  ITL p99 (ms)"), out
         for word in ("Peak sustained throughput", "Peak burst throughput", "Saturation point"):
             assert word in out, out
+        figures = {f["name"]: f for f in json.loads((folder / "figures.json").read_text())["figures"]}
+        assert figures["output, 4 at once"]["better"] == "more" and figures["ITL p99, 1 at once"]["median"] > 0, figures
         files = sorted(folder.glob("openai-infqps-concurrency*-glm5-tiny-*.json"))
         assert len(files) == 2, files
         for file, clients in zip(files, (1, 4)):
