@@ -2,6 +2,7 @@
 #include <cstdio>
 #include <new>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <vector>
 
@@ -9,9 +10,12 @@
 #include "cli/commands.h"
 #include "cli/file_signals.h"
 #include "cli/interrupt.h"
+#include "text/grammar/grammar_process.h"
 
 int main(int argc, char** argv) {
   using namespace glint;
+  if (argc == 2 && std::string_view(argv[1]) == kGrammarProcessArgument)
+    return run_grammar_process();
   keep_standard_streams();
   handle_interrupts();
   handle_file_signals();

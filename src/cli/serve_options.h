@@ -50,6 +50,8 @@ struct ServeOptions : RunOptions {
   bool log_requests = false, log_prompts = false, log_stats = true;
   std::string log_format = "text", metrics_dialect = "vllm", otlp_traces_endpoint;
   int text_threads = 2;
+  double grammar_timeout = 5;
+  std::string grammar_memory = "512M";
 
   template <class Visitor>
   void visit(Visitor&& v) {
@@ -133,6 +135,9 @@ struct ServeOptions : RunOptions {
     v("max-logprobs", max_logprobs, "most top_logprobs that a request may ask for");
     v("generation-config", generation_config,
       "sampling defaults: the model's generation_config.json, or none of it", {"auto", "none"});
+    v("grammar-timeout=SECONDS", grammar_timeout,
+      "processor time that compiling one grammar of structured output may take; beyond, 400");
+    v("grammar-memory=BYTES", grammar_memory, "and memory (512M, 2G)");
     v("seed,random-seed=N", seed, "for requests without a seed (default: a new one for each)");
     v.section("Reports");
     v("log-requests,enable-log-requests", log_requests,

@@ -56,6 +56,8 @@ Status check_ranges(const ServeOptions& o) {
       GLINT_TRY_STATUS(
           check_number(*fraction > 0 && *fraction <= 1, name, *fraction, "above 0 and at most 1"));
   }
+  GLINT_TRY_STATUS(check_number(o.grammar_timeout > 0 && o.grammar_timeout <= 86400,
+                                "grammar-timeout", o.grammar_timeout, "above 0 and at most 86400"));
   if (o.log_prompts && !o.log_requests)
     return invalid("--log-prompts adds to the lines of --log-requests; give both");
   if (!o.chunked_prefill)
@@ -200,6 +202,10 @@ Result<ServerConfig> server_config(const ServeOptions& o, const ServeFacts& fact
   s.stream_interval = o.stream_interval;
   s.max_queue_seconds = o.max_queue_seconds;
   s.text_threads = o.text_threads;
+  s.grammars.command = {"/proc/self/exe", kGrammarProcessArgument};
+  s.grammars.budget.seconds = o.grammar_timeout;
+  GLINT_TRY(s.grammars.budget.bytes, parse_bytes(o.grammar_memory).in("--grammar-memory"));
+  s.grammars.at_once = std::max(3, o.text_threads);
   s.metrics_dialect =
       o.metrics_dialect == "sglang" ? MetricsDialect::kSglang : MetricsDialect::kVllm;
   s.log.requests = o.log_requests;

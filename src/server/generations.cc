@@ -29,6 +29,11 @@ const char* id_prefix(Api api) {
   return "gen-";
 }
 
+// As much of it as a session looks at.
+GrammarSpec outline(const GrammarSpec& spec) {
+  return {.kind = spec.kind, .lenient = spec.lenient && !spec.instead};
+}
+
 // What was only needed to make tokens of it, and would wait in the queue and until the end.
 void forget_prompt(ApiRequest& request) {
   if (request.chat) *request.chat = {};
@@ -37,7 +42,7 @@ void forget_prompt(ApiRequest& request) {
   request.bad_words = {};
   request.stop = {};
   request.stop_ids = {};
-  if (request.grammar) request.grammar = GrammarSpec{.kind = request.grammar->kind};
+  if (request.grammar) request.grammar = outline(*request.grammar);
 }
 
 int event_threads(const ServerConfig& config) { return std::max(1, config.text_threads / 2); }
@@ -55,7 +60,7 @@ Generations::Generations(const ServerConfig& config, ServedModel model,
       ids_(ids),
       executor_(model.executor),
       model_(std::move(model.tokenizer), std::move(model.chat_template), std::move(model.stop_ids),
-             model.executor->info().vocab_size),
+             model.executor->info().vocab_size, config.grammars),
       names_(model_.tokenizer),
       services_{.model = model_,
                 .names = names_,
@@ -152,6 +157,10 @@ void Generations::keep_streams_alive() {
 
 void Generations::forget(Shard& shard, std::uint64_t number) {
   shard.sessions.erase(number);
+  forget(number);
+}
+
+void Generations::forget(std::uint64_t number) {
   const std::lock_guard lock(mutex_);
   live_.erase(number);
   changed_.notify_all();
@@ -197,10 +206,6 @@ void Generations::submit(ApiRequest request, Reply reply) {
   if (const auto error = prepare(request, model_, config_, ids_.number(), prepared))
     return reply.fail(*error);
   request.cancelled = {};
-  start(std::move(request), std::move(prepared), std::move(reply));
-}
-
-void Generations::start(ApiRequest request, Prepared prepared, Reply reply) {
   const ExecutorInfo& executor = executor_->info();
   ResponseInfo info = {.id = request.api == Api::kGenerate && !request.rid.empty()
                                  ? request.rid
@@ -210,35 +215,76 @@ void Generations::start(ApiRequest request, Prepared prepared, Reply reply) {
                        .model = request.model,
                        .moe_layers = executor.num_moe_layers,
                        .experts_per_token = executor.num_experts_per_tok};
-  std::vector<Request> requests = std::move(prepared.requests);
-  forget_prompt(request);
-  const std::uint64_t number = remember({.id = info.id,
-                                         .rid = request.rid,
-                                         .request_id = reply.context().request_id,
-                                         .num_requests = static_cast<int>(requests.size())});
+  const Live live = {.id = info.id,
+                     .rid = request.rid,
+                     .request_id = reply.context().request_id,
+                     .num_requests = static_cast<int>(prepared.requests.size())};
+  auto ready = std::make_shared<Ready>(Ready{.number = 0,
+                                             .request = std::move(request),
+                                             .prepared = std::move(prepared),
+                                             .info = std::move(info),
+                                             .reply = std::move(reply),
+                                             .aborted = live.aborted});
+  ready->number = remember(live);
+  if (ready->prepared.needs_grammar) return compile_grammar(std::move(ready));
+  forget_prompt(ready->request);
+  start(*ready);
+}
+
+// It goes on when the grammar is there; meanwhile it takes no thread.
+void Generations::compile_grammar(std::shared_ptr<Ready> ready) {
   try {
-    run_requests(number, std::move(requests), std::move(request), std::move(prepared),
-                 std::move(info), reply);
+    const GrammarSpec spec = *ready->request.grammar;
+    const char* field = grammar_field(spec);
+    forget_prompt(ready->request);
+    const auto gone = [ready] { return ready->reply.gone() || *ready->aborted; };
+    model_.grammars->compile(spec, gone, [this, ready, field](GrammarService::Grammar grammar) {
+      ready->reply.guard([&] { take_grammar(*ready, std::move(grammar), field); });
+    });
+  } catch (const std::bad_alloc&) {
+    forget(ready->number);
+    ready->reply.fail(out_of_memory_error());
+  }
+}
+
+void Generations::take_grammar(Ready& ready, GrammarService::Grammar grammar, const char* field) {
+  if (grammar.ok()) {
+    ready.prepared.grammar = std::move(grammar).value();
+    return start(ready);
+  }
+  forget(ready.number);
+  if (ready.reply.gone()) return;
+  if (*ready.aborted) return ready.reply.fail({.status = 503, .message = "the request is aborted"});
+  ready.reply.fail(grammar_error(grammar.error(), field));
+}
+
+void Generations::start(Ready& ready) {
+  const Reply reply = ready.reply;
+  const std::uint64_t number = ready.number;
+  try {
+    run_requests(ready);
   } catch (const std::bad_alloc&) {
     Shard* shard = shards_[number % shards_.size()].get();
     shard->thread.post([this, shard, number] {
       end_session(*shard, number, [](Session& session) { session.fail(out_of_memory_error()); });
       forget(*shard, number);
     });
-    reply.fail(out_of_memory_error());  // if the session was not there yet
+    Reply(reply).fail(out_of_memory_error());  // if the session was not there yet
   }
 }
 
-void Generations::run_requests(std::uint64_t number, std::vector<Request> requests,
-                               ApiRequest request, Prepared prepared, ResponseInfo info,
-                               const Reply& reply) {
+void Generations::run_requests(Ready& ready) {
+  const std::uint64_t number = ready.number;
+  const Reply reply = ready.reply;
+  std::vector<Request> requests = std::move(ready.prepared.requests);
   for (std::size_t i = 0; i < requests.size(); ++i) {
     requests[i].id = (number << Session::kChoiceBits) + i;
-    requests[i].constraint = constraint_of(prepared, model_);
+    requests[i].constraint = constraint_of(ready.prepared, model_);
   }
   const std::shared_ptr<Shard>& shard = shards_[number % shards_.size()];
-  auto session = std::make_shared<Session>(number, std::move(request), std::move(prepared),
-                                           std::move(info), reply, services_);
+  auto session =
+      std::make_shared<Session>(number, std::move(ready.request), std::move(ready.prepared),
+                                std::move(ready.info), reply, services_);
   // Added before the engine knows of it: its first event comes after this.
   add_session(shard, number, std::move(session), reply);
   for (Request& one : requests) {
@@ -252,10 +298,13 @@ void Generations::run_requests(std::uint64_t number, std::vector<Request> reques
     });
     break;
   }
-  // A client that vanished in between left some of its choices running.
-  shard->thread.post([this, shard = shard.get(), number, count = requests.size()] {
-    if (shard->sessions.contains(number)) return;
+  // A client that vanished, or was aborted, in between left some of its choices running.
+  const auto abort_all = [this, number, count = requests.size()] {
     for (std::size_t i = 0; i < count; ++i) services_.abort((number << Session::kChoiceBits) + i);
+  };
+  if (*ready.aborted) abort_all();
+  shard->thread.post([abort_all, shard = shard.get(), number] {
+    if (!shard->sessions.contains(number)) abort_all();
   });
 }
 
@@ -290,6 +339,7 @@ void Generations::end_session(Shard& shard, std::uint64_t number,
 }
 
 void Generations::abort_live(std::uint64_t number, const Live& live) {
+  *live.aborted = true;
   for (int i = 0; i < live.num_requests; ++i)
     engine_->abort((number << Session::kChoiceBits) + static_cast<std::uint64_t>(i));
 }
@@ -307,6 +357,7 @@ int Generations::abort(const std::string& id) {
 
 int Generations::drain(double seconds) {
   engine_->drain();
+  model_.grammars->close();
   std::unique_lock lock(mutex_);
   const auto empty = [this] { return live_.empty(); };
   if (changed_.wait_for(lock, std::chrono::duration<double>(seconds), empty)) return 0;

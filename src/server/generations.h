@@ -1,7 +1,9 @@
 // Generations: every request that makes the engine generate, from its body to its last byte. Owns
 // the engine and the threads on which events become text.
 //
-//   request thread: JSON -> ApiRequest -> prompt, tokens, grammar -> Session -> Engine::submit
+//   request thread: JSON -> ApiRequest -> prompt, tokens
+//   the same, or where a grammar is to be compiled the thread of GrammarService, once it is there:
+//                   Session -> Engine::submit
 //   engine thread:  events of a step, one post for each event thread
 //   event thread:   Session::on_event
 #pragma once
@@ -65,6 +67,17 @@ class Generations {
   struct Live {
     std::string id, rid, request_id;
     int num_requests = 0;
+    // Somebody aborted it; asked while its grammar is compiled.
+    std::shared_ptr<std::atomic<bool>> aborted = std::make_shared<std::atomic<bool>>(false);
+  };
+  // A request whose prompt is tokens.
+  struct Ready {
+    std::uint64_t number = 0;  // in live_
+    ApiRequest request;
+    Prepared prepared;
+    ResponseInfo info;
+    Reply reply;
+    std::shared_ptr<const std::atomic<bool>> aborted;
   };
   // One event thread and the sessions that it owns.
   struct Shard {
@@ -73,13 +86,15 @@ class Generations {
   };
 
   void on_events(std::vector<TokenEvent> events);
-  void start(ApiRequest request, Prepared prepared, Reply reply);
-  void run_requests(std::uint64_t number, std::vector<Request> requests, ApiRequest request,
-                    Prepared prepared, ResponseInfo info, const Reply& reply);
+  void compile_grammar(std::shared_ptr<Ready> ready);
+  void take_grammar(Ready& ready, GrammarService::Grammar grammar, const char* field);
+  void start(Ready& ready);
+  void run_requests(Ready& ready);
   static void run_session(Session& session, const std::function<void(Session&)>& run);
   std::optional<ApiError> check_wait() const;
   void abort_live(std::uint64_t number, const Live& live);
   std::uint64_t remember(Live live);  // its number
+  void forget(std::uint64_t number);
   void add_session(const std::shared_ptr<Shard>& shard, std::uint64_t number,
                    std::shared_ptr<Session> session, Reply reply);
   // On the thread of `shard`: ends a session, if it is still there; forgets one that is done.

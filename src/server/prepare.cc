@@ -76,25 +76,6 @@ DeltaOptions delta_options(const ApiRequest& request, const ServerConfig& config
           .skip_special = request.skip_special};
 }
 
-std::optional<ApiError> compile_grammar(const ApiRequest& request, const TextModel& model,
-                                        Prepared& out) {
-  out.forbid_calls = !request.tools.specs.empty() && request.tools.choice == ToolUse::Choice::kNone;
-  if (!request.grammar) return {};
-  const GrammarSpec& spec = *request.grammar;
-  // Where calls are only text, nothing holds them to a form.
-  if (spec.lenient && !spec.instead && !out.deltas.parse_tools) return {};
-  auto compiled = model.grammars.compile(spec);
-  if (!compiled.ok()) {
-    const bool tools =
-        spec.kind == GrammarSpec::Kind::kToolCalls && !(spec.lenient && spec.instead);
-    return ApiError{.message = compiled.error().message,
-                    .param = tools ? "tools" : "response_format"};
-  }
-  out.grammar = std::move(compiled).value();
-  out.after_reasoning = out.deltas.in_reasoning;
-  return {};
-}
-
 std::optional<ApiError> encode_one(const ApiRequest& request, const std::string& text,
                                    const TextModel& model, int max_model_len,
                                    std::vector<TokenId>& out) {
@@ -151,12 +132,13 @@ EncodeOptions encode_options(const ApiRequest& request) {
 }
 
 TextModel::TextModel(Tokenizer tokenizer, ChatTemplate chat_template, std::vector<TokenId> stop_ids,
-                     int vocab_size)
+                     int vocab_size, const GrammarServiceOptions& grammar_options)
     : tokenizer(std::move(tokenizer)),
       chat_template(std::move(chat_template)),
       stop_ids(std::move(stop_ids)),
       vocab_size(vocab_size),
-      grammars(this->tokenizer, vocab_size, this->stop_ids) {
+      grammars(std::make_unique<GrammarService>(
+          read_vocabulary(this->tokenizer, vocab_size, this->stop_ids), grammar_options)) {
   for (TokenId id = 0; id < this->tokenizer.vocab_size(); ++id)
     if (const auto token = this->tokenizer.id_to_token(id))
       max_token_bytes = std::max(max_token_bytes, token->size());
@@ -216,6 +198,12 @@ std::optional<ApiError> encode_prompts(const ApiRequest& request, const TextMode
 
 namespace {
 
+// Where calls are only text, nothing holds them to a form.
+bool needs_grammar(const ApiRequest& request, const DeltaOptions& deltas) {
+  const std::optional<GrammarSpec>& spec = request.grammar;
+  return spec && (!spec->lenient || spec->instead || deltas.parse_tools);
+}
+
 std::optional<ApiError> check_prompt_scores(const ApiRequest& request, const Prepared& prepared) {
   if (request.prompt_logprobs < 0) return {};
   std::int64_t scores = 0;
@@ -234,7 +222,9 @@ std::optional<ApiError> prepare(const ApiRequest& request, const TextModel& mode
                                 const ServerConfig& config, std::uint64_t seed, Prepared& out) {
   out.deltas = delta_options(request, config);
   if (auto error = encode_prompts(request, model, config.max_model_len, out)) return error;
-  if (auto error = compile_grammar(request, model, out)) return error;
+  out.forbid_calls = !request.tools.specs.empty() && request.tools.choice == ToolUse::Choice::kNone;
+  out.needs_grammar = needs_grammar(request, out.deltas);
+  out.after_reasoning = out.deltas.in_reasoning;
   out.hide_answer = request.max_tokens == 0;
   if (auto error = check_prompt_scores(request, out)) return error;
   if (out.deltas.in_reasoning) out.thinking_budget = request.thinking_budget;
@@ -272,10 +262,21 @@ std::optional<ApiError> prepare(const ApiRequest& request, const TextModel& mode
   return {};
 }
 
+const char* grammar_field(const GrammarSpec& spec) {
+  const bool tools = spec.kind == GrammarSpec::Kind::kToolCalls && !(spec.lenient && spec.instead);
+  return tools ? "tools" : "response_format";
+}
+
+ApiError grammar_error(const Error& error, const char* field) {
+  ApiError out = api_error(error);
+  if (out.status == 400) out.param = field;
+  return out;
+}
+
 std::shared_ptr<TokenConstraint> constraint_of(const Prepared& prepared, const TextModel& model) {
   std::shared_ptr<TokenConstraint> constraint;
   if (prepared.grammar)
-    constraint = model.grammars.constrain(prepared.grammar, prepared.after_reasoning);
+    constraint = model.grammars->constrain(prepared.grammar, prepared.after_reasoning);
   const auto end_think = model.tokenizer.token_to_id("</think>");
   if (prepared.thinking_budget && end_think)
     constraint = limit_thinking(*prepared.thinking_budget, *end_think, model.call_tokens,

@@ -1,5 +1,5 @@
 // From what a client asked (ApiRequest) to what the engine runs: templates, tokens, limits,
-// grammars. Pure: it runs on any thread, and nothing is submitted here.
+// constraints. Pure: it runs on any thread, and nothing is submitted here.
 #pragma once
 
 #include <memory>
@@ -10,7 +10,7 @@
 #include "server/api_types.h"
 #include "server/errors.h"
 #include "text/answer/delta_parser.h"
-#include "text/grammar/grammar.h"
+#include "text/grammar/grammar_service.h"
 #include "text/template/chat_template.h"
 #include "text/tokenizer/tokenizer.h"
 
@@ -19,13 +19,13 @@ namespace glint {
 // What preparing reads; shared by threads.
 struct TextModel {
   TextModel(Tokenizer tokenizer, ChatTemplate chat_template, std::vector<TokenId> stop_ids,
-            int vocab_size);
+            int vocab_size, const GrammarServiceOptions& grammar_options);
 
   const Tokenizer tokenizer;
   const ChatTemplate chat_template;
   const std::vector<TokenId> stop_ids;
   const int vocab_size;  // the model's
-  const GrammarCompiler grammars;
+  const std::unique_ptr<GrammarService> grammars;
   // Of the longest token: a text has at least its bytes divided by this many tokens.
   std::size_t max_token_bytes = 1;
   std::vector<TokenId> call_tokens;  // that begin a call: masked by tool_choice "none"
@@ -38,6 +38,7 @@ struct Prepared {
   // One for each prompt and choice, choices of a prompt together. Ids are 0 and constraints not
   // set: see constraint_of.
   std::vector<Request> requests = {};
+  bool needs_grammar = false;  // the request's own, compiled; then `grammar` is to be set
   std::shared_ptr<const CompiledGrammar> grammar = {};
   bool after_reasoning = false;  // the grammar begins after </think>
   bool forbid_calls = false;
@@ -57,9 +58,13 @@ EncodeOptions encode_options(const ApiRequest& request);
 std::optional<ApiError> encode_prompts(const ApiRequest& request, const TextModel& model,
                                        int max_model_len, Prepared& out);
 
-// Everything. `seed` is for requests that bring none.
+// Everything but the grammar. `seed` is for requests that bring none.
 std::optional<ApiError> prepare(const ApiRequest& request, const TextModel& model,
                                 const ServerConfig& config, std::uint64_t seed, Prepared& out);
+
+// The field of a request that a grammar comes from, and why there is none, as its client is told.
+const char* grammar_field(const GrammarSpec& spec);
+ApiError grammar_error(const Error& error, const char* field);
 
 // A new constraint for one choice; null if there is none.
 std::shared_ptr<TokenConstraint> constraint_of(const Prepared& prepared, const TextModel& model);

@@ -1,6 +1,7 @@
 // Server: the HTTP API over one engine.
 //
-//   io thread (HttpServer) -> request threads: JSON, template, tokens, grammar -> Engine::submit
+//   io thread (HttpServer) -> request threads: JSON, template, tokens [-> GrammarService]
+//     -> Engine::submit
 //   engine thread: the events of a step -> event threads: text, JSON -> bytes -> io thread
 //
 // listen() answers at once, with 503 until a model is opened, so that a load balancer sees a server

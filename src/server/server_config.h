@@ -10,6 +10,7 @@
 #include "base/json.h"
 #include "engine/sampling_params.h"
 #include "net/http_server.h"
+#include "text/grammar/grammar_service.h"
 
 namespace glint {
 
@@ -65,6 +66,7 @@ struct ServerConfig {
   double keep_alive_seconds = 10;
 
   int text_threads = 2;  // for requests and for events: at least one each
+  GrammarServiceOptions grammars = {};
   MetricsDialect metrics_dialect = MetricsDialect::kVllm;
   LogConfig log = {};
   std::string otlp_endpoint = {};  // "http://host:4318": spans go there

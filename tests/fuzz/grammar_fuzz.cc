@@ -24,9 +24,8 @@ const glint::GrammarCompiler& compiler() {
       added.push_back(glint::added_token(260 + static_cast<int>(added.size()), marker, false));
     file.set("added_tokens", std::move(added));
     const auto tokenizer = glint::Tokenizer::parse(glint::dump_json(file)).value();
-    return glint::GrammarCompiler(
-        tokenizer, kVocabSize, {260},
-        {.max_text_bytes = 4096, .max_regex_bytes = 512, .cache_bytes = std::size_t{1} << 24});
+    return glint::GrammarCompiler(glint::read_vocabulary(tokenizer, kVocabSize, {260}),
+                                  {.max_text_bytes = 4096, .max_regex_bytes = 512});
   }();
   return compiler;
 }

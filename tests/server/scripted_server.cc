@@ -52,11 +52,13 @@ int run(const Arguments& args) {
                              },
                          .step_seconds = args.step_ms / 1e3,
                          .sleep = args.step_ms > 0});
-  auto server = Server::listen({.served_names = {"glm5-tiny", args.model},
-                                .model_path = args.model,
-                                .max_model_len = 4096,
-                                .api_keys = args.keys,
-                                .version = "0"});
+  auto server =
+      Server::listen({.served_names = {"glm5-tiny", args.model},
+                      .model_path = args.model,
+                      .max_model_len = 4096,
+                      .api_keys = args.keys,
+                      .grammars = {.command = {"/proc/self/exe", kGrammarProcessArgument}},
+                      .version = "0"});
   if (!server.ok()) {
     std::cerr << server.error().message << "\n";
     return 1;
@@ -81,6 +83,8 @@ int run(const Arguments& args) {
 }  // namespace glint
 
 int main(int argc, char** argv) {
+  if (argc == 2 && argv[1] == std::string(glint::kGrammarProcessArgument))
+    return glint::run_grammar_process();
   if (argc < 2) {
     std::cerr << "usage: scripted_server MODEL_DIR [--step-ms N] [--api-key KEY] "
                  "[--max-waiting N]\n";

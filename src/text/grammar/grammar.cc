@@ -8,8 +8,6 @@
 #include <stdexcept>
 
 #include "base/str.h"
-#include "text/answer/tool_parser.h"
-#include "text/grammar/grammar_cache.h"
 #include "text/grammar/grammar_pattern.h"
 #include "text/grammar/grammar_schema.h"
 #include "text/grammar/grammar_tools.h"
@@ -44,6 +42,8 @@ class CompiledGrammar {
   CompiledGrammar(xgrammar::CompiledGrammar grammar, Markers markers)
       : grammar(std::move(grammar)), markers(markers) {}
 
+  static constexpr int kNumMarkers = 3;
+
   const xgrammar::CompiledGrammar grammar;
   const Markers markers;
 };
@@ -69,11 +69,20 @@ Error grammar_error(const char* what) {
 
 // What constraints share: how tokens are spelled.
 struct Vocabulary {
-  std::vector<TokenId> markers;  // of tool calls
-  std::vector<bool> is_text;     // by id: the token has a text a grammar can match
-  std::vector<TokenId> stop_ids;
-  std::optional<TokenId> end_think, tool_call;
-  int size = 0;  // the model's
+  explicit Vocabulary(const GrammarVocabulary& from)
+      : markers(from.markers),
+        stop_ids(from.stop_ids),
+        end_think(from.end_think),
+        tool_call(from.tool_call),
+        size(from.size()) {
+    for (const std::string& text : from.texts) is_text.push_back(!text.empty());
+  }
+
+  const std::vector<TokenId> markers;  // of tool calls
+  std::vector<bool> is_text;           // by id: the token has a text a grammar can match
+  const std::vector<TokenId> stop_ids;
+  const std::optional<TokenId> end_think, tool_call;
+  const int size;  // the model's
 };
 
 bool contains(const std::vector<TokenId>& ids, TokenId token) {
@@ -237,15 +246,6 @@ class ForbiddenTokens final : public TokenConstraint {
   const std::shared_ptr<TokenConstraint> inner_;
 };
 
-// What is asked for, as a key that no other request has.
-std::string key_of(const GrammarSpec& spec) {
-  Json::Array choices(spec.choices.begin(), spec.choices.end()), tools;
-  for (const ToolSpec& tool : spec.tools) tools.push_back(Json::Array{tool.name, tool.parameters});
-  return dump_json(Json::Array{static_cast<int>(spec.kind), spec.text, std::move(choices),
-                               std::move(tools), spec.at_least_one, spec.parallel, spec.lenient,
-                               spec.instead ? key_of(*spec.instead) : ""});
-}
-
 Result<xgrammar::Grammar> schema_grammar(Json schema) {
   GLINT_TRY_STATUS(prepare_schema(schema).in("the JSON schema"));
   return xgrammar::Grammar::FromJSONSchema(dump_json(schema), /*any_whitespace=*/true,
@@ -383,38 +383,11 @@ Markers markers_of(const GrammarSpec& spec) {
 }  // namespace
 
 struct GrammarCompiler::Impl {
-  Impl(const Tokenizer& tokenizer, int vocab_size, std::vector<TokenId> stop_ids,
-       const GrammarLimits& limits)
+  Impl(const GrammarVocabulary& from, const GrammarLimits& limits)
       : limits(limits),
-        vocabulary(std::make_shared<Vocabulary>()),
-        compiler(read_vocabulary(tokenizer, vocab_size, std::move(stop_ids)), /*max_threads=*/1,
-                 /*cache_enabled=*/false),
-        cache(limits.cache_bytes) {}
-
-  // Special tokens and those that no text is made of get no text: no grammar matches them.
-  xgrammar::TokenizerInfo read_vocabulary(const Tokenizer& tokenizer, int vocab_size,
-                                          std::vector<TokenId> stop_ids) {
-    Vocabulary& to = *vocabulary;
-    to.size = vocab_size;
-    to.stop_ids = std::move(stop_ids);
-    to.end_think = tokenizer.token_to_id("</think>");
-    to.tool_call = tokenizer.token_to_id("<tool_call>");
-    for (const std::string_view marker : kToolMarkers) {
-      if (const auto id = tokenizer.token_to_id(marker); id && *id < vocab_size)
-        to.markers.push_back(*id);
-    }
-    for (const TokenId id : to.stop_ids)
-      GLINT_CHECK(id >= 0 && id < vocab_size, "a stop token outside the vocabulary");
-    std::vector<std::string> texts(static_cast<std::size_t>(vocab_size));
-    for (TokenId id = 0; id < std::min(tokenizer.vocab_size(), vocab_size); ++id)
-      texts[static_cast<std::size_t>(id)] = tokenizer.token_bytes(id);
-    for (const AddedToken& token : tokenizer.added_tokens()) {
-      if (token.id < vocab_size && !contains(to.markers, token.id))
-        texts[static_cast<std::size_t>(token.id)].clear();
-    }
-    for (const std::string& text : texts) to.is_text.push_back(!text.empty());
-    return xgrammar::TokenizerInfo(texts, xgrammar::VocabType::RAW, vocab_size, to.stop_ids);
-  }
+        vocabulary(std::make_shared<const Vocabulary>(from)),
+        tokens(from.texts, xgrammar::VocabType::RAW, from.size(), from.stop_ids),
+        compiler(tokens, /*max_threads=*/1, /*cache_enabled=*/false) {}
 
   // Refuses what would fail at its first token: grammars that match nothing, and those whose
   // beginning alone is too much work.
@@ -430,37 +403,51 @@ struct GrammarCompiler::Impl {
     return invalid("the grammar matches no text");
   }
 
-  GrammarCache::Sized compile(const GrammarSpec& spec) {
-    const auto failed = [](Error error) { return GrammarCache::Sized{std::move(error), 0}; };
+  Result<std::shared_ptr<const CompiledGrammar>> compile(const GrammarSpec& spec) {
     try {
-      Result<xgrammar::Grammar> grammar = grammar_of(spec, limits);
-      if (!grammar.ok()) return failed(std::move(grammar).take_error());
-      xgrammar::CompiledGrammar compiled = compiler.CompileGrammar(grammar.value());
-      if (Status status = check_beginning(compiled); !status.ok())
-        return failed(std::move(status).take_error());
-      const std::size_t bytes = compiled.MemorySizeBytes();
-      return {std::make_shared<const CompiledGrammar>(std::move(compiled), markers_of(spec)),
-              bytes};
+      GLINT_TRY(const xgrammar::Grammar grammar, grammar_of(spec, limits));
+      xgrammar::CompiledGrammar compiled = compiler.CompileGrammar(grammar);
+      GLINT_TRY_STATUS(check_beginning(compiled));
+      return std::make_shared<const CompiledGrammar>(std::move(compiled), markers_of(spec));
     } catch (const std::exception& error) {
-      return failed(grammar_error(error.what()));
+      return grammar_error(error.what());
     }
   }
 
   const GrammarLimits limits;
-  const std::shared_ptr<Vocabulary> vocabulary;
+  const std::shared_ptr<const Vocabulary> vocabulary;
+  const xgrammar::TokenizerInfo tokens;
   xgrammar::GrammarCompiler compiler;
-  GrammarCache cache;
 };
 
-GrammarCompiler::GrammarCompiler(const Tokenizer& tokenizer, int vocab_size,
-                                 std::vector<TokenId> stop_ids, const GrammarLimits& limits)
-    : impl_(std::make_unique<Impl>(tokenizer, vocab_size, std::move(stop_ids), limits)) {}
+std::size_t memory_bytes(const CompiledGrammar& grammar) {
+  return grammar.grammar.MemorySizeBytes();
+}
+
+GrammarCompiler::GrammarCompiler(const GrammarVocabulary& vocabulary, const GrammarLimits& limits)
+    : impl_(std::make_unique<Impl>(vocabulary, limits)) {}
 
 GrammarCompiler::~GrammarCompiler() = default;
 
 Result<std::shared_ptr<const CompiledGrammar>> GrammarCompiler::compile(
     const GrammarSpec& spec) const {
-  return impl_->cache.get(key_of(spec), [&] { return impl_->compile(spec); });
+  return impl_->compile(spec);
+}
+
+std::string GrammarCompiler::dump(const CompiledGrammar& grammar) const {
+  return static_cast<char>(grammar.markers) + grammar.grammar.SerializeBinary();
+}
+
+Result<std::shared_ptr<const CompiledGrammar>> GrammarCompiler::load(std::string_view bytes) const {
+  const bool ok = !bytes.empty() && bytes[0] >= 0 && bytes[0] < CompiledGrammar::kNumMarkers;
+  if (!ok) return invalid("this is no compiled grammar");
+  try {
+    return std::make_shared<const CompiledGrammar>(
+        xgrammar::CompiledGrammar::DeserializeBinary(std::string(bytes.substr(1)), impl_->tokens),
+        static_cast<Markers>(bytes[0]));
+  } catch (const std::exception& error) {
+    return grammar_error(error.what());
+  }
 }
 
 std::shared_ptr<TokenConstraint> GrammarCompiler::constrain(

@@ -1,54 +1,45 @@
 // Grammar: structured output. What a request asks for (a JSON schema, a regular expression, EBNF, a
-// choice, tool calls in GLM's own format) is compiled once, on a text thread, into something from
-// which each sequence gets a TokenConstraint. Wraps xgrammar, which only grammar.cc includes.
+// choice, tool calls in GLM's own format) is compiled once into something from which each sequence
+// gets a TokenConstraint. Wraps xgrammar, which only grammar.cc includes.
+//
+// Compiling takes as long, and as much memory, as its author likes: a server has a GrammarService
+// (grammar_service.h) do it.
 #pragma once
 
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.h"
 #include "base/token_constraint.h"
-#include "text/answer/delta_parser.h"
+#include "text/grammar/grammar_spec.h"
+#include "text/grammar/grammar_vocabulary.h"
 
 namespace glint {
-
-struct GrammarSpec {
-  enum class Kind { kJsonObject, kJsonSchema, kRegex, kEbnf, kChoice, kToolCalls, kStructuralTag };
-  Kind kind = Kind::kJsonObject;
-  std::string text = {};  // the schema, the expression, the EBNF or the structural tag
-  std::vector<std::string> choices = {};
-  // kToolCalls: the functions that may be called. `at_least_one`: the answer is calls and nothing
-  // else (tool_choice required, or named when there is one function); else text, in which calls may
-  // come. `parallel`: several calls. `lenient`: what no grammar can say of a function's arguments
-  // is left open, where it would be an error.
-  std::vector<ToolSpec> tools = {};
-  bool at_least_one = true;
-  bool parallel = true;
-  bool lenient = false;
-  // kToolCalls with at_least_one: the answer may also be this instead of calls; null: it may not.
-  std::shared_ptr<const GrammarSpec> instead = {};
-};
 
 struct GrammarLimits {
   std::size_t max_text_bytes = 256 * 1024;  // of a schema or EBNF
   std::size_t max_regex_bytes = 16 * 1024;  // of an expression
   std::size_t max_choices = 10000;
-  std::size_t cache_bytes = std::size_t{256} * 1024 * 1024;  // of compiled grammars
 };
 
 class CompiledGrammar;  // const; threads may share one
 
+std::size_t memory_bytes(const CompiledGrammar& grammar);
+
 class GrammarCompiler {
  public:
-  // `vocab_size` is the model's, which may be larger than the tokenizer's.
-  GrammarCompiler(const Tokenizer& tokenizer, int vocab_size, std::vector<TokenId> stop_ids,
-                  const GrammarLimits& limits = {});
+  explicit GrammarCompiler(const GrammarVocabulary& vocabulary, const GrammarLimits& limits = {});
   ~GrammarCompiler();
 
-  // From any thread; results are kept and found again. Fails with the reason, in one sentence, on
-  // what cannot be compiled, and on what is too large or too deep.
+  // From any thread. Fails with the reason, in one sentence, on what cannot be compiled, and on
+  // what is too large or too deep.
   Result<std::shared_ptr<const CompiledGrammar>> compile(const GrammarSpec& spec) const;
+
+  // Between compilers of the same vocabulary. load() fails on bytes that dump() did not write.
+  std::string dump(const CompiledGrammar& grammar) const;
+  Result<std::shared_ptr<const CompiledGrammar>> load(std::string_view bytes) const;
 
   // A constraint at the start of an answer. `after_reasoning`: it begins after </think>, or with a
   // <tool_call> where the grammar is of calls; until then every token may come. Stop ids may come

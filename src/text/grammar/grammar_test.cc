@@ -461,10 +461,48 @@ TEST(Grammar, what_is_said_is_utf8) {
   EXPECT_TRUE(is_valid_utf8(error)) << error;
 }
 
-TEST(Grammar, the_same_is_compiled_once) {
-  const GrammarSpec spec{.kind = Kind::kRegex, .text = "unique[0-9]"};
-  const auto first = grammars().compiler.compile(spec).value();
-  EXPECT_EQ(grammars().compiler.compile(spec).value(), first);
+// A sequence of random tokens that the grammar allows, and the masks on the way.
+std::vector<std::vector<std::uint32_t>> masks_of(
+    const std::shared_ptr<const CompiledGrammar>& grammar) {
+  const auto constraint = grammars().compiler.constrain(grammar, false);
+  Random random(3);
+  std::vector<std::vector<std::uint32_t>> masks;
+  for (int step = 0; step < 40; ++step) {
+    masks.emplace_back(grammars().num_words());
+    TestGrammars::fill(*constraint, masks.back());
+    const TokenId token = grammars().random_token(*constraint, random, 0.2);
+    EXPECT_TRUE(constraint->accept(token));
+    if (token == grammars().stop_id) break;
+  }
+  return masks;
+}
+
+TEST(Grammar, one_that_was_handed_over_means_the_same) {
+  const ToolSpec tool = {"f", parse_json(kSchemas[0]).value()};
+  for (const GrammarSpec& spec :
+       {GrammarSpec{.kind = Kind::kJsonObject},
+        GrammarSpec{.kind = Kind::kJsonSchema, .text = kSchemas[0]},
+        GrammarSpec{.kind = Kind::kRegex, .text = "[a-f]{2,9}(x|yz)*"},
+        GrammarSpec{.kind = Kind::kEbnf, .text = "root ::= \"a\" root | \"b\""},
+        GrammarSpec{.kind = Kind::kChoice, .choices = {"yes", "no"}},
+        GrammarSpec{.kind = Kind::kToolCalls, .tools = {tool}},
+        GrammarSpec{.kind = Kind::kStructuralTag, .text = R"({"format":{"type":"tag","begin":"<a>",
+                              "content":{"type":"any_text"},"end":"</a>"}})"}}) {
+    const auto grammar = grammars().compiler.compile(spec).value();
+    const std::string bytes = grammars().compiler.dump(*grammar);
+    const auto loaded = grammars().compiler.load(bytes);
+    ASSERT_TRUE(loaded.ok()) << loaded.error().message;
+    EXPECT_EQ(masks_of(loaded.value()), masks_of(grammar)) << dump_spec(spec);
+  }
+}
+
+TEST(Grammar, bytes_that_are_none_are_refused) {
+  const auto grammar = grammars().compiler.compile({.kind = Kind::kJsonObject}).value();
+  const std::string bytes = grammars().compiler.dump(*grammar);
+  for (std::size_t size = 0; size < bytes.size(); size += size < 100 ? 1 : 997)
+    EXPECT_FALSE(grammars().compiler.load(bytes.substr(0, size)).ok()) << size;
+  EXPECT_FALSE(grammars().compiler.load(bytes + "x").ok());
+  EXPECT_FALSE(grammars().compiler.load("\x7f" + bytes.substr(1)).ok());
 }
 
 TEST(Grammar, threads_may_compile_and_constrain_together) {

@@ -3,7 +3,9 @@
 #pragma once
 
 #include <algorithm>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <regex>
 #include <string>
 #include <vector>
@@ -175,7 +177,7 @@ struct TestGrammars {
       : tokenizer(tokenizer),
         vocab_size(vocab_size),
         stop_id(tokenizer.token_to_id("<|user|>").value()),
-        compiler(tokenizer, vocab_size, {stop_id}) {
+        compiler(read_vocabulary(tokenizer, vocab_size, {stop_id})) {
     for (const char* text : {"\"", "}", "]", "1", ",", "</arg_value>", "</tool_call>", ")"}) {
       if (const auto id = tokenizer.token_to_id(text)) closing.push_back(*id);
     }
@@ -186,7 +188,15 @@ struct TestGrammars {
 
   std::shared_ptr<TokenConstraint> constrain(const GrammarSpec& spec,
                                              bool after_reasoning = false) const {
-    return compiler.constrain(compiler.compile(spec).value(), after_reasoning);
+    return compiler.constrain(compiled(spec), after_reasoning);
+  }
+
+  // Each is compiled once.
+  std::shared_ptr<const CompiledGrammar> compiled(const GrammarSpec& spec) const {
+    const std::lock_guard lock(mutex);
+    auto& grammar = known[dump_spec(spec)];
+    if (!grammar) grammar = compiler.compile(spec).value();
+    return grammar;
   }
 
   static TokenConstraint::Next fill(TokenConstraint& constraint, std::span<std::uint32_t> bits) {
@@ -247,6 +257,8 @@ struct TestGrammars {
   const TokenId stop_id;
   std::vector<TokenId> closing;
   GrammarCompiler compiler;
+  mutable std::mutex mutex;
+  mutable std::map<std::string, std::shared_ptr<const CompiledGrammar>> known;
 };
 
 // A byte-level tokenizer of `size` tokens, made of random pieces of one another.

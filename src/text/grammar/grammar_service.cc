@@ -1,0 +1,318 @@
+#include "text/grammar/grammar_service.h"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <list>
+#include <mutex>
+#include <new>
+#include <optional>
+#include <thread>
+#include <utility>
+
+#include "base/log.h"
+#include "base/seconds.h"
+#include "base/str.h"
+#include "text/grammar/grammar_cache.h"
+
+namespace glint {
+namespace {
+
+// How often those that wait are asked whether they still do.
+constexpr int kLookMilliseconds = 50;
+// A machine without time for idle processes may never give a grammar its budget. While others wait
+// for its place, it has so many times as long by the clock.
+constexpr double kMostPatience = 4;
+
+Error unavailable(std::string why) { return {ErrorCode::kUnavailable, std::move(why)}; }
+
+}  // namespace
+
+struct GrammarService::Impl {
+  using Clock = std::chrono::steady_clock;
+  using Done = std::function<void(Grammar)>;
+
+  struct Waiter {
+    std::function<bool()> gone;
+    Done done;
+  };
+  // A grammar that somebody waits for.
+  struct Job {
+    std::string key;   // the spec
+    GrammarSpec spec;  // where there is no process
+    std::vector<Waiter> waiters = {};
+    OwnedFd socket = OwnedFd();  // none: it has not begun
+    Clock::time_point begun = {};
+  };
+  // Calls to make without the lock.
+  using Calls = std::vector<std::pair<Done, Grammar>>;
+
+  Impl(const GrammarVocabulary& vocabulary, GrammarServiceOptions given)
+      : options(std::move(given)),
+        compiler(vocabulary, options.limits),
+        cache(options.cache_bytes),
+        wake_fd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+    if (!options.command.empty()) {
+      process.emplace(options.command, vocabulary, options.limits);
+      if (Status status = process->warm(); !status.ok())
+        GLINT_LOG(kWarning, str("structured output fails: ", status.error().message));
+      process_id = process->pid();
+    }
+    thread = std::thread([this] { work(); });
+  }
+
+  void wake() const {
+    const std::uint64_t one = 1;
+    if (::write(wake_fd.get(), &one, sizeof one) < 0) return;  // full: it is awake
+  }
+
+  void close() {
+    const std::lock_guard only_one(close_mutex);
+    if (!thread.joinable()) return;
+    {
+      const std::lock_guard lock(mutex);
+      closed = true;
+    }
+    wake();
+    thread.join();
+  }
+
+  // Nothing: `done` is called later.
+  std::optional<Grammar> add(const GrammarSpec& spec, Waiter waiter) {
+    std::string key = dump_spec(spec);
+    if (key.size() > options.max_spec_bytes)
+      return Grammar(invalid(
+          str("the grammar has ", key.size(), " bytes; one may have ", options.max_spec_bytes)));
+    const std::lock_guard lock(mutex);
+    if (closed) return Grammar(unavailable("grammars are not compiled any more"));
+    if (const Grammar* known = cache.find(key)) return *known;
+    if (num_waiting >= options.max_waiting)
+      return Grammar(Error{ErrorCode::kResourceExhausted,
+                           "the server is busy: too many requests wait for their grammars"});
+    std::size_t bytes = key.size();
+    for (const Job& job : jobs) bytes += job.key.size();
+    if (bytes > options.max_waiting_bytes)
+      return Grammar(
+          Error{ErrorCode::kResourceExhausted, "the server is busy: too many large grammars wait"});
+    ++num_waiting;
+    const auto same = [&](const Job& job) { return job.key == key; };
+    auto job = std::find_if(jobs.begin(), jobs.end(), same);
+    if (job == jobs.end())
+      job =
+          jobs.insert(jobs.end(), {.key = std::move(key), .spec = process ? GrammarSpec() : spec});
+    job->waiters.push_back(std::move(waiter));
+    return {};
+  }
+
+  void work() {
+    while (look()) {
+      try {
+        if (!compile_here()) wait();
+      } catch (const std::exception& thrown) {  // out of memory: what waits is looked at again
+        GLINT_LOG(kError, str("grammars: ", thrown.what()));
+      }
+    }
+    process.reset();
+  }
+
+  // After something happened. False: the service is closed, and all are answered.
+  bool look() {
+    Calls calls;
+    bool go_on = true;
+    {
+      const std::lock_guard lock(mutex);
+      go_on = !closed;
+      drop_unwanted(calls);
+      give_up_the_oldest(calls);
+      if (go_on) begin(calls);
+      while (closed && !jobs.empty())
+        answer(jobs.begin(), unavailable("grammars are not compiled any more"), calls);
+    }
+    for (auto& [done, grammar] : calls) done(std::move(grammar));
+    return go_on;
+  }
+
+  using JobAt = std::list<Job>::iterator;
+
+  // Ends a job. Its place is free.
+  JobAt answer(JobAt job, const Grammar& grammar, Calls& calls) {
+    for (Waiter& waiter : job->waiters) calls.emplace_back(std::move(waiter.done), grammar);
+    num_waiting -= job->waiters.size();
+    return jobs.erase(job);
+  }
+
+  void drop_unwanted(Calls& calls) {
+    for (auto job = jobs.begin(); job != jobs.end();) {
+      std::vector<Waiter>& waiters = job->waiters;
+      const auto left = std::stable_partition(waiters.begin(), waiters.end(),
+                                              [](const Waiter& each) { return !each.gone(); });
+      for (auto waiter = left; waiter != waiters.end(); ++waiter)
+        calls.emplace_back(std::move(waiter->done), unavailable("the request is cancelled"));
+      num_waiting -= static_cast<std::size_t>(waiters.end() - left);
+      waiters.erase(left, waiters.end());
+      job = waiters.empty() ? jobs.erase(job) : std::next(job);
+    }
+  }
+
+  int num_running() const {
+    return static_cast<int>(
+        std::ranges::count_if(jobs, [](const Job& job) { return bool(job.socket); }));
+  }
+
+  // Jobs begin in the order in which they came, so that the first is the oldest.
+  void give_up_the_oldest(Calls& calls) {
+    if (jobs.empty() || !jobs.front().socket || std::ssize(jobs) <= options.at_once) return;
+    const double patience = kMostPatience * options.budget.seconds;
+    if (seconds_since(jobs.front().begun) < patience) return;
+    answer(jobs.begin(),
+           unavailable(str("the machine is too busy to compile this grammar: in ", patience,
+                           " s it did not get ", options.budget.seconds, " s of processor time")),
+           calls);
+  }
+
+  void begin(Calls& calls) {
+    if (!process) return;
+    for (auto job = jobs.begin(); job != jobs.end() && num_running() < options.at_once;) {
+      if (job->socket) {
+        ++job;
+        continue;
+      }
+      Result<OwnedFd> socket = process->start(job->key, options.budget);
+      process_id = process->pid();
+      if (!socket.ok()) {
+        job = answer(job, socket.error(), calls);
+        continue;
+      }
+      ++num_begun;
+      job->begun = Clock::now();
+      job->socket = std::move(socket).value();
+      ++job;
+    }
+  }
+
+  // Until something happens.
+  void wait() {
+    std::vector<pollfd> polled = {{.fd = wake_fd.get(), .events = POLLIN, .revents = 0}};
+    bool any = false;
+    {
+      const std::lock_guard lock(mutex);
+      any = !jobs.empty();
+      for (const Job& job : jobs)
+        if (job.socket) polled.push_back({.fd = job.socket.get(), .events = POLLIN, .revents = 0});
+    }
+    ::poll(polled.data(), polled.size(), any ? kLookMilliseconds : -1);
+    std::uint64_t count = 0;
+    if (polled[0].revents != 0 && ::read(wake_fd.get(), &count, sizeof count) < 0) return;
+    for (std::size_t i = 1; i < polled.size(); ++i)
+      if (polled[i].revents != 0) finish(polled[i].fd);
+  }
+
+  // Only this thread ends jobs: the one with this socket is still there.
+  void finish(int socket) {
+    Grammar grammar = unavailable("the server has no memory for this grammar");
+    try {
+      grammar = grammar_of(read_outcome(socket, options.max_compiled_bytes));
+    } catch (const std::bad_alloc&) {
+    }
+    keep([socket](const Job& job) { return job.socket.get() == socket; }, grammar);
+  }
+
+  // Without a process. False: there is nothing to do.
+  bool compile_here() {
+    if (process) return false;
+    std::string key;
+    GrammarSpec spec;
+    {
+      const std::lock_guard lock(mutex);
+      if (jobs.empty()) return false;
+      key = jobs.front().key;
+      spec = jobs.front().spec;
+    }
+    ++num_begun;
+    const Grammar grammar = compiler.compile(spec);
+    keep([&](const Job& job) { return job.key == key; }, grammar);
+    return true;
+  }
+
+  template <class IsJob>
+  void keep(const IsJob& is_job, const Grammar& grammar) {
+    Calls calls;
+    {
+      const std::lock_guard lock(mutex);
+      const auto job = std::find_if(jobs.begin(), jobs.end(), is_job);
+      if (grammar.ok()) {
+        cache.add(job->key, grammar, memory_bytes(*grammar.value()));
+      } else if (grammar.error().code == ErrorCode::kInvalidArgument) {
+        cache.add(job->key, grammar, grammar.error().message.size());
+      }
+      answer(job, grammar, calls);
+    }
+    for (auto& [done, result] : calls) done(std::move(result));
+  }
+
+  Grammar grammar_of(GrammarOutcome outcome) const {
+    using Kind = GrammarOutcome::Kind;
+    switch (outcome.kind) {
+      case Kind::kCompiled: {
+        Grammar grammar = compiler.load(outcome.text);
+        return grammar.ok() ? grammar : unavailable(grammar.error().message);
+      }
+      case Kind::kRefused:
+        return invalid(std::move(outcome.text));
+      case Kind::kOutOfTime:
+        return invalid(str("the grammar takes more than ", options.budget.seconds,
+                           " s of processor time to compile (--grammar-timeout); make it simpler"));
+      case Kind::kOutOfMemory:
+        return invalid(str("the grammar takes more than ", options.budget.bytes >> 20,
+                           " MiB of memory to compile (--grammar-memory); make it simpler"));
+      case Kind::kEnded:
+        break;
+    }
+    return unavailable("the process that compiled the grammar ended before its time");
+  }
+
+  const GrammarServiceOptions options;
+  const GrammarCompiler compiler;
+  std::atomic<int> num_begun = 0, process_id = 0;
+
+  std::optional<GrammarProcess> process;  // of the thread, once it runs
+
+  std::mutex mutex;
+  GrammarCache cache;
+  std::list<Job> jobs;  // in the order in which they came; those that run first
+  std::size_t num_waiting = 0;
+  bool closed = false;
+
+  const OwnedFd wake_fd;
+  std::mutex close_mutex;
+  std::thread thread;
+};
+
+GrammarService::GrammarService(const GrammarVocabulary& vocabulary, GrammarServiceOptions options)
+    : impl_(std::make_unique<Impl>(vocabulary, std::move(options))) {}
+
+GrammarService::~GrammarService() { close(); }
+
+void GrammarService::compile(const GrammarSpec& spec, std::function<bool()> gone,
+                             std::function<void(Grammar)> done) {
+  if (std::optional<Grammar> known = impl_->add(spec, {std::move(gone), done}))
+    return done(*std::move(known));
+  impl_->wake();
+}
+
+void GrammarService::close() { impl_->close(); }
+
+std::shared_ptr<TokenConstraint> GrammarService::constrain(
+    std::shared_ptr<const CompiledGrammar> grammar, bool after_reasoning) const {
+  return impl_->compiler.constrain(std::move(grammar), after_reasoning);
+}
+
+int GrammarService::num_begun() const { return impl_->num_begun; }
+
+int GrammarService::process_id() const { return impl_->process_id; }
+
+}  // namespace glint

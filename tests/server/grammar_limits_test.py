@@ -1,0 +1,235 @@
+"""Grammars that would take minutes or gigabytes to compile: nobody waits for them, they end with who asked for them, and with the
+server.
+
+    grammar_limits_test.py GLINT MODEL_DIR
+
+While such a grammar is compiled, a stream of another client goes on, and other requests, also with grammars, are answered: that is
+shown by order, not by time, as the compilation has a budget of hours. Then what the budgets do, and which processes are left.
+"""
+import contextlib
+import http.client
+import json
+import os
+import pathlib
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+from served import Served
+
+GLINT, MODEL = (pathlib.Path(argument).resolve() for argument in sys.argv[1:3])
+ARGUMENTS = [MODEL, "--threads", 1, "--kv-cache-tokens", 8192, "--max-num-seqs", 8, "--log-level", "error"]
+SCHED_IDLE = 5
+
+
+def properties(count, **more):
+    return {"type": "object", "properties": {f"{i:x}": {"type": "null"} for i in range(count)}, **more}
+
+
+def user(**fields):
+    return "/v1/chat/completions", {"messages": [{"role": "user", "content": "Hi"}], "max_tokens": 4, **fields}
+
+
+def completion(**fields):
+    return "/v1/completions", {"prompt": "a", "max_tokens": 4, **fields}
+
+
+PATTERNS = {"type": "object", "properties": {f"a{i}": {"type": "string", "pattern": "[a-z]{10,4900}"} for i in range(20)}}
+EXPRESSION = "(.{0,30}|[a-z]{0,30}.*){0,70}"
+PARAMETERS = {"type": "object", "properties": {"value": PATTERNS}, "required": ["value"]}
+TOOL = {"type": "function", "function": {"name": "f", "parameters": PARAMETERS}}
+BOMBS = {
+    "an expression": completion(guided_regex=EXPRESSION),
+    "properties that are counted": completion(guided_json=properties(300, minProperties=150, maxProperties=200)),
+    "patterns": completion(guided_json=PATTERNS),
+    "optional parts": completion(guided_grammar="\n".join(
+        ["root ::= r0"] + [f"r{i} ::= " + '"a"? ' * 99 + (f"r{i + 1}" if i < 30 else "") for i in range(31)])),
+    "long choices": completion(guided_choice=[f"{i}" + "x" * 1000 for i in range(1000)]),
+    "a required tool": user(tools=[TOOL], tool_choice="required"),
+    "a tool, and a schema": user(tools=[TOOL], response_format={"type": "json_object"}),
+    "a structural tag": completion(response_format={"type": "structural_tag", "format": {
+        "type": "tag", "begin": "<a>", "content": {"type": "json_schema", "json_schema": PATTERNS}, "end": "</a>"}}),
+    "an answer to messages": ("/v1/messages", {"messages": [{"role": "user", "content": "Hi"}], "max_tokens": 4, "tools": [
+        {"name": "g", "input_schema": PARAMETERS}], "tool_choice": {"type": "any"}}),
+}
+
+
+def children(parent):
+    """The living processes that `parent` started, by id: the fields of /proc/PID/stat from the third on."""
+    found = {}
+    for entry in pathlib.Path("/proc").iterdir():
+        with contextlib.suppress(OSError):
+            if entry.name.isdigit():
+                fields = (entry / "stat").read_text().rpartition(")")[2].split()
+                if fields[1] == str(parent) and fields[0] not in "ZX":
+                    found[int(entry.name)] = fields
+    return found
+
+
+def eventually(condition, seconds=120):
+    end = time.monotonic() + seconds
+    while not (value := condition()):
+        assert time.monotonic() < end, "it did not come to pass"
+        time.sleep(0.03)
+    return value
+
+
+class Processes:
+    """Those of a server that compile."""
+
+    def __init__(self, server):
+        self.host, = eventually(lambda: children(server.process.pid))
+
+    def compiling(self):
+        return children(self.host)
+
+    def is_alive(self):
+        return pathlib.Path(f"/proc/{self.host}").exists()
+
+
+class Stream:
+    """A client that reads for as long as it likes, and counts the pieces it got."""
+
+    def __init__(self, server):
+        host, port = server.url.removeprefix("http://").split(":")
+        self.connection = http.client.HTTPConnection(host, int(port), timeout=120)
+        self.address = host, int(port)
+        self.count = 0
+        self.ended = False
+        self.thread = threading.Thread(target=self.read)
+        self.thread.start()
+
+    def read(self):
+        while not self.ended:
+            body = json.dumps({"prompt": "a", "max_tokens": 3000, "stream": True, "ignore_eos": True})
+            self.connection.request("POST", "/v1/completions", body, {"content-type": "application/json"})
+            response = self.connection.getresponse()
+            for line in response:
+                self.count += line.startswith(b"data: {")
+                if self.ended:
+                    break
+            else:
+                continue
+            self.connection.close()
+
+    def goes_on(self):
+        seen = self.count
+        eventually(lambda: self.count > seen + 3)
+
+    def end(self):
+        self.ended = True
+        self.thread.join()
+
+
+def send(server, path, body):
+    host, port = server.url.removeprefix("http://").split(":")
+    data = json.dumps(body).encode()
+    connection = socket.create_connection((host, int(port)), timeout=60)
+    connection.sendall(f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(data)}\r\n\r\n".encode() + data)
+    return connection
+
+
+@contextlib.contextmanager
+def asked(server, path, body):
+    """A client that sends a request, and leaves; nothing came by then."""
+    with send(server, path, body) as connection:
+        yield
+        connection.setblocking(False)
+        try:
+            raise AssertionError(f"it is answered: {connection.recv(1000)}")
+        except BlockingIOError:
+            pass
+
+
+def others_are_served(server, number):
+    for path in ("/metrics", "/health", "/v1/models"):
+        assert server.request(path)[0] == 200, path
+    assert server.request("/tokenize", {"prompt": "a b c"})[0] == 200
+    assert server.request(*completion())[0] == 200
+    small = {"type": "object", "properties": {f"p{number}": {"type": "boolean"}}, "required": [f"p{number}"]}
+    status, _, answer = server.request(*completion(guided_json=small, max_tokens=40))
+    assert status == 200, answer
+
+
+def nobody_waits():
+    with Served([GLINT, "serve"], *ARGUMENTS, "--grammar-timeout", 80000, "--grammar-memory", "4G") as server:
+        stream, processes = Stream(server), Processes(server)
+        for number, (name, bomb) in enumerate(BOMBS.items()):
+            with asked(server, *bomb):
+                eventually(processes.compiling)
+                others_are_served(server, number)
+                stream.goes_on()
+            eventually(lambda: not processes.compiling())  # with its client
+            print(f"nobody waits for {name}", flush=True)
+
+        with asked(server, *BOMBS["an expression"]):
+            process, = eventually(processes.compiling)
+            eventually(lambda: children(processes.host)[process][38] == str(SCHED_IDLE))
+            assert int(children(processes.host)[process][16]) >= 10, "nice"
+
+        # Whoever names it can abort it; and the signal that ends the server does not wait for it.
+        path, body = BOMBS["an expression"]
+        aborted = []
+        client = threading.Thread(target=lambda: aborted.append(server.request(path, body, {"x-request-id": "mine"})))
+        client.start()
+        eventually(processes.compiling)
+        assert server.request("/abort_request", {"rid": "mine"})[2]["aborted"] == 1
+        client.join()
+        assert aborted[0][0] == 503 and "aborted" in str(aborted[0][2]), aborted
+        left = []
+        client = threading.Thread(target=lambda: left.append(server.request(path, body)))
+        client.start()
+        eventually(processes.compiling)
+        stream.end()
+        assert server.end(seconds=120) == 0
+        client.join()
+        assert left[0][0] == 503, left
+        eventually(lambda: not processes.is_alive())
+
+
+def budgets():
+    with Served([GLINT, "serve"], *ARGUMENTS, "--grammar-timeout", 0.3, "--grammar-memory", "96M") as server:
+        processes = Processes(server)
+        for name, (path, body) in BOMBS.items():
+            status, _, answer = server.request(path, body)
+            message = answer["error"]["message"]
+            assert status == 400, (name, status, answer)
+            assert "more than 0.3 s of processor time" in message or "more than 96 MiB of memory" in message, (name, message)
+            assert server.request(path, body)[2]["error"]["message"] == message, name
+            print(f"{name}: {message}", flush=True)
+        os.kill(processes.host, signal.SIGKILL)
+        others_are_served(server, 0)
+        assert server.end() == 0
+
+
+def killed():
+    """Whatever happens to the server, nothing of it goes on."""
+    with Served([GLINT, "serve"], *ARGUMENTS, "--grammar-timeout", 80000) as server:
+        processes = Processes(server)
+        with send(server, *BOMBS["an expression"]):
+            process, = eventually(processes.compiling)
+            server.end(signal.SIGKILL)
+            eventually(lambda: not processes.is_alive() and not pathlib.Path(f"/proc/{process}").exists())
+
+
+def under_other_names():
+    with tempfile.TemporaryDirectory() as folder:
+        link = pathlib.Path(folder) / "vllm"
+        link.symlink_to(GLINT)
+        with Served([link, "serve"], *ARGUMENTS, "--host", "127.0.0.1") as server:
+            others_are_served(server, 0)
+    alone = subprocess.run([GLINT, "--compile-grammars-for-a-server"], close_fds=True, stdin=subprocess.DEVNULL, timeout=60)
+    assert alone.returncode == 2, alone
+    for arguments, said in ((["--grammar-timeout", "0"], "--grammar-timeout is 0"), (["--grammar-memory", "x"], "--grammar-memory")):
+        refused = subprocess.run([GLINT, "serve", MODEL, *arguments], capture_output=True, text=True, timeout=60)
+        assert refused.returncode == 2 and said in refused.stderr, refused
+
+
+nobody_waits()
+budgets()
+killed()
+under_other_names()
