@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Checks what a program can check in seconds: format, layers, sizes, forbidden words, CMake lists, shell syntax.
+# Checks what a program can check in seconds: format, layers, sizes, forbidden words, CMake lists, tables of numbers, shell syntax.
 #   tools/lint.sh         check
 #   tools/lint.sh --fix   format the sources first
 set -euo pipefail
@@ -19,6 +19,7 @@ fi
 
 python3 tools/check_layers.py || failed=1
 python3 tools/check_style.py || failed=1
+python3 tools/bench_tables.py --check || failed=1
 for script in demo.sh test.sh .ci/run tools/*.sh examples/*.sh; do
   bash -n "$script" || failed=1
 done
