@@ -17,37 +17,65 @@ AttentionDims attention_dims(const ModelConfig& c, const Mesh& mesh) {
           .indexer_rope_interleave = c.indexer_rope_interleave};
 }
 
-// The residual stream on its way through the layers: x [T, hidden] in f32, and the last block's
-// answer, not yet added.
-struct Stream {
-  Tensor x = {};
-  Tensor delta = {};       // memory for answers
-  bool has_delta = false;  // false before the first block
+}  // namespace
 
-  Tensor pending() const { return has_delta ? delta : Tensor{}; }
-};
-
-Stream make_stream(const Model& m, std::int64_t T, Arena& arena) {
+Pass::Pass(const Model& model, const BatchView& batch, std::int64_t T, Arena& arena,
+           const Tensor& selected)
+    : selected(selected), m(model), batch(batch), arena(arena) {
   const std::int64_t D = m.config.hidden_size;
-  return {.x = arena.take(DType::kF32, {T, D}), .delta = arena.take(m.activations, {T, D})};
+  stream.x = arena.take(DType::kF32, {T, D});
+  stream.delta = arena.take(m.activations, {T, D});
+  if (!selected) this->selected = arena.take(DType::kI32, {T, m.config.index_topk});
 }
 
-// What the layers of one pass share.
-struct Pass {
-  const Model& m;
-  const BatchView& batch;
-  Arena& arena;
-  Stream stream;
-  // [T, index_topk] slots: layers with an indexer write them, the others read the last selection.
-  Tensor selected;
+void Pass::embed(const Tensor& ids) {
+  m.activity.begin("embed");
+  m.ops.embed({.ids = ids, .table = m.weights.embed_tokens, .out = stream.x});
+}
 
-  void attention(int layer, const AttentionWeights& weights);
-  void feed_forward(int layer, const LayerWeights& weights, const Tensor& routed);
-  void show_residual(int layer, const Taps* taps);
-};
+void Pass::layer(int i, const LayerChoices& choices) { layer(i, m.weights.layers[i], choices); }
+
+void Pass::layer(int i, const LayerWeights& weights, const LayerChoices& choices) {
+  attention(i, weights.attention, choices);
+  feed_forward(i, weights, choices);
+}
+
+void Pass::layers(LayerRange range, const Tensor& routed, const Taps* taps) {
+  const std::int64_t T = stream.x.dim(0);
+  std::int64_t moe_layer = 0;
+  for (int i = range.begin; i < range.end; ++i) {
+    if (taps && taps->residual) taps->residual(i, residual());
+    LayerChoices choices;
+    if (routed && !m.config.layers[i].is_dense()) {
+      choices.routed = routed.slice(0, T * moe_layer++, T);
+    }
+    layer(i, choices);
+    if (taps && taps->selected) taps->selected(i, selected);
+  }
+}
+
+// The next block would add delta itself, to the same sum.
+const Tensor& Pass::residual() {
+  if (stream.has_delta) m.ops.add({.x = stream.x, .y = stream.delta});
+  stream.has_delta = false;
+  return stream.x;
+}
+
+void Pass::head(const Tensor& norm, const Tensor& rows, const Tensor& hidden,
+                const Tensor& logits) {
+  m.ops.head({.norm = norm,
+              .eps = m.config.rms_norm_eps,
+              .lm_head = m.weights.lm_head,
+              .x = stream.x,
+              .delta = stream.pending(),
+              .rows = rows,
+              .hidden = hidden,
+              .logits = logits},
+             arena);
+}
 
 // delta = attention(norm(x + delta))
-void Pass::attention(int layer, const AttentionWeights& weights) {
+void Pass::attention(int layer, const AttentionWeights& weights, const LayerChoices& choices) {
   const Arena::Scope scope(arena);
   const AttentionDims dims = attention_dims(m.config, m.mesh);
   const LayerCache& cache = m.kv.layer(layer);
@@ -55,7 +83,7 @@ void Pass::attention(int layer, const AttentionWeights& weights) {
   const Tensor q = arena.take_padded(
       m.activations, {T, dims.heads, dims.qk_nope_head_dim + dims.qk_rope_head_dim});
   Tensor index_q, index_weights;
-  if (weights.indexer && batch.end > dims.index_topk) {
+  if (weights.indexer && !choices.selection_given && batch.end > dims.index_topk) {
     index_q = arena.take(m.activations, {T, dims.index_n_heads, dims.index_head_dim});
     index_weights = arena.take(DType::kF32, {T, dims.index_n_heads});
   }
@@ -69,7 +97,8 @@ void Pass::attention(int layer, const AttentionWeights& weights) {
                       .index_cache = cache.index,
                       .q = q,
                       .index_q = index_q,
-                      .index_weights = index_weights},
+                      .index_weights = index_weights,
+                      .selection_given = choices.selection_given},
                      arena);
   const Tensor attended = arena.take_padded(m.activations, {T, dims.heads, dims.v_head_dim});
   m.activity.begin("select_and_attend", layer);
@@ -82,6 +111,7 @@ void Pass::attention(int layer, const AttentionWeights& weights) {
                            .latent_cache = cache.latent,
                            .index_cache = cache.index,
                            .selected = selected,
+                           .selection_given = choices.selection_given,
                            .out = attended},
                           arena);
   m.activity.begin("attention_out", layer);
@@ -90,8 +120,8 @@ void Pass::attention(int layer, const AttentionWeights& weights) {
   stream.has_delta = true;
 }
 
-// delta = ffn(norm(x + delta)). `routed` [T, k]: where the experts chosen go, or empty.
-void Pass::feed_forward(int layer, const LayerWeights& weights, const Tensor& routed) {
+// delta = ffn(norm(x + delta))
+void Pass::feed_forward(int layer, const LayerWeights& weights, const LayerChoices& choices) {
   const ModelConfig& c = m.config;
   const bool dense = c.layers[layer].is_dense();
   m.activity.begin(dense ? "dense_ffn" : "moe", layer);
@@ -114,53 +144,22 @@ void Pass::feed_forward(int layer, const LayerWeights& weights, const Tensor& ro
                .x = stream.x,
                .delta = stream.delta,
                .positions = batch.positions,
-               .routed = routed},
+               .routed = choices.routed,
+               .routed_given = choices.routed_given},
               arena);
   }
   m.mesh.tp.all_reduce(stream.delta);
 }
 
-// What enters a layer, for the tap. The next block would add delta itself, to the same sum.
-void Pass::show_residual(int layer, const Taps* taps) {
-  if (!taps || !taps->residual) return;
-  if (stream.has_delta) m.ops.add({.x = stream.x, .y = stream.delta});
-  stream.has_delta = false;
-  taps->residual(layer, stream.x);
-}
-
-}  // namespace
-
 void forward(const Model& m, const ForwardArgs& args, Arena& arena) {
   const Arena::Scope scope(arena);
-  const ModelConfig& c = m.config;
-  const std::int64_t T = args.token_ids.dim(0);
-  Pass pass = {.m = m,
-               .batch = args.batch,
-               .arena = arena,
-               .stream = make_stream(m, T, arena),
-               .selected = arena.take(DType::kI32, {T, c.index_topk})};
-  m.activity.begin("embed");
-  m.ops.embed({.ids = args.token_ids, .table = m.weights.embed_tokens, .out = pass.stream.x});
-  std::int64_t moe_layer = 0;
-  for (int i = 0; i < c.num_hidden_layers; ++i) {
-    pass.show_residual(i, args.taps);
-    pass.attention(i, m.weights.layers[i].attention);
-    if (args.taps && args.taps->selected) args.taps->selected(i, pass.selected);
-    Tensor routed;
-    if (args.routed && !c.layers[i].is_dense()) routed = args.routed.slice(0, T * moe_layer++, T);
-    pass.feed_forward(i, m.weights.layers[i], routed);
-  }
-  pass.show_residual(c.num_hidden_layers, args.taps);
+  const int layers = m.config.num_hidden_layers;
+  Pass pass(m, args.batch, args.token_ids.dim(0), arena);
+  pass.embed(args.token_ids);
+  pass.layers({0, layers}, args.routed, args.taps);
+  if (args.taps && args.taps->residual) args.taps->residual(layers, pass.residual());
   m.activity.begin("head");
-  m.ops.head({.norm = m.weights.norm,
-              .eps = c.rms_norm_eps,
-              .lm_head = m.weights.lm_head,
-              .x = pass.stream.x,
-              .delta = pass.stream.pending(),
-              .rows = args.logit_rows,
-              .hidden = args.hidden,
-              .logits = args.logits},
-             arena);
+  pass.head(m.weights.norm, args.logit_rows, args.hidden, args.logits);
 }
 
 void forward_mtp(const Model& m, const MtpArgs& args, Arena& arena) {
@@ -176,30 +175,13 @@ void forward_mtp(const Model& m, const MtpArgs& args, Arena& arena) {
   const Tensor both = arena.take(m.activations, {T, 2 * D});
   m.ops.rms_norm({.x = embedded, .weight = w.enorm, .eps = c.rms_norm_eps, .out = both.first(D)});
   m.ops.rms_norm({.x = args.target, .weight = w.hnorm, .eps = c.rms_norm_eps, .out = both.last(D)});
-  Pass pass = {.m = m,
-               .batch = args.batch,
-               .arena = arena,
-               .stream = make_stream(m, T, arena),
-               .selected = args.selected};
+  Pass pass(m, args.batch, T, arena, args.selected);
   m.ops.linear({.x = both, .weight = w.eh_proj, .out = pass.stream.x});
-
-  // A reused selection makes this pass one of a layer without an indexer, but for the index keys:
-  // those of later draft steps are not written, and are overwritten by the pass over the verified
-  // tokens anyway.
-  AttentionWeights weights = w.layer.attention;
-  if (args.reuse_selected) weights.indexer = {};
-  pass.attention(layer, weights);
-  pass.feed_forward(layer, w.layer, {});
+  // The index keys of later draft steps are not written; the pass over the verified tokens writes
+  // these slots anyway.
+  pass.layer(layer, w.layer, {.selection_given = args.selection_given});
   m.activity.begin("mtp_head");
-  m.ops.head({.norm = w.shared_head_norm,
-              .eps = c.rms_norm_eps,
-              .lm_head = m.weights.lm_head,
-              .x = pass.stream.x,
-              .delta = pass.stream.delta,
-              .rows = args.logit_rows,
-              .hidden = args.hidden,
-              .logits = args.logits},
-             arena);
+  pass.head(w.shared_head_norm, args.logit_rows, args.hidden, args.logits);
 }
 
 }  // namespace glint

@@ -12,7 +12,7 @@
 
 namespace glint {
 
-// What a pass works with; all of it outlives the pass.
+// Everything a pass works with; it outlives the pass.
 struct Model {
   Ops& ops;
   Mesh mesh;
@@ -23,13 +23,69 @@ struct Model {
   Activity& activity;
 };
 
-// What a pass shows of its inside; what is empty costs nothing.
+// Optional callbacks of a pass, for tests and diagnosis; empty ones cost nothing.
 struct Taps {
   // The residual stream [T, hidden] (f32) that enters layer `layer`; at num_hidden_layers, the
   // head.
   std::function<void(int layer, const Tensor& residual)> residual = {};
   // The keys [T, index_topk] (slots, or -1) that layer `layer` attended to.
   std::function<void(int layer, const Tensor& selected)> selected = {};
+};
+
+// Layers begin .. end - 1.
+struct LayerRange {
+  int begin = 0, end = 0;
+};
+
+// The residual stream between two blocks: x [T, hidden] in f32, and the last block's answer, which
+// the next block adds before it normalises.
+struct Stream {
+  Tensor x = {};
+  Tensor delta = {};       // [T, hidden], of the activations' type
+  bool has_delta = false;  // false before the first block
+
+  Tensor pending() const { return has_delta ? delta : Tensor{}; }
+};
+
+// Experts and keys of a layer that an earlier pass chose: routing replay, a layer computed again
+// for its gradient, and later draft steps, which keep the first one's selection.
+struct LayerChoices {
+  Tensor routed = {};            // [T, k] i32: the experts chosen, written; or empty
+  bool routed_given = false;     // `routed` is read
+  bool selection_given = false;  // Pass::selected is read, and the indexer does not run
+};
+
+// A forward pass, layer by layer, for callers that stop in between: stages of a pipeline, training,
+// which computes a layer again before its gradient. forward() is this class from end to end.
+class Pass {
+ public:
+  // Over T tokens. The stream's memory is taken in the arena's present scope, and that of
+  // `selected` if it is empty.
+  Pass(const Model& model, const BatchView& batch, std::int64_t T, Arena& arena,
+       const Tensor& selected = {});
+
+  void embed(const Tensor& ids);  // [T] i32
+  void layer(int i, const LayerChoices& choices = {});
+  // A layer that is not among the model's, as the MTP layer's; `i` names its caches.
+  void layer(int i, const LayerWeights& weights, const LayerChoices& choices);
+  // `routed` [MoE layers of the range * T, k] i32: the experts chosen, written; or empty.
+  void layers(LayerRange range, const Tensor& routed = {}, const Taps* taps = nullptr);
+  // x with the last block's answer added: the input of the next layer.
+  const Tensor& residual();
+  // hidden [T, hidden] = rms_norm(residual, norm), logits [R, V] of `rows` [R]: HeadArgs.
+  void head(const Tensor& norm, const Tensor& rows, const Tensor& hidden, const Tensor& logits);
+
+  Stream stream;
+  // [T, index_topk] slots: layers with an indexer write them, the others read the last selection.
+  Tensor selected;
+
+ private:
+  void attention(int layer, const AttentionWeights& weights, const LayerChoices& choices);
+  void feed_forward(int layer, const LayerWeights& weights, const LayerChoices& choices);
+
+  const Model& m;
+  const BatchView& batch;
+  Arena& arena;
 };
 
 struct ForwardArgs {
@@ -54,10 +110,10 @@ struct MtpArgs {
   Tensor target = {};    // [T, hidden]
   BatchView batch = {};
   Tensor logit_rows = {};
-  // [T, index_topk] i32 slots: written; or, if `reuse_selected`, read: those that an earlier draft
-  // step of these rows selected.
+  // [T, index_topk] i32 slots: written; or read: those that an earlier draft step of these rows
+  // selected.
   Tensor selected = {};
-  bool reuse_selected = false;
+  bool selection_given = false;
   Tensor hidden = {};  // [T, hidden] written: after shared_head.norm
   Tensor logits = {};  // [R, V] f32 written
 };

@@ -1,58 +1,51 @@
 // Where a synthetic model goes: into memory, or into a directory.
 #include <cstring>
-#include <unordered_map>
 
 #include "base/memory.h"
 #include "base/str.h"
+#include "checkpoint/memory_source.h"
 #include "model/synthetic.h"
 #include "tensor/device.h"
 
 namespace glint {
 namespace {
 
-// Tensors one after another in one buffer.
-class MemorySource : public TensorSource {
+// Tensors one after another in one buffer, each at a whole line of the cache.
+constexpr std::size_t aligned(std::int64_t bytes) {
+  return (static_cast<std::size_t>(bytes) + 63) / 64 * 64;
+}
+
+std::size_t total_bytes(const std::vector<TensorSpec>& specs) {
+  std::size_t total = 0;
+  for (const TensorSpec& spec : specs) total += aligned(spec.bytes());
+  return total;
+}
+
+std::vector<StoredTensor> laid_out(const std::vector<TensorSpec>& specs, const std::byte* at) {
+  std::vector<StoredTensor> tensors;
+  for (const TensorSpec& spec : specs) {
+    tensors.push_back({.name = spec.name,
+                       .type = spec.type,
+                       .shape = spec.shape,
+                       .bytes = {at, static_cast<std::size_t>(spec.bytes())}});
+    at += aligned(spec.bytes());
+  }
+  return tensors;
+}
+
+class DummySource final : public MemorySource {
  public:
-  MemorySource(const std::vector<TensorSpec>& specs, Buffer memory) : memory_(std::move(memory)) {
-    tensors_.reserve(specs.size());
-    std::size_t at = 0;
-    for (const TensorSpec& spec : specs) {
-      const auto bytes = static_cast<std::size_t>(spec.bytes());
-      tensors_.push_back({.name = spec.name,
-                          .type = spec.type,
-                          .shape = spec.shape,
-                          .bytes = {memory_.data() + at, bytes}});
-      at += aligned(bytes);
-    }
-    for (const StoredTensor& tensor : tensors_) by_name_.emplace(tensor.name, &tensor);
-  }
-
-  static std::size_t total_bytes(const std::vector<TensorSpec>& specs) {
-    std::size_t total = 0;
-    for (const TensorSpec& spec : specs) total += aligned(static_cast<std::size_t>(spec.bytes()));
-    return total;
-  }
-
-  std::span<const StoredTensor> tensors() const override { return tensors_; }
-  const StoredTensor* find(std::string_view name) const override {
-    const auto at = by_name_.find(name);
-    return at == by_name_.end() ? nullptr : at->second;
-  }
-  const std::string& file_name(int) const override { return name_; }
-  const std::string& name() const override { return name_; }
+  DummySource(const std::vector<TensorSpec>& specs, Buffer memory)
+      : MemorySource("the synthetic model", laid_out(specs, memory.data())),
+        memory_(std::move(memory)) {}
 
   void write(std::size_t tensor, std::int64_t offset, std::span<const std::byte> bytes) {
-    const std::byte* begin = tensors_[tensor].bytes.data();
+    const std::byte* begin = tensors()[tensor].bytes.data();
     std::memcpy(memory_.data() + (begin - memory_.data()) + offset, bytes.data(), bytes.size());
   }
 
  private:
-  static std::size_t aligned(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
-
-  const std::string name_ = "the synthetic model";
   Buffer memory_;
-  std::vector<StoredTensor> tensors_;
-  std::unordered_map<std::string_view, const StoredTensor*> by_name_;
 };
 
 Json generation_config(const ModelConfig& config) {
@@ -66,7 +59,7 @@ Json generation_config(const ModelConfig& config) {
 
 Result<Checkpoint> make_dummy_checkpoint(const SyntheticModel& model, ThreadPool& pool,
                                          const BytesDone& done) {
-  const std::size_t bytes = MemorySource::total_bytes(model.tensors());
+  const std::size_t bytes = total_bytes(model.tensors());
   // Asked first, because the kernel grants more memory than there is and kills who uses it.
   const std::int64_t available = available_memory();
   Buffer memory;
@@ -77,7 +70,7 @@ Result<Checkpoint> make_dummy_checkpoint(const SyntheticModel& model, ThreadPool
                      " of memory, but only ", human_bytes(static_cast<double>(available)),
                      " are available")};
   }
-  auto source = std::make_unique<MemorySource>(model.tensors(), std::move(memory));
+  auto source = std::make_unique<DummySource>(model.tensors(), std::move(memory));
   const auto write = [&](std::size_t tensor, std::int64_t offset,
                          std::span<const std::byte> part) -> Status {
     source->write(tensor, offset, part);

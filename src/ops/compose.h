@@ -50,6 +50,7 @@ struct Compose {
                .norm_topk_prob = args.norm_topk_prob,
                .routed_scaling_factor = args.routed_scaling_factor,
                .ids = ids,
+               .given = args.routed_given,
                .weights = routing.weights});
     ops.permute(
         {.ids = ids, .rows = routing.rows, .offsets = routing.offsets, .places = routing.places});

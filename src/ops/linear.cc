@@ -3,17 +3,31 @@
 #include "tensor/shape_check.h"
 
 namespace glint {
+namespace {
+
+// What is added to is in f32, so that it is not rounded again and again.
+template <class Args>
+DTypes types_of_out(const Args& args) {
+  return args.accumulate ? DTypes{DType::kF32} : DTypes{args.x.dtype, DType::kF32};
+}
+
+template <class Args>
+double out_bytes(const Args& args) {
+  return (args.accumulate ? 2 : 1) * bytes_of(args.out);
+}
+
+}  // namespace
 
 void check(const LinearArgs& args) {
   ShapeCheck c("linear");
   c.strided("x", args.x, kFloats, {"T", "K"});
   c.weight("weight", args.weight, "N", "K");
-  c.strided("out", args.out, {args.x.dtype, DType::kF32}, {"T", "N"});
+  c.strided("out", args.out, types_of_out(args), {"T", "N"});
 }
 
 OpCost cost(const LinearArgs& args) {
   return {.flops = 2.0 * args.x.size() * args.weight.rows,
-          .bytes = bytes_of(args.x) + bytes_of(args.weight) + bytes_of(args.out)};
+          .bytes = bytes_of(args.x) + bytes_of(args.weight) + out_bytes(args)};
 }
 
 void check(const GroupedLinearArgs& args) {
@@ -27,7 +41,7 @@ void check(const GroupedLinearArgs& args) {
   c.size("E + 1", args.weights.count + 1, "the number of weights");
   c.dense("offsets", args.offsets, DType::kI32, {"E + 1"});
   c.weights("weights", args.weights, "N", "K");
-  c.dense("out", args.out, args.x.dtype, {"R", "N"});
+  c.dense("out", args.out, types_of_out(args), {"R", "N"});
 }
 
 OpCost cost(const GroupedLinearArgs& args) {
@@ -36,7 +50,7 @@ OpCost cost(const GroupedLinearArgs& args) {
   for (std::int64_t e = 0; e < args.weights.count; ++e) {
     if (offsets[e] != offsets[e + 1]) bytes += bytes_of(args.weights[e]);
   }
-  return {.flops = 2.0 * args.out.size() * args.x.dim(1), .bytes = bytes + bytes_of(args.out)};
+  return {.flops = 2.0 * args.out.size() * args.x.dim(1), .bytes = bytes + out_bytes(args)};
 }
 
 void check(const PerHeadArgs& args) {
@@ -44,12 +58,12 @@ void check(const PerHeadArgs& args) {
   c.strided("x", args.x, kFloats, {"T", "H", "A"});
   c.size("H", args.weights.count, "the number of weights");
   c.weights("weights", args.weights, "B", "A");
-  c.strided("out", args.out, args.x.dtype, {"T", "H", "B"});
+  c.strided("out", args.out, types_of_out(args), {"T", "H", "B"});
 }
 
 OpCost cost(const PerHeadArgs& args) {
   return {.flops = 2.0 * args.x.size() * args.out.dim(2),
-          .bytes = bytes_of(args.x) + bytes_of(args.weights) + bytes_of(args.out)};
+          .bytes = bytes_of(args.x) + bytes_of(args.weights) + out_bytes(args)};
 }
 
 }  // namespace glint

@@ -4,6 +4,9 @@
 // weight's format only: never on T, so that a row's result does not depend on its batch.
 // Activations are f32 or bf16, and are multiplied by the exact weight (code * scale): a backend may
 // not round a dequantised weight to bf16, nor quantise x.
+//
+// With `accumulate`, for which `out` must be f32, the product is rounded to f32 as without, and
+// added to what `out` holds.
 #pragma once
 
 #include "ops/cost.h"
@@ -17,6 +20,7 @@ struct LinearArgs {
   Tensor x = {};       // [T, K] f32 or bf16; rows may be strided
   Weight weight = {};  // [N, K]
   Tensor out = {};     // [T, N] written; dtype of x, or f32; rows may be strided
+  bool accumulate = false;
 };
 void check(const LinearArgs& args);
 OpCost cost(const LinearArgs& args);
@@ -31,7 +35,8 @@ struct GroupedLinearArgs {
   Tensor rows = {};          // [R] i32: the source row of each output row; empty = r itself
   Tensor offsets = {};       // [E + 1] i32 ascending, offsets[0] = 0, offsets[E] <= R
   WeightStack weights = {};  // E of [N, K]
-  Tensor out = {};           // [R, N] written; dtype of x
+  Tensor out = {};           // [R, N] written; dtype of x, or f32
+  bool accumulate = false;
 };
 void check(const GroupedLinearArgs& args);
 OpCost cost(const GroupedLinearArgs& args);  // reads `offsets`: host memory only
@@ -42,7 +47,8 @@ OpCost cost(const GroupedLinearArgs& args);  // reads `offsets`: host memory onl
 struct PerHeadArgs {
   Tensor x = {};             // [T, H, A] f32 or bf16; may be a slice of a larger row
   WeightStack weights = {};  // H of [B, A]
-  Tensor out = {};           // [T, H, B] written; dtype of x; may be a slice of a larger row
+  Tensor out = {};  // [T, H, B] written; dtype of x, or f32; may be a slice of a larger row
+  bool accumulate = false;
 };
 void check(const PerHeadArgs& args);
 OpCost cost(const PerHeadArgs& args);

@@ -16,6 +16,9 @@ namespace glint {
 //
 // ids are distinct experts even where logits are NaN. A row of padding (position -1) gets ids of -1
 // and weights of 0.
+//
+// With `given` the ids of an earlier pass are read in place of a choice, in their order; they are
+// distinct, and -1 in rows of padding.
 struct RouteArgs {
   Tensor logits = {};     // [T, E] f32
   Tensor bias = {};       // [E] f32: e_score_correction_bias, used to choose only
@@ -24,7 +27,8 @@ struct RouteArgs {
   int topk_group = 1;
   bool norm_topk_prob = true;
   float routed_scaling_factor = 1;
-  Tensor ids = {};      // [T, k] i32, written
+  Tensor ids = {};      // [T, k] i32, written; or read
+  bool given = false;
   Tensor weights = {};  // [T, k] f32, written
 };
 void check(const RouteArgs& args);

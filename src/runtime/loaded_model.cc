@@ -98,19 +98,22 @@ Status LoadedModel::update_weights(const std::string& dir) {
     return invalid(str(dir, "/config.json is of another model than ", options_.dir,
                        "; load it with a restart"));
   }
-  GLINT_TRY(Checkpoint opened, Checkpoint::open(dir));
-  auto checkpoint = std::make_unique<Checkpoint>(std::move(opened));
-  HostThreads threads(*ops_, options_.threads);
-  const std::string doing = "loading " + dir;
-  Result<ModelWeights> found =
-      find_weights(*checkpoint, config_,
-                   {.activations = options_.activations, .with_mtp = has_mtp()}, threads.pool());
-  GLINT_TRY(ModelWeights weights, std::move(found).in(doing));
-  GLINT_TRY_STATUS(
-      replace_weights(weights_, std::move(weights), load_stats_.placement, *ops_, threads.pool())
-          .in(doing));
-  checkpoint_ = std::move(checkpoint);
+  GLINT_TRY(Checkpoint checkpoint, Checkpoint::open(dir));
+  GLINT_TRY_STATUS(update_weights(std::move(checkpoint)).in("loading " + dir));
   options_.dir = dir;
+  return Ok{};
+}
+
+Status LoadedModel::update_weights(Checkpoint next) {
+  auto checkpoint = std::make_unique<Checkpoint>(std::move(next));
+  HostThreads threads(*ops_, options_.threads);
+  GLINT_TRY(
+      ModelWeights weights,
+      find_weights(*checkpoint, config_,
+                   {.activations = options_.activations, .with_mtp = has_mtp()}, threads.pool()));
+  GLINT_TRY_STATUS(
+      replace_weights(weights_, std::move(weights), load_stats_.placement, *ops_, threads.pool()));
+  checkpoint_ = std::move(checkpoint);
   return Ok{};
 }
 
@@ -214,7 +217,7 @@ StepOutput LoadedModel::step(const StepPlan& plan, const StepOptions& options) {
 }
 
 StepOutput LoadedModel::draft(const StepPlan& plan, const HiddenRows& target,
-                              std::span<const std::int32_t> reuse_selected) {
+                              std::span<const std::int32_t> selection) {
   GLINT_CHECK(has_mtp(), "a draft needs an MTP layer");
   draft_scope_.emplace(draft_arena_);
   // Position 0 has no embedding: the layer was trained on rows from position 1 on.
@@ -232,9 +235,9 @@ StepOutput LoadedModel::draft(const StepPlan& plan, const HiddenRows& target,
   args.hidden = draft_arena_.take(options_.activations, {T, config_.hidden_size});
   if (R > 0) args.logits = draft_arena_.take(DType::kF32, {R, config_.vocab_size});
   args.selected = draft_arena_.take(DType::kI32, {T, config_.index_topk});
-  args.reuse_selected = !reuse_selected.empty();
-  if (args.reuse_selected) {
-    ops_->device().copy_in(args.selected.data, reuse_selected.data(), reuse_selected.size_bytes());
+  args.selection_given = !selection.empty();
+  if (args.selection_given) {
+    ops_->device().copy_in(args.selected.data, selection.data(), selection.size_bytes());
   }
   forward_mtp(model(), args, draft_arena_);
   const StepOutput out = {.logits = on_host(args.logits, draft_logits_),

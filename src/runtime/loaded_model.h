@@ -90,15 +90,18 @@ class LoadedModel {
   // Replaces the weights by those of another checkpoint of the same configuration and formats, in
   // the same memory. Fails with the old ones in place. What the cache holds is of the old ones.
   Status update_weights(const std::string& dir);
+  // The same from a checkpoint anywhere, as a trainer's in memory (checkpoint/memory_source.h).
+  // What was not packed is read where it lies from now on.
+  Status update_weights(Checkpoint next);
 
   // Runs the plan through the model.
   StepOutput step(const StepPlan& plan, const StepOptions& options = {});
 
   // Runs rows through the MTP layer: `plan` holds the positions, and as tokens each row's *next*
-  // token; `target` the hidden state of each row. `reuse_selected` [T, index_topk]: slots that an
-  // earlier draft selected, used instead of selecting.
+  // token; `target` the hidden state of each row. `selection` [T, index_topk]: slots that an earlier
+  // draft selected, used instead of selecting.
   StepOutput draft(const StepPlan& plan, const HiddenRows& target,
-                   std::span<const std::int32_t> reuse_selected = {});
+                   std::span<const std::int32_t> selection = {});
 
   // Logits [R, V] of hidden states; valid until the next call.
   std::span<const float> logits_of(const HiddenRows& hidden);

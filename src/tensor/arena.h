@@ -3,6 +3,7 @@
 #pragma once
 
 #include <initializer_list>
+#include <span>
 #include <vector>
 
 #include "tensor/device.h"
@@ -27,7 +28,9 @@ class Arena {
    public:
     explicit Scope(Arena& arena)
         : arena_(arena), chunk_(arena.chunk_), used_(arena.used_), taken_(arena.taken_) {}
-    ~Scope() { arena_.chunk_ = chunk_, arena_.used_ = used_, arena_.taken_ = taken_; }
+    ~Scope() {
+      if (!arena_.retains_) arena_.chunk_ = chunk_, arena_.used_ = used_, arena_.taken_ = taken_;
+    }
     Scope(const Scope&) = delete;
     Scope& operator=(const Scope&) = delete;
 
@@ -36,10 +39,29 @@ class Arena {
     std::size_t chunk_, used_, taken_;
   };
 
+  // While it lives, scopes inside it give nothing back when they end: what a layer took stays for
+  // its backward pass. Its own end gives everything back that was taken since it began.
+  class Retain {
+   public:
+    explicit Retain(Arena& arena) : scope_(arena), arena_(arena), before_(arena.retains_) {
+      arena.retains_ = true;
+    }
+    ~Retain() { arena_.retains_ = before_; }  // and then scope_ ends
+    Retain(const Retain&) = delete;
+    Retain& operator=(const Retain&) = delete;
+
+   private:
+    Scope scope_;
+    Arena& arena_;
+    bool before_;
+  };
+
   // Makes room for `bytes` in one stretch before the first tensor is taken. False: the device has
   // no such memory.
   bool reserve(std::size_t bytes);
 
+  // The stretches of memory that tensors are taken from.
+  std::span<const Buffer> chunks() const { return chunks_; }
   std::size_t bytes_held() const;
   // Most bytes that were taken at the same time.
   std::size_t high_water() const { return high_water_; }
@@ -52,6 +74,7 @@ class Arena {
   std::size_t used_ = 0;   // bytes of it
   std::size_t taken_ = 0;  // bytes of living tensors
   std::size_t high_water_ = 0;
+  bool retains_ = false;
 };
 
 }  // namespace glint

@@ -52,6 +52,31 @@ TEST(Arena, the_high_water_mark_counts_what_lives_at_the_same_time) {
   EXPECT_EQ(arena.high_water(), 256u + 1024u);
 }
 
+TEST(Arena, under_retain_scopes_keep_their_tensors_until_it_ends) {
+  const std::unique_ptr<Device> device = make_host_device();
+  Arena arena(*device);
+  const Tensor before = arena.take(DType::kU8, {256});
+  const auto take_inside = [&] {
+    const Arena::Scope scope(arena);
+    return arena.take(DType::kU8, {256}).data;
+  };
+  {
+    const Arena::Retain retain(arena);
+    const std::byte* const first = take_inside();
+    {
+      const Arena::Retain inner(arena);
+      EXPECT_NE(take_inside(), first);
+    }
+    const std::byte* const after_inner = take_inside();
+    EXPECT_NE(after_inner, first);
+    EXPECT_NE(take_inside(), after_inner);
+    EXPECT_EQ(arena.chunks().size(), 1u);
+    EXPECT_EQ(arena.chunks()[0].data(), before.data);
+  }
+  EXPECT_EQ(take_inside(), before.data + 256);
+  EXPECT_EQ(take_inside(), before.data + 256);
+}
+
 TEST(Arena, what_is_reserved_is_one_stretch) {
   const std::unique_ptr<Device> device = make_host_device();
   Arena arena(*device);

@@ -4,6 +4,7 @@
 
 #include "base/file.h"
 #include "base/json.h"
+#include "checkpoint/memory_source.h"
 #include "executor/harness.h"
 
 namespace glint {
@@ -98,6 +99,28 @@ TEST(UpdateWeights, is_as_if_the_other_checkpoint_had_been_loaded) {
     const auto again = Harness(*model, {.max_drafts = 2}).run(requests);
     for (const auto& [id, outcome] : old) EXPECT_EQ(again.at(id).tokens, outcome.tokens);
   }
+}
+
+TEST(UpdateWeights, may_come_from_memory) {
+  Variant variant("memory");
+  disturb(variant);
+  const std::string& dir = variant.write();
+  const auto other = load_model(dir), model = load_model(kModelDir);
+  const std::vector<Request> requests = {plain_request(1)};
+  const auto expected = Harness(*other, {}).run(requests);
+
+  const Checkpoint files = Checkpoint::open(dir).value();
+  const auto tensors = files.source().tensors();
+  const auto in_memory = [&](std::size_t count) {
+    return Checkpoint(std::make_unique<MemorySource>(
+        "the trainer", std::vector(tensors.begin(), tensors.begin() + count)));
+  };
+  const Status status = model->update_weights(in_memory(tensors.size()));
+  ASSERT_TRUE(status.ok()) << status.error().message;
+  EXPECT_EQ(Harness(*model, {}).run(requests).at(1).tokens, expected.at(1).tokens);
+
+  EXPECT_FALSE(model->update_weights(in_memory(tensors.size() - 1)).ok());
+  EXPECT_EQ(Harness(*model, {}).run(requests).at(1).tokens, expected.at(1).tokens);
 }
 
 TEST(UpdateWeights, that_fail_leave_the_old_ones) {

@@ -15,7 +15,8 @@ void CpuOps::attention_in(const AttentionInArgs& args, Arena& scratch) {
   const AttentionWeights& w = args.weights;
   const IndexerWeights& indexer = w.indexer;
   const BatchView& batch = args.batch;
-  const bool scores_keys = indexer && args.index_q;
+  const bool indexes = indexer && !args.selection_given;
+  const bool scores_keys = indexes && args.index_q;
   const Tensor a = f.add_rms_norm(args.x, args.delta, w.input_layernorm, d.rms_norm_eps);
 
   std::vector<Product> products;
@@ -30,7 +31,7 @@ void CpuOps::attention_in(const AttentionInArgs& args, Arena& scratch) {
   project(from_a, w.q_a_proj, q_raw);
   project(from_a, w.kv_a_proj_with_mqa, kv);
   Tensor projected;
-  if (indexer) {
+  if (indexes) {
     projected = take(indexer.wk);
     project(from_a, indexer.wk, projected);
     if (scores_keys) project(from_a, indexer.weights_proj, args.index_weights);
@@ -57,7 +58,7 @@ void CpuOps::attention_in(const AttentionInArgs& args, Arena& scratch) {
   write_latent(
       {.latent = latent, .k_rope = k_rope, .slots = batch.slots, .cache = args.latent_cache});
 
-  if (!indexer) return;
+  if (!indexes) return;
   if (scores_keys) rotate(args.index_q.first(d.qk_rope_head_dim), d.indexer_rope_interleave);
   const Tensor k = scratch.take(f.dtype, {a.dim(0), projected.dim(1)});
   layer_norm({.x = projected, .weight = indexer.k_norm, .bias = indexer.k_norm_bias, .out = k});

@@ -15,7 +15,10 @@ void CpuOps::pack(std::span<const PackedPair> pairs, ThreadPool& threads) {
 void CpuOps::linear(const LinearArgs& args) {
   check(args);
   TypedRows x(products_, args.x, x_);
-  const Product one[] = {{.weight = args.weight, .x = x.of(args.weight), .out = args.out}};
+  const Product one[] = {{.weight = args.weight,
+                          .x = x.of(args.weight),
+                          .out = args.out,
+                          .adds = args.accumulate}};
   products_.run(one);
 }
 
@@ -35,7 +38,9 @@ void CpuOps::grouped_linear(const GroupedLinearArgs& args) {
     if (offsets[e] == offsets[e + 1]) continue;
     const Weight weight = args.weights[e];
     cpu::for_pieces(offsets[e], offsets[e + 1], [&](std::int64_t first, std::int64_t count) {
-      Product product = {.weight = weight, .out = args.out.slice(0, first, count)};
+      Product product = {.weight = weight,
+                         .out = args.out.slice(0, first, count),
+                         .adds = args.accumulate};
       if (rows) {
         product.source = {.x = args.x, .places = rows + first, .count = count};
       } else {
@@ -61,7 +66,10 @@ void CpuOps::per_head(const PerHeadArgs& args) {
   for (std::int64_t h = 0; h < H; ++h) {
     const Weight weight = args.weights[h];
     TypedRows x(products_, head(args.x, h, T, A), head_x_[static_cast<std::size_t>(h)]);
-    products.push_back({.weight = weight, .x = x.of(weight), .out = head(args.out, h, T, B)});
+    products.push_back({.weight = weight,
+                        .x = x.of(weight),
+                        .out = head(args.out, h, T, B),
+                        .adds = args.accumulate});
   }
   products_.run(products);
 }

@@ -237,6 +237,7 @@ void Products::run_task(const PanelTask& task, const PanelTask* next, Scratch& s
              .rows = std::min(kRows, x.count - r),
              .size = static_cast<int>(std::min<std::int64_t>(kPanel, product.weight.rows - n)),
              .is_bf16 = out.dtype == DType::kBF16,
+             .adds = product.adds,
              .past_caches = task.past_caches});
       }
     }

@@ -45,6 +45,7 @@ struct Product {
   Rows x = {};
   Source source = {};  // in place of x: each thread that multiplies it copies it into its own cache
   Tensor out = {};     // [rows of x, N], they may be strided
+  bool adds = false;   // to what is in `out`, which is f32
 
   std::int64_t count() const { return source.count ? source.count : x.count; }
 };

@@ -44,6 +44,7 @@ struct StoreRows {
   std::int64_t rows;
   int size;
   bool is_bf16;
+  bool adds = false;         // to the f32 outputs that are there
   bool past_caches = false;  // the rows are not read soon
 };
 // A head of a token after attention: its values times `factor` -> `size` outputs. Value d is

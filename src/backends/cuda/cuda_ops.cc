@@ -60,7 +60,9 @@ class CudaOps final : public Ops {
   void combine(const CombineArgs& args) override { run("combine", args, launch_combine); }
 
   void linear(const LinearArgs& args) override {
-    if (!is_gemm(args.x.dtype, args.weight)) return run("linear", args, launch_any_linear);
+    if (!is_gemm(args.x.dtype, args.weight) || args.accumulate) {
+      return run("linear", args, launch_any_linear);
+    }
     run("linear", args, [&](const LinearArgs&, cudaStream_t stream) {
       launch_linear(args, device_->num_sms(), stream);
     });

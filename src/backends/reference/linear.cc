@@ -8,10 +8,17 @@ using namespace reference;
 
 namespace {
 
-// out[r, n] = dot(row source(r) of x, weight[n]) for begin <= r < end; x is dense [.., K].
+// out = or += sum
+template <class T>
+void put(T& out, double sum, bool accumulate) {
+  const auto product = static_cast<float>(sum);
+  out = from_float<T>(accumulate ? to_float(out) + product : product);
+}
+
+// out[r, n] = or += dot(row source(r) of x, weight[n]) for begin <= r < end; x is dense [.., K].
 template <class Source>
 void multiply(const std::vector<float>& x, Source source, std::int64_t begin, std::int64_t end,
-              const Weight& weight, const Tensor& out) {
+              const Weight& weight, const Tensor& out, bool accumulate) {
   if (begin == end) return;
   const std::int64_t K = weight.cols;
   std::vector<float> row(K);
@@ -21,7 +28,7 @@ void multiply(const std::vector<float>& x, Source source, std::int64_t begin, st
       dequantize_row(weight, n, row.data());
       for (std::int64_t r = begin; r < end; ++r) {
         const double sum = dot(x.data() + source(r) * K, row.data(), K);
-        out.row<T>(r)[n] = from_float<T>(static_cast<float>(sum));
+        put(out.row<T>(r)[n], sum, accumulate);
       }
     }
   });
@@ -32,7 +39,7 @@ void multiply(const std::vector<float>& x, Source source, std::int64_t begin, st
 void ReferenceOps::linear(const LinearArgs& args) {
   check(args);
   const auto itself = [](std::int64_t r) { return r; };
-  multiply(floats_of(args.x), itself, 0, args.x.dim(0), args.weight, args.out);
+  multiply(floats_of(args.x), itself, 0, args.x.dim(0), args.weight, args.out, args.accumulate);
 }
 
 void ReferenceOps::grouped_linear(const GroupedLinearArgs& args) {
@@ -46,7 +53,7 @@ void ReferenceOps::grouped_linear(const GroupedLinearArgs& args) {
   GLINT_CHECK(offsets[0] == 0 && offsets[E] <= R, "the offsets go beyond the rows");
   for (std::int64_t e = 0; e < E; ++e) {
     GLINT_CHECK(offsets[e] <= offsets[e + 1], "the offsets do not ascend");
-    multiply(x, source, offsets[e], offsets[e + 1], args.weights[e], args.out);
+    multiply(x, source, offsets[e], offsets[e + 1], args.weights[e], args.out, args.accumulate);
   }
 }
 
@@ -63,7 +70,7 @@ void ReferenceOps::per_head(const PerHeadArgs& args) {
         dequantize_row(weight, b, row.data());
         for (std::int64_t t = 0; t < T; ++t) {
           const double sum = dot(&x[(t * H + h) * A], row.data(), A);
-          args.out.row<E>(t)[h * args.out.stride[1] + b] = from_float<E>(static_cast<float>(sum));
+          put(args.out.row<E>(t)[h * args.out.stride[1] + b], sum, args.accumulate);
         }
       }
     }

@@ -52,6 +52,14 @@ std::vector<std::int32_t> candidates(const RouteArgs& args, const std::vector<fl
   return experts;
 }
 
+// Ids of an earlier pass.
+std::vector<std::int32_t> checked(const std::int32_t* ids, std::int64_t k, std::int64_t E) {
+  for (std::int64_t j = 0; j < k; ++j) {
+    GLINT_CHECK(ids[j] >= 0 && ids[j] < E, str("expert ", ids[j], " was given; there are ", E));
+  }
+  return {ids, ids + k};
+}
+
 }  // namespace
 
 void ReferenceOps::route(const RouteArgs& args) {
@@ -68,7 +76,9 @@ void ReferenceOps::route(const RouteArgs& args) {
       scores[e] = static_cast<float>(1 / (1 + std::exp(-double{args.logits.row<float>(t)[e]})));
       biased[e] = orderable(scores[e] + args.bias.ptr<float>()[e]);
     }
-    const std::vector<std::int32_t> ids = best(candidates(args, biased), k, biased);
+    const std::int32_t* const given = args.ids.row<std::int32_t>(t);
+    const std::vector<std::int32_t> ids =
+        args.given ? checked(given, k, E) : best(candidates(args, biased), k, biased);
     double sum = 1e-20;
     for (const int e : ids) sum += scores[e];
     for (std::int64_t j = 0; j < k; ++j) {

@@ -32,7 +32,7 @@ void Ops::attention_in(const AttentionInArgs& args, Arena& scratch) {
   write_latent(
       {.latent = latent, .k_rope = k_rope, .slots = batch.slots, .cache = args.latent_cache});
 
-  if (!w.indexer) return;
+  if (!w.indexer || args.selection_given) return;
   const Tensor projected = f.linear(a, w.indexer.wk);
   const Tensor k = scratch.take(f.dtype, {projected.dim(0), projected.dim(1)});
   layer_norm({.x = projected, .weight = w.indexer.k_norm, .bias = w.indexer.k_norm_bias, .out = k});
@@ -55,7 +55,7 @@ void Ops::select_and_attend(const SelectAndAttendArgs& args, Arena& scratch) {
   const Arena::Scope scope(scratch);
   const AttentionDims& d = args.dims;
   const std::int64_t T = args.q.dim(0), latent = d.kv_lora_rank;
-  if (args.weights.indexer) {
+  if (args.weights.indexer && !args.selection_given) {
     select_keys({.q = args.index_q,
                  .weights = args.index_weights,
                  .batch = args.batch,

@@ -20,7 +20,7 @@ namespace glint {
 //   q             = rope(q_b(r))
 //   latent cache <- rms_norm(c[0 : latent]), rope(c[latent : latent + rope])
 //
-// and in a layer with an indexer
+// and in a layer with an indexer, unless the selection is given
 //
 //   index cache  <- rope(layer_norm(wk(a)))
 //   index_q       = rope(wq_b(r)),  index_weights = weights_proj(a)      unless they are empty
@@ -35,11 +35,12 @@ struct AttentionInArgs {
   Tensor q = {};              // [T, h, nope + rope] written; the last rope dims rotated
   Tensor index_q = {};        // [T, Hi, Di] written; empty where batch.end <= index_topk
   Tensor index_weights = {};  // [T, Hi] f32 written; empty with index_q
+  bool selection_given = false;  // as in SelectAndAttendArgs: the indexer does not run
 };
 
 // Attention over the selected keys, head by head:
 //
-//   selected = select_keys(index_q, index_weights)     in a layer with an indexer; else it is read
+//   selected = select_keys(index_q, index_weights)     in a layer with an indexer, unless it is given
 //   out[t,h] = W_UV[h] sparse_mla([W_UK[h]^T q_nope[t,h], q_rope[t,h]], selected[t])
 //
 // For a row all of whose visible keys are selected, an override may use the uncompressed form,
@@ -53,8 +54,9 @@ struct SelectAndAttendArgs {
   BatchView batch = {};
   LatentCache latent_cache = {};
   IndexCache index_cache = {};
-  Tensor selected = {};  // [T, index_topk] i32 slots; written, or read when there is no indexer
-  Tensor out = {};       // [T, h, v] written
+  Tensor selected = {};  // [T, index_topk] i32 slots; written; or read where there is no indexer,
+  bool selection_given = false;  // or if this is set: the choice of an earlier pass
+  Tensor out = {};               // [T, h, v] written
 };
 
 //   delta = o_proj(attended)
@@ -89,6 +91,7 @@ struct MoeArgs {
   Tensor delta = {};      // [T, hidden], read then written
   Tensor positions = {};  // [T] i32, as RouteArgs has them; empty: no row is padding
   Tensor routed = {};     // [T, k] i32, written: the experts chosen; empty if not wanted
+  bool routed_given = false;  // `routed` is read: the experts that an earlier pass chose
 };
 
 //   x += delta, hidden = rms_norm(x), logits = lm_head(hidden[rows])

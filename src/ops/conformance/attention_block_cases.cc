@@ -112,8 +112,10 @@ Case block_case(const char* op, DType dtype, WeightFormat format, CacheFormats c
           .tokens = static_cast<std::int64_t>(batch.slots.size())};
 }
 
-Case attention_in_case(DType dtype, WeightFormat format, CacheFormats caches, const BlockShape& s) {
+Case attention_in_case(DType dtype, WeightFormat format, CacheFormats caches, const BlockShape& s,
+                       bool selects = true) {
   Case c = block_case("attention_in", dtype, format, caches, s);
+  if (!selects) c.name += ", keys given";
   // A value that is rounded the other way moves by a whole step of the cache's e4m3.
   if (caches.latent == LatentFormat::kFp8) c.tolerance = kFp8BlockTolerance;
   return with_composition(std::move(c), [=](Workspace& ws, bool composed) {
@@ -132,14 +134,15 @@ Case attention_in_case(DType dtype, WeightFormat format, CacheFormats caches, co
             ws.latent_cache(caches.latent, batch.num_pages, d.kv_lora_rank, d.qk_rope_head_dim),
         .index_cache = ws.index_cache(caches.index, batch.num_pages, d.index_head_dim),
         .q = ws.output("q", dtype, {T, d.heads, qk}),
-        .index_q = scores_keys(s)
+        .index_q = selects && scores_keys(s)
                        ? ws.output("index_q", dtype, {T, d.index_n_heads, d.index_head_dim})
                        : Tensor(),
-        .index_weights = scores_keys(s)
+        .index_weights = selects && scores_keys(s)
                              ? ws.output("index_weights", DType::kF32, {T, d.index_n_heads})
-                             : Tensor()};
+                             : Tensor(),
+        .selection_given = !selects};
     ws.compare_rows(args.latent_cache, ws.tokens(batch.slots));
-    ws.compare_rows(args.index_cache, ws.tokens(batch.slots));
+    if (selects) ws.compare_rows(args.index_cache, ws.tokens(batch.slots));
     return Call{[=, &ws] {
       (void)attention;  // owns what args refers to
       composed ? ws.ops().Ops::attention_in(args, ws.arena())
@@ -148,10 +151,14 @@ Case attention_in_case(DType dtype, WeightFormat format, CacheFormats caches, co
   });
 }
 
+// Where a layer's keys come from.
+enum class Keys { kSelected, kOfEarlierLayer, kGiven };
+
 Case select_and_attend_case(DType dtype, WeightFormat format, CacheFormats caches,
-                            const BlockShape& s, bool has_indexer) {
+                            const BlockShape& s, Keys keys) {
+  const bool selects = keys == Keys::kSelected, has_indexer = keys != Keys::kOfEarlierLayer;
   Case c = block_case("select_and_attend", dtype, format, caches, s);
-  if (!has_indexer) c.name += ", keys of an earlier layer";
+  if (!selects) c.name += has_indexer ? ", keys given" : ", keys of an earlier layer";
   return with_composition(std::move(c), [=](Workspace& ws, bool composed) {
     const AttentionDims& d = s.dims;
     const TestBatch batch = make_batch(s.sequences);
@@ -175,8 +182,9 @@ Case select_and_attend_case(DType dtype, WeightFormat format, CacheFormats cache
         .latent_cache =
             ws.latent_cache(caches.latent, batch.num_pages, d.kv_lora_rank, d.qk_rope_head_dim),
         .index_cache = ws.index_cache(caches.index, batch.num_pages, d.index_head_dim),
-        .selected = has_indexer ? ws.output("selected", DType::kI32, {T, d.index_topk})
-                                : ws.tokens(ws.ints(itself, {T, d.index_topk})),
+        .selected = selects ? ws.output("selected", DType::kI32, {T, d.index_topk})
+                            : ws.tokens(ws.ints(itself, {T, d.index_topk})),
+        .selection_given = keys == Keys::kGiven,
         .out = ws.output("out", dtype, {T, d.heads, d.v_head_dim})};
     return Call{[=, &ws] {
       (void)attention;
@@ -216,8 +224,10 @@ void add_attention_block_cases(std::vector<Case>& cases, bool timing) {
         for (const WeightFormat format : {WeightFormat::kBF16, WeightFormat::kFp8Block}) {
           cases.push_back(attention_in_case(dtype, format, caches, shape));
         }
-        cases.push_back(select_and_attend_case(dtype, WeightFormat::kBF16, caches, shape, true));
-        cases.push_back(select_and_attend_case(dtype, WeightFormat::kBF16, caches, shape, false));
+        cases.push_back(attention_in_case(dtype, WeightFormat::kBF16, caches, shape, false));
+        for (const Keys keys : {Keys::kSelected, Keys::kOfEarlierLayer, Keys::kGiven}) {
+          cases.push_back(select_and_attend_case(dtype, WeightFormat::kBF16, caches, shape, keys));
+        }
       }
       cases.push_back(attention_out_case(dtype, WeightFormat::kBF16, shape));
       cases.push_back(attention_out_case(dtype, WeightFormat::kNvfp4, shape));

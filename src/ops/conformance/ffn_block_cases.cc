@@ -51,6 +51,7 @@ struct MoeShape {
   int n_group = 1, topk_group = 1;
   bool shared = true;
   bool padded = false;  // every other row is padding
+  bool given = false;   // the experts are those of an earlier pass
 };
 
 std::shared_ptr<MoeWeights> make_moe(Workspace& ws, WeightFormat format, const MoeShape& s) {
@@ -96,13 +97,18 @@ Case moe_case(DType dtype, WeightFormat format, MoeShape s) {
        Op::kCombine},
       s.T,
       str(s.k, " of ", s.E, " experts of ", s.hidden, " x ", s.inter, s.shared ? ", shared" : "",
-          s.n_group > 1 ? ", groups" : "", s.padded ? ", padding" : ""));
+          s.n_group > 1 ? ", groups" : "", s.padded ? ", padding" : "", s.given ? ", given" : ""));
   c.need.weights.add(WeightFormat::kF32);
   c.judge = judge_moe;
   return with_composition(std::move(c), [=](Workspace& ws, bool composed) {
     const auto weights = make_moe(ws, format, s);
     std::vector<std::int32_t> positions;
     for (std::int64_t t = 0; t < s.T; ++t) positions.push_back(s.padded && t % 2 ? -1 : 0);
+    std::vector<std::int32_t> experts;
+    for (std::int64_t i = 0; i < s.T * s.k; ++i) {
+      const auto expert = static_cast<std::int32_t>((i / s.k * 3 + i) % s.E);
+      experts.push_back(positions[i / s.k] < 0 ? -1 : expert);
+    }
     const MoeArgs args = {.weights = *weights,
                           .norm = ws.input(DType::kBF16, {s.hidden}),
                           .eps = 1e-5f,
@@ -113,7 +119,9 @@ Case moe_case(DType dtype, WeightFormat format, MoeShape s) {
                           .x = ws.updated("x", ws.input(DType::kF32, {s.T, s.hidden})),
                           .delta = ws.updated("delta", ws.input(dtype, {s.T, s.hidden})),
                           .positions = ws.tokens(ws.ints(positions, {s.T})),
-                          .routed = ws.output("routed", DType::kI32, {s.T, s.k})};
+                          .routed = s.given ? ws.updated("routed", ws.ints(experts, {s.T, s.k}))
+                                            : ws.output("routed", DType::kI32, {s.T, s.k}),
+                          .routed_given = s.given};
     return Call{[=, &ws] {
       (void)weights;
       composed ? ws.ops().Ops::moe(args, ws.arena()) : ws.ops().moe(args, ws.arena());
@@ -167,6 +175,9 @@ void add_ffn_block_cases(std::vector<Case>& cases, bool timing) {
           {.T = 5, .hidden = 64, .inter = 32, .E = 24, .k = 5, .n_group = 4, .topk_group = 2}));
       cases.push_back(moe_case(
           dtype, format, {.T = 9, .hidden = 64, .inter = 48, .E = 8, .k = 3, .padded = true}));
+      cases.push_back(moe_case(
+          dtype, format,
+          {.T = 6, .hidden = 64, .inter = 48, .E = 8, .k = 3, .padded = true, .given = true}));
       cases.push_back(head_case(dtype, format, 1, 1));
       cases.push_back(head_case(dtype, format, 7, 7));
       cases.push_back(head_case(dtype, format, 7, 2));

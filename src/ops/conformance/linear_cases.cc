@@ -9,26 +9,38 @@ namespace {
 constexpr WeightFormat kFormats[] = {WeightFormat::kF32, WeightFormat::kBF16,
                                      WeightFormat::kFp8Block, WeightFormat::kNvfp4};
 
+enum class Out { kAsX, kF32, kAdded };  // what the result is, or is added to
+
+const char* name_of(Out out) {
+  return out == Out::kAsX ? "" : out == Out::kF32 ? ", to f32" : ", added";
+}
+
+// Results of `dims`, one row a token.
+Tensor output(Workspace& ws, Out out, DType x, Dims dims, Pad pad = {}) {
+  if (out != Out::kAdded) return ws.output("out", out == Out::kF32 ? DType::kF32 : x, dims, pad);
+  return ws.updated("out", ws.input(DType::kF32, dims, pad));
+}
+
 struct LinearShape {
   std::int64_t T, N, K;
-  bool f32_out = false;
+  Out out = Out::kAsX;
   Pad pad = {};  // of x and out
   bool unaligned = false;
 };
 
 Case linear_case(DType dtype, WeightFormat format, LinearShape s) {
-  const DType out = s.f32_out ? DType::kF32 : dtype;
   return {.op = "linear",
           .name = str(short_name(dtype), " x ", name_of(format), ", T ", s.T, ", ", s.N, " x ", s.K,
-                      s.f32_out ? ", to f32" : "", s.pad.back ? ", strided" : "",
+                      name_of(s.out), s.pad.back ? ", strided" : "",
                       s.unaligned ? ", unaligned" : ""),
           .need = {.ops = {Op::kLinear}, .activations = {dtype}, .weights = {format}},
-          .tolerance = tolerance_of(kLinearTolerance, out),
+          .tolerance = tolerance_of(kLinearTolerance, s.out == Out::kAsX ? dtype : DType::kF32),
           .tokens = s.T,
           .prepare = [=](Workspace& ws) {
             const LinearArgs args = {.x = ws.tokens(ws.input(dtype, {s.T, s.K}, s.pad)),
                                      .weight = ws.weight(format, s.N, s.K, s.unaligned),
-                                     .out = ws.output("out", out, {s.T, s.N}, s.pad)};
+                                     .out = output(ws, s.out, dtype, {s.T, s.N}, s.pad),
+                                     .accumulate = s.out == Out::kAdded};
             return Call{[=, &ws] { ws.ops().linear(args); }, cost(args)};
           }};
 }
@@ -62,7 +74,7 @@ Groups groups(const Workspace& ws, const Counts& counts, std::int64_t sources, i
 }
 
 Case grouped_case(DType dtype, std::vector<WeightFormat> formats, Counts counts, std::int64_t N,
-                  std::int64_t K, bool gathered, int padding = 0) {
+                  std::int64_t K, bool gathered, int padding = 0, Out out = Out::kAsX) {
   std::int64_t R = padding;
   for (const int count : counts) R += count;
   std::string name = str(short_name(dtype), " x ", name_of(formats[0]));
@@ -72,9 +84,10 @@ Case grouped_case(DType dtype, std::vector<WeightFormat> formats, Counts counts,
   for (const WeightFormat format : formats) need.weights.add(format);
   need.mixed_stacks = formats.size() > 1;
   return {.op = "grouped_linear",
-          .name = name + (gathered ? ", gathered" : "") + (padding ? ", padding" : ""),
+          .name = name + (gathered ? ", gathered" : "") + (padding ? ", padding" : "") +
+                  name_of(out),
           .need = need,
-          .tolerance = tolerance_of(kLinearTolerance, dtype),
+          .tolerance = tolerance_of(kLinearTolerance, out == Out::kAsX ? dtype : DType::kF32),
           .tokens = R,
           .prepare = [=](Workspace& ws) {
             const WeightStack weights = formats.size() > 1
@@ -88,7 +101,8 @@ Case grouped_case(DType dtype, std::vector<WeightFormat> formats, Counts counts,
             GroupedLinearArgs args = {.x = gathered ? x : ws.tokens(x),
                                       .offsets = ws.ints(g.offsets, {E + 1}),
                                       .weights = weights,
-                                      .out = ws.output("out", dtype, {R, N})};
+                                      .out = output(ws, out, dtype, {R, N}),
+                                      .accumulate = out == Out::kAdded};
             if (gathered) args.rows = ws.ints(g.rows, {here});
             GroupedLinearArgs on_host = args;
             on_host.offsets = Tensor(g.offsets.data(), DType::kI32, {E + 1});
@@ -100,6 +114,7 @@ struct HeadShape {
   std::int64_t T, H, A, B;
   Pad pad = {};  // of x and out
   Fp8Blocks blocks = {};
+  Out out = Out::kAsX;
 };
 
 Case per_head_case(DType dtype, WeightFormat format, HeadShape s) {
@@ -107,14 +122,16 @@ Case per_head_case(DType dtype, WeightFormat format, HeadShape s) {
       .op = "per_head",
       .name = str(short_name(dtype), " x ", name_of(format), ", T ", s.T, ", ", s.H, " x ", s.B,
                   " x ", s.A, s.pad.back ? ", strided" : "",
-                  s.blocks.rows * s.blocks.cols < kFp8Block * kFp8Block ? ", small blocks" : ""),
+                  s.blocks.rows * s.blocks.cols < kFp8Block * kFp8Block ? ", small blocks" : "",
+                  name_of(s.out)),
       .need = {.ops = {Op::kPerHead}, .activations = {dtype}, .weights = {format}},
-      .tolerance = tolerance_of(kLinearTolerance, dtype),
+      .tolerance = tolerance_of(kLinearTolerance, s.out == Out::kAsX ? dtype : DType::kF32),
       .tokens = s.T,
       .prepare = [=](Workspace& ws) {
         const PerHeadArgs args = {.x = ws.tokens(ws.input(dtype, {s.T, s.H, s.A}, s.pad)),
                                   .weights = ws.stack(format, s.H, s.B, s.A, s.blocks),
-                                  .out = ws.output("out", dtype, {s.T, s.H, s.B}, s.pad)};
+                                  .out = output(ws, s.out, dtype, {s.T, s.H, s.B}, s.pad),
+                                  .accumulate = s.out == Out::kAdded};
         return Call{[=, &ws] { ws.ops().per_head(args); }, cost(args)};
       }};
 }
@@ -145,14 +162,16 @@ void add_linear_cases(std::vector<Case>& cases, bool timing) {
         cases.push_back(linear_case(dtype, format, {T, 200, 272}));  // ragged fp8 blocks
       }
       cases.push_back(linear_case(dtype, format, {2, 72, 6144}));
-      cases.push_back(linear_case(dtype, format, {3, 130, 2048, true}));
+      cases.push_back(linear_case(dtype, format, {3, 130, 2048, Out::kF32}));
       cases.push_back(linear_case(dtype, format, {17, 1, 16}));
-      cases.push_back(linear_case(dtype, format, {5, 33, 144, false, {0, 48}}));
-      cases.push_back(linear_case(dtype, format, {9, 100, 400, true, {}, true}));
+      cases.push_back(linear_case(dtype, format, {5, 33, 144, Out::kAsX, {0, 48}}));
+      cases.push_back(linear_case(dtype, format, {19, 70, 272, Out::kAdded, {0, 16}}));
+      cases.push_back(linear_case(dtype, format, {1, 33, 144, Out::kAdded}));
+      cases.push_back(linear_case(dtype, format, {9, 100, 400, Out::kF32, {}, true}));
       if (format != WeightFormat::kNvfp4) {
         cases.push_back(linear_case(dtype, format, {4, 3, 1}));
         cases.push_back(linear_case(dtype, format, {7, 131, 77}));
-        cases.push_back(linear_case(dtype, format, {16, 31, 301, false, {1, 2}, true}));
+        cases.push_back(linear_case(dtype, format, {16, 31, 301, Out::kAsX, {1, 2}, true}));
       }
       cases.push_back(grouped_case(dtype, {format}, {0, 3, 0, 1, 7, 0}, 70, 144, true));
       cases.push_back(grouped_case(dtype, {format}, {33, 0}, 144, 48, false));
@@ -160,6 +179,8 @@ void add_linear_cases(std::vector<Case>& cases, bool timing) {
       cases.push_back(grouped_case(dtype, {format}, Counts(16, 4), 32, 64, true));
       cases.push_back(grouped_case(dtype, {format}, {2, 0, 5}, 48, 96, true, 4));
       cases.push_back(grouped_case(dtype, {format}, {2, 0, 5}, 48, 96, false, 4));
+      cases.push_back(grouped_case(dtype, {format}, {0, 3, 0, 9}, 70, 144, true, 0, Out::kF32));
+      cases.push_back(grouped_case(dtype, {format}, {4, 0, 5}, 70, 144, true, 2, Out::kAdded));
     }
     cases.push_back(grouped_case(dtype, {std::begin(kFormats), std::end(kFormats)},
                                  {2, 1, 5, 3, 0, 4}, 150, 160, true));
@@ -167,6 +188,8 @@ void add_linear_cases(std::vector<Case>& cases, bool timing) {
       cases.push_back(per_head_case(dtype, format, {3, 4, 192, 512, {0, 64}}));
       cases.push_back(per_head_case(dtype, format, {7, 4, 512, 256}));
       cases.push_back(per_head_case(dtype, format, {33, 1, 48, 32}));
+      cases.push_back(per_head_case(dtype, format, {5, 3, 48, 40, {0, 4}, {}, Out::kF32}));
+      cases.push_back(per_head_case(dtype, format, {5, 3, 48, 40, {0, 4}, {}, Out::kAdded}));
       if (format == WeightFormat::kNvfp4) continue;
       cases.push_back(per_head_case(dtype, format, {17, 3, 5, 7, {2, 1}}));
       if (format != WeightFormat::kFp8Block) continue;

@@ -14,6 +14,7 @@ struct RouteShape {
   bool normed = true;
   bool ties = false;
   bool nan = false;  // token 0's logits
+  bool given = false;
   // Every third row from this one on is padding; -1: none is.
   std::int64_t padding = -1;
 
@@ -54,13 +55,14 @@ Verdict judge_route(const RouteShape& s, const Outputs& want, const Outputs& got
       if (!std::all_of(ids, ids + k, is_none)) return {1, str("padding ", t, " got an expert")};
       continue;
     }
+    if (s.given && !std::equal(ids, ids + k, reference)) return {1, "the given experts changed"};
     std::vector<bool> seen(E);
     for (std::int64_t j = 0; j < k; ++j) {
       if (ids[j] < 0 || ids[j] >= E || seen[ids[j]]) {
         return {1, str("token ", t, " got expert ", ids[j], ", which is none, or twice")};
       }
       seen[ids[j]] = true;
-      if (std::isnan(want[2].values[t * E])) continue;
+      if (s.given || std::isnan(want[2].values[t * E])) continue;
       if (!may_replace(ids[j], reference[j], &want[4].values[t * E], &want[2].values[t * E],
                        want[5].values.data())) {
         return {1, str("choice ", j, " of token ", t, " is ", ids[j], ", the reference has ",
@@ -73,12 +75,23 @@ Verdict judge_route(const RouteShape& s, const Outputs& want, const Outputs& got
   return judge_outputs({expected}, {got[1]}, tolerance);
 }
 
+// Distinct experts in no order of merit; none for padding.
+std::vector<std::int32_t> given_ids(const RouteShape& s) {
+  std::vector<std::int32_t> ids;
+  for (std::int64_t t = 0; t < s.T; ++t) {
+    for (std::int64_t j = 0; j < s.k; ++j) {
+      ids.push_back(s.is_padding(t) ? -1 : static_cast<std::int32_t>((t * 5 + s.E - j) % s.E));
+    }
+  }
+  return ids;
+}
+
 Case route_case(RouteShape s) {
   return {.op = "route",
           .name = str("T ", s.T, ", ", s.k, " of ", s.E,
                       s.n_group > 1 ? str(", ", s.topk_group, " of ", s.n_group, " groups") : "",
                       s.normed ? "" : ", not normed", s.ties ? ", ties" : "", s.nan ? ", NaN" : "",
-                      s.padding >= 0 ? ", padding" : ""),
+                      s.padding >= 0 ? ", padding" : "", s.given ? ", given" : ""),
           .need = {.ops = {Op::kRoute}},
           .tolerance = kMoeTolerance.f32,
           .tokens = s.T,
@@ -99,7 +112,9 @@ Case route_case(RouteShape s) {
                                   .topk_group = s.topk_group,
                                   .norm_topk_prob = s.normed,
                                   .routed_scaling_factor = 2.5f,
-                                  .ids = ws.output("ids", DType::kI32, {s.T, s.k}),
+                                  .ids = s.given ? ws.updated("ids", ws.ints(given_ids(s), {s.T, s.k}))
+                                                 : ws.output("ids", DType::kI32, {s.T, s.k}),
+                                  .given = s.given,
                                   .weights = ws.output("weights", DType::kF32, {s.T, s.k})};
                 std::vector<std::int32_t> positions;
                 for (std::int64_t t = 0; t < s.T; ++t) {
@@ -197,6 +212,10 @@ void add_moe_cases(std::vector<Case>& cases, bool timing) {
   cases.push_back(route_case({.T = 2, .E = 24, .k = 5, .nan = true}));
   cases.push_back(
       route_case({.T = 2, .E = 24, .k = 5, .n_group = 4, .topk_group = 2, .nan = true}));
+  cases.push_back(route_case({.T = 9, .E = 64, .k = 8, .given = true}));
+  cases.push_back(route_case({.T = 4, .E = 24, .k = 5, .normed = false, .given = true}));
+  cases.push_back(route_case(
+      {.T = 8, .E = 24, .k = 5, .n_group = 4, .topk_group = 2, .padding = 1, .given = true}));
   cases.push_back(permute_case(7, 16, 4, 0));
   cases.push_back(permute_case(9, 16, 4, -3));
   cases.push_back(permute_case(1, 16, 2, -1));

@@ -25,6 +25,7 @@ struct Product {
   Out* out;
   std::int64_t out_stride, out_step;
   std::int64_t n, k;
+  bool adds;  // to what is in `out`
 };
 
 // The rows of x and out that a thread block works on: [first, end) of out; x's may be gathered.
@@ -116,7 +117,8 @@ __device__ void multiply(const Product<X, Out>& p, const X* x, Out* out, const W
     for (int j = 0; j < kColumnsEach; ++j) {
       const std::int64_t column = n0 + threadIdx.x % kSide + j * kSide;
       if (row < rows.end && column < p.n) {
-        out[row * p.out_stride + column] = rounded<Out>(sums[i][j]);
+        Out& to = out[row * p.out_stride + column];
+        to = rounded<Out>(p.adds ? as_float(to) + sums[i][j] : sums[i][j]);
       }
     }
   }
@@ -194,7 +196,8 @@ void launch_any_linear(const LinearArgs& args, cudaStream_t stream) {
                                        .out_stride = args.out.stride[0],
                                        .out_step = 0,
                                        .n = n,
-                                       .k = args.weight.cols};
+                                       .k = args.weight.cols,
+                                       .adds = args.accumulate};
       linear_kernel<<<grid_of(ceil_div(rows, kRows), n, 1), kBlock, 0, stream>>>(
           product, rows, view_of(args.weight));
     });
@@ -206,35 +209,41 @@ void launch_grouped_linear(const GroupedLinearArgs& args, cudaStream_t stream) {
   if (args.out.size() == 0 || groups == 0) return;
   // As many tiles as any distribution of the rows over the groups can need.
   const std::int64_t tiles = rows / kRows + min(rows, groups);
-  with_elements(args.out, [&]<class X>(X* out) {
-    const Product<X, X> product = {.x = reinterpret_cast<const X*>(args.x.data),
-                                   .x_stride = args.x.stride[0],
-                                   .x_step = 0,
-                                   .out = out,
-                                   .out_stride = args.out.dim(1),
-                                   .out_step = 0,
-                                   .n = args.out.dim(1),
-                                   .k = args.x.dim(1)};
-    grouped_kernel<<<grid_of(tiles, args.out.dim(1), 1), kBlock, 0, stream>>>(
-        product, args.rows ? args.rows.ptr<std::int32_t>() : nullptr,
-        args.offsets.ptr<std::int32_t>(), static_cast<int>(groups), view_of(args.weights));
+  with_elements(args.x, [&]<class X>(X* x) {
+    with_elements(args.out, [&]<class Out>(Out* out) {
+      const Product<X, Out> product = {.x = x,
+                                       .x_stride = args.x.stride[0],
+                                       .x_step = 0,
+                                       .out = out,
+                                       .out_stride = args.out.dim(1),
+                                       .out_step = 0,
+                                       .n = args.out.dim(1),
+                                       .k = args.x.dim(1),
+                                       .adds = args.accumulate};
+      grouped_kernel<<<grid_of(tiles, args.out.dim(1), 1), kBlock, 0, stream>>>(
+          product, args.rows ? args.rows.ptr<std::int32_t>() : nullptr,
+          args.offsets.ptr<std::int32_t>(), static_cast<int>(groups), view_of(args.weights));
+    });
   });
 }
 
 void launch_per_head(const PerHeadArgs& args, cudaStream_t stream) {
   if (args.out.size() == 0) return;
   const std::int64_t rows = args.x.dim(0);
-  with_elements(args.out, [&]<class X>(X* out) {
-    const Product<X, X> product = {.x = reinterpret_cast<const X*>(args.x.data),
-                                   .x_stride = args.x.stride[0],
-                                   .x_step = args.x.stride[1],
-                                   .out = out,
-                                   .out_stride = args.out.stride[0],
-                                   .out_step = args.out.stride[1],
-                                   .n = args.out.dim(2),
-                                   .k = args.x.dim(2)};
-    linear_kernel<<<grid_of(ceil_div(rows, kRows), args.out.dim(2), args.x.dim(1)), kBlock, 0,
-                    stream>>>(product, rows, view_of(args.weights));
+  with_elements(args.x, [&]<class X>(X* x) {
+    with_elements(args.out, [&]<class Out>(Out* out) {
+      const Product<X, Out> product = {.x = x,
+                                       .x_stride = args.x.stride[0],
+                                       .x_step = args.x.stride[1],
+                                       .out = out,
+                                       .out_stride = args.out.stride[0],
+                                       .out_step = args.out.stride[1],
+                                       .n = args.out.dim(2),
+                                       .k = args.x.dim(2),
+                                       .adds = args.accumulate};
+      linear_kernel<<<grid_of(ceil_div(rows, kRows), args.out.dim(2), args.x.dim(1)), kBlock, 0,
+                      stream>>>(product, rows, view_of(args.weights));
+    });
   });
 }
 

@@ -13,7 +13,7 @@ struct Router {
   const float *logits, *bias;
   const std::int32_t* positions;  // null: no row is padding
   int num_experts, n_group, topk_group, k;
-  bool norm_topk_prob;
+  bool norm_topk_prob, given;
   float routed_scaling_factor;
   std::int32_t* ids;
   float* weights;
@@ -86,10 +86,10 @@ __global__ void __launch_bounds__(kWarp) route_kernel(const Router r) {
     biased[e] = orderable(sigmoid(logits[e]) + r.bias[e]);
   }
   __syncwarp();
-  leave_best_groups(r, biased);
+  if (!r.given) leave_best_groups(r, biased);
   double sum = 1e-20;
   for (int j = 0; j < r.k; ++j) {
-    const int expert = take_best(r, biased);
+    const int expert = r.given ? ids[j] : take_best(r, biased);
     const float score = sigmoid(logits[expert]);
     if (lane == 0) ids[j] = expert, chosen[j] = score;
     sum += score;
@@ -115,6 +115,7 @@ void launch_route(const RouteArgs& args, cudaStream_t stream) {
                          .topk_group = args.topk_group,
                          .k = static_cast<int>(k),
                          .norm_topk_prob = args.norm_topk_prob,
+                         .given = args.given,
                          .routed_scaling_factor = args.routed_scaling_factor,
                          .ids = args.ids.ptr<std::int32_t>(),
                          .weights = args.weights.ptr<float>()};

@@ -1,0 +1,19 @@
+#include "checkpoint/memory_source.h"
+
+#include "base/check.h"
+
+namespace glint {
+
+MemorySource::MemorySource(std::string name, std::vector<StoredTensor> tensors)
+    : name_(std::move(name)), tensors_(std::move(tensors)) {
+  for (const StoredTensor& tensor : tensors_) {
+    GLINT_CHECK(by_name_.emplace(tensor.name, &tensor).second, "two tensors of one name");
+  }
+}
+
+const StoredTensor* MemorySource::find(std::string_view name) const {
+  const auto at = by_name_.find(name);
+  return at == by_name_.end() ? nullptr : at->second;
+}
+
+}  // namespace glint
