@@ -6,6 +6,7 @@
 
 #include "backends/reference/numeric.h"
 #include "backends/reference/reference_ops.h"
+#include "base/str.h"
 
 namespace glint {
 

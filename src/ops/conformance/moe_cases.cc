@@ -14,9 +14,9 @@ struct RouteShape {
   bool normed = true;
   bool ties = false;
   bool nan = false;  // token 0's logits
-  bool given = false;
   // Every third row from this one on is padding; -1: none is.
   std::int64_t padding = -1;
+  bool given = false;
 
   bool is_padding(std::int64_t t) const { return padding >= 0 && t % 3 == padding; }
 };
