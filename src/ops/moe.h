@@ -27,7 +27,7 @@ struct RouteArgs {
   int topk_group = 1;
   bool norm_topk_prob = true;
   float routed_scaling_factor = 1;
-  Tensor ids = {};      // [T, k] i32, written; or read
+  Tensor ids = {};  // [T, k] i32, written; or read
   bool given = false;
   Tensor weights = {};  // [T, k] f32, written
 };

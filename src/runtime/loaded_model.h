@@ -98,8 +98,8 @@ class LoadedModel {
   StepOutput step(const StepPlan& plan, const StepOptions& options = {});
 
   // Runs rows through the MTP layer: `plan` holds the positions, and as tokens each row's *next*
-  // token; `target` the hidden state of each row. `selection` [T, index_topk]: slots that an earlier
-  // draft selected, used instead of selecting.
+  // token; `target` the hidden state of each row. `selection` [T, index_topk]: slots that an
+  // earlier draft selected, used instead of selecting.
   StepOutput draft(const StepPlan& plan, const HiddenRows& target,
                    std::span<const std::int32_t> selection = {});
 

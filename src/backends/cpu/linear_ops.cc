@@ -15,10 +15,8 @@ void CpuOps::pack(std::span<const PackedPair> pairs, ThreadPool& threads) {
 void CpuOps::linear(const LinearArgs& args) {
   check(args);
   TypedRows x(products_, args.x, x_);
-  const Product one[] = {{.weight = args.weight,
-                          .x = x.of(args.weight),
-                          .out = args.out,
-                          .adds = args.accumulate}};
+  const Product one[] = {
+      {.weight = args.weight, .x = x.of(args.weight), .out = args.out, .adds = args.accumulate}};
   products_.run(one);
 }
 
@@ -38,9 +36,8 @@ void CpuOps::grouped_linear(const GroupedLinearArgs& args) {
     if (offsets[e] == offsets[e + 1]) continue;
     const Weight weight = args.weights[e];
     cpu::for_pieces(offsets[e], offsets[e + 1], [&](std::int64_t first, std::int64_t count) {
-      Product product = {.weight = weight,
-                         .out = args.out.slice(0, first, count),
-                         .adds = args.accumulate};
+      Product product = {
+          .weight = weight, .out = args.out.slice(0, first, count), .adds = args.accumulate};
       if (rows) {
         product.source = {.x = args.x, .places = rows + first, .count = count};
       } else {

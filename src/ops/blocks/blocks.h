@@ -32,16 +32,16 @@ struct AttentionInArgs {
   BatchView batch = {};
   LatentCache latent_cache = {};
   IndexCache index_cache = {};
-  Tensor q = {};              // [T, h, nope + rope] written; the last rope dims rotated
-  Tensor index_q = {};        // [T, Hi, Di] written; empty where batch.end <= index_topk
-  Tensor index_weights = {};  // [T, Hi] f32 written; empty with index_q
+  Tensor q = {};                 // [T, h, nope + rope] written; the last rope dims rotated
+  Tensor index_q = {};           // [T, Hi, Di] written; empty where batch.end <= index_topk
+  Tensor index_weights = {};     // [T, Hi] f32 written; empty with index_q
   bool selection_given = false;  // as in SelectAndAttendArgs: the indexer does not run
 };
 
 // Attention over the selected keys, head by head:
 //
-//   selected = select_keys(index_q, index_weights)     in a layer with an indexer, unless it is given
-//   out[t,h] = W_UV[h] sparse_mla([W_UK[h]^T q_nope[t,h], q_rope[t,h]], selected[t])
+//   selected = select_keys(index_q, index_weights)     in a layer with an indexer, unless it is
+//   given out[t,h] = W_UV[h] sparse_mla([W_UK[h]^T q_nope[t,h], q_rope[t,h]], selected[t])
 //
 // For a row all of whose visible keys are selected, an override may use the uncompressed form,
 // k = [W_UK c, k_rope] and v = W_UV c. Whether it does may depend on the row's position alone.
@@ -87,10 +87,10 @@ struct MoeArgs {
   int n_group = 1, topk_group = 1;
   bool norm_topk_prob = true;
   float routed_scaling_factor = 1;
-  Tensor x = {};          // [T, hidden] f32, updated
-  Tensor delta = {};      // [T, hidden], read then written
-  Tensor positions = {};  // [T] i32, as RouteArgs has them; empty: no row is padding
-  Tensor routed = {};     // [T, k] i32, written: the experts chosen; empty if not wanted
+  Tensor x = {};              // [T, hidden] f32, updated
+  Tensor delta = {};          // [T, hidden], read then written
+  Tensor positions = {};      // [T] i32, as RouteArgs has them; empty: no row is padding
+  Tensor routed = {};         // [T, k] i32, written: the experts chosen; empty if not wanted
   bool routed_given = false;  // `routed` is read: the experts that an earlier pass chose
 };
 

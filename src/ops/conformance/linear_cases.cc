@@ -29,20 +29,20 @@ struct LinearShape {
 };
 
 Case linear_case(DType dtype, WeightFormat format, LinearShape s) {
-  return {.op = "linear",
-          .name = str(short_name(dtype), " x ", name_of(format), ", T ", s.T, ", ", s.N, " x ", s.K,
-                      name_of(s.out), s.pad.back ? ", strided" : "",
-                      s.unaligned ? ", unaligned" : ""),
-          .need = {.ops = {Op::kLinear}, .activations = {dtype}, .weights = {format}},
-          .tolerance = tolerance_of(kLinearTolerance, s.out == Out::kAsX ? dtype : DType::kF32),
-          .tokens = s.T,
-          .prepare = [=](Workspace& ws) {
-            const LinearArgs args = {.x = ws.tokens(ws.input(dtype, {s.T, s.K}, s.pad)),
-                                     .weight = ws.weight(format, s.N, s.K, s.unaligned),
-                                     .out = output(ws, s.out, dtype, {s.T, s.N}, s.pad),
-                                     .accumulate = s.out == Out::kAdded};
-            return Call{[=, &ws] { ws.ops().linear(args); }, cost(args)};
-          }};
+  return {
+      .op = "linear",
+      .name = str(short_name(dtype), " x ", name_of(format), ", T ", s.T, ", ", s.N, " x ", s.K,
+                  name_of(s.out), s.pad.back ? ", strided" : "", s.unaligned ? ", unaligned" : ""),
+      .need = {.ops = {Op::kLinear}, .activations = {dtype}, .weights = {format}},
+      .tolerance = tolerance_of(kLinearTolerance, s.out == Out::kAsX ? dtype : DType::kF32),
+      .tokens = s.T,
+      .prepare = [=](Workspace& ws) {
+        const LinearArgs args = {.x = ws.tokens(ws.input(dtype, {s.T, s.K}, s.pad)),
+                                 .weight = ws.weight(format, s.N, s.K, s.unaligned),
+                                 .out = output(ws, s.out, dtype, {s.T, s.N}, s.pad),
+                                 .accumulate = s.out == Out::kAdded};
+        return Call{[=, &ws] { ws.ops().linear(args); }, cost(args)};
+      }};
 }
 
 // How many of the rows each expert gets.
@@ -83,31 +83,31 @@ Case grouped_case(DType dtype, std::vector<WeightFormat> formats, Counts counts,
   Capabilities need = {.ops = {Op::kGroupedLinear}, .activations = {dtype}};
   for (const WeightFormat format : formats) need.weights.add(format);
   need.mixed_stacks = formats.size() > 1;
-  return {.op = "grouped_linear",
-          .name = name + (gathered ? ", gathered" : "") + (padding ? ", padding" : "") +
-                  name_of(out),
-          .need = need,
-          .tolerance = tolerance_of(kLinearTolerance, out == Out::kAsX ? dtype : DType::kF32),
-          .tokens = R,
-          .prepare = [=](Workspace& ws) {
-            const WeightStack weights = formats.size() > 1
-                                            ? ws.list(formats, std::ssize(counts), N, K)
-                                            : ws.stack(formats[0], std::ssize(counts), N, K);
-            const std::int64_t sources = gathered ? std::max<std::int64_t>(R / 2, 1) : R;
-            Groups g = groups(ws, counts, sources, padding);
-            const std::int64_t E = static_cast<std::int64_t>(counts.size());
-            const std::int64_t here = static_cast<std::int64_t>(g.rows.size());
-            const Tensor x = ws.input(dtype, {sources, K}, gathered ? Pad{0, 32} : Pad{});
-            GroupedLinearArgs args = {.x = gathered ? x : ws.tokens(x),
-                                      .offsets = ws.ints(g.offsets, {E + 1}),
-                                      .weights = weights,
-                                      .out = output(ws, out, dtype, {R, N}),
-                                      .accumulate = out == Out::kAdded};
-            if (gathered) args.rows = ws.ints(g.rows, {here});
-            GroupedLinearArgs on_host = args;
-            on_host.offsets = Tensor(g.offsets.data(), DType::kI32, {E + 1});
-            return Call{[=, &ws] { ws.ops().grouped_linear(args); }, cost(on_host)};
-          }};
+  return {
+      .op = "grouped_linear",
+      .name = name + (gathered ? ", gathered" : "") + (padding ? ", padding" : "") + name_of(out),
+      .need = need,
+      .tolerance = tolerance_of(kLinearTolerance, out == Out::kAsX ? dtype : DType::kF32),
+      .tokens = R,
+      .prepare = [=](Workspace& ws) {
+        const WeightStack weights = formats.size() > 1
+                                        ? ws.list(formats, std::ssize(counts), N, K)
+                                        : ws.stack(formats[0], std::ssize(counts), N, K);
+        const std::int64_t sources = gathered ? std::max<std::int64_t>(R / 2, 1) : R;
+        Groups g = groups(ws, counts, sources, padding);
+        const std::int64_t E = static_cast<std::int64_t>(counts.size());
+        const std::int64_t here = static_cast<std::int64_t>(g.rows.size());
+        const Tensor x = ws.input(dtype, {sources, K}, gathered ? Pad{0, 32} : Pad{});
+        GroupedLinearArgs args = {.x = gathered ? x : ws.tokens(x),
+                                  .offsets = ws.ints(g.offsets, {E + 1}),
+                                  .weights = weights,
+                                  .out = output(ws, out, dtype, {R, N}),
+                                  .accumulate = out == Out::kAdded};
+        if (gathered) args.rows = ws.ints(g.rows, {here});
+        GroupedLinearArgs on_host = args;
+        on_host.offsets = Tensor(g.offsets.data(), DType::kI32, {E + 1});
+        return Call{[=, &ws] { ws.ops().grouped_linear(args); }, cost(on_host)};
+      }};
 }
 
 struct HeadShape {
@@ -118,22 +118,21 @@ struct HeadShape {
 };
 
 Case per_head_case(DType dtype, WeightFormat format, HeadShape s) {
-  return {
-      .op = "per_head",
-      .name = str(short_name(dtype), " x ", name_of(format), ", T ", s.T, ", ", s.H, " x ", s.B,
-                  " x ", s.A, s.pad.back ? ", strided" : "",
-                  s.blocks.rows * s.blocks.cols < kFp8Block * kFp8Block ? ", small blocks" : "",
-                  name_of(s.out)),
-      .need = {.ops = {Op::kPerHead}, .activations = {dtype}, .weights = {format}},
-      .tolerance = tolerance_of(kLinearTolerance, s.out == Out::kAsX ? dtype : DType::kF32),
-      .tokens = s.T,
-      .prepare = [=](Workspace& ws) {
-        const PerHeadArgs args = {.x = ws.tokens(ws.input(dtype, {s.T, s.H, s.A}, s.pad)),
-                                  .weights = ws.stack(format, s.H, s.B, s.A, s.blocks),
-                                  .out = output(ws, s.out, dtype, {s.T, s.H, s.B}, s.pad),
-                                  .accumulate = s.out == Out::kAdded};
-        return Call{[=, &ws] { ws.ops().per_head(args); }, cost(args)};
-      }};
+  return {.op = "per_head",
+          .name = str(short_name(dtype), " x ", name_of(format), ", T ", s.T, ", ", s.H, " x ", s.B,
+                      " x ", s.A, s.pad.back ? ", strided" : "",
+                      s.blocks.rows * s.blocks.cols < kFp8Block * kFp8Block ? ", small blocks" : "",
+                      name_of(s.out)),
+          .need = {.ops = {Op::kPerHead}, .activations = {dtype}, .weights = {format}},
+          .tolerance = tolerance_of(kLinearTolerance, s.out == Out::kAsX ? dtype : DType::kF32),
+          .tokens = s.T,
+          .prepare = [=](Workspace& ws) {
+            const PerHeadArgs args = {.x = ws.tokens(ws.input(dtype, {s.T, s.H, s.A}, s.pad)),
+                                      .weights = ws.stack(format, s.H, s.B, s.A, s.blocks),
+                                      .out = output(ws, s.out, dtype, {s.T, s.H, s.B}, s.pad),
+                                      .accumulate = s.out == Out::kAdded};
+            return Call{[=, &ws] { ws.ops().per_head(args); }, cost(args)};
+          }};
 }
 
 void add_timed(std::vector<Case>& cases) {

@@ -112,8 +112,9 @@ Case route_case(RouteShape s) {
                                   .topk_group = s.topk_group,
                                   .norm_topk_prob = s.normed,
                                   .routed_scaling_factor = 2.5f,
-                                  .ids = s.given ? ws.updated("ids", ws.ints(given_ids(s), {s.T, s.k}))
-                                                 : ws.output("ids", DType::kI32, {s.T, s.k}),
+                                  .ids = s.given
+                                             ? ws.updated("ids", ws.ints(given_ids(s), {s.T, s.k}))
+                                             : ws.output("ids", DType::kI32, {s.T, s.k}),
                                   .given = s.given,
                                   .weights = ws.output("weights", DType::kF32, {s.T, s.k})};
                 std::vector<std::int32_t> positions;
