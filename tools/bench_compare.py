@@ -153,6 +153,10 @@ def main():
     else:
         print(table(rows, args.confidence))
         print(f"\nB is slower in {len(slower)} of {len(rows)} figures, {args.rounds} rounds")
+        rest = [row for row in rows if row["verdict"] == "same"]
+        if rest:  # the machine's noise, and not proof that nothing changed
+            widest = max(rest, key=lambda row: row["high"])
+            print(f"where it says same B may still be slower by up to {100 * (widest['high'] - 1):.1f} % ({widest['name']}); more rounds tell")
     return 1 if slower else 0
 
 

@@ -75,6 +75,8 @@ def a_slower_program_is_slower_in_what_it_is(folder):
     check(1 < figure["low"] <= figure["slower_by"] <= figure["high"] and abs(figure["slower_by"] - 1.3) < 0.1, "interval", figure)
     table = compare(a, b, code=1).stdout
     check("B is slower in 1 of 2 figures, 8 rounds" in table and "slower\n" in table, "table", table)
+    hidden = 100 * (report["figures"][1]["high"] - 1)
+    check(f"may still be slower by up to {hidden:.1f} % (gap)" in table, "what noise may hide", table)
 
 
 def units_say_which_way_slower_is(folder):
