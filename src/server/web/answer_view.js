@@ -29,12 +29,12 @@ function end(root) {
 }
 
 export class AnswerView {
-  constructor() {
+  // `thinks`: a thought is expected first, and stands there before it begins.
+  constructor(thinks) {
     this.tail = node('span', [], {class: 'tail'});
     this.label = node('span', ['Thinking']);
     this.thought = node('div', [], {class: 'thought'});
     this.thinking = node('details', [node('summary', [this.label, this.tail]), this.thought], {class: 'thinking'});
-    this.thinking.hidden = true;
     this.body = node('div', [], {class: 'body'});
     this.tools = node('div', []);
     this.numbers = node('span', [], {class: 'numbers'});
@@ -42,9 +42,10 @@ export class AnswerView {
     this.meta = node('div', [this.numbers, this.actions], {class: 'meta'});
     this.root = node('article', [this.thinking, this.body, this.tools, this.meta], {class: 'message assistant', 'aria-label': 'Answer'});
     this.caret = node('span', [], {class: 'caret', 'aria-hidden': 'true'});
+    this.thinks = thinks;
     this.running = true;
     this.frame = 0;
-    this.body.append(this.caret);
+    this.draw({content: ''});
   }
 
   // Draws `message` soon: many pieces make one drawing.
@@ -60,9 +61,9 @@ export class AnswerView {
     cancelAnimationFrame(this.frame);
     this.frame = 0;
     const thought = message.reasoning_content ?? '';
-    const thinks = this.running && !message.content && !message.tool_calls?.length;
-    this.thinking.hidden = !thought;
-    this.body.hidden = Boolean(thought) && !message.content;  // the thought's row takes the place of an empty text
+    const thinks = this.running && !message.content && !message.tool_calls?.length && (this.thinks || Boolean(thought));
+    this.thinking.hidden = !thought && !thinks;
+    this.body.hidden = !this.thinking.hidden && !message.content;  // the thought's row takes the place of an empty text
     this.thought.textContent = thought;
     this.tail.replaceChildren(thinks ? thought.slice(-160).replace(/\s+/g, ' ') : '');
     this.body.replaceChildren(...markdown(message.content));

@@ -161,7 +161,7 @@ export class Chat {
       $('status').textContent = 'The tools in the settings are not JSON.';
       return;
     }
-    const view = new AnswerView();
+    const view = new AnswerView($('thinking').checked);
     const message = {role: 'assistant', content: '', reasoning_content: '', tool_calls: []};
     const log = $('messages');
     const atEnd = () => log.scrollHeight - log.scrollTop - log.clientHeight < 60;
