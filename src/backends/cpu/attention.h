@@ -20,7 +20,8 @@
 namespace glint::cpu {
 
 // The keys are cut into segments by their place in `indices`, never by threads. A segment's rows
-// and panels stay in the L2 cache.
+// and panels stay in the L2 cache. With segments of 512 one thread had all the keys of a short
+// context, and the others waited.
 inline constexpr std::int64_t kSegment = 128;
 inline std::int64_t segments_of(std::int64_t keys) { return (keys + kSegment - 1) / kSegment; }
 
