@@ -20,7 +20,8 @@ Capabilities all_capabilities(std::string backend) {
           .weights = EnumSet<WeightFormat>::first(4),
           .latents = EnumSet<LatentFormat>::first(3),
           .indexes = EnumSet<IndexFormat>::first(3),
-          .mixed_stacks = true};
+          .mixed_stacks = true,
+          .gradients = true};
 }
 
 namespace {
@@ -57,6 +58,7 @@ Status check_capabilities(const Capabilities& have, const Capabilities& need) {
   }
   if (need.mixed_stacks && !have.mixed_stacks)
     return lacks("experts of several formats in a layer");
+  if (need.gradients && !have.gradients) return lacks("gradients");
   return Ok{};
 }
 

@@ -49,6 +49,7 @@ struct Capabilities {
   EnumSet<LatentFormat> latents = {};
   EnumSet<IndexFormat> indexes = {};
   bool mixed_stacks = false;  // a layer's experts in several formats, or anywhere in memory
+  bool gradients = false;     // the backward passes (ops/backward.h)
 };
 
 // Everything that a full backend runs.

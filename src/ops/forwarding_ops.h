@@ -4,6 +4,7 @@
 
 #include <memory>
 
+#include "ops/backward.h"
 #include "ops/capabilities.h"
 #include "ops/ops.h"
 
@@ -35,6 +36,8 @@ class ForwardingOps : public Ops {
   void name(const Type##Args& args) override { inner_->name(args); }
   GLINT_FOR_EACH_OP(GLINT_OP)
 #undef GLINT_OP
+
+  std::unique_ptr<Gradients> make_gradients() override { return inner_->make_gradients(); }
 
   void attention_in(const AttentionInArgs& args, Arena& scratch) override {
     inner_->attention_in(args, scratch);

@@ -9,6 +9,7 @@
 // reference backend finds.
 #pragma once
 
+#include <memory>
 #include <span>
 
 #include "base/result.h"
@@ -29,6 +30,7 @@
 namespace glint {
 
 struct Capabilities;
+class Gradients;
 class ThreadPool;
 
 class Ops {
@@ -63,6 +65,10 @@ class Ops {
 #define GLINT_OP(Type, name) virtual void name(const Type##Args& args) = 0;
   GLINT_FOR_EACH_OP(GLINT_OP)
 #undef GLINT_OP
+
+  // The backward passes of these ops (ops/backward.h), on the same device and threads; the result
+  // does not outlive them. Null: this backend has none.
+  virtual std::unique_ptr<Gradients> make_gradients();
 
   // `scratch` holds temporaries; everything taken from it is given back on return.
   virtual void attention_in(const AttentionInArgs& args, Arena& scratch);

@@ -65,6 +65,7 @@ Result<std::unique_ptr<LoadedModel>> LoadedModel::load(const ModelOptions& optio
   need.indexes = {options.index};
   need.weights = {};
   need.mixed_stacks = false;
+  need.gradients = false;
   GLINT_TRY_STATUS(check_capabilities(m->ops_->capabilities(), need));
 
   HostThreads threads(*m->ops_, options.threads);

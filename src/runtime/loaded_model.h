@@ -79,6 +79,7 @@ class LoadedModel {
   const LoadStats& load_stats() const { return load_stats_; }
   Ops& ops() { return *ops_; }
   const ModelWeights& weights() const { return weights_; }
+  ModelWeights& weights() { return weights_; }  // for who walks over them (model/weights.h)
   bool has_mtp() const { return !weights_.mtp.empty(); }
 
   // Makes a cache of `num_pages` pages; whatever an earlier one held is gone. Call it before the
@@ -117,6 +118,12 @@ class LoadedModel {
     return step_arena_.bytes_held() + draft_arena_.bytes_held() + head_arena_.bytes_held();
   }
 
+  // Everything that a pass of the caller's own works with. Needs pages.
+  Model model() {
+    return {*ops_, {comm_}, config_, weights_, *kv_, options_.activations, activity_};
+  }
+  const Tensor& rotary_table() const { return rope_table_; }
+
   // What runs now; each pass says it. The caller may say more, and record.
   Activity& activity() { return activity_; }
 
@@ -127,9 +134,6 @@ class LoadedModel {
   template <class T>
   std::span<const T> on_host(const Tensor& tensor, std::vector<T>& copy);
   Tensor place(const HiddenRows& rows, Arena& arena);
-  Model model() {
-    return {*ops_, {comm_}, config_, weights_, *kv_, options_.activations, activity_};
-  }
 
   ModelOptions options_;
   LoadStats load_stats_;

@@ -29,6 +29,7 @@ class CudaOps final : public Ops {
   Capabilities capabilities() const override {
     Capabilities all = all_capabilities("cuda");
     all.mixed_stacks = false;
+    all.gradients = false;
     return all;
   }
 

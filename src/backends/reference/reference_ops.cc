@@ -1,11 +1,16 @@
 #include "backends/reference/reference_ops.h"
 
+#include "backends/reference/reference_gradients.h"
 #include "ops/capabilities.h"
 
 namespace glint {
 
 ReferenceOps::ReferenceOps(std::unique_ptr<Device> device) : device_(std::move(device)) {
   GLINT_CHECK(device_->is_host(), "the reference computes in host memory");
+}
+
+std::unique_ptr<Gradients> ReferenceOps::make_gradients() {
+  return std::make_unique<ReferenceGradients>();
 }
 
 Capabilities ReferenceOps::capabilities() const { return all_capabilities("reference"); }

@@ -26,6 +26,8 @@ class ReferenceOps : public Ops {
   GLINT_FOR_EACH_OP(GLINT_OP)
 #undef GLINT_OP
 
+  std::unique_ptr<Gradients> make_gradients() override;
+
  private:
   std::unique_ptr<Device> device_;
 };

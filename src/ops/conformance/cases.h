@@ -66,5 +66,8 @@ AddCases add_sparse_mla_cases;
 AddCases add_moe_cases;
 AddCases add_attention_block_cases;
 AddCases add_ffn_block_cases;
+AddCases add_backward_row_cases;
+AddCases add_backward_linear_cases;
+AddCases add_backward_attention_cases;
 
 }  // namespace glint::conformance

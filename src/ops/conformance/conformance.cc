@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "base/seconds.h"
+#include "ops/backward.h"
 #include "ops/conformance/cases.h"
 
 namespace glint::conformance {
@@ -13,12 +14,20 @@ namespace {
 const char* const kBlocks[] = {
     "attention_in", "select_and_attend", "attention_out", "dense_ffn", "moe", "head"};
 
+const char* const kBackward[] = {
+#define GLINT_OP(Type, name) #name,
+    GLINT_FOR_EACH_BACKWARD(GLINT_OP)
+#undef GLINT_OP
+};
+
 // Cases of one op stand together, in the order of op_names().
 std::vector<Case> all_cases(bool timing) {
   std::vector<Case> cases;
-  for (AddCases* add : {add_elementwise_cases, add_norm_cases, add_rope_cases, add_linear_cases,
-                        add_kv_write_cases, add_select_keys_cases, add_sparse_mla_cases,
-                        add_moe_cases, add_attention_block_cases, add_ffn_block_cases}) {
+  for (AddCases* add :
+       {add_elementwise_cases, add_norm_cases, add_rope_cases, add_linear_cases, add_kv_write_cases,
+        add_select_keys_cases, add_sparse_mla_cases, add_moe_cases, add_attention_block_cases,
+        add_ffn_block_cases, add_backward_row_cases, add_backward_linear_cases,
+        add_backward_attention_cases}) {
     add(cases, timing);
   }
   const std::vector<std::string> names = op_names();
@@ -177,6 +186,7 @@ std::vector<std::string> op_names() {
     names.push_back(name_of(static_cast<Op>(op)));
   }
   names.insert(names.end(), std::begin(kBlocks), std::end(kBlocks));
+  names.insert(names.end(), std::begin(kBackward), std::end(kBackward));
   return names;
 }
 

@@ -30,7 +30,7 @@ struct CaseResult {
   bool in_f32 = false;  // activations in f32, else in bf16
 };
 
-// Names that Options::op may have: the ops, then the blocks.
+// Names that Options::op may have: the ops, the blocks, the backward passes.
 std::vector<std::string> op_names();
 
 // Runs the cases that `backend`'s capabilities allow. Calls `on_case` after each; returns how many

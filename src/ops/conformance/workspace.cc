@@ -326,6 +326,11 @@ Tensor Workspace::whole_output(const char* name, DType dtype, Dims dims) {
   return x;
 }
 
+Tensor Workspace::whole_updated(const char* name, const Tensor& x) {
+  record(name, x, false);
+  return x;
+}
+
 void Workspace::note(const char* name, std::vector<float> values, std::int64_t width) {
   recorded_.push_back(
       {.output = {.name = name, .width = width, .per_token = false, .values = std::move(values)},
@@ -370,6 +375,11 @@ IndexCache Workspace::index_cache(IndexFormat format, int pages, int dim,
     write_index_key(cache, slot, &rows[slot * dim]);
   }
   cache.data = place(bytes);
+  return cache;
+}
+
+LatentCache Workspace::on_host(LatentCache cache) {
+  cache.data = block_of(cache.data).host.data() + kGuard;
   return cache;
 }
 

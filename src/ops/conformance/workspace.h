@@ -105,6 +105,8 @@ class Workspace {
   Tensor updated(const char* name, const Tensor& x);
   // A result that is not one row a token.
   Tensor whole_output(const char* name, DType dtype, Dims dims);
+  // `x`, not one row a token, which the op updates.
+  Tensor whole_updated(const char* name, const Tensor& x);
   // Values for a case's own judge.
   void note(const char* name, std::vector<float> values, std::int64_t width);
 
@@ -113,6 +115,7 @@ class Workspace {
   IndexCache index_cache(IndexFormat format, int pages, int dim,
                          const std::vector<float>& keys = {});
   // `cache` as it was placed, in host memory.
+  LatentCache on_host(LatentCache cache);
   IndexCache on_host(IndexCache cache);
   // The op writes this cache: all of its bytes are compared exactly, or the rows at `slots` as
   // numbers.

@@ -1,0 +1,92 @@
+#include "autograd/shadow.h"
+
+#include <algorithm>
+
+#include "base/str.h"
+
+namespace glint {
+namespace {
+
+const std::byte* end_of(const Tensor& x) {
+  std::int64_t last = 0;
+  for (int i = 0; i < x.rank; ++i) last += (x.shape[i] - 1) * x.stride[i];
+  return x.data + (last + 1) * size_of(x.dtype);
+}
+
+}  // namespace
+
+void fill_zero(Device& device, std::byte* data, std::size_t bytes) {
+  const std::vector<std::byte> zeros(std::min<std::size_t>(bytes, 1 << 20));
+  for (std::size_t at = 0; at < bytes; at += zeros.size()) {
+    device.copy_in(data + at, zeros.data(), std::min(zeros.size(), bytes - at));
+  }
+}
+
+Buffer zeroed_memory(Device& device, std::size_t bytes) {
+  Buffer buffer = device.allocate(bytes);
+  GLINT_CHECK(buffer.data(),
+              str("no memory for ", human_bytes(static_cast<double>(bytes)), " of gradients"));
+  fill_zero(device, buffer.data(), bytes);
+  return buffer;
+}
+
+Tensor Shadow::of(const Tensor& x) {
+  GLINT_CHECK(x.dtype == DType::kF32 || x.dtype == DType::kBF16, "no gradient of " + x.describe());
+  const std::span<const Buffer> memory = arena_.chunks();
+  chunks_.resize(memory.size());
+  for (std::size_t i = 0; i < memory.size(); ++i) {
+    const std::ptrdiff_t at = x.data - memory[i].data();
+    if (at < 0 || at >= static_cast<std::ptrdiff_t>(memory[i].bytes())) continue;
+    const bool is_f32 = x.dtype == DType::kF32;
+    const int scale = is_f32 ? 1 : 2;
+    Buffer& gradients = is_f32 ? chunks_[i].of_f32 : chunks_[i].of_bf16;
+    if (!gradients.data()) gradients = zeroed_memory(arena_.device(), scale * memory[i].bytes());
+    Tensor gradient = x;
+    gradient.dtype = DType::kF32;
+    gradient.data = gradients.data() + scale * at;
+    return gradient;
+  }
+  GLINT_CHECK(false, "no gradient of " + x.describe() + ", which lies outside the arena");
+}
+
+Tensor Shadow::add_to(const Tensor& x) {
+  set_live(x);
+  return of(x);
+}
+
+void Shadow::set_live(const Tensor& x) {
+  if (x.size() > 0) live_.emplace_back(x.data, end_of(x));
+}
+
+bool Shadow::is_live(const Tensor& x) const {
+  if (x.size() == 0) return false;
+  return std::any_of(live_.begin(), live_.end(), [&](const auto& interval) {
+    return interval.first < end_of(x) && x.data < interval.second;
+  });
+}
+
+std::string Shadow::find_remains(const Tensor& except) {
+  Tensor skipped = except;
+  if (except) skipped = of(except);
+  for (std::size_t i = 0; i < chunks_.size(); ++i) {
+    for (const Buffer* buffer : {&chunks_[i].of_f32, &chunks_[i].of_bf16}) {
+      const auto* const values = reinterpret_cast<const float*>(buffer->data());
+      for (std::size_t j = 0; j < buffer->bytes() / sizeof(float); ++j) {
+        if (values[j] == 0) continue;
+        const auto* const at = reinterpret_cast<const std::byte*>(values + j);
+        if (except && at >= skipped.data && at < end_of(skipped)) continue;
+        return str("the gradient at byte ", j * sizeof(float), " of chunk ", i, " is still ",
+                   values[j], " after its backward pass");
+      }
+    }
+  }
+  return "";
+}
+
+std::size_t Shadow::bytes_held() const {
+  std::size_t bytes = 0;
+  for (const Chunk& chunk : chunks_) bytes += chunk.of_f32.bytes() + chunk.of_bf16.bytes();
+  return bytes;
+}
+
+}  // namespace glint

@@ -1,0 +1,319 @@
+#include "autograd/tape_ops.h"
+
+#include <algorithm>
+
+#include "base/str.h"
+
+namespace glint {
+namespace {
+
+// The first and the last byte of two tensors may overlap although no element does, as columns of
+// the same rows: then a copy is made in vain.
+bool overlap(const Tensor& a, const Tensor& b) {
+  const auto end = [](const Tensor& x) {
+    std::int64_t last = 0;
+    for (int i = 0; i < x.rank; ++i) last += (x.shape[i] - 1) * x.stride[i];
+    return x.data + (last + 1) * size_of(x.dtype);
+  };
+  return a.data < end(b) && b.data < end(a);
+}
+
+// What names a stack: its first byte, or its list.
+const void* key_of(const WeightStack& weights) {
+  return weights.each.empty() ? static_cast<const void*>(weights.data.data)
+                              : static_cast<const void*>(weights.each.data());
+}
+
+}  // namespace
+
+TapeOps::TapeOps(std::unique_ptr<Ops> inner)
+    : ForwardingOps(std::move(inner)), gradients_(inner_->make_gradients()) {
+  GLINT_CHECK(gradients_, str("the ", capabilities().backend, " backend has no gradients"));
+}
+
+TapeOps::~TapeOps() = default;
+
+void TapeOps::train(const Tensor& weight, const Tensor& gradient) {
+  weights_[weight.data] = gradient;
+}
+void TapeOps::train(const WeightStack& weights, const Tensor& gradient) {
+  weights_[key_of(weights)] = gradient;
+}
+
+Tensor TapeOps::gradient_of(const Tensor& weight) const {
+  const auto found = weights_.find(weight.data);
+  return found == weights_.end() ? Tensor{} : found->second;
+}
+Tensor TapeOps::gradient_of(const WeightStack& weights) const {
+  const auto found = weights_.find(key_of(weights));
+  return found == weights_.end() ? Tensor{} : found->second;
+}
+
+Tensor TapeOps::gradient_of(const LatentCache& cache) {
+  const std::int64_t slots = cache.num_slots, width = cache.latent_dim + cache.rope_dim;
+  const Tensor& d = cache_gradient_;
+  const bool fits = d && d.dim(0) == slots && d.dim(1) == width;
+  GLINT_CHECK(fits || !records_cache_, "caches of one record have one size");
+  records_cache_ = true;
+  if (fits) return d;
+  cache_memory_ = zeroed_memory(device(), static_cast<std::size_t>(slots * width) * sizeof(float));
+  return cache_gradient_ = Tensor(cache_memory_.data(), DType::kF32, {slots, width});
+}
+
+std::string TapeOps::find_remains(const Tensor& except) const {
+  for (std::int64_t i = 0; cache_gradient_ && i < cache_gradient_.size(); ++i) {
+    const float value = cache_gradient_.ptr<float>()[i];
+    if (value != 0)
+      return str("the gradient of cache row ", i / cache_gradient_.dim(1), " is still ", value);
+  }
+  return shadow_ ? shadow_->find_remains(except) : "";
+}
+
+void TapeOps::record(Arena& arena, Shadow& shadow, const std::function<void()>& run) {
+  GLINT_CHECK(!recording(), "a recording within a recording");
+  GLINT_CHECK(steps_.empty() || shadow_ == &shadow, "one record has one shadow");
+  arena_ = &arena;
+  shadow_ = &shadow;
+  run();
+  arena_ = nullptr;
+}
+
+void TapeOps::backward() {
+  GLINT_CHECK(!recording(), "the backward pass begins within a recording");
+  while (!steps_.empty()) {
+    const Step step = std::move(steps_.back());
+    steps_.pop_back();
+    const bool is_live = std::any_of(step.written.begin(), step.written.end(),
+                                     [&](const Tensor& x) { return shadow_->is_live(x); });
+    if (is_live) step.back();
+  }
+  kept_.clear();
+  records_cache_ = false;
+  if (shadow_) shadow_->forget_live();
+}
+
+void TapeOps::add_step(std::vector<Tensor> written, std::function<void()> back) {
+  steps_.push_back({std::move(written), std::move(back)});
+}
+
+TapeOps::Kept TapeOps::keep(const Tensor& x) {
+  const auto is_same = [&](const Kept& kept) {
+    return kept->data == x.data && kept->dtype == x.dtype && kept->rank == x.rank &&
+           kept->shape == x.shape && kept->stride == x.stride;
+  };
+  const auto found = std::find_if(kept_.begin(), kept_.end(), is_same);
+  if (found != kept_.end()) return *found;
+  return kept_.emplace_back(std::make_shared<Tensor>(x));
+}
+
+void TapeOps::about_to_update(const Tensor& x) {
+  std::erase_if(kept_, [&](const Kept& kept) {
+    if (!overlap(*kept, x)) return false;
+    *kept = copy_of(*kept);
+    return true;
+  });
+}
+
+Tensor TapeOps::copy_of(const Tensor& x) {
+  GLINT_CHECK(x.rank == 2, "only rows are kept");
+  const std::int64_t T = x.dim(0), D = x.dim(1);
+  const auto size = static_cast<std::int64_t>(size_of(x.dtype));
+  const Tensor copy = arena_->take(x.dtype, {T, D});
+  if (x.is_dense()) {
+    device().copy(copy.data, x.data, static_cast<std::size_t>(T * D * size));
+    return copy;
+  }
+  for (std::int64_t t = 0; t < T; ++t) {
+    device().copy(copy.data + t * D * size, x.data + t * x.stride[0] * size,
+                  static_cast<std::size_t>(D * size));
+  }
+  return copy;
+}
+
+void TapeOps::embed(const EmbedArgs& args) {
+  if (recording()) about_to_update(args.out);
+  inner_->embed(args);
+  if (!recording()) return;
+  add_step({args.out}, [=, this] {
+    gradients_->embed_back(
+        {.op = args, .dout = shadow_->of(args.out), .dtable = gradient_of(args.table)});
+  });
+}
+
+void TapeOps::gather_rows(const GatherRowsArgs& args) {
+  if (recording()) about_to_update(args.out);
+  inner_->gather_rows(args);
+  if (!recording()) return;
+  add_step({args.out}, [=, this] {
+    gradients_->gather_rows_back(
+        {.op = args, .dout = shadow_->of(args.out), .dx = shadow_->add_to(args.x)});
+  });
+}
+
+void TapeOps::add(const AddArgs& args) {
+  if (recording()) about_to_update(args.x);
+  inner_->add(args);
+  if (!recording()) return;
+  add_step({args.x}, [=, this] {
+    gradients_->add_back({.op = args, .dx = shadow_->of(args.x), .dy = shadow_->add_to(args.y)});
+  });
+}
+
+void TapeOps::silu_mul(const SiluMulArgs& args) {
+  if (!recording()) return inner_->silu_mul(args);
+  const Kept gate = keep(args.gate), up = keep(args.up);
+  about_to_update(args.out);
+  inner_->silu_mul(args);
+  add_step({args.out}, [=, this] {
+    gradients_->silu_mul_back({.op = {.gate = *gate, .up = *up, .out = args.out},
+                               .dout = shadow_->of(args.out),
+                               .dgate = shadow_->add_to(args.gate),
+                               .dup = shadow_->add_to(args.up)});
+  });
+}
+
+void TapeOps::rms_norm(const RmsNormArgs& args) {
+  if (!recording()) return inner_->rms_norm(args);
+  const bool in_place = args.out.data == args.x.data;
+  if (args.delta) about_to_update(args.x);
+  Kept x = in_place ? keep(args.x) : nullptr;
+  about_to_update(args.out);
+  inner_->rms_norm(args);
+  if (!in_place) x = keep(args.x);  // with delta added
+  std::vector<Tensor> written = {args.out};
+  if (args.delta) written.push_back(args.x);
+  add_step(std::move(written), [=, this] {
+    RmsNormArgs op = args;
+    op.x = *x;
+    RmsNormBackArgs back = {.op = op,
+                            .dout = shadow_->of(args.out),
+                            .dx = shadow_->add_to(args.x),
+                            .dweight = gradient_of(args.weight)};
+    if (args.delta) back.ddelta = shadow_->add_to(args.delta);
+    gradients_->rms_norm_back(back);
+  });
+}
+
+void TapeOps::rope(const RopeArgs& args) {
+  if (recording()) about_to_update(args.x);
+  inner_->rope(args);
+  if (!recording()) return;
+  add_step({args.x}, [=, this] { gradients_->rope_back({.op = args, .dx = shadow_->of(args.x)}); });
+}
+
+void TapeOps::linear(const LinearArgs& args) {
+  if (recording()) about_to_update(args.out);
+  inner_->linear(args);
+  if (!recording()) return;
+  const Kept x = keep(args.x);
+  add_step({args.out}, [=, this] {
+    LinearArgs op = args;
+    op.x = *x;
+    gradients_->linear_back({.op = op,
+                             .dout = shadow_->of(args.out),
+                             .dx = shadow_->add_to(args.x),
+                             .dweight = gradient_of(args.weight.data)});
+  });
+}
+
+void TapeOps::grouped_linear(const GroupedLinearArgs& args) {
+  if (recording()) about_to_update(args.out);
+  inner_->grouped_linear(args);
+  if (!recording()) return;
+  const Kept x = keep(args.x);
+  add_step({args.out}, [=, this] {
+    GroupedLinearArgs op = args;
+    op.x = *x;
+    gradients_->grouped_linear_back({.op = op,
+                                     .dout = shadow_->of(args.out),
+                                     .dx = shadow_->add_to(args.x),
+                                     .dweights = gradient_of(args.weights)});
+  });
+}
+
+// Queries are rotated in place, in other columns than those that are multiplied: of [T, H, A] no
+// copies are made.
+void TapeOps::per_head(const PerHeadArgs& args) {
+  if (recording()) about_to_update(args.out);
+  inner_->per_head(args);
+  if (!recording()) return;
+  add_step({args.out}, [=, this] {
+    gradients_->per_head_back({.op = args,
+                               .dout = shadow_->of(args.out),
+                               .dx = shadow_->add_to(args.x),
+                               .dweights = gradient_of(args.weights)});
+  });
+}
+
+void TapeOps::write_latent(const WriteLatentArgs& args) {
+  inner_->write_latent(args);
+  if (!recording()) return;
+  const Tensor dcache = gradient_of(args.cache);
+  add_step({dcache}, [=, this] {
+    gradients_->write_latent_back({.op = args,
+                                   .dcache = dcache,
+                                   .dlatent = shadow_->add_to(args.latent),
+                                   .dk_rope = shadow_->add_to(args.k_rope)});
+  });
+}
+
+void TapeOps::sparse_mla(const SparseMlaArgs& args) {
+  if (!recording()) return inner_->sparse_mla(args);
+  SparseMlaArgs op = args;
+  if (!op.lse) op.lse = arena_->take(DType::kF32, {args.q_latent.dim(0), args.q_latent.dim(1)});
+  inner_->sparse_mla(op);
+  const Tensor dcache = gradient_of(args.kv);
+  add_step({args.out}, [=, this] {
+    shadow_->set_live(dcache);
+    gradients_->sparse_mla_back({.op = op,
+                                 .dout = shadow_->of(args.out),
+                                 .dq_latent = shadow_->add_to(args.q_latent),
+                                 .dq_rope = shadow_->add_to(args.q_rope),
+                                 .dcache = dcache});
+  });
+}
+
+void TapeOps::route(const RouteArgs& args) {
+  inner_->route(args);
+  if (!recording()) return;
+  add_step({args.weights}, [=, this] {
+    gradients_->route_back({.op = args,
+                            .dweights = shadow_->of(args.weights),
+                            .dlogits = shadow_->add_to(args.logits)});
+  });
+}
+
+void TapeOps::combine(const CombineArgs& args) {
+  if (recording()) about_to_update(args.out);
+  inner_->combine(args);
+  if (!recording()) return;
+  add_step({args.out}, [=, this] {
+    CombineBackArgs back = {.op = args,
+                            .dout = shadow_->of(args.out),
+                            .dy = shadow_->add_to(args.y),
+                            .dweights = shadow_->add_to(args.weights)};
+    if (args.shared) back.dshared = shadow_->add_to(args.shared);
+    gradients_->combine_back(back);
+  });
+}
+
+void TapeOps::attention_in(const AttentionInArgs& args, Arena& scratch) {
+  recording() ? Ops::attention_in(args, scratch) : inner_->attention_in(args, scratch);
+}
+void TapeOps::select_and_attend(const SelectAndAttendArgs& args, Arena& scratch) {
+  recording() ? Ops::select_and_attend(args, scratch) : inner_->select_and_attend(args, scratch);
+}
+void TapeOps::attention_out(const AttentionOutArgs& args, Arena& scratch) {
+  recording() ? Ops::attention_out(args, scratch) : inner_->attention_out(args, scratch);
+}
+void TapeOps::dense_ffn(const DenseFfnArgs& args, Arena& scratch) {
+  recording() ? Ops::dense_ffn(args, scratch) : inner_->dense_ffn(args, scratch);
+}
+void TapeOps::moe(const MoeArgs& args, Arena& scratch) {
+  recording() ? Ops::moe(args, scratch) : inner_->moe(args, scratch);
+}
+void TapeOps::head(const HeadArgs& args, Arena& scratch) {
+  recording() ? Ops::head(args, scratch) : inner_->head(args, scratch);
+}
+
+}  // namespace glint

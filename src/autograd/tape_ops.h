@@ -1,0 +1,100 @@
+// TapeOps: runs on another backend, writes down what ran, and goes back through it.
+//
+// While it records, blocks run as their compositions over primitives, so that whatever model/ and
+// ops/blocks compute is what is differentiated: there is no second source of the model. Else they
+// run fused, with the same bits. The indexer's ops have no gradient (ops/backward.h).
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "autograd/shadow.h"
+#include "ops/backward.h"
+#include "ops/forwarding_ops.h"
+
+namespace glint {
+
+class TapeOps final : public ForwardingOps {
+ public:
+  // `inner` has gradients (Capabilities).
+  explicit TapeOps(std::unique_ptr<Ops> inner);
+  ~TapeOps() override;
+
+  // The gradient of a weight, or of a stack's matrices or of the embedding: f32, dense, of its
+  // shape, outside the arena, added to. A weight without one is frozen.
+  void train(const Tensor& weight, const Tensor& gradient);
+  void train(const Weight& weight, const Tensor& gradient) { train(weight.data, gradient); }
+  void train(const WeightStack& weights, const Tensor& gradient);
+
+  // Records what `run` does from here on, with temporaries and copies of what is overwritten in
+  // `arena`, which is retained (Arena::Retain) until the backward pass is done. Calls before that
+  // add to one record.
+  void record(Arena& arena, Shadow& shadow, const std::function<void()>& run);
+  // Goes back through what was recorded, from gradients that are live in the shadow, and forgets
+  // it.
+  void backward();
+
+  // Why the shadow and the gradient of the caches are not zero everywhere but in the gradient of
+  // `except` (which may be empty), or nothing if they are. Reads all of it, in host memory: for
+  // tests.
+  std::string find_remains(const Tensor& except) const;
+
+  Gradients& gradients() { return *gradients_; }
+  // Where the gradient of a weight is, or empty.
+  Tensor gradient_of(const Tensor& weight) const;
+
+  void embed(const EmbedArgs& args) override;
+  void gather_rows(const GatherRowsArgs& args) override;
+  void add(const AddArgs& args) override;
+  void silu_mul(const SiluMulArgs& args) override;
+  void rms_norm(const RmsNormArgs& args) override;
+  void rope(const RopeArgs& args) override;
+  void linear(const LinearArgs& args) override;
+  void grouped_linear(const GroupedLinearArgs& args) override;
+  void per_head(const PerHeadArgs& args) override;
+  void write_latent(const WriteLatentArgs& args) override;
+  void sparse_mla(const SparseMlaArgs& args) override;
+  void route(const RouteArgs& args) override;
+  void combine(const CombineArgs& args) override;
+
+  void attention_in(const AttentionInArgs& args, Arena& scratch) override;
+  void select_and_attend(const SelectAndAttendArgs& args, Arena& scratch) override;
+  void attention_out(const AttentionOutArgs& args, Arena& scratch) override;
+  void dense_ffn(const DenseFfnArgs& args, Arena& scratch) override;
+  void moe(const MoeArgs& args, Arena& scratch) override;
+  void head(const HeadArgs& args, Arena& scratch) override;
+
+ private:
+  // A backward pass that runs if something flows into what the op wrote.
+  struct Step {
+    std::vector<Tensor> written;
+    std::function<void()> back;
+  };
+  // A value that a step will read: where it was, or a copy, once something is about to be written
+  // there.
+  using Kept = std::shared_ptr<Tensor>;
+
+  bool recording() const { return arena_ != nullptr; }
+  void add_step(std::vector<Tensor> written, std::function<void()> back);
+  Kept keep(const Tensor& x);
+  void about_to_update(const Tensor& x);
+  Tensor copy_of(const Tensor& x);
+  Tensor gradient_of(const WeightStack& weights) const;
+  Tensor gradient_of(const LatentCache& cache);
+
+  std::unique_ptr<Gradients> gradients_;
+  Arena* arena_ = nullptr;  // while it records
+  Shadow* shadow_ = nullptr;
+  std::vector<Step> steps_;
+  std::vector<Kept> kept_;  // that are no copies yet
+  std::unordered_map<const void*, Tensor> weights_;
+  // One for the caches of all layers: a layer's backward pass leaves zeros.
+  Buffer cache_memory_;
+  Tensor cache_gradient_;
+  bool records_cache_ = false;  // a step of this record refers to it
+};
+
+}  // namespace glint

@@ -1,0 +1,150 @@
+// glint train gradients: what a checkpoint's parameters would change for a given text.
+#include <chrono>
+
+#include "base/progress.h"
+#include "base/seconds.h"
+#include "base/str.h"
+#include "cli/id_file.h"
+#include "cli/interrupt.h"
+#include "cli/model_options.h"
+#include "train/gradient_file.h"
+#include "train/gradient_pass.h"
+
+namespace glint {
+namespace {
+
+struct Options {
+  std::string model, ids, out, dtype = "bf16", index, backend = "cpu", cpu_isa = "auto";
+  float mtp_loss = 0;
+  int batch_tokens = 8192, threads = 0;
+
+  template <class Visitor>
+  void visit(Visitor&& v) {
+    v("MODEL", model,
+      "directory of a checkpoint in bf16 or f32, or an id in the Hugging Face cache");
+    v.section("Loss");
+    v("ids=FILE", ids,
+      "token ids: .npy (int32 or int64; 2-D: a sequence a row), or text (integers between blanks, "
+      "a sequence a line); sequences are packed without padding and do not see each other");
+    v("mtp-loss=W", mtp_loss,
+      "add W times the draft layer's mean cross-entropy to the loss; with 0 the draft layer does "
+      "not run and has no gradients in the file");
+    v("batch-tokens=N", batch_tokens,
+      "tokens that go through the model together: memory grows with it, and gradients change by "
+      "their rounding only; a longer sequence is a batch of its own");
+    v.section("Result");
+    v("out=G.safetensors", out,
+      "the gradient of every trained parameter, in f32 under its name in the checkpoint: experts "
+      "one by one, kv_b_proj in one piece; the indexer and e_score_correction_bias have none");
+    v.section("Running");
+    v("dtype", dtype, "what to compute in; gradients are summed in f32 with either",
+      {"bf16", "f32"});
+    v("index", index,
+      "index keys as they are, or in fp8 as in production (default: exact with f32, else fp8)",
+      {"exact", "fp8"});
+    v("threads,t=N", threads, "threads (default: OMP_NUM_THREADS, else one per CPU)");
+    v("backend", backend, "who computes", {"cpu", "reference"});
+    v("cpu-isa", cpu_isa, "instruction set of the cpu backend (default: the best of this machine)",
+      {"auto", "avx2", "avx512", "avx512_bf16", "amx", "amx_emulated"});
+  }
+};
+
+Status check(const Options& options) {
+  if (options.ids.empty()) return invalid("give the text as token ids: --ids FILE");
+  if (options.out.empty()) return invalid("give a file for the gradients: --out G.safetensors");
+  if (!(options.mtp_loss >= 0 && options.mtp_loss <= 1000)) {
+    return invalid(str("--mtp-loss is ", options.mtp_loss, "; it must be from 0 to 1000"));
+  }
+  if (options.batch_tokens < 1) {
+    return invalid(str("--batch-tokens is ", options.batch_tokens, "; it must be 1 or more"));
+  }
+  return Ok{};
+}
+
+// Weights stay where the files are mapped: products with their transposes read them as well.
+RunOptions running(const Options& options) {
+  return {.model = options.model,
+          .backend = options.backend,
+          .cpu_isa = options.cpu_isa,
+          .threads = options.threads,
+          .dtype = options.dtype,
+          .kv_dtype = "",
+          .index = options.index,
+          .load_format = "auto",
+          .pack = "never"};
+}
+
+Status run(const Options& options, Cli& cli) {
+  GLINT_TRY_STATUS(check(options));
+  GLINT_TRY(const TokenSequences sequences, read_ids(options.ids));
+  const RunOptions how = running(options);
+  const bool mtp = options.mtp_loss > 0;
+  GLINT_TRY(const ModelOptions resolved, resolve(how, cli, mtp));
+  GLINT_TRY(std::unique_ptr<Ops> ops, make_backend(how, cli));
+  auto owned = std::make_unique<TapeOps>(std::move(ops));
+  TapeOps& tape = *owned;
+  GLINT_TRY(const std::unique_ptr<LoadedModel> model, load_model(resolved, std::move(owned), cli));
+  if (mtp && !model->has_mtp()) {
+    return invalid(options.model + " has no MTP layer; leave --mtp-loss out");
+  }
+  GLINT_TRY(Parameters parameters, Parameters::make(model->weights(), tape));
+
+  GradientPass pass(*model, tape);
+  const int batches = GradientPass::num_batches(sequences, options.batch_tokens);
+  const InterruptGuard interrupt;
+  const auto start = std::chrono::steady_clock::now();
+  std::optional<Progress> progress;
+  progress.emplace("gradients", std::int64_t{batches} * pass.parts_of_batch(),
+                   Progress::Unit::kItems);
+  const auto on_part = [&] {
+    progress->add(1);
+    return !interrupt.interrupted();
+  };
+  Result<LossSums> sums =
+      pass.run(sequences, {.mtp_weight = options.mtp_loss}, options.batch_tokens, on_part);
+  cli.interrupted = interrupt.interrupted();
+  progress.reset();
+  if (cli.interrupted) return Ok{};
+  GLINT_TRY(const LossSums loss, std::move(sums).in(options.ids));
+  const double seconds = seconds_since(start);
+  GLINT_TRY_STATUS(write_gradients(parameters, tape.device(), options.out));
+
+  std::string text =
+      formatted("loss: %.7g over %lld tokens\n", loss.mean(), static_cast<long long>(loss.tokens));
+  if (mtp) {
+    text += formatted("mtp loss: %.7g over %lld tokens, counted %g times\n", loss.mtp_mean(),
+                      static_cast<long long>(loss.mtp_tokens), double{options.mtp_loss});
+  }
+  text += formatted("gradient norm: %.7g of %lld parameters\n", norm_of(parameters, tape.device()),
+                    static_cast<long long>(parameters.count()));
+  std::int64_t tokens = 0;
+  for (const auto& ids : sequences) tokens += static_cast<std::int64_t>(ids.size());
+  text += formatted("%lld tokens in %.2f s, %.0f tokens/s\n", static_cast<long long>(tokens),
+                    seconds, static_cast<double>(tokens) / seconds);
+  cli.console.print(text);
+  return Ok{};
+}
+
+}  // namespace
+
+Command train_gradients_command() {
+  return make_command<Options>(
+      {.name = "train gradients",
+       .group = "Training",
+       .summary = "the gradient of every parameter, for a given text",
+       .description =
+           "Computes the mean cross-entropy of given tokens and its gradient, through the very "
+           "ops that serve the model: the forward pass gives the bits that `glint score` gives. "
+           "Experts and keys are chosen once and count as constants. One layer at a time is "
+           "computed again for its gradient, so that memory does not grow with the depth. For "
+           "comparing with another implementation, and for looking at what a text would change.",
+       .examples =
+           {{"glint train gradients models/glm5-tiny --ids ids.txt --out g.safetensors --dtype f32",
+             "nothing rounded to bf16"},
+            {"glint train gradients models/glm5-tiny --ids ids.txt --out g.safetensors --mtp-loss "
+             "0.3",
+             "the draft layer trained along"}}},
+      run);
+}
+
+}  // namespace glint

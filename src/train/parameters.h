@@ -1,0 +1,45 @@
+// Parameters: what is trained of a loaded model, and its gradients.
+#pragma once
+
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "autograd/tape_ops.h"
+#include "model/weights.h"
+
+namespace glint {
+
+// One tensor of the table (model/tensor_table.h) that is trained: a vector, a matrix, a layer's
+// experts, or kv_b_proj, which is trained as its two halves a head.
+struct Parameter {
+  ModelTensor tensor = {};
+  // f32, dense, on the device: [cols], [rows, cols] or [experts, rows, cols]; of kv_b_proj d(w_uk)
+  // [heads, latent, nope] and d(w_uv) [heads, v, latent].
+  Tensor gradient = {};
+  Tensor gradient_of_values = {};  // the latter
+
+  bool is_kv_b() const { return static_cast<bool>(gradient_of_values); }
+};
+
+class Parameters {
+ public:
+  // Gradients of zero for all that is trained of `weights`, known to `tape`. Fails if a weight is
+  // neither f32 nor bf16, and if there is no memory for 4 bytes a parameter.
+  static Result<Parameters> make(ModelWeights& weights, TapeOps& tape);
+
+  const std::vector<Parameter>& all() const { return all_; }
+  std::int64_t count() const { return count_; }  // numbers
+  void set_zero();
+
+ private:
+  Parameters() = default;
+
+  std::vector<Parameter> all_;
+  std::int64_t count_ = 0;
+  Device* device_ = nullptr;
+  Buffer memory_;
+};
+
+}  // namespace glint

@@ -1,0 +1,277 @@
+// Gradients against transformers' autograd in fp64 (tests/golden/gradients holds what
+// tools/make_gradient_goldens.py wrote), and the forward pass of training against that of serving.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <map>
+
+#include "base/str.h"
+#include "checkpoint/safetensors.h"
+#include "cli/id_file.h"
+#include "model/backends_under_test.h"
+#include "model/npy_data.h"
+#include "runtime/score.h"
+#include "train/gradient_file.h"
+#include "train/gradient_pass.h"
+
+namespace glint {
+namespace {
+
+const std::string kGoldens = str(GLINT_SOURCE_DIR, "/tests/golden/");
+const std::string kTiny = str(GLINT_SOURCE_DIR, "/models/glm5-tiny");
+
+// A model under a tape, with its parameters.
+struct Trained {
+  Trained(const std::string& dir, DType dtype, std::unique_ptr<Ops> ops) {
+    const bool f32 = dtype == DType::kF32;
+    auto owned = std::make_unique<TapeOps>(std::move(ops));
+    tape = owned.get();
+    model = LoadedModel::load({.dir = dir,
+                               .activations = dtype,
+                               .latent = f32 ? LatentFormat::kF32 : LatentFormat::kBF16,
+                               .index = f32 ? IndexFormat::kF32 : IndexFormat::kFp8,
+                               .with_mtp = true,
+                               .packing = Packing::kNever},
+                              std::move(owned))
+                .value();
+    parameters.emplace(Parameters::make(model->weights(), *tape).value());
+    pass.emplace(*model, *tape);
+    pass->checks_remains = true;
+  }
+
+  LossSums run(const TokenSequences& ids, const LossOptions& options = {},
+               std::int64_t batch_tokens = 4096) {
+    parameters->set_zero();
+    return pass->run(ids, options, batch_tokens).value();
+  }
+  // All gradients, one after another.
+  std::vector<float> gradients() const {
+    std::vector<float> all;
+    for (const Parameter& p : parameters->all()) {
+      for (const Tensor& g : {p.gradient, p.gradient_of_values}) {
+        if (g) all.insert(all.end(), g.ptr<float>(), g.ptr<float>() + g.size());
+      }
+    }
+    return all;
+  }
+
+  std::unique_ptr<LoadedModel> model;
+  TapeOps* tape = nullptr;
+  std::optional<Parameters> parameters;
+  std::optional<GradientPass> pass;
+};
+
+double norm(std::span<const float> values) {
+  double sum = 0;
+  for (const float value : values) sum += double{value} * value;
+  return std::sqrt(sum);
+}
+
+double distance(std::span<const float> a, std::span<const float> b) {
+  double sum = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) sum += (double{a[i]} - b[i]) * (double{a[i]} - b[i]);
+  return std::sqrt(sum);
+}
+
+// The elements of a parameter that the goldens have.
+std::vector<float> sampled(std::span<const float> values) {
+  constexpr std::size_t kSamples = 32;
+  if (values.size() <= kSamples) return {values.begin(), values.end()};
+  std::vector<float> some;
+  for (std::uint64_t i = 0; i < kSamples; ++i) {
+    some.push_back(values[(i * 0x9E3779B1u + 12345) % values.size()]);
+  }
+  return some;
+}
+
+struct Golden {
+  std::string name, checkpoint;
+  float mtp_weight = 0;
+};
+
+const Golden kCases[] = {{"tiny", kTiny},
+                         {"sharing", kGoldens + "glm52_sharing", 0.25f},
+                         {"real_heads", kGoldens + "real_heads"},
+                         {"odd", kGoldens + "odd", 1},
+                         {"groups", kGoldens + "deepseek_v32"}};
+
+// The file's tensors by name.
+std::map<std::string, std::span<const float>> tensors_of(std::span<const std::byte> file) {
+  std::map<std::string, std::span<const float>> tensors;
+  const std::vector<StoredTensor> all = parse_safetensors(file).value();
+  for (const StoredTensor& tensor : all) {
+    EXPECT_EQ(tensor.type, StoredType::kF32);
+    tensors[tensor.name] = {reinterpret_cast<const float*>(tensor.bytes.data()),
+                            tensor.bytes.size() / sizeof(float)};
+  }
+  return tensors;
+}
+
+// Every parameter is within `relative` of itself, or within `absolute` of the norm of all.
+void expect_golden(const Golden& golden, Trained& trained, double relative, double absolute) {
+  SCOPED_TRACE(golden.name);
+  const std::string dir = str(kGoldens, "gradients/", golden.name);
+  const TokenSequences ids = read_ids(dir + "/ids.txt").value();
+  const LossSums sums = trained.run(ids, {.mtp_weight = golden.mtp_weight});
+  const auto losses = read_npy<double>(dir + "/loss.npy", "<f8");
+  EXPECT_NEAR(sums.mean(), losses[0], relative / 10);
+  if (golden.mtp_weight > 0) {
+    EXPECT_NEAR(sums.mtp_mean(), losses[1], relative / 10);
+  }
+
+  const std::string path = str(testing::TempDir(), "/glint_", golden.name, "_",
+                               testing::UnitTest::GetInstance()->random_seed(), ".safetensors");
+  ASSERT_TRUE(write_gradients(*trained.parameters, trained.tape->device(), path).ok());
+  const MappedFile file = MappedFile::open(path).value();
+  std::remove(path.c_str());
+  const auto norms = read_npy<double>(dir + "/norms.npy", "<f8");
+  const auto values = read_npy<float>(dir + "/values.npy", "<f4");
+  const auto tensors = tensors_of(file.bytes());
+  double all = 0;
+  for (const double one : norms) all += one * one;
+  all = std::sqrt(all);
+  std::size_t parameter = 0, at = 0;
+  for (const auto& [name, gradient] : tensors) {
+    // The draft layer's parameters are there in any case; the goldens have them if it is trained.
+    const bool is_mtp =
+        name.starts_with(str("model.layers.", trained.model->config().num_hidden_layers, "."));
+    if (is_mtp && golden.mtp_weight == 0) {
+      EXPECT_EQ(norm(gradient), 0) << name;
+      continue;
+    }
+    ASSERT_LT(parameter, norms.size());
+    const double expected = norms[parameter++];
+    const std::vector<float> some = sampled(gradient);
+    ASSERT_LE(at + some.size(), values.size());
+    const double share =
+        std::sqrt(static_cast<double>(gradient.size()) / static_cast<double>(some.size()));
+    const double error = std::max(distance(some, std::span(values).subspan(at)) * share,
+                                  std::fabs(norm(gradient) - expected));
+    at += some.size();
+    EXPECT_LE(error, std::max(relative * expected, absolute * all))
+        << name << ", whose norm is " << expected << " of " << all;
+  }
+  EXPECT_EQ(parameter, norms.size());
+}
+
+TEST(TrainingGolden, gradients_equal_transformers_in_fp64) {
+  for (const Golden& golden : kCases) {
+    Trained trained(golden.checkpoint, DType::kF32, best_backend().make(2));
+    expect_golden(golden, trained, 1e-4, 1e-7);
+  }
+}
+
+TEST(TrainingGolden, the_reference_equals_transformers_in_fp64) {
+  for (const Golden& golden : {kCases[1], kCases[3]}) {
+    Trained trained(golden.checkpoint, DType::kF32, backends_under_test()[0].make(1));
+    expect_golden(golden, trained, 1e-4, 1e-7);
+  }
+}
+
+TEST(TrainingGolden, every_instruction_set_equals_transformers_in_fp64) {
+  for (const BackendUnderTest& backend : backends_under_test()) {
+    if (backend.name == "reference") continue;
+    SCOPED_TRACE(backend.name);
+    Trained trained(kCases[3].checkpoint, DType::kF32, backend.make(1));
+    expect_golden(kCases[3], trained, 1e-4, 1e-7);
+  }
+}
+
+// On a trained model: random weights turn a rounding into other experts.
+TEST(TrainingGolden, bf16_is_near_transformers_in_fp64) {
+  Trained trained(kTiny, DType::kBF16, best_backend().make(2));
+  expect_golden(kCases[0], trained, 0.15, 1e-3);
+}
+
+TokenSequences record_rows(std::initializer_list<std::size_t> lengths) {
+  const TokenSequences rows =
+      read_ids(str(GLINT_SOURCE_DIR, "/models/record/heldout.ids.txt")).value();
+  TokenSequences cut;
+  for (const std::size_t length : lengths) {
+    cut.emplace_back(rows[cut.size()].begin(), rows[cut.size()].begin() + length);
+  }
+  return cut;
+}
+
+// Two ways to the same gradient, which round differently.
+void expect_same_gradient(std::span<const float> a, std::span<const float> b, double tolerance) {
+  ASSERT_EQ(a.size(), b.size());
+  EXPECT_LE(distance(a, b), tolerance * norm(a));
+}
+
+TEST(Training, packed_sequences_do_not_see_each_other) {
+  Trained trained(kTiny, DType::kF32, best_backend().make(2));
+  const TokenSequences sequences = record_rows({70, 1, 33, 64});
+  const LossSums packed = trained.run(sequences, {.mtp_weight = 0.5f});
+  const std::vector<float> together = trained.gradients();
+  const LossSums one_by_one = trained.run(sequences, {.mtp_weight = 0.5f}, 1);
+  EXPECT_EQ(packed.tokens, 69 + 32 + 63);
+  EXPECT_EQ(packed.mtp_tokens, 68 + 31 + 62);
+  EXPECT_NEAR(packed.nll, one_by_one.nll, 1e-9);
+  EXPECT_NEAR(packed.mtp_nll, one_by_one.mtp_nll, 1e-9);
+  expect_same_gradient(together, trained.gradients(), 2e-6);
+}
+
+TEST(Training, the_bits_of_gradients_do_not_depend_on_threads) {
+  for (const DType dtype : {DType::kF32, DType::kBF16}) {
+    std::vector<float> first;
+    for (const int threads : {1, 3}) {
+      Trained trained(kTiny, dtype, best_backend().make(threads));
+      trained.run(record_rows({150}), {.mtp_weight = 0.5f});
+      const std::vector<float> gradients = trained.gradients();
+      if (first.empty()) first = gradients;
+      EXPECT_EQ(std::memcmp(first.data(), gradients.data(), first.size() * sizeof(float)), 0);
+    }
+  }
+}
+
+// Serving packs weights, fuses blocks and cuts prompts into chunks; training does none of it.
+TEST(Training, logits_are_those_of_serving_bit_for_bit) {
+  for (const DType dtype : {DType::kF32, DType::kBF16}) {
+    Trained trained(kTiny, dtype, best_backend().make(2));
+    const TokenSequences sequences = record_rows({300, 40});  // more than index_topk
+    std::vector<float> logits;
+    trained.pass->on_logits = [&](const Tensor& rows) {
+      logits.insert(logits.end(), rows.ptr<float>(), rows.ptr<float>() + rows.size());
+    };
+    trained.run(sequences);
+    ModelOptions served = trained.model->options();
+    served.packing = Packing::kAlways;
+    const auto serving = LoadedModel::load(served, best_backend().make(1)).value();
+    std::vector<float> expected;
+    ScoreSinks sinks;
+    sinks.logits = [&](std::int64_t, std::span<const float> rows) {
+      expected.insert(expected.end(), rows.begin(), rows.end());
+    };
+    for (const auto& ids : sequences) {
+      ASSERT_TRUE(score(*serving, ids, {.chunk = 37}, sinks).ok());
+    }
+    ASSERT_EQ(logits.size(), expected.size());
+    EXPECT_EQ(std::memcmp(logits.data(), expected.data(), logits.size() * sizeof(float)), 0);
+  }
+}
+
+TEST(Training, what_cannot_be_trained_is_refused) {
+  auto owned = std::make_unique<TapeOps>(best_backend().make(1));
+  TapeOps& tape = *owned;
+  const auto fp8 = LoadedModel::load({.dir = kGoldens + "fp8_block", .packing = Packing::kNever},
+                                     std::move(owned));
+  const Result<Parameters> parameters = Parameters::make(fp8.value()->weights(), tape);
+  ASSERT_FALSE(parameters.ok());
+  EXPECT_NE(parameters.error().message.find("gradients need a checkpoint in bf16 or f32"),
+            std::string::npos)
+      << parameters.error().message;
+
+  Trained trained(kGoldens + "odd", DType::kF32, best_backend().make(1));
+  const auto message = [&](const TokenSequences& ids, float mtp_weight) {
+    return trained.pass->run(ids, {.mtp_weight = mtp_weight}, 100).error().message;
+  };
+  EXPECT_NE(message({{1, 2}, {3, 100000}}, 0).find("sequence 2: token 100000"), std::string::npos);
+  EXPECT_NE(message({{1}, {2}}, 0).find("nothing to predict"), std::string::npos);
+  EXPECT_NE(message({{1, 2}}, 1).find("nothing for the MTP layer"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace glint
