@@ -10,7 +10,7 @@ ask '{"messages": [{"role": "user", "content": "What is the capital of France?"}
 
 ask '{"messages": [{"role": "user", "content": "Write a short poem about a cat and a dog"}], "stream": true, "temperature": 0}'
 
-ask '{"messages": [{"role": "user", "content": "Give me a JSON object for Ida, who is 7 and has a fox."}], "temperature": 0,
+ask '{"messages": [{"role": "user", "content": "Give me a JSON object for Ada, who is 7 and has a fox."}], "temperature": 0,
   "response_format": {"type": "json_schema", "json_schema": {"name": "person", "schema": {"type": "object",
     "properties": {"name": {"type": "string"}, "age": {"type": "integer"}, "animal": {"type": "string"}},
     "required": ["name", "age", "animal"]}}}}'

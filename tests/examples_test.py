@@ -30,7 +30,7 @@ def main():
     with Served([glint, "serve"], model) as server:
         answers = said(EXAMPLES / "chat.sh", server.url)
         assert "The capital of France is Paris." in answers, answers
-        assert "data: [DONE]" in answers and '\\"animal\\": \\"fox\\"' in answers, answers
+        assert "data: [DONE]" in answers and '{\\"name\\": \\"Ada\\", \\"age\\": 7, \\"animal\\": \\"fox\\"}' in answers, answers
         answer = said(sys.executable, EXAMPLES / "openai_client.py", server.url)
         assert "The answer is 643." in answer, answer
         answer = said(sys.executable, EXAMPLES / "agent.py", server.url)

@@ -34,7 +34,10 @@ export class Chat {
     $('tools').addEventListener('input', () => this.showTools());
     $('tools').addEventListener('change', () => this.showTools());
     $('tools-chip').addEventListener('click', showSettings);
-    $('tools-example').addEventListener('click', () => this.fillTools(WEATHER_TOOL));
+    $('tools-example').addEventListener('click', () => {
+      this.fillTools(JSON.stringify(WEATHER_TOOL, null, 2));
+      $('tools').dispatchEvent(new Event('change'));
+    });
     this.showTools();
     this.reset();
   }
@@ -57,7 +60,7 @@ export class Chat {
   reset() {
     this.stop();
     this.messages = [];
-    if (this.suggestion?.tools) this.fillTools(null);  // what a suggestion filled in was for its conversation
+    if (this.suggestion?.tools) this.fillTools(localStorage.getItem('setting.tools') ?? '');
     this.suggestion = null;
     const offers = SUGGESTIONS.map((each) => {
       const button = node('button', [node('b', [each.title]), node('span', [each.hint])], {type: 'button'});
@@ -74,13 +77,13 @@ export class Chat {
   suggest(suggestion) {
     if (this.abort) return;
     this.suggestion = suggestion;
-    if (suggestion.tools) this.fillTools(suggestion.tools);
+    if (suggestion.tools) this.fillTools(JSON.stringify(suggestion.tools, null, 2));  // for this conversation: not saved
     this.ask(suggestion.text);
   }
 
-  fillTools(tools) {
-    $('tools').value = tools ? JSON.stringify(tools, null, 2) : '';
-    $('tools').dispatchEvent(new Event('change'));
+  fillTools(text) {
+    $('tools').value = text;
+    this.showTools();
   }
 
   // Beside the prompt stands which tools the model has.
