@@ -208,10 +208,15 @@ def attention(page):
     page.wait(lambda: len(page.all("#token-list [role=button]")) > 3)
     assert "".join(span.get_attribute("textContent") for span in page.all("#token-list > *")).count("cat") >= 1
     page.all("#token-list [role=button]")[3].click()
-    page.wait(lambda: "was chosen after reading" in page.text("tokens-note"))
+    page.wait(lambda: "chosen" in (page.all("#token-list [role=button]")[3].get_attribute("class") or ""))
+    assert "was chosen after reading" in page.text("tokens-note")
+    assert page.script("return [...document.querySelectorAll('#token-list > *')].every(each => getComputedStyle(each).display === 'inline')"), \
+        "a token is a box of its own, which a line break in it would lift"
+    page.script("document.querySelector('#token-list .chosen').focus()")
+    page.browser.switch_to.active_element.send_keys(Keys.ARROW_RIGHT, Keys.ENTER)  # the next token, by the keyboard
+    page.wait(lambda: "chosen" in (page.all("#token-list [role=button]")[4].get_attribute("class") or ""))
     marked = [span for span in page.all("#token-list > *") if "rgba" in (span.get_attribute("style") or "")]
     assert marked, "nothing is highlighted"
-    assert "chosen" in page.all("#token-list [role=button]")[3].get_attribute("class")
     page.shot("attention")
 
 

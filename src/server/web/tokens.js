@@ -11,6 +11,7 @@ export class TokenView {
     this.spans = [];
     this.numPrompt = 0;
     this.shown = true;
+    this.asked = 0;  // how often keys were asked for: only the last answer counts
     $('tokens-note').textContent = 'There is no answer yet: ask something in the chat.';
     $('token-list').addEventListener('click', (event) => this.choose(this.spans.indexOf(event.target)));
     $('token-list').addEventListener('keydown', (event) => this.key(event));
@@ -64,6 +65,7 @@ export class TokenView {
   // Token `at` was produced by the row before it: that row's attention is shown.
   async choose(at) {
     if (at < this.numPrompt || at >= this.spans.length) return;
+    const asked = ++this.asked;
     const spans = this.spans;
     let read;
     try {
@@ -72,7 +74,7 @@ export class TokenView {
       $('tokens-note').textContent = error.message;
       return;
     }
-    if (spans !== this.spans) return;
+    if (asked !== this.asked || spans !== this.spans) return;
     for (const span of spans) {
       span.style.background = '';
       span.classList.remove('chosen');
