@@ -26,6 +26,8 @@ class CpuOps : public ReferenceOps {
   Weight packed(const Weight& weight, std::byte* to) override;
   void pack(std::span<const PackedPair> pairs, ThreadPool& threads) override;
 
+  std::unique_ptr<Gradients> make_gradients() override;
+
   void embed(const EmbedArgs& args) override;
   void gather_rows(const GatherRowsArgs& args) override;
   void silu_mul(const SiluMulArgs& args) override;

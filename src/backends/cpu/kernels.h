@@ -158,6 +158,7 @@ struct Kernels {
   void (*merge)(const MergeArgs&);
   void (*merge_values)(const MergeValuesArgs&);
   void (*interleave)(const InterleaveArgs&);
+  void (*attend_back)(const AttendBackArgs&);
   // out[i] = sum_h weights[h] * max(0, c[h][i]), i < kPanel
   void (*relu_sum)(const float* c, const float* weights, int heads, float* out);
   // out[i] = e4m3 * scale

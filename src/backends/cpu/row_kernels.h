@@ -96,6 +96,21 @@ struct MergeValuesArgs {
   std::int64_t rows;
 };
 
+// The backward pass of attention for 4 heads of a token and up to 4 keys, all [.][size] in f32,
+// where `size` is a multiple of kPanel and what lies beyond a row's end is zero. Heads beyond the
+// last are zeros, and so are keys beyond num_keys.
+struct AttendBackArgs {
+  const float* keys;
+  const float* q;       // times softmax_scale
+  const float* g;       // dout, zero beyond the latent
+  const float* lse;     // [4]
+  const float* along;   // [4]: dout . out
+  float* dq;            // added to, not yet times softmax_scale
+  float* const* dkeys;  // [num_keys]: rows that are added to
+  int num_keys;
+  std::int64_t size;
+};
+
 // Rows of values as the panels of their transpose: out row d of panel d / kPanel holds element d of
 // every row, so that k runs over the rows. In bf16 pairs of rows are interleaved.
 struct InterleaveArgs {

@@ -1,0 +1,204 @@
+// Backward passes of products: dx = g W and dW = g^T x are products with turned operands.
+#include <algorithm>
+
+#include "backends/cpu/cpu_gradients.h"
+
+namespace glint {
+namespace {
+
+WeightFormat format_of(DType dtype) {
+  return dtype == DType::kBF16 ? WeightFormat::kBF16 : WeightFormat::kF32;
+}
+Weight weight_of(const Tensor& x) {
+  return {.format = format_of(x.dtype), .rows = x.dim(0), .cols = x.dim(1), .data = x};
+}
+// The type that g is multiplied in: bf16 where both operands of the forward product were.
+DType product_type(DType x, WeightFormat weight) {
+  return x == DType::kBF16 && weight == WeightFormat::kBF16 ? DType::kBF16 : DType::kF32;
+}
+// [T, H, D] -> head h as [T, D].
+Tensor head(const Tensor& x, std::int64_t h) {
+  Tensor rows(x.data + h * x.stride[1] * size_of(x.dtype), x.dtype, {x.dim(0), x.dim(2)});
+  rows.stride[0] = x.stride[0];
+  return rows;
+}
+
+}  // namespace
+
+// Through a tile in the first cache, so that both sides are read and written by lines.
+void CpuGradients::turn(const Rows& rows, const Tensor& to) {
+  constexpr std::int64_t kTile = 32;
+  const std::int64_t R = rows.count, C = rows.x.dim(1);
+  with_float_type(rows.x.dtype, [&]<class From>(From) {
+    with_float_type(to.dtype, [&]<class To>(To) {
+      for_rows((C + kTile - 1) / kTile, R * kTile, [&](std::int64_t tile) {
+        const std::int64_t begin = tile * kTile, end = std::min(begin + kTile, C);
+        To part[kTile][kTile];
+        for (std::int64_t r0 = 0; r0 < R; r0 += kTile) {
+          const std::int64_t r_end = std::min(r0 + kTile, R);
+          for (std::int64_t r = r0; r < r_end; ++r) {
+            const From* const from = rows.x.row<From>(rows.places ? rows.places[r] : r);
+            for (std::int64_t c = begin; c < end; ++c) {
+              part[c - begin][r - r0] = from_float<To>(to_float(from[c]));
+            }
+          }
+          for (std::int64_t c = begin; c < end; ++c) {
+            std::copy_n(part[c - begin], r_end - r0, to.ptr<To>() + c * R + r0);
+          }
+        }
+      });
+    });
+  });
+}
+
+Tensor CpuGradients::turned(const Rows& rows, DType to) {
+  const Tensor out = scratch_.take(to, {rows.x.dim(1), rows.count});
+  turn(rows, out);
+  return out;
+}
+
+template <class Wanted>
+WeightStack CpuGradients::turned(const WeightStack& weights, Wanted wanted) {
+  const DType dtype = weights[0].data.dtype;
+  const Tensor all = scratch_.take(dtype, {weights.count, weights.cols, weights.rows});
+  for (std::int64_t i = 0; i < weights.count; ++i) {
+    const Tensor matrix = weights[i].data;
+    GLINT_CHECK(matrix.dtype == dtype, "the matrices of a stack have one type");
+    if (wanted(i)) turn({.x = matrix, .count = matrix.dim(0)}, all[i]);
+  }
+  return {.format = format_of(dtype),
+          .count = weights.count,
+          .rows = weights.cols,
+          .cols = weights.rows,
+          .data = all};
+}
+
+Tensor CpuGradients::cast(const Tensor& x, DType to) {
+  if (x.dtype == to) return x;
+  Tensor out = x;
+  out.dtype = to;
+  if (x.rank == 2) {
+    out = scratch_.take_padded(to, {x.dim(0), x.dim(1)});
+  } else {
+    out = scratch_.take_padded(to, {x.dim(0), x.dim(1), x.dim(2)});
+  }
+  const std::int64_t heads = x.rank == 3 ? x.dim(1) : 1, size = x.dim(-1);
+  for_rows(x.dim(0), heads * size, [&](std::int64_t t) {
+    for (std::int64_t h = 0; h < heads; ++h) {
+      const std::int64_t from = t * x.stride[0] + (x.rank == 3 ? h * x.stride[1] : 0);
+      const std::int64_t at = t * out.stride[0] + (x.rank == 3 ? h * out.stride[1] : 0);
+      kernels_.convert(x.data + from * glint::size_of(x.dtype), x.dtype == DType::kBF16,
+                       out.data + at * glint::size_of(to), to == DType::kBF16, size);
+    }
+  });
+  return out;
+}
+
+void CpuGradients::set_zero(const Tensor& x) {
+  const std::int64_t heads = x.rank == 3 ? x.dim(1) : 1, size = x.dim(-1);
+  for_rows(x.dim(0), heads * size, [&](std::int64_t t) {
+    for (std::int64_t h = 0; h < heads; ++h) {
+      std::fill_n(x.row<float>(t) + (x.rank == 3 ? h * x.stride[1] : 0), size, 0.0f);
+    }
+  });
+}
+
+void CpuGradients::add_weight_gradient(const Rows& g, const Rows& x, DType type,
+                                       const Tensor& dweight) {
+  const Arena::Scope scope(scratch_);
+  ops_.linear({.x = turned(g, type),
+               .weight = weight_of(turned(x, x.x.dtype)),
+               .out = dweight,
+               .accumulate = true});
+}
+
+void CpuGradients::linear_back(const LinearBackArgs& args) {
+  check(args);
+  const Arena::Scope scope(scratch_);
+  const std::int64_t T = args.dout.dim(0);
+  if (T == 0) return;
+  const DType type = product_type(args.op.x.dtype, args.op.weight.format);
+  if (args.dx) {
+    const Tensor& w = args.op.weight.data;
+    ops_.linear({.x = cast(args.dout, type),
+                 .weight = weight_of(turned({.x = w, .count = w.dim(0)}, w.dtype)),
+                 .out = args.dx,
+                 .accumulate = true});
+  }
+  if (args.dweight) {
+    add_weight_gradient({.x = args.dout, .count = T}, {.x = args.op.x, .count = T}, type,
+                        args.dweight);
+  }
+  set_zero(args.dout);
+}
+
+void CpuGradients::grouped_linear_back(const GroupedLinearBackArgs& args) {
+  check(args);
+  const Arena::Scope scope(scratch_);
+  const WeightStack& weights = args.op.weights;
+  const std::int64_t E = weights.count, K = args.op.x.dim(1);
+  const std::int32_t* const offsets = args.op.offsets.ptr<std::int32_t>();
+  const std::int32_t* const rows = args.op.rows ? args.op.rows.ptr<std::int32_t>() : nullptr;
+  const std::int64_t R = offsets[E];
+  const auto count = [&](std::int64_t e) { return offsets[e + 1] - offsets[e]; };
+  if (R == 0) return;
+  const DType type = product_type(args.op.x.dtype, weights[0].format);
+  if (args.dx) {
+    const bool in_place = !rows && args.dx.is_dense();
+    const Tensor part = in_place ? args.dx.slice(0, 0, R) : scratch_.take(DType::kF32, {R, K});
+    ops_.grouped_linear({.x = cast(args.dout.slice(0, 0, R), type),
+                         .offsets = args.op.offsets,
+                         .weights = turned(weights, [&](std::int64_t e) { return count(e) > 0; }),
+                         .out = part,
+                         .accumulate = in_place});
+    if (!in_place) {
+      // The rows that came from each row of x, in their order.
+      const std::int64_t S = args.dx.dim(0);
+      std::vector<std::int32_t> ends(static_cast<std::size_t>(S + 1)), from(R);
+      const auto source = [&](std::int64_t r) { return rows ? rows[r] : r; };
+      for (std::int64_t r = 0; r < R; ++r) {
+        GLINT_CHECK(source(r) >= 0 && source(r) < S, "a row beyond x");
+        ++ends[source(r) + 1];
+      }
+      for (std::int64_t s = 0; s < S; ++s) ends[s + 1] += ends[s];
+      std::vector<std::int32_t> next(ends.begin(), ends.end() - 1);
+      for (std::int64_t r = 0; r < R; ++r) from[next[source(r)]++] = static_cast<std::int32_t>(r);
+      for_rows(S, K, [&](std::int64_t s) {
+        float* const to = args.dx.row<float>(s);
+        for (std::int32_t i = ends[s]; i < ends[s + 1]; ++i) {
+          const float* const add = part.row<float>(from[i]);
+          for (std::int64_t k = 0; k < K; ++k) to[k] += add[k];
+        }
+      });
+    }
+  }
+  for (std::int64_t e = 0; args.dweights && e < E; ++e) {
+    if (count(e) == 0) continue;
+    const Rows x = rows ? Rows{.x = args.op.x, .places = rows + offsets[e], .count = count(e)}
+                        : Rows{.x = args.op.x.slice(0, offsets[e], count(e)), .count = count(e)};
+    add_weight_gradient({.x = args.dout.slice(0, offsets[e], count(e)), .count = count(e)}, x, type,
+                        args.dweights[e]);
+  }
+  set_zero(args.dout.slice(0, 0, R));
+}
+
+void CpuGradients::per_head_back(const PerHeadBackArgs& args) {
+  check(args);
+  const Arena::Scope scope(scratch_);
+  const std::int64_t T = args.dout.dim(0), H = args.dout.dim(1);
+  if (T == 0) return;
+  const DType type = product_type(args.op.x.dtype, args.op.weights[0].format);
+  if (args.dx) {
+    ops_.per_head({.x = cast(args.dout, type),
+                   .weights = turned(args.op.weights, [](std::int64_t) { return true; }),
+                   .out = args.dx,
+                   .accumulate = true});
+  }
+  for (std::int64_t h = 0; args.dweights && h < H; ++h) {
+    add_weight_gradient({.x = head(args.dout, h), .count = T},
+                        {.x = head(args.op.x, h), .count = T}, type, args.dweights[h]);
+  }
+  set_zero(args.dout);
+}
+
+}  // namespace glint

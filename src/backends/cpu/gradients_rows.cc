@@ -1,0 +1,165 @@
+// Backward passes of what works on rows, and the loss. In f32, with sums in eight lanes whose order
+// the row's length fixes.
+#include <algorithm>
+#include <cmath>
+
+#include "backends/cpu/cpu_gradients.h"
+
+namespace glint {
+namespace {
+
+constexpr int kLanes = 8;
+
+// sum over i of f(i), i < n.
+template <class F>
+float sum_in_lanes(std::int64_t n, F f) {
+  float lanes[kLanes] = {};
+  std::int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) {
+    for (int j = 0; j < kLanes; ++j) lanes[j] += f(i + j);
+  }
+  float sum = 0;
+  for (const float lane : lanes) sum += lane;
+  for (; i < n; ++i) sum += f(i);
+  return sum;
+}
+
+}  // namespace
+
+std::unique_ptr<Gradients> CpuOps::make_gradients() {
+  return std::make_unique<CpuGradients>(*this, products_.kernels(), pool_);
+}
+
+const float* CpuGradients::floats_of_row(const Tensor& x, std::int64_t t,
+                                         std::vector<float>& copy) const {
+  if (x.dtype == DType::kF32) return x.row<float>(t);
+  copy.resize(static_cast<std::size_t>(x.dim(-1)));
+  kernels_.convert(x.row<BF16>(t), true, copy.data(), false, x.dim(-1));
+  return copy.data();
+}
+
+void CpuGradients::add_back(const AddBackArgs& args) {
+  check(args);
+  const std::int64_t D = args.dx.dim(1);
+  for_rows(args.dx.dim(0), D, [&](std::int64_t t) {
+    const float* const from = args.dx.row<float>(t);
+    float* const to = args.dy.row<float>(t);
+    for (std::int64_t d = 0; d < D; ++d) to[d] += from[d];
+  });
+}
+
+void CpuGradients::silu_mul_back(const SiluMulBackArgs& args) {
+  check(args);
+  const std::int64_t D = args.dout.dim(1);
+  for_rows(args.dout.dim(0), D, [&](std::int64_t t) {
+    std::vector<float> gates, ups;
+    const float* const gate = floats_of_row(args.op.gate, t, gates);
+    const float* const up = floats_of_row(args.op.up, t, ups);
+    float* const g = args.dout.row<float>(t);
+    float* const dgate = args.dgate.row<float>(t);
+    float* const dup = args.dup.row<float>(t);
+    for (std::int64_t d = 0; d < D; ++d) {
+      const float v = gate[d], s = 1 / (1 + std::exp(-v)), grad = g[d];
+      g[d] = 0;  // may be dgate
+      dup[d] += grad * v * s;
+      dgate[d] += grad * up[d] * s * (1 + v * (1 - s));
+    }
+  });
+}
+
+void CpuGradients::rms_norm_back(const RmsNormBackArgs& args) {
+  check(args);
+  constexpr std::int64_t kBlock = 64;  // tokens
+  const Arena::Scope scope(scratch_);
+  const std::int64_t T = args.dout.dim(0), D = args.dout.dim(1);
+  const std::int64_t blocks = (T + kBlock - 1) / kBlock;
+  std::vector<float> weights(static_cast<std::size_t>(D));
+  kernels_.convert(args.op.weight.data, args.op.weight.dtype == DType::kBF16, weights.data(), false,
+                   D);
+  const Tensor parts = scratch_.take(DType::kF32, {std::max<std::int64_t>(blocks, 1), D});
+  for_rows(blocks, kBlock * D, [&](std::int64_t block) {
+    std::vector<float> copy, g(static_cast<std::size_t>(D));
+    float* const part = parts.row<float>(block);
+    std::fill_n(part, D, 0.0f);
+    for (std::int64_t t = block * kBlock; t < std::min(T, (block + 1) * kBlock); ++t) {
+      const float* const x = floats_of_row(args.op.x, t, copy);
+      float* const dout = args.dout.row<float>(t);
+      std::copy_n(dout, D, g.data());
+      std::fill_n(dout, D, 0.0f);  // may be dx
+      const float squares = sum_in_lanes(D, [&](std::int64_t d) { return x[d] * x[d]; });
+      const float along = sum_in_lanes(D, [&](std::int64_t d) { return x[d] * weights[d] * g[d]; });
+      const float r = 1 / std::sqrt(squares / static_cast<float>(D) + args.op.eps);
+      const float back = r * r * r / static_cast<float>(D) * along;
+      float* const dx = args.dx.row<float>(t);
+      for (std::int64_t d = 0; d < D; ++d) {
+        dx[d] += r * weights[d] * g[d] - x[d] * back;
+        part[d] += g[d] * x[d] * r;
+      }
+      if (!args.ddelta) continue;
+      float* const ddelta = args.ddelta.row<float>(t);
+      for (std::int64_t d = 0; d < D; ++d) ddelta[d] += dx[d];
+    }
+  });
+  for (std::int64_t block = 0; args.dweight && block < blocks; ++block) {
+    const float* const part = parts.row<float>(block);
+    for (std::int64_t d = 0; d < D; ++d) args.dweight.ptr<float>()[d] += part[d];
+  }
+}
+
+void CpuGradients::combine_back(const CombineBackArgs& args) {
+  check(args);
+  const std::int64_t k = args.op.places.dim(1), D = args.op.y.dim(1);
+  for_rows(args.dout.dim(0), k * D, [&](std::int64_t t) {
+    std::vector<float> copy;
+    float* const g = args.dout.row<float>(t);
+    for (std::int64_t j = 0; j < k; ++j) {
+      const std::int32_t place = args.op.places.row<std::int32_t>(t)[j];
+      if (place < 0) continue;
+      GLINT_CHECK(place < args.op.y.dim(0), "a place beyond y");
+      const float* const y = floats_of_row(args.op.y, place, copy);
+      const float weight = args.op.weights.row<float>(t)[j];
+      float* const dy = args.dy.row<float>(place);
+      for (std::int64_t d = 0; d < D; ++d) dy[d] += weight * g[d];
+      args.dweights.row<float>(t)[j] +=
+          sum_in_lanes(D, [&](std::int64_t d) { return g[d] * y[d]; });
+    }
+    if (args.dshared) {
+      float* const dshared = args.dshared.row<float>(t);
+      for (std::int64_t d = 0; d < D; ++d) dshared[d] += g[d];
+    }
+    std::fill_n(g, D, 0.0f);
+  });
+}
+
+void CpuGradients::cross_entropy(const CrossEntropyArgs& args) {
+  check(args);
+  const std::int64_t V = args.logits.dim(1);
+  const float cool = 1 / args.temperature;
+  for_rows(args.logits.dim(0), V, [&](std::int64_t r) {
+    float* const p = args.logits.row<float>(r);
+    const std::int32_t target = args.targets.ptr<std::int32_t>()[r];
+    float& log_prob = args.log_probs.ptr<float>()[r];
+    if (target < 0) {
+      std::fill_n(p, V, 0.0f);
+      log_prob = 0;
+      return;
+    }
+    GLINT_CHECK(target < V, "a target beyond the vocabulary");
+    const float largest = *std::max_element(p, p + V);
+    const float wanted = (p[target] - largest) * cool;
+    double others = 0;
+    for (std::int64_t i = 0; i < V; ++i) {
+      p[i] = std::exp((p[i] - largest) * cool);
+      if (i != target) others += p[i];
+    }
+    const double chosen = p[target], sum = others + chosen;
+    log_prob =
+        static_cast<float>(chosen > 0 ? -std::log1p(others / chosen) : wanted - std::log(sum));
+    const double scale = double{args.scales.ptr<float>()[r]} / args.temperature;
+    const auto each = static_cast<float>(scale / sum);
+    for (std::int64_t i = 0; i < V; ++i) p[i] *= each;
+    p[target] = static_cast<float>(-scale * others / sum);
+  });
+}
+
+}  // namespace glint
