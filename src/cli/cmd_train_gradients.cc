@@ -88,6 +88,7 @@ Status run(const Options& options, Cli& cli) {
     return invalid(options.model + " has no MTP layer; leave --mtp-loss out");
   }
   GLINT_TRY(Parameters parameters, Parameters::make(model->weights(), tape));
+  GLINT_TRY_STATUS(check_gradient_file(parameters, options.out));
 
   GradientPass pass(*model, tape);
   const int batches = GradientPass::num_batches(sequences, options.batch_tokens);

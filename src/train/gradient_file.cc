@@ -4,6 +4,7 @@
 #include <cmath>
 #include <filesystem>
 
+#include "base/str.h"
 #include "checkpoint/shard.h"
 
 namespace glint {
@@ -50,16 +51,31 @@ std::vector<TensorSpec> specs_of(const Parameters& parameters) {
   return specs;
 }
 
+std::int64_t bytes_of(std::span<const TensorSpec> specs) {
+  std::int64_t bytes = 0;
+  for (const TensorSpec& spec : specs) bytes += spec.bytes();
+  return bytes;
+}
+
 }  // namespace
+
+Status check_gradient_file(const Parameters& parameters, const std::string& path) {
+  std::error_code error;
+  if (std::filesystem::is_directory(path, error)) {
+    return invalid(path + " is a directory; give the name of a file");
+  }
+  const std::filesystem::path parent = std::filesystem::path(path).parent_path();
+  if (!parent.empty() && !std::filesystem::is_directory(parent, error)) {
+    return invalid(str("there is no directory ", parent.string(), " to write ", path, " to"));
+  }
+  return check_free_space(path, bytes_of(specs_of(parameters)));
+}
 
 Status write_gradients(const Parameters& parameters, Device& device, const std::string& path) {
   const std::vector<TensorSpec> specs = specs_of(parameters);
-  std::int64_t bytes = 0;
-  for (const TensorSpec& spec : specs) bytes += spec.bytes();
   const std::string partial = path + ".partial";
-  GLINT_TRY_STATUS(check_free_space(partial, bytes));
   const auto write = [&]() -> Status {
-    GLINT_TRY(ShardFile file, ShardFile::create(partial, shard_head(specs), bytes));
+    GLINT_TRY(ShardFile file, ShardFile::create(partial, shard_head(specs), bytes_of(specs)));
     std::int64_t offset = 0;
     for (const Parameter& p : parameters.all()) {
       const std::vector<float> values =

@@ -1,0 +1,79 @@
+#!/usr/bin/env python3
+"""glint train gradients as a user runs it: what it prints, the names and shapes in its file, and refusals.
+
+    train_test.py build/release/glint models/glm5-tiny tests/golden
+"""
+
+import json
+import pathlib
+import re
+import struct
+import sys
+import tempfile
+
+from program import check, output, refused
+
+TINY, GOLDENS = sys.argv[2], pathlib.Path(sys.argv[3])
+
+
+def read_header(path):
+    """{name: (dtype, shape)} of a safetensors file, whose size must be what the header says."""
+    data = pathlib.Path(path).read_bytes()
+    size = struct.unpack("<Q", data[:8])[0]
+    header = json.loads(data[8:8 + size])
+    header.pop("__metadata__", None)
+    check(len(data) == 8 + size + max(t["data_offsets"][1] for t in header.values()), f"size of {path}")
+    return {name: (t["dtype"], t["shape"]) for name, t in header.items()}
+
+
+def is_trained(name):
+    return ".indexer." not in name and not name.endswith("e_score_correction_bias")
+
+
+def names_and_shapes_are_the_checkpoints(tmp):
+    model, ids = GOLDENS / "odd", GOLDENS / "gradients/odd/ids.txt"
+    stored = read_header(model / "model.safetensors")
+    layers = json.loads((model / "config.json").read_text())["num_hidden_layers"]
+    for mtp in (True, False):
+        text = output("train", "gradients", model, "--ids", ids, "--out", tmp / "g.safetensors", "--dtype", "f32",
+                      *(("--mtp-loss", 1) if mtp else ()))
+        check(("mtp loss: " in text) == mtp, "the draft layer's loss", text)
+        check(re.search(r"^loss: 5\.31042\d+ over 108 tokens$", text, re.M), "loss", text)
+        expected = {name: ("F32", shape) for name, (_, shape) in stored.items()
+                    if is_trained(name) and (mtp or not name.startswith(f"model.layers.{layers}."))}
+        check(read_header(tmp / "g.safetensors") == expected, "names and shapes")
+    check([path.name for path in tmp.iterdir()] == ["g.safetensors"], "nothing else is left")
+
+
+def batches_change_the_rounding_only(tmp):
+    ids = tmp / "ids.txt"
+    ids.write_text("5 6 7 8 9 10\n11 12 13\n14 15 16 17\n")
+    norms = set()
+    for tokens in (1, 8192):
+        text = output("train", "gradients", GOLDENS / "odd", "--ids", ids, "--out", tmp / "g.safetensors", "--dtype", "f32",
+                      "--batch-tokens", tokens)
+        norm = re.search(r"gradient norm: (\S+)", text)[1]
+        norms.add(f"{float(norm):.4g}")
+    check(len(norms) == 1, "norms", norms)
+
+
+def what_cannot_work_is_refused(tmp):
+    ids, out = tmp / "ids.txt", tmp / "g.safetensors"
+    ids.write_text("5 6 7 8\n")
+    train = ("train", "gradients")
+    refused(*train, TINY, "--out", out, words=["--ids FILE"])
+    refused(*train, TINY, "--ids", ids, words=["--out"])
+    refused(*train, TINY, "--ids", ids, "--out", out, "--mtp-loss", -1, words=["--mtp-loss is -1"])
+    refused(*train, TINY, "--ids", ids, "--out", out, "--batch-tokens", 0, words=["--batch-tokens is 0"])
+    refused(*train, TINY, "--ids", ids, "--out", tmp / "nowhere/g", words=["nowhere"])
+    refused(*train, GOLDENS / "fp8_block", "--ids", ids, "--out", out, words=["stored in fp8", "bf16 or f32"])
+    ids.write_text("5 6 7 8\n5 999999\n")
+    refused(*train, TINY, "--ids", ids, "--out", out, words=["ids.txt", "sequence 2", "999999"])
+    ids.write_text("5\n6\n")
+    refused(*train, TINY, "--ids", ids, "--out", out, words=["nothing to predict"])
+    check(not out.exists(), "a refused run leaves no file")
+
+
+for test in (names_and_shapes_are_the_checkpoints, batches_change_the_rounding_only, what_cannot_work_is_refused):
+    with tempfile.TemporaryDirectory() as tmp:
+        test(pathlib.Path(tmp))
