@@ -38,7 +38,8 @@ class Builder {
     return close(ec);
   }
   bool on_key_part(std::string_view part, std::size_t, Code&) { return text_ += part, true; }
-  bool on_key(std::string_view part, std::size_t, Code&) {
+  bool on_key(std::string_view part, std::size_t, Code& ec) {
+    if (++num_members_ > limits_.max_members) return fail(ec, "too many members of objects");
     text_ += part;
     stack_.back().key = std::exchange(text_, {});
     return true;
@@ -148,7 +149,7 @@ class Builder {
   const JsonLimits limits_;
   Json root_;
   std::vector<Level> stack_;
-  std::size_t num_values_ = 0;
+  std::size_t num_values_ = 0, num_members_ = 0;
   std::string text_;  // parts of the key, string or number being read
   std::string problem_, repeated_;
 };

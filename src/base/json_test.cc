@@ -87,6 +87,13 @@ TEST(Json, errors_say_where) {
   EXPECT_EQ(error_of("12"), "");
 }
 
+TEST(Json, values_and_members_are_limited) {
+  const std::string text = R"({"a":{"b":1,"b":2},"c":[3]})";
+  EXPECT_EQ(error_of(text, {.max_values = 6, .max_members = 4}), "");
+  EXPECT_NE(error_of(text, {.max_values = 5}).find("too many values"), std::string::npos);
+  EXPECT_NE(error_of(text, {.max_members = 3}).find("too many members"), std::string::npos);
+}
+
 TEST(Json, nesting_is_limited) {
   EXPECT_NE(error_of(std::string(100'000'000, '[')), "");
   EXPECT_EQ(error_of(std::string(200, '[') + std::string(200, ']')), "");

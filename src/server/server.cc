@@ -22,8 +22,10 @@ constexpr int kMaxQueuedBodies = 4096;
 // Larger bodies are read on a thread of their own, one at a time: nobody waits for them, and the
 // memory that reading takes, some times the body, is that of one.
 constexpr std::size_t kLargeBody = std::size_t{1} << 20;
-// A value costs 40 bytes: a body of 64 MiB could hold 32 million.
-constexpr JsonLimits kBodyLimits = {.max_values = std::size_t{1} << 22};
+// A value costs 40 bytes: a body of 64 MiB could hold 32 million. Prompts of token ids are many
+// values; members are many in conversations alone, whose values are bounded as well (prepare.cc).
+constexpr JsonLimits kBodyLimits = {.max_values = std::size_t{1} << 22,
+                                    .max_members = std::size_t{1} << 18};
 
 // A request that waits for a thread. Who leaves takes its body along.
 class WaitingRequest {

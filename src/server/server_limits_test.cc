@@ -52,6 +52,19 @@ TEST(ServerLimits, errors_quote_little_of_a_request) {
           completion(R"("response_format": {"type": ")" + digits + "\"}"));
 }
 
+// Each would take seconds to look at.
+TEST(ServerLimits, values_and_members_of_bodies_are_bounded) {
+  const TestServer server;
+  std::string members;
+  for (int i = 0; i < 300'000; ++i) members += str(R"("k)", i, "\":0,");
+  for (const std::string& body :
+       {"{" + members + R"("prompt": "a"})", R"({"prompt": "a", "x": {)" + members + R"("y": 0}})"})
+    EXPECT_NE(refusal(server, "/v1/completions", body).find("too many members"), std::string::npos);
+  EXPECT_NE(refusal(server, "/v1/completions", completion(R"("x": )" + list_of("0", 4'200'000)))
+                .find("too many values"),
+            std::string::npos);
+}
+
 TEST(ServerLimits, conversations_and_texts_are_bounded) {
   const TestServer server;
   EXPECT_NE(refusal(server, "/v1/chat/completions",

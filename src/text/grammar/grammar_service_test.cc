@@ -244,6 +244,7 @@ TEST(GrammarService, a_process_that_was_killed_is_replaced) {
   EXPECT_TRUE(begin(service, regex("[0-9]")).get().ok());
   EXPECT_NE(service.process_id(), before);
 
+  wait_for([&] { return children_of(service.process_id()).empty(); });
   auto result = begin(service, bomb(1));
   kill(compiling(service), SIGKILL);
   EXPECT_EQ(result.get().error().code, ErrorCode::kUnavailable);

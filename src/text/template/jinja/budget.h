@@ -41,6 +41,7 @@ class Budget {
   }
 
   const Limits& limits() const { return limits_; }
+  std::uint64_t bytes_left() const { return limits_.max_bytes - bytes_; }
 
  private:
   static Error exhausted(const char* what, std::uint64_t limit) {

@@ -185,6 +185,17 @@ TEST(Hostile, variables_that_nest_deep) {
   EXPECT_FALSE(text.ok());
 }
 
+// Memory that pieces take until they are values counts too.
+TEST(Hostile, pieces_of_texts_count_as_much_as_they_take) {
+  constexpr std::uint64_t kMuch = 200 * 10'000, kLittle = kMuch / 2;
+  for (const char* pieces :
+       {"s.split('a')", "s.rsplit('a')", "(s.replace('a', 'a ')).split()", "s|list"}) {
+    const std::string source = str("{% set s = 'a' * 10000 %}{{ ", pieces, "|length }}");
+    EXPECT_EQ(error_of(source, {.max_bytes = kMuch}), "") << pieces;
+    EXPECT_TRUE(mentions(error_of(source, {.max_bytes = kLittle}), {"bytes"})) << pieces;
+  }
+}
+
 TEST(Hostile, limits_are_what_they_say) {
   EXPECT_EQ(error_of("{{ 'a' * 1000 }}", {.max_output_bytes = 1000}), "");
   EXPECT_TRUE(

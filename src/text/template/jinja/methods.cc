@@ -194,11 +194,16 @@ Pieces split_at_from_right(std::string_view text, std::string_view separator, st
   return pieces;
 }
 
+// Of a piece, in a list that grew, and of the place for its value.
+constexpr std::size_t kPieceBytes = 2 * sizeof(std::string_view) + sizeof(Value);
+
 template <bool kFromRight>
 Result<Value> split(Runtime& runtime, const Value& self, const Arguments& arguments) {
   GLINT_TRY(const Bound bound, Bound::bind("split", arguments, {"sep?", "maxsplit?"}));
   GLINT_TRY(const Int count, require_int(bound.get(1, Value(-1))));
-  const std::uint64_t limit = count < 0 ? UINT64_MAX : static_cast<std::uint64_t>(count);
+  // One piece more than can be paid for is enough to be told.
+  const std::uint64_t limit = std::min(count < 0 ? UINT64_MAX : static_cast<std::uint64_t>(count),
+                                       runtime.budget.bytes_left() / kPieceBytes);
   GLINT_TRY_STATUS(runtime.budget.spend_reading(self.text().size()));
   Pieces pieces;
   if (bound.get(0, Value()).is_none()) {
@@ -209,7 +214,9 @@ Result<Value> split(Runtime& runtime, const Value& self, const Arguments& argume
     pieces = kFromRight ? split_at_from_right(self.text(), separator, limit)
                         : split_at(self.text(), separator, limit);
   }
+  GLINT_TRY_STATUS(runtime.budget.spend_bytes(pieces.size() * kPieceBytes));
   std::vector<Value> values;
+  values.reserve(pieces.size());
   for (const std::string_view piece : pieces) {
     GLINT_TRY(Value value, runtime.make_string(std::string(piece)));
     values.push_back(std::move(value));

@@ -47,7 +47,8 @@ Result<Value> Runtime::make_dict(Dict dict) {
 }
 
 Result<Value> Runtime::make_string(std::string text, bool markup) {
-  GLINT_TRY_STATUS(budget.spend_bytes(text.size() + sizeof(Str)));
+  constexpr std::size_t kAllocation = 32;  // the counter of its owners, the allocator's own
+  GLINT_TRY_STATUS(budget.spend_bytes(text.size() + sizeof(Str) + kAllocation));
   return Value(std::move(text), markup);
 }
 

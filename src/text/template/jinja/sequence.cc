@@ -17,8 +17,11 @@ bool has_indices(const Value& value) {
   return value.is_string() || (value.is_items() && value.as_items().type <= Items::kRange);
 }
 
-Result<std::vector<Value>> characters(Runtime& runtime, const std::string& text) {
+Result<std::vector<Value>> characters(Runtime& runtime, const Str& from) {
+  GLINT_TRY_STATUS(runtime.budget.spend_bytes(from.length * sizeof(Value)));
   std::vector<Value> values;
+  values.reserve(from.length);
+  const std::string& text = from.bytes;
   for (std::size_t at = 0; at < text.size();) {
     const std::size_t start = at;
     next_code_point(text, at);
@@ -106,7 +109,7 @@ Result<std::vector<Value>> to_vector(Runtime& runtime, const Value& value) {
   }
   if (value.is_string()) {
     GLINT_TRY_STATUS(runtime.budget.spend_steps(value.as_str().length));
-    return characters(runtime, value.text());
+    return characters(runtime, value.as_str());
   }
   if (value.is_dict()) {
     GLINT_TRY_STATUS(runtime.budget.spend_steps(value.as_dict().size()));
