@@ -21,10 +21,13 @@ i = 0 .. 31, which tests compute as well. Parameters stand in the order of their
 transformers gives the embedding's row of the pad token no gradient (padding_idx); here it has one.
 """
 import argparse
+import json
+import tempfile
 from pathlib import Path
 
 import numpy as np
 import torch
+from safetensors.torch import load_file, save_file
 
 from hf_oracle import Oracle
 
@@ -37,6 +40,7 @@ CASES = {
     "real_heads": ("tests/golden/real_heads", [80], 0.0),
     "odd": ("tests/golden/odd", [50, 60], 1.0),
     "groups": ("tests/golden/deepseek_v32", [80], 0.0),
+    "tied": ("tests/golden/odd", [40], 0.5),       # without its lm_head: the embedding is the head too
 }
 
 
@@ -50,6 +54,15 @@ def read_ids(model: str, lengths: list[int]) -> list[np.ndarray]:
         ids = np.concatenate((ids, ids[::-1]))
     ends = np.cumsum(lengths)
     return [ids[e - n:e] for n, e in zip(lengths, ends)]
+
+
+def tied(model: Path, to: Path) -> Path:
+    """A copy of the checkpoint whose embedding is its head."""
+    cfg = json.loads((model / "config.json").read_text())
+    (to / "config.json").write_text(json.dumps({**cfg, "tie_word_embeddings": True}))
+    tensors = load_file(model / "model.safetensors")
+    save_file({k: v for k, v in tensors.items() if k != "lm_head.weight"}, to / "model.safetensors")
+    return to
 
 
 def mean_gradient(oracle: Oracle, sequences: list[np.ndarray], mtp_weight: float) -> tuple[float, float]:
@@ -112,7 +125,8 @@ def main():
     args = ap.parse_args()
     for case in args.names:
         model, lengths, mtp_weight = CASES[case]
-        oracle = Oracle(ROOT / model, double=True)
+        with tempfile.TemporaryDirectory() as tmp:
+            oracle = Oracle(tied(ROOT / model, Path(tmp)) if case == "tied" else ROOT / model, double=True)
         sequences = read_ids(model, lengths)
         losses = mean_gradient(oracle, sequences, mtp_weight)
         names, norms, values = [], [], []

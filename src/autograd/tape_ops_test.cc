@@ -88,7 +88,8 @@ TEST_F(TapeTest, values_that_are_overwritten_are_kept) {
     EXPECT_EQ(tape_.find_remains({}), "");
   }
   constexpr float kStep = 0x1p-6f;
-  for (const auto& [value, gradient] : trained) {
+  for (const auto& parameter : trained) {
+    const Tensor value = parameter.first, gradient = parameter.second;
     double expected = 0;
     std::vector<float> before(value.ptr<float>(), value.ptr<float>() + value.size()), direction;
     for (std::int64_t i = 0; i < value.size(); ++i) {

@@ -1,6 +1,7 @@
 #include "train/gradient_pass.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <numeric>
 

@@ -6,7 +6,6 @@
 // lie one after another, without padding, each from position 0.
 #pragma once
 
-#include <array>
 #include <functional>
 #include <vector>
 

@@ -1,14 +1,20 @@
 // Gradients against transformers' autograd in fp64 (tests/golden/gradients holds what
 // tools/make_gradient_goldens.py wrote), and the forward pass of training against that of serving.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
 #include <map>
 
+#include "base/file.h"
+#include "base/json.h"
 #include "base/str.h"
 #include "checkpoint/safetensors.h"
+#include "checkpoint/shard.h"
 #include "cli/id_file.h"
 #include "model/backends_under_test.h"
 #include "model/npy_data.h"
@@ -121,8 +127,8 @@ void expect_golden(const Golden& golden, Trained& trained, double relative, doub
     EXPECT_NEAR(sums.mtp_mean(), losses[1], relative / 10);
   }
 
-  const std::string path = str(testing::TempDir(), "/glint_", golden.name, "_",
-                               testing::UnitTest::GetInstance()->random_seed(), ".safetensors");
+  const std::string path =
+      str(testing::TempDir(), "/glint_", golden.name, "_", ::getpid(), ".safetensors");
   ASSERT_TRUE(write_gradients(*trained.parameters, trained.tape->device(), path).ok());
   const MappedFile file = MappedFile::open(path).value();
   std::remove(path.c_str());
@@ -177,6 +183,32 @@ TEST(TrainingGolden, every_instruction_set_equals_transformers_in_fp64) {
     Trained trained(kCases[3].checkpoint, DType::kF32, backend.make(1));
     expect_golden(kCases[3], trained, 1e-4, 1e-7);
   }
+}
+
+// A copy of a checkpoint whose embedding is its head, in `to`.
+void write_tied(const std::string& from, const std::string& to) {
+  std::filesystem::create_directories(to);
+  Json config = parse_json(read_file(from + "/config.json").value()).value();
+  config.set("tie_word_embeddings", true);
+  std::ofstream(to + "/config.json") << dump_json(config);
+  const MappedFile file = MappedFile::open(from + "/model.safetensors").value();
+  std::vector<TensorSpec> specs;
+  std::string data;
+  const std::vector<StoredTensor> all = parse_safetensors(file.bytes()).value();
+  for (const StoredTensor& tensor : all) {
+    if (tensor.name == "lm_head.weight") continue;
+    specs.push_back({.name = tensor.name, .type = tensor.type, .shape = tensor.shape});
+    data.append(reinterpret_cast<const char*>(tensor.bytes.data()), tensor.bytes.size());
+  }
+  std::ofstream(to + "/model.safetensors", std::ios::binary) << shard_head(specs) << data;
+}
+
+TEST(TrainingGolden, a_head_that_is_the_embedding_adds_to_its_gradient) {
+  const std::string dir = str(testing::TempDir(), "/glint_tied_", ::getpid());
+  write_tied(kGoldens + "odd", dir);
+  Trained trained(dir, DType::kF32, best_backend().make(2));
+  expect_golden({"tied", dir, 0.5f}, trained, 1e-4, 1e-7);
+  std::filesystem::remove_all(dir);
 }
 
 // On a trained model: random weights turn a rounding into other experts.
