@@ -26,7 +26,7 @@ namespace {
 constexpr int kLookMilliseconds = 50;
 // A machine without time for idle processes may never give a grammar its budget. While others wait
 // for its place, it has so many times as long by the clock.
-constexpr double kMostPatience = 4;
+constexpr double kMostPatience = 2;
 
 Error unavailable(std::string why) { return {ErrorCode::kUnavailable, std::move(why)}; }
 

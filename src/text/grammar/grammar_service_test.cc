@@ -250,6 +250,23 @@ TEST(GrammarService, a_process_that_was_killed_is_replaced) {
   EXPECT_EQ(result.get().error().code, ErrorCode::kUnavailable);
 }
 
+// It gets no processor time at all.
+TEST(GrammarService, who_waits_displaces_one_that_does_not_get_its_time) {
+  GrammarService service(vocabulary(),
+                         {.command = this_program(), .budget = {.seconds = 2}, .at_once = 1});
+  auto stopped = begin(service, bomb(1));
+  const int process = compiling(service);
+  kill(process, SIGSTOP);
+  EXPECT_TRUE(begin(service, regex("[a-z]")).get().ok());
+  const Grammar given_up = stopped.get();
+  EXPECT_EQ(given_up.error().code, ErrorCode::kUnavailable);
+  EXPECT_EQ(
+      given_up.error().message,
+      "the machine is too busy to compile this grammar: in 4 s it did not get 2 s of processor "
+      "time");
+  kill(process, SIGKILL);
+}
+
 TEST(GrammarService, closing_gives_up_what_runs) {
   GrammarService service(vocabulary(), {.command = this_program(), .budget = {.seconds = 1000}});
   auto first = begin(service, bomb(1));
