@@ -54,6 +54,7 @@ void for_each_row(const Tensor& x, F&& f, int axis = 0, std::int64_t offset = 0)
 
 // Appends `n` elements at `bytes` to `out`.
 void append_row(DType dtype, const std::byte* bytes, std::int64_t n, Output& out) {
+  if (n == 0) return;  // a vector of no tokens
   if (dtype == DType::kI32) {
     out.ids.resize(out.ids.size() + n);
     std::memcpy(&out.ids.back() + 1 - n, bytes, n * 4);
