@@ -312,6 +312,15 @@ void TapeOps::dense_ffn(const DenseFfnArgs& args, Arena& scratch) {
 void TapeOps::moe(const MoeArgs& args, Arena& scratch) {
   recording() ? Ops::moe(args, scratch) : inner_->moe(args, scratch);
 }
+void TapeOps::moe_route(const MoeRouteArgs& args, Arena& scratch) {
+  recording() ? Ops::moe_route(args, scratch) : inner_->moe_route(args, scratch);
+}
+void TapeOps::moe_experts(const MoeExpertsArgs& args, Arena& scratch) {
+  recording() ? Ops::moe_experts(args, scratch) : inner_->moe_experts(args, scratch);
+}
+void TapeOps::moe_combine(const MoeCombineArgs& args, Arena& scratch) {
+  recording() ? Ops::moe_combine(args, scratch) : inner_->moe_combine(args, scratch);
+}
 void TapeOps::head(const HeadArgs& args, Arena& scratch) {
   recording() ? Ops::head(args, scratch) : inner_->head(args, scratch);
 }

@@ -65,6 +65,9 @@ class TapeOps final : public ForwardingOps {
   void attention_out(const AttentionOutArgs& args, Arena& scratch) override;
   void dense_ffn(const DenseFfnArgs& args, Arena& scratch) override;
   void moe(const MoeArgs& args, Arena& scratch) override;
+  void moe_route(const MoeRouteArgs& args, Arena& scratch) override;
+  void moe_experts(const MoeExpertsArgs& args, Arena& scratch) override;
+  void moe_combine(const MoeCombineArgs& args, Arena& scratch) override;
   void head(const HeadArgs& args, Arena& scratch) override;
 
  private:

@@ -1,6 +1,7 @@
 // glint score: the model's numbers for a given text.
 #include <cmath>
 #include <filesystem>
+#include <mutex>
 #include <set>
 
 #include "base/json.h"
@@ -10,7 +11,7 @@
 #include "cli/id_file.h"
 #include "cli/interrupt.h"
 #include "cli/model_options.h"
-#include "runtime/score.h"
+#include "runtime/score_ranks.h"
 #include "text/tokenizer/tokenizer.h"
 
 namespace glint {
@@ -20,6 +21,7 @@ struct Options : RunOptions {
   std::string ids, prompt, out, mtp, hidden;
   bool ppl = false, json = false;
   int chunk = 256;
+  int dp = 1, ep = 1, pp = 1;
 
   template <class Visitor>
   void visit(Visitor&& v) {
@@ -41,7 +43,12 @@ struct Options : RunOptions {
       "instead of the stream after the last layer, the state after the final norm (as transformers "
       "lists them)");
     v("chunk=N", chunk, "tokens per step; no result depends on it");
-    v("json", json, "print one JSON object");
+    v("json", json, "print one JSON object; with the ranks: layers, experts, bytes, collectives");
+    v.section("Ranks");
+    v("dp=N", dp,
+      "shards, each with sequences and a cache of its own (default: --ep); ranks are threads");
+    v("ep=N", ep, "ranks that share the routed experts of a layer: 1, or all shards");
+    v("pp=N", pp, "stages, of some layers each");
   }
 };
 
@@ -60,6 +67,7 @@ Result<TokenSequences> read_sequences(const Options& options, Cli& cli) {
 // The files asked for, open for writing, and the sinks that fill them.
 struct Outputs {
   std::optional<NpyWriter> logits, mtp, hidden;
+  std::unique_ptr<std::mutex> mutex = std::make_unique<std::mutex>();
 
   // T rows of logits, T - S of the MTP layer: all S sequences, one after another.
   static Result<Outputs> open(const Options& options, const ModelConfig& config, std::int64_t T,
@@ -78,15 +86,28 @@ struct Outputs {
     return out;
   }
 
-  // For the sequence whose rows begin at `begin` of `T` in all.
-  ScoreSinks sinks(std::int64_t begin, std::int64_t T, std::int64_t hidden_size) {
+  // For sequence `i`, whose rows begin at `begin` of `T` in all. From any thread.
+  ScoreSinks sinks(std::size_t i, std::int64_t begin, std::int64_t T, const ModelConfig& model) {
+    const std::int64_t vocab = model.vocab_size, hidden_size = model.hidden_size;
+    const auto write = [this](NpyWriter& file, std::int64_t index, std::span<const float> rows) {
+      const std::lock_guard lock(*mutex);
+      file.write_at(index, rows);
+    };
     ScoreSinks sinks;
-    if (logits)
-      sinks.logits = [this](std::int64_t, std::span<const float> rows) { logits->append(rows); };
-    if (mtp) sinks.mtp = [this](std::int64_t, std::span<const float> rows) { mtp->append(rows); };
+    if (logits) {
+      sinks.logits = [=, this](std::int64_t first, std::span<const float> rows) {
+        write(*logits, (begin + first) * vocab, rows);
+      };
+    }
+    if (mtp) {  // a row less for each sequence
+      const std::int64_t before = begin - static_cast<std::int64_t>(i);
+      sinks.mtp = [=, this](std::int64_t first, std::span<const float> rows) {
+        write(*mtp, (before + first) * vocab, rows);
+      };
+    }
     if (hidden) {
       sinks.hidden = [=, this](int layer, std::int64_t first, std::span<const float> rows) {
-        hidden->write_at((layer * T + begin + first) * hidden_size, rows);
+        write(*hidden, (layer * T + begin + first) * hidden_size, rows);
       };
     }
     return sinks;
@@ -123,7 +144,8 @@ std::string to_lines(const char* who, const Prediction& p) {
 }
 
 // All that can be said before the first step.
-Status check(const Options& options, const LoadedModel& model, const TokenSequences& sequences) {
+Status check(const Options& options, Ranks& ranks, const TokenSequences& sequences) {
+  const LoadedModel& model = ranks.model(ranks.size() - 1);  // of the last stage
   if (!options.mtp.empty() && !model.has_mtp()) {
     return invalid(options.model + " has no MTP layer; leave --mtp out");
   }
@@ -157,35 +179,91 @@ Status check_names(const Options& options) {
 bool wants_mtp(const Options& options) {
   return !options.mtp.empty() || options.ppl || options.json;
 }
-bool scores_mtp(const Options& options, const LoadedModel& model) {
-  return model.has_mtp() && wants_mtp(options);
+bool scores_mtp(const Options& options, Ranks& ranks) {
+  return ranks.model(ranks.size() - 1).has_mtp() && wants_mtp(options);
+}
+
+Result<std::unique_ptr<Ranks>> load_ranks(const Options& options, Cli& cli) {
+  const MeshShape shape = {
+      .ep = options.ep, .pp = options.pp, .dp = options.dp == 1 ? options.ep : options.dp};
+  GLINT_TRY(ModelOptions resolved, resolve(options, cli, wants_mtp(options)));
+  GLINT_TRY_STATUS(check_shape(shape));
+  const int size = shape.num_ranks();
+  if (resolved.dummy && size > 1) {
+    return invalid(
+        "synthetic weights are made whole, on every rank; leave --ep, --dp and --pp out");
+  }
+  RunOptions each = options;
+  each.threads = std::max(resolved.threads / size, 1);
+  auto ranks = std::make_unique<Ranks>(shape);
+  for (int rank = 0; rank < size; ++rank) {
+    ModelOptions one = resolved;
+    one.threads = each.threads;
+    one.shape = shape;
+    one.rank = rank;
+    one.mesh = ranks->mesh(rank);
+    GLINT_TRY(std::unique_ptr<Ops> ops, make_backend(each, cli));
+    GLINT_TRY(std::unique_ptr<LoadedModel> model, load_model(one, std::move(ops), cli));
+    ranks->add(std::move(model));
+  }
+  return ranks;
+}
+
+Json to_json(const CountingComm& comm) {
+  Json::Object calls;
+  for (const auto& [name, use] : comm.uses()) {
+    calls.emplace_back(name, Json(Json::Object{{"calls", use.calls}, {"bytes", use.bytes}}));
+  }
+  return Json(std::move(calls));
+}
+
+// Of each rank: what it held and what its collectives moved.
+Json to_json(Ranks& ranks) {
+  Json::Array all;
+  for (int rank = 0; rank < ranks.size(); ++rank) {
+    const LoadedModel& model = ranks.model(rank);
+    const ShardPlan& shard = model.shard();
+    const ExpertRange& experts = shard.experts;
+    all.push_back(Json(Json::Object{
+        {"rank", rank},
+        {"shard", shard.shard},
+        {"stage", shard.stage},
+        {"layers", Json(Json::Array{shard.layers.begin, shard.layers.end})},
+        {"experts", Json(Json::Array{experts.first, experts.first + experts.count})},
+        {"weight_bytes", model.load_stats().held_bytes},
+        {"collectives",
+         Json(Json::Object{{"ep", to_json(ranks.ep(rank))}, {"pp", to_json(ranks.pp(rank))}})}}));
+  }
+  return Json(std::move(all));
 }
 
 // Scores every sequence and writes the files. What it returns after Ctrl-C is a part.
-Result<Score> score_all(const Options& options, LoadedModel& model, const TokenSequences& sequences,
+Result<Score> score_all(const Options& options, Ranks& ranks, const TokenSequences& sequences,
                         Cli& cli) {
-  std::int64_t T = 0, begin = 0;
-  for (const std::vector<TokenId>& ids : sequences) T += static_cast<std::int64_t>(ids.size());
+  const ModelConfig& config = ranks.model(0).config();
+  std::int64_t T = 0;
+  std::vector<std::int64_t> begins;
+  for (const std::vector<TokenId>& ids : sequences) {
+    begins.push_back(T);
+    T += static_cast<std::int64_t>(ids.size());
+  }
   const InterruptGuard interrupt;  // before the first file
   GLINT_TRY(Outputs outputs,
-            Outputs::open(options, model.config(), T, static_cast<std::int64_t>(sequences.size())));
-  Score total;
+            Outputs::open(options, config, T, static_cast<std::int64_t>(sequences.size())));
   Progress progress("scoring", T, Progress::Unit::kItems);
   const auto done = [&](std::int64_t tokens) {
     progress.add(tokens);
     return !interrupt.interrupted();
   };
   const ScoreOptions how = {
-      .chunk = options.chunk, .mtp = scores_mtp(options, model), .done = done};
-  for (const std::vector<TokenId>& ids : sequences) {
-    const Result<Score> one =
-        score(model, ids, how, outputs.sinks(begin, T, model.config().hidden_size));
-    cli.interrupted = interrupt.interrupted();
-    if (cli.interrupted) return total;
-    if (!one.ok()) return one.error();
-    total.add(one.value());
-    begin += static_cast<std::int64_t>(ids.size());
-  }
+      .chunk = options.chunk, .mtp = scores_mtp(options, ranks), .done = done};
+  const Result<std::vector<Score>> scores = score(
+      ranks, sequences, how, [&](std::size_t i) { return outputs.sinks(i, begins[i], T, config); });
+  cli.interrupted = interrupt.interrupted();
+  if (cli.interrupted) return Score();
+  if (!scores.ok()) return scores.error();
+  Score total;
+  for (const Score& one : scores.value()) total.add(one);
   GLINT_TRY_STATUS(outputs.finish());
   return total;
 }
@@ -199,18 +277,20 @@ Status run(const Options& options, Cli& cli) {
     return invalid(str("--chunk is ", options.chunk, "; it must be 1 or more"));
   GLINT_TRY_STATUS(check_names(options));
   GLINT_TRY(const TokenSequences sequences, read_sequences(options, cli));
-  GLINT_TRY(const std::unique_ptr<LoadedModel> model, load_model(options, cli, wants_mtp(options)));
-  GLINT_TRY_STATUS(check(options, *model, sequences));
-  GLINT_TRY(const Score total, score_all(options, *model, sequences, cli));
+  GLINT_TRY(const std::unique_ptr<Ranks> ranks, load_ranks(options, cli));
+  GLINT_TRY_STATUS(check(options, *ranks, sequences));
+  GLINT_TRY(const Score total, score_all(options, *ranks, sequences, cli));
   if (cli.interrupted) return Ok{};
   if ((options.ppl || options.json) && (std::isnan(total.model.nll) || std::isnan(total.mtp.nll))) {
     return invalid(
         str("the logits of ", options.model,
             " are not all numbers; `glint inspect --verify` finds NaN and infinity among weights"));
   }
-  const bool with_mtp = scores_mtp(options, *model);
+  const bool with_mtp = scores_mtp(options, *ranks);
   if (options.json) {
-    cli.console.print(dump_json(to_json(total, sequences.size(), with_mtp)) + "\n");
+    Json result = to_json(total, sequences.size(), with_mtp);
+    result.set("ranks", to_json(*ranks));
+    cli.console.print(dump_json(result) + "\n");
   } else if (options.ppl) {
     cli.console.print(to_lines("", total.model) + (with_mtp ? to_lines("mtp ", total.mtp) : ""));
   }

@@ -42,6 +42,8 @@ struct StepPlan {
   // Of all slices, in order; drafts and tokens in flight are pending.
   std::vector<TokenId> tokens = {};
   std::vector<PageId> pages = {};
+  // Tokens of all shards in this step, where there are several; a shard may have none.
+  std::int64_t all_tokens = 0;
 
   bool empty() const { return slices.empty() && ended.empty(); }
 

@@ -47,6 +47,9 @@ struct Fixture {
     const ModelConfig config =
         read_config(GLINT_SOURCE_DIR "/models/glm5-tiny/config.json").value();
     weights.tensors = model_tensors(config);
+    for (const ModelTensor& tensor : weights.tensors) {
+      weights.is_held.push_back(tensor.layer < config.num_hidden_layers);
+    }
     weights.layers.resize(static_cast<std::size_t>(config.num_hidden_layers));
   }
   Weight weight(const std::string& name) {

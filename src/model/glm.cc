@@ -3,8 +3,8 @@
 namespace glint {
 namespace {
 
-AttentionDims attention_dims(const ModelConfig& c, const Mesh& mesh) {
-  return {.heads = c.num_attention_heads / mesh.tp.size(),
+AttentionDims attention_dims(const ModelConfig& c) {
+  return {.heads = c.num_attention_heads,
           .qk_nope_head_dim = static_cast<int>(c.qk_nope_head_dim),
           .qk_rope_head_dim = static_cast<int>(c.qk_rope_head_dim),
           .v_head_dim = static_cast<int>(c.v_head_dim),
@@ -18,6 +18,12 @@ AttentionDims attention_dims(const ModelConfig& c, const Mesh& mesh) {
 }
 
 }  // namespace
+
+ModelDims dims_of(const ModelConfig& config) {
+  return {.attention = attention_dims(config),
+          .n_routed_experts = config.n_routed_experts,
+          .num_experts_per_tok = config.num_experts_per_tok};
+}
 
 Pass::Pass(const Model& model, const BatchView& batch, std::int64_t T, Arena& arena,
            const Tensor& selected)
@@ -77,7 +83,7 @@ void Pass::head(const Tensor& norm, const Tensor& rows, const Tensor& hidden,
 // delta = attention(norm(x + delta))
 void Pass::attention(int layer, const AttentionWeights& weights, const LayerChoices& choices) {
   const Arena::Scope scope(arena);
-  const AttentionDims dims = attention_dims(m.config, m.mesh);
+  const AttentionDims dims = attention_dims(m.config);
   const LayerCache& cache = m.kv.layer(layer);
   const std::int64_t T = stream.x.dim(0);
   const Tensor q = arena.take_padded(
@@ -116,7 +122,6 @@ void Pass::attention(int layer, const AttentionWeights& weights, const LayerChoi
                           arena);
   m.activity.begin("attention_out", layer);
   m.ops.attention_out({.weights = weights, .attended = attended, .delta = stream.delta}, arena);
-  m.mesh.tp.all_reduce(stream.delta);
   stream.has_delta = true;
 }
 
@@ -132,31 +137,102 @@ void Pass::feed_forward(int layer, const LayerWeights& weights, const LayerChoic
                      .x = stream.x,
                      .delta = stream.delta},
                     arena);
-  } else {
-    m.ops.moe({.weights = weights.moe,
-               .norm = weights.post_attention_layernorm,
-               .eps = c.rms_norm_eps,
-               .num_experts_per_tok = c.num_experts_per_tok,
-               .n_group = c.n_group,
-               .topk_group = c.topk_group,
-               .norm_topk_prob = c.norm_topk_prob,
-               .routed_scaling_factor = c.routed_scaling_factor,
-               .x = stream.x,
-               .delta = stream.delta,
-               .positions = batch.positions,
-               .routed = choices.routed,
-               .routed_given = choices.routed_given},
-              arena);
+    return;
   }
-  m.mesh.tp.all_reduce(stream.delta);
+  const MoeArgs args = {.weights = weights.moe,
+                        .norm = weights.post_attention_layernorm,
+                        .eps = c.rms_norm_eps,
+                        .num_experts_per_tok = c.num_experts_per_tok,
+                        .n_group = c.n_group,
+                        .topk_group = c.topk_group,
+                        .norm_topk_prob = c.norm_topk_prob,
+                        .routed_scaling_factor = c.routed_scaling_factor,
+                        .x = stream.x,
+                        .delta = stream.delta,
+                        .positions = batch.positions,
+                        .routed = choices.routed,
+                        .routed_given = choices.routed_given};
+  m.mesh.ep->size() == 1 ? m.ops.moe(args, arena) : moe_over_ranks(args);
+}
+
+// Every token's answers come home one by one and are added there in the order of its choices: the
+// bits of one rank that has all experts.
+void Pass::moe_over_ranks(const MoeArgs& args) {
+  const Arena::Scope scope(arena);
+  Comm& ep = *m.mesh.ep;
+  const std::int64_t T = args.x.dim(0), D = args.x.dim(1), k = args.num_experts_per_tok;
+  const std::int64_t E = args.weights.gate.rows;
+  const ExpertRange mine = m.shard.experts;
+  std::vector<std::int32_t> first;
+  for (int r = 0; r < ep.size(); ++r) first.push_back(experts_of(E, r, ep.size()).first);
+  first.push_back(static_cast<std::int32_t>(E));
+  const auto indices = [&](std::int64_t rows, std::int64_t columns) {
+    return arena.take(DType::kI32, {rows, columns});
+  };
+  // A token sends its row to at most k of the experts here.
+  const std::int64_t received = batch.all_tokens * std::min<std::int64_t>(k, mine.count);
+
+  const Tensor offsets = indices(1, E + 1), all_offsets = indices(ep.size(), E + 1);
+  const MoeRouteArgs routed = {.moe = args,
+                               .m = arena.take(m.activations, {T, D}),
+                               .weights = arena.take(DType::kF32, {T, k}),
+                               .rows = arena.take(DType::kI32, {T * k}),
+                               .offsets = offsets[0],
+                               .places = indices(T, k)};
+  m.ops.moe_route(routed, arena);
+  ep.all_gather(offsets, all_offsets);
+  ExchangeArgs exchange = {.x = routed.m,
+                           .rows = routed.rows,
+                           .offsets = all_offsets,
+                           .first = first,
+                           .out = arena.take(m.activations, {received, D})};
+  ep.exchange(exchange);
+
+  const RegroupArgs groups = {.offsets = all_offsets,
+                              .first = mine.first,
+                              .rows = arena.take(DType::kI32, {received}),
+                              .groups = arena.take(DType::kI32, {mine.count + 1}),
+                              .places = arena.take(DType::kI32, {received})};
+  m.ops.regroup(groups);
+  const Tensor answers = arena.take(m.activations, {received, D});
+  m.ops.moe_experts({.weights = args.weights,
+                     .x = exchange.out,
+                     .rows = groups.rows,
+                     .offsets = groups.groups,
+                     .out = answers},
+                    arena);
+
+  exchange.x = answers;
+  exchange.rows = groups.places;
+  exchange.out = arena.take(m.activations, {T * k, D});
+  exchange.backwards = true;
+  ep.exchange(exchange);
+  m.ops.moe_combine({.weights = args.weights,
+                     .m = routed.m,
+                     .y = exchange.out,
+                     .places = routed.places,
+                     .expert_weights = routed.weights,
+                     .delta = args.delta},
+                    arena);
+}
+
+void Pass::send(int to) {
+  m.mesh.pp->send(residual(), to);
+  if (!m.config.layers[m.shard.layers.end].has_indexer) m.mesh.pp->send(selected, to);
+}
+
+void Pass::receive(int from) {
+  m.mesh.pp->recv(stream.x, from);
+  if (!m.config.layers[m.shard.layers.begin].has_indexer) m.mesh.pp->recv(selected, from);
 }
 
 void forward(const Model& m, const ForwardArgs& args, Arena& arena) {
   const Arena::Scope scope(arena);
   const int layers = m.config.num_hidden_layers;
   Pass pass(m, args.batch, args.token_ids.dim(0), arena);
-  pass.embed(args.token_ids);
-  pass.layers({0, layers}, args.routed, args.taps);
+  m.shard.is_first() ? pass.embed(args.token_ids) : pass.receive(m.shard.stage - 1);
+  pass.layers(m.shard.layers, args.routed, args.taps);
+  if (!m.shard.is_last()) return pass.send(m.shard.stage + 1);
   if (args.taps && args.taps->residual) args.taps->residual(layers, pass.residual());
   m.activity.begin("head");
   pass.head(m.weights.norm, args.logit_rows, args.hidden, args.logits);

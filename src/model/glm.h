@@ -16,12 +16,15 @@ namespace glint {
 struct Model {
   Ops& ops;
   Mesh mesh;
+  const ShardPlan& shard;
   const ModelConfig& config;
   const ModelWeights& weights;
   KvStore& kv;
   DType activations = DType::kBF16;
   Activity& activity;
 };
+
+ModelDims dims_of(const ModelConfig& config);
 
 // Optional callbacks of a pass, for tests and diagnosis; empty ones cost nothing.
 struct Taps {
@@ -30,11 +33,6 @@ struct Taps {
   std::function<void(int layer, const Tensor& residual)> residual = {};
   // The keys [T, index_topk] (slots, or -1) that layer `layer` attended to.
   std::function<void(int layer, const Tensor& selected)> selected = {};
-};
-
-// Layers begin .. end - 1.
-struct LayerRange {
-  int begin = 0, end = 0;
 };
 
 // The residual stream between two blocks: x [T, hidden] in f32, and the last block's answer, which
@@ -72,6 +70,10 @@ class Pass {
   void layers(LayerRange range, const Tensor& routed = {}, const Taps* taps = nullptr);
   // x with the last block's answer added: the input of the next layer.
   const Tensor& residual();
+  // Between stages: what enters the next layer, and the selection where that layer has none of its
+  // own.
+  void send(int to);
+  void receive(int from);
   // hidden [T, hidden] = rms_norm(residual, norm), logits [R, V] of `rows` [R]: HeadArgs.
   void head(const Tensor& norm, const Tensor& rows, const Tensor& hidden, const Tensor& logits);
 
@@ -82,6 +84,7 @@ class Pass {
  private:
   void attention(int layer, const AttentionWeights& weights, const LayerChoices& choices);
   void feed_forward(int layer, const LayerWeights& weights, const LayerChoices& choices);
+  void moe_over_ranks(const MoeArgs& args);
 
   const Model& m;
   const BatchView& batch;
@@ -95,11 +98,13 @@ struct ForwardArgs {
   // Results, in the arena of the caller's scope:
   Tensor hidden = {};  // [T, hidden] written: after the final norm
   Tensor logits = {};  // [R, V] f32 written; empty when R is 0
-  Tensor routed = {};  // [MoE layers * T, num_experts_per_tok] i32 written; empty: not wanted
+  // [MoE layers of this stage * T, num_experts_per_tok] i32 written; empty: not wanted
+  Tensor routed = {};
   const Taps* taps = nullptr;
 };
 
-// Runs layers 0 .. num_hidden_layers - 1 and the head, writing the caches of these T tokens.
+// Runs this stage's layers, and the head on the last stage, writing the caches of these T tokens.
+// Collective over the mesh. What the head would write stays unwritten on earlier stages.
 void forward(const Model& model, const ForwardArgs& args, Arena& arena);
 
 // The MTP layer: row t, at position p, sees token p + 1 and the hidden state of position p (after

@@ -11,7 +11,8 @@ std::vector<LayerCache> plan_layers(const ModelConfig& config, const KvOptions& 
   std::vector<LayerCache> layers;
   const int count = options.with_mtp ? config.num_layers_with_mtp() : config.num_hidden_layers;
   for (int i = 0; i < count; ++i) {
-    LayerCache cache;
+    LayerCache& cache = layers.emplace_back();
+    if (i < config.num_hidden_layers && !options.layers.holds(i)) continue;
     cache.latent = {.format = options.latent,
                     .num_slots = num_slots,
                     .latent_dim = static_cast<int>(config.kv_lora_rank),
@@ -21,7 +22,6 @@ std::vector<LayerCache> plan_layers(const ModelConfig& config, const KvOptions& 
                      .num_slots = num_slots,
                      .dim = static_cast<int>(config.index_head_dim)};
     }
-    layers.push_back(cache);
   }
   return layers;
 }
@@ -45,6 +45,7 @@ Result<KvStore> KvStore::make(const ModelConfig& config, const KvOptions& option
     return store.buffers_.back().data();
   };
   for (LayerCache& cache : store.layers_) {
+    if (cache.latent.num_slots == 0) continue;
     cache.latent.data = allocate(latent_bytes(cache));
     if (cache.index.num_slots) cache.index.data = allocate(index_bytes(cache));
     if (!cache.latent.data || (cache.index.num_slots && !cache.index.data)) {
@@ -63,7 +64,7 @@ void KvStore::copy_page(PageId from, PageId to) {
     device_->copy(data + to * bytes, data + from * bytes, static_cast<std::size_t>(bytes));
   };
   for (const LayerCache& cache : layers_) {
-    copy(cache.latent.data, kPageSize * cache.latent.row_bytes());
+    if (cache.latent.data) copy(cache.latent.data, kPageSize * cache.latent.row_bytes());
     if (cache.index) copy(cache.index.data, cache.index.page_bytes());
   }
 }

@@ -2,9 +2,10 @@
 // engine's business.
 #pragma once
 
+#include <limits>
 #include <vector>
 
-#include "model/config.h"
+#include "model/shard_plan.h"
 #include "ops/kv_layout.h"
 #include "tensor/device.h"
 
@@ -15,6 +16,8 @@ struct KvOptions {
   IndexFormat index = IndexFormat::kFp8;
   int num_pages = 0;
   bool with_mtp = true;  // also the caches of the MTP layers
+  LayerRange layers = {0,
+                       std::numeric_limits<int>::max()};  // of the others, those with caches here
 };
 
 // One layer's part; `index` is empty in layers without an indexer.

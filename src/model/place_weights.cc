@@ -52,7 +52,8 @@ ModelWeights views_of(const ModelWeights& weights) {
           .norm = weights.norm,
           .lm_head = weights.lm_head,
           .mtp = weights.mtp,
-          .tensors = weights.tensors};
+          .tensors = weights.tensors,
+          .is_held = weights.is_held};
 }
 
 // What placing them all takes.

@@ -17,16 +17,20 @@ class Finder {
   Result<ModelWeights> find() {
     prefetch();
     weights_.layers.resize(static_cast<std::size_t>(c_.num_hidden_layers));
-    if (options_.with_mtp) {
+    if (options_.with_mtp && (!options_.shard || options_.shard->is_last())) {
       weights_.mtp.resize(static_cast<std::size_t>(c_.num_nextn_predict_layers));
     }
     weights_.tensors = model_tensors(c_);
     for (const ModelTensor& tensor : weights_.tensors) {
-      if (!weights_.has(tensor)) continue;
+      const bool is_loaded = tensor.layer < c_.num_hidden_layers || options_.with_mtp;
+      weights_.is_held.push_back(is_loaded && is_mine(tensor));
+      if (!weights_.is_held.back()) continue;
       GLINT_TRY_STATUS(
           std::visit([&](auto held) { return load(tensor, held); }, tensor.held(weights_)));
     }
-    if (!weights_.lm_head) {  // tied, but a head that is there all the same is the one to use
+    const bool needs_head = !options_.shard || options_.shard->is_last();
+    if (needs_head &&
+        !weights_.lm_head) {  // tied, but a head that is there all the same is the one to use
       const char* name = checkpoint_.has_weight("lm_head") ? "lm_head" : "model.embed_tokens";
       GLINT_TRY(weights_.lm_head, checkpoint_.weight(name, c_.vocab_size, c_.hidden_size));
     }
@@ -36,6 +40,13 @@ class Finder {
   }
 
  private:
+  bool is_mine(const ModelTensor& tensor) const {
+    if (!options_.shard) return true;
+    if (tensor.role == TensorRole::kEmbedding && !options_.with_mtp)
+      return options_.shard->is_first();
+    return options_.shard->holds(tensor, c_);
+  }
+
   // What is read here lies scattered over the files: the disk is asked for all of it at once.
   void prefetch() {
     constexpr std::size_t kSmall = 4096;
@@ -76,7 +87,9 @@ class Finder {
 
   Status load(const ModelTensor& tensor, WeightStack* experts) {
     std::vector<Weight>& list = weights_.lists.emplace_back();
-    for (int expert = 0; expert < tensor.num_experts; ++expert) {
+    const ExpertRange mine =
+        options_.shard ? options_.shard->experts : ExpertRange{0, tensor.num_experts};
+    for (int expert = mine.first; expert < mine.first + mine.count; ++expert) {
       GLINT_TRY(Weight weight, matrix(tensor, expert));
       list.push_back(std::move(weight));
     }
@@ -136,7 +149,7 @@ void visit(ModelWeights& weights, const std::function<void(const ModelTensor&, H
   for (const ModelTensor& tensor : weights.tensors) {
     if (!weights.has(tensor)) continue;
     visit(tensor, tensor.held(weights));
-    const bool is_tied = weights.lm_head.id < 0;
+    const bool is_tied = weights.lm_head && weights.lm_head.id < 0;
     if (tensor.role == TensorRole::kEmbedding && is_tied) visit(tensor, &weights.lm_head);
   }
 }
@@ -146,6 +159,20 @@ void visit_matrices(ModelWeights& weights,
   visit(weights, [&](const ModelTensor& tensor, Held held) {
     std::visit(Matrices{tensor, on_matrix}, held);
   });
+}
+
+std::int64_t bytes_of(ModelWeights& weights) {
+  std::int64_t bytes = 0;
+  visit(weights, [&](const ModelTensor&, Held held) {
+    if (Tensor* const* tensor = std::get_if<Tensor*>(&held)) {
+      bytes += static_cast<std::int64_t>((*tensor)->bytes().size());
+    }
+  });
+  visit_matrices(weights, [&](const ModelTensor& tensor, const Weight& weight) {
+    const bool is_tied = tensor.role == TensorRole::kEmbedding;  // counted above
+    if (!is_tied) bytes += bytes_of(weight);
+  });
+  return bytes;
 }
 
 void add_needs(ModelWeights& weights, Capabilities& need) {

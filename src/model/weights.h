@@ -9,6 +9,7 @@
 #include "base/thread_pool.h"
 #include "checkpoint/checkpoint.h"
 #include "model/config.h"
+#include "model/shard_plan.h"
 #include "model/tensor_table.h"
 #include "ops/blocks/weights.h"
 #include "ops/capabilities.h"
@@ -43,10 +44,10 @@ struct ModelWeights {
   std::vector<std::vector<Weight>> lists = {};  // what stacks refer to (WeightStack::each)
   // All that the configuration implies (model_tensors): Weight::id is an index of it.
   std::vector<ModelTensor> tensors = {};
+  std::vector<bool> is_held = {};  // of each: false on other ranks, and where nothing was loaded
 
-  // False for those of an MTP layer that was not loaded.
   bool has(const ModelTensor& tensor) const {
-    return tensor.layer < static_cast<int>(layers.size() + mtp.size());
+    return is_held[static_cast<std::size_t>(&tensor - tensors.data())];
   }
   MtpWeights& mtp_layer(int layer) { return mtp[static_cast<std::size_t>(layer) - layers.size()]; }
   LayerWeights& layer(int layer) {
@@ -66,12 +67,17 @@ struct WeightOptions {
   // The type of kv_b_proj's halves where they cannot keep its format (kv_b.h).
   DType activations = DType::kBF16;
   bool with_mtp = true;
+  const ShardPlan* shard = nullptr;  // null: all of the model
 };
 
-// Finds every weight of the model in host memory and checks its shape; reads no weight but
-// kv_b_proj. Fails with one sentence that names the tensor. `checkpoint` must outlive the result.
+// Finds every weight of the model, or of a rank's part of it, in host memory and checks its shape;
+// reads no weight but kv_b_proj. Fails with one sentence that names the tensor. `checkpoint` must
+// outlive the result.
 Result<ModelWeights> find_weights(Checkpoint& checkpoint, const ModelConfig& config,
                                   const WeightOptions& options, ThreadPool& pool);
+
+// Bytes of all of them: data and scales.
+std::int64_t bytes_of(ModelWeights& weights);
 
 // What a backend must run for `weights`: their formats, and whether a stack has several.
 void add_needs(ModelWeights& weights, Capabilities& need);

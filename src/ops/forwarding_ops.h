@@ -16,6 +16,7 @@ class ForwardingOps : public Ops {
 
   Device& device() override { return inner_->device(); }
   Capabilities capabilities() const override { return inner_->capabilities(); }
+  Status supports(const ModelDims& dims) const override { return inner_->supports(dims); }
   ThreadPool* host_threads() override { return inner_->host_threads(); }
   std::int64_t packed_bytes(const Weight& weight) override { return inner_->packed_bytes(weight); }
   Weight packed(const Weight& weight, std::byte* to) override { return inner_->packed(weight, to); }
@@ -52,6 +53,15 @@ class ForwardingOps : public Ops {
     inner_->dense_ffn(args, scratch);
   }
   void moe(const MoeArgs& args, Arena& scratch) override { inner_->moe(args, scratch); }
+  void moe_route(const MoeRouteArgs& args, Arena& scratch) override {
+    inner_->moe_route(args, scratch);
+  }
+  void moe_experts(const MoeExpertsArgs& args, Arena& scratch) override {
+    inner_->moe_experts(args, scratch);
+  }
+  void moe_combine(const MoeCombineArgs& args, Arena& scratch) override {
+    inner_->moe_combine(args, scratch);
+  }
   void head(const HeadArgs& args, Arena& scratch) override { inner_->head(args, scratch); }
 
  protected:

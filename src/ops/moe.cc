@@ -39,6 +39,21 @@ OpCost cost(const PermuteArgs& args) {
                    bytes_of(args.places)};
 }
 
+void check(const RegroupArgs& args) {
+  ShapeCheck c("regroup");
+  c.dense("offsets", args.offsets, DType::kI32, {"S", "E + 1"});
+  c.dense("rows", args.rows, DType::kI32, {"R"});
+  c.dense("groups", args.groups, DType::kI32, {"count + 1"});
+  c.dense("places", args.places, DType::kI32, {"R"});
+  c.require(args.first >= 0 && c["count + 1"] >= 1 && args.first + c["count + 1"] <= c["E + 1"],
+            "the experts are not among those of offsets");
+}
+
+OpCost cost(const RegroupArgs& args) {
+  return {.bytes = bytes_of(args.offsets) + bytes_of(args.rows) + bytes_of(args.groups) +
+                   bytes_of(args.places)};
+}
+
 void check(const CombineArgs& args) {
   ShapeCheck c("combine");
   c.dense("places", args.places, DType::kI32, {"T", "k"});

@@ -1,4 +1,5 @@
-// route, permute, combine: which experts see a token, and how their answers come back together.
+// route, permute, regroup, combine: which experts see a token, and how their answers come back
+// together.
 //
 // Source: DeepSeek-V3 (arXiv 2412.19437), section 2.1.2, with the router's groups as in its code.
 #pragma once
@@ -46,6 +47,22 @@ struct PermuteArgs {
 };
 void check(const PermuteArgs& args);
 OpCost cost(const PermuteArgs& args);
+
+// Rows that several ranks sent, each sorted by expert, in one order by expert. Rank s sent
+// offsets[s][first + count] - offsets[s][first] rows, which lie behind those of the ranks before
+// it; of them the experts first .. first + count - 1 have theirs in this order. As in permute, row
+// r of the result belongs to expert first + g where groups[g] <= r < groups[g + 1], rows[r] is
+// where it was received, and places[i] the r of received row i, or -1 where i >= groups[count];
+// rows[r] is not written for r >= groups[count].
+struct RegroupArgs {
+  Tensor offsets = {};  // [S, E + 1] i32: PermuteArgs::offsets of every rank
+  std::int64_t first = 0;
+  Tensor rows = {};    // [R] i32, written
+  Tensor groups = {};  // [count + 1] i32, written; groups[count] <= R
+  Tensor places = {};  // [R] i32, written
+};
+void check(const RegroupArgs& args);
+OpCost cost(const RegroupArgs& args);
 
 //   out[t] = sum_j weights[t,j] * y[places[t,j]] + shared[t]      over j whose place is not -1
 //

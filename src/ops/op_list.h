@@ -20,4 +20,5 @@
   OP(SparseMla, sparse_mla)         \
   OP(Route, route)                  \
   OP(Permute, permute)              \
+  OP(Regroup, regroup)              \
   OP(Combine, combine)

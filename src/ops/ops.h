@@ -40,6 +40,10 @@ class Ops {
   virtual Device& device() = 0;
   virtual Capabilities capabilities() const = 0;  // ops/capabilities.h
 
+  // Whether its kernels hold a model of these sizes: kUnsupported, naming the size and what there
+  // is room for. Asked before the first weight is read.
+  virtual Status supports(const ModelDims&) const { return Ok{}; }
+
   // The backend's threads of the host, for work between ops; null: it has none.
   virtual ThreadPool* host_threads() { return nullptr; }
 
@@ -76,6 +80,9 @@ class Ops {
   virtual void attention_out(const AttentionOutArgs& args, Arena& scratch);
   virtual void dense_ffn(const DenseFfnArgs& args, Arena& scratch);
   virtual void moe(const MoeArgs& args, Arena& scratch);
+  virtual void moe_route(const MoeRouteArgs& args, Arena& scratch);
+  virtual void moe_experts(const MoeExpertsArgs& args, Arena& scratch);
+  virtual void moe_combine(const MoeCombineArgs& args, Arena& scratch);
   virtual void head(const HeadArgs& args, Arena& scratch);
 };
 

@@ -36,6 +36,15 @@ class TapOps final : public ForwardingOps {
     Ops::dense_ffn(args, scratch);
   }
   void moe(const MoeArgs& args, Arena& scratch) override { Ops::moe(args, scratch); }
+  void moe_route(const MoeRouteArgs& args, Arena& scratch) override {
+    Ops::moe_route(args, scratch);
+  }
+  void moe_experts(const MoeExpertsArgs& args, Arena& scratch) override {
+    Ops::moe_experts(args, scratch);
+  }
+  void moe_combine(const MoeCombineArgs& args, Arena& scratch) override {
+    Ops::moe_combine(args, scratch);
+  }
 
  private:
   InputTaps taps_;

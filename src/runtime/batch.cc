@@ -51,7 +51,8 @@ Batch build_batch(const StepPlan& plan, const Tensor& rope_table, Arena& arena) 
                    .seqs = upload(seqs, {T}, arena),
                    .page_table = upload(page_table, {S, P}, arena),
                    .rope_table = rope_table,
-                   .end = end},
+                   .end = end,
+                   .all_tokens = plan.all_tokens},
           .logit_rows = upload(logit_rows, {R}, arena)};
 }
 

@@ -58,6 +58,8 @@ Result<std::unique_ptr<LoadedModel>> LoadedModel::load(const ModelOptions& optio
   GLINT_TRY(m->config_, read_config(config_file));
   GLINT_TRY(m->generation_,
             read_generation_config(options.dir + "/generation_config.json", m->config_.vocab_size));
+  GLINT_TRY(m->shard_, plan_shard(m->config_, options.shape, options.rank));
+  GLINT_TRY_STATUS(m->ops_->supports(dims_of(m->config_)));
   // What the configuration asks for is known before the first weight is read.
   Capabilities need = all_capabilities("");
   need.activations = {options.activations};
@@ -78,9 +80,12 @@ Result<std::unique_ptr<LoadedModel>> LoadedModel::load(const ModelOptions& optio
   m->count_files();
   GLINT_TRY(m->load_stats_.unused, unused_tensors(m->config_, *m->checkpoint_));
   const bool with_mtp = options.with_mtp && holds_mtp_layer(m->config_, m->checkpoint_->source());
-  GLINT_TRY(m->weights_, find_weights(*m->checkpoint_, m->config_,
-                                      {.activations = options.activations, .with_mtp = with_mtp},
-                                      threads.pool()));
+  GLINT_TRY(
+      m->weights_,
+      find_weights(*m->checkpoint_, m->config_,
+                   {.activations = options.activations, .with_mtp = with_mtp, .shard = &m->shard_},
+                   threads.pool()));
+  m->load_stats_.held_bytes = bytes_of(m->weights_);
   add_needs(m->weights_, need);
   GLINT_TRY_STATUS(check_capabilities(m->ops_->capabilities(), need));
   // Synthetic weights are in memory already: packing them takes no more of it.
@@ -111,7 +116,8 @@ Status LoadedModel::update_weights(Checkpoint next) {
   GLINT_TRY(
       ModelWeights weights,
       find_weights(*checkpoint, config_,
-                   {.activations = options_.activations, .with_mtp = has_mtp()}, threads.pool()));
+                   {.activations = options_.activations, .with_mtp = has_mtp(), .shard = &shard_},
+                   threads.pool()));
   GLINT_TRY_STATUS(
       replace_weights(weights_, std::move(weights), load_stats_.placement, *ops_, threads.pool()));
   checkpoint_ = std::move(checkpoint);
@@ -135,7 +141,8 @@ Status LoadedModel::reserve_pages(int num_pages) {
                                          {.latent = options_.latent,
                                           .index = options_.index,
                                           .num_pages = num_pages,
-                                          .with_mtp = has_mtp()},
+                                          .with_mtp = has_mtp(),
+                                          .layers = shard_.layers},
                                          ops_->device()));
   kv_.emplace(std::move(store));
   return make_rope_table();
@@ -203,10 +210,17 @@ StepOutput LoadedModel::step(const StepPlan& plan, const StepOptions& options) {
                       .batch = batch.view,
                       .logit_rows = batch.logit_rows,
                       .taps = options.taps};
-  args.hidden = step_arena_.take(options_.activations, {T, config_.hidden_size});
-  if (R > 0) args.logits = step_arena_.take(DType::kF32, {R, config_.vocab_size});
-  if (const int layers = config_.num_moe_layers(); options.routed && layers > 0) {
-    args.routed = step_arena_.take(DType::kI32, {layers * T, config_.num_experts_per_tok});
+  if (shard_.is_last()) {
+    args.hidden = step_arena_.take(options_.activations, {T, config_.hidden_size});
+  }
+  if (R > 0 && shard_.is_last())
+    args.logits = step_arena_.take(DType::kF32, {R, config_.vocab_size});
+  int moe_layers = 0;
+  for (int i = shard_.layers.begin; i < shard_.layers.end; ++i) {
+    moe_layers += !config_.layers[i].is_dense();
+  }
+  if (options.routed && moe_layers > 0) {
+    args.routed = step_arena_.take(DType::kI32, {moe_layers * T, config_.num_experts_per_tok});
   }
   forward(model(), args, step_arena_);
   const StepOutput out = {.logits = on_host(args.logits, step_logits_),

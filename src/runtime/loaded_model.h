@@ -26,6 +26,10 @@ struct ModelOptions {
   IndexFormat index = IndexFormat::kFp8;
   bool with_mtp = false;  // false also when the checkpoint has no MTP layer
   Packing packing = Packing::kIfRoom;
+  // Which rank of which layout this is; what `mesh` refers to outlives the model.
+  MeshShape shape = {};
+  int rank = 0;
+  Mesh mesh = {};
   int threads = 1;  // that load, where the backend has none of its own
 };
 
@@ -33,6 +37,7 @@ struct ModelOptions {
 struct LoadStats {
   double seconds = 0;
   std::int64_t bytes = 0;          // of the checkpoint's tensors
+  std::int64_t held_bytes = 0;     // of the weights that this rank has
   std::vector<std::string> files;  // that hold them; empty for synthetic weights
   double cached_share = 0;         // of the files: what was in the page cache before
   Placement placement = {};
@@ -74,6 +79,7 @@ class LoadedModel {
                                                    std::optional<Checkpoint> opened = {});
 
   const ModelConfig& config() const { return config_; }
+  const ShardPlan& shard() const { return shard_; }
   const GenerationConfig& generation() const { return generation_; }
   const ModelOptions& options() const { return options_; }
   const LoadStats& load_stats() const { return load_stats_; }
@@ -95,7 +101,8 @@ class LoadedModel {
   // What was not packed is read where it lies from now on.
   Status update_weights(Checkpoint next);
 
-  // Runs the plan through the model.
+  // Runs the plan through this rank's layers; collective over its mesh. There are logits and hidden
+  // states on the last stage only.
   StepOutput step(const StepPlan& plan, const StepOptions& options = {});
 
   // Runs rows through the MTP layer: `plan` holds the positions, and as tokens each row's *next*
@@ -120,7 +127,7 @@ class LoadedModel {
 
   // Everything that a pass of the caller's own works with. Needs pages.
   Model model() {
-    return {*ops_, {comm_}, config_, weights_, *kv_, options_.activations, activity_};
+    return {*ops_, options_.mesh, shard_, config_, weights_, *kv_, options_.activations, activity_};
   }
   const Tensor& rotary_table() const { return rope_table_; }
 
@@ -138,8 +145,8 @@ class LoadedModel {
   ModelOptions options_;
   LoadStats load_stats_;
   std::unique_ptr<Ops> ops_;
-  SelfComm comm_;
   ModelConfig config_;
+  ShardPlan shard_;
   GenerationConfig generation_;
   std::unique_ptr<Checkpoint> checkpoint_;
   ModelWeights weights_;

@@ -88,37 +88,57 @@ Status check_sequence(const LoadedModel& model, std::span<const TokenId> ids) {
 
 Result<Score> score(LoadedModel& model, std::span<const TokenId> ids, const ScoreOptions& options,
                     const ScoreSinks& sinks) {
-  GLINT_TRY_STATUS(check_sequence(model, ids));
-  if (options.mtp && !model.has_mtp()) return invalid("this checkpoint has no MTP layer");
+  const bool is_alone = options.lengths.empty(), is_last = model.shard().is_last();
+  if (is_alone || !ids.empty()) GLINT_TRY_STATUS(check_sequence(model, ids));
+  if (options.mtp && is_last && !model.has_mtp())
+    return invalid("this checkpoint has no MTP layer");
   const std::int64_t T = static_cast<std::int64_t>(ids.size());
+  const std::vector<std::int64_t> lengths = is_alone ? std::vector{T} : options.lengths;
+  const std::int64_t longest = *std::max_element(lengths.begin(), lengths.end());
   const int num_pages = static_cast<int>((T + kPageSize - 1) / kPageSize);
-  GLINT_TRY_STATUS(model.reserve_pages(num_pages));
+  const Status ready = model.reserve_pages(std::max(num_pages, 1));
+  const bool all_ready = !options.agree || options.agree(ready.ok());
+  GLINT_TRY_STATUS(ready);
+  if (!all_ready) return Error{ErrorCode::kUnavailable, "another rank could not begin"};
   std::vector<PageId> pages(static_cast<std::size_t>(num_pages));
   std::iota(pages.begin(), pages.end(), 0);
+  // Of `length` tokens, how many rows of the chunk from `first` on are run; the MTP layer leaves
+  // out the last, which has no next token.
+  const auto rows_of = [&](std::int64_t length, std::int64_t first) {
+    return std::clamp<std::int64_t>(length - first, 0, options.chunk);
+  };
+  const auto make_plan = [&](std::int64_t first, std::int64_t skip) {
+    StepPlan plan;
+    const std::int64_t rows = rows_of(T - skip, first);
+    if (rows > 0) {
+      plan.add(static_cast<int>(first), ids.subspan(first + skip, rows), pages,
+               is_last ? static_cast<int>(rows) : 0);
+    }
+    for (const std::int64_t length : lengths) plan.all_tokens += rows_of(length - skip, first);
+    return plan;
+  };
 
   Score total;
-  for (std::int64_t first = 0; first < T; first += options.chunk) {
-    const std::int64_t count = std::min<std::int64_t>(options.chunk, T - first);
-    StepPlan plan;
-    plan.add(static_cast<int>(first), ids.subspan(first, count), pages, static_cast<int>(count));
-    const Taps taps = make_taps(model, sinks, first);
+  for (std::int64_t first = 0; first < longest; first += options.chunk) {
+    const StepPlan plan = make_plan(first, 0);
+    const std::int64_t count = static_cast<std::int64_t>(plan.tokens.size());
+    const Taps taps = count > 0 ? make_taps(model, sinks, first) : Taps();
     const StepOutput out = model.step(plan, {.taps = &taps});
-    if (sinks.hidden) {
-      sinks.hidden(model.config().num_hidden_layers, first,
-                   to_host_f32(out.hidden, model.ops().device()));
+    if (is_last) {
+      if (sinks.hidden && count > 0) {
+        sinks.hidden(model.config().num_hidden_layers, first,
+                     to_host_f32(out.hidden, model.ops().device()));
+      }
+      total.model.add(judge(out, clamp_span(ids, first + 1, first + count + 1)));
+      if (sinks.logits && count > 0) sinks.logits(first, out.logits);
     }
-    total.model.add(judge(out, clamp_span(ids, first + 1, first + count + 1)));
-    if (sinks.logits) sinks.logits(first, out.logits);
 
-    // The last position has no next token.
-    const std::int64_t rows = std::min(count, T - 1 - first);
-    if (options.mtp && rows > 0) {
-      StepPlan drafts;
-      drafts.add(static_cast<int>(first), ids.subspan(first + 1, rows), pages,
-                 static_cast<int>(rows));
+    const StepPlan drafts = make_plan(first, 1);
+    if (options.mtp && is_last && drafts.all_tokens > 0) {
+      const std::int64_t rows = static_cast<std::int64_t>(drafts.tokens.size());
       const StepOutput guess = model.draft(drafts, {.on_device = out.hidden.slice(0, 0, rows)});
       total.mtp.add(judge(guess, clamp_span(ids, first + 2, first + rows + 2)));
-      if (sinks.mtp) sinks.mtp(first, guess.logits);
+      if (sinks.mtp && rows > 0) sinks.mtp(first, guess.logits);
     }
     if (options.done && !options.done(count)) {
       return Error{ErrorCode::kUnavailable, "interrupted"};

@@ -12,6 +12,11 @@ namespace glint {
 struct ScoreOptions {
   int chunk = 256;   // tokens per step; the result does not depend on it
   bool mtp = false;  // run the MTP layer as well
+  // Of a model over ranks: the lengths of the sequences that the shards score together, this one's
+  // included, which may be empty. All ranks score together; numbers come from the last stage.
+  std::vector<std::int64_t> lengths = {};
+  // Then also: every rank says once whether it can begin, and hears whether all can.
+  std::function<bool(bool can)> agree = {};
   // After each step, with its tokens. False: to go no further, which is a failure.
   std::function<bool(std::int64_t tokens)> done = {};
 };

@@ -61,6 +61,38 @@ def the_seed_decides():
     check(say(1) != say(2), "another seed, another answer")
 
 
+def ranks_say_what_one_says(folder):
+    ids = folder / "three.txt"
+    row = (RECORD / "heldout.ids.txt").read_text().splitlines()[0].split()
+    ids.write_text("\n".join(" ".join(row[:n]) for n in (70, 30, 1)) + "\n")
+    files = ("x.npy", "y.npy", "h.npy")
+
+    def score(*layout):
+        said = json.loads(output("score", MODEL, "--ids", ids, "--json", "--chunk", 32, "--threads", 2, *layout,
+                                 *(word for flag, name in zip(("--out", "--mtp", "--hidden"), files)
+                                   for word in (flag, folder / name))))
+        return said, [(folder / name).read_bytes() for name in files]
+
+    alone, expected = score()
+    check(len(alone["ranks"]) == 1 and alone["ranks"][0]["collectives"] == {"ep": {}, "pp": {}}, "one rank", alone)
+    whole = alone["ranks"][0]
+    for layout, count in ((("--ep", 2), 2), (("--pp", 2), 2), (("--dp", 2, "--ep", 2, "--pp", 2), 4)):
+        said, written = score(*layout)
+        check(written == expected, f"bits of {layout}")
+        check(said["perplexity"] == alone["perplexity"] and said["mtp_top1"] == alone["mtp_top1"], "numbers", said)
+        ranks = said["ranks"]
+        check(len(ranks) == count and all(0 < r["weight_bytes"] < whole["weight_bytes"] for r in ranks), "no rank has all", ranks)
+        places = {(layer, expert) for r in ranks for layer in range(*r["layers"]) for expert in range(*r["experts"])}
+        check(len(places) == whole["layers"][1] * whole["experts"][1], "every expert of every layer is somewhere", ranks)
+        for rank in ranks:
+            moved = rank["collectives"]
+            check(("exchange" in moved["ep"]) == ("--ep" in layout) and bool(moved["pp"]) == ("--pp" in layout), "traffic", rank)
+    refused("score", MODEL, "--ids", ids, "--json", "--ep", 2, "--dp", 3, words=["ep is 2", "3 shards"])
+    refused("score", MODEL, "--ids", ids, "--json", "--pp", 99, words=["pp is 99", "5 layers"])
+    refused("score", MODEL, "--ids", ids, "--json", "--dp", 0, words=["dp 0"])
+    refused("score", MODEL, "--ids", ids, "--json", "--ep", 2, "--load-format", "dummy", words=["synthetic"])
+
+
 def score_writes_what_it_says(folder):
     ids = folder / "ids.txt"
     row = (RECORD / "heldout.ids.txt").read_text().splitlines()[0].split()[:80]
@@ -188,6 +220,7 @@ def a_checkpoint_without_its_draft_layer_works(folder):
     text = json.dumps(kept).encode()
     weights.write_bytes(struct.pack("<Q", len(text)) + text + body)
     with_it, without = (json.loads(output("score", model, "-p", "Once upon a time", "--json")) for model in (MODEL, copy))
+    check(without.pop("ranks")[0]["weight_bytes"] < with_it.pop("ranks")[0]["weight_bytes"], "bytes held")
     check(without == {key: value for key, value in with_it.items() if "mtp" not in key} != with_it, "scores", without)
     refused("score", copy, "-p", "Once upon a time", "--mtp", folder / "y.npy", words=["no MTP layer", "--mtp"])
     refused("generate", copy, "-p", "Once", "--spec", "mtp:1", words=["no MTP layer", "--spec"])
@@ -274,6 +307,7 @@ with tempfile.TemporaryDirectory() as folder:
     generate_json_has_the_numbers()
     the_seed_decides()
     score_writes_what_it_says(pathlib.Path(folder))
+    ranks_say_what_one_says(pathlib.Path(folder))
     the_bar_is_gone_before_the_result(pathlib.Path(folder))
     nothing_is_left_half_written(pathlib.Path(folder))
     closed_streams_are_no_files(pathlib.Path(folder))

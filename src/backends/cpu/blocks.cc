@@ -99,10 +99,15 @@ void CpuOps::moe(const MoeArgs& args, Arena& scratch) {
   if (!all_fuse) return Ops::moe(args, scratch);
 
   const Arena::Scope scope(scratch);
-  const Compose f{*this, scratch, dtype};
   const std::int64_t T = args.x.dim(0), k = args.num_experts_per_tok;
-  const Tensor m = f.add_rms_norm(args.x, args.delta, args.norm, args.eps);
-  const auto [weights, rows, offsets, places] = f.route(args);
+  const Tensor m = scratch.take_padded(dtype, {T, args.x.dim(1)});
+  const Tensor weights = scratch.take(DType::kF32, {T, k});
+  const Tensor rows = scratch.take(DType::kI32, {T * k});
+  const Tensor offsets = scratch.take(DType::kI32, {E + 1});
+  const Tensor places = scratch.take(DType::kI32, {T, k});
+  moe_route(
+      {.moe = args, .m = m, .weights = weights, .rows = rows, .offsets = offsets, .places = places},
+      scratch);
 
   const Tensor inner = scratch.take_padded(dtype, {T * k, w.gate_proj.rows});
   const Tensor answers = scratch.take(dtype, {T * k, args.x.dim(1)});

@@ -9,6 +9,7 @@
 #include "backends/cuda/linear/linear.h"
 #include "backends/cuda/moe/moe.h"
 #include "backends/cuda/norm/norm.h"
+#include "base/str.h"
 #include "ops/capabilities.h"
 #include "ops/compose.h"
 
@@ -31,6 +32,17 @@ class CudaOps final : public Ops {
     all.mixed_stacks = false;
     all.gradients = false;
     return all;
+  }
+
+  Status supports(const ModelDims& dims) const override {
+    if (dims.n_routed_experts > kMostExperts) {
+      return Error{
+          ErrorCode::kUnsupported,
+          str("the cuda backend routes among at most ", kMostExperts, " experts; the model has ",
+              dims.n_routed_experts, "; run it with --backend cpu")};
+    }
+    GLINT_TRY_STATUS(supports_select_keys(dims.attention));
+    return supports_sparse_mla(dims.attention);
   }
 
   void embed(const EmbedArgs& args) override { run("embed", args, launch_embed); }
@@ -58,6 +70,7 @@ class CudaOps final : public Ops {
   }
   void route(const RouteArgs& args) override { run("route", args, launch_route); }
   void permute(const PermuteArgs& args) override { run("permute", args, launch_permute); }
+  void regroup(const RegroupArgs& args) override { run("regroup", args, launch_regroup); }
   void combine(const CombineArgs& args) override { run("combine", args, launch_combine); }
 
   void linear(const LinearArgs& args) override {

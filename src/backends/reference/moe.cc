@@ -1,4 +1,4 @@
-// The reference of route, permute and combine (ops/moe.h).
+// The reference of route, permute, regroup and combine (ops/moe.h).
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -111,6 +111,37 @@ void ReferenceOps::permute(const PermuteArgs& args) {
     args.rows.ptr<std::int32_t>()[place] = static_cast<std::int32_t>(i / k);
     args.places.ptr<std::int32_t>()[i] = place;
   }
+}
+
+void ReferenceOps::regroup(const RegroupArgs& args) {
+  check(args);
+  const std::int64_t S = args.offsets.dim(0), R = args.rows.dim(0);
+  const std::int64_t count = args.groups.dim(0) - 1;
+  // Where the next row of each rank was received.
+  std::vector<std::int32_t> next;
+  std::int32_t received = 0;
+  for (std::int64_t s = 0; s < S; ++s) {
+    const std::int32_t* const offsets = args.offsets.row<std::int32_t>(s) + args.first;
+    for (std::int64_t g = 0; g < count; ++g) {
+      GLINT_CHECK(offsets[g] <= offsets[g + 1], "the offsets do not ascend");
+    }
+    next.push_back(received);
+    received += offsets[count] - offsets[0];
+  }
+  GLINT_CHECK(received <= R, str(received, " rows were received; there is room for ", R));
+  std::fill_n(args.places.ptr<std::int32_t>(), R, -1);
+  std::int32_t place = 0;
+  for (std::int64_t g = 0; g < count; ++g) {
+    args.groups.ptr<std::int32_t>()[g] = place;
+    for (std::int64_t s = 0; s < S; ++s) {
+      const std::int32_t* const offsets = args.offsets.row<std::int32_t>(s) + args.first;
+      for (std::int32_t i = offsets[g]; i < offsets[g + 1]; ++i) {
+        args.rows.ptr<std::int32_t>()[place] = next[s];
+        args.places.ptr<std::int32_t>()[next[s]++] = place++;
+      }
+    }
+  }
+  args.groups.ptr<std::int32_t>()[count] = place;
 }
 
 void ReferenceOps::combine(const CombineArgs& args) {

@@ -94,6 +94,33 @@ struct MoeArgs {
   bool routed_given = false;  // `routed` is read: the experts that an earlier pass chose
 };
 
+// moe in the parts between which ranks that share the experts exchange rows (model/glm.cc); the
+// same bits as moe. The first: x += delta, m = rms_norm(x), (e, w) = route(gate(m)), permute.
+struct MoeRouteArgs {
+  const MoeArgs& moe;
+  Tensor m = {};        // [T, hidden] written; dtype of delta; rows may be strided
+  Tensor weights = {};  // [T, k] f32 written
+  Tensor rows = {}, offsets = {}, places = {};  // written, as PermuteArgs has them
+};
+
+// The second: expert by expert, as grouped_linear has its rows.
+//   out[r] = expert[e](x[rows[r]])
+struct MoeExpertsArgs {
+  const MoeWeights& weights;
+  Tensor x = {};                   // [S, hidden]
+  Tensor rows = {}, offsets = {};  // [R], [experts here + 1]
+  Tensor out = {};                 // [R, hidden] written
+};
+
+// The third: delta = sum_j w[j] y[places[j]] + shared(m).
+struct MoeCombineArgs {
+  const MoeWeights& weights;
+  Tensor m = {};
+  Tensor y = {};                            // [T * k, hidden]
+  Tensor places = {}, expert_weights = {};  // [T, k]
+  Tensor delta = {};                        // [T, hidden] written
+};
+
 //   x += delta, hidden = rms_norm(x), logits = lm_head(hidden[rows])
 struct HeadArgs {
   Tensor norm = {};

@@ -14,26 +14,84 @@ void Ops::dense_ffn(const DenseFfnArgs& args, Arena& scratch) {
 
 void Ops::moe(const MoeArgs& args, Arena& scratch) {
   const Arena::Scope scope(scratch);
-  const Compose f{*this, scratch, args.delta.dtype};
+  const DType dtype = args.delta.dtype;
+  const std::int64_t T = args.x.dim(0), D = args.x.dim(1), k = args.num_experts_per_tok;
+  const MoeRouteArgs routed = {.moe = args,
+                               .m = scratch.take_padded(dtype, {T, D}),
+                               .weights = scratch.take(DType::kF32, {T, k}),
+                               .rows = scratch.take(DType::kI32, {T * k}),
+                               .offsets = scratch.take(DType::kI32, {args.weights.gate.rows + 1}),
+                               .places = scratch.take(DType::kI32, {T, k})};
+  moe_route(routed, scratch);
+  const Tensor answers = scratch.take(dtype, {T * k, D});
+  moe_experts({.weights = args.weights,
+               .x = routed.m,
+               .rows = routed.rows,
+               .offsets = routed.offsets,
+               .out = answers},
+              scratch);
+  moe_combine({.weights = args.weights,
+               .m = routed.m,
+               .y = answers,
+               .places = routed.places,
+               .expert_weights = routed.weights,
+               .delta = args.delta},
+              scratch);
+}
+
+void Ops::moe_route(const MoeRouteArgs& args, Arena& scratch) {
+  const Arena::Scope scope(scratch);
+  const MoeArgs& moe = args.moe;
+  const MoeWeights& w = moe.weights;
+  const std::int64_t T = moe.x.dim(0);
+  rms_norm({.x = moe.x, .delta = moe.delta, .weight = moe.norm, .eps = moe.eps, .out = args.m});
+  const Tensor exact = scratch.take_padded(DType::kF32, {T, moe.x.dim(1)});
+  rms_norm({.x = moe.x, .weight = moe.norm, .eps = moe.eps, .out = exact});
+  const Tensor logits = scratch.take(DType::kF32, {T, w.gate.rows});
+  linear({.x = exact, .weight = w.gate, .out = logits});
+  const Tensor ids =
+      moe.routed ? moe.routed : scratch.take(DType::kI32, {T, moe.num_experts_per_tok});
+  route({.logits = logits,
+         .bias = w.e_score_correction_bias,
+         .positions = moe.positions,
+         .n_group = moe.n_group,
+         .topk_group = moe.topk_group,
+         .norm_topk_prob = moe.norm_topk_prob,
+         .routed_scaling_factor = moe.routed_scaling_factor,
+         .ids = ids,
+         .given = moe.routed_given,
+         .weights = args.weights});
+  permute({.ids = ids, .rows = args.rows, .offsets = args.offsets, .places = args.places});
+}
+
+void Ops::moe_experts(const MoeExpertsArgs& args, Arena& scratch) {
+  const Arena::Scope scope(scratch);
+  const Compose f{*this, scratch, args.out.dtype};
   const MoeWeights& w = args.weights;
-  const Tensor m = f.add_rms_norm(args.x, args.delta, args.norm, args.eps);
-  const auto [weights, rows, offsets, places] = f.route(args);
+  const std::int64_t R = args.out.dim(0), inter = w.gate_proj.rows;
+  const Tensor gate = scratch.take(f.dtype, {R, inter}), up = scratch.take(f.dtype, {R, inter});
+  const auto multiply = [&](const Tensor& x, const Tensor& rows, const WeightStack& weights,
+                            const Tensor& out) {
+    grouped_linear({.x = x, .rows = rows, .offsets = args.offsets, .weights = weights, .out = out});
+  };
+  multiply(args.x, args.rows, w.gate_proj, gate);
+  multiply(args.x, args.rows, w.up_proj, up);
+  multiply(f.silu_mul(gate, up), {}, w.down_proj, args.out);
+}
 
-  const std::int64_t pairs = rows.dim(0), inter = w.gate_proj.rows;
-  const Tensor gate = scratch.take(f.dtype, {pairs, inter});
-  const Tensor up = scratch.take(f.dtype, {pairs, inter});
-  const Tensor answers = scratch.take(f.dtype, {pairs, args.x.dim(1)});
-  grouped_linear({.x = m, .rows = rows, .offsets = offsets, .weights = w.gate_proj, .out = gate});
-  grouped_linear({.x = m, .rows = rows, .offsets = offsets, .weights = w.up_proj, .out = up});
-  grouped_linear(
-      {.x = f.silu_mul(gate, up), .offsets = offsets, .weights = w.down_proj, .out = answers});
-
+void Ops::moe_combine(const MoeCombineArgs& args, Arena& scratch) {
+  const Arena::Scope scope(scratch);
+  const Compose f{*this, scratch, args.delta.dtype};
   Tensor shared;
-  if (const FfnWeights& s = w.shared_experts) {
-    shared = f.linear(f.silu_mul(f.linear(m, s.gate_proj), f.linear(m, s.up_proj)), s.down_proj);
+  if (const FfnWeights& s = args.weights.shared_experts) {
+    const Tensor inner = f.silu_mul(f.linear(args.m, s.gate_proj), f.linear(args.m, s.up_proj));
+    shared = f.linear(inner, s.down_proj);
   }
-  combine(
-      {.y = answers, .places = places, .weights = weights, .shared = shared, .out = args.delta});
+  combine({.y = args.y,
+           .places = args.places,
+           .weights = args.expert_weights,
+           .shared = shared,
+           .out = args.delta});
 }
 
 void Ops::head(const HeadArgs& args, Arena& scratch) {

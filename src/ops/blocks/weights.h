@@ -21,6 +21,13 @@ struct AttentionDims {
   bool indexer_rope_interleave = true;  // the rotation of MLA itself is always interleaved
 };
 
+// What kernels may have to hold of a model at once.
+struct ModelDims {
+  AttentionDims attention = {};
+  int n_routed_experts = 0;
+  int num_experts_per_tok = 0;
+};
+
 // Absent (all empty) in layers that reuse the selection of an earlier one.
 struct IndexerWeights {
   Weight wq_b = {};                      // [Hi * Di, q_lora_rank]

@@ -1,4 +1,4 @@
-// Cases of route, permute and combine.
+// Cases of route, permute, regroup and combine.
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
@@ -159,6 +159,34 @@ Case permute_case(std::int64_t T, std::int64_t E, std::int64_t k, int stride) {
           }};
 }
 
+// Rank s sends (s + e) % 4 rows to expert e, but none if s is 1; `spare` places are left over.
+Case regroup_case(std::int64_t S, std::int64_t E, std::int64_t first, std::int64_t count,
+                  std::int64_t spare) {
+  std::vector<std::int32_t> offsets;
+  std::int64_t R = spare;
+  for (std::int64_t s = 0; s < S; ++s) {
+    std::int32_t at = 0;
+    for (std::int64_t e = 0; e <= E; ++e) {
+      offsets.push_back(at);
+      const auto rows = static_cast<std::int32_t>(s == 1 ? 0 : (s + e) % 4);
+      if (e >= first && e < first + count) R += rows;
+      at += rows;
+    }
+  }
+  return {.op = "regroup",
+          .name = str(S, " ranks, experts ", first, " to ", first + count, " of ", E,
+                      spare ? ", padding" : ""),
+          .need = {.ops = {Op::kRegroup}},
+          .prepare = [=](Workspace& ws) {
+            const RegroupArgs args = {.offsets = ws.ints(offsets, {S, E + 1}),
+                                      .first = first,
+                                      .rows = ws.whole_output("rows", DType::kI32, {R}),
+                                      .groups = ws.whole_output("groups", DType::kI32, {count + 1}),
+                                      .places = ws.whole_output("places", DType::kI32, {R})};
+            return Call{[=, &ws] { ws.ops().regroup(args); }, cost(args)};
+          }};
+}
+
 Case combine_case(DType dtype, std::int64_t T, std::int64_t k, std::int64_t D, bool shared,
                   bool padded = false) {
   return {.op = "combine",
@@ -223,6 +251,11 @@ void add_moe_cases(std::vector<Case>& cases, bool timing) {
   cases.push_back(permute_case(0, 16, 4, 1));
   cases.push_back(permute_case(3, 6, 1, 1));
   cases.push_back(permute_case(5, 1, 1, 0));
+  cases.push_back(regroup_case(1, 16, 0, 16, 0));
+  cases.push_back(regroup_case(3, 16, 4, 8, 0));
+  cases.push_back(regroup_case(4, 24, 6, 6, 9));
+  cases.push_back(regroup_case(8, 256, 224, 32, 300));
+  cases.push_back(regroup_case(2, 5, 3, 0, 4));
   for (const DType dtype : kActivations) {
     cases.push_back(combine_case(dtype, 7, 1, 37, true));
     cases.push_back(combine_case(dtype, 3, 4, 6144, false));

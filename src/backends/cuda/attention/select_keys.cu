@@ -211,10 +211,13 @@ void launch(const Selection<Q>& selection, std::int64_t tokens, cudaStream_t str
       selection);
 }
 
+std::int64_t capacity_for(std::int64_t k) {
+  return std::bit_ceil(static_cast<std::uint32_t>(k + 4 * kRound));
+}
+
 template <class Q>
 Selection<Q> selection_of(const SelectKeysArgs& args, const Q* q) {
   const std::int64_t heads = q ? args.q.dim(1) : 0, dim = args.cache.dim, k = args.out.dim(1);
-  const auto capacity = std::bit_ceil(static_cast<std::uint32_t>(k + 4 * kRound));
   return {
       .q = q,
       .weights = q ? args.weights.ptr<float>() : nullptr,
@@ -228,10 +231,21 @@ Selection<Q> selection_of(const SelectKeysArgs& args, const Q* q) {
       .keys = index_rows(args.cache),
       .out = args.out.ptr<std::int32_t>(),
       .k = static_cast<int>(k),
-      .capacity = static_cast<int>(capacity)};
+      .capacity = static_cast<int>(capacity_for(k))};
 }
 
 }  // namespace
+
+Status supports_select_keys(const AttentionDims& dims) {
+  const std::int64_t bytes =
+      shared_bytes(capacity_for(dims.index_topk), dims.index_n_heads, dims.index_head_dim);
+  if (bytes <= kMostShared) return Ok{};
+  return Error{
+      ErrorCode::kUnsupported,
+      str("the cuda backend cannot select ", dims.index_topk, " keys with ", dims.index_n_heads,
+          " heads of ", dims.index_head_dim, ": that takes ", bytes,
+          " bytes of shared memory, and there are ", kMostShared, "; run it with --backend cpu")};
+}
 
 void launch_select_keys(const SelectKeysArgs& args, cudaStream_t stream) {
   if (args.out.size() == 0) return;

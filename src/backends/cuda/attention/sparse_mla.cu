@@ -168,6 +168,15 @@ void launch(const Attention<Q>& attention, std::int64_t tokens, cudaStream_t str
 
 }  // namespace
 
+Status supports_sparse_mla(const AttentionDims& dims) {
+  const int width = dims.kv_lora_rank + dims.qk_rope_head_dim;
+  if (dims.kv_lora_rank <= kMostLatents && shared_bytes(width) <= kMostShared) return Ok{};
+  return Error{ErrorCode::kUnsupported,
+               str("the cuda backend attends to latents of at most ", kMostLatents,
+                   " + 800 values; the model has ", dims.kv_lora_rank, " + ", dims.qk_rope_head_dim,
+                   "; run it with --backend cpu")};
+}
+
 void launch_sparse_mla(const SparseMlaArgs& args, cudaStream_t stream) {
   if (args.out.size() == 0) return;
   with_elements(args.out, [&]<class Q>(Q* out) {

@@ -7,8 +7,6 @@
 namespace glint::cuda {
 namespace {
 
-constexpr std::int64_t kMostExperts = 4096;  // what the shared memory that needs no asking holds
-
 struct Router {
   const float *logits, *bias;
   const std::int32_t* positions;  // null: no row is padding
@@ -106,7 +104,7 @@ __global__ void __launch_bounds__(kWarp) route_kernel(const Router r) {
 void launch_route(const RouteArgs& args, cudaStream_t stream) {
   const std::int64_t tokens = args.ids.dim(0), experts = args.logits.dim(1), k = args.ids.dim(1);
   if (tokens == 0 || k == 0) return;
-  GLINT_CHECK(experts <= kMostExperts, str("route: ", experts, " experts; at most 4096"));
+  GLINT_CHECK(experts <= kMostExperts, str("route: ", experts, " experts; at most ", kMostExperts));
   const Router router = {.logits = args.logits.ptr<float>(),
                          .bias = args.bias.ptr<float>(),
                          .positions = args.positions ? args.positions.ptr<std::int32_t>() : nullptr,

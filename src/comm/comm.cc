@@ -1,1 +1,0 @@
-#include "comm/comm.h"

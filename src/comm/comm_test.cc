@@ -1,0 +1,203 @@
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <numeric>
+#include <thread>
+
+#include "base/random.h"
+#include "base/str.h"
+#include "comm/counting_comm.h"
+#include "comm/thread_comm.h"
+#include "comm/tree.h"
+
+namespace glint {
+namespace {
+
+// Runs `work` as every rank of a group of `size`, each in a thread of its own.
+void on_ranks(int size, const std::function<void(Comm&)>& work) {
+  const auto comms = make_thread_comms(size);
+  std::vector<std::thread> threads;
+  for (const auto& comm : comms) threads.emplace_back([&] { work(*comm); });
+  for (std::thread& thread : threads) thread.join();
+}
+
+Tensor tensor(std::vector<float>& values, std::int64_t width = 1) {
+  const auto size = static_cast<std::int64_t>(values.size());
+  return Tensor(values.data(), DType::kF32, {size / width, width});
+}
+
+std::vector<float> part_of(int rank, std::int64_t size) {
+  Random random(7, static_cast<std::uint64_t>(rank));
+  std::vector<float> values;
+  for (std::int64_t i = 0; i < size; ++i) {
+    values.push_back(static_cast<float>(random.uniform() - 0.5) * 100);
+  }
+  return values;
+}
+
+TEST(Tree, adds_halves_of_halves) {
+  // The order shows in the bits: 2^24 + 1 + 1 is not 2^24 + 2.
+  const float large = 16777216;
+  const std::vector<float> parts = {large, 1, 1, -large, 3};
+  const auto part = [&](int i) { return parts[static_cast<std::size_t>(i)]; };
+  EXPECT_EQ(tree_sum(1, part), large);
+  EXPECT_EQ(tree_sum(2, part), large);
+  EXPECT_EQ(tree_sum(3, part), large);                    // (0 + 1) + 2
+  EXPECT_EQ(tree_sum(4, part), large + (1 - large));      // (0 + 1) + (2 + 3)
+  EXPECT_EQ(tree_sum(5, part), large + (1 - large) + 3);  // and then 4
+}
+
+TEST(Tree, slices_of_a_rank_and_of_several_have_the_same_bits) {
+  constexpr int kSlices = 8;
+  std::vector<std::vector<float>> slices;
+  for (int s = 0; s < kSlices; ++s) slices.push_back(part_of(s, 100));
+  for (std::size_t i = 0; i < 100; ++i) {
+    const float whole = tree_sum(kSlices, [&](int s) { return slices[s][i]; });
+    for (const int ranks : {2, 4, 8}) {
+      const int each = kSlices / ranks;
+      const float sum = tree_sum(ranks, [&](int r) {
+        return tree_sum(each, [&](int s) { return slices[r * each + s][i]; });
+      });
+      EXPECT_EQ(sum, whole);
+    }
+  }
+}
+
+class Ranks : public testing::TestWithParam<int> {};
+INSTANTIATE_TEST_SUITE_P(sizes, Ranks, testing::Values(1, 2, 3, 4, 7));
+
+TEST_P(Ranks, all_reduce_adds_by_the_tree) {
+  const int size = GetParam();
+  for (const std::int64_t elements : {0, 1, 5, 1000}) {
+    on_ranks(size, [&](Comm& comm) {
+      std::vector<float> part = part_of(comm.rank(), elements);
+      std::vector<BF16> rounded(part.size());
+      const Tensor out(rounded.data(), DType::kBF16, {elements, 1});
+      comm.all_reduce(tensor(part), out);
+      comm.all_reduce(tensor(part), tensor(part));  // in its own place
+      std::vector<std::vector<float>> parts;
+      for (int r = 0; r < size; ++r) parts.push_back(part_of(r, elements));
+      for (std::size_t i = 0; i < part.size(); ++i) {
+        const float sum = tree_sum(size, [&](int r) { return parts[r][i]; });
+        EXPECT_EQ(part[i], sum);
+        EXPECT_EQ(to_float(rounded[i]), to_float(from_float<BF16>(sum)));
+      }
+    });
+  }
+}
+
+TEST_P(Ranks, reduce_scatter_and_all_gather_are_all_reduce) {
+  const int size = GetParam();
+  constexpr std::int64_t kRows = 3, kWidth = 5;
+  on_ranks(size, [&](Comm& comm) {
+    std::vector<float> part = part_of(comm.rank(), size * kRows * kWidth);
+    std::vector<float> mine(kRows * kWidth), all(part.size());
+    comm.reduce_scatter(tensor(part, kWidth), tensor(mine, kWidth));
+    comm.all_gather(tensor(mine, kWidth), tensor(all, kWidth));
+    comm.all_reduce(tensor(part, kWidth), tensor(part, kWidth));
+    EXPECT_EQ(all, part);
+  });
+}
+
+TEST_P(Ranks, broadcast_and_letters_bring_what_was_sent) {
+  const int size = GetParam();
+  on_ranks(size, [&](Comm& comm) {
+    for (int root = 0; root < size; ++root) {
+      std::vector<float> values = part_of(comm.rank(), 9);
+      comm.broadcast(tensor(values), root);
+      EXPECT_EQ(values, part_of(root, 9));
+    }
+    // Down the line, twice: a second letter waits for the first to be read.
+    for (int round = 0; round < 2; ++round) {
+      std::vector<float> values = part_of(100 + round, 9), heard(9);
+      if (comm.rank() > 0) {
+        comm.recv(tensor(heard), comm.rank() - 1);
+        EXPECT_EQ(heard, values);
+      }
+      if (comm.rank() + 1 < size) comm.send(tensor(values), comm.rank() + 1);
+      std::fill(values.begin(), values.end(), -1.0f);
+    }
+  });
+}
+
+// Rank s has s + e % 3 rows for column e, but none at all if s is 1; rank r gets columns
+// [first[r], first[r + 1]).
+TEST_P(Ranks, exchange_deals_rows_out_and_brings_answers_back) {
+  const int size = GetParam();
+  constexpr int kColumns = 11;
+  std::vector<std::int32_t> first, offsets;
+  for (int r = 0; r <= size; ++r) first.push_back(kColumns * r / size);
+  for (int s = 0; s < size; ++s) {
+    std::int32_t at = 0;
+    offsets.push_back(at);
+    for (int e = 0; e < kColumns; ++e) offsets.push_back(at += s == 1 ? 0 : s + e % 3);
+  }
+  on_ranks(size, [&](Comm& comm) {
+    const int rank = comm.rank();
+    const std::int32_t* const mine = &offsets[rank * (kColumns + 1)];
+    // A row says where it comes from and for which column it is.
+    std::vector<float> rows;
+    for (int e = 0; e < kColumns; ++e) {
+      for (int i = mine[e]; i < mine[e + 1]; ++i) {
+        rows.insert(rows.end(), {static_cast<float>(rank), static_cast<float>(e)});
+      }
+    }
+    std::vector<float> got(2 * 1000, -1.0f), back(rows.size());
+    const ExchangeArgs there = {
+        .x = tensor(rows, 2),
+        .offsets = Tensor(offsets.data(), DType::kI32, {size, kColumns + 1}),
+        .first = first,
+        .out = tensor(got, 2)};
+    comm.exchange(there);
+    std::size_t at = 0;
+    for (int s = 0; s < size; ++s) {
+      for (int e = first[rank]; e < first[rank + 1]; ++e) {
+        const std::int32_t* const theirs = &offsets[s * (kColumns + 1)];
+        for (int i = theirs[e]; i < theirs[e + 1]; ++i, at += 2) {
+          EXPECT_EQ(got[at], s);
+          EXPECT_EQ(got[at + 1], e);
+        }
+      }
+    }
+    EXPECT_EQ(got[at], -1);  // beyond the rows nothing is written
+    // What goes back may lie in another order: here backwards.
+    std::vector<float> answers;
+    std::vector<std::int32_t> places;
+    for (std::size_t i = at; i > 0; i -= 2) {
+      answers.insert(answers.end(), {got[i - 2] + 1000, got[i - 1] + 1000});
+      places.push_back(static_cast<std::int32_t>(i / 2 - 1));
+    }
+    ExchangeArgs again = there;
+    again.x = tensor(answers, 2);
+    again.rows = Tensor(places.data(), DType::kI32, {static_cast<std::int64_t>(places.size())});
+    again.out = tensor(back, 2);
+    again.backwards = true;
+    comm.exchange(again);
+    for (std::size_t i = 0; i < rows.size(); ++i) EXPECT_EQ(back[i], rows[i] + 1000);
+  });
+}
+
+TEST(ThreadComm, a_call_that_differs_ends_the_program) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_DEATH(
+      on_ranks(2,
+               [](Comm& comm) {
+                 std::vector<float> values(4 + comm.rank());
+                 comm.broadcast(tensor(values), 0);
+               }),
+      "rank 0 calls broadcast of F32 \\[4, 1\\], rank 1 calls broadcast of F32 \\[5, 1\\]");
+}
+
+TEST(CountingComm, counts_calls_and_bytes) {
+  CountingComm comm(self_comm());
+  std::vector<float> values(10);
+  comm.all_reduce(tensor(values), tensor(values));
+  comm.all_reduce(tensor(values), tensor(values));
+  comm.broadcast(tensor(values), 0);
+  EXPECT_EQ(comm.uses().at("all_reduce").calls, 2);
+  EXPECT_EQ(comm.uses().at("all_reduce").bytes, 80);
+  EXPECT_EQ(comm.uses().at("broadcast").calls, 1);
+}
+
+}  // namespace
+}  // namespace glint

@@ -1,0 +1,63 @@
+#include "model/shard_plan.h"
+
+#include <gtest/gtest.h>
+
+#include "base/str.h"
+
+namespace glint {
+namespace {
+
+ModelConfig tiny_config() {
+  return read_config(str(GLINT_SOURCE_DIR, "/models/glm5-tiny/config.json")).value();
+}
+
+TEST(ShardPlan, every_layer_and_expert_has_one_place) {
+  const ModelConfig config = tiny_config();
+  for (const MeshShape& shape : {MeshShape{}, MeshShape{.ep = 4, .dp = 4},
+                                 MeshShape{.ep = 3, .pp = 2, .dp = 3}, MeshShape{.dp = 2}}) {
+    std::vector<int> layers(config.num_hidden_layers), experts(config.n_routed_experts);
+    for (int rank = 0; rank < shape.num_ranks(); ++rank) {
+      const ShardPlan plan = plan_shard(config, shape, rank).value();
+      if (plan.shard == 0) {
+        for (int i = plan.layers.begin; i < plan.layers.end; ++i) ++layers[i];
+      }
+      if (plan.stage > 0 || (shape.ep == 1 && plan.shard > 0)) continue;
+      for (int e = 0; e < plan.experts.count; ++e) ++experts[plan.experts.first + e];
+    }
+    EXPECT_EQ(layers, std::vector<int>(layers.size(), 1)) << describe(shape);
+    EXPECT_EQ(experts, std::vector<int>(experts.size(), 1)) << describe(shape);
+  }
+}
+
+TEST(ShardPlan, tensors_outside_the_layers_are_at_the_ends) {
+  const ModelConfig config = tiny_config();
+  const MeshShape shape = {.pp = 3};
+  for (const ModelTensor& tensor : model_tensors(config)) {
+    int holders = 0;
+    for (int rank = 0; rank < 3; ++rank) {
+      holders += plan_shard(config, shape, rank).value().holds(tensor, config);
+    }
+    EXPECT_EQ(holders, tensor.role == TensorRole::kEmbedding ? 2 : 1) << tensor.name;
+  }
+}
+
+TEST(ShardPlan, refuses_what_cannot_be_in_one_sentence) {
+  const ModelConfig config = tiny_config();
+  const auto refusal = [&](const MeshShape& shape) {
+    const auto plan = plan_shard(config, shape, 0);
+    return plan.ok() ? "<ok>" : plan.error().message;
+  };
+  EXPECT_EQ(refusal({.ep = 2, .dp = 4}),
+            "ep is 2, but experts are shared by all 4 shards of a stage or by none; set ep to 4 or "
+            "to 1");
+  EXPECT_EQ(refusal({.pp = 100}), str("pp is 100, but the model has ", config.num_hidden_layers,
+                                      " layers; every stage needs one"));
+  EXPECT_EQ(refusal({.ep = 512, .dp = 512}),
+            str("ep is 512, but the model has ", config.n_routed_experts,
+                " routed experts; every rank needs one"));
+  EXPECT_EQ(refusal({.dp = 0}),
+            "dp 0, ep 1, pp 1: each must be 1 or more, and the ranks at most 1024 in all");
+}
+
+}  // namespace
+}  // namespace glint

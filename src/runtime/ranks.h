@@ -1,0 +1,40 @@
+// Ranks: a model over several ranks, which are threads of this process.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "comm/counting_comm.h"
+#include "runtime/loaded_model.h"
+
+namespace glint {
+
+class Ranks {
+ public:
+  // The groups of `shape`; the models are loaded by the caller, rank by rank:
+  //   options.shape = shape, options.rank = r, options.mesh = ranks.mesh(r);  ranks.add(loaded)
+  explicit Ranks(const MeshShape& shape);
+
+  const MeshShape& shape() const { return shape_; }
+  int size() const { return shape_.num_ranks(); }
+  Mesh mesh(int rank);
+  void add(std::unique_ptr<LoadedModel> model) { models_.push_back(std::move(model)); }
+  LoadedModel& model(int rank) { return *models_[static_cast<std::size_t>(rank)]; }
+
+  // work(rank) for every rank at the same time, each on a thread of its own; a group of one runs on
+  // the caller's.
+  void run(const std::function<void(int rank)>& work);
+
+  // What a rank's collectives moved so far, over its experts' group and its line of stages.
+  const CountingComm& ep(int rank) const { return *ep_[static_cast<std::size_t>(rank)]; }
+  const CountingComm& pp(int rank) const { return *pp_[static_cast<std::size_t>(rank)]; }
+
+ private:
+  MeshShape shape_;
+  std::vector<std::unique_ptr<Comm>> groups_;
+  std::vector<std::unique_ptr<CountingComm>> ep_, pp_;  // by rank
+  std::vector<std::unique_ptr<LoadedModel>> models_;
+};
+
+}  // namespace glint

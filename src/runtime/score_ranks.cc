@@ -1,0 +1,74 @@
+#include "runtime/score_ranks.h"
+
+#include <atomic>
+#include <barrier>
+#include <mutex>
+#include <optional>
+
+namespace glint {
+namespace {
+
+// All ranks say yes or no; each hears whether all said yes.
+class Agreement {
+ public:
+  explicit Agreement(int ranks) : meeting_(ranks, Decide{*this}) {}
+
+  bool agree(bool yes) {
+    if (!yes) all_ = false;
+    meeting_.arrive_and_wait();
+    return verdict_;
+  }
+
+ private:
+  struct Decide {
+    Agreement& agreement;
+    void operator()() noexcept { agreement.verdict_ = agreement.all_.exchange(true); }
+  };
+  std::atomic<bool> all_ = true;
+  bool verdict_ = true;  // written while all wait
+  std::barrier<Decide> meeting_;
+};
+
+}  // namespace
+
+Result<std::vector<Score>> score(Ranks& ranks, std::span<const std::vector<TokenId>> sequences,
+                                 const ScoreOptions& options,
+                                 const std::function<ScoreSinks(std::size_t)>& sinks) {
+  for (const std::vector<TokenId>& ids : sequences) {
+    GLINT_TRY_STATUS(check_sequence(ranks.model(0), ids));
+  }
+  const std::size_t shards = static_cast<std::size_t>(ranks.shape().dp);
+  Agreement agreement(ranks.size());
+  std::vector<Score> scores(sequences.size());
+  std::mutex mutex;
+  std::optional<Error> failure;  // the first
+  ranks.run([&](int rank) {
+    LoadedModel& model = ranks.model(rank);
+    for (std::size_t first = 0; first < sequences.size(); first += shards) {
+      ScoreOptions mine = options;
+      for (std::size_t i = first; i < first + shards; ++i) {
+        mine.lengths.push_back(i < sequences.size() ? static_cast<std::int64_t>(sequences[i].size())
+                                                    : 0);
+      }
+      mine.agree = [&](bool yes) { return agreement.agree(yes); };
+      mine.done = [&](std::int64_t tokens) {
+        const bool counts = model.shard().is_last();
+        return agreement.agree(!options.done || options.done(counts ? tokens : 0));
+      };
+      const std::size_t own = first + static_cast<std::size_t>(model.shard().shard);
+      const bool has_sequence = own < sequences.size();
+      const Result<Score> one = score(model, has_sequence ? sequences[own] : std::vector<TokenId>(),
+                                      mine, has_sequence ? sinks(own) : ScoreSinks());
+      if (!one.ok()) {
+        const std::lock_guard lock(mutex);
+        if (!failure || failure->code == ErrorCode::kUnavailable) failure = one.error();
+        return;
+      }
+      if (has_sequence && model.shard().is_last()) scores[own] = one.value();
+    }
+  });
+  if (failure) return *failure;
+  return scores;
+}
+
+}  // namespace glint
