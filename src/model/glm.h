@@ -84,7 +84,6 @@ class Pass {
  private:
   void attention(int layer, const AttentionWeights& weights, const LayerChoices& choices);
   void feed_forward(int layer, const LayerWeights& weights, const LayerChoices& choices);
-  void moe_over_ranks(const MoeArgs& args);
 
   const Model& m;
   const BatchView& batch;

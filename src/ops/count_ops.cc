@@ -69,7 +69,9 @@ void CountOps::moe(const MoeArgs& args, Arena& scratch) {
     count(*weight, T);
   std::vector<std::int64_t> rows(static_cast<std::size_t>(w.down_proj.count));
   const std::int32_t* chosen = with_routed.routed.ptr<std::int32_t>();
-  for (std::int64_t i = 0; i < with_routed.routed.size(); ++i) ++rows[chosen[i]];
+  for (std::int64_t i = 0; i < with_routed.routed.size(); ++i) {
+    if (chosen[i] >= 0) ++rows[static_cast<std::size_t>(chosen[i])];  // else padding
+  }
   for (std::int64_t e = 0; e < w.down_proj.count; ++e) {
     const std::int64_t here = rows[static_cast<std::size_t>(e)];
     for (const WeightStack* stack : {&w.gate_proj, &w.up_proj, &w.down_proj})

@@ -1,0 +1,13 @@
+// A mixture of experts whose experts lie on several ranks.
+#pragma once
+
+#include "model/glm.h"
+
+namespace glint {
+
+// Ops::moe over the ranks of mesh.ep, each with tokens and experts of its own: rows go to the ranks
+// of the experts that their tokens chose, and every answer comes home, where they are added in the
+// order of the choices. The bits of one rank that has all experts. `batch.all_tokens` is set.
+void moe_over_ranks(const Model& model, const BatchView& batch, const MoeArgs& args, Arena& arena);
+
+}  // namespace glint
