@@ -17,7 +17,7 @@ for chunk in stream:
     if not chunk.choices:
         continue
     delta = chunk.choices[0].delta
-    # What the model thinks comes in a field of its own, which the client's types do not name.
+    # The model's thoughts come in a field of their own, which the client's types do not name.
     thought = getattr(delta, "reasoning_content", None)
     if thought:
         print(f"\033[2m{thought}\033[0m", end="", flush=True)

@@ -12,7 +12,7 @@ import sys
 import tempfile
 
 CODE = {".h", ".cc", ".cu", ".cuh", ".inc"}
-TEXT = CODE | {".py", ".sh", ".cmake", ".md", ".txt"}
+TEXT = CODE | {".py", ".sh", ".cmake", ".md", ".txt", ".js"}
 MAX_LINES = {".h": 400, ".cc": 1000, ".cu": 1000, ".cuh": 1000}
 MAX_FUNCTION = 120
 MAX_KERNEL = 250  # functions of backends
@@ -112,6 +112,34 @@ def check_text(name, text):
             yield f"{name}:{number}: blanks at the end of the line"
 
 
+def check_comments(name, text):
+    """No comment begins with a relative clause in place of a noun; lines that continue one may begin as they like."""
+    start = r"[/#]+[ \t]*(What|Who|Of)\b"
+    if not re.search(start, text):  # the rest takes time
+        return
+    slashes = pathlib.Path(name).suffix in CODE | {".js"}
+    literal = r'"""(?:\\.|[^\\])*?"""|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\''
+    if slashes:  # 1'000 holds no text
+        text = re.sub(r"(?<=\d)'(?=\d)", "_", text)
+        token = re.compile(r'(//[^\n]*)|/\*.*?\*/|R"(\w*)\(.*?\)\2"|' + literal, re.S)
+    else:
+        token = re.compile(r"((?<!\S)#[^\n]*)|" + literal, re.S)
+    number, seen = 1, 0
+    above = None  # line and column of a comment that the next line may continue
+    for match in token.finditer(text):
+        number += text.count("\n", seen, match.start())
+        seen = match.start()
+        comment = match.group(1)
+        if not comment or comment.startswith("#!"):
+            continue
+        before = text[text.rfind("\n", 0, seen) + 1 : seen]
+        begins = before.strip() or above != (number - 1, len(before))
+        word = re.match(start, comment)
+        if begins and word:
+            yield f"{name}:{number}: a comment begins with {word.group(1)}; begin with the noun that it stands for"
+        above = (number, len(before)) if comment.strip("/# ") else None  # an empty one ends a paragraph
+
+
 def check_tests(root, names):
     """Every header of src/ is reached from a test: a test includes it, or includes what it serves in the same folder.
 
@@ -204,6 +232,8 @@ def check(root):
         data = re.match(r"tests/.*\.txt$", name) and not name.endswith("CMakeLists.txt")
         if not data:
             errors += check_text(name, text)
+            if not name.endswith(".md"):
+                errors += check_comments(name, text)
         if pathlib.Path(name).suffix in CODE:
             errors += check_code(name, text)
     errors += check_tests(root, names)
@@ -242,6 +272,14 @@ def self_test():
         "no test reaches it": {"src/a/x.h": "// A.\n#pragma once\n"},
         "in no CMakeLists.txt": {"src/a/x.cc": "// A.\n", "src/a/CMakeLists.txt": "xx.cc y.cc\n"},
         "which only": {"tests/x.cc": "#include <spdlog/spdlog.h>\n"},
+        "x.cc:1: a comment begins with What": {"tests/x.cc": "// What it is.\n"},
+        "x.cc:3: a comment begins with Of": {"tests/x.cc": "// A\n//\n// Of B.\n"},
+        "x.h:3: a comment begins with Of": {"tests/x.h": "// A.\n#pragma once\nint i = 1'000;  // Of it.\n"},
+        "x.h:4: a comment begins with Who": {"tests/x.h": "// A.\n#pragma once\nint i;  // of A\n// Who asks.\n"},
+        "x.js:1: a comment begins with Who": {"src/a/x.js": "f('//');  // Who asks.\n"},
+        "x.py:2: a comment begins with What": {"tests/x.py": "#!/bin/python3\n# What it does.\n"},
+        "x.sh:1: a comment begins with Of": {"tools/x.sh": "echo '#'  # Of it.\n"},
+        "CMakeLists.txt:2: a comment begins with What": {"tests/CMakeLists.txt": "f()\n  # What it builds.\n"},
         "there is no b.md": {"docs/a.md": "[b](b.md) [a](a.md) [c](https://c) `docs/a.md`\n```\nx[i](j)\n```\n"},
         "there is no src/a/x.h": {"docs/a.md": "Read `src/a/x.h`.\n"},
     }
@@ -255,6 +293,8 @@ def self_test():
         "src/a/x.cc": '#include "a/z.h"\n// throw, getenv: std::cout\nvoid f() { g("throw", \'"\', 1\'000, R"(cout)"); snprintf(b); }\n',
         "src/a/y.h": "// B.\n#pragma once\n",
         "src/a/x_test.cc": '#include "a/x.h"\nint main() { printf("hello"); }\n',
+        "tests/a.h": "// A part\n// Of B.\n#pragma once\nint i;  // A part\n        // Of B.\nauto s = R\"(\n// What)\";\n",
+        "tests/a.py": '# A part\n# Of B.\ns = """\n# What"""\n',
     }
     assert errors_of(clean) == [], errors_of(clean)
 

@@ -41,7 +41,7 @@ class Shadow {
   std::size_t bytes_held() const;
 
  private:
-  // Of one chunk of the arena: bf16 has a shadow of its own, twice as large.
+  // Gradients of one chunk of the arena: bf16 has a shadow of its own, twice as large.
   struct Chunk {
     Buffer of_f32 = {}, of_bf16 = {};
   };

@@ -18,7 +18,7 @@ bool overlap(const Tensor& a, const Tensor& b) {
   return a.data < end(b) && b.data < end(a);
 }
 
-// What names a stack: its first byte, or its list.
+// Key of a stack in weights_: the address of its first byte, or of its list.
 const void* key_of(const WeightStack& weights) {
   return weights.each.empty() ? static_cast<const void*>(weights.data.data)
                               : static_cast<const void*>(weights.each.data());

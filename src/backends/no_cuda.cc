@@ -1,4 +1,4 @@
-// What stands in for backends/cuda in a build without CUDA.
+// Stubs of backends/cuda for a build without CUDA.
 #include "backends/cuda/cuda_ops.h"
 
 namespace glint {

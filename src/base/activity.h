@@ -18,7 +18,7 @@ class Activity {
  public:
   // From one thread:
 
-  // What begins now; what was before it has ended. `what` is a literal. `layer` -1: of none.
+  // Begins `what`, a literal, and ends the operation before it. `layer` -1: of none.
   void begin(const char* what, int layer = -1);
   void end();  // nothing is being done
 

@@ -86,7 +86,7 @@ struct JsonLimits {
   // Values of all kinds together. A value costs 40 bytes, so a hostile text of "[0,0,0," would need
   // twenty times its own size.
   std::size_t max_values = std::size_t{1} << 26;
-  // Of all objects together. One takes some 100 bytes, and its key is looked up.
+  // Members of all objects together. One takes some 100 bytes, and its key is looked up.
   std::size_t max_members = std::size_t{1} << 26;
 };
 

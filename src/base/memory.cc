@@ -23,7 +23,7 @@ std::optional<std::int64_t> number_in(const std::string& path, std::string_view 
   return {};
 }
 
-// What a control group allows, and what it has of that in use.
+// A control group's limit, and the part of it in use, in bytes.
 struct GroupMemory {
   std::int64_t limit = std::numeric_limits<std::int64_t>::max();
   std::int64_t used = 0;  // without files' pages
@@ -66,7 +66,7 @@ GroupMemory group_memory(const std::string& root) {
   return out;
 }
 
-// What RLIMIT_AS leaves.
+// Bytes left below RLIMIT_AS; the largest int64 if it is unlimited.
 std::int64_t address_space_left() {
   rlimit limit = {};
   if (::getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY)

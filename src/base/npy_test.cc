@@ -22,7 +22,7 @@ std::string bytes_of(const std::vector<T>& values) {
   return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T)};
 }
 
-// What read_npy_rows says of a file with these bytes: its rows, or its complaint.
+// read_npy_rows() of a file with these bytes, as text: the rows, or the complaint.
 std::string read(const std::string& contents) {
   EXPECT_TRUE(write_file_atomic(path(), contents).ok());
   const auto rows = read_npy_rows(path());

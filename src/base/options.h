@@ -74,7 +74,7 @@ class OptionList {
     options.visit(*this);
   }
 
-  // What visit() calls: see the top of the file.
+  // Adds an option; visit() calls this: see the top of the file.
   template <class T>
   void operator()(std::string_view names, T& field, std::string_view help,
                   std::initializer_list<std::string_view> choices = {});
@@ -205,7 +205,7 @@ void OptionList::operator()(std::string_view names, T& field, std::string_view h
 // Names are written with '-'; users may type '_'.
 std::string with_dashes(std::string_view name);
 
-// What a help page says besides the options.
+// The text of a help page besides the options.
 struct HelpPage {
   struct Example {
     std::string command, meaning;

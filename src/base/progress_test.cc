@@ -34,7 +34,7 @@ TEST(Progress, silent_where_there_is_no_terminal) {
   close(ends[1]);
 }
 
-// What was written to the terminal whose other side, now closed, is `master`.
+// The output to a terminal that is now closed; `master` is its other side.
 std::string read_all(int master) {
   std::string shown;
   char text[4096];

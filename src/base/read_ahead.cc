@@ -34,7 +34,7 @@ std::vector<ReadAhead::Piece> ReadAhead::pieces_of(std::span<const Bytes> parts)
   const std::byte* end = nullptr;  // of the part before
   std::size_t at = 0;
   for (const Bytes& part : parts) {
-    // What lies between is read too: a page that is left out makes two reads of one.
+    // A gap up to kGap is read too: a page that is left out makes two reads of one.
     const std::byte* next = part.data();
     if (end && end <= next && static_cast<std::size_t>(next - end) <= kGap) next = end;
     end = part.data() + part.size();

@@ -25,7 +25,7 @@ class Memory {
   std::unique_ptr<std::byte[]> bytes_;
 };
 
-// What was read, and how often, by units of 1 KiB.
+// How often each unit of 1 KiB was read.
 class Reads {
  public:
   Reads(const Memory& memory, std::size_t size) : memory_(memory), counts_(size / kUnit) {}

@@ -34,7 +34,7 @@ template <class T>
 class [[nodiscard]] Result {
  public:
   Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}
-  // What a T is made from: a value or nothing for an optional, a derived object for a pointer.
+  // From a U that converts: a value or nothing for an optional, a derived object for a pointer.
   template <class U>
   requires(std::is_class_v<T>&& std::is_convertible_v<U, T>) Result(U&& value)
       : state_(std::in_place_index<0>, std::forward<U>(value)) {}

@@ -1,4 +1,4 @@
-// What a file descriptor is connected to: decides colour, progress bars and the width of help
+// The terminal of a file descriptor, if any: decides colour, progress bars and the width of help
 // pages.
 #pragma once
 

@@ -38,7 +38,7 @@ struct LoadOptions {
   std::function<void()> on_answer = {};  // after each
 };
 
-// What the server's engine did meanwhile; only glint tells it.
+// Steps of the server's engine during the run; only glint reports them.
 struct EngineShare {
   bool known = false;
   std::int64_t steps = 0;

@@ -1,5 +1,5 @@
-// What a long prompt does to those who decode: a closed loop of streams, and beside it prompts that
-// come one at a time, with a pause of plain decoding before each.
+// The effect of long prompts on decoding streams: a closed loop of streams, and beside it prompts
+// that come one at a time, with a pause of plain decoding before each.
 #include <algorithm>
 #include <deque>
 

@@ -30,7 +30,7 @@ void set_percentiles(Json& out, const std::string& name, const Distribution& d) 
   for (const auto& [statistic, value] : values) out.set(str(statistic, "_", name, "_ms"), value);
 }
 
-// What each request was, in seconds.
+// Lists with an entry for each request; times in seconds.
 void set_details(Json& out, const LoadResult& result) {
   Json::Array inputs, outputs, ttfts, itls, starts, texts, errors;
   const BenchClock::time_point begin =

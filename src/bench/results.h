@@ -9,7 +9,7 @@
 
 namespace glint {
 
-// What was measured, besides the numbers.
+// A run of the load generator: server, options and result.
 struct Measurement {
   std::string model;
   std::string url;

@@ -11,7 +11,7 @@ BenchClock::time_point at(int ms) {
   return BenchClock::time_point{} + std::chrono::milliseconds(ms);
 }
 
-// Of `clients` with answers of `tokens` in a second.
+// A measurement of one second with `clients`: one answer of `tokens`, one failure.
 Measurement measured(int clients, int tokens) {
   Measurement m = {.model = "org/m", .url = "http://x"};
   m.options.concurrency = clients;

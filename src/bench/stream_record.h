@@ -48,7 +48,7 @@ class StreamReader {
   StreamReader(const StreamReader&) = delete;  // its SseReader calls back
   StreamReader& operator=(const StreamReader&) = delete;
 
-  // What arrived at `now`. False: nothing more of it is worth reading.
+  // Takes bytes that arrived at `now`. False: the rest of the answer is not worth reading.
   bool feed(std::string_view bytes, BenchClock::time_point now);
 
   // At the end of the answer: it must be whole, with `want_tokens` tokens if that is not 0. A

@@ -12,7 +12,7 @@
 
 namespace glint {
 
-// What an answer must keep to count as a good one, in ms; each may be left open.
+// Limits in ms that a good answer keeps; an empty one does not count.
 struct Goodput {
   std::optional<double> ttft_ms = {}, tpot_ms = {}, e2el_ms = {};
 
@@ -25,7 +25,7 @@ struct LoadSummary {
   int num_requests = 0, num_failed = 0;
   std::string first_failure = {};
   double seconds = 0;  // from the first request to the last answer
-  // Of answers that are whole.
+  // Whole answers only.
   std::int64_t input_tokens = 0, output_tokens = 0, num_chunks = 0;
   Distribution ttft_ms = {}, tpot_ms = {}, itl_ms = {}, e2el_ms = {};
   double peak_tokens_per_s = 0;      // in the best second

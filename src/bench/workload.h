@@ -1,4 +1,4 @@
-// What is asked in a load test: prompts drawn at random, or conversations from a file.
+// The requests of a load test: prompts drawn at random, or conversations from a file.
 #pragma once
 
 #include <cstdint>

@@ -13,7 +13,7 @@ constexpr std::size_t kMaxShown = 4096;  // a path is of no use when it is cut
 
 Error not_found(std::string message) { return Error{ErrorCode::kNotFound, std::move(message)}; }
 
-// What the hub allows in "owner/name" and in revisions, less what could leave the cache.
+// Whether a part of an id or revision is as the hub allows and cannot leave the cache.
 bool is_plain(std::string_view text) {
   return !text.empty() && text != "." && text != ".." &&
          std::all_of(text.begin(), text.end(), [](char c) {

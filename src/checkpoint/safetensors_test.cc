@@ -11,7 +11,7 @@ std::string refusal(std::string_view file) {
   return tensors.ok() ? "accepted" : tensors.error().message;
 }
 
-// What one tensor "x" whose entry is `entry` is refused with, in a file with `num_bytes` of data.
+// The refusal of a file with one tensor, "x": `entry`, and `num_bytes` of data.
 std::string refusal_of(const std::string& entry, std::size_t num_bytes) {
   return refusal(safetensors_file("{\"x\":" + entry + "}", std::string(num_bytes, '\0')));
 }

@@ -64,9 +64,9 @@ class TensorSource {
   virtual std::span<const StoredTensor> tensors() const = 0;
   // Null if there is none.
   virtual const StoredTensor* find(std::string_view name) const = 0;
-  // What error messages call the file of a tensor.
+  // The file of a tensor, for error messages.
   virtual const std::string& file_name(int file) const = 0;
-  // What they call all of it: its only file, or its directory.
+  // The whole source, for error messages: its only file, or its directory.
   virtual const std::string& name() const = 0;
 };
 

@@ -56,8 +56,7 @@ class LocalChat : public ChatSource {
   }
 
  private:
-  // What of the cache the new prompt can use: the tokens in which it agrees with the old ones, but
-  // at least one must run.
+  // The new prompt uses the cached tokens that it begins with, but at least one must run.
   void keep_common_prefix(const std::vector<TokenId>& tokens) {
     const auto differ =
         std::mismatch(tokens.begin(), tokens.end(), tokens_.begin(), tokens_.end()).first;

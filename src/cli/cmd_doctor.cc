@@ -32,7 +32,7 @@ struct Options {
   }
 };
 
-// What the cpu backend reaches here; nothing where it does not run.
+// Rates of the cpu backend on this machine; none where it does not run.
 Rates measure(const Options& options, int threads) {
   if (!options.measure || !options.root.empty()) return {};
   const auto ops = make_backend({.name = "cpu", .cpu_isa = "auto", .threads = threads});

@@ -125,7 +125,7 @@ Result<EvaluatedModel> describe(const std::string& name, const LoadedModel& mode
   return out;
 }
 
-// What can be known of MODEL and of the results before the reference has run.
+// Finds errors of MODEL and --html early, before the reference runs.
 Status check_ahead(const Options& options, Cli& cli) {
   if (!options.html.empty()) {
     GLINT_TRY_STATUS(find_replaceable(options.html));

@@ -32,7 +32,7 @@ struct Options {
   }
 };
 
-// What was found; without weights there is a config alone.
+// The findings; without weights a config alone.
 struct Report {
   std::string path;
   ModelConfig config;
@@ -42,7 +42,7 @@ struct Report {
 
 constexpr Release kReleases[] = {Release::kBF16, Release::kFp8, Release::kNvfp4};
 
-// Of one token.
+// Bytes of one token.
 std::int64_t kv_bytes(const Report& report, LatentFormat latent, bool with_mtp) {
   return page_bytes(report.config, {.latent = latent, .with_mtp = with_mtp}) / kPageSize;
 }

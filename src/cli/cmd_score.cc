@@ -217,7 +217,7 @@ Json to_json(const CountingComm& comm) {
   return Json(std::move(calls));
 }
 
-// Of each rank: what it held and what its collectives moved.
+// Each rank's part of the model, bytes of weights, and traffic of its collectives.
 Json to_json(Ranks& ranks) {
   Json::Array all;
   for (int rank = 0; rank < ranks.size(); ++rank) {

@@ -54,7 +54,7 @@ Status check_weights(const Inventory& inventory, const Checkpoint& checkpoint,
   return Ok{};
 }
 
-// What the model is, without its weights, and what memory there is.
+// The model without its weights, and the machine's memory.
 Result<ServeFacts> read_facts(const ServeOptions& options, const ModelOptions& resolved, int drafts,
                               const Environment& environment) {
   ServeFacts facts;
@@ -89,7 +89,7 @@ void add_dummy(Release release, ServeFacts& facts) {
   facts.memory.weights = release_bytes(facts.config, release, facts.has_mtp);
 }
 
-// What the headers of the weights say.
+// Facts from the headers of the weights.
 Status add_weights(const ServeOptions& options, Checkpoint& checkpoint, ServeFacts& facts) {
   GLINT_TRY(const Inventory inventory, take_inventory(facts.config, checkpoint));
   GLINT_TRY_STATUS(check_weights(inventory, checkpoint, facts.config, facts.max_drafts > 0));
@@ -131,7 +131,7 @@ void on_hang(const std::string& dump) {
   end_program(kHangExitCode);
 }
 
-// What was done between two looks at the engine; nothing, if nothing was.
+// Logs the engine's work between two looks; silent when it was idle.
 void report_load(const EngineStats& before, const EngineStats& now) {
   const auto rate = [](std::uint64_t from, std::uint64_t to) {
     return std::lround(static_cast<double>(to - from) / kReportSeconds);

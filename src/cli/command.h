@@ -27,7 +27,7 @@
 
 namespace glint {
 
-// What a command has besides its options.
+// A command's console and environment, and its outcome beside errors.
 struct Cli {
   Console& console;
   const Environment& environment;

@@ -1,6 +1,6 @@
-// What the system says of files by a signal becomes an error like any other: a write beyond the
-// limit of file sizes fails with EFBIG, and reading a mapped file that was cut short, or whose disk
-// fails, ends the program with exit code 2 and a sentence that names the file.
+// Turns signals about files into errors: a write beyond the limit of file sizes fails with EFBIG,
+// and reading a mapped file that was cut short, or whose disk fails, ends the program with exit
+// code 2 and a sentence that names the file.
 #pragma once
 
 namespace glint {

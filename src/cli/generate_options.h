@@ -1,4 +1,4 @@
-// What `generate` and `chat` share: sampling options, speculation, room in the cache.
+// Options that `generate` and `chat` share: sampling, speculation, room in the cache.
 #pragma once
 
 #include <optional>

@@ -10,10 +10,10 @@
 
 namespace glint {
 
-// What a command needs of a model.
+// The part of a model that a command needs.
 enum class ModelPart {
   kAll,   // weights too
-  kText,  // what tokenizers and templates are made of
+  kText,  // the files of tokenizers and templates
 };
 
 // The directory of `model` as resolve_model() says it. An id that the cache does not hold, or not

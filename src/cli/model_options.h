@@ -1,4 +1,4 @@
-// What every command that runs a model asks for, and how it becomes a loaded model on a backend.
+// Options of every command that runs a model, and how they become a loaded model on a backend.
 #pragma once
 
 #include <memory>

@@ -1,5 +1,5 @@
-// What a benchmark measured, in the one form that all of them write and tools/bench_compare.py and
-// tools/bench_tables.py read: bench/results/README.md says what its fields mean.
+// Figures of a benchmark, in the one form that all of them write and tools/bench_compare.py and
+// tools/bench_tables.py read: bench/results/README.md explains its fields.
 #pragma once
 
 #include <span>

@@ -46,7 +46,7 @@ std::vector<NamedRule> rules_of(Dialect dialect) {
   return out;
 }
 
-// What a server of this dialect does unless it is told otherwise.
+// Defaults of this dialect's server, as arguments of `glint serve`.
 std::vector<std::string> defaults_of(Dialect dialect) {
   switch (dialect) {
     case Dialect::kVllm:

@@ -27,8 +27,8 @@ struct FlagRule {
     kSpec,    // part `target` of the speculation: method, tokens, topk
     kFile,    // names a configuration file
   };
-  // What becomes of a value: none, and the option is left as it is (then `why` says so, or is
-  // empty).
+  // The target's value; none leaves the target as it is. `why`, if not empty, is the reason with
+  // which the given value is reported as ignored.
   struct Converted {
     std::optional<std::string> value;
     std::string why = {};

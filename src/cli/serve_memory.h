@@ -22,9 +22,9 @@ struct CachePlan {
   int max_model_len = 0;
 };
 
-// What the options ask for (each peer's knob with its owner's meaning), or half of what is free,
-// and never more than `max_num_seqs` sequences of `max_model_len` tokens can fill. With
-// `may_shorten` a context that memory does not hold becomes shorter; else that fails.
+// The cache that the options ask for (each peer's knob with its owner's meaning), or half of the
+// free memory. A share of memory is cut to what `max_num_seqs` sequences of `max_model_len` tokens
+// can fill. With `may_shorten` a context too long for memory becomes shorter; else the plan fails.
 Result<CachePlan> plan_cache(const ServeOptions& options, const ServeMemory& memory,
                              int max_model_len, bool may_shorten);
 

@@ -1,4 +1,4 @@
-// What `glint serve` can be told. Flags and files of other servers become these (serve_dialect.h).
+// Options of `glint serve`. Flags and files of other servers become these (serve_dialect.h).
 #pragma once
 
 #include <optional>
@@ -46,7 +46,7 @@ struct ServeOptions : RunOptions {
   std::string generation_config = "auto";
   std::optional<std::uint64_t> seed;
   std::string quantization;
-  // What it tells
+  // Reports
   bool log_requests = false, log_prompts = false, log_stats = true;
   std::string log_format = "text", metrics_dialect = "vllm", otlp_traces_endpoint;
   int text_threads = 2;

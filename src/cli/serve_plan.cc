@@ -97,7 +97,7 @@ Status check_quantization(const std::string& wanted, const std::string& formats)
                      formats, "; `glint quantize` makes one that does"));
 }
 
-// Of the length that was asked for; 0 asks for all that the model has.
+// The context length that was asked for; 0 asks for all that the model has.
 Result<int> resolve_length(std::int64_t wanted, const ModelConfig& config) {
   const std::int64_t has = config.max_position_embeddings;
   if (wanted > has)

@@ -15,7 +15,7 @@
 
 namespace glint {
 
-// What the plan depends on besides the options.
+// Inputs of the plan besides the options.
 struct ServeFacts {
   ModelConfig config;
   GenerationConfig generation;

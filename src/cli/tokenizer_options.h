@@ -1,4 +1,4 @@
-// What the commands that need only a tokenizer ask for.
+// MODEL of the commands that need only a tokenizer.
 #pragma once
 
 #include <string>

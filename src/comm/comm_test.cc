@@ -160,7 +160,7 @@ TEST_P(Ranks, exchange_deals_rows_out_and_brings_answers_back) {
       }
     }
     EXPECT_EQ(got[at], -1);  // beyond the rows nothing is written
-    // What goes back may lie in another order: here backwards.
+    // Answers may lie in another order: here backwards.
     std::vector<float> answers;
     std::vector<std::int32_t> places;
     for (std::size_t i = at; i > 0; i -= 2) {

@@ -118,7 +118,7 @@ class ThreadComm final : public Comm {
   }
 
  private:
-  // Of what the ranks give: equal, or all but the number of rows.
+  // Ranks' inputs have equal shapes, or may differ in the number of rows.
   enum class Shapes { kEqual, kRows };
 
   // Runs `work` between the moment when everybody has come and that when everybody is done.

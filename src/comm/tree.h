@@ -19,7 +19,7 @@ float tree_sum(int count, Part&& part) {
     for (; i >> level & 1; ++level) sum = waiting[level] + sum;
     waiting[level] = sum;
   }
-  // What is left are the trees of the bits of `count`, the smallest last.
+  // Now `waiting` holds a tree for each set bit of `count`, the smallest over the last parts.
   int level = std::countr_zero(static_cast<std::uint32_t>(count));
   float sum = waiting[level];
   for (++level; count >> level; ++level) {

@@ -1,4 +1,4 @@
-// What a machine is, as far as it concerns glint: read by look.h, judged by findings.h, written by
+// Facts of a machine that concern glint: read by look.h, judged by findings.h, written by
 // facts_json.h.
 #pragma once
 

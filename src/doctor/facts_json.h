@@ -13,8 +13,8 @@ namespace glint {
 // Everything that is known.
 Json to_json(const MachineFacts& machine);
 
-// What says on which machine a number was measured: processor, memory, GPUs, system; no names of
-// folders, variables or libraries.
+// The machine on which a number was measured: processor, memory, GPUs, system; no names of folders,
+// variables or libraries.
 Json machine_summary(const MachineFacts& machine);
 
 Json to_json(const Rates& rates);

@@ -1,5 +1,5 @@
-// What the facts of a machine mean for glint: what it will use, and what to fix, with the command
-// that fixes it.
+// Findings from the facts of a machine: the parts that glint will use, and the faults to fix, each
+// with its command.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +28,7 @@ struct Finding {
   std::vector<std::string> commands = {};  // what to type, or to add to a command line
 };
 
-// What the build of glint brings.
+// Features of this build of glint.
 struct BuildFacts {
   bool has_cuda = false;
 };

@@ -88,7 +88,7 @@ Finding judge_driver(const MachineFacts& m) {
   return out;
 }
 
-// What of the GPUs the CUDA backend can use.
+// The GPUs that the CUDA backend can use.
 Finding judge_kernels(const MachineFacts& m, const BuildFacts& build) {
   Finding out = {"GPUs", "CUDA backend", Mark::kNote, ""};
   const auto fits = [](const GpuFacts& gpu) { return gpu.compute == kComputeOfKernels; };

@@ -12,7 +12,7 @@ constexpr std::int64_t kMiB = std::int64_t{1} << 20, kGiB = std::int64_t{1} << 3
 constexpr std::int64_t kLeastMemory = 128 * kMiB;
 // A server raises its soft limit to --max-connections and 512 more, as far as the hard one lets it.
 constexpr std::int64_t kManyFiles = 4096;
-// What NCCL's documentation asks containers for.
+// The /dev/shm that NCCL's documentation asks of containers.
 constexpr std::int64_t kSharedMemory = kGiB;
 
 std::string bytes(std::int64_t n) { return human_bytes(static_cast<double>(n)); }

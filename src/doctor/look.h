@@ -16,12 +16,12 @@ struct DiskSpace {
   std::int64_t total = 0, free = 0;  // bytes
 };
 
-// Of the file system that `path` lies on.
+// Space of the file system that `path` lies on.
 std::optional<DiskSpace> disk_space(const std::string& path);
 
 struct LookOptions {
   std::string root = {};  // a tree that holds another machine's files; empty: this machine
-  // What folders are for, and their paths, which need not exist yet.
+  // Purposes and paths of folders, which need not exist yet.
   std::vector<std::pair<std::string, std::string>> folders = {};
   std::vector<std::string> variables = {};  // "NAME=value" of the environment
   double program_seconds = 30;              // for each answer of nvidia-smi

@@ -93,8 +93,8 @@ void look_at_bus(const MachineFiles& files, GpuSystemFacts& out) {
   }
 }
 
-// Of "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.95.05  Release Build ..." the
-// first word that begins with three digits and a point.
+// The first word that begins with three digits or more and a point: 580.95.05 in "NVRM version:
+// NVIDIA UNIX Open Kernel Module for x86_64  580.95.05  Release Build ...".
 std::string version_in(std::string_view text) {
   for (const std::string_view word : words_of(text.substr(0, text.find('\n')))) {
     const std::size_t point = word.find('.');

@@ -33,7 +33,7 @@ std::string_view value_of(std::string_view line) {
   return colon == line.npos ? std::string_view() : trimmed(line.substr(colon + 1));
 }
 
-// Of "[always] madvise never" the one in brackets.
+// The word in brackets: "always" of "[always] madvise never".
 std::string chosen(std::string_view text) {
   const std::size_t open = text.find('['), close = text.find(']', std::min(open, text.size()));
   return close == text.npos ? "" : std::string(text.substr(open + 1, close - open - 1));
@@ -191,7 +191,7 @@ DiskFacts look_at_disk(const MachineFiles& files, const LookOptions& options,
     const std::vector<std::string_view> words = words_of(line);
     if (words.size() < 3) continue;
     const std::string mount = unescaped(words[1]);
-    // Of two at one path the later hides the earlier.
+    // A later mount at the same path hides the earlier one.
     if (!lies_below(path, mount) || mount.size() < out.mount.size()) continue;
     out.mount = mount;
     out.type = words[2];
@@ -206,7 +206,7 @@ DiskFacts look_at_disk(const MachineFiles& files, const LookOptions& options,
   return out;
 }
 
-// Of libnccl.so.2 -> libnccl.so.2.28.9 the version that the longest name says.
+// The version is that of the longest name: 2.28.9 for libnccl.so.2 -> libnccl.so.2.28.9.
 LibraryFacts look_for_library(const MachineFiles& files, const std::string& name,
                               const std::string& file) {
   LibraryFacts out = {.name = name};

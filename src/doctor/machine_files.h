@@ -35,7 +35,7 @@ class MachineFiles {
 // `text` without blanks at both ends.
 std::string_view trimmed(std::string_view text);
 
-// What stands between blanks.
+// Words between blanks.
 std::vector<std::string_view> words_of(std::string_view text);
 
 // An integer in decimal that is all of `text`.

@@ -14,7 +14,7 @@ namespace {
 constexpr int kPromptTokens = 256;
 constexpr int kPageSize = 64;
 
-// Of this thread's processor, so that other programs on the machine do not count.
+// CPU time of this thread alone, so that other programs on the machine do not count.
 double cpu_us() {
   timespec now = {};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);

@@ -1,4 +1,4 @@
-// What the host costs per step, with an executor that computes nothing.
+// The host's cost per step, measured with an executor that computes nothing.
 #pragma once
 
 namespace glint {

@@ -18,7 +18,7 @@ class DraftControl {
   // A step was planned with so many.
   void planned(int count) { steps_without_ = count > 0 ? 0 : steps_without_ + 1; }
 
-  // Of `drafted` drafts the first `accepted` were right; what follows a wrong one tells nothing.
+  // The first `accepted` of `drafted` drafts were right; those after a wrong one tell nothing.
   void record(int drafted, int accepted) {
     if (drafted == 0) return;
     accepted_ = kMemory * accepted_ + accepted;

@@ -20,7 +20,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using Time = Clock::time_point;
 
-// What reaches the engine thread, from clients, the executor thread and the watchdog.
+// Messages to the engine thread, from clients, the executor thread and the watchdog.
 struct Submit {
   Request request;
   Time time;
@@ -64,7 +64,7 @@ struct RunningStep {
   Time begin;
 };
 
-// Of a request: for the seconds in TokenEvent::Usage.
+// A request's times, for the seconds in TokenEvent::Usage.
 struct Times {
   Time submitted;
   bool started = false;

@@ -48,7 +48,7 @@ class Executor {
   // Between steps, from the thread of execute().
   virtual Status control(const ExecutorCommand& command) = 0;
 
-  // What it is doing now, for the watchdog: "layer 3: moe, 512 tokens". From any thread.
+  // The work in progress, for the watchdog: "layer 3: moe, 512 tokens". From any thread.
   virtual std::string progress() const = 0;
 
   // Tokens that each expert got since the start: [num_moe_layers, num_experts]. From any thread.

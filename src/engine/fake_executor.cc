@@ -23,7 +23,7 @@ bool contains(const std::vector<TokenId>& ids, TokenId id) {
   return std::find(ids.begin(), ids.end(), id) != ids.end();
 }
 
-// What is known of one request.
+// State of one request.
 struct FakeSequence {
   std::shared_ptr<const Request> request;
   std::vector<TokenId> script;
@@ -213,7 +213,7 @@ void FakeExecutor::State::write_draft_rows(const SeqSlice& slice, const Place& p
   }
 }
 
-// Of the rows that were not told before: a preempted sequence runs rows again.
+// Covers only rows not reported before: a preempted sequence runs rows again.
 Extras FakeExecutor::State::extras(const Place& place, FakeSequence& s) const {
   Extras result;
   const Want& want = s.request->want;

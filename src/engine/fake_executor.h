@@ -34,7 +34,7 @@ struct FakeExecutorOptions {
   // time. Empty: never.
   std::function<bool(RequestId, int position)> late = {};
 
-  // What a step says that it took, and takes if `sleep`: the sum of these.
+  // Seconds that a step reports, the sum of these; it sleeps that long if `sleep`.
   double step_seconds = 0, decode_row_seconds = 0, prompt_row_seconds = 0;
   bool sleep = false;
 };

@@ -20,7 +20,7 @@ namespace {
 
 constexpr PageId kNoPage = -1;
 
-// What a page is known by: the tokens of its positions, and with match_next_token the one after.
+// A page's key: the tokens of its positions, and with match_next_token the one after.
 struct Node {
   std::uint64_t parent = 0;  // serial of the page before; 0: the first page
   std::uint64_t salt = 0;

@@ -19,7 +19,7 @@ class Recent {
   void clear() { next_ = size_ = 0; }
   bool empty() const { return size_ == 0; }
 
-  // Of an even number, the lower of the two; 0 if there is none.
+  // For an even number of values, the lower middle one; 0 if there is none.
   double median() const {
     if (empty()) return 0;
     std::vector<double> sorted(values_.begin(), values_.begin() + size_);

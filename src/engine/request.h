@@ -15,7 +15,7 @@
 
 namespace glint {
 
-// What a request wants to know besides its tokens.
+// Results that a request asks for besides its tokens.
 struct Want {
   int top_logprobs = -1;        // -1: none; 0: of the token itself; n: of the n most likely as well
   int prompt_logprobs = -1;     // the same of the prompt's tokens from the second on (echo)
@@ -54,10 +54,10 @@ struct TokenLogprob {
   std::vector<Top> top = {};  // most likely first
 };
 
-// What a step produced for one request, besides tokens. A row that runs again after a preemption is
-// not told again, and rows of drafts that were not accepted are not told at all.
+// A step's results for one request, besides tokens. A row that runs again after a preemption is not
+// reported again, and rows of rejected drafts are not reported at all.
 struct Extras {
-  // Of the prompt's tokens after the prompt rows that this step ran.
+  // For the prompt tokens that follow the prompt rows of this step.
   std::vector<TokenLogprob> prompt_logprobs = {};
   // [rows that this step ran, MoE layers, num_experts_per_tok], in row order
   std::vector<std::uint16_t> routed_experts = {};

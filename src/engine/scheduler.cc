@@ -174,7 +174,7 @@ void Scheduler::State::apply(const SeqSlice& slice, StepResult::Sampled& sampled
     end = append(seq, sampled.tokens[i], event);
   }
   if (!end && sampled.complete) end = FinishReason::kStop;
-  // What ran beyond the end is none of the sequence's rows.
+  // Rows that ran beyond the end are not the sequence's.
   seq.num_computed = std::min(seq.num_computed, seq.num_tokens() - 1);
   cache.publish(seq.pages, seq.tokens, seq.num_computed, seq.request->cache_salt);
   if (end) {
@@ -228,7 +228,7 @@ void Scheduler::State::leave_queue(Sequence& seq) {
   if (!seq.started) --num_unstarted;
 }
 
-// Of a sequence that does not run and has no step in flight.
+// Only for a sequence that does not run and has no step in flight.
 void Scheduler::State::give_back_pages(Sequence& seq) {
   seq.pages = {};
   seq.num_computed = 0;

@@ -36,7 +36,7 @@ struct SchedulerConfig {
   bool adapt_drafts = true;    // fewer where few were accepted lately (draft_control.h)
 };
 
-// What add() refuses whatever the load: an impossible request. From any thread.
+// Fails on an impossible request, which add() refuses whatever the load. From any thread.
 Status check_request(const Request& request, const SchedulerConfig& config);
 
 // Counters since the start.
@@ -64,7 +64,7 @@ class Scheduler {
   // client may disconnect after the last token.
   std::optional<TokenEvent> abort(RequestId id);
 
-  // What may come next in a sequence that was late under this number is known: it runs again.
+  // The tokens allowed next in the sequence late under this number are known: it runs again.
   void wake(RequestId id, std::uint64_t number);
 
   // Every running request gives its pages back and starts again from its tokens: what the cache

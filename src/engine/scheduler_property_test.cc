@@ -97,7 +97,7 @@ class Chaos {
     sim_.abort(submitted_[submitted_.size() - 1 - back].id);
   }
 
-  // Who has the best priority waits only for those before it.
+  // A request of the best priority waits only for those before it.
   void check_nobody_starves() {
     for (const Submitted& one : submitted_) {
       const Simulation::Outcome& outcome = sim_.outcome(one.id);

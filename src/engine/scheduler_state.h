@@ -1,4 +1,4 @@
-// What scheduler.cc (requests in, results in) and scheduler_plan.cc (plans out) share.
+// State shared by scheduler.cc (requests in, results in) and scheduler_plan.cc (plans out).
 #pragma once
 
 #include <deque>
@@ -10,7 +10,7 @@
 
 namespace glint {
 
-// What is left of one step while it is planned.
+// Room left in one step while it is planned.
 struct StepBudget {
   int tokens = 0;         // rows
   int prompt_tokens = 0;  // of those, rows of slices that are not one decoded token

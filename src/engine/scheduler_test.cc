@@ -1,5 +1,5 @@
-// What the scheduler does in cases that can be told: who runs, who waits, who is refused. That
-// answers are right throughout is checked by Simulation, here as in scheduler_property_test.cc.
+// Single decisions of the scheduler: which requests run, wait or are refused. Simulation checks
+// throughout that answers are right, here as in scheduler_property_test.cc.
 #include "engine/scheduler.h"
 
 #include <gtest/gtest.h>

@@ -60,7 +60,7 @@ struct Sequence {
   int planned_tokens() const { return num_tokens() + in_flight_new; }
   // The last token of a full sequence never runs.
   bool can_run() const { return planned_tokens() < limit && !sits_out(); }
-  // What may come next is still being computed.
+  // The tokens allowed next are still being computed.
   bool sits_out() const { return late > ready; }
   int num_left() const { return planned_tokens() - planned_computed(); }
   bool decodes() const { return can_run() && num_left() == 1; }

@@ -29,7 +29,7 @@ inline SimulationOptions with_sizes(SimulationOptions options) {
 
 class Simulation {
  public:
-  // What came of one request.
+  // The result of one request, and the expected one.
   struct Outcome {
     std::shared_ptr<const Request> request;
     std::vector<TokenId> expected = {}, tokens = {};
@@ -66,7 +66,7 @@ class Simulation {
     if (event) take(*event);
   }
 
-  // Who was late goes on: before the next step, or when nothing else can.
+  // Late sequences go on: at every third step, and when nothing is in flight.
   void wake() {
     for (const auto& [id, number] : std::exchange(late, {})) scheduler.wake(id, number);
   }

@@ -39,7 +39,7 @@ struct StepPlan {
   std::vector<std::shared_ptr<const Request>> started = {};
   std::vector<RequestId> ended = {};
   std::vector<SeqSlice> slices = {};
-  // Of all slices, in order; drafts and tokens in flight are pending.
+  // Tokens of all slices, in order; drafts and tokens in flight are kPendingToken.
   std::vector<TokenId> tokens = {};
   std::vector<PageId> pages = {};
   // Tokens of all shards in this step, where there are several; a shard may have none.
@@ -54,7 +54,7 @@ struct StepPlan {
            int logit_rows);
 };
 
-// What the plan runs, a line for each of its first slices: for the report of a step that hung.
+// The plan as text, a line for each of its first slices, for the report of a step that hung.
 std::string describe(const StepPlan& plan);
 
 // Why a request cannot go on.
@@ -75,8 +75,8 @@ struct StepResult {
     int drafted = 0;        // drafts that were verified
     bool complete = false;  // the grammar ends with these tokens: the request ends with kStop
     SliceFailure failure = SliceFailure::kNone;  // the request ends with kError
-    // What may come next is not known yet, so there is no token, and the sequence sits out until
-    // Executor::Wake tells this number. 0: not late.
+    // Not 0: the tokens allowed next are not known yet, so there is no token, and the sequence sits
+    // out until Executor::Wake tells this number.
     std::uint64_t late = 0;
   };
   std::vector<Sampled> sampled;  // one per slice, in plan order

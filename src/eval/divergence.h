@@ -1,4 +1,4 @@
-// What two models' logits of the same position say of each other.
+// Comparison of two models' logits of the same position.
 #pragma once
 
 #include <span>

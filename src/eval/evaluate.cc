@@ -29,8 +29,8 @@ std::int64_t count_tokens(const TokenSequences& text) {
   return total;
 }
 
-// What both passes see of one sequence, in the same order: hidden states of sampled rows, then
-// logits of the rows that predict.
+// Receives the rows of one sequence, in the same order in both passes: hidden states of sampled
+// rows, then logits of the rows that predict.
 struct RowVisitor {
   std::function<Status(int layer, std::span<const float> hidden)> hidden;
   std::function<Status(std::int64_t position, std::span<const float> logits)> logits;

@@ -24,7 +24,7 @@ struct EvalOptions {
   std::function<void(std::int64_t tokens)> progress = {};  // tokens just done
 };
 
-// What the reference said.
+// The reference's logits, and its sampled rows of the residual stream.
 struct Recording {
   SpillFile file;
   std::string name;  // of its directory, for messages

@@ -15,7 +15,7 @@ namespace glint {
 // Exact: a maximum depends neither on order nor on how rows were batched.
 class InputRanges {
  public:
-  // Of the model that has `weights`, whose ids the products show.
+  // `weights`: those of the model that runs; the products show their ids.
   explicit InputRanges(const ModelWeights& weights);
   InputRanges(const InputRanges&) = delete;
   InputRanges& operator=(const InputRanges&) = delete;

@@ -56,7 +56,7 @@ class PartFile {
   int file_ = -1, record_ = -1;
 };
 
-// What PartFile::open() would find there already; 0 if it would begin anew.
+// Bytes on disk that PartFile::open() would go on from; 0 if it would begin anew.
 std::int64_t bytes_in_part_file(const std::string& path, std::int64_t size,
                                 std::int64_t part_bytes);
 

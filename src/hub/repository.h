@@ -46,9 +46,9 @@ Result<std::vector<HubFile>> read_tree(const Json& page);
 
 bool is_commit(std::string_view text);  // 40 hex digits
 
-// What the hub's own tools mean: with `include`, only what matches one of them; nothing that
-// matches one of `exclude`. Patterns are those of fnmatch, where * also matches /; "folder/" is all
-// in it.
+// Chooses as the hub's own tools do: with `include`, only paths that match one of its patterns;
+// never paths that match one of `exclude`. Patterns are those of fnmatch, where * also matches /;
+// "folder/" is all in it.
 bool is_chosen(const std::string& path, const std::vector<std::string>& include,
                const std::vector<std::string>& exclude);
 

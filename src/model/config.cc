@@ -32,7 +32,7 @@ void expect(FieldReader& fields, bool holds, const std::string& problem) {
   if (!holds) fields.fail(problem);
 }
 
-// What a file without a model_type is, for people.
+// Names the architecture in the message about a missing model_type.
 std::string of_architecture(const std::vector<std::string>& architectures) {
   return architectures.empty() ? "" : str(", architectures names ", quoted(architectures[0]));
 }

@@ -18,7 +18,7 @@ namespace glint {
 
 enum class MlpKind : std::uint8_t { kDense, kSparse };
 
-// What differs from layer to layer.
+// Properties in which layers differ.
 struct LayerConfig {
   MlpKind mlp = MlpKind::kSparse;
   // The layer scores keys itself; otherwise it has no indexer weights and no index-key cache, and

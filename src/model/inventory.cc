@@ -11,8 +11,8 @@
 namespace glint {
 namespace {
 
-// What may follow the name of a matrix, and what there is besides and not needed: activation scales
-// of calibrated models, KV scales, shapes of packed tensors.
+// Suffixes after the name of a matrix, and suffixes of tensors that are not needed: activation
+// scales of calibrated models, KV scales, shapes of packed tensors.
 constexpr std::string_view kWeightSuffixes[] = {
     ".weight",         ".weight_packed",       ".weight_scale", ".weight_scale_inv",
     ".weight_scale_2", ".weight_global_scale", "_scale_inv"};
@@ -97,7 +97,7 @@ class Taker {
                          vector.dtype == DType::kF32 ? "f32" : "bf16");
   }
 
-  // Of what the checkpoint hands out as f32, what the file has.
+  // The stored format, where the loader widens it to f32.
   static std::string stored_format(const StoredTensor* stored, const char* handed_out) {
     if (stored && stored->type == StoredType::kF16) return "f16";
     if (stored && stored->type == StoredType::kF8E4M3) return "fp8";

@@ -62,7 +62,7 @@ TEST_F(InventoryTest, a_complete_checkpoint_has_every_parameter_and_byte_in_a_ro
       EXPECT_EQ(row.tensors, release == Release::kNvfp4 ? 6 : 12) << row.format;
     }
     EXPECT_EQ(parameters, count_parameters(config_).total());
-    // Of nvfp4 each matrix has an input_scale besides, which weight-only products do not need.
+    // An nvfp4 matrix also has an input_scale, which weight-only products do not need.
     EXPECT_EQ(inventory.ignored.size(), release == Release::kNvfp4 ? 6u : 0u);
     EXPECT_EQ(bytes + std::ssize(inventory.ignored) * 4, inventory.bytes);
     EXPECT_EQ(inventory.bytes, release_bytes(config_, release, true));

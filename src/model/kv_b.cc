@@ -112,7 +112,7 @@ class Splitter {
     return Ok{};
   }
 
-  // Of rows of kv_b_proj, those of W_UV: [heads, v, ..].
+  // The rows of W_UV among `rows` of kv_b_proj: [heads, v, ..].
   Tensor value_rows(const Tensor& rows) const {
     const std::int64_t heads = c_.num_attention_heads, nope = c_.qk_nope_head_dim;
     Tensor all = rows;

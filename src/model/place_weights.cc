@@ -56,7 +56,7 @@ ModelWeights views_of(const ModelWeights& weights) {
           .is_held = weights.is_held};
 }
 
-// What placing them all takes.
+// Bytes of memory that placing them all takes.
 std::int64_t bytes_to_place(const ModelWeights& weights, Ops& ops) {
   ModelWeights views = views_of(weights);
   WeightPlan plan(ops, nullptr);
@@ -142,7 +142,7 @@ void place_at(std::byte* to, ModelWeights& weights, Ops& ops, ThreadPool& thread
   }
 }
 
-// What a place in memory depends on: a letter for each format, in order, and for each type of a
+// Places in memory depend on this: a letter for each format, in order, and for each type of a
 // tensor that has none.
 std::string formats_in_order(ModelWeights& weights) {
   std::string formats;

@@ -5,7 +5,7 @@
 namespace glint {
 namespace {
 
-// What stays BF16, as patterns of the kind that the descriptors use.
+// Modules that stay BF16, as patterns of the kind that the descriptors use.
 Json::Array unquantized_modules(const ModelConfig& config, Release release) {
   if (release == Release::kFp8) {
     return {"lm_head", "model.embed_tokens", "model.layers.*.mlp.gate$",

@@ -1,4 +1,4 @@
-// What a published checkpoint of each kind stores: which tensor in which format, under which names,
+// Published checkpoints of each kind: which tensor is stored in which format, under which names,
 // and the descriptors that other engines read.
 #pragma once
 

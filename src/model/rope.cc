@@ -21,7 +21,7 @@ void read_yarn_scales(FieldReader& fields, RopeConfig& rope) {
       fields.number("attention_factor", 1e-6, 1e6, has_both ? m(mscale) / m(mscale_all_dim) : m(1));
 }
 
-// What one of the two places (rope_parameters, rope_scaling) says about scaling.
+// Parses the scaling in one of its two places (rope_parameters, rope_scaling).
 Result<RopeConfig> parse_scaling(std::string_view place, const Json& json) {
   FieldReader fields(json);
   RopeConfig rope;

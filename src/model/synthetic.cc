@@ -29,7 +29,7 @@ Spread spread_of(const ModelTensor& tensor, const ModelConfig& config) {
   const bool is_embedding = tensor.role == TensorRole::kEmbedding;
   if (is_embedding && !config.tie_word_embeddings) return {0, 1};
   double gain = 1;
-  // What is added to the residual stream, 2 * layers times: together of the stream's own size.
+  // The residual stream gets 2 * layers of these outputs: their sum is of its own size.
   if (ends_with(".o_proj") || ends_with(".down_proj")) {
     gain = 1 / std::sqrt(2.0 * config.num_hidden_layers);
   }
@@ -120,9 +120,8 @@ class SyntheticModel::Maker {
     return write(3, 0, std::span(scales).subspan(1, 1));
   }
 
-  // What weight_scale_2 takes for the largest weight: a bound, so that gate and up of an expert,
-  // which engines load with one scale, have the same; and another for every expert, so that
-  // scales that are mixed up show.
+  // Largest weight that weight_scale_2 is made for: a bound, the same for gate and up of an expert,
+  // which engines load with one scale, and another for every expert, so that mixed-up scales show.
   float largest_of_expert() const {
     const std::string name = tensor_->name_of_copy(unit_->expert);
     const std::uint64_t stream = fnv1a(name.substr(0, name.rfind('.')));

@@ -45,7 +45,7 @@ class SyntheticModel {
     int expert = 0;
     std::size_t first_spec = 0;  // its tensors in specs_
   };
-  // What one thread makes at a time: some rows of a unit.
+  // One thread's share of work: some rows of a unit.
   struct Part {
     std::size_t unit = 0;
     std::int64_t row_begin = 0, row_end = 0;

@@ -47,7 +47,7 @@ class Finder {
     return options_.shard->holds(tensor, c_);
   }
 
-  // What is read here lies scattered over the files: the disk is asked for all of it at once.
+  // These tensors lie scattered over the files: the disk is asked for all of them at once.
   void prefetch() {
     constexpr std::size_t kSmall = 4096;
     for (const StoredTensor& tensor : checkpoint_.source().tensors()) {

@@ -79,7 +79,7 @@ Result<ModelWeights> find_weights(Checkpoint& checkpoint, const ModelConfig& con
 // Bytes of all of them: data and scales.
 std::int64_t bytes_of(ModelWeights& weights);
 
-// What a backend must run for `weights`: their formats, and whether a stack has several.
+// Adds to `need` the formats of `weights`, and whether a stack has several.
 void add_needs(ModelWeights& weights, Capabilities& need);
 
 }  // namespace glint

@@ -48,7 +48,7 @@ double split_error(const Weight& kv_b, const AttentionWeights& w, HeadDims head)
   return error;
 }
 
-// What find_weights made of kv_b_proj: the format of each half, and split_error.
+// The halves that find_weights made of kv_b_proj: their formats, and split_error.
 struct Split {
   WeightFormat w_uk, w_uv;
   double error;

@@ -43,7 +43,7 @@ bool has_hung_up(int fd) {
   return poll(&entry, 1, 0) > 0 && (entry.revents & (POLLRDHUP | POLLHUP | POLLERR));
 }
 
-// What a server's user gave us may throw, and nothing may leave the io thread.
+// Logs exceptions of the user's functions: nothing may leave the io thread.
 template <class Fn>
 void guarded(const char* what, Fn&& fn) {
   try {
@@ -209,7 +209,7 @@ bool HttpConnection::account_body(std::size_t bytes) {
   return total <= host_.options.limits.max_total_body_bytes;
 }
 
-// What is counted stays counted until the last copy of the request that has it is gone.
+// Counted bytes stay counted until the last copy of their request is gone.
 std::shared_ptr<const void> HttpConnection::hand_over_account() {
   const std::size_t bytes = std::exchange(accounted_, 0);
   return {nullptr, [total = host_.body_bytes, bytes](std::nullptr_t) { *total -= bytes; }};

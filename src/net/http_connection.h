@@ -20,13 +20,13 @@
 
 namespace glint {
 
-// What the connections of a server share. Outlives them.
+// State shared by the connections of a server. Outlives them.
 struct ConnectionHost {
   HttpServerOptions options;
   HttpServer::Handler handler;
   std::shared_ptr<Outbox> outbox;
   std::unordered_set<std::shared_ptr<HttpConnection>> connections = {};
-  // Of requests that arrive, and of those that the handler has: they may outlive the server.
+  // Bodies of requests that arrive or that the handler has; the latter may outlive the server.
   std::shared_ptr<std::atomic<std::size_t>> body_bytes =
       std::make_shared<std::atomic<std::size_t>>(0);
   std::atomic<int> num_connections = 0;  // == connections.size()

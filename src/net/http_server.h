@@ -91,8 +91,8 @@ struct HttpServerOptions {
   int port = 0;                    // 0: any free one
   HttpLimits limits = {};
   std::string tls_certificate = {}, tls_key = {};  // PEM files; both or neither
-  // What the server itself refuses (400, 413, 431 ...) is given to this, on the io thread, to make
-  // a body of; the path may be empty.
+  // Makes the page of a refusal by the server itself (400, 413, 431 ...), on the io thread; the
+  // path may be empty.
   std::function<HttpResponse(int status, const std::string& reason, const std::string& path)>
       error_page = {};
 };

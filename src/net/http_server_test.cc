@@ -223,12 +223,12 @@ TEST(HttpServer, bodies_of_all_connections_are_bounded_together) {
     EXPECT_EQ(request.body.size(), 70'000u);
     exchange.respond({.body = "done"});
     EXPECT_EQ(body_of(served.read_until("done")), "done");
-    // Who has the request has its body: it counts, whoever is gone.
+    // A body counts as long as its request is held, even after the answer.
     RawClient fourth(server->port());
     fourth.send(head + std::string(70'000, 'a'));
     EXPECT_EQ(line_of(fourth.read_until("\r\n\r\n")), "HTTP/1.1 503 Service Unavailable");
   }
-  // What was counted is given back.
+  // With the request, its bytes are given back.
   RawClient third(server->port());
   third.send(head + std::string(70'000, 'a'));
   exchanges.next().second.respond({.body = "again"});

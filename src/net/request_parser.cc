@@ -41,7 +41,7 @@ std::string_view view(string_view text) { return {text.data(), text.size()}; }
 
 }  // namespace
 
-// What Beast's parser reports, kept.
+// Keeps the reports of Beast's parser.
 class RequestParser::Message : public http::basic_parser<true> {
  public:
   HttpRequest request;
@@ -170,7 +170,7 @@ bool RequestParser::read_head() {
   return check_fields();
 }
 
-// What the grammar allows and a server must not.
+// Refuses heads that the grammar allows and a server must not accept.
 bool RequestParser::check_fields() {
   HttpRequest& request = message_->request;
   int hosts = 0, lengths = 0, codings = 0;

@@ -19,7 +19,7 @@ HttpLimits small_limits() {
   return limits;
 }
 
-// What a parser says to `text`: "" while it needs more, "GET /path body|" for each request, or
+// A parser's answer to `text`: "" while it needs more, "GET /path body|" for each request, or
 // "400 reason".
 std::string outcome(std::string_view text, std::size_t piece = std::string::npos) {
   RequestParser parser(small_limits());

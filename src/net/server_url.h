@@ -16,7 +16,7 @@ struct ServerUrl {
 // http and https only; no user name. A fragment is dropped.
 Result<ServerUrl> parse_server_url(std::string_view text);
 
-// What a Location header of an answer from `base` means: "next" or "/next" there, or a whole URL.
+// Resolves the Location header of an answer from `base`: "next" or "/next" there, or a whole URL.
 Result<std::string> resolve_url(const std::string& base, const std::string& location);
 
 }  // namespace glint

@@ -1,5 +1,5 @@
-// What a backend can run, as data: the loader compares it with what a model and its configuration
-// need before the first weight is read, and fails with one sentence.
+// A backend's capabilities as data: the loader compares them with the needs of a model and its
+// configuration before the first weight is read, and fails with one sentence.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// What an op costs and how exact it has to be: shared by every contract in this folder.
+// Cost and required exactness of an op: shared by every contract in this folder.
 #pragma once
 
 #include "tensor/weight.h"

@@ -5,7 +5,7 @@
 namespace glint {
 namespace {
 
-// What is added to is in f32, so that it is not rounded again and again.
+// Outputs that accumulate are f32, so that sums are not rounded again and again.
 template <class Args>
 DTypes types_of_out(const Args& args) {
   return args.accumulate ? DTypes{DType::kF32} : DTypes{args.x.dtype, DType::kF32};

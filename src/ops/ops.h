@@ -60,7 +60,7 @@ class Ops {
   // Writes `to`, which packed() described, for each pair, on `threads` of the host. `from` is in
   // host memory and may be gone when the call returns.
   virtual void pack(std::span<const PackedPair> pairs, ThreadPool& threads);
-  // What should lie together in memory, as the parts of a fused product, is placed by these; the
+  // These place weights that should lie together in memory, as the parts of a fused product; the
   // rest of a block then follows matrix by matrix.
   virtual void place_attention(AttentionWeights&, WeightPlan&) {}
   virtual void place_ffn(FfnWeights&, WeightPlan&) {}

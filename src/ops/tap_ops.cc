@@ -22,8 +22,8 @@ void TapOps::attention_in(const AttentionInArgs& args, Arena& scratch) {
   const Arena::Scope scope(scratch);
   attention_ = &args.weights;
   AttentionInArgs all = args;
-  // What the indexer's products would see is shown even where no keys are scored, so that it does
-  // not depend on which tokens share a step.
+  // The indexer's products are tapped even where no keys are scored, so that taps do not depend on
+  // which tokens share a step.
   if (args.weights.indexer && !args.index_q) {
     const std::int64_t T = args.x.dim(0);
     const AttentionDims& d = args.dims;

@@ -44,7 +44,7 @@ class WeightPlan {
   std::int64_t packed_bytes() const;  // of `pairs`
   const std::vector<PackedPair>& pairs() const { return pairs_; }
   const std::vector<Copy>& copies() const { return copies_; }
-  // What stacks of several formats refer to; for the owner of the weights.
+  // Lists that stacks of several formats refer to; for the owner of the weights.
   std::vector<std::vector<Weight>> take_lists() { return std::move(lists_); }
 
  private:

@@ -19,7 +19,7 @@
 namespace glint {
 namespace {
 
-// What rounding to each format does to weights is far below these; what lies above is damage.
+// Errors of rounding to each format lie far below these; larger ones are damage.
 double largest_plausible_error(WeightFormat format) {
   switch (format) {
     case WeightFormat::kNvfp4:

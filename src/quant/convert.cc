@@ -381,7 +381,7 @@ Status Conversion::State::add_other_files() const {
 }
 
 Status Conversion::State::finish() {
-  // What killed runs left: half shards, half small files.
+  // Removes leftovers of killed runs: half shards, half small files.
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(partial, error)) {
     const std::string name = entry.path().filename().string();

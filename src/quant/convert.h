@@ -47,7 +47,7 @@ class Conversion {
 
   // Experts that no token of the calibration reached, which take the range of their layer.
   const std::vector<std::string>& unseen_experts() const;
-  // What was lost, and the size of the result; after run().
+  // Rounding errors and shard sizes of the result; after run().
   const Manifest& manifest() const;
 
  private:

@@ -213,7 +213,7 @@ TEST_F(ConvertTest, bf16_undoes_fp8_and_nvfp4) {
       EXPECT_NE(tensor.format, WeightFormat::kFp8Block);
     }
   }
-  // What was NVFP4 with power-of-two scales is exactly BF16: quantising it again changes nothing.
+  // NVFP4 with power-of-two scales is exact in BF16: converting it loses nothing.
   const Recipe absmax = {.scale = ScaleRule::kAbsmax};
   ASSERT_TRUE(convert(model_, "nvfp4", absmax).ok());
   ASSERT_TRUE(convert(dir_ / "nvfp4", "bf16", {.format = TargetFormat::kBf16}).ok());

@@ -1,4 +1,4 @@
-// What a quantised checkpoint says about itself, for the engines that load it.
+// A quantised checkpoint's description of itself, for the engines that load it.
 #pragma once
 
 #include <optional>

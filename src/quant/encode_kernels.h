@@ -1,4 +1,4 @@
-// What encode.inc defines for each instruction set, between encode.cc and its compilations.
+// Kernels of encode.inc for each instruction set, between encode.cc and its compilations.
 #pragma once
 
 #include "quant/encode.h"

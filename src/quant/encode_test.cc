@@ -84,7 +84,7 @@ Nvfp4 encode(const std::vector<float>& values, ScaleRule rule, bool power_of_two
   return out;
 }
 
-// Of each group, and summed.
+// Squared error of each group; sum() adds them.
 std::vector<double> errors(const std::vector<float>& values, const Nvfp4& result) {
   const std::vector<float> decoded = result.decode();
   std::vector<double> out(result.scales.size());

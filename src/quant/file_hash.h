@@ -25,7 +25,7 @@ class Hasher {
   std::unique_ptr<State> state_;
 };
 
-// Of a file's contents, read once and not kept in memory. `done` gets the bytes just read.
+// Hash of a file's contents, read once and not kept in memory. `done` gets the bytes just read.
 Result<std::string> hash_file(const std::string& path,
                               const std::function<void(std::int64_t bytes)>& done = {});
 

@@ -44,8 +44,8 @@ bool is_listed(std::span<const std::string> list, std::string_view name) {
   return std::find(list.begin(), list.end(), name) != list.end();
 }
 
-// What both engines ask first: whether the module is listed by its name, a fused one by those of
-// its parts, experts by that of any of theirs.
+// The first rule of both engines: a module is skipped if its name is listed, a fused one if those
+// of its parts are, experts if the name of any of them is.
 bool is_skipped(std::span<const std::string> excludes, std::string_view module) {
   for (const Fused& fused : kFused) {
     if (last_of(module) != fused.vllm && last_of(module) != fused.sglang) continue;

@@ -39,7 +39,7 @@ TEST(Matchers, sglang_takes_names_and_expressions_of_whole_names_or_parts) {
   EXPECT_FALSE(sglang({"model.layers.3.self_attn"}, "model.layers.3.self_attn.o_proj"));
   EXPECT_TRUE(sglang({"self_attn"}, "model.layers.3.self_attn.o_proj"));
   EXPECT_TRUE(sglang({"a.gate_proj", "a.up_proj"}, "a.gate_up_proj"));
-  // Of any layer, because it looks for the last part in the last part.
+  // Matches any layer: SGLang looks for the entry's last part in the module's last part.
   EXPECT_TRUE(sglang({"x.kv_a_proj_with_mqa"}, "y.self_attn.fused_qkv_a_proj_with_mqa"));
   EXPECT_FALSE(sglang({"x.q_a_proj"}, "y.self_attn.fused_qkv_a_proj_with_mqa"));
   EXPECT_FALSE(sglang({"model.layers.3.mlp.gate"}, "model.layers.3.mlp.gate_up_proj"));

@@ -10,7 +10,7 @@
 namespace glint {
 namespace {
 
-// What a conversion to BF16 leaves behind.
+// Suffixes of tensors that a conversion to BF16 leaves out.
 constexpr std::string_view kScaleSuffixes[] = {
     ".weight_scale", ".weight_scale_inv",   ".weight_scale_2", ".weight_global_scale",
     ".input_scale",  ".input_global_scale", ".weight_shape"};
@@ -110,7 +110,7 @@ class Planner {
     return Ok{};
   }
 
-  // Of a stack of experts: every weight, expert after expert.
+  // Adds every weight of a stack of experts, expert after expert.
   template <class F>
   Status for_each_of(const std::vector<std::size_t>& stack, const F& add) {
     for (int expert = 0; expert < table_[stack[0]].num_experts; ++expert) {

@@ -24,7 +24,7 @@ struct UnitWeight {
   std::int64_t rows = 0, cols = 0;
 };
 
-// What is made at once, and never cut between two shards.
+// Tensors that are made at once, and never cut between two shards.
 struct Unit {
   UnitKind kind = UnitKind::kCopy;
   std::size_t first_spec = 0;            // of the tensors it writes, which follow one another

@@ -66,7 +66,7 @@ class Globs {
   std::vector<bool> used_;
 };
 
-// What engines load as one matrix, or one layer of experts: all of it quantised or none of it.
+// Names the matrix, or layer of experts, that engines load as one: quantised whole or not at all.
 std::string fused_name(const ModelTensor& tensor) {
   if (tensor.num_experts) return str("the routed experts of layer ", tensor.layer);
   const auto pair = fused_pair(tensor.name);

@@ -12,8 +12,8 @@
 namespace glint {
 namespace {
 
-// What one thread makes at a time: its f32 copy stays in the second-level cache, and a matrix of an
-// expert is enough parts for many cores.
+// A thread makes so many at a time: their f32 copy stays in the second-level cache, and a matrix of
+// an expert is enough parts for many cores.
 constexpr std::int64_t kPartElements = std::int64_t{1} << 17;
 constexpr std::size_t kCopyBytes = std::size_t{4} << 20;
 
@@ -120,7 +120,7 @@ void UnitEncoder::plan_parts(std::int64_t rows_multiple) {
 }
 
 Status UnitEncoder::run_parts(const std::function<Status(std::size_t part, Scratch& scratch)>& fn) {
-  // Of several failures that of the first part is reported, whichever came first.
+  // If several parts fail, the error of the first part is reported, whichever came first.
   std::vector<Status> results(parts_.size(), Status(Ok{}));
   std::atomic<bool> failed = false;
   pool_.run_dynamic(std::ssize(parts_), [&](std::int64_t part, int thread) {

@@ -12,7 +12,7 @@
 
 namespace glint {
 
-// What rounding did to the weights of one role.
+// Rounding error of the weights of one role.
 struct ErrorSum {
   double squared_error = 0;
   double squared_weights = 0;

@@ -10,7 +10,7 @@
 
 namespace glint {
 
-// What the machine can do at the moment.
+// Speeds that the machine can reach at the moment.
 struct Limits {
   double read_gb_s = 0, matrix_gflops = 0;
 };

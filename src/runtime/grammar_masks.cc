@@ -10,7 +10,7 @@ namespace {
 
 using Next = TokenConstraint::Next;
 
-// Of the calling thread. Where the system does not let us, it stays as it is.
+// Lowers the calling thread's priority; it stays as it is where the system refuses.
 void run_when_idle() {
   const sched_param none = {};
   sched_setscheduler(0, SCHED_IDLE, &none);

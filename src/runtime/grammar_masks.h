@@ -44,7 +44,7 @@ class GrammarMasks {
   explicit GrammarMasks(int vocab_size);
   ~GrammarMasks();
 
-  // Who hears, on any thread, that the masks of a late task are there.
+  // Called, on any thread, when the masks of a late task are there.
   using Listener = std::function<void(RequestId, std::uint64_t number)>;
   void set_listener(Listener listener);
 

@@ -60,7 +60,7 @@ Result<std::unique_ptr<LoadedModel>> LoadedModel::load(const ModelOptions& optio
             read_generation_config(options.dir + "/generation_config.json", m->config_.vocab_size));
   GLINT_TRY(m->shard_, plan_shard(m->config_, options.shape, options.rank));
   GLINT_TRY_STATUS(m->ops_->supports(dims_of(m->config_)));
-  // What the configuration asks for is known before the first weight is read.
+  // The configuration's own needs are checked before the first weight is read.
   Capabilities need = all_capabilities("");
   need.activations = {options.activations};
   need.latents = {options.latent};

@@ -33,7 +33,7 @@ struct ModelOptions {
   int threads = 1;  // that load, where the backend has none of its own
 };
 
-// What loading took: from opening the files until the first step can run.
+// Statistics of loading, from opening the files until the first step can run.
 struct LoadStats {
   double seconds = 0;
   std::int64_t bytes = 0;          // of the checkpoint's tensors
@@ -98,7 +98,7 @@ class LoadedModel {
   // the same memory. Fails with the old ones in place. What the cache holds is of the old ones.
   Status update_weights(const std::string& dir);
   // The same from a checkpoint anywhere, as a trainer's in memory (checkpoint/memory_source.h).
-  // What was not packed is read where it lies from now on.
+  // Weights of `next` that are not packed are read where they lie from now on.
   Status update_weights(Checkpoint next);
 
   // Runs the plan through this rank's layers; collective over its mesh. There are logits and hidden
@@ -131,7 +131,7 @@ class LoadedModel {
   }
   const Tensor& rotary_table() const { return rope_table_; }
 
-  // What runs now; each pass says it. The caller may say more, and record.
+  // The work in progress, reported by each pass. The caller may report more, and record.
   Activity& activity() { return activity_; }
 
  private:

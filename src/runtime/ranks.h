@@ -26,7 +26,7 @@ class Ranks {
   // the caller's.
   void run(const std::function<void(int rank)>& work);
 
-  // What a rank's collectives moved so far, over its experts' group and its line of stages.
+  // Traffic of a rank's collectives so far, over its experts' group and its line of stages.
   const CountingComm& ep(int rank) const { return *ep_[static_cast<std::size_t>(rank)]; }
   const CountingComm& pp(int rank) const { return *pp_[static_cast<std::size_t>(rank)]; }
 

@@ -54,7 +54,7 @@ void penalize(const SamplingParams& params, const TokenCounts& counts, std::span
   }
 }
 
-// What divides differences of logits, as a factor. Finite, so that 0 stays 0.
+// 1 / temperature, capped so that 0 * inf cannot occur.
 float scale_of(const SamplingParams& params) {
   return static_cast<float>(std::min(1 / params.temperature, 1e30));
 }

@@ -22,7 +22,7 @@ namespace glint {
 // How often each token of a sequence is in its answer; tokens of the prompt alone have 0.
 using TokenCounts = std::unordered_map<TokenId, int>;
 
-// What choosing a token depends on besides logits and parameters.
+// Inputs of sampling besides logits and parameters.
 struct SamplingContext {
   std::int64_t position = 0;                 // of the token
   std::span<const TokenId> answer = {};      // the tokens of the answer before it

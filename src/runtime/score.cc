@@ -102,8 +102,8 @@ Result<Score> score(LoadedModel& model, std::span<const TokenId> ids, const Scor
   if (!all_ready) return Error{ErrorCode::kUnavailable, "another rank could not begin"};
   std::vector<PageId> pages(static_cast<std::size_t>(num_pages));
   std::iota(pages.begin(), pages.end(), 0);
-  // Of `length` tokens, how many rows of the chunk from `first` on are run; the MTP layer leaves
-  // out the last, which has no next token.
+  // Rows of the chunk from `first` on in a sequence of `length` tokens; the MTP layer leaves out
+  // the last, which has no next token.
   const auto rows_of = [&](std::int64_t length, std::int64_t first) {
     return std::clamp<std::int64_t>(length - first, 0, options.chunk);
   };

@@ -12,8 +12,8 @@ namespace glint {
 struct ScoreOptions {
   int chunk = 256;   // tokens per step; the result does not depend on it
   bool mtp = false;  // run the MTP layer as well
-  // Of a model over ranks: the lengths of the sequences that the shards score together, this one's
-  // included, which may be empty. All ranks score together; numbers come from the last stage.
+  // For a model over ranks: lengths of the sequences that the shards score together, with this
+  // one's, which may be 0. All ranks score together; numbers come from the last stage.
   std::vector<std::int64_t> lengths = {};
   // Then also: every rank says once whether it can begin, and hears whether all can.
   std::function<bool(bool can)> agree = {};
@@ -43,7 +43,7 @@ struct Prediction {
   std::int64_t top1 = 0;    // of them, how many were the most likely token
 
   void add(const Prediction& other);
-  // Of at least one token.
+  // These need at least one token.
   double perplexity() const;
   double top1_share() const;
 };

@@ -32,7 +32,7 @@ struct SequenceState {
   std::uint64_t num_mask_tasks = 0;
   int num_matched = 0;      // tokens of the answer that its grammar knows
   bool slow_masks = false;  // the last ones were much work
-  // What was told already of the rows (engine/request.h: Extras).
+  // How much of the Extras (engine/request.h) was reported already.
   int told_prompt_tokens = 1, told_routed_rows = 0;
   bool told_keys = false;
 

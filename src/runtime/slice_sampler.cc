@@ -13,7 +13,7 @@ void fail(SliceRun& run, SliceFailure failure) {
   run.sequence->ended = true;
 }
 
-// Of a row from which nothing could be drawn: the model is not to blame.
+// Whether a row from which nothing could be drawn is sound, so that the model is not to blame.
 bool has_numbers(std::span<const float> logits) {
   const Extent extent = extent_of(logits);
   return extent.numbers && extent.max > -std::numeric_limits<float>::infinity();

@@ -72,7 +72,7 @@ std::optional<ApiError> check_host(const ServerConfig& config, const HttpRequest
                        "with --allowed-hosts NAME"));
 }
 
-// Of a page that is neither the server's own nor allowed.
+// Whether the request is from a page that is neither the server's own nor allowed.
 bool has_strange_origin(const ServerConfig& config, const HttpRequest& request) {
   const std::string_view origin = request.header("origin");
   return !origin.empty() && !is_own(origin, request.header("host")) &&

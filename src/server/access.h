@@ -1,4 +1,4 @@
-// Who may ask: API keys, other origins (CORS), forged requests of other sites.
+// Access to the server: API keys, other origins (CORS), forged requests of other sites.
 #pragma once
 
 #include <optional>
@@ -17,10 +17,10 @@ bool is_key(std::string_view given, const std::vector<std::string>& keys);
 std::optional<ApiError> check_access(const ServerConfig& config, const Route& route,
                                      const HttpRequest& request);
 
-// What lets a browser use the answer to a request of another origin; nothing for other requests.
+// CORS headers, which let a page of an allowed origin read the answer; none for other requests.
 HttpHeaders cors_headers(const ServerConfig& config, const HttpRequest& request);
 
-// What the answer to a browser that asks beforehand (OPTIONS) has besides.
+// Further headers of the answer to a browser's preflight request (OPTIONS).
 HttpHeaders preflight_headers(const ServerConfig& config, const HttpRequest& request);
 
 }  // namespace glint

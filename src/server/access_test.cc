@@ -86,7 +86,7 @@ TEST(Access, a_name_that_a_page_chose_is_no_host) {
     EXPECT_EQ(asked(own), 200) << own;
   EXPECT_EQ(asked("gpu7.lan:8000", {.allowed_hosts = {"gpu7.lan"}}), 200);
   EXPECT_EQ(asked("any.thing", {.allowed_hosts = {"*"}}), 200);
-  // Who has the key is no page. Programs may call the API by any name; browsers tell themselves.
+  // No page has the key. Programs may use any host name; a browser is known by its headers.
   EXPECT_EQ(status_of({.api_keys = {"k"}}, RouteAccess::kAdmin,
                       {{"host", "gpu7.lan"}, {"x-api-key", "k"}}),
             200);

@@ -17,7 +17,7 @@ double Choice::mean_logprob() const {
 }
 
 Json timings_json(const Answer& answer) {
-  // Of the choice that took longest; n choices run at the same time.
+  // The times of the slowest choice: n choices run at the same time.
   TokenEvent::Usage slowest;
   for (const Choice& choice : answer.choices)
     if (choice.usage.finished_s >= slowest.finished_s) slowest = choice.usage;

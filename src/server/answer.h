@@ -1,4 +1,4 @@
-// What was generated, in the terms of no API: writers (response_writer.h) turn it into bytes.
+// Generated answers, independent of any API: writers (response_writer.h) turn them into bytes.
 #pragma once
 
 #include <optional>
@@ -27,7 +27,7 @@ struct TokenScore {
   bool of_content = true;  // neither reasoning nor a call
 };
 
-// What is new of one choice.
+// New output of one choice.
 struct Piece {
   int choice = 0;
   std::vector<Delta> deltas = {};

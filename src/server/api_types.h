@@ -101,7 +101,7 @@ struct ApiRequest {
 // A vocabulary for describing requests while there is no model yet.
 inline constexpr TokenId kAnyVocab = 1 << 24;
 
-// What parsing needs to know of the server.
+// Facts about the server that parsing needs.
 struct ParseContext {
   const ServerConfig& config;
   TokenId vocab_size = 0;

@@ -8,8 +8,8 @@
 namespace glint {
 namespace {
 
-// Of a text that an error holds. Sentences quote at most 200 bytes of a request; templates of
-// models say what they like.
+// Longer texts are cut. Our sentences quote at most 200 bytes of a request; a model's template may
+// raise an error of any length.
 constexpr std::size_t kMaxErrorBytes = 2000;
 
 // OpenAI's `type`.

@@ -18,14 +18,14 @@ struct ApiError {
   double retry_after = 0;              // seconds; 0: no header
 };
 
-// What a failed Result means to a client.
+// The client's view of a failed Result.
 ApiError api_error(const Error& error);
 
 // The prompt, or the prompt and the answer, are longer than the context. In the words of vLLM and
 // of Anthropic, which agents look for: one makes them shorten the conversation, another max_tokens.
 ApiError too_long_error(int context, int max_tokens, int prompt_tokens);
 
-// What a request gets for which memory ran out.
+// The error of a request for which memory ran out.
 ApiError out_of_memory_error();
 
 // /v1/messages has an error body of its own.

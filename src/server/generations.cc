@@ -34,7 +34,7 @@ GrammarSpec outline(const GrammarSpec& spec) {
   return {.kind = spec.kind, .lenient = spec.lenient && !spec.instead};
 }
 
-// What was only needed to make tokens of it, and would wait in the queue and until the end.
+// Frees the fields that only preparing needed; they would be held in the queue and until the end.
 void forget_prompt(ApiRequest& request) {
   if (request.chat) *request.chat = {};
   for (Prompt& prompt : request.prompts) prompt = {};

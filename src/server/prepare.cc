@@ -90,7 +90,7 @@ std::optional<ApiError> encode_one(const ApiRequest& request, const std::string&
   return {};
 }
 
-// What a conversation costs before the template sees it.
+// The size of a conversation, checked before the template sees it.
 struct ChatSize {
   std::size_t values = 0, bytes = 0;
 

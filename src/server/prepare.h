@@ -16,7 +16,7 @@
 
 namespace glint {
 
-// What preparing reads; shared by threads.
+// The parts of a model that preparing reads; shared by threads.
 struct TextModel {
   TextModel(Tokenizer tokenizer, ChatTemplate chat_template, std::vector<TokenId> stop_ids,
             int vocab_size, const GrammarServiceOptions& grammar_options);
@@ -26,7 +26,7 @@ struct TextModel {
   const std::vector<TokenId> stop_ids;
   const int vocab_size;  // the model's
   const std::unique_ptr<GrammarService> grammars;
-  // Of the longest token: a text has at least its bytes divided by this many tokens.
+  // The longest token's; a text has at least (its bytes / max_token_bytes) tokens.
   std::size_t max_token_bytes = 1;
   std::vector<TokenId> call_tokens;  // that begin a call: masked by tool_choice "none"
 };

@@ -15,7 +15,7 @@
 
 namespace glint {
 
-// What is known of a request from its first byte on.
+// The facts about a request that are known from its first byte on.
 struct RequestContext {
   std::string method = {}, route = {}, peer = {};
   std::string request_id = {};

@@ -69,7 +69,7 @@ std::int64_t unix_nanoseconds() {
       .count();
 }
 
-// What HttpServer itself refuses.
+// The answer to a request that HttpServer itself refuses.
 HttpResponse refusal(int status, const std::string& reason, const std::string& path) {
   return error_response({.status = status, .message = reason}, error_style(path));
 }
@@ -201,7 +201,7 @@ void Server::Impl::enqueue(const Route& route, HttpRequest request, const Reply&
 void Server::Impl::run(const Route& route, HttpRequest request, Reply reply) {
   Json json(Json::Object{});
   if (route.describe) {
-    // What takes a body and needs nothing of it may come without one.
+    // Admin requests may come without a body, which then counts as {}.
     const bool empty = request.body.find_first_not_of(" \t\r\n") == std::string::npos;
     if (!empty || route.access != RouteAccess::kAdmin) {
       Result<Json> parsed = parse_json(request.body, kBodyLimits);

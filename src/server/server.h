@@ -19,7 +19,7 @@
 
 namespace glint {
 
-// What is served.
+// The model that is served.
 struct ServedModel {
   Tokenizer tokenizer;
   ChatTemplate chat_template;
@@ -45,7 +45,7 @@ class Server {
   // `seconds`. Returns how many were left.
   int drain(double seconds);
 
-  // Of the engine; nothing before open().
+  // The engine's numbers; all zero before open().
   EngineStats stats() const;
 
  private:

@@ -164,7 +164,7 @@ TEST(ServerClients, generation_can_pause) {
   client.join();
 }
 
-// What a stream sends while the engine stands still, up to `text`; then the rest.
+// A whole stream; the engine is paused until the stream has sent `text`.
 std::string waited_for(TestServer& server, const std::string& path, const std::string& body,
                        const std::string& text) {
   EXPECT_EQ(server.send("POST", "/pause_generation").status, 200);

@@ -1,4 +1,4 @@
-// What the server tells of its work: metrics, log lines, spans.
+// The server's reports of its work: metrics, log lines, spans.
 #include <gtest/gtest.h>
 
 #include "base/log.h"

@@ -156,7 +156,7 @@ TEST(Server, browsers_of_other_origins_are_answered) {
   EXPECT_EQ(server.send("POST", "/flush_cache", "", {{"origin", "https://evil.example"}}).status,
             403);
   EXPECT_EQ(server.send("POST", "/flush_cache", "").status, 200);
-  // What pauses is no address that a link or an image could name.
+  // Pausing takes no GET, which a link or an image could send.
   EXPECT_EQ(server.get("/pause_generation").status, 405);
 }
 
@@ -177,7 +177,7 @@ TEST(Server, openapi_names_every_route_with_its_fields) {
   EXPECT_NE(schema.find("properties")->find("temperature"), nullptr);
 }
 
-// Of a field that may stand in place of another both are named, and neither is required.
+// Two fields that replace each other are both named, and neither is required.
 TEST(Server, openapi_names_fields_that_replace_each_other) {
   TestServer server;
   const Json api = parse_json(server.get("/openapi.json").body).value();

@@ -187,7 +187,7 @@ void Session::keep_best() {
   answer_.choices = std::move(best);
 }
 
-// What is counted is counted before the client sees the end.
+// The request is counted before the client sees the end.
 void Session::complete() {
   std::string bytes;
   Json whole;
@@ -219,7 +219,7 @@ void Session::give_up() noexcept {
   try {
     fail(out_of_memory_error());
   } catch (const std::exception&) {
-    // Who forgets this session drops the last handle of its answer, which is cut.
+    // A done session is forgotten, with the last handle of its answer, which is cut.
     done_ = true;
   }
 }

@@ -14,7 +14,7 @@
 
 namespace glint {
 
-// What every session uses.
+// Shared by all sessions.
 struct SessionServices {
   const TextModel& model;
   const TokenNames& names;
@@ -32,7 +32,7 @@ class Session {
   Session(std::uint64_t number, ApiRequest request, Prepared prepared, ResponseInfo info,
           Reply reply, const SessionServices& services);
 
-  // Of one of its choices.
+  // Takes an event of one of its choices.
   void on_event(TokenEvent event);
   // Ends everything; before the first byte with this error's status.
   void fail(const ApiError& error);

@@ -43,7 +43,7 @@ int pages_of(Sequences sequences) {
   return pages;
 }
 
-// What row t of each sequence is to predict: the token `ahead` later; -1 where there is none.
+// The target of each row: the token `ahead` later in its sequence; -1 where there is none.
 std::vector<std::int32_t> targets_of(Sequences sequences, std::size_t ahead) {
   std::vector<std::int32_t> targets;
   for (const auto& ids : sequences) {

@@ -30,7 +30,7 @@ with Served([GLINT, "serve", MODEL], "--max-num-seqs", "16") as server:
         # Tokens that are no whole character yet come with the next: chunks can be fewer.
         assert 0 < result["itl_ms"]["count"] <= 48 * 4 and result["ttft_ms"]["count"] == 48, result
         assert result["engine"]["steps"] >= 5 and result["output_tokens_per_s"] > 0, result
-    # What the server counted is what was asked: each measurement and its answers asked again.
+    # The server counted the tokens that were asked for: each measurement and its answers asked again.
     assert server.request("/engine")[2]["generated_tokens"] == 3 * (48 + 6) * 5
 
     out, _ = bench(server.url, "-c", "3", "--input-len", "4", "--output-len", "200", "--long-prompt", "300", "--repeat", "2",

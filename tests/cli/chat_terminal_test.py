@@ -81,7 +81,7 @@ with tempfile.TemporaryDirectory() as folder:
     check(b"The answer is 19." in answer, "backspace", answer)
     answer = terminal.ask(b"\x1b[A")
     check(b"The answer is 19." in answer, "the line before", answer)
-    # What is not ASCII is kept, whatever the locale.
+    # Letters beyond ASCII are kept, whatever the locale.
     os.write(terminal.main, "/Grüße, 日本".encode() + b"\n")
     answer = terminal.wait_for(b" is no command") + terminal.wait_for(b"> ")
     check('"/Grüße, 日本" is no command'.encode() in answer, "letters beyond ASCII", answer)

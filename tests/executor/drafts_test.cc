@@ -104,7 +104,7 @@ TEST(Drafts, first_guesses_are_what_the_layer_says_of_the_text) {
   EXPECT_EQ(one.usage.accepted, accepted);
 }
 
-// What the layer guesses after `tokens`, step by step on empty caches.
+// The layer's guesses after `tokens`, step by step on empty caches.
 std::vector<TokenId> guesses_by_hand(LoadedModel& model, std::span<const TokenId> tokens,
                                      int count) {
   const int last = static_cast<int>(tokens.size()) - 1;

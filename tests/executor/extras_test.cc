@@ -1,4 +1,4 @@
-// What a request can want to know besides its tokens, against passes over the whole text.
+// Extra outputs of a request besides its tokens, against passes over the whole text.
 #include "executor/harness.h"
 #include "runtime/score.h"
 

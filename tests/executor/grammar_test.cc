@@ -42,7 +42,7 @@ class ToyGrammar final : public TokenConstraint {
     return position_ % 5 == 4 || token % 3 == position_ % 3;
   }
 
-  // Of a mask, by position.
+  // The work of a mask, by position.
   std::function<std::int64_t(int)> work_ = [](int) { return 1; };
   bool slowly_ = false;
   int position_ = 0, asked_ = 0, rolled_back_ = 0;
@@ -146,7 +146,7 @@ TEST(Grammars, that_take_too_much_work_fail_alone) {
   EXPECT_EQ(outcomes.at(2).tokens.size(), 4u);
 }
 
-// What nothing may follow, and nobody ends, fails: it does not say something else.
+// A request fails where neither a token nor an end is allowed: it does not say something else.
 TEST(Grammars, a_request_to_which_nothing_may_come_fails) {
   Request request = mixed_requests(1, 20, 10)[0];
   request.sampling.allowed_ids = {5};

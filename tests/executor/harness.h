@@ -36,7 +36,7 @@ struct HarnessOptions {
   int depth = 1;
 };
 
-// What came of one request.
+// Everything that one request returned.
 struct Outcome {
   std::vector<TokenId> tokens = {};
   std::vector<TokenLogprob> logprobs = {};

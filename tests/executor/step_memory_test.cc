@@ -1,4 +1,4 @@
-// What a step is said to need, against what steps took.
+// The planned memory of steps, against the memory that they took.
 #include "runtime/step_memory.h"
 
 #include "executor/harness.h"

@@ -1,5 +1,5 @@
-// What servers and clients send to our client and our traces, libcurl's part aside: server-sent
-// events, URLs and the headers of traces. What is read must not depend on how the bytes are cut.
+// Bytes from servers and clients to our client and our traces, libcurl's part aside: server-sent
+// events, URLs and the headers of traces. The result must not depend on how the bytes are cut.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>

@@ -1,4 +1,4 @@
-// What quantize and verify read besides weights: manifests, calibrations, lists of excluded
+// Inputs of quantize and verify besides weights: manifests, calibrations, lists of excluded
 // modules, globs.
 #include <cmath>
 #include <cstddef>

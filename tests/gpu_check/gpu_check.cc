@@ -33,7 +33,7 @@ void print_comparison(const conformance::CaseResult& result) {
   std::fflush(stdout);
 }
 
-// Of one call and the wait for it, so small ones show the time of a launch.
+// The time of one call and the wait for it, so small cases show the time of a launch.
 void print_time(const conformance::CaseResult& result) {
   std::printf("%-14s %-44s %9.1f us %9.1f GFLOP/s %8.1f GB/s\n", result.op.c_str(),
               result.name.c_str(), result.seconds * 1e6, result.cost.flops / result.seconds / 1e9,

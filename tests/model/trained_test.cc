@@ -23,7 +23,7 @@ const std::string kModel = str(GLINT_SOURCE_DIR, "/models/glm5-tiny");
 const std::string kGolden = str(GLINT_SOURCE_DIR, "/tests/golden/trained/");
 constexpr std::int64_t kTop = 20;  // largest logits kept of every row
 
-// What is kept of transformers' logits [T, V].
+// The stored part of transformers' logits [T, V].
 struct Golden {
   explicit Golden(const std::string& format)
       : rows(read_npy<std::int32_t>(kGolden + "rows.npy", "<i4")),

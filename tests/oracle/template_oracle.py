@@ -69,7 +69,7 @@ def expected(env, source, variables):
         return None, f"{type(error).__name__}: {error}"
 
 
-# What glint refuses and jinja2 does not; see src/text/template/jinja/template.h.
+# Words in glint's errors where it refuses and jinja2 does not; see src/text/template/jinja/template.h.
 DECLARED = ("64 bits", "not supported", "uses more than")
 
 

@@ -123,7 +123,7 @@ def suggestions(page):
     assert "fox" in suggest(page, "story") and "Mia" in page.answer().text, page.answer().text
     assert "4718" in suggest(page, "fact"), page.answer().text
     moved = set(page.script("return window.moved"))
-    # What is below a growing text goes down with it; the end of a thought runs through its line.
+    # Elements below a growing text go down with it; the end of a thought runs through its line.
     assert moved <= {"meta", "tail"}, f"moved by themselves: {moved}"
     assert page.script("return window.mostCarets") == 1
 

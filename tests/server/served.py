@@ -24,7 +24,7 @@ class Served:
                 break
         if self.url is None:
             raise RuntimeError(f"exit {self.process.wait()}: " + "\n".join(self.lines))
-        # What comes later is read too, so that a full pipe never stops the server.
+        # Later lines are read too, so that a full pipe never stops the server.
         self.reader = threading.Thread(target=lambda: self.lines.extend(line.rstrip("\n") for line in self.process.stderr))
         self.reader.start()
 

@@ -73,7 +73,7 @@ def logprobs_add_up(server):
     assert logprobs["token_logprobs"][0] is None
     for value, top in zip(logprobs["token_logprobs"][1:], logprobs["top_logprobs"][1:]):
         assert value <= 1e-6 and sum(map(math.exp, top.values())) <= 1.0001 + 1e-3
-    # What was sampled greedily is what scoring the same tokens as a prompt says.
+    # Scoring the sampled tokens as a prompt gives the same logprobs.
     again = server.post("/v1/completions", prompt="".join(logprobs["tokens"]), max_tokens=0, logprobs=0, echo=True)
     scored = again["choices"][0]["logprobs"]
     assert scored["tokens"] == logprobs["tokens"], (scored, logprobs)

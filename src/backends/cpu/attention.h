@@ -79,7 +79,7 @@ class AttentionSums {
   std::int64_t rows_, lanes_, stride_;  // lanes: whole panels; floats of a segment
 };
 
-// What a thread works in.
+// Memory of a thread.
 struct AttentionMemory {
   static constexpr std::int64_t kPanels = 4;  // of queries: their sums stay in L2
 

@@ -35,7 +35,7 @@ class CpuGradients : public ReferenceGradients {
   // Row t of `x` as f32: where it is, or a copy in `copy`.
   const float* floats_of_row(const Tensor& x, std::int64_t t, std::vector<float>& copy) const;
 
-  // What turned() reads: row r is x[places[r]], or x[r] without places.
+  // Input of turned(): row r is x[places[r]], or x[r] without places.
   struct Rows {
     Tensor x = {};
     const std::int32_t* places = nullptr;

@@ -1,4 +1,4 @@
-// What conformance, which cpu_ops_test.cc runs, does not ask of the backward passes.
+// Tests of the backward passes beyond conformance, which cpu_ops_test.cc runs.
 #include "backends/cpu/cpu_gradients.h"
 
 #include <gtest/gtest.h>

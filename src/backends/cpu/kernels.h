@@ -74,8 +74,8 @@ constexpr std::int64_t scale_byte(std::int64_t g, int n) {
   return g / 2 * 64 + n % 16 / 4 * 16 + g % 2 * 8 + n / 16 * 4 + n % 4;
 }
 
-// What is brought into the L2 cache while a chunk of a panel is read, `step` bytes for each line of
-// it: from `at` on, and when that comes to `end`, from `next` on. Nothing where `step` is 0.
+// Bytes to prefetch into the L2 cache while a chunk of a panel is read, `step` for each line of it:
+// from `at` on, and after `end` from `next` on. None where `step` is 0.
 struct Ahead {
   const std::byte* at = nullptr;
   const std::byte* end = nullptr;

@@ -1,4 +1,4 @@
-// What this machine can do at most, measured: the yardstick of selftest and of the benchmarks.
+// Peak rates of this machine, measured: the yardstick of selftest and of the benchmarks.
 #pragma once
 
 #include <span>

@@ -27,8 +27,8 @@ struct PartAt {
 };
 PartAt place_of(const PanelPart& part);
 
-// What packs rows [n0, n0 + kPanel), columns [k0, k0 + k) of a weight in rows to `to`; and their
-// scales in nvfp4.
+// Arguments that pack rows [n0, n0 + kPanel), columns [k0, k0 + k) of a weight in rows to `to`, and
+// those for the nvfp4 scales.
 PackArgs pack_rows(const Weight& weight, std::int64_t n0, std::int64_t k0, std::int64_t k,
                    std::byte* to);
 PackArgs pack_row_scales(const Weight& weight, std::int64_t n0, std::int64_t k0, std::int64_t k,

@@ -10,7 +10,7 @@ namespace {
 constexpr std::int64_t kScalesAhead = 512;
 constexpr std::int64_t kL2Bytes = std::int64_t{1} << 20;  // or more
 
-// What is read once from `at` to `end`, line after line, and then `next`.
+// For bytes [at, end) that are read once, line after line, before `next`: `distance` bytes ahead.
 Ahead ahead_by(std::int64_t distance, const std::byte* at, const std::byte* end,
                const std::byte* next) {
   if (!next) return {.at = at};
@@ -157,8 +157,8 @@ void Products::run(std::span<const Product> products) {
 
 namespace {
 
-// What a task reads first but for its first chunk, brought into the L2 cache bit by bit while
-// memory has nothing else to do.
+// Brings the first chunks of a task, except the very first, into the L2 cache bit by bit while
+// memory is idle.
 class Beginning {
  public:
   Beginning(const PanelTask* task, std::int64_t bits)

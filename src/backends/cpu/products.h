@@ -50,7 +50,7 @@ struct Product {
   std::int64_t count() const { return source.count ? source.count : x.count; }
 };
 
-// What a thread works in: the sums of some panels, and the chunk of one that is being multiplied.
+// Memory of a thread: the sums of some panels, and the chunk of one that is being multiplied.
 struct Scratch {
   static constexpr int kTokens = 512;  // rows of x at a time
   static constexpr int kPanels = 8;    // with the sums of more, x would leave the L2 cache

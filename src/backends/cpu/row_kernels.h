@@ -1,6 +1,6 @@
-// What the kernels work on that do not multiply: rows of norms, rotations and activations, and
-// attention between its products. Plain types only, for the reason that kernels.h gives, which
-// includes this and whose panels (kPanel, kHalfPanel) are meant.
+// Arguments of the kernels that do not multiply: rows of norms, rotations and activations, and
+// attention between its products. Plain types only, for the reason in kernels.h, which includes
+// this and defines kPanel and kHalfPanel.
 #pragma once
 
 #include <cstddef>

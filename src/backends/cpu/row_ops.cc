@@ -14,7 +14,7 @@ bool is_bf16(const Tensor& x) { return x.dtype == DType::kBF16; }
 std::byte* row_of(const Tensor& x, std::int64_t i) {
   return x ? x.data + i * x.stride[0] * size_of(x.dtype) : nullptr;
 }
-// What both norms take of row t.
+// Row t with the fields that both norms need.
 template <class Args>
 cpu::NormRow norm_row(const Args& args, std::int64_t t) {
   return {.x = row_of(args.x, t),

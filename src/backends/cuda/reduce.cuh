@@ -49,7 +49,7 @@ __device__ float block_max(float value) {
   return block_reduce<kBlock>(value, [](float a, float b) { return fmaxf(a, b); });
 }
 
-// Of two (value, index) the better has the larger rank: the larger value, then the smaller index.
+// Order of (value, index) pairs: the larger value has the larger rank, then the smaller index.
 // -0.0 equals 0.0, NaN counts as -infinity; no rank is 0.
 using Rank = unsigned long long;
 inline constexpr Rank kNoRank = 0;

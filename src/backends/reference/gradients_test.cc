@@ -399,7 +399,7 @@ TEST(ReferenceGradients, cross_entropy) {
   expect_gradients(p);
 }
 
-// What f32 sums of exponentials would lose: a likely token's small rest.
+// The small rest of a likely token, which f32 sums of exponentials would lose.
 TEST(ReferenceGradients, cross_entropy_keeps_the_digits_of_likely_tokens) {
   std::vector<float> logits = {20, 0, 0};
   std::int32_t target = 0;

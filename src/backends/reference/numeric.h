@@ -1,4 +1,4 @@
-// What the reference's ops share: reading tensors as f32, and sums in f64.
+// Helpers of the reference's ops: tensors read as f32, sums in f64, checked indices.
 #pragma once
 
 #include <cstdint>

@@ -39,7 +39,7 @@ OpCost product_cost(const Back& args, const Tensor& dweight) {
       .bytes = forward.bytes + 2 * (bytes_of(args.dout) + bytes_of(args.dx) + bytes_of(dweight))};
 }
 
-// What is read and zeroed, or added to, moves twice.
+// `bytes_twice`: operands that are read and zeroed, or added to.
 OpCost row_cost(double flops_an_element, const Tensor& values, double bytes_once,
                 double bytes_twice) {
   return {.flops = flops_an_element * static_cast<double>(values.size()),

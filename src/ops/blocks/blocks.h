@@ -133,9 +133,8 @@ struct HeadArgs {
   Tensor logits = {};   // [R, V] f32 written
 };
 
-// What roundings in between may add up to: an override against its composition, and either against
-// the reference. Cache rows in fp8 move by whole steps of e4m3 where a rounding falls the other
-// way.
+// Bounds on the roundings in between: an override against its composition, and either against the
+// reference. Cache rows in fp8 move by whole steps of e4m3 where a rounding falls the other way.
 inline constexpr OpTolerance kBlockTolerance = {.f32 = 1e-5, .bf16 = 1.2e-2};
 inline constexpr double kFp8BlockTolerance = 2e-2;
 

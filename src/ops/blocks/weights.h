@@ -21,7 +21,7 @@ struct AttentionDims {
   bool indexer_rope_interleave = true;  // the rotation of MLA itself is always interleaved
 };
 
-// What kernels may have to hold of a model at once.
+// Sizes of a model that a backend's kernels must have room for.
 struct ModelDims {
   AttentionDims attention = {};
   int n_routed_experts = 0;

@@ -44,7 +44,7 @@ std::vector<BlockShape> shapes() {
           {256, 128, real, {{60, 7}, {0, 9}, {200, 1}}}};
 }
 
-// What an attention block's arguments refer to; the call's closure owns it.
+// Values that an attention block's arguments refer to; the call's closure owns them.
 struct Attention {
   AttentionDims dims;
   AttentionWeights weights;

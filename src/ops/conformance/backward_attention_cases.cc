@@ -115,7 +115,7 @@ Case mla_case(DType dtype, LatentFormat format, MlaShape s, bool causal = false)
                              .q_rope = ws.noise(s.T * s.H * s.rope, 1, dtype),
                              .rows = {},
                              .indices = slots_of(s, causal)};
-        // What the cache holds is what its format keeps of the noise that comes next.
+        // The rows are read back from the cache: noise, as its format keeps it.
         LatentCache cache = ws.latent_cache(format, s.pages, s.latent, s.rope);
         forward.rows.resize(static_cast<std::size_t>(slots * width));
         for (std::int64_t i = 0; i < slots; ++i) {

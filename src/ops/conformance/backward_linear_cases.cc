@@ -4,7 +4,7 @@
 namespace glint::conformance {
 namespace {
 
-// What is asked for.
+// Gradients that a case asks for.
 enum class Wanted { kBoth, kInput, kWeight };
 
 const char* name_of(Wanted wanted) {

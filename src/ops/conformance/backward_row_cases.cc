@@ -138,7 +138,7 @@ struct RouteShape {
   bool normed = true;
 };
 
-// Of token t: k distinct experts, or, in the last row of more than two, none.
+// k distinct experts for each token; none for the last of more than two.
 std::vector<std::int32_t> experts_of(const RouteShape& s) {
   std::vector<std::int32_t> ids;
   for (std::int64_t t = 0; t < s.T; ++t) {

@@ -9,7 +9,7 @@
 namespace glint::conformance {
 namespace {
 
-// What is special about the scores of a case.
+// The kind of scores in a case.
 enum class Scores {
   kNoise,
   kTies,   // only three different keys

@@ -289,7 +289,7 @@ Weights Workspace::placed(const Weights& weights) {
   plan.place(result);
   ThreadPool threads(2);
   ops_.pack(plan.pairs(), threads);
-  // What is packed must not need the file's bytes any more.
+  // Packed weights must not need the file's bytes any more.
   for (const Tensor* part : {&weights.data, &weights.scale, &weights.global_scale}) spoil(*part);
   return result;
 }

@@ -25,7 +25,7 @@ class Noise {
   std::vector<float> values_;
 };
 
-// What a run left behind: rows of numbers, or of exact integers.
+// One output of a run: rows of numbers, or of exact integers.
 struct Output {
   std::string name;
   std::int64_t width = 0;              // elements a row
@@ -123,7 +123,7 @@ class Workspace {
   void compare_rows(const LatentCache& cache, const std::vector<std::int32_t>& slots);
   void compare_rows(const IndexCache& cache, const std::vector<std::int32_t>& slots);
 
-  // What the run left; call it after the op. Writes to memory that is no output are a failure of
+  // The run's outputs; call it after the op. Writes to memory that is no output are a failure of
   // the op: an output named "stray write".
   std::vector<Output> outputs();
 

@@ -8,7 +8,7 @@ namespace glint {
 
 // Thinking is off unless "thinking" asks for it.
 void read_anthropic(RequestReader& r, ApiRequest& request, const ParseContext& context);
-// Of /v1/messages/count_tokens: without max_tokens.
+// The body of /v1/messages/count_tokens: no max_tokens.
 void read_anthropic_count(RequestReader& r, ApiRequest& request, const ParseContext& context);
 
 class MessagesWriter : public ResponseWriter {

@@ -7,7 +7,7 @@
 
 namespace glint {
 
-// What both share: the head of every chunk is made once, and chunks are appended as text.
+// Base of both writers: the head of every chunk is made once, and chunks are appended as text.
 class OpenAiWriter : public ResponseWriter {
  public:
   OpenAiWriter(const ApiRequest& request, ResponseInfo info, const TokenNames& names,

@@ -10,7 +10,7 @@ namespace glint {
 
 void read_responses(RequestReader& r, ApiRequest& request, const ParseContext& context);
 
-// What makes a prompt of these: /v1/responses/input_tokens.
+// Only the fields that make a prompt: the body of /v1/responses/input_tokens.
 void read_responses_input(RequestReader& r, ApiRequest& request, const ParseContext& context);
 
 class ResponsesWriter : public ResponseWriter {

@@ -118,7 +118,7 @@ Json GenerateWriter::choice_json(const Choice& choice, const Answer& answer, boo
       output_top.push_back(top_list(score.logprob, names_));
     }
     meta.set("output_token_logprobs", std::move(output));
-    // Of the prompt they do not change: a stream tells them at its end only.
+    // The prompt's logprobs do not change: a stream sends them only at its end.
     const auto start =
         ended ? static_cast<std::size_t>(std::max(request_.logprob_start, 0)) : prompt.size();
     if (request_.logprob_start == 0 && ended) {

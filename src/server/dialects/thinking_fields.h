@@ -8,7 +8,7 @@
 
 namespace glint {
 
-// Of a conversation that was begun; tells its template.
+// Fills the template's kwargs and the thinking budget; request.chat has to be set.
 void read_thinking(RequestReader& r, ApiRequest& request);
 
 }  // namespace glint

@@ -62,7 +62,7 @@ void read_profile(RequestReader& r, ProfileRequest& request) {
   r.text("output_dir", request.output_dir);
 }
 
-// Who starts the server says where profiles go; a request could name any file of its user.
+// Only --profile-dir says where profiles go: a request could name any file of the server's user.
 Status check_profile_dir(const ServerCore& core, const ProfileRequest& request) {
   const std::string& dir = core.config.profile_dir;
   if (dir.empty())

@@ -11,7 +11,7 @@
 namespace glint {
 namespace {
 
-// Of one request to these routes: a token of an answer is some ten times itself.
+// Limits of one request: a token takes some ten times its own size in an answer.
 constexpr std::size_t kMaxTextBytes = std::size_t{16} << 20;
 constexpr std::size_t kMaxTokens = std::size_t{1} << 21;
 

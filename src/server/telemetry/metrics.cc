@@ -117,7 +117,7 @@ struct Metrics::Impl {
           .Register(registry);
   ProcessMetrics process{registry};
 
-  // Of one dialect only; null in the other.
+  // Only the chosen dialect's metrics are set; the other's are null.
   struct Vllm {
     prometheus::Family<prometheus::Counter>* success;
     prometheus::Family<prometheus::Counter>* accepted_at;
@@ -125,7 +125,7 @@ struct Metrics::Impl {
         *accepted_tokens;
     prometheus::Histogram *per_token, *inference, *prefill, *decode, *step, *max_tokens, *n,
         *computed, *longest;
-    // What boards made for its older versions ask for.
+    // Former names of metrics, for dashboards made for older versions of vLLM.
     prometheus::Gauge* old_cache_usage;
     prometheus::Counter *old_prefix_queries, *old_prefix_hits;
     prometheus::Histogram* old_gap;

@@ -1,4 +1,4 @@
-// What every exporter of Prometheus tells of its own process: time, memory, open files. Linux only.
+// The process_* metrics of every Prometheus exporter: time, memory, open files. Linux only.
 #pragma once
 
 #include <prometheus/counter.h>

@@ -91,7 +91,7 @@ export class EngineView {
     this.draw(state);
   }
 
-  // What `make` says of neighbouring states, as [seconds, value].
+  // [seconds, make(state, previous state)] of every state but the first.
   rates(make) {
     return this.history.slice(1).map((state, i) => [state.at, make(state, this.history[i])]);
   }

@@ -1,4 +1,4 @@
-// What an empty conversation offers: questions that show what the server does in one click. The bundled model was
+// Suggestions for an empty conversation: questions that show the server's features in one click. The bundled model was
 // trained on such questions, and a large model answers them as well.
 
 export const WEATHER_TOOL = [{

@@ -3,8 +3,8 @@
 // the decoded text, byte by byte: so the markers (<think> ...) are found whether they come as their
 // own tokens or as plain text in any pieces.
 //
-// What it gives in total does not depend on how the tokens were cut into calls of feed(): a
-// streamed answer, concatenated, is the whole answer. Time and memory are linear in its length.
+// Its total output does not depend on how the tokens were cut into calls of feed(): a streamed
+// answer, concatenated, is the whole answer. Time and memory are linear in its length.
 //
 // Blanks at the end of reasoning are dropped; those of content too, and those before it, if there
 // are calls. A key that comes twice in a call stands twice in its arguments: JSON parsers take the
@@ -59,10 +59,11 @@ class DeltaParser {
   DeltaParser(const Tokenizer& tokenizer, DeltaOptions options);
   ~DeltaParser();
 
-  // What these tokens add. Nothing after a stop string.
+  // The deltas that these tokens add; none after a stop string.
   std::vector<Delta> feed(std::span<const TokenId> tokens);
 
-  // What was held back, at the end. A call that was cut off is closed to valid JSON. Call it once.
+  // The deltas held back until the end. A call that was cut off is closed to valid JSON. To be
+  // called once.
   std::vector<Delta> finish();
 
   bool stopped() const;                    // a stop string was found...

@@ -29,7 +29,7 @@ std::vector<ToolSpec> tools(const char* properties) {
 constexpr const char* kTyped = R"({"s":{"type":"string"},"i":{"type":"integer"},
     "a":{"type":"array"},"n":{"type":["string","null"]}})";
 
-// What came of an answer: "reasoning|content|f{...}g{...}!stop".
+// An answer as "reasoning|content|f{...}g{...}!stop".
 std::string shown(const ParsedAnswer& answer, const DeltaParser& parser) {
   std::string out =
       str(answer.reasoning.value_or("null"), "|", answer.content.value_or("null"), "|");

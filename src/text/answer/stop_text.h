@@ -20,7 +20,7 @@ class StopText {
   // of a stop string is held back. After a stop, nothing more comes.
   std::string feed(std::string_view piece);
 
-  // What is still held back, at the end of the text. Nothing after a stop.
+  // The rest that is still held back, at the end of the text. Empty after a stop.
   std::string flush() { return std::exchange(held_, {}); }
 
   bool stopped() const { return stopped_; }

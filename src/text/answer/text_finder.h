@@ -27,7 +27,7 @@ class TextFinder {
  private:
   struct Search {  // Knuth, Morris, Pratt
     std::string text;
-    // Of each beginning of `text`: the length of its longest proper end that begins `text` too.
+    // For each prefix of `text`: the length of its longest proper suffix that is a prefix too.
     std::vector<std::size_t> border;
     std::size_t matched = 0;  // the last bytes are the first `matched` of the text
   };

@@ -171,7 +171,7 @@ const ToolTyping::Members& ToolTyping::members(const Json& object) {
   return at->second;
 }
 
-// Of `schema` itself, or else of its first alternative that has it.
+// The property of `schema` itself, or else of its first alternative that has it.
 const Json* ToolTyping::property(const Json& schema, std::string_view name) {
   const Json* at = resolve(&schema);
   if (!at) return nullptr;

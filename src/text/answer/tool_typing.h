@@ -32,8 +32,8 @@ class ToolTyping {
   // The schema of argument `name`, or null if there is none.
   const Json* argument(std::string_view name) { return property(root_, name); }
 
-  // What `schema` allows: `type`, the types of `enum` and `const`, and those of all alternatives.
-  // Never empty: without any of them, what its `properties` or `items` tell, else a string.
+  // The types that `schema` allows: `type`, those of `enum` and `const`, and of all alternatives.
+  // Never empty: without any of them, the type that has `properties` or `items`, else a string.
   unsigned types(const Json* schema);
 
   // Whether the argument is its text, whatever that is.

@@ -14,8 +14,8 @@
 #include "text/grammar/structural_tag.h"
 #include "text/tokenizer/unicode.h"
 
-// What xgrammar says comes here (it is built so by tools/setup.sh). What it would only warn about,
-// "X is not supported; ignoring X", is an error: no part of a schema is ignored silently.
+// xgrammar's messages come here (tools/setup.sh builds it so). Its warnings, "X is not supported;
+// ignoring X", are errors: no part of a schema is ignored silently.
 namespace xgrammar {
 
 constexpr int kWarning = 2;
@@ -67,7 +67,7 @@ Error grammar_error(const char* what) {
   return invalid(lossy_utf8(text));  // it quotes single bytes of characters
 }
 
-// What constraints share: how tokens are spelled.
+// The spelling of tokens, shared by all constraints.
 struct Vocabulary {
   explicit Vocabulary(const GrammarVocabulary& from)
       : markers(from.markers),
@@ -315,7 +315,7 @@ std::optional<xgrammar::Grammar> try_calls_grammar(const GrammarSpec& spec) {
   return {};
 }
 
-// Of each function the strictest version that has a grammar.
+// For each function: its strictest version that has a grammar.
 Result<xgrammar::Grammar> lenient_calls_grammar(GrammarSpec spec) {
   if (auto grammar = try_calls_grammar(spec)) return std::move(*grammar);
   const auto has_grammar = [&](const ToolSpec& tool) {

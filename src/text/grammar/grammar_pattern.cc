@@ -14,7 +14,7 @@ constexpr std::int64_t kMostRepetitions = 1 << 30;  // counted; what is beyond i
 }  // namespace
 
 Status check_expression_size(std::string_view expression) {
-  // Of each open group: the size of its items so far, and of the last of them.
+  // An open group: the size of its items so far, and of the last of them.
   struct Group {
     std::int64_t size = 0, last = 0;
   };

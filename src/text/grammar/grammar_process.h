@@ -41,7 +41,7 @@ class OwnedFd {
   int fd_;
 };
 
-// Of one grammar.
+// Limits of compiling one grammar.
 struct GrammarBudget {
   double seconds = 5;                          // of processor time
   std::int64_t bytes = std::int64_t{1} << 29;  // of memory
@@ -82,7 +82,7 @@ class GrammarProcess {
   pid_t pid_ = 0;
 };
 
-// Of a socket that start() returned. A compiled grammar of more than `max_bytes` is kRefused.
+// Reads a socket that start() returned. A compiled grammar of more than `max_bytes` is kRefused.
 GrammarOutcome read_outcome(int socket, std::size_t max_bytes);
 
 // The only argument of a program that is to call run_grammar_process().

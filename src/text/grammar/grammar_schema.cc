@@ -41,7 +41,7 @@ const Names& unsupported() {
   return names;
 }
 
-// What a type's keywords are; each says nothing about values of other types.
+// The keywords of a type; each says nothing about values of other types.
 struct TypeKeywords {
   const char* type;
   Names names;
@@ -57,7 +57,7 @@ const std::vector<TypeKeywords>& type_keywords() {
   return keywords;
 }
 
-// Of the schemas that are given in these ways, the compiler reads one and no keyword beside it.
+// The compiler reads one of these in a schema, and no keyword beside it.
 const Names& whole_keywords() {
   static const Names names = {"$ref", "const", "enum", "anyOf", "oneOf", "allOf"};
   return names;
@@ -71,7 +71,7 @@ const Names& formats() {
   return names;
 }
 
-// Of addresses, those without quotes: the compiler's own grammar would break the JSON around it.
+// E-mail addresses without quotes: the compiler's own grammar would break the JSON around them.
 constexpr const char* kEmail =
     "^[A-Za-z0-9_+-]+(\\.[A-Za-z0-9_+-]+)*@[A-Za-z0-9]+(-[A-Za-z0-9]+)*"
     "(\\.[A-Za-z0-9]+(-[A-Za-z0-9]+)*)+$";
@@ -260,7 +260,7 @@ class Preparer {
       const bool is_known = is_email || contains(formats(), format->as_string());
       if (is_known && schema.find("pattern"))
         return at(path, "\"pattern\" and \"format\" together are not supported");
-      // Of others nothing is required: `format` is an annotation then.
+      // Other formats require nothing: `format` is an annotation then.
       if (is_email) schema.set("pattern", kEmail);
       if (is_email || !is_known) schema.set("format", "");
     }

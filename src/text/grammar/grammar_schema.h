@@ -7,7 +7,7 @@
 //   - a schema without a type gets the types that its keywords are about;
 //   - a pattern may match anywhere in a string, so it becomes one that matches all of it.
 //
-// What the grammar then accepts is always valid under the schema; not everything valid is accepted.
+// The grammar then accepts only values that are valid under the schema, but not all of them.
 #pragma once
 
 #include <string_view>

@@ -78,7 +78,7 @@ inline bool has_type(const Json& value, const std::string& type) {
          (type == "array" && value.is_array()) || (type == "object" && value.is_object());
 }
 
-// What of `schema` the value breaks; nothing if it is valid.
+// The keyword of `schema` that the value breaks; empty if it is valid.
 inline std::string why_invalid(const Json& value, const Json& schema, const Json& root) {
   if (schema.is_bool()) return schema.as_bool() ? "" : "false";
   const auto valid = [&](const Json& v, const Json& s) { return why_invalid(v, s, root).empty(); };
@@ -116,7 +116,7 @@ inline std::string why_invalid(const Json& value, const Json& schema, const Json
       if (name == "maximum") ok = v <= said.as_double();
       if (name == "exclusiveMinimum") ok = v > said.as_double();
       if (name == "exclusiveMaximum") ok = v < said.as_double();
-      // Of a large integer the last digits decide: the tests use divisors of 1000.
+      // The last digits of a large integer decide: the tests use divisors of 1000.
       const std::string digits = dump_json(value);
       const std::string last = digits.substr(digits.size() < 3 ? 0 : digits.size() - 3);
       if (name == "multipleOf") ok = std::abs(std::stoi(last)) % said.as_int() == 0;

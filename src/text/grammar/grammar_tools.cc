@@ -33,7 +33,7 @@ Json tag(std::string begin, Json content, std::string_view end) {
       {"type", "tag"}, {"begin", std::move(begin)}, {"content", std::move(content)}, {"end", end}};
 }
 
-// What has to be the same when it is read back: no marker in it, no blanks around it.
+// Whether `name` is the same when it is read back: no marker in it, no blanks around it.
 bool is_plain(std::string_view name) {
   return !name.empty() && name.find('<') == name.npos && jinja::strip(name) == name;
 }

@@ -13,13 +13,13 @@ namespace glint {
 
 class ChatTemplate {
  public:
-  // Of a checkpoint directory: chat_template.jinja (and, where tools are given, the tool_use.jinja
-  // of additional_chat_templates), else "chat_template" of tokenizer_config.json (one, or a list of
-  // named ones), else, for the GLM family, the layout of GLM-5. Special tokens (bos_token,
-  // eos_token ...) come from tokenizer_config.json or special_tokens_map.json.
+  // Looks in a checkpoint directory for chat_template.jinja (and, where tools are given, the
+  // tool_use.jinja of additional_chat_templates), else "chat_template" of tokenizer_config.json
+  // (one, or a list of named ones), else, for the GLM family, takes the layout of GLM-5. Special
+  // tokens (bos_token, eos_token ...) come from tokenizer_config.json or special_tokens_map.json.
   static Result<ChatTemplate> open(const std::string& dir);
 
-  // Of a template alone: its file, or its text.
+  // A template without a checkpoint: from its file, or from its text.
   static Result<ChatTemplate> from_file(const std::string& path);
   static Result<ChatTemplate> parse(std::string_view source);
 

@@ -99,7 +99,7 @@ bool same_letters(std::string_view a, std::string_view b) {
                     [](char x, char y) { return (x | 0x20) == (y | 0x20); });
 }
 
-// What PCRE2 calls \p{name}: a general category, one of a few properties, or else a script.
+// PCRE2's name for \p{name}: a general category, one of a few properties, or else a script.
 std::string pcre2_property(std::string_view name) {
   for (const std::string_view category : kCategories) {
     if (same_letters(category, name)) return std::string(category);

@@ -14,7 +14,7 @@
 namespace glint {
 namespace {
 
-// Of a vocabulary of 150,000 and its merges, there are under two million.
+// A vocabulary of 150,000 and its merges have under two million.
 constexpr std::size_t kMaxValues = std::size_t{1} << 24;
 
 }  // namespace

@@ -65,7 +65,7 @@ class Tokenizer {
   struct Parts;
   explicit Tokenizer(std::shared_ptr<const Parts> parts) : parts_(std::move(parts)) {}
 
-  // What decoding `id` feeds the decoder; nothing if it is left out.
+  // The decoder's input for `id`; nothing if the token is left out.
   std::optional<std::string_view> decoded_token(TokenId id, bool skip_special) const;
   const Decoder& decoder() const;
 

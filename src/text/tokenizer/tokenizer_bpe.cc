@@ -15,7 +15,7 @@ namespace {
 // Below this many symbols a scan for the best pair beats a heap.
 constexpr std::size_t kShortWord = 48;
 
-// What one call remembers: words of up to this many bytes, this many of them (their table fits the
+// Words that one call remembers: of up to this many bytes, this many of them (their table fits the
 // second level cache).
 constexpr std::size_t kMaxRemembered = 32;
 constexpr std::size_t kMaxWords = 1 << 14;

@@ -195,7 +195,7 @@ void Decoder::Stream::send(std::size_t i, std::string_view text) {
   state.held += text;  // the step looks at the whole
 }
 
-// What a step does with one whole token.
+// Applies a step to one whole token.
 void Decoder::Stream::transform(std::size_t i, std::string_view token) {
   const Step& step = decoder_.steps_[i];
   State& state = states_[i];

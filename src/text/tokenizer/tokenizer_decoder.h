@@ -67,8 +67,8 @@ class Decoder {
     Kind kind;
     bool after_fuse = false;  // what arrives are parts of one token
     std::vector<Regex> pattern = {};
-    // Of Replace; the character of Strip and Metaspace, the prefix of WordPiece, the suffix of
-    // BPEDecoder.
+    // The new text of Replace; the character of Strip and Metaspace, the prefix of WordPiece, the
+    // suffix of BPEDecoder.
     std::string content = {};
     std::size_t start = 0, stop = 0;
     bool prepended = false;  // Metaspace: the first token's were added by encoding

@@ -13,7 +13,7 @@ struct Utf8Step {
                      // text ends in
 };
 
-// What `text` (not empty) begins with. kIncomplete: all of it is the beginning of some character.
+// Reads the start of `text` (not empty). kIncomplete: all of it is the beginning of a character.
 Utf8Step utf8_step(std::string_view text) {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
   const unsigned char lead = byte(0);

@@ -1,4 +1,4 @@
-// What moves rows or works on single elements, on the device; rope among it.
+// Device ops that move rows or work on single elements, and rope.
 #pragma once
 
 #include <cuda_runtime_api.h>

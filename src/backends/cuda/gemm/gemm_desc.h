@@ -6,7 +6,7 @@
 
 namespace glint::cuda {
 
-// What becomes of a sum.
+// How a sum becomes an output.
 enum class Epilogue {
   kBF16,
   kF32,

@@ -29,7 +29,7 @@ template <int kRowsX_, int kRowsW_, int kWarpsX, int kWarpsW, int kStages_>
 struct GemmShape {
   static constexpr int kRowsX = kRowsX_, kRowsW = kRowsW_, kStages = kStages_;
   static constexpr int kThreads = kWarpsX * kWarpsW * 32;
-  // What a warp multiplies: kBlocksX by kBlocksW blocks of 16 x 8.
+  // Outputs of a warp: kBlocksX by kBlocksW blocks of 16 x 8.
   static constexpr int kWarpRowsX = kRowsX / kWarpsX, kWarpRowsW = kRowsW / kWarpsW;
   static constexpr int kBlocksX = kWarpRowsX / 16, kBlocksW = kWarpRowsW / 8;
   static constexpr int kStageElements = (kRowsX + kRowsW) * kDepth;

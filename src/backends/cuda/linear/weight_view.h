@@ -31,7 +31,7 @@ struct StackView {
 #endif
 };
 
-// Of a Weight or a WeightStack.
+// The view of a Weight, or of the first matrix of a WeightStack.
 template <class Weights>
 WeightView first_view(const Weights& w) {
   GLINT_CHECK(w.layout == WeightLayout::kRows, "a weight that another backend packed");

@@ -12,7 +12,7 @@ namespace glint::cuda {
 
 struct DeviceCheck {
   const char* name;
-  // What is wrong, or an empty text. Uses rms_norm, silu_mul, linear and dense_ffn in bf16.
+  // Returns the fault, or an empty text. Uses rms_norm, silu_mul, linear and dense_ffn in bf16.
   std::string (*run)(Ops& ops);
 };
 std::span<const DeviceCheck> device_checks();

@@ -149,7 +149,7 @@ Result<Value> repeat(Runtime& runtime, const Value& value, Int count) {
   return runtime.make_items(value.as_items().type, std::move(items));
 }
 
-// Of an int or float.
+// `value` is an int or a float.
 double to_double(const Value& value) {
   return value.is_float() ? value.as_float() : static_cast<double>(value.as_int());
 }

@@ -1,5 +1,5 @@
-// What a template may use up. A template is hostile input: every loop, call and growing value
-// spends from a Budget, and what runs out is an error, never a hang or a crash.
+// Limits on a template's work and memory. A template is hostile input: every loop, call and growing
+// value spends from a Budget, and an empty Budget is an error, never a hang or a crash.
 #pragma once
 
 #include <cstddef>

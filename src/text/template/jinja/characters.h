@@ -13,7 +13,7 @@ std::size_t count_code_points(std::string_view text);
 // The byte position of code point `index`, which is at most the length of `text`.
 std::size_t byte_offset(std::string_view text, std::size_t index);
 
-// Of one character: str.isspace(), str.isprintable().
+// str.isspace() and str.isprintable() of one character.
 bool is_space(char32_t c);
 bool is_printable(char32_t c);
 int decimal_digit(char32_t c);  // str.isdecimal(): the digit in any script, else -1

@@ -14,7 +14,7 @@ class PercentFormatter {
       : runtime_(runtime),
         text_(text),
         values_(values.is_tuple() ? values.items() : std::vector<Value>{values}),
-        // What can be indexed counts as a mapping, which need not be used up.
+        // Indexable values count as mappings, which need not be used up.
         may_be_left_(values.is_dict() || values.is_list() || values.is_undefined()) {}
 
   Result<Value> run() {

@@ -194,7 +194,7 @@ Pieces split_at_from_right(std::string_view text, std::string_view separator, st
   return pieces;
 }
 
-// Of a piece, in a list that grew, and of the place for its value.
+// Memory of a piece in a list that grew, and of the place for its value.
 constexpr std::size_t kPieceBytes = 2 * sizeof(std::string_view) + sizeof(Value);
 
 template <bool kFromRight>

@@ -1,7 +1,6 @@
-// What Python's operators do to values. Errors read as Python's: "can only concatenate str (not
-// "int") to str". All of it spends from the runtime's budget, because values can share parts: a
-// list of two equal lists of two equal lists ... is small in memory and without end to compare or
-// print.
+// Python's operators on values. Errors read as Python's: "can only concatenate str (not "int") to
+// str". All of it spends from the runtime's budget, because values can share parts: a list of two
+// equal lists of two equal lists ... is small in memory and without end to compare or print.
 #pragma once
 
 #include <cstddef>

@@ -14,7 +14,7 @@ Status Runtime::check_depth(int held) {
 }
 
 Status Runtime::Nesting::check() const {
-  // Of the 8 MiB that a thread has. Only builds with sanitizers, whose frames are large, get there.
+  // Half of a thread's 8 MiB. Only builds with sanitizers, whose frames are large, get there.
   constexpr std::ptrdiff_t kMaxStackBytes = std::ptrdiff_t{4} << 20;
   const int limit = runtime_.budget.limits().max_depth;
   const auto* here = static_cast<const char*>(__builtin_frame_address(0));

@@ -25,7 +25,7 @@ class Runtime {
   Result<Value> make_list(std::vector<Value> values) {
     return make_items(Items::kList, std::move(values));
   }
-  // Of the values, or of the error that whoever takes them gets.
+  // Yields the values, or their error where a value is taken.
   Result<Value> make_generator(Result<std::vector<Value>> values);
   Result<Value> make_dict(Dict dict);
   Result<Value> make_string(std::string text, bool markup = false);

@@ -27,7 +27,7 @@ struct TemplateTree;
 
 struct RenderOptions {
   Limits limits = {};
-  // What strftime_now shows, in local time; default: the clock.
+  // The time that strftime_now shows as local time; default: the clock's.
   std::optional<std::time_t> now = {};
 };
 
