@@ -26,7 +26,7 @@ def add(wheel, record, name, content, mode=0o644):
 
 
 def needed_libraries(folder):
-    """What programs ask for by name: a wheel holds no links, so a link stands for the file it points to."""
+    """Libraries under the names that programs ask for: a wheel holds no links, so a link stands for the file it points to."""
     files = sorted(folder.iterdir())
     linked = {file.resolve() for file in files if file.is_symlink()}
     return [file for file in files if file.is_symlink() or file.resolve() not in linked]

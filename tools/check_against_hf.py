@@ -36,7 +36,7 @@ def read_ids(path: Path) -> np.ndarray:
 
 
 def run_glint(args, ids) -> dict[str, np.ndarray]:
-    """What `glint score` writes: logits [T, V], mtp [T - 1, V] (if there is such a layer), hidden [L + 1, T, H]."""
+    """The arrays that `glint score` writes: logits [T, V], mtp [T - 1, V] (if there is such a layer), hidden [L + 1, T, H]."""
     with tempfile.TemporaryDirectory() as tmp:
         tmp = Path(tmp)
         np.save(tmp / "ids.npy", ids.astype(np.int32))

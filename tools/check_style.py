@@ -204,7 +204,7 @@ INVENTED = r"^build/|^scripts/|/gelu_mul|/cmd_x"
 
 
 def check_links(root, names):
-    """What a document links to is there, and so is each file that it names by a path with a folder: `src/ops/ops.h`, `ops/ops.h`."""
+    """The targets of a document's links are there, and so is each file that it names by a path with a folder: `src/ops/ops.h`, `ops/ops.h`."""
     for name in names:
         if not name.endswith(".md"):
             continue

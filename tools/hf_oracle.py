@@ -225,7 +225,7 @@ class Mtp(nn.Module):
 
 @dataclass
 class Result:
-    """Of one sequence of T tokens; L main layers; numpy arrays in the oracle's precision."""
+    """Results for one sequence of T tokens; L main layers; numpy arrays in the oracle's precision."""
     logits: np.ndarray               # [T, vocab]
     hidden: np.ndarray               # [L + 1, T, hidden], as transformers returns it (last: after the final norm)
     mtp_logits: np.ndarray | None    # [T - 1, vocab]

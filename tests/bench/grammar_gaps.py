@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What grammars that take minutes to compile do to other clients: gaps between the tokens of their streams, without and with them.
+"""The price of grammars that take minutes to compile, for other clients: gaps between the tokens of their streams, without and with them.
 
     tests/bench/grammar_gaps.py [--glint build/release/glint] [--model models/glm5-tiny] [--streams 4] [--seconds 30] [--attackers 2]
 

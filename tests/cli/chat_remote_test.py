@@ -87,7 +87,7 @@ def ctrl_c_stops_the_answer(server):
 
 
 def calls_that_are_no_json():
-    """Of another server: a call without arguments, and one cut in the middle; they go back as they came."""
+    """Calls by another server, one without arguments and one cut in the middle, go back as they came."""
     asked = []
 
     class Other(http.server.BaseHTTPRequestHandler):

@@ -32,7 +32,7 @@ class Terminal:
         self.wait_for(b"> ")
 
     def wait_for(self, text, seconds=60):
-        """What is shown from where it was read before up to `text`."""
+        """The text shown since the last reading, up to `text`."""
         end = time.monotonic() + seconds
         while text not in self.shown:
             ready, _, _ = select.select([self.main], [], [], max(0, end - time.monotonic()))

@@ -73,7 +73,7 @@ def test_kills(work):
 
 
 def test_half_shards(work):
-    """What a crash can leave is not trusted: half a shard, a shard not in the manifest, one that was damaged since."""
+    """The leavings of a crash are not trusted: half a shard, a shard not in the manifest, one that was damaged since."""
     out, partial = work / "half", work / "half.partial"
     output("quantize", MODEL, out, *SEARCH)
     expected = hashes(out)

@@ -1,4 +1,4 @@
-"""What template_oracle.py renders: snippets written by hand, random ones, and conversations."""
+"""Input of template_oracle.py: snippets written by hand, random ones, and conversations."""
 import re
 
 VARIABLES = {

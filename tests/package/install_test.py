@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What `cmake --install` and the wheel give: a program that runs from anywhere with the libraries beside it, links that
+"""The products of `cmake --install` and of the wheel: a program that runs from anywhere with the libraries beside it, links that
 speak the command lines of their names, and in a Python environment the command and nothing else.
 
     install_test.py CMAKE BUILD_DIR MODEL_DIR

@@ -116,7 +116,7 @@ def suggest(page, title):
 
 
 def suggestions(page):
-    """What the empty page offers is what the bundled model can do; a tool comes with its JSON."""
+    """The empty page offers only things that the bundled model can do; a tool comes with its JSON."""
     page.set("temperature", "0")
     page.shot("empty")
     assert "643" in suggest(page, "sum"), page.answer().text
@@ -179,7 +179,7 @@ def stop(page):
 
 
 def markdown(page):
-    """What a model may write, hostile parts included, through the page's own renderer."""
+    """Texts that a model may write, hostile parts included, through the page's own renderer."""
     html = page.browser.execute_async_script("""
       const done = arguments[arguments.length - 1];
       import('./markdown.js').then(({markdown}) => {

@@ -9,7 +9,7 @@ import urllib.request
 
 
 class Served:
-    """What the program said on stderr is in `lines`."""
+    """A program that serves; its lines on stderr are in `lines`."""
 
     def __init__(self, command, *arguments, env=None, port=0):
         self.process = subprocess.Popen([*command, *map(str, arguments), "--port", str(port)], stdin=subprocess.DEVNULL,
