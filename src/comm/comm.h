@@ -17,8 +17,9 @@ namespace glint {
 // Rows from every rank to every rank. Row s of `offsets` says how rank s's rows are dealt out: rank
 // r gets [offsets[s][first[r]], offsets[s][first[r + 1]]). All ranks have the same `offsets`.
 struct ExchangeArgs {
-  // [S, D] dense, and [N] i32: row i of what this rank sends, in the order of `offsets`, is
-  // x[rows[i]], or x[i] without `rows`. Backwards, row i of what the first exchange brought.
+  // [S, D], whose rows may be strided, and [N] i32: row i of what this rank sends, in the order of
+  // `offsets`, is x[rows[i]], or x[i] without `rows`. Backwards, row i of what the first exchange
+  // brought.
   Tensor x = {}, rows = {};
   Tensor offsets = {};                       // [size, E + 1] i32, each row ascending from 0
   std::span<const std::int32_t> first = {};  // [size + 1] columns of `offsets`, ascending

@@ -1,5 +1,7 @@
 #include "model/moe_over_ranks.h"
 
+#include "ops/compose.h"
+
 namespace glint {
 
 void moe_over_ranks(const Model& m, const BatchView& batch, const MoeArgs& args, Arena& arena) {
@@ -11,22 +13,14 @@ void moe_over_ranks(const Model& m, const BatchView& batch, const MoeArgs& args,
   std::vector<std::int32_t> first;
   for (int r = 0; r < ep.size(); ++r) first.push_back(experts_of(E, r, ep.size()).first);
   first.push_back(static_cast<std::int32_t>(E));
-  const auto indices = [&](std::int64_t rows, std::int64_t columns) {
-    return arena.take(DType::kI32, {rows, columns});
-  };
   GLINT_CHECK(batch.all_tokens >= T, "the plan does not say how many tokens all ranks have");
   // A token sends its row to at most k of the experts here.
   const std::int64_t received = batch.all_tokens * std::min<std::int64_t>(k, mine.count);
 
-  const Tensor offsets = indices(1, E + 1), all_offsets = indices(ep.size(), E + 1);
-  const MoeRouteArgs routed = {.moe = args,
-                               .m = arena.take(m.activations, {T, D}),
-                               .weights = arena.take(DType::kF32, {T, k}),
-                               .rows = arena.take(DType::kI32, {T * k}),
-                               .offsets = offsets[0],
-                               .places = indices(T, k)};
+  const MoeRouteArgs routed = take_routing(args, arena);
   m.ops.moe_route(routed, arena);
-  ep.all_gather(offsets, all_offsets);
+  const Tensor all_offsets = arena.take(DType::kI32, {ep.size(), E + 1});
+  ep.all_gather(Tensor(routed.offsets.data, DType::kI32, {1, E + 1}), all_offsets);
   ExchangeArgs exchange = {.x = routed.m,
                            .rows = routed.rows,
                            .offsets = all_offsets,

@@ -34,4 +34,16 @@ struct Compose {
   }
 };
 
+// The arguments of moe_route for `moe`, which must outlive them, with memory for all that it
+// writes.
+inline MoeRouteArgs take_routing(const MoeArgs& moe, Arena& arena) {
+  const std::int64_t T = moe.x.dim(0), k = moe.num_experts_per_tok;
+  return {.moe = moe,
+          .m = arena.take_padded(moe.delta.dtype, {T, moe.x.dim(1)}),
+          .weights = arena.take(DType::kF32, {T, k}),
+          .rows = arena.take(DType::kI32, {T * k}),
+          .offsets = arena.take(DType::kI32, {moe.weights.gate.rows + 1}),
+          .places = arena.take(DType::kI32, {T, k})};
+}
+
 }  // namespace glint

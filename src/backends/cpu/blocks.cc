@@ -100,21 +100,16 @@ void CpuOps::moe(const MoeArgs& args, Arena& scratch) {
 
   const Arena::Scope scope(scratch);
   const std::int64_t T = args.x.dim(0), k = args.num_experts_per_tok;
-  const Tensor m = scratch.take_padded(dtype, {T, args.x.dim(1)});
-  const Tensor weights = scratch.take(DType::kF32, {T, k});
-  const Tensor rows = scratch.take(DType::kI32, {T * k});
-  const Tensor offsets = scratch.take(DType::kI32, {E + 1});
-  const Tensor places = scratch.take(DType::kI32, {T, k});
-  moe_route(
-      {.moe = args, .m = m, .weights = weights, .rows = rows, .offsets = offsets, .places = places},
-      scratch);
+  const MoeRouteArgs routed = take_routing(args, scratch);
+  moe_route(routed, scratch);
+  const Tensor& m = routed.m;
 
   const Tensor inner = scratch.take_padded(dtype, {T * k, w.gate_proj.rows});
   const Tensor answers = scratch.take(dtype, {T * k, args.x.dim(1)});
   const Tensor shared_inner = s ? scratch.take_padded(dtype, {T, s.gate_proj.rows}) : Tensor();
   const Tensor shared = s ? scratch.take(dtype, {T, args.x.dim(1)}) : Tensor();
-  const std::int32_t* const first = offsets.ptr<std::int32_t>();
-  const std::int32_t* const sources = rows.ptr<std::int32_t>();
+  const std::int32_t* const first = routed.offsets.ptr<std::int32_t>();
+  const std::int32_t* const sources = routed.rows.ptr<std::int32_t>();
   const auto each_expert = [&](auto&& add) {
     for (std::int64_t e = 0; e < E; ++e) {
       cpu::for_pieces(first[e], first[e + 1],
@@ -153,8 +148,11 @@ void CpuOps::moe(const MoeArgs& args, Arena& scratch) {
                         .out = answers.slice(0, begin, count)});
   });
   products_.run(products);
-  combine(
-      {.y = answers, .places = places, .weights = weights, .shared = shared, .out = args.delta});
+  combine({.y = answers,
+           .places = routed.places,
+           .weights = routed.weights,
+           .shared = shared,
+           .out = args.delta});
 }
 
 }  // namespace glint

@@ -16,12 +16,7 @@ void Ops::moe(const MoeArgs& args, Arena& scratch) {
   const Arena::Scope scope(scratch);
   const DType dtype = args.delta.dtype;
   const std::int64_t T = args.x.dim(0), D = args.x.dim(1), k = args.num_experts_per_tok;
-  const MoeRouteArgs routed = {.moe = args,
-                               .m = scratch.take_padded(dtype, {T, D}),
-                               .weights = scratch.take(DType::kF32, {T, k}),
-                               .rows = scratch.take(DType::kI32, {T * k}),
-                               .offsets = scratch.take(DType::kI32, {args.weights.gate.rows + 1}),
-                               .places = scratch.take(DType::kI32, {T, k})};
+  const MoeRouteArgs routed = take_routing(args, scratch);
   moe_route(routed, scratch);
   const Tensor answers = scratch.take(dtype, {T * k, D});
   moe_experts({.weights = args.weights,
