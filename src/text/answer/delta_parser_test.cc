@@ -5,6 +5,7 @@
 #include "base/random.h"
 #include "base/str.h"
 #include "text/tokenizer/tokenizer_bytes.h"
+#include "text/tokenizer/unicode.h"
 
 namespace glint {
 namespace {

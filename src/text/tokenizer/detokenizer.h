@@ -2,9 +2,11 @@
 #pragma once
 
 #include <string>
+#include <utility>
 
 #include "base/types.h"
 #include "text/tokenizer/tokenizer.h"
+#include "text/tokenizer/unicode.h"
 
 namespace glint {
 
@@ -12,25 +14,24 @@ class Detokenizer {
  public:
   // `skip_special`: special tokens give no text.
   explicit Detokenizer(const Tokenizer& tokenizer, bool skip_special = false)
-      : tokenizer_(tokenizer), skip_special_(skip_special), stream_(tokenizer_.decoder()) {}
+      : tokenizer_(tokenizer), skip_special_(skip_special) {}
 
   // Valid UTF-8, never a part of a character; often nothing. All calls together and `flush` give
   // what Tokenizer::decode gives for all ids at once.
   std::string feed(TokenId id) {
-    if (const auto token = tokenizer_.decoded_token(id, skip_special_)) stream_.add(*token);
-    return stream_.take();
+    held_ += tokenizer_.decoded_bytes(id, skip_special_);
+    std::string text;
+    held_.erase(0, append_lossy_utf8(text, held_, /*last=*/false));
+    return text;
   }
 
   // The rest, when no token follows: U+FFFD for an unfinished character. Call it once, last.
-  std::string flush() {
-    stream_.finish();
-    return stream_.take();
-  }
+  std::string flush() { return lossy_utf8(std::exchange(held_, {})); }
 
  private:
   const Tokenizer tokenizer_;  // a reference to shared parts
   const bool skip_special_;
-  Decoder::Stream stream_;
+  std::string held_;  // the beginning of a character
 };
 
 }  // namespace glint

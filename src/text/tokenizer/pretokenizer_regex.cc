@@ -2,8 +2,6 @@
 
 #include <pcre2.h>
 
-#include "text/tokenizer/pretokenizer_syntax.h"
-
 namespace glint {
 namespace {
 
@@ -49,33 +47,16 @@ Regex::Scratch::Scratch() : state_(std::make_unique<State>()) {
 
 Regex::Scratch::~Scratch() = default;
 
-Result<Regex> Regex::compile(std::string_view pattern, unsigned options) {
+Result<Regex> Regex::compile(std::string_view pattern) {
   int error = 0;
   PCRE2_SIZE offset = 0;
-  pcre2_code* code =
-      pcre2_compile(reinterpret_cast<PCRE2_SPTR>(pattern.data()), pattern.size(),
-                    PCRE2_UTF | PCRE2_NO_UTF_CHECK | options, &error, &offset, nullptr);
+  pcre2_code* code = pcre2_compile(reinterpret_cast<PCRE2_SPTR>(pattern.data()), pattern.size(),
+                                   PCRE2_UTF | PCRE2_NO_UTF_CHECK, &error, &offset, nullptr);
   if (!code) return invalid(pcre2_message(error));
   auto owned = std::make_shared<Code>(code);
   // Where memory may not be made executable the interpreter does the same, slower.
   owned->jit = pcre2_jit_compile(code, PCRE2_JIT_COMPLETE) == 0;
   return Regex(std::move(owned));
-}
-
-Result<Regex> Regex::from_oniguruma(std::string_view pattern) {
-  GLINT_TRY(const Pcre2Pattern translated, translate_oniguruma(pattern));
-  return compile(translated.text,
-                 PCRE2_MULTILINE | (translated.extended_class ? PCRE2_ALT_EXTENDED_CLASS : 0));
-}
-
-Result<Regex> Regex::from_pcre2(std::string_view pattern) { return compile(pattern, 0); }
-
-Result<Regex> Regex::from_literal(std::string_view text) { return compile(text, PCRE2_LITERAL); }
-
-bool Regex::may_match_nothing() const {
-  std::uint32_t empty = 0;
-  pcre2_pattern_info(code_->code, PCRE2_INFO_MATCHEMPTY, &empty);
-  return empty != 0;
 }
 
 Regex::Outcome Regex::find(std::string_view text, std::size_t from, Match& match,

@@ -4,9 +4,9 @@
 
 #include "base/file.h"
 #include "base/str.h"
-#include "text/tokenizer/normalizer.h"
 #include "text/tokenizer/pretokenizer.h"
 #include "text/tokenizer/tokenizer_bpe.h"
+#include "text/tokenizer/tokenizer_bytes.h"
 #include "text/tokenizer/tokenizer_fields.h"
 #include "text/tokenizer/tokenizer_template.h"
 #include "text/tokenizer/unicode.h"
@@ -17,6 +17,30 @@ namespace {
 // A vocabulary of 150,000 and its merges have under two million.
 constexpr std::size_t kMaxValues = std::size_t{1} << 24;
 
+// Null or NFC, or a sequence of them.
+Status parse_normalizer(const Json& json, const std::string& where, int depth, bool& nfc) {
+  if (json.is_null()) return Ok{};
+  Fields fields(json, where);
+  const std::string type = fields.text("type");
+  if (type == "Sequence") {
+    return parse_sequence(fields, "normalizers", depth,
+                          [&nfc](const Json& step, const std::string& at, int below) {
+                            return parse_normalizer(step, at, below, nfc);
+                          });
+  }
+  if (type != "NFC") return fields.unknown_type(type, "Sequence, NFC");
+  nfc = true;
+  return fields.done();
+}
+
+Status check_decoder(const Json& json) {
+  Fields fields(json, "decoder");
+  const std::string type = fields.text("type");
+  if (type != "ByteLevel") return fields.unknown_type(type, "ByteLevel");
+  fields.skip({"add_prefix_space", "trim_offsets", "use_regex"});  // for encoding
+  return fields.done();
+}
+
 }  // namespace
 
 struct Tokenizer::Parts {
@@ -26,14 +50,13 @@ struct Tokenizer::Parts {
     bool special = false;
   };
 
-  Normalizer normalizer;
+  bool nfc = false;
   Pretokenizer pretokenizer;
   Bpe bpe;
   std::vector<AddedToken> added;
   TextTable added_ids;
   AddedTokenFinder raw_finder, normalized_finder;
   TokenTemplate surround;
-  Decoder decoder;
   std::vector<Decoded> decoded;
 
   void index_ids();
@@ -79,14 +102,14 @@ Result<Tokenizer> Tokenizer::parse(std::string_view json) {
   GLINT_TRY_STATUS(fields.done());
 
   auto parts = std::make_shared<Parts>();
-  GLINT_TRY(parts->normalizer, Normalizer::parse(normalizer));
+  GLINT_TRY_STATUS(parse_normalizer(normalizer, "normalizer", 0, parts->nfc));
   GLINT_TRY(parts->pretokenizer, Pretokenizer::parse(pretokenizer));
-  GLINT_TRY(parts->bpe, Bpe::parse(model, parts->pretokenizer.gives_bytes()));
-  GLINT_TRY(parts->added, parse_added_tokens(added, parts->bpe, parts->normalizer));
+  GLINT_TRY(parts->bpe, Bpe::parse(model));
+  GLINT_TRY(parts->added, parse_added_tokens(added, parts->bpe, parts->nfc));
   GLINT_TRY(parts->raw_finder, AddedTokenFinder::make(parts->added, /*normalized=*/false));
   GLINT_TRY(parts->normalized_finder, AddedTokenFinder::make(parts->added, /*normalized=*/true));
   GLINT_TRY(parts->surround, TokenTemplate::parse(post_processor));
-  GLINT_TRY(parts->decoder, Decoder::parse(decoder));
+  GLINT_TRY_STATUS(check_decoder(decoder));
   parts->index_ids();
   return Tokenizer(std::move(parts));
 }
@@ -132,7 +155,7 @@ Result<std::vector<TokenId>> Tokenizer::encode(std::string_view text,
   Encoder encoder(parts.bpe, options);
   Status status = Ok{};
 
-  const auto words = [&](std::string_view piece, std::size_t start) {
+  const auto words = [&](std::string_view piece) {
     std::string kept;
     if (!options.removed.empty() && piece.find(options.removed) != piece.npos) {
       for (std::size_t at = 0; at < piece.size();) {
@@ -141,62 +164,39 @@ Result<std::vector<TokenId>> Tokenizer::encode(std::string_view text,
         at = end + options.removed.size();
       }
       piece = kept;
-      start = std::min(start, piece.size());
     }
-    Status split = parts.pretokenizer.split(piece, start, encoder.regex_scratch, encoder);
+    Status split = parts.pretokenizer.split(piece, encoder.regex_scratch, encoder);
     if (!split.ok()) status = std::move(split);
   };
-  const auto normalized = [&](std::string_view piece, std::size_t start) {
-    const auto visit = [&](std::string_view gap, TokenId id) {
-      if (id >= 0) {
-        encoder.tokens.push_back(id);
-      } else {
-        const auto begin = static_cast<std::size_t>(gap.data() - piece.data());
-        words(gap, start > begin ? start - begin : 0);
-      }
-    };
-    if (options.parse_special && !parts.normalized_finder.empty()) {
-      parts.normalized_finder.cut(piece, visit);
-    } else if (!piece.empty()) {
-      visit(piece, -1);
-    }
-  };
-  const auto raw = [&](std::string_view piece, TokenId id) {
-    if (id >= 0) {
+  // Cuts `text` at the finder's tokens; `rest` gets what is between them.
+  const auto cut = [&](const AddedTokenFinder& finder, std::string_view text, const auto& rest) {
+    const auto visit = [&](std::string_view piece, TokenId id) {
+      if (id < 0) return rest(piece);
       encoder.tokens.push_back(id);
-      return;
-    }
-    std::size_t start = 0;  // of the input's first character
-    if (piece.data() == text.data()) next_code_point(text, start);
-    if (parts.normalizer.is_identity()) return normalized(piece, start);
-    std::string changed(piece);
-    Status normalizing = parts.normalizer.apply(changed, start, encoder.regex_scratch);
-    if (!normalizing.ok()) status = std::move(normalizing);
-    normalized(changed, start);
+    };
+    if (options.parse_special && !finder.empty()) return finder.cut(text, visit);
+    if (!text.empty()) rest(text);
   };
-  if (options.parse_special && !parts.raw_finder.empty()) {
-    parts.raw_finder.cut(text, raw);
-  } else if (!text.empty()) {
-    raw(text, -1);
-  }
+  cut(parts.raw_finder, text, [&](std::string_view piece) {
+    const std::string normalized = parts.nfc ? to_nfc(piece) : std::string();
+    cut(parts.normalized_finder, parts.nfc ? normalized : piece, words);
+  });
   if (!encoder.status.ok()) return std::move(encoder.status).take_error();
   if (!status.ok()) return std::move(status).take_error();
-  if (encoder.bpe_scratch.lacks_unk) {
-    return invalid(str("the text needs the unk_token ", quoted(parts.bpe.unk_token()),
-                       ", which is not in the vocabulary"));
-  }
   std::vector<TokenId>& tokens = encoder.tokens;
   if (options.add_special_tokens) tokens = parts.surround.apply(tokens);
   return std::move(tokens);
 }
 
 std::string Tokenizer::decode(std::span<const TokenId> ids, bool skip_special) const {
-  Decoder::Stream stream(parts_->decoder);
-  for (const TokenId id : ids) {
-    if (const auto token = decoded_token(id, skip_special)) stream.add(*token);
-  }
-  stream.finish();
-  return stream.take();
+  std::string bytes;
+  for (const TokenId id : ids) bytes += decoded_bytes(id, skip_special);
+  return lossy_utf8(bytes);
+}
+
+std::string Tokenizer::decoded_bytes(TokenId id, bool skip_special) const {
+  const auto token = decoded_token(id, skip_special);
+  return token ? letters_to_bytes(*token).value_or(std::string(*token)) : std::string();
 }
 
 std::optional<std::string_view> Tokenizer::decoded_token(TokenId id, bool skip_special) const {
@@ -206,8 +206,6 @@ std::optional<std::string_view> Tokenizer::decoded_token(TokenId id, bool skip_s
   return entry.text;
 }
 
-const Decoder& Tokenizer::decoder() const { return parts_->decoder; }
-
 TokenId Tokenizer::vocab_size() const { return static_cast<TokenId>(parts_->decoded.size()); }
 
 std::optional<std::string_view> Tokenizer::id_to_token(TokenId id) const {
@@ -215,8 +213,7 @@ std::optional<std::string_view> Tokenizer::id_to_token(TokenId id) const {
 }
 
 std::string Tokenizer::token_bytes(TokenId id) const {
-  const auto token = id_to_token(id);
-  return token ? parts_->decoder.bytes(*token) : std::string();
+  return decoded_bytes(id, /*skip_special=*/false);
 }
 
 std::optional<TokenId> Tokenizer::token_to_id(std::string_view token) const {

@@ -1,6 +1,6 @@
 // The tokenizer of a checkpoint, from its tokenizer.json: text to tokens and back, token for token
-// what the `tokenizers` package gives (byte-level BPE and BPE with byte fallback; what a file asks
-// for beyond that is refused by name).
+// what the `tokenizers` package gives. It reads byte-level BPE with the patterns of GLM, Llama 3,
+// Qwen, DeepSeek-V3, GPT-2, cl100k and o200k; another file is refused, with the part by name.
 #pragma once
 
 #include <functional>
@@ -15,7 +15,6 @@
 #include "base/result.h"
 #include "base/types.h"
 #include "text/tokenizer/tokenizer_added.h"
-#include "text/tokenizer/tokenizer_decoder.h"
 
 namespace glint {
 
@@ -41,8 +40,8 @@ class Tokenizer {
   static Result<Tokenizer> open(const std::string& path);
   static Result<Tokenizer> parse(std::string_view json);
 
-  // Bytes that are not UTF-8 count as U+FFFD (unicode.h). Fails only if a pattern of the file
-  // backtracks without end, or as the options say.
+  // Bytes that are not UTF-8 count as U+FFFD (unicode.h). Fails only if a pattern backtracks for
+  // too long, or as the options say.
   Result<std::vector<TokenId>> encode(std::string_view text,
                                       const EncodeOptions& options = {}) const;
 
@@ -65,9 +64,9 @@ class Tokenizer {
   struct Parts;
   explicit Tokenizer(std::shared_ptr<const Parts> parts) : parts_(std::move(parts)) {}
 
-  // The decoder's input for `id`; nothing if the token is left out.
+  // The text of `id` and the bytes that it stands for; nothing if the token is left out.
   std::optional<std::string_view> decoded_token(TokenId id, bool skip_special) const;
-  const Decoder& decoder() const;
+  std::string decoded_bytes(TokenId id, bool skip_special) const;
 
   std::shared_ptr<const Parts> parts_;
 };

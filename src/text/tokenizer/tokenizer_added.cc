@@ -5,24 +5,13 @@
 
 #include "base/str.h"
 #include "text/tokenizer/tokenizer_fields.h"
+#include "text/tokenizer/unicode.h"
 
 namespace glint {
 namespace {
 
 // Finding one can walk this far from every byte of a text.
 constexpr std::size_t kMaxContent = 256;
-
-// Word characters as Rust's regex crate has them.
-const Regex& word_at_start() {
-  static const Regex regex =
-      Regex::from_pcre2("\\A[\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\\p{Join_Control}]").value();
-  return regex;
-}
-bool starts_with_word(std::string_view text) {
-  Regex::Scratch scratch;
-  Regex::Match match;
-  return word_at_start().find(text, 0, match, scratch) == Regex::Outcome::kMatch;
-}
 
 }  // namespace
 
@@ -101,50 +90,23 @@ bool AddedTokenFinder::find(std::string_view text, std::size_t from, Found& foun
   return false;
 }
 
-bool AddedTokenFinder::extend(std::string_view text, std::size_t done, std::size_t& blank_end,
-                              Found& found) const {
-  const AddedToken& token = tokens_[found.token];
-  const std::string_view left = text.substr(0, found.begin), right = text.substr(found.end);
-  if (token.single_word) {
-    const bool word_left = !left.empty() && starts_with_word(left.substr(last_character(left)));
-    if (word_left || starts_with_word(right)) return false;
-  }
-  if (token.lstrip) {
-    while (found.begin > done) {
-      const std::size_t character = last_character(left.substr(0, found.begin));
-      std::size_t at = character;
-      if (!is_white_space(next_code_point(text, at))) break;
-      found.begin = character;
-    }
-    found.begin = std::max(found.begin, done);
-  }
-  if (token.rstrip) {
-    std::size_t end = std::max(found.end, blank_end);
-    for (std::size_t at = end; at < text.size(); end = at) {
-      if (!is_white_space(next_code_point(text, at))) break;
-    }
-    found.end = blank_end = end;
-  }
-  return true;
-}
-
-Result<std::vector<AddedToken>> parse_added_tokens(const Json& json, const Bpe& bpe,
-                                                   const Normalizer& normalizer) {
+Result<std::vector<AddedToken>> parse_added_tokens(const Json& json, const Bpe& bpe, bool nfc) {
   std::vector<AddedToken> tokens;
   if (json.is_null()) return tokens;
   if (!json.is_array()) return invalid(str("added_tokens: expected a list, found ", json.kind()));
   std::unordered_map<std::string, std::size_t> place;     // of a content in `tokens`
   std::unordered_map<std::int64_t, std::string> claimed;  // the file's ids
   TokenId next_id = static_cast<TokenId>(bpe.size());
-  Regex::Scratch scratch;
   for (std::size_t i = 0; i < json.as_array().size(); ++i) {
     Fields fields(json.as_array()[i], str("added_tokens[", i, "]"));
     AddedToken token;
     token.content = fields.text("content");
     const std::int64_t file_id = fields.integer("id", 0, Bpe::kMaxId);
-    token.single_word = fields.flag("single_word");
-    token.lstrip = fields.flag("lstrip");
-    token.rstrip = fields.flag("rstrip");
+    for (const char* option : {"single_word", "lstrip", "rstrip"}) {
+      if (fields.flag(option))
+        fields.fail(str("\"", option, "\" of ", quoted(token.content),
+                        " is true; only false is supported"));
+    }
     token.normalized = fields.flag("normalized");
     token.special = fields.flag("special");
     GLINT_TRY_STATUS(fields.done());
@@ -158,10 +120,7 @@ Result<std::vector<AddedToken>> parse_added_tokens(const Json& json, const Bpe& 
       return invalid(str(fields.where(), ": the id ", file_id, " of ", quoted(token.content),
                          " belongs to ", quoted(claim->second), " too"));
     }
-    token.normalized_content = token.content;
-    std::size_t start = 0;
-    if (token.normalized)
-      GLINT_TRY_STATUS(normalizer.apply(token.normalized_content, start, scratch));
+    token.normalized_content = token.normalized && nfc ? to_nfc(token.content) : token.content;
     const auto [at, inserted] = place.emplace(token.content, tokens.size());
     if (!inserted) {  // the last of two counts, but special stays special
       token.id = tokens[at->second].id;

@@ -10,7 +10,6 @@
 #include "base/json.h"
 #include "base/result.h"
 #include "base/types.h"
-#include "text/tokenizer/normalizer.h"
 #include "text/tokenizer/tokenizer_bpe.h"
 
 namespace glint {
@@ -18,9 +17,6 @@ namespace glint {
 struct AddedToken {
   std::string content;
   TokenId id = -1;
-  bool single_word = false;  // only where no letter or digit touches it
-  bool lstrip = false;       // takes the blanks on its left along
-  bool rstrip = false;
   bool normalized = false;         // is found in the normalized text, in its own normalized form
   bool special = false;            // left out by decoding with skip_special
   std::string normalized_content;  // the content where it is found
@@ -37,15 +33,10 @@ class AddedTokenFinder {
   // piece is empty unless it is a token's.
   template <class Visit>
   void cut(std::string_view text, Visit visit) const {
-    std::size_t done = 0, from = 0, blank_end = 0;
-    Found found;
-    while (find(text, from, found)) {
-      from = found.end;
-      if (!extend(text, done, blank_end, found)) continue;
+    std::size_t done = 0;
+    for (Found found; find(text, done, found); done = found.end) {
       if (done < found.begin) visit(text.substr(done, found.begin - done), TokenId{-1});
-      // The blanks that the previous token took along may have been all of this one.
-      if (found.begin < found.end) visit(std::string_view(), tokens_[found.token].id);
-      done = found.end;
+      visit(std::string_view(), tokens_[found.token].id);
     }
     if (done < text.size()) visit(text.substr(done), TokenId{-1});
   }
@@ -65,10 +56,6 @@ class AddedTokenFinder {
   };
 
   bool find(std::string_view text, std::size_t from, Found& found) const;
-  // Applies single_word, lstrip and rstrip; false if the token may not stand there. `done` ends the
-  // previous token, `blank_end` the last blanks that were taken along: they may hold tokens
-  // themselves, and are not walked again for each.
-  bool extend(std::string_view text, std::size_t done, std::size_t& blank_end, Found& found) const;
   std::uint32_t next_node(std::uint32_t node, unsigned char byte) const;
   void build(const std::vector<std::pair<std::string_view, std::int32_t>>& sorted);
 
@@ -79,8 +66,7 @@ class AddedTokenFinder {
 };
 
 // The tokens in the order of the file, with the ids that `tokenizers` gives them: a content that
-// the vocabulary has keeps its id there, others are numbered on.
-Result<std::vector<AddedToken>> parse_added_tokens(const Json& json, const Bpe& bpe,
-                                                   const Normalizer& normalizer);
+// the vocabulary has keeps its id there, others are numbered on. `nfc`: the text is normalized so.
+Result<std::vector<AddedToken>> parse_added_tokens(const Json& json, const Bpe& bpe, bool nfc);
 
 }  // namespace glint

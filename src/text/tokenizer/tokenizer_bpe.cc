@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstdio>
 
 #include "base/str.h"
 #include "text/tokenizer/tokenizer_bytes.h"
@@ -26,9 +25,8 @@ std::uint64_t pair_of(TokenId left, TokenId right) {
 
 }  // namespace
 
-Result<Bpe> Bpe::parse(const Json& model, bool byte_words) {
+Result<Bpe> Bpe::parse(const Json& model) {
   Bpe bpe;
-  bpe.byte_words_ = byte_words;
   GLINT_TRY_STATUS(bpe.parse_options(model));
   GLINT_TRY_STATUS(bpe.parse_vocab(model.find("vocab")->as_object()));
   GLINT_TRY_STATUS(bpe.parse_merges(model.find("merges")->as_array()));
@@ -42,11 +40,11 @@ Status Bpe::parse_options(const Json& model) {
   if (type != "BPE") return fields.unknown_type(type, "BPE");
   fields.object("vocab");
   fields.list("merges");
-  if (!fields.value_or_null("unk_token").is_null()) unk_token_ = fields.text("unk_token");
-  prefix_ = fields.text_or("continuing_subword_prefix", "");
-  suffix_ = fields.text_or("end_of_word_suffix", "");
-  fuse_unk_ = fields.flag_or("fuse_unk", false);
-  byte_fallback_ = fields.flag_or("byte_fallback", false);
+  fields.skip({"unk_token", "fuse_unk", "byte_fallback"});  // nothing is unknown
+  for (const char* affix : {"continuing_subword_prefix", "end_of_word_suffix"}) {
+    if (!fields.text_or(affix, "").empty())
+      fields.fail(str("\"", affix, "\" is set; only byte-level BPE is supported"));
+  }
   ignore_merges_ = fields.flag_or("ignore_merges", false);
   const Json& dropout = fields.value_or_null("dropout");
   if (!dropout.is_null() && !(dropout.is_number() && dropout.as_double() == 0)) {
@@ -84,8 +82,11 @@ Status Bpe::parse_vocab(const Json::Object& vocab) {
     std::string letter;
     append_utf8(letter, letter_of_byte(static_cast<unsigned char>(byte)));
     byte_ids_[byte] = find(letter);
+    if (byte_ids_[byte] < 0) {
+      return unsupported(str("model.vocab: the byte ", byte, " has no token (", quoted(letter),
+                             "); only byte-level BPE is supported"));
+    }
   }
-  unk_ = unk_token_ ? find(*unk_token_) : -1;
   return Ok{};
 }
 
@@ -123,10 +124,7 @@ Status Bpe::parse_merge(const Json& merge, std::uint32_t rank, std::string& text
   const TokenId left_id = find(left), right_id = find(right);
   if (left_id < 0) return invalid(str("the token ", quoted(left), " is not in the vocabulary"));
   if (right_id < 0) return invalid(str("the token ", quoted(right), " is not in the vocabulary"));
-  if (right.size() < prefix_.size()) {
-    return invalid(str(quoted(right), " is shorter than the continuing_subword_prefix"));
-  }
-  text.assign(left).append(right.substr(prefix_.size()));
+  text.assign(left).append(right);
   const TokenId merged = find(text);
   if (merged < 0) return invalid(str("the token ", quoted(text), " is not in the vocabulary"));
   insert_merge(pair_of(left_id, right_id), rank, merged);
@@ -154,8 +152,7 @@ void Bpe::index_words() {
   words_.reserve(texts_.size(), 0);
   for (std::size_t id = 0; id < texts_.size(); ++id) {
     if (!texts_[id]) continue;
-    const std::optional<std::string> word =
-        byte_words_ ? letters_to_bytes(*texts_[id]) : texts_[id];
+    const std::optional<std::string> word = letters_to_bytes(*texts_[id]);
     if (word && !word->empty()) words_.insert(*word, static_cast<TokenId>(id));
     whole_[id] = ignore_merges_ ? kWhole : kUnknown;
   }
@@ -194,66 +191,12 @@ void Bpe::encode(std::string_view word, Scratch& scratch, std::vector<TokenId>& 
 
 void Bpe::merge_word(std::string_view word, Scratch& scratch) const {
   scratch.ids.clear();
-  to_symbols(word, scratch);
+  for (const char c : word) scratch.ids.push_back(byte_ids_[static_cast<unsigned char>(c)]);
   if (scratch.ids.size() <= kShortWord) {
     merge_short(scratch);
   } else {
     merge_long(scratch);
   }
-}
-
-void Bpe::to_symbols(std::string_view word, Scratch& scratch) const {
-  if (!byte_words_) return characters_to_symbols(word, scratch);
-  std::vector<TokenId>& ids = scratch.ids;
-  bool known = prefix_.empty() && suffix_.empty();
-  for (const char c : word) {
-    const TokenId id = byte_ids_[static_cast<unsigned char>(c)];
-    known &= id >= 0;
-    ids.push_back(id);
-  }
-  if (known) return;
-  ids.clear();
-  characters_to_symbols(bytes_to_letters(word), scratch);
-}
-
-// The tokens of single characters. One that is unknown becomes its bytes' tokens <0x..> if all of
-// them exist, else the unknown token, else nothing.
-void Bpe::characters_to_symbols(std::string_view text, Scratch& scratch) const {
-  std::vector<TokenId>& ids = scratch.ids;
-  std::string character;
-  bool pending_unk = false;  // emitted late, so that several can become one
-  for (std::size_t at = 0; at < text.size();) {
-    const std::size_t begin = at;
-    next_code_point(text, at);
-    character.clear();
-    if (begin > 0) character += prefix_;
-    character += text.substr(begin, at - begin);
-    if (at == text.size()) character += suffix_;
-    if (const TokenId id = find(character); id >= 0) {
-      if (pending_unk) ids.push_back(unk_);
-      pending_unk = false;
-      ids.push_back(id);
-      continue;
-    }
-    if (byte_fallback_) {
-      const std::size_t before = ids.size();
-      bool all = true;
-      for (const char c : character) {
-        char name[8];
-        std::snprintf(name, sizeof name, "<0x%02X>", static_cast<unsigned char>(c));
-        const TokenId id = find(name);
-        all &= id >= 0;
-        ids.push_back(id);
-      }
-      if (all) continue;
-      ids.resize(before);
-    }
-    scratch.lacks_unk |= unk_token_ && unk_ < 0;
-    if (unk_ < 0) continue;
-    if (pending_unk && !fuse_unk_) ids.push_back(unk_);
-    pending_unk = true;
-  }
-  if (pending_unk) ids.push_back(unk_);
 }
 
 void Bpe::merge_short(Scratch& scratch) const {

@@ -1,5 +1,5 @@
-// Byte-pair encoding, the "model" of a tokenizer.json: a word becomes its characters' tokens, then
-// the pair of neighbours with the lowest rank is merged, the leftmost first, until no pair can be.
+// Byte-pair encoding, the "model" of a tokenizer.json: a word becomes its bytes' tokens, then the
+// pair of neighbours with the lowest rank is merged, the leftmost first, until no pair can be.
 //
 // Most words of ordinary text are the text of a token that encodes to itself and cost one lookup.
 // Whether a token does is found out when it is first met, and remembered in a byte of its own;
@@ -25,9 +25,9 @@ class Bpe {
  public:
   static constexpr TokenId kMaxId = (1 << 21) - 1;  // eight times the largest vocabulary served
 
-  // `byte_words`: words come as bytes and are read through the byte alphabet. Fails naming the part
-  // of `model`.
-  static Result<Bpe> parse(const Json& model, bool byte_words);
+  // The vocabulary holds the byte alphabet (tokenizer_bytes.h): no text is unknown. Fails naming
+  // the part of `model`.
+  static Result<Bpe> parse(const Json& model);
 
   // Memory of one thread's calls.
   struct Symbol {
@@ -47,7 +47,6 @@ class Bpe {
     TextTable words;  // encoded already, and where in `encoded` that is
     std::vector<std::pair<std::uint32_t, std::uint32_t>> spans;
     std::vector<TokenId> encoded;
-    bool lacks_unk = false;  // a character needed the unk_token, which the vocabulary lacks
   };
 
   // Appends the tokens of `word`.
@@ -55,7 +54,6 @@ class Bpe {
 
   TokenId find(std::string_view token) const { return vocab_.find(token); }  // -1 if there is none
   std::size_t size() const { return vocab_.size(); }
-  const std::string& unk_token() const { return *unk_token_; }  // to be named if it is lacking
 
   // The tokens' texts by id; nothing where the vocabulary has no such id.
   const std::vector<std::optional<std::string>>& texts() const { return texts_; }
@@ -80,8 +78,6 @@ class Bpe {
   bool is_whole(TokenId id, std::string_view word, Scratch& scratch) const;
   void merge_word(std::string_view word, Scratch& scratch) const;  // to scratch.ids
 
-  void to_symbols(std::string_view word, Scratch& scratch) const;  // to scratch.ids
-  void characters_to_symbols(std::string_view text, Scratch& scratch) const;
   void merge_short(Scratch& scratch) const;
   void merge_long(Scratch& scratch) const;
 
@@ -93,16 +89,8 @@ class Bpe {
   enum : std::uint8_t { kUnknown, kWhole, kParts };
   // By id: whether the token's own text becomes that token.
   std::unique_ptr<std::atomic<std::uint8_t>[]> whole_;
-  TokenId byte_ids_[256];  // of the letters of single bytes, -1 where the vocabulary lacks one
-
-  bool byte_words_ = false;
+  TokenId byte_ids_[256];  // of the letters of single bytes
   bool ignore_merges_ = false;
-  bool byte_fallback_ = false;
-  bool fuse_unk_ = false;
-  TokenId unk_ = -1;
-  std::optional<std::string> unk_token_;
-  std::string prefix_;  // continuing_subword_prefix
-  std::string suffix_;  // end_of_word_suffix
 };
 
 }  // namespace glint

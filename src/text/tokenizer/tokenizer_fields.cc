@@ -83,7 +83,7 @@ Status Fields::done() {
   if (problem_) return *problem_;
   for (const auto& [key, value] : object_.as_object()) {
     if (std::find(known_.begin(), known_.end(), key) == known_.end()) {
-      return Error{ErrorCode::kUnsupported, str(where_, ": unsupported member ", quoted(key))};
+      return unsupported(str(where_, ": unsupported member ", quoted(key)));
     }
   }
   return Ok{};
@@ -91,8 +91,7 @@ Status Fields::done() {
 
 Status Fields::unknown_type(std::string_view type, std::string_view known) {
   if (problem_) return *problem_;
-  return Error{ErrorCode::kUnsupported,
-               str(where_, ": unsupported type ", quoted(type), "; glint knows ", known)};
+  return unsupported(str(where_, ": unsupported type ", quoted(type), "; glint knows ", known));
 }
 
 Status parse_sequence(Fields& fields, std::string_view key, int depth, const ParseStep& parse) {

@@ -28,14 +28,6 @@ Result<std::vector<TokenId>> parse_ids(const Json& special_token, const std::str
   return ids;
 }
 
-// ["<s>", 0]
-Result<TokenId> parse_token(const Json::Array& token, const std::string& where) {
-  const bool fits = token.size() == 2 && token[0].is_string() && token[1].is_int() &&
-                    token[1].as_int() >= 0 && token[1].as_int() <= Bpe::kMaxId;
-  if (!fits) return invalid(where + ": expected a pair of a text and a token id");
-  return static_cast<TokenId>(token[1].as_int());
-}
-
 }  // namespace
 
 Result<TokenTemplate> TokenTemplate::parse(const Json& json) {
@@ -54,17 +46,10 @@ Status TokenTemplate::parse_step(const Json& json, const std::string& where, int
                             return parse_step(step, at, below);
                           });
   }
-  if (type == "RobertaProcessing" || type == "BertProcessing") {
-    fields.skip({"add_prefix_space", "trim_offsets"});
-    if (std::exchange(is_set_, true)) return invalid(where + ": a second template");
-    GLINT_TRY(const TokenId cls, parse_token(fields.list("cls"), where + ".cls"));
-    GLINT_TRY(const TokenId sep, parse_token(fields.list("sep"), where + ".sep"));
-    pieces_ = {std::vector<TokenId>{cls}, std::nullopt, std::vector<TokenId>{sep}};
-  } else if (type == "ByteLevel") {  // moves offsets, which we do not report
+  if (type == "ByteLevel") {  // moves offsets, which we do not report
     fields.skip({"add_prefix_space", "trim_offsets", "use_regex"});
   } else {
-    return fields.unknown_type(
-        type, "Sequence, ByteLevel, TemplateProcessing, RobertaProcessing, BertProcessing");
+    return fields.unknown_type(type, "Sequence, ByteLevel, TemplateProcessing");
   }
   return fields.done();
 }

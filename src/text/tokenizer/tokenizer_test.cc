@@ -154,30 +154,6 @@ TEST(Bpe, a_word_of_a_megabyte_takes_moments) {
   EXPECT_EQ(tokenizer.encode(std::string(1 << 20, 'a')).value().size(), 1u << 17);
 }
 
-TEST(Bpe, unknown_characters_become_bytes_or_the_unknown_token) {
-  Json::Object vocab = {{"<unk>", 0}, {"a", 1}, {"<0xC3>", 2}, {"<0xA9>", 3}};
-  Json file = byte_level_file({});
-  file.set("pre_tokenizer", nullptr);
-  file.set(
-      "decoder",
-      json_of(R"({"type": "Sequence", "decoders": [{"type": "ByteFallback"}, {"type": "Fuse"}]})"));
-  file.set(
-      "model",
-      Json::Object{
-          {"type", "BPE"}, {"unk_token", "<unk>"}, {"vocab", vocab}, {"merges", Json::Array{}}});
-  EXPECT_EQ(tokenizer_of(file).encode("a\u00e9zza").value(), (Ids{1, 0, 0, 0, 1}));
-  file = with(file, {"model", "fuse_unk"}, true);
-  EXPECT_EQ(tokenizer_of(file).encode("a\u00e9zza").value(), (Ids{1, 0, 1}));
-  file = with(file, {"model", "byte_fallback"}, true);
-  const Tokenizer tokenizer = tokenizer_of(file);
-  EXPECT_EQ(tokenizer.encode("a\u00e9zza").value(), (Ids{1, 2, 3, 0, 1}));
-  EXPECT_EQ(tokenizer.decode(Ids{1, 2, 3, 1}),
-            "a\u00e9"
-            "a");
-  EXPECT_EQ(tokenizer.decode(Ids{2, 3, 3}),
-            "\uFFFD\uFFFD\uFFFD");  // a run is valid as a whole or not at all
-}
-
 TEST(AddedTokens, leftmost_then_longest) {
   Json file = byte_level_file({});
   file.set("added_tokens", Json::Array{added_token(256, "<a>"), added_token(257, "<a><b>"),
@@ -186,36 +162,6 @@ TEST(AddedTokens, leftmost_then_longest) {
   EXPECT_EQ(tokenizer.encode("<a><b>c").value(), (Ids{257, 'c'}));
   EXPECT_EQ(tokenizer.encode("<a><b").value(), (Ids{256, '<', 'b'}));
   EXPECT_EQ(tokenizer.encode("x<a").value(), (Ids{'x', '<', 'a'}));
-}
-
-TEST(AddedTokens, take_blanks_along_and_keep_off_words) {
-  Json strips = added_token(256, "<s>"), word = added_token(257, "cat");
-  strips.set("lstrip", true);
-  strips.set("rstrip", true);
-  word.set("single_word", true);
-  Json file = byte_level_file({});
-  file.set("added_tokens", Json::Array{strips, word});
-  const Tokenizer tokenizer = tokenizer_of(file);
-  EXPECT_EQ(tokenizer.encode("a \u3000<s>\n <s>b").value(), (Ids{'a', 256, 256, 'b'}));
-  EXPECT_EQ(tokenizer.encode("cat.").value(), (Ids{257, '.'}));
-  EXPECT_EQ(tokenizer.encode("cats").value(), (Ids{'c', 'a', 't', 's'}));
-  EXPECT_EQ(tokenizer
-                .encode("\u00e9"
-                        "cat")
-                .value(),
-            (Ids{0xC3, 0xA9, 'c', 'a', 't'}));
-}
-
-TEST(AddedTokens, of_blanks_taken_along_are_gone) {
-  Json strips = added_token(256, "\t\t");
-  strips.set("lstrip", true);
-  strips.set("rstrip", true);
-  Json file = byte_level_file({});
-  file.set("added_tokens", Json::Array{strips});
-  const Tokenizer tokenizer = tokenizer_of(file);
-  EXPECT_EQ(tokenizer.encode("a \t\t\t\t\n b").value(), (Ids{'a', 256, 'b'}));
-  const std::string blanks(1 << 22, '\t');  // in moments: no run is walked for each of its tokens
-  EXPECT_EQ(tokenizer.encode(blanks).value(), Ids{256});
 }
 
 TEST(AddedTokens, normalized_ones_are_found_in_the_normalized_text) {
@@ -257,15 +203,6 @@ TEST(Tokenizer, truncation_and_padding_of_training_are_left_off) {
   EXPECT_EQ(tokenizer_of(file).encode("vwxyz").value(), (Ids{'v', 'w', 'x', 'y', 'z'}));
 }
 
-TEST(Tokenizer, an_unknown_character_without_its_token_is_an_error) {
-  Json file = byte_level_file({});
-  file.set("pre_tokenizer", nullptr);
-  const Tokenizer tokenizer = tokenizer_of(with(file, {"model", "unk_token"}, "<unk>"));
-  EXPECT_EQ(tokenizer.encode("ab").value(), (Ids{'a', 'b'}));
-  EXPECT_NE(tokenizer.encode("a\u4e16").error().message.find("unk_token \"<unk>\""),
-            std::string::npos);
-}
-
 TEST(Tokenizer, threads_share_one) {
   const Tokenizer tokenizer = Tokenizer::open(kTiny).value();
   const std::string text = read_file(GLINT_SOURCE_DIR "/LICENSE").value();
@@ -275,16 +212,6 @@ TEST(Tokenizer, threads_share_one) {
     threads.emplace_back([&] { EXPECT_EQ(tokenizer.encode(text).value(), expected); });
   }
   for (std::thread& thread : threads) thread.join();
-}
-
-TEST(Tokenizer, a_pattern_that_backtracks_without_end_gives_up) {
-  Json file = byte_level_file({});
-  file.set("pre_tokenizer",
-           json_of(R"({"type": "Split", "pattern": {"Regex": "(a|aa)+$x|(?:(?:a*)*)*b"},
-                                        "behavior": "Isolated", "invert": false})"));
-  const auto ids = tokenizer_of(file).encode(std::string(60, 'a'));
-  ASSERT_FALSE(ids.ok());
-  EXPECT_NE(ids.error().message.find("gave up"), std::string::npos);
 }
 
 struct Hostile {
@@ -303,7 +230,8 @@ TEST(Tokenizer, refuses_by_name) {
       {{"model"}, "3", "model: expected an object, found an integer"},
       {{"model", "type"}, R"("Unigram")", "model: unsupported type \"Unigram\""},
       {{"model", "dropout"}, "0.1", "\"dropout\" is 0.1"},
-      {{"model", "unk_token"}, "7", "\"unk_token\" is an integer where a text belongs"},
+      {{"model", "end_of_word_suffix"}, R"("</w>")", "\"end_of_word_suffix\" is set"},
+      {{"model", "vocab"}, R"({"a": 0})", "model.vocab: the byte 0 has no token"},
       {{"model", "surprise"}, "1", "model: unsupported member \"surprise\""},
       {{"model", "vocab"}, "[]", "\"vocab\" is a list where an object belongs"},
       {{"model", "vocab", "a"}, "-1", "the id of \"a\" is -1"},
@@ -320,9 +248,6 @@ TEST(Tokenizer, refuses_by_name) {
       {{"model", "merges"}, R"([["a"]])", "model.merges[0]: expected a pair of texts"},
       {{"model", "merges"}, R"(["b b"])", "the token \"bb\" is not in the vocabulary"},
       {{"normalizer"}, R"({"type": "Precompiled", "x": 1})", "unsupported type \"Precompiled\""},
-      {{"normalizer"},
-       R"({"type": "Replace", "pattern": {"Regex": "x*"}, "content": "y"})",
-       "normalizer.pattern: it may match nothing"},
       {{"normalizer"}, R"({"type": "Nmt"})", "normalizer: unsupported type \"Nmt\""},
       {{"normalizer"},
        R"({"type": "Sequence", "normalizers": [{"type": "NFC"}, {}]})",
@@ -333,25 +258,13 @@ TEST(Tokenizer, refuses_by_name) {
       {{"pre_tokenizer"},
        R"({"type": "ByteLevel", "add_prefix_space": false, "surprise": 1})",
        "unsupported member"},
-      {{"pre_tokenizer"},
-       R"({"type": "Split", "pattern": {"Regex": "(a"}, "behavior": "Isolated", "invert": false})",
-       "pre_tokenizer.pattern \"(a\": at byte 2: a group is not closed"},
-      {{"pre_tokenizer"},
-       R"_({"type": "Split", "pattern": {"Regex": "(?i:ss)"}, "behavior": "Isolated", "invert": false})_",
-       "case is ignored for ss"},
-      {{"pre_tokenizer"},
-       R"_({"type": "Split", "pattern": {"Regex": "(?i:[\\p{Lu}])"}, "behavior": "Isolated", "invert": false})_",
-       "case is ignored for a class with"},
-      {{"pre_tokenizer"},
-       R"({"type": "Split", "pattern": {"String": "a"}, "behavior": "Odd", "invert": false})",
-       "unknown behavior \"Odd\""},
       {{"decoder"}, R"({"type": "CTC", "pad_token": "x"})", "decoder: unsupported type \"CTC\""},
       {{"post_processor"},
        R"({"type": "Odd", "x": 1})",
        "post_processor: unsupported type \"Odd\""},
       {{"post_processor"},
-       R"({"type": "BertProcessing", "cls": ["a", 1], "sep": ["b"]})",
-       "post_processor.sep: expected a pair"},
+       R"({"type": "BertProcessing", "cls": ["a", 1], "sep": ["b", 2]})",
+       "post_processor: unsupported type \"BertProcessing\""},
       {{"post_processor"},
        R"({"type": "TemplateProcessing", "single": [{"SpecialToken": {"id": "q", "type_id": 0}}],
                               "special_tokens": {}})",
@@ -361,6 +274,10 @@ TEST(Tokenizer, refuses_by_name) {
        "post_processor.single holds the text 0 times; only once is supported"},
       {{"added_tokens"}, "{}", "added_tokens: expected a list"},
       {{"added_tokens"}, R"([{"id": 1}])", "added_tokens[0]: \"content\" is missing"},
+      {{"added_tokens"},
+       R"([{"id": 5, "content": "q", "single_word": false, "lstrip": true, "rstrip": false,
+                             "normalized": false, "special": false}])",
+       "added_tokens[0]: \"lstrip\" of \"q\" is true; only false is supported"},
       {{"added_tokens"},
        R"([{"id": -5, "content": "q", "single_word": false, "lstrip": false, "rstrip": false,
                              "normalized": false, "special": false}])",
@@ -377,20 +294,9 @@ TEST(Tokenizer, refuses_by_name) {
               std::string::npos)
         << part;
   }
-  Json::Array doublings, copies;
-  for (int i = 0; i < 65; ++i) {
-    doublings.push_back(
-        json_of(R"({"type": "Replace", "pattern": {"String": "a"}, "content": "aa"})"));
-    copies.push_back(json_of(R"({"Sequence": {"id": "A", "type_id": 0}})"));
-  }
-  const Json normalizer = Json::Object{{"type", "Sequence"}, {"normalizers", doublings}},
-             decoder = Json::Object{{"type", "Sequence"}, {"decoders", doublings}},
-             template_of_copies = Json::Object{{"type", "TemplateProcessing"},
-                                               {"single", copies},
-                                               {"special_tokens", Json::Object{}}};
-  EXPECT_NE(error_of(with(good, {"normalizer"}, normalizer)).find("times as long"),
-            std::string::npos);
-  EXPECT_NE(error_of(with(good, {"decoder"}, decoder)).find("times as long"), std::string::npos);
+  const Json::Array copies(65, json_of(R"({"Sequence": {"id": "A", "type_id": 0}})"));
+  const Json template_of_copies = Json::Object{
+      {"type", "TemplateProcessing"}, {"single", copies}, {"special_tokens", Json::Object{}}};
   EXPECT_NE(error_of(with(good, {"post_processor"}, template_of_copies)).find("65 pieces"),
             std::string::npos);
   const Json twice = Json::Array{added_token(257, "<x>"), added_token(257, "<y>")};
@@ -399,46 +305,20 @@ TEST(Tokenizer, refuses_by_name) {
             std::string::npos);
 }
 
-TEST(Tokenizer, steps_that_could_lengthen_a_text_without_end_are_refused) {
-  const Json good = byte_level_file({});
-  struct Case {
-    std::string part;
-    const char* step;
-  };
-  const Case cases[] = {
-      {"normalizer", R"({"type": "ByteLevel"})"},
-      {"normalizer", R"({"type": "Prepend", "prepend": "ab"})"},
-      {"normalizer", R"({"type": "NFKD"})"},
-      {"pre_tokenizer", R"({"type": "ByteLevel", "add_prefix_space": false, "use_regex": false})"},
-      {"pre_tokenizer", R"({"type": "Metaspace", "replacement": "_"})"}};
-  for (const Case& c : cases) {
-    const char* list = c.part == "normalizer" ? "normalizers" : "pretokenizers";
-    const auto repeated = [&](std::size_t count) {
-      Json::Object sequence = {{"type", "Sequence"}, {list, Json::Array(count, json_of(c.step))}};
-      return error_of(with(good, {c.part}, std::move(sequence)));
-    };
-    EXPECT_EQ(repeated(2), "") << c.step;
-    EXPECT_NE(repeated(30).find("more than 1024 times as long"), std::string::npos) << c.step;
-  }
-}
-
 TEST(Tokenizer, deep_nesting_is_an_error) {
   Json normalizer = json_of(R"({"type": "NFC"})"),
-       pre_tokenizer = json_of(R"({"type": "WhitespaceSplit"})");
-  Json decoder = json_of(R"({"type": "Fuse"})"),
+       pre_tokenizer = json_of(R"({"type": "ByteLevel", "add_prefix_space": false})"),
        post_processor = json_of(R"({"type": "ByteLevel"})");
   for (int i = 0; i < 50; ++i) {
     normalizer = Json::Object{{"type", "Sequence"}, {"normalizers", Json::Array{normalizer}}};
     pre_tokenizer =
         Json::Object{{"type", "Sequence"}, {"pretokenizers", Json::Array{pre_tokenizer}}};
-    decoder = Json::Object{{"type", "Sequence"}, {"decoders", Json::Array{decoder}}};
     post_processor =
         Json::Object{{"type", "Sequence"}, {"processors", Json::Array{post_processor}}};
   }
   const Json good = byte_level_file({});
   for (const auto& [key, value] : Json::Object{{"normalizer", normalizer},
                                                {"pre_tokenizer", pre_tokenizer},
-                                               {"decoder", decoder},
                                                {"post_processor", post_processor}}) {
     EXPECT_NE(error_of(with(good, {key}, value)).find("nested too deeply"), std::string::npos)
         << key;

@@ -31,9 +31,7 @@ void append_utf8(std::string& out, char32_t c);
 
 bool is_white_space(char32_t c);  // the property White_Space
 
-enum class NormalForm { kNfc, kNfd, kNfkc, kNfkd };
-
-// `text` (valid UTF-8) in a normal form of Unicode 9.0, the version of the `tokenizers` package.
-std::string normalize(std::string_view text, NormalForm form);
+// `text` (valid UTF-8) in NFC of Unicode 9.0, the version of the `tokenizers` package.
+std::string to_nfc(std::string_view text);
 
 }  // namespace glint

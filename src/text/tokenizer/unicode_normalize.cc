@@ -1,4 +1,4 @@
-// Normal forms (UAX #15) by utf8proc, but those of Unicode 9.0: what has got a combining class or a
+// NFC (UAX #15) by utf8proc, but that of Unicode 9.0: what has got a combining class or a
 // decomposition since stays as it is, as in the `tokenizers` package.
 #include <utf8proc.h>
 
@@ -40,22 +40,16 @@ bool is_later(CodePoint c) {
   return run != std::end(kLater) && run->first <= c;
 }
 
-bool composes(NormalForm form) { return form == NormalForm::kNfc || form == NormalForm::kNfkc; }
-bool expands(NormalForm form) { return form == NormalForm::kNfkc || form == NormalForm::kNfkd; }
-
 int combining_class(CodePoint c) {
   return is_later(c) ? 0 : utf8proc_get_property(c)->combining_class;
 }
 
-void decompose(CodePoint c, NormalForm form, std::vector<CodePoint>& out) {
-  CodePoint parts[32] = {c};  // the longest, U+FDFA, has 18
+void decompose(CodePoint c, std::vector<CodePoint>& out) {
+  CodePoint parts[8] = {c};  // the longest have 4
   utf8proc_ssize_t size = 1;
-  if (!is_later(c)) {
-    const int options = UTF8PROC_DECOMPOSE | (expands(form) ? UTF8PROC_COMPAT : 0);
-    int boundary = 0;
-    size = utf8proc_decompose_char(c, parts, std::ssize(parts),
-                                   static_cast<utf8proc_option_t>(options), &boundary);
-  }
+  int boundary = 0;
+  if (!is_later(c))
+    size = utf8proc_decompose_char(c, parts, std::ssize(parts), UTF8PROC_DECOMPOSE, &boundary);
   out.insert(out.end(), parts, parts + size);
 }
 
@@ -81,25 +75,24 @@ void compose(std::vector<CodePoint>& text) {
   text.resize(static_cast<std::size_t>(size));
 }
 
-// Whether `c` neither changes in the form nor joins a character before it: the form of the text
-// before it does not depend on it.
-bool is_boundary(CodePoint c, NormalForm form) {
-  if (c < 0xA0 || (c < 0x300 && form == NormalForm::kNfc)) return true;
+// Whether `c` neither changes nor joins a character before it: the form of the text before it does
+// not depend on it.
+bool is_boundary(CodePoint c) {
+  if (c < 0x300) return true;
   if (c >= 0x4E00 && c < 0xA000) return true;  // ideographs, for speed
   if (c == 0x11A7) return true;  // no part of a syllable, but utf8proc would compose it
-  if (c >= 0xAC00 && c <= 0xD7A3) return composes(form);   // syllables are arithmetic,
-  if (c >= 0x1161 && c <= 0x11C2) return !composes(form);  // and these are their later parts
+  if (c >= 0xAC00 && c <= 0xD7A3) return true;   // syllables are arithmetic,
+  if (c >= 0x1161 && c <= 0x11C2) return false;  // and these are their later parts
   if (is_later(c)) return true;
   const utf8proc_property_t& property = *utf8proc_get_property(c);
-  const bool decomposes =
-      property.decomp_seqindex != UINT16_MAX && (expands(form) || property.decomp_type == 0);
+  const bool decomposes = property.decomp_seqindex != UINT16_MAX && property.decomp_type == 0;
   const bool joins = property.comb_index >= 0x8000 && property.comb_index != UINT16_MAX;
-  return property.combining_class == 0 && !decomposes && !(composes(form) && joins);
+  return property.combining_class == 0 && !decomposes && !joins;
 }
 
 }  // namespace
 
-std::string normalize(std::string_view text, NormalForm form) {
+std::string to_nfc(std::string_view text) {
   std::string out;
   out.reserve(text.size());
   std::vector<CodePoint> segment;
@@ -107,7 +100,7 @@ std::string normalize(std::string_view text, NormalForm form) {
   std::size_t previous = 0;  // where the last boundary character begins
   for (std::size_t at = 0; at < text.size();) {
     const std::size_t begin = at;
-    if (is_boundary(static_cast<CodePoint>(next_code_point(text, at)), form)) {
+    if (is_boundary(static_cast<CodePoint>(next_code_point(text, at)))) {
       previous = begin;
       continue;
     }
@@ -115,16 +108,16 @@ std::string normalize(std::string_view text, NormalForm form) {
     out.append(text, copied, previous - copied);
     segment.clear();
     for (std::size_t i = previous; i < at;)
-      decompose(static_cast<CodePoint>(next_code_point(text, i)), form, segment);
+      decompose(static_cast<CodePoint>(next_code_point(text, i)), segment);
     std::size_t end = at;
     while (end < text.size()) {
       const auto c = static_cast<CodePoint>(next_code_point(text, at));
-      if (is_boundary(c, form)) break;
-      decompose(c, form, segment);
+      if (is_boundary(c)) break;
+      decompose(c, segment);
       end = at;
     }
     order_marks(segment);
-    if (composes(form)) compose(segment);
+    compose(segment);
     for (const CodePoint c : segment) append_utf8(out, static_cast<char32_t>(c));
     copied = previous = at = end;
   }

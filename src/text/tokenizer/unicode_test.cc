@@ -57,41 +57,30 @@ TEST(Utf8, in_pieces_as_in_one) {
   }
 }
 
-TEST(NormalForm, composes_decomposes_and_orders) {
-  EXPECT_EQ(normalize("e\u0301", NormalForm::kNfc), "\u00e9");
-  EXPECT_EQ(normalize("\u00e9", NormalForm::kNfd), "e\u0301");
-  EXPECT_EQ(normalize("q\u0307\u0323", NormalForm::kNfc), "q\u0323\u0307");
-  EXPECT_EQ(normalize("d\u0307\u0323", NormalForm::kNfc), "\u1e0d\u0307");
-  EXPECT_EQ(normalize("\u212b", NormalForm::kNfc), "\u00c5");        // a singleton
-  EXPECT_EQ(normalize("\u0958", NormalForm::kNfc), "\u0915\u093c");  // excluded from composing
-  EXPECT_EQ(normalize("\u1112\u1161\u11ab", NormalForm::kNfc), "\ud55c");
-  EXPECT_EQ(normalize("\ud55c", NormalForm::kNfd), "\u1112\u1161\u11ab");
-  EXPECT_EQ(normalize("\u0301a", NormalForm::kNfc), "\u0301a");
-  EXPECT_EQ(normalize("\uac00\u11a7\u11a8", NormalForm::kNfc), "\uac00\u11a7\u11a8");
+TEST(Nfc, composes_and_orders) {
+  EXPECT_EQ(to_nfc("e\u0301"), "\u00e9");
+  EXPECT_EQ(to_nfc("q\u0307\u0323"), "q\u0323\u0307");
+  EXPECT_EQ(to_nfc("d\u0307\u0323"), "\u1e0d\u0307");
+  EXPECT_EQ(to_nfc("\u212b"), "\u00c5");        // a singleton
+  EXPECT_EQ(to_nfc("\u0958"), "\u0915\u093c");  // excluded from composing
+  EXPECT_EQ(to_nfc("\u1112\u1161\u11ab"), "\ud55c");
+  EXPECT_EQ(to_nfc("\u0301a"), "\u0301a");
+  EXPECT_EQ(to_nfc("\uac00\u11a7\u11a8"), "\uac00\u11a7\u11a8");
 }
 
-TEST(NormalForm, of_compatibility) {
-  EXPECT_EQ(normalize("\ufb01 \u00bd \uff21\uff76\uff9e", NormalForm::kNfkc),
-            "fi 1\u20442 A\u30ac");
-  EXPECT_EQ(normalize("\u1e9b\u0323", NormalForm::kNfkd), "s\u0323\u0307");
-  EXPECT_EQ(normalize("\u1e9b\u0323", NormalForm::kNfkc), "\u1e69");
-  EXPECT_EQ(normalize("\ufdfa", NormalForm::kNfkd).size(), 33u);  // 18 characters
-}
-
-TEST(NormalForm, is_that_of_unicode_9) {
+TEST(Nfc, is_that_of_unicode_9) {
   // U+11938 decomposes since Unicode 13: in 9.0 it was not assigned.
-  EXPECT_EQ(normalize("\U00011938", NormalForm::kNfd), "\U00011938");
-  EXPECT_EQ(normalize("\U00011935\U00011930", NormalForm::kNfc), "\U00011935\U00011930");
+  EXPECT_EQ(to_nfc("\U00011935\U00011930"), "\U00011935\U00011930");
   // U+1DFA has a combining class since 14.0: here no mark passes it.
-  EXPECT_EQ(normalize("a\u1dfa\u0301", NormalForm::kNfc), "a\u1dfa\u0301");
+  EXPECT_EQ(to_nfc("a\u1dfa\u0301"), "a\u1dfa\u0301");
 }
 
-TEST(NormalForm, a_long_run_of_marks_takes_no_quadratic_time) {
+TEST(Nfc, a_long_run_of_marks_takes_no_quadratic_time) {
   std::string marks = "e";
   for (int i = 0; i < 200000; ++i) marks += i % 2 ? "\u0323" : "\u0301";
-  const std::string composed = normalize(marks, NormalForm::kNfc);
+  const std::string composed = to_nfc(marks);
   EXPECT_EQ(composed.substr(0, 3), "\u1eb9");
-  EXPECT_EQ(normalize(composed, NormalForm::kNfc), composed);
+  EXPECT_EQ(to_nfc(composed), composed);
 }
 
 }  // namespace
