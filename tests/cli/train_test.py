@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""glint train gradients as a user runs it: what it prints, the names and shapes in its file, and refusals.
+"""glint train gradients and reward as a user runs them: what they print, the names and shapes in a file, and refusals.
 
     train_test.py build/release/glint models/glm5-tiny tests/golden
 """
@@ -74,6 +74,17 @@ def what_cannot_work_is_refused(tmp):
     check(not out.exists(), "a refused run leaves no file")
 
 
-for test in (names_and_shapes_are_the_checkpoints, batches_change_the_rounding_only, what_cannot_work_is_refused):
+def rewards_are_explained(tmp):
+    reward = ("train", "reward", "--label", 34, "--rm-type")
+    said = tmp / "answer.txt"
+    said.write_text("2 * 17</think>Answer: \\boxed{34.0}")
+    check(output(*reward, "deepscaler", "--file", said) == "1.0: the answer equals the label\n", "right")
+    found = json.loads(output(*reward, "dapo", "--text", "Answer: 33", "--json"))
+    check(found == {"reward": -1.0, "answer": "33", "reason": 'the answer "33" is not "34"'}, "wrong", found)
+    refused(*reward, "deepscale", "--text", "34", words=["deepscale", "deepscaler, math, dapo"])
+    refused(*reward, "math", words=["--text", "--file"])
+
+
+for test in (rewards_are_explained, names_and_shapes_are_the_checkpoints, batches_change_the_rounding_only, what_cannot_work_is_refused):
     with tempfile.TemporaryDirectory() as tmp:
         test(pathlib.Path(tmp))
