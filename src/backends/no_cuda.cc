@@ -3,10 +3,12 @@
 
 namespace glint {
 
-Result<std::unique_ptr<Ops>> make_cuda_ops(int) {
+Status find_cuda_device(int) {
   return Error{ErrorCode::kUnsupported,
                "this build has no CUDA; build the preset cuda, or run with --backend cpu"};
 }
+
+Result<std::unique_ptr<Ops>> make_cuda_ops(int device) { return find_cuda_device(device).error(); }
 
 bool built_with_cuda() { return false; }
 

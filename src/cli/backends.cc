@@ -32,9 +32,15 @@ Result<CpuIsa> choose_isa(const std::string& name) {
 
 }  // namespace
 
+std::string resolve_backend(const std::string& name) {
+  if (name != "auto") return name;
+  return find_cuda_device(0).ok() ? "cuda" : "cpu";
+}
+
 Result<std::unique_ptr<Ops>> make_backend(const BackendOptions& options) {
-  if (options.name == "cuda") return make_cuda_ops(0);
-  if (options.name == "reference") return std::unique_ptr<Ops>(std::make_unique<ReferenceOps>());
+  const std::string name = resolve_backend(options.name);
+  if (name == "cuda") return make_cuda_ops(0);
+  if (name == "reference") return std::unique_ptr<Ops>(std::make_unique<ReferenceOps>());
   GLINT_TRY(const CpuIsa isa, choose_isa(options.cpu_isa));
   return std::unique_ptr<Ops>(std::make_unique<CpuBackend>(isa, options.threads));
 }

@@ -11,10 +11,14 @@
 namespace glint {
 
 struct BackendOptions {
-  std::string name;     // "cpu", "reference", "cuda"
+  std::string name;     // "auto", "cpu", "reference", "cuda"
   std::string cpu_isa;  // "auto" or the name of an instruction set
   int threads = 1;
 };
+
+// The backend that "auto" is here: "cuda" if this build has it and the machine a device that is fit
+// for it, else "cpu". Other names are what they are.
+std::string resolve_backend(const std::string& name);
 
 // Fails with one sentence if this build or machine does not have it.
 Result<std::unique_ptr<Ops>> make_backend(const BackendOptions& options);

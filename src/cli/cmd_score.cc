@@ -194,6 +194,11 @@ Result<std::unique_ptr<Ranks>> load_ranks(const Options& options, Cli& cli) {
         "synthetic weights are made whole, on every rank; leave --ep, --dp and --pp out");
   }
   RunOptions each = options;
+  if (size > 1 && each.backend == "auto") each.backend = "cpu";
+  if (size > 1 && each.backend == "cuda") {
+    return Error{ErrorCode::kUnsupported,
+                 "ranks are threads that add up in the host's memory; run them with --backend cpu"};
+  }
   each.threads = std::max(resolved.threads / size, 1);
   auto ranks = std::make_unique<Ranks>(shape);
   for (int rank = 0; rank < size; ++rank) {

@@ -18,14 +18,15 @@ namespace {
 using conformance::CaseResult;
 
 struct Options {
-  std::string backend = "cpu", cpu_isa = "auto", op;
+  std::string backend = "auto", cpu_isa = "auto", op;
   int threads = 0;
   bool timing = true, all = false, json = false;
 
   template <class Visitor>
   void visit(Visitor&& v) {
     v("op=NAME", op, "only this op or block (default: all)");
-    v("backend", backend, "whom to test", {"cpu", "cuda"});
+    v("backend", backend, "whom to test; auto: a GPU that is fit for it, else the CPU",
+      {"auto", "cpu", "cuda"});
     v("cpu-isa", cpu_isa, "instruction set of the cpu backend (default: the best of this machine)",
       {"auto", "avx2", "avx512", "avx512_bf16", "amx", "amx_emulated"});
     v("threads,t=N", threads, "threads (default: OMP_NUM_THREADS, else one per CPU)");

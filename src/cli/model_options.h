@@ -12,7 +12,7 @@ namespace glint {
 
 struct RunOptions {
   std::string model;
-  std::string backend = "cpu";
+  std::string backend = "auto";
   std::string cpu_isa = "auto";
   int threads = 0;
   std::string dtype = "bf16";
@@ -37,7 +37,8 @@ struct RunOptions {
       "index keys as they are, or in fp8 as in production (default: exact with f32, else fp8)",
       {"exact", "fp8"});
     v("threads,t=N", threads, "threads (default: OMP_NUM_THREADS, else one per CPU)");
-    v("backend", backend, "who computes", {"cpu", "reference", "cuda"});
+    v("backend", backend, "who computes; auto: a GPU that is fit for it, else the CPU",
+      {"auto", "cpu", "reference", "cuda"});
     v("cpu-isa", cpu_isa, "instruction set of the cpu backend (default: the best of this machine)",
       {"auto", "avx2", "avx512", "avx512_bf16", "amx", "amx_emulated"});
     v("load-format", load_format,

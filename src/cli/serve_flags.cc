@@ -60,6 +60,13 @@ Result<Converted> log_level(const std::string& value) {
   return Converted{value};
 }
 
+// TensorRT-LLM's own values; the rest are glint's.
+Result<Converted> backend(const std::string& value) {
+  if (one_of(value, {"pytorch", "tensorrt", "trt", "autodeploy", "_autodeploy"}))
+    return Converted{{}, "glint is the backend"};
+  return Converted{value};
+}
+
 Result<Converted> no_template(const std::string& value) {
   if (one_of(value, {"auto", "string", "openai"})) return Converted{};
   return invalid(
@@ -213,7 +220,7 @@ const FlagRule kRules[] = {
      Does::kIgnore, kGraphs},
     {"compilation-config.* cuda-graph-config.* torch-compile-config.* -cc.* -O.*", kAllBits,
      Takes::kJson, Does::kIgnore, kGraphs},
-    {"backend", T, Takes::kValue, Does::kIgnore, "glint is the backend"},
+    {"backend", T, Takes::kValue, Does::kSet, "backend", backend},
     {R"(attention-backend moe-backend moe-runner-backend fp8-gemm-backend
         fp8-gemm-runner-backend fp4-gemm-backend fp4-gemm-runner-backend bf16-gemm-backend
         sampling-backend prefill-attention-backend decode-attention-backend nsa-prefill-backend

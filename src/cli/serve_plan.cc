@@ -7,6 +7,7 @@
 
 #include "base/file.h"
 #include "base/str.h"
+#include "cli/backends.h"
 #include "ops/kv_layout.h"
 
 namespace glint {
@@ -240,7 +241,7 @@ std::vector<std::pair<std::string, std::string>> table(const ServeOptions& o,
   return {
       {"model", str(facts.dir, " (", facts.config.model_type, ", ", facts.formats, ")")},
       {"served as", joined(s.served_names)},
-      {"backend", o.backend},
+      {"backend", resolve_backend(o.backend)},
       {"compute, KV cache, index",
        str(o.dtype, ", ", o.kv_dtype.empty() ? o.dtype : o.kv_dtype, ", ",
            !o.index.empty() ? o.index

@@ -27,15 +27,19 @@ std::vector<TokenId> whole(const Request& request, const Outcome& outcome) {
 std::vector<std::vector<std::byte>> cache_rows(LoadedModel& model, std::span<const PageId> pages,
                                                int count) {
   std::vector<std::vector<std::byte>> rows;
+  const auto read = [&](const std::byte* on_device, std::int64_t bytes) {
+    std::vector<std::byte> row(static_cast<std::size_t>(bytes));
+    model.ops().device().copy_out(row.data(), on_device, row.size());
+    rows.push_back(std::move(row));
+  };
   for (int layer = 0; layer < model.config().num_layers_with_mtp(); ++layer) {
     const LayerCache& cache = model.kv().layer(layer);
     for (int p = 0; p < count; ++p) {
       const std::int64_t slot = pages[p / kPageSize] * kPageSize + p % kPageSize;
-      const std::byte* latent = cache.latent.row(slot);
-      rows.emplace_back(latent, latent + cache.latent.row_bytes());
+      read(cache.latent.row(slot), cache.latent.row_bytes());
       if (!cache.index) continue;
-      rows.emplace_back(cache.index.key(slot), cache.index.key(slot) + cache.index.dim);
-      rows.back().insert(rows.back().end(), cache.index.scale(slot), cache.index.scale(slot) + 4);
+      read(cache.index.key(slot), cache.index.dim);
+      read(cache.index.scale(slot), 4);
     }
   }
   return rows;
@@ -117,8 +121,8 @@ std::vector<TokenId> guesses_by_hand(LoadedModel& model, std::span<const TokenId
   StepOutput out = model.draft(next, {.on_device = model.step(text).hidden});
   std::vector<std::int32_t> keys;
   if (model.config().index_share_for_mtp_iteration) {
-    const std::int32_t* chosen = out.selected.row<std::int32_t>(last - 1);
-    keys.assign(chosen, chosen + model.config().index_topk);
+    keys.resize(static_cast<std::size_t>(model.config().index_topk));
+    model.read_row(out.selected, last - 1, std::as_writable_bytes(std::span(keys)));
   }
   std::vector<TokenId> guesses = {argmax(out.logits)};
   std::vector<std::byte> hidden(model.hidden_row_bytes());

@@ -8,7 +8,7 @@ namespace {
 
 std::unique_ptr<LoadedModel> load_late() {
   auto model = LoadedModel::load({.dir = kModelDir, .with_mtp = true},
-                                 std::make_unique<LateOps>(best_backend().make(2)));
+                                 std::make_unique<LateOps>(host_backend().make(2)));
   EXPECT_TRUE(model.ok()) << model.error().message;
   return std::move(model).value();
 }

@@ -1,5 +1,5 @@
-// The backends that the model tests run on: the reference, and the cpu backend with every
-// instruction set of this machine.
+// The backends that the model tests run on: the reference, the cpu backend with every instruction
+// set of this machine, and its GPU, if it has one that is fit.
 #pragma once
 
 #include <functional>
@@ -18,7 +18,8 @@ struct BackendUnderTest {
 
 std::vector<BackendUnderTest> backends_under_test();
 
-// The fastest of them.
+// The fastest of them; on the host, whatever else there is.
 BackendUnderTest best_backend();
+BackendUnderTest host_backend();
 
 }  // namespace glint

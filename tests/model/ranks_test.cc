@@ -36,7 +36,7 @@ std::unique_ptr<Ranks> load_ranks(const Model& model, const MeshShape& shape) {
                                      .shape = shape,
                                      .rank = rank,
                                      .mesh = ranks->mesh(rank)},
-                                    best_backend().make(1));
+                                    host_backend().make(1));
     EXPECT_TRUE(loaded.ok()) << loaded.error().message;
     ranks->add(std::move(loaded).value());
   }

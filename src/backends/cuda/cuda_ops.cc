@@ -125,6 +125,8 @@ Result<std::unique_ptr<Ops>> make_cuda_ops(int device) {
   return std::unique_ptr<Ops>(std::make_unique<cuda::CudaOps>(std::move(cuda_device)));
 }
 
+Status find_cuda_device(int device) { return cuda::CudaDevice::find(device); }
+
 bool built_with_cuda() { return true; }
 
 }  // namespace glint

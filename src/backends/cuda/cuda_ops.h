@@ -12,6 +12,9 @@ namespace glint {
 // is none that it has kernels for; kNotFound when there is no such device.
 Result<std::unique_ptr<Ops>> make_cuda_ops(int device);
 
+// Whether make_cuda_ops(device) would find its device, without making anything on it.
+Status find_cuda_device(int device);
+
 // Whether this build has the CUDA backend.
 bool built_with_cuda();
 

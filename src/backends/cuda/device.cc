@@ -36,7 +36,7 @@ class CudaGraph final : public Graph {
 
 }  // namespace
 
-Result<std::unique_ptr<CudaDevice>> CudaDevice::make(int ordinal) {
+Status CudaDevice::find(int ordinal) {
   int count = 0;
   if (const cudaError_t error = cudaGetDeviceCount(&count); error != cudaSuccess) {
     return Error{ErrorCode::kNotFound,
@@ -53,6 +53,11 @@ Result<std::unique_ptr<CudaDevice>> CudaDevice::make(int ordinal) {
                  str("CUDA device ", ordinal, " is a ", properties.name, " (sm_", properties.major,
                      properties.minor, "), and this build has kernels for sm_90 only")};
   }
+  return Ok{};
+}
+
+Result<std::unique_ptr<CudaDevice>> CudaDevice::make(int ordinal) {
+  GLINT_TRY_STATUS(find(ordinal));
   return std::unique_ptr<CudaDevice>(new CudaDevice(ordinal));
 }
 

@@ -14,6 +14,8 @@ namespace glint::cuda {
 class CudaDevice final : public Device {
  public:
   static Result<std::unique_ptr<CudaDevice>> make(int ordinal);
+  // Whether there is such a device, and whether these kernels run on it.
+  static Status find(int ordinal);
   ~CudaDevice() override;
 
   const char* name() const override { return name_.c_str(); }

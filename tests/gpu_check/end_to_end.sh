@@ -1,0 +1,55 @@
+#!/usr/bin/env bash
+# tests/gpu_check/end_to_end.sh GLINT [MODEL_TEST EXECUTOR_TEST]: the whole program on a GPU, against the CPU of the same
+# machine. From the repository's root; needs nothing but the programs, curl and Python's standard library.
+set -euo pipefail
+glint=$1
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+tiny=models/glm5-tiny
+failures=0
+
+result() {  # NAME COMMAND...: runs it, and says how it went
+  local name=$1
+  shift
+  if "$@" >"$work/log" 2>&1; then
+    echo "ok      $name"
+  else
+    echo "FAILED  $name"
+    tail -20 "$work/log"
+    failures=$((failures + 1))
+  fi
+}
+
+same_text() {  # MODEL: greedy continuations by both
+  local prompt
+  for prompt in "The cat" "Once upon a time" "Question: What is the capital of France?" "12 + 7 ="; do
+    for backend in cuda cpu; do
+      "$glint" generate "$1" --backend "$backend" --temperature 0 --max-tokens 48 -p "$prompt" >"$work/$backend" 2>/dev/null
+    done
+    cmp "$work/cuda" "$work/cpu"
+  done
+}
+
+perplexity() { "$glint" score "$1" --backend "$2" --ids models/record/heldout.ids.txt --ppl 2>/dev/null; }
+
+for program in "${@:2}"; do
+  result "$(basename "$program") on the GPU" "$program" --gtest_brief=1
+done
+result "every op conforms" "$glint" selftest --backend cuda --no-timing
+"$glint" quantize $tiny "$work/fp8" --format fp8 >/dev/null 2>&1
+"$glint" quantize $tiny "$work/nvfp4" --format nvfp4 >/dev/null 2>&1
+for model in $tiny "$work/fp8" "$work/nvfp4"; do
+  result "$(basename "$model"): greedy text of GPU and CPU" same_text "$model"
+  echo "        perplexity on the GPU: $(perplexity "$model" cuda | tr -s ' \n' ' ')"
+  echo "                on the CPU: $(perplexity "$model" cpu | tr -s ' \n' ' ')"
+done
+result "generate with drafts" "$glint" generate $tiny --backend cuda --spec mtp:3 --temperature 0 --max-tokens 64 -p "The cat"
+result "eval: BF16 against f32" "$glint" eval $tiny --backend cuda --ref $tiny --ref-dtype f32 --ids models/record/heldout.ids.txt
+tail -14 "$work/log"
+head -4 models/rl/eval.jsonl | sed 's/"prompt"/"messages"/' >"$work/prompts.jsonl"
+result "calibrate" "$glint" calibrate $tiny --backend cuda --prompts "$work/prompts.jsonl" --out "$work/ranges.json"
+result "serve: guides, log-probabilities, grammars, tools" python3 tests/server/tiny_test.py "$glint" $tiny
+result "serve with drafts" python3 tests/server/tiny_test.py "$glint" $tiny --spec mtp:2
+result "soak, a minute" python3 tests/soak/run --minutes 1 --glint "$glint"
+tail -3 "$work/log"
+exit $((failures > 0))
