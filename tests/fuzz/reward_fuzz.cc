@@ -1,5 +1,6 @@
 // Rewards: any text and label get a grade, twice the same; and an answer without
 // braces, commands and marks gets the full one where it is the label.
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
@@ -21,7 +22,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       GLINT_CHECK(once == reward.grade(text, label).reward, "two grades of one text");
     }
   }
-  if (!label.empty() && label.find_first_of("{}\\") == label.npos) {
+  if (!label.empty() && label.find_first_of("{}\\<#") == label.npos) {
     const std::string boxed = str("</think>\\boxed{", label, "}");
     GLINT_CHECK(Reward::named("deepscaler").value().grade(boxed, label).reward == 1,
                 "the label itself is wrong");

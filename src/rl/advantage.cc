@@ -1,0 +1,44 @@
+#include "rl/advantage.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace glint {
+namespace {
+
+struct Moments {
+  double mean = 0, deviation = 0;
+};
+
+Moments moments_of(std::span<const double> values) {
+  Moments m;
+  if (values.empty()) return m;
+  const auto n = static_cast<double>(values.size());
+  for (const double value : values) m.mean += value;
+  m.mean /= n;
+  double squares = 0;
+  for (const double value : values) squares += (value - m.mean) * (value - m.mean);
+  if (n > 1) m.deviation = std::sqrt(squares / (n - 1));
+  return m;
+}
+
+}  // namespace
+
+std::vector<double> group_advantages(std::span<const double> rewards, bool by_deviation) {
+  const Moments m = moments_of(rewards);
+  const double divisor = by_deviation && m.deviation > 0 ? m.deviation + 1e-6 : 1;
+  std::vector<double> advantages;
+  for (const double reward : rewards) advantages.push_back((reward - m.mean) / divisor);
+  return advantages;
+}
+
+bool rewards_differ(std::span<const double> rewards) {
+  return moments_of(rewards).deviation > 1e-8;
+}
+
+double overlong_penalty(int num_tokens, int max_tokens, int margin, double penalty) {
+  const int over = num_tokens - (max_tokens - margin);
+  return -penalty * std::clamp(static_cast<double>(over) / margin, 0.0, 1.0);
+}
+
+}  // namespace glint

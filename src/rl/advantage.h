@@ -1,0 +1,23 @@
+// Advantages: from the rewards of a group of answers to one prompt to what each answer's tokens
+// count.
+#pragma once
+
+#include <span>
+#include <vector>
+
+namespace glint {
+
+// Rewards less their mean; with `by_deviation` (GRPO, arXiv 2402.03300) divided by their deviation
+// (n - 1 in its denominator) + 1e-6 where that is above 0, else as they are (Dr.GRPO, arXiv
+// 2503.20783). A group of one has advantage 0.
+std::vector<double> group_advantages(std::span<const double> rewards, bool by_deviation);
+
+// Whether the group teaches anything: the rewards' deviation is above 1e-8. DAPO's dynamic sampling
+// (arXiv 2503.14476) trains on such groups only.
+bool rewards_differ(std::span<const double> rewards);
+
+// DAPO's soft punishment of long answers, added to the reward: 0 up to max_tokens - margin, then
+// linearly to -penalty at max_tokens. `margin` from 1 to max_tokens.
+double overlong_penalty(int num_tokens, int max_tokens, int margin, double penalty);
+
+}  // namespace glint
