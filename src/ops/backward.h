@@ -36,6 +36,7 @@
   OP(SparseMlaBack, sparse_mla_back)         \
   OP(RouteBack, route_back)                  \
   OP(CombineBack, combine_back)              \
+  OP(LogProbs, log_probs)                    \
   OP(CrossEntropy, cross_entropy)
 
 namespace glint {

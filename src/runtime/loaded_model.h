@@ -91,6 +91,7 @@ class LoadedModel {
   // Makes a cache of `num_pages` pages; whatever an earlier one held is gone. Call it before the
   // first step.
   Status reserve_pages(int num_pages);
+  int num_pages() const { return kv_ ? kv_->num_pages() : 0; }
   KvStore& kv() { return *kv_; }
   const KvStore& kv() const { return *kv_; }
 

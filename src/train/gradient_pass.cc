@@ -1,54 +1,40 @@
 #include "train/gradient_pass.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <numeric>
 
 #include "base/str.h"
-#include "runtime/score.h"
+#include "runtime/logits.h"
 
 namespace glint {
 namespace {
 
-using Sequences = std::span<const std::vector<TokenId>>;
+using Sequences = std::span<const TrainSequence>;
 
-std::int64_t size_of(const std::vector<TokenId>& ids) {
-  return static_cast<std::int64_t>(ids.size());
-}
-
-// The sequences, cut before each that would make a batch too large.
-std::vector<Sequences> batches_of(const TokenSequences& all, std::int64_t batch_tokens) {
-  std::vector<Sequences> batches;
-  std::size_t begin = 0;
-  std::int64_t tokens = 0;
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    if (i > begin && tokens + size_of(all[i]) > batch_tokens) {
-      batches.push_back(Sequences(all).subspan(begin, i - begin));
-      begin = i;
-      tokens = 0;
-    }
-    tokens += size_of(all[i]);
-  }
-  batches.push_back(Sequences(all).subspan(begin));
-  return batches;
-}
-
-int pages_of(const std::vector<TokenId>& ids) {
-  return static_cast<int>((size_of(ids) + kPageSize - 1) / kPageSize);
+int pages_of(const TrainSequence& sequence) {
+  return static_cast<int>((sequence.size() + kPageSize - 1) / kPageSize);
 }
 int pages_of(Sequences sequences) {
   int pages = 0;
-  for (const auto& ids : sequences) pages += pages_of(ids);
+  for (const TrainSequence& sequence : sequences) pages += pages_of(sequence);
   return pages;
 }
 
-// The target of each row: the token `ahead` later in its sequence; -1 where there is none.
-std::vector<std::int32_t> targets_of(Sequences sequences, std::size_t ahead) {
-  std::vector<std::int32_t> targets;
-  for (const auto& ids : sequences) {
-    for (std::size_t t = 0; t < ids.size(); ++t) {
-      targets.push_back(t + ahead < ids.size() ? ids[t + ahead] : -1);
+// The token `ahead` of each row of a batch in its sequence, -1 where there is none or where it
+// counts nothing; and how much it counts.
+struct Targets {
+  std::vector<std::int32_t> ids = {};
+  std::vector<float> weights = {};
+};
+Targets targets_of(Sequences sequences, std::size_t ahead, bool all) {
+  Targets targets;
+  for (const TrainSequence& sequence : sequences) {
+    for (std::size_t t = 0; t < sequence.ids.size(); ++t) {
+      const bool is_there = t + ahead < sequence.ids.size();
+      const float weight = is_there ? sequence.weight(t + ahead) : 0;
+      targets.ids.push_back(is_there && (all || weight != 0) ? sequence.ids[t + ahead] : -1);
+      targets.weights.push_back(weight);
     }
   }
   return targets;
@@ -59,11 +45,11 @@ std::vector<std::int32_t> targets_of(Sequences sequences, std::size_t ahead) {
 StepPlan plan_of(Sequences sequences, bool next) {
   StepPlan plan;
   int page = 0;
-  for (const std::vector<TokenId>& ids : sequences) {
-    std::vector<PageId> pages(static_cast<std::size_t>(pages_of(ids)));
+  for (const TrainSequence& sequence : sequences) {
+    std::vector<PageId> pages(static_cast<std::size_t>(pages_of(sequence)));
     std::iota(pages.begin(), pages.end(), page);
-    page += pages_of(ids);
-    std::vector<TokenId> tokens = ids;
+    page += pages_of(sequence);
+    std::vector<TokenId> tokens = sequence.ids;
     if (next) {
       tokens.erase(tokens.begin());
       tokens.push_back(-1);
@@ -85,11 +71,43 @@ void copy(const Tensor& to, const Tensor& from, Device& device) {
   device.copy(to.data, from.data, from.bytes().size());
 }
 
-// Numbers that the loss is taken of, over all batches.
-std::int64_t count_targets(const TokenSequences& sequences, std::int64_t ahead) {
+// Tokens that the loss is taken of.
+std::int64_t count_targets(Sequences sequences, std::size_t ahead) {
   std::int64_t count = 0;
-  for (const auto& ids : sequences) count += std::max<std::int64_t>(size_of(ids) - ahead, 0);
+  for (const TrainSequence& sequence : sequences) {
+    for (std::size_t t = ahead; t < sequence.ids.size(); ++t) count += sequence.weight(t) != 0;
+  }
   return count;
+}
+
+// The experts of a batch in MoE layer number `layer`, [T, k]. Of a last token that has none any do:
+// no row that is looked at depends on it.
+std::vector<std::int32_t> routes_of(Sequences sequences, int layer, const ModelConfig& config) {
+  const auto k = static_cast<std::size_t>(config.num_experts_per_tok);
+  const std::size_t a_token = static_cast<std::size_t>(num_moe_layers(config)) * k;
+  std::vector<std::int32_t> routes;
+  for (const TrainSequence& sequence : sequences) {
+    for (std::size_t t = 0; t < sequence.ids.size(); ++t) {
+      const std::size_t at = t * a_token + static_cast<std::size_t>(layer) * k;
+      for (std::size_t j = 0; j < k; ++j) {
+        const bool is_there = at + j < sequence.routes.size();
+        routes.push_back(is_there ? sequence.routes[at + j] : static_cast<std::int32_t>(j));
+      }
+    }
+  }
+  return routes;
+}
+
+std::vector<TrainSequence> plain(const TokenSequences& sequences) {
+  std::vector<TrainSequence> all;
+  for (const std::vector<TokenId>& ids : sequences) all.push_back({.ids = ids});
+  return all;
+}
+
+Error no_numbers(const LoadedModel& model) {
+  return invalid(str("the logits of ", model.options().dir,
+                     " are not all numbers; `glint inspect --verify` finds NaN and infinity among "
+                     "weights"));
 }
 
 Error interrupted() { return {ErrorCode::kUnavailable, "interrupted"}; }
@@ -99,11 +117,14 @@ Error interrupted() { return {ErrorCode::kUnavailable, "interrupted"}; }
 // One batch: its sequences, and what a pass over them chose and keeps.
 class GradientPass::BatchPass {
  public:
-  BatchPass(GradientPass& all, Sequences sequences, const LossOptions& options, const OnPart& done)
+  // `first`: the number of the first sequence among all of the call.
+  BatchPass(GradientPass& all, Sequences sequences, std::size_t first, const LossTerms& terms,
+            const OnPart& done)
       : all_(all),
         m_(all.model_.model()),
         sequences_(sequences),
-        options_(options),
+        first_(first),
+        terms_(terms),
         done_(done),
         arena_scope_(all.arena_),
         saved_scope_(all.saved_),
@@ -111,10 +132,10 @@ class GradientPass::BatchPass {
         T_(batch_.token_ids.dim(0)),
         pass_(m_, batch_.view, T_, all.arena_) {}
 
-  // Adds to the parameters' gradients and to `sums`; `scales` of both losses.
-  Status run(const std::array<float, 2>& scales, LossSums& sums) {
-    GLINT_TRY_STATUS(forward());
-    head(scales, sums);
+  // Adds to the parameters' gradients and to `sums`.
+  Status run(LossSums& sums) {
+    GLINT_TRY_STATUS(forward(true));
+    head(sums);
     if (!done_()) return interrupted();
     GLINT_TRY_STATUS(backward());
     all_.tape_.gradients().embed_back(
@@ -125,18 +146,63 @@ class GradientPass::BatchPass {
     return done_() ? Status(Ok{}) : interrupted();
   }
 
+  // Adds one result a sequence.
+  Status score(std::vector<TokenScores>& scores) {
+    GLINT_TRY_STATUS(forward(false));
+    const Tensor hidden = all_.arena_.take(m_.activations, {T_, m_.config.hidden_size});
+    pass_.head(m_.weights.norm, {}, hidden, {});
+    for (const TrainSequence& sequence : sequences_) {
+      TokenScores& one = scores.emplace_back();
+      for (auto* values : {&one.log_probs, &one.entropies, &one.served}) {
+        values->resize(sequence.ids.size());
+      }
+    }
+    const std::span<TokenScores> mine = std::span(scores).last(sequences_.size());
+    const Targets targets = targets_of(sequences_, 1, true);
+    const Tensor ids = upload(targets.ids, all_.saved_);
+    for (const Rows rows : chunks()) {
+      const Arena::Scope scope(all_.scratch_);
+      const Tensor logits = logits_of(hidden, rows).out;
+      const RowScores found = scores_of(logits, ids, rows);
+      const std::vector<float> on_host = copy_out(logits);
+      for_pieces(rows, [&](std::size_t sequence, std::int64_t first, std::size_t at,
+                           std::size_t count) {
+        for (std::size_t i = 0; i < count; ++i) {
+          const auto t = static_cast<std::size_t>(first) + i, vocab = static_cast<std::size_t>(V());
+          TokenScores& one = mine[sequence];
+          one.log_probs[t] = found.log_probs[at + i];
+          one.entropies[t] = found.entropies[at + i];
+          one.served[t] = logprob(std::span(on_host).subspan((at + i) * vocab, vocab),
+                                  sequences_[sequence].ids[t]);
+        }
+      });
+    }
+    return done_() ? Status(Ok{}) : interrupted();
+  }
+
  private:
-  Status forward() {
+  // `keeps` what a backward pass needs.
+  Status forward(bool keeps) {
+    const bool given = std::any_of(sequences_.begin(), sequences_.end(),
+                                   [](const TrainSequence& s) { return !s.routes.empty(); });
+    int moe_layer = 0;
     pass_.embed(batch_.token_ids);
     for (int i = 0; i < m_.config.num_hidden_layers; ++i) {
-      inputs_.push_back(keep(pass_.residual()));
-      const bool dense = m_.config.layers[static_cast<std::size_t>(i)].is_dense();
-      routed_.push_back(dense ? Tensor{}
-                              : all_.saved_.take(DType::kI32, {T_, m_.config.num_experts_per_tok}));
-      pass_.layer(i, {.routed = routed_.back()});
+      if (keeps) inputs_.push_back(keep(pass_.residual()));
+      Tensor routed;
+      if (!m_.config.layers[static_cast<std::size_t>(i)].is_dense()) {
+        routed = all_.saved_.take(DType::kI32, {T_, m_.config.num_experts_per_tok});
+        if (given) {
+          const auto routes = routes_of(sequences_, moe_layer, m_.config);
+          all_.tape_.device().copy_in(routed.data, routes.data(), routes.size() * 4);
+        }
+        ++moe_layer;
+      }
+      routed_.push_back(routed);
+      pass_.layer(i, {.routed = routed, .routed_given = given && routed});
       // A layer without an indexer attends to what the one before selected.
       const bool selects = static_cast<bool>(m_.weights.layers[i].attention.indexer);
-      selected_.push_back(selects ? keep(pass_.selected) : selected_.back());
+      if (keeps) selected_.push_back(selects ? keep(pass_.selected) : selected_.back());
       if (!done_()) return interrupted();
     }
     pass_.residual();
@@ -144,14 +210,13 @@ class GradientPass::BatchPass {
   }
 
   // The final norm, the losses and the draft layer, and back to the gradient of the residual.
-  void head(const std::array<float, 2>& scales, LossSums& sums) {
+  void head(LossSums& sums) {
     const Arena::Retain retain(all_.arena_);
     const std::int64_t D = m_.config.hidden_size;
     const Tensor hidden = all_.arena_.take(m_.activations, {T_, D});
     record([&] { pass_.head(m_.weights.norm, {}, hidden, {}); });
-    sums.nll +=
-        loss(hidden, upload(targets_of(sequences_, 1), all_.saved_), scales[0], all_.on_logits);
-    if (options_.mtp_weight > 0) {
+    sums.nll += loss(hidden, 1, terms_.scale, terms_.loss, all_.on_logits);
+    if (terms_.mtp_scale != 0) {
       const Batch next =
           build_batch(plan_of(sequences_, true), all_.model_.rotary_table(), all_.arena_);
       const MtpArgs args = {.next_ids = next.token_ids,
@@ -160,8 +225,7 @@ class GradientPass::BatchPass {
                             .selected = all_.arena_.take(DType::kI32, {T_, m_.config.index_topk}),
                             .hidden = all_.arena_.take(m_.activations, {T_, D})};
       record([&] { forward_mtp(m_, args, all_.arena_); });
-      sums.mtp_nll +=
-          loss(args.hidden, upload(targets_of(sequences_, 2), all_.saved_), scales[1], {});
+      sums.mtp_nll += loss(args.hidden, 2, terms_.mtp_scale, nullptr, {});
     }
     all_.tape_.backward();
     expect_no_remains(residual(), "the head");
@@ -187,41 +251,124 @@ class GradientPass::BatchPass {
     return Ok{};
   }
 
-  // Sum of minus log-probabilities of the targets. The gradient of `scale` times that goes into
-  // the head's and, through the shadow, into that of `hidden` [T, hidden]; some rows at a time.
-  double loss(const Tensor& hidden, const Tensor& targets, float scale,
-              const std::function<void(const Tensor&)>& on_logits) {
+  // Some rows, whose logits exist at once.
+  struct Rows {
+    std::int64_t first = 0, count = 0;
+  };
+  std::vector<Rows> chunks() const {
     constexpr std::int64_t kLogitBytes = std::int64_t{64} << 20;
+    const std::int64_t most = std::max<std::int64_t>(kLogitBytes / (V() * 4), 1);
+    std::vector<Rows> all;
+    for (std::int64_t r = 0; r < T_; r += most) all.push_back({r, std::min(most, T_ - r)});
+    return all;
+  }
+  std::int64_t V() const { return m_.weights.lm_head.rows; }
+
+  // f(sequence, first token, its place among `rows`, count) for the tokens that `rows` predict.
+  template <class F>
+  void for_pieces(const Rows& rows, F f) const {
+    std::int64_t begin = 0;  // the first row of a sequence
+    for (std::size_t i = 0; i < sequences_.size(); ++i) {
+      const std::int64_t from = std::max(rows.first, begin);
+      const std::int64_t to = std::min(rows.first + rows.count, begin + sequences_[i].size() - 1);
+      if (from < to) {
+        f(i, from - begin + 1, static_cast<std::size_t>(from - rows.first),
+          static_cast<std::size_t>(to - from));
+      }
+      begin += sequences_[i].size();
+    }
+  }
+
+  LinearArgs logits_of(const Tensor& hidden, const Rows& rows) {
+    const LinearArgs product = {.x = hidden.slice(0, rows.first, rows.count),
+                                .weight = m_.weights.lm_head,
+                                .out = all_.scratch_.take(DType::kF32, {rows.count, V()})};
+    m_.ops.linear(product);
+    return product;
+  }
+
+  struct RowScores {
+    std::vector<float> log_probs, entropies;
+  };
+  RowScores scores_of(const Tensor& logits, const Tensor& targets, const Rows& rows) {
+    const LogProbsArgs args = {.logits = logits,
+                               .targets = targets.slice(0, rows.first, rows.count),
+                               .temperature = terms_.temperature,
+                               .log_probs = all_.scratch_.take(DType::kF32, {rows.count}),
+                               .entropies = all_.scratch_.take(DType::kF32, {rows.count})};
+    all_.tape_.gradients().log_probs(args);
+    return {copy_out(args.log_probs), copy_out(args.entropies)};
+  }
+
+  // Minus the derivatives of the loss by log-probabilities and entropies of `rows`.
+  struct Scales {
+    std::vector<float> log_probs, entropies;
+  };
+  Scales weigh(TokenLoss& loss, const RowScores& scores, const Rows& rows) {
+    Scales scales;
+    scales.log_probs.resize(scores.log_probs.size());
+    scales.entropies.resize(scores.log_probs.size());
+    for_pieces(
+        rows, [&](std::size_t sequence, std::int64_t first, std::size_t at, std::size_t count) {
+          const auto part = [&](auto& values) { return std::span(values).subspan(at, count); };
+          loss.weigh(first_ + sequence, first, part(scores.log_probs), part(scores.entropies),
+                     part(scales.log_probs), part(scales.entropies));
+        });
+    for (auto* derivatives : {&scales.log_probs, &scales.entropies}) {
+      for (float& x : *derivatives) x = -x;
+    }
+    return scales;
+  }
+
+  // Sum of minus log-probabilities of the tokens `ahead`, times their weights. The gradient of
+  // `scale` times that, or of `own`, goes into the head's and, through the shadow, into that of
+  // `hidden` [T, hidden]; some rows at a time.
+  double loss(const Tensor& hidden, std::size_t ahead, double scale, TokenLoss* own,
+              const std::function<void(const Tensor&)>& on_logits) {
     Gradients& gradients = all_.tape_.gradients();
-    const Weight& head = m_.weights.lm_head;
     const Tensor dhidden = all_.shadow_.add_to(hidden);
-    const std::int64_t most = std::max<std::int64_t>(kLogitBytes / (head.rows * 4), 1);
+    const Targets targets = targets_of(sequences_, ahead, own != nullptr);
+    const Tensor ids = upload(targets.ids, all_.saved_);
     double sum = 0;
-    for (std::int64_t r = 0; r < T_; r += most) {
+    for (const Rows rows : chunks()) {
       const Arena::Scope scope(all_.scratch_);
-      const std::int64_t rows = std::min(most, T_ - r);
-      const Tensor logits = all_.scratch_.take(DType::kF32, {rows, head.rows});
-      const LinearArgs product = {.x = hidden.slice(0, r, rows), .weight = head, .out = logits};
-      m_.ops.linear(product);
+      const LinearArgs product = logits_of(hidden, rows);
+      const Tensor& logits = product.out;
       if (on_logits) on_logits(logits);
-      std::vector<float> log_probs(static_cast<std::size_t>(rows));
-      const Tensor results = all_.scratch_.take(DType::kF32, {rows});
-      const std::vector<float> scales(log_probs.size(), scale);
-      gradients.cross_entropy({.logits = logits,
-                               .targets = targets.slice(0, r, rows),
-                               .scales = upload(scales, all_.scratch_),
-                               .temperature = options_.temperature,
-                               .log_probs = results});
+      const float* const weights = &targets.weights[static_cast<std::size_t>(rows.first)];
+      CrossEntropyArgs args = {.logits = logits,
+                               .targets = ids.slice(0, rows.first, rows.count),
+                               .temperature = terms_.temperature,
+                               .log_probs = all_.scratch_.take(DType::kF32, {rows.count})};
+      if (own) {
+        const Scales scales = weigh(*own, scores_of(logits, ids, rows), rows);
+        args.scales = upload(scales.log_probs, all_.scratch_);
+        args.entropy_scales = upload(scales.entropies, all_.scratch_);
+      } else {
+        std::vector<float> scales;
+        for (std::int64_t r = 0; r < rows.count; ++r) {
+          scales.push_back(static_cast<float>(scale * weights[r]));
+        }
+        args.scales = upload(scales, all_.scratch_);
+      }
+      gradients.cross_entropy(args);
       gradients.linear_back({.op = product,
                              .dout = logits,
-                             .dx = dhidden.slice(0, r, rows),
-                             .dweight = all_.tape_.gradient_of(head.data)});
-      all_.tape_.device().copy_out(log_probs.data(), results.data, log_probs.size() * 4);
-      for (const float log_prob : log_probs) sum -= log_prob;
+                             .dx = dhidden.slice(0, rows.first, rows.count),
+                             .dweight = all_.tape_.gradient_of(m_.weights.lm_head.data)});
+      const std::vector<float> log_probs = copy_out(args.log_probs);
+      for (std::int64_t r = 0; r < rows.count; ++r) {
+        if (weights[r] != 0) sum -= weights[r] * log_probs[static_cast<std::size_t>(r)];
+      }
     }
     return sum;
   }
 
+  std::vector<float> copy_out(const Tensor& dense) {
+    std::vector<float> values(static_cast<std::size_t>(dense.size()));
+    all_.tape_.device().copy_out(values.data(), dense.data, values.size() * sizeof(float));
+    return values;
+  }
   void record(const std::function<void()>& run) {
     all_.tape_.record(all_.arena_, all_.shadow_, run);
   }
@@ -241,7 +388,8 @@ class GradientPass::BatchPass {
   GradientPass& all_;
   const Model m_;
   const Sequences sequences_;
-  const LossOptions& options_;
+  const std::size_t first_;
+  const LossTerms& terms_;
   const OnPart& done_;
   const Arena::Scope arena_scope_, saved_scope_;
   const Batch batch_;
@@ -262,46 +410,82 @@ GradientPass::GradientPass(LoadedModel& model, TapeOps& tape)
   GLINT_CHECK(&model.ops() == &tape, "the model runs on other ops");
 }
 
-int GradientPass::num_batches(const TokenSequences& sequences, std::int64_t batch_tokens) {
+int GradientPass::num_batches(std::span<const TrainSequence> sequences, std::int64_t batch_tokens) {
   return static_cast<int>(batches_of(sequences, batch_tokens).size());
 }
 
-Result<LossSums> GradientPass::run(const TokenSequences& sequences, const LossOptions& options,
-                                   std::int64_t batch_tokens, const OnPart& on_part) {
+int GradientPass::num_batches(const TokenSequences& sequences, std::int64_t batch_tokens) {
+  return num_batches(plain(sequences), batch_tokens);
+}
+
+Status GradientPass::prepare(Sequences sequences, bool mtp, std::int64_t batch_tokens) {
+  bool any_routes = false, all_routes = true;
   for (std::size_t i = 0; i < sequences.size(); ++i) {
-    GLINT_TRY_STATUS(check_sequence(model_, sequences[i]).in(str("sequence ", i + 1)));
+    GLINT_TRY_STATUS(check_train_sequence(model_, sequences[i]).in(str("sequence ", i + 1)));
+    const bool has_routes = !sequences[i].routes.empty() || sequences[i].size() == 1;
+    any_routes |= !sequences[i].routes.empty();
+    all_routes &= has_routes;
   }
-  const bool mtp = options.mtp_weight > 0;
-  LossSums sums = {.tokens = count_targets(sequences, 1),
-                   .mtp_tokens = mtp ? count_targets(sequences, 2) : 0};
-  if (sums.tokens == 0) {
-    return invalid("there is nothing to predict; give a sequence of at least 2 tokens");
+  if (any_routes && !all_routes) {
+    return invalid("some sequences have their experts given and some have not; give all or none");
   }
   if (mtp && !model_.has_mtp()) {
     return invalid("this checkpoint has no MTP layer, which the loss of one needs");
   }
-  if (mtp && sums.mtp_tokens == 0) {
+  int pages = 0;
+  for (const Sequences batch : batches_of(sequences, batch_tokens)) {
+    pages = std::max(pages, pages_of(batch));
+  }
+  return pages > model_.num_pages() ? model_.reserve_pages(pages) : Status(Ok{});
+}
+
+Result<LossSums> GradientPass::run(const TokenSequences& sequences, const LossOptions& options,
+                                   std::int64_t batch_tokens, const OnPart& on_part) {
+  const std::vector<TrainSequence> all = plain(sequences);
+  const bool mtp = options.mtp_weight > 0;
+  const std::int64_t tokens = count_targets(all, 1), mtp_tokens = count_targets(all, 2);
+  GLINT_TRY_STATUS(prepare(all, mtp, batch_tokens));
+  if (tokens == 0) {
+    return invalid("there is nothing to predict; give a sequence of at least 2 tokens");
+  }
+  if (mtp && mtp_tokens == 0) {
     return invalid(
         "there is nothing for the MTP layer to predict; give a sequence of at least 3 tokens");
   }
-  const std::vector<Sequences> batches = batches_of(sequences, batch_tokens);
-  int pages = 0;
-  for (const Sequences batch : batches) pages = std::max(pages, pages_of(batch));
-  GLINT_TRY_STATUS(model_.reserve_pages(pages));
-  const std::array<float, 2> scales = {
-      static_cast<float>(1.0 / static_cast<double>(sums.tokens)),
-      mtp ? static_cast<float>(options.mtp_weight / static_cast<double>(sums.mtp_tokens)) : 0};
+  const LossTerms terms = {
+      .temperature = options.temperature,
+      .scale = 1.0 / static_cast<double>(tokens),
+      .mtp_scale = mtp ? options.mtp_weight / static_cast<double>(mtp_tokens) : 0};
+  return add(all, terms, batch_tokens, on_part);
+}
+
+Result<LossSums> GradientPass::add(Sequences sequences, const LossTerms& terms,
+                                   std::int64_t batch_tokens, const OnPart& on_part) {
+  const bool mtp = terms.mtp_scale != 0;
+  GLINT_TRY_STATUS(prepare(sequences, mtp, batch_tokens));
+  LossSums sums = {.tokens = count_targets(sequences, 1),
+                   .mtp_tokens = mtp ? count_targets(sequences, 2) : 0};
   const OnPart done = on_part ? on_part : [] { return true; };
-  for (const Sequences batch : batches) {
-    GLINT_TRY_STATUS(BatchPass(*this, batch, options, done).run(scales, sums));
+  std::size_t first = 0;
+  for (const Sequences batch : batches_of(sequences, batch_tokens)) {
+    GLINT_TRY_STATUS(BatchPass(*this, batch, first, terms, done).run(sums));
+    first += batch.size();
   }
-  if (!std::isfinite(sums.nll) || !std::isfinite(sums.mtp_nll)) {
-    return invalid(
-        str("the logits of ", model_.options().dir,
-            " are not all numbers; `glint inspect --verify` finds NaN and infinity among "
-            "weights"));
-  }
+  if (!std::isfinite(sums.nll) || !std::isfinite(sums.mtp_nll)) return no_numbers(model_);
   return sums;
+}
+
+Result<std::vector<TokenScores>> GradientPass::score(Sequences sequences, float temperature,
+                                                     std::int64_t batch_tokens,
+                                                     const OnPart& on_part) {
+  GLINT_TRY_STATUS(prepare(sequences, false, batch_tokens));
+  const LossTerms terms = {.temperature = temperature};
+  const OnPart done = on_part ? on_part : [] { return true; };
+  std::vector<TokenScores> scores;
+  for (const Sequences batch : batches_of(sequences, batch_tokens)) {
+    GLINT_TRY_STATUS(BatchPass(*this, batch, scores.size(), terms, done).score(scores));
+  }
+  return scores;
 }
 
 }  // namespace glint

@@ -18,6 +18,7 @@
 #include "cli/id_file.h"
 #include "model/backends_under_test.h"
 #include "model/npy_data.h"
+#include "runtime/logits.h"
 #include "runtime/score.h"
 #include "train/gradient_file.h"
 #include "train/gradient_pass.h"
@@ -259,6 +260,145 @@ TEST(Training, the_bits_of_gradients_do_not_depend_on_threads) {
   }
 }
 
+// Sequences as `run` takes them, each token counting once.
+std::vector<TrainSequence> to_train(const TokenSequences& sequences) {
+  std::vector<TrainSequence> all;
+  for (const auto& ids : sequences) all.push_back({.ids = ids});
+  return all;
+}
+
+// -scale * log p, as a loss of the caller's own; and it remembers the values it was shown.
+struct OwnCrossEntropy : TokenLoss {
+  explicit OwnCrossEntropy(double scale) : scale(scale) {}
+  void weigh(std::size_t sequence, std::int64_t first, std::span<const float> log_probs,
+             std::span<const float> entropies, std::span<float> d_log_probs,
+             std::span<float> d_entropies) override {
+    auto& mine = seen[sequence];
+    EXPECT_EQ(first, static_cast<std::int64_t>(mine.log_probs.size()) + 1);
+    mine.log_probs.insert(mine.log_probs.end(), log_probs.begin(), log_probs.end());
+    mine.entropies.insert(mine.entropies.end(), entropies.begin(), entropies.end());
+    for (const float d : d_entropies) EXPECT_EQ(d, 0);
+    for (float& d : d_log_probs) d = -static_cast<float>(scale);
+  }
+  const double scale;
+  std::map<std::size_t, TokenScores> seen = {};
+};
+
+bool same_bits(std::span<const float> a, std::span<const float> b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size_bytes()) == 0;
+}
+
+TEST(Training, a_loss_of_the_callers_own_that_is_the_cross_entropy_has_its_gradient) {
+  Trained trained(kTiny, DType::kF32, best_backend().make(2));
+  const TokenSequences sequences = record_rows({70, 1, 33, 64});
+  const LossSums expected = trained.run(sequences, {.temperature = 0.8f}, 100);
+  const std::vector<float> gradients = trained.gradients();
+  trained.parameters->set_zero();
+  OwnCrossEntropy loss(1.0 / static_cast<double>(expected.tokens));
+  const auto sums =
+      trained.pass->add(to_train(sequences), {.temperature = 0.8f, .loss = &loss}, 100);
+  EXPECT_EQ(sums.value().nll, expected.nll);
+  EXPECT_TRUE(same_bits(trained.gradients(), gradients));
+  // And it saw what a forward pass alone tells.
+  const auto scores = trained.pass->score(to_train(sequences), 0.8f, 4096).value();
+  EXPECT_EQ(loss.seen.size(), 3u);
+  for (const auto& [sequence, seen] : loss.seen) {
+    EXPECT_TRUE(same_bits(std::span(scores[sequence].log_probs).subspan(1), seen.log_probs));
+    EXPECT_TRUE(same_bits(std::span(scores[sequence].entropies).subspan(1), seen.entropies));
+  }
+}
+
+TEST(Training, weights_and_calls_add_up) {
+  Trained trained(kTiny, DType::kF32, best_backend().make(2));
+  TrainSequence whole = {.ids = record_rows({60})[0], .weights = std::vector<float>(60, 1)};
+  for (std::size_t t = 0; t < 60; ++t) whole.weights[t] = t < 20 ? 2 : t < 40 ? 0 : 1;
+  const LossTerms terms = {.scale = 0.5, .mtp_scale = 0.25};
+  const LossSums sums = trained.pass->add(std::span(&whole, 1), terms, 100).value();
+  EXPECT_EQ(sums.tokens, 39);
+  EXPECT_EQ(sums.mtp_tokens, 38);
+  const std::vector<float> together = trained.gradients();
+  trained.parameters->set_zero();
+  struct Part {
+    int first, last;
+    double scale;
+  };
+  for (const auto& [first, last, scale] : {Part{0, 20, 1}, {40, 60, 0.5}}) {
+    TrainSequence part = {.ids = whole.ids, .weights = std::vector<float>(60, 0)};
+    std::fill(part.weights.begin() + first, part.weights.begin() + last, 1.0f);
+    const LossTerms one = {.scale = scale, .mtp_scale = scale / 2};
+    ASSERT_TRUE(trained.pass->add(std::span(&part, 1), one, 100).ok());
+  }
+  expect_same_gradient(together, trained.gradients(), 2e-6);
+}
+
+TEST(Training, experts_of_a_rollout_are_used_again) {
+  Trained trained(kTiny, DType::kF32, best_backend().make(2));
+  const TokenSequences sequences = record_rows({70, 33});
+  std::vector<TrainSequence> given = to_train(sequences);
+  const ModelConfig& config = trained.model->config();
+  const auto layers = static_cast<std::size_t>(num_moe_layers(config));
+  const auto k = static_cast<std::size_t>(config.num_experts_per_tok);
+  ASSERT_TRUE(trained.model->reserve_pages(2).ok());
+  for (TrainSequence& sequence : given) {
+    StepPlan plan;
+    const std::vector<PageId> pages = {0, 1};
+    plan.add(0, sequence.ids, pages, 0);
+    const auto routed = trained.model->step(plan, {.routed = true}).routed;
+    const std::size_t tokens = sequence.ids.size();
+    for (std::size_t t = 0; t < tokens; ++t) {
+      for (std::size_t layer = 0; layer < layers; ++layer) {
+        const auto from = routed.subspan((layer * tokens + t) * k, k);
+        sequence.routes.insert(sequence.routes.end(), from.begin(), from.end());
+      }
+    }
+  }
+  const LossTerms terms = {.scale = 1.0 / 101};
+  ASSERT_TRUE(trained.pass->add(to_train(sequences), terms, 4096).ok());
+  const std::vector<float> chosen = trained.gradients();
+  trained.parameters->set_zero();
+  ASSERT_TRUE(trained.pass->add(given, terms, 4096).ok());
+  EXPECT_TRUE(same_bits(chosen, trained.gradients()));
+  // The last token of a rollout never went through the model. Its place among an expert's rows
+  // changes the order of sums only.
+  given[0].routes.resize(given[0].routes.size() - layers * k);
+  trained.parameters->set_zero();
+  ASSERT_TRUE(trained.pass->add(given, terms, 4096).ok());
+  expect_same_gradient(chosen, trained.gradients(), 2e-6);
+  // Others than the router's have another loss.
+  const double before = trained.pass->score(given, 1, 4096).value()[0].log_probs[5];
+  std::reverse(given[0].routes.begin(), given[0].routes.end());
+  EXPECT_NE(trained.pass->score(given, 1, 4096).value()[0].log_probs[5], before);
+}
+
+TEST(Training, scores_are_those_of_serving_bit_for_bit) {
+  for (const DType dtype : {DType::kF32, DType::kBF16}) {
+    Trained trained(kTiny, dtype, best_backend().make(2));
+    const TokenSequences sequences = record_rows({300, 40});
+    const auto scores = trained.pass->score(to_train(sequences), 1, 4096).value();
+    ModelOptions options = trained.model->options();
+    options.packing = Packing::kAlways;
+    const auto serving = LoadedModel::load(options, best_backend().make(1)).value();
+    for (std::size_t i = 0; i < sequences.size(); ++i) {
+      std::vector<float> expected = {0};
+      ScoreSinks sinks;
+      sinks.logits = [&](std::int64_t first, std::span<const float> rows) {
+        const auto vocab = static_cast<std::size_t>(serving->config().vocab_size);
+        for (std::size_t r = 0; r * vocab < rows.size(); ++r) {
+          const std::size_t next = static_cast<std::size_t>(first) + r + 1;
+          if (next == sequences[i].size()) break;
+          expected.push_back(logprob(rows.subspan(r * vocab, vocab), sequences[i][next]));
+        }
+      };
+      ASSERT_TRUE(score(*serving, sequences[i], {.chunk = 37}, sinks).ok());
+      EXPECT_TRUE(same_bits(scores[i].served, expected));
+      for (std::size_t t = 1; t < expected.size(); ++t) {
+        EXPECT_NEAR(scores[i].log_probs[t], expected[t], 1e-5);
+        EXPECT_GT(scores[i].entropies[t], 0);
+      }
+    }
+  }
+}
+
 // Serving packs weights, fuses blocks and cuts prompts into chunks; training does none of it.
 TEST(Training, logits_are_those_of_serving_bit_for_bit) {
   for (const DType dtype : {DType::kF32, DType::kBF16}) {
@@ -303,6 +443,12 @@ TEST(Training, what_cannot_be_trained_is_refused) {
   EXPECT_NE(message({{1, 2}, {3, 100000}}, 0).find("sequence 2: token 100000"), std::string::npos);
   EXPECT_NE(message({{1}, {2}}, 0).find("nothing to predict"), std::string::npos);
   EXPECT_NE(message({{1, 2}}, 1).find("nothing for the MTP layer"), std::string::npos);
+  const auto refusal = [&](TrainSequence sequence) {
+    return trained.pass->add(std::span(&sequence, 1), {}, 100).error().message;
+  };
+  EXPECT_NE(refusal({.ids = {1, 2}, .weights = {1}}).find("1 weights for 2 tokens"),
+            std::string::npos);
+  EXPECT_NE(refusal({.ids = {1, 2}, .routes = {1}}).find("numbers of experts"), std::string::npos);
 }
 
 }  // namespace

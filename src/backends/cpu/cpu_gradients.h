@@ -26,6 +26,7 @@ class CpuGradients : public ReferenceGradients {
   void per_head_back(const PerHeadBackArgs& args) override;
   void sparse_mla_back(const SparseMlaBackArgs& args) override;
   void combine_back(const CombineBackArgs& args) override;
+  void log_probs(const LogProbsArgs& args) override;
   void cross_entropy(const CrossEntropyArgs& args) override;
 
  private:

@@ -131,10 +131,60 @@ void CpuGradients::combine_back(const CombineBackArgs& args) {
   });
 }
 
+namespace {
+
+// Sums over a row's exponentials e[i] = exp((logits[i] - largest) / temperature).
+struct RowSums {
+  double chosen = 0, others = 0;  // of the target; of all others
+  float wanted = 0;               // log of `chosen`, also where that is 0
+  double weighted = 0;            // sum of e[i] * log e[i]
+
+  double sum() const { return others + chosen; }
+  double log_prob() const {
+    return chosen > 0 ? -std::log1p(others / chosen) : wanted - std::log(sum());
+  }
+  double entropy() const { return std::log(sum()) - weighted / sum(); }
+};
+
+// Leaves the exponentials in `e` if that is given; it may be `logits`.
+RowSums sums_of(const float* logits, std::int64_t V, std::int32_t target, float cool, float* e) {
+  const float largest = *std::max_element(logits, logits + V);
+  RowSums sums = {.wanted = (logits[target] - largest) * cool};
+  for (std::int64_t i = 0; i < V; ++i) {
+    const float log = (logits[i] - largest) * cool, exp = std::exp(log);
+    if (i == target) {
+      sums.chosen = exp;
+    } else {
+      sums.others += exp;
+    }
+    if (exp > 0) sums.weighted += double{exp} * log;
+    if (e) e[i] = exp;
+  }
+  return sums;
+}
+
+}  // namespace
+
+void CpuGradients::log_probs(const LogProbsArgs& args) {
+  check(args);
+  const std::int64_t V = args.logits.dim(1);
+  for_rows(args.logits.dim(0), V, [&](std::int64_t r) {
+    const std::int32_t target = args.targets.ptr<std::int32_t>()[r];
+    float& log_prob = args.log_probs.ptr<float>()[r];
+    float& entropy = args.entropies.ptr<float>()[r];
+    log_prob = entropy = 0;
+    if (target < 0) return;
+    GLINT_CHECK(target < V, "a target beyond the vocabulary");
+    const RowSums sums =
+        sums_of(args.logits.row<float>(r), V, target, 1 / args.temperature, nullptr);
+    log_prob = static_cast<float>(sums.log_prob());
+    entropy = static_cast<float>(sums.entropy());
+  });
+}
+
 void CpuGradients::cross_entropy(const CrossEntropyArgs& args) {
   check(args);
   const std::int64_t V = args.logits.dim(1);
-  const float cool = 1 / args.temperature;
   for_rows(args.logits.dim(0), V, [&](std::int64_t r) {
     float* const p = args.logits.row<float>(r);
     const std::int32_t target = args.targets.ptr<std::int32_t>()[r];
@@ -145,20 +195,27 @@ void CpuGradients::cross_entropy(const CrossEntropyArgs& args) {
       return;
     }
     GLINT_CHECK(target < V, "a target beyond the vocabulary");
-    const float largest = *std::max_element(p, p + V);
-    const float wanted = (p[target] - largest) * cool;
-    double others = 0;
-    for (std::int64_t i = 0; i < V; ++i) {
-      p[i] = std::exp((p[i] - largest) * cool);
-      if (i != target) others += p[i];
-    }
-    const double chosen = p[target], sum = others + chosen;
-    log_prob =
-        static_cast<float>(chosen > 0 ? -std::log1p(others / chosen) : wanted - std::log(sum));
+    const RowSums sums = sums_of(p, V, target, 1 / args.temperature, p);
+    log_prob = static_cast<float>(sums.log_prob());
+    const double sum = sums.sum();
     const double scale = double{args.scales.ptr<float>()[r]} / args.temperature;
+    const double entropy_scale =
+        args.entropy_scales ? double{args.entropy_scales.ptr<float>()[r]} / args.temperature : 0;
     const auto each = static_cast<float>(scale / sum);
-    for (std::int64_t i = 0; i < V; ++i) p[i] *= each;
-    p[target] = static_cast<float>(-scale * others / sum);
+    const auto at_target = static_cast<float>(-scale * sums.others / sum);
+    if (entropy_scale == 0) {
+      for (std::int64_t i = 0; i < V; ++i) p[i] *= each;
+      p[target] = at_target;
+      return;
+    }
+    // p (log p + H), where log p is that of the exponential, less that of the sum.
+    const double shift = sums.entropy() - std::log(sum);
+    for (std::int64_t i = 0; i < V; ++i) {
+      const float e = p[i];
+      const float by_target = i == target ? at_target : e * each;
+      const double by_entropy = e > 0 ? e / sum * (std::log(double{e}) + shift) : 0;
+      p[i] = static_cast<float>(by_target + entropy_scale * by_entropy);
+    }
   });
 }
 

@@ -110,10 +110,52 @@ void ReferenceGradients::rms_norm_back(const RmsNormBackArgs& args) {
   }
 }
 
+namespace {
+
+// A row's softmax.
+struct Softmax {
+  std::vector<double> logs = {};  // of probabilities
+  double log_prob = 0;            // of the target
+  double rest = 0;                // 1 - its probability
+  double entropy = 0;
+
+  Softmax(const float* logits, std::int64_t V, std::int64_t target, double temperature) {
+    const double largest = *std::max_element(logits, logits + V);
+    double others = 0;
+    for (std::int64_t i = 0; i < V; ++i) {
+      logs.push_back((logits[i] - largest) / temperature);
+      if (i != target) others += std::exp(logs.back());
+    }
+    const double chosen = std::exp(logs[target]), sum = others + chosen;
+    log_prob = chosen > 0 ? -std::log1p(others / chosen) : logs[target] - std::log(sum);
+    rest = others / sum;
+    for (double& log : logs) {
+      log -= std::log(sum);
+      entropy -= std::exp(log) * log;
+    }
+  }
+};
+
+}  // namespace
+
+void ReferenceGradients::log_probs(const LogProbsArgs& args) {
+  check(args);
+  const std::int64_t V = args.logits.dim(1);
+  for (std::int64_t r = 0; r < args.logits.dim(0); ++r) {
+    const std::int64_t target = index_or_padding(args.targets, r, V, "target");
+    float& log_prob = args.log_probs.ptr<float>()[r];
+    float& entropy = args.entropies.ptr<float>()[r];
+    log_prob = entropy = 0;
+    if (target < 0) continue;
+    const Softmax p(args.logits.row<float>(r), V, target, args.temperature);
+    log_prob = static_cast<float>(p.log_prob);
+    entropy = static_cast<float>(p.entropy);
+  }
+}
+
 void ReferenceGradients::cross_entropy(const CrossEntropyArgs& args) {
   check(args);
   const std::int64_t V = args.logits.dim(1);
-  std::vector<double> p(V);
   for (std::int64_t r = 0; r < args.logits.dim(0); ++r) {
     float* const logits = args.logits.row<float>(r);
     const std::int64_t target = index_or_padding(args.targets, r, V, "target");
@@ -123,19 +165,17 @@ void ReferenceGradients::cross_entropy(const CrossEntropyArgs& args) {
       log_prob = 0;
       continue;
     }
-    const double largest = *std::max_element(logits, logits + V);
-    double sum = 0, others = 0;
+    const Softmax p(logits, V, target, args.temperature);
+    log_prob = static_cast<float>(p.log_prob);
+    const double scale = args.scales.ptr<float>()[r];
+    const double entropy_scale = args.entropy_scales ? args.entropy_scales.ptr<float>()[r] : 0;
     for (std::int64_t i = 0; i < V; ++i) {
-      p[i] = std::exp((logits[i] - largest) / args.temperature);
-      sum += p[i];
-      if (i != target) others += p[i];
+      const double by_target = i == target ? -p.rest : std::exp(p.logs[i]);
+      const double by_entropy =
+          entropy_scale != 0 ? std::exp(p.logs[i]) * (p.logs[i] + p.entropy) : 0;
+      logits[i] =
+          static_cast<float>((scale * by_target + entropy_scale * by_entropy) / args.temperature);
     }
-    log_prob = static_cast<float>(p[target] > 0 ? -std::log1p(others / p[target])
-                                                : (logits[target] - largest) / args.temperature -
-                                                      std::log(sum));
-    const double scale = double{args.scales.ptr<float>()[r]} / args.temperature;
-    for (std::int64_t i = 0; i < V; ++i) logits[i] = static_cast<float>(scale * p[i] / sum);
-    logits[target] = static_cast<float>(-scale * others / sum);
   }
 }
 

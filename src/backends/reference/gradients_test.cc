@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 #include <deque>
+#include <utility>
 
 #include "backends/reference/reference_gradients.h"
 #include "backends/reference/reference_ops.h"
@@ -379,24 +380,46 @@ TEST(ReferenceGradients, combine) {
 
 TEST(ReferenceGradients, cross_entropy) {
   Probe p;
-  const Value logits = p.input({4, 6}), log_probs = p.output({4});
-  const Tensor swept = p.take({4, 6}), scales = p.take({4});
-  const CrossEntropyArgs op = {.logits = swept,
-                               .targets = p.ints({5, 0, -1, 3}, {4}),
-                               .scales = scales,
-                               .temperature = 0.7f,
-                               .log_probs = log_probs.x};
+  const Value logits = p.input({4, 6}), log_probs = p.output({4}), entropies = p.output({4});
+  const Tensor swept = p.take({4, 6}), scales = p.take({4}), entropy_scales = p.take({4});
+  const Tensor targets = p.ints({5, 0, -1, 3}, {4}), again = p.take({4});
   p.forward = [&] {
-    put(swept, floats_in(logits.x));
-    p.gradients.cross_entropy(op);
+    p.gradients.log_probs({.logits = logits.x,
+                           .targets = targets,
+                           .temperature = 0.7f,
+                           .log_probs = log_probs.x,
+                           .entropies = entropies.x});
   };
   p.backward = [&] {
-    for (int r = 0; r < 4; ++r) scales.ptr<float>()[r] = -log_probs.d.ptr<float>()[r];
-    p.forward();
+    for (int r = 0; r < 4; ++r) {
+      scales.ptr<float>()[r] = -std::exchange(log_probs.d.ptr<float>()[r], 0.0f);
+      entropy_scales.ptr<float>()[r] = -std::exchange(entropies.d.ptr<float>()[r], 0.0f);
+    }
+    put(swept, floats_in(logits.x));
+    p.gradients.cross_entropy({.logits = swept,
+                               .targets = targets,
+                               .scales = scales,
+                               .entropy_scales = entropy_scales,
+                               .temperature = 0.7f,
+                               .log_probs = again});
+    EXPECT_EQ(floats_in(again), floats_in(log_probs.x));
     for (int i = 0; i < 24; ++i) logits.d.ptr<float>()[i] += swept.ptr<float>()[i];
-    std::fill_n(log_probs.d.ptr<float>(), 4, 0.0f);
   };
   expect_gradients(p);
+}
+
+TEST(ReferenceGradients, entropies_are_those_of_the_softmax) {
+  std::vector<float> logits = {0, 0, 0, 0, 3, 3, -200, 3};
+  std::vector<std::int32_t> targets = {2, 0};
+  std::vector<float> log_probs(2), entropies(2);
+  ReferenceGradients().log_probs({.logits = Tensor(logits.data(), DType::kF32, {2, 4}),
+                                  .targets = Tensor(targets.data(), DType::kI32, {2}),
+                                  .log_probs = Tensor(log_probs.data(), DType::kF32, {2}),
+                                  .entropies = Tensor(entropies.data(), DType::kF32, {2})});
+  EXPECT_FLOAT_EQ(entropies[0], std::log(4.0f));
+  EXPECT_FLOAT_EQ(entropies[1], std::log(3.0f));
+  EXPECT_FLOAT_EQ(log_probs[0], -std::log(4.0f));
+  EXPECT_FLOAT_EQ(log_probs[1], -std::log(3.0f));
 }
 
 // The small rest of a likely token, which f32 sums of exponentials would lose.

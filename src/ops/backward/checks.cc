@@ -206,11 +206,24 @@ OpCost cost(const CombineBackArgs& args) {
                   bytes_of(args.dy) + bytes_of(args.dout) + bytes_of(args.dshared));
 }
 
+void check(const LogProbsArgs& args) {
+  ShapeCheck c("log_probs");
+  c.strided("logits", args.logits, DType::kF32, {"R", "V"});
+  c.dense("targets", args.targets, DType::kI32, {"R"});
+  c.dense("log_probs", args.log_probs, DType::kF32, {"R"});
+  c.dense("entropies", args.entropies, DType::kF32, {"R"});
+  c.require(args.temperature > 0, "temperature must be positive");
+}
+OpCost cost(const LogProbsArgs& args) {
+  return row_cost(12, args.logits, bytes_of(args.logits), 0);
+}
+
 void check(const CrossEntropyArgs& args) {
   ShapeCheck c("cross_entropy");
   c.strided("logits", args.logits, DType::kF32, {"R", "V"});
   c.dense("targets", args.targets, DType::kI32, {"R"});
   c.dense("scales", args.scales, DType::kF32, {"R"});
+  if (args.entropy_scales) c.dense("entropy_scales", args.entropy_scales, DType::kF32, {"R"});
   c.dense("log_probs", args.log_probs, DType::kF32, {"R"});
   c.require(args.temperature > 0, "temperature must be positive");
 }

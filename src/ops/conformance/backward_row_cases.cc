@@ -199,33 +199,60 @@ struct LossShape {
   float temperature = 1;
   double spread = 1;  // of the logits
   Pad pad = {};
+  bool entropy = false;  // the loss depends on it
 };
+
+std::string describe(const LossShape& s) {
+  return str(s.R, " x ", s.V, s.temperature != 1 ? ", temperature" : "",
+             s.spread > 5 ? ", sharp" : "", s.pad.back ? ", strided" : "",
+             s.entropy ? ", entropy" : "");
+}
+
+// The likeliest token in turns with any, and with none.
+std::vector<std::int32_t> some_targets(const LossShape& s, std::span<const float> logits) {
+  std::vector<std::int32_t> targets;
+  for (std::int64_t r = 0; r < s.R; ++r) {
+    const float* const row = &logits[static_cast<std::size_t>(r * s.V)];
+    const std::int64_t best = std::max_element(row, row + s.V) - row;
+    targets.push_back(static_cast<std::int32_t>(r % 4 == 3 ? -1 : r % 2 == 0 ? best : r % s.V));
+  }
+  return targets;
+}
 
 Case loss_case(LossShape s) {
   return {.op = "cross_entropy",
-          .name = str(s.R, " x ", s.V, s.temperature != 1 ? ", temperature" : "",
-                      s.spread > 5 ? ", sharp" : "", s.pad.back ? ", strided" : ""),
+          .name = describe(s),
           .need = back_needs(DType::kF32),
           .tolerance = kCrossEntropyTolerance,
           .tokens = s.R,
           .prepare = [=](Workspace& ws) {
             const std::vector<float> values = ws.noise(s.R * s.V, s.spread);
-            std::vector<std::int32_t> targets;
-            for (std::int64_t r = 0; r < s.R; ++r) {
-              const float* const row = &values[r * s.V];
-              // The likeliest token in turns with any, and with none.
-              const std::int64_t best = std::max_element(row, row + s.V) - row;
-              targets.push_back(static_cast<std::int32_t>(r % 4 == 3   ? -1
-                                                          : r % 2 == 0 ? best
-                                                                       : r % s.V));
-            }
-            const CrossEntropyArgs args = {
+            CrossEntropyArgs args = {
                 .logits = ws.updated("logits", ws.input(DType::kF32, {s.R, s.V}, values, s.pad)),
-                .targets = ws.tokens(ws.ints(targets, {s.R})),
+                .targets = ws.tokens(ws.ints(some_targets(s, values), {s.R})),
                 .scales = ws.tokens(ws.input(DType::kF32, {s.R})),
                 .temperature = s.temperature,
                 .log_probs = ws.output("log_probs", DType::kF32, {s.R})};
+            if (s.entropy) args.entropy_scales = ws.tokens(ws.input(DType::kF32, {s.R}));
             return back_call(ws, &Gradients::cross_entropy, args, cost(args));
+          }};
+}
+
+Case log_probs_case(LossShape s) {
+  return {.op = "log_probs",
+          .name = describe(s),
+          .need = back_needs(DType::kF32),
+          .tolerance = kCrossEntropyTolerance,
+          .tokens = s.R,
+          .prepare = [=](Workspace& ws) {
+            const std::vector<float> values = ws.noise(s.R * s.V, s.spread);
+            const LogProbsArgs args = {
+                .logits = ws.tokens(ws.input(DType::kF32, {s.R, s.V}, values, s.pad)),
+                .targets = ws.tokens(ws.ints(some_targets(s, values), {s.R})),
+                .temperature = s.temperature,
+                .log_probs = ws.output("log_probs", DType::kF32, {s.R}),
+                .entropies = ws.output("entropies", DType::kF32, {s.R})};
+            return back_call(ws, &Gradients::log_probs, args, cost(args));
           }};
 }
 
@@ -237,6 +264,7 @@ void add_backward_row_cases(std::vector<Case>& cases, bool timing) {
     cases.push_back(silu_case(DType::kBF16, 256, 2048, true));
     cases.push_back(combine_case(DType::kBF16, 64, 8, 6144, true));
     cases.push_back(loss_case({64, 154880}));
+    cases.push_back(log_probs_case({64, 154880}));
     return;
   }
   for (const DType dtype : kActivations) {
@@ -267,6 +295,12 @@ void add_backward_row_cases(std::vector<Case>& cases, bool timing) {
   cases.push_back(loss_case({6, 77, 0.7f, 3}));
   cases.push_back(loss_case({5, 300, 1, 12, {0, 4}}));
   cases.push_back(loss_case({2, 1}));
+  cases.push_back(loss_case({.R = 6, .V = 77, .temperature = 0.7f, .spread = 3, .entropy = true}));
+  cases.push_back(loss_case({.R = 5, .V = 300, .spread = 12, .pad = {0, 4}, .entropy = true}));
+  cases.push_back(log_probs_case({9, 130}));
+  cases.push_back(log_probs_case({6, 77, 0.7f, 3}));
+  cases.push_back(log_probs_case({5, 300, 1, 12, {0, 4}}));
+  cases.push_back(log_probs_case({2, 1}));
 }
 
 }  // namespace glint::conformance

@@ -1,0 +1,71 @@
+#include "train/train_sequence.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/str.h"
+#include "runtime/score.h"
+
+namespace glint {
+
+int num_moe_layers(const ModelConfig& config) {
+  const auto first = config.layers.begin();
+  return static_cast<int>(std::count_if(first, first + config.num_hidden_layers,
+                                        [](const auto& layer) { return !layer.is_dense(); }));
+}
+
+Status check_train_sequence(const LoadedModel& model, const TrainSequence& sequence) {
+  GLINT_TRY_STATUS(check_sequence(model, sequence.ids));
+  if (!sequence.weights.empty() && sequence.weights.size() != sequence.ids.size()) {
+    return invalid(str("there are ", sequence.weights.size(), " weights for ", sequence.ids.size(),
+                       " tokens; give one a token"));
+  }
+  for (const float weight : sequence.weights) {
+    if (!std::isfinite(weight)) return invalid(str("a token's weight is ", weight));
+  }
+  if (sequence.routes.empty()) return Ok{};
+  const ModelConfig& config = model.config();
+  const auto k = static_cast<std::size_t>(config.num_experts_per_tok);
+  const std::size_t a_token = static_cast<std::size_t>(num_moe_layers(config)) * k;
+  const std::size_t tokens = a_token ? sequence.routes.size() / a_token : 0;
+  const bool fits = tokens * a_token == sequence.routes.size() &&
+                    (tokens == sequence.ids.size() || tokens + 1 == sequence.ids.size());
+  if (!fits) {
+    return invalid(str("there are ", sequence.routes.size(), " numbers of experts for ",
+                       sequence.ids.size(), " tokens of ", a_token,
+                       " each; give those of all tokens, or of all but the last"));
+  }
+  for (std::size_t i = 0; i < sequence.routes.size(); ++i) {
+    const std::int32_t expert = sequence.routes[i];
+    if (expert < 0 || expert >= config.n_routed_experts) {
+      return invalid(str("token ", i / a_token, " was routed to expert ", expert,
+                         ", but there are ", config.n_routed_experts));
+    }
+    const auto choice = sequence.routes.begin() + static_cast<std::ptrdiff_t>(i / k * k);
+    if (std::find(choice, sequence.routes.begin() + static_cast<std::ptrdiff_t>(i), expert) !=
+        sequence.routes.begin() + static_cast<std::ptrdiff_t>(i)) {
+      return invalid(
+          str("token ", i / a_token, " was routed to expert ", expert, " twice in one layer"));
+    }
+  }
+  return Ok{};
+}
+
+std::vector<std::span<const TrainSequence>> batches_of(std::span<const TrainSequence> all,
+                                                       std::int64_t batch_tokens) {
+  std::vector<std::span<const TrainSequence>> batches;
+  std::size_t begin = 0;
+  std::int64_t tokens = 0;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (i > begin && tokens + all[i].size() > batch_tokens) {
+      batches.push_back(all.subspan(begin, i - begin));
+      begin = i;
+      tokens = 0;
+    }
+    tokens += all[i].size();
+  }
+  if (begin < all.size()) batches.push_back(all.subspan(begin));
+  return batches;
+}
+
+}  // namespace glint

@@ -1,0 +1,46 @@
+// TrainSequence: tokens to learn from, and what is said of each.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/result.h"
+#include "base/types.h"
+#include "runtime/loaded_model.h"
+
+namespace glint {
+
+struct TrainSequence {
+  std::vector<TokenId> ids = {};
+  // The loss of token t counts weights[t] times; empty: each once. Nothing predicts token 0.
+  std::vector<float> weights = {};
+  // The experts that each token went to in a rollout, [tokens, MoE layers, k], of all tokens or of
+  // all but the last, which predicts nothing; empty: the router chooses. The draft layer's are
+  // never given.
+  std::vector<std::int32_t> routes = {};
+
+  std::int64_t size() const { return static_cast<std::int64_t>(ids.size()); }
+  float weight(std::size_t t) const { return weights.empty() ? 1 : weights[t]; }
+};
+
+// Values of each token of a sequence by its place; of token 0 all are 0.
+struct TokenScores {
+  std::vector<float> log_probs = {};  // after the temperature, as a TokenLoss sees them
+  std::vector<float> entropies = {};
+  // Log-probabilities before the temperature, computed as serving computes them: the same bits,
+  // where backend, formats and layout are the same.
+  std::vector<float> served = {};
+};
+
+// Weights and routes fit the tokens, and the tokens fit the model.
+Status check_train_sequence(const LoadedModel& model, const TrainSequence& sequence);
+
+// The routed layers of the model, which the draft layer is not among.
+int num_moe_layers(const ModelConfig& config);
+
+// The sequences, cut before each that would make a batch larger than `batch_tokens`.
+std::vector<std::span<const TrainSequence>> batches_of(std::span<const TrainSequence> all,
+                                                       std::int64_t batch_tokens);
+
+}  // namespace glint
