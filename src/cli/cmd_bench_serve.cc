@@ -19,32 +19,16 @@ namespace {
 
 constexpr int kLongStreams = 1024;  // tokens of the streams beside long prompts
 
-struct Options {
-  std::string url, model, ca_file;
+struct LoadFlags {
   std::vector<int> concurrency;
   double request_rate = std::numeric_limits<double>::infinity();
   double burstiness = 1, ramp_up_start_rps = 0, ramp_up_end_rps = 0;
   std::string ramp_up_strategy = "none";
   int num_prompts = 0, num_warmups = 0;
   std::vector<std::string> goodput;
-  std::string backend = "openai", dataset_name = "random", dataset_path;
-  int input_len = 128;
-  std::optional<int> output_len;
-  std::optional<double> random_range_ratio;
-  std::string range_dialect = "vllm";
-  int random_prefix_len = 0, num_prefixes = 1, vocab = 1024, max_turns = 1;
-  std::uint64_t seed = 0;
-  bool ignore_eos = true, token_ids = true;
-  std::string extra_body, tools;
-  int check = 8;
-  int long_prompt = 0, repeat = 5;
-  double pause = 1;
-  bool json = false, save_result = false, save_detailed = false;
-  std::string result_dir, result_filename, output_file, label, html, figures;
 
   template <class Visitor>
   void visit(Visitor&& v) {
-    v("URL", url, "of the server: http://127.0.0.1:8000");
     v.section("Load");
     v("concurrency,c,max-concurrency=N,...", concurrency,
       "requests at once, at most; several are measured one after the other (default: "
@@ -63,6 +47,21 @@ struct Options {
     v("num-warmups=N", num_warmups, "requests before each measurement, which do not count");
     v("goodput=METRIC:MS", goodput,
       "count answers within these limits, of ttft, tpot and e2el; repeatable");
+  }
+};
+
+struct PromptFlags {
+  std::string dataset_name = "random", dataset_path;
+  int input_len = 128;
+  std::optional<int> output_len;
+  std::optional<double> random_range_ratio;
+  std::string range_dialect = "vllm";
+  int random_prefix_len = 0, num_prefixes = 1, vocab = 1024, max_turns = 1;
+  std::uint64_t seed = 0;
+  int check = 8;
+
+  template <class Visitor>
+  void visit(Visitor&& v) {
     v.section("Prompts");
     v("dataset-name", dataset_name, "prompts drawn at random, or a file of conversations",
       {"random", "sharegpt"});
@@ -84,6 +83,16 @@ struct Options {
     v("seed", seed, "other seeds are other prompts and times");
     v("check=N", check,
       "ask so many answers again, alone and not streamed, and compare their tokens");
+  }
+};
+
+struct RequestFlags {
+  std::string backend = "openai", model;
+  bool ignore_eos = true, token_ids = true;
+  std::string tools, extra_body, ca_file;
+
+  template <class Visitor>
+  void visit(Visitor&& v) {
     v.section("Requests");
     v("backend,endpoint-type", backend, "/v1/completions, or /v1/chat/completions",
       {"openai", "openai-chat"});
@@ -93,12 +102,30 @@ struct Options {
     v("tools=FILE", tools, "JSON list of tools that every request of openai-chat has");
     v("extra-body=JSON", extra_body, "fields of every request, such as '{\"temperature\": 1}'");
     v("ca-file=FILE", ca_file, "PEM file of roots to trust (default: this machine's)");
+  }
+};
+
+struct LongPromptFlags {
+  int long_prompt = 0, repeat = 5;
+  double pause = 1;
+
+  template <class Visitor>
+  void visit(Visitor&& v) {
     v.section("Long prompts");
     v("long-prompt=N", long_prompt,
       "instead: let streams decode, send prompts of N tokens one at a time, and compare the gaps "
       "between tokens with those of plain decoding");
     v("repeat=N", repeat, "how many long prompts");
     v("pause=SECONDS", pause, "plain decoding before each");
+  }
+};
+
+struct OutputFlags {
+  bool json = false, save_result = false, save_detailed = false;
+  std::string result_dir, result_filename, output_file, figures, html, label;
+
+  template <class Visitor>
+  void visit(Visitor&& v) {
     v.section("Output");
     v("json", json, "print one JSON object");
     v("save-result", save_result, "write a file for each measurement, with the keys of vLLM's");
@@ -112,6 +139,20 @@ struct Options {
       "write throughput and latencies, this machine and this build, as JSON");
     v("html=FILE", html, "write a page with curves, distributions and every request");
     v("label=TEXT", label, "stands in all of them");
+  }
+};
+
+struct Options : LoadFlags, PromptFlags, RequestFlags, LongPromptFlags, OutputFlags {
+  std::string url;
+
+  template <class Visitor>
+  void visit(Visitor&& v) {
+    v("URL", url, "of the server: http://127.0.0.1:8000");
+    LoadFlags::visit(v);
+    PromptFlags::visit(v);
+    RequestFlags::visit(v);
+    LongPromptFlags::visit(v);
+    OutputFlags::visit(v);
   }
 };
 

@@ -13,20 +13,56 @@
 namespace glint {
 namespace {
 
-struct Options {
-  std::optional<std::string> source, out;
-  std::optional<TargetFormat> format;
-  std::optional<Scope> scope;
-  std::vector<std::string> rules, exclude;
-  std::optional<MtpChoice> mtp;
+struct Nvfp4Flags {
   std::optional<ScaleRule> scale;
   bool power_of_two = true;
   std::optional<Nvfp4Layout> layout;
   std::string calibration;
   std::optional<float> headroom, input_scale;
-  std::optional<Fp8ScaleFormat> scale_fmt;
+
+  template <class Visitor>
+  void visit(Visitor&& v) {
+    v.section("NVFP4");
+    v("scale", scale,
+      "how the scale of 16 weights is chosen: of least error among the numbers from amax/8 to "
+      "amax/3.5; amax/6, as ModelOpt; the better of amax/6 and amax/4 (default: search)",
+      {"search", "absmax", "four-over-six"});
+    v("power-of-two", power_of_two,
+      "round weight_scale_2 up to a power of two, so that every weight is exactly a BF16 number; "
+      "--no-power-of-two writes amax/2688, as ModelOpt");
+    v("layout", layout, "names and descriptors of the result (default: modelopt)",
+      {"modelopt", "compressed-tensors"});
+    v("calibration=FILE", calibration, "input scales from a file of glint calibrate");
+    v("headroom=X", headroom,
+      "input_scale is so many times the calibrated amax / 2688 (default: 2)");
+    v("input-scale=X", input_scale,
+      "input_scale without calibration; 1 clips nothing below 2688 and loses no bits of groups "
+      "above 0.1 (default: 1)");
+  }
+};
+
+struct OtherSpelling {
   std::optional<std::string> model_dir, save_dir, strategy;
   std::vector<int> block_size;
+
+  template <class Visitor>
+  void visit(Visitor&& v) {
+    v.section("As other converters spell it");
+    v("model-dir", model_dir, "SRC");
+    v("save-dir", save_dir, "OUT");
+    v("strategy", strategy, "block is what there is; implies --format fp8",
+      {"block", "channel", "tensor"});
+    v("block-size=N N", block_size, "128 128 is what there is");
+  }
+};
+
+struct Options : Nvfp4Flags, OtherSpelling {
+  std::optional<std::string> source, out;
+  std::optional<TargetFormat> format;
+  std::optional<Scope> scope;
+  std::vector<std::string> rules, exclude;
+  std::optional<MtpChoice> mtp;
+  std::optional<Fp8ScaleFormat> scale_fmt;
   int max_shard_mb = 4096;
   int threads = 0;
   bool json = false;
@@ -53,31 +89,11 @@ struct Options {
       "the draft layer: left as it is, or converted as the others (default: nvfp4 "
       "exclude, fp8 convert)",
       {"exclude", "convert"});
-    v.section("NVFP4");
-    v("scale", scale,
-      "how the scale of 16 weights is chosen: of least error among the numbers from amax/8 to "
-      "amax/3.5; amax/6, as ModelOpt; the better of amax/6 and amax/4 (default: search)",
-      {"search", "absmax", "four-over-six"});
-    v("power-of-two", power_of_two,
-      "round weight_scale_2 up to a power of two, so that every weight is exactly a BF16 number; "
-      "--no-power-of-two writes amax/2688, as ModelOpt");
-    v("layout", layout, "names and descriptors of the result (default: modelopt)",
-      {"modelopt", "compressed-tensors"});
-    v("calibration=FILE", calibration, "input scales from a file of glint calibrate");
-    v("headroom=X", headroom,
-      "input_scale is so many times the calibrated amax / 2688 (default: 2)");
-    v("input-scale=X", input_scale,
-      "input_scale without calibration; 1 clips nothing below 2688 and loses no bits of groups "
-      "above 0.1 (default: 1)");
+    Nvfp4Flags::visit(v);
     v.section("FP8");
     v("scale-fmt", scale_fmt, "scales of blocks: any f32, or powers of two (default: fp32)",
       {"fp32", "ue8m0"});
-    v.section("As other converters spell it");
-    v("model-dir", model_dir, "SRC");
-    v("save-dir", save_dir, "OUT");
-    v("strategy", strategy, "block is what there is; implies --format fp8",
-      {"block", "channel", "tensor"});
-    v("block-size=N N", block_size, "128 128 is what there is");
+    OtherSpelling::visit(v);
   }
 };
 

@@ -1,4 +1,5 @@
-// Options of `glint serve`. Flags and files of other servers become these (serve_dialect.h).
+// Options of `glint serve`, section by section. Flags and files of other servers become these
+// (serve_dialect.h).
 #pragma once
 
 #include <optional>
@@ -9,9 +10,8 @@
 
 namespace glint {
 
-struct ServeOptions : RunOptions {
-  std::string revision;
-  // The server
+// Where the server listens, and who may call it.
+struct ListenOptions {
   std::string host = "127.0.0.1";
   int port = 8000;
   std::vector<std::string> served_model_name, api_key, admin_api_key, allowed_origins,
@@ -22,47 +22,9 @@ struct ServeOptions : RunOptions {
   double max_body_mb = 64;
   int max_connections = 16384;
   double shutdown_timeout = 60;
-  // The engine
-  std::string max_model_len = "auto";
-  int max_num_seqs = 64;
-  int max_num_batched_tokens = 2048;
-  int max_queued_requests = 1024;
-  double max_queue_seconds = 0;
-  bool prefix_caching = true, chunked_prefill = true;
-  std::string spec;
-  bool adapt_drafts = true;
-  bool deterministic = true;
-  double step_slowdown = 2;
-  double watchdog_timeout = 300;
-  std::string priority_order = "lower";
-  // Memory of the KV cache
-  std::optional<double> gpu_memory_utilization, mem_fraction_static, free_memory_fraction;
-  std::string kv_cache_memory;
-  std::optional<int> kv_cache_tokens;
-  // Answers
-  std::string reasoning_parser = "auto", tool_call_parser = "auto";
-  std::string chat_template, default_chat_template_kwargs;
-  int stream_interval = 1, max_logprobs = 20;
-  std::string generation_config = "auto";
-  std::optional<std::uint64_t> seed;
-  std::string quantization;
-  // Reports
-  bool log_requests = false, log_prompts = false, log_stats = true;
-  std::string log_format = "text", metrics_dialect = "vllm", otlp_traces_endpoint;
-  int text_threads = 2;
-  double grammar_timeout = 5;
-  std::string grammar_memory = "512M";
 
   template <class Visitor>
   void visit(Visitor&& v) {
-    RunOptions::visit(v);
-    v("revision=NAME", revision, "branch, tag or commit of an id in the Hugging Face cache");
-    v("quantization,q=NAME", quantization,
-      "refuse to start if the checkpoint is not in this format (fp8, modelopt_fp4, "
-      "compressed-tensors)");
-    v("spec=mtp:K", spec,
-      "let the model's MTP layer guess up to K tokens a step; answers stay the same");
-    v("adapt-drafts", adapt_drafts, "guess fewer tokens where few guesses are right");
     v.section("Server");
     v("host", host, "address to listen on; 0.0.0.0 is every one");
     v("port,p=N", port, "port to listen on; 0 takes a free one");
@@ -89,6 +51,24 @@ struct ServeOptions : RunOptions {
     v("max-connections", max_connections, "connections at once");
     v("shutdown-timeout=SECONDS", shutdown_timeout,
       "how long the first SIGTERM lets answers go on; the second ends at once");
+  }
+};
+
+// Steps of the engine, and the requests that wait for them.
+struct ScheduleOptions {
+  std::string max_model_len = "auto";
+  int max_num_seqs = 64;
+  int max_num_batched_tokens = 2048;
+  int max_queued_requests = 1024;
+  double max_queue_seconds = 0;
+  bool prefix_caching = true, chunked_prefill = true;
+  bool deterministic = true;
+  double step_slowdown = 2;
+  double watchdog_timeout = 300;
+  std::string priority_order = "lower";
+
+  template <class Visitor>
+  void visit(Visitor&& v) {
     v.section("Engine");
     v("max-model-len,context-length,max-seq-len=N", max_model_len,
       "longest prompt and answer together, in tokens (32k, 1M, auto: what the model has, as far as "
@@ -113,6 +93,17 @@ struct ServeOptions : RunOptions {
       "the same request gives the same tokens, whatever runs beside it");
     v("watchdog-timeout=SECONDS", watchdog_timeout,
       "end the program when a step takes longer; 0: never");
+  }
+};
+
+// Memory of the KV cache.
+struct CacheMemoryOptions {
+  std::optional<double> gpu_memory_utilization, mem_fraction_static, free_memory_fraction;
+  std::string kv_cache_memory;
+  std::optional<int> kv_cache_tokens;
+
+  template <class Visitor>
+  void visit(Visitor&& v) {
     v.section("Memory for the KV cache");
     v("kv-cache-memory,kv-cache-memory-bytes=BYTES", kv_cache_memory,
       "exactly this much (4G, 512M)");
@@ -123,6 +114,21 @@ struct ServeOptions : RunOptions {
       "share of all memory for weights and cache (SGLang's meaning)");
     v("free-gpu-memory-fraction=X", free_memory_fraction,
       "share of what is free after loading for the cache (TensorRT-LLM's meaning)");
+  }
+};
+
+// How prompts and answers are read and written.
+struct AnswerOptions {
+  std::string reasoning_parser = "auto", tool_call_parser = "auto";
+  std::string chat_template, default_chat_template_kwargs;
+  int stream_interval = 1, max_logprobs = 20;
+  std::string generation_config = "auto";
+  std::optional<std::uint64_t> seed;
+  double grammar_timeout = 5;
+  std::string grammar_memory = "512M";
+
+  template <class Visitor>
+  void visit(Visitor&& v) {
     v.section("Answers");
     v("reasoning-parser=NAME", reasoning_parser,
       "how thinking is told from the answer: auto, glm45, glm47, none");
@@ -139,6 +145,16 @@ struct ServeOptions : RunOptions {
       "processor time that compiling one grammar of structured output may take; beyond, 400");
     v("grammar-memory=BYTES", grammar_memory, "and memory (512M, 2G)");
     v("seed,random-seed=N", seed, "for requests without a seed (default: a new one for each)");
+  }
+};
+
+struct ReportOptions {
+  bool log_requests = false, log_prompts = false, log_stats = true;
+  std::string log_format = "text", metrics_dialect = "vllm", otlp_traces_endpoint;
+  int text_threads = 2;
+
+  template <class Visitor>
+  void visit(Visitor&& v) {
     v.section("Reports");
     v("log-requests,enable-log-requests", log_requests,
       "log each request (never its text or keys)");
@@ -149,6 +165,35 @@ struct ServeOptions : RunOptions {
     v("otlp-traces-endpoint=URL", otlp_traces_endpoint,
       "send traces there (OTLP over HTTP, http://host:4318/v1/traces)");
     v("text-threads", text_threads, "threads for templates, tokens and JSON");
+  }
+};
+
+struct ServeOptions : RunOptions,
+                      ListenOptions,
+                      ScheduleOptions,
+                      CacheMemoryOptions,
+                      AnswerOptions,
+                      ReportOptions {
+  std::string revision;
+  std::string quantization;
+  std::string spec;
+  bool adapt_drafts = true;
+
+  template <class Visitor>
+  void visit(Visitor&& v) {
+    RunOptions::visit(v);
+    v("revision=NAME", revision, "branch, tag or commit of an id in the Hugging Face cache");
+    v("quantization,q=NAME", quantization,
+      "refuse to start if the checkpoint is not in this format (fp8, modelopt_fp4, "
+      "compressed-tensors)");
+    v("spec=mtp:K", spec,
+      "let the model's MTP layer guess up to K tokens a step; answers stay the same");
+    v("adapt-drafts", adapt_drafts, "guess fewer tokens where few guesses are right");
+    ListenOptions::visit(v);
+    ScheduleOptions::visit(v);
+    CacheMemoryOptions::visit(v);
+    AnswerOptions::visit(v);
+    ReportOptions::visit(v);
   }
 };
 

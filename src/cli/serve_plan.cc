@@ -172,33 +172,33 @@ Result<ServerConfig> server_config(const ServeOptions& o, const ServeFacts& fact
   s.served_names = served_names(o, facts.dir);
   s.model_path = o.model;
   s.max_model_len = max_model_len;
-  GLINT_TRY(s.api_keys, read_keys(o, facts));
-  s.admin_api_keys = o.admin_api_key;
-  if (!o.allowed_origins.empty()) s.allowed_origins = o.allowed_origins;
-  for (const std::string& name : o.allowed_hosts) s.allowed_hosts.push_back(lower(name));
+  GLINT_TRY(s.access.api_keys, read_keys(o, facts));
+  s.access.admin_api_keys = o.admin_api_key;
+  if (!o.allowed_origins.empty()) s.access.allowed_origins = o.allowed_origins;
+  for (const std::string& name : o.allowed_hosts) s.access.allowed_hosts.push_back(lower(name));
   for (const std::string& name : {o.host, facts.host_name})
-    if (!name.empty()) s.allowed_hosts.push_back(lower(name));
+    if (!name.empty()) s.access.allowed_hosts.push_back(lower(name));
   if (!o.profile_dir.empty() && !is_directory(o.profile_dir))
     return invalid(str("--profile-dir ", quoted(o.profile_dir, 400), " is no folder; create it"));
   s.profile_dir = o.profile_dir;
   s.plain_content = o.plain_content;
   if (o.generation_config == "auto") {
-    s.sampling.temperature = facts.generation.temperature;
-    s.sampling.top_p = facts.generation.top_p;
-    s.sampling.top_k = facts.generation.top_k;
-    s.sampling.min_p = facts.generation.min_p;
-    s.sampling.repetition_penalty = facts.generation.repetition_penalty;
+    s.defaults.sampling.temperature = facts.generation.temperature;
+    s.defaults.sampling.top_p = facts.generation.top_p;
+    s.defaults.sampling.top_k = facts.generation.top_k;
+    s.defaults.sampling.min_p = facts.generation.min_p;
+    s.defaults.sampling.repetition_penalty = facts.generation.repetition_penalty;
   }
-  s.seed = o.seed;
+  s.defaults.seed = o.seed;
   if (!o.default_chat_template_kwargs.empty()) {
-    GLINT_TRY(s.chat_template_kwargs,
+    GLINT_TRY(s.defaults.chat_template_kwargs,
               parse_json(o.default_chat_template_kwargs).in("--default-chat-template-kwargs"));
-    if (!s.chat_template_kwargs.is_object())
+    if (!s.defaults.chat_template_kwargs.is_object())
       return invalid("--default-chat-template-kwargs must be a JSON object");
   }
   s.higher_priority_first = o.priority_order == "higher";
-  GLINT_TRY(s.reasoning_parser, parser_name("reasoning-parser", o.reasoning_parser, "glm45"));
-  GLINT_TRY(s.tool_parser, parser_name("tool-call-parser", o.tool_call_parser, "glm47"));
+  GLINT_TRY(s.parsers.reasoning, parser_name("reasoning-parser", o.reasoning_parser, "glm45"));
+  GLINT_TRY(s.parsers.tools, parser_name("tool-call-parser", o.tool_call_parser, "glm47"));
   s.max_logprobs = o.max_logprobs;
   s.stream_interval = o.stream_interval;
   s.max_queue_seconds = o.max_queue_seconds;
@@ -207,12 +207,12 @@ Result<ServerConfig> server_config(const ServeOptions& o, const ServeFacts& fact
   s.grammars.budget.seconds = o.grammar_timeout;
   GLINT_TRY(s.grammars.budget.bytes, parse_bytes(o.grammar_memory).in("--grammar-memory"));
   s.grammars.at_once = std::max(3, o.text_threads);
-  s.metrics_dialect =
+  s.report.metrics =
       o.metrics_dialect == "sglang" ? MetricsDialect::kSglang : MetricsDialect::kVllm;
-  s.log.requests = o.log_requests;
-  s.log.prompts = o.log_prompts;
-  s.log.json = o.log_format == "json";
-  s.otlp_endpoint = o.otlp_traces_endpoint;
+  s.report.log.requests = o.log_requests;
+  s.report.log.prompts = o.log_prompts;
+  s.report.log.json = o.log_format == "json";
+  s.report.otlp_endpoint = o.otlp_traces_endpoint;
   return s;
 }
 
@@ -263,12 +263,13 @@ std::vector<std::pair<std::string, std::string>> table(const ServeOptions& o,
       {"speculation", facts.max_drafts == 0
                           ? str("off", facts.has_mtp ? " (--spec mtp:K turns it on)" : "")
                           : str("MTP, up to ", facts.max_drafts, " tokens")},
-      {"sampling", str("temperature ", s.sampling.temperature, ", top_p ", s.sampling.top_p,
-                       ", top_k ", s.sampling.top_k)},
-      {"reasoning, tool calls", str(s.reasoning_parser.empty() ? "none" : s.reasoning_parser, ", ",
-                                    s.tool_parser.empty() ? "none" : s.tool_parser)},
-      {"access", str(s.api_keys.empty() ? "no key needed" : str(s.api_keys.size(), " API keys"),
-                     s.http.tls_certificate.empty() ? "" : ", TLS")},
+      {"sampling", str("temperature ", s.defaults.sampling.temperature, ", top_p ",
+                       s.defaults.sampling.top_p, ", top_k ", s.defaults.sampling.top_k)},
+      {"reasoning, tool calls", str(s.parsers.reasoning.empty() ? "none" : s.parsers.reasoning,
+                                    ", ", s.parsers.tools.empty() ? "none" : s.parsers.tools)},
+      {"access",
+       str(s.access.api_keys.empty() ? "no key needed" : str(s.access.api_keys.size(), " API keys"),
+           s.http.tls_certificate.empty() ? "" : ", TLS")},
   };
 }
 

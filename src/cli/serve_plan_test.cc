@@ -37,10 +37,10 @@ TEST(ServePlan, what_is_open_is_decided_by_the_checkpoint) {
   const ServePlan plan = plan_serve(tiny_options(), {}, tiny_facts()).value();
   EXPECT_EQ(plan.max_model_len, 16384);
   EXPECT_EQ(plan.engine.scheduler.max_drafts, 0);
-  EXPECT_EQ(plan.server.sampling.temperature, 0.6);
+  EXPECT_EQ(plan.server.defaults.sampling.temperature, 0.6);
   const std::vector<std::string> names = {"glm5-tiny", "models/glm5-tiny", "models/glm5-tiny/"};
   EXPECT_EQ(plan.server.served_names, names);
-  EXPECT_EQ(plan.server.reasoning_parser, "glm45");
+  EXPECT_EQ(plan.server.parsers.reasoning, "glm45");
 }
 
 TEST(ServePlan, the_users_names_come_first) {

@@ -57,7 +57,7 @@ bool is_own_host(const ServerConfig& config, std::string_view header) {
   const bool is_address = is_v6 || host.find_first_not_of("0123456789.") == host.npos;
   // HTTP/1.0 may come without a host; browsers do not.
   return is_address || host == "localhost" || host.ends_with(".localhost") ||
-         contains(config.allowed_hosts, "*") || contains(config.allowed_hosts, host);
+         contains(config.access.allowed_hosts, "*") || contains(config.access.allowed_hosts, host);
 }
 
 std::optional<ApiError> forbidden(std::string message) {
@@ -76,7 +76,8 @@ std::optional<ApiError> check_host(const ServerConfig& config, const HttpRequest
 bool has_strange_origin(const ServerConfig& config, const HttpRequest& request) {
   const std::string_view origin = request.header("origin");
   return !origin.empty() && !is_own(origin, request.header("host")) &&
-         !contains(config.allowed_origins, "*") && !contains(config.allowed_origins, origin);
+         !contains(config.access.allowed_origins, "*") &&
+         !contains(config.access.allowed_origins, origin);
 }
 
 }  // namespace
@@ -95,8 +96,9 @@ std::optional<ApiError> check_access(const ServerConfig& config, const Route& ro
   if (!free && has_strange_origin(config, request))
     return forbidden(str("pages of ", quoted(request.header("origin")),
                          " may not use this server; --allowed-origins allows them"));
-  const bool own_keys = admin && !config.admin_api_keys.empty();
-  const std::vector<std::string>& keys = own_keys ? config.admin_api_keys : config.api_keys;
+  const bool own_keys = admin && !config.access.admin_api_keys.empty();
+  const std::vector<std::string>& keys =
+      own_keys ? config.access.admin_api_keys : config.access.api_keys;
   if (free || keys.empty()) {
     if (admin && !is_loopback(request.peer))
       return forbidden(str(request.path,
@@ -116,8 +118,8 @@ std::optional<ApiError> check_access(const ServerConfig& config, const Route& ro
 
 HttpHeaders cors_headers(const ServerConfig& config, const HttpRequest& request) {
   const std::string_view origin = request.header("origin");
-  const bool any = contains(config.allowed_origins, "*");
-  if (origin.empty() || !(any || contains(config.allowed_origins, origin))) return {};
+  const bool any = contains(config.access.allowed_origins, "*");
+  if (origin.empty() || !(any || contains(config.access.allowed_origins, origin))) return {};
   HttpHeaders out;
   out.emplace_back("access-control-allow-origin", any ? "*" : std::string(origin));
   if (!any) out.emplace_back("vary", "origin");

@@ -28,7 +28,7 @@ int status_of(const ServerConfig& config, RouteAccess access, HttpHeaders header
 }
 
 TEST(Access, any_of_the_keys_opens) {
-  ServerConfig config = {.api_keys = {"one", "two"}};
+  ServerConfig config = {.access = {.api_keys = {"one", "two"}}};
   EXPECT_EQ(status_of(config, RouteAccess::kApi, {}), 401);
   EXPECT_EQ(status_of(config, RouteAccess::kApi, {{"authorization", "Bearer two"}}), 200);
   EXPECT_EQ(status_of(config, RouteAccess::kApi, {{"authorization", "bearer one"}}), 200);
@@ -46,10 +46,10 @@ TEST(Access, an_empty_key_never_opens) {
 }
 
 TEST(Access, what_changes_the_server_has_keys_of_its_own) {
-  ServerConfig config = {.api_keys = {"user"}, .admin_api_keys = {"admin"}};
+  ServerConfig config = {.access = {.api_keys = {"user"}, .admin_api_keys = {"admin"}}};
   EXPECT_EQ(status_of(config, RouteAccess::kAdmin, {{"x-api-key", "user"}}), 401);
   EXPECT_EQ(status_of(config, RouteAccess::kAdmin, {{"x-api-key", "admin"}}), 200);
-  config.admin_api_keys.clear();
+  config.access.admin_api_keys.clear();
   EXPECT_EQ(status_of(config, RouteAccess::kAdmin, {{"x-api-key", "user"}}), 200);
 }
 
@@ -84,10 +84,10 @@ TEST(Access, a_name_that_a_page_chose_is_no_host) {
   for (const char* own :
        {"localhost:8000", "LOCALHOST", "a.localhost", "127.0.0.1:1", "[::1]:8000", "10.1.2.3"})
     EXPECT_EQ(asked(own), 200) << own;
-  EXPECT_EQ(asked("gpu7.lan:8000", {.allowed_hosts = {"gpu7.lan"}}), 200);
-  EXPECT_EQ(asked("any.thing", {.allowed_hosts = {"*"}}), 200);
+  EXPECT_EQ(asked("gpu7.lan:8000", {.access = {.allowed_hosts = {"gpu7.lan"}}}), 200);
+  EXPECT_EQ(asked("any.thing", {.access = {.allowed_hosts = {"*"}}}), 200);
   // No page has the key. Programs may use any host name; a browser is known by its headers.
-  EXPECT_EQ(status_of({.api_keys = {"k"}}, RouteAccess::kAdmin,
+  EXPECT_EQ(status_of({.access = {.api_keys = {"k"}}}, RouteAccess::kAdmin,
                       {{"host", "gpu7.lan"}, {"x-api-key", "k"}}),
             200);
   EXPECT_EQ(status_of({}, RouteAccess::kApi, {{"host", "api.example"}}), 200);
@@ -105,14 +105,15 @@ TEST(Access, other_machines_need_a_key_to_change_the_server) {
     EXPECT_NE(refusal({}, RouteAccess::kAdmin, {}, peer).find("--admin-api-key"),
               std::string::npos);
     EXPECT_EQ(status_of({}, RouteAccess::kApi, {}, peer), 200);
-    EXPECT_EQ(status_of({.admin_api_keys = {"k"}}, RouteAccess::kAdmin, {{"x-api-key", "k"}}, peer),
+    EXPECT_EQ(status_of({.access = {.admin_api_keys = {"k"}}}, RouteAccess::kAdmin,
+                        {{"x-api-key", "k"}}, peer),
               200);
   }
   EXPECT_EQ(status_of({}, RouteAccess::kAdmin, {}, "[::1]:5"), 200);
 }
 
 TEST(Access, only_pages_of_allowed_origins_may_ask) {
-  const ServerConfig config = {.allowed_origins = {"https://good.example"}};
+  const ServerConfig config = {.access = {.allowed_origins = {"https://good.example"}}};
   const auto asked = [&](const char* origin) {
     return status_of(config, RouteAccess::kApi, {{"origin", origin}, {"host", "localhost:8000"}});
   };
@@ -130,8 +131,8 @@ TEST(Access, origins_get_what_the_configuration_allows) {
     return std::string();
   };
   EXPECT_EQ(allowed({}), "*");
-  EXPECT_EQ(allowed({.allowed_origins = {"https://a.example"}}), "https://a.example");
-  EXPECT_EQ(allowed({.allowed_origins = {"https://b.example"}}), "");
+  EXPECT_EQ(allowed({.access = {.allowed_origins = {"https://a.example"}}}), "https://a.example");
+  EXPECT_EQ(allowed({.access = {.allowed_origins = {"https://b.example"}}}), "");
   EXPECT_TRUE(cors_headers({}, request_with({})).empty());
 }
 

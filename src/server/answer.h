@@ -54,6 +54,7 @@ struct Choice {
   std::string_view text() const { return parsed.content ? *parsed.content : std::string_view(); }
 };
 
+// Tokens of all prompts and choices.
 struct AnswerUsage {
   int prompt_tokens = 0, cached_tokens = 0, completion_tokens = 0, reasoning_tokens = 0;
   int drafted = 0, accepted = 0;

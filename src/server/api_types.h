@@ -49,17 +49,8 @@ struct ChatInput {
 // Answers of one request: its prompts, times n or best_of.
 inline constexpr int kMaxChoices = 128;
 
-struct ApiRequest {
-  Api api = Api::kCompletions;
-  std::string model = {};
-
-  std::vector<Prompt> prompts = {};  // of completions and generate
-  bool batch = false;                // they came as a list
-  std::optional<ChatInput> chat = {};
-  ToolUse tools = {};
-
-  SamplingParams sampling = {};
-  std::optional<std::uint64_t> seed = {};
+// The end of an answer.
+struct AnswerEnd {
   std::optional<int> max_tokens = {};
   std::optional<int> default_max_tokens = {};  // without max_tokens; none: the rest of the context
   int min_tokens = 0;
@@ -68,22 +59,19 @@ struct ApiRequest {
   std::vector<TokenId> stop_ids = {};
   bool include_stop = false;
   bool ignore_eos = false;
-  std::vector<std::string> bad_words = {};
-  std::optional<GrammarSpec> grammar = {};
-  int n = 1;
-  int best_of = 1;  // at least n
-  bool echo = false;
+};
+
+// Numbers about tokens that are wanted beside the text.
+struct TokenFacts {
   int top_logprobs = -1;     // as Want's
   int prompt_logprobs = -1;  // as Want's
-  int priority = 0;          // lower first
-  std::string cache_salt = {};
-  std::string rid = {};  // a name of the client's own, for /abort_request
+  int logprob_start = -1;    // of /generate: prompt log-probabilities from here on; -1: none
   bool routed_experts = false;
-  bool plain_content = false;               // special tokens of users and tools are text
-  Cancelled cancelled = {};                 // asked while the prompt is prepared
-  std::shared_ptr<const void> ticket = {};  // lives as long as the request
+  bool keys = false;  // the positions that the last prompt token attended to
+};
 
-  // How to answer.
+// The form of an answer.
+struct AnswerForm {
   bool stream = false;
   bool include_usage = false;
   bool continuous_usage = false;  // usage in every chunk
@@ -93,9 +81,39 @@ struct ApiRequest {
   bool parse_reasoning = true;    // false: thoughts stay in the content
   bool include_reasoning = true;  // false: thoughts are left out
   bool skip_special = true;
-  bool want_keys = false;  // the positions that the last prompt token attended to
-  int logprob_start = -1;  // of /generate: prompt log-probabilities from here on; -1: none
   Json echoed = Json(Json::Object{});  // of /v1/responses: what the answer repeats
+};
+
+// A request among others.
+struct Turn {
+  int priority = 0;  // lower first
+  std::string cache_salt = {};
+  std::string rid = {};                     // a name of the client's own, for /abort_request
+  Cancelled cancelled = {};                 // asked while the prompt is prepared
+  std::shared_ptr<const void> ticket = {};  // lives as long as the request
+};
+
+struct ApiRequest {
+  Api api = Api::kCompletions;
+  std::string model = {};
+
+  std::vector<Prompt> prompts = {};  // of completions and generate
+  bool batch = false;                // they came as a list
+  std::optional<ChatInput> chat = {};
+  ToolUse tools = {};
+  bool plain_content = false;  // special tokens of users and tools are text
+
+  SamplingParams sampling = {};
+  std::optional<std::uint64_t> seed = {};
+  AnswerEnd end = {};
+  std::vector<std::string> bad_words = {};
+  std::optional<GrammarSpec> grammar = {};
+  int n = 1;
+  int best_of = 1;  // at least n
+  bool echo = false;
+  TokenFacts facts = {};
+  AnswerForm form = {};
+  Turn turn = {};
 };
 
 // A vocabulary for describing requests while there is no model yet.

@@ -40,8 +40,8 @@ void forget_prompt(ApiRequest& request) {
   for (Prompt& prompt : request.prompts) prompt = {};
   request.tools.specs = {};
   request.bad_words = {};
-  request.stop = {};
-  request.stop_ids = {};
+  request.end.stop = {};
+  request.end.stop_ids = {};
   if (request.grammar) request.grammar = outline(*request.grammar);
 }
 
@@ -200,15 +200,15 @@ void Generations::submit(ApiRequest request, Reply reply) {
   if (const auto error = check_model(request.model)) return reply.fail(*error);
   if (request.model.empty()) request.model = config_.served_names.front();
   if (const auto error = check_wait()) return reply.fail(*error);
-  if (reply.context().want_timings) request.return_timings = true;
+  if (reply.context().want_timings) request.form.return_timings = true;
   Prepared prepared;
-  request.cancelled = [&reply] { return reply.gone(); };
+  request.turn.cancelled = [&reply] { return reply.gone(); };
   if (const auto error = prepare(request, model_, config_, ids_.number(), prepared))
     return reply.fail(*error);
-  request.cancelled = {};
+  request.turn.cancelled = {};
   const ExecutorInfo& executor = executor_->info();
-  ResponseInfo info = {.id = request.api == Api::kGenerate && !request.rid.empty()
-                                 ? request.rid
+  ResponseInfo info = {.id = request.api == Api::kGenerate && !request.turn.rid.empty()
+                                 ? request.turn.rid
                                  : id_prefix(request.api) + ids_.hex(24),
                        .request_id = reply.context().request_id,
                        .created = unix_seconds(),
@@ -216,7 +216,7 @@ void Generations::submit(ApiRequest request, Reply reply) {
                        .moe_layers = executor.num_moe_layers,
                        .experts_per_token = executor.num_experts_per_tok};
   const Live live = {.id = info.id,
-                     .rid = request.rid,
+                     .rid = request.turn.rid,
                      .request_id = reply.context().request_id,
                      .num_requests = static_cast<int>(prepared.requests.size())};
   auto ready = std::make_shared<Ready>(Ready{.number = 0,

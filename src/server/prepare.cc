@@ -29,8 +29,9 @@ std::string_view stripped(std::string_view text) {
 // 0 shares prefixes with everyone who sent no salt. What wants numbers of every prompt row may not
 // find rows in the cache, so it shares with nobody.
 std::uint64_t salt_of(const ApiRequest& request, std::uint64_t seed) {
-  if (request.routed_experts || request.prompt_logprobs >= 0) return philox(seed, 1, 0)[0] | 1;
-  return request.cache_salt.empty() ? 0 : fnv1a(request.cache_salt) | 1;
+  if (request.facts.routed_experts || request.facts.prompt_logprobs >= 0)
+    return philox(seed, 1, 0)[0] | 1;
+  return request.turn.cache_salt.empty() ? 0 : fnv1a(request.turn.cache_salt) | 1;
 }
 
 // A word alone and after a blank, which are different tokens.
@@ -52,12 +53,12 @@ Status add_bad_words(const ApiRequest& request, const TextModel& model, Sampling
 std::optional<ApiError> answer_length(const ApiRequest& request, int prompt_tokens,
                                       int max_model_len, int& out) {
   const int room = max_model_len - prompt_tokens;
-  const int wanted = request.max_tokens.value_or(1);
+  const int wanted = request.end.max_tokens.value_or(1);
   if (room < 1 || wanted > room) return too_long_error(max_model_len, wanted, prompt_tokens);
-  out = std::max(
-      1, request.max_tokens.value_or(std::min(room, request.default_max_tokens.value_or(room))));
-  if (request.min_tokens > out)
-    return ApiError{.message = str("min_tokens is ", request.min_tokens,
+  out = std::max(1, request.end.max_tokens.value_or(
+                        std::min(room, request.end.default_max_tokens.value_or(room))));
+  if (request.end.min_tokens > out)
+    return ApiError{.message = str("min_tokens is ", request.end.min_tokens,
                                    ", but the answer may have ", out, " tokens"),
                     .param = "min_tokens"};
   return {};
@@ -65,15 +66,16 @@ std::optional<ApiError> answer_length(const ApiRequest& request, int prompt_toke
 
 DeltaOptions delta_options(const ApiRequest& request, const ServerConfig& config) {
   const bool chat = request.chat.has_value();
-  return {.parse_reasoning = chat && !config.reasoning_parser.empty() && request.parse_reasoning,
-          .parse_tools = chat && !config.tool_parser.empty() && !request.tools.specs.empty() &&
-                         request.tools.choice != ToolUse::Choice::kNone,
-          .tools = request.tools.specs,
-          .calls_first = request.grammar && request.grammar->instead,
-          .stop = request.stop,
-          .min_tokens = request.min_tokens,
-          .include_stop = request.include_stop,
-          .skip_special = request.skip_special};
+  return {
+      .parse_reasoning = chat && !config.parsers.reasoning.empty() && request.form.parse_reasoning,
+      .parse_tools = chat && !config.parsers.tools.empty() && !request.tools.specs.empty() &&
+                     request.tools.choice != ToolUse::Choice::kNone,
+      .tools = request.tools.specs,
+      .calls_first = request.grammar && request.grammar->instead,
+      .stop = request.end.stop,
+      .min_tokens = request.end.min_tokens,
+      .include_stop = request.end.include_stop,
+      .skip_special = request.form.skip_special};
 }
 
 std::optional<ApiError> encode_one(const ApiRequest& request, const std::string& text,
@@ -126,7 +128,7 @@ std::optional<ApiError> check_chat_size(const ChatInput& chat) {
 }  // namespace
 
 EncodeOptions encode_options(const ApiRequest& request) {
-  EncodeOptions options = {.cancelled = request.cancelled, .max_word_bytes = kMaxWordBytes};
+  EncodeOptions options = {.cancelled = request.turn.cancelled, .max_word_bytes = kMaxWordBytes};
   if (request.plain_content && request.chat) options.removed = kPlainMark;
   return options;
 }
@@ -205,10 +207,11 @@ bool needs_grammar(const ApiRequest& request, const DeltaOptions& deltas) {
 }
 
 std::optional<ApiError> check_prompt_scores(const ApiRequest& request, const Prepared& prepared) {
-  if (request.prompt_logprobs < 0) return {};
+  if (request.facts.prompt_logprobs < 0) return {};
   std::int64_t scores = 0;
   for (const std::vector<TokenId>& prompt : prepared.prompts)
-    scores += std::int64_t{std::ssize(prompt)} * (request.prompt_logprobs + 1) * request.best_of;
+    scores +=
+        std::int64_t{std::ssize(prompt)} * (request.facts.prompt_logprobs + 1) * request.best_of;
   if (scores <= kMaxPromptScores) return {};
   return ApiError{.message = str("the request asks for ", scores,
                                  " log-probabilities of prompt tokens; one may ask for ",
@@ -225,27 +228,27 @@ std::optional<ApiError> prepare(const ApiRequest& request, const TextModel& mode
   out.forbid_calls = !request.tools.specs.empty() && request.tools.choice == ToolUse::Choice::kNone;
   out.needs_grammar = needs_grammar(request, out.deltas);
   out.after_reasoning = out.deltas.in_reasoning;
-  out.hide_answer = request.max_tokens == 0;
+  out.hide_answer = request.end.max_tokens == 0;
   if (auto error = check_prompt_scores(request, out)) return error;
-  if (out.deltas.in_reasoning) out.thinking_budget = request.thinking_budget;
+  if (out.deltas.in_reasoning) out.thinking_budget = request.end.thinking_budget;
 
   Request base;
   base.sampling = request.sampling;
   if (Status status = add_bad_words(request, model, base.sampling); !status.ok())
     return api_error(status.error());
-  if (!request.ignore_eos) base.stop_ids = model.stop_ids;
+  if (!request.end.ignore_eos) base.stop_ids = model.stop_ids;
   std::vector<TokenId>& stops = base.stop_ids.own();
-  stops.insert(stops.end(), request.stop_ids.begin(), request.stop_ids.end());
-  base.min_tokens = request.min_tokens;
-  base.priority = request.priority;
+  stops.insert(stops.end(), request.end.stop_ids.begin(), request.end.stop_ids.end());
+  base.min_tokens = request.end.min_tokens;
+  base.priority = request.turn.priority;
   base.cache_salt = salt_of(request, seed);
-  base.want = {.top_logprobs = request.best_of > request.n && request.top_logprobs < 0
+  base.want = {.top_logprobs = request.best_of > request.n && request.facts.top_logprobs < 0
                                    ? 0
-                                   : request.top_logprobs,
-               .prompt_logprobs = request.prompt_logprobs,
-               .routed_experts = request.routed_experts,
-               .selected_keys = request.want_keys};
-  const std::uint64_t first_seed = request.seed.value_or(config.seed.value_or(seed));
+                                   : request.facts.top_logprobs,
+               .prompt_logprobs = request.facts.prompt_logprobs,
+               .routed_experts = request.facts.routed_experts,
+               .selected_keys = request.facts.keys};
+  const std::uint64_t first_seed = request.seed.value_or(config.defaults.seed.value_or(seed));
   for (const std::vector<TokenId>& prompt : out.prompts) {
     if (auto error = answer_length(request, static_cast<int>(prompt.size()), config.max_model_len,
                                    base.max_tokens))

@@ -53,11 +53,11 @@ Status check_parsers(const ServerConfig& config) {
   const auto known = [](const std::string& name) {
     return name.empty() || name == "glm45" || name == "glm47";
   };
-  if (!known(config.reasoning_parser))
-    return invalid(str("there is no reasoning parser ", quoted(config.reasoning_parser),
+  if (!known(config.parsers.reasoning))
+    return invalid(str("there is no reasoning parser ", quoted(config.parsers.reasoning),
                        "; the model's are glm45 and glm47"));
-  if (!known(config.tool_parser))
-    return invalid(str("there is no tool parser ", quoted(config.tool_parser),
+  if (!known(config.parsers.tools))
+    return invalid(str("there is no tool parser ", quoted(config.parsers.tools),
                        "; the model's are glm45 and glm47"));
   if (config.served_names.empty()) return invalid("the model has no name to be served under");
   return Ok{};
@@ -225,10 +225,10 @@ Result<std::unique_ptr<Server>> Server::listen(ServerConfig config) {
   HttpServerOptions options = config.http;
   options.error_page = refusal;
   std::unique_ptr<OtlpExporter> spans;
-  if (!config.otlp_endpoint.empty()) {
-    GLINT_TRY(spans, OtlpExporter::start({.endpoint = config.otlp_endpoint}));
+  if (!config.report.otlp_endpoint.empty()) {
+    GLINT_TRY(spans, OtlpExporter::start({.endpoint = config.report.otlp_endpoint}));
   }
-  if (config.log.json) set_log_format(LogFormat::kJson);
+  if (config.report.log.json) set_log_format(LogFormat::kJson);
   auto impl = std::make_unique<Impl>(std::move(config));
   impl->core.spans = std::move(spans);
   Impl* raw = impl.get();
@@ -251,7 +251,7 @@ Status Server::open(ServedModel model) {
                                                             const Answer& answer) {
     core.metrics->request_done(record);
     if (core.spans) core.spans->add(span_of(record, context));
-    log_request(core.config.log, record, context, answer, tokenizer);
+    log_request(core.config.report.log, record, context, answer, tokenizer);
   };
   core.generations =
       std::make_unique<Generations>(core.config, std::move(model), core.metrics, core.ids, observe);

@@ -22,14 +22,21 @@ struct LogConfig {
   bool json = false;     // lines are JSON objects
 };
 
-struct ServerConfig {
-  HttpServerOptions http = {};  // host, port, limits, TLS; `error_page` is the server's own
+// Lines, numbers and spans that tell of the work.
+struct ReportConfig {
+  LogConfig log = {};
+  MetricsDialect metrics = MetricsDialect::kVllm;
+  std::string otlp_endpoint = {};  // "http://host:4318": spans go there
+};
 
-  // Names that requests may use for the model. The first is what answers show.
-  std::vector<std::string> served_names = {};
-  std::string model_path = {};  // shown as "root" in /v1/models
-  int max_model_len = 4096;     // prompt and answer
+// How thoughts and calls are told from the answer.
+struct ParserNames {
+  std::string reasoning = "glm45";  // glm45 or glm47; empty: thoughts are content
+  std::string tools = "glm47";      // glm45 or glm47; empty: calls are text
+};
 
+// Keys, origins and names that open the API.
+struct AccessConfig {
   // Any of these opens the API; none: it is open. The page, /metrics, and what asks for health are
   // always free.
   std::vector<std::string> api_keys = {};
@@ -41,21 +48,34 @@ struct ServerConfig {
   // Names of this server, in lower case, that browsers may call it by besides localhost and
   // addresses; "*": any.
   std::vector<std::string> allowed_hosts = {};
+};
 
+// Values for a request that says nothing of its own.
+struct RequestDefaults {
+  SamplingParams sampling = {};
+  std::optional<std::uint64_t> seed = {};  // nothing: a new one for each
+  Json chat_template_kwargs = {};          // null or an object
+};
+
+struct ServerConfig {
+  HttpServerOptions http = {};  // host, port, limits, TLS; `error_page` is the server's own
+
+  // Names that requests may use for the model. The first is what answers show.
+  std::vector<std::string> served_names = {};
+  std::string model_path = {};  // shown as "root" in /v1/models
+  int max_model_len = 4096;     // prompt and answer
+
+  AccessConfig access = {};
   std::string profile_dir = {};  // where /stop_profile writes; empty: no profiles
   // From the name of /update_weights_from_disk to a directory; null: it is one.
   std::function<Result<std::string>(const std::string&)> find_model = {};
   // Special tokens in what users and tools say are text.
   bool plain_content = false;
 
-  SamplingParams sampling = {};            // what a request that says nothing gets
-  std::optional<std::uint64_t> seed = {};  // of requests without one; nothing: a new one for each
-  Json chat_template_kwargs = {};          // defaults of a request's own; null or an object
-  bool higher_priority_first = false;      // SGLang's meaning of `priority`; vLLM's: lower first
+  RequestDefaults defaults = {};
+  bool higher_priority_first = false;  // SGLang's meaning of `priority`; vLLM's: lower first
 
-  std::string reasoning_parser = "glm45";  // glm45 or glm47; empty: thoughts are content
-  std::string tool_parser = "glm47";       // glm45 or glm47; empty: calls are text
-
+  ParserNames parsers = {};
   int max_logprobs = 20;
   int stream_interval = 1;  // tokens per streamed piece, after the first
 
@@ -67,9 +87,7 @@ struct ServerConfig {
 
   int text_threads = 2;  // for requests and for events: at least one each
   GrammarServiceOptions grammars = {};
-  MetricsDialect metrics_dialect = MetricsDialect::kVllm;
-  LogConfig log = {};
-  std::string otlp_endpoint = {};  // "http://host:4318": spans go there
+  ReportConfig report = {};
 
   std::string version = {};
   Json info = {};  // the resolved plan, shown by /server_info

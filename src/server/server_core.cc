@@ -18,7 +18,7 @@ const char* name_of(ServerState state) {
 
 ServerCore::ServerCore(ServerConfig server_config)
     : config(std::move(server_config)),
-      metrics(std::make_shared<Metrics>(config.metrics_dialect, config.served_names.front())) {}
+      metrics(std::make_shared<Metrics>(config.report.metrics, config.served_names.front())) {}
 
 std::optional<ApiError> ServerCore::not_ready() const {
   const ServerState now = state;

@@ -26,8 +26,8 @@ TEST(ServerReports, metrics_count_what_happened) {
 
 TEST(ServerReports, log_lines_hold_sizes_and_ids_but_neither_prompts_nor_keys) {
   TestServerOptions options;
-  options.config.api_keys = {"topsecretkey"};
-  options.config.log.json = true;
+  options.config.access.api_keys = {"topsecretkey"};
+  options.config.report.log.json = true;
   set_log_level(LogLevel::kInfo);
   testing::internal::CaptureStderr();
   {
@@ -50,7 +50,7 @@ TEST(ServerReports, log_lines_hold_sizes_and_ids_but_neither_prompts_nor_keys) {
 
 TEST(ServerReports, prompts_are_logged_if_the_operator_asks) {
   TestServerOptions options;
-  options.config.log = {.prompts = true};
+  options.config.report.log = {.prompts = true};
   options.config.max_model_len = 4096;
   set_log_level(LogLevel::kInfo);
   testing::internal::CaptureStderr();
@@ -73,7 +73,7 @@ TEST(ServerReports, spans_go_to_the_collector) {
                      exchange.respond({});
                    }).value();
   TestServerOptions options;
-  options.config.otlp_endpoint = str("http://127.0.0.1:", collector->port());
+  options.config.report.otlp_endpoint = str("http://127.0.0.1:", collector->port());
   {
     TestServer server(" world", options);
     server.send("POST", "/v1/completions", R"({"prompt": "Hello", "max_tokens": 5})",

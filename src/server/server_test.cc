@@ -118,7 +118,7 @@ TEST(Server, starts_with_503_and_a_state) {
 
 TEST(Server, keys_guard_all_but_health) {
   TestServerOptions options;
-  options.config.api_keys = {"k1", "k2"};
+  options.config.access.api_keys = {"k1", "k2"};
   TestServer server("x", options);
   EXPECT_EQ(server.get("/health").status, 200);
   EXPECT_EQ(server.get("/v1/models").status, 401);
@@ -205,9 +205,9 @@ TEST(Server, refuses_what_it_cannot_be) {
     const auto server = Server::listen(std::move(config));
     return server.ok() ? std::string() : server.error().message;
   };
-  EXPECT_EQ(error({.served_names = {"x"}, .reasoning_parser = "qwen3"}),
+  EXPECT_EQ(error({.served_names = {"x"}, .parsers = {.reasoning = "qwen3"}}),
             "there is no reasoning parser \"qwen3\"; the model's are glm45 and glm47");
-  EXPECT_EQ(error({.served_names = {"x"}, .tool_parser = "hermes"}),
+  EXPECT_EQ(error({.served_names = {"x"}, .parsers = {.tools = "hermes"}}),
             "there is no tool parser \"hermes\"; the model's are glm45 and glm47");
 }
 

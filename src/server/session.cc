@@ -64,7 +64,7 @@ void Session::on_event(TokenEvent event) {
                    .code = event.impossible ? "" : "engine_error"});
     finish_choice(state, choice, event);
   }
-  if (request_.stream) send(static_cast<int>(index), state, event.finished.has_value());
+  if (request_.form.stream) send(static_cast<int>(index), state, event.finished.has_value());
   if (!done_ && num_open_ == 0) complete();
 }
 
@@ -84,7 +84,7 @@ void Session::take_tokens(ChoiceState& state, Choice& choice, const TokenEvent& 
     if (i < event.logprobs.size() && (!is_stop || request_.api == Api::kGenerate)) {
       choice.scores.push_back(
           {.id = token, .logprob = event.logprobs[i], .of_content = of_content});
-      if (request_.stream) state.pending.scores.push_back(choice.scores.back());
+      if (request_.form.stream) state.pending.scores.push_back(choice.scores.back());
     }
     if (state.parser->stopped()) {
       state.stopping = true;
@@ -123,7 +123,7 @@ void Session::finish_choice(ChoiceState& state, Choice& choice, const TokenEvent
   usage.drafted += event.usage.drafted;
   usage.accepted += event.usage.accepted;
   if (choice.index % request_.best_of == 0) usage.cached_tokens += event.usage.cached_tokens;
-  if (!request_.stream) {
+  if (!request_.form.stream) {
     choice.parsed.add(state.pending.deltas);
     state.pending.deltas.clear();
   }
@@ -138,7 +138,8 @@ void Session::begin_stream(std::string& out) {
 }
 
 void Session::keep_alive(double seconds) {
-  if (done_ || !request_.stream || reply_.context().seconds() - last_write_s_ < seconds) return;
+  if (done_ || !request_.form.stream || reply_.context().seconds() - last_write_s_ < seconds)
+    return;
   std::string bytes;
   begin_stream(bytes);
   writer_->waiting(bytes);
@@ -150,10 +151,10 @@ void Session::send(int index, ChoiceState& state, bool now) {
   Piece& pending = state.pending;
   // Clients that asked for token ids get each as it comes, even one that ends inside a character.
   const bool wants_ids = request_.api == Api::kGenerate ||
-                         (request_.api == Api::kCompletions && request_.return_token_ids);
+                         (request_.api == Api::kCompletions && request_.form.return_token_ids);
   const bool visible = !pending.deltas.empty() || pending.finish || wants_ids;
-  const bool enough =
-      now || !state.sent || static_cast<int>(pending.tokens.size()) >= request_.stream_interval;
+  const bool enough = now || !state.sent ||
+                      static_cast<int>(pending.tokens.size()) >= request_.form.stream_interval;
   if (!visible || !enough) return;
   // A piece that holds all before it need not wait behind another one.
   if (request_.api == Api::kGenerate && !now && reply_.num_unsent() > kMaxUnsent) return;
@@ -191,14 +192,14 @@ void Session::keep_best() {
 void Session::complete() {
   std::string bytes;
   Json whole;
-  if (request_.stream) {
+  if (request_.form.stream) {
     writer_->end(answer_, bytes);
   } else {
     if (request_.best_of > request_.n) keep_best();
     whole = writer_->whole(answer_);
   }
   end(200);
-  if (!request_.stream) return reply_.respond(whole);
+  if (!request_.form.stream) return reply_.respond(whole);
   reply_.write(bytes);
   reply_.finish();
 }
@@ -239,7 +240,6 @@ void Session::abort_rest() {
 
 void Session::end(int status) {
   done_ = true;
-  const AnswerUsage& usage = answer_.usage;
   RequestRecord record;
   record.route = reply_.context().route;
   record.id = id_;
@@ -247,22 +247,16 @@ void Session::end(int status) {
   record.model = request_.model;
   record.peer = reply_.context().peer;
   record.status = status;
-  record.prompt_tokens = usage.prompt_tokens;
-  record.cached_tokens = usage.cached_tokens;
-  record.completion_tokens = usage.completion_tokens;
-  record.reasoning_tokens = usage.reasoning_tokens;
-  record.drafted = usage.drafted;
-  record.accepted = usage.accepted;
+  record.usage = answer_.usage;
   record.n = request_.n;
-  record.max_tokens = request_.max_tokens;
+  record.max_tokens = request_.end.max_tokens;
   record.temperature = request_.sampling.temperature;
   record.top_p = request_.sampling.top_p;
-  record.stream = request_.stream;
+  record.stream = request_.form.stream;
   record.constrained =
       request_.grammar && (!request_.grammar->lenient || request_.grammar->instead);
   for (const Choice& choice : answer_.choices) {
     record.finish_reasons.push_back(name_of(choice.finish.reason));
-    record.preemptions += choice.usage.preemptions;
     record.longest_answer = std::max(record.longest_answer, static_cast<int>(choice.tokens.size()));
     record.queue_s = std::max(record.queue_s, choice.usage.started_s);
     record.prefill_s =

@@ -148,12 +148,12 @@ void read_anthropic_conversation(RequestReader& r, ApiRequest& request,
     std::string type;
     t.one_of("type", type, {"enabled", "disabled", "adaptive"});
     t.require("type");
-    t.integer("budget_tokens", request.thinking_budget, {1024});
-    if (request.thinking_budget && request.max_tokens &&
-        *request.thinking_budget >= *request.max_tokens)
+    t.integer("budget_tokens", request.end.thinking_budget, {1024});
+    if (request.end.thinking_budget && request.end.max_tokens &&
+        *request.end.thinking_budget >= *request.end.max_tokens)
       t.fail("budget_tokens",
-             str(t.path("budget_tokens"), " is ", *request.thinking_budget, ", but max_tokens is ",
-                 *request.max_tokens, "; it must be less"));
+             str(t.path("budget_tokens"), " is ", *request.end.thinking_budget,
+                 ", but max_tokens is ", *request.end.max_tokens, "; it must be less"));
     thinking = type != "disabled";
   });
   chat.kwargs.set("enable_thinking", thinking);
@@ -197,15 +197,15 @@ void append_typed(std::string& out, const char* type, const Json::Object& fields
 
 void read_anthropic(RequestReader& r, ApiRequest& request, const ParseContext& context) {
   r.text("model", request.model);
-  r.integer("max_tokens", request.max_tokens, {1});
+  r.integer("max_tokens", request.end.max_tokens, {1});
   r.require("max_tokens");
   read_anthropic_conversation(r, request, context);
-  r.boolean("stream", request.stream);
+  r.boolean("stream", request.form.stream);
   r.number("temperature", request.sampling.temperature, {0, 2});
   r.number("top_p", request.sampling.top_p, {0, 1, true});
   r.integer("top_k", request.sampling.top_k);
-  r.texts("stop_sequences", request.stop, 64);
-  std::erase(request.stop, "");
+  r.texts("stop_sequences", request.end.stop, 64);
+  std::erase(request.end.stop, "");
   r.group("output_format", [&](RequestReader& f) { read_response_format(f, "", request); });
   r.group("output_config", [&](RequestReader& c) {
     c.group("format", [&](RequestReader& f) { read_response_format(f, "", request); });
@@ -230,7 +230,7 @@ Json MessagesWriter::message(Json::Array content, const Answer& answer, bool end
       {"stop_reason", ended ? Json(stop_reason(finish, !choice.parsed.calls.empty())) : Json()},
       {"stop_sequence", ended && finish.stop_string ? Json(*finish.stop_string) : Json()},
       {"usage", usage_json(answer.usage)}};
-  if (ended && request_.return_timings) out.set("timings", timings_json(answer));
+  if (ended && request_.form.return_timings) out.set("timings", timings_json(answer));
   return out;
 }
 

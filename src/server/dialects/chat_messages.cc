@@ -118,8 +118,8 @@ std::optional<ApiError> flatten_parts(const Json& content, const std::string& pa
 
 ChatInput& begin_chat(ApiRequest& request, const ParseContext& context) {
   ChatInput& chat = request.chat.emplace();
-  if (context.config.chat_template_kwargs.is_object())
-    chat.kwargs = context.config.chat_template_kwargs;
+  if (context.config.defaults.chat_template_kwargs.is_object())
+    chat.kwargs = context.config.defaults.chat_template_kwargs;
   return chat;
 }
 

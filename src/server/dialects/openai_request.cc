@@ -38,7 +38,7 @@ void read_chat_logprobs(RequestReader& r, ApiRequest& request, const ParseContex
   r.integer("top_logprobs", top, {0, context.config.max_logprobs});
   if (top && *top > 0 && !wanted && r.reading())
     return r.fail("top_logprobs", "top_logprobs is given, but logprobs is not true");
-  if (wanted) request.top_logprobs = top.value_or(0);
+  if (wanted) request.facts.top_logprobs = top.value_or(0);
   read_prompt_logprobs(r, request, context);
 }
 
@@ -95,12 +95,12 @@ void read_completion(RequestReader& r, ApiRequest& request, const ParseContext& 
   read_prompts(r, "prompt", request, context);
   r.require("prompt");
   read_streaming(r, request);
-  r.integer("max_tokens", request.max_tokens);
+  r.integer("max_tokens", request.end.max_tokens);
   read_counts(r, request);
   r.boolean("echo", request.echo);
   std::optional<int> logprobs;
   r.integer("logprobs", logprobs, {0, context.config.max_logprobs});
-  if (logprobs) request.top_logprobs = *logprobs;
+  if (logprobs) request.facts.top_logprobs = *logprobs;
   read_prompt_logprobs(r, request, context);
   if (const Json* suffix = r.find("suffix"); suffix && *suffix != Json(""))
     r.fail("suffix", "suffix is not supported: the model writes forwards only");
@@ -109,12 +109,13 @@ void read_completion(RequestReader& r, ApiRequest& request, const ParseContext& 
   read_constraint(r, request);
   check_choices(r, request);
   if (!r.reading() || !r.ok()) return;
-  if (request.max_tokens == 0 && !request.echo)
+  if (request.end.max_tokens == 0 && !request.echo)
     return r.fail("max_tokens", "max_tokens is 0; without echo it must be at least 1");
-  if (request.echo && request.stream && request.top_logprobs >= 0)
+  if (request.echo && request.form.stream && request.facts.top_logprobs >= 0)
     return r.fail("echo", "echo with logprobs cannot be streamed");
-  if (request.echo && request.top_logprobs >= 0)
-    request.prompt_logprobs = std::max(request.prompt_logprobs, request.top_logprobs);
+  if (request.echo && request.facts.top_logprobs >= 0)
+    request.facts.prompt_logprobs =
+        std::max(request.facts.prompt_logprobs, request.facts.top_logprobs);
 }
 
 void read_conversation(RequestReader& r, ApiRequest& request, const ParseContext& context) {
@@ -135,12 +136,12 @@ void read_chat(RequestReader& r, ApiRequest& request, const ParseContext& contex
   read_conversation(r, request, context);
   r.require("messages");
   read_streaming(r, request);
-  r.integer("max_tokens", request.max_tokens, {1});
-  r.integer("max_completion_tokens", request.max_tokens, {1});
+  r.integer("max_tokens", request.end.max_tokens, {1});
+  r.integer("max_completion_tokens", request.end.max_tokens, {1});
   read_counts(r, request);
   read_chat_logprobs(r, request, context);
-  r.boolean("include_reasoning", request.include_reasoning);
-  r.boolean("separate_reasoning", request.parse_reasoning);
+  r.boolean("include_reasoning", request.form.include_reasoning);
+  r.boolean("separate_reasoning", request.form.parse_reasoning);
   read_sampling(r, request, context);
   read_limits(r, request, context);
   read_constraint(r, request);

@@ -11,7 +11,9 @@ namespace {
 
 const ServerConfig& config() {
   static const ServerConfig the_config = {
-      .served_names = {"m"}, .max_model_len = 100, .sampling = {.temperature = 0.7, .top_p = 0.9}};
+      .served_names = {"m"},
+      .max_model_len = 100,
+      .defaults = {.sampling = {.temperature = 0.7, .top_p = 0.9}}};
   return the_config;
 }
 
@@ -61,10 +63,10 @@ TEST(OpenAiRequest, what_is_not_said_is_the_servers_default) {
   ASSERT_FALSE(p.error) << p.error->message;
   EXPECT_EQ(p.request.sampling.temperature, 0.7);
   EXPECT_EQ(p.request.sampling.top_p, 0.9);
-  EXPECT_FALSE(p.request.max_tokens);
-  EXPECT_FALSE(p.request.default_max_tokens);
-  EXPECT_EQ(completion(R"("prompt": "x")").request.default_max_tokens, 16);
-  EXPECT_EQ(generate(R"("text": "x")").request.default_max_tokens, 128);
+  EXPECT_FALSE(p.request.end.max_tokens);
+  EXPECT_FALSE(p.request.end.default_max_tokens);
+  EXPECT_EQ(completion(R"("prompt": "x")").request.end.default_max_tokens, 16);
+  EXPECT_EQ(generate(R"("text": "x")").request.end.default_max_tokens, 128);
 }
 
 TEST(OpenAiRequest, every_sampling_field_arrives) {
@@ -92,19 +94,21 @@ TEST(OpenAiRequest, every_sampling_field_arrives) {
   EXPECT_EQ(s.logit_bias[1], (std::pair<TokenId, float>(6, 3.5f)));
   EXPECT_EQ(r.bad_words, std::vector<std::string>{"a"});
   EXPECT_EQ(s.allowed_ids, (std::vector<TokenId>{1, 2}));
-  EXPECT_EQ(r.stop, std::vector<std::string>{"x"});
-  EXPECT_EQ(r.stop_ids, std::vector<TokenId>{9});
-  EXPECT_EQ(r.min_tokens, 3);
-  EXPECT_TRUE(r.ignore_eos && r.include_stop && r.stream && r.include_usage && r.continuous_usage);
-  EXPECT_TRUE(r.return_token_ids && r.return_timings && r.routed_experts && !r.skip_special);
-  EXPECT_EQ(r.priority, -4);
-  EXPECT_EQ(r.cache_salt, "s");
-  EXPECT_EQ(r.rid, "r");
+  EXPECT_EQ(r.end.stop, std::vector<std::string>{"x"});
+  EXPECT_EQ(r.end.stop_ids, std::vector<TokenId>{9});
+  EXPECT_EQ(r.end.min_tokens, 3);
+  EXPECT_TRUE(r.end.ignore_eos && r.end.include_stop && r.form.stream && r.form.include_usage &&
+              r.form.continuous_usage);
+  EXPECT_TRUE(r.form.return_token_ids && r.form.return_timings && r.facts.routed_experts &&
+              !r.form.skip_special);
+  EXPECT_EQ(r.turn.priority, -4);
+  EXPECT_EQ(r.turn.cache_salt, "s");
+  EXPECT_EQ(r.turn.rid, "r");
   EXPECT_EQ(r.n, 3);
   EXPECT_EQ(r.best_of, 3);
-  EXPECT_EQ(r.top_logprobs, 2);
-  EXPECT_EQ(r.max_tokens, 50);
-  EXPECT_EQ(r.stream_interval, 4);
+  EXPECT_EQ(r.facts.top_logprobs, 2);
+  EXPECT_EQ(r.end.max_tokens, 50);
+  EXPECT_EQ(r.form.stream_interval, 4);
 }
 
 TEST(OpenAiRequest, errors_name_the_path_of_the_field) {
@@ -329,7 +333,7 @@ TEST(AnthropicRequest, blocks_become_messages) {
             R"("parameters":{"type":"object"}}}])");
   EXPECT_EQ(dump_json(p.request.chat->kwargs), R"({"enable_thinking":false})");
   EXPECT_TRUE(p.request.grammar->at_least_one && !p.request.grammar->parallel);
-  EXPECT_EQ(p.request.max_tokens, 9);
+  EXPECT_EQ(p.request.end.max_tokens, 9);
   EXPECT_TRUE(p.request.chat->add_generation_prompt);
 }
 
@@ -370,10 +374,10 @@ TEST(ResponsesRequest, items_become_messages) {
             R"({"id":"c","type":"function","function":{"name":"f","arguments":{}}}]},)"
             R"({"role":"tool","content":"7","tool_call_id":"c"},)"
             R"({"role":"assistant","content":"A"},{"role":"user","content":"more"}])");
-  EXPECT_EQ(p.request.max_tokens, 5);
+  EXPECT_EQ(p.request.end.max_tokens, 5);
   EXPECT_EQ(dump_json(p.request.chat->kwargs), R"({"enable_thinking":false})");
   EXPECT_EQ(p.request.grammar->kind, GrammarSpec::Kind::kJsonObject);
-  EXPECT_EQ(dump_json(*p.request.echoed.find("instructions")), "\"I\"");
+  EXPECT_EQ(dump_json(*p.request.form.echoed.find("instructions")), "\"I\"");
 }
 
 TEST(GenerateRequest, sampling_params_arrive) {
@@ -383,11 +387,12 @@ TEST(GenerateRequest, sampling_params_arrive) {
       "stop_token_ids": [5], "ignore_eos": true, "no_stop_trim": true, "sampling_seed": 3})");
   ASSERT_FALSE(p.error) << p.error->message;
   EXPECT_EQ(p.request.prompts.size(), 2u);
-  EXPECT_EQ(p.request.max_tokens, 4);
+  EXPECT_EQ(p.request.end.max_tokens, 4);
   EXPECT_EQ(p.request.sampling.top_k, 0);
-  EXPECT_TRUE(p.request.sampling.greedy() && p.request.ignore_eos && p.request.include_stop);
-  EXPECT_EQ(p.request.top_logprobs, 2);
-  EXPECT_EQ(p.request.prompt_logprobs, 2);
+  EXPECT_TRUE(p.request.sampling.greedy() && p.request.end.ignore_eos &&
+              p.request.end.include_stop);
+  EXPECT_EQ(p.request.facts.top_logprobs, 2);
+  EXPECT_EQ(p.request.facts.prompt_logprobs, 2);
   EXPECT_EQ(p.request.n, 2);
   EXPECT_EQ(p.request.seed, 3u);
 }

@@ -49,7 +49,7 @@ Json OpenAiWriter::head(const char* object) const {
 
 void OpenAiWriter::finish_whole(const Answer& answer, Json& out) const {
   out.set("usage", openai_usage(answer.usage));
-  if (request_.return_timings) out.set("timings", timings_json(answer));
+  if (request_.form.return_timings) out.set("timings", timings_json(answer));
 }
 
 void OpenAiWriter::open_chunk(int choice, std::string& out) const {
@@ -58,11 +58,11 @@ void OpenAiWriter::open_chunk(int choice, std::string& out) const {
 
 void OpenAiWriter::close_chunk(const Answer& answer, std::string& out) {
   out += "}]";
-  if (request_.return_token_ids && !prompt_told_) {
+  if (request_.form.return_token_ids && !prompt_told_) {
     out.append(",\"prompt_token_ids\":").append(dump_json(ids_json(answer.prompts[0])));
     prompt_told_ = true;
   }
-  if (request_.continuous_usage)
+  if (request_.form.continuous_usage)
     out.append(",\"usage\":").append(dump_json(openai_usage(answer.usage)));
   out += "}\n\n";
 }
@@ -78,16 +78,16 @@ void OpenAiWriter::append_finish(const std::optional<Finish>& finish, std::strin
 }
 
 void OpenAiWriter::append_tokens(const Piece& piece, std::string& out) const {
-  if (request_.return_token_ids)
+  if (request_.form.return_token_ids)
     out.append(",\"token_ids\":").append(dump_json(ids_json(piece.tokens)));
 }
 
 void OpenAiWriter::end(const Answer& answer, std::string& out) {
-  if (request_.include_usage || request_.return_timings) {
+  if (request_.form.include_usage || request_.form.return_timings) {
     out.append(chunk_head_).append("]");
-    if (request_.include_usage)
+    if (request_.form.include_usage)
       out.append(",\"usage\":").append(dump_json(openai_usage(answer.usage)));
-    if (request_.return_timings)
+    if (request_.form.return_timings)
       out.append(",\"timings\":").append(dump_json(timings_json(answer)));
     out += "}\n\n";
   }
@@ -100,7 +100,7 @@ void OpenAiWriter::error(const ApiError& error, std::string& out) {
 }
 
 Json CompletionWriter::logprobs(const std::vector<TokenScore>& scores, std::size_t& offset) const {
-  if (request_.top_logprobs < 0) return {};
+  if (request_.facts.top_logprobs < 0) return {};
   Json::Array tokens, values, tops, offsets;
   for (const TokenScore& score : scores) {
     const std::string text = names_.text(score.id);
@@ -125,7 +125,7 @@ Json CompletionWriter::choice_json(const Choice& choice, const Answer& answer) c
   const auto prompt = static_cast<std::size_t>(choice.prompt);
   std::vector<TokenScore> scores;
   std::size_t offset = 0;
-  if (request_.echo && request_.top_logprobs >= 0) {
+  if (request_.echo && request_.facts.top_logprobs >= 0) {
     const std::vector<TokenId>& ids = answer.prompts[prompt];
     scores.push_back({.id = ids[0]});
     for (std::size_t i = 0; i < choice.prompt_scores.size() && i + 1 < ids.size(); ++i)
@@ -145,13 +145,13 @@ Json CompletionWriter::choice_json(const Choice& choice, const Answer& answer) c
                           {"logprobs", std::move(logprobs_json)},
                           {"finish_reason", openai_finish_reason(choice.finish)},
                           {"stop_reason", stop_reason(choice.finish)}};
-  if (request_.prompt_logprobs >= 0)
+  if (request_.facts.prompt_logprobs >= 0)
     out.set("prompt_logprobs", prompt_logprobs_json(choice, answer.prompts[prompt], names_));
-  if (request_.return_token_ids) {
+  if (request_.form.return_token_ids) {
     out.set("token_ids", ids_json(choice.tokens));
     out.set("prompt_token_ids", ids_json(answer.prompts[prompt]));
   }
-  if (request_.routed_experts) out.set("routed_experts", routed_experts_json(choice));
+  if (request_.facts.routed_experts) out.set("routed_experts", routed_experts_json(choice));
   return out;
 }
 
@@ -178,14 +178,15 @@ void CompletionWriter::piece(const Piece& piece, const Answer& answer, std::stri
   out += ",\"text\":";
   append_json_string(out, text);
   out += ",\"logprobs\":";
-  out += request_.top_logprobs < 0 ? "null" : dump_json(logprobs(piece.scores, offsets_[index]));
+  out +=
+      request_.facts.top_logprobs < 0 ? "null" : dump_json(logprobs(piece.scores, offsets_[index]));
   append_finish(piece.finish, out);
   append_tokens(piece, out);
   close_chunk(answer, out);
 }
 
 Json ChatWriter::logprobs(const std::vector<TokenScore>& scores) const {
-  if (request_.top_logprobs < 0) return {};
+  if (request_.facts.top_logprobs < 0) return {};
   return Json::Object{{"content", logprobs_json(scores, names_)}, {"refusal", Json()}};
 }
 
@@ -194,7 +195,7 @@ Json ChatWriter::message(const Choice& choice) const {
   Json out = Json::Object{{"role", "assistant"},
                           {"content", parsed.content ? Json(*parsed.content) : Json()},
                           {"refusal", Json()}};
-  if (parsed.reasoning && request_.include_reasoning) {
+  if (parsed.reasoning && request_.form.include_reasoning) {
     out.set("reasoning_content", *parsed.reasoning);
     out.set("reasoning", *parsed.reasoning);
   }
@@ -218,14 +219,14 @@ Json ChatWriter::whole(const Answer& answer) {
                             {"logprobs", logprobs(choice.scores)},
                             {"finish_reason", openai_finish_reason(choice.finish)},
                             {"stop_reason", stop_reason(choice.finish)}};
-    if (request_.return_token_ids) one.set("token_ids", ids_json(choice.tokens));
-    if (request_.routed_experts) one.set("routed_experts", routed_experts_json(choice));
+    if (request_.form.return_token_ids) one.set("token_ids", ids_json(choice.tokens));
+    if (request_.facts.routed_experts) one.set("routed_experts", routed_experts_json(choice));
     choices.push_back(std::move(one));
   }
   out.set("choices", std::move(choices));
-  if (request_.prompt_logprobs >= 0)
+  if (request_.facts.prompt_logprobs >= 0)
     out.set("prompt_logprobs", prompt_logprobs_json(answer.choices[0], answer.prompts[0], names_));
-  if (request_.return_token_ids) out.set("prompt_token_ids", ids_json(answer.prompts[0]));
+  if (request_.form.return_token_ids) out.set("prompt_token_ids", ids_json(answer.prompts[0]));
   finish_whole(answer, out);
   return out;
 }
@@ -303,10 +304,11 @@ void ChatWriter::append_calls(int choice, std::span<const Delta> deltas, std::st
 void ChatWriter::piece(const Piece& piece, const Answer& answer, std::string& out) {
   std::vector<Delta> deltas;
   for (const Delta& delta : piece.deltas) {
-    const bool hidden = !request_.include_reasoning && group_of(delta) == Group::kReasoning;
+    const bool hidden = !request_.form.include_reasoning && group_of(delta) == Group::kReasoning;
     if (!hidden && delta.kind != Delta::Kind::kToolEnd) deltas.push_back(delta);
   }
-  if (deltas.empty() && !piece.finish && !request_.return_token_ids && piece.scores.empty()) return;
+  if (deltas.empty() && !piece.finish && !request_.form.return_token_ids && piece.scores.empty())
+    return;
   std::size_t begin = 0;
   bool first = true;
   do {
@@ -315,7 +317,7 @@ void ChatWriter::piece(const Piece& piece, const Answer& answer, std::string& ou
     open_chunk(piece.choice, out);
     append_delta(piece.choice, std::span(deltas).subspan(begin, end - begin), out);
     out += ",\"logprobs\":";
-    out += request_.top_logprobs < 0 || !first ? "null" : dump_json(logprobs(piece.scores));
+    out += request_.facts.top_logprobs < 0 || !first ? "null" : dump_json(logprobs(piece.scores));
     const bool last = end == deltas.size();
     append_finish(last ? piece.finish : std::nullopt, out);
     if (first) append_tokens(piece, out);

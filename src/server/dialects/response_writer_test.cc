@@ -52,7 +52,7 @@ std::vector<Json> events_of(const std::string& bytes) {
 }
 
 TEST(ChatWriter, a_piece_of_several_kinds_becomes_chunks_in_order) {
-  const ApiRequest request = {.api = Api::kChat, .return_token_ids = true};
+  const ApiRequest request = {.api = Api::kChat, .form = {.return_token_ids = true}};
   Piece piece = long_piece();
   piece.tokens = {3, 4};
   std::string bytes;
@@ -93,7 +93,7 @@ TEST(ChatWriter, arguments_that_go_on_need_no_name) {
 }
 
 TEST(ChatWriter, thoughts_are_left_out_on_request) {
-  const ApiRequest request = {.api = Api::kChat, .include_reasoning = false};
+  const ApiRequest request = {.api = Api::kChat, .form = {.include_reasoning = false}};
   const auto writer = make_writer(request, info(), names());
   const Piece piece = {.deltas = {delta(Kind::kReasoning, "hm"), delta(Kind::kContent, "a")}};
   std::string bytes;
@@ -104,7 +104,8 @@ TEST(ChatWriter, thoughts_are_left_out_on_request) {
 
 TEST(ChatWriter, usage_comes_in_every_chunk_or_at_the_end) {
   const Piece piece = {.deltas = {delta(Kind::kContent, "a")}};
-  const ApiRequest request = {.api = Api::kChat, .include_usage = true, .continuous_usage = true};
+  const ApiRequest request = {.api = Api::kChat,
+                              .form = {.include_usage = true, .continuous_usage = true}};
   std::string bytes;
   const auto writer = make_writer(request, info(), names());
   writer->piece(piece, answer_of(piece), bytes);
@@ -118,7 +119,7 @@ TEST(ChatWriter, usage_comes_in_every_chunk_or_at_the_end) {
 }
 
 TEST(CompletionWriter, log_probabilities_have_offsets_into_the_text) {
-  const ApiRequest request = {.api = Api::kCompletions, .echo = true, .top_logprobs = 1};
+  const ApiRequest request = {.api = Api::kCompletions, .echo = true, .facts = {.top_logprobs = 1}};
   Answer answer = {.prompts = {{40, 41}}, .prompt_texts = {"HI"}, .choices = {{}}};
   answer.choices[0].prompt_scores = {{.logprob = -1, .top = {{.id = 42, .logprob = -0.5f}}}};
   answer.choices[0].scores = {{.id = 43, .logprob = {.logprob = -INFINITY}}};
@@ -152,7 +153,7 @@ TEST(MessagesWriter, says_why_it_stopped) {
 
 TEST(GenerateWriter, routed_experts_are_int32_in_base64) {
   ApiRequest request = {.api = Api::kGenerate};
-  request.routed_experts = true;
+  request.facts.routed_experts = true;
   Answer answer = {.prompts = {{1}}, .choices = {{}}};
   answer.choices[0].routed_experts = {1, 2, 3, 4};
   ResponseInfo two_layers = info();

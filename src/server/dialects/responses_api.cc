@@ -48,7 +48,7 @@ std::string ResponsesWriter::id_of(const char* prefix, int index) const {
 // Clients with strict types want every field.
 Json ResponsesWriter::response(Json::Array output, const char* status, const Answer* answer) const {
   const auto echoed = [&](const char* name, Json otherwise) {
-    const Json* value = request_.echoed.find(name);
+    const Json* value = request_.form.echoed.find(name);
     return value ? *value : otherwise;
   };
   const bool cut = std::string_view(status) == "incomplete";
@@ -71,7 +71,7 @@ Json ResponsesWriter::response(Json::Array output, const char* status, const Ans
       {"reasoning", echoed("reasoning", Json::Object{{"effort", Json()}, {"summary", Json()}})},
       {"store", false},
       {"temperature", echoed("temperature", request_.sampling.temperature)},
-      {"text", text_json(request_.echoed.find("text"))},
+      {"text", text_json(request_.form.echoed.find("text"))},
       {"tool_choice", echoed("tool_choice", "auto")},
       {"tools", echoed("tools", Json::Array{})},
       {"top_p", echoed("top_p", request_.sampling.top_p)},
@@ -124,7 +124,7 @@ Json ResponsesWriter::whole(const Answer& answer) {
          .call_id = call_id(info_, 0, static_cast<int>(i)),
          .text = choice.parsed.calls[i].arguments});
   Json out = response(std::move(output), cut ? "incomplete" : "completed", &answer);
-  if (request_.return_timings) out.set("timings", timings_json(answer));
+  if (request_.form.return_timings) out.set("timings", timings_json(answer));
   return out;
 }
 

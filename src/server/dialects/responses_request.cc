@@ -166,14 +166,14 @@ void read_responses_input(RequestReader& r, ApiRequest& request, const ParseCont
 
 void read_responses(RequestReader& r, ApiRequest& request, const ParseContext& context) {
   read_responses_input(r, request, context);
-  r.integer("max_output_tokens", request.max_tokens, {1});
+  r.integer("max_output_tokens", request.end.max_tokens, {1});
   std::vector<std::string> include;
   r.texts("include", include, 64);
   std::optional<int> top;
   r.integer("top_logprobs", top, {0, context.config.max_logprobs});
   const bool included = std::ranges::find(include, "message.output_text.logprobs") != include.end();
-  if (included || top.value_or(0) > 0) request.top_logprobs = top.value_or(0);
-  r.boolean("stream", request.stream);
+  if (included || top.value_or(0) > 0) request.facts.top_logprobs = top.value_or(0);
+  r.boolean("stream", request.form.stream);
   read_sampling(r, request, context);
   read_limits(r, request, context);
   check_tool_choice(r, request);
@@ -181,7 +181,7 @@ void read_responses(RequestReader& r, ApiRequest& request, const ParseContext& c
   for (const char* name :
        {"instructions", "max_output_tokens", "metadata", "parallel_tool_calls", "reasoning",
         "temperature", "text", "tool_choice", "tools", "top_p", "truncation", "user"})
-    if (const Json* value = r.find(name)) request.echoed.set(name, *value);
+    if (const Json* value = r.find(name)) request.form.echoed.set(name, *value);
 }
 
 }  // namespace glint

@@ -89,10 +89,10 @@ void read_json_object(RequestReader& r, const char* field, ApiRequest& request) 
 ApiRequest default_request(Api api, const ParseContext& context) {
   ApiRequest request;
   request.api = api;
-  request.sampling = context.config.sampling;
-  if (api == Api::kCompletions) request.default_max_tokens = 16;
-  if (api == Api::kGenerate) request.default_max_tokens = 128;
-  request.stream_interval = context.config.stream_interval;
+  request.sampling = context.config.defaults.sampling;
+  if (api == Api::kCompletions) request.end.default_max_tokens = 16;
+  if (api == Api::kGenerate) request.end.default_max_tokens = 128;
+  request.form.stream_interval = context.config.stream_interval;
   request.plain_content = context.config.plain_content;
   return request;
 }
@@ -129,19 +129,19 @@ void read_id(RequestReader& r, const char* name, std::string& out) {
 }
 
 void read_limits(RequestReader& r, ApiRequest& request, const ParseContext& context) {
-  r.texts("stop", request.stop, 64, kMaxStopBytes);
-  std::erase(request.stop, "");
-  r.tokens("stop_token_ids", request.stop_ids, context.vocab_size, kMaxStopIds);
-  r.boolean("include_stop_str_in_output", request.include_stop);
-  r.integer("min_tokens", request.min_tokens);
-  r.boolean("ignore_eos", request.ignore_eos);
-  r.boolean("skip_special_tokens", request.skip_special);
-  r.integer("priority", request.priority, {-1000000000, 1000000000});
-  if (context.config.higher_priority_first) request.priority = -request.priority;
-  r.text("cache_salt", request.cache_salt);
-  read_id(r, "rid", request.rid);
-  read_id(r, "request_id", request.rid);
-  r.boolean("return_routed_experts", request.routed_experts);
+  r.texts("stop", request.end.stop, 64, kMaxStopBytes);
+  std::erase(request.end.stop, "");
+  r.tokens("stop_token_ids", request.end.stop_ids, context.vocab_size, kMaxStopIds);
+  r.boolean("include_stop_str_in_output", request.end.include_stop);
+  r.integer("min_tokens", request.end.min_tokens);
+  r.boolean("ignore_eos", request.end.ignore_eos);
+  r.boolean("skip_special_tokens", request.form.skip_special);
+  r.integer("priority", request.turn.priority, {-1000000000, 1000000000});
+  if (context.config.higher_priority_first) request.turn.priority = -request.turn.priority;
+  r.text("cache_salt", request.turn.cache_salt);
+  read_id(r, "rid", request.turn.rid);
+  read_id(r, "request_id", request.turn.rid);
+  r.boolean("return_routed_experts", request.facts.routed_experts);
 }
 
 void read_response_format(RequestReader& r, const char* inner, ApiRequest& request) {
@@ -195,24 +195,24 @@ void read_constraint(RequestReader& r, ApiRequest& request) {
 }
 
 void read_streaming(RequestReader& r, ApiRequest& request) {
-  r.boolean("stream", request.stream);
+  r.boolean("stream", request.form.stream);
   r.group("stream_options", [&](RequestReader& f) {
-    f.boolean("include_usage", request.include_usage);
-    f.boolean("continuous_usage_stats", request.continuous_usage);
+    f.boolean("include_usage", request.form.include_usage);
+    f.boolean("continuous_usage_stats", request.form.continuous_usage);
   });
-  if (r.find("stream_options") && !request.stream)
+  if (r.find("stream_options") && !request.form.stream)
     r.fail("stream_options", "stream_options are given, but stream is not true");
-  r.integer("stream_interval", request.stream_interval, {1, 1000000});
-  r.boolean("return_token_ids", request.return_token_ids);
-  r.boolean("return_timings", request.return_timings);
+  r.integer("stream_interval", request.form.stream_interval, {1, 1000000});
+  r.boolean("return_token_ids", request.form.return_token_ids);
+  r.boolean("return_timings", request.form.return_timings);
 }
 
 void read_prompt_logprobs(RequestReader& r, ApiRequest& request, const ParseContext& context) {
   std::optional<int> prompt;
   r.integer("prompt_logprobs", prompt, {0, context.config.max_logprobs});
   if (!prompt) return;
-  request.prompt_logprobs = *prompt;
-  if (request.stream) r.fail("prompt_logprobs", "prompt_logprobs cannot be streamed");
+  request.facts.prompt_logprobs = *prompt;
+  if (request.form.stream) r.fail("prompt_logprobs", "prompt_logprobs cannot be streamed");
 }
 
 void check_choices(RequestReader& r, ApiRequest& request) {
@@ -223,7 +223,7 @@ void check_choices(RequestReader& r, ApiRequest& request) {
         request.best_of > 1 ? (request.best_of > request.n ? "best_of" : "n") : "prompt",
         str(prompts, " prompts with ", request.best_of,
             " answers each are too many; one request may have ", kMaxChoices, " answers"));
-  if (request.stream && request.best_of > request.n)
+  if (request.form.stream && request.best_of > request.n)
     return r.fail("best_of", "best_of above n cannot be streamed: the best are known at the end");
 }
 

@@ -12,12 +12,12 @@ namespace {
 
 void read_params(RequestReader& p, ApiRequest& request, const ParseContext& context) {
   refuse_unsupported(p, Api::kGenerate);
-  p.integer("max_new_tokens", request.max_tokens);
-  p.integer("min_new_tokens", request.min_tokens);
+  p.integer("max_new_tokens", request.end.max_tokens);
+  p.integer("min_new_tokens", request.end.min_tokens);
   p.seed("sampling_seed", request.seed);
   p.integer("n", request.n, {1, kMaxChoices});
   request.best_of = request.n;
-  p.boolean("no_stop_trim", request.include_stop);
+  p.boolean("no_stop_trim", request.end.include_stop);
   read_sampling(p, request, context);
   read_limits(p, request, context);
   read_constraint(p, request);
@@ -82,23 +82,24 @@ void read_generate(RequestReader& r, ApiRequest& request, const ParseContext& co
     return r.fail("sampling_params",
                   "sampling_params is a list; expected one object for all prompts");
   r.group("sampling_params", [&](RequestReader& p) { read_params(p, request, context); });
-  r.boolean("stream", request.stream);
-  r.integer("stream_interval", request.stream_interval, {1, 1000000});
-  read_id(r, "rid", request.rid);
+  r.boolean("stream", request.form.stream);
+  r.integer("stream_interval", request.form.stream_interval, {1, 1000000});
+  read_id(r, "rid", request.turn.rid);
   bool logprobs = false;
   int top = 0;
   r.boolean("return_logprob", logprobs);
   r.integer("top_logprobs_num", top, {0, context.config.max_logprobs});
-  r.integer("logprob_start_len", request.logprob_start, {-1});
-  r.boolean("return_routed_experts", request.routed_experts);
+  r.integer("logprob_start_len", request.facts.logprob_start, {-1});
+  r.boolean("return_routed_experts", request.facts.routed_experts);
   bool hidden = false;
   r.boolean("return_hidden_states", hidden);
   if (hidden) r.fail("return_hidden_states", "return_hidden_states is not supported");
   if (logprobs) {
-    request.top_logprobs = top;
-    if (request.logprob_start >= 0) request.prompt_logprobs = top;
+    request.facts.top_logprobs = top;
+    if (request.facts.logprob_start >= 0) request.facts.prompt_logprobs = top;
   }
-  if (request.max_tokens == 0) r.fail("sampling_params", "max_new_tokens is 0; expected 1 or more");
+  if (request.end.max_tokens == 0)
+    r.fail("sampling_params", "max_new_tokens is 0; expected 1 or more");
   check_choices(r, request);
 }
 
@@ -111,7 +112,7 @@ Json GenerateWriter::choice_json(const Choice& choice, const Answer& answer, boo
                            {"cached_tokens", choice.usage.cached_tokens},
                            {"weight_version", "default"}};
   if (ended) meta.set("e2e_latency", choice.usage.finished_s);
-  if (request_.top_logprobs >= 0) {
+  if (request_.facts.top_logprobs >= 0) {
     Json::Array output, output_top, input, input_top;
     for (const TokenScore& score : choice.scores) {
       output.push_back(triple(finite_logprob(score.logprob.logprob), score.id, names_));
@@ -120,8 +121,8 @@ Json GenerateWriter::choice_json(const Choice& choice, const Answer& answer, boo
     meta.set("output_token_logprobs", std::move(output));
     // The prompt's logprobs do not change: a stream sends them only at its end.
     const auto start =
-        ended ? static_cast<std::size_t>(std::max(request_.logprob_start, 0)) : prompt.size();
-    if (request_.logprob_start == 0 && ended) {
+        ended ? static_cast<std::size_t>(std::max(request_.facts.logprob_start, 0)) : prompt.size();
+    if (request_.facts.logprob_start == 0 && ended) {
       input.push_back(triple(Json(), prompt[0], names_));
       input_top.push_back(Json());
     }
@@ -132,12 +133,12 @@ Json GenerateWriter::choice_json(const Choice& choice, const Answer& answer, boo
       input_top.push_back(top_list(score, names_));
     }
     meta.set("input_token_logprobs", std::move(input));
-    if (request_.top_logprobs > 0) {
+    if (request_.facts.top_logprobs > 0) {
       meta.set("output_top_logprobs", std::move(output_top));
       meta.set("input_top_logprobs", std::move(input_top));
     }
   }
-  if (request_.routed_experts && ended) {
+  if (request_.facts.routed_experts && ended) {
     static_assert(std::endian::native == std::endian::little);
     const std::vector<std::int32_t> ids(choice.routed_experts.begin(), choice.routed_experts.end());
     meta.set("routed_experts",

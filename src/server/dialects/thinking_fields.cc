@@ -35,12 +35,12 @@ void read_switches(RequestReader& r, ApiRequest& request) {
     std::string type;
     f.one_of("type", type, {"enabled", "disabled", "adaptive"});
     if (!type.empty()) kwargs.set("enable_thinking", type != "disabled");
-    f.integer("budget_tokens", request.thinking_budget);
+    f.integer("budget_tokens", request.end.thinking_budget);
     std::optional<bool> clear;
     f.boolean("clear_thinking", clear);
     if (clear) kwargs.set("clear_thinking", *clear);
   });
-  r.integer("thinking_token_budget", request.thinking_budget);
+  r.integer("thinking_token_budget", request.end.thinking_budget);
   std::optional<bool> enable;
   r.boolean("enable_thinking", enable);
   if (enable) kwargs.set("enable_thinking", *enable);

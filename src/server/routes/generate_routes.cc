@@ -43,9 +43,9 @@ void generate_one(ServerCore& core, const std::shared_ptr<std::atomic<int>>& run
                        .retry_after = 1});
   ApiRequest request = default_request(Api::kGenerate, core.generations->parse_context());
   request.prompts.push_back({.tokens = std::vector<TokenId>{0}});
-  request.max_tokens = 1;
+  request.end.max_tokens = 1;
   request.sampling.temperature = 0;
-  request.ticket = std::move(ticket);
+  request.turn.ticket = std::move(ticket);
   core.generations->submit(std::move(request), std::move(reply));
 }
 

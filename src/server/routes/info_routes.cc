@@ -171,9 +171,9 @@ void selected_keys(ServerCore& core, const Json& json, Reply reply) {
   if (keys.position) keys.tokens.resize(static_cast<std::size_t>(*keys.position) + 1);
   ApiRequest request = default_request(Api::kKeys, g.parse_context());
   request.prompts.push_back({.tokens = std::move(keys.tokens)});
-  request.max_tokens = 1;
+  request.end.max_tokens = 1;
   request.sampling.temperature = 0;
-  request.want_keys = true;
+  request.facts.keys = true;
   g.submit(std::move(request), std::move(reply));
 }
 

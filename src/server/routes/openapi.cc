@@ -58,7 +58,7 @@ Json openapi_json(const std::vector<Route>& routes, const ServerConfig& config) 
   Json out = Json::Object{{"openapi", "3.1.0"},
                           {"info", Json::Object{{"title", "glint"}, {"version", config.version}}},
                           {"paths", std::move(paths)}};
-  if (!config.api_keys.empty()) {
+  if (!config.access.api_keys.empty()) {
     out.set("components",
             Json::Object{
                 {"securitySchemes",

@@ -62,7 +62,7 @@ void tokenize(ServerCore& core, const Json& json, Reply reply) {
   }
   for (const Prompt& prompt : request.api.prompts) texts.push_back(prompt.text);
   Json::Array tokens, counts, strings;
-  request.api.cancelled = [&reply] { return reply.gone(); };
+  request.api.turn.cancelled = [&reply] { return reply.gone(); };
   EncodeOptions options = encode_options(request.api);
   options.add_special_tokens = request.add_special_tokens;
   std::size_t bytes = 0, num_tokens = 0;
@@ -148,7 +148,7 @@ void count_tokens(ServerCore& core, const Json& json, Api api, ReadRequest read,
   const Generations& g = *core.generations;
   ApiRequest request;
   auto error = parse_request(json, api, read, g.parse_context(), request);
-  request.cancelled = [&reply] { return reply.gone(); };
+  request.turn.cancelled = [&reply] { return reply.gone(); };
   if (!error) error = g.check_model(request.model);
   Prepared prepared;
   if (!error) error = encode_prompts(request, g.model(), core.config.max_model_len, prepared);

@@ -29,11 +29,9 @@ const Buckets kTokens = {1,    2,    5,    10,    20,    50,    100,    200,   5
 const Buckets kChoices = {1, 2, 5, 10, 20};
 const Buckets kHttp = {0.1, 0.5, 1, 5, 10, 30, 60, 300};
 
-}  // namespace
-
-// Counters that the engine keeps are raised to its numbers when somebody reads the page.
-struct Metrics::Impl {
-  Impl(MetricsDialect dialect, const std::string& model_name)
+// Makes metrics with the dialect's names and the model's labels.
+struct MetricMaker {
+  MetricMaker(MetricsDialect dialect, const std::string& model_name)
       : sglang(dialect == MetricsDialect::kSglang), labels(labels_of(sglang, model_name)) {}
 
   static Labels labels_of(bool sglang, const std::string& model_name) {
@@ -64,14 +62,22 @@ struct Metrics::Impl {
                                                                                      buckets);
   }
 
+  const bool sglang;
+  const Labels labels;
+  prometheus::Registry registry;
+};
+
+}  // namespace
+
+// Counters that the engine keeps are raised to its numbers when somebody reads the page.
+struct Metrics::Impl : MetricMaker {
+  using MetricMaker::MetricMaker;
+
   static void raise(prometheus::Counter& counter, std::uint64_t value) {
     const double more = static_cast<double>(value) - counter.Value();
     if (more > 0) counter.Increment(more);
   }
 
-  const bool sglang;
-  const Labels labels;
-  prometheus::Registry registry;
   std::mutex reading;  // two readers would raise a counter twice
 
   prometheus::Gauge& running = gauge(name("num_requests_running", "num_running_reqs"),
@@ -117,6 +123,12 @@ struct Metrics::Impl {
           .Register(registry);
   ProcessMetrics process{registry};
 
+  // Former names of metrics, for dashboards made for older versions of vLLM.
+  struct OldVllm {
+    prometheus::Gauge* cache_usage;
+    prometheus::Counter *prefix_queries, *prefix_hits;
+    prometheus::Histogram* gap;
+  };
   // Only the chosen dialect's metrics are set; the other's are null.
   struct Vllm {
     prometheus::Family<prometheus::Counter>* success;
@@ -125,11 +137,8 @@ struct Metrics::Impl {
         *accepted_tokens;
     prometheus::Histogram *per_token, *inference, *prefill, *decode, *step, *max_tokens, *n,
         *computed, *longest;
-    // Former names of metrics, for dashboards made for older versions of vLLM.
-    prometheus::Gauge* old_cache_usage;
-    prometheus::Counter *old_prefix_queries, *old_prefix_hits;
-    prometheus::Histogram* old_gap;
     prometheus::Family<prometheus::Gauge>* cache_config;
+    OldVllm old;
   } v = {};
   struct Sglang {
     prometheus::Gauge *throughput, *hit_rate, *used_tokens, *max_tokens, *accept_length;
@@ -166,12 +175,12 @@ void Metrics::Impl::add_vllm() {
   v.n = &histogram("vllm:request_params_n", "n that requests asked for", kChoices);
   v.longest = &histogram("vllm:request_max_num_generation_tokens",
                          "tokens of a request's longest answer", kTokens);
-  v.old_cache_usage = &gauge("vllm:gpu_cache_usage_perc", "the older name of kv_cache_usage_perc");
-  v.old_prefix_queries = &counter("vllm:gpu_prefix_cache_queries_total",
+  v.old.cache_usage = &gauge("vllm:gpu_cache_usage_perc", "the older name of kv_cache_usage_perc");
+  v.old.prefix_queries = &counter("vllm:gpu_prefix_cache_queries_total",
                                   "the older name of prefix_cache_queries_total");
-  v.old_prefix_hits =
+  v.old.prefix_hits =
       &counter("vllm:gpu_prefix_cache_hits_total", "the older name of prefix_cache_hits_total");
-  v.old_gap = &histogram("vllm:time_per_output_token_seconds",
+  v.old.gap = &histogram("vllm:time_per_output_token_seconds",
                          "the older name of inter_token_latency_seconds", kGap);
   v.cache_config = &prometheus::BuildGauge()
                         .Name("vllm:cache_config_info")
@@ -213,9 +222,9 @@ void Metrics::Impl::update(const EngineStats& stats) {
     s.accept_length->Set(stats.drafts > 0 ? 1 + ratio(stats.accepted_tokens, stats.drafts) : 0);
     return;
   }
-  v.old_cache_usage->Set(cache_usage.Value());
-  raise(*v.old_prefix_queries, stats.prefix_queries);
-  raise(*v.old_prefix_hits, stats.prefix_hits);
+  v.old.cache_usage->Set(cache_usage.Value());
+  raise(*v.old.prefix_queries, stats.prefix_queries);
+  raise(*v.old.prefix_hits, stats.prefix_hits);
   if (stats.total_pages > 0)
     v.cache_config
         ->Add({{"block_size", std::to_string(stats.page_size)},
@@ -259,7 +268,7 @@ void Metrics::first_token(double seconds) { impl_->ttft.Observe(seconds); }
 
 void Metrics::token_gap(double seconds) {
   impl_->gap.Observe(seconds);
-  if (!impl_->sglang) impl_->v.old_gap->Observe(seconds);
+  if (!impl_->sglang) impl_->v.old.gap->Observe(seconds);
 }
 
 void Metrics::step(int tokens) {
@@ -270,8 +279,8 @@ void Metrics::request_done(const RequestRecord& record) {
   Impl& m = *impl_;
   m.e2e.Observe(record.total_s);
   m.queue.Observe(record.queue_s);
-  m.prompt_sizes.Observe(record.prompt_tokens);
-  m.answer_sizes.Observe(record.completion_tokens);
+  m.prompt_sizes.Observe(record.usage.prompt_tokens);
+  m.answer_sizes.Observe(record.usage.completion_tokens);
   bool aborted = false;
   for (const std::string& reason : record.finish_reasons) aborted = aborted || reason == "abort";
   if (m.sglang) {
@@ -287,12 +296,12 @@ void Metrics::request_done(const RequestRecord& record) {
   m.v.inference->Observe(record.prefill_s + record.decode_s);
   m.v.prefill->Observe(record.prefill_s);
   m.v.decode->Observe(record.decode_s);
-  if (record.completion_tokens > 1)
-    m.v.per_token->Observe(record.decode_s / (record.completion_tokens - 1));
+  if (record.usage.completion_tokens > 1)
+    m.v.per_token->Observe(record.decode_s / (record.usage.completion_tokens - 1));
   if (record.max_tokens) m.v.max_tokens->Observe(*record.max_tokens);
   m.v.n->Observe(record.n);
   m.v.longest->Observe(record.longest_answer);
-  m.v.computed->Observe(record.prompt_tokens - record.cached_tokens);
+  m.v.computed->Observe(record.usage.prompt_tokens - record.usage.cached_tokens);
 }
 
 std::string Metrics::text(const EngineStats& stats) {

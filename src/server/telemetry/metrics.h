@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "engine/engine.h"
+#include "server/answer.h"
 #include "server/server_config.h"
 
 namespace glint {
@@ -16,8 +17,7 @@ namespace glint {
 struct RequestRecord {
   std::string route = {}, id = {}, request_id = {}, model = {}, peer = {};
   int status = 200;
-  int prompt_tokens = 0, cached_tokens = 0, completion_tokens = 0, reasoning_tokens = 0;
-  int drafted = 0, accepted = 0, preemptions = 0;
+  AnswerUsage usage = {};
   int longest_answer = 0;  // tokens of the longest choice
   int n = 1;
   std::optional<int> max_tokens = {};

@@ -25,9 +25,9 @@ Json fields_of(const RequestRecord& record, const RequestContext& context) {
       {"model", record.model},
       {"stream", record.stream},
       {"n", record.n},
-      {"prompt_tokens", record.prompt_tokens},
-      {"cached_tokens", record.cached_tokens},
-      {"completion_tokens", record.completion_tokens},
+      {"prompt_tokens", record.usage.prompt_tokens},
+      {"cached_tokens", record.usage.cached_tokens},
+      {"completion_tokens", record.usage.completion_tokens},
       {"finish_reason", record.finish_reasons.empty() ? "" : record.finish_reasons[0]},
       {"queue_ms", milliseconds(record.queue_s)},
       {"first_token_ms", milliseconds(record.first_token_s)},
@@ -36,8 +36,8 @@ Json fields_of(const RequestRecord& record, const RequestContext& context) {
 
 std::string words_of(const RequestRecord& r) {
   return str(r.route, " ", r.status, " ", r.id, " ",
-             r.finish_reasons.empty() ? "" : r.finish_reasons[0], ": ", r.prompt_tokens,
-             " prompt tokens (", r.cached_tokens, " cached), ", r.completion_tokens,
+             r.finish_reasons.empty() ? "" : r.finish_reasons[0], ": ", r.usage.prompt_tokens,
+             " prompt tokens (", r.usage.cached_tokens, " cached), ", r.usage.completion_tokens,
              " answered; queue ", milliseconds(r.queue_s), " ms, first token ",
              milliseconds(r.first_token_s), " ms, total ", milliseconds(r.total_s), " ms");
 }
@@ -55,9 +55,9 @@ Span span_of(const RequestRecord& record, const RequestContext& context) {
                      {"gen_ai.request.model", record.model},
                      {"gen_ai.response.id", record.id},
                      {"gen_ai.response.finish_reasons", std::move(reasons)},
-                     {"gen_ai.usage.input_tokens", record.prompt_tokens},
-                     {"gen_ai.usage.output_tokens", record.completion_tokens},
-                     {"gen_ai.usage.cached_tokens", record.cached_tokens},
+                     {"gen_ai.usage.input_tokens", record.usage.prompt_tokens},
+                     {"gen_ai.usage.output_tokens", record.usage.completion_tokens},
+                     {"gen_ai.usage.cached_tokens", record.usage.cached_tokens},
                      {"gen_ai.latency.time_in_queue", record.queue_s},
                      {"gen_ai.latency.time_to_first_token", record.first_token_s},
                      {"gen_ai.latency.e2e", record.total_s},
