@@ -155,6 +155,11 @@ OtlpExporter::OtlpExporter(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) 
 
 Result<std::unique_ptr<OtlpExporter>> OtlpExporter::start(OtlpOptions options) {
   GLINT_TRY(const ServerUrl url, parse_server_url(options.endpoint).in("the endpoint of traces"));
+  if (url.origin.ends_with(":4317")) {
+    log(LogLevel::kWarning,
+        str("traces go to ", url.origin,
+            " over HTTP, but 4317 is the port of collectors for gRPC; theirs for HTTP is 4318"));
+  }
   auto impl = std::make_unique<Impl>(std::move(options), url);
   Impl* raw = impl.get();
   raw->thread = std::thread([raw] { raw->run(); });

@@ -40,7 +40,8 @@ struct OtlpOptions {
 
 class OtlpExporter {
  public:
-  // Fails on an endpoint that is no URL. The collector need not be there yet.
+  // Fails on an endpoint that is no URL; the port of gRPC, 4317, is warned of. The collector need
+  // not be there yet.
   static Result<std::unique_ptr<OtlpExporter>> start(OtlpOptions options);
 
   // Sends what waits, each batch once.

@@ -148,6 +148,17 @@ TEST(OtlpExporter, spans_that_are_not_sampled_are_left_out) {
   EXPECT_EQ(collector.names(), std::vector<std::string>{"span 2"});
 }
 
+TEST(OtlpExporter, the_port_of_grpc_is_warned_of) {
+  const auto log_of = [](const char* endpoint) {
+    testing::internal::CaptureStderr();
+    EXPECT_TRUE(OtlpExporter::start({.endpoint = endpoint}).ok());
+    return testing::internal::GetCapturedStderr();
+  };
+  EXPECT_NE(log_of("http://127.0.0.1:4317").find("127.0.0.1:4317 over HTTP, but 4317 is the port"),
+            std::string::npos);
+  EXPECT_EQ(log_of("http://127.0.0.1:4318/v1/traces"), "");
+}
+
 TEST(OtlpExporter, an_endpoint_that_is_no_url_is_refused) {
   EXPECT_EQ(
       OtlpExporter::start({.endpoint = "localhost:4318"}).error().message,
