@@ -51,6 +51,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   GLINT_CHECK(!chat || !request.chat->messages.empty(), "a conversation has messages");
   GLINT_CHECK(request.n >= 1 && request.best_of >= request.n, "choices");
   GLINT_CHECK(glint::validate(request.sampling).ok(), "sampling");
-  for (const glint::TokenId id : request.stop_ids) GLINT_CHECK(id >= 0 && id < 1000, "ids");
+  for (const glint::TokenId id : request.end.stop_ids) GLINT_CHECK(id >= 0 && id < 1000, "ids");
   return 0;
 }

@@ -56,7 +56,7 @@ int run(const Arguments& args) {
       Server::listen({.served_names = {"glm5-tiny", args.model},
                       .model_path = args.model,
                       .max_model_len = 4096,
-                      .api_keys = args.keys,
+                      .access = {.api_keys = args.keys},
                       .grammars = {.command = {"/proc/self/exe", kGrammarProcessArgument}},
                       .version = "0"});
   if (!server.ok()) {
