@@ -13,6 +13,7 @@
 #include "base/file.h"
 #include "base/str.h"
 #include "base/worker.h"
+#include "checkpoint/other_files.h"
 #include "model/inventory.h"
 #include "quant/descriptors.h"
 #include "quant/file_hash.h"
@@ -28,7 +29,6 @@ namespace fs = std::filesystem;
 constexpr int kEncodingVersion = 1;
 // The times are for telling whether to go on; the result does not depend on them.
 constexpr std::string_view kTimes = "source_times_xxh128";
-constexpr std::size_t kMaxCopiedFile = std::size_t{1} << 30;
 
 // Keeps a second process away from the directory.
 class DirectoryLock {
@@ -50,34 +50,6 @@ class DirectoryLock {
  private:
   int fd_ = -1;
 };
-
-bool is_copied(const fs::directory_entry& entry) {
-  const std::string name = entry.path().filename().string();
-  constexpr std::string_view kOurs[] = {"config.json", "hf_quant_config.json", kShardIndexName,
-                                        kManifestName};
-  constexpr std::string_view kWeights[] = {".safetensors", ".bin",  ".pt", ".pth",
-                                           ".gguf",        ".onnx", ".h5", ".msgpack"};
-  const std::string path = entry.path().string();
-  std::error_code error;
-  if (name.starts_with(".") || is_directory(path)) return false;
-  if (file_exists(path) && entry.file_size(error) > kMaxCopiedFile) return false;
-  return std::find(std::begin(kOurs), std::end(kOurs), name) == std::end(kOurs) &&
-         std::find(std::begin(kWeights), std::end(kWeights), entry.path().extension().string()) ==
-             std::end(kWeights);
-}
-
-// Tokenizer, templates, generation_config, licences: all that is neither weights nor says how they
-// are stored. Names relative to `dir`.
-std::vector<std::string> files_to_copy(const std::string& dir) {
-  std::vector<std::string> names;
-  std::error_code error;
-  for (const char* folder : {"", "additional_chat_templates/"}) {
-    for (const auto& entry : fs::directory_iterator(str(dir, "/", folder), error)) {
-      if (is_copied(entry)) names.push_back(folder + entry.path().filename().string());
-    }
-  }
-  return names;
-}
 
 // True if the name of everything in `dir` begins with `prefix`.
 bool holds_only(const std::string& dir, std::string_view prefix) {
@@ -358,14 +330,7 @@ Status Conversion::State::save_manifest() const {
 }
 
 Status Conversion::State::add_other_files() const {
-  for (const std::string& name : files_to_copy(options.source)) {
-    GLINT_TRY(const std::string contents,
-              read_file(str(options.source, "/", name), kMaxCopiedFile));
-    const std::string path = str(partial, "/", name);
-    std::error_code error;  // writing will say it
-    fs::create_directories(fs::path(path).parent_path(), error);
-    GLINT_TRY_STATUS(write_file_atomic(path, contents));
-  }
+  GLINT_TRY_STATUS(copy_other_files(options.source, partial));
   const auto add = [&](const char* name, const std::string& contents) {
     return write_file_atomic(str(partial, "/", name), contents);
   };

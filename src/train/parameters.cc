@@ -37,7 +37,10 @@ class Walk {
     GLINT_TRY_STATUS(check(*weight));
     // A head that shares the embedding's tensor adds to its gradient.
     const bool is_tied = tensor_->role == TensorRole::kEmbedding;
-    if (!is_tied) add().gradient = take({weight->rows, weight->cols});
+    if (!is_tied) {
+      Parameter& p = add();
+      p.gradient = take({weight->rows, weight->cols});
+    }
     train(*weight, all.back().gradient);
     return Ok{};
   }
@@ -67,7 +70,7 @@ class Walk {
                        "; gradients need a checkpoint in bf16 or f32"));
   }
 
-  Parameter& add() { return all.emplace_back(Parameter{.tensor = *tensor_}); }
+  Parameter& add() { return all.emplace_back(Parameter{.tensor = *tensor_, .offset = count}); }
 
   Tensor take(std::initializer_list<std::int64_t> dims) {
     Tensor gradient(nullptr, DType::kF32, dims);
@@ -119,6 +122,11 @@ Result<Parameters> Parameters::make(ModelWeights& weights, TapeOps& tape) {
   parameters.count_ = walk.count;
   parameters.set_zero();
   return parameters;
+}
+
+std::span<float> Parameters::flat() {
+  GLINT_CHECK(device_->is_host(), "gradients are on another device");
+  return {reinterpret_cast<float*>(memory_.data()), static_cast<std::size_t>(count_)};
 }
 
 void Parameters::set_zero() { fill_zero(*device_, memory_.data(), memory_.bytes()); }

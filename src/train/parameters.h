@@ -19,7 +19,11 @@ struct Parameter {
   // [heads, latent, nope] and d(w_uv) [heads, v, latent].
   Tensor gradient = {};
   Tensor gradient_of_values = {};  // the latter
+  std::int64_t offset = 0;         // numbers before it, among all that are trained
 
+  std::int64_t count() const {
+    return gradient.size() + (gradient_of_values ? gradient_of_values.size() : 0);
+  }
   bool is_kv_b() const { return static_cast<bool>(gradient_of_values); }
 };
 
@@ -32,6 +36,8 @@ class Parameters {
   const std::vector<Parameter>& all() const { return all_; }
   std::int64_t count() const { return count_; }  // numbers
   void set_zero();
+  // All gradients, one after another; on the host only.
+  std::span<float> flat();
 
  private:
   Parameters() = default;

@@ -1,0 +1,125 @@
+#include "train/parameter_file.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/file.h"
+#include "base/str.h"
+#include "checkpoint/safetensors.h"
+
+namespace glint {
+namespace {
+
+// f(at, place): number `at` in the order of the checkpoint is number `place` in that of the
+// gradient. Head after head: the transpose of w_uk [latent, nope], then w_uv [v, latent].
+template <class F>
+void for_each_of_kv_b(const Parameter& p, F f) {
+  const std::int64_t heads = p.gradient.dim(0), latent = p.gradient.dim(1);
+  const std::int64_t nope = p.gradient.dim(2), v = p.gradient_of_values.dim(1);
+  std::size_t at = 0;
+  for (std::int64_t h = 0; h < heads; ++h) {
+    for (std::int64_t a = 0; a < nope; ++a) {
+      for (std::int64_t l = 0; l < latent; ++l) {
+        f(at++, static_cast<std::size_t>((h * latent + l) * nope + a));
+      }
+    }
+    for (std::int64_t i = 0; i < v * latent; ++i) {
+      f(at++, static_cast<std::size_t>(heads * latent * nope + h * v * latent + i));
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<TensorSpec> specs_of(const Parameters& parameters) {
+  std::vector<TensorSpec> specs;
+  for (const Parameter& p : parameters.all()) {
+    for (int copy = 0; copy < p.tensor.num_copies(); ++copy) {
+      const std::string name = p.tensor.name_of_copy(copy);
+      TensorSpec spec = {.name = name, .type = StoredType::kF32, .shape = {p.tensor.cols}};
+      if (p.tensor.is_matrix()) {
+        spec.name += ".weight";
+        spec.shape = {p.tensor.rows, p.tensor.cols};
+      }
+      specs.push_back(std::move(spec));
+    }
+  }
+  return specs;
+}
+
+std::int64_t bytes_of(std::span<const TensorSpec> specs) {
+  std::int64_t bytes = 0;
+  for (const TensorSpec& spec : specs) bytes += spec.bytes();
+  return bytes;
+}
+
+std::vector<float> to_checkpoint_order(const Parameter& p, std::span<const float> values) {
+  std::vector<float> stored(values.begin(), values.end());
+  if (p.is_kv_b()) {
+    for_each_of_kv_b(p, [&](std::size_t at, std::size_t place) { stored[at] = values[place]; });
+  }
+  return stored;
+}
+
+void from_checkpoint_order(const Parameter& p, std::span<const float> stored,
+                           std::span<float> values) {
+  if (p.is_kv_b()) {
+    for_each_of_kv_b(p, [&](std::size_t at, std::size_t place) { values[place] = stored[at]; });
+  } else {
+    std::copy(stored.begin(), stored.end(), values.begin());
+  }
+}
+
+Status write_parameter_file(const Parameters& parameters,
+                            const std::function<std::vector<float>(const Parameter&)>& part_of,
+                            const std::string& path) {
+  const std::vector<TensorSpec> specs = specs_of(parameters);
+  GLINT_TRY(ShardFile file, ShardFile::create(path, shard_head(specs), bytes_of(specs)));
+  std::int64_t offset = 0;
+  for (const Parameter& p : parameters.all()) {
+    const std::vector<float> values = to_checkpoint_order(p, part_of(p));
+    GLINT_TRY_STATUS(file.write(offset, std::as_bytes(std::span(values))));
+    offset += static_cast<std::int64_t>(values.size() * sizeof(float));
+  }
+  return file.finish();
+}
+
+Status read_parameter_file(const Parameters& parameters, const std::string& path,
+                           std::span<float> flat) {
+  GLINT_TRY(const MappedFile file, MappedFile::open(path));
+  GLINT_TRY(const std::vector<StoredTensor> stored, parse_safetensors(file.bytes()).in(path));
+  const std::vector<TensorSpec> specs = specs_of(parameters);
+  const auto find = [&](const TensorSpec& spec) -> Result<const StoredTensor*> {
+    for (const StoredTensor& tensor : stored) {
+      if (tensor.name != spec.name) continue;
+      if (tensor.type == spec.type && tensor.shape == spec.shape) return &tensor;
+      return invalid(str(path, ": ", spec.name, " is ", tensor.describe(), ", not F32 ",
+                         describe_shape(spec.shape)));
+    }
+    return invalid(str(path, " has no ", spec.name, "; it is the state of another model"));
+  };
+  if (stored.size() != specs.size()) {
+    return invalid(str(path, " has ", stored.size(), " tensors, and ", specs.size(),
+                       " are trained; it is the state of another run (was it with --mtp-loss?)"));
+  }
+  std::size_t next = 0;
+  for (const Parameter& p : parameters.all()) {
+    std::vector<float> values(static_cast<std::size_t>(p.count()));
+    std::size_t at = 0;
+    for (int copy = 0; copy < p.tensor.num_copies(); ++copy, ++next) {
+      // As written: in order. Anything else is looked for.
+      const bool in_order = stored[next].name == specs[next].name;
+      const StoredTensor* tensor = &stored[next];
+      if (!in_order || tensor->type != specs[next].type || tensor->shape != specs[next].shape) {
+        GLINT_TRY(tensor, find(specs[next]));
+      }
+      std::memcpy(&values[at], tensor->bytes.data(), tensor->bytes.size());
+      at += tensor->bytes.size() / sizeof(float);
+    }
+    from_checkpoint_order(p, values,
+                          flat.subspan(static_cast<std::size_t>(p.offset), values.size()));
+  }
+  return Ok{};
+}
+
+}  // namespace glint

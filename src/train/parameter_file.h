@@ -1,0 +1,34 @@
+// Numbers of all parameters as a safetensors file in f32, under the names and in the shapes of the
+// checkpoint: experts one by one, kv_b_proj in one piece, in the order of the table.
+#pragma once
+
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "checkpoint/shard.h"
+#include "train/parameters.h"
+
+namespace glint {
+
+std::vector<TensorSpec> specs_of(const Parameters& parameters);
+std::int64_t bytes_of(std::span<const TensorSpec> specs);
+
+// The numbers of one parameter in the order of the checkpoint, from those in the order of its
+// gradient (which differ of kv_b_proj only); and back.
+std::vector<float> to_checkpoint_order(const Parameter& p, std::span<const float> values);
+void from_checkpoint_order(const Parameter& p, std::span<const float> stored,
+                           std::span<float> values);
+
+// Writes `path`, synced. `part_of` gives a parameter's numbers in the order of its gradient.
+Status write_parameter_file(const Parameters& parameters,
+                            const std::function<std::vector<float>(const Parameter&)>& part_of,
+                            const std::string& path);
+
+// Reads such a file into `flat`, in the order of Parameters::flat(). Fails, naming the tensor, on a
+// file of other parameters.
+Status read_parameter_file(const Parameters& parameters, const std::string& path,
+                           std::span<float> flat);
+
+}  // namespace glint

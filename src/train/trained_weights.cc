@@ -1,0 +1,161 @@
+#include "train/trained_weights.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/memory.h"
+#include "base/str.h"
+#include "checkpoint/memory_source.h"
+#include "model/inventory.h"
+#include "train/parameter_file.h"
+
+namespace glint {
+namespace {
+
+constexpr std::size_t kAlignment = 64;
+constexpr std::int64_t kBlock = 1 << 15;
+
+// The tensor as the checkpoint stores it; f16 as f32.
+Result<StoredTensor> stored(const ModelTensor& tensor, int copy, Checkpoint& checkpoint) {
+  StoredTensor result = {.name = tensor.name_of_copy(copy), .shape = {tensor.cols}};
+  Tensor data;
+  if (tensor.is_matrix()) {
+    GLINT_TRY(const Weight weight, checkpoint.weight(result.name, tensor.rows, tensor.cols));
+    result.name += ".weight";
+    result.shape = {tensor.rows, tensor.cols};
+    data = weight.data;
+    if (weight.format != WeightFormat::kF32 && weight.format != WeightFormat::kBF16) {
+      return invalid(str(result.name, " is stored in ", name_of(weight.format),
+                         "; training needs a checkpoint in bf16 or f32"));
+    }
+  } else {
+    GLINT_TRY(data, checkpoint.vector(result.name, tensor.cols));
+  }
+  result.type = data.dtype == DType::kF32 ? StoredType::kF32 : StoredType::kBF16;
+  result.bytes = data.bytes();
+  return result;
+}
+
+// f(values, bytes of the same elements) for blocks of one copy of a parameter, on all threads.
+template <class F>
+void for_blocks(std::int64_t size, ThreadPool& pool, F f) {
+  pool.run((size + kBlock - 1) / kBlock, [&](std::int64_t block, int) {
+    f(block * kBlock, std::min(size, (block + 1) * kBlock));
+  });
+}
+
+void round_to(StoredType type, std::span<const float> values, std::byte* to, ThreadPool& pool) {
+  for_blocks(
+      static_cast<std::int64_t>(values.size()), pool, [&](std::int64_t begin, std::int64_t end) {
+        if (type == StoredType::kF32) {
+          std::copy(&values[0] + begin, &values[0] + end, reinterpret_cast<float*>(to) + begin);
+        } else {
+          std::transform(&values[0] + begin, &values[0] + end, reinterpret_cast<BF16*>(to) + begin,
+                         to_bf16);
+        }
+      });
+}
+
+}  // namespace
+
+Result<TrainedWeights> TrainedWeights::make(LoadedModel& model) {
+  const std::string dir = model.options().dir;
+  if (!model.ops().device().is_host()) {
+    return invalid(str("training runs on the CPU; this model is on ", model.ops().device().name()));
+  }
+  GLINT_TRY(Checkpoint checkpoint, Checkpoint::open(dir));
+  GLINT_TRY_STATUS(checkpoint.expect_room_for_copies());
+  const ModelConfig& config = model.config();
+  const bool has_mtp = holds_mtp_layer(config, checkpoint.source());
+  TrainedWeights all;
+  all.name_ = dir;
+  std::size_t bytes = 0;
+  for (const ModelTensor& tensor : model_tensors(config)) {
+    if (config.is_mtp(tensor.layer) && !has_mtp) continue;
+    all.first_[tensor.name] = all.tensors_.size();
+    for (int copy = 0; copy < tensor.num_copies(); ++copy) {
+      GLINT_TRY(StoredTensor one, stored(tensor, copy, checkpoint));
+      bytes += (one.bytes.size() + kAlignment - 1) / kAlignment * kAlignment;
+      all.tensors_.push_back(std::move(one));
+    }
+  }
+  if (const std::int64_t free = available_memory(); static_cast<std::int64_t>(bytes) > free) {
+    return Error{ErrorCode::kResourceExhausted,
+                 str("the weights take ", human_bytes(static_cast<double>(bytes)), ", and ",
+                     human_bytes(static_cast<double>(free)), " are free")};
+  }
+  all.memory_ = model.ops().device().allocate(bytes);
+  if (!all.memory_.data()) {
+    return Error{ErrorCode::kResourceExhausted,
+                 str("no memory for ", human_bytes(static_cast<double>(bytes)), " of weights")};
+  }
+  std::byte* at = all.memory_.data();
+  for (StoredTensor& tensor : all.tensors_) {
+    std::memcpy(at, tensor.bytes.data(), tensor.bytes.size());
+    tensor.bytes = {at, tensor.bytes.size()};
+    at += (tensor.bytes.size() + kAlignment - 1) / kAlignment * kAlignment;
+  }
+  GLINT_TRY_STATUS(model.update_weights(all.checkpoint()));
+  return all;
+}
+
+void TrainedWeights::write(const Parameters& parameters, std::span<const float> values,
+                           LoadedModel& model, ThreadPool& pool) {
+  for (const Parameter& p : parameters.all()) {
+    const auto mine =
+        values.subspan(static_cast<std::size_t>(p.offset), static_cast<std::size_t>(p.count()));
+    std::size_t at = first_.at(p.tensor.name);
+    const auto to = [&](std::size_t i) {  // tensors_ only reads
+      return memory_.data() + (tensors_[i].bytes.data() - memory_.data());
+    };
+    if (p.is_kv_b()) {
+      round_to(tensors_[at].type, to_checkpoint_order(p, mine), to(at), pool);
+      const KvHalves halves = std::get<KvHalves>(p.tensor.held(model.weights()));
+      const auto keys = mine.first(static_cast<std::size_t>(p.gradient.size()));
+      round_to(tensors_[at].type, keys, halves.w_uk->data.data, pool);
+      continue;
+    }
+    const auto size = static_cast<std::size_t>(p.tensor.elements());
+    for (int copy = 0; copy < p.tensor.num_copies(); ++copy, ++at) {
+      round_to(tensors_[at].type, mine.subspan(static_cast<std::size_t>(copy) * size, size), to(at),
+               pool);
+    }
+  }
+}
+
+void TrainedWeights::read(const Parameters& parameters, std::span<float> values,
+                          ThreadPool& pool) const {
+  for (const Parameter& p : parameters.all()) {
+    const auto mine =
+        values.subspan(static_cast<std::size_t>(p.offset), static_cast<std::size_t>(p.count()));
+    std::vector<float> stored(mine.size());
+    std::size_t at = first_.at(p.tensor.name), done = 0;
+    for (int copy = 0; copy < p.tensor.num_copies(); ++copy, ++at) {
+      const StoredTensor& tensor = tensors_[at];
+      float* const to = &stored[done];
+      for_blocks(p.tensor.elements(), pool, [&](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t i = begin; i < end; ++i) {
+          to[i] = tensor.type == StoredType::kF32
+                      ? reinterpret_cast<const float*>(tensor.bytes.data())[i]
+                      : to_float(reinterpret_cast<const BF16*>(tensor.bytes.data())[i]);
+        }
+      });
+      done += static_cast<std::size_t>(p.tensor.elements());
+    }
+    from_checkpoint_order(p, stored, mine);
+  }
+}
+
+std::vector<TensorSpec> TrainedWeights::specs() const {
+  std::vector<TensorSpec> specs;
+  for (const StoredTensor& tensor : tensors_) {
+    specs.push_back({.name = tensor.name, .type = tensor.type, .shape = tensor.shape});
+  }
+  return specs;
+}
+
+Checkpoint TrainedWeights::checkpoint() const {
+  return Checkpoint(std::make_unique<MemorySource>(name_, tensors_));
+}
+
+}  // namespace glint

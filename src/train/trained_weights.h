@@ -1,0 +1,44 @@
+// TrainedWeights: a checkpoint's weights in memory that is written to, in the formats of its files.
+// A model reads them where they lie, and others can take them over (LoadedModel::update_weights).
+#pragma once
+
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "base/thread_pool.h"
+#include "checkpoint/shard.h"
+#include "runtime/loaded_model.h"
+#include "train/parameters.h"
+
+namespace glint {
+
+class TrainedWeights {
+ public:
+  // Copies the weights of the files that `model` was loaded from, and makes it read the copies: it
+  // must have been loaded with Packing::kNever, on the host. Fails where a weight is neither f32,
+  // f16 nor bf16.
+  static Result<TrainedWeights> make(LoadedModel& model);
+
+  // Rounds `values`, all parameters in the order of Parameters::flat(), to the weights' formats and
+  // writes them; `model` sees them at once, kv_b_proj's transposed half too.
+  void write(const Parameters& parameters, std::span<const float> values, LoadedModel& model,
+             ThreadPool& pool);
+  // The weights as f32, in the same order.
+  void read(const Parameters& parameters, std::span<float> values, ThreadPool& pool) const;
+
+  // All tensors of the checkpoint, as views: names, formats and order of the files to write.
+  const std::vector<StoredTensor>& tensors() const { return tensors_; }
+  std::vector<TensorSpec> specs() const;
+  // The same for another model's update_weights. Lives as long as this.
+  Checkpoint checkpoint() const;
+
+ private:
+  std::string name_;
+  Buffer memory_;
+  std::vector<StoredTensor> tensors_;
+  std::unordered_map<std::string, std::size_t> first_;  // ModelTensor::name: its first copy
+};
+
+}  // namespace glint

@@ -1,0 +1,88 @@
+// Trainer: a model that learns. Weights, their f32 masters, the optimiser, and checkpoints of all
+// of it: what every way of training shares. The gradients' source is the caller's.
+//
+//   auto trainer = Trainer::open({.model = ..., .adamw = ...}, std::move(ops)).value();
+//   trainer->pass().add(sequences, terms, batch_tokens);  // as often as wanted
+//   trainer->step(learning_rate);                         // and again
+//   trainer->save("out", state);                          // out/step-1
+//
+// A run's directory holds step-N/, each a complete checkpoint in the format it was loaded from with
+// an optimizer/ folder beside it, and latest_checkpointed_iteration.txt, written last, which names
+// the newest.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/json.h"
+#include "train/gradient_pass.h"
+#include "train/optimizer.h"
+#include "train/parameters.h"
+#include "train/trained_weights.h"
+
+namespace glint {
+
+struct TrainerOptions {
+  ModelOptions model = {};  // its packing is ignored: weights are read where they are written
+  AdamWOptions adamw = {};
+};
+
+struct StepReport {
+  std::int64_t step = 0;  // that is done, from 1
+  double lr = 0;
+  double grad_norm = 0;  // before clipping
+  bool is_clipped = false;
+};
+
+class Trainer {
+ public:
+  // Loads the model, and takes 16 bytes of memory a trained parameter beside it. Fails where a
+  // trained weight is neither bf16 nor f32, and where memory does not suffice.
+  static Result<std::unique_ptr<Trainer>> open(TrainerOptions options, std::unique_ptr<Ops> ops,
+                                               const LoadProgress& progress = {});
+
+  LoadedModel& model() { return *model_; }
+  GradientPass& pass() { return *pass_; }
+  Parameters& parameters() { return *parameters_; }
+  const TrainedWeights& weights() const { return weights_; }
+  const AdamWOptions& adamw() const { return options_.adamw; }
+  std::int64_t steps_done() const { return steps_; }
+
+  // Applies the gradients that were added since the last step, and sets them to zero. Vectors
+  // (norms) do not decay. What caches hold is of the old weights then. Fails, with weights as they
+  // were and gradients zero, if a gradient is no number.
+  Result<StepReport> step(double lr);
+
+  // Writes RUN/step-N: beside its name first, synced, renamed; then the tracker. `state` is the
+  // caller's (data position, options, ...), given back by restore(). A failure, as of a full disk,
+  // leaves what was there before, and can be tried again.
+  Status save(const std::string& run_dir, const Json& state);
+
+  // The newest complete checkpoint of a run, or nothing if it has none. Fails on a tracker that
+  // names what is not there.
+  static Result<std::optional<std::string>> find_latest(const std::string& run_dir);
+
+  // Takes up where save() left off; the model was loaded from the same `checkpoint_dir`. Fails if
+  // its weights are not those of the optimiser's state.
+  Result<Json> restore(const std::string& checkpoint_dir);
+
+ private:
+  explicit Trainer(TrainerOptions options) : options_(std::move(options)) {}
+  Status write_optimizer(const std::string& dir, const Json& state) const;
+  ThreadPool& pool();
+
+  TrainerOptions options_;
+  std::string source_dir_;  // whose other files checkpoints have as well
+  TapeOps* tape_ = nullptr;
+  std::unique_ptr<LoadedModel> model_;
+  TrainedWeights weights_;
+  std::optional<Parameters> parameters_;
+  std::optional<GradientPass> pass_;
+  std::optional<ThreadPool> own_pool_;  // where the backend has none
+  std::vector<float> master_, exp_avg_, exp_avg_sq_;
+  std::int64_t steps_ = 0;
+};
+
+}  // namespace glint

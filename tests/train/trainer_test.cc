@@ -1,0 +1,172 @@
+// The trainer on small checkpoints: what it writes is what it computes with, and runs go on bit for
+// bit.
+#include "train/trainer.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+
+#include "base/file.h"
+#include "base/random.h"
+#include "base/str.h"
+#include "model/backends_under_test.h"
+
+namespace glint {
+namespace {
+
+namespace fs = std::filesystem;
+
+const std::string kGoldens = str(GLINT_SOURCE_DIR, "/tests/golden/");
+const std::string kTiny = str(GLINT_SOURCE_DIR, "/models/glm5-tiny");
+
+struct Folder {
+  Folder() : path(str(testing::TempDir(), "/glint_trainer_", ::getpid())) { fs::remove_all(path); }
+  ~Folder() { fs::remove_all(path); }
+  const std::string path;
+};
+
+std::unique_ptr<Trainer> open(const std::string& dir, DType dtype = DType::kF32, int threads = 2) {
+  const bool f32 = dtype == DType::kF32;
+  return Trainer::open({.model = {.dir = dir,
+                                  .activations = dtype,
+                                  .latent = f32 ? LatentFormat::kF32 : LatentFormat::kBF16,
+                                  .index = f32 ? IndexFormat::kF32 : IndexFormat::kFp8,
+                                  .with_mtp = true}},
+                       best_backend().make(threads))
+      .value();
+}
+
+// The same tokens whatever the model: small ids.
+std::vector<TrainSequence> some_sequences(int step) {
+  std::vector<TrainSequence> all(2);
+  Random random(11, static_cast<std::uint64_t>(step));
+  for (TrainSequence& sequence : all) {
+    for (int t = 0; t < 20; ++t) sequence.ids.push_back(static_cast<TokenId>(random.below(60)));
+  }
+  return all;
+}
+
+void learn(Trainer& trainer, int steps) {
+  for (int i = 0; i < steps; ++i) {
+    const auto sequences = some_sequences(static_cast<int>(trainer.steps_done()));
+    const LossTerms terms = {.scale = 1.0 / 38, .mtp_scale = 0.1 / 36};
+    ASSERT_TRUE(trainer.pass().add(sequences, terms, 64).ok());
+    const Result<StepReport> report = trainer.step(1e-3);
+    ASSERT_TRUE(report.ok()) << report.error().message;
+    EXPECT_GT(report.value().grad_norm, 0);
+  }
+}
+
+std::vector<float> weights_of(Trainer& trainer) {
+  ThreadPool pool(1);
+  std::vector<float> all(static_cast<std::size_t>(trainer.parameters().count()));
+  trainer.weights().read(trainer.parameters(), all, pool);
+  return all;
+}
+
+bool same_bits(std::span<const float> a, std::span<const float> b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size_bytes()) == 0;
+}
+
+std::vector<float> log_probs_of(Trainer& trainer) {
+  return trainer.pass().score(some_sequences(99), 1, 64).value()[0].served;
+}
+
+TEST(Trainer, what_is_saved_computes_the_same_bits) {
+  for (const char* const name : {"odd", "real_heads", "glm52_sharing"}) {
+    SCOPED_TRACE(name);
+    const Folder out;
+    const auto trainer = open(kGoldens + name);
+    const std::vector<float> before = log_probs_of(*trainer);
+    learn(*trainer, 2);
+    const std::vector<float> after = log_probs_of(*trainer);
+    EXPECT_FALSE(same_bits(before, after));
+    ASSERT_TRUE(trainer->save(out.path, Json::Object{{"at", 2}}).ok());
+    EXPECT_EQ(Trainer::find_latest(out.path).value(), out.path + "/step-2");
+    const auto again = open(out.path + "/step-2");
+    EXPECT_TRUE(same_bits(log_probs_of(*again), after));
+    EXPECT_TRUE(same_bits(weights_of(*again), weights_of(*trainer)));
+    // And another model takes the weights over from memory.
+    ModelOptions options = trainer->model().options();
+    options.dir = kGoldens + name;
+    options.packing = Packing::kAlways;
+    const auto other = LoadedModel::load(options, best_backend().make(1)).value();
+    EXPECT_TRUE(other->update_weights(trainer->weights().checkpoint()).ok());
+  }
+}
+
+TEST(Trainer, two_halves_are_the_whole) {
+  for (const DType dtype : {DType::kF32, DType::kBF16}) {
+    const Folder out;
+    const auto whole = open(kTiny, dtype);
+    learn(*whole, 2);
+    ASSERT_TRUE(whole->save(out.path, Json::Object{{"seed", 7}}).ok());
+    learn(*whole, 2);
+    const auto second = open(out.path + "/step-2", dtype, 1);  // threads do not matter
+    const Json state = second->restore(out.path + "/step-2").value();
+    EXPECT_EQ(state.find("seed")->as_int(), 7);
+    EXPECT_EQ(second->steps_done(), 2);
+    learn(*second, 2);
+    EXPECT_TRUE(same_bits(weights_of(*second), weights_of(*whole)));
+    ASSERT_TRUE(second->save(out.path, {}).ok());
+    EXPECT_EQ(read_file(out.path + "/latest_checkpointed_iteration.txt").value(), "4\n");
+  }
+}
+
+TEST(Trainer, frozen_weights_and_other_files_stay) {
+  const Folder out;
+  const auto trainer = open(kTiny);
+  learn(*trainer, 1);
+  ASSERT_TRUE(trainer->save(out.path, {}).ok());
+  auto before = Checkpoint::open(kTiny).value();
+  auto after = Checkpoint::open(out.path + "/step-1").value();
+  std::size_t frozen = 0;
+  for (const StoredTensor& tensor : before.source().tensors()) {
+    const StoredTensor* const now = after.source().find(tensor.name);
+    ASSERT_NE(now, nullptr) << tensor.name;
+    EXPECT_EQ(now->describe(), tensor.describe()) << tensor.name;
+    const bool is_frozen = tensor.name.find(".indexer.") != std::string::npos ||
+                           tensor.name.ends_with("e_score_correction_bias");
+    frozen += is_frozen;
+    if (is_frozen) {
+      EXPECT_TRUE(std::ranges::equal(now->bytes, tensor.bytes)) << tensor.name;
+    }
+  }
+  EXPECT_GT(frozen, 0u);
+  for (const char* name : {"config.json", "tokenizer.json", "chat_template.jinja"}) {
+    EXPECT_EQ(read_file(str(out.path, "/step-1/", name)).value(),
+              read_file(str(kTiny, "/", name)).value());
+  }
+}
+
+TEST(Trainer, leftovers_do_not_stand_in_the_way_and_changed_files_are_found) {
+  const Folder out;
+  const auto trainer = open(kGoldens + "odd");
+  learn(*trainer, 1);
+  // Killed while it wrote, and after the rename before the tracker.
+  for (const char* name : {"/step-1.partial", "/step-1"}) {
+    fs::create_directories(out.path + name);
+    std::ofstream(str(out.path, name, "/junk")) << "junk";
+  }
+  EXPECT_EQ(Trainer::find_latest(out.path).value(), std::nullopt);
+  ASSERT_TRUE(trainer->save(out.path, {}).ok());
+  EXPECT_FALSE(fs::exists(out.path + "/step-1/junk"));
+
+  fs::copy_file(kGoldens + "odd/model.safetensors", out.path + "/step-1/model.safetensors",
+                fs::copy_options::overwrite_existing);
+  const auto changed = open(out.path + "/step-1");
+  const Result<Json> state = changed->restore(out.path + "/step-1");
+  ASSERT_FALSE(state.ok());
+  EXPECT_NE(state.error().message.find("changed after it was written"), std::string::npos);
+  std::ofstream(out.path + "/latest_checkpointed_iteration.txt") << "seven";
+  EXPECT_NE(Trainer::find_latest(out.path).error().message.find("seven"), std::string::npos);
+  std::ofstream(out.path + "/latest_checkpointed_iteration.txt") << "7";
+  EXPECT_NE(Trainer::find_latest(out.path).error().message.find("step-7"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace glint
