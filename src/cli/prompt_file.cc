@@ -6,6 +6,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/str.h"
+#include "server/dialects/openai_request.h"
 #include "text/template/chat_template.h"
 #include "text/tokenizer/tokenizer.h"
 
@@ -77,16 +78,18 @@ class Reader {
   }
 
   Result<std::vector<TokenId>> render(const Json& messages, const Json* tools) {
-    if (!messages.is_array() || messages.as_array().empty())
-      return invalid("\"messages\" is no list of messages");
+    Json body(Json::Object{{"messages", messages}, {"tools", tools ? *tools : Json()}});
+    ApiRequest request;
+    const auto error = parse_request(body, Api::kChat, read_conversation,
+                                     {ServerConfig(), static_cast<TokenId>(file_.vocab)}, request);
+    if (error) return invalid(error->message);
+    const ChatInput& chat = *request.chat;
     if (!template_) {
       GLINT_TRY(template_, ChatTemplate::open(file_.dir));
     }
-    GLINT_TRY(const Json prepared, prepare_messages(messages));
-    const Json* last = prepared.as_array().back().find("role");
-    const bool answered = last && *last == Json("assistant");
+    const bool answered = *chat.messages.back().find("role") == Json("assistant");
     const Result<std::string> prompt = template_->render(
-        prepared, tools ? *tools : Json(), Json::Object{{"add_generation_prompt", !answered}});
+        chat.messages, chat.tools, Json::Object{{"add_generation_prompt", !answered}});
     if (!prompt.ok()) return Error(prompt.error()).in("the chat template");
     return encode(prompt.value());
   }

@@ -55,6 +55,22 @@ TEST(PromptFile, jsonl_holds_texts_conversations_and_ids) {
   EXPECT_EQ(prompts.ids[3], (std::vector<TokenId>{5, 6, 3711}));
 }
 
+// As the server reads them: what it takes, and what its templates get.
+TEST(PromptFile, conversations_are_read_as_requests_are) {
+  const Prompts prompts =
+      read(
+          "{\"messages\": [{\"role\": \"developer\", \"content\": \"S\"}, {\"role\": "
+          "\"user\", \"content\": [{\"type\": \"text\", \"text\": \"a\"}, \"b\"]}, "
+          "{\"role\": \"assistant\", \"content\": null, \"tool_calls\": [{\"id\": \"1\", "
+          "\"type\": \"function\", \"function\": {\"name\": \"f\", \"arguments\": "
+          "\"{\\\"x\\\": 1}\"}}]}, {\"role\": \"tool\", \"content\": \"t\"}]}\n")
+          .value();
+  const std::string text = decode(prompts.ids[0]);
+  EXPECT_NE(text.find("<|system|>S"), std::string::npos) << text;
+  EXPECT_NE(text.find("<|user|>ab"), std::string::npos) << text;
+  EXPECT_NE(text.find("<tool_call>f<arg_key>x</arg_key><arg_value>1"), std::string::npos) << text;
+}
+
 TEST(PromptFile, long_prompts_are_cut_and_counted) {
   const Prompts prompts = read("{\"ids\": [1,2,3,4,5,6,7]}\n{\"ids\": [8]}", 3).value();
   EXPECT_EQ(prompts.ids, (TokenSequences{{1, 2, 3}, {4, 5, 6}, {7}, {8}}));
@@ -72,6 +88,9 @@ TEST(PromptFile, a_wrong_line_is_named) {
   expect_error("{\"ids\": [-1]}", {"line 1", "-1"});
   expect_error("{\"ids\": \"1\"}", {"line 1", "a text"});
   expect_error("{\"messages\": {}}", {"line 1", "messages"});
+  expect_error("{\"messages\": []}", {"line 1", "messages is empty"});
+  expect_error("{\"messages\": [{\"role\": \"user\", \"content\": 3}]}",
+               {"line 1", "messages[0].content is an integer"});
 }
 
 }  // namespace

@@ -155,7 +155,9 @@ Status Translator::check_member(const std::string& name, const std::string& show
   }
   const std::string near = did_you_mean(name.substr(dot + 1), members);
   if (near.empty()) return Ok{};
-  return invalid(str("unknown key ", quoted(shown), ", did you mean ", group, near, "?"));
+  std::string meant = str(group, near);
+  if (shown.find('_') != shown.npos) std::replace(meant.begin(), meant.end(), '-', '_');
+  return invalid(str("unknown key ", quoted(shown), ", did you mean ", meant, "?"));
 }
 
 Status Translator::apply_value(const FlagRule& rule, const Setting& setting) {

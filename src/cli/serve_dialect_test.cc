@@ -214,7 +214,7 @@ TEST(ServeDialect, a_misspelt_key_of_a_group_is_refused_with_a_suggestion) {
   };
   EXPECT_NE(error("kv_cache_config:\n  free_gpu_memory_fractoin: 0.8\n")
                 .find("unknown key \"kv_cache_config.free_gpu_memory_fractoin\", did you mean "
-                      "kv-cache-config.free-gpu-memory-fraction?"),
+                      "kv_cache_config.free_gpu_memory_fraction?"),
             std::string::npos);
   EXPECT_EQ(error("kv_cache_config:\n  host_cache_size: 0\n  event_buffer_max_size: 1\n"), "");
 }

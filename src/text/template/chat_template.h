@@ -45,9 +45,4 @@ class ChatTemplate {
   Json special_tokens_ = Json(Json::Object{});
 };
 
-// Messages of OpenAI's API as templates expect them: an assistant's null content becomes "", a
-// tool's content parts become one text, and the arguments of tool calls, which the API sends as
-// JSON texts, become objects. Fails, naming the message, where they are none.
-Result<Json> prepare_messages(const Json& messages);
-
 }  // namespace glint

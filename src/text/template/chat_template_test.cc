@@ -215,32 +215,5 @@ TEST_F(ChatTemplateDir, broken_files_are_named) {
   EXPECT_NE(rendered().find(dir_ + "/tokenizer_config.json: line 1"), std::string::npos);
 }
 
-TEST(PrepareMessages, makes_openai_messages_fit_for_templates) {
-  const Json messages = parse_json(R"([{"role": "assistant", "content": null, "tool_calls": [
-      {"id": "1", "type": "function", "function": {"name": "f", "arguments": "{\"b\": 1, \"a\": 2.50}"}}]},
-      {"role": "tool", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]},
-      {"role": "user", "content": [{"type": "text", "text": "kept"}]}])")
-                            .value();
-  EXPECT_EQ(
-      dump_json(prepare_messages(messages).value(), JsonStyle::kPython),
-      R"([{"role": "assistant", "content": "", "tool_calls": [{"id": "1", "type": "function", "function": )"
-      R"({"name": "f", "arguments": {"b": 1, "a": 2.5}}}]}, {"role": "tool", "content": "ab"}, )"
-      R"({"role": "user", "content": [{"type": "text", "text": "kept"}]}])");
-}
-
-TEST(PrepareMessages, names_the_message_that_is_wrong) {
-  const auto error = [](std::string_view text) {
-    return prepare_messages(parse_json(text).value()).error().message;
-  };
-  EXPECT_EQ(
-      error(
-          R"([{"role": "user"}, {"role": "assistant", "tool_calls": [{"function": {"arguments": "[1"}}]}])"),
-      "message 1: the arguments of a tool call are no JSON object: \"[1\"");
-  EXPECT_EQ(error(R"([{}])"), "message 0: it has no \"role\"");
-  EXPECT_EQ(error("[1]"), "message 0: it is an integer, not an object");
-  EXPECT_EQ(error(R"([{"role": "tool", "content": [{"type": "image"}]}])"),
-            "message 0: a content part of a tool message holds no text");
-}
-
 }  // namespace
 }  // namespace glint
