@@ -16,8 +16,9 @@
 #include "cli/serve_plan.h"
 #include "model/inventory.h"
 #include "model/release.h"
+#include "plan/report.h"
+#include "runtime/memory_plan.h"
 #include "runtime/model_executor.h"
-#include "runtime/step_memory.h"
 #include "server/server.h"
 
 namespace glint {
@@ -55,7 +56,7 @@ Status check_weights(const Inventory& inventory, const Checkpoint& checkpoint,
 }
 
 // The model without its weights, and the machine's memory.
-Result<ServeFacts> read_facts(const ServeOptions& options, const ModelOptions& resolved, int drafts,
+Result<ServeFacts> read_facts(const ModelOptions& resolved, int drafts,
                               const Environment& environment) {
   ServeFacts facts;
   facts.max_drafts = drafts;
@@ -69,14 +70,6 @@ Result<ServeFacts> read_facts(const ServeOptions& options, const ModelOptions& r
   char host_name[256] = {};
   if (::gethostname(host_name, sizeof host_name - 1) == 0) facts.host_name = host_name;
   if (!environment.api_key.empty()) facts.environment_keys = {environment.api_key};
-  const KvOptions kv = {.latent = resolved.latent, .index = resolved.index, .with_mtp = drafts > 0};
-  facts.memory.page = page_bytes(facts.config, kv);
-  facts.memory.activations =
-      step_bytes(facts.config, {.max_step_tokens = options.max_num_batched_tokens,
-                                .max_running = options.max_num_seqs,
-                                .max_drafts = drafts,
-                                .max_seq_len = facts.config.max_position_embeddings,
-                                .activations = resolved.activations});
   facts.memory.total = total_memory();
   facts.memory.available = available_memory();
   return facts;
@@ -86,17 +79,13 @@ Result<ServeFacts> read_facts(const ServeOptions& options, const ModelOptions& r
 void add_dummy(Release release, ServeFacts& facts) {
   facts.formats = str("dummy ", name_of(release));
   facts.has_mtp = facts.config.num_nextn_predict_layers > 0;
-  facts.memory.weights = release_bytes(facts.config, release, facts.has_mtp);
 }
 
 // Facts from the headers of the weights.
-Status add_weights(const ServeOptions& options, Checkpoint& checkpoint, ServeFacts& facts) {
+Status add_weights(Checkpoint& checkpoint, ServeFacts& facts) {
   GLINT_TRY(const Inventory inventory, take_inventory(facts.config, checkpoint));
   GLINT_TRY_STATUS(check_weights(inventory, checkpoint, facts.config, facts.max_drafts > 0));
   facts.has_mtp = inventory.has_mtp;
-  // Weights that memory cannot hold stay mapped, and take none that is counted.
-  const bool stay_mapped = options.pack == "never" || inventory.bytes >= facts.memory.available;
-  facts.memory.weights = stay_mapped ? 0 : inventory.bytes;
   std::map<std::string, std::int64_t> bytes;  // by format
   for (const Inventory::Row& row : inventory.rows) bytes[row.format] += row.bytes;
   std::vector<std::pair<std::int64_t, std::string>> by_size;
@@ -104,6 +93,35 @@ Status add_weights(const ServeOptions& options, Checkpoint& checkpoint, ServeFac
   std::sort(by_size.begin(), by_size.end());
   for (const auto& [size, format] : by_size)
     facts.formats += (facts.formats.empty() ? "" : " ") + format;
+  return Ok{};
+}
+
+// The memory of weights and steps on `ops`. `checkpoint` is null where weights are made up.
+Status plan_model_memory(const ServeOptions& options, const ModelOptions& resolved,
+                         Checkpoint* checkpoint, Ops& ops, ServeFacts& facts) {
+  const TrialOptions trial_options = {.format = checkpoint
+                                                    ? formats_of(facts.config, *checkpoint)
+                                                    : formats_of(facts.config, *resolved.dummy),
+                                      .with_mtp = facts.has_mtp && facts.max_drafts > 0,
+                                      .activations = resolved.activations,
+                                      .latent = resolved.latent,
+                                      .index = resolved.index,
+                                      .like = &ops};
+  GLINT_TRY(const std::int64_t length, parse_length(options.max_model_len));
+  const std::int64_t most = facts.config.max_position_embeddings;
+  GLINT_TRY(const std::unique_ptr<StepTrial> trial, StepTrial::make(facts.config, trial_options));
+  const MemoryPlan plan = plan_memory(*trial, facts.config, trial_options,
+                                      {.max_step_tokens = options.max_num_batched_tokens,
+                                       .max_running = options.max_num_seqs,
+                                       .max_drafts = facts.max_drafts,
+                                       .max_seq_len = length == 0 ? most : std::min(length, most)});
+  facts.memory.page = plan.page;
+  facts.memory.activations = plan.working_bytes();
+  facts.memory.steps = plan.step;
+  // Weights that memory does not hold beside that stay mapped, and take none that is counted.
+  const bool fits = plan.weight_bytes() + plan.working_bytes() <= facts.memory.available;
+  const bool stay_mapped = options.pack == "never" || (options.pack == "auto" && !fits);
+  facts.memory.weights = !checkpoint || !stay_mapped ? plan.weight_bytes() : 0;
   return Ok{};
 }
 
@@ -123,6 +141,33 @@ void print_table(const std::vector<std::pair<std::string, std::string>>& rows, C
   for (const auto& [name, value] : rows) width = std::max(width, name.size());
   for (const auto& [name, value] : rows)
     cli.console.note(str("  ", name, std::string(width + 2 - name.size(), ' '), value));
+}
+
+// Prints what `glint plan` would say of this server.
+Status print_plan(const ServeOptions& options, const ModelOptions& resolved,
+                  std::function<WeightFormat(const ModelTensor&)> formats, const ServeFacts& facts,
+                  const ServePlan& plan, Ops& ops, Cli& cli) {
+  print_table(plan.rows, cli);
+  GLINT_TRY(
+      const PlanReport report,
+      make_report(facts.config, {.model = options.model,
+                                 .format = facts.formats,
+                                 .formats = std::move(formats),
+                                 .device = {.name = "cpu",
+                                            .product = "this machine's memory",
+                                            .memory = facts.memory.total,
+                                            .source = "this machine"},
+                                 .activations = resolved.activations,
+                                 .latent = resolved.latent,
+                                 .index = resolved.index,
+                                 .max_drafts = facts.max_drafts,
+                                 .max_model_len = plan.max_model_len,
+                                 .concurrency = options.max_num_seqs,
+                                 .step_tokens = options.max_num_batched_tokens,
+                                 .cache_bytes = plan.engine.cache.num_pages * facts.memory.page,
+                                 .like = &ops}));
+  cli.console.print(to_text(report));
+  return Ok{};
 }
 
 // A step hangs: nothing can be waited for any more.
@@ -159,17 +204,27 @@ Status serve(const Options& options, const TranslatedArgs& given, Cli& cli) {
   GLINT_TRY(const int drafts, parse_spec(options.spec));
   RunOptions located = options;
   if (!options.revision.empty()) located.model += "@" + options.revision;
-  GLINT_TRY(const ModelOptions resolved, resolve(located, cli, drafts > 0));
-  GLINT_TRY(ServeFacts facts, read_facts(options, resolved, drafts, cli.environment));
+  GLINT_TRY(ModelOptions resolved, resolve(located, cli, drafts > 0));
+  GLINT_TRY(ServeFacts facts, read_facts(resolved, drafts, cli.environment));
   std::optional<Checkpoint> checkpoint;
   if (resolved.dummy) {
     add_dummy(*resolved.dummy, facts);
   } else {
     GLINT_TRY(checkpoint, Checkpoint::open(resolved.dir));
-    GLINT_TRY_STATUS(add_weights(options, *checkpoint, facts));
+    GLINT_TRY_STATUS(add_weights(*checkpoint, facts));
   }
-  GLINT_TRY(ServePlan plan, plan_serve(options, given, facts));
+  GLINT_TRY_STATUS(check_serve_options(options));
   GLINT_TRY(std::unique_ptr<Ops> ops, make_backend(options, cli));
+  GLINT_TRY_STATUS(
+      plan_model_memory(options, resolved, checkpoint ? &*checkpoint : nullptr, *ops, facts));
+  GLINT_TRY(ServePlan plan, plan_serve(options, given, facts));
+  if (options.dry_run) {
+    return print_plan(options, resolved,
+                      checkpoint ? formats_of(facts.config, *checkpoint)
+                                 : formats_of(facts.config, *resolved.dummy),
+                      facts, plan, *ops, cli);
+  }
+  resolved.keep_free = facts.memory.activations + plan.engine.cache.num_pages * facts.memory.page;
   GLINT_TRY(Tokenizer tokenizer, Tokenizer::open(facts.dir));
   GLINT_TRY(ChatTemplate chat_template, options.chat_template.empty()
                                             ? ChatTemplate::open(facts.dir)
@@ -188,6 +243,7 @@ Status serve(const Options& options, const TranslatedArgs& given, Cli& cli) {
   GLINT_TRY(const std::unique_ptr<LoadedModel> model,
             load_model(resolved, std::move(ops), cli, std::move(checkpoint)));
   GLINT_TRY_STATUS(model->reserve_pages(plan.engine.cache.num_pages));
+  GLINT_TRY_STATUS(model->reserve_steps(facts.memory.steps));
   ModelExecutor executor(*model, {.max_drafts = drafts, .num_token_ids = tokenizer.vocab_size()});
   plan.engine.on_hang = on_hang;
   ShutdownGuard shutdown;

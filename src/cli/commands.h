@@ -18,6 +18,7 @@ Command score_command();
 Command eval_command();
 Command pull_command();
 Command inspect_command();
+Command plan_command();
 Command synth_command();
 Command quantize_command();
 Command calibrate_command();
@@ -36,15 +37,15 @@ Command doctor_command();
 
 inline std::vector<Command> all_commands() {
   return {
-      generate_command(),     chat_command(),        serve_command(),
-      vllm_serve_command(),   sglang_command(),      trtllm_serve_command(),
-      score_command(),        eval_command(),        pull_command(),
-      inspect_command(),      synth_command(),       quantize_command(),
-      calibrate_command(),    verify_command(),      train_gradients_command(),
-      train_reward_command(), tokenize_command(),    detokenize_command(),
-      template_command(),     bench_local_command(), bench_quant_command(),
-      bench_engine_command(), bench_serve_command(), selftest_command(),
-      doctor_command(),
+      generate_command(),        chat_command(),         serve_command(),
+      vllm_serve_command(),      sglang_command(),       trtllm_serve_command(),
+      score_command(),           eval_command(),         pull_command(),
+      inspect_command(),         plan_command(),         synth_command(),
+      quantize_command(),        calibrate_command(),    verify_command(),
+      train_gradients_command(), train_reward_command(), tokenize_command(),
+      detokenize_command(),      template_command(),     bench_local_command(),
+      bench_quant_command(),     bench_engine_command(), bench_serve_command(),
+      selftest_command(),        doctor_command(),
   };
 }
 

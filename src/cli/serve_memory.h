@@ -5,6 +5,7 @@
 
 #include "base/result.h"
 #include "cli/serve_options.h"
+#include "runtime/step_memory.h"
 
 namespace glint {
 
@@ -12,7 +13,8 @@ namespace glint {
 struct ServeMemory {
   std::int64_t page = 0;         // one page of all layers
   std::int64_t weights = 0;      // once loaded; 0 if they are read where they are mapped
-  std::int64_t activations = 0;  // of the largest step
+  std::int64_t activations = 0;  // of the largest step, and the rotary table
+  StepMemory steps = {};         // of which these are reserved
   std::int64_t total = 0;        // of the machine, or of its control group
   std::int64_t available = 0;    // now
 };

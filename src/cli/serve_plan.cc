@@ -307,6 +307,8 @@ Result<std::int64_t> parse_bytes(const std::string& text) {
   return static_cast<std::int64_t>(value);
 }
 
+Status check_serve_options(const ServeOptions& options) { return check_ranges(options); }
+
 Result<ServePlan> plan_serve(const ServeOptions& options, const TranslatedArgs& given,
                              const ServeFacts& facts) {
   GLINT_TRY_STATUS(check_ranges(options));

@@ -36,6 +36,9 @@ struct ServePlan {
   std::vector<std::pair<std::string, std::string>> rows;
 };
 
+// Refuses numbers that no server can have; plan_serve does as well.
+Status check_serve_options(const ServeOptions& options);
+
 // Refuses, in one sentence that names both values, what contradicts the checkpoint or itself.
 Result<ServePlan> plan_serve(const ServeOptions& options, const TranslatedArgs& given,
                              const ServeFacts& facts);

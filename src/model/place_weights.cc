@@ -159,16 +159,16 @@ std::string formats_in_order(ModelWeights& weights) {
 
 }  // namespace
 
-Result<Placement> place_weights(ModelWeights& weights, Packing packing, Ops& ops,
+Result<Placement> place_weights(ModelWeights& weights, const PackingPlan& plan, Ops& ops,
                                 ThreadPool& threads, const LoadProgress& progress) {
   Placement placement = {.packed_bytes = bytes_to_place(weights, ops),
                          .available = available_memory(),
                          .formats = formats_in_order(weights)};
   placement.is_packed = placement.packed_bytes > 0;
   if (ops.device().is_host()) {
-    // A tenth stays free for the cache and a step's temporaries.
-    const bool has_room = placement.packed_bytes <= placement.available / 10 * 9;
-    placement.is_packed &= packing == Packing::kAlways || (packing == Packing::kIfRoom && has_room);
+    const bool has_room = placement.packed_bytes + plan.keep_free <= placement.available;
+    placement.is_packed &=
+        plan.packing == Packing::kAlways || (plan.packing == Packing::kIfRoom && has_room);
   }
   if (!placement.is_packed) return placement;
   GLINT_TRY(std::byte* const to, own(placement.packed_bytes, ops.device(), weights));

@@ -14,6 +14,11 @@ using LoadProgress = std::function<void(std::int64_t bytes, std::int64_t total)>
 // where it is mapped: as exact, slower, and the only way to run a model that is larger than memory.
 enum class Packing : std::uint8_t { kIfRoom, kAlways, kNever };
 
+struct PackingPlan {
+  Packing packing = Packing::kIfRoom;
+  std::int64_t keep_free = 0;  // bytes for the cache and for steps, which come later
+};
+
 struct Placement {
   std::int64_t packed_bytes = 0;  // that packing takes; 0: the backend wants none
   std::int64_t available = 0;     // memory of the host that there was before
@@ -23,8 +28,8 @@ struct Placement {
 
 // Packs them as `ops` say into one stretch of memory on its device, and gives the host's memory of
 // each part back as soon as it is done, so that there are never two copies. On a host device
-// `packing` decides whether it is done.
-Result<Placement> place_weights(ModelWeights& weights, Packing packing, Ops& ops,
+// `plan` decides whether it is done.
+Result<Placement> place_weights(ModelWeights& weights, const PackingPlan& plan, Ops& ops,
                                 ThreadPool& threads, const LoadProgress& progress);
 
 // Puts `next`, the same model's weights of another checkpoint, into the place of `weights`, and

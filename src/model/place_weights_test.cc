@@ -86,7 +86,7 @@ TEST_P(PlaceWeights, arrive_on_a_device_that_the_host_cannot_read) {
   Found found = find(1), twin = find(1), next = find(2), next_twin = find(2);
   std::int64_t done = 0;
   const Placement placement =
-      place_weights(found.weights, Packing::kNever, ops_, pool_,
+      place_weights(found.weights, {.packing = Packing::kNever}, ops_, pool_,
                     [&](std::int64_t bytes, std::int64_t) { done += bytes; })
           .value();
   EXPECT_TRUE(placement.is_packed);
@@ -103,7 +103,7 @@ TEST_P(PlaceWeights, arrive_on_a_device_that_the_host_cannot_read) {
 
 TEST_P(PlaceWeights, lie_as_the_backend_wants_its_blocks) {
   Found found = find(1);
-  ASSERT_TRUE(place_weights(found.weights, Packing::kIfRoom, ops_, pool_, {}).ok());
+  ASSERT_TRUE(place_weights(found.weights, {}, ops_, pool_, {}).ok());
   const FfnWeights& mlp = found.weights.layers[0].mlp;
   const std::int64_t apart = mlp.up_proj.data.data - mlp.gate_proj.data.data;
   EXPECT_EQ(apart, ops_.packed_bytes(mlp.gate_proj));

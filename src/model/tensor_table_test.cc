@@ -128,7 +128,7 @@ TEST(TensorTable, says_how_ranks_divide_tensors_and_what_is_trained) {
     if (is(".down_proj")) expected = of_expert ? Split::kExpertCols : Split::kCols;
     if (of_attention && (is(".q_b_proj") || is(".kv_b_proj"))) expected = Split::kHeads;
     if (is(".o_proj")) expected = Split::kCols;
-    if (is("lm_head")) expected = Split::kVocab;
+    if (is("lm_head") || is("embed_tokens")) expected = Split::kVocab;
     EXPECT_EQ(tensor.split, expected) << tensor.name;
     const bool is_bias = is(".e_score_correction_bias");
     EXPECT_EQ(tensor.is_trained, tensor.role != TensorRole::kIndexer && !is_bias) << tensor.name;

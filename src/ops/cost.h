@@ -10,6 +10,27 @@ namespace glint {
 struct OpCost {
   double flops = 0;
   double bytes = 0;
+  // Parts of `bytes`; the rest is activations.
+  double weight_bytes = 0;
+  double cache_bytes = 0;
+
+  OpCost& operator+=(const OpCost& other) {
+    flops += other.flops;
+    bytes += other.bytes;
+    weight_bytes += other.weight_bytes;
+    cache_bytes += other.cache_bytes;
+    return *this;
+  }
+};
+
+// Facts that costs depend on and only a batch's contents say: without them, and without a look at
+// device memory, a cost is an expectation. Zeros: nothing is cached, and no expert chosen.
+struct Assume {
+  double visible = 0;    // keys that a token sees, its own included: the mean over the batch
+  double sequences = 0;  // that the batch's tokens are of
+  double longest = 0;    // keys that the last token of a sequence sees: the mean over sequences
+  double experts = 0;    // matrices of a stack that some row of the batch goes through
+  double rows = 0;       // rows that go through a stack's matrices in all
 };
 
 // Bytes of all elements of `x`; 0 if it is empty.

@@ -7,6 +7,7 @@
 #include "ops/backward.h"
 #include "ops/capabilities.h"
 #include "ops/ops.h"
+#include "ops/plan_ops.h"
 
 namespace glint {
 
@@ -39,6 +40,11 @@ class ForwardingOps : public Ops {
 #undef GLINT_OP
 
   std::unique_ptr<Gradients> make_gradients() override { return inner_->make_gradients(); }
+
+  std::unique_ptr<PlanOps> make_plan_ops(Device& device) override {
+    return inner_->make_plan_ops(device);
+  }
+  std::int64_t scratch_bytes() const override { return inner_->scratch_bytes(); }
 
   void attention_in(const AttentionInArgs& args, Arena& scratch) override {
     inner_->attention_in(args, scratch);

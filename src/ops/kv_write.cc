@@ -16,7 +16,8 @@ void check(const WriteLatentArgs& args) {
 
 OpCost cost(const WriteLatentArgs& args) {
   return {.bytes = bytes_of(args.latent) + bytes_of(args.k_rope) + bytes_of(args.slots) +
-                   static_cast<double>(args.slots.size()) * args.cache.row_bytes()};
+                   static_cast<double>(args.slots.size()) * args.cache.row_bytes(),
+          .cache_bytes = static_cast<double>(args.slots.size()) * args.cache.row_bytes()};
 }
 
 void check(const WriteIndexArgs& args) {
@@ -28,8 +29,10 @@ void check(const WriteIndexArgs& args) {
 }
 
 OpCost cost(const WriteIndexArgs& args) {
-  return {.bytes = bytes_of(args.k) + bytes_of(args.slots) +
-                   static_cast<double>(args.slots.size()) * args.cache.page_bytes() / kPageSize};
+  return {
+      .bytes = bytes_of(args.k) + bytes_of(args.slots) +
+               static_cast<double>(args.slots.size()) * args.cache.page_bytes() / kPageSize,
+      .cache_bytes = static_cast<double>(args.slots.size()) * args.cache.page_bytes() / kPageSize};
 }
 
 }  // namespace glint

@@ -1,5 +1,7 @@
 #include "ops/linear.h"
 
+#include <algorithm>
+
 #include "tensor/shape_check.h"
 
 namespace glint {
@@ -27,7 +29,8 @@ void check(const LinearArgs& args) {
 
 OpCost cost(const LinearArgs& args) {
   return {.flops = 2.0 * args.x.size() * args.weight.rows,
-          .bytes = bytes_of(args.x) + bytes_of(args.weight) + out_bytes(args)};
+          .bytes = bytes_of(args.x) + bytes_of(args.weight) + out_bytes(args),
+          .weight_bytes = static_cast<double>(bytes_of(args.weight))};
 }
 
 void check(const GroupedLinearArgs& args) {
@@ -46,11 +49,25 @@ void check(const GroupedLinearArgs& args) {
 
 OpCost cost(const GroupedLinearArgs& args) {
   const std::int32_t* offsets = args.offsets.ptr<std::int32_t>();
-  double bytes = bytes_of(args.x) + bytes_of(args.rows) + bytes_of(args.offsets);
+  double weights = 0;
   for (std::int64_t e = 0; e < args.weights.count; ++e) {
-    if (offsets[e] != offsets[e + 1]) bytes += bytes_of(args.weights[e]);
+    if (offsets[e] != offsets[e + 1]) weights += bytes_of(args.weights[e]);
   }
-  return {.flops = 2.0 * args.out.size() * args.x.dim(1), .bytes = bytes + out_bytes(args)};
+  return {.flops = 2.0 * args.out.size() * args.x.dim(1),
+          .bytes = bytes_of(args.x) + bytes_of(args.rows) + bytes_of(args.offsets) + weights +
+                   out_bytes(args),
+          .weight_bytes = weights};
+}
+
+OpCost cost(const GroupedLinearArgs& args, const Assume& assume) {
+  const auto count = static_cast<double>(args.weights.count);
+  const double weights = static_cast<double>(bytes_of(args.weights)) / std::max(count, 1.0) *
+                         std::min(assume.experts, count);
+  const double width = static_cast<double>(args.x.dim(1)) * size_of(args.x.dtype) +
+                       static_cast<double>(args.out.dim(1)) * size_of(args.out.dtype);
+  return {.flops = 2.0 * assume.rows * static_cast<double>(args.out.dim(1) * args.x.dim(1)),
+          .bytes = weights + assume.rows * width,
+          .weight_bytes = weights};
 }
 
 void check(const PerHeadArgs& args) {
@@ -63,7 +80,8 @@ void check(const PerHeadArgs& args) {
 
 OpCost cost(const PerHeadArgs& args) {
   return {.flops = 2.0 * args.x.size() * args.out.dim(2),
-          .bytes = bytes_of(args.x) + bytes_of(args.weights) + out_bytes(args)};
+          .bytes = bytes_of(args.x) + bytes_of(args.weights) + out_bytes(args),
+          .weight_bytes = static_cast<double>(bytes_of(args.weights))};
 }
 
 }  // namespace glint

@@ -40,6 +40,7 @@ struct GroupedLinearArgs {
 };
 void check(const GroupedLinearArgs& args);
 OpCost cost(const GroupedLinearArgs& args);  // reads `offsets`: host memory only
+OpCost cost(const GroupedLinearArgs& args, const Assume& assume);
 
 // A small matrix per head (W_UK and W_UV of MLA):
 //

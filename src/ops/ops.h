@@ -31,6 +31,7 @@ namespace glint {
 
 struct Capabilities;
 class Gradients;
+class PlanOps;
 class ThreadPool;
 
 class Ops {
@@ -73,6 +74,12 @@ class Ops {
   // The backward passes of these ops (ops/backward.h), on the same device and threads; the result
   // does not outlive them. Null: this backend has none.
   virtual std::unique_ptr<Gradients> make_gradients();
+
+  // For planning (ops/plan_ops.h): the arguments checked, the memory taken, nothing computed. On
+  // `device`, whose memory is not touched; the result outlives neither.
+  virtual std::unique_ptr<PlanOps> make_plan_ops(Device& device);
+  // Memory that the backend holds for itself, beside arenas; planned ops: that it would hold.
+  virtual std::int64_t scratch_bytes() const { return 0; }
 
   // `scratch` holds temporaries; everything taken from it is given back on return.
   virtual void attention_in(const AttentionInArgs& args, Arena& scratch);

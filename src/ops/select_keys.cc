@@ -21,6 +21,16 @@ void check(const SelectKeysArgs& args) {
   c.dense("out", args.out, DType::kI32, {"T", "k"});
 }
 
+namespace {
+
+OpCost cost_of(const SelectKeysArgs& args, double scores, double keys_bytes) {
+  return {.flops = scores * args.q.dim(1) * (2.0 * args.q.dim(2) + 3),
+          .bytes = bytes_of(args.q) + bytes_of(args.weights) + bytes_of(args.out) + keys_bytes,
+          .cache_bytes = keys_bytes};
+}
+
+}  // namespace
+
 OpCost cost(const SelectKeysArgs& args) {
   const std::int32_t* positions = args.batch.positions.ptr<std::int32_t>();
   const std::int32_t* seqs = args.batch.seqs.ptr<std::int32_t>();
@@ -34,9 +44,16 @@ OpCost cost(const SelectKeysArgs& args) {
     keys_read[seqs[t]] = std::max(keys_read[seqs[t]], visible);
   }
   if (scores == 0) return {.flops = 0, .bytes = bytes_of(args.out)};
-  double bytes = bytes_of(args.q) + bytes_of(args.weights) + bytes_of(args.out);
-  for (const double keys : keys_read) bytes += keys * args.cache.page_bytes() / kPageSize;
-  return {.flops = scores * args.q.dim(1) * (2.0 * args.q.dim(2) + 3), .bytes = bytes};
+  double keys_bytes = 0;
+  for (const double keys : keys_read) keys_bytes += keys * args.cache.page_bytes() / kPageSize;
+  return cost_of(args, scores, keys_bytes);
+}
+
+OpCost cost(const SelectKeysArgs& args, const Assume& assume) {
+  if (!args.q) return {.bytes = bytes_of(args.out)};
+  return cost_of(
+      args, static_cast<double>(args.out.dim(0)) * assume.visible,
+      assume.sequences * assume.longest * static_cast<double>(args.cache.page_bytes()) / kPageSize);
 }
 
 }  // namespace glint

@@ -33,6 +33,7 @@ struct SelectKeysArgs {
 };
 void check(const SelectKeysArgs& args);
 OpCost cost(const SelectKeysArgs& args);  // reads `positions`: host memory only
+OpCost cost(const SelectKeysArgs& args, const Assume& assume);
 
 // Two backends may order near-equal scores differently: at least this share of the selected keys
 // must agree, and every key in which they differ must score within `slack` (relative to the row's

@@ -1,5 +1,7 @@
 #include "ops/sparse_mla.h"
 
+#include <algorithm>
+
 #include "tensor/shape_check.h"
 
 namespace glint {
@@ -16,12 +18,30 @@ void check(const SparseMlaArgs& args) {
   if (args.lse) c.dense("lse", args.lse, DType::kF32, {"T", "H"});
 }
 
-OpCost cost(const SparseMlaArgs& args) {
-  const double rows = static_cast<double>(args.indices.size());
+namespace {
+
+// `keys`: pairs of a token and a key; `rows`: of the cache, that are read.
+OpCost cost_of(const SparseMlaArgs& args, double keys, double rows) {
   const double heads = static_cast<double>(args.q_latent.dim(1));
-  return {.flops = 2 * rows * heads * (2.0 * args.kv.latent_dim + args.kv.rope_dim),
-          .bytes = rows * args.kv.row_bytes() + bytes_of(args.q_latent) + bytes_of(args.q_rope) +
-                   bytes_of(args.indices) + bytes_of(args.out) + bytes_of(args.lse)};
+  const double cache = rows * static_cast<double>(args.kv.row_bytes());
+  return {.flops = 2 * keys * heads * (2.0 * args.kv.latent_dim + args.kv.rope_dim),
+          .bytes = cache + bytes_of(args.q_latent) + bytes_of(args.q_rope) +
+                   bytes_of(args.indices) + bytes_of(args.out) + bytes_of(args.lse),
+          .cache_bytes = cache};
+}
+
+}  // namespace
+
+OpCost cost(const SparseMlaArgs& args) {
+  const double all = static_cast<double>(args.indices.size());
+  return cost_of(args, all, all);
+}
+
+// No row of a sequence is read twice: tokens of one prompt select many of the same keys.
+OpCost cost(const SparseMlaArgs& args, const Assume& assume) {
+  const double most = static_cast<double>(args.indices.dim(1));
+  const double keys = static_cast<double>(args.indices.dim(0)) * std::min(assume.visible, most);
+  return cost_of(args, keys, std::min(keys, assume.sequences * assume.longest));
 }
 
 }  // namespace glint

@@ -33,7 +33,8 @@ struct SparseMlaArgs {
   Tensor lse = {};          // [T, H] f32, written; empty if not wanted
 };
 void check(const SparseMlaArgs& args);
-OpCost cost(const SparseMlaArgs& args);
+OpCost cost(const SparseMlaArgs& args);  // as if every index were valid
+OpCost cost(const SparseMlaArgs& args, const Assume& assume);
 
 inline constexpr OpTolerance kSparseMlaTolerance = {.f32 = 5e-6, .bf16 = 6e-3};
 

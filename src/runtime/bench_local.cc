@@ -9,7 +9,7 @@
 #include "base/seconds.h"
 #include "base/str.h"
 #include "runtime/generator.h"
-#include "runtime/step_memory.h"
+#include "runtime/memory_plan.h"
 
 namespace glint {
 namespace {
@@ -23,16 +23,13 @@ class Sequences {
  public:
   // Fails if memory does not hold what `count` sequences of `length` tokens fill.
   static Result<Sequences> make(LoadedModel& model, int count, int length) {
-    const ModelOptions& options = model.options();
     const std::int64_t pages = std::int64_t{pages_for(length, 0)} * count;
-    const std::int64_t bytes =
-        pages * page_bytes(model.config(), {.latent = options.latent,
-                                            .index = options.index,
-                                            .with_mtp = model.has_mtp()}) +
-        step_bytes(model.config(), {.max_step_tokens = std::max(kChunk, count),
-                                    .max_running = count,
-                                    .max_seq_len = length,
-                                    .activations = options.activations});
+    const TrialOptions options = trial_options(model);
+    GLINT_TRY(const std::unique_ptr<StepTrial> trial, StepTrial::make(model.config(), options));
+    const MemoryPlan plan = plan_memory(
+        *trial, model.config(), options,
+        {.max_step_tokens = std::max(kChunk, count), .max_running = count, .max_seq_len = length});
+    const std::int64_t bytes = pages * plan.page + plan.working_bytes();
     if (const std::int64_t free = available_memory(); bytes > free) {
       return Error{
           ErrorCode::kResourceExhausted,

@@ -9,8 +9,9 @@
 #include "base/thread_pool.h"
 #include "model/inventory.h"
 #include "model/synthetic.h"
-#include "runtime/batch.h"
+#include "runtime/memory_plan.h"
 #include "runtime/read_speed.h"
+#include "runtime/step.h"
 
 namespace glint {
 namespace {
@@ -23,6 +24,19 @@ Result<Checkpoint> make_dummy(const ModelConfig& config, Release release, Thread
     if (progress) progress(bytes, model.bytes());
     return true;
   });
+}
+
+// Bytes that a step of a prompt, and a cache of its length, will take.
+Result<std::int64_t> bytes_of_one_sequence(LoadedModel& model) {
+  constexpr int kStep = 512;
+  constexpr std::int64_t kLength = 4096;
+  const std::int64_t length = std::min(kLength, model.config().max_position_embeddings);
+  const TrialOptions options = trial_options(model);
+  GLINT_TRY(const std::unique_ptr<StepTrial> trial, StepTrial::make(model.config(), options));
+  const MemoryPlan plan = plan_memory(
+      *trial, model.config(), options,
+      {.max_step_tokens = kStep, .max_running = 1, .max_drafts = 1, .max_seq_len = length});
+  return plan.working_bytes() + (length / kPageSize + 1) * plan.page;
 }
 
 // Threads for work on the host while the backend runs nothing: its own, or, where it has none, as
@@ -89,11 +103,14 @@ Result<std::unique_ptr<LoadedModel>> LoadedModel::load(const ModelOptions& optio
   add_needs(m->weights_, need);
   GLINT_TRY_STATUS(check_capabilities(m->ops_->capabilities(), need));
   // Synthetic weights are in memory already: packing them takes no more of it.
+  const bool in_memory = options.dummy && options.packing == Packing::kIfRoom;
+  GLINT_TRY(const std::int64_t keep_free,
+            options.keep_free ? *options.keep_free : bytes_of_one_sequence(*m));
   GLINT_TRY(m->load_stats_.placement,
-            place_weights(m->weights_,
-                          options.dummy && options.packing == Packing::kIfRoom ? Packing::kAlways
-                                                                               : options.packing,
-                          *m->ops_, threads.pool(), options.dummy ? LoadProgress{} : progress));
+            place_weights(
+                m->weights_,
+                {.packing = in_memory ? Packing::kAlways : options.packing, .keep_free = keep_free},
+                *m->ops_, threads.pool(), options.dummy ? LoadProgress{} : progress));
   m->load_stats_.seconds = seconds_since(start);
   return m;
 }
@@ -148,6 +165,27 @@ Status LoadedModel::reserve_pages(int num_pages) {
   return make_rope_table();
 }
 
+Status LoadedModel::reserve_steps(const StepMemory& planned) {
+  for (const auto& [arena, bytes] :
+       {std::pair(&step_arena_, planned.step), std::pair(&draft_arena_, planned.draft),
+        std::pair(&head_arena_, planned.head)}) {
+    if (bytes > 0 && !arena->reserve(static_cast<std::size_t>(bytes))) {
+      return Error{ErrorCode::kResourceExhausted,
+                   str("no room on ", ops_->device().name(), " for ",
+                       human_bytes(static_cast<double>(bytes)),
+                       " of activations; smaller steps (--max-num-batched-tokens) need less")};
+    }
+  }
+  return Ok{};
+}
+
+StepMemory LoadedModel::used_memory() const {
+  return {.step = static_cast<std::int64_t>(step_arena_.high_water()),
+          .draft = static_cast<std::int64_t>(draft_arena_.high_water()),
+          .head = static_cast<std::int64_t>(head_arena_.high_water()),
+          .scratch = ops_->scratch_bytes()};
+}
+
 Status LoadedModel::make_rope_table() {
   const std::int64_t dim = config_.qk_rope_head_dim;
   const std::int64_t positions = std::min(std::int64_t{kv_->num_pages()} * kPageSize,
@@ -192,11 +230,10 @@ Tensor LoadedModel::place(const HiddenRows& from, Arena& arena) {
     return hidden;
   }
   if (from.rows.empty()) return from.on_device;
-  const auto T = static_cast<std::int64_t>(from.rows.size());
-  const Tensor rows = arena.take(DType::kI32, {T});
-  ops_->device().copy_in(rows.data, from.rows.data(), from.rows.size_bytes());
-  const Tensor hidden = arena.take(options_.activations, {T, config_.hidden_size});
-  ops_->gather_rows({.x = from.on_device, .rows = rows, .out = hidden});
+  const auto [places, hidden] =
+      take_gathered(model(), static_cast<std::int64_t>(from.rows.size()), arena);
+  ops_->device().copy_in(places.data, from.rows.data(), from.rows.size_bytes());
+  ops_->gather_rows({.x = from.on_device, .rows = places, .out = hidden});
   return hidden;
 }
 
@@ -204,28 +241,11 @@ StepOutput LoadedModel::step(const StepPlan& plan, const StepOptions& options) {
   step_scope_.emplace(step_arena_);
   activity_.set_step(plan.step, static_cast<int>(plan.tokens.size()));
   activity_.begin("build_batch");
-  const Batch batch = build_batch(plan, rope_table_, step_arena_);
-  const std::int64_t T = batch.token_ids.dim(0), R = batch.logit_rows.dim(0);
-  ForwardArgs args = {.token_ids = batch.token_ids,
-                      .batch = batch.view,
-                      .logit_rows = batch.logit_rows,
-                      .taps = options.taps};
-  if (shard_.is_last()) {
-    args.hidden = step_arena_.take(options_.activations, {T, config_.hidden_size});
-  }
-  if (R > 0 && shard_.is_last())
-    args.logits = step_arena_.take(DType::kF32, {R, config_.vocab_size});
-  int moe_layers = 0;
-  for (int i = shard_.layers.begin; i < shard_.layers.end; ++i) {
-    moe_layers += !config_.layers[i].is_dense();
-  }
-  if (options.routed && moe_layers > 0) {
-    args.routed = step_arena_.take(DType::kI32, {moe_layers * T, config_.num_experts_per_tok});
-  }
-  forward(model(), args, step_arena_);
-  const StepOutput out = {.logits = on_host(args.logits, step_logits_),
-                          .hidden = args.hidden,
-                          .routed = on_host(args.routed, routed_),
+  const ForwardArgs ran =
+      run_step(model(), plan, rope_table_, options.routed, options.taps, step_arena_);
+  const StepOutput out = {.logits = on_host(ran.logits, step_logits_),
+                          .hidden = ran.hidden,
+                          .routed = on_host(ran.routed, routed_),
                           .vocab = config_.vocab_size};
   activity_.end();
   return out;
@@ -235,29 +255,13 @@ StepOutput LoadedModel::draft(const StepPlan& plan, const HiddenRows& target,
                               std::span<const std::int32_t> selection) {
   GLINT_CHECK(has_mtp(), "a draft needs an MTP layer");
   draft_scope_.emplace(draft_arena_);
-  // Position 0 has no embedding: the layer was trained on rows from position 1 on.
-  StepPlan rows = plan;
-  for (const SeqSlice& slice : rows.slices) {
-    if (slice.first == 0 && slice.count > 0) rows.tokens[slice.token_begin] = -1;
-  }
   activity_.begin("mtp_batch");
-  const Batch batch = build_batch(rows, rope_table_, draft_arena_);
-  const std::int64_t T = batch.token_ids.dim(0), R = batch.logit_rows.dim(0);
-  MtpArgs args = {.next_ids = batch.token_ids,
-                  .target = place(target, draft_arena_),
-                  .batch = batch.view,
-                  .logit_rows = batch.logit_rows};
-  args.hidden = draft_arena_.take(options_.activations, {T, config_.hidden_size});
-  if (R > 0) args.logits = draft_arena_.take(DType::kF32, {R, config_.vocab_size});
-  args.selected = draft_arena_.take(DType::kI32, {T, config_.index_topk});
-  args.selection_given = !selection.empty();
-  if (args.selection_given) {
-    ops_->device().copy_in(args.selected.data, selection.data(), selection.size_bytes());
-  }
-  forward_mtp(model(), args, draft_arena_);
-  const StepOutput out = {.logits = on_host(args.logits, draft_logits_),
-                          .hidden = args.hidden,
-                          .selected = args.selected,
+  const MtpArgs ran = run_draft(
+      model(), plan, rope_table_, [&] { return place(target, draft_arena_); }, selection,
+      draft_arena_);
+  const StepOutput out = {.logits = on_host(ran.logits, draft_logits_),
+                          .hidden = ran.hidden,
+                          .selected = ran.selected,
                           .vocab = config_.vocab_size};
   activity_.end();
   return out;
@@ -266,9 +270,7 @@ StepOutput LoadedModel::draft(const StepPlan& plan, const HiddenRows& target,
 std::span<const float> LoadedModel::logits_of(const HiddenRows& hidden) {
   head_scope_.emplace(head_arena_);
   activity_.begin("lm_head");
-  const Tensor rows = place(hidden, head_arena_);
-  const Tensor logits = head_arena_.take(DType::kF32, {rows.dim(0), config_.vocab_size});
-  ops_->linear({.x = rows, .weight = weights_.lm_head, .out = logits});
+  const Tensor logits = run_head(model(), place(hidden, head_arena_), head_arena_);
   const std::span<const float> out = on_host(logits, head_logits_);
   activity_.end();
   return out;

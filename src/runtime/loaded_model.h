@@ -12,6 +12,7 @@
 #include "model/place_weights.h"
 #include "model/release.h"
 #include "runtime/batch.h"
+#include "runtime/step_memory.h"
 #include "tensor/arena.h"
 
 namespace glint {
@@ -26,6 +27,8 @@ struct ModelOptions {
   IndexFormat index = IndexFormat::kFp8;
   bool with_mtp = false;  // false also when the checkpoint has no MTP layer
   Packing packing = Packing::kIfRoom;
+  // Bytes that weights leave free where packing asks; none: for steps and cache of one sequence.
+  std::optional<std::int64_t> keep_free = {};
   // Which rank of which layout this is; what `mesh` refers to outlives the model.
   MeshShape shape = {};
   int rank = 0;
@@ -121,7 +124,12 @@ class LoadedModel {
     return static_cast<std::size_t>(config_.hidden_size) * size_of(options_.activations);
   }
 
-  // That temporaries and results of passes hold by now.
+  // Makes room for steps as planned, in one stretch for each kind of pass. Call it before the first
+  // step; without it, memory grows as passes need it.
+  Status reserve_steps(const StepMemory& planned);
+  // The most that temporaries and results of passes have taken so far.
+  StepMemory used_memory() const;
+  // That arenas hold.
   std::size_t arena_bytes() const {
     return step_arena_.bytes_held() + draft_arena_.bytes_held() + head_arena_.bytes_held();
   }

@@ -1,22 +1,26 @@
-// The memory that a step needs besides weights and caches, for planning it before there is a
-// model.
+// The memory that steps need besides weights and caches: planned (step_trial.h) or taken.
 #pragma once
 
-#include "model/config.h"
-#include "tensor/dtype.h"
+#include <cstdint>
 
 namespace glint {
 
-struct StepSize {
+// The largest steps of an executor.
+struct StepLimits {
   int max_step_tokens = 0;
   int max_running = 0;
   int max_drafts = 0;  // above 0: with the MTP layer
   std::int64_t max_seq_len = 0;
-  DType activations = DType::kBF16;
 };
 
-// Bytes: enough for the arenas of the largest step (tested against them), and a quarter more for
-// what kernels keep for themselves.
-std::int64_t step_bytes(const ModelConfig& config, const StepSize& size);
+// Bytes.
+struct StepMemory {
+  std::int64_t step = 0;     // arena of passes, their results included
+  std::int64_t draft = 0;    // of the MTP layer's
+  std::int64_t head = 0;     // of logits by themselves
+  std::int64_t scratch = 0;  // of the backend's own
+
+  std::int64_t total() const { return step + draft + head + scratch; }
+};
 
 }  // namespace glint

@@ -1,6 +1,7 @@
 #include "backends/cpu/attention.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <limits>
 
@@ -67,29 +68,38 @@ void AttentionSums::merge(const Kernels& kernels, std::int64_t s, PanelRange pan
   }
 }
 
+namespace {
+
+// The parts of a thread's memory, in order.
+std::array<std::int64_t, 7> part_bytes(const AttentionPlan& plan, std::int64_t segments) {
+  constexpr std::int64_t kPanels = AttentionMemory::kPanels;
+  return {kPanel * plan.stride * plan.size(),
+          kPanels * panel_bytes(plan.code(), kPanel, plan.width),
+          kSegment * plan.stride * plan.size(),
+          kPanels * kPanel * kPStride * plan.size(),
+          plan.latent_panels * kPanel * kSegment * plan.size(),
+          kSegment * kPanel * std::int64_t{sizeof(float)},
+          AttentionSums::bytes(plan, kPanels * kPanel, segments)};
+}
+
+}  // namespace
+
+std::int64_t AttentionMemory::bytes(const AttentionPlan& plan, std::int64_t segments) {
+  std::int64_t total = 0;
+  for (const std::int64_t bytes : part_bytes(plan, segments)) total += aligned_up(bytes, 64);
+  return total;
+}
+
 AttentionMemory::AttentionMemory(const AttentionPlan& plan, std::int64_t segments, Growing& growing,
                                  TileRows& tiles)
     : tiles(&tiles) {
-  struct Part {
-    std::byte** at;
-    std::int64_t bytes;
-  };
   std::byte* score_bytes = nullptr;
-  const Part parts[] = {
-      {&query_rows, kPanel * plan.stride * plan.size()},
-      {&queries, kPanels * panel_bytes(plan.code(), kPanel, plan.width)},
-      {&keys, kSegment * plan.stride * plan.size()},
-      {&p, kPanels * kPanel * kPStride * plan.size()},
-      {&values, plan.latent_panels * kPanel * kSegment * plan.size()},
-      {&score_bytes, kSegment * kPanel * std::int64_t{sizeof(float)}},
-      {&sums, AttentionSums::bytes(plan, kPanels * kPanel, segments)},
-  };
-  std::int64_t total = 0;
-  for (const Part& part : parts) total += aligned_up(part.bytes, 64);
-  std::byte* at = growing.at_least(total);
-  for (const Part& part : parts) {
-    *part.at = at;
-    at += aligned_up(part.bytes, 64);
+  std::byte** const parts[] = {&query_rows, &queries, &keys, &p, &values, &score_bytes, &sums};
+  std::byte* at = growing.at_least(bytes(plan, segments));
+  std::byte** const* part = parts;
+  for (const std::int64_t size : part_bytes(plan, segments)) {
+    **part++ = at;
+    at += aligned_up(size, 64);
   }
   scores = reinterpret_cast<float*>(score_bytes);
 }

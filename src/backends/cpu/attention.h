@@ -90,6 +90,7 @@ struct AttentionMemory {
 
   AttentionMemory(const AttentionPlan& plan, std::int64_t segments, Growing& growing,
                   TileRows& tiles);
+  static std::int64_t bytes(const AttentionPlan& plan, std::int64_t segments);
 };
 
 // Items that follow each other, each with the keys of the one before and perhaps more.

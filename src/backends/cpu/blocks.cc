@@ -1,5 +1,6 @@
 // Blocks with fewer phases than their composition: products that share x run together, and gate, up
 // and silu are one product. The arithmetic of every output is the composition's, bit by bit.
+#include "backends/cpu/block_memory.h"
 #include "backends/cpu/cpu_ops.h"
 #include "ops/compose.h"
 
@@ -69,13 +70,11 @@ void CpuOps::attention_in(const AttentionInArgs& args, Arena& scratch) {
 void CpuOps::dense_ffn(const DenseFfnArgs& args, Arena& scratch) {
   const FfnWeights& w = args.weights;
   const DType dtype = args.delta.dtype;
-  if (products_.in_bf16(dtype, w.gate_proj.format) != products_.in_bf16(dtype, w.up_proj.format)) {
-    return Ops::dense_ffn(args, scratch);
-  }
+  if (!cpu::fuses(products_, dtype, w.gate_proj, w.up_proj)) return Ops::dense_ffn(args, scratch);
   const Arena::Scope scope(scratch);
   const Compose f{*this, scratch, dtype};
   const Tensor m = f.add_rms_norm(args.x, args.delta, args.norm, args.eps);
-  const Tensor inner = scratch.take_padded(dtype, {m.dim(0), w.gate_proj.rows});
+  const Tensor inner = cpu::take_ffn_inner(args, scratch);
   TypedRows x(products_, m, x_);
   const Product one[] = {
       {.weight = w.gate_proj, .up = w.up_proj, .x = x.of(w.gate_proj), .out = inner}};
@@ -87,27 +86,18 @@ void CpuOps::moe(const MoeArgs& args, Arena& scratch) {
   const MoeWeights& w = args.weights;
   const FfnWeights& s = w.shared_experts;
   const DType dtype = args.delta.dtype;
-  const auto fuses = [&](const Weight& gate, const Weight& up) {
-    return products_.in_bf16(dtype, gate.format) == products_.in_bf16(dtype, up.format);
-  };
   const std::int64_t E = w.gate_proj.count;
-  bool all_fuse = !s || fuses(s.gate_proj, s.up_proj);
-  const bool of_one_format = w.gate_proj.each.empty() && w.up_proj.each.empty();
-  for (std::int64_t e = 0; e < (of_one_format ? 1 : E); ++e) {
-    all_fuse &= fuses(w.gate_proj[e], w.up_proj[e]);
-  }
-  if (!all_fuse) return Ops::moe(args, scratch);
+  if (!cpu::fuses(products_, dtype, w)) return Ops::moe(args, scratch);
 
   const Arena::Scope scope(scratch);
-  const std::int64_t T = args.x.dim(0), k = args.num_experts_per_tok;
+  const std::int64_t T = args.x.dim(0);
   const MoeRouteArgs routed = take_routing(args, scratch);
   moe_route(routed, scratch);
   const Tensor& m = routed.m;
 
-  const Tensor inner = scratch.take_padded(dtype, {T * k, w.gate_proj.rows});
-  const Tensor answers = scratch.take(dtype, {T * k, args.x.dim(1)});
-  const Tensor shared_inner = s ? scratch.take_padded(dtype, {T, s.gate_proj.rows}) : Tensor();
-  const Tensor shared = s ? scratch.take(dtype, {T, args.x.dim(1)}) : Tensor();
+  const cpu::MoeMemory memory = cpu::take_moe(args, scratch);
+  const Tensor &inner = memory.inner, &answers = memory.answers;
+  const Tensor &shared_inner = memory.shared_inner, &shared = memory.shared;
   const std::int32_t* const first = routed.offsets.ptr<std::int32_t>();
   const std::int32_t* const sources = routed.rows.ptr<std::int32_t>();
   const auto each_expert = [&](auto&& add) {

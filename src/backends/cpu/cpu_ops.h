@@ -27,6 +27,8 @@ class CpuOps : public ReferenceOps {
   void pack(std::span<const PackedPair> pairs, ThreadPool& threads) override;
 
   std::unique_ptr<Gradients> make_gradients() override;
+  std::unique_ptr<PlanOps> make_plan_ops(Device& device) override;
+  std::int64_t scratch_bytes() const override;
 
   void embed(const EmbedArgs& args) override;
   void gather_rows(const GatherRowsArgs& args) override;

@@ -36,6 +36,11 @@ std::byte* Growing::at_least(std::int64_t bytes) {
   return buffer_.data();
 }
 
+std::int64_t Growing::held_for(std::int64_t bytes) {
+  constexpr std::int64_t kHugePage = std::int64_t{2} << 20;  // as the host's device allocates
+  return bytes < kHugePage ? bytes : aligned_up(bytes, kHugePage);
+}
+
 Products::Products(const Kernels& kernels, ThreadPool& pool) : kernels_(kernels), pool_(pool) {
   for (int i = 0; i < pool.num_threads(); ++i) scratch_.push_back(std::make_unique<Scratch>());
 }
@@ -49,10 +54,27 @@ bool Products::in_bf16(const Product& product) const {
   return source.count ? in_bf16(source.x.dtype, product.weight.format) : product.x.is_bf16;
 }
 
-Rows Products::rows_of(const Tensor& x, bool as_bf16, Growing& copy) const {
+std::int64_t Products::copy_bytes(std::int64_t count, std::int64_t K, bool as_bf16) const {
+  return aligned_up(count, family(as_bf16).x_rows) * x_stride(K) * (as_bf16 ? 2 : 4);
+}
+
+std::int64_t Products::copy_bytes(const Tensor& x, bool as_bf16) const {
   const Family& family = this->family(as_bf16);
   const bool has_rows = x.dim(0) <= family.tile_tokens || x.dim(0) % family.x_rows == 0;
-  if ((x.dtype == DType::kBF16) == as_bf16 && x.dim(1) % family.x_align == 0 && has_rows) {
+  const bool fits = (x.dtype == DType::kBF16) == as_bf16 && x.dim(1) % family.x_align == 0;
+  return fits && has_rows ? 0 : copy_bytes(x.dim(0), x.dim(1), as_bf16);
+}
+
+std::int64_t Products::scratch_bytes() const {
+  std::int64_t bytes = 0;
+  for (const auto& scratch : scratch_) {
+    bytes += static_cast<std::int64_t>(sizeof(Scratch)) + scratch->copy.bytes();
+  }
+  return bytes;
+}
+
+Rows Products::rows_of(const Tensor& x, bool as_bf16, Growing& copy) const {
+  if (copy_bytes(x, as_bf16) == 0) {
     return {.data = x.data,
             .stride = x.stride[0],
             .count = x.dim(0),
@@ -67,7 +89,7 @@ Rows Products::copied(const Source& source, bool as_bf16, Growing& to, bool on_a
   const std::int64_t count = source.count, K = x.dim(1), stride = x_stride(K);
   const std::int64_t readable = aligned_up(count, family(as_bf16).x_rows);
   const int size = as_bf16 ? 2 : 4;
-  std::byte* const first = to.at_least(readable * stride * size);
+  std::byte* const first = to.at_least(copy_bytes(count, K, as_bf16));
   const auto copy_row = [&](std::int64_t r, int) {
     const std::int64_t place = source.places ? source.places[r] : r;
     const std::byte* from = x.data + place * x.stride[0] * size_of(x.dtype);

@@ -16,6 +16,9 @@ namespace glint::cpu {
 class Growing {
  public:
   std::byte* at_least(std::int64_t bytes);
+  // The bytes held after at_least(bytes) of nothing before.
+  static std::int64_t held_for(std::int64_t bytes);
+  std::int64_t bytes() const { return static_cast<std::int64_t>(buffer_.bytes()); }
 
  private:
   Buffer buffer_;
@@ -99,6 +102,13 @@ class Products {
 
   // x [T, K] for a product in bf16 or f32: where it is if possible, else a copy in `copy`.
   Rows rows_of(const Tensor& x, bool as_bf16, Growing& copy) const;
+
+  // Bytes of that copy; 0: none is made.
+  std::int64_t copy_bytes(const Tensor& x, bool as_bf16) const;
+  // Bytes of the copy of `count` rows of K elements.
+  std::int64_t copy_bytes(std::int64_t count, std::int64_t K, bool as_bf16) const;
+  // Memory of all threads.
+  std::int64_t scratch_bytes() const;
 
   // All of them in one phase. Sizes were checked before.
   void run(std::span<const Product> products);

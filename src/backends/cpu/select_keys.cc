@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "backends/cpu/for_rows.h"
+#include "backends/cpu/key_scores.h"
 #include "backends/cpu/top_k.h"
 
 namespace glint {
@@ -25,13 +26,11 @@ struct PageWeight {
 
   // The keys of a page as a weight; the scales of fp8 keys come after the sum over heads.
   explicit PageWeight(const IndexCache& cache) : page_bytes(cache.page_bytes()) {
-    static constexpr WeightFormat kFormats[] = {WeightFormat::kF32, WeightFormat::kBF16,
-                                                WeightFormat::kFp8Block};
     static constexpr DType kTypes[] = {DType::kF32, DType::kBF16, DType::kF8E4M3};
     const auto format = static_cast<std::size_t>(cache.format);
     const std::int64_t blocks = fp8_blocks(cache.dim);
     ones.assign(static_cast<std::size_t>(blocks), 1.0f);
-    weight = {.format = kFormats[format],
+    weight = {.format = KeyScores::weight_format(cache.format),
               .rows = kPageSize,
               .cols = cache.dim,
               .data = Tensor(cache.data, kTypes[format], {kPageSize, cache.dim}),
@@ -88,14 +87,14 @@ void CpuOps::select_keys(const SelectKeysArgs& args) {
   GLINT_CHECK(Hi <= Scratch::kTokens, "more index heads than a tile's rows");
   const bool is_fp8 = args.cache.format == IndexFormat::kFp8;
   const PageWeight page_weight(args.cache);
-  const bool as_bf16 = products_.in_bf16(args.q.dtype, page_weight.weight.format);
+  const KeyScores memory(args, products_);
+  const bool as_bf16 = memory.as_bf16;
   const Kernels& kernels = products_.kernels();
 
   // A block's queries are quantised, scored and ranked in three phases.
-  const std::int64_t most = std::max<std::int64_t>(1, Scratch::kTokens / Hi);
-  const std::int64_t stride = x_stride(D);
-  const int size = as_bf16 ? 2 : 4;
-  std::byte* queries = queries_.at_least(most * Hi * stride * size);
+  const std::int64_t most = memory.most, stride = memory.stride;
+  const int size = memory.size();
+  std::byte* queries = queries_.at_least(memory.query_bytes());
   std::vector<float> weights(static_cast<std::size_t>(most * Hi));
   for (std::int64_t t = 0; t < T;) {
     if (!is_scored(t)) {
@@ -129,7 +128,7 @@ void CpuOps::select_keys(const SelectKeysArgs& args) {
     const std::int64_t pages = (block.visible + kPageSize - 1) / kPageSize;
     const std::int64_t row = pages * kPageSize;
     auto* scores =
-        reinterpret_cast<float*>(scores_.at_least(block.count * row * std::int64_t{sizeof(float)}));
+        reinterpret_cast<float*>(scores_.at_least(memory.score_bytes(block.count, block.visible)));
     const Rows x = {.data = queries,
                     .stride = stride,
                     .count = block.count * Hi,

@@ -1,0 +1,241 @@
+// glint plan: what a model takes on given devices and how fast it could be there, without weights.
+#include <algorithm>
+
+#include "base/file.h"
+#include "base/memory.h"
+#include "base/str.h"
+#include "checkpoint/safetensors.h"
+#include "cli/backends.h"
+#include "cli/commands.h"
+#include "cli/model_options.h"
+#include "cli/serve_plan.h"
+#include "plan/known_models.h"
+#include "plan/report.h"
+
+namespace glint {
+namespace {
+
+struct DeviceOptions {
+  std::string device = "h200";
+  int count = 8, tp = 0, ep = 1, dp = 1, pp = 1, cp = 1;
+  std::optional<double> gpu_memory_utilization, mem_fraction_static;
+  std::string kv_cache_memory;
+
+  template <class Visitor>
+  void visit(Visitor&& v) {
+    v.section("Devices");
+    v("device=NAME", device,
+      "h100, h200, b100, b200, gb200, b300, gb300, rtx-pro-6000, rtx-5090 or cpu (this machine)");
+    v("count=N", count, "devices");
+    v("tp,tensor-parallel-size=N", tp,
+      "ranks that divide each matrix (default: the devices that dp and pp leave)");
+    v("ep=N", ep, "ranks among which whole experts are dealt out: 1, or tp x dp");
+    v("dp=N", dp, "shards with sequences and a cache of their own");
+    v("pp=N", pp, "stages of whole layers");
+    v("cp=N", cp, "shards that share the work of a prompt: 1, or dp");
+    v("gpu-memory-utilization=X", gpu_memory_utilization,
+      "share of a device's memory for weights, activations and cache (default: 0.9)");
+    v("mem-fraction-static=X", mem_fraction_static,
+      "share of a device's memory for weights and cache");
+    v("kv-cache-memory=BYTES", kv_cache_memory, "exactly this much cache on each device");
+  }
+};
+
+struct LoadOptions {
+  std::string dtype = "bf16", kv_dtype = "bf16", index = "fp8";
+  std::string max_model_len = "auto";
+  int concurrency = 0, max_num_batched_tokens = 8192, drafts = 0;
+  int input_len = 2048, output_len = 512;
+  int threads = 0;
+
+  template <class Visitor>
+  void visit(Visitor&& v) {
+    v.section("Load");
+    v("dtype", dtype, "what is computed in", {"bf16", "f32"});
+    v("kv-dtype", kv_dtype, "KV cache", {"f32", "bf16", "fp8"});
+    v("index", index, "index keys", {"exact", "fp8"});
+    v("max-model-len=N", max_model_len, "longest context (32k, auto: the model's)");
+    v("concurrency=N", concurrency, "sequences at once (default: what fits)");
+    v("max-num-batched-tokens=N", max_num_batched_tokens, "tokens of one step at most");
+    v("drafts=K", drafts, "tokens that the MTP layer guesses a step");
+    v("input-len=N", input_len, "tokens of a prompt, for speeds");
+    v("output-len=N", output_len, "tokens of an answer, for speeds");
+    v("threads,t=N", threads, "threads of --device cpu (default: one per CPU)");
+  }
+};
+
+struct Options : DeviceOptions, LoadOptions {
+  std::string model, format = "auto", html;
+  bool json = false;
+
+  template <class Visitor>
+  void visit(Visitor&& v) {
+    v("MODEL", model,
+      "directory of a checkpoint, a config.json alone, an id in the Hugging Face cache, or "
+      "zai-org/GLM-5[-FP8], whose shapes are known here");
+    v("format", format, "format of the weights (default: the model's)",
+      {"auto", "bf16", "fp8", "nvfp4"});
+    DeviceOptions::visit(v);
+    LoadOptions::visit(v);
+    v.section("Output");
+    v("json", json, "print one JSON object");
+    v("html=FILE", html, "also write a page with charts");
+  }
+};
+
+struct Subject {
+  ModelConfig config;
+  std::string format;
+  std::function<WeightFormat(const ModelTensor&)> formats;
+};
+
+Result<Release> release_of(const std::string& format) {
+  for (const Release release : {Release::kBF16, Release::kFp8, Release::kNvfp4}) {
+    if (format == name_of(release)) return release;
+  }
+  return invalid(str("--format ", quoted(format), " is not known; use bf16, fp8 or nvfp4"));
+}
+
+// The release that a config.json without weights describes.
+Release release_of(const ModelConfig& config) {
+  const std::string text = lower(config.quantization);
+  if (text.find("fp4") != text.npos || text.find("modelopt") != text.npos) return Release::kNvfp4;
+  return text.find("fp8") != text.npos ? Release::kFp8 : Release::kBF16;
+}
+
+Result<Subject> find_subject(const Options& o, const Cli& cli) {
+  Subject s;
+  std::optional<Release> release;
+  if (o.format != "auto") {
+    GLINT_TRY(release, release_of(o.format));
+  }
+  const bool is_here = file_exists(o.model) || is_directory(o.model);
+  if (const auto known = is_here ? std::nullopt : find_known_model(o.model)) {
+    s.config = known->config;
+    if (!release) release = known->release;
+  } else {
+    std::string dir, path = o.model;
+    if (!o.model.ends_with(".json") || !file_exists(o.model)) {
+      GLINT_TRY(dir, model_dir(o.model, cli, ModelPart::kText));
+      path = dir + "/config.json";
+    }
+    GLINT_TRY(s.config, read_config(path));
+    if (!release && !dir.empty() && SafetensorsSource::any_in(dir)) {
+      GLINT_TRY(Checkpoint checkpoint, Checkpoint::open(dir));
+      s.formats = formats_of(s.config, checkpoint);
+      s.format = "the checkpoint's formats";
+      return s;
+    }
+    if (!release) release = release_of(s.config);
+  }
+  s.format = name_of(*release);
+  s.formats = [release = *release, config = s.config](const ModelTensor& tensor) {
+    return format_in(release, tensor, config);
+  };
+  return s;
+}
+
+Status check_ranges(const Options& o) {
+  for (const auto& [name, value] :
+       {std::pair("count", o.count), std::pair("ep", o.ep), std::pair("dp", o.dp),
+        std::pair("pp", o.pp), std::pair("cp", o.cp), std::pair("input-len", o.input_len),
+        std::pair("output-len", o.output_len)}) {
+    if (value < 1 || value > (1 << 20)) {
+      return invalid(str("--", name, " is ", value, "; it must be from 1 to 1048576"));
+    }
+  }
+  if (o.count > 1024) return invalid(str("--count is ", o.count, "; it must be 1024 at most"));
+  if (o.tp < 0 || o.drafts < 0 || o.drafts > 64 || o.concurrency < 0 || o.concurrency > 65536) {
+    return invalid("--tp, --drafts (to 64) and --concurrency (to 65536) must be 0 or more");
+  }
+  if (o.max_num_batched_tokens < 64 || o.max_num_batched_tokens > (1 << 20)) {
+    return invalid(str("--max-num-batched-tokens is ", o.max_num_batched_tokens,
+                       "; it must be from 64 to 1048576"));
+  }
+  for (const auto& share : {o.gpu_memory_utilization, o.mem_fraction_static}) {
+    if (share && !(*share > 0 && *share <= 1)) {
+      return invalid(str("a share of memory is ", *share, "; it must be above 0 and at most 1"));
+    }
+  }
+  if (o.gpu_memory_utilization && o.mem_fraction_static) {
+    return invalid("--gpu-memory-utilization and --mem-fraction-static exclude each other");
+  }
+  return Ok{};
+}
+
+Result<DeviceModel> find_device_model(const Options& o) {
+  if (o.device == "cpu") {
+    return DeviceModel{.name = "cpu",
+                       .product = "this machine's memory",
+                       .memory = total_memory(),
+                       .source = "this machine; `glint bench local` measures its speed"};
+  }
+  if (const DeviceModel* const device = find_device(o.device)) return *device;
+  return invalid(str("--device ", quoted(o.device), " is not known; use ", device_names()));
+}
+
+Status run(const Options& o, Cli& cli) {
+  GLINT_TRY_STATUS(check_ranges(o));
+  DeploymentOptions d = {.model = o.model, .count = o.device == "cpu" ? 1 : o.count};
+  GLINT_TRY(d.device, find_device_model(o));
+  GLINT_TRY(const Subject subject, find_subject(o, cli));
+  d.format = subject.format;
+  d.formats = subject.formats;
+  const int others = o.dp * o.pp;
+  d.layout = {
+      .tp = o.tp ? o.tp : std::max(1, d.count / others), .ep = o.ep, .dp = o.dp, .pp = o.pp};
+  d.cp = o.cp;
+  d.activations = o.dtype == "f32" ? DType::kF32 : DType::kBF16;
+  d.latent = o.kv_dtype == "f32"   ? LatentFormat::kF32
+             : o.kv_dtype == "fp8" ? LatentFormat::kFp8
+                                   : LatentFormat::kBF16;
+  d.index = o.index == "fp8"   ? IndexFormat::kFp8
+            : o.dtype == "f32" ? IndexFormat::kF32
+                               : IndexFormat::kBF16;
+  d.max_drafts = o.drafts;
+  GLINT_TRY(d.max_model_len, parse_length(o.max_model_len));
+  d.concurrency = o.concurrency;
+  d.step_tokens = o.max_num_batched_tokens;
+  d.input_len = o.input_len, d.output_len = o.output_len;
+  d.share_is_static = o.mem_fraction_static.has_value();
+  d.memory_share = o.mem_fraction_static.value_or(o.gpu_memory_utilization.value_or(0.9));
+  if (!o.kv_cache_memory.empty()) {
+    GLINT_TRY(d.cache_bytes, parse_bytes(o.kv_cache_memory));
+  }
+  std::unique_ptr<Ops> backend;
+  if (o.device == "cpu") {
+    GLINT_TRY(const int threads, resolve_threads(o.threads, cli.environment));
+    GLINT_TRY(backend, make_backend({.name = "cpu", .cpu_isa = "auto", .threads = threads}));
+    d.like = backend.get();
+  }
+  GLINT_TRY(const PlanReport report, make_report(subject.config, d));
+  if (!o.html.empty()) {
+    GLINT_TRY_STATUS(write_file_atomic(o.html, to_html(report)));
+  }
+  cli.console.print(o.json ? dump_json(to_json(report), JsonStyle::kIndent2) + "\n"
+                           : to_text(report));
+  cli.failed = !report.deployment.fits;
+  return Ok{};
+}
+
+}  // namespace
+
+Command plan_command() {
+  return make_command<Options>(
+      {.name = "plan",
+       .group = "Checkpoints",
+       .summary = "what a model takes on given devices, and how fast it could be",
+       .description =
+           "Runs the model's own code over ops that compute nothing and memory that is only "
+           "counted: weights by role, cache, activations of each device, the context and "
+           "concurrency that fit, the least time of steps (the roofline), the best layouts, and "
+           "what would fit if this does not (exit code 1). No weights are read.",
+       .examples =
+           {{"glint plan zai-org/GLM-5-FP8 --device b200 --count 8", "eight B200"},
+            {"glint plan zai-org/GLM-5 --format nvfp4 --device b200 --count 4 --html p.html",
+             "another format, with charts"},
+            {"glint plan models/glm5-tiny --device cpu", "this machine"}}},
+      run);
+}
+
+}  // namespace glint

@@ -1,0 +1,151 @@
+#include "model/null_weights.h"
+
+#include <numeric>
+
+namespace glint {
+namespace {
+
+class Maker {
+ public:
+  Maker(const ModelConfig& config, const ShardPlan& shard, const NullWeightOptions& options,
+        NullDevice& device)
+      : c_(config), shard_(shard), o_(options), device_(device) {}
+
+  ModelWeights make() {
+    weights_.layers.resize(static_cast<std::size_t>(c_.num_hidden_layers));
+    if (o_.with_mtp && shard_.is_last()) {
+      weights_.mtp.resize(static_cast<std::size_t>(c_.num_nextn_predict_layers));
+    }
+    weights_.tensors = model_tensors(c_);
+    for (const ModelTensor& tensor : weights_.tensors) {
+      const bool is_loaded = tensor.layer < c_.num_hidden_layers || o_.with_mtp;
+      weights_.is_held.push_back(is_loaded && is_mine(tensor));
+      if (!weights_.is_held.back()) continue;
+      std::visit([&](auto held) { make(tensor, held); }, tensor.held(weights_));
+    }
+    if (shard_.is_last() && !weights_.lm_head) {  // tied to the embedding
+      weights_.lm_head = {
+          .rows = weights_.embed_tokens ? weights_.embed_tokens.dim(0) : share(c_.vocab_size),
+          .cols = c_.hidden_size,
+          .data = weights_.embed_tokens};
+      if (!weights_.lm_head) {
+        weights_.lm_head =
+            weight(WeightFormat::kBF16, weights_.lm_head.rows, weights_.lm_head.cols, -1);
+      }
+    }
+    return std::move(weights_);
+  }
+
+ private:
+  bool is_mine(const ModelTensor& tensor) const {
+    if (tensor.role == TensorRole::kEmbedding && !o_.with_mtp) return shard_.is_first();
+    return shard_.holds(tensor, c_);
+  }
+
+  std::int64_t share(std::int64_t n) const { return (n + o_.tp - 1) / o_.tp; }
+  bool divides_experts() const { return shard_.shape.ep == 1; }
+  std::int64_t rows_of(const ModelTensor& t) const {
+    const bool cut = t.split == Split::kRows || t.split == Split::kHeads ||
+                     t.split == Split::kVocab ||
+                     (t.split == Split::kExpertRows && divides_experts());
+    return cut ? share(t.rows) : t.rows;
+  }
+  std::int64_t cols_of(const ModelTensor& t) const {
+    const bool cut =
+        t.split == Split::kCols || (t.split == Split::kExpertCols && divides_experts());
+    return cut ? share(t.cols) : t.cols;
+  }
+  int id_of(const ModelTensor& tensor) const {
+    return static_cast<int>(&tensor - weights_.tensors.data());
+  }
+
+  std::byte* memory(const Tensor& like) {
+    weights_.owned.push_back(
+        device_.allocate(static_cast<std::size_t>(like.size() * size_of(like.dtype))));
+    return weights_.owned.back().data();
+  }
+  Tensor tensor_of(DType dtype, std::initializer_list<std::int64_t> dims) {
+    Tensor tensor(nullptr, dtype, dims);
+    tensor.data = memory(tensor);
+    return tensor;
+  }
+
+  // [count, rows, cols] in a format, scales included.
+  WeightStack stack(WeightFormat format, std::int64_t count, std::int64_t rows, std::int64_t cols,
+                    int id) {
+    WeightStack s = {.format = format, .count = count, .rows = rows, .cols = cols, .id = id};
+    switch (format) {
+      case WeightFormat::kF32:
+        s.data = tensor_of(DType::kF32, {count, rows, cols});
+        break;
+      case WeightFormat::kBF16:
+        s.data = tensor_of(DType::kBF16, {count, rows, cols});
+        break;
+      case WeightFormat::kFp8Block:
+        s.data = tensor_of(DType::kF8E4M3, {count, rows, cols});
+        s.scale = tensor_of(DType::kF32, {count, fp8_blocks(rows), fp8_blocks(cols)});
+        break;
+      case WeightFormat::kNvfp4: {
+        const std::int64_t groups = (cols + kNvfp4Group - 1) / kNvfp4Group;
+        s.data = tensor_of(DType::kU8, {count, rows, cols / 2});
+        s.scale = tensor_of(DType::kF8E4M3, {count, rows, groups});
+        s.global_scale = tensor_of(DType::kF32, {count, 1});
+        break;
+      }
+    }
+    return s;
+  }
+  Weight weight(WeightFormat format, std::int64_t rows, std::int64_t cols, int id) {
+    return stack(format, 1, rows, cols, id)[0];
+  }
+
+  void make(const ModelTensor& t, Tensor* tensor) {
+    if (!t.is_matrix()) {
+      *tensor = tensor_of(t.is_f32 ? DType::kF32 : DType::kBF16, {t.cols});
+    } else {
+      *tensor = tensor_of(o_.format(t) == WeightFormat::kF32 ? DType::kF32 : DType::kBF16,
+                          {rows_of(t), t.cols});
+    }
+  }
+  void make(const ModelTensor& t, Weight* to) {
+    *to = weight(o_.format(t), rows_of(t), cols_of(t), id_of(t));
+  }
+  void make(const ModelTensor& t, WeightStack* to) {
+    *to = stack(o_.format(t), shard_.experts.count, rows_of(t), cols_of(t), id_of(t));
+  }
+  // As split_kv_b leaves them.
+  void make(const ModelTensor& t, KvHalves halves) {
+    const std::int64_t heads = share(c_.num_attention_heads), latent = c_.kv_lora_rank;
+    const std::int64_t nope = c_.qk_nope_head_dim, v = c_.v_head_dim;
+    const WeightFormat format = o_.format(t);
+    const auto side = static_cast<int>(std::gcd(std::gcd(nope, v), std::int64_t{kFp8Block}));
+    const WeightFormat numbers = format == WeightFormat::kBF16 || (format != WeightFormat::kF32 &&
+                                                                   o_.activations == DType::kBF16)
+                                     ? WeightFormat::kBF16
+                                     : WeightFormat::kF32;
+    const bool keeps_fp8 = format == WeightFormat::kFp8Block && side >= kLeastFp8Block;
+    const bool keeps_values = keeps_fp8 || format == WeightFormat::kNvfp4;
+    *halves.w_uk = stack(keeps_fp8 ? format : numbers, heads, latent, nope, id_of(t));
+    *halves.w_uv = stack(keeps_values ? format : numbers, heads, v, latent, id_of(t));
+    if (!keeps_fp8) return;
+    halves.w_uk->block_cols = halves.w_uv->block_rows = side;
+    halves.w_uk->scale =
+        tensor_of(DType::kF32, {heads, fp8_blocks(latent), fp8_blocks(nope, side)});
+    halves.w_uv->scale = tensor_of(DType::kF32, {heads, fp8_blocks(v, side), fp8_blocks(latent)});
+  }
+
+  const ModelConfig& c_;
+  const ShardPlan& shard_;
+  const NullWeightOptions& o_;
+  NullDevice& device_;
+  ModelWeights weights_;
+};
+
+}  // namespace
+
+ModelWeights null_weights(const ModelConfig& config, const ShardPlan& shard,
+                          const NullWeightOptions& options, NullDevice& device) {
+  return Maker(config, shard, options, device).make();
+}
+
+}  // namespace glint

@@ -1,0 +1,49 @@
+// PlanOps: ops without arithmetic, for a step that is planned: every call's arguments are checked
+// and its cost is noted. On a NullDevice, the model's own code shows the memory that it takes.
+#pragma once
+
+#include <vector>
+
+#include "ops/capabilities.h"
+#include "ops/ops.h"
+
+namespace glint {
+
+// Blocks are compositions; a backend with blocks of its own derives from this (Ops::make_plan_ops).
+class PlanOps : public Ops {
+ public:
+  PlanOps(Device& device, Capabilities like) : device_(device), like_(std::move(like)) {}
+
+  struct Call {
+    Op op = {};
+    // The id and format of the product's matrices.
+    int weight = -1;
+    WeightFormat format = WeightFormat::kF32;
+    OpCost cost = {};
+  };
+  // In order, since the last reset.
+  const std::vector<Call>& calls() const { return calls_; }
+  OpCost total() const;
+  // Starts again, with a batch that holds this.
+  void reset(const Assume& assume);
+
+  Device& device() override { return device_; }
+  Capabilities capabilities() const override { return like_; }
+
+#define GLINT_OP(Type, name) void name(const Type##Args& args) override;
+  GLINT_FOR_EACH_OP(GLINT_OP)
+#undef GLINT_OP
+
+ protected:
+  const Assume& assume() const { return assume_; }
+  // Notes the cost of a product that its block's own code multiplies in another way.
+  void note(const GroupedLinearArgs& args);
+
+ private:
+  Device& device_;
+  const Capabilities like_;
+  Assume assume_;
+  std::vector<Call> calls_;
+};
+
+}  // namespace glint

@@ -1,0 +1,120 @@
+#include "plan/advice.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "base/str.h"
+
+namespace glint {
+namespace {
+
+std::vector<RankLayout> layouts_of(int count, const ModelConfig& config) {
+  std::vector<RankLayout> layouts;
+  for (int tp = count; tp >= 1; --tp) {
+    if (count % tp || config.num_attention_heads % tp) continue;
+    const int dp = count / tp;
+    if (dp == 1 || tp == 1 || tp == 2 || tp == 4 || tp == 8) {
+      if (dp == 1) layouts.push_back({.tp = tp});
+      if (count > 1 && count <= config.n_routed_experts) {
+        layouts.push_back({.tp = tp, .ep = count, .dp = dp});
+      }
+    }
+  }
+  return layouts;
+}
+
+bool fits(const ModelConfig& config, DeploymentOptions options) {
+  options.device.bandwidth = 0;  // no speeds
+  const Result<Deployment> plan = plan_deployment(config, options);
+  return plan.ok() && plan.value().fits;
+}
+
+const char* name_for_people(Release release) {
+  switch (release) {
+    case Release::kBF16:
+      return "BF16";
+    case Release::kFp8:
+      return "FP8";
+    case Release::kNvfp4:
+      return "NVFP4 experts";
+  }
+  return "?";
+}
+
+template <class Better>
+const LayoutChoice* best(const std::vector<LayoutChoice>& choices, Better better) {
+  const auto found = std::min_element(choices.begin(), choices.end(), better);
+  return found == choices.end() ? nullptr : &*found;
+}
+
+}  // namespace
+
+std::vector<LayoutChoice> choose_layouts(const ModelConfig& config,
+                                         const DeploymentOptions& options) {
+  std::vector<LayoutChoice> choices;
+  for (const RankLayout& layout : layouts_of(options.count, config)) {
+    DeploymentOptions tried = options;
+    tried.layout = layout;
+    tried.cp = 1;
+    const Result<Deployment> plan = plan_deployment(config, tried);
+    if (!plan.ok() || !plan.value().fits || plan.value().decode.empty()) continue;
+    LayoutChoice choice = {.layout = layout, .latency = plan.value().decode.front().floor.seconds};
+    for (const DecodePoint& point : plan.value().decode) {
+      if (point.sustained <= choice.tokens_per_s) continue;
+      choice.tokens_per_s = point.sustained;
+      choice.batch = point.batch;
+    }
+    choices.push_back(choice);
+  }
+  return choices;
+}
+
+const LayoutChoice* best_for_latency(const std::vector<LayoutChoice>& choices) {
+  return best(choices, [](const auto& a, const auto& b) { return a.latency < b.latency; });
+}
+const LayoutChoice* best_for_throughput(const std::vector<LayoutChoice>& choices) {
+  return best(choices,
+              [](const auto& a, const auto& b) { return a.tokens_per_s > b.tokens_per_s; });
+}
+
+std::vector<std::string> advise(const ModelConfig& config, const Deployment& d) {
+  std::vector<std::string> advice;
+  DeploymentOptions o = d.options;
+  o.cp = 1;
+  o.cache_bytes = {};
+  const auto try_layouts = [&](int count) -> std::optional<RankLayout> {
+    o.count = count;
+    for (const RankLayout& layout : layouts_of(count, config)) {
+      o.layout = layout;
+      if (fits(config, o)) return layout;
+    }
+    return {};
+  };
+  if (!d.fits) {
+    if (const auto layout = try_layouts(d.options.count)) {
+      advice.push_back(
+          str(d.options.format, " fits on ", d.options.count, " with ", describe(*layout)));
+    }
+    if (d.cache_tokens >= kPageSize && d.max_model_len > d.cache_tokens) {
+      advice.push_back(str("--max-model-len ", d.cache_tokens, " fits"));
+    }
+  }
+  constexpr int kCounts[] = {1, 2, 4, 8, 16, 32, 64};
+  for (const Release release : {Release::kNvfp4, Release::kFp8, Release::kBF16}) {
+    o.formats = formats_of(config, release);
+    for (const int count : kCounts) {
+      const std::optional<RankLayout> layout = try_layouts(count);
+      if (!layout) continue;
+      // A fit on as many devices as there are is news where less is needed only.
+      if (count < d.options.count || !d.fits) {
+        advice.push_back(str(name_for_people(release),
+                             release == Release::kNvfp4 ? " fit on " : " fits on ", count, " (",
+                             describe(*layout), ")"));
+      }
+      break;
+    }
+  }
+  return advice;
+}
+
+}  // namespace glint

@@ -1,0 +1,179 @@
+#include "plan/deployment.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/str.h"
+
+namespace glint {
+namespace {
+
+constexpr int kMostRunning = 512;
+
+TrialOptions trial_options(const DeploymentOptions& o, int stage) {
+  return {.layout = o.layout,
+          .stage = stage,
+          .format = o.formats,
+          .with_mtp = o.max_drafts > 0,
+          .activations = o.activations,
+          .latent = o.latent,
+          .index = o.index,
+          .like = o.like};
+}
+
+using Stages = std::vector<std::unique_ptr<StepTrial>>;
+
+Floor floor_of(Stages& stages, const ModelConfig& config, const DeploymentOptions& o,
+               const StepShape& shape) {
+  Floor floor;
+  for (std::size_t i = 0; i < stages.size(); ++i) {
+    stages[i]->run(shape);
+    add_stage(*stages[i], config, trial_options(o, static_cast<int>(i)), shape, o.device, floor);
+  }
+  return floor;
+}
+
+// kv_b_proj as it is stored, on this rank.
+std::int64_t kv_b_bytes(const ModelConfig& c, const DeploymentOptions& o, const ShardPlan& shard,
+                        bool halves_in_bf16) {
+  std::int64_t bytes = 0;
+  for (const ModelTensor& tensor : model_tensors(c)) {
+    if (!tensor.name.ends_with(".kv_b_proj") || !shard.holds(tensor, c)) continue;
+    if (c.is_mtp(tensor.layer) && o.max_drafts == 0) continue;
+    const std::int64_t rows = (tensor.rows + o.layout.tp - 1) / o.layout.tp;
+    const std::int64_t numbers = 2 * rows * tensor.cols;
+    const std::int64_t fp8 = rows * tensor.cols + 4 * fp8_blocks(rows) * fp8_blocks(tensor.cols);
+    const bool is_fp8 = o.formats(tensor) == WeightFormat::kFp8Block;
+    bytes += is_fp8 ? fp8 : numbers;
+    if (halves_in_bf16 && is_fp8) bytes += numbers - fp8;  // instead of halves in FP8
+  }
+  return bytes;
+}
+
+void find_speeds(Stages& stages, const ModelConfig& config, Deployment& d) {
+  const DeploymentOptions& o = d.options;
+  const int dp = o.layout.dp;
+  const std::int64_t length = std::min(o.input_len + o.output_len, d.max_model_len);
+  const std::int64_t mean = std::min(o.input_len + o.output_len / 2, d.max_model_len);
+  const auto most = static_cast<int>(std::min<std::int64_t>(
+      d.cache_tokens / length, o.concurrency ? d.max_running : kMostRunning));
+  for (const std::int64_t tokens : {std::int64_t{512}, o.input_len, std::int64_t{o.step_tokens}}) {
+    if (tokens > o.step_tokens) continue;
+    if (!d.prefill.empty() && d.prefill.back().tokens >= tokens) continue;
+    const auto prompts = static_cast<int>(std::max<std::int64_t>(1, tokens / o.input_len));
+    const int rows = static_cast<int>(std::max<std::int64_t>(1, tokens / o.cp));
+    PrefillPoint point = {.tokens = static_cast<int>(tokens)};
+    point.floor = floor_of(stages, config, o,
+                           {.tokens = rows,
+                            .sequences = std::min(prompts, rows),
+                            .length = std::min(tokens / prompts, d.max_model_len),
+                            .logit_rows = std::min(prompts, rows)});
+    point.tokens_per_s = static_cast<double>(tokens * dp / o.cp) / point.floor.slowest;
+    d.prefill.push_back(point);
+  }
+  const double prefill = d.prefill.back().tokens_per_s / dp;  // of one shard
+  std::vector<int> batches;
+  for (int b = 1; b < most; b *= b == 1 ? 8 : 2) batches.push_back(b);
+  if (most > 0) batches.push_back(most);
+  for (const int b : batches) {
+    DecodePoint point = {.batch = b * dp};
+    point.floor =
+        floor_of(stages, config, o, {.tokens = b, .sequences = b, .length = mean, .logit_rows = b});
+    const double seconds = point.floor.slowest;
+    point.tokens_per_s = b * dp / seconds;
+    const double prompts = b * static_cast<double>(o.input_len) / prefill /
+                           static_cast<double>(o.output_len);  // of a step's share
+    point.sustained = b * dp / (seconds + prompts);
+    d.decode.push_back(point);
+  }
+}
+
+std::string limit_of(const Deployment& d, std::int64_t budget) {
+  const auto size = [](std::int64_t bytes) { return human_bytes(static_cast<double>(bytes)); };
+  const DeploymentOptions& o = d.options;
+  const std::int64_t weights = d.rank.weight_bytes();
+  if (weights > budget) {
+    return str("weights take ", size(weights), " of each device, and ", size(budget),
+               " may be used");
+  }
+  if (d.cache_tokens < kPageSize) {
+    return str("weights take ", size(weights), " and activations ", size(d.rank.working_bytes()),
+               ", which leaves no room for a cache in ", size(budget));
+  }
+  if (d.cache_tokens < d.max_model_len) {
+    return str("the cache holds ", with_commas(d.cache_tokens),
+               " tokens, fewer than the context of ", with_commas(d.max_model_len));
+  }
+  if (o.concurrency > 0 && d.cache_tokens / d.max_model_len * o.layout.dp < o.concurrency) {
+    return str("the cache holds ", d.cache_tokens / d.max_model_len * o.layout.dp, " of ",
+               o.concurrency, " sequences at the full context of ", with_commas(d.max_model_len),
+               "; shorter ones wait less");
+  }
+  return "the cache";
+}
+
+}  // namespace
+
+Result<Deployment> plan_deployment(const ModelConfig& config, const DeploymentOptions& options) {
+  Deployment d = {.options = options};
+  const DeploymentOptions& o = d.options;
+  const RankLayout& layout = o.layout;
+  if (layout.num_ranks() != o.count) {
+    return invalid(str(describe(layout), " is ", layout.num_ranks(), " ranks, but there are ",
+                       o.count, " devices; tp x dp x pp must be their number"));
+  }
+  if (o.cp != 1 && o.cp != layout.dp) {
+    return invalid(str("cp is ", o.cp, ", but a prompt is shared by all ", layout.dp,
+                       " shards (dp) or by none; set cp to ", layout.dp, " or to 1"));
+  }
+  d.max_model_len = o.max_model_len ? o.max_model_len : config.max_position_embeddings;
+  if (d.max_model_len > config.max_position_embeddings) {
+    return invalid(str("--max-model-len is ", d.max_model_len, ", but the model has ",
+                       config.max_position_embeddings, " positions; give at most that"));
+  }
+  const int wanted = o.concurrency ? (o.concurrency + layout.dp - 1) / layout.dp : 256;
+  d.max_running = std::clamp(wanted, 1, o.step_tokens);
+  const StepLimits limits = {.max_step_tokens = o.step_tokens,
+                             .max_running = d.max_running,
+                             .max_drafts = o.max_drafts,
+                             .max_seq_len = d.max_model_len};
+  Stages stages;
+  for (int stage = 0; stage < layout.pp; ++stage) {
+    const TrialOptions trial = trial_options(o, stage);
+    GLINT_TRY(std::unique_ptr<StepTrial> made, StepTrial::make(config, trial));
+    const MemoryPlan rank = plan_memory(*made, config, trial, limits);
+    d.all_weights += rank.weight_bytes() * layout.tp * layout.dp;
+    if (stage == 0 || rank.weight_bytes() + rank.working_bytes() >
+                          d.rank.weight_bytes() + d.rank.working_bytes()) {
+      d.rank = rank;
+      d.weights_with_kv_b = rank.weight_bytes() + kv_b_bytes(config, o, made->shard(), false);
+      d.weights_with_kv_b_bf16 = rank.weight_bytes() + kv_b_bytes(config, o, made->shard(), true);
+    }
+    stages.push_back(std::move(made));
+  }
+  const auto share =
+      static_cast<std::int64_t>(static_cast<double>(o.device.memory) * o.memory_share);
+  const std::int64_t budget = o.share_is_static
+                                  ? std::min(share, o.device.memory - d.rank.working_bytes())
+                                  : share - d.rank.working_bytes();
+  d.cache = o.cache_bytes ? *o.cache_bytes : budget - d.rank.weight_bytes();
+  d.cache_tokens = d.cache <= 0 ? 0 : d.cache / d.rank.page * kPageSize;
+  d.bytes_per_token = static_cast<double>(d.rank.page) / kPageSize;
+  d.fits = d.rank.weight_bytes() + d.rank.working_bytes() + std::max<std::int64_t>(d.cache, 0) <=
+               o.device.memory &&
+           d.cache_tokens >= (o.max_model_len ? d.max_model_len : kPageSize);
+  d.limit = limit_of(d, o.cache_bytes ? o.device.memory : budget);
+  for (const std::int64_t context : {std::int64_t{2560}, std::int64_t{8192}, std::int64_t{32768},
+                                     std::int64_t{131072}, d.max_model_len}) {
+    if (context > d.max_model_len ||
+        (!d.contexts.empty() && d.contexts.back().context >= context)) {
+      continue;
+    }
+    const std::int64_t pages = (context + kPageSize - 1) / kPageSize;
+    d.contexts.push_back({context, d.cache_tokens / kPageSize / pages * layout.dp});
+  }
+  if (d.fits && o.device.bandwidth > 0) find_speeds(stages, config, d);
+  return d;
+}
+
+}  // namespace glint

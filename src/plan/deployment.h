@@ -1,0 +1,80 @@
+// A deployment: a model on some devices, what it holds, what that leaves for the cache, and how
+// fast it could be. The numbers of `glint plan`.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "plan/floors.h"
+#include "runtime/memory_plan.h"
+
+namespace glint {
+
+struct DeploymentOptions {
+  std::string model = {};   // as the user named it
+  std::string format = {};  // of its weights, for people: "fp8"
+  std::function<WeightFormat(const ModelTensor&)> formats = {};
+  DeviceModel device = {};
+  int count = 1;
+  RankLayout layout = {};
+  int cp = 1;  // shards that share the work of one prompt, each with all of its cache
+  DType activations = DType::kBF16;
+  LatentFormat latent = LatentFormat::kBF16;
+  IndexFormat index = IndexFormat::kFp8;
+  int max_drafts = 0;
+  std::int64_t max_model_len = 0;  // 0: the model's
+  int concurrency = 0;             // sequences that run at once; 0: as many as fit, up to 512
+  int step_tokens = 8192;          // of one step at most
+  std::int64_t input_len = 2048, output_len = 512;  // of the load that speeds are told for
+  // The share that cache and the rest may take of a device's memory.
+  double memory_share = 0.9;
+  bool share_is_static = false;  // of weights and cache alone: activations come from the rest
+  std::optional<std::int64_t> cache_bytes = {};  // exactly this much, of each device
+  Ops* like = nullptr;                           // TrialOptions
+};
+
+// The floors of a decode step in which `batch` sequences go on, of all shards together.
+struct DecodePoint {
+  int batch = 0;
+  Floor floor = {};
+  double tokens_per_s = 0;  // of all devices, with as many batches in flight as there are stages
+  double sustained = 0;     // the same where every answer's prompt is prefilled in between
+};
+
+struct PrefillPoint {
+  int tokens = 0;  // of the prompts of one step
+  Floor floor = {};
+  double tokens_per_s = 0;
+};
+
+struct ContextPoint {
+  std::int64_t context = 0;
+  std::int64_t sequences = 0;  // of that length, of all shards
+};
+
+struct Deployment {
+  DeploymentOptions options = {};
+  std::int64_t max_model_len = 0;
+  int max_running = 0;   // of one shard, as planned for
+  MemoryPlan rank = {};  // of the stage that needs most
+  // Weights where kv_b_proj stays beside its halves, as some engines hold it: halves as stored, or
+  // in BF16.
+  std::int64_t weights_with_kv_b = 0, weights_with_kv_b_bf16 = 0;
+  std::int64_t all_weights = 0;   // of all devices
+  std::int64_t cache = 0;         // bytes of a device; below 0: that many are missing
+  std::int64_t cache_tokens = 0;  // of one shard, in whole pages
+  double bytes_per_token = 0;     // of the cache, of one device
+  bool fits = false;
+  std::string limit = {};  // what ends growth, or what does not fit, in a sentence
+  std::vector<ContextPoint> contexts = {};
+  std::vector<DecodePoint> decode = {};
+  std::vector<PrefillPoint> prefill = {};
+
+  std::int64_t used() const { return rank.weight_bytes() + rank.working_bytes() + cache; }
+};
+
+// Fails if the model cannot be divided so. A deployment that does not fit has no speeds.
+Result<Deployment> plan_deployment(const ModelConfig& config, const DeploymentOptions& options);
+
+}  // namespace glint

@@ -1,0 +1,141 @@
+#include "plan/deployment.h"
+
+#include <gtest/gtest.h>
+
+#include "base/json.h"
+#include "plan/known_models.h"
+#include "plan/report.h"
+
+namespace glint {
+namespace {
+
+const ModelConfig& glm5() {
+  static const ModelConfig config = find_known_model("zai-org/GLM-5")->config;
+  return config;
+}
+
+DeploymentOptions on(std::string_view device, int count, Release release, RankLayout layout) {
+  return {.model = "GLM-5",
+          .format = name_of(release),
+          .formats = formats_of(glm5(), release),
+          .device = *find_device(device),
+          .count = count,
+          .layout = layout};
+}
+
+Deployment planned(const DeploymentOptions& options) {
+  auto plan = plan_deployment(glm5(), options);
+  EXPECT_TRUE(plan.ok()) << plan.error().message;
+  return std::move(plan).value();
+}
+
+double gib(std::int64_t bytes) { return static_cast<double>(bytes) / (1 << 30); }
+
+TEST(KnownModels, are_as_published) {
+  EXPECT_EQ(glm5(), read_config(GLINT_SOURCE_DIR "/tests/data/configs/glm5.json").value());
+  EXPECT_EQ(find_known_model("GLM-5-FP8")->release, Release::kFp8);
+  EXPECT_FALSE(find_known_model("zai-org/GLM-4.7"));
+}
+
+// A published deployment of the FP8 release: 8 B200, 89.43 GiB of weights as the engine counted
+// them, 64.49 GiB of cache, 691,392 tokens, 161 GB used of each. That engine keeps kv_b_proj beside
+// its halves.
+TEST(Deployment, of_eight_b200_in_fp8) {
+  DeploymentOptions options = on("b200", 8, Release::kFp8, {.tp = 8});
+  options.max_model_len = 32768;
+  options.cache_bytes = static_cast<std::int64_t>(64.49 * (1 << 30));
+  const Deployment d = planned(options);
+  EXPECT_TRUE(d.fits) << d.limit;
+  EXPECT_EQ(d.cache_tokens, 691'392);
+  EXPECT_EQ(d.bytes_per_token, 100'152);
+  EXPECT_NEAR(gib(d.rank.weight_bytes()), 88.69, 0.005);
+  EXPECT_NEAR(gib(d.weights_with_kv_b_bf16), 88.96, 0.005);
+  EXPECT_NEAR(gib(d.weights_with_kv_b), 88.82, 0.005);
+  EXPECT_NEAR(gib(d.all_weights), 8 * 88.69, 0.05);
+  EXPECT_GT(gib(d.used()), 88.6 + 64.4);
+  EXPECT_LT(gib(d.used()), 161);
+}
+
+TEST(Deployment, of_nvfp4_fits_on_four) {
+  EXPECT_TRUE(planned(on("b200", 4, Release::kNvfp4, {.tp = 4})).fits);
+  EXPECT_FALSE(planned(on("b200", 4, Release::kFp8, {.tp = 4})).fits);
+  const PlanReport report = make_report(glm5(), on("b200", 8, Release::kFp8, {.tp = 8})).value();
+  EXPECT_NE(to_text(report).find("NVFP4 experts fit on 4"), std::string::npos) << to_text(report);
+}
+
+TEST(Deployment, of_nvfp4_on_eight_rtx_pro_6000) {
+  DeploymentOptions options = on("rtx-pro-6000", 8, Release::kNvfp4, {.tp = 8});
+  options.latent = LatentFormat::kFp8;
+  options.concurrency = 8;
+  options.memory_share = 0.95, options.share_is_static = true;
+  EXPECT_TRUE(planned(options).fits);
+}
+
+// Engines of one host of eight, attention in shards, 0.7 of the memory.
+TEST(Deployment, of_the_whole_model_on_eight_h200_beside_training_is_impossible) {
+  for (const Release release : {Release::kBF16, Release::kFp8}) {
+    DeploymentOptions options = on("h200", 8, release, {.ep = 8, .dp = 8});
+    options.memory_share = 0.7, options.share_is_static = true;
+    const Deployment d = planned(options);
+    EXPECT_FALSE(d.fits);
+    EXPECT_TRUE(d.limit.starts_with("weights take ")) << d.limit;
+    EXPECT_TRUE(d.decode.empty());
+  }
+}
+
+// Another program's table of the same model (its kv_b in BF16, its norms free): ms at a context of
+// 2,304.
+TEST(Floors, are_those_of_a_roofline_of_its_own) {
+  struct Row {
+    const char* device;
+    RankLayout layout;
+    int batch;
+    double ms;
+  };
+  for (const Row& row : {Row{"b200", {.tp = 8}, 1, 2.62}, Row{"b200", {.tp = 8}, 128, 19.50},
+                         Row{"h200", {.tp = 8}, 1, 3.34}, Row{"h200", {.tp = 8}, 32, 18.55},
+                         Row{"h200", {.ep = 8, .dp = 8}, 128, 27.86}}) {
+    DeploymentOptions options = on(row.device, 8, Release::kFp8, row.layout);
+    options.concurrency = row.batch;
+    const Deployment d = planned(options);
+    ASSERT_FALSE(d.decode.empty());
+    const DecodePoint& last = d.decode.back();
+    EXPECT_EQ(last.batch, row.batch);
+    EXPECT_NEAR(last.floor.seconds * 1e3, row.ms, 0.06 * row.ms) << row.device << row.batch;
+  }
+}
+
+TEST(Deployment, refuses_layouts_that_are_none) {
+  const auto error = [](RankLayout layout, int cp = 1) {
+    DeploymentOptions options = on("h200", 8, Release::kFp8, layout);
+    options.cp = cp;
+    const auto plan = plan_deployment(glm5(), options);
+    return plan.ok() ? std::string() : plan.error().message;
+  };
+  EXPECT_EQ(error({.tp = 4}),
+            "tp 4 is 4 ranks, but there are 8 devices; tp x dp x pp must be their number");
+  EXPECT_NE(error({.tp = 8, .ep = 3}).find("set ep to 8 or to 1"), std::string::npos);
+  EXPECT_NE(error({.tp = 8}, 8).find("cp is 8"), std::string::npos);
+}
+
+TEST(Deployment, stages_hold_a_part_of_the_layers_and_of_the_cache) {
+  const Deployment d = planned(on("b200", 8, Release::kFp8, {.tp = 4, .pp = 2}));
+  EXPECT_TRUE(d.fits);
+  EXPECT_EQ(d.bytes_per_token, 39 * 1284);
+  EXPECT_NEAR(gib(d.all_weights), 8 * 88.4, 8);
+}
+
+TEST(PlanReport, tells_programs_and_people_the_same) {
+  const PlanReport r = make_report(glm5(), on("h200", 8, Release::kFp8, {.tp = 8})).value();
+  const Json json = to_json(r);
+  EXPECT_TRUE(json.find("fits")->as_bool());
+  EXPECT_EQ(json.find("cache_tokens")->as_int(), r.deployment.cache_tokens);
+  const std::string page = to_html(r);
+  for (const char* title : {"Memory of a device", "Step time over batch", "Context over"}) {
+    EXPECT_NE(page.find(title), std::string::npos);
+  }
+  EXPECT_EQ(page.find("<script"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace glint

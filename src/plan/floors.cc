@@ -1,0 +1,92 @@
+#include "plan/floors.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+namespace glint {
+namespace {
+
+constexpr double kLatency = 10e-6;  // of one collective inside a host
+
+double rate_of(const PlanOps::Call& call, const DeviceModel& device) {
+  if (call.op == Op::kSelectKeys) return device.fp8;
+  if (call.weight < 0) return device.bf16;
+  if (call.op == Op::kPerHead) return device.bf16;
+  switch (call.format) {
+    case WeightFormat::kFp8Block:
+      return device.fp8;
+    case WeightFormat::kNvfp4:
+      return device.fp4;
+    default:
+      return device.bf16;
+  }
+}
+
+// One shot, where every rank reads all others' parts, or a scatter and a gather.
+double all_reduce(double bytes, int ranks, double link) {
+  const double one = kLatency + (ranks - 1) * bytes / link;
+  const double two = 1.5 * kLatency + 2.0 * (ranks - 1) / ranks * bytes / link;
+  return std::min(one, two);
+}
+
+double collectives(const ShardPlan& shard, const ModelConfig& c, const RankLayout& l,
+                   const StepShape& shape, const DeviceModel& device) {
+  const double T = shape.tokens, H = static_cast<double>(c.hidden_size);
+  const bool exchanges = l.ep > 1 && l.dp > 1;
+  double seconds = 0;
+  for (int i = shard.layers.begin; i < shard.layers.end; ++i) {
+    const bool dense = c.layers[static_cast<std::size_t>(i)].is_dense();
+    if (l.tp > 1) seconds += all_reduce(2 * T * H, l.tp, device.link);  // after attention
+    if (exchanges && !dense) {
+      // Rows in FP8 with scales go to the other ranks that a token's experts lie on, and answers
+      // in BF16 come back.
+      const double n = l.ep;
+      const double ranks = n * (1 - std::pow(1 - 1 / n, c.num_experts_per_tok)) * (n - 1) / n;
+      seconds += 2 * kLatency + T / l.tp * ranks * H * (1.03 + 2) / device.link;
+    } else if (l.tp > 1) {
+      seconds += all_reduce(2 * T * H, l.tp, device.link);
+    }
+  }
+  if (!shard.is_last()) seconds += kLatency + 4 * T * H / device.link;
+  return seconds;
+}
+
+}  // namespace
+
+void add_stage(const StepTrial& trial, const ModelConfig& config, const TrialOptions& options,
+               const StepShape& shape, const DeviceModel& device, Floor& floor) {
+  struct Work {
+    double bytes = 0, math = 0;  // bytes; seconds of arithmetic
+  };
+  std::map<std::pair<Op, std::string>, Work> classes;
+  const std::vector<ModelTensor>& tensors = trial.tensors();  // ids are indices of it
+  double bytes = 0, flops = 0;
+  for (const PlanOps::Call& call : trial.ops().calls()) {
+    const double moved = call.cost.weight_bytes + call.cost.cache_bytes;
+    if (moved == 0) continue;  // elementwise: activations
+    std::string kind;
+    if (call.weight >= 0) {
+      const std::string& name = tensors[static_cast<std::size_t>(call.weight)].name;
+      kind = name.substr(name.rfind('.') + 1) +
+             name_of(tensors[static_cast<std::size_t>(call.weight)].role);
+    }
+    Work& work = classes[{call.op, kind}];
+    work.bytes += moved;
+    work.math += call.cost.flops / rate_of(call, device);
+    bytes += moved, flops += call.cost.flops;
+  }
+  double seconds = 0;
+  for (const auto& [key, work] : classes) {
+    seconds += std::max(work.bytes / device.bandwidth, work.math);
+  }
+  const double between = collectives(trial.shard(), config, options.layout, shape, device);
+  floor.seconds += seconds + between;
+  floor.collectives += between;
+  if (seconds + between > floor.slowest) {
+    floor.slowest = seconds + between;
+    floor.bytes = bytes, floor.flops = flops;
+  }
+}
+
+}  // namespace glint

@@ -1,0 +1,181 @@
+#include "plan/report.h"
+
+#include <algorithm>
+
+#include "base/str.h"
+
+namespace glint {
+namespace {
+
+std::string size(std::int64_t bytes) {
+  return formatted("%.2f GiB", static_cast<double>(bytes) / (1 << 30));
+}
+std::string line(const std::string& name, const std::string& value) {
+  return formatted("  %-34s %s\n", name.c_str(), value.c_str());
+}
+std::string row(const std::string& name, std::int64_t each, std::int64_t all) {
+  return formatted("  %-34s %14s %14s\n", name.c_str(), size(each).c_str(), size(all).c_str());
+}
+std::string ms(double seconds) { return formatted("%.2f ms", seconds * 1e3); }
+
+std::string memory_table(const Deployment& d) {
+  const int n = d.options.count;
+  const std::int64_t weights = d.rank.weight_bytes(), work = d.rank.working_bytes();
+  const std::int64_t cache = std::max<std::int64_t>(d.cache, 0);
+  std::string text = formatted("\n  %-34s %14s %14s\n", "", "per device", "in all");
+  text += row("model weights", weights, d.all_weights);
+  text += row("KV cache", cache, cache * n);
+  text += row("activations and scratch", work, work * n);
+  text += row("VRAM used", weights + cache + work, d.all_weights + (cache + work) * n);
+  return text;
+}
+
+std::string weight_rows(const Deployment& d) {
+  std::string text = "\nWeights of a rank\n";
+  for (int i = 0; i < kNumTensorRoles; ++i) {
+    const std::int64_t bytes = d.rank.weights[static_cast<std::size_t>(i)];
+    if (bytes > 0) text += line(name_of(static_cast<TensorRole>(i)), size(bytes));
+  }
+  if (d.rank.replicated) text += line("of them on every rank", size(d.rank.replicated));
+  text += line("if kv_b_proj stays, halves in BF16", size(d.weights_with_kv_b_bf16));
+  text += line("if it stays, halves as stored", size(d.weights_with_kv_b));
+  return text;
+}
+
+std::string speeds(const PlanReport& r) {
+  const Deployment& d = r.deployment;
+  if (d.decode.empty()) return "";
+  std::string text = str("\nFloors (no engine is faster): ", d.options.input_len, " tokens in, ",
+                         d.options.output_len, " out\n");
+  text += formatted("  %8s %12s %14s %14s %16s\n", "batch", "step", "collectives", "tokens/s",
+                    "with prefill/s");
+  const DecodePoint *sustained = &d.decode[0], *burst = &d.decode[0];
+  for (const DecodePoint& p : d.decode) {
+    text += formatted("  %8d %12s %14s %14.0f %16.0f\n", p.batch, ms(p.floor.seconds).c_str(),
+                      ms(p.floor.collectives).c_str(), p.tokens_per_s, p.sustained);
+    if (p.sustained > sustained->sustained) sustained = &p;
+    if (p.tokens_per_s > burst->tokens_per_s) burst = &p;
+  }
+  text += line("peak, sustained",
+               formatted("%.0f tokens/s at batch %d", sustained->sustained, sustained->batch));
+  text += line("peak, burst",
+               formatted("%.0f tokens/s at batch %d", burst->tokens_per_s, burst->batch));
+  for (const PrefillPoint& p : d.prefill) {
+    text += line(str("prefill of ", with_commas(p.tokens), " tokens"),
+                 formatted("%s, %.0f tokens/s", ms(p.floor.seconds).c_str(), p.tokens_per_s));
+  }
+  if (const LayoutChoice* best = best_for_latency(r.layouts)) {
+    text += line("best layout for latency",
+                 str(describe(best->layout), ": ", ms(best->latency), " a token"));
+  }
+  if (const LayoutChoice* best = best_for_throughput(r.layouts)) {
+    text += line("best layout for throughput",
+                 str(describe(best->layout),
+                     formatted(": %.0f tokens/s at batch %d", best->tokens_per_s, best->batch)));
+  }
+  return text;
+}
+
+Json floor_json(const Floor& floor) {
+  return Json::Object{{"seconds", floor.seconds},
+                      {"collective_seconds", floor.collectives},
+                      {"slowest_stage_seconds", floor.slowest},
+                      {"rank_bytes", floor.bytes},
+                      {"rank_flops", floor.flops}};
+}
+
+Json layout_json(const RankLayout& l) {
+  return Json::Object{{"tp", l.tp}, {"ep", l.ep}, {"dp", l.dp}, {"pp", l.pp}};
+}
+
+}  // namespace
+
+Result<PlanReport> make_report(const ModelConfig& config, const DeploymentOptions& options) {
+  PlanReport report;
+  GLINT_TRY(report.deployment, plan_deployment(config, options));
+  if (options.device.bandwidth > 0) report.layouts = choose_layouts(config, options);
+  report.advice = advise(config, report.deployment);
+  return report;
+}
+
+std::string to_text(const PlanReport& r) {
+  const Deployment& d = r.deployment;
+  const DeploymentOptions& o = d.options;
+  std::string text = str(o.model, " in ", o.format, " on ", o.count, " x ", o.device.product, ", ",
+                         describe(o.layout), o.cp > 1 ? str(", cp ", o.cp) : "", "\n");
+  text += d.fits ? "It fits.\n" : str("It does not fit: ", d.limit, ".\n");
+  text += memory_table(d) + weight_rows(d);
+  text += "\nCache\n";
+  text += line("bytes per token and device",
+               str(with_commas(static_cast<std::int64_t>(d.bytes_per_token)), ", latents ",
+                   name_of(o.latent), ", index ", name_of(o.index)));
+  text += line("tokens", str(with_commas(d.cache_tokens),
+                             o.layout.dp > 1 ? str(" in each of ", o.layout.dp, " shards") : ""));
+  for (const ContextPoint& p : d.contexts) {
+    text += line(str("sequences of ", with_commas(p.context)), with_commas(p.sequences));
+  }
+  if (d.fits) text += line("limited by", d.limit);
+  text += speeds(r);
+  if (!r.advice.empty()) text += "\nAlso\n";
+  for (const std::string& advice : r.advice) text += "  " + advice + "\n";
+  return text;
+}
+
+Json to_json(const PlanReport& r) {
+  const Deployment& d = r.deployment;
+  const DeploymentOptions& o = d.options;
+  Json::Object roles;
+  for (int i = 0; i < kNumTensorRoles; ++i) {
+    roles.emplace_back(name_of(static_cast<TensorRole>(i)),
+                       d.rank.weights[static_cast<std::size_t>(i)]);
+  }
+  Json::Array contexts, decode, prefill, layouts, advice;
+  for (const ContextPoint& p : d.contexts) {
+    contexts.push_back(Json::Object{{"context", p.context}, {"sequences", p.sequences}});
+  }
+  for (const DecodePoint& p : d.decode) {
+    decode.push_back(Json::Object{{"batch", p.batch},
+                                  {"floor", floor_json(p.floor)},
+                                  {"tokens_per_s", p.tokens_per_s},
+                                  {"tokens_per_s_with_prefill", p.sustained}});
+  }
+  for (const PrefillPoint& p : d.prefill) {
+    prefill.push_back(Json::Object{
+        {"tokens", p.tokens}, {"floor", floor_json(p.floor)}, {"tokens_per_s", p.tokens_per_s}});
+  }
+  for (const LayoutChoice& c : r.layouts) {
+    layouts.push_back(Json::Object{{"layout", layout_json(c.layout)},
+                                   {"step_seconds_at_batch_1", c.latency},
+                                   {"tokens_per_s_with_prefill", c.tokens_per_s},
+                                   {"batch", c.batch}});
+  }
+  for (const std::string& sentence : r.advice) advice.push_back(sentence);
+  return Json::Object{{"model", o.model},
+                      {"format", o.format},
+                      {"device", std::string(o.device.name)},
+                      {"device_memory", o.device.memory},
+                      {"device_source", std::string(o.device.source)},
+                      {"count", o.count},
+                      {"layout", layout_json(o.layout)},
+                      {"cp", o.cp},
+                      {"fits", d.fits},
+                      {"limit", d.limit},
+                      {"max_model_len", d.max_model_len},
+                      {"weight_bytes", d.rank.weight_bytes()},
+                      {"weight_bytes_in_all", d.all_weights},
+                      {"weight_bytes_by_role", roles},
+                      {"weight_bytes_replicated", d.rank.replicated},
+                      {"weight_bytes_with_kv_b_proj", d.weights_with_kv_b},
+                      {"weight_bytes_with_kv_b_proj_and_bf16_halves", d.weights_with_kv_b_bf16},
+                      {"activation_bytes", d.rank.working_bytes()},
+                      {"cache_bytes", d.cache},
+                      {"cache_bytes_per_token", d.bytes_per_token},
+                      {"cache_tokens", d.cache_tokens},
+                      {"contexts", contexts},
+                      {"decode", decode},
+                      {"prefill", prefill},
+                      {"layouts", layouts},
+                      {"advice", advice}};
+}
+
+}  // namespace glint

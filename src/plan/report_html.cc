@@ -1,0 +1,93 @@
+// A plan as one HTML page.
+#include <algorithm>
+
+#include "base/page_style.h"
+#include "base/str.h"
+#include "base/svg.h"
+#include "plan/report.h"
+
+namespace glint {
+namespace {
+
+std::string section(const char* title, const std::string& meaning, const Chart& chart) {
+  return str("<section>\n<h2>", title, "</h2>\n<p>", escape_html(meaning), "</p>\n",
+             svg_chart(chart), "</section>\n");
+}
+
+double gib(std::int64_t bytes) { return static_cast<double>(bytes) / (1 << 30); }
+
+Chart memory_chart(const Deployment& d) {
+  Chart chart = {.title = "Memory of a device by what it is for",
+                 .y_label = "GiB",
+                 .x_label = "",
+                 .marks = Chart::Marks::kBars};
+  const auto add = [&](const std::string& name, std::int64_t bytes) {
+    if (bytes > 0) {
+      chart.points.push_back({name, gib(bytes), str(name, formatted(": %.2f GiB", gib(bytes)))});
+    }
+  };
+  for (int i = 0; i < kNumTensorRoles; ++i) {
+    add(name_of(static_cast<TensorRole>(i)), d.rank.weights[static_cast<std::size_t>(i)]);
+  }
+  add("activations", d.rank.working_bytes());
+  add("KV cache", d.cache);
+  return chart;
+}
+
+Chart step_chart(const Deployment& d) {
+  Chart chart = {.title = "Floor of a decode step over the batch",
+                 .y_label = "ms",
+                 .x_label = "sequences in the batch"};
+  for (const DecodePoint& p : d.decode) {
+    const double ms = p.floor.seconds * 1e3;
+    chart.points.push_back(
+        {std::to_string(p.batch), ms, formatted("batch %d: %.2f ms", p.batch, ms)});
+  }
+  return chart;
+}
+
+Chart context_chart(const Deployment& d) {
+  Chart chart = {.title = "Context that each of so many sequences can have",
+                 .y_label = "tokens",
+                 .x_label = "sequences at once"};
+  for (std::int64_t n = d.options.layout.dp; n <= 1024; n *= 2) {
+    const std::int64_t pages = d.cache_tokens / kPageSize / (n / d.options.layout.dp);
+    const std::int64_t tokens = std::min(pages * kPageSize, d.max_model_len);
+    if (tokens == 0) break;
+    chart.points.push_back({std::to_string(n), static_cast<double>(tokens),
+                            str(n, " sequences: ", with_commas(tokens), " tokens each")});
+  }
+  return chart;
+}
+
+}  // namespace
+
+std::string to_html(const PlanReport& r) {
+  const Deployment& d = r.deployment;
+  const DeploymentOptions& o = d.options;
+  const std::string title = str(o.model, " on ", o.count, " x ", o.device.product);
+  std::string page = str("<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n",
+                         "<meta name=\"viewport\" content=\"width=device-width\">\n<title>",
+                         escape_html(title), "</title>\n<style>", kPageStyle,
+                         "</style>\n</head>\n<body>\n<h1>", escape_html(title), "</h1>\n<p>",
+                         escape_html(str(o.format, ", ", describe(o.layout), ". ",
+                                         d.fits ? "It fits." : "It does not fit: " + d.limit)),
+                         "</p>\n");
+  page += section("Memory of a device", "Weights by role, what steps take, and the cache.",
+                  memory_chart(d));
+  if (!d.decode.empty()) {
+    page += section("Step time over batch",
+                    str("The least time of a step in which every sequence gets one token: ",
+                        o.input_len, " tokens in, ", o.output_len, " out. Engines are slower."),
+                    step_chart(d));
+  }
+  if (d.cache_tokens > 0) {
+    page += section("Context over concurrency",
+                    "How long each sequence can be when so many run at once.", context_chart(d));
+  }
+  page += str("<section>\n<details><summary>as numbers</summary>\n<pre>", escape_html(to_text(r)),
+              "</pre>\n</details>\n</section>\n</body>\n</html>\n");
+  return page;
+}
+
+}  // namespace glint

@@ -1,0 +1,16 @@
+// How many experts a batch goes through, and how many rows, where every expert is as likely.
+#pragma once
+
+namespace glint {
+
+struct ExpertLoad {
+  double experts = 0;  // that some token chose
+  double rows = 0;     // pairs of a token and an expert it chose
+};
+
+// The load of `tokens` tokens that each choose `k` of `num_experts`, on the rank of `ranks` that
+// has most, each figure for itself: the mean over layers. Exact for one rank, else a mean over
+// drawn batches, the same at every call.
+ExpertLoad expert_load(int num_experts, int k, int tokens, int ranks);
+
+}  // namespace glint

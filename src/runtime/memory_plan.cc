@@ -1,0 +1,88 @@
+#include "runtime/memory_plan.h"
+
+#include <map>
+#include <numeric>
+#include <vector>
+
+namespace glint {
+namespace {
+
+std::function<WeightFormat(const ModelTensor&)> by_name(
+    std::map<std::string, WeightFormat> formats) {
+  return [formats = std::move(formats)](const ModelTensor& tensor) {
+    const auto found = formats.find(tensor.name);
+    return found == formats.end() ? WeightFormat::kBF16 : found->second;
+  };
+}
+
+}  // namespace
+
+std::int64_t MemoryPlan::weight_bytes() const {
+  return std::accumulate(weights.begin(), weights.end(), std::int64_t{0});
+}
+
+MemoryPlan plan_memory(StepTrial& trial, const ModelConfig& config, const TrialOptions& options,
+                       const StepLimits& limits) {
+  MemoryPlan plan;
+  ModelWeights& weights = trial.weights();
+  visit(weights, [&](const ModelTensor& tensor, Held held) {
+    struct Bytes {
+      std::int64_t operator()(Tensor* x) const {
+        return static_cast<std::int64_t>(x->bytes().size());
+      }
+      std::int64_t operator()(Weight* w) const { return w->id < 0 ? 0 : bytes_of(*w); }  // tied
+      std::int64_t operator()(WeightStack* w) const { return bytes_of(*w); }
+      std::int64_t operator()(KvHalves w) const { return bytes_of(*w.w_uk) + bytes_of(*w.w_uv); }
+    };
+    const std::int64_t bytes = std::visit(Bytes{}, held);
+    plan.weights[static_cast<std::size_t>(tensor.role)] += bytes;
+    const bool is_dealt = tensor.num_experts && options.layout.ep > 1;
+    const bool is_cut = tensor.split != Split::kWhole && options.layout.tp > 1;
+    if (options.layout.tp * options.layout.dp > 1 && !is_dealt && !is_cut) plan.replicated += bytes;
+  });
+  plan.page = page_bytes(config, {.latent = options.latent,
+                                  .index = options.index,
+                                  .with_mtp = !weights.mtp.empty(),
+                                  .layers = trial.shard().layers});
+  plan.rope = (limits.max_seq_len + kPageSize) * config.qk_rope_head_dim * std::int64_t{4};
+  plan.step = trial.memory(limits);
+  return plan;
+}
+
+std::function<WeightFormat(const ModelTensor&)> formats_of(const ModelConfig& config,
+                                                           Release release) {
+  return
+      [release, &config](const ModelTensor& tensor) { return format_in(release, tensor, config); };
+}
+
+std::function<WeightFormat(const ModelTensor&)> formats_of(const ModelConfig& config,
+                                                           Checkpoint& checkpoint) {
+  const std::vector<ModelTensor> tensors = model_tensors(config);
+  std::map<std::string, WeightFormat> formats;
+  for (const ModelTensor& tensor : tensors) {
+    if (!tensor.is_matrix() || !checkpoint.has_weight(tensor.name_of_copy(0))) continue;
+    const Result<Weight> weight =
+        checkpoint.weight(tensor.name_of_copy(0), tensor.rows, tensor.cols);
+    if (weight.ok()) formats[tensor.name] = weight.value().format;
+    checkpoint.release_copies();
+  }
+  return by_name(std::move(formats));
+}
+
+TrialOptions trial_options(LoadedModel& model) {
+  std::map<std::string, WeightFormat> formats;
+  visit_matrices(model.weights(), [&](const ModelTensor& tensor, const Weight& weight) {
+    formats.emplace(tensor.name, weight.format);
+  });
+  const ModelOptions& options = model.options();
+  return {.layout = {.ep = options.shape.ep, .dp = options.shape.dp, .pp = options.shape.pp},
+          .stage = model.shard().stage,
+          .format = by_name(std::move(formats)),
+          .with_mtp = model.has_mtp(),
+          .activations = options.activations,
+          .latent = options.latent,
+          .index = options.index,
+          .like = &model.ops()};
+}
+
+}  // namespace glint

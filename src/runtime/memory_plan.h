@@ -1,0 +1,41 @@
+// MemoryPlan: what one rank's memory is for, before there is a weight. The server, the benchmark,
+// placement and `glint plan` take their numbers from here.
+#pragma once
+
+#include <array>
+
+#include "checkpoint/checkpoint.h"
+#include "model/release.h"
+#include "runtime/loaded_model.h"
+#include "runtime/step_trial.h"
+
+namespace glint {
+
+// Bytes.
+struct MemoryPlan {
+  std::array<std::int64_t, kNumTensorRoles> weights = {};
+  std::int64_t replicated = 0;  // of the weights: what every rank of a stage holds as well
+  std::int64_t page = 0;        // of the cache: kPageSize tokens of all of this rank's layers
+  std::int64_t rope = 0;        // the rotary table
+  StepMemory step = {};
+
+  std::int64_t weight_bytes() const;
+  // Besides weights and cache.
+  std::int64_t working_bytes() const { return rope + step.total(); }
+};
+
+// The plan of the rank that `trial` runs.
+MemoryPlan plan_memory(StepTrial& trial, const ModelConfig& config, const TrialOptions& options,
+                       const StepLimits& limits);
+
+// Formats of matrices as a release has them, or as a checkpoint stores them (of experts, the
+// first); a matrix that the checkpoint lacks or that is faulty counts as BF16.
+std::function<WeightFormat(const ModelTensor&)> formats_of(const ModelConfig& config,
+                                                           Release release);
+std::function<WeightFormat(const ModelTensor&)> formats_of(const ModelConfig& config,
+                                                           Checkpoint& checkpoint);
+
+// Those of a loaded model, on its backend; `model` outlives what is made with them.
+TrialOptions trial_options(LoadedModel& model);
+
+}  // namespace glint

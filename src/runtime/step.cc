@@ -1,0 +1,65 @@
+#include "runtime/step.h"
+
+namespace glint {
+
+ForwardArgs run_step(const Model& m, const StepPlan& plan, const Tensor& rope_table, bool routed,
+                     const Taps* taps, Arena& arena) {
+  const Batch batch = build_batch(plan, rope_table, arena);
+  const std::int64_t T = batch.token_ids.dim(0), R = batch.logit_rows.dim(0);
+  ForwardArgs args = {.token_ids = batch.token_ids,
+                      .batch = batch.view,
+                      .logit_rows = batch.logit_rows,
+                      .taps = taps};
+  if (m.shard.is_last()) args.hidden = arena.take(m.activations, {T, m.config.hidden_size});
+  if (R > 0 && m.shard.is_last()) {
+    args.logits = arena.take(DType::kF32, {R, m.weights.lm_head.rows});
+  }
+  int moe_layers = 0;
+  for (int i = m.shard.layers.begin; i < m.shard.layers.end; ++i) {
+    moe_layers += !m.config.layers[static_cast<std::size_t>(i)].is_dense();
+  }
+  if (routed && moe_layers > 0) {
+    args.routed = arena.take(DType::kI32, {moe_layers * T, m.config.num_experts_per_tok});
+  }
+  forward(m, args, arena);
+  return args;
+}
+
+GatheredRows take_gathered(const Model& m, std::int64_t rows, Arena& arena) {
+  return {.places = arena.take(DType::kI32, {rows}),
+          .hidden = arena.take(m.activations, {rows, m.config.hidden_size})};
+}
+
+MtpArgs run_draft(const Model& m, StepPlan plan, const Tensor& rope_table,
+                  const std::function<Tensor()>& target, std::span<const std::int32_t> selection,
+                  Arena& arena) {
+  // Position 0 has no embedding: the layer was trained on rows from position 1 on.
+  for (const SeqSlice& slice : plan.slices) {
+    if (slice.first == 0 && slice.count > 0) {
+      plan.tokens[static_cast<std::size_t>(slice.token_begin)] = -1;
+    }
+  }
+  const Batch batch = build_batch(plan, rope_table, arena);
+  const std::int64_t T = batch.token_ids.dim(0), R = batch.logit_rows.dim(0);
+  MtpArgs args = {.next_ids = batch.token_ids,
+                  .target = target(),
+                  .batch = batch.view,
+                  .logit_rows = batch.logit_rows};
+  args.hidden = arena.take(m.activations, {T, m.config.hidden_size});
+  if (R > 0) args.logits = arena.take(DType::kF32, {R, m.weights.lm_head.rows});
+  args.selected = arena.take(DType::kI32, {T, m.config.index_topk});
+  args.selection_given = !selection.empty();
+  if (args.selection_given) {
+    m.ops.device().copy_in(args.selected.data, selection.data(), selection.size_bytes());
+  }
+  forward_mtp(m, args, arena);
+  return args;
+}
+
+Tensor run_head(const Model& m, const Tensor& hidden, Arena& arena) {
+  const Tensor logits = arena.take(DType::kF32, {hidden.dim(0), m.weights.lm_head.rows});
+  m.ops.linear({.x = hidden, .weight = m.weights.lm_head, .out = logits});
+  return logits;
+}
+
+}  // namespace glint

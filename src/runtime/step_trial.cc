@@ -1,0 +1,180 @@
+#include "runtime/step_trial.h"
+
+#include <algorithm>
+
+#include "base/str.h"
+#include "comm/null_comm.h"
+#include "engine/kv_cache.h"
+#include "runtime/expert_load.h"
+
+namespace glint {
+namespace {
+
+// The largest share of any rank.
+ModelConfig share_of(ModelConfig config, const RankLayout& layout) {
+  config.num_attention_heads = (config.num_attention_heads + layout.tp - 1) / layout.tp;
+  return config;
+}
+
+// The ranks of a stage as the shards of ShardPlan, where they share the experts.
+MeshShape shape_of(const RankLayout& l) {
+  return l.ep > 1 ? MeshShape{.ep = l.ep, .pp = l.pp, .dp = l.tp * l.dp} : MeshShape{.pp = l.pp};
+}
+
+Status check_layout(const RankLayout& l, const ModelConfig& config) {
+  if (l.tp < 1 || l.dp < 1 || l.pp < 1 || l.ep < 1) {
+    return invalid("tp, dp, pp and ep must be 1 or more");
+  }
+  if (l.tp > config.num_attention_heads) {
+    return invalid(str("tp is ", l.tp, ", but the model has ", config.num_attention_heads,
+                       " heads; every rank needs one"));
+  }
+  if (l.ep != 1 && l.ep != l.tp * l.dp) {
+    return invalid(str("ep is ", l.ep, ", but experts are shared by all ", l.tp * l.dp,
+                       " ranks of a stage (tp x dp) or by none; set ep to ", l.tp * l.dp,
+                       " or to 1"));
+  }
+  return Ok{};
+}
+
+}  // namespace
+
+std::string describe(const RankLayout& layout) {
+  std::string text;
+  for (const auto& [name, size] : {std::pair("tp", layout.tp), std::pair("dp", layout.dp),
+                                   std::pair("ep", layout.ep), std::pair("pp", layout.pp)}) {
+    if (size > 1) text += str(text.empty() ? "" : ", ", name, " ", size);
+  }
+  return text.empty() ? "one rank" : text;
+}
+
+StepTrial::StepTrial(const ModelConfig& config, const TrialOptions& options)
+    : config_(share_of(config, options.layout)), options_(options) {}
+
+Result<std::unique_ptr<StepTrial>> StepTrial::make(const ModelConfig& config,
+                                                   const TrialOptions& options) {
+  GLINT_TRY_STATUS(check_layout(options.layout, config));
+  std::unique_ptr<StepTrial> t(new StepTrial(config, options));
+  const RankLayout& layout = options.layout;
+  const MeshShape shape = shape_of(layout);
+  GLINT_TRY(t->shard_, plan_shard(config, shape, options.stage * shape.dp));
+  if (shape.ep > 1) {  // the rank that has most, where they do not come out even
+    t->shard_.experts.count = (config.n_routed_experts + shape.ep - 1) / shape.ep;
+  }
+  t->ops_ = options.like ? options.like->make_plan_ops(t->device_)
+                         : std::make_unique<PlanOps>(t->device_, all_capabilities("a plan"));
+  t->weights_ = null_weights(config, t->shard_,
+                             {.format = options.format,
+                              .with_mtp = options.with_mtp,
+                              .tp = layout.tp,
+                              .activations = options.activations},
+                             t->device_);
+  t->ep_ = std::make_unique<NullComm>(t->shard_.shard, shape.ep);
+  t->pp_ = std::make_unique<NullComm>(options.stage, layout.pp);
+  GLINT_TRY(KvStore kv, KvStore::make(config,
+                                      {.latent = options.latent,
+                                       .index = options.index,
+                                       .num_pages = 1,
+                                       .with_mtp = !t->weights_.mtp.empty(),
+                                       .layers = t->shard_.layers},
+                                      t->device_));
+  t->kv_.emplace(std::move(kv));
+  return t;
+}
+
+Model StepTrial::model() {
+  return {*ops_,
+          {.ep = ep_.get(), .pp = pp_.get()},
+          shard_,
+          config_,
+          weights_,
+          *kv_,
+          options_.activations,
+          activity_};
+}
+
+StepPlan StepTrial::plan_of(const StepShape& shape) const {
+  StepPlan plan;
+  const std::int64_t pages = (shape.length + kPageSize - 1) / kPageSize;
+  plan.pages.assign(static_cast<std::size_t>(pages), 0);  // the same for all: nothing is written
+  plan.tokens.assign(static_cast<std::size_t>(shape.tokens), 0);
+  const auto part = [&](std::int64_t all, int s) {
+    return static_cast<int>(all * (s + 1) / shape.sequences - all * s / shape.sequences);
+  };
+  for (int s = 0, begin = 0; s < shape.sequences; ++s) {
+    const int count = part(shape.tokens, s);
+    plan.slices.push_back(
+        {.first = static_cast<int>(std::max<std::int64_t>(shape.length - count, 0)),
+         .count = count,
+         .logit_rows = part(shape.logit_rows, s),
+         .token_begin = begin,
+         .num_pages = static_cast<int>(pages)});
+    begin += count;
+  }
+  plan.all_tokens = std::int64_t{shape.tokens} * options_.layout.dp;
+  return plan;
+}
+
+Assume StepTrial::assume(const StepShape& shape) {
+  const RankLayout& layout = options_.layout;
+  const ExpertLoad load = expert_load(config_.n_routed_experts, config_.num_experts_per_tok,
+                                      shape.tokens * (layout.ep > 1 ? layout.dp : 1), layout.ep);
+  const double each = static_cast<double>(shape.tokens) / shape.sequences;
+  return {.visible = static_cast<double>(shape.length) - (each - 1) / 2,
+          .sequences = static_cast<double>(shape.sequences),
+          .longest = static_cast<double>(shape.length),
+          .experts = load.experts,
+          .rows = load.rows};
+}
+
+std::int64_t StepTrial::run(const StepShape& shape) {
+  ops_->reset(assume(shape));
+  Arena arena(device_);
+  const Tensor rope = arena.take(DType::kF32, {0, config_.qk_rope_head_dim});
+  Tensor table = rope;
+  table.shape[0] = shape.length;  // the model's own, not the pass's
+  run_step(model(), plan_of(shape), table, shape.routed, nullptr, arena);
+  return static_cast<std::int64_t>(arena.high_water());
+}
+
+std::int64_t StepTrial::run_drafts(const StepShape& shape) {
+  ops_->reset(assume(shape));
+  Arena arena(device_);
+  Tensor table = arena.take(DType::kF32, {0, config_.qk_rope_head_dim});
+  table.shape[0] = shape.length;
+  run_draft(
+      model(), plan_of(shape), table,
+      [&] { return take_gathered(model(), shape.tokens, arena).hidden; }, {}, arena);
+  return static_cast<std::int64_t>(arena.high_water());
+}
+
+std::int64_t StepTrial::run_head(int rows) {
+  ops_->reset({});
+  Arena arena(device_);
+  glint::run_head(model(), take_gathered(model(), rows, arena).hidden, arena);
+  return static_cast<std::int64_t>(arena.high_water());
+}
+
+StepMemory StepTrial::memory(const StepLimits& limits) {
+  constexpr int kLogprobRows = 64;  // of a prompt whose log-probabilities are wanted
+  const int sequences = std::max(1, std::min(limits.max_step_tokens, limits.max_running));
+  const StepShape full = {
+      .tokens = limits.max_step_tokens,
+      .sequences = sequences,
+      .length = limits.max_seq_len,
+      .logit_rows = static_cast<int>(std::min<std::int64_t>(
+          limits.max_step_tokens, std::int64_t{limits.max_running} * (1 + limits.max_drafts))),
+      .routed = true};
+  StepMemory memory = {.step = run(full)};
+  if (shard_.is_last()) memory.head = run_head(std::max(kLogprobRows, sequences));
+  if (!weights_.mtp.empty() && limits.max_drafts > 0) {
+    StepShape rows = full, guesses = full;
+    rows.logit_rows = 0;
+    guesses.tokens = guesses.logit_rows = sequences;
+    memory.draft = std::max(run_drafts(rows), run_drafts(guesses));
+  }
+  memory.scratch = ops_->scratch_bytes();
+  return memory;
+}
+
+}  // namespace glint

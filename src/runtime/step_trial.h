@@ -1,0 +1,89 @@
+// StepTrial: the model's own passes over ops that compute nothing and memory that is only counted:
+// what one rank's step takes, and what it costs, before there is a weight.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "model/null_weights.h"
+#include "ops/plan_ops.h"
+#include "runtime/step.h"
+#include "runtime/step_memory.h"
+#include "tensor/null_device.h"
+
+namespace glint {
+
+// How a model is divided. A stage has dp * tp ranks; the experts lie on `ep` of them, which is 1 or
+// all. Rank 0 is that of the first stage that has the most experts and rows of each matrix.
+struct RankLayout {
+  int tp = 1;  // ranks that divide heads, inner rows and vocabulary; each has the whole cache
+  int ep = 1;  // ranks among which whole routed experts are dealt out
+  int dp = 1;  // shards with sequences and a cache of their own
+  int pp = 1;  // stages of whole layers
+
+  int num_ranks() const { return tp * dp * pp; }
+  bool operator==(const RankLayout&) const = default;
+};
+
+// "tp 8" or "tp 2, dp 4, ep 8": what is not 1.
+std::string describe(const RankLayout& layout);
+
+struct TrialOptions {
+  RankLayout layout = {};
+  int stage = 0;
+  std::function<WeightFormat(const ModelTensor&)> format = {};
+  bool with_mtp = false;
+  DType activations = DType::kBF16;
+  LatentFormat latent = LatentFormat::kBF16;
+  IndexFormat index = IndexFormat::kFp8;
+  // The backend whose memory is asked for; null: one whose blocks are compositions, with no memory
+  // of its own. Outlives the trial.
+  Ops* like = nullptr;
+};
+
+// One pass: `tokens` rows of a shard, as even as it goes over `sequences`, each of which ends at
+// `length`.
+struct StepShape {
+  int tokens = 1, sequences = 1;
+  std::int64_t length = 1;
+  int logit_rows = 0;   // in all, of the sequences' last rows
+  bool routed = false;  // the chosen experts are told
+};
+
+class StepTrial {
+ public:
+  // Fails with one sentence if the model cannot be divided so.
+  static Result<std::unique_ptr<StepTrial>> make(const ModelConfig& config,
+                                                 const TrialOptions& options);
+
+  // High-water mark of the arena of one pass; costs in ops().
+  std::int64_t run(const StepShape& shape);
+  std::int64_t run_drafts(const StepShape& shape);
+  std::int64_t run_head(int rows);
+  StepMemory memory(const StepLimits& limits);
+
+  const PlanOps& ops() const { return *ops_; }
+  ModelWeights& weights() { return weights_; }
+  const std::vector<ModelTensor>& tensors() const { return weights_.tensors; }
+  const ShardPlan& shard() const { return shard_; }
+
+ private:
+  StepTrial(const ModelConfig& config, const TrialOptions& options);
+  Model model();
+  StepPlan plan_of(const StepShape& shape) const;
+  // The batch of such a pass, on the rank that has most to do.
+  Assume assume(const StepShape& shape);
+
+  ModelConfig config_;  // with the rank's share of heads
+  const TrialOptions options_;
+  ShardPlan shard_;
+  NullDevice device_;
+  std::unique_ptr<PlanOps> ops_;
+  ModelWeights weights_;
+  std::unique_ptr<Comm> ep_, pp_;
+  std::optional<KvStore> kv_;
+  Activity activity_;
+};
+
+}  // namespace glint

@@ -1,0 +1,34 @@
+// NullDevice: memory that is only counted. What runs on it shows how much it would take, in no
+// memory and no time.
+#pragma once
+
+#include <memory>
+
+#include "tensor/device.h"
+
+namespace glint {
+
+// Addresses that nothing may read or write, each given out once; copies and waits do nothing.
+class NullDevice final : public Device {
+ public:
+  const char* name() const override { return "null"; }
+  bool is_host() const override { return false; }
+  Buffer allocate(std::size_t bytes) override;
+  Buffer allocate_pinned(std::size_t bytes) override { return allocate(bytes); }
+  void copy(void*, const void*, std::size_t) override {}
+  void copy_in(void*, const void*, std::size_t) override {}
+  void copy_out(void*, const void*, std::size_t) override {}
+  Event record() override { return {}; }
+  bool has_passed(const Event&) override { return true; }
+  void wait(const Event&) override {}
+  void synchronize() override {}
+  std::unique_ptr<Graph> capture(const std::function<void()>& run) override;
+
+  // Asked for so far, in whole blocks of 256 bytes; what was given back counts too.
+  std::size_t allocated() const { return allocated_; }
+
+ private:
+  std::size_t allocated_ = 0;
+};
+
+}  // namespace glint

@@ -1,0 +1,141 @@
+// The planned memory of steps, against the memory that they take.
+#include "runtime/memory_plan.h"
+
+#include <numeric>
+
+#include "executor/harness.h"
+
+namespace glint {
+namespace {
+
+std::string golden(const std::string& name) {
+  return str(GLINT_SOURCE_DIR, "/tests/golden/", name);
+}
+
+struct Loaded {
+  std::unique_ptr<LoadedModel> model = {};
+  std::unique_ptr<StepTrial> trial = {};
+  TrialOptions options = {};
+};
+
+Loaded load_both(const std::string& dir, DType activations = DType::kBF16) {
+  auto model = LoadedModel::load({.dir = dir, .activations = activations, .with_mtp = true},
+                                 best_backend().make(2));
+  EXPECT_TRUE(model.ok()) << model.error().message;
+  Loaded both = {.model = std::move(model).value()};
+  Checkpoint checkpoint = Checkpoint::open(dir).value();
+  both.options = {.format = formats_of(both.model->config(), checkpoint),
+                  .with_mtp = both.model->has_mtp(),
+                  .activations = activations,
+                  .like = &both.model->ops()};
+  both.trial = StepTrial::make(both.model->config(), both.options).value();
+  return both;
+}
+
+// `count` sequences of `length` tokens in one step, after all but `each` of them.
+void run_step_of(LoadedModel& model, int count, int each, int length) {
+  const int pages_of_each = (length + kPageSize - 1) / kPageSize;
+  ASSERT_TRUE(model.reserve_pages(count * pages_of_each).ok());
+  StepPlan plan;
+  for (int s = 0; s < count; ++s) {
+    std::vector<PageId> pages(static_cast<std::size_t>(pages_of_each));
+    std::iota(pages.begin(), pages.end(), s * pages_of_each);
+    std::vector<TokenId> tokens(static_cast<std::size_t>(each), 1);
+    for (int i = 0; i < each; ++i) tokens[static_cast<std::size_t>(i)] = 5 + (i * 7 + s) % 50;
+    plan.add(length - each, tokens, pages, 1);
+  }
+  model.step(plan, {.routed = true});
+}
+
+class PlannedSteps : public testing::TestWithParam<std::string> {};
+
+TEST_P(PlannedSteps, take_what_they_were_planned_to_take) {
+  const std::string dir = GetParam() == "glm5-tiny" ? kModelDir : golden(GetParam());
+  struct Shape {
+    int sequences, each, length;
+  };
+  for (const Shape s : {Shape{1, 1, 60}, Shape{5, 1, 130}, Shape{2, 96, 128}, Shape{1, 500, 500}}) {
+    const Loaded both = load_both(dir);
+    if (s.length > both.model->config().max_position_embeddings) continue;
+    run_step_of(*both.model, s.sequences, s.each, s.length);
+    const std::int64_t planned = both.trial->run({.tokens = s.sequences * s.each,
+                                                  .sequences = s.sequences,
+                                                  .length = s.length,
+                                                  .logit_rows = s.sequences,
+                                                  .routed = true});
+    const StepMemory used = both.model->used_memory();
+    const std::string what = str(s.sequences, " x ", s.each, " at ", s.length);
+    EXPECT_EQ(used.step, planned) << what;
+    // Threads that no task of a small step came to have taken nothing.
+    EXPECT_LE(used.scratch, both.trial->ops().scratch_bytes()) << what;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, PlannedSteps,
+                         testing::Values("glm5-tiny", "fp8_block", "nvfp4_modelopt", "odd",
+                                         "glm52_sharing", "real_heads"),
+                         [](const auto& info) {
+                           std::string name = info.param;
+                           std::replace(name.begin(), name.end(), '-', '_');
+                           return name;
+                         });
+
+// Weights, cache, and the largest step with its drafts.
+TEST(MemoryPlan, is_within_two_per_cent_of_what_is_taken) {
+  constexpr int kTokens = 512, kSequences = 4, kLength = 1024;
+  const Loaded both = load_both(kModelDir);
+  LoadedModel& model = *both.model;
+  const MemoryPlan plan = plan_memory(*both.trial, model.config(), both.options,
+                                      {.max_step_tokens = kTokens,
+                                       .max_running = kSequences,
+                                       .max_drafts = 1,
+                                       .max_seq_len = kLength});
+  EXPECT_EQ(plan.weight_bytes(), model.load_stats().held_bytes);
+  ASSERT_TRUE(model.reserve_steps(plan.step).ok());
+  run_step_of(model, kSequences, kTokens / kSequences, kLength);
+  EXPECT_EQ(plan.page, page_bytes(model.config(), model.kv().options()));
+
+  StepPlan rows;  // the same again, as the MTP layer's
+  std::vector<PageId> pages(kLength / kPageSize);
+  std::iota(pages.begin(), pages.end(), 0);
+  std::vector<std::int32_t> all(kTokens);
+  std::iota(all.begin(), all.end(), 0);
+  for (int s = 0; s < kSequences; ++s) {
+    const std::vector<TokenId> tokens(kTokens / kSequences, 7);
+    rows.add(kLength - kTokens / kSequences, tokens, pages, 0);
+  }
+  StepPlan step = rows;
+  for (SeqSlice& slice : step.slices) slice.logit_rows = 2;
+  const StepOutput out = model.step(step, {.routed = true});
+  model.draft(rows, {.on_device = out.hidden, .rows = all});
+  model.logits_of({.on_device = out.hidden, .rows = std::span(all).first(64)});
+
+  const StepMemory used = model.used_memory();
+  EXPECT_EQ(used.step, plan.step.step);
+  EXPECT_EQ(used.draft, plan.step.draft);
+  EXPECT_EQ(used.head, plan.step.head);
+  EXPECT_LE(used.scratch, plan.step.scratch);
+  const std::int64_t cache = kSequences * (kLength / kPageSize) * plan.page;
+  const auto planned = static_cast<double>(plan.weight_bytes() + plan.working_bytes() + cache);
+  const auto taken = static_cast<double>(model.load_stats().placement.packed_bytes + cache +
+                                         used.total() + model.rotary_table().size() * 4);
+  EXPECT_NEAR(taken / planned, 1, 0.02) << taken << " taken, " << planned << " planned";
+  // Reserved in one stretch each: nothing was allocated besides.
+  EXPECT_LT(model.arena_bytes(), static_cast<std::size_t>(plan.step.total()) + 3 * (2 << 20));
+}
+
+TEST(MemoryPlan, of_glm5_takes_no_weights_and_little_time) {
+  const ModelConfig config =
+      read_config(str(GLINT_SOURCE_DIR, "/tests/data/configs/glm5.json")).value();
+  const TrialOptions options = {.layout = {.tp = 8}, .format = formats_of(config, Release::kFp8)};
+  const std::unique_ptr<StepTrial> trial = StepTrial::make(config, options).value();
+  const MemoryPlan plan = plan_memory(
+      *trial, config, options, {.max_step_tokens = 8192, .max_running = 256, .max_seq_len = 32768});
+  const double gib = std::int64_t{1} << 30;
+  EXPECT_NEAR(static_cast<double>(plan.weight_bytes()) / gib, 88.69, 0.005);
+  EXPECT_EQ(plan.page, 64 * 100'152);
+  EXPECT_GT(plan.working_bytes(), 0);
+}
+
+}  // namespace
+}  // namespace glint
