@@ -103,6 +103,7 @@ std::vector<std::string> advise(const ModelConfig& config, const Deployment& d) 
   for (const Release release : {Release::kNvfp4, Release::kFp8, Release::kBF16}) {
     o.formats = formats_of(config, release);
     for (const int count : kCounts) {
+      if (count > 1 && d.options.device.link == 0) break;  // there is one of this machine
       const std::optional<RankLayout> layout = try_layouts(count);
       if (!layout) continue;
       // A fit on as many devices as there are is news where less is needed only.

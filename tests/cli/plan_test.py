@@ -1,0 +1,66 @@
+#!/usr/bin/env python3
+"""glint plan, and glint serve --dry-run, as a user meets them.
+
+    plan_test.py GLINT MODEL
+"""
+import json
+import pathlib
+import re
+import sys
+import tempfile
+
+from program import check, output, refused, run
+
+MODEL = sys.argv[2]
+SEED = ("plan", "zai-org/GLM-5-FP8", "--device", "b200", "--count", 8, "--max-model-len", 32768,
+        "--kv-cache-memory", "64.49GiB")
+
+
+def known_deployments():
+    text = output(*SEED)
+    for part in (r"It fits\.", r"model weights +88\.69 GiB", r"KV cache +64\.49 GiB +515\.92 GiB",
+                 r"VRAM used", r"tokens +691,392", r"halves in BF16 +88\.96 GiB", r"peak, sustained",
+                 r"peak, burst", r"best layout for latency", r"NVFP4 experts fit on 4"):
+        check(re.search(part, text), f"the table lacks {part}", text)
+    report = json.loads(output(*SEED, "--json"))
+    check(report["cache_tokens"] == 691392 and report["fits"], "JSON", report)
+    # Sums are the parts', and floors grow with the batch.
+    check(sum(report["weight_bytes_by_role"].values()) == report["weight_bytes"], "roles", report)
+    steps = [point["floor"]["seconds"] for point in report["decode"]]
+    check(steps == sorted(steps) and len(steps) > 3, "floors", steps)
+    four = run("plan", "zai-org/GLM-5", "--format", "nvfp4", "--device", "b200", "--count", 4)
+    check(four.returncode == 0, "NVFP4 on four", four.stdout)
+    none = run("plan", "zai-org/GLM-5", "--device", "h200", "--dp", 8, "--ep", 8,
+               "--mem-fraction-static", 0.7)
+    check(none.returncode == 1 and "does not fit: weights take" in none.stdout, "too large", none.stdout)
+
+
+def this_machine():
+    text = output("plan", MODEL, "--device", "cpu", "--concurrency", 2)
+    check("It fits." in text and "this machine's memory" in text, "the bundled model", text)
+    dry = run("serve", MODEL, "--dry-run", "--kv-cache-tokens", 6400, "--max-model-len", 512)
+    check(dry.returncode == 0 and "serving" not in dry.stderr, "a dry run", dry.stderr)
+    check(re.search(r"tokens +6,400", dry.stdout) and "6,400 tokens" in dry.stderr, "the same cache",
+          dry.stdout + dry.stderr)
+
+
+def page():
+    with tempfile.TemporaryDirectory() as folder:
+        file = pathlib.Path(folder) / "plan.html"
+        output(*SEED, "--html", file)
+        html = file.read_text()
+        check(html.count("<svg") == 3 and "http" not in html and "<script" not in html, "the page", html[:400])
+
+
+def refusals():
+    refused("plan", "zai-org/GLM-5", "--device", "h300", words=["h300"])
+    refused("plan", "zai-org/GLM-5", "--tp", 3, words=["tp 3 is 3 ranks, but there are 8 devices"])
+    refused("plan", "zai-org/GLM-5", "--cp", 4, words=["cp is 4"])
+    refused("plan", "zai-org/GLM-5", "--ep", 4, words=["set ep to 8 or to 1"])
+    refused("plan", "zai-org/GLM-5", "--max-model-len", "1M", words=["202752 positions"])
+
+
+known_deployments()
+this_machine()
+page()
+refusals()
