@@ -21,6 +21,13 @@ MeshShape shape_of(const RankLayout& l) {
   return l.ep > 1 ? MeshShape{.ep = l.ep, .pp = l.pp, .dp = l.tp * l.dp} : MeshShape{.pp = l.pp};
 }
 
+// Sequences are at least as long as what the step runs of them.
+StepShape fitted(StepShape shape) {
+  const std::int64_t each = (shape.tokens + shape.sequences - 1) / shape.sequences;
+  shape.length = std::max(shape.length, each);
+  return shape;
+}
+
 Status check_layout(const RankLayout& l, const ModelConfig& config) {
   if (l.tp < 1 || l.dp < 1 || l.pp < 1 || l.ep < 1) {
     return invalid("tp, dp, pp and ep must be 1 or more");
@@ -127,7 +134,8 @@ Assume StepTrial::assume(const StepShape& shape) {
           .rows = load.rows};
 }
 
-std::int64_t StepTrial::run(const StepShape& shape) {
+std::int64_t StepTrial::run(const StepShape& asked) {
+  const StepShape shape = fitted(asked);
   ops_->reset(assume(shape));
   Arena arena(device_);
   const Tensor rope = arena.take(DType::kF32, {0, config_.qk_rope_head_dim});
@@ -137,7 +145,8 @@ std::int64_t StepTrial::run(const StepShape& shape) {
   return static_cast<std::int64_t>(arena.high_water());
 }
 
-std::int64_t StepTrial::run_drafts(const StepShape& shape) {
+std::int64_t StepTrial::run_drafts(const StepShape& asked) {
+  const StepShape shape = fitted(asked);
   ops_->reset(assume(shape));
   Arena arena(device_);
   Tensor table = arena.take(DType::kF32, {0, config_.qk_rope_head_dim});
@@ -158,13 +167,14 @@ std::int64_t StepTrial::run_head(int rows) {
 StepMemory StepTrial::memory(const StepLimits& limits) {
   constexpr int kLogprobRows = 64;  // of a prompt whose log-probabilities are wanted
   const int sequences = std::max(1, std::min(limits.max_step_tokens, limits.max_running));
-  const StepShape full = {
-      .tokens = limits.max_step_tokens,
-      .sequences = sequences,
-      .length = limits.max_seq_len,
-      .logit_rows = static_cast<int>(std::min<std::int64_t>(
-          limits.max_step_tokens, std::int64_t{limits.max_running} * (1 + limits.max_drafts))),
-      .routed = true};
+  const auto tokens = static_cast<int>(
+      std::min<std::int64_t>(limits.max_step_tokens, sequences * limits.max_seq_len));
+  const StepShape full = {.tokens = tokens,
+                          .sequences = sequences,
+                          .length = limits.max_seq_len,
+                          .logit_rows = static_cast<int>(std::min<std::int64_t>(
+                              tokens, std::int64_t{limits.max_running} * (1 + limits.max_drafts))),
+                          .routed = true};
   StepMemory memory = {.step = run(full)};
   if (shard_.is_last()) memory.head = run_head(std::max(kLogprobRows, sequences));
   if (!weights_.mtp.empty() && limits.max_drafts > 0) {

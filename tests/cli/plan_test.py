@@ -44,6 +44,14 @@ def this_machine():
           dry.stdout + dry.stderr)
 
 
+def odd_loads():
+    for args in (("--input-len", 100, "--max-num-batched-tokens", 512), ("--max-model-len", 64),
+                 ("--max-model-len", 2, "--concurrency", 1), ("--input-len", 100000, "--output-len", 1),
+                 ("--tp", 2, "--dp", 2, "--pp", 2), ("--dp", 8, "--ep", 8, "--cp", 8), ("--drafts", 3)):
+        text = output("plan", "zai-org/GLM-5-FP8", "--device", "b300", *args)
+        check("It fits." in text, f"{args}", text)
+
+
 def page():
     with tempfile.TemporaryDirectory() as folder:
         file = pathlib.Path(folder) / "plan.html"
@@ -62,5 +70,6 @@ def refusals():
 
 known_deployments()
 this_machine()
+odd_loads()
 page()
 refusals()
