@@ -26,9 +26,17 @@ Chart memory_chart(const Deployment& d) {
       chart.points.push_back({name, gib(bytes), str(name, formatted(": %.2f GiB", gib(bytes)))});
     }
   };
+  // A chart has room for the names of a few bars: the table says the rest.
+  std::int64_t others = 0;
   for (int i = 0; i < kNumTensorRoles; ++i) {
-    add(name_of(static_cast<TensorRole>(i)), d.rank.weights[static_cast<std::size_t>(i)]);
+    const std::int64_t bytes = d.rank.weights[static_cast<std::size_t>(i)];
+    if (bytes < d.rank.weight_bytes() / 50) {
+      others += bytes;
+    } else {
+      add(name_of(static_cast<TensorRole>(i)), bytes);
+    }
   }
+  add("other weights", others);
   add("activations", d.rank.working_bytes());
   add("KV cache", d.cache);
   return chart;
@@ -48,13 +56,13 @@ Chart step_chart(const Deployment& d) {
 
 Chart context_chart(const Deployment& d) {
   Chart chart = {.title = "Context that each of so many sequences can have",
-                 .y_label = "tokens",
+                 .y_label = "thousand tokens",
                  .x_label = "sequences at once"};
   for (std::int64_t n = d.options.layout.dp; n <= 1024; n *= 2) {
     const std::int64_t pages = d.cache_tokens / kPageSize / (n / d.options.layout.dp);
     const std::int64_t tokens = std::min(pages * kPageSize, d.max_model_len);
     if (tokens == 0) break;
-    chart.points.push_back({std::to_string(n), static_cast<double>(tokens),
+    chart.points.push_back({std::to_string(n), static_cast<double>(tokens) / 1000,
                             str(n, " sequences: ", with_commas(tokens), " tokens each")});
   }
   return chart;
@@ -85,8 +93,8 @@ std::string to_html(const PlanReport& r) {
     page += section("Context over concurrency",
                     "How long each sequence can be when so many run at once.", context_chart(d));
   }
-  page += str("<section>\n<details><summary>as numbers</summary>\n<pre>", escape_html(to_text(r)),
-              "</pre>\n</details>\n</section>\n</body>\n</html>\n");
+  page += str("<section>\n<details><summary>as numbers</summary>\n<pre style=\"overflow-x: auto\">",
+              escape_html(to_text(r)), "</pre>\n</details>\n</section>\n</body>\n</html>\n");
   return page;
 }
 
