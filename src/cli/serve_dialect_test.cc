@@ -219,6 +219,15 @@ TEST(ServeDialect, a_misspelt_key_of_a_group_is_refused_with_a_suggestion) {
   EXPECT_EQ(error("kv_cache_config:\n  host_cache_size: 0\n  event_buffer_max_size: 1\n"), "");
 }
 
+TEST(ServeDialect, older_spellings_keep_their_meaning) {
+  for (const char* flag :
+       {"--kv_cache_free_gpu_mem_fraction", "--kv_cache_free_gpu_memory_fraction"}) {
+    const auto served = serve(Dialect::kTrtllm, {"m", flag, "0.25"});
+    EXPECT_EQ(served.error, "");
+    EXPECT_EQ(served.options.free_memory_fraction, 0.25) << flag;
+  }
+}
+
 TEST(ServeDialect, values_that_cannot_be_kept_are_refused) {
   EXPECT_EQ(
       serve(Dialect::kVllm, words("m --enable-lora --lora-modules a=/x")).error,

@@ -191,6 +191,8 @@ const FlagRule kRules[] = {
      Takes::kNothing, Does::kIgnore, "whole pages are shared"},
     {"kv-cache-config.free-gpu-memory-fraction", T, Takes::kValue, Does::kSet,
      "free-gpu-memory-fraction"},
+    {"kv-cache-free-gpu-memory-fraction", T, Takes::kValue, Does::kSet, "free-gpu-memory-fraction"},
+    {"kv-cache-free-gpu-mem-fraction", T, Takes::kValue, Does::kSet, "free-gpu-memory-fraction"},
     {"kv-cache-config.max-tokens", T, Takes::kValue, Does::kSet, "kv-cache-tokens", not_auto},
     {"kv-cache-config.tokens-per-block tokens-per-block block-size page-size", kAllBits,
      Takes::kValue, Does::kIgnore, "", page_size},
