@@ -1,5 +1,5 @@
 // SamplingParams: how one request wants its tokens chosen. Plain data, so that the host side can
-// carry it; the arithmetic is runtime/sampler.h.
+// carry it; the arithmetic is ops/sampling.h.
 #pragma once
 
 #include <cstdint>

@@ -117,7 +117,7 @@ void discard_sources(const Batch& batch, const std::byte* embedding) {
 }
 
 // Places all of `weights` in the memory from `to` on.
-void place_at(std::byte* to, ModelWeights& weights, Ops& ops, ThreadPool& threads,
+void place_at(std::byte* to, ModelWeights& weights, Sources sources, Ops& ops, ThreadPool& threads,
               const LoadProgress& progress) {
   constexpr std::size_t kReadAhead = std::size_t{512} << 20;  // what is being packed, and the next
   const std::byte* const embedding = weights.embed_tokens.data;
@@ -137,7 +137,7 @@ void place_at(std::byte* to, ModelWeights& weights, Ops& ops, ThreadPool& thread
   for (const Batch& batch : batches) {
     ops.pack(batch.pairs, threads);
     reader.used(batch.parts_bytes);
-    discard_sources(batch, embedding);
+    if (sources == Sources::kDiscard) discard_sources(batch, embedding);
     if (progress) progress(batch.bytes, total);
   }
 }
@@ -172,19 +172,19 @@ Result<Placement> place_weights(ModelWeights& weights, const PackingPlan& plan, 
   }
   if (!placement.is_packed) return placement;
   GLINT_TRY(std::byte* const to, own(placement.packed_bytes, ops.device(), weights));
-  place_at(to, weights, ops, threads, progress);
+  place_at(to, weights, Sources::kDiscard, ops, threads, progress);
   return placement;
 }
 
 Status replace_weights(ModelWeights& weights, ModelWeights next, const Placement& placement,
-                       Ops& ops, ThreadPool& threads) {
+                       Sources sources, Ops& ops, ThreadPool& threads) {
   // Packed weights no longer say what they were.
   if (formats_in_order(next) != placement.formats) {
     return invalid("its weights are not in the formats of the loaded ones; start again with it");
   }
   if (placement.is_packed) {
     next.owned.push_back(std::move(weights.owned.back()));
-    place_at(next.owned.back().data(), next, ops, threads, {});
+    place_at(next.owned.back().data(), next, sources, ops, threads, {});
   }
   weights = std::move(next);
   return Ok{};

@@ -32,10 +32,13 @@ struct Placement {
 Result<Placement> place_weights(ModelWeights& weights, const PackingPlan& plan, Ops& ops,
                                 ThreadPool& threads, const LoadProgress& progress);
 
+// Whether memory that weights were copied from is given back to the system.
+enum class Sources { kDiscard, kKeep };
+
 // Puts `next`, the same model's weights of another checkpoint, into the place of `weights`, and
-// where these were packed (`placement`), into their memory, so that there are never two copies.
-// Fails with `weights` as they were if the formats differ.
+// where these were packed (`placement`), into their memory, so that there are never two copies but
+// of sources that are kept. Fails with `weights` as they were if the formats differ.
 Status replace_weights(ModelWeights& weights, ModelWeights next, const Placement& placement,
-                       Ops& ops, ThreadPool& threads);
+                       Sources sources, Ops& ops, ThreadPool& threads);
 
 }  // namespace glint

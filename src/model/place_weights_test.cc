@@ -96,7 +96,14 @@ TEST_P(PlaceWeights, arrive_on_a_device_that_the_host_cannot_read) {
   EXPECT_TRUE(moe.gate_proj.each.empty()) << "experts on a device have one stride";
 
   const std::byte* const before = found.weights.layers[0].attention.o_proj.data.data;
-  ASSERT_TRUE(replace_weights(found.weights, std::move(next.weights), placement, ops_, pool_).ok());
+  ASSERT_TRUE(replace_weights(found.weights, std::move(next.weights), placement, Sources::kKeep,
+                              ops_, pool_)
+                  .ok());
+  const auto kept = next.checkpoint->source().tensors();
+  const auto as_made = next_twin.checkpoint->source().tensors();
+  for (std::size_t i = 0; i < kept.size(); ++i) {
+    EXPECT_TRUE(std::ranges::equal(kept[i].bytes, as_made[i].bytes)) << kept[i].name;
+  }
   EXPECT_EQ(found.weights.layers[0].attention.o_proj.data.data, before);
   expect_equal(found.weights, next_twin.weights);
 }

@@ -21,4 +21,7 @@
   OP(Route, route)                  \
   OP(Permute, permute)              \
   OP(Regroup, regroup)              \
-  OP(Combine, combine)
+  OP(Combine, combine)              \
+  OP(Argmax, argmax)                \
+  OP(Sample, sample)                \
+  OP(TokenLogProbs, token_log_probs)

@@ -21,6 +21,7 @@
 #include "ops/norm.h"
 #include "ops/op_list.h"
 #include "ops/rope.h"
+#include "ops/sampling.h"
 #include "ops/select_keys.h"
 #include "ops/sparse_mla.h"
 #include "ops/weight_plan.h"

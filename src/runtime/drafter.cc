@@ -57,11 +57,14 @@ void Drafter::keep_seed(const StepOutput& out, std::int64_t row, const Rows& row
   slots_to_positions(seed.keys, rows.pages);
 }
 
-void Drafter::take_best(std::span<const float> logits, std::span<const Guess> guesses) {
-  const std::size_t vocab = logits.size() / guesses.size();
-  for (std::size_t i = 0; i < guesses.size(); ++i) {
-    guesses[i].drafts->push_back(argmax(logits.subspan(i * vocab, num_token_ids_)));
-  }
+void Drafter::take_best(const Tensor& logits, std::span<const Guess> guesses) {
+  const Arena::Scope scope(model_.scratch());
+  const ArgmaxArgs args = {.logits = logits,
+                           .num_ids = static_cast<std::int64_t>(num_token_ids_),
+                           .tokens = model_.scratch().take(DType::kI32, {logits.dim(0)})};
+  model_.ops().argmax(args);
+  const auto best = download<TokenId>(args.tokens, model_.ops().device());
+  for (std::size_t i = 0; i < guesses.size(); ++i) guesses[i].drafts->push_back(best[i]);
 }
 
 void Drafter::guess(std::span<const Guess> guesses) {
@@ -97,8 +100,8 @@ void Drafter::guess(std::span<const Guess> guesses) {
     active.resize(kept);
     hidden.resize(kept * row_bytes);
     if (active.empty()) return;
-    const StepOutput out = model_.draft(plan, {.on_host = hidden}, keys);
-    take_best(out.logits, active);
+    const StepOutput out = model_.draft(plan, {.on_host = hidden}, keys, /*host_logits=*/false);
+    take_best(out.device_logits, active);
     for (std::size_t i = 0; i < kept; ++i) {
       model_.read_row(out.hidden, static_cast<std::int64_t>(i),
                       std::span(hidden).subspan(i * row_bytes, row_bytes));

@@ -38,7 +38,7 @@ class Drafter {
 
  private:
   bool shares_keys() const { return model_.config().index_share_for_mtp_iteration; }
-  void take_best(std::span<const float> logits, std::span<const Guess> guesses);
+  void take_best(const Tensor& logits, std::span<const Guess> guesses);
   void keep_seed(const StepOutput& out, std::int64_t row, const Rows& rows);
 
   LoadedModel& model_;

@@ -60,7 +60,8 @@ LoadedModel::LoadedModel(ModelOptions options, std::unique_ptr<Ops> ops)
       ops_(std::move(ops)),
       step_arena_(ops_->device()),
       draft_arena_(ops_->device()),
-      head_arena_(ops_->device()) {}
+      head_arena_(ops_->device()),
+      scratch_(ops_->device()) {}
 
 Result<std::unique_ptr<LoadedModel>> LoadedModel::load(const ModelOptions& options,
                                                        std::unique_ptr<Ops> ops,
@@ -122,12 +123,16 @@ Status LoadedModel::update_weights(const std::string& dir) {
                        "; load it with a restart"));
   }
   GLINT_TRY(Checkpoint checkpoint, Checkpoint::open(dir));
-  GLINT_TRY_STATUS(update_weights(std::move(checkpoint)).in("loading " + dir));
+  GLINT_TRY_STATUS(replace(std::move(checkpoint), Sources::kDiscard).in("loading " + dir));
   options_.dir = dir;
   return Ok{};
 }
 
 Status LoadedModel::update_weights(Checkpoint next) {
+  return replace(std::move(next), Sources::kKeep);
+}
+
+Status LoadedModel::replace(Checkpoint next, Sources sources) {
   auto checkpoint = std::make_unique<Checkpoint>(std::move(next));
   HostThreads threads(*ops_, options_.threads);
   GLINT_TRY(
@@ -135,8 +140,8 @@ Status LoadedModel::update_weights(Checkpoint next) {
       find_weights(*checkpoint, config_,
                    {.activations = options_.activations, .with_mtp = has_mtp(), .shard = &shard_},
                    threads.pool()));
-  GLINT_TRY_STATUS(
-      replace_weights(weights_, std::move(weights), load_stats_.placement, *ops_, threads.pool()));
+  GLINT_TRY_STATUS(replace_weights(weights_, std::move(weights), load_stats_.placement, sources,
+                                   *ops_, threads.pool()));
   checkpoint_ = std::move(checkpoint);
   return Ok{};
 }
@@ -168,7 +173,7 @@ Status LoadedModel::reserve_pages(int num_pages) {
 Status LoadedModel::reserve_steps(const StepMemory& planned) {
   for (const auto& [arena, bytes] :
        {std::pair(&step_arena_, planned.step), std::pair(&draft_arena_, planned.draft),
-        std::pair(&head_arena_, planned.head)}) {
+        std::pair(&head_arena_, planned.head), std::pair(&scratch_, planned.edits)}) {
     if (bytes > 0 && !arena->reserve(static_cast<std::size_t>(bytes))) {
       return Error{ErrorCode::kResourceExhausted,
                    str("no room on ", ops_->device().name(), " for ",
@@ -183,6 +188,7 @@ StepMemory LoadedModel::used_memory() const {
   return {.step = static_cast<std::int64_t>(step_arena_.high_water()),
           .draft = static_cast<std::int64_t>(draft_arena_.high_water()),
           .head = static_cast<std::int64_t>(head_arena_.high_water()),
+          .edits = static_cast<std::int64_t>(scratch_.high_water()),
           .scratch = ops_->scratch_bytes()};
 }
 
@@ -243,37 +249,40 @@ StepOutput LoadedModel::step(const StepPlan& plan, const StepOptions& options) {
   activity_.begin("build_batch");
   const ForwardArgs ran =
       run_step(model(), plan, rope_table_, options.routed, options.taps, step_arena_);
-  const StepOutput out = {.logits = on_host(ran.logits, step_logits_),
-                          .hidden = ran.hidden,
-                          .routed = on_host(ran.routed, routed_),
-                          .vocab = config_.vocab_size};
+  const StepOutput out = {
+      .logits = options.host_logits ? on_host(ran.logits, step_logits_) : std::span<const float>(),
+      .device_logits = ran.logits,
+      .hidden = ran.hidden,
+      .routed = on_host(ran.routed, routed_),
+      .vocab = config_.vocab_size};
   activity_.end();
   return out;
 }
 
 StepOutput LoadedModel::draft(const StepPlan& plan, const HiddenRows& target,
-                              std::span<const std::int32_t> selection) {
+                              std::span<const std::int32_t> selection, bool host_logits) {
   GLINT_CHECK(has_mtp(), "a draft needs an MTP layer");
   draft_scope_.emplace(draft_arena_);
   activity_.begin("mtp_batch");
   const MtpArgs ran = run_draft(
       model(), plan, rope_table_, [&] { return place(target, draft_arena_); }, selection,
       draft_arena_);
-  const StepOutput out = {.logits = on_host(ran.logits, draft_logits_),
-                          .hidden = ran.hidden,
-                          .selected = ran.selected,
-                          .vocab = config_.vocab_size};
+  const StepOutput out = {
+      .logits = host_logits ? on_host(ran.logits, draft_logits_) : std::span<const float>(),
+      .device_logits = ran.logits,
+      .hidden = ran.hidden,
+      .selected = ran.selected,
+      .vocab = config_.vocab_size};
   activity_.end();
   return out;
 }
 
-std::span<const float> LoadedModel::logits_of(const HiddenRows& hidden) {
+Tensor LoadedModel::logits_of(const HiddenRows& hidden) {
   head_scope_.emplace(head_arena_);
   activity_.begin("lm_head");
   const Tensor logits = run_head(model(), place(hidden, head_arena_), head_arena_);
-  const std::span<const float> out = on_host(logits, head_logits_);
   activity_.end();
-  return out;
+  return logits;
 }
 
 Status check_vocabulary(const LoadedModel& model, std::span<const TokenId> ids) {

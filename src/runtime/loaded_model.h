@@ -48,14 +48,17 @@ struct LoadStats {
 };
 
 struct StepOptions {
-  bool routed = false;  // also tell which experts were chosen
+  bool routed = false;      // also tell which experts were chosen
+  bool host_logits = true;  // copy the logits to the host
   const Taps* taps = nullptr;
 };
 
-// Logits of the rows that a plan asked for, in plan order, on the host; and the final hidden states
-// on the device. All of it is valid until the next pass of its kind (step or draft).
+// Logits of the rows that a plan asked for, in plan order, on the host if wanted there; and the
+// final hidden states on the device. All of it is valid until the next pass of its kind (step or
+// draft).
 struct StepOutput {
   std::span<const float> logits;  // [R, V]
+  Tensor device_logits = {};      // the same on the device
   Tensor hidden;                  // [T, hidden]
   Tensor selected = {};           // drafts: the keys [T, index_topk] that were attended to
   std::span<const std::int32_t> routed = {};  // [MoE layers, T, num_experts_per_tok], or empty
@@ -113,10 +116,12 @@ class LoadedModel {
   // token; `target` the hidden state of each row. `selection` [T, index_topk]: slots that an
   // earlier draft selected, used instead of selecting.
   StepOutput draft(const StepPlan& plan, const HiddenRows& target,
-                   std::span<const std::int32_t> selection = {});
+                   std::span<const std::int32_t> selection = {}, bool host_logits = true);
 
-  // Logits [R, V] of hidden states; valid until the next call.
-  std::span<const float> logits_of(const HiddenRows& hidden);
+  // Logits [R, V] of hidden states, on the device; valid until the next call.
+  Tensor logits_of(const HiddenRows& hidden);
+  // Temporaries of the caller's own, between passes.
+  Arena& scratch() { return scratch_; }
 
   // Bytes of row `row` of a dense tensor on the device.
   void read_row(const Tensor& tensor, std::int64_t row, std::span<std::byte> to);
@@ -131,7 +136,8 @@ class LoadedModel {
   StepMemory used_memory() const;
   // That arenas hold.
   std::size_t arena_bytes() const {
-    return step_arena_.bytes_held() + draft_arena_.bytes_held() + head_arena_.bytes_held();
+    return step_arena_.bytes_held() + draft_arena_.bytes_held() + head_arena_.bytes_held() +
+           scratch_.bytes_held();
   }
 
   // Everything that a pass of the caller's own works with. Needs pages.
@@ -145,6 +151,7 @@ class LoadedModel {
 
  private:
   LoadedModel(ModelOptions options, std::unique_ptr<Ops> ops);
+  Status replace(Checkpoint next, Sources sources);
   void count_files();
   Status make_rope_table();
   template <class T>
@@ -164,10 +171,10 @@ class LoadedModel {
   std::optional<KvStore> kv_;
   Activity activity_;
   // The results of a pass live in its scope, which the next pass of its kind closes.
-  Arena step_arena_, draft_arena_, head_arena_;
+  Arena step_arena_, draft_arena_, head_arena_, scratch_;
   std::optional<Arena::Scope> step_scope_, draft_scope_, head_scope_;
   // Where the device's memory is not the host's: copies of results.
-  std::vector<float> step_logits_, draft_logits_, head_logits_;
+  std::vector<float> step_logits_, draft_logits_;
   std::vector<std::int32_t> routed_;
 };
 

@@ -1,11 +1,11 @@
 #include "runtime/model_executor.h"
 
 #include <chrono>
+#include <numeric>
 
 #include "base/file.h"
 #include "base/seconds.h"
 #include "base/str.h"
-#include "base/thread_pool.h"
 #include "runtime/key_reads.h"
 #include "runtime/slice_sampler.h"
 
@@ -14,7 +14,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Prompt rows whose logits are on the host at once.
+// Prompt rows whose logits are there at once.
 constexpr int kLogprobRows = 64;
 // Less than this is not worth a row that runs again.
 constexpr double kMaskSeconds = 0.0005;
@@ -61,18 +61,9 @@ ModelExecutor::ModelExecutor(LoadedModel& model, const ModelExecutorOptions& opt
       expert_load_(static_cast<std::size_t>(info_.num_moe_layers) * info_.num_experts) {
   GLINT_CHECK(options.max_drafts == 0 || model.has_mtp(), "drafts need the MTP layer");
   if (options_.num_token_ids == 0) options_.num_token_ids = info_.vocab_size;
-  ThreadPool* const threads = model.ops().host_threads();
-  samplers_.resize(static_cast<std::size_t>(threads ? threads->num_threads() : 1));
 }
 
 ModelExecutor::~ModelExecutor() = default;
-
-template <class Fn>
-void ModelExecutor::parallel(std::int64_t count, Fn&& fn) {
-  ThreadPool* const threads = model_.ops().host_threads();
-  if (threads && count > 1) return threads->run_dynamic(count, fn);
-  for (std::int64_t i = 0; i < count; ++i) fn(i, 0);
-}
 
 StepResult ModelExecutor::execute(const StepPlan& plan) {
   const auto start = Clock::now();
@@ -87,8 +78,8 @@ StepResult ModelExecutor::execute(const StepPlan& plan) {
     const StepPlan step = make_step(plan.step, runs);
     KeyReads key_reads(model_, runs);
     const auto forward_start = Clock::now();
-    const StepOutput out =
-        model_.step(step, {.routed = info_.num_moe_layers > 0, .taps = key_reads.taps()});
+    const StepOutput out = model_.step(
+        step, {.routed = info_.num_moe_layers > 0, .host_logits = false, .taps = key_reads.taps()});
     activity.begin("grammar_masks");
     await_masks(runs, seconds_since(forward_start));
     activity.begin("sample");
@@ -220,18 +211,85 @@ StepPlan ModelExecutor::make_step(std::uint64_t number, std::span<SliceRun> runs
 }
 
 void ModelExecutor::sample(std::span<SliceRun> runs, const StepOutput& out) {
-  const std::size_t vocab = static_cast<std::size_t>(info_.vocab_size);
-  parallel(static_cast<std::int64_t>(runs.size()), [&](std::int64_t i, int thread) {
+  SampleRows rows(options_.num_token_ids);
+  std::vector<std::shared_ptr<MaskTask>> tasks;
+  const auto masks_of = [&](std::size_t i) {
+    return tasks[i] ? std::span<const MaskRow>(tasks[i]->rows) : std::span<const MaskRow>();
+  };
+  for (SliceRun& run : runs) {
+    // Rows of a late slice are drawn, too, and nobody looks at them: its masks come later.
+    tasks.push_back(run.late ? nullptr : std::exchange(run.sequence->masks, nullptr));
+    if (tasks.back()) run.sequence->slow_masks = tasks.back()->slow;
+    if (run.slice->sample) add_rows(run, masks_of(tasks.size() - 1), rows);
+  }
+  const std::vector<std::int32_t> drawn =
+      rows.sample(model_.ops(), out.device_logits, model_.scratch());
+  for (std::size_t i = 0; i < runs.size(); ++i) {
     SliceRun& run = runs[i];
-    if (!run.slice->sample || run.late) return;
-    const std::size_t rows = static_cast<std::size_t>(run.sampling_rows());
-    const SliceLogits logits = {.logits = out.logits.subspan(run.logit_begin * vocab, rows * vocab),
-                                .vocab = vocab,
-                                .num_token_ids = static_cast<std::size_t>(options_.num_token_ids)};
-    const std::shared_ptr<MaskTask> task = std::exchange(run.sequence->masks, nullptr);
-    if (task) run.sequence->slow_masks = task->slow;
-    sample_slice(samplers_[thread], logits, task ? task->rows : std::span<const MaskRow>(), run);
-  });
+    if (!run.slice->sample || run.late) continue;
+    take_rows(std::span(drawn).subspan(run.logit_begin, run.sampling_rows()), masks_of(i), run);
+  }
+  tell_logprobs(runs, out.device_logits);
+}
+
+std::vector<TokenLogprob> ModelExecutor::logprobs_of(const Tensor& logits,
+                                                     const std::vector<std::int32_t>& rows,
+                                                     const std::vector<std::int32_t>& ids,
+                                                     int num_top) {
+  Arena& scratch = model_.scratch();
+  Device& device = model_.ops().device();
+  const Arena::Scope scope(scratch);
+  const auto N = static_cast<std::int64_t>(rows.size());
+  const std::int64_t K = std::min(num_top, options_.num_token_ids);
+  const TokenLogProbsArgs args = {.logits = logits,
+                                  .rows = upload(rows, {N}, scratch),
+                                  .ids = upload(ids, {N}, scratch),
+                                  .num_ids = options_.num_token_ids,
+                                  .log_probs = scratch.take(DType::kF32, {N}),
+                                  .ranks = scratch.take(DType::kI32, {N}),
+                                  .top_ids = scratch.take(DType::kI32, {N, K}),
+                                  .top_log_probs = scratch.take(DType::kF32, {N, K})};
+  model_.ops().token_log_probs(args);
+  const auto log_probs = download<float>(args.log_probs, device);
+  const auto ranks = download<std::int32_t>(args.ranks, device);
+  const auto top_ids = download<std::int32_t>(args.top_ids, device);
+  const auto top = download<float>(args.top_log_probs, device);
+  std::vector<TokenLogprob> all(rows.size());
+  for (std::size_t n = 0; n < all.size(); ++n) {
+    all[n].logprob = log_probs[n];
+    all[n].rank = ranks[n];
+    const std::size_t begin = n * static_cast<std::size_t>(K);
+    for (std::size_t k = begin; k < begin + static_cast<std::size_t>(K); ++k) {
+      if (top_ids[k] >= 0) all[n].top.push_back({.id = top_ids[k], .logprob = top[k]});
+    }
+  }
+  return all;
+}
+
+// All tokens that were just taken, in one call.
+void ModelExecutor::tell_logprobs(std::span<SliceRun> runs, const Tensor& logits) {
+  std::vector<std::int32_t> rows, ids;
+  int most = 0;
+  const auto wanted = [](const SliceRun& run) { return run.sequence->request->want.top_logprobs; };
+  for (const SliceRun& run : runs) {
+    if (wanted(run) < 0) continue;
+    most = std::max(most, wanted(run));
+    for (std::size_t i = 0; i < run.result->tokens.size(); ++i) {
+      rows.push_back(run.logit_begin + static_cast<std::int32_t>(i));
+      ids.push_back(run.result->tokens[i]);
+    }
+  }
+  if (rows.empty()) return;
+  auto next = logprobs_of(logits, rows, ids, most);
+  std::size_t n = 0;
+  for (SliceRun& run : runs) {
+    if (wanted(run) < 0) continue;
+    for (std::size_t i = 0; i < run.result->tokens.size(); ++i, ++n) {
+      const auto count = static_cast<std::size_t>(wanted(run));
+      if (next[n].top.size() > count) next[n].top.resize(count);
+      run.result->logprobs.push_back(std::move(next[n]));
+    }
+  }
 }
 
 void ModelExecutor::run_draft_rows(std::span<SliceRun> runs, const Tensor& hidden) {
@@ -259,18 +317,16 @@ void ModelExecutor::tell_prompt_logprobs(SliceRun& run, const Tensor& hidden) {
   if (wanted < 0) return;
   // Row p tells of token p + 1.
   const int end = std::min(run.first + run.known + 1, sequence.prompt_size());
-  const std::size_t vocab = static_cast<std::size_t>(info_.vocab_size);
   for (int at = std::max(sequence.told_prompt_tokens, run.first + 1); at < end;) {
     const int count = std::min(kLogprobRows, end - at);
     const Tensor block = hidden.slice(0, run.row_begin + at - 1 - run.first, count);
-    const std::span<const float> logits = model_.logits_of({.on_device = block});
-    std::vector<TokenLogprob>& told = run.result->extras.prompt_logprobs;
-    const std::size_t begin = told.size();
-    told.resize(begin + static_cast<std::size_t>(count));
-    parallel(count, [&](std::int64_t i, int) {
-      told[begin + i] = token_logprob(logits.subspan(i * vocab, vocab), sequence.tokens[at + i],
-                                      wanted, options_.num_token_ids);
-    });
+    std::vector<std::int32_t> rows(static_cast<std::size_t>(count));
+    std::iota(rows.begin(), rows.end(), 0);
+    const auto next = sequence.tokens.begin() + at;
+    for (TokenLogprob& one :
+         logprobs_of(model_.logits_of({.on_device = block}), rows, {next, next + count}, wanted)) {
+      run.result->extras.prompt_logprobs.push_back(std::move(one));
+    }
     at += count;
     sequence.told_prompt_tokens = at;
   }

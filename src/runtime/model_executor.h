@@ -43,12 +43,11 @@ class ModelExecutor final : public Executor {
   StepPlan make_step(std::uint64_t step, std::span<SliceRun> runs) const;
   void sample(std::span<SliceRun> runs, const StepOutput& out);
   void run_draft_rows(std::span<SliceRun> runs, const Tensor& hidden);
+  void tell_logprobs(std::span<SliceRun> runs, const Tensor& logits);
   void tell_prompt_logprobs(SliceRun& run, const Tensor& hidden);
+  std::vector<TokenLogprob> logprobs_of(const Tensor& logits, const std::vector<std::int32_t>& rows,
+                                        const std::vector<std::int32_t>& ids, int num_top);
   void tell_routed(std::span<SliceRun> runs, std::span<const std::int32_t> routed);
-
-  // fn(task, thread) for tasks [0, count), on the backend's threads if it has any.
-  template <class Fn>
-  void parallel(std::int64_t count, Fn&& fn);
 
   LoadedModel& model_;
   ModelExecutorOptions options_;
@@ -56,7 +55,6 @@ class ModelExecutor final : public Executor {
   std::unordered_map<RequestId, SequenceState> sequences_;
   Drafter drafter_;
   GrammarMasks masks_;
-  std::vector<Sampler> samplers_;  // one a thread
   std::deque<std::atomic<std::uint64_t>> expert_load_;
   std::string profile_path_;
 };

@@ -5,7 +5,7 @@
 #include <numeric>
 
 #include "base/str.h"
-#include "runtime/logits.h"
+#include "ops/logit_rows.h"
 
 namespace glint {
 namespace {

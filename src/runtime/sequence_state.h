@@ -8,7 +8,7 @@
 
 #include "engine/step_plan.h"
 #include "runtime/grammar_masks.h"
-#include "runtime/sampler.h"
+#include "runtime/sample_rows.h"
 
 namespace glint {
 

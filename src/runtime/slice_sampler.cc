@@ -1,7 +1,6 @@
 #include "runtime/slice_sampler.h"
 
 #include <algorithm>
-#include <limits>
 
 namespace glint {
 namespace {
@@ -11,12 +10,6 @@ using Next = TokenConstraint::Next;
 void fail(SliceRun& run, SliceFailure failure) {
   run.sequence->failure = run.result->failure = failure;
   run.sequence->ended = true;
-}
-
-// Whether a row from which nothing could be drawn is sound, so that the model is not to blame.
-bool has_numbers(std::span<const float> logits) {
-  const Extent extent = extent_of(logits);
-  return extent.numbers && extent.max > -std::numeric_limits<float>::infinity();
 }
 
 void complete(SliceRun& run) {
@@ -47,31 +40,36 @@ bool take(TokenId token, SliceRun& run) {
 
 }  // namespace
 
-void sample_slice(Sampler& sampler, const SliceLogits& logits, std::span<const MaskRow> masks,
-                  SliceRun& run) {
-  SequenceState& sequence = *run.sequence;
+void add_rows(const SliceRun& run, std::span<const MaskRow> masks, SampleRows& rows) {
+  const SequenceState& sequence = *run.sequence;
   const Request& request = *sequence.request;
+  std::vector<TokenId> answer(sequence.answer().begin(), sequence.answer().end());
+  answer.insert(answer.end(), run.drafts.begin(), run.drafts.end());
+  for (std::size_t r = 0; r <= run.drafts.size(); ++r) {
+    const int answered = sequence.answered() + static_cast<int>(r);
+    SamplingContext context = {
+        .position = sequence.size() + static_cast<std::int64_t>(r),
+        .answer = std::span(answer).first(static_cast<std::size_t>(answered)),
+        .drafts = std::span(run.drafts).first(r)};
+    if (request.sampling.penalizes()) context.counts = &sequence.counts;
+    if (answered < request.min_tokens) context.forbidden = *request.stop_ids;
+    if (r < masks.size() && masks[r].next == Next::kMasked) context.mask = masks[r].bits;
+    rows.add(request.sampling, context);
+  }
+}
+
+void take_rows(std::span<const std::int32_t> drawn, std::span<const MaskRow> masks, SliceRun& run) {
   const int limit = run.limit();
   run.result->drafted = static_cast<int>(run.drafts.size());
-  for (std::size_t r = 0; r <= run.drafts.size(); ++r) {
+  for (std::size_t r = 0; r < drawn.size(); ++r) {
     const MaskRow* const mask = r < masks.size() ? &masks[r] : nullptr;
     if (mask && mask->next == Next::kEnd) return complete(run);
     if (mask && mask->next == Next::kGivenUp) return fail(run, SliceFailure::kGrammar);
-    const std::span<const float> row = logits.row(r);
-    SamplingContext context = {.position = sequence.size(), .answer = sequence.answer()};
-    if (request.sampling.penalizes()) context.counts = &sequence.counts;
-    if (sequence.answered() < request.min_tokens) context.forbidden = *request.stop_ids;
-    if (mask && mask->next == Next::kMasked) context.mask = mask->bits;
-    const std::span<const float> known = row.first(logits.num_token_ids);
-    const std::optional<TokenId> token = sampler.sample(known, request.sampling, context);
-    if (!token && !has_numbers(known)) return fail(run, SliceFailure::kNotNumbers);
-    if (!token) return end_or_fail(mask, run);
-    const bool goes_on = take(*token, run);
-    if (request.want.top_logprobs >= 0) {
-      run.result->logprobs.push_back(
-          token_logprob(row, *token, request.want.top_logprobs, logits.num_token_ids));
-    }
-    const bool right = r < run.drafts.size() && run.drafts[r] == *token;
+    const TokenId token = drawn[r];
+    if (token == kNotNumbers) return fail(run, SliceFailure::kNotNumbers);
+    if (token == kNoToken) return end_or_fail(mask, run);
+    const bool goes_on = take(token, run);
+    const bool right = r < run.drafts.size() && run.drafts[r] == token;
     if (!goes_on || !right || static_cast<int>(run.result->tokens.size()) >= limit) return;
   }
 }

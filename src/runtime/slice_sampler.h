@@ -2,25 +2,20 @@
 // or the answer ends.
 #pragma once
 
+#include "runtime/sample_rows.h"
 #include "runtime/slice_run.h"
 
 namespace glint {
 
-// `logits` [1 + drafts, vocab] of the rows; ids from `num_token_ids` on are padding and never come.
-struct SliceLogits {
-  std::span<const float> logits = {};
-  std::size_t vocab = 0;
-  std::size_t num_token_ids = 0;
+// Adds the slice's sampling rows, each as if every draft before it had been right: penalties and
+// the rest see it as part of the answer. `masks` are of the rows, in order; none: every token may
+// come.
+void add_rows(const SliceRun& run, std::span<const MaskRow> masks, SampleRows& rows);
 
-  std::span<const float> row(std::size_t r) const { return logits.subspan(r * vocab, vocab); }
-};
-
-// Adds the tokens to the sequence, and to the run's result with what was wanted of them. Penalties
-// and the rest see each draft as part of the answer, because a row is looked at only when every
-// draft before it was right. Where no token may come the answer ends, if it has begun and its
-// grammar lets it end; else the request has failed. `masks` are of the rows, in order; none: every
-// token may come.
-void sample_slice(Sampler& sampler, const SliceLogits& logits, std::span<const MaskRow> masks,
-                  SliceRun& run);
+// Takes what was drawn for these rows into the sequence and the run's result, with what was wanted
+// of it but log-probabilities. A row is looked at only when every draft before it was right. Where
+// no token may come the answer ends, if it has begun and its grammar lets it end; else the request
+// has failed.
+void take_rows(std::span<const std::int32_t> drawn, std::span<const MaskRow> masks, SliceRun& run);
 
 }  // namespace glint

@@ -5,7 +5,9 @@
 #include <cmath>
 #include <map>
 
+#include "backends/cpu/cpu_ops.h"
 #include "base/random.h"
+#include "ops/logit_rows.h"
 
 namespace glint {
 namespace {
@@ -39,8 +41,15 @@ Judged judge(const Request& request, const std::vector<TokenId>& drafts,
   const SeqSlice slice = {.sample = true, .max_new = max_new};
   SliceRun run = {.slice = &slice, .sequence = &sequence, .result = &judged.result};
   run.drafts = drafts;
-  Sampler sampler;
-  sample_slice(sampler, {.logits = logits, .vocab = kVocab, .num_token_ids = kVocab}, {}, run);
+  static ThreadPool pool(1);
+  static CpuOps ops(best_cpu_isa().value(), pool);
+  Arena arena(ops.device());
+  SampleRows rows(kVocab);
+  add_rows(run, {}, rows);
+  const auto R = static_cast<std::int64_t>(rows.size());
+  std::vector<float> read(logits.begin(), logits.begin() + R * std::int64_t{kVocab});
+  const Tensor on_device = upload(read, {R, std::int64_t{kVocab}}, arena);
+  take_rows(rows.sample(ops, on_device, arena), {}, run);
   judged.tokens = judged.result.tokens;
   return judged;
 }

@@ -18,9 +18,10 @@ struct StepMemory {
   std::int64_t step = 0;     // arena of passes, their results included
   std::int64_t draft = 0;    // of the MTP layer's
   std::int64_t head = 0;     // of logits by themselves
+  std::int64_t edits = 0;    // of logits that a request's own rules change
   std::int64_t scratch = 0;  // of the backend's own
 
-  std::int64_t total() const { return step + draft + head + scratch; }
+  std::int64_t total() const { return step + draft + head + edits + scratch; }
 };
 
 }  // namespace glint

@@ -176,7 +176,10 @@ StepMemory StepTrial::memory(const StepLimits& limits) {
                               tokens, std::int64_t{limits.max_running} * (1 + limits.max_drafts))),
                           .routed = true};
   StepMemory memory = {.step = run(full)};
-  if (shard_.is_last()) memory.head = run_head(std::max(kLogprobRows, sequences));
+  if (shard_.is_last()) {
+    memory.head = run_head(std::max(kLogprobRows, sequences));
+    memory.edits = config_.vocab_size * 4 * full.logit_rows;
+  }
   if (!weights_.mtp.empty() && limits.max_drafts > 0) {
     StepShape rows = full, guesses = full;
     rows.logit_rows = 0;

@@ -3,6 +3,7 @@
 
 #include "base/file.h"
 #include "executor/harness.h"
+#include "ops/logit_rows.h"
 #include "runtime/score.h"
 
 namespace glint {

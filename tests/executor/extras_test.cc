@@ -1,5 +1,10 @@
 // Extra outputs of a request besides its tokens, against passes over the whole text.
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
 #include "executor/harness.h"
+#include "ops/logit_rows.h"
 #include "runtime/score.h"
 
 namespace glint {
@@ -61,14 +66,23 @@ TEST(Extras, logprobs_are_those_of_a_pass_over_the_text) {
           const std::size_t p = static_cast<std::size_t>(first) + r;
           if (p + 1 == tokens.size()) return;
           const int top = p + 1 < request.prompt.size() ? 2 : 3;
-          const TokenLogprob want =
-              token_logprob(logits.subspan(r * vocab, vocab), tokens[p + 1], top, vocab);
-          EXPECT_EQ(got[p].logprob, want.logprob) << p;
-          EXPECT_EQ(got[p].rank, want.rank) << p;
-          ASSERT_EQ(got[p].top.size(), want.top.size()) << p;
-          for (std::size_t i = 0; i < want.top.size(); ++i) {
-            EXPECT_EQ(got[p].top[i].id, want.top[i].id);
-            EXPECT_EQ(got[p].top[i].logprob, want.top[i].logprob);
+          const auto row = logits.subspan(r * vocab, vocab);
+          const TokenId id = tokens[p + 1];
+          EXPECT_NEAR(got[p].logprob, logprob(row, id), 2e-6 * (1 + std::abs(got[p].logprob))) << p;
+          EXPECT_EQ(got[p].rank, 1 + std::count_if(row.begin(), row.end(), [&](float x) {
+                                   return x > row[static_cast<std::size_t>(id)];
+                                 }));
+          std::vector<TokenId> order(vocab);
+          std::iota(order.begin(), order.end(), 0);
+          std::stable_sort(order.begin(), order.end(), [&](TokenId a, TokenId b) {
+            return row[static_cast<std::size_t>(a)] > row[static_cast<std::size_t>(b)];
+          });
+          ASSERT_EQ(got[p].top.size(), static_cast<std::size_t>(top)) << p;
+          for (int i = 0; i < top; ++i) {
+            const TokenLogprob::Top& other = got[p].top[static_cast<std::size_t>(i)];
+            EXPECT_EQ(other.id, order[static_cast<std::size_t>(i)]);
+            EXPECT_NEAR(other.logprob, logprob(row, other.id),
+                        2e-6 * (1 + std::abs(other.logprob)));
           }
         }
       };

@@ -18,7 +18,7 @@
 #include "cli/id_file.h"
 #include "model/backends_under_test.h"
 #include "model/npy_data.h"
-#include "runtime/logits.h"
+#include "ops/logit_rows.h"
 #include "runtime/score.h"
 #include "train/gradient_file.h"
 #include "train/gradient_pass.h"

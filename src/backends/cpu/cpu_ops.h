@@ -45,6 +45,9 @@ class CpuOps : public ReferenceOps {
   void sparse_mla(const SparseMlaArgs& args) override;
   void route(const RouteArgs& args) override;
   void combine(const CombineArgs& args) override;
+  void argmax(const ArgmaxArgs& args) override;
+  void sample(const SampleArgs& args) override;
+  void token_log_probs(const TokenLogProbsArgs& args) override;
 
   void attention_in(const AttentionInArgs& args, Arena& scratch) override;
   void dense_ffn(const DenseFfnArgs& args, Arena& scratch) override;
@@ -63,6 +66,7 @@ class CpuOps : public ReferenceOps {
   std::vector<cpu::TypedRows::Copies> head_x_;
   cpu::Growing queries_, scores_, partials_;
   std::vector<cpu::Growing> attention_;  // one a thread
+  std::vector<std::vector<float>> sample_weights_;
 };
 
 }  // namespace glint

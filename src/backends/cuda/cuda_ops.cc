@@ -9,6 +9,7 @@
 #include "backends/cuda/linear/linear.h"
 #include "backends/cuda/moe/moe.h"
 #include "backends/cuda/norm/norm.h"
+#include "backends/cuda/sampling/sampling.h"
 #include "base/str.h"
 #include "ops/capabilities.h"
 #include "ops/compose.h"
@@ -71,6 +72,11 @@ class CudaOps final : public Ops {
   void route(const RouteArgs& args) override { run("route", args, launch_route); }
   void permute(const PermuteArgs& args) override { run("permute", args, launch_permute); }
   void regroup(const RegroupArgs& args) override { run("regroup", args, launch_regroup); }
+  void argmax(const ArgmaxArgs& args) override { run("argmax", args, launch_argmax); }
+  void sample(const SampleArgs& args) override { run("sample", args, launch_sample); }
+  void token_log_probs(const TokenLogProbsArgs& args) override {
+    run("token_log_probs", args, launch_token_log_probs);
+  }
   void combine(const CombineArgs& args) override { run("combine", args, launch_combine); }
 
   void linear(const LinearArgs& args) override {

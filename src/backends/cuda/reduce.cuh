@@ -28,14 +28,14 @@ __device__ inline float warp_max(float value) {
 }
 
 // The result is in every thread of a block of kBlock threads, all of which must call it.
-template <int kBlock, class Op>
-__device__ float block_reduce(float value, Op op) {
-  __shared__ float partial[kBlock / kWarp];
+template <int kBlock, class T, class Op>
+__device__ T block_reduce(T value, Op op) {
+  __shared__ T partial[kBlock / kWarp];
   value = warp_reduce(value, op);
   __syncthreads();  // what an earlier call left has been read
   if (threadIdx.x % kWarp == 0) partial[threadIdx.x / kWarp] = value;
   __syncthreads();
-  float all = partial[0];
+  T all = partial[0];
 #pragma unroll
   for (int warp = 1; warp < kBlock / kWarp; ++warp) all = op(all, partial[warp]);
   return all;

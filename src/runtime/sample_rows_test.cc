@@ -1,4 +1,4 @@
-#include "runtime/sampler.h"
+#include "runtime/sample_rows.h"
 
 #include <gtest/gtest.h>
 
@@ -6,10 +6,50 @@
 #include <map>
 #include <set>
 
+#include "backends/cpu/cpu_ops.h"
 #include "base/random.h"
+#include "ops/logit_rows.h"
+#include "ops/sampling_math.h"
 
 namespace glint {
 namespace {
+
+// Tokens of rows that are asked for one by one.
+class Sampler {
+ public:
+  std::optional<TokenId> sample(const std::vector<float>& logits, const SamplingParams& params,
+                                const SamplingContext& context) {
+    SampleRows rows(static_cast<std::int64_t>(logits.size()));
+    rows.add(params, context);
+    const TokenId token = draw(rows, logits, 1)[0];
+    return token < 0 ? std::nullopt : std::optional(token);
+  }
+
+  // `rows` of the same logits.
+  std::vector<TokenId> draw(const SampleRows& rows, const std::vector<float>& logits, int count) {
+    std::vector<float> all;
+    for (int i = 0; i < count; ++i) all.insert(all.end(), logits.begin(), logits.end());
+    const Arena::Scope scope(arena_);
+    return rows.sample(ops_, upload(all, {count, static_cast<std::int64_t>(logits.size())}, arena_),
+                       arena_);
+  }
+
+  // The ids that come among many draws of nearly even logits.
+  std::set<TokenId> possible(SamplingParams params, SamplingContext context, std::size_t size) {
+    std::set<TokenId> ids;
+    params.temperature = 1e6;
+    for (std::int64_t position = 0; position < 200; ++position) {
+      context.position = position;
+      if (const auto id = sample(std::vector<float>(size, 1.0f), params, context)) ids.insert(*id);
+    }
+    return ids;
+  }
+
+ private:
+  ThreadPool pool_{1};
+  CpuOps ops_{best_cpu_isa().value(), pool_};
+  Arena arena_{ops_.device()};
+};
 
 const std::vector<float> kLogits = {1.0f, 3.0f, 2.0f, 3.0f, -INFINITY, 0.0f};
 
@@ -162,45 +202,84 @@ TEST(Sampler, what_is_no_number_is_not_sampled_from) {
 
 TEST(Sampler, what_may_not_come_does_not) {
   Sampler sampler;
-  const auto adjusted = [&](const SamplingParams& params, const SamplingContext& context) {
-    const auto row = sampler.adjust(kLogits, params, context);
-    std::set<TokenId> ids;
-    for (std::size_t i = 0; i < row.size(); ++i) {
-      if (row[i] > -INFINITY) ids.insert(static_cast<TokenId>(i));
-    }
-    return ids;
-  };
   using Ids = std::set<TokenId>;
-  EXPECT_EQ(adjusted({}, {}), (Ids{0, 1, 2, 3, 5}));
-  EXPECT_EQ(adjusted({.allowed_ids = {2, 4, 5, 99}}, {}), (Ids{2, 5}));
+  EXPECT_EQ(sampler.possible({}, {}, 6), (Ids{0, 1, 2, 3, 4, 5}));
+  EXPECT_EQ(sampler.possible({.allowed_ids = {2, 5, 99}}, {}, 6), (Ids{2, 5}));
   const std::vector<std::uint32_t> mask = {0b101001};
-  EXPECT_EQ(adjusted({}, {.mask = mask}), (Ids{0, 3, 5}));
-  EXPECT_EQ(adjusted({.logit_bias = {{1, 100.0f}}, .allowed_ids = {0, 1}}, {.mask = mask}), Ids{0});
+  EXPECT_EQ(sampler.possible({}, {.mask = mask}, 6), (Ids{0, 3, 5}));
+  EXPECT_EQ(
+      sampler.possible({.logit_bias = {{1, 100.0f}}, .allowed_ids = {0, 1}}, {.mask = mask}, 6),
+      Ids{0});
   const std::vector<TokenId> stops = {1, 3, 77};
-  EXPECT_EQ(adjusted({}, {.forbidden = stops}), (Ids{0, 2, 5}));
+  EXPECT_EQ(sampler.possible({}, {.forbidden = stops}, 6), (Ids{0, 2, 4, 5}));
   const std::vector<TokenId> answer = {5, 2};
   const SamplingParams words = {.bad_words = {{0}, {2, 1}, {5, 2, 3}, {1, 5}, {9, 5, 2, 2}}};
-  EXPECT_EQ(adjusted(words, {.answer = answer}), (Ids{2, 5}));
-  EXPECT_EQ(adjusted(words, {}), (Ids{1, 2, 3, 5}));
+  EXPECT_EQ(sampler.possible(words, {.answer = answer}, 6), (Ids{2, 4, 5}));
+  EXPECT_EQ(sampler.possible(words, {}, 6), (Ids{1, 2, 3, 4, 5}));
   // The mask has more tokens than the row.
   const std::vector<std::uint32_t> long_mask = {~0u, 0};
-  EXPECT_EQ(adjusted({}, {.mask = long_mask}), (Ids{0, 1, 2, 3, 5}));
+  EXPECT_EQ(sampler.possible({}, {.mask = long_mask}, 6).size(), 6u);
 }
 
+// Which of two tokens greedy sampling prefers tells their logits after all edits.
 TEST(Sampler, penalties_and_bias_come_in_the_order_of_vllm) {
   Sampler sampler;
   const std::vector<float> logits = {2.0f, -2.0f, 1.0f, 4.0f};
   const TokenCounts counts = {{0, 0}, {1, 2}, {2, 1}, {99, 4}};
-  const auto row = sampler.adjust(logits,
-                                  {.repetition_penalty = 2,
-                                   .presence_penalty = 0.5,
-                                   .frequency_penalty = 0.25,
-                                   .logit_bias = {{0, 2.0f}, {3, -1.0f}}},
-                                  {.counts = &counts});
   // Bias, then (x / 2 or x * 2) - 0.25 * count - 0.5 if the answer holds it; 0 is of the prompt.
   const std::vector<float> expected = {2.0f, -5.0f, -0.25f, 3.0f};
-  EXPECT_EQ(std::vector<float>(row.begin(), row.end()), expected);
-  EXPECT_EQ(sampler.adjust(logits, {}, {}).data(), logits.data());
+  for (TokenId id = 0; id < 4; ++id) {
+    for (const float off : {-0.001f, 0.001f}) {
+      // A fifth token just beside what is expected of this one, and the others forbidden.
+      std::vector<float> row = logits;
+      row.push_back(expected[static_cast<std::size_t>(id)] + off);
+      std::vector<TokenId> others;
+      for (TokenId other = 0; other < 4; ++other) {
+        if (other != id) others.push_back(other);
+      }
+      const SamplingParams params = {.temperature = 0,
+                                     .repetition_penalty = 2,
+                                     .presence_penalty = 0.5,
+                                     .frequency_penalty = 0.25,
+                                     .logit_bias = {{0, 2.0f}, {3, -1.0f}}};
+      EXPECT_EQ(sampler.sample(row, params, {.counts = &counts, .forbidden = others}),
+                off > 0 ? 4 : id);
+    }
+  }
+}
+
+TEST(Sampler, drafts_count_for_penalties_as_if_they_were_said) {
+  Sampler sampler;
+  const std::vector<float> logits = {2.0f, 1.9f, 0.0f};
+  const TokenCounts said = {{0, 1}};
+  const std::vector<TokenId> drafts = {1, 0};
+  const SamplingParams params = {.temperature = 0, .frequency_penalty = 1};
+  EXPECT_EQ(sampler.sample(logits, params, {.counts = &said}), 1);
+  EXPECT_EQ(
+      sampler.sample(logits, params,
+                     {.answer = drafts, .counts = &said, .drafts = std::span(drafts).first(1)}),
+      0);  // 2 - 1 and 1.9 - 1
+  EXPECT_EQ(sampler.sample(logits, params, {.answer = drafts, .counts = &said, .drafts = drafts}),
+            1);  // 2 - 2 and 1.9 - 1
+}
+
+TEST(Sampler, rows_of_one_call_do_not_depend_on_each_other) {
+  Sampler sampler;
+  const std::vector<float> logits = random_logits(300, 2, 3);
+  const std::vector<TokenId> forbidden = {argmax(logits)};
+  SampleRows rows(300);
+  std::vector<TokenId> alone;
+  for (int i = 0; i < 20; ++i) {
+    const SamplingParams params = {.temperature = i % 4 ? 1.0 : 0.0,
+                                   .top_p = i % 3 ? 0.9 : 1.0,
+                                   .top_k = i % 5 ? 0 : 7,
+                                   .seed = static_cast<std::uint64_t>(i)};
+    SamplingContext context = {.position = i};
+    if (i % 2) context.forbidden = forbidden;
+    rows.add(params, context);
+    alone.push_back(*sampler.sample(logits, params, context));
+  }
+  EXPECT_EQ(sampler.draw(rows, logits, 20), alone);
 }
 
 TEST(Logits, weights_are_the_exponentials) {
@@ -214,42 +293,28 @@ TEST(Logits, weights_are_the_exponentials) {
   EXPECT_LT(worst, 2e-7);
 }
 
-TEST(Logits, the_most_likely_are_those_of_a_full_sort) {
-  for (const std::size_t size : {1, 5, 64, 65, 1000, 20000}) {
-    std::vector<float> logits = random_logits(size, 1, size);
-    for (std::size_t i = 0; i < size; i += 7) logits[i] = logits[0];  // ties
-    std::vector<TokenId> order(size);
-    for (std::size_t i = 0; i < size; ++i) order[i] = static_cast<TokenId>(i);
-    std::stable_sort(order.begin(), order.end(),
-                     [&](TokenId a, TokenId b) { return logits[a] > logits[b]; });
-    for (const std::size_t k : {1, 2, 20, 300, 30000}) {
-      std::vector<Candidate> list;
-      most_likely(logits, static_cast<int>(k), list);
-      std::set<TokenId> got, want(order.begin(), order.begin() + std::min(k, size));
-      for (const Candidate& c : list) got.insert(c.id);
-      EXPECT_EQ(got, want) << k << " of " << size;
+TEST(Logits, gumbel_numbers_are_minus_ln_of_minus_ln) {
+  double worst = 0, sum = 0;
+  constexpr int kCount = 1 << 20;
+  for (int i = 0; i < kCount; ++i) {
+    // Evenly, and near both ends.
+    const std::uint32_t n = static_cast<std::uint32_t>(i) * 4096u + 2048u;
+    for (const std::uint32_t bits :
+         {n, static_cast<std::uint32_t>(i), ~static_cast<std::uint32_t>(i)}) {
+      const double u = 1 - (bits + 0.5) * 0x1p-32;
+      const double exact = -std::log(bits < 1u << 30 ? -std::log1p(u - 1) : -std::log(u));
+      worst = std::max(worst, std::abs(gumbel_of(bits) - exact));
     }
+    sum += gumbel_of(n);
   }
+  EXPECT_LT(worst, 4e-6);
+  EXPECT_NEAR(sum / kCount, 0.5772156649, 1e-4);
 }
 
-TEST(Logits, logprobs_are_those_of_the_plain_softmax) {
+TEST(Logits, a_logprob_is_that_of_the_plain_softmax) {
   double sum = 0;
   for (TokenId id = 0; id < 6; ++id) sum += std::exp(double{logprob(kLogits, id)});
   EXPECT_NEAR(sum, 1, 1e-6);
-  const TokenLogprob two = token_logprob(kLogits, 2, 3, 6);
-  EXPECT_EQ(two.logprob, logprob(kLogits, 2));
-  EXPECT_EQ(two.rank, 3);
-  ASSERT_EQ(two.top.size(), 3u);
-  EXPECT_EQ(two.top[0].id, 1);
-  EXPECT_EQ(two.top[1].id, 3);
-  EXPECT_EQ(two.top[2].id, 2);
-  EXPECT_EQ(two.top[1].logprob, logprob(kLogits, 3));
-  EXPECT_EQ(token_logprob(kLogits, 3, 0, 6).rank, 1);
-  // Padding ids are never among the top, but have their share of the probability.
-  const TokenLogprob cut = token_logprob(kLogits, 2, 9, 3);
-  ASSERT_EQ(cut.top.size(), 3u);
-  EXPECT_EQ(cut.top[2].id, 0);
-  EXPECT_EQ(cut.logprob, two.logprob);
 }
 
 }  // namespace

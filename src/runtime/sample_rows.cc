@@ -1,0 +1,109 @@
+#include "runtime/sample_rows.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace glint {
+namespace {
+
+constexpr float kImpossible = -std::numeric_limits<float>::infinity();
+
+// 1 / temperature, capped so that 0 * infinity cannot occur; 0 for the most likely token.
+float scale_of(const SamplingParams& params) {
+  return params.greedy() ? 0 : static_cast<float>(std::min(1 / params.temperature, 1e30));
+}
+
+}  // namespace
+
+void SampleRows::add(const SamplingParams& params, const SamplingContext& context) {
+  scales_.push_back(scale_of(params));
+  top_k_.push_back(params.top_k);
+  // In f32 a share of almost nothing is still one.
+  top_p_.push_back(std::max(static_cast<float>(params.top_p), std::numeric_limits<float>::min()));
+  min_p_.push_back(static_cast<float>(params.min_p));
+  seeds_.push_back(static_cast<std::int32_t>(params.seed));
+  seeds_.push_back(static_cast<std::int32_t>(params.seed >> 32));
+  positions_.push_back(static_cast<std::int32_t>(context.position));
+  add_mask(params, context);
+  for (const auto& [id, edit] : edits_of(params, context)) {
+    edit_ids_.push_back(id);
+    edit_values_.insert(edit_values_.end(), {edit.added, edit.repetition, edit.subtracted});
+  }
+  edit_begins_.push_back(static_cast<std::int32_t>(edit_ids_.size()));
+}
+
+void SampleRows::add_mask(const SamplingParams& params, const SamplingContext& context) {
+  if (params.allowed_ids.empty() && context.mask.empty()) return mask_rows_.push_back(-1);
+  const std::size_t words = mask_words();
+  std::vector<std::uint32_t> mask(words, params.allowed_ids.empty() ? ~std::uint32_t{0} : 0);
+  for (const TokenId id : params.allowed_ids) {
+    if (holds(id)) mask[static_cast<std::size_t>(id) / 32] |= std::uint32_t{1} << (id % 32);
+  }
+  for (std::size_t w = 0; w < std::min(words, context.mask.size()); ++w) mask[w] &= context.mask[w];
+  mask_rows_.push_back(static_cast<std::int32_t>(masks_.size() / words));
+  for (const std::uint32_t word : mask) masks_.push_back(static_cast<std::int32_t>(word));
+}
+
+SampleRows::Edits SampleRows::edits_of(const SamplingParams& params,
+                                       const SamplingContext& context) const {
+  Edits edits;
+  for (const auto& [id, bias] : params.logit_bias) {
+    if (holds(id)) edits[id].added += bias;
+  }
+  // The last token of each word whose other tokens end the answer so far.
+  for (const std::vector<TokenId>& word : params.bad_words) {
+    if (word.empty() || word.size() - 1 > context.answer.size() || !holds(word.back())) continue;
+    const auto begun = context.answer.last(word.size() - 1);
+    if (std::equal(begun.begin(), begun.end(), word.begin()))
+      edits[word.back()].added = kImpossible;
+  }
+  for (const TokenId id : context.forbidden) {
+    if (holds(id)) edits[id].added = kImpossible;
+  }
+  if (!context.counts) return edits;
+  const auto penalize = [&](TokenId id, int count) {
+    if (!holds(id)) return;
+    Edit& edit = edits[id];
+    edit.repetition = static_cast<float>(params.repetition_penalty);
+    edit.subtracted = static_cast<float>(params.frequency_penalty * count +
+                                         (count > 0 ? params.presence_penalty : 0));
+  };
+  for (const auto& [id, count] : *context.counts) penalize(id, count);
+  for (const TokenId id : context.drafts) {
+    const auto known = context.counts->find(id);
+    const auto more = std::count(context.drafts.begin(), context.drafts.end(), id);
+    penalize(id, (known == context.counts->end() ? 0 : known->second) + static_cast<int>(more));
+  }
+  return edits;
+}
+
+std::vector<std::int32_t> SampleRows::sample(Ops& ops, const Tensor& logits, Arena& scratch) const {
+  if (positions_.empty()) return {};
+  const Arena::Scope scope(scratch);
+  const std::int64_t R = size();
+  SampleArgs args = {.logits = logits,
+                     .scales = upload(scales_, {R}, scratch),
+                     .top_k = upload(top_k_, {R}, scratch),
+                     .top_p = upload(top_p_, {R}, scratch),
+                     .min_p = upload(min_p_, {R}, scratch),
+                     .seeds = upload(seeds_, {R, 2}, scratch),
+                     .positions = upload(positions_, {R}, scratch),
+                     .num_ids = num_ids_,
+                     .tokens = scratch.take(DType::kI32, {R})};
+  if (!masks_.empty()) {
+    const auto words = static_cast<std::int64_t>(mask_words());
+    args.masks = upload(masks_, {static_cast<std::int64_t>(masks_.size()) / words, words}, scratch);
+    args.mask_rows = upload(mask_rows_, {R}, scratch);
+  }
+  if (!edit_ids_.empty()) {
+    const auto N = static_cast<std::int64_t>(edit_ids_.size());
+    args.edit_begins = upload(edit_begins_, {R + 1}, scratch);
+    args.edit_ids = upload(edit_ids_, {N}, scratch);
+    args.edit_values = upload(edit_values_, {N, 3}, scratch);
+  }
+  if (args.masks || args.edit_begins) args.work = scratch.take(DType::kF32, {R, logits.dim(1)});
+  ops.sample(args);
+  return download<std::int32_t>(args.tokens, ops.device());
+}
+
+}  // namespace glint

@@ -1,0 +1,80 @@
+// SampleRows: what requests ask of their next tokens, as the op sample (ops/sampling.h) takes it.
+//
+// The order is vLLM's: bias, what may come at all (allowed ids, the grammar, bad words, stop ids
+// before min_tokens), repetition, frequency and presence penalties, temperature, min_p, top_k,
+// top_p. Every draw is a function of (seed, position) alone, so that what a request says does not
+// depend on its batch, on threads, on chunks or on speculation: a draft is right if it is the token
+// that would have been drawn anyway. It is drawn with exactly the model's probability, so that is
+// how often a draft is accepted, and answers have exactly the model's distribution.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "engine/sampling_params.h"
+#include "ops/ops.h"
+
+namespace glint {
+
+// How often each token of a sequence is in its answer; tokens of the prompt alone have 0.
+using TokenCounts = std::unordered_map<TokenId, int>;
+
+// A row's inputs besides logits and parameters.
+struct SamplingContext {
+  std::int64_t position = 0;                 // of the token
+  std::span<const TokenId> answer = {};      // the tokens of the answer before it
+  const TokenCounts* counts = nullptr;       // null: no penalties
+  std::span<const TokenId> drafts = {};      // the last of `answer`, which are not in `counts`
+  std::span<const TokenId> forbidden = {};   // may not come
+  std::span<const std::uint32_t> mask = {};  // of bits: what may come; empty: everything
+};
+
+class SampleRows {
+ public:
+  // Ids from `num_ids` on are padding and never come.
+  explicit SampleRows(std::int64_t num_ids) : num_ids_(num_ids) {}
+
+  int size() const { return static_cast<int>(positions_.size()); }
+  void add(const SamplingParams& params, const SamplingContext& context);
+
+  // A token, kNotNumbers or kNoToken for each row of `logits` [size(), V] on the device.
+  std::vector<std::int32_t> sample(Ops& ops, const Tensor& logits, Arena& scratch) const;
+
+ private:
+  struct Edit {
+    float added = 0, repetition = 1, subtracted = 0;
+  };
+  using Edits = std::map<TokenId, Edit>;
+
+  void add_mask(const SamplingParams& params, const SamplingContext& context);
+  Edits edits_of(const SamplingParams& params, const SamplingContext& context) const;
+  bool holds(TokenId id) const { return id >= 0 && id < num_ids_; }
+  std::size_t mask_words() const { return static_cast<std::size_t>((num_ids_ + 31) / 32); }
+
+  std::int64_t num_ids_;
+  std::vector<float> scales_, top_p_, min_p_;
+  std::vector<std::int32_t> top_k_, seeds_, positions_;
+  std::vector<std::int32_t> masks_, mask_rows_;
+  std::vector<std::int32_t> edit_begins_ = {0}, edit_ids_;
+  std::vector<float> edit_values_;
+};
+
+// `values` on the device, in memory of `arena`.
+template <class T>
+Tensor upload(const std::vector<T>& values, std::initializer_list<std::int64_t> dims,
+              Arena& arena) {
+  const Tensor tensor = arena.take(kDTypeOf<T>, dims);
+  arena.device().copy_in(tensor.data, values.data(), values.size() * sizeof(T));
+  return tensor;
+}
+template <class T>
+std::vector<T> download(const Tensor& tensor, Device& device) {
+  std::vector<T> values(static_cast<std::size_t>(tensor.size()));
+  device.copy_out(values.data(), tensor.data, values.size() * sizeof(T));
+  return values;
+}
+
+}  // namespace glint
