@@ -25,6 +25,7 @@ Command calibrate_command();
 Command verify_command();
 Command train_gradients_command();
 Command train_reward_command();
+Command train_sft_command();
 Command tokenize_command();
 Command detokenize_command();
 Command template_command();
@@ -42,10 +43,10 @@ inline std::vector<Command> all_commands() {
       score_command(),           eval_command(),         pull_command(),
       inspect_command(),         plan_command(),         synth_command(),
       quantize_command(),        calibrate_command(),    verify_command(),
-      train_gradients_command(), train_reward_command(), tokenize_command(),
-      detokenize_command(),      template_command(),     bench_local_command(),
-      bench_quant_command(),     bench_engine_command(), bench_serve_command(),
-      selftest_command(),        doctor_command(),
+      train_gradients_command(), train_reward_command(), train_sft_command(),
+      tokenize_command(),        detokenize_command(),   template_command(),
+      bench_local_command(),     bench_quant_command(),  bench_engine_command(),
+      bench_serve_command(),     selftest_command(),     doctor_command(),
   };
 }
 

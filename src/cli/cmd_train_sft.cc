@@ -1,0 +1,360 @@
+// glint train sft: a checkpoint learns to say what examples say.
+#include <chrono>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+
+#include "base/file.h"
+#include "base/seconds.h"
+#include "base/str.h"
+#include "cli/command.h"
+#include "cli/interrupt.h"
+#include "cli/model_options.h"
+#include "train/sft_data.h"
+#include "train/trainer.h"
+
+namespace glint {
+namespace {
+
+struct Schedule {
+  double epochs = 1;
+  int steps = 0, global_batch = 8, batch_tokens = 8192, warmup = 0, seed = 42;
+  double lr = 1e-5, min_lr = 0;
+  std::string decay = "cosine";
+};
+struct Method {
+  double weight_decay = 0.1, beta1 = 0.9, beta2 = 0.98, eps = 1e-8, clip_grad = 1, mtp_loss = 0;
+};
+
+struct Options {
+  std::string model, data, out;
+  Schedule plan;
+  Method method;
+  int save_interval = 0, threads = 0;
+  bool resume = false;
+  std::string dtype = "bf16", index, backend = "cpu", cpu_isa = "auto";
+
+  template <class Visitor>
+  void visit(Visitor&& v) {
+    v("MODEL", model,
+      "directory of a checkpoint in bf16 or f32, or an id in the Hugging Face cache");
+    v.section("Data");
+    v("data=F.jsonl", data,
+      "an example a line: {\"messages\": [...], \"tools\": [...]}, whose loss is that of the "
+      "assistant's turns with their end, or {\"prompt\", \"completion\"}, or {\"text\"}");
+    v("epochs=X", plan.epochs, "times through the data, shuffled anew each time");
+    v("steps=N", plan.steps, "updates of the weights, in place of --epochs");
+    v("global-batch-size=N", plan.global_batch, "examples of one update");
+    v("batch-tokens=N", plan.batch_tokens,
+      "tokens that go through the model together: memory grows with it, and gradients change by "
+      "their rounding only");
+    v("seed=N", plan.seed, "of the shuffling");
+    v.section("Optimiser");
+    v("lr=X", plan.lr, "learning rate after the warm-up");
+    v("min-lr=X", plan.min_lr, "learning rate at the end, with linear and cosine");
+    v("lr-schedule", plan.decay, "how the learning rate goes on after the warm-up",
+      {"constant", "linear", "cosine"});
+    v("warmup=N", plan.warmup, "updates over which the learning rate rises from 0");
+    v("weight-decay=X", method.weight_decay,
+      "of matrices, decoupled as AdamW has it; norms do not");
+    v("beta1=X", method.beta1, "AdamW's average of gradients");
+    v("beta2=X", method.beta2, "AdamW's average of their squares");
+    v("adam-eps=X", method.eps, "AdamW's epsilon");
+    v("clip-grad=X", method.clip_grad,
+      "largest norm of a gradient; larger ones are scaled; 0: any");
+    v("mtp-loss=W", method.mtp_loss,
+      "add W times the draft layer's loss; with 0 the draft layer stays as it is");
+    v.section("Result");
+    v("out=DIR", out,
+      "gets step-N/ (complete checkpoints, with optimizer/), train.jsonl and "
+      "latest_checkpointed_iteration.txt");
+    v("save-interval=N", save_interval, "save every N updates; the last is saved in any case");
+    v("resume", resume, "go on from the newest checkpoint of DIR, if it has one, bit for bit");
+    v.section("Running");
+    v("dtype", dtype, "what to compute in; gradients and the optimiser are f32 with either",
+      {"bf16", "f32"});
+    v("index", index,
+      "index keys as they are, or in fp8 as in production (default: exact with f32, else fp8)",
+      {"exact", "fp8"});
+    v("threads,t=N", threads, "threads (default: OMP_NUM_THREADS, else one per CPU)");
+    v("backend", backend, "who computes", {"cpu", "reference"});
+    v("cpu-isa", cpu_isa, "instruction set of the cpu backend (default: the best of this machine)",
+      {"auto", "avx2", "avx512", "avx512_bf16", "amx", "amx_emulated"});
+  }
+};
+
+Status in_range(const char* name, double value, double least, double most) {
+  if (value >= least && value <= most) return Ok{};
+  return invalid(str(name, " is ", value, "; it must be from ", least, " to ", most));
+}
+
+Status check(const Options& o) {
+  if (o.data.empty()) return invalid("give the examples: --data F.jsonl");
+  if (o.out.empty()) return invalid("give a directory for the checkpoints: --out DIR");
+  GLINT_TRY_STATUS(in_range("--epochs", o.plan.epochs, 1e-6, 1e6));
+  GLINT_TRY_STATUS(in_range("--steps", o.plan.steps, 0, 1e9));
+  GLINT_TRY_STATUS(in_range("--global-batch-size", o.plan.global_batch, 1, 1e6));
+  GLINT_TRY_STATUS(in_range("--batch-tokens", o.plan.batch_tokens, 1, 1e9));
+  GLINT_TRY_STATUS(in_range("--warmup", o.plan.warmup, 0, 1e9));
+  GLINT_TRY_STATUS(in_range("--seed", o.plan.seed, 0, 2e9));
+  GLINT_TRY_STATUS(in_range("--lr", o.plan.lr, 0, 1));
+  GLINT_TRY_STATUS(in_range("--min-lr", o.plan.min_lr, 0, o.plan.lr));
+  GLINT_TRY_STATUS(in_range("--weight-decay", o.method.weight_decay, 0, 10));
+  GLINT_TRY_STATUS(in_range("--beta1", o.method.beta1, 0, 0.999999));
+  GLINT_TRY_STATUS(in_range("--beta2", o.method.beta2, 0, 0.9999999));
+  GLINT_TRY_STATUS(in_range("--adam-eps", o.method.eps, 1e-20, 1));
+  GLINT_TRY_STATUS(in_range("--clip-grad", o.method.clip_grad, 0, 1e9));
+  GLINT_TRY_STATUS(in_range("--mtp-loss", o.method.mtp_loss, 0, 1000));
+  return in_range("--save-interval", o.save_interval, 0, 1e9);
+}
+
+// Weights change where they lie: they are not packed.
+RunOptions running(const Options& options, const std::string& dir) {
+  return {.model = dir,
+          .backend = options.backend,
+          .cpu_isa = options.cpu_isa,
+          .threads = options.threads,
+          .dtype = options.dtype,
+          .kv_dtype = "",
+          .index = options.index,
+          .load_format = "auto",
+          .pack = "never"};
+}
+
+class Run {
+ public:
+  Run(const Options& options, Cli& cli) : options_(options), cli_(cli) {}
+
+  Status run() {
+    GLINT_TRY_STATUS(open());
+    GLINT_TRY_STATUS(open_log());
+    const ShutdownGuard shutdown;
+    bool stopped = false;
+    const auto on_part = [&] {
+      stopped = stopped || const_cast<ShutdownGuard&>(shutdown).wait_for(0);
+      return !stopped;
+    };
+    while (trainer_->steps_done() < total_ && on_part()) {
+      const Status done = step(on_part);
+      if (stopped && !done.ok()) break;
+      GLINT_TRY_STATUS(done);
+      const std::int64_t at = trainer_->steps_done();
+      if (options_.save_interval > 0 && at % options_.save_interval == 0) GLINT_TRY_STATUS(save());
+    }
+    if (trainer_->steps_done() == 0) {
+      cli_.console.note("stopped before the first update; there is nothing to save");
+      return Ok{};
+    }
+    GLINT_TRY_STATUS(save());
+    cli_.console.print(str(
+        stopped && trainer_->steps_done() < total_ ? "stopped; --resume goes on from " : "done: ",
+        options_.out, "/step-", trainer_->steps_done(), "\n"));
+    return Ok{};
+  }
+
+ private:
+  Status open() {
+    GLINT_TRY(std::optional<std::string> latest, Trainer::find_latest(options_.out));
+    if (latest && !options_.resume) {
+      return invalid(str(options_.out, " holds a run already (", *latest,
+                         "); --resume goes on with it, or choose another --out"));
+    }
+    const RunOptions how = running(options_, latest ? *latest : options_.model);
+    GLINT_TRY(const ModelOptions resolved, resolve(how, cli_, options_.method.mtp_loss > 0));
+    GLINT_TRY(std::unique_ptr<Ops> ops, make_backend(how, cli_));
+    const Method& m = options_.method;
+    GLINT_TRY(trainer_, Trainer::open({.model = resolved,
+                                       .adamw = {.beta1 = m.beta1,
+                                                 .beta2 = m.beta2,
+                                                 .eps = m.eps,
+                                                 .weight_decay = m.weight_decay,
+                                                 .clip_grad = m.clip_grad}},
+                                      std::move(ops)));
+    if (m.mtp_loss > 0 && !trainer_->model().has_mtp()) {
+      return invalid(options_.model + " has no MTP layer; leave --mtp-loss out");
+    }
+    GLINT_TRY_STATUS(read_data(resolved.dir));
+    const auto count = static_cast<double>(data_.sequences.size());
+    const double wanted = std::ceil(options_.plan.epochs * count / options_.plan.global_batch);
+    total_ = options_.plan.steps > 0 ? options_.plan.steps : static_cast<std::int64_t>(wanted);
+    if (latest) {
+      GLINT_TRY(const Json before, trainer_->restore(*latest));
+      GLINT_TRY_STATUS(check_same(before));
+      cli_.console.note(str("going on from ", *latest));
+    }
+    return Ok{};
+  }
+
+  Status read_data(const std::string& dir) {
+    const LoadedModel& model = trainer_->model();
+    std::vector<TokenId> ends = model.generation().eos_token_ids;
+    if (ends.empty()) {
+      return invalid(str(dir,
+                         " does not say which tokens end an answer: its generation_config.json "
+                         "and config.json have no eos_token_id"));
+    }
+    GLINT_TRY(data_, read_sft_data({.path = options_.data,
+                                    .dir = dir,
+                                    .ends = ends,
+                                    .max_tokens = model.config().max_position_embeddings}));
+    for (std::size_t i = 0; i < data_.sequences.size(); ++i) {
+      GLINT_TRY_STATUS(check_train_sequence(model, data_.sequences[i])
+                           .in(str(options_.data, ", example ", i + 1)));
+    }
+    return Ok{};
+  }
+
+  // Things that decide which examples a step sees.
+  Json state() const {
+    return Json::Object{{"command", "sft"},
+                        {"data_fnv1a", str(data_.hash)},
+                        {"seed", options_.plan.seed},
+                        {"global_batch_size", options_.plan.global_batch},
+                        {"mtp_loss", options_.method.mtp_loss > 0}};
+  }
+  Status check_same(const Json& before) const {
+    const Json now = state();
+    for (const auto& [key, value] : now.as_object()) {
+      const Json* const was = before.find(key);
+      if (was && *was == value) continue;
+      return invalid(str(options_.out, " was begun with another ", key, " (",
+                         was ? dump_json(*was) : "none", ", now ", dump_json(value),
+                         "); give what it was begun with, or another --out"));
+    }
+    return Ok{};
+  }
+
+  // Appends; lines of updates that are going to be done again are dropped.
+  Status open_log() {
+    const std::string path = options_.out + "/train.jsonl";
+    std::error_code error;
+    std::filesystem::create_directories(options_.out, error);
+    if (error) return invalid(str("cannot create ", options_.out, ": ", error.message()));
+    std::string kept;
+    if (file_exists(path)) {
+      GLINT_TRY(const std::string before, read_file(path));
+      for (const std::string_view line : split(before, '\n')) {
+        const Result<Json> json = parse_json(line);
+        const Json* step = json.ok() ? json.value().find("step") : nullptr;
+        if (step && step->is_int() && step->as_int() <= trainer_->steps_done()) {
+          kept += str(line, "\n");
+        }
+      }
+    }
+    GLINT_TRY_STATUS(write_file_atomic(path, kept));
+    log_.open(path, std::ios::app);
+    return Ok{};
+  }
+
+  std::vector<TrainSequence> examples_of(std::int64_t step) {
+    const auto count = static_cast<std::int64_t>(data_.sequences.size());
+    std::vector<TrainSequence> all;
+    for (std::int64_t i = 0; i < options_.plan.global_batch; ++i) {
+      const std::int64_t at = step * options_.plan.global_batch + i;
+      if (order_.empty() || epoch_ != at / count) {
+        epoch_ = at / count;
+        order_ = epoch_order(static_cast<std::uint32_t>(count),
+                             static_cast<std::uint64_t>(options_.plan.seed),
+                             static_cast<std::uint64_t>(epoch_));
+      }
+      all.push_back(data_.sequences[order_[static_cast<std::size_t>(at % count)]]);
+    }
+    return all;
+  }
+
+  Status step(const GradientPass::OnPart& on_part) {
+    const auto start = std::chrono::steady_clock::now();
+    const std::vector<TrainSequence> examples = examples_of(trainer_->steps_done());
+    std::int64_t tokens = 0, learnt = 0, drafted = 0;
+    for (const TrainSequence& example : examples) {
+      tokens += example.size();
+      for (std::size_t t = 1; t < example.ids.size(); ++t) {
+        learnt += example.weight(t) != 0;
+        drafted += t > 1 && example.weight(t) != 0;
+      }
+    }
+    const double mtp = options_.method.mtp_loss;
+    const LossTerms terms = {
+        .scale = 1.0 / static_cast<double>(learnt),
+        .mtp_scale = mtp > 0 && drafted > 0 ? mtp / static_cast<double>(drafted) : 0};
+    GLINT_TRY(const LossSums sums,
+              trainer_->pass().add(examples, terms, options_.plan.batch_tokens, on_part));
+    const Schedule& plan = options_.plan;
+    const LearningRate rate = {.peak = plan.lr,
+                               .least = plan.min_lr,
+                               .warmup = plan.warmup,
+                               .total = total_,
+                               .decay = plan.decay == "constant" ? Decay::kConstant
+                                        : plan.decay == "linear" ? Decay::kLinear
+                                                                 : Decay::kCosine};
+    GLINT_TRY(const StepReport report, trainer_->step(rate.at(trainer_->steps_done() + 1)));
+    const double seconds = seconds_since(start);
+    seconds_ += seconds;
+    ++steps_here_;
+    return tell(report, sums, learnt, static_cast<double>(tokens) / seconds, seconds);
+  }
+
+  Status tell(const StepReport& report, const LossSums& sums, std::int64_t learnt, double rate,
+              double seconds) {
+    Json line = Json::Object{{"step", report.step},
+                             {"train/loss", sums.mean()},
+                             {"train/grad_norm", report.grad_norm},
+                             {"train/lr", report.lr},
+                             {"train/tokens", learnt},
+                             {"perf/step_time", seconds},
+                             {"perf/tokens_per_second", rate}};
+    if (sums.mtp_tokens > 0) line.set("train/mtp_loss", sums.mtp_mean());
+    log_ << dump_json(line) << std::endl;
+    if (!log_)
+      return invalid(str("cannot write ", options_.out, "/train.jsonl: is the disk full?"));
+    const double left =
+        seconds_ / static_cast<double>(steps_here_) * static_cast<double>(total_ - report.step);
+    cli_.console.print(
+        formatted("step %lld of %lld  loss %.4f  grad norm %.3f%s  lr %.3g  %.0f "
+                  "tokens/s  %.0f s left\n",
+                  static_cast<long long>(report.step), static_cast<long long>(total_), sums.mean(),
+                  report.grad_norm, report.is_clipped ? " (clipped)" : "", report.lr, rate, left));
+    cli_.console.flush();
+    return Ok{};
+  }
+
+  Status save() { return trainer_->save(options_.out, state()); }
+
+  const Options& options_;
+  Cli& cli_;
+  std::unique_ptr<Trainer> trainer_;
+  SftData data_;
+  std::int64_t total_ = 0, steps_here_ = 0, epoch_ = -1;
+  std::vector<std::uint32_t> order_;  // of the epoch
+  std::ofstream log_;
+  double seconds_ = 0;
+};
+
+Status run(const Options& options, Cli& cli) {
+  GLINT_TRY_STATUS(check(options));
+  return Run(options, cli).run();
+}
+
+}  // namespace
+
+Command train_sft_command() {
+  return make_command<Options>(
+      {.name = "train sft",
+       .group = "Training",
+       .summary = "a checkpoint learns from examples (supervised fine-tuning)",
+       .description =
+           "Trains all of the model but the indexer and the router's bias with AdamW on f32 "
+           "masters of the weights, in one process on the CPU. Examples are packed by tokens "
+           "without padding and do not see each other. Each step-N/ is a complete checkpoint in "
+           "the format of MODEL: `glint serve DIR/step-N`. SIGTERM or Ctrl-C saves and ends with "
+           "0; a second one ends at once. A failure to save, as on a full disk, leaves the "
+           "checkpoints before it. Lines of train.jsonl have miles' names.",
+       .examples = {{"glint train sft models/glm5-tiny --data chats.jsonl --out out --lr 1e-4",
+                     "once through the data"},
+                    {"glint train sft models/glm5-tiny --data chats.jsonl --out out --lr 1e-4 "
+                     "--epochs 3 --save-interval 50 --resume",
+                     "go on, or begin: the same line after a crash"}}},
+      run);
+}
+
+}  // namespace glint

@@ -1,0 +1,115 @@
+#!/usr/bin/env python3
+"""glint train sft as a user runs it: it learns, goes on bit for bit, ends well on SIGTERM, survives a full disk, and refuses.
+
+    train_sft_test.py build/release/glint models/glm5-tiny
+"""
+
+import json
+import pathlib
+import resource
+import signal
+import subprocess
+import sys
+import tempfile
+
+from program import GLINT, check, output, refused, run
+
+TINY = sys.argv[2]
+CHATS = [{"messages": [{"role": "user", "content": f"What is {a} + {a + 1}?"},
+                       {"role": "assistant", "content": f"It is {2 * a + 1}."}]} for a in range(5)]
+CHATS += [{"prompt": "once upon a time", "completion": " there was a fox"}, {"text": "a fox and a hen"}]
+FAST = ("--global-batch-size", 4, "--lr", 1e-3, "--lr-schedule", "constant", "--threads", 2)
+
+
+def data(tmp, lines=CHATS):
+    path = tmp / "chats.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return path
+
+
+def train(tmp, out, *args):
+    return ("train", "sft", TINY, "--data", data(tmp), "--out", tmp / out, *FAST, *args)
+
+
+def log(out):
+    return [json.loads(line) for line in (out / "train.jsonl").read_text().splitlines()]
+
+
+def it_learns_and_goes_on_bit_for_bit(tmp):
+    output(*train(tmp, "whole", "--steps", 6))
+    output(*train(tmp, "halves", "--steps", 3))
+    output(*train(tmp, "halves", "--steps", 6, "--resume", "--threads", 1))
+    whole, halves = tmp / "whole", tmp / "halves"
+    lines = log(whole)
+    check([line["step"] for line in lines] == [1, 2, 3, 4, 5, 6], "steps", lines)
+    check(lines[5]["train/loss"] < lines[0]["train/loss"] - 0.5, "it learns", lines)
+    check([(a["train/loss"], a["train/grad_norm"]) for a in lines] ==
+          [(b["train/loss"], b["train/grad_norm"]) for b in log(halves)], "the same numbers")
+    check((halves / "latest_checkpointed_iteration.txt").read_text() == "6\n", "tracker")
+    for name in ("model.safetensors", "optimizer/master.safetensors", "optimizer/exp_avg.safetensors",
+                 "optimizer/exp_avg_sq.safetensors", "config.json", "tokenizer.json", "chat_template.jinja"):
+        check((whole / "step-6" / name).read_bytes() == (halves / "step-6" / name).read_bytes(), f"{name} differs")
+    check(output("generate", whole / "step-6", "--prompt", "once upon a time", "--max-tokens", 4), "it generates")
+    refused(*train(tmp, "whole", "--steps", 7), words=["holds a run already", "--resume"])
+    refused(*train(tmp, "whole", "--steps", 7, "--resume", "--seed", 1), words=["another seed"])
+
+
+def sigterm_saves(tmp):
+    command = [GLINT, *map(str, train(tmp, "stopped", "--steps", 100000))]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        while "step 2 of" not in process.stdout.readline():
+            check(process.poll() is None, "it ended")
+        process.send_signal(signal.SIGTERM)
+        rest = process.stdout.read()
+    check(process.returncode == 0 and "--resume goes on" in rest, "it ends well", rest)
+    step = int((tmp / "stopped/latest_checkpointed_iteration.txt").read_text())
+    check(step >= 2 and (tmp / f"stopped/step-{step}/model.safetensors").exists(), "it saves", step)
+    output(*train(tmp, "stopped", "--steps", step + 1, "--resume"))
+    check([line["step"] for line in log(tmp / "stopped")] == list(range(1, step + 2)), "the log goes on")
+
+
+def a_full_disk_loses_nothing(tmp):
+    output(*train(tmp, "full", "--steps", 1))
+    before = (tmp / "full/step-1/model.safetensors").read_bytes()
+
+    def limit():
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # then writing fails as on a full disk
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 22, 1 << 22))
+
+    done = run(*train(tmp, "full", "--steps", 2, "--resume"), preexec_fn=limit)
+    check(done.returncode != 0 and "step 2 is not saved" in done.stderr, "it says so", done.stderr)
+    check(sorted(p.name for p in (tmp / "full").iterdir() if p.is_dir()) == ["step-1"], "nothing half done is left")
+    check((tmp / "full/latest_checkpointed_iteration.txt").read_text() == "1\n", "the tracker stays")
+    check((tmp / "full/step-1/model.safetensors").read_bytes() == before, "the checkpoint stays")
+    output(*train(tmp, "full", "--steps", 2, "--resume"))
+
+
+def wrong_input_is_refused(tmp):
+    good = {"text": "a fox"}
+
+    def refuse(line, *words):
+        path = tmp / "chats.jsonl"
+        path.write_text(json.dumps(good) + "\n\n" + (line if isinstance(line, str) else json.dumps(line)) + "\n")
+        refused("train", "sft", TINY, "--data", path, "--out", tmp / "refused", words=["line 3", *words])
+
+    refuse("{")
+    refuse({"texts": "x"}, "messages")
+    refuse({"text": 3}, "text")
+    refuse({"messages": []}, "no list of messages")
+    refuse({"messages": [7]}, "no object")
+    refuse({"messages": [{"role": "user", "content": "hi"}]}, "nothing in it to learn")
+    refuse({"messages": [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "a", "weight": 2}]}, "weight")
+    refuse({"prompt": "x", "completion": 5}, "completion")
+    refuse({"text": "a fox " * 3000}, "tokens")
+    thinks = {"role": "assistant", "content": "a", "reasoning_content": "hm", "tool_calls": [{"function": {"name": "f", "arguments": {}}}]}
+    chat = {"messages": [{"role": "user", "content": "hi"}, thinks, {"role": "tool", "content": "b"},
+                         {"role": "assistant", "content": "c"}, {"role": "user", "content": "ho"}]}
+    refuse(chat, "message 4", "clear_thinking")
+    refused("train", "sft", TINY, "--out", tmp / "refused", words=["--data"])
+    refused("train", "sft", TINY, "--data", data(tmp), "--out", tmp / "refused", "--beta1", 1, words=["--beta1"])
+    check(not (tmp / "refused").exists(), "a refused run leaves nothing")
+
+
+for test in (it_learns_and_goes_on_bit_for_bit, sigterm_saves, a_full_disk_loses_nothing, wrong_input_is_refused):
+    with tempfile.TemporaryDirectory() as tmp:
+        test(pathlib.Path(tmp))
