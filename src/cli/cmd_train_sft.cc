@@ -8,6 +8,7 @@
 #include "base/seconds.h"
 #include "base/str.h"
 #include "cli/command.h"
+#include "cli/conversation.h"
 #include "cli/interrupt.h"
 #include "cli/model_options.h"
 #include "train/sft_data.h"
@@ -108,6 +109,11 @@ Status check(const Options& o) {
   return in_range("--save-interval", o.save_interval, 0, 1e9);
 }
 
+Result<Json> prepared(const Json& messages, const Json& tools, std::int64_t vocab) {
+  GLINT_TRY(ChatInput chat, read_chat(messages, tools, vocab));
+  return Json(std::move(chat.messages));
+}
+
 // Weights change where they lie: they are not packed.
 RunOptions running(const Options& options, const std::string& dir) {
   return {.model = dir,
@@ -196,7 +202,10 @@ class Run {
     GLINT_TRY(data_, read_sft_data({.path = options_.data,
                                     .dir = dir,
                                     .ends = ends,
-                                    .max_tokens = model.config().max_position_embeddings}));
+                                    .max_tokens = model.config().max_position_embeddings,
+                                    .prepare = [&](const Json& messages, const Json& tools) {
+                                      return prepared(messages, tools, model.config().vocab_size);
+                                    }}));
     for (std::size_t i = 0; i < data_.sequences.size(); ++i) {
       GLINT_TRY_STATUS(check_train_sequence(model, data_.sequences[i])
                            .in(str(options_.data, ", example ", i + 1)));

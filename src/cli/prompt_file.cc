@@ -6,7 +6,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/str.h"
-#include "server/dialects/openai_request.h"
+#include "cli/conversation.h"
 #include "text/template/chat_template.h"
 #include "text/tokenizer/tokenizer.h"
 
@@ -78,12 +78,7 @@ class Reader {
   }
 
   Result<std::vector<TokenId>> render(const Json& messages, const Json* tools) {
-    Json body(Json::Object{{"messages", messages}, {"tools", tools ? *tools : Json()}});
-    ApiRequest request;
-    const auto error = parse_request(body, Api::kChat, read_conversation,
-                                     {ServerConfig(), static_cast<TokenId>(file_.vocab)}, request);
-    if (error) return invalid(error->message);
-    const ChatInput& chat = *request.chat;
+    GLINT_TRY(const ChatInput chat, read_chat(messages, tools ? *tools : Json(), file_.vocab));
     if (!template_) {
       GLINT_TRY(template_, ChatTemplate::open(file_.dir));
     }

@@ -134,11 +134,16 @@ class Reader {
     if (!template_) {
       GLINT_TRY(template_, ChatTemplate::open(file_.dir));
     }
-    for (const Json& message : given.as_array()) {
+    Json::Array plain = given.as_array();
+    for (Json& message : plain) {
       if (!message.is_object()) return invalid("a message is no object");
+      std::erase_if(message.as_object(),
+                    [](const auto& member) { return member.first == "weight"; });
     }
-    GLINT_TRY(const Json messages, prepare_messages(given));
+    const Json* tools = line.find("tools");
+    GLINT_TRY(const Json messages, file_.prepare(plain, tools ? *tools : Json()));
     const auto& all = messages.as_array();
+    GLINT_CHECK(all.size() == given.as_array().size(), "a message was lost");
     GLINT_TRY(Ids ids, rendered(line, messages, all.size(), false));
     const Json* last = all.back().find("role");
     if (last && *last == Json("assistant") && (ids.empty() || !is_end(ids.back()))) {
@@ -146,7 +151,7 @@ class Reader {
     }
     std::vector<float> weights(ids.size(), 0);
     for (std::size_t i = 0; i < all.size(); ++i) {
-      GLINT_TRY(const bool learnt, is_learnt(all[i], i));
+      GLINT_TRY(const bool learnt, is_learnt(given.as_array()[i], i));
       if (!learnt || i < first) continue;
       GLINT_TRY(const Ids before, rendered(line, messages, i, false));
       if (common_prefix(before, ids) != before.size()) {

@@ -1,9 +1,11 @@
 // Conversations and texts to imitate: JSONL to tokens, each with its part in the loss.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
+#include "base/json.h"
 #include "base/result.h"
 #include "train/train_sequence.h"
 
@@ -14,6 +16,8 @@ struct SftFile {
   std::string dir;                 // of the checkpoint: tokenizer and template
   std::vector<TokenId> ends = {};  // tokens that end an answer; at least one
   std::int64_t max_tokens = 0;     // of a sequence: longer ones are refused
+  // Makes the messages of a conversation with `tools` ready for the template: one for each.
+  std::function<Result<Json>(const Json& messages, const Json& tools)> prepare = {};
 };
 
 struct SftData {
