@@ -360,8 +360,8 @@ Command train_sft_command() {
            "checkpoints before it. Lines of train.jsonl have miles' names.",
        .examples = {{"glint train sft models/glm5-tiny --data chats.jsonl --out out --lr 1e-4",
                      "once through the data"},
-                    {"glint train sft models/glm5-tiny --data chats.jsonl --out out --lr 1e-4 "
-                     "--epochs 3 --save-interval 50 --resume",
+                    {"glint train sft models/glm5-tiny --data chats.jsonl --out out "
+                     "--epochs 3 --resume",
                      "go on, or begin: the same line after a crash"}}},
       run);
 }
