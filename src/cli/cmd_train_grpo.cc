@@ -1,0 +1,378 @@
+// glint train grpo: a model learns from rewards of its own answers.
+#include <chrono>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+
+#include "base/file.h"
+#include "base/hash.h"
+#include "base/json.h"
+#include "base/seconds.h"
+#include "base/str.h"
+#include "cli/conversation.h"
+#include "cli/grpo_options.h"
+#include "cli/interrupt.h"
+#include "rl/grpo.h"
+#include "train/trainer.h"
+
+namespace glint {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// A line a round; what it holds of rounds that a run does again is dropped.
+class MetricsFile {
+ public:
+  static Result<MetricsFile> open(const std::string& path, std::int64_t rounds_done) {
+    std::string kept;
+    if (file_exists(path)) {
+      GLINT_TRY(const std::string old, read_file(path));
+      for (const std::string_view line : split(old, '\n')) {
+        const Result<Json> parsed = parse_json(line);
+        if (!parsed.ok()) continue;
+        const Json* const round = parsed.value().find("round");
+        if (round && round->is_int() && round->as_int() < rounds_done) kept += str(line, "\n");
+      }
+    }
+    GLINT_TRY_STATUS(write_file_atomic(path, kept));
+    MetricsFile file;
+    file.path_ = path;
+    return file;
+  }
+  Status add(const Json& metrics) const {
+    std::ofstream out(path_, std::ios::app);
+    out << dump_json(metrics) << "\n" << std::flush;
+    if (!out) return invalid(str("cannot write to ", path_));
+    return Ok{};
+  }
+
+ private:
+  std::string path_;
+};
+
+Result<Json> prepared(const Json& messages, const Json& tools, std::int64_t vocab) {
+  GLINT_TRY(ChatInput chat, read_chat(messages, tools, vocab));
+  return Json(std::move(chat.messages));
+}
+
+// Sameness of prompts, as rounds see them.
+std::string hash_of(const std::vector<TrainPrompt>& prompts) {
+  std::string all;
+  for (const TrainPrompt& prompt : prompts) {
+    for (const TokenId id : prompt.ids) all += str(id, " ");
+    all += str(quoted(prompt.label), prompt.rm_type, "\n");
+  }
+  return str(fnv1a(all));
+}
+
+// Everything that a run holds, from the options to the first round.
+class Run {
+ public:
+  Run(const GrpoCommandOptions& options, Cli& cli) : options_(options), cli_(cli) {}
+
+  Status run() {
+    GLINT_TRY_STATUS(open());
+    if (round_ >= options_.num_rollout) {
+      cli_.console.print(str(options_.save, " has ", round_, " rounds already; --num-rollout is ",
+                             options_.num_rollout, "\n"));
+      return Ok{};
+    }
+    cli_.console.print(str("training ", with_commas(trainer_->parameters().count()),
+                           " parameters on ", prompts_.size(), " prompts; rounds ", round_ + 1,
+                           " to ", options_.num_rollout, "\n"));
+    Status status = loop();
+    // A signal ends the round that runs; what was done before it is saved.
+    const bool ended = interrupted_ && !status.ok();
+    if (!status.ok() && !(ended && status.error().code == ErrorCode::kUnavailable)) return status;
+    if (unsaved_) {
+      GLINT_TRY_STATUS(save());
+    }
+    if (ended) {
+      cli_.console.print(str("ended by a signal after ", round_, " of ", options_.num_rollout,
+                             " rounds; --resume goes on\n"));
+    }
+    return Ok{};
+  }
+
+ private:
+  Status open() {
+    GLINT_TRY(rule_, Reward::named(options_.rm_type));
+    GLINT_TRY(const std::string base, model_dir(options_.model, cli_));
+    std::optional<std::string> latest;
+    GLINT_TRY(latest, Trainer::find_latest(options_.save));
+    if (latest && !options_.resume) {
+      return invalid(str(options_.save, " holds a run already (", *latest,
+                         "); give --resume to go on with it, or another --save"));
+    }
+    RunOptions running = options_.running();
+    running.model = latest.value_or(base);
+    GLINT_TRY(const ModelOptions resolved, resolve(running, cli_, false));
+    GLINT_TRY(tokenizer_, Tokenizer::open(running.model));
+    GLINT_TRY_STATUS(read_prompts(running.model));
+
+    GLINT_TRY(std::unique_ptr<Ops> trainer_ops, make_backend(running, cli_));
+    GLINT_TRY(trainer_, Trainer::open({.model = resolved, .adamw = options_.adamw()},
+                                      std::move(trainer_ops)));
+    if (latest) {
+      GLINT_TRY(const Json state, trainer_->restore(*latest));
+      GLINT_TRY_STATUS(take_up(state));
+    }
+    GLINT_TRY(engine_, load_model(running, cli_, false));
+    GLINT_TRY_STATUS(engine_->update_weights(trainer_->weights().checkpoint()));
+    std::error_code error;
+    std::filesystem::create_directories(options_.save, error);
+    if (error) return invalid(str("cannot make ", options_.save, ": ", error.message()));
+    GLINT_TRY(metrics_, MetricsFile::open(options_.save + "/metrics.jsonl", round_));
+
+    GrpoOptions grpo = options_.grpo();
+    grpo.rollout.stop_ids = stop_ids(engine_->config(), engine_->generation());
+    grpo.rollout.num_token_ids = tokenizer_->vocab_size();
+    rollout_ = grpo.rollout;
+    grpo_.emplace(*engine_, trainer_->pass(), *tokenizer_, *rule_, grpo);
+    order_.emplace(prompts_.size(), options_.seed, options_.rollout_shuffle);
+    return Ok{};
+  }
+
+  Status read_prompts(const std::string& dir) {
+    GLINT_TRY(const ModelConfig config, read_config(dir + "/config.json"));
+    const auto positions = static_cast<int>(config.max_position_embeddings);
+    PromptDataOptions data = {.path = options_.prompt_data,
+                              .dir = dir,
+                              .input_key = options_.input_key,
+                              .label_key = options_.label_key,
+                              .apply_chat_template = options_.apply_chat_template,
+                              .max_prompt_tokens = positions - options_.rollout_max_response_len,
+                              .prepare = [&](const Json& messages, const Json& tools) {
+                                return prepared(messages, tools, config.vocab_size);
+                              }};
+    if (data.max_prompt_tokens < 1) {
+      return invalid(str("--rollout-max-response-len is ", options_.rollout_max_response_len,
+                         "; the model has ", positions, " positions for prompt and answer"));
+    }
+    GLINT_TRY(prompts_, read_train_prompts(data));
+    if (options_.eval_prompt_data.empty()) return Ok{};
+    data.path = options_.eval_prompt_data;
+    GLINT_TRY(eval_prompts_, read_train_prompts(data));
+    return Ok{};
+  }
+
+  // Goes on where a checkpoint was written.
+  Status take_up(const Json& state) {
+    const Json *const round = state.find("round"), *const prompts = state.find("prompts_used");
+    const Json* const options = state.find("options");
+    if (!round || !round->is_int() || !prompts || !prompts->is_int() || !options) {
+      return invalid(str(options_.save, " is no run of `glint train grpo`"));
+    }
+    const Json mine = options_.fingerprint();
+    for (const auto& [name, value] : mine.as_object()) {
+      const Json* const theirs = options->find(name);
+      if (theirs && *theirs == value) continue;
+      return invalid(str("--", name, " is ", dump_json(value), "; the run to go on with had ",
+                         theirs ? dump_json(*theirs) : "none"));
+    }
+    const Json* const hash = state.find("prompts_fnv1a");
+    if (!hash || *hash != Json(hash_of(prompts_))) {
+      return invalid(str(options_.prompt_data, " has other prompts than the run in ", options_.save,
+                         " began with; give those, or another --save"));
+    }
+    round_ = round->as_int();
+    prompts_used_ = static_cast<std::uint64_t>(prompts->as_int());
+    return Ok{};
+  }
+
+  Json state() const {
+    return Json::Object{{"round", round_},
+                        {"prompts_used", static_cast<std::int64_t>(prompts_used_)},
+                        {"prompts_fnv1a", hash_of(prompts_)},
+                        {"options", options_.fingerprint()}};
+  }
+
+  bool goes_on() {
+    interrupted_ = interrupted_ || shutdown_.wait_for(0);
+    return !interrupted_;
+  }
+
+  Status loop() {
+    const auto start = Clock::now();
+    const std::int64_t first = round_;
+    if (round_ == 0) {
+      GLINT_TRY_STATUS(evaluate());
+    }
+    while (round_ < options_.num_rollout) {
+      GLINT_TRY_STATUS(do_round());
+      const double each = seconds_since(start) / static_cast<double>(round_ - first);
+      cli_.console.print(str(
+          line_,
+          formatted("; %.0f min left\n",
+                    std::ceil(each * static_cast<double>(options_.num_rollout - round_) / 60))));
+      cli_.console.flush();
+      const bool last = round_ == options_.num_rollout;
+      if (last || (options_.save_interval > 0 && round_ % options_.save_interval == 0)) {
+        GLINT_TRY_STATUS(save());
+      }
+      if (last || (options_.eval_interval > 0 && round_ % options_.eval_interval == 0)) {
+        GLINT_TRY_STATUS(evaluate());
+      }
+    }
+    return Ok{};
+  }
+
+  Status do_round() {
+    const GradientPass::OnPart on_part = [this] { return goes_on(); };
+    const auto begin = Clock::now();
+    GLINT_TRY(GrpoBatch batch,
+              grpo_->roll_out(prompts_, *order_, prompts_used_, [this](int) { return goes_on(); }));
+    const double rollout_s = seconds_since(begin);
+    const auto trained_from = Clock::now();
+    GLINT_TRY(const std::int64_t compared,
+              grpo_->verify(batch, static_cast<std::uint64_t>(round_), on_part));
+    GLINT_TRY_STATUS(grpo_->set_old_log_probs(batch, on_part));
+    Grpo::Sums sums;
+    StepReport step;
+    for (int i = 0; i < grpo_->steps_of_round(); ++i) {
+      // After its first step a round is finished, whatever signal comes: what is saved is always of
+      // whole rounds.
+      GLINT_TRY(const Grpo::Sums one,
+                grpo_->add_gradient(batch, i, i == 0 ? on_part : GradientPass::OnPart()));
+      sums.policy.add(one.policy);
+      sums.entropy += one.entropy;
+      sums.answers += one.answers;
+      sums.tokens += one.tokens;
+      const LearningRate rate = options_.learning_rate(grpo_->steps_of_round());
+      GLINT_TRY(step, trainer_->step(rate.at(trainer_->steps_done() + 1)));
+    }
+    const double train_s = seconds_since(trained_from);
+    const auto updated_from = Clock::now();
+    GLINT_TRY_STATUS(engine_->update_weights(trainer_->weights().checkpoint()));
+    const double update_s = seconds_since(updated_from);
+    prompts_used_ += batch.prompts_used;
+    ++round_;
+    unsaved_ = true;
+    return report(batch, compared, sums, step, {rollout_s, train_s, update_s});
+  }
+
+  Status report(const GrpoBatch& batch, std::int64_t compared, const Grpo::Sums& sums,
+                const StepReport& step, const std::array<double, 3>& seconds) {
+    const auto answers = static_cast<double>(batch.rewards.size());
+    const auto groups = static_cast<double>(batch.groups);
+    double reward = 0;
+    for (const double one : batch.rewards) reward += one / answers;
+    const double length = static_cast<double>(batch.answer_tokens) / answers;
+    const double tokens = sums.policy.tokens;
+    const auto per_token = [&](double sum) { return tokens > 0 ? sum / tokens : 0; };
+    const double all = seconds[0] + seconds[1] + seconds[2];
+    const Json metrics = Json::Object{
+        {"round", round_ - 1},
+        {"step", step.step},
+        {"rollout/raw_reward", reward},
+        {"rollout/response_len/mean", length},
+        {"rollout/response_len/max", batch.longest_answer},
+        {"rollout/truncated_ratio", static_cast<double>(batch.truncated) / answers},
+        {"rollout/zero_std/lowest", batch.groups_at_lowest / groups},
+        {"rollout/zero_std/highest", batch.groups_at_highest / groups},
+        {"rollout/cached_prompt_share",
+         static_cast<double>(batch.cached_tokens) / static_cast<double>(batch.prompt_tokens)},
+        {"train/loss", sums.policy.loss},
+        {"train/entropy", per_token(sums.entropy)},
+        {"train/pg_clipfrac", per_token(sums.policy.clipped)},
+        {"train/ppo_kl", per_token(sums.policy.old_new_kl)},
+        {"train/answers", sums.answers},
+        {"train/grad_norm", step.grad_norm},
+        {"train/lr", step.lr},
+        {"parity/tokens", compared},
+        {"perf/rollout_time", seconds[0]},
+        {"perf/train_time", seconds[1]},
+        {"perf/update_weights_time", seconds[2]},
+        {"perf/step_time", all},
+        {"perf/rollout_tokens_per_s", static_cast<double>(batch.answer_tokens) / seconds[0]},
+        {"perf/train_tokens_per_s", static_cast<double>(sums.tokens) / seconds[1]}};
+    line_ = formatted(
+        "round %lld of %d: reward %.3f, %.1f tokens an answer, parity: 0 of %lld "
+        "log-probabilities differ, entropy %.3f, grad norm %.2f, %.1f s (rollout %.1f, training "
+        "%.1f)",
+        static_cast<long long>(round_), options_.num_rollout, reward, length,
+        static_cast<long long>(compared), per_token(sums.entropy), step.grad_norm, all, seconds[0],
+        seconds[1]);
+    return metrics_->add(metrics);
+  }
+
+  Status evaluate() {
+    if (eval_prompts_.empty()) return Ok{};
+    RolloutOptions how = rollout_;
+    how.temperature = options_.eval_temperature;
+    how.top_p = 1;
+    how.top_k = 0;
+    const auto begin = Clock::now();
+    GLINT_TRY(const GrpoEval eval,
+              grpo_->evaluate(eval_prompts_, options_.n_samples_per_eval_prompt, how,
+                              [this](int) { return goes_on(); }));
+    cli_.console.print(
+        formatted("eval after %lld rounds: reward %.4f of %lld answers, %.1f tokens each, %.1f s\n",
+                  static_cast<long long>(round_), eval.reward, static_cast<long long>(eval.answers),
+                  eval.response_tokens, seconds_since(begin)));
+    cli_.console.flush();
+    return metrics_->add(Json::Object{{"round", round_ - 1},
+                                      {"eval/reward", eval.reward},
+                                      {"eval/answers", eval.answers},
+                                      {"eval/response_len/mean", eval.response_tokens},
+                                      {"eval/truncated_ratio", eval.truncated},
+                                      {"perf/eval_time", seconds_since(begin)}});
+  }
+
+  Status save() {
+    GLINT_TRY_STATUS(trainer_->save(options_.save, state()));
+    unsaved_ = false;
+    cli_.console.print(str("saved ", options_.save, "/step-", trainer_->steps_done(), "\n"));
+    cli_.console.flush();
+    return Ok{};
+  }
+
+  const GrpoCommandOptions& options_;
+  Cli& cli_;
+  ShutdownGuard shutdown_;
+  bool interrupted_ = false, unsaved_ = false;
+  std::optional<Reward> rule_;
+  std::optional<Tokenizer> tokenizer_;
+  std::vector<TrainPrompt> prompts_, eval_prompts_;
+  std::unique_ptr<Trainer> trainer_;
+  std::unique_ptr<LoadedModel> engine_;  // reads what is not packed from the trainer's memory
+  std::optional<MetricsFile> metrics_;
+  RolloutOptions rollout_;
+  std::optional<Grpo> grpo_;
+  std::optional<PromptOrder> order_;
+  std::int64_t round_ = 0;  // rounds done
+  std::uint64_t prompts_used_ = 0;
+  std::string line_;
+};
+
+Status run(const GrpoCommandOptions& options, Cli& cli) {
+  GLINT_TRY_STATUS(check(options));
+  return Run(options, cli).run();
+}
+
+}  // namespace
+
+Command train_grpo_command() {
+  return make_command<GrpoCommandOptions>(
+      {.name = "train grpo",
+       .group = "Training",
+       .summary = "a model learns from rewards of its own answers (GRPO)",
+       .description =
+           "Each round, the engine that serves answers some prompts several times each; a rule "
+           "grades the answers; and the weights move towards those that are better than others of "
+           "the same prompt. The engine's log-probabilities are those of the training pass: a "
+           "sample of each round is compared bit for bit, and the first difference ends the run. "
+           "Groups whose answers all have one reward teach nothing. The same seed gives the same "
+           "weights, bit for bit, on one machine. Checkpoints are complete (DIR/step-N: `glint "
+           "serve` takes them); DIR/metrics.jsonl has a line a round. SIGTERM and Ctrl-C end the "
+           "round and save. Names are those of miles and slime.",
+       .examples = {{"glint train grpo MODEL --prompt-data F.jsonl --rm-type math "
+                     "--num-rollout 60 --save out",
+                     "60 rounds of 32 problems, 8 answers each"},
+                    {"glint train grpo MODEL --prompt-data F.jsonl --rm-type math "
+                     "--num-rollout 60 --save out --resume",
+                     "go on, or begin: the same line after a crash"}}},
+      run);
+}
+
+}  // namespace glint

@@ -1,0 +1,149 @@
+#include "cli/grpo_options.h"
+
+#include "base/str.h"
+
+namespace glint {
+namespace {
+
+Status check_count(const char* name, std::int64_t value, std::int64_t least, std::int64_t most) {
+  if (value >= least && value <= most) return Ok{};
+  return invalid(str("--", name, " is ", value, "; it must be from ", least, " to ", most));
+}
+
+Status check_number(const char* name, double value, double least, double most) {
+  if (value >= least && value <= most) return Ok{};
+  return invalid(str("--", name, " is ", format_double(value), "; it must be from ",
+                     format_double(least), " to ", format_double(most)));
+}
+
+Status check_rollouts(const GrpoCommandOptions& o) {
+  GLINT_TRY_STATUS(check_count("num-rollout", o.num_rollout, 1, 10'000'000));
+  GLINT_TRY_STATUS(check_count("rollout-batch-size", o.rollout_batch_size, 1, 65536));
+  GLINT_TRY_STATUS(check_count("n-samples-per-prompt", o.n_samples_per_prompt, 2, 1024));
+  GLINT_TRY_STATUS(check_count("rollout-max-response-len", o.rollout_max_response_len, 1, 1 << 24));
+  GLINT_TRY_STATUS(check_count("max-num-seqs", o.max_num_seqs, 1, 65536));
+  GLINT_TRY_STATUS(check_number("rollout-temperature", o.rollout_temperature, 0.01, 100));
+  GLINT_TRY_STATUS(check_number("rollout-top-p", o.rollout_top_p, 1e-6, 1));
+  GLINT_TRY_STATUS(check_count("rollout-top-k", o.rollout_top_k, 0, 1 << 24));
+  GLINT_TRY_STATUS(check_count("dynamic-sampling-rounds", o.dynamic_sampling_rounds, 0, 1000));
+  GLINT_TRY_STATUS(
+      check_count("overlong-buffer-len", o.overlong_buffer_len, 0, o.rollout_max_response_len));
+  GLINT_TRY_STATUS(check_number("overlong-penalty-factor", o.overlong_penalty_factor, 0, 1000));
+  const int answers = o.rollout_batch_size * o.n_samples_per_prompt;
+  if (o.global_batch_size < 0 || (o.global_batch_size > 0 && answers % o.global_batch_size != 0)) {
+    return invalid(str("--global-batch-size is ", o.global_batch_size, "; it must divide the ",
+                       answers, " answers of a round"));
+  }
+  GLINT_TRY_STATUS(check_count("parity-samples", o.parity_samples, 1, 1 << 26));
+  GLINT_TRY_STATUS(check_count("eval-interval", o.eval_interval, 0, 1 << 30));
+  GLINT_TRY_STATUS(check_count("n-samples-per-eval-prompt", o.n_samples_per_eval_prompt, 1, 1024));
+  GLINT_TRY_STATUS(check_number("eval-temperature", o.eval_temperature, 0, 100));
+  return check_count("save-interval", o.save_interval, 0, 1 << 30);
+}
+
+Status check_optimizer(const GrpoCommandOptions& o) {
+  GLINT_TRY_STATUS(check_number("eps-clip", o.eps_clip, 0, 1));
+  GLINT_TRY_STATUS(check_number("eps-clip-high", o.eps_clip_high, 0, 1e6));
+  if (o.eps_clip_c != 0) {
+    GLINT_TRY_STATUS(check_number("eps-clip-c", o.eps_clip_c, 1, 1e6));
+  }
+  GLINT_TRY_STATUS(check_number("entropy-coef", o.entropy_coef, -1000, 1000));
+  GLINT_TRY_STATUS(check_number("lr", o.lr, 0, 1));
+  GLINT_TRY_STATUS(check_number("min-lr", o.min_lr, 0, o.lr));
+  GLINT_TRY_STATUS(check_count("lr-warmup-iters", o.lr_warmup_iters, 0, 1 << 30));
+  GLINT_TRY_STATUS(check_number("adam-beta1", o.adam_beta1, 0, 0.999999));
+  GLINT_TRY_STATUS(check_number("adam-beta2", o.adam_beta2, 0, 0.999999));
+  GLINT_TRY_STATUS(check_number("adam-eps", o.adam_eps, 1e-30, 1));
+  GLINT_TRY_STATUS(check_number("weight-decay", o.weight_decay, 0, 100));
+  GLINT_TRY_STATUS(check_number("clip-grad", o.clip_grad, 0, 1e9));
+  return check_count("batch-tokens", o.batch_tokens, 1, 1 << 30);
+}
+
+}  // namespace
+
+Status check(const GrpoCommandOptions& o) {
+  if (o.prompt_data.empty()) return invalid("give prompts to learn from: --prompt-data F.jsonl");
+  if (o.rm_type.empty()) return invalid("give a reward: --rm-type deepscaler");
+  if (o.save.empty()) return invalid("give a directory for checkpoints: --save DIR");
+  GLINT_TRY_STATUS(check_rollouts(o));
+  GLINT_TRY_STATUS(check_optimizer(o));
+  if (o.eval_interval > 0 && o.eval_prompt_data.empty()) {
+    return invalid("--eval-interval needs prompts to evaluate on: --eval-prompt-data F.jsonl");
+  }
+  return Ok{};
+}
+
+GrpoOptions GrpoCommandOptions::grpo() const {
+  PolicyLossKind kind = PolicyLossKind::kGrpo;
+  if (advantage_estimator == "gspo") kind = PolicyLossKind::kGspo;
+  if (advantage_estimator == "cispo") kind = PolicyLossKind::kCispo;
+  return {.rollout_batch_size = rollout_batch_size,
+          .n_samples_per_prompt = n_samples_per_prompt,
+          .global_batch_size = global_batch_size,
+          .rollout = {.temperature = rollout_temperature,
+                      .top_p = rollout_top_p,
+                      .top_k = rollout_top_k,
+                      .max_tokens = rollout_max_response_len,
+                      .max_running = max_num_seqs,
+                      .stop_ids = {}},
+          .loss = {.policy = {.kind = kind,
+                              .eps_clip = eps_clip,
+                              .eps_clip_high = eps_clip_high,
+                              .eps_clip_c = eps_clip_c},
+                   .entropy_coef = entropy_coef,
+                   .per_token = calculate_per_token_loss},
+          .std_normalization = !disable_grpo_std_normalization,
+          .dynamic_sampling_rounds = dynamic_sampling_rounds,
+          .overlong_margin = overlong_buffer_len,
+          .overlong_penalty = overlong_penalty_factor,
+          .batch_tokens = batch_tokens,
+          .parity_samples = parity_samples,
+          .seed = seed};
+}
+
+AdamWOptions GrpoCommandOptions::adamw() const {
+  return {.beta1 = adam_beta1,
+          .beta2 = adam_beta2,
+          .eps = adam_eps,
+          .weight_decay = weight_decay,
+          .clip_grad = clip_grad};
+}
+
+LearningRate GrpoCommandOptions::learning_rate(int steps_of_round) const {
+  Decay decay = Decay::kConstant;
+  if (lr_decay_style == "linear") decay = Decay::kLinear;
+  if (lr_decay_style == "cosine") decay = Decay::kCosine;
+  return {.peak = lr,
+          .least = min_lr,
+          .warmup = lr_warmup_iters,
+          .total = std::int64_t{num_rollout} * steps_of_round,
+          .decay = decay};
+}
+
+RunOptions GrpoCommandOptions::running() const {
+  return {.model = model,
+          .backend = backend,
+          .cpu_isa = cpu_isa,
+          .threads = threads,
+          .dtype = dtype,
+          .kv_dtype = "",
+          .index = index,
+          .load_format = "auto",
+          .pack = "never"};
+}
+
+Json GrpoCommandOptions::fingerprint() const {
+  Json::Object all = {{"rm-type", rm_type},
+                      {"rollout-shuffle", rollout_shuffle},
+                      {"rollout-batch-size", rollout_batch_size},
+                      {"n-samples-per-prompt", n_samples_per_prompt},
+                      {"global-batch-size", global_batch_size},
+                      {"rollout-max-response-len", rollout_max_response_len},
+                      {"rollout-temperature", rollout_temperature},
+                      {"advantage-estimator", advantage_estimator},
+                      {"dtype", dtype},
+                      {"seed", static_cast<std::int64_t>(seed)}};
+  return all;
+}
+
+}  // namespace glint

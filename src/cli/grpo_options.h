@@ -1,0 +1,189 @@
+// Options of `glint train grpo`, and how they become those of its parts.
+#pragma once
+
+#include <string>
+
+#include "base/json.h"
+#include "cli/model_options.h"
+#include "rl/grpo.h"
+#include "train/optimizer.h"
+
+namespace glint {
+
+// Prompts, and what grades the answers.
+struct GrpoDataOptions {
+  std::string prompt_data, input_key = "prompt", label_key = "label";
+  bool apply_chat_template = false, rollout_shuffle = false;
+  std::string rm_type;
+  int overlong_buffer_len = 0;
+  double overlong_penalty_factor = 1;
+
+  template <class Visitor>
+  void visit(Visitor&& v) {
+    v.section("Data");
+    v("prompt-data=F.jsonl", prompt_data,
+      "rows {\"prompt\": text or messages, \"label\": answer}; \"metadata\": {\"rm_type\": R} "
+      "grades a row by a rule of its own; F@[a:b] takes some rows");
+    v("input-key=NAME", input_key, "the member that holds the prompt");
+    v("label-key=NAME", label_key, "the member that holds the label");
+    v("apply-chat-template", apply_chat_template,
+      "a prompt that is a text is what a user says; lists of messages always go through the "
+      "template");
+    v("rollout-shuffle", rollout_shuffle, "another order of the rows each epoch, by the seed");
+    v.section("Rewards");
+    v("rm-type=R", rm_type,
+      "deepscaler, math, dapo, f1 or deterministic_random, each also with boxed_ before it "
+      "(`glint train reward` tells what an answer gets)");
+    v("overlong-buffer-len=N", overlong_buffer_len,
+      "the last N tokens before the longest answer cost reward, linearly; 0: none do");
+    v("overlong-penalty-factor=P", overlong_penalty_factor, "how much, at the longest answer");
+  }
+};
+
+// Answers of a round.
+struct GrpoRolloutOptions {
+  int num_rollout = 0, rollout_batch_size = 32, n_samples_per_prompt = 8;
+  int rollout_max_response_len = 1024, max_num_seqs = 128;
+  double rollout_temperature = 1, rollout_top_p = 1;
+  int rollout_top_k = 0, dynamic_sampling_rounds = 0;
+
+  template <class Visitor>
+  void visit(Visitor&& v) {
+    v.section("Rollouts");
+    v("num-rollout=N", num_rollout, "rounds in all");
+    v("rollout-batch-size=N", rollout_batch_size, "prompts of a round");
+    v("n-samples-per-prompt=N", n_samples_per_prompt, "answers to each: a group");
+    v("rollout-max-response-len=N", rollout_max_response_len, "tokens of an answer at most");
+    v("rollout-temperature=T", rollout_temperature, "above 0; training divides logits by it too");
+    v("rollout-top-p=P", rollout_top_p,
+      "as in serving; below 1 answers are drawn from another distribution than is trained");
+    v("rollout-top-k=K", rollout_top_k, "the same; 0: all");
+    v("max-num-seqs=N", max_num_seqs, "answers that run at once");
+    v("dynamic-sampling-rounds=N", dynamic_sampling_rounds,
+      "DAPO's dynamic sampling: groups whose rewards are all equal are replaced, by asking up to N "
+      "times as many prompts; 0: they stay, and teach nothing");
+  }
+};
+
+// The loss of their tokens.
+struct GrpoLossOptions {
+  std::string advantage_estimator = "grpo";
+  bool disable_grpo_std_normalization = false, calculate_per_token_loss = false;
+  double eps_clip = 0.2, eps_clip_high = 0.28, eps_clip_c = 0, entropy_coef = 0;
+
+  template <class Visitor>
+  void visit(Visitor&& v) {
+    v.section("Loss");
+    v("advantage-estimator", advantage_estimator,
+      "the policy loss: clipped ratios by token, by answer (gspo), or clipped weights (cispo)",
+      {"grpo", "gspo", "cispo"});
+    v("disable-grpo-std-normalization", disable_grpo_std_normalization,
+      "advantages are not divided by the group's deviation (Dr.GRPO)");
+    v("calculate-per-token-loss", calculate_per_token_loss,
+      "the mean over all tokens instead of that over answers (DAPO)");
+    v("eps-clip=E", eps_clip, "ratios below 1 - E are clipped");
+    v("eps-clip-high=E", eps_clip_high, "ratios above 1 + E are clipped");
+    v("eps-clip-c=C", eps_clip_c, "dual clip: where the advantage is negative, too; 0: none");
+    v("entropy-coef=C", entropy_coef, "a bonus for entropy");
+  }
+};
+
+// Steps of the optimiser, and what is verified before them.
+struct GrpoStepOptions {
+  int global_batch_size = 0;
+  double lr = 1e-6, min_lr = 0;
+  int lr_warmup_iters = 0;
+  std::string lr_decay_style = "constant";
+  double adam_beta1 = 0.9, adam_beta2 = 0.98, adam_eps = 1e-8, weight_decay = 0.1, clip_grad = 1;
+  int batch_tokens = 8192, parity_samples = 4;
+
+  template <class Visitor>
+  void visit(Visitor&& v) {
+    v.section("Optimiser");
+    v("global-batch-size=N", global_batch_size,
+      "answers of a step; divides those of a round (default: all of them, one step a round)");
+    v("lr=R", lr, "learning rate of AdamW");
+    v("lr-warmup-iters=N", lr_warmup_iters, "steps until it is reached");
+    v("lr-decay-style", lr_decay_style, "how it falls until the last round",
+      {"constant", "linear", "cosine"});
+    v("min-lr=R", min_lr, "to what it falls");
+    v("adam-beta1=B", adam_beta1, "decay of the first moment");
+    v("adam-beta2=B", adam_beta2, "decay of the second moment");
+    v("adam-eps=E", adam_eps, "added to the root of the second moment");
+    v("weight-decay=D", weight_decay, "decoupled; matrices only");
+    v("clip-grad=N", clip_grad, "the norm that gradients are clipped to; 0: never");
+    v("batch-tokens=N", batch_tokens,
+      "tokens that go through the model together when training: memory grows with it");
+    v("parity-samples=N", parity_samples,
+      "answers of each round whose log-probabilities are compared with the training pass's; "
+      "all, if it has fewer");
+  }
+};
+
+// Evaluations and checkpoints.
+struct GrpoResultOptions {
+  std::string eval_prompt_data;
+  int eval_interval = 0, n_samples_per_eval_prompt = 8;
+  double eval_temperature = 1;
+  std::string save;
+  int save_interval = 20;
+  bool resume = false;
+  std::uint64_t seed = 42;
+
+  template <class Visitor>
+  void visit(Visitor&& v) {
+    v.section("Evaluation");
+    v("eval-prompt-data=F.jsonl", eval_prompt_data, "rows as of --prompt-data, never trained on");
+    v("eval-interval=N", eval_interval,
+      "rounds between evaluations; 0: before the first and after the last only");
+    v("n-samples-per-eval-prompt=N", n_samples_per_eval_prompt, "answers to each");
+    v("eval-temperature=T", eval_temperature, "0: the most likely token");
+    v.section("Result");
+    v("save=DIR", save, "checkpoints DIR/step-N, and DIR/metrics.jsonl");
+    v("save-interval=N", save_interval, "rounds between checkpoints; the last is always saved");
+    v("resume", resume, "go on from the newest checkpoint of DIR, if it has one, bit for bit");
+    v("seed=N", seed, "of the order of prompts and of what is drawn");
+  }
+};
+
+struct GrpoCommandOptions : GrpoDataOptions,
+                            GrpoRolloutOptions,
+                            GrpoLossOptions,
+                            GrpoStepOptions,
+                            GrpoResultOptions {
+  std::string model;
+  std::string dtype = "bf16", index, backend = "cpu", cpu_isa = "auto";
+  int threads = 0;
+
+  template <class Visitor>
+  void visit(Visitor&& v) {
+    v("MODEL", model,
+      "directory of a checkpoint in bf16 or f32, or an id in the Hugging Face cache");
+    GrpoDataOptions::visit(v);
+    GrpoRolloutOptions::visit(v);
+    GrpoLossOptions::visit(v);
+    GrpoStepOptions::visit(v);
+    GrpoResultOptions::visit(v);
+    v.section("Running");
+    v("dtype", dtype, "what to compute in; gradients are summed in f32 with either",
+      {"bf16", "f32"});
+    v("index", index,
+      "index keys as they are, or in fp8 as in production (default: exact with f32, else fp8)",
+      {"exact", "fp8"});
+    v("threads,t=N", threads, "threads (default: OMP_NUM_THREADS, else one per CPU)");
+    v("backend", backend, "who computes", {"cpu", "reference"});
+    v("cpu-isa", cpu_isa, "instruction set of the cpu backend (default: the best of this machine)",
+      {"auto", "avx2", "avx512", "avx512_bf16", "amx", "amx_emulated"});
+  }
+
+  GrpoOptions grpo() const;  // without what the model says: its stop tokens and vocabulary
+  AdamWOptions adamw() const;
+  LearningRate learning_rate(int steps_of_round) const;
+  RunOptions running() const;
+  // Options that a run may not change when it goes on.
+  Json fingerprint() const;
+};
+
+Status check(const GrpoCommandOptions& options);
+
+}  // namespace glint

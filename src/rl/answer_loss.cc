@@ -1,0 +1,52 @@
+#include "rl/answer_loss.h"
+
+#include <algorithm>
+
+namespace glint {
+
+AnswerLoss::AnswerLoss(const Options& options, std::span<const GradedAnswer* const> answers,
+                       std::int64_t batch_answers, std::int64_t batch_tokens,
+                       std::vector<double> differences)
+    : options_(options),
+      answers_(answers),
+      batch_answers_(batch_answers),
+      batch_tokens_(batch_tokens),
+      differences_(std::move(differences)) {
+  GLINT_CHECK(options.policy.kind != PolicyLossKind::kGspo || differences_.size() == answers.size(),
+              "GSPO needs each answer's mean difference");
+}
+
+void AnswerLoss::weigh(std::size_t sequence, std::int64_t first, std::span<const float> log_probs,
+                       std::span<const float> entropies, std::span<float> d_log_probs,
+                       std::span<float> d_entropies) {
+  const GradedAnswer& answer = *answers_[sequence];
+  // Tokens of the prompt teach nothing.
+  const auto skip =
+      std::min(static_cast<std::size_t>(std::max<std::int64_t>(answer.num_prompt - first, 0)),
+               log_probs.size());
+  const std::size_t count = log_probs.size() - skip;
+  if (count == 0) return;
+  const auto at = static_cast<std::size_t>(std::max<std::int64_t>(first - answer.num_prompt, 0));
+  const auto piece = [&](const std::vector<float>& all) {
+    return all.empty() ? std::span<const float>() : std::span(all).subspan(at, count);
+  };
+  const double scale =
+      loss_scale(options_.per_token, static_cast<double>(answer.num_answer()),
+                 static_cast<double>(batch_answers_), static_cast<double>(batch_tokens_));
+  PolicySums sums =
+      policy_loss(options_.policy,
+                  {.new_log_probs = log_probs.subspan(skip),
+                   .old_log_probs = piece(answer.old_log_probs),
+                   .ref_log_probs = piece(answer.ref_log_probs),
+                   .advantage = answer.advantage,
+                   .answer_difference = differences_.empty() ? 0 : differences_[sequence]},
+                  scale, d_log_probs.subspan(skip));
+  for (std::size_t t = skip; t < log_probs.size(); ++t) {
+    entropy_ += entropies[t];
+    sums.loss -= scale * options_.entropy_coef * entropies[t];
+    d_entropies[t] = static_cast<float>(-scale * options_.entropy_coef);
+  }
+  sums_.add(sums);
+}
+
+}  // namespace glint

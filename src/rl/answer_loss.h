@@ -1,0 +1,59 @@
+// AnswerLoss: the loss of a batch of graded answers, for a GradientPass.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "rl/policy_loss.h"
+#include "train/gradient_pass.h"
+
+namespace glint {
+
+// An answer of a rollout, as it is trained on.
+struct GradedAnswer {
+  TrainSequence tokens = {};                 // prompt and answer
+  std::int64_t num_prompt = 0;               // tokens of the prompt, at least 1
+  std::vector<float> served_log_probs = {};  // of the answer's tokens, as the engine gave them
+  // Those that ratios are taken to: of the weights that answered, after the temperature.
+  std::vector<float> old_log_probs = {};
+  std::vector<float> ref_log_probs = {};  // of the reference model, if the loss has its KL
+  double reward = 0, advantage = 0;
+  bool truncated = false;
+
+  std::int64_t num_answer() const { return tokens.size() - num_prompt; }
+};
+
+class AnswerLoss final : public TokenLoss {
+ public:
+  struct Options {
+    PolicyLossOptions policy = {};
+    double entropy_coef = 0;
+    bool per_token = false;  // the mean over all tokens, in place of that over answers
+  };
+
+  // Answers are numbered as the sequences of the pass. The means are over a batch of
+  // `batch_answers` answers with `batch_tokens` tokens, of which these may be a part: what teaches
+  // nothing need not run. Where the loss is GSPO's, `differences` are mean_difference() of each.
+  // `answers` and what it names outlive this.
+  AnswerLoss(const Options& options, std::span<const GradedAnswer* const> answers,
+             std::int64_t batch_answers, std::int64_t batch_tokens,
+             std::vector<double> differences = {});
+
+  void weigh(std::size_t sequence, std::int64_t first, std::span<const float> log_probs,
+             std::span<const float> entropies, std::span<float> d_log_probs,
+             std::span<float> d_entropies) override;
+
+  // These count the tokens seen so far.
+  const PolicySums& sums() const { return sums_; }
+  double entropy() const { return entropy_; }
+
+ private:
+  const Options options_;
+  const std::span<const GradedAnswer* const> answers_;
+  const std::int64_t batch_answers_, batch_tokens_;
+  const std::vector<double> differences_;
+  PolicySums sums_;
+  double entropy_ = 0;
+};
+
+}  // namespace glint

@@ -1,0 +1,168 @@
+#include "rl/prompt_data.h"
+
+#include <algorithm>
+#include <charconv>
+#include <numeric>
+#include <optional>
+
+#include "base/check.h"
+#include "base/file.h"
+#include "base/json.h"
+#include "base/random.h"
+#include "base/str.h"
+#include "rl/rewards/reward.h"
+#include "text/template/chat_template.h"
+#include "text/tokenizer/tokenizer.h"
+
+namespace glint {
+namespace {
+
+struct Slice {
+  std::string path;
+  std::int64_t begin = 0;
+  std::optional<std::int64_t> end;
+};
+
+Result<std::optional<std::int64_t>> parse_bound(std::string_view text, std::string_view path) {
+  if (text.empty()) return std::optional<std::int64_t>();
+  std::int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) {
+    return invalid(str(quoted(path), " is no slice of rows; expected FILE@[a:b] with integers"));
+  }
+  return std::optional<std::int64_t>(value);
+}
+
+Result<Slice> parse_slice(const std::string& path) {
+  const std::size_t at = path.rfind("@[");
+  if (at == path.npos || !path.ends_with(']')) return Slice{.path = path, .end = {}};
+  const std::string_view inside = std::string_view(path).substr(at + 2, path.size() - at - 3);
+  const std::vector<std::string_view> bounds = split(inside, ':');
+  if (bounds.size() != 2) {
+    return invalid(str(quoted(path), " is no slice of rows; expected FILE@[a:b] with integers"));
+  }
+  GLINT_TRY(const std::optional<std::int64_t> begin, parse_bound(bounds[0], path));
+  GLINT_TRY(const std::optional<std::int64_t> end, parse_bound(bounds[1], path));
+  return Slice{.path = path.substr(0, at), .begin = begin.value_or(0), .end = end};
+}
+
+class RowReader {
+ public:
+  RowReader(const PromptDataOptions& options, Tokenizer tokenizer)
+      : options_(options), tokenizer_(std::move(tokenizer)) {}
+
+  Result<TrainPrompt> read(std::string_view line) {
+    GLINT_TRY(const Json row, parse_json(line));
+    if (!row.is_object()) return invalid(str("is ", row.kind(), "; expected an object"));
+    const Json* const prompt = row.find(options_.input_key);
+    if (!prompt) return invalid(str("has no ", quoted(options_.input_key)));
+    TrainPrompt out;
+    GLINT_TRY(const std::string text, text_of(*prompt, row.find("tools")));
+    GLINT_TRY(out.ids, tokenizer_.encode(text));
+    if (out.ids.empty()) return invalid("the prompt has no token");
+    if (static_cast<int>(out.ids.size()) > options_.max_prompt_tokens) {
+      return invalid(str("the prompt has ", out.ids.size(), " tokens; at most ",
+                         options_.max_prompt_tokens, " leave room for an answer"));
+    }
+    GLINT_TRY(out.label, label_of(row));
+    const Json* const metadata = row.find("metadata");
+    if (const Json* const type = metadata ? metadata->find("rm_type") : nullptr) {
+      if (!type->is_string()) {
+        return invalid(str("metadata.rm_type is ", type->kind(), "; expected a text"));
+      }
+      out.rm_type = type->as_string();
+      GLINT_TRY_STATUS(Reward::named(out.rm_type));
+    }
+    return out;
+  }
+
+ private:
+  Result<std::string> text_of(const Json& prompt, const Json* tools) {
+    if (prompt.is_string() && !options_.apply_chat_template) return prompt.as_string();
+    if (!prompt.is_string() && !(prompt.is_array() && !prompt.as_array().empty())) {
+      return invalid(str(quoted(options_.input_key), " is ", prompt.kind(),
+                         "; expected a text or a list of messages"));
+    }
+    if (!template_) {
+      GLINT_TRY(template_, ChatTemplate::open(options_.dir));
+    }
+    Json messages = prompt;
+    if (prompt.is_string()) {
+      messages = Json::Array{Json::Object{{"role", "user"}, {"content", prompt}}};
+    }
+    const Json given = tools ? *tools : Json();
+    if (options_.prepare) {
+      GLINT_TRY(messages, options_.prepare(messages, given));
+    }
+    return template_->render(messages, given, Json::Object{{"add_generation_prompt", true}})
+        .in("the chat template");
+  }
+
+  Result<std::string> label_of(const Json& row) const {
+    const Json* const label = row.find(options_.label_key);
+    if (!label) return invalid(str("has no ", quoted(options_.label_key)));
+    if (label->is_string()) return label->as_string();
+    if (label->is_number()) return dump_json(*label);
+    return invalid(
+        str(quoted(options_.label_key), " is ", label->kind(), "; expected a text or a number"));
+  }
+
+  const PromptDataOptions& options_;
+  const Tokenizer tokenizer_;
+  std::optional<ChatTemplate> template_;
+};
+
+}  // namespace
+
+Result<std::vector<TrainPrompt>> read_train_prompts(const PromptDataOptions& options) {
+  GLINT_TRY(const Slice slice, parse_slice(options.path));
+  GLINT_TRY(const std::string contents, read_file(slice.path));
+  std::vector<std::pair<std::string_view, int>> rows;
+  int number = 0;
+  for (const std::string_view line : split(contents, '\n')) {
+    ++number;
+    if (line.find_first_not_of(" \t\r") != line.npos) rows.emplace_back(line, number);
+  }
+  const auto count = static_cast<std::int64_t>(rows.size());
+  const auto place = [&](std::int64_t bound) {
+    return std::clamp<std::int64_t>(bound < 0 ? bound + count : bound, 0, count);
+  };
+  const std::int64_t begin = place(slice.begin), end = place(slice.end.value_or(count));
+  if (begin >= end) return invalid(str(options.path, " holds no prompt (", count, " rows)"));
+
+  GLINT_TRY(Tokenizer tokenizer, Tokenizer::open(options.dir));
+  RowReader reader(options, std::move(tokenizer));
+  std::vector<TrainPrompt> prompts;
+  for (std::int64_t i = begin; i < end; ++i) {
+    const auto& [line, at] = rows[static_cast<std::size_t>(i)];
+    GLINT_TRY(TrainPrompt prompt, reader.read(line).in(str(slice.path, ", line ", at)));
+    prompt.line = at;
+    prompts.push_back(std::move(prompt));
+  }
+  return prompts;
+}
+
+PromptOrder::PromptOrder(std::size_t num_rows, std::uint64_t seed, bool shuffle)
+    : seed_(seed), shuffle_(shuffle), order_(num_rows) {
+  GLINT_CHECK(num_rows > 0, "no rows");
+  order_epoch();
+}
+
+void PromptOrder::order_epoch() {
+  std::iota(order_.begin(), order_.end(), 0u);
+  if (!shuffle_) return;
+  Random random(seed_, epoch_);
+  for (std::size_t i = order_.size(); i > 1; --i) {
+    std::swap(order_[i - 1], order_[random.below(static_cast<std::uint32_t>(i))]);
+  }
+}
+
+std::size_t PromptOrder::row_at(std::uint64_t position) {
+  if (const std::uint64_t epoch = position / order_.size(); epoch != epoch_) {
+    epoch_ = epoch;
+    order_epoch();
+  }
+  return order_[position % order_.size()];
+}
+
+}  // namespace glint

@@ -1,0 +1,55 @@
+// Prompts to learn from: rows of a JSONL file, in the order of a seed.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "base/json.h"
+#include "base/result.h"
+#include "base/types.h"
+
+namespace glint {
+
+struct TrainPrompt {
+  std::vector<TokenId> ids = {};
+  std::string label = {};
+  std::string rm_type = {};  // of this row alone; empty: as for all
+  int line = 0;              // of the file, from 1
+};
+
+struct PromptDataOptions {
+  // A file, or some of its rows: FILE@[a:b], FILE@[:b], FILE@[a:], as Python slices a list.
+  std::string path;
+  std::string dir;  // of the checkpoint, for its tokenizer and chat template
+  std::string input_key = "prompt", label_key = "label";
+  // A prompt that is a text becomes one message of a user; else it is read as it stands, special
+  // tokens as such. Lists of messages always go through the template.
+  bool apply_chat_template = false;
+  int max_prompt_tokens = 0;  // longer prompts are refused
+  // Makes messages with `tools` (null: none) ready for the template; empty: they are.
+  std::function<Result<Json>(const Json& messages, const Json& tools)> prepare = {};
+};
+
+// Rows {"prompt": text or messages, "label": text or number, "metadata": {"rm_type": R}}; blank
+// lines are skipped, other members ignored. A wrong row is named by its line.
+Result<std::vector<TrainPrompt>> read_train_prompts(const PromptDataOptions& options);
+
+// The row that comes as number `position` since the start of a training: each epoch goes through
+// all of `num_rows` in an order of its own, which is a function of seed and epoch.
+class PromptOrder {
+ public:
+  PromptOrder(std::size_t num_rows, std::uint64_t seed, bool shuffle);
+  std::size_t row_at(std::uint64_t position);
+
+ private:
+  const std::uint64_t seed_;
+  const bool shuffle_;
+  std::uint64_t epoch_ = 0;
+  std::vector<std::uint32_t> order_;  // of that epoch
+
+  void order_epoch();
+};
+
+}  // namespace glint

@@ -1,0 +1,109 @@
+#include "rl/prompt_data.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <set>
+
+#include "base/str.h"
+
+namespace glint {
+namespace {
+
+class PromptData : public testing::Test {
+ protected:
+  PromptData() { std::filesystem::create_directories(dir_); }
+  ~PromptData() override { std::filesystem::remove_all(dir_); }
+
+  Result<std::vector<TrainPrompt>> read(const std::string& contents, const std::string& slice = "",
+                                        bool template_too = false) {
+    std::ofstream(path_) << contents;
+    return read_train_prompts({.path = path_ + slice,
+                               .dir = str(GLINT_SOURCE_DIR, "/models/glm5-tiny"),
+                               .apply_chat_template = template_too,
+                               .max_prompt_tokens = 100});
+  }
+  void expect_refused(const std::string& contents, const std::string& words) {
+    const auto read_in = read(contents);
+    ASSERT_FALSE(read_in.ok()) << contents;
+    EXPECT_NE(read_in.error().message.find(words), std::string::npos) << read_in.error().message;
+  }
+
+  const std::string dir_ = str(testing::TempDir(), "glint_prompts_", ::getpid());
+  const std::string path_ = dir_ + "/rows.jsonl";
+};
+
+TEST_F(PromptData, TextsMessagesAndLabels) {
+  const auto rows = read(
+      "{\"prompt\": \"1 + 1 =\", \"label\": 2}\n\n"
+      "{\"prompt\": [{\"role\": \"user\", \"content\": \"1 + 1 =\"}], \"label\": \"2\", "
+      "\"metadata\": {\"rm_type\": \"math\"}}\n");
+  ASSERT_TRUE(rows.ok()) << rows.error().message;
+  ASSERT_EQ(rows.value().size(), 2u);
+  const TrainPrompt &text = rows.value()[0], &chat = rows.value()[1];
+  EXPECT_EQ(text.label, "2");
+  EXPECT_EQ(text.rm_type, "");
+  EXPECT_EQ(text.line, 1);
+  EXPECT_EQ(chat.label, "2");
+  EXPECT_EQ(chat.rm_type, "math");
+  EXPECT_EQ(chat.line, 3);
+  EXPECT_GT(chat.ids.size(), text.ids.size());
+  // With the template a text is what a user says.
+  const auto templated = read("{\"prompt\": \"1 + 1 =\", \"label\": 2}\n", "", true);
+  EXPECT_EQ(templated.value()[0].ids, chat.ids);
+}
+
+TEST_F(PromptData, Slices) {
+  std::string contents;
+  for (int i = 0; i < 10; ++i) contents += str("{\"prompt\": \"x\", \"label\": ", i, "}\n");
+  const auto labels = [&](const char* slice) {
+    std::string all;
+    for (const TrainPrompt& row : read(contents, slice).value()) all += row.label;
+    return all;
+  };
+  EXPECT_EQ(labels("@[2:4]"), "23");
+  EXPECT_EQ(labels("@[:3]"), "012");
+  EXPECT_EQ(labels("@[-2:]"), "89");
+  EXPECT_EQ(labels("@[8:99]"), "89");
+  EXPECT_FALSE(read(contents, "@[4:4]").ok());
+  EXPECT_FALSE(read(contents, "@[a:b]").ok());
+  EXPECT_FALSE(read(contents, "@[1]").ok());
+}
+
+TEST_F(PromptData, WrongRowsAreNamed) {
+  expect_refused("{\"prompt\": \"x\", \"label\": 1}\n{\n", "line 2");
+  expect_refused("[1]\n", "is a list; expected an object");
+  expect_refused("{\"label\": 1}\n", "has no \"prompt\"");
+  expect_refused("{\"prompt\": \"x\"}\n", "has no \"label\"");
+  expect_refused("{\"prompt\": 7, \"label\": 1}\n", "\"prompt\" is an integer");
+  expect_refused("{\"prompt\": [], \"label\": 1}\n", "\"prompt\" is a list");
+  expect_refused("{\"prompt\": \"\", \"label\": 1}\n", "no token");
+  expect_refused("{\"prompt\": \"x\", \"label\": [1]}\n", "\"label\" is a list");
+  expect_refused("{\"prompt\": \"x\", \"label\": 1, \"metadata\": {\"rm_type\": \"no\"}}\n",
+                 "there is no reward \"no\"");
+  expect_refused("\n\n", "holds no prompt");
+  std::string words;
+  for (int i = 0; i < 200; ++i) words += "word ";
+  expect_refused(str("{\"prompt\": \"", words, "\", \"label\": 1}\n"), "at most 100");
+}
+
+TEST(PromptOrder, EachEpochGoesThroughAllRowsInItsOwnOrder) {
+  PromptOrder order(50, 42, true);
+  std::vector<std::size_t> first, second;
+  for (std::uint64_t i = 0; i < 50; ++i) first.push_back(order.row_at(i));
+  for (std::uint64_t i = 50; i < 100; ++i) second.push_back(order.row_at(i));
+  EXPECT_EQ(std::set<std::size_t>(first.begin(), first.end()).size(), 50u);
+  EXPECT_EQ(std::set<std::size_t>(second.begin(), second.end()).size(), 50u);
+  EXPECT_NE(first, second);
+  // A training that goes on finds the same rows.
+  PromptOrder again(50, 42, true);
+  EXPECT_EQ(again.row_at(77), second[27]);
+  EXPECT_EQ(again.row_at(3), first[3]);
+  PromptOrder plain(5, 42, false);
+  EXPECT_EQ(plain.row_at(7), 2u);
+}
+
+}  // namespace
+}  // namespace glint

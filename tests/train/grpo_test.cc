@@ -1,0 +1,227 @@
+// A round of GRPO on the bundled model: what the engine says is what training computes, and the
+// gradient is that of the formula.
+#include "rl/grpo.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+
+#include "base/str.h"
+#include "model/backends_under_test.h"
+#include "train/trainer.h"
+
+namespace glint {
+namespace {
+
+const std::string kTiny = str(GLINT_SOURCE_DIR, "/models/glm5-tiny");
+
+// A trainer, and an engine over the trainer's memory, as `glint train grpo` has them.
+class GrpoTest : public testing::Test {
+ protected:
+  static ModelOptions model_options(DType dtype) {
+    const bool f32 = dtype == DType::kF32;
+    return {.dir = kTiny,
+            .activations = dtype,
+            .latent = f32 ? LatentFormat::kF32 : LatentFormat::kBF16,
+            .index = f32 ? IndexFormat::kF32 : IndexFormat::kFp8,
+            .packing = Packing::kNever};
+  }
+
+  void open(DType dtype) {
+    trainer = Trainer::open({.model = model_options(dtype)}, host_backend().make(2)).value();
+    engine = LoadedModel::load(model_options(dtype), host_backend().make(2)).value();
+    ASSERT_TRUE(engine->update_weights(trainer->weights().checkpoint()).ok());
+    prompts.clear();
+    for (const char* const text : {"once upon a time", "the capital of", "a fox and", "why does"}) {
+      prompts.push_back({.ids = tokenizer.encode(text).value(), .label = text});
+    }
+  }
+
+  GrpoOptions options() const {
+    return {.rollout_batch_size = 3,
+            .n_samples_per_prompt = 4,
+            .rollout = {.max_tokens = 12,
+                        .stop_ids = engine->generation().eos_token_ids,
+                        .num_token_ids = tokenizer.vocab_size()},
+            .batch_tokens = 64,
+            .parity_samples = 12,
+            .seed = 3};
+  }
+  Grpo make(const GrpoOptions& with) { return {*engine, trainer->pass(), tokenizer, reward, with}; }
+
+  GrpoBatch roll_out(Grpo& grpo) {
+    PromptOrder order(prompts.size(), 3, false);
+    GrpoBatch batch = grpo.roll_out(prompts, order, 0, kGoOn).value();
+    EXPECT_TRUE(grpo.set_old_log_probs(batch, {}).ok());
+    return batch;
+  }
+
+  std::vector<float> take_gradient() {
+    const std::span<const float> flat = trainer->parameters().flat();
+    std::vector<float> gradient(flat.begin(), flat.end());
+    trainer->parameters().set_zero();
+    return gradient;
+  }
+
+  static constexpr auto kGoOn = [](int) { return true; };
+  const Tokenizer tokenizer = Tokenizer::open(kTiny).value();
+  const Reward reward = Reward::named("deterministic_random").value();
+  std::unique_ptr<Trainer> trainer;
+  std::unique_ptr<LoadedModel> engine;
+  std::vector<TrainPrompt> prompts;
+};
+
+TEST_F(GrpoTest, EngineAndTrainingAgreeBitForBitBeforeAndAfterAStep) {
+  for (const DType dtype : {DType::kF32, DType::kBF16}) {
+    open(dtype);
+    for (const double temperature : {1.0, 0.7}) {
+      GrpoOptions with = options();
+      with.rollout.temperature = temperature;
+      Grpo grpo = make(with);
+      const GrpoBatch batch = roll_out(grpo);
+      const Result<std::int64_t> compared = grpo.verify(batch, 0, {});
+      ASSERT_TRUE(compared.ok()) << compared.error().message;
+      EXPECT_EQ(compared.value(), batch.answer_tokens);
+      ASSERT_TRUE(grpo.add_gradient(batch, 0, {}).ok());
+      ASSERT_TRUE(trainer->step(1e-3).ok());
+      ASSERT_TRUE(engine->update_weights(trainer->weights().checkpoint()).ok());
+      // The old answers are of other weights now.
+      EXPECT_FALSE(grpo.verify(batch, 0, {}).ok());
+    }
+  }
+}
+
+TEST_F(GrpoTest, OneChangedBitFailsWithItsPlace) {
+  open(DType::kBF16);
+  Grpo grpo = make(options());
+  GrpoBatch batch = roll_out(grpo);
+  float& value = batch.answers[5].served_log_probs[3];
+  value = std::nextafter(value, -100.0f);
+  const Result<std::int64_t> compared = grpo.verify(batch, 0, {});
+  ASSERT_FALSE(compared.ok());
+  const std::string expected =
+      str("parity: 1 of ", batch.answer_tokens, " log-probabilities differ: that of token 3 ");
+  EXPECT_TRUE(compared.error().message.starts_with(expected)) << compared.error().message;
+}
+
+TEST_F(GrpoTest, GroupsAreGradedAgainstEachOther) {
+  open(DType::kBF16);
+  Grpo grpo = make(options());
+  const GrpoBatch batch = roll_out(grpo);
+  ASSERT_EQ(batch.answers.size(), 12u);
+  EXPECT_EQ(batch.prompts_used, 3u);
+  EXPECT_EQ(batch.groups, 3);
+  EXPECT_LT(batch.groups_at_lowest + batch.groups_at_highest, 3) << "choose another seed";
+  for (std::size_t group = 0; group < 3; ++group) {
+    double sum = 0;
+    for (std::size_t k = 0; k < 4; ++k) {
+      const GradedAnswer& answer = batch.answers[group * 4 + k];
+      sum += answer.advantage;
+      EXPECT_EQ(answer.reward, batch.rewards[group * 4 + k]);
+      EXPECT_EQ(answer.num_prompt, static_cast<std::int64_t>(prompts[group].ids.size()));
+      EXPECT_LE(answer.num_answer(), 12);
+    }
+    EXPECT_NEAR(sum, 0, 1e-12);
+  }
+}
+
+TEST_F(GrpoTest, AnswersDoNotDependOnHowManyRunAtOnce) {
+  open(DType::kBF16);
+  Grpo grpo = make(options());
+  const GrpoBatch batch = roll_out(grpo);
+  GrpoOptions two = options();
+  two.rollout.max_running = 2;
+  Grpo other = make(two);
+  const GrpoBatch same = roll_out(other);
+  for (std::size_t i = 0; i < batch.answers.size(); ++i) {
+    EXPECT_EQ(same.answers[i].tokens.ids, batch.answers[i].tokens.ids);
+    EXPECT_EQ(same.answers[i].served_log_probs, batch.answers[i].served_log_probs);
+  }
+}
+
+// At the ratio 1 the slope of a token's loss is -A / (answers * tokens of its answer): the gradient
+// is that of a cross-entropy with these weights.
+TEST_F(GrpoTest, GradientIsThatOfTheFormula) {
+  open(DType::kF32);
+  Grpo grpo = make(options());
+  const GrpoBatch batch = roll_out(grpo);
+  trainer->parameters().set_zero();
+  const Grpo::Sums sums = grpo.add_gradient(batch, 0, {}).value();
+  const std::vector<float> gradient = take_gradient();
+  std::vector<TrainSequence> weighted;
+  std::int64_t taught = 0;
+  for (const GradedAnswer& answer : batch.answers) {
+    if (answer.advantage == 0) continue;
+    taught += answer.num_answer();
+    TrainSequence sequence = answer.tokens;
+    sequence.weights.assign(sequence.ids.size(), 0);
+    for (auto t = static_cast<std::size_t>(answer.num_prompt); t < sequence.ids.size(); ++t) {
+      sequence.weights[t] =
+          static_cast<float>(answer.advantage / (12.0 * static_cast<double>(answer.num_answer())));
+    }
+    weighted.push_back(std::move(sequence));
+  }
+  EXPECT_EQ(sums.policy.tokens, taught);
+  EXPECT_NEAR(sums.policy.old_new_kl, 0, 1e-5) << "the weights that answered are those that learn";
+  EXPECT_GT(sums.entropy, 0);
+  ASSERT_TRUE(trainer->pass().add(weighted, {}, 64).ok());
+  const std::vector<float> expected = take_gradient();
+  double error = 0, norm = 0;
+  for (std::size_t i = 0; i < gradient.size(); ++i) {
+    error += std::pow(double{gradient[i]} - expected[i], 2);
+    norm += std::pow(double{expected[i]}, 2);
+  }
+  EXPECT_GT(norm, 0);
+  EXPECT_LT(std::sqrt(error / norm), 1e-4);
+}
+
+TEST_F(GrpoTest, StepsShareTheRound) {
+  open(DType::kBF16);
+  GrpoOptions with = options();
+  with.global_batch_size = 4;
+  Grpo grpo = make(with);
+  EXPECT_EQ(grpo.steps_of_round(), 3);
+  const GrpoBatch batch = roll_out(grpo);
+  double tokens = 0, expected = 0;
+  for (const GradedAnswer& answer : batch.answers) {
+    expected += answer.advantage != 0 ? static_cast<double>(answer.num_answer()) : 0;
+  }
+  for (int step = 0; step < 3; ++step) {
+    tokens += grpo.add_gradient(batch, step, {}).value().policy.tokens;
+  }
+  EXPECT_EQ(tokens, expected);
+}
+
+TEST_F(GrpoTest, DynamicSamplingReplacesGroupsThatTeachNothing) {
+  open(DType::kBF16);
+  GrpoOptions with = options();
+  with.dynamic_sampling_rounds = 8;
+  Grpo grpo = make(with);
+  // Nothing is right of the third prompt: its group comes never.
+  prompts[2].rm_type = "math";
+  const GrpoBatch batch = roll_out(grpo);
+  ASSERT_EQ(batch.answers.size(), 12u);
+  EXPECT_GT(batch.prompts_used, 3u);
+  for (const GradedAnswer& answer : batch.answers) EXPECT_NE(answer.advantage, 0);
+  for (TrainPrompt& prompt : prompts) prompt.rm_type = "math";
+  PromptOrder order(prompts.size(), 3, false);
+  const Result<GrpoBatch> none = grpo.roll_out(prompts, order, 0, kGoOn);
+  ASSERT_FALSE(none.ok());
+  EXPECT_NE(none.error().message.find("after 24 prompts only 0 of 3 groups"), std::string::npos)
+      << none.error().message;
+}
+
+TEST_F(GrpoTest, ASignalEndsRollouts) {
+  open(DType::kBF16);
+  Grpo grpo = make(options());
+  PromptOrder order(prompts.size(), 3, false);
+  int calls = 0;
+  const auto ended = grpo.roll_out(prompts, order, 0, [&](int) { return ++calls < 3; });
+  ASSERT_FALSE(ended.ok());
+  EXPECT_EQ(ended.error().code, ErrorCode::kUnavailable);
+  EXPECT_EQ(calls, 3);
+}
+
+}  // namespace
+}  // namespace glint
