@@ -60,7 +60,8 @@ TEST_F(PromptData, Slices) {
   for (int i = 0; i < 10; ++i) contents += str("{\"prompt\": \"x\", \"label\": ", i, "}\n");
   const auto labels = [&](const char* slice) {
     std::string all;
-    for (const TrainPrompt& row : read(contents, slice).value()) all += row.label;
+    const auto rows = read(contents, slice);
+    for (const TrainPrompt& row : rows.value()) all += row.label;
     return all;
   };
   EXPECT_EQ(labels("@[2:4]"), "23");

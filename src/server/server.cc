@@ -91,9 +91,10 @@ struct Server::Impl {
     core.state = ServerState::kDraining;
     if (http) http->stop_accepting();
     if (core.generations) core.generations->drain(0);
-    control_thread.reset();
-    request_threads.reset();
-    large_thread.reset();
+    // Requests post to control, and connections to all: they end in this order, and stay there.
+    request_threads->finish();
+    large_thread->finish();
+    control_thread->finish();
     for (int i = 0; http && i < 100 && http->num_connections() > 0; ++i)
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
     http.reset();

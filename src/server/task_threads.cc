@@ -30,9 +30,13 @@ TaskThreads::TaskThreads(int num_threads) {
   for (int i = 0; i < num_threads; ++i) threads_.emplace_back(work);
 }
 
-TaskThreads::~TaskThreads() {
+TaskThreads::~TaskThreads() { finish(); }
+
+void TaskThreads::finish() {
   tasks_.close();
-  for (std::thread& thread : threads_) thread.join();
+  for (std::thread& thread : threads_) {
+    if (thread.joinable()) thread.join();
+  }
 }
 
 void TaskThreads::post(std::function<void()> task) {

@@ -14,12 +14,13 @@ namespace glint {
 class TaskThreads {
  public:
   explicit TaskThreads(int num_threads);
-  // Runs what was posted, then joins. Tasks posted meanwhile are dropped.
   ~TaskThreads();
   TaskThreads(const TaskThreads&) = delete;
   TaskThreads& operator=(const TaskThreads&) = delete;
 
   void post(std::function<void()> task);
+  // Runs what was posted, then joins. Tasks posted meanwhile and later are dropped.
+  void finish();
   int num_queued() const { return num_queued_; }  // not begun yet
 
  private:
