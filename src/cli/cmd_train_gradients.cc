@@ -6,7 +6,7 @@
 #include "base/str.h"
 #include "cli/id_file.h"
 #include "cli/interrupt.h"
-#include "cli/model_options.h"
+#include "cli/train_options.h"
 #include "train/gradient_file.h"
 #include "train/gradient_pass.h"
 
@@ -14,9 +14,10 @@ namespace glint {
 namespace {
 
 struct Options {
-  std::string model, ids, out, dtype = "bf16", index, backend = "cpu", cpu_isa = "auto";
+  std::string model, ids, out;
   float mtp_loss = 0;
-  int batch_tokens = 8192, threads = 0;
+  int batch_tokens = 8192;
+  TrainRunOptions how;
 
   template <class Visitor>
   void visit(Visitor&& v) {
@@ -36,16 +37,7 @@ struct Options {
     v("out=G.safetensors", out,
       "the gradient of every trained parameter, in f32 under its name in the checkpoint: experts "
       "one by one, kv_b_proj in one piece; the indexer and e_score_correction_bias have none");
-    v.section("Running");
-    v("dtype", dtype, "what to compute in; gradients are summed in f32 with either",
-      {"bf16", "f32"});
-    v("index", index,
-      "index keys as they are, or in fp8 as in production (default: exact with f32, else fp8)",
-      {"exact", "fp8"});
-    v("threads,t=N", threads, "threads (default: OMP_NUM_THREADS, else one per CPU)");
-    v("backend", backend, "who computes", {"cpu", "reference"});
-    v("cpu-isa", cpu_isa, "instruction set of the cpu backend (default: the best of this machine)",
-      {"auto", "avx2", "avx512", "avx512_bf16", "amx", "amx_emulated"});
+    how.visit(v);
   }
 };
 
@@ -61,23 +53,10 @@ Status check(const Options& options) {
   return Ok{};
 }
 
-// Weights stay where the files are mapped: products with their transposes read them as well.
-RunOptions running(const Options& options) {
-  return {.model = options.model,
-          .backend = options.backend,
-          .cpu_isa = options.cpu_isa,
-          .threads = options.threads,
-          .dtype = options.dtype,
-          .kv_dtype = "",
-          .index = options.index,
-          .load_format = "auto",
-          .pack = "never"};
-}
-
 Status run(const Options& options, Cli& cli) {
   GLINT_TRY_STATUS(check(options));
   GLINT_TRY(const TokenSequences sequences, read_ids(options.ids));
-  const RunOptions how = running(options);
+  const RunOptions how = options.how.of_model(options.model);
   const bool mtp = options.mtp_loss > 0;
   GLINT_TRY(const ModelOptions resolved, resolve(how, cli, mtp));
   GLINT_TRY(std::unique_ptr<Ops> ops, make_backend(how, cli));

@@ -1,59 +1,21 @@
 // glint train grpo: a model learns from rewards of its own answers.
 #include <chrono>
 #include <cmath>
-#include <filesystem>
-#include <fstream>
 
-#include "base/file.h"
 #include "base/hash.h"
-#include "base/json.h"
 #include "base/seconds.h"
 #include "base/str.h"
 #include "cli/conversation.h"
 #include "cli/grpo_options.h"
 #include "cli/interrupt.h"
 #include "rl/grpo.h"
+#include "train/round_log.h"
 #include "train/trainer.h"
 
 namespace glint {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-// A line a round; what it holds of rounds that a run does again is dropped.
-class MetricsFile {
- public:
-  static Result<MetricsFile> open(const std::string& path, std::int64_t rounds_done) {
-    std::string kept;
-    if (file_exists(path)) {
-      GLINT_TRY(const std::string old, read_file(path));
-      for (const std::string_view line : split(old, '\n')) {
-        const Result<Json> parsed = parse_json(line);
-        if (!parsed.ok()) continue;
-        const Json* const round = parsed.value().find("round");
-        if (round && round->is_int() && round->as_int() < rounds_done) kept += str(line, "\n");
-      }
-    }
-    GLINT_TRY_STATUS(write_file_atomic(path, kept));
-    MetricsFile file;
-    file.path_ = path;
-    return file;
-  }
-  Status add(const Json& metrics) const {
-    std::ofstream out(path_, std::ios::app);
-    out << dump_json(metrics) << "\n" << std::flush;
-    if (!out) return invalid(str("cannot write to ", path_));
-    return Ok{};
-  }
-
- private:
-  std::string path_;
-};
-
-Result<Json> prepared(const Json& messages, const Json& tools, std::int64_t vocab) {
-  GLINT_TRY(ChatInput chat, read_chat(messages, tools, vocab));
-  return Json(std::move(chat.messages));
-}
 
 // Sameness of prompts, as rounds see them.
 std::string hash_of(const std::vector<TrainPrompt>& prompts) {
@@ -104,8 +66,7 @@ class Run {
       return invalid(str(options_.save, " holds a run already (", *latest,
                          "); give --resume to go on with it, or another --save"));
     }
-    RunOptions running = options_.running();
-    running.model = latest.value_or(base);
+    const RunOptions running = options_.how.of_model(latest.value_or(base));
     GLINT_TRY(const ModelOptions resolved, resolve(running, cli_, false));
     GLINT_TRY(tokenizer_, Tokenizer::open(running.model));
     GLINT_TRY_STATUS(read_prompts(running.model));
@@ -119,10 +80,7 @@ class Run {
     }
     GLINT_TRY(engine_, load_model(running, cli_, false));
     GLINT_TRY_STATUS(engine_->update_weights(trainer_->weights().checkpoint()));
-    std::error_code error;
-    std::filesystem::create_directories(options_.save, error);
-    if (error) return invalid(str("cannot make ", options_.save, ": ", error.message()));
-    GLINT_TRY(metrics_, MetricsFile::open(options_.save + "/metrics.jsonl", round_));
+    GLINT_TRY(metrics_, RoundLog::open(options_.save + "/metrics.jsonl", "round", round_));
 
     GrpoOptions grpo = options_.grpo();
     grpo.rollout.stop_ids = stop_ids(engine_->config(), engine_->generation());
@@ -143,7 +101,7 @@ class Run {
                               .apply_chat_template = options_.apply_chat_template,
                               .max_prompt_tokens = positions - options_.rollout_max_response_len,
                               .prepare = [&](const Json& messages, const Json& tools) {
-                                return prepared(messages, tools, config.vocab_size);
+                                return read_chat_messages(messages, tools, config.vocab_size);
                               }};
     if (data.max_prompt_tokens < 1) {
       return invalid(str("--rollout-max-response-len is ", options_.rollout_max_response_len,
@@ -336,10 +294,10 @@ class Run {
   std::vector<TrainPrompt> prompts_, eval_prompts_;
   std::unique_ptr<Trainer> trainer_;
   std::unique_ptr<LoadedModel> engine_;  // reads what is not packed from the trainer's memory
-  std::optional<MetricsFile> metrics_;
+  std::optional<RoundLog> metrics_;
   RolloutOptions rollout_;
   std::optional<Grpo> grpo_;
-  std::optional<PromptOrder> order_;
+  std::optional<RowOrder> order_;
   std::int64_t round_ = 0;  // rounds done
   std::uint64_t prompts_used_ = 0;
   std::string line_;

@@ -1,16 +1,15 @@
 // glint train sft: a checkpoint learns to say what examples say.
 #include <chrono>
 #include <cmath>
-#include <filesystem>
-#include <fstream>
 
-#include "base/file.h"
 #include "base/seconds.h"
 #include "base/str.h"
 #include "cli/command.h"
 #include "cli/conversation.h"
 #include "cli/interrupt.h"
-#include "cli/model_options.h"
+#include "cli/train_options.h"
+#include "train/round_log.h"
+#include "train/row_order.h"
 #include "train/sft_data.h"
 #include "train/trainer.h"
 
@@ -31,9 +30,9 @@ struct Options {
   std::string model, data, out;
   Schedule plan;
   Method method;
-  int save_interval = 0, threads = 0;
+  int save_interval = 0;
   bool resume = false;
-  std::string dtype = "bf16", index, backend = "cpu", cpu_isa = "auto";
+  TrainRunOptions how;
 
   template <class Visitor>
   void visit(Visitor&& v) {
@@ -71,16 +70,7 @@ struct Options {
       "latest_checkpointed_iteration.txt");
     v("save-interval=N", save_interval, "save every N updates; the last is saved in any case");
     v("resume", resume, "go on from the newest checkpoint of DIR, if it has one, bit for bit");
-    v.section("Running");
-    v("dtype", dtype, "what to compute in; gradients and the optimiser are f32 with either",
-      {"bf16", "f32"});
-    v("index", index,
-      "index keys as they are, or in fp8 as in production (default: exact with f32, else fp8)",
-      {"exact", "fp8"});
-    v("threads,t=N", threads, "threads (default: OMP_NUM_THREADS, else one per CPU)");
-    v("backend", backend, "who computes", {"cpu", "reference"});
-    v("cpu-isa", cpu_isa, "instruction set of the cpu backend (default: the best of this machine)",
-      {"auto", "avx2", "avx512", "avx512_bf16", "amx", "amx_emulated"});
+    how.visit(v);
   }
 };
 
@@ -109,31 +99,12 @@ Status check(const Options& o) {
   return in_range("--save-interval", o.save_interval, 0, 1e9);
 }
 
-Result<Json> prepared(const Json& messages, const Json& tools, std::int64_t vocab) {
-  GLINT_TRY(ChatInput chat, read_chat(messages, tools, vocab));
-  return Json(std::move(chat.messages));
-}
-
-// Weights change where they lie: they are not packed.
-RunOptions running(const Options& options, const std::string& dir) {
-  return {.model = dir,
-          .backend = options.backend,
-          .cpu_isa = options.cpu_isa,
-          .threads = options.threads,
-          .dtype = options.dtype,
-          .kv_dtype = "",
-          .index = options.index,
-          .load_format = "auto",
-          .pack = "never"};
-}
-
 class Run {
  public:
   Run(const Options& options, Cli& cli) : options_(options), cli_(cli) {}
 
   Status run() {
     GLINT_TRY_STATUS(open());
-    GLINT_TRY_STATUS(open_log());
     const ShutdownGuard shutdown;
     bool stopped = false;
     const auto on_part = [&] {
@@ -165,7 +136,7 @@ class Run {
       return invalid(str(options_.out, " holds a run already (", *latest,
                          "); --resume goes on with it, or choose another --out"));
     }
-    const RunOptions how = running(options_, latest ? *latest : options_.model);
+    const RunOptions how = options_.how.of_model(latest.value_or(options_.model));
     GLINT_TRY(const ModelOptions resolved, resolve(how, cli_, options_.method.mtp_loss > 0));
     GLINT_TRY(std::unique_ptr<Ops> ops, make_backend(how, cli_));
     const Method& m = options_.method;
@@ -188,6 +159,9 @@ class Run {
       GLINT_TRY_STATUS(check_same(before));
       cli_.console.note(str("going on from ", *latest));
     }
+    order_.emplace(data_.sequences.size(), static_cast<std::uint64_t>(options_.plan.seed), true);
+    GLINT_TRY(log_,
+              RoundLog::open(options_.out + "/train.jsonl", "step", trainer_->steps_done() + 1));
     return Ok{};
   }
 
@@ -204,7 +178,8 @@ class Run {
                                     .ends = ends,
                                     .max_tokens = model.config().max_position_embeddings,
                                     .prepare = [&](const Json& messages, const Json& tools) {
-                                      return prepared(messages, tools, model.config().vocab_size);
+                                      return read_chat_messages(messages, tools,
+                                                                model.config().vocab_size);
                                     }}));
     for (std::size_t i = 0; i < data_.sequences.size(); ++i) {
       GLINT_TRY_STATUS(check_train_sequence(model, data_.sequences[i])
@@ -233,40 +208,11 @@ class Run {
     return Ok{};
   }
 
-  // Appends; lines of updates that are going to be done again are dropped.
-  Status open_log() {
-    const std::string path = options_.out + "/train.jsonl";
-    std::error_code error;
-    std::filesystem::create_directories(options_.out, error);
-    if (error) return invalid(str("cannot create ", options_.out, ": ", error.message()));
-    std::string kept;
-    if (file_exists(path)) {
-      GLINT_TRY(const std::string before, read_file(path));
-      for (const std::string_view line : split(before, '\n')) {
-        const Result<Json> json = parse_json(line);
-        const Json* step = json.ok() ? json.value().find("step") : nullptr;
-        if (step && step->is_int() && step->as_int() <= trainer_->steps_done()) {
-          kept += str(line, "\n");
-        }
-      }
-    }
-    GLINT_TRY_STATUS(write_file_atomic(path, kept));
-    log_.open(path, std::ios::app);
-    return Ok{};
-  }
-
   std::vector<TrainSequence> examples_of(std::int64_t step) {
-    const auto count = static_cast<std::int64_t>(data_.sequences.size());
+    const auto first = static_cast<std::uint64_t>(step * options_.plan.global_batch);
     std::vector<TrainSequence> all;
-    for (std::int64_t i = 0; i < options_.plan.global_batch; ++i) {
-      const std::int64_t at = step * options_.plan.global_batch + i;
-      if (order_.empty() || epoch_ != at / count) {
-        epoch_ = at / count;
-        order_ = epoch_order(static_cast<std::uint32_t>(count),
-                             static_cast<std::uint64_t>(options_.plan.seed),
-                             static_cast<std::uint64_t>(epoch_));
-      }
-      all.push_back(data_.sequences[order_[static_cast<std::size_t>(at % count)]]);
+    for (int i = 0; i < options_.plan.global_batch; ++i) {
+      all.push_back(data_.sequences[order_->row_at(first + static_cast<std::uint64_t>(i))]);
     }
     return all;
   }
@@ -313,9 +259,7 @@ class Run {
                              {"perf/step_time", seconds},
                              {"perf/tokens_per_second", rate}};
     if (sums.mtp_tokens > 0) line.set("train/mtp_loss", sums.mtp_mean());
-    log_ << dump_json(line) << std::endl;
-    if (!log_)
-      return invalid(str("cannot write ", options_.out, "/train.jsonl: is the disk full?"));
+    GLINT_TRY_STATUS(log_->add(std::move(line)));
     const double left =
         seconds_ / static_cast<double>(steps_here_) * static_cast<double>(total_ - report.step);
     cli_.console.print(
@@ -333,9 +277,9 @@ class Run {
   Cli& cli_;
   std::unique_ptr<Trainer> trainer_;
   SftData data_;
-  std::int64_t total_ = 0, steps_here_ = 0, epoch_ = -1;
-  std::vector<std::uint32_t> order_;  // of the epoch
-  std::ofstream log_;
+  std::int64_t total_ = 0, steps_here_ = 0;
+  std::optional<RowOrder> order_;
+  std::optional<RoundLog> log_;
   double seconds_ = 0;
 };
 

@@ -13,4 +13,9 @@ Result<ChatInput> read_chat(const Json& messages, const Json& tools, std::int64_
   return std::move(*request.chat);
 }
 
+Result<Json> read_chat_messages(const Json& messages, const Json& tools, std::int64_t vocab) {
+  GLINT_TRY(ChatInput chat, read_chat(messages, tools, vocab));
+  return Json(std::move(chat.messages));
+}
+
 }  // namespace glint

@@ -9,4 +9,7 @@ namespace glint {
 // each. `vocab` is the model's.
 Result<ChatInput> read_chat(const Json& messages, const Json& tools, std::int64_t vocab);
 
+// The messages alone.
+Result<Json> read_chat_messages(const Json& messages, const Json& tools, std::int64_t vocab);
+
 }  // namespace glint

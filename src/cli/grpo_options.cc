@@ -120,18 +120,6 @@ LearningRate GrpoCommandOptions::learning_rate(int steps_of_round) const {
           .decay = decay};
 }
 
-RunOptions GrpoCommandOptions::running() const {
-  return {.model = model,
-          .backend = backend,
-          .cpu_isa = cpu_isa,
-          .threads = threads,
-          .dtype = dtype,
-          .kv_dtype = "",
-          .index = index,
-          .load_format = "auto",
-          .pack = "never"};
-}
-
 Json GrpoCommandOptions::fingerprint() const {
   Json::Object all = {{"rm-type", rm_type},
                       {"rollout-shuffle", rollout_shuffle},
@@ -141,7 +129,7 @@ Json GrpoCommandOptions::fingerprint() const {
                       {"rollout-max-response-len", rollout_max_response_len},
                       {"rollout-temperature", rollout_temperature},
                       {"advantage-estimator", advantage_estimator},
-                      {"dtype", dtype},
+                      {"dtype", how.dtype},
                       {"seed", static_cast<std::int64_t>(seed)}};
   return all;
 }

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "base/json.h"
-#include "cli/model_options.h"
+#include "cli/train_options.h"
 #include "rl/grpo.h"
 #include "train/optimizer.h"
 
@@ -152,8 +152,7 @@ struct GrpoCommandOptions : GrpoDataOptions,
                             GrpoStepOptions,
                             GrpoResultOptions {
   std::string model;
-  std::string dtype = "bf16", index, backend = "cpu", cpu_isa = "auto";
-  int threads = 0;
+  TrainRunOptions how;
 
   template <class Visitor>
   void visit(Visitor&& v) {
@@ -164,22 +163,12 @@ struct GrpoCommandOptions : GrpoDataOptions,
     GrpoLossOptions::visit(v);
     GrpoStepOptions::visit(v);
     GrpoResultOptions::visit(v);
-    v.section("Running");
-    v("dtype", dtype, "what to compute in; gradients are summed in f32 with either",
-      {"bf16", "f32"});
-    v("index", index,
-      "index keys as they are, or in fp8 as in production (default: exact with f32, else fp8)",
-      {"exact", "fp8"});
-    v("threads,t=N", threads, "threads (default: OMP_NUM_THREADS, else one per CPU)");
-    v("backend", backend, "who computes", {"cpu", "reference"});
-    v("cpu-isa", cpu_isa, "instruction set of the cpu backend (default: the best of this machine)",
-      {"auto", "avx2", "avx512", "avx512_bf16", "amx", "amx_emulated"});
+    how.visit(v);
   }
 
   GrpoOptions grpo() const;  // without what the model says: its stop tokens and vocabulary
   AdamWOptions adamw() const;
   LearningRate learning_rate(int steps_of_round) const;
-  RunOptions running() const;
   // Options that a run may not change when it goes on.
   Json fingerprint() const;
 };

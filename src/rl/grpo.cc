@@ -45,7 +45,7 @@ Result<Grade> Grpo::grade(const TrainPrompt& prompt, const Rollout& rollout) con
   return own.grade(text, prompt.label);
 }
 
-Result<GrpoBatch> Grpo::roll_out(const std::vector<TrainPrompt>& prompts, PromptOrder& order,
+Result<GrpoBatch> Grpo::roll_out(const std::vector<TrainPrompt>& prompts, RowOrder& order,
                                  std::uint64_t position, const OnTokens& on_tokens) {
   GrpoBatch batch;
   const int n = options_.n_samples_per_prompt;

@@ -16,6 +16,7 @@
 #include "rl/rewards/reward.h"
 #include "rl/rollout.h"
 #include "text/tokenizer/tokenizer.h"
+#include "train/row_order.h"
 
 namespace glint {
 
@@ -64,7 +65,7 @@ class Grpo {
        const GrpoOptions& options);
 
   // Answers to the prompts from `position` on, in the order of the seed.
-  Result<GrpoBatch> roll_out(const std::vector<TrainPrompt>& prompts, PromptOrder& order,
+  Result<GrpoBatch> roll_out(const std::vector<TrainPrompt>& prompts, RowOrder& order,
                              std::uint64_t position, const OnTokens& on_tokens);
 
   // Compares some answers, others each round, and returns how many log-probabilities that were.

@@ -2,13 +2,10 @@
 
 #include <algorithm>
 #include <charconv>
-#include <numeric>
 #include <optional>
 
-#include "base/check.h"
 #include "base/file.h"
 #include "base/json.h"
-#include "base/random.h"
 #include "base/str.h"
 #include "rl/rewards/reward.h"
 #include "text/template/chat_template.h"
@@ -140,29 +137,6 @@ Result<std::vector<TrainPrompt>> read_train_prompts(const PromptDataOptions& opt
     prompts.push_back(std::move(prompt));
   }
   return prompts;
-}
-
-PromptOrder::PromptOrder(std::size_t num_rows, std::uint64_t seed, bool shuffle)
-    : seed_(seed), shuffle_(shuffle), order_(num_rows) {
-  GLINT_CHECK(num_rows > 0, "no rows");
-  order_epoch();
-}
-
-void PromptOrder::order_epoch() {
-  std::iota(order_.begin(), order_.end(), 0u);
-  if (!shuffle_) return;
-  Random random(seed_, epoch_);
-  for (std::size_t i = order_.size(); i > 1; --i) {
-    std::swap(order_[i - 1], order_[random.below(static_cast<std::uint32_t>(i))]);
-  }
-}
-
-std::size_t PromptOrder::row_at(std::uint64_t position) {
-  if (const std::uint64_t epoch = position / order_.size(); epoch != epoch_) {
-    epoch_ = epoch;
-    order_epoch();
-  }
-  return order_[position % order_.size()];
 }
 
 }  // namespace glint

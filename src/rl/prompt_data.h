@@ -1,4 +1,4 @@
-// Prompts to learn from: rows of a JSONL file, in the order of a seed.
+// Prompts to learn from: rows of a JSONL file, each with its label.
 #pragma once
 
 #include <cstdint>
@@ -35,21 +35,5 @@ struct PromptDataOptions {
 // Rows {"prompt": text or messages, "label": text or number, "metadata": {"rm_type": R}}; blank
 // lines are skipped, other members ignored. A wrong row is named by its line.
 Result<std::vector<TrainPrompt>> read_train_prompts(const PromptDataOptions& options);
-
-// The row that comes as number `position` since the start of a training: each epoch goes through
-// all of `num_rows` in an order of its own, which is a function of seed and epoch.
-class PromptOrder {
- public:
-  PromptOrder(std::size_t num_rows, std::uint64_t seed, bool shuffle);
-  std::size_t row_at(std::uint64_t position);
-
- private:
-  const std::uint64_t seed_;
-  const bool shuffle_;
-  std::uint64_t epoch_ = 0;
-  std::vector<std::uint32_t> order_;  // of that epoch
-
-  void order_epoch();
-};
 
 }  // namespace glint

@@ -5,17 +5,10 @@
 #include "base/queue.h"
 #include "base/str.h"
 #include "engine/engine.h"
+#include "runtime/generator.h"
 #include "runtime/model_executor.h"
 
 namespace glint {
-namespace {
-
-int pages_of(std::size_t num_tokens) {
-  return static_cast<int>((num_tokens + kPageSize - 1) / kPageSize);
-}
-
-}  // namespace
-
 Result<std::vector<Rollout>> run_rollouts(LoadedModel& model,
                                           const std::vector<RolloutPrompt>& prompts,
                                           const RolloutOptions& options,
@@ -29,7 +22,7 @@ Result<std::vector<Rollout>> run_rollouts(LoadedModel& model,
   }
   const int running = std::min(options.max_running, static_cast<int>(prompts.size()));
   // A page more each: a step may write beyond an answer's end.
-  const int pages = running * (pages_of(longest) + 1);
+  const int pages = running * (pages_for(static_cast<int>(longest), 0) + 1);
   GLINT_TRY_STATUS(model.reserve_pages(pages));
 
   ModelExecutor executor(model, {.num_token_ids = options.num_token_ids});

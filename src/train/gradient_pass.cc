@@ -6,6 +6,8 @@
 
 #include "base/str.h"
 #include "ops/logit_rows.h"
+#include "runtime/generator.h"
+#include "tensor/transfer.h"
 
 namespace glint {
 namespace {
@@ -13,7 +15,7 @@ namespace {
 using Sequences = std::span<const TrainSequence>;
 
 int pages_of(const TrainSequence& sequence) {
-  return static_cast<int>((sequence.size() + kPageSize - 1) / kPageSize);
+  return pages_for(static_cast<int>(sequence.size()), 0);
 }
 int pages_of(Sequences sequences) {
   int pages = 0;
@@ -58,13 +60,6 @@ StepPlan plan_of(Sequences sequences, bool next) {
     plan.add(0, tokens, pages, 0);
   }
   return plan;
-}
-
-template <class T>
-Tensor upload(const std::vector<T>& values, Arena& arena) {
-  const Tensor tensor = arena.take(kDTypeOf<T>, {static_cast<std::int64_t>(values.size())});
-  arena.device().copy_in(tensor.data, values.data(), values.size() * sizeof(T));
-  return tensor;
 }
 
 void copy(const Tensor& to, const Tensor& from, Device& device) {
@@ -159,12 +154,12 @@ class GradientPass::BatchPass {
     }
     const std::span<TokenScores> mine = std::span(scores).last(sequences_.size());
     const Targets targets = targets_of(sequences_, 1, true);
-    const Tensor ids = upload(targets.ids, all_.saved_);
+    const Tensor ids = upload(targets.ids, {T_}, all_.saved_);
     for (const Rows rows : chunks()) {
       const Arena::Scope scope(all_.scratch_);
       const Tensor logits = logits_of(hidden, rows).out;
       const RowScores found = scores_of(logits, ids, rows);
-      const std::vector<float> on_host = copy_out(logits);
+      const std::vector<float> on_host = download<float>(logits, device());
       for_pieces(rows, [&](std::size_t sequence, std::int64_t first, std::size_t at,
                            std::size_t count) {
         for (std::size_t i = 0; i < count; ++i) {
@@ -194,7 +189,7 @@ class GradientPass::BatchPass {
         routed = all_.saved_.take(DType::kI32, {T_, m_.config.num_experts_per_tok});
         if (given) {
           const auto routes = routes_of(sequences_, moe_layer, m_.config);
-          all_.tape_.device().copy_in(routed.data, routes.data(), routes.size() * 4);
+          device().copy_in(routed.data, routes.data(), routes.size() * 4);
         }
         ++moe_layer;
       }
@@ -235,8 +230,8 @@ class GradientPass::BatchPass {
     for (int i = m_.config.num_hidden_layers - 1; i >= 0; --i) {
       const Arena::Retain retain(all_.arena_);
       const auto at = static_cast<std::size_t>(i);
-      copy(residual(), inputs_[at], all_.tape_.device());
-      copy(pass_.selected, selected_[at], all_.tape_.device());
+      copy(residual(), inputs_[at], device());
+      copy(pass_.selected, selected_[at], device());
       record([&] {
         pass_.layer(i, {.routed = routed_[at],
                         .routed_given = static_cast<bool>(routed_[at]),
@@ -297,7 +292,7 @@ class GradientPass::BatchPass {
                                .log_probs = all_.scratch_.take(DType::kF32, {rows.count}),
                                .entropies = all_.scratch_.take(DType::kF32, {rows.count})};
     all_.tape_.gradients().log_probs(args);
-    return {copy_out(args.log_probs), copy_out(args.entropies)};
+    return {download<float>(args.log_probs, device()), download<float>(args.entropies, device())};
   }
 
   // Minus the derivatives of the loss by log-probabilities and entropies of `rows`.
@@ -320,6 +315,8 @@ class GradientPass::BatchPass {
     return scales;
   }
 
+  Device& device() { return all_.tape_.device(); }
+
   // Sum of minus log-probabilities of the tokens `ahead`, times their weights. The gradient of
   // `scale` times that, or of `own`, goes into the head's and, through the shadow, into that of
   // `hidden` [T, hidden]; some rows at a time.
@@ -328,7 +325,7 @@ class GradientPass::BatchPass {
     Gradients& gradients = all_.tape_.gradients();
     const Tensor dhidden = all_.shadow_.add_to(hidden);
     const Targets targets = targets_of(sequences_, ahead, own != nullptr);
-    const Tensor ids = upload(targets.ids, all_.saved_);
+    const Tensor ids = upload(targets.ids, {T_}, all_.saved_);
     double sum = 0;
     for (const Rows rows : chunks()) {
       const Arena::Scope scope(all_.scratch_);
@@ -342,21 +339,21 @@ class GradientPass::BatchPass {
                                .log_probs = all_.scratch_.take(DType::kF32, {rows.count})};
       if (own) {
         const Scales scales = weigh(*own, scores_of(logits, ids, rows), rows);
-        args.scales = upload(scales.log_probs, all_.scratch_);
-        args.entropy_scales = upload(scales.entropies, all_.scratch_);
+        args.scales = upload(scales.log_probs, {rows.count}, all_.scratch_);
+        args.entropy_scales = upload(scales.entropies, {rows.count}, all_.scratch_);
       } else {
         std::vector<float> scales;
         for (std::int64_t r = 0; r < rows.count; ++r) {
           scales.push_back(static_cast<float>(scale * weights[r]));
         }
-        args.scales = upload(scales, all_.scratch_);
+        args.scales = upload(scales, {rows.count}, all_.scratch_);
       }
       gradients.cross_entropy(args);
       gradients.linear_back({.op = product,
                              .dout = logits,
                              .dx = dhidden.slice(0, rows.first, rows.count),
                              .dweight = all_.tape_.gradient_of(m_.weights.lm_head.data)});
-      const std::vector<float> log_probs = copy_out(args.log_probs);
+      const std::vector<float> log_probs = download<float>(args.log_probs, device());
       for (std::int64_t r = 0; r < rows.count; ++r) {
         if (weights[r] != 0) sum -= weights[r] * log_probs[static_cast<std::size_t>(r)];
       }
@@ -364,18 +361,13 @@ class GradientPass::BatchPass {
     return sum;
   }
 
-  std::vector<float> copy_out(const Tensor& dense) {
-    std::vector<float> values(static_cast<std::size_t>(dense.size()));
-    all_.tape_.device().copy_out(values.data(), dense.data, values.size() * sizeof(float));
-    return values;
-  }
   void record(const std::function<void()>& run) {
     all_.tape_.record(all_.arena_, all_.shadow_, run);
   }
   // A copy that lives as long as the batch.
   Tensor keep(const Tensor& x) {
     const Tensor kept = all_.saved_.take(x.dtype, {x.dim(0), x.dim(1)});
-    copy(kept, x, all_.tape_.device());
+    copy(kept, x, device());
     return kept;
   }
   const Tensor& residual() const { return pass_.stream.x; }

@@ -1,13 +1,11 @@
 #include "train/sft_data.h"
 
 #include <algorithm>
-#include <numeric>
 #include <optional>
 
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/json.h"
-#include "base/random.h"
 #include "base/str.h"
 #include "text/template/chat_template.h"
 #include "text/tokenizer/tokenizer.h"
@@ -188,15 +186,6 @@ Result<SftData> read_sft_data(const SftFile& file) {
   GLINT_CHECK(!file.ends.empty(), "an answer has an end");
   GLINT_TRY(Tokenizer tokenizer, Tokenizer::open(file.dir));
   return Reader(file, std::move(tokenizer)).read();
-}
-
-std::vector<std::uint32_t> epoch_order(std::uint32_t count, std::uint64_t seed,
-                                       std::uint64_t epoch) {
-  std::vector<std::uint32_t> order(count);
-  std::iota(order.begin(), order.end(), 0u);
-  Random random(seed, epoch);
-  for (std::uint32_t i = count; i > 1; --i) std::swap(order[i - 1], order[random.below(i)]);
-  return order;
 }
 
 }  // namespace glint

@@ -36,8 +36,4 @@ struct SftData {
 // where a template does not write the beginning of a conversation as it writes it in the whole.
 Result<SftData> read_sft_data(const SftFile& file);
 
-// The order of a shuffled epoch: a permutation of [0, count), by `seed` and `epoch` alone.
-std::vector<std::uint32_t> epoch_order(std::uint32_t count, std::uint64_t seed,
-                                       std::uint64_t epoch);
-
 }  // namespace glint

@@ -51,7 +51,7 @@ class GrpoTest : public testing::Test {
   Grpo make(const GrpoOptions& with) { return {*engine, trainer->pass(), tokenizer, reward, with}; }
 
   GrpoBatch roll_out(Grpo& grpo) {
-    PromptOrder order(prompts.size(), 3, false);
+    RowOrder order(prompts.size(), 3, false);
     GrpoBatch batch = grpo.roll_out(prompts, order, 0, kGoOn).value();
     EXPECT_TRUE(grpo.set_old_log_probs(batch, {}).ok());
     return batch;
@@ -205,7 +205,7 @@ TEST_F(GrpoTest, DynamicSamplingReplacesGroupsThatTeachNothing) {
   EXPECT_GT(batch.prompts_used, 3u);
   for (const GradedAnswer& answer : batch.answers) EXPECT_NE(answer.advantage, 0);
   for (TrainPrompt& prompt : prompts) prompt.rm_type = "math";
-  PromptOrder order(prompts.size(), 3, false);
+  RowOrder order(prompts.size(), 3, false);
   const Result<GrpoBatch> none = grpo.roll_out(prompts, order, 0, kGoOn);
   ASSERT_FALSE(none.ok());
   EXPECT_NE(none.error().message.find("after 24 prompts only 0 of 3 groups"), std::string::npos)
@@ -215,7 +215,7 @@ TEST_F(GrpoTest, DynamicSamplingReplacesGroupsThatTeachNothing) {
 TEST_F(GrpoTest, ASignalEndsRollouts) {
   open(DType::kBF16);
   Grpo grpo = make(options());
-  PromptOrder order(prompts.size(), 3, false);
+  RowOrder order(prompts.size(), 3, false);
   int calls = 0;
   const auto ended = grpo.roll_out(prompts, order, 0, [&](int) { return ++calls < 3; });
   ASSERT_FALSE(ended.ok());

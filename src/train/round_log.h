@@ -1,0 +1,29 @@
+// The log of a run: JSONL, a line a round or step, that a run which is taken up goes on with.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/json.h"
+#include "base/result.h"
+
+namespace glint {
+
+class RoundLog {
+ public:
+  // Makes the folder of `path`. Lines whose integer `key` is below `end` stay; the others are of
+  // rounds that the run does again, and go. Fails if the file cannot be read or written.
+  static Result<RoundLog> open(const std::string& path, std::string_view key, std::int64_t end);
+
+  // Writes a line, and has it on its way before it returns.
+  Status add(Json line);
+
+  const std::vector<Json>& lines() const { return lines_; }
+
+ private:
+  std::string path_;
+  std::vector<Json> lines_;
+};
+
+}  // namespace glint

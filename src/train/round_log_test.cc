@@ -1,0 +1,49 @@
+#include "train/round_log.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/str.h"
+
+namespace glint {
+namespace {
+
+class RoundLogTest : public testing::Test {
+ protected:
+  RoundLog open(std::int64_t end) { return RoundLog::open(path_, "round", end).value(); }
+  std::string contents() { return read_file(path_).value(); }
+
+  const std::string path_ = str(testing::TempDir(), "/round_log_test/", getpid(), "/log.jsonl");
+};
+
+TEST_F(RoundLogTest, RoundsThatAreDoneAgainAreDropped) {
+  RoundLog log = open(0);
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_TRUE(log.add(Json::Object{{"round", i}, {"x", 0.5}}).ok());
+  }
+  EXPECT_EQ(contents(),
+            "{\"round\":0,\"x\":0.5}\n{\"round\":1,\"x\":0.5}\n{\"round\":2,\"x\":0.5}\n");
+  RoundLog again = open(2);
+  EXPECT_EQ(again.lines().size(), 2u);
+  ASSERT_TRUE(again.add(Json::Object{{"round", 2}, {"x", 1}}).ok());
+  EXPECT_EQ(again.lines().size(), 3u);
+  EXPECT_EQ(contents(),
+            "{\"round\":0,\"x\":0.5}\n{\"round\":1,\"x\":0.5}\n{\"round\":2,\"x\":1}\n");
+}
+
+TEST_F(RoundLogTest, ALineThatWasCutShortIsDropped) {
+  ASSERT_TRUE(open(0).add(Json::Object{{"round", 0}}).ok());
+  ASSERT_TRUE(write_file_atomic(path_, contents() + "{\"round\":1,\"x").ok());
+  EXPECT_EQ(open(5).lines().size(), 1u);
+  EXPECT_EQ(contents(), "{\"round\":0}\n");
+}
+
+TEST(RoundLog, AFileThatCannotBeWrittenIsNamed) {
+  const Result<RoundLog> log = RoundLog::open("/proc/none/log.jsonl", "round", 0);
+  ASSERT_FALSE(log.ok());
+  EXPECT_NE(log.error().message.find("/proc/none"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace glint
