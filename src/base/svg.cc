@@ -42,7 +42,13 @@ class Drawing {
     double max = 0;
     for (const ChartPoint& point : chart.points) {
       GLINT_CHECK(std::isfinite(point.value) && point.value >= 0, "a chart draws finite values");
+      GLINT_CHECK(point.series < chart.num_series, "a point belongs to a series");
       max = std::max(max, point.value);
+      const auto known = std::find(labels_.begin(), labels_.end(), point.label);
+      const bool shared = chart.num_series > 1 && known != labels_.end();
+      columns_.push_back(shared ? static_cast<std::size_t>(known - labels_.begin())
+                                : labels_.size());
+      if (!shared) labels_.push_back(point.label);
     }
     ticks_ = axis_ticks(max);
   }
@@ -50,15 +56,18 @@ class Drawing {
   std::string draw() const {
     return str("<svg viewBox=\"0 0 ", kWidth, " ", kHeight, "\" role=\"img\" aria-label=\"",
                escape_html(chart_.title), "\">\n", axes(),
-               chart_.marks == Chart::Marks::kBars ? bars() : line(), x_labels(), "</svg>\n");
+               chart_.marks == Chart::Marks::kBars ? bars() : lines(), x_labels(), "</svg>\n");
   }
 
  private:
   // Points stand in the middle of columns of equal width.
   double column() const {
-    return kPlotWidth / static_cast<double>(std::max<std::size_t>(chart_.points.size(), 1));
+    return kPlotWidth / static_cast<double>(std::max<std::size_t>(labels_.size(), 1));
   }
-  double x(std::size_t i) const { return kLeft + column() * (static_cast<double>(i) + 0.5); }
+  double column_x(std::size_t at) const {
+    return kLeft + column() * (static_cast<double>(at) + 0.5);
+  }
+  double x(std::size_t i) const { return column_x(columns_[i]); }
   double y(double value) const { return kTop + kPlotHeight * (1 - value / ticks_.back()); }
 
   std::string axes() const {
@@ -81,12 +90,12 @@ class Drawing {
   // Every n-th label, n the least for which they do not touch.
   std::string x_labels() const {
     std::size_t longest = 1;
-    for (const ChartPoint& point : chart_.points) longest = std::max(longest, point.label.size());
+    for (const std::string& label : labels_) longest = std::max(longest, label.size());
     const double room = (static_cast<double>(longest) + 1) * kCharacterWidth;
     const auto every = static_cast<std::size_t>(std::ceil(room / column()));
     std::string out = "<g class=\"axis\">\n";
-    for (std::size_t i = 0; i < chart_.points.size(); i += every)
-      out += text({.x = x(i), .y = kHeight - kBottom + 16}, chart_.points[i].label);
+    for (std::size_t i = 0; i < labels_.size(); i += every)
+      out += text({.x = column_x(i), .y = kHeight - kBottom + 16}, labels_[i]);
     return out + "</g>\n";
   }
 
@@ -104,25 +113,38 @@ class Drawing {
     return out + "</g>\n";
   }
 
-  std::string line() const {
-    std::string path;
-    for (std::size_t i = 0; i < chart_.points.size(); ++i) {
-      path += str(i == 0 ? "" : " ", coordinate(x(i)), ",", coordinate(y(chart_.points[i].value)));
-    }
-    std::string out = str("<polyline class=\"line\" points=\"", path, "\"/>\n<g class=\"dots\">\n");
-    // The target of the pointer is a whole column, the dot inside it what is seen.
+  std::string lines() const {
+    if (chart_.num_series == 1) return line(0);
+    std::string out;
+    for (std::size_t k = 0; k < chart_.num_series; ++k)
+      out += str("<g class=\"s", k, "\">\n", line(k), "</g>\n");
+    return out;
+  }
+
+  std::string line(std::size_t series) const {
+    std::string path, dots;
+    // The target of the pointer is a whole column, the dot inside it what is seen; of several
+    // series, whose columns are shared, the dot alone.
     const double radius = std::clamp(column() / 4, 1.5, 4.0);
     for (std::size_t i = 0; i < chart_.points.size(); ++i) {
-      out +=
-          str("<g><title>", escape_html(chart_.points[i].note), "</title><rect x=\"",
-              coordinate(x(i) - column() / 2), "\" y=\"", kTop, "\" width=\"", coordinate(column()),
-              "\" height=\"", kPlotHeight, "\"/><circle cx=\"", coordinate(x(i)), "\" cy=\"",
-              coordinate(y(chart_.points[i].value)), "\" r=\"", coordinate(radius), "\"/></g>\n");
+      const ChartPoint& point = chart_.points[i];
+      if (point.series != series) continue;
+      const std::string at_x = coordinate(x(i)), at_y = coordinate(y(point.value));
+      path += str(path.empty() ? "" : " ", at_x, ",", at_y);
+      dots += str("<g><title>", escape_html(point.note), "</title>");
+      if (chart_.num_series == 1)
+        dots += str("<rect x=\"", coordinate(x(i) - column() / 2), "\" y=\"", kTop, "\" width=\"",
+                    coordinate(column()), "\" height=\"", kPlotHeight, "\"/>");
+      dots +=
+          str("<circle cx=\"", at_x, "\" cy=\"", at_y, "\" r=\"", coordinate(radius), "\"/></g>\n");
     }
-    return out + "</g>\n";
+    return str("<polyline class=\"line\" points=\"", path, "\"/>\n<g class=\"dots\">\n", dots,
+               "</g>\n");
   }
 
   const Chart& chart_;
+  std::vector<std::string> labels_;   // of the columns
+  std::vector<std::size_t> columns_;  // of the points
   std::vector<double> ticks_;
 };
 

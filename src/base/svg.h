@@ -1,9 +1,11 @@
-// SVG charts of one series, for pages that open offline: no script, no file besides.
+// SVG charts, for pages that open offline: no script, no file besides.
 //
 // Colours are CSS variables of the page (--ink, --muted, --grid, --series), so that a chart follows
-// its light and dark form. Every mark has a <title>, which browsers show on hover.
+// its light and dark form. Every mark has a <title>, which browsers show on hover. Of several
+// series each is a group of class s0, s1, ..., in which the page gives --series another colour.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -13,6 +15,7 @@ struct ChartPoint {
   std::string label;  // below the axis; of many labels only some are drawn
   double value = 0;   // >= 0 and finite
   std::string note;   // on hover: "after layer 3: 1.2e-03"
+  std::size_t series = 0;
 };
 
 struct Chart {
@@ -23,6 +26,9 @@ struct Chart {
   std::string x_label = {};
   Marks marks = Marks::kLine;
   std::vector<ChartPoint> points = {};
+  // Lines only, at most. With more than one, points of the same label stand above each other, and
+  // labels come in the order of the points.
+  std::size_t num_series = 1;
 };
 
 // An <svg> element; numbers in it have two decimals at most, so that equal charts are equal bytes.

@@ -48,6 +48,21 @@ TEST(Svg, bars_are_these_bytes) {
             "</svg>\n");
 }
 
+TEST(Svg, several_lines_share_the_columns_of_their_labels) {
+  const Chart chart = {.points = {{"1", 1, "a"}, {"1", 2, "b", 1}, {"4", 2, "c", 1}, {"8", 0, "d"}},
+                       .num_series = 2};
+  const std::string svg = svg_chart(chart);
+  // Three columns of 213.33.
+  EXPECT_NE(
+      svg.find("<g class=\"s0\">\n<polyline class=\"line\" points=\"170.67,124 597.33,214\"/>"),
+      std::string::npos)
+      << svg;
+  EXPECT_NE(svg.find("<g class=\"s1\">\n<polyline class=\"line\" points=\"170.67,34 384,34\"/>"),
+            std::string::npos)
+      << svg;
+  EXPECT_EQ(svg.find(">1</text>"), svg.rfind(">1</text>"));
+}
+
 TEST(Svg, a_line_goes_through_its_points) {
   const Chart chart = {
       .title = "t",

@@ -111,11 +111,14 @@ void LoadGenerator::stream(std::string body, std::int64_t want_tokens, StreamRec
                            std::function<bool()> go_on, std::function<void()> then) {
   auto reader = std::make_shared<StreamReader>(record);
   record.start = BenchClock::now();
-  const auto on_piece = [reader, go_on](std::string_view piece) {
-    return reader->feed(piece, BenchClock::now()) && go_on();
+  const auto on_piece = [this, reader, go_on](std::string_view piece) {
+    if (pieces_.empty()) client_->after(0, [this] { read_pieces(); });
+    pieces_.push_back({reader, BenchClock::now(), std::string(piece)});
+    return !reader->failed() && go_on();
   };
-  const auto on_done = [reader, &record, want_tokens, go_on,
+  const auto on_done = [this, reader, &record, want_tokens, go_on,
                         then = std::move(then)](Result<HttpResponse> response) {
+    read_pieces();
     if (!response.ok()) {
       record.failure = response.error().message;
     } else if (response.value().status != 200) {
@@ -132,6 +135,14 @@ void LoadGenerator::stream(std::string body, std::int64_t want_tokens, StreamRec
                   .body = std::move(body),
                   .on_piece = on_piece,
                   .on_done = on_done});
+}
+
+// Pieces wait until no connection has more: where hundreds of streams get a token at once, reading
+// one would make the next late.
+void LoadGenerator::read_pieces() {
+  for (const Piece& piece : std::exchange(pieces_, {})) {
+    if (!piece.reader->failed()) piece.reader->feed(piece.bytes, piece.at);
+  }
 }
 
 // One measurement. A client asks its questions one after the other and keeps its place meanwhile.

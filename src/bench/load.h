@@ -95,10 +95,19 @@ class LoadGenerator {
   EngineShare engine_since(const Json& before);
   void stream(std::string body, std::int64_t want_tokens, StreamRecord& record,
               std::function<bool()> go_on, std::function<void()> then);
+  void read_pieces();
   void compare(const LoadOptions& options, LoadResult& result);
+
+  // Bytes of a stream, and when they came.
+  struct Piece {
+    std::shared_ptr<StreamReader> reader;
+    BenchClock::time_point at;
+    std::string bytes;
+  };
 
   LoadTarget target_;
   std::unique_ptr<HttpClient> client_;
+  std::vector<Piece> pieces_;  // that came and are not read
 };
 
 }  // namespace glint

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <functional>
+#include <utility>
 
+#include "base/check.h"
 #include "base/page_style.h"
 #include "base/seconds.h"
 #include "base/str.h"
@@ -23,8 +25,39 @@ constexpr std::string_view kTimelineStyle = R"css(
 .wide table { font-size: 13px; }
 .wide td, .wide th { overflow-wrap: normal; padding-right: 8px; }
 .wide td { white-space: nowrap; }
+.legend { display: flex; flex-wrap: wrap; gap: 4px 16px; }
+.legend i { border-top: 3px solid var(--series); display: inline-block; margin-right: 6px;
+  vertical-align: middle; width: 20px; }
+.s1 { --series: #b4590a; } .s2 { --series: #1c7c54; } .s3 { --series: #9c3fb0; }
+.s5 { --series: #b4590a; } .s6 { --series: #1c7c54; } .s7 { --series: #9c3fb0; }
+@media (prefers-color-scheme: dark) {
+  .s1, .s5 { --series: #f0a45d; } .s2, .s6 { --series: #5fc796; } .s3, .s7 { --series: #d18ae0; }
+}
+.s4 .line, .s5 .line, .s6 .line, .s7 .line { stroke-dasharray: 6 4; }
+i.s4, i.s5, i.s6, i.s7 { border-top-style: dashed; }
 @media print { section { break-inside: avoid; } }
 )css";
+
+// Measurements in the order in which they are shown, and the names of their runs.
+struct Shown {
+  std::vector<const Measurement*> all = {};  // by clients; of the same number in the given order
+  std::vector<std::string> runs = {};
+
+  explicit Shown(std::span<const Measurement> measurements) {
+    for (const Measurement& m : measurements) {
+      all.push_back(&m);
+      if (std::find(runs.begin(), runs.end(), m.label) == runs.end()) runs.push_back(m.label);
+    }
+    GLINT_CHECK(runs.size() <= kMaxRuns, "a page tells so many runs apart");
+    std::stable_sort(all.begin(), all.end(), [](const Measurement* a, const Measurement* b) {
+      return a->options.concurrency < b->options.concurrency;
+    });
+  }
+  bool compares() const { return runs.size() > 1; }
+  std::size_t run_of(const Measurement& m) const {
+    return static_cast<std::size_t>(std::find(runs.begin(), runs.end(), m.label) - runs.begin());
+  }
+};
 
 std::string clients_of(const Measurement& m) {
   const Arrivals& arrivals = m.options.arrivals;
@@ -44,19 +77,33 @@ std::string row_of(const char* tag, const std::vector<std::string>& cells) {
   return out + "</tr>\n";
 }
 
-std::string table(std::span<const Measurement> all) {
-  std::string out = "<section class=\"wide\">\n<table>\n";
-  out += row_of(
-      "th", {"requests", "output tok/s", "best second", "TTFT ms mean", "TTFT ms p99",
-             "TPOT ms mean", "TPOT ms p99", "ITL ms p99", "E2E ms p50", "E2E ms p99", "failed"});
-  for (const Measurement& m : all) {
-    const LoadSummary& s = m.result.summary;
+// The first row has the names of the columns.
+std::vector<std::vector<std::string>> table_cells(const Shown& shown) {
+  std::vector<std::vector<std::string>> out = {
+      {"requests", "output tok/s", "best second", "TTFT ms mean", "TTFT ms p99", "TPOT ms mean",
+       "TPOT ms p99", "ITL ms p99", "E2E ms p50", "E2E ms p99", "failed"}};
+  if (shown.compares()) out[0].insert(out[0].begin(), "run");
+  for (const Measurement* m : shown.all) {
+    const LoadSummary& s = m->result.summary;
     const auto text = [](double value) { return formatted("%.1f", value); };
-    out += row_of("td", {clients_of(m), text(s.output_tokens_per_s()), text(s.peak_tokens_per_s),
-                         text(s.ttft_ms.mean), text(s.ttft_ms.p99), text(s.tpot_ms.mean),
-                         text(s.tpot_ms.p99), text(s.itl_ms.p99), text(s.e2el_ms.p50),
-                         text(s.e2el_ms.p99), std::to_string(s.num_failed)});
+    const auto of = [&](const Distribution& d, double value) {
+      return d.count > 0 ? text(value) : std::string("-");
+    };
+    out.push_back({clients_of(*m), text(s.output_tokens_per_s()), text(s.peak_tokens_per_s),
+                   of(s.ttft_ms, s.ttft_ms.mean), of(s.ttft_ms, s.ttft_ms.p99),
+                   of(s.tpot_ms, s.tpot_ms.mean), of(s.tpot_ms, s.tpot_ms.p99),
+                   of(s.itl_ms, s.itl_ms.p99), of(s.e2el_ms, s.e2el_ms.p50),
+                   of(s.e2el_ms, s.e2el_ms.p99), std::to_string(s.num_failed)});
+    if (shown.compares()) out.back().insert(out.back().begin(), m->label);
   }
+  return out;
+}
+
+std::string table(const Shown& shown) {
+  std::string out = "<section class=\"wide\">\n<table>\n";
+  const char* tag = "th";
+  for (const std::vector<std::string>& row : table_cells(shown))
+    out += row_of(std::exchange(tag, "td"), row);
   return out + "</table>\n</section>\n";
 }
 
@@ -65,28 +112,43 @@ std::string section(const std::string& title, const std::string& meaning, const 
              svg_chart(chart), "</section>\n");
 }
 
-std::string curve(std::span<const Measurement> all, const std::string& title,
-                  const std::string& unit, const std::string& meaning,
-                  const std::function<double(const LoadSummary&)>& value_of) {
-  Chart chart = {.title = title, .y_label = unit, .x_label = "requests at once"};
-  for (const Measurement& m : all) {
-    const double value = value_of(m.result.summary);
-    chart.points.push_back(
-        {m.options.concurrency > 0 ? std::to_string(m.options.concurrency) : "any", value,
-         str(clients_of(m), ": ", formatted("%.2f", value), " ", unit)});
-  }
-  return section(title, meaning, chart);
+// The colours of the runs, where there are several.
+std::string legend(const Shown& shown) {
+  if (!shown.compares()) return "";
+  std::string out = "<p class=\"legend\">";
+  for (std::size_t i = 0; i < shown.runs.size(); ++i)
+    out += str("<span><i class=\"s", i, "\"></i>", escape_html(shown.runs[i]), "</span>");
+  return out + "</p>\n";
 }
 
-std::string curves(std::span<const Measurement> all) {
-  return curve(all, "Throughput", "output tokens a second", "Of all clients together.",
+std::string curve(const Shown& shown, const std::string& title, const std::string& unit,
+                  const std::string& meaning,
+                  const std::function<double(const LoadSummary&)>& value_of) {
+  Chart chart = {.title = title,
+                 .y_label = unit,
+                 .x_label = "requests at once",
+                 .num_series = shown.runs.size()};
+  for (const Measurement* m : shown.all) {
+    const double value = value_of(m->result.summary);
+    chart.points.push_back(
+        {m->options.concurrency > 0 ? std::to_string(m->options.concurrency) : "any", value,
+         str(shown.compares() ? m->label + ", " : "", clients_of(*m), ": ",
+             formatted("%.2f", value), " ", unit),
+         shown.run_of(*m)});
+  }
+  return str("<section>\n<h2>", escape_html(title), "</h2>\n<p>", escape_html(meaning), "</p>\n",
+             legend(shown), svg_chart(chart), "</section>\n");
+}
+
+std::string curves(const Shown& shown) {
+  return curve(shown, "Throughput", "output tokens a second", "Of all clients together.",
                [](const LoadSummary& s) { return s.output_tokens_per_s(); }) +
-         curve(all, "Time to the first token", "TTFT ms, mean",
+         curve(shown, "Time to the first token", "TTFT ms, mean",
                "What a client waits for the first.",
                [](const LoadSummary& s) { return s.ttft_ms.mean; }) +
-         curve(all, "Time per further token", "TPOT ms, mean", "The pace that a client reads at.",
+         curve(shown, "Time per further token", "TPOT ms, mean", "The pace that a client reads at.",
                [](const LoadSummary& s) { return s.tpot_ms.mean; }) +
-         curve(all, "Hiccups", "ITL ms, 99th percentile",
+         curve(shown, "Hiccups", "ITL ms, 99th percentile",
                "One gap between chunks of 100 is longer.",
                [](const LoadSummary& s) { return s.itl_ms.p99; });
 }
@@ -174,28 +236,56 @@ std::string timeline(const Measurement& m) {
 }  // namespace
 
 std::string load_html(std::span<const Measurement> all, const std::string& when) {
+  const Shown shown(all);
   const Measurement& first = all.front();
-  const std::string title = str(first.model, " at ", first.url);
-  const PromptOptions& prompts = first.options.prompts;
-  const std::string what = first.dataset == "random"
-                               ? str(prompts.input_len, " tokens in, ", prompts.output_len, " out")
-                               : first.dataset;
+  std::string title, what;
+  if (shown.compares()) {
+    for (const std::string& run : shown.runs) title += (title.empty() ? "" : ", ") + run;
+    what = str(shown.runs.size(), " runs side by side");
+  } else {
+    title = first.url.empty() ? first.model : str(first.model, " at ", first.url);
+    const PromptOptions& prompts = first.options.prompts;
+    what = first.url.empty() ? "saved results"
+           : first.dataset == "random"
+               ? str(prompts.input_len, " tokens in, ", prompts.output_len, " out")
+               : first.dataset;
+    if (!first.label.empty()) what += ", " + first.label;
+  }
   std::string page =
       str("<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
           "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>",
           escape_html(title), "</title>\n<style>", kPageStyle, kTimelineStyle,
           "</style>\n</head>\n<body>\n<h1>", escape_html(title), "</h1>\n<p>", escape_html(when),
-          ", ", escape_html(what), first.label.empty() ? "" : ", " + escape_html(first.label),
+          ", ", escape_html(what),
           ". TTFT is the time to the first chunk, TPOT that of each further token, ITL the gap "
           "between chunks, E2E the whole answer.</p>\n");
-  page += table(all);
-  if (all.size() > 1) page += curves(all);
-  for (const Measurement& m : all) {
-    page += str(all.size() > 1 ? "<details>" : "<details open>", "<summary>",
-                escape_html(clients_of(m)), ": distributions and every request</summary>\n",
-                timeline(m), distributions(m), "</details>\n");
+  page += table(shown);
+  if (all.size() > 1) page += curves(shown);
+  for (const Measurement* m : shown.all) {
+    if (m->result.records.empty()) continue;
+    page += str("<details class=\"s", shown.run_of(*m), "\"", all.size() > 1 ? "" : " open",
+                "><summary>", shown.compares() ? escape_html(m->label) + ", " : "",
+                escape_html(clients_of(*m)), ": distributions and every request</summary>\n",
+                timeline(*m), distributions(*m), "</details>\n");
   }
   return page + "</body>\n</html>\n";
+}
+
+std::string load_table(std::span<const Measurement> all) {
+  const Shown shown(all);
+  const std::vector<std::vector<std::string>> rows = table_cells(shown);
+  std::vector<std::size_t> widths(rows[0].size());
+  for (const std::vector<std::string>& row : rows)
+    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+  std::string out;
+  for (const std::vector<std::string>& row : rows) {
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      const std::string blanks(widths[i] - row[i].size() + (i > 0 ? 2 : 0), ' ');
+      out += i == 0 ? row[i] + blanks : blanks + row[i];
+    }
+    out += "\n";
+  }
+  return out;
 }
 
 }  // namespace glint

@@ -8,9 +8,16 @@
 
 namespace glint {
 
-// A table of all measurements, side by side; the curves over the number of clients, if there are
-// several; and of each its distributions and a timeline of every request. Measurements keep their
-// records. `when` stands below the title.
+// What can be told apart on one page.
+inline constexpr std::size_t kMaxRuns = 8;
+
+// Measurements of one label are a run. A table of all measurements, those of the same load below
+// each other; the curves over the number of clients, a line for each run, if there are several; and
+// of each its distributions and a timeline of every request, as far as it has records. `when`
+// stands below the title. At most kMaxRuns runs.
 std::string load_html(std::span<const Measurement> all, const std::string& when);
+
+// The same table, for a terminal.
+std::string load_table(std::span<const Measurement> all);
 
 }  // namespace glint

@@ -51,5 +51,23 @@ TEST(Report, of_many_requests_a_part_is_drawn) {
   EXPECT_NE(page.find("(one of 3)"), page.npos);
 }
 
+TEST(Report, shows_runs_side_by_side) {
+  std::vector<Measurement> all = {measured(1, 3), measured(8, 3), measured(1, 2), measured(8, 2)};
+  for (std::size_t i = 0; i < 4; ++i) all[i].label = i < 2 ? "before" : "<after>";
+  all[3].result.records.clear();  // saved without every request
+  const std::string page = load_html(all, "today");
+  EXPECT_NE(page.find("<h1>before, &lt;after&gt;</h1>"), page.npos);
+  EXPECT_EQ(page.find("<after>"), page.npos);
+  EXPECT_EQ(count(page, "<polyline"), 2 * 4u);  // four curves of two runs
+  EXPECT_EQ(count(page, "class=\"legend\">"), 4u);
+  EXPECT_EQ(count(page, "<h2>Timeline</h2>"), 3u);
+  EXPECT_NE(page.find("<td>before</td><td>1 at once</td>"), page.npos);
+  // The same load of both, one below the other.
+  const std::string table = load_table(all);
+  EXPECT_EQ(count(table, "\n"), 5u);
+  EXPECT_LT(table.find("before   1 at once"), table.find("<after>  1 at once"));
+  EXPECT_LT(table.find("<after>  1 at once"), table.find("before   8 at once"));
+}
+
 }  // namespace
 }  // namespace glint

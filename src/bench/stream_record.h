@@ -50,6 +50,7 @@ class StreamReader {
 
   // Takes bytes that arrived at `now`. False: the rest of the answer is not worth reading.
   bool feed(std::string_view bytes, BenchClock::time_point now);
+  bool failed() const { return !record_.failure.empty(); }
 
   // At the end of the answer: it must be whole, with `want_tokens` tokens if that is not 0. A
   // server that counts no tokens is taken to send one with each chunk.

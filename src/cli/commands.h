@@ -34,6 +34,7 @@ Command bench_local_command();
 Command bench_quant_command();
 Command bench_engine_command();
 Command bench_serve_command();
+Command bench_report_command();
 Command selftest_command();
 Command doctor_command();
 
@@ -47,8 +48,8 @@ inline std::vector<Command> all_commands() {
       train_gradients_command(), train_grpo_command(),  train_reward_command(),
       train_sft_command(),       tokenize_command(),    detokenize_command(),
       template_command(),        bench_local_command(), bench_quant_command(),
-      bench_engine_command(),    bench_serve_command(), selftest_command(),
-      doctor_command(),
+      bench_engine_command(),    bench_serve_command(), bench_report_command(),
+      selftest_command(),        doctor_command(),
   };
 }
 

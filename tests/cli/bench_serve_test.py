@@ -20,6 +20,12 @@ def bench(*arguments, code=0):
     return done.stdout, done.stderr
 
 
+def report(*arguments, code=0):
+    done = subprocess.run([GLINT, "bench", "report", *map(str, arguments)], capture_output=True, text=True, timeout=60)
+    assert done.returncode == code, (arguments, done.returncode, done.stdout, done.stderr)
+    return done
+
+
 with Served([GLINT, "serve", MODEL], "--max-num-seqs", "16") as server:
     out, _ = bench(server.url, "-c", "1,8,40", "--input-len", "8", "--output-len", "5", "--num-prompts", "48", "--check", "6", "--json")
     report = json.loads(out)
@@ -66,6 +72,18 @@ with Served([GLINT, "serve", MODEL], "--max-num-seqs", "16") as server:
         assert [line["max_concurrency"] for line in lines] == [1, 4] and lines[0]["total_output_tokens"] == 18, lines
         page = (folder / "page.html").read_text()
         assert page.count("<h2>Timeline</h2>") == 2 and "<script" not in page and 'class="answer"' in page
+
+        # Saved runs, side by side.
+        (folder / "other").mkdir()
+        bench(server.url, "-c", "4", "--num-prompts", "4", "--input-len", "4", "--output-len", "3", "--save-result", "--result-dir", folder / "other")
+        others = list((folder / "other").iterdir())
+        both = report(*files, *others, "--html", folder / "both.html").stdout.splitlines()
+        assert [line.split("  ")[0] for line in both[1:]] == ["here", "here", "other"] and "4 at once" in both[3], both
+        page = (folder / "both.html").read_text()
+        assert "<h1>here, other</h1>" in page and page.count('<g class="s1">') == 4 and page.count("<h2>Timeline</h2>") == 2, page
+        for wrong, word in [([folder / "figures.json"], "figures.json"), ([files[0], files[0]], "--label"), ([folder / "none"], "none")]:
+            done = report(*wrong, code=2)
+            assert word in done.stderr and done.stderr.count("\n") == 1, done.stderr
 
         # An open loop takes as long as its requests come.
         out, _ = bench(server.url, "--request-rate", "40", "--num-prompts", "20", "--input-len", "4", "--output-len", "3", "--json")

@@ -1,0 +1,16 @@
+// A measurement out of the file that `glint bench serve --save-result` or `vllm bench serve
+// --save-result` wrote.
+#pragma once
+
+#include "base/json.h"
+#include "base/result.h"
+#include "bench/results.h"
+
+namespace glint {
+
+// What the file has, and zeros for the rest: a Distribution that it leaves out has count 0, and
+// records are there only if it was saved with every request (--save-detailed, with its
+// start_times). Fails if it is no such result.
+Result<Measurement> read_vllm_result(const Json& json);
+
+}  // namespace glint

@@ -1,0 +1,90 @@
+#include "bench/saved_result.h"
+
+#include <gtest/gtest.h>
+
+namespace glint {
+namespace {
+
+BenchClock::time_point at(int ms) {
+  return BenchClock::time_point{} + std::chrono::milliseconds(ms);
+}
+
+Measurement measured() {
+  Measurement m = {.model = "org/m", .url = "", .label = "here"};
+  m.options.concurrency = 8;
+  m.result.records = {{.start = at(1000), .chunks = {at(1100), at(1300)}, .usage_tokens = 5},
+                      {.start = at(1050), .failure = "it broke"}};
+  m.result.records[0].prompt_tokens = 7;
+  m.result.summary = summarize(m.result.records, 1);
+  return m;
+}
+
+Json changed(Json json, const char* name, Json value) {
+  json.set(name, std::move(value));
+  return json;
+}
+
+TEST(SavedResult, is_what_was_saved) {
+  const Measurement m = measured();
+  for (const bool detailed : {false, true}) {
+    const Result<Measurement> read = read_vllm_result(vllm_result(m, "", detailed));
+    ASSERT_TRUE(read.ok()) << read.error().message;
+    const Measurement& r = read.value();
+    EXPECT_EQ(r.model, "org/m");
+    EXPECT_EQ(r.label, "here");
+    EXPECT_EQ(r.options.concurrency, 8);
+    const LoadSummary &a = r.result.summary, &b = m.result.summary;
+    EXPECT_EQ(a.num_failed, 1);
+    EXPECT_EQ(a.num_requests, 2);
+    EXPECT_EQ(a.output_tokens_per_s(), b.output_tokens_per_s());
+    EXPECT_EQ(a.peak_tokens_per_s, b.peak_tokens_per_s);
+    EXPECT_EQ(a.ttft_ms.mean, b.ttft_ms.mean);
+    EXPECT_EQ(a.tpot_ms.p99, b.tpot_ms.p99);
+    EXPECT_EQ(a.itl_ms.p90, b.itl_ms.p90);
+    EXPECT_EQ(a.e2el_ms.p50, b.e2el_ms.p50);
+    ASSERT_EQ(r.result.records.size(), detailed ? 2u : 0u);
+    if (!detailed) continue;
+    EXPECT_EQ(r.result.records[0].chunks.size(), 2u);
+    EXPECT_EQ(r.result.records[0].e2el_ms(), 300);
+    EXPECT_EQ(r.result.records[1].failure, "it broke");
+  }
+}
+
+TEST(SavedResult, leaves_out_what_others_leave_out) {
+  const Result<Measurement> read = read_vllm_result(Json::Object{{"output_throughput", 5},
+                                                                 {"duration", 2},
+                                                                 {"total_output_tokens", 10},
+                                                                 {"max_concurrency", Json()},
+                                                                 {"request_rate", 4.5},
+                                                                 {"mean_ttft_ms", 3},
+                                                                 {"completed", 2}});
+  ASSERT_TRUE(read.ok()) << read.error().message;
+  EXPECT_EQ(read.value().options.concurrency, 0);
+  EXPECT_EQ(read.value().options.arrivals.rate, 4.5);
+  EXPECT_EQ(read.value().result.summary.ttft_ms.count, 2u);
+  EXPECT_EQ(read.value().result.summary.e2el_ms.count, 0u);
+  EXPECT_EQ(read.value().result.summary.output_tokens_per_s(), 5);
+}
+
+TEST(SavedResult, refuses_what_it_cannot_draw) {
+  const Json whole = vllm_result(measured(), "", true);
+  const std::pair<Json, const char*> cases[] = {
+      {Json::Object{{"figures", 1}}, "output_throughput"},
+      {changed(whole, "duration", "x"), "duration is"},
+      {changed(whole, "duration", 1e300), "duration is"},
+      {changed(whole, "max_concurrency", -1), "max_concurrency is"},
+      {changed(whole, "mean_ttft_ms", -5), "mean_ttft_ms is"},
+      {changed(whole, "label", 5), "label is no text"},
+      {changed(whole, "itls", Json::Array{1}), "itls is no list of 2"},
+      {changed(whole, "itls", Json::Array{1, 2}), "itls holds"},
+      {changed(whole, "ttfts", Json::Array{-1, 0}), "ttfts is"},
+  };
+  for (const auto& [json, words] : cases) {
+    const Result<Measurement> read = read_vllm_result(json);
+    ASSERT_FALSE(read.ok()) << words;
+    EXPECT_NE(read.error().message.find(words), std::string::npos) << read.error().message;
+  }
+}
+
+}  // namespace
+}  // namespace glint

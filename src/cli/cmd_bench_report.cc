@@ -1,0 +1,89 @@
+// glint bench report: saved load tests side by side.
+#include <algorithm>
+#include <ctime>
+#include <set>
+
+#include "base/file.h"
+#include "base/str.h"
+#include "bench/report.h"
+#include "bench/saved_result.h"
+#include "cli/command.h"
+
+namespace glint {
+namespace {
+
+struct Options {
+  std::string file;
+  std::vector<std::string> more;
+  std::string html;
+
+  template <class Visitor>
+  void visit(Visitor&& v) {
+    v("FILE", file, "a result that `glint bench serve` or vLLM's benchmark saved (--save-result)");
+    v("MORE", more, "further ones, of the same run or of others");
+    v("html=FILE", html, "also write a page with curves, distributions and every request");
+  }
+};
+
+// A run without a label is called after its folder, or after its model.
+std::string run_name(const Measurement& m, const std::string& path) {
+  if (!m.label.empty()) return m.label;
+  const std::size_t end = path.rfind('/');
+  if (end == path.npos || end == 0) return m.model;
+  return path.substr(0, end).substr(path.substr(0, end).rfind('/') + 1);
+}
+
+Status run(const Options& options, Cli& cli) {
+  std::vector<std::string> files = {options.file};
+  files.insert(files.end(), options.more.begin(), options.more.end());
+  std::vector<Measurement> all;
+  std::set<std::string> runs, loads;
+  for (const std::string& path : files) {
+    GLINT_TRY(const std::string text, read_file(path));
+    GLINT_TRY(const Json json, parse_json(text).in(quoted(path, 4096)));
+    GLINT_TRY(Measurement m, read_vllm_result(json).in(quoted(path, 4096)));
+    m.label = run_name(m, path);
+    runs.insert(m.label);
+    if (!loads.insert(str(m.label, '\n', m.options.concurrency, '\n', m.options.arrivals.rate))
+             .second)
+      return invalid(str(quoted(path, 4096), " is the second of its load in the run ",
+                         quoted(m.label),
+                         "; measure runs with another --label each, or keep their "
+                         "files in folders of their own"));
+    all.push_back(std::move(m));
+  }
+  if (runs.size() > kMaxRuns)
+    return invalid(str("the files are of ", runs.size(), " runs; a page shows ", kMaxRuns));
+  if (!options.html.empty()) {
+    const std::time_t now = std::time(nullptr);
+    std::tm local = {};
+    localtime_r(&now, &local);
+    char when[32];
+    std::strftime(when, sizeof when, "%Y-%m-%d %H:%M", &local);
+    GLINT_TRY_STATUS(write_file_atomic(options.html, load_html(all, when)));
+  }
+  cli.console.print(load_table(all));
+  return Ok{};
+}
+
+}  // namespace
+
+Command bench_report_command() {
+  return make_command<Options>(
+      {.name = "bench report",
+       .group = "Machine",
+       .summary = "saved load tests side by side, as a table and a page",
+       .description =
+           "Reads results that `glint bench serve --save-result` or `vllm bench serve "
+           "--save-result` wrote, one measurement a file, and shows those of the same load below "
+           "each other and the curves of all runs in one chart. Files of one label are a run; "
+           "without a label it is called after their folder. With --save-detailed the page has "
+           "distributions and every request as well.",
+       .examples = {{"glint bench report before/*.json after/*.json --html report.html",
+                     "two runs, each in its folder"},
+                    {"glint bench serve http://127.0.0.1:8000 --save-detailed --result-dir before",
+                     "how such a run is measured"}}},
+      run);
+}
+
+}  // namespace glint
