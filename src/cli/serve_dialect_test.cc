@@ -226,6 +226,8 @@ TEST(ServeDialect, older_spellings_keep_their_meaning) {
     EXPECT_EQ(served.error, "");
     EXPECT_EQ(served.options.free_memory_fraction, 0.25) << flag;
   }
+  EXPECT_EQ(serve(Dialect::kGlint, words("m --memory-fraction 0.25")).options.free_memory_fraction,
+            0.25);
 }
 
 TEST(ServeDialect, values_that_cannot_be_kept_are_refused) {

@@ -112,7 +112,7 @@ struct CacheMemoryOptions {
       "share of all memory for weights, activations and cache (vLLM's meaning)");
     v("mem-fraction-static=X", mem_fraction_static,
       "share of all memory for weights and cache (SGLang's meaning)");
-    v("free-gpu-memory-fraction=X", free_memory_fraction,
+    v("free-gpu-memory-fraction,memory-fraction=X", free_memory_fraction,
       "share of what is free after loading for the cache (TensorRT-LLM's meaning)");
   }
 };

@@ -20,7 +20,7 @@ def bench(*arguments, code=0):
     return done.stdout, done.stderr
 
 
-def report(*arguments, code=0):
+def side_by_side(*arguments, code=0):
     done = subprocess.run([GLINT, "bench", "report", *map(str, arguments)], capture_output=True, text=True, timeout=60)
     assert done.returncode == code, (arguments, done.returncode, done.stdout, done.stderr)
     return done
@@ -77,12 +77,12 @@ with Served([GLINT, "serve", MODEL], "--max-num-seqs", "16") as server:
         (folder / "other").mkdir()
         bench(server.url, "-c", "4", "--num-prompts", "4", "--input-len", "4", "--output-len", "3", "--save-result", "--result-dir", folder / "other")
         others = list((folder / "other").iterdir())
-        both = report(*files, *others, "--html", folder / "both.html").stdout.splitlines()
+        both = side_by_side(*files, *others, "--html", folder / "both.html").stdout.splitlines()
         assert [line.split("  ")[0] for line in both[1:]] == ["here", "here", "other"] and "4 at once" in both[3], both
         page = (folder / "both.html").read_text()
         assert "<h1>here, other</h1>" in page and page.count('<g class="s1">') == 4 and page.count("<h2>Timeline</h2>") == 2, page
         for wrong, word in [([folder / "figures.json"], "figures.json"), ([files[0], files[0]], "--label"), ([folder / "none"], "none")]:
-            done = report(*wrong, code=2)
+            done = side_by_side(*wrong, code=2)
             assert word in done.stderr and done.stderr.count("\n") == 1, done.stderr
 
         # An open loop takes as long as its requests come.
