@@ -8,7 +8,7 @@
 
 namespace glint {
 
-// What can be told apart on one page.
+// Runs that can be told apart on one page.
 inline constexpr std::size_t kMaxRuns = 8;
 
 // Measurements of one label are a run. A table of all measurements, those of the same load below

@@ -8,7 +8,7 @@
 
 namespace glint {
 
-// What the file has, and zeros for the rest: a Distribution that it leaves out has count 0, and
+// The file's figures, and zeros for the rest: a Distribution that it leaves out has count 0, and
 // records are there only if it was saved with every request (--save-detailed, with its
 // start_times). Fails if it is no such result.
 Result<Measurement> read_vllm_result(const Json& json);
