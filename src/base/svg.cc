@@ -39,10 +39,13 @@ std::string text(const TextAt& at, std::string_view content) {
 class Drawing {
  public:
   explicit Drawing(const Chart& chart) : chart_(chart) {
-    double max = 0;
+    double min = 0, max = 0;
+    const bool bars = chart.marks == Chart::Marks::kBars;
     for (const ChartPoint& point : chart.points) {
-      GLINT_CHECK(std::isfinite(point.value) && point.value >= 0, "a chart draws finite values");
+      GLINT_CHECK(std::isfinite(point.value) && !(bars && point.value < 0),
+                  "a chart draws finite values, and bars from 0 up");
       GLINT_CHECK(point.series < chart.num_series, "a point belongs to a series");
+      min = std::min(min, point.value);
       max = std::max(max, point.value);
       const auto known = std::find(labels_.begin(), labels_.end(), point.label);
       const bool shared = chart.num_series > 1 && known != labels_.end();
@@ -50,7 +53,13 @@ class Drawing {
                                 : labels_.size());
       if (!shared) labels_.push_back(point.label);
     }
-    ticks_ = axis_ticks(max);
+    ticks_ = axis_ticks(std::max(max, -min));
+    if (min == 0) return;
+    const double step = ticks_[1];
+    ticks_.clear();
+    for (double i = std::floor(min / step); i <= std::ceil(max / step); ++i) {
+      ticks_.push_back(i * step);
+    }
   }
 
   std::string draw() const {
@@ -68,7 +77,9 @@ class Drawing {
     return kLeft + column() * (static_cast<double>(at) + 0.5);
   }
   double x(std::size_t i) const { return column_x(columns_[i]); }
-  double y(double value) const { return kTop + kPlotHeight * (1 - value / ticks_.back()); }
+  double y(double value) const {
+    return kTop + kPlotHeight * (1 - (value - ticks_.front()) / (ticks_.back() - ticks_.front()));
+  }
 
   std::string axes() const {
     std::string out = "<g class=\"grid\">\n";

@@ -13,7 +13,7 @@ namespace glint {
 
 struct ChartPoint {
   std::string label;  // below the axis; of many labels only some are drawn
-  double value = 0;   // >= 0 and finite
+  double value = 0;   // finite; of bars >= 0
   std::string note;   // on hover: "after layer 3: 1.2e-03"
   std::size_t series = 0;
 };

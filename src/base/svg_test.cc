@@ -69,6 +69,14 @@ TEST(Svg, several_lines_share_the_columns_of_their_labels) {
   EXPECT_EQ(count(svg, "y=\"230\""), 3u);
 }
 
+TEST(Svg, values_below_zero_have_ticks_of_their_own) {
+  const std::string svg = svg_chart({.points = {{"a", -0.5, ""}, {"b", 1, ""}}});
+  // Ticks from -0.6 to 1, 0.2 apart: the plot's 180 units are 1.6.
+  EXPECT_NE(svg.find("text-anchor=\"end\">-0.6<"), svg.npos) << svg;
+  EXPECT_NE(svg.find("text-anchor=\"end\">1<"), svg.npos) << svg;
+  EXPECT_NE(svg.find("points=\"224,202.75 544,34\""), svg.npos) << svg;
+}
+
 TEST(Svg, a_line_goes_through_its_points) {
   const Chart chart = {
       .title = "t",
@@ -110,7 +118,8 @@ TEST(Svg, ticks_are_round_and_reach_the_maximum) {
 
 TEST(SvgDeathTest, values_that_cannot_be_drawn_are_a_bug) {
   EXPECT_DEATH(svg_chart({.title = "t", .points = {{"a", NAN, ""}}}), "finite");
-  EXPECT_DEATH(svg_chart({.title = "t", .points = {{"a", -1, ""}}}), "finite");
+  EXPECT_DEATH(svg_chart({.title = "t", .marks = Chart::Marks::kBars, .points = {{"a", -1, ""}}}),
+               "bars from 0 up");
 }
 
 }  // namespace

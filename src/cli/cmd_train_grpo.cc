@@ -7,9 +7,9 @@
 #include "base/str.h"
 #include "cli/conversation.h"
 #include "cli/grpo_options.h"
+#include "cli/grpo_record.h"
 #include "cli/interrupt.h"
 #include "rl/grpo.h"
-#include "train/round_log.h"
 #include "train/trainer.h"
 
 namespace glint {
@@ -42,6 +42,10 @@ class Run {
     cli_.console.print(str("training ", with_commas(trainer_->parameters().count()),
                            " parameters on ", prompts_.size(), " prompts; rounds ", round_ + 1,
                            " to ", options_.num_rollout, "\n"));
+    if (const std::string url = record_->url(); !url.empty()) {
+      cli_.console.print(str("the run as a page: ", url, "\n"));
+    }
+    cli_.console.flush();
     Status status = loop();
     // A signal ends the round that runs; what was done before it is saved.
     const bool ended = interrupted_ && !status.ok();
@@ -80,7 +84,12 @@ class Run {
     }
     GLINT_TRY(engine_, load_model(running, cli_, false));
     GLINT_TRY_STATUS(engine_->update_weights(trainer_->weights().checkpoint()));
-    GLINT_TRY(metrics_, RoundLog::open(options_.save + "/metrics.jsonl", "round", round_));
+    GLINT_TRY(record_, GrpoRecord::open({.dir = options_.save,
+                                         .tensorboard_dir = options_.tensorboard_dir,
+                                         .port = options_.port,
+                                         .page = {.model = options_.model,
+                                                  .rounds_done = round_,
+                                                  .rounds = options_.num_rollout}}));
 
     GrpoOptions grpo = options_.grpo();
     grpo.rollout.stop_ids = stop_ids(engine_->config(), engine_->generation());
@@ -158,11 +167,9 @@ class Run {
     }
     while (round_ < options_.num_rollout) {
       GLINT_TRY_STATUS(do_round());
-      const double each = seconds_since(start) / static_cast<double>(round_ - first);
-      cli_.console.print(str(
-          line_,
-          formatted("; %.0f min left\n",
-                    std::ceil(each * static_cast<double>(options_.num_rollout - round_) / 60))));
+      const double left = seconds_since(start) / static_cast<double>(round_ - first) *
+                          static_cast<double>(options_.num_rollout - round_);
+      cli_.console.print(str(line_, formatted("; %.0f min left\n", std::ceil(left / 60))));
       cli_.console.flush();
       const bool last = round_ == options_.num_rollout;
       if (last || (options_.save_interval > 0 && round_ % options_.save_interval == 0)) {
@@ -171,6 +178,7 @@ class Run {
       if (last || (options_.eval_interval > 0 && round_ % options_.eval_interval == 0)) {
         GLINT_TRY_STATUS(evaluate());
       }
+      GLINT_TRY_STATUS(record_->write_page(left));
     }
     return Ok{};
   }
@@ -182,11 +190,10 @@ class Run {
               grpo_->roll_out(prompts_, *order_, prompts_used_, [this](int) { return goes_on(); }));
     const double rollout_s = seconds_since(begin);
     const auto trained_from = Clock::now();
-    GLINT_TRY(const std::int64_t compared,
-              grpo_->verify(batch, static_cast<std::uint64_t>(round_), on_part));
+    RoundFigures figures = {.rollout_s = rollout_s};
+    GLINT_TRY(figures.compared, grpo_->verify(batch, static_cast<std::uint64_t>(round_), on_part));
     GLINT_TRY_STATUS(grpo_->set_old_log_probs(batch, on_part));
-    Grpo::Sums sums;
-    StepReport step;
+    Grpo::Sums& sums = figures.sums;
     for (int i = 0; i < grpo_->steps_of_round(); ++i) {
       // After its first step a round is finished, whatever signal comes: what is saved is always of
       // whole rounds.
@@ -197,61 +204,28 @@ class Run {
       sums.answers += one.answers;
       sums.tokens += one.tokens;
       const LearningRate rate = options_.learning_rate(grpo_->steps_of_round());
-      GLINT_TRY(step, trainer_->step(rate.at(trainer_->steps_done() + 1)));
+      GLINT_TRY(figures.step, trainer_->step(rate.at(trainer_->steps_done() + 1)));
     }
-    const double train_s = seconds_since(trained_from);
+    figures.train_s = seconds_since(trained_from);
     const auto updated_from = Clock::now();
     GLINT_TRY_STATUS(engine_->update_weights(trainer_->weights().checkpoint()));
-    const double update_s = seconds_since(updated_from);
+    figures.update_s = seconds_since(updated_from);
     prompts_used_ += batch.prompts_used;
     ++round_;
     unsaved_ = true;
-    return report(batch, compared, sums, step, {rollout_s, train_s, update_s});
+    return report(batch, figures);
   }
 
-  Status report(const GrpoBatch& batch, std::int64_t compared, const Grpo::Sums& sums,
-                const StepReport& step, const std::array<double, 3>& seconds) {
-    const auto answers = static_cast<double>(batch.rewards.size());
-    const auto groups = static_cast<double>(batch.groups);
-    double reward = 0;
-    for (const double one : batch.rewards) reward += one / answers;
-    const double length = static_cast<double>(batch.answer_tokens) / answers;
-    const double tokens = sums.policy.tokens;
-    const auto per_token = [&](double sum) { return tokens > 0 ? sum / tokens : 0; };
-    const double all = seconds[0] + seconds[1] + seconds[2];
-    const Json metrics = Json::Object{
-        {"round", round_ - 1},
-        {"step", step.step},
-        {"rollout/raw_reward", reward},
-        {"rollout/response_len/mean", length},
-        {"rollout/response_len/max", batch.longest_answer},
-        {"rollout/truncated_ratio", static_cast<double>(batch.truncated) / answers},
-        {"rollout/zero_std/lowest", batch.groups_at_lowest / groups},
-        {"rollout/zero_std/highest", batch.groups_at_highest / groups},
-        {"rollout/cached_prompt_share",
-         static_cast<double>(batch.cached_tokens) / static_cast<double>(batch.prompt_tokens)},
-        {"train/loss", sums.policy.loss},
-        {"train/entropy", per_token(sums.entropy)},
-        {"train/pg_clipfrac", per_token(sums.policy.clipped)},
-        {"train/ppo_kl", per_token(sums.policy.old_new_kl)},
-        {"train/answers", sums.answers},
-        {"train/grad_norm", step.grad_norm},
-        {"train/lr", step.lr},
-        {"parity/tokens", compared},
-        {"perf/rollout_time", seconds[0]},
-        {"perf/train_time", seconds[1]},
-        {"perf/update_weights_time", seconds[2]},
-        {"perf/step_time", all},
-        {"perf/rollout_tokens_per_s", static_cast<double>(batch.answer_tokens) / seconds[0]},
-        {"perf/train_tokens_per_s", static_cast<double>(sums.tokens) / seconds[1]}};
+  Status report(const GrpoBatch& batch, const RoundFigures& figures) {
     line_ = formatted(
         "round %lld of %d: reward %.3f, %.1f tokens an answer, parity: 0 of %lld "
         "log-probabilities differ, entropy %.3f, grad norm %.2f, %.1f s (rollout %.1f, training "
         "%.1f)",
-        static_cast<long long>(round_), options_.num_rollout, reward, length,
-        static_cast<long long>(compared), per_token(sums.entropy), step.grad_norm, all, seconds[0],
-        seconds[1]);
-    return metrics_->add(metrics);
+        static_cast<long long>(round_), options_.num_rollout, batch.mean_reward(),
+        batch.mean_length(), static_cast<long long>(figures.compared),
+        figures.per_token(figures.sums.entropy), figures.step.grad_norm, figures.seconds(),
+        figures.rollout_s, figures.train_s);
+    return record_->add_round(batch, figures);
   }
 
   Status evaluate() {
@@ -269,12 +243,7 @@ class Run {
                   static_cast<long long>(round_), eval.reward, static_cast<long long>(eval.answers),
                   eval.response_tokens, seconds_since(begin)));
     cli_.console.flush();
-    return metrics_->add(Json::Object{{"round", round_ - 1},
-                                      {"eval/reward", eval.reward},
-                                      {"eval/answers", eval.answers},
-                                      {"eval/response_len/mean", eval.response_tokens},
-                                      {"eval/truncated_ratio", eval.truncated},
-                                      {"perf/eval_time", seconds_since(begin)}});
+    return record_->add_eval(eval, seconds_since(begin));
   }
 
   Status save() {
@@ -294,7 +263,7 @@ class Run {
   std::vector<TrainPrompt> prompts_, eval_prompts_;
   std::unique_ptr<Trainer> trainer_;
   std::unique_ptr<LoadedModel> engine_;  // reads what is not packed from the trainer's memory
-  std::optional<RoundLog> metrics_;
+  std::optional<GrpoRecord> record_;
   RolloutOptions rollout_;
   std::optional<Grpo> grpo_;
   std::optional<RowOrder> order_;

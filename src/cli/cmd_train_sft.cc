@@ -8,6 +8,7 @@
 #include "cli/conversation.h"
 #include "cli/interrupt.h"
 #include "cli/train_options.h"
+#include "train/event_file.h"
 #include "train/round_log.h"
 #include "train/row_order.h"
 #include "train/sft_data.h"
@@ -32,6 +33,7 @@ struct Options {
   Method method;
   int save_interval = 0;
   bool resume = false;
+  std::string tensorboard_dir;
   TrainRunOptions how;
 
   template <class Visitor>
@@ -70,6 +72,7 @@ struct Options {
       "latest_checkpointed_iteration.txt");
     v("save-interval=N", save_interval, "save every N updates; the last is saved in any case");
     v("resume", resume, "go on from the newest checkpoint of DIR, if it has one, bit for bit");
+    v("tensorboard-dir=D", tensorboard_dir, "event files (default: DIR/tensorboard)");
     how.visit(v);
   }
 };
@@ -160,8 +163,11 @@ class Run {
       cli_.console.note(str("going on from ", *latest));
     }
     order_.emplace(data_.sequences.size(), static_cast<std::uint64_t>(options_.plan.seed), true);
-    GLINT_TRY(log_,
-              RoundLog::open(options_.out + "/train.jsonl", "step", trainer_->steps_done() + 1));
+    const std::int64_t next = trainer_->steps_done() + 1;
+    GLINT_TRY(log_, RoundLog::open(options_.out + "/train.jsonl", "step", next));
+    const std::string& events = options_.tensorboard_dir;
+    GLINT_TRY(events_,
+              EventFile::open(events.empty() ? options_.out + "/tensorboard" : events, next));
     return Ok{};
   }
 
@@ -259,6 +265,7 @@ class Run {
                              {"perf/step_time", seconds},
                              {"perf/tokens_per_second", rate}};
     if (sums.mtp_tokens > 0) line.set("train/mtp_loss", sums.mtp_mean());
+    GLINT_TRY_STATUS(events_->add(report.step, line));
     GLINT_TRY_STATUS(log_->add(std::move(line)));
     const double left =
         seconds_ / static_cast<double>(steps_here_) * static_cast<double>(total_ - report.step);
@@ -280,6 +287,7 @@ class Run {
   std::int64_t total_ = 0, steps_here_ = 0;
   std::optional<RowOrder> order_;
   std::optional<RoundLog> log_;
+  std::optional<EventFile> events_;
   double seconds_ = 0;
 };
 

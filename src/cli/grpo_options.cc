@@ -38,6 +38,9 @@ Status check_rollouts(const GrpoCommandOptions& o) {
   GLINT_TRY_STATUS(check_count("eval-interval", o.eval_interval, 0, 1 << 30));
   GLINT_TRY_STATUS(check_count("n-samples-per-eval-prompt", o.n_samples_per_eval_prompt, 1, 1024));
   GLINT_TRY_STATUS(check_number("eval-temperature", o.eval_temperature, 0, 100));
+  if (o.port) {
+    GLINT_TRY_STATUS(check_count("port", *o.port, 0, 65535));
+  }
   return check_count("save-interval", o.save_interval, 0, 1 << 30);
 }
 

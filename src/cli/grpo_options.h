@@ -1,6 +1,7 @@
 // Options of `glint train grpo`, and how they become those of its parts.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "base/json.h"
@@ -129,6 +130,8 @@ struct GrpoResultOptions {
   int save_interval = 20;
   bool resume = false;
   std::uint64_t seed = 42;
+  std::string tensorboard_dir;
+  std::optional<int> port;
 
   template <class Visitor>
   void visit(Visitor&& v) {
@@ -139,10 +142,13 @@ struct GrpoResultOptions {
     v("n-samples-per-eval-prompt=N", n_samples_per_eval_prompt, "answers to each");
     v("eval-temperature=T", eval_temperature, "0: the most likely token");
     v.section("Result");
-    v("save=DIR", save, "checkpoints DIR/step-N, and DIR/metrics.jsonl");
+    v("save=DIR", save,
+      "checkpoints DIR/step-N, DIR/metrics.jsonl, DIR/samples.jsonl and the page DIR/report.html");
     v("save-interval=N", save_interval, "rounds between checkpoints; the last is always saved");
     v("resume", resume, "go on from the newest checkpoint of DIR, if it has one, bit for bit");
     v("seed=N", seed, "of the order of prompts and of what is drawn");
+    v("tensorboard-dir=DIR", tensorboard_dir, "event files (default: DIR/tensorboard of --save)");
+    v("port=N", port, "serve the run as a page at 127.0.0.1, anew each round; 0: any free port");
   }
 };
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/check.h"
+
 namespace glint {
 namespace {
 
@@ -34,6 +36,13 @@ std::vector<double> group_advantages(std::span<const double> rewards, bool by_de
 
 bool rewards_differ(std::span<const double> rewards) {
   return moments_of(rewards).deviation > 1e-8;
+}
+
+double pass_rate(int n, int right, int k) {
+  GLINT_CHECK(k >= 1 && k <= n && right >= 0 && right <= n, "k of n answers");
+  double none = 1;  // of the k is right: C(n - right, k) / C(n, k)
+  for (int i = 0; i < k; ++i) none *= std::max(0.0, static_cast<double>(n - right - i) / (n - i));
+  return 1 - none;
 }
 
 double overlong_penalty(int num_tokens, int max_tokens, int margin, double penalty) {

@@ -16,6 +16,10 @@ std::vector<double> group_advantages(std::span<const double> rewards, bool by_de
 // (arXiv 2503.14476) trains on such groups only.
 bool rewards_differ(std::span<const double> rewards);
 
+// The chance that at least one of `k` answers is right, drawn without putting back from `n` answers
+// of which `right` are (pass@k, arXiv 2107.03374). k from 1 to n.
+double pass_rate(int n, int right, int k);
+
 // DAPO's soft punishment of long answers, added to the reward: 0 up to max_tokens - margin, then
 // linearly to -penalty at max_tokens. `margin` from 1 to max_tokens.
 double overlong_penalty(int num_tokens, int max_tokens, int margin, double penalty);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <numeric>
 
 #include "base/random.h"
 #include "base/str.h"
@@ -12,6 +13,8 @@ namespace {
 
 // Streams of seeds: training and evaluation never draw the same.
 constexpr std::uint64_t kTrainStream = 1, kEvalStream = 2;
+
+constexpr std::size_t kEvalSamples = 4;  // prompts whose answers are shown
 
 std::uint64_t seed_of(std::uint64_t seed, std::uint64_t stream, std::uint64_t prompt, int sample) {
   const auto bits = philox(seed, stream << 32 | static_cast<std::uint32_t>(sample), prompt);
@@ -31,15 +34,36 @@ std::vector<float> of_answer(const GradedAnswer& answer, const std::vector<float
 
 }  // namespace
 
+double GrpoBatch::mean_reward() const {
+  return std::accumulate(rewards.begin(), rewards.end(), 0.0) / static_cast<double>(rewards.size());
+}
+
+double GrpoBatch::mean_length() const {
+  return static_cast<double>(answer_tokens) / static_cast<double>(rewards.size());
+}
+
 Grpo::Grpo(LoadedModel& model, GradientPass& pass, const Tokenizer& tokenizer, const Reward& reward,
            const GrpoOptions& options)
     : model_(model), pass_(pass), tokenizer_(tokenizer), reward_(reward), options_(options) {}
 
-// Grades the text without the stop token.
-Result<Grade> Grpo::grade(const TrainPrompt& prompt, const Rollout& rollout) const {
+// Without the stop token.
+std::string Grpo::text_of(const Rollout& rollout) const {
   const bool stopped = !rollout.truncated && !rollout.answer.empty();
-  const std::string text =
-      tokenizer_.decode(std::span(rollout.answer).first(rollout.answer.size() - stopped));
+  return tokenizer_.decode(std::span(rollout.answer).first(rollout.answer.size() - stopped));
+}
+
+AnswerSample Grpo::sample_of(const TrainPrompt& prompt, const Rollout& rollout,
+                             double reward) const {
+  return {.line = prompt.line,
+          .prompt = tokenizer_.decode(prompt.ids),
+          .label = prompt.label,
+          .answer = text_of(rollout),
+          .reward = reward,
+          .truncated = rollout.truncated};
+}
+
+Result<Grade> Grpo::grade(const TrainPrompt& prompt, const Rollout& rollout) const {
+  const std::string text = text_of(rollout);
   if (prompt.rm_type.empty()) return reward_.grade(text, prompt.label);
   GLINT_TRY(const Reward own, Reward::named(prompt.rm_type));
   return own.grade(text, prompt.label);
@@ -93,6 +117,14 @@ Result<GrpoBatch> Grpo::roll_out(const std::vector<TrainPrompt>& prompts, RowOrd
         group.push_back(std::move(answer));
       }
       const bool differ = rewards_differ(rewards);
+      if (differ && batch.samples.empty()) {
+        const auto [worst, best] = std::minmax_element(rewards.begin(), rewards.end());
+        for (const auto one : {best, worst}) {
+          const auto k = static_cast<std::size_t>(one - rewards.begin());
+          batch.samples.push_back(sample_of(
+              *rows[row], rollouts[row * static_cast<std::size_t>(n) + k], group[k].reward));
+        }
+      }
       ++batch.groups;
       batch.groups_at_highest += !differ && rewards[0] > 0;
       batch.groups_at_lowest += !differ && rewards[0] <= 0;
@@ -216,9 +248,22 @@ Result<GrpoEval> Grpo::evaluate(const std::vector<TrainPrompt>& prompts, int sam
   }
   GLINT_TRY(const std::vector<Rollout> rollouts, run_rollouts(model_, asked, rollout, on_tokens));
   GrpoEval eval = {.answers = static_cast<std::int64_t>(rollouts.size())};
+  for (int k = 1; k < samples; k *= 2) eval.pass_rates.emplace_back(k, 0);
+  eval.pass_rates.emplace_back(samples, 0);
+  int right = 0;  // of the prompt's answers so far
   for (std::size_t i = 0; i < rollouts.size(); ++i) {
-    GLINT_TRY(const Grade grade,
-              this->grade(prompts[i / static_cast<std::size_t>(samples)], rollouts[i]));
+    const auto each = static_cast<std::size_t>(samples);
+    const TrainPrompt& prompt = prompts[i / each];
+    GLINT_TRY(const Grade grade, this->grade(prompt, rollouts[i]));
+    if (i % each == 0 && eval.samples.size() < kEvalSamples) {
+      eval.samples.push_back(sample_of(prompt, rollouts[i], grade.reward));
+    }
+    right = (i % each == 0 ? 0 : right) + (grade.reward > 0);
+    if (i % each + 1 == each) {
+      for (auto& [k, rate] : eval.pass_rates) {
+        rate += pass_rate(samples, right, k) / static_cast<double>(prompts.size());
+      }
+    }
     eval.reward += grade.reward;
     eval.response_tokens += static_cast<double>(rollouts[i].answer.size());
     eval.truncated += rollouts[i].truncated;

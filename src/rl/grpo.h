@@ -15,6 +15,7 @@
 #include "rl/prompt_data.h"
 #include "rl/rewards/reward.h"
 #include "rl/rollout.h"
+#include "rl/run_page.h"
 #include "text/tokenizer/tokenizer.h"
 #include "train/row_order.h"
 
@@ -48,11 +49,18 @@ struct GrpoBatch {
   int groups = 0, groups_at_lowest = 0,
       groups_at_highest = 0;  // all answers at the batch's extreme
   std::uint64_t prompts_used = 0;
+  // The best and the worst answer of the first group whose rewards differ; none if none do.
+  std::vector<AnswerSample> samples = {};
+
+  double mean_reward() const;
+  double mean_length() const;  // tokens of an answer
 };
 
 struct GrpoEval {
   double reward = 0, response_tokens = 0, truncated = 0;  // means over answers
   std::int64_t answers = 0;
+  std::vector<std::pair<int, double>> pass_rates = {};  // pass@k for k = 1, 2, 4 ... all samples
+  std::vector<AnswerSample> samples = {};               // the first answer to each of some prompts
 };
 
 class Grpo {
@@ -93,6 +101,8 @@ class Grpo {
 
  private:
   Result<Grade> grade(const TrainPrompt& prompt, const Rollout& rollout) const;
+  std::string text_of(const Rollout& rollout) const;
+  AnswerSample sample_of(const TrainPrompt& prompt, const Rollout& rollout, double reward) const;
 
   LoadedModel& model_;
   GradientPass& pass_;

@@ -44,6 +44,14 @@ TEST(Advantage, WorkedByHand) {
   EXPECT_FALSE(rewards_differ(std::vector<double>{1}));
 }
 
+TEST(Advantage, PassRatesAreThoseOfDrawsWithoutPuttingBack) {
+  EXPECT_EQ(pass_rate(4, 0, 4), 0);
+  EXPECT_DOUBLE_EQ(pass_rate(4, 1, 1), 0.25);
+  EXPECT_DOUBLE_EQ(pass_rate(4, 1, 2), 0.5);        // 1 - C(3, 2) / C(4, 2) = 1 - 3 / 6
+  EXPECT_DOUBLE_EQ(pass_rate(8, 3, 4), 13.0 / 14);  // 1 - C(5, 4) / C(8, 4) = 1 - 5 / 70
+  EXPECT_EQ(pass_rate(4, 3, 2), 1);
+}
+
 TEST(Advantage, OverlongAnswersCost) {
   EXPECT_EQ(overlong_penalty(80, 100, 20, 1), 0);
   EXPECT_EQ(overlong_penalty(90, 100, 20, 1), -0.5);

@@ -11,7 +11,10 @@ import signal
 import subprocess
 import sys
 import tempfile
+import urllib.error
+import urllib.request
 
+from event_files import scalars
 from program import GLINT, check, output, refused
 
 TINY, DATA = sys.argv[2], pathlib.Path(sys.argv[3])
@@ -36,6 +39,22 @@ def rounds(out):
     return [line for line in lines if "rollout/raw_reward" in line], [line for line in lines if "eval/reward" in line]
 
 
+def curves_are_those_of_the_log(out):
+    """The event files and the page tell what metrics.jsonl tells."""
+    lines, evals = rounds(out)
+    found = scalars(out / "tensorboard")
+    check(set(found["rollout/raw_reward"]) == {line["round"] + 1 for line in lines}, "steps", found["rollout/raw_reward"])
+    for line in lines + evals:
+        for name in (name for name in line if "/" in name):
+            check(abs(found[name][line["round"] + 1] - line[name]) <= 1e-6 * abs(line[name]), f"{name} of the event files", line)
+    page = (out / "report.html").read_text()
+    compared = sum(line["parity/tokens"] for line in lines)
+    for part in (f"Round {len(lines)} of ", f"0 of {compared:,}<", "<h2>Reward</h2>", "Groups that nobody solved", "Length", "Parity"):
+        check(part in page, f"{part} on the page")
+    check(not any(word in page for word in ("http", "<script", "url(")), "the page needs nothing besides")
+    return page
+
+
 def same_weights(a, b):
     for name in WEIGHTS:
         check((a / name).read_bytes() == (b / name).read_bytes(), f"{name} of {a} and {b} differ")
@@ -55,12 +74,18 @@ def it_learns_and_goes_on_bit_for_bit(tmp):
     # 240 answers each, to the same prompts with the same draws. Measured: 0.48 and 0.60.
     check(before["eval/answers"] == 240, "answers", before)
     check(after["eval/reward"] > before["eval/reward"] + 0.04, "the reward rises", (before, after))
+    check(abs(after["eval/pass@1"] - after["eval/reward"]) < 1e-9 and after["eval/pass@4"] > after["eval/pass@2"] > after["eval/pass@1"],
+          "pass@k", after)
+    page = curves_are_those_of_the_log(whole)
+    for part in ("<h2>Evaluation</h2>", "<th>before</th><th>after round 6</th>", "<th>best</th><th>worst</th>"):
+        check(part in page, f"{part} on the page")
 
     # As if it had been killed in the last round.
     halves.mkdir()
     (whole / "step-5").rename(halves / "step-5")
     (halves / "latest_checkpointed_iteration.txt").write_text("5\n")
-    shutil.copy(whole / "metrics.jsonl", halves)
+    for name in ("metrics.jsonl", "samples.jsonl"):
+        shutil.copy(whole / name, halves)
     run(halves, "--resume", "--threads", 1, "--max-num-seqs", 50)
     same_weights(whole / "step-6", halves / "step-6")
     check([line["rollout/raw_reward"] for line in rounds(halves)[0]] == [line["rollout/raw_reward"] for line in lines], "rewards again")
@@ -100,11 +125,23 @@ def sigterm_saves_whole_rounds(tmp):
     data = tmp / "data.jsonl"
     data.write_text('{"prompt": "once upon a time", "label": "x"}\n')
     out = tmp / "out"
-    args = (*SMALL, "--global-batch-size", 2, "--save-interval", 0)
+    args = (*SMALL, "--global-batch-size", 2, "--save-interval", 0, "--port", 0)
     command = [GLINT, *map(str, train(data, out, "--num-rollout", 100000, *args, rm_type="deterministic_random"))]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        while "round 2 of" not in process.stdout.readline():
-            check(process.poll() is None, "it ended")
+        for line in process.stdout:
+            if line.startswith("the run as a page: "):
+                url = line.split()[-1]
+            if "round 2 of" in line:
+                break
+        with urllib.request.urlopen(url) as answer:
+            page = answer.read().decode()
+            check(answer.headers["content-type"].startswith("text/html") and "<h2>Reward</h2>" in page, "the page is served", page)
+            check('http-equiv="refresh"' in page, "it looks again", page)
+        try:
+            urllib.request.urlopen(url + "other")
+            check(False, "there is one page")
+        except urllib.error.HTTPError as error:
+            check(error.code == 404, "another path", error)
         process.send_signal(signal.SIGTERM)
         rest = process.stdout.read()
     check(process.returncode == 0 and "--resume goes on" in rest, "it ends well", rest)
@@ -114,6 +151,7 @@ def sigterm_saves_whole_rounds(tmp):
     resumed = train(data, out, "--num-rollout", done + 1, *args, "--resume", rm_type="deterministic_random")
     output(*resumed)
     check([line["round"] for line in rounds(out)[0]] == list(range(done + 1)), "the log goes on", rounds(out))
+    curves_are_those_of_the_log(out)
     refused(*resumed[:-1], words=["holds a run already", "--resume"])
     refused(*resumed, "--seed", 1, words=["--seed is 1", "had 42"])
     data.write_text('{"prompt": "why?", "label": "x"}\n')
@@ -148,6 +186,7 @@ def wrong_input_is_refused(tmp):
     refuse("--global-batch-size", 7, words=["must divide the 256 answers"])
     refuse("--rollout-max-response-len", 5000, words=["4096 positions"])
     refuse("--eps-clip", 2, words=["--eps-clip is 2"])
+    refuse("--port", 65536, words=["--port is 65536"])
     refuse("--eval-interval", 2, words=["--eval-prompt-data"])
     check(not save.exists(), "a refused run leaves nothing")
 

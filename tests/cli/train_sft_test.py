@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 
+from event_files import scalars
 from program import GLINT, check, output, refused, run
 
 TINY = sys.argv[2]
@@ -46,6 +47,8 @@ def it_learns_and_goes_on_bit_for_bit(tmp):
     check([(a["train/loss"], a["train/grad_norm"]) for a in lines] ==
           [(b["train/loss"], b["train/grad_norm"]) for b in log(halves)], "the same numbers")
     check((halves / "latest_checkpointed_iteration.txt").read_text() == "6\n", "tracker")
+    for out in (whole, halves):
+        check(list(scalars(out / "tensorboard")["train/loss"]) == [1, 2, 3, 4, 5, 6], "event files", scalars(out / "tensorboard"))
     for name in ("model.safetensors", "optimizer/master.safetensors", "optimizer/exp_avg.safetensors",
                  "optimizer/exp_avg_sq.safetensors", "config.json", "tokenizer.json", "chat_template.jinja"):
         check((whole / "step-6" / name).read_bytes() == (halves / "step-6" / name).read_bytes(), f"{name} differs")
@@ -78,7 +81,8 @@ def a_full_disk_loses_nothing(tmp):
 
     done = run(*train(tmp, "full", "--steps", 2, "--resume"), preexec_fn=limit)
     check(done.returncode != 0 and "step 2 is not saved" in done.stderr, "it says so", done.stderr)
-    check(sorted(p.name for p in (tmp / "full").iterdir() if p.is_dir()) == ["step-1"], "nothing half done is left")
+    check(sorted(p.name for p in (tmp / "full").iterdir()) == sorted(("latest_checkpointed_iteration.txt", "step-1", "tensorboard", "train.jsonl")),
+          "nothing half done is left")
     check((tmp / "full/latest_checkpointed_iteration.txt").read_text() == "1\n", "the tracker stays")
     check((tmp / "full/step-1/model.safetensors").read_bytes() == before, "the checkpoint stays")
     output(*train(tmp, "full", "--steps", 2, "--resume"))

@@ -1,0 +1,268 @@
+#include "rl/run_page.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "base/page_style.h"
+#include "base/str.h"
+#include "base/svg.h"
+
+namespace glint {
+namespace {
+
+constexpr std::string_view kOwnStyle = R"css(
+.scroll { overflow-x: auto; }
+.samples { table-layout: fixed; }
+.samples td { min-width: 200px; white-space: pre-wrap; font: 13px/1.45 ui-monospace, monospace; }
+.samples td b { display: block; font: 600 13px system-ui, sans-serif; }
+.samples .prompt td { border-bottom: 0; color: var(--muted); padding: 16px 0 6px; }
+)css";
+
+constexpr std::size_t kMostPoints = 160;  // of a curve
+constexpr std::size_t kMostColumns = 4;   // evaluations side by side
+constexpr std::size_t kMostRounds = 3;    // whose best and worst answers are shown
+constexpr std::size_t kMostRows = 50;     // of the table of numbers
+
+std::int64_t integer(const Json& line, std::string_view name) {
+  const Json* const value = line.find(name);
+  return value && value->is_int() ? value->as_int() : 0;
+}
+double number(const Json& line, std::string_view name) {
+  const Json* const value = line.find(name);
+  return value && value->is_number() ? value->as_double() : 0;
+}
+std::string text(const Json& line, std::string_view name) {
+  const Json* const value = line.find(name);
+  return value && value->is_string() ? value->as_string() : std::string();
+}
+
+// Rounds are counted from 0 in the log, and from 1 for people; an evaluation is after its round.
+std::int64_t round_of(const Json& line) { return integer(line, "round") + 1; }
+
+using Lines = std::vector<const Json*>;
+Lines lines_with(const std::vector<Json>& all, std::string_view name) {
+  Lines some;
+  for (const Json& line : all) {
+    if (line.find(name)) some.push_back(&line);
+  }
+  return some;
+}
+
+std::string figure(const std::string& value, const std::string& meaning) {
+  return str("<div><b>", escape_html(value), "</b><span>", escape_html(meaning), "</span></div>\n");
+}
+
+double mean_of(const Lines& lines, std::string_view name, std::size_t last) {
+  const std::size_t count = std::min(last, lines.size());
+  double sum = 0;
+  for (std::size_t i = lines.size() - count; i < lines.size(); ++i) sum += number(*lines[i], name);
+  return count ? sum / static_cast<double>(count) : 0;
+}
+
+std::string figures(const Lines& rounds, const Lines& evals) {
+  std::string out = "<section class=\"figures\">\n";
+  const std::size_t last = std::min<std::size_t>(10, rounds.size());
+  out += figure(formatted("%.3f", mean_of(rounds, "rollout/raw_reward", last)),
+                str("reward, mean of ", last, " rounds"));
+  if (!evals.empty()) {
+    out +=
+        figure(formatted("%.3f", number(*evals.front(), "eval/reward")), "reward of eval, first");
+    out += figure(formatted("%.3f", number(*evals.back(), "eval/reward")), "reward of eval, last");
+  }
+  const double idle = mean_of(rounds, "rollout/zero_std/lowest", last) +
+                      mean_of(rounds, "rollout/zero_std/highest", last);
+  out += figure(formatted("%.0f %%", 100 * idle), "of groups teach nothing");
+  std::int64_t compared = 0;
+  for (const Json* const line : rounds) compared += integer(*line, "parity/tokens");
+  out += figure(str("0 of ", with_commas(compared)), "log-probabilities differ");
+  out += figure(formatted("%.1f s", mean_of(rounds, "perf/step_time", last)), "a round");
+  return out + "</section>\n";
+}
+
+struct Curve {
+  const char* title;
+  const char* meaning;
+  const char* name;
+  const char* unit;
+};
+
+std::string section(const Curve& curve, const Lines& lines, const char* x_label) {
+  Chart chart = {.title = curve.title, .y_label = curve.unit, .x_label = x_label};
+  const std::size_t each = (lines.size() + kMostPoints - 1) / kMostPoints;
+  for (std::size_t i = 0; i < lines.size(); i += each) {
+    const std::size_t end = std::min(i + each, lines.size());
+    double sum = 0;
+    for (std::size_t k = i; k < end; ++k) sum += number(*lines[k], curve.name);
+    const double value = sum / static_cast<double>(end - i);
+    if (!std::isfinite(value)) continue;
+    const std::int64_t first = round_of(*lines[i]), last = round_of(*lines[end - 1]);
+    const std::string label = str(first);
+    chart.points.push_back(
+        {label, value,
+         str(x_label, " ", label, last > first ? str(" to ", last) : std::string(),
+             formatted(": %.4g", value))});
+  }
+  if (chart.points.empty()) return {};
+  return str("<section>\n<h2>", curve.title, "</h2>\n<p>", curve.meaning, "</p>\n",
+             svg_chart(chart), "</section>\n");
+}
+
+constexpr Curve kEval = {"Evaluation", "Mean reward of the same prompts with the same draws.",
+                         "eval/reward", "reward"};
+constexpr Curve kCurves[] = {
+    {"Reward", "Mean over the answers of a round: other prompts each time, so it moves by itself.",
+     "rollout/raw_reward", "reward"},
+    {"Groups that nobody solved",
+     "All answers have the lowest reward: nothing to learn from. Easier prompts or more answers to "
+     "each help.",
+     "rollout/zero_std/lowest", "share of groups"},
+    {"Groups that everybody solved",
+     "All answers have the highest reward: nothing is left to learn.", "rollout/zero_std/highest",
+     "share of groups"},
+    {"Length", "Tokens of an answer, mean.", "rollout/response_len/mean", "tokens"},
+    {"Cut answers",
+     "The share of answers that reached the limit. They are graded as they stand; where many are "
+     "cut, a larger --rollout-max-response-len helps.",
+     "rollout/truncated_ratio", "share of answers"},
+    {"Entropy", "Nats a token. A slow fall is what learning looks like; at 0 nothing new is tried.",
+     "train/entropy", "nats"},
+    {"Gradient", "Its norm before clipping.", "train/grad_norm", "norm"},
+    {"Clipped ratios",
+     "The share of tokens whose ratio of probabilities was clipped: 0 with one step a round.",
+     "train/pg_clipfrac", "share of tokens"},
+    {"Parity",
+     "Log-probabilities of the engine that were compared with those of training, bit for bit. The "
+     "first that differs would have ended the run.",
+     "parity/tokens", "compared"},
+    {"Time", "Seconds of a round, rollouts and training.", "perf/step_time", "s"},
+};
+
+std::string answer_cell(const Json* sample) {
+  if (!sample) return "<td></td>";
+  const Json* const cut = sample->find("truncated");
+  return str("<td><b>reward ", formatted("%.3g", number(*sample, "reward")),
+             cut && *cut == Json(true) ? ", cut" : "", "</b>", escape_html(text(*sample, "answer")),
+             "</td>");
+}
+
+// Across all columns, above the answers.
+std::string prompt_row(const Json& sample, std::size_t columns) {
+  return str("<tr class=\"prompt\"><td colspan=\"", columns, "\">",
+             escape_html(text(sample, "prompt")), "<b>",
+             escape_html(str("label ", text(sample, "label"))), "</b></td></tr>\n");
+}
+
+std::string table(const std::string& head, const std::string& rows) {
+  return str("<div class=\"scroll\">\n<table class=\"samples\">\n<tr>", head, "</tr>\n", rows,
+             "</table>\n</div>\n");
+}
+
+// The same prompts in some evaluations: the first, the last, and those between as even as it goes.
+std::string eval_samples(const std::vector<Json>& samples) {
+  std::map<std::int64_t, std::map<std::int64_t, const Json*>> by_round;  // then by line
+  for (const Json& sample : samples) {
+    if (text(sample, "from") == "eval")
+      by_round[round_of(sample)][integer(sample, "line")] = &sample;
+  }
+  if (by_round.empty()) return {};
+  std::vector<std::int64_t> rounds, shown;
+  for (const auto& [round, answers] : by_round) rounds.push_back(round);
+  const std::size_t columns = std::min(kMostColumns, rounds.size());
+  for (std::size_t i = 0; i < columns; ++i) {
+    shown.push_back(columns == 1 ? rounds.back() : rounds[i * (rounds.size() - 1) / (columns - 1)]);
+  }
+  std::string head, rows;
+  for (const std::int64_t round : shown) {
+    head += round == 0 ? "<th>before</th>" : str("<th>after round ", round, "</th>");
+  }
+  for (const auto& [line, sample] : by_round.rbegin()->second) {
+    rows += prompt_row(*sample, shown.size()) + "<tr>";
+    for (const std::int64_t round : shown) {
+      const auto& answers = by_round[round];
+      const auto found = answers.find(line);
+      rows += answer_cell(found == answers.end() ? nullptr : found->second);
+    }
+    rows += "</tr>\n";
+  }
+  return str(
+      "<section>\n<h2>Answers as it learns</h2>\n<p>The first answer to the same prompts, "
+      "drawn alike in each evaluation.</p>\n",
+      table(head, rows), "</section>\n");
+}
+
+// The best and the worst answer of one group, in each of the newest rounds.
+std::string rollout_samples(const std::vector<Json>& samples) {
+  std::map<std::int64_t, Lines, std::greater<>> by_round;
+  for (const Json& sample : samples) {
+    if (text(sample, "from") == "rollout") by_round[round_of(sample)].push_back(&sample);
+  }
+  std::string rows;
+  std::size_t count = 0;
+  for (const auto& [round, answers] : by_round) {
+    if (answers.size() != 2 || count++ == kMostRounds) continue;
+    rows += str(prompt_row(*answers[0], 2), "<tr>", answer_cell(answers[0]),
+                answer_cell(answers[1]), "</tr>\n");
+  }
+  if (rows.empty()) return {};
+  return str(
+      "<section>\n<h2>Answers of one group</h2>\n<p>The best and the worst of answers to one "
+      "prompt, in the newest rounds: the difference is what is learned.</p>\n",
+      table("<th>best</th><th>worst</th>", rows), "</section>\n");
+}
+
+std::string numbers(const Lines& rounds) {
+  std::string rows;
+  const std::size_t first = rounds.size() > kMostRows ? rounds.size() - kMostRows : 0;
+  for (std::size_t i = rounds.size(); i-- > first;) {
+    const Json& r = *rounds[i];
+    rows += str("<tr><th>", round_of(r), "</th>");
+    for (const char* const name :
+         {"rollout/raw_reward", "rollout/response_len/mean", "train/entropy", "train/grad_norm",
+          "train/lr", "perf/step_time"}) {
+      rows += formatted("<td>%.4g</td>", number(r, name));
+    }
+    rows += "</tr>\n";
+  }
+  return str(
+      "<section>\n<details><summary>as numbers</summary>\n<div class=\"scroll\"><table>\n"
+      "<tr><th>round</th><th>reward</th><th>tokens an answer</th><th>entropy</th>"
+      "<th>gradient</th><th>learning rate</th><th>seconds</th></tr>\n",
+      rows, "</table></div>\n</details>\n</section>\n");
+}
+
+}  // namespace
+
+Json sample_line(const AnswerSample& sample, std::int64_t round, bool is_eval) {
+  return Json::Object{{"round", round},          {"from", is_eval ? "eval" : "rollout"},
+                      {"line", sample.line},     {"prompt", sample.prompt},
+                      {"label", sample.label},   {"answer", sample.answer},
+                      {"reward", sample.reward}, {"truncated", sample.truncated}};
+}
+
+std::string to_html(const RunPage& page, const std::vector<Json>& metrics,
+                    const std::vector<Json>& samples) {
+  const Lines rounds = lines_with(metrics, "rollout/raw_reward");
+  const Lines evals = lines_with(metrics, kEval.name);
+  const std::string title = "GRPO of " + page.model;
+  std::string state = str("Round ", page.rounds_done, " of ", page.rounds);
+  if (page.rounds_done < page.rounds && page.rounds_done > 0) {
+    state += formatted("; %.0f min left", std::ceil(page.seconds_left / 60));
+  }
+  std::string out =
+      str("<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+          "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n",
+          page.refresh_seconds > 0
+              ? str("<meta http-equiv=\"refresh\" content=\"", page.refresh_seconds, "\">\n")
+              : std::string(),
+          "<title>", escape_html(title), "</title>\n<style>", kPageStyle, kOwnStyle,
+          "</style>\n</head>\n<body>\n<h1>", escape_html(title), "</h1>\n<p>", state, ".</p>\n");
+  if (!rounds.empty()) out += figures(rounds, evals);
+  out += section(kEval, evals, "after round");
+  for (const Curve& curve : kCurves) out += section(curve, rounds, "round");
+  out += eval_samples(samples) + rollout_samples(samples);
+  if (!rounds.empty()) out += numbers(rounds);
+  return out + "</body>\n</html>\n";
+}
+
+}  // namespace glint

@@ -1,0 +1,38 @@
+// A GRPO run as one HTML page: curves, groups that teach nothing, lengths, parity, and what the
+// model says to the same prompts as it learns. Opens offline, in light and dark.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/json.h"
+
+namespace glint {
+
+// One answer, as text.
+struct AnswerSample {
+  int line = 0;  // of the prompt in its file, from 1
+  std::string prompt = {}, label = {}, answer = {};
+  double reward = 0;
+  bool truncated = false;
+};
+
+struct RunPage {
+  std::string model = {};
+  std::int64_t rounds_done = 0, rounds = 0;
+  double seconds_left = 0;
+  // Pages that are served: the browser asks again every so many seconds; 0: never.
+  int refresh_seconds = 0;
+};
+
+// Lines of samples.jsonl: what came in `round` (-1: before the first), from an evaluation or from
+// the round itself.
+Json sample_line(const AnswerSample& sample, std::int64_t round, bool is_eval);
+
+// `metrics` and `samples` are the lines of metrics.jsonl and samples.jsonl. Long runs are drawn as
+// means over some rounds each.
+std::string to_html(const RunPage& page, const std::vector<Json>& metrics,
+                    const std::vector<Json>& samples);
+
+}  // namespace glint
