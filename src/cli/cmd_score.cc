@@ -21,7 +21,7 @@ struct Options : RunOptions {
   std::string ids, prompt, out, mtp, hidden;
   bool ppl = false, json = false;
   int chunk = 256;
-  int dp = 1, ep = 1, pp = 1;
+  int tp = 1, dp = 1, ep = 1, pp = 1, reduce_slices = 0;
 
   template <class Visitor>
   void visit(Visitor&& v) {
@@ -43,10 +43,16 @@ struct Options : RunOptions {
       "instead of the stream after the last layer, the state after the final norm (as transformers "
       "lists them)");
     v("chunk=N", chunk, "tokens per step; no result depends on it");
-    v("json", json, "print one JSON object; with the ranks: layers, experts, bytes, collectives");
+    v("json", json,
+      "print one JSON object; with the ranks: layers, experts, heads, bytes, collectives");
     v.section("Ranks");
-    v("dp=N", dp,
-      "shards, each with sequences and a cache of its own (default: --ep); ranks are threads");
+    v("tp=N", tp,
+      "ranks of a shard that divide its heads, inner rows and vocabulary; ranks are threads");
+    v("reduce-slices=N", reduce_slices,
+      "slices that sums of products are cut in, also on one rank: the same bits for every --tp "
+      "that "
+      "N is a multiple of, by a power of two (default: --tp)");
+    v("dp=N", dp, "shards, each with sequences and a cache of its own (default: --ep)");
     v("ep=N", ep, "ranks that share the routed experts of a layer: 1, or all shards");
     v("pp=N", pp, "stages, of some layers each");
   }
@@ -184,20 +190,26 @@ bool scores_mtp(const Options& options, Ranks& ranks) {
 }
 
 Result<std::unique_ptr<Ranks>> load_ranks(const Options& options, Cli& cli) {
-  const MeshShape shape = {
-      .ep = options.ep, .pp = options.pp, .dp = options.dp == 1 ? options.ep : options.dp};
+  const MeshShape shape = {.tp = options.tp,
+                           .ep = options.ep,
+                           .pp = options.pp,
+                           .dp = options.dp == 1 ? options.ep : options.dp,
+                           .reduce_slices = options.reduce_slices};
   GLINT_TRY(ModelOptions resolved, resolve(options, cli, wants_mtp(options)));
   GLINT_TRY_STATUS(check_shape(shape));
   const int size = shape.num_ranks();
   if (resolved.dummy && size > 1) {
     return invalid(
-        "synthetic weights are made whole, on every rank; leave --ep, --dp and --pp out");
+        "synthetic weights are made whole, on every rank; leave --tp, --ep, --dp and --pp out");
   }
   RunOptions each = options;
-  if (size > 1 && each.backend == "auto") each.backend = "cpu";
-  if (size > 1 && each.backend == "cuda") {
-    return Error{ErrorCode::kUnsupported,
-                 "ranks are threads that add up in the host's memory; run them with --backend cpu"};
+  const bool adds_up = size > 1 || shape.num_slices() > 1;
+  if (adds_up && each.backend == "auto") each.backend = "cpu";
+  if (adds_up && each.backend == "cuda") {
+    return Error{
+        ErrorCode::kUnsupported,
+        "ranks are threads, and they and slices are added up in the host's memory; run them "
+        "with --backend cpu"};
   }
   each.threads = std::max(resolved.threads / size, 1);
   auto ranks = std::make_unique<Ranks>(shape);
@@ -233,11 +245,14 @@ Json to_json(Ranks& ranks) {
         {"rank", rank},
         {"shard", shard.shard},
         {"stage", shard.stage},
+        {"tp_rank", shard.tp_rank},
         {"layers", Json(Json::Array{shard.layers.begin, shard.layers.end})},
         {"experts", Json(Json::Array{experts.first, experts.first + experts.count})},
+        {"heads", Json(Json::Array{shard.heads.first, shard.heads.first + shard.heads.count})},
         {"weight_bytes", model.load_stats().held_bytes},
-        {"collectives",
-         Json(Json::Object{{"ep", to_json(ranks.ep(rank))}, {"pp", to_json(ranks.pp(rank))}})}}));
+        {"collectives", Json(Json::Object{{"tp", to_json(ranks.tp(rank))},
+                                          {"ep", to_json(ranks.ep(rank))},
+                                          {"pp", to_json(ranks.pp(rank))}})}}));
   }
   return Json(std::move(all));
 }

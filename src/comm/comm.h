@@ -76,6 +76,7 @@ Comm& self_comm();
 
 // The groups that a rank belongs to; never null.
 struct Mesh {
+  Comm* tp = &self_comm();  // ranks that divide each matrix; they have the same tokens
   Comm* ep = &self_comm();  // ranks that share the routed experts; each has tokens of its own
   Comm* pp = &self_comm();  // stages, of some layers each; each stage's output is the next's input
 };

@@ -7,6 +7,7 @@
 #include "base/random.h"
 #include "base/str.h"
 #include "comm/counting_comm.h"
+#include "comm/null_comm.h"
 #include "comm/thread_comm.h"
 #include "comm/tree.h"
 
@@ -189,8 +190,11 @@ TEST(ThreadComm, a_call_that_differs_ends_the_program) {
 }
 
 TEST(CountingComm, counts_calls_and_bytes) {
-  CountingComm comm(self_comm());
+  NullComm pair(0, 2);
+  CountingComm comm(pair), alone(self_comm());
   std::vector<float> values(10);
+  alone.all_reduce(tensor(values), tensor(values));
+  EXPECT_TRUE(alone.uses().empty());
   comm.all_reduce(tensor(values), tensor(values));
   comm.all_reduce(tensor(values), tensor(values));
   comm.broadcast(tensor(values), 0);

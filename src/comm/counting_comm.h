@@ -1,4 +1,5 @@
-// CountingComm: another group's collectives, with their calls and bytes counted.
+// CountingComm: another group's collectives, with their calls and bytes counted. In a group of one
+// nothing moves, and nothing is counted.
 #pragma once
 
 #include <cstdint>
@@ -55,6 +56,7 @@ class CountingComm final : public Comm {
 
  private:
   void count(const char* name, const Tensor& x) {
+    if (size() == 1) return;
     CommUse& use = uses_[name];
     ++use.calls;
     use.bytes += x.size() * size_of(x.dtype);

@@ -5,8 +5,9 @@
 namespace glint {
 namespace {
 
-AttentionDims attention_dims(const ModelConfig& c) {
-  return {.heads = c.num_attention_heads,
+// For a rank with `heads` of the heads.
+AttentionDims attention_dims(const ModelConfig& c, int heads) {
+  return {.heads = heads,
           .qk_nope_head_dim = static_cast<int>(c.qk_nope_head_dim),
           .qk_rope_head_dim = static_cast<int>(c.qk_rope_head_dim),
           .v_head_dim = static_cast<int>(c.v_head_dim),
@@ -22,7 +23,7 @@ AttentionDims attention_dims(const ModelConfig& c) {
 }  // namespace
 
 ModelDims dims_of(const ModelConfig& config) {
-  return {.attention = attention_dims(config),
+  return {.attention = attention_dims(config, config.num_attention_heads),
           .n_routed_experts = config.n_routed_experts,
           .num_experts_per_tok = config.num_experts_per_tok};
 }
@@ -85,7 +86,7 @@ void Pass::head(const Tensor& norm, const Tensor& rows, const Tensor& hidden,
 // delta = attention(norm(x + delta))
 void Pass::attention(int layer, const AttentionWeights& weights, const LayerChoices& choices) {
   const Arena::Scope scope(arena);
-  const AttentionDims dims = attention_dims(m.config);
+  const AttentionDims dims = attention_dims(m.config, m.shard.heads.count);
   const LayerCache& cache = m.kv.layer(layer);
   const std::int64_t T = stream.x.dim(0);
   const Tensor q = arena.take_padded(

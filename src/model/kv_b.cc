@@ -19,7 +19,7 @@ class Splitter {
       return side >= kLeastFp8Block ? split_fp8(kv_b, side, w) : dequantise_halves(kv_b, w);
     }
     GLINT_TRY_STATUS(dequantise_w_uk(kv_b, w));
-    const std::int64_t heads = c_.num_attention_heads, v = c_.v_head_dim;
+    const std::int64_t heads = args_.heads.count, v = c_.v_head_dim;
     *w.w_uv = {.format = kv_b.format,
                .count = heads,
                .rows = v,
@@ -39,7 +39,7 @@ class Splitter {
   // Both halves keep their codes. Where a head begins within a block, a block becomes several of
   // side `side`, with the same scale.
   Status split_fp8(const Weight& kv_b, int side, KvHalves w) {
-    const std::int64_t heads = c_.num_attention_heads, latent = c_.kv_lora_rank;
+    const std::int64_t heads = args_.heads.count, latent = c_.kv_lora_rank;
     const std::int64_t nope = c_.qk_nope_head_dim, v = c_.v_head_dim;
     const std::int64_t rows_uk = fp8_blocks(nope, side), rows_uv = fp8_blocks(v, side);
     const std::int64_t cols = kv_b.scale.dim(1);
@@ -85,7 +85,7 @@ class Splitter {
 
   // NVFP4's groups do not survive a transposition, nor do FP8 blocks whose border lies anywhere.
   Status dequantise_w_uk(const Weight& kv_b, KvHalves w) {
-    const std::int64_t heads = c_.num_attention_heads, latent = c_.kv_lora_rank;
+    const std::int64_t heads = args_.heads.count, latent = c_.kv_lora_rank;
     const std::int64_t nope = c_.qk_nope_head_dim;
     GLINT_TRY(*w.w_uk, matrices(is_bf16(kv_b), heads, latent, nope));
     args_.pool.run(heads, [&](std::int64_t h, int) {
@@ -100,7 +100,7 @@ class Splitter {
 
   Status dequantise_halves(const Weight& kv_b, KvHalves w) {
     GLINT_TRY_STATUS(dequantise_w_uk(kv_b, w));
-    const std::int64_t heads = c_.num_attention_heads, v = c_.v_head_dim;
+    const std::int64_t heads = args_.heads.count, v = c_.v_head_dim;
     GLINT_TRY(*w.w_uv, matrices(is_bf16(kv_b), heads, v, c_.kv_lora_rank));
     args_.pool.run(heads, [&](std::int64_t h, int) {
       const std::vector<float> rows = dequantised(kv_b, first_row(h) + c_.qk_nope_head_dim, v);
@@ -114,15 +114,17 @@ class Splitter {
 
   // The rows of W_UV among `rows` of kv_b_proj: [heads, v, ..].
   Tensor value_rows(const Tensor& rows) const {
-    const std::int64_t heads = c_.num_attention_heads, nope = c_.qk_nope_head_dim;
-    Tensor all = rows;
+    const std::int64_t heads = args_.heads.count, nope = c_.qk_nope_head_dim;
+    Tensor all = rows.slice(0, first_row(0), heads * (nope + c_.v_head_dim));
     all.rank = 3;
     all.shape = {heads, nope + c_.v_head_dim, rows.dim(1)};
     all.stride = {(nope + c_.v_head_dim) * rows.stride[0], rows.stride[0], 1};
     return all.slice(1, nope, c_.v_head_dim);
   }
-  // The first row of head h in kv_b_proj.
-  std::int64_t first_row(std::int64_t h) const { return h * (c_.qk_nope_head_dim + c_.v_head_dim); }
+  // The first row of head number h of ours in kv_b_proj.
+  std::int64_t first_row(std::int64_t h) const {
+    return (args_.heads.first + h) * (c_.qk_nope_head_dim + c_.v_head_dim);
+  }
   bool is_bf16(const Weight& kv_b) const {
     return kv_b.format == WeightFormat::kBF16 ||
            (kv_b.format != WeightFormat::kF32 && args_.activations == DType::kBF16);

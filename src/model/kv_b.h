@@ -8,6 +8,7 @@
 #include "base/result.h"
 #include "base/thread_pool.h"
 #include "model/config.h"
+#include "model/shard_plan.h"
 #include "model/tensor_table.h"
 #include "tensor/device.h"
 
@@ -15,6 +16,7 @@ namespace glint {
 
 struct KvSplitArgs {
   const ModelConfig& config;
+  HeadRange heads;    // of which halves are made
   DType activations;  // that what cannot keep its format becomes
   ThreadPool& pool;
   std::vector<Buffer>& owned;  // what is no view of kv_b goes to new memory, added here

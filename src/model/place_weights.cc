@@ -47,13 +47,15 @@ void place_all(ModelWeights& weights, Ops& ops, WeightPlan& plan) {
 
 // The same tensors and weights in the same memory.
 ModelWeights views_of(const ModelWeights& weights) {
-  return {.embed_tokens = weights.embed_tokens,
-          .layers = weights.layers,
-          .norm = weights.norm,
-          .lm_head = weights.lm_head,
-          .mtp = weights.mtp,
-          .tensors = weights.tensors,
-          .is_held = weights.is_held};
+  ModelWeights views = {.embed_tokens = weights.embed_tokens,
+                        .layers = weights.layers,
+                        .norm = weights.norm,
+                        .lm_head = weights.lm_head,
+                        .mtp = weights.mtp,
+                        .tensors = weights.tensors,
+                        .is_held = weights.is_held};
+  for (const ModelWeights& slice : weights.slices) views.slices.push_back(views_of(slice));
+  return views;
 }
 
 // Bytes of memory that placing them all takes.

@@ -1,11 +1,13 @@
 #include "model/shard_plan.h"
 
+#include <bit>
+
 #include "base/str.h"
 
 namespace glint {
 
 std::string describe(const MeshShape& shape) {
-  return str("dp ", shape.dp, ", ep ", shape.ep, ", pp ", shape.pp);
+  return str("tp ", shape.tp, ", dp ", shape.dp, ", ep ", shape.ep, ", pp ", shape.pp);
 }
 
 bool ShardPlan::holds(const ModelTensor& tensor, const ModelConfig& config) const {
@@ -20,13 +22,63 @@ ExpertRange experts_of(int num_experts, int rank, int size) {
   return {begin(rank), begin(rank + 1) - begin(rank)};
 }
 
+namespace {
+
+constexpr int kMostRanks = 1024;
+
+// Slices are a whole tree on each rank, and the ranks' sums go on with it.
+Status check_slices(const MeshShape& shape) {
+  const int slices = shape.num_slices();
+  if (shape.reduce_slices < 0 || slices > kMostRanks || slices % shape.tp ||
+      !std::has_single_bit(static_cast<unsigned>(slices / shape.tp))) {
+    return invalid(str("reduce-slices is ", shape.reduce_slices, "; it must be tp (", shape.tp,
+                       ") or 2, 4, 8, .. times as many, and at most ", kMostRanks));
+  }
+  if (slices > 1 && shape.ep > 1) {
+    return invalid(str(shape.tp > 1 ? str("tp is ", shape.tp) : str("reduce-slices is ", slices),
+                       " and ep is ", shape.ep,
+                       ", but experts are either cut in slices or dealt out whole; leave one of "
+                       "them out"));
+  }
+  return Ok{};
+}
+
+// Fails unless `parts`, which --tp or --reduce-slices is, divide the size `name` of the model.
+Status check_divides(bool is_tp, int parts, std::string_view name, std::int64_t size) {
+  if (size % parts == 0) return Ok{};
+  const auto fewer = [&](int n) { return is_tp ? n - 1 : n / 2; };
+  int works = fewer(parts);
+  while (size % works) works = fewer(works);
+  return invalid(str(is_tp ? "tp" : "reduce-slices", " is ", parts,
+                     ", but must divide the model's ", name, " (", size, "); set it to ", works));
+}
+
+Status check_division(const ModelConfig& config, const MeshShape& shape) {
+  const int slices = shape.num_slices();
+  if (slices == 1) return Ok{};
+  GLINT_TRY_STATUS(
+      check_divides(true, shape.tp, "num_attention_heads", config.num_attention_heads));
+  GLINT_TRY_STATUS(check_divides(true, shape.tp, "vocab_size", config.vocab_size));
+  for (const ModelTensor& tensor : model_tensors(config)) {
+    if (tensor.split != Split::kCols && tensor.split != Split::kExpertCols) continue;
+    GLINT_TRY_STATUS(
+        check_divides(slices == shape.tp, slices, str("columns of ", tensor.name), tensor.cols));
+  }
+  return Ok{};
+}
+
+}  // namespace
+
 Status check_shape(const MeshShape& shape) {
-  constexpr int kMostRanks = 1024;
-  if (shape.dp < 1 || shape.ep < 1 || shape.pp < 1 || shape.dp > kMostRanks ||
-      shape.pp > kMostRanks || shape.num_ranks() > kMostRanks) {
+  bool fits = true;
+  for (const int ranks : {shape.tp, shape.dp, shape.ep, shape.pp}) {
+    fits = fits && ranks >= 1 && ranks <= kMostRanks;
+  }
+  if (!fits || shape.num_ranks() > kMostRanks) {
     return invalid(str(describe(shape), ": each must be 1 or more, and the ranks at most ",
                        kMostRanks, " in all"));
   }
+  GLINT_TRY_STATUS(check_slices(shape));
   if (shape.ep != 1 && shape.ep != shape.dp) {
     return invalid(str("ep is ", shape.ep, ", but experts are shared by all ", shape.dp,
                        " shards of a stage or by none; set ep to ", shape.dp, " or to 1"));
@@ -44,14 +96,18 @@ Result<ShardPlan> plan_shard(const ModelConfig& config, const MeshShape& shape, 
     return invalid(str("ep is ", shape.ep, ", but the model has ", config.n_routed_experts,
                        " routed experts; every rank needs one"));
   }
+  GLINT_TRY_STATUS(check_division(config, shape));
   const auto first_layer = [&](int stage) { return config.num_hidden_layers * stage / shape.pp; };
-  const int stage = rank / shape.dp, shard = rank % shape.dp;
+  const int stage = rank / (shape.tp * shape.dp), shard = rank / shape.tp % shape.dp;
+  const int tp_rank = rank % shape.tp, heads = config.num_attention_heads / shape.tp;
   return ShardPlan{
       .shape = shape,
       .stage = stage,
       .shard = shard,
+      .tp_rank = tp_rank,
       .layers = {first_layer(stage), first_layer(stage + 1)},
-      .experts = experts_of(config.n_routed_experts, shape.ep == 1 ? 0 : shard, shape.ep)};
+      .experts = experts_of(config.n_routed_experts, shape.ep == 1 ? 0 : shard, shape.ep),
+      .heads = {tp_rank * heads, heads}};
 }
 
 }  // namespace glint

@@ -9,17 +9,22 @@
 
 namespace glint {
 
-// How many ranks of each kind. Rank r is shard r % dp of stage r / dp.
+// How many ranks of each kind. Rank r is member r % tp of shard r / tp % dp of stage r / (tp * dp).
 struct MeshShape {
+  int tp = 1;  // ranks of a shard that divide its heads, inner rows and vocabulary
   int ep = 1;  // ranks that share the routed experts of a layer: 1, or all shards of a stage
   int pp = 1;  // stages, of whole layers each
-  int dp = 1;  // shards: each has sequences and a cache of its own, and attention's weights whole
+  int dp = 1;  // shards: each has sequences and a cache of its own
+  // Slices that the sums of divided products are cut in: tp, or 2, 4, .. times as many, which the
+  // ranks then add up in the order of all slices. 0: tp.
+  int reduce_slices = 0;
 
-  int num_ranks() const { return pp * dp; }
+  int num_ranks() const { return pp * dp * tp; }
+  int num_slices() const { return reduce_slices ? reduce_slices : tp; }
   bool operator==(const MeshShape&) const = default;
 };
 
-// "dp 2, ep 2, pp 1"
+// "tp 1, dp 2, ep 2, pp 1"
 std::string describe(const MeshShape& shape);
 
 // Layers begin .. end - 1.
@@ -35,14 +40,24 @@ struct ExpertRange {
   int first = 0, count = 0;
 };
 
+// The attention heads first .. first + count - 1 of every layer.
+struct HeadRange {
+  int first = 0, count = 0;
+};
+
 struct ShardPlan {
   MeshShape shape = {};
-  int stage = 0, shard = 0;
+  int stage = 0, shard = 0, tp_rank = 0;
   LayerRange layers = {};
   ExpertRange experts = {};
+  HeadRange heads = {};
 
   bool is_first() const { return stage == 0; }
   bool is_last() const { return stage + 1 == shape.pp; }
+  // Whether products are divided, or their sums cut in slices: it runs on DividedOps.
+  bool is_divided() const { return shape.num_slices() > 1; }
+  // Slices that this rank adds up itself.
+  int own_slices() const { return shape.num_slices() / shape.tp; }
   // Whether it holds a part of `tensor`. An MTP layer is on the last stage, with the embedding.
   bool holds(const ModelTensor& tensor, const ModelConfig& config) const;
 };

@@ -56,7 +56,32 @@ TEST(ShardPlan, refuses_what_cannot_be_in_one_sentence) {
             str("ep is 512, but the model has ", config.n_routed_experts,
                 " routed experts; every rank needs one"));
   EXPECT_EQ(refusal({.dp = 0}),
-            "dp 0, ep 1, pp 1: each must be 1 or more, and the ranks at most 1024 in all");
+            "tp 1, dp 0, ep 1, pp 1: each must be 1 or more, and the ranks at most 1024 in all");
+  EXPECT_EQ(refusal({.tp = 3}),
+            "tp is 3, but must divide the model's num_attention_heads (4); set it to 2");
+  EXPECT_EQ(
+      refusal({.tp = 2, .ep = 2, .dp = 2}),
+      "tp is 2 and ep is 2, but experts are either cut in slices or dealt out whole; leave one "
+      "of them out");
+  EXPECT_EQ(refusal({.tp = 2, .reduce_slices = 6}),
+            "reduce-slices is 6; it must be tp (2) or 2, 4, 8, .. times as many, and at most 1024");
+  EXPECT_EQ(refusal({.reduce_slices = 1024}),
+            "reduce-slices is 1024, but must divide the model's columns of "
+            "model.layers.0.mlp.down_proj (512); set it to 512");
+}
+
+TEST(ShardPlan, members_of_a_shard_divide_its_heads) {
+  const ModelConfig config = tiny_config();
+  const MeshShape shape = {.tp = 2, .pp = 2, .dp = 2, .reduce_slices = 8};
+  for (int rank = 0; rank < 8; ++rank) {
+    const ShardPlan plan = plan_shard(config, shape, rank).value();
+    EXPECT_EQ(plan.tp_rank, rank % 2);
+    EXPECT_EQ(plan.shard, rank / 2 % 2);
+    EXPECT_EQ(plan.stage, rank / 4);
+    EXPECT_EQ(plan.heads.first, rank % 2 * 2);
+    EXPECT_EQ(plan.heads.count, 2);
+    EXPECT_EQ(plan.own_slices(), 4);
+  }
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include "base/file.h"
 #include "base/str.h"
+#include "model/cut_weight.h"
 #include "model/kv_b.h"
 
 namespace glint {
@@ -16,23 +17,16 @@ class Finder {
 
   Result<ModelWeights> find() {
     prefetch();
-    weights_.layers.resize(static_cast<std::size_t>(c_.num_hidden_layers));
-    if (options_.with_mtp && (!options_.shard || options_.shard->is_last())) {
-      weights_.mtp.resize(static_cast<std::size_t>(c_.num_nextn_predict_layers));
-    }
-    weights_.tensors = model_tensors(c_);
-    for (const ModelTensor& tensor : weights_.tensors) {
-      const bool is_loaded = tensor.layer < c_.num_hidden_layers || options_.with_mtp;
-      weights_.is_held.push_back(is_loaded && is_mine(tensor));
-      if (!weights_.is_held.back()) continue;
-      GLINT_TRY_STATUS(
-          std::visit([&](auto held) { return load(tensor, held); }, tensor.held(weights_)));
+    GLINT_TRY_STATUS(fill(weights_, 0));
+    for (int slice = 1; options_.shard && slice < options_.shard->own_slices(); ++slice) {
+      GLINT_TRY_STATUS(fill(weights_.slices.emplace_back(), slice));
     }
     const bool needs_head = !options_.shard || options_.shard->is_last();
     if (needs_head &&
         !weights_.lm_head) {  // tied, but a head that is there all the same is the one to use
       const char* name = checkpoint_.has_weight("lm_head") ? "lm_head" : "model.embed_tokens";
-      GLINT_TRY(weights_.lm_head, checkpoint_.weight(name, c_.vocab_size, c_.hidden_size));
+      GLINT_TRY(const Weight head, checkpoint_.weight(name, c_.vocab_size, c_.hidden_size));
+      GLINT_TRY(weights_.lm_head, cut(head, weights_.tensors.front(), 0));
     }
     // Later all is read from front to back: in one piece, not around these pages.
     for (const auto& scale : scales_read_) uncache_pages(scale);
@@ -40,6 +34,23 @@ class Finder {
   }
 
  private:
+  // Loads all that this rank has of the first slice, or what another slice has beside it.
+  Status fill(ModelWeights& to, int slice) {
+    to.layers.resize(static_cast<std::size_t>(c_.num_hidden_layers));
+    if (options_.with_mtp && (!options_.shard || options_.shard->is_last())) {
+      to.mtp.resize(static_cast<std::size_t>(c_.num_nextn_predict_layers));
+    }
+    to.tensors = model_tensors(c_);
+    filling_ = &to, slice_ = slice;
+    for (const ModelTensor& tensor : to.tensors) {
+      const bool is_loaded = tensor.layer < c_.num_hidden_layers || options_.with_mtp;
+      to.is_held.push_back(is_loaded && is_mine(tensor) && (slice == 0 || is_summed(tensor)));
+      if (!to.is_held.back()) continue;
+      GLINT_TRY_STATUS(std::visit([&](auto held) { return load(tensor, held); }, tensor.held(to)));
+    }
+    return Ok{};
+  }
+
   bool is_mine(const ModelTensor& tensor) const {
     if (!options_.shard) return true;
     if (tensor.role == TensorRole::kEmbedding && !options_.with_mtp)
@@ -86,7 +97,7 @@ class Finder {
   }
 
   Status load(const ModelTensor& tensor, WeightStack* experts) {
-    std::vector<Weight>& list = weights_.lists.emplace_back();
+    std::vector<Weight>& list = filling_->lists.emplace_back();
     const ExpertRange mine =
         options_.shard ? options_.shard->experts : ExpertRange{0, tensor.num_experts};
     for (int expert = mine.first; expert < mine.first + mine.count; ++expert) {
@@ -98,19 +109,34 @@ class Finder {
   }
 
   Status load(const ModelTensor& tensor, KvHalves halves) {
-    GLINT_TRY(const Weight kv_b, matrix(tensor));
-    GLINT_TRY_STATUS(split_kv_b(kv_b, {c_, options_.activations, pool_, weights_.owned}, halves));
+    GLINT_TRY(const Weight kv_b, whole(tensor, 0));
+    const HeadRange heads =
+        options_.shard ? options_.shard->heads : HeadRange{0, c_.num_attention_heads};
+    GLINT_TRY_STATUS(
+        split_kv_b(kv_b, {c_, heads, options_.activations, pool_, weights_.owned}, halves));
     check_weight("w_uk", (*halves.w_uk)[0]);
     check_weight("w_uv", (*halves.w_uv)[0]);
     return Ok{};
   }
 
-  Result<Weight> matrix(const ModelTensor& tensor, int copy = 0) {
+  Result<Weight> whole(const ModelTensor& tensor, int copy) {
     GLINT_TRY(Weight weight,
               checkpoint_.weight(tensor.name_of_copy(copy), tensor.rows, tensor.cols));
     check_weight(tensor.name.c_str(), weight);
-    weight.id = static_cast<int>(&tensor - weights_.tensors.data());
+    weight.id = static_cast<int>(&tensor - filling_->tensors.data());
     return weight;
+  }
+  // This rank's part.
+  Result<Weight> matrix(const ModelTensor& tensor, int copy = 0) {
+    GLINT_TRY(const Weight all, whole(tensor, copy));
+    return cut(all, tensor, slice_);
+  }
+  Result<Weight> cut(const Weight& all, const ModelTensor& tensor, int slice) {
+    if (!options_.shard) return all;
+    GLINT_TRY(const Weight part,
+              part_of(all, tensor, *options_.shard, slice, {pool_, filling_->owned}));
+    check_weight(tensor.name.c_str(), part);
+    return part;
   }
 
   Checkpoint& checkpoint_;
@@ -118,6 +144,8 @@ class Finder {
   const WeightOptions options_;
   ThreadPool& pool_;
   ModelWeights weights_;
+  ModelWeights* filling_ = nullptr;  // weights_ or, of its slices, number `slice_`
+  int slice_ = 0;
   std::vector<std::span<const std::byte>> scales_read_;  // that were on disk only
 };
 
@@ -152,6 +180,7 @@ void visit(ModelWeights& weights, const std::function<void(const ModelTensor&, H
     const bool is_tied = weights.lm_head && weights.lm_head.id < 0;
     if (tensor.role == TensorRole::kEmbedding && is_tied) visit(tensor, &weights.lm_head);
   }
+  for (ModelWeights& slice : weights.slices) glint::visit(slice, visit);
 }
 
 void visit_matrices(ModelWeights& weights,

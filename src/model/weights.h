@@ -45,6 +45,9 @@ struct ModelWeights {
   // All that the configuration implies (model_tensors): Weight::id is an index of it.
   std::vector<ModelTensor> tensors = {};
   std::vector<bool> is_held = {};  // of each: false on other ranks, and where nothing was loaded
+  // Where sums are cut in more slices than there are ranks (ShardPlan::own_slices), this has the
+  // first of its slices of every matrix that is_summed(), and these the others and nothing else.
+  std::vector<ModelWeights> slices = {};
 
   bool has(const ModelTensor& tensor) const {
     return is_held[static_cast<std::size_t>(&tensor - tensors.data())];
@@ -56,8 +59,8 @@ struct ModelWeights {
   }
 };
 
-// Calls `visit` for all that `weights` have, in the order of the table. A head that shares the
-// embedding's tensor comes with it.
+// Calls `visit` for all that `weights` have, in the order of the table, and then for the slices. A
+// head that shares the embedding's tensor comes with it.
 void visit(ModelWeights& weights, const std::function<void(const ModelTensor&, Held)>& visit);
 // For each of their matrices: each of a layer's experts, each head's of both halves of kv_b_proj.
 void visit_matrices(ModelWeights& weights,
@@ -71,7 +74,8 @@ struct WeightOptions {
 };
 
 // Finds every weight of the model, or of a rank's part of it, in host memory and checks its shape;
-// reads no weight but kv_b_proj. Fails with one sentence that names the tensor. `checkpoint` must
+// reads no weight but kv_b_proj, and what it has to copy to cut
+// it (cut_weight.h). Fails with one sentence that names the tensor. `checkpoint` must
 // outlive the result.
 Result<ModelWeights> find_weights(Checkpoint& checkpoint, const ModelConfig& config,
                                   const WeightOptions& options, ThreadPool& pool);

@@ -9,6 +9,8 @@ void check(const EmbedArgs& args) {
   c.dense("ids", args.ids, DType::kI32, {"T"});
   c.dense("table", args.table, kFloats, {"V", "D"});
   c.dense("out", args.out, kFloats, {"T", "D"});
+  c.require(args.first >= 0 && (args.is_part || args.first == 0),
+            "only the table of a part begins at another token than 0");
 }
 
 OpCost cost(const EmbedArgs& args) {

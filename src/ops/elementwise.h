@@ -6,11 +6,14 @@
 
 namespace glint {
 
-//   out[t] = table[ids[t]]      or zeros where ids[t] < 0 (padding, and the MTP layer's position 0)
+//   out[t] = table[ids[t] - first]      or zeros where ids[t] < 0 (padding, and the MTP layer's
+//                                       position 0), or has no row in a table that is a part
 struct EmbedArgs {
-  Tensor ids = {};    // [T] i32, each < V
-  Tensor table = {};  // [V, D] f32 or bf16
-  Tensor out = {};    // [T, D] f32 or bf16, written
+  Tensor ids = {};         // [T] i32, each < V if the table is whole
+  Tensor table = {};       // [V, D] f32 or bf16
+  Tensor out = {};         // [T, D] f32 or bf16, written
+  bool is_part = false;    // the table is of a part of the vocabulary
+  std::int32_t first = 0;  // the token of its first row
 };
 void check(const EmbedArgs& args);
 OpCost cost(const EmbedArgs& args);

@@ -7,6 +7,7 @@
 #include "base/seconds.h"
 #include "base/str.h"
 #include "base/thread_pool.h"
+#include "model/divided_ops.h"
 #include "model/inventory.h"
 #include "model/synthetic.h"
 #include "runtime/memory_plan.h"
@@ -74,6 +75,10 @@ Result<std::unique_ptr<LoadedModel>> LoadedModel::load(const ModelOptions& optio
   GLINT_TRY(m->generation_,
             read_generation_config(options.dir + "/generation_config.json", m->config_.vocab_size));
   GLINT_TRY(m->shard_, plan_shard(m->config_, options.shape, options.rank));
+  if (m->shard_.is_divided()) {
+    m->ops_ =
+        std::make_unique<DividedOps>(std::move(m->ops_), m->shard_, *options.mesh.tp, m->weights_);
+  }
   GLINT_TRY_STATUS(m->ops_->supports(dims_of(m->config_)));
   // The configuration's own needs are checked before the first weight is read.
   Capabilities need = all_capabilities("");
@@ -249,9 +254,10 @@ StepOutput LoadedModel::step(const StepPlan& plan, const StepOptions& options) {
   activity_.begin("build_batch");
   const ForwardArgs ran =
       run_step(model(), plan, rope_table_, options.routed, options.taps, step_arena_);
+  const Tensor logits = gather_logits(model(), ran.logits, step_arena_);
   const StepOutput out = {
-      .logits = options.host_logits ? on_host(ran.logits, step_logits_) : std::span<const float>(),
-      .device_logits = ran.logits,
+      .logits = options.host_logits ? on_host(logits, step_logits_) : std::span<const float>(),
+      .device_logits = logits,
       .hidden = ran.hidden,
       .routed = on_host(ran.routed, routed_),
       .vocab = config_.vocab_size};
@@ -267,9 +273,10 @@ StepOutput LoadedModel::draft(const StepPlan& plan, const HiddenRows& target,
   const MtpArgs ran = run_draft(
       model(), plan, rope_table_, [&] { return place(target, draft_arena_); }, selection,
       draft_arena_);
+  const Tensor logits = gather_logits(model(), ran.logits, draft_arena_);
   const StepOutput out = {
-      .logits = host_logits ? on_host(ran.logits, draft_logits_) : std::span<const float>(),
-      .device_logits = ran.logits,
+      .logits = host_logits ? on_host(logits, draft_logits_) : std::span<const float>(),
+      .device_logits = logits,
       .hidden = ran.hidden,
       .selected = ran.selected,
       .vocab = config_.vocab_size};
@@ -280,7 +287,8 @@ StepOutput LoadedModel::draft(const StepPlan& plan, const HiddenRows& target,
 Tensor LoadedModel::logits_of(const HiddenRows& hidden) {
   head_scope_.emplace(head_arena_);
   activity_.begin("lm_head");
-  const Tensor logits = run_head(model(), place(hidden, head_arena_), head_arena_);
+  const Tensor mine = run_head(model(), place(hidden, head_arena_), head_arena_);
+  const Tensor logits = gather_logits(model(), mine, head_arena_);
   activity_.end();
   return logits;
 }

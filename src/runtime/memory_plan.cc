@@ -75,7 +75,8 @@ TrialOptions trial_options(LoadedModel& model) {
     formats.emplace(tensor.name, weight.format);
   });
   const ModelOptions& options = model.options();
-  return {.layout = {.ep = options.shape.ep, .dp = options.shape.dp, .pp = options.shape.pp},
+  const MeshShape& shape = options.shape;
+  return {.layout = {.tp = shape.tp, .ep = shape.ep, .dp = shape.dp, .pp = shape.pp},
           .stage = model.shard().stage,
           .format = by_name(std::move(formats)),
           .with_mtp = model.has_mtp(),

@@ -7,8 +7,9 @@
 namespace glint {
 
 Ranks::Ranks(const MeshShape& shape) : shape_(shape) {
-  ep_.resize(static_cast<std::size_t>(size()));
-  pp_.resize(ep_.size());
+  tp_.resize(static_cast<std::size_t>(size()));
+  ep_.resize(tp_.size());
+  pp_.resize(tp_.size());
   // The i-th member of a new group becomes `to` of rank `first` + i * `step`.
   const auto join = [&](int members, int first, int step, auto& to) {
     for (std::unique_ptr<Comm>& comm : make_thread_comms(members)) {
@@ -17,18 +18,15 @@ Ranks::Ranks(const MeshShape& shape) : shape_(shape) {
       first += step;
     }
   };
-  for (int rank = 0; rank < size(); ++rank) {
-    if (shape.ep == 1) join(1, rank, 1, ep_);
-  }
-  for (int stage = 0; stage < shape.pp && shape.ep > 1; ++stage) {
-    join(shape.dp, stage * shape.dp, 1, ep_);
-  }
-  for (int shard = 0; shard < shape.dp; ++shard) join(shape.pp, shard, shape.dp, pp_);
+  const int stage = shape.tp * shape.dp;  // ranks of one
+  for (int rank = 0; rank < size(); rank += shape.tp) join(shape.tp, rank, 1, tp_);
+  for (int rank = 0; rank < size(); rank += shape.ep) join(shape.ep, rank, 1, ep_);
+  for (int rank = 0; rank < stage; ++rank) join(shape.pp, rank, stage, pp_);
 }
 
 Mesh Ranks::mesh(int rank) {
-  return {.ep = ep_[static_cast<std::size_t>(rank)].get(),
-          .pp = pp_[static_cast<std::size_t>(rank)].get()};
+  const auto r = static_cast<std::size_t>(rank);
+  return {.tp = tp_[r].get(), .ep = ep_[r].get(), .pp = pp_[r].get()};
 }
 
 void Ranks::run(const std::function<void(int rank)>& work) {

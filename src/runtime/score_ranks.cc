@@ -44,6 +44,7 @@ Result<std::vector<Score>> score(Ranks& ranks, std::span<const std::vector<Token
   std::optional<Error> failure;  // the first
   ranks.run([&](int rank) {
     LoadedModel& model = ranks.model(rank);
+    const bool speaks = model.shard().tp_rank == 0;  // the others of a shard have the same numbers
     for (std::size_t first = 0; first < sequences.size(); first += shards) {
       ScoreOptions mine = options;
       for (std::size_t i = first; i < first + shards; ++i) {
@@ -52,19 +53,19 @@ Result<std::vector<Score>> score(Ranks& ranks, std::span<const std::vector<Token
       }
       mine.agree = [&](bool yes) { return agreement.agree(yes); };
       mine.done = [&](std::int64_t tokens) {
-        const bool counts = model.shard().is_last();
+        const bool counts = speaks && model.shard().is_last();
         return agreement.agree(!options.done || options.done(counts ? tokens : 0));
       };
       const std::size_t own = first + static_cast<std::size_t>(model.shard().shard);
       const bool has_sequence = own < sequences.size();
       const Result<Score> one = score(model, has_sequence ? sequences[own] : std::vector<TokenId>(),
-                                      mine, has_sequence ? sinks(own) : ScoreSinks());
+                                      mine, has_sequence && speaks ? sinks(own) : ScoreSinks());
       if (!one.ok()) {
         const std::lock_guard lock(mutex);
         if (!failure || failure->code == ErrorCode::kUnavailable) failure = one.error();
         return;
       }
-      if (has_sequence && model.shard().is_last()) scores[own] = one.value();
+      if (has_sequence && speaks && model.shard().is_last()) scores[own] = one.value();
     }
   });
   if (failure) return *failure;

@@ -10,12 +10,6 @@
 namespace glint {
 namespace {
 
-// The largest share of any rank.
-ModelConfig share_of(ModelConfig config, const RankLayout& layout) {
-  config.num_attention_heads = (config.num_attention_heads + layout.tp - 1) / layout.tp;
-  return config;
-}
-
 // The ranks of a stage as the shards of ShardPlan, where they share the experts.
 MeshShape shape_of(const RankLayout& l) {
   return l.ep > 1 ? MeshShape{.ep = l.ep, .pp = l.pp, .dp = l.tp * l.dp} : MeshShape{.pp = l.pp};
@@ -56,7 +50,7 @@ std::string describe(const RankLayout& layout) {
 }
 
 StepTrial::StepTrial(const ModelConfig& config, const TrialOptions& options)
-    : config_(share_of(config, options.layout)), options_(options) {}
+    : config_(config), options_(options) {}
 
 Result<std::unique_ptr<StepTrial>> StepTrial::make(const ModelConfig& config,
                                                    const TrialOptions& options) {
@@ -65,6 +59,8 @@ Result<std::unique_ptr<StepTrial>> StepTrial::make(const ModelConfig& config,
   const RankLayout& layout = options.layout;
   const MeshShape shape = shape_of(layout);
   GLINT_TRY(t->shard_, plan_shard(config, shape, options.stage * shape.dp));
+  // The largest share of any rank: nothing has to come out even.
+  t->shard_.heads.count = (config.num_attention_heads + layout.tp - 1) / layout.tp;
   if (shape.ep > 1) {  // the rank that has most, where they do not come out even
     t->shard_.experts.count = (config.n_routed_experts + shape.ep - 1) / shape.ep;
   }

@@ -75,7 +75,7 @@ class StepTrial {
   // The batch of such a pass, on the rank that has most to do.
   Assume assume(const StepShape& shape);
 
-  ModelConfig config_;  // with the rank's share of heads
+  const ModelConfig config_;
   const TrialOptions options_;
   ShardPlan shard_;
   NullDevice device_;

@@ -1,11 +1,16 @@
-// Layouts over ranks as threads against one rank: the same bits.
+// Layouts over ranks as threads against one rank: the same bits, of one rank that cuts its sums in
+// the same slices where products are divided.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <mutex>
 
+#include "base/json.h"
 #include "base/random.h"
 #include "base/str.h"
+#include "checkpoint/test_files.h"
 #include "model/backends_under_test.h"
+#include "model/synthetic.h"
 #include "runtime/score_ranks.h"
 
 namespace glint {
@@ -87,9 +92,10 @@ Sequences make_sequences(std::int64_t vocab, const std::vector<int>& lengths) {
   return sequences;
 }
 
+// `slices` of the one rank; 1: its sums are whole.
 void expect_equal_bits(const Model& model, const std::vector<MeshShape>& shapes,
-                       const std::vector<int>& lengths, int chunk) {
-  const auto one = load_ranks(model, {});
+                       const std::vector<int>& lengths, int chunk, int slices = 1) {
+  const auto one = load_ranks(model, {.reduce_slices = slices});
   const ModelConfig config = one->model(0).config();
   const Sequences sequences = make_sequences(config.vocab_size, lengths);
   const Said expected = score_all(*one, sequences, chunk);
@@ -108,9 +114,10 @@ void expect_equal_bits(const Model& model, const std::vector<MeshShape>& shapes,
     const std::int64_t whole = one->model(0).load_stats().held_bytes;
     for (int rank = 0; rank < ranks->size(); ++rank) {
       const std::int64_t held = ranks->model(rank).load_stats().held_bytes;
-      if (shape.ep > 1 || shape.pp > 1) {
+      if (shape.tp > 1 || shape.ep > 1 || shape.pp > 1) {
         EXPECT_LT(held, whole);
       }
+      EXPECT_EQ(ranks->tp(rank).uses().empty(), shape.tp == 1);
       EXPECT_EQ(ranks->ep(rank).uses().empty(), shape.ep == 1);
       EXPECT_EQ(ranks->pp(rank).uses().empty(), shape.pp == 1);
     }
@@ -144,6 +151,85 @@ TEST(Layouts, say_what_one_rank_says_on_the_bundled_model) {
   // Beyond index_topk, so that keys are selected; of four shards one has no sequence.
   for (const DType dtype : {DType::kF32, DType::kBF16}) {
     expect_equal_bits({dir, dtype}, shapes, {330, 70, 1}, 128);
+  }
+}
+
+// The relative L2 error of `got`.
+double error_of(const std::vector<std::vector<float>>& got,
+                const std::vector<std::vector<float>>& expected) {
+  double error = 0, norm = 0;
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    EXPECT_EQ(got[i].size(), expected[i].size());
+    for (std::size_t j = 0; j < expected[i].size(); ++j) {
+      error += std::pow(double{got[i][j]} - expected[i][j], 2);
+      norm += std::pow(double{expected[i][j]}, 2);
+    }
+  }
+  return std::sqrt(error / norm);
+}
+
+// Without slices: of whole sums only the order of additions differs.
+void expect_near(const std::string& dir, int tp, const std::vector<int>& lengths, int chunk) {
+  SCOPED_TRACE(str(dir, ", tp ", tp));
+  const auto one = load_ranks({dir, DType::kF32}, {}), ranks = load_ranks({dir}, {.tp = tp});
+  const Sequences sequences = make_sequences(one->model(0).config().vocab_size, lengths);
+  const Said expected = score_all(*one, sequences, chunk),
+             got = score_all(*ranks, sequences, chunk);
+  EXPECT_LT(error_of(got.logits, expected.logits), 1e-5);
+  EXPECT_LT(error_of(got.mtp, expected.mtp), 1e-5);
+  EXPECT_LT(error_of(got.hidden, expected.hidden), 1e-5);
+}
+
+// Those of 2 and 4 that divide the model.
+std::vector<int> divisors_of(const std::string& dir) {
+  const ModelConfig config = read_config(dir + "/config.json").value();
+  std::vector<int> divisors;
+  for (const int tp : {2, 4}) {
+    if (plan_shard(config, {.tp = tp}, 0).ok()) divisors.push_back(tp);
+  }
+  return divisors;
+}
+
+TEST(TensorParallelism, has_the_bits_of_one_rank_with_as_many_slices_on_every_golden) {
+  for (const std::string& dir : goldens()) {
+    for (const int tp : divisors_of(dir)) expect_near(dir, tp, {40, 9}, 16);
+    for (const DType dtype : {DType::kF32, DType::kBF16}) {
+      std::vector<MeshShape> shapes;
+      for (const int tp : divisors_of(dir)) shapes.push_back({.tp = tp, .reduce_slices = 4});
+      expect_equal_bits({dir, dtype}, shapes, {40, 9, 17}, 16, 4);
+    }
+  }
+}
+
+TEST(TensorParallelism, has_the_bits_of_one_rank_with_as_many_slices_on_the_bundled_model) {
+  const std::string dir = str(GLINT_SOURCE_DIR, "/models/glm5-tiny");
+  expect_near(dir, 4, {330, 70}, 128);
+  const std::vector<MeshShape> shapes = {{.tp = 2, .reduce_slices = 4},
+                                         {.tp = 4},
+                                         {.tp = 2, .pp = 2, .dp = 2, .reduce_slices = 4},
+                                         {.pp = 2, .reduce_slices = 4}};
+  for (const DType dtype : {DType::kF32, DType::kBF16}) {
+    expect_equal_bits({dir, dtype}, shapes, {330, 70, 1}, 128, 4);
+  }
+}
+
+// Four ranks cut the dense MLP at columns 96, 192, .. and the experts at 34, 68, ..: inside blocks.
+TEST(TensorParallelism, may_cut_inside_of_a_block) {
+  Json json =
+      read_json_file(str(GLINT_SOURCE_DIR, "/tests/golden/deepseek_v32/config.json")).value();
+  json.set("intermediate_size", 384);
+  json.set("moe_intermediate_size", 136);
+  const TestDir temp;
+  const std::string dir = temp / "fp8";
+  ThreadPool pool(2);
+  const SyntheticModel model =
+      SyntheticModel::plan(parse_config(json).value(), Release::kFp8, 1).value();
+  ASSERT_TRUE(
+      write_synthetic_checkpoint(model, json, dir, pool, [](std::int64_t) { return true; }).ok());
+  for (const int tp : {2, 4}) expect_near(dir, tp, {40, 9}, 16);
+  const std::vector<MeshShape> shapes = {{.tp = 2, .reduce_slices = 4}, {.tp = 4}};
+  for (const DType dtype : {DType::kF32, DType::kBF16}) {
+    expect_equal_bits({dir, dtype}, shapes, {40, 9, 17}, 16, 4);
   }
 }
 

@@ -47,13 +47,15 @@ void CpuOps::embed(const EmbedArgs& args) {
   const std::int64_t D = args.out.dim(1);
   for_rows(args.out.dim(0), D, [&](std::int64_t t, int) {
     const std::int32_t id = args.ids.ptr<std::int32_t>()[t];
+    const std::int64_t at = std::int64_t{id} - args.first;
+    const bool is_here = at >= 0 && at < args.table.dim(0);
     std::byte* out = row_of(args.out, t);
-    if (id < 0) {
+    GLINT_CHECK(id < 0 || is_here || args.is_part, "a token id beyond the vocabulary");
+    if (!is_here) {
       std::memset(out, 0, static_cast<std::size_t>(D * size_of(args.out.dtype)));
       return;
     }
-    GLINT_CHECK(id < args.table.dim(0), "a token id beyond the vocabulary");
-    products_.kernels().convert(row_of(args.table, id), is_bf16(args.table), out, is_bf16(args.out),
+    products_.kernels().convert(row_of(args.table, at), is_bf16(args.table), out, is_bf16(args.out),
                                 D);
   });
 }

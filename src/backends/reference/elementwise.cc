@@ -14,9 +14,14 @@ void ReferenceOps::embed(const EmbedArgs& args) {
   const std::int64_t D = args.table.dim(1);
   for (std::int64_t t = 0; t < args.ids.dim(0); ++t) {
     std::vector<float> row(D);
-    if (args.ids.ptr<std::int32_t>()[t] >= 0) {
-      row = floats_of(args.table.slice(0, index_at(args.ids, t, args.table.dim(0), "token"), 1));
+    std::int64_t at = args.ids.ptr<std::int32_t>()[t];
+    if (args.is_part) {
+      at -= args.first;
+      if (at >= args.table.dim(0)) at = -1;
+    } else if (at >= 0) {
+      at = index_at(args.ids, t, args.table.dim(0), "token");
     }
+    if (at >= 0) row = floats_of(args.table.slice(0, at, 1));
     with_float_type(args.out.dtype, [&](auto type) {
       using T = decltype(type);
       for (std::int64_t d = 0; d < D; ++d) args.out.row<T>(t)[d] = from_float<T>(row[d]);

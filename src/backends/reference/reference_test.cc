@@ -282,6 +282,8 @@ TEST(ReferenceDeath, indices_outside_of_their_memory_abort) {
   const Owned<std::int32_t> ids({2}, {1});
   EXPECT_DEATH(ops.embed({.ids = ids.tensor, .table = table.tensor, .out = out.tensor}),
                "token 2 is not in \\[0, 2\\)");
+  EXPECT_DEATH(ops.embed({.ids = ids.tensor, .table = table.tensor, .out = out.tensor, .first = 1}),
+               "only the table of a part begins at another token");
   EXPECT_DEATH(ops.gather_rows({.x = table.tensor, .rows = ids.tensor, .out = out.tensor}),
                "row 2 is not in \\[0, 2\\)");
   std::vector<std::byte> memory(kPageSize * 4 * 3);

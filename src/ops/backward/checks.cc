@@ -51,6 +51,7 @@ OpCost row_cost(double flops_an_element, const Tensor& values, double bytes_once
 void check(const EmbedBackArgs& args) {
   check(args.op);
   const GradientCheck c("embed_back");
+  GLINT_CHECK(!args.op.is_part, "embed_back: a part of a vocabulary has no gradients");
   c.of("dout", args.dout, args.op.out);
   if (args.dtable) c.dense("dtable", args.dtable, {args.op.table.dim(0), args.op.table.dim(1)});
 }

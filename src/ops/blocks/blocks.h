@@ -5,7 +5,7 @@
 // Residual stream: `x` [T, hidden] is f32, whatever the type of the activations, and is updated in
 // place. A block ends in a `delta`, of the activations' type, that the next block adds to x before
 // it normalises, so that the sum, the norm and a collective in between can be fused. Under tensor
-// parallelism delta is this rank's partial sum, and model/ reduces it between the blocks.
+// parallelism delta is the sum of all ranks' parts, which model/divided_ops.h adds up.
 #pragma once
 
 #include "ops/blocks/weights.h"

@@ -17,10 +17,11 @@ std::string name(DType dtype, Shape shape) {
   return str(short_name(dtype), ", ", shape.first, " x ", shape.second);
 }
 
-Case embed_case(DType table_dtype, DType dtype, Shape shape) {
+Case embed_case(DType table_dtype, DType dtype, Shape shape, bool is_part = false) {
   const auto [T, D] = shape;
   return {.op = "embed",
-          .name = name(dtype, shape) + ", table " + short_name(table_dtype),
+          .name = name(dtype, shape) + ", table " + short_name(table_dtype) +
+                  (is_part ? ", of a part" : ""),
           // A table in bf16 becomes a residual stream in f32 whatever the activations.
           .need = {.ops = {Op::kEmbed}, .activations = {table_dtype}},
           .tolerance = tolerance_of(kElementwiseTolerance, dtype),
@@ -29,8 +30,10 @@ Case embed_case(DType table_dtype, DType dtype, Shape shape) {
             std::vector<std::int32_t> ids(T);
             for (std::int64_t t = 0; t < T; ++t) ids[t] = static_cast<std::int32_t>(t * 5 % 11) - 1;
             const EmbedArgs args = {.ids = ws.tokens(ws.ints(ids, {T})),
-                                    .table = ws.input(table_dtype, {10, D}),
-                                    .out = ws.output("out", dtype, {T, D})};
+                                    .table = ws.input(table_dtype, {is_part ? 4 : 10, D}),
+                                    .out = ws.output("out", dtype, {T, D}),
+                                    .is_part = is_part,
+                                    .first = is_part ? 3 : 0};
             return Call{[=, &ws] { ws.ops().embed(args); }, cost(args)};
           }};
 }
@@ -105,6 +108,7 @@ void add_elementwise_cases(std::vector<Case>& cases, bool timing) {
     if (!timing) {
       cases.push_back(embed_case(DType::kBF16, dtype, {7, 48}));
       cases.push_back(embed_case(DType::kF32, dtype, {7, 48}));
+      cases.push_back(embed_case(DType::kBF16, dtype, {17, 48}, true));
     }
   }
 }

@@ -11,23 +11,31 @@ unsigned blocks_for(std::int64_t elements) {
   return static_cast<unsigned>((elements + kBlockElements - 1) / kBlockElements);
 }
 
-// out[r] = table[ids[r]], or zeros where ids[r] < 0. A thread block for each row (x) and
-// kBlockElements of its columns (y).
+// Rows of a table: the id of the first, and how many there are.
+struct TableRows {
+  std::int32_t first = 0;
+  std::int64_t count = 0;
+};
+
+// out[r] = table[ids[r] - first], or zeros where that is no row. A thread block for each row (x)
+// and kBlockElements of its columns (y).
 template <class T, class Out>
 __global__ void __launch_bounds__(kBlock)
-    gather_kernel(const std::int32_t* ids, const T* table, Out* out, std::int64_t columns) {
+    gather_kernel(const std::int32_t* ids, const T* table, TableRows rows, Out* out,
+                  std::int64_t columns) {
   const std::int64_t c = blockIdx.y * kBlockElements + threadIdx.x * kVec, left = columns - c;
   if (left <= 0) return;
   float v[kVec] = {};
-  if (const std::int32_t id = ids[blockIdx.x]; id >= 0) load(v, table + id * columns + c, left);
+  const std::int64_t row = std::int64_t{ids[blockIdx.x]} - rows.first;
+  if (row >= 0 && row < rows.count) load(v, table + row * columns + c, left);
   store(out + blockIdx.x * columns + c, v, left);
 }
 
 template <class T, class Out>
-void launch_gather(const Tensor& ids, const T* table, Out* out, std::int64_t columns,
-                   cudaStream_t stream) {
+void launch_gather(const Tensor& ids, const T* table, TableRows rows, Out* out,
+                   std::int64_t columns, cudaStream_t stream) {
   const dim3 grid(static_cast<unsigned>(ids.dim(0)), blocks_for(columns));
-  gather_kernel<<<grid, kBlock, 0, stream>>>(ids.ptr<std::int32_t>(), table, out, columns);
+  gather_kernel<<<grid, kBlock, 0, stream>>>(ids.ptr<std::int32_t>(), table, rows, out, columns);
 }
 
 template <class X, class Y>
@@ -61,15 +69,17 @@ __global__ void __launch_bounds__(kBlock)
 void launch_embed(const EmbedArgs& args, cudaStream_t stream) {
   if (args.out.size() == 0) return;
   with_elements(args.table, [&](const auto* table) {
-    with_elements(args.out,
-                  [&](auto* out) { launch_gather(args.ids, table, out, args.out.dim(1), stream); });
+    with_elements(args.out, [&](auto* out) {
+      launch_gather(args.ids, table, {args.first, args.table.dim(0)}, out, args.out.dim(1), stream);
+    });
   });
 }
 
 void launch_gather_rows(const GatherRowsArgs& args, cudaStream_t stream) {
   if (args.out.size() == 0) return;
   with_elements(args.x, [&]<class T>(const T* x) {
-    launch_gather(args.rows, x, reinterpret_cast<T*>(args.out.data), args.out.dim(1), stream);
+    launch_gather(args.rows, x, {0, args.x.dim(0)}, reinterpret_cast<T*>(args.out.data),
+                  args.out.dim(1), stream);
   });
 }
 
