@@ -23,10 +23,16 @@ Command synth_command();
 Command quantize_command();
 Command calibrate_command();
 Command verify_command();
+Command train_prepare_command();
+Command train_prepare_cp_command();
+Command train_train_command();
+Command train_full_train_command();
 Command train_gradients_command();
 Command train_grpo_command();
 Command train_reward_command();
 Command train_sft_command();
+Command miles_command();
+Command slime_command();
 Command tokenize_command();
 Command detokenize_command();
 Command template_command();
@@ -40,16 +46,41 @@ Command doctor_command();
 
 inline std::vector<Command> all_commands() {
   return {
-      generate_command(),        chat_command(),        serve_command(),
-      vllm_serve_command(),      sglang_command(),      trtllm_serve_command(),
-      score_command(),           eval_command(),        pull_command(),
-      inspect_command(),         plan_command(),        synth_command(),
-      quantize_command(),        calibrate_command(),   verify_command(),
-      train_gradients_command(), train_grpo_command(),  train_reward_command(),
-      train_sft_command(),       tokenize_command(),    detokenize_command(),
-      template_command(),        bench_local_command(), bench_quant_command(),
-      bench_engine_command(),    bench_serve_command(), bench_report_command(),
-      selftest_command(),        doctor_command(),
+      generate_command(),
+      chat_command(),
+      serve_command(),
+      vllm_serve_command(),
+      sglang_command(),
+      trtllm_serve_command(),
+      score_command(),
+      eval_command(),
+      pull_command(),
+      inspect_command(),
+      plan_command(),
+      synth_command(),
+      quantize_command(),
+      calibrate_command(),
+      verify_command(),
+      train_prepare_command(),
+      train_prepare_cp_command(),
+      train_train_command(),
+      train_full_train_command(),
+      train_gradients_command(),
+      train_grpo_command(),
+      train_reward_command(),
+      train_sft_command(),
+      miles_command(),
+      slime_command(),
+      tokenize_command(),
+      detokenize_command(),
+      template_command(),
+      bench_local_command(),
+      bench_quant_command(),
+      bench_engine_command(),
+      bench_serve_command(),
+      bench_report_command(),
+      selftest_command(),
+      doctor_command(),
   };
 }
 

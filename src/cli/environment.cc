@@ -93,6 +93,7 @@ Environment read_environment() {
           .tmp_dir = tmp_dir.empty() ? "/tmp" : tmp_dir,
           .home = variable("HOME"),
           .api_key = api_key(),
+          .slurm_num_nodes = variable("SLURM_JOB_NUM_NODES"),
           .foreign = foreign_variables()};
 }
 

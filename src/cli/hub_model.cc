@@ -26,7 +26,14 @@ std::vector<std::string> read_as_text() {
   return {"*.json", "*.jinja", "*.model", "*.txt", "*.yaml"};
 }
 
-// Whether weights that the snapshot's index names, or any at all, are missing.
+// An id with an owner, and neither a file of that name nor a folder in which it was looked for.
+bool may_be_at_hub(const std::string& model) {
+  return is_hub_id(model) && !is_present(model.substr(0, model.find('@'))) &&
+         !is_directory(model.substr(0, model.find('/')));
+}
+
+}  // namespace
+
 bool lacks_weights(const std::string& dir) {
   const std::string index = dir + "/model.safetensors.index.json";
   if (!file_exists(index)) return !file_exists(dir + "/model.safetensors");
@@ -41,14 +48,6 @@ bool lacks_weights(const std::string& dir) {
   return std::any_of(files.begin(), files.end(),
                      [&](const std::string& file) { return !file_exists(dir + "/" + file); });
 }
-
-// An id with an owner, and neither a file of that name nor a folder in which it was looked for.
-bool may_be_at_hub(const std::string& model) {
-  return is_hub_id(model) && !is_present(model.substr(0, model.find('@'))) &&
-         !is_directory(model.substr(0, model.find('/')));
-}
-
-}  // namespace
 
 HubOptions hub_options(const Cli& cli) {
   HubOptions out = {.token = cli.environment.hf_token};

@@ -69,13 +69,18 @@ constexpr std::string_view kGlm5 = R"json({
 struct Known {
   std::string_view id;
   Release release;
+  int num_layers = 78;
 };
 
-// All of GLM-5's shapes.
+// All of GLM-5's shapes; some have its first layers alone.
 constexpr Known kKnown[] = {
-    {"zai-org/GLM-5", Release::kBF16},           {"zai-org/GLM-5-FP8", Release::kFp8},
-    {"zai-org/GLM-5.1", Release::kBF16},         {"zai-org/GLM-5.1-FP8", Release::kFp8},
+    {"zai-org/GLM-5", Release::kBF16},
+    {"zai-org/GLM-5-FP8", Release::kFp8},
+    {"zai-org/GLM-5.1", Release::kBF16},
+    {"zai-org/GLM-5.1-FP8", Release::kFp8},
     {"lukealonso/GLM-5-NVFP4", Release::kNvfp4},
+    {"Pinaster/GLM-5_4layer", Release::kBF16, 4},
+    {"Pinaster/GLM-5_20layer", Release::kBF16, 20},
 };
 
 }  // namespace
@@ -83,8 +88,9 @@ constexpr Known kKnown[] = {
 std::optional<KnownModel> find_known_model(std::string_view id) {
   for (const Known& known : kKnown) {
     if (known.id != id && known.id.substr(known.id.find('/') + 1) != id) continue;
-    return KnownModel{.config = parse_config(parse_json(kGlm5).value()).value(),
-                      .release = known.release};
+    Json config = parse_json(kGlm5).value();
+    config.set("num_hidden_layers", known.num_layers);
+    return KnownModel{.config = parse_config(config).value(), .release = known.release};
   }
   return {};
 }

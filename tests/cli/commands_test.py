@@ -11,7 +11,7 @@ from program import check, refused, run
 
 overview = run("--help")
 check(overview.returncode == 0 and overview.stderr == "", "--help", overview.stderr)
-commands = re.findall(r"^  ([a-z]+(?: [a-z]+)?)  +\S", overview.stdout, re.M)
+commands = re.findall(r"^  ([a-z-]+(?: [a-z-]+)?)  +\S", overview.stdout, re.M)
 sources = [path for path in (pathlib.Path(__file__).resolve().parents[2] / "src/cli").glob("cmd_*.cc") if "_test" not in path.name]
 check(len(commands) >= len(sources), "a src/cli/cmd_*.cc is not among the commands", overview.stdout)
 

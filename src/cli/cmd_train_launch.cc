@@ -1,0 +1,142 @@
+// glint train prepare, prepare-cp, train, full-train: miles' recipe for GLM-5, as it is typed
+// there.
+#include <algorithm>
+
+#include "base/str.h"
+#include "cli/commands.h"
+#include "cli/train_stages.h"
+
+namespace glint {
+namespace {
+
+enum class Stage { kPrepare, kCopy, kTrain, kAll };
+
+struct All : LaunchOptions, CommonOptions {
+  template <class Visitor>
+  void visit(Visitor&& v) {
+    LaunchOptions::visit(v);
+    CommonOptions::visit(v);
+  }
+};
+
+const Option* find_own(const OptionList& own, const std::string& name) {
+  for (const Option& option : own.options()) {
+    if (option.name == name) return &option;
+  }
+  return nullptr;
+}
+
+// Divides a command line into the launcher's own arguments and the flags of others' programs.
+void divide(std::span<const std::string> args, const OptionList& own,
+            std::vector<std::string>& mine, std::vector<std::string>& others) {
+  while (!args.empty()) {
+    const std::string& arg = args.front();
+    std::string name = arg.starts_with("--") ? with_dashes(arg.substr(2)) : "";
+    name = name.substr(0, name.find('='));
+    const Option* option = find_own(own, name);
+    if (!option && name.starts_with("no-")) option = find_own(own, name.substr(3));
+    const bool is_mine =
+        option || !find_train_flag(name.starts_with("no-") ? name.substr(3) : name);
+    std::vector<std::string>& to = is_mine ? mine : others;
+    to.push_back(arg);
+    args = args.subspan(1);
+    // A flag of others takes the words up to the next one, an option of ours one.
+    const bool takes = option && !option->is_flag && arg.find('=') == arg.npos;
+    if (takes && !args.empty()) {
+      to.push_back(args.front());
+      args = args.subspan(1);
+    }
+    while (!is_mine && !args.empty() && !args.front().starts_with("-")) {
+      to.push_back(args.front());
+      args = args.subspan(1);
+    }
+  }
+}
+
+Status run_stages(Stage stage, const Launch& launch, Cli& cli) {
+  if (stage == Stage::kTrain || stage == Stage::kAll) {
+    GLINT_TRY_STATUS(check_built(launch));
+  }
+  if (stage == Stage::kPrepare || stage == Stage::kAll) {
+    GLINT_TRY_STATUS(prepare_run(launch, cli));
+  }
+  if (stage == Stage::kCopy || stage == Stage::kAll) {
+    GLINT_TRY_STATUS(copy_to_node(launch, cli));
+  }
+  if (stage == Stage::kTrain || stage == Stage::kAll) return train_run(launch, cli);
+  return Ok{};
+}
+
+Status run(Stage stage, const CommandInfo& info, std::span<const std::string> args, Cli& cli) {
+  All options;
+  int nodes = 0;
+  if (option_detail::parse(cli.environment.slurm_num_nodes, nodes)) options.num_nodes = nodes;
+  OptionList own(options);
+  std::vector<std::string> mine;
+  divide(args, own, mine, options.flags);
+  GLINT_TRY(const bool go_on, prepare_command(info, own, options, mine, cli));
+  if (!go_on) return Ok{};
+  GLINT_TRY(const Launch launch, resolve_launch(options));
+  cli.console.print(options.json ? dump_json(to_json(launch), JsonStyle::kIndent2) + "\n"
+                                 : to_text(launch));
+  cli.console.flush();
+  if (!launch.plan.misfit.empty()) {
+    return invalid(str(options.model_name, " cannot be trained so: ", launch.plan.misfit,
+                       "; more nodes, --enable-pd or --fp8-rollout take less of each GPU"));
+  }
+  if (options.dry_run) return Ok{};
+  cli.console.print("\n");
+  return run_stages(stage, launch, cli);
+}
+
+Command launch_command(Stage stage, const char* name, const char* summary,
+                       const char* description) {
+  return {
+      .info = {.name = name,
+               .group = "Training",
+               .summary = summary,
+               .description =
+                   str(description,
+                       " The flags are those of miles' launcher for GLM-5, with its defaults; "
+                       "flags of miles, slime, Megatron-LM and SGLang are kept, mapped, or named "
+                       "as without meaning. First a plan is printed: layout, memory of a GPU, "
+                       "traffic, the least time of a round. One process on the CPU really trains; "
+                       "what is planned only is refused when it is launched, not by --dry-run. A "
+                       "plan that does not fit ends with exit code 2 and its numbers."),
+               .examples = {{str("glint ", name, " --model-name GLM-5 --num-nodes 16 --dry-run"),
+                             "the plan of the published recipe"},
+                            {str("glint ", name,
+                                 " --model-name glm5-tiny --model-dir models --model-local-dir "
+                                 "models"),
+                             "the bundled model, here"}}},
+      .run = [stage](const CommandInfo& info, std::span<const std::string> args, Cli& cli) {
+        return run(stage, info, args, cli);
+      }};
+}
+
+}  // namespace
+
+Command train_prepare_command() {
+  return launch_command(Stage::kPrepare, "train prepare", "checkpoint and data of a recipe",
+                        "Fetches what is not there, checks the configuration, and with "
+                        "--fp8-rollout writes a copy in FP8. Checkpoints are trained as they are: "
+                        "nothing is converted.");
+}
+
+Command train_prepare_cp_command() {
+  return launch_command(Stage::kCopy, "train prepare-cp", "its checkpoint to this node's disk",
+                        "Copies checkpoints from --model-dir to --model-local-dir; files of the "
+                        "same size and time stay.");
+}
+
+Command train_train_command() {
+  return launch_command(Stage::kTrain, "train train", "train by a recipe, after prepare",
+                        "Trains, or goes on from the newest checkpoint of --run-id.");
+}
+
+Command train_full_train_command() {
+  return launch_command(Stage::kAll, "train full-train", "prepare, copy and train by a recipe",
+                        "All stages one after another; what is done already stays as it is.");
+}
+
+}  // namespace glint

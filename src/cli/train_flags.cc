@@ -1,0 +1,251 @@
+#include "cli/train_flags.h"
+
+#include <algorithm>
+
+#include "base/options.h"
+#include "base/str.h"
+
+namespace glint {
+namespace {
+
+using Takes = TrainFlag::Takes;
+using Does = TrainFlag::Does;
+
+constexpr std::string_view kOnePass = "the engine and the trainer are one program with one pass";
+constexpr std::string_view kOneAttention = "there is one attention, the model's own";
+constexpr std::string_view kAlways = "always so here";
+constexpr std::string_view kNoPython = "there is no process of that kind here";
+constexpr std::string_view kFromConfig = "config.json says it";
+
+constexpr TrainFlag kFlags[] = {
+    {"hf-checkpoint", Takes::kValue, Does::kPlan},
+    {"load", Takes::kValue, Does::kPlan},
+    {"save prompt-data input-key label-key rm-type num-rollout rollout-batch-size "
+     "n-samples-per-prompt rollout-max-response-len rollout-temperature rollout-top-p "
+     "rollout-top-k global-batch-size advantage-estimator eps-clip eps-clip-high eps-clip-c "
+     "entropy-coef lr min-lr lr-warmup-iters lr-decay-style adam-beta1 adam-beta2 adam-eps "
+     "weight-decay clip-grad save-interval eval-interval n-samples-per-eval-prompt "
+     "eval-temperature seed tensorboard-dir overlong-buffer-len overlong-penalty-factor "
+     "dynamic-sampling-rounds",
+     Takes::kValue, Does::kOption},
+    {"rollout-seed", Takes::kValue, Does::kOption, "seed"},
+    {"eval-prompt-data", Takes::kValues, Does::kOption},
+    {"apply-chat-template rollout-shuffle calculate-per-token-loss "
+     "disable-grpo-std-normalization",
+     Takes::kNothing, Does::kOption},
+    {"max-tokens-per-gpu", Takes::kValue, Does::kOption, "batch-tokens"},
+    {"sglang-max-running-requests", Takes::kValue, Does::kOption, "max-num-seqs"},
+
+    {"tensor-model-parallel-size pipeline-model-parallel-size context-parallel-size "
+     "expert-model-parallel-size expert-tensor-parallel-size decoder-last-pipeline-num-layers "
+     "rollout-num-gpus-per-engine sglang-mem-fraction-static actor-num-nodes "
+     "actor-num-gpus-per-node update-weight-buffer-size",
+     Takes::kValue, Does::kPlan},
+    {"optimizer-cpu-offload", Takes::kNothing, Does::kPlan},
+
+    {"optimizer", Takes::kValue, Does::kMust, "adam: another optimiser than AdamW"},
+    {"kl-loss-coef kl-coef", Takes::kValue, Does::kMust, "0: a reference model and its KL"},
+    {"eval-top-p", Takes::kValue, Does::kMust, "1: evaluations with --eval-top-p"},
+    {"attention-dropout hidden-dropout", Takes::kValue, Does::kMust, "0: dropout"},
+    {"eval-max-response-len", Takes::kValue, Does::kPlanned,
+     "another length of answers in evaluations"},
+
+    {"use-kl-loss use-unbiased-kl", Takes::kNothing, Does::kPlanned,
+     "a reference model and its KL"},
+    {"use-rollout-routing-replay use-routing-replay", Takes::kNothing, Does::kPlanned,
+     "routes of rollouts replayed (R3)"},
+    {"use-tis", Takes::kNothing, Does::kPlanned, "truncated importance sampling"},
+    {"partial-rollout mask-offpolicy-in-partial-rollout", Takes::kNothing, Does::kPlanned,
+     "partial rollouts"},
+    {"over-sampling-batch-size dynamic-sampling-filter-path", Takes::kValue, Does::kPlanned,
+     "sampling by filters (--dynamic-sampling-rounds N replaces groups of equal rewards)"},
+    {"prefill-num-servers", Takes::kValue, Does::kPlanned,
+     "prefill and decoding by different engines (--enable-pd)"},
+    {"sglang-speculative-algorithm", Takes::kValue, Does::kPlanned,
+     "drafts in rollouts (--enable-mtp)"},
+    {"sglang-speculative-num-steps sglang-speculative-eagle-topk "
+     "sglang-speculative-num-draft-tokens",
+     Takes::kValue, Does::kNothing, "drafts in rollouts are planned only"},
+    {"custom-rm-path rm-url custom-generate-function-path", Takes::kValue, Does::kPlanned,
+     "rewards by other programs"},
+
+    {"ref-load kl-loss-type", Takes::kValue, Does::kNothing,
+     "nothing is compared with a reference model"},
+    {"use-dynamic-batch-size", Takes::kNothing, Does::kNothing,
+     "answers are always packed by tokens"},
+    {"data-pad-size-multiplier", Takes::kValue, Does::kNothing, "there is no padding"},
+    {"log-probs-chunk-size", Takes::kValue, Does::kNothing, "logits are always taken in chunks"},
+    {"recompute-granularity recompute-method recompute-num-layers", Takes::kValue, Does::kNothing,
+     "each layer is computed again for its gradient"},
+    {"accumulate-allreduce-grads-in-fp32 attention-softmax-in-fp32", Takes::kNothing,
+     Does::kNothing, kAlways},
+    {"colocate allgather-cp sequence-parallel", Takes::kNothing, Does::kNothing, kAlways},
+    {"overlap-cpu-optimizer-d2h-h2d use-precision-aware-optimizer "
+     "rematerialize-param-from-master-weight",
+     Takes::kNothing, Does::kNothing, "masters and moments are f32, wherever they are"},
+    {"moe-enable-deepep", Takes::kNothing, Does::kNothing, kOnePass},
+    {"moe-token-dispatcher-type sglang-moe-a2a-backend sglang-moe-runner-backend "
+     "sglang-deepep-mode sglang-ep-size sglang-dp-size sglang-moe-dense-tp-size",
+     Takes::kValue, Does::kNothing, kOnePass},
+    {"sglang-enable-dp-attention sglang-enable-dp-lm-head", Takes::kNothing, Does::kNothing,
+     kOnePass},
+    {"attention-backend sglang-attention-backend sglang-nsa-decode-backend "
+     "sglang-nsa-prefill-backend",
+     Takes::kValue, Does::kNothing, kOneAttention},
+    {"sglang-kv-cache-dtype sglang-page-size sglang-cuda-graph-max-bs "
+     "sglang-chunked-prefill-size",
+     Takes::kValue, Does::kNothing, "the engine decides it"},
+    {"sglang-watchdog-timeout sglang-server-concurrency", Takes::kValue, Does::kNothing, kNoPython},
+    {"megatron-model-type", Takes::kValue, Does::kNothing, kFromConfig},
+};
+
+// "a b" -> each name.
+template <class Visit>
+void each_name(std::string_view names, Visit&& visit) {
+  for (const std::string_view name : split(names, ' ')) {
+    if (!name.empty()) visit(name);
+  }
+}
+
+Error unknown(const std::string& shown, std::string_view name) {
+  std::vector<std::string> names;
+  for (const TrainFlag& flag : kFlags) {
+    each_name(flag.names, [&](std::string_view one) { names.emplace_back(one); });
+  }
+  const std::string near = did_you_mean(name, names);
+  return invalid(str("unknown option ", quoted(shown),
+                     near.empty() ? std::string() : ", did you mean --" + near + "?"));
+}
+
+// One flag as it was given.
+struct Given {
+  std::string name;
+  const TrainFlag* flag = nullptr;
+  bool is_on = true;  // --x, not --no-x
+  std::vector<std::string> values = {};
+
+  std::string shown() const {
+    std::string text = (is_on ? "--" : "--no-") + name;
+    for (const std::string& value : values) text += " " + value;
+    return text;
+  }
+};
+
+Result<std::vector<Given>> read_flags(std::span<const std::string> args) {
+  std::vector<Given> all;
+  for (std::size_t i = 0; i < args.size(); ++i) {
+    const std::string& arg = args[i];
+    if (!arg.starts_with("--")) {
+      return invalid(str(quoted(arg), " is no option; expected --NAME VALUE"));
+    }
+    const std::size_t equals = arg.find('=');
+    Given given = {.name = with_dashes(arg.substr(2, equals == arg.npos ? arg.npos : equals - 2))};
+    given.flag = find_train_flag(given.name);
+    if (!given.flag && given.name.starts_with("no-")) {
+      const TrainFlag* const positive = find_train_flag(given.name.substr(3));
+      if (positive && positive->takes == Takes::kNothing) {
+        given.name.erase(0, 3);
+        given.flag = positive, given.is_on = false;
+      }
+    }
+    if (!given.flag) return unknown(arg, given.name);
+    if (equals != arg.npos) {
+      given.values.push_back(arg.substr(equals + 1));
+    } else if (given.flag->takes != Takes::kNothing) {
+      do {
+        if (i + 1 == args.size() || args[i + 1].starts_with("--")) break;
+        given.values.push_back(args[++i]);
+      } while (given.flag->takes == Takes::kValues);
+    }
+    if (given.flag->takes != Takes::kNothing && given.values.empty()) {
+      return invalid(str("--", given.name, " needs a value"));
+    }
+    std::erase_if(all, [&](const Given& before) { return before.name == given.name; });
+    all.push_back(std::move(given));
+  }
+  return all;
+}
+
+bool same_value(const std::string& a, std::string_view b) {
+  double x = 0, y = 0;
+  if (option_detail::parse(a, x) && option_detail::parse(b, y)) return x == y;
+  return a == b;
+}
+
+}  // namespace
+
+std::span<const TrainFlag> train_flags() { return kFlags; }
+
+const TrainFlag* find_train_flag(std::string_view name) {
+  for (const TrainFlag& flag : kFlags) {
+    bool found = false;
+    each_name(flag.names, [&](std::string_view one) { found = found || one == name; });
+    if (found) return &flag;
+  }
+  return nullptr;
+}
+
+Result<TranslatedTrainArgs> translate_train_args(std::span<const std::string> args) {
+  GLINT_TRY(const std::vector<Given> all, read_flags(args));
+  TranslatedTrainArgs out;
+  for (const Given& given : all) {
+    const TrainFlag& flag = *given.flag;
+    const std::string value =
+        given.values.empty() ? (given.is_on ? "true" : "false") : given.values.back();
+    out.values[given.name] = value;
+    switch (flag.does) {
+      case Does::kOption: {
+        const std::string name = flag.target.empty() ? given.name : std::string(flag.target);
+        if (given.values.size() > 2) {
+          return invalid(str(given.shown(),
+                             ": one set of prompts, PATH or NAME PATH, is what an "
+                             "evaluation takes"));
+        }
+        if (given.values.size() == 2) {
+          out.meaningless["curves call it eval/reward"] += " " + given.values.front();
+        }
+        out.options.push_back(str("--", name, "=", value));
+        break;
+      }
+      case Does::kPlan:
+        break;
+      case Does::kNothing:
+        out.meaningless[std::string(flag.target)] += " " + given.shown();
+        break;
+      case Does::kMust: {
+        const std::size_t colon = flag.target.find(": ");
+        if (!same_value(value, flag.target.substr(0, colon))) {
+          out.planned.push_back(str(given.shown(), ": ", flag.target.substr(colon + 2)));
+        }
+        break;
+      }
+      case Does::kPlanned:
+        if (given.is_on) out.planned.push_back(str(given.shown(), ": ", flag.target));
+        break;
+    }
+  }
+  return out;
+}
+
+Result<std::vector<std::string>> split_words(std::string_view text) {
+  std::vector<std::string> words;
+  bool in_word = false;
+  char quote = 0;
+  for (const char c : text) {
+    if (quote != 0 ? c == quote : c == '"' || c == '\'') {
+      quote = quote != 0 ? 0 : c;
+      if (!in_word) words.emplace_back();
+      in_word = true;
+    } else if (quote == 0 && (c == ' ' || c == '\t' || c == '\n')) {
+      in_word = false;
+    } else {
+      if (!in_word) words.emplace_back();
+      in_word = true;
+      words.back() += c;
+    }
+  }
+  if (quote != 0) return invalid(str(quoted(text), " has a quote without its other half"));
+  return words;
+}
+
+}  // namespace glint

@@ -1,0 +1,49 @@
+// Flags of miles, slime, Megatron-LM and their SGLang, as far as recipes of GLM-5 use them: what
+// each is to `glint train grpo`, to a plan, or why it is nothing here.
+#pragma once
+
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+
+namespace glint {
+
+struct TrainFlag {
+  enum class Takes { kNothing, kValue, kValues };
+  enum class Does {
+    kOption,   // is option `target` of `glint train grpo`; empty: of the same name
+    kPlan,     // is part of the layout that is planned
+    kNothing,  // has no meaning here, because of `target`
+    kMust,     // must have this value: `target` is "VALUE: what another would need"
+    kPlanned,  // is not built: `target` says what it is
+  };
+
+  std::string_view names;  // without dashes in front, blanks between
+  Takes takes = Takes::kValue;
+  Does does = Does::kNothing;
+  std::string_view target = {};
+};
+
+std::span<const TrainFlag> train_flags();
+// Null: nobody's.
+const TrainFlag* find_train_flag(std::string_view name);
+
+struct TranslatedTrainArgs {
+  std::vector<std::string> options;                // for `glint train grpo`
+  std::map<std::string, std::string> values;       // of every flag that was given, by its name
+  std::map<std::string, std::string> meaningless;  // reason -> the flags, with values
+  std::vector<std::string> planned;                // what was asked for and is not built
+};
+
+// The last of two flags of one name counts. Fails on a name that is nobody's, with a
+// suggestion, and on a value that is missing.
+Result<TranslatedTrainArgs> translate_train_args(std::span<const std::string> args);
+
+// The words of `text` as a shell splits them: blanks between, quotes around.
+Result<std::vector<std::string>> split_words(std::string_view text);
+
+}  // namespace glint

@@ -1,0 +1,61 @@
+#include "cli/train_flags.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "base/str.h"
+
+namespace glint {
+namespace {
+
+Result<TranslatedTrainArgs> translate(std::string_view line) {
+  const std::vector<std::string> words = split_words(line).value();
+  return translate_train_args(words);
+}
+
+TEST(TrainFlags, NoNameIsInTwoRows) {
+  std::set<std::string_view> seen;
+  for (const TrainFlag& flag : train_flags()) {
+    for (const std::string_view name : split(flag.names, ' ')) {
+      EXPECT_TRUE(name.empty() || seen.insert(name).second) << name;
+    }
+  }
+}
+
+TEST(TrainFlags, TheLastOfTwoCounts) {
+  const auto out = translate("--lr 1e-6 --max_tokens_per_gpu=512 --lr 1e-4").value();
+  EXPECT_EQ(out.options, (std::vector<std::string>{"--batch-tokens=512", "--lr=1e-4"}));
+}
+
+TEST(TrainFlags, SwitchesCanBeTurnedOff) {
+  const auto out = translate("--apply-chat-template --no-apply-chat-template").value();
+  EXPECT_EQ(out.options, (std::vector<std::string>{"--apply-chat-template=false"}));
+}
+
+TEST(TrainFlags, PromptsOfAnEvaluationMayHaveAName) {
+  const auto out = translate("--eval-prompt-data aime /data/aime.jsonl").value();
+  EXPECT_EQ(out.options, (std::vector<std::string>{"--eval-prompt-data=/data/aime.jsonl"}));
+  EXPECT_EQ(out.meaningless.size(), 1u);
+  EXPECT_EQ(translate("--eval-prompt-data a.jsonl").value().meaningless.size(), 0u);
+  EXPECT_FALSE(translate("--eval-prompt-data a 1.jsonl b 2.jsonl").ok());
+}
+
+TEST(TrainFlags, ValuesThatNeedMoreThanIsBuiltArePlanned) {
+  EXPECT_TRUE(translate("--kl-loss-coef 0.00 --optimizer adam").value().planned.empty());
+  const auto out = translate("--kl-loss-coef 0.01 --use-tis").value();
+  ASSERT_EQ(out.planned.size(), 2u);
+  EXPECT_EQ(out.planned[0], "--kl-loss-coef 0.01: a reference model and its KL");
+}
+
+TEST(TrainFlags, MistakesAreNamed) {
+  EXPECT_NE(translate("--rollout-batchsize 3").error().message.find("--rollout-batch-size"),
+            std::string::npos);
+  EXPECT_NE(translate("--lr").error().message.find("--lr needs a value"), std::string::npos);
+  EXPECT_NE(translate("8").error().message.find("is no option"), std::string::npos);
+  EXPECT_FALSE(split_words("a 'b").ok());
+  EXPECT_EQ(split_words("a  \"b c\" ''").value(), (std::vector<std::string>{"a", "b c", ""}));
+}
+
+}  // namespace
+}  // namespace glint

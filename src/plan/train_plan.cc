@@ -1,0 +1,262 @@
+#include "plan/train_plan.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/str.h"
+
+namespace glint {
+namespace {
+
+// Free for contexts, buffers of collectives, what a sleeping engine keeps, and fragments: a rule,
+// not a measurement.
+constexpr double kFreeShare = 0.15;
+constexpr double kNetwork = 50e9;   // bytes a second of a GPU to other nodes: 400 Gb/s
+constexpr int kLogProbRows = 1024;  // whose logits are there together
+
+std::string gib(std::int64_t bytes) {
+  return formatted("%.1f GiB", static_cast<double>(bytes) / (1 << 30));
+}
+
+// Elements that one GPU of a stage holds.
+struct Held {
+  double dense = 0, experts = 0;                  // all
+  double trained_dense = 0, trained_experts = 0;  // that gradients reach
+};
+
+class Planner {
+ public:
+  Planner(const ModelConfig& config, TrainPlan& plan)
+      : c_(config), plan_(plan), o_(plan.options), l_(plan.options.layout) {}
+
+  Status run() {
+    GLINT_TRY_STATUS(divide());
+    find_largest_stage();
+    GLINT_TRY_STATUS(plan_engine());
+    judge();
+    if (o_.device.bandwidth > 0) find_times();
+    return Ok{};
+  }
+
+ private:
+  Status divide() {
+    const int shards = l_.tp * l_.pp * l_.cp;
+    if (l_.gpus % shards != 0 || (l_.gpus / l_.pp) % (l_.ep * l_.etp) != 0) {
+      return invalid(str(describe(l_), " does not divide ", l_.gpus,
+                         " GPUs; TP x PP x CP and PP x EP x expert TP must"));
+    }
+    if (c_.num_attention_heads % l_.tp != 0 || c_.n_routed_experts % l_.ep != 0) {
+      return invalid(str(describe(l_), " does not divide ", c_.num_attention_heads, " heads and ",
+                         c_.n_routed_experts, " experts"));
+    }
+    const int last = l_.last_stage_layers ? l_.last_stage_layers : c_.num_hidden_layers / l_.pp;
+    const int others = c_.num_hidden_layers - last;
+    if (last < 1 || others < 0 || (l_.pp == 1 ? others != 0 : others % (l_.pp - 1) != 0) ||
+        (l_.pp > 1 && others == 0)) {
+      return invalid(str("PP ", l_.pp, " with ", last, " layers in the last stage does not divide ",
+                         c_.num_hidden_layers,
+                         " layers; give --decoder-last-pipeline-num-layers that does"));
+    }
+    plan_.stage_layers.assign(static_cast<std::size_t>(l_.pp - 1), others / std::max(1, l_.pp - 1));
+    plan_.stage_layers.push_back(last);
+    return Ok{};
+  }
+
+  int first_layer(int stage) const { return stage * plan_.stage_layers.front(); }
+  bool holds(int stage, const ModelTensor& tensor) const {
+    if (c_.is_mtp(tensor.layer)) return false;  // it is not trained
+    if (tensor.layer < 0) return stage == (tensor.role == TensorRole::kEmbedding ? 0 : l_.pp - 1);
+    const int first = first_layer(stage);
+    return tensor.layer >= first &&
+           tensor.layer < first + plan_.stage_layers[static_cast<std::size_t>(stage)];
+  }
+
+  Held held(int stage) const {
+    Held held;
+    for (const ModelTensor& tensor : model_tensors(c_)) {
+      if (!holds(stage, tensor)) continue;
+      const auto all = static_cast<double>(tensor.parameters());
+      if (tensor.num_experts > 0) {
+        held.experts += all / (l_.ep * l_.etp);
+        held.trained_experts += tensor.is_trained ? all / (l_.ep * l_.etp) : 0;
+      } else {
+        const double part = tensor.split == Split::kWhole ? all : all / l_.tp;
+        held.dense += part;
+        held.trained_dense += tensor.is_trained ? part : 0;
+      }
+    }
+    return held;
+  }
+
+  // Tokens whose rows a GPU holds between blocks: sequence parallel.
+  double own_rows() const { return static_cast<double>(o_.tokens_per_gpu) / l_.tp; }
+
+  // One layer's temporaries in BF16, kept for its backward pass, and their gradients in f32.
+  double layer_bytes() const {
+    const double T = o_.tokens_per_gpu, H = static_cast<double>(c_.hidden_size);
+    const double heads = static_cast<double>(c_.num_attention_heads) / l_.tp;
+    const auto width = static_cast<double>(c_.qk_head_dim() + 2 * c_.kv_lora_rank + c_.v_head_dim);
+    const double attention = T * (heads * width + static_cast<double>(c_.q_lora_rank));
+    const auto inner = static_cast<double>(c_.moe_intermediate_size);
+    const double routed = own_rows() * c_.num_experts_per_tok * (2 * H + 3 * inner);
+    return 3 * 2 * (attention + routed + 4 * own_rows() * H);
+  }
+
+  TrainMemory memory_of(int stage) const {
+    const Held h = held(stage);
+    // Inputs are f32; the chosen keys are kept as well, and experts' numbers are little beside.
+    const double a_token = 4.0 * static_cast<double>(c_.hidden_size + c_.index_topk);
+    const int in_flight = l_.pp - stage;
+    const auto vocab = static_cast<double>(c_.vocab_size) / l_.tp;
+    TrainMemory m;
+    m.weights = static_cast<std::int64_t>(2 * (h.dense + h.experts));
+    m.gradients = static_cast<std::int64_t>(4 * (h.trained_dense + h.trained_experts));
+    // f32 masters and two moments: dense parts are sharded among all that have the same.
+    m.optimizer = static_cast<std::int64_t>(
+        12 * (h.trained_dense / (l_.dp() * l_.cp) + h.trained_experts / l_.expert_dp()));
+    m.saved = static_cast<std::int64_t>(
+        in_flight * plan_.stage_layers[static_cast<std::size_t>(stage)] * own_rows() * a_token);
+    m.layer = static_cast<std::int64_t>(layer_bytes());
+    m.buffers = o_.update_buffer;
+    if (stage + 1 == l_.pp) m.buffers += static_cast<std::int64_t>(2 * 4 * kLogProbRows * vocab);
+    return m;
+  }
+
+  void find_largest_stage() {
+    for (int stage = 0; stage < l_.pp; ++stage) {
+      const TrainMemory m = memory_of(stage);
+      if (stage > 0 && m.total() <= plan_.gpu.total()) continue;
+      plan_.gpu = m;
+      plan_.stage = stage;
+    }
+  }
+
+  Status plan_engine() {
+    const int W = o_.engine_gpus;
+    if (W < 1 || l_.gpus % W != 0) {
+      return invalid(str("an engine of ", W, " GPUs does not divide ", l_.gpus, " GPUs"));
+    }
+    plan_.engines = l_.gpus / W;
+    plan_.mean_answer = std::max<std::int64_t>(1, o_.response_len / 4);
+    const int answers = o_.prompts * o_.samples;
+    const Release release = o_.fp8_rollout ? Release::kFp8 : Release::kBF16;
+    constexpr std::int64_t kPrompt = 2048;  // room for the prompt
+    DeploymentOptions d = {.model = o_.model,
+                           .format = name_of(release),
+                           .formats = formats_of(c_, release),
+                           .device = o_.device,
+                           .count = W,
+                           .layout = {.ep = W, .dp = W},
+                           .max_model_len = std::min<std::int64_t>(o_.response_len + kPrompt,
+                                                                   c_.max_position_embeddings),
+                           .concurrency = std::max(1, answers / plan_.engines),
+                           .step_tokens = 2048,
+                           .input_len = std::min<std::int64_t>(512, kPrompt),
+                           .output_len = plan_.mean_answer,
+                           .memory_share = o_.engine_share,
+                           .share_is_static = true};
+    // One process holds both at once.
+    if (o_.device.name == "cpu") {
+      const auto memory = static_cast<double>(o_.device.memory);
+      d.memory_share =
+          std::max(0.01, 1 - kFreeShare - static_cast<double>(plan_.gpu.total()) / memory);
+    }
+    GLINT_TRY(plan_.engine, plan_deployment(c_, d));
+    return Ok{};
+  }
+
+  void judge() {
+    plan_.budget =
+        static_cast<std::int64_t>(static_cast<double>(o_.device.memory) * (1 - kFreeShare));
+    const bool is_gpu = o_.device.name != "cpu";
+    plan_.offloads = is_gpu && (o_.offload_optimizer || plan_.gpu.total() > plan_.budget);
+    if (plan_.offloads) {
+      plan_.host_of_node = (plan_.gpu.optimizer + plan_.gpu.weights) * o_.gpus_per_node;
+      plan_.gpu.optimizer = 0;
+    }
+    const std::int64_t needed = plan_.gpu.total();
+    if (needed > plan_.budget) {
+      plan_.misfit = str("training takes ", gib(needed), " of each GPU",
+                         plan_.offloads ? " with the optimiser on the host" : "", ", and ",
+                         gib(plan_.budget), " may be used of ", gib(o_.device.memory));
+    } else if (!plan_.engine.fits) {
+      plan_.misfit = str("an engine of ", o_.engine_gpus, is_gpu ? " GPUs in " : " process in ",
+                         plan_.engine.options.format, " does not fit: ", plan_.engine.limit,
+                         formatted(" (%.0f %% of ", 100 * plan_.engine.options.memory_share),
+                         gib(o_.device.memory), ")");
+    }
+  }
+
+  // Tokens that one GPU's pipeline runs in a round, of its share of contexts.
+  double tokens_of_round() const {
+    const double all =
+        static_cast<double>(o_.prompts) * o_.samples * static_cast<double>(plan_.mean_answer);
+    return all / (l_.dp() * l_.cp);
+  }
+
+  double flops_of_token() const {
+    const auto active = static_cast<double>(count_parameters(c_).active);
+    const auto attended = static_cast<double>(c_.latent_dim() + c_.kv_lora_rank) *
+                          c_.num_attention_heads * static_cast<double>(c_.index_topk) *
+                          c_.num_hidden_layers;
+    // Forward, forward again, and twice (attention: two and a half times) that backward.
+    return 2 * active * 4 + 2 * attended * 4.5;
+  }
+
+  void find_traffic() {
+    const double n = tokens_of_round(), H = static_cast<double>(c_.hidden_size);
+    const int layers = plan_.stage_layers[static_cast<std::size_t>(plan_.stage)];
+    const auto share = [](int ranks) { return static_cast<double>(ranks - 1) / ranks; };
+    const Held h = held(plan_.stage);
+    TrainTraffic& t = plan_.traffic;
+    // Two gathers and two scatters a layer and pass, two gathers more backward; three passes.
+    t.tp = 14 * layers * n * H * 2 * share(l_.tp);
+    const int dense = c_.num_hidden_layers - c_.num_moe_layers();
+    const int moe = layers - std::clamp(dense - first_layer(plan_.stage), 0, layers);
+    t.ep = 6 * moe * n / l_.tp * c_.num_experts_per_tok * H * 2 * share(l_.ep);
+    t.cp = 3.0 * layers * n * static_cast<double>(c_.latent_dim() + c_.index_head_dim) * 2 *
+           (l_.cp - 1);
+    t.pp = l_.pp > 1 ? 2 * n / l_.tp * H * 2 : 0;
+    t.dp =
+        6 * (h.trained_dense * share(l_.dp() * l_.cp) + h.trained_experts * share(l_.expert_dp()));
+    t.update = static_cast<double>(plan_.engine.rank.weight_bytes());
+  }
+
+  void find_times() {
+    const DeviceModel& d = o_.device;
+    find_traffic();
+    const auto link = [&](int group) { return group > o_.gpus_per_node ? kNetwork : d.link; };
+    const double n = tokens_of_round();
+    const double a_batch = o_.tokens_per_gpu;
+    plan_.micro_batches = static_cast<int>(std::max(1.0, std::ceil(n / a_batch)));
+    const double bubble = 1 + static_cast<double>(l_.pp - 1) / plan_.micro_batches;
+    plan_.compute_s = n * l_.dp() * l_.cp * flops_of_token() / l_.gpus / d.bf16 * bubble;
+    const TrainTraffic& t = plan_.traffic;
+    plan_.traffic_s = t.tp / link(l_.tp) + t.ep / link(l_.ep * l_.etp) +
+                      t.cp / link(l_.tp * l_.cp) + t.pp / link(l_.gpus) + t.dp / link(l_.gpus);
+    plan_.update_s = t.update / link(l_.gpus);
+    if (plan_.engine.decode.empty()) return;
+    const double step = plan_.engine.decode.back().floor.seconds;
+    plan_.rollout_s = step * static_cast<double>(plan_.mean_answer);
+    plan_.longest_s = step * static_cast<double>(o_.response_len);
+  }
+
+  const ModelConfig& c_;
+  TrainPlan& plan_;
+  const TrainPlanOptions& o_;
+  const TrainLayout& l_;
+};
+
+}  // namespace
+
+std::string describe(const TrainLayout& l) {
+  return str("TP ", l.tp, "  PP ", l.pp, "  CP ", l.cp, "  EP ", l.ep);
+}
+
+Result<TrainPlan> plan_training(const ModelConfig& config, const TrainPlanOptions& options) {
+  TrainPlan plan = {.options = options};
+  GLINT_TRY_STATUS(Planner(config, plan).run());
+  return plan;
+}
+
+}  // namespace glint

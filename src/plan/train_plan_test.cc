@@ -1,0 +1,87 @@
+#include "plan/train_plan.h"
+
+#include <gtest/gtest.h>
+
+#include "plan/known_models.h"
+
+namespace glint {
+namespace {
+
+TrainPlanOptions sixteen_nodes() {
+  return {.model = "GLM-5",
+          .device = *find_device("h200"),
+          .layout = {.gpus = 128, .tp = 4, .pp = 4, .cp = 2, .ep = 32, .last_stage_layers = 18},
+          .engine_gpus = 64,
+          .update_buffer = std::int64_t{2} << 30};
+}
+
+TrainPlan planned(const TrainPlanOptions& options, std::string_view model = "GLM-5") {
+  return plan_training(find_known_model(model)->config, options).value();
+}
+
+double gb(std::int64_t bytes) { return static_cast<double>(bytes) / 1e9; }
+
+// 20 of 75 layers' experts on 32 GPUs are 6.04 G parameters of each, which exist once: 12 bytes of
+// optimiser for each cannot be divided among any.
+TEST(TrainPlan, SixteenNodesFitWithTheOptimiserOnTheHost) {
+  const TrainPlan p = planned(sixteen_nodes());
+  EXPECT_EQ(p.misfit, "");
+  EXPECT_EQ(p.stage_layers, (std::vector<int>{20, 20, 20, 18}));
+  EXPECT_EQ(p.options.layout.dp(), 4);
+  EXPECT_EQ(p.options.layout.expert_dp(), 1);
+  EXPECT_TRUE(p.offloads);
+  EXPECT_EQ(p.gpu.optimizer, 0);
+  // 6.04 G of experts; a layer's 73.6 M beside them, of which q_a, kv_a and the indexer are whole
+  // on each, and the indexer's 9.4 M have no gradient.
+  EXPECT_NEAR(gb(p.gpu.weights), 2 * (6.04 + 20 * 0.0736), 0.05);
+  EXPECT_NEAR(gb(p.gpu.gradients), 4 * (6.04 + 20 * 0.0642), 0.1);
+  EXPECT_NEAR(gb(p.host_of_node), 8 * (12 * 6.04 + 12 * 20 * 0.0642 / 8 + 15), 5);
+  EXPECT_NEAR(gb(p.engine.rank.weight_bytes()), 61, 3);
+  EXPECT_EQ(p.engines, 2);
+  EXPECT_GT(p.rollout_s, p.compute_s);
+}
+
+TEST(TrainPlan, MoreGpusNeedNoOffload) {
+  TrainPlanOptions options = sixteen_nodes();
+  options.layout.gpus = 256;
+  const TrainPlan p = planned(options);
+  EXPECT_FALSE(p.offloads);
+  EXPECT_EQ(p.options.layout.expert_dp(), 2);
+  EXPECT_NEAR(gb(p.gpu.optimizer), 74 / 2, 2);
+}
+
+TEST(TrainPlan, AnEngineOfEightIsTooSmall) {
+  TrainPlanOptions options = sixteen_nodes();
+  options.engine_gpus = 8;
+  EXPECT_NE(planned(options).misfit.find("an engine of 8 GPUs in bf16 does not fit"),
+            std::string::npos);
+  options.fp8_rollout = true;
+  EXPECT_NE(planned(options).misfit, "");
+}
+
+TEST(TrainPlan, FourLayersFitOnOneNode) {
+  const TrainPlanOptions options = {.model = "GLM-5_4layer",
+                                    .device = *find_device("h200"),
+                                    .layout = {.gpus = 8, .tp = 4, .ep = 8},
+                                    .tokens_per_gpu = 2048,
+                                    .response_len = 100,
+                                    .engine_gpus = 8};
+  EXPECT_EQ(planned(options, "GLM-5_4layer").misfit, "");
+  EXPECT_NE(planned(options).misfit.find("training takes"), std::string::npos);
+}
+
+TEST(TrainPlan, LayoutsThatDoNotDivideAreRefused) {
+  const auto refused = [](const TrainLayout& layout) {
+    TrainPlanOptions options = sixteen_nodes();
+    options.layout = layout;
+    const auto plan = plan_training(find_known_model("GLM-5")->config, options);
+    return plan.ok() ? "" : plan.error().message;
+  };
+  EXPECT_NE(refused({.gpus = 100, .tp = 4, .pp = 4, .cp = 2}).find("100 GPUs"), std::string::npos);
+  EXPECT_NE(refused({.gpus = 128, .tp = 4, .pp = 4, .ep = 32}).find("78 layers"),
+            std::string::npos);
+  EXPECT_NE(refused({.gpus = 24, .tp = 3}).find("64 heads"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace glint

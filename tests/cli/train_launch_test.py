@@ -1,0 +1,136 @@
+#!/usr/bin/env python3
+"""The commands of miles' recipe for GLM-5, as its guide types them: plans, what they refuse, and every stage on the bundled model.
+
+    train_launch_test.py build/release/glint models/glm5-tiny models/rl
+"""
+
+import json
+import pathlib
+import sys
+import tempfile
+
+from program import check, output, refused, run, succeed
+
+TINY, DATA = pathlib.Path(sys.argv[2]), pathlib.Path(sys.argv[3])
+STAGES = ("prepare", "prepare-cp", "train", "full-train")
+# Every flag that the recipe passes on, as it writes them.
+RECIPE = """--kl-loss-coef 0.00 --kl-loss-type low_var_kl --kl-coef 0.00 --entropy-coef 0.00 --eps-clip 0.2 --eps-clip-high 0.28
+ --use-dynamic-batch-size --max-tokens-per-gpu 16384 --data-pad-size-multiplier 4096 --log-probs-chunk-size 1024
+ --recompute-granularity full --recompute-method uniform --recompute-num-layers 1 --optimizer adam --lr 1e-6
+ --lr-decay-style constant --weight-decay 0.1 --adam-beta1 0.9 --adam-beta2 0.98 --sequence-parallel
+ --sglang-mem-fraction-static 0.70 --sglang-enable-dp-attention --sglang-ep-size 64 --sglang-dp-size 64
+ --sglang-moe-dense-tp-size 1 --sglang-enable-dp-lm-head --sglang-page-size 64 --sglang-nsa-decode-backend flashmla_sparse
+ --sglang-nsa-prefill-backend flashmla_sparse --sglang-attention-backend nsa --sglang-max-running-requests 512
+ --sglang-watchdog-timeout 3600 --moe-enable-deepep --moe-token-dispatcher-type flex --colocate --allgather-cp
+ --update-weight-buffer-size 2147483648 --attention-dropout 0.0 --hidden-dropout 0.0
+ --accumulate-allreduce-grads-in-fp32 --attention-softmax-in-fp32 --rollout-num-gpus-per-engine 64""".split()
+
+
+def plan(*args, stage="train"):
+    return json.loads(output("train", stage, "--dry-run", "--json", *args))
+
+
+def does_not_fit(*args):
+    done = run("train", "train", *args)
+    check(done.returncode == 2 and done.stderr.startswith("glint: ") and done.stderr.count("\n") == 1, args, done.stdout + done.stderr)
+    check("Memory of a GPU" in done.stdout, "the plan comes first", done.stdout)
+    return done.stderr
+
+
+def the_published_lines_resolve():
+    for stage in STAGES:
+        text = output("train", stage, "--model-name", "GLM-5", "--num-nodes", 16, "--dry-run")
+        for part in ("TP 4  PP 4  CP 2  EP 32", "20 + 20 + 20 + 18", "Memory of a GPU", "Traffic", "step time", "planned only",
+                     "turned on                  --enable-optimizer-offload", "Without meaning here"):
+            check(part in text, f"{part} of {stage}", text)
+    full = plan("--model-name", "GLM-5", "--num-nodes", 16)
+    check(full["gpus"] == 128 and full["layout"]["dp"] == 4 and full["layout"]["expert_dp"] == 1 and full["optimizer_offload"], "layout", full)
+    check(full["memory"]["total"] < full["memory"]["budget"] and full["misfit"] == "", "it fits", full)
+    check(any("--enable-pd" in one for one in full["planned_only"]), "disaggregation is planned", full)
+    check(plan("--model-name", "GLM-5.1", "--num-nodes", 16)["layout"] == full["layout"], "GLM-5.1", full)
+    by_flags = plan("--model-name", "GLM-5", "--num-nodes", 16, *RECIPE)
+    check(by_flags["memory"] == full["memory"] and by_flags["layout"] == full["layout"], "the recipe's own flags change nothing", by_flags)
+    by_text = plan("--model-name", "GLM-5", "--num-nodes", 16, "--extra-args", " ".join(RECIPE) + " --lr 2e-6")
+    check(by_text["arguments"]["lr"] == "2e-6", "--extra-args win", by_text)
+
+
+def options_change_the_plan():
+    six = plan("--model-name", "GLM-5_20layer", "--num-nodes", 6)
+    check(six["layout"]["layers"] == [7, 7, 6] and six["layout"]["ep"] == 16 and six["engine"]["gpus"] == 16, "six nodes", six)
+    pruned = plan("--model-name", "GLM-5_4layer", "--num-nodes", 1)
+    check(pruned["layout"]["layers"] == [4] and pruned["arguments"]["rollout-max-response-len"] == "100", "one node", pruned)
+    drafts = plan("--num-nodes", 16, "--enable-mtp", "--enable-eval", "--run-id", "r", "--output-dir", "/out")
+    check(any("--enable-mtp" in one for one in drafts["planned_only"]), "drafts are planned", drafts)
+    check(drafts["arguments"]["save"] == "/out/r/checkpoints" and drafts["arguments"]["eval-prompt-data"].endswith("aime-2024.jsonl"),
+          "arguments", drafts)
+    named = plan("--num-nodes", 16, "--eval-prompt-data", "aime", "/data/aime.jsonl")
+    check(named["arguments"]["eval-prompt-data"] == "/data/aime.jsonl", "NAME PATH", named)
+    nodes = json.loads(output("train", "train", "--dry-run", "--json", env={"SLURM_JOB_NUM_NODES": "16"}))
+    check(nodes["gpus"] == 128, "SLURM's nodes", nodes)
+
+
+def wrong_plans_are_refused():
+    error = does_not_fit("--model-name", "GLM-5", "--num-nodes", 16, "--no-enable-pd", "--dry-run")
+    check("an engine of 8 GPUs" in error and "GiB" in error, "what does not fit", error)
+    for nodes in (1, 6):
+        check("training takes" in does_not_fit("--model-name", "GLM-5", "--num-nodes", nodes, "--dry-run"), f"{nodes} nodes")
+    refused("train", "train", "--num-nodes", 3, words=["--num-nodes is 3", "1, 6, and 16"])
+    refused("train", "train", "--hardware", "GB300", "--num-nodes", 16, words=["--no-megatron-use-deepep"])
+    refused("train", "train", "--model-name", "GLM-6", words=["GLM-6", "GLM-5_4layer"])
+    refused("train", "train", "--num-node", 16, words=["--num-node"])
+    refused("train", "train", "--extra-args", "--lrr 3", words=["--lrr", "--lr"])
+    for stage in ("train", "full-train"):
+        done = run("train", stage, "--model-name", "GLM-5", "--num-nodes", 16)
+        check(done.returncode == 2 and "TP 4  PP 4" in done.stdout, "a launch shows its plan", done.stdout + done.stderr)
+        for part in ("planned only", "--enable-pd", "128 GPUs", "--dry-run"):
+            check(part in done.stderr, "a launch is refused", done.stderr)
+
+
+def every_stage_runs(tmp):
+    (tmp / "shared").mkdir()
+    (tmp / "shared/tiny").symlink_to(TINY.resolve())
+    local = ("--model-name", "tiny", "--model-dir", tmp / "shared", "--model-local-dir", tmp / "local", "--output-dir", tmp / "out",
+             "--run-id", "r", "--num-rollout", 1, "--prompt-data", DATA / "train.jsonl",
+             "--rollout-batch-size", 2, "--n-samples-per-prompt", 2, "--global-batch-size", 4, "--rollout-max-response-len", 24)
+    text = output("train", "full-train", *local, env={"HF_HUB_OFFLINE": "1"})
+    for part in ("one process", "TP 1  PP 1  CP 1  EP 1", "is there", "files copied", "round 1 of 1", "saved "):
+        check(part in text, part, text)
+    saved = tmp / "out/r/checkpoints/step-1/model.safetensors"
+    before = saved.stat().st_mtime_ns
+    again = output("train", "full-train", *local, env={"HF_HUB_OFFLINE": "1"})
+    check("copied" not in again and "1 rounds already" in again and saved.stat().st_mtime_ns == before, "again", again)
+    (tmp / "local/tiny/config.json").write_text("{}")
+    check("1 files copied" in output("train", "prepare-cp", *local), "a file that differs is copied again")
+    check((tmp / "local/tiny/config.json").read_bytes() == (TINY / "config.json").read_bytes(), "the copy")
+    succeed("train", "prepare", *local, "--fp8-rollout")
+    fp8 = tmp / "shared/tiny_fp8/config.json"
+    check("float8" in fp8.read_text() or "fp8" in fp8.read_text(), "the copy in FP8", fp8.read_text())
+    check("is there" in output("train", "prepare", *local, "--fp8-rollout"), "FP8 again")
+    refuse = run("train", "train", *local, "--fp8-rollout")
+    check(refuse.returncode == 2 and "planned only" in refuse.stderr, "answers in FP8", refuse.stderr)
+    elsewhere = run("train", "train", *local, "--load", tmp / "other")
+    check(elsewhere.returncode == 2 and "give both the same" in elsewhere.stderr, "--load", elsewhere.stderr)
+    offline = run("train", "prepare", *local, "--data-dir", tmp / "data", "--prompt-data", tmp / "data/dapo-math-17k/dapo-math-17k.jsonl",
+                  env={"HF_HUB_OFFLINE": "1"})
+    check(offline.returncode == 2 and "zhuzilin/dapo-math-17k" in offline.stderr, "data that is not there", offline.stderr)
+
+
+def argument_lists_of_miles_run(tmp):
+    args = ("--hf-checkpoint", TINY, "--prompt-data", DATA / "train.jsonl", "--rm-type", "deepscaler", "--num-rollout", 1, "--save", tmp / "out",
+            "--load", tmp / "out", "--rollout-batch-size", 2, "--n-samples-per-prompt", 2, "--global-batch-size", 4,
+            "--rollout-max-response-len", 24, "--use-dynamic-batch-size", "--max-tokens-per-gpu", 2048, "--tensor-model-parallel-size", 1)
+    done = succeed("slime", *args)
+    check("round 1 of 1" in done.stdout and "ignored: --use-dynamic-batch-size" in done.stderr, "slime", done.stdout + done.stderr)
+    check("1 rounds already" in output("miles", *args), "miles goes on")
+    refused("miles", *args, "--pipeline-model-parallel-size", 2, words=["--pipeline-model-parallel-size 2", "ranks"])
+    refused("miles", *args, "--use-rollout-routing-replay", words=["R3"])
+    refused("miles", "--save", "x", words=["--hf-checkpoint"])
+
+
+the_published_lines_resolve()
+options_change_the_plan()
+wrong_plans_are_refused()
+with tempfile.TemporaryDirectory() as folder:
+    every_stage_runs(pathlib.Path(folder))
+with tempfile.TemporaryDirectory() as folder:
+    argument_lists_of_miles_run(pathlib.Path(folder))
