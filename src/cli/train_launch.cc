@@ -202,6 +202,20 @@ Status check(const LaunchOptions& o) {
   return Ok{};
 }
 
+// Options of the launcher that are about the programs that it starts.
+void note_meaningless(Launch& launch) {
+  const LaunchOptions& o = launch.options;
+  const std::pair<const char*, std::string> given[] = {
+      {" --megatron-model-type ", o.megatron_model_type},
+      {" --megatron-path ", o.megatron_path},
+      {" --extra-env-vars ", o.extra_env_vars},
+      {" --cuda-core-dump", o.cuda_core_dump ? " " : ""}};
+  for (const auto& [flag, value] : given) {
+    if (value.empty()) continue;
+    launch.args.meaningless["no other program is started"] += flag + (value == " " ? "" : value);
+  }
+}
+
 // Settles what one option says about others.
 void settle(Launch& launch) {
   LaunchOptions& o = launch.options;
@@ -267,6 +281,7 @@ Result<Launch> resolve_launch(const LaunchOptions& options) {
   GLINT_TRY(const Words extra, split_words(o.extra_args));
   words.insert(words.end(), extra.begin(), extra.end());
   GLINT_TRY(launch.args, translate_train_args(words));
+  note_meaningless(launch);
   launch.planned = launch.args.planned;
 
   GLINT_TRY(const TrainPlanOptions plan, plan_options(launch, device_of(o)));

@@ -63,6 +63,8 @@ def options_change_the_plan():
     check(any("--enable-mtp" in one for one in drafts["planned_only"]), "drafts are planned", drafts)
     check(drafts["arguments"]["save"] == "/out/r/checkpoints" and drafts["arguments"]["eval-prompt-data"].endswith("aime-2024.jsonl"),
           "arguments", drafts)
+    other = plan("--num-nodes", 16, "--megatron-path", "/m", "--cuda-core-dump", "--extra-env-vars", "A=1")
+    check(other["without_meaning"]["no other program is started"] == "--megatron-path /m --extra-env-vars A=1 --cuda-core-dump", "flags", other)
     named = plan("--num-nodes", 16, "--eval-prompt-data", "aime", "/data/aime.jsonl")
     check(named["arguments"]["eval-prompt-data"] == "/data/aime.jsonl", "NAME PATH", named)
     nodes = json.loads(output("train", "train", "--dry-run", "--json", env={"SLURM_JOB_NUM_NODES": "16"}))
