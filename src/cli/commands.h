@@ -37,6 +37,7 @@ Command tokenize_command();
 Command detokenize_command();
 Command template_command();
 Command bench_local_command();
+Command bench_ops_command();
 Command bench_quant_command();
 Command bench_engine_command();
 Command bench_serve_command();
@@ -75,6 +76,7 @@ inline std::vector<Command> all_commands() {
       detokenize_command(),
       template_command(),
       bench_local_command(),
+      bench_ops_command(),
       bench_quant_command(),
       bench_engine_command(),
       bench_serve_command(),

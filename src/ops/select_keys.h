@@ -13,8 +13,8 @@
 // keys with the largest I, in ascending order of i, then -1. Ties go to the smaller i, and -0.0
 // equals 0.0: weights may be negative and exact ties at 0 are common, so the tie rule is part of
 // the result. Where p < k every visible key is selected and nothing is scored. Where scores are
-// NaN, which keys are selected is open, but they are distinct and visible. T x context scores are
-// never stored as a whole.
+// NaN, which keys are selected is open, but they are distinct and visible. Memory for
+// scores does not grow with T x context.
 //
 // Source: DeepSeek-V3.2 (arXiv 2512.02556), equation 1; FP8 as in its inference code.
 #pragma once
