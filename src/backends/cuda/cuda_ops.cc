@@ -1,11 +1,11 @@
-// CudaOps: every primitive as a kernel, and dense_ffn in bf16 in three kernels instead of five.
+// CudaOps: every primitive as a kernel; in bf16 the gate and up products of an FFN and what joins
+// them are one.
 #include "backends/cuda/cuda_ops.h"
 
 #include "backends/cuda/attention/attention.h"
 #include "backends/cuda/cache/cache.h"
 #include "backends/cuda/device.h"
 #include "backends/cuda/elementwise/elementwise.h"
-#include "backends/cuda/gemm/gemm.h"
 #include "backends/cuda/linear/linear.h"
 #include "backends/cuda/moe/moe.h"
 #include "backends/cuda/norm/norm.h"
@@ -18,14 +18,31 @@ namespace glint {
 namespace cuda {
 namespace {
 
-// Whether the tensor cores' kernels compute the product of such activations with `weight`.
-bool is_gemm(DType x, const Weight& weight) {
-  return x == DType::kBF16 && weight.format == WeightFormat::kBF16;
+// Whether the tensor cores' kernels compute the product of such activations with `weight`, one or
+// a stack.
+template <class Weights>
+bool is_product(DType x, const Weights& weight) {
+  return x == DType::kBF16 && has_product(weight.format, weight.cols, weight.block_cols);
+}
+
+// Whether one of them computes gate, up and what joins them.
+template <class Weights>
+bool is_gate_up(DType x, const Weights& gate, const Weights& up) {
+  return is_product(x, gate) && gate.format == up.format && gate.block_rows == up.block_rows &&
+         gate.block_cols == up.block_cols;
+}
+
+// A launch that is chosen by the number of multiprocessors.
+template <class Args>
+auto for_sms(int num_sms, void (*launch)(const Args&, int, cudaStream_t)) {
+  return [=](const Args& args, cudaStream_t stream) { launch(args, num_sms, stream); };
 }
 
 class CudaOps final : public Ops {
  public:
-  explicit CudaOps(std::unique_ptr<CudaDevice> device) : device_(std::move(device)) {}
+  // `scores`: memory of the device for select_keys.
+  CudaOps(std::unique_ptr<CudaDevice> device, Buffer scores)
+      : device_(std::move(device)), sms_(device_->num_sms()), scores_(std::move(scores)) {}
 
   Device& device() override { return *device_; }
   Capabilities capabilities() const override {
@@ -64,7 +81,10 @@ class CudaOps final : public Ops {
     run("write_index", args, launch_write_index);
   }
   void select_keys(const SelectKeysArgs& args) override {
-    run("select_keys", args, launch_select_keys);
+    if (!is_top_keys(args)) return run("select_keys", args, launch_select_keys);
+    run("select_keys", args, [this](const SelectKeysArgs& args, cudaStream_t stream) {
+      launch_top_keys(args, reinterpret_cast<float*>(scores_.data()), stream);
+    });
   }
   void sparse_mla(const SparseMlaArgs& args) override {
     run("sparse_mla", args, launch_sparse_mla);
@@ -80,47 +100,98 @@ class CudaOps final : public Ops {
   void combine(const CombineArgs& args) override { run("combine", args, launch_combine); }
 
   void linear(const LinearArgs& args) override {
-    if (!is_gemm(args.x.dtype, args.weight) || args.accumulate) {
-      return run("linear", args, launch_any_linear);
-    }
-    run("linear", args, [&](const LinearArgs&, cudaStream_t stream) {
-      launch_linear(args, device_->num_sms(), stream);
-    });
+    if (is_narrow(args)) return run("linear", args, launch_narrow_linear);
+    if (!is_product(args.x.dtype, args.weight)) return run("linear", args, launch_exact_linear);
+    run("linear", args, for_sms(sms_, launch_linear));
   }
   void grouped_linear(const GroupedLinearArgs& args) override {
-    run("grouped_linear", args, launch_grouped_linear);
+    if (!is_product(args.x.dtype, args.weights)) {
+      return run("grouped_linear", args, launch_exact_grouped_linear);
+    }
+    run("grouped_linear", args, for_sms(sms_, launch_grouped_linear));
   }
-  void per_head(const PerHeadArgs& args) override { run("per_head", args, launch_per_head); }
+  void per_head(const PerHeadArgs& args) override {
+    if (!is_product(args.x.dtype, args.weights)) {
+      return run("per_head", args, launch_exact_per_head);
+    }
+    run("per_head", args, for_sms(sms_, launch_per_head));
+  }
 
   void dense_ffn(const DenseFfnArgs& args, Arena& scratch) override {
     const FfnWeights& w = args.weights;
-    if (!is_gemm(args.delta.dtype, w.gate_proj) || !is_gemm(args.delta.dtype, w.up_proj)) {
+    if (!is_gate_up(args.delta.dtype, w.gate_proj, w.up_proj)) {
       return Ops::dense_ffn(args, scratch);
     }
     const Arena::Scope scope(scratch);
     const Compose f{*this, scratch, args.delta.dtype};
     const Tensor m = f.add_rms_norm(args.x, args.delta, args.norm, args.eps);
-    const Tensor inner = scratch.take(f.dtype, {m.dim(0), w.gate_proj.rows});
-    gate_up({.x = m, .gate = w.gate_proj, .up = w.up_proj, .out = inner});
-    linear({.x = inner, .weight = w.down_proj, .out = args.delta});
+    ffn(w, m, args.delta, scratch);
+  }
+
+  void moe_experts(const MoeExpertsArgs& args, Arena& scratch) override {
+    const MoeWeights& w = args.weights;
+    if (!is_gate_up(args.out.dtype, w.gate_proj, w.up_proj)) {
+      return Ops::moe_experts(args, scratch);
+    }
+    const Arena::Scope scope(scratch);
+    const Tensor inner = scratch.take(args.out.dtype, {args.out.dim(0), w.gate_proj.rows});
+    for (const WeightStack* weights : {&w.gate_proj, &w.up_proj}) {
+      check(GroupedLinearArgs{.x = args.x,
+                              .rows = args.rows,
+                              .offsets = args.offsets,
+                              .weights = *weights,
+                              .out = inner});
+    }
+    const GroupedGateUpArgs gate_up = {.x = args.x,
+                                       .rows = args.rows,
+                                       .offsets = args.offsets,
+                                       .gate = w.gate_proj,
+                                       .up = w.up_proj,
+                                       .out = inner};
+    launch("grouped gate_up", gate_up, for_sms(sms_, launch_grouped_gate_up));
+    grouped_linear({.x = inner, .offsets = args.offsets, .weights = w.down_proj, .out = args.out});
+  }
+
+  void moe_combine(const MoeCombineArgs& args, Arena& scratch) override {
+    const FfnWeights& w = args.weights.shared_experts;
+    if (!w || !is_gate_up(args.delta.dtype, w.gate_proj, w.up_proj)) {
+      return Ops::moe_combine(args, scratch);
+    }
+    const Arena::Scope scope(scratch);
+    const Tensor shared = scratch.take(args.delta.dtype, {args.m.dim(0), args.delta.dim(1)});
+    ffn(w, args.m, shared, scratch);
+    combine({.y = args.y,
+             .places = args.places,
+             .weights = args.expert_weights,
+             .shared = shared,
+             .out = args.delta});
   }
 
  private:
   // `op` is a literal.
   template <class Args, class Launch>
-  void run(const char* op, const Args& args, Launch&& launch) {
+  void run(const char* op, const Args& args, Launch&& launch_op) {
     check(args);
-    device_->run(op, [&](cudaStream_t stream) { launch(args, stream); });
+    launch(op, args, launch_op);
   }
-
-  void gate_up(const GateUpArgs& args) {
-    check(LinearArgs{.x = args.x, .weight = args.gate, .out = args.out});
-    check(LinearArgs{.x = args.x, .weight = args.up, .out = args.out});
-    device_->run("gate_up",
-                 [&](cudaStream_t stream) { launch_gate_up(args, device_->num_sms(), stream); });
+  template <class Args, class Launch>
+  void launch(const char* op, const Args& args, Launch&& launch_op) {
+    device_->run(op, [&](cudaStream_t stream) { launch_op(args, stream); });
+  }
+  // out = down(silu(gate(x)) * up(x)) of weights that are is_gate_up().
+  void ffn(const FfnWeights& w, const Tensor& x, const Tensor& out, Arena& scratch) {
+    const Arena::Scope scope(scratch);
+    const Tensor inner = scratch.take(x.dtype, {x.dim(0), w.gate_proj.rows});
+    check(LinearArgs{.x = x, .weight = w.gate_proj, .out = inner});
+    check(LinearArgs{.x = x, .weight = w.up_proj, .out = inner});
+    const GateUpArgs gate_up = {.x = x, .gate = w.gate_proj, .up = w.up_proj, .out = inner};
+    launch("gate_up", gate_up, for_sms(sms_, launch_gate_up));
+    linear({.x = inner, .weight = w.down_proj, .out = out});
   }
 
   std::unique_ptr<CudaDevice> device_;
+  const int sms_;
+  const Buffer scores_;
 };
 
 }  // namespace
@@ -128,7 +199,14 @@ class CudaOps final : public Ops {
 
 Result<std::unique_ptr<Ops>> make_cuda_ops(int device) {
   GLINT_TRY(std::unique_ptr<cuda::CudaDevice> cuda_device, cuda::CudaDevice::make(device));
-  return std::unique_ptr<Ops>(std::make_unique<cuda::CudaOps>(std::move(cuda_device)));
+  Buffer scores = cuda_device->allocate(cuda::kScoreBytes);
+  if (!scores.data()) {
+    return Error{ErrorCode::kResourceExhausted,
+                 str(cuda_device->name(), " has no ", cuda::kScoreBytes >> 20,
+                     " MiB left for scores of keys; end what else runs on it")};
+  }
+  return std::unique_ptr<Ops>(
+      std::make_unique<cuda::CudaOps>(std::move(cuda_device), std::move(scores)));
 }
 
 Status find_cuda_device(int device) { return cuda::CudaDevice::find(device); }

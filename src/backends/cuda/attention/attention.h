@@ -15,6 +15,12 @@ Status supports_select_keys(const AttentionDims& dims);
 Status supports_sparse_mla(const AttentionDims& dims);
 
 void launch_select_keys(const SelectKeysArgs& args, cudaStream_t stream);
+// select_keys of bf16 queries with keys in bf16 or fp8, of GLM-5's sizes, through a buffer of
+// kScoreBytes: "top_keys.cuh".
+inline constexpr std::int64_t kScoreBytes = 64 << 20;
+bool is_top_keys(const SelectKeysArgs& args);
+void launch_top_keys(const SelectKeysArgs& args, float* buffer, cudaStream_t stream);
+
 void launch_sparse_mla(const SparseMlaArgs& args, cudaStream_t stream);
 
 }  // namespace glint::cuda

@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "backends/cuda/attention/attention.h"
+#include "backends/cuda/attention/sparse_mla_512.h"
 #include "backends/cuda/cache/rows.cuh"
 #include "backends/cuda/reduce.cuh"
 #include "base/check.h"
@@ -179,6 +180,7 @@ Status supports_sparse_mla(const AttentionDims& dims) {
 
 void launch_sparse_mla(const SparseMlaArgs& args, cudaStream_t stream) {
   if (args.out.size() == 0) return;
+  if (is_sparse_mla_512(args)) return launch_sparse_mla_512(args, stream);
   with_elements(args.out, [&]<class Q>(Q* out) {
     const auto heads_of = []<class T>(T* data, const Tensor& x) {
       return Heads<T>{data, x.stride[0], x.stride[1]};

@@ -69,8 +69,9 @@ __device__ int take_best(const Router& r, float* biased) {
 
 __global__ void __launch_bounds__(kWarp) route_kernel(const Router r) {
   extern __shared__ float shared[];
-  float* biased = shared;  // NaN: not to be chosen (any more)
-  float* chosen = shared + r.num_experts;
+  float* scores = shared;
+  float* biased = scores + r.num_experts;  // NaN: not to be chosen (any more)
+  float* chosen = biased + r.num_experts;
   const int lane = threadIdx.x;
   const std::int64_t t = blockIdx.x;
   const float* logits = r.logits + t * r.num_experts;
@@ -81,14 +82,15 @@ __global__ void __launch_bounds__(kWarp) route_kernel(const Router r) {
     return;
   }
   for (int e = lane; e < r.num_experts; e += kWarp) {
-    biased[e] = orderable(sigmoid(logits[e]) + r.bias[e]);
+    scores[e] = sigmoid(logits[e]);
+    biased[e] = orderable(scores[e] + r.bias[e]);
   }
   __syncwarp();
   if (!r.given) leave_best_groups(r, biased);
   double sum = 1e-20;
   for (int j = 0; j < r.k; ++j) {
     const int expert = r.given ? ids[j] : take_best(r, biased);
-    const float score = sigmoid(logits[expert]);
+    const float score = scores[expert];
     if (lane == 0) ids[j] = expert, chosen[j] = score;
     sum += score;
   }
@@ -117,7 +119,7 @@ void launch_route(const RouteArgs& args, cudaStream_t stream) {
                          .routed_scaling_factor = args.routed_scaling_factor,
                          .ids = args.ids.ptr<std::int32_t>(),
                          .weights = args.weights.ptr<float>()};
-  const std::size_t shared = static_cast<std::size_t>(experts + k) * sizeof(float);
+  const std::size_t shared = static_cast<std::size_t>(2 * experts + k) * sizeof(float);
   route_kernel<<<static_cast<unsigned>(tokens), kWarp, shared, stream>>>(router);
 }
 

@@ -1,0 +1,14 @@
+// sparse_mla for the sizes of GLM-5, on the tensor cores.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include "ops/sparse_mla.h"
+
+namespace glint::cuda {
+
+// Whether the kernel computes it. That depends on types, dims and what every model aligns.
+bool is_sparse_mla_512(const SparseMlaArgs& args);
+void launch_sparse_mla_512(const SparseMlaArgs& args, cudaStream_t stream);
+
+}  // namespace glint::cuda

@@ -1,0 +1,236 @@
+// The k best of a token's scores, in the order of their keys. A cluster for each token: its thread
+// blocks take a stretch of the keys each, into shared memory, and find the worst value that is
+// still selected digit by digit, from histograms that they add up. Where values tie, the earlier
+// keys are in. Which keys these are depends on the scores alone.
+#include <cooperative_groups.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "backends/cuda/attention/attention.h"
+#include "backends/cuda/attention/top_keys.cuh"
+#include "backends/cuda/reduce.cuh"
+
+namespace glint::cuda {
+namespace {
+
+namespace cg = cooperative_groups;
+
+constexpr int kBlock = 512, kWarps = kBlock / kWarp;
+constexpr int kBits = 8, kBins = 1 << kBits;  // of a digit
+constexpr int kMostBlocks = 8;                // of a cluster
+constexpr std::int64_t kKeysOfBlock = 48 << 10, kKeysWanted = 4096;
+
+struct TopKeys {
+  KeyScores scores;
+  std::int32_t* out;      // [T, k]
+  std::int64_t capacity;  // keys of a thread block
+};
+
+// Keys above and at the threshold.
+struct Counts {
+  int above, equal;
+};
+
+struct Shared {
+  int bins[kBins];      // of this thread block
+  int all_bins[kBins];  // of the cluster
+  int digit, rest;
+  Counts of_block;
+  Counts of_warps[kWarps];
+};
+
+// Larger scores have larger values; the order of rank_of, without the keys.
+__device__ std::uint32_t ordered(float score) {
+  return static_cast<std::uint32_t>(rank_of(score, 0) >> 32);
+}
+
+// The slot of a key.
+__device__ std::int32_t slot_of(const KeyScores& s, std::int64_t token, std::int64_t key) {
+  const std::int32_t* const pages = s.page_table + s.seqs[token] * s.max_pages;
+  return static_cast<std::int32_t>(std::int64_t{pages[key / kPageSize]} * kPageSize +
+                                   key % kPageSize);
+}
+
+// The value of rank k among the cluster's: each round finds its next digit, and how many of the
+// values that begin like it are still wanted.
+__device__ std::uint32_t find_threshold(const cg::cluster_group& cluster, Shared& shared,
+                                        const std::uint32_t* values, int count, int k) {
+  std::uint32_t prefix = 0;
+  int wanted = k;
+  for (int shift = 32 - kBits; shift >= 0; shift -= kBits) {
+    for (int i = threadIdx.x; i < kBins; i += kBlock) shared.bins[i] = 0;
+    __syncthreads();
+    const std::uint32_t above = shift + kBits == 32 ? 0 : ~0u << (shift + kBits);
+    for (int i = threadIdx.x; i < count; i += kBlock) {
+      if ((values[i] & above) == prefix) {
+        atomicAdd(&shared.bins[values[i] >> shift & (kBins - 1)], 1);
+      }
+    }
+    cluster.sync();
+    for (int i = threadIdx.x; i < kBins; i += kBlock) {
+      int sum = 0;
+      for (unsigned b = 0; b < cluster.num_blocks(); ++b) {
+        sum += *cluster.map_shared_rank(&shared.bins[i], b);
+      }
+      shared.all_bins[i] = sum;
+    }
+    cluster.sync();
+    if (threadIdx.x < kWarp) {
+      // Lane 0 has the largest digits.
+      constexpr int kEach = kBins / kWarp;
+      const int first = kBins - 1 - static_cast<int>(threadIdx.x) * kEach;
+      int own = 0;
+      for (int i = 0; i < kEach; ++i) own += shared.all_bins[first - i];
+      int end = own;
+#pragma unroll
+      for (int d = 1; d < kWarp; d *= 2) {
+        const int other = __shfl_up_sync(kAllLanes, end, d);
+        if (static_cast<int>(threadIdx.x) >= d) end += other;
+      }
+      int before = end - own;
+      if (before < wanted && wanted <= end) {
+        int digit = first;
+        for (; before + shared.all_bins[digit] < wanted; --digit) before += shared.all_bins[digit];
+        shared.digit = digit, shared.rest = wanted - before;
+      }
+    }
+    __syncthreads();
+    prefix |= static_cast<std::uint32_t>(shared.digit) << shift;
+    wanted = shared.rest;
+  }
+  return prefix;
+}
+
+__global__ void __launch_bounds__(kBlock) top_keys_kernel(const TopKeys p) {
+  extern __shared__ std::uint32_t values[];  // [capacity]
+  __shared__ Shared shared;
+  const auto cluster = cg::this_cluster();
+  const int blocks = static_cast<int>(cluster.num_blocks()),
+            rank = static_cast<int>(cluster.block_rank());
+  const std::int64_t row = blockIdx.x / blocks, token = p.scores.first_token + row;
+  const std::int64_t visible = std::int64_t{p.scores.positions[token]} + 1;
+  const int k = p.scores.k;
+  std::int32_t* const out = p.out + token * k;
+  if (visible <= k) {
+    for (int j = rank * kBlock + static_cast<int>(threadIdx.x); j < k; j += blocks * kBlock) {
+      out[j] = j < visible ? slot_of(p.scores, token, j) : -1;
+    }
+    return;
+  }
+  const std::int64_t each = (visible + blocks - 1) / blocks, first = rank * each;
+  const int count = static_cast<int>(max(min(each, visible - first), std::int64_t{0}));
+  const float* const scores = p.scores.scores + row * p.scores.stride + first;
+  for (int i = threadIdx.x; i < count; i += kBlock) values[i] = ordered(scores[i]);
+  __syncthreads();
+  const std::uint32_t threshold = find_threshold(cluster, shared, values, count, k);
+
+  // Warps take stretches, so that what is before a key is what is in the stretches before and in
+  // the lanes before.
+  const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp;
+  const int stretch = (count + kWarps * kWarp - 1) / (kWarps * kWarp) * kWarp;
+  const int begin = min(warp * stretch, count), end = min(begin + stretch, count);
+  Counts own = {0, 0};
+  for (int i = begin + lane; i < end; i += kWarp) {
+    own.above += values[i] > threshold, own.equal += values[i] == threshold;
+  }
+  const auto add = [](int a, int b) { return a + b; };
+  own.above = warp_reduce(own.above, add), own.equal = warp_reduce(own.equal, add);
+  if (lane == 0) shared.of_warps[warp] = own;
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    Counts sum = {0, 0};
+    for (const Counts& c : shared.of_warps) sum.above += c.above, sum.equal += c.equal;
+    shared.of_block = sum;
+  }
+  cluster.sync();
+  Counts before = {0, 0}, all = {0, 0};
+  for (int b = 0; b < blocks; ++b) {
+    const Counts c = *cluster.map_shared_rank(&shared.of_block, b);
+    all.above += c.above, all.equal += c.equal;
+    if (b < rank) before.above += c.above, before.equal += c.equal;
+  }
+  for (int w = 0; w < warp; ++w) {
+    before.above += shared.of_warps[w].above, before.equal += shared.of_warps[w].equal;
+  }
+  const int wanted = k - all.above;  // of the equal ones
+  for (int i = begin + lane; i - lane < end; i += kWarp) {
+    const std::uint32_t value = i < end ? values[i] : 0;
+    const bool is_above = i < end && value > threshold, is_equal = i < end && value == threshold;
+    const unsigned above = __ballot_sync(kAllLanes, is_above),
+                   equal = __ballot_sync(kAllLanes, is_equal), lower = (1u << lane) - 1;
+    const int above_before = before.above + __popc(above & lower),
+              equal_before = before.equal + __popc(equal & lower);
+    if (is_above || (is_equal && equal_before < wanted)) {
+      out[above_before + min(equal_before, wanted)] = slot_of(p.scores, token, first + i);
+    }
+    before.above += __popc(above), before.equal += __popc(equal);
+  }
+  cluster.sync();  // the others have read this block's counts
+}
+
+}  // namespace
+
+void launch_choose_keys(const KeyScores& scores, std::int32_t* out, std::int64_t tokens,
+                        std::int64_t most_keys, cudaStream_t stream) {
+  unsigned blocks = 1;
+  while (blocks < kMostBlocks && most_keys > kKeysWanted * blocks) blocks *= 2;
+  const TopKeys top = {scores, out, (most_keys + blocks - 1) / blocks};
+  const auto bytes = static_cast<std::size_t>(top.capacity) * sizeof(std::uint32_t);
+  // A failure shows as the launch's error.
+  cudaFuncSetAttribute(top_keys_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                       static_cast<int>(kKeysOfBlock * sizeof(std::uint32_t)));
+  cudaLaunchAttribute cluster = {};
+  cluster.id = cudaLaunchAttributeClusterDimension;
+  cluster.val.clusterDim.x = blocks;
+  cluster.val.clusterDim.y = cluster.val.clusterDim.z = 1;
+  cudaLaunchConfig_t config = {};
+  config.gridDim = dim3(static_cast<unsigned>(tokens) * blocks);
+  config.blockDim = dim3(kBlock);
+  config.dynamicSmemBytes = bytes;
+  config.stream = stream;
+  config.attrs = &cluster;
+  config.numAttrs = 1;
+  cudaLaunchKernelEx(&config, top_keys_kernel, top);
+}
+
+namespace {
+
+// No token sees more keys.
+std::int64_t most_keys(const SelectKeysArgs& args) {
+  return std::min(args.batch.page_table.dim(1) * kPageSize, args.batch.end);
+}
+
+}  // namespace
+
+bool is_top_keys(const SelectKeysArgs& args) {
+  const std::int64_t keys = most_keys(args);
+  return can_score_keys(args) && keys <= kMostBlocks * kKeysOfBlock &&
+         keys * std::int64_t{sizeof(float)} <= kScoreBytes;
+}
+
+void launch_top_keys(const SelectKeysArgs& args, float* buffer, cudaStream_t stream) {
+  const std::int64_t tokens = args.out.dim(0), keys = most_keys(args), heads = args.q.dim(1);
+  if (args.out.size() == 0) return;
+  KeyScores scores = {.q = bf16_data(args.q),
+                      .weights = args.weights.ptr<float>(),
+                      .heads = static_cast<int>(heads),
+                      .k = static_cast<int>(args.out.dim(1)),
+                      .weight_scale = 1.0f / std::sqrt(static_cast<float>(heads * args.q.dim(2))),
+                      .positions = args.batch.positions.ptr<std::int32_t>(),
+                      .seqs = args.batch.seqs.ptr<std::int32_t>(),
+                      .page_table = args.batch.page_table.ptr<std::int32_t>(),
+                      .max_pages = args.batch.page_table.dim(1),
+                      .keys = index_rows(args.cache),
+                      .first_token = 0,
+                      .scores = buffer,
+                      .stride = keys};
+  const std::int64_t at_once = kScoreBytes / (keys * std::int64_t{sizeof(float)});
+  for (; scores.first_token < tokens; scores.first_token += at_once) {
+    const std::int64_t now = std::min(at_once, tokens - scores.first_token);
+    launch_score_keys(scores, args.cache.format, now, keys, stream);
+    launch_choose_keys(scores, args.out.ptr<std::int32_t>(), now, keys, stream);
+  }
+}
+
+}  // namespace glint::cuda

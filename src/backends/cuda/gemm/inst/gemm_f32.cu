@@ -1,8 +1,0 @@
-// Products in f32: one instance a file, so that they compile side by side.
-#include "backends/cuda/gemm/gemm_sm90.cuh"
-
-namespace glint::cuda {
-
-template void launch_gemm<Epilogue::kF32>(const GemmConfig&, const GemmArgs&, cudaStream_t);
-
-}  // namespace glint::cuda

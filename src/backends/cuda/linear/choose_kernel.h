@@ -1,0 +1,39 @@
+// Which kernel computes a product, and in which order sums are made. Every choice gives the same
+// bits: it is about time only.
+#pragma once
+
+#include <cstdint>
+
+namespace glint::cuda {
+
+// The order of summation: k in steps of kStep, steps in slices of `steps`, which are summed from
+// zero and then added in order. It depends on k alone; codes.cuh has what happens in a step.
+inline constexpr int kStep = 128;
+struct Slices {
+  int count, steps;
+};
+constexpr Slices slices_of(std::int64_t k) {
+  const int steps = static_cast<int>((k + kStep - 1) / kStep);
+  const int count = steps >= 32 ? 8 : steps >= 12 ? 4 : steps >= 6 ? 2 : 1;
+  return {count, (steps + count - 1) / count};
+}
+
+// The longest k, for which x still fits into shared memory.
+inline constexpr std::int64_t kLongest = 8 * 24 * kStep;
+
+enum class Kernel {
+  kStream8,   // weights past shared memory, up to 8 rows of x, a thread block for all of k
+  kStream32,  // the same, 32 rows, a cluster for all of k
+  kTile,      // tiles of the weight in shared memory
+};
+
+struct ProductShape {
+  std::int64_t m = 0, n = 0, k = 0;
+  int matrices = 1;
+  bool grouped = false;  // rows are divided among the matrices
+};
+
+// For operands whose rows start at multiples of 16 bytes; others take kStream32 whatever the shape.
+Kernel choose_kernel(const ProductShape& shape, int num_sms);
+
+}  // namespace glint::cuda

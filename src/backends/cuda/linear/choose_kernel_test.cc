@@ -1,0 +1,48 @@
+#include "backends/cuda/linear/choose_kernel.h"
+
+#include <gtest/gtest.h>
+
+namespace glint::cuda {
+namespace {
+
+constexpr int kSms = 132;  // H200
+
+Kernel of(std::int64_t m, std::int64_t n, std::int64_t k) {
+  return choose_kernel({.m = m, .n = n, .k = k}, kSms);
+}
+Kernel of_experts(std::int64_t m) {
+  return choose_kernel({.m = m, .n = 256, .k = 6144, .matrices = 256, .grouped = true}, kSms);
+}
+
+TEST(ChooseKernel, few_rows_stream_the_weights) {
+  EXPECT_EQ(of(1, 6144, 2048), Kernel::kStream8);
+  EXPECT_EQ(of(8, 154880, 6144), Kernel::kStream8);
+  EXPECT_EQ(of(8, 6144, 16384), Kernel::kStream32) << "x of eight rows is too long";
+  EXPECT_EQ(of(9, 576, 6144), Kernel::kStream32);
+}
+
+TEST(ChooseKernel, tiles_need_enough_of_them_for_every_sm_twice) {
+  EXPECT_EQ(of(512, 2048, 6144), Kernel::kStream32);   // 128 tiles
+  EXPECT_EQ(of(1024, 2048, 6144), Kernel::kStream32);  // 256
+  EXPECT_EQ(of(1088, 2048, 6144), Kernel::kTile);      // 272
+}
+
+TEST(ChooseKernel, experts_go_by_the_rows_of_each) {
+  EXPECT_EQ(of_experts(8), Kernel::kStream8);
+  EXPECT_EQ(of_experts(256 * 4), Kernel::kStream8);
+  EXPECT_EQ(of_experts(256 * 5), Kernel::kStream32);
+  EXPECT_EQ(of_experts(256 * 33), Kernel::kTile);
+}
+
+TEST(Slices, cover_k_and_depend_on_it_alone) {
+  for (std::int64_t k = 1; k < 20000; k += 77) {
+    const Slices slices = slices_of(k);
+    EXPECT_GE(std::int64_t{slices.count} * slices.steps * kStep, k);
+    EXPECT_EQ(8 % slices.count, 0) << "warps of a thread block";
+  }
+  EXPECT_EQ(slices_of(6144).count, 8);
+  EXPECT_EQ(slices_of(256).count, 1);
+}
+
+}  // namespace
+}  // namespace glint::cuda

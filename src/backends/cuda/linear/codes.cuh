@@ -1,0 +1,185 @@
+// The weights of a lane: 32 of each step of kStep columns, of one row, from memory to pairs of bf16
+// as the tensor cores take them. Both kernels of products use them, so that their sums agree.
+//
+// An instruction m16n8k16 adds up sixteen products. Which columns these are is free, as long as
+// both operands agree: here four neighbours of each of the four lanes that share a row. So a lane
+// needs columns in runs of eight, "chunks", of which a step has four.
+#pragma once
+
+#include "backends/cuda/linear/product.h"
+#include "backends/cuda/vec.cuh"
+#include "tensor/fp8.h"
+
+namespace glint::cuda {
+
+inline constexpr int kChunks = 4;
+
+__device__ inline std::uint32_t times(std::uint32_t pair, std::uint32_t factors) {
+  std::uint32_t product;
+  asm("mul.rn.bf16x2 %0, %1, %2;" : "=r"(product) : "r"(pair), "r"(factors));
+  return product;
+}
+
+// 16 bytes that no other thread block reads soon: past L1, which x should have for itself.
+__device__ inline uint4 load_once(const void* p) {
+  uint4 v;
+  asm("ld.global.nc.L1::no_allocate.L2::256B.v4.u32 {%0, %1, %2, %3}, [%4];"
+      : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+      : "l"(p));
+  return v;
+}
+
+// Bytes [at, at + 16) of a row of `size` bytes, zeros past its end.
+template <bool kAligned>
+__device__ uint4 load_row(const std::byte* row, std::int64_t at, std::int64_t size) {
+  if constexpr (kAligned) return at < size ? load_once(row + at) : uint4{};
+  union {
+    std::byte bytes[16];
+    uint4 v;
+  } u = {};
+  for (int i = 0; i < 16; ++i) {
+    if (at + i < size) u.bytes[i] = row[at + i];
+  }
+  return u.v;
+}
+
+// Codes<F>: the codes of a lane.
+//   column(t, c): where in a step chunk c of lane t of the four begins
+//   unit(u, t): which 16 bytes of a row's step its u-th vector is
+//   pairs(c, p): chunk c as bf16; those of x must be in the order of arrange()
+//   kBytes: of a row of a step
+template <WeightFormat kFormat>
+struct Codes;
+
+template <>
+struct Codes<WeightFormat::kBF16> {
+  static constexpr int kVectors = 4, kBytes = 2 * kStep, kAhead = 1;
+  uint4 v[kVectors];
+
+  __device__ static int column(int t, int c) { return 32 * c + 8 * t; }
+  __device__ static int unit(int u, int t) { return 4 * u + t; }
+  __device__ static std::int64_t row_bytes(std::int64_t k) { return 2 * k; }
+  __device__ void pairs(int c, std::uint32_t (&p)[4]) const {
+    p[0] = v[c].x, p[1] = v[c].y, p[2] = v[c].z, p[3] = v[c].w;
+  }
+  __device__ static void arrange(const uint4& x, std::uint32_t (&p)[4]) {
+    p[0] = x.x, p[1] = x.y, p[2] = x.z, p[3] = x.w;
+  }
+};
+
+template <>
+struct Codes<WeightFormat::kFp8Block> {
+  static constexpr int kVectors = 2, kBytes = kStep, kAhead = 2;
+  uint4 v[kVectors];
+
+  __device__ static int column(int t, int c) { return 64 * (c / 2) + 16 * t + 8 * (c % 2); }
+  __device__ static int unit(int u, int t) { return 4 * u + t; }
+  __device__ static std::int64_t row_bytes(std::int64_t k) { return k; }
+  // Two codes, the upper bytes of the halves of `word`: exponents move to where bf16 has its own,
+  // and get its bias by a factor, which is exact, for subnormal codes too.
+  __device__ static std::uint32_t decoded(std::uint32_t word) {
+    constexpr std::uint32_t kTwoTo120 = 0x7b807b80;
+    return times((word & 0x80008000u) | (word >> 4 & 0x07f007f0u), kTwoTo120);
+  }
+  __device__ void pairs(int c, std::uint32_t (&p)[4]) const {
+    const uint4& w = v[c / 2];
+    const std::uint32_t low = c % 2 ? w.z : w.x, high = c % 2 ? w.w : w.y;
+    p[0] = decoded(__byte_perm(low, 0, 0x1404)), p[1] = decoded(__byte_perm(low, 0, 0x3424));
+    p[2] = decoded(__byte_perm(high, 0, 0x1404)), p[3] = decoded(__byte_perm(high, 0, 0x3424));
+  }
+  __device__ static void arrange(const uint4& x, std::uint32_t (&p)[4]) {
+    p[0] = x.x, p[1] = x.y, p[2] = x.z, p[3] = x.w;
+  }
+};
+
+template <>
+struct Codes<WeightFormat::kNvfp4> {
+  static constexpr int kVectors = 1, kBytes = kStep / 2, kAhead = 3;
+  uint4 v[kVectors];
+  std::uint32_t scales;  // of both groups of 16, as bf16, times 2^118
+
+  __device__ static int column(int t, int c) { return 32 * t + 8 * c; }
+  __device__ static int unit(int, int t) { return t; }
+  __device__ static std::int64_t row_bytes(std::int64_t k) { return k / 2; }
+  // `row`: the scales of the weight's row; of the two groups from column k on.
+  __device__ static std::uint32_t load_scales(const std::byte* row, std::int64_t column,
+                                              std::int64_t k) {
+    const auto code = [&](std::int64_t at) {
+      return at < k ? static_cast<std::uint32_t>(row[at / kNvfp4Group]) : 0u;
+    };
+    const std::uint32_t both = code(column) << 8 | code(column + kNvfp4Group) << 24;
+    constexpr std::uint32_t kTwoTo118 = 0x7a807a80;
+    return times(Codes<WeightFormat::kFp8Block>::decoded(both), kTwoTo118);
+  }
+  // Values are code * scale / 2^8, exactly: e2m1's exponents where bf16 has its own are 2^126 too
+  // small, and a scale times that would be too large. The kernel's end makes it up.
+  static constexpr float kFactor = 256;
+  __device__ void pairs(int c, std::uint32_t (&p)[4]) const {
+    const std::uint32_t w = c == 0 ? v[0].x : c == 1 ? v[0].y : c == 2 ? v[0].z : v[0].w;
+    const std::uint32_t scale = __byte_perm(scales, 0, c < 2 ? 0x1010 : 0x3232);
+    p[0] = times((w << 12 & 0x80008000u) | (w << 6 & 0x01c001c0u), scale);
+    p[1] = times((w << 8 & 0x80008000u) | (w << 2 & 0x01c001c0u), scale);
+    p[2] = times((w << 4 & 0x80008000u) | (w >> 2 & 0x01c001c0u), scale);
+    p[3] = times((w & 0x80008000u) | (w >> 6 & 0x01c001c0u), scale);
+  }
+  // Nibbles i and i + 4 of a word are halves of a pair.
+  __device__ static void arrange(const uint4& x, std::uint32_t (&p)[4]) {
+    p[0] = __byte_perm(x.x, x.z, 0x5410), p[1] = __byte_perm(x.x, x.z, 0x7632);
+    p[2] = __byte_perm(x.y, x.w, 0x5410), p[3] = __byte_perm(x.y, x.w, 0x7632);
+  }
+};
+
+// sums[16 rows of the weight x 8 rows of x] += what one pair of chunks, of 8 columns a lane, adds.
+__device__ inline void multiply_add(float (&sums)[4], const std::uint32_t (&a)[4],
+                                    const std::uint32_t (&b)[4], const std::uint32_t (&x)[4]) {
+#pragma unroll
+  for (int i = 0; i < 4; i += 2) {
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
+        "{%8, %9}, {%0, %1, %2, %3};"
+        : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
+        : "r"(a[i]), "r"(b[i]), "r"(a[i + 1]), "r"(b[i + 1]), "r"(x[i]), "r"(x[i + 1]));
+  }
+}
+
+// A span is half a step, two chunks: one chain of instructions from zero, so that the low bits
+// which the tensor core cuts off stay few. Then it is added to its slice's sum, fp8 spans times
+// their block's scale: that of the upper or the lower eight of 16 rows.
+template <WeightFormat kFormat>
+__device__ void add_span(float (&slice)[4], const float (&span)[4], float upper, float lower) {
+#pragma unroll
+  for (int e = 0; e < 4; ++e) {
+    if constexpr (kFormat == WeightFormat::kFp8Block) {
+      slice[e] = fmaf(span[e], e < 2 ? upper : lower, slice[e]);
+    } else {
+      slice[e] += span[e];
+    }
+  }
+}
+
+// The scales of a step's two spans in the fp8 block of row `n`.
+struct SpanScales {
+  float of[2];
+};
+template <WeightFormat kFormat>
+__device__ SpanScales load_span_scales(const WeightView& w, std::int64_t n, std::int64_t k0,
+                                       std::int64_t k) {
+  if constexpr (kFormat == WeightFormat::kFp8Block) {
+    const std::int64_t blocks = (k + w.block_cols - 1) / w.block_cols;
+    const float* row = reinterpret_cast<const float*>(w.scale) + n / w.block_rows * blocks;
+    const std::int64_t second = min(k0 + kStep / 2, k - 1);
+    return {row[k0 / w.block_cols], row[second / w.block_cols]};
+  } else {
+    return {1, 1};
+  }
+}
+
+// The factor of a whole sum, at its end.
+template <WeightFormat kFormat>
+__device__ float factor_of(const WeightView& w) {
+  if constexpr (kFormat == WeightFormat::kNvfp4) {
+    return Codes<kFormat>::kFactor * (w.global_scale ? *w.global_scale : 1.0f);
+  }
+  return 1;
+}
+
+}  // namespace glint::cuda

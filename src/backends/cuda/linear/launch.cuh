@@ -1,0 +1,57 @@
+// Launches the kernel that a product's shape chooses; one file in inst/ for each format.
+#pragma once
+
+#include "backends/cuda/linear/tile.cuh"
+
+namespace glint::cuda {
+
+inline bool is_multiple_of_16(const void* p) {
+  return reinterpret_cast<std::uintptr_t>(p) % 16 == 0;
+}
+
+// Whether rows of x and of the codes, of every matrix, start at multiples of 16 bytes.
+template <WeightFormat kFormat>
+bool is_aligned(const ProductArgs& p) {
+  const auto is_stack_aligned = [&](const StackView& w) {
+    return is_multiple_of_16(w.first.data) && w.data_step % 16 == 0;
+  };
+  const std::int64_t bytes =
+      kFormat == WeightFormat::kNvfp4 ? p.k / 2 : p.k * (kFormat == WeightFormat::kBF16 ? 2 : 1);
+  return bytes % 16 == 0 && p.k % 8 == 0 && is_multiple_of_16(p.x) && p.x_stride % 8 == 0 &&
+         p.x_step % 8 == 0 && is_stack_aligned(p.weights) && is_stack_aligned(p.up);
+}
+
+template <WeightFormat kFormat, Epilogue kEpilogue>
+void launch_as(const ProductArgs& p, int num_sms, cudaStream_t stream) {
+  const bool aligned = is_aligned<kFormat>(p);
+  if (!aligned) return launch_stream<kFormat, 32, true, false, kEpilogue>(p, num_sms, stream);
+  switch (choose_kernel({.m = p.m,
+                         .n = kEpilogue == Epilogue::kSiluMul ? 2 * p.n : p.n,
+                         .k = p.k,
+                         .matrices = p.matrices,
+                         .grouped = p.offsets != nullptr},
+                        num_sms)) {
+    case Kernel::kStream8:
+      return launch_stream<kFormat, 8, false, true, kEpilogue>(p, num_sms, stream);
+    case Kernel::kStream32:
+      return launch_stream<kFormat, 32, true, true, kEpilogue>(p, num_sms, stream);
+    case Kernel::kTile:
+      return launch_tile<kFormat, kEpilogue>(p, stream);
+  }
+}
+
+template <WeightFormat kFormat>
+void launch_product(const ProductArgs& p, Epilogue epilogue, int num_sms, cudaStream_t stream) {
+  switch (epilogue) {
+    case Epilogue::kBF16:
+      return launch_as<kFormat, Epilogue::kBF16>(p, num_sms, stream);
+    case Epilogue::kF32:
+      return launch_as<kFormat, Epilogue::kF32>(p, num_sms, stream);
+    case Epilogue::kAdd:
+      return launch_as<kFormat, Epilogue::kAdd>(p, num_sms, stream);
+    case Epilogue::kSiluMul:
+      return launch_as<kFormat, Epilogue::kSiluMul>(p, num_sms, stream);
+  }
+}
+
+}  // namespace glint::cuda

@@ -1,0 +1,95 @@
+// Which rows a thread block of a product works on, and how it writes its sums.
+#pragma once
+
+#include <algorithm>
+
+#include "backends/cuda/linear/codes.cuh"
+#include "backends/cuda/reduce.cuh"
+
+namespace glint::cuda {
+
+// Rows [first, end) of out, of one matrix; none where end is first.
+struct RowTile {
+  int matrix = 0;
+  std::int64_t first = 0, end = 0;
+};
+
+// Groups are cut into tiles of kRows of their own, which are numbered through. The same in every
+// lane.
+template <int kRows>
+__device__ RowTile find_group_tile(const ProductArgs& p, std::int64_t number) {
+  const int lane = threadIdx.x % kWarp;
+  const int each = (p.matrices + kWarp - 1) / kWarp;  // groups of a lane
+  const int low = min(lane * each, p.matrices), high = min(low + each, p.matrices);
+  const auto tiles_of = [&](int group) {
+    return (p.offsets[group + 1] - p.offsets[group] + kRows - 1) / kRows;
+  };
+  std::int64_t own = 0;
+  for (int group = low; group < high; ++group) own += tiles_of(group);
+  std::int64_t end = own;  // of this lane's tiles, by a scan over the lanes
+#pragma unroll
+  for (int d = 1; d < kWarp; d *= 2) {
+    const std::int64_t other = __shfl_up_sync(kAllLanes, end, d);
+    if (lane >= d) end += other;
+  }
+  const unsigned beyond = __ballot_sync(kAllLanes, number < end);
+  if (!beyond) return {};
+  const int holder = __ffs(static_cast<int>(beyond)) - 1;
+  int group = low;
+  std::int64_t tile = number - (end - own);
+  if (lane == holder) {
+    for (; tile >= tiles_of(group); ++group) tile -= tiles_of(group);
+  }
+  group = __shfl_sync(kAllLanes, group, holder);
+  tile = __shfl_sync(kAllLanes, tile, holder);
+  const std::int64_t first = p.offsets[group] + tile * kRows;
+  return {group, first, min(first + kRows, std::int64_t{p.offsets[group + 1]})};
+}
+
+// Tile `number` of the rows; blockIdx.z counts matrices that all rows go through.
+template <int kRows>
+__device__ RowTile find_row_tile(const ProductArgs& p, std::int64_t number) {
+  if (p.offsets) return find_group_tile<kRows>(p, number);
+  const std::int64_t first = number * kRows;
+  return {static_cast<int>(blockIdx.z), first, min(first + kRows, p.m)};
+}
+
+// Tiles that launches must make room for, whatever the rows of each group.
+inline std::int64_t most_tiles(const ProductArgs& p, int rows) {
+  if (p.offsets) return p.m / rows + std::min<std::int64_t>(p.m, p.matrices);
+  return (p.m + rows - 1) / rows;
+}
+
+// Row `row` of x, as out counts them; null past the end of the tile.
+__device__ inline const bf16* row_of_x(const ProductArgs& p, const RowTile& tile,
+                                       std::int64_t row) {
+  if (row >= tile.end) return nullptr;
+  const std::int64_t source = p.sources ? p.sources[row] : row;
+  const std::int64_t matrix = p.offsets ? 0 : tile.matrix;
+  return p.x + matrix * p.x_step + source * p.x_stride;
+}
+
+// Rows of the weight that 16 sums of a lane group are of: in kSiluMul eight of the gate, then the
+// same eight of up.
+template <Epilogue kEpilogue>
+inline constexpr int kRowsOf16 = kEpilogue == Epilogue::kSiluMul ? 8 : 16;
+
+// Writes the sum of output (row, n); kSiluMul: with that of up. `factor`: factor_of their weights.
+template <Epilogue kEpilogue>
+__device__ void write_sum(const ProductArgs& p, const RowTile& tile, std::int64_t row,
+                          std::int64_t n, float sum, float up) {
+  if (row >= tile.end || n >= p.n) return;
+  const std::int64_t at = (p.offsets ? 0 : tile.matrix) * p.out_step + row * p.out_stride + n;
+  if constexpr (kEpilogue == Epilogue::kF32) {
+    static_cast<float*>(p.out)[at] = sum;
+  } else if constexpr (kEpilogue == Epilogue::kAdd) {
+    static_cast<float*>(p.out)[at] += sum;
+  } else if constexpr (kEpilogue == Epilogue::kBF16) {
+    static_cast<bf16*>(p.out)[at] = __float2bfloat16_rn(sum);
+  } else {
+    static_cast<bf16*>(p.out)[at] = __float2bfloat16_rn(
+        silu_mul(as_float(__float2bfloat16_rn(sum)), as_float(__float2bfloat16_rn(up))));
+  }
+}
+
+}  // namespace glint::cuda
