@@ -72,7 +72,12 @@ Status run(Stage stage, const CommandInfo& info, std::span<const std::string> ar
   int nodes = 0;
   if (option_detail::parse(cli.environment.slurm_num_nodes, nodes)) options.num_nodes = nodes;
   OptionList own(options);
+  // Variables come first: the command line wins.
   std::vector<std::string> mine;
+  for (const std::string& variable : cli.environment.miles_script) {
+    const std::size_t equals = std::min(variable.find('='), variable.size());
+    mine.push_back(str("--", lower(variable.substr(0, equals)), variable.substr(equals)));
+  }
   divide(args, own, mine, options.flags);
   GLINT_TRY(const bool go_on, prepare_command(info, own, options, mine, cli));
   if (!go_on) return Ok{};

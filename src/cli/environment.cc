@@ -59,20 +59,37 @@ std::string hub_token() {
   return token.substr(begin, token.find_last_not_of(" \r\n") + 1 - begin);
 }
 
-// Variables of vLLM, SGLang, TensorRT-LLM and what they stand on.
-std::vector<std::string> foreign_variables() {
+// "NAME=value" of variables whose entries `choose` takes, from where it says.
+template <class Choose>
+std::vector<std::string> variables(Choose&& choose) {
   std::vector<std::string> out;
   for (char** at = environ; *at != nullptr; ++at) {
     const std::string_view entry = *at;
+    if (const std::size_t from = choose(entry); from != entry.npos)
+      out.emplace_back(entry.substr(from));
+  }
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+// Variables of vLLM, SGLang, TensorRT-LLM and what they stand on.
+std::vector<std::string> foreign_variables() {
+  return variables([](std::string_view entry) {
     for (const std::string_view prefix :
          {"NCCL_", "VLLM_", "SGLANG_", "SGL_", "TRTLLM_", "TLLM_", "TRT_LLM_",
           "SAFETENSORS_FAST_GPU=", "CUDA_VISIBLE_DEVICES=", "TORCH_", "PYTORCH_", "FLASHINFER_",
           "DG_JIT_", "TRITON_", "NVTE_"}) {
-      if (entry.starts_with(prefix) && !entry.starts_with("VLLM_API_KEY=")) out.emplace_back(entry);
+      if (entry.starts_with(prefix) && !entry.starts_with("VLLM_API_KEY=")) return std::size_t{0};
     }
-  }
-  std::sort(out.begin(), out.end());
-  return out;
+    return entry.npos;
+  });
+}
+
+std::vector<std::string> miles_variables() {
+  constexpr std::string_view kPrefix = "MILES_SCRIPT_";
+  return variables([&](std::string_view entry) {
+    return entry.starts_with(kPrefix) ? kPrefix.size() : entry.npos;
+  });
 }
 
 std::string api_key() {
@@ -94,6 +111,7 @@ Environment read_environment() {
           .home = variable("HOME"),
           .api_key = api_key(),
           .slurm_num_nodes = variable("SLURM_JOB_NUM_NODES"),
+          .miles_script = miles_variables(),
           .foreign = foreign_variables()};
 }
 

@@ -24,6 +24,8 @@ struct Environment {
   std::string api_key = {};      // GLINT_API_KEY, else VLLM_API_KEY: of a server, or to send to one
 
   std::string slurm_num_nodes = {};  // SLURM_JOB_NUM_NODES, for `glint train train`
+  // "NAME=value" of variables MILES_SCRIPT_NAME: options of the same, sorted.
+  std::vector<std::string> miles_script = {};
 
   // "NAME=value" of variables that other servers and their libraries read, sorted.
   std::vector<std::string> foreign = {};

@@ -69,6 +69,10 @@ def options_change_the_plan():
     check(named["arguments"]["eval-prompt-data"] == "/data/aime.jsonl", "NAME PATH", named)
     nodes = json.loads(output("train", "train", "--dry-run", "--json", env={"SLURM_JOB_NUM_NODES": "16"}))
     check(nodes["gpus"] == 128, "SLURM's nodes", nodes)
+    named = json.loads(output("train", "train", "--dry-run", "--json", "--num-rollout", 7,
+                              env={"MILES_SCRIPT_NUM_NODES": "16", "MILES_SCRIPT_NUM_ROLLOUT": "5", "MILES_SCRIPT_RUN_ID": "Night"}))
+    check(named["gpus"] == 128 and named["arguments"]["num-rollout"] == "7" and "/Night/" in named["arguments"]["save"], "variables", named)
+    refused("train", "train", env={"MILES_SCRIPT_NUM_NODE": "16"}, words=["num-node"])
 
 
 def wrong_plans_are_refused():
