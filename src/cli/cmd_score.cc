@@ -21,7 +21,7 @@ struct Options : RunOptions {
   std::string ids, prompt, out, mtp, hidden;
   bool ppl = false, json = false;
   int chunk = 256;
-  int tp = 1, dp = 1, ep = 1, pp = 1, reduce_slices = 0;
+  int tp = 1, cp = 1, dp = 1, ep = 1, pp = 1, reduce_slices = 0;
 
   template <class Visitor>
   void visit(Visitor&& v) {
@@ -52,7 +52,9 @@ struct Options : RunOptions {
       "slices that sums of products are cut in, also on one rank: the same bits for every --tp "
       "that "
       "N is a multiple of, by a power of two (default: --tp)");
-    v("dp=N", dp, "shards, each with sequences and a cache of its own (default: --ep)");
+    v("cp=N", cp,
+      "shards that share each sequence, of which each runs some rows: 1, or all shards");
+    v("dp=N", dp, "shards, each with sequences and a cache of its own (default: --ep, or --cp)");
     v("ep=N", ep, "ranks that share the routed experts of a layer: 1, or all shards");
     v("pp=N", pp, "stages, of some layers each");
   }
@@ -191,16 +193,18 @@ bool scores_mtp(const Options& options, Ranks& ranks) {
 
 Result<std::unique_ptr<Ranks>> load_ranks(const Options& options, Cli& cli) {
   const MeshShape shape = {.tp = options.tp,
+                           .cp = options.cp,
                            .ep = options.ep,
                            .pp = options.pp,
-                           .dp = options.dp == 1 ? options.ep : options.dp,
+                           .dp = options.dp == 1 ? std::max(options.ep, options.cp) : options.dp,
                            .reduce_slices = options.reduce_slices};
   GLINT_TRY(ModelOptions resolved, resolve(options, cli, wants_mtp(options)));
   GLINT_TRY_STATUS(check_shape(shape));
   const int size = shape.num_ranks();
   if (resolved.dummy && size > 1) {
     return invalid(
-        "synthetic weights are made whole, on every rank; leave --tp, --ep, --dp and --pp out");
+        "synthetic weights are made whole, on every rank; leave --tp, --cp, --ep, --dp and --pp "
+        "out");
   }
   RunOptions each = options;
   const bool adds_up = size > 1 || shape.num_slices() > 1;
@@ -251,6 +255,7 @@ Json to_json(Ranks& ranks) {
         {"heads", Json(Json::Array{shard.heads.first, shard.heads.first + shard.heads.count})},
         {"weight_bytes", model.load_stats().held_bytes},
         {"collectives", Json(Json::Object{{"tp", to_json(ranks.tp(rank))},
+                                          {"cp", to_json(ranks.cp(rank))},
                                           {"ep", to_json(ranks.ep(rank))},
                                           {"pp", to_json(ranks.pp(rank))}})}}));
   }

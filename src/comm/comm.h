@@ -77,6 +77,7 @@ Comm& self_comm();
 // The groups that a rank belongs to; never null.
 struct Mesh {
   Comm* tp = &self_comm();  // ranks that divide each matrix; they have the same tokens
+  Comm* cp = &self_comm();  // ranks that share a sequence's rows; each has its whole cache
   Comm* ep = &self_comm();  // ranks that share the routed experts; each has tokens of its own
   Comm* pp = &self_comm();  // stages, of some layers each; each stage's output is the next's input
 };

@@ -7,7 +7,8 @@
 namespace glint {
 
 std::string describe(const MeshShape& shape) {
-  return str("tp ", shape.tp, ", dp ", shape.dp, ", ep ", shape.ep, ", pp ", shape.pp);
+  return str("tp ", shape.tp, ", cp ", shape.cp, ", dp ", shape.dp, ", ep ", shape.ep, ", pp ",
+             shape.pp);
 }
 
 bool ShardPlan::holds(const ModelTensor& tensor, const ModelConfig& config) const {
@@ -71,7 +72,7 @@ Status check_division(const ModelConfig& config, const MeshShape& shape) {
 
 Status check_shape(const MeshShape& shape) {
   bool fits = true;
-  for (const int ranks : {shape.tp, shape.dp, shape.ep, shape.pp}) {
+  for (const int ranks : {shape.tp, shape.cp, shape.dp, shape.ep, shape.pp}) {
     fits = fits && ranks >= 1 && ranks <= kMostRanks;
   }
   if (!fits || shape.num_ranks() > kMostRanks) {
@@ -79,6 +80,10 @@ Status check_shape(const MeshShape& shape) {
                        kMostRanks, " in all"));
   }
   GLINT_TRY_STATUS(check_slices(shape));
+  if (shape.cp != 1 && shape.cp != shape.dp) {
+    return invalid(str("cp is ", shape.cp, ", but a sequence is shared by all ", shape.dp,
+                       " shards of a stage or has one; set cp to ", shape.dp, " or to 1"));
+  }
   if (shape.ep != 1 && shape.ep != shape.dp) {
     return invalid(str("ep is ", shape.ep, ", but experts are shared by all ", shape.dp,
                        " shards of a stage or by none; set ep to ", shape.dp, " or to 1"));

@@ -12,6 +12,7 @@ namespace glint {
 // How many ranks of each kind. Rank r is member r % tp of shard r / tp % dp of stage r / (tp * dp).
 struct MeshShape {
   int tp = 1;  // ranks of a shard that divide its heads, inner rows and vocabulary
+  int cp = 1;  // shards that share each sequence, of which each runs some rows: 1, or all
   int ep = 1;  // ranks that share the routed experts of a layer: 1, or all shards of a stage
   int pp = 1;  // stages, of whole layers each
   int dp = 1;  // shards: each has sequences and a cache of its own
@@ -24,7 +25,7 @@ struct MeshShape {
   bool operator==(const MeshShape&) const = default;
 };
 
-// "tp 1, dp 2, ep 2, pp 1"
+// "tp 1, cp 1, dp 2, ep 2, pp 1"
 std::string describe(const MeshShape& shape);
 
 // Layers begin .. end - 1.

@@ -50,13 +50,17 @@ TEST(ShardPlan, refuses_what_cannot_be_in_one_sentence) {
   EXPECT_EQ(refusal({.ep = 2, .dp = 4}),
             "ep is 2, but experts are shared by all 4 shards of a stage or by none; set ep to 4 or "
             "to 1");
+  EXPECT_EQ(refusal({.cp = 3, .dp = 6}),
+            "cp is 3, but a sequence is shared by all 6 shards of a stage or has one; set cp to 6 "
+            "or to 1");
   EXPECT_EQ(refusal({.pp = 100}), str("pp is 100, but the model has ", config.num_hidden_layers,
                                       " layers; every stage needs one"));
   EXPECT_EQ(refusal({.ep = 512, .dp = 512}),
             str("ep is 512, but the model has ", config.n_routed_experts,
                 " routed experts; every rank needs one"));
-  EXPECT_EQ(refusal({.dp = 0}),
-            "tp 1, dp 0, ep 1, pp 1: each must be 1 or more, and the ranks at most 1024 in all");
+  EXPECT_EQ(
+      refusal({.dp = 0}),
+      "tp 1, cp 1, dp 0, ep 1, pp 1: each must be 1 or more, and the ranks at most 1024 in all");
   EXPECT_EQ(refusal({.tp = 3}),
             "tp is 3, but must divide the model's num_attention_heads (4); set it to 2");
   EXPECT_EQ(

@@ -73,7 +73,7 @@ struct BatchView {
   // All positions are smaller, and the host knows: where it is at most index_topk every visible key
   // is selected, and nothing is computed to score keys.
   std::int64_t end = std::numeric_limits<std::int64_t>::max();
-  // Tokens of all ranks that share the experts with this one, which the plan says; 0: T.
+  // Tokens of all ranks that share experts or a sequence with this one, as the plan says; 0: T.
   std::int64_t all_tokens = 0;
 };
 

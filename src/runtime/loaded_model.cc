@@ -7,6 +7,7 @@
 #include "base/seconds.h"
 #include "base/str.h"
 #include "base/thread_pool.h"
+#include "model/context_ops.h"
 #include "model/divided_ops.h"
 #include "model/inventory.h"
 #include "model/synthetic.h"
@@ -78,6 +79,9 @@ Result<std::unique_ptr<LoadedModel>> LoadedModel::load(const ModelOptions& optio
   if (m->shard_.is_divided()) {
     m->ops_ =
         std::make_unique<DividedOps>(std::move(m->ops_), m->shard_, *options.mesh.tp, m->weights_);
+  }
+  if (options.shape.cp > 1) {
+    m->ops_ = std::make_unique<ContextOps>(std::move(m->ops_), *options.mesh.cp);
   }
   GLINT_TRY_STATUS(m->ops_->supports(dims_of(m->config_)));
   // The configuration's own needs are checked before the first weight is read.

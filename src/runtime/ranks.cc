@@ -8,6 +8,7 @@ namespace glint {
 
 Ranks::Ranks(const MeshShape& shape) : shape_(shape) {
   tp_.resize(static_cast<std::size_t>(size()));
+  cp_.resize(tp_.size());
   ep_.resize(tp_.size());
   pp_.resize(tp_.size());
   // The i-th member of a new group becomes `to` of rank `first` + i * `step`.
@@ -20,13 +21,17 @@ Ranks::Ranks(const MeshShape& shape) : shape_(shape) {
   };
   const int stage = shape.tp * shape.dp;  // ranks of one
   for (int rank = 0; rank < size(); rank += shape.tp) join(shape.tp, rank, 1, tp_);
+  for (int rank = 0; rank < size(); ++rank) {
+    // The shards of a stage, or this one alone.
+    if (rank / shape.tp % shape.cp == 0) join(shape.cp, rank, shape.tp, cp_);
+  }
   for (int rank = 0; rank < size(); rank += shape.ep) join(shape.ep, rank, 1, ep_);
   for (int rank = 0; rank < stage; ++rank) join(shape.pp, rank, stage, pp_);
 }
 
 Mesh Ranks::mesh(int rank) {
   const auto r = static_cast<std::size_t>(rank);
-  return {.tp = tp_[r].get(), .ep = ep_[r].get(), .pp = pp_[r].get()};
+  return {.tp = tp_[r].get(), .cp = cp_[r].get(), .ep = ep_[r].get(), .pp = pp_[r].get()};
 }
 
 void Ranks::run(const std::function<void(int rank)>& work) {

@@ -26,16 +26,17 @@ class Ranks {
   // the caller's.
   void run(const std::function<void(int rank)>& work);
 
-  // Traffic of a rank's collectives so far: over those with whom it divides matrices, its experts'
-  // group, and its line of stages.
+  // Traffic of a rank's collectives so far: over those with whom it divides matrices, those with
+  // whom it shares a sequence, its experts' group, and its line of stages.
   const CountingComm& tp(int rank) const { return *tp_[static_cast<std::size_t>(rank)]; }
+  const CountingComm& cp(int rank) const { return *cp_[static_cast<std::size_t>(rank)]; }
   const CountingComm& ep(int rank) const { return *ep_[static_cast<std::size_t>(rank)]; }
   const CountingComm& pp(int rank) const { return *pp_[static_cast<std::size_t>(rank)]; }
 
  private:
   MeshShape shape_;
   std::vector<std::unique_ptr<Comm>> groups_;
-  std::vector<std::unique_ptr<CountingComm>> tp_, ep_, pp_;  // by rank
+  std::vector<std::unique_ptr<CountingComm>> tp_, cp_, ep_, pp_;  // by rank
   std::vector<std::unique_ptr<LoadedModel>> models_;
 };
 

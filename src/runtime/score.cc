@@ -22,16 +22,13 @@ std::vector<float> to_host_f32(const Tensor& x, Device& device) {
   return out;
 }
 
-// Rows that predict `targets` (fewer than the rows: the last ones predict nothing known).
-Prediction judge(const StepOutput& out, std::span<const TokenId> targets) {
-  Prediction result = {.tokens = static_cast<std::int64_t>(targets.size())};
-  for (std::int64_t r = 0; r < result.tokens; ++r) {
-    const std::span<const float> row = out.row(r);
-    // One logit that is NaN does not show in the logarithm of a sum of the others.
-    result.nll -= extent_of(row).numbers ? static_cast<double>(logprob(row, targets[r])) : NAN;
-    result.top1 += argmax(row) == targets[r];
-  }
-  return result;
+// How well the row of logits predicts `target`.
+Prediction judge(std::span<const float> row, TokenId target) {
+  // One logit that is NaN does not show in the logarithm of a sum of the others.
+  const bool numbers = extent_of(row).numbers;
+  return {.nll = numbers ? -static_cast<double>(logprob(row, target)) : NAN,
+          .tokens = 1,
+          .top1 = argmax(row) == target};
 }
 
 std::span<const TokenId> clamp_span(std::span<const TokenId> ids, std::int64_t begin,
@@ -107,38 +104,58 @@ Result<Score> score(LoadedModel& model, std::span<const TokenId> ids, const Scor
   const auto rows_of = [&](std::int64_t length, std::int64_t first) {
     return std::clamp<std::int64_t>(length - first, 0, options.chunk);
   };
+  // The first of them that this rank runs.
+  const auto begin_of = [&](std::int64_t first, int part) {
+    return first + rows_of(T, first) * part / options.parts;
+  };
   const auto make_plan = [&](std::int64_t first, std::int64_t skip) {
     StepPlan plan;
-    const std::int64_t rows = rows_of(T - skip, first);
-    if (rows > 0) {
-      plan.add(static_cast<int>(first), ids.subspan(first + skip, rows), pages,
-               is_last ? static_cast<int>(rows) : 0);
+    const std::int64_t begin = begin_of(first, options.part);
+    const std::int64_t end = std::min(begin_of(first, options.part + 1), T - skip);
+    if (begin < end) {
+      plan.add(static_cast<int>(begin), ids.subspan(begin + skip, end - begin), pages,
+               is_last ? static_cast<int>(end - begin) : 0);
     }
     for (const std::int64_t length : lengths) plan.all_tokens += rows_of(length - skip, first);
     return plan;
+  };
+  // Row `begin` of the sequence is the first of `out`, and predicts the first of `targets`; the
+  // last rows predict nothing known.
+  const auto judge_all = [](const StepOutput& out, std::int64_t begin,
+                            std::span<const TokenId> targets, const auto& judged,
+                            Prediction& total) {
+    for (std::size_t r = 0; r < targets.size(); ++r) {
+      const auto row = static_cast<std::int64_t>(r);
+      const Prediction one = judge(out.row(row), targets[r]);
+      total.add(one);
+      if (judged) judged(begin + row, one);
+    }
   };
 
   Score total;
   for (std::int64_t first = 0; first < longest; first += options.chunk) {
     const StepPlan plan = make_plan(first, 0);
+    const std::int64_t begin = begin_of(first, options.part);
     const std::int64_t count = static_cast<std::int64_t>(plan.tokens.size());
-    const Taps taps = count > 0 ? make_taps(model, sinks, first) : Taps();
+    const Taps taps = count > 0 ? make_taps(model, sinks, begin) : Taps();
     const StepOutput out = model.step(plan, {.taps = &taps});
     if (is_last) {
       if (sinks.hidden && count > 0) {
-        sinks.hidden(model.config().num_hidden_layers, first,
+        sinks.hidden(model.config().num_hidden_layers, begin,
                      to_host_f32(out.hidden, model.ops().device()));
       }
-      total.model.add(judge(out, clamp_span(ids, first + 1, first + count + 1)));
-      if (sinks.logits && count > 0) sinks.logits(first, out.logits);
+      judge_all(out, begin, clamp_span(ids, begin + 1, begin + count + 1), sinks.judged,
+                total.model);
+      if (sinks.logits && count > 0) sinks.logits(begin, out.logits);
     }
 
     const StepPlan drafts = make_plan(first, 1);
     if (options.mtp && is_last && drafts.all_tokens > 0) {
       const std::int64_t rows = static_cast<std::int64_t>(drafts.tokens.size());
       const StepOutput guess = model.draft(drafts, {.on_device = out.hidden.slice(0, 0, rows)});
-      total.mtp.add(judge(guess, clamp_span(ids, first + 2, first + rows + 2)));
-      if (sinks.mtp && rows > 0) sinks.mtp(first, guess.logits);
+      judge_all(guess, begin, clamp_span(ids, begin + 2, begin + rows + 2), sinks.judged_mtp,
+                total.mtp);
+      if (sinks.mtp && rows > 0) sinks.mtp(begin, guess.logits);
     }
     if (options.done && !options.done(count)) {
       return Error{ErrorCode::kUnavailable, "interrupted"};

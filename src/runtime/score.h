@@ -15,25 +15,12 @@ struct ScoreOptions {
   // For a model over ranks: lengths of the sequences that the shards score together, with this
   // one's, which may be 0. All ranks score together; numbers come from the last stage.
   std::vector<std::int64_t> lengths = {};
+  // Where ranks share this sequence: which of the `parts` of each chunk's rows this one runs.
+  int part = 0, parts = 1;
   // Then also: every rank says once whether it can begin, and hears whether all can.
   std::function<bool(bool can)> agree = {};
   // After each step, with its tokens. False: to go no further, which is a failure.
   std::function<bool(std::int64_t tokens)> done = {};
-};
-
-// Where the numbers go; each may be empty. Rows `first` to first + n - 1 come in order, several at
-// a time.
-struct ScoreSinks {
-  // [n, V]
-  std::function<void(std::int64_t first, std::span<const float> logits)> logits;
-  // [n, V], row p: from hidden state p and token p + 1
-  std::function<void(std::int64_t first, std::span<const float> logits)> mtp;
-  // The residual stream that enters layer `layer`, and at layer == num_hidden_layers the hidden
-  // state after the final norm (as transformers lists them): [n, hidden].
-  std::function<void(int layer, std::int64_t first, std::span<const float> hidden)> hidden;
-  // The positions that layer `layer` selected, ascending, -1 at the end: [n, index_topk].
-  std::function<void(int layer, std::int64_t first, std::span<const std::int32_t> positions)>
-      selected;
 };
 
 // How well tokens were predicted.
@@ -46,6 +33,24 @@ struct Prediction {
   // These need at least one token.
   double perplexity() const;
   double top1_share() const;
+};
+
+// Where the numbers go; each may be empty. Rows `first` to first + n - 1 come in order, several at
+// a time.
+struct ScoreSinks {
+  // [n, V]
+  std::function<void(std::int64_t first, std::span<const float> logits)> logits;
+  // [n, V], row p: from hidden state p and token p + 1
+  std::function<void(std::int64_t first, std::span<const float> logits)> mtp;
+  // The residual stream that enters layer `layer`, and at layer == num_hidden_layers the hidden
+  // state after the final norm (as transformers lists them): [n, hidden].
+  std::function<void(int layer, std::int64_t first, std::span<const float> hidden)> hidden;
+  // Row p: how well the model predicted token p + 1, and the MTP layer token p + 2.
+  using Judged = std::function<void(std::int64_t row, const Prediction& one)>;
+  Judged judged = {}, judged_mtp = {};
+  // The positions that layer `layer` selected, ascending, -1 at the end: [n, index_topk].
+  std::function<void(int layer, std::int64_t first, std::span<const std::int32_t> positions)>
+      selected;
 };
 
 struct Score {

@@ -37,38 +37,58 @@ Result<std::vector<Score>> score(Ranks& ranks, std::span<const std::vector<Token
   for (const std::vector<TokenId>& ids : sequences) {
     GLINT_TRY_STATUS(check_sequence(ranks.model(0), ids));
   }
-  const std::size_t shards = static_cast<std::size_t>(ranks.shape().dp);
+  const MeshShape& shape = ranks.shape();
+  const auto together = static_cast<std::size_t>(shape.dp / shape.cp);  // sequences
   Agreement agreement(ranks.size());
-  std::vector<Score> scores(sequences.size());
+  // The scores of each sequence's rows, whichever rank ran them: added in order, so that the sums
+  // are those of one rank.
+  std::vector<std::vector<Score>> rows;
+  for (const std::vector<TokenId>& ids : sequences) rows.emplace_back(ids.size());
   std::mutex mutex;
   std::optional<Error> failure;  // the first
   ranks.run([&](int rank) {
     LoadedModel& model = ranks.model(rank);
-    const bool speaks = model.shard().tp_rank == 0;  // the others of a shard have the same numbers
-    for (std::size_t first = 0; first < sequences.size(); first += shards) {
+    const ShardPlan& shard = model.shard();
+    const bool speaks = shard.tp_rank == 0;  // the others of a shard have the same numbers
+    for (std::size_t first = 0; first < sequences.size(); first += together) {
       ScoreOptions mine = options;
-      for (std::size_t i = first; i < first + shards; ++i) {
+      for (std::size_t i = first; i < first + together; ++i) {
         mine.lengths.push_back(i < sequences.size() ? static_cast<std::int64_t>(sequences[i].size())
                                                     : 0);
       }
+      mine.part = shard.shard % shape.cp;
+      mine.parts = shape.cp;
       mine.agree = [&](bool yes) { return agreement.agree(yes); };
       mine.done = [&](std::int64_t tokens) {
-        const bool counts = speaks && model.shard().is_last();
+        const bool counts = speaks && shard.is_last();
         return agreement.agree(!options.done || options.done(counts ? tokens : 0));
       };
-      const std::size_t own = first + static_cast<std::size_t>(model.shard().shard);
+      const std::size_t own = first + static_cast<std::size_t>(shard.shard / shape.cp);
       const bool has_sequence = own < sequences.size();
-      const Result<Score> one = score(model, has_sequence ? sequences[own] : std::vector<TokenId>(),
-                                      mine, has_sequence && speaks ? sinks(own) : ScoreSinks());
+      ScoreSinks to;
+      if (has_sequence && speaks) {
+        to = sinks(own);
+        to.judged = [&rows, own](std::int64_t row, const Prediction& one) {
+          rows[own][static_cast<std::size_t>(row)].model = one;
+        };
+        to.judged_mtp = [&rows, own](std::int64_t row, const Prediction& one) {
+          rows[own][static_cast<std::size_t>(row)].mtp = one;
+        };
+      }
+      const Result<Score> one =
+          score(model, has_sequence ? sequences[own] : std::vector<TokenId>(), mine, to);
       if (!one.ok()) {
         const std::lock_guard lock(mutex);
         if (!failure || failure->code == ErrorCode::kUnavailable) failure = one.error();
         return;
       }
-      if (has_sequence && speaks && model.shard().is_last()) scores[own] = one.value();
     }
   });
   if (failure) return *failure;
+  std::vector<Score> scores(sequences.size());
+  for (std::size_t i = 0; i < scores.size(); ++i) {
+    for (const Score& row : rows[i]) scores[i].add(row);
+  }
   return scores;
 }
 

@@ -74,9 +74,9 @@ def ranks_say_what_one_says(folder):
         return said, [(folder / name).read_bytes() for name in files]
 
     alone, expected = score()
-    check(len(alone["ranks"]) == 1 and alone["ranks"][0]["collectives"] == {"tp": {}, "ep": {}, "pp": {}}, "one rank", alone)
+    check(len(alone["ranks"]) == 1 and alone["ranks"][0]["collectives"] == {"tp": {}, "cp": {}, "ep": {}, "pp": {}}, "one rank", alone)
     whole = alone["ranks"][0]
-    for layout, count in ((("--ep", 2), 2), (("--pp", 2), 2), (("--dp", 2, "--ep", 2, "--pp", 2), 4)):
+    for layout, count in ((("--ep", 2), 2), (("--pp", 2), 2), (("--cp", 2, "--ep", 2), 2), (("--dp", 2, "--ep", 2, "--pp", 2), 4)):
         said, written = score(*layout)
         check(written == expected, f"bits of {layout}")
         check(said["perplexity"] == alone["perplexity"] and said["mtp_top1"] == alone["mtp_top1"], "numbers", said)
@@ -87,6 +87,7 @@ def ranks_say_what_one_says(folder):
         for rank in ranks:
             moved = rank["collectives"]
             check(("exchange" in moved["ep"]) == ("--ep" in layout) and bool(moved["pp"]) == ("--pp" in layout), "traffic", rank)
+            check(bool(moved["cp"]) == ("--cp" in layout), "rows of the cache", rank)
     sliced, expected = score("--reduce-slices", 4)
     check(sliced["ranks"][0]["heads"] == [0, 4] and sliced["perplexity"] != alone["perplexity"], "sums in slices", sliced)
     for layout in (("--tp", 4), ("--tp", 2, "--reduce-slices", 4), ("--tp", 2, "--dp", 2, "--pp", 2, "--reduce-slices", 4)):
@@ -97,6 +98,7 @@ def ranks_say_what_one_says(folder):
             check(rank["heads"] == [i % tp * 4 // tp, (i % tp + 1) * 4 // tp], "heads", rank)
             check(0 < rank["weight_bytes"] < whole["weight_bytes"] and rank["collectives"]["tp"]["all_reduce"]["calls"] > 0, "parts", rank)
     refused("score", MODEL, "--ids", ids, "--json", "--ep", 2, "--dp", 3, words=["ep is 2", "3 shards"])
+    refused("score", MODEL, "--ids", ids, "--json", "--cp", 2, "--dp", 3, words=["cp is 2", "3 shards"])
     refused("score", MODEL, "--ids", ids, "--json", "--pp", 99, words=["pp is 99", "5 layers"])
     refused("score", MODEL, "--ids", ids, "--json", "--dp", 0, words=["dp 0"])
     refused("score", MODEL, "--ids", ids, "--json", "--tp", 3, words=["num_attention_heads (4)", "set it to 2"])

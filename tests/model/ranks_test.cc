@@ -118,6 +118,7 @@ void expect_equal_bits(const Model& model, const std::vector<MeshShape>& shapes,
         EXPECT_LT(held, whole);
       }
       EXPECT_EQ(ranks->tp(rank).uses().empty(), shape.tp == 1);
+      EXPECT_EQ(ranks->cp(rank).uses().empty(), shape.cp == 1);
       EXPECT_EQ(ranks->ep(rank).uses().empty(), shape.ep == 1);
       EXPECT_EQ(ranks->pp(rank).uses().empty(), shape.pp == 1);
     }
@@ -231,6 +232,27 @@ TEST(TensorParallelism, may_cut_inside_of_a_block) {
   for (const DType dtype : {DType::kF32, DType::kBF16}) {
     expect_equal_bits({dir, dtype}, shapes, {40, 9, 17}, 16, 4);
   }
+}
+
+TEST(ContextParallelism, says_what_one_rank_says_on_every_golden) {
+  for (const std::string& dir : goldens()) {
+    for (const DType dtype : {DType::kF32, DType::kBF16}) {
+      expect_equal_bits({dir, dtype}, {{.cp = 2, .dp = 2}, {.cp = 3, .ep = 3, .dp = 3}}, {70, 9},
+                        16);
+    }
+  }
+}
+
+TEST(ContextParallelism, says_what_one_rank_says_on_the_bundled_model) {
+  const std::string dir = str(GLINT_SOURCE_DIR, "/models/glm5-tiny");
+  const std::vector<MeshShape> shapes = {
+      {.cp = 4, .dp = 4}, {.cp = 2, .ep = 2, .dp = 2}, {.cp = 2, .pp = 2, .dp = 2}};
+  // Beyond index_topk, so that each rank selects among all ranks' keys; a chunk of 2 rows and one
+  // of 1 leave ranks without any.
+  for (const DType dtype : {DType::kF32, DType::kBF16}) {
+    expect_equal_bits({dir, dtype}, shapes, {386, 70, 1}, 128);
+  }
+  expect_equal_bits({dir}, {{.tp = 2, .cp = 2, .dp = 2, .reduce_slices = 4}}, {330}, 128, 4);
 }
 
 TEST(Layouts, stop_together_when_one_is_asked_to) {

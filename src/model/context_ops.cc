@@ -1,0 +1,59 @@
+#include "model/context_ops.h"
+
+namespace glint {
+
+// The composition: its writes to the cache are the calls below.
+void ContextOps::attention_in(const AttentionInArgs& args, Arena& scratch) {
+  const Arena::Scope scope(scratch);
+  Rows rows = meet(args.batch, scratch);
+  rows_ = &rows;
+  Ops::attention_in(args, scratch);
+  rows_ = nullptr;
+}
+
+void ContextOps::write_latent(const WriteLatentArgs& args) {
+  inner_->write_latent({.latent = all_of(args.latent, *rows_),
+                        .k_rope = all_of(args.k_rope, *rows_),
+                        .slots = rows_->slots,
+                        .cache = args.cache});
+}
+
+void ContextOps::write_index(const WriteIndexArgs& args) {
+  inner_->write_index({.k = all_of(args.k, *rows_), .slots = rows_->slots, .cache = args.cache});
+}
+
+ContextOps::Rows ContextOps::meet(const BatchView& batch, Arena& arena) {
+  const auto ranks = static_cast<std::int64_t>(group_.size());
+  const auto T = static_cast<std::int32_t>(batch.slots.dim(0));
+  Device& device = inner_->device();
+  const auto on_device = [&](const std::vector<std::int32_t>& values) {
+    const auto size = static_cast<std::int64_t>(values.size());
+    const Tensor tensor = arena.take(DType::kI32, {size});
+    if (size > 0) device.copy_in(tensor.data, values.data(), values.size() * sizeof values[0]);
+    return tensor;
+  };
+  Rows rows = {.arena = arena, .all = batch.all_tokens};
+  std::vector<std::int32_t> order, mine;
+  for (std::int32_t r = 0; r <= ranks; ++r) {
+    rows.first.push_back(r);
+    mine.push_back(r * T);
+    for (std::int32_t t = 0; r < ranks && t < T; ++t) order.push_back(t);
+  }
+  rows.order = on_device(order);
+  rows.offsets = arena.take(DType::kI32, {ranks, ranks + 1});
+  const Tensor own_offsets = on_device(mine);
+  group_.all_gather(Tensor(own_offsets.data, DType::kI32, {1, ranks + 1}), rows.offsets);
+  rows.slots = all_of(batch.slots, rows);
+  return rows;
+}
+
+Tensor ContextOps::all_of(const Tensor& mine, const Rows& rows) {
+  const std::int64_t width = mine.rank > 1 ? mine.dim(1) : 1;
+  Tensor all = rows.arena.take(mine.dtype, {rows.all, width});
+  group_.exchange(
+      {.x = mine, .rows = rows.order, .offsets = rows.offsets, .first = rows.first, .out = all});
+  if (mine.rank == 1) all = Tensor(all.data, all.dtype, {rows.all});
+  return all;
+}
+
+}  // namespace glint
