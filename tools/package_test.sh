@@ -1,12 +1,14 @@
 #!/usr/bin/env bash
 # Tries the packages of dist/ (tools/package.sh) where nothing is installed: in roots of a bare Debian 12. The tarball runs as it
-# is, the .deb installs and goes without a trace, and the last stage of the Dockerfile, step by step, gives a server that
-# answers to vLLM's command line. Needs root, and the network for debootstrap and apt; takes some minutes.
+# is, the .deb installs and goes without a trace, its unit serves under a systemd of its own, and the last stage of the
+# Dockerfile, step by step, gives a server that answers to vLLM's command line. Needs root, and the network for debootstrap
+# and apt; takes some minutes.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 ((EUID == 0)) || { echo "tools/package_test.sh: run it as root: it makes roots and enters them" >&2; exit 2; }
-for tool in debootstrap ip curl; do
-  command -v "$tool" >/dev/null || { echo "tools/package_test.sh: $tool is missing: apt-get install debootstrap iproute2 curl" >&2; exit 2; }
+for tool in debootstrap ip curl systemd-nspawn; do
+  command -v "$tool" >/dev/null ||
+    { echo "tools/package_test.sh: $tool is missing: apt-get install debootstrap iproute2 curl systemd-container" >&2; exit 2; }
 done
 shopt -s nullglob
 debs=(dist/*.deb) tars=(dist/*.tar.gz)
@@ -20,7 +22,8 @@ if [[ ! -e $bare ]]; then
   mv "$bare.part" "$bare"
 fi
 work=$(mktemp -d build/package-test.XXXXXX)
-trap 'rm -rf "$work"' EXIT
+container=
+trap '[[ -z $container ]] || kill "$container" 2>/dev/null || true; rm -rf "$work"' EXIT
 root=$work/root
 
 fresh_root() {
@@ -66,6 +69,31 @@ in_root dpkg --purge glint >/dev/null
 [[ -z $(in_root sh -c 'ls -d /usr/bin/glint /usr/bin/vllm /usr/share/doc/glint /lib/systemd/system/glint.service 2>/dev/null') ]] ||
   fail "dpkg --purge leaves files of glint"
 
+capital() { # capital MODEL: asks the server at port 8000
+  curl -sS --fail --retry 120 --retry-delay 1 --retry-connrefused --max-time 300 http://127.0.0.1:8000/v1/completions \
+    -H "Content-Type: application/json" -d "{\"model\": \"$1\", \"prompt\": \"The capital of France is\", \"max_tokens\": 4, \"temperature\": 0}"
+}
+export -f capital
+
+echo "== the service"
+fresh_root
+cp -r models/glm5-tiny "$root/srv/model"
+cp "${debs[0]}" "$root/tmp/glint.deb"
+in_root DEBIAN_FRONTEND=noninteractive sh -ec 'apt-get update -qq && apt-get install -y -qq --no-install-recommends systemd-sysv /tmp/glint.deb
+  install -d /etc/glint && printf "model: /srv/model\n" >/etc/glint/serve.yaml && systemctl enable glint' \
+  >"$work/log" 2>&1 || { cat "$work/log" && fail "the .deb does not install beside systemd"; }
+systemd-nspawn --directory="$root" --boot --private-network --register=no --keep-unit </dev/null >"$work/log" 2>&1 &
+container=$!
+sleep 5
+leader=$(pgrep --parent "$container") || { cat "$work/log" && fail "no systemd starts in a container here"; }
+in_service() { nsenter --target "$leader" --all "$@"; }
+answer=$(nsenter --target "$leader" --net bash -c 'capital model' 2>/dev/null) || true
+[[ $answer == *Paris* ]] || { in_service journalctl --no-pager --unit glint && fail "the service does not answer: $answer"; }
+in_service systemctl stop glint
+[[ $(in_service systemctl show --property Result,ExecMainStatus --value glint | xargs) == "success 0" ]] || fail "the service does not end well"
+in_service systemctl poweroff >/dev/null 2>&1 || true
+wait "$container" || true
+
 echo "== the image"
 fresh_root
 environment=() entrypoint=()
@@ -94,8 +122,7 @@ serve() {
   ip link set lo up
   in_root "${environment[@]}" "${entrypoint[@]}" --model zai-org/GLM-5-FP8 --tensor-parallel-size 8 --max-model-len 4096 \
     --gpu-memory-utilization 0.90 --trust-remote-code >"$work/log" 2>&1 &
-  curl -sS --fail --retry 120 --retry-delay 1 --retry-connrefused --max-time 300 http://127.0.0.1:8000/v1/completions \
-    -H "Content-Type: application/json" -d '{"model": "zai-org/GLM-5-FP8", "prompt": "The capital of France is", "max_tokens": 4, "temperature": 0}'
+  capital zai-org/GLM-5-FP8
   kill %1
 }
 export -f serve in_root

@@ -60,9 +60,9 @@ class HostThreads {
 LoadedModel::LoadedModel(ModelOptions options, std::unique_ptr<Ops> ops)
     : options_(std::move(options)),
       ops_(std::move(ops)),
-      step_arena_(ops_->device()),
-      draft_arena_(ops_->device()),
-      head_arena_(ops_->device()),
+      step_(ops_->device()),
+      draft_(ops_->device()),
+      head_(ops_->device()),
       scratch_(ops_->device()) {}
 
 Result<std::unique_ptr<LoadedModel>> LoadedModel::load(const ModelOptions& options,
@@ -181,8 +181,8 @@ Status LoadedModel::reserve_pages(int num_pages) {
 
 Status LoadedModel::reserve_steps(const StepMemory& planned) {
   for (const auto& [arena, bytes] :
-       {std::pair(&step_arena_, planned.step), std::pair(&draft_arena_, planned.draft),
-        std::pair(&head_arena_, planned.head), std::pair(&scratch_, planned.edits)}) {
+       {std::pair(&step_.arena, planned.step), std::pair(&draft_.arena, planned.draft),
+        std::pair(&head_.arena, planned.head), std::pair(&scratch_, planned.edits)}) {
     if (bytes > 0 && !arena->reserve(static_cast<std::size_t>(bytes))) {
       return Error{ErrorCode::kResourceExhausted,
                    str("no room on ", ops_->device().name(), " for ",
@@ -194,9 +194,9 @@ Status LoadedModel::reserve_steps(const StepMemory& planned) {
 }
 
 StepMemory LoadedModel::used_memory() const {
-  return {.step = static_cast<std::int64_t>(step_arena_.high_water()),
-          .draft = static_cast<std::int64_t>(draft_arena_.high_water()),
-          .head = static_cast<std::int64_t>(head_arena_.high_water()),
+  return {.step = static_cast<std::int64_t>(step_.arena.high_water()),
+          .draft = static_cast<std::int64_t>(draft_.arena.high_water()),
+          .head = static_cast<std::int64_t>(head_.arena.high_water()),
           .edits = static_cast<std::int64_t>(scratch_.high_water()),
           .scratch = ops_->scratch_bytes()};
 }
@@ -253,14 +253,13 @@ Tensor LoadedModel::place(const HiddenRows& from, Arena& arena) {
 }
 
 StepOutput LoadedModel::step(const StepPlan& plan, const StepOptions& options) {
-  step_scope_.emplace(step_arena_);
+  Arena& arena = step_.begin();
   activity_.set_step(plan.step, static_cast<int>(plan.tokens.size()));
   activity_.begin("build_batch");
-  const ForwardArgs ran =
-      run_step(model(), plan, rope_table_, options.routed, options.taps, step_arena_);
-  const Tensor logits = gather_logits(model(), ran.logits, step_arena_);
+  const ForwardArgs ran = run_step(model(), plan, rope_table_, options.routed, options.taps, arena);
+  const Tensor logits = gather_logits(model(), ran.logits, arena);
   const StepOutput out = {
-      .logits = options.host_logits ? on_host(logits, step_logits_) : std::span<const float>(),
+      .logits = options.host_logits ? on_host(logits, step_.logits) : std::span<const float>(),
       .device_logits = logits,
       .hidden = ran.hidden,
       .routed = on_host(ran.routed, routed_),
@@ -272,14 +271,13 @@ StepOutput LoadedModel::step(const StepPlan& plan, const StepOptions& options) {
 StepOutput LoadedModel::draft(const StepPlan& plan, const HiddenRows& target,
                               std::span<const std::int32_t> selection, bool host_logits) {
   GLINT_CHECK(has_mtp(), "a draft needs an MTP layer");
-  draft_scope_.emplace(draft_arena_);
+  Arena& arena = draft_.begin();
   activity_.begin("mtp_batch");
   const MtpArgs ran = run_draft(
-      model(), plan, rope_table_, [&] { return place(target, draft_arena_); }, selection,
-      draft_arena_);
-  const Tensor logits = gather_logits(model(), ran.logits, draft_arena_);
+      model(), plan, rope_table_, [&] { return place(target, arena); }, selection, arena);
+  const Tensor logits = gather_logits(model(), ran.logits, arena);
   const StepOutput out = {
-      .logits = host_logits ? on_host(logits, draft_logits_) : std::span<const float>(),
+      .logits = host_logits ? on_host(logits, draft_.logits) : std::span<const float>(),
       .device_logits = logits,
       .hidden = ran.hidden,
       .selected = ran.selected,
@@ -289,10 +287,10 @@ StepOutput LoadedModel::draft(const StepPlan& plan, const HiddenRows& target,
 }
 
 Tensor LoadedModel::logits_of(const HiddenRows& hidden) {
-  head_scope_.emplace(head_arena_);
+  Arena& arena = head_.begin();
   activity_.begin("lm_head");
-  const Tensor mine = run_head(model(), place(hidden, head_arena_), head_arena_);
-  const Tensor logits = gather_logits(model(), mine, head_arena_);
+  const Tensor mine = run_head(model(), place(hidden, arena), arena);
+  const Tensor logits = gather_logits(model(), mine, arena);
   activity_.end();
   return logits;
 }

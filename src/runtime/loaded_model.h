@@ -136,7 +136,7 @@ class LoadedModel {
   StepMemory used_memory() const;
   // That arenas hold.
   std::size_t arena_bytes() const {
-    return step_arena_.bytes_held() + draft_arena_.bytes_held() + head_arena_.bytes_held() +
+    return step_.arena.bytes_held() + draft_.arena.bytes_held() + head_.arena.bytes_held() +
            scratch_.bytes_held();
   }
 
@@ -170,12 +170,18 @@ class LoadedModel {
   Tensor rope_table_;  // [positions that the pages hold, qk_rope_head_dim]
   std::optional<KvStore> kv_;
   Activity activity_;
-  // The results of a pass live in its scope, which the next pass of its kind closes.
-  Arena step_arena_, draft_arena_, head_arena_, scratch_;
-  std::optional<Arena::Scope> step_scope_, draft_scope_, head_scope_;
-  // Where the device's memory is not the host's: copies of results.
-  std::vector<float> step_logits_, draft_logits_;
-  std::vector<std::int32_t> routed_;
+  // The memory of a kind of pass.
+  struct Pass {
+    explicit Pass(Device& device) : arena(device) {}
+    Arena& begin() { return scope.emplace(arena), arena; }
+
+    Arena arena;
+    std::optional<Arena::Scope> scope;  // the results live in it until the next pass of its kind
+    std::vector<float> logits;  // a copy of them, where the device's memory is not the host's
+  };
+  Pass step_, draft_, head_;
+  Arena scratch_;
+  std::vector<std::int32_t> routed_;  // a copy, likewise
 };
 
 // Fails, naming the first id that is not in the model's vocabulary.
