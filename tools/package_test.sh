@@ -93,6 +93,7 @@ in_service systemctl stop glint
 [[ $(in_service systemctl show --property Result,ExecMainStatus --value glint | xargs) == "success 0" ]] || fail "the service does not end well"
 in_service systemctl poweroff >/dev/null 2>&1 || true
 wait "$container" || true
+container=
 
 echo "== the image"
 fresh_root
