@@ -86,10 +86,13 @@ Status run(const Options& options, Cli& cli) {
                                 batch, seconds * 1e6, op.cost.bytes * 1e-6, gb, tflops,
                                 100 * share));
         console.flush();
-        figures.push_back({.name = str(op.name, ", batch ", batch),
+        const std::string head = str("batch ", batch);
+        figures.push_back({.name = str(head, ", ", op.name),
                            .unit = "us",
                            .more_is_better = false,
                            .samples = {seconds * 1e6}});
+        figures.push_back(
+            {.name = str(head, " of the limit, ", op.name), .unit = "%", .samples = {100 * share}});
       }
     }
   }

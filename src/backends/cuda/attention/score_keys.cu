@@ -7,6 +7,7 @@
 
 #include "backends/cuda/attention/top_keys.cuh"
 #include "backends/cuda/cache/rows.cuh"
+#include "backends/cuda/dependent_launch.cuh"
 #include "backends/cuda/linear/codes.cuh"
 #include "backends/cuda/reduce.cuh"
 
@@ -52,6 +53,8 @@ __device__ void load_query(const KeyScores& s, std::int64_t token, Query& query)
 template <WeightFormat kFormat, class Key>
 __global__ void __launch_bounds__(kBlock, 2) score_keys_kernel(const KeyScores s) {
   __shared__ Query query;
+  let_next_start();
+  wait_for_inputs();
   using Keys = Codes<kFormat>;
   const std::int64_t token = s.first_token + blockIdx.y;
   const std::int64_t visible = std::int64_t{s.positions[token]} + 1;
@@ -131,9 +134,11 @@ void launch_score_keys(const KeyScores& s, IndexFormat format, std::int64_t toke
   const dim3 grid(static_cast<unsigned>((most_keys + kKeysOfBlock - 1) / kKeysOfBlock),
                   static_cast<unsigned>(tokens));
   if (format == IndexFormat::kFp8) {
-    score_keys_kernel<WeightFormat::kFp8Block, std::uint8_t><<<grid, kBlock, 0, stream>>>(s);
+    launch_dependent(score_keys_kernel<WeightFormat::kFp8Block, std::uint8_t>,
+                     {.grid = grid, .block = kBlock}, stream, s);
   } else {
-    score_keys_kernel<WeightFormat::kBF16, bf16><<<grid, kBlock, 0, stream>>>(s);
+    launch_dependent(score_keys_kernel<WeightFormat::kBF16, bf16>, {.grid = grid, .block = kBlock},
+                     stream, s);
   }
 }
 

@@ -10,6 +10,8 @@
 
 #include "backends/cuda/attention/sparse_mla_512.h"
 #include "backends/cuda/cache/rows.cuh"
+#include "backends/cuda/dependent_launch.cuh"
+#include "backends/cuda/linear/codes.cuh"
 #include "backends/cuda/reduce.cuh"
 
 namespace glint::cuda {
@@ -42,10 +44,9 @@ struct Attention {
 
 // Shared memory of a thread block. Fp8 rows are copied as they are and then decoded; others are
 // used where they were copied to.
-template <bool kFp8>
+template <bool kFp8, int kStages>
 struct Shared {
   static constexpr int kRowBytes = kFp8 ? kFp8Row : kRow * 2;
-  static constexpr int kStages = kFp8 ? 3 : 2;  // so that two thread blocks share a multiprocessor
   alignas(128) std::byte stages[kStages][kKeys * kRowBytes];
   alignas(128) bf16 decoded[kFp8 ? kKeys * kRow : 8];
   float scores[kQuarters][kKeys][kHeads + 1];
@@ -56,8 +57,8 @@ struct Shared {
   float largest[kHeads], sum[kHeads];
 };
 // With them go the sums over keys, which replace the stages: [kHeads, kLatent].
-template <bool kFp8>
-__device__ float* sums_of(Shared<kFp8>& shared) {
+template <bool kFp8, int kStages>
+__device__ float* sums_of(Shared<kFp8, kStages>& shared) {
   static_assert(sizeof(shared.stages) >= kHeads * kLatent * sizeof(float));
   return reinterpret_cast<float*>(shared.stages[0]);
 }
@@ -80,10 +81,7 @@ __device__ void load_matrices(std::uint32_t (&r)[4], const bf16* address) {
 
 __device__ void multiply_add(float (&sums)[4], const std::uint32_t (&a)[4], std::uint32_t b0,
                              std::uint32_t b1) {
-  asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
-      "{%8, %9}, {%0, %1, %2, %3};"
-      : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+  multiply_16(sums, a[0], a[1], a[2], a[3], b0, b1);
 }
 
 __device__ std::uint32_t pair_at(const bf16* p) {
@@ -91,13 +89,14 @@ __device__ std::uint32_t pair_at(const bf16* p) {
 }
 
 // Starts copying the keys [first, first + kKeys) of the segment; zeros where there is none.
-template <bool kFp8>
-__device__ void start_copy(const Attention& a, Shared<kFp8>& shared, int first, int stage) {
+template <bool kFp8, int kStages>
+__device__ void start_copy(const Attention& a, Shared<kFp8, kStages>& shared, int first,
+                           int stage) {
   constexpr int kFrom = kFp8 ? kFp8Row : kWidth * 2, kUnits = kFrom / 16;
   for (int i = threadIdx.x; i < kKeys * kUnits; i += kBlock) {
     const int key = i / kUnits, unit = i % kUnits;
     const std::int32_t slot = shared.slots[first + key];
-    std::byte* const to = shared.stages[stage] + key * Shared<kFp8>::kRowBytes + unit * 16;
+    std::byte* const to = shared.stages[stage] + key * Shared<kFp8, kStages>::kRowBytes + unit * 16;
     const std::byte* const from = a.rows + std::int64_t{max(slot, 0)} * kFrom + unit * 16;
     const auto address = static_cast<std::uint32_t>(__cvta_generic_to_shared(to));
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(address), "l"(from),
@@ -106,27 +105,41 @@ __device__ void start_copy(const Attention& a, Shared<kFp8>& shared, int first, 
   }
 }
 
-// Decodes kKeys fp8 rows, eight values at a time.
+// Two codes times their scale.
+__device__ std::uint32_t decode_pair(std::uint32_t codes, float scale) {
+  const std::uint32_t pair = Codes<WeightFormat::kFp8Block>::decoded(codes);
+  const __nv_bfloat162 both = __floats2bfloat162_rn(__uint_as_float(pair << 16) * scale,
+                                                    __uint_as_float(pair & 0xffff0000u) * scale);
+  std::uint32_t bits;
+  memcpy(&bits, &both, sizeof(bits));
+  return bits;
+}
+
+// Decodes kKeys fp8 rows, sixteen bytes at a time.
 __device__ void decode(const std::byte* from, bf16* to) {
-  constexpr int kUnits = kWidth / kVec;
+  constexpr int kCodeUnits = kLatent / 16, kUnits = kCodeUnits + kRope * 2 / 16;
   for (int i = threadIdx.x; i < kKeys * kUnits; i += kBlock) {
-    const int key = i / kUnits, first = i % kUnits * kVec;
+    const int key = i / kUnits, unit = i % kUnits;
     const std::byte* const row = from + key * kFp8Row;
-    Pack<bf16> pack;
-    if (first < kLatent) {
-      const float scale = *reinterpret_cast<const float*>(row + kLatent + first / kScaleGroup * 4);
-      const uint2 codes = *reinterpret_cast<const uint2*>(row + first);
+    bf16* const out = to + key * kRow;
+    if (unit < kCodeUnits) {
+      const float scale =
+          *reinterpret_cast<const float*>(row + kLatent + unit * 16 / kScaleGroup * 4);
+      const uint4 codes = *reinterpret_cast<const uint4*>(row + unit * 16);
+      const std::uint32_t words[4] = {codes.x, codes.y, codes.z, codes.w};
+      std::uint32_t pairs[8];
 #pragma unroll
-      for (int j = 0; j < kVec; ++j) {
-        const std::uint32_t word = j < 4 ? codes.x : codes.y;
-        const auto code = static_cast<std::uint8_t>(word >> j % 4 * 8);
-        pack.v[j] = __float2bfloat16_rn(e4m3_to_float(code) * scale);
+      for (int j = 0; j < 8; ++j) {
+        pairs[j] = decode_pair(__byte_perm(words[j / 2], 0, j % 2 ? 0x3424 : 0x1404), scale);
       }
+      uint4* const at = reinterpret_cast<uint4*>(out + unit * 16);
+      at[0] = {pairs[0], pairs[1], pairs[2], pairs[3]};
+      at[1] = {pairs[4], pairs[5], pairs[6], pairs[7]};
     } else {
-      pack = *reinterpret_cast<const Pack<bf16>*>(row + kLatent + kLatent / kScaleGroup * 4 +
-                                                  (first - kLatent) * 2);
+      const int rope = (unit - kCodeUnits) * 16;  // bytes
+      *reinterpret_cast<uint4*>(reinterpret_cast<std::byte*>(out + kLatent) + rope) =
+          *reinterpret_cast<const uint4*>(row + kLatent + kLatent / kScaleGroup * 4 + rope);
     }
-    *reinterpret_cast<Pack<bf16>*>(to + key * kRow + first) = pack;
   }
 }
 
@@ -147,9 +160,9 @@ __device__ void load_queries(const Attention& a, std::int64_t token,
   }
 }
 
-template <bool kFp8>
+template <bool kFp8, int kStages>
 __device__ void score(const bf16* keys, const std::uint32_t (&q)[kQuarter][2],
-                      Shared<kFp8>& shared) {
+                      Shared<kFp8, kStages>& shared) {
   const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp;
   const int quarter = warp % kQuarters, first = warp / kQuarters * 16;
   float sums[4] = {};
@@ -172,8 +185,8 @@ struct Softmax {
 };
 
 // Takes the scores of a tile in, a lane for each key, and leaves their weights.
-template <bool kFp8>
-__device__ void weigh(Softmax& s, const Attention& a, Shared<kFp8>& shared, bool is_key) {
+template <bool kFp8, int kStages>
+__device__ void weigh(Softmax& s, const Attention& a, Shared<kFp8, kStages>& shared, bool is_key) {
   const int key = threadIdx.x % kWarp, head = threadIdx.x / kWarp;
   float dot = 0;
 #pragma unroll
@@ -189,9 +202,9 @@ __device__ void weigh(Softmax& s, const Attention& a, Shared<kFp8>& shared, bool
 }
 
 // sums[latents of the warp, heads] = sums * shrink + keys^T * p
-template <bool kFp8>
+template <bool kFp8, int kStages>
 __device__ void add_keys(float (&sums)[kLatentBlocks][4], const bf16* keys,
-                         const Shared<kFp8>& shared) {
+                         const Shared<kFp8, kStages>& shared) {
   const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp;
   const float shrink[2] = {shared.shrink[lane % 4 * 2], shared.shrink[lane % 4 * 2 + 1]};
 #pragma unroll
@@ -214,10 +227,12 @@ __device__ void add_keys(float (&sums)[kLatentBlocks][4], const bf16* keys,
   }
 }
 
-template <bool kFp8>
+template <bool kFp8, int kStages>
 __global__ void __launch_bounds__(kBlock, 2) sparse_mla_512_kernel(const Attention a) {
   extern __shared__ __align__(128) std::byte memory[];
-  auto& shared = *reinterpret_cast<Shared<kFp8>*>(memory);
+  auto& shared = *reinterpret_cast<Shared<kFp8, kStages>*>(memory);
+  let_next_start();
+  wait_for_inputs();
   const auto cluster = cg::this_cluster();
   const int blocks = static_cast<int>(cluster.num_blocks()),
             rank = static_cast<int>(cluster.block_rank());
@@ -236,19 +251,19 @@ __global__ void __launch_bounds__(kBlock, 2) sparse_mla_512_kernel(const Attenti
       shared.slots[i] = first + i < a.k ? indices[first + i] : -1;
     }
     __syncthreads();
-    for (int i = 0; i < Shared<kFp8>::kStages - 1; ++i) {
+    for (int i = 0; i < kStages - 1; ++i) {
       start_copy(a, shared, i * kKeys, i);
       __pipeline_commit();
     }
     for (int tile = 0; tile < kSegment / kKeys && shared.slots[tile * kKeys] >= 0; ++tile) {
-      __pipeline_wait_prior(Shared<kFp8>::kStages - 2);
+      __pipeline_wait_prior(kStages - 2);
       __syncthreads();  // the copies of all threads are there, and the stage before is free
-      const int ahead = tile + Shared<kFp8>::kStages - 1;
+      const int ahead = tile + kStages - 1;
       if (ahead < kSegment / kKeys && shared.slots[ahead * kKeys] >= 0) {
-        start_copy(a, shared, ahead * kKeys, ahead % Shared<kFp8>::kStages);
+        start_copy(a, shared, ahead * kKeys, ahead % kStages);
       }
       __pipeline_commit();
-      const std::byte* const stage = shared.stages[tile % Shared<kFp8>::kStages];
+      const std::byte* const stage = shared.stages[tile % kStages];
       const bf16* keys = reinterpret_cast<const bf16*>(stage);
       if constexpr (kFp8) {
         decode(stage, shared.decoded);
@@ -299,27 +314,21 @@ __global__ void __launch_bounds__(kBlock, 2) sparse_mla_512_kernel(const Attenti
   cluster.sync();  // the others have read this block's sums
 }
 
-template <bool kFp8>
+template <bool kFp8, int kStages>
 void launch(const Attention& attention, std::int64_t tokens, cudaStream_t stream) {
-  const auto kernel = sparse_mla_512_kernel<kFp8>;
-  constexpr int kBytes = sizeof(Shared<kFp8>);
+  const auto kernel = sparse_mla_512_kernel<kFp8, kStages>;
+  constexpr int kBytes = sizeof(Shared<kFp8, kStages>);
   // A failure shows as the launch's error.
   cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes);
   const auto blocks = static_cast<unsigned>(
       min(std::int64_t{kMostBlocks}, (attention.k + kSegment - 1) / kSegment));
-  cudaLaunchAttribute cluster = {};
-  cluster.id = cudaLaunchAttributeClusterDimension;
-  cluster.val.clusterDim.x = blocks;
-  cluster.val.clusterDim.y = cluster.val.clusterDim.z = 1;
-  cudaLaunchConfig_t config = {};
-  config.gridDim = dim3(static_cast<unsigned>(tokens) * blocks,
-                        static_cast<unsigned>((attention.heads + kHeads - 1) / kHeads));
-  config.blockDim = dim3(kBlock);
-  config.dynamicSmemBytes = kBytes;
-  config.stream = stream;
-  config.attrs = &cluster;
-  config.numAttrs = 1;
-  cudaLaunchKernelEx(&config, kernel, attention);
+  const LaunchShape shape = {
+      .grid = dim3(static_cast<unsigned>(tokens) * blocks,
+                   static_cast<unsigned>((attention.heads + kHeads - 1) / kHeads)),
+      .block = kBlock,
+      .shared = kBytes,
+      .cluster = blocks};
+  launch_dependent(kernel, shape, stream, attention);
 }
 
 }  // namespace
@@ -349,10 +358,15 @@ void launch_sparse_mla_512(const SparseMlaArgs& args, cudaStream_t stream) {
       .heads = static_cast<int>(args.out.dim(1)),
       .scale = args.softmax_scale,
       .rows = args.kv.data};
+  // Two thread blocks share a multiprocessor; few that do not fill it have more keys under way.
+  constexpr std::int64_t kFewTokens = 16;
+  const std::int64_t tokens = args.out.dim(0);
   if (args.kv.format == LatentFormat::kFp8) {
-    launch<true>(attention, args.out.dim(0), stream);
+    tokens > kFewTokens ? launch<true, 3>(attention, tokens, stream)
+                        : launch<true, 7>(attention, tokens, stream);
   } else {
-    launch<false>(attention, args.out.dim(0), stream);
+    tokens > kFewTokens ? launch<false, 2>(attention, tokens, stream)
+                        : launch<false, 5>(attention, tokens, stream);
   }
 }
 

@@ -9,6 +9,7 @@
 
 #include "backends/cuda/attention/attention.h"
 #include "backends/cuda/attention/top_keys.cuh"
+#include "backends/cuda/dependent_launch.cuh"
 #include "backends/cuda/reduce.cuh"
 
 namespace glint::cuda {
@@ -105,6 +106,8 @@ __device__ std::uint32_t find_threshold(const cg::cluster_group& cluster, Shared
 __global__ void __launch_bounds__(kBlock) top_keys_kernel(const TopKeys p) {
   extern __shared__ std::uint32_t values[];  // [capacity]
   __shared__ Shared shared;
+  let_next_start();
+  wait_for_inputs();
   const auto cluster = cg::this_cluster();
   const int blocks = static_cast<int>(cluster.num_blocks()),
             rank = static_cast<int>(cluster.block_rank());
@@ -180,18 +183,11 @@ void launch_choose_keys(const KeyScores& scores, std::int32_t* out, std::int64_t
   // A failure shows as the launch's error.
   cudaFuncSetAttribute(top_keys_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                        static_cast<int>(kKeysOfBlock * sizeof(std::uint32_t)));
-  cudaLaunchAttribute cluster = {};
-  cluster.id = cudaLaunchAttributeClusterDimension;
-  cluster.val.clusterDim.x = blocks;
-  cluster.val.clusterDim.y = cluster.val.clusterDim.z = 1;
-  cudaLaunchConfig_t config = {};
-  config.gridDim = dim3(static_cast<unsigned>(tokens) * blocks);
-  config.blockDim = dim3(kBlock);
-  config.dynamicSmemBytes = bytes;
-  config.stream = stream;
-  config.attrs = &cluster;
-  config.numAttrs = 1;
-  cudaLaunchKernelEx(&config, top_keys_kernel, top);
+  const LaunchShape shape = {.grid = dim3(static_cast<unsigned>(tokens) * blocks),
+                             .block = kBlock,
+                             .shared = bytes,
+                             .cluster = blocks};
+  launch_dependent(top_keys_kernel, shape, stream, top);
 }
 
 namespace {

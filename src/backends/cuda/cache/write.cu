@@ -4,6 +4,7 @@
 
 #include "backends/cuda/cache/cache.h"
 #include "backends/cuda/cache/rows.cuh"
+#include "backends/cuda/dependent_launch.cuh"
 #include "backends/cuda/reduce.cuh"
 
 namespace glint::cuda {
@@ -40,6 +41,8 @@ template <class X, class Cache>
 __global__ void __launch_bounds__(kBlock)
     write_latent_kernel(Source<X> latents, Source<X> ropes, const std::int32_t* slots,
                         LatentRows rows) {
+  let_next_start();
+  wait_for_inputs();
   const std::int64_t slot = slots[blockIdx.x];
   if (slot < 0) return;
   const X* latent = latents.x + blockIdx.x * latents.stride;
@@ -61,6 +64,8 @@ __global__ void __launch_bounds__(kBlock)
 template <class X, class Cache>
 __global__ void __launch_bounds__(kBlock)
     write_index_kernel(const X* keys, const std::int32_t* slots, IndexRows rows) {
+  let_next_start();
+  wait_for_inputs();
   const std::int64_t slot = slots[blockIdx.x];
   if (slot < 0) return;
   const X* key = keys + blockIdx.x * std::int64_t{rows.dim};
@@ -87,9 +92,10 @@ void launch_write_latent(const WriteLatentArgs& args, cudaStream_t stream) {
   if (tokens == 0) return;
   with_elements(args.latent, [&]<class X>(X* latent) {
     with_cache_type(args.cache.format, [&]<class Cache>(Cache) {
-      write_latent_kernel<X, Cache><<<tokens, kBlock, 0, stream>>>(
-          {latent, args.latent.stride[0]},
-          {reinterpret_cast<const X*>(args.k_rope.data), args.k_rope.stride[0]},
+      launch_dependent(
+          write_latent_kernel<X, Cache>, {.grid = dim3(tokens), .block = kBlock}, stream,
+          Source<X>{latent, args.latent.stride[0]},
+          Source<X>{reinterpret_cast<const X*>(args.k_rope.data), args.k_rope.stride[0]},
           args.slots.ptr<std::int32_t>(), latent_rows(args.cache));
     });
   });
@@ -100,8 +106,8 @@ void launch_write_index(const WriteIndexArgs& args, cudaStream_t stream) {
   if (tokens == 0) return;
   with_elements(args.k, [&]<class X>(X* keys) {
     with_cache_type(args.cache.format, [&]<class Cache>(Cache) {
-      write_index_kernel<X, Cache><<<tokens, kBlock, 0, stream>>>(
-          keys, args.slots.ptr<std::int32_t>(), index_rows(args.cache));
+      launch_dependent(write_index_kernel<X, Cache>, {.grid = dim3(tokens), .block = kBlock},
+                       stream, keys, args.slots.ptr<std::int32_t>(), index_rows(args.cache));
     });
   });
 }

@@ -1,4 +1,5 @@
 // rope: a thread block for each token, a thread for some pairs of all of its heads.
+#include "backends/cuda/dependent_launch.cuh"
 #include "backends/cuda/elementwise/elementwise.h"
 #include "backends/cuda/vec.cuh"
 
@@ -18,6 +19,8 @@ struct Rows {
 template <class T>
 __global__ void __launch_bounds__(kBlock)
     rope_kernel(Rows<T> r, const std::int32_t* positions, const float* table) {
+  let_next_start();
+  wait_for_inputs();
   const std::int32_t position = positions[blockIdx.x];
   if (position < 0) return;
   const float* cos = table + position * r.pairs * 2;
@@ -44,8 +47,9 @@ void launch_rope(const RopeArgs& args, cudaStream_t stream) {
                           .heads = args.x.dim(1),
                           .pairs = args.x.dim(2) / 2,
                           .interleaved = args.interleaved};
-    rope_kernel<<<static_cast<unsigned>(args.x.dim(0)), kBlock, 0, stream>>>(
-        rows, args.positions.ptr<std::int32_t>(), args.table.ptr<float>());
+    launch_dependent(rope_kernel<T>,
+                     {.grid = dim3(static_cast<unsigned>(args.x.dim(0))), .block = kBlock}, stream,
+                     rows, args.positions.ptr<std::int32_t>(), args.table.ptr<float>());
   });
 }
 

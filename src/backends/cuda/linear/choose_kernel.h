@@ -22,9 +22,10 @@ constexpr Slices slices_of(std::int64_t k) {
 inline constexpr std::int64_t kLongest = 8 * 24 * kStep;
 
 enum class Kernel {
-  kStream8,   // weights past shared memory, up to 8 rows of x, a thread block for all of k
-  kStream32,  // the same, 32 rows, a cluster for all of k
-  kTile,      // tiles of the weight in shared memory
+  kHeld8,      // weights past shared memory, up to 8 rows of x, which wait there
+  kPassed8,    // the same with rows of x past it too
+  kCluster32,  // the same as kHeld8 with 32 rows, a cluster for all of k
+  kTile,       // tiles of the weight in shared memory
 };
 
 struct ProductShape {
@@ -33,7 +34,8 @@ struct ProductShape {
   bool grouped = false;  // rows are divided among the matrices
 };
 
-// For operands whose rows start at multiples of 16 bytes; others take kStream32 whatever the shape.
+// For operands whose rows start at multiples of 16 bytes; others take kCluster32 whatever the
+// shape.
 Kernel choose_kernel(const ProductShape& shape, int num_sms);
 
 }  // namespace glint::cuda

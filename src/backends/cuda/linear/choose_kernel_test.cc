@@ -15,22 +15,21 @@ Kernel of_experts(std::int64_t m) {
 }
 
 TEST(ChooseKernel, few_rows_stream_the_weights) {
-  EXPECT_EQ(of(1, 6144, 2048), Kernel::kStream8);
-  EXPECT_EQ(of(8, 154880, 6144), Kernel::kStream8);
-  EXPECT_EQ(of(8, 6144, 16384), Kernel::kStream32) << "x of eight rows is too long";
-  EXPECT_EQ(of(9, 576, 6144), Kernel::kStream32);
+  EXPECT_EQ(of(1, 6144, 2048), Kernel::kHeld8);
+  EXPECT_EQ(of(8, 154880, 6144), Kernel::kPassed8) << "x of eight rows is too long to be held";
+  EXPECT_EQ(of(9, 576, 6144), Kernel::kCluster32);
 }
 
 TEST(ChooseKernel, tiles_need_enough_of_them_for_every_sm_twice) {
-  EXPECT_EQ(of(512, 2048, 6144), Kernel::kStream32);   // 128 tiles
-  EXPECT_EQ(of(1024, 2048, 6144), Kernel::kStream32);  // 256
-  EXPECT_EQ(of(1088, 2048, 6144), Kernel::kTile);      // 272
+  EXPECT_EQ(of(512, 2048, 6144), Kernel::kCluster32);   // 128 tiles
+  EXPECT_EQ(of(1024, 2048, 6144), Kernel::kCluster32);  // 256
+  EXPECT_EQ(of(1088, 2048, 6144), Kernel::kTile);       // 272
 }
 
 TEST(ChooseKernel, experts_go_by_the_rows_of_each) {
-  EXPECT_EQ(of_experts(8), Kernel::kStream8);
-  EXPECT_EQ(of_experts(256 * 4), Kernel::kStream8);
-  EXPECT_EQ(of_experts(256 * 5), Kernel::kStream32);
+  EXPECT_EQ(of_experts(8), Kernel::kPassed8);
+  EXPECT_EQ(of_experts(256 * 4), Kernel::kPassed8);
+  EXPECT_EQ(of_experts(256 * 5), Kernel::kCluster32);
   EXPECT_EQ(of_experts(256 * 33), Kernel::kTile);
 }
 

@@ -31,7 +31,7 @@ __device__ inline uint4 load_once(const void* p) {
 
 // Bytes [at, at + 16) of a row of `size` bytes, zeros past its end.
 template <bool kAligned>
-__device__ uint4 load_row(const std::byte* row, std::int64_t at, std::int64_t size) {
+__device__ uint4 load_row(const std::byte* row, int at, int size) {
   if constexpr (kAligned) return at < size ? load_once(row + at) : uint4{};
   union {
     std::byte bytes[16];
@@ -48,17 +48,18 @@ __device__ uint4 load_row(const std::byte* row, std::int64_t at, std::int64_t si
 //   unit(u, t): which 16 bytes of a row's step its u-th vector is
 //   pairs(c, p): chunk c as bf16; those of x must be in the order of arrange()
 //   kBytes: of a row of a step
+//   kAhead: steps whose codes take about half of a lane's registers
 template <WeightFormat kFormat>
 struct Codes;
 
 template <>
 struct Codes<WeightFormat::kBF16> {
-  static constexpr int kVectors = 4, kBytes = 2 * kStep, kAhead = 1;
+  static constexpr int kVectors = 4, kBytes = 2 * kStep, kAhead = 2;
   uint4 v[kVectors];
 
   __device__ static int column(int t, int c) { return 32 * c + 8 * t; }
   __device__ static int unit(int u, int t) { return 4 * u + t; }
-  __device__ static std::int64_t row_bytes(std::int64_t k) { return 2 * k; }
+  __host__ __device__ static int row_bytes(int k) { return 2 * k; }
   __device__ void pairs(int c, std::uint32_t (&p)[4]) const {
     p[0] = v[c].x, p[1] = v[c].y, p[2] = v[c].z, p[3] = v[c].w;
   }
@@ -69,12 +70,12 @@ struct Codes<WeightFormat::kBF16> {
 
 template <>
 struct Codes<WeightFormat::kFp8Block> {
-  static constexpr int kVectors = 2, kBytes = kStep, kAhead = 2;
+  static constexpr int kVectors = 2, kBytes = kStep, kAhead = 3;
   uint4 v[kVectors];
 
   __device__ static int column(int t, int c) { return 64 * (c / 2) + 16 * t + 8 * (c % 2); }
   __device__ static int unit(int u, int t) { return 4 * u + t; }
-  __device__ static std::int64_t row_bytes(std::int64_t k) { return k; }
+  __host__ __device__ static int row_bytes(int k) { return k; }
   // Two codes, the upper bytes of the halves of `word`: exponents move to where bf16 has its own,
   // and get its bias by a factor, which is exact, for subnormal codes too.
   __device__ static std::uint32_t decoded(std::uint32_t word) {
@@ -94,20 +95,27 @@ struct Codes<WeightFormat::kFp8Block> {
 
 template <>
 struct Codes<WeightFormat::kNvfp4> {
-  static constexpr int kVectors = 1, kBytes = kStep / 2, kAhead = 3;
+  static constexpr int kVectors = 1, kBytes = kStep / 2, kAhead = 6;
   uint4 v[kVectors];
   std::uint32_t scales;  // of both groups of 16, as bf16, times 2^118
 
   __device__ static int column(int t, int c) { return 32 * t + 8 * c; }
   __device__ static int unit(int, int t) { return t; }
-  __device__ static std::int64_t row_bytes(std::int64_t k) { return k / 2; }
+  __host__ __device__ static int row_bytes(int k) { return k / 2; }
   // `row`: the scales of the weight's row; of the two groups from column k on.
-  __device__ static std::uint32_t load_scales(const std::byte* row, std::int64_t column,
-                                              std::int64_t k) {
-    const auto code = [&](std::int64_t at) {
-      return at < k ? static_cast<std::uint32_t>(row[at / kNvfp4Group]) : 0u;
-    };
-    const std::uint32_t both = code(column) << 8 | code(column + kNvfp4Group) << 24;
+  template <bool kAligned>
+  __device__ static std::uint32_t load_scales(const std::byte* row, int column, int k) {
+    std::uint32_t both = 0;  // codes in the upper bytes of the halves
+    if constexpr (kAligned) {
+      const std::uint32_t pair =
+          column < k ? *reinterpret_cast<const std::uint16_t*>(row + column / kNvfp4Group) : 0;
+      both = __byte_perm(pair, 0, 0x1404);
+    } else {
+      const auto code = [&](int at) {
+        return at < k ? static_cast<std::uint32_t>(row[at / kNvfp4Group]) : 0u;
+      };
+      both = code(column) << 8 | code(column + kNvfp4Group) << 24;
+    }
     constexpr std::uint32_t kTwoTo118 = 0x7a807a80;
     return times(Codes<WeightFormat::kFp8Block>::decoded(both), kTwoTo118);
   }
@@ -129,16 +137,21 @@ struct Codes<WeightFormat::kNvfp4> {
   }
 };
 
+// sums[16 x 8] += a[16 x 16] * b[8 x 16]^T, of bf16.
+__device__ inline void multiply_16(float (&sums)[4], std::uint32_t a0, std::uint32_t a1,
+                                   std::uint32_t a2, std::uint32_t a3, std::uint32_t b0,
+                                   std::uint32_t b1) {
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
+      "{%8, %9}, {%0, %1, %2, %3};"
+      : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
+      : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
+}
+
 // sums[16 rows of the weight x 8 rows of x] += what one pair of chunks, of 8 columns a lane, adds.
 __device__ inline void multiply_add(float (&sums)[4], const std::uint32_t (&a)[4],
                                     const std::uint32_t (&b)[4], const std::uint32_t (&x)[4]) {
-#pragma unroll
-  for (int i = 0; i < 4; i += 2) {
-    asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
-        "{%8, %9}, {%0, %1, %2, %3};"
-        : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
-        : "r"(a[i]), "r"(b[i]), "r"(a[i + 1]), "r"(b[i + 1]), "r"(x[i]), "r"(x[i + 1]));
-  }
+  multiply_16(sums, a[0], b[0], a[1], b[1], x[0], x[1]);
+  multiply_16(sums, a[2], b[2], a[3], b[3], x[2], x[3]);
 }
 
 // A span is half a step, two chunks: one chain of instructions from zero, so that the low bits
@@ -156,18 +169,19 @@ __device__ void add_span(float (&slice)[4], const float (&span)[4], float upper,
   }
 }
 
-// The scales of a step's two spans in the fp8 block of row `n`.
+// The scales of a step's two spans in the fp8 block of row `n`. Sides of blocks are powers of two.
 struct SpanScales {
   float of[2];
 };
 template <WeightFormat kFormat>
-__device__ SpanScales load_span_scales(const WeightView& w, std::int64_t n, std::int64_t k0,
-                                       std::int64_t k) {
+__device__ SpanScales load_span_scales(const WeightView& w, std::int64_t n, int step, int k) {
   if constexpr (kFormat == WeightFormat::kFp8Block) {
-    const std::int64_t blocks = (k + w.block_cols - 1) / w.block_cols;
-    const float* row = reinterpret_cast<const float*>(w.scale) + n / w.block_rows * blocks;
-    const std::int64_t second = min(k0 + kStep / 2, k - 1);
-    return {row[k0 / w.block_cols], row[second / w.block_cols]};
+    const int row_shift = 31 - __clz(w.block_rows), shift = w.block_cols == kStep ? 7 : 6;
+    const int blocks = (k + w.block_cols - 1) >> shift;
+    const float* const row =
+        reinterpret_cast<const float*>(w.scale) + (static_cast<int>(n) >> row_shift) * blocks;
+    const int first = step * kStep, second = min(first + kStep / 2, k - 1);
+    return {row[first >> shift], row[second >> shift]};
   } else {
     return {1, 1};
   }

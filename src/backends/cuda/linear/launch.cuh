@@ -13,10 +13,10 @@ inline bool is_multiple_of_16(const void* p) {
 template <WeightFormat kFormat>
 bool is_aligned(const ProductArgs& p) {
   const auto is_stack_aligned = [&](const StackView& w) {
-    return is_multiple_of_16(w.first.data) && w.data_step % 16 == 0;
+    return is_multiple_of_16(w.first.data) && w.data_step % 16 == 0 &&
+           reinterpret_cast<std::uintptr_t>(w.first.scale) % 2 == 0 && w.scale_step % 2 == 0;
   };
-  const std::int64_t bytes =
-      kFormat == WeightFormat::kNvfp4 ? p.k / 2 : p.k * (kFormat == WeightFormat::kBF16 ? 2 : 1);
+  const int bytes = Codes<kFormat>::row_bytes(p.k);
   return bytes % 16 == 0 && p.k % 8 == 0 && is_multiple_of_16(p.x) && p.x_stride % 8 == 0 &&
          p.x_step % 8 == 0 && is_stack_aligned(p.weights) && is_stack_aligned(p.up);
 }
@@ -24,17 +24,21 @@ bool is_aligned(const ProductArgs& p) {
 template <WeightFormat kFormat, Epilogue kEpilogue>
 void launch_as(const ProductArgs& p, int num_sms, cudaStream_t stream) {
   const bool aligned = is_aligned<kFormat>(p);
-  if (!aligned) return launch_stream<kFormat, 32, true, false, kEpilogue>(p, num_sms, stream);
+  if (!aligned) {
+    return launch_stream<kFormat, 32, Stream::kCluster, false, kEpilogue>(p, num_sms, stream);
+  }
   switch (choose_kernel({.m = p.m,
                          .n = kEpilogue == Epilogue::kSiluMul ? 2 * p.n : p.n,
                          .k = p.k,
                          .matrices = p.matrices,
                          .grouped = p.offsets != nullptr},
                         num_sms)) {
-    case Kernel::kStream8:
-      return launch_stream<kFormat, 8, false, true, kEpilogue>(p, num_sms, stream);
-    case Kernel::kStream32:
-      return launch_stream<kFormat, 32, true, true, kEpilogue>(p, num_sms, stream);
+    case Kernel::kHeld8:
+      return launch_stream<kFormat, 8, Stream::kHeld, true, kEpilogue>(p, num_sms, stream);
+    case Kernel::kPassed8:
+      return launch_stream<kFormat, 8, Stream::kPassed, true, kEpilogue>(p, num_sms, stream);
+    case Kernel::kCluster32:
+      return launch_stream<kFormat, 32, Stream::kCluster, true, kEpilogue>(p, num_sms, stream);
     case Kernel::kTile:
       return launch_tile<kFormat, kEpilogue>(p, stream);
   }

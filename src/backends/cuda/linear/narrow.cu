@@ -3,6 +3,7 @@
 //
 // Order of summation, for every output: a lane adds up every 32nd run of four columns of its warp's
 // slice of k, then the lanes a tree, then the slices in order. It depends on k alone.
+#include "backends/cuda/dependent_launch.cuh"
 #include "backends/cuda/linear/decode.cuh"
 #include "backends/cuda/linear/linear.h"
 #include "backends/cuda/reduce.cuh"
@@ -16,14 +17,17 @@ constexpr int kRun = 4, kStride = kWarp * kRun;  // columns of a lane, and of a 
 struct Narrow {
   const float* x;
   float* out;
-  std::int64_t x_stride, out_stride, m, n, k;
+  std::int64_t x_stride, out_stride, m, n;
+  int k;
   bool adds;
 };
 
-// Elements [column, column + kRun) of a row of x; zeros past k.
-__device__ void load_run(float (&v)[kRun], const float* x, std::int64_t column, std::int64_t k) {
-  if (column + kRun <= k && is_aligned(x + column)) {
-    const float4 run = *reinterpret_cast<const float4*>(x + column);
+// Elements [column, column + kRun) of a row of x; zeros past k. kAligned: k is a multiple of kRun,
+// and rows of x and of the weight begin where such runs may be read at once.
+template <bool kAligned>
+__device__ void load_run(float (&v)[kRun], const float* x, int column, int k) {
+  if constexpr (kAligned) {
+    const float4 run = column < k ? *reinterpret_cast<const float4*>(x + column) : float4{};
     v[0] = run.x, v[1] = run.y, v[2] = run.z, v[3] = run.w;
   } else {
 #pragma unroll
@@ -32,14 +36,14 @@ __device__ void load_run(float (&v)[kRun], const float* x, std::int64_t column, 
 }
 
 // The same of row `n` of the weight.
-template <WeightFormat kFormat>
-__device__ void load_weights(float (&v)[kRun], const WeightView& w, std::int64_t n,
-                             std::int64_t column, std::int64_t k) {
+template <WeightFormat kFormat, bool kAligned>
+__device__ void load_weights(float (&v)[kRun], const WeightView& w, std::int64_t n, int column,
+                             int k) {
   if constexpr (kFormat == WeightFormat::kF32) {
-    load_run(v, reinterpret_cast<const float*>(w.data) + n * k, column, k);
-  } else if (kFormat == WeightFormat::kBF16 && column + kRun <= k &&
-             reinterpret_cast<std::uintptr_t>(w.data + 2 * (n * k + column)) % 8 == 0) {
-    const uint2 pairs = *reinterpret_cast<const uint2*>(w.data + 2 * (n * k + column));
+    load_run<kAligned>(v, reinterpret_cast<const float*>(w.data) + n * k, column, k);
+  } else if constexpr (kFormat == WeightFormat::kBF16 && kAligned) {
+    const uint2 pairs =
+        column < k ? *reinterpret_cast<const uint2*>(w.data + 2 * (n * k + column)) : uint2{};
     v[0] = __uint_as_float(pairs.x << 16), v[1] = __uint_as_float(pairs.x & 0xffff0000u);
     v[2] = __uint_as_float(pairs.y << 16), v[3] = __uint_as_float(pairs.y & 0xffff0000u);
   } else {
@@ -50,27 +54,32 @@ __device__ void load_weights(float (&v)[kRun], const WeightView& w, std::int64_t
   }
 }
 
-template <WeightFormat kFormat, int kRows, int kColumns>
+template <WeightFormat kFormat, int kRows, int kColumns, bool kAligned>
 __global__ void __launch_bounds__(kBlock) narrow_kernel(const Narrow p, const WeightView w) {
   __shared__ float slices[kWarps][kRows * kColumns];
+  let_next_start();
+  wait_for_inputs();
   const int warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp;
   const std::int64_t row = blockIdx.x * std::int64_t{kRows};
   const std::int64_t first = blockIdx.y * std::int64_t{kColumns};
-  const std::int64_t steps = (p.k + kStride - 1) / kStride, each = (steps + kWarps - 1) / kWarps;
-  const std::int64_t end = min((warp + 1) * each, steps);
+  const int steps = (p.k + kStride - 1) / kStride, each = (steps + kWarps - 1) / kWarps;
+  const int end = min((warp + 1) * each, steps);
+  const float* rows[kRows];
+#pragma unroll
+  for (int i = 0; i < kRows; ++i) rows[i] = p.x + min(row + i, p.m - 1) * p.x_stride;
   float sums[kRows][kColumns] = {};
 #pragma unroll 2
-  for (std::int64_t step = warp * each; step < end; ++step) {
-    const std::int64_t column = step * kStride + lane * kRun;
+  for (int step = warp * each; step < end; ++step) {
+    const int column = step * kStride + lane * kRun;
     float weights[kColumns][kRun];
 #pragma unroll
     for (int j = 0; j < kColumns; ++j) {
-      load_weights<kFormat>(weights[j], w, min(first + j, p.n - 1), column, p.k);
+      load_weights<kFormat, kAligned>(weights[j], w, min(first + j, p.n - 1), column, p.k);
     }
 #pragma unroll
     for (int i = 0; i < kRows; ++i) {
       float x[kRun];
-      load_run(x, p.x + min(row + i, p.m - 1) * p.x_stride, column, p.k);
+      load_run<kAligned>(x, rows[i], column, p.k);
 #pragma unroll
       for (int j = 0; j < kColumns; ++j) {
 #pragma unroll
@@ -93,17 +102,31 @@ __global__ void __launch_bounds__(kBlock) narrow_kernel(const Narrow p, const We
   to = p.adds ? to + sum : sum;
 }
 
-template <WeightFormat kFormat>
-void launch(const Narrow& p, const WeightView& w, cudaStream_t stream) {
-  const auto grid = [&](int rows, int columns) {
-    return dim3(static_cast<unsigned>((p.m + rows - 1) / rows),
-                static_cast<unsigned>((p.n + columns - 1) / columns));
+template <WeightFormat kFormat, bool kAligned>
+void launch_aligned(const Narrow& p, const WeightView& w, cudaStream_t stream) {
+  const auto shape = [&](int rows, int columns) {
+    return LaunchShape{.grid = dim3(static_cast<unsigned>((p.m + rows - 1) / rows),
+                                    static_cast<unsigned>((p.n + columns - 1) / columns)),
+                       .block = kBlock};
   };
   if (p.m <= 2) {
-    narrow_kernel<kFormat, 1, 2><<<grid(1, 2), kBlock, 0, stream>>>(p, w);
+    launch_dependent(narrow_kernel<kFormat, 1, 2, kAligned>, shape(1, 2), stream, p, w);
+  } else if (p.m <= 64) {
+    launch_dependent(narrow_kernel<kFormat, 4, 2, kAligned>, shape(4, 2), stream, p, w);
   } else {
-    narrow_kernel<kFormat, 8, 4><<<grid(8, 4), kBlock, 0, stream>>>(p, w);
+    launch_dependent(narrow_kernel<kFormat, 8, 4, kAligned>, shape(8, 4), stream, p, w);
   }
+}
+
+template <WeightFormat kFormat>
+void launch(const Narrow& p, const WeightView& w, cudaStream_t stream) {
+  const auto is_aligned = [](const void* at) {
+    return reinterpret_cast<std::uintptr_t>(at) % 16 == 0;
+  };
+  const bool aligned =
+      is_aligned(p.x) && p.x_stride % kRun == 0 && is_aligned(w.data) && p.k % kRun == 0;
+  aligned ? launch_aligned<kFormat, true>(p, w, stream)
+          : launch_aligned<kFormat, false>(p, w, stream);
 }
 
 }  // namespace
@@ -121,7 +144,7 @@ void launch_narrow_linear(const LinearArgs& args, cudaStream_t stream) {
                     .out_stride = args.out.stride[0],
                     .m = args.x.dim(0),
                     .n = args.weight.rows,
-                    .k = args.weight.cols,
+                    .k = static_cast<int>(args.weight.cols),
                     .adds = args.accumulate};
   switch (w.format) {
     case WeightFormat::kF32:

@@ -33,7 +33,7 @@ ProductArgs product_of(const Tensor& x, const Weight& weight, const Tensor& out)
           .out_stride = out.stride[0],
           .m = x.dim(0),
           .n = weight.rows,
-          .k = weight.cols,
+          .k = static_cast<int>(weight.cols),
           .weights = view_of(weight)};
 }
 
@@ -45,7 +45,7 @@ ProductArgs product_of(const Tensor& x, const Tensor& rows, const Tensor& offset
           .out_stride = out.stride[0],
           .m = out.dim(0),
           .n = weights.rows,
-          .k = weights.cols,
+          .k = static_cast<int>(weights.cols),
           .weights = view_of(weights),
           .offsets = offsets.ptr<std::int32_t>(),
           .sources = rows ? rows.ptr<std::int32_t>() : nullptr,
@@ -73,7 +73,7 @@ void launch_per_head(const PerHeadArgs& args, int num_sms, cudaStream_t stream) 
                                .out_step = args.out.stride[1],
                                .m = args.x.dim(0),
                                .n = args.weights.rows,
-                               .k = args.weights.cols,
+                               .k = static_cast<int>(args.weights.cols),
                                .weights = view_of(args.weights),
                                .matrices = static_cast<int>(args.weights.count)};
   launch(args.weights.format, product, epilogue_of(args.out, args.accumulate), num_sms, stream);

@@ -26,7 +26,8 @@ struct ProductArgs {
   std::int64_t x_stride = 0, x_step = 0;  // of rows, and from one matrix to the next
   void* out = nullptr;
   std::int64_t out_stride = 0, out_step = 0;
-  std::int64_t m = 0, n = 0, k = 0;       // rows, and those and the columns of a matrix
+  std::int64_t m = 0, n = 0;              // rows, and those of a matrix
+  int k = 0;                              // its columns
   StackView weights = {}, up = {};        // kSiluMul: weights is the gate
   const std::int32_t* offsets = nullptr;  // [groups + 1]; null: no groups
   const std::int32_t* sources = nullptr;  // with offsets: the rows of x; null: those of out
@@ -37,7 +38,7 @@ struct ProductArgs {
 inline bool has_product(WeightFormat format, std::int64_t k, int block_cols) {
   if (k > kLongest) return false;
   return format == WeightFormat::kBF16 || format == WeightFormat::kNvfp4 ||
-         (format == WeightFormat::kFp8Block && block_cols % 64 == 0);
+         (format == WeightFormat::kFp8Block && block_cols >= kStep / 2);
 }
 
 // Defined for each format by one file in inst/. No size is 0.

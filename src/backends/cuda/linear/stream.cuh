@@ -1,36 +1,41 @@
 // Products of few rows: weights go from memory to registers, each byte once, with the loads of the
-// next steps in flight while these are multiplied; the rows of x wait in shared memory. A warp
-// multiplies 16 rows of a weight with up to kRows rows of x, over one slice of k.
-//
-// The slices of a row are the warps' of one thread block, or, where x would not fit, the thread
-// blocks' of a cluster. Their sums meet in shared memory, in order.
+// next steps in flight while these are multiplied. A warp multiplies 16 rows of a weight with up to
+// kRows rows of x, over one slice of k; the slices' sums meet in shared memory, in order.
 #pragma once
 
 #include <cooperative_groups.h>
 
 #include <algorithm>
 
+#include "backends/cuda/dependent_launch.cuh"
 #include "backends/cuda/linear/rows.cuh"
 
 namespace glint::cuda {
 
 inline constexpr int kStreamWarps = 8, kStreamBlock = kStreamWarps * kWarp;
 inline constexpr int kXBytes = 2 * kStep;  // of a row of x in a step
-inline constexpr int kRounds = 6;          // thread blocks that a multiprocessor should get
+inline constexpr int kRounds = 10;         // thread blocks that a multiprocessor should get
+
+// Where slices are summed, and where rows of x are read from.
+enum class Stream {
+  kHeld,    // the warps of a thread block; shared memory, which holds all of k
+  kPassed,  // the same; L1, for a k that would leave room for few thread blocks
+  kCluster  // the thread blocks of a cluster; shared memory, a slice each
+};
 
 // The sums of the warps: 16 of each of kRows rows of x, padded against bank conflicts.
 template <int kRows>
 using StreamSums = float[kStreamWarps][kRows][20];
 
 // Steps of x that a thread block holds.
-template <bool kCluster>
-__host__ __device__ int steps_of_x(std::int64_t k) {
-  const Slices slices = slices_of(k);
-  return kCluster ? slices.steps : static_cast<int>((k + kStep - 1) / kStep);
+template <Stream kStream>
+__host__ __device__ int steps_of_x(int k) {
+  if (kStream == Stream::kPassed) return 0;
+  return kStream == Stream::kCluster ? slices_of(k).steps : (k + kStep - 1) / kStep;
 }
-template <int kRows, bool kCluster>
-std::int64_t stream_bytes(std::int64_t k) {
-  return sizeof(StreamSums<kRows>) + steps_of_x<kCluster>(k) * std::int64_t{kRows * kXBytes};
+template <int kRows, Stream kStream>
+int stream_bytes(int k) {
+  return static_cast<int>(sizeof(StreamSums<kRows>)) + steps_of_x<kStream>(k) * kRows * kXBytes;
 }
 
 // Where 16 bytes, number `unit` of a row of x, lie in its step: so that the eight lanes that read
@@ -55,22 +60,34 @@ __device__ inline void copy_16(void* to, const void* from, bool there) {
 template <WeightFormat kFormat, int kRows, bool kAligned>
 __device__ void copy_x(const ProductArgs& p, const RowTile& tile, int first, int steps,
                        std::byte* to) {
-  constexpr int kUnits = kXBytes / 16;
-  const int count = static_cast<int>(tile.end - tile.first) * steps * kUnits;
-  for (int i = threadIdx.x; i < count; i += kStreamBlock) {
-    const int unit = i % kUnits, step = i / kUnits % steps, row = i / kUnits / steps;
-    const auto* const x = reinterpret_cast<const std::byte*>(row_of_x(p, tile, tile.first + row));
-    const std::int64_t byte = std::int64_t{first + step} * kXBytes + unit * 16;
-    std::byte* const here =
-        to + (step * kRows + row) * kXBytes + place_of_x<kFormat>(row, unit) * 16;
-    if constexpr (kAligned) {
-      const bool there = byte < 2 * p.k;
-      copy_16(here, there ? x + byte : x, there);
-    } else {
-      *reinterpret_cast<uint4*>(here) = load_row<false>(x, byte, 2 * p.k);
+  constexpr int kUnits = kXBytes / 16, kStepsAtOnce = kStreamBlock / kUnits;
+  const int unit = threadIdx.x % kUnits, first_step = threadIdx.x / kUnits;
+  const int count = static_cast<int>(tile.end - tile.first);
+  // A lane for each row, so that where they lie is read at once.
+  const int lane = threadIdx.x % kWarp;
+  const bf16* const own = row_of_x(p, tile, tile.first + min(lane, count - 1));
+  const int size = 2 * p.k, begin = first * kXBytes + unit * 16;
+  for (int row = 0; row < count; ++row) {
+    const auto* const x = reinterpret_cast<const std::byte*>(
+        __shfl_sync(kAllLanes, reinterpret_cast<unsigned long long>(own), row));
+    std::byte* here =
+        to + (first_step * kRows + row) * kXBytes + place_of_x<kFormat>(row, unit) * 16;
+    for (int step = first_step; step < steps; step += kStepsAtOnce) {
+      const int byte = begin + step * kXBytes;
+      if constexpr (kAligned) {
+        copy_16(here, byte < size ? x + byte : x, byte < size);
+      } else {
+        *reinterpret_cast<uint4*>(here) = load_row<false>(x, byte, size);
+      }
+      here += kStepsAtOnce * kRows * kXBytes;
     }
   }
   asm volatile("cp.async.wait_all;" ::: "memory");
+}
+
+// Eight elements of a row of x, zeros past k or where there is no row.
+__device__ inline uint4 load_x(const bf16* x, int column, int k) {
+  return x && column < k ? *reinterpret_cast<const uint4*>(x + column) : uint4{};
 }
 
 // A lane's two rows of the weight: of a group of 16, or the same of gate and up.
@@ -81,7 +98,7 @@ template <WeightFormat kFormat, Epilogue kEpilogue>
 __device__ TwoRows two_rows(const ProductArgs& p, const WeightView& w, const WeightView& up,
                             std::int64_t n0, int g) {
   TwoRows rows = {};
-  const std::int64_t bytes = Codes<kFormat>::row_bytes(p.k);
+  const int bytes = Codes<kFormat>::row_bytes(p.k);
 #pragma unroll
   for (int i = 0; i < 2; ++i) {
     const bool is_up = kEpilogue == Epilogue::kSiluMul && i == 1;
@@ -98,86 +115,88 @@ __device__ TwoRows two_rows(const ProductArgs& p, const WeightView& w, const Wei
 
 template <WeightFormat kFormat, bool kAligned>
 __device__ void load_codes(Codes<kFormat>& codes, const std::byte* data, const std::byte* scales,
-                           std::int64_t k0, std::int64_t k, int t) {
-  const std::int64_t size = Codes<kFormat>::row_bytes(k), at = Codes<kFormat>::row_bytes(k0);
+                           int k0, int k, int t) {
+  const int size = Codes<kFormat>::row_bytes(k), at = Codes<kFormat>::row_bytes(k0);
 #pragma unroll
   for (int u = 0; u < Codes<kFormat>::kVectors; ++u) {
     codes.v[u] = load_row<kAligned>(data, at + 16 * Codes<kFormat>::unit(u, t), size);
   }
   if constexpr (kFormat == WeightFormat::kNvfp4) {
-    codes.scales = Codes<kFormat>::load_scales(scales, k0 + Codes<kFormat>::column(t, 0), k);
+    codes.scales = Codes<kFormat>::template load_scales<kAligned>(
+        scales, k0 + Codes<kFormat>::column(t, 0), k);
   }
 }
 
 // A lane's weights of some steps.
-template <WeightFormat kFormat>
+template <WeightFormat kFormat, int kSteps>
 struct Batch {
-  static constexpr int kSteps = Codes<kFormat>::kAhead;
   Codes<kFormat> a[kSteps], b[kSteps];
   SpanScales upper[kSteps], lower[kSteps];  // of a and b
 };
 
-template <WeightFormat kFormat, bool kAligned, Epilogue kEpilogue>
-__device__ void load_batch(Batch<kFormat>& batch, const ProductArgs& p, const WeightView& w,
+template <WeightFormat kFormat, int kSteps, bool kAligned, Epilogue kEpilogue>
+__device__ void load_batch(Batch<kFormat, kSteps>& batch, const ProductArgs& p, const WeightView& w,
                            const WeightView& up, std::int64_t n0, int step, int end) {
   const int g = threadIdx.x % kWarp / 4, t = threadIdx.x % 4;
   const TwoRows rows = two_rows<kFormat, kEpilogue>(p, w, up, n0, g);
   const std::int64_t block_row = min(n0, p.n - 1);
 #pragma unroll
-  for (int i = 0; i < Batch<kFormat>::kSteps; ++i) {
+  for (int i = 0; i < kSteps; ++i) {
     if (step + i >= end) break;
-    const std::int64_t k0 = std::int64_t{step + i} * kStep;
+    const int k0 = (step + i) * kStep;
     load_codes<kFormat, kAligned>(batch.a[i], rows.data[0], rows.scales[0], k0, p.k, t);
     load_codes<kFormat, kAligned>(batch.b[i], rows.data[1], rows.scales[1], k0, p.k, t);
-    batch.upper[i] = load_span_scales<kFormat>(w, block_row, k0, p.k);
+    batch.upper[i] = load_span_scales<kFormat>(w, block_row, step + i, p.k);
     if constexpr (kEpilogue == Epilogue::kSiluMul) {
-      batch.lower[i] = load_span_scales<kFormat>(up, block_row, k0, p.k);
+      batch.lower[i] = load_span_scales<kFormat>(up, block_row, step + i, p.k);
     } else {
       batch.lower[i] = batch.upper[i];
     }
   }
 }
 
-// `x`: the step that the batch begins with, in shared memory.
-template <WeightFormat kFormat, int kRows>
-__device__ void multiply_batch(float (&sums)[kRows / 8][4], const Batch<kFormat>& batch,
-                               const std::byte* x, int steps) {
-  using Weights = Codes<kFormat>;
-  const int g = threadIdx.x % kWarp / 4, t = threadIdx.x % 4;
+// `x_at(i, c, j)`: chunk c of step i of the batch, of the lane's row of the j-th eight of x.
+template <WeightFormat kFormat, int kSteps, int kBlocks, class XAt>
+__device__ void multiply_batch(float (&sums)[kBlocks][4], const Batch<kFormat, kSteps>& batch,
+                               int steps, XAt&& x_at) {
 #pragma unroll
-  for (int i = 0; i < Batch<kFormat>::kSteps; ++i) {
+  for (int i = 0; i < kSteps; ++i) {
     if (i >= steps) break;
 #pragma unroll
     for (int s = 0; s < 2; ++s) {
-      float span[kRows / 8][4] = {};
+      float span[kBlocks][4] = {};
 #pragma unroll
       for (int c = 2 * s; c < 2 * s + 2; ++c) {
         std::uint32_t a[4], b[4], px[4];
         batch.a[i].pairs(c, a);
         batch.b[i].pairs(c, b);
-        const int place = place_of_x<kFormat>(g, Weights::column(t, c) / 8);  // of row g + 8 j too
 #pragma unroll
-        for (int j = 0; j < kRows / 8; ++j) {
-          const std::byte* const from = x + (i * kRows + j * 8 + g) * kXBytes + place * 16;
-          Weights::arrange(*reinterpret_cast<const uint4*>(from), px);
+        for (int j = 0; j < kBlocks; ++j) {
+          Codes<kFormat>::arrange(x_at(i, c, j), px);
           multiply_add(span[j], a, b, px);
         }
       }
 #pragma unroll
-      for (int j = 0; j < kRows / 8; ++j) {
+      for (int j = 0; j < kBlocks; ++j) {
         add_span<kFormat>(sums[j], span[j], batch.upper[i].of[s], batch.lower[i].of[s]);
       }
     }
   }
 }
 
-template <WeightFormat kFormat, int kRows, bool kCluster, bool kAligned, Epilogue kEpilogue>
+template <WeightFormat kFormat, int kRows, Stream kStream, bool kAligned, Epilogue kEpilogue>
 __global__ void __launch_bounds__(kStreamBlock, 2) stream_kernel(const ProductArgs p) {
   namespace cg = cooperative_groups;
   extern __shared__ __align__(128) std::byte shared[];
   auto& sums_of_warps = *reinterpret_cast<StreamSums<kRows>*>(shared);
   std::byte* const x = shared + sizeof(StreamSums<kRows>);
-  constexpr int kOut = kRowsOf16<kEpilogue>, kSteps = Batch<kFormat>::kSteps;
+  constexpr bool kCluster = kStream == Stream::kCluster;
+  constexpr int kOut = kRowsOf16<kEpilogue>;
+  // Steps of a batch, as registers allow: kPassed has one batch, the others two.
+  constexpr int kAhead = Codes<kFormat>::kAhead;
+  constexpr int kSteps = kStream == Stream::kPassed ? kAhead
+                         : kRows == 8               ? (kAhead + 1) / 2
+                                                    : (kAhead + 2) / 4;
   const Slices slices = slices_of(p.k);
   const int warp = threadIdx.x / kWarp, g = threadIdx.x % kWarp / 4, t = threadIdx.x % 4;
   const int blocks = kCluster ? slices.count : 1;  // of a cluster
@@ -185,27 +204,36 @@ __global__ void __launch_bounds__(kStreamBlock, 2) stream_kernel(const ProductAr
   const int slice = kCluster ? rank : warp % slices.count;
   const int tiles = kCluster ? kStreamWarps : kStreamWarps / slices.count;  // of 16 rows, at once
   const int own_tile = kCluster ? warp : warp / slices.count;
+  let_next_start();
+  if (p.offsets) wait_for_inputs();
   const RowTile tile = find_row_tile<kRows>(p, blockIdx.x / blocks);
   if (tile.first >= tile.end) return;  // as the others of its cluster do
   const WeightView w = p.weights[tile.matrix];
   const WeightView up = kEpilogue == Epilogue::kSiluMul ? p.up[tile.matrix] : WeightView{};
 
-  const int all_steps = static_cast<int>((p.k + kStep - 1) / kStep);
+  const int all_steps = (p.k + kStep - 1) / kStep;
   const int begin = slice * slices.steps, end = min(begin + slices.steps, all_steps);
   const int first_of_x = kCluster ? begin : 0;
   const std::int64_t columns = std::int64_t{tiles} * kOut, apart = columns * gridDim.y;
   // Next come the columns of out from `at` on, from step `step` on.
   std::int64_t at = blockIdx.y * columns;
   int step = begin;
-  Batch<kFormat> batches[2];
-  const auto load = [&](Batch<kFormat>& batch, std::int64_t from, int first) {
+  Batch<kFormat, kSteps> batches[2];
+  const auto load = [&](Batch<kFormat, kSteps>& batch, std::int64_t from, int first) {
     if (from >= p.n) return;
-    load_batch<kFormat, kAligned, kEpilogue>(batch, p, w, up, from + own_tile * kOut, first, end);
+    load_batch<kFormat, kSteps, kAligned, kEpilogue>(batch, p, w, up, from + own_tile * kOut, first,
+                                                     end);
   };
-  load(batches[0], at, step);
-  copy_x<kFormat, kRows, kAligned>(p, tile, first_of_x, kCluster ? max(end - begin, 0) : all_steps,
-                                   x);
-  __syncthreads();
+  load(batches[0], at, step);  // weights are no kernel's output
+  if (!p.offsets) wait_for_inputs();
+  const bf16* own_x = nullptr;  // kPassed: the lane's row
+  if constexpr (kStream == Stream::kPassed) {
+    own_x = row_of_x(p, tile, tile.first + g);
+  } else {
+    copy_x<kFormat, kRows, kAligned>(p, tile, first_of_x,
+                                     kCluster ? max(end - begin, 0) : all_steps, x);
+    __syncthreads();
+  }
   const float factor = factor_of<kFormat>(w);
   const float up_factor = kEpilogue == Epilogue::kSiluMul ? factor_of<kFormat>(up) : factor;
 
@@ -245,27 +273,42 @@ __global__ void __launch_bounds__(kStreamBlock, 2) stream_kernel(const ProductAr
     }
     kCluster ? cg::this_cluster().sync() : __syncthreads();  // the sums have been read
   };
+  const auto x_at = [&](int i, int c, int j) {
+    const int column = Codes<kFormat>::column(t, c);
+    if constexpr (kStream == Stream::kPassed) {
+      return load_x(own_x, (step + i) * kStep + column, p.k);
+    } else {
+      const std::byte* const row = x + ((step - first_of_x + i) * kRows + j * 8 + g) * kXBytes;
+      return *reinterpret_cast<const uint4*>(row + place_of_x<kFormat>(g, column / 8) * 16);
+    }
+  };
   // Multiplies `now` while `then` comes; false at the end. Warps whose slice is shorter take part.
-  const auto turn = [&](const Batch<kFormat>& now, Batch<kFormat>& then) {
+  const auto turn = [&](Batch<kFormat, kSteps>& now, Batch<kFormat, kSteps>& then) {
     const bool is_last = step + kSteps >= begin + slices.steps;
     const std::int64_t next = is_last ? at + apart : at;
     const int next_step = is_last ? begin : step + kSteps;
-    load(then, next, next_step);
-    multiply_batch<kFormat, kRows>(sums, now, x + (step - first_of_x) * kRows * kXBytes,
-                                   end - step);
+    if constexpr (kStream != Stream::kPassed) load(then, next, next_step);
+    multiply_batch<kFormat>(sums, now, end - step, x_at);
+    if constexpr (kStream == Stream::kPassed) load(now, next, next_step);
     if (is_last) finish();
     at = next, step = next_step;
     return at < p.n;
   };
-  while (turn(batches[0], batches[1]) && turn(batches[1], batches[0])) {
+  if constexpr (kStream == Stream::kPassed) {
+    while (turn(batches[0], batches[0])) {
+    }
+  } else {
+    while (turn(batches[0], batches[1]) && turn(batches[1], batches[0])) {
+    }
   }
 }
 
-template <WeightFormat kFormat, int kRows, bool kCluster, bool kAligned, Epilogue kEpilogue>
+template <WeightFormat kFormat, int kRows, Stream kStream, bool kAligned, Epilogue kEpilogue>
 void launch_stream(const ProductArgs& p, int num_sms, cudaStream_t stream) {
-  const auto kernel = stream_kernel<kFormat, kRows, kCluster, kAligned, kEpilogue>;
+  constexpr bool kCluster = kStream == Stream::kCluster;
+  const auto kernel = stream_kernel<kFormat, kRows, kStream, kAligned, kEpilogue>;
   const Slices slices = slices_of(p.k);
-  const auto bytes = static_cast<int>(stream_bytes<kRows, kCluster>(p.k));
+  const int bytes = stream_bytes<kRows, kStream>(p.k);
   // A failure shows as the launch's error.
   cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
   const int tiles = kCluster ? kStreamWarps : kStreamWarps / slices.count;
@@ -275,20 +318,14 @@ void launch_stream(const ProductArgs& p, int num_sms, cudaStream_t stream) {
   const std::int64_t across = most_tiles(p, kRows) * blocks * matrices;
   // Enough thread blocks to go round a few times, each with as much of n as that leaves it.
   const std::int64_t wanted = kRounds * num_sms / across, most = (p.n + columns - 1) / columns;
-  cudaLaunchAttribute cluster = {};
-  cluster.id = cudaLaunchAttributeClusterDimension;
-  cluster.val.clusterDim.x = blocks;
-  cluster.val.clusterDim.y = cluster.val.clusterDim.z = 1;
-  cudaLaunchConfig_t config = {};
-  config.gridDim = dim3(static_cast<unsigned>(most_tiles(p, kRows)) * blocks,
-                        static_cast<unsigned>(std::clamp<std::int64_t>(wanted, 1, most)),
-                        static_cast<unsigned>(matrices));
-  config.blockDim = dim3(kStreamBlock);
-  config.dynamicSmemBytes = static_cast<std::size_t>(bytes);
-  config.stream = stream;
-  config.attrs = &cluster;
-  config.numAttrs = kCluster ? 1 : 0;
-  cudaLaunchKernelEx(&config, kernel, p);
+  const LaunchShape shape = {
+      .grid = dim3(static_cast<unsigned>(most_tiles(p, kRows)) * blocks,
+                   static_cast<unsigned>(std::clamp<std::int64_t>(wanted, 1, most)),
+                   static_cast<unsigned>(matrices)),
+      .block = kStreamBlock,
+      .shared = static_cast<std::size_t>(bytes),
+      .cluster = blocks};
+  launch_dependent(kernel, shape, stream, p);
 }
 
 }  // namespace glint::cuda

@@ -46,10 +46,9 @@ struct RowCopy {
     }
   }
   template <class PlaceOf>
-  __device__ void start(std::byte* to, std::int64_t at, std::int64_t size,
-                        PlaceOf&& place_of) const {
+  __device__ void start(std::byte* to, int at, int size, PlaceOf&& place_of) const {
     const int unit = threadIdx.x % kUnits;
-    const std::int64_t byte = at + unit * 16;
+    const int byte = at + unit * 16;
 #pragma unroll
     for (int i = 0; i < kCopies; ++i) {
       const int row = static_cast<int>(threadIdx.x) / kUnits + i * kRowsApart;
@@ -160,11 +159,11 @@ __global__ void __launch_bounds__(kTileBlock, 1) tile_kernel(const ProductArgs p
     return (is_up(i) ? up : w).data + row_of_weight(i) * Codes<kFormat>::row_bytes(p.k);
   });
 
-  const int steps = static_cast<int>((p.k + kStep - 1) / kStep);
+  const int steps = (p.k + kStep - 1) / kStep;
   const auto start_copy = [&](int step) {
     if (step < steps) {
       std::byte* const stage = shared + step % Shape::kStages * Shape::kStageBytes;
-      const std::int64_t k0 = std::int64_t{step} * kStep;
+      const int k0 = step * kStep;
       copy_w.start(stage, Codes<kFormat>::row_bytes(k0), Codes<kFormat>::row_bytes(p.k),
                    place_of_codes<kFormat>);
       copy_x.start(stage + Shape::kWeightBytes, 2 * k0, 2 * p.k, place_of_x<kFormat>);
@@ -177,13 +176,13 @@ __global__ void __launch_bounds__(kTileBlock, 1) tile_kernel(const ProductArgs p
             warp_x = warp / kTileWarpsW * (kBlocksX * 8);
   const auto load_scales = [&](int step) {
     StepScales<kFormat> scales = {};
-    const std::int64_t k0 = std::int64_t{step} * kStep;
+    const int k0 = step * kStep;
 #pragma unroll
     for (int i = 0; i < kBlocksW; ++i) {
       const int row = warp_w + i * 16;
-      scales.upper[i] = load_span_scales<kFormat>(w, row_of_weight(row), k0, p.k);
+      scales.upper[i] = load_span_scales<kFormat>(w, row_of_weight(row), step, p.k);
       scales.lower[i] = kEpilogue == Epilogue::kSiluMul
-                            ? load_span_scales<kFormat>(up, row_of_weight(row + 8), k0, p.k)
+                            ? load_span_scales<kFormat>(up, row_of_weight(row + 8), step, p.k)
                             : scales.upper[i];
       if constexpr (kFormat == WeightFormat::kNvfp4) {
 #pragma unroll
@@ -191,8 +190,8 @@ __global__ void __launch_bounds__(kTileBlock, 1) tile_kernel(const ProductArgs p
           const int r = row + half * 8 + g;
           const std::byte* const of_row =
               (is_up(r) ? up : w).scale + row_of_weight(r) * (p.k / kNvfp4Group);
-          scales.of_rows[i][half] =
-              Codes<kFormat>::load_scales(of_row, k0 + Codes<kFormat>::column(t, 0), p.k);
+          scales.of_rows[i][half] = Codes<kFormat>::template load_scales<true>(
+              of_row, k0 + Codes<kFormat>::column(t, 0), p.k);
         }
       }
     }

@@ -6,7 +6,6 @@ namespace glint::cuda {
 namespace {
 
 constexpr int kBlock = 128;
-constexpr int kAtOnce = 8;  // rows of a token
 
 template <class T>
 __global__ void __launch_bounds__(kBlock)
@@ -17,25 +16,13 @@ __global__ void __launch_bounds__(kBlock)
   const std::int64_t left = columns - c;
   if (left <= 0) return;
   float sum[kVec] = {}, v[kVec];
-  for (std::int64_t first = 0; first < k; first += kAtOnce) {
-    // Where the rows lie comes at once, and then the rows do.
-    std::int32_t place[kAtOnce];
-    float weight[kAtOnce], rows[kAtOnce][kVec];
+  for (std::int64_t j = 0; j < k; ++j) {
+    const std::int64_t place = places[t * k + j];
+    if (place < 0) continue;
+    const float weight = weights[t * k + j];
+    load(v, y + place * columns + c, left);
 #pragma unroll
-    for (int j = 0; j < kAtOnce; ++j) {
-      place[j] = first + j < k ? places[t * k + first + j] : -1;
-      weight[j] = first + j < k ? weights[t * k + first + j] : 0.0f;
-    }
-#pragma unroll
-    for (int j = 0; j < kAtOnce; ++j) {
-      if (place[j] >= 0) load(rows[j], y + std::int64_t{place[j]} * columns + c, left);
-    }
-#pragma unroll
-    for (int j = 0; j < kAtOnce; ++j) {
-      if (place[j] < 0) continue;
-#pragma unroll
-      for (int i = 0; i < kVec; ++i) sum[i] += weight[j] * rows[j][i];
-    }
+    for (int i = 0; i < kVec; ++i) sum[i] += weight * v[i];
   }
   if (shared) {
     load(v, shared + t * columns + c, left);

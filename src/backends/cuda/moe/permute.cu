@@ -1,5 +1,6 @@
 // permute: a warp for each expert, which looks at all pairs: first to count those of the experts
 // before its own, then to place its own, in order.
+#include "backends/cuda/dependent_launch.cuh"
 #include "backends/cuda/moe/moe.h"
 #include "backends/cuda/reduce.cuh"
 
@@ -26,6 +27,8 @@ __device__ std::int32_t count_before(const Pairs& p, std::int32_t expert) {
 
 // The warp of expert num_experts only ends the offsets, and handles the pairs of no expert.
 __global__ void __launch_bounds__(kBlock) permute_kernel(const Pairs p) {
+  let_next_start();
+  wait_for_inputs();
   const int lane = threadIdx.x % kWarp;
   const std::int32_t expert =
       static_cast<std::int32_t>(blockIdx.x * (kBlock / kWarp) + threadIdx.x / kWarp);
@@ -63,7 +66,8 @@ void launch_permute(const PermuteArgs& args, cudaStream_t stream) {
                        .places = args.places.ptr<std::int32_t>()};
   constexpr int kWarps = kBlock / kWarp;
   const int blocks = (pairs.num_experts + 1 + kWarps - 1) / kWarps;
-  permute_kernel<<<static_cast<unsigned>(blocks), kBlock, 0, stream>>>(pairs);
+  launch_dependent(permute_kernel, {.grid = dim3(static_cast<unsigned>(blocks)), .block = kBlock},
+                   stream, pairs);
 }
 
 }  // namespace glint::cuda

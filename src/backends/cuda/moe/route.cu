@@ -1,4 +1,5 @@
 // route: a warp for each token. The best experts are taken out one by one.
+#include "backends/cuda/dependent_launch.cuh"
 #include "backends/cuda/moe/moe.h"
 #include "backends/cuda/reduce.cuh"
 #include "base/check.h"
@@ -69,6 +70,8 @@ __device__ int take_best(const Router& r, float* biased) {
 
 __global__ void __launch_bounds__(kWarp) route_kernel(const Router r) {
   extern __shared__ float shared[];
+  let_next_start();
+  wait_for_inputs();
   float* scores = shared;
   float* biased = scores + r.num_experts;  // NaN: not to be chosen (any more)
   float* chosen = biased + r.num_experts;
@@ -120,7 +123,9 @@ void launch_route(const RouteArgs& args, cudaStream_t stream) {
                          .ids = args.ids.ptr<std::int32_t>(),
                          .weights = args.weights.ptr<float>()};
   const std::size_t shared = static_cast<std::size_t>(2 * experts + k) * sizeof(float);
-  route_kernel<<<static_cast<unsigned>(tokens), kWarp, shared, stream>>>(router);
+  launch_dependent(route_kernel,
+                   {.grid = dim3(static_cast<unsigned>(tokens)), .block = kWarp, .shared = shared},
+                   stream, router);
 }
 
 }  // namespace glint::cuda

@@ -1,5 +1,6 @@
 // layer_norm: a thread block for each row. Which elements a thread sums, and the tree over threads,
 // depend on the row's length alone.
+#include "backends/cuda/dependent_launch.cuh"
 #include "backends/cuda/norm/norm.h"
 #include "backends/cuda/reduce.cuh"
 #include "backends/cuda/vec.cuh"
@@ -13,6 +14,8 @@ template <class X, class Out, class W, class B>
 __global__ void __launch_bounds__(kBlock)
     layer_norm_kernel(const X* x, const W* weight, const B* bias, float eps, Out* out,
                       std::int64_t columns) {
+  let_next_start();
+  wait_for_inputs();
   x += blockIdx.x * columns;
   out += blockIdx.x * columns;
   const float count = static_cast<float>(columns);
@@ -36,12 +39,12 @@ __global__ void __launch_bounds__(kBlock)
 void launch_layer_norm(const LayerNormArgs& args, cudaStream_t stream) {
   if (args.out.size() == 0) return;
   const auto rows = static_cast<unsigned>(args.x.dim(0));
-  with_elements(args.x, [&](const auto* x) {
-    with_elements(args.weight, [&](const auto* weight) {
-      with_elements(args.bias, [&](const auto* bias) {
-        with_elements(args.out, [&](auto* out) {
-          layer_norm_kernel<<<rows, kBlock, 0, stream>>>(x, weight, bias, args.eps, out,
-                                                         args.x.dim(1));
+  with_elements(args.x, [&]<class X>(const X* x) {
+    with_elements(args.weight, [&]<class W>(const W* weight) {
+      with_elements(args.bias, [&]<class B>(const B* bias) {
+        with_elements(args.out, [&]<class Out>(Out* out) {
+          launch_dependent(layer_norm_kernel<X, Out, W, B>, {.grid = dim3(rows), .block = kBlock},
+                           stream, x, weight, bias, args.eps, out, args.x.dim(1));
         });
       });
     });

@@ -42,6 +42,42 @@ class Values {
   Tensor tensor_;
 };
 
+// A weight in device memory, of random finite codes.
+class CodedWeight {
+ public:
+  CodedWeight(Device& device, WeightFormat format, std::int64_t rows, std::int64_t cols)
+      : codes_(device.allocate(rows * cols * 2)), scales_(device.allocate(rows * cols)) {
+    GLINT_CHECK(codes_.data() && scales_.data(), "no memory for a check");
+    std::vector<std::uint8_t> bytes(static_cast<std::size_t>(rows * cols * 2));
+    for (std::size_t i = 0; i < bytes.size(); ++i) {  // below 64 as bf16, no NaN as e4m3
+      bytes[i] = static_cast<std::uint8_t>(philox(20, 0, i)[0] & 0xbf);
+      if (i % 2 == 1) bytes[i] = static_cast<std::uint8_t>((bytes[i] & 0x80) | 0x3f);
+    }
+    device.copy_in(codes_.data(), bytes.data(), bytes.size());
+    for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = i % 4 == 3 ? 0x38 : 0x30 + i % 7;
+    device.copy_in(scales_.data(), bytes.data(), static_cast<std::size_t>(rows * cols));
+    weight_ = {.format = format, .rows = rows, .cols = cols};
+    switch (format) {
+      case WeightFormat::kFp8Block:
+        weight_.data = Tensor(codes_.data(), DType::kF8E4M3, {rows, cols});
+        weight_.scale = Tensor(scales_.data(), DType::kF32, {fp8_blocks(rows), fp8_blocks(cols)});
+        break;
+      case WeightFormat::kNvfp4:
+        weight_.data = Tensor(codes_.data(), DType::kU8, {rows, cols / 2});
+        weight_.scale = Tensor(scales_.data(), DType::kF8E4M3, {rows, cols / kNvfp4Group});
+        weight_.global_scale = Tensor(scales_.data(), DType::kF32, {1});
+        break;
+      default:
+        weight_.data = Tensor(codes_.data(), DType::kBF16, {rows, cols});
+    }
+  }
+  const Weight& weight() const { return weight_; }
+
+ private:
+  Buffer codes_, scales_;
+  Weight weight_;
+};
+
 std::vector<std::byte> bytes_of(Device& device, const Tensor& dense) {
   std::vector<std::byte> bytes(dense.size() * size_of(dense.dtype));
   device.copy_out(bytes.data(), dense.data, bytes.size());
@@ -92,19 +128,33 @@ std::string copies_read_the_host_before_they_return(Ops& ops) {
 // Row counts that meet every tile size, the last tile filled in part.
 constexpr std::int64_t kRowCounts[] = {1, 2, 16, 17, 64, 129, 700};
 
-std::string a_row_of_linear_does_not_depend_on_its_batch(Ops& ops) {
+// The last rows of a product, which lie elsewhere in their tile, against the same rows of all.
+std::string compare_batches(Ops& ops, const Weight& weight) {
+  constexpr int kAll = 700;
   Device& device = ops.device();
-  for (const auto& [n, k] : {std::pair{3072, 1024}, {40, 1000}, {33, 77}}) {
-    const Values x(device, 700, k, 2), weight(device, n, k, 3);
-    const Values all(device, 700, n, 0), some(device, 700, n, 0);
-    ops.linear({.x = x.tensor(), .weight = weight.weight(), .out = all.tensor()});
-    for (const std::int64_t rows : kRowCounts) {
-      const std::int64_t first = 700 - rows;  // the rows lie elsewhere in their tile, too
-      const Tensor out = some.tensor().slice(0, first, rows);
-      ops.linear({.x = x.tensor().slice(0, first, rows), .weight = weight.weight(), .out = out});
-      const std::string what = str("[", rows, ", ", k, "] x [", n, ", ", k, "]");
-      const auto difference =
-          compare_bits(device, what.c_str(), out, all.tensor().slice(0, first, rows));
+  const std::int64_t n = weight.rows, k = weight.cols;
+  const Values x(device, kAll, k, 2), all(device, kAll, n, 0), some(device, kAll, n, 0);
+  ops.linear({.x = x.tensor(), .weight = weight, .out = all.tensor()});
+  for (const std::int64_t rows : kRowCounts) {
+    const std::int64_t first = kAll - rows;
+    const Tensor out = some.tensor().slice(0, first, rows);
+    ops.linear({.x = x.tensor().slice(0, first, rows), .weight = weight, .out = out});
+    const std::string what =
+        str("[", rows, ", ", k, "] x ", name_of(weight.format), " [", n, ", ", k, "]");
+    const auto difference =
+        compare_bits(device, what.c_str(), out, all.tensor().slice(0, first, rows));
+    if (!difference.empty()) return difference;
+  }
+  return "";
+}
+
+std::string a_row_of_linear_does_not_depend_on_its_batch(Ops& ops) {
+  for (const auto& [n, k] : {std::pair{3072, 1024}, {3104, 6144}, {40, 1000}, {33, 77}}) {
+    for (const WeightFormat format :
+         {WeightFormat::kBF16, WeightFormat::kFp8Block, WeightFormat::kNvfp4}) {
+      if (format == WeightFormat::kNvfp4 && k % kNvfp4Group != 0) continue;
+      const CodedWeight weight(ops.device(), format, n, k);
+      const auto difference = compare_batches(ops, weight.weight());
       if (!difference.empty()) return difference;
     }
   }

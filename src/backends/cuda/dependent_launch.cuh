@@ -1,0 +1,46 @@
+// Launches in whose first part the kernel before still runs: what starting a kernel takes, and what
+// it can read without waiting, overlaps with the end of the one before it.
+//
+// Such a kernel calls wait_for_inputs() before it reads what an earlier kernel wrote, and before
+// it writes anything. Every kernel may call let_next_start(), at any time: the next one still
+// waits for its end, and so for the ends of those before it.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <utility>
+
+namespace glint::cuda {
+
+__device__ inline void wait_for_inputs() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
+__device__ inline void let_next_start() { asm volatile("griddepcontrol.launch_dependents;"); }
+
+struct LaunchShape {
+  dim3 grid;
+  unsigned block = 0;
+  std::size_t shared = 0;  // bytes
+  unsigned cluster = 1;    // thread blocks of one, along x
+};
+
+// An error shows as the launch's.
+template <class... Params, class... Args>
+void launch_dependent(void (*kernel)(Params...), const LaunchShape& shape, cudaStream_t stream,
+                      Args&&... args) {
+  cudaLaunchAttribute attributes[2] = {};
+  attributes[0].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  attributes[0].val.programmaticStreamSerializationAllowed = 1;
+  attributes[1].id = cudaLaunchAttributeClusterDimension;
+  attributes[1].val.clusterDim.x = shape.cluster;
+  attributes[1].val.clusterDim.y = attributes[1].val.clusterDim.z = 1;
+  cudaLaunchConfig_t config = {};
+  config.gridDim = shape.grid;
+  config.blockDim = dim3(shape.block);
+  config.dynamicSmemBytes = shape.shared;
+  config.stream = stream;
+  config.attrs = attributes;
+  config.numAttrs = shape.cluster > 1 ? 2 : 1;
+  cudaLaunchKernelEx(&config, kernel, std::forward<Args>(args)...);
+}
+
+}  // namespace glint::cuda
