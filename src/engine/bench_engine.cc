@@ -63,7 +63,7 @@ void time_scheduler(const EngineBenchOptions& options, EngineBenchResult& result
     const double begin = cpu_us();
     const StepPlan plan = scheduler.schedule(1 << 20);
     const double schedule_us = cpu_us() - begin;
-    StepResult done = executor.execute(plan);
+    StepResult done = execute(executor, plan).value();
     const double commit_begin = cpu_us();
     const std::vector<TokenEvent> events = scheduler.commit(plan, std::move(done));
     const double commit_us = cpu_us() - commit_begin;
@@ -77,10 +77,11 @@ void time_scheduler(const EngineBenchOptions& options, EngineBenchResult& result
   result.commit_us /= std::max(1, steps);
 }
 
-double gap_us(const EngineBenchOptions& options, int depth) {
+double gap_us(const EngineBenchOptions& options, int depth, int launched) {
   FakeExecutorOptions fake = executor_options(options);
   fake.step_seconds = options.step_ms * 1e-3;
   fake.sleep = true;
+  fake.info.depth = launched;
   FakeExecutor executor(std::move(fake));
   Queue<int> ended;
   Engine engine({.scheduler = scheduler_config(options, depth), .cache = cache_config(options)},
@@ -104,8 +105,9 @@ double gap_us(const EngineBenchOptions& options, int depth) {
 EngineBenchResult bench_engine(const EngineBenchOptions& options) {
   EngineBenchResult result;
   time_scheduler(options, result);
-  result.gap_depth_1_us = gap_us(options, 1);
-  result.gap_depth_2_us = gap_us(options, 2);
+  result.gap_depth_1_us = gap_us(options, 1, 1);
+  result.gap_depth_2_us = gap_us(options, 2, 1);
+  result.gap_ahead_us = gap_us(options, 2, 2);
   return result;
 }
 

@@ -43,6 +43,11 @@ struct StepDone {
   StepResult result = {};
   Time begin = {}, end = {};
 };
+// Every plan of the present run is lost.
+struct StepsFailed {
+  Error error;
+  Status recovered;
+};
 struct ControlDone {
   Status status;
 };
@@ -54,10 +59,15 @@ struct Hang {
   std::promise<void> failed;  // all requests
 };
 struct Stop {};
-using Message =
-    std::variant<Submit, Abort, Control, Flush, Pause, StepDone, ControlDone, Wake, Hang, Stop>;
+using Message = std::variant<Submit, Abort, Control, Flush, Pause, StepDone, StepsFailed,
+                             ControlDone, Wake, Hang, Stop>;
 
-using Work = std::variant<std::shared_ptr<const StepPlan>, ExecutorCommand>;
+// To the executor thread. After a failure the plans of that run are void.
+struct PlannedStep {
+  std::shared_ptr<const StepPlan> plan;
+  std::uint64_t run = 0;
+};
+using Work = std::variant<PlannedStep, ExecutorCommand>;
 
 struct RunningStep {
   std::shared_ptr<const StepPlan> plan;  // null: none
@@ -69,6 +79,13 @@ struct Times {
   Time submitted;
   bool started = false;
   double started_s = 0, first_token_s = 0;
+};
+
+// How fast steps follow each other, tokens come and the queue moves.
+struct Pace {
+  std::optional<Time> last_end;  // of the step before, unless nothing was in flight since
+  std::optional<Time> last_count, queue_since;
+  Rate throughput, starts;
 };
 
 Status check_vocabulary(const Request& request, int vocab_size) {
@@ -89,6 +106,7 @@ EngineOptions resolve(EngineOptions options, const ExecutorInfo& info) {
   SchedulerConfig& scheduler = options.scheduler;
   scheduler.max_seq_len = std::min(scheduler.max_seq_len, info.max_seq_len);
   scheduler.max_drafts = std::min(scheduler.max_drafts, info.max_drafts);
+  scheduler.depth += info.depth - 1;
   if (info.max_drafts > 0) options.cache.match_next_token = true;
   return options;
 }
@@ -127,7 +145,7 @@ struct Engine::Impl {
     while (!(stopping && scheduler.idle() && !control_running)) {
       for (Message& message : inbox.pop_all()) std::visit([this](auto& m) { handle(m); }, message);
       start_work();
-      if (scheduler.num_in_flight() == 0) last_end.reset();  // asleep, not slow
+      if (scheduler.num_in_flight() == 0) pace.last_end.reset();  // asleep, not slow
       publish_stats();
       if (!events.empty()) sink(std::exchange(events, {}));
     }
@@ -164,8 +182,9 @@ struct Engine::Impl {
   void handle(Pause& pause) { paused = pause.paused; }
 
   void handle(StepDone& done) {
-    if (last_end) stats.overhead_seconds += std::max(0.0, seconds_between(*last_end, done.begin));
-    last_end = done.end;
+    if (pace.last_end)
+      stats.overhead_seconds += std::max(0.0, seconds_between(*pace.last_end, done.begin));
+    pace.last_end = done.end;
     const double seconds = done.result.seconds;
     StepShape shape;
     for (const SeqSlice& slice : done.plan->slices) {
@@ -182,6 +201,15 @@ struct Engine::Impl {
         done.end);
   }
 
+  void handle(StepsFailed& done) {
+    ++run_number;
+    scheduler.abandon_in_flight();
+    cache.flush();
+    pace.last_end.reset();
+    if (done.recovered.ok()) return;
+    fail_all(str(done.error.message, "; ", done.recovered.error().message));
+  }
+
   void handle(ControlDone& done) {
     control_running = false;
     Control control = std::move(controls.front());
@@ -196,15 +224,20 @@ struct Engine::Impl {
   void handle(Wake& wake) { scheduler.wake(wake.id, wake.number); }
 
   void handle(Hang& hang) {
+    fail_all("the step that ran this request hung");
+    if (!events.empty()) sink(std::exchange(events, {}));
+    hang.failed.set_value();
+  }
+
+  // Nothing can run any more.
+  void fail_all(const std::string& error) {
     failed = true;
     for (const RequestId id : scheduler.alive()) {
       std::optional<TokenEvent> event = scheduler.abort(id);
       event->finished = FinishReason::kError;
-      event->error = "the step that ran this request hung";
+      event->error = error;
       report(std::move(*event));
     }
-    if (!events.empty()) sink(std::exchange(events, {}));
-    hang.failed.set_value();
   }
 
   void handle(Stop&) {
@@ -249,28 +282,30 @@ struct Engine::Impl {
       auto plan = std::make_shared<const StepPlan>(scheduler.schedule(budget));
       if (plan->empty()) return;
       note_started(*plan);
-      work.push(std::move(plan));
+      work.push(PlannedStep{std::move(plan), run_number});
     }
   }
 
   void note_started(const StepPlan& plan) {
     const Time now = Clock::now();
+    int count = 0;
     for (const auto& request : plan.started) {
-      Times& t = times.at(request->id);
-      t.started = true;
-      t.started_s = seconds_between(t.submitted, now);
+      const auto found = times.find(request->id);
+      if (found == times.end() || found->second.started) continue;  // told again after a failure
+      found->second.started = true;
+      found->second.started_s = seconds_between(found->second.submitted, now);
+      ++count;
     }
-    const auto count = static_cast<int>(plan.started.size());
     num_unstarted.fetch_sub(count);
     // Time counts only while somebody waits: this is how fast the queue moves.
-    if (queue_since) starts.add(seconds_between(*queue_since, now), count);
-    queue_since.reset();
-    if (scheduler.num_waiting() > 0) queue_since = now;
+    if (pace.queue_since) pace.starts.add(seconds_between(*pace.queue_since, now), count);
+    pace.queue_since.reset();
+    if (scheduler.num_waiting() > 0) pace.queue_since = now;
   }
 
   void count_tokens(double tokens, Time now) {
-    if (last_count) throughput.add(seconds_between(*last_count, now), tokens);
-    last_count = now;
+    if (pace.last_count) pace.throughput.add(seconds_between(*pace.last_count, now), tokens);
+    pace.last_count = now;
   }
 
   // Adds the times to an event, and gathers it for the sink.
@@ -298,7 +333,7 @@ struct Engine::Impl {
     stats.total_pages = cache.num_pages();
     stats.page_size = cache.page_size();
     stats.max_seq_len = scheduler.max_seq_len();
-    stats.tokens_per_second = throughput.per_second();
+    stats.tokens_per_second = pace.throughput.per_second();
     stats.predicted_wait_seconds = predicted_wait();
     stats.paused = paused;
     snapshot.store(stats);
@@ -307,9 +342,9 @@ struct Engine::Impl {
   // The queue at the pace at which it moved lately, and its tokens at the pace of all tokens.
   double predicted_wait() const {
     if (stats.num_waiting == 0) return 0;
-    const double idle = queue_since ? seconds_between(*queue_since, Clock::now()) : 0;
-    const double by_starts = starts.per_second(idle);
-    const double by_tokens = throughput.per_second();
+    const double idle = pace.queue_since ? seconds_between(*pace.queue_since, Clock::now()) : 0;
+    const double by_starts = pace.starts.per_second(idle);
+    const double by_tokens = pace.throughput.per_second();
     double wait = 0;
     if (by_starts > 0) wait = stats.num_waiting / by_starts;
     if (by_tokens > 0)
@@ -319,20 +354,57 @@ struct Engine::Impl {
 
   // --- The executor thread ---
 
+  struct LaunchedStep {
+    std::shared_ptr<const StepPlan> plan;
+    Time begin;  // launched, and the step before it collected
+  };
+
+  // Launches what there is, up to the executor's depth, and then collects.
   void run_executor() {
-    while (std::optional<Work> item = work.pop()) {
-      if (const ExecutorCommand* command = std::get_if<ExecutorCommand>(&*item)) {
-        inbox.push(ControlDone{executor.control(*command)});
-        continue;
+    const auto depth = static_cast<std::size_t>(executor.info().depth);
+    std::deque<LaunchedStep> launched;
+    std::uint64_t failed_runs = 0;  // that many from the first on
+    for (;;) {
+      std::optional<Work> item;
+      if (launched.empty()) {
+        if (!(item = work.pop())) return;
+      } else if (launched.size() < depth) {
+        item = work.pop_for(0);
       }
-      StepDone done = {.plan = std::get<std::shared_ptr<const StepPlan>>(std::move(*item))};
-      done.begin = Clock::now();
-      running_step.store({.plan = done.plan, .begin = done.begin});
-      done.result = executor.execute(*done.plan);
-      done.end = Clock::now();
-      running_step.store({});
-      inbox.push(std::move(done));
+      if (!item) {
+        collect(launched, failed_runs);
+      } else if (const auto* command = std::get_if<ExecutorCommand>(&*item)) {
+        inbox.push(ControlDone{executor.control(*command)});
+      } else if (const auto& step = std::get<PlannedStep>(*item); step.run >= failed_runs) {
+        launched.push_back({step.plan, Clock::now()});
+        if (launched.size() == 1) watch(launched.front());
+        executor.launch(step.plan);
+      }
     }
+  }
+
+  void collect(std::deque<LaunchedStep>& launched, std::uint64_t& failed_runs) {
+    Result<StepResult> result = executor.collect();
+    const Time now = Clock::now();
+    running_step.store({});
+    if (!result.ok()) {
+      launched.clear();
+      inbox.push(StepsFailed{result.error(), executor.recover()});
+      ++failed_runs;
+      return;
+    }
+    inbox.push(StepDone{.plan = std::move(launched.front().plan),
+                        .result = std::move(result).value(),
+                        .begin = launched.front().begin,
+                        .end = now});
+    launched.pop_front();
+    if (launched.empty()) return;
+    launched.front().begin = now;
+    watch(launched.front());
+  }
+
+  void watch(const LaunchedStep& step) {
+    running_step.store({.plan = step.plan, .begin = step.begin});
   }
 
   // --- The watchdog's thread ---
@@ -376,9 +448,8 @@ struct Engine::Impl {
   std::vector<TokenEvent> events;              // for the sink
   std::deque<Control> controls;                // the first is with the executor if control_running
   bool control_running = false, paused = false, stopping = false, failed = false;
-  std::optional<Time> last_end;  // of the step before, unless nothing was in flight since
-  std::optional<Time> last_count, queue_since;
-  Rate throughput, starts;
+  std::uint64_t run_number = 0;  // failures so far
+  Pace pace;
   EngineStats stats;
 
   // Shared by threads.

@@ -382,6 +382,60 @@ TEST(EngineBench, counts_whole_decode_steps) {
   EXPECT_GT(result.gap_depth_1_us, 0);
 }
 
+TEST(Engine, two_steps_on_the_device_give_the_same_answers) {
+  FakeExecutorOptions fake;
+  fake.info.depth = 2;
+  Rig rig({.scheduler = {.max_step_tokens = 40, .max_running = 6, .max_drafts = 2}}, fake);
+  for (RequestId id = 1; id <= 12; ++id) ASSERT_TRUE(rig.engine->submit(Rig::request(id)).ok());
+  for (RequestId id = 1; id <= 12; ++id) {
+    EXPECT_EQ(rig.wait_for_end(id).finished, FinishReason::kLength);
+    EXPECT_EQ(rig.tokens[id], rig.executor.answer_alone(Rig::request(id)));
+  }
+}
+
+TEST(Engine, a_failed_step_costs_time_and_no_token) {
+  FakeExecutorOptions fake;
+  fake.info.depth = 2;
+  auto failures = std::make_shared<std::atomic<int>>(0);
+  fake.step_fails = [failures](std::uint64_t step) { return step % 5 == 4 && ++*failures < 6; };
+  Rig rig({.scheduler = {.max_step_tokens = 40, .max_running = 6}}, fake);
+  for (RequestId id = 1; id <= 12; ++id) ASSERT_TRUE(rig.engine->submit(Rig::request(id)).ok());
+  for (RequestId id = 1; id <= 12; ++id) {
+    EXPECT_EQ(rig.wait_for_end(id).finished, FinishReason::kLength);
+    EXPECT_EQ(rig.tokens[id], rig.executor.answer_alone(Rig::request(id)));
+  }
+  EXPECT_GE(*failures, 2);
+  EXPECT_EQ(rig.engine->stats().used_pages, 0);
+}
+
+TEST(Engine, a_device_that_is_lost_ends_every_request) {
+  struct Lost : FakeExecutor {
+    using FakeExecutor::FakeExecutor;
+    Status recover() override {
+      (void)FakeExecutor::recover();
+      return Error{ErrorCode::kUnavailable, "no rank is left"};
+    }
+  };
+  FakeExecutorOptions fake;
+  fake.num_pages = 64;
+  fake.page_size = 4;
+  fake.step_fails = [](std::uint64_t step) { return step == 3; };
+  Lost executor(fake);
+  Queue<TokenEvent> events;
+  Engine engine({.cache = {.num_pages = 64, .page_size = 4}}, executor,
+                [&](std::vector<TokenEvent> batch) {
+                  for (TokenEvent& event : batch) events.push(std::move(event));
+                });
+  for (RequestId id = 1; id <= 3; ++id) ASSERT_TRUE(engine.submit(Rig::request(id)).ok());
+  for (int ended = 0; ended < 3;) {
+    const TokenEvent event = *events.pop();
+    if (!event.finished) continue;
+    ++ended;
+    EXPECT_EQ(event.finished, FinishReason::kError);
+    EXPECT_EQ(event.error, "step 3 was told to fail; no rank is left");
+  }
+}
+
 // Clients on several threads that submit, abort, pause, flush and update weights at random.
 TEST(Engine, many_threads_at_once) {
   Rig rig({.scheduler = {.max_step_tokens = 40, .max_running = 6, .max_drafts = 2}});

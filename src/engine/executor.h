@@ -4,6 +4,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,7 @@ struct ExecutorInfo {
   int max_drafts = 0;   // 0: it cannot speculate
   int num_moe_layers = 0, num_experts = 0, num_experts_per_tok = 0;
   std::vector<int> moe_layers = {};  // their indices in the model
+  int depth = 1;                     // steps that it takes before the first of them is collected
 };
 
 struct ExecutorCommand {
@@ -31,21 +33,31 @@ class Executor {
   virtual ~Executor() = default;
   virtual const ExecutorInfo& info() const = 0;
 
-  // Runs one plan; plans come in order, one at a time, always from the same thread. A slice's
-  // pending tokens are those of its sequence's earlier steps, and where such a step accepted fewer
-  // drafts than planned, the executor moves the slice to where the sequence really is (`first` is
-  // then an upper bound). A slice whose `first` lies before what its sequence has run, with known
-  // tokens, begins again there: the sequence was preempted, or found a cached prefix. When it
-  // returns, every cache (the draft layer's as well) holds the rows of all accepted tokens but the
-  // last. Slices of sequences that have ended meanwhile may still come, until `ended` names them.
-  virtual StepResult execute(const StepPlan& plan) = 0;
+  // Takes the next plan; returns while its step may still run. Plans come in order, always from the
+  // same thread, and at most info().depth of them are not collected. A slice's pending tokens are
+  // those of its sequence's earlier steps, and where such a step accepted fewer drafts than
+  // planned, the executor moves the slice to where the sequence really is (`first` is then an upper
+  // bound). A slice whose `first` lies before what its sequence has run, with known tokens, begins
+  // again there: the sequence was preempted, or found a cached prefix. When it is collected, every
+  // cache (the draft layer's as well) holds the rows of all accepted tokens but the last. Slices
+  // of sequences that have ended meanwhile may still come, until `ended` names them.
+  virtual void launch(std::shared_ptr<const StepPlan> plan) = 0;
+
+  // Waits for the oldest step that is not collected. A failure, such as a rank that died, takes all
+  // steps launched so far with it, and recover() is called next.
+  virtual Result<StepResult> collect() = 0;
+
+  // Makes it ready for plans again after a failure. It knows the same sequences, with the tokens of
+  // the steps that were collected; what the caches held is gone. Names of requests that started or
+  // ended in lost steps come again. Fails if there is nothing to go on with.
+  virtual Status recover() = 0;
 
   // Tells, from any thread, that a slice which was late can go on: its request, and the number that
   // StepResult::Sampled::late had or will have. Empty: nobody listens any more.
   using Wake = std::function<void(RequestId, std::uint64_t number)>;
   virtual void set_wake(Wake) {}
 
-  // Between steps, from the thread of execute().
+  // While no step is launched, from the thread of launch().
   virtual Status control(const ExecutorCommand& command) = 0;
 
   // The work in progress, for the watchdog: "layer 3: moe, 512 tokens". From any thread.
@@ -54,5 +66,11 @@ class Executor {
   // Tokens that each expert got since the start: [num_moe_layers, num_experts]. From any thread.
   virtual std::vector<std::uint64_t> expert_load() const { return {}; }
 };
+
+// One step, from its plan to its result.
+inline Result<StepResult> execute(Executor& executor, StepPlan plan) {
+  executor.launch(std::make_shared<const StepPlan>(std::move(plan)));
+  return executor.collect();
+}
 
 }  // namespace glint

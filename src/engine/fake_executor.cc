@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <deque>
 #include <thread>
 #include <unordered_map>
 
@@ -100,17 +101,36 @@ struct FakeExecutor::State {
   std::uint64_t write_row(const Place& place, const FakeSequence& s, int position, TokenId token);
   void sample(const SeqSlice& slice, const Place& place, FakeSequence& s,
               StepResult::Sampled& result);
+  static bool ends(const Request& request, const FakeSequence& s, StepResult::Sampled& result);
   void write_draft_rows(const SeqSlice& slice, const Place& place, const FakeSequence& s);
   Extras extras(const Place& place, FakeSequence& s) const;
   StepResult::Sampled run(const StepPlan& plan, const SeqSlice& slice);
 
   FakeExecutorOptions options;
+  // A launched plan, and when its step is over: steps run one after another, beside the host.
+  struct Launched {
+    std::shared_ptr<const StepPlan> plan;
+    std::chrono::steady_clock::time_point end;
+  };
+  double seconds_of(const StepPlan& plan) const;
+
+  std::deque<Launched> launched;
+  std::chrono::steady_clock::time_point busy_until = {};
   std::unordered_map<RequestId, FakeSequence> sequences;
   std::vector<ExecutorCommand> commands;
   std::uint64_t weights = 1;  // where every hash begins
   std::vector<std::uint64_t> memory;
   std::vector<std::uint64_t> draft_memory;
 };
+
+double FakeExecutor::State::seconds_of(const StepPlan& plan) const {
+  double seconds = plan.slices.empty() ? 0 : options.step_seconds;
+  for (const SeqSlice& slice : plan.slices) {
+    seconds +=
+        slice.count * (slice.decodes() ? options.decode_row_seconds : options.prompt_row_seconds);
+  }
+  return seconds;
+}
 
 // Where the slice begins: at its `first`, unless that is only a bound. Checks what it says of
 // tokens and pages.
@@ -175,6 +195,19 @@ std::uint64_t FakeExecutor::State::write_row(const Place& place, const FakeSeque
   return memory[slot(place, position)] = mix(before, static_cast<std::uint64_t>(token));
 }
 
+// Whether the request ends with its last token, and how.
+bool FakeExecutor::State::ends(const Request& request, const FakeSequence& s,
+                               StepResult::Sampled& result) {
+  const int answered = static_cast<int>(s.tokens.size()) - s.prompt_size();
+  if (answered > request.min_tokens && contains(request.stop_ids, s.tokens.back())) {
+    result.finished = FinishReason::kStop;
+    result.stop_id = s.tokens.back();
+  } else if (answered >= request.max_tokens) {
+    result.finished = FinishReason::kLength;
+  }
+  return result.finished.has_value();
+}
+
 // The new token after the last known row, and those after accepted drafts.
 void FakeExecutor::State::sample(const SeqSlice& slice, const Place& place, FakeSequence& s,
                                  StepResult::Sampled& result) {
@@ -190,6 +223,7 @@ void FakeExecutor::State::sample(const SeqSlice& slice, const Place& place, Fake
       s.append(token, weights);
       result.tokens.push_back(token);
       if (top >= 0) result.logprobs.push_back(fake_logprob(token, top, options.info.vocab_size));
+      accepted = !ends(request, s, result);
     } else {
       accepted = false;
     }
@@ -263,6 +297,33 @@ FakeExecutor::~FakeExecutor() = default;
 
 const ExecutorInfo& FakeExecutor::info() const { return state_->options.info; }
 
+void FakeExecutor::launch(std::shared_ptr<const StepPlan> plan) {
+  GLINT_CHECK(num_launched() < info().depth, str(num_launched(), " steps are launched already"));
+  const std::chrono::duration<double> seconds(state_->seconds_of(*plan));
+  auto& busy_until = state_->busy_until;
+  busy_until = std::max(busy_until, std::chrono::steady_clock::now()) +
+               std::chrono::duration_cast<std::chrono::nanoseconds>(seconds);
+  state_->launched.push_back({std::move(plan), busy_until});
+}
+
+Result<StepResult> FakeExecutor::collect() {
+  GLINT_CHECK(!state_->launched.empty(), "no step is launched");
+  const State::Launched step = std::move(state_->launched.front());
+  state_->launched.pop_front();
+  if (state_->options.step_fails && state_->options.step_fails(step.plan->step)) {
+    return Error{ErrorCode::kUnavailable, str("step ", step.plan->step, " was told to fail")};
+  }
+  if (state_->options.sleep) std::this_thread::sleep_until(step.end);
+  return execute(*step.plan);
+}
+
+Status FakeExecutor::recover() {
+  state_->launched.clear();
+  std::fill(state_->memory.begin(), state_->memory.end(), 0);
+  std::fill(state_->draft_memory.begin(), state_->draft_memory.end(), 0);
+  return Ok{};
+}
+
 StepResult FakeExecutor::execute(const StepPlan& plan) {
   hanging_.wait(true);
   for (const auto& request : plan.started) {
@@ -272,18 +333,13 @@ StepResult FakeExecutor::execute(const StepPlan& plan) {
   for (const RequestId id : plan.ended) {
     GLINT_CHECK(state_->sequences.erase(id) == 1, str("request ", id, " ended unknown"));
   }
-  StepResult result;
-  const FakeExecutorOptions& options = state_->options;
-  result.seconds = plan.slices.empty() ? 0 : options.step_seconds;
+  StepResult result = {.sampled = {}, .seconds = state_->seconds_of(plan)};
   for (const SeqSlice& slice : plan.slices) {
     result.sampled.push_back(state_->run(plan, slice));
-    result.seconds +=
-        slice.count * (slice.decodes() ? options.decode_row_seconds : options.prompt_row_seconds);
     rows_ += static_cast<std::uint64_t>(slice.count);
     if (const StepResult::Sampled& sampled = result.sampled.back(); sampled.late && wake_)
       wake_(slice.id, sampled.late);
   }
-  if (options.sleep) std::this_thread::sleep_for(std::chrono::duration<double>(result.seconds));
   ++steps_;
   return result;
 }
@@ -335,6 +391,7 @@ void FakeExecutor::resume() {
   hanging_.notify_all();
 }
 
+int FakeExecutor::num_launched() const { return static_cast<int>(state_->launched.size()); }
 int FakeExecutor::num_known() const { return static_cast<int>(state_->sequences.size()); }
 std::vector<ExecutorCommand> FakeExecutor::commands() const { return state_->commands; }
 

@@ -30,11 +30,15 @@ struct FakeExecutorOptions {
   // Whether the step that runs this position finds logits that are not numbers. Empty: never.
   std::function<bool(RequestId, int position)> fails = {};
 
+  // Whether this step fails (Executor::collect). Empty: never.
+  std::function<bool(std::uint64_t step)> step_fails = {};
+
   // Whether what may come at this position is not known yet when it is sampled; asked again each
   // time. Empty: never.
   std::function<bool(RequestId, int position)> late = {};
 
-  // Seconds that a step reports, the sum of these; it sleeps that long if `sleep`.
+  // Seconds that a step reports, the sum of these; it is there so long after launch if `sleep`, or
+  // after the one before it.
   double step_seconds = 0, decode_row_seconds = 0, prompt_row_seconds = 0;
   bool sleep = false;
 };
@@ -45,7 +49,10 @@ class FakeExecutor : public Executor {
   ~FakeExecutor() override;
 
   const ExecutorInfo& info() const override;
-  StepResult execute(const StepPlan& plan) override;
+  // Tokens are chosen when a step is collected.
+  void launch(std::shared_ptr<const StepPlan> plan) override;
+  Result<StepResult> collect() override;
+  Status recover() override;
   // Fails if the path is empty. New weights are another hash: what was cached before is wrong.
   Status control(const ExecutorCommand& command) override;
   void set_wake(Wake wake) override;
@@ -59,10 +66,14 @@ class FakeExecutor : public Executor {
   void hang();
   void resume();
 
-  int num_known() const;  // requests that it has not forgotten; between steps
+  int num_launched() const;  // steps that are not collected
+  int num_known() const;     // requests that it has not forgotten; between steps
   std::uint64_t steps() const { return steps_.load(); }
   std::uint64_t rows() const { return rows_.load(); }  // that ran: what scheduling wastes shows
   std::vector<ExecutorCommand> commands() const;       // taken so far; between steps
+
+ protected:
+  virtual StepResult execute(const StepPlan& plan);
 
  private:
   struct State;

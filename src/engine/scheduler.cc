@@ -2,6 +2,8 @@
 #include "engine/scheduler.h"
 
 #include <algorithm>
+#include <set>
+#include <utility>
 
 #include "base/check.h"
 #include "base/str.h"
@@ -76,6 +78,7 @@ Status Scheduler::add(Request request) {
   seq->limit = static_cast<int>(std::min<std::int64_t>(
       std::int64_t{seq->num_tokens()} + request.max_tokens, s.config.max_seq_len));
   seq->usage.prompt_tokens = seq->num_tokens();
+  request.max_tokens = seq->limit - seq->num_tokens();
   const RequestId id = request.id;
   seq->request = std::make_shared<const Request>(std::move(request));
   Sequence& added = *seq;
@@ -101,6 +104,23 @@ void Scheduler::wake(RequestId id, std::uint64_t number) {
   Sequence& seq = *found->second;
   seq.ready =
       std::max(seq.ready, number);  // it may come before the step that was late is committed
+}
+
+void Scheduler::abandon_in_flight() {
+  State& s = *state_;
+  for (State::InFlightStep& step : std::exchange(s.in_flight, {})) {
+    s.started.insert(s.started.end(), step.started.begin(), step.started.end());
+    s.ended.insert(s.ended.end(), step.ended.begin(), step.ended.end());
+  }
+  std::vector<Sequence*> gone;
+  for (const auto& [id, seq] : s.all) {
+    seq->in_flight.clear();
+    seq->in_flight_rows = seq->in_flight_new = 0;
+    if (seq->state == Sequence::State::kEnded) gone.push_back(seq.get());
+    if (seq->state == Sequence::State::kWaiting) s.give_back_pages(*seq);
+  }
+  for (Sequence* seq : gone) s.forget(*seq);
+  preempt_all();
 }
 
 void Scheduler::preempt_all() {
@@ -145,7 +165,7 @@ void Scheduler::State::apply(const SeqSlice& slice, StepResult::Sampled& sampled
   }
   const int num_new = static_cast<int>(sampled.tokens.size());
   const bool failed = sampled.failure != SliceFailure::kNone;
-  const int fewest = slice.sample && !sampled.late && !sampled.complete && !failed ? 1 : 0;
+  const int fewest = slice.sample && !sampled.late && !sampled.finished && !failed ? 1 : 0;
   const int most = slice.sample && !sampled.late ? slice.max_new : 0;
   GLINT_CHECK(num_new >= fewest && num_new <= most,
               str("request ", slice.id, ": ", num_new, " tokens, at most ", most));
@@ -168,37 +188,21 @@ void Scheduler::State::apply(const SeqSlice& slice, StepResult::Sampled& sampled
     stats.accepted_tokens += static_cast<std::uint64_t>(accepted);
     for (int i = 0; i < accepted; ++i) ++stats.accepted_per_position[static_cast<std::size_t>(i)];
   }
-  std::optional<FinishReason> end;
-  for (std::size_t i = 0; i < sampled.tokens.size() && !end; ++i) {
-    if (i < sampled.logprobs.size()) event.logprobs.push_back(std::move(sampled.logprobs[i]));
-    end = append(seq, sampled.tokens[i], event);
-  }
-  if (!end && sampled.complete) end = FinishReason::kStop;
-  // Rows that ran beyond the end are not the sequence's.
+  seq.tokens.insert(seq.tokens.end(), sampled.tokens.begin(), sampled.tokens.end());
+  stats.generated_tokens += sampled.tokens.size();
+  event.tokens = std::move(sampled.tokens);
+  event.logprobs = std::move(sampled.logprobs);
+  event.stop_id = sampled.stop_id;
+  GLINT_CHECK(seq.num_tokens() < seq.limit || sampled.finished,
+              str("request ", slice.id, " has ", seq.num_tokens(), " tokens and goes on"));
+  // The last row runs again where it gave no token.
   seq.num_computed = std::min(seq.num_computed, seq.num_tokens() - 1);
   cache.publish(seq.pages, seq.tokens, seq.num_computed, seq.request->cache_salt);
-  if (end) {
-    finish(seq, *end, event);
+  if (sampled.finished) {
+    finish(seq, *sampled.finished, event);
   } else if (seq.state == Sequence::State::kWaiting && seq.in_flight.empty()) {
     give_back_pages(seq);
   }
-}
-
-// Adds one token of the answer; says whether it is the last.
-std::optional<FinishReason> Scheduler::State::append(Sequence& seq, TokenId token,
-                                                     TokenEvent& event) {
-  const int index = seq.num_tokens() - seq.prompt_size();
-  seq.tokens.push_back(token);
-  event.tokens.push_back(token);
-  ++stats.generated_tokens;
-  const std::vector<TokenId>& stops = seq.request->stop_ids;
-  if (index >= seq.request->min_tokens &&
-      std::find(stops.begin(), stops.end(), token) != stops.end()) {
-    event.stop_id = token;
-    return FinishReason::kStop;
-  }
-  if (seq.num_tokens() >= seq.limit) return FinishReason::kLength;
-  return std::nullopt;
 }
 
 void Scheduler::State::finish(Sequence& seq, FinishReason reason, TokenEvent& event) {
@@ -207,10 +211,7 @@ void Scheduler::State::finish(Sequence& seq, FinishReason reason, TokenEvent& ev
   event.usage = seq.usage;
   if (seq.started) ended.push_back(seq.id());
   if (seq.state == Sequence::State::kWaiting) leave_queue(seq);
-  if (seq.state == Sequence::State::kRunning) {
-    running.erase(&seq);
-    giving_back.push_back(&seq);
-  }
+  if (seq.state == Sequence::State::kRunning) leave_running(seq);
   seq.state = Sequence::State::kEnded;
   if (seq.in_flight.empty()) forget(seq);
 }
@@ -226,6 +227,22 @@ void Scheduler::State::leave_queue(Sequence& seq) {
   waiting.erase(&seq);
   queued_tokens -= seq.queued_tokens;
   if (!seq.started) --num_unstarted;
+}
+
+void Scheduler::State::join_running(Sequence& seq) {
+  if (free_seats.empty()) free_seats.push_back(static_cast<int>(running.size()));
+  seq.seat = free_seats.back();
+  free_seats.pop_back();
+  seq.state = Sequence::State::kRunning;
+  running.insert(&seq);
+}
+
+// Its pages come back with its last step in flight. Its seat is free at once: who takes it uses it
+// in later steps.
+void Scheduler::State::leave_running(Sequence& seq) {
+  free_seats.push_back(std::exchange(seq.seat, -1));
+  running.erase(&seq);
+  giving_back.push_back(&seq);
 }
 
 // Only for a sequence that does not run and has no step in flight.
@@ -296,6 +313,12 @@ void Scheduler::check_invariants() const {
     unstarted += seq->started ? 0 : 1;
     queued += seq->queued_tokens;
   }
+  std::set<int> seats(s.free_seats.begin(), s.free_seats.end());
+  for (const Sequence* seq : s.running) seats.insert(seq->seat);
+  GLINT_CHECK(seats.size() == s.free_seats.size() + s.running.size() &&
+                  (seats.empty() ||
+                   (*seats.begin() == 0 && *seats.rbegin() + 1 == static_cast<int>(seats.size()))),
+              "seats are 0, 1, .. and each is somebody's or free");
   GLINT_CHECK(unstarted == s.num_unstarted && queued == s.queued_tokens, "counts of the queue");
   GLINT_CHECK(static_cast<int>(s.running.size()) <= s.config.max_running, "too many run");
   s.cache.check_invariants(tables);

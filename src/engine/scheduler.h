@@ -31,7 +31,7 @@ struct SchedulerConfig {
   int max_running = 256;       // sequences that hold pages at once
   int max_waiting = 4096;      // beyond this, add() refuses
   int max_seq_len = 131072;    // prompt + output tokens of one sequence, if the pages hold so many
-  int depth = 2;               // plans in flight: 2 hides the host
+  int depth = 2;               // plans in flight, one of which waits for the executor
   int max_drafts = 0;          // per sequence and step
   bool adapt_drafts = true;    // fewer where few were accepted lately (draft_control.h)
 };
@@ -55,8 +55,8 @@ class Scheduler {
   ~Scheduler();
 
   // Queues a request. Fails with kInvalidArgument if it could never run (empty prompt, longer than
-  // max_seq_len, needs more pages than exist), with kResourceExhausted if the queue is full. What
-  // exceeds the context later ends with kLength.
+  // max_seq_len, needs more pages than exist), with kResourceExhausted if the queue is full. An
+  // answer that the context has no room for is given a smaller max_tokens.
   Status add(Request request);
 
   // Forgets a request and frees its pages, whatever its state; pages that a step in flight writes
@@ -66,6 +66,10 @@ class Scheduler {
 
   // The tokens allowed next in the sequence late under this number are known: it runs again.
   void wake(RequestId id, std::uint64_t number);
+
+  // The plans in flight have failed: nothing is in flight, and every request starts again from the
+  // tokens that it has. What the cache holds is no longer true.
+  void abandon_in_flight();
 
   // Every running request gives its pages back and starts again from its tokens: what the cache
   // holds is no longer true (new weights). Only while no step is in flight.
@@ -78,7 +82,8 @@ class Scheduler {
   StepPlan schedule(int prompt_budget);
 
   // Records what `plan` produced and returns what to tell the clients: one event per sequence that
-  // got something, with a finish reason when it is done. Finished sequences are gone afterwards.
+  // got something, with the executor's finish reason when it is done. Finished sequences are gone
+  // afterwards.
   std::vector<TokenEvent> commit(const StepPlan& plan, StepResult result);
 
   int max_seq_len() const;  // of the configuration, or what the cache holds if that is less

@@ -27,11 +27,12 @@ StepPlan Scheduler::schedule(int prompt_budget) {
     GLINT_CHECK(!plan.slices.empty() || somebody_sits_out,
                 "nothing is in flight, and still nothing can run");
   }
-  plan.ended = std::exchange(s.ended, {});
-  if (plan.empty()) {
+  if (plan.slices.empty() && s.ended.empty()) {
     s.in_flight.pop_back();
     return plan;
   }
+  plan.started = s.in_flight.back().started = std::exchange(s.started, {});
+  plan.ended = s.in_flight.back().ended = std::exchange(s.ended, {});
   plan.step = s.next_step++;
   return plan;
 }
@@ -91,21 +92,19 @@ void Scheduler::State::append_slice(Sequence& seq, int count, int drafts, StepPl
   const int first = seq.planned_computed(), end = first + count;
   const bool sample = end - drafts == seq.planned_tokens();
   const int num_known = std::clamp(seq.num_tokens() - first, 0, count);
-  const std::span<const TokenId> tokens = seq.tokens;
-  plan.add(first,
-           tokens.subspan(static_cast<std::size_t>(std::min(first, seq.num_tokens())),
-                          static_cast<std::size_t>(num_known)),
-           seq.pages.pages(), 0);
-  plan.tokens.insert(plan.tokens.end(), static_cast<std::size_t>(count - num_known), kPendingToken);
-  SeqSlice& slice = plan.slices.back();
-  slice.id = seq.id();
-  slice.count = count;
-  slice.num_drafts = drafts;
-  slice.sample = sample;
-  slice.max_new = sample ? drafts + 1 : 0;
+  const auto known = seq.tokens.begin() + std::min(first, seq.num_tokens());
+  std::vector<TokenId> tokens(known, known + num_known);
+  tokens.resize(static_cast<std::size_t>(count), kPendingToken);
+  const SeqSlice slice = {.id = seq.id(),
+                          .first = first,
+                          .num_drafts = drafts,
+                          .sample = sample,
+                          .max_new = sample ? drafts + 1 : 0,
+                          .seat = seq.seat};
+  plan.add(slice, tokens, seq.pages.pages());
   if (!seq.started) {
     seq.started = true;
-    plan.started.push_back(seq.request);
+    started.push_back(seq.request);
   }
   seq.in_flight.push_back({.count = count, .max_new = slice.max_new});
   seq.in_flight_rows += count;
@@ -149,8 +148,7 @@ bool Scheduler::State::preempt_for_page(const Sequence& seq, StepBudget& budget)
 }
 
 void Scheduler::State::preempt(Sequence& seq) {
-  running.erase(&seq);
-  giving_back.push_back(&seq);
+  leave_running(seq);
   ++seq.usage.preemptions;
   ++stats.preemptions;
   seq.can_draft = false;
@@ -204,8 +202,7 @@ bool Scheduler::State::admit(Sequence& seq) {
     return false;
   }
   leave_queue(seq);
-  seq.state = Sequence::State::kRunning;
-  running.insert(&seq);
+  join_running(seq);
   if (!seq.started) {
     seq.usage.cached_tokens = cached;
     stats.prompt_tokens += static_cast<std::uint64_t>(seq.prompt_size());

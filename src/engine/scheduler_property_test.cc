@@ -10,6 +10,7 @@ namespace {
 struct World {
   int depth = 1, max_drafts = 0, num_pages = 16, page_size = 4;
   bool adapt = true;
+  bool faults = false;  // steps fail at random
 };
 
 class Chaos {
@@ -30,6 +31,7 @@ class Chaos {
     for (const auto& [id, outcome] : sim_.outcomes) EXPECT_TRUE(outcome.finished) << id;
   }
 
+  int num_failures() const { return sim_.num_failures; }
   const SchedulerStats& stats() const { return sim_.scheduler.stats(); }
 
  private:
@@ -52,6 +54,11 @@ class Chaos {
     options.executor.late = [seed, asked = std::uint64_t{0}](RequestId id, int) mutable {
       return id % 3 == 0 && philox(seed, id, ++asked)[0] % 4 == 0;
     };
+    if (world.faults) {
+      options.executor.step_fails = [seed](std::uint64_t step) {
+        return philox(seed, step, 7)[0] % 50 == 0;
+      };
+    }
     return options;
   }
 
@@ -122,10 +129,12 @@ class Chaos {
 // One world, several seeds; all of it must really have happened.
 void run_worlds(const World& world, int num_seeds, int num_steps) {
   SchedulerStats sum;
+  int num_failures = 0;
   for (int seed = 1; seed <= num_seeds && !testing::Test::HasFailure(); ++seed) {
     SCOPED_TRACE(str("seed ", seed));
     Chaos chaos(world, static_cast<std::uint64_t>(seed));
     chaos.run(num_steps);
+    num_failures += chaos.num_failures();
     sum.steps += chaos.stats().steps;
     sum.preemptions += chaos.stats().preemptions;
     sum.prefix_hits += chaos.stats().prefix_hits;
@@ -133,6 +142,7 @@ void run_worlds(const World& world, int num_seeds, int num_steps) {
     sum.drafted_tokens += chaos.stats().drafted_tokens;
   }
   const std::uint64_t steps = sum.steps;
+  EXPECT_EQ(num_failures > num_seeds, world.faults);
   EXPECT_GT(steps, static_cast<std::uint64_t>(num_seeds * num_steps) / 4);
   EXPECT_GT(sum.preemptions, steps / 200);
   EXPECT_GT(sum.prefix_hits, steps / 20);
@@ -152,6 +162,10 @@ TEST(SchedulerProperty, unadapted_drafts_at_depth_4) {
 TEST(SchedulerProperty, a_cache_that_holds_one_sequence) {
   run_worlds({.depth = 1, .num_pages = 12}, 15, 2000);
   run_worlds({.depth = 2, .max_drafts = 2, .num_pages = 12}, 15, 2000);
+}
+TEST(SchedulerProperty, steps_that_fail_cost_time_and_no_token) {
+  run_worlds({.depth = 1, .faults = true}, 15, 2000);
+  run_worlds({.depth = 3, .max_drafts = 3, .faults = true}, 15, 2000);
 }
 TEST(SchedulerProperty, pages_of_one_token) {
   run_worlds({.depth = 2, .max_drafts = 2, .num_pages = 60, .page_size = 1}, 15, 2000);

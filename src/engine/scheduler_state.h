@@ -25,6 +25,8 @@ struct Scheduler::State {
   struct InFlightStep {
     std::uint64_t step = 0;
     std::vector<Sequence*> sequences = {};  // of its slices, in order
+    std::vector<std::shared_ptr<const Request>> started = {};
+    std::vector<RequestId> ended = {};
   };
 
   // scheduler_plan.cc
@@ -47,11 +49,12 @@ struct Scheduler::State {
   void preempt(Sequence& seq);
 
   // scheduler.cc
-  std::optional<FinishReason> append(Sequence& seq, TokenId token, TokenEvent& event);
   void apply(const SeqSlice& slice, StepResult::Sampled& sampled, Sequence& seq, TokenEvent& event);
   void finish(Sequence& seq, FinishReason reason, TokenEvent& event);
   void set_waiting(Sequence& seq);
   void leave_queue(Sequence& seq);
+  void join_running(Sequence& seq);
+  void leave_running(Sequence& seq);
   void give_back_pages(Sequence& seq);
   void forget(Sequence& seq);
 
@@ -62,7 +65,9 @@ struct Scheduler::State {
   int num_unstarted = 0;               // of those waiting: never ran, so they count as the queue
   std::int64_t queued_tokens = 0;      // of those waiting
   std::deque<InFlightStep> in_flight;  // uncommitted steps
-  std::vector<RequestId> ended;        // to tell the executor
+  std::vector<std::shared_ptr<const Request>> started;  // to tell the executor
+  std::vector<RequestId> ended;                         // likewise
+  std::vector<int> free_seats;         // seats of the running and these are 0, 1, .. without a gap
   std::vector<Sequence*> giving_back;  // hold pages only until their steps are committed
   struct Blocked {
     RequestId id = 0;

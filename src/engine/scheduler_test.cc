@@ -306,7 +306,7 @@ TEST(Scheduler, a_grammar_can_end_an_answer) {
   ASSERT_TRUE(scheduler.add(make(1, 3, 9)).ok());
   const StepPlan plan = scheduler.schedule(100);
   StepResult result;
-  result.sampled.push_back({.id = 1, .tokens = {5}, .complete = true});
+  result.sampled.push_back({.id = 1, .tokens = {5}, .finished = FinishReason::kStop});
   const std::vector<TokenEvent> events = scheduler.commit(plan, std::move(result));
   ASSERT_EQ(events.size(), 1u);
   EXPECT_EQ(events[0].finished, FinishReason::kStop);

@@ -33,6 +33,7 @@ struct Sequence {
   std::uint64_t age = 0;  // order of submission
   int limit = 0;          // the most tokens it may ever have
   State state = State::kWaiting;
+  int seat = -1;         // while it runs
   bool started = false;  // the executor knows it
 
   std::vector<TokenId> tokens;  // prompt and answer so far

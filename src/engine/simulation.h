@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <deque>
+#include <set>
 #include <unordered_map>
 
 #include "engine/fake_executor.h"
@@ -79,16 +80,30 @@ class Simulation {
     if (plan.empty()) return false;
     EXPECT_LE(static_cast<int>(plan.tokens.size()), options_.scheduler.max_step_tokens);
     EXPECT_LE(static_cast<int>(plan.slices.size()), options_.scheduler.max_running);
+    std::set<int> seats;
+    for (const SeqSlice& slice : plan.slices) {
+      EXPECT_TRUE(slice.seat >= 0 && slice.seat < options_.scheduler.max_running) << slice.seat;
+      EXPECT_TRUE(seats.insert(slice.seat).second) << "two sequences in seat " << slice.seat;
+    }
     in_flight.push_back(std::move(plan));
     return true;
   }
 
-  // Runs and commits the oldest plan; returns it.
+  // Runs and commits the oldest plan, or abandons all if it fails; returns it.
   StepPlan commit() {
     const StepPlan plan = std::move(in_flight.front());
     in_flight.pop_front();
     if (plan.step % 3 == 0) wake();
-    for (TokenEvent& event : scheduler.commit(plan, executor.execute(plan))) take(event);
+    Result<StepResult> result = execute(executor, plan);
+    if (result.ok()) {
+      for (TokenEvent& event : scheduler.commit(plan, std::move(result).value())) take(event);
+    } else {
+      ++num_failures;
+      in_flight.clear();
+      scheduler.abandon_in_flight();
+      cache.flush();
+      EXPECT_TRUE(executor.recover().ok());
+    }
     scheduler.check_invariants();
     return plan;
   }
@@ -163,7 +178,7 @@ class Simulation {
   std::deque<StepPlan> in_flight;
   std::unordered_map<RequestId, Outcome> outcomes;
   std::vector<std::pair<RequestId, std::uint64_t>> late;  // to be woken
-  int num_alive = 0;
+  int num_alive = 0, num_failures = 0;
 
  private:
   RequestId last_id_ = 0;

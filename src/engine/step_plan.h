@@ -4,6 +4,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -24,7 +25,7 @@ struct SeqSlice {
   int num_drafts = 0;   // the last num_drafts of `count` are guesses, known to the executor only
   bool sample = false;  // the slice reaches the last known token, so a token is wanted
   int max_new = 0;      // the executor may report at most this many tokens (a limit is near)
-  int logit_rows = 0;   // how many of its last rows need logits; the executor's to say
+  int seat = 0;         // of its sequence, while it runs: below SchedulerConfig::max_running
   int token_begin = 0;  // its tokens start here in StepPlan::tokens
   int page_begin = 0;   // and its pages here in ::pages, for positions [0, first + count)
   int num_pages = 0;
@@ -32,7 +33,6 @@ struct SeqSlice {
   bool decodes() const { return count == 1 + num_drafts; }  // one known token, and its drafts
 };
 
-// Flat and self-contained, so that it can be sent to other ranks.
 struct StepPlan {
   std::uint64_t step = 0;
   // Requests that the executor has not seen before, and those that it can forget.
@@ -42,16 +42,12 @@ struct StepPlan {
   // Tokens of all slices, in order; drafts and tokens in flight are kPendingToken.
   std::vector<TokenId> tokens = {};
   std::vector<PageId> pages = {};
-  // Tokens of all shards in this step, where there are several; a shard may have none.
-  std::int64_t all_tokens = 0;
 
   bool empty() const { return slices.empty() && ended.empty(); }
 
-  // Appends a slice that runs `tokens` from position `first` and wants logits of its last
-  // `logit_rows` rows. `pages` are the sequence's, in position order, and must cover first +
-  // tokens.size() positions.
-  void add(int first, std::span<const TokenId> tokens, std::span<const PageId> pages,
-           int logit_rows);
+  // Appends `slice`, which runs `tokens`. `pages` are its sequence's, in position order, and must
+  // cover first + tokens.size() positions.
+  void add(SeqSlice slice, std::span<const TokenId> tokens, std::span<const PageId> pages);
 };
 
 // The plan as text, a line for each of its first slices, for the report of a step that hung.
@@ -72,8 +68,11 @@ struct StepResult {
     std::vector<TokenId> tokens = {};
     std::vector<TokenLogprob> logprobs = {};  // of the tokens, if wanted
     Extras extras = {};
-    int drafted = 0;        // drafts that were verified
-    bool complete = false;  // the grammar ends with these tokens: the request ends with kStop
+    int drafted = 0;  // drafts that were verified
+    // The request ends with these tokens, if it does not fail: kStop or kLength. Nobody else
+    // decides.
+    std::optional<FinishReason> finished = {};
+    std::optional<TokenId> stop_id = {};         // the one that ended it, which is the last token
     SliceFailure failure = SliceFailure::kNone;  // the request ends with kError
     // Not 0: the tokens allowed next are not known yet, so there is no token, and the sequence sits
     // out until Executor::Wake tells this number.

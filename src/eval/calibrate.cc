@@ -14,11 +14,11 @@ namespace {
 void draft_step(LoadedModel& model, const StepPacker::Step& step, const TokenSequences& prompts,
                 const Tensor& hidden, Arena& arena) {
   const Arena::Scope scope(arena);
-  StepPlan drafts;
+  StepRows drafts;
   std::vector<std::int32_t> rows;  // of `hidden`
   for (std::size_t s = 0; s < step.parts.size(); ++s) {
     const StepPacker::Step::Part& part = step.parts[s];
-    const SeqSlice& slice = step.plan.slices[s];
+    const RowSlice& slice = step.plan.slices[s];
     const std::span<const TokenId> ids = prompts[part.sequence];
     const std::int64_t count =
         std::min(part.count, static_cast<std::int64_t>(ids.size()) - 1 - part.first);

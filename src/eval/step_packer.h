@@ -7,7 +7,7 @@
 
 #include <vector>
 
-#include "engine/step_plan.h"
+#include "runtime/step_rows.h"
 
 namespace glint {
 
@@ -27,7 +27,7 @@ class StepPacker {
       std::int64_t first = 0, count = 0;  // positions
     };
     std::vector<Part> parts;  // one for each slice
-    StepPlan plan;
+    StepRows plan;
   };
   Step next();
 

@@ -25,7 +25,7 @@ int run_all(const TokenSequences& sequences, int tokens_per_step) {
     std::size_t last = 0;
     for (std::size_t i = 0; i < step.parts.size(); ++i) {
       const StepPacker::Step::Part& part = step.parts[i];
-      const SeqSlice& slice = step.plan.slices[i];
+      const RowSlice& slice = step.plan.slices[i];
       last = part.sequence;
       EXPECT_EQ(part.first, done[part.sequence]) << "positions come in order";
       EXPECT_EQ(slice.first, part.first);

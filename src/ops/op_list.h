@@ -4,6 +4,7 @@
 #pragma once
 
 #define GLINT_FOR_EACH_OP(OP)       \
+  OP(PlaceRows, place_rows)         \
   OP(Embed, embed)                  \
   OP(GatherRows, gather_rows)       \
   OP(Add, add)                      \
@@ -24,4 +25,5 @@
   OP(Combine, combine)              \
   OP(Argmax, argmax)                \
   OP(Sample, sample)                \
+  OP(KeepTokens, keep_tokens)       \
   OP(TokenLogProbs, token_log_probs)

@@ -23,6 +23,7 @@
 #include "ops/rope.h"
 #include "ops/sampling.h"
 #include "ops/select_keys.h"
+#include "ops/sequences.h"
 #include "ops/sparse_mla.h"
 #include "ops/weight_plan.h"
 #include "tensor/arena.h"

@@ -5,55 +5,100 @@
 #include "base/str.h"
 
 namespace glint {
-namespace {
 
-template <class T>
-Tensor upload(const std::vector<T>& host, std::initializer_list<std::int64_t> dims, Arena& arena) {
-  const Tensor tensor = arena.take(kDTypeOf<T>, dims);
-  arena.device().copy_in(tensor.data, host.data(), host.size() * sizeof(T));
-  return tensor;
+std::int64_t BatchArrays::num_pages() const {
+  return slices.empty() ? 1 : static_cast<std::int64_t>(page_table.size()) / num_slices();
 }
 
-}  // namespace
-
-Batch build_batch(const StepPlan& plan, const Tensor& rope_table, Arena& arena) {
-  const std::int64_t T = static_cast<std::int64_t>(plan.tokens.size());
-  const std::int64_t S = static_cast<std::int64_t>(plan.slices.size());
-  std::int64_t P = 1, end = 0;
-  for (const SeqSlice& slice : plan.slices) {
-    P = std::max<std::int64_t>(P, slice.num_pages);
-    end = std::max<std::int64_t>(end, slice.first + slice.count);
+void BatchArrays::pad(std::int64_t count, std::int64_t pages) {
+  const auto n = static_cast<std::size_t>(count), p = static_cast<std::size_t>(pages);
+  const auto before = static_cast<std::size_t>(num_pages());
+  std::vector<std::int32_t> wider(n * p, -1);
+  for (std::size_t s = 0; s * 4 < slices.size(); ++s) {
+    const auto row = page_table.begin() + static_cast<std::ptrdiff_t>(s * before);
+    std::copy_n(row, before, wider.begin() + static_cast<std::ptrdiff_t>(s * p));
   }
+  page_table = std::move(wider);
+  const auto end_of_rows = static_cast<std::int32_t>(tokens.size());
+  while (slices.size() < 4 * n) slices.insert(slices.end(), {end_of_rows, 0, 0, -1});
+  tokens.resize(n, kPendingToken);
+  logit_rows.resize(n, 0);
+}
 
-  GLINT_CHECK(end <= rope_table.dim(0), "a position beyond the rotary table");
-
-  std::vector<std::int32_t> positions, slots, seqs, logit_rows;
-  std::vector<std::int32_t> page_table(static_cast<std::size_t>(S * P), -1);
-  for (std::int64_t s = 0; s < S; ++s) {
-    const SeqSlice& slice = plan.slices[s];
+BatchArrays gather(const StepRows& rows, std::int64_t positions, std::int64_t seats) {
+  BatchArrays arrays = {.tokens = rows.tokens, .all_tokens = rows.all_tokens};
+  std::int64_t P = 1;
+  for (const RowSlice& slice : rows.slices) {
+    P = std::max<std::int64_t>(P, slice.num_pages);
+    arrays.end = std::max<std::int64_t>(arrays.end, slice.first + slice.count);
+  }
+  GLINT_CHECK(arrays.end <= positions, "a position beyond the rotary table");
+  arrays.page_table.assign(rows.slices.size() * static_cast<std::size_t>(P), -1);
+  auto pages = arrays.page_table.begin();
+  for (const RowSlice& slice : rows.slices) {
     GLINT_CHECK(slice.first + slice.count <= slice.num_pages * kPageSize,
-                str("slice ", s, " ends at position ", slice.first + slice.count, " but has ",
+                str("a slice ends at position ", slice.first + slice.count, " but has ",
                     slice.num_pages, " pages"));
-    const PageId* pages = plan.pages.data() + slice.page_begin;
-    std::copy_n(pages, slice.num_pages, page_table.begin() + s * P);
-    for (int i = 0; i < slice.count; ++i) {
-      const int position = slice.first + i;
-      positions.push_back(position);
-      slots.push_back(pages[position / kPageSize] * kPageSize + position % kPageSize);
-      seqs.push_back(static_cast<std::int32_t>(s));
-      if (i >= slice.count - slice.logit_rows) logit_rows.push_back(slice.token_begin + i);
+    GLINT_CHECK(slice.seat < seats, "a seat outside the table of tokens");
+    std::copy_n(rows.pages.begin() + slice.page_begin, slice.num_pages, pages);
+    pages += P;
+    arrays.slices.insert(arrays.slices.end(),
+                         {slice.token_begin, slice.count, slice.first, slice.seat});
+    for (int i = slice.count - slice.logit_rows; i < slice.count; ++i) {
+      arrays.logit_rows.push_back(slice.token_begin + i);
     }
   }
-  const std::int64_t R = static_cast<std::int64_t>(logit_rows.size());
-  return {.token_ids = upload(plan.tokens, {T}, arena),
-          .view = {.positions = upload(positions, {T}, arena),
-                   .slots = upload(slots, {T}, arena),
-                   .seqs = upload(seqs, {T}, arena),
-                   .page_table = upload(page_table, {S, P}, arena),
+  return arrays;
+}
+
+BatchInputs take_inputs(const BatchArrays& arrays, Arena& arena) {
+  const auto size = [](const auto& values) { return static_cast<std::int64_t>(values.size()); };
+  const std::int64_t S = arrays.num_slices();
+  return {.tokens = arena.take(DType::kI32, {size(arrays.tokens)}),
+          .slices = arena.take(DType::kI32, {S, 4}),
+          .page_table = arena.take(DType::kI32, {S, arrays.num_pages()}),
+          .logit_rows = arena.take(DType::kI32, {size(arrays.logit_rows)})};
+}
+
+void copy_in(const BatchArrays& arrays, const BatchInputs& inputs, Device& device) {
+  for (const auto& [tensor, values] :
+       {std::pair(&inputs.tokens, &arrays.tokens), std::pair(&inputs.slices, &arrays.slices),
+        std::pair(&inputs.page_table, &arrays.page_table),
+        std::pair(&inputs.logit_rows, &arrays.logit_rows)}) {
+    device.copy_in(tensor->data, values->data(), values->size() * sizeof(std::int32_t));
+  }
+}
+
+Batch place(const BatchInputs& inputs, const BatchArrays& arrays, const Tensor& rope_table,
+            const Tensor& last_tokens, Ops& ops, Arena& arena) {
+  const auto ints = [&](std::int64_t count) { return arena.take(DType::kI32, {count}); };
+  const std::int64_t T = inputs.tokens.dim(0);
+  const PlaceRowsArgs args = {.tokens = inputs.tokens,
+                              .slices = inputs.slices,
+                              .page_table = inputs.page_table,
+                              .last = last_tokens ? last_tokens : ints(0),
+                              .ids = ints(T),
+                              .positions = ints(T),
+                              .slots = ints(T),
+                              .seqs = ints(T)};
+  ops.place_rows(args);
+  return {.token_ids = args.ids,
+          .view = {.positions = args.positions,
+                   .slots = args.slots,
+                   .seqs = args.seqs,
+                   .page_table = args.page_table,
                    .rope_table = rope_table,
-                   .end = end,
-                   .all_tokens = plan.all_tokens},
-          .logit_rows = upload(logit_rows, {R}, arena)};
+                   .end = arrays.end,
+                   .all_tokens = arrays.all_tokens},
+          .logit_rows = inputs.logit_rows};
+}
+
+Batch build_batch(const StepRows& rows, const Tensor& rope_table, const Tensor& last_tokens,
+                  Ops& ops, Arena& arena) {
+  const BatchArrays arrays = gather(rows, rope_table.dim(0), last_tokens.dim(0));
+  const BatchInputs inputs = take_inputs(arrays, arena);
+  copy_in(arrays, inputs, arena.device());
+  return place(inputs, arrays, rope_table, last_tokens, ops, arena);
 }
 
 }  // namespace glint

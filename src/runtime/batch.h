@@ -1,22 +1,52 @@
-// Batch: the device arrays of one StepPlan.
+// Batch: the device arrays of a step's rows.
 #pragma once
 
 #include <vector>
 
-#include "engine/step_plan.h"
-#include "ops/kv_layout.h"
+#include "ops/ops.h"
+#include "runtime/step_rows.h"
 #include "tensor/arena.h"
 
 namespace glint {
 
+// The numbers of a step's rows, on the host, as ops take them.
+struct BatchArrays {
+  std::vector<std::int32_t> tokens = {};      // [T]
+  std::vector<std::int32_t> slices = {};      // [S, 4] (ops/sequences.h)
+  std::vector<std::int32_t> page_table = {};  // [S, P]
+  std::vector<std::int32_t> logit_rows = {};  // [R]: slice after slice, its last `logit_rows` rows
+  std::int64_t end = 0;                       // all positions are smaller
+  std::int64_t all_tokens = 0;
+
+  std::int64_t num_slices() const { return static_cast<std::int64_t>(slices.size() / 4); }
+  // Pages of each sequence; the more are padding.
+  std::int64_t num_pages() const;
+  // `count` rows, slices and logit rows, and `pages` pages of each sequence: as many at least as
+  // there are. The more are padding.
+  void pad(std::int64_t count, std::int64_t pages);
+};
+// Aborts if a slice's pages, the rotary table's `positions` or the `seats` do not cover it.
+BatchArrays gather(const StepRows& rows, std::int64_t positions, std::int64_t seats);
+
+// The same on the device.
+struct BatchInputs {
+  Tensor tokens = {}, slices = {}, page_table = {}, logit_rows = {};
+};
+BatchInputs take_inputs(const BatchArrays& arrays, Arena& arena);
+void copy_in(const BatchArrays& arrays, const BatchInputs& inputs, Device& device);
+
 struct Batch {
   Tensor token_ids = {};   // [T] i32
   BatchView view = {};     // positions, slots and page table of T tokens
-  Tensor logit_rows = {};  // [R] i32: slice after slice, each slice's last `logit_rows` rows
+  Tensor logit_rows = {};  // [R] i32
 };
+// `last_tokens` [seats] i32, those of the sequences that have a seat, may be an empty tensor.
+Batch place(const BatchInputs& inputs, const BatchArrays& arrays, const Tensor& rope_table,
+            const Tensor& last_tokens, Ops& ops, Arena& arena);
 
-// The tensors live in `arena`'s current scope; `rope_table` [positions, rope_dim] is the model's.
-// Aborts if a slice's pages or the table do not cover it.
-Batch build_batch(const StepPlan& plan, const Tensor& rope_table, Arena& arena);
+// All of it: the tensors live in `arena`'s current scope; `rope_table` [positions, rope_dim] is the
+// model's.
+Batch build_batch(const StepRows& rows, const Tensor& rope_table, const Tensor& last_tokens,
+                  Ops& ops, Arena& arena);
 
 }  // namespace glint

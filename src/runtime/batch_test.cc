@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include "backends/cpu/cpu_ops.h"
+#include "tensor/transfer.h"
+
 namespace glint {
 namespace {
 
@@ -10,6 +13,14 @@ std::vector<std::int32_t> ints(const Tensor& tensor) {
   return {data, data + tensor.size()};
 }
 
+struct Fixture {
+  ThreadPool pool{1};
+  CpuOps ops{best_cpu_isa().value(), pool};
+  Arena arena{ops.device()};
+  std::vector<std::int32_t> last = {70, 71, 72};
+  Tensor last_tokens = upload(last, {3}, arena);
+};
+
 // A table of as many positions, whose values nobody reads.
 Tensor rope_table(std::int64_t positions) {
   static std::byte none;
@@ -17,13 +28,12 @@ Tensor rope_table(std::int64_t positions) {
 }
 
 TEST(Batch, slices_become_positions_slots_and_rows_that_want_logits) {
-  const std::unique_ptr<Device> device = make_host_device();
-  Arena arena(*device);
-  StepPlan plan;
+  Fixture f;
+  StepRows plan;
   const std::vector<TokenId> a = {7, 8, 9}, b = {5};
   plan.add(62, a, std::vector<PageId>{4, 1}, 2);  // crosses from its page 4 to its page 1
   plan.add(0, b, std::vector<PageId>{3}, 1);
-  const Batch batch = build_batch(plan, rope_table(100), arena);
+  const Batch batch = build_batch(plan, rope_table(100), f.last_tokens, f.ops, f.arena);
   EXPECT_EQ(ints(batch.token_ids), (std::vector<std::int32_t>{7, 8, 9, 5}));
   EXPECT_EQ(ints(batch.view.positions), (std::vector<std::int32_t>{62, 63, 64, 0}));
   EXPECT_EQ(ints(batch.view.slots),
@@ -34,21 +44,30 @@ TEST(Batch, slices_become_positions_slots_and_rows_that_want_logits) {
   EXPECT_EQ(ints(batch.logit_rows), (std::vector<std::int32_t>{1, 2, 3}));
 }
 
+TEST(Batch, a_token_that_the_host_does_not_know_is_the_last_of_its_seat) {
+  Fixture f;
+  StepRows rows;
+  rows.add(3, std::vector<TokenId>{kPendingToken}, std::vector<PageId>{0}, 1);
+  rows.add(0, std::vector<TokenId>{kPendingToken, 4}, std::vector<PageId>{1}, 1);
+  rows.slices[0].seat = 2;
+  const Batch batch = build_batch(rows, rope_table(100), f.last_tokens, f.ops, f.arena);
+  EXPECT_EQ(ints(batch.token_ids), (std::vector<std::int32_t>{72, -1, 4}));
+}
+
 TEST(BatchDeath, pages_must_cover_the_slice) {
-  const std::unique_ptr<Device> device = make_host_device();
-  Arena arena(*device);
-  StepPlan plan;
+  Fixture f;
+  StepRows plan;
   const std::vector<TokenId> tokens = {1, 2};
   plan.add(63, tokens, std::vector<PageId>{0}, 0);
-  EXPECT_DEATH(build_batch(plan, rope_table(100), arena), "has 1 pages");
+  EXPECT_DEATH(build_batch(plan, rope_table(100), f.last_tokens, f.ops, f.arena), "has 1 pages");
 }
 
 TEST(BatchDeath, the_rotary_table_must_cover_the_positions) {
-  const std::unique_ptr<Device> device = make_host_device();
-  Arena arena(*device);
-  StepPlan plan;
+  Fixture f;
+  StepRows plan;
   plan.add(63, std::vector<TokenId>{1}, std::vector<PageId>{0}, 0);
-  EXPECT_DEATH(build_batch(plan, rope_table(63), arena), "beyond the rotary table");
+  EXPECT_DEATH(build_batch(plan, rope_table(63), f.last_tokens, f.ops, f.arena),
+               "beyond the rotary table");
 }
 
 }  // namespace

@@ -47,7 +47,7 @@ class Sequences {
     for (int at = first; at < first + count; at += kChunk) {
       const int size = std::min(kChunk, first + count - at);
       const std::vector<TokenId> tokens = random_tokens(size);
-      StepPlan plan;
+      StepRows plan;
       plan.add(at, tokens, pages_[s], at + size == first + count ? 1 : 0);
       model_.step(plan);
     }
@@ -63,7 +63,7 @@ class Sequences {
 
   // One token of every sequence at `position`.
   void decode(int position) {
-    StepPlan plan;
+    StepRows plan;
     for (const std::vector<PageId>& pages : pages_) plan.add(position, random_tokens(1), pages, 1);
     model_.step(plan);
   }

@@ -2,6 +2,8 @@
 
 #include <numeric>
 
+#include "tensor/transfer.h"
+
 namespace glint {
 namespace {
 
@@ -28,7 +30,7 @@ void slots_to_positions(std::span<std::int32_t> slots, std::span<const PageId> p
 }
 
 void Drafter::run_rows(const Tensor& hidden, std::span<const Rows> rows) {
-  StepPlan plan;
+  StepRows plan;
   std::vector<std::int32_t> hidden_rows;
   for (const Rows& r : rows) {
     plan.add(r.first, r.next_tokens, r.pages, 0);
@@ -83,7 +85,7 @@ void Drafter::guess(std::span<const Guess> guesses) {
   for (int step = 1; !active.empty(); ++step) {
     // Those that want more, with the layer's hidden states of the step before.
     std::size_t kept = 0;
-    StepPlan plan;
+    StepRows plan;
     std::vector<std::int32_t> keys;
     for (std::size_t i = 0; i < active.size(); ++i) {
       const Guess guess = active[i];
@@ -100,7 +102,7 @@ void Drafter::guess(std::span<const Guess> guesses) {
     active.resize(kept);
     hidden.resize(kept * row_bytes);
     if (active.empty()) return;
-    const StepOutput out = model_.draft(plan, {.on_host = hidden}, keys, /*host_logits=*/false);
+    const StepOutput out = model_.draft(plan, {.on_host = hidden}, keys, /*to_host=*/false);
     take_best(out.device_logits, active);
     for (std::size_t i = 0; i < kept; ++i) {
       model_.read_row(out.hidden, static_cast<std::int64_t>(i),

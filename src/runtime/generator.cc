@@ -26,9 +26,9 @@ class Plans {
   // Prompt tokens [first, first + count).
   StepPlan prompt(int first, int count) {
     StepPlan plan = start();
-    plan.add(first, std::span(request_->prompt).subspan(first, count), pages_, 0);
     const bool last = first + count == static_cast<int>(request_->prompt.size());
-    finish(plan, 0, last ? 1 : 0);
+    plan.add({.id = kId, .first = first, .sample = last, .max_new = last},
+             std::span(request_->prompt).subspan(first, count), pages_);
     return plan;
   }
 
@@ -36,8 +36,12 @@ class Plans {
   StepPlan decode(int position, int num_drafts, int max_new) {
     StepPlan plan = start();
     const std::vector<TokenId> pending(static_cast<std::size_t>(1 + num_drafts), kPendingToken);
-    plan.add(position, pending, pages_, 0);
-    finish(plan, num_drafts, max_new);
+    plan.add({.id = kId,
+              .first = position,
+              .num_drafts = num_drafts,
+              .sample = true,
+              .max_new = max_new},
+             pending, pages_);
     return plan;
   }
 
@@ -46,13 +50,6 @@ class Plans {
     StepPlan plan = {.step = step_++};
     if (plan.step == 0) plan.started.push_back(request_);
     return plan;
-  }
-  static void finish(StepPlan& plan, int num_drafts, int max_new) {
-    SeqSlice& slice = plan.slices.back();
-    slice.id = kId;
-    slice.num_drafts = num_drafts;
-    slice.sample = max_new > 0;
-    slice.max_new = max_new;
   }
 
   std::shared_ptr<const Request> request_;
@@ -66,7 +63,6 @@ struct Answer {
   const GenerateOptions& options;
   const OnToken& on_token;
   GenerateStats& stats;
-  int budget;
 
   // Takes what a step sampled; false when the answer ends with it or inside it.
   Result<bool> take(const StepResult::Sampled& sampled) {
@@ -77,8 +73,7 @@ struct Answer {
     stats.accepted += static_cast<int>(sampled.tokens.size()) - 1;
     for (std::size_t i = 0; i < sampled.tokens.size(); ++i) {
       const TokenId token = sampled.tokens[i];
-      const std::vector<TokenId>& stops = options.stop_ids;
-      if (std::find(stops.begin(), stops.end(), token) != stops.end()) {
+      if (sampled.stop_id && i + 1 == sampled.tokens.size()) {
         stats.reason = FinishReason::kStop;
         return false;
       }
@@ -89,7 +84,7 @@ struct Answer {
         return false;
       }
     }
-    return stats.completion_tokens < budget;
+    return !sampled.finished;
   }
 };
 
@@ -127,14 +122,14 @@ Result<GenerateStats> generate(LoadedModel& model, std::vector<TokenId>& tokens,
                                  .max_tokens = budget,
                                  .stop_ids = options.stop_ids,
                                  .want = {.top_logprobs = options.want_logprobs ? 0 : -1}}));
-  Answer answer = {tokens, options, on_token, stats, budget};
+  Answer answer = {tokens, options, on_token, stats};
   const auto start = Clock::now();
   // With drafts, the last cached row of the MTP layer is of another next token, perhaps.
   int computed = std::max(0, *num_cached - (options.num_drafts > 0 ? 1 : 0));
   StepResult result;
   while (computed < prompt) {
     const int count = std::min(options.chunk, prompt - computed);
-    result = executor.execute(plans.prompt(computed, count));
+    GLINT_TRY(result, execute(executor, plans.prompt(computed, count)));
     computed += count;
   }
   GLINT_TRY(bool going, answer.take(result.sampled[0]));
@@ -143,7 +138,7 @@ Result<GenerateStats> generate(LoadedModel& model, std::vector<TokenId>& tokens,
   while (going) {
     const int left = budget - stats.completion_tokens;
     const int num_drafts = std::min(options.num_drafts, left - 1);
-    result = executor.execute(plans.decode(computed, num_drafts, left));
+    GLINT_TRY(result, execute(executor, plans.decode(computed, num_drafts, left)));
     computed += static_cast<int>(result.sampled[0].tokens.size());
     GLINT_TRY(going, answer.take(result.sampled[0]));
   }

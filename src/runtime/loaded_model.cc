@@ -142,6 +142,7 @@ Status LoadedModel::update_weights(Checkpoint next) {
 }
 
 Status LoadedModel::replace(Checkpoint next, Sources sources) {
+  graphs_.clear();
   auto checkpoint = std::make_unique<Checkpoint>(std::move(next));
   HostThreads threads(*ops_, options_.threads);
   GLINT_TRY(
@@ -167,6 +168,7 @@ void LoadedModel::count_files() {
 }
 
 Status LoadedModel::reserve_pages(int num_pages) {
+  graphs_.clear();
   kv_.reset();
   GLINT_TRY(KvStore store, KvStore::make(config_,
                                          {.latent = options_.latent,
@@ -252,32 +254,36 @@ Tensor LoadedModel::place(const HiddenRows& from, Arena& arena) {
   return hidden;
 }
 
-StepOutput LoadedModel::step(const StepPlan& plan, const StepOptions& options) {
+StepOutput LoadedModel::step(const StepRows& rows, const StepOptions& options) {
   Arena& arena = step_.begin();
-  activity_.set_step(plan.step, static_cast<int>(plan.tokens.size()));
+  activity_.set_step(rows.step, static_cast<int>(rows.tokens.size()));
   activity_.begin("build_batch");
-  const ForwardArgs ran = run_step(model(), plan, rope_table_, options.routed, options.taps, arena);
+  const ForwardArgs ran = StepGraphs::fit(model(), rows, options)
+                              ? graphs_.run(model(), rows, rope_table_, options, arena)
+                              : run_step(model(), rows, rope_table_, options, arena);
   const Tensor logits = gather_logits(model(), ran.logits, arena);
-  const StepOutput out = {
-      .logits = options.host_logits ? on_host(logits, step_.logits) : std::span<const float>(),
-      .device_logits = logits,
-      .hidden = ran.hidden,
-      .routed = on_host(ran.routed, routed_),
-      .vocab = config_.vocab_size};
+  StepOutput out = {.device_logits = logits,
+                    .hidden = ran.hidden,
+                    .device_routed = ran.routed,
+                    .vocab = config_.vocab_size};
+  if (options.to_host) {
+    out.logits = on_host(logits, step_.logits);
+    out.routed = on_host(ran.routed, routed_);
+  }
   activity_.end();
   return out;
 }
 
-StepOutput LoadedModel::draft(const StepPlan& plan, const HiddenRows& target,
-                              std::span<const std::int32_t> selection, bool host_logits) {
+StepOutput LoadedModel::draft(const StepRows& rows, const HiddenRows& target,
+                              std::span<const std::int32_t> selection, bool to_host) {
   GLINT_CHECK(has_mtp(), "a draft needs an MTP layer");
   Arena& arena = draft_.begin();
   activity_.begin("mtp_batch");
   const MtpArgs ran = run_draft(
-      model(), plan, rope_table_, [&] { return place(target, arena); }, selection, arena);
+      model(), rows, rope_table_, [&] { return place(target, arena); }, selection, arena);
   const Tensor logits = gather_logits(model(), ran.logits, arena);
   const StepOutput out = {
-      .logits = host_logits ? on_host(logits, draft_.logits) : std::span<const float>(),
+      .logits = to_host ? on_host(logits, draft_.logits) : std::span<const float>(),
       .device_logits = logits,
       .hidden = ran.hidden,
       .selected = ran.selected,

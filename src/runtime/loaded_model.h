@@ -7,12 +7,12 @@
 #include <string>
 #include <vector>
 
-#include "engine/step_plan.h"
 #include "model/glm.h"
 #include "model/place_weights.h"
 #include "model/release.h"
-#include "runtime/batch.h"
+#include "runtime/step_graphs.h"
 #include "runtime/step_memory.h"
+#include "runtime/step_rows.h"
 #include "tensor/arena.h"
 
 namespace glint {
@@ -47,21 +47,16 @@ struct LoadStats {
   std::vector<std::string> unused;  // tensors that the config leaves out
 };
 
-struct StepOptions {
-  bool routed = false;      // also tell which experts were chosen
-  bool host_logits = true;  // copy the logits to the host
-  const Taps* taps = nullptr;
-};
-
-// Logits of the rows that a plan asked for, in plan order, on the host if wanted there; and the
-// final hidden states on the device. All of it is valid until the next pass of its kind (step or
-// draft).
+// Logits of the rows that wanted them, in order, and the final hidden states. All of it is valid
+// until the next pass of its kind (step or draft); on the device, until one is asked for.
 struct StepOutput {
-  std::span<const float> logits;  // [R, V]
-  Tensor device_logits = {};      // the same on the device
-  Tensor hidden;                  // [T, hidden]
-  Tensor selected = {};           // drafts: the keys [T, index_topk] that were attended to
-  std::span<const std::int32_t> routed = {};  // [MoE layers, T, num_experts_per_tok], or empty
+  std::span<const float> logits = {};  // [R, V], on the host if wanted there
+  Tensor device_logits = {};           // the same on the device
+  Tensor hidden = {};                  // [T, hidden]
+  Tensor selected = {};                // drafts: the keys [T, index_topk] that were attended to
+  // [MoE layers, T, num_experts_per_tok], on the host if wanted there, and on the device; or empty.
+  std::span<const std::int32_t> routed = {};
+  Tensor device_routed = {};
   std::int64_t vocab = 0;
 
   std::span<const float> row(std::int64_t r) const { return logits.subspan(r * vocab, vocab); }
@@ -108,15 +103,15 @@ class LoadedModel {
   // Weights of `next` that are not packed are read where they lie from now on.
   Status update_weights(Checkpoint next);
 
-  // Runs the plan through this rank's layers; collective over its mesh. There are logits and hidden
+  // Runs the rows through this rank's layers; collective over its mesh. There are logits and hidden
   // states on the last stage only.
-  StepOutput step(const StepPlan& plan, const StepOptions& options = {});
+  StepOutput step(const StepRows& rows, const StepOptions& options = {});
 
-  // Runs rows through the MTP layer: `plan` holds the positions, and as tokens each row's *next*
+  // Runs rows through the MTP layer: `rows` holds the positions, and as tokens each row's *next*
   // token; `target` the hidden state of each row. `selection` [T, index_topk]: slots that an
   // earlier draft selected, used instead of selecting.
-  StepOutput draft(const StepPlan& plan, const HiddenRows& target,
-                   std::span<const std::int32_t> selection = {}, bool host_logits = true);
+  StepOutput draft(const StepRows& rows, const HiddenRows& target,
+                   std::span<const std::int32_t> selection = {}, bool to_host = true);
 
   // Logits [R, V] of hidden states, on the device; valid until the next call.
   Tensor logits_of(const HiddenRows& hidden);
@@ -134,6 +129,7 @@ class LoadedModel {
   Status reserve_steps(const StepMemory& planned);
   // The most that temporaries and results of passes have taken so far.
   StepMemory used_memory() const;
+  std::size_t num_graphs() const { return graphs_.size(); }
   // That arenas hold.
   std::size_t arena_bytes() const {
     return step_.arena.bytes_held() + draft_.arena.bytes_held() + head_.arena.bytes_held() +
@@ -181,6 +177,7 @@ class LoadedModel {
   };
   Pass step_, draft_, head_;
   Arena scratch_;
+  StepGraphs graphs_;
   std::vector<std::int32_t> routed_;  // a copy, likewise
 };
 

@@ -8,25 +8,25 @@
 #include "base/str.h"
 #include "runtime/key_reads.h"
 #include "runtime/slice_sampler.h"
+#include "tensor/transfer.h"
 
 namespace glint {
 namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Prompt rows whose logits are there at once.
-constexpr int kLogprobRows = 64;
 // Less than this is not worth a row that runs again.
 constexpr double kMaskSeconds = 0.0005;
 
-ExecutorInfo make_info(const LoadedModel& model, const ModelExecutorOptions& options) {
+ExecutorInfo make_info(LoadedModel& model, const ModelExecutorOptions& options) {
   const ModelConfig& c = model.config();
   ExecutorInfo info = {.vocab_size = static_cast<int>(c.vocab_size),
                        .max_seq_len = static_cast<int>(c.max_position_embeddings),
                        .max_drafts = options.max_drafts,
                        .num_moe_layers = c.num_moe_layers(),
                        .num_experts = c.n_routed_experts,
-                       .num_experts_per_tok = c.num_experts_per_tok};
+                       .num_experts_per_tok = c.num_experts_per_tok,
+                       .depth = model.ops().device().is_host() ? 1 : 2};
   for (int i = 0; i < c.num_hidden_layers; ++i) {
     if (!c.layers[i].is_dense()) info.moe_layers.push_back(i);
   }
@@ -57,57 +57,145 @@ ModelExecutor::ModelExecutor(LoadedModel& model, const ModelExecutorOptions& opt
       options_(options),
       info_(make_info(model, options)),
       drafter_(model, options.num_token_ids ? options.num_token_ids : info_.vocab_size),
+      logprobs_(model, options.num_token_ids ? options.num_token_ids : info_.vocab_size),
       masks_(info_.vocab_size),
       expert_load_(static_cast<std::size_t>(info_.num_moe_layers) * info_.num_experts) {
   GLINT_CHECK(options.max_drafts == 0 || model.has_mtp(), "drafts need the MTP layer");
+  reserve_seats(256);
   if (options_.num_token_ids == 0) options_.num_token_ids = info_.vocab_size;
 }
 
-ModelExecutor::~ModelExecutor() = default;
+// Steps in flight write to memory of this object.
+ModelExecutor::~ModelExecutor() { model_.ops().device().synchronize(); }
 
-StepResult ModelExecutor::execute(const StepPlan& plan) {
-  const auto start = Clock::now();
-  Activity& activity = model_.activity();
-  activity.set_step(plan.step, static_cast<int>(plan.tokens.size()));
-  StepResult result;
-  end_and_start_sequences(plan);
-  std::vector<SliceRun> runs = locate(plan, result);
-  if (!runs.empty()) {
-    draft(runs);
-    start_masks(runs);
-    const StepPlan step = make_step(plan.step, runs);
-    KeyReads key_reads(model_, runs);
-    const auto forward_start = Clock::now();
-    const StepOutput out = model_.step(
-        step, {.routed = info_.num_moe_layers > 0, .host_logits = false, .taps = key_reads.taps()});
-    activity.begin("grammar_masks");
-    await_masks(runs, seconds_since(forward_start));
-    activity.begin("sample");
-    sample(runs, out);
-    tell_routed(runs, out.routed);
-    key_reads.tell(runs);
-    for (SliceRun& run : runs) tell_prompt_logprobs(run, out.hidden);
-    run_draft_rows(runs, out.hidden);
+void ModelExecutor::launch(std::shared_ptr<const StepPlan> plan) {
+  GLINT_CHECK(static_cast<int>(launched_.size()) < info_.depth, "too many steps are launched");
+  if (spare_.empty()) spare_.emplace_back();
+  LaunchedStep& step = launched_.emplace_back(std::move(spare_.back()));
+  spare_.pop_back();
+  step.plan = std::move(plan);
+  step.begin = Clock::now();
+  step.result = {};
+  model_.activity().set_step(step.plan->step, static_cast<int>(step.plan->tokens.size()));
+  start_sequences(*step.plan);
+  for (const SeqSlice& slice : step.plan->slices) {
+    reserve_seats(slice.seat + 1);
+    const SequenceState& sequence = *sequences_.at(slice.id);
+    if (sequence.in_flight > 0 && reads_answer(*sequence.request)) read_launched();
   }
-  activity.end();
-  result.seconds = seconds_since(start);
+  step.runs = locate(*step.plan, step.result);
+  if (!step.runs.empty()) run(step);
+  model_.activity().end();
+}
+
+// Steps in flight write to the table before it is copied: copies are ordered with the ops.
+void ModelExecutor::reserve_seats(int seats) {
+  const std::int64_t held = last_tokens_.dim(0);
+  if (seats <= held) return;
+  Device& device = model_.ops().device();
+  const std::int64_t wanted = std::max<std::int64_t>(seats, 2 * held);
+  Buffer memory = device.allocate(sizeof(TokenId) * static_cast<std::size_t>(wanted));
+  GLINT_CHECK(memory.data() != nullptr, "no memory for the table of last tokens");
+  if (held > 0) device.copy(memory.data(), last_tokens_.data, last_tokens_.bytes().size());
+  last_tokens_ = Tensor(memory.data(), DType::kI32, {wanted});
+  seat_memory_ = std::move(memory);
+}
+
+void ModelExecutor::run(LaunchedStep& step) {
+  std::vector<SliceRun>& runs = step.runs;
+  draft(runs);
+  start_masks(runs);
+  const StepRows rows = make_rows(step.plan->step, runs);
+  KeyReads key_reads(model_, runs);
+  const auto forward_start = Clock::now();
+  const StepOutput out = model_.step(rows, {.routed = info_.num_moe_layers > 0,
+                                            .to_host = false,
+                                            .last_tokens = last_tokens_,
+                                            .taps = key_reads.taps(),
+                                            .graphs = options_.graphs});
+  model_.activity().begin("grammar_masks");
+  await_masks(runs, seconds_since(forward_start));
+  model_.activity().begin("sample");
+  sample(step, out.device_logits);
+  if (out.device_routed) step.routed.ask(out.device_routed, model_.ops().device());
+  step.done = model_.ops().device().record();
+  step.is_unread = true;
+  if (!needs_host(runs)) return;
+  read_launched();
+  logprobs_.tell(runs, out.device_logits);
+  key_reads.tell(runs);
+  for (SliceRun& run : runs) logprobs_.tell_prompt(run, out.hidden);
+  run_draft_rows(runs, out.hidden);
+}
+
+// Whether somebody wants more of the step than its tokens and chosen experts.
+bool ModelExecutor::needs_host(std::span<const SliceRun> runs) const {
+  return options_.max_drafts > 0 || std::any_of(runs.begin(), runs.end(), [](const SliceRun& run) {
+           const Want& want = run.sequence->request->want;
+           return run.constrained() || want.top_logprobs >= 0 || want.prompt_logprobs >= 0 ||
+                  want.selected_keys;
+         });
+}
+
+// All that was launched, oldest first.
+void ModelExecutor::read_launched() {
+  for (LaunchedStep& step : launched_) {
+    if (step.is_unread) read(step);
+  }
+}
+
+void ModelExecutor::read(LaunchedStep& step) {
+  step.is_unread = false;
+  model_.ops().device().wait(step.done);
+  const std::span<const std::int32_t> drawn = step.tokens.ints();
+  for (SliceRun& run : step.runs) {
+    if (!run.slice->sample) continue;
+    --run.sequence->in_flight;
+    const std::shared_ptr<MaskTask> masks = std::exchange(run.masks, nullptr);
+    if (run.late || run.sequence->ended) continue;
+    take_rows(drawn.subspan(run.logit_begin, run.sampling_rows()),
+              masks ? std::span<const MaskRow>(masks->rows) : std::span<const MaskRow>(), run);
+  }
+  tell_routed(step.runs, step.routed.ints());
+}
+
+Result<StepResult> ModelExecutor::collect() {
+  GLINT_CHECK(!launched_.empty(), "no step is launched");
+  LaunchedStep& step = launched_.front();
+  if (step.is_unread) read(step);
+  step.result.seconds = seconds_since(std::max(step.begin, last_collected_));
+  last_collected_ = Clock::now();
+  end_sequences(*step.plan);
+  StepResult result = std::move(step.result);
+  step.plan = nullptr;
+  step.runs.clear();
+  spare_.push_back(std::move(step));
+  launched_.pop_front();
   return result;
 }
 
-void ModelExecutor::end_and_start_sequences(const StepPlan& plan) {
+// A failure of this device ends the process; there is nothing that could be lost.
+Status ModelExecutor::recover() { return Ok{}; }
+
+void ModelExecutor::start_sequences(const StepPlan& plan) {
   for (const RequestId id : plan.ended) {
     const auto found = sequences_.find(id);
     if (found == sequences_.end()) continue;
-    if (found->second.masks) found->second.masks->cancelled = true;
-    sequences_.erase(found);
+    found->second->ended = true;  // its slices in flight are nobody's
+    if (found->second->masks) found->second->masks->cancelled = true;
   }
   for (const auto& request : plan.started) {
-    SequenceState& sequence = sequences_.emplace(request->id, request).first->second;
+    const auto sequence = std::make_shared<SequenceState>(request);
+    if (!sequences_.emplace(request->id, sequence).second) continue;
     // The server looks at these before; nothing that a client sends may read outside the tables.
     if (all_in_vocabulary(*request, model_)) continue;
-    sequence.failure = SliceFailure::kNoToken;
-    sequence.ended = true;
+    sequence->failure = SliceFailure::kNoToken;
+    sequence->ended = true;
   }
+}
+
+void ModelExecutor::end_sequences(const StepPlan& plan) {
+  for (const RequestId id : plan.ended) sequences_.erase(id);
 }
 
 // The slices that run, where their sequences are. A step in front may have accepted fewer drafts
@@ -120,19 +208,20 @@ std::vector<SliceRun> ModelExecutor::locate(const StepPlan& plan, StepResult& re
     const auto found = sequences_.find(slice.id);
     GLINT_CHECK(found != sequences_.end(),
                 str("step ", plan.step, " runs request ", slice.id, ", which no plan has started"));
-    SequenceState& sequence = found->second;
+    SequenceState& sequence = *found->second;
     result.sampled[i].id = slice.id;
     result.sampled[i].failure = sequence.failure;
     if (sequence.ended) continue;
-    SliceRun run = {.slice = &slice, .sequence = &sequence, .result = &result.sampled[i]};
+    SliceRun run = {.slice = &slice, .sequence = found->second, .result = &result.sampled[i]};
     run.pages = std::span(plan.pages).subspan(slice.page_begin, slice.num_pages);
-    run.first = std::min(slice.first, sequence.size() - 1);
-    run.known = sequence.size() - run.first;
+    run.first = std::min(slice.first, sequence.launched_size() - 1);
+    run.known = sequence.launched_size() - run.first;
+    run.pending = sequence.in_flight > 0;
     if (!slice.sample) run.known = std::min(run.known, slice.count);
     GLINT_CHECK(
-        run.known <= slice.count - slice.num_drafts,
+        run.known <= slice.count - slice.num_drafts && (run.known == 1 || !run.pending),
         str("step ", plan.step, " runs positions ", slice.first, " to ", slice.first + slice.count,
-            " of request ", slice.id, ", which has ", sequence.size(), " tokens"));
+            " of request ", slice.id, ", which has ", sequence.launched_size(), " tokens"));
     // Its row was run before, and its masks are still not there: it costs nothing to sit out.
     if (sequence.masks && run.known == 1 && !masks_.claim(*sequence.masks)) {
       result.sampled[i].late = sequence.masks->number;
@@ -195,101 +284,45 @@ void ModelExecutor::await_masks(std::span<SliceRun> runs, double forward_seconds
   }
 }
 
-StepPlan ModelExecutor::make_step(std::uint64_t number, std::span<SliceRun> runs) const {
-  StepPlan step = {.step = number};
+StepRows ModelExecutor::make_rows(std::uint64_t number, std::span<SliceRun> runs) const {
+  StepRows rows = {.step = number};
   int logit_rows = 0;
   for (SliceRun& run : runs) {
-    run.row_begin = static_cast<int>(step.tokens.size());
+    run.row_begin = static_cast<int>(rows.tokens.size());
     run.logit_begin = logit_rows;
     logit_rows += run.sampling_rows();
-    std::vector<TokenId> tokens(run.sequence->tokens.begin() + run.first,
-                                run.sequence->tokens.begin() + run.first + run.known);
+    std::vector<TokenId> tokens = {kPendingToken};
+    if (!run.pending) {
+      const auto first = run.sequence->tokens.begin() + run.first;
+      tokens.assign(first, first + run.known);
+    }
     tokens.insert(tokens.end(), run.drafts.begin(), run.drafts.end());
-    step.add(run.first, tokens, run.pages, run.sampling_rows());
+    rows.add(run.first, tokens, run.pages, run.sampling_rows());
+    if (run.pending) rows.slices.back().seat = run.slice->seat;
   }
-  return step;
+  return rows;
 }
 
-void ModelExecutor::sample(std::span<SliceRun> runs, const StepOutput& out) {
+void ModelExecutor::sample(LaunchedStep& step, const Tensor& logits) {
   SampleRows rows(options_.num_token_ids);
-  std::vector<std::shared_ptr<MaskTask>> tasks;
-  const auto masks_of = [&](std::size_t i) {
-    return tasks[i] ? std::span<const MaskRow>(tasks[i]->rows) : std::span<const MaskRow>();
-  };
-  for (SliceRun& run : runs) {
+  std::vector<std::int32_t> seats;
+  for (SliceRun& run : step.runs) {
+    if (!run.slice->sample) continue;
     // Rows of a late slice are drawn, too, and nobody looks at them: its masks come later.
-    tasks.push_back(run.late ? nullptr : std::exchange(run.sequence->masks, nullptr));
-    if (tasks.back()) run.sequence->slow_masks = tasks.back()->slow;
-    if (run.slice->sample) add_rows(run, masks_of(tasks.size() - 1), rows);
+    if (!run.late) run.masks = std::exchange(run.sequence->masks, nullptr);
+    if (run.masks) run.sequence->slow_masks = run.masks->slow;
+    add_rows(run,
+             run.masks ? std::span<const MaskRow>(run.masks->rows) : std::span<const MaskRow>(),
+             rows);
+    ++run.sequence->in_flight;
+    seats.resize(static_cast<std::size_t>(rows.size()), run.drafts.empty() ? run.slice->seat : -1);
   }
-  const std::vector<std::int32_t> drawn =
-      rows.sample(model_.ops(), out.device_logits, model_.scratch());
-  for (std::size_t i = 0; i < runs.size(); ++i) {
-    SliceRun& run = runs[i];
-    if (!run.slice->sample || run.late) continue;
-    take_rows(std::span(drawn).subspan(run.logit_begin, run.sampling_rows()), masks_of(i), run);
-  }
-  tell_logprobs(runs, out.device_logits);
-}
-
-std::vector<TokenLogprob> ModelExecutor::logprobs_of(const Tensor& logits,
-                                                     const std::vector<std::int32_t>& rows,
-                                                     const std::vector<std::int32_t>& ids,
-                                                     int num_top) {
   Arena& scratch = model_.scratch();
-  Device& device = model_.ops().device();
   const Arena::Scope scope(scratch);
-  const auto N = static_cast<std::int64_t>(rows.size());
-  const std::int64_t K = std::min(num_top, options_.num_token_ids);
-  const TokenLogProbsArgs args = {.logits = logits,
-                                  .rows = upload(rows, {N}, scratch),
-                                  .ids = upload(ids, {N}, scratch),
-                                  .num_ids = options_.num_token_ids,
-                                  .log_probs = scratch.take(DType::kF32, {N}),
-                                  .ranks = scratch.take(DType::kI32, {N}),
-                                  .top_ids = scratch.take(DType::kI32, {N, K}),
-                                  .top_log_probs = scratch.take(DType::kF32, {N, K})};
-  model_.ops().token_log_probs(args);
-  const auto log_probs = download<float>(args.log_probs, device);
-  const auto ranks = download<std::int32_t>(args.ranks, device);
-  const auto top_ids = download<std::int32_t>(args.top_ids, device);
-  const auto top = download<float>(args.top_log_probs, device);
-  std::vector<TokenLogprob> all(rows.size());
-  for (std::size_t n = 0; n < all.size(); ++n) {
-    all[n].logprob = log_probs[n];
-    all[n].rank = ranks[n];
-    const std::size_t begin = n * static_cast<std::size_t>(K);
-    for (std::size_t k = begin; k < begin + static_cast<std::size_t>(K); ++k) {
-      if (top_ids[k] >= 0) all[n].top.push_back({.id = top_ids[k], .logprob = top[k]});
-    }
-  }
-  return all;
-}
-
-// All tokens that were just taken, in one call.
-void ModelExecutor::tell_logprobs(std::span<SliceRun> runs, const Tensor& logits) {
-  std::vector<std::int32_t> rows, ids;
-  int most = 0;
-  const auto wanted = [](const SliceRun& run) { return run.sequence->request->want.top_logprobs; };
-  for (const SliceRun& run : runs) {
-    if (wanted(run) < 0) continue;
-    most = std::max(most, wanted(run));
-    for (std::size_t i = 0; i < run.result->tokens.size(); ++i) {
-      rows.push_back(run.logit_begin + static_cast<std::int32_t>(i));
-      ids.push_back(run.result->tokens[i]);
-    }
-  }
-  if (rows.empty()) return;
-  auto next = logprobs_of(logits, rows, ids, most);
-  std::size_t n = 0;
-  for (SliceRun& run : runs) {
-    if (wanted(run) < 0) continue;
-    for (std::size_t i = 0; i < run.result->tokens.size(); ++i, ++n) {
-      const auto count = static_cast<std::size_t>(wanted(run));
-      if (next[n].top.size() > count) next[n].top.resize(count);
-      run.result->logprobs.push_back(std::move(next[n]));
-    }
-  }
+  const Tensor tokens = rows.draw(model_.ops(), logits, scratch);
+  model_.ops().keep_tokens(
+      {.tokens = tokens, .seats = upload(seats, {rows.size()}, scratch), .last = last_tokens_});
+  step.tokens.ask(tokens, model_.ops().device());
 }
 
 void ModelExecutor::run_draft_rows(std::span<SliceRun> runs, const Tensor& hidden) {
@@ -311,33 +344,13 @@ void ModelExecutor::run_draft_rows(std::span<SliceRun> runs, const Tensor& hidde
   drafter_.run_rows(hidden, rows);
 }
 
-void ModelExecutor::tell_prompt_logprobs(SliceRun& run, const Tensor& hidden) {
-  SequenceState& sequence = *run.sequence;
-  const int wanted = sequence.request->want.prompt_logprobs;
-  if (wanted < 0) return;
-  // Row p tells of token p + 1.
-  const int end = std::min(run.first + run.known + 1, sequence.prompt_size());
-  for (int at = std::max(sequence.told_prompt_tokens, run.first + 1); at < end;) {
-    const int count = std::min(kLogprobRows, end - at);
-    const Tensor block = hidden.slice(0, run.row_begin + at - 1 - run.first, count);
-    std::vector<std::int32_t> rows(static_cast<std::size_t>(count));
-    std::iota(rows.begin(), rows.end(), 0);
-    const auto next = sequence.tokens.begin() + at;
-    for (TokenLogprob& one :
-         logprobs_of(model_.logits_of({.on_device = block}), rows, {next, next + count}, wanted)) {
-      run.result->extras.prompt_logprobs.push_back(std::move(one));
-    }
-    at += count;
-    sequence.told_prompt_tokens = at;
-  }
-}
-
 void ModelExecutor::tell_routed(std::span<SliceRun> runs, std::span<const std::int32_t> routed) {
   if (routed.empty()) return;
   const std::size_t layers = static_cast<std::size_t>(info_.num_moe_layers);
   const std::size_t k = static_cast<std::size_t>(info_.num_experts_per_tok);
   const std::size_t layer_size = routed.size() / layers;  // T * k
   for (std::size_t i = 0; i < routed.size(); ++i) {
+    if (routed[i] < 0) continue;  // padding
     auto& load = expert_load_[i / layer_size * info_.num_experts + routed[i]];
     load.store(load.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   }

@@ -2,6 +2,11 @@
 // them, one forward pass over all slices, sampling of the rows at their ends, and the rows of the
 // MTP layer for what is certain by then.
 //
+// On a device that works beside the host, a step may be launched while the one before it runs: its
+// rows take the tokens that the host has not seen from the table of last tokens, by seat. A step
+// whose end the host must look at (drafts, grammars, log-probabilities, attended positions) is
+// waited for in launch(); so is the one before it, where a request's rules read its whole answer.
+//
 // It trusts what it knows of a sequence, its tokens and where it is, over what the plan says,
 // because a plan may have been made before the steps in front of it ended (engine/executor.h).
 #pragma once
@@ -12,13 +17,15 @@
 #include "engine/executor.h"
 #include "runtime/drafter.h"
 #include "runtime/grammar_masks.h"
-#include "runtime/slice_run.h"
+#include "runtime/launched_step.h"
+#include "runtime/logprobs.h"
 
 namespace glint {
 
 struct ModelExecutorOptions {
   int max_drafts = 0;         // above 0 the model must have its MTP layer
   TokenId num_token_ids = 0;  // ids from here on are padding and never come; 0: all are tokens
+  bool graphs = true;         // where the device repeats recorded steps
 };
 
 class ModelExecutor final : public Executor {
@@ -28,32 +35,42 @@ class ModelExecutor final : public Executor {
   ~ModelExecutor() override;
 
   const ExecutorInfo& info() const override { return info_; }
-  StepResult execute(const StepPlan& plan) override;
+  void launch(std::shared_ptr<const StepPlan> plan) override;
+  Result<StepResult> collect() override;
+  Status recover() override;
   Status control(const ExecutorCommand& command) override;
   void set_wake(Wake wake) override { masks_.set_listener(std::move(wake)); }
   std::string progress() const override;
   std::vector<std::uint64_t> expert_load() const override;
 
  private:
-  void end_and_start_sequences(const StepPlan& plan);
+  void start_sequences(const StepPlan& plan);
+  void end_sequences(const StepPlan& plan);
   std::vector<SliceRun> locate(const StepPlan& plan, StepResult& result);
   void draft(std::span<SliceRun> runs);
   void start_masks(std::span<SliceRun> runs);
   void await_masks(std::span<SliceRun> runs, double forward_seconds);
-  StepPlan make_step(std::uint64_t step, std::span<SliceRun> runs) const;
-  void sample(std::span<SliceRun> runs, const StepOutput& out);
+  void reserve_seats(int seats);
+  StepRows make_rows(std::uint64_t step, std::span<SliceRun> runs) const;
+  void run(LaunchedStep& step);
+  void sample(LaunchedStep& step, const Tensor& logits);
+  bool needs_host(std::span<const SliceRun> runs) const;
+  void read_launched();
+  void read(LaunchedStep& step);
   void run_draft_rows(std::span<SliceRun> runs, const Tensor& hidden);
-  void tell_logprobs(std::span<SliceRun> runs, const Tensor& logits);
-  void tell_prompt_logprobs(SliceRun& run, const Tensor& hidden);
-  std::vector<TokenLogprob> logprobs_of(const Tensor& logits, const std::vector<std::int32_t>& rows,
-                                        const std::vector<std::int32_t>& ids, int num_top);
   void tell_routed(std::span<SliceRun> runs, std::span<const std::int32_t> routed);
 
   LoadedModel& model_;
   ModelExecutorOptions options_;
   ExecutorInfo info_;
-  std::unordered_map<RequestId, SequenceState> sequences_;
+  std::unordered_map<RequestId, std::shared_ptr<SequenceState>> sequences_;
+  Buffer seat_memory_;
+  Tensor last_tokens_;                 // [seats] i32
+  std::deque<LaunchedStep> launched_;  // oldest first
+  std::vector<LaunchedStep> spare_;    // their memory is used again
+  std::chrono::steady_clock::time_point last_collected_ = {};
   Drafter drafter_;
+  Logprobs logprobs_;
   GrammarMasks masks_;
   std::deque<std::atomic<std::uint64_t>> expert_load_;
   std::string profile_path_;

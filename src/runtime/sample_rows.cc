@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "tensor/transfer.h"
+
 namespace glint {
 namespace {
 
@@ -77,33 +79,31 @@ SampleRows::Edits SampleRows::edits_of(const SamplingParams& params,
   return edits;
 }
 
-std::vector<std::int32_t> SampleRows::sample(Ops& ops, const Tensor& logits, Arena& scratch) const {
-  if (positions_.empty()) return {};
-  const Arena::Scope scope(scratch);
+Tensor SampleRows::draw(Ops& ops, const Tensor& logits, Arena& arena) const {
   const std::int64_t R = size();
   SampleArgs args = {.logits = logits,
-                     .scales = upload(scales_, {R}, scratch),
-                     .top_k = upload(top_k_, {R}, scratch),
-                     .top_p = upload(top_p_, {R}, scratch),
-                     .min_p = upload(min_p_, {R}, scratch),
-                     .seeds = upload(seeds_, {R, 2}, scratch),
-                     .positions = upload(positions_, {R}, scratch),
+                     .scales = upload(scales_, {R}, arena),
+                     .top_k = upload(top_k_, {R}, arena),
+                     .top_p = upload(top_p_, {R}, arena),
+                     .min_p = upload(min_p_, {R}, arena),
+                     .seeds = upload(seeds_, {R, 2}, arena),
+                     .positions = upload(positions_, {R}, arena),
                      .num_ids = num_ids_,
-                     .tokens = scratch.take(DType::kI32, {R})};
+                     .tokens = arena.take(DType::kI32, {R})};
   if (!masks_.empty()) {
     const auto words = static_cast<std::int64_t>(mask_words());
-    args.masks = upload(masks_, {static_cast<std::int64_t>(masks_.size()) / words, words}, scratch);
-    args.mask_rows = upload(mask_rows_, {R}, scratch);
+    args.masks = upload(masks_, {static_cast<std::int64_t>(masks_.size()) / words, words}, arena);
+    args.mask_rows = upload(mask_rows_, {R}, arena);
   }
   if (!edit_ids_.empty()) {
     const auto N = static_cast<std::int64_t>(edit_ids_.size());
-    args.edit_begins = upload(edit_begins_, {R + 1}, scratch);
-    args.edit_ids = upload(edit_ids_, {N}, scratch);
-    args.edit_values = upload(edit_values_, {N, 3}, scratch);
+    args.edit_begins = upload(edit_begins_, {R + 1}, arena);
+    args.edit_ids = upload(edit_ids_, {N}, arena);
+    args.edit_values = upload(edit_values_, {N, 3}, arena);
   }
-  if (args.masks || args.edit_begins) args.work = scratch.take(DType::kF32, {R, logits.dim(1)});
-  ops.sample(args);
-  return download<std::int32_t>(args.tokens, ops.device());
+  if (args.masks || args.edit_begins) args.work = arena.take(DType::kF32, {R, logits.dim(1)});
+  if (R > 0) ops.sample(args);
+  return args.tokens;
 }
 
 }  // namespace glint

@@ -40,8 +40,9 @@ class SampleRows {
   int size() const { return static_cast<int>(positions_.size()); }
   void add(const SamplingParams& params, const SamplingContext& context);
 
-  // A token, kNotNumbers or kNoToken for each row of `logits` [size(), V] on the device.
-  std::vector<std::int32_t> sample(Ops& ops, const Tensor& logits, Arena& scratch) const;
+  // Tokens [size()] i32 on the device, in the arena's present scope: one, kNotNumbers or kNoToken
+  // for each row of `logits` [size(), V].
+  Tensor draw(Ops& ops, const Tensor& logits, Arena& arena) const;
 
  private:
   struct Edit {
@@ -61,20 +62,5 @@ class SampleRows {
   std::vector<std::int32_t> edit_begins_ = {0}, edit_ids_;
   std::vector<float> edit_values_;
 };
-
-// `values` on the device, in memory of `arena`.
-template <class T>
-Tensor upload(const std::vector<T>& values, std::initializer_list<std::int64_t> dims,
-              Arena& arena) {
-  const Tensor tensor = arena.take(kDTypeOf<T>, dims);
-  arena.device().copy_in(tensor.data, values.data(), values.size() * sizeof(T));
-  return tensor;
-}
-template <class T>
-std::vector<T> download(const Tensor& tensor, Device& device) {
-  std::vector<T> values(static_cast<std::size_t>(tensor.size()));
-  device.copy_out(values.data(), tensor.data, values.size() * sizeof(T));
-  return values;
-}
 
 }  // namespace glint

@@ -10,6 +10,7 @@
 #include "base/random.h"
 #include "ops/logit_rows.h"
 #include "ops/sampling_math.h"
+#include "tensor/transfer.h"
 
 namespace glint {
 namespace {
@@ -30,8 +31,8 @@ class Sampler {
     std::vector<float> all;
     for (int i = 0; i < count; ++i) all.insert(all.end(), logits.begin(), logits.end());
     const Arena::Scope scope(arena_);
-    return rows.sample(ops_, upload(all, {count, static_cast<std::int64_t>(logits.size())}, arena_),
-                       arena_);
+    const Tensor read = upload(all, {count, static_cast<std::int64_t>(logits.size())}, arena_);
+    return download<TokenId>(rows.draw(ops_, read, arena_), ops_.device());
   }
 
   // The ids that come among many draws of nearly even logits.

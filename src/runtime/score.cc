@@ -109,7 +109,7 @@ Result<Score> score(LoadedModel& model, std::span<const TokenId> ids, const Scor
     return first + rows_of(T, first) * part / options.parts;
   };
   const auto make_plan = [&](std::int64_t first, std::int64_t skip) {
-    StepPlan plan;
+    StepRows plan;
     const std::int64_t begin = begin_of(first, options.part);
     const std::int64_t end = std::min(begin_of(first, options.part + 1), T - skip);
     if (begin < end) {
@@ -134,7 +134,7 @@ Result<Score> score(LoadedModel& model, std::span<const TokenId> ids, const Scor
 
   Score total;
   for (std::int64_t first = 0; first < longest; first += options.chunk) {
-    const StepPlan plan = make_plan(first, 0);
+    const StepRows plan = make_plan(first, 0);
     const std::int64_t begin = begin_of(first, options.part);
     const std::int64_t count = static_cast<std::int64_t>(plan.tokens.size());
     const Taps taps = count > 0 ? make_taps(model, sinks, begin) : Taps();
@@ -149,7 +149,7 @@ Result<Score> score(LoadedModel& model, std::span<const TokenId> ids, const Scor
       if (sinks.logits && count > 0) sinks.logits(begin, out.logits);
     }
 
-    const StepPlan drafts = make_plan(first, 1);
+    const StepRows drafts = make_plan(first, 1);
     if (options.mtp && is_last && drafts.all_tokens > 0) {
       const std::int64_t rows = static_cast<std::int64_t>(drafts.tokens.size());
       const StepOutput guess = model.draft(drafts, {.on_device = out.hidden.slice(0, 0, rows)});

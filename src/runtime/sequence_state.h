@@ -42,9 +42,13 @@ struct SequenceState {
     for (const TokenId id : tokens) counts.emplace(id, 0);
   }
 
+  int in_flight = 0;  // tokens that launched steps sample, not read yet
+
   int size() const { return static_cast<int>(tokens.size()); }
   int prompt_size() const { return static_cast<int>(request->prompt.size()); }
   int answered() const { return size() - prompt_size(); }
+  // With those that are not read yet.
+  int launched_size() const { return size() + in_flight; }
   std::span<const TokenId> answer() const {
     return std::span(tokens).subspan(request->prompt.size());
   }

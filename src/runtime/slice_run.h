@@ -9,17 +9,19 @@ namespace glint {
 
 struct SliceRun {
   const SeqSlice* slice = nullptr;
-  SequenceState* sequence = nullptr;
+  std::shared_ptr<SequenceState> sequence = {};
   std::span<const PageId> pages = {};
   StepResult::Sampled* result = nullptr;
   // Rows [first, first + known) run tokens of the sequence, and then come the drafts.
   int first = 0;
   int known = 0;
+  bool pending = false;  // its only known token is the last of its seat
   std::vector<TokenId> drafts = {};
   int row_begin = 0;    // its rows in the step
   int logit_begin = 0;  // and the sampling ones among the logits
 
-  bool late = false;  // its masks are not there
+  bool late = false;                     // its masks are not there
+  std::shared_ptr<MaskTask> masks = {};  // of its sampling rows
   bool constrained() const { return slice->sample && sequence->request->constraint; }
 
   int count() const { return known + static_cast<int>(drafts.size()); }

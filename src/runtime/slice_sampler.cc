@@ -12,8 +12,8 @@ void fail(SliceRun& run, SliceFailure failure) {
   run.sequence->ended = true;
 }
 
-void complete(SliceRun& run) {
-  run.result->complete = true;
+void end(SliceRun& run, FinishReason reason) {
+  run.result->finished = reason;
   run.sequence->ended = true;
 }
 
@@ -25,7 +25,7 @@ void end_or_fail(const MaskRow* mask, SliceRun& run) {
   };
   const bool may_end = !mask || mask->next != Next::kMasked ||
                        std::any_of(request.stop_ids.begin(), request.stop_ids.end(), may_come);
-  if (run.sequence->answered() > 0 && may_end) return complete(run);
+  if (run.sequence->answered() > 0 && may_end) return end(run, FinishReason::kStop);
   fail(run, SliceFailure::kNoToken);
 }
 
@@ -34,11 +34,23 @@ bool take(TokenId token, SliceRun& run) {
   SequenceState& sequence = *run.sequence;
   sequence.push(token);
   run.result->tokens.push_back(token);
-  sequence.ended = sequence.stops(token) || sequence.answered() >= sequence.request->max_tokens;
+  if (sequence.stops(token)) {
+    run.result->stop_id = token;
+    end(run, FinishReason::kStop);
+  } else if (sequence.answered() >= sequence.request->max_tokens) {
+    end(run, FinishReason::kLength);
+  }
   return !sequence.ended;
 }
 
 }  // namespace
+
+bool reads_answer(const Request& request) {
+  const SamplingParams& sampling = request.sampling;
+  return request.constraint || sampling.penalizes() ||
+         std::any_of(sampling.bad_words.begin(), sampling.bad_words.end(),
+                     [](const std::vector<TokenId>& word) { return word.size() > 1; });
+}
 
 void add_rows(const SliceRun& run, std::span<const MaskRow> masks, SampleRows& rows) {
   const SequenceState& sequence = *run.sequence;
@@ -46,10 +58,11 @@ void add_rows(const SliceRun& run, std::span<const MaskRow> masks, SampleRows& r
   std::vector<TokenId> answer(sequence.answer().begin(), sequence.answer().end());
   answer.insert(answer.end(), run.drafts.begin(), run.drafts.end());
   for (std::size_t r = 0; r <= run.drafts.size(); ++r) {
-    const int answered = sequence.answered() + static_cast<int>(r);
+    const int row = static_cast<int>(r);
+    const int answered = sequence.launched_size() - sequence.prompt_size() + row;
     SamplingContext context = {
-        .position = sequence.size() + static_cast<std::int64_t>(r),
-        .answer = std::span(answer).first(static_cast<std::size_t>(answered)),
+        .position = sequence.launched_size() + row,
+        .answer = std::span(answer).first(static_cast<std::size_t>(sequence.answered() + row)),
         .drafts = std::span(run.drafts).first(r)};
     if (request.sampling.penalizes()) context.counts = &sequence.counts;
     if (answered < request.min_tokens) context.forbidden = *request.stop_ids;
@@ -63,7 +76,7 @@ void take_rows(std::span<const std::int32_t> drawn, std::span<const MaskRow> mas
   run.result->drafted = static_cast<int>(run.drafts.size());
   for (std::size_t r = 0; r < drawn.size(); ++r) {
     const MaskRow* const mask = r < masks.size() ? &masks[r] : nullptr;
-    if (mask && mask->next == Next::kEnd) return complete(run);
+    if (mask && mask->next == Next::kEnd) return end(run, FinishReason::kStop);
     if (mask && mask->next == Next::kGivenUp) return fail(run, SliceFailure::kGrammar);
     const TokenId token = drawn[r];
     if (token == kNotNumbers) return fail(run, SliceFailure::kNotNumbers);

@@ -7,9 +7,12 @@
 
 namespace glint {
 
+// Whether what may come next depends on the tokens of the answer, and not just on their number.
+bool reads_answer(const Request& request);
+
 // Adds the slice's sampling rows, each as if every draft before it had been right: penalties and
-// the rest see it as part of the answer. `masks` are of the rows, in order; none: every token may
-// come.
+// the rest see it as part of the answer, which must be read where they look at it (reads_answer).
+// `masks` are of the rows, in order; none: every token may come.
 void add_rows(const SliceRun& run, std::span<const MaskRow> masks, SampleRows& rows);
 
 // Takes what was drawn for these rows into the sequence and the run's result, with what was wanted

@@ -8,6 +8,7 @@
 #include "backends/cpu/cpu_ops.h"
 #include "base/random.h"
 #include "ops/logit_rows.h"
+#include "tensor/transfer.h"
 
 namespace glint {
 namespace {
@@ -36,10 +37,10 @@ struct Judged {
 };
 Judged judge(const Request& request, const std::vector<TokenId>& drafts,
              std::span<const float> logits, int max_new = 100) {
-  SequenceState sequence(std::make_shared<Request>(request));
+  const auto sequence = std::make_shared<SequenceState>(std::make_shared<Request>(request));
   Judged judged;
   const SeqSlice slice = {.sample = true, .max_new = max_new};
-  SliceRun run = {.slice = &slice, .sequence = &sequence, .result = &judged.result};
+  SliceRun run = {.slice = &slice, .sequence = sequence, .result = &judged.result};
   run.drafts = drafts;
   static ThreadPool pool(1);
   static CpuOps ops(best_cpu_isa().value(), pool);
@@ -49,7 +50,7 @@ Judged judge(const Request& request, const std::vector<TokenId>& drafts,
   const auto R = static_cast<std::int64_t>(rows.size());
   std::vector<float> read(logits.begin(), logits.begin() + R * std::int64_t{kVocab});
   const Tensor on_device = upload(read, {R, std::int64_t{kVocab}}, arena);
-  take_rows(rows.sample(ops, on_device, arena), {}, run);
+  take_rows(download<std::int32_t>(rows.draw(ops, on_device, arena), ops.device()), {}, run);
   judged.tokens = judged.result.tokens;
   return judged;
 }
@@ -186,7 +187,7 @@ TEST(SliceSampler, a_row_without_a_token_that_may_come_is_no_fault_of_the_model)
   request.sampling.bad_words = {{7, 7}};
   const Judged judged = judge(request, {7}, logits);
   EXPECT_EQ(judged.result.failure, SliceFailure::kNone);
-  EXPECT_TRUE(judged.result.complete);
+  EXPECT_TRUE(judged.result.finished == FinishReason::kStop);
   EXPECT_EQ(judged.tokens, std::vector<TokenId>{7});
   // Stop ids that may not come yet.
   request = request_with({.temperature = 0});

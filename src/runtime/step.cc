@@ -2,14 +2,13 @@
 
 namespace glint {
 
-ForwardArgs run_step(const Model& m, const StepPlan& plan, const Tensor& rope_table, bool routed,
-                     const Taps* taps, Arena& arena) {
-  const Batch batch = build_batch(plan, rope_table, arena);
+ForwardArgs run_batch(const Model& m, const Batch& batch, const StepOptions& options,
+                      Arena& arena) {
   const std::int64_t T = batch.token_ids.dim(0), R = batch.logit_rows.dim(0);
   ForwardArgs args = {.token_ids = batch.token_ids,
                       .batch = batch.view,
                       .logit_rows = batch.logit_rows,
-                      .taps = taps};
+                      .taps = options.taps};
   if (m.shard.is_last()) args.hidden = arena.take(m.activations, {T, m.config.hidden_size});
   if (R > 0 && m.shard.is_last()) {
     args.logits = arena.take(DType::kF32, {R, m.weights.lm_head.rows});
@@ -18,11 +17,17 @@ ForwardArgs run_step(const Model& m, const StepPlan& plan, const Tensor& rope_ta
   for (int i = m.shard.layers.begin; i < m.shard.layers.end; ++i) {
     moe_layers += !m.config.layers[static_cast<std::size_t>(i)].is_dense();
   }
-  if (routed && moe_layers > 0) {
+  if (options.routed && moe_layers > 0) {
     args.routed = arena.take(DType::kI32, {moe_layers * T, m.config.num_experts_per_tok});
   }
   forward(m, args, arena);
   return args;
+}
+
+ForwardArgs run_step(const Model& m, const StepRows& rows, const Tensor& rope_table,
+                     const StepOptions& options, Arena& arena) {
+  return run_batch(m, build_batch(rows, rope_table, options.last_tokens, m.ops, arena), options,
+                   arena);
 }
 
 GatheredRows take_gathered(const Model& m, std::int64_t rows, Arena& arena) {
@@ -30,16 +35,16 @@ GatheredRows take_gathered(const Model& m, std::int64_t rows, Arena& arena) {
           .hidden = arena.take(m.activations, {rows, m.config.hidden_size})};
 }
 
-MtpArgs run_draft(const Model& m, StepPlan plan, const Tensor& rope_table,
+MtpArgs run_draft(const Model& m, StepRows rows, const Tensor& rope_table,
                   const std::function<Tensor()>& target, std::span<const std::int32_t> selection,
                   Arena& arena) {
   // Position 0 has no embedding: the layer was trained on rows from position 1 on.
-  for (const SeqSlice& slice : plan.slices) {
+  for (const RowSlice& slice : rows.slices) {
     if (slice.first == 0 && slice.count > 0) {
-      plan.tokens[static_cast<std::size_t>(slice.token_begin)] = -1;
+      rows.tokens[static_cast<std::size_t>(slice.token_begin)] = -1;
     }
   }
-  const Batch batch = build_batch(plan, rope_table, arena);
+  const Batch batch = build_batch(rows, rope_table, {}, m.ops, arena);
   const std::int64_t T = batch.token_ids.dim(0), R = batch.logit_rows.dim(0);
   MtpArgs args = {.next_ids = batch.token_ids,
                   .target = target(),

@@ -1,17 +1,29 @@
-// The passes of a step, from a plan to their results: what a loaded model runs, and what a plan of
-// memory runs over ops that compute nothing.
+// The passes of a step, from its rows to their results: what a loaded model runs, and what a plan
+// of memory runs over ops that compute nothing.
 #pragma once
 
-#include "engine/step_plan.h"
+#include <functional>
+
 #include "model/glm.h"
 #include "runtime/batch.h"
 
 namespace glint {
 
-// Runs `plan` through this rank's layers (forward); results lie in the arena's present scope.
-// `routed`: the chosen experts are wanted.
-ForwardArgs run_step(const Model& model, const StepPlan& plan, const Tensor& rope_table,
-                     bool routed, const Taps* taps, Arena& arena);
+struct StepOptions {
+  bool routed = false;      // also tell which experts were chosen
+  bool to_host = true;      // copy logits and chosen experts to the host
+  Tensor last_tokens = {};  // [seats] i32 (ops/sequences.h); empty: every slice's tokens are known
+  const Taps* taps = nullptr;
+  bool graphs = false;  // steps of one row a sequence are recorded once and repeated (StepGraphs)
+};
+
+// Runs a batch through this rank's layers (forward); results lie in the arena's present scope.
+ForwardArgs run_batch(const Model& model, const Batch& batch, const StepOptions& options,
+                      Arena& arena);
+
+// The same of `rows`.
+ForwardArgs run_step(const Model& model, const StepRows& rows, const Tensor& rope_table,
+                     const StepOptions& options, Arena& arena);
 
 // Memory for hidden states [rows, hidden] that a pass gathers: their places, and the rows.
 struct GatheredRows {
@@ -20,10 +32,10 @@ struct GatheredRows {
 };
 GatheredRows take_gathered(const Model& model, std::int64_t rows, Arena& arena);
 
-// Runs the rows of `plan`, whose tokens are each row's next, through the MTP layer. `target` is
+// Runs `rows`, whose tokens are each row's next, through the MTP layer. `target` is
 // asked for when the batch is there, and may take memory. `selection`: slots that an earlier draft
 // selected; empty: they are selected.
-MtpArgs run_draft(const Model& model, StepPlan plan, const Tensor& rope_table,
+MtpArgs run_draft(const Model& model, StepRows rows, const Tensor& rope_table,
                   const std::function<Tensor()>& target, std::span<const std::int32_t> selection,
                   Arena& arena);
 

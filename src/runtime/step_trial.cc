@@ -96,8 +96,8 @@ Model StepTrial::model() {
           activity_};
 }
 
-StepPlan StepTrial::plan_of(const StepShape& shape) const {
-  StepPlan plan;
+StepRows StepTrial::plan_of(const StepShape& shape) const {
+  StepRows plan;
   const std::int64_t pages = (shape.length + kPageSize - 1) / kPageSize;
   plan.pages.assign(static_cast<std::size_t>(pages), 0);  // the same for all: nothing is written
   plan.tokens.assign(static_cast<std::size_t>(shape.tokens), 0);
@@ -137,7 +137,7 @@ std::int64_t StepTrial::run(const StepShape& asked) {
   const Tensor rope = arena.take(DType::kF32, {0, config_.qk_rope_head_dim});
   Tensor table = rope;
   table.shape[0] = shape.length;  // the model's own, not the pass's
-  run_step(model(), plan_of(shape), table, shape.routed, nullptr, arena);
+  run_step(model(), plan_of(shape), table, {.routed = shape.routed}, arena);
   return static_cast<std::int64_t>(arena.high_water());
 }
 

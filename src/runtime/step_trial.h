@@ -71,7 +71,7 @@ class StepTrial {
  private:
   StepTrial(const ModelConfig& config, const TrialOptions& options);
   Model model();
-  StepPlan plan_of(const StepShape& shape) const;
+  StepRows plan_of(const StepShape& shape) const;
   // The batch of such a pass, on the rank that has most to do.
   Assume assume(const StepShape& shape);
 

@@ -44,8 +44,8 @@ Targets targets_of(Sequences sequences, std::size_t ahead, bool all) {
 
 // All of each sequence, `next` or not: of the draft layer, which sees the token after each row's.
 // It sees no embedding at position 0; its last row predicts nothing, and no other row sees that.
-StepPlan plan_of(Sequences sequences, bool next) {
-  StepPlan plan;
+StepRows plan_of(Sequences sequences, bool next) {
+  StepRows plan;
   int page = 0;
   for (const TrainSequence& sequence : sequences) {
     std::vector<PageId> pages(static_cast<std::size_t>(pages_of(sequence)));
@@ -123,7 +123,8 @@ class GradientPass::BatchPass {
         done_(done),
         arena_scope_(all.arena_),
         saved_scope_(all.saved_),
-        batch_(build_batch(plan_of(sequences, false), all.model_.rotary_table(), all.arena_)),
+        batch_(build_batch(plan_of(sequences, false), all.model_.rotary_table(), {},
+                           all.model_.ops(), all.arena_)),
         T_(batch_.token_ids.dim(0)),
         pass_(m_, batch_.view, T_, all.arena_) {}
 
@@ -212,8 +213,8 @@ class GradientPass::BatchPass {
     record([&] { pass_.head(m_.weights.norm, {}, hidden, {}); });
     sums.nll += loss(hidden, 1, terms_.scale, terms_.loss, all_.on_logits);
     if (terms_.mtp_scale != 0) {
-      const Batch next =
-          build_batch(plan_of(sequences_, true), all_.model_.rotary_table(), all_.arena_);
+      const Batch next = build_batch(plan_of(sequences_, true), all_.model_.rotary_table(), {},
+                                     all_.model_.ops(), all_.arena_);
       const MtpArgs args = {.next_ids = next.token_ids,
                             .target = hidden,
                             .batch = next.view,

@@ -68,7 +68,7 @@ TEST(Drafts, caches_are_those_of_one_pass_over_the_verified_tokens) {
     while (!scheduler.idle()) {
       const StepPlan plan = scheduler.schedule(1 << 20);
       if (!plan.slices.empty()) pages = pages_of_last_slice(plan);
-      for (const TokenEvent& event : scheduler.commit(plan, executor.execute(plan))) {
+      for (const TokenEvent& event : scheduler.commit(plan, execute(executor, plan).value())) {
         tokens.insert(tokens.end(), event.tokens.begin(), event.tokens.end());
       }
     }
@@ -116,7 +116,7 @@ std::vector<TokenId> guesses_by_hand(LoadedModel& model, std::span<const TokenId
   std::vector<PageId> pages;
   for (int i = 0; i <= (last + count) / kPageSize; ++i) pages.push_back(i);
   EXPECT_TRUE(model.reserve_pages(static_cast<int>(pages.size())).ok());
-  StepPlan text, next;
+  StepRows text, next;
   text.add(0, tokens.first(last), pages, 0);
   next.add(0, tokens.subspan(1), pages, 1);
   StepOutput out = model.draft(next, {.on_device = model.step(text).hidden});
@@ -129,7 +129,7 @@ std::vector<TokenId> guesses_by_hand(LoadedModel& model, std::span<const TokenId
   std::vector<std::byte> hidden(model.hidden_row_bytes());
   for (int i = 1; i < count; ++i) {
     model.read_row(out.hidden, out.hidden.dim(0) - 1, hidden);
-    StepPlan plan;
+    StepRows plan;
     plan.add(last - 1 + i, std::span(&guesses.back(), 1), pages, 1);
     out = model.draft(plan, {.on_host = hidden}, keys);
     guesses.push_back(argmax(out.logits));

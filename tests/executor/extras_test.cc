@@ -101,7 +101,7 @@ TEST(Extras, routed_experts_are_those_of_a_pass_over_the_text) {
       const Outcome& outcome = outcomes.at(request.id);
       std::vector<TokenId> tokens = whole(request, outcome);
       tokens.pop_back();  // the last one did not run
-      StepPlan plan;
+      StepRows plan;
       const std::vector<PageId> pages = {2, 0, 1};  // in any order
       plan.add(0, tokens, pages, 0);
       ASSERT_TRUE(model.reserve_pages(3).ok());

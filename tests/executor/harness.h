@@ -73,7 +73,7 @@ class Harness {
     while (static_cast<int>(plans_.size()) < options_.depth) {
       StepPlan plan = scheduler_.schedule(options_.prompt_budget);
       if (plan.empty()) break;
-      plans_.push_back(std::move(plan));
+      plans_.push_back(std::make_shared<const StepPlan>(std::move(plan)));
     }
     if (plans_.empty()) {
       if (scheduler_.idle()) return false;
@@ -81,9 +81,14 @@ class Harness {
       scheduler_.wake(ready->first, ready->second);
       return true;
     }
-    const StepResult result = executor_->execute(plans_.front());
-    for (TokenEvent& event : scheduler_.commit(plans_.front(), result)) take(event);
+    while (num_launched_ < plans_.size() &&
+           static_cast<int>(num_launched_) < executor_->info().depth) {
+      executor_->launch(plans_[num_launched_++]);
+    }
+    const StepResult result = executor_->collect().value();
+    for (TokenEvent& event : scheduler_.commit(*plans_.front(), result)) take(event);
     plans_.pop_front();
+    --num_launched_;
     return true;
   }
 
@@ -118,7 +123,8 @@ class Harness {
   Scheduler scheduler_;
   Queue<std::pair<RequestId, std::uint64_t>> late_;  // whose masks are there now
   std::optional<ModelExecutor> executor_;
-  std::deque<StepPlan> plans_;
+  std::deque<std::shared_ptr<const StepPlan>> plans_;
+  std::size_t num_launched_ = 0;  // the first ones
   std::map<RequestId, Outcome> outcomes_;
 };
 

@@ -41,5 +41,45 @@ TEST(LateDevice, gives_the_bits_of_the_host) {
   }
 }
 
+// Requests that want their tokens alone are not waited for: the second step is launched while
+// nothing of the first has run, with a token that the host does not know.
+TEST(LateDevice, a_step_is_launched_while_the_one_before_it_runs) {
+  const std::vector<Request> requests = mixed_requests(6, 40, 10);  // some read their answer
+  auto ops = std::make_unique<LateOps>(host_backend().make(2));
+  auto& device = static_cast<LateDevice&>(ops->device());
+  const auto late = load_on(std::move(ops));
+  const auto host = load_on(host_backend().make(2));
+  const HarnessOptions options = {.num_pages = 40, .depth = 3};
+  expect_same(Harness(*late, options).run(requests), Harness(*host, options).run(requests));
+  EXPECT_GT(late->num_graphs(), 0u);  // decode steps were recorded and repeated
+  EXPECT_EQ(host->num_graphs(), 0u);
+
+  ASSERT_TRUE(late->reserve_pages(1).ok());
+  ModelExecutor executor(*late, {});
+  EXPECT_EQ(executor.info().depth, 2);
+  const auto request =
+      std::make_shared<Request>(Request{.id = 1, .prompt = prompt_of(0, 8), .max_tokens = 4});
+  const std::vector<PageId> pages = {0};
+  StepPlan first = {.step = 1, .started = {request}}, second = {.step = 2};
+  first.add({.id = 1, .sample = true, .max_new = 1, .seat = 300}, *request->prompt, pages);
+  second.add({.id = 1, .first = 8, .sample = true, .max_new = 1, .seat = 300},
+             std::vector<TokenId>{kPendingToken}, pages);
+  device.synchronize();
+  executor.launch(std::make_shared<const StepPlan>(first));
+  const std::size_t of_one = device.num_queued();
+  EXPECT_GT(of_one, 0u);
+  executor.launch(std::make_shared<const StepPlan>(second));
+  EXPECT_GT(device.num_queued(), of_one);  // nothing has run in between
+  std::vector<TokenId> tokens;
+  for (int step = 0; step < 2; ++step) {
+    const StepResult result = executor.collect().value();
+    const std::vector<TokenId>& sampled = result.sampled[0].tokens;
+    tokens.insert(tokens.end(), sampled.begin(), sampled.end());
+  }
+  ASSERT_EQ(tokens.size(), 2u);
+  const Outcome expected = Harness(*host, {.num_pages = 1}).run({*request}).at(1);
+  EXPECT_TRUE(std::equal(tokens.begin(), tokens.end(), expected.tokens.begin()));
+}
+
 }  // namespace
 }  // namespace glint

@@ -36,7 +36,7 @@ Loaded load_both(const std::string& dir, DType activations = DType::kBF16) {
 void run_step_of(LoadedModel& model, int count, int each, int length) {
   const int pages_of_each = (length + kPageSize - 1) / kPageSize;
   ASSERT_TRUE(model.reserve_pages(count * pages_of_each).ok());
-  StepPlan plan;
+  StepRows plan;
   for (int s = 0; s < count; ++s) {
     std::vector<PageId> pages(static_cast<std::size_t>(pages_of_each));
     std::iota(pages.begin(), pages.end(), s * pages_of_each);
@@ -95,7 +95,7 @@ TEST(MemoryPlan, is_within_two_per_cent_of_what_is_taken) {
   run_step_of(model, kSequences, kTokens / kSequences, kLength);
   EXPECT_EQ(plan.page, page_bytes(model.config(), model.kv().options()));
 
-  StepPlan rows;  // the same again, as the MTP layer's
+  StepRows rows;  // the same again, as the MTP layer's
   std::vector<PageId> pages(kLength / kPageSize);
   std::iota(pages.begin(), pages.end(), 0);
   std::vector<std::int32_t> all(kTokens);
@@ -104,8 +104,8 @@ TEST(MemoryPlan, is_within_two_per_cent_of_what_is_taken) {
     const std::vector<TokenId> tokens(kTokens / kSequences, 7);
     rows.add(kLength - kTokens / kSequences, tokens, pages, 0);
   }
-  StepPlan step = rows;
-  for (SeqSlice& slice : step.slices) slice.logit_rows = 2;
+  StepRows step = rows;
+  for (RowSlice& slice : step.slices) slice.logit_rows = 2;
   const StepOutput out = model.step(step, {.routed = true});
   model.draft(rows, {.on_device = out.hidden, .rows = all});
   model.logits_of({.on_device = out.hidden, .rows = std::span(all).first(64)});

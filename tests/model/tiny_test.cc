@@ -183,14 +183,14 @@ TEST(Tiny, logits_do_not_depend_on_the_batch) {
   ASSERT_TRUE(model->reserve_pages(kPages * static_cast<int>(rows.size())).ok());
   std::vector<std::vector<float>> alone;
   for (const std::vector<TokenId>& row : rows) {
-    StepPlan plan;
+    StepRows plan;
     plan.add(0, std::span(row).first(kLength), pages_of(0), 1);
     const StepOutput out = model->step(plan);
     alone.emplace_back(out.logits.begin(), out.logits.end());
   }
   // Together: the sequences reach their last token in steps of different sizes.
   const int cuts[] = {kLength - 1, 300, 64, 1};
-  StepPlan first, rest;
+  StepRows first, rest;
   for (std::size_t i = 0; i < rows.size(); ++i) {
     first.add(0, std::span(rows[i]).first(cuts[i]), pages_of(static_cast<int>(i)), 0);
     rest.add(cuts[i], std::span(rows[i]).subspan(cuts[i], kLength - cuts[i]),
@@ -217,7 +217,7 @@ TEST(Tiny, logits_are_the_same_with_weights_packed_and_where_the_file_is_mapped)
     ASSERT_TRUE(model->reserve_pages(pages_for(static_cast<int>(row.size()), 0)).ok());
     std::vector<PageId> pages(static_cast<std::size_t>(pages_for(static_cast<int>(row.size()), 0)));
     std::iota(pages.begin(), pages.end(), 0);
-    StepPlan plan;
+    StepRows plan;
     plan.add(0, row, pages, 5);
     const StepOutput out = model->step(plan);
     logits.emplace_back(out.logits.begin(), out.logits.end());

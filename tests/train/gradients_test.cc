@@ -340,7 +340,7 @@ TEST(Training, experts_of_a_rollout_are_used_again) {
   const auto k = static_cast<std::size_t>(config.num_experts_per_tok);
   ASSERT_TRUE(trained.model->reserve_pages(2).ok());
   for (TrainSequence& sequence : given) {
-    StepPlan plan;
+    StepRows plan;
     const std::vector<PageId> pages = {0, 1};
     plan.add(0, sequence.ids, pages, 0);
     const auto routed = trained.model->step(plan, {.routed = true}).routed;

@@ -47,6 +47,8 @@ class CpuOps : public ReferenceOps {
   void combine(const CombineArgs& args) override;
   void argmax(const ArgmaxArgs& args) override;
   void sample(const SampleArgs& args) override;
+  void place_rows(const PlaceRowsArgs& args) override;
+  void keep_tokens(const KeepTokensArgs& args) override;
   void token_log_probs(const TokenLogProbsArgs& args) override;
 
   void attention_in(const AttentionInArgs& args, Arena& scratch) override;

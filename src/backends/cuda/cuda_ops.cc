@@ -10,6 +10,7 @@
 #include "backends/cuda/moe/moe.h"
 #include "backends/cuda/norm/norm.h"
 #include "backends/cuda/sampling/sampling.h"
+#include "backends/cuda/sequences/sequences.h"
 #include "base/str.h"
 #include "ops/capabilities.h"
 #include "ops/compose.h"
@@ -93,6 +94,12 @@ class CudaOps final : public Ops {
   void permute(const PermuteArgs& args) override { run("permute", args, launch_permute); }
   void regroup(const RegroupArgs& args) override { run("regroup", args, launch_regroup); }
   void argmax(const ArgmaxArgs& args) override { run("argmax", args, launch_argmax); }
+  void place_rows(const PlaceRowsArgs& args) override {
+    run("place_rows", args, launch_place_rows);
+  }
+  void keep_tokens(const KeepTokensArgs& args) override {
+    run("keep_tokens", args, launch_keep_tokens);
+  }
   void sample(const SampleArgs& args) override { run("sample", args, launch_sample); }
   void token_log_probs(const TokenLogProbsArgs& args) override {
     run("token_log_probs", args, launch_token_log_probs);

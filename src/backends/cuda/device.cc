@@ -113,7 +113,13 @@ void CudaDevice::copy_in(void* device, const void* host, std::size_t bytes) {
   if (bytes == 0) return;
   select();
   if (bytes <= kStaging / 8) {
-    if (staged_ + bytes > kStaging) synchronize();
+    // In two halves: one is filled again when the stream has read it, which was long ago.
+    const std::size_t half = staged_ / (kStaging / 2);
+    if (staged_ % (kStaging / 2) + bytes >= kStaging / 2) {
+      staged_half_[half] = record();
+      staged_ = (1 - half) * (kStaging / 2);
+      wait(staged_half_[1 - half]);
+    }
     std::memcpy(staging_ + staged_, host, bytes);
     check(cudaMemcpyAsync(device, staging_ + staged_, bytes, cudaMemcpyHostToDevice, stream_),
           "copy in");
@@ -172,7 +178,6 @@ std::unique_ptr<Graph> CudaDevice::capture(const std::function<void()>& run) {
 void CudaDevice::synchronize() {
   select();
   check(cudaStreamSynchronize(stream_), "synchronize");
-  staged_ = 0;
 }
 
 void CudaDevice::check(cudaError_t error, const char* call) const {

@@ -55,7 +55,8 @@ class CudaDevice final : public Device {
   int num_sms_ = 0;
   cudaStream_t stream_ = nullptr;
   std::byte* staging_ = nullptr;  // pinned; small copies in pass through it
-  std::size_t staged_ = 0;        // bytes of it that the stream may still have to read
+  std::size_t staged_ = 0;        // where the next one goes
+  Event staged_half_[2];          // when each half was read
   const char* last_op_ = "no op";
 };
 

@@ -65,6 +65,7 @@ AddCases add_select_keys_cases;
 AddCases add_sparse_mla_cases;
 AddCases add_moe_cases;
 AddCases add_sampling_cases;
+AddCases add_sequences_cases;
 AddCases add_attention_block_cases;
 AddCases add_ffn_block_cases;
 AddCases add_backward_row_cases;

@@ -26,7 +26,7 @@ std::vector<Case> all_cases(bool timing) {
   for (AddCases* add :
        {add_elementwise_cases, add_norm_cases, add_rope_cases, add_linear_cases, add_kv_write_cases,
         add_select_keys_cases, add_sparse_mla_cases, add_moe_cases, add_sampling_cases,
-        add_attention_block_cases, add_ffn_block_cases, add_backward_row_cases,
+        add_sequences_cases, add_attention_block_cases, add_ffn_block_cases, add_backward_row_cases,
         add_backward_linear_cases, add_backward_attention_cases}) {
     add(cases, timing);
   }

@@ -31,6 +31,9 @@ class LateDevice final : public Device {
   void synchronize() override;
   std::unique_ptr<Graph> capture(const std::function<void()>& run) override;
 
+  // Pieces of work that have not run.
+  std::size_t num_queued() const { return queue_.size(); }
+
   // Queues an op: runs after everything that was asked for before.
   using Work = std::function<void()>;
   void later(Work work);
