@@ -12,14 +12,13 @@ const char* name_of(Mark mark) {
 }
 
 Finding judge_use(const MachineFacts& m, const Rates& rates, const BuildFacts& build) {
-  const bool gpu =
-      build.has_cuda && std::any_of(m.gpu.gpus.begin(), m.gpu.gpus.end(),
-                                    [](const GpuFacts& g) { return g.compute == "9.0"; });
+  // The first GPU is the one that --backend auto looks at.
+  const bool gpu = build.has_cuda && !m.gpu.gpus.empty() && m.gpu.gpus.front().compute == "9.0";
   const int threads = rates.threads > 0 ? rates.threads : m.cpu.usable;
   const std::string isa = m.cpu.isa.empty() ? "reference" : m.cpu.isa;
   return {"glint", "uses", m.cpu.isa.empty() ? Mark::kFail : Mark::kOk,
-          str("the cpu backend with kernels of ", isa, " on ", threads,
-              threads == 1 ? " thread" : " threads", gpu ? "; with --backend cuda one GPU" : "")};
+          str(gpu ? "the GPU; with --backend cpu " : "the cpu backend with ", "kernels of ", isa,
+              " on ", threads, threads == 1 ? " thread" : " threads")};
 }
 
 std::vector<Finding> judge(const MachineFacts& machine, const Rates& rates,

@@ -106,8 +106,8 @@ Finding judge_kernels(const MachineFacts& m, const BuildFacts& build) {
     out.commands = {"cmake --preset cuda && cmake --build --preset cuda"};
     return out;
   }
-  out.text = "one GPU, the first that CUDA lists, with --backend cuda; the others stay idle so far";
-  if (gpus.size() == 1) out.text = "used with --backend cuda";
+  out.text = "one GPU is used, the first that CUDA lists; the others stay idle so far";
+  if (gpus.size() == 1) out.text = "used, unless --backend cpu says otherwise";
   out.mark = gpus.size() == 1 ? Mark::kOk : Mark::kNote;
   if (!fits(gpus.front())) {
     out.text = "the first GPU is of a kind that it has no kernels for; show it one that it has";

@@ -80,8 +80,9 @@ void ModelExecutor::launch(std::shared_ptr<const StepPlan> plan) {
   start_sequences(*step.plan);
   for (const SeqSlice& slice : step.plan->slices) {
     reserve_seats(slice.seat + 1);
-    const SequenceState& sequence = *sequences_.at(slice.id);
-    if (sequence.in_flight > 0 && reads_answer(*sequence.request)) read_launched();
+    const auto found = sequences_.find(slice.id);
+    if (found == sequences_.end() || found->second->in_flight == 0) continue;
+    if (reads_answer(*found->second->request)) read_launched();
   }
   step.runs = locate(*step.plan, step.result);
   if (!step.runs.empty()) run(step);
