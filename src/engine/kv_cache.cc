@@ -183,17 +183,18 @@ KvCache::KvCache(const KvCacheConfig& config)
 
 KvCache::~KvCache() { GLINT_CHECK(state_->num_uses == 0, "a page table outlives its cache"); }
 
-int KvCache::adopt_prefix(PageTable& table, std::span<const TokenId> tokens, std::uint64_t salt) {
+int KvCache::adopt_prefix(PageTable& table, const TokenList& tokens, std::uint64_t salt) {
   GLINT_CHECK(table.pages_.empty(), "a prefix is adopted by an empty table");
   const std::size_t page_size = static_cast<std::size_t>(config_.page_size);
   const std::size_t lookahead = config_.match_next_token ? 1 : 0;
   std::uint64_t prefix = 0;
+  std::vector<TokenId> buffer;
   std::size_t end = page_size;  // < tokens.size() leaves a token to run, and covers the lookahead
   for (; config_.share_prefixes && end < tokens.size(); end += page_size) {
     const PageId page =
         state_->find({.parent = prefix,
                       .salt = salt,
-                      .tokens = tokens.subspan(end - page_size, page_size + lookahead)});
+                      .tokens = tokens.read(end - page_size, page_size + lookahead, buffer)});
     if (page == kNoPage) break;
     state_->add_user(page);
     table.pages_.push_back(page);
@@ -220,19 +221,20 @@ bool KvCache::grow(PageTable& table, int num_tokens) {
   return true;
 }
 
-void KvCache::publish(PageTable& table, std::span<const TokenId> tokens, int num_computed,
+void KvCache::publish(PageTable& table, const TokenList& tokens, int num_computed,
                       std::uint64_t salt) {
   // After a flush what the table holds may be stale, and its path leads nowhere.
   if (!config_.share_prefixes || table.cache_ == nullptr || table.epoch_ != state_->epoch) return;
   const std::size_t page_size = static_cast<std::size_t>(config_.page_size);
   const std::size_t lookahead = config_.match_next_token ? 1 : 0;
+  std::vector<TokenId> buffer;
   for (;;) {
     const std::size_t begin = static_cast<std::size_t>(table.num_published_) * page_size;
     const std::size_t end = begin + page_size;
     if (end > static_cast<std::size_t>(num_computed) || end + lookahead > tokens.size()) return;
     const Node node = {.parent = table.last_prefix_,
                        .salt = salt,
-                       .tokens = tokens.subspan(begin, page_size + lookahead)};
+                       .tokens = tokens.read(begin, page_size + lookahead, buffer)};
     PageId& own = table.pages_[static_cast<std::size_t>(table.num_published_)];
     if (const PageId other = state_->find(node); other != kNoPage) {
       state_->add_user(other);

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/types.h"
+#include "engine/token_list.h"
 
 namespace glint {
 
@@ -56,7 +57,7 @@ class KvCache {
   // Returns how many tokens those pages hold: a multiple of page_size, and always < tokens.size(),
   // so that at least one token is left to run and produce logits. Pages are shared only among
   // requests with the same `salt`; a hash hit is compared token by token, never trusted.
-  int adopt_prefix(PageTable& table, std::span<const TokenId> tokens, std::uint64_t salt);
+  int adopt_prefix(PageTable& table, const TokenList& tokens, std::uint64_t salt);
 
   // Makes room for positions [0, num_tokens). All or nothing: on false, `table` is unchanged and
   // the caller must wait or preempt. Evicts unused cached prefixes, least recently used first.
@@ -66,8 +67,7 @@ class KvCache {
   // the step that computed them has been committed. `tokens` may go on after num_computed. Where
   // another sequence published the same prefix first, `table` takes that page and gives its own
   // back.
-  void publish(PageTable& table, std::span<const TokenId> tokens, int num_computed,
-               std::uint64_t salt);
+  void publish(PageTable& table, const TokenList& tokens, int num_computed, std::uint64_t salt);
 
   // Forgets every cached prefix; pages in use stay with their sequences, and are never published.
   void flush();

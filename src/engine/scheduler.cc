@@ -188,7 +188,7 @@ void Scheduler::State::apply(const SeqSlice& slice, StepResult::Sampled& sampled
     stats.accepted_tokens += static_cast<std::uint64_t>(accepted);
     for (int i = 0; i < accepted; ++i) ++stats.accepted_per_position[static_cast<std::size_t>(i)];
   }
-  seq.tokens.insert(seq.tokens.end(), sampled.tokens.begin(), sampled.tokens.end());
+  seq.tokens.append(sampled.tokens);
   stats.generated_tokens += sampled.tokens.size();
   event.tokens = std::move(sampled.tokens);
   event.logprobs = std::move(sampled.logprobs);

@@ -92,8 +92,11 @@ void Scheduler::State::append_slice(Sequence& seq, int count, int drafts, StepPl
   const int first = seq.planned_computed(), end = first + count;
   const bool sample = end - drafts == seq.planned_tokens();
   const int num_known = std::clamp(seq.num_tokens() - first, 0, count);
-  const auto known = seq.tokens.begin() + std::min(first, seq.num_tokens());
-  std::vector<TokenId> tokens(known, known + num_known);
+  std::vector<TokenId> buffer;
+  const std::span<const TokenId> known =
+      seq.tokens.read(static_cast<std::size_t>(std::min(first, seq.num_tokens())),
+                      static_cast<std::size_t>(num_known), buffer);
+  std::vector<TokenId> tokens(known.begin(), known.end());
   tokens.resize(static_cast<std::size_t>(count), kPendingToken);
   const SeqSlice slice = {.id = seq.id(),
                           .first = first,
@@ -265,9 +268,7 @@ int Scheduler::State::shared_tokens(const Sequence& first, const Sequence& later
   if (first.num_computed + 1 >= first.num_tokens() ||
       first.request->cache_salt != later.request->cache_salt)
     return 0;
-  const auto differ = std::mismatch(first.tokens.begin(), first.tokens.end(), later.tokens.begin(),
-                                    later.tokens.end());
-  const int common = static_cast<int>(differ.first - first.tokens.begin());
+  const int common = static_cast<int>(common_prefix(first.tokens, later.tokens));
   // The last common token may be needed as the one after a page; one token is left to run.
   const int lookahead = cache.config().match_next_token ? 1 : 0;
   return cache.reusable_tokens(std::min(common - lookahead, later.num_tokens() - 1));

@@ -13,6 +13,7 @@
 #include "engine/draft_control.h"
 #include "engine/kv_cache.h"
 #include "engine/request.h"
+#include "engine/token_list.h"
 
 namespace glint {
 
@@ -36,7 +37,7 @@ struct Sequence {
   int seat = -1;         // while it runs
   bool started = false;  // the executor knows it
 
-  std::vector<TokenId> tokens;  // prompt and answer so far
+  TokenList tokens;  // so far
   int num_computed = 0;
   PageTable pages;
   std::deque<InFlight> in_flight;

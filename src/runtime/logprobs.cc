@@ -80,7 +80,7 @@ void Logprobs::tell_prompt(SliceRun& run, const Tensor& hidden) {
     const Tensor block = hidden.slice(0, run.row_begin + at - 1 - run.first, count);
     std::vector<std::int32_t> rows(static_cast<std::size_t>(count));
     std::iota(rows.begin(), rows.end(), 0);
-    const auto next = sequence.tokens.begin() + at;
+    const auto next = sequence.request->prompt.begin() + at;
     for (TokenLogprob& one :
          of(model_.logits_of({.on_device = block}), rows, {next, next + count}, wanted)) {
       run.result->extras.prompt_logprobs.push_back(std::move(one));

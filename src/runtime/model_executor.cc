@@ -294,8 +294,10 @@ StepRows ModelExecutor::make_rows(std::uint64_t number, std::span<SliceRun> runs
     logit_rows += run.sampling_rows();
     std::vector<TokenId> tokens = {kPendingToken};
     if (!run.pending) {
-      const auto first = run.sequence->tokens.begin() + run.first;
-      tokens.assign(first, first + run.known);
+      std::vector<TokenId> buffer;
+      const auto known = run.sequence->tokens.read(static_cast<std::size_t>(run.first),
+                                                   static_cast<std::size_t>(run.known), buffer);
+      tokens.assign(known.begin(), known.end());
     }
     tokens.insert(tokens.end(), run.drafts.begin(), run.drafts.end());
     rows.add(run.first, tokens, run.pages, run.sampling_rows());
@@ -329,6 +331,8 @@ void ModelExecutor::sample(LaunchedStep& step, const Tensor& logits) {
 void ModelExecutor::run_draft_rows(std::span<SliceRun> runs, const Tensor& hidden) {
   if (options_.max_drafts == 0) return;
   std::vector<Drafter::Rows> rows;
+  std::vector<std::vector<TokenId>> buffers(runs.size());
+  auto buffer = buffers.begin();
   for (SliceRun& run : runs) {
     SequenceState& sequence = *run.sequence;
     // The last token's row needs the one after it.
@@ -337,7 +341,8 @@ void ModelExecutor::run_draft_rows(std::span<SliceRun> runs, const Tensor& hidde
     if (count <= 0) continue;  // late: nothing is new
     sequence.seed.position = -1;
     rows.push_back({.first = run.first,
-                    .next_tokens = std::span(sequence.tokens).subspan(run.first + 1, count),
+                    .next_tokens = sequence.tokens.read(static_cast<std::size_t>(run.first + 1),
+                                                        static_cast<std::size_t>(count), *buffer++),
                     .pages = run.pages,
                     .hidden_row = run.row_begin,
                     .seed = goes_on ? &sequence.seed : nullptr});

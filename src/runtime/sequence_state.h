@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "engine/step_plan.h"
+#include "engine/token_list.h"
 #include "runtime/grammar_masks.h"
 #include "runtime/sample_rows.h"
 
@@ -21,7 +22,7 @@ struct DraftSeed {
 
 struct SequenceState {
   std::shared_ptr<const Request> request;
-  std::vector<TokenId> tokens;  // the prompt, then the answer
+  TokenList tokens;
   TokenCounts counts = {};      // of `tokens`; empty without penalties
   DraftSeed seed = {};
   // By a stop id, its length, its grammar or a failure: it runs no more.
@@ -39,7 +40,7 @@ struct SequenceState {
   explicit SequenceState(std::shared_ptr<const Request> r) : request(std::move(r)) {
     tokens = request->prompt;
     if (!request->sampling.penalizes()) return;
-    for (const TokenId id : tokens) counts.emplace(id, 0);
+    for (const TokenId id : request->prompt) counts.emplace(id, 0);
   }
 
   int in_flight = 0;  // tokens that launched steps sample, not read yet
@@ -49,12 +50,10 @@ struct SequenceState {
   int answered() const { return size() - prompt_size(); }
   // With those that are not read yet.
   int launched_size() const { return size() + in_flight; }
-  std::span<const TokenId> answer() const {
-    return std::span(tokens).subspan(request->prompt.size());
-  }
+  std::span<const TokenId> answer() const { return tokens.answer(); }
 
   void push(TokenId token) {
-    tokens.push_back(token);
+    tokens.append(token);
     if (request->sampling.penalizes()) ++counts[token];
   }
   bool stops(TokenId token) const {
