@@ -55,7 +55,7 @@ Status check_weights(const Inventory& inventory, const Checkpoint& checkpoint,
   return Ok{};
 }
 
-// The model without its weights, and the machine's memory.
+// The model without its weights.
 Result<ServeFacts> read_facts(const ModelOptions& resolved, int drafts,
                               const Environment& environment) {
   ServeFacts facts;
@@ -70,8 +70,6 @@ Result<ServeFacts> read_facts(const ModelOptions& resolved, int drafts,
   char host_name[256] = {};
   if (::gethostname(host_name, sizeof host_name - 1) == 0) facts.host_name = host_name;
   if (!environment.api_key.empty()) facts.environment_keys = {environment.api_key};
-  facts.memory.total = total_memory();
-  facts.memory.available = available_memory();
   return facts;
 }
 
@@ -115,12 +113,18 @@ Status plan_model_memory(const ServeOptions& options, const ModelOptions& resolv
                                        .max_running = options.max_num_seqs,
                                        .max_drafts = facts.max_drafts,
                                        .max_seq_len = length == 0 ? most : std::min(length, most)});
+  Device& device = ops.device();
+  facts.memory.total = device.memory().total;
+  facts.memory.available = device.memory().available;
+  facts.memory.on_host = device.is_host();
+  facts.memory.host_available = available_memory();
   facts.memory.page = plan.page;
   facts.memory.activations = plan.working_bytes();
   facts.memory.steps = plan.step;
   // Weights that memory does not hold beside that stay mapped, and take none that is counted.
   const bool fits = plan.weight_bytes() + plan.working_bytes() <= facts.memory.available;
-  const bool stay_mapped = options.pack == "never" || (options.pack == "auto" && !fits);
+  const bool stay_mapped =
+      device.is_host() && (options.pack == "never" || (options.pack == "auto" && !fits));
   facts.memory.weights = !checkpoint || !stay_mapped ? plan.weight_bytes() : 0;
   return Ok{};
 }
@@ -148,24 +152,25 @@ Status print_plan(const ServeOptions& options, const ModelOptions& resolved,
                   std::function<WeightFormat(const ModelTensor&)> formats, const ServeFacts& facts,
                   const ServePlan& plan, Ops& ops, Cli& cli) {
   print_table(plan.rows, cli);
-  GLINT_TRY(
-      const PlanReport report,
-      make_report(facts.config, {.model = options.model,
-                                 .format = facts.formats,
-                                 .formats = std::move(formats),
-                                 .device = {.name = "cpu",
-                                            .product = "this machine's memory",
-                                            .memory = facts.memory.total,
-                                            .source = "this machine"},
-                                 .activations = resolved.activations,
-                                 .latent = resolved.latent,
-                                 .index = resolved.index,
-                                 .max_drafts = facts.max_drafts,
-                                 .max_model_len = plan.max_model_len,
-                                 .concurrency = options.max_num_seqs,
-                                 .step_tokens = options.max_num_batched_tokens,
-                                 .cache_bytes = plan.engine.cache.num_pages * facts.memory.page,
-                                 .like = &ops}));
+  GLINT_TRY(const PlanReport report,
+            make_report(facts.config,
+                        {.model = options.model,
+                         .format = facts.formats,
+                         .formats = std::move(formats),
+                         .device = {.name = ops.device().name(),
+                                    .product = facts.memory.on_host ? "this machine's memory"
+                                                                    : "this GPU's memory",
+                                    .memory = facts.memory.total,
+                                    .source = "this machine"},
+                         .activations = resolved.activations,
+                         .latent = resolved.latent,
+                         .index = resolved.index,
+                         .max_drafts = facts.max_drafts,
+                         .max_model_len = plan.max_model_len,
+                         .concurrency = options.max_num_seqs,
+                         .step_tokens = options.max_num_batched_tokens,
+                         .cache_bytes = plan.engine.cache.num_pages * facts.memory.page,
+                         .like = &ops}));
   cli.console.print(to_text(report));
   return Ok{};
 }

@@ -11,6 +11,7 @@ namespace {
 
 constexpr std::int64_t kMaxPages = std::int64_t{1} << 24;
 constexpr double kDefaultShareOfFree = 0.5;  // a machine without a GPU does other things as well
+constexpr double kDefaultShareOfGpu = 0.9;   // as vLLM's
 
 std::int64_t pages_of(std::int64_t tokens) { return (tokens + kPageSize - 1) / kPageSize; }
 
@@ -21,8 +22,11 @@ Result<double> wanted_bytes(const ServeOptions& o, const ServeMemory& m) {
     GLINT_TRY(const std::int64_t bytes, parse_bytes(o.kv_cache_memory));
     return static_cast<double>(bytes);
   }
-  if (o.gpu_memory_utilization)
-    return total * *o.gpu_memory_utilization - static_cast<double>(m.weights + m.activations);
+  const bool by_share =
+      o.gpu_memory_utilization || (!m.on_host && !o.mem_fraction_static && !o.free_memory_fraction);
+  if (by_share)
+    return total * o.gpu_memory_utilization.value_or(kDefaultShareOfGpu) -
+           static_cast<double>(m.weights + m.activations);
   if (o.mem_fraction_static) return total * *o.mem_fraction_static - static_cast<double>(m.weights);
   return static_cast<double>(m.available - m.weights - m.activations) *
          o.free_memory_fraction.value_or(kDefaultShareOfFree);
@@ -44,9 +48,16 @@ Result<CachePlan> plan_cache(const ServeOptions& o, const ServeMemory& m, int ma
   if (pages > kMaxPages)
     return invalid(str("a KV cache of ", with_commas(pages * kPageSize),
                        " tokens is too large; it can hold ", with_commas(kMaxPages * kPageSize)));
-  if (pages * m.page > m.available)
+  // On a host, weights that do not fit beside the cache stay in their files.
+  const std::int64_t free = m.available - (m.on_host ? 0 : m.weights + m.activations);
+  if (free < 0)
+    return invalid(
+        str("weights and steps of ", human_bytes(static_cast<double>(m.weights + m.activations)),
+            " do not fit: ", human_bytes(static_cast<double>(m.available)),
+            " are free on the GPU; quantize the checkpoint, or serve with --backend cpu"));
+  if (pages * m.page > free)
     return invalid(str("a KV cache of ", human_bytes(static_cast<double>(pages * m.page)),
-                       " does not fit: ", human_bytes(static_cast<double>(m.available)),
+                       " does not fit: ", human_bytes(static_cast<double>(free)),
                        " are free; ask for less"));
   if (pages < 1 || (pages < pages_of(max_model_len) && !may_shorten))
     return invalid(str("the KV cache would hold ", with_commas(pages * kPageSize),

@@ -15,8 +15,10 @@ struct ServeMemory {
   std::int64_t weights = 0;      // once loaded; 0 if they are read where they are mapped
   std::int64_t activations = 0;  // of the largest step, and the rotary table
   StepMemory steps = {};         // of which these are reserved
-  std::int64_t total = 0;        // of the machine, or of its control group
-  std::int64_t available = 0;    // now
+  std::int64_t total = 0;      // of the device: of the machine or its control group, or of the GPU
+  std::int64_t available = 0;  // now
+  bool on_host = true;         // the device's memory is the host's
+  std::int64_t host_available = 0;
 };
 
 struct CachePlan {
@@ -25,8 +27,9 @@ struct CachePlan {
 };
 
 // The cache that the options ask for (each peer's knob with its owner's meaning), or half of the
-// free memory. A share of memory is cut to what `max_num_seqs` sequences of `max_model_len` tokens
-// can fill. With `may_shorten` a context too long for memory becomes shorter; else the plan fails.
+// free memory; of a GPU, what 90 % of its memory leave. A share of memory is cut to what
+// `max_num_seqs` sequences of `max_model_len` tokens can fill. With `may_shorten` a context too
+// long for memory becomes shorter; else the plan fails.
 Result<CachePlan> plan_cache(const ServeOptions& options, const ServeMemory& memory,
                              int max_model_len, bool may_shorten);
 

@@ -18,7 +18,8 @@ ServeFacts tiny_facts() {
                   .weights = 40 << 20,
                   .activations = 20 << 20,
                   .total = std::int64_t{8} << 30,
-                  .available = std::int64_t{4} << 30};
+                  .available = std::int64_t{4} << 30,
+                  .host_available = std::int64_t{4} << 30};
   return facts;
 }
 
@@ -112,6 +113,27 @@ TEST(ServePlan, each_memory_knob_keeps_its_owners_meaning) {
   EXPECT_EQ(pages(options), 1024);
   options.kv_cache_tokens = 20000;
   EXPECT_EQ(pages(options), 313);
+}
+
+TEST(ServePlan, a_gpu_gives_what_weights_and_steps_leave_of_it) {
+  ServeFacts facts = tiny_facts();
+  facts.memory.on_host = false;
+  ServeOptions options = tiny_options();
+  options.max_num_seqs = 65536;  // as much as there is
+  const auto pages = [&] { return plan_serve(options, {}, facts).value().engine.cache.num_pages; };
+  facts.memory.total = facts.memory.available = std::int64_t{1} << 30;
+  const double mib = 1 << 20;
+  EXPECT_EQ(pages(), static_cast<int>((1024 * 0.9 - 60) * mib / (64 << 10)));
+  options.gpu_memory_utilization = 0.5;
+  EXPECT_EQ(pages(), static_cast<int>((1024 * 0.5 - 60) * mib / (64 << 10)));
+  // Bodies are bounded by the memory that the host has left, not by the GPU.
+  facts.memory.host_available = 64 << 20;
+  EXPECT_EQ(plan_serve(options, {}, facts).value().server.http.limits.max_body_bytes,
+            std::size_t{4} << 20);
+  facts.memory.available = 50 << 20;
+  EXPECT_EQ(plan_serve(options, {}, facts).error().message,
+            "weights and steps of 60 MiB do not fit: 50 MiB are free on the GPU; quantize the "
+            "checkpoint, or serve with --backend cpu");
 }
 
 TEST(ServePlan, a_context_that_memory_does_not_hold_is_shorter_or_refused) {

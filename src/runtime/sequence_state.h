@@ -23,7 +23,7 @@ struct DraftSeed {
 struct SequenceState {
   std::shared_ptr<const Request> request;
   TokenList tokens;
-  TokenCounts counts = {};      // of `tokens`; empty without penalties
+  TokenCounts counts = {};  // of `tokens`; empty without penalties
   DraftSeed seed = {};
   // By a stop id, its length, its grammar or a failure: it runs no more.
   bool ended = false;

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <cstring>
 
+#include "base/memory.h"
+
 namespace glint {
 namespace {
 
@@ -12,6 +14,9 @@ class HostDevice final : public Device {
  public:
   const char* name() const override { return "cpu"; }
   bool is_host() const override { return true; }
+  DeviceMemory memory() override {
+    return {.total = total_memory(), .available = available_memory()};
+  }
 
   // mmap, not malloc: pages come zeroed and only when touched, and 2 MiB pages spare the TLB when
   // weights are streamed.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <utility>
@@ -31,6 +32,11 @@ class Buffer {
   std::unique_ptr<void, Deleter> data_;
 };
 
+// Bytes: of the device, or of the limits that this process is held to; and not in use now.
+struct DeviceMemory {
+  std::int64_t total = 0, available = 0;
+};
+
 // A point in a device's order of work; cheap to copy. Empty: it has passed.
 class Event {
  public:
@@ -57,6 +63,7 @@ class Device {
   // True if host code may dereference this device's pointers, so that mapped files are used where
   // they are.
   virtual bool is_host() const = 0;
+  virtual DeviceMemory memory() = 0;
   // Uninitialised, aligned to 256 bytes. An empty Buffer if there is not enough memory.
   virtual Buffer allocate(std::size_t bytes) = 0;
   // Memory of the host, uninitialised, which copy() reads and writes without the host's waiting.

@@ -13,6 +13,7 @@ class NullDevice final : public Device {
  public:
   const char* name() const override { return "null"; }
   bool is_host() const override { return false; }
+  DeviceMemory memory() override { return {}; }
   Buffer allocate(std::size_t bytes) override;
   Buffer allocate_pinned(std::size_t bytes) override { return allocate(bytes); }
   void copy(void*, const void*, std::size_t) override {}

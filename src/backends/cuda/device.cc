@@ -76,6 +76,14 @@ CudaDevice::~CudaDevice() {
   check(cudaStreamDestroy(stream_), "destroy the stream");
 }
 
+DeviceMemory CudaDevice::memory() {
+  select();
+  std::size_t available = 0, total = 0;
+  check(cudaMemGetInfo(&available, &total), "ask for the device's memory");
+  return {.total = static_cast<std::int64_t>(total),
+          .available = static_cast<std::int64_t>(available)};
+}
+
 Buffer CudaDevice::allocate(std::size_t bytes) {
   select();
   if (bytes == 0) bytes = 1;

@@ -20,6 +20,7 @@ class CudaDevice final : public Device {
 
   const char* name() const override { return name_.c_str(); }
   bool is_host() const override { return false; }
+  DeviceMemory memory() override;
   // In the order of the stream, as is the release: nothing waits.
   Buffer allocate(std::size_t bytes) override;
   Buffer allocate_pinned(std::size_t bytes) override;

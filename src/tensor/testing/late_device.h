@@ -19,6 +19,10 @@ class LateDevice final : public Device {
 
   const char* name() const override { return "late"; }
   bool is_host() const override { return false; }
+  DeviceMemory memory() override {
+    return {.total = static_cast<std::int64_t>(capacity_),
+            .available = static_cast<std::int64_t>(capacity_ - used_)};
+  }
   Buffer allocate(std::size_t bytes) override;
   Buffer allocate_pinned(std::size_t bytes) override { return host_->allocate(bytes); }
   void copy(void* to, const void* from, std::size_t bytes) override;
