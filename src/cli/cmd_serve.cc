@@ -114,8 +114,9 @@ Status plan_model_memory(const ServeOptions& options, const ModelOptions& resolv
                                        .max_drafts = facts.max_drafts,
                                        .max_seq_len = length == 0 ? most : std::min(length, most)});
   Device& device = ops.device();
-  facts.memory.total = device.memory().total;
-  facts.memory.available = device.memory().available;
+  const DeviceMemory memory = device.memory();
+  facts.memory.total = memory.total;
+  facts.memory.available = memory.available;
   facts.memory.on_host = device.is_host();
   facts.memory.host_available = available_memory();
   facts.memory.page = plan.page;

@@ -45,11 +45,10 @@ void DividedOps::attention_out(const AttentionOutArgs& args, Arena& scratch) {
 void DividedOps::dense_ffn(const DenseFfnArgs& args, Arena& scratch) {
   const Arena::Scope scope(scratch);
   const Compose f{*this, scratch, args.delta.dtype};
-  const FfnWeights& w = args.weights;
-  const Tensor m = f.add_rms_norm(args.x, args.delta, args.norm, args.eps);
-  const Tensor inner = f.silu_mul(f.linear(m, w.gate_proj), f.linear(m, w.up_proj));
-  add_slices(args.delta, scratch,
-             [&](int slice, const Tensor& out) { multiply(inner, w.down_proj, slice, out); });
+  const Tensor inner = f.ffn_inner(args);
+  add_slices(args.delta, scratch, [&](int slice, const Tensor& out) {
+    multiply(inner, args.weights.down_proj, slice, out);
+  });
 }
 
 void DividedOps::moe(const MoeArgs& args, Arena& scratch) {

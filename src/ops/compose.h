@@ -25,6 +25,12 @@ struct Compose {
     ops.silu_mul({.gate = gate, .up = up, .out = gate});
     return gate;
   }
+  // silu(gate) * up of the normalised sum: what down_proj takes.
+  Tensor ffn_inner(const DenseFfnArgs& args) const {
+    const FfnWeights& w = args.weights;
+    const Tensor m = add_rms_norm(args.x, args.delta, args.norm, args.eps);
+    return silu_mul(linear(m, w.gate_proj), linear(m, w.up_proj));
+  }
 
  private:
   Tensor linear(const Tensor& x, const Weight& weight, DType out_dtype) const {

@@ -78,11 +78,15 @@ void ModelExecutor::launch(std::shared_ptr<const StepPlan> plan) {
   step.result = {};
   model_.activity().set_step(step.plan->step, static_cast<int>(step.plan->tokens.size()));
   start_sequences(*step.plan);
-  for (const SeqSlice& slice : step.plan->slices) {
-    reserve_seats(slice.seat + 1);
-    const auto found = sequences_.find(slice.id);
-    if (found == sequences_.end() || found->second->in_flight == 0) continue;
-    if (reads_answer(*found->second->request)) read_launched();
+  const std::vector<SeqSlice>& slices = step.plan->slices;
+  for (const SeqSlice& slice : slices) reserve_seats(slice.seat + 1);
+  // Only where a step before this one is launched can a sequence have tokens in flight.
+  if (launched_.size() > 1 && std::any_of(slices.begin(), slices.end(), [&](const SeqSlice& slice) {
+        const auto found = sequences_.find(slice.id);
+        return found != sequences_.end() && found->second->in_flight > 0 &&
+               reads_answer(*found->second->request);
+      })) {
+    read_launched();
   }
   step.runs = locate(*step.plan, step.result);
   if (!step.runs.empty()) run(step);
@@ -113,7 +117,7 @@ void ModelExecutor::run(LaunchedStep& step) {
                                             .to_host = false,
                                             .last_tokens = last_tokens_,
                                             .taps = key_reads.taps(),
-                                            .graphs = options_.graphs});
+                                            .graphs = true});
   model_.activity().begin("grammar_masks");
   await_masks(runs, seconds_since(forward_start));
   model_.activity().begin("sample");

@@ -25,7 +25,6 @@ namespace glint {
 struct ModelExecutorOptions {
   int max_drafts = 0;         // above 0 the model must have its MTP layer
   TokenId num_token_ids = 0;  // ids from here on are padding and never come; 0: all are tokens
-  bool graphs = true;         // where the device repeats recorded steps
 };
 
 class ModelExecutor final : public Executor {

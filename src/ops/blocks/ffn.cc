@@ -6,10 +6,7 @@ namespace glint {
 void Ops::dense_ffn(const DenseFfnArgs& args, Arena& scratch) {
   const Arena::Scope scope(scratch);
   const Compose f{*this, scratch, args.delta.dtype};
-  const FfnWeights& w = args.weights;
-  const Tensor m = f.add_rms_norm(args.x, args.delta, args.norm, args.eps);
-  const Tensor inner = f.silu_mul(f.linear(m, w.gate_proj), f.linear(m, w.up_proj));
-  linear({.x = inner, .weight = w.down_proj, .out = args.delta});
+  linear({.x = f.ffn_inner(args), .weight = args.weights.down_proj, .out = args.delta});
 }
 
 void Ops::moe(const MoeArgs& args, Arena& scratch) {
