@@ -24,9 +24,9 @@ namespace {
 
 // How often those that wait are asked whether they still do.
 constexpr int kLookMilliseconds = 50;
-// A machine without time for idle processes may never give a grammar its budget. While others wait
-// for its place, it has so many times as long by the clock.
-constexpr double kMostPatience = 2;
+// A machine without time for idle processes may never give a grammar its budget. By the clock it
+// has so many times as long, and some seconds more while nobody waits for its place.
+constexpr double kPatience = 2, kPatienceAlone = 10;
 
 Error unavailable(std::string why) { return {ErrorCode::kUnavailable, std::move(why)}; }
 
@@ -127,7 +127,7 @@ struct GrammarService::Impl {
       const std::lock_guard lock(mutex);
       go_on = !closed;
       drop_unwanted(calls);
-      give_up_the_oldest(calls);
+      give_up_late_ones(calls);
       if (go_on) begin(calls);
       while (closed && !jobs.empty())
         answer(jobs.begin(), unavailable("grammars are not compiled any more"), calls);
@@ -163,15 +163,19 @@ struct GrammarService::Impl {
         std::ranges::count_if(jobs, [](const Job& job) { return bool(job.socket); }));
   }
 
-  // Jobs begin in the order in which they came, so that the first is the oldest.
-  void give_up_the_oldest(Calls& calls) {
-    if (jobs.empty() || !jobs.front().socket || std::ssize(jobs) <= options.at_once) return;
-    const double patience = kMostPatience * options.budget.seconds;
-    if (seconds_since(jobs.front().begun) < patience) return;
-    answer(jobs.begin(),
-           unavailable(str("the machine is too busy to compile this grammar: in ", patience,
-                           " s it did not get ", options.budget.seconds, " s of processor time")),
-           calls);
+  void give_up_late_ones(Calls& calls) {
+    // Jobs begin in the order in which they came: the first is the oldest.
+    while (!jobs.empty() && jobs.front().socket) {
+      const bool others_wait = std::ssize(jobs) > options.at_once;
+      const double patience =
+          kPatience * options.budget.seconds + (others_wait ? 0 : kPatienceAlone);
+      if (seconds_since(jobs.front().begun) < patience) return;
+      answer(jobs.begin(),
+             unavailable(str("the machine is too busy to compile this grammar: in ", patience,
+                             " s it did not get ", options.budget.seconds,
+                             " s of processor time (--grammar-timeout)")),
+             calls);
+    }
   }
 
   void begin(Calls& calls) {

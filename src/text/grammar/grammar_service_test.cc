@@ -263,7 +263,18 @@ TEST(GrammarService, who_waits_displaces_one_that_does_not_get_its_time) {
   EXPECT_EQ(
       given_up.error().message,
       "the machine is too busy to compile this grammar: in 4 s it did not get 2 s of processor "
-      "time");
+      "time (--grammar-timeout)");
+  kill(process, SIGKILL);
+}
+
+TEST(GrammarService, nobody_waits_for_ever_for_one_that_does_not_get_its_time) {
+  GrammarService service(vocabulary(), {.command = this_program(), .budget = {.seconds = 0.5}});
+  auto stopped = begin(service, bomb(1));
+  const int process = compiling(service);
+  kill(process, SIGSTOP);
+  EXPECT_EQ(stopped.get().error().message,
+            "the machine is too busy to compile this grammar: in 11 s it did not get 0.5 s of "
+            "processor time (--grammar-timeout)");
   kill(process, SIGKILL);
 }
 
