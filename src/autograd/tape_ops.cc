@@ -297,8 +297,35 @@ void TapeOps::combine(const CombineArgs& args) {
   });
 }
 
+void TapeOps::copy_keys(const AttentionInArgs& args) {
+  const LatentCache& latents = args.latent_cache;
+  const IndexCache& keys = args.index_cache;
+  const auto copy = [&](std::byte* to, const std::byte* from, std::int64_t bytes) {
+    device().copy(to, from, static_cast<std::size_t>(bytes));
+  };
+  for (const KeyCopy& one : copies_) {
+    copy(latents.row(one.to), latents.row(one.from), one.count * latents.row_bytes());
+    if (!keys || args.selection_given) continue;
+    copy(keys.key(one.to), keys.key(one.from), one.count * keys.key_bytes());
+    if (keys.format == IndexFormat::kFp8) {
+      copy(keys.scale(one.to), keys.scale(one.from), one.count * std::int64_t{sizeof(float)});
+    }
+  }
+  if (!recording()) return;
+  const Tensor dcache = gradient_of(latents);
+  add_step({dcache}, [=, copies = copies_, this] {
+    for (const KeyCopy& one : copies) {
+      const Tensor from = dcache.slice(0, one.from, one.count);
+      const Tensor to = dcache.slice(0, one.to, one.count);
+      gradients_->add_back({.op = {.x = to, .y = from}, .dx = to, .dy = from});
+      fill_zero(device(), to.data, to.bytes().size());
+    }
+  });
+}
+
 void TapeOps::attention_in(const AttentionInArgs& args, Arena& scratch) {
   recording() ? Ops::attention_in(args, scratch) : inner_->attention_in(args, scratch);
+  if (!copies_.empty()) copy_keys(args);
 }
 void TapeOps::select_and_attend(const SelectAndAttendArgs& args, Arena& scratch) {
   recording() ? Ops::select_and_attend(args, scratch) : inner_->select_and_attend(args, scratch);

@@ -17,6 +17,12 @@
 
 namespace glint {
 
+// Keys of one sequence that another has as well, in a page of its own: cache slots from, from + 1,
+// ..., within a page, are copied to slots to, to + 1, ..., also within one.
+struct KeyCopy {
+  int from = 0, to = 0, count = 0;
+};
+
 class TapeOps final : public ForwardingOps {
  public:
   // `inner` has gradients (Capabilities).
@@ -36,6 +42,10 @@ class TapeOps final : public ForwardingOps {
   // Goes back through what was recorded, from gradients that are live in the shadow, and forgets
   // it.
   void backward();
+
+  // From here on these keys are copied in the caches of each layer, once it has written its own.
+  // The gradient of a copy goes to the original.
+  void set_key_copies(std::vector<KeyCopy> copies) { copies_ = std::move(copies); }
 
   // Why the shadow and the gradient of the caches are not zero everywhere but in the gradient of
   // `except` (which may be empty), or nothing if they are. Reads all of it, in host memory: for
@@ -88,7 +98,10 @@ class TapeOps final : public ForwardingOps {
   Tensor gradient_of(const WeightStack& weights) const;
   Tensor gradient_of(const LatentCache& cache);
 
+  void copy_keys(const AttentionInArgs& args);
+
   std::unique_ptr<Gradients> gradients_;
+  std::vector<KeyCopy> copies_;
   Arena* arena_ = nullptr;  // while it records
   Shadow* shadow_ = nullptr;
   std::vector<Step> steps_;

@@ -26,9 +26,12 @@ std::int64_t IndexCache::page_bytes() const {
   return 0;
 }
 
+std::int64_t IndexCache::key_bytes() const {
+  return dim * (format == IndexFormat::kF32 ? 4 : format == IndexFormat::kBF16 ? 2 : 1);
+}
+
 std::byte* IndexCache::key(std::int64_t slot) const {
-  const std::int64_t width = format == IndexFormat::kF32 ? 4 : format == IndexFormat::kBF16 ? 2 : 1;
-  return data + slot / kPageSize * page_bytes() + slot % kPageSize * dim * width;
+  return data + slot / kPageSize * page_bytes() + slot % kPageSize * key_bytes();
 }
 
 std::byte* IndexCache::scale(std::int64_t slot) const {

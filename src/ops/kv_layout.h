@@ -49,6 +49,7 @@ struct IndexCache {
   int dim = 0;
 
   std::int64_t page_bytes() const;
+  std::int64_t key_bytes() const;  // without its scale
   // Key of `slot`: e4m3 codes, bf16 or f32.
   std::byte* key(std::int64_t slot) const;
   // Its scale; kFp8 only.

@@ -11,7 +11,7 @@ namespace glint {
 
 // An answer of a rollout, as it is trained on.
 struct GradedAnswer {
-  TrainSequence tokens = {};                 // prompt and answer
+  TrainSequence tokens = {};                 // prompt, whose weights are 0, and answer
   std::int64_t num_prompt = 0;               // tokens of the prompt, at least 1
   std::vector<float> served_log_probs = {};  // of the answer's tokens, as the engine gave them
   // Those that ratios are taken to: of the weights that answered, after the temperature.

@@ -103,6 +103,8 @@ Result<GrpoBatch> Grpo::roll_out(const std::vector<TrainPrompt>& prompts, RowOrd
                                .truncated = rollout.truncated};
         std::vector<TokenId>& ids = answer.tokens.ids;
         ids.insert(ids.end(), rollout.answer.begin(), rollout.answer.end());
+        answer.tokens.weights.assign(ids.size(), 1);
+        std::fill_n(answer.tokens.weights.begin(), answer.num_prompt, 0.0f);
         batch.rewards.push_back(grade.reward);
         batch.answer_tokens += length;
         batch.longest_answer = std::max(batch.longest_answer, length);

@@ -91,7 +91,7 @@ class Grpo {
   struct Sums {
     PolicySums policy = {};
     double entropy = 0;                    // sum over the tokens that ran
-    std::int64_t answers = 0, tokens = 0;  // that ran; tokens of the prompts included
+    std::int64_t answers = 0, tokens = 0;  // that taught; those of its prompt count with each
   };
   Result<Sums> add_gradient(const GrpoBatch& batch, int step, const GradientPass::OnPart& on_part);
 

@@ -2,65 +2,16 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 
 #include "base/str.h"
 #include "ops/logit_rows.h"
-#include "runtime/generator.h"
 #include "tensor/transfer.h"
+#include "train/packed_rows.h"
 
 namespace glint {
 namespace {
 
 using Sequences = std::span<const TrainSequence>;
-
-int pages_of(const TrainSequence& sequence) {
-  return pages_for(static_cast<int>(sequence.size()), 0);
-}
-int pages_of(Sequences sequences) {
-  int pages = 0;
-  for (const TrainSequence& sequence : sequences) pages += pages_of(sequence);
-  return pages;
-}
-
-// The token `ahead` of each row of a batch in its sequence, -1 where there is none or where it
-// counts nothing; and how much it counts.
-struct Targets {
-  std::vector<std::int32_t> ids = {};
-  std::vector<float> weights = {};
-};
-Targets targets_of(Sequences sequences, std::size_t ahead, bool all) {
-  Targets targets;
-  for (const TrainSequence& sequence : sequences) {
-    for (std::size_t t = 0; t < sequence.ids.size(); ++t) {
-      const bool is_there = t + ahead < sequence.ids.size();
-      const float weight = is_there ? sequence.weight(t + ahead) : 0;
-      targets.ids.push_back(is_there && (all || weight != 0) ? sequence.ids[t + ahead] : -1);
-      targets.weights.push_back(weight);
-    }
-  }
-  return targets;
-}
-
-// All of each sequence, `next` or not: of the draft layer, which sees the token after each row's.
-// It sees no embedding at position 0; its last row predicts nothing, and no other row sees that.
-StepRows plan_of(Sequences sequences, bool next) {
-  StepRows plan;
-  int page = 0;
-  for (const TrainSequence& sequence : sequences) {
-    std::vector<PageId> pages(static_cast<std::size_t>(pages_of(sequence)));
-    std::iota(pages.begin(), pages.end(), page);
-    page += pages_of(sequence);
-    std::vector<TokenId> tokens = sequence.ids;
-    if (next) {
-      tokens.erase(tokens.begin());
-      tokens.push_back(-1);
-      tokens.front() = -1;
-    }
-    plan.add(0, tokens, pages, 0);
-  }
-  return plan;
-}
 
 void copy(const Tensor& to, const Tensor& from, Device& device) {
   device.copy(to.data, from.data, from.bytes().size());
@@ -77,16 +28,18 @@ std::int64_t count_targets(Sequences sequences, std::size_t ahead) {
 
 // The experts of a batch in MoE layer number `layer`, [T, k]. Of a last token that has none any do:
 // no row that is looked at depends on it.
-std::vector<std::int32_t> routes_of(Sequences sequences, int layer, const ModelConfig& config) {
+std::vector<std::int32_t> routes_of(Sequences sequences, const PackedRows& packed, int layer,
+                                    const ModelConfig& config) {
   const auto k = static_cast<std::size_t>(config.num_experts_per_tok);
   const std::size_t a_token = static_cast<std::size_t>(num_moe_layers(config)) * k;
   std::vector<std::int32_t> routes;
-  for (const TrainSequence& sequence : sequences) {
-    for (std::size_t t = 0; t < sequence.ids.size(); ++t) {
+  for (std::size_t i = 0; i < sequences.size(); ++i) {
+    const std::vector<std::int32_t>& given = sequences[i].routes;
+    for (auto t = static_cast<std::size_t>(packed.shared[i]); t < sequences[i].ids.size(); ++t) {
       const std::size_t at = t * a_token + static_cast<std::size_t>(layer) * k;
       for (std::size_t j = 0; j < k; ++j) {
-        const bool is_there = at + j < sequence.routes.size();
-        routes.push_back(is_there ? sequence.routes[at + j] : static_cast<std::int32_t>(j));
+        const bool is_there = at + j < given.size();
+        routes.push_back(is_there ? given[at + j] : static_cast<std::int32_t>(j));
       }
     }
   }
@@ -107,6 +60,20 @@ Error no_numbers(const LoadedModel& model) {
 
 Error interrupted() { return {ErrorCode::kUnavailable, "interrupted"}; }
 
+// The copies of keys that the layers of a batch make, while it lives.
+class KeyCopies {
+ public:
+  KeyCopies(TapeOps& tape, const PackedRows& packed) : tape_(tape) {
+    tape_.set_key_copies(packed.copies);
+  }
+  ~KeyCopies() { tape_.set_key_copies({}); }
+  KeyCopies(const KeyCopies&) = delete;
+  KeyCopies& operator=(const KeyCopies&) = delete;
+
+ private:
+  TapeOps& tape_;
+};
+
 }  // namespace
 
 // One batch: its sequences, and what a pass over them chose and keeps.
@@ -123,9 +90,10 @@ class GradientPass::BatchPass {
         done_(done),
         arena_scope_(all.arena_),
         saved_scope_(all.saved_),
-        batch_(build_batch(plan_of(sequences, false), all.model_.rotary_table(), {},
-                           all.model_.ops(), all.arena_)),
-        T_(batch_.token_ids.dim(0)),
+        packed_(pack(sequences, true)),
+        batch_(
+            build_batch(packed_.rows, all.model_.rotary_table(), {}, all.model_.ops(), all.arena_)),
+        T_(packed_.size()),
         pass_(m_, batch_.view, T_, all.arena_) {}
 
   // Adds to the parameters' gradients and to `sums`.
@@ -154,24 +122,23 @@ class GradientPass::BatchPass {
       }
     }
     const std::span<TokenScores> mine = std::span(scores).last(sequences_.size());
-    const Targets targets = targets_of(sequences_, 1, true);
-    const Tensor ids = upload(targets.ids, {T_}, all_.saved_);
-    for (const Rows rows : chunks()) {
+    const LossRows loss = loss_rows(sequences_, packed_, 1);
+    const Tensor ids = upload(loss.ids, {loss.size()}, all_.saved_);
+    const Tensor predicting = gathered(hidden, loss.rows);
+    for (const Rows rows : chunks(loss.size())) {
       const Arena::Scope scope(all_.scratch_);
-      const Tensor logits = logits_of(hidden, rows).out;
+      const Tensor logits = logits_of(predicting, rows).out;
       const RowScores found = scores_of(logits, ids, rows);
       const std::vector<float> on_host = download<float>(logits, device());
-      for_pieces(rows, [&](std::size_t sequence, std::int64_t first, std::size_t at,
-                           std::size_t count) {
-        for (std::size_t i = 0; i < count; ++i) {
-          const auto t = static_cast<std::size_t>(first) + i, vocab = static_cast<std::size_t>(V());
-          TokenScores& one = mine[sequence];
-          one.log_probs[t] = found.log_probs[at + i];
-          one.entropies[t] = found.entropies[at + i];
-          one.served[t] = logprob(std::span(on_host).subspan((at + i) * vocab, vocab),
-                                  sequences_[sequence].ids[t]);
-        }
-      });
+      const auto vocab = static_cast<std::size_t>(V());
+      for (std::size_t r = 0; r < found.log_probs.size(); ++r) {
+        const std::size_t at = static_cast<std::size_t>(rows.first) + r;
+        TokenScores& one = mine[loss.places[at].sequence];
+        const auto t = static_cast<std::size_t>(loss.places[at].token);
+        one.log_probs[t] = found.log_probs[r];
+        one.entropies[t] = found.entropies[r];
+        one.served[t] = logprob(std::span(on_host).subspan(r * vocab, vocab), loss.ids[at]);
+      }
     }
     return done_() ? Status(Ok{}) : interrupted();
   }
@@ -183,13 +150,14 @@ class GradientPass::BatchPass {
                                    [](const TrainSequence& s) { return !s.routes.empty(); });
     int moe_layer = 0;
     pass_.embed(batch_.token_ids);
+    const KeyCopies copies(all_.tape_, packed_);
     for (int i = 0; i < m_.config.num_hidden_layers; ++i) {
       if (keeps) inputs_.push_back(keep(pass_.residual()));
       Tensor routed;
       if (!m_.config.layers[static_cast<std::size_t>(i)].is_dense()) {
         routed = all_.saved_.take(DType::kI32, {T_, m_.config.num_experts_per_tok});
         if (given) {
-          const auto routes = routes_of(sequences_, moe_layer, m_.config);
+          const auto routes = routes_of(sequences_, packed_, moe_layer, m_.config);
           device().copy_in(routed.data, routes.data(), routes.size() * 4);
         }
         ++moe_layer;
@@ -211,23 +179,32 @@ class GradientPass::BatchPass {
     const std::int64_t D = m_.config.hidden_size;
     const Tensor hidden = all_.arena_.take(m_.activations, {T_, D});
     record([&] { pass_.head(m_.weights.norm, {}, hidden, {}); });
-    sums.nll += loss(hidden, 1, terms_.scale, terms_.loss, all_.on_logits);
+    sums.nll +=
+        loss(hidden, loss_rows(sequences_, packed_, 1), terms_.scale, terms_.loss, all_.on_logits);
     if (terms_.mtp_scale != 0) {
-      const Batch next = build_batch(plan_of(sequences_, true), all_.model_.rotary_table(), {},
-                                     all_.model_.ops(), all_.arena_);
+      const PackedRows draft = pack_for_draft(sequences_);
+      const Batch next =
+          build_batch(draft.rows, all_.model_.rotary_table(), {}, all_.model_.ops(), all_.arena_);
+      std::vector<std::int32_t> rows;
+      for (const auto& one : packed_.row_of) rows.insert(rows.end(), one.begin(), one.end());
+      Tensor target;
+      record([&] { target = gathered(hidden, rows); });
+      const std::int64_t T = draft.size();
       const MtpArgs args = {.next_ids = next.token_ids,
-                            .target = hidden,
+                            .target = target,
                             .batch = next.view,
-                            .selected = all_.arena_.take(DType::kI32, {T_, m_.config.index_topk}),
-                            .hidden = all_.arena_.take(m_.activations, {T_, D})};
+                            .selected = all_.arena_.take(DType::kI32, {T, m_.config.index_topk}),
+                            .hidden = all_.arena_.take(m_.activations, {T, D})};
       record([&] { forward_mtp(m_, args, all_.arena_); });
-      sums.mtp_nll += loss(args.hidden, 2, terms_.mtp_scale, nullptr, {});
+      sums.mtp_nll +=
+          loss(args.hidden, loss_rows(sequences_, draft, 2), terms_.mtp_scale, nullptr, {});
     }
     all_.tape_.backward();
     expect_no_remains(residual(), "the head");
   }
 
   Status backward() {
+    const KeyCopies copies(all_.tape_, packed_);
     for (int i = m_.config.num_hidden_layers - 1; i >= 0; --i) {
       const Arena::Retain retain(all_.arena_);
       const auto at = static_cast<std::size_t>(i);
@@ -251,28 +228,21 @@ class GradientPass::BatchPass {
   struct Rows {
     std::int64_t first = 0, count = 0;
   };
-  std::vector<Rows> chunks() const {
+  std::vector<Rows> chunks(std::int64_t count) const {
     constexpr std::int64_t kLogitBytes = std::int64_t{64} << 20;
     const std::int64_t most = std::max<std::int64_t>(kLogitBytes / (V() * 4), 1);
     std::vector<Rows> all;
-    for (std::int64_t r = 0; r < T_; r += most) all.push_back({r, std::min(most, T_ - r)});
+    for (std::int64_t r = 0; r < count; r += most) all.push_back({r, std::min(most, count - r)});
     return all;
   }
   std::int64_t V() const { return m_.weights.lm_head.rows; }
 
-  // f(sequence, first token, its place among `rows`, count) for the tokens that `rows` predict.
-  template <class F>
-  void for_pieces(const Rows& rows, F f) const {
-    std::int64_t begin = 0;  // the first row of a sequence
-    for (std::size_t i = 0; i < sequences_.size(); ++i) {
-      const std::int64_t from = std::max(rows.first, begin);
-      const std::int64_t to = std::min(rows.first + rows.count, begin + sequences_[i].size() - 1);
-      if (from < to) {
-        f(i, from - begin + 1, static_cast<std::size_t>(from - rows.first),
-          static_cast<std::size_t>(to - from));
-      }
-      begin += sequences_[i].size();
-    }
+  // [R, hidden]: the rows that tokens are predicted from.
+  Tensor gathered(const Tensor& hidden, const std::vector<std::int32_t>& rows) {
+    const auto R = static_cast<std::int64_t>(rows.size());
+    const Tensor out = all_.arena_.take(hidden.dtype, {R, hidden.dim(1)});
+    m_.ops.gather_rows({.x = hidden, .rows = upload(rows, {R}, all_.arena_), .out = out});
+    return out;
   }
 
   LinearArgs logits_of(const Tensor& hidden, const Rows& rows) {
@@ -300,16 +270,21 @@ class GradientPass::BatchPass {
   struct Scales {
     std::vector<float> log_probs, entropies;
   };
-  Scales weigh(TokenLoss& loss, const RowScores& scores, const Rows& rows) {
+  Scales weigh(TokenLoss& loss, const RowScores& scores, std::span<const LossRows::Place> places) {
     Scales scales;
-    scales.log_probs.resize(scores.log_probs.size());
-    scales.entropies.resize(scores.log_probs.size());
-    for_pieces(
-        rows, [&](std::size_t sequence, std::int64_t first, std::size_t at, std::size_t count) {
-          const auto part = [&](auto& values) { return std::span(values).subspan(at, count); };
-          loss.weigh(first_ + sequence, first, part(scores.log_probs), part(scores.entropies),
-                     part(scales.log_probs), part(scales.entropies));
-        });
+    scales.log_probs.resize(places.size());
+    scales.entropies.resize(places.size());
+    for (std::size_t at = 0, end = 0; at < places.size(); at = end) {
+      const LossRows::Place& first = places[at];
+      const auto follows = [&](std::size_t i) {
+        return places[i].sequence == first.sequence &&
+               places[i].token == first.token + static_cast<std::int64_t>(i - at);
+      };
+      for (end = at; end < places.size() && follows(end);) ++end;
+      const auto part = [&](auto& values) { return std::span(values).subspan(at, end - at); };
+      loss.weigh(first_ + first.sequence, first.token, part(scores.log_probs),
+                 part(scores.entropies), part(scales.log_probs), part(scales.entropies));
+    }
     for (auto* derivatives : {&scales.log_probs, &scales.entropies}) {
       for (float& x : *derivatives) x = -x;
     }
@@ -318,28 +293,33 @@ class GradientPass::BatchPass {
 
   Device& device() { return all_.tape_.device(); }
 
-  // Sum of minus log-probabilities of the tokens `ahead`, times their weights. The gradient of
-  // `scale` times that, or of `own`, goes into the head's and, through the shadow, into that of
-  // `hidden` [T, hidden]; some rows at a time.
-  double loss(const Tensor& hidden, std::size_t ahead, double scale, TokenLoss* own,
+  // Sum of minus log-probabilities of `tokens`, times their weights. The gradient of `scale` times
+  // that, or of `own`, goes into the head's and, through the shadow, into that of `hidden`, some
+  // rows at a time.
+  double loss(const Tensor& hidden, const LossRows& tokens, double scale, TokenLoss* own,
               const std::function<void(const Tensor&)>& on_logits) {
+    if (tokens.size() == 0) return 0;
     Gradients& gradients = all_.tape_.gradients();
-    const Tensor dhidden = all_.shadow_.add_to(hidden);
-    const Targets targets = targets_of(sequences_, ahead, own != nullptr);
-    const Tensor ids = upload(targets.ids, {T_}, all_.saved_);
+    Tensor predicting;
+    record([&] { predicting = gathered(hidden, tokens.rows); });
+    const Tensor dhidden = all_.shadow_.add_to(predicting);
+    const Tensor ids = upload(tokens.ids, {tokens.size()}, all_.saved_);
     double sum = 0;
-    for (const Rows rows : chunks()) {
+    for (const Rows rows : chunks(tokens.size())) {
       const Arena::Scope scope(all_.scratch_);
-      const LinearArgs product = logits_of(hidden, rows);
+      const LinearArgs product = logits_of(predicting, rows);
       const Tensor& logits = product.out;
       if (on_logits) on_logits(logits);
-      const float* const weights = &targets.weights[static_cast<std::size_t>(rows.first)];
+      const float* const weights = &tokens.weights[static_cast<std::size_t>(rows.first)];
       CrossEntropyArgs args = {.logits = logits,
                                .targets = ids.slice(0, rows.first, rows.count),
                                .temperature = terms_.temperature,
                                .log_probs = all_.scratch_.take(DType::kF32, {rows.count})};
       if (own) {
-        const Scales scales = weigh(*own, scores_of(logits, ids, rows), rows);
+        const auto places = std::span(tokens.places)
+                                .subspan(static_cast<std::size_t>(rows.first),
+                                         static_cast<std::size_t>(rows.count));
+        const Scales scales = weigh(*own, scores_of(logits, ids, rows), places);
         args.scales = upload(scales.log_probs, {rows.count}, all_.scratch_);
         args.entropy_scales = upload(scales.entropies, {rows.count}, all_.scratch_);
       } else {
@@ -356,7 +336,7 @@ class GradientPass::BatchPass {
                              .dweight = all_.tape_.gradient_of(m_.weights.lm_head.data)});
       const std::vector<float> log_probs = download<float>(args.log_probs, device());
       for (std::int64_t r = 0; r < rows.count; ++r) {
-        if (weights[r] != 0) sum -= weights[r] * log_probs[static_cast<std::size_t>(r)];
+        sum -= weights[r] * log_probs[static_cast<std::size_t>(r)];
       }
     }
     return sum;
@@ -385,6 +365,7 @@ class GradientPass::BatchPass {
   const LossTerms& terms_;
   const OnPart& done_;
   const Arena::Scope arena_scope_, saved_scope_;
+  const PackedRows packed_;
   const Batch batch_;
   const std::int64_t T_;
   Pass pass_;
@@ -427,7 +408,7 @@ Status GradientPass::prepare(Sequences sequences, bool mtp, std::int64_t batch_t
   }
   int pages = 0;
   for (const Sequences batch : batches_of(sequences, batch_tokens)) {
-    pages = std::max(pages, pages_of(batch));
+    pages = std::max(pages, pack(batch, !mtp).num_pages);
   }
   return pages > model_.num_pages() ? model_.reserve_pages(pages) : Status(Ok{});
 }

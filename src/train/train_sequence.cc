@@ -51,18 +51,28 @@ Status check_train_sequence(const LoadedModel& model, const TrainSequence& seque
   return Ok{};
 }
 
+std::size_t common_tokens(const TrainSequence& a, const TrainSequence& b) {
+  // The last token of a rollout may have no experts of its own.
+  const auto last = a.ids.end() - (a.routes.empty() ? 0 : 1);
+  const auto end = std::mismatch(a.ids.begin(), last, b.ids.begin(), b.ids.end());
+  return static_cast<std::size_t>(end.first - a.ids.begin());
+}
+
 std::vector<std::span<const TrainSequence>> batches_of(std::span<const TrainSequence> all,
                                                        std::int64_t batch_tokens) {
   std::vector<std::span<const TrainSequence>> batches;
   std::size_t begin = 0;
   std::int64_t tokens = 0;
   for (std::size_t i = 0; i < all.size(); ++i) {
-    if (i > begin && tokens + all[i].size() > batch_tokens) {
+    std::int64_t more = all[i].size();
+    if (i > begin) more -= static_cast<std::int64_t>(common_tokens(all[i - 1], all[i]));
+    if (i > begin && tokens + more > batch_tokens) {
       batches.push_back(all.subspan(begin, i - begin));
       begin = i;
       tokens = 0;
+      more = all[i].size();
     }
-    tokens += all[i].size();
+    tokens += more;
   }
   if (begin < all.size()) batches.push_back(all.subspan(begin));
   return batches;

@@ -13,18 +13,20 @@ namespace glint {
 
 struct TrainSequence {
   std::vector<TokenId> ids = {};
-  // The loss of token t counts weights[t] times; empty: each once. Nothing predicts token 0.
+  // The loss of token t counts weights[t] times; empty: each once. Nothing predicts token 0. Where
+  // the loss is a TokenLoss, it is not asked about tokens of weight 0, and weighs the others
+  // itself.
   std::vector<float> weights = {};
   // The experts that each token went to in a rollout, [tokens, MoE layers, k], of all tokens or of
   // all but the last, which predicts nothing; empty: the router chooses. The draft layer's are
-  // never given.
+  // never given. Sequences that begin with the same tokens have the same there.
   std::vector<std::int32_t> routes = {};
 
   std::int64_t size() const { return static_cast<std::int64_t>(ids.size()); }
   float weight(std::size_t t) const { return weights.empty() ? 1 : weights[t]; }
 };
 
-// Values of each token of a sequence by its place; of token 0 all are 0.
+// Values of each token of a sequence by its place; of token 0 and of those of weight 0 all are 0.
 struct TokenScores {
   std::vector<float> log_probs = {};  // after the temperature, as a TokenLoss sees them
   std::vector<float> entropies = {};
@@ -39,7 +41,11 @@ Status check_train_sequence(const LoadedModel& model, const TrainSequence& seque
 // The routed layers of the model, which the draft layer is not among.
 int num_moe_layers(const ModelConfig& config);
 
-// The sequences, cut before each that would make a batch larger than `batch_tokens`.
+// How many first tokens of `a` may stand for those of `b`.
+std::size_t common_tokens(const TrainSequence& a, const TrainSequence& b);
+
+// The sequences, cut before each that would make a batch larger than `batch_tokens`. Tokens that a
+// sequence has in common with the one before it in its batch do not count (train/packed_rows.h).
 std::vector<std::span<const TrainSequence>> batches_of(std::span<const TrainSequence> all,
                                                        std::int64_t batch_tokens);
 
