@@ -6,6 +6,8 @@
 #include "base/str.h"
 #include "cli/generate_options.h"
 #include "cli/interrupt.h"
+#include "cli/rank_options.h"
+#include "runtime/rank_threads.h"
 #include "text/answer/stop_text.h"
 #include "text/template/chat_template.h"
 #include "text/tokenizer/detokenizer.h"
@@ -13,7 +15,7 @@
 namespace glint {
 namespace {
 
-struct Options : RunOptions, SamplingOptions {
+struct Options : RunOptions, RankOptions, SamplingOptions {
   std::string prompt;
   std::string system;
   bool chat = false, thinking = true, json = false;
@@ -24,6 +26,7 @@ struct Options : RunOptions, SamplingOptions {
   template <class Visitor>
   void visit(Visitor&& v) {
     RunOptions::visit(v);
+    RankOptions::visit(v);
     v.section("Prompt");
     v("prompt,p=TEXT", prompt,
       "the prompt, as it is: special tokens in it are read as such, nothing is added");
@@ -34,7 +37,8 @@ struct Options : RunOptions, SamplingOptions {
     v("max-tokens,n", max_tokens, "tokens to generate at most");
     v("stop=TEXT", stop, "end the answer before this text; repeatable");
     v("ignore-eos", ignore_eos, "go on after stop tokens");
-    v("json", json, "print one object: text, tokens, logprobs, finish_reason, usage, timings");
+    v("json", json,
+      "print one object: text, tokens, logprobs, finish_reason, usage, timings, ranks");
     SamplingOptions::visit(v);
   }
 };
@@ -110,7 +114,13 @@ Status run(const Options& options, Cli& cli) {
   if (tokens.empty()) return invalid("the prompt is empty; give -p TEXT");
 
   const auto load_start = std::chrono::steady_clock::now();
-  GLINT_TRY(const std::unique_ptr<LoadedModel> model, load_model(options, cli, num_drafts > 0));
+  GLINT_TRY(const ModelOptions resolved, resolve(options, cli, num_drafts > 0));
+  GLINT_TRY(const ModelConfig config, read_config(dir + "/config.json"));
+  GLINT_TRY(const FittedShape fitted, fit_shape(options, config, resolved.threads));
+  if (!fitted.note.empty()) cli.console.note(fitted.note);
+  GLINT_TRY(const std::unique_ptr<Ranks> ranks, load_ranks(fitted.shape, options, resolved, cli));
+  const RankThreads followers(*ranks);
+  LoadedModel* const model = &ranks->model(0);
   const double load_s = seconds_since(load_start);
   GLINT_TRY(GenerateOptions generation, generate_options(options, *model, tokenizer, num_drafts));
   generation.max_tokens = options.max_tokens;
@@ -138,7 +148,9 @@ Status run(const Options& options, Cli& cli) {
   cli.interrupted = interrupt.interrupted();
   const char* reason = answer.stop.stopped() ? "stop" : name_of(stats.reason);
   if (options.json) {
-    cli.console.print(dump_json(to_json(answer, stats, reason, load_s)) + "\n");
+    Json said = to_json(answer, stats, reason, load_s);
+    said.set("ranks", to_json(*ranks));
+    cli.console.print(dump_json(said) + "\n");
     return Ok{};
   }
   // A file or a pipe gets the text and nothing else.

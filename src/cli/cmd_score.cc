@@ -10,7 +10,7 @@
 #include "base/str.h"
 #include "cli/id_file.h"
 #include "cli/interrupt.h"
-#include "cli/model_options.h"
+#include "cli/rank_options.h"
 #include "runtime/score_ranks.h"
 #include "text/tokenizer/tokenizer.h"
 
@@ -191,75 +191,19 @@ bool scores_mtp(const Options& options, Ranks& ranks) {
   return ranks.model(ranks.size() - 1).has_mtp() && wants_mtp(options);
 }
 
-Result<std::unique_ptr<Ranks>> load_ranks(const Options& options, Cli& cli) {
+Result<std::unique_ptr<Ranks>> load(const Options& options, Cli& cli) {
   const MeshShape shape = {.tp = options.tp,
                            .cp = options.cp,
                            .ep = options.ep,
                            .pp = options.pp,
                            .dp = options.dp == 1 ? std::max(options.ep, options.cp) : options.dp,
                            .reduce_slices = options.reduce_slices};
-  GLINT_TRY(ModelOptions resolved, resolve(options, cli, wants_mtp(options)));
-  GLINT_TRY_STATUS(check_shape(shape));
-  const int size = shape.num_ranks();
-  if (resolved.dummy && size > 1) {
-    return invalid(
-        "synthetic weights are made whole, on every rank; leave --tp, --cp, --ep, --dp and --pp "
-        "out");
-  }
+  GLINT_TRY(const ModelOptions resolved, resolve(options, cli, wants_mtp(options)));
   RunOptions each = options;
-  const bool adds_up = size > 1 || shape.num_slices() > 1;
+  // Ranks and slices are the CPU's, whatever else the machine has.
+  const bool adds_up = shape.num_ranks() > 1 || shape.num_slices() > 1;
   if (adds_up && each.backend == "auto") each.backend = "cpu";
-  if (adds_up && each.backend == "cuda") {
-    return Error{
-        ErrorCode::kUnsupported,
-        "ranks are threads, and they and slices are added up in the host's memory; run them "
-        "with --backend cpu"};
-  }
-  each.threads = std::max(resolved.threads / size, 1);
-  auto ranks = std::make_unique<Ranks>(shape);
-  for (int rank = 0; rank < size; ++rank) {
-    ModelOptions one = resolved;
-    one.threads = each.threads;
-    one.shape = shape;
-    one.rank = rank;
-    one.mesh = ranks->mesh(rank);
-    GLINT_TRY(std::unique_ptr<Ops> ops, make_backend(each, cli));
-    GLINT_TRY(std::unique_ptr<LoadedModel> model, load_model(one, std::move(ops), cli));
-    ranks->add(std::move(model));
-  }
-  return ranks;
-}
-
-Json to_json(const CountingComm& comm) {
-  Json::Object calls;
-  for (const auto& [name, use] : comm.uses()) {
-    calls.emplace_back(name, Json(Json::Object{{"calls", use.calls}, {"bytes", use.bytes}}));
-  }
-  return Json(std::move(calls));
-}
-
-// Each rank's part of the model, bytes of weights, and traffic of its collectives.
-Json to_json(Ranks& ranks) {
-  Json::Array all;
-  for (int rank = 0; rank < ranks.size(); ++rank) {
-    const LoadedModel& model = ranks.model(rank);
-    const ShardPlan& shard = model.shard();
-    const ExpertRange& experts = shard.experts;
-    all.push_back(Json(Json::Object{
-        {"rank", rank},
-        {"shard", shard.shard},
-        {"stage", shard.stage},
-        {"tp_rank", shard.tp_rank},
-        {"layers", Json(Json::Array{shard.layers.begin, shard.layers.end})},
-        {"experts", Json(Json::Array{experts.first, experts.first + experts.count})},
-        {"heads", Json(Json::Array{shard.heads.first, shard.heads.first + shard.heads.count})},
-        {"weight_bytes", model.load_stats().held_bytes},
-        {"collectives", Json(Json::Object{{"tp", to_json(ranks.tp(rank))},
-                                          {"cp", to_json(ranks.cp(rank))},
-                                          {"ep", to_json(ranks.ep(rank))},
-                                          {"pp", to_json(ranks.pp(rank))}})}}));
-  }
-  return Json(std::move(all));
+  return load_ranks(shape, each, resolved, cli);
 }
 
 // Scores every sequence and writes the files. What it returns after Ctrl-C is a part.
@@ -302,7 +246,7 @@ Status run(const Options& options, Cli& cli) {
     return invalid(str("--chunk is ", options.chunk, "; it must be 1 or more"));
   GLINT_TRY_STATUS(check_names(options));
   GLINT_TRY(const TokenSequences sequences, read_sequences(options, cli));
-  GLINT_TRY(const std::unique_ptr<Ranks> ranks, load_ranks(options, cli));
+  GLINT_TRY(const std::unique_ptr<Ranks> ranks, load(options, cli));
   GLINT_TRY_STATUS(check(options, *ranks, sequences));
   GLINT_TRY(const Score total, score_all(options, *ranks, sequences, cli));
   if (cli.interrupted) return Ok{};

@@ -19,6 +19,7 @@
 #include "plan/report.h"
 #include "runtime/memory_plan.h"
 #include "runtime/model_executor.h"
+#include "runtime/rank_threads.h"
 #include "server/server.h"
 
 namespace glint {
@@ -97,7 +98,9 @@ Status add_weights(Checkpoint& checkpoint, ServeFacts& facts) {
 // The memory of weights and steps on `ops`. `checkpoint` is null where weights are made up.
 Status plan_model_memory(const ServeOptions& options, const ModelOptions& resolved,
                          Checkpoint* checkpoint, Ops& ops, ServeFacts& facts) {
-  const TrialOptions trial_options = {.format = checkpoint
+  const int ranks = facts.ranks.shape.tp;
+  const TrialOptions trial_options = {.layout = {.tp = ranks},
+                                      .format = checkpoint
                                                     ? formats_of(facts.config, *checkpoint)
                                                     : formats_of(facts.config, *resolved.dummy),
                                       .with_mtp = facts.has_mtp && facts.max_drafts > 0,
@@ -119,14 +122,16 @@ Status plan_model_memory(const ServeOptions& options, const ModelOptions& resolv
   facts.memory.available = memory.available;
   facts.memory.on_host = device.is_host();
   facts.memory.host_available = available_memory();
-  facts.memory.page = plan.page;
-  facts.memory.activations = plan.working_bytes();
+  // All ranks are in the host's memory, each with the whole cache.
+  const std::int64_t weights = ranks * plan.weight_bytes();
+  facts.memory.page = ranks * plan.page;
+  facts.memory.activations = ranks * plan.working_bytes();
   facts.memory.steps = plan.step;
   // Weights that memory does not hold beside that stay mapped, and take none that is counted.
-  const bool fits = plan.weight_bytes() + plan.working_bytes() <= facts.memory.available;
+  const bool fits = weights + facts.memory.activations <= facts.memory.available;
   const bool stay_mapped =
       device.is_host() && (options.pack == "never" || (options.pack == "auto" && !fits));
-  facts.memory.weights = !checkpoint || !stay_mapped ? plan.weight_bytes() : 0;
+  facts.memory.weights = !checkpoint || !stay_mapped ? weights : 0;
   return Ok{};
 }
 
@@ -153,6 +158,7 @@ Status print_plan(const ServeOptions& options, const ModelOptions& resolved,
                   std::function<WeightFormat(const ModelTensor&)> formats, const ServeFacts& facts,
                   const ServePlan& plan, Ops& ops, Cli& cli) {
   print_table(plan.rows, cli);
+  const int ranks = facts.ranks.shape.tp;  // which share the machine's memory
   GLINT_TRY(const PlanReport report,
             make_report(facts.config,
                         {.model = options.model,
@@ -161,8 +167,10 @@ Status print_plan(const ServeOptions& options, const ModelOptions& resolved,
                          .device = {.name = ops.device().name(),
                                     .product = facts.memory.on_host ? "this machine's memory"
                                                                     : "this GPU's memory",
-                                    .memory = facts.memory.total,
+                                    .memory = facts.memory.total / ranks,
                                     .source = "this machine"},
+                         .count = ranks,
+                         .layout = {.tp = ranks},
                          .activations = resolved.activations,
                          .latent = resolved.latent,
                          .index = resolved.index,
@@ -170,7 +178,7 @@ Status print_plan(const ServeOptions& options, const ModelOptions& resolved,
                          .max_model_len = plan.max_model_len,
                          .concurrency = options.max_num_seqs,
                          .step_tokens = options.max_num_batched_tokens,
-                         .cache_bytes = plan.engine.cache.num_pages * facts.memory.page,
+                         .cache_bytes = plan.engine.cache.num_pages * facts.memory.page / ranks,
                          .like = &ops}));
   cli.console.print(to_text(report));
   return Ok{};
@@ -220,6 +228,8 @@ Status serve(const Options& options, const TranslatedArgs& given, Cli& cli) {
     GLINT_TRY_STATUS(add_weights(*checkpoint, facts));
   }
   GLINT_TRY_STATUS(check_serve_options(options));
+  GLINT_TRY(facts.ranks, fit_shape(options, facts.config, resolved.dummy ? 1 : resolved.threads));
+  GLINT_TRY_STATUS(check_ranks(facts.ranks.shape, options, resolved));
   GLINT_TRY(std::unique_ptr<Ops> ops, make_backend(options, cli));
   GLINT_TRY_STATUS(
       plan_model_memory(options, resolved, checkpoint ? &*checkpoint : nullptr, *ops, facts));
@@ -241,22 +251,24 @@ Status serve(const Options& options, const TranslatedArgs& given, Cli& cli) {
   };
   GLINT_TRY(std::unique_ptr<Server> server, Server::listen(plan.server));
   for (const std::string& line : given.ignored) cli.console.note("ignored: " + line);
-  if (!options.deterministic)
-    cli.console.note("ignored: --no-deterministic (every kernel of this build is deterministic)");
   tell_environment(cli.environment, cli);
   print_table(plan.rows, cli);
 
-  GLINT_TRY(const std::unique_ptr<LoadedModel> model,
-            load_model(resolved, std::move(ops), cli, std::move(checkpoint)));
-  GLINT_TRY_STATUS(model->reserve_pages(plan.engine.cache.num_pages));
-  GLINT_TRY_STATUS(model->reserve_steps(facts.memory.steps));
-  ModelExecutor executor(*model, {.max_drafts = drafts, .num_token_ids = tokenizer.vocab_size()});
+  ops.reset();
+  GLINT_TRY(const std::unique_ptr<Ranks> ranks,
+            load_ranks(facts.ranks.shape, options, resolved, cli, std::move(checkpoint)));
+  const RankThreads followers(*ranks);
+  LoadedModel& model = ranks->model(0);
+  GLINT_TRY_STATUS(model.reserve_pages(plan.engine.cache.num_pages));
+  GLINT_TRY_STATUS(model.reserve_steps(facts.memory.steps));
+  ModelExecutor executor(model, {.max_drafts = drafts, .num_token_ids = tokenizer.vocab_size()});
   plan.engine.on_hang = on_hang;
   ShutdownGuard shutdown;
   GLINT_TRY_STATUS(server->open({.tokenizer = tokenizer,
                                  .chat_template = std::move(chat_template),
                                  .stop_ids = stop_ids(facts.config, facts.generation),
                                  .executor = &executor,
+                                 .ranks = [&ranks] { return to_json(*ranks); },
                                  .engine = plan.engine}));
   const char* scheme = plan.server.http.tls_certificate.empty() ? "http" : "https";
   cli.console.note(str("serving ", plan.server.served_names.front(), " on ", scheme, "://",

@@ -78,13 +78,13 @@ Result<Converted> no_adapters(const std::string& value) {
                      "; merge it into the checkpoint, or leave the flag out"));
 }
 
-constexpr char kGpu[] = "parallel sizes describe GPUs; one rank runs";
+constexpr char kShards[] = "ranks divide matrices (--tp); there is one shard, and one stage";
 constexpr char kKernels[] = "kernels are chosen by the machine and the format";
 constexpr char kGraphs[] = "there are no CUDA graphs to capture";
 constexpr char kPython[] = "nothing of a checkpoint is executed, and there is no Python";
 constexpr char kOne[] = "there is one process";
 constexpr char kAlways[] = "always so";
-constexpr char kCollectives[] = "one rank has no collectives";
+constexpr char kCollectives[] = "collectives are glint's own; experts are not dealt out";
 constexpr char kNoAdapter[] = "there are no adapters";
 constexpr char kNoOffload[] = "weights are mapped; the system pages them";
 
@@ -176,6 +176,10 @@ const FlagRule kRules[] = {
         enable-single-batch-overlap fail-fast-on-attention-window-too-large sleep-on-idle)",
      kAllBits, Takes::kNothing, Does::kIgnore,
      "there is one kind of step, planned while the last one runs"},
+    {"chunked-prefill enable-chunked-prefill", kAllBits, Takes::kNothing, Does::kIgnore,
+     "long prompts are always cut into steps, so that short answers need not wait"},
+    {"deterministic enable-deterministic-inference", kAllBits, Takes::kNothing, Does::kIgnore,
+     "every kernel is deterministic"},
     {"schedule-policy scheduling-policy scheduler-config.waiting-queue-policy", kAllBits,
      Takes::kValue, Does::kIgnore, "first come, first served, lower or higher priorities first"},
     {"enable-priority-scheduling", S, Takes::kNothing, Does::kIgnore, kAlways},
@@ -252,14 +256,14 @@ const FlagRule kRules[] = {
     {"watchdog-timeout hang-detection-timeout", kAllBits, Takes::kValue, Does::kSet,
      "watchdog-timeout"},
     // Parallelism
-    {R"(tensor-parallel-size -tp tp tp-size pipeline-parallel-size -pp pp pp-size
-        data-parallel-size -dp dp dp-size expert-parallel-size -ep ep ep-size moe-dense-tp-size
+    {"tensor-parallel-size -tp tp tp-size", kAllBits, Takes::kValue, Does::kSet, "tp"},
+    {R"(pipeline-parallel-size -pp pp pp-size data-parallel-size -dp dp dp-size expert-parallel-size -ep ep ep-size moe-dense-tp-size
         attn-cp-size dcp-size moe-dp-size prefill-context-parallel-size -pcp
         decode-context-parallel-size -dcp cp-size cluster-size moe-tensor-parallel-size
         moe-expert-parallel-size moe-cluster-parallel-size gpus-per-node gpu-id-step base-gpu-id
         pp-max-micro-batch-size pp-async-batch-depth cp-strategy dcp-kv-cache-interleave-size
         cp-kv-cache-interleave-size)",
-     kAllBits, Takes::kValue, Does::kIgnore, kGpu},
+     kAllBits, Takes::kValue, Does::kIgnore, kShards},
     {R"(nnodes -n node-rank -r master-addr master-port dist-init-addr nccl-init-addr nccl-port
         data-parallel-size-local -dpl data-parallel-rank -dpn data-parallel-start-rank -dpr
         data-parallel-address -dpa data-parallel-rpc-port -dpp data-parallel-backend -dpb
@@ -287,7 +291,8 @@ const FlagRule kRules[] = {
         dbo-prefill-token-threshold tbo-token-distribution-threshold elastic-ep-backend
         mooncake-ib-device numa-node)",
      kAllBits, Takes::kValue, Does::kIgnore, kCollectives},
-    {"parallel-config.* eplb-config.* pp-partition.*", kAllBits, Takes::kJson, Does::kIgnore, kGpu},
+    {"parallel-config.* eplb-config.* pp-partition.*", kAllBits, Takes::kJson, Does::kIgnore,
+     kShards},
     {R"(cpu-offload-gb offload-group-size offload-num-in-group offload-prefetch-step
         offload-mode kt-weight-path kt-method kt-cpuinfer kt-threadpool-count kt-num-gpu-experts
         kt-max-deferred-experts-per-token)",

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/model_options.h"
+#include "cli/rank_options.h"
 
 namespace glint {
 
@@ -61,8 +61,7 @@ struct ScheduleOptions {
   int max_num_batched_tokens = 2048;
   int max_queued_requests = 1024;
   double max_queue_seconds = 0;
-  bool prefix_caching = true, chunked_prefill = true;
-  bool deterministic = true;
+  bool prefix_caching = true;
   double step_slowdown = 2;
   double watchdog_timeout = 300;
   std::string priority_order = "lower";
@@ -83,14 +82,10 @@ struct ScheduleOptions {
       "refuse with 429 what would have to wait longer than this; 0: never");
     v("prefix-caching,enable-prefix-caching", prefix_caching,
       "reuse the cache of equal beginnings of prompts");
-    v("chunked-prefill,enable-chunked-prefill", chunked_prefill,
-      "cut long prompts into steps; it cannot be turned off, short answers would wait");
     v("step-slowdown=X", step_slowdown,
       "a step with prompt tokens may take X times as long as one without; 0: no limit");
     v("priority-order", priority_order, "which `priority` of requests runs first",
       {"lower", "higher"});
-    v("deterministic,enable-deterministic-inference", deterministic,
-      "the same request gives the same tokens, whatever runs beside it");
     v("watchdog-timeout=SECONDS", watchdog_timeout,
       "end the program when a step takes longer; 0: never");
   }
@@ -169,6 +164,7 @@ struct ReportOptions {
 };
 
 struct ServeOptions : RunOptions,
+                      RankOptions,
                       ListenOptions,
                       ScheduleOptions,
                       CacheMemoryOptions,
@@ -191,6 +187,7 @@ struct ServeOptions : RunOptions,
     v("spec=mtp:K", spec,
       "let the model's MTP layer guess up to K tokens a step; answers stay the same");
     v("adapt-drafts", adapt_drafts, "guess fewer tokens where few guesses are right");
+    RankOptions::visit(v);
     ListenOptions::visit(v);
     ScheduleOptions::visit(v);
     CacheMemoryOptions::visit(v);

@@ -61,10 +61,6 @@ Status check_ranges(const ServeOptions& o) {
                                 "grammar-timeout", o.grammar_timeout, "above 0 and at most 86400"));
   if (o.log_prompts && !o.log_requests)
     return invalid("--log-prompts adds to the lines of --log-requests; give both");
-  if (!o.chunked_prefill)
-    return invalid(
-        "--no-chunked-prefill is not possible: prompts are always cut into steps, so that short "
-        "answers need not wait");
   return Ok{};
 }
 
@@ -234,6 +230,13 @@ std::string joined(const std::vector<std::string>& names) {
   return out;
 }
 
+std::string describe_ranks(const FittedShape& ranks) {
+  const MeshShape& shape = ranks.shape;
+  std::string text = shape.tp == 1 ? "1" : str(shape.tp, " that divide every matrix");
+  if (shape.num_slices() > 1) text += str(", sums in ", shape.num_slices(), " slices");
+  return ranks.note.empty() ? text : str(text, " (", ranks.note, ")");
+}
+
 std::vector<std::pair<std::string, std::string>> table(const ServeOptions& o,
                                                        const ServeFacts& facts,
                                                        const ServePlan& plan) {
@@ -243,6 +246,7 @@ std::vector<std::pair<std::string, std::string>> table(const ServeOptions& o,
       {"model", str(facts.dir, " (", facts.config.model_type, ", ", facts.formats, ")")},
       {"served as", joined(s.served_names)},
       {"backend", resolve_backend(o.backend)},
+      {"ranks", describe_ranks(facts.ranks)},
       {"compute, KV cache, index",
        str(o.dtype, ", ", o.kv_dtype.empty() ? o.dtype : o.kv_dtype, ", ",
            !o.index.empty() ? o.index

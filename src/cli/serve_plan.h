@@ -26,6 +26,7 @@ struct ServeFacts {
   std::vector<std::string> environment_keys = {};  // API keys from the environment
   std::string host_name = {};                      // of this machine
   ServeMemory memory;
+  FittedShape ranks = {};
 };
 
 struct ServePlan {

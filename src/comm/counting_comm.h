@@ -2,6 +2,8 @@
 // nothing moves, and nothing is counted.
 #pragma once
 
+#include <array>
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -15,55 +17,80 @@ struct CommUse {
   std::int64_t bytes = 0;  // that this rank gave, or, where it gives none, took
 };
 
+// By the kinds of calls; zeros are empty ones. Read by any thread, or process, while it is written.
+struct CommCounters {
+  static constexpr std::array kNames = {"all_reduce", "reduce_scatter", "all_gather", "broadcast",
+                                        "exchange",   "send",           "recv"};
+  struct Counter {
+    std::atomic<std::int64_t> calls, bytes;
+  };
+  std::array<Counter, kNames.size()> counters = {};
+
+  // By the names of the calls that there were.
+  std::map<std::string, CommUse> uses() const {
+    std::map<std::string, CommUse> out;
+    for (std::size_t i = 0; i < counters.size(); ++i) {
+      if (counters[i].calls > 0) out[kNames[i]] = {counters[i].calls, counters[i].bytes};
+    }
+    return out;
+  }
+};
+
 class CountingComm final : public Comm {
  public:
-  explicit CountingComm(Comm& inner) : inner_(inner) {}
+  explicit CountingComm(Comm& inner) : CountingComm(inner, nullptr) {}
+  // In `counters`, which outlive it; null: in its own.
+  CountingComm(Comm& inner, CommCounters* counters)
+      : inner_(inner), counters_(counters ? *counters : own_) {}
 
   int rank() const override { return inner_.rank(); }
   int size() const override { return inner_.size(); }
   void all_reduce(const Tensor& partial, const Tensor& out) override {
-    count("all_reduce", partial);
+    count(kAllReduce, partial);
     inner_.all_reduce(partial, out);
   }
   void reduce_scatter(const Tensor& partial, const Tensor& out) override {
-    count("reduce_scatter", partial);
+    count(kReduceScatter, partial);
     inner_.reduce_scatter(partial, out);
   }
   void all_gather(const Tensor& mine, const Tensor& all) override {
-    count("all_gather", mine);
+    count(kAllGather, mine);
     inner_.all_gather(mine, all);
   }
   void broadcast(const Tensor& x, int root) override {
-    count("broadcast", x);
+    count(kBroadcast, x);
     inner_.broadcast(x, root);
   }
   void exchange(const ExchangeArgs& args) override {
-    count("exchange", args.backwards ? args.out : args.x);  // both ways, the rows of this rank
+    count(kExchange, args.backwards ? args.out : args.x);  // both ways, the rows of this rank
     inner_.exchange(args);
   }
   void send(const Tensor& x, int to) override {
-    count("send", x);
+    count(kSend, x);
     inner_.send(x, to);
   }
   void recv(const Tensor& x, int from) override {
-    count("recv", x);
+    count(kRecv, x);
     inner_.recv(x, from);
   }
   void barrier() override { inner_.barrier(); }
 
-  // By the names of the calls. Read between steps, from the rank's thread.
-  const std::map<std::string, CommUse>& uses() const { return uses_; }
+  // From any thread.
+  std::map<std::string, CommUse> uses() const { return counters_.uses(); }
 
  private:
-  void count(const char* name, const Tensor& x) {
+  // Places in CommCounters.
+  enum Kind { kAllReduce, kReduceScatter, kAllGather, kBroadcast, kExchange, kSend, kRecv };
+  void count(Kind kind, const Tensor& x) {
     if (size() == 1) return;
-    CommUse& use = uses_[name];
-    ++use.calls;
-    use.bytes += x.size() * size_of(x.dtype);
+    CommCounters::Counter& counter = counters_.counters[kind];
+    counter.calls.fetch_add(1, std::memory_order_relaxed);
+    counter.bytes.fetch_add(x.size() * size_of(x.dtype), std::memory_order_relaxed);
   }
 
   Comm& inner_;
-  std::map<std::string, CommUse> uses_;
+  CommCounters own_;
+  CommCounters& counters_;
 };
 
 }  // namespace glint

@@ -126,6 +126,19 @@ Result<std::unique_ptr<LoadedModel>> LoadedModel::load(const ModelOptions& optio
 }
 
 Status LoadedModel::update_weights(const std::string& dir) {
+  const std::string before = options_.dir;
+  const auto go_to = [this](const std::string& path) {
+    return on_all({.kind = RankPass::Kind::kUpdateWeights, .path = path},
+                  [&] { return take_weights(path); });
+  };
+  Status status = go_to(dir);
+  if (status.ok() || !followers_) return status;
+  const Status back = go_to(before);  // some ranks may have the new ones
+  GLINT_CHECK(back.ok(), "the ranks have different weights: " + back.error().message);
+  return status;
+}
+
+Status LoadedModel::take_weights(const std::string& dir) {
   GLINT_TRY(const ModelConfig config, read_config(dir + "/config.json"));
   if (!same_model(config, config_)) {
     return invalid(str(dir, "/config.json is of another model than ", options_.dir,
@@ -138,6 +151,7 @@ Status LoadedModel::update_weights(const std::string& dir) {
 }
 
 Status LoadedModel::update_weights(Checkpoint next) {
+  GLINT_CHECK(!followers_, "weights in the leader's memory are not the other ranks'");
   return replace(std::move(next), Sources::kKeep);
 }
 
@@ -168,6 +182,11 @@ void LoadedModel::count_files() {
 }
 
 Status LoadedModel::reserve_pages(int num_pages) {
+  return on_all({.kind = RankPass::Kind::kReservePages, .num_pages = num_pages},
+                [&] { return make_pages(num_pages); });
+}
+
+Status LoadedModel::make_pages(int num_pages) {
   graphs_.clear();
   kv_.reset();
   GLINT_TRY(KvStore store, KvStore::make(config_,
@@ -182,6 +201,11 @@ Status LoadedModel::reserve_pages(int num_pages) {
 }
 
 Status LoadedModel::reserve_steps(const StepMemory& planned) {
+  return on_all({.kind = RankPass::Kind::kReserveSteps, .memory = planned},
+                [&] { return make_room(planned); });
+}
+
+Status LoadedModel::make_room(const StepMemory& planned) {
   for (const auto& [arena, bytes] :
        {std::pair(&step_.arena, planned.step), std::pair(&draft_.arena, planned.draft),
         std::pair(&head_.arena, planned.head), std::pair(&scratch_, planned.edits)}) {
@@ -255,6 +279,7 @@ Tensor LoadedModel::place(const HiddenRows& from, Arena& arena) {
 }
 
 StepOutput LoadedModel::step(const StepRows& rows, const StepOptions& options) {
+  tell({.kind = RankPass::Kind::kStep, .rows = rows}, {});
   Arena& arena = step_.begin();
   activity_.set_step(rows.step, static_cast<int>(rows.tokens.size()));
   activity_.begin("build_batch");
@@ -266,6 +291,7 @@ StepOutput LoadedModel::step(const StepRows& rows, const StepOptions& options) {
                     .hidden = ran.hidden,
                     .device_routed = ran.routed,
                     .vocab = config_.vocab_size};
+  last_hidden_ = ran.hidden;
   if (options.to_host) {
     out.logits = on_host(logits, step_.logits);
     out.routed = on_host(ran.routed, routed_);
@@ -277,6 +303,10 @@ StepOutput LoadedModel::step(const StepRows& rows, const StepOptions& options) {
 StepOutput LoadedModel::draft(const StepRows& rows, const HiddenRows& target,
                               std::span<const std::int32_t> selection, bool to_host) {
   GLINT_CHECK(has_mtp(), "a draft needs an MTP layer");
+  tell({.kind = RankPass::Kind::kDraft,
+        .rows = rows,
+        .selection = {selection.begin(), selection.end()}},
+       target);
   Arena& arena = draft_.begin();
   activity_.begin("mtp_batch");
   const MtpArgs ran = run_draft(
@@ -293,6 +323,7 @@ StepOutput LoadedModel::draft(const StepRows& rows, const HiddenRows& target,
 }
 
 Tensor LoadedModel::logits_of(const HiddenRows& hidden) {
+  tell({.kind = RankPass::Kind::kHead}, hidden);
   Arena& arena = head_.begin();
   activity_.begin("lm_head");
   const Tensor mine = run_head(model(), place(hidden, arena), arena);

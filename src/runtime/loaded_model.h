@@ -1,6 +1,7 @@
 // LoadedModel: a checkpoint on a device, ready to run steps.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -10,9 +11,8 @@
 #include "model/glm.h"
 #include "model/place_weights.h"
 #include "model/release.h"
+#include "runtime/rank_pass.h"
 #include "runtime/step_graphs.h"
-#include "runtime/step_memory.h"
-#include "runtime/step_rows.h"
 #include "tensor/arena.h"
 
 namespace glint {
@@ -89,6 +89,12 @@ class LoadedModel {
   ModelWeights& weights() { return weights_; }  // for who walks over them (model/weights.h)
   bool has_mtp() const { return !weights_.mtp.empty(); }
 
+  // From now on `followers`, which have the other ranks' models, run each pass with this one; null:
+  // nobody does. Passes on states of the device then take those of the last step.
+  void set_followers(Followers* followers) { followers_ = followers; }
+  // Runs what the leader of this rank's group runs.
+  Status follow(const RankPass& pass);
+
   // Makes a cache of `num_pages` pages; whatever an earlier one held is gone. Call it before the
   // first step.
   Status reserve_pages(int num_pages);
@@ -97,7 +103,8 @@ class LoadedModel {
   const KvStore& kv() const { return *kv_; }
 
   // Replaces the weights by those of another checkpoint of the same configuration and formats, in
-  // the same memory. Fails with the old ones in place. What the cache holds is of the old ones.
+  // the same memory. Fails with the old ones in place, on all ranks. What the cache holds is of the
+  // old ones.
   Status update_weights(const std::string& dir);
   // The same from a checkpoint anywhere, as a trainer's in memory (checkpoint/memory_source.h).
   // Weights of `next` that are not packed are read where they lie from now on.
@@ -148,12 +155,19 @@ class LoadedModel {
  private:
   LoadedModel(ModelOptions options, std::unique_ptr<Ops> ops);
   Status replace(Checkpoint next, Sources sources);
+  Status take_weights(const std::string& dir);
+  Status make_pages(int num_pages);
+  Status make_room(const StepMemory& planned);
+  // own() on this rank and `pass` on its followers.
+  Status on_all(RankPass pass, const std::function<Status()>& own);
+  void tell(RankPass pass, const HiddenRows& hidden);
   void count_files();
   Status make_rope_table();
   template <class T>
   std::span<const T> on_host(const Tensor& tensor, std::vector<T>& copy);
   Tensor place(const HiddenRows& rows, Arena& arena);
 
+  Followers* followers_ = nullptr;
   ModelOptions options_;
   LoadStats load_stats_;
   std::unique_ptr<Ops> ops_;
@@ -178,6 +192,7 @@ class LoadedModel {
   Pass step_, draft_, head_;
   Arena scratch_;
   StepGraphs graphs_;
+  Tensor last_hidden_;                // of the last step
   std::vector<std::int32_t> routed_;  // a copy, likewise
 };
 

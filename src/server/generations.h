@@ -57,6 +57,7 @@ class Generations {
 
   Engine& engine() { return *engine_; }
   const Executor& executor() const { return *executor_; }
+  Json ranks() const { return ranks_ ? ranks_() : Json(Json::Array()); }
   const TextModel& model() const { return model_; }
   const TokenNames& names() const { return names_; }
   ParseContext parse_context() const { return {config_, model_.vocab_size}; }
@@ -106,6 +107,7 @@ class Generations {
   std::shared_ptr<Metrics> metrics_;
   IdSource& ids_;
   Executor* executor_;
+  const std::function<Json()> ranks_;
   const TextModel model_;
   const TokenNames names_;
   SessionServices services_;

@@ -8,9 +8,11 @@
 // that is starting.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <vector>
 
+#include "base/json.h"
 #include "base/result.h"
 #include "engine/engine.h"
 #include "server/server_config.h"
@@ -25,6 +27,7 @@ struct ServedModel {
   ChatTemplate chat_template;
   std::vector<TokenId> stop_ids = {};  // end an answer: generation_config.json's eos_token_id
   Executor* executor = nullptr;        // outlives the server
+  std::function<Json()> ranks = {};    // what each holds and has moved; from any thread
   EngineOptions engine = {};           // the scheduler's max_seq_len is ServerConfig's
 };
 

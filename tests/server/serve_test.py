@@ -110,7 +110,7 @@ def wait_until(what, condition, seconds=120):
 
 def vllm_of_its_guide():
     env = cached("zai-org/GLM-5-FP8", MODEL)
-    flags = ["--tensor-parallel-size", "8", "--gpu-memory-utilization", "0.90", "--trust-remote-code"]
+    flags = ["--tensor-parallel-size", "8", "--threads", "2", "--gpu-memory-utilization", "0.90", "--trust-remote-code"]
     long = ["--max-model-len", "32768"]
     holds(refused(GLINT, "vllm", "serve", "zai-org/GLM-5-FP8", *flags, *long, env=env), "32768", "4096")
     chat = """{
@@ -122,7 +122,7 @@ def vllm_of_its_guide():
         assert server.request("/health")[0] == 200  # at once
         curl(server, "/v1/chat/completions", chat)
         said = "\n".join(server.lines)
-        holds(said, "ignored: --tensor-parallel-size 8 (", "ignored: --trust-remote-code (")
+        holds(said, "tp 8 -> 2: there are 2 threads", "ignored: --trust-remote-code (")
         assert server.name == "GLM-5-FP8" and server.url.startswith("http://0.0.0.0:"), server.url
         shown = server.request("/v1/models")[2]["data"]
         assert [model["id"] for model in shown] == ["GLM-5-FP8"], shown
@@ -151,7 +151,7 @@ def sglang_of_the_model_card():
         with Served(command, "--model", "lukealonso/GLM-5-NVFP4", *flags, env=env) as server:
             said = "\n".join(server.lines)
             holds(said, "passed through: NCCL_IB_DISABLE=1", "passed through: NCCL_P2P_LEVEL=PHB",
-                  "ignored: SAFETENSORS_FAST_GPU (", "ignored: SGLANG_ENABLE_SPEC_V2 (", "ignored: --tp 8 (",
+                  "ignored: SAFETENSORS_FAST_GPU (", "ignored: SGLANG_ENABLE_SPEC_V2 (", "tp 8 -> 2: there are 2 threads",
                   "ignored: --attention-backend flashinfer (")
             assert "ignored: OMP_NUM_THREADS" not in said  # it has its meaning
             assert completion(server, model="glm-5")[0] == 200 and completion(server, model="GLM-5-NVFP4")[0] == 200

@@ -132,6 +132,7 @@ Json server_info(const ServerCore& core) {
                       {"served_model_name", core.config.served_names.front()},
                       {"max_model_len", core.config.max_model_len},
                       {"config", core.config.info},
+                      {"ranks", core.generations ? core.generations->ranks() : Json()},
                       {"engine", stats_json(stats_of(core))}};
 }
 

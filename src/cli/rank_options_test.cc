@@ -1,0 +1,37 @@
+#include "cli/rank_options.h"
+
+#include <gtest/gtest.h>
+
+#include "base/str.h"
+
+namespace glint {
+namespace {
+
+FittedShape fit(const RankOptions& options, int threads) {
+  const auto config = read_config(str(GLINT_SOURCE_DIR, "/models/glm5-tiny/config.json"));
+  auto fitted = fit_shape(options, config.value(), threads);
+  EXPECT_TRUE(fitted.ok()) << fitted.error().message;
+  return fitted.value();
+}
+
+TEST(FitShape, takes_what_model_and_machine_carry) {
+  EXPECT_EQ(fit({.tp = 2}, 2).shape.tp, 2);
+  EXPECT_EQ(fit({.tp = 2}, 2).note, "");
+  EXPECT_EQ(fit({.tp = 8}, 16).shape.tp, 4);
+  EXPECT_EQ(fit({.tp = 8}, 16).note, "tp 8 -> 4: the checkpoint has 4 heads");
+  EXPECT_EQ(fit({.tp = 8}, 3).shape.tp, 2);
+  EXPECT_EQ(fit({.tp = 8}, 3).note, "tp 8 -> 2: there are 3 threads");
+  EXPECT_EQ(fit({.tp = 4}, 1).shape.tp, 1);
+  EXPECT_EQ(fit({.tp = 3}, 8).shape.tp, 2);
+  // Sums in four slices divide over two ranks, not over three.
+  EXPECT_EQ(fit({.tp = 2, .reduce_slices = 4}, 8).shape.num_slices(), 4);
+}
+
+TEST(FitShape, refuses_what_is_no_number_of_ranks) {
+  const auto config = read_config(str(GLINT_SOURCE_DIR, "/models/glm5-tiny/config.json")).value();
+  EXPECT_FALSE(fit_shape({.tp = 0}, config, 2).ok());
+  EXPECT_FALSE(fit_shape({.tp = 2, .reduce_slices = 3}, config, 2).ok());
+}
+
+}  // namespace
+}  // namespace glint

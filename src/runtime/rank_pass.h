@@ -1,0 +1,49 @@
+// RankPass: what the leader of a group of ranks runs, as the others hear it. Flat, and about
+// numbers only: they run the same layers on it, meet the leader in their collectives, and know of
+// no request.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "runtime/step_memory.h"
+#include "runtime/step_rows.h"
+
+namespace glint {
+
+struct RankPass {
+  enum class Kind : std::uint8_t {
+    kStep,           // `rows`
+    kDraft,          // `rows`, `selection`, and hidden states
+    kHead,           // hidden states
+    kReservePages,   // `num_pages`
+    kReserveSteps,   // `memory`
+    kUpdateWeights,  // of the checkpoint in folder `path`
+  };
+  static constexpr int kNumKinds = 6;
+
+  Kind kind = Kind::kStep;
+  StepRows rows = {};
+  std::vector<std::int32_t> selection = {};
+  // Hidden states: rows of those that the last step left on each rank; or bytes of them.
+  std::vector<std::int32_t> hidden_rows = {};
+  std::vector<std::byte> hidden = {};
+  std::int32_t num_pages = 0;
+  StepMemory memory = {};
+  std::string path = {};
+};
+
+// The ranks that run each pass of a leader's model with it.
+class Followers {
+ public:
+  virtual ~Followers() = default;
+  // All run `pass` next; returns before they have.
+  virtual void start(RankPass pass) = 0;
+  // Waits until all have run what was started; the first failure since the last call.
+  virtual Status finish() = 0;
+};
+
+}  // namespace glint

@@ -1,0 +1,46 @@
+#include "runtime/rank_threads.h"
+
+namespace glint {
+
+RankThreads::RankThreads(Ranks& ranks) : ranks_(ranks) {
+  for (int rank = 1; rank < ranks.size(); ++rank) {
+    auto& passes =
+        *passes_.emplace_back(std::make_unique<Queue<std::shared_ptr<const RankPass>>>());
+    threads_.emplace_back([this, rank, &passes] { follow(ranks_.model(rank), passes); });
+  }
+  if (ranks.size() > 1) ranks.model(0).set_followers(this);
+}
+
+RankThreads::~RankThreads() {
+  ranks_.model(0).set_followers(nullptr);
+  for (auto& passes : passes_) passes->close();
+  for (std::thread& thread : threads_) thread.join();
+}
+
+void RankThreads::start(RankPass pass) {
+  const auto shared = std::make_shared<const RankPass>(std::move(pass));
+  {
+    const std::lock_guard lock(mutex_);
+    open_ += passes_.size();
+  }
+  for (auto& passes : passes_) passes->push(shared);
+}
+
+Status RankThreads::finish() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return open_ == 0; });
+  if (const std::optional<Error> failure = std::exchange(failure_, {})) return *failure;
+  return Ok{};
+}
+
+void RankThreads::follow(LoadedModel& model, Queue<std::shared_ptr<const RankPass>>& passes) {
+  while (const auto pass = passes.pop()) {
+    const Status status = model.follow(**pass);
+    const std::lock_guard lock(mutex_);
+    if (!status.ok() && !failure_) failure_ = status.error();
+    --open_;
+    changed_.notify_all();
+  }
+}
+
+}  // namespace glint

@@ -1,0 +1,118 @@
+// A served model over ranks, of which the first leads: the same answers as one rank's that cuts its
+// sums in the same slices, whatever runs beside them.
+#include "executor/harness.h"
+#include "runtime/rank_threads.h"
+
+namespace glint {
+namespace {
+
+constexpr int kSlices = 4;
+
+struct Group {
+  std::unique_ptr<Ranks> ranks;
+  std::unique_ptr<RankThreads> followers;
+  LoadedModel& leader() { return ranks->model(0); }
+};
+
+Group load_group(int tp) {
+  const MeshShape shape = {.tp = tp, .reduce_slices = kSlices};
+  Group group = {std::make_unique<Ranks>(shape), nullptr};
+  for (int rank = 0; rank < tp; ++rank) {
+    auto model = LoadedModel::load({.dir = kModelDir,
+                                    .with_mtp = true,
+                                    .shape = shape,
+                                    .rank = rank,
+                                    .mesh = group.ranks->mesh(rank)},
+                                   best_backend().make(1));
+    EXPECT_TRUE(model.ok()) << model.error().message;
+    group.ranks->add(std::move(model).value());
+  }
+  group.followers = std::make_unique<RankThreads>(*group.ranks);
+  return group;
+}
+
+const std::vector<Request>& requests() {
+  static const std::vector<Request> list = [] {
+    std::vector<Request> all = mixed_requests(6, 50, 60);
+    all[0].want = {.top_logprobs = 2, .prompt_logprobs = 1};
+    all[1].want = {.routed_experts = true, .selected_keys = true};
+    return all;
+  }();
+  return list;
+}
+
+void expect_same(const std::map<RequestId, Outcome>& outcomes,
+                 const std::map<RequestId, Outcome>& expected) {
+  for (const auto& [id, one] : expected) {
+    const Outcome& other = outcomes.at(id);
+    EXPECT_EQ(other.tokens, one.tokens) << "request " << id;
+    EXPECT_EQ(other.finished, one.finished) << "request " << id;
+    EXPECT_EQ(other.extras.routed_experts, one.extras.routed_experts);
+    ASSERT_EQ(other.logprobs.size(), one.logprobs.size());
+    for (std::size_t i = 0; i < one.logprobs.size(); ++i) {
+      EXPECT_EQ(other.logprobs[i].logprob, one.logprobs[i].logprob);
+    }
+    EXPECT_EQ(other.extras.prompt_logprobs.size(), one.extras.prompt_logprobs.size());
+  }
+}
+
+TEST(RankedExecutor, answers_as_one_rank_does) {
+  Group one = load_group(1);
+  const auto expected = Harness(one.leader(), {}).run(requests());
+  EXPECT_FALSE(expected.at(2).extras.routed_experts.empty());
+  EXPECT_FALSE(expected.at(1).extras.prompt_logprobs.empty());
+  const std::int64_t whole = one.leader().load_stats().held_bytes;
+  for (const int tp : {2, 4}) {
+    SCOPED_TRACE(tp);
+    Group group = load_group(tp);
+    expect_same(Harness(group.leader(), {}).run(requests()), expected);
+    // Drafts, chunks, plans ahead, and too few pages for all.
+    const HarnessOptions ways[] = {{.max_drafts = 2},
+                                   {.max_step_tokens = 37},
+                                   {.max_drafts = 3, .max_step_tokens = 50, .depth = 2}};
+    for (const HarnessOptions& way : ways) {
+      expect_same(Harness(group.leader(), way).run(requests()), expected);
+    }
+    int preemptions = 0;
+    const auto crowded = Harness(group.leader(), {.num_pages = 3, .max_drafts = 2}).run(requests());
+    for (const auto& [id, outcome] : crowded) {
+      EXPECT_EQ(outcome.tokens, expected.at(id).tokens) << "request " << id;
+      preemptions += outcome.usage.preemptions;
+    }
+    EXPECT_GT(preemptions, 0);
+    // No rank holds the whole; all did the same work.
+    const auto uses = group.ranks->tp(0).uses();
+    EXPECT_GT(uses.at("all_reduce").calls, 0);
+    for (int rank = 0; rank < tp; ++rank) {
+      EXPECT_LT(group.ranks->model(rank).load_stats().held_bytes, whole);
+      for (const auto& [name, use] : group.ranks->tp(rank).uses()) {
+        EXPECT_EQ(use.calls, uses.at(name).calls) << name;
+        EXPECT_EQ(use.bytes, uses.at(name).bytes) << name;
+      }
+    }
+  }
+}
+
+TEST(RankedExecutor, weights_change_on_all_ranks_or_on_none) {
+  Group group = load_group(2);
+  Harness harness(group.leader(), {});
+  const auto expected = harness.run(requests());
+  const auto update = [&](const std::string& dir) {
+    return harness.executor().control({.kind = ExecutorCommand::Kind::kUpdateWeights, .path = dir});
+  };
+  EXPECT_FALSE(update("/nowhere").ok());
+  expect_same(Harness(group.leader(), {}).run(requests()), expected);
+  const Status status = update(kModelDir);
+  ASSERT_TRUE(status.ok()) << status.error().message;
+  expect_same(Harness(group.leader(), {}).run(requests()), expected);
+}
+
+TEST(RankedExecutor, memory_that_a_follower_lacks_is_told) {
+  Group group = load_group(2);
+  const Status status = group.leader().reserve_pages(1 << 30);
+  ASSERT_FALSE(status.ok());
+  EXPECT_TRUE(group.leader().reserve_pages(8).ok());
+}
+
+}  // namespace
+}  // namespace glint

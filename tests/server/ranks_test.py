@@ -1,0 +1,84 @@
+"""A server over ranks says what one rank says that cuts its sums in the same slices, tells what each rank holds and has moved, and
+fits the sizes of other servers' command lines to the model and the machine.
+
+    ranks_test.py GLINT MODEL_DIR
+"""
+import concurrent.futures
+import json
+import subprocess
+import sys
+
+from served import Served
+
+GLINT, MODEL = sys.argv[1:]
+SCHEMA = {"type": "object", "properties": {"age": {"type": "integer", "minimum": 0, "maximum": 120}}, "required": ["age"]}
+
+
+def requests():
+    """Greedy, seeded, structured, and a prompt of several chunks."""
+    for i in range(6):
+        yield "/v1/completions", {"prompt": f"Story {i}: once upon a time", "max_tokens": 40, "seed": i, "temperature": i % 3 * 0.5}
+    yield "/v1/completions", {"prompt": "The cat and the dog. " * 40, "max_tokens": 20, "temperature": 0}
+    yield "/v1/chat/completions", {"messages": [{"role": "user", "content": "A person as JSON."}], "max_tokens": 60, "seed": 3,
+                                   "chat_template_kwargs": {"enable_thinking": False},
+                                   "response_format": {"type": "json_schema", "json_schema": {"name": "p", "schema": SCHEMA}}}
+
+
+def answers(server):
+    """All at once."""
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        all_of = list(pool.map(lambda one: server.request(*one), requests()))
+    assert all(status == 200 for status, _, _ in all_of), all_of
+    return [answer["choices"][0].get("text") or answer["choices"][0]["message"]["content"] for _, _, answer in all_of]
+
+
+def serve(*flags, command=("serve",)):
+    return Served([GLINT, *command], MODEL, "--kv-cache-tokens", 4096, *flags)
+
+
+def ranks_say_what_one_says():
+    with serve("--reduce-slices", 4, "--threads", 1) as one:
+        expected = answers(one)
+        [whole] = one.request("/server_info")[2]["ranks"]
+        assert whole["heads"] == [0, 4] and whole["collectives"]["tp"] == {}, whole
+    for flags, size in ((("-tp", 2, "--threads", 2), 2),
+                        (("--tp", 4, "--threads", 4, "--spec", "mtp:2", "--max-num-batched-tokens", 64), 4)):
+        with serve("--reduce-slices", 4, *flags) as server:
+            assert answers(server) == expected, flags
+            ranks = server.request("/server_info")[2]["ranks"]
+            assert [rank["rank"] for rank in ranks] == list(range(size)), ranks
+            for i, rank in enumerate(ranks):
+                assert rank["heads"] == [4 * i // size, 4 * (i + 1) // size], rank
+                assert rank["layers"] == whole["layers"] and rank["experts"] == whole["experts"], rank
+                assert 0 < rank["weight_bytes"] < whole["weight_bytes"], rank
+                moved = rank["collectives"]["tp"]
+                assert moved == ranks[0]["collectives"]["tp"] and moved["all_reduce"]["calls"] > 0 < moved["all_gather"]["bytes"], rank
+
+
+def sizes_of_others_fit():
+    """Each server's own spelling; what the model or the machine cannot carry becomes the most that they do."""
+    lines = ((("vllm", "serve"), ("--tensor-parallel-size", 8), "tp 8 -> 2: there are 3 threads"),
+             (("sglang",), ("--tp", 8, "--ep-size", 8), "tp 8 -> 2: there are 3 threads"),
+             (("trtllm-serve",), ("--tp_size", 2, "--pp_size", 1), None))
+    for command, flags, note in lines:
+        where = ("--model", MODEL) if command == ("sglang",) else (MODEL,)
+        with Served([GLINT, *command], *where, "--kv-cache-tokens", 4096, *flags, "--threads", 3) as server:
+            said = "\n".join(server.lines)
+            assert note is None or note in said, said
+            assert ("ignored: --ep-size 8 (" in said) == ("--ep-size" in flags), said
+            assert len(server.request("/server_info")[2]["ranks"]) == 2, said
+            assert server.request("/v1/completions", {"prompt": "The cat", "max_tokens": 4})[0] == 200
+
+
+def generate_has_ranks():
+    line = [GLINT, "generate", MODEL, "-p", "Once upon a time", "--seed", "5", "-n", "40", "--json", "--reduce-slices", "2", "--threads", "2"]
+    said = [json.loads(subprocess.run([*line, *more], capture_output=True, text=True, check=True).stdout)
+            for more in ((), ("--tp", "2"), ("--tp", "2", "--spec", "mtp:2"))]
+    for one in said[1:]:
+        assert one["text"] == said[0]["text"] and len(one["ranks"]) == 2, one
+    assert said[1]["logprobs"] == said[0]["logprobs"]
+
+
+for test in (ranks_say_what_one_says, sizes_of_others_fit, generate_has_ranks):
+    test()
+    print(f"{test.__name__}: ok", flush=True)
