@@ -13,6 +13,8 @@
 #include "base/str.h"
 #include "engine/rate.h"
 #include "engine/step_costs.h"
+#include "engine/step_runner.h"
+#include "engine/watchdog.h"
 
 namespace glint {
 namespace {
@@ -38,19 +40,6 @@ struct Flush {
 struct Pause {
   bool paused = false;
 };
-struct StepDone {
-  std::shared_ptr<const StepPlan> plan;
-  StepResult result = {};
-  Time begin = {}, end = {};
-};
-// Every plan of the present run is lost.
-struct StepsFailed {
-  Error error;
-  Status recovered;
-};
-struct ControlDone {
-  Status status;
-};
 struct Wake {
   RequestId id = 0;
   std::uint64_t number = 0;
@@ -62,23 +51,19 @@ struct Stop {};
 using Message = std::variant<Submit, Abort, Control, Flush, Pause, StepDone, StepsFailed,
                              ControlDone, Wake, Hang, Stop>;
 
-// To the executor thread. After a failure the plans of that run are void.
-struct PlannedStep {
-  std::shared_ptr<const StepPlan> plan;
-  std::uint64_t run = 0;
-};
-using Work = std::variant<PlannedStep, ExecutorCommand>;
-
-struct RunningStep {
-  std::shared_ptr<const StepPlan> plan;  // null: none
-  Time begin;
-};
-
 // A request's times, for the seconds in TokenEvent::Usage.
 struct Times {
   Time submitted;
   bool started = false;
   double started_s = 0, first_token_s = 0;
+};
+
+// Conditions of the engine thread.
+struct State {
+  bool control_running = false;  // a command is with the executor, or on its way to it
+  bool paused = false;
+  bool stopping = false;
+  bool failed = false;  // nothing can run any more
 };
 
 // How fast steps follow each other, tokens come and the queue moves.
@@ -124,25 +109,18 @@ struct Engine::Impl {
     options.scheduler.max_seq_len = scheduler.max_seq_len();
     publish_stats();
     executor.set_wake([this](RequestId id, std::uint64_t number) { inbox.push(Wake{id, number}); });
-    engine_thread = std::thread([this] { run(); });
-    executor_thread = std::thread([this] { run_executor(); });
-    if (options.watchdog_seconds > 0) watchdog_thread = std::thread([this] { run_watchdog(); });
+    thread = std::thread([this] { run(); });
   }
 
   ~Impl() {
     inbox.push(Stop{});
-    engine_thread.join();
-    work.close();
-    executor_thread.join();
+    thread.join();
+    runner.close();
     executor.set_wake({});
-    watchdog_stop.close();
-    if (watchdog_thread.joinable()) watchdog_thread.join();
   }
 
-  // --- The engine thread ---
-
   void run() {
-    while (!(stopping && scheduler.idle() && !control_running)) {
+    while (!(state.stopping && scheduler.idle() && !state.control_running)) {
       for (Message& message : inbox.pop_all()) std::visit([this](auto& m) { handle(m); }, message);
       start_work();
       if (scheduler.num_in_flight() == 0) pace.last_end.reset();  // asleep, not slow
@@ -158,7 +136,7 @@ struct Engine::Impl {
   void handle(Submit& submit) {
     const RequestId id = submit.request.id;
     times.emplace(id, Times{.submitted = submit.time});
-    if (stopping || failed) return cancel_unknown(id);
+    if (state.stopping || state.failed) return cancel_unknown(id);
     const Status status = scheduler.add(std::move(submit.request));
     GLINT_CHECK(status.ok(), str("a checked request is refused: ", status.error().message));
   }
@@ -179,7 +157,7 @@ struct Engine::Impl {
     flush.done.set_value(Ok{});
   }
 
-  void handle(Pause& pause) { paused = pause.paused; }
+  void handle(Pause& pause) { state.paused = pause.paused; }
 
   void handle(StepDone& done) {
     if (pace.last_end)
@@ -211,7 +189,7 @@ struct Engine::Impl {
   }
 
   void handle(ControlDone& done) {
-    control_running = false;
+    state.control_running = false;
     Control control = std::move(controls.front());
     controls.pop_front();
     if (control.command.kind == ExecutorCommand::Kind::kUpdateWeights) {
@@ -231,7 +209,7 @@ struct Engine::Impl {
 
   // Nothing can run any more.
   void fail_all(const std::string& error) {
-    failed = true;
+    state.failed = true;
     for (const RequestId id : scheduler.alive()) {
       std::optional<TokenEvent> event = scheduler.abort(id);
       event->finished = FinishReason::kError;
@@ -241,10 +219,10 @@ struct Engine::Impl {
   }
 
   void handle(Stop&) {
-    stopping = true;
+    state.stopping = true;
     draining.store(true);
     for (const RequestId id : scheduler.alive()) report(*scheduler.abort(id));
-    if (!control_running) refuse_controls();
+    if (!state.control_running) refuse_controls();
   }
 
   // After the end: what still came.
@@ -268,21 +246,21 @@ struct Engine::Impl {
 
   // Hands out plans, up to the depth; or a command, once no plan is in flight.
   void start_work() {
-    if (control_running) return;
+    if (state.control_running) return;
     if (!controls.empty()) {
       if (scheduler.num_in_flight() > 0) return;
-      control_running = true;
-      work.push(controls.front().command);
+      state.control_running = true;
+      runner.push(controls.front().command);
       return;
     }
-    if (paused && !stopping) return;
+    if (state.paused && !state.stopping) return;
     for (;;) {
       const int budget = costs.prompt_budget(scheduler.num_decoding(), options.max_step_slowdown,
                                              options.scheduler.max_step_tokens);
       auto plan = std::make_shared<const StepPlan>(scheduler.schedule(budget));
       if (plan->empty()) return;
       note_started(*plan);
-      work.push(PlannedStep{std::move(plan), run_number});
+      runner.push(std::move(plan), run_number);
     }
   }
 
@@ -335,7 +313,7 @@ struct Engine::Impl {
     stats.max_seq_len = scheduler.max_seq_len();
     stats.tokens_per_second = pace.throughput.per_second();
     stats.predicted_wait_seconds = predicted_wait();
-    stats.paused = paused;
+    stats.paused = state.paused;
     snapshot.store(stats);
   }
 
@@ -352,115 +330,46 @@ struct Engine::Impl {
     return wait;
   }
 
-  // --- The executor thread ---
+  // --- Other threads ---
 
-  struct LaunchedStep {
-    std::shared_ptr<const StepPlan> plan;
-    Time begin;  // launched, and the step before it collected
-  };
-
-  // Launches what there is, up to the executor's depth, and then collects.
-  void run_executor() {
-    const auto depth = static_cast<std::size_t>(executor.info().depth);
-    std::deque<LaunchedStep> launched;
-    std::uint64_t failed_runs = 0;  // that many from the first on
-    for (;;) {
-      std::optional<Work> item;
-      if (launched.empty()) {
-        if (!(item = work.pop())) return;
-      } else if (launched.size() < depth) {
-        item = work.pop_for(0);
-      }
-      if (!item) {
-        collect(launched, failed_runs);
-      } else if (const auto* command = std::get_if<ExecutorCommand>(&*item)) {
-        inbox.push(ControlDone{executor.control(*command)});
-      } else if (const auto& step = std::get<PlannedStep>(*item); step.run >= failed_runs) {
-        launched.push_back({step.plan, Clock::now()});
-        if (launched.size() == 1) watch(launched.front());
-        executor.launch(step.plan);
-      }
-    }
+  void tell(StepOutcome outcome) {
+    std::visit([this](auto& told) { inbox.push(std::move(told)); }, outcome);
   }
 
-  void collect(std::deque<LaunchedStep>& launched, std::uint64_t& failed_runs) {
-    Result<StepResult> result = executor.collect();
-    const Time now = Clock::now();
-    running_step.store({});
-    if (!result.ok()) {
-      launched.clear();
-      inbox.push(StepsFailed{result.error(), executor.recover()});
-      ++failed_runs;
-      return;
-    }
-    inbox.push(StepDone{.plan = std::move(launched.front().plan),
-                        .result = std::move(result).value(),
-                        .begin = launched.front().begin,
-                        .end = now});
-    launched.pop_front();
-    if (launched.empty()) return;
-    launched.front().begin = now;
-    watch(launched.front());
-  }
-
-  void watch(const LaunchedStep& step) {
-    running_step.store({.plan = step.plan, .begin = step.begin});
-  }
-
-  // --- The watchdog's thread ---
-
-  // A step's age is counted in the watchdog's own periods, so that the time in which the whole
-  // program stood still (SIGSTOP, a frozen container) is not held against the step.
-  void run_watchdog() {
-    const double period = std::min(1.0, options.watchdog_seconds / 4);
-    std::shared_ptr<const StepPlan> watched;
-    double seconds = 0;
-    for (Time last = Clock::now();;) {
-      watchdog_stop.pop_for(period);
-      if (watchdog_stop.closed()) return;
-      const Time now = Clock::now();
-      const double passed = std::min(seconds_between(std::exchange(last, now), now), 2 * period);
-      const RunningStep step = running_step.load();
-      seconds = std::min(seconds_between(step.begin, now),
-                         step.plan == watched ? seconds + passed : passed);
-      watched = step.plan;
-      if (step.plan == nullptr || seconds < options.watchdog_seconds) continue;
-      const std::string dump =
-          str("a step has run for ", seconds, " seconds, doing: ", executor.progress(), "\n",
-              describe(*step.plan));
-      draining.store(true);
-      Hang hang;
-      std::future<void> reported = hang.failed.get_future();
-      // The engine thread only waits for messages; if its sink hangs as well, we go on.
-      if (inbox.push(std::move(hang))) reported.wait_for(std::chrono::seconds(5));
-      if (options.on_hang) options.on_hang(dump);
-      return;
-    }
+  void report_hang(const StepPlan& plan, double seconds) {
+    const std::string dump = str("a step has run for ", seconds,
+                                 " seconds, doing: ", executor.progress(), "\n", describe(plan));
+    draining.store(true);
+    Hang hang;
+    std::future<void> reported = hang.failed.get_future();
+    // The engine thread only waits for messages; if its sink hangs as well, we go on.
+    if (inbox.push(std::move(hang))) reported.wait_for(std::chrono::seconds(5));
+    if (options.on_hang) options.on_hang(dump);
   }
 
   EngineOptions options;  // read by all, written before the threads start
-  Executor& executor;     // the executor thread's, but for info() and progress()
+  Executor& executor;     // the runner's, but for info() and progress()
   const Sink sink;
   KvCache cache;
   Scheduler scheduler;
   StepCosts costs;
   std::unordered_map<RequestId, Times> times;  // of requests whose last event was not sent
   std::vector<TokenEvent> events;              // for the sink
-  std::deque<Control> controls;                // the first is with the executor if control_running
-  bool control_running = false, paused = false, stopping = false, failed = false;
+  std::deque<Control> controls;                // the first is with the executor while one runs
+  State state;
   std::uint64_t run_number = 0;  // failures so far
   Pace pace;
   EngineStats stats;
 
   // Shared by threads.
   Queue<Message> inbox;
-  Queue<Work> work;
-  Queue<Stop> watchdog_stop;
-  Guarded<RunningStep> running_step;
   Guarded<EngineStats> snapshot;
   std::atomic<bool> draining{false};
   std::atomic<int> num_unstarted{0};  // submitted, and not yet in a step
-  std::thread engine_thread, executor_thread, watchdog_thread;
+  Watchdog watchdog{options.watchdog_seconds,
+                    [this](const StepPlan& plan, double s) { report_hang(plan, s); }};
+  StepRunner runner{executor, watchdog, [this](StepOutcome outcome) { tell(std::move(outcome)); }};
+  std::thread thread;
 };
 
 Engine::Engine(EngineOptions options, Executor& executor, Sink sink)

@@ -29,22 +29,8 @@ struct LayerConfig {
   bool operator==(const LayerConfig&) const = default;
 };
 
-// Built by parse_config only, which validates; everybody else reads.
-struct ModelConfig {
-  std::string model_type;  // as the file says: "glm_moe_dsa" or "deepseek_v32"
-  std::int64_t vocab_size = 0;
-  std::int64_t hidden_size = 0;
-  std::int64_t intermediate_size = 0;      // of a dense layer
-  std::int64_t moe_intermediate_size = 0;  // of one routed expert
-  std::int64_t max_position_embeddings = 0;
-  int num_hidden_layers = 0;  // without the MTP layer
-  // 0 or 1: of several MTP layers the first drafts every step, and the others are not read. It has
-  // index num_hidden_layers.
-  int num_nextn_predict_layers = 0;
-  int num_unused_mtp_layers = 0;
-  bool tie_word_embeddings = false;  // without an lm_head.weight the head is the embedding
-  float rms_norm_eps = 0;
-
+// Multi-head latent attention.
+struct AttentionConfig {
   int num_attention_heads = 0;
   std::int64_t q_lora_rank = 0;
   std::int64_t kv_lora_rank = 0;
@@ -53,12 +39,25 @@ struct ModelConfig {
   std::int64_t v_head_dim = 0;
   float softmax_scale = 0;  // qk_head_dim^-0.5, times yarn's mscale^2
 
+  std::int64_t qk_head_dim() const { return qk_nope_head_dim + qk_rope_head_dim; }
+  std::int64_t latent_dim() const { return kv_lora_rank + qk_rope_head_dim; }
+  bool operator==(const AttentionConfig&) const = default;
+};
+
+// The lightning indexer of sparse attention.
+struct IndexerConfig {
   int index_n_heads = 0;
   std::int64_t index_head_dim = 0;
   std::int64_t index_topk = 0;
   bool indexer_rope_interleave = true;  // false: half-split pairs (j, j + qk_rope_head_dim / 2)
   bool index_share_for_mtp_iteration = false;  // later draft steps reuse the first one's keys
 
+  bool operator==(const IndexerConfig&) const = default;
+};
+
+// The mixture of experts of a sparse layer.
+struct MoeConfig {
+  std::int64_t moe_intermediate_size = 0;  // of one routed expert
   int n_routed_experts = 0;
   int n_shared_experts = 0;
   int num_experts_per_tok = 0;
@@ -67,14 +66,29 @@ struct ModelConfig {
   bool norm_topk_prob = true;
   float routed_scaling_factor = 1;
 
+  std::int64_t shared_intermediate_size() const { return moe_intermediate_size * n_shared_experts; }
+  bool operator==(const MoeConfig&) const = default;
+};
+
+// Built by parse_config only, which validates; everybody else reads.
+struct ModelConfig : AttentionConfig, IndexerConfig, MoeConfig {
+  std::string model_type;  // as the file says: "glm_moe_dsa" or "deepseek_v32"
+  std::int64_t vocab_size = 0;
+  std::int64_t hidden_size = 0;
+  std::int64_t intermediate_size = 0;  // of a dense layer
+  std::int64_t max_position_embeddings = 0;
+  int num_hidden_layers = 0;  // without the MTP layer
+  // 0 or 1: of several MTP layers the first drafts every step, and the others are not read. It has
+  // index num_hidden_layers.
+  int num_nextn_predict_layers = 0;
+  int num_unused_mtp_layers = 0;
+  bool tie_word_embeddings = false;  // without an lm_head.weight the head is the embedding
+  float rms_norm_eps = 0;
   RopeConfig rope;
   std::vector<LayerConfig> layers;  // [num_hidden_layers + num_nextn_predict_layers]
   std::vector<TokenId> eos_token_ids;
   std::string quantization;  // what the file claims, for people; the tensors decide. Empty: nothing
 
-  std::int64_t qk_head_dim() const { return qk_nope_head_dim + qk_rope_head_dim; }
-  std::int64_t latent_dim() const { return kv_lora_rank + qk_rope_head_dim; }
-  std::int64_t shared_intermediate_size() const { return moe_intermediate_size * n_shared_experts; }
   int num_layers_with_mtp() const { return num_hidden_layers + num_nextn_predict_layers; }
   bool is_mtp(int layer) const { return layer >= num_hidden_layers; }
   int num_moe_layers() const;  // without the MTP layer
