@@ -118,16 +118,15 @@ snapshot=$root/root/.cache/huggingface/hub/models--zai-org--GLM-5-FP8
 mkdir -p "$snapshot/snapshots" "$snapshot/refs"
 cp -r models/glm5-tiny "$snapshot/snapshots/0123abcd"
 printf 0123abcd >"$snapshot/refs/main"
-# In a network of its own, where it listens as it will in a container.
+# In a network of its own, where it listens as it will in a container, among processes that end with this one.
 serve() {
   ip link set lo up
   in_root "${environment[@]}" "${entrypoint[@]}" --model zai-org/GLM-5-FP8 --tensor-parallel-size 8 --max-model-len 4096 \
     --gpu-memory-utilization 0.90 --trust-remote-code >"$work/log" 2>&1 &
   capital zai-org/GLM-5-FP8
-  kill %1
 }
 export -f serve in_root
-answer=$(root=$root work=$work environment="${environment[*]}" entrypoint="${entrypoint[*]}" unshare --net bash -ec \
+answer=$(root=$root work=$work environment="${environment[*]}" entrypoint="${entrypoint[*]}" unshare --net --pid --fork --kill-child bash -ec \
   'read -ra environment <<<"$environment"; read -ra entrypoint <<<"$entrypoint"; serve 2>/dev/null') || { cat "$work/log" && fail "the image does not serve"; }
 [[ $answer == *Paris* ]] || fail "the image answers $answer"
 grep -q 'http://0.0.0.0:8000' "$work/log" || fail "the image does not listen on 0.0.0.0:8000: $(cat "$work/log")"

@@ -5,32 +5,37 @@
 namespace glint {
 namespace {
 
-// Caches of `num_pages` pages without memory yet.
-std::vector<LayerCache> plan_layers(const ModelConfig& config, const KvOptions& options) {
-  const std::int64_t num_slots = std::int64_t{options.num_pages} * kPageSize;
+// The caches of all layers in pages that begin at `data`; where there is none, this is a plan.
+struct Layout {
   std::vector<LayerCache> layers;
+  std::int64_t page_bytes = 0;
+};
+
+Layout lay_out(const ModelConfig& config, const KvOptions& options, std::byte* data) {
+  const std::int64_t num_slots = std::int64_t{options.num_pages} * kPageSize;
+  Layout layout;
+  const auto put = [&](auto& cache) {
+    cache.data = data ? data + layout.page_bytes : nullptr;
+    layout.page_bytes += cache.page_bytes();
+  };
   const int count = options.with_mtp ? config.num_layers_with_mtp() : config.num_hidden_layers;
   for (int i = 0; i < count; ++i) {
-    LayerCache& cache = layers.emplace_back();
+    LayerCache& cache = layout.layers.emplace_back();
     if (i < config.num_hidden_layers && !options.layers.holds(i)) continue;
     cache.latent = {.format = options.latent,
                     .num_slots = num_slots,
                     .latent_dim = static_cast<int>(config.kv_lora_rank),
                     .rope_dim = static_cast<int>(config.qk_rope_head_dim)};
-    if (config.layers[i].has_indexer) {
-      cache.index = {.format = options.index,
-                     .num_slots = num_slots,
-                     .dim = static_cast<int>(config.index_head_dim)};
-    }
+    put(cache.latent);
+    if (!config.layers[i].has_indexer) continue;
+    cache.index = {.format = options.index,
+                   .num_slots = num_slots,
+                   .dim = static_cast<int>(config.index_head_dim)};
+    put(cache.index);
   }
-  return layers;
-}
-
-std::int64_t latent_bytes(const LayerCache& cache) {
-  return cache.latent.num_slots * cache.latent.row_bytes();
-}
-std::int64_t index_bytes(const LayerCache& cache) {
-  return cache.index.num_slots / kPageSize * cache.index.page_bytes();
+  for (LayerCache& cache : layout.layers)
+    cache.latent.page_stride = cache.index.page_stride = layout.page_bytes;
+  return layout;
 }
 
 }  // namespace
@@ -39,43 +44,28 @@ Result<KvStore> KvStore::make(const ModelConfig& config, const KvOptions& option
   KvStore store;
   store.options_ = options;
   store.device_ = &device;
-  store.layers_ = plan_layers(config, options);
-  const auto allocate = [&](std::int64_t bytes) {
-    store.buffers_.push_back(device.allocate(static_cast<std::size_t>(bytes)));
-    return store.buffers_.back().data();
-  };
-  for (LayerCache& cache : store.layers_) {
-    if (cache.latent.num_slots == 0) continue;
-    cache.latent.data = allocate(latent_bytes(cache));
-    if (cache.index.num_slots) cache.index.data = allocate(index_bytes(cache));
-    if (!cache.latent.data || (cache.index.num_slots && !cache.index.data)) {
-      const std::int64_t bytes = page_bytes(config, options) * options.num_pages;
-      return Error{ErrorCode::kResourceExhausted,
-                   str("no room on ", device.name(), " for a KV cache of ",
-                       human_bytes(static_cast<double>(bytes)), " (", options.num_pages,
-                       " pages); a shorter context or fewer sequences need less")};
-    }
-  }
+  store.page_bytes_ = page_bytes(config, options);
+  const std::int64_t bytes = store.page_bytes_ * options.num_pages;
+  store.buffer_ = device.allocate(static_cast<std::size_t>(bytes));
+  if (bytes > 0 && store.buffer_.data() == nullptr)
+    return Error{ErrorCode::kResourceExhausted,
+                 str("no room on ", device.name(), " for a KV cache of ",
+                     human_bytes(static_cast<double>(bytes)), " (", options.num_pages,
+                     " pages); a shorter context or fewer sequences need less")};
+  store.layers_ = lay_out(config, options, store.buffer_.data()).layers;
   return store;
 }
 
+std::span<std::byte> KvStore::page(PageId id) const {
+  return {buffer_.data() + id * page_bytes_, static_cast<std::size_t>(page_bytes_)};
+}
+
 void KvStore::copy_page(PageId from, PageId to) {
-  const auto copy = [&](std::byte* data, std::int64_t bytes) {
-    device_->copy(data + to * bytes, data + from * bytes, static_cast<std::size_t>(bytes));
-  };
-  for (const LayerCache& cache : layers_) {
-    if (cache.latent.data) copy(cache.latent.data, kPageSize * cache.latent.row_bytes());
-    if (cache.index) copy(cache.index.data, cache.index.page_bytes());
-  }
+  device_->copy(page(to).data(), page(from).data(), page(to).size());
 }
 
 std::int64_t page_bytes(const ModelConfig& config, const KvOptions& options) {
-  KvOptions one = options;
-  one.num_pages = 1;
-  std::int64_t bytes = 0;
-  for (const LayerCache& cache : plan_layers(config, one))
-    bytes += latent_bytes(cache) + index_bytes(cache);
-  return bytes;
+  return lay_out(config, options, nullptr).page_bytes;
 }
 
 }  // namespace glint

@@ -1,8 +1,10 @@
-// KvStore: the bytes of the paged KV cache, for all layers. Which page belongs to whom is the
-// engine's business.
+// KvStore: the bytes of the paged KV cache. A page of all layers (latents, index keys, those of the
+// MTP layer too) is one stretch of memory, to be copied or sent whole; which page belongs to whom
+// is the engine's business.
 #pragma once
 
 #include <limits>
+#include <span>
 #include <vector>
 
 #include "model/shard_plan.h"
@@ -32,7 +34,8 @@ class KvStore {
   static Result<KvStore> make(const ModelConfig& config, const KvOptions& options, Device& device);
 
   const LayerCache& layer(int i) const { return layers_[i]; }
-  // Copies page `from` of every layer over page `to`.
+  // Device memory.
+  std::span<std::byte> page(PageId id) const;
   void copy_page(PageId from, PageId to);
 
   int num_pages() const { return options_.num_pages; }
@@ -41,7 +44,8 @@ class KvStore {
  private:
   KvOptions options_;
   std::vector<LayerCache> layers_;
-  std::vector<Buffer> buffers_;
+  std::int64_t page_bytes_ = 0;
+  Buffer buffer_;
   Device* device_ = nullptr;
 };
 

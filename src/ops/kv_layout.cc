@@ -31,13 +31,12 @@ std::int64_t IndexCache::key_bytes() const {
 }
 
 std::byte* IndexCache::key(std::int64_t slot) const {
-  return data + slot / kPageSize * page_bytes() + slot % kPageSize * key_bytes();
+  return data + slot / kPageSize * stride() + slot % kPageSize * key_bytes();
 }
 
 std::byte* IndexCache::scale(std::int64_t slot) const {
   GLINT_CHECK(format == IndexFormat::kFp8, "only fp8 index keys have scales");
-  return data + slot / kPageSize * page_bytes() + std::int64_t{kPageSize} * dim +
-         slot % kPageSize * 4;
+  return data + slot / kPageSize * stride() + std::int64_t{kPageSize} * dim + slot % kPageSize * 4;
 }
 
 const char* name_of(LatentFormat format) {

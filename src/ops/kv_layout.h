@@ -1,5 +1,6 @@
 // Bytes of the paged caches. A page holds kPageSize consecutive positions of one sequence; slot =
-// page * kPageSize + offset. One cache object is one layer's.
+// page * kPageSize + offset. One cache object is one layer's, whose pages may lie apart: between
+// them are those of other layers.
 #pragma once
 
 #include <cstddef>
@@ -28,9 +29,14 @@ struct LatentCache {
   std::int64_t num_slots = 0;
   int latent_dim = 0;
   int rope_dim = 0;
+  std::int64_t page_stride = 0;  // bytes from a page to the next; 0: page_bytes()
 
   std::int64_t row_bytes() const;  // GLM-5: 2304, 1152, 656
-  std::byte* row(std::int64_t slot) const { return data + slot * row_bytes(); }
+  std::int64_t page_bytes() const { return kPageSize * row_bytes(); }
+  std::int64_t stride() const { return page_stride ? page_stride : page_bytes(); }
+  std::byte* row(std::int64_t slot) const {
+    return data + slot / kPageSize * stride() + slot % kPageSize * row_bytes();
+  }
 };
 
 // The indexer's key of a token, `dim` values.
@@ -47,8 +53,10 @@ struct IndexCache {
   IndexFormat format = IndexFormat::kFp8;
   std::int64_t num_slots = 0;
   int dim = 0;
+  std::int64_t page_stride = 0;  // bytes from a page to the next; 0: page_bytes()
 
   std::int64_t page_bytes() const;
+  std::int64_t stride() const { return page_stride ? page_stride : page_bytes(); }
   std::int64_t key_bytes() const;  // without its scale
   // Key of `slot`: e4m3 codes, bf16 or f32.
   std::byte* key(std::int64_t slot) const;

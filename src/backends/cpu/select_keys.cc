@@ -22,10 +22,10 @@ struct Block {
 struct PageWeight {
   std::vector<float> ones;
   Weight weight;
-  std::int64_t page_bytes;
+  std::int64_t stride;  // of pages
 
   // The keys of a page as a weight; the scales of fp8 keys come after the sum over heads.
-  explicit PageWeight(const IndexCache& cache) : page_bytes(cache.page_bytes()) {
+  explicit PageWeight(const IndexCache& cache) : stride(cache.stride()) {
     static constexpr DType kTypes[] = {DType::kF32, DType::kBF16, DType::kF8E4M3};
     const auto format = static_cast<std::size_t>(cache.format);
     const std::int64_t blocks = fp8_blocks(cache.dim);
@@ -38,7 +38,7 @@ struct PageWeight {
   }
   Weight of(std::int64_t page) const {
     Weight w = weight;
-    w.data.data += page * page_bytes;
+    w.data.data += page * stride;
     return w;
   }
 };

@@ -353,9 +353,13 @@ void Workspace::record(const char* name, const Tensor& x, bool per_token) {
       {.output = {.name = name, .width = width, .per_token = per_token, .ulp = ulp}, .read = read});
 }
 
+// Between the pages of a cache, where those of other layers are; nobody writes there.
+constexpr std::int64_t kPageGap = 192;
+
 LatentCache Workspace::latent_cache(LatentFormat format, int pages, int latent_dim, int rope_dim) {
   LatentCache cache = {nullptr, format, std::int64_t{pages} * kPageSize, latent_dim, rope_dim};
-  std::vector<std::byte> bytes(cache.num_slots * cache.row_bytes());
+  cache.page_stride = cache.page_bytes() + kPageGap;
+  std::vector<std::byte> bytes(pages * cache.page_stride);
   cache.data = bytes.data();
   const std::vector<float> rows = noise(cache.num_slots * (latent_dim + rope_dim));
   for (std::int64_t slot = 0; slot < cache.num_slots; ++slot) {
@@ -369,7 +373,8 @@ LatentCache Workspace::latent_cache(LatentFormat format, int pages, int latent_d
 IndexCache Workspace::index_cache(IndexFormat format, int pages, int dim,
                                   const std::vector<float>& keys) {
   IndexCache cache = {nullptr, format, std::int64_t{pages} * kPageSize, dim};
-  std::vector<std::byte> bytes(pages * cache.page_bytes());
+  cache.page_stride = cache.page_bytes() + kPageGap;
+  std::vector<std::byte> bytes(pages * cache.page_stride);
   cache.data = bytes.data();
   const std::vector<float> rows = keys.empty() ? noise(cache.num_slots * dim) : keys;
   for (std::int64_t slot = 0; slot < cache.num_slots; ++slot) {

@@ -126,7 +126,8 @@ __global__ void __launch_bounds__(kBlock, 2) score_keys_kernel(const KeyScores s
 bool can_score_keys(const SelectKeysArgs& args) {
   return args.q && args.q.dtype == DType::kBF16 && args.q.dim(1) <= kMostHeads &&
          args.q.dim(2) == kDim && args.cache.format != IndexFormat::kF32 &&
-         reinterpret_cast<std::uintptr_t>(args.cache.data) % 16 == 0;
+         reinterpret_cast<std::uintptr_t>(args.cache.data) % 16 == 0 &&
+         args.cache.stride() % 16 == 0;
 }
 
 void launch_score_keys(const KeyScores& s, IndexFormat format, std::int64_t tokens,

@@ -81,7 +81,7 @@ __device__ void load_tile(const Attention<Q>& a, const std::int32_t* indices, st
                           float* to, int width) {
   for (int j = threadIdx.x / kWarp; j < kKeys; j += kBlock / kWarp) {
     const std::int64_t slot = j < left ? indices[j] : -1;
-    const std::byte* row = a.rows.data + (slot < 0 ? 0 : slot) * a.rows.row_bytes;
+    const std::byte* row = a.rows.row(slot < 0 ? 0 : slot);
     for (int i = threadIdx.x % kWarp; i < width; i += kWarp) {
       to[j * (width + 1) + i] = slot < 0 ? 0.0f : latent_at<Q, Cache>(a.rows, row, i);
     }

@@ -40,6 +40,7 @@ struct Attention {
   int heads;
   float scale;
   const std::byte* rows;
+  std::int64_t page_stride;
 };
 
 // Shared memory of a thread block. Fp8 rows are copied as they are and then decoded; others are
@@ -97,7 +98,8 @@ __device__ void start_copy(const Attention& a, Shared<kFp8, kStages>& shared, in
     const int key = i / kUnits, unit = i % kUnits;
     const std::int32_t slot = shared.slots[first + key];
     std::byte* const to = shared.stages[stage] + key * Shared<kFp8, kStages>::kRowBytes + unit * 16;
-    const std::byte* const from = a.rows + std::int64_t{max(slot, 0)} * kFrom + unit * 16;
+    const std::int32_t page = max(slot, 0) / kPageSize, row = max(slot, 0) % kPageSize;
+    const std::byte* const from = a.rows + page * a.page_stride + row * kFrom + unit * 16;
     const auto address = static_cast<std::uint32_t>(__cvta_generic_to_shared(to));
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(address), "l"(from),
                  "r"(slot < 0 ? 0 : 16)
@@ -340,8 +342,8 @@ bool is_sparse_mla_512(const SparseMlaArgs& args) {
   };
   return args.out.dtype == DType::kBF16 && args.kv.format != LatentFormat::kF32 &&
          args.kv.latent_dim == kLatent && args.kv.rope_dim == kRope && args.indices.dim(1) > 0 &&
-         reinterpret_cast<std::uintptr_t>(args.kv.data) % 16 == 0 && is_even(args.q_latent) &&
-         is_even(args.q_rope);
+         reinterpret_cast<std::uintptr_t>(args.kv.data) % 16 == 0 && args.kv.stride() % 16 == 0 &&
+         is_even(args.q_latent) && is_even(args.q_rope);
 }
 
 void launch_sparse_mla_512(const SparseMlaArgs& args, cudaStream_t stream) {
@@ -357,7 +359,8 @@ void launch_sparse_mla_512(const SparseMlaArgs& args, cudaStream_t stream) {
       .k = args.indices.dim(1),
       .heads = static_cast<int>(args.out.dim(1)),
       .scale = args.softmax_scale,
-      .rows = args.kv.data};
+      .rows = args.kv.data,
+      .page_stride = args.kv.stride()};
   // Two thread blocks share a multiprocessor; few that do not fill it have more keys under way.
   constexpr std::int64_t kFewTokens = 16;
   const std::int64_t tokens = args.out.dim(0);

@@ -13,30 +13,34 @@ inline constexpr int kScaleGroup = 128;  // latents of an fp8 row that share a s
 
 struct LatentRows {
   std::byte* data;
-  std::int64_t row_bytes;
+  std::int64_t stride, row_bytes;  // of pages; of rows
   int latent_dim, rope_dim;
+
+  __device__ std::byte* row(std::int64_t slot) const {
+    return data + slot / kPageSize * stride + slot % kPageSize * row_bytes;
+  }
 };
 inline LatentRows latent_rows(const LatentCache& cache) {
-  return {cache.data, cache.row_bytes(), cache.latent_dim, cache.rope_dim};
+  return {cache.data, cache.stride(), cache.row_bytes(), cache.latent_dim, cache.rope_dim};
 }
 
 struct IndexRows {
   std::byte* data;
-  std::int64_t page_bytes;
+  std::int64_t stride;  // of pages
   int dim;
 
   template <class T>
   __device__ T* key(std::int64_t slot) const {
-    return reinterpret_cast<T*>(data + slot / kPageSize * page_bytes) + slot % kPageSize * dim;
+    return reinterpret_cast<T*>(data + slot / kPageSize * stride) + slot % kPageSize * dim;
   }
   // fp8 only: after the codes of the page.
   __device__ float* scale(std::int64_t slot) const {
-    return reinterpret_cast<float*>(data + slot / kPageSize * page_bytes + kPageSize * dim) +
+    return reinterpret_cast<float*>(data + slot / kPageSize * stride + kPageSize * dim) +
            slot % kPageSize;
   }
 };
 inline IndexRows index_rows(const IndexCache& cache) {
-  return {cache.data, cache.page_bytes(), cache.dim};
+  return {cache.data, cache.stride(), cache.dim};
 }
 
 // Calls f(T{}) with the element of the format's rows: float, bf16, or std::uint8_t for fp8.

@@ -47,7 +47,7 @@ __global__ void __launch_bounds__(kBlock)
   if (slot < 0) return;
   const X* latent = latents.x + blockIdx.x * latents.stride;
   const X* k_rope = ropes.x + blockIdx.x * ropes.stride;
-  std::byte* row = rows.data + slot * rows.row_bytes;
+  std::byte* row = rows.row(slot);
   if constexpr (std::is_same_v<Cache, std::uint8_t>) {
     write_latent_fp8(latent, k_rope, rows, row);
   } else {
