@@ -9,6 +9,7 @@
 #include "cli/grpo_options.h"
 #include "cli/grpo_record.h"
 #include "cli/interrupt.h"
+#include "quant/quantize_in_memory.h"
 #include "rl/grpo.h"
 #include "train/trainer.h"
 
@@ -49,20 +50,24 @@ class Run {
     Status status = loop();
     // A signal ends the round that runs; what was done before it is saved.
     const bool ended = interrupted_ && !status.ok();
-    if (!status.ok() && !(ended && status.error().code == ErrorCode::kUnavailable)) return status;
+    const bool is_whole = status.ok() || status.error().code == ErrorCode::kUnavailable;
+    if (!is_whole) return status;
     if (unsaved_) {
       GLINT_TRY_STATUS(save());
     }
     if (ended) {
       cli_.console.print(str("ended by a signal after ", round_, " of ", options_.num_rollout,
                              " rounds; --resume goes on\n"));
+      return Ok{};
     }
-    return Ok{};
+    return status;
   }
 
  private:
   Status open() {
-    GLINT_TRY(rule_, Reward::named(options_.rm_type));
+    if (options_.rm_url.empty()) {
+      GLINT_TRY(rule_, Reward::named(options_.rm_type));
+    }
     GLINT_TRY(const std::string base, model_dir(options_.model, cli_));
     std::optional<std::string> latest;
     GLINT_TRY(latest, Trainer::find_latest(options_.save));
@@ -82,8 +87,7 @@ class Run {
       GLINT_TRY(const Json state, trainer_->restore(*latest));
       GLINT_TRY_STATUS(take_up(state));
     }
-    GLINT_TRY(engine_, load_model(running, cli_, false));
-    GLINT_TRY_STATUS(engine_->update_weights(trainer_->weights().checkpoint()));
+    GLINT_TRY_STATUS(open_engine(running, resolved));
     GLINT_TRY(record_, GrpoRecord::open({.dir = options_.save,
                                          .tensorboard_dir = options_.tensorboard_dir,
                                          .port = options_.port,
@@ -95,8 +99,44 @@ class Run {
     grpo.rollout.stop_ids = stop_ids(engine_->config(), engine_->generation());
     grpo.rollout.num_token_ids = tokenizer_->vocab_size();
     rollout_ = grpo.rollout;
-    grpo_.emplace(*engine_, trainer_->pass(), *tokenizer_, *rule_, grpo);
+    if (options_.kl_loss_coef != 0) {
+      GLINT_TRY_STATUS(open_reference(options_.ref_load.empty() ? base : options_.ref_load));
+      grpo.reference = &*reference_.pass;
+    }
+    grpo_.emplace(*engine_, trainer_->pass(), *tokenizer_, rule_ ? &*rule_ : nullptr, grpo);
     order_.emplace(prompts_.size(), options_.seed, options_.rollout_shuffle);
+    return Ok{};
+  }
+
+  // Weights as the engine answers with them.
+  Result<Checkpoint> engine_weights() {
+    Checkpoint weights = trainer_->weights().checkpoint();
+    if (!options_.fp8_rollout) return weights;
+    const Recipe recipe = {.format = TargetFormat::kFp8, .scope = Scope::kAllLinear};
+    return quantize_in_memory(std::move(weights), trainer_->model().config(), recipe, *pool_);
+  }
+
+  Status open_engine(const RunOptions& running, const ModelOptions& resolved) {
+    GLINT_TRY(std::unique_ptr<Ops> ops, make_backend(running, cli_));
+    pool_.emplace(std::max(resolved.threads, 1));
+    GLINT_TRY(Checkpoint weights, engine_weights());
+    GLINT_TRY(engine_, load_model(resolved, std::move(ops), cli_, std::move(weights)));
+    return Ok{};
+  }
+
+  Status open_reference(const std::string& dir) {
+    const RunOptions running = options_.how.of_model(dir);
+    GLINT_TRY(const ModelOptions resolved, resolve(running, cli_, false));
+    GLINT_TRY(std::unique_ptr<Ops> ops, make_backend(running, cli_));
+    auto tape = std::make_unique<TapeOps>(std::move(ops));
+    TapeOps& its = *tape;
+    GLINT_TRY(reference_.model, load_model(resolved, std::move(tape), cli_));
+    if (reference_.model->config().vocab_size != trainer_->model().config().vocab_size) {
+      return invalid(str(dir, " has ", reference_.model->config().vocab_size, " tokens, the model ",
+                         trainer_->model().config().vocab_size,
+                         "; a reference model has the same"));
+    }
+    reference_.pass.emplace(*reference_.model, its);
     return Ok{};
   }
 
@@ -190,8 +230,10 @@ class Run {
               grpo_->roll_out(prompts_, *order_, prompts_used_, [this](int) { return goes_on(); }));
     const double rollout_s = seconds_since(begin);
     const auto trained_from = Clock::now();
-    RoundFigures figures = {.rollout_s = rollout_s};
-    GLINT_TRY(figures.compared, grpo_->verify(batch, static_cast<std::uint64_t>(round_), on_part));
+    RoundFigures figures = {.has_kl = options_.kl_loss_coef != 0,
+                            .has_weights = options_.use_tis || options_.use_icepop,
+                            .rollout_s = rollout_s};
+    GLINT_TRY(figures.parity, grpo_->verify(batch, static_cast<std::uint64_t>(round_), on_part));
     GLINT_TRY_STATUS(grpo_->set_old_log_probs(batch, on_part));
     Grpo::Sums& sums = figures.sums;
     for (int i = 0; i < grpo_->steps_of_round(); ++i) {
@@ -208,7 +250,8 @@ class Run {
     }
     figures.train_s = seconds_since(trained_from);
     const auto updated_from = Clock::now();
-    GLINT_TRY_STATUS(engine_->update_weights(trainer_->weights().checkpoint()));
+    GLINT_TRY(Checkpoint weights, engine_weights());
+    GLINT_TRY_STATUS(engine_->update_weights(std::move(weights)));
     figures.update_s = seconds_since(updated_from);
     prompts_used_ += batch.prompts_used;
     ++round_;
@@ -218,13 +261,13 @@ class Run {
 
   Status report(const GrpoBatch& batch, const RoundFigures& figures) {
     line_ = formatted(
-        "round %lld of %d: reward %.3f, %.1f tokens an answer, parity: 0 of %lld "
+        "round %lld of %d: reward %.3f, %.1f tokens an answer, parity: %lld of %lld "
         "log-probabilities differ, entropy %.3f, grad norm %.2f, %.1f s (rollout %.1f, training "
         "%.1f)",
         static_cast<long long>(round_), options_.num_rollout, batch.mean_reward(),
-        batch.mean_length(), static_cast<long long>(figures.compared),
-        figures.per_token(figures.sums.entropy), figures.step.grad_norm, figures.seconds(),
-        figures.rollout_s, figures.train_s);
+        batch.mean_length(), static_cast<long long>(figures.parity.differ),
+        static_cast<long long>(figures.parity.tokens), figures.per_token(figures.sums.entropy),
+        figures.step.grad_norm, figures.seconds(), figures.rollout_s, figures.train_s);
     return record_->add_round(batch, figures);
   }
 
@@ -234,6 +277,7 @@ class Run {
     how.temperature = options_.eval_temperature;
     how.top_p = 1;
     how.top_k = 0;
+    how.routes = false;
     const auto begin = Clock::now();
     GLINT_TRY(const GrpoEval eval,
               grpo_->evaluate(eval_prompts_, options_.n_samples_per_eval_prompt, how,
@@ -263,6 +307,11 @@ class Run {
   std::vector<TrainPrompt> prompts_, eval_prompts_;
   std::unique_ptr<Trainer> trainer_;
   std::unique_ptr<LoadedModel> engine_;  // reads what is not packed from the trainer's memory
+  struct Reference {
+    std::unique_ptr<LoadedModel> model;
+    std::optional<GradientPass> pass;
+  } reference_;
+  std::optional<ThreadPool> pool_;  // of the quantiser
   std::optional<GrpoRecord> record_;
   RolloutOptions rollout_;
   std::optional<Grpo> grpo_;

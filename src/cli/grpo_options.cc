@@ -1,6 +1,8 @@
 #include "cli/grpo_options.h"
 
 #include "base/str.h"
+#include "cli/remote_reward.h"
+#include "net/server_url.h"
 
 namespace glint {
 namespace {
@@ -44,6 +46,35 @@ Status check_rollouts(const GrpoCommandOptions& o) {
   return check_count("save-interval", o.save_interval, 0, 1 << 30);
 }
 
+// How engine and trainer may differ, and what corrects it.
+Status check_corrections(const GrpoCommandOptions& o) {
+  GLINT_TRY_STATUS(check_number("kl-loss-coef", o.kl_loss_coef, 0, 1000));
+  GLINT_TRY_STATUS(check_number("parity-gate", o.parity_gate, 0, 100));
+  GLINT_TRY_STATUS(check_number("tis-clip-low", o.tis_clip_low, 0, 1));
+  GLINT_TRY_STATUS(check_number("tis-clip", o.tis_clip, 1, 1e6));
+  if (o.kl_loss_coef == 0 && !o.ref_load.empty()) {
+    return invalid(str("--ref-load ", o.ref_load, " counts nothing: --kl-loss-coef is 0"));
+  }
+  if (o.fp8_rollout && o.parity_gate == 0) {
+    return invalid(
+        "--fp8-rollout answers with other log-probabilities than training has; say how far they "
+        "may be apart: --parity-gate 0.03");
+  }
+  if (o.use_tis && o.use_icepop) return invalid("give --use-tis or --use-icepop, not both");
+  const char* const correction = o.use_tis ? "--use-tis" : o.use_icepop ? "--use-icepop" : nullptr;
+  if (correction && o.parity_gate == 0) {
+    return invalid(str(correction,
+                       " corrects an engine that computes otherwise; here all its "
+                       "weights would be 1. It is for --fp8-rollout and --parity-gate"));
+  }
+  if (correction && o.rollout_temperature != 1) {
+    return invalid(str(correction,
+                       " compares log-probabilities before the temperature; it needs "
+                       "--rollout-temperature 1"));
+  }
+  return Ok{};
+}
+
 Status check_optimizer(const GrpoCommandOptions& o) {
   GLINT_TRY_STATUS(check_number("eps-clip", o.eps_clip, 0, 1));
   GLINT_TRY_STATUS(check_number("eps-clip-high", o.eps_clip_high, 0, 1e6));
@@ -70,6 +101,14 @@ Status check(const GrpoCommandOptions& o) {
   if (o.save.empty()) return invalid("give a directory for checkpoints: --save DIR");
   GLINT_TRY_STATUS(check_rollouts(o));
   GLINT_TRY_STATUS(check_optimizer(o));
+  GLINT_TRY_STATUS(check_corrections(o));
+  if ((o.rm_type == "remote_rm") == o.rm_url.empty()) {
+    return invalid("--rm-type remote_rm and --rm-url URL go together");
+  }
+  if (!o.rm_url.empty()) {
+    GLINT_TRY_STATUS(parse_server_url(o.rm_url).in("--rm-url"));
+  }
+  GLINT_TRY_STATUS(check_number("rm-timeout", o.rm_timeout, 1, 1e6));
   if (o.eval_interval > 0 && o.eval_prompt_data.empty()) {
     return invalid("--eval-interval needs prompts to evaluate on: --eval-prompt-data F.jsonl");
   }
@@ -80,6 +119,11 @@ GrpoOptions GrpoCommandOptions::grpo() const {
   PolicyLossKind kind = PolicyLossKind::kGrpo;
   if (advantage_estimator == "gspo") kind = PolicyLossKind::kGspo;
   if (advantage_estimator == "cispo") kind = PolicyLossKind::kCispo;
+  KlKind kl = KlKind::kK1;
+  if (kl_loss_type == "k2") kl = KlKind::kK2;
+  if (kl_loss_type == "k3") kl = KlKind::kK3;
+  if (kl_loss_type == "low_var_kl") kl = KlKind::kLowVar;
+  using Mismatch = MismatchOptions::Kind;
   return {.rollout_batch_size = rollout_batch_size,
           .n_samples_per_prompt = n_samples_per_prompt,
           .global_batch_size = global_batch_size,
@@ -88,11 +132,14 @@ GrpoOptions GrpoCommandOptions::grpo() const {
                       .top_k = rollout_top_k,
                       .max_tokens = rollout_max_response_len,
                       .max_running = max_num_seqs,
-                      .stop_ids = {}},
+                      .stop_ids = {},
+                      .routes = use_rollout_routing_replay},
           .loss = {.policy = {.kind = kind,
                               .eps_clip = eps_clip,
                               .eps_clip_high = eps_clip_high,
-                              .eps_clip_c = eps_clip_c},
+                              .eps_clip_c = eps_clip_c,
+                              .kl_coef = kl_loss_coef,
+                              .kl = kl},
                    .entropy_coef = entropy_coef,
                    .per_token = calculate_per_token_loss},
           .std_normalization = !disable_grpo_std_normalization,
@@ -101,7 +148,14 @@ GrpoOptions GrpoCommandOptions::grpo() const {
           .overlong_penalty = overlong_penalty_factor,
           .batch_tokens = batch_tokens,
           .parity_samples = parity_samples,
-          .seed = seed};
+          .seed = seed,
+          .parity_gate = parity_gate,
+          .mismatch = {.kind = use_tis      ? Mismatch::kTis
+                               : use_icepop ? Mismatch::kIcePop
+                                            : Mismatch::kNone,
+                       .low = tis_clip_low,
+                       .high = tis_clip},
+          .remote = rm_url.empty() ? RemoteGrader() : remote_grader(rm_url, rm_timeout)};
 }
 
 AdamWOptions GrpoCommandOptions::adamw() const {
@@ -132,6 +186,9 @@ Json GrpoCommandOptions::fingerprint() const {
                       {"rollout-max-response-len", rollout_max_response_len},
                       {"rollout-temperature", rollout_temperature},
                       {"advantage-estimator", advantage_estimator},
+                      {"fp8-rollout", fp8_rollout},
+                      {"use-rollout-routing-replay", use_rollout_routing_replay},
+                      {"kl-loss-coef", kl_loss_coef},
                       {"dtype", how.dtype},
                       {"seed", static_cast<std::int64_t>(seed)}};
   return all;

@@ -16,6 +16,8 @@ struct GrpoDataOptions {
   std::string prompt_data, input_key = "prompt", label_key = "label";
   bool apply_chat_template = false, rollout_shuffle = false;
   std::string rm_type;
+  std::string rm_url;
+  double rm_timeout = 120;
   int overlong_buffer_len = 0;
   double overlong_penalty_factor = 1;
 
@@ -34,7 +36,11 @@ struct GrpoDataOptions {
     v.section("Rewards");
     v("rm-type=R", rm_type,
       "deepscaler, math, dapo, f1 or deterministic_random, each also with boxed_ before it "
-      "(`glint train reward` tells what an answer gets)");
+      "(`glint train reward` tells what an answer gets); or remote_rm: --rm-url grades");
+    v("rm-url=URL", rm_url,
+      "of remote_rm: gets {\"prompt\", \"response\", \"label\"} of each answer by POST and answers "
+      "with a number (slime's meaning)");
+    v("rm-timeout=S", rm_timeout, "seconds that remote_rm has for the answers of a round");
     v("overlong-buffer-len=N", overlong_buffer_len,
       "the last N tokens before the longest answer cost reward, linearly; 0: none do");
     v("overlong-penalty-factor=P", overlong_penalty_factor, "how much, at the longest answer");
@@ -47,6 +53,7 @@ struct GrpoRolloutOptions {
   int rollout_max_response_len = 1024, max_num_seqs = 128;
   double rollout_temperature = 1, rollout_top_p = 1;
   int rollout_top_k = 0, dynamic_sampling_rounds = 0;
+  bool fp8_rollout = false, use_rollout_routing_replay = false;
 
   template <class Visitor>
   void visit(Visitor&& v) {
@@ -63,6 +70,11 @@ struct GrpoRolloutOptions {
     v("dynamic-sampling-rounds=N", dynamic_sampling_rounds,
       "DAPO's dynamic sampling: groups whose rewards are all equal are replaced, by asking up to N "
       "times as many prompts; 0: they stay, and teach nothing");
+    v("fp8-rollout", fp8_rollout,
+      "answers come from a copy in FP8 (128 x 128 blocks), quantised anew each round as `glint "
+      "quantize` does it; training stays as it is");
+    v("use-rollout-routing-replay", use_rollout_routing_replay,
+      "training takes the experts that the engine chose (R3; slime's meaning)");
   }
 };
 
@@ -71,6 +83,10 @@ struct GrpoLossOptions {
   std::string advantage_estimator = "grpo";
   bool disable_grpo_std_normalization = false, calculate_per_token_loss = false;
   double eps_clip = 0.2, eps_clip_high = 0.28, eps_clip_c = 0, entropy_coef = 0;
+  double kl_loss_coef = 0;
+  std::string kl_loss_type = "k1", ref_load;
+  bool use_tis = false, use_icepop = false;
+  double tis_clip = 2, tis_clip_low = 0;
 
   template <class Visitor>
   void visit(Visitor&& v) {
@@ -86,6 +102,19 @@ struct GrpoLossOptions {
     v("eps-clip-high=E", eps_clip_high, "ratios above 1 + E are clipped");
     v("eps-clip-c=C", eps_clip_c, "dual clip: where the advantage is negative, too; 0: none");
     v("entropy-coef=C", entropy_coef, "a bonus for entropy");
+    v("kl-loss-coef=C", kl_loss_coef,
+      "what the distance from a reference model costs, a token; 0: there is none in memory");
+    v("kl-loss-type", kl_loss_type,
+      "how it is estimated, with d = log p - log p of the reference: "
+      "d, d^2 / 2, e^-d - 1 + d, or the last within limits (slime's meaning)",
+      {"k1", "k2", "k3", "low_var_kl"});
+    v("ref-load=DIR", ref_load, "the reference model (default: MODEL)");
+    v("use-tis", use_tis,
+      "a token's loss counts p of the trainer / p of the engine times, within the limits of "
+      "--tis-clip (slime's meaning)");
+    v("use-icepop", use_icepop, "the same, but 0 beyond the limits");
+    v("tis-clip=C", tis_clip, "the upper limit (slime's meaning)");
+    v("tis-clip-low=C", tis_clip_low, "the lower limit (slime's meaning)");
   }
 };
 
@@ -97,6 +126,7 @@ struct GrpoStepOptions {
   std::string lr_decay_style = "constant";
   double adam_beta1 = 0.9, adam_beta2 = 0.98, adam_eps = 1e-8, weight_decay = 0.1, clip_grad = 1;
   int batch_tokens = 8192, parity_samples = 4;
+  double parity_gate = 0;
 
   template <class Visitor>
   void visit(Visitor&& v) {
@@ -118,6 +148,9 @@ struct GrpoStepOptions {
     v("parity-samples=N", parity_samples,
       "answers of each round whose log-probabilities are compared with the training pass's; "
       "all, if it has fewer");
+    v("parity-gate=G", parity_gate,
+      "how far they may be apart, as a mean of absolute differences; ratios are then taken to the "
+      "training pass's; 0: not by a bit");
   }
 };
 

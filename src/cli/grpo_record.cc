@@ -11,7 +11,7 @@ constexpr int kRefreshSeconds = 10;
 Json metrics_of(const GrpoBatch& batch, const RoundFigures& f, std::int64_t round) {
   const auto answers = static_cast<double>(batch.rewards.size());
   const auto groups = static_cast<double>(batch.groups);
-  return Json::Object{
+  Json metrics = Json::Object{
       {"round", round},
       {"step", f.step.step},
       {"rollout/raw_reward", batch.mean_reward()},
@@ -29,13 +29,21 @@ Json metrics_of(const GrpoBatch& batch, const RoundFigures& f, std::int64_t roun
       {"train/answers", f.sums.answers},
       {"train/grad_norm", f.step.grad_norm},
       {"train/lr", f.step.lr},
-      {"parity/tokens", f.compared},
+      {"parity/tokens", f.parity.tokens},
+      {"parity/differ", f.parity.differ},
+      {"train/train_rollout_logprob_abs_diff", f.parity.difference},
       {"perf/rollout_time", f.rollout_s},
       {"perf/train_time", f.train_s},
       {"perf/update_weights_time", f.update_s},
       {"perf/step_time", f.seconds()},
       {"perf/rollout_tokens_per_s", static_cast<double>(batch.answer_tokens) / f.rollout_s},
       {"perf/train_tokens_per_s", static_cast<double>(f.sums.tokens) / f.train_s}};
+  if (f.has_kl) metrics.set("train/kl_loss", f.per_token(f.sums.policy.kl));
+  if (f.has_weights && f.sums.policy.tokens > 0) {
+    metrics.set("train/tis", f.per_token(f.sums.policy.weight));
+    metrics.set("train/ess_ratio", f.sums.policy.ess_ratio());
+  }
+  return metrics;
 }
 
 }  // namespace

@@ -17,9 +17,10 @@
 namespace glint {
 
 struct RoundFigures {
-  std::int64_t compared = 0;  // log-probabilities, and equal
+  Parity parity = {};
   Grpo::Sums sums = {};
   StepReport step = {};
+  bool has_kl = false, has_weights = false;  // of tokens that engine and trainer give other chances
   double rollout_s = 0, train_s = 0, update_s = 0;
 
   double seconds() const { return rollout_s + train_s + update_s; }

@@ -26,12 +26,12 @@ constexpr TrainFlag kFlags[] = {
      "entropy-coef lr min-lr lr-warmup-iters lr-decay-style adam-beta1 adam-beta2 adam-eps "
      "weight-decay clip-grad save-interval eval-interval n-samples-per-eval-prompt "
      "eval-temperature seed tensorboard-dir overlong-buffer-len overlong-penalty-factor "
-     "dynamic-sampling-rounds",
+     "dynamic-sampling-rounds kl-loss-coef kl-loss-type tis-clip tis-clip-low rm-url",
      Takes::kValue, Does::kOption},
     {"rollout-seed", Takes::kValue, Does::kOption, "seed"},
     {"eval-prompt-data", Takes::kValues, Does::kOption},
     {"apply-chat-template rollout-shuffle calculate-per-token-loss "
-     "disable-grpo-std-normalization",
+     "disable-grpo-std-normalization use-tis use-rollout-routing-replay",
      Takes::kNothing, Does::kOption},
     {"max-tokens-per-gpu", Takes::kValue, Does::kOption, "batch-tokens"},
     {"sglang-max-running-requests", Takes::kValue, Does::kOption, "max-num-seqs"},
@@ -44,17 +44,16 @@ constexpr TrainFlag kFlags[] = {
     {"optimizer-cpu-offload", Takes::kNothing, Does::kPlan},
 
     {"optimizer", Takes::kValue, Does::kMust, "adam: another optimiser than AdamW"},
-    {"kl-loss-coef kl-coef", Takes::kValue, Does::kMust, "0: a reference model and its KL"},
+    {"kl-coef", Takes::kValue, Does::kMust, "0: a KL as a part of rewards"},
     {"eval-top-p", Takes::kValue, Does::kMust, "1: evaluations with --eval-top-p"},
     {"attention-dropout hidden-dropout", Takes::kValue, Does::kMust, "0: dropout"},
     {"eval-max-response-len", Takes::kValue, Does::kPlanned,
      "another length of answers in evaluations"},
 
-    {"use-kl-loss use-unbiased-kl", Takes::kNothing, Does::kPlanned,
-     "a reference model and its KL"},
-    {"use-rollout-routing-replay use-routing-replay", Takes::kNothing, Does::kPlanned,
-     "routes of rollouts replayed (R3)"},
-    {"use-tis", Takes::kNothing, Does::kPlanned, "truncated importance sampling"},
+    {"use-kl-loss", Takes::kNothing, Does::kNothing, "--kl-loss-coef says how much it counts"},
+    {"use-unbiased-kl", Takes::kNothing, Does::kPlanned, "a KL that is weighed by the ratio"},
+    {"use-routing-replay", Takes::kNothing, Does::kNothing,
+     "a layer that is computed again for its gradient has its experts from the first time"},
     {"partial-rollout mask-offpolicy-in-partial-rollout", Takes::kNothing, Does::kPlanned,
      "partial rollouts"},
     {"over-sampling-batch-size dynamic-sampling-filter-path", Takes::kValue, Does::kPlanned,
@@ -66,11 +65,11 @@ constexpr TrainFlag kFlags[] = {
     {"sglang-speculative-num-steps sglang-speculative-eagle-topk "
      "sglang-speculative-num-draft-tokens",
      Takes::kValue, Does::kNothing, "drafts in rollouts are planned only"},
-    {"custom-rm-path rm-url custom-generate-function-path", Takes::kValue, Does::kPlanned,
+    {"custom-rm-path custom-generate-function-path", Takes::kValue, Does::kPlanned,
      "rewards by other programs"},
 
-    {"ref-load kl-loss-type", Takes::kValue, Does::kNothing,
-     "nothing is compared with a reference model"},
+    {"ref-load", Takes::kValue, Does::kNothing,
+     "the reference model of --kl-loss-coef is the one that training begins with"},
     {"use-dynamic-batch-size", Takes::kNothing, Does::kNothing,
      "answers are always packed by tokens"},
     {"data-pad-size-multiplier", Takes::kValue, Does::kNothing, "there is no padding"},

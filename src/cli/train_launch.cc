@@ -286,7 +286,10 @@ Result<Launch> resolve_launch(const LaunchOptions& options) {
 
   GLINT_TRY(const TrainPlanOptions plan, plan_options(launch, device_of(o)));
   GLINT_TRY(launch.plan, plan_training(*config, plan));
-  if (o.fp8_rollout) launch.planned.push_back("--fp8-rollout: answers in FP8 beside training");
+  if (o.fp8_rollout) {
+    launch.args.options.insert(launch.args.options.end(), {"--fp8-rollout", "--parity-gate=0.03"});
+    launch.notes.push_back("answers in FP8: --parity-gate 0.03, as in miles");
+  }
   if (!launch.on_cpu) {
     launch.planned.push_back(
         str("training on ", plan.layout.gpus, " GPUs: ", describe(plan.layout), " on CUDA"));

@@ -37,11 +37,13 @@ void ErrorSum::add(const ErrorSum& other) {
   weights += other.weights;
 }
 
-UnitEncoder::UnitEncoder(const Recipe& recipe, Checkpoint& checkpoint, ThreadPool& pool)
+UnitEncoder::UnitEncoder(const Recipe& recipe, Checkpoint& checkpoint, ThreadPool& pool,
+                         Sources sources)
     : recipe_(recipe),
       checkpoint_(checkpoint),
       pool_(pool),
       isa_(encode_isas().back()),
+      sources_(sources),
       scratch_(static_cast<std::size_t>(pool.num_threads())) {}
 
 Status UnitEncoder::encode(const Unit& unit, const Write& write, ErrorSums& errors) {
@@ -65,6 +67,7 @@ Status UnitEncoder::encode(const Unit& unit, const Write& write, ErrorSums& erro
     errors[unit.weights[parts_[i].weight].role].add(sums_[i]);
   }
   for (const Weight& weight : weights_) {
+    if (sources_ == Sources::kKeep) break;
     discard_pages(weight.data.bytes());
     if (weight.scale) discard_pages(weight.scale.bytes());
   }
@@ -92,7 +95,7 @@ Status UnitEncoder::copy(const Unit& unit, const Write& write) {
                          "; expected finite numbers"));
     }
     GLINT_TRY_STATUS(write(unit.first_spec, parts_[i].row_begin, bytes));
-    discard_pages(bytes);
+    if (sources_ == Sources::kDiscard) discard_pages(bytes);
     return Ok{};
   }));
   return Ok{};

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/thread_pool.h"
+#include "model/place_weights.h"
 #include "quant/encode.h"
 #include "quant/output_plan.h"
 
@@ -29,7 +30,9 @@ class UnitEncoder {
   using Write = std::function<Status(std::size_t spec, std::int64_t offset,
                                      std::span<const std::byte> bytes)>;
 
-  UnitEncoder(const Recipe& recipe, Checkpoint& checkpoint, ThreadPool& pool);
+  // Sources that are kept are not mapped files: their pages have nowhere to come from again.
+  UnitEncoder(const Recipe& recipe, Checkpoint& checkpoint, ThreadPool& pool,
+              Sources sources = Sources::kDiscard);
 
   // Hands every byte of the unit's tensors to `write` once, and adds to `errors`. Fails on a value
   // that is NaN or infinite, naming its tensor and index. The bytes do not depend on the number of
@@ -63,6 +66,7 @@ class UnitEncoder {
   Checkpoint& checkpoint_;
   ThreadPool& pool_;
   const EncodeIsa isa_;
+  const Sources sources_;
   std::vector<Weight> weights_;  // of the unit
   std::vector<Part> parts_;
   std::vector<float> amax_;       // of each part

@@ -1,6 +1,7 @@
 #include "rl/answer_loss.h"
 
 #include <algorithm>
+#include <numeric>
 
 namespace glint {
 
@@ -27,19 +28,26 @@ void AnswerLoss::weigh(std::size_t sequence, std::int64_t first, std::span<const
   const std::size_t count = log_probs.size() - skip;
   if (count == 0) return;
   const auto at = static_cast<std::size_t>(std::max<std::int64_t>(first - answer.num_prompt, 0));
-  const auto piece = [&](const std::vector<float>& all) {
-    return all.empty() ? std::span<const float>() : std::span(all).subspan(at, count);
+  const auto piece = [&](const auto& all) {
+    using Value = typename std::decay_t<decltype(all)>::value_type;
+    return all.empty() ? std::span<const Value>() : std::span<const Value>(all).subspan(at, count);
   };
   const double scale =
       loss_scale(options_.per_token, static_cast<double>(answer.num_answer()),
                  static_cast<double>(batch_answers_), static_cast<double>(batch_tokens_));
+  const double mean_weight =
+      answer.weights.empty() ? 1
+                             : std::accumulate(answer.weights.begin(), answer.weights.end(), 0.0) /
+                                   static_cast<double>(answer.weights.size());
   PolicySums sums =
       policy_loss(options_.policy,
                   {.new_log_probs = log_probs.subspan(skip),
                    .old_log_probs = piece(answer.old_log_probs),
                    .ref_log_probs = piece(answer.ref_log_probs),
+                   .weights = piece(answer.weights),
                    .advantage = answer.advantage,
-                   .answer_difference = differences_.empty() ? 0 : differences_[sequence]},
+                   .answer_difference = differences_.empty() ? 0 : differences_[sequence],
+                   .answer_weight = mean_weight},
                   scale, d_log_probs.subspan(skip));
   for (std::size_t t = skip; t < log_probs.size(); ++t) {
     entropy_ += entropies[t];

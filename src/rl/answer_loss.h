@@ -17,6 +17,9 @@ struct GradedAnswer {
   // Those that ratios are taken to: of the weights that answered, after the temperature.
   std::vector<float> old_log_probs = {};
   std::vector<float> ref_log_probs = {};  // of the reference model, if the loss has its KL
+  // How much each of its tokens counts where engine and trainer compute differently
+  // (mismatch_weight); empty: 1 each.
+  std::vector<double> weights = {};
   double reward = 0, advantage = 0;
   bool truncated = false;
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <numeric>
 
 #include "base/random.h"
@@ -42,7 +43,7 @@ double GrpoBatch::mean_length() const {
   return static_cast<double>(answer_tokens) / static_cast<double>(rewards.size());
 }
 
-Grpo::Grpo(LoadedModel& model, GradientPass& pass, const Tokenizer& tokenizer, const Reward& reward,
+Grpo::Grpo(LoadedModel& model, GradientPass& pass, const Tokenizer& tokenizer, const Reward* reward,
            const GrpoOptions& options)
     : model_(model), pass_(pass), tokenizer_(tokenizer), reward_(reward), options_(options) {}
 
@@ -62,11 +63,29 @@ AnswerSample Grpo::sample_of(const TrainPrompt& prompt, const Rollout& rollout,
           .truncated = rollout.truncated};
 }
 
-Result<Grade> Grpo::grade(const TrainPrompt& prompt, const Rollout& rollout) const {
-  const std::string text = text_of(rollout);
-  if (prompt.rm_type.empty()) return reward_.grade(text, prompt.label);
-  GLINT_TRY(const Reward own, Reward::named(prompt.rm_type));
-  return own.grade(text, prompt.label);
+Result<std::vector<double>> Grpo::grade(const std::vector<const TrainPrompt*>& rows,
+                                        const std::vector<Rollout>& rollouts) const {
+  std::vector<double> rewards(rollouts.size());
+  std::vector<AnswerToGrade> elsewhere;
+  std::vector<std::size_t> places;
+  for (std::size_t i = 0; i < rollouts.size(); ++i) {
+    const TrainPrompt& row = *rows[i];
+    const std::string text = text_of(rollouts[i]);
+    if (row.rm_type.empty() && options_.remote) {
+      elsewhere.push_back({tokenizer_.decode(row.ids), text, row.label});
+      places.push_back(i);
+    } else if (row.rm_type.empty()) {
+      rewards[i] = reward_->grade(text, row.label).reward;
+    } else {
+      GLINT_TRY(const Reward own, Reward::named(row.rm_type));
+      rewards[i] = own.grade(text, row.label).reward;
+    }
+  }
+  if (elsewhere.empty()) return rewards;
+  GLINT_TRY(const std::vector<double> found, options_.remote(elsewhere));
+  GLINT_CHECK(found.size() == places.size(), "a reward for each answer");
+  for (std::size_t i = 0; i < found.size(); ++i) rewards[places[i]] = found[i];
+  return rewards;
 }
 
 Result<GrpoBatch> Grpo::roll_out(const std::vector<TrainPrompt>& prompts, RowOrder& order,
@@ -88,30 +107,35 @@ Result<GrpoBatch> Grpo::roll_out(const std::vector<TrainPrompt>& prompts, RowOrd
     }
     GLINT_TRY(std::vector<Rollout> rollouts,
               run_rollouts(model_, asked, options_.rollout, on_tokens));
+    std::vector<const TrainPrompt*> row_of;
+    for (const TrainPrompt* row : rows)
+      row_of.insert(row_of.end(), static_cast<std::size_t>(n), row);
+    GLINT_TRY(const std::vector<double> grades, grade(row_of, rollouts));
     for (std::size_t row = 0; row < rows.size(); ++row) {
       std::vector<GradedAnswer> group;
       std::vector<double> rewards;
       for (int k = 0; k < n; ++k) {
-        Rollout& rollout =
-            rollouts[row * static_cast<std::size_t>(n) + static_cast<std::size_t>(k)];
-        GLINT_TRY(const Grade grade, this->grade(*rows[row], rollout));
+        const std::size_t at = row * static_cast<std::size_t>(n) + static_cast<std::size_t>(k);
+        Rollout& rollout = rollouts[at];
+        const double reward = grades[at];
         const auto length = static_cast<std::int64_t>(rollout.answer.size());
-        GradedAnswer answer = {.tokens = {.ids = rows[row]->ids},
-                               .num_prompt = static_cast<std::int64_t>(rows[row]->ids.size()),
-                               .served_log_probs = std::move(rollout.log_probs),
-                               .reward = grade.reward,
-                               .truncated = rollout.truncated};
+        GradedAnswer answer = {
+            .tokens = {.ids = rows[row]->ids, .routes = std::move(rollout.routes)},
+            .num_prompt = static_cast<std::int64_t>(rows[row]->ids.size()),
+            .served_log_probs = std::move(rollout.log_probs),
+            .reward = reward,
+            .truncated = rollout.truncated};
         std::vector<TokenId>& ids = answer.tokens.ids;
         ids.insert(ids.end(), rollout.answer.begin(), rollout.answer.end());
         answer.tokens.weights.assign(ids.size(), 1);
         std::fill_n(answer.tokens.weights.begin(), answer.num_prompt, 0.0f);
-        batch.rewards.push_back(grade.reward);
+        batch.rewards.push_back(reward);
         batch.answer_tokens += length;
         batch.longest_answer = std::max(batch.longest_answer, length);
         batch.truncated += rollout.truncated;
         batch.prompt_tokens += answer.num_prompt;
         batch.cached_tokens += rollout.cached_tokens;
-        rewards.push_back(grade.reward);
+        rewards.push_back(reward);
         if (options_.overlong_margin > 0) {
           rewards.back() += overlong_penalty(static_cast<int>(length), options_.rollout.max_tokens,
                                              options_.overlong_margin, options_.overlong_penalty);
@@ -150,8 +174,8 @@ Result<GrpoBatch> Grpo::roll_out(const std::vector<TrainPrompt>& prompts, RowOrd
   return batch;
 }
 
-Result<std::int64_t> Grpo::verify(const GrpoBatch& batch, std::uint64_t round,
-                                  const GradientPass::OnPart& on_part) {
+Result<Parity> Grpo::verify(const GrpoBatch& batch, std::uint64_t round,
+                            const GradientPass::OnPart& on_part) {
   const std::size_t all = batch.answers.size();
   const std::size_t count = std::min(static_cast<std::size_t>(options_.parity_samples), all);
   std::vector<const GradedAnswer*> some;
@@ -162,40 +186,63 @@ Result<std::int64_t> Grpo::verify(const GrpoBatch& batch, std::uint64_t round,
   GLINT_TRY(const std::vector<TokenScores> scores,
             pass_.score(sequences, static_cast<float>(options_.rollout.temperature),
                         options_.batch_tokens, on_part));
-  std::int64_t tokens = 0, differ = 0;
+  Parity parity;
   std::string first;
   for (std::size_t i = 0; i < some.size(); ++i) {
     const std::vector<float> trained = of_answer(*some[i], scores[i].served);
     const std::vector<float>& served = some[i]->served_log_probs;
     GLINT_CHECK(trained.size() == served.size(), "a log-probability for each token of the answer");
     for (std::size_t t = 0; t < served.size(); ++t) {
-      ++tokens;
+      ++parity.tokens;
+      parity.difference += std::fabs(double{trained[t]} - served[t]);
       if (std::bit_cast<std::uint32_t>(trained[t]) == std::bit_cast<std::uint32_t>(served[t])) {
         continue;
       }
-      if (differ++ > 0) continue;
+      if (parity.differ++ > 0) continue;
       first = str("that of token ", t, " of an answer is ", format_double(double{served[t]}),
                   " in the engine and ", format_double(double{trained[t]}), " in training");
     }
   }
-  if (differ == 0) return tokens;
+  parity.difference /= static_cast<double>(parity.tokens);
+  const double gate = options_.parity_gate;
+  if (parity.differ == 0 || (gate > 0 && parity.difference <= gate)) return parity;
   return Error{ErrorCode::kUnsupported,
-               str("parity: ", differ, " of ", tokens, " log-probabilities differ: ", first,
-                   "; ratios of probabilities would be wrong")};
+               gate > 0 ? str("parity: log-probabilities of the engine and of training are ",
+                              format_double(parity.difference), " apart in the mean of ",
+                              parity.tokens, " tokens; the gate is ", format_double(gate))
+                        : str("parity: ", parity.differ, " of ", parity.tokens,
+                              " log-probabilities differ: ", first,
+                              "; ratios of probabilities would be wrong")};
 }
 
 Status Grpo::set_old_log_probs(GrpoBatch& batch, const GradientPass::OnPart& on_part) {
-  if (options_.rollout.temperature == 1) {
-    for (GradedAnswer& answer : batch.answers) answer.old_log_probs = answer.served_log_probs;
-    return Ok{};
-  }
   std::vector<TrainSequence> sequences;
   for (const GradedAnswer& answer : batch.answers) sequences.push_back(answer.tokens);
-  GLINT_TRY(const std::vector<TokenScores> scores,
-            pass_.score(sequences, static_cast<float>(options_.rollout.temperature),
-                        options_.batch_tokens, on_part));
+  const auto temperature = static_cast<float>(options_.rollout.temperature);
+  const auto score = [&](GradientPass& pass) {
+    return pass.score(sequences, temperature, options_.batch_tokens, on_part);
+  };
+  if (temperature == 1 && options_.parity_gate == 0) {
+    for (GradedAnswer& answer : batch.answers) answer.old_log_probs = answer.served_log_probs;
+  } else {
+    GLINT_TRY(const std::vector<TokenScores> scores, score(pass_));
+    for (std::size_t i = 0; i < scores.size(); ++i) {
+      GradedAnswer& answer = batch.answers[i];
+      answer.old_log_probs = of_answer(answer, scores[i].log_probs);
+      if (options_.mismatch.kind == MismatchOptions::Kind::kNone) continue;
+      const std::vector<float> trained = of_answer(answer, scores[i].served);
+      for (std::size_t t = 0; t < trained.size(); ++t) {
+        answer.weights.push_back(
+            mismatch_weight(options_.mismatch, trained[t], answer.served_log_probs[t]));
+      }
+    }
+  }
+  if (options_.loss.policy.kl_coef == 0) return Ok{};
+  GLINT_CHECK(options_.reference, "a KL needs a reference model");
+  for (TrainSequence& sequence : sequences) sequence.routes.clear();  // it has its own
+  GLINT_TRY(const std::vector<TokenScores> scores, score(*options_.reference));
   for (std::size_t i = 0; i < scores.size(); ++i) {
-    batch.answers[i].old_log_probs = of_answer(batch.answers[i], scores[i].log_probs);
+    batch.answers[i].ref_log_probs = of_answer(batch.answers[i], scores[i].log_probs);
   }
   return Ok{};
 }
@@ -214,7 +261,8 @@ Result<Grpo::Sums> Grpo::add_gradient(const GrpoBatch& batch, int step,
   Sums sums;
   for (const GradedAnswer& answer : part) {
     tokens += answer.num_answer();
-    if (answer.advantage == 0 && options_.loss.entropy_coef == 0) continue;
+    const bool has_more = options_.loss.entropy_coef != 0 || options_.loss.policy.kl_coef != 0;
+    if (answer.advantage == 0 && !has_more) continue;
     taught.push_back(&answer);
     sums.tokens += answer.tokens.size();
   }
@@ -249,6 +297,11 @@ Result<GrpoEval> Grpo::evaluate(const std::vector<TrainPrompt>& prompts, int sam
     }
   }
   GLINT_TRY(const std::vector<Rollout> rollouts, run_rollouts(model_, asked, rollout, on_tokens));
+  std::vector<const TrainPrompt*> row_of;
+  for (const TrainPrompt& row : prompts) {
+    row_of.insert(row_of.end(), static_cast<std::size_t>(samples), &row);
+  }
+  GLINT_TRY(const std::vector<double> rewards, grade(row_of, rollouts));
   GrpoEval eval = {.answers = static_cast<std::int64_t>(rollouts.size())};
   for (int k = 1; k < samples; k *= 2) eval.pass_rates.emplace_back(k, 0);
   eval.pass_rates.emplace_back(samples, 0);
@@ -256,17 +309,16 @@ Result<GrpoEval> Grpo::evaluate(const std::vector<TrainPrompt>& prompts, int sam
   for (std::size_t i = 0; i < rollouts.size(); ++i) {
     const auto each = static_cast<std::size_t>(samples);
     const TrainPrompt& prompt = prompts[i / each];
-    GLINT_TRY(const Grade grade, this->grade(prompt, rollouts[i]));
     if (i % each == 0 && eval.samples.size() < kEvalSamples) {
-      eval.samples.push_back(sample_of(prompt, rollouts[i], grade.reward));
+      eval.samples.push_back(sample_of(prompt, rollouts[i], rewards[i]));
     }
-    right = (i % each == 0 ? 0 : right) + (grade.reward > 0);
+    right = (i % each == 0 ? 0 : right) + (rewards[i] > 0);
     if (i % each + 1 == each) {
       for (auto& [k, rate] : eval.pass_rates) {
         rate += pass_rate(samples, right, k) / static_cast<double>(prompts.size());
       }
     }
-    eval.reward += grade.reward;
+    eval.reward += rewards[i];
     eval.response_tokens += static_cast<double>(rollouts[i].answer.size());
     eval.truncated += rollouts[i].truncated;
   }

@@ -21,6 +21,11 @@
 
 namespace glint {
 
+struct AnswerToGrade {
+  std::string prompt, response, label;
+};
+using RemoteGrader = std::function<Result<std::vector<double>>(const std::vector<AnswerToGrade>&)>;
+
 struct GrpoOptions {
   int rollout_batch_size = 32;  // prompts of a round
   int n_samples_per_prompt = 8;
@@ -38,6 +43,18 @@ struct GrpoOptions {
   std::int64_t batch_tokens = 8192;  // that go through the model together when training
   int parity_samples = 4;            // answers that each round verifies
   std::uint64_t seed = 42;
+  // How far log-probabilities of engine and trainer may be apart, as a mean of absolute
+  // differences; 0: not by a bit. Else ratios are taken to the trainer's, weighed by `mismatch`.
+  double parity_gate = 0;
+  MismatchOptions mismatch = {};
+  GradientPass* reference = nullptr;  // of the model that the loss's KL is to
+  RemoteGrader remote = {};           // grades rows that name no rule, in place of the rule
+};
+
+// Agreement of engine and trainer on some log-probabilities.
+struct Parity {
+  std::int64_t tokens = 0, differ = 0;
+  double difference = 0;  // mean of the absolute ones
 };
 
 struct GrpoBatch {
@@ -68,21 +85,23 @@ class Grpo {
   // false ends what runs, with kUnavailable.
   using OnTokens = OnRolloutTokens;
 
-  // Everything outlives this; `reward` grades rows that name none themselves.
-  Grpo(LoadedModel& model, GradientPass& pass, const Tokenizer& tokenizer, const Reward& reward,
+  // Everything outlives this; `reward` grades rows that name none themselves, null where another
+  // program does.
+  Grpo(LoadedModel& model, GradientPass& pass, const Tokenizer& tokenizer, const Reward* reward,
        const GrpoOptions& options);
 
   // Answers to the prompts from `position` on, in the order of the seed.
   Result<GrpoBatch> roll_out(const std::vector<TrainPrompt>& prompts, RowOrder& order,
                              std::uint64_t position, const OnTokens& on_tokens);
 
-  // Compares some answers, others each round, and returns how many log-probabilities that were.
-  // Fails if a bit differs, naming the first.
-  Result<std::int64_t> verify(const GrpoBatch& batch, std::uint64_t round,
-                              const GradientPass::OnPart& on_part);
+  // Compares some answers, others each round. Fails if a bit differs, naming the first, or if they
+  // are farther apart than the gate.
+  Result<Parity> verify(const GrpoBatch& batch, std::uint64_t round,
+                        const GradientPass::OnPart& on_part);
 
   // Gives all answers what ratios are taken to: the engine's log-probabilities, or where a
-  // temperature makes others of them, those of a pass with the weights that answered.
+  // temperature or an engine of another format makes others of them, those of a pass with the
+  // weights that answered; and those of the reference model, where the loss has its KL.
   Status set_old_log_probs(GrpoBatch& batch, const GradientPass::OnPart& on_part);
 
   int steps_of_round() const;
@@ -100,14 +119,16 @@ class Grpo {
                             const RolloutOptions& rollout, const OnTokens& on_tokens);
 
  private:
-  Result<Grade> grade(const TrainPrompt& prompt, const Rollout& rollout) const;
+  // One reward for each rollout; `rows` has the prompt of each.
+  Result<std::vector<double>> grade(const std::vector<const TrainPrompt*>& rows,
+                                    const std::vector<Rollout>& rollouts) const;
   std::string text_of(const Rollout& rollout) const;
   AnswerSample sample_of(const TrainPrompt& prompt, const Rollout& rollout, double reward) const;
 
   LoadedModel& model_;
   GradientPass& pass_;
   const Tokenizer& tokenizer_;
-  const Reward& reward_;
+  const Reward* reward_;
   const GrpoOptions options_;
 };
 

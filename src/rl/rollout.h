@@ -17,6 +17,7 @@ struct RolloutOptions {
   int max_running = 128;  // answers at once
   std::vector<TokenId> stop_ids = {};
   TokenId num_token_ids = 0;  // ids from here on are padding and never come
+  bool routes = false;        // tell the experts of each token
 };
 
 struct RolloutPrompt {
@@ -27,8 +28,11 @@ struct RolloutPrompt {
 struct Rollout {
   std::vector<TokenId> answer = {};   // the stop id that ended it included
   std::vector<float> log_probs = {};  // of each, before temperature and filters
-  bool truncated = false;             // by max_tokens
-  int cached_tokens = 0;              // of the prompt, that another answer had run
+  // If wanted: [all tokens of prompt and answer but the last, MoE layers, k], as TrainSequence has
+  // them.
+  std::vector<std::int32_t> routes = {};
+  bool truncated = false;  // by max_tokens
+  int cached_tokens = 0;   // of the prompt, that another answer had run
 };
 
 // Sees how many tokens came since the last call; false ends the rollouts.

@@ -73,9 +73,13 @@ std::string figures(const Lines& rounds, const Lines& evals) {
   const double idle = mean_of(rounds, "rollout/zero_std/lowest", last) +
                       mean_of(rounds, "rollout/zero_std/highest", last);
   out += figure(formatted("%.0f %%", 100 * idle), "of groups teach nothing");
-  std::int64_t compared = 0;
-  for (const Json* const line : rounds) compared += integer(*line, "parity/tokens");
-  out += figure(str("0 of ", with_commas(compared)), "log-probabilities differ");
+  std::int64_t compared = 0, differ = 0;
+  for (const Json* const line : rounds) {
+    compared += integer(*line, "parity/tokens");
+    differ += integer(*line, "parity/differ");
+  }
+  out +=
+      figure(str(with_commas(differ), " of ", with_commas(compared)), "log-probabilities differ");
   out += figure(formatted("%.1f s", mean_of(rounds, "perf/step_time", last)), "a round");
   return out + "</section>\n";
 }

@@ -28,10 +28,10 @@ def output(*args, **kwargs):
     return succeed(*args, **kwargs).stdout
 
 
-def refused(*args, words=(), **kwargs):
-    """A run that must end with one sentence, in which all `words` occur."""
+def refused(*args, words=(), on_stdout=False, **kwargs):
+    """A run that must end with one sentence, in which all `words` occur; before it began, or else `on_stdout`."""
     done = run(*args, **kwargs)
-    check(done.returncode == 2 and done.stdout == "", f"{args}: exit {done.returncode}", done.stdout + done.stderr)
+    check(done.returncode == 2 and (done.stdout == "" or on_stdout), f"{args}: exit {done.returncode}", done.stdout + done.stderr)
     check(done.stderr.startswith("glint: ") and done.stderr.count("\n") == 1, f"{args}: not one sentence", done.stderr)
     for word in words:
         check(word in done.stderr, f"{args}: {word!r} is not named", done.stderr)

@@ -4,6 +4,7 @@
     train_grpo_test.py build/release/glint models/glm5-tiny models/rl
 """
 
+import http.server
 import json
 import pathlib
 import shutil
@@ -11,6 +12,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import urllib.error
 import urllib.request
 
@@ -158,6 +160,74 @@ def sigterm_saves_whole_rounds(tmp):
     refused(*resumed, words=["other prompts"])
 
 
+def answers_in_fp8_are_corrected(tmp):
+    """Without its correction the engine's numbers would end the run; routes that are replayed bring them nearer."""
+    def run(name, *args):
+        data = sums(tmp, "train.jsonl")
+        output(*train(data, tmp / name, "--num-rollout", 1, "--rollout-batch-size", 4, "--rollout-max-response-len", 60, "--fp8-rollout",
+                      "--parity-gate", 0.03, "--parity-samples", 32, *args, rm_type="deterministic_random"))
+        return rounds(tmp / name)[0][0]
+
+    plain, tis, ice, routed = run("plain"), run("tis", "--use-tis"), run("ice", "--use-icepop", "--tis-clip-low", 0.999, "--tis-clip", 1.001), \
+        run("routed", "--use-rollout-routing-replay")
+    check(plain["parity/differ"] > 0 and 0 < plain["train/train_rollout_logprob_abs_diff"] < 0.03, "it differs", plain)
+    check("train/tis" not in plain and tis["train/tis"] != 1 and abs(tis["train/tis"] - 1) < 0.1 and tis["train/ess_ratio"] < 1, "TIS", tis)
+    check(0 < ice["train/tis"] < 0.99, "IcePop leaves tokens out", ice)
+    check(len({line["train/grad_norm"] for line in (plain, tis, ice, routed)}) == 4, "each is another gradient", (plain, tis, ice, routed))
+    check(routed["train/train_rollout_logprob_abs_diff"] < plain["train/train_rollout_logprob_abs_diff"], "R3", (plain, routed))
+    refused(*train(sums(tmp, "train.jsonl"), tmp / "gate", "--num-rollout", 1, *SMALL, "--fp8-rollout", "--parity-gate", 1e-9),
+            words=["parity", "the gate is"], on_stdout=True)
+
+
+def a_reference_model_holds_back(tmp):
+    def run(name, *args):
+        output(*train(sums(tmp, "train.jsonl"), tmp / name, "--num-rollout", 3, "--lr", 1e-3, *SMALL, *args, rm_type="deterministic_random"))
+        return rounds(tmp / name)[0]
+
+    for kind in ("k2", "k3"):
+        free, held = run("free" + kind), run("held" + kind, "--kl-loss-coef", 1, "--kl-loss-type", kind)
+        check("train/kl_loss" not in free[0] and held[0]["train/kl_loss"] == 0 and held[2]["train/kl_loss"] > 0, "KL", held)
+        check(held[1]["train/grad_norm"] != free[1]["train/grad_norm"], "it counts", (free, held))
+    other = run("other", "--kl-loss-coef", 1, "--ref-load", tmp / "freek2/step-3")
+    check(other[0]["train/kl_loss"] != 0, "another reference", other)
+
+
+class Grader(http.server.BaseHTTPRequestHandler):
+    asked, status = [], 200
+
+    def do_POST(self):
+        Grader.asked.append(json.loads(self.rfile.read(int(self.headers["content-length"]))))
+        body = str(len(Grader.asked[-1]["response"]) % 7 / 4).encode()
+        self.send_response(Grader.status)
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        try:
+            self.wfile.write(body)
+        except BrokenPipeError:
+            pass  # the run has ended
+
+    def log_message(self, *args):
+        pass
+
+
+def another_program_grades(tmp):
+    data = tmp / "data.jsonl"
+    data.write_text('{"prompt": "once upon a time", "label": "x"}\n{"prompt": "a fox", "label": "7", "metadata": {"rm_type": "math"}}\n')
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Grader) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        args = train(data, tmp / "out", *SMALL, "--rm-url", f"http://127.0.0.1:{server.server_port}/grade", "--save-interval", 0,
+                     rm_type="remote_rm")
+        output(*args, "--num-rollout", 1)
+        check(len(Grader.asked) == 4 and all(one["prompt"].endswith("once upon a time") and one["label"] == "x" for one in Grader.asked),
+              "one group is asked about, the other has a rule", Grader.asked)
+        mean = sum(len(one["response"]) % 7 / 4 for one in Grader.asked) / 8
+        check(abs(rounds(tmp / "out")[0][0]["rollout/raw_reward"] - mean) < 1e-9, "rewards", mean)
+        Grader.status = 500
+        refused(*args, "--num-rollout", 2, "--resume", words=["/grade answers with status 500"], on_stdout=True)
+        server.shutdown()
+    refused(*args, "--num-rollout", 2, "--resume", words=["127.0.0.1"], on_stdout=True)
+
+
 def wrong_input_is_refused(tmp):
     good, data, save = '{"prompt": "a", "label": "1"}', tmp / "data.jsonl", tmp / "refused"
 
@@ -188,9 +258,15 @@ def wrong_input_is_refused(tmp):
     refuse("--eps-clip", 2, words=["--eps-clip is 2"])
     refuse("--port", 65536, words=["--port is 65536"])
     refuse("--eval-interval", 2, words=["--eval-prompt-data"])
+    refuse("--fp8-rollout", words=["--parity-gate 0.03"])
+    refuse("--use-tis", words=["--use-tis", "all its weights would be 1"])
+    refuse("--use-tis", "--use-icepop", words=["not both"])
+    refuse("--use-icepop", "--parity-gate", 1, "--rollout-temperature", 0.5, words=["--rollout-temperature 1"])
+    refuse("--ref-load", tmp, words=["--kl-loss-coef is 0"])
+    refuse("--rm-url", "http://127.0.0.1:1", words=["remote_rm", "go together"])
     check(not save.exists(), "a refused run leaves nothing")
 
 
-for test in (wrong_input_is_refused, one_seed_gives_one_result, every_loss_runs, sigterm_saves_whole_rounds, it_learns_and_goes_on_bit_for_bit):
+for test in (wrong_input_is_refused, another_program_grades, a_reference_model_holds_back, answers_in_fp8_are_corrected, one_seed_gives_one_result, every_loss_runs, sigterm_saves_whole_rounds, it_learns_and_goes_on_bit_for_bit):
     with tempfile.TemporaryDirectory() as tmp:
         test(pathlib.Path(tmp))

@@ -48,7 +48,9 @@ class GrpoTest : public testing::Test {
             .parity_samples = 12,
             .seed = 3};
   }
-  Grpo make(const GrpoOptions& with) { return {*engine, trainer->pass(), tokenizer, reward, with}; }
+  Grpo make(const GrpoOptions& with) {
+    return {*engine, trainer->pass(), tokenizer, &reward, with};
+  }
 
   GrpoBatch roll_out(Grpo& grpo) {
     RowOrder order(prompts.size(), 3, false);
@@ -80,9 +82,10 @@ TEST_F(GrpoTest, EngineAndTrainingAgreeBitForBitBeforeAndAfterAStep) {
       with.rollout.temperature = temperature;
       Grpo grpo = make(with);
       const GrpoBatch batch = roll_out(grpo);
-      const Result<std::int64_t> compared = grpo.verify(batch, 0, {});
+      const Result<Parity> compared = grpo.verify(batch, 0, {});
       ASSERT_TRUE(compared.ok()) << compared.error().message;
-      EXPECT_EQ(compared.value(), batch.answer_tokens);
+      EXPECT_EQ(compared.value().tokens, batch.answer_tokens);
+      EXPECT_EQ(compared.value().differ, 0);
       ASSERT_TRUE(grpo.add_gradient(batch, 0, {}).ok());
       ASSERT_TRUE(trainer->step(1e-3).ok());
       ASSERT_TRUE(engine->update_weights(trainer->weights().checkpoint()).ok());
@@ -98,11 +101,53 @@ TEST_F(GrpoTest, OneChangedBitFailsWithItsPlace) {
   GrpoBatch batch = roll_out(grpo);
   float& value = batch.answers[5].served_log_probs[3];
   value = std::nextafter(value, -100.0f);
-  const Result<std::int64_t> compared = grpo.verify(batch, 0, {});
+  const Result<Parity> compared = grpo.verify(batch, 0, {});
   ASSERT_FALSE(compared.ok());
   const std::string expected =
       str("parity: 1 of ", batch.answer_tokens, " log-probabilities differ: that of token 3 ");
   EXPECT_TRUE(compared.error().message.starts_with(expected)) << compared.error().message;
+}
+
+TEST_F(GrpoTest, ExpertsOfTheEngineAreReplayed) {
+  open(DType::kBF16);
+  GrpoOptions with = options();
+  with.rollout.routes = true;
+  prompts[0].ids = tokenizer.encode(std::string(300, 'a')).value();  // of more than a cached page
+  Grpo grpo = make(with);
+  GrpoBatch batch = roll_out(grpo);
+  EXPECT_GT(batch.cached_tokens, 0) << "experts of cached tokens come from another answer";
+  EXPECT_EQ(grpo.verify(batch, 0, {}).value().differ, 0);
+  const ModelConfig& config = engine->config();
+  const auto a_token =
+      static_cast<std::int64_t>(num_moe_layers(config)) * config.num_experts_per_tok;
+  for (GradedAnswer& answer : batch.answers) {
+    ASSERT_EQ(std::ssize(answer.tokens.routes), (answer.tokens.size() - 1) * a_token);
+  }
+  std::vector<std::int32_t>& routes = batch.answers[4].tokens.routes;
+  std::reverse(routes.begin(), routes.end());
+  EXPECT_FALSE(grpo.verify(batch, 0, {}).ok());
+}
+
+TEST_F(GrpoTest, AGateLetsSmallDifferencesPassAndRatiosAreTheTrainers) {
+  open(DType::kBF16);
+  GrpoOptions with = options();
+  with.parity_gate = 0.01;
+  with.mismatch = {.kind = MismatchOptions::Kind::kTis, .low = 0, .high = 1.25};
+  Grpo grpo = make(with);
+  GrpoBatch batch = roll_out(grpo);
+  const std::vector<float> trained = batch.answers[5].served_log_probs;
+  batch.answers[5].served_log_probs[3] -= 0.5f;
+  batch.answers[5].weights.clear();
+  ASSERT_TRUE(grpo.set_old_log_probs(batch, {}).ok());
+  EXPECT_DOUBLE_EQ(batch.answers[5].weights[3], 1.25);
+  EXPECT_DOUBLE_EQ(batch.answers[5].weights[2], 1);
+  EXPECT_NEAR(batch.answers[5].old_log_probs[3], trained[3], 1e-5);
+  const Result<Parity> parity = grpo.verify(batch, 0, {});
+  ASSERT_TRUE(parity.ok()) << parity.error().message;
+  EXPECT_EQ(parity.value().differ, 1);
+  EXPECT_NEAR(parity.value().difference, 0.5 / static_cast<double>(parity.value().tokens), 1e-6);
+  batch.answers[5].served_log_probs[3] -= 5;
+  EXPECT_NE(grpo.verify(batch, 0, {}).error().message.find("the gate is 0.01"), std::string::npos);
 }
 
 TEST_F(GrpoTest, GroupsAreGradedAgainstEachOther) {
