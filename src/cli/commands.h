@@ -27,6 +27,7 @@ Command train_prepare_command();
 Command train_prepare_cp_command();
 Command train_train_command();
 Command train_full_train_command();
+Command train_check_command();
 Command train_gradients_command();
 Command train_grpo_command();
 Command train_reward_command();
@@ -66,6 +67,7 @@ inline std::vector<Command> all_commands() {
       train_prepare_cp_command(),
       train_train_command(),
       train_full_train_command(),
+      train_check_command(),
       train_gradients_command(),
       train_grpo_command(),
       train_reward_command(),

@@ -102,48 +102,56 @@ Result<TrainedWeights> TrainedWeights::make(LoadedModel& model) {
 void TrainedWeights::write(const Parameters& parameters, std::span<const float> values,
                            LoadedModel& model, ThreadPool& pool) {
   for (const Parameter& p : parameters.all()) {
-    const auto mine =
-        values.subspan(static_cast<std::size_t>(p.offset), static_cast<std::size_t>(p.count()));
-    std::size_t at = first_.at(p.tensor.name);
-    const auto to = [&](std::size_t i) {  // tensors_ only reads
-      return memory_.data() + (tensors_[i].bytes.data() - memory_.data());
-    };
-    if (p.is_kv_b()) {
-      round_to(tensors_[at].type, to_checkpoint_order(p, mine), to(at), pool);
-      const KvHalves halves = std::get<KvHalves>(p.tensor.held(model.weights()));
-      const auto keys = mine.first(static_cast<std::size_t>(p.gradient.size()));
-      round_to(tensors_[at].type, keys, halves.w_uk->data.data, pool);
-      continue;
-    }
-    const auto size = static_cast<std::size_t>(p.tensor.elements());
-    for (int copy = 0; copy < p.tensor.num_copies(); ++copy, ++at) {
-      round_to(tensors_[at].type, mine.subspan(static_cast<std::size_t>(copy) * size, size), to(at),
-               pool);
-    }
+    write(p,
+          values.subspan(static_cast<std::size_t>(p.offset), static_cast<std::size_t>(p.count())),
+          model, pool);
+  }
+}
+
+void TrainedWeights::write(const Parameter& p, std::span<const float> values, LoadedModel& model,
+                           ThreadPool& pool) {
+  std::size_t at = first_.at(p.tensor.name);
+  const auto to = [&](std::size_t i) {  // tensors_ only reads
+    return memory_.data() + (tensors_[i].bytes.data() - memory_.data());
+  };
+  if (p.is_kv_b()) {
+    round_to(tensors_[at].type, to_checkpoint_order(p, values), to(at), pool);
+    const KvHalves halves = std::get<KvHalves>(p.tensor.held(model.weights()));
+    const auto keys = values.first(static_cast<std::size_t>(p.gradient.size()));
+    round_to(tensors_[at].type, keys, halves.w_uk->data.data, pool);
+    return;
+  }
+  const auto size = static_cast<std::size_t>(p.tensor.elements());
+  for (int copy = 0; copy < p.tensor.num_copies(); ++copy, ++at) {
+    round_to(tensors_[at].type, values.subspan(static_cast<std::size_t>(copy) * size, size), to(at),
+             pool);
   }
 }
 
 void TrainedWeights::read(const Parameters& parameters, std::span<float> values,
                           ThreadPool& pool) const {
   for (const Parameter& p : parameters.all()) {
-    const auto mine =
-        values.subspan(static_cast<std::size_t>(p.offset), static_cast<std::size_t>(p.count()));
-    std::vector<float> stored(mine.size());
-    std::size_t at = first_.at(p.tensor.name), done = 0;
-    for (int copy = 0; copy < p.tensor.num_copies(); ++copy, ++at) {
-      const StoredTensor& tensor = tensors_[at];
-      float* const to = &stored[done];
-      for_blocks(p.tensor.elements(), pool, [&](std::int64_t begin, std::int64_t end) {
-        for (std::int64_t i = begin; i < end; ++i) {
-          to[i] = tensor.type == StoredType::kF32
-                      ? reinterpret_cast<const float*>(tensor.bytes.data())[i]
-                      : to_float(reinterpret_cast<const BF16*>(tensor.bytes.data())[i]);
-        }
-      });
-      done += static_cast<std::size_t>(p.tensor.elements());
-    }
-    from_checkpoint_order(p, stored, mine);
+    read(p, values.subspan(static_cast<std::size_t>(p.offset), static_cast<std::size_t>(p.count())),
+         pool);
   }
+}
+
+void TrainedWeights::read(const Parameter& p, std::span<float> values, ThreadPool& pool) const {
+  std::vector<float> stored(values.size());
+  std::size_t at = first_.at(p.tensor.name), done = 0;
+  for (int copy = 0; copy < p.tensor.num_copies(); ++copy, ++at) {
+    const StoredTensor& tensor = tensors_[at];
+    float* const to = &stored[done];
+    for_blocks(p.tensor.elements(), pool, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i) {
+        to[i] = tensor.type == StoredType::kF32
+                    ? reinterpret_cast<const float*>(tensor.bytes.data())[i]
+                    : to_float(reinterpret_cast<const BF16*>(tensor.bytes.data())[i]);
+      }
+    });
+    done += static_cast<std::size_t>(p.tensor.elements());
+  }
+  from_checkpoint_order(p, stored, values);
 }
 
 std::vector<TensorSpec> TrainedWeights::specs() const {

@@ -27,6 +27,10 @@ class TrainedWeights {
              ThreadPool& pool);
   // The weights as f32, in the same order.
   void read(const Parameters& parameters, std::span<float> values, ThreadPool& pool) const;
+  // The same of one parameter alone.
+  void write(const Parameter& parameter, std::span<const float> values, LoadedModel& model,
+             ThreadPool& pool);
+  void read(const Parameter& parameter, std::span<float> values, ThreadPool& pool) const;
 
   // All tensors of the checkpoint, as views: names, formats and order of the files to write.
   const std::vector<StoredTensor>& tensors() const { return tensors_; }

@@ -74,6 +74,16 @@ def what_cannot_work_is_refused(tmp):
     check(not out.exists(), "a refused run leaves no file")
 
 
+def gradients_are_checked_on_the_checkpoint(tmp):
+    check_gradients = ("train", "--check-gradients")
+    text = output(*check_gradients, GOLDENS / "odd", "--ids", GOLDENS / "gradients/odd/ids.txt")
+    check("31 of 31 parameters agree" in text and text.count(" ok\n") == 31 and "lm_head " in text, "the table", text)
+    (tmp / "ids.txt").write_text("5\n")
+    refused(*check_gradients, GOLDENS / "odd", words=["--ids FILE"])
+    refused(*check_gradients, GOLDENS / "odd", "--ids", tmp / "ids.txt", words=["at least 2 tokens"])
+    refused(*check_gradients, GOLDENS / "fp8_block", "--ids", GOLDENS / "gradients/odd/ids.txt", words=["bf16 or f32"])
+
+
 def rewards_are_explained(tmp):
     reward = ("train", "reward", "--label", 34, "--rm-type")
     said = tmp / "answer.txt"
@@ -85,6 +95,6 @@ def rewards_are_explained(tmp):
     refused(*reward, "math", words=["--text", "--file"])
 
 
-for test in (rewards_are_explained, names_and_shapes_are_the_checkpoints, batches_change_the_rounding_only, what_cannot_work_is_refused):
+for test in (rewards_are_explained, gradients_are_checked_on_the_checkpoint, names_and_shapes_are_the_checkpoints, batches_change_the_rounding_only, what_cannot_work_is_refused):
     with tempfile.TemporaryDirectory() as tmp:
         test(pathlib.Path(tmp))

@@ -20,6 +20,7 @@
 #include "model/npy_data.h"
 #include "ops/logit_rows.h"
 #include "runtime/score.h"
+#include "train/check_gradients.h"
 #include "train/gradient_file.h"
 #include "train/gradient_pass.h"
 
@@ -232,6 +233,40 @@ TokenSequences record_rows(std::initializer_list<std::size_t> lengths) {
 void expect_same_gradient(std::span<const float> a, std::span<const float> b, double tolerance) {
   ASSERT_EQ(a.size(), b.size());
   EXPECT_LE(distance(a, b), tolerance * norm(a));
+}
+
+// Every gradient is what the loss does, and one that is not is found.
+TEST(Training, differences_of_the_loss_find_a_wrong_gradient) {
+  Trained trained(kGoldens + "odd", DType::kF32, best_backend().make(2));
+  TrainedWeights weights = TrainedWeights::make(*trained.model).value();
+  trained.parameters.emplace(Parameters::make(trained.model->weights(), *trained.tape).value());
+  const auto ids = read_ids(kGoldens + "gradients/odd/ids.txt").value();
+  const std::vector<TrainSequence> sequences = with_routes(*trained.model, ids).value();
+  std::int64_t tokens = 0;
+  for (const TrainSequence& sequence : sequences) tokens += sequence.size() - 1;
+  const LossTerms terms = {.scale = 1.0 / static_cast<double>(tokens)};
+  ASSERT_TRUE(trained.pass->add(sequences, terms, 4096).ok());
+  const Parameter& wrong = trained.parameters->all()[7];
+  for (float& g : trained.parameters->flat().subspan(static_cast<std::size_t>(wrong.offset),
+                                                     static_cast<std::size_t>(wrong.count()))) {
+    g *= 1.05f;
+  }
+  ThreadPool pool(2);
+  std::vector<float> before(static_cast<std::size_t>(trained.parameters->count()));
+  weights.read(*trained.parameters, before, pool);
+  const auto checks =
+      check_gradients({*trained.pass, *trained.model, weights, *trained.parameters, pool},
+                      sequences, 4096, [] { return true; })
+          .value();
+  EXPECT_GT(checks.size(), 20u);
+  for (const GradientCheck& check : checks) {
+    EXPECT_FALSE(check.is_small()) << check.name;
+    EXPECT_EQ(check.agrees(), check.name != wrong.tensor.name)
+        << check.name << " " << check.predicted << " " << check.measured;
+  }
+  std::vector<float> after(before.size());
+  weights.read(*trained.parameters, after, pool);
+  EXPECT_EQ(before, after);
 }
 
 TEST(Training, packed_sequences_do_not_see_each_other) {

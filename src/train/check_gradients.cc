@@ -1,0 +1,153 @@
+#include "train/check_gradients.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "base/random.h"
+#include "base/str.h"
+
+namespace glint {
+namespace {
+
+constexpr float kSteps[] = {1.0f / 64, 1.0f / 128};  // of an element; bf16 has 8 bits
+// Changes of the loss to aim at: where they do not agree, a smaller one, by fewer elements, is
+// straighter.
+constexpr double kWanted[] = {2e-4, 5e-5, 1.25e-5};
+constexpr double kVisible = 1e-5;  // and the smallest that says something
+constexpr double kTolerance = 0.02;
+constexpr double kRounding = 2e-7;  // of the difference of two losses in f32
+
+// The mean cross-entropy.
+Result<double> loss_of(GradientPass& pass, std::span<const TrainSequence> sequences,
+                       std::int64_t batch_tokens) {
+  GLINT_TRY(const std::vector<TokenScores> scores, pass.score(sequences, 1, batch_tokens));
+  double sum = 0;
+  std::int64_t tokens = 0;
+  for (const TokenScores& one : scores) {
+    for (const float log_prob : one.log_probs) sum -= log_prob;
+    tokens += static_cast<std::int64_t>(one.log_probs.size()) - 1;
+  }
+  return sum / static_cast<double>(tokens);
+}
+
+// Numbers from 0 to count - 1 in an order that depends on `seed` alone.
+std::vector<std::size_t> random_order(std::size_t count, std::uint64_t seed) {
+  std::vector<std::size_t> order(count);
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  for (std::size_t i = count; i > 1; --i) {
+    std::swap(order[i - 1], order[philox(seed, 0, i)[0] % i]);
+  }
+  return order;
+}
+
+struct Change {
+  double predicted = 0, measured = 0;
+};
+
+// Moves a parameter by `step` of `direction` and by as much against it, and back.
+template <class Loss>
+Result<Change> move(const GradientCheckArgs& args, const Parameter& p,
+                    const std::vector<float>& original, const std::vector<float>& direction,
+                    float step, const Loss& loss) {
+  const std::span<const float> gradient =
+      args.parameters.flat().subspan(static_cast<std::size_t>(p.offset), original.size());
+  std::vector<float> moved(original.size()), found(original.size());
+  Change change;
+  for (const float sign : {1.0f, -1.0f}) {
+    for (std::size_t i = 0; i < moved.size(); ++i) {
+      moved[i] = original[i] + sign * step * direction[i];
+    }
+    args.weights.write(p, moved, args.model, args.pool);
+    // As it was rounded to the format of the weights.
+    args.weights.read(p, found, args.pool);
+    for (std::size_t i = 0; i < moved.size(); ++i) {
+      change.predicted += sign * double{gradient[i]} * (double{found[i]} - original[i]);
+    }
+    const Result<double> value = loss();
+    args.weights.write(p, original, args.model, args.pool);
+    if (!value.ok()) return value.error();
+    change.measured += sign * value.value();
+  }
+  return change;
+}
+
+}  // namespace
+
+bool GradientCheck::is_small() const { return std::fabs(predicted) < kVisible; }
+bool GradientCheck::agrees() const {
+  return std::fabs(measured - predicted) <= kTolerance * std::fabs(predicted) + kRounding;
+}
+
+Result<std::vector<TrainSequence>> with_routes(LoadedModel& model,
+                                               const TokenSequences& sequences) {
+  const ModelConfig& config = model.config();
+  const auto layers = static_cast<std::size_t>(num_moe_layers(config));
+  const auto k = static_cast<std::size_t>(config.num_experts_per_tok);
+  std::vector<TrainSequence> all;
+  for (const std::vector<TokenId>& ids : sequences) {
+    TrainSequence sequence = {.ids = ids};
+    sequence.ids.resize(std::min(ids.size(), static_cast<std::size_t>(config.index_topk)));
+    const std::size_t tokens = sequence.ids.size();
+    GLINT_TRY_STATUS(check_train_sequence(model, sequence));
+    std::vector<PageId> pages((tokens + kPageSize - 1) / kPageSize);
+    std::iota(pages.begin(), pages.end(), 0);
+    if (model.num_pages() < static_cast<int>(pages.size())) {
+      GLINT_TRY_STATUS(model.reserve_pages(static_cast<int>(pages.size())));
+    }
+    StepRows rows;
+    rows.add(0, sequence.ids, pages, 0);
+    const std::span<const std::int32_t> routed = model.step(rows, {.routed = true}).routed;
+    for (std::size_t t = 0; t < tokens; ++t) {
+      for (std::size_t layer = 0; layer < layers; ++layer) {
+        const auto from = routed.subspan((layer * tokens + t) * k, k);
+        sequence.routes.insert(sequence.routes.end(), from.begin(), from.end());
+      }
+    }
+    all.push_back(std::move(sequence));
+  }
+  return all;
+}
+
+Result<std::vector<GradientCheck>> check_gradients(const GradientCheckArgs& args,
+                                                   std::span<const TrainSequence> sequences,
+                                                   std::int64_t batch_tokens,
+                                                   const std::function<bool()>& on_parameter) {
+  const auto loss = [&] { return loss_of(args.pass, sequences, batch_tokens); };
+  std::vector<GradientCheck> checks;
+  for (const Parameter& p : args.parameters.all()) {
+    if (args.model.config().is_mtp(p.tensor.layer)) continue;
+    const auto count = static_cast<std::size_t>(p.count());
+    const std::span<const float> gradient =
+        args.parameters.flat().subspan(static_cast<std::size_t>(p.offset), count);
+    std::vector<float> original(count);
+    args.weights.read(p, original, args.pool);
+    GradientCheck check;
+    for (const double wanted : kWanted) {
+      check = {.name = p.tensor.name};
+      std::vector<float> direction(count);  // in which the loss rises
+      double expected = 0;
+      for (const std::size_t i : random_order(count, checks.size())) {
+        if (expected >= wanted) break;
+        direction[i] = std::copysign(original[i], gradient[i]);
+        expected += 2.0 * kSteps[0] * std::fabs(double{gradient[i]} * original[i]);
+        ++check.moved;
+      }
+      Change changes[2];
+      for (int i = 0; i < 2; ++i) {
+        GLINT_TRY(changes[i], move(args, p, original, direction, kSteps[i], loss));
+      }
+      // The ratio of the two errs by the square of the step: without that, it is this.
+      const double wide = changes[0].measured / changes[0].predicted;
+      const double narrow = changes[1].measured / changes[1].predicted;
+      check.predicted = changes[0].predicted;
+      check.measured = check.predicted == 0 ? 0 : check.predicted * (4 * narrow - wide) / 3;
+      if (check.is_small() || check.agrees()) break;
+    }
+    checks.push_back(std::move(check));
+    if (!on_parameter()) return Error{ErrorCode::kUnavailable, "interrupted"};
+  }
+  return checks;
+}
+
+}  // namespace glint

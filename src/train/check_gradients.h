@@ -1,0 +1,46 @@
+// Gradients against differences of the loss: what moving a parameter really does, beside what its
+// gradient says of it, on the weights that a checkpoint has.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "train/gradient_pass.h"
+#include "train/trained_weights.h"
+
+namespace glint {
+
+// One parameter: some of its elements were moved, each by a 32nd of itself, once in the direction
+// in which the loss rises and once against it.
+struct GradientCheck {
+  std::string name = {};
+  std::int64_t moved = 0;  // elements, in a random order, until the loss moves enough to be seen
+  double predicted = 0;  // what the loss should change by: gradient times the difference of weights
+  double measured = 0;
+
+  // Too little to be told from rounding, in all of its elements.
+  bool is_small() const;
+  bool agrees() const;  // to 2 %
+};
+
+// Experts are chosen once and given; sequences are at most index_topk long, so that all keys are
+// attended to: the loss is smooth but for these choices.
+Result<std::vector<TrainSequence>> with_routes(LoadedModel& model, const TokenSequences& sequences);
+
+// Checks each trained parameter but the draft layer's. `parameters` holds the gradient of the mean
+// cross-entropy of `sequences`; weights are as they were when this returns. `on_parameter` is
+// called after each; false ends the check with an error.
+struct GradientCheckArgs {
+  GradientPass& pass;
+  LoadedModel& model;
+  TrainedWeights& weights;
+  Parameters& parameters;
+  ThreadPool& pool;
+};
+Result<std::vector<GradientCheck>> check_gradients(const GradientCheckArgs& args,
+                                                   std::span<const TrainSequence> sequences,
+                                                   std::int64_t batch_tokens,
+                                                   const std::function<bool()>& on_parameter);
+
+}  // namespace glint
