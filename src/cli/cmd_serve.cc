@@ -14,12 +14,12 @@
 #include "cli/generate_options.h"
 #include "cli/interrupt.h"
 #include "cli/serve_plan.h"
+#include "cli/served_ranks.h"
 #include "model/inventory.h"
 #include "model/release.h"
 #include "plan/report.h"
 #include "runtime/memory_plan.h"
 #include "runtime/model_executor.h"
-#include "runtime/rank_threads.h"
 #include "server/server.h"
 
 namespace glint {
@@ -229,8 +229,13 @@ Status serve(const Options& options, const TranslatedArgs& given, Cli& cli) {
   }
   GLINT_TRY_STATUS(check_serve_options(options));
   GLINT_TRY(facts.ranks, fit_shape(options, facts.config, resolved.dummy ? 1 : resolved.threads));
-  GLINT_TRY_STATUS(check_ranks(facts.ranks.shape, options, resolved));
-  GLINT_TRY(std::unique_ptr<Ops> ops, make_backend(options, cli));
+  if (resolved.dummy && options.tp > 1)
+    facts.ranks.note = str("tp ", options.tp, " -> 1: synthetic weights are made whole");
+  resolved.shape = facts.ranks.shape;
+  GLINT_TRY_STATUS(check_ranks(resolved.shape, options, resolved));
+  RunOptions each = options;
+  each.threads = resolved.threads = std::max(resolved.threads / resolved.shape.tp, 1);
+  GLINT_TRY(std::unique_ptr<Ops> ops, make_backend(each, cli));
   GLINT_TRY_STATUS(
       plan_model_memory(options, resolved, checkpoint ? &*checkpoint : nullptr, *ops, facts));
   GLINT_TRY(ServePlan plan, plan_serve(options, given, facts));
@@ -254,21 +259,29 @@ Status serve(const Options& options, const TranslatedArgs& given, Cli& cli) {
   tell_environment(cli.environment, cli);
   print_table(plan.rows, cli);
 
-  ops.reset();
-  GLINT_TRY(const std::unique_ptr<Ranks> ranks,
-            load_ranks(facts.ranks.shape, options, resolved, cli, std::move(checkpoint)));
-  const RankThreads followers(*ranks);
-  LoadedModel& model = ranks->model(0);
-  GLINT_TRY_STATUS(model.reserve_pages(plan.engine.cache.num_pages));
-  GLINT_TRY_STATUS(model.reserve_steps(facts.memory.steps));
-  ModelExecutor executor(model, {.max_drafts = drafts, .num_token_ids = tokenizer.vocab_size()});
+  // Ranks do not ask the machine one after another what is left of it.
+  if (resolved.shape.tp > 1 && resolved.packing == Packing::kIfRoom)
+    resolved.packing = facts.memory.weights > 0 ? Packing::kAlways : Packing::kNever;
+  std::unique_ptr<RankProcesses> ranks;
+  if (resolved.shape.tp > 1) {
+    GLINT_TRY(ranks, start_ranks(each, resolved));
+    resolved.mesh = ranks->mesh();
+  }
+  GLINT_TRY(const std::unique_ptr<LoadedModel> model,
+            load_model(resolved, std::move(ops), cli, std::move(checkpoint)));
+  if (ranks) {
+    GLINT_TRY_STATUS(ranks->join(*model));
+  }
+  GLINT_TRY_STATUS(model->reserve_pages(plan.engine.cache.num_pages));
+  GLINT_TRY_STATUS(model->reserve_steps(facts.memory.steps));
+  ModelExecutor executor(*model, {.max_drafts = drafts, .num_token_ids = tokenizer.vocab_size()});
   plan.engine.on_hang = on_hang;
   ShutdownGuard shutdown;
   GLINT_TRY_STATUS(server->open({.tokenizer = tokenizer,
                                  .chat_template = std::move(chat_template),
                                  .stop_ids = stop_ids(facts.config, facts.generation),
                                  .executor = &executor,
-                                 .ranks = [&ranks] { return to_json(*ranks); },
+                                 .ranks = [&] { return describe_ranks(ranks.get(), *model); },
                                  .engine = plan.engine}));
   const char* scheme = plan.server.http.tls_certificate.empty() ? "http" : "https";
   cli.console.note(str("serving ", plan.server.served_names.front(), " on ", scheme, "://",

@@ -10,12 +10,14 @@
 #include "cli/commands.h"
 #include "cli/file_signals.h"
 #include "cli/interrupt.h"
+#include "cli/served_ranks.h"
 #include "text/grammar/grammar_process.h"
 
 int main(int argc, char** argv) {
   using namespace glint;
   if (argc == 2 && std::string_view(argv[1]) == kGrammarProcessArgument)
     return run_grammar_process();
+  if (argc == 2 && std::string_view(argv[1]) == kRankProcessArgument) return run_rank();
   keep_standard_streams();
   handle_interrupts();
   handle_file_signals();

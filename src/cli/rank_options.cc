@@ -6,18 +6,6 @@
 #include "cli/backends.h"
 
 namespace glint {
-namespace {
-
-Json to_json(const CountingComm& comm) {
-  Json::Object calls;
-  for (const auto& [name, use] : comm.uses()) {
-    calls.emplace_back(name, Json(Json::Object{{"calls", use.calls}, {"bytes", use.bytes}}));
-  }
-  return Json(std::move(calls));
-}
-
-}  // namespace
-
 Result<FittedShape> fit_shape(const RankOptions& options, const ModelConfig& config, int threads) {
   MeshShape shape = {.tp = options.tp, .reduce_slices = options.reduce_slices};
   GLINT_TRY_STATUS(check_shape({.tp = options.tp}));
@@ -33,7 +21,8 @@ Result<FittedShape> fit_shape(const RankOptions& options, const ModelConfig& con
     const int heads = config.num_attention_heads;
     fitted.note =
         str("tp ", options.tp, " -> ", tp, ": ",
-            tp < by_model ? str("there are ", threads, " threads")
+            tp < by_model
+                ? str("there ", threads == 1 ? "is 1 thread" : str("are ", threads, " threads"))
             : heads % options.tp != 0
                 ? str("the checkpoint has ", heads, " heads")
                 : str("the checkpoint's matrices, or --reduce-slices, divide no further"));
@@ -82,25 +71,13 @@ Result<std::unique_ptr<Ranks>> load_ranks(const MeshShape& shape, const RunOptio
 Json to_json(Ranks& ranks) {
   Json::Array all;
   for (int rank = 0; rank < ranks.size(); ++rank) {
-    LoadedModel& model = ranks.model(rank);
-    const ShardPlan& shard = model.shard();
-    const ExpertRange& experts = shard.experts;
-    all.push_back(Json(Json::Object{
-        {"rank", rank},
-        {"device", model.ops().device().name()},
-        {"shard", shard.shard},
-        {"stage", shard.stage},
-        {"tp_rank", shard.tp_rank},
-        {"layers", Json(Json::Array{shard.layers.begin, shard.layers.end})},
-        {"experts", Json(Json::Array{experts.first, experts.first + experts.count})},
-        {"heads", Json(Json::Array{shard.heads.first, shard.heads.first + shard.heads.count})},
-        {"weight_bytes", model.load_stats().held_bytes},
-        {"collectives", Json(Json::Object{{"tp", to_json(ranks.tp(rank))},
-                                          {"cp", to_json(ranks.cp(rank))},
-                                          {"ep", to_json(ranks.ep(rank))},
-                                          {"pp", to_json(ranks.pp(rank))}})}}));
+    all.push_back(describe_rank(ranks.model(rank)));
+    all.back().set("collectives", Json::Object{{"tp", describe(ranks.tp(rank).uses())},
+                                               {"cp", describe(ranks.cp(rank).uses())},
+                                               {"ep", describe(ranks.ep(rank).uses())},
+                                               {"pp", describe(ranks.pp(rank).uses())}});
   }
-  return Json(std::move(all));
+  return all;
 }
 
 }  // namespace glint

@@ -1,5 +1,9 @@
 #include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <atomic>
 #include <functional>
 #include <numeric>
 #include <thread>
@@ -8,14 +12,35 @@
 #include "base/str.h"
 #include "comm/counting_comm.h"
 #include "comm/null_comm.h"
-#include "comm/thread_comm.h"
+#include "comm/shared_comm.h"
 #include "comm/tree.h"
 
 namespace glint {
 namespace {
 
-// Runs `work` as every rank of a group of `size`, each in a thread of its own.
-void on_ranks(int size, const std::function<void(Comm&)>& work) {
+// Runs `work` as every rank of a group of `size`, each in a process of its own, which maps the
+// group's memory anew.
+void on_processes(int size, const std::function<void(Comm&)>& work) {
+  const int memory = ::memfd_create("ranks", MFD_CLOEXEC);
+  ASSERT_EQ(::ftruncate(memory, static_cast<off_t>(SharedGroup::bytes_for(size))), 0);
+  std::vector<pid_t> processes;
+  for (int rank = 0; rank < size; ++rank) {
+    processes.push_back(::fork());
+    if (processes.back() != 0) continue;
+    const auto group = SharedGroup::map(size, memory);
+    work(*make_shared_comm(group.value(), rank));
+    ::_exit(testing::Test::HasFailure());
+  }
+  for (const pid_t process : processes) {
+    int status = -1;
+    EXPECT_EQ(::waitpid(process, &status, 0), process);
+    EXPECT_EQ(status, 0);
+  }
+  ::close(memory);
+}
+
+// The same, each in a thread of its own.
+void on_threads(int size, const std::function<void(Comm&)>& work) {
   const auto comms = make_thread_comms(size);
   std::vector<std::thread> threads;
   for (const auto& comm : comms) threads.emplace_back([&] { work(*comm); });
@@ -64,13 +89,24 @@ TEST(Tree, slices_of_a_rank_and_of_several_have_the_same_bits) {
   }
 }
 
-class Ranks : public testing::TestWithParam<int> {};
-INSTANTIATE_TEST_SUITE_P(sizes, Ranks, testing::Values(1, 2, 3, 4, 7));
+struct Form {
+  int size = 1;
+  bool processes = false;
+};
+void on_ranks(const Form& form, const std::function<void(Comm&)>& work) {
+  form.processes ? on_processes(form.size, work) : on_threads(form.size, work);
+}
+
+class Ranks : public testing::TestWithParam<Form> {};
+INSTANTIATE_TEST_SUITE_P(threads, Ranks,
+                         testing::Values(Form{1}, Form{2}, Form{3}, Form{4}, Form{7}));
+INSTANTIATE_TEST_SUITE_P(processes, Ranks,
+                         testing::Values(Form{1, true}, Form{2, true}, Form{3, true}));
 
 TEST_P(Ranks, all_reduce_adds_by_the_tree) {
-  const int size = GetParam();
-  for (const std::int64_t elements : {0, 1, 5, 1000}) {
-    on_ranks(size, [&](Comm& comm) {
+  const int size = GetParam().size;
+  for (const std::int64_t elements : {0, 1, 5, 1000, 300'000}) {
+    on_ranks(GetParam(), [&](Comm& comm) {
       std::vector<float> part = part_of(comm.rank(), elements);
       std::vector<BF16> rounded(part.size());
       const Tensor out(rounded.data(), DType::kBF16, {elements, 1});
@@ -88,9 +124,9 @@ TEST_P(Ranks, all_reduce_adds_by_the_tree) {
 }
 
 TEST_P(Ranks, reduce_scatter_and_all_gather_are_all_reduce) {
-  const int size = GetParam();
-  constexpr std::int64_t kRows = 3, kWidth = 5;
-  on_ranks(size, [&](Comm& comm) {
+  const int size = GetParam().size;
+  constexpr std::int64_t kRows = 300, kWidth = 500;  // more than is told at once
+  on_ranks(GetParam(), [&](Comm& comm) {
     std::vector<float> part = part_of(comm.rank(), size * kRows * kWidth);
     std::vector<float> mine(kRows * kWidth), all(part.size());
     comm.reduce_scatter(tensor(part, kWidth), tensor(mine, kWidth));
@@ -101,8 +137,8 @@ TEST_P(Ranks, reduce_scatter_and_all_gather_are_all_reduce) {
 }
 
 TEST_P(Ranks, broadcast_and_letters_bring_what_was_sent) {
-  const int size = GetParam();
-  on_ranks(size, [&](Comm& comm) {
+  const int size = GetParam().size;
+  on_ranks(GetParam(), [&](Comm& comm) {
     for (int root = 0; root < size; ++root) {
       std::vector<float> values = part_of(comm.rank(), 9);
       comm.broadcast(tensor(values), root);
@@ -124,7 +160,7 @@ TEST_P(Ranks, broadcast_and_letters_bring_what_was_sent) {
 // Rank s has s + e % 3 rows for column e, but none at all if s is 1; rank r gets columns
 // [first[r], first[r + 1]).
 TEST_P(Ranks, exchange_deals_rows_out_and_brings_answers_back) {
-  const int size = GetParam();
+  const int size = GetParam().size;
   constexpr int kColumns = 11;
   std::vector<std::int32_t> first, offsets;
   for (int r = 0; r <= size; ++r) first.push_back(kColumns * r / size);
@@ -133,7 +169,7 @@ TEST_P(Ranks, exchange_deals_rows_out_and_brings_answers_back) {
     offsets.push_back(at);
     for (int e = 0; e < kColumns; ++e) offsets.push_back(at += s == 1 ? 0 : s + e % 3);
   }
-  on_ranks(size, [&](Comm& comm) {
+  on_ranks(GetParam(), [&](Comm& comm) {
     const int rank = comm.rank();
     const std::int32_t* const mine = &offsets[rank * (kColumns + 1)];
     // A row says where it comes from and for which column it is.
@@ -178,14 +214,44 @@ TEST_P(Ranks, exchange_deals_rows_out_and_brings_answers_back) {
   });
 }
 
-TEST(ThreadComm, a_call_that_differs_ends_the_program) {
+TEST(SharedGroup, that_has_ended_waits_for_nobody_and_can_begin_again) {
+  const auto group = SharedGroup::map(2, -1);
+  const auto first = make_shared_comm(group.value(), 0),
+             second = make_shared_comm(group.value(), 1);
+  std::vector<float> values(10, 3.0f);
+  std::atomic<bool> has_sum = false;
+  std::thread other([&] {
+    std::vector<float> part(10, 2.0f);
+    second->all_reduce(tensor(part), tensor(part));
+    has_sum.wait(false);
+    group.value().end();  // while the first waits for a second call
+  });
+  first->all_reduce(tensor(values), tensor(values));
+  EXPECT_EQ(values, std::vector<float>(10, 5.0f));
+  has_sum = true;
+  has_sum.notify_all();
+  first->all_reduce(tensor(values), tensor(values));
+  other.join();
+  EXPECT_EQ(values, std::vector<float>(10, 0.0f));
+  first->recv(tensor(values), 1);
+  group.value().begin_again();
+  std::thread again([&] {
+    std::vector<float> part(10, 2.0f);
+    second->broadcast(tensor(part), 1);
+  });
+  first->broadcast(tensor(values), 1);
+  again.join();
+  EXPECT_EQ(values, std::vector<float>(10, 2.0f));
+}
+
+TEST(SharedComm, a_call_that_differs_ends_the_program) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_DEATH(
-      on_ranks(2,
-               [](Comm& comm) {
-                 std::vector<float> values(4 + comm.rank());
-                 comm.broadcast(tensor(values), 0);
-               }),
+      on_threads(2,
+                 [](Comm& comm) {
+                   std::vector<float> values(4 + comm.rank());
+                   comm.broadcast(tensor(values), 0);
+                 }),
       "rank 0 calls broadcast of F32 \\[4, 1\\], rank 1 calls broadcast of F32 \\[5, 1\\]");
 }
 

@@ -17,6 +17,8 @@ struct CommUse {
   std::int64_t bytes = 0;  // that this rank gave, or, where it gives none, took
 };
 
+enum class CommKind { kAllReduce, kReduceScatter, kAllGather, kBroadcast, kExchange, kSend, kRecv };
+
 // By the kinds of calls; zeros are empty ones. Read by any thread, or process, while it is written.
 struct CommCounters {
   static constexpr std::array kNames = {"all_reduce", "reduce_scatter", "all_gather", "broadcast",
@@ -46,31 +48,32 @@ class CountingComm final : public Comm {
   int rank() const override { return inner_.rank(); }
   int size() const override { return inner_.size(); }
   void all_reduce(const Tensor& partial, const Tensor& out) override {
-    count(kAllReduce, partial);
+    count(CommKind::kAllReduce, partial);
     inner_.all_reduce(partial, out);
   }
   void reduce_scatter(const Tensor& partial, const Tensor& out) override {
-    count(kReduceScatter, partial);
+    count(CommKind::kReduceScatter, partial);
     inner_.reduce_scatter(partial, out);
   }
   void all_gather(const Tensor& mine, const Tensor& all) override {
-    count(kAllGather, mine);
+    count(CommKind::kAllGather, mine);
     inner_.all_gather(mine, all);
   }
   void broadcast(const Tensor& x, int root) override {
-    count(kBroadcast, x);
+    count(CommKind::kBroadcast, x);
     inner_.broadcast(x, root);
   }
   void exchange(const ExchangeArgs& args) override {
-    count(kExchange, args.backwards ? args.out : args.x);  // both ways, the rows of this rank
+    count(CommKind::kExchange,
+          args.backwards ? args.out : args.x);  // both ways, the rows of this rank
     inner_.exchange(args);
   }
   void send(const Tensor& x, int to) override {
-    count(kSend, x);
+    count(CommKind::kSend, x);
     inner_.send(x, to);
   }
   void recv(const Tensor& x, int from) override {
-    count(kRecv, x);
+    count(CommKind::kRecv, x);
     inner_.recv(x, from);
   }
   void barrier() override { inner_.barrier(); }
@@ -79,11 +82,9 @@ class CountingComm final : public Comm {
   std::map<std::string, CommUse> uses() const { return counters_.uses(); }
 
  private:
-  // Places in CommCounters.
-  enum Kind { kAllReduce, kReduceScatter, kAllGather, kBroadcast, kExchange, kSend, kRecv };
-  void count(Kind kind, const Tensor& x) {
+  void count(CommKind kind, const Tensor& x) {
     if (size() == 1) return;
-    CommCounters::Counter& counter = counters_.counters[kind];
+    CommCounters::Counter& counter = counters_.counters[static_cast<std::size_t>(kind)];
     counter.calls.fetch_add(1, std::memory_order_relaxed);
     counter.bytes.fetch_add(x.size() * size_of(x.dtype), std::memory_order_relaxed);
   }

@@ -63,6 +63,9 @@ class Executor {
   // The work in progress, for the watchdog: "layer 3: moe, 512 tokens". From any thread.
   virtual std::string progress() const = 0;
 
+  // False while it recovers from a failure. From any thread.
+  virtual bool ready() const { return true; }
+
   // Tokens that each expert got since the start: [num_moe_layers, num_experts]. From any thread.
   virtual std::vector<std::uint64_t> expert_load() const { return {}; }
 };

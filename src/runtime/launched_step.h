@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstring>
+#include <optional>
 #include <vector>
 
 #include "runtime/slice_run.h"
@@ -41,6 +42,7 @@ struct LaunchedStep {
   Readback routed = {};  // [MoE layers, T, num_experts_per_tok]
   Event done = {};       // both are there
   bool is_unread = false;
+  std::optional<Error> failure = {};  // it came to nothing
 };
 
 }  // namespace glint

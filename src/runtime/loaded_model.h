@@ -92,6 +92,12 @@ class LoadedModel {
   // From now on `followers`, which have the other ranks' models, run each pass with this one; null:
   // nobody does. Passes on states of the device then take those of the last step.
   void set_followers(Followers* followers) { followers_ = followers; }
+  // Followers' state and restart; fine without any.
+  Status ranks_state() const { return followers_ ? followers_->state() : Ok{}; }
+  Status restart_ranks() { return followers_ ? followers_->restart() : Ok{}; }
+  // The same text for the same names, types, shapes and files of tensors: ranks compare what they
+  // have read.
+  std::string fingerprint() const;
   // Runs what the leader of this rank's group runs.
   Status follow(const RankPass& pass);
 

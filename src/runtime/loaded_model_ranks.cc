@@ -1,6 +1,8 @@
 // A loaded model as one of several ranks: what its leader tells, and what the others make of it.
 #include <numeric>
 
+#include "base/hash.h"
+#include "base/str.h"
 #include "runtime/loaded_model.h"
 
 namespace glint {
@@ -29,6 +31,14 @@ void LoadedModel::tell(RankPass pass, const HiddenRows& hidden) {
     for (std::int32_t& at : pass.hidden_rows) at += static_cast<std::int32_t>(begin / row);
   }
   followers_->start(std::move(pass));
+}
+
+std::string LoadedModel::fingerprint() const {
+  std::string all;
+  for (const StoredTensor& tensor : checkpoint_->source().tensors()) {
+    all += str(tensor.name, ' ', tensor.describe(), ' ', tensor.file, '\n');
+  }
+  return std::to_string(fnv1a(all));
 }
 
 Status LoadedModel::follow(const RankPass& pass) {

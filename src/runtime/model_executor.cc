@@ -76,6 +76,7 @@ void ModelExecutor::launch(std::shared_ptr<const StepPlan> plan) {
   step.plan = std::move(plan);
   step.begin = Clock::now();
   step.result = {};
+  step.failure.reset();
   model_.activity().set_step(step.plan->step, static_cast<int>(step.plan->tokens.size()));
   start_sequences(*step.plan);
   const std::vector<SeqSlice>& slices = step.plan->slices;
@@ -118,6 +119,12 @@ void ModelExecutor::run(LaunchedStep& step) {
                                             .last_tokens = last_tokens_,
                                             .taps = key_reads.taps(),
                                             .graphs = true});
+  std::vector<int> told;
+  for (SliceRun& run : runs) {
+    told.push_back(run.sequence->told_prompt_tokens);
+    logprobs_.tell_prompt(run, out.hidden);
+  }
+  if (come_to_nothing(step, told)) return;
   model_.activity().begin("grammar_masks");
   await_masks(runs, seconds_since(forward_start));
   model_.activity().begin("sample");
@@ -129,8 +136,20 @@ void ModelExecutor::run(LaunchedStep& step) {
   read_launched();
   logprobs_.tell(runs, out.device_logits);
   key_reads.tell(runs);
-  for (SliceRun& run : runs) logprobs_.tell_prompt(run, out.hidden);
   run_draft_rows(runs, out.hidden);
+}
+
+// Whether a rank was lost before its part of the step was there. Later losses are the next step's:
+// what this one sampled is right.
+bool ModelExecutor::come_to_nothing(LaunchedStep& step, std::span<const int> told_prompt_tokens) {
+  const Status ranks = model_.ranks_state();
+  if (ranks.ok()) return false;
+  step.failure = ranks.error();
+  failed_ = true;
+  for (std::size_t i = 0; i < step.runs.size(); ++i) {
+    step.runs[i].sequence->told_prompt_tokens = told_prompt_tokens[i];
+  }
+  return true;
 }
 
 // Whether somebody wants more of the step than its tokens and chosen experts.
@@ -167,6 +186,16 @@ void ModelExecutor::read(LaunchedStep& step) {
 Result<StepResult> ModelExecutor::collect() {
   GLINT_CHECK(!launched_.empty(), "no step is launched");
   LaunchedStep& step = launched_.front();
+  if (const std::optional<Error> failure = step.failure) {
+    model_.ops().device().synchronize();
+    for (LaunchedStep& lost : launched_) {
+      lost.is_unread = false;
+      lost.runs.clear();
+      spare_.push_back(std::move(lost));
+    }
+    launched_.clear();
+    return *failure;
+  }
   if (step.is_unread) read(step);
   step.result.seconds = seconds_since(std::max(step.begin, last_collected_));
   last_collected_ = Clock::now();
@@ -179,8 +208,16 @@ Result<StepResult> ModelExecutor::collect() {
   return result;
 }
 
-// A failure of this device ends the process; there is nothing that could be lost.
-Status ModelExecutor::recover() { return Ok{}; }
+// A failure of this device ends the process; ranks can be lost.
+Status ModelExecutor::recover() {
+  for (const auto& [id, sequence] : sequences_) {
+    sequence->seed.position = -1;
+    sequence->in_flight = 0;
+  }
+  Status status = model_.restart_ranks();
+  failed_ = false;
+  return status;
+}
 
 void ModelExecutor::start_sequences(const StepPlan& plan) {
   for (const RequestId id : plan.ended) {

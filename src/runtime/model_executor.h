@@ -40,6 +40,7 @@ class ModelExecutor final : public Executor {
   Status control(const ExecutorCommand& command) override;
   void set_wake(Wake wake) override { masks_.set_listener(std::move(wake)); }
   std::string progress() const override;
+  bool ready() const override { return !failed_; }
   std::vector<std::uint64_t> expert_load() const override;
 
  private:
@@ -54,6 +55,7 @@ class ModelExecutor final : public Executor {
   void run(LaunchedStep& step);
   void sample(LaunchedStep& step, const Tensor& logits);
   bool needs_host(std::span<const SliceRun> runs) const;
+  bool come_to_nothing(LaunchedStep& step, std::span<const int> told_prompt_tokens);
   void read_launched();
   void read(LaunchedStep& step);
   void run_draft_rows(std::span<SliceRun> runs, const Tensor& hidden);
@@ -73,6 +75,7 @@ class ModelExecutor final : public Executor {
   GrammarMasks masks_;
   std::deque<std::atomic<std::uint64_t>> expert_load_;
   std::string profile_path_;
+  std::atomic<bool> failed_ = false;  // until it has recovered
 };
 
 }  // namespace glint

@@ -23,6 +23,9 @@ class RankThreads final : public Followers {
 
   void start(RankPass pass) override;
   Status finish() override;
+  // A thread that fails ends the process, and with it all.
+  Status state() const override { return Ok{}; }
+  Status restart() override { return Ok{}; }
 
  private:
   void follow(LoadedModel& model, Queue<std::shared_ptr<const RankPass>>& passes);

@@ -2,7 +2,7 @@
 
 #include <thread>
 
-#include "comm/thread_comm.h"
+#include "comm/shared_comm.h"
 
 namespace glint {
 
@@ -39,6 +39,29 @@ void Ranks::run(const std::function<void(int rank)>& work) {
   for (int rank = 1; rank < size(); ++rank) others.emplace_back([&work, rank] { work(rank); });
   work(0);
   for (std::thread& other : others) other.join();
+}
+
+Json describe_rank(LoadedModel& model) {
+  const ShardPlan& shard = model.shard();
+  const auto range = [](int first, int end) { return Json(Json::Array{first, end}); };
+  return Json::Object{
+      {"rank", model.options().rank},
+      {"device", model.ops().device().name()},
+      {"shard", shard.shard},
+      {"stage", shard.stage},
+      {"tp_rank", shard.tp_rank},
+      {"layers", range(shard.layers.begin, shard.layers.end)},
+      {"experts", range(shard.experts.first, shard.experts.first + shard.experts.count)},
+      {"heads", range(shard.heads.first, shard.heads.first + shard.heads.count)},
+      {"weight_bytes", model.load_stats().held_bytes}};
+}
+
+Json describe(const std::map<std::string, CommUse>& uses) {
+  Json::Object calls;
+  for (const auto& [name, use] : uses) {
+    calls.emplace_back(name, Json(Json::Object{{"calls", use.calls}, {"bytes", use.bytes}}));
+  }
+  return Json(std::move(calls));
 }
 
 }  // namespace glint

@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include "base/json.h"
 #include "comm/counting_comm.h"
 #include "runtime/loaded_model.h"
 
@@ -39,5 +40,9 @@ class Ranks {
   std::vector<std::unique_ptr<CountingComm>> tp_, cp_, ep_, pp_;  // by rank
   std::vector<std::unique_ptr<LoadedModel>> models_;
 };
+
+// A rank for people: its layers, experts and heads, bytes of its weights.
+Json describe_rank(LoadedModel& model);
+Json describe(const std::map<std::string, CommUse>& uses);
 
 }  // namespace glint

@@ -2,11 +2,17 @@
 fits the sizes of other servers' command lines to the model and the machine.
 
     ranks_test.py GLINT MODEL_DIR
+
+A rank that dies or hangs under streams costs none of them a token.
 """
 import concurrent.futures
 import json
+import os
+import pathlib
+import signal
 import subprocess
 import sys
+import time
 
 from served import Served
 
@@ -33,7 +39,8 @@ def answers(server):
 
 
 def serve(*flags, command=("serve",)):
-    return Served([GLINT, *command], MODEL, "--kv-cache-tokens", 4096, *flags)
+    room = () if "--kv-cache-tokens" in flags else ("--kv-cache-tokens", 4096)
+    return Served([GLINT, *command], MODEL, *room, *flags)
 
 
 def ranks_say_what_one_says():
@@ -79,6 +86,91 @@ def generate_has_ranks():
     assert said[1]["logprobs"] == said[0]["logprobs"]
 
 
-for test in (ranks_say_what_one_says, sizes_of_others_fit, generate_has_ranks):
+def streams():
+    return [("/v1/completions", {"prompt": f"Story {i}: once upon a time there was", "max_tokens": 120, "ignore_eos": True,
+                                 "seed": i, "temperature": i % 2, "stream": True}) for i in range(16)]
+
+
+def text_of(stream):
+    chunks = [json.loads(line[6:]) for line in stream.split("\n") if line.startswith("data: {")]
+    return "".join(choice["text"] for chunk in chunks for choice in chunk.get("choices", []))
+
+
+def pids(server):
+    return [rank["pid"] for rank in server.request("/server_info")[2]["ranks"]]
+
+
+def lives(pid):
+    """Whether the process is there, and not just its exit status."""
+    try:
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def until(what, true, seconds=30):
+    end = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < end, f"never: {what}"
+        time.sleep(0.02)
+
+
+def a_lost_rank_costs_time_and_no_request():
+    for size, flags in ((2, ()), (4, ("--spec", "mtp:2", "--kv-cache-tokens", 1024))):  # the second preempts
+        with serve("--tp", size, "--threads", size, *flags) as server, concurrent.futures.ThreadPoolExecutor(17) as pool:
+            run = lambda: [pool.submit(server.request, *one) for one in streams()]
+            expected = [text_of(one.result()[2]) for one in run()]
+            assert all(expected), expected
+            for how in (signal.SIGKILL, signal.SIGSTOP):
+                before = pids(server)
+                assert len(set(before)) == size and before[0] == server.process.pid, before
+                done = server.request("/server_info")[2]["engine"]["generated_tokens"]
+                running = run()
+                until("tokens", lambda: server.request("/server_info")[2]["engine"]["generated_tokens"] > done + 100)
+                os.kill(before[-1], how)
+                until("health says so", lambda: server.request("/health")[0] == 503)
+                assert [text_of(one.result()[2]) for one in running] == expected, how
+                until("health is back", lambda: server.request("/health")[0] == 200)
+                after = pids(server)
+                assert not set(after[1:]) & set(before) and not any(map(lives, before[1:])), (before, after)
+            assert server.request("/flush_cache", {})[0] == 200
+            engine = server.request("/server_info")[2]["engine"]
+            assert (engine["running"], engine["waiting"], engine["used_pages"]) == (0, 0, 0), engine
+            # The third fault is one too many.
+            os.kill(after[1], signal.SIGKILL)
+            try:
+                server.request("/v1/completions", {"prompt": "The cat", "max_tokens": 4})
+            except OSError:
+                pass
+            assert server.process.wait(30) == 3, server.process.returncode
+            until("no rank is left", lambda: not any(map(lives, after[1:])))
+        server.reader.join()
+        assert any("3 times in ten minutes" in line for line in server.lines), server.lines
+
+
+def ranks_end_with_their_server():
+    for how in (signal.SIGTERM, signal.SIGKILL):
+        server = serve("--tp", 2, "--threads", 2)
+        others = pids(server)[1:]
+        assert all(map(lives, others)), others
+        server.end(how)
+        until("ranks end", lambda: not any(map(lives, others)))
+    done = subprocess.run([GLINT, "--run-a-rank-for-a-server"], capture_output=True, stdin=subprocess.DEVNULL, timeout=30)
+    assert done.returncode == 2, done
+
+
+def weights_change_on_every_rank():
+    with serve("--tp", 2, "--threads", 2) as server:
+        before = answers(server)
+        status, _, said = server.request("/update_weights_from_disk", {"model_path": "/nowhere"})
+        assert status != 200, said
+        assert answers(server) == before
+        status, _, said = server.request("/update_weights_from_disk", {"model_path": MODEL})
+        assert status == 200, said
+        assert answers(server) == before
+
+
+for test in (ranks_say_what_one_says, sizes_of_others_fit, generate_has_ranks, ranks_end_with_their_server, weights_change_on_every_rank,
+             a_lost_rank_costs_time_and_no_request):
     test()
     print(f"{test.__name__}: ok", flush=True)

@@ -15,6 +15,12 @@ EngineStats stats_of(const ServerCore& core) {
 // 200 while requests are served.
 void health(const ServerCore& core, Reply reply) {
   if (const auto error = core.not_ready()) return reply.fail(*error);
+  if (!core.generations->executor().ready()) {
+    return reply.fail({.status = 503,
+                       .message = "ranks were lost and start again; requests wait for them",
+                       .code = "recovering",
+                       .retry_after = 5});
+  }
   reply.respond(Json::Object{{"status", "ok"}});
 }
 

@@ -150,10 +150,6 @@ std::string bytes_of(const GrammarBudget& budget) {
 
 }  // namespace
 
-OwnedFd::~OwnedFd() {
-  if (fd_ >= 0) ::close(fd_);
-}
-
 GrammarProcess::GrammarProcess(std::vector<std::string> command,
                                const GrammarVocabulary& vocabulary, const GrammarLimits& limits)
     : command_(std::move(command)), setup_(setup_of(vocabulary, limits)) {}

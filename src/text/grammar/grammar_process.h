@@ -18,28 +18,11 @@
 #include <utility>
 #include <vector>
 
+#include "base/owned_fd.h"
 #include "base/result.h"
 #include "text/grammar/grammar.h"
 
 namespace glint {
-
-// A file descriptor of its own.
-class OwnedFd {
- public:
-  explicit OwnedFd(int fd = -1) : fd_(fd) {}
-  OwnedFd(OwnedFd&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  OwnedFd& operator=(OwnedFd&& other) noexcept {
-    std::swap(fd_, other.fd_);
-    return *this;
-  }
-  ~OwnedFd();
-
-  int get() const { return fd_; }
-  explicit operator bool() const { return fd_ >= 0; }
-
- private:
-  int fd_;
-};
 
 // Limits of compiling one grammar.
 struct GrammarBudget {

@@ -1,0 +1,30 @@
+// A rank's process: the follower's side of RankProcesses.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "base/json.h"
+#include "runtime/loaded_model.h"
+
+namespace glint {
+
+// The only argument of a program that is to call run_rank_process().
+inline constexpr const char* kRankProcessArgument = "--run-a-rank-for-a-server";
+// Descriptors of such a process: its stream, and the memory of its group.
+inline constexpr int kRankStreamFd = 3, kRankMemoryFd = 4;
+// It shows so often that it lives.
+inline constexpr int kRankBeatMilliseconds = 200;
+
+// The first message to it: `model` of rank `rank`, on a backend that make_backend(`backend`) makes.
+Json rank_start(const ModelOptions& model, int rank, const std::string& build, const Json& backend);
+// Passes that are answered, with {} or an error; so is the start, with {checkpoint, about}.
+bool is_answered(RankPass::Kind kind);
+
+// The process, until its leader closes the stream. Returns the exit code: 2 if no RankProcesses
+// started it, or if it cannot load its part, which the leader is told.
+int run_rank_process(const std::string& build,
+                     const std::function<Result<std::unique_ptr<Ops>>(const Json&)>& make_backend);
+
+}  // namespace glint

@@ -1,0 +1,188 @@
+#include "runtime/rank_wire.h"
+
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <type_traits>
+
+#include "base/str.h"
+#include "ops/kv_layout.h"
+
+namespace glint {
+namespace {
+
+// In front of a message: little-endian, as every machine that glint runs on.
+struct Frame {
+  std::uint32_t magic = kMagic;
+  std::uint32_t version = kRankWireVersion;
+  std::uint64_t bytes = 0;
+  static constexpr std::uint32_t kMagic = 0x4b4e5247;  // "GRNK"
+};
+constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 32;
+
+template <class T>
+concept Flat = std::is_trivially_copyable_v<T>;
+
+class Writer {
+ public:
+  template <Flat T>
+  void operator()(const T& value) {
+    out_.append(reinterpret_cast<const char*>(&value), sizeof value);
+  }
+  template <Flat T>
+  void operator()(const std::vector<T>& values) {
+    (*this)(static_cast<std::uint64_t>(values.size()));
+    out_.append(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T));
+  }
+  void operator()(const std::string& text) {
+    (*this)(static_cast<std::uint64_t>(text.size()));
+    out_ += text;
+  }
+  std::string take() { return std::move(out_); }
+
+ private:
+  std::string out_;
+};
+
+class Reader {
+ public:
+  explicit Reader(std::string_view in) : in_(in) {}
+  template <Flat T>
+  void operator()(T& value) {
+    copy(&value, 1);
+  }
+  template <Flat T>
+  void operator()(std::vector<T>& values) {
+    values.resize(count(sizeof(T)));
+    copy(values.data(), values.size());
+  }
+  void operator()(std::string& text) {
+    text.resize(count(1));
+    copy(text.data(), text.size());
+  }
+  bool at_end() const { return ok_ && in_.empty(); }
+
+ private:
+  // How many values follow; 0 where fewer bytes do.
+  std::size_t count(std::size_t size) {
+    std::uint64_t n = 0;
+    (*this)(n);
+    if (n <= in_.size() / size) return static_cast<std::size_t>(n);
+    ok_ = false;
+    return 0;
+  }
+  template <class T>
+  void copy(T* to, std::size_t n) {
+    if (!ok_ || n == 0) return;
+    ok_ = n * sizeof(T) <= in_.size();
+    if (!ok_) return;
+    std::memcpy(to, in_.data(), n * sizeof(T));
+    in_.remove_prefix(n * sizeof(T));
+  }
+
+  std::string_view in_;
+  bool ok_ = true;
+};
+
+// The parts of a pass, as they lie behind each other.
+template <class Visit, class Pass>
+void visit(Visit& v, Pass& pass) {
+  v(pass.kind);
+  v(pass.rows.step);
+  v(pass.rows.slices);
+  v(pass.rows.tokens);
+  v(pass.rows.pages);
+  v(pass.rows.all_tokens);
+  v(pass.selection);
+  v(pass.hidden_rows);
+  v(pass.hidden);
+  v(pass.num_pages);
+  v(pass.memory);
+  v(pass.path);
+}
+
+bool is_whole(const StepRows& rows) {
+  std::int64_t tokens = 0, pages = 0;
+  for (const RowSlice& s : rows.slices) {
+    const std::int64_t end = std::int64_t{s.first} + s.count;
+    const bool fits = s.first >= 0 && s.count >= 0 && s.logit_rows >= 0 &&
+                      s.logit_rows <= s.count && s.num_pages >= 0 && s.token_begin == tokens &&
+                      s.page_begin == pages && std::int64_t{s.num_pages} * kPageSize >= end;
+    if (!fits) return false;
+    tokens += s.count;
+    pages += s.num_pages;
+  }
+  const bool exist =
+      std::all_of(rows.pages.begin(), rows.pages.end(), [](PageId p) { return p >= 0; });
+  return exist && tokens == std::ssize(rows.tokens) && pages == std::ssize(rows.pages);
+}
+
+Error gone() { return {ErrorCode::kUnavailable, "the other end of a rank's stream is gone"}; }
+
+// All of `size` bytes by calls of `move`, which are send or recv.
+template <class Move>
+bool move_all(std::size_t size, Move move) {
+  for (std::size_t at = 0; at < size;) {
+    const ssize_t n = move(at, size - at);
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) return false;
+    at += static_cast<std::size_t>(n);
+  }
+  return true;
+}
+
+}  // namespace
+
+std::string write_pass(const RankPass& pass) {
+  Writer writer;
+  visit(writer, pass);
+  return writer.take();
+}
+
+Result<RankPass> read_pass(std::string_view bytes) {
+  RankPass pass;
+  Reader reader(bytes);
+  visit(reader, pass);
+  if (!reader.at_end()) return invalid("a pass of ranks has another length than its parts");
+  if (static_cast<int>(pass.kind) >= RankPass::kNumKinds) {
+    return invalid(
+        str("a pass of ranks is of kind ", static_cast<int>(pass.kind), ", which there is not"));
+  }
+  if (!is_whole(pass.rows)) return invalid("a pass of ranks has slices outside of its rows");
+  return pass;
+}
+
+Status RankStream::send(std::string_view message) {
+  const Frame frame = {.bytes = message.size()};
+  const auto put = [this](const void* from, std::size_t size) {
+    return move_all(size, [&](std::size_t at, std::size_t n) {
+      return ::send(fd(), static_cast<const char*>(from) + at, n, MSG_NOSIGNAL);
+    });
+  };
+  if (!put(&frame, sizeof frame) || !put(message.data(), message.size())) return gone();
+  return Ok{};
+}
+
+Result<std::string> RankStream::receive() {
+  const auto get = [this](void* to, std::size_t size) {
+    return move_all(size, [&](std::size_t at, std::size_t n) {
+      return ::recv(fd(), static_cast<char*>(to) + at, n, 0);
+    });
+  };
+  Frame frame;
+  if (!get(&frame, sizeof frame)) return gone();
+  if (frame.magic != Frame::kMagic || frame.version != kRankWireVersion ||
+      frame.bytes > kMostBytes) {
+    return invalid(str("a rank speaks version ", frame.version,
+                       " of the ranks' language, and this "
+                       "program version ",
+                       kRankWireVersion, "; use the same build for all"));
+  }
+  std::string message(static_cast<std::size_t>(frame.bytes), '\0');
+  if (!get(message.data(), message.size())) return gone();
+  return message;
+}
+
+}  // namespace glint

@@ -1,0 +1,41 @@
+// A rank's passes as bytes, and the stream between a leader and a follower that is a process of its
+// own.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/owned_fd.h"
+#include "base/result.h"
+#include "runtime/rank_pass.h"
+
+namespace glint {
+
+// Counts up with every change of what ranks tell each other.
+inline constexpr std::uint32_t kRankWireVersion = 1;
+
+std::string write_pass(const RankPass& pass);
+// Fails on bytes that write_pass() would not write: slices that do not follow each other or do not
+// lie in tokens and pages, pages that do not cover them, lengths beyond the end.
+Result<RankPass> read_pass(std::string_view bytes);
+
+// Messages to and from another process, in order. Ends when the other end does.
+class RankStream {
+ public:
+  RankStream() = default;
+  explicit RankStream(OwnedFd socket) : socket_(std::move(socket)) {}
+
+  int fd() const { return socket_.get(); }
+  // Waits for room while the other end lives.
+  Status send(std::string_view message);
+  // Waits for the next one.
+  Result<std::string> receive();
+
+ private:
+  OwnedFd socket_;
+};
+
+}  // namespace glint

@@ -1,0 +1,102 @@
+#include "runtime/rank_wire.h"
+
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+
+#include <thread>
+
+#include "base/random.h"
+
+namespace glint {
+namespace {
+
+RankPass random_pass(std::uint64_t seed) {
+  Random random(11, seed);
+  const auto below = [&](int n) { return static_cast<int>(random.uniform() * n); };
+  RankPass pass = {.kind = static_cast<RankPass::Kind>(below(RankPass::kNumKinds))};
+  pass.rows.step = seed;
+  for (int s = below(4); s > 0; --s) {
+    std::vector<TokenId> tokens(static_cast<std::size_t>(below(70)));
+    for (TokenId& token : tokens) token = below(5000) - 1;
+    const std::vector<PageId> pages(3, below(100));
+    pass.rows.add(below(100), tokens, pages, tokens.empty() ? 0 : 1);
+  }
+  pass.selection.resize(static_cast<std::size_t>(below(9)), below(7));
+  pass.hidden_rows.resize(static_cast<std::size_t>(below(9)), below(7));
+  pass.hidden.resize(static_cast<std::size_t>(below(99)), std::byte{3});
+  pass.num_pages = below(1000);
+  pass.memory.draft = below(1000);
+  pass.path = std::string(static_cast<std::size_t>(below(20)), 'p');
+  return pass;
+}
+
+TEST(RankWire, passes_come_back_as_they_were) {
+  for (std::uint64_t seed = 0; seed < 300; ++seed) {
+    const RankPass pass = random_pass(seed);
+    const std::string bytes = write_pass(pass);
+    const auto read = read_pass(bytes);
+    ASSERT_TRUE(read.ok()) << read.error().message;
+    EXPECT_EQ(write_pass(read.value()), bytes);
+    EXPECT_EQ(read.value().rows.tokens, pass.rows.tokens);
+    EXPECT_EQ(read.value().rows.pages, pass.rows.pages);
+    EXPECT_EQ(read.value().rows.slices.size(), pass.rows.slices.size());
+    EXPECT_EQ(read.value().hidden, pass.hidden);
+    EXPECT_EQ(read.value().memory.draft, pass.memory.draft);
+    EXPECT_EQ(read.value().path, pass.path);
+  }
+}
+
+TEST(RankWire, bytes_that_are_cut_or_changed_are_refused_or_whole) {
+  for (std::uint64_t seed = 0; seed < 40; ++seed) {
+    const std::string bytes = write_pass(random_pass(seed));
+    for (std::size_t size = 0; size < bytes.size(); size += 3) {
+      EXPECT_FALSE(read_pass(bytes.substr(0, size)).ok());
+    }
+    EXPECT_FALSE(read_pass(bytes + "x").ok());
+    for (std::size_t at = 0; at < bytes.size(); ++at) {
+      std::string changed = bytes;
+      changed[at] = static_cast<char>(~changed[at]);
+      const auto read = read_pass(changed);
+      if (read.ok()) {
+        EXPECT_EQ(write_pass(read.value()), changed);
+      }
+    }
+  }
+  RankPass outside = {.rows = {.slices = {{.count = 1}}, .tokens = {4}}};  // no page
+  EXPECT_FALSE(read_pass(write_pass(outside)).ok());
+  outside.rows = {.slices = {{.count = 1, .num_pages = 1}}, .tokens = {4}, .pages = {-1}};
+  EXPECT_FALSE(read_pass(write_pass(outside)).ok());
+}
+
+TEST(RankStream, brings_messages_in_order_and_says_when_the_other_end_is_gone) {
+  int fds[2];
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
+  RankStream here{OwnedFd(fds[0])};
+  std::thread there([fd = fds[1]] {
+    RankStream stream{OwnedFd(fd)};
+    for (int i = 0; i < 3; ++i) {
+      ASSERT_TRUE(stream.send(stream.receive().value() + "!").ok());
+    }
+  });
+  for (const std::size_t size : {0, 1, 5'000'000}) {
+    const std::string message(size, 'm');
+    ASSERT_TRUE(here.send(message).ok());
+    EXPECT_EQ(here.receive().value(), message + "!");
+  }
+  there.join();
+  EXPECT_EQ(here.receive().error().code, ErrorCode::kUnavailable);
+  EXPECT_EQ(here.send("x").error().code, ErrorCode::kUnavailable);
+}
+
+TEST(RankStream, refuses_another_language) {
+  int fds[2];
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
+  RankStream here{OwnedFd(fds[0])};
+  const OwnedFd other(fds[1]);
+  const char words[] = "GET / HTTP/1.1\r\n\r\n";
+  ASSERT_EQ(::send(other.get(), words, sizeof words, 0), static_cast<ssize_t>(sizeof words));
+  EXPECT_EQ(here.receive().error().code, ErrorCode::kInvalidArgument);
+}
+
+}  // namespace
+}  // namespace glint

@@ -1,0 +1,24 @@
+// Passes of ranks: what is read is whole, and is written as the same bytes.
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "base/check.h"
+#include "runtime/rank_wire.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace glint;
+  const std::string_view bytes(reinterpret_cast<const char*>(data), size);
+  const auto pass = read_pass(bytes);
+  if (!pass.ok()) {
+    GLINT_CHECK(!pass.error().message.empty(), "an error without words");
+    return 0;
+  }
+  GLINT_CHECK(write_pass(pass.value()) == bytes, "a pass that is written in another way");
+  for (const RowSlice& slice : pass.value().rows.slices) {
+    GLINT_CHECK(slice.token_begin + slice.count <= std::ssize(pass.value().rows.tokens) &&
+                    slice.page_begin + slice.num_pages <= std::ssize(pass.value().rows.pages),
+                "a slice outside of the rows");
+  }
+  return 0;
+}
