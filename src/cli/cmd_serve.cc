@@ -27,6 +27,7 @@ namespace {
 
 constexpr int kHangExitCode = 70;  // EX_SOFTWARE
 constexpr double kReportSeconds = 10;
+constexpr int kLooksPerReport = 20;  // at the ranks
 
 struct Options : ServeOptions, CommonOptions {
   Options() { log_level = "info"; }
@@ -202,9 +203,14 @@ void report_load(const EngineStats& before, const EngineStats& now) {
                        now.used_pages, " of ", now.total_pages));
 }
 
-void wait_for_end(ShutdownGuard& shutdown, const Server& server, bool log_stats) {
+void wait_for_end(ShutdownGuard& shutdown, Server& server, const RankProcesses* ranks,
+                  bool log_stats) {
   EngineStats before = server.stats();
-  while (!shutdown.wait_for(kReportSeconds)) {
+  const int looks = ranks ? kLooksPerReport : 1;
+  for (int look = 1; !shutdown.wait_for(kReportSeconds / looks); ++look) {
+    // A step notices by itself that ranks are lost; without requests there is none.
+    if (ranks && !ranks->state().ok()) (void)server.mend();  // it logs what it does
+    if (look % looks != 0) continue;
     const EngineStats now = server.stats();
     if (log_stats) report_load(before, now);
     if (now.num_running + now.num_waiting == 0) release_free_memory();
@@ -286,7 +292,7 @@ Status serve(const Options& options, const TranslatedArgs& given, Cli& cli) {
   const char* scheme = plan.server.http.tls_certificate.empty() ? "http" : "https";
   cli.console.note(str("serving ", plan.server.served_names.front(), " on ", scheme, "://",
                        plan.server.http.host, ":", server->port()));
-  wait_for_end(shutdown, *server, options.log_stats);
+  wait_for_end(shutdown, *server, ranks.get(), options.log_stats);
   const int running = server->stats().num_running + server->stats().num_waiting;
   if (running > 0)
     cli.console.note(str("ending: ", running, " requests may go on for ", options.shutdown_timeout,

@@ -192,7 +192,8 @@ struct Engine::Impl {
     state.control_running = false;
     Control control = std::move(controls.front());
     controls.pop_front();
-    if (control.command.kind == ExecutorCommand::Kind::kUpdateWeights) {
+    const ExecutorCommand::Kind kind = control.command.kind;
+    if (kind == ExecutorCommand::Kind::kUpdateWeights || kind == ExecutorCommand::Kind::kRecover) {
       scheduler.preempt_all();
       cache.flush();
     }

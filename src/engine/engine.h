@@ -60,8 +60,8 @@ class Engine {
   // The request gets a last event, kCancelled, unless it has ended.
   void abort(RequestId id);
 
-  // Between two steps, in order with the others; waits for it. After kUpdateWeights, done or
-  // failed, nothing of the old cache is used: running requests compute their tokens again.
+  // Between two steps, in order with the others; waits for it. After kUpdateWeights or kRecover,
+  // done or failed, nothing of the old cache is used: running requests compute their tokens again.
   Status control(const ExecutorCommand& command);
   Status flush_cache();  // fails while requests run
   void pause();          // requests wait where they are

@@ -23,7 +23,7 @@ struct ExecutorInfo {
 };
 
 struct ExecutorCommand {
-  enum class Kind { kUpdateWeights, kStartProfile, kStopProfile };
+  enum class Kind { kUpdateWeights, kStartProfile, kStopProfile, kRecover };  // of lost ranks
   Kind kind = Kind::kUpdateWeights;
   std::string path = {};  // of a checkpoint, or where the profile goes
 };

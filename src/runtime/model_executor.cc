@@ -210,6 +210,7 @@ Result<StepResult> ModelExecutor::collect() {
 
 // A failure of this device ends the process; ranks can be lost.
 Status ModelExecutor::recover() {
+  failed_ = true;
   for (const auto& [id, sequence] : sequences_) {
     sequence->seed.position = -1;
     sequence->in_flight = 0;
@@ -427,6 +428,8 @@ Status ModelExecutor::control(const ExecutorCommand& command) {
         activity.end();
         return status;
       }
+    case ExecutorCommand::Kind::kRecover:
+      return model_.ranks_state().ok() ? Ok{} : recover();
     case ExecutorCommand::Kind::kStartProfile:
       if (activity.recording()) return invalid("a profile is being recorded already");
       { GLINT_TRY(profile_path_, profile_file(command.path)); }

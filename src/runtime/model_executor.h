@@ -40,7 +40,7 @@ class ModelExecutor final : public Executor {
   Status control(const ExecutorCommand& command) override;
   void set_wake(Wake wake) override { masks_.set_listener(std::move(wake)); }
   std::string progress() const override;
-  bool ready() const override { return !failed_; }
+  bool ready() const override { return !failed_ && model_.ranks_state().ok(); }
   std::vector<std::uint64_t> expert_load() const override;
 
  private:

@@ -84,8 +84,7 @@ RankProcesses::RankProcesses(RankProcessOptions options, SharedGroup group, Owne
       group_(std::move(group)),
       memory_(std::move(memory)),
       comm_(make_shared_comm(group_, 0)),
-      counting_(*comm_, &group_.counters(0)),
-      dir_(options_.model.dir) {}
+      counting_(*comm_, &group_.counters(0)) {}
 
 Result<std::unique_ptr<RankProcesses>> RankProcesses::start(RankProcessOptions options) {
   const int size = options.model.shape.tp;
@@ -107,7 +106,7 @@ Mesh RankProcesses::mesh() { return {.tp = &counting_}; }
 
 Status RankProcesses::spawn() {
   ModelOptions model = options_.model;
-  model.dir = dir_;
+  if (leader_) model.dir = leader_->options().dir;
   const std::lock_guard lock(mutex_);
   for (int rank = 1; rank < options_.model.shape.tp; ++rank) {
     int fds[2];
@@ -130,7 +129,7 @@ Status RankProcesses::await_loaded() {
     const int rank = static_cast<int>(i) + 1;
     GLINT_TRY(Json said, take_answer(processes_[i].stream, rank));
     if (said.find("checkpoint")->as_string() != leader_->fingerprint()) {
-      return invalid(str("rank ", rank, " has read another checkpoint in ", dir_,
+      return invalid(str("rank ", rank, " has read another checkpoint in ", leader_->options().dir,
                          " than the first rank; let the files be written before serving them"));
     }
     const std::lock_guard lock(mutex_);
@@ -155,7 +154,6 @@ void RankProcesses::start(RankPass pass) {
   if (is_answered(pass.kind)) unanswered_.push_back(pass.kind);
   if (pass.kind == RankPass::Kind::kReservePages) pages_ = pass;
   if (pass.kind == RankPass::Kind::kReserveSteps) steps_ = pass;
-  if (pass.kind == RankPass::Kind::kUpdateWeights) dir_ = pass.path;
 }
 
 Status RankProcesses::finish() {

@@ -75,7 +75,6 @@ class RankProcesses final : public Followers {
   LoadedModel* leader_ = nullptr;
   std::vector<Process> processes_;  // of ranks 1 and up
   std::optional<RankPass> pages_, steps_;
-  std::string dir_;  // of the weights that all have
   std::vector<RankPass::Kind> unanswered_;
   std::deque<std::chrono::steady_clock::time_point> faults_;
   mutable std::mutex mutex_;

@@ -267,6 +267,10 @@ int Server::drain(double seconds) {
   return impl_->core.generations ? impl_->core.generations->drain(seconds) : 0;
 }
 
+Status Server::mend() {
+  return impl_->core.generations->engine().control({.kind = ExecutorCommand::Kind::kRecover});
+}
+
 EngineStats Server::stats() const {
   return impl_->core.generations ? impl_->core.generations->engine().stats() : EngineStats{};
 }

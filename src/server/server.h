@@ -48,6 +48,9 @@ class Server {
   // `seconds`. Returns how many were left.
   int drain(double seconds);
 
+  // Replaces ranks that were lost, between two steps.
+  Status mend();
+
   // The engine's numbers; all zero before open().
   EngineStats stats() const;
 
