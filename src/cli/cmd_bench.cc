@@ -6,8 +6,10 @@
 #include "base/seconds.h"
 #include "base/str.h"
 #include "cli/backends.h"
+#include "cli/bench_rank.h"
 #include "cli/model_options.h"
 #include "cli/result_file.h"
+#include "ops/timing/op_cases.h"
 #include "runtime/bench_local.h"
 #include "runtime/read_speed.h"
 
@@ -18,7 +20,7 @@ struct Options : RunOptions {
   std::vector<int> prompt = {512}, depth = {0}, batch = {1};
   int tokens = 64, repeat = 5;
   bool json = false;
-  std::string figures;
+  std::string figures, emulate_rank;
 
   template <class Visitor>
   void visit(Visitor&& v) {
@@ -29,6 +31,9 @@ struct Options : RunOptions {
     v("depth,d=N,...", depth, "tokens in the cache beforehand");
     v("batch,b=N,...", batch, "sequences that decode together");
     v("repeat,r=N", repeat, "samples of each, after a warm-up");
+    v("emulate-rank=tp=N", emulate_rank,
+      "one of N ranks alone, with made-up weights of its share: its kernels' time, without sums "
+      "over the ranks (with --load-format dummy_*)");
     v("json", json, "print one JSON object");
     v("figures=FILE", figures, "also write the figures, the machine and the build, as JSON");
   }
@@ -63,7 +68,8 @@ Reached reached(const BenchResult& r, double work_per_token, double Limits::*lim
   std::vector<double> limits, shares;
   for (std::size_t i = 0; i < r.tokens_per_s.size(); ++i) {
     limits.push_back(r.limits[i].*limit);
-    shares.push_back(r.tokens_per_s[i] * work_per_token * 1e-9 / limits.back());
+    const bool is_known = limits.back() > 0;
+    shares.push_back(is_known ? r.tokens_per_s[i] * work_per_token * 1e-9 / limits.back() : 0);
   }
   return {median(limits), median(shares)};
 }
@@ -103,21 +109,18 @@ Json to_json(const BenchResult& r) {
 }
 
 std::vector<Figure> figures_of(const BenchResult& r) {
-  const auto shares = [&](double work_per_token, double Limits::*limit) {
-    std::vector<double> out;
-    for (std::size_t i = 0; i < r.tokens_per_s.size(); ++i) {
-      out.push_back(100 * r.tokens_per_s[i] * work_per_token * 1e-9 / (r.limits[i].*limit));
-    }
-    return out;
-  };
-  Figure share = {.name = name_of(r) + ", of reads",
+  std::vector<Figure> figures = {{.name = name_of(r), .unit = "tok/s", .samples = r.tokens_per_s}};
+  double Limits::*const limit = r.prefill ? &Limits::matrix_gflops : &Limits::read_gb_s;
+  const double work = r.prefill ? r.flops_per_token : r.bytes_per_token;
+  if (r.limits.front().*limit <= 0) return figures;  // it is not known
+  Figure share = {.name = name_of(r) + (r.prefill ? ", of the matrix rate" : ", of reads"),
                   .unit = "%",
-                  .samples = shares(r.bytes_per_token, &Limits::read_gb_s)};
-  if (r.prefill) {
-    share.name = name_of(r) + ", of the matrix rate";
-    share.samples = shares(r.flops_per_token, &Limits::matrix_gflops);
+                  .samples = {}};
+  for (std::size_t i = 0; i < r.tokens_per_s.size(); ++i) {
+    share.samples.push_back(100 * r.tokens_per_s[i] * work * 1e-9 / (r.limits[i].*limit));
   }
-  return {{.name = name_of(r), .unit = "tok/s", .samples = r.tokens_per_s}, std::move(share)};
+  figures.push_back(std::move(share));
+  return figures;
 }
 
 // How fast the model was loaded, against how fast its files are read. What has no files (synthetic
@@ -218,20 +221,44 @@ Status run(const Options& options, Cli& cli) {
   GLINT_TRY_STATUS(check_range("repeat", {options.repeat}, 1));
   GLINT_TRY(const ModelOptions resolved, resolve(options, cli, /*with_mtp=*/false));
   GLINT_TRY(std::unique_ptr<Ops> ops, make_backend(options, cli));
-  GLINT_TRY(const MachineLimits limits, measure_limits(*ops));
-  const std::string machine = describe(limits, *ops);
-  auto counting = std::make_unique<CountOps>(std::move(ops));
-  CountOps& counter = *counting;
-  GLINT_TRY(const std::unique_ptr<LoadedModel> model,
-            load_model(resolved, std::move(counting), cli));
+  if (!options.emulate_rank.empty()) {
+    if (options.json) return invalid("--emulate-rank prints no JSON; give --figures FILE");
+    return bench_rank({.layout = options.emulate_rank,
+                       .prompt = options.prompt,
+                       .depth = options.depth,
+                       .batch = options.batch,
+                       .tokens = options.tokens,
+                       .repeat = options.repeat,
+                       .figures = options.figures},
+                      resolved, *ops, cli);
+  }
+  const bool on_host = ops->device().is_host();
+  MachineLimits limits;
+  std::string machine;
+  CountOps* counter = nullptr;
+  if (on_host) {
+    GLINT_TRY(limits, measure_limits(*ops));
+    machine = describe(limits, *ops);
+    auto counting = std::make_unique<CountOps>(std::move(ops));
+    counter = counting.get();
+    ops = std::move(counting);
+  } else {
+    GLINT_TRY(const OpMemory memory, OpMemory::make(ops->device()));
+    limits.read_gb_s = copy_speed(memory) * 1e-9;
+    machine = formatted("%s: copies %.0f GB/s, read and written; the matrix rate is not measured",
+                        ops->device().name(), limits.read_gb_s);
+  }
+  GLINT_TRY(const std::unique_ptr<LoadedModel> model, load_model(resolved, std::move(ops), cli));
   GLINT_TRY(const Loading loading, measure_loading(*model));
   Console& console = cli.console;
   if (!options.json) {
     console.print(str("machine: ", machine, "\n"));
     console.print(describe(loading));
     console.print(
-        "MB/token: the least to be read; of: what a plain loop reads of the weights' memory, and "
-        "the bf16 rate, both just before a sample\n\n");
+        on_host ? "MB/token: the least to be read; of: what a plain loop reads of the weights' "
+                  "memory, and the bf16 rate, both just before a sample\n\n"
+                : "MB/token: the least to be read, as expected of such a pass; of: what copies "
+                  "move\n\n");
     console.print(formatted("%-34s %9s %9s %9s %9s %7s %6s %6s %8s %6s %6s\n", "", "tok/s", "min",
                             "max", "MB/token", "GB/s", "of", "share", "GFLOP/s", "of", "share"));
     console.flush();
@@ -244,7 +271,11 @@ Status run(const Options& options, Cli& cli) {
                                 .depth = options.depth,
                                 .batch = options.batch,
                                 .repeat = options.repeat,
-                                .limits = [&] { return limits_now(*model, limits); }},
+                                .limits =
+                                    [&] {
+                                      return on_host ? limits_now(*model, limits)
+                                                     : Limits{.read_gb_s = limits.read_gb_s};
+                                    }},
                                [&](const BenchResult& result) {
                                  results.push_back(to_json(result));
                                  for (Figure& figure : figures_of(result))
@@ -285,11 +316,15 @@ Command bench_local_command() {
            "Measures the machine's read bandwidth and matrix rate, then prefill and decode in the "
            "terms of llama-bench: median, lowest and highest of the samples. MB/token is the least "
            "that one token must move (weights once a step, the keys it reads); the shares divide "
-           "what was moved and computed by what the machine can.",
+           "what was moved and computed by what the machine can. With --emulate-rank, one rank of "
+           "a model that one device does not hold, alone.",
        .examples = {{"glint bench local models/glm5-tiny -p 512 -n 64 -d 0,1024 -b 1,4,16",
                      "the bundled model"},
                     {"glint bench local models/glm5-tiny/config.json --load-format dummy_fp8",
-                     "any configuration, without a checkpoint"}}},
+                     "any configuration, without a checkpoint"},
+                    {"glint bench local glm5/config.json --load-format dummy_fp8 --emulate-rank "
+                     "tp=8 -d 2304 -b 1,8,32,128 -p 8192",
+                     "an eighth of the whole model, on one GPU"}}},
       run);
 }
 

@@ -2,14 +2,16 @@
 #include "base/json.h"
 #include "base/str.h"
 #include "cli/command.h"
+#include "cli/model_options.h"
 #include "cli/result_file.h"
 #include "engine/bench_engine.h"
+#include "runtime/bench_gaps.h"
 #include "runtime/bench_local.h"
 
 namespace glint {
 namespace {
 
-struct Options {
+struct Options : RunOptions {
   std::vector<int> running = {1, 64, 256, 1024};
   int steps = 300, repeat = 3;
   double step_ms = 1;
@@ -19,12 +21,15 @@ struct Options {
   template <class Visitor>
   void visit(Visitor&& v) {
     v.section("What to measure");
+    v("model=DIR", model,
+      "run this model's steps instead of none: their gaps on the device, as its events say");
     v("running=N,...", running, "sequences that decode together");
     v("steps=N", steps, "decode steps of each measurement");
     v("step-ms=MS", step_ms, "how long a step pretends to compute");
     v("repeat,r=N", repeat, "measurements of each, of which the medians are printed");
     v("json", json, "print one JSON object");
     v("figures=FILE", figures, "also write the figures, the machine and the build, as JSON");
+    visit_running(v);
   }
 };
 
@@ -64,8 +69,45 @@ std::vector<Figure> measure(int running, const Options& options) {
   return out;
 }
 
+// The steps of a model.
+Status run_model(const Options& options, Cli& cli) {
+  GLINT_TRY(const std::unique_ptr<LoadedModel> model, load_model(options, cli, /*with_mtp=*/false));
+  Console& console = cli.console;
+  console.print(formatted("%8s %12s %16s %13s %10s\n", "running", "step us", "gap us, median",
+                          "gap us, p99", "of gaps"));
+  std::vector<Figure> figures;
+  for (const int n : options.running) {
+    Figure step = {
+        .name = str("step, ", n, " running"), .unit = "us", .more_is_better = false, .samples = {}};
+    Figure gap = {
+        .name = str("gap, ", n, " running"), .unit = "us", .more_is_better = false, .samples = {}};
+    std::vector<double> p99;
+    std::size_t count = 0;
+    for (int i = 0; i < options.repeat; ++i) {
+      GLINT_TRY(const GapResult r, bench_gaps(*model, {.running = n, .steps = options.steps}));
+      step.samples.push_back(r.step_us);
+      gap.samples.push_back(r.median_us);
+      p99.push_back(r.p99_us);
+      count += r.count;
+    }
+    console.print(formatted("%8d %12.1f %16.1f %13.1f %10zu\n", n, median(step.samples),
+                            median(gap.samples), median(p99), count));
+    console.flush();
+    figures.push_back(std::move(step));
+    figures.push_back(std::move(gap));
+  }
+  return write_figures(options.figures,
+                       {.benchmark = "bench engine",
+                        .options = Json::Object{{"model", options.model}, {"steps", options.steps}},
+                        .figures = std::move(figures)});
+}
+
 Status run(const Options& options, Cli& cli) {
   GLINT_TRY_STATUS(check_options(options));
+  if (!options.model.empty()) {
+    if (options.json) return invalid("with --model, --figures FILE has what --json would print");
+    return run_model(options, cli);
+  }
   Console& console = cli.console;
   if (!options.json)
     console.print(formatted("%8s %12s %12s %16s %16s %13s\n", "running", "schedule us", "commit us",
@@ -110,7 +152,10 @@ Command bench_engine_command() {
            "decode step: choosing the step, recording its results, and the gap between two steps "
            "in the executor, with one plan in flight and with two, and where the device takes the "
            "second while it computes. With two, scheduling hides behind the step; launched ahead, "
-           "all of the host's work does.",
+           "all of the host's work does. With --model, its steps on its backend: how long from one "
+           "to "
+           "the next, and how long a GPU waits between the last op of a step and the first of the "
+           "next.",
        .examples = {{"glint bench engine", "1 to 1024 sequences"},
                     {"glint bench engine --running 256 --json", "for a program"}}},
       run);

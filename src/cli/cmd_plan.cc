@@ -206,7 +206,7 @@ Status run(const Options& o, Cli& cli) {
   if (o.device == "cpu") {
     GLINT_TRY(const int threads, resolve_threads(o.threads, cli.environment));
     GLINT_TRY(backend, make_backend({.name = "cpu", .cpu_isa = "auto", .threads = threads}));
-    d.like = backend.get();
+    d.program.like = backend.get();
   }
   GLINT_TRY(const PlanReport report, make_report(subject.config, d));
   if (!o.html.empty()) {

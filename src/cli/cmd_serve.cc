@@ -98,7 +98,8 @@ Status add_weights(Checkpoint& checkpoint, ServeFacts& facts) {
 
 // The memory of weights and steps on `ops`. `checkpoint` is null where weights are made up.
 Status plan_model_memory(const ServeOptions& options, const ModelOptions& resolved,
-                         Checkpoint* checkpoint, Ops& ops, ServeFacts& facts) {
+                         const GraphSizes& graphs, Checkpoint* checkpoint, Ops& ops,
+                         ServeFacts& facts) {
   const int ranks = facts.ranks.shape.tp;
   const TrialOptions trial_options = {.layout = {.tp = ranks},
                                       .format = checkpoint
@@ -112,12 +113,16 @@ Status plan_model_memory(const ServeOptions& options, const ModelOptions& resolv
   GLINT_TRY(const std::int64_t length, parse_length(options.max_model_len));
   const std::int64_t most = facts.config.max_position_embeddings;
   GLINT_TRY(const std::unique_ptr<StepTrial> trial, StepTrial::make(facts.config, trial_options));
-  const MemoryPlan plan = plan_memory(*trial, facts.config, trial_options,
-                                      {.max_step_tokens = options.max_num_batched_tokens,
-                                       .max_running = options.max_num_seqs,
-                                       .max_drafts = facts.max_drafts,
-                                       .max_seq_len = length == 0 ? most : std::min(length, most)});
   Device& device = ops.device();
+  const std::int64_t longest = length == 0 ? most : std::min(length, most);
+  const MemoryPlan plan = plan_memory(
+      *trial, facts.config, trial_options,
+      {.max_step_tokens = options.max_num_batched_tokens,
+       .max_running = options.max_num_seqs,
+       .max_drafts = facts.max_drafts,
+       .max_seq_len = longest,
+       .num_graphs =
+           device.is_host() ? 0 : count_graphs(graphs, facts.config.index_topk, longest)});
   const DeviceMemory memory = device.memory();
   facts.memory.total = memory.total;
   facts.memory.available = memory.available;
@@ -134,6 +139,20 @@ Status plan_model_memory(const ServeOptions& options, const ModelOptions& resolv
       device.is_host() && (options.pack == "never" || (options.pack == "auto" && !fits));
   facts.memory.weights = !checkpoint || !stay_mapped ? weights : 0;
   return Ok{};
+}
+
+void tell_graph_flags(const GraphFlags& flags, const Device& device, Cli& cli) {
+  if (!device.is_host()) return;
+  for (const std::string& flag : flags.given)
+    cli.console.note(str("ignored: ", flag, " (CUDA graphs are a GPU's, and the CPU computes)"));
+}
+
+void record_graphs(ModelExecutor& executor, std::int64_t max_seq_len, Cli& cli) {
+  const GraphStats graphs = executor.record_graphs(max_seq_len);
+  if (graphs.count > 0)
+    cli.console.note(formatted("  %zu graphs of decode steps recorded in %.1f s, %s", graphs.count,
+                               graphs.seconds,
+                               human_bytes(static_cast<double>(graphs.bytes)).c_str()));
 }
 
 void tell_environment(const Environment& environment, Cli& cli) {
@@ -157,7 +176,7 @@ void print_table(const std::vector<std::pair<std::string, std::string>>& rows, C
 // Prints what `glint plan` would say of this server.
 Status print_plan(const ServeOptions& options, const ModelOptions& resolved,
                   std::function<WeightFormat(const ModelTensor&)> formats, const ServeFacts& facts,
-                  const ServePlan& plan, Ops& ops, Cli& cli) {
+                  const GraphSizes& graphs, const ServePlan& plan, Ops& ops, Cli& cli) {
   print_table(plan.rows, cli);
   const int ranks = facts.ranks.shape.tp;  // which share the machine's memory
   GLINT_TRY(const PlanReport report,
@@ -180,7 +199,8 @@ Status print_plan(const ServeOptions& options, const ModelOptions& resolved,
                          .concurrency = options.max_num_seqs,
                          .step_tokens = options.max_num_batched_tokens,
                          .cache_bytes = plan.engine.cache.num_pages * facts.memory.page / ranks,
-                         .like = &ops}));
+                         .program = {.like = &ops,
+                                     .graphs = facts.memory.on_host ? GraphSizes() : graphs}}));
   cli.console.print(to_text(report));
   return Ok{};
 }
@@ -242,14 +262,15 @@ Status serve(const Options& options, const TranslatedArgs& given, Cli& cli) {
   RunOptions each = options;
   each.threads = resolved.threads = std::max(resolved.threads / resolved.shape.tp, 1);
   GLINT_TRY(std::unique_ptr<Ops> ops, make_backend(each, cli));
-  GLINT_TRY_STATUS(
-      plan_model_memory(options, resolved, checkpoint ? &*checkpoint : nullptr, *ops, facts));
+  const GraphSizes graphs = sizes_of(given.graphs, options.max_num_seqs);
+  GLINT_TRY_STATUS(plan_model_memory(options, resolved, graphs, checkpoint ? &*checkpoint : nullptr,
+                                     *ops, facts));
   GLINT_TRY(ServePlan plan, plan_serve(options, given, facts));
   if (options.dry_run) {
     return print_plan(options, resolved,
                       checkpoint ? formats_of(facts.config, *checkpoint)
                                  : formats_of(facts.config, *resolved.dummy),
-                      facts, plan, *ops, cli);
+                      facts, graphs, plan, *ops, cli);
   }
   resolved.keep_free = facts.memory.activations + plan.engine.cache.num_pages * facts.memory.page;
   GLINT_TRY(Tokenizer tokenizer, Tokenizer::open(facts.dir));
@@ -262,6 +283,7 @@ Status serve(const Options& options, const TranslatedArgs& given, Cli& cli) {
   };
   GLINT_TRY(std::unique_ptr<Server> server, Server::listen(plan.server));
   for (const std::string& line : given.ignored) cli.console.note("ignored: " + line);
+  tell_graph_flags(given.graphs, ops->device(), cli);
   tell_environment(cli.environment, cli);
   print_table(plan.rows, cli);
 
@@ -280,7 +302,11 @@ Status serve(const Options& options, const TranslatedArgs& given, Cli& cli) {
   }
   GLINT_TRY_STATUS(model->reserve_pages(plan.engine.cache.num_pages));
   GLINT_TRY_STATUS(model->reserve_steps(facts.memory.steps));
-  ModelExecutor executor(*model, {.max_drafts = drafts, .num_token_ids = tokenizer.vocab_size()});
+  model->use_graphs(graphs);
+  ModelExecutor executor(*model, {.max_drafts = drafts,
+                                  .num_token_ids = tokenizer.vocab_size(),
+                                  .max_running = options.max_num_seqs});
+  record_graphs(executor, plan.max_model_len, cli);
   plan.engine.on_hang = on_hang;
   ShutdownGuard shutdown;
   GLINT_TRY_STATUS(server->open({.tokenizer = tokenizer,

@@ -86,6 +86,10 @@ class Translator {
   Status read_config(const std::string& path);
   Status take(const Setting& setting, std::span<const std::string>& rest);
   void ignore(const Setting& setting, std::string_view why);
+  void note_graphs(const Setting& setting) {
+    out_.graphs.given.push_back(setting.value ? setting.shown + " " + *setting.value
+                                              : setting.shown);
+  }
   Error unknown(const Setting& setting) const;
   Status check_member(const std::string& name, const std::string& shown) const;
   Status finish_speculation();
@@ -185,6 +189,9 @@ Status Translator::apply_value(const FlagRule& rule, const Setting& setting) {
     }
     case Does::kFile:
       return read_config(*converted.value);
+    case Does::kGraphs:
+      note_graphs(setting);
+      return out_.graphs.set(rule.target, *converted.value).in(setting.shown);
     case Does::kIgnore:
       if (!rule.target.empty()) ignore(setting, rule.target);
       break;
@@ -204,6 +211,9 @@ Status Translator::apply_rule(const FlagRule& rule, const Setting& setting) {
     return invalid(str(setting.shown, " expects true or false, got ", quoted(*setting.value)));
   if (rule.does == Does::kIgnore) {
     ignore(setting, rule.target);
+  } else if (rule.does == Does::kGraphs) {
+    note_graphs(setting);
+    return out_.graphs.set(rule.target, on ? "true" : "false");
   } else if (rule.target.find('=') != std::string_view::npos) {
     if (on) target_->push_back(str("--", rule.target));
   } else {

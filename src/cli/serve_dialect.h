@@ -13,6 +13,7 @@
 
 #include "base/options.h"
 #include "base/result.h"
+#include "cli/graph_flags.h"
 
 namespace glint {
 
@@ -23,6 +24,7 @@ struct TranslatedArgs {
   std::vector<std::string> ignored;  // "--tp-size 8 (parallel sizes describe GPUs; one rank runs)"
   // Fields that config.json must have with these values.
   std::vector<std::pair<std::string, std::string>> expected;
+  GraphFlags graphs;
 };
 
 // `own` are the options of `glint serve`, which every dialect knows too. Of a dialect that is not

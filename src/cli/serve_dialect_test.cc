@@ -126,6 +126,8 @@ TEST(ServeDialect, the_trtllm_command_and_its_file_work_and_the_file_wins) {
                 "--ep_size 8 (ranks divide matrices (--tp); there is one shard, and one stage)"),
       served.translated.ignored.end());
   EXPECT_EQ(served.options.stream_interval, 10);
+  EXPECT_EQ(served.translated.graphs.most, 1024);
+  EXPECT_TRUE(served.translated.graphs.pads);
   const std::vector<std::pair<std::string, std::string>> expected = {{"sparse attention", "dsa"},
                                                                      {"index_topk", "2048"}};
   EXPECT_EQ(served.translated.expected, expected);
@@ -181,6 +183,32 @@ TEST(ServeDialect, switches_can_be_turned_off_in_every_spelling) {
       serve(Dialect::kSglang, words("--model m --disable-radix-cache")).options.prefix_caching);
   EXPECT_FALSE(serve(Dialect::kGlint, words("m --prefix_caching=false")).options.prefix_caching);
   EXPECT_EQ(serve(Dialect::kVllm, words("m --no-enforce-eager")).error, "");
+}
+
+TEST(ServeDialect, flags_of_graphs_have_their_owners_meaning) {
+  const auto graphs = [](Dialect dialect, std::vector<std::string> args) {
+    const Served served = serve(dialect, args);
+    EXPECT_EQ(served.error, "");
+    EXPECT_TRUE(served.translated.ignored.empty());
+    return served.translated.graphs;
+  };
+  EXPECT_TRUE(graphs(Dialect::kVllm, words("m --enforce-eager")).eager);
+  EXPECT_FALSE(graphs(Dialect::kVllm, words("m --no-enforce-eager")).eager);
+  EXPECT_EQ(graphs(Dialect::kVllm,
+                   {"m", "--compilation-config", R"({"cudagraph_capture_sizes": [1, 8]})"})
+                .rows,
+            (std::vector<std::int64_t>{1, 8}));
+  EXPECT_TRUE(graphs(Dialect::kVllm, words("m -cc.cudagraph_mode=NONE")).eager);
+  const GraphFlags flags =
+      graphs(Dialect::kSglang, words("--model m --cuda-graph-bs 1 2 4 --cuda-graph-max-bs 3 "
+                                     "--disable-cuda-graph-padding"));
+  EXPECT_EQ(flags.rows, (std::vector<std::int64_t>{1, 2, 4}));
+  EXPECT_EQ(flags.most, 3);
+  EXPECT_FALSE(flags.pads);
+  EXPECT_EQ(flags.given,
+            (std::vector<std::string>{"--cuda-graph-bs 1", "--cuda-graph-bs 2", "--cuda-graph-bs 4",
+                                      "--cuda-graph-max-bs 3", "--disable-cuda-graph-padding"}));
+  EXPECT_NE(serve(Dialect::kSglang, words("--model m --cuda-graph-max-bs 0")).error, "");
 }
 
 TEST(ServeDialect, letters_work) {

@@ -54,6 +54,11 @@ Result<Converted> not_auto(const std::string& value) {
   return Converted{value};
 }
 
+Result<Converted> graph_mode(const std::string& value) {
+  if (lower(value) == "none") return Converted{"true"};
+  return Converted{{}, "decode steps are CUDA graphs, whole, and others are not"};
+}
+
 Result<Converted> log_level(const std::string& value) {
   if (one_of(value, {"critical", "internal_error"})) return Converted{"error"};
   if (one_of(value, {"verbose", "trace"})) return Converted{"debug"};
@@ -80,7 +85,7 @@ Result<Converted> no_adapters(const std::string& value) {
 
 constexpr char kShards[] = "ranks divide matrices (--tp); there is one shard, and one stage";
 constexpr char kKernels[] = "kernels are chosen by the machine and the format";
-constexpr char kGraphs[] = "there are no CUDA graphs to capture";
+constexpr char kGraphs[] = "decode steps are CUDA graphs, whole, and others are not";
 constexpr char kPython[] = "nothing of a checkpoint is executed, and there is no Python";
 constexpr char kOne[] = "there is one process";
 constexpr char kAlways[] = "always so";
@@ -214,16 +219,28 @@ const FlagRule kRules[] = {
         kv-offloading-backend kv-transfer-config.* hicache-storage-backend-extra-config.*
         cache-transceiver-config.* ec-transfer-config.*)",
      kAllBits, Takes::kValue, Does::kIgnore, "the cache is in memory"},
-    {R"(enforce-eager enable-cudagraph-gc disable-cuda-graph disable-cuda-graph-padding
-        enable-profile-cuda-graph enable-torch-compile enable-piecewise-cuda-graph
-        disable-piecewise-cuda-graph enable-cuda-graph-padding cudagraph-copy-inputs)",
+    {"enforce-eager disable-cuda-graph", kAllBits, Takes::kNothing, Does::kGraphs, "eager"},
+    {"use-cuda-graph", kAllBits, Takes::kNothing, Does::kGraphs, "no eager"},
+    {R"(compilation-config.cudagraph-mode -cc.cudagraph-mode -O.cudagraph-mode)", kAllBits,
+     Takes::kValue, Does::kGraphs, "eager", graph_mode},
+    {R"(enable-cuda-graph-padding cuda-graph-padding-enabled cuda-graph-config.enable-padding)",
+     kAllBits, Takes::kNothing, Does::kGraphs, "pads"},
+    {"disable-cuda-graph-padding", kAllBits, Takes::kNothing, Does::kGraphs, "no pads"},
+    {R"(cuda-graph-bs cuda-graph-batch-sizes cuda-graph-config.batch-sizes
+        cudagraph-capture-sizes compilation-config.cudagraph-capture-sizes
+        -cc.cudagraph-capture-sizes -O.cudagraph-capture-sizes)",
+     kAllBits, Takes::kValues, Does::kGraphs, "rows"},
+    {R"(cuda-graph-max-bs cuda-graph-sizes cuda-graph-config.max-batch-size
+        max-cudagraph-capture-size compilation-config.max-cudagraph-capture-size
+        -cc.max-cudagraph-capture-size -O.max-cudagraph-capture-size)",
+     kAllBits, Takes::kValue, Does::kGraphs, "most"},
+    {R"(enable-cudagraph-gc enable-profile-cuda-graph enable-torch-compile
+        enable-piecewise-cuda-graph disable-piecewise-cuda-graph cudagraph-copy-inputs)",
      kAllBits, Takes::kNothing, Does::kIgnore, kGraphs},
-    {R"(cuda-graph-max-bs max-seq-len-to-capture torch-compile-max-bs
-        piecewise-cuda-graph-max-tokens max-cudagraph-capture-size -O optimization-level
-        cuda-graph-gc-interval)",
+    {R"(max-seq-len-to-capture torch-compile-max-bs piecewise-cuda-graph-max-tokens
+        -O optimization-level cuda-graph-gc-interval)",
      kAllBits, Takes::kValue, Does::kIgnore, kGraphs},
-    {"cuda-graph-bs cudagraph-capture-sizes piecewise-cuda-graph-tokens", kAllBits, Takes::kValues,
-     Does::kIgnore, kGraphs},
+    {"piecewise-cuda-graph-tokens", kAllBits, Takes::kValues, Does::kIgnore, kGraphs},
     {"compilation-config.* cuda-graph-config.* torch-compile-config.* -cc.* -O.*", kAllBits,
      Takes::kJson, Does::kIgnore, kGraphs},
     {"backend", T, Takes::kValue, Does::kSet, "backend", backend},

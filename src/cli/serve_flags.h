@@ -26,6 +26,7 @@ struct FlagRule {
     kExpect,  // config.json must have this value in field `target`
     kSpec,    // part `target` of the speculation: method, tokens, topk
     kFile,    // names a configuration file
+    kGraphs,  // part `target` of GraphFlags: eager, pads, rows, most; "no eager": its opposite
   };
   // The target's value; none leaves the target as it is. `why`, if not empty, is the reason with
   // which the given value is reported as ignored.

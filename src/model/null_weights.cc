@@ -8,7 +8,7 @@ namespace {
 class Maker {
  public:
   Maker(const ModelConfig& config, const ShardPlan& shard, const NullWeightOptions& options,
-        NullDevice& device)
+        Device& device)
       : c_(config), shard_(shard), o_(options), device_(device) {}
 
   ModelWeights make() {
@@ -137,14 +137,14 @@ class Maker {
   const ModelConfig& c_;
   const ShardPlan& shard_;
   const NullWeightOptions& o_;
-  NullDevice& device_;
+  Device& device_;
   ModelWeights weights_;
 };
 
 }  // namespace
 
 ModelWeights null_weights(const ModelConfig& config, const ShardPlan& shard,
-                          const NullWeightOptions& options, NullDevice& device) {
+                          const NullWeightOptions& options, Device& device) {
   return Maker(config, shard, options, device).make();
 }
 

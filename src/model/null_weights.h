@@ -1,10 +1,11 @@
-// The weights that a rank would hold, without their memory: for plans.
+// The weights that a rank would hold, without what is in them: for plans, on a NullDevice, and for
+// times.
 #pragma once
 
 #include <functional>
 
 #include "model/weights.h"
-#include "tensor/null_device.h"
+#include "tensor/device.h"
 
 namespace glint {
 
@@ -19,9 +20,10 @@ struct NullWeightOptions {
   DType activations = DType::kBF16;
 };
 
-// The part of the model that `shard` holds, at addresses of `device`. With shard.shape.ep above 1
+// The part of the model that `shard` holds, in memory of `device`, which no one has written; where
+// it had no room, a buffer of `owned` is empty. With shard.shape.ep above 1
 // routed experts are dealt out whole; else each is divided over `tp`.
 ModelWeights null_weights(const ModelConfig& config, const ShardPlan& shard,
-                          const NullWeightOptions& options, NullDevice& device);
+                          const NullWeightOptions& options, Device& device);
 
 }  // namespace glint

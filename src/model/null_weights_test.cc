@@ -4,6 +4,7 @@
 
 #include "base/json.h"
 #include "model/release.h"
+#include "tensor/null_device.h"
 
 namespace glint {
 namespace {

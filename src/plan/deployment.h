@@ -31,7 +31,12 @@ struct DeploymentOptions {
   double memory_share = 0.9;
   bool share_is_static = false;  // of weights and cache alone: activations come from the rest
   std::optional<std::int64_t> cache_bytes = {};  // exactly this much, of each device
-  Ops* like = nullptr;                           // TrialOptions
+  // The program that would run there, where it is known.
+  struct Program {
+    Ops* like = nullptr;                    // TrialOptions
+    std::optional<GraphSizes> graphs = {};  // of decode steps; none: the usual ones of a GPU
+  };
+  Program program = {};
 };
 
 // The floors of a decode step in which `batch` sequences go on, of all shards together.

@@ -21,11 +21,12 @@ std::string ms(double seconds) { return formatted("%.2f ms", seconds * 1e3); }
 std::string memory_table(const Deployment& d) {
   const int n = d.options.count;
   const std::int64_t weights = d.rank.weight_bytes(), work = d.rank.working_bytes();
-  const std::int64_t cache = std::max<std::int64_t>(d.cache, 0);
+  const std::int64_t cache = std::max<std::int64_t>(d.cache, 0), graphs = d.rank.step.graphs;
   std::string text = formatted("\n  %-34s %14s %14s\n", "", "per device", "in all");
   text += row("model weights", weights, d.all_weights);
   text += row("KV cache", cache, cache * n);
-  text += row("activations and scratch", work, work * n);
+  text += row("activations and scratch", work - graphs, (work - graphs) * n);
+  if (graphs > 0) text += row("CUDA graphs", graphs, graphs * n);
   text += row("VRAM used", weights + cache + work, d.all_weights + (cache + work) * n);
   return text;
 }
@@ -167,7 +168,8 @@ Json to_json(const PlanReport& r) {
                       {"weight_bytes_replicated", d.rank.replicated},
                       {"weight_bytes_with_kv_b_proj", d.weights_with_kv_b},
                       {"weight_bytes_with_kv_b_proj_and_bf16_halves", d.weights_with_kv_b_bf16},
-                      {"activation_bytes", d.rank.working_bytes()},
+                      {"activation_bytes", d.rank.working_bytes() - d.rank.step.graphs},
+                      {"graph_bytes", d.rank.step.graphs},
                       {"cache_bytes", d.cache},
                       {"cache_bytes_per_token", d.bytes_per_token},
                       {"cache_tokens", d.cache_tokens},

@@ -10,13 +10,13 @@ std::int64_t BatchArrays::num_pages() const {
   return slices.empty() ? 1 : static_cast<std::int64_t>(page_table.size()) / num_slices();
 }
 
-void BatchArrays::pad(std::int64_t count, std::int64_t pages) {
+void BatchArrays::fit(std::int64_t count, std::int64_t pages) {
   const auto n = static_cast<std::size_t>(count), p = static_cast<std::size_t>(pages);
   const auto before = static_cast<std::size_t>(num_pages());
   std::vector<std::int32_t> wider(n * p, -1);
   for (std::size_t s = 0; s * 4 < slices.size(); ++s) {
     const auto row = page_table.begin() + static_cast<std::ptrdiff_t>(s * before);
-    std::copy_n(row, before, wider.begin() + static_cast<std::ptrdiff_t>(s * p));
+    std::copy_n(row, std::min(before, p), wider.begin() + static_cast<std::ptrdiff_t>(s * p));
   }
   page_table = std::move(wider);
   const auto end_of_rows = static_cast<std::int32_t>(tokens.size());
@@ -53,20 +53,30 @@ BatchArrays gather(const StepRows& rows, std::int64_t positions, std::int64_t se
 
 BatchInputs take_inputs(const BatchArrays& arrays, Arena& arena) {
   const auto size = [](const auto& values) { return static_cast<std::int64_t>(values.size()); };
-  const std::int64_t S = arrays.num_slices();
-  return {.tokens = arena.take(DType::kI32, {size(arrays.tokens)}),
-          .slices = arena.take(DType::kI32, {S, 4}),
-          .page_table = arena.take(DType::kI32, {S, arrays.num_pages()}),
-          .logit_rows = arena.take(DType::kI32, {size(arrays.logit_rows)})};
+  const std::int64_t S = arrays.num_slices(), P = arrays.num_pages();
+  const std::int64_t T = size(arrays.tokens), R = size(arrays.logit_rows);
+  BatchInputs inputs = {.all = arena.take(DType::kI32, {T + S * (4 + P) + R})};
+  std::byte* at = inputs.all.data;
+  const auto part = [&](std::initializer_list<std::int64_t> dims) {
+    const Tensor tensor(at, DType::kI32, dims);
+    at += tensor.bytes().size();
+    return tensor;
+  };
+  inputs.slices = part({S, 4});
+  inputs.tokens = part({T});
+  inputs.logit_rows = part({R});
+  inputs.page_table = part({S, P});
+  return inputs;
 }
 
 void copy_in(const BatchArrays& arrays, const BatchInputs& inputs, Device& device) {
-  for (const auto& [tensor, values] :
-       {std::pair(&inputs.tokens, &arrays.tokens), std::pair(&inputs.slices, &arrays.slices),
-        std::pair(&inputs.page_table, &arrays.page_table),
-        std::pair(&inputs.logit_rows, &arrays.logit_rows)}) {
-    device.copy_in(tensor->data, values->data(), values->size() * sizeof(std::int32_t));
+  std::vector<std::int32_t> all;
+  all.reserve(static_cast<std::size_t>(inputs.all.size()));
+  for (const auto* part :
+       {&arrays.slices, &arrays.tokens, &arrays.logit_rows, &arrays.page_table}) {
+    all.insert(all.end(), part->begin(), part->end());
   }
+  device.copy_in(inputs.all.data, all.data(), all.size() * sizeof(std::int32_t));
 }
 
 Batch place(const BatchInputs& inputs, const BatchArrays& arrays, const Tensor& rope_table,

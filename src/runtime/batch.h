@@ -21,15 +21,16 @@ struct BatchArrays {
   std::int64_t num_slices() const { return static_cast<std::int64_t>(slices.size() / 4); }
   // Pages of each sequence; the more are padding.
   std::int64_t num_pages() const;
-  // `count` rows, slices and logit rows, and `pages` pages of each sequence: as many at least as
-  // there are. The more are padding.
-  void pad(std::int64_t count, std::int64_t pages);
+  // Makes this `count` rows, slices and logit rows, as many at least as there are; the more are
+  // padding. And `pages` pages of each sequence: those beyond are of positions past `end`.
+  void fit(std::int64_t count, std::int64_t pages);
 };
 // Aborts if a slice's pages, the rotary table's `positions` or the `seats` do not cover it.
 BatchArrays gather(const StepRows& rows, std::int64_t positions, std::int64_t seats);
 
 // The same on the device.
 struct BatchInputs {
+  Tensor all = {};  // of which these are parts
   Tensor tokens = {}, slices = {}, page_table = {}, logit_rows = {};
 };
 BatchInputs take_inputs(const BatchArrays& arrays, Arena& arena);

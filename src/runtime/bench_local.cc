@@ -30,7 +30,9 @@ class Sequences {
         *trial, model.config(), options,
         {.max_step_tokens = std::max(kChunk, count), .max_running = count, .max_seq_len = length});
     const std::int64_t bytes = pages * plan.page + plan.working_bytes();
-    if (const std::int64_t free = available_memory(); bytes > free) {
+    Device& device = model.ops().device();
+    if (const std::int64_t free = device.is_host() ? available_memory() : device.memory().available;
+        bytes > free) {
       return Error{
           ErrorCode::kResourceExhausted,
           str(count, " sequences of ", with_commas(length), " tokens need ",
@@ -49,7 +51,7 @@ class Sequences {
       const std::vector<TokenId> tokens = random_tokens(size);
       StepRows plan;
       plan.add(at, tokens, pages_[s], at + size == first + count ? 1 : 0);
-      model_.step(plan);
+      model_.step(plan, step_options());
     }
   }
 
@@ -65,7 +67,7 @@ class Sequences {
   void decode(int position) {
     StepRows plan;
     for (const std::vector<PageId>& pages : pages_) plan.add(position, random_tokens(1), pages, 1);
-    model_.step(plan);
+    model_.step(plan, step_options());
   }
 
  private:
@@ -76,6 +78,12 @@ class Sequences {
       std::iota(pages.begin(), pages.end(), s * pages_of_each);
       pages_.push_back(pages);
     }
+  }
+
+  // A host's logits are read as a server reads them; a device's stay there, as a server's do.
+  StepOptions step_options() {
+    const bool on_host = model_.ops().device().is_host();
+    return {.to_host = on_host, .graphs = !on_host};
   }
 
   std::vector<TokenId> random_tokens(int count) {
@@ -90,23 +98,57 @@ class Sequences {
   Random random_{1};
 };
 
-// Times `sample` (which runs `tokens` tokens) after one warm-up.
+// Traffic and arithmetic of a token that a pass of the result's sizes is expected to have.
+Status expect_cost(LoadedModel& model, BenchResult& r) {
+  GLINT_TRY(const std::unique_ptr<StepTrial> trial,
+            StepTrial::make(model.config(), trial_options(model)));
+  const auto add = [&](const StepShape& shape, double share) {
+    trial->run(shape);
+    r.bytes_per_token += trial->ops().total().bytes * share;
+    r.flops_per_token += trial->ops().total().flops * share;
+  };
+  if (!r.prefill) {  // halfway
+    add({.tokens = r.batch,
+         .sequences = r.batch,
+         .length = r.depth + r.tokens / 2 + 1,
+         .logit_rows = r.batch},
+        1.0 / r.batch);
+  }
+  for (int at = 0; r.prefill && at < r.tokens; at += kChunk) {
+    const int size = std::min(kChunk, r.tokens - at);
+    add({.tokens = size, .length = r.depth + at + size, .logit_rows = at + size == r.tokens},
+        1.0 / r.tokens);
+  }
+  return Ok{};
+}
+
+// Times `sample` (which runs `tokens` tokens) after two runs of warm-up: in the second, steps
+// become graphs where the device has them.
 template <class Sample>
-void measure(BenchResult& result, CountOps& counter, const BenchOptions& options, int tokens,
-             Sample&& sample) {
+Status measure(LoadedModel& model, BenchResult& result, CountOps* counter,
+               const BenchOptions& options, int tokens, Sample&& sample) {
+  Device& device = model.ops().device();
   const int repeat = options.repeat;
+  if (!counter) {
+    GLINT_TRY_STATUS(expect_cost(model, result));
+    sample();
+  }
   sample();
   for (int i = 0; i < repeat; ++i) {
     result.limits.push_back(options.limits());
-    counter.reset();
+    if (counter) counter->reset();
+    device.synchronize();
     const auto start = Clock::now();
     sample();
+    device.synchronize();
     const double seconds = seconds_since(start);
     result.tokens_per_s.push_back(tokens / seconds);
+    if (!counter) continue;
     // Random tokens choose other experts each time: the mean over the samples.
-    result.bytes_per_token += counter.total().bytes / tokens / repeat;
-    result.flops_per_token += counter.total().flops / tokens / repeat;
+    result.bytes_per_token += counter->total().bytes / tokens / repeat;
+    result.flops_per_token += counter->total().flops / tokens / repeat;
   }
+  return Ok{};
 }
 
 }  // namespace
@@ -117,7 +159,7 @@ double median(std::vector<double> values) {
   return n % 2 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
 }
 
-Status bench_local(LoadedModel& model, CountOps& counter, const BenchOptions& options,
+Status bench_local(LoadedModel& model, CountOps* counter, const BenchOptions& options,
                    const std::function<void(const BenchResult&)>& report) {
   for (const int depth : options.depth) {
     for (const int prompt : options.prompt) {
@@ -125,7 +167,8 @@ Status bench_local(LoadedModel& model, CountOps& counter, const BenchOptions& op
       GLINT_TRY(Sequences sequences, Sequences::make(model, 1, depth + prompt));
       sequences.prefill(0, 0, depth);
       BenchResult result = {.prefill = true, .tokens = prompt, .depth = depth};
-      measure(result, counter, options, prompt, [&] { sequences.prefill(0, depth, prompt); });
+      GLINT_TRY_STATUS(measure(model, result, counter, options, prompt,
+                               [&] { sequences.prefill(0, depth, prompt); }));
       report(result);
     }
     for (const int batch : options.batch) {
@@ -134,9 +177,9 @@ Status bench_local(LoadedModel& model, CountOps& counter, const BenchOptions& op
       sequences.prefill(0, 0, depth);
       sequences.copy_first(depth);
       BenchResult result = {.tokens = options.tokens, .depth = depth, .batch = batch};
-      measure(result, counter, options, options.tokens * batch, [&] {
+      GLINT_TRY_STATUS(measure(model, result, counter, options, options.tokens * batch, [&] {
         for (int i = 0; i < options.tokens; ++i) sequences.decode(depth + i);
-      });
+      }));
       report(result);
     }
   }

@@ -36,10 +36,12 @@ struct BenchResult {
   double flops_per_token = 0;
 };
 
-// Runs every combination and reports each when it is done. `counter` must be the backend of
-// `model`. Tokens are drawn uniformly, so that routing is too; each sequence has a cache of its own
-// (a copy of the first one's where it is filled beforehand).
-Status bench_local(LoadedModel& model, CountOps& counter, const BenchOptions& options,
+// Runs every combination and reports each when it is done. `counter` is the backend of `model`, or
+// null on a device whose memory the host does not read: then traffic is what a pass of these sizes
+// is expected to have, and decode steps are not waited for one by one. Tokens are drawn uniformly,
+// so that routing is too; each sequence has a cache of its own (a copy of the first one's where it
+// is filled beforehand).
+Status bench_local(LoadedModel& model, CountOps* counter, const BenchOptions& options,
                    const std::function<void(const BenchResult&)>& report);
 
 double median(std::vector<double> values);

@@ -40,6 +40,8 @@ struct LaunchedStep {
   StepResult result = {};
   Readback tokens = {};  // drawn, a row each
   Readback routed = {};  // [MoE layers, T, num_experts_per_tok]
+  Event begun = {};      // a graph's inputs are there; none where it is none
+  Event computed = {};   // the last op has run
   Event done = {};       // both are there
   bool is_unread = false;
   std::optional<Error> failure = {};  // it came to nothing

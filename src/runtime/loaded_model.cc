@@ -221,6 +221,19 @@ Status LoadedModel::make_room(const StepMemory& planned) {
   return Ok{};
 }
 
+GraphStats LoadedModel::record_graphs(std::int64_t max_seq_len, const StepOptions& options) {
+  Device& device = ops_->device();
+  if (device.is_host()) return {};
+  device.synchronize();
+  const auto start = std::chrono::steady_clock::now();
+  const std::int64_t before = device.memory().available;
+  graphs_.record_all(model(), rope_table_, options, max_seq_len, step_.begin());
+  device.synchronize();
+  return {.count = graphs_.size(),
+          .seconds = seconds_since(start),
+          .bytes = before - device.memory().available};
+}
+
 StepMemory LoadedModel::used_memory() const {
   return {.step = static_cast<std::int64_t>(step_.arena.high_water()),
           .draft = static_cast<std::int64_t>(draft_.arena.high_water()),
@@ -285,7 +298,7 @@ StepOutput LoadedModel::step(const StepRows& rows, const StepOptions& options) {
   Arena& arena = step_.begin();
   activity_.set_step(rows.step, static_cast<int>(rows.tokens.size()));
   activity_.begin("build_batch");
-  const ForwardArgs ran = StepGraphs::fit(model(), rows, options)
+  const ForwardArgs ran = graphs_.fit(model(), rows, options)
                               ? graphs_.run(model(), rows, rope_table_, options, arena)
                               : run_step(model(), rows, rope_table_, options, arena);
   const Tensor logits = gather_logits(model(), ran.logits, arena);

@@ -70,6 +70,13 @@ struct HiddenRows {
   std::span<const std::byte> on_host = {};
 };
 
+// Graphs that were recorded, and what they took.
+struct GraphStats {
+  std::size_t count = 0;
+  double seconds = 0;
+  std::int64_t bytes = 0;  // of the device's memory
+};
+
 class LoadedModel {
  public:
   // Fails with one sentence if the files are wrong or if `ops` cannot run the model. `opened`: the
@@ -142,6 +149,10 @@ class LoadedModel {
   Status reserve_steps(const StepMemory& planned);
   // The most that temporaries and results of passes have taken so far.
   StepMemory used_memory() const;
+  // Decode steps become graphs of these sizes, where the device has any.
+  void use_graphs(GraphSizes sizes) { graphs_.use(std::move(sizes)); }
+  // Records them all, for sequences of up to `max_seq_len` tokens: no step records any later.
+  GraphStats record_graphs(std::int64_t max_seq_len, const StepOptions& options);
   std::size_t num_graphs() const { return graphs_.size(); }
   // That arenas hold.
   std::size_t arena_bytes() const {

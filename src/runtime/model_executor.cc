@@ -61,7 +61,7 @@ ModelExecutor::ModelExecutor(LoadedModel& model, const ModelExecutorOptions& opt
       masks_(info_.vocab_size),
       expert_load_(static_cast<std::size_t>(info_.num_moe_layers) * info_.num_experts) {
   GLINT_CHECK(options.max_drafts == 0 || model.has_mtp(), "drafts need the MTP layer");
-  reserve_seats(256);
+  reserve_seats(options.max_running);
   if (options_.num_token_ids == 0) options_.num_token_ids = info_.vocab_size;
 }
 
@@ -107,6 +107,17 @@ void ModelExecutor::reserve_seats(int seats) {
   seat_memory_ = std::move(memory);
 }
 
+StepOptions ModelExecutor::step_options() const {
+  return {.routed = info_.num_moe_layers > 0,
+          .to_host = false,
+          .last_tokens = last_tokens_,
+          .graphs = true};
+}
+
+GraphStats ModelExecutor::record_graphs(std::int64_t max_seq_len) {
+  return model_.record_graphs(max_seq_len, step_options());
+}
+
 void ModelExecutor::run(LaunchedStep& step) {
   std::vector<SliceRun>& runs = step.runs;
   draft(runs);
@@ -114,11 +125,11 @@ void ModelExecutor::run(LaunchedStep& step) {
   const StepRows rows = make_rows(step.plan->step, runs);
   KeyReads key_reads(model_, runs);
   const auto forward_start = Clock::now();
-  const StepOutput out = model_.step(rows, {.routed = info_.num_moe_layers > 0,
-                                            .to_host = false,
-                                            .last_tokens = last_tokens_,
-                                            .taps = key_reads.taps(),
-                                            .graphs = true});
+  StepOptions options = step_options();
+  options.taps = key_reads.taps();
+  step.begun = {};
+  if (options_.times_gaps) options.begun = &step.begun;
+  const StepOutput out = model_.step(rows, options);
   std::vector<int> told;
   for (SliceRun& run : runs) {
     told.push_back(run.sequence->told_prompt_tokens);
@@ -171,6 +182,11 @@ void ModelExecutor::read_launched() {
 void ModelExecutor::read(LaunchedStep& step) {
   step.is_unread = false;
   model_.ops().device().wait(step.done);
+  if (options_.times_gaps) {
+    if (step.begun.handle() && last_computed_.handle())
+      gaps_.push_back(model_.ops().device().seconds_between(last_computed_, step.begun));
+    last_computed_ = step.begun.handle() ? step.computed : Event();
+  }
   const std::span<const std::int32_t> drawn = step.tokens.ints();
   for (SliceRun& run : step.runs) {
     if (!run.slice->sample) continue;
@@ -364,9 +380,12 @@ void ModelExecutor::sample(LaunchedStep& step, const Tensor& logits) {
   }
   Arena& scratch = model_.scratch();
   const Arena::Scope scope(scratch);
-  const Tensor tokens = rows.draw(model_.ops(), logits, scratch);
-  model_.ops().keep_tokens(
-      {.tokens = tokens, .seats = upload(seats, {rows.size()}, scratch), .last = last_tokens_});
+  Uploads uploads(scratch);
+  Tensor seats_of_rows;
+  uploads.add(seats, {rows.size()}, &seats_of_rows);
+  const Tensor tokens = rows.draw(model_.ops(), logits, uploads, scratch);
+  model_.ops().keep_tokens({.tokens = tokens, .seats = seats_of_rows, .last = last_tokens_});
+  step.computed = model_.ops().device().record();
   step.tokens.ask(tokens, model_.ops().device());
 }
 

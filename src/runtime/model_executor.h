@@ -25,6 +25,8 @@ namespace glint {
 struct ModelExecutorOptions {
   int max_drafts = 0;         // above 0 the model must have its MTP layer
   TokenId num_token_ids = 0;  // ids from here on are padding and never come; 0: all are tokens
+  int max_running = 256;      // sequences at once, above which memory of theirs moves
+  bool times_gaps = false;
 };
 
 class ModelExecutor final : public Executor {
@@ -43,6 +45,12 @@ class ModelExecutor final : public Executor {
   bool ready() const override { return !failed_ && model_.ranks_state().ok(); }
   std::vector<std::uint64_t> expert_load() const override;
 
+  // Records the graphs of decode steps. Before the first step.
+  GraphStats record_graphs(std::int64_t max_seq_len);
+  // With times_gaps, of each decode step that was a graph: seconds on the device from the last op
+  // of the one before to the first of its own. Not while steps run.
+  std::span<const double> gaps() const { return gaps_; }
+
  private:
   void start_sequences(const StepPlan& plan);
   void end_sequences(const StepPlan& plan);
@@ -51,6 +59,7 @@ class ModelExecutor final : public Executor {
   void start_masks(std::span<SliceRun> runs);
   void await_masks(std::span<SliceRun> runs, double forward_seconds);
   void reserve_seats(int seats);
+  StepOptions step_options() const;
   StepRows make_rows(std::uint64_t step, std::span<SliceRun> runs) const;
   void run(LaunchedStep& step);
   void sample(LaunchedStep& step, const Tensor& logits);
@@ -70,6 +79,8 @@ class ModelExecutor final : public Executor {
   std::deque<LaunchedStep> launched_;  // oldest first
   std::vector<LaunchedStep> spare_;    // their memory is used again
   std::chrono::steady_clock::time_point last_collected_ = {};
+  Event last_computed_;  // of the step that was read last, if it was a graph
+  std::vector<double> gaps_;
   Drafter drafter_;
   Logprobs logprobs_;
   GrammarMasks masks_;

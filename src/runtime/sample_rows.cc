@@ -80,27 +80,31 @@ SampleRows::Edits SampleRows::edits_of(const SamplingParams& params,
 }
 
 Tensor SampleRows::draw(Ops& ops, const Tensor& logits, Arena& arena) const {
+  Uploads uploads(arena);
+  return draw(ops, logits, uploads, arena);
+}
+
+Tensor SampleRows::draw(Ops& ops, const Tensor& logits, Uploads& uploads, Arena& arena) const {
   const std::int64_t R = size();
-  SampleArgs args = {.logits = logits,
-                     .scales = upload(scales_, {R}, arena),
-                     .top_k = upload(top_k_, {R}, arena),
-                     .top_p = upload(top_p_, {R}, arena),
-                     .min_p = upload(min_p_, {R}, arena),
-                     .seeds = upload(seeds_, {R, 2}, arena),
-                     .positions = upload(positions_, {R}, arena),
-                     .num_ids = num_ids_,
-                     .tokens = arena.take(DType::kI32, {R})};
+  SampleArgs args = {.logits = logits, .num_ids = num_ids_, .tokens = arena.take(DType::kI32, {R})};
+  uploads.add(scales_, {R}, &args.scales);
+  uploads.add(top_k_, {R}, &args.top_k);
+  uploads.add(top_p_, {R}, &args.top_p);
+  uploads.add(min_p_, {R}, &args.min_p);
+  uploads.add(seeds_, {R, 2}, &args.seeds);
+  uploads.add(positions_, {R}, &args.positions);
   if (!masks_.empty()) {
     const auto words = static_cast<std::int64_t>(mask_words());
-    args.masks = upload(masks_, {static_cast<std::int64_t>(masks_.size()) / words, words}, arena);
-    args.mask_rows = upload(mask_rows_, {R}, arena);
+    uploads.add(masks_, {static_cast<std::int64_t>(masks_.size()) / words, words}, &args.masks);
+    uploads.add(mask_rows_, {R}, &args.mask_rows);
   }
   if (!edit_ids_.empty()) {
     const auto N = static_cast<std::int64_t>(edit_ids_.size());
-    args.edit_begins = upload(edit_begins_, {R + 1}, arena);
-    args.edit_ids = upload(edit_ids_, {N}, arena);
-    args.edit_values = upload(edit_values_, {N, 3}, arena);
+    uploads.add(edit_begins_, {R + 1}, &args.edit_begins);
+    uploads.add(edit_ids_, {N}, &args.edit_ids);
+    uploads.add(edit_values_, {N, 3}, &args.edit_values);
   }
+  uploads.send();
   if (args.masks || args.edit_begins) args.work = arena.take(DType::kF32, {R, logits.dim(1)});
   if (R > 0) ops.sample(args);
   return args.tokens;

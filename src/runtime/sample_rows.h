@@ -16,6 +16,7 @@
 
 #include "engine/sampling_params.h"
 #include "ops/ops.h"
+#include "tensor/transfer.h"
 
 namespace glint {
 
@@ -43,6 +44,8 @@ class SampleRows {
   // Tokens [size()] i32 on the device, in the arena's present scope: one, kNotNumbers or kNoToken
   // for each row of `logits` [size(), V].
   Tensor draw(Ops& ops, const Tensor& logits, Arena& arena) const;
+  // The same, in one copy with what is in `uploads`.
+  Tensor draw(Ops& ops, const Tensor& logits, Uploads& uploads, Arena& arena) const;
 
  private:
   struct Edit {

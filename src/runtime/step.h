@@ -15,6 +15,7 @@ struct StepOptions {
   Tensor last_tokens = {};  // [seats] i32 (ops/sequences.h); empty: every slice's tokens are known
   const Taps* taps = nullptr;
   bool graphs = false;  // steps of one row a sequence are recorded once and repeated (StepGraphs)
+  Event* begun = nullptr;  // set to the time before a graph's first op
 };
 
 // Runs a batch through this rank's layers (forward); results lie in the arena's present scope.

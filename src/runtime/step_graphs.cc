@@ -6,20 +6,46 @@
 namespace glint {
 namespace {
 
-constexpr std::size_t kMaxGraphs = 96;
+constexpr std::size_t kMaxGraphs = 512;
 
-// Few sizes, and never a quarter more rows than there are beyond the first.
-std::int64_t padded_rows(std::int64_t rows) {
-  if (rows <= 8) return static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(rows)));
-  const std::int64_t step = rows <= 64 ? 8 : 32;
-  return (rows + step - 1) / step * step;
-}
+std::int64_t pages_of(std::int64_t tokens) { return (tokens + kPageSize - 1) / kPageSize; }
 
 }  // namespace
 
-bool StepGraphs::fit(const Model& m, const StepRows& rows, const StepOptions& options) {
+GraphSizes usual_graphs(std::int64_t most) {
+  GraphSizes sizes;
+  for (std::int64_t rows = 1;; rows += rows < 8 ? rows : rows < 64 ? 8 : 32) {
+    sizes.rows.push_back(rows);
+    if (rows >= most) return sizes;
+  }
+}
+
+std::int64_t graph_pages(std::int64_t pages, std::int64_t index_topk, std::int64_t most) {
+  std::int64_t size = std::max<std::int64_t>(1, index_topk / kPageSize);
+  while (size < pages) size *= 4;
+  return std::max(pages, std::min(size, most));
+}
+
+std::int64_t count_graphs(const GraphSizes& sizes, std::int64_t index_topk,
+                          std::int64_t max_seq_len) {
+  const std::int64_t most = pages_of(max_seq_len);
+  std::int64_t lengths = 0;
+  for (std::int64_t pages = 1; pages <= most; ++lengths) {
+    pages = graph_pages(pages, index_topk, most) + 1;
+  }
+  return lengths * static_cast<std::int64_t>(sizes.rows.size());
+}
+
+std::optional<std::int64_t> StepGraphs::padded_rows(std::int64_t rows) const {
+  const auto found = std::lower_bound(sizes_.rows.begin(), sizes_.rows.end(), rows);
+  if (found == sizes_.rows.end() || (!sizes_.pads && *found != rows)) return std::nullopt;
+  return *found;
+}
+
+bool StepGraphs::fit(const Model& m, const StepRows& rows, const StepOptions& options) const {
   return options.graphs && !m.ops.device().is_host() && !options.taps && !rows.slices.empty() &&
-         m.mesh.tp->size() == 1 && m.mesh.ep->size() == 1 && m.mesh.pp->size() == 1 &&
+         padded_rows(static_cast<std::int64_t>(rows.slices.size())) && m.mesh.tp->size() == 1 &&
+         m.mesh.ep->size() == 1 && m.mesh.pp->size() == 1 &&
          std::all_of(rows.slices.begin(), rows.slices.end(), [](const RowSlice& slice) {
            return slice.count == 1 && slice.logit_rows == 1;
          });
@@ -28,17 +54,43 @@ bool StepGraphs::fit(const Model& m, const StepRows& rows, const StepOptions& op
 ForwardArgs StepGraphs::run(const Model& m, const StepRows& rows, const Tensor& rope_table,
                             const StepOptions& options, Arena& arena) {
   const auto count = static_cast<std::int64_t>(rows.slices.size());
-  BatchArrays arrays = gather(rows, rope_table.dim(0), options.last_tokens.dim(0));
-  const Key key = {.rows = padded_rows(count),
-                   .pages = static_cast<std::int64_t>(
-                       std::bit_ceil(static_cast<std::uint64_t>(arrays.num_pages()))),
-                   .scores_keys = arrays.end > m.config.index_topk,
-                   .routed = options.routed,
-                   .last_tokens = options.last_tokens.data};
-  arrays.pad(key.rows, key.pages);
-  // The graph is of every step of its key.
-  arrays.end = key.scores_keys ? BatchView().end : m.config.index_topk;
+  const std::int64_t positions = rope_table.dim(0);
+  BatchArrays arrays = gather(rows, positions, options.last_tokens.dim(0));
+  const Key key = {
+      .rows = *padded_rows(count),
+      .pages = graph_pages(pages_of(arrays.end), m.config.index_topk, pages_of(positions)),
+      .routed = options.routed,
+      .last_tokens = options.last_tokens.data};
   if (graphs_.size() >= kMaxGraphs && graphs_.count(key) == 0) clear();
+  ForwardArgs results = run(m, key, std::move(arrays), rope_table, options, arena);
+  results.hidden = results.hidden.slice(0, 0, count);
+  results.logits = results.logits.slice(0, 0, count);
+  return results;
+}
+
+void StepGraphs::record_all(const Model& m, const Tensor& rope_table, const StepOptions& options,
+                            std::int64_t max_seq_len, Arena& arena) {
+  const std::int64_t positions = rope_table.dim(0);
+  const std::int64_t most = std::min(pages_of(max_seq_len), pages_of(positions));
+  Key key = {.routed = options.routed, .last_tokens = options.last_tokens.data};
+  for (std::int64_t pages = 1; pages <= most; pages = key.pages + 1) {
+    key.pages = graph_pages(pages, m.config.index_topk, pages_of(positions));
+    for (auto rows = sizes_.rows.rbegin(); rows != sizes_.rows.rend(); ++rows) {
+      key.rows = *rows;
+      for (int time = 0; time < 2; ++time) {  // the first readies the device, and records nothing
+        const Arena::Scope scope(arena);
+        run(m, key, gather({}, positions, 0), rope_table, options, arena);
+      }
+    }
+  }
+}
+
+ForwardArgs StepGraphs::run(const Model& m, const Key& key, BatchArrays arrays,
+                            const Tensor& rope_table, const StepOptions& options, Arena& arena) {
+  arrays.fit(key.rows, key.pages);
+  // The graph is of every step of its key. Keys are searched where there can be too many of them.
+  const bool searches = key.pages * kPageSize > m.config.index_topk;
+  arrays.end = searches ? BatchView().end : m.config.index_topk;
   const auto [found, is_new] = graphs_.try_emplace(key);
   Recorded& recorded = found->second;
   Device& device = m.ops.device();
@@ -48,6 +100,7 @@ ForwardArgs StepGraphs::run(const Model& m, const StepRows& rows, const Tensor& 
   if (!recorded.graph) recorded.inputs = take_inputs(arrays, arena);
   copy_in(arrays, recorded.inputs, device);
   if (recorded.graph) {
+    if (options.begun) *options.begun = device.record();
     recorded.graph->launch();
   } else if (is_new) {
     recorded.results = run_batch(m, batch(), options, arena);
@@ -55,10 +108,7 @@ ForwardArgs StepGraphs::run(const Model& m, const StepRows& rows, const Tensor& 
     recorded.graph =
         device.capture([&] { recorded.results = run_batch(m, batch(), options, arena); });
   }
-  ForwardArgs results = recorded.results;
-  results.hidden = results.hidden.slice(0, 0, count);
-  results.logits = results.logits.slice(0, 0, count);
-  return results;
+  return recorded.results;
 }
 
 }  // namespace glint

@@ -7,22 +7,47 @@
 
 #include <map>
 #include <memory>
+#include <optional>
+#include <vector>
 
 #include "runtime/step.h"
 
 namespace glint {
 
+// How many rows graphs have. A step takes the first that holds it, and none if there is none.
+struct GraphSizes {
+  std::vector<std::int64_t> rows = {};  // ascending
+  bool pads = true;                     // false: a step has exactly so many rows, or no graph
+};
+
+// Few sizes, up to `most` rows, and never a quarter more rows than there are beyond the first.
+GraphSizes usual_graphs(std::int64_t most);
+
+// The pages of each sequence in a graph: the first size that holds `pages`, at most `most`. Four
+// times as many from one size to the next, beginning with those that are not searched for keys.
+std::int64_t graph_pages(std::int64_t pages, std::int64_t index_topk, std::int64_t most);
+
+// Graphs of all sizes for sequences of up to `max_seq_len` tokens.
+std::int64_t count_graphs(const GraphSizes& sizes, std::int64_t index_topk,
+                          std::int64_t max_seq_len);
+
 class StepGraphs {
  public:
+  void use(GraphSizes sizes) { clear(), sizes_ = std::move(sizes); }
+
   // Whether a step can be one: a row and its logits of each sequence, which nobody taps, on one
   // rank.
-  static bool fit(const Model& model, const StepRows& rows, const StepOptions& options);
+  bool fit(const Model& model, const StepRows& rows, const StepOptions& options) const;
 
   // Runs the step, and from the second of its size on from a graph. `arena` is as it was in all
   // calls before. Results lie in its present scope; those of experts are [MoE layers * padded rows,
   // k], with ids of -1 in padding.
   ForwardArgs run(const Model& model, const StepRows& rows, const Tensor& rope_table,
                   const StepOptions& options, Arena& arena);
+
+  // Records the graphs of all sizes, of steps that are padding alone.
+  void record_all(const Model& model, const Tensor& rope_table, const StepOptions& options,
+                  std::int64_t max_seq_len, Arena& arena);
 
   // Forgets all: caches or weights lie elsewhere.
   void clear() { graphs_.clear(); }
@@ -31,7 +56,7 @@ class StepGraphs {
  private:
   struct Key {
     std::int64_t rows = 0, pages = 0;
-    bool scores_keys = false, routed = false;
+    bool routed = false;
     const void* last_tokens = nullptr;
     auto operator<=>(const Key&) const = default;
   };
@@ -40,6 +65,11 @@ class StepGraphs {
     ForwardArgs results = {};
     std::unique_ptr<Graph> graph = {};  // null: it ran once, and the arena has grown
   };
+  std::optional<std::int64_t> padded_rows(std::int64_t rows) const;
+  ForwardArgs run(const Model& model, const Key& key, BatchArrays arrays, const Tensor& rope_table,
+                  const StepOptions& options, Arena& arena);
+
+  GraphSizes sizes_ = usual_graphs(512);
   std::map<Key, Recorded> graphs_;
 };
 

@@ -11,6 +11,7 @@ struct StepLimits {
   int max_running = 0;
   int max_drafts = 0;  // above 0: with the MTP layer
   std::int64_t max_seq_len = 0;
+  std::int64_t num_graphs = 0;  // of decode steps (step_graphs.h)
 };
 
 // Bytes.
@@ -20,8 +21,9 @@ struct StepMemory {
   std::int64_t head = 0;     // of logits by themselves
   std::int64_t edits = 0;    // of logits that a request's own rules change
   std::int64_t scratch = 0;  // of the backend's own
+  std::int64_t graphs = 0;   // of recorded steps, beside what they compute on
 
-  std::int64_t total() const { return step + draft + head + edits + scratch; }
+  std::int64_t total() const { return step + draft + head + edits + scratch + graphs; }
 };
 
 }  // namespace glint

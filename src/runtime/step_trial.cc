@@ -10,6 +10,9 @@
 namespace glint {
 namespace {
 
+// Bytes of a GPU's memory that an op of a recorded step takes (bench/results/cuda-steps-h200.txt).
+constexpr std::int64_t kGraphBytesOfCall = 3 << 10;
+
 // The ranks of a stage as the shards of ShardPlan, where they share the experts.
 MeshShape shape_of(const RankLayout& l) {
   return l.ep > 1 ? MeshShape{.ep = l.ep, .pp = l.pp, .dp = l.tp * l.dp} : MeshShape{.pp = l.pp};
@@ -49,21 +52,25 @@ std::string describe(const RankLayout& layout) {
   return text.empty() ? "one rank" : text;
 }
 
+Result<ShardPlan> shard_of(const ModelConfig& config, const RankLayout& layout, int stage) {
+  GLINT_TRY_STATUS(check_layout(layout, config));
+  const MeshShape shape = shape_of(layout);
+  GLINT_TRY(ShardPlan shard, plan_shard(config, shape, stage * shape.dp));
+  shard.heads.count = (config.num_attention_heads + layout.tp - 1) / layout.tp;
+  if (shape.ep > 1) {
+    shard.experts.count = (config.n_routed_experts + shape.ep - 1) / shape.ep;
+  }
+  return shard;
+}
+
 StepTrial::StepTrial(const ModelConfig& config, const TrialOptions& options)
     : config_(config), options_(options) {}
 
 Result<std::unique_ptr<StepTrial>> StepTrial::make(const ModelConfig& config,
                                                    const TrialOptions& options) {
-  GLINT_TRY_STATUS(check_layout(options.layout, config));
   std::unique_ptr<StepTrial> t(new StepTrial(config, options));
   const RankLayout& layout = options.layout;
-  const MeshShape shape = shape_of(layout);
-  GLINT_TRY(t->shard_, plan_shard(config, shape, options.stage * shape.dp));
-  // The largest share of any rank: nothing has to come out even.
-  t->shard_.heads.count = (config.num_attention_heads + layout.tp - 1) / layout.tp;
-  if (shape.ep > 1) {  // the rank that has most, where they do not come out even
-    t->shard_.experts.count = (config.n_routed_experts + shape.ep - 1) / shape.ep;
-  }
+  GLINT_TRY(t->shard_, shard_of(config, layout, options.stage));
   t->ops_ = options.like ? options.like->make_plan_ops(t->device_)
                          : std::make_unique<PlanOps>(t->device_, all_capabilities("a plan"));
   t->weights_ = null_weights(config, t->shard_,
@@ -72,7 +79,7 @@ Result<std::unique_ptr<StepTrial>> StepTrial::make(const ModelConfig& config,
                               .tp = layout.tp,
                               .activations = options.activations},
                              t->device_);
-  t->ep_ = std::make_unique<NullComm>(t->shard_.shard, shape.ep);
+  t->ep_ = std::make_unique<NullComm>(t->shard_.shard, shape_of(layout).ep);
   t->pp_ = std::make_unique<NullComm>(options.stage, layout.pp);
   GLINT_TRY(KvStore kv, KvStore::make(config,
                                       {.latent = options.latent,
@@ -183,6 +190,15 @@ StepMemory StepTrial::memory(const StepLimits& limits) {
     memory.draft = std::max(run_drafts(rows), run_drafts(guesses));
   }
   memory.scratch = ops_->scratch_bytes();
+  if (limits.num_graphs > 0) {
+    run({.tokens = sequences,
+         .sequences = sequences,
+         .length = limits.max_seq_len,
+         .logit_rows = sequences,
+         .routed = true});
+    memory.graphs =
+        limits.num_graphs * static_cast<std::int64_t>(ops_->calls().size()) * kGraphBytesOfCall;
+  }
   return memory;
 }
 

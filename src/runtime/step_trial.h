@@ -51,6 +51,10 @@ struct StepShape {
   bool routed = false;  // the chosen experts are told
 };
 
+// The part of a rank of stage `stage`: that of the rank which has most, where it does not come out
+// even. Fails with one sentence if the model cannot be divided so.
+Result<ShardPlan> shard_of(const ModelConfig& config, const RankLayout& layout, int stage);
+
 class StepTrial {
  public:
   // Fails with one sentence if the model cannot be divided so.

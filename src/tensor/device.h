@@ -81,6 +81,8 @@ class Device {
   virtual Event record() = 0;
   virtual bool has_passed(const Event& event) = 0;
   virtual void wait(const Event& event) = 0;
+  // Seconds from one event to a later one, both passed; 0 where the device keeps no time.
+  virtual double seconds_between(const Event&, const Event&) { return 0; }
   virtual void synchronize() = 0;  // waits for everything
 
   // Runs `run`, and returns what repeats the ops and copy()s that it asked for; null if this device

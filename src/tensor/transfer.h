@@ -1,7 +1,9 @@
 // Values between the host and a device, as whole tensors.
 #pragma once
 
+#include <cstring>
 #include <initializer_list>
+#include <utility>
 #include <vector>
 
 #include "tensor/arena.h"
@@ -17,6 +19,35 @@ Tensor upload(const std::vector<T>& values, std::initializer_list<std::int64_t> 
   arena.device().copy_in(tensor.data, values.data(), values.size() * sizeof(T));
   return tensor;
 }
+
+// Arrays of 4-byte numbers that go to a device together, in one copy.
+class Uploads {
+ public:
+  explicit Uploads(Arena& arena) : arena_(arena) {}
+
+  // `values` as a tensor of shape `dims`, which send() puts into `*to`.
+  template <class T>
+  void add(const std::vector<T>& values, std::initializer_list<std::int64_t> dims, Tensor* to) {
+    static_assert(sizeof(T) == 4);
+    *to = Tensor(nullptr, kDTypeOf<T>, dims);
+    begins_.emplace_back(to, words_.size());
+    const std::size_t begin = words_.size();
+    words_.resize(begin + (values.size() + kAligned - 1) / kAligned * kAligned);
+    std::memcpy(words_.data() + begin, values.data(), values.size() * sizeof(T));
+  }
+  // The tensors live in the arena's present scope.
+  void send() {
+    const Tensor all = upload(words_, {static_cast<std::int64_t>(words_.size())}, arena_);
+    for (const auto& [tensor, begin] : begins_) tensor->data = all.data + 4 * begin;
+  }
+
+ private:
+  static constexpr std::size_t kAligned = 64;  // words: the arena's 256 bytes
+
+  Arena& arena_;
+  std::vector<std::int32_t> words_;
+  std::vector<std::pair<Tensor*, std::size_t>> begins_;
+};
 
 // All of a dense tensor of T, row by row. Waits for the ops before it.
 template <class T>

@@ -81,5 +81,27 @@ TEST(LateDevice, a_step_is_launched_while_the_one_before_it_runs) {
   EXPECT_TRUE(std::equal(tokens.begin(), tokens.end(), expected.tokens.begin()));
 }
 
+// Those that are recorded before the first step are all that there will be, and change no bit.
+TEST(LateDevice, graphs_are_recorded_at_start) {
+  const auto late = load_on(std::make_unique<LateOps>(host_backend().make(2)));
+  const auto host = load_on(host_backend().make(2));
+  const std::vector<Request> requests = {{.id = 1, .prompt = prompt_of(0, 70), .max_tokens = 6},
+                                         {.id = 2, .prompt = prompt_of(1, 300), .max_tokens = 6},
+                                         {.id = 3, .prompt = prompt_of(2, 9), .max_tokens = 3}};
+  const HarnessOptions options = {.num_pages = 20, .depth = 2};
+  const auto expected = Harness(*host, options).run(requests);
+  Harness harness(*late, options);
+  late->use_graphs({.rows = {1, 4}});
+  const GraphStats recorded = harness.executor().record_graphs(20 * kPageSize);
+  EXPECT_EQ(recorded.count, 2u * 3u);  // up to 4, 16 and 20 pages
+  expect_same(harness.run(requests), expected);
+  EXPECT_EQ(late->num_graphs(), recorded.count);
+
+  Harness eager(*late, options);
+  late->use_graphs({});
+  expect_same(eager.run(requests), expected);
+  EXPECT_EQ(late->num_graphs(), 0u);
+}
+
 }  // namespace
 }  // namespace glint

@@ -8,7 +8,7 @@
 namespace glint::cuda {
 namespace {
 
-constexpr std::size_t kStaging = std::size_t{1} << 20;
+constexpr std::size_t kStaging = std::size_t{8} << 20;
 
 // A pool's memory goes back in the order of some stream, and Buffer remembers none: the legacy
 // stream waits for the device's other streams, which are blocking ones for this reason.
@@ -148,7 +148,7 @@ void CudaDevice::copy_out(void* host, const void* device, std::size_t bytes) {
 Event CudaDevice::record() {
   select();
   cudaEvent_t event = nullptr;
-  check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "create an event");
+  check(cudaEventCreate(&event), "create an event");
   check(cudaEventRecord(event, stream_), "record an event");
   return Event({event, [](void* handle) {
                   check_cuda(cudaEventDestroy(static_cast<cudaEvent_t>(handle)),
@@ -167,6 +167,14 @@ void CudaDevice::wait(const Event& event) {
   if (event.handle()) {
     check(cudaEventSynchronize(static_cast<cudaEvent_t>(event.handle())), "wait for an event");
   }
+}
+
+double CudaDevice::seconds_between(const Event& from, const Event& to) {
+  float ms = 0;
+  check(cudaEventElapsedTime(&ms, static_cast<cudaEvent_t>(from.handle()),
+                             static_cast<cudaEvent_t>(to.handle())),
+        "measure time");
+  return 1e-3 * static_cast<double>(ms);
 }
 
 std::unique_ptr<Graph> CudaDevice::capture(const std::function<void()>& run) {

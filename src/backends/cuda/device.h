@@ -30,6 +30,7 @@ class CudaDevice final : public Device {
   Event record() override;
   bool has_passed(const Event& event) override;
   void wait(const Event& event) override;
+  double seconds_between(const Event& from, const Event& to) override;
   void synchronize() override;
   std::unique_ptr<Graph> capture(const std::function<void()>& run) override;
 

@@ -1,0 +1,50 @@
+#include "cli/graph_flags.h"
+
+#include <gtest/gtest.h>
+
+namespace glint {
+namespace {
+
+using Rows = std::vector<std::int64_t>;
+
+TEST(GraphFlags, choose_the_sizes_of_graphs) {
+  EXPECT_EQ(sizes_of({}, 5).rows, (Rows{1, 2, 4, 8}));
+  EXPECT_EQ(sizes_of({}, 100).rows.back(), 128);
+  EXPECT_EQ(sizes_of({.most = 4}, 256).rows, (Rows{1, 2, 4}));
+  EXPECT_EQ(sizes_of({.most = 1024}, 8).rows, (Rows{1, 2, 4, 8}));
+  EXPECT_EQ(sizes_of({.rows = {16, 1, 4, 4, 256}}, 10).rows, (Rows{1, 4, 16}));
+  EXPECT_EQ(sizes_of({.rows = {1, 4}}, 10).rows, (Rows{1, 4}));
+  const GraphSizes exact = sizes_of({.pads = false, .rows = {1, 4, 16}}, 10);
+  EXPECT_EQ(exact.rows, (Rows{1, 4}));
+  EXPECT_FALSE(exact.pads);
+  EXPECT_TRUE(sizes_of({.eager = true, .rows = {4}}, 10).rows.empty());
+}
+
+TEST(GraphFlags, are_set_by_name) {
+  GraphFlags flags;
+  ASSERT_TRUE(flags.set("eager", "true").ok());
+  EXPECT_TRUE(flags.eager);
+  ASSERT_TRUE(flags.set("no eager", "true").ok());
+  EXPECT_FALSE(flags.eager);
+  ASSERT_TRUE(flags.set("no pads", "true").ok());
+  EXPECT_FALSE(flags.pads);
+  ASSERT_TRUE(flags.set("rows", "8").ok());
+  EXPECT_EQ(flags.rows, Rows{8});
+  EXPECT_FALSE(flags.set("most", "0").ok());
+  EXPECT_FALSE(flags.set("rows", "many").ok());
+}
+
+// As many as are recorded, of the lengths that a server plans for.
+TEST(StepGraphs, are_of_few_sizes) {
+  EXPECT_EQ(graph_pages(1, 2048, 512), 32);
+  EXPECT_EQ(graph_pages(33, 2048, 512), 128);
+  EXPECT_EQ(graph_pages(129, 2048, 512), 512);
+  EXPECT_EQ(graph_pages(129, 2048, 300), 300);
+  EXPECT_EQ(graph_pages(3, 64, 512), 4);
+  EXPECT_EQ(count_graphs({.rows = {1, 2, 4}}, 2048, 32768), 9);
+  EXPECT_EQ(count_graphs({.rows = {1}}, 2048, 2048), 1);
+  EXPECT_EQ(count_graphs({}, 2048, 32768), 0);
+}
+
+}  // namespace
+}  // namespace glint

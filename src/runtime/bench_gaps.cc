@@ -1,0 +1,69 @@
+#include "runtime/bench_gaps.h"
+
+#include <algorithm>
+
+#include "base/queue.h"
+#include "base/random.h"
+#include "engine/engine.h"
+#include "runtime/model_executor.h"
+
+namespace glint {
+namespace {
+
+Request make_request(int index, const GapBench& bench, int vocab) {
+  Request request;
+  request.id = static_cast<RequestId>(index + 1);
+  Random random(static_cast<std::uint64_t>(index));
+  for (int i = 0; i < bench.prompt_len; ++i)
+    request.prompt.own().push_back(
+        static_cast<TokenId>(random.below(static_cast<std::uint32_t>(vocab))));
+  request.max_tokens = bench.steps;
+  return request;
+}
+
+double quantile(std::vector<double>& values, double q) {
+  if (values.empty()) return 0;
+  const auto at =
+      values.begin() + static_cast<std::ptrdiff_t>(q * static_cast<double>(values.size() - 1));
+  std::nth_element(values.begin(), at, values.end());
+  return *at;
+}
+
+}  // namespace
+
+Result<GapResult> bench_gaps(LoadedModel& model, const GapBench& bench) {
+  const int length = bench.prompt_len + bench.steps;
+  const int pages = bench.running * (length / kPageSize + 2);
+  GLINT_TRY_STATUS(model.reserve_pages(pages));
+  model.use_graphs(usual_graphs(bench.running));
+  ModelExecutor executor(model, {.max_running = bench.running, .times_gaps = true});
+  executor.record_graphs(length);
+  double steps = 0, seconds = 0;
+  {
+    Queue<int> ended;
+    Engine engine({.scheduler = {.max_step_tokens = std::max(2048, bench.running),
+                                 .max_running = bench.running,
+                                 .max_seq_len = length,
+                                 .depth = 2},
+                   .cache = {.num_pages = pages, .page_size = kPageSize}},
+                  executor, [&ended](const std::vector<TokenEvent>& events) {
+                    int count = 0;
+                    for (const TokenEvent& event : events) count += event.finished.has_value();
+                    if (count > 0) ended.push(count);
+                  });
+    for (int i = 0; i < bench.running; ++i) {
+      GLINT_TRY_STATUS(engine.submit(make_request(i, bench, executor.info().vocab_size)));
+    }
+    for (int left = bench.running; left > 0;) left -= *ended.pop();
+    const EngineStats stats = engine.stats();
+    steps = static_cast<double>(std::max<std::uint64_t>(1, stats.steps));
+    seconds = stats.step_seconds + stats.overhead_seconds;
+  }
+  std::vector<double> gaps(executor.gaps().begin(), executor.gaps().end());
+  return GapResult{.step_us = 1e6 * seconds / steps,
+                   .median_us = 1e6 * quantile(gaps, 0.5),
+                   .p99_us = 1e6 * quantile(gaps, 0.99),
+                   .count = gaps.size()};
+}
+
+}  // namespace glint
