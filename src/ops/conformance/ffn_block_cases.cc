@@ -170,6 +170,8 @@ void add_ffn_block_cases(std::vector<Case>& cases, bool timing) {
       cases.push_back(dense_ffn_case(dtype, format, 16, 256, 384));
       cases.push_back(moe_case(
           dtype, format, {.T = 16, .hidden = 256, .inter = 128, .E = 8, .k = 2, .shared = false}));
+      cases.push_back(
+          moe_case(dtype, format, {.T = 160, .hidden = 128, .inter = 96, .E = 4, .k = 2}));
       cases.push_back(moe_case(
           dtype, format,
           {.T = 5, .hidden = 64, .inter = 32, .E = 24, .k = 5, .n_group = 4, .topk_group = 2}));

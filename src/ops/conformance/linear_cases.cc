@@ -173,6 +173,7 @@ void add_linear_cases(std::vector<Case>& cases, bool timing) {
         cases.push_back(linear_case(dtype, format, {16, 31, 301, Out::kAsX, {1, 2}, true}));
       }
       cases.push_back(grouped_case(dtype, {format}, {0, 3, 0, 1, 7, 0}, 70, 144, true));
+      cases.push_back(grouped_case(dtype, {format}, {130, 0, 200, 3}, 70, 272, true));
       cases.push_back(grouped_case(dtype, {format}, {33, 0}, 144, 48, false));
       cases.push_back(grouped_case(dtype, {format}, {0, 0, 1}, 256, 1536, true));
       cases.push_back(grouped_case(dtype, {format}, Counts(16, 4), 32, 64, true));

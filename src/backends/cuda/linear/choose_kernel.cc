@@ -10,12 +10,15 @@ Kernel choose_kernel(const ProductShape& shape, int num_sms) {
   if (shape.grouped) {
     // A group of more rows than the kernel's reads its weights again, from the L2 cache.
     const std::int64_t rows = shape.m / shape.matrices;
-    return rows <= 4 ? few : rows <= 32 ? Kernel::kCluster32 : Kernel::kTile;
+    return rows <= 4    ? few
+           : rows <= 32 ? Kernel::kCluster32
+           : rows <= 64 ? Kernel::kTile
+                        : Kernel::kWide;
   }
   if (shape.m <= 8) return few;
-  // Tiles read least from the L2 cache, once there are enough of them to go round.
-  const std::int64_t tiles = ceil_div(shape.m, 64) * ceil_div(shape.n, 128) * shape.matrices;
-  return tiles < 2 * num_sms ? Kernel::kCluster32 : Kernel::kTile;
+  if (shape.m <= 32) return Kernel::kCluster32;
+  const std::int64_t tiles = ceil_div(shape.m, 128) * ceil_div(shape.n, 128) * shape.matrices;
+  return tiles >= num_sms ? Kernel::kWide : Kernel::kWideSplit;
 }
 
 }  // namespace glint::cuda

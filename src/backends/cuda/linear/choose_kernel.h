@@ -25,7 +25,9 @@ enum class Kernel {
   kHeld8,      // weights past shared memory, up to 8 rows of x, which wait there
   kPassed8,    // the same with rows of x past it too
   kCluster32,  // the same as kHeld8 with 32 rows, a cluster for all of k
-  kTile,       // tiles of the weight in shared memory
+  kTile,       // tiles of the weight in shared memory, 64 rows
+  kWide,       // 128 rows, by the instructions of whole warpgroups
+  kWideSplit,  // the same, a cluster for all of k
 };
 
 struct ProductShape {

@@ -20,10 +20,12 @@ TEST(ChooseKernel, few_rows_stream_the_weights) {
   EXPECT_EQ(of(9, 576, 6144), Kernel::kCluster32);
 }
 
-TEST(ChooseKernel, tiles_need_enough_of_them_for_every_sm_twice) {
-  EXPECT_EQ(of(512, 2048, 6144), Kernel::kCluster32);   // 128 tiles
-  EXPECT_EQ(of(1024, 2048, 6144), Kernel::kCluster32);  // 256
-  EXPECT_EQ(of(1088, 2048, 6144), Kernel::kTile);       // 272
+TEST(ChooseKernel, a_cluster_shares_k_until_every_sm_has_a_tile) {
+  EXPECT_EQ(of(32, 154880, 6144), Kernel::kCluster32);
+  EXPECT_EQ(of(33, 2048, 6144), Kernel::kWideSplit);
+  EXPECT_EQ(of(1024, 2048, 6144), Kernel::kWideSplit);  // 128 tiles
+  EXPECT_EQ(of(1088, 2048, 6144), Kernel::kWide);       // 144
+  EXPECT_EQ(of(33, 154880, 6144), Kernel::kWide);
 }
 
 TEST(ChooseKernel, experts_go_by_the_rows_of_each) {
@@ -31,6 +33,7 @@ TEST(ChooseKernel, experts_go_by_the_rows_of_each) {
   EXPECT_EQ(of_experts(256 * 4), Kernel::kPassed8);
   EXPECT_EQ(of_experts(256 * 5), Kernel::kCluster32);
   EXPECT_EQ(of_experts(256 * 33), Kernel::kTile);
+  EXPECT_EQ(of_experts(256 * 65), Kernel::kWide);
 }
 
 TEST(Slices, cover_k_and_depend_on_it_alone) {

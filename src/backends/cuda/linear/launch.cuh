@@ -1,7 +1,7 @@
 // Launches the kernel that a product's shape chooses; one file in inst/ for each format.
 #pragma once
 
-#include "backends/cuda/linear/tile.cuh"
+#include "backends/cuda/linear/wide.cuh"
 
 namespace glint::cuda {
 
@@ -41,6 +41,10 @@ void launch_as(const ProductArgs& p, int num_sms, cudaStream_t stream) {
       return launch_stream<kFormat, 32, Stream::kCluster, true, kEpilogue>(p, num_sms, stream);
     case Kernel::kTile:
       return launch_tile<kFormat, kEpilogue>(p, stream);
+    case Kernel::kWide:
+      return launch_wide<kFormat, kEpilogue, false>(p, stream);
+    case Kernel::kWideSplit:
+      return launch_wide<kFormat, kEpilogue, true>(p, stream);
   }
 }
 

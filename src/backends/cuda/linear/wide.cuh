@@ -1,0 +1,362 @@
+// Products of many rows, by the tensor cores' instruction for whole warpgroups: a thread block
+// multiplies kWideWeights rows of a weight, which pass through registers from code to bf16, with
+// kWideRows rows of x in shared memory. A code is decoded once for all of these rows.
+//
+// Sums are those of the other kernels: the instruction adds sixteen products as mma.sync does, in
+// chains of the same four.
+#pragma once
+
+#include <cstdint>
+
+#include "backends/cuda/linear/tile.cuh"
+
+namespace glint::cuda {
+
+inline constexpr int kWideRows = 128, kWideWeights = 128;
+inline constexpr int kWideBlock = 256;        // two warpgroups, of 64 rows of the weight each
+inline constexpr int kWideSums = 64;          // of a thread
+inline constexpr int kWideRowsTogether = 16;  // row tiles whose blocks run side by side
+
+template <WeightFormat kFormat>
+struct WideShape {
+  static constexpr int kXBytes = kWideRows * 2 * kStep;  // of a step
+  static constexpr int kCodeBytes = kWideWeights * Codes<kFormat>::kBytes;
+  static constexpr int kStages = kFormat == WeightFormat::kBF16 ? 3 : 4;  // of codes
+  static constexpr int kTotalBytes = kWideSums * kWideBlock * 4;
+  static constexpr int kSharedBytes = 2 * kXBytes + kStages * kCodeBytes + kTotalBytes;
+  static constexpr int kSumStride = kWideWeights + 4;  // floats; the sums replace x and codes
+  static_assert(kWideRows * kSumStride * 4 <= 2 * kXBytes + kStages * kCodeBytes);
+  static_assert(kSharedBytes <= 227 << 10);
+};
+
+// sums[64 rows of the weight x 128 rows of x] (+)= a[64 x 16] * x[128 x 16]^T, of bf16; `a` in
+// registers as mma.sync takes it, x in shared memory as `x` describes it. Asynchronous.
+__device__ inline void multiply_wide(float (&d)[kWideSums], const std::uint32_t (&a)[4],
+                                     std::uint64_t x, bool adds) {
+  asm volatile(
+      "{\n.reg .pred p;\nsetp.ne.b32 p, %69, 0;\n"
+      "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {"
+      "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+      "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
+      "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
+      "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, "
+      "{%64, %65, %66, %67}, %68, p, 1, 1, 0;\n}\n"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]),
+        "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]),
+        "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]),
+        "+f"(d[21]), "+f"(d[22]), "+f"(d[23]), "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]),
+        "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31]), "+f"(d[32]), "+f"(d[33]), "+f"(d[34]),
+        "+f"(d[35]), "+f"(d[36]), "+f"(d[37]), "+f"(d[38]), "+f"(d[39]), "+f"(d[40]), "+f"(d[41]),
+        "+f"(d[42]), "+f"(d[43]), "+f"(d[44]), "+f"(d[45]), "+f"(d[46]), "+f"(d[47]), "+f"(d[48]),
+        "+f"(d[49]), "+f"(d[50]), "+f"(d[51]), "+f"(d[52]), "+f"(d[53]), "+f"(d[54]), "+f"(d[55]),
+        "+f"(d[56]), "+f"(d[57]), "+f"(d[58]), "+f"(d[59]), "+f"(d[60]), "+f"(d[61]), "+f"(d[62]),
+        "+f"(d[63])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(x), "r"(static_cast<int>(adds)));
+}
+__device__ inline void begin_multiplying() {
+  asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+}
+__device__ inline void end_multiplying() {
+  asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+}
+__device__ inline void wait_for_sums(float (&d)[kWideSums]) {
+  asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
+#pragma unroll
+  for (int i = 0; i < kWideSums; ++i) asm volatile("" : "+f"(d[i])::"memory");
+}
+
+// x of a step in shared memory, as the instruction reads it: pieces of eight rows by eight columns,
+// 128 bytes each, those of sixteen columns and all rows together. Columns are those that
+// multiply_add takes at once, number `chain` of the four of a span.
+inline constexpr int kPiece = 128, kPieces = kWideRows / 8;
+__device__ inline int place_of_piece(int span, int chain, int half, int rows) {
+  return (((span * 4 + chain) * 2 + half) * kPieces + rows) * kPiece;
+}
+__device__ inline std::uint64_t describe_x(const std::byte* x, int span, int chain) {
+  const auto address =
+      static_cast<std::uint32_t>(__cvta_generic_to_shared(x + place_of_piece(span, chain, 0, 0)));
+  constexpr std::uint64_t kNextColumns = kPieces * kPiece / 16, kNextRows = kPiece / 16;
+  return (address & 0x3ffff) / 16 | kNextColumns << 16 | kNextRows << 32;
+}
+
+// A step of x on its way: a lane has four chunks of one of eight rows, of two such eights.
+template <WeightFormat kFormat>
+struct WideX {
+  const bf16* rows[2];
+  uint4 v[2][kChunks];
+
+  __device__ WideX(const ProductArgs& p, const RowTile& tile) {
+#pragma unroll
+    for (int i = 0; i < 2; ++i) rows[i] = row_of_x(p, tile, tile.first + row_of(i));
+  }
+  __device__ static int pieces(int i) { return static_cast<int>(threadIdx.x) / kWarp + 8 * i; }
+  __device__ static int row_of(int i) {
+    return pieces(i) * 8 + static_cast<int>(threadIdx.x) % kWarp / 4;
+  }
+  __device__ void load(int k0, int k) {
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+#pragma unroll
+      for (int c = 0; c < kChunks; ++c) {
+        v[i][c] = load_x(rows[i], k0 + Codes<kFormat>::column(threadIdx.x % 4, c), k);
+      }
+    }
+  }
+  __device__ void store(std::byte* to) const {
+    const int lane = threadIdx.x % kWarp;
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+#pragma unroll
+      for (int c = 0; c < kChunks; ++c) {
+        std::uint32_t pairs[4];
+        Codes<kFormat>::arrange(v[i][c], pairs);
+#pragma unroll
+        for (int pair = 0; pair < 4; ++pair) {
+          const int place = place_of_piece(c / 2, c % 2 * 2 + pair / 2, pair % 2, pieces(i));
+          *reinterpret_cast<std::uint32_t*>(to + place + 4 * lane) = pairs[pair];
+        }
+      }
+    }
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+  }
+};
+
+// The chains of a span of a warp's 16 rows of the weight, from their codes in shared memory.
+template <WeightFormat kFormat>
+__device__ void decode_span(std::uint32_t (&a)[4][4], const std::byte* codes, int row, int span,
+                            const std::uint32_t (&scales)[2]) {
+  const int t = threadIdx.x % 4;
+  Codes<kFormat> halves[2];
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    const int r = row + half * 8;
+#pragma unroll
+    for (int u = 0; u < Codes<kFormat>::kVectors; ++u) {
+      const int place = place_of_codes<kFormat>(r, Codes<kFormat>::unit(u, t));
+      halves[half].v[u] =
+          *reinterpret_cast<const uint4*>(codes + r * Codes<kFormat>::kBytes + place * 16);
+    }
+    if constexpr (kFormat == WeightFormat::kNvfp4) halves[half].scales = scales[half];
+  }
+#pragma unroll
+  for (int c = 0; c < 2; ++c) {
+    std::uint32_t upper[4], lower[4];
+    halves[0].pairs(2 * span + c, upper);
+    halves[1].pairs(2 * span + c, lower);
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      a[2 * c + i][0] = upper[2 * i], a[2 * c + i][1] = lower[2 * i];
+      a[2 * c + i][2] = upper[2 * i + 1], a[2 * c + i][3] = lower[2 * i + 1];
+    }
+  }
+}
+
+template <WeightFormat kFormat>
+__device__ void start_span(float (&span)[kWideSums], const std::uint32_t (&a)[4][4],
+                           const std::byte* x, int number) {
+  begin_multiplying();
+#pragma unroll
+  for (int chain = 0; chain < 4; ++chain) {
+    multiply_wide(span, a[chain], describe_x(x, number, chain), chain != 0);
+  }
+  end_multiplying();
+}
+
+template <WeightFormat kFormat>
+__device__ void add_wide_span(float (&slice)[kWideSums], const float (&span)[kWideSums],
+                              float upper, float lower) {
+#pragma unroll
+  for (int i = 0; i < kWideSums; ++i) {
+    if constexpr (kFormat == WeightFormat::kFp8Block) {
+      slice[i] = fmaf(span[i], i % 4 < 2 ? upper : lower, slice[i]);
+    } else {
+      slice[i] += span[i];
+    }
+  }
+}
+
+// The tile that a thread block works on, and the slice of k: all, or one for each of a cluster.
+struct WideWork {
+  RowTile tile;
+  std::int64_t column;  // of tiles of the weight
+  int slice = -1;
+};
+
+// Blocks side by side share rows of x and of the weight in the L2 cache.
+__device__ inline WideWork find_wide_work(const ProductArgs& p) {
+  const std::int64_t number = blockIdx.x + std::int64_t{gridDim.x} * blockIdx.y;
+  const std::int64_t band = number / (kWideRowsTogether * std::int64_t{gridDim.y});
+  const std::int64_t in_band = number - band * kWideRowsTogether * gridDim.y;
+  const std::int64_t height =
+      min(std::int64_t{kWideRowsTogether}, gridDim.x - band * kWideRowsTogether);
+  return {find_row_tile<kWideRows>(p, band * kWideRowsTogether + in_band % height),
+          in_band / height};
+}
+
+// Adds up what the blocks of a cluster, a slice each, left in `totals`, and writes it: each block
+// an equal share of every thread's sums.
+template <WeightFormat kFormat, Epilogue kEpilogue>
+__device__ void add_slices(const ProductArgs& p, const RowTile& tile, std::int64_t n, float* totals,
+                           float factor, float up_factor) {
+  const auto cluster = cooperative_groups::this_cluster();
+  cluster.sync();
+  const int count = static_cast<int>(cluster.num_blocks()), t = threadIdx.x % 4;
+  const int rank = static_cast<int>(cluster.block_rank()), each = kWideSums / 4 / count;
+  for (int j = rank * each; j < (rank + 1) * each; ++j) {
+    float sums[4] = {};
+    for (int s = 0; s < count; ++s) {
+      const float* const theirs = cluster.map_shared_rank(totals, s);
+#pragma unroll
+      for (int e = 0; e < 4; ++e) sums[e] += theirs[(4 * j + e) * kWideBlock];
+    }
+    const std::int64_t row = tile.first + 8 * j + 2 * t;
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      if constexpr (kEpilogue == Epilogue::kSiluMul) {
+        write_sum<kEpilogue>(p, tile, row + i, n, sums[i] * factor, sums[2 + i] * up_factor);
+      } else {
+        write_sum<kEpilogue>(p, tile, row + i, n, sums[i] * factor, 0);
+        write_sum<kEpilogue>(p, tile, row + i, n + 8, sums[2 + i] * factor, 0);
+      }
+    }
+  }
+  cluster.sync();  // nobody's sums go before all have read them
+}
+
+// kSplit: the blocks of a cluster have a slice of k each, of one tile.
+template <WeightFormat kFormat, Epilogue kEpilogue, bool kSplit>
+__global__ void __launch_bounds__(kWideBlock, 1) wide_kernel(const ProductArgs p) {
+  using Shape = WideShape<kFormat>;
+  extern __shared__ __align__(128) std::byte shared[];
+  std::byte* const codes = shared + 2 * Shape::kXBytes;
+  float* const totals =
+      reinterpret_cast<float*>(codes + Shape::kStages * Shape::kCodeBytes) + threadIdx.x;
+  constexpr int kOut = kWideWeights / 16 * kRowsOf16<kEpilogue>;  // outputs of a row of x
+  const Slices slices = slices_of(p.k);
+  wait_for_inputs();
+  const WideWork work = kSplit ? WideWork{find_row_tile<kWideRows>(p, blockIdx.x / slices.count),
+                                          blockIdx.y, static_cast<int>(blockIdx.x) % slices.count}
+                               : find_wide_work(p);
+  const RowTile& tile = work.tile;
+  if (tile.first >= tile.end) return;
+  const std::int64_t n0 = work.column * kOut;
+  const WeightView w = p.weights[tile.matrix];
+  const WeightView up = kEpilogue == Epilogue::kSiluMul ? p.up[tile.matrix] : WeightView{};
+  // Row i of the tile's weights.
+  const auto is_up = [](int i) { return kEpilogue == Epilogue::kSiluMul && i / 8 % 2 == 1; };
+  const auto row_of_weight = [&](int i) {
+    const std::int64_t n = n0 + (kEpilogue == Epilogue::kSiluMul ? i / 16 * 8 + i % 8 : i);
+    return min(n, p.n - 1);
+  };
+  const RowCopy<kWideWeights, Codes<kFormat>::kBytes> copy_w([&](int i) {
+    return (is_up(i) ? up : w).data + row_of_weight(i) * Codes<kFormat>::row_bytes(p.k);
+  });
+  const int steps = (p.k + kStep - 1) / kStep;
+  const int begin = kSplit ? work.slice * slices.steps : 0;
+  const int end = kSplit ? min(begin + slices.steps, steps) : steps;
+  const auto start_copy = [&](int step) {
+    if (step < end) {
+      copy_w.start(codes + step % Shape::kStages * Shape::kCodeBytes,
+                   Codes<kFormat>::row_bytes(step * kStep), Codes<kFormat>::row_bytes(p.k),
+                   place_of_codes<kFormat>);
+    }
+    __pipeline_commit();  // past the end too: the wait below counts commits
+  };
+
+  const int g = threadIdx.x % kWarp / 4, t = threadIdx.x % 4;
+  const int first_row = threadIdx.x / kWarp * 16, row = first_row + g;
+  WideX<kFormat> x(p, tile);
+  x.load(begin * kStep, p.k);
+  for (int i = 0; i < Shape::kStages - 1; ++i) start_copy(begin + i);
+  x.store(shared + begin % 2 * Shape::kXBytes);
+  float slice[kWideSums] = {}, span[kWideSums] = {};
+  bool is_first = true;
+  for (int step = begin; step < end; ++step) {
+    __pipeline_wait_prior(Shape::kStages - 2);
+    __syncthreads();  // codes and x of all threads are there, and those of the step before free
+    start_copy(step + Shape::kStages - 1);
+    const std::byte* const own = codes + step % Shape::kStages * Shape::kCodeBytes;
+    const std::byte* const own_x = shared + step % 2 * Shape::kXBytes;
+    if (step + 1 < end) x.load((step + 1) * kStep, p.k);
+    const SpanScales upper = load_span_scales<kFormat>(w, row_of_weight(first_row), step, p.k);
+    const SpanScales lower =
+        kEpilogue == Epilogue::kSiluMul
+            ? load_span_scales<kFormat>(up, row_of_weight(first_row + 8), step, p.k)
+            : upper;
+    std::uint32_t scales[2] = {};
+    if constexpr (kFormat == WeightFormat::kNvfp4) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const int r = row + half * 8;
+        const std::byte* const of_row =
+            (is_up(r) ? up : w).scale + row_of_weight(r) * (p.k / kNvfp4Group);
+        scales[half] = Codes<kFormat>::template load_scales<true>(
+            of_row, step * kStep + Codes<kFormat>::column(t, 0), p.k);
+      }
+    }
+    std::uint32_t a[4][4], b[4][4];
+    decode_span<kFormat>(a, own, row, 0, scales);
+    start_span<kFormat>(span, a, own_x, 0);
+    decode_span<kFormat>(b, own, row, 1, scales);
+    wait_for_sums(span);
+    add_wide_span<kFormat>(slice, span, upper.of[0], lower.of[0]);
+    start_span<kFormat>(span, b, own_x, 1);
+    if (step + 1 < end) x.store(shared + (step + 1) % 2 * Shape::kXBytes);
+    wait_for_sums(span);
+    add_wide_span<kFormat>(slice, span, upper.of[1], lower.of[1]);
+    if ((step + 1) % slices.steps != 0 && step + 1 < end) continue;
+#pragma unroll
+    for (int i = 0; i < kWideSums; ++i) {
+      float& total = totals[i * kWideBlock];
+      total = (is_first ? 0.0f : total) + slice[i];
+      slice[i] = 0;
+    }
+    is_first = false;
+  }
+
+  let_next_start();
+  const float factor = factor_of<kFormat>(w);
+  const float up_factor = kEpilogue == Epilogue::kSiluMul ? factor_of<kFormat>(up) : factor;
+  if constexpr (kSplit) {
+    if (is_first) {  // a slice past the end
+#pragma unroll
+      for (int i = 0; i < kWideSums; ++i) totals[i * kWideBlock] = 0;
+    }
+    const std::int64_t n = n0 + first_row / 16 * kRowsOf16<kEpilogue> + g;
+    return add_slices<kFormat, kEpilogue>(p, tile, n, totals, factor, up_factor);
+  }
+  __syncthreads();  // x and codes have been read
+  float* const sums = reinterpret_cast<float*>(shared);
+#pragma unroll
+  for (int i = 0; i < kWideSums; ++i) {
+    const int x_row = i / 4 * 8 + 2 * t + i % 2, column = row + i % 4 / 2 * 8;
+    sums[x_row * Shape::kSumStride + column] = totals[i * kWideBlock];
+  }
+  __syncthreads();
+  for (int i = threadIdx.x; i < kWideRows * kOut; i += kWideBlock) {
+    const int x_row = i / kOut, out = i % kOut;
+    const int column = kEpilogue == Epilogue::kSiluMul ? out / 8 * 16 + out % 8 : out;
+    const float* const sum = sums + x_row * Shape::kSumStride + column;
+    const float up_sum = kEpilogue == Epilogue::kSiluMul ? sum[8] : 0.0f;
+    write_sum<kEpilogue>(p, tile, tile.first + x_row, n0 + out, *sum * factor, up_sum * up_factor);
+  }
+}
+
+template <WeightFormat kFormat, Epilogue kEpilogue, bool kSplit>
+void launch_wide(const ProductArgs& p, cudaStream_t stream) {
+  using Shape = WideShape<kFormat>;
+  const auto kernel = wide_kernel<kFormat, kEpilogue, kSplit>;
+  // A failure shows as the launch's error.
+  cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, Shape::kSharedBytes);
+  constexpr int kOut = kWideWeights / 16 * kRowsOf16<kEpilogue>;
+  const unsigned blocks = kSplit ? static_cast<unsigned>(slices_of(p.k).count) : 1;
+  const LaunchShape shape = {.grid = dim3(static_cast<unsigned>(most_tiles(p, kWideRows)) * blocks,
+                                          static_cast<unsigned>((p.n + kOut - 1) / kOut),
+                                          static_cast<unsigned>(p.offsets ? 1 : p.matrices)),
+                             .block = kWideBlock,
+                             .shared = Shape::kSharedBytes,
+                             .cluster = blocks};
+  launch_dependent(kernel, shape, stream, p);
+}
+
+}  // namespace glint::cuda
