@@ -1,4 +1,5 @@
-// Result<T>: a value, or the reason there is none. For failures an input can cause.
+// Result<T>: a value, or the reason there is none, an Error or another type with a `message`. For
+// failures an input can cause.
 #pragma once
 
 #include <string>
@@ -30,7 +31,7 @@ struct Error {
   }
 };
 
-template <class T>
+template <class T, class E = Error>
 class [[nodiscard]] Result {
  public:
   Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}
@@ -38,15 +39,15 @@ class [[nodiscard]] Result {
   template <class U>
   requires(std::is_class_v<T>&& std::is_convertible_v<U, T>) Result(U&& value)
       : state_(std::in_place_index<0>, std::forward<U>(value)) {}
-  Result(Error error) : state_(std::in_place_index<1>, std::move(error)) {}
+  Result(E error) : state_(std::in_place_index<1>, std::move(error)) {}
 
   bool ok() const { return state_.index() == 0; }
 
   T& value() & { return require_ok(), std::get<0>(state_); }
   const T& value() const& { return require_ok(), std::get<0>(state_); }
   T&& value() && { return require_ok(), std::get<0>(std::move(state_)); }
-  const Error& error() const { return std::get<1>(state_); }
-  Error&& take_error() && { return std::get<1>(std::move(state_)); }
+  const E& error() const { return std::get<1>(state_); }
+  E&& take_error() && { return std::get<1>(std::move(state_)); }
 
   // The same; an error says what we were doing (Error::in).
   Result in(std::string_view doing) && {
@@ -57,7 +58,7 @@ class [[nodiscard]] Result {
  private:
   void require_ok() const { GLINT_CHECK(ok(), error().message); }
 
-  std::variant<T, Error> state_;
+  std::variant<T, E> state_;
 };
 
 struct Ok {};

@@ -60,13 +60,11 @@ bool is_own_host(const ServerConfig& config, std::string_view header) {
          contains(config.access.allowed_hosts, "*") || contains(config.access.allowed_hosts, host);
 }
 
-std::optional<ApiError> forbidden(std::string message) {
-  return ApiError{.status = 403, .message = std::move(message)};
-}
+ApiError forbidden(std::string message) { return {.status = 403, .message = std::move(message)}; }
 
-std::optional<ApiError> check_host(const ServerConfig& config, const HttpRequest& request) {
+ApiStatus check_host(const ServerConfig& config, const HttpRequest& request) {
   const std::string_view host = request.header("host");
-  if (is_own_host(config, host)) return {};
+  if (is_own_host(config, host)) return Ok{};
   return forbidden(str("the host ", quoted(host),
                        " is no name of this server that it knows; use its address, or start it "
                        "with --allowed-hosts NAME"));
@@ -88,8 +86,7 @@ bool is_key(std::string_view given, const std::vector<std::string>& keys) {
   return found;
 }
 
-std::optional<ApiError> check_access(const ServerConfig& config, const Route& route,
-                                     const HttpRequest& request) {
+ApiStatus check_access(const ServerConfig& config, const Route& route, const HttpRequest& request) {
   const bool admin = route.access == RouteAccess::kAdmin, free = route.access == RouteAccess::kFree;
   if (admin && is_cross_site(request))
     return forbidden("pages of other origins may not change the server");
@@ -105,10 +102,10 @@ std::optional<ApiError> check_access(const ServerConfig& config, const Route& ro
                            " changes the server: from other machines it needs a key; "
                            "start the server with --admin-api-key KEY and send it as "
                            "\"Authorization: Bearer KEY\""));
-    return admin || is_of_browser(request) ? check_host(config, request) : std::nullopt;
+    return admin || is_of_browser(request) ? check_host(config, request) : Ok{};
   }
   const std::string_view given = key_of(request);
-  if (is_key(given, keys)) return {};
+  if (is_key(given, keys)) return Ok{};
   return ApiError{.status = 401,
                   .message = given.empty() ? "the API key is missing; send it as \"Authorization: "
                                              "Bearer KEY\" or \"x-api-key: KEY\""

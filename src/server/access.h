@@ -14,8 +14,7 @@ bool is_key(std::string_view given, const std::vector<std::string>& keys);
 
 // 401 or 403, or nothing: the request may use the route. Keys come as "Authorization: Bearer KEY"
 // or as "x-api-key: KEY".
-std::optional<ApiError> check_access(const ServerConfig& config, const Route& route,
-                                     const HttpRequest& request);
+ApiStatus check_access(const ServerConfig& config, const Route& route, const HttpRequest& request);
 
 // CORS headers, which let a page of an allowed origin read the answer; none for other requests.
 HttpHeaders cors_headers(const ServerConfig& config, const HttpRequest& request);

@@ -18,8 +18,9 @@ std::string refusal(const ServerConfig& config, RouteAccess access, HttpHeaders 
   HttpRequest request = request_with(std::move(headers));
   request.peer = peer;
   request.path = "/flush_cache";
-  const auto error = check_access(config, {.access = access}, request);
-  return error ? str(error->status, " ", error->message) : "200";
+  const ApiStatus access_status = check_access(config, {.access = access}, request);
+  if (access_status.ok()) return "200";
+  return str(access_status.error().status, " ", access_status.error().message);
 }
 
 int status_of(const ServerConfig& config, RouteAccess access, HttpHeaders headers,

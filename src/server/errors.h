@@ -18,6 +18,8 @@ struct ApiError {
   double retry_after = 0;              // seconds; 0: no header
 };
 
+using ApiStatus = Result<Ok, ApiError>;
+
 // The client's view of a failed Result.
 ApiError api_error(const Error& error);
 

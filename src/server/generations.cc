@@ -167,9 +167,9 @@ void Generations::forget(std::uint64_t number) {
   changed_.notify_all();
 }
 
-std::optional<ApiError> Generations::check_model(const std::string& name) const {
+ApiStatus Generations::check_model(const std::string& name) const {
   if (name.empty() || std::ranges::find(config_.served_names, name) != config_.served_names.end())
-    return {};
+    return Ok{};
   return ApiError{.status = 404,
                   .message = str("The model ", quoted(name), " does not exist; this server has ",
                                  quoted(config_.served_names.front())),
@@ -178,10 +178,10 @@ std::optional<ApiError> Generations::check_model(const std::string& name) const 
 }
 
 // Refuses what would wait too long, before work is put into it.
-std::optional<ApiError> Generations::check_wait() const {
-  if (config_.max_queue_seconds <= 0) return {};
+ApiStatus Generations::check_wait() const {
+  if (config_.max_queue_seconds <= 0) return Ok{};
   const double wait = engine_->stats().predicted_wait_seconds;
-  if (wait <= config_.max_queue_seconds) return {};
+  if (wait <= config_.max_queue_seconds) return Ok{};
   return ApiError{
       .status = 429,
       .message = str("the server is busy: a request would wait about ",
@@ -191,21 +191,20 @@ std::optional<ApiError> Generations::check_wait() const {
 }
 
 void Generations::submit(const Json& body, Api api, ReadRequest read, Reply reply) {
-  ApiRequest request;
-  if (const auto error = parse_request(body, api, read, parse_context(), request))
-    return reply.fail(*error);
-  submit(std::move(request), std::move(reply));
+  auto request = parse_request(body, api, read, parse_context());
+  if (!request.ok()) return reply.fail(request.error());
+  submit(std::move(request).value(), std::move(reply));
 }
 
 void Generations::submit(ApiRequest request, Reply reply) {
-  if (const auto error = check_model(request.model)) return reply.fail(*error);
+  if (ApiStatus status = check_model(request.model); !status.ok())
+    return reply.fail(status.error());
   if (request.model.empty()) request.model = config_.served_names.front();
-  if (const auto error = check_wait()) return reply.fail(*error);
+  if (ApiStatus status = check_wait(); !status.ok()) return reply.fail(status.error());
   if (reply.context().want_timings) request.form.return_timings = true;
-  Prepared prepared;
   request.turn.cancelled = [&reply] { return reply.gone(); };
-  if (const auto error = prepare(request, model_, config_, ids_.number(), prepared))
-    return reply.fail(*error);
+  auto prepared = prepare(request, model_, config_, ids_.number());
+  if (!prepared.ok()) return reply.fail(prepared.error());
   request.turn.cancelled = {};
   const ExecutorInfo& executor = executor_->info();
   ResponseInfo info = {.id = request.api == Api::kGenerate && !request.turn.rid.empty()
@@ -219,10 +218,10 @@ void Generations::submit(ApiRequest request, Reply reply) {
   const Live live = {.id = info.id,
                      .rid = request.turn.rid,
                      .request_id = reply.context().request_id,
-                     .num_requests = static_cast<int>(prepared.requests.size())};
+                     .num_requests = static_cast<int>(prepared.value().requests.size())};
   auto ready = std::make_shared<Ready>(Ready{.number = 0,
                                              .request = std::move(request),
-                                             .prepared = std::move(prepared),
+                                             .prepared = std::move(prepared).value(),
                                              .info = std::move(info),
                                              .reply = std::move(reply),
                                              .aborted = live.aborted});

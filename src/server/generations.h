@@ -62,7 +62,7 @@ class Generations {
   const TokenNames& names() const { return names_; }
   ParseContext parse_context() const { return {config_, model_.vocab_size}; }
   // An error if `name` is none of the served ones, nor empty.
-  std::optional<ApiError> check_model(const std::string& name) const;
+  ApiStatus check_model(const std::string& name) const;
 
  private:
   struct Live {
@@ -92,7 +92,7 @@ class Generations {
   void start(Ready& ready);
   void run_requests(Ready& ready);
   static void run_session(Session& session, const std::function<void(Session&)>& run);
-  std::optional<ApiError> check_wait() const;
+  ApiStatus check_wait() const;
   void abort_live(std::uint64_t number, const Live& live);
   std::uint64_t remember(Live live);  // its number
   void forget(std::uint64_t number);

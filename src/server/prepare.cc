@@ -50,18 +50,18 @@ Status add_bad_words(const ApiRequest& request, const TextModel& model, Sampling
 }
 
 // How many tokens each answer may have.
-std::optional<ApiError> answer_length(const ApiRequest& request, int prompt_tokens,
-                                      int max_model_len, int& out) {
+Result<int, ApiError> answer_length(const ApiRequest& request, int prompt_tokens,
+                                    int max_model_len) {
   const int room = max_model_len - prompt_tokens;
   const int wanted = request.end.max_tokens.value_or(1);
   if (room < 1 || wanted > room) return too_long_error(max_model_len, wanted, prompt_tokens);
-  out = std::max(1, request.end.max_tokens.value_or(
-                        std::min(room, request.end.default_max_tokens.value_or(room))));
-  if (request.end.min_tokens > out)
+  const int length = std::max(1, request.end.max_tokens.value_or(std::min(
+                                     room, request.end.default_max_tokens.value_or(room))));
+  if (request.end.min_tokens > length)
     return ApiError{.message = str("min_tokens is ", request.end.min_tokens,
-                                   ", but the answer may have ", out, " tokens"),
+                                   ", but the answer may have ", length, " tokens"),
                     .param = "min_tokens"};
-  return {};
+  return length;
 }
 
 DeltaOptions delta_options(const ApiRequest& request, const ServerConfig& config) {
@@ -78,9 +78,9 @@ DeltaOptions delta_options(const ApiRequest& request, const ServerConfig& config
       .skip_special = request.form.skip_special};
 }
 
-std::optional<ApiError> encode_one(const ApiRequest& request, const std::string& text,
-                                   const TextModel& model, int max_model_len,
-                                   std::vector<TokenId>& out) {
+Result<std::vector<TokenId>, ApiError> encode_one(const ApiRequest& request,
+                                                  const std::string& text, const TextModel& model,
+                                                  int max_model_len) {
   const std::size_t at_least = text.size() / model.max_token_bytes;
   if (at_least > static_cast<std::size_t>(max_model_len))
     return too_long_error(
@@ -88,8 +88,7 @@ std::optional<ApiError> encode_one(const ApiRequest& request, const std::string&
         static_cast<int>(std::min<std::size_t>(at_least, std::numeric_limits<int>::max())));
   auto tokens = model.tokenizer.encode(text, encode_options(request));
   if (!tokens.ok()) return api_error(tokens.error());
-  out = std::move(tokens).value();
-  return {};
+  return std::move(tokens).value();
 }
 
 // The size of a conversation, checked before the template sees it.
@@ -109,7 +108,7 @@ struct ChatSize {
   }
 };
 
-std::optional<ApiError> check_chat_size(const ChatInput& chat) {
+ApiStatus check_chat_size(const ChatInput& chat) {
   ChatSize size;
   for (const Json& message : chat.messages) size.add(message);
   size.add(chat.tools);
@@ -122,7 +121,7 @@ std::optional<ApiError> check_chat_size(const ChatInput& chat) {
     return ApiError{.message = str("the messages and tools hold ", size.bytes,
                                    " bytes of text; a conversation may have ", kMaxChatBytes),
                     .param = "messages"};
-  return {};
+  return Ok{};
 }
 
 }  // namespace
@@ -147,10 +146,9 @@ TextModel::TextModel(Tokenizer tokenizer, ChatTemplate chat_template, std::vecto
   if (const auto id = this->tokenizer.token_to_id("<tool_call>")) call_tokens.push_back(*id);
 }
 
-std::optional<ApiError> render_chat(const ApiRequest& request, const TextModel& model,
-                                    std::string& prompt) {
+Result<std::string, ApiError> render_chat(const ApiRequest& request, const TextModel& model) {
   const ChatInput& chat = *request.chat;
-  if (auto error = check_chat_size(chat)) return error;
+  GLINT_TRY_STATUS(check_chat_size(chat));
   Json::Array marked;
   if (request.plain_content) mark_plain(marked = chat.messages, model.tokenizer);
   const Json::Array& messages = request.plain_content ? marked : chat.messages;
@@ -161,7 +159,7 @@ std::optional<ApiError> render_chat(const ApiRequest& request, const TextModel& 
     return ApiError{
         .message = "the chat template refuses the messages: " + rendered.error().message,
         .param = "messages"};
-  prompt = std::move(rendered).value();
+  std::string prompt = std::move(rendered).value();
   if (chat.continue_final_message && !chat.messages.empty()) {
     // The prompt ends with the last message's text; what the template puts after it goes.
     const Json* content = messages.back().find("content");
@@ -169,24 +167,23 @@ std::optional<ApiError> render_chat(const ApiRequest& request, const TextModel& 
     const std::size_t found = prompt.rfind(last);
     if (!last.empty() && found != std::string::npos) prompt.resize(found + last.size());
   }
-  return {};
+  return prompt;
 }
 
-std::optional<ApiError> encode_prompts(const ApiRequest& request, const TextModel& model,
-                                       int max_model_len, Prepared& out) {
+ApiStatus encode_prompts(const ApiRequest& request, const TextModel& model, int max_model_len,
+                         Prepared& out) {
   if (request.chat) {
-    std::string prompt;
-    if (auto error = render_chat(request, model, prompt)) return error;
+    GLINT_TRY(const std::string prompt, render_chat(request, model));
     out.deltas.in_reasoning = stripped(prompt).ends_with("<think>");
-    out.prompts.emplace_back();
-    return encode_one(request, prompt, model, max_model_len, out.prompts[0]);
+    GLINT_TRY(out.prompts.emplace_back(), encode_one(request, prompt, model, max_model_len));
+    return Ok{};
   }
   for (const Prompt& prompt : request.prompts) {
     std::vector<TokenId> tokens;
     if (prompt.tokens) {
       tokens = *prompt.tokens;
-    } else if (auto error = encode_one(request, prompt.text, model, max_model_len, tokens)) {
-      return error;
+    } else {
+      GLINT_TRY(tokens, encode_one(request, prompt.text, model, max_model_len));
     }
     if (tokens.empty())
       return ApiError{.message = "the prompt has no tokens; expected at least one",
@@ -195,7 +192,7 @@ std::optional<ApiError> encode_prompts(const ApiRequest& request, const TextMode
       out.prompt_texts.push_back(prompt.tokens ? model.tokenizer.decode(tokens) : prompt.text);
     out.prompts.push_back(std::move(tokens));
   }
-  return {};
+  return Ok{};
 }
 
 namespace {
@@ -206,13 +203,13 @@ bool needs_grammar(const ApiRequest& request, const DeltaOptions& deltas) {
   return spec && (!spec->lenient || spec->instead || deltas.parse_tools);
 }
 
-std::optional<ApiError> check_prompt_scores(const ApiRequest& request, const Prepared& prepared) {
-  if (request.facts.prompt_logprobs < 0) return {};
+ApiStatus check_prompt_scores(const ApiRequest& request, const Prepared& prepared) {
+  if (request.facts.prompt_logprobs < 0) return Ok{};
   std::int64_t scores = 0;
   for (const std::vector<TokenId>& prompt : prepared.prompts)
     scores +=
         std::int64_t{std::ssize(prompt)} * (request.facts.prompt_logprobs + 1) * request.best_of;
-  if (scores <= kMaxPromptScores) return {};
+  if (scores <= kMaxPromptScores) return Ok{};
   return ApiError{.message = str("the request asks for ", scores,
                                  " log-probabilities of prompt tokens; one may ask for ",
                                  kMaxPromptScores, ": send fewer prompts, or ask for fewer"),
@@ -221,15 +218,15 @@ std::optional<ApiError> check_prompt_scores(const ApiRequest& request, const Pre
 
 }  // namespace
 
-std::optional<ApiError> prepare(const ApiRequest& request, const TextModel& model,
-                                const ServerConfig& config, std::uint64_t seed, Prepared& out) {
-  out.deltas = delta_options(request, config);
-  if (auto error = encode_prompts(request, model, config.max_model_len, out)) return error;
+Result<Prepared, ApiError> prepare(const ApiRequest& request, const TextModel& model,
+                                   const ServerConfig& config, std::uint64_t seed) {
+  Prepared out = {.deltas = delta_options(request, config)};
+  GLINT_TRY_STATUS(encode_prompts(request, model, config.max_model_len, out));
   out.forbid_calls = !request.tools.specs.empty() && request.tools.choice == ToolUse::Choice::kNone;
   out.needs_grammar = needs_grammar(request, out.deltas);
   out.after_reasoning = out.deltas.in_reasoning;
   out.hide_answer = request.end.max_tokens == 0;
-  if (auto error = check_prompt_scores(request, out)) return error;
+  GLINT_TRY_STATUS(check_prompt_scores(request, out));
   if (out.deltas.in_reasoning) out.thinking_budget = request.end.thinking_budget;
 
   Request base;
@@ -250,9 +247,8 @@ std::optional<ApiError> prepare(const ApiRequest& request, const TextModel& mode
                .selected_keys = request.facts.keys};
   const std::uint64_t first_seed = request.seed.value_or(config.defaults.seed.value_or(seed));
   for (const std::vector<TokenId>& prompt : out.prompts) {
-    if (auto error = answer_length(request, static_cast<int>(prompt.size()), config.max_model_len,
-                                   base.max_tokens))
-      return error;
+    GLINT_TRY(base.max_tokens,
+              answer_length(request, static_cast<int>(prompt.size()), config.max_model_len));
     base.prompt = prompt;
     for (int choice = 0; choice < request.best_of; ++choice) {
       Request one = base;
@@ -262,7 +258,7 @@ std::optional<ApiError> prepare(const ApiRequest& request, const TextModel& mode
       out.requests.push_back(std::move(one));
     }
   }
-  return {};
+  return out;
 }
 
 const char* grammar_field(const GrammarSpec& spec) {

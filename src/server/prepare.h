@@ -47,20 +47,19 @@ struct Prepared {
 };
 
 // The prompt of a conversation, as text; with plain_content it holds marks (plain_content.h).
-std::optional<ApiError> render_chat(const ApiRequest& request, const TextModel& model,
-                                    std::string& prompt);
+Result<std::string, ApiError> render_chat(const ApiRequest& request, const TextModel& model);
 
 // How the prompt of such a request becomes tokens.
 EncodeOptions encode_options(const ApiRequest& request);
 
 // Tokens of request.prompts or of the rendered conversation. Refuses what cannot fit in
 // `max_model_len` before it takes the time to encode it.
-std::optional<ApiError> encode_prompts(const ApiRequest& request, const TextModel& model,
-                                       int max_model_len, Prepared& out);
+ApiStatus encode_prompts(const ApiRequest& request, const TextModel& model, int max_model_len,
+                         Prepared& out);
 
 // Everything but the grammar. `seed` is for requests that bring none.
-std::optional<ApiError> prepare(const ApiRequest& request, const TextModel& model,
-                                const ServerConfig& config, std::uint64_t seed, Prepared& out);
+Result<Prepared, ApiError> prepare(const ApiRequest& request, const TextModel& model,
+                                   const ServerConfig& config, std::uint64_t seed);
 
 // The field of a request that a grammar comes from, and why there is none, as its client is told.
 const char* grammar_field(const GrammarSpec& spec);

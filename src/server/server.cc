@@ -163,9 +163,10 @@ void Server::Impl::handle(HttpRequest request, HttpExchange exchange) {
     return reply.fail({.status = 404,
                        .message = str("there is nothing at ", quoted(request.path),
                                       "; /openapi.json lists what there is")});
-  if (const auto error = check_access(core.config, *route, request)) return reply.fail(*error);
+  if (ApiStatus status = check_access(core.config, *route, request); !status.ok())
+    return reply.fail(status.error());
   if (route->needs_model)
-    if (const auto error = core.not_ready()) return reply.fail(*error);
+    if (ApiStatus status = core.ready(); !status.ok()) return reply.fail(status.error());
   if (request.method == "POST" && !is_json_type(request.header("content-type")))
     return reply.fail(
         {.status = 415,

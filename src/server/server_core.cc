@@ -20,9 +20,9 @@ ServerCore::ServerCore(ServerConfig server_config)
     : config(std::move(server_config)),
       metrics(std::make_shared<Metrics>(config.report.metrics, config.served_names.front())) {}
 
-std::optional<ApiError> ServerCore::not_ready() const {
+ApiStatus ServerCore::ready() const {
   const ServerState now = state;
-  if (now == ServerState::kReady) return {};
+  if (now == ServerState::kReady) return Ok{};
   return ApiError{.status = 503,
                   .message = str("the server is ", name_of(now), "; try again later"),
                   .code = name_of(now),

@@ -23,7 +23,7 @@ struct ServerCore {
   explicit ServerCore(ServerConfig server_config);
 
   // 503 with Retry-After, unless the server is ready.
-  std::optional<ApiError> not_ready() const;
+  ApiStatus ready() const;
 
   const ServerConfig config;
   const std::int64_t started = unix_seconds();

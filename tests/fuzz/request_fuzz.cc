@@ -37,15 +37,15 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::string_view text(reinterpret_cast<const char*>(data) + 1, size - 1);
   const glint::Result<glint::Json> json = glint::parse_json(text, {.max_values = 100000});
   if (!json.ok()) return 0;
-  glint::ApiRequest request;
-  const auto error =
-      glint::parse_request(json.value(), parser.api, parser.read, {config(), 1000}, request);
-  if (error) {
-    GLINT_CHECK(error->status >= 400 && error->status < 500, "a client's error");
-    GLINT_CHECK(!error->message.empty(), "errors say why");
-    glint::error_response(*error, glint::ErrorStyle::kOpenAi);
+  const auto parsed = glint::parse_request(json.value(), parser.api, parser.read, {config(), 1000});
+  if (!parsed.ok()) {
+    const glint::ApiError& error = parsed.error();
+    GLINT_CHECK(error.status >= 400 && error.status < 500, "a client's error");
+    GLINT_CHECK(!error.message.empty(), "errors say why");
+    glint::error_response(error, glint::ErrorStyle::kOpenAi);
     return 0;
   }
+  const glint::ApiRequest& request = parsed.value();
   const bool chat = request.chat.has_value();
   GLINT_CHECK(chat != !request.prompts.empty(), "a request has a conversation or prompts");
   GLINT_CHECK(!chat || !request.chat->messages.empty(), "a conversation has messages");

@@ -66,11 +66,9 @@ class BlockReader {
   }
 
   void read_tool_result(RequestReader& b) {
-    std::string id, text;
+    std::string id;
     b.text("tool_use_id", id);
-    if (const Json* content = b.find("content"))
-      if (const auto error = flatten_parts(*content, b.path("content"), text))
-        return b.fail("content", error->message);
+    const std::string text = read_parts(b, "content").value_or("");
     flush_text();
     chat_.messages.push_back(
         Json::Object{{"role", "tool"}, {"content", text}, {"tool_call_id", id}});
@@ -106,12 +104,8 @@ void read_message(RequestReader& m, ChatInput& chat) {
 
 void read_system(RequestReader& r, ChatInput& chat) {
   r.describe("system", text_or_blocks());
-  const Json* system = r.find("system");
-  if (!system) return;
-  std::string text;
-  if (const auto error = flatten_parts(*system, "system", text))
-    return r.fail("system", error->message);
-  chat.messages.push_back(Json::Object{{"role", "system"}, {"content", text}});
+  if (const auto text = read_parts(r, "system"))
+    chat.messages.push_back(Json::Object{{"role", "system"}, {"content", *text}});
 }
 
 void read_anthropic_tools(RequestReader& r, ApiRequest& request) {

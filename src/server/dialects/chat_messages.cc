@@ -14,16 +14,28 @@ const Json* text_of_part(const Json& part) {
   return nullptr;
 }
 
-// A content as text; nothing if the message has none.
-std::optional<std::string> read_content(RequestReader& m) {
-  const Json* content = m.find("content");
-  if (!content) return {};
-  std::string text;
-  if (auto error = flatten_parts(*content, m.path("content"), text)) {
-    m.fail("content", error->message);
-    return {};
+Result<std::string> joined(const Json& content, const std::string& path) {
+  if (content.is_string()) return content.as_string();
+  if (!content.is_array())
+    return invalid(str(path, " is ", content.kind(), "; expected a text or parts"));
+  std::string out;
+  for (std::size_t i = 0; i < content.as_array().size(); ++i) {
+    const Json& part = content.as_array()[i];
+    if (part.is_string()) {
+      out += part.as_string();
+      continue;
+    }
+    const Json* text = text_of_part(part);
+    if (!text || !text->is_string()) {
+      const Json* type = part.find("type");
+      const std::string kind = type && type->is_string() ? quoted(type->as_string()) : "unknown";
+      return invalid(str(path, "[", i, "] is of type ", kind,
+                         "; the model reads text only: expected {\"type\": \"text\", "
+                         "\"text\": ...}"));
+    }
+    out += text->as_string();
   }
-  return text;
+  return out;
 }
 
 Json read_call(RequestReader& c) {
@@ -68,7 +80,7 @@ void read_message(RequestReader& m, ChatInput& chat) {
                                                            Json::Object{{"type", "null"}}}}});
   if (role == "developer") role = "system";
   if (role == "function") role = "tool";
-  const std::optional<std::string> content = read_content(m);
+  const std::optional<std::string> content = read_parts(m, "content");
   const bool has_calls = m.find("tool_calls") != nullptr;
   if (!content && m.reading() && role != "assistant" && m.ok())
     return m.fail("content", str(m.path("content"), " is missing"), "missing_required_parameter");
@@ -87,32 +99,12 @@ void read_message(RequestReader& m, ChatInput& chat) {
 
 }  // namespace
 
-std::optional<ApiError> flatten_parts(const Json& content, const std::string& path,
-                                      std::string& out) {
-  if (content.is_string()) {
-    out += content.as_string();
-    return {};
-  }
-  if (!content.is_array())
-    return ApiError{.message = str(path, " is ", content.kind(), "; expected a text or parts"),
-                    .param = path};
-  for (std::size_t i = 0; i < content.as_array().size(); ++i) {
-    const Json& part = content.as_array()[i];
-    if (part.is_string()) {
-      out += part.as_string();
-      continue;
-    }
-    const Json* text = text_of_part(part);
-    if (!text || !text->is_string()) {
-      const Json* type = part.find("type");
-      const std::string kind = type && type->is_string() ? quoted(type->as_string()) : "unknown";
-      return ApiError{.message = str(path, "[", i, "] is of type ", kind,
-                                     "; the model reads text only: expected {\"type\": \"text\", "
-                                     "\"text\": ...}"),
-                      .param = str(path, "[", i, "]")};
-    }
-    out += text->as_string();
-  }
+std::optional<std::string> read_parts(RequestReader& reader, const char* name) {
+  const Json* content = reader.find(name);
+  if (!content) return {};
+  Result<std::string> text = joined(*content, reader.path(name));
+  if (text.ok()) return std::move(text).value();
+  reader.fail(name, text.error().message);
   return {};
 }
 

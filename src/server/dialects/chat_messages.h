@@ -20,9 +20,8 @@ Json call_json(const std::string& id, const std::string& name, Json arguments);
 // The arguments of a call as an object, empty for a blank text; nothing if the text is none.
 std::optional<Json> parse_arguments(const std::string& text);
 
-// A content's parts joined: [{"type": "text", "text": "a"}, "b"] -> "ab". Fails on what is no text,
-// naming it under `path`.
-std::optional<ApiError> flatten_parts(const Json& content, const std::string& path,
-                                      std::string& out);
+// A field that holds a text or parts, joined: [{"type": "text", "text": "a"}, "b"] -> "ab". Nothing
+// if there is none, or what is no text, at which the reader fails.
+std::optional<std::string> read_parts(RequestReader& reader, const char* name);
 
 }  // namespace glint

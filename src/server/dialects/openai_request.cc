@@ -149,10 +149,11 @@ void read_chat(RequestReader& r, ApiRequest& request, const ParseContext& contex
   check_tool_choice(r, request);
 }
 
-std::optional<ApiError> parse_request(const Json& body, Api api, ReadRequest read,
-                                      const ParseContext& context, ApiRequest& out) {
-  out = default_request(api, context);
-  return read_body(body, [&](RequestReader& r) { read(r, out, context); });
+Result<ApiRequest, ApiError> parse_request(const Json& body, Api api, ReadRequest read,
+                                           const ParseContext& context) {
+  ApiRequest out = default_request(api, context);
+  GLINT_TRY_STATUS(read_body(body, [&](RequestReader& r) { read(r, out, context); }));
+  return out;
 }
 
 }  // namespace glint

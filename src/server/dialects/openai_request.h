@@ -21,7 +21,7 @@ void read_prompts(RequestReader& r, const char* name, ApiRequest& request,
 
 // Reads `body` with one of the functions above (or of another dialect).
 using ReadRequest = void (*)(RequestReader&, ApiRequest&, const ParseContext&);
-std::optional<ApiError> parse_request(const Json& body, Api api, ReadRequest read,
-                                      const ParseContext& context, ApiRequest& out);
+Result<ApiRequest, ApiError> parse_request(const Json& body, Api api, ReadRequest read,
+                                           const ParseContext& context);
 
 }  // namespace glint

@@ -23,10 +23,9 @@ struct Parsed {
 };
 
 Parsed parse(const std::string& body, Api api, ReadRequest read) {
-  Parsed parsed;
-  parsed.error =
-      parse_request(parse_json(body).value(), api, read, {config(), 1000}, parsed.request);
-  return parsed;
+  auto request = parse_request(parse_json(body).value(), api, read, {config(), 1000});
+  if (!request.ok()) return {.request = {}, .error = request.error()};
+  return {.request = std::move(request).value(), .error = {}};
 }
 
 Parsed chat(const std::string& fields) {

@@ -87,13 +87,14 @@ class RequestReader {
   Json* schema_ = nullptr;
 };
 
-// Reads a request's body with `read(reader)`; the first error, if there is one.
+// Reads a request's body with `read(reader)`; fails with the first error.
 template <class Read>
-std::optional<ApiError> read_body(const Json& body, Read read) {
+ApiStatus read_body(const Json& body, Read read) {
   std::optional<ApiError> error;
   RequestReader reader(body, "", error);
   if (reader.ok()) read(reader);
-  return error;
+  if (error) return *std::move(error);
+  return Ok{};
 }
 
 }  // namespace glint

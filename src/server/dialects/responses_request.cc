@@ -40,22 +40,20 @@ class ItemReader {
   }
 
   void read_message(RequestReader& item) {
-    std::string role, text;
+    std::string role;
     item.one_of("role", role, {"user", "assistant", "system", "developer"});
     item.require("role");
     item.require("content");
-    const Json* content = item.find("content");
-    if (!content) return;
-    if (const auto error = flatten_parts(*content, item.path("content"), text))
-      return item.fail("content", error->message);
+    const auto text = read_parts(item, "content");
+    if (!text) return;
     if (role == "developer") role = "system";
     if (role == "assistant") {
       if (pending().find("tool_calls") || !pending().find("content")->as_string().empty()) finish();
-      pending().set("content", text);
+      pending().set("content", *text);
       return;
     }
     finish();
-    chat_.messages.push_back(Json::Object{{"role", role}, {"content", text}});
+    chat_.messages.push_back(Json::Object{{"role", role}, {"content", *text}});
   }
 
   void read_call(RequestReader& item) {
@@ -73,16 +71,14 @@ class ItemReader {
   }
 
   void read_output(RequestReader& item) {
-    std::string id, text;
+    std::string id;
     item.text("call_id", id);
     item.require("output");
-    const Json* output = item.find("output");
-    if (!output) return;
-    if (const auto error = flatten_parts(*output, item.path("output"), text))
-      return item.fail("output", error->message);
+    const auto text = read_parts(item, "output");
+    if (!text) return;
     finish();
     chat_.messages.push_back(
-        Json::Object{{"role", "tool"}, {"content", text}, {"tool_call_id", id}});
+        Json::Object{{"role", "tool"}, {"content", *text}, {"tool_call_id", id}});
   }
 
   void read_reasoning(RequestReader& item) {

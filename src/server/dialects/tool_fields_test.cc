@@ -29,11 +29,9 @@ struct Parsed {
 
 Parsed parse(const std::string& body, Api api, ReadRequest read) {
   const ServerConfig config = {.served_names = {"m"}};
-  Parsed parsed;
-  const auto error =
-      parse_request(parse_json(body).value(), api, read, {config, 1000}, parsed.request);
-  if (error) parsed.error = error->message;
-  return parsed;
+  auto request = parse_request(parse_json(body).value(), api, read, {config, 1000});
+  if (!request.ok()) return {.request = {}, .error = request.error().message};
+  return {.request = std::move(request).value(), .error = {}};
 }
 
 Parsed chat(const std::string& fields) {

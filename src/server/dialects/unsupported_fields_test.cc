@@ -13,9 +13,8 @@ namespace {
 
 std::string error_of(const std::string& body, Api api, ReadRequest read) {
   const ServerConfig config = {.served_names = {"m"}};
-  ApiRequest request;
-  const auto error = parse_request(parse_json(body).value(), api, read, {config, 1000}, request);
-  return error ? error->param + ": " + error->message : "";
+  const auto request = parse_request(parse_json(body).value(), api, read, {config, 1000});
+  return request.ok() ? "" : request.error().param + ": " + request.error().message;
 }
 
 std::string chat(const std::string& field) {

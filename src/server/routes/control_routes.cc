@@ -127,8 +127,8 @@ class ControlRoutes {
     append({.method = "POST", .path = path, .summary = summary, .describe = describe},
            [read, run, &core = core_](const Json& json, Reply reply) {
              Body body;
-             const auto error = read_body(json, [&](RequestReader& r) { read(r, body); });
-             if (error) return reply.fail(*error);
+             const ApiStatus status = read_body(json, [&](RequestReader& r) { read(r, body); });
+             if (!status.ok()) return reply.fail(status.error());
              run(core, body, std::move(reply));
            });
   }

@@ -14,7 +14,7 @@ EngineStats stats_of(const ServerCore& core) {
 
 // 200 while requests are served.
 void health(const ServerCore& core, Reply reply) {
-  if (const auto error = core.not_ready()) return reply.fail(*error);
+  if (ApiStatus status = core.ready(); !status.ok()) return reply.fail(status.error());
   if (!core.generations->executor().ready()) {
     return reply.fail({.status = 503,
                        .message = "ranks were lost and start again; requests wait for them",
@@ -78,7 +78,8 @@ void all_models(const ServerCore& core, const HttpRequest& request, Reply reply)
 
 void one_model(const ServerCore& core, const HttpRequest& request, Reply reply) {
   const std::string name = request.path.substr(sizeof("/v1/models/") - 1);
-  if (const auto error = core.generations->check_model(name)) return reply.fail(*error);
+  if (ApiStatus status = core.generations->check_model(name); !status.ok())
+    return reply.fail(status.error());
   reply.respond(is_anthropic(request) ? anthropic_model_json(core, name) : model_json(core, name));
 }
 
@@ -172,9 +173,9 @@ void read_keys(RequestReader& r, KeysRequest& request, TokenId vocab_size) {
 void selected_keys(ServerCore& core, const Json& json, Reply reply) {
   Generations& g = *core.generations;
   KeysRequest keys;
-  const auto error =
+  const ApiStatus status =
       read_body(json, [&](RequestReader& r) { read_keys(r, keys, g.model().vocab_size); });
-  if (error) return reply.fail(*error);
+  if (!status.ok()) return reply.fail(status.error());
   if (keys.position) keys.tokens.resize(static_cast<std::size_t>(*keys.position) + 1);
   ApiRequest request = default_request(Api::kKeys, g.parse_context());
   request.prompts.push_back({.tokens = std::move(keys.tokens)});

@@ -51,14 +51,15 @@ Json strings_of(const std::vector<TokenId>& ids, const TokenNames& names) {
 void tokenize(ServerCore& core, const Json& json, Reply reply) {
   const Generations& g = *core.generations;
   TokenizeRequest request;
-  auto error =
+  ApiStatus status =
       read_body(json, [&](RequestReader& r) { read_tokenize(r, request, g.parse_context()); });
-  if (!error) error = g.check_model(request.api.model);
-  if (error) return reply.fail(*error);
+  if (status.ok()) status = g.check_model(request.api.model);
+  if (!status.ok()) return reply.fail(status.error());
   std::vector<std::string> texts;
   if (request.api.chat) {
-    texts.emplace_back();
-    if ((error = render_chat(request.api, g.model(), texts[0]))) return reply.fail(*error);
+    auto prompt = render_chat(request.api, g.model());
+    if (!prompt.ok()) return reply.fail(prompt.error());
+    texts.push_back(std::move(prompt).value());
   }
   for (const Prompt& prompt : request.api.prompts) texts.push_back(prompt.text);
   Json::Array tokens, counts, strings;
@@ -115,10 +116,10 @@ void detokenize(ServerCore& core, const Json& json, Reply reply) {
   if (const Json* tokens = json.find("tokens"); tokens && *tokens == Json(Json::Array{}))
     return reply.respond(Json::Object{{"prompt", ""}, {"text", ""}});
   DetokenizeRequest request;
-  auto error =
+  ApiStatus status =
       read_body(json, [&](RequestReader& r) { read_detokenize(r, request, g.parse_context()); });
-  if (!error) error = g.check_model(request.model);
-  if (error) return reply.fail(*error);
+  if (status.ok()) status = g.check_model(request.model);
+  if (!status.ok()) return reply.fail(status.error());
   std::size_t num_tokens = 0;
   for (const std::vector<TokenId>& ids : request.lists) num_tokens += ids.size();
   if (num_tokens > kMaxTokens) return reply.fail(too_much("tokens", num_tokens, kMaxTokens));
@@ -135,24 +136,24 @@ void detokenize(ServerCore& core, const Json& json, Reply reply) {
 
 void apply_template(ServerCore& core, const Json& json, Reply reply) {
   const Generations& g = *core.generations;
-  ApiRequest request;
-  auto error = parse_request(json, Api::kChat, read_conversation, g.parse_context(), request);
-  std::string prompt;
-  if (!error) error = render_chat(request, g.model(), prompt);
-  if (error) return reply.fail(*error);
-  reply.respond(Json::Object{{"prompt", without_marks(prompt)}});
+  const auto request = parse_request(json, Api::kChat, read_conversation, g.parse_context());
+  if (!request.ok()) return reply.fail(request.error());
+  const auto prompt = render_chat(request.value(), g.model());
+  if (!prompt.ok()) return reply.fail(prompt.error());
+  reply.respond(Json::Object{{"prompt", without_marks(prompt.value())}});
 }
 
 // How many tokens the prompt of a conversation has.
 void count_tokens(ServerCore& core, const Json& json, Api api, ReadRequest read, Reply reply) {
   const Generations& g = *core.generations;
-  ApiRequest request;
-  auto error = parse_request(json, api, read, g.parse_context(), request);
+  auto parsed = parse_request(json, api, read, g.parse_context());
+  if (!parsed.ok()) return reply.fail(parsed.error());
+  ApiRequest request = std::move(parsed).value();
   request.turn.cancelled = [&reply] { return reply.gone(); };
-  if (!error) error = g.check_model(request.model);
+  ApiStatus status = g.check_model(request.model);
   Prepared prepared;
-  if (!error) error = encode_prompts(request, g.model(), core.config.max_model_len, prepared);
-  if (error) return reply.fail(*error);
+  if (status.ok()) status = encode_prompts(request, g.model(), core.config.max_model_len, prepared);
+  if (!status.ok()) return reply.fail(status.error());
   Json out = Json::Object{};
   if (api == Api::kResponses) out.set("object", "response.input_tokens");
   out.set("input_tokens", static_cast<std::int64_t>(prepared.prompts[0].size()));
