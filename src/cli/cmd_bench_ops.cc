@@ -77,6 +77,11 @@ Status run(const Options& options, Cli& cli) {
       std::vector<Buffer> keep;
       const OpSizes sizes = {options.ranks, batch, options.context};
       for (const OpCase& op : op_cases(*ops, memory, sizes, format, keep)) {
+        if (!op.run) {
+          console.print(formatted("%-30s %6d  left out: more memory than this benchmark has\n",
+                                  op.name.c_str(), batch));
+          continue;
+        }
         const double seconds = seconds_of(ops->device(), op);
         const double gb = op.cost.bytes / seconds * 1e-9;
         const double tflops = op.cost.flops / seconds * 1e-12;

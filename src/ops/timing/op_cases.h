@@ -20,8 +20,8 @@ struct OpSizes {
 struct OpCase {
   std::string name;  // "experts gate, fp8"
   OpCost cost = {};
-  int sets = 1;  // of inputs, so many that together they exceed a cache
-  std::function<void(int set)> run = {};
+  int sets = 1;                           // of inputs, so many that together they exceed a cache
+  std::function<void(int set)> run = {};  // empty: an operand is larger than the memory for it
 };
 
 // Device memory that cases read and write: random numbers, and room for results. Cases take what
@@ -37,7 +37,7 @@ class OpMemory {
   std::byte* results() const { return results_.data(); }
 
   static constexpr std::int64_t kCodes = std::int64_t{3} << 30, kScales = 64 << 20,
-                                kResults = 256 << 20;
+                                kResults = 512 << 20;
 
  private:
   Device* device_ = nullptr;
