@@ -4,7 +4,8 @@ server.
     grammar_limits_test.py GLINT MODEL_DIR
 
 While such a grammar is compiled, a stream of another client goes on, and other requests, also with grammars, are answered: that is
-shown by order, not by time, as the compilation has a budget of hours. Then what the budgets do, and which processes are left.
+shown by order, as the compilation has a budget of hours. No gap of the stream is as long as a second, less what the machine itself
+stood still. Then what the budgets do, and which processes are left.
 """
 import contextlib
 import http.client
@@ -60,17 +61,45 @@ class Processes:
         return pathlib.Path(f"/proc/{self.host}").exists()
 
 
+class Stalls:
+    """The longest time that the machine let a thread wait that wanted to run."""
+
+    def __init__(self):
+        self.longest = 0.0
+        self.ended = False
+        self.thread = threading.Thread(target=self.look)
+        self.thread.start()
+
+    def look(self):
+        while not self.ended:
+            begin = time.monotonic()
+            time.sleep(0.01)
+            self.longest = max(self.longest, time.monotonic() - begin - 0.01)
+
+    def end(self):
+        self.ended = True
+        self.thread.join()
+
+
 class Stream:
-    """A client that reads for as long as it likes, and counts the pieces it got."""
+    """A client that reads for as long as it likes, counts the pieces it got, and knows the longest time between two."""
 
     def __init__(self, server):
         host, port = server.url.removeprefix("http://").split(":")
         self.connection = http.client.HTTPConnection(host, int(port), timeout=120)
         self.address = host, int(port)
         self.count = 0
+        self.longest, self.last = 0.0, None
         self.ended = False
         self.thread = threading.Thread(target=self.read)
         self.thread.start()
+
+    def take_piece(self):
+        now = time.monotonic()
+        if self.last:
+            self.longest = max(self.longest, now - self.last)
+        self.last = now
+        self.count += 1
 
     def read(self):
         while not self.ended:
@@ -78,7 +107,8 @@ class Stream:
             self.connection.request("POST", "/v1/completions", body, {"content-type": "application/json"})
             response = self.connection.getresponse()
             for line in response:
-                self.count += line.startswith(b"data: {")
+                if line.startswith(b"data: {"):
+                    self.take_piece()
                 if self.ended:
                     break
             else:
@@ -126,14 +156,17 @@ def others_are_served(server, number):
 
 def nobody_waits():
     with Served([GLINT, "serve"], *ARGUMENTS, "--grammar-timeout", 80000, "--grammar-memory", "4G") as server:
-        stream, processes = Stream(server), Processes(server)
+        stream, stalls, processes = Stream(server), Stalls(), Processes(server)
         for number, (name, bomb) in enumerate(BOMBS.items()):
+            stream.longest = stalls.longest = 0.0
             with asked(server, *bomb):
                 eventually(processes.compiling)
                 others_are_served(server, number)
                 stream.goes_on()
             eventually(lambda: not processes.compiling())  # with its client
-            print(f"nobody waits for {name}", flush=True)
+            print(f"nobody waits for {name}: {1e3 * stream.longest:.0f} ms", flush=True)
+            assert stream.longest < 1 + stalls.longest, (name, stream.longest, stalls.longest)
+        stalls.end()
 
         with asked(server, *BOMBS["an expression"]):
             process, = eventually(processes.compiling)
