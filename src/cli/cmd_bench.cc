@@ -323,7 +323,7 @@ Command bench_local_command() {
                     {"glint bench local models/glm5-tiny/config.json --load-format dummy_fp8",
                      "any configuration, without a checkpoint"},
                     {"glint bench local glm5/config.json --load-format dummy_fp8 --emulate-rank "
-                     "tp=8 -d 2304 -b 1,8,32,128 -p 8192",
+                     "tp=8 -d 2304 -b 1,128",
                      "an eighth of the whole model, on one GPU"}}},
       run);
 }
