@@ -33,7 +33,8 @@ class Uploads {
     begins_.emplace_back(to, words_.size());
     const std::size_t begin = words_.size();
     words_.resize(begin + (values.size() + kAligned - 1) / kAligned * kAligned);
-    std::memcpy(words_.data() + begin, values.data(), values.size() * sizeof(T));
+    if (!values.empty())
+      std::memcpy(words_.data() + begin, values.data(), values.size() * sizeof(T));
   }
   // The tensors live in the arena's present scope.
   void send() {
