@@ -1,9 +1,7 @@
 #include "runtime/rank_processes.h"
 
-#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <spawn.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -14,6 +12,7 @@
 #include <cstring>
 
 #include "base/log.h"
+#include "base/spawn_program.h"
 #include "base/str.h"
 #include "runtime/rank_process.h"
 #include "runtime/ranks.h"
@@ -41,40 +40,6 @@ Result<Json> take_answer(RankStream& stream, int rank) {
                  str("rank ", rank, ": ", error->as_string())};
   }
   return said;
-}
-
-// The same file under a number that no descriptor of a follower has.
-OwnedFd moved_up(const OwnedFd& fd) { return OwnedFd(::fcntl(fd.get(), F_DUPFD_CLOEXEC, 16)); }
-
-Result<pid_t> spawn_program(const std::vector<std::string>& command, const OwnedFd& stream,
-                            const OwnedFd& memory) {
-  const OwnedFd stream_above = moved_up(stream), memory_above = moved_up(memory);
-  if (!stream_above || !memory_above) return unavailable("fcntl");
-  posix_spawn_file_actions_t files;
-  posix_spawn_file_actions_init(&files);
-  posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-  posix_spawn_file_actions_adddup2(&files, STDERR_FILENO, STDOUT_FILENO);
-  posix_spawn_file_actions_adddup2(&files, stream_above.get(), kRankStreamFd);
-  posix_spawn_file_actions_adddup2(&files, memory_above.get(), kRankMemoryFd);
-  posix_spawn_file_actions_addclosefrom_np(&files, kRankMemoryFd + 1);
-  posix_spawnattr_t attributes;
-  posix_spawnattr_init(&attributes);
-  sigset_t none;
-  sigemptyset(&none);
-  posix_spawnattr_setsigmask(&attributes, &none);
-  // Ctrl-C is the leader's to hear.
-  posix_spawnattr_setpgroup(&attributes, 0);
-  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETPGROUP);
-  std::vector<char*> words;
-  for (const std::string& word : command) words.push_back(const_cast<char*>(word.c_str()));
-  words.push_back(nullptr);
-  pid_t pid = 0;
-  const int error = ::posix_spawn(&pid, words[0], &files, &attributes, words.data(), environ);
-  posix_spawnattr_destroy(&attributes);
-  posix_spawn_file_actions_destroy(&files);
-  errno = error;
-  if (error != 0) return unavailable(command[0]);
-  return pid;
 }
 
 }  // namespace
@@ -116,7 +81,11 @@ Status RankProcesses::spawn() {
     Process& process = processes_.emplace_back();
     process.stream = RankStream(OwnedFd(fds[0]));
     const OwnedFd others(fds[1]);
-    GLINT_TRY(process.pid, spawn_program(options_.command, others, memory_));
+    const OwnedFd* const given[] = {&others, &memory_};  // kRankStreamFd, kRankMemoryFd
+    // Ctrl-C is the leader's to hear.
+    GLINT_TRY(process.pid, spawn_program(options_.command,
+                                         {.own_group = true, .prints_to_error = true, .fds = given})
+                               .in("no process for a rank"));
     GLINT_TRY_STATUS(
         process.stream.send(dump_json(rank_start(model, rank, options_.build, options_.backend))));
   }

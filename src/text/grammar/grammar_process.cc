@@ -4,7 +4,6 @@
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
-#include <spawn.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -22,6 +21,7 @@
 #include <thread>
 
 #include "base/cut_text.h"
+#include "base/spawn_program.h"
 #include "base/str.h"
 
 namespace glint {
@@ -130,9 +130,6 @@ bool make_sockets(OwnedFd& mine, OwnedFd& other) {
   return true;
 }
 
-// The same file under a number that no descriptor of the grammar process has.
-OwnedFd moved_up(const OwnedFd& fd) { return OwnedFd(::fcntl(fd.get(), F_DUPFD_CLOEXEC, 16)); }
-
 // In front of the vocabulary.
 std::string setup_of(const GrammarVocabulary& vocabulary, const GrammarLimits& limits) {
   std::string out(sizeof limits, '\0');
@@ -176,33 +173,8 @@ Status GrammarProcess::spawn() {
   if (!make_sockets(mine, others)) return unavailable("socketpair");
   const OwnedFd setup = memory_of(setup_);
   if (!setup) return unavailable("memfd_create");
-  const OwnedFd control = moved_up(others), vocabulary = moved_up(setup);
-  if (!control || !vocabulary) return unavailable("fcntl");
-
-  posix_spawn_file_actions_t files;
-  posix_spawn_file_actions_init(&files);
-  posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-  posix_spawn_file_actions_adddup2(&files, control.get(), kControlFd);
-  posix_spawn_file_actions_adddup2(&files, vocabulary.get(), kSetupFd);
-  posix_spawn_file_actions_addclosefrom_np(&files, kSetupFd + 1);
-  posix_spawnattr_t attributes;
-  posix_spawnattr_init(&attributes);
-  sigset_t none;
-  sigemptyset(&none);
-  posix_spawnattr_setsigmask(&attributes, &none);
-  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
-  std::vector<char*> arguments;
-  for (const std::string& argument : command_)
-    arguments.push_back(const_cast<char*>(argument.c_str()));
-  arguments.push_back(nullptr);
-  pid_t pid = 0;
-  const int error =
-      ::posix_spawn(&pid, arguments[0], &files, &attributes, arguments.data(), environ);
-  posix_spawnattr_destroy(&attributes);
-  posix_spawn_file_actions_destroy(&files);
-  errno = error;
-  if (error != 0) return unavailable(command_[0].c_str());
-  pid_ = pid;
+  const OwnedFd* const fds[] = {&others, &setup};  // kControlFd, kSetupFd
+  GLINT_TRY(pid_, spawn_program(command_, {.fds = fds}).in("no process to compile grammars"));
   control_ = std::move(mine);
   return Ok{};
 }

@@ -1,0 +1,60 @@
+#include "base/spawn_program.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "base/str.h"
+
+namespace glint {
+namespace {
+
+constexpr int kFirst = STDERR_FILENO + 1;
+
+Error unavailable(const std::string& doing) {
+  return {ErrorCode::kUnavailable, str(doing, ": ", std::strerror(errno))};
+}
+
+}  // namespace
+
+Result<pid_t> spawn_program(const std::vector<std::string>& command, const SpawnOptions& options) {
+  // Under numbers that none of the process's descriptors has.
+  std::vector<OwnedFd> above;
+  for (const OwnedFd* fd : options.fds) {
+    above.emplace_back(::fcntl(fd->get(), F_DUPFD_CLOEXEC, 16));
+    if (!above.back()) return unavailable("fcntl");
+  }
+  posix_spawn_file_actions_t files;
+  posix_spawn_file_actions_init(&files);
+  posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  if (options.prints_to_error)
+    posix_spawn_file_actions_adddup2(&files, STDERR_FILENO, STDOUT_FILENO);
+  int next = kFirst;
+  for (const OwnedFd& fd : above) posix_spawn_file_actions_adddup2(&files, fd.get(), next++);
+  posix_spawn_file_actions_addclosefrom_np(&files, next);
+  posix_spawnattr_t attributes;
+  posix_spawnattr_init(&attributes);
+  sigset_t none;
+  sigemptyset(&none);
+  posix_spawnattr_setsigmask(&attributes, &none);
+  posix_spawnattr_setpgroup(&attributes, 0);
+  posix_spawnattr_setflags(
+      &attributes,
+      static_cast<short>(POSIX_SPAWN_SETSIGMASK | (options.own_group ? POSIX_SPAWN_SETPGROUP : 0)));
+  std::vector<char*> words;
+  for (const std::string& word : command) words.push_back(const_cast<char*>(word.c_str()));
+  words.push_back(nullptr);
+  pid_t pid = 0;
+  const int error = ::posix_spawn(&pid, words[0], &files, &attributes, words.data(), environ);
+  posix_spawnattr_destroy(&attributes);
+  posix_spawn_file_actions_destroy(&files);
+  errno = error;
+  if (error != 0) return unavailable(command[0]);
+  return pid;
+}
+
+}  // namespace glint

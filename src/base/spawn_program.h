@@ -1,0 +1,25 @@
+// A program as a process of ours, with few descriptors.
+#pragma once
+
+#include <sys/types.h>
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/owned_fd.h"
+#include "base/result.h"
+
+namespace glint {
+
+struct SpawnOptions {
+  bool own_group = false;                    // what a terminal signals to us is not signalled to it
+  bool prints_to_error = false;              // its standard output is our standard error
+  std::span<const OwnedFd* const> fds = {};  // its descriptors from 3 on
+};
+
+// Starts `command`, a path and arguments, with an empty standard input, no signal blocked, and no
+// other descriptor of ours. Fails with kUnavailable, naming what could not be done.
+Result<pid_t> spawn_program(const std::vector<std::string>& command, const SpawnOptions& options);
+
+}  // namespace glint
