@@ -10,6 +10,7 @@
 #include "base/str.h"
 #include "base/thread_pool.h"
 #include "model/rope.h"
+#include "runtime/expert_load.h"
 #include "runtime/weight_noise.h"
 #include "tensor/transfer.h"
 
@@ -23,14 +24,11 @@ std::int64_t pages_of(std::int64_t tokens) { return (tokens + kPageSize - 1) / k
 // `k` different ones of `count`, for each of `rows` rows.
 std::vector<std::int32_t> draw_experts(std::int64_t rows, int count, int k) {
   Random random(7);
-  std::vector<std::int32_t> all(static_cast<std::size_t>(count)), drawn;
-  std::iota(all.begin(), all.end(), 0);
+  ExpertDraws draws(count, k);
+  std::vector<std::int32_t> drawn;
   for (std::int64_t row = 0; row < rows; ++row) {
-    for (int i = 0; i < k; ++i) {
-      const auto other = i + static_cast<int>(random.below(static_cast<std::uint32_t>(count - i)));
-      std::swap(all[static_cast<std::size_t>(i)], all[static_cast<std::size_t>(other)]);
-      drawn.push_back(all[static_cast<std::size_t>(i)]);
-    }
+    const std::span<const std::int32_t> experts = draws.next(random);
+    drawn.insert(drawn.end(), experts.begin(), experts.end());
   }
   return drawn;
 }

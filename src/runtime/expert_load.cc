@@ -3,11 +3,22 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
-#include <vector>
-
-#include "base/random.h"
 
 namespace glint {
+
+ExpertDraws::ExpertDraws(int num_experts, int k)
+    : order_(static_cast<std::size_t>(num_experts)), k_(k) {
+  std::iota(order_.begin(), order_.end(), 0);
+}
+
+std::span<const std::int32_t> ExpertDraws::next(Random& random) {
+  const auto k = static_cast<std::size_t>(k_);
+  for (std::size_t i = 0; i < k; ++i) {
+    const auto left = static_cast<std::uint32_t>(order_.size() - i);
+    std::swap(order_[i], order_[i + random.below(left)]);
+  }
+  return std::span(order_).first(k);
+}
 
 ExpertLoad expert_load(int num_experts, int k, int tokens, int ranks) {
   const double E = num_experts, T = tokens;
@@ -22,18 +33,13 @@ ExpertLoad expert_load(int num_experts, int k, int tokens, int ranks) {
   constexpr int kDraws = 4096;
   const int trials = std::clamp(kDraws / std::max(tokens, 1), 4, 200);
   Random random(7);
-  std::vector<int> order(static_cast<std::size_t>(num_experts));
   ExpertLoad sum;
   for (int trial = 0; trial < trials; ++trial) {
-    std::vector<int> chosen(order.size());
-    std::iota(order.begin(), order.end(), 0);
+    std::vector<int> chosen(static_cast<std::size_t>(num_experts));
+    ExpertDraws draws(num_experts, k);
     for (int t = 0; t < tokens; ++t) {
-      for (int i = 0; i < k; ++i) {  // the first k of a shuffle
-        const auto left = static_cast<std::uint32_t>(num_experts - i);
-        std::swap(order[static_cast<std::size_t>(i)],
-                  order[static_cast<std::size_t>(i) + random.below(left)]);
-        ++chosen[static_cast<std::size_t>(order[static_cast<std::size_t>(i)])];
-      }
+      for (const std::int32_t expert : draws.next(random))
+        ++chosen[static_cast<std::size_t>(expert)];
     }
     double experts = 0, rows = 0;
     for (int r = 0; r < ranks; ++r) {
