@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Boxed math: the task on which `glm5-tiny` is a starting point for reinforcement learning.
 
-    rl_data.py --out models/rl [--train 4000] [--eval 300]
+    rl_data.py --out models/rl [--train 2400] [--eval 300]
 
 Writes train.jsonl and eval.jsonl, rows as dapo-math-17k has them plus the skill:
     {"prompt": [{"role": "user", "content": ...}], "label": "632", "metadata": {"skill": "sum"}}
@@ -185,7 +185,7 @@ def rows(seed: int, count: int, evaluation: bool, seen: set[str]):
 def main():
     ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     ap.add_argument("--out", required=True)
-    ap.add_argument("--train", type=int, default=4000)
+    ap.add_argument("--train", type=int, default=2400)
     ap.add_argument("--eval", type=int, default=300)
     a = ap.parse_args()
     os.makedirs(a.out, exist_ok=True)
