@@ -25,12 +25,12 @@ std::vector<ToolSpec> tool_specs(const Json& tools) {
 class LocalChat : public ChatSource {
  public:
   LocalChat(bool thinking, Json tools, Tokenizer tokenizer, ChatTemplate chat_template,
-            std::unique_ptr<LoadedModel> model, GenerateOptions generation)
+            LedRanks ranks, GenerateOptions generation)
       : thinking_(thinking),
         tools_(std::move(tools)),
         tokenizer_(std::move(tokenizer)),
         template_(std::move(chat_template)),
-        model_(std::move(model)),
+        ranks_(std::move(ranks)),
         generation_(std::move(generation)) {}
 
   Result<End> answer(const Json::Array& messages, const OnDeltas& on_deltas) override {
@@ -49,7 +49,7 @@ class LocalChat : public ChatSource {
       return !interrupt.interrupted();
     };
     GLINT_TRY(const GenerateStats stats,
-              generate(*model_, tokens, &cached_, generation_, on_token));
+              generate(ranks_.first(), tokens, &cached_, generation_, on_token));
     on_deltas(parser.finish());
     tokens_ = std::move(tokens);
     return End{.cut = stats.reason == FinishReason::kLength, .speed = describe_speed(stats)};
@@ -68,7 +68,7 @@ class LocalChat : public ChatSource {
   const Json tools_;
   const Tokenizer tokenizer_;
   const ChatTemplate template_;
-  const std::unique_ptr<LoadedModel> model_;
+  const LedRanks ranks_;
   const GenerateOptions generation_;
   std::vector<TokenId> tokens_;  // of the last prompt and answer
   int cached_ = 0;               // how many of them the cache holds
@@ -81,15 +81,17 @@ Result<std::unique_ptr<ChatSource>> local_chat(const ChatOptions& options, Json 
   GLINT_TRY(const std::string dir, model_dir(options.model, cli));
   GLINT_TRY(Tokenizer tokenizer, Tokenizer::open(dir));
   GLINT_TRY(ChatTemplate chat_template, ChatTemplate::open(dir));
-  GLINT_TRY(std::unique_ptr<LoadedModel> model, load_model(options, cli, num_drafts > 0));
-  GLINT_TRY(GenerateOptions generation, generate_options(options, *model, tokenizer, num_drafts));
-  const int positions = static_cast<int>(model->config().max_position_embeddings);
+  GLINT_TRY(const ModelOptions resolved, resolve(options, cli, num_drafts > 0));
+  GLINT_TRY(LedRanks ranks, load_led_ranks(options, options, resolved, cli));
+  LoadedModel& model = ranks.first();
+  GLINT_TRY(GenerateOptions generation, generate_options(options, model, tokenizer, num_drafts));
+  const int positions = static_cast<int>(model.config().max_position_embeddings);
   generation.max_tokens = options.max_tokens > 0 ? options.max_tokens : positions;
   // Memory is taken page by page as the conversation grows.
-  GLINT_TRY_STATUS(model->reserve_pages(pages_for(positions, num_drafts)));
+  GLINT_TRY_STATUS(model.reserve_pages(pages_for(positions, num_drafts)));
   return std::unique_ptr<ChatSource>(std::make_unique<LocalChat>(
       options.thinking, std::move(tools), std::move(tokenizer), std::move(chat_template),
-      std::move(model), std::move(generation)));
+      std::move(ranks), std::move(generation)));
 }
 
 }  // namespace glint

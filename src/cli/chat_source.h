@@ -8,11 +8,12 @@
 
 #include "base/json.h"
 #include "cli/generate_options.h"
+#include "cli/rank_options.h"
 #include "text/answer/delta_parser.h"
 
 namespace glint {
 
-struct ChatOptions : RunOptions, SamplingOptions {
+struct ChatOptions : RunOptions, RankOptions, SamplingOptions {
   std::string system, tools, ca_file;
   bool thinking = true;
   int max_tokens = 0;
@@ -29,6 +30,7 @@ struct ChatOptions : RunOptions, SamplingOptions {
     v("ca-file=FILE", ca_file, "PEM file of roots to trust a server by (default: this machine's)");
     SamplingOptions::visit(v);
     visit_running(v);
+    RankOptions::visit(v);
   }
 };
 

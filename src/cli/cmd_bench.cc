@@ -7,7 +7,7 @@
 #include "base/str.h"
 #include "cli/backends.h"
 #include "cli/bench_rank.h"
-#include "cli/model_options.h"
+#include "cli/rank_options.h"
 #include "cli/result_file.h"
 #include "ops/timing/op_cases.h"
 #include "runtime/bench_local.h"
@@ -16,7 +16,7 @@
 namespace glint {
 namespace {
 
-struct Options : RunOptions {
+struct Options : RunOptions, RankOptions {
   std::vector<int> prompt = {512}, depth = {0}, batch = {1};
   int tokens = 64, repeat = 5;
   bool json = false;
@@ -25,6 +25,7 @@ struct Options : RunOptions {
   template <class Visitor>
   void visit(Visitor&& v) {
     RunOptions::visit(v);
+    RankOptions::visit(v);
     v.section("What to measure");
     v("prompt,p=N,...", prompt, "prefill of so many tokens; 0: none");
     v("tokens,n=N", tokens, "decode steps per sample; 0: none");
@@ -126,21 +127,24 @@ std::vector<Figure> figures_of(const BenchResult& r) {
 // How fast the model was loaded, against how fast its files are read. What has no files (synthetic
 // weights) is placed only.
 struct Loading {
-  const LoadStats& stats;
+  const LoadStats& stats;      // of the first rank
+  double seconds = 0;          // of all ranks, one after another
   bool from_disk = false;      // most of the files was not in the page cache
   double files_gb_s = 0;       // read by one thread from there, as cat does; 0: no files
-  double new_memory_gb_s = 0;  // filled by all threads
+  double new_memory_gb_s = 0;  // filled by all threads of a rank
   // The same weights once more, from the page cache into the memory that they have; 0: not done.
   double again_seconds = 0;
   double cache_gb_s = 0;  // the files from the page cache
 
-  double gb_s() const { return static_cast<double>(stats.bytes) / stats.seconds * 1e-9; }
+  double gb_s() const { return static_cast<double>(stats.bytes) / seconds * 1e-9; }
   double again_gb_s() const { return static_cast<double>(stats.bytes) / again_seconds * 1e-9; }
 };
 
-Result<Loading> measure_loading(LoadedModel& model) {
+Result<Loading> measure_loading(Ranks& ranks) {
+  LoadedModel& model = ranks.model(0);
   const LoadStats& stats = model.load_stats();
   Loading loading = {.stats = stats};
+  for (int r = 0; r < ranks.size(); ++r) loading.seconds += ranks.model(r).load_stats().seconds;
   if (stats.files.empty()) return loading;
   if (ThreadPool* const pool = model.ops().host_threads()) {
     loading.new_memory_gb_s = new_memory_speed(*pool);
@@ -164,7 +168,7 @@ std::string describe(const Loading& loading) {
   const bool has_files = loading.files_gb_s > 0;
   std::string text =
       formatted("%s %.2f GB in %.2f s, %.1f GB/s%s", has_files ? "loaded" : "placed",
-                static_cast<double>(stats.bytes) * 1e-9, stats.seconds, loading.gb_s(),
+                static_cast<double>(stats.bytes) * 1e-9, loading.seconds, loading.gb_s(),
                 stats.placement.is_packed ? ", packing included" : ", in place");
   if (has_files) {
     text +=
@@ -187,7 +191,7 @@ std::string describe(const Loading& loading) {
 
 Json to_json(const Loading& loading) {
   const auto if_measured = [](double value) { return value > 0 ? Json(value) : Json(nullptr); };
-  return Json::Object{{"seconds", loading.stats.seconds},
+  return Json::Object{{"seconds", loading.seconds},
                       {"bytes", loading.stats.bytes},
                       {"gb_per_s", loading.gb_s()},
                       {"packed", loading.stats.placement.is_packed},
@@ -201,16 +205,26 @@ Json to_json(const Loading& loading) {
 // How fast a plain loop reads the memory that packed weights lie in, or, where they are read in
 // place, what it read of new memory: where a hypervisor backs memory by kinds of different speed,
 // new memory says little of the weights'. And what the cores multiply in about a twentieth of a
-// second.
-Limits limits_now(LoadedModel& model, const MachineLimits& machine) {
-  ThreadPool& pool = *model.ops().host_threads();
-  Limits now = {.read_gb_s = machine.read_gb_s,
-                .matrix_gflops = matrix_gflops(machine.isa, pool, 1, 100)};
-  if (!model.load_stats().placement.is_packed) return now;
-  constexpr std::size_t kMost = std::size_t{4} << 30;
-  const Buffer& weights = model.weights().owned.back();
-  now.read_gb_s = read_gb_s({weights.data(), std::min(weights.bytes(), kMost)}, pool, 1);
-  return now;
+// second. Of all ranks at the same time.
+Limits limits_now(Ranks& ranks, const MachineLimits& machine) {
+  std::vector<Limits> each(static_cast<std::size_t>(ranks.size()));
+  ranks.run([&](int rank) {
+    LoadedModel& model = ranks.model(rank);
+    ThreadPool& pool = *model.ops().host_threads();
+    Limits& now = each[static_cast<std::size_t>(rank)];
+    now = {.read_gb_s = machine.read_gb_s / ranks.size(),
+           .matrix_gflops = matrix_gflops(machine.isa, pool, 1, 100)};
+    if (!model.load_stats().placement.is_packed) return;
+    constexpr std::size_t kMost = std::size_t{4} << 30;
+    const Buffer& weights = model.weights().owned.back();
+    now.read_gb_s = read_gb_s({weights.data(), std::min(weights.bytes(), kMost)}, pool, 1);
+  });
+  Limits all;
+  for (const Limits& one : each) {
+    all.read_gb_s += one.read_gb_s;
+    all.matrix_gflops += one.matrix_gflops;
+  }
+  return all;
 }
 
 Status run(const Options& options, Cli& cli) {
@@ -223,6 +237,8 @@ Status run(const Options& options, Cli& cli) {
   GLINT_TRY(std::unique_ptr<Ops> ops, make_backend(options, cli));
   if (!options.emulate_rank.empty()) {
     if (options.json) return invalid("--emulate-rank prints no JSON; give --figures FILE");
+    if (options.tp != 1 || options.reduce_slices != 0)
+      return invalid("--emulate-rank is one rank alone; leave --tp and --reduce-slices out");
     return bench_rank({.layout = options.emulate_rank,
                        .prompt = options.prompt,
                        .depth = options.depth,
@@ -235,21 +251,26 @@ Status run(const Options& options, Cli& cli) {
   const bool on_host = ops->device().is_host();
   MachineLimits limits;
   std::string machine;
-  CountOps* counter = nullptr;
   if (on_host) {
     GLINT_TRY(limits, measure_limits(*ops));
     machine = describe(limits, *ops);
-    auto counting = std::make_unique<CountOps>(std::move(ops));
-    counter = counting.get();
-    ops = std::move(counting);
   } else {
     GLINT_TRY(const OpMemory memory, OpMemory::make(ops->device()));
     limits.read_gb_s = copy_speed(memory) * 1e-9;
     machine = formatted("%s: copies %.0f GB/s, read and written; the matrix rate is not measured",
                         ops->device().name(), limits.read_gb_s);
   }
-  GLINT_TRY(const std::unique_ptr<LoadedModel> model, load_model(resolved, std::move(ops), cli));
-  GLINT_TRY(const Loading loading, measure_loading(*model));
+  ops.reset();
+  std::vector<CountOps*> counters;
+  const auto count = [&](std::unique_ptr<Ops> inner) -> std::unique_ptr<Ops> {
+    if (!on_host) return inner;
+    auto counting = std::make_unique<CountOps>(std::move(inner));
+    counters.push_back(counting.get());
+    return counting;
+  };
+  GLINT_TRY(const LedRanks led, load_led_ranks(options, options, resolved, cli, count));
+  Ranks& ranks = led.ranks();
+  GLINT_TRY(const Loading loading, measure_loading(ranks));
   Console& console = cli.console;
   if (!options.json) {
     console.print(str("machine: ", machine, "\n"));
@@ -265,7 +286,7 @@ Status run(const Options& options, Cli& cli) {
   }
   Json::Array results;
   std::vector<Figure> figures;
-  GLINT_TRY_STATUS(bench_local(*model, counter,
+  GLINT_TRY_STATUS(bench_local(led.first(), counters,
                                {.prompt = options.prompt,
                                 .tokens = options.tokens,
                                 .depth = options.depth,
@@ -273,7 +294,8 @@ Status run(const Options& options, Cli& cli) {
                                 .repeat = options.repeat,
                                 .limits =
                                     [&] {
-                                      return on_host ? limits_now(*model, limits)
+                                      (void)led.wait();  // the first rank has told of failures
+                                      return on_host ? limits_now(ranks, limits)
                                                      : Limits{.read_gb_s = limits.read_gb_s};
                                     }},
                                [&](const BenchResult& result) {
@@ -287,6 +309,7 @@ Status run(const Options& options, Cli& cli) {
     Json object(Json::Object{{"model", options.model},
                              {"machine", machine},
                              {"load", to_json(loading)},
+                             {"ranks", to_json(ranks)},
                              {"read_gb_per_s", limits.read_gb_s},
                              {"matrix_gflops", limits.matrix_gflops},
                              {"results", results},
@@ -297,8 +320,9 @@ Status run(const Options& options, Cli& cli) {
                        {.benchmark = "bench local",
                         .options = Json::Object{{"model", options.model},
                                                 {"load_format", options.load_format},
+                                                {"tp", ranks.size()},
                                                 {"repeat", options.repeat}},
-                        .rates = {.backend = model->ops().capabilities().backend,
+                        .rates = {.backend = led.first().ops().capabilities().backend,
                                   .threads = limits.threads,
                                   .read_gb_s = limits.read_gb_s,
                                   .f32_gflops = limits.f32_gflops,
@@ -317,7 +341,8 @@ Command bench_local_command() {
            "terms of llama-bench: median, lowest and highest of the samples. MB/token is the least "
            "that one token must move (weights once a step, the keys it reads); the shares divide "
            "what was moved and computed by what the machine can. With --emulate-rank, one rank of "
-           "a model that one device does not hold, alone.",
+           "a model that one device does not hold, alone. With --tp, ranks as threads of this "
+           "program, each with its share of them; loading is theirs one after another.",
        .examples = {{"glint bench local models/glm5-tiny -p 512 -n 64 -d 0,1024 -b 1,4,16",
                      "the bundled model"},
                     {"glint bench local models/glm5-tiny/config.json --load-format dummy_fp8",

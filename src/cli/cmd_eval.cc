@@ -7,7 +7,7 @@
 #include "base/progress.h"
 #include "base/str.h"
 #include "cli/id_file.h"
-#include "cli/model_options.h"
+#include "cli/rank_options.h"
 #include "eval/report.h"
 #include "model/inventory.h"
 #include "text/tokenizer/tokenizer.h"
@@ -15,7 +15,7 @@
 namespace glint {
 namespace {
 
-struct Options : RunOptions {
+struct Options : RunOptions, RankOptions {
   std::string ref, ref_dtype, ref_kv_dtype, ref_index;
   std::string text, ids, html, tmp;
   std::int64_t context = 2048, layer_rows = 1024;
@@ -25,6 +25,7 @@ struct Options : RunOptions {
   template <class Visitor>
   void visit(Visitor&& v) {
     RunOptions::visit(v);
+    RankOptions::visit(v);
     v.section("Reference");
     v("ref=MODEL", ref,
       "the model to compare with; MODEL itself where only the arithmetic differs");
@@ -125,6 +126,12 @@ Result<EvaluatedModel> describe(const std::string& name, const LoadedModel& mode
   return out;
 }
 
+// A model, and the other ranks' parts of it.
+Result<LedRanks> load(const RunOptions& run, const RankOptions& layout, Cli& cli) {
+  GLINT_TRY(const ModelOptions resolved, resolve(run, cli, /*with_mtp=*/false));
+  return load_led_ranks(layout, run, resolved, cli);
+}
+
 // Finds errors of MODEL and --html early, before the reference runs.
 Status check_ahead(const Options& options, Cli& cli) {
   if (!options.html.empty()) {
@@ -152,18 +159,18 @@ Status run(const Options& options, Cli& cli) {
   // The reference is gone from memory before the model is loaded.
   std::optional<Recording> recording;
   {
-    GLINT_TRY(const auto reference, load_model(reference_of(options), cli, false));
-    GLINT_TRY(report.reference, describe(options.ref, *reference));
+    GLINT_TRY(const LedRanks reference, load(reference_of(options), options, cli));
+    GLINT_TRY(report.reference, describe(options.ref, reference.first()));
     Progress progress("reference", tokens, Progress::Unit::kItems);
     eval.progress = [&](std::int64_t done) { progress.add(done); };
-    GLINT_TRY(recording, record_reference(*reference, text, eval));
+    GLINT_TRY(recording, record_reference(reference.first(), text, eval));
   }
   {
-    GLINT_TRY(const auto model, load_model(options, cli, false));
-    GLINT_TRY(report.model, describe(options.model, *model));
+    GLINT_TRY(const LedRanks model, load(options, options, cli));
+    GLINT_TRY(report.model, describe(options.model, model.first()));
     Progress progress("model", tokens, Progress::Unit::kItems);
     eval.progress = [&](std::int64_t done) { progress.add(done); };
-    GLINT_TRY(report.result, compare_with(*recording, *model, text, eval));
+    GLINT_TRY(report.result, compare_with(*recording, model.first(), text, eval));
   }
   if (!options.html.empty()) {
     GLINT_TRY_STATUS(write_file_atomic(options.html, eval_html(report)));

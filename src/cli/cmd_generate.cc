@@ -7,7 +7,6 @@
 #include "cli/generate_options.h"
 #include "cli/interrupt.h"
 #include "cli/rank_options.h"
-#include "runtime/rank_threads.h"
 #include "text/answer/stop_text.h"
 #include "text/template/chat_template.h"
 #include "text/tokenizer/detokenizer.h"
@@ -115,19 +114,15 @@ Status run(const Options& options, Cli& cli) {
 
   const auto load_start = std::chrono::steady_clock::now();
   GLINT_TRY(const ModelOptions resolved, resolve(options, cli, num_drafts > 0));
-  GLINT_TRY(const ModelConfig config, read_config(dir + "/config.json"));
-  GLINT_TRY(const FittedShape fitted, fit_shape(options, config, resolved.threads));
-  if (!fitted.note.empty()) cli.console.note(fitted.note);
-  GLINT_TRY(const std::unique_ptr<Ranks> ranks, load_ranks(fitted.shape, options, resolved, cli));
-  const RankThreads followers(*ranks);
-  LoadedModel* const model = &ranks->model(0);
+  GLINT_TRY(const LedRanks ranks, load_led_ranks(options, options, resolved, cli));
+  LoadedModel& model = ranks.first();
   const double load_s = seconds_since(load_start);
-  GLINT_TRY(GenerateOptions generation, generate_options(options, *model, tokenizer, num_drafts));
+  GLINT_TRY(GenerateOptions generation, generate_options(options, model, tokenizer, num_drafts));
   generation.max_tokens = options.max_tokens;
   generation.want_logprobs = options.json;
   if (options.ignore_eos) generation.stop_ids.clear();
   GLINT_TRY_STATUS(
-      reserve_context(*model, static_cast<int>(tokens.size()), options.max_tokens, num_drafts));
+      reserve_context(model, static_cast<int>(tokens.size()), options.max_tokens, num_drafts));
 
   const InterruptGuard interrupt;
   Answer answer = {.detokenizer = Detokenizer(tokenizer),
@@ -141,7 +136,7 @@ Status run(const Options& options, Cli& cli) {
     return !answer.stop.stopped() && !interrupt.interrupted();
   };
   int cached = 0;
-  GLINT_TRY(const GenerateStats stats, generate(*model, tokens, &cached, generation, on_token));
+  GLINT_TRY(const GenerateStats stats, generate(model, tokens, &cached, generation, on_token));
   answer.add(answer.stop.feed(answer.detokenizer.flush()));
   answer.add(answer.stop.flush());
 
@@ -149,7 +144,7 @@ Status run(const Options& options, Cli& cli) {
   const char* reason = answer.stop.stopped() ? "stop" : name_of(stats.reason);
   if (options.json) {
     Json said = to_json(answer, stats, reason, load_s);
-    said.set("ranks", to_json(*ranks));
+    said.set("ranks", to_json(ranks.ranks()));
     cli.console.print(dump_json(said) + "\n");
     return Ok{};
   }

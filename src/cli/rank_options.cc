@@ -6,6 +6,7 @@
 #include "cli/backends.h"
 
 namespace glint {
+
 Result<FittedShape> fit_shape(const RankOptions& options, const ModelConfig& config, int threads) {
   MeshShape shape = {.tp = options.tp, .reduce_slices = options.reduce_slices};
   GLINT_TRY_STATUS(check_shape({.tp = options.tp}));
@@ -48,7 +49,7 @@ Status check_ranks(const MeshShape& shape, const RunOptions& options,
 
 Result<std::unique_ptr<Ranks>> load_ranks(const MeshShape& shape, const RunOptions& options,
                                           const ModelOptions& resolved, Cli& cli,
-                                          std::optional<Checkpoint> opened) {
+                                          const WrapOps& wrap) {
   GLINT_TRY_STATUS(check_shape(shape));
   GLINT_TRY_STATUS(check_ranks(shape, options, resolved));
   RunOptions each = options;
@@ -61,11 +62,22 @@ Result<std::unique_ptr<Ranks>> load_ranks(const MeshShape& shape, const RunOptio
     one.rank = rank;
     one.mesh = ranks->mesh(rank);
     GLINT_TRY(std::unique_ptr<Ops> ops, make_backend(each, cli));
-    GLINT_TRY(std::unique_ptr<LoadedModel> model,
-              load_model(one, std::move(ops), cli, std::exchange(opened, std::nullopt)));
+    if (wrap) ops = wrap(std::move(ops));
+    GLINT_TRY(std::unique_ptr<LoadedModel> model, load_model(one, std::move(ops), cli));
     ranks->add(std::move(model));
   }
   return ranks;
+}
+
+Result<LedRanks> load_led_ranks(const RankOptions& layout, const RunOptions& options,
+                                const ModelOptions& resolved, Cli& cli, const WrapOps& wrap) {
+  const bool config_alone = resolved.dir.ends_with(".json");  // of synthetic weights
+  GLINT_TRY(const ModelConfig config,
+            read_config(config_alone ? resolved.dir : resolved.dir + "/config.json"));
+  GLINT_TRY(const FittedShape fitted, fit_shape(layout, config, resolved.threads));
+  if (!fitted.note.empty()) cli.console.note(fitted.note);
+  GLINT_TRY(std::unique_ptr<Ranks> ranks, load_ranks(fitted.shape, options, resolved, cli, wrap));
+  return LedRanks(std::move(ranks));
 }
 
 Json to_json(Ranks& ranks) {

@@ -8,6 +8,7 @@
 
 #include "base/json.h"
 #include "cli/model_options.h"
+#include "runtime/rank_threads.h"
 #include "runtime/ranks.h"
 
 namespace glint {
@@ -39,11 +40,34 @@ Result<FittedShape> fit_shape(const RankOptions& options, const ModelConfig& con
 // Fails where ranks or slices are asked for of a backend, or of weights, that cannot have them.
 Status check_ranks(const MeshShape& shape, const RunOptions& options, const ModelOptions& resolved);
 
-// Every rank's model, on the host, with its share of the threads. `opened`: the checkpoint of
-// `resolved.dir`, if it has been looked at already.
+using WrapOps = std::function<std::unique_ptr<Ops>(std::unique_ptr<Ops>)>;
+
+// Every rank's model, on the host, with its share of the threads, on a backend of its own, which
+// `wrap`, if there is one, may put into another.
 Result<std::unique_ptr<Ranks>> load_ranks(const MeshShape& shape, const RunOptions& options,
                                           const ModelOptions& resolved, Cli& cli,
-                                          std::optional<Checkpoint> opened = {});
+                                          const WrapOps& wrap = {});
+
+// A model over ranks that are threads of this process: what the first one runs, all run.
+class LedRanks {
+ public:
+  explicit LedRanks(std::unique_ptr<Ranks> ranks)
+      : ranks_(std::move(ranks)), followers_(std::make_unique<RankThreads>(*ranks_)) {}
+
+  Ranks& ranks() const { return *ranks_; }
+  LoadedModel& first() const { return ranks_->model(0); }
+  // Until the others have run what the first has run: then anyone may use their threads.
+  Status wait() const { return followers_->finish(); }
+
+ private:
+  std::unique_ptr<Ranks> ranks_;
+  std::unique_ptr<RankThreads> followers_;
+};
+
+// The model of `resolved` in the layout that fits, which is noted where it is not the one asked
+// for.
+Result<LedRanks> load_led_ranks(const RankOptions& layout, const RunOptions& options,
+                                const ModelOptions& resolved, Cli& cli, const WrapOps& wrap = {});
 
 // Each rank's part of the model, bytes of weights, and traffic of its collectives so far. From any
 // thread.

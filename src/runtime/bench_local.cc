@@ -55,9 +55,14 @@ class Sequences {
     }
   }
 
-  // Gives every sequence the first `count` positions of sequence 0.
-  void copy_first(int count) {
+  // The first `count` positions of every sequence.
+  void fill(int count) {
+    prefill(0, 0, count);
     for (std::size_t s = 1; s < pages_.size(); ++s) {
+      if (model_.options().shape.num_ranks() > 1) {
+        prefill(static_cast<int>(s), 0, count);
+        continue;
+      }
       for (int p = 0; p < pages_for(count, 0); ++p)
         model_.kv().copy_page(pages_[0][p], pages_[s][p]);
     }
@@ -125,28 +130,29 @@ Status expect_cost(LoadedModel& model, BenchResult& r) {
 // Times `sample` (which runs `tokens` tokens) after two runs of warm-up: in the second, steps
 // become graphs where the device has them.
 template <class Sample>
-Status measure(LoadedModel& model, BenchResult& result, CountOps* counter,
+Status measure(LoadedModel& model, BenchResult& result, std::span<CountOps* const> counters,
                const BenchOptions& options, int tokens, Sample&& sample) {
   Device& device = model.ops().device();
   const int repeat = options.repeat;
-  if (!counter) {
+  if (counters.empty()) {
     GLINT_TRY_STATUS(expect_cost(model, result));
     sample();
   }
   sample();
   for (int i = 0; i < repeat; ++i) {
     result.limits.push_back(options.limits());
-    if (counter) counter->reset();
+    for (CountOps* counter : counters) counter->reset();
     device.synchronize();
     const auto start = Clock::now();
     sample();
     device.synchronize();
     const double seconds = seconds_since(start);
     result.tokens_per_s.push_back(tokens / seconds);
-    if (!counter) continue;
     // Random tokens choose other experts each time: the mean over the samples.
-    result.bytes_per_token += counter->total().bytes / tokens / repeat;
-    result.flops_per_token += counter->total().flops / tokens / repeat;
+    for (const CountOps* counter : counters) {
+      result.bytes_per_token += counter->total().bytes / tokens / repeat;
+      result.flops_per_token += counter->total().flops / tokens / repeat;
+    }
   }
   return Ok{};
 }
@@ -159,7 +165,8 @@ double median(std::vector<double> values) {
   return n % 2 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
 }
 
-Status bench_local(LoadedModel& model, CountOps* counter, const BenchOptions& options,
+Status bench_local(LoadedModel& model, std::span<CountOps* const> counters,
+                   const BenchOptions& options,
                    const std::function<void(const BenchResult&)>& report) {
   for (const int depth : options.depth) {
     for (const int prompt : options.prompt) {
@@ -167,17 +174,16 @@ Status bench_local(LoadedModel& model, CountOps* counter, const BenchOptions& op
       GLINT_TRY(Sequences sequences, Sequences::make(model, 1, depth + prompt));
       sequences.prefill(0, 0, depth);
       BenchResult result = {.prefill = true, .tokens = prompt, .depth = depth};
-      GLINT_TRY_STATUS(measure(model, result, counter, options, prompt,
+      GLINT_TRY_STATUS(measure(model, result, counters, options, prompt,
                                [&] { sequences.prefill(0, depth, prompt); }));
       report(result);
     }
     for (const int batch : options.batch) {
       if (options.tokens == 0) continue;
       GLINT_TRY(Sequences sequences, Sequences::make(model, batch, depth + options.tokens));
-      sequences.prefill(0, 0, depth);
-      sequences.copy_first(depth);
+      sequences.fill(depth);
       BenchResult result = {.tokens = options.tokens, .depth = depth, .batch = batch};
-      GLINT_TRY_STATUS(measure(model, result, counter, options, options.tokens * batch, [&] {
+      GLINT_TRY_STATUS(measure(model, result, counters, options, options.tokens * batch, [&] {
         for (int i = 0; i < options.tokens; ++i) sequences.decode(depth + i);
       }));
       report(result);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <span>
 #include <vector>
 
 #include "ops/count_ops.h"
@@ -36,12 +37,13 @@ struct BenchResult {
   double flops_per_token = 0;
 };
 
-// Runs every combination and reports each when it is done. `counter` is the backend of `model`, or
-// null on a device whose memory the host does not read: then traffic is what a pass of these sizes
-// is expected to have, and decode steps are not waited for one by one. Tokens are drawn uniformly,
-// so that routing is too; each sequence has a cache of its own (a copy of the first one's where it
-// is filled beforehand).
-Status bench_local(LoadedModel& model, CountOps* counter, const BenchOptions& options,
+// Runs every combination and reports each when it is done. `counters` are the backends of `model`
+// and of its followers, or none on a device whose memory the host does not read: then traffic is
+// what a pass of these sizes is expected to have, and decode steps are not waited for one by one.
+// Tokens are drawn uniformly, so that routing is too; each sequence has a cache of its own (where
+// it is filled beforehand, a copy of the first one's, unless followers would have to copy too).
+Status bench_local(LoadedModel& model, std::span<CountOps* const> counters,
+                   const BenchOptions& options,
                    const std::function<void(const BenchResult&)>& report);
 
 double median(std::vector<double> values);

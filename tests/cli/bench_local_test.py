@@ -69,10 +69,22 @@ def figures_are_in_the_common_form():
                 check((figure["low"], figure["high"]) == (min(figure["samples"]), max(figure["samples"])), "range", figure)
 
 
+def ranks_share_the_work():
+    one, two = (json.loads(output("bench", "local", MODEL, *WHAT, "--json", *more)) for more in ((), ("--tp", 2)))
+    check(len(one["ranks"]) == 1 and len(two["ranks"]) == 2, "ranks", two["ranks"])
+    for rank in two["ranks"]:
+        check(rank["collectives"]["tp"]["all_reduce"]["calls"] > 0, "collectives", rank)
+    for alone, shared in zip(one["results"], two["results"]):
+        # Each reads and computes its part; both have what is small, and experts are drawn anew.
+        check(0.5 < shared["flops_per_token"] / alone["flops_per_token"] < 2, "arithmetic of both ranks", (alone, shared))
+
+
+ranks_share_the_work()
 json_has_every_combination()
 figures_are_in_the_common_form()
 table_has_every_combination()
 refused("bench", "local", MODEL, "--batch", 0, words=("--batch is 0",))
+refused("bench", "local", MODEL, "--load-format", "dummy_fp8", "--tp", 2, "--emulate-rank", "tp=2", words=("--emulate-rank", "--tp"))
 refused("bench", "local", MODEL, "--repeat", 0, words=("--repeat is 0",))
 refused("bench", "local", MODEL, "--depth", -1, words=("--depth is -1",))
 refused("bench", "local", MODEL, "--prompt", 2147483647, words=("--prompt is 2147483647",))

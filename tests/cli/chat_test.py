@@ -37,6 +37,9 @@ fresh, _ = chat(["Hello", "/reset", "What is 3 + 4?"])
 check("7" in two and "7" in fresh, "after /reset", two + fresh)
 drafted, _ = chat(["Hello", "What is 3 + 4?"], "--spec", "mtp:2")
 check(drafted == two, "speculation changes a conversation", two + "\n---\n" + drafted)
+# Ranks as threads: the bits of one rank that cuts its sums in as many slices.
+sliced, two_ranks = (chat(["Hello", "What is 3 + 4?"], "--threads", 2, *more)[0] for more in (("--reduce-slices", 2), ("--tp", 2)))
+check("7" in sliced and sliced == two_ranks, "ranks change a conversation", sliced + "\n---\n" + two_ranks)
 
 with tempfile.TemporaryDirectory() as folder:
     tools = pathlib.Path(folder) / "tools.json"

@@ -109,6 +109,10 @@ def eval_compares(folder):
     text.write_text("Once upon a time there was a little cat. " * 30)
     shown = json.loads(output("eval", MODEL, "--ref", MODEL, "--text", text, "--context", 100, "--json"))
     check(shown["sequences"] > 2 and shown["kl"]["max"] == 0 and shown["top1_agreement"] == 1, "text", shown)
+    # Ranks as threads: the bits of one rank that cuts its sums in as many slices, and others than those of whole sums.
+    line = ("eval", MODEL, "--ref", MODEL, "--text", text, "--kv-dtype", "fp8", "--threads", 2, "--json")
+    whole, sliced, two_ranks = (output(*line, *more) for more in ((), ("--reduce-slices", 2), ("--tp", 2)))
+    check(sliced == two_ranks != whole, "ranks change an evaluation", sliced + two_ranks)
 
 
 def eval_refuses(folder):
