@@ -64,18 +64,19 @@ struct ArgmaxArgs {
 void check(const ArgmaxArgs& args);
 OpCost cost(const ArgmaxArgs& args);
 
-// For n of N: z = logits[rows[n]] over all of V, before temperature, filters and edits,
+// For n of N: z = logits[r] over all of V with r = rows[n], before temperature, filters and edits,
 //
-//   log_probs[n] = ln softmax(z)[ids[n]]
-//   ranks[n]     = 1 + the number of z[i] > z[ids[n]]
+//   log_probs[n] = ln softmax(z)[ids[r]]
+//   ranks[n]     = 1 + the number of z[i] > z[ids[r]]
 //   top_ids[n]   = the K ids < num_ids with the largest z, falling, ties by rising id; then -1
 //   top_log_probs[n] = theirs; 0 beside an id of -1
 //
-// with the sum of exponentials in f64. A row with NaN or +infinity gives NaN, rank 1 and ids of -1.
+// with the sum of exponentials in f64. A row with NaN or +infinity gives NaN, rank 1 and ids of -1,
+// and a negative ids[r], which sample writes in place of a token, NaN and rank 1.
 struct TokenLogProbsArgs {
   Tensor logits = {};         // [R, V] f32; rows may be strided
   Tensor rows = {};           // [N] i32 < R
-  Tensor ids = {};            // [N] i32 < V
+  Tensor ids = {};            // [R] i32 < V
   std::int64_t num_ids = 0;   // in [1, V]
   Tensor log_probs = {};      // [N] f32, written
   Tensor ranks = {};          // [N] i32, written

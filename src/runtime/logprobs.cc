@@ -10,83 +10,127 @@ namespace {
 // Prompt rows whose logits are there at once.
 constexpr int kLogprobRows = 64;
 
+int wanted(const SliceRun& run) { return run.sequence->request->want.top_logprobs; }
+int wanted_of_prompt(const SliceRun& run) { return run.sequence->request->want.prompt_logprobs; }
+
 }  // namespace
 
-std::vector<TokenLogprob> Logprobs::of(const Tensor& logits, const std::vector<std::int32_t>& rows,
-                                       const std::vector<std::int32_t>& ids, int num_top) {
-  Arena& scratch = model_.scratch();
-  Device& device = model_.ops().device();
-  const Arena::Scope scope(scratch);
-  const auto N = static_cast<std::int64_t>(rows.size());
-  const std::int64_t K = std::min(num_top, num_token_ids_);
-  const TokenLogProbsArgs args = {.logits = logits,
-                                  .rows = upload(rows, {N}, scratch),
-                                  .ids = upload(ids, {N}, scratch),
-                                  .num_ids = num_token_ids_,
-                                  .log_probs = scratch.take(DType::kF32, {N}),
-                                  .ranks = scratch.take(DType::kI32, {N}),
-                                  .top_ids = scratch.take(DType::kI32, {N, K}),
-                                  .top_log_probs = scratch.take(DType::kF32, {N, K})};
-  model_.ops().token_log_probs(args);
-  const auto log_probs = download<float>(args.log_probs, device);
-  const auto ranks = download<std::int32_t>(args.ranks, device);
-  const auto top_ids = download<std::int32_t>(args.top_ids, device);
-  const auto top = download<float>(args.top_log_probs, device);
-  std::vector<TokenLogprob> all(rows.size());
-  for (std::size_t n = 0; n < all.size(); ++n) {
-    all[n].logprob = log_probs[n];
-    all[n].rank = ranks[n];
-    const std::size_t begin = n * static_cast<std::size_t>(K);
-    for (std::size_t k = begin; k < begin + static_cast<std::size_t>(K); ++k) {
-      if (top_ids[k] >= 0) all[n].top.push_back({.id = top_ids[k], .logprob = top[k]});
-    }
+TokenLogprob AskedLogprobs::read(int n, int most) const {
+  const std::span<const float> floats = values.floats();
+  const std::span<const std::int32_t> ints = values.ints();
+  const auto at = [](int i) { return static_cast<std::size_t>(i); };
+  TokenLogprob one = {.logprob = floats[at(n)], .rank = ints[at(rows + n)]};
+  const int ids = 2 * rows + n * others, logprobs = ids + rows * others;
+  for (int k = 0; k < std::min(most, others); ++k) {
+    if (ints[at(ids + k)] < 0) break;
+    one.top.push_back({.id = ints[at(ids + k)], .logprob = floats[at(logprobs + k)]});
   }
-  return all;
+  return one;
 }
 
-void Logprobs::tell(std::span<SliceRun> runs, const Tensor& logits) {
-  std::vector<std::int32_t> rows, ids;
-  int most = 0;
-  const auto wanted = [](const SliceRun& run) { return run.sequence->request->want.top_logprobs; };
+// Memory for what is asked, in the scratch arena's present scope: one stretch, and its parts.
+std::pair<Tensor, TokenLogProbsArgs> Logprobs::results(AskedLogprobs& asked) const {
+  asked.others = std::min(asked.others, num_token_ids_);
+  const std::int64_t N = asked.rows, K = asked.others;
+  const Tensor all = model_.scratch().take(DType::kI32, {2 * N * (1 + K)});
+  const auto part = [&](std::int64_t begin, DType dtype, std::initializer_list<std::int64_t> dims) {
+    return Tensor(all.data + 4 * begin, dtype, dims);
+  };
+  return {all,
+          {.num_ids = num_token_ids_,
+           .log_probs = part(0, DType::kF32, {N}),
+           .ranks = part(N, DType::kI32, {N}),
+           .top_ids = part(2 * N, DType::kI32, {N, K}),
+           .top_log_probs = part((2 + K) * N, DType::kF32, {N, K})}};
+}
+
+void Logprobs::ask(std::span<const SliceRun> runs, const Tensor& logits, const Tensor& tokens,
+                   AskedLogprobs& asked) {
+  std::vector<std::int32_t> rows;
+  asked.others = 0;
   for (const SliceRun& run : runs) {
     if (wanted(run) < 0) continue;
-    most = std::max(most, wanted(run));
-    for (std::size_t i = 0; i < run.result->tokens.size(); ++i) {
-      rows.push_back(run.logit_begin + static_cast<std::int32_t>(i));
-      ids.push_back(run.result->tokens[i]);
-    }
+    asked.others = std::max(asked.others, wanted(run));
+    for (int r = 0; r < run.sampling_rows(); ++r) rows.push_back(run.logit_begin + r);
   }
+  asked.rows = static_cast<int>(rows.size());
   if (rows.empty()) return;
-  auto next = of(logits, rows, ids, most);
-  std::size_t n = 0;
+  const Arena::Scope scope(model_.scratch());
+  auto [all, args] = results(asked);
+  args.logits = logits;
+  args.rows = upload(rows, {asked.rows}, model_.scratch());
+  args.ids = tokens;
+  model_.ops().token_log_probs(args);
+  asked.values.ask(all, model_.ops().device());
+}
+
+void Logprobs::tell(std::span<SliceRun> runs, const AskedLogprobs& asked) {
+  int n = 0;
   for (SliceRun& run : runs) {
     if (wanted(run) < 0) continue;
-    for (std::size_t i = 0; i < run.result->tokens.size(); ++i, ++n) {
-      const auto count = static_cast<std::size_t>(wanted(run));
-      if (next[n].top.size() > count) next[n].top.resize(count);
-      run.result->logprobs.push_back(std::move(next[n]));
+    for (int i = 0; i < static_cast<int>(run.result->tokens.size()); ++i) {
+      run.result->logprobs.push_back(asked.read(n + i, wanted(run)));
     }
+    n += run.sampling_rows();
   }
 }
 
-void Logprobs::tell_prompt(SliceRun& run, const Tensor& hidden) {
-  SequenceState& sequence = *run.sequence;
-  const int wanted = sequence.request->want.prompt_logprobs;
-  if (wanted < 0) return;
-  // Row p tells of token p + 1.
-  const int end = std::min(run.first + run.known + 1, sequence.prompt_size());
-  for (int at = std::max(sequence.told_prompt_tokens, run.first + 1); at < end;) {
-    const int count = std::min(kLogprobRows, end - at);
-    const Tensor block = hidden.slice(0, run.row_begin + at - 1 - run.first, count);
-    std::vector<std::int32_t> rows(static_cast<std::size_t>(count));
-    std::iota(rows.begin(), rows.end(), 0);
-    const auto next = sequence.request->prompt.begin() + at;
-    for (TokenLogprob& one :
-         of(model_.logits_of({.on_device = block}), rows, {next, next + count}, wanted)) {
-      run.result->extras.prompt_logprobs.push_back(std::move(one));
+// Row p tells of token p + 1, once.
+void Logprobs::ask_prompts(std::span<SliceRun> runs, const Tensor& hidden, AskedLogprobs& asked) {
+  asked.rows = asked.others = 0;
+  std::vector<int> begins(runs.size());
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    SliceRun& run = runs[i];
+    if (wanted_of_prompt(run) < 0) continue;
+    SequenceState& sequence = *run.sequence;
+    const int end = std::min(run.first + run.known + 1, sequence.prompt_size());
+    begins[i] = std::max(sequence.told_prompt_tokens, run.first + 1);
+    if (begins[i] >= end) continue;
+    run.num_prompt_logprobs = end - begins[i];
+    sequence.told_prompt_tokens = end;
+    asked.rows += run.num_prompt_logprobs;
+    asked.others = std::max(asked.others, wanted_of_prompt(run));
+  }
+  if (asked.rows == 0) return;
+  const Arena::Scope scope(model_.scratch());
+  const auto [all, every] = results(asked);
+  int n = 0;
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    const std::span<const TokenId> prompt = runs[i].sequence->tokens.prompt();
+    const int end = begins[i] + runs[i].num_prompt_logprobs;
+    for (int at = begins[i], count = 0; at < end; at += count, n += count) {
+      count = std::min(kLogprobRows, end - at);
+      ask_block(hidden.slice(0, runs[i].row_begin + at - 1 - runs[i].first, count),
+                prompt.subspan(static_cast<std::size_t>(at), static_cast<std::size_t>(count)), n,
+                every);
     }
-    at += count;
-    sequence.told_prompt_tokens = at;
+  }
+  asked.values.ask(all, model_.ops().device());
+}
+
+// Those of `ids`, which follow the rows `hidden`: the results from the n-th on.
+void Logprobs::ask_block(const Tensor& hidden, std::span<const TokenId> ids, int n,
+                         TokenLogProbsArgs args) {
+  Arena& scratch = model_.scratch();
+  const Arena::Scope scope(scratch);
+  const std::int64_t count = hidden.dim(0);
+  std::vector<std::int32_t> rows(ids.size());
+  std::iota(rows.begin(), rows.end(), 0);
+  args.logits = model_.logits_of({.on_device = hidden});
+  args.rows = upload(rows, {count}, scratch);
+  args.ids = upload(std::vector<TokenId>(ids.begin(), ids.end()), {count}, scratch);
+  for (Tensor* part : {&args.log_probs, &args.ranks, &args.top_ids, &args.top_log_probs}) {
+    *part = part->slice(0, n, count);
+  }
+  model_.ops().token_log_probs(args);
+}
+
+void Logprobs::tell_prompts(std::span<SliceRun> runs, const AskedLogprobs& asked) {
+  int n = 0;
+  for (SliceRun& run : runs) {
+    for (int i = 0; i < run.num_prompt_logprobs; ++i, ++n) {
+      run.result->extras.prompt_logprobs.push_back(asked.read(n, wanted_of_prompt(run)));
+    }
   }
 }
 

@@ -1,25 +1,42 @@
 // Logprobs: the log-probabilities that requests want, of the tokens that they got and of their
-// prompts.
+// prompts. They are asked of the device when a step is launched, and told when it is read.
 #pragma once
 
 #include "runtime/loaded_model.h"
+#include "runtime/readback.h"
 #include "runtime/slice_run.h"
 
 namespace glint {
+
+// Those of `rows` tokens, each with the `others` most likely ones.
+struct AskedLogprobs {
+  int rows = 0, others = 0;
+  Readback values = {};  // [rows] f32, [rows] i32: ranks, [rows, others] i32: ids, and f32
+
+  // The n-th token's, with at most `most` others.
+  TokenLogprob read(int n, int most) const;
+};
 
 class Logprobs {
  public:
   // Ids from `num_token_ids` on are padding and never among the most likely.
   Logprobs(LoadedModel& model, int num_token_ids) : model_(model), num_token_ids_(num_token_ids) {}
 
-  // All tokens that `runs` were just given, in one call. `logits` of the step's sampling rows.
-  void tell(std::span<SliceRun> runs, const Tensor& logits);
-  // The prompt's tokens after the rows that ran. `hidden` of all of the step's rows.
-  void tell_prompt(SliceRun& run, const Tensor& hidden);
+  // Asks for those of the prompts' tokens after the rows that run. `hidden` of all of the step's
+  // rows.
+  void ask_prompts(std::span<SliceRun> runs, const Tensor& hidden, AskedLogprobs& asked);
+  // Asks for those of the `tokens` [R] that were drawn from the step's `logits` [R, V].
+  void ask(std::span<const SliceRun> runs, const Tensor& logits, const Tensor& tokens,
+           AskedLogprobs& asked);
+
+  // Gives `runs` what was asked for them.
+  static void tell_prompts(std::span<SliceRun> runs, const AskedLogprobs& asked);
+  // The same of the tokens that they have taken.
+  static void tell(std::span<SliceRun> runs, const AskedLogprobs& asked);
 
  private:
-  std::vector<TokenLogprob> of(const Tensor& logits, const std::vector<std::int32_t>& rows,
-                               const std::vector<std::int32_t>& ids, int num_top);
+  std::pair<Tensor, TokenLogProbsArgs> results(AskedLogprobs& asked) const;
+  void ask_block(const Tensor& hidden, std::span<const TokenId> ids, int n, TokenLogProbsArgs args);
 
   LoadedModel& model_;
   const int num_token_ids_;

@@ -131,10 +131,8 @@ void ModelExecutor::run(LaunchedStep& step) {
   if (options_.times_gaps) options.begun = &step.begun;
   const StepOutput out = model_.step(rows, options);
   std::vector<int> told;
-  for (SliceRun& run : runs) {
-    told.push_back(run.sequence->told_prompt_tokens);
-    logprobs_.tell_prompt(run, out.hidden);
-  }
+  for (const SliceRun& run : runs) told.push_back(run.sequence->told_prompt_tokens);
+  logprobs_.ask_prompts(runs, out.hidden, step.prompt_logprobs);
   if (come_to_nothing(step, told)) return;
   model_.activity().begin("grammar_masks");
   await_masks(runs, seconds_since(forward_start));
@@ -143,9 +141,8 @@ void ModelExecutor::run(LaunchedStep& step) {
   if (out.device_routed) step.routed.ask(out.device_routed, model_.ops().device());
   step.done = model_.ops().device().record();
   step.is_unread = true;
-  if (!needs_host(runs)) return;
+  if (options_.max_drafts == 0 && !key_reads.taps()) return;
   read_launched();
-  logprobs_.tell(runs, out.device_logits);
   key_reads.tell(runs);
   run_draft_rows(runs, out.hidden);
 }
@@ -161,15 +158,6 @@ bool ModelExecutor::come_to_nothing(LaunchedStep& step, std::span<const int> tol
     step.runs[i].sequence->told_prompt_tokens = told_prompt_tokens[i];
   }
   return true;
-}
-
-// Whether somebody wants more of the step than its tokens and chosen experts.
-bool ModelExecutor::needs_host(std::span<const SliceRun> runs) const {
-  return options_.max_drafts > 0 || std::any_of(runs.begin(), runs.end(), [](const SliceRun& run) {
-           const Want& want = run.sequence->request->want;
-           return run.constrained() || want.top_logprobs >= 0 || want.prompt_logprobs >= 0 ||
-                  want.selected_keys;
-         });
 }
 
 // All that was launched, oldest first.
@@ -196,6 +184,8 @@ void ModelExecutor::read(LaunchedStep& step) {
     take_rows(drawn.subspan(run.logit_begin, run.sampling_rows()),
               masks ? std::span<const MaskRow>(masks->rows) : std::span<const MaskRow>(), run);
   }
+  Logprobs::tell_prompts(step.runs, step.prompt_logprobs);
+  Logprobs::tell(step.runs, step.logprobs);
   tell_routed(step.runs, step.routed.ints());
 }
 
@@ -387,6 +377,7 @@ void ModelExecutor::sample(LaunchedStep& step, const Tensor& logits) {
   model_.ops().keep_tokens({.tokens = tokens, .seats = seats_of_rows, .last = last_tokens_});
   step.computed = model_.ops().device().record();
   step.tokens.ask(tokens, model_.ops().device());
+  logprobs_.ask(step.runs, logits, tokens, step.logprobs);
 }
 
 void ModelExecutor::run_draft_rows(std::span<SliceRun> runs, const Tensor& hidden) {

@@ -4,8 +4,8 @@
 //
 // On a device that works beside the host, a step may be launched while the one before it runs: its
 // rows take the tokens that the host has not seen from the table of last tokens, by seat. A step
-// whose end the host must look at (drafts, grammars, log-probabilities, attended positions) is
-// waited for in launch(); so is the one before it, where a request's rules read its whole answer.
+// whose end the host must look at (drafts, attended positions) is waited for in launch(); so is the
+// one before it, where a request's rules read its whole answer: its grammar, its penalties.
 //
 // It trusts what it knows of a sequence, its tokens and where it is, over what the plan says,
 // because a plan may have been made before the steps in front of it ended (engine/executor.h).
@@ -18,7 +18,6 @@
 #include "runtime/drafter.h"
 #include "runtime/grammar_masks.h"
 #include "runtime/launched_step.h"
-#include "runtime/logprobs.h"
 
 namespace glint {
 
@@ -63,7 +62,6 @@ class ModelExecutor final : public Executor {
   StepRows make_rows(std::uint64_t step, std::span<SliceRun> runs) const;
   void run(LaunchedStep& step);
   void sample(LaunchedStep& step, const Tensor& logits);
-  bool needs_host(std::span<const SliceRun> runs) const;
   bool come_to_nothing(LaunchedStep& step, std::span<const int> told_prompt_tokens);
   void read_launched();
   void read(LaunchedStep& step);

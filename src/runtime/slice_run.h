@@ -17,8 +17,9 @@ struct SliceRun {
   int known = 0;
   bool pending = false;  // its only known token is the last of its seat
   std::vector<TokenId> drafts = {};
-  int row_begin = 0;    // its rows in the step
-  int logit_begin = 0;  // and the sampling ones among the logits
+  int row_begin = 0;            // its rows in the step
+  int logit_begin = 0;          // and the sampling ones among the logits
+  int num_prompt_logprobs = 0;  // asked for
 
   bool late = false;                     // its masks are not there
   std::shared_ptr<MaskTask> masks = {};  // of its sampling rows

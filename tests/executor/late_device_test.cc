@@ -41,8 +41,8 @@ TEST(LateDevice, gives_the_bits_of_the_host) {
   }
 }
 
-// Requests that want their tokens alone are not waited for: the second step is launched while
-// nothing of the first has run, with a token that the host does not know.
+// Requests that want tokens and log-probabilities are not waited for: the second step is launched
+// while nothing of the first has run, with a token that the host does not know.
 TEST(LateDevice, a_step_is_launched_while_the_one_before_it_runs) {
   const std::vector<Request> requests = mixed_requests(6, 40, 10);  // some read their answer
   auto ops = std::make_unique<LateOps>(host_backend().make(2));
@@ -57,28 +57,42 @@ TEST(LateDevice, a_step_is_launched_while_the_one_before_it_runs) {
   ASSERT_TRUE(late->reserve_pages(1).ok());
   ModelExecutor executor(*late, {});
   EXPECT_EQ(executor.info().depth, 2);
-  const auto request =
-      std::make_shared<Request>(Request{.id = 1, .prompt = prompt_of(0, 8), .max_tokens = 4});
-  const std::vector<PageId> pages = {0};
-  StepPlan first = {.step = 1, .started = {request}}, second = {.step = 2};
-  first.add({.id = 1, .sample = true, .max_new = 1, .seat = 300}, *request->prompt, pages);
-  second.add({.id = 1, .first = 8, .sample = true, .max_new = 1, .seat = 300},
-             std::vector<TokenId>{kPendingToken}, pages);
-  device.synchronize();
-  executor.launch(std::make_shared<const StepPlan>(first));
-  const std::size_t of_one = device.num_queued();
-  EXPECT_GT(of_one, 0u);
-  executor.launch(std::make_shared<const StepPlan>(second));
-  EXPECT_GT(device.num_queued(), of_one);  // nothing has run in between
-  std::vector<TokenId> tokens;
-  for (int step = 0; step < 2; ++step) {
-    const StepResult result = executor.collect().value();
-    const std::vector<TokenId>& sampled = result.sampled[0].tokens;
-    tokens.insert(tokens.end(), sampled.begin(), sampled.end());
+  const Request wishes[] = {
+      {},
+      {.want = {.top_logprobs = 2, .prompt_logprobs = 1}},
+  };
+  std::vector<RequestId> ended;
+  for (const Request& wish : wishes) {
+    Request request = wish;
+    request.id = ended.size() + 1;
+    request.prompt = prompt_of(0, 8);
+    request.max_tokens = 4;
+    const auto shared = std::make_shared<Request>(request);
+    const std::vector<PageId> pages = {0};
+    StepPlan first = {.step = 1, .started = {shared}, .ended = ended}, second = {.step = 2};
+    first.add({.id = request.id, .sample = true, .max_new = 1, .seat = 300}, *request.prompt,
+              pages);
+    second.add({.id = request.id, .first = 8, .sample = true, .max_new = 1, .seat = 300},
+               std::vector<TokenId>{kPendingToken}, pages);
+    device.synchronize();
+    executor.launch(std::make_shared<const StepPlan>(first));
+    const std::size_t of_one = device.num_queued();
+    EXPECT_GT(of_one, 0u);
+    executor.launch(std::make_shared<const StepPlan>(second));
+    EXPECT_GT(device.num_queued(), of_one);  // nothing has run in between
+    const Outcome expected = Harness(*host, {.num_pages = 1}).run({request}).at(request.id);
+    for (std::size_t step = 0; step < 2; ++step) {
+      const StepResult result = executor.collect().value();
+      const StepResult::Sampled& sampled = result.sampled[0];
+      EXPECT_EQ(sampled.tokens, std::vector<TokenId>{expected.tokens[step]});
+      ASSERT_EQ(sampled.logprobs.size(), request.want.top_logprobs < 0 ? 0u : 1u);
+      if (sampled.logprobs.empty()) continue;
+      EXPECT_EQ(sampled.logprobs[0].logprob, expected.logprobs[step].logprob);
+      EXPECT_EQ(sampled.logprobs[0].top[1].id, expected.logprobs[step].top[1].id);
+      EXPECT_EQ(sampled.extras.prompt_logprobs.size(), step == 0 ? 7u : 0u);
+    }
+    ended = {request.id};
   }
-  ASSERT_EQ(tokens.size(), 2u);
-  const Outcome expected = Harness(*host, {.num_pages = 1}).run({*request}).at(1);
-  EXPECT_TRUE(std::equal(tokens.begin(), tokens.end(), expected.tokens.begin()));
 }
 
 // Those that are recorded before the first step are all that there will be, and change no bit.

@@ -186,13 +186,15 @@ void CpuOps::token_log_probs(const TokenLogProbsArgs& args) {
   const auto V = static_cast<std::size_t>(args.logits.dim(1));
   const std::int64_t K = args.top_ids.dim(1);
   for_rows(args.rows.dim(0), args.logits.dim(1), [&](std::int64_t n, int) {
-    const std::span<const float> row(args.logits.row<float>(args.rows.ptr<std::int32_t>()[n]), V);
+    const std::int32_t r = args.rows.ptr<std::int32_t>()[n];
+    const std::span<const float> row(args.logits.row<float>(r), V);
     const Extent extent = extent_of(row);
     const double sum = extent.numbers ? log_sum(row, extent.max) : NAN;
     const auto log_prob = [&](float logit) {
       return static_cast<float>(static_cast<double>(logit - extent.max) - sum);
     };
-    const float own = row[static_cast<std::size_t>(args.ids.ptr<std::int32_t>()[n])];
+    const std::int32_t own_id = args.ids.ptr<std::int32_t>()[r];
+    const float own = own_id < 0 ? NAN : row[static_cast<std::size_t>(own_id)];
     std::int32_t above = 0;
     for (const float logit : row) above += logit > own ? 1 : 0;
     args.log_probs.ptr<float>()[n] = extent.numbers ? log_prob(own) : NAN;

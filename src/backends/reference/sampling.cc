@@ -113,8 +113,10 @@ void ReferenceOps::token_log_probs(const TokenLogProbsArgs& args) {
   check(args);
   const std::int64_t V = args.logits.dim(1), K = args.top_ids.dim(1);
   for (std::int64_t n = 0; n < args.rows.dim(0); ++n) {
-    const float* const z = args.logits.row<float>(args.rows.ptr<std::int32_t>()[n]);
-    const float own = z[args.ids.ptr<std::int32_t>()[n]];
+    const std::int32_t r = args.rows.ptr<std::int32_t>()[n];
+    const float* const z = args.logits.row<float>(r);
+    const std::int32_t own_id = args.ids.ptr<std::int32_t>()[r];
+    const float own = own_id < 0 ? NAN : z[own_id];
     if (!std::all_of(z, z + V, [](float x) { return x < INFINITY; })) {
       args.log_probs.ptr<float>()[n] = NAN;
       args.ranks.ptr<std::int32_t>()[n] = 1;

@@ -153,12 +153,12 @@ Case log_probs_case(SampleShape s, std::int64_t K) {
             std::vector<std::int32_t> rows, ids;
             for (std::int64_t n = 0; n < s.R; ++n) {
               rows.push_back(static_cast<std::int32_t>(s.R - 1 - n));
-              ids.push_back(static_cast<std::int32_t>(n * 13 % s.V));
+              ids.push_back(static_cast<std::int32_t>(n % 4 == 3 ? kNoToken : n * 13 % s.V));
             }
             const TokenLogProbsArgs args = {
                 .logits = ws.input(DType::kF32, {s.R, s.V}, logits_of(ws, s), {0, 3}),
                 .rows = ws.tokens(ws.ints(rows, {s.R})),
-                .ids = ws.tokens(ws.ints(ids, {s.R})),
+                .ids = ws.ints(ids, {s.R}),
                 .num_ids = s.num_ids ? s.num_ids : s.V,
                 .log_probs = ws.output("log_probs", DType::kF32, {s.R}),
                 .ranks = ws.output("ranks", DType::kI32, {s.R}),

@@ -40,8 +40,9 @@ struct Rows {
 
 __global__ void __launch_bounds__(kThreads) log_probs_kernel(const Rows rows) {
   const std::int64_t n = blockIdx.x;
-  const float* z = rows.logits + rows.rows[n] * rows.stride;
-  const float own = z[rows.ids[n]];
+  const std::int32_t r = rows.rows[n], own_id = rows.ids[r];
+  const float* z = rows.logits + r * rows.stride;
+  const float own = own_id < 0 ? NAN : z[own_id];
   bool bad = false;
   float most = -INFINITY;
   int above = 0;
