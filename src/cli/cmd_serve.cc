@@ -100,8 +100,8 @@ Status add_weights(Checkpoint& checkpoint, ServeFacts& facts) {
 Status plan_model_memory(const ServeOptions& options, const ModelOptions& resolved,
                          const GraphSizes& graphs, Checkpoint* checkpoint, Ops& ops,
                          ServeFacts& facts) {
-  const int ranks = facts.ranks.shape.tp;
-  const TrialOptions trial_options = {.layout = {.tp = ranks},
+  const int ranks = facts.ranks.here;
+  const TrialOptions trial_options = {.layout = {.tp = facts.ranks.shape.tp},
                                       .format = checkpoint
                                                     ? formats_of(facts.config, *checkpoint)
                                                     : formats_of(facts.config, *resolved.dummy),
@@ -128,7 +128,7 @@ Status plan_model_memory(const ServeOptions& options, const ModelOptions& resolv
   facts.memory.available = memory.available;
   facts.memory.on_host = device.is_host();
   facts.memory.host_available = available_memory();
-  // All ranks are in the host's memory, each with the whole cache.
+  // All ranks of this machine are in the host's memory, each with the whole cache.
   const std::int64_t weights = ranks * plan.weight_bytes();
   facts.memory.page = ranks * plan.page;
   facts.memory.activations = ranks * plan.working_bytes();
@@ -178,7 +178,7 @@ Status print_plan(const ServeOptions& options, const ModelOptions& resolved,
                   std::function<WeightFormat(const ModelTensor&)> formats, const ServeFacts& facts,
                   const GraphSizes& graphs, const ServePlan& plan, Ops& ops, Cli& cli) {
   print_table(plan.rows, cli);
-  const int ranks = facts.ranks.shape.tp;  // which share the machine's memory
+  const int ranks = facts.ranks.here;  // which share the machine's memory
   GLINT_TRY(const PlanReport report,
             make_report(facts.config,
                         {.model = options.model,
@@ -189,8 +189,8 @@ Status print_plan(const ServeOptions& options, const ModelOptions& resolved,
                                                                     : "this GPU's memory",
                                     .memory = facts.memory.total / ranks,
                                     .source = "this machine"},
-                         .count = ranks,
-                         .layout = {.tp = ranks},
+                         .count = facts.ranks.shape.tp,
+                         .layout = {.tp = facts.ranks.shape.tp},
                          .activations = resolved.activations,
                          .latent = resolved.latent,
                          .index = resolved.index,
@@ -241,6 +241,8 @@ void wait_for_end(ShutdownGuard& shutdown, Server& server, const RankProcesses* 
 // The server from its start to its end.
 Status serve(const Options& options, const TranslatedArgs& given, Cli& cli) {
   keep_little_memory();
+  GLINT_TRY(const std::optional<RankEnv> launch, launched_rank(options.tp, cli));
+  if (launch && launch->rank > 0) return options.dry_run ? Status(Ok{}) : follow_server(*launch);
   GLINT_TRY(const int drafts, parse_spec(options.spec));
   RunOptions located = options;
   if (!options.revision.empty()) located.model += "@" + options.revision;
@@ -254,13 +256,22 @@ Status serve(const Options& options, const TranslatedArgs& given, Cli& cli) {
     GLINT_TRY_STATUS(add_weights(*checkpoint, facts));
   }
   GLINT_TRY_STATUS(check_serve_options(options));
-  GLINT_TRY(facts.ranks, fit_shape(options, facts.config, resolved.dummy ? 1 : resolved.threads));
+  GLINT_TRY(facts.ranks, fit_shape(options, facts.config,
+                                   resolved.dummy ? 1
+                                   : launch       ? std::max(resolved.threads, launch->size)
+                                                  : resolved.threads));
+  if (launch && facts.ranks.shape.tp != launch->size) {
+    return invalid(
+        str(launch->launcher, " has started ", launch->size, " ranks, and ",
+            facts.ranks.note.empty() ? "synthetic weights are made whole" : facts.ranks.note));
+  }
+  if (launch) facts.ranks.here = launch->local_size;
   if (resolved.dummy && options.tp > 1)
     facts.ranks.note = str("tp ", options.tp, " -> 1: synthetic weights are made whole");
   resolved.shape = facts.ranks.shape;
   GLINT_TRY_STATUS(check_ranks(resolved.shape, options, resolved));
   RunOptions each = options;
-  each.threads = resolved.threads = std::max(resolved.threads / resolved.shape.tp, 1);
+  each.threads = resolved.threads = std::max(resolved.threads / facts.ranks.here, 1);
   GLINT_TRY(std::unique_ptr<Ops> ops, make_backend(each, cli));
   const GraphSizes graphs = sizes_of(given.graphs, options.max_num_seqs);
   GLINT_TRY_STATUS(plan_model_memory(options, resolved, graphs, checkpoint ? &*checkpoint : nullptr,
@@ -292,7 +303,7 @@ Status serve(const Options& options, const TranslatedArgs& given, Cli& cli) {
     resolved.packing = facts.memory.weights > 0 ? Packing::kAlways : Packing::kNever;
   std::unique_ptr<RankProcesses> ranks;
   if (resolved.shape.tp > 1) {
-    GLINT_TRY(ranks, start_ranks(each, resolved));
+    GLINT_TRY(ranks, start_ranks(each, resolved, launch));
     resolved.mesh = ranks->mesh();
   }
   GLINT_TRY(const std::unique_ptr<LoadedModel> model,

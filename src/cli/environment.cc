@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "base/str.h"
 #include "base/thread_pool.h"
+#include "cli/rank_env.h"
 
 namespace glint {
 namespace {
@@ -97,6 +98,14 @@ std::string api_key() {
   return key.empty() ? variable("VLLM_API_KEY") : key;
 }
 
+std::map<std::string, std::string> launcher_variables() {
+  std::map<std::string, std::string> set;
+  for (const char* name : rank_variables()) {
+    if (std::string value = variable(name); !value.empty()) set[name] = std::move(value);
+  }
+  return set;
+}
+
 }  // namespace
 
 Environment read_environment() {
@@ -111,6 +120,7 @@ Environment read_environment() {
           .home = variable("HOME"),
           .api_key = api_key(),
           .slurm_num_nodes = variable("SLURM_JOB_NUM_NODES"),
+          .launcher = launcher_variables(),
           .miles_script = miles_variables(),
           .foreign = foreign_variables()};
 }

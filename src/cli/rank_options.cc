@@ -17,7 +17,7 @@ Result<FittedShape> fit_shape(const RankOptions& options, const ModelConfig& con
   const int by_model = carried(options.tp);
   const int tp = carried(std::min(by_model, std::max(threads, 1)));
   GLINT_TRY_STATUS(plan_shard(config, shape, 0));
-  FittedShape fitted = {.shape = shape};
+  FittedShape fitted = {.shape = shape, .here = tp};
   if (tp < options.tp) {
     const int heads = config.num_attention_heads;
     fitted.note =

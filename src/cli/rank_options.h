@@ -31,6 +31,7 @@ struct RankOptions {
 struct FittedShape {
   MeshShape shape = {};
   std::string note = {};  // "tp 8 -> 4: the checkpoint has 4 heads"; empty: as it was asked for
+  int here = 1;           // ranks of this machine, which share its memory
 };
 
 // The layout that the options ask for, with no more ranks than the model can be divided among and

@@ -2,7 +2,12 @@
 
 #include <unistd.h>
 
+#include <filesystem>
+
+#include "base/file.h"
+#include "base/hash.h"
 #include "base/log.h"
+#include "base/str.h"
 #include "cli/backends.h"
 #include "cli/file_signals.h"
 #include "cli/interrupt.h"
@@ -12,17 +17,60 @@ namespace glint {
 namespace {
 
 constexpr int kRanksLostExitCode = 3;
+constexpr const char* kProgram = "/proc/self/exe";
+
+// Machines may have different programs of one version: the file tells them apart.
+Result<RankHello> hello_of(const RankEnv& env) {
+  GLINT_TRY(const MappedFile program, MappedFile::open(kProgram));
+  const auto* const bytes = reinterpret_cast<const char*>(program.bytes().data());
+  return RankHello{
+      .build = formatted("%s (program %016llx)", GLINT_VERSION,
+                         static_cast<unsigned long long>(fnv1a({bytes, program.bytes().size()}))),
+      .launch = env.launch,
+      .machine = this_machine(),
+      .rank = env.rank,
+      .size = env.size};
+}
 
 }  // namespace
 
+Result<std::optional<RankEnv>> launched_rank(int tp, const Cli& cli) {
+  if (tp == 1) return std::nullopt;
+  GLINT_TRY(std::optional<RankEnv> env, read_rank_env(cli.environment.launcher));
+  if (env && env->size != tp) {
+    return invalid(str(env->launcher, " has started ", env->size, " processes, and --tp is ", tp,
+                       "; start as many as there are ranks, or unset its variables"));
+  }
+  return env;
+}
+
+Status follow_server(const RankEnv& env) {
+  GLINT_TRY(RankHello self, hello_of(env));
+  GLINT_LOG(kInfo, str("rank ", env.rank, " of ", env.size, ", by ", env.launcher,
+                       "; the server is at ", env.leader, ":", env.port));
+  return run_rank_agent({.command = {kProgram, kRankProcessArgument},
+                         .self = std::move(self),
+                         .leader = env.leader,
+                         .port = env.port});
+}
+
 Result<std::unique_ptr<RankProcesses>> start_ranks(const RunOptions& options,
-                                                   const ModelOptions& resolved) {
-  return RankProcesses::start({.command = {"/proc/self/exe", kRankProcessArgument},
+                                                   const ModelOptions& resolved,
+                                                   const std::optional<RankEnv>& launch) {
+  std::unique_ptr<RankGate> gate;
+  ModelOptions model = resolved;
+  if (launch) {
+    GLINT_TRY(RankHello self, hello_of(*launch));
+    GLINT_TRY(gate, RankGate::open(launch->port, std::move(self)));
+    model.dir = std::filesystem::absolute(model.dir);
+  }
+  return RankProcesses::start({.command = {kProgram, kRankProcessArgument},
                                .build = GLINT_VERSION,
-                               .model = resolved,
+                               .model = std::move(model),
                                .backend = Json::Object{{"name", resolve_backend(options.backend)},
                                                        {"cpu_isa", options.cpu_isa},
                                                        {"threads", resolved.threads}},
+                               .gate = std::move(gate),
                                .on_give_up = [](const std::string& report) {
                                  log(LogLevel::kError, report + "; the program ends");
                                  end_program(kRanksLostExitCode);

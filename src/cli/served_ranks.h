@@ -1,18 +1,28 @@
-// The ranks of a server: processes of this program.
+// The ranks of a server: processes of this program, which it starts, or which a launcher started.
 #pragma once
 
 #include <memory>
+#include <optional>
 
 #include "cli/model_options.h"
+#include "cli/rank_env.h"
 #include "runtime/rank_process.h"
 #include "runtime/rank_processes.h"
 
 namespace glint {
 
-// Starts the ranks above 0 of `resolved`, on the backend of `options` with its threads each. Where
-// they are lost too often, the program ends with exit code 3.
+// The rank that a launcher made of this process, where the server is to have `tp` ranks; none: it
+// is alone, and starts the others itself. Fails where the launcher started another number.
+Result<std::optional<RankEnv>> launched_rank(int tp, const Cli& cli);
+
+// Starts the ranks above 0 of `resolved`, on the backend of `options` with its threads each, or
+// waits for those of `launch`. Where they are lost too often, the program ends with exit code 3.
 Result<std::unique_ptr<RankProcesses>> start_ranks(const RunOptions& options,
-                                                   const ModelOptions& resolved);
+                                                   const ModelOptions& resolved,
+                                                   const std::optional<RankEnv>& launch);
+
+// A rank above 0 of a launch, until its server ends.
+Status follow_server(const RankEnv& env);
 
 // Such a process; returns its exit code.
 int run_rank();

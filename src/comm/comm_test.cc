@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -13,6 +14,7 @@
 #include "comm/counting_comm.h"
 #include "comm/null_comm.h"
 #include "comm/shared_comm.h"
+#include "comm/socket_comm.h"
 #include "comm/tree.h"
 
 namespace glint {
@@ -44,6 +46,36 @@ void on_threads(int size, const std::function<void(Comm&)>& work) {
   const auto comms = make_thread_comms(size);
   std::vector<std::thread> threads;
   for (const auto& comm : comms) threads.emplace_back([&] { work(*comm); });
+  for (std::thread& thread : threads) thread.join();
+}
+
+// Sockets of each pair of ranks, by rank and peer.
+std::vector<std::vector<OwnedFd>> sockets_of(int size) {
+  std::vector<std::vector<OwnedFd>> all(static_cast<std::size_t>(size));
+  for (auto& of_rank : all) of_rank.resize(static_cast<std::size_t>(size));
+  for (int a = 0; a < size; ++a) {
+    for (int b = a + 1; b < size; ++b) {
+      int pair[2];
+      EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
+      all[a][b] = OwnedFd(pair[0]);
+      all[b][a] = OwnedFd(pair[1]);
+    }
+  }
+  return all;
+}
+
+// The same, each in a thread of its own, over sockets.
+void on_sockets(int size, const std::function<void(Comm&)>& work) {
+  auto sockets = sockets_of(size);
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < size; ++rank) {
+    threads.emplace_back([&, rank] {
+      SocketComm comm(rank, size, [](int peer) { ADD_FAILURE() << "lost rank " << peer; });
+      comm.connect(std::move(sockets[static_cast<std::size_t>(rank)]));
+      work(comm);
+      comm.barrier();  // a rank that is done hangs up
+    });
+  }
   for (std::thread& thread : threads) thread.join();
 }
 
@@ -91,17 +123,21 @@ TEST(Tree, slices_of_a_rank_and_of_several_have_the_same_bits) {
 
 struct Form {
   int size = 1;
-  bool processes = false;
+  void (*run)(int, const std::function<void(Comm&)>&) = on_threads;
 };
 void on_ranks(const Form& form, const std::function<void(Comm&)>& work) {
-  form.processes ? on_processes(form.size, work) : on_threads(form.size, work);
+  form.run(form.size, work);
 }
 
 class Ranks : public testing::TestWithParam<Form> {};
 INSTANTIATE_TEST_SUITE_P(threads, Ranks,
                          testing::Values(Form{1}, Form{2}, Form{3}, Form{4}, Form{7}));
 INSTANTIATE_TEST_SUITE_P(processes, Ranks,
-                         testing::Values(Form{1, true}, Form{2, true}, Form{3, true}));
+                         testing::Values(Form{1, on_processes}, Form{2, on_processes},
+                                         Form{3, on_processes}));
+INSTANTIATE_TEST_SUITE_P(sockets, Ranks,
+                         testing::Values(Form{1, on_sockets}, Form{2, on_sockets},
+                                         Form{3, on_sockets}, Form{4, on_sockets}));
 
 TEST_P(Ranks, all_reduce_adds_by_the_tree) {
   const int size = GetParam().size;
@@ -253,6 +289,32 @@ TEST(SharedComm, a_call_that_differs_ends_the_program) {
                    comm.broadcast(tensor(values), 0);
                  }),
       "rank 0 calls broadcast of F32 \\[4, 1\\], rank 1 calls broadcast of F32 \\[5, 1\\]");
+}
+
+TEST(SocketComm, waits_for_nobody_who_is_gone_and_can_connect_again) {
+  std::vector<int> lost;
+  SocketComm comm(0, 2, [&](int peer) { lost.push_back(peer); });
+  std::vector<float> values(10, 3.0f);
+  comm.all_reduce(tensor(values), tensor(values));  // not connected yet
+  EXPECT_EQ(values, std::vector<float>(10, 0.0f));
+  auto sockets = sockets_of(2);
+  comm.connect(std::move(sockets[0]));
+  std::thread other([gone = std::move(sockets[1])] {});
+  values.assign(10, 3.0f);
+  comm.all_reduce(tensor(values), tensor(values));
+  comm.recv(tensor(values), 1);
+  EXPECT_EQ(values, std::vector<float>(10, 0.0f));
+  EXPECT_EQ(lost, std::vector<int>{1});
+  other.join();
+
+  sockets = sockets_of(2);
+  comm.connect(std::move(sockets[0]));
+  std::thread ender([&] { comm.end(); });
+  values.assign(10, 3.0f);
+  comm.broadcast(tensor(values), 1);  // which nobody sends
+  EXPECT_EQ(values, std::vector<float>(10, 0.0f));
+  EXPECT_EQ(lost.size(), 1u);
+  ender.join();
 }
 
 TEST(CountingComm, counts_calls_and_bytes) {

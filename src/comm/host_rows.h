@@ -3,7 +3,9 @@
 
 #include <cstring>
 #include <span>
+#include <vector>
 
+#include "comm/comm.h"
 #include "comm/tree.h"
 #include "tensor/tensor.h"
 
@@ -34,6 +36,43 @@ inline void copy_rows(const Tensor& x, const Tensor& rows, std::int64_t begin, c
     std::memcpy(to.data + (at + i) * width * element, x.data + from * x.stride[0] * element,
                 static_cast<std::size_t>(width * element));
   }
+}
+
+// Rows [begin, begin + count) of what rank `other` sends, in its order of sending, which become the
+// receiver's rows of `out` from `at` on.
+struct Stretch {
+  int other = 0;
+  std::int64_t begin = 0, count = 0, at = 0;
+};
+
+// That `from` gives `to` in the first exchange, and where they begin in what it sends.
+inline std::int64_t dealt(const ExchangeArgs& args, int from, int to) {
+  const std::int32_t* const offsets = args.offsets.row<std::int32_t>(from);
+  return offsets[args.first[to + 1]] - offsets[args.first[to]];
+}
+inline std::int64_t begin_of(const ExchangeArgs& args, int from, int to) {
+  return args.offsets.row<std::int32_t>(from)[args.first[to]];
+}
+
+// The rows that each of `size` ranks sends to `rank`. Forward, one stretch behind the other;
+// backwards, rank r has what it got from this rank behind what it got from the ranks before.
+inline std::vector<Stretch> stretches_to(const ExchangeArgs& args, int rank, int size) {
+  std::vector<Stretch> all;
+  std::int64_t at = 0;
+  for (int r = 0; r < size; ++r) {
+    if (!args.backwards) {
+      all.push_back({r, begin_of(args, r, rank), dealt(args, r, rank), at});
+      at += all.back().count;
+      continue;
+    }
+    std::int64_t behind = 0;
+    for (int s = 0; s < rank; ++s) behind += dealt(args, s, r);
+    all.push_back({r, behind, dealt(args, rank, r), begin_of(args, rank, r)});
+  }
+  for (const Stretch& s : all) {
+    GLINT_CHECK(s.at + s.count <= args.out.dim(0), "exchange: more rows than `out` has");
+  }
+  return all;
 }
 
 }  // namespace glint

@@ -86,8 +86,7 @@ struct SharedGroup::Header {
 // knows that they have left the turn before.
 struct SharedGroup::Rank {
   alignas(64) CommCounters counters;
-  alignas(64) Word beat;
-  std::uint32_t turn;  // the rank's own
+  alignas(64) std::uint32_t turn;  // the rank's own
   std::array<Call, 2> calls;
 };
 struct SharedGroup::Mailbox {
@@ -130,7 +129,6 @@ SharedGroup::Mailbox& SharedGroup::mailbox(int to, int from) const {
   return reinterpret_cast<Mailbox*>(piece(1, size_))[to * size_ + from];
 }
 CommCounters& SharedGroup::counters(int r) const { return rank(r).counters; }
-std::atomic<std::uint32_t>& SharedGroup::beat(int r) const { return rank(r).beat; }
 bool SharedGroup::ended() const { return header().ended.load() != 0; }
 void SharedGroup::end() const { header().ended = 1; }
 void SharedGroup::begin_again() const {
@@ -213,7 +211,7 @@ class SharedComm final : public Comm {
     const std::int64_t width = args.x.rank > 1 ? args.x.dim(1) : 1;
     const std::int64_t row = width * size_of(args.x.dtype), window = kPiece / row;
     GLINT_CHECK(window > 0, "exchange: a row is larger than what a rank tells at once");
-    const std::vector<Stretch> wanted = args.backwards ? stretches_back(args) : stretches(args);
+    const std::vector<Stretch> wanted = stretches_to(args, rank_, size());
     std::int64_t most = 0;
     for (int r = 0; r < size(); ++r) most = std::max(most, rows_of(args, r));
     const bool whole = in_turns(most, window, [&](std::int64_t at, std::int64_t n) {
@@ -225,7 +223,7 @@ class SharedComm final : public Comm {
         const std::int64_t count = std::min(s.begin + s.count, at + n) - begin;
         if (count <= 0) continue;
         copy_bytes(args.out.data + (s.at + begin - s.begin) * row,
-                   piece(s.from) + (begin - at) * row, count * row);
+                   piece(s.other) + (begin - at) * row, count * row);
       }
       return true;
     });
@@ -309,46 +307,12 @@ class SharedComm final : public Comm {
     return parts;
   }
 
-  // Rows [begin, begin + count) of what `from` sends, which become `out`'s from `at` on.
-  struct Stretch {
-    int from = 0;
-    std::int64_t begin = 0, count = 0, at = 0;
-  };
-  static std::int64_t dealt(const ExchangeArgs& args, int from, int to) {
-    const std::int32_t* const offsets = args.offsets.row<std::int32_t>(from);
-    return offsets[args.first[to + 1]] - offsets[args.first[to]];
-  }
-  static std::int64_t begin_of(const ExchangeArgs& args, int from, int to) {
-    return args.offsets.row<std::int32_t>(from)[args.first[to]];
-  }
   // That rank `r` sends.
   std::int64_t rows_of(const ExchangeArgs& args, int r) const {
     if (!args.backwards) return begin_of(args, r, size());
     std::int64_t rows = 0;
     for (int s = 0; s < size(); ++s) rows += dealt(args, s, r);
     return rows;
-  }
-  std::vector<Stretch> stretches(const ExchangeArgs& args) const {
-    std::vector<Stretch> all;
-    std::int64_t at = 0;
-    for (int s = 0; s < size(); ++s) {
-      all.push_back({s, begin_of(args, s, rank_), dealt(args, s, rank_), at});
-      at += all.back().count;
-    }
-    GLINT_CHECK(at <= args.out.dim(0), "exchange: more rows than `out` has");
-    return all;
-  }
-  // Rank r has what it got from this rank behind what it got from the ranks before.
-  std::vector<Stretch> stretches_back(const ExchangeArgs& args) const {
-    std::vector<Stretch> all;
-    for (int r = 0; r < size(); ++r) {
-      std::int64_t behind = 0;
-      for (int s = 0; s < rank_; ++s) behind += dealt(args, s, r);
-      all.push_back({r, behind, dealt(args, rank_, r), begin_of(args, rank_, r)});
-      GLINT_CHECK(all.back().at + all.back().count <= args.out.dim(0),
-                  "exchange: more rows than `out` has");
-    }
-    return all;
   }
 
   const SharedGroup group_;

@@ -27,8 +27,6 @@ class SharedGroup {
   int size() const { return size_; }
   // A rank's, for CountingComm: all who have the memory see it.
   CommCounters& counters(int rank) const;
-  // A number that a rank counts up while it lives, for whoever watches it.
-  std::atomic<std::uint32_t>& beat(int rank) const;
 
   // A rank is gone: from now on no call of the group waits, and what calls write is zeros.
   void end() const;

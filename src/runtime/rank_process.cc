@@ -5,10 +5,15 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <mutex>
 #include <thread>
 
 #include "base/str.h"
 #include "comm/shared_comm.h"
+#include "comm/socket_comm.h"
 #include "runtime/rank_wire.h"
 #include "runtime/ranks.h"
 
@@ -35,54 +40,116 @@ ModelOptions model_options(const Json& start, Comm& tp) {
   return m;
 }
 
-std::string answer_of(const Status& status) {
-  if (status.ok()) return "{}";
-  return dump_json(Json::Object{{"error", status.error().message},
-                                {"code", static_cast<int>(status.error().code)}});
+Json answer_of(const Status& status) {
+  if (status.ok()) return Json::Object{};
+  return Json::Object{{"error", status.error().message},
+                      {"code", static_cast<int>(status.error().code)}};
 }
 
-// Shows that the process lives, and ends it with its leader.
-void live(const SharedGroup& group, int rank) {
-  pollfd stream = {.fd = kRankStreamFd, .events = POLLRDHUP, .revents = 0};
-  for (;;) {
-    ++group.beat(rank);
-    if (::poll(&stream, 1, kRankBeatMilliseconds) > 0) ::_exit(0);
+// The leader, to whom several threads speak.
+class Leader {
+ public:
+  explicit Leader(RankStream stream) : stream_(std::move(stream)) {}
+
+  Status tell(const Json& what) {
+    const std::lock_guard lock(mutex_);
+    return stream_.send(dump_json(what));
   }
+  Result<std::string> hear() { return stream_.receive(); }
+  std::string address() const { return peer_address(stream_.fd()); }
+  // From now on collectives count there what they move.
+  void count_in(CommCounters& counters) { counters_ = &counters; }
+  CommCounters& counters() const { return *counters_; }
+  // Shows that the process lives, and ends it with its leader.
+  void live() {
+    pollfd stream = {.fd = stream_.fd(), .events = POLLRDHUP, .revents = 0};
+    while (tell(Json::Object{{kBeat, describe(counters().uses())}}).ok() &&
+           ::poll(&stream, 1, kRankBeatMilliseconds) == 0) {
+    }
+    ::_exit(0);
+  }
+
+ private:
+  RankStream stream_;
+  std::mutex mutex_;
+  CommCounters own_;
+  std::atomic<CommCounters*> counters_ = &own_;
+};
+
+// A rank's place in its group.
+struct Membership {
+  std::unique_ptr<Comm> comm;
+  std::optional<SharedGroup> group;  // of ranks that share memory
+};
+
+Result<Membership> join_memory(const std::string& path, int size, int rank) {
+  const OwnedFd memory(::open(path.c_str(), O_RDWR | O_CLOEXEC));
+  if (!memory) {
+    return Error{ErrorCode::kUnavailable,
+                 str("cannot open the ranks' memory ", path, ": ", std::strerror(errno))};
+  }
+  GLINT_TRY(SharedGroup group, SharedGroup::map(size, memory.get()));
+  return Membership{make_shared_comm(group, rank), std::move(group)};
 }
 
-Status run_rank(RankStream& stream, const Json& start, const std::string& build,
+Result<Membership> join_sockets(Leader& leader, int size, int rank) {
+  GLINT_TRY(const OwnedFd listener, listen_tcp(0));
+  GLINT_TRY_STATUS(leader.tell(Json::Object{{"port", port_of(listener)}}));
+  GLINT_TRY(const std::string text, leader.hear());
+  GLINT_TRY(const Json said, parse_json(text));
+  RankMeeting meeting;
+  for (const Json& address : said.find("ranks")->as_array()) {
+    meeting.ranks.push_back(
+        {address.find("host")->as_string(), static_cast<int>(address.find("port")->as_int())});
+  }
+  meeting.ranks.front().host = leader.address();
+  const std::string& group = said.find("group")->as_string();
+  std::from_chars(group.data(), group.data() + group.size(), meeting.group);
+  GLINT_TRY(std::vector<OwnedFd> peers, connect_ranks(listener, rank, meeting.ranks, meeting.group,
+                                                      seconds_from_now(kRankMeetingSeconds)));
+  // Nothing of this generation is of use any more: the leader sees that the process has ended.
+  auto comm = std::make_unique<SocketComm>(rank, size, [](int) { ::_exit(0); });
+  comm->connect(std::move(peers));
+  return Membership{std::move(comm), std::nullopt};
+}
+
+Status run_rank(Leader& leader, const Json& start, const std::string& build,
                 const std::function<Result<std::unique_ptr<Ops>>(const Json&)>& make_backend) {
   const Json* const theirs = start.find("build");
   if (!theirs || *theirs != Json(build)) {
     return invalid(str("this process is glint ", build, ", and its leader another build"));
   }
   const int rank = static_cast<int>(start.find("rank")->as_int());
-  GLINT_TRY(const SharedGroup group,
-            SharedGroup::map(static_cast<int>(start.find("tp")->as_int()), kRankMemoryFd));
-  std::thread([group, rank] { live(group, rank); }).detach();
-  const std::unique_ptr<Comm> comm = make_shared_comm(group, rank);
-  CountingComm counting(*comm, &group.counters(rank));
+  const int size = static_cast<int>(start.find("tp")->as_int());
+  std::thread([&leader] { leader.live(); }).detach();
+  const std::string& memory = start.find("memory")->as_string();
+  GLINT_TRY(const Membership member,
+            memory.empty() ? join_sockets(leader, size, rank) : join_memory(memory, size, rank));
+  if (member.group) leader.count_in(member.group->counters(rank));
+  CountingComm counting(*member.comm, &leader.counters());
   GLINT_TRY(std::unique_ptr<Ops> ops, make_backend(*start.find("backend")));
   GLINT_TRY(const std::unique_ptr<LoadedModel> model,
             LoadedModel::load(model_options(start, counting), std::move(ops)));
   Json about = describe_rank(*model);
   about.set("pid", static_cast<std::int64_t>(::getpid()));
-  GLINT_TRY_STATUS(stream.send(
-      dump_json(Json::Object{{"checkpoint", model->fingerprint()}, {"about", std::move(about)}})));
+  GLINT_TRY_STATUS(
+      leader.tell(Json::Object{{"checkpoint", model->fingerprint()}, {"about", std::move(about)}}));
   for (;;) {
-    GLINT_TRY(const std::string bytes, stream.receive());
+    GLINT_TRY(const std::string bytes, leader.hear());
     GLINT_TRY(const RankPass pass, read_pass(bytes));
     const Status done = model->follow(pass);
     if (!is_answered(pass.kind)) continue;
-    GLINT_TRY_STATUS(stream.send(answer_of(done)));
+    GLINT_TRY_STATUS(leader.tell(answer_of(done)));
   }
 }
 
 }  // namespace
 
-Json rank_start(const ModelOptions& m, int rank, const std::string& build, const Json& backend) {
+Json rank_start(const ModelOptions& m, int rank, const std::string& build, const Json& backend,
+                const std::string& memory) {
   return Json::Object{{"build", build},
                       {"backend", backend},
+                      {"memory", memory},
                       {"rank", rank},
                       {"tp", m.shape.tp},
                       {"reduce_slices", m.shape.reduce_slices},
@@ -96,6 +163,14 @@ Json rank_start(const ModelOptions& m, int rank, const std::string& build, const
                       {"threads", m.threads}};
 }
 
+Json to_json(const RankMeeting& meeting) {
+  Json::Array ranks;
+  for (const RankAddress& rank : meeting.ranks) {
+    ranks.push_back(Json::Object{{"host", rank.host}, {"port", rank.port}});
+  }
+  return Json::Object{{"ranks", std::move(ranks)}, {"group", std::to_string(meeting.group)}};
+}
+
 bool is_answered(RankPass::Kind kind) {
   return kind == RankPass::Kind::kReservePages || kind == RankPass::Kind::kReserveSteps ||
          kind == RankPass::Kind::kUpdateWeights;
@@ -106,13 +181,13 @@ int run_rank_process(const std::string& build,
   // Signals that end a server are its leader's to hear.
   for (const int number : {SIGTERM, SIGINT, SIGHUP}) ::signal(number, SIG_IGN);
   if (::fcntl(kRankStreamFd, F_SETFD, FD_CLOEXEC) != 0) return 2;
-  RankStream stream{OwnedFd(kRankStreamFd)};
-  const Result<std::string> text = stream.receive();
+  Leader leader(RankStream{OwnedFd(kRankStreamFd)});
+  const Result<std::string> text = leader.hear();
   if (!text.ok()) return 2;
   const Result<Json> start = parse_json(text.value());
   if (!start.ok()) return 2;
-  const Status end = run_rank(stream, start.value(), build, make_backend);
-  (void)stream.send(answer_of(end));  // the leader may be gone
+  const Status end = run_rank(leader, start.value(), build, make_backend);
+  (void)leader.tell(answer_of(end));  // the leader may be gone
   ::_exit(end.error().code == ErrorCode::kUnavailable ? 0 : 2);
 }
 

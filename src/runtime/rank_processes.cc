@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <random>
 
 #include "base/log.h"
 #include "base/spawn_program.h"
@@ -22,7 +23,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr int kBeatsMissed = 25;  // 5 seconds: then a rank is lost
+constexpr std::chrono::seconds kSilence{5};  // then a rank is lost
 constexpr std::size_t kMostFaults = 3;
 constexpr std::chrono::minutes kFaultWindow{10};
 
@@ -31,47 +32,64 @@ Error unavailable(const std::string& doing) {
           str("no process for a rank: ", doing, ": ", std::strerror(errno))};
 }
 
-// A follower's words, or the failure that it told.
-Result<Json> take_answer(RankStream& stream, int rank) {
-  GLINT_TRY(const std::string text, stream.receive().in(str("rank ", rank)));
-  GLINT_TRY(Json said, parse_json(text).in(str("rank ", rank)));
-  if (const Json* error = said.find("error")) {
-    return Error{static_cast<ErrorCode>(said.find("code")->as_int()),
-                 str("rank ", rank, ": ", error->as_string())};
-  }
-  return said;
+// Numbers of groups over sockets, so that connections of one are not taken for another's.
+std::uint64_t new_group() {
+  std::random_device random;
+  return (std::uint64_t{random()} << 32) | random();
 }
 
 }  // namespace
 
-RankProcesses::RankProcesses(RankProcessOptions options, SharedGroup group, OwnedFd memory)
-    : options_(std::move(options)),
-      group_(std::move(group)),
-      memory_(std::move(memory)),
-      comm_(make_shared_comm(group_, 0)),
-      counting_(*comm_, &group_.counters(0)) {}
+RankProcesses::RankProcesses(RankProcessOptions options) : options_(std::move(options)) {}
 
 Result<std::unique_ptr<RankProcesses>> RankProcesses::start(RankProcessOptions options) {
-  const int size = options.model.shape.tp;
-  OwnedFd memory(::memfd_create("ranks", MFD_CLOEXEC));
-  if (!memory) return unavailable("memfd_create");
-  if (::ftruncate(memory.get(), static_cast<off_t>(SharedGroup::bytes_for(size))) != 0) {
+  std::unique_ptr<RankProcesses> ranks(new RankProcesses(std::move(options)));
+  GLINT_TRY_STATUS(ranks->bring());
+  return ranks;
+}
+
+Status RankProcesses::make_group(bool shares_memory) {
+  const int size = options_.model.shape.tp;
+  if (!shares_memory) {
+    sockets_ = std::make_unique<SocketComm>(
+        0, size, [this](int peer) { lose(str("rank ", peer, " is not connected any more")); });
+    counting_.emplace(*sockets_);
+    return Ok{};
+  }
+  memory_ = OwnedFd(::memfd_create("ranks", MFD_CLOEXEC));
+  if (!memory_) return unavailable("memfd_create");
+  if (::ftruncate(memory_.get(), static_cast<off_t>(SharedGroup::bytes_for(size))) != 0) {
     return unavailable("ftruncate");
   }
-  GLINT_TRY(SharedGroup group, SharedGroup::map(size, memory.get()));
-  std::unique_ptr<RankProcesses> ranks(
-      new RankProcesses(std::move(options), std::move(group), std::move(memory)));
-  GLINT_TRY_STATUS(ranks->spawn());
-  return ranks;
+  GLINT_TRY(group_, SharedGroup::map(size, memory_.get()));
+  shared_ = make_shared_comm(*group_, 0);
+  counting_.emplace(*shared_, &group_->counters(0));
+  return Ok{};
 }
 
 RankProcesses::~RankProcesses() { end(); }
 
-Mesh RankProcesses::mesh() { return {.tp = &counting_}; }
+Mesh RankProcesses::mesh() { return {.tp = &*counting_}; }
 
-Status RankProcesses::spawn() {
+// Followers that load, and who watches them.
+Status RankProcesses::bring() {
+  GLINT_TRY_STATUS(options_.gate ? admit() : spawn());
   ModelOptions model = options_.model;
   if (leader_) model.dir = leader_->options().dir;
+  const std::string memory = sockets_        ? ""
+                             : options_.gate ? str("/proc/", ::getpid(), "/fd/", memory_.get())
+                                             : str("/proc/self/fd/", kRankMemoryFd);
+  for (std::size_t i = 0; i < processes_.size(); ++i) {
+    const Json start =
+        rank_start(model, static_cast<int>(i) + 1, options_.build, options_.backend, memory);
+    GLINT_TRY_STATUS(processes_[i].stream.send(dump_json(start)));
+  }
+  watcher_ = std::thread([this] { watch(); });
+  return sockets_ ? meet() : Ok{};
+}
+
+Status RankProcesses::spawn() {
+  if (!counting_) GLINT_TRY_STATUS(make_group(true));
   const std::lock_guard lock(mutex_);
   for (int rank = 1; rank < options_.model.shape.tp; ++rank) {
     int fds[2];
@@ -86,19 +104,64 @@ Status RankProcesses::spawn() {
     GLINT_TRY(process.pid, spawn_program(options_.command,
                                          {.own_group = true, .prints_to_error = true, .fds = given})
                                .in("no process for a rank"));
-    GLINT_TRY_STATUS(
-        process.stream.send(dump_json(rank_start(model, rank, options_.build, options_.backend))));
   }
-  watcher_ = std::thread([this] { watch(); });
   return Ok{};
+}
+
+// Those that a launcher has started. What they share is settled by the first.
+Status RankProcesses::admit() {
+  GLINT_TRY(std::vector<RankGate::Newcomer> all,
+            options_.gate->admit(seconds_from_now(counting_ ? kReturnSeconds : kMeetSeconds)));
+  const std::string& here = options_.gate->self().machine;
+  const bool one_machine = std::all_of(
+      all.begin(), all.end(), [&](const RankGate::Newcomer& n) { return n.hello.machine == here; });
+  if (!counting_) GLINT_TRY_STATUS(make_group(one_machine));
+  if (group_ && !one_machine) {
+    return Error{ErrorCode::kUnavailable,
+                 "a rank has come back on another machine, and the others share memory; start the "
+                 "server anew"};
+  }
+  const std::lock_guard lock(mutex_);
+  for (RankGate::Newcomer& one : all) {
+    processes_.emplace_back().stream = std::move(one.stream);
+  }
+  return Ok{};
+}
+
+// Connects ranks that do not share memory.
+Status RankProcesses::meet() {
+  GLINT_TRY(const OwnedFd listener, listen_tcp(0));
+  RankMeeting meeting = {.ranks = {{.port = port_of(listener)}}, .group = new_group()};
+  for (std::size_t i = 0; i < processes_.size(); ++i) {
+    GLINT_TRY(const Json said, take_answer(i));
+    meeting.ranks.push_back({.host = peer_address(processes_[i].stream.fd()),
+                             .port = static_cast<int>(said.find("port")->as_int())});
+  }
+  for (Process& process : processes_) {
+    GLINT_TRY_STATUS(process.stream.send(dump_json(to_json(meeting))));
+  }
+  GLINT_TRY(std::vector<OwnedFd> peers, connect_ranks(listener, 0, meeting.ranks, meeting.group,
+                                                      seconds_from_now(kRankMeetingSeconds)));
+  sockets_->connect(std::move(peers));
+  return Ok{};
+}
+
+// A follower's words, or the failure that it told.
+Result<Json> RankProcesses::take_answer(std::size_t follower) {
+  std::optional<Json> said = processes_[follower].answers->pop();
+  if (!said) return state().ok() ? Error{ErrorCode::kUnavailable, "ranks end"} : state().error();
+  if (const Json* error = said->find("error")) {
+    return Error{static_cast<ErrorCode>(said->find("code")->as_int()),
+                 str("rank ", follower + 1, ": ", error->as_string())};
+  }
+  return *std::move(said);
 }
 
 Status RankProcesses::await_loaded() {
   for (std::size_t i = 0; i < processes_.size(); ++i) {
-    const int rank = static_cast<int>(i) + 1;
-    GLINT_TRY(Json said, take_answer(processes_[i].stream, rank));
+    GLINT_TRY(Json said, take_answer(i));
     if (said.find("checkpoint")->as_string() != leader_->fingerprint()) {
-      return invalid(str("rank ", rank, " has read another checkpoint in ", leader_->options().dir,
+      return invalid(str("rank ", i + 1, " has read another checkpoint in ", leader_->options().dir,
                          " than the first rank; let the files be written before serving them"));
     }
     const std::lock_guard lock(mutex_);
@@ -115,7 +178,7 @@ Status RankProcesses::join(LoadedModel& leader) {
 }
 
 void RankProcesses::start(RankPass pass) {
-  if (group_.ended()) return;
+  if (is_lost_) return;
   const std::string bytes = write_pass(pass);
   for (Process& process : processes_) {
     if (const Status sent = process.stream.send(bytes); !sent.ok()) lose(sent.error().message);
@@ -129,7 +192,7 @@ Status RankProcesses::finish() {
   Status all = state();
   for (; !unanswered_.empty(); unanswered_.pop_back()) {
     for (std::size_t i = 0; i < processes_.size(); ++i) {
-      const Result<Json> said = take_answer(processes_[i].stream, static_cast<int>(i) + 1);
+      const Result<Json> said = take_answer(i);
       if (!said.ok() && all.ok()) all = said.error();
     }
   }
@@ -137,7 +200,7 @@ Status RankProcesses::finish() {
 }
 
 Status RankProcesses::state() const {
-  if (!group_.ended()) return Ok{};
+  if (!is_lost_) return Ok{};
   const std::lock_guard lock(mutex_);
   return Error{ErrorCode::kUnavailable, lost_};
 }
@@ -145,34 +208,58 @@ Status RankProcesses::state() const {
 void RankProcesses::lose(const std::string& why) {
   {
     const std::lock_guard lock(mutex_);
-    if (!lost_.empty() || ending_) return;
+    if (is_lost_ || ending_) return;
     lost_ = why;
+    is_lost_ = true;
   }
-  group_.end();
-  for (const Process& process : processes_) ::kill(process.pid, SIGKILL);
+  hang_up();
+}
+
+// Ends all that waits for the followers, and them.
+void RankProcesses::hang_up() {
+  if (group_) group_->end();
+  if (sockets_) sockets_->end();
+  for (const Process& process : processes_) {
+    if (process.pid > 0) ::kill(process.pid, SIGKILL);
+    ::shutdown(process.stream.fd(), SHUT_RDWR);
+    process.answers->close();
+  }
+}
+
+// Takes what a follower tells next; false where it tells nothing any more.
+bool RankProcesses::hear(std::size_t follower) {
+  Process& process = processes_[follower];
+  const Result<std::string> text = process.stream.receive();
+  if (!text.ok()) return false;
+  Result<Json> said = parse_json(text.value());
+  if (!said.ok() || !said.value().is_object()) return false;
+  const Json* const moved = said.value().find(kBeat);
+  if (!moved) return process.answers->push(std::move(said).value());
+  const std::lock_guard lock(mutex_);
+  process.moved = *moved;
+  return true;
 }
 
 // Until the group is lost, or ends.
 void RankProcesses::watch() {
-  struct Seen {
-    std::uint32_t beat = 0;
-    int missed = 0;
-  };
-  std::vector<Seen> seen(processes_.size());
+  std::vector<Clock::time_point> heard(processes_.size(), Clock::now());
   std::vector<pollfd> streams;
   for (const Process& process : processes_) {
-    streams.push_back({.fd = process.stream.fd(), .events = POLLRDHUP, .revents = 0});
+    streams.push_back({.fd = process.stream.fd(), .events = POLLIN, .revents = 0});
   }
-  while (!ending_ && !group_.ended()) {
+  while (!ending_ && !is_lost_) {
     if (::poll(streams.data(), streams.size(), kRankBeatMilliseconds) < 0 && errno != EINTR) {
       return lose(str("ranks cannot be watched: ", std::strerror(errno)));
     }
     for (std::size_t i = 0; i < processes_.size(); ++i) {
-      const auto name = [&] { return str("rank ", i + 1, " (process ", processes_[i].pid, ")"); };
-      if (streams[i].revents != 0) return lose(name() + " has ended");
-      const std::uint32_t beat = group_.beat(static_cast<int>(i) + 1);
-      seen[i] = beat == seen[i].beat ? Seen{beat, seen[i].missed + 1} : Seen{beat, 0};
-      if (seen[i].missed > kBeatsMissed) return lose(name() + " shows no life");
+      const pid_t pid = processes_[i].pid;
+      const std::string name =
+          str("rank ", i + 1, pid > 0 ? str(" (process ", pid, ")") : std::string());
+      if (streams[i].revents != 0) {
+        if (!hear(i)) return lose(name + " has ended");
+        heard[i] = Clock::now();
+      }
+      if (Clock::now() - heard[i] > kSilence) return lose(name + " shows no life");
     }
   }
 }
@@ -180,9 +267,7 @@ void RankProcesses::watch() {
 // Every process, and who watches them.
 void RankProcesses::end() {
   ending_ = true;
-  for (const Process& process : processes_) {
-    if (process.pid > 0) ::kill(process.pid, SIGKILL);
-  }
+  hang_up();
   if (watcher_.joinable()) watcher_.join();
   const std::lock_guard lock(mutex_);
   for (const Process& process : processes_) {
@@ -204,12 +289,9 @@ Status RankProcesses::restart() {
   }
   log(LogLevel::kError, why + "; all ranks start again");
   end();
-  group_.begin_again();
+  if (group_) group_->begin_again();
   ending_ = false;
-  {
-    const std::lock_guard lock(mutex_);
-    lost_.clear();
-  }
+  is_lost_ = false;
   Status status = bring_back();
   if (!status.ok()) lose("ranks do not start again: " + status.error().message);
   return status;
@@ -217,7 +299,7 @@ Status RankProcesses::restart() {
 
 // New processes, with what those before them had.
 Status RankProcesses::bring_back() {
-  GLINT_TRY_STATUS(spawn());
+  GLINT_TRY_STATUS(bring());
   GLINT_TRY_STATUS(await_loaded());
   if (pages_) start(*pages_);
   if (steps_) start(*steps_);
@@ -227,13 +309,16 @@ Status RankProcesses::bring_back() {
 Json RankProcesses::describe() const {
   Json::Array all = {describe_rank(*leader_)};
   all.front().set("pid", static_cast<std::int64_t>(::getpid()));
-  {
-    const std::lock_guard lock(mutex_);
-    for (const Process& process : processes_) all.push_back(process.said);
+  const std::lock_guard lock(mutex_);
+  for (const Process& process : processes_) {
+    const bool loads = process.said.is_null();
+    all.push_back(loads ? Json::Object{{"rank", std::ssize(all)}} : process.said);
   }
   for (std::size_t i = 0; i < all.size(); ++i) {
-    all[i].set("collectives",
-               Json::Object{{"tp", glint::describe(group_.counters(static_cast<int>(i)).uses())}});
+    const Json moved = group_   ? glint::describe(group_->counters(static_cast<int>(i)).uses())
+                       : i == 0 ? glint::describe(counting_->uses())
+                                : processes_[i - 1].moved;
+    all[i].set("collectives", Json::Object{{"tp", moved}});
   }
   return all;
 }

@@ -1,7 +1,8 @@
-// RankProcesses: followers that are processes of this host, which their leader starts, watches and
-// starts again.
+// RankProcesses: followers that are processes, which their leader starts on its host, or meets
+// where a launcher has started them (rank_launch.h); it watches them, and makes them begin again.
 //
-//   leader --stream: passes--> rank 1, 2, ..       all of them: collectives, in shared memory
+//   leader --stream: passes--> rank 1, 2, ..       all of them: collectives, in memory that they
+//          <--answers, beats--                     share, or over sockets if on several hosts
 //
 // A rank that ends, or that shows no life for 5 seconds, takes its group with it: the leader's
 // collectives no longer wait, the pass that it runs has failed (state), and restart() makes new
@@ -18,9 +19,11 @@
 #include <vector>
 
 #include "base/json.h"
+#include "base/queue.h"
 #include "comm/shared_comm.h"
+#include "comm/socket_comm.h"
 #include "runtime/loaded_model.h"
-#include "runtime/rank_wire.h"
+#include "runtime/rank_launch.h"
 
 namespace glint {
 
@@ -29,13 +32,14 @@ struct RankProcessOptions {
   std::string build;                 // of this program; all ranks have the same
   ModelOptions model;  // of the leader, whose shape has tp alone; the others' differ in their rank
   Json backend;        // what make_backend() of run_rank_process() takes
+  std::unique_ptr<RankGate> gate = {};  // where followers come from; none: `command` is started
   // Called with a report where ranks are lost for the third time in ten minutes; does not return.
   std::function<void(const std::string& report)> on_give_up;
 };
 
 class RankProcesses final : public Followers {
  public:
-  // Starts the processes, which load their parts meanwhile.
+  // Starts or meets the processes, which load their parts meanwhile.
   static Result<std::unique_ptr<RankProcesses>> start(RankProcessOptions options);
   ~RankProcesses() override;
 
@@ -54,31 +58,44 @@ class RankProcesses final : public Followers {
   Json describe() const;
 
  private:
+  // A follower. Who watches them is the only one to read what they tell.
   struct Process {
-    pid_t pid = 0;
-    RankStream stream;
-    Json said;  // once loaded
+    pid_t pid = 0;  // 0: another's
+    RankStream stream = {};
+    std::unique_ptr<Queue<Json>> answers = std::make_unique<Queue<Json>>();
+    Json said = {};   // about it, once loaded
+    Json moved = {};  // by its collectives, as it told last
   };
-  explicit RankProcesses(RankProcessOptions options, SharedGroup group, OwnedFd memory);
+  explicit RankProcesses(RankProcessOptions options);
+  Status make_group(bool shares_memory);
+  Status bring();
   Status spawn();
+  Status admit();
+  Status meet();
+  Result<Json> take_answer(std::size_t follower);
+  bool hear(std::size_t follower);
   Status await_loaded();
   Status bring_back();
   void watch();
+  void hang_up();
   void end();
   void lose(const std::string& why);
 
   const RankProcessOptions options_;
-  const SharedGroup group_;
-  const OwnedFd memory_;  // of the group
-  std::unique_ptr<Comm> comm_;
-  CountingComm counting_;
+  // The group of the ranks: in memory, or over sockets.
+  std::optional<SharedGroup> group_;
+  OwnedFd memory_;
+  std::unique_ptr<Comm> shared_;
+  std::unique_ptr<SocketComm> sockets_;
+  std::optional<CountingComm> counting_;
   LoadedModel* leader_ = nullptr;
   std::vector<Process> processes_;  // of ranks 1 and up
   std::optional<RankPass> pages_, steps_;
   std::vector<RankPass::Kind> unanswered_;
   std::deque<std::chrono::steady_clock::time_point> faults_;
   mutable std::mutex mutex_;
-  std::string lost_;  // why the group is lost; empty: it is not
+  std::string lost_;  // why the group is lost
+  std::atomic<bool> is_lost_ = false;
   std::atomic<bool> ending_ = false;
   std::thread watcher_;
 };

@@ -20,7 +20,6 @@ struct Frame {
   std::uint64_t bytes = 0;
   static constexpr std::uint32_t kMagic = 0x4b4e5247;  // "GRNK"
 };
-constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 32;
 
 template <class T>
 concept Flat = std::is_trivially_copyable_v<T>;
@@ -165,7 +164,7 @@ Status RankStream::send(std::string_view message) {
   return Ok{};
 }
 
-Result<std::string> RankStream::receive() {
+Result<std::string> RankStream::receive(std::uint64_t most) {
   const auto get = [this](void* to, std::size_t size) {
     return move_all(size, [&](std::size_t at, std::size_t n) {
       return ::recv(fd(), static_cast<char*>(to) + at, n, 0);
@@ -173,8 +172,7 @@ Result<std::string> RankStream::receive() {
   };
   Frame frame;
   if (!get(&frame, sizeof frame)) return gone();
-  if (frame.magic != Frame::kMagic || frame.version != kRankWireVersion ||
-      frame.bytes > kMostBytes) {
+  if (frame.magic != Frame::kMagic || frame.version != kRankWireVersion || frame.bytes > most) {
     return invalid(str("a rank speaks version ", frame.version,
                        " of the ranks' language, and this "
                        "program version ",

@@ -15,7 +15,7 @@
 namespace glint {
 
 // Counts up with every change of what ranks tell each other.
-inline constexpr std::uint32_t kRankWireVersion = 1;
+inline constexpr std::uint32_t kRankWireVersion = 2;
 
 std::string write_pass(const RankPass& pass);
 // Fails on bytes that write_pass() would not write: slices that do not follow each other or do not
@@ -31,8 +31,8 @@ class RankStream {
   int fd() const { return socket_.get(); }
   // Waits for room while the other end lives.
   Status send(std::string_view message);
-  // Waits for the next one.
-  Result<std::string> receive();
+  // Waits for the next one, which has no more than `most` bytes.
+  Result<std::string> receive(std::uint64_t most = std::uint64_t{1} << 32);
 
  private:
   OwnedFd socket_;

@@ -14,7 +14,7 @@ import subprocess
 import sys
 import time
 
-from served import Served
+from served import Served, text_of, until
 
 GLINT, MODEL = sys.argv[1:]
 SCHEMA = {"type": "object", "properties": {"age": {"type": "integer", "minimum": 0, "maximum": 120}}, "required": ["age"]}
@@ -91,11 +91,6 @@ def streams():
                                  "seed": i, "temperature": i % 2, "stream": True}) for i in range(16)]
 
 
-def text_of(stream):
-    chunks = [json.loads(line[6:]) for line in stream.split("\n") if line.startswith("data: {")]
-    return "".join(choice["text"] for chunk in chunks for choice in chunk.get("choices", []))
-
-
 def pids(server):
     return [rank["pid"] for rank in server.request("/server_info")[2]["ranks"]]
 
@@ -106,13 +101,6 @@ def lives(pid):
         return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
     except FileNotFoundError:
         return False
-
-
-def until(what, true, seconds=30):
-    end = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < end, f"never: {what}"
-        time.sleep(0.02)
 
 
 def a_lost_rank_costs_time_and_no_request():

@@ -4,8 +4,22 @@ import re
 import signal
 import subprocess
 import threading
+import time
 import urllib.error
 import urllib.request
+
+
+def text_of(stream):
+    """What a streamed completion says."""
+    chunks = [json.loads(line[6:]) for line in stream.split("\n") if line.startswith("data: {")]
+    return "".join(choice["text"] for chunk in chunks for choice in chunk.get("choices", []))
+
+
+def until(what, true, seconds=30):
+    end = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < end, f"never: {what}"
+        time.sleep(0.02)
 
 
 class Served:

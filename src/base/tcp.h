@@ -1,0 +1,34 @@
+// TCP between processes of ours. Every wait has an end, and a connection whose other machine is
+// gone fails within seconds.
+#pragma once
+
+#include <chrono>
+#include <string>
+
+#include "base/owned_fd.h"
+#include "base/result.h"
+
+namespace glint {
+
+using Deadline = std::chrono::steady_clock::time_point;
+
+inline Deadline seconds_from_now(int seconds) {
+  return std::chrono::steady_clock::now() + std::chrono::seconds(seconds);
+}
+
+// Listens on every address of this machine; `port` 0: on any free one.
+Result<OwnedFd> listen_tcp(int port);
+int port_of(const OwnedFd& listener);
+
+// The next connection; kUnavailable where none comes in time.
+Result<OwnedFd> accept_tcp(const OwnedFd& listener, Deadline deadline);
+
+// Connects to a name or an address. Tries again until `deadline` where there is no way to it; then
+// kUnavailable. Where nobody listens likewise if `wait_for_listener`, else kNotFound at once.
+Result<OwnedFd> connect_tcp(const std::string& host, int port, Deadline deadline,
+                            bool wait_for_listener);
+
+// The address of the other end.
+std::string peer_address(int socket);
+
+}  // namespace glint

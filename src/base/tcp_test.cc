@@ -1,0 +1,45 @@
+#include "base/tcp.h"
+
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+
+namespace glint {
+namespace {
+
+TEST(Tcp, connects_what_listens) {
+  const OwnedFd listener = listen_tcp(0).value();
+  const int port = port_of(listener);
+  ASSERT_GT(port, 0);
+  const Result<OwnedFd> to = connect_tcp("127.0.0.1", port, seconds_from_now(10), false);
+  ASSERT_TRUE(to.ok()) << to.error().message;
+  const Result<OwnedFd> from = accept_tcp(listener, seconds_from_now(10));
+  ASSERT_TRUE(from.ok()) << from.error().message;
+  EXPECT_EQ(peer_address(from.value().get()), "127.0.0.1");
+  ASSERT_EQ(::send(to.value().get(), "x", 1, 0), 1);
+  char got = 0;
+  EXPECT_EQ(::recv(from.value().get(), &got, 1, 0), 1);
+  EXPECT_EQ(got, 'x');
+}
+
+TEST(Tcp, gives_up_in_time) {
+  const OwnedFd listener = listen_tcp(0).value();
+  EXPECT_FALSE(accept_tcp(listener, seconds_from_now(0)).ok());
+  const int port = port_of(listener);
+  EXPECT_NE(listen_tcp(port).error().message.find(std::to_string(port)), std::string::npos);
+}
+
+TEST(Tcp, tells_who_is_not_there) {
+  int port = 0;
+  {
+    const OwnedFd listener = listen_tcp(0).value();
+    port = port_of(listener);
+  }
+  const Result<OwnedFd> none = connect_tcp("127.0.0.1", port, seconds_from_now(60), false);
+  EXPECT_NE(none.error().message.find("nobody listens"), std::string::npos);
+  EXPECT_FALSE(connect_tcp("127.0.0.1", port, seconds_from_now(0), true).ok());
+  const Result<OwnedFd> nowhere = connect_tcp("no.such.host.invalid", 1, seconds_from_now(0), true);
+  EXPECT_NE(nowhere.error().message.find("no.such.host.invalid"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace glint

@@ -1,0 +1,136 @@
+#include "cli/rank_env.h"
+
+#include <gtest/gtest.h>
+
+namespace glint {
+namespace {
+
+using Variables = std::map<std::string, std::string>;
+
+RankEnv env_of(const Variables& variables) {
+  const auto env = read_rank_env(variables);
+  EXPECT_TRUE(env.ok()) << env.error().message;
+  EXPECT_TRUE(env.value()) << "no launcher was found";
+  return env.value().value_or(RankEnv{});
+}
+
+std::string refusal(const Variables& variables) {
+  const auto env = read_rank_env(variables);
+  return env.ok() ? "it was read" : env.error().message;
+}
+
+const Variables kTorchrun = {{"RANK", "5"},
+                             {"WORLD_SIZE", "8"},
+                             {"LOCAL_RANK", "1"},
+                             {"LOCAL_WORLD_SIZE", "4"},
+                             {"MASTER_ADDR", "10.0.0.7"},
+                             {"MASTER_PORT", "29500"}};
+
+TEST(RankEnv, of_torchrun) {
+  const RankEnv env = env_of(kTorchrun);
+  EXPECT_EQ(env.launcher, "torchrun");
+  EXPECT_EQ(env.rank, 5);
+  EXPECT_EQ(env.size, 8);
+  EXPECT_EQ(env.local_size, 4);
+  EXPECT_EQ(env.leader, "10.0.0.7");
+  EXPECT_EQ(env.port, 29500);
+  // Where torchrun's own store has the port, the next one is taken.
+  Variables agent = kTorchrun;
+  agent["TORCHELASTIC_USE_AGENT_STORE"] = "True";
+  EXPECT_EQ(env_of(agent).port, 29501);
+}
+
+// As mpirun 4.1 and 5 set them for the second of two.
+TEST(RankEnv, of_open_mpi) {
+  for (const char* launch : {"1220542465", "prterun-vm-1234@1"}) {
+    const Variables variables = {{"OMPI_COMM_WORLD_RANK", "1"},
+                                 {"OMPI_COMM_WORLD_SIZE", "2"},
+                                 {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"},
+                                 {"PMIX_NAMESPACE", launch},
+                                 {"PMIX_RANK", "1"}};
+    const RankEnv env = env_of(variables);
+    EXPECT_EQ(env.launcher, "Open MPI");
+    EXPECT_EQ(env.rank, 1);
+    EXPECT_EQ(env.local_size, 2);
+    EXPECT_EQ(env.leader, "127.0.0.1");
+    EXPECT_GE(env.port, 20000);
+    EXPECT_LT(env.port, 30000);
+    EXPECT_EQ(env.launch, std::string("Open MPI ") + launch);
+    Variables first = variables;
+    first["OMPI_COMM_WORLD_RANK"] = "0";
+    EXPECT_EQ(env_of(first).port, env.port);
+    // Over machines it has to be said where the first is.
+    Variables spread = variables;
+    spread["OMPI_COMM_WORLD_LOCAL_SIZE"] = "1";
+    EXPECT_NE(refusal(spread).find("-x MASTER_ADDR"), std::string::npos) << refusal(spread);
+    spread["MASTER_ADDR"] = "node1";
+    EXPECT_EQ(env_of(spread).leader, "node1");
+  }
+}
+
+// As srun sets them.
+TEST(RankEnv, of_slurm) {
+  Variables variables = {{"SLURM_PROCID", "3"},
+                         {"SLURM_NODEID", "1"},
+                         {"SLURM_JOB_ID", "17"},
+                         {"SLURM_STEP_ID", "0"},
+                         {"SLURM_STEP_NUM_TASKS", "5"},
+                         {"SLURM_STEP_NUM_NODES", "3"},
+                         {"SLURM_STEP_NODELIST", "node[01-02],gpu7"},
+                         {"SLURM_STEP_TASKS_PER_NODE", "2(x2),1"}};
+  const RankEnv env = env_of(variables);
+  EXPECT_EQ(env.launcher, "Slurm");
+  EXPECT_EQ(env.rank, 3);
+  EXPECT_EQ(env.size, 5);
+  EXPECT_EQ(env.local_size, 2);
+  EXPECT_EQ(env.leader, "node01");
+  EXPECT_EQ(env.launch, "Slurm 17.0");
+  variables["SLURM_NODEID"] = "2";
+  EXPECT_EQ(env_of(variables).local_size, 1);
+  for (const auto& [list, host] :
+       Variables{{"one", "one"}, {"one,two", "one"}, {"n[7]", "n7"}, {"n[3,5-9]-ib,m1", "n3-ib"}}) {
+    variables["SLURM_STEP_NODELIST"] = list;
+    EXPECT_EQ(env_of(variables).leader, host);
+  }
+  variables["SLURM_STEP_NUM_NODES"] = "1";
+  EXPECT_EQ(env_of(variables).leader, "127.0.0.1");
+}
+
+TEST(RankEnv, of_leader_worker_set) {
+  const RankEnv env = env_of({{"LWS_WORKER_INDEX", "1"},
+                              {"LWS_GROUP_SIZE", "2"},
+                              {"LWS_LEADER_ADDRESS", "glint-0.glint.default"}});
+  EXPECT_EQ(env.launcher, "LeaderWorkerSet");
+  EXPECT_EQ(env.rank, 1);
+  EXPECT_EQ(env.local_size, 1);
+  EXPECT_EQ(env.leader, "glint-0.glint.default");
+}
+
+TEST(RankEnv, is_none_where_a_process_is_alone) {
+  for (const Variables& variables :
+       {Variables{}, Variables{{"RANK", "0"}, {"WORLD_SIZE", "1"}}, Variables{{"RANK", "0"}},
+        // A batch script, which srun has not started.
+        Variables{{"SLURM_PROCID", "0"}, {"SLURM_JOB_ID", "17"}},
+        Variables{{"OMPI_COMM_WORLD_SIZE", "1"}, {"OMPI_COMM_WORLD_RANK", "0"}}}) {
+    const auto env = read_rank_env(variables);
+    ASSERT_TRUE(env.ok()) << env.error().message;
+    EXPECT_FALSE(env.value());
+  }
+}
+
+TEST(RankEnv, names_what_is_impossible) {
+  for (const auto& [name, value] :
+       {std::pair{"RANK", "8"}, {"WORLD_SIZE", "many"}, {"MASTER_PORT", "0"}}) {
+    Variables variables = kTorchrun;
+    variables[name] = value;
+    const std::string why = refusal(variables);
+    EXPECT_NE(why.find(name), std::string::npos) << why;
+    EXPECT_NE(why.find(value), std::string::npos) << why;
+  }
+  Variables variables = kTorchrun;
+  variables.erase("MASTER_ADDR");
+  EXPECT_NE(refusal(variables).find("MASTER_ADDR"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace glint

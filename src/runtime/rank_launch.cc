@@ -1,0 +1,169 @@
+#include "runtime/rank_launch.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "base/file.h"
+#include "base/json.h"
+#include "base/spawn_program.h"
+#include "base/str.h"
+
+namespace glint {
+namespace {
+
+constexpr int kHelloSeconds = 5;
+constexpr int kLookMilliseconds = 100;
+constexpr std::size_t kMostHello = 4096;  // bytes
+
+Error unavailable(std::string what) { return {ErrorCode::kUnavailable, std::move(what)}; }
+
+void set_receive_seconds(int socket, int seconds) {
+  const timeval most = {.tv_sec = seconds, .tv_usec = 0};
+  ::setsockopt(socket, SOL_SOCKET, SO_RCVTIMEO, &most, sizeof most);
+}
+
+// Why a rank that has said `theirs` is none of `self`'s; empty: it is one.
+std::string objection(const RankHello& self, const RankHello& theirs) {
+  const auto differ = [&](const char* what, const auto& own, const auto& other) {
+    return str("rank ", theirs.rank, " has ", what, " ", other, ", and rank 0 ", own,
+               "; start all ranks with the same program and command line");
+  };
+  if (theirs.build != self.build) return differ("glint", self.build, theirs.build);
+  if (theirs.size != self.size) return differ("a group of", self.size, theirs.size);
+  if (theirs.rank < 1 || theirs.rank >= self.size)
+    return str("there is no rank ", theirs.rank, " of ", self.size);
+  return {};
+}
+
+// Until the rank's process or its leader's connection has ended; the process's exit code, -1 where
+// it was ended by a signal.
+int await_rank(pid_t pid, const RankStream& stream) {
+  pollfd leader = {.fd = stream.fd(), .events = POLLRDHUP, .revents = 0};
+  int status = 0;
+  while (::waitpid(pid, &status, WNOHANG) == 0) {
+    if (::poll(&leader, 1, kLookMilliseconds) <= 0) continue;
+    // It may be about to say why it ends.
+    for (int look = 0; look < 10 && ::waitpid(pid, &status, WNOHANG) == 0; ++look)
+      ::poll(nullptr, 0, kLookMilliseconds);
+    ::kill(pid, SIGKILL);
+    ::waitpid(pid, &status, 0);
+    break;
+  }
+  ::shutdown(stream.fd(), SHUT_RDWR);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+}  // namespace
+
+std::string this_machine() {
+  const Result<std::string> boot = read_file("/proc/sys/kernel/random/boot_id", 64);
+  std::string all = boot.ok() ? boot.value() : std::string();
+  for (const char* space : {"net", "pid"}) {
+    std::error_code error;
+    all += std::filesystem::read_symlink(str("/proc/self/ns/", space), error).string();
+  }
+  std::erase(all, '\n');
+  return all;
+}
+
+std::string write_hello(const RankHello& hello) {
+  return dump_json(Json::Object{{"build", hello.build},
+                                {"launch", hello.launch},
+                                {"machine", hello.machine},
+                                {"rank", hello.rank},
+                                {"size", hello.size}});
+}
+
+Result<RankHello> read_hello(std::string_view text) {
+  GLINT_TRY(const Json said, parse_json(text));
+  const auto member = [&](const char* name) {
+    return said.is_object() ? said.find(name) : nullptr;
+  };
+  RankHello hello;
+  for (const auto& [name, to] :
+       {std::pair{"build", &hello.build}, {"launch", &hello.launch}, {"machine", &hello.machine}}) {
+    const Json* const value = member(name);
+    if (!value || !value->is_string()) return invalid(str("a rank does not say its ", name));
+    *to = value->as_string();
+  }
+  for (const auto& [name, to] : {std::pair{"rank", &hello.rank}, {"size", &hello.size}}) {
+    const Json* const value = member(name);
+    if (!value || !value->is_int() || value->as_int() < 0 || value->as_int() > 1 << 20)
+      return invalid(str("a rank does not say its ", name));
+    *to = static_cast<int>(value->as_int());
+  }
+  return hello;
+}
+
+Result<std::unique_ptr<RankGate>> RankGate::open(int port, RankHello self) {
+  GLINT_TRY(OwnedFd listener, listen_tcp(port).in("where ranks meet"));
+  return std::unique_ptr<RankGate>(new RankGate(std::move(listener), std::move(self)));
+}
+
+Result<std::vector<RankGate::Newcomer>> RankGate::admit(Deadline deadline) {
+  std::vector<Newcomer> all(static_cast<std::size_t>(self_.size - 1));
+  const auto missing = [&] {
+    return std::find_if(all.begin(), all.end(),
+                        [](const Newcomer& one) { return one.stream.fd() < 0; });
+  };
+  while (missing() != all.end()) {
+    Result<OwnedFd> socket = accept_tcp(listener_, deadline);
+    if (!socket.ok()) {
+      return unavailable(str("rank ", missing() - all.begin() + 1, " of ", self_.size,
+                             " has not come to port ", port_of(listener_),
+                             " in time; does it run, and can it reach this machine?"));
+    }
+    RankStream stream(std::move(socket).value());
+    set_receive_seconds(stream.fd(), kHelloSeconds);
+    const Result<std::string> text = stream.receive(kMostHello);
+    if (!text.ok()) continue;
+    const Result<RankHello> hello = read_hello(text.value());
+    if (!hello.ok() || hello.value().launch != self_.launch) continue;
+    const std::string why = objection(self_, hello.value());
+    if (!stream.send(dump_json(Json::Object{{"error", why}})).ok()) continue;
+    if (!why.empty()) return invalid(why);
+    set_receive_seconds(stream.fd(), 0);
+    // The later of two of the same rank is the one that lives.
+    const auto place = static_cast<std::size_t>(hello.value().rank - 1);
+    all[place] = {.stream = std::move(stream), .hello = hello.value()};
+  }
+  return all;
+}
+
+Status run_rank_agent(const AgentOptions& options) {
+  const std::string name = str("rank ", options.self.rank);
+  for (bool met = false;;) {
+    Result<OwnedFd> socket = connect_tcp(
+        options.leader, options.port, seconds_from_now(met ? kReturnSeconds : kMeetSeconds), !met);
+    if (!socket.ok() && met && socket.error().code == ErrorCode::kNotFound) return Ok{};
+    GLINT_TRY(OwnedFd connected, std::move(socket).in(name + " finds no rank 0"));
+    const OwnedFd others(::fcntl(connected.get(), F_DUPFD_CLOEXEC, 0));
+    RankStream stream(std::move(connected));
+    set_receive_seconds(stream.fd(), kMeetSeconds);
+    if (!stream.send(write_hello(options.self)).ok()) continue;
+    const Result<std::string> answer = stream.receive(kMostHello);
+    if (!answer.ok()) continue;  // the leader has ended, or lost another rank
+    GLINT_TRY(const Json said, parse_json(answer.value()).in(name));
+    if (const Json* const why = said.find("error"); why && !why->as_string().empty())
+      return invalid(why->as_string());
+    set_receive_seconds(stream.fd(), 0);
+    met = true;
+    // Signals that end a server are its leader's to hear.
+    for (const int number : {SIGTERM, SIGINT, SIGHUP}) ::signal(number, SIG_IGN);
+    const OwnedFd* const given[] = {&others};
+    GLINT_TRY(
+        const pid_t pid,
+        spawn_program(options.command, {.own_group = true, .prints_to_error = true, .fds = given})
+            .in(name));
+    if (await_rank(pid, stream) == 2) return invalid(name + " cannot be run; rank 0 says why");
+  }
+}
+
+}  // namespace glint

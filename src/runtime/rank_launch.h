@@ -1,0 +1,73 @@
+// Ranks that a launcher started (mpirun, srun, torchrun, Kubernetes), on one machine or several:
+// how they meet.
+//
+//   rank 0: leader, listens                 rank 1, 2, ..: an agent, which connects and
+//   RankGate <------- RankHello ----------- starts the rank's process on that connection
+//
+// A rank that is lost, or whose leader begins anew, ends; its agent connects again, and starts
+// another. An agent ends when its leader does.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/tcp.h"
+#include "runtime/rank_wire.h"
+
+namespace glint {
+
+// A rank's first words.
+struct RankHello {
+  std::string build;    // of the program
+  std::string launch;   // the same for all that a launcher started together
+  std::string machine;  // the same for processes that can map each other's memory
+  int rank = 0, size = 1;
+};
+
+// How long ranks wait for each other at first, when machines start at different times, and after
+// one was lost, when a link may come back.
+inline constexpr int kMeetSeconds = 300, kReturnSeconds = 120;
+
+// RankHello::machine of this process.
+std::string this_machine();
+
+std::string write_hello(const RankHello& hello);
+// From anyone who connects.
+Result<RankHello> read_hello(std::string_view text);
+
+// Where followers come to their leader.
+class RankGate {
+ public:
+  struct Newcomer {
+    RankStream stream;
+    RankHello hello;
+  };
+  // `self` is rank 0's. Fails if the port is taken.
+  static Result<std::unique_ptr<RankGate>> open(int port, RankHello self);
+
+  const RankHello& self() const { return self_; }
+  // Ranks 1, 2, .., as soon as all are there. Those of another build or size are told so, and it
+  // fails; others than ranks of this launch are sent away.
+  Result<std::vector<Newcomer>> admit(Deadline deadline);
+
+ private:
+  RankGate(OwnedFd listener, RankHello self)
+      : listener_(std::move(listener)), self_(std::move(self)) {}
+
+  const OwnedFd listener_;
+  const RankHello self_;
+};
+
+struct AgentOptions {
+  std::vector<std::string> command;  // comes to run_rank_process() (rank_process.h)
+  RankHello self;
+  std::string leader;  // its host
+  int port = 0;
+};
+
+// Runs a rank for its leader, as often as this asks; returns when the leader has ended. Fails where
+// there is none, or none to be reached any more, or where the rank cannot be run.
+Status run_rank_agent(const AgentOptions& options);
+
+}  // namespace glint

@@ -1,0 +1,119 @@
+"""Ranks of two machines, which here are two network namespaces: they find each other by torchrun's variables and add up over TCP; a
+rank that is killed and a link that is taken down cost time, and no stream a token.
+
+    two_machines_test.py GLINT MODEL_DIR        as root
+"""
+import concurrent.futures
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "server"))
+from served import Served, text_of, until  # noqa: E402
+
+GLINT, MODEL = sys.argv[1:]
+NAMES = [f"glint{os.getpid()}{side}" for side in "ab"]
+HOSTS = ("10.173.0.1", "10.173.0.2")
+STREAMS = 16
+
+
+def ip(*words):
+    subprocess.run(["ip", *words], check=True)
+
+
+class Machines:
+    """Two namespaces and a cable between them."""
+
+    def __enter__(self):
+        for name in NAMES:
+            ip("netns", "add", name)
+        ip("link", "add", "cable", "netns", NAMES[0], "type", "veth", "peer", "name", "cable", "netns", NAMES[1])
+        for name, host in zip(NAMES, HOSTS):
+            ip("-n", name, "addr", "add", f"{host}/24", "dev", "cable")
+            for device in ("lo", "cable"):
+                ip("-n", name, "link", "set", device, "up")
+        return self
+
+    def __exit__(self, *_):
+        for name in NAMES:
+            ip("netns", "del", name)
+
+    def cable(self, state):
+        ip("-n", NAMES[1], "link", "set", "cable", state)
+
+
+def on(machine, *command):
+    return ["ip", "netns", "exec", NAMES[machine], *map(str, command)]
+
+
+def variables(rank):
+    return {**os.environ, "RANK": str(rank), "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "1", "MASTER_ADDR": HOSTS[0], "MASTER_PORT": "29500"}
+
+
+class OverTwoMachines(Served):
+    """The server, whose requests go into its namespace through curl."""
+
+    def request(self, path, body=None, headers=None):
+        import json
+        data = () if body is None else ("-H", "content-type: application/json", "-d", json.dumps(body))
+        said = subprocess.run(on(0, "curl", "-sS", "-m", 120, "-w", "\n%{http_code}", self.url + path, *data), capture_output=True,
+                              text=True, check=True).stdout
+        text, _, status = said.rpartition("\n")
+        return int(status), {}, json.loads(text) if text.startswith("{") else text
+
+
+def streams():
+    return [("/v1/completions", {"prompt": f"Story {i}: once upon a time there was", "max_tokens": 60, "ignore_eos": True,
+                                 "seed": i, "temperature": i % 2, "stream": True}) for i in range(STREAMS)]
+
+
+def run(server, pool):
+    return [pool.submit(server.request, *one) for one in streams()]
+
+
+def texts(running):
+    return [text_of(one.result()[2]) for one in running]
+
+
+def tokens(server):
+    return server.request("/server_info")[2]["engine"]["generated_tokens"]
+
+
+FLAGS = ("--threads", 1, "--kv-cache-tokens", 4096)
+with Served([GLINT, "serve"], MODEL, "--reduce-slices", 2, *FLAGS) as one, concurrent.futures.ThreadPoolExecutor(STREAMS) as pool:
+    expected = texts(run(one, pool))
+    assert all(expected), expected
+
+with Machines() as machines, concurrent.futures.ThreadPoolExecutor(STREAMS) as pool:
+    follower = subprocess.Popen(on(1, GLINT, "serve", MODEL, "--tp", 2, *FLAGS), env=variables(1))
+    try:
+        with OverTwoMachines(on(0, GLINT, "serve"), MODEL, "--tp", 2, *FLAGS, env=variables(0)) as server:
+            assert texts(run(server, pool)) == expected
+            ranks = server.request("/server_info")[2]["ranks"]
+            assert [rank["heads"] for rank in ranks] == [[0, 2], [2, 4]], ranks
+            until("beats bring what was moved", lambda: len({str(rank["collectives"]) for rank in
+                                                             server.request("/server_info")[2]["ranks"]}) == 1)
+            print("two machines say what one rank says", flush=True)
+            for name, fault, mend in (("kill -9 of a rank", lambda: os.kill(ranks[1]["pid"], signal.SIGKILL), lambda: None),
+                                      ("a link that is down", lambda: machines.cable("down"), lambda: machines.cable("up"))):
+                done = tokens(server)
+                running = run(server, pool)
+                until("tokens", lambda: tokens(server) > done + 50)
+                fault()
+                begin = time.monotonic()
+                until("health says so", lambda: server.request("/health")[0] == 503)
+                seen = time.monotonic()
+                mend()
+                until("health is back", lambda: server.request("/health")[0] == 200, 60)
+                print(f"{name}: seen after {seen - begin:.1f} s, back {time.monotonic() - seen:.1f} s later", flush=True)
+                assert texts(running) == expected, name
+        assert follower.wait(30) == 0, follower.returncode
+        print("the follower ends with its server")
+    finally:
+        if follower.poll() is None:
+            follower.kill()
+            follower.wait()

@@ -1,0 +1,110 @@
+"""The same command line, started once for each rank by a launcher: the processes find each other and are one server.
+
+    launched_ranks_test.py GLINT MODEL_DIR [mpirun]
+
+Without `mpirun` torchrun's variables are set by hand.
+"""
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+
+from served import Served, until
+
+GLINT, MODEL, *LAUNCHERS = sys.argv[1:]
+FLAGS = ("--threads", 2, "--kv-cache-tokens", 4096)
+PROMPT = {"prompt": "Once upon a time", "max_tokens": 30, "seed": 4}
+
+
+def answer(server):
+    status, _, said = server.request("/v1/completions", PROMPT)
+    assert status == 200, said
+    return said["choices"][0]["text"]
+
+
+def ranks_of(server):
+    return server.request("/server_info")[2]["ranks"]
+
+
+def free_port():
+    with socket.socket() as one:
+        one.bind(("", 0))
+        return one.getsockname()[1]
+
+
+def variables(rank, size, port):
+    return {**os.environ, "RANK": str(rank), "WORLD_SIZE": str(size), "LOCAL_WORLD_SIZE": str(size), "MASTER_ADDR": "127.0.0.1",
+            "MASTER_PORT": str(port)}
+
+
+def follower(rank, size, port, *flags):
+    return subprocess.Popen([GLINT, "serve", MODEL, *map(str, flags)], env=variables(rank, size, port), stderr=subprocess.PIPE, text=True)
+
+
+def torchrun_starts(expected):
+    port, line = free_port(), ("--tp", 2, *FLAGS)
+    other = follower(1, 2, port, *line)
+    with Served([GLINT, "serve"], MODEL, *line, env=variables(0, 2, port)) as server:
+        assert answer(server) == expected
+        first, second = ranks_of(server)
+        assert first["pid"] == server.process.pid and second["heads"] == [2, 4], (first, second)
+        assert second["collectives"]["tp"]["all_reduce"]["calls"] > 0, second
+        # A rank that dies or hangs is started again by the process that the launcher started.
+        for how in (signal.SIGKILL, signal.SIGSTOP):
+            os.kill(ranks_of(server)[1]["pid"], how)
+            until("health says so", lambda: server.request("/health")[0] == 503)
+            until("health is back", lambda: server.request("/health")[0] == 200)
+            assert answer(server) == expected
+    assert other.wait(30) == 0, other.stderr.read()
+
+
+def a_follower_ends_with_its_server():
+    port, line = free_port(), ("--tp", 2, *FLAGS)
+    other = follower(1, 2, port, *line)
+    server = Served([GLINT, "serve"], MODEL, *line, env=variables(0, 2, port))
+    server.end(signal.SIGKILL)
+    assert other.wait(30) == 0, other.stderr.read()
+
+
+def what_differs_is_refused():
+    said = subprocess.run([GLINT, "serve", MODEL, "--tp", "2"], env=variables(0, 3, 1), capture_output=True, text=True, timeout=60)
+    assert said.returncode == 2 and "torchrun has started 3 processes, and --tp is 2" in said.stderr, said
+    # A program of other bytes, though of the same version.
+    port, copy = free_port(), os.path.join(os.path.dirname(os.path.abspath(GLINT)), f"another_glint_{os.getpid()}")
+    shutil.copy(GLINT, copy)
+    try:
+        with open(copy, "ab") as file:
+            file.write(b"another")
+        line = ["serve", MODEL, "--tp", "2", *map(str, FLAGS)]
+        both = [subprocess.Popen([program, *line], env=variables(rank, 2, port), stderr=subprocess.PIPE, text=True)
+                for rank, program in enumerate((GLINT, copy))]
+        for process in both:
+            said = process.communicate(timeout=60)[1]
+            assert process.returncode == 2 and "rank 1 has glint" in said and "the same program" in said, said
+    finally:
+        os.remove(copy)
+
+
+def mpirun_starts(mpirun, expected):
+    launch = [mpirun, "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "-n", "2", GLINT, "serve"]
+    with Served(launch, MODEL, "--tp", 2, *FLAGS) as server:
+        assert answer(server) == expected
+        assert [rank["heads"] for rank in ranks_of(server)] == [[0, 2], [2, 4]]
+        os.kill(ranks_of(server)[1]["pid"], signal.SIGKILL)
+        until("health says so", lambda: server.request("/health")[0] == 503)
+        until("health is back", lambda: server.request("/health")[0] == 200)
+        assert answer(server) == expected
+        os.kill(ranks_of(server)[0]["pid"], signal.SIGKILL)  # the launcher ends the others
+        assert server.process.wait(60) != 0
+
+
+with Served([GLINT, "serve"], MODEL, "--reduce-slices", 2, *FLAGS) as one:
+    text = answer(one)
+if LAUNCHERS:
+    mpirun_starts(LAUNCHERS[0], text)
+else:
+    torchrun_starts(text)
+    a_follower_ends_with_its_server()
+    what_differs_is_refused()
