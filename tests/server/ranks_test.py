@@ -17,6 +17,7 @@ import time
 from served import Served, text_of, until
 
 GLINT, MODEL = sys.argv[1:]
+STREAMS = 64
 SCHEMA = {"type": "object", "properties": {"age": {"type": "integer", "minimum": 0, "maximum": 120}}, "required": ["age"]}
 
 
@@ -88,7 +89,7 @@ def generate_has_ranks():
 
 def streams():
     return [("/v1/completions", {"prompt": f"Story {i}: once upon a time there was", "max_tokens": 120, "ignore_eos": True,
-                                 "seed": i, "temperature": i % 2, "stream": True}) for i in range(16)]
+                                 "seed": i, "temperature": i % 2, "stream": True}) for i in range(STREAMS)]
 
 
 def pids(server):
@@ -103,25 +104,40 @@ def lives(pid):
         return False
 
 
+def loses(server, how, what):
+    """A rank of the server, which is back when this returns; the ranks' processes before and now."""
+    before = pids(server)
+    os.kill(before[-1], how)
+    begin = time.monotonic()
+    until("health says so", lambda: server.request("/health")[0] == 503)
+    seen = time.monotonic()
+    until("health is back", lambda: server.request("/health")[0] == 200)
+    print(f"  {what}: seen after {seen - begin:.2f} s, back {time.monotonic() - seen:.2f} s later", flush=True)
+    after = pids(server)
+    assert not set(after[1:]) & set(before) and not any(map(lives, before[1:])), (before, after)
+    return before, after
+
+
 def a_lost_rank_costs_time_and_no_request():
-    for size, how, flags in ((2, signal.SIGKILL, ()),
-                             (4, signal.SIGSTOP, ("--spec", "mtp:2", "--kv-cache-tokens", 1024))):  # this one preempts
-        with serve("--tp", size, "--threads", size, *flags) as server, concurrent.futures.ThreadPoolExecutor(17) as pool:
+    kill, stop = signal.SIGKILL, signal.SIGSTOP
+    # Faults while the same requests run, or without any.
+    cases = ((2, (([kill], True), ([kill], False)), ()),
+             (4, (([stop, kill], True),), ("--spec", "mtp:2", "--kv-cache-tokens", 4096)))  # this one preempts
+    for size, rounds, flags in cases:
+        with serve("--tp", size, "--threads", size, *flags) as server, concurrent.futures.ThreadPoolExecutor(STREAMS + 1) as pool:
             run = lambda: [pool.submit(server.request, *one) for one in streams()]
+            generated = lambda: server.request("/server_info")[2]["engine"]["generated_tokens"]
             expected = [text_of(one.result()[2]) for one in run()]
             assert all(expected), expected
-            for how, busy in ((how, True), (signal.SIGKILL, False)):
-                before = pids(server)
-                assert len(set(before)) == size and before[0] == server.process.pid, before
-                done = server.request("/server_info")[2]["engine"]["generated_tokens"]
+            for faults, busy in rounds:
                 running = run() if busy else []
-                until("tokens", lambda: not busy or server.request("/server_info")[2]["engine"]["generated_tokens"] > done + 100)
-                os.kill(before[-1], how)
-                until("health says so", lambda: server.request("/health")[0] == 503)
-                assert [text_of(one.result()[2]) for one in running or run()] == expected, how
-                until("health is back", lambda: server.request("/health")[0] == 200)
-                after = pids(server)
-                assert not set(after[1:]) & set(before) and not any(map(lives, before[1:])), (before, after)
+                for how in faults:
+                    done = generated()
+                    until("tokens", lambda: not busy or generated() > done + 100)
+                    assert not busy or not all(one.done() for one in running), "the fault comes too late"
+                    before, after = loses(server, how, f"{how.name}, {size} ranks, {'busy' if busy else 'idle'}")
+                    assert before[0] == server.process.pid and len(set(before)) == size, before
+                assert [text_of(one.result()[2]) for one in running or run()] == expected, faults
             assert server.request("/flush_cache", {})[0] == 200
             engine = server.request("/server_info")[2]["engine"]
             assert (engine["running"], engine["waiting"], engine["used_pages"]) == (0, 0, 0), engine
