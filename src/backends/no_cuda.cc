@@ -10,6 +10,10 @@ Status find_cuda_device(int) {
 
 Result<std::unique_ptr<Ops>> make_cuda_ops(int device) { return find_cuda_device(device).error(); }
 
+std::string cuda_device_note(int) { return {}; }
+
 bool built_with_cuda() { return false; }
+
+bool built_for_cuda_capability(int) { return false; }
 
 }  // namespace glint

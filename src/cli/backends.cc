@@ -3,6 +3,7 @@
 #include "backends/cpu/cpu_ops.h"
 #include "backends/cuda/cuda_ops.h"
 #include "backends/reference/reference_ops.h"
+#include "base/log.h"
 #include "base/str.h"
 #include "ops/capabilities.h"
 
@@ -39,7 +40,13 @@ std::string resolve_backend(const std::string& name) {
 
 Result<std::unique_ptr<Ops>> make_backend(const BackendOptions& options) {
   const std::string name = resolve_backend(options.name);
-  if (name == "cuda") return make_cuda_ops(0);
+  if (name == "cuda") {
+    GLINT_TRY(std::unique_ptr<Ops> ops, make_cuda_ops(0));
+    if (const std::string note = cuda_device_note(0); !note.empty()) {
+      log(LogLevel::kWarning, note);
+    }
+    return ops;
+  }
   if (name == "reference") return std::unique_ptr<Ops>(std::make_unique<ReferenceOps>());
   GLINT_TRY(const CpuIsa isa, choose_isa(options.cpu_isa));
   return std::unique_ptr<Ops>(std::make_unique<CpuBackend>(isa, options.threads));

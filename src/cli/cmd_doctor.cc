@@ -96,7 +96,8 @@ Status run(const Options& options, Cli& cli) {
                                    {"temporary files", cli.environment.tmp_dir}},
                        .variables = cli.environment.foreign});
   const Rates rates = measure(options, threads);
-  const std::vector<Finding> findings = judge(machine, rates, {.has_cuda = built_with_cuda()});
+  const std::vector<Finding> findings = judge(
+      machine, rates, {.has_cuda = built_with_cuda(), .has_kernels = built_for_cuda_capability});
   cli.failed = count(findings, Mark::kFail) > 0;
   if (options.json) {
     const Json object = Json::Object{{"works", !cli.failed},

@@ -13,7 +13,7 @@ const char* name_of(Mark mark) {
 
 Finding judge_use(const MachineFacts& m, const Rates& rates, const BuildFacts& build) {
   // The first GPU is the one that --backend auto looks at.
-  const bool gpu = build.has_cuda && !m.gpu.gpus.empty() && m.gpu.gpus.front().compute == "9.0";
+  const bool gpu = !m.gpu.gpus.empty() && build.has_kernels(capability_of(m.gpu.gpus.front()));
   const int threads = rates.threads > 0 ? rates.threads : m.cpu.usable;
   const std::string isa = m.cpu.isa.empty() ? "reference" : m.cpu.isa;
   return {"glint", "uses", m.cpu.isa.empty() ? Mark::kFail : Mark::kOk,

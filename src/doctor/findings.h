@@ -31,7 +31,12 @@ struct Finding {
 // Features of this build of glint.
 struct BuildFacts {
   bool has_cuda = false;
+  // Whether it has CUDA code for devices of a compute capability (90: 9.0).
+  bool (*has_kernels)(int capability) = [](int) { return false; };
 };
+
+// 90 of "9.0"; 0 where nothing tells.
+int capability_of(const GpuFacts& gpu);
 
 // In the order of areas. Findings that do not concern a machine are left out, such as peer access
 // where there is one GPU.

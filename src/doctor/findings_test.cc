@@ -135,7 +135,13 @@ TEST_F(Doctor, an_iommu_that_translates_makes_nccl_hang) {
   // Asked to pass through, and it still translates.
   machine.write("/proc/cmdline", "ro iommu=pt quiet\n");
   EXPECT_NE(about("IOMMU").commands[0].find("amd_iommu=off"), std::string::npos);
-  EXPECT_NE(about("CUDA backend").text.find("these are sm_120"), std::string::npos);
+  build.has_cuda = true;
+  EXPECT_EQ(about("CUDA backend").text, "this build has no kernels for sm_120");
+  EXPECT_EQ(about("CUDA backend").commands[0].substr(0, 45),
+            "cmake --preset cuda -DGLINT_CUDA_TARGETS=120 ");
+  machine.write_smi(1, "Tesla T4", "7.5", "OK", "PIX");
+  EXPECT_NE(about("CUDA backend").text.find("from sm_80 on, and these are sm_75"),
+            std::string::npos);
 }
 
 TEST_F(Doctor, an_iommu_that_passes_through_is_fine) {
@@ -203,7 +209,7 @@ TEST_F(Doctor, the_cuda_backend_is_used_where_the_build_has_it) {
   machine.write_driver("580.95.05");
   machine.write_smi(1, "NVIDIA H100", "9.0", "OK", "PIX");
   EXPECT_EQ(about("CUDA backend").text, "not in this build");
-  build.has_cuda = true;
+  build = {.has_cuda = true, .has_kernels = [](int capability) { return capability == 90; }};
   EXPECT_EQ(about("CUDA backend").mark, Mark::kOk);
   EXPECT_NE(about("uses").text.find("--backend cpu"), std::string::npos);
 }

@@ -9,8 +9,8 @@
 namespace glint {
 namespace {
 
-constexpr std::int64_t kLeastDriver = 580;        // of CUDA 13
-constexpr const char* kComputeOfKernels = "9.0";  // backends/cuda has code for sm_90a alone
+constexpr std::int64_t kLeastDriver = 580;  // of CUDA 13
+constexpr int kLeastCapability = 80;        // that backends/cuda compiles for
 
 bool in_container(const MachineFacts& m) { return !m.container.empty(); }
 
@@ -88,22 +88,34 @@ Finding judge_driver(const MachineFacts& m) {
   return out;
 }
 
+}  // namespace
+
+int capability_of(const GpuFacts& gpu) {
+  std::string digits = gpu.compute;
+  std::erase(digits, '.');
+  return static_cast<int>(parse_number(digits).value_or(0));
+}
+
+namespace {
+
 // The GPUs that the CUDA backend can use.
 Finding judge_kernels(const MachineFacts& m, const BuildFacts& build) {
   Finding out = {"GPUs", "CUDA backend", Mark::kNote, ""};
-  const auto fits = [](const GpuFacts& gpu) { return gpu.compute == kComputeOfKernels; };
+  const auto fits = [&](const GpuFacts& gpu) { return build.has_kernels(capability_of(gpu)); };
   const std::vector<GpuFacts>& gpus = m.gpu.gpus;
   if (std::none_of(gpus.begin(), gpus.end(), fits)) {
-    std::string compute = gpus.front().compute;
-    std::erase(compute, '.');
-    out.text = str("has kernels for sm_90 (H100, H200) so far",
-                   compute.empty() ? "" : str(", and these are sm_", compute),
-                   ": glint computes on the CPU");
-    return out;
-  }
-  if (!build.has_cuda) {
-    out.text = "not in this build";
-    out.commands = {"cmake --preset cuda && cmake --build --preset cuda"};
+    const int capability = capability_of(gpus.front());
+    if (capability < kLeastCapability) {
+      out.text = str("has kernels from sm_", kLeastCapability, " on",
+                     capability ? str(", and these are sm_", capability) : std::string(),
+                     ": glint computes on the CPU");
+      return out;
+    }
+    out.text = build.has_cuda ? str("this build has no kernels for sm_", capability)
+                              : std::string("not in this build");
+    const std::string target = capability == 90 ? "90a" : str(capability);
+    out.commands = {str("cmake --preset cuda -DGLINT_CUDA_TARGETS=", target,
+                        " && cmake --build --preset cuda")};
     return out;
   }
   out.text = "one GPU is used, the first that CUDA lists; the others stay idle so far";

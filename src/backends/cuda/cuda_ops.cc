@@ -11,6 +11,7 @@
 #include "backends/cuda/norm/norm.h"
 #include "backends/cuda/sampling/sampling.h"
 #include "backends/cuda/sequences/sequences.h"
+#include "backends/cuda/targets.h"
 #include "base/str.h"
 #include "ops/capabilities.h"
 #include "ops/compose.h"
@@ -33,17 +34,11 @@ bool is_gate_up(DType x, const Weights& gate, const Weights& up) {
          gate.block_cols == up.block_cols;
 }
 
-// A launch that is chosen by the number of multiprocessors.
-template <class Args>
-auto for_sms(int num_sms, void (*launch)(const Args&, int, cudaStream_t)) {
-  return [=](const Args& args, cudaStream_t stream) { launch(args, num_sms, stream); };
-}
-
 class CudaOps final : public Ops {
  public:
   // `scores`: memory of the device for select_keys.
   CudaOps(std::unique_ptr<CudaDevice> device, Buffer scores)
-      : device_(std::move(device)), sms_(device_->num_sms()), scores_(std::move(scores)) {}
+      : device_(std::move(device)), scores_(std::move(scores)) {}
 
   Device& device() override { return *device_; }
   Capabilities capabilities() const override {
@@ -60,8 +55,9 @@ class CudaOps final : public Ops {
           str("the cuda backend routes among at most ", kMostExperts, " experts; the model has ",
               dims.n_routed_experts, "; run it with --backend cpu")};
     }
-    GLINT_TRY_STATUS(supports_select_keys(dims.attention));
-    return supports_sparse_mla(dims.attention);
+    const Arch& arch = device_->gpu().arch;
+    GLINT_TRY_STATUS(supports_select_keys(dims.attention, arch));
+    return supports_sparse_mla(dims.attention, arch);
   }
 
   void embed(const EmbedArgs& args) override { run("embed", args, launch_embed); }
@@ -82,9 +78,10 @@ class CudaOps final : public Ops {
     run("write_index", args, launch_write_index);
   }
   void select_keys(const SelectKeysArgs& args) override {
-    if (!is_top_keys(args)) return run("select_keys", args, launch_select_keys);
-    run("select_keys", args, [this](const SelectKeysArgs& args, cudaStream_t stream) {
-      launch_top_keys(args, reinterpret_cast<float*>(scores_.data()), stream);
+    if (!is_top_keys(args, device_->gpu().arch))
+      return run("select_keys", args, launch_select_keys);
+    run("select_keys", args, [this](const SelectKeysArgs& args, const Gpu& gpu) {
+      launch_top_keys(args, reinterpret_cast<float*>(scores_.data()), gpu);
     });
   }
   void sparse_mla(const SparseMlaArgs& args) override {
@@ -109,19 +106,19 @@ class CudaOps final : public Ops {
   void linear(const LinearArgs& args) override {
     if (is_narrow(args)) return run("linear", args, launch_narrow_linear);
     if (!is_product(args.x.dtype, args.weight)) return run("linear", args, launch_exact_linear);
-    run("linear", args, for_sms(sms_, launch_linear));
+    run("linear", args, launch_linear);
   }
   void grouped_linear(const GroupedLinearArgs& args) override {
     if (!is_product(args.x.dtype, args.weights)) {
       return run("grouped_linear", args, launch_exact_grouped_linear);
     }
-    run("grouped_linear", args, for_sms(sms_, launch_grouped_linear));
+    run("grouped_linear", args, launch_grouped_linear);
   }
   void per_head(const PerHeadArgs& args) override {
     if (!is_product(args.x.dtype, args.weights)) {
       return run("per_head", args, launch_exact_per_head);
     }
-    run("per_head", args, for_sms(sms_, launch_per_head));
+    run("per_head", args, launch_per_head);
   }
 
   void dense_ffn(const DenseFfnArgs& args, Arena& scratch) override {
@@ -155,7 +152,7 @@ class CudaOps final : public Ops {
                                        .gate = w.gate_proj,
                                        .up = w.up_proj,
                                        .out = inner};
-    launch("grouped gate_up", gate_up, for_sms(sms_, launch_grouped_gate_up));
+    launch("grouped gate_up", gate_up, launch_grouped_gate_up);
     grouped_linear({.x = inner, .offsets = args.offsets, .weights = w.down_proj, .out = args.out});
   }
 
@@ -183,7 +180,7 @@ class CudaOps final : public Ops {
   }
   template <class Args, class Launch>
   void launch(const char* op, const Args& args, Launch&& launch_op) {
-    device_->run(op, [&](cudaStream_t stream) { launch_op(args, stream); });
+    device_->run(op, [&](const Gpu& gpu) { launch_op(args, gpu); });
   }
   // out = down(silu(gate(x)) * up(x)) of weights that are is_gate_up().
   void ffn(const FfnWeights& w, const Tensor& x, const Tensor& out, Arena& scratch) {
@@ -192,12 +189,11 @@ class CudaOps final : public Ops {
     check(LinearArgs{.x = x, .weight = w.gate_proj, .out = inner});
     check(LinearArgs{.x = x, .weight = w.up_proj, .out = inner});
     const GateUpArgs gate_up = {.x = x, .gate = w.gate_proj, .up = w.up_proj, .out = inner};
-    launch("gate_up", gate_up, for_sms(sms_, launch_gate_up));
+    launch("gate_up", gate_up, launch_gate_up);
     linear({.x = inner, .weight = w.down_proj, .out = out});
   }
 
   std::unique_ptr<CudaDevice> device_;
-  const int sms_;
   const Buffer scores_;
 };
 
@@ -218,6 +214,12 @@ Result<std::unique_ptr<Ops>> make_cuda_ops(int device) {
 
 Status find_cuda_device(int device) { return cuda::CudaDevice::find(device); }
 
+std::string cuda_device_note(int device) { return cuda::CudaDevice::note(device); }
+
 bool built_with_cuda() { return true; }
+
+bool built_for_cuda_capability(int capability) {
+  return cuda::runs_on(GLINT_CUDA_TARGETS, capability);
+}
 
 }  // namespace glint

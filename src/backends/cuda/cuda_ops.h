@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 
 #include "ops/ops.h"
 
@@ -15,7 +16,13 @@ Result<std::unique_ptr<Ops>> make_cuda_ops(int device);
 // Whether make_cuda_ops(device) would find its device, without making anything on it.
 Status find_cuda_device(int device);
 
-// Whether this build has the CUDA backend.
+// A sentence that users of such a device should read, or an empty one: that nobody ran the kernels
+// on its kind.
+std::string cuda_device_note(int device);
+
+// Whether this build has the CUDA backend, and whether it has code for devices of a compute
+// capability (90: 9.0).
 bool built_with_cuda();
+bool built_for_cuda_capability(int capability);
 
 }  // namespace glint

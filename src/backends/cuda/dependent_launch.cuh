@@ -6,15 +6,21 @@
 // waits for its end, and so for the ends of those before it.
 #pragma once
 
-#include <cuda_runtime_api.h>
-
 #include <cstddef>
 #include <utility>
 
+#include "backends/cuda/arch.cuh"
+#include "backends/cuda/gpu.h"
+
 namespace glint::cuda {
 
-__device__ inline void wait_for_inputs() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
-__device__ inline void let_next_start() { asm volatile("griddepcontrol.launch_dependents;"); }
+// On devices without such launches these do nothing, and kernels follow each other.
+__device__ inline void wait_for_inputs() {
+  if constexpr (kArch.clusters) asm volatile("griddepcontrol.wait;" ::: "memory");
+}
+__device__ inline void let_next_start() {
+  if constexpr (kArch.clusters) asm volatile("griddepcontrol.launch_dependents;");
+}
 
 struct LaunchShape {
   dim3 grid;
@@ -25,7 +31,7 @@ struct LaunchShape {
 
 // An error shows as the launch's.
 template <class... Params, class... Args>
-void launch_dependent(void (*kernel)(Params...), const LaunchShape& shape, cudaStream_t stream,
+void launch_dependent(void (*kernel)(Params...), const LaunchShape& shape, const Gpu& gpu,
                       Args&&... args) {
   cudaLaunchAttribute attributes[2] = {};
   attributes[0].id = cudaLaunchAttributeProgrammaticStreamSerialization;
@@ -37,9 +43,9 @@ void launch_dependent(void (*kernel)(Params...), const LaunchShape& shape, cudaS
   config.gridDim = shape.grid;
   config.blockDim = dim3(shape.block);
   config.dynamicSmemBytes = shape.shared;
-  config.stream = stream;
+  config.stream = gpu.stream;
   config.attrs = attributes;
-  config.numAttrs = shape.cluster > 1 ? 2 : 1;
+  config.numAttrs = !gpu.arch.clusters ? 0 : shape.cluster > 1 ? 2 : 1;
   cudaLaunchKernelEx(&config, kernel, std::forward<Args>(args)...);
 }
 

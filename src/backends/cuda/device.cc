@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "backends/cuda/check_cuda.h"
+#include "backends/cuda/targets.h"
 #include "base/str.h"
 
 namespace glint::cuda {
@@ -24,8 +25,8 @@ class CudaGraph final : public Graph {
   CudaGraph(CudaDevice& device, cudaGraphExec_t graph) : device_(device), graph_(graph) {}
   ~CudaGraph() override { check_cuda(cudaGraphExecDestroy(graph_), "destroy a graph"); }
   void launch() override {
-    device_.run("graph", [&](cudaStream_t stream) {
-      check_cuda(cudaGraphLaunch(graph_, stream), "launch a graph");
+    device_.run("graph", [&](const Gpu& gpu) {
+      check_cuda(cudaGraphLaunch(graph_, gpu.stream), "launch a graph");
     });
   }
 
@@ -33,6 +34,24 @@ class CudaGraph final : public Graph {
   CudaDevice& device_;
   const cudaGraphExec_t graph_;
 };
+
+int attribute(cudaDeviceAttr which, int ordinal) {
+  int value = 0;
+  check_cuda(cudaDeviceGetAttribute(&value, which, ordinal), "ask for an attribute of the device");
+  return value;
+}
+
+int capability_of(int ordinal) {
+  return 10 * attribute(cudaDevAttrComputeCapabilityMajor, ordinal) +
+         attribute(cudaDevAttrComputeCapabilityMinor, ordinal);
+}
+
+// "CUDA device 0 (NVIDIA H200)"
+std::string describe(int ordinal) {
+  cudaDeviceProp properties = {};
+  check_cuda(cudaGetDeviceProperties(&properties, ordinal), "read the device's properties");
+  return str("CUDA device ", ordinal, " (", properties.name, ")");
+}
 
 }  // namespace
 
@@ -46,14 +65,11 @@ Status CudaDevice::find(int ordinal) {
     return Error{ErrorCode::kNotFound,
                  str("no CUDA device ", ordinal, ": this machine has ", count)};
   }
-  cudaDeviceProp properties = {};
-  check_cuda(cudaGetDeviceProperties(&properties, ordinal), "read the device's properties");
-  if (properties.major != 9 || properties.minor != 0) {  // sm_90a code runs on 9.0 alone
-    return Error{ErrorCode::kUnsupported,
-                 str("CUDA device ", ordinal, " is a ", properties.name, " (sm_", properties.major,
-                     properties.minor, "), and this build has kernels for sm_90 only")};
-  }
-  return Ok{};
+  return check_target(describe(ordinal), capability_of(ordinal), GLINT_CUDA_TARGETS);
+}
+
+std::string CudaDevice::note(int ordinal) {
+  return unmeasured(describe(ordinal), capability_of(ordinal));
 }
 
 Result<std::unique_ptr<CudaDevice>> CudaDevice::make(int ordinal) {
@@ -63,8 +79,9 @@ Result<std::unique_ptr<CudaDevice>> CudaDevice::make(int ordinal) {
 
 CudaDevice::CudaDevice(int ordinal) : ordinal_(ordinal), name_(str("cuda:", ordinal)) {
   select();
-  check(cudaDeviceGetAttribute(&num_sms_, cudaDevAttrMultiProcessorCount, ordinal), "query");
-  check(cudaStreamCreate(&stream_), "create a stream");
+  gpu_.arch = arch_of(capability_of(ordinal));
+  gpu_.num_sms = attribute(cudaDevAttrMultiProcessorCount, ordinal);
+  check(cudaStreamCreate(&gpu_.stream), "create a stream");
   void* staging = nullptr;
   check(cudaMallocHost(&staging, kStaging), "pin memory");
   staging_ = static_cast<std::byte*>(staging);
@@ -73,7 +90,7 @@ CudaDevice::CudaDevice(int ordinal) : ordinal_(ordinal), name_(str("cuda:", ordi
 CudaDevice::~CudaDevice() {
   synchronize();
   check(cudaFreeHost(staging_), "unpin memory");
-  check(cudaStreamDestroy(stream_), "destroy the stream");
+  check(cudaStreamDestroy(gpu_.stream), "destroy the stream");
 }
 
 DeviceMemory CudaDevice::memory() {
@@ -88,7 +105,7 @@ Buffer CudaDevice::allocate(std::size_t bytes) {
   select();
   if (bytes == 0) bytes = 1;
   void* data = nullptr;
-  const cudaError_t error = cudaMallocAsync(&data, bytes, stream_);
+  const cudaError_t error = cudaMallocAsync(&data, bytes, gpu_.stream);
   if (error == cudaErrorMemoryAllocation) {
     cudaGetLastError();  // an answer, not a failure: not to be found by the next check
     return {};
@@ -112,7 +129,7 @@ Buffer CudaDevice::allocate_pinned(std::size_t bytes) {
 void CudaDevice::copy(void* to, const void* from, std::size_t bytes) {
   if (bytes == 0) return;
   select();
-  check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream_), "copy");
+  check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, gpu_.stream), "copy");
 }
 
 // From pageable memory CUDA promises neither to have read `host` on return nor not to wait for the
@@ -129,11 +146,11 @@ void CudaDevice::copy_in(void* device, const void* host, std::size_t bytes) {
       wait(staged_half_[1 - half]);
     }
     std::memcpy(staging_ + staged_, host, bytes);
-    check(cudaMemcpyAsync(device, staging_ + staged_, bytes, cudaMemcpyHostToDevice, stream_),
+    check(cudaMemcpyAsync(device, staging_ + staged_, bytes, cudaMemcpyHostToDevice, gpu_.stream),
           "copy in");
     staged_ += bytes;
   } else {
-    check(cudaMemcpyAsync(device, host, bytes, cudaMemcpyHostToDevice, stream_), "copy in");
+    check(cudaMemcpyAsync(device, host, bytes, cudaMemcpyHostToDevice, gpu_.stream), "copy in");
     synchronize();
   }
 }
@@ -141,7 +158,7 @@ void CudaDevice::copy_in(void* device, const void* host, std::size_t bytes) {
 void CudaDevice::copy_out(void* host, const void* device, std::size_t bytes) {
   if (bytes == 0) return;
   select();
-  check(cudaMemcpyAsync(host, device, bytes, cudaMemcpyDeviceToHost, stream_), "copy out");
+  check(cudaMemcpyAsync(host, device, bytes, cudaMemcpyDeviceToHost, gpu_.stream), "copy out");
   synchronize();
 }
 
@@ -149,7 +166,7 @@ Event CudaDevice::record() {
   select();
   cudaEvent_t event = nullptr;
   check(cudaEventCreate(&event), "create an event");
-  check(cudaEventRecord(event, stream_), "record an event");
+  check(cudaEventRecord(event, gpu_.stream), "record an event");
   return Event({event, [](void* handle) {
                   check_cuda(cudaEventDestroy(static_cast<cudaEvent_t>(handle)),
                              "destroy an event");
@@ -179,10 +196,10 @@ double CudaDevice::seconds_between(const Event& from, const Event& to) {
 
 std::unique_ptr<Graph> CudaDevice::capture(const std::function<void()>& run) {
   select();
-  check(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal), "begin a capture");
+  check(cudaStreamBeginCapture(gpu_.stream, cudaStreamCaptureModeThreadLocal), "begin a capture");
   run();
   cudaGraph_t recorded = nullptr;
-  check(cudaStreamEndCapture(stream_, &recorded), "end a capture");
+  check(cudaStreamEndCapture(gpu_.stream, &recorded), "end a capture");
   cudaGraphExec_t graph = nullptr;
   check(cudaGraphInstantiate(&graph, recorded, 0), "instantiate a graph");
   check(cudaGraphDestroy(recorded), "destroy a graph");
@@ -193,7 +210,7 @@ std::unique_ptr<Graph> CudaDevice::capture(const std::function<void()>& run) {
 
 void CudaDevice::synchronize() {
   select();
-  check(cudaStreamSynchronize(stream_), "synchronize");
+  check(cudaStreamSynchronize(gpu_.stream), "synchronize");
 }
 
 void CudaDevice::check(cudaError_t error, const char* call) const {

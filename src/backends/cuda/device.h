@@ -1,11 +1,10 @@
 // CudaDevice: one GPU, its memory, and the one stream that everything runs on, in order.
 #pragma once
 
-#include <cuda_runtime_api.h>
-
 #include <memory>
 #include <string>
 
+#include "backends/cuda/gpu.h"
 #include "base/result.h"
 #include "tensor/device.h"
 
@@ -16,6 +15,8 @@ class CudaDevice final : public Device {
   static Result<std::unique_ptr<CudaDevice>> make(int ordinal);
   // Whether there is such a device, and whether these kernels run on it.
   static Status find(int ordinal);
+  // A sentence for the user about a device that find() takes, or nothing.
+  static std::string note(int ordinal);
   ~CudaDevice() override;
 
   const char* name() const override { return name_.c_str(); }
@@ -34,15 +35,15 @@ class CudaDevice final : public Device {
   void synchronize() override;
   std::unique_ptr<Graph> capture(const std::function<void()>& run) override;
 
-  int num_sms() const { return num_sms_; }
+  const Gpu& gpu() const { return gpu_; }
 
-  // Runs `launch(stream)`, which starts the kernels of `op`, and checks that they started. `op` is
+  // Runs `launch(gpu)`, which starts the kernels of `op`, and checks that they started. `op` is
   // a literal: errors that come up later name it.
   template <class Launch>
   void run(const char* op, Launch&& launch) {
     select();
     last_op_ = op;
-    launch(stream_);
+    launch(gpu_);
     check(cudaGetLastError(), "launch");
   }
 
@@ -54,8 +55,7 @@ class CudaDevice final : public Device {
 
   const int ordinal_;
   const std::string name_;  // "cuda:0"
-  int num_sms_ = 0;
-  cudaStream_t stream_ = nullptr;
+  Gpu gpu_ = {};
   std::byte* staging_ = nullptr;  // pinned; small copies in pass through it
   std::size_t staged_ = 0;        // where the next one goes
   Event staged_half_[2];          // when each half was read

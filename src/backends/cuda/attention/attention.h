@@ -1,8 +1,7 @@
 // select_keys and sparse_mla on the device.
 #pragma once
 
-#include <cuda_runtime_api.h>
-
+#include "backends/cuda/gpu.h"
 #include "base/result.h"
 #include "ops/blocks/weights.h"
 #include "ops/select_keys.h"
@@ -11,16 +10,16 @@
 namespace glint::cuda {
 
 // Whether a thread block can hold what the kernels need of a model of these sizes.
-Status supports_select_keys(const AttentionDims& dims);
-Status supports_sparse_mla(const AttentionDims& dims);
+Status supports_select_keys(const AttentionDims& dims, const Arch& arch);
+Status supports_sparse_mla(const AttentionDims& dims, const Arch& arch);
 
-void launch_select_keys(const SelectKeysArgs& args, cudaStream_t stream);
+void launch_select_keys(const SelectKeysArgs& args, const Gpu& gpu);
 // select_keys of bf16 queries with keys in bf16 or fp8, of GLM-5's sizes, through a buffer of
 // kScoreBytes: "top_keys.cuh".
 inline constexpr std::int64_t kScoreBytes = 64 << 20;
-bool is_top_keys(const SelectKeysArgs& args);
-void launch_top_keys(const SelectKeysArgs& args, float* buffer, cudaStream_t stream);
+bool is_top_keys(const SelectKeysArgs& args, const Arch& arch);
+void launch_top_keys(const SelectKeysArgs& args, float* buffer, const Gpu& gpu);
 
-void launch_sparse_mla(const SparseMlaArgs& args, cudaStream_t stream);
+void launch_sparse_mla(const SparseMlaArgs& args, const Gpu& gpu);
 
 }  // namespace glint::cuda

@@ -131,15 +131,15 @@ bool can_score_keys(const SelectKeysArgs& args) {
 }
 
 void launch_score_keys(const KeyScores& s, IndexFormat format, std::int64_t tokens,
-                       std::int64_t most_keys, cudaStream_t stream) {
+                       std::int64_t most_keys, const Gpu& gpu) {
   const dim3 grid(static_cast<unsigned>((most_keys + kKeysOfBlock - 1) / kKeysOfBlock),
                   static_cast<unsigned>(tokens));
   if (format == IndexFormat::kFp8) {
     launch_dependent(score_keys_kernel<WeightFormat::kFp8Block, std::uint8_t>,
-                     {.grid = grid, .block = kBlock}, stream, s);
+                     {.grid = grid, .block = kBlock}, gpu, s);
   } else {
     launch_dependent(score_keys_kernel<WeightFormat::kBF16, bf16>, {.grid = grid, .block = kBlock},
-                     stream, s);
+                     gpu, s);
   }
 }
 

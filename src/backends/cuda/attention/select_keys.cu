@@ -18,9 +18,8 @@ namespace glint::cuda {
 namespace {
 
 constexpr int kBlock = 512, kWarps = kBlock / kWarp;
-constexpr int kKeysAtOnce = 4;                    // of a warp
-constexpr int kRound = kWarps * kKeysAtOnce;      // keys of a block between two looks at the buffer
-constexpr std::int64_t kMostShared = 227 * 1024;  // bytes
+constexpr int kKeysAtOnce = 4;                // of a warp
+constexpr int kRound = kWarps * kKeysAtOnce;  // keys of a block between two looks at the buffer
 
 template <class Q>
 struct Selection {
@@ -198,16 +197,16 @@ __global__ void __launch_bounds__(kBlock) select_keys_kernel(const Selection<Q> 
 }
 
 template <class Q, class Key>
-void launch(const Selection<Q>& selection, std::int64_t tokens, cudaStream_t stream) {
+void launch(const Selection<Q>& selection, std::int64_t tokens, const Gpu& gpu) {
   const auto kernel = select_keys_kernel<Q, Key>;
   const std::int64_t bytes = shared_bytes(selection.capacity, selection.heads, selection.dim);
-  GLINT_CHECK(bytes <= kMostShared,
+  GLINT_CHECK(bytes <= gpu.arch.shared_bytes,
               str("select_keys: ", selection.k, " keys of ", selection.heads, " heads of ",
                   selection.dim, " do not fit into shared memory"));
   // A failure shows as the launch's error.
   cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                        static_cast<int>(bytes));
-  kernel<<<static_cast<unsigned>(tokens), kBlock, static_cast<std::size_t>(bytes), stream>>>(
+  kernel<<<static_cast<unsigned>(tokens), kBlock, static_cast<std::size_t>(bytes), gpu.stream>>>(
       selection);
 }
 
@@ -236,23 +235,22 @@ Selection<Q> selection_of(const SelectKeysArgs& args, const Q* q) {
 
 }  // namespace
 
-Status supports_select_keys(const AttentionDims& dims) {
+Status supports_select_keys(const AttentionDims& dims, const Arch& arch) {
   const std::int64_t bytes =
       shared_bytes(capacity_for(dims.index_topk), dims.index_n_heads, dims.index_head_dim);
-  if (bytes <= kMostShared) return Ok{};
-  return Error{
-      ErrorCode::kUnsupported,
-      str("the cuda backend cannot select ", dims.index_topk, " keys with ", dims.index_n_heads,
-          " heads of ", dims.index_head_dim, ": that takes ", bytes,
-          " bytes of shared memory, and there are ", kMostShared, "; run it with --backend cpu")};
+  if (bytes <= arch.shared_bytes) return Ok{};
+  return Error{ErrorCode::kUnsupported,
+               str("the cuda backend cannot select ", dims.index_topk, " keys with ",
+                   dims.index_n_heads, " heads of ", dims.index_head_dim, ": that takes ", bytes,
+                   " bytes of shared memory, and there are ", arch.shared_bytes,
+                   "; run it with --backend cpu")};
 }
 
-void launch_select_keys(const SelectKeysArgs& args, cudaStream_t stream) {
+void launch_select_keys(const SelectKeysArgs& args, const Gpu& gpu) {
   if (args.out.size() == 0) return;
   with_elements(args.q, [&](const auto* q) {
     with_cache_type(args.cache.format, [&]<class Key>(Key) {
-      launch<std::remove_cvref_t<decltype(*q)>, Key>(selection_of(args, q), args.out.dim(0),
-                                                     stream);
+      launch<std::remove_cvref_t<decltype(*q)>, Key>(selection_of(args, q), args.out.dim(0), gpu);
     });
   });
 }

@@ -18,7 +18,6 @@ constexpr int kHeads = 8, kBlock = kHeads * kWarp;
 constexpr int kKeys = kWarp;      // of a tile
 constexpr int kLatentsEach = 16;  // of a lane
 constexpr int kMostLatents = kLatentsEach * kWarp;
-constexpr std::int64_t kMostShared = 227 * 1024;  // bytes
 
 template <class Q>
 struct Heads {
@@ -152,35 +151,37 @@ __global__ void __launch_bounds__(kBlock) sparse_mla_kernel(const Attention<Q> a
 }
 
 template <class Q, class Cache>
-void launch(const Attention<Q>& attention, std::int64_t tokens, cudaStream_t stream) {
+void launch(const Attention<Q>& attention, std::int64_t tokens, const Gpu& gpu) {
   const auto kernel = sparse_mla_kernel<Q, Cache>;
   const LatentRows& rows = attention.rows;
   const std::int64_t bytes = shared_bytes(rows.latent_dim + rows.rope_dim);
-  GLINT_CHECK(rows.latent_dim <= kMostLatents && bytes <= kMostShared,
+  GLINT_CHECK(rows.latent_dim <= kMostLatents && bytes <= gpu.arch.shared_bytes,
               str("sparse_mla: latents of ", rows.latent_dim, " + ", rows.rope_dim,
-                  "; the kernel holds at most ", kMostLatents, " + 800"));
+                  ", which supports_sparse_mla refuses"));
   // A failure shows as the launch's error.
   cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                        static_cast<int>(bytes));
   const dim3 grid(static_cast<unsigned>(tokens),
                   static_cast<unsigned>((attention.heads + kHeads - 1) / kHeads));
-  kernel<<<grid, kBlock, static_cast<std::size_t>(bytes), stream>>>(attention);
+  kernel<<<grid, kBlock, static_cast<std::size_t>(bytes), gpu.stream>>>(attention);
 }
 
 }  // namespace
 
-Status supports_sparse_mla(const AttentionDims& dims) {
+Status supports_sparse_mla(const AttentionDims& dims, const Arch& arch) {
   const int width = dims.kv_lora_rank + dims.qk_rope_head_dim;
-  if (dims.kv_lora_rank <= kMostLatents && shared_bytes(width) <= kMostShared) return Ok{};
+  if (dims.kv_lora_rank <= kMostLatents && shared_bytes(width) <= arch.shared_bytes) return Ok{};
+  const std::int64_t most =
+      (arch.shared_bytes - shared_bytes(0)) / (shared_bytes(1) - shared_bytes(0));
   return Error{ErrorCode::kUnsupported,
-               str("the cuda backend attends to latents of at most ", kMostLatents,
-                   " + 800 values; the model has ", dims.kv_lora_rank, " + ", dims.qk_rope_head_dim,
-                   "; run it with --backend cpu")};
+               str("the cuda backend attends to latents of at most ", kMostLatents, " values, ",
+                   most, " with those of rope, on this device; the model has ", dims.kv_lora_rank,
+                   " + ", dims.qk_rope_head_dim, "; run it with --backend cpu")};
 }
 
-void launch_sparse_mla(const SparseMlaArgs& args, cudaStream_t stream) {
+void launch_sparse_mla(const SparseMlaArgs& args, const Gpu& gpu) {
   if (args.out.size() == 0) return;
-  if (is_sparse_mla_512(args)) return launch_sparse_mla_512(args, stream);
+  if (is_sparse_mla_512(args)) return launch_sparse_mla_512(args, gpu);
   with_elements(args.out, [&]<class Q>(Q* out) {
     const auto heads_of = []<class T>(T* data, const Tensor& x) {
       return Heads<T>{data, x.stride[0], x.stride[1]};
@@ -195,9 +196,8 @@ void launch_sparse_mla(const SparseMlaArgs& args, cudaStream_t stream) {
         .heads = static_cast<int>(args.out.dim(1)),
         .scale = args.softmax_scale,
         .rows = latent_rows(args.kv)};
-    with_cache_type(args.kv.format, [&]<class Cache>(Cache) {
-      launch<Q, Cache>(attention, args.out.dim(0), stream);
-    });
+    with_cache_type(args.kv.format,
+                    [&]<class Cache>(Cache) { launch<Q, Cache>(attention, args.out.dim(0), gpu); });
   });
 }
 

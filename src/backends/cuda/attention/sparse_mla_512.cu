@@ -5,11 +5,11 @@
 // kHeads of its heads, a thread block every eighth segment, kKeys keys at a time: scores by all
 // warps, softmax with a warp for each head and a lane for each key, then the sums over keys. The
 // thread blocks' parts are added up in order. So the order of every sum is that of `indices`.
-#include <cooperative_groups.h>
 #include <cuda_pipeline_primitives.h>
 
 #include "backends/cuda/attention/sparse_mla_512.h"
 #include "backends/cuda/cache/rows.cuh"
+#include "backends/cuda/cluster.cuh"
 #include "backends/cuda/dependent_launch.cuh"
 #include "backends/cuda/linear/codes.cuh"
 #include "backends/cuda/reduce.cuh"
@@ -17,11 +17,10 @@
 namespace glint::cuda {
 namespace {
 
-namespace cg = cooperative_groups;
-
 constexpr int kLatent = 512, kRope = 64, kWidth = kLatent + kRope;
 constexpr int kHeads = 8, kBlock = kHeads * kWarp;
 constexpr int kKeys = kWarp, kSegment = 256, kMostBlocks = 8;  // of a cluster
+constexpr int most_blocks(const Arch& arch) { return arch.clusters ? kMostBlocks : 1; }
 
 // Warps of the scores: 16 keys and a quarter of the width each.
 constexpr int kQuarters = 4, kQuarter = kWidth / kQuarters / 16;  // instructions
@@ -235,7 +234,7 @@ __global__ void __launch_bounds__(kBlock, 2) sparse_mla_512_kernel(const Attenti
   auto& shared = *reinterpret_cast<Shared<kFp8, kStages>*>(memory);
   let_next_start();
   wait_for_inputs();
-  const auto cluster = cg::this_cluster();
+  const auto cluster = this_cluster();
   const int blocks = static_cast<int>(cluster.num_blocks()),
             rank = static_cast<int>(cluster.block_rank());
   const std::int64_t token = blockIdx.x / blocks;
@@ -247,7 +246,7 @@ __global__ void __launch_bounds__(kBlock, 2) sparse_mla_512_kernel(const Attenti
   Softmax softmax;
   float sums[kLatentBlocks][4] = {};
   for (std::int64_t first = std::int64_t{rank} * kSegment; first < a.k && indices[first] >= 0;
-       first += kMostBlocks * kSegment) {
+       first += most_blocks(kArch) * kSegment) {
     __syncthreads();  // the segment before has been read
     for (int i = threadIdx.x; i < kSegment; i += kBlock) {
       shared.slots[i] = first + i < a.k ? indices[first + i] : -1;
@@ -317,20 +316,25 @@ __global__ void __launch_bounds__(kBlock, 2) sparse_mla_512_kernel(const Attenti
 }
 
 template <bool kFp8, int kStages>
-void launch(const Attention& attention, std::int64_t tokens, cudaStream_t stream) {
+constexpr bool fits(const Arch& arch) {
+  return sizeof(Shared<kFp8, kStages>) <= static_cast<std::size_t>(arch.shared_bytes);
+}
+
+template <bool kFp8, int kStages>
+void launch(const Attention& attention, std::int64_t tokens, const Gpu& gpu) {
   const auto kernel = sparse_mla_512_kernel<kFp8, kStages>;
   constexpr int kBytes = sizeof(Shared<kFp8, kStages>);
   // A failure shows as the launch's error.
   cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes);
   const auto blocks = static_cast<unsigned>(
-      min(std::int64_t{kMostBlocks}, (attention.k + kSegment - 1) / kSegment));
+      min(std::int64_t{most_blocks(gpu.arch)}, (attention.k + kSegment - 1) / kSegment));
   const LaunchShape shape = {
       .grid = dim3(static_cast<unsigned>(tokens) * blocks,
                    static_cast<unsigned>((attention.heads + kHeads - 1) / kHeads)),
       .block = kBlock,
       .shared = kBytes,
       .cluster = blocks};
-  launch_dependent(kernel, shape, stream, attention);
+  launch_dependent(kernel, shape, gpu, attention);
 }
 
 }  // namespace
@@ -346,7 +350,7 @@ bool is_sparse_mla_512(const SparseMlaArgs& args) {
          is_even(args.q_latent) && is_even(args.q_rope);
 }
 
-void launch_sparse_mla_512(const SparseMlaArgs& args, cudaStream_t stream) {
+void launch_sparse_mla_512(const SparseMlaArgs& args, const Gpu& gpu) {
   const Attention attention = {
       .q_latent = bf16_data(args.q_latent),
       .q_rope = bf16_data(args.q_rope),
@@ -361,16 +365,18 @@ void launch_sparse_mla_512(const SparseMlaArgs& args, cudaStream_t stream) {
       .scale = args.softmax_scale,
       .rows = args.kv.data,
       .page_stride = args.kv.stride()};
-  // Two thread blocks share a multiprocessor; few that do not fill it have more keys under way.
+  // Two thread blocks share a multiprocessor; few that do not fill it have more keys under way, as
+  // far as its shared memory goes.
   constexpr std::int64_t kFewTokens = 16;
   const std::int64_t tokens = args.out.dim(0);
+  const bool few = tokens <= kFewTokens;
   if (args.kv.format == LatentFormat::kFp8) {
-    tokens > kFewTokens ? launch<true, 3>(attention, tokens, stream)
-                        : launch<true, 7>(attention, tokens, stream);
-  } else {
-    tokens > kFewTokens ? launch<false, 2>(attention, tokens, stream)
-                        : launch<false, 5>(attention, tokens, stream);
+    if (few && fits<true, 7>(gpu.arch)) return launch<true, 7>(attention, tokens, gpu);
+    if (fits<true, 3>(gpu.arch)) return launch<true, 3>(attention, tokens, gpu);
+    return launch<true, 2>(attention, tokens, gpu);
   }
+  if (few && fits<false, 5>(gpu.arch)) return launch<false, 5>(attention, tokens, gpu);
+  launch<false, 2>(attention, tokens, gpu);
 }
 
 }  // namespace glint::cuda

@@ -2,25 +2,28 @@
 // blocks take a stretch of the keys each, into shared memory, and find the worst value that is
 // still selected digit by digit, from histograms that they add up. Where values tie, the earlier
 // keys are in. Which keys these are depends on the scores alone.
-#include <cooperative_groups.h>
-
 #include <algorithm>
 #include <cmath>
 
 #include "backends/cuda/attention/attention.h"
 #include "backends/cuda/attention/top_keys.cuh"
+#include "backends/cuda/cluster.cuh"
 #include "backends/cuda/dependent_launch.cuh"
 #include "backends/cuda/reduce.cuh"
 
 namespace glint::cuda {
 namespace {
 
-namespace cg = cooperative_groups;
-
 constexpr int kBlock = 512, kWarps = kBlock / kWarp;
 constexpr int kBits = 8, kBins = 1 << kBits;  // of a digit
-constexpr int kMostBlocks = 8;                // of a cluster
-constexpr std::int64_t kKeysOfBlock = 48 << 10, kKeysWanted = 4096;
+constexpr std::int64_t kKeysWanted = 4096;    // of a thread block
+
+// Thread blocks of a cluster, and the keys of one, whose values are in its shared memory.
+constexpr int most_blocks(const Arch& arch) { return arch.clusters ? 8 : 1; }
+constexpr std::int64_t keys_of_block(const Arch& arch) {
+  constexpr std::int64_t kOthers = 8 << 10;  // bytes
+  return std::min<std::int64_t>(48 << 10, (arch.shared_bytes - kOthers) / 4);
+}
 
 struct TopKeys {
   KeyScores scores;
@@ -55,7 +58,7 @@ __device__ std::int32_t slot_of(const KeyScores& s, std::int64_t token, std::int
 
 // The value of rank k among the cluster's: each round finds its next digit, and how many of the
 // values that begin like it are still wanted.
-__device__ std::uint32_t find_threshold(const cg::cluster_group& cluster, Shared& shared,
+__device__ std::uint32_t find_threshold(const Cluster& cluster, Shared& shared,
                                         const std::uint32_t* values, int count, int k) {
   std::uint32_t prefix = 0;
   int wanted = k;
@@ -108,7 +111,7 @@ __global__ void __launch_bounds__(kBlock) top_keys_kernel(const TopKeys p) {
   __shared__ Shared shared;
   let_next_start();
   wait_for_inputs();
-  const auto cluster = cg::this_cluster();
+  const auto cluster = this_cluster();
   const int blocks = static_cast<int>(cluster.num_blocks()),
             rank = static_cast<int>(cluster.block_rank());
   const std::int64_t row = blockIdx.x / blocks, token = p.scores.first_token + row;
@@ -175,19 +178,20 @@ __global__ void __launch_bounds__(kBlock) top_keys_kernel(const TopKeys p) {
 }  // namespace
 
 void launch_choose_keys(const KeyScores& scores, std::int32_t* out, std::int64_t tokens,
-                        std::int64_t most_keys, cudaStream_t stream) {
+                        std::int64_t most_keys, const Gpu& gpu) {
   unsigned blocks = 1;
-  while (blocks < kMostBlocks && most_keys > kKeysWanted * blocks) blocks *= 2;
+  const auto most = static_cast<unsigned>(most_blocks(gpu.arch));
+  while (blocks < most && most_keys > kKeysWanted * blocks) blocks *= 2;
   const TopKeys top = {scores, out, (most_keys + blocks - 1) / blocks};
   const auto bytes = static_cast<std::size_t>(top.capacity) * sizeof(std::uint32_t);
   // A failure shows as the launch's error.
   cudaFuncSetAttribute(top_keys_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                       static_cast<int>(kKeysOfBlock * sizeof(std::uint32_t)));
+                       static_cast<int>(keys_of_block(gpu.arch) * sizeof(std::uint32_t)));
   const LaunchShape shape = {.grid = dim3(static_cast<unsigned>(tokens) * blocks),
                              .block = kBlock,
                              .shared = bytes,
                              .cluster = blocks};
-  launch_dependent(top_keys_kernel, shape, stream, top);
+  launch_dependent(top_keys_kernel, shape, gpu, top);
 }
 
 namespace {
@@ -199,13 +203,13 @@ std::int64_t most_keys(const SelectKeysArgs& args) {
 
 }  // namespace
 
-bool is_top_keys(const SelectKeysArgs& args) {
+bool is_top_keys(const SelectKeysArgs& args, const Arch& arch) {
   const std::int64_t keys = most_keys(args);
-  return can_score_keys(args) && keys <= kMostBlocks * kKeysOfBlock &&
+  return can_score_keys(args) && keys <= most_blocks(arch) * keys_of_block(arch) &&
          keys * std::int64_t{sizeof(float)} <= kScoreBytes;
 }
 
-void launch_top_keys(const SelectKeysArgs& args, float* buffer, cudaStream_t stream) {
+void launch_top_keys(const SelectKeysArgs& args, float* buffer, const Gpu& gpu) {
   const std::int64_t tokens = args.out.dim(0), keys = most_keys(args), heads = args.q.dim(1);
   if (args.out.size() == 0) return;
   KeyScores scores = {.q = bf16_data(args.q),
@@ -224,8 +228,8 @@ void launch_top_keys(const SelectKeysArgs& args, float* buffer, cudaStream_t str
   const std::int64_t at_once = kScoreBytes / (keys * std::int64_t{sizeof(float)});
   for (; scores.first_token < tokens; scores.first_token += at_once) {
     const std::int64_t now = std::min(at_once, tokens - scores.first_token);
-    launch_score_keys(scores, args.cache.format, now, keys, stream);
-    launch_choose_keys(scores, args.out.ptr<std::int32_t>(), now, keys, stream);
+    launch_score_keys(scores, args.cache.format, now, keys, gpu);
+    launch_choose_keys(scores, args.out.ptr<std::int32_t>(), now, keys, gpu);
   }
 }
 

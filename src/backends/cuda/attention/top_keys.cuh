@@ -2,9 +2,8 @@
 // backend's, of as many tokens at a time as fit.
 #pragma once
 
-#include <cuda_runtime_api.h>
-
 #include "backends/cuda/cache/rows.cuh"
+#include "backends/cuda/gpu.h"
 #include "ops/select_keys.h"
 
 namespace glint::cuda {
@@ -26,10 +25,10 @@ struct KeyScores {
 bool can_score_keys(const SelectKeysArgs& args);
 // Scores at most `most_keys` keys a token, and nothing for tokens that see k keys or fewer.
 void launch_score_keys(const KeyScores& scores, IndexFormat format, std::int64_t tokens,
-                       std::int64_t most_keys, cudaStream_t stream);
+                       std::int64_t most_keys, const Gpu& gpu);
 
 // Writes the results of select_keys for `tokens` tokens from scores.first_token on.
 void launch_choose_keys(const KeyScores& scores, std::int32_t* out, std::int64_t tokens,
-                        std::int64_t most_keys, cudaStream_t stream);
+                        std::int64_t most_keys, const Gpu& gpu);
 
 }  // namespace glint::cuda

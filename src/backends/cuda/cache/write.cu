@@ -87,13 +87,13 @@ __global__ void __launch_bounds__(kBlock)
 
 }  // namespace
 
-void launch_write_latent(const WriteLatentArgs& args, cudaStream_t stream) {
+void launch_write_latent(const WriteLatentArgs& args, const Gpu& gpu) {
   const auto tokens = static_cast<unsigned>(args.slots.dim(0));
   if (tokens == 0) return;
   with_elements(args.latent, [&]<class X>(X* latent) {
     with_cache_type(args.cache.format, [&]<class Cache>(Cache) {
       launch_dependent(
-          write_latent_kernel<X, Cache>, {.grid = dim3(tokens), .block = kBlock}, stream,
+          write_latent_kernel<X, Cache>, {.grid = dim3(tokens), .block = kBlock}, gpu,
           Source<X>{latent, args.latent.stride[0]},
           Source<X>{reinterpret_cast<const X*>(args.k_rope.data), args.k_rope.stride[0]},
           args.slots.ptr<std::int32_t>(), latent_rows(args.cache));
@@ -101,13 +101,13 @@ void launch_write_latent(const WriteLatentArgs& args, cudaStream_t stream) {
   });
 }
 
-void launch_write_index(const WriteIndexArgs& args, cudaStream_t stream) {
+void launch_write_index(const WriteIndexArgs& args, const Gpu& gpu) {
   const auto tokens = static_cast<unsigned>(args.slots.dim(0));
   if (tokens == 0) return;
   with_elements(args.k, [&]<class X>(X* keys) {
     with_cache_type(args.cache.format, [&]<class Cache>(Cache) {
-      launch_dependent(write_index_kernel<X, Cache>, {.grid = dim3(tokens), .block = kBlock},
-                       stream, keys, args.slots.ptr<std::int32_t>(), index_rows(args.cache));
+      launch_dependent(write_index_kernel<X, Cache>, {.grid = dim3(tokens), .block = kBlock}, gpu,
+                       keys, args.slots.ptr<std::int32_t>(), index_rows(args.cache));
     });
   });
 }

@@ -34,9 +34,10 @@ __global__ void __launch_bounds__(kBlock)
 
 template <class T, class Out>
 void launch_gather(const Tensor& ids, const T* table, TableRows rows, Out* out,
-                   std::int64_t columns, cudaStream_t stream) {
+                   std::int64_t columns, const Gpu& gpu) {
   const dim3 grid(static_cast<unsigned>(ids.dim(0)), blocks_for(columns));
-  gather_kernel<<<grid, kBlock, 0, stream>>>(ids.ptr<std::int32_t>(), table, rows, out, columns);
+  gather_kernel<<<grid, kBlock, 0, gpu.stream>>>(ids.ptr<std::int32_t>(), table, rows, out,
+                                                 columns);
 }
 
 template <class X, class Y>
@@ -69,38 +70,38 @@ __global__ void __launch_bounds__(kBlock)
 
 }  // namespace
 
-void launch_embed(const EmbedArgs& args, cudaStream_t stream) {
+void launch_embed(const EmbedArgs& args, const Gpu& gpu) {
   if (args.out.size() == 0) return;
   with_elements(args.table, [&](const auto* table) {
     with_elements(args.out, [&](auto* out) {
-      launch_gather(args.ids, table, {args.first, args.table.dim(0)}, out, args.out.dim(1), stream);
+      launch_gather(args.ids, table, {args.first, args.table.dim(0)}, out, args.out.dim(1), gpu);
     });
   });
 }
 
-void launch_gather_rows(const GatherRowsArgs& args, cudaStream_t stream) {
+void launch_gather_rows(const GatherRowsArgs& args, const Gpu& gpu) {
   if (args.out.size() == 0) return;
   with_elements(args.x, [&]<class T>(const T* x) {
     launch_gather(args.rows, x, {0, args.x.dim(0)}, reinterpret_cast<T*>(args.out.data),
-                  args.out.dim(1), stream);
+                  args.out.dim(1), gpu);
   });
 }
 
-void launch_add(const AddArgs& args, cudaStream_t stream) {
+void launch_add(const AddArgs& args, const Gpu& gpu) {
   const std::int64_t size = args.x.size();
   if (size == 0) return;
   with_elements(args.x, [&](auto* x) {
     with_elements(args.y, [&](const auto* y) {
-      add_kernel<<<blocks_for(size), kBlock, 0, stream>>>(x, y, size);
+      add_kernel<<<blocks_for(size), kBlock, 0, gpu.stream>>>(x, y, size);
     });
   });
 }
 
-void launch_silu_mul(const SiluMulArgs& args, cudaStream_t stream) {
+void launch_silu_mul(const SiluMulArgs& args, const Gpu& gpu) {
   const std::int64_t size = args.out.size();
   if (size == 0) return;
   with_elements(args.out, [&]<class T>(T* out) {
-    launch_dependent(silu_mul_kernel<T>, {.grid = dim3(blocks_for(size)), .block = kBlock}, stream,
+    launch_dependent(silu_mul_kernel<T>, {.grid = dim3(blocks_for(size)), .block = kBlock}, gpu,
                      reinterpret_cast<const T*>(args.gate.data),
                      reinterpret_cast<const T*>(args.up.data), out, size);
   });

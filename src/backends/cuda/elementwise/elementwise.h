@@ -1,17 +1,16 @@
 // Device ops that move rows or work on single elements, and rope.
 #pragma once
 
-#include <cuda_runtime_api.h>
-
+#include "backends/cuda/gpu.h"
 #include "ops/elementwise.h"
 #include "ops/rope.h"
 
 namespace glint::cuda {
 
-void launch_embed(const EmbedArgs& args, cudaStream_t stream);
-void launch_gather_rows(const GatherRowsArgs& args, cudaStream_t stream);
-void launch_add(const AddArgs& args, cudaStream_t stream);
-void launch_silu_mul(const SiluMulArgs& args, cudaStream_t stream);
-void launch_rope(const RopeArgs& args, cudaStream_t stream);
+void launch_embed(const EmbedArgs& args, const Gpu& gpu);
+void launch_gather_rows(const GatherRowsArgs& args, const Gpu& gpu);
+void launch_add(const AddArgs& args, const Gpu& gpu);
+void launch_silu_mul(const SiluMulArgs& args, const Gpu& gpu);
+void launch_rope(const RopeArgs& args, const Gpu& gpu);
 
 }  // namespace glint::cuda

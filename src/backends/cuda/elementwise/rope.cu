@@ -38,7 +38,7 @@ __global__ void __launch_bounds__(kBlock)
 
 }  // namespace
 
-void launch_rope(const RopeArgs& args, cudaStream_t stream) {
+void launch_rope(const RopeArgs& args, const Gpu& gpu) {
   if (args.x.size() == 0) return;
   with_elements(args.x, [&]<class T>(T* x) {
     const Rows<T> rows = {.x = x,
@@ -48,7 +48,7 @@ void launch_rope(const RopeArgs& args, cudaStream_t stream) {
                           .pairs = args.x.dim(2) / 2,
                           .interleaved = args.interleaved};
     launch_dependent(rope_kernel<T>,
-                     {.grid = dim3(static_cast<unsigned>(args.x.dim(0))), .block = kBlock}, stream,
+                     {.grid = dim3(static_cast<unsigned>(args.x.dim(0))), .block = kBlock}, gpu,
                      rows, args.positions.ptr<std::int32_t>(), args.table.ptr<float>());
   });
 }

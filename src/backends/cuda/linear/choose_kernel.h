@@ -4,6 +4,8 @@
 
 #include <cstdint>
 
+#include "backends/cuda/arch.h"
+
 namespace glint::cuda {
 
 // The order of summation: k in steps of kStep, steps in slices of `steps`, which are summed from
@@ -30,14 +32,38 @@ enum class Kernel {
   kWideSplit,  // the same, a cluster for all of k
 };
 
+// Bytes of shared memory: the sums of eight warps, 16 of each row of x, padded against bank
+// conflicts; and `steps` steps of x.
+constexpr int kStreamWarps = 8, kPaddedSums = 20;
+constexpr int stream_bytes(int rows, int steps) {
+  return rows * (kStreamWarps * kPaddedSums * 4 + steps * 2 * kStep);
+}
+
 struct ProductShape {
   std::int64_t m = 0, n = 0, k = 0;
   int matrices = 1;
   bool grouped = false;  // rows are divided among the matrices
+  bool aligned = true;   // rows of x and of the codes start at multiples of 16 bytes
 };
 
-// For operands whose rows start at multiples of 16 bytes; others take kCluster32 whatever the
-// shape.
-Kernel choose_kernel(const ProductShape& shape, int num_sms);
+Kernel choose_kernel(const ProductShape& shape, const Arch& arch, int num_sms);
+
+// Whether devices that code for `target` runs on may be given `kernel`: else it need not be in it.
+constexpr bool is_ever_chosen(Kernel kernel, bool aligned, const Arch& target) {
+  switch (kernel) {
+    case Kernel::kHeld8:
+    case Kernel::kPassed8:
+      return aligned;
+    case Kernel::kCluster32:
+      return target.clusters;
+    case Kernel::kTile:  // takes what a cluster's shared memory does not hold
+      return aligned || stream_bytes(32, slices_of(kLongest).steps) > target.shared_bytes ||
+             !target.clusters;
+    case Kernel::kWide:
+    case Kernel::kWideSplit:
+      return aligned && target.wgmma;
+  }
+  return false;
+}
 
 }  // namespace glint::cuda

@@ -5,13 +5,16 @@
 namespace glint::cuda {
 namespace {
 
+constexpr Arch kA100 = arch_of(80), kL40 = arch_of(89), kHopper = arch_of(90), kB200 = arch_of(100),
+               kRtxPro = arch_of(120);
 constexpr int kSms = 132;  // H200
 
-Kernel of(std::int64_t m, std::int64_t n, std::int64_t k) {
-  return choose_kernel({.m = m, .n = n, .k = k}, kSms);
+ProductShape experts(std::int64_t m) {
+  return {.m = m, .n = 256, .k = 6144, .matrices = 256, .grouped = true};
 }
-Kernel of_experts(std::int64_t m) {
-  return choose_kernel({.m = m, .n = 256, .k = 6144, .matrices = 256, .grouped = true}, kSms);
+Kernel of(const Arch& arch, const ProductShape& shape) { return choose_kernel(shape, arch, kSms); }
+Kernel of(std::int64_t m, std::int64_t n, std::int64_t k) {
+  return of(kHopper, {.m = m, .n = n, .k = k});
 }
 
 TEST(ChooseKernel, few_rows_stream_the_weights) {
@@ -29,11 +32,64 @@ TEST(ChooseKernel, a_cluster_shares_k_until_every_sm_has_a_tile) {
 }
 
 TEST(ChooseKernel, experts_go_by_the_rows_of_each) {
-  EXPECT_EQ(of_experts(8), Kernel::kPassed8);
-  EXPECT_EQ(of_experts(256 * 4), Kernel::kPassed8);
-  EXPECT_EQ(of_experts(256 * 5), Kernel::kCluster32);
-  EXPECT_EQ(of_experts(256 * 33), Kernel::kTile);
-  EXPECT_EQ(of_experts(256 * 65), Kernel::kWide);
+  EXPECT_EQ(of(kHopper, experts(8)), Kernel::kPassed8);
+  EXPECT_EQ(of(kHopper, experts(256 * 4)), Kernel::kPassed8);
+  EXPECT_EQ(of(kHopper, experts(256 * 5)), Kernel::kCluster32);
+  EXPECT_EQ(of(kHopper, experts(256 * 33)), Kernel::kTile);
+  EXPECT_EQ(of(kHopper, experts(256 * 65)), Kernel::kWide);
+}
+
+TEST(ChooseKernel, without_warpgroup_instructions_many_rows_go_in_tiles) {
+  for (const Arch& arch : {kA100, kL40, kB200, kRtxPro}) {
+    EXPECT_EQ(of(arch, {.m = 1, .n = 6144, .k = 2048}), Kernel::kHeld8);
+    EXPECT_EQ(of(arch, {.m = 8, .n = 6144, .k = 12288}), Kernel::kPassed8);
+    EXPECT_EQ(of(arch, {.m = 33, .n = 2048, .k = 6144}), Kernel::kTile);
+    EXPECT_EQ(of(arch, {.m = 4096, .n = 2048, .k = 6144}), Kernel::kTile);
+    EXPECT_EQ(of(arch, experts(256 * 65)), Kernel::kTile);
+  }
+}
+
+TEST(ChooseKernel, without_clusters_or_the_memory_for_them_tiles_begin_at_nine_rows) {
+  for (const Arch& arch : {kA100, kL40}) {
+    EXPECT_EQ(of(arch, {.m = 9, .n = 576, .k = 6144}), Kernel::kTile);
+    EXPECT_EQ(of(arch, experts(256 * 5)), Kernel::kTile);
+  }
+  for (const Arch& arch : {kB200, kRtxPro}) {
+    EXPECT_EQ(of(arch, {.m = 9, .n = 576, .k = 6144}), Kernel::kCluster32);
+  }
+  EXPECT_EQ(of(kB200, {.m = 9, .n = 6144, .k = 12288}), Kernel::kCluster32);
+  EXPECT_EQ(of(kRtxPro, {.m = 9, .n = 6144, .k = 12288}), Kernel::kTile) << "of 99 KiB";
+}
+
+TEST(ChooseKernel, rows_that_begin_anywhere_are_copied_element_by_element) {
+  const ProductShape one = {.m = 1, .n = 100, .k = 1001, .aligned = false};
+  EXPECT_EQ(of(kHopper, one), Kernel::kCluster32);
+  EXPECT_EQ(of(kA100, one), Kernel::kTile);
+}
+
+TEST(ChooseKernel, what_is_chosen_is_compiled) {
+  for (const int capability : {80, 86, 89, 90, 100, 103, 120, 121}) {
+    const Arch arch = arch_of(capability);
+    for (const int target : {80, 89, 90, 100, 103, 120}) {
+      if (target / 10 != capability / 10 || target > capability) continue;
+      for (std::int64_t k = 16; k <= kLongest; k += 1000) {
+        for (const std::int64_t m : {1, 8, 9, 32, 33, 64, 65, 5000}) {
+          for (const bool aligned : {false, true}) {
+            for (const int matrices : {1, 8}) {
+              const ProductShape shape = {.m = m * matrices,
+                                          .n = 2048,
+                                          .k = k,
+                                          .matrices = matrices,
+                                          .grouped = matrices > 1,
+                                          .aligned = aligned};
+              EXPECT_TRUE(is_ever_chosen(of(arch, shape), aligned, arch_of(target)))
+                  << capability << " " << target << " " << m << " " << k;
+            }
+          }
+        }
+      }
+    }
+  }
 }
 
 TEST(Slices, cover_k_and_depend_on_it_alone) {

@@ -6,6 +6,7 @@
 // needs columns in runs of eight, "chunks", of which a step has four.
 #pragma once
 
+#include "backends/cuda/arch.cuh"
 #include "backends/cuda/linear/product.h"
 #include "backends/cuda/vec.cuh"
 #include "tensor/fp8.h"
@@ -16,7 +17,14 @@ inline constexpr int kChunks = 4;
 
 __device__ inline std::uint32_t times(std::uint32_t pair, std::uint32_t factors) {
   std::uint32_t product;
-  asm("mul.rn.bf16x2 %0, %1, %2;" : "=r"(product) : "r"(pair), "r"(factors));
+  if constexpr (kArch.capability >= 90) {
+    asm("mul.rn.bf16x2 %0, %1, %2;" : "=r"(product) : "r"(pair), "r"(factors));
+  } else {  // there is no such instruction, and adding -0 changes nothing
+    constexpr std::uint32_t kMinusZeros = 0x80008000;
+    asm("fma.rn.bf16x2 %0, %1, %2, %3;"
+        : "=r"(product)
+        : "r"(pair), "r"(factors), "r"(kMinusZeros));
+  }
   return product;
 }
 

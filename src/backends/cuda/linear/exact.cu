@@ -184,7 +184,7 @@ dim3 grid_of(std::int64_t row_tiles, std::int64_t n, std::int64_t matrices) {
 
 }  // namespace
 
-void launch_exact_linear(const LinearArgs& args, cudaStream_t stream) {
+void launch_exact_linear(const LinearArgs& args, const Gpu& gpu) {
   if (args.out.size() == 0) return;
   const std::int64_t rows = args.x.dim(0), n = args.weight.rows;
   with_elements(args.x, [&]<class X>(X* x) {
@@ -198,13 +198,13 @@ void launch_exact_linear(const LinearArgs& args, cudaStream_t stream) {
                                        .n = n,
                                        .k = args.weight.cols,
                                        .adds = args.accumulate};
-      linear_kernel<<<grid_of(ceil_div(rows, kRows), n, 1), kBlock, 0, stream>>>(
+      linear_kernel<<<grid_of(ceil_div(rows, kRows), n, 1), kBlock, 0, gpu.stream>>>(
           product, rows, view_of(args.weight));
     });
   });
 }
 
-void launch_exact_grouped_linear(const GroupedLinearArgs& args, cudaStream_t stream) {
+void launch_exact_grouped_linear(const GroupedLinearArgs& args, const Gpu& gpu) {
   const std::int64_t rows = args.out.dim(0), groups = args.weights.count;
   if (args.out.size() == 0 || groups == 0) return;
   // As many tiles as any distribution of the rows over the groups can need.
@@ -220,14 +220,14 @@ void launch_exact_grouped_linear(const GroupedLinearArgs& args, cudaStream_t str
                                        .n = args.out.dim(1),
                                        .k = args.x.dim(1),
                                        .adds = args.accumulate};
-      grouped_kernel<<<grid_of(tiles, args.out.dim(1), 1), kBlock, 0, stream>>>(
+      grouped_kernel<<<grid_of(tiles, args.out.dim(1), 1), kBlock, 0, gpu.stream>>>(
           product, args.rows ? args.rows.ptr<std::int32_t>() : nullptr,
           args.offsets.ptr<std::int32_t>(), static_cast<int>(groups), view_of(args.weights));
     });
   });
 }
 
-void launch_exact_per_head(const PerHeadArgs& args, cudaStream_t stream) {
+void launch_exact_per_head(const PerHeadArgs& args, const Gpu& gpu) {
   if (args.out.size() == 0) return;
   const std::int64_t rows = args.x.dim(0);
   with_elements(args.x, [&]<class X>(X* x) {
@@ -242,7 +242,7 @@ void launch_exact_per_head(const PerHeadArgs& args, cudaStream_t stream) {
                                        .k = args.x.dim(2),
                                        .adds = args.accumulate};
       linear_kernel<<<grid_of(ceil_div(rows, kRows), args.out.dim(2), args.x.dim(1)), kBlock, 0,
-                      stream>>>(product, rows, view_of(args.weights));
+                      gpu.stream>>>(product, rows, view_of(args.weights));
     });
   });
 }

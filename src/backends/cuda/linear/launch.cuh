@@ -22,43 +22,43 @@ bool is_aligned(const ProductArgs& p) {
 }
 
 template <WeightFormat kFormat, Epilogue kEpilogue>
-void launch_as(const ProductArgs& p, int num_sms, cudaStream_t stream) {
+void launch_as(const ProductArgs& p, const Gpu& gpu) {
   const bool aligned = is_aligned<kFormat>(p);
-  if (!aligned) {
-    return launch_stream<kFormat, 32, Stream::kCluster, false, kEpilogue>(p, num_sms, stream);
-  }
   switch (choose_kernel({.m = p.m,
                          .n = kEpilogue == Epilogue::kSiluMul ? 2 * p.n : p.n,
                          .k = p.k,
                          .matrices = p.matrices,
-                         .grouped = p.offsets != nullptr},
-                        num_sms)) {
+                         .grouped = p.offsets != nullptr,
+                         .aligned = aligned},
+                        gpu.arch, gpu.num_sms)) {
     case Kernel::kHeld8:
-      return launch_stream<kFormat, 8, Stream::kHeld, true, kEpilogue>(p, num_sms, stream);
+      return launch_stream<kFormat, 8, Stream::kHeld, true, kEpilogue>(p, gpu);
     case Kernel::kPassed8:
-      return launch_stream<kFormat, 8, Stream::kPassed, true, kEpilogue>(p, num_sms, stream);
+      return launch_stream<kFormat, 8, Stream::kPassed, true, kEpilogue>(p, gpu);
     case Kernel::kCluster32:
-      return launch_stream<kFormat, 32, Stream::kCluster, true, kEpilogue>(p, num_sms, stream);
+      return aligned ? launch_stream<kFormat, 32, Stream::kCluster, true, kEpilogue>(p, gpu)
+                     : launch_stream<kFormat, 32, Stream::kCluster, false, kEpilogue>(p, gpu);
     case Kernel::kTile:
-      return launch_tile<kFormat, kEpilogue>(p, stream);
+      return aligned ? launch_tile<kFormat, kEpilogue, true>(p, gpu)
+                     : launch_tile<kFormat, kEpilogue, false>(p, gpu);
     case Kernel::kWide:
-      return launch_wide<kFormat, kEpilogue, false>(p, stream);
+      return launch_wide<kFormat, kEpilogue, false>(p, gpu);
     case Kernel::kWideSplit:
-      return launch_wide<kFormat, kEpilogue, true>(p, stream);
+      return launch_wide<kFormat, kEpilogue, true>(p, gpu);
   }
 }
 
 template <WeightFormat kFormat>
-void launch_product(const ProductArgs& p, Epilogue epilogue, int num_sms, cudaStream_t stream) {
+void launch_product(const ProductArgs& p, Epilogue epilogue, const Gpu& gpu) {
   switch (epilogue) {
     case Epilogue::kBF16:
-      return launch_as<kFormat, Epilogue::kBF16>(p, num_sms, stream);
+      return launch_as<kFormat, Epilogue::kBF16>(p, gpu);
     case Epilogue::kF32:
-      return launch_as<kFormat, Epilogue::kF32>(p, num_sms, stream);
+      return launch_as<kFormat, Epilogue::kF32>(p, gpu);
     case Epilogue::kAdd:
-      return launch_as<kFormat, Epilogue::kAdd>(p, num_sms, stream);
+      return launch_as<kFormat, Epilogue::kAdd>(p, gpu);
     case Epilogue::kSiluMul:
-      return launch_as<kFormat, Epilogue::kSiluMul>(p, num_sms, stream);
+      return launch_as<kFormat, Epilogue::kSiluMul>(p, gpu);
   }
 }
 

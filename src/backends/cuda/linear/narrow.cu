@@ -103,30 +103,29 @@ __global__ void __launch_bounds__(kBlock) narrow_kernel(const Narrow p, const We
 }
 
 template <WeightFormat kFormat, bool kAligned>
-void launch_aligned(const Narrow& p, const WeightView& w, cudaStream_t stream) {
+void launch_aligned(const Narrow& p, const WeightView& w, const Gpu& gpu) {
   const auto shape = [&](int rows, int columns) {
     return LaunchShape{.grid = dim3(static_cast<unsigned>((p.m + rows - 1) / rows),
                                     static_cast<unsigned>((p.n + columns - 1) / columns)),
                        .block = kBlock};
   };
   if (p.m <= 2) {
-    launch_dependent(narrow_kernel<kFormat, 1, 2, kAligned>, shape(1, 2), stream, p, w);
+    launch_dependent(narrow_kernel<kFormat, 1, 2, kAligned>, shape(1, 2), gpu, p, w);
   } else if (p.m <= 64) {
-    launch_dependent(narrow_kernel<kFormat, 4, 2, kAligned>, shape(4, 2), stream, p, w);
+    launch_dependent(narrow_kernel<kFormat, 4, 2, kAligned>, shape(4, 2), gpu, p, w);
   } else {
-    launch_dependent(narrow_kernel<kFormat, 8, 4, kAligned>, shape(8, 4), stream, p, w);
+    launch_dependent(narrow_kernel<kFormat, 8, 4, kAligned>, shape(8, 4), gpu, p, w);
   }
 }
 
 template <WeightFormat kFormat>
-void launch(const Narrow& p, const WeightView& w, cudaStream_t stream) {
+void launch(const Narrow& p, const WeightView& w, const Gpu& gpu) {
   const auto is_aligned = [](const void* at) {
     return reinterpret_cast<std::uintptr_t>(at) % 16 == 0;
   };
   const bool aligned =
       is_aligned(p.x) && p.x_stride % kRun == 0 && is_aligned(w.data) && p.k % kRun == 0;
-  aligned ? launch_aligned<kFormat, true>(p, w, stream)
-          : launch_aligned<kFormat, false>(p, w, stream);
+  aligned ? launch_aligned<kFormat, true>(p, w, gpu) : launch_aligned<kFormat, false>(p, w, gpu);
 }
 
 }  // namespace
@@ -135,7 +134,7 @@ bool is_narrow(const LinearArgs& args) {
   return args.x.dtype == DType::kF32 && args.weight.rows <= kMostNarrow;
 }
 
-void launch_narrow_linear(const LinearArgs& args, cudaStream_t stream) {
+void launch_narrow_linear(const LinearArgs& args, const Gpu& gpu) {
   if (args.out.size() == 0) return;
   const WeightView w = first_view(args.weight);
   const Narrow p = {.x = args.x.ptr<float>(),
@@ -148,13 +147,13 @@ void launch_narrow_linear(const LinearArgs& args, cudaStream_t stream) {
                     .adds = args.accumulate};
   switch (w.format) {
     case WeightFormat::kF32:
-      return launch<WeightFormat::kF32>(p, w, stream);
+      return launch<WeightFormat::kF32>(p, w, gpu);
     case WeightFormat::kBF16:
-      return launch<WeightFormat::kBF16>(p, w, stream);
+      return launch<WeightFormat::kBF16>(p, w, gpu);
     case WeightFormat::kFp8Block:
-      return launch<WeightFormat::kFp8Block>(p, w, stream);
+      return launch<WeightFormat::kFp8Block>(p, w, gpu);
     case WeightFormat::kNvfp4:
-      return launch<WeightFormat::kNvfp4>(p, w, stream);
+      return launch<WeightFormat::kNvfp4>(p, w, gpu);
   }
 }
 

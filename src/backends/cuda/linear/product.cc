@@ -10,16 +10,15 @@ Epilogue epilogue_of(const Tensor& out, bool accumulate) {
   return accumulate ? Epilogue::kAdd : Epilogue::kF32;
 }
 
-void launch(WeightFormat format, const ProductArgs& p, Epilogue epilogue, int num_sms,
-            cudaStream_t stream) {
+void launch(WeightFormat format, const ProductArgs& p, Epilogue epilogue, const Gpu& gpu) {
   if (p.m == 0 || p.n == 0 || p.matrices == 0) return;
   switch (format) {
     case WeightFormat::kBF16:
-      return launch_product<WeightFormat::kBF16>(p, epilogue, num_sms, stream);
+      return launch_product<WeightFormat::kBF16>(p, epilogue, gpu);
     case WeightFormat::kFp8Block:
-      return launch_product<WeightFormat::kFp8Block>(p, epilogue, num_sms, stream);
+      return launch_product<WeightFormat::kFp8Block>(p, epilogue, gpu);
     case WeightFormat::kNvfp4:
-      return launch_product<WeightFormat::kNvfp4>(p, epilogue, num_sms, stream);
+      return launch_product<WeightFormat::kNvfp4>(p, epilogue, gpu);
     case WeightFormat::kF32:
       break;
   }
@@ -54,17 +53,17 @@ ProductArgs product_of(const Tensor& x, const Tensor& rows, const Tensor& offset
 
 }  // namespace
 
-void launch_linear(const LinearArgs& args, int num_sms, cudaStream_t stream) {
+void launch_linear(const LinearArgs& args, const Gpu& gpu) {
   launch(args.weight.format, product_of(args.x, args.weight, args.out),
-         epilogue_of(args.out, args.accumulate), num_sms, stream);
+         epilogue_of(args.out, args.accumulate), gpu);
 }
 
-void launch_grouped_linear(const GroupedLinearArgs& args, int num_sms, cudaStream_t stream) {
+void launch_grouped_linear(const GroupedLinearArgs& args, const Gpu& gpu) {
   launch(args.weights.format, product_of(args.x, args.rows, args.offsets, args.weights, args.out),
-         epilogue_of(args.out, args.accumulate), num_sms, stream);
+         epilogue_of(args.out, args.accumulate), gpu);
 }
 
-void launch_per_head(const PerHeadArgs& args, int num_sms, cudaStream_t stream) {
+void launch_per_head(const PerHeadArgs& args, const Gpu& gpu) {
   const ProductArgs product = {.x = bf16_data(args.x),
                                .x_stride = args.x.stride[0],
                                .x_step = args.x.stride[1],
@@ -76,19 +75,19 @@ void launch_per_head(const PerHeadArgs& args, int num_sms, cudaStream_t stream) 
                                .k = static_cast<int>(args.weights.cols),
                                .weights = view_of(args.weights),
                                .matrices = static_cast<int>(args.weights.count)};
-  launch(args.weights.format, product, epilogue_of(args.out, args.accumulate), num_sms, stream);
+  launch(args.weights.format, product, epilogue_of(args.out, args.accumulate), gpu);
 }
 
-void launch_gate_up(const GateUpArgs& args, int num_sms, cudaStream_t stream) {
+void launch_gate_up(const GateUpArgs& args, const Gpu& gpu) {
   ProductArgs product = product_of(args.x, args.gate, args.out);
   product.up = view_of(args.up);
-  launch(args.gate.format, product, Epilogue::kSiluMul, num_sms, stream);
+  launch(args.gate.format, product, Epilogue::kSiluMul, gpu);
 }
 
-void launch_grouped_gate_up(const GroupedGateUpArgs& args, int num_sms, cudaStream_t stream) {
+void launch_grouped_gate_up(const GroupedGateUpArgs& args, const Gpu& gpu) {
   ProductArgs product = product_of(args.x, args.rows, args.offsets, args.gate, args.out);
   product.up = view_of(args.up);
-  launch(args.gate.format, product, Epilogue::kSiluMul, num_sms, stream);
+  launch(args.gate.format, product, Epilogue::kSiluMul, gpu);
 }
 
 }  // namespace glint::cuda

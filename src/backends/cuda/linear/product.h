@@ -1,9 +1,8 @@
 // A product of bf16 rows with weights of any format, as its kernels see it.
 #pragma once
 
-#include <cuda_runtime_api.h>
-
 #include "backends/cuda/elements.h"
+#include "backends/cuda/gpu.h"
 #include "backends/cuda/linear/choose_kernel.h"
 #include "backends/cuda/linear/weight_view.h"
 
@@ -43,6 +42,6 @@ inline bool has_product(WeightFormat format, std::int64_t k, int block_cols) {
 
 // Defined for each format by one file in inst/. No size is 0.
 template <WeightFormat kFormat>
-void launch_product(const ProductArgs& args, Epilogue epilogue, int num_sms, cudaStream_t stream);
+void launch_product(const ProductArgs& args, Epilogue epilogue, const Gpu& gpu);
 
 }  // namespace glint::cuda

@@ -3,16 +3,15 @@
 // kRows rows of x, over one slice of k; the slices' sums meet in shared memory, in order.
 #pragma once
 
-#include <cooperative_groups.h>
-
 #include <algorithm>
 
+#include "backends/cuda/cluster.cuh"
 #include "backends/cuda/dependent_launch.cuh"
 #include "backends/cuda/linear/rows.cuh"
 
 namespace glint::cuda {
 
-inline constexpr int kStreamWarps = 8, kStreamBlock = kStreamWarps * kWarp;
+inline constexpr int kStreamBlock = kStreamWarps * kWarp;
 inline constexpr int kXBytes = 2 * kStep;  // of a row of x in a step
 inline constexpr int kRounds = 10;         // thread blocks that a multiprocessor should get
 
@@ -23,19 +22,15 @@ enum class Stream {
   kCluster  // the thread blocks of a cluster; shared memory, a slice each
 };
 
-// The sums of the warps: 16 of each of kRows rows of x, padded against bank conflicts.
+// The sums of the warps: 16 of each of kRows rows of x.
 template <int kRows>
-using StreamSums = float[kStreamWarps][kRows][20];
+using StreamSums = float[kStreamWarps][kRows][kPaddedSums];
 
 // Steps of x that a thread block holds.
 template <Stream kStream>
 __host__ __device__ int steps_of_x(int k) {
   if (kStream == Stream::kPassed) return 0;
   return kStream == Stream::kCluster ? slices_of(k).steps : (k + kStep - 1) / kStep;
-}
-template <int kRows, Stream kStream>
-int stream_bytes(int k) {
-  return static_cast<int>(sizeof(StreamSums<kRows>)) + steps_of_x<kStream>(k) * kRows * kXBytes;
 }
 
 // Where 16 bytes, number `unit` of a row of x, lie in its step: so that the eight lanes that read
@@ -185,8 +180,7 @@ __device__ void multiply_batch(float (&sums)[kBlocks][4], const Batch<kFormat, k
 }
 
 template <WeightFormat kFormat, int kRows, Stream kStream, bool kAligned, Epilogue kEpilogue>
-__global__ void __launch_bounds__(kStreamBlock, 2) stream_kernel(const ProductArgs p) {
-  namespace cg = cooperative_groups;
+__device__ __forceinline__ void stream_product(const ProductArgs& p) {
   extern __shared__ __align__(128) std::byte shared[];
   auto& sums_of_warps = *reinterpret_cast<StreamSums<kRows>*>(shared);
   std::byte* const x = shared + sizeof(StreamSums<kRows>);
@@ -247,7 +241,7 @@ __global__ void __launch_bounds__(kStreamBlock, 2) stream_kernel(const ProductAr
         sums[j][e] = 0;
       }
     }
-    kCluster ? cg::this_cluster().sync() : __syncthreads();
+    kCluster ? this_cluster().sync() : __syncthreads();
     const int rows = static_cast<int>(tile.end - tile.first);
     for (int i = rank * kStreamBlock + static_cast<int>(threadIdx.x); i < tiles * rows * kOut;
          i += blocks * kStreamBlock) {
@@ -257,7 +251,7 @@ __global__ void __launch_bounds__(kStreamBlock, 2) stream_kernel(const ProductAr
       for (int s = 0; s < kStreamWarps; ++s) {
         const float* of = &sums_of_warps[kCluster ? of_tile : of_tile * slices.count + s][row][0];
         if (s >= slices.count) break;
-        if constexpr (kCluster) of = cg::this_cluster().map_shared_rank(of, s);
+        if constexpr (kCluster) of = this_cluster().map_shared_rank(of, s);
         parts[s] = of[column];
         if constexpr (kEpilogue == Epilogue::kSiluMul) up_parts[s] = of[column + 8];
       }
@@ -271,7 +265,7 @@ __global__ void __launch_bounds__(kStreamBlock, 2) stream_kernel(const ProductAr
       write_sum<kEpilogue>(p, tile, tile.first + row, at + of_tile * kOut + column, sum * factor,
                            up_sum * up_factor);
     }
-    kCluster ? cg::this_cluster().sync() : __syncthreads();  // the sums have been read
+    kCluster ? this_cluster().sync() : __syncthreads();  // the sums have been read
   };
   const auto x_at = [&](int i, int c, int j) {
     const int column = Codes<kFormat>::column(t, c);
@@ -304,11 +298,19 @@ __global__ void __launch_bounds__(kStreamBlock, 2) stream_kernel(const ProductAr
 }
 
 template <WeightFormat kFormat, int kRows, Stream kStream, bool kAligned, Epilogue kEpilogue>
-void launch_stream(const ProductArgs& p, int num_sms, cudaStream_t stream) {
+__global__ void __launch_bounds__(kStreamBlock, 2) stream_kernel(const ProductArgs p) {
+  constexpr Kernel kKernel = kStream == Stream::kCluster ? Kernel::kCluster32 : Kernel::kHeld8;
+  if constexpr (is_ever_chosen(kKernel, kAligned, kArch)) {
+    stream_product<kFormat, kRows, kStream, kAligned, kEpilogue>(p);
+  }
+}
+
+template <WeightFormat kFormat, int kRows, Stream kStream, bool kAligned, Epilogue kEpilogue>
+void launch_stream(const ProductArgs& p, const Gpu& gpu) {
   constexpr bool kCluster = kStream == Stream::kCluster;
   const auto kernel = stream_kernel<kFormat, kRows, kStream, kAligned, kEpilogue>;
   const Slices slices = slices_of(p.k);
-  const int bytes = stream_bytes<kRows, kStream>(p.k);
+  const int bytes = stream_bytes(kRows, steps_of_x<kStream>(p.k));
   // A failure shows as the launch's error.
   cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
   const int tiles = kCluster ? kStreamWarps : kStreamWarps / slices.count;
@@ -317,7 +319,7 @@ void launch_stream(const ProductArgs& p, int num_sms, cudaStream_t stream) {
   const std::int64_t matrices = p.offsets ? 1 : p.matrices;
   const std::int64_t across = most_tiles(p, kRows) * blocks * matrices;
   // Enough thread blocks to go round a few times, each with as much of n as that leaves it.
-  const std::int64_t wanted = kRounds * num_sms / across, most = (p.n + columns - 1) / columns;
+  const std::int64_t wanted = kRounds * gpu.num_sms / across, most = (p.n + columns - 1) / columns;
   const LaunchShape shape = {
       .grid = dim3(static_cast<unsigned>(most_tiles(p, kRows)) * blocks,
                    static_cast<unsigned>(std::clamp<std::int64_t>(wanted, 1, most)),
@@ -325,7 +327,7 @@ void launch_stream(const ProductArgs& p, int num_sms, cudaStream_t stream) {
       .block = kStreamBlock,
       .shared = static_cast<std::size_t>(bytes),
       .cluster = blocks};
-  launch_dependent(kernel, shape, stream, p);
+  launch_dependent(kernel, shape, gpu, p);
 }
 
 }  // namespace glint::cuda

@@ -4,6 +4,8 @@
 
 #include <cuda_pipeline_primitives.h>
 
+#include <type_traits>
+
 #include "backends/cuda/linear/stream.cuh"
 
 namespace glint::cuda {
@@ -14,15 +16,22 @@ inline constexpr int kTileBlock = kTileWarpsX * kTileWarpsW * kWarp;
 inline constexpr int kBlocksX = kTileRows / kTileWarpsX / 8;      // of 8 rows, of a warp
 inline constexpr int kBlocksW = kTileWeights / kTileWarpsW / 16;  // of 16 rows of the weight
 
-template <WeightFormat kFormat>
+template <WeightFormat kFormat, int kStagesOf>
 struct TileShape {
   static constexpr int kWeightBytes = kTileWeights * Codes<kFormat>::kBytes;
   static constexpr int kStageBytes = kWeightBytes + kTileRows * kXBytes;
-  static constexpr int kStages = kFormat == WeightFormat::kBF16 ? 3 : 4;
+  static constexpr int kStages = kStagesOf;
   static constexpr int kSharedBytes = kStages * kStageBytes;
   static constexpr int kSumStride = kTileWeights + 4;  // floats; the sums replace the stages
   static_assert(kTileRows * kSumStride * 4 <= kSharedBytes);
 };
+// With as many stages as is good, and with those that every device has the memory for.
+template <WeightFormat kFormat>
+using DeepTile = TileShape<kFormat, kFormat == WeightFormat::kBF16 ? 3 : 4>;
+template <WeightFormat kFormat>
+using FlatTile = TileShape<kFormat, kFormat == WeightFormat::kBF16       ? 2
+                                    : kFormat == WeightFormat::kFp8Block ? 3
+                                                                         : 4>;
 
 // As place_of_x, for the codes of a weight.
 template <WeightFormat kFormat>
@@ -32,7 +41,7 @@ __device__ int place_of_codes(int row, int unit) {
 }
 
 // Copies a step of rows: a thread always the same unit of every kRowsApart-th row.
-template <int kRows, int kBytes>
+template <int kRows, int kBytes, bool kAligned = true>
 struct RowCopy {
   static constexpr int kUnits = kBytes / 16, kRowsApart = kTileBlock / kUnits,
                        kCopies = kRows / kRowsApart;
@@ -53,8 +62,12 @@ struct RowCopy {
     for (int i = 0; i < kCopies; ++i) {
       const int row = static_cast<int>(threadIdx.x) / kUnits + i * kRowsApart;
       const bool there = rows[i] && byte < size;
-      copy_16(to + row * kBytes + place_of(row, unit) * 16, there ? rows[i] + byte : rows[0],
-              there);
+      std::byte* const here = to + row * kBytes + place_of(row, unit) * 16;
+      if constexpr (kAligned) {
+        copy_16(here, there ? rows[i] + byte : rows[0], there);
+      } else {
+        *reinterpret_cast<uint4*>(here) = there ? load_row<false>(rows[i], byte, size) : uint4{};
+      }
     }
   }
 };
@@ -67,10 +80,9 @@ struct StepScales {
 };
 
 // A step, of one warp.
-template <WeightFormat kFormat>
+template <WeightFormat kFormat, class Shape>
 __device__ void multiply_step(float (&slice)[kBlocksW][kBlocksX][4], const std::byte* stage,
                               const StepScales<kFormat>& scales, int warp_w, int warp_x) {
-  using Shape = TileShape<kFormat>;
   const int g = threadIdx.x % kWarp / 4, t = threadIdx.x % 4;
   const std::byte* const x = stage + Shape::kWeightBytes;
   Codes<kFormat> codes[kBlocksW][2];
@@ -136,9 +148,8 @@ __device__ inline void add_slice(float (&total)[kBlocksW][kBlocksX][4],
   }
 }
 
-template <WeightFormat kFormat, Epilogue kEpilogue>
-__global__ void __launch_bounds__(kTileBlock, 1) tile_kernel(const ProductArgs p) {
-  using Shape = TileShape<kFormat>;
+template <WeightFormat kFormat, class Shape, bool kAligned, Epilogue kEpilogue>
+__device__ __forceinline__ void tile_product(const ProductArgs& p) {
   extern __shared__ __align__(128) std::byte shared[];
   constexpr int kOut = kTileWeights / 16 * kRowsOf16<kEpilogue>;  // outputs of a row of x
   const Slices slices = slices_of(p.k);
@@ -153,9 +164,9 @@ __global__ void __launch_bounds__(kTileBlock, 1) tile_kernel(const ProductArgs p
     const std::int64_t n = n0 + (kEpilogue == Epilogue::kSiluMul ? i / 16 * 8 + i % 8 : i);
     return min(n, p.n - 1);
   };
-  const RowCopy<kTileRows, kXBytes> copy_x(
+  const RowCopy<kTileRows, kXBytes, kAligned> copy_x(
       [&](int i) { return reinterpret_cast<const std::byte*>(row_of_x(p, tile, tile.first + i)); });
-  const RowCopy<kTileWeights, Codes<kFormat>::kBytes> copy_w([&](int i) {
+  const RowCopy<kTileWeights, Codes<kFormat>::kBytes, kAligned> copy_w([&](int i) {
     return (is_up(i) ? up : w).data + row_of_weight(i) * Codes<kFormat>::row_bytes(p.k);
   });
 
@@ -190,7 +201,7 @@ __global__ void __launch_bounds__(kTileBlock, 1) tile_kernel(const ProductArgs p
           const int r = row + half * 8 + g;
           const std::byte* const of_row =
               (is_up(r) ? up : w).scale + row_of_weight(r) * (p.k / kNvfp4Group);
-          scales.of_rows[i][half] = Codes<kFormat>::template load_scales<true>(
+          scales.of_rows[i][half] = Codes<kFormat>::template load_scales<kAligned>(
               of_row, k0 + Codes<kFormat>::column(t, 0), p.k);
         }
       }
@@ -205,8 +216,8 @@ __global__ void __launch_bounds__(kTileBlock, 1) tile_kernel(const ProductArgs p
     __pipeline_wait_prior(Shape::kStages - 2);
     __syncthreads();  // the copies of all threads are there, and the stage before this is free
     start_copy(step + Shape::kStages - 1);
-    multiply_step<kFormat>(slice, shared + step % Shape::kStages * Shape::kStageBytes, scales,
-                           warp_w, warp_x);
+    multiply_step<kFormat, Shape>(slice, shared + step % Shape::kStages * Shape::kStageBytes,
+                                  scales, warp_w, warp_x);
     if ((step + 1) % slices.steps == 0 || step + 1 == steps) add_slice(total, slice);
   }
 
@@ -235,17 +246,41 @@ __global__ void __launch_bounds__(kTileBlock, 1) tile_kernel(const ProductArgs p
   }
 }
 
-template <WeightFormat kFormat, Epilogue kEpilogue>
-void launch_tile(const ProductArgs& p, cudaStream_t stream) {
-  using Shape = TileShape<kFormat>;
-  const auto kernel = tile_kernel<kFormat, kEpilogue>;
+// Whether code for `target` needs this one of the two: code for 8.0 runs on 8.6 and 8.9 too, which
+// have less memory.
+template <WeightFormat kFormat, class Shape>
+constexpr bool is_tile_of(const Arch& target) {
+  const bool is_deep = DeepTile<kFormat>::kSharedBytes <= target.shared_bytes;
+  return std::is_same_v<Shape, DeepTile<kFormat>> ? is_deep
+                                                  : !is_deep || target.capability / 10 == 8;
+}
+
+template <WeightFormat kFormat, class Shape, bool kAligned, Epilogue kEpilogue>
+__global__ void __launch_bounds__(kTileBlock, 1) tile_kernel(const ProductArgs p) {
+  if constexpr (is_ever_chosen(Kernel::kTile, kAligned, kArch) &&
+                is_tile_of<kFormat, Shape>(kArch)) {
+    tile_product<kFormat, Shape, kAligned, kEpilogue>(p);
+  }
+}
+
+template <WeightFormat kFormat, class Shape, bool kAligned, Epilogue kEpilogue>
+void launch_tile_as(const ProductArgs& p, const Gpu& gpu) {
+  const auto kernel = tile_kernel<kFormat, Shape, kAligned, kEpilogue>;
   // A failure shows as the launch's error.
   cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, Shape::kSharedBytes);
   constexpr int kOut = kTileWeights / 16 * kRowsOf16<kEpilogue>;
   const dim3 grid(static_cast<unsigned>(most_tiles(p, kTileRows)),
                   static_cast<unsigned>((p.n + kOut - 1) / kOut),
                   static_cast<unsigned>(p.offsets ? 1 : p.matrices));
-  kernel<<<grid, kTileBlock, Shape::kSharedBytes, stream>>>(p);
+  kernel<<<grid, kTileBlock, Shape::kSharedBytes, gpu.stream>>>(p);
+}
+
+template <WeightFormat kFormat, Epilogue kEpilogue, bool kAligned>
+void launch_tile(const ProductArgs& p, const Gpu& gpu) {
+  if (DeepTile<kFormat>::kSharedBytes <= gpu.arch.shared_bytes) {
+    return launch_tile_as<kFormat, DeepTile<kFormat>, kAligned, kEpilogue>(p, gpu);
+  }
+  launch_tile_as<kFormat, FlatTile<kFormat>, kAligned, kEpilogue>(p, gpu);
 }
 
 }  // namespace glint::cuda

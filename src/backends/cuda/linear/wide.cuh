@@ -198,7 +198,7 @@ __device__ inline WideWork find_wide_work(const ProductArgs& p) {
 template <WeightFormat kFormat, Epilogue kEpilogue>
 __device__ void add_slices(const ProductArgs& p, const RowTile& tile, std::int64_t n, float* totals,
                            float factor, float up_factor) {
-  const auto cluster = cooperative_groups::this_cluster();
+  const auto cluster = this_cluster();
   cluster.sync();
   const int count = static_cast<int>(cluster.num_blocks()), t = threadIdx.x % 4;
   const int rank = static_cast<int>(cluster.block_rank()), each = kWideSums / 4 / count;
@@ -225,7 +225,7 @@ __device__ void add_slices(const ProductArgs& p, const RowTile& tile, std::int64
 
 // kSplit: the blocks of a cluster have a slice of k each, of one tile.
 template <WeightFormat kFormat, Epilogue kEpilogue, bool kSplit>
-__global__ void __launch_bounds__(kWideBlock, 1) wide_kernel(const ProductArgs p) {
+__device__ __forceinline__ void wide_product(const ProductArgs& p) {
   using Shape = WideShape<kFormat>;
   extern __shared__ __align__(128) std::byte shared[];
   std::byte* const codes = shared + 2 * Shape::kXBytes;
@@ -343,7 +343,14 @@ __global__ void __launch_bounds__(kWideBlock, 1) wide_kernel(const ProductArgs p
 }
 
 template <WeightFormat kFormat, Epilogue kEpilogue, bool kSplit>
-void launch_wide(const ProductArgs& p, cudaStream_t stream) {
+__global__ void __launch_bounds__(kWideBlock, 1) wide_kernel(const ProductArgs p) {
+  if constexpr (is_ever_chosen(Kernel::kWide, true, kArch)) {
+    wide_product<kFormat, kEpilogue, kSplit>(p);
+  }
+}
+
+template <WeightFormat kFormat, Epilogue kEpilogue, bool kSplit>
+void launch_wide(const ProductArgs& p, const Gpu& gpu) {
   using Shape = WideShape<kFormat>;
   const auto kernel = wide_kernel<kFormat, kEpilogue, kSplit>;
   // A failure shows as the launch's error.
@@ -356,7 +363,7 @@ void launch_wide(const ProductArgs& p, cudaStream_t stream) {
                              .block = kWideBlock,
                              .shared = Shape::kSharedBytes,
                              .cluster = blocks};
-  launch_dependent(kernel, shape, stream, p);
+  launch_dependent(kernel, shape, gpu, p);
 }
 
 }  // namespace glint::cuda

@@ -34,13 +34,13 @@ __global__ void __launch_bounds__(kBlock)
 
 }  // namespace
 
-void launch_combine(const CombineArgs& args, cudaStream_t stream) {
+void launch_combine(const CombineArgs& args, const Gpu& gpu) {
   if (args.out.size() == 0) return;
   const std::int64_t columns = args.out.dim(1), per_block = kBlock * kVec;
   const dim3 grid(static_cast<unsigned>(args.out.dim(0)),
                   static_cast<unsigned>((columns + per_block - 1) / per_block));
   with_elements(args.out, [&]<class T>(T* out) {
-    combine_kernel<<<grid, kBlock, 0, stream>>>(
+    combine_kernel<<<grid, kBlock, 0, gpu.stream>>>(
         reinterpret_cast<const T*>(args.y.data), args.places.ptr<std::int32_t>(),
         args.weights.ptr<float>(), args.places.dim(1), reinterpret_cast<const T*>(args.shared.data),
         out, columns);

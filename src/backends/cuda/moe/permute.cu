@@ -56,7 +56,7 @@ __global__ void __launch_bounds__(kBlock) permute_kernel(const Pairs p) {
 
 }  // namespace
 
-void launch_permute(const PermuteArgs& args, cudaStream_t stream) {
+void launch_permute(const PermuteArgs& args, const Gpu& gpu) {
   const Pairs pairs = {.ids = args.ids.ptr<std::int32_t>(),
                        .count = args.ids.size(),
                        .k = args.ids.dim(1),
@@ -67,7 +67,7 @@ void launch_permute(const PermuteArgs& args, cudaStream_t stream) {
   constexpr int kWarps = kBlock / kWarp;
   const int blocks = (pairs.num_experts + 1 + kWarps - 1) / kWarps;
   launch_dependent(permute_kernel, {.grid = dim3(static_cast<unsigned>(blocks)), .block = kBlock},
-                   stream, pairs);
+                   gpu, pairs);
 }
 
 }  // namespace glint::cuda

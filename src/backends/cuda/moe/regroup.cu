@@ -42,7 +42,7 @@ __global__ void __launch_bounds__(kBlock) regroup_kernel(const Received r) {
 
 }  // namespace
 
-void launch_regroup(const RegroupArgs& args, cudaStream_t stream) {
+void launch_regroup(const RegroupArgs& args, const Gpu& gpu) {
   const Received received = {.offsets = args.offsets.ptr<std::int32_t>() + args.first,
                              .stride = args.offsets.dim(1),
                              .num_rows = args.rows.dim(0),
@@ -51,7 +51,8 @@ void launch_regroup(const RegroupArgs& args, cudaStream_t stream) {
                              .rows = args.rows.ptr<std::int32_t>(),
                              .groups = args.groups.ptr<std::int32_t>(),
                              .places = args.places.ptr<std::int32_t>()};
-  regroup_kernel<<<static_cast<unsigned>(received.num_experts + 1), kBlock, 0, stream>>>(received);
+  regroup_kernel<<<static_cast<unsigned>(received.num_experts + 1), kBlock, 0, gpu.stream>>>(
+      received);
 }
 
 }  // namespace glint::cuda

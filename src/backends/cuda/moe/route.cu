@@ -106,7 +106,7 @@ __global__ void __launch_bounds__(kWarp) route_kernel(const Router r) {
 
 }  // namespace
 
-void launch_route(const RouteArgs& args, cudaStream_t stream) {
+void launch_route(const RouteArgs& args, const Gpu& gpu) {
   const std::int64_t tokens = args.ids.dim(0), experts = args.logits.dim(1), k = args.ids.dim(1);
   if (tokens == 0 || k == 0) return;
   GLINT_CHECK(experts <= kMostExperts, str("route: ", experts, " experts; at most ", kMostExperts));
@@ -125,7 +125,7 @@ void launch_route(const RouteArgs& args, cudaStream_t stream) {
   const std::size_t shared = static_cast<std::size_t>(2 * experts + k) * sizeof(float);
   launch_dependent(route_kernel,
                    {.grid = dim3(static_cast<unsigned>(tokens)), .block = kWarp, .shared = shared},
-                   stream, router);
+                   gpu, router);
 }
 
 }  // namespace glint::cuda

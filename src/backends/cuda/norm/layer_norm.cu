@@ -36,7 +36,7 @@ __global__ void __launch_bounds__(kBlock)
 
 }  // namespace
 
-void launch_layer_norm(const LayerNormArgs& args, cudaStream_t stream) {
+void launch_layer_norm(const LayerNormArgs& args, const Gpu& gpu) {
   if (args.out.size() == 0) return;
   const auto rows = static_cast<unsigned>(args.x.dim(0));
   with_elements(args.x, [&]<class X>(const X* x) {
@@ -44,7 +44,7 @@ void launch_layer_norm(const LayerNormArgs& args, cudaStream_t stream) {
       with_elements(args.bias, [&]<class B>(const B* bias) {
         with_elements(args.out, [&]<class Out>(Out* out) {
           launch_dependent(layer_norm_kernel<X, Out, W, B>, {.grid = dim3(rows), .block = kBlock},
-                           stream, x, weight, bias, args.eps, out, args.x.dim(1));
+                           gpu, x, weight, bias, args.eps, out, args.x.dim(1));
         });
       });
     });

@@ -1,13 +1,12 @@
 // rms_norm and layer_norm on the device.
 #pragma once
 
-#include <cuda_runtime_api.h>
-
+#include "backends/cuda/gpu.h"
 #include "ops/norm.h"
 
 namespace glint::cuda {
 
-void launch_rms_norm(const RmsNormArgs& args, cudaStream_t stream);
-void launch_layer_norm(const LayerNormArgs& args, cudaStream_t stream);
+void launch_rms_norm(const RmsNormArgs& args, const Gpu& gpu);
+void launch_layer_norm(const LayerNormArgs& args, const Gpu& gpu);
 
 }  // namespace glint::cuda

@@ -56,7 +56,7 @@ __global__ void __launch_bounds__(kBlock) rms_norm_kernel(Row<X, Delta, Out> r, 
 
 }  // namespace
 
-void launch_rms_norm(const RmsNormArgs& args, cudaStream_t stream) {
+void launch_rms_norm(const RmsNormArgs& args, const Gpu& gpu) {
   if (args.out.size() == 0) return;
   with_elements(args.x, [&]<class X>(X* x) {
     with_elements(args.delta, [&]<class Delta>(Delta* delta) {
@@ -69,7 +69,8 @@ void launch_rms_norm(const RmsNormArgs& args, cudaStream_t stream) {
                                           .out_stride = args.out.stride[0],
                                           .columns = args.x.dim(1),
                                           .eps = args.eps};
-          rms_norm_kernel<<<static_cast<unsigned>(args.x.dim(0)), kBlock, 0, stream>>>(row, weight);
+          rms_norm_kernel<<<static_cast<unsigned>(args.x.dim(0)), kBlock, 0, gpu.stream>>>(row,
+                                                                                           weight);
         });
       });
     });

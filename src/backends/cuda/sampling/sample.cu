@@ -205,7 +205,7 @@ const T* data_of(const Tensor& tensor) {
 
 }  // namespace
 
-void launch_sample(const SampleArgs& args, cudaStream_t stream) {
+void launch_sample(const SampleArgs& args, const Gpu& gpu) {
   const std::int64_t R = args.logits.dim(0);
   if (R == 0) return;
   const Rows rows = {.logits = args.logits.ptr<float>(),
@@ -226,7 +226,7 @@ void launch_sample(const SampleArgs& args, cudaStream_t stream) {
                      .vocab = args.logits.dim(1),
                      .num_ids = static_cast<int>(args.num_ids),
                      .tokens = args.tokens.ptr<std::int32_t>()};
-  sample_kernel<<<static_cast<unsigned>(R), kThreads, 0, stream>>>(rows);
+  sample_kernel<<<static_cast<unsigned>(R), kThreads, 0, gpu.stream>>>(rows);
 }
 
 }  // namespace glint::cuda

@@ -79,15 +79,15 @@ __global__ void __launch_bounds__(kThreads) log_probs_kernel(const Rows rows) {
 
 }  // namespace
 
-void launch_argmax(const ArgmaxArgs& args, cudaStream_t stream) {
+void launch_argmax(const ArgmaxArgs& args, const Gpu& gpu) {
   const std::int64_t R = args.logits.dim(0);
   if (R == 0) return;
-  argmax_kernel<<<static_cast<unsigned>(R), kThreads, 0, stream>>>(
+  argmax_kernel<<<static_cast<unsigned>(R), kThreads, 0, gpu.stream>>>(
       args.logits.ptr<float>(), args.logits.stride[0], static_cast<int>(args.num_ids),
       args.tokens.ptr<std::int32_t>());
 }
 
-void launch_token_log_probs(const TokenLogProbsArgs& args, cudaStream_t stream) {
+void launch_token_log_probs(const TokenLogProbsArgs& args, const Gpu& gpu) {
   const std::int64_t N = args.rows.dim(0);
   if (N == 0) return;
   const Rows rows = {.logits = args.logits.ptr<float>(),
@@ -101,7 +101,7 @@ void launch_token_log_probs(const TokenLogProbsArgs& args, cudaStream_t stream) 
                      .ranks = args.ranks.ptr<std::int32_t>(),
                      .top_ids = args.top_ids.ptr<std::int32_t>(),
                      .top_log_probs = args.top_log_probs.ptr<float>()};
-  log_probs_kernel<<<static_cast<unsigned>(N), kThreads, 0, stream>>>(rows);
+  log_probs_kernel<<<static_cast<unsigned>(N), kThreads, 0, gpu.stream>>>(rows);
 }
 
 }  // namespace glint::cuda

@@ -42,7 +42,7 @@ __global__ void __launch_bounds__(kThreads)
 
 }  // namespace
 
-void launch_place_rows(const PlaceRowsArgs& args, cudaStream_t stream) {
+void launch_place_rows(const PlaceRowsArgs& args, const Gpu& gpu) {
   if (args.tokens.dim(0) == 0) return;
   const Rows rows = {.tokens = args.tokens.ptr<std::int32_t>(),
                      .slices = args.slices.ptr<std::int32_t>(),
@@ -55,15 +55,16 @@ void launch_place_rows(const PlaceRowsArgs& args, cudaStream_t stream) {
                      .positions = args.positions.ptr<std::int32_t>(),
                      .slots = args.slots.ptr<std::int32_t>(),
                      .seqs = args.seqs.ptr<std::int32_t>()};
-  place_rows_kernel<<<static_cast<unsigned>(rows.num_slices + 1), kThreads, 0, stream>>>(rows);
+  place_rows_kernel<<<static_cast<unsigned>(rows.num_slices + 1), kThreads, 0, gpu.stream>>>(rows);
 }
 
-void launch_keep_tokens(const KeepTokensArgs& args, cudaStream_t stream) {
+void launch_keep_tokens(const KeepTokensArgs& args, const Gpu& gpu) {
   const std::int64_t R = args.tokens.dim(0);
   if (R == 0) return;
-  keep_tokens_kernel<<<static_cast<unsigned>((R + kThreads - 1) / kThreads), kThreads, 0, stream>>>(
-      args.tokens.ptr<std::int32_t>(), args.seats.ptr<std::int32_t>(), R,
-      args.last.ptr<std::int32_t>());
+  keep_tokens_kernel<<<static_cast<unsigned>((R + kThreads - 1) / kThreads), kThreads, 0,
+                       gpu.stream>>>(args.tokens.ptr<std::int32_t>(),
+                                     args.seats.ptr<std::int32_t>(), R,
+                                     args.last.ptr<std::int32_t>());
 }
 
 }  // namespace glint::cuda

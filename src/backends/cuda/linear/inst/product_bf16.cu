@@ -2,6 +2,6 @@
 
 namespace glint::cuda {
 
-template void launch_product<WeightFormat::kBF16>(const ProductArgs&, Epilogue, int, cudaStream_t);
+template void launch_product<WeightFormat::kBF16>(const ProductArgs&, Epilogue, const Gpu&);
 
 }  // namespace glint::cuda

@@ -2,7 +2,6 @@
 
 namespace glint::cuda {
 
-template void launch_product<WeightFormat::kFp8Block>(const ProductArgs&, Epilogue, int,
-                                                      cudaStream_t);
+template void launch_product<WeightFormat::kFp8Block>(const ProductArgs&, Epilogue, const Gpu&);
 
 }  // namespace glint::cuda
