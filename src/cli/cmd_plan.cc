@@ -1,5 +1,6 @@
 // glint plan: what a model takes on given devices and how fast it could be there, without weights.
 #include <algorithm>
+#include <filesystem>
 
 #include "base/file.h"
 #include "base/memory.h"
@@ -7,6 +8,7 @@
 #include "checkpoint/safetensors.h"
 #include "cli/backends.h"
 #include "cli/commands.h"
+#include "cli/launch_text.h"
 #include "cli/model_options.h"
 #include "cli/serve_plan.h"
 #include "plan/known_models.h"
@@ -66,7 +68,7 @@ struct LoadOptions {
 
 struct Options : DeviceOptions, LoadOptions {
   std::string model, format = "auto", html;
-  bool json = false;
+  bool json = false, k8s = false, slurm = false;
 
   template <class Visitor>
   void visit(Visitor&& v) {
@@ -80,6 +82,10 @@ struct Options : DeviceOptions, LoadOptions {
     v.section("Output");
     v("json", json, "print one JSON object");
     v("html=FILE", html, "also write a page with charts");
+    v("k8s", k8s,
+      "print a LeaderWorkerSet instead, which serves the model over --tp machines (with --device "
+      "cpu, of this machine's size), or on one GPU");
+    v("slurm", slurm, "print a script for sbatch instead, which does the same");
   }
 };
 
@@ -163,6 +169,21 @@ Status check_ranges(const Options& o) {
   return Ok{};
 }
 
+// A server's own memory beside the model's: bodies of requests, grammars, the program.
+constexpr std::int64_t kOwnMemory = std::int64_t{2} << 30;
+
+// A launch is printed of servers that there are: over machines whose CPUs compute, or on one GPU.
+Status check_launch(const Options& o) {
+  if (!o.k8s && !o.slurm) return Ok{};
+  if (o.k8s && o.slurm) return invalid("--k8s and --slurm exclude each other");
+  if (o.json) return invalid("--json prints the plan; leave it out, or --k8s and --slurm");
+  if (o.ep * o.dp * o.pp * o.cp != 1)
+    return invalid("servers divide matrices alone: leave --ep, --dp, --pp and --cp out");
+  if (o.device != "cpu" && o.count != 1)
+    return invalid("a server runs on one GPU: give --count 1, or --device cpu with --tp");
+  return Ok{};
+}
+
 Result<DeviceModel> find_device_model(const Options& o) {
   if (o.device == "cpu") {
     return DeviceModel{.name = "cpu",
@@ -176,7 +197,10 @@ Result<DeviceModel> find_device_model(const Options& o) {
 
 Status run(const Options& o, Cli& cli) {
   GLINT_TRY_STATUS(check_ranges(o));
-  DeploymentOptions d = {.model = o.model, .count = o.device == "cpu" ? 1 : o.count};
+  GLINT_TRY_STATUS(check_launch(o));
+  const bool launches = o.k8s || o.slurm;
+  const int machines = launches ? std::max(o.tp, 1) : 1;
+  DeploymentOptions d = {.model = o.model, .count = o.device == "cpu" ? machines : o.count};
   GLINT_TRY(d.device, find_device_model(o));
   GLINT_TRY(const Subject subject, find_subject(o, cli));
   d.format = subject.format;
@@ -212,9 +236,19 @@ Status run(const Options& o, Cli& cli) {
   if (!o.html.empty()) {
     GLINT_TRY_STATUS(write_file_atomic(o.html, to_html(report)));
   }
+  cli.failed = !report.deployment.fits;
+  if (launches) {
+    if (cli.failed) return invalid(report.deployment.limit);
+    const LaunchText launch = {
+        .model = is_directory(o.model) ? std::filesystem::absolute(o.model).string() : o.model,
+        .ranks = d.count,
+        .memory = report.deployment.used() + kOwnMemory,
+        .on_gpu = o.device != "cpu"};
+    cli.console.print(o.k8s ? kubernetes_manifest(launch) : slurm_script(launch));
+    return Ok{};
+  }
   cli.console.print(o.json ? dump_json(to_json(report), JsonStyle::kIndent2) + "\n"
                            : to_text(report));
-  cli.failed = !report.deployment.fits;
   return Ok{};
 }
 
@@ -234,7 +268,9 @@ Command plan_command() {
            {{"glint plan zai-org/GLM-5-FP8 --device b200 --count 8", "eight B200"},
             {"glint plan zai-org/GLM-5 --format nvfp4 --device b200 --count 4 --html p.html",
              "another format, with charts"},
-            {"glint plan models/glm5-tiny --device cpu", "this machine"}}},
+            {"glint plan models/glm5-tiny --device cpu", "this machine"},
+            {"glint plan models/glm5-tiny --device cpu --tp 2 --slurm > serve.sbatch",
+             "a server over two such machines"}}},
       run);
 }
 

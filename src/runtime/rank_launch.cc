@@ -4,7 +4,6 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/socket.h>
-#include <sys/time.h>
 #include <sys/wait.h>
 
 #include <algorithm>
@@ -23,11 +22,6 @@ constexpr int kLookMilliseconds = 100;
 constexpr std::size_t kMostHello = 4096;  // bytes
 
 Error unavailable(std::string what) { return {ErrorCode::kUnavailable, std::move(what)}; }
-
-void set_receive_seconds(int socket, int seconds) {
-  const timeval most = {.tv_sec = seconds, .tv_usec = 0};
-  ::setsockopt(socket, SOL_SOCKET, SO_RCVTIMEO, &most, sizeof most);
-}
 
 // Why a rank that has said `theirs` is none of `self`'s; empty: it is one.
 std::string objection(const RankHello& self, const RankHello& theirs) {
@@ -121,7 +115,7 @@ Result<std::vector<RankGate::Newcomer>> RankGate::admit(Deadline deadline) {
                              " in time; does it run, and can it reach this machine?"));
     }
     RankStream stream(std::move(socket).value());
-    set_receive_seconds(stream.fd(), kHelloSeconds);
+    stream.set_receive_seconds(kHelloSeconds);
     const Result<std::string> text = stream.receive(kMostHello);
     if (!text.ok()) continue;
     const Result<RankHello> hello = read_hello(text.value());
@@ -129,7 +123,7 @@ Result<std::vector<RankGate::Newcomer>> RankGate::admit(Deadline deadline) {
     const std::string why = objection(self_, hello.value());
     if (!stream.send(dump_json(Json::Object{{"error", why}})).ok()) continue;
     if (!why.empty()) return invalid(why);
-    set_receive_seconds(stream.fd(), 0);
+    stream.set_receive_seconds(0);
     // The later of two of the same rank is the one that lives.
     const auto place = static_cast<std::size_t>(hello.value().rank - 1);
     all[place] = {.stream = std::move(stream), .hello = hello.value()};
@@ -146,14 +140,14 @@ Status run_rank_agent(const AgentOptions& options) {
     GLINT_TRY(OwnedFd connected, std::move(socket).in(name + " finds no rank 0"));
     const OwnedFd others(::fcntl(connected.get(), F_DUPFD_CLOEXEC, 0));
     RankStream stream(std::move(connected));
-    set_receive_seconds(stream.fd(), kMeetSeconds);
+    stream.set_receive_seconds(kMeetSeconds);
     if (!stream.send(write_hello(options.self)).ok()) continue;
     const Result<std::string> answer = stream.receive(kMostHello);
     if (!answer.ok()) continue;  // the leader has ended, or lost another rank
     GLINT_TRY(const Json said, parse_json(answer.value()).in(name));
     if (const Json* const why = said.find("error"); why && !why->as_string().empty())
       return invalid(why->as_string());
-    set_receive_seconds(stream.fd(), 0);
+    stream.set_receive_seconds(0);
     met = true;
     // Signals that end a server are its leader's to hear.
     for (const int number : {SIGTERM, SIGINT, SIGHUP}) ::signal(number, SIG_IGN);

@@ -83,6 +83,7 @@ Status RankProcesses::bring() {
     const Json start =
         rank_start(model, static_cast<int>(i) + 1, options_.build, options_.backend, memory);
     GLINT_TRY_STATUS(processes_[i].stream.send(dump_json(start)));
+    processes_[i].stream.set_receive_seconds(kSilence.count());  // of a message that has begun
   }
   watcher_ = std::thread([this] { watch(); });
   return sockets_ ? meet() : Ok{};

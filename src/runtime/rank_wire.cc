@@ -1,6 +1,7 @@
 #include "runtime/rank_wire.h"
 
 #include <sys/socket.h>
+#include <sys/time.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -162,6 +163,11 @@ Status RankStream::send(std::string_view message) {
   };
   if (!put(&frame, sizeof frame) || !put(message.data(), message.size())) return gone();
   return Ok{};
+}
+
+void RankStream::set_receive_seconds(std::int64_t seconds) {
+  const timeval most = {.tv_sec = seconds, .tv_usec = 0};
+  ::setsockopt(fd(), SOL_SOCKET, SO_RCVTIMEO, &most, sizeof most);
 }
 
 Result<std::string> RankStream::receive(std::uint64_t most) {

@@ -29,6 +29,8 @@ class RankStream {
   explicit RankStream(OwnedFd socket) : socket_(std::move(socket)) {}
 
   int fd() const { return socket_.get(); }
+  // receive() fails where nothing comes for so long; 0: it waits.
+  void set_receive_seconds(std::int64_t seconds);
   // Waits for room while the other end lives.
   Status send(std::string_view message);
   // Waits for the next one, which has no more than `most` bytes.

@@ -4,8 +4,10 @@
     plan_test.py GLINT MODEL
 """
 import json
+import os
 import pathlib
 import re
+import subprocess
 import sys
 import tempfile
 
@@ -60,7 +62,23 @@ def page():
         check(html.count("<svg") == 3 and "http" not in html and "<script" not in html, "the page", html[:400])
 
 
+def launches():
+    line = ("plan", MODEL, "--device", "cpu", "--tp", 2, "--kv-cache-memory", "64M")
+    script = output(*line, "--slurm")
+    check(f"srun --kill-on-bad-exit=1 glint serve '{os.path.abspath(MODEL)}' --tp 2 " in script and "--nodes=2\n" in script, "Slurm", script)
+    done = subprocess.run(["bash", "-n"], input=script, text=True, capture_output=True)
+    check(done.returncode == 0, "a script that bash reads", done.stderr)
+    manifest = output(*line, "--k8s")
+    check("kind: LeaderWorkerSet\n" in manifest and "    size: 2\n" in manifest, "Kubernetes", manifest)
+    gpu = output("plan", MODEL, "--device", "h200", "--count", 1, "--k8s")
+    check("nvidia.com/gpu: 1" in gpu and "--tp" not in gpu, "a GPU", gpu)
+
+
 def refusals():
+    refused("plan", MODEL, "--k8s", "--slurm", words=["--k8s", "--slurm"])
+    refused("plan", MODEL, "--k8s", "--json", words=["--json"])
+    refused("plan", MODEL, "--slurm", "--count", 2, words=["one GPU"])
+    refused("plan", MODEL, "--slurm", "--device", "cpu", "--dp", 2, words=["--dp"])
     refused("plan", "zai-org/GLM-5", "--device", "h300", words=["h300"])
     refused("plan", "zai-org/GLM-5", "--tp", 3, words=["tp 3 is 3 ranks, but there are 8 devices"])
     refused("plan", "zai-org/GLM-5", "--cp", 4, words=["cp is 4"])
@@ -72,4 +90,5 @@ known_deployments()
 this_machine()
 odd_loads()
 page()
+launches()
 refusals()

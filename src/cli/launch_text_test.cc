@@ -1,0 +1,56 @@
+#include "cli/launch_text.h"
+
+#include <gtest/gtest.h>
+
+#include "base/yaml.h"
+
+namespace glint {
+namespace {
+
+const Json& at(const Json& from, std::initializer_list<const char*> path) {
+  const Json* value = &from;
+  for (const char* name : path) {
+    value = value->find(name);
+    if (!value) {
+      ADD_FAILURE() << "no " << name;
+      return from;
+    }
+  }
+  return *value;
+}
+
+TEST(KubernetesManifest, is_a_group_that_restarts_as_one) {
+  const std::string text =
+      kubernetes_manifest({.model = "/models/it's", .ranks = 4, .memory = (3 << 20) + 1});
+  const std::size_t second = text.find("---\n");
+  ASSERT_NE(second, text.npos);
+  const Json set = parse_yaml(text.substr(0, second)).value();
+  EXPECT_EQ(at(set, {"kind"}), Json("LeaderWorkerSet"));
+  const Json& group = at(set, {"spec", "leaderWorkerTemplate"});
+  EXPECT_EQ(at(group, {"size"}), Json(4));
+  EXPECT_EQ(at(group, {"restartPolicy"}), Json("RecreateGroupOnPodRestart"));
+  for (const char* role : {"leaderTemplate", "workerTemplate"}) {
+    const Json& one = at(group, {role, "spec", "containers"}).as_array().front();
+    EXPECT_EQ(at(one, {"command"}), Json(Json::Array{"glint", "serve", "/models/it's", "--host",
+                                                     "0.0.0.0", "--port", "8000", "--tp", "4"}));
+    EXPECT_EQ(at(one, {"resources", "requests", "memory"}), Json("4Mi"));
+    const bool leads = role == std::string("leaderTemplate");
+    EXPECT_EQ(one.find("readinessProbe") != nullptr, leads);  // the others serve nothing
+  }
+  const Json service = parse_yaml(text.substr(second + 4)).value();
+  EXPECT_EQ(at(service, {"spec", "selector"}), at(group, {"leaderTemplate", "metadata", "labels"}));
+}
+
+TEST(SlurmScript, starts_a_rank_a_node) {
+  const std::string text =
+      slurm_script({.model = "zai-org/GLM-5", .ranks = 1, .memory = 1 << 20, .on_gpu = true});
+  for (const char* line : {"#SBATCH --nodes=1\n", "#SBATCH --mem=1M\n", "--gpus-per-node=1\n",
+                           "glint serve 'zai-org/GLM-5' --host 0.0.0.0 --port 8000"}) {
+    EXPECT_NE(text.find(line), text.npos) << text;
+  }
+  EXPECT_NE(slurm_script({.model = "/it's", .ranks = 2}).find("serve '/it'\\''s' --tp 2 "),
+            text.npos);
+}
+
+}  // namespace
+}  // namespace glint
