@@ -14,6 +14,7 @@ constexpr std::int64_t kBatchTokens = 4096;
 struct Options {
   std::string model, ids, backend = "cpu";
   int threads = 0;
+  std::optional<double> mtp_loss;
 
   template <class Visitor>
   void visit(Visitor&& v) {
@@ -22,6 +23,9 @@ struct Options {
     v("ids=FILE", ids,
       "token ids of a text, as of `glint train gradients`; of each sequence the first index_topk "
       "count");
+    v("mtp-loss=W", mtp_loss,
+      "how much the draft layer's loss counts beside the model's; 0: not at all (default: 1, where "
+      "there is a draft layer)");
     v("threads,t=N", threads, "threads (default: OMP_NUM_THREADS, else one per CPU)");
     v("backend", backend, "who computes", {"cpu", "reference"});
   }
@@ -47,27 +51,47 @@ Status run(const Options& options, Cli& cli) {
   how.dtype = "f32";
   how.backend = options.backend;
   how.threads = options.threads;
+  if (options.mtp_loss && !(*options.mtp_loss >= 0 && *options.mtp_loss <= 1000)) {
+    return invalid(
+        str("--mtp-loss is ", format_double(*options.mtp_loss), "; it must be from 0 to 1000"));
+  }
   const RunOptions running = how.of_model(options.model);
-  GLINT_TRY(const ModelOptions resolved, resolve(running, cli, false));
+  GLINT_TRY(const ModelOptions resolved, resolve(running, cli, options.mtp_loss != 0.0));
   GLINT_TRY(std::unique_ptr<Ops> ops, make_backend(running, cli));
   auto owned = std::make_unique<TapeOps>(std::move(ops));
   TapeOps& tape = *owned;
   GLINT_TRY(const std::unique_ptr<LoadedModel> model, load_model(resolved, std::move(owned), cli));
+  const double mtp = model->has_mtp() ? options.mtp_loss.value_or(1) : 0;
+  if (mtp == 0 && options.mtp_loss.value_or(0) > 0) {
+    return invalid(options.model + " has no MTP layer; leave --mtp-loss out");
+  }
   GLINT_TRY(TrainedWeights weights, TrainedWeights::make(*model));
   GLINT_TRY(Parameters parameters, Parameters::make(model->weights(), tape));
   ThreadPool pool(std::max(resolved.threads, 1));
   GradientPass pass(*model, tape);
-  GLINT_TRY(const std::vector<TrainSequence> sequences, with_routes(*model, ids).in(options.ids));
-  std::int64_t tokens = 0;
-  for (const TrainSequence& sequence : sequences) tokens += sequence.size() - 1;
+  GLINT_TRY(std::vector<TrainSequence> sequences, with_routes(*model, ids).in(options.ids));
+  std::int64_t tokens = 0, draft_tokens = 0;
+  for (const TrainSequence& sequence : sequences) {
+    tokens += sequence.size() - 1;
+    draft_tokens += std::max<std::int64_t>(sequence.size() - 2, 0);
+  }
   if (tokens == 0) return invalid(options.ids + " has no sequence of at least 2 tokens");
-  GLINT_TRY(const LossSums sums,
-            pass.add(sequences, {.scale = 1.0 / static_cast<double>(tokens)}, kBatchTokens));
+  if (mtp > 0 && draft_tokens == 0) {
+    return invalid(options.ids +
+                   " has no sequence of at least 3 tokens, which the draft layer "
+                   "needs; give --mtp-loss 0");
+  }
+  if (mtp > 0) {
+    GLINT_TRY_STATUS(add_draft_routes(pass, sequences, kBatchTokens));
+  }
+  const LossTerms terms = {.scale = 1.0 / static_cast<double>(tokens),
+                           .mtp_scale = mtp > 0 ? mtp / static_cast<double>(draft_tokens) : 0};
+  GLINT_TRY(const LossSums sums, pass.add(sequences, terms, kBatchTokens));
   const InterruptGuard interrupt;
   std::optional<Progress> progress;
   progress.emplace("checking", std::ssize(parameters.all()), Progress::Unit::kItems);
   Result<std::vector<GradientCheck>> checks =
-      check_gradients({pass, *model, weights, parameters, pool}, sequences, kBatchTokens, [&] {
+      check_gradients({pass, *model, weights, parameters, pool, kBatchTokens, mtp}, sequences, [&] {
         progress->add(1);
         return !interrupt.interrupted();
       });
@@ -88,7 +112,9 @@ Status run(const Options& options, Cli& cli) {
   }
   cli.console.print(str(all - small, " of ", all, " parameters agree to 2 %; of ", small,
                         " all elements together change the loss too little. Loss ",
-                        format_double(sums.mean()), " over ", tokens, " tokens\n"));
+                        format_double(sums.mean()),
+                        mtp > 0 ? ", of the draft layer " + format_double(sums.mtp_mean()) : "",
+                        ", over ", tokens, " tokens\n"));
   if (small == all) return invalid(options.ids + " tells nothing of any parameter; give more text");
   return Ok{};
 }

@@ -6,6 +6,7 @@
 #include "base/seconds.h"
 #include "base/str.h"
 #include "cli/conversation.h"
+#include "cli/generate_options.h"
 #include "cli/grpo_options.h"
 #include "cli/grpo_record.h"
 #include "cli/interrupt.h"
@@ -111,8 +112,10 @@ class Run {
   // Weights as the engine answers with them.
   Result<Checkpoint> engine_weights() {
     Checkpoint weights = trainer_->weights().checkpoint();
-    if (!options_.fp8_rollout) return weights;
-    const Recipe recipe = {.format = TargetFormat::kFp8, .scope = Scope::kAllLinear};
+    if (!options_.is_quantized()) return weights;
+    const Recipe recipe = options_.fp8_rollout
+                              ? Recipe{.format = TargetFormat::kFp8, .scope = Scope::kAllLinear}
+                              : Recipe{.format = TargetFormat::kNvfp4, .scope = Scope::kExperts};
     return quantize_in_memory(std::move(weights), trainer_->model().config(), recipe, *pool_);
   }
 
@@ -120,7 +123,13 @@ class Run {
     GLINT_TRY(std::unique_ptr<Ops> ops, make_backend(running, cli_));
     pool_.emplace(std::max(resolved.threads, 1));
     GLINT_TRY(Checkpoint weights, engine_weights());
-    GLINT_TRY(engine_, load_model(resolved, std::move(ops), cli_, std::move(weights)));
+    ModelOptions of_engine = resolved;
+    GLINT_TRY(const int drafts, parse_spec(options_.spec));
+    of_engine.with_mtp = drafts > 0;
+    GLINT_TRY(engine_, load_model(of_engine, std::move(ops), cli_, std::move(weights)));
+    if (drafts > 0 && !engine_->has_mtp()) {
+      return invalid(options_.model + " has no MTP layer; leave --spec out");
+    }
     return Ok{};
   }
 

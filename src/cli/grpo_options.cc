@@ -1,6 +1,7 @@
 #include "cli/grpo_options.h"
 
 #include "base/str.h"
+#include "cli/generate_options.h"
 #include "cli/remote_reward.h"
 #include "net/server_url.h"
 
@@ -55,17 +56,22 @@ Status check_corrections(const GrpoCommandOptions& o) {
   if (o.kl_loss_coef == 0 && !o.ref_load.empty()) {
     return invalid(str("--ref-load ", o.ref_load, " counts nothing: --kl-loss-coef is 0"));
   }
-  if (o.fp8_rollout && o.parity_gate == 0) {
-    return invalid(
-        "--fp8-rollout answers with other log-probabilities than training has; say how far they "
-        "may be apart: --parity-gate 0.03");
+  if (o.fp8_rollout && o.nvfp4_rollout) {
+    return invalid("give --fp8-rollout or --nvfp4-rollout, not both");
+  }
+  if (o.is_quantized() && o.parity_gate == 0) {
+    return invalid(str(o.fp8_rollout ? "--fp8-rollout" : "--nvfp4-rollout",
+                       " answers with other log-probabilities than training has; say how far they "
+                       "may be apart: --parity-gate ",
+                       o.fp8_rollout ? "0.03" : "0.1"));
   }
   if (o.use_tis && o.use_icepop) return invalid("give --use-tis or --use-icepop, not both");
   const char* const correction = o.use_tis ? "--use-tis" : o.use_icepop ? "--use-icepop" : nullptr;
   if (correction && o.parity_gate == 0) {
-    return invalid(str(correction,
-                       " corrects an engine that computes otherwise; here all its "
-                       "weights would be 1. It is for --fp8-rollout and --parity-gate"));
+    return invalid(
+        str(correction,
+            " corrects an engine that computes otherwise; here all its "
+            "weights would be 1. It is for --fp8-rollout, --nvfp4-rollout and --parity-gate"));
   }
   if (correction && o.rollout_temperature != 1) {
     return invalid(str(correction,
@@ -108,6 +114,7 @@ Status check(const GrpoCommandOptions& o) {
   if (!o.rm_url.empty()) {
     GLINT_TRY_STATUS(parse_server_url(o.rm_url).in("--rm-url"));
   }
+  GLINT_TRY_STATUS(parse_spec(o.spec));
   GLINT_TRY_STATUS(check_number("rm-timeout", o.rm_timeout, 1, 1e6));
   if (o.eval_interval > 0 && o.eval_prompt_data.empty()) {
     return invalid("--eval-interval needs prompts to evaluate on: --eval-prompt-data F.jsonl");
@@ -132,6 +139,7 @@ GrpoOptions GrpoCommandOptions::grpo() const {
                       .top_k = rollout_top_k,
                       .max_tokens = rollout_max_response_len,
                       .max_running = max_num_seqs,
+                      .num_drafts = parse_spec(spec).value(),
                       .stop_ids = {},
                       .routes = use_rollout_routing_replay},
           .loss = {.policy = {.kind = kind,
@@ -187,6 +195,7 @@ Json GrpoCommandOptions::fingerprint() const {
                       {"rollout-temperature", rollout_temperature},
                       {"advantage-estimator", advantage_estimator},
                       {"fp8-rollout", fp8_rollout},
+                      {"nvfp4-rollout", nvfp4_rollout},
                       {"use-rollout-routing-replay", use_rollout_routing_replay},
                       {"kl-loss-coef", kl_loss_coef},
                       {"dtype", how.dtype},

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "base/json.h"
+#include "cli/grpo_rollout_options.h"
 #include "cli/train_options.h"
 #include "rl/grpo.h"
 #include "train/optimizer.h"
@@ -44,37 +45,6 @@ struct GrpoDataOptions {
     v("overlong-buffer-len=N", overlong_buffer_len,
       "the last N tokens before the longest answer cost reward, linearly; 0: none do");
     v("overlong-penalty-factor=P", overlong_penalty_factor, "how much, at the longest answer");
-  }
-};
-
-// Answers of a round.
-struct GrpoRolloutOptions {
-  int num_rollout = 0, rollout_batch_size = 32, n_samples_per_prompt = 8;
-  int rollout_max_response_len = 1024, max_num_seqs = 128;
-  double rollout_temperature = 1, rollout_top_p = 1;
-  int rollout_top_k = 0, dynamic_sampling_rounds = 0;
-  bool fp8_rollout = false, use_rollout_routing_replay = false;
-
-  template <class Visitor>
-  void visit(Visitor&& v) {
-    v.section("Rollouts");
-    v("num-rollout=N", num_rollout, "rounds in all");
-    v("rollout-batch-size=N", rollout_batch_size, "prompts of a round");
-    v("n-samples-per-prompt=N", n_samples_per_prompt, "answers to each: a group");
-    v("rollout-max-response-len=N", rollout_max_response_len, "tokens of an answer at most");
-    v("rollout-temperature=T", rollout_temperature, "above 0; training divides logits by it too");
-    v("rollout-top-p=P", rollout_top_p,
-      "as in serving; below 1 answers are drawn from another distribution than is trained");
-    v("rollout-top-k=K", rollout_top_k, "the same; 0: all");
-    v("max-num-seqs=N", max_num_seqs, "answers that run at once");
-    v("dynamic-sampling-rounds=N", dynamic_sampling_rounds,
-      "DAPO's dynamic sampling: groups whose rewards are all equal are replaced, by asking up to N "
-      "times as many prompts; 0: they stay, and teach nothing");
-    v("fp8-rollout", fp8_rollout,
-      "answers come from a copy in FP8 (128 x 128 blocks), quantised anew each round as `glint "
-      "quantize` does it; training stays as it is");
-    v("use-rollout-routing-replay", use_rollout_routing_replay,
-      "training takes the experts that the engine chose (R3; slime's meaning)");
   }
 };
 
@@ -187,6 +157,7 @@ struct GrpoResultOptions {
 
 struct GrpoCommandOptions : GrpoDataOptions,
                             GrpoRolloutOptions,
+                            GrpoEngineOptions,
                             GrpoLossOptions,
                             GrpoStepOptions,
                             GrpoResultOptions {
@@ -199,6 +170,7 @@ struct GrpoCommandOptions : GrpoDataOptions,
       "directory of a checkpoint in bf16 or f32, or an id in the Hugging Face cache");
     GrpoDataOptions::visit(v);
     GrpoRolloutOptions::visit(v);
+    GrpoEngineOptions::visit(v);
     GrpoLossOptions::visit(v);
     GrpoStepOptions::visit(v);
     GrpoResultOptions::visit(v);

@@ -38,6 +38,10 @@ Json metrics_of(const GrpoBatch& batch, const RoundFigures& f, std::int64_t roun
       {"perf/step_time", f.seconds()},
       {"perf/rollout_tokens_per_s", static_cast<double>(batch.answer_tokens) / f.rollout_s},
       {"perf/train_tokens_per_s", static_cast<double>(f.sums.tokens) / f.train_s}};
+  if (batch.drafted_tokens > 0) {
+    metrics.set("rollout/spec_accept_rate", static_cast<double>(batch.accepted_drafts) /
+                                                static_cast<double>(batch.drafted_tokens));
+  }
   if (f.has_kl) metrics.set("train/kl_loss", f.per_token(f.sums.policy.kl));
   if (f.has_weights && f.sums.policy.tokens > 0) {
     metrics.set("train/tis", f.per_token(f.sums.policy.weight));

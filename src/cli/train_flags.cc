@@ -60,11 +60,10 @@ constexpr TrainFlag kFlags[] = {
      "sampling by filters (--dynamic-sampling-rounds N replaces groups of equal rewards)"},
     {"prefill-num-servers", Takes::kValue, Does::kPlanned,
      "prefill and decoding by different engines (--enable-pd)"},
-    {"sglang-speculative-algorithm", Takes::kValue, Does::kPlanned,
-     "drafts in rollouts (--enable-mtp)"},
-    {"sglang-speculative-num-steps sglang-speculative-eagle-topk "
+    {"sglang-speculative-num-steps", Takes::kValue, Does::kOption, "spec=mtp:"},
+    {"sglang-speculative-algorithm sglang-speculative-eagle-topk "
      "sglang-speculative-num-draft-tokens",
-     Takes::kValue, Does::kNothing, "drafts in rollouts are planned only"},
+     Takes::kValue, Does::kNothing, "drafts are a chain of the MTP layer's"},
     {"custom-rm-path custom-generate-function-path", Takes::kValue, Does::kPlanned,
      "rewards by other programs"},
 
@@ -203,7 +202,8 @@ Result<TranslatedTrainArgs> translate_train_args(std::span<const std::string> ar
         if (given.values.size() == 2) {
           out.meaningless["curves call it eval/reward"] += " " + given.values.front();
         }
-        out.options.push_back(str("--", name, "=", value));
+        const bool has_value = name.find('=') != name.npos;
+        out.options.push_back(str("--", name, has_value ? "" : "=", value));
         break;
       }
       case Does::kPlan:

@@ -197,7 +197,10 @@ void forward_mtp(const Model& m, const MtpArgs& args, Arena& arena) {
   m.ops.linear({.x = both, .weight = w.eh_proj, .out = pass.stream.x});
   // The index keys of later draft steps are not written; the pass over the verified tokens writes
   // these slots anyway.
-  pass.layer(layer, w.layer, {.selection_given = args.selection_given});
+  pass.layer(layer, w.layer,
+             {.routed = args.routed,
+              .routed_given = args.routed_given,
+              .selection_given = args.selection_given});
   m.activity.begin("mtp_head");
   pass.head(w.shared_head_norm, args.logit_rows, args.hidden, args.logits);
 }

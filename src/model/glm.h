@@ -118,6 +118,8 @@ struct MtpArgs {
   // selected.
   Tensor selected = {};
   bool selection_given = false;
+  Tensor routed = {};  // [T, num_experts_per_tok] i32, if wanted: written; or read, if given
+  bool routed_given = false;
   Tensor hidden = {};  // [T, hidden] written: after shared_head.norm
   Tensor logits = {};  // [R, V] f32 written
 };

@@ -58,7 +58,7 @@ Result<Checkpoint> quantize_in_memory(Checkpoint source, const ModelConfig& conf
          .shape = spec.shape,
          .bytes = std::span(bytes).subspan(offsets[i], static_cast<std::size_t>(spec.bytes()))});
   }
-  return Checkpoint(std::make_unique<OwningSource>(source.source().name() + " in eight bits",
+  return Checkpoint(std::make_unique<OwningSource>(source.source().name() + " as quantised",
                                                    std::move(bytes), std::move(tensors)));
 }
 

@@ -1,5 +1,5 @@
 // A checkpoint quantised in memory, with the bytes that a conversion would write: the weights of an
-// engine that answers in eight bits beside a trainer.
+// engine that answers in eight bits or four beside a trainer.
 #pragma once
 
 #include "base/thread_pool.h"

@@ -135,6 +135,8 @@ Result<GrpoBatch> Grpo::roll_out(const std::vector<TrainPrompt>& prompts, RowOrd
         batch.truncated += rollout.truncated;
         batch.prompt_tokens += answer.num_prompt;
         batch.cached_tokens += rollout.cached_tokens;
+        batch.drafted_tokens += rollout.drafted;
+        batch.accepted_drafts += rollout.accepted;
         rewards.push_back(reward);
         if (options_.overlong_margin > 0) {
           rewards.back() += overlong_penalty(static_cast<int>(length), options_.rollout.max_tokens,

@@ -62,7 +62,7 @@ struct GrpoBatch {
   // These count all answers, those of groups that were replaced included.
   std::vector<double> rewards;
   std::int64_t answer_tokens = 0, longest_answer = 0, truncated = 0, prompt_tokens = 0;
-  std::int64_t cached_tokens = 0;
+  std::int64_t cached_tokens = 0, drafted_tokens = 0, accepted_drafts = 0;
   int groups = 0, groups_at_lowest = 0,
       groups_at_highest = 0;  // all answers at the batch's extreme
   std::uint64_t prompts_used = 0;

@@ -49,14 +49,16 @@ Result<std::vector<Rollout>> run_rollouts(LoadedModel& model,
   }
   const int running = std::min(options.max_running, static_cast<int>(prompts.size()));
   // A page more each: a step may write beyond an answer's end.
-  const int pages = running * (pages_for(static_cast<int>(longest), 0) + 1);
+  const int pages = running * (pages_for(static_cast<int>(longest), options.num_drafts) + 1);
   GLINT_TRY_STATUS(model.reserve_pages(pages));
 
-  ModelExecutor executor(model, {.num_token_ids = options.num_token_ids});
+  ModelExecutor executor(
+      model, {.max_drafts = options.num_drafts, .num_token_ids = options.num_token_ids});
   Queue<std::vector<TokenEvent>> events;
   Engine engine({.scheduler = {.max_running = running,
                                .max_waiting = static_cast<int>(prompts.size()),
-                               .max_seq_len = static_cast<int>(longest)},
+                               .max_seq_len = static_cast<int>(longest),
+                               .max_drafts = options.num_drafts},
                  .cache = {.num_pages = pages, .page_size = kPageSize},
                  .max_step_slowdown = 0},
                 executor, [&](std::vector<TokenEvent> step) { events.push(std::move(step)); });
@@ -94,6 +96,8 @@ Result<std::vector<Rollout>> run_rollouts(LoadedModel& model,
       if (*event.finished == FinishReason::kError) return invalid(event.error);
       rollout.truncated = *event.finished == FinishReason::kLength;
       rollout.cached_tokens = event.usage.cached_tokens;
+      rollout.drafted = event.usage.drafted;
+      rollout.accepted = event.usage.accepted;
       --left;
     }
     if (!on_tokens(tokens)) return Error{ErrorCode::kUnavailable, "interrupted"};

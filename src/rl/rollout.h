@@ -15,6 +15,7 @@ struct RolloutOptions {
   int top_k = 0;
   int max_tokens = 0;     // of an answer
   int max_running = 128;  // answers at once
+  int num_drafts = 0;     // that the MTP layer guesses a step, if the model has it
   std::vector<TokenId> stop_ids = {};
   TokenId num_token_ids = 0;  // ids from here on are padding and never come
   bool routes = false;        // tell the experts of each token
@@ -31,8 +32,9 @@ struct Rollout {
   // If wanted: [all tokens of prompt and answer but the last, MoE layers, k], as TrainSequence has
   // them.
   std::vector<std::int32_t> routes = {};
-  bool truncated = false;  // by max_tokens
-  int cached_tokens = 0;   // of the prompt, that another answer had run
+  bool truncated = false;         // by max_tokens
+  int cached_tokens = 0;          // of the prompt, that another answer had run
+  int drafted = 0, accepted = 0;  // draft tokens
 };
 
 // Sees how many tokens came since the last call; false ends the rollouts.

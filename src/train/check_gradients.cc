@@ -18,17 +18,21 @@ constexpr double kVisible = 1e-5;  // and the smallest that says something
 constexpr double kTolerance = 0.02;
 constexpr double kRounding = 2e-7;  // of the difference of two losses in f32
 
-// The mean cross-entropy.
-Result<double> loss_of(GradientPass& pass, std::span<const TrainSequence> sequences,
-                       std::int64_t batch_tokens) {
-  GLINT_TRY(const std::vector<TokenScores> scores, pass.score(sequences, 1, batch_tokens));
-  double sum = 0;
-  std::int64_t tokens = 0;
+// The mean cross-entropy, and the draft layer's.
+Result<double> loss_of(const GradientCheckArgs& args, std::span<const TrainSequence> sequences) {
+  GLINT_TRY(const std::vector<TokenScores> scores,
+            args.pass.score(sequences, 1, args.batch_tokens, {}, args.mtp_weight > 0));
+  double sum = 0, drafted = 0;
+  std::size_t tokens = 0, draft_tokens = 0;
   for (const TokenScores& one : scores) {
     for (const float log_prob : one.log_probs) sum -= log_prob;
-    tokens += static_cast<std::int64_t>(one.log_probs.size()) - 1;
+    for (const float log_prob : one.draft_log_probs) drafted -= log_prob;
+    tokens += one.log_probs.size() - 1;
+    draft_tokens += std::max<std::size_t>(one.log_probs.size(), 2) - 2;
   }
-  return sum / static_cast<double>(tokens);
+  const double mean = sum / static_cast<double>(tokens);
+  return args.mtp_weight > 0 ? mean + args.mtp_weight * drafted / static_cast<double>(draft_tokens)
+                             : mean;
 }
 
 // Numbers from 0 to count - 1 in an order that depends on `seed` alone.
@@ -109,14 +113,21 @@ Result<std::vector<TrainSequence>> with_routes(LoadedModel& model,
   return all;
 }
 
+Status add_draft_routes(GradientPass& pass, std::vector<TrainSequence>& sequences,
+                        std::int64_t batch_tokens) {
+  GLINT_TRY(std::vector<TokenScores> scores, pass.score(sequences, 1, batch_tokens, {}, true));
+  for (std::size_t i = 0; i < sequences.size(); ++i) {
+    sequences[i].draft_routes = std::move(scores[i].draft_routes);
+  }
+  return Ok{};
+}
+
 Result<std::vector<GradientCheck>> check_gradients(const GradientCheckArgs& args,
                                                    std::span<const TrainSequence> sequences,
-                                                   std::int64_t batch_tokens,
                                                    const std::function<bool()>& on_parameter) {
-  const auto loss = [&] { return loss_of(args.pass, sequences, batch_tokens); };
+  const auto loss = [&] { return loss_of(args, sequences); };
   std::vector<GradientCheck> checks;
   for (const Parameter& p : args.parameters.all()) {
-    if (args.model.config().is_mtp(p.tensor.layer)) continue;
     const auto count = static_cast<std::size_t>(p.count());
     const std::span<const float> gradient =
         args.parameters.flat().subspan(static_cast<std::size_t>(p.offset), count);

@@ -28,19 +28,24 @@ struct GradientCheck {
 // attended to: the loss is smooth but for these choices.
 Result<std::vector<TrainSequence>> with_routes(LoadedModel& model, const TokenSequences& sequences);
 
-// Checks each trained parameter but the draft layer's. `parameters` holds the gradient of the mean
-// cross-entropy of `sequences`; weights are as they were when this returns. `on_parameter` is
-// called after each; false ends the check with an error.
+// The same of the draft layer, for sequences whose other experts are given.
+Status add_draft_routes(GradientPass& pass, std::vector<TrainSequence>& sequences,
+                        std::int64_t batch_tokens);
+
+// Checks each trained parameter. `parameters` holds the gradient of the mean cross-entropy of
+// `sequences`, plus mtp_weight times that of the draft layer; weights are as they were when this
+// returns. `on_parameter` is called after each; false ends the check with an error.
 struct GradientCheckArgs {
   GradientPass& pass;
   LoadedModel& model;
   TrainedWeights& weights;
   Parameters& parameters;
   ThreadPool& pool;
+  std::int64_t batch_tokens = 4096;
+  double mtp_weight = 0;
 };
 Result<std::vector<GradientCheck>> check_gradients(const GradientCheckArgs& args,
                                                    std::span<const TrainSequence> sequences,
-                                                   std::int64_t batch_tokens,
                                                    const std::function<bool()>& on_parameter);
 
 }  // namespace glint

@@ -111,7 +111,7 @@ class GradientPass::BatchPass {
   }
 
   // Adds one result a sequence.
-  Status score(std::vector<TokenScores>& scores) {
+  Status score(std::vector<TokenScores>& scores, bool drafts) {
     GLINT_TRY_STATUS(forward(false));
     const Tensor hidden = all_.arena_.take(m_.activations, {T_, m_.config.hidden_size});
     pass_.head(m_.weights.norm, {}, hidden, {});
@@ -140,6 +140,7 @@ class GradientPass::BatchPass {
         one.served[t] = logprob(std::span(on_host).subspan(r * vocab, vocab), loss.ids[at]);
       }
     }
+    if (drafts) score_drafts(hidden, mine);
     return done_() ? Status(Ok{}) : interrupted();
   }
 
@@ -183,24 +184,66 @@ class GradientPass::BatchPass {
         loss(hidden, loss_rows(sequences_, packed_, 1), terms_.scale, terms_.loss, all_.on_logits);
     if (terms_.mtp_scale != 0) {
       const PackedRows draft = pack_for_draft(sequences_);
-      const Batch next =
-          build_batch(draft.rows, all_.model_.rotary_table(), {}, all_.model_.ops(), all_.arena_);
-      std::vector<std::int32_t> rows;
-      for (const auto& one : packed_.row_of) rows.insert(rows.end(), one.begin(), one.end());
-      Tensor target;
-      record([&] { target = gathered(hidden, rows); });
-      const std::int64_t T = draft.size();
-      const MtpArgs args = {.next_ids = next.token_ids,
-                            .target = target,
-                            .batch = next.view,
-                            .selected = all_.arena_.take(DType::kI32, {T, m_.config.index_topk}),
-                            .hidden = all_.arena_.take(m_.activations, {T, D})};
-      record([&] { forward_mtp(m_, args, all_.arena_); });
+      const MtpArgs args = run_drafts(hidden, draft, [&](const auto& run) { record(run); });
       sums.mtp_nll +=
           loss(args.hidden, loss_rows(sequences_, draft, 2), terms_.mtp_scale, nullptr, {});
     }
     all_.tape_.backward();
     expect_no_remains(residual(), "the head");
+  }
+
+  // The draft layer on the final states of all rows, each part of it by `run`.
+  template <class Run>
+  MtpArgs run_drafts(const Tensor& hidden, const PackedRows& draft, const Run& run) {
+    const std::int64_t T = draft.size();
+    std::vector<std::int32_t> rows, routes;
+    for (const auto& one : packed_.row_of) rows.insert(rows.end(), one.begin(), one.end());
+    for (const TrainSequence& sequence : sequences_) {
+      routes.insert(routes.end(), sequence.draft_routes.begin(), sequence.draft_routes.end());
+    }
+    const Batch next =
+        build_batch(draft.rows, all_.model_.rotary_table(), {}, all_.model_.ops(), all_.arena_);
+    MtpArgs args = {.next_ids = next.token_ids,
+                    .batch = next.view,
+                    .selected = all_.arena_.take(DType::kI32, {T, m_.config.index_topk}),
+                    .hidden = all_.arena_.take(m_.activations, {T, m_.config.hidden_size})};
+    run([&] { args.target = gathered(hidden, rows); });
+    if (!m_.config.layers[static_cast<std::size_t>(m_.config.num_hidden_layers)].is_dense()) {
+      args.routed = all_.arena_.take(DType::kI32, {T, m_.config.num_experts_per_tok});
+      args.routed_given = !routes.empty();
+      if (args.routed_given) {
+        GLINT_CHECK(std::ssize(routes) == args.routed.size(), "the experts of all tokens, or none");
+        device().copy_in(args.routed.data, routes.data(), routes.size() * 4);
+      }
+    }
+    run([&] { forward_mtp(m_, args, all_.arena_); });
+    return args;
+  }
+
+  void score_drafts(const Tensor& hidden, std::span<TokenScores> scores) {
+    const PackedRows draft = pack_for_draft(sequences_);
+    const MtpArgs args = run_drafts(hidden, draft, [](const auto& run) { run(); });
+    const LossRows loss = loss_rows(sequences_, draft, 2);
+    const Tensor ids = upload(loss.ids, {loss.size()}, all_.saved_);
+    const Tensor predicting = gathered(args.hidden, loss.rows);
+    for (TokenScores& one : scores) one.draft_log_probs.resize(one.log_probs.size());
+    for (const Rows rows : chunks(loss.size())) {
+      const Arena::Scope scope(all_.scratch_);
+      const RowScores found = scores_of(logits_of(predicting, rows).out, ids, rows);
+      for (std::size_t r = 0; r < found.log_probs.size(); ++r) {
+        const LossRows::Place& place = loss.places[static_cast<std::size_t>(rows.first) + r];
+        scores[place.sequence].draft_log_probs[static_cast<std::size_t>(place.token)] =
+            found.log_probs[r];
+      }
+    }
+    if (!args.routed) return;
+    const std::vector<std::int32_t> routes = download<std::int32_t>(args.routed, device());
+    auto from = routes.begin();
+    for (TokenScores& one : scores) {
+      const auto end = from + std::ssize(one.log_probs) * m_.config.num_experts_per_tok;
+      one.draft_routes.assign(from, end);
+      from = end;
+    }
   }
 
   Status backward() {
@@ -451,13 +494,13 @@ Result<LossSums> GradientPass::add(Sequences sequences, const LossTerms& terms,
 
 Result<std::vector<TokenScores>> GradientPass::score(Sequences sequences, float temperature,
                                                      std::int64_t batch_tokens,
-                                                     const OnPart& on_part) {
-  GLINT_TRY_STATUS(prepare(sequences, false, batch_tokens));
+                                                     const OnPart& on_part, bool drafts) {
+  GLINT_TRY_STATUS(prepare(sequences, drafts, batch_tokens));
   const LossTerms terms = {.temperature = temperature};
   const OnPart done = on_part ? on_part : [] { return true; };
   std::vector<TokenScores> scores;
   for (const Sequences batch : batches_of(sequences, batch_tokens)) {
-    GLINT_TRY_STATUS(BatchPass(*this, batch, scores.size(), terms, done).score(scores));
+    GLINT_TRY_STATUS(BatchPass(*this, batch, scores.size(), terms, done).score(scores, drafts));
   }
   return scores;
 }

@@ -80,10 +80,10 @@ class GradientPass {
   // the sums are of the plain cross-entropy beside it. After a failure gradients are worthless.
   Result<LossSums> add(std::span<const TrainSequence> sequences, const LossTerms& terms,
                        std::int64_t batch_tokens, const OnPart& on_part = {});
-  // A forward pass alone: one result a sequence.
+  // A forward pass alone: one result a sequence. `drafts`: of the draft layer too.
   Result<std::vector<TokenScores>> score(std::span<const TrainSequence> sequences,
                                          float temperature, std::int64_t batch_tokens,
-                                         const OnPart& on_part = {});
+                                         const OnPart& on_part = {}, bool drafts = false);
   static int num_batches(const TokenSequences& sequences, std::int64_t batch_tokens);
   static int num_batches(std::span<const TrainSequence> sequences, std::int64_t batch_tokens);
 

@@ -18,9 +18,11 @@ struct TrainSequence {
   // itself.
   std::vector<float> weights = {};
   // The experts that each token went to in a rollout, [tokens, MoE layers, k], of all tokens or of
-  // all but the last, which predicts nothing; empty: the router chooses. The draft layer's are
-  // never given. Sequences that begin with the same tokens have the same there.
+  // all but the last, which predicts nothing; empty: the router chooses. Sequences that begin with
+  // the same tokens have the same there.
   std::vector<std::int32_t> routes = {};
+  // Those of the draft layer, [tokens, k]; empty: its router chooses.
+  std::vector<std::int32_t> draft_routes = {};
 
   std::int64_t size() const { return static_cast<std::int64_t>(ids.size()); }
   float weight(std::size_t t) const { return weights.empty() ? 1 : weights[t]; }
@@ -33,6 +35,10 @@ struct TokenScores {
   // Log-probabilities before the temperature, computed as serving computes them: the same bits,
   // where backend, formats and layout are the same.
   std::vector<float> served = {};
+  // The draft layer's, where it was asked for: what it gives each token from the second on, and
+  // the experts that it chose, as TrainSequence has them.
+  std::vector<float> draft_log_probs = {};
+  std::vector<std::int32_t> draft_routes = {};
 };
 
 // Weights and routes fit the tokens, and the tokens fit the model.

@@ -179,6 +179,30 @@ def answers_in_fp8_are_corrected(tmp):
             words=["parity", "the gate is"], on_stdout=True)
 
 
+def answers_in_nvfp4(tmp):
+    """Another format, other log-probabilities: with the gate shut the run ends."""
+    data, out = sums(tmp, "train.jsonl"), tmp / "nvfp4"
+    args = (*SMALL, "--nvfp4-rollout", "--parity-samples", 8, "--parity-gate")
+    output(*train(data, out, "--num-rollout", 1, *args, 0.5, rm_type="deterministic_random"))
+    line = rounds(out)[0][0]
+    check(line["parity/differ"] > 0 and 0 < line["train/train_rollout_logprob_abs_diff"] < 0.5, "it differs", line)
+    refused(*train(data, tmp / "gate", "--num-rollout", 1, *args, 1e-9), words=["parity", "the gate is"], on_stdout=True)
+    fp8 = tmp / "fp8"
+    output(*train(data, fp8, "--num-rollout", 1, *SMALL, "--fp8-rollout", "--parity-samples", 8, "--parity-gate", 0.5, rm_type="deterministic_random"))
+    check(rounds(fp8)[0][0]["train/train_rollout_logprob_abs_diff"] != line["train/train_rollout_logprob_abs_diff"], "another format", line)
+
+
+def drafts_change_nothing(tmp):
+    """The MTP layer guesses, and answers, log-probabilities and weights have the same bits."""
+    data = sums(tmp, "train.jsonl")
+    for name, args in (("plain", ()), ("drafts", ("--spec", "mtp:3"))):
+        text = output(*train(data, tmp / name, "--num-rollout", 2, "--lr", 1e-4, *SMALL, "--parity-samples", 8, *args, rm_type="deterministic_random"))
+        check(text.count("parity: 0 of ") == 2, "parity", text)
+    lines = rounds(tmp / "drafts")[0]
+    check(all(0 < line["rollout/spec_accept_rate"] < 1 for line in lines), "drafts are accepted", lines)
+    same_weights(tmp / "plain/step-2", tmp / "drafts/step-2")
+
+
 def a_reference_model_holds_back(tmp):
     def run(name, *args):
         output(*train(sums(tmp, "train.jsonl"), tmp / name, "--num-rollout", 3, "--lr", 1e-3, *SMALL, *args, rm_type="deterministic_random"))
@@ -259,6 +283,9 @@ def wrong_input_is_refused(tmp):
     refuse("--port", 65536, words=["--port is 65536"])
     refuse("--eval-interval", 2, words=["--eval-prompt-data"])
     refuse("--fp8-rollout", words=["--parity-gate 0.03"])
+    refuse("--nvfp4-rollout", words=["--nvfp4-rollout", "--parity-gate 0.1"])
+    refuse("--fp8-rollout", "--nvfp4-rollout", "--parity-gate", 1, words=["not both"])
+    refuse("--spec", "eagle", words=["mtp:K"])
     refuse("--use-tis", words=["--use-tis", "all its weights would be 1"])
     refuse("--use-tis", "--use-icepop", words=["not both"])
     refuse("--use-icepop", "--parity-gate", 1, "--rollout-temperature", 0.5, words=["--rollout-temperature 1"])
@@ -267,6 +294,7 @@ def wrong_input_is_refused(tmp):
     check(not save.exists(), "a refused run leaves nothing")
 
 
-for test in (wrong_input_is_refused, another_program_grades, a_reference_model_holds_back, answers_in_fp8_are_corrected, one_seed_gives_one_result, every_loss_runs, sigterm_saves_whole_rounds, it_learns_and_goes_on_bit_for_bit):
+for test in (wrong_input_is_refused, another_program_grades, a_reference_model_holds_back, answers_in_fp8_are_corrected, answers_in_nvfp4, drafts_change_nothing,
+             one_seed_gives_one_result, every_loss_runs, sigterm_saves_whole_rounds, it_learns_and_goes_on_bit_for_bit):
     with tempfile.TemporaryDirectory() as tmp:
         test(pathlib.Path(tmp))

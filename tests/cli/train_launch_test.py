@@ -60,7 +60,8 @@ def options_change_the_plan():
     pruned = plan("--model-name", "GLM-5_4layer", "--num-nodes", 1)
     check(pruned["layout"]["layers"] == [4] and pruned["arguments"]["rollout-max-response-len"] == "100", "one node", pruned)
     drafts = plan("--num-nodes", 16, "--enable-mtp", "--enable-eval", "--run-id", "r", "--output-dir", "/out")
-    check(any("--enable-mtp" in one for one in drafts["planned_only"]), "drafts are planned", drafts)
+    check(drafts["arguments"]["sglang-speculative-num-steps"] == "3" and not any("speculative" in one for one in drafts["planned_only"]),
+          "drafts are built", drafts)
     check(drafts["arguments"]["save"] == "/out/r/checkpoints" and drafts["arguments"]["eval-prompt-data"].endswith("aime-2024.jsonl"),
           "arguments", drafts)
     other = plan("--num-nodes", 16, "--megatron-path", "/m", "--cuda-core-dump", "--extra-env-vars", "A=1")
