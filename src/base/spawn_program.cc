@@ -24,7 +24,9 @@ Error unavailable(const std::string& doing) {
 Result<pid_t> spawn_program(const std::vector<std::string>& command, const SpawnOptions& options) {
   // Under numbers that none of the process's descriptors has.
   std::vector<OwnedFd> above;
-  for (const OwnedFd* fd : options.fds) {
+  std::vector<const OwnedFd*> fds(options.fds.begin(), options.fds.end());
+  if (options.in_and_out) fds.push_back(options.in_and_out);
+  for (const OwnedFd* fd : fds) {
     above.emplace_back(::fcntl(fd->get(), F_DUPFD_CLOEXEC, 16));
     if (!above.back()) return unavailable("fcntl");
   }
@@ -33,8 +35,15 @@ Result<pid_t> spawn_program(const std::vector<std::string>& command, const Spawn
   posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
   if (options.prints_to_error)
     posix_spawn_file_actions_adddup2(&files, STDERR_FILENO, STDOUT_FILENO);
+  if (options.in_and_out) {
+    for (const int number : {STDIN_FILENO, STDOUT_FILENO}) {
+      posix_spawn_file_actions_adddup2(&files, above.back().get(), number);
+    }
+  }
   int next = kFirst;
-  for (const OwnedFd& fd : above) posix_spawn_file_actions_adddup2(&files, fd.get(), next++);
+  for (std::size_t i = 0; i < options.fds.size(); ++i) {
+    posix_spawn_file_actions_adddup2(&files, above[i].get(), next++);
+  }
   posix_spawn_file_actions_addclosefrom_np(&files, next);
   posix_spawnattr_t attributes;
   posix_spawnattr_init(&attributes);

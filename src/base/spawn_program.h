@@ -15,6 +15,7 @@ namespace glint {
 struct SpawnOptions {
   bool own_group = false;                    // what a terminal signals to us is not signalled to it
   bool prints_to_error = false;              // its standard output is our standard error
+  const OwnedFd* in_and_out = nullptr;       // a socket that is its standard input and output
   std::span<const OwnedFd* const> fds = {};  // its descriptors from 3 on
 };
 

@@ -1,18 +1,18 @@
 // glint train grpo: a model learns from rewards of its own answers.
+#include <atomic>
 #include <chrono>
 #include <cmath>
+#include <future>
 
 #include "base/hash.h"
 #include "base/seconds.h"
 #include "base/str.h"
 #include "cli/conversation.h"
-#include "cli/generate_options.h"
-#include "cli/grpo_options.h"
+#include "cli/grpo_models.h"
 #include "cli/grpo_record.h"
+#include "cli/grpo_rules.h"
 #include "cli/interrupt.h"
-#include "quant/quantize_in_memory.h"
-#include "rl/grpo.h"
-#include "train/trainer.h"
+#include "rl/rollout_state.h"
 
 namespace glint {
 namespace {
@@ -32,17 +32,18 @@ std::string hash_of(const std::vector<TrainPrompt>& prompts) {
 // Everything that a run holds, from the options to the first round.
 class Run {
  public:
-  Run(const GrpoCommandOptions& options, Cli& cli) : options_(options), cli_(cli) {}
+  Run(const GrpoCommandOptions& options, Cli& cli)
+      : options_(options), cli_(cli), models_(options, cli) {}
 
   Status run() {
     GLINT_TRY_STATUS(open());
-    if (round_ >= options_.num_rollout) {
-      cli_.console.print(str(options_.save, " has ", round_, " rounds already; --num-rollout is ",
-                             options_.num_rollout, "\n"));
+    if (at_.round >= options_.num_rollout) {
+      cli_.console.print(str(options_.save, " has ", at_.round,
+                             " rounds already; --num-rollout is ", options_.num_rollout, "\n"));
       return Ok{};
     }
-    cli_.console.print(str("training ", with_commas(trainer_->parameters().count()),
-                           " parameters on ", prompts_.size(), " prompts; rounds ", round_ + 1,
+    cli_.console.print(str("training ", with_commas(models_.trainer().parameters().count()),
+                           " parameters on ", prompts_.size(), " prompts; rounds ", at_.round + 1,
                            " to ", options_.num_rollout, "\n"));
     if (const std::string url = record_->url(); !url.empty()) {
       cli_.console.print(str("the run as a page: ", url, "\n"));
@@ -57,7 +58,7 @@ class Run {
       GLINT_TRY_STATUS(save());
     }
     if (ended) {
-      cli_.console.print(str("ended by a signal after ", round_, " of ", options_.num_rollout,
+      cli_.console.print(str("ended by a signal after ", at_.round, " of ", options_.num_rollout,
                              " rounds; --resume goes on\n"));
       return Ok{};
     }
@@ -66,7 +67,7 @@ class Run {
 
  private:
   Status open() {
-    if (options_.rm_url.empty()) {
+    if (options_.rm_type != "remote_rm") {
       GLINT_TRY(rule_, Reward::named(options_.rm_type));
     }
     GLINT_TRY(const std::string base, model_dir(options_.model, cli_));
@@ -76,76 +77,33 @@ class Run {
       return invalid(str(options_.save, " holds a run already (", *latest,
                          "); give --resume to go on with it, or another --save"));
     }
-    const RunOptions running = options_.how.of_model(latest.value_or(base));
-    GLINT_TRY(const ModelOptions resolved, resolve(running, cli_, false));
-    GLINT_TRY(tokenizer_, Tokenizer::open(running.model));
-    GLINT_TRY_STATUS(read_prompts(running.model));
-
-    GLINT_TRY(std::unique_ptr<Ops> trainer_ops, make_backend(running, cli_));
-    GLINT_TRY(trainer_, Trainer::open({.model = resolved, .adamw = options_.adamw()},
-                                      std::move(trainer_ops)));
+    const std::string from = latest.value_or(base);
+    GLINT_TRY(tokenizer_, Tokenizer::open(from));
+    GLINT_TRY_STATUS(read_prompts(from));
+    GLINT_TRY(const Json state, models_.open(from, latest.has_value()));
     if (latest) {
-      GLINT_TRY(const Json state, trainer_->restore(*latest));
       GLINT_TRY_STATUS(take_up(state));
     }
-    GLINT_TRY_STATUS(open_engine(running, resolved));
+    GLINT_TRY_STATUS(models_.open_engine(base));
+    GroupOptions groups = options_.groups();
+    groups.rollout.stop_ids = stop_ids(models_.engine().config(), models_.engine().generation());
+    groups.rollout.num_token_ids = tokenizer_->vocab_size();
+    GLINT_TRY(rules_, GrpoRules::open(options_, from, *tokenizer_, groups.rollout.stop_ids));
+    groups.rules = rules_->rules();
+    rollout_ = groups.rollout;
     GLINT_TRY(record_, GrpoRecord::open({.dir = options_.save,
                                          .tensorboard_dir = options_.tensorboard_dir,
                                          .port = options_.port,
                                          .page = {.model = options_.model,
-                                                  .rounds_done = round_,
+                                                  .rounds_done = at_.round,
                                                   .rounds = options_.num_rollout}}));
 
     GrpoOptions grpo = options_.grpo();
-    grpo.rollout.stop_ids = stop_ids(engine_->config(), engine_->generation());
-    grpo.rollout.num_token_ids = tokenizer_->vocab_size();
-    rollout_ = grpo.rollout;
-    if (options_.kl_loss_coef != 0) {
-      GLINT_TRY_STATUS(open_reference(options_.ref_load.empty() ? base : options_.ref_load));
-      grpo.reference = &*reference_.pass;
-    }
-    grpo_.emplace(*engine_, trainer_->pass(), *tokenizer_, rule_ ? &*rule_ : nullptr, grpo);
+    grpo.reference = models_.reference();
+    grpo.answering = models_.answering();
+    groups_.emplace(models_.engine(), *tokenizer_, rule_ ? &*rule_ : nullptr, groups);
+    grpo_.emplace(models_.trainer().pass(), grpo);
     order_.emplace(prompts_.size(), options_.seed, options_.rollout_shuffle);
-    return Ok{};
-  }
-
-  // Weights as the engine answers with them.
-  Result<Checkpoint> engine_weights() {
-    Checkpoint weights = trainer_->weights().checkpoint();
-    if (!options_.is_quantized()) return weights;
-    const Recipe recipe = options_.fp8_rollout
-                              ? Recipe{.format = TargetFormat::kFp8, .scope = Scope::kAllLinear}
-                              : Recipe{.format = TargetFormat::kNvfp4, .scope = Scope::kExperts};
-    return quantize_in_memory(std::move(weights), trainer_->model().config(), recipe, *pool_);
-  }
-
-  Status open_engine(const RunOptions& running, const ModelOptions& resolved) {
-    GLINT_TRY(std::unique_ptr<Ops> ops, make_backend(running, cli_));
-    pool_.emplace(std::max(resolved.threads, 1));
-    GLINT_TRY(Checkpoint weights, engine_weights());
-    ModelOptions of_engine = resolved;
-    GLINT_TRY(const int drafts, parse_spec(options_.spec));
-    of_engine.with_mtp = drafts > 0;
-    GLINT_TRY(engine_, load_model(of_engine, std::move(ops), cli_, std::move(weights)));
-    if (drafts > 0 && !engine_->has_mtp()) {
-      return invalid(options_.model + " has no MTP layer; leave --spec out");
-    }
-    return Ok{};
-  }
-
-  Status open_reference(const std::string& dir) {
-    const RunOptions running = options_.how.of_model(dir);
-    GLINT_TRY(const ModelOptions resolved, resolve(running, cli_, false));
-    GLINT_TRY(std::unique_ptr<Ops> ops, make_backend(running, cli_));
-    auto tape = std::make_unique<TapeOps>(std::move(ops));
-    TapeOps& its = *tape;
-    GLINT_TRY(reference_.model, load_model(resolved, std::move(tape), cli_));
-    if (reference_.model->config().vocab_size != trainer_->model().config().vocab_size) {
-      return invalid(str(dir, " has ", reference_.model->config().vocab_size, " tokens, the model ",
-                         trainer_->model().config().vocab_size,
-                         "; a reference model has the same"));
-    }
-    reference_.pass.emplace(*reference_.model, its);
     return Ok{};
   }
 
@@ -191,16 +149,25 @@ class Run {
       return invalid(str(options_.prompt_data, " has other prompts than the run in ", options_.save,
                          " began with; give those, or another --save"));
     }
-    round_ = round->as_int();
-    prompts_used_ = static_cast<std::uint64_t>(prompts->as_int());
+    at_.round = round->as_int();
+    at_.prompts_used = static_cast<std::uint64_t>(prompts->as_int());
+    if (const Json* const begun = state.find("begun")) {
+      GLINT_TRY(at_.begun, answer_groups_of(*begun));
+    }
+    if (const Json* const ahead = state.find("ahead")) {
+      GLINT_TRY(at_.ahead, grpo_batch_of(*ahead));
+    }
     return Ok{};
   }
 
   Json state() const {
-    return Json::Object{{"round", round_},
-                        {"prompts_used", static_cast<std::int64_t>(prompts_used_)},
-                        {"prompts_fnv1a", hash_of(prompts_)},
-                        {"options", options_.fingerprint()}};
+    Json all = Json::Object{{"round", at_.round},
+                            {"prompts_used", static_cast<std::int64_t>(at_.prompts_used)},
+                            {"prompts_fnv1a", hash_of(prompts_)},
+                            {"options", options_.fingerprint()}};
+    if (!at_.begun.empty()) all.set("begun", to_json(at_.begun));
+    if (at_.ahead) all.set("ahead", to_json(*at_.ahead));
+    return all;
   }
 
   bool goes_on() {
@@ -210,21 +177,21 @@ class Run {
 
   Status loop() {
     const auto start = Clock::now();
-    const std::int64_t first = round_;
-    if (round_ == 0) {
+    const std::int64_t first = at_.round;
+    if (at_.round == 0) {
       GLINT_TRY_STATUS(evaluate());
     }
-    while (round_ < options_.num_rollout) {
+    while (at_.round < options_.num_rollout) {
       GLINT_TRY_STATUS(do_round());
-      const double left = seconds_since(start) / static_cast<double>(round_ - first) *
-                          static_cast<double>(options_.num_rollout - round_);
+      const double left = seconds_since(start) / static_cast<double>(at_.round - first) *
+                          static_cast<double>(options_.num_rollout - at_.round);
       cli_.console.print(str(line_, formatted("; %.0f min left\n", std::ceil(left / 60))));
       cli_.console.flush();
-      const bool last = round_ == options_.num_rollout;
-      if (last || (options_.save_interval > 0 && round_ % options_.save_interval == 0)) {
+      const bool last = at_.round == options_.num_rollout;
+      if (last || (options_.save_interval > 0 && at_.round % options_.save_interval == 0)) {
         GLINT_TRY_STATUS(save());
       }
-      if (last || (options_.eval_interval > 0 && round_ % options_.eval_interval == 0)) {
+      if (last || (options_.eval_interval > 0 && at_.round % options_.eval_interval == 0)) {
         GLINT_TRY_STATUS(evaluate());
       }
       GLINT_TRY_STATUS(record_->write_page(left));
@@ -232,40 +199,94 @@ class Run {
     return Ok{};
   }
 
+  // Answers for training after `trained_at` rounds, by the weights that the engine has.
+  Result<GrpoBatch> roll_out(std::int64_t trained_at, const OnRolloutTokens& on_tokens) {
+    return groups_->roll_out(prompts_, *order_,
+                             {.position = at_.prompts_used,
+                              .begun = at_.begun,
+                              .version = static_cast<std::int32_t>(at_.round),
+                              .trained_at = static_cast<std::int32_t>(trained_at)},
+                             on_tokens);
+  }
+
+  // The next rollouts go on after these.
+  void go_on_after(GrpoBatch& batch) {
+    at_.prompts_used += batch.prompts_used;
+    at_.begun = std::exchange(batch.begun, {});
+  }
+
   Status do_round() {
-    const GradientPass::OnPart on_part = [this] { return goes_on(); };
     const auto begin = Clock::now();
-    GLINT_TRY(GrpoBatch batch,
-              grpo_->roll_out(prompts_, *order_, prompts_used_, [this](int) { return goes_on(); }));
-    const double rollout_s = seconds_since(begin);
-    const auto trained_from = Clock::now();
     RoundFigures figures = {.has_kl = options_.kl_loss_coef != 0,
-                            .has_weights = options_.use_tis || options_.use_icepop,
-                            .rollout_s = rollout_s};
-    GLINT_TRY(figures.parity, grpo_->verify(batch, static_cast<std::uint64_t>(round_), on_part));
-    GLINT_TRY_STATUS(grpo_->set_old_log_probs(batch, on_part));
+                            .has_staleness = options_.partial_rollout || options_.async_rollout,
+                            .has_turns = !options_.generate_tool_command.empty(),
+                            .has_weights = options_.use_tis || options_.use_icepop};
+    if (options_.async_rollout) return do_round_beside_rollouts(figures);
+    GLINT_TRY(GrpoBatch batch, roll_out(at_.round, [this](int) { return goes_on(); }));
+    figures.rollout_s = seconds_since(begin);
+    GLINT_TRY_STATUS(grpo_->prepare(batch, on_part_));
+    GLINT_TRY_STATUS(train(batch, figures));
+    figures.train_s = seconds_since(begin) - figures.rollout_s;
+    go_on_after(batch);
+    GLINT_TRY_STATUS(finish_round(figures));
+    return report(batch, figures);
+  }
+
+  // While this round trains, the engine answers the next one's prompts by the weights that the
+  // round began with: those answers are verified before these weights go.
+  Status do_round_beside_rollouts(RoundFigures& figures) {
+    const auto begin = Clock::now();
+    if (!at_.ahead) {
+      GLINT_TRY(at_.ahead, roll_out(at_.round, [this](int) { return goes_on(); }));
+      GLINT_TRY_STATUS(grpo_->prepare(*at_.ahead, on_part_));
+      go_on_after(*at_.ahead);
+    }
+    figures.rollout_s = seconds_since(begin);
+    std::atomic<bool> is_wanted = true;
+    std::future<Result<GrpoBatch>> rollouts = std::async(std::launch::async, [&] {
+      return roll_out(at_.round + 1, [&](int) { return is_wanted.load(); });
+    });
+    const auto trained_from = Clock::now();
+    if (const Status trained = train(*at_.ahead, figures); !trained.ok()) {
+      is_wanted = false;
+      rollouts.wait();
+      return trained;
+    }
+    figures.train_s = seconds_since(trained_from);
+    const auto waited_from = Clock::now();
+    GLINT_TRY(GrpoBatch next, rollouts.get());
+    GLINT_TRY_STATUS(grpo_->prepare(next, {}));
+    figures.rollout_s += seconds_since(waited_from);
+    const GrpoBatch batch = std::exchange(*at_.ahead, std::move(next));
+    go_on_after(*at_.ahead);
+    GLINT_TRY_STATUS(finish_round(figures));
+    return report(batch, figures);
+  }
+
+  Status train(const GrpoBatch& batch, RoundFigures& figures) {
     Grpo::Sums& sums = figures.sums;
-    for (int i = 0; i < grpo_->steps_of_round(); ++i) {
+    for (int i = 0; i < options_.steps_of_round(); ++i) {
       // After its first step a round is finished, whatever signal comes: what is saved is always of
       // whole rounds.
       GLINT_TRY(const Grpo::Sums one,
-                grpo_->add_gradient(batch, i, i == 0 ? on_part : GradientPass::OnPart()));
+                grpo_->add_gradient(batch, i, i == 0 ? on_part_ : GradientPass::OnPart()));
       sums.policy.add(one.policy);
       sums.entropy += one.entropy;
       sums.answers += one.answers;
       sums.tokens += one.tokens;
-      const LearningRate rate = options_.learning_rate(grpo_->steps_of_round());
-      GLINT_TRY(figures.step, trainer_->step(rate.at(trainer_->steps_done() + 1)));
+      const double rate = options_.learning_rate().at(models_.trainer().steps_done() + 1);
+      GLINT_TRY(figures.step, models_.trainer().step(rate));
     }
-    figures.train_s = seconds_since(trained_from);
+    return Ok{};
+  }
+
+  Status finish_round(RoundFigures& figures) {
     const auto updated_from = Clock::now();
-    GLINT_TRY(Checkpoint weights, engine_weights());
-    GLINT_TRY_STATUS(engine_->update_weights(std::move(weights)));
+    GLINT_TRY_STATUS(models_.update_engine());
     figures.update_s = seconds_since(updated_from);
-    prompts_used_ += batch.prompts_used;
-    ++round_;
+    ++at_.round;
     unsaved_ = true;
-    return report(batch, figures);
+    return Ok{};
   }
 
   Status report(const GrpoBatch& batch, const RoundFigures& figures) {
@@ -273,9 +294,9 @@ class Run {
         "round %lld of %d: reward %.3f, %.1f tokens an answer, parity: %lld of %lld "
         "log-probabilities differ, entropy %.3f, grad norm %.2f, %.1f s (rollout %.1f, training "
         "%.1f)",
-        static_cast<long long>(round_), options_.num_rollout, batch.mean_reward(),
-        batch.mean_length(), static_cast<long long>(figures.parity.differ),
-        static_cast<long long>(figures.parity.tokens), figures.per_token(figures.sums.entropy),
+        static_cast<long long>(at_.round), options_.num_rollout, batch.mean_reward(),
+        batch.mean_length(), static_cast<long long>(batch.parity.differ),
+        static_cast<long long>(batch.parity.tokens), figures.per_token(figures.sums.entropy),
         figures.step.grad_norm, figures.seconds(), figures.rollout_s, figures.train_s);
     return record_->add_round(batch, figures);
   }
@@ -289,20 +310,21 @@ class Run {
     how.routes = false;
     const auto begin = Clock::now();
     GLINT_TRY(const GrpoEval eval,
-              grpo_->evaluate(eval_prompts_, options_.n_samples_per_eval_prompt, how,
-                              [this](int) { return goes_on(); }));
-    cli_.console.print(
-        formatted("eval after %lld rounds: reward %.4f of %lld answers, %.1f tokens each, %.1f s\n",
-                  static_cast<long long>(round_), eval.reward, static_cast<long long>(eval.answers),
-                  eval.response_tokens, seconds_since(begin)));
+              groups_->evaluate(eval_prompts_, options_.n_samples_per_eval_prompt, how,
+                                [this](int) { return goes_on(); }));
+    cli_.console.print(formatted(
+        "eval after %lld rounds: reward %.4f of %lld answers, %.1f tokens each, %.1f s\n",
+        static_cast<long long>(at_.round), eval.reward, static_cast<long long>(eval.answers),
+        eval.response_tokens, seconds_since(begin)));
     cli_.console.flush();
     return record_->add_eval(eval, seconds_since(begin));
   }
 
   Status save() {
-    GLINT_TRY_STATUS(trainer_->save(options_.save, state()));
+    GLINT_TRY_STATUS(models_.trainer().save(options_.save, state()));
     unsaved_ = false;
-    cli_.console.print(str("saved ", options_.save, "/step-", trainer_->steps_done(), "\n"));
+    cli_.console.print(
+        str("saved ", options_.save, "/step-", models_.trainer().steps_done(), "\n"));
     cli_.console.flush();
     return Ok{};
   }
@@ -311,22 +333,24 @@ class Run {
   Cli& cli_;
   ShutdownGuard shutdown_;
   bool interrupted_ = false, unsaved_ = false;
+  const GradientPass::OnPart on_part_ = [this] { return goes_on(); };
   std::optional<Reward> rule_;
   std::optional<Tokenizer> tokenizer_;
   std::vector<TrainPrompt> prompts_, eval_prompts_;
-  std::unique_ptr<Trainer> trainer_;
-  std::unique_ptr<LoadedModel> engine_;  // reads what is not packed from the trainer's memory
-  struct Reference {
-    std::unique_ptr<LoadedModel> model;
-    std::optional<GradientPass> pass;
-  } reference_;
-  std::optional<ThreadPool> pool_;  // of the quantiser
+  GrpoModels models_;
   std::optional<GrpoRecord> record_;
   RolloutOptions rollout_;
+  std::unique_ptr<GrpoRules> rules_;
+  std::optional<GroupRollouts> groups_;
   std::optional<Grpo> grpo_;
   std::optional<RowOrder> order_;
-  std::int64_t round_ = 0;  // rounds done
-  std::uint64_t prompts_used_ = 0;
+  // Where the run is, as checkpoints tell it.
+  struct Position {
+    std::int64_t round = 0;  // rounds done
+    std::uint64_t prompts_used = 0;
+    std::vector<AnswerGroup> begun = {};  // answers that the next rollouts go on with
+    std::optional<GrpoBatch> ahead = {};  // answers of the round that comes, where they are made so
+  } at_;
   std::string line_;
 };
 

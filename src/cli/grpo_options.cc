@@ -47,6 +47,49 @@ Status check_rollouts(const GrpoCommandOptions& o) {
   return check_count("save-interval", o.save_interval, 0, 1 << 30);
 }
 
+// Answers that weights other than those that learn have given.
+Status check_staleness(const GrpoCommandOptions& o) {
+  if (o.over_sampling_batch_size != 0 && o.over_sampling_batch_size <= o.rollout_batch_size) {
+    return invalid(str("--over-sampling-batch-size is ", o.over_sampling_batch_size,
+                       "; it asks more prompts than --rollout-batch-size ", o.rollout_batch_size,
+                       ", or leave it out"));
+  }
+  if (o.partial_rollout && o.over_sampling_batch_size == 0) {
+    return invalid(
+        "--partial-rollout goes on with answers that were stopped, and none are without "
+        "--over-sampling-batch-size");
+  }
+  if (o.mask_offpolicy_in_partial_rollout && !o.partial_rollout) {
+    return invalid("--mask-offpolicy-in-partial-rollout needs --partial-rollout");
+  }
+  if (!o.max_weight_staleness) return Ok{};
+  if (!o.partial_rollout) {
+    return invalid(
+        "--max-weight-staleness bounds how old answers of --partial-rollout get; without it none "
+        "is more than a round old");
+  }
+  return check_count("max-weight-staleness", *o.max_weight_staleness, o.async_rollout ? 1 : 0,
+                     1 << 30);
+}
+
+Status check_answers(const GrpoCommandOptions& o) {
+  if (!o.rollout_json_schema.empty() && !o.rollout_regex.empty()) {
+    return invalid("give --rollout-json-schema or --rollout-regex, not both");
+  }
+  if (o.generate_tool_command.empty()) return Ok{};
+  if (!o.rollout_json_schema.empty() || !o.rollout_regex.empty()) {
+    return invalid(
+        "--generate-tool-command lets answers call tools, which no schema or expression "
+        "of an answer allows; give one of them");
+  }
+  if (o.over_sampling_batch_size > 0) {
+    return invalid(
+        "--generate-tool-command and --over-sampling-batch-size exclude each other: "
+        "answers of several turns are not stopped between them");
+  }
+  return check_count("generate-max-turns", o.generate_max_turns, 1, 1000);
+}
+
 // How engine and trainer may differ, and what corrects it.
 Status check_corrections(const GrpoCommandOptions& o) {
   GLINT_TRY_STATUS(check_number("kl-loss-coef", o.kl_loss_coef, 0, 1000));
@@ -108,8 +151,13 @@ Status check(const GrpoCommandOptions& o) {
   GLINT_TRY_STATUS(check_rollouts(o));
   GLINT_TRY_STATUS(check_optimizer(o));
   GLINT_TRY_STATUS(check_corrections(o));
-  if ((o.rm_type == "remote_rm") == o.rm_url.empty()) {
-    return invalid("--rm-type remote_rm and --rm-url URL go together");
+  GLINT_TRY_STATUS(check_staleness(o));
+  GLINT_TRY_STATUS(check_answers(o));
+  if (!o.rm_url.empty() && !o.rm_command.empty()) {
+    return invalid("give --rm-url or --rm-command, not both");
+  }
+  if ((o.rm_type == "remote_rm") == (o.rm_url.empty() && o.rm_command.empty())) {
+    return invalid("--rm-type remote_rm and --rm-url URL, or --rm-command CMD, go together");
   }
   if (!o.rm_url.empty()) {
     GLINT_TRY_STATUS(parse_server_url(o.rm_url).in("--rm-url"));
@@ -122,6 +170,31 @@ Status check(const GrpoCommandOptions& o) {
   return Ok{};
 }
 
+GroupOptions GrpoCommandOptions::groups() const {
+  return {.rollout_batch_size = rollout_batch_size,
+          .n_samples_per_prompt = n_samples_per_prompt,
+          .over_sampling_batch_size = over_sampling_batch_size,
+          .partial = partial_rollout,
+          .mask_offpolicy = mask_offpolicy_in_partial_rollout,
+          .max_staleness = max_weight_staleness,
+          .rollout = {.temperature = rollout_temperature,
+                      .top_p = rollout_top_p,
+                      .top_k = rollout_top_k,
+                      .max_tokens = rollout_max_response_len,
+                      .max_running = max_num_seqs,
+                      .num_drafts = parse_spec(spec).value(),
+                      .stop_ids = {},
+                      .routes = use_rollout_routing_replay},
+          .std_normalization = !disable_grpo_std_normalization,
+          .dynamic_sampling_rounds = dynamic_sampling_rounds,
+          .overlong_margin = overlong_buffer_len,
+          .overlong_penalty = overlong_penalty_factor,
+          .seed = seed,
+          .remote = !rm_url.empty()       ? remote_grader(rm_url, rm_timeout)
+                    : !rm_command.empty() ? command_grader(rm_command, rm_timeout)
+                                          : RemoteGrader()};
+}
+
 GrpoOptions GrpoCommandOptions::grpo() const {
   PolicyLossKind kind = PolicyLossKind::kGrpo;
   if (advantage_estimator == "gspo") kind = PolicyLossKind::kGspo;
@@ -131,17 +204,7 @@ GrpoOptions GrpoCommandOptions::grpo() const {
   if (kl_loss_type == "k3") kl = KlKind::kK3;
   if (kl_loss_type == "low_var_kl") kl = KlKind::kLowVar;
   using Mismatch = MismatchOptions::Kind;
-  return {.rollout_batch_size = rollout_batch_size,
-          .n_samples_per_prompt = n_samples_per_prompt,
-          .global_batch_size = global_batch_size,
-          .rollout = {.temperature = rollout_temperature,
-                      .top_p = rollout_top_p,
-                      .top_k = rollout_top_k,
-                      .max_tokens = rollout_max_response_len,
-                      .max_running = max_num_seqs,
-                      .num_drafts = parse_spec(spec).value(),
-                      .stop_ids = {},
-                      .routes = use_rollout_routing_replay},
+  return {.steps_of_round = steps_of_round(),
           .loss = {.policy = {.kind = kind,
                               .eps_clip = eps_clip,
                               .eps_clip_high = eps_clip_high,
@@ -150,20 +213,19 @@ GrpoOptions GrpoCommandOptions::grpo() const {
                               .kl = kl},
                    .entropy_coef = entropy_coef,
                    .per_token = calculate_per_token_loss},
-          .std_normalization = !disable_grpo_std_normalization,
-          .dynamic_sampling_rounds = dynamic_sampling_rounds,
-          .overlong_margin = overlong_buffer_len,
-          .overlong_penalty = overlong_penalty_factor,
+          .temperature = static_cast<float>(rollout_temperature),
           .batch_tokens = batch_tokens,
           .parity_samples = parity_samples,
-          .seed = seed,
           .parity_gate = parity_gate,
           .mismatch = {.kind = use_tis      ? Mismatch::kTis
                                : use_icepop ? Mismatch::kIcePop
                                             : Mismatch::kNone,
                        .low = tis_clip_low,
-                       .high = tis_clip},
-          .remote = rm_url.empty() ? RemoteGrader() : remote_grader(rm_url, rm_timeout)};
+                       .high = tis_clip}};
+}
+
+int GrpoCommandOptions::steps_of_round() const {
+  return global_batch_size > 0 ? rollout_batch_size * n_samples_per_prompt / global_batch_size : 1;
 }
 
 AdamWOptions GrpoCommandOptions::adamw() const {
@@ -174,14 +236,14 @@ AdamWOptions GrpoCommandOptions::adamw() const {
           .clip_grad = clip_grad};
 }
 
-LearningRate GrpoCommandOptions::learning_rate(int steps_of_round) const {
+LearningRate GrpoCommandOptions::learning_rate() const {
   Decay decay = Decay::kConstant;
   if (lr_decay_style == "linear") decay = Decay::kLinear;
   if (lr_decay_style == "cosine") decay = Decay::kCosine;
   return {.peak = lr,
           .least = min_lr,
           .warmup = lr_warmup_iters,
-          .total = std::int64_t{num_rollout} * steps_of_round,
+          .total = std::int64_t{num_rollout} * steps_of_round(),
           .decay = decay};
 }
 
@@ -193,6 +255,12 @@ Json GrpoCommandOptions::fingerprint() const {
                       {"global-batch-size", global_batch_size},
                       {"rollout-max-response-len", rollout_max_response_len},
                       {"rollout-temperature", rollout_temperature},
+                      {"over-sampling-batch-size", over_sampling_batch_size},
+                      {"partial-rollout", partial_rollout},
+                      {"async-rollout", async_rollout},
+                      {"rollout-json-schema", rollout_json_schema},
+                      {"rollout-regex", rollout_regex},
+                      {"generate-max-turns", generate_max_turns},
                       {"advantage-estimator", advantage_estimator},
                       {"fp8-rollout", fp8_rollout},
                       {"nvfp4-rollout", nvfp4_rollout},

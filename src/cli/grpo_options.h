@@ -7,6 +7,7 @@
 #include "base/json.h"
 #include "cli/grpo_rollout_options.h"
 #include "cli/train_options.h"
+#include "rl/group_rollouts.h"
 #include "rl/grpo.h"
 #include "train/optimizer.h"
 
@@ -17,7 +18,7 @@ struct GrpoDataOptions {
   std::string prompt_data, input_key = "prompt", label_key = "label";
   bool apply_chat_template = false, rollout_shuffle = false;
   std::string rm_type;
-  std::string rm_url;
+  std::string rm_url, rm_command;
   double rm_timeout = 120;
   int overlong_buffer_len = 0;
   double overlong_penalty_factor = 1;
@@ -37,11 +38,16 @@ struct GrpoDataOptions {
     v.section("Rewards");
     v("rm-type=R", rm_type,
       "deepscaler, math, dapo, f1 or deterministic_random, each also with boxed_ before it "
-      "(`glint train reward` tells what an answer gets); or remote_rm: --rm-url grades");
+      "(`glint train reward` tells what an answer gets); or remote_rm: --rm-url or --rm-command "
+      "grades");
     v("rm-url=URL", rm_url,
       "of remote_rm: gets {\"prompt\", \"response\", \"label\"} of each answer by POST and answers "
       "with a number (slime's meaning)");
-    v("rm-timeout=S", rm_timeout, "seconds that remote_rm has for the answers of a round");
+    v("rm-command=CMD", rm_command,
+      "of remote_rm: a program, started once by the shell, that gets the same a line each and "
+      "answers with a number a line");
+    v("rm-timeout=S", rm_timeout,
+      "seconds that remote_rm has for the answers of a round, and a tool for a call");
     v("overlong-buffer-len=N", overlong_buffer_len,
       "the last N tokens before the longest answer cost reward, linearly; 0: none do");
     v("overlong-penalty-factor=P", overlong_penalty_factor, "how much, at the longest answer");
@@ -103,16 +109,17 @@ struct GrpoStepOptions {
     v.section("Optimiser");
     v("global-batch-size=N", global_batch_size,
       "answers of a step; divides those of a round (default: all of them, one step a round)");
-    v("lr=R", lr, "learning rate of AdamW");
-    v("lr-warmup-iters=N", lr_warmup_iters, "steps until it is reached");
+    v("lr=R", lr, "learning rate of AdamW (Megatron's meaning)");
+    v("lr-warmup-iters=N", lr_warmup_iters, "steps until it is reached (Megatron's meaning)");
     v("lr-decay-style", lr_decay_style, "how it falls until the last round",
       {"constant", "linear", "cosine"});
-    v("min-lr=R", min_lr, "to what it falls");
-    v("adam-beta1=B", adam_beta1, "decay of the first moment");
-    v("adam-beta2=B", adam_beta2, "decay of the second moment");
-    v("adam-eps=E", adam_eps, "added to the root of the second moment");
+    v("min-lr=R", min_lr, "to what it falls (Megatron's meaning)");
+    v("adam-beta1=B", adam_beta1, "decay of the first moment (Megatron's meaning)");
+    v("adam-beta2=B", adam_beta2, "decay of the second moment (Megatron's meaning)");
+    v("adam-eps=E", adam_eps, "added to the root of the second moment (Megatron's meaning)");
     v("weight-decay=D", weight_decay, "decoupled; matrices only");
-    v("clip-grad=N", clip_grad, "the norm that gradients are clipped to; 0: never");
+    v("clip-grad=N", clip_grad,
+      "the norm that gradients are clipped to; 0: never (Megatron's meaning)");
     v("batch-tokens=N", batch_tokens,
       "tokens that go through the model together when training: memory grows with it");
     v("parity-samples=N", parity_samples,
@@ -157,6 +164,7 @@ struct GrpoResultOptions {
 
 struct GrpoCommandOptions : GrpoDataOptions,
                             GrpoRolloutOptions,
+                            GrpoAnswerOptions,
                             GrpoEngineOptions,
                             GrpoLossOptions,
                             GrpoStepOptions,
@@ -170,6 +178,7 @@ struct GrpoCommandOptions : GrpoDataOptions,
       "directory of a checkpoint in bf16 or f32, or an id in the Hugging Face cache");
     GrpoDataOptions::visit(v);
     GrpoRolloutOptions::visit(v);
+    GrpoAnswerOptions::visit(v);
     GrpoEngineOptions::visit(v);
     GrpoLossOptions::visit(v);
     GrpoStepOptions::visit(v);
@@ -177,9 +186,11 @@ struct GrpoCommandOptions : GrpoDataOptions,
     how.visit(v);
   }
 
-  GrpoOptions grpo() const;  // without what the model says: its stop tokens and vocabulary
+  GroupOptions groups() const;  // without what the model says: its stop tokens and vocabulary
+  GrpoOptions grpo() const;     // without other models' passes
+  int steps_of_round() const;
   AdamWOptions adamw() const;
-  LearningRate learning_rate(int steps_of_round) const;
+  LearningRate learning_rate() const;
   // Options that a run may not change when it goes on.
   Json fingerprint() const;
 };

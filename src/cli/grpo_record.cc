@@ -9,38 +9,47 @@ namespace {
 constexpr int kRefreshSeconds = 10;
 
 Json metrics_of(const GrpoBatch& batch, const RoundFigures& f, std::int64_t round) {
+  const AnswerCounts& c = batch.counts;
   const auto answers = static_cast<double>(batch.rewards.size());
-  const auto groups = static_cast<double>(batch.groups);
-  Json metrics = Json::Object{
-      {"round", round},
-      {"step", f.step.step},
-      {"rollout/raw_reward", batch.mean_reward()},
-      {"rollout/response_len/mean", batch.mean_length()},
-      {"rollout/response_len/max", batch.longest_answer},
-      {"rollout/truncated_ratio", static_cast<double>(batch.truncated) / answers},
-      {"rollout/zero_std/lowest", batch.groups_at_lowest / groups},
-      {"rollout/zero_std/highest", batch.groups_at_highest / groups},
-      {"rollout/cached_prompt_share",
-       static_cast<double>(batch.cached_tokens) / static_cast<double>(batch.prompt_tokens)},
-      {"train/loss", f.sums.policy.loss},
-      {"train/entropy", f.per_token(f.sums.entropy)},
-      {"train/pg_clipfrac", f.per_token(f.sums.policy.clipped)},
-      {"train/ppo_kl", f.per_token(f.sums.policy.old_new_kl)},
-      {"train/answers", f.sums.answers},
-      {"train/grad_norm", f.step.grad_norm},
-      {"train/lr", f.step.lr},
-      {"parity/tokens", f.parity.tokens},
-      {"parity/differ", f.parity.differ},
-      {"train/train_rollout_logprob_abs_diff", f.parity.difference},
-      {"perf/rollout_time", f.rollout_s},
-      {"perf/train_time", f.train_s},
-      {"perf/update_weights_time", f.update_s},
-      {"perf/step_time", f.seconds()},
-      {"perf/rollout_tokens_per_s", static_cast<double>(batch.answer_tokens) / f.rollout_s},
-      {"perf/train_tokens_per_s", static_cast<double>(f.sums.tokens) / f.train_s}};
-  if (batch.drafted_tokens > 0) {
-    metrics.set("rollout/spec_accept_rate", static_cast<double>(batch.accepted_drafts) /
-                                                static_cast<double>(batch.drafted_tokens));
+  const auto groups = static_cast<double>(c.groups);
+  Json metrics =
+      Json::Object{{"round", round},
+                   {"step", f.step.step},
+                   {"rollout/raw_reward", batch.mean_reward()},
+                   {"rollout/response_len/mean", batch.mean_length()},
+                   {"rollout/response_len/max", c.longest},
+                   {"rollout/truncated_ratio", static_cast<double>(c.truncated) / answers},
+                   {"rollout/zero_std/lowest", static_cast<double>(c.groups_at_lowest) / groups},
+                   {"rollout/zero_std/highest", static_cast<double>(c.groups_at_highest) / groups},
+                   {"rollout/cached_prompt_share",
+                    static_cast<double>(c.cached_tokens) / static_cast<double>(c.prompt_tokens)},
+                   {"train/loss", f.sums.policy.loss},
+                   {"train/entropy", f.per_token(f.sums.entropy)},
+                   {"train/pg_clipfrac", f.per_token(f.sums.policy.clipped)},
+                   {"train/ppo_kl", f.per_token(f.sums.policy.old_new_kl)},
+                   {"train/answers", f.sums.answers},
+                   {"train/grad_norm", f.step.grad_norm},
+                   {"train/lr", f.step.lr},
+                   {"parity/tokens", batch.parity.tokens},
+                   {"parity/differ", batch.parity.differ},
+                   {"train/train_rollout_logprob_abs_diff", batch.parity.difference},
+                   {"perf/rollout_time", f.rollout_s},
+                   {"perf/train_time", f.train_s},
+                   {"perf/update_weights_time", f.update_s},
+                   {"perf/step_time", f.seconds()},
+                   {"perf/rollout_tokens_per_s", static_cast<double>(c.tokens) / f.rollout_s},
+                   {"perf/train_tokens_per_s", static_cast<double>(f.sums.tokens) / f.train_s}};
+  if (c.drafted > 0) {
+    metrics.set("rollout/spec_accept_rate",
+                static_cast<double>(c.accepted) / static_cast<double>(c.drafted));
+  }
+  if (f.has_turns) {
+    metrics.set("rollout/turns", static_cast<double>(c.turns) / answers);
+  }
+  if (f.has_staleness) {
+    metrics.set("rollout/avg_staleness",
+                static_cast<double>(c.staleness) / static_cast<double>(c.tokens));
+    metrics.set("rollout/max_staleness", c.max_staleness);
   }
   if (f.has_kl) metrics.set("train/kl_loss", f.per_token(f.sums.policy.kl));
   if (f.has_weights && f.sums.policy.tokens > 0) {

@@ -17,11 +17,12 @@
 namespace glint {
 
 struct RoundFigures {
-  Parity parity = {};
   Grpo::Sums sums = {};
   StepReport step = {};
-  bool has_kl = false, has_weights = false;  // of tokens that engine and trainer give other chances
-  double rollout_s = 0, train_s = 0, update_s = 0;
+  bool has_kl = false, has_staleness = false, has_turns = false;
+  bool has_weights = false;  // of tokens that engine and trainer give other chances
+  double rollout_s = 0;      // that were spent waiting for answers
+  double train_s = 0, update_s = 0;
 
   double seconds() const { return rollout_s + train_s + update_s; }
   double per_token(double sum) const;

@@ -1,6 +1,7 @@
 // Options of `glint train grpo` for the answers of a round, and for the engine that gives them.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "base/result.h"
@@ -12,7 +13,9 @@ struct GrpoRolloutOptions {
   int num_rollout = 0, rollout_batch_size = 32, n_samples_per_prompt = 8;
   int rollout_max_response_len = 1024;
   double rollout_temperature = 1, rollout_top_p = 1;
-  int rollout_top_k = 0, dynamic_sampling_rounds = 0;
+  int rollout_top_k = 0, dynamic_sampling_rounds = 0, over_sampling_batch_size = 0;
+  bool partial_rollout = false, mask_offpolicy_in_partial_rollout = false, async_rollout = false;
+  std::optional<int> max_weight_staleness;
 
   template <class Visitor>
   void visit(Visitor&& v) {
@@ -28,6 +31,41 @@ struct GrpoRolloutOptions {
     v("dynamic-sampling-rounds=N", dynamic_sampling_rounds,
       "DAPO's dynamic sampling: groups whose rewards are all equal are replaced, by asking up to N "
       "times as many prompts; 0: they stay, and teach nothing");
+    v("over-sampling-batch-size=N", over_sampling_batch_size,
+      "ask so many prompts, and stop the others when the answers to --rollout-batch-size of them "
+      "are finished; 0: no more than are needed (slime's meaning)");
+    v("partial-rollout", partial_rollout,
+      "answers that were stopped go on in the next round, with its weights; else they are lost "
+      "(slime's meaning)");
+    v("mask-offpolicy-in-partial-rollout", mask_offpolicy_in_partial_rollout,
+      "tokens that older weights chose are not trained on (slime's meaning)");
+    v("async-rollout", async_rollout,
+      "one step off policy: the next round's answers are made while this one trains, by the "
+      "weights that it began with, as slime's train_async.py does");
+    v("max-weight-staleness=N", max_weight_staleness,
+      "an answer that was begun by weights more than N rounds older than those that would train on "
+      "it begins anew (default: it goes on)");
+  }
+};
+
+// The form of an answer, and its turns.
+struct GrpoAnswerOptions {
+  std::string rollout_json_schema, rollout_regex, generate_tool_command;
+  int generate_max_turns = 16;
+
+  template <class Visitor>
+  void visit(Visitor&& v) {
+    v.section("Answers");
+    v("rollout-json-schema=FILE", rollout_json_schema,
+      "answers are JSON by this schema, after their reasoning, as `glint serve` makes them; the "
+      "loss is that of the model's own probabilities, before anything is forbidden");
+    v("rollout-regex=R", rollout_regex, "answers match this expression, likewise");
+    v("generate-tool-command=CMD", generate_tool_command,
+      "several turns: CMD, started once by the shell, reads a line {\"name\": F, \"arguments\": "
+      "{...}} for each call of a tool (a row's \"tools\" say which there are) and writes a line, "
+      "which the model reads; the loss leaves it out");
+    v("generate-max-turns=N", generate_max_turns,
+      "turns of an answer; the calls of the last are not run");
   }
 };
 

@@ -1,10 +1,13 @@
 #include "cli/remote_reward.h"
 
 #include <cmath>
+#include <memory>
 #include <optional>
 
 #include "base/cut_text.h"
 #include "base/json.h"
+#include "base/line_program.h"
+#include "base/seconds.h"
 #include "base/str.h"
 #include "net/http_client.h"
 #include "net/server_url.h"
@@ -16,17 +19,26 @@ constexpr int kAtOnce = 16;
 
 Error unavailable(std::string message) { return {ErrorCode::kUnavailable, std::move(message)}; }
 
+Result<double> number_of(const std::string& who, const std::string& text) {
+  const Result<Json> json = parse_json(text);
+  if (!json.ok() || !json.value().is_number() || !std::isfinite(json.value().as_double())) {
+    return unavailable(
+        str(who, " answers ", quoted(text.substr(0, 80)), "; a reward is a JSON number"));
+  }
+  return json.value().as_double();
+}
+
 Result<double> reward_of(const std::string& url, Result<HttpResponse> answer) {
   if (!answer.ok()) return unavailable(answer.error().message);
   const HttpResponse& response = answer.value();
   if (response.status != 200)
     return unavailable(str(url, " answers with status ", response.status));
-  const Result<Json> json = parse_json(response.body);
-  if (!json.ok() || !json.value().is_number() || !std::isfinite(json.value().as_double())) {
-    return unavailable(
-        str(url, " answers ", quoted(response.body.substr(0, 80)), "; a reward is a JSON number"));
-  }
-  return json.value().as_double();
+  return number_of(url, response.body);
+}
+
+std::string question_of(const AnswerToGrade& answer) {
+  return dump_json(Json::Object{
+      {"prompt", answer.prompt}, {"response", answer.response}, {"label", answer.label}});
 }
 
 // The exchanges of one call.
@@ -59,22 +71,20 @@ class Grading {
     if (next_ == answers_.size()) return;
     const std::size_t i = next_++;
     const AnswerToGrade& answer = answers_[i];
-    client_.start(
-        {.method = "POST",
-         .target = url_,
-         .headers = {{"content-type", "application/json"}},
-         .body = dump_json(Json::Object{
-             {"prompt", answer.prompt}, {"response", answer.response}, {"label", answer.label}}),
-         .on_done = [this, i](Result<HttpResponse> response) {
-           const Result<double> reward = reward_of(url_, std::move(response));
-           if (!reward.ok()) {
-             failure_ = reward.error();
-             return client_.stop();
-           }
-           rewards_[i] = reward.value();
-           if (++done_ == answers_.size()) return client_.stop();
-           start_next();
-         }});
+    client_.start({.method = "POST",
+                   .target = url_,
+                   .headers = {{"content-type", "application/json"}},
+                   .body = question_of(answer),
+                   .on_done = [this, i](Result<HttpResponse> response) {
+                     const Result<double> reward = reward_of(url_, std::move(response));
+                     if (!reward.ok()) {
+                       failure_ = reward.error();
+                       return client_.stop();
+                     }
+                     rewards_[i] = reward.value();
+                     if (++done_ == answers_.size()) return client_.stop();
+                     start_next();
+                   }});
   }
 
   const std::string& url_;
@@ -90,6 +100,24 @@ class Grading {
 RemoteGrader remote_grader(const std::string& url, double seconds) {
   return [url, seconds](const std::vector<AnswerToGrade>& answers) {
     return Grading(url, seconds, answers).run();
+  };
+}
+
+RemoteGrader command_grader(const std::string& command, double seconds) {
+  const auto program = std::make_shared<std::optional<LineProgram>>();
+  return [=](const std::vector<AnswerToGrade>& answers) -> Result<std::vector<double>> {
+    if (!*program) {
+      GLINT_TRY(LineProgram started, LineProgram::start(command));
+      program->emplace(std::move(started));
+    }
+    const auto begin = std::chrono::steady_clock::now();
+    std::vector<double> rewards;
+    for (const AnswerToGrade& answer : answers) {
+      const double left = seconds - seconds_since(begin);
+      GLINT_TRY(const std::string line, (*program)->ask(question_of(answer), left));
+      GLINT_TRY(rewards.emplace_back(), number_of(quoted(command), line));
+    }
+    return rewards;
   };
 }
 

@@ -1,9 +1,9 @@
-// Rewards by another program: an HTTP server that grades answers (--rm-type remote_rm).
+// Rewards by another program (--rm-type remote_rm): a server, or one that we start.
 #pragma once
 
 #include <string>
 
-#include "rl/grpo.h"
+#include "rl/group_rollouts.h"
 
 namespace glint {
 
@@ -11,5 +11,8 @@ namespace glint {
 // JSON number, the reward. All answers of a call share a budget of `seconds`. What goes wrong is
 // kUnavailable, with one sentence that names the server.
 RemoteGrader remote_grader(const std::string& url, double seconds);
+
+// The same by lines of a program (base/line_program.h), which starts with the first answers.
+RemoteGrader command_grader(const std::string& command, double seconds);
 
 }  // namespace glint

@@ -26,12 +26,14 @@ constexpr TrainFlag kFlags[] = {
      "entropy-coef lr min-lr lr-warmup-iters lr-decay-style adam-beta1 adam-beta2 adam-eps "
      "weight-decay clip-grad save-interval eval-interval n-samples-per-eval-prompt "
      "eval-temperature seed tensorboard-dir overlong-buffer-len overlong-penalty-factor "
-     "dynamic-sampling-rounds kl-loss-coef kl-loss-type tis-clip tis-clip-low rm-url",
+     "dynamic-sampling-rounds kl-loss-coef kl-loss-type tis-clip tis-clip-low rm-url "
+     "over-sampling-batch-size max-weight-staleness generate-max-turns",
      Takes::kValue, Does::kOption},
     {"rollout-seed", Takes::kValue, Does::kOption, "seed"},
     {"eval-prompt-data", Takes::kValues, Does::kOption},
     {"apply-chat-template rollout-shuffle calculate-per-token-loss "
-     "disable-grpo-std-normalization use-tis use-rollout-routing-replay",
+     "disable-grpo-std-normalization use-tis use-rollout-routing-replay partial-rollout "
+     "mask-offpolicy-in-partial-rollout",
      Takes::kNothing, Does::kOption},
     {"max-tokens-per-gpu", Takes::kValue, Does::kOption, "batch-tokens"},
     {"sglang-max-running-requests", Takes::kValue, Does::kOption, "max-num-seqs"},
@@ -54,9 +56,7 @@ constexpr TrainFlag kFlags[] = {
     {"use-unbiased-kl", Takes::kNothing, Does::kPlanned, "a KL that is weighed by the ratio"},
     {"use-routing-replay", Takes::kNothing, Does::kNothing,
      "a layer that is computed again for its gradient has its experts from the first time"},
-    {"partial-rollout mask-offpolicy-in-partial-rollout", Takes::kNothing, Does::kPlanned,
-     "partial rollouts"},
-    {"over-sampling-batch-size dynamic-sampling-filter-path", Takes::kValue, Does::kPlanned,
+    {"dynamic-sampling-filter-path", Takes::kValue, Does::kPlanned,
      "sampling by filters (--dynamic-sampling-rounds N replaces groups of equal rewards)"},
     {"prefill-num-servers", Takes::kValue, Does::kPlanned,
      "prefill and decoding by different engines (--enable-pd)"},
@@ -64,8 +64,13 @@ constexpr TrainFlag kFlags[] = {
     {"sglang-speculative-algorithm sglang-speculative-eagle-topk "
      "sglang-speculative-num-draft-tokens",
      Takes::kValue, Does::kNothing, "drafts are a chain of the MTP layer's"},
-    {"custom-rm-path custom-generate-function-path", Takes::kValue, Does::kPlanned,
-     "rewards by other programs"},
+    {"custom-rm-path", Takes::kValue, Does::kPlanned,
+     "rewards by Python functions (--rm-type remote_rm takes --rm-url or --rm-command)"},
+    {"custom-generate-function-path generate-execute-tool-function-path generate-tool-specs-path",
+     Takes::kValue, Does::kPlanned,
+     "Python functions (--generate-tool-command runs the calls of a row's \"tools\")"},
+    {"generate-tool-call-parser", Takes::kValue, Does::kNothing,
+     "calls are read as GLM writes them"},
 
     {"ref-load", Takes::kValue, Does::kNothing,
      "the reference model of --kl-loss-coef is the one that training begins with"},

@@ -43,7 +43,7 @@ TEST(TrainFlags, PromptsOfAnEvaluationMayHaveAName) {
 
 TEST(TrainFlags, ValuesThatNeedMoreThanIsBuiltArePlanned) {
   EXPECT_TRUE(translate("--kl-coef 0.00 --optimizer adam").value().planned.empty());
-  const auto out = translate("--kl-coef 0.01 --partial-rollout --kl-loss-coef 0.01").value();
+  const auto out = translate("--kl-coef 0.01 --use-unbiased-kl --kl-loss-coef 0.01").value();
   ASSERT_EQ(out.planned.size(), 2u);
   EXPECT_EQ(out.planned[0], "--kl-coef 0.01: a KL as a part of rewards");
   EXPECT_EQ(out.options, (std::vector<std::string>{"--kl-loss-coef=0.01"}));

@@ -5,6 +5,12 @@
 
 namespace glint {
 
+std::int64_t GradedAnswer::num_taught() const {
+  std::int64_t count = 0;
+  for (std::size_t t = 0; t < static_cast<std::size_t>(num_answer()); ++t) count += teaches(t);
+  return count;
+}
+
 AnswerLoss::AnswerLoss(const Options& options, std::span<const GradedAnswer* const> answers,
                        std::int64_t batch_answers, std::int64_t batch_tokens,
                        std::vector<double> differences)
@@ -33,12 +39,13 @@ void AnswerLoss::weigh(std::size_t sequence, std::int64_t first, std::span<const
     return all.empty() ? std::span<const Value>() : std::span<const Value>(all).subspan(at, count);
   };
   const double scale =
-      loss_scale(options_.per_token, static_cast<double>(answer.num_answer()),
+      loss_scale(options_.per_token, static_cast<double>(answer.num_taught()),
                  static_cast<double>(batch_answers_), static_cast<double>(batch_tokens_));
-  const double mean_weight =
-      answer.weights.empty() ? 1
-                             : std::accumulate(answer.weights.begin(), answer.weights.end(), 0.0) /
-                                   static_cast<double>(answer.weights.size());
+  const std::vector<double> weights = answer.taught(std::span<const double>(answer.weights));
+  const double mean_weight = weights.empty()
+                                 ? 1
+                                 : std::accumulate(weights.begin(), weights.end(), 0.0) /
+                                       static_cast<double>(weights.size());
   PolicySums sums =
       policy_loss(options_.policy,
                   {.new_log_probs = log_probs.subspan(skip),

@@ -22,8 +22,23 @@ struct GradedAnswer {
   std::vector<double> weights = {};
   double reward = 0, advantage = 0;
   bool truncated = false;
+  std::int64_t num_stale = 0;  // first tokens of the answer that older weights chose
 
   std::int64_t num_answer() const { return tokens.size() - num_prompt; }
+  // Whether the loss is taken of the answer's token `t`, and of how many it is.
+  bool teaches(std::size_t t) const {
+    return tokens.weight(static_cast<std::size_t>(num_prompt) + t) != 0;
+  }
+  std::int64_t num_taught() const;
+  // Those of values, one a token of the answer, that belong to such tokens.
+  template <class T>
+  std::vector<T> taught(std::span<const T> values) const {
+    std::vector<T> some;
+    for (std::size_t t = 0; t < values.size(); ++t) {
+      if (teaches(t)) some.push_back(values[t]);
+    }
+    return some;
+  }
 };
 
 class AnswerLoss final : public TokenLoss {
@@ -35,9 +50,9 @@ class AnswerLoss final : public TokenLoss {
   };
 
   // Answers are numbered as the sequences of the pass. The means are over a batch of
-  // `batch_answers` answers with `batch_tokens` tokens, of which these may be a part: what teaches
-  // nothing need not run. Where the loss is GSPO's, `differences` are mean_difference() of each.
-  // `answers` and what it names outlive this.
+  // `batch_answers` answers with `batch_tokens` tokens that teach, of which these may be a part:
+  // what teaches nothing need not run. Where the loss is GSPO's, `differences` are
+  // mean_difference() of each. `answers` and what it names outlive this.
   AnswerLoss(const Options& options, std::span<const GradedAnswer* const> answers,
              std::int64_t batch_answers, std::int64_t batch_tokens,
              std::vector<double> differences = {});

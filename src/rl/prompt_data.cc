@@ -8,6 +8,7 @@
 #include "base/json.h"
 #include "base/str.h"
 #include "rl/rewards/reward.h"
+#include "rl/tool_turns.h"
 #include "text/template/chat_template.h"
 #include "text/tokenizer/tokenizer.h"
 
@@ -54,7 +55,11 @@ class RowReader {
     const Json* const prompt = row.find(options_.input_key);
     if (!prompt) return invalid(str("has no ", quoted(options_.input_key)));
     TrainPrompt out;
-    GLINT_TRY(const std::string text, text_of(*prompt, row.find("tools")));
+    const Json* const tools = row.find("tools");
+    if (tools && !tools->is_null()) {
+      GLINT_TRY(out.tools, read_tool_specs(*tools));
+    }
+    GLINT_TRY(const std::string text, text_of(*prompt, tools));
     GLINT_TRY(out.ids, tokenizer_.encode(text));
     if (out.ids.empty()) return invalid("the prompt has no token");
     if (static_cast<int>(out.ids.size()) > options_.max_prompt_tokens) {

@@ -9,14 +9,16 @@
 #include "base/json.h"
 #include "base/result.h"
 #include "base/types.h"
+#include "text/answer/delta_parser.h"
 
 namespace glint {
 
 struct TrainPrompt {
   std::vector<TokenId> ids = {};
   std::string label = {};
-  std::string rm_type = {};  // of this row alone; empty: as for all
-  int line = 0;              // of the file, from 1
+  std::string rm_type = {};          // of this row alone; empty: as for all
+  std::vector<ToolSpec> tools = {};  // that the prompt offers
+  int line = 0;                      // of the file, from 1
 };
 
 struct PromptDataOptions {
@@ -32,8 +34,8 @@ struct PromptDataOptions {
   std::function<Result<Json>(const Json& messages, const Json& tools)> prepare = {};
 };
 
-// Rows {"prompt": text or messages, "label": text or number, "metadata": {"rm_type": R}}; blank
-// lines are skipped, other members ignored. A wrong row is named by its line.
+// Rows {"prompt": text or messages, "label": text or number, "metadata": {"rm_type": R}, "tools":
+// functions}; blank lines are skipped, other members ignored. A wrong row is named by its line.
 Result<std::vector<TrainPrompt>> read_train_prompts(const PromptDataOptions& options);
 
 }  // namespace glint

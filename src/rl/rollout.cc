@@ -5,6 +5,7 @@
 #include "base/queue.h"
 #include "base/str.h"
 #include "engine/engine.h"
+#include "rl/rollout_end.h"
 #include "runtime/generator.h"
 #include "runtime/model_executor.h"
 #include "train/train_sequence.h"
@@ -12,29 +13,230 @@
 namespace glint {
 namespace {
 
-// Rows of cached tokens did not run for this answer: their experts are those of another answer to
-// the same prompt.
-void complete_routes(const std::vector<RolloutPrompt>& prompts, std::size_t a_token,
-                     std::vector<Rollout>& rollouts) {
-  const auto missing = [&](std::size_t i) {
-    const std::size_t rows = prompts[i].ids->size() + rollouts[i].answer.size() - 1;
-    return rows * a_token - rollouts[i].routes.size();
-  };
-  for (std::size_t i = 0; i < prompts.size(); ++i) {
-    const std::size_t count = missing(i);
-    for (std::size_t j = 0; count > 0 && j < prompts.size(); ++j) {
-      if (prompts[j].ids != prompts[i].ids || missing(j) > 0) continue;
-      const auto first = rollouts[j].routes.begin();
-      std::vector<std::int32_t> whole(first, first + static_cast<std::ptrdiff_t>(count));
-      whole.insert(whole.end(), rollouts[i].routes.begin(), rollouts[i].routes.end());
-      rollouts[i].routes = std::move(whole);
-      break;
+// The engine, while it answers.
+class Run {
+ public:
+  Run(LoadedModel& model, const std::vector<RolloutPrompt>& prompts, const RolloutOptions& options,
+      int longest, int running, int pages)
+      : prompts_(prompts),
+        options_(options),
+        a_token_(static_cast<std::size_t>(num_moe_layers(model.config())) *
+                 static_cast<std::size_t>(model.config().num_experts_per_tok)),
+        end_(prompts.size(), options.group_size, options.groups_wanted),
+        executor_(model,
+                  {.max_drafts = options.num_drafts, .num_token_ids = options.num_token_ids}),
+        engine_({.scheduler = {.max_running = running,
+                               .max_waiting = static_cast<int>(prompts.size()),
+                               .max_seq_len = longest,
+                               .max_drafts = options.num_drafts},
+                 .cache = {.num_pages = pages, .page_size = kPageSize},
+                 .max_step_slowdown = 0},
+                executor_,
+                [this](std::vector<TokenEvent> step) { events_.push(std::move(step)); }) {}
+
+  Result<std::vector<Rollout>> run(const OnRolloutTokens& on_tokens) {
+    routes_before_.resize(prompts_.size());
+    first_route_.resize(prompts_.size());
+    requests_.resize(prompts_.size());
+    for (std::size_t i = 0; i < prompts_.size(); ++i) {
+      rollouts_.push_back(prompts_[i].begun ? *prompts_[i].begun : Rollout());
+      begun_.push_back(rollouts_[i].size());
+      state_.push_back(State::kRuns);
+      if (rollouts_[i].finished) {
+        state_[i] = State::kDone;
+        end_.finish(i, 0);
+        continue;
+      }
+      // Routes of rows before those that this call runs.
+      std::swap(routes_before_[i], rollouts_[i].routes);
+      GLINT_TRY_STATUS(submit(i));
+      ++left_;
     }
-    GLINT_CHECK(missing(i) == 0, "no answer to a prompt tells the experts of all its tokens");
+    while (left_ > 0) {
+      const auto step = events_.pop();
+      int tokens = 0;
+      for (const TokenEvent& event : *step) {
+        GLINT_TRY_STATUS(take(event));
+        tokens += static_cast<int>(event.tokens.size());
+      }
+      stop_the_late();
+      if (!on_tokens(tokens)) return Error{ErrorCode::kUnavailable, "interrupted"};
+    }
+    for (std::size_t i = 0; i < prompts_.size(); ++i) cut(i);
+    if (options_.routes) complete_routes();
+    return std::move(rollouts_);
   }
-}
+
+ private:
+  enum class State { kRuns, kStopped, kDone };
+
+  Status submit(std::size_t i) {
+    const Rollout& rollout = rollouts_[i];
+    std::vector<TokenId> prompt = *prompts_[i].ids;
+    prompt.insert(prompt.end(), rollout.answer.begin(), rollout.answer.end());
+    // Rows of another prompt, or of an answer's earlier part, have their experts elsewhere: only
+    // answers that begin share theirs, which follow each other.
+    const bool shares = rollout.size() == 0 && i > 0 && prompts_[i].ids == prompts_[i - 1].ids &&
+                        begun_[i - 1] == 0;
+    if (!shares) ++salt_;
+    std::shared_ptr<TokenConstraint> constraint;
+    if (options_.constrain) constraint = options_.constrain(i);
+    if (constraint) {
+      for (const TokenId id : rollout.answer) constraint->accept(id);
+    }
+    // The engine may know the request of an earlier turn still.
+    owners_.push_back(i);
+    requests_[i] = owners_.size();
+    return engine_.submit({.id = requests_[i],
+                           .prompt = std::move(prompt),
+                           .sampling = {.temperature = options_.temperature,
+                                        .top_p = options_.top_p,
+                                        .top_k = options_.top_k,
+                                        .seed = prompts_[i].seed},
+                           .max_tokens = options_.max_tokens - rollout.size(),
+                           .stop_ids = std::vector<TokenId>(options_.stop_ids),
+                           .cache_salt = options_.routes ? salt_ : 0,
+                           .want = {.top_logprobs = 0, .routed_experts = options_.routes},
+                           .constraint = std::move(constraint)});
+  }
+
+  Status take(const TokenEvent& event) {
+    const std::size_t i = owners_[event.id - 1];
+    Rollout& rollout = rollouts_[i];
+    rollout.answer.insert(rollout.answer.end(), event.tokens.begin(), event.tokens.end());
+    for (const TokenLogprob& one : event.logprobs) rollout.log_probs.push_back(one.logprob);
+    rollout.versions.resize(rollout.answer.size(), options_.version);
+    rollout.chosen.resize(rollout.answer.size(), 1);
+    const auto& experts = event.extras.routed_experts;
+    rollout.routes.insert(rollout.routes.end(), experts.begin(), experts.end());
+    if (!event.finished) return Ok{};
+    if (*event.finished == FinishReason::kError) return invalid(event.error);
+    if (rollout.turns == 0) rollout.cached_tokens = event.usage.cached_tokens;
+    rollout.drafted += event.usage.drafted;
+    rollout.accepted += event.usage.accepted;
+    --left_;
+    if (*event.finished == FinishReason::kCancelled) return Ok{};
+    rollout.truncated = *event.finished == FinishReason::kLength;
+    ++rollout.turns;
+    if (!rollout.truncated && options_.next_turn && rollout.turns < options_.max_turns) {
+      GLINT_TRY(const bool goes_on, begin_turn(i));
+      if (goes_on) return submit(i);
+    }
+    state_[i] = State::kDone;
+    rollout.finished = true;
+    end_.finish(i, rollout.size() - begun_[i]);
+    return Ok{};
+  }
+
+  // Whether the answer has another turn, whose beginning it then holds.
+  Result<bool> begin_turn(std::size_t i) {
+    Rollout& rollout = rollouts_[i];
+    GLINT_TRY(const std::vector<TokenId> ids, options_.next_turn(i, rollout));
+    if (ids.empty()) return false;
+    rollout.truncated = rollout.size() + std::ssize(ids) >= options_.max_tokens;
+    if (rollout.truncated) return false;
+    if (options_.routes && routes_before_[i].empty()) {
+      first_route_[i] = num_routes(i) - rollout.routes.size();
+      routes_before_[i] = std::exchange(rollout.routes, {});
+    } else if (options_.routes) {
+      join_routes(i);
+      routes_before_[i] = std::exchange(rollout.routes, {});
+    }
+    rollout.answer.insert(rollout.answer.end(), ids.begin(), ids.end());
+    rollout.log_probs.resize(rollout.answer.size(), 0);
+    rollout.versions.resize(rollout.answer.size(), options_.version);
+    rollout.chosen.resize(rollout.answer.size(), 0);
+    ++left_;
+    return true;
+  }
+
+  void stop_the_late() {
+    if (end_.limit() == INT_MAX) return;
+    for (std::size_t i = 0; i < prompts_.size(); ++i) {
+      if (state_[i] != State::kRuns || rollouts_[i].size() - begun_[i] < end_.limit()) continue;
+      state_[i] = State::kStopped;
+      engine_.abort(requests_[i]);
+    }
+  }
+
+  // Takes back what came after the end.
+  void cut(std::size_t i) {
+    Rollout& rollout = rollouts_[i];
+    const int most = end_.limit() == INT_MAX ? INT_MAX : begun_[i] + end_.limit();
+    if (rollout.size() > most) {
+      rollout.finished = rollout.truncated = false;
+      const auto size = static_cast<std::size_t>(most);
+      rollout.answer.resize(size);
+      rollout.log_probs.resize(size);
+      rollout.versions.resize(size);
+      rollout.chosen.resize(size);
+      const std::size_t rows = (rollout.answer.size() + prompts_[i].ids->size() - 1) * a_token_;
+      // This call ran the last of them.
+      const std::size_t ran = rollout.cached_tokens * a_token_ + rollout.routes.size();
+      if (options_.routes && ran > rows) rollout.routes.resize(rollout.routes.size() - ran + rows);
+    }
+    join_routes(i);
+  }
+
+  // Puts the experts of the last rows behind those that were known before them.
+  void join_routes(std::size_t i) {
+    Rollout& rollout = rollouts_[i];
+    std::vector<std::int32_t>& before = routes_before_[i];
+    if (before.empty()) return;
+    const std::size_t missing = num_routes(i) - first_route_[i] - before.size();
+    before.insert(before.end(), rollout.routes.end() - static_cast<std::ptrdiff_t>(missing),
+                  rollout.routes.end());
+    rollout.routes = std::exchange(before, {});
+  }
+
+  std::size_t num_routes(std::size_t i) const {
+    return (prompts_[i].ids->size() + rollouts_[i].answer.size() - 1) * a_token_;
+  }
+
+  // Rows of cached tokens did not run for this answer: their experts are those of another answer to
+  // the same prompt.
+  void complete_routes() {
+    const auto missing = [&](std::size_t i) { return num_routes(i) - rollouts_[i].routes.size(); };
+    for (std::size_t i = 0; i < prompts_.size(); ++i) {
+      const std::size_t count = missing(i);
+      for (std::size_t j = 0; count > 0 && j < prompts_.size(); ++j) {
+        const bool is_whole = begun_[j] == 0 && missing(j) == 0;
+        if (prompts_[j].ids != prompts_[i].ids || !is_whole) continue;
+        const auto first = rollouts_[j].routes.begin();
+        std::vector<std::int32_t> whole(first, first + static_cast<std::ptrdiff_t>(count));
+        whole.insert(whole.end(), rollouts_[i].routes.begin(), rollouts_[i].routes.end());
+        rollouts_[i].routes = std::move(whole);
+        break;
+      }
+      GLINT_CHECK(missing(i) == 0, "no answer to a prompt tells the experts of all its tokens");
+    }
+  }
+
+  const std::vector<RolloutPrompt>& prompts_;
+  const RolloutOptions& options_;
+  const std::size_t a_token_;  // experts of one
+  RolloutEnd end_;
+  std::uint64_t salt_ = 0;
+  std::size_t left_ = 0;  // requests
+  std::vector<Rollout> rollouts_;
+  std::vector<int> begun_;  // tokens of each before this call
+  std::vector<State> state_;
+  std::vector<std::vector<std::int32_t>> routes_before_;
+  std::vector<std::size_t> first_route_;  // of these, among all of prompt and answer
+  std::vector<std::size_t> owners_;       // of request 1, 2 ...
+  std::vector<RequestId> requests_;       // the newest of each
+  Queue<std::vector<TokenEvent>> events_;
+  ModelExecutor executor_;
+  Engine engine_;
+};
 
 }  // namespace
+
+std::size_t Rollout::last_turn() const {
+  std::size_t begin = chosen.size();
+  while (begin > 0 && chosen[begin - 1]) --begin;
+  return begin;
+}
 
 Result<std::vector<Rollout>> run_rollouts(LoadedModel& model,
                                           const std::vector<RolloutPrompt>& prompts,
@@ -47,67 +249,12 @@ Result<std::vector<Rollout>> run_rollouts(LoadedModel& model,
     return invalid(str("a prompt and an answer may have ", longest, " tokens; the model has ",
                        model.config().max_position_embeddings, " positions"));
   }
+  GLINT_CHECK(!options.next_turn || options.groups_wanted == 0, "turns come to their end");
   const int running = std::min(options.max_running, static_cast<int>(prompts.size()));
   // A page more each: a step may write beyond an answer's end.
   const int pages = running * (pages_for(static_cast<int>(longest), options.num_drafts) + 1);
   GLINT_TRY_STATUS(model.reserve_pages(pages));
-
-  ModelExecutor executor(
-      model, {.max_drafts = options.num_drafts, .num_token_ids = options.num_token_ids});
-  Queue<std::vector<TokenEvent>> events;
-  Engine engine({.scheduler = {.max_running = running,
-                               .max_waiting = static_cast<int>(prompts.size()),
-                               .max_seq_len = static_cast<int>(longest),
-                               .max_drafts = options.num_drafts},
-                 .cache = {.num_pages = pages, .page_size = kPageSize},
-                 .max_step_slowdown = 0},
-                executor, [&](std::vector<TokenEvent> step) { events.push(std::move(step)); });
-  // One for the answers to one prompt, which follow each other.
-  std::uint64_t salt = 0;
-  const auto salt_of = [&](std::size_t i) {
-    return salt += i == 0 || prompts[i].ids != prompts[i - 1].ids;
-  };
-  for (std::size_t i = 0; i < prompts.size(); ++i) {
-    GLINT_TRY_STATUS(
-        engine.submit({.id = i + 1,
-                       .prompt = std::vector<TokenId>(*prompts[i].ids),
-                       .sampling = {.temperature = options.temperature,
-                                    .top_p = options.top_p,
-                                    .top_k = options.top_k,
-                                    .seed = prompts[i].seed},
-                       .max_tokens = options.max_tokens,
-                       .stop_ids = std::vector<TokenId>(options.stop_ids),
-                       // Another prompt's answers have their experts elsewhere.
-                       .cache_salt = options.routes ? salt_of(i) : 0,
-                       .want = {.top_logprobs = 0, .routed_experts = options.routes}}));
-  }
-  std::vector<Rollout> rollouts(prompts.size());
-  for (std::size_t left = prompts.size(); left > 0;) {
-    const auto step = events.pop();
-    int tokens = 0;
-    for (const TokenEvent& event : *step) {
-      Rollout& rollout = rollouts[event.id - 1];
-      rollout.answer.insert(rollout.answer.end(), event.tokens.begin(), event.tokens.end());
-      for (const TokenLogprob& one : event.logprobs) rollout.log_probs.push_back(one.logprob);
-      const auto& experts = event.extras.routed_experts;
-      rollout.routes.insert(rollout.routes.end(), experts.begin(), experts.end());
-      tokens += static_cast<int>(event.tokens.size());
-      if (!event.finished) continue;
-      if (*event.finished == FinishReason::kError) return invalid(event.error);
-      rollout.truncated = *event.finished == FinishReason::kLength;
-      rollout.cached_tokens = event.usage.cached_tokens;
-      rollout.drafted = event.usage.drafted;
-      rollout.accepted = event.usage.accepted;
-      --left;
-    }
-    if (!on_tokens(tokens)) return Error{ErrorCode::kUnavailable, "interrupted"};
-  }
-  if (options.routes) {
-    const auto k = static_cast<std::size_t>(model.config().num_experts_per_tok);
-    complete_routes(prompts, static_cast<std::size_t>(num_moe_layers(model.config())) * k,
-                    rollouts);
-  }
-  return rollouts;
+  return Run(model, prompts, options, static_cast<int>(longest), running, pages).run(on_tokens);
 }
 
 }  // namespace glint

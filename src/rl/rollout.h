@@ -4,11 +4,32 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <vector>
 
+#include "base/token_constraint.h"
 #include "runtime/loaded_model.h"
 
 namespace glint {
+
+struct Rollout {
+  std::vector<TokenId> answer = {};   // the stop ids that ended its turns included
+  std::vector<float> log_probs = {};  // of each, before temperature and filters; 0 if not chosen
+  std::vector<std::int32_t> versions = {};  // of the weights that chose each
+  std::vector<std::uint8_t> chosen = {};    // 1: by the model; 0: what came between its turns
+  // If wanted: [all tokens of prompt and answer but the last, MoE layers, k], as TrainSequence has
+  // them.
+  std::vector<std::int32_t> routes = {};
+  bool finished = false;          // by itself; else it can be gone on with
+  bool truncated = false;         // by max_tokens
+  int turns = 0;                  // that are finished
+  int cached_tokens = 0;          // of the prompt, that another answer had run
+  int drafted = 0, accepted = 0;  // draft tokens
+
+  int size() const { return static_cast<int>(answer.size()); }
+  // Where the turn that is the last begins in the answer.
+  std::size_t last_turn() const;
+};
 
 struct RolloutOptions {
   double temperature = 1, top_p = 1;
@@ -19,22 +40,22 @@ struct RolloutOptions {
   std::vector<TokenId> stop_ids = {};
   TokenId num_token_ids = 0;  // ids from here on are padding and never come
   bool routes = false;        // tell the experts of each token
+  std::int32_t version = 0;   // of the weights: each token is marked with it
+  // Prompts come in groups of so many. Once `groups_wanted` groups are finished the other answers
+  // stop where they are (rl/rollout_end.h); 0: all come to their end.
+  int group_size = 1, groups_wanted = 0;
+  // The shape that the answer to prompt number `prompt` must have, at its beginning; empty: any.
+  std::function<std::shared_ptr<TokenConstraint>(std::size_t prompt)> constrain = {};
+  // Tokens that follow a turn that ended by itself, after which the model goes on; none, or
+  // `max_turns` turns: the answer is finished. Not together with `groups_wanted`.
+  std::function<Result<std::vector<TokenId>>(std::size_t prompt, const Rollout&)> next_turn = {};
+  int max_turns = 1;
 };
 
 struct RolloutPrompt {
   const std::vector<TokenId>* ids = nullptr;
-  std::uint64_t seed = 0;  // what is drawn is a function of it and of the position alone
-};
-
-struct Rollout {
-  std::vector<TokenId> answer = {};   // the stop id that ended it included
-  std::vector<float> log_probs = {};  // of each, before temperature and filters
-  // If wanted: [all tokens of prompt and answer but the last, MoE layers, k], as TrainSequence has
-  // them.
-  std::vector<std::int32_t> routes = {};
-  bool truncated = false;         // by max_tokens
-  int cached_tokens = 0;          // of the prompt, that another answer had run
-  int drafted = 0, accepted = 0;  // draft tokens
+  std::uint64_t seed = 0;          // what is drawn is a function of it and of the position alone
+  const Rollout* begun = nullptr;  // an answer to go on with, or one that is finished
 };
 
 // Sees how many tokens came since the last call; false ends the rollouts.

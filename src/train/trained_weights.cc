@@ -36,6 +36,18 @@ Result<StoredTensor> stored(const ModelTensor& tensor, int copy, Checkpoint& che
   return result;
 }
 
+Result<Buffer> memory_for(std::size_t bytes, Device& device) {
+  if (const std::int64_t free = available_memory(); static_cast<std::int64_t>(bytes) > free) {
+    return Error{ErrorCode::kResourceExhausted,
+                 str("the weights take ", human_bytes(static_cast<double>(bytes)), ", and ",
+                     human_bytes(static_cast<double>(free)), " are free")};
+  }
+  Buffer memory = device.allocate(bytes);
+  if (memory.data()) return memory;
+  return Error{ErrorCode::kResourceExhausted,
+               str("no memory for ", human_bytes(static_cast<double>(bytes)), " of weights")};
+}
+
 // f(values, bytes of the same elements) for blocks of one copy of a parameter, on all threads.
 template <class F>
 void for_blocks(std::int64_t size, ThreadPool& pool, F f) {
@@ -79,16 +91,7 @@ Result<TrainedWeights> TrainedWeights::make(LoadedModel& model) {
       all.tensors_.push_back(std::move(one));
     }
   }
-  if (const std::int64_t free = available_memory(); static_cast<std::int64_t>(bytes) > free) {
-    return Error{ErrorCode::kResourceExhausted,
-                 str("the weights take ", human_bytes(static_cast<double>(bytes)), ", and ",
-                     human_bytes(static_cast<double>(free)), " are free")};
-  }
-  all.memory_ = model.ops().device().allocate(bytes);
-  if (!all.memory_.data()) {
-    return Error{ErrorCode::kResourceExhausted,
-                 str("no memory for ", human_bytes(static_cast<double>(bytes)), " of weights")};
-  }
+  GLINT_TRY(all.memory_, memory_for(bytes, model.ops().device()));
   std::byte* at = all.memory_.data();
   for (StoredTensor& tensor : all.tensors_) {
     std::memcpy(at, tensor.bytes.data(), tensor.bytes.size());
@@ -97,6 +100,25 @@ Result<TrainedWeights> TrainedWeights::make(LoadedModel& model) {
   }
   GLINT_TRY_STATUS(model.update_weights(all.checkpoint()));
   return all;
+}
+
+Result<TrainedWeights> TrainedWeights::copy(Device& device) const {
+  TrainedWeights all;
+  all.name_ = name_;
+  all.tensors_ = tensors_;
+  all.first_ = first_;
+  GLINT_TRY(all.memory_, memory_for(memory_.bytes(), device));
+  for (StoredTensor& tensor : all.tensors_) {
+    const auto offset = tensor.bytes.data() - memory_.data();
+    tensor.bytes = {all.memory_.data() + offset, tensor.bytes.size()};
+  }
+  all.take(*this);
+  return all;
+}
+
+void TrainedWeights::take(const TrainedWeights& other) {
+  GLINT_CHECK(memory_.bytes() == other.memory_.bytes(), "weights of another model");
+  std::memcpy(memory_.data(), other.memory_.data(), memory_.bytes());
 }
 
 void TrainedWeights::write(const Parameters& parameters, std::span<const float> values,

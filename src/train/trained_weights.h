@@ -32,6 +32,11 @@ class TrainedWeights {
              ThreadPool& pool);
   void read(const Parameter& parameter, std::span<float> values, ThreadPool& pool) const;
 
+  // The same weights in memory of its own, on the host; and again as they are in `other`, of which
+  // this is a copy. Who reads them takes them over anew then.
+  Result<TrainedWeights> copy(Device& device) const;
+  void take(const TrainedWeights& other);
+
   // All tensors of the checkpoint, as views: names, formats and order of the files to write.
   const std::vector<StoredTensor>& tensors() const { return tensors_; }
   std::vector<TensorSpec> specs() const;

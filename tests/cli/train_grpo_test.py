@@ -203,6 +203,108 @@ def drafts_change_nothing(tmp):
     same_weights(tmp / "plain/step-2", tmp / "drafts/step-2")
 
 
+def killed_after(out, round):
+    """The run as a kill in its last round would leave it; its checkpoint of `round` was kept."""
+    last = int((out / "latest_checkpointed_iteration.txt").read_text())
+    (out / f"step-{last}").rename(out.parent / f"{out.name}-whole")
+    (out / "latest_checkpointed_iteration.txt").write_text(f"{round}\n")
+    return out.parent / f"{out.name}-whole", out / f"step-{last}"
+
+
+def unfinished_answers_go_on(tmp):
+    """More prompts are asked than are needed; what is not finished goes on, also over a crash, on any number of threads and answers at once."""
+    data, args = sums(tmp, "train.jsonl"), ("--rollout-batch-size", 2, "--over-sampling-batch-size", 5, "--n-samples-per-prompt", 4,
+                                            "--rollout-max-response-len", 60, "--lr", 1e-4, "--parity-samples", 8, "--save-interval", 2)
+    out, whole = tmp / "partial", ("--num-rollout", 3, *args, "--partial-rollout")
+    text = output(*train(data, out, *whole, "--threads", 2, rm_type="deterministic_random"))
+    check(text.count("parity: 0 of ") == 3, "parity", text)
+    lines = rounds(out)[0]
+    check(lines[0]["rollout/max_staleness"] == 0 and 1 <= lines[2]["rollout/max_staleness"] <= 2, "tokens of older weights", lines)
+    expected, again = killed_after(out, 2)
+    output(*train(data, out, *whole, "--resume", "--threads", 1, "--max-num-seqs", 3, rm_type="deterministic_random"))
+    same_weights(expected, again)
+
+    def other(name, *more):
+        output(*train(data, tmp / name, "--num-rollout", 3, *args, *more, rm_type="deterministic_random"))
+        return rounds(tmp / name)[0][2]
+
+    masked = other("masked", "--partial-rollout", "--mask-offpolicy-in-partial-rollout")
+    check(masked["train/grad_norm"] != lines[2]["train/grad_norm"], "masked tokens teach nothing", masked)
+    bound = other("bound", "--partial-rollout", "--max-weight-staleness", 0)
+    check(bound["rollout/max_staleness"] == 0, "they begin anew", bound)
+    lost = other("lost")
+    told = ("rollout/raw_reward", "rollout/response_len/mean", "train/grad_norm")
+    check("rollout/max_staleness" not in lost and [lost[name] for name in told] != [lines[2][name] for name in told], "others are asked", lost)
+
+
+def answers_are_made_ahead(tmp):
+    """One step off policy: the same bits each time, also over a crash; answers are verified by the weights that gave them."""
+    data, args = sums(tmp, "train.jsonl"), ("--num-rollout", 3, "--lr", 1e-3, *SMALL, "--parity-samples", 8, "--save-interval", 2, "--async-rollout")
+    out = tmp / "ahead"
+    text = output(*train(data, out, *args, "--threads", 2, rm_type="deterministic_random"))
+    check(text.count("parity: 0 of ") == 3, "parity", text)
+    lines = rounds(out)[0]
+    check([line["rollout/avg_staleness"] for line in lines] == [0, 1, 1], "one round old", lines)
+    check(lines[0]["train/ppo_kl"] == 0 and lines[1]["train/ppo_kl"] != 0, "ratios are to the weights that answered", lines)
+    expected, again = killed_after(out, 2)
+    output(*train(data, out, *args, "--resume", "--threads", 1, "--max-num-seqs", 3, rm_type="deterministic_random"))
+    same_weights(expected, again)
+    check(rounds(out)[0][2]["rollout/raw_reward"] == lines[2]["rollout/raw_reward"], "the same answers", rounds(out))
+    both = tmp / "both"
+    output(*train(data, both, *args, "--over-sampling-batch-size", 4, "--partial-rollout", "--max-weight-staleness", 1, rm_type="deterministic_random"))
+    check(max(line["rollout/max_staleness"] for line in rounds(both)[0]) == 1, "the bound holds", rounds(both))
+
+
+WEATHER = {"type": "function", "function": {"name": "get_weather", "description": "The weather of a place.", "parameters": {
+    "type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}}}
+
+
+def asks_for_the_weather(tmp):
+    data = tmp / "weather.jsonl"
+    data.write_text(json.dumps({"prompt": [{"role": "user", "content": "What is the weather in Paris?"}], "label": "x", "tools": [WEATHER]}) + "\n")
+    return data
+
+
+def samples(out):
+    return [json.loads(line) for line in (out / "samples.jsonl").read_text().splitlines()]
+
+
+def answers_call_tools(tmp):
+    """The model asks, a program answers, the model goes on; what the program says is not learned, and parity holds after it."""
+    (tmp / "tool.py").write_text("import json, sys\nfor line in sys.stdin:\n    call = json.loads(line)\n"
+                                 "    print(json.dumps('It is 11 degrees, ' + call['arguments'].get('city', '?')), flush=True)\n")
+    data, args = asks_for_the_weather(tmp), ("--num-rollout", 1, "--rollout-batch-size", 2, "--n-samples-per-prompt", 4, "--rollout-max-response-len", 200,
+                                             "--parity-samples", 8, "--generate-tool-command", f"{sys.executable} {tmp / 'tool.py'}")
+    for name, more in (("tools", ()), ("routes", ("--use-rollout-routing-replay",))):
+        out = tmp / name
+        text = output(*train(data, out, *args, *more, rm_type="deterministic_random"))
+        line, answers = rounds(out)[0][0], samples(out)
+        check("parity: 0 of " in text and line["parity/tokens"] < 8 * line["rollout/response_len/mean"], "tokens of tools are left out", line)
+        check(1 < line["rollout/turns"] <= 3, "turns", line)
+        check(any("</tool_call><|observation|><tool_response>It is 11 degrees, Paris</tool_response><|assistant|><think>" in one["answer"] for one in answers),
+              "the result stands after the call", answers)
+    output(*train(data, tmp / "one", *args, "--generate-max-turns", 1, rm_type="deterministic_random"))
+    check(rounds(tmp / "one")[0][0]["rollout/turns"] == 1, "calls of the last turn are not run", rounds(tmp / "one"))
+    refused(*train(data, tmp / "ended", *args[:-1], "true", rm_type="deterministic_random"),
+            words=["--generate-tool-command", "ended instead of answering"], on_stdout=True)
+
+
+def answers_have_a_form(tmp):
+    data, schema = asks_for_the_weather(tmp), tmp / "schema.json"
+    schema.write_text(json.dumps({"type": "object", "properties": {"yes": {"type": "boolean"}}, "required": ["yes"], "additionalProperties": False}))
+    program = tmp / "judge.py"
+    program.write_text("import json, re, sys\nfor line in sys.stdin:\n    said = json.loads(line)['response'].split('</think>')[-1]\n"
+                       "    print(2.5 if re.fullmatch(sys.argv[1], said) else 0, flush=True)\n")
+    forms = (("json", ("--rollout-json-schema", schema), r"\{\s*.yes.\s*:\s*(true|false)\s*\}"), ("regex", ("--rollout-regex", "[0-9]{3}"), "[0-9]{3}"))
+    for name, form, pattern in forms:
+        out = tmp / name
+        text = output(*train(data, out, "--num-rollout", 1, "--rollout-batch-size", 2, "--n-samples-per-prompt", 4, "--rollout-max-response-len", 100,
+                             "--parity-samples", 8, *form, "--rm-command", f"{sys.executable} {program} '{pattern}'", rm_type="remote_rm"))
+        line = rounds(out)[0][0]
+        check("parity: 0 of " in text and line["rollout/truncated_ratio"] < 1, "it ends", line)
+        check(abs(line["rollout/raw_reward"] - 2.5 * (1 - line["rollout/truncated_ratio"])) < 1e-9, "what is whole has its form", line)
+
+
 def a_reference_model_holds_back(tmp):
     def run(name, *args):
         output(*train(sums(tmp, "train.jsonl"), tmp / name, "--num-rollout", 3, "--lr", 1e-3, *SMALL, *args, rm_type="deterministic_random"))
@@ -211,7 +313,7 @@ def a_reference_model_holds_back(tmp):
     for kind in ("k2", "k3"):
         free, held = run("free" + kind), run("held" + kind, "--kl-loss-coef", 1, "--kl-loss-type", kind)
         check("train/kl_loss" not in free[0] and held[0]["train/kl_loss"] == 0 and held[2]["train/kl_loss"] > 0, "KL", held)
-        check(held[1]["train/grad_norm"] != free[1]["train/grad_norm"], "it counts", (free, held))
+        check([line["train/grad_norm"] for line in held] != [line["train/grad_norm"] for line in free], "it counts", (free, held))
     other = run("other", "--kl-loss-coef", 1, "--ref-load", tmp / "freek2/step-3")
     check(other[0]["train/kl_loss"] != 0, "another reference", other)
 
@@ -265,6 +367,7 @@ def wrong_input_is_refused(tmp):
     refuse_row('{"prompt": "a"}', '"label"')
     refuse_row('{"prompt": [], "label": "1"}', "list of messages")
     refuse_row('{"prompt": [{"role": "bot", "content": "a"}], "label": "1"}', "bot")
+    refuse_row('{"prompt": "a", "label": "1", "tools": [{}]}', "tool 1 is no function")
     refuse_row('{"prompt": "a", "label": "1", "metadata": {"rm_type": "deepscale"}}', "deepscale", "math, dapo")
     refuse_row(json.dumps({"prompt": "a fox " * 3000, "label": "1"}), "tokens")
     data.write_text(good)
@@ -286,6 +389,18 @@ def wrong_input_is_refused(tmp):
     refuse("--nvfp4-rollout", words=["--nvfp4-rollout", "--parity-gate 0.1"])
     refuse("--fp8-rollout", "--nvfp4-rollout", "--parity-gate", 1, words=["not both"])
     refuse("--spec", "eagle", words=["mtp:K"])
+    refuse("--over-sampling-batch-size", 32, words=["--over-sampling-batch-size is 32", "--rollout-batch-size 32"])
+    refuse("--partial-rollout", words=["--over-sampling-batch-size"])
+    refuse("--mask-offpolicy-in-partial-rollout", words=["needs --partial-rollout"])
+    refuse("--max-weight-staleness", 2, words=["--partial-rollout"])
+    refuse("--over-sampling-batch-size", 40, "--partial-rollout", "--async-rollout", "--max-weight-staleness", 0, words=["--max-weight-staleness is 0"])
+    refuse("--rollout-regex", "[", words=["--rollout-regex"])
+    refuse("--rollout-regex", "a", "--rollout-json-schema", "s.json", words=["not both"])
+    refuse("--rollout-json-schema", tmp / "none.json", words=["none.json"])
+    refuse("--generate-tool-command", "cat", "--rollout-regex", "a", words=["--generate-tool-command", "give one"])
+    refuse("--generate-tool-command", "cat", "--over-sampling-batch-size", 40, words=["exclude each other"])
+    refuse("--generate-tool-command", "cat", "--generate-max-turns", 0, words=["--generate-max-turns is 0"])
+    refuse("--rm-command", "cat", words=["remote_rm", "go together"])
     refuse("--use-tis", words=["--use-tis", "all its weights would be 1"])
     refuse("--use-tis", "--use-icepop", words=["not both"])
     refuse("--use-icepop", "--parity-gate", 1, "--rollout-temperature", 0.5, words=["--rollout-temperature 1"])
@@ -294,7 +409,8 @@ def wrong_input_is_refused(tmp):
     check(not save.exists(), "a refused run leaves nothing")
 
 
-for test in (wrong_input_is_refused, another_program_grades, a_reference_model_holds_back, answers_in_fp8_are_corrected, answers_in_nvfp4, drafts_change_nothing,
+for test in (wrong_input_is_refused, another_program_grades, a_reference_model_holds_back, answers_in_fp8_are_corrected, answers_in_nvfp4, drafts_change_nothing, unfinished_answers_go_on, answers_are_made_ahead,
+             answers_call_tools, answers_have_a_form,
              one_seed_gives_one_result, every_loss_runs, sigterm_saves_whole_rounds, it_learns_and_goes_on_bit_for_bit):
     with tempfile.TemporaryDirectory() as tmp:
         test(pathlib.Path(tmp))

@@ -130,7 +130,7 @@ def argument_lists_of_miles_run(tmp):
     check("round 1 of 1" in done.stdout and "ignored: --use-dynamic-batch-size" in done.stderr, "slime", done.stdout + done.stderr)
     check("1 rounds already" in output("miles", *args), "miles goes on")
     refused("miles", *args, "--pipeline-model-parallel-size", 2, words=["--pipeline-model-parallel-size 2", "ranks"])
-    refused("miles", *args, "--partial-rollout", words=["partial rollouts"])
+    refused("miles", *args, "--custom-rm-path", "a.b", words=["Python functions", "--rm-command"])
     refused("miles", "--save", "x", words=["--hf-checkpoint"])
 
 

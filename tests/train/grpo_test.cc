@@ -9,6 +9,7 @@
 
 #include "base/str.h"
 #include "model/backends_under_test.h"
+#include "rl/group_rollouts.h"
 #include "train/trainer.h"
 
 namespace glint {
@@ -38,26 +39,29 @@ class GrpoTest : public testing::Test {
     }
   }
 
-  GrpoOptions options() const {
+  GroupOptions groups() const {
     return {.rollout_batch_size = 3,
             .n_samples_per_prompt = 4,
             .rollout = {.max_tokens = 12,
                         .stop_ids = engine->generation().eos_token_ids,
                         .num_token_ids = tokenizer.vocab_size()},
-            .batch_tokens = 64,
-            .parity_samples = 12,
             .seed = 3};
   }
-  Grpo make(const GrpoOptions& with) {
-    return {*engine, trainer->pass(), tokenizer, &reward, with};
-  }
+  static GrpoOptions options() { return {.batch_tokens = 64, .parity_samples = 100}; }
+  Grpo make(const GrpoOptions& with = options()) { return {trainer->pass(), with}; }
 
-  GrpoBatch roll_out(Grpo& grpo) {
+  Result<GrpoBatch> try_roll_out(const GroupOptions& with, RolloutStart start = {},
+                                 const OnRolloutTokens& on_tokens = kGoOn) {
     RowOrder order(prompts.size(), 3, false);
-    GrpoBatch batch = grpo.roll_out(prompts, order, 0, kGoOn).value();
+    return GroupRollouts(*engine, tokenizer, &reward, with)
+        .roll_out(prompts, order, std::move(start), on_tokens);
+  }
+  GrpoBatch roll_out(Grpo& grpo, const GroupOptions& with, RolloutStart start = {}) {
+    GrpoBatch batch = try_roll_out(with, std::move(start)).value();
     EXPECT_TRUE(grpo.set_old_log_probs(batch, {}).ok());
     return batch;
   }
+  GrpoBatch roll_out(Grpo& grpo) { return roll_out(grpo, groups()); }
 
   std::vector<float> take_gradient() {
     const std::span<const float> flat = trainer->parameters().flat();
@@ -79,44 +83,46 @@ TEST_F(GrpoTest, EngineAndTrainingAgreeBitForBitBeforeAndAfterAStep) {
     open(dtype);
     for (const double temperature : {1.0, 0.7}) {
       GrpoOptions with = options();
-      with.rollout.temperature = temperature;
+      with.temperature = static_cast<float>(temperature);
+      GroupOptions of_groups = groups();
+      of_groups.rollout.temperature = temperature;
       Grpo grpo = make(with);
-      const GrpoBatch batch = roll_out(grpo);
-      const Result<Parity> compared = grpo.verify(batch, 0, {});
+      const GrpoBatch batch = roll_out(grpo, of_groups);
+      const Result<Parity> compared = grpo.verify(batch, {});
       ASSERT_TRUE(compared.ok()) << compared.error().message;
-      EXPECT_EQ(compared.value().tokens, batch.answer_tokens);
+      EXPECT_EQ(compared.value().tokens, batch.counts.tokens);
       EXPECT_EQ(compared.value().differ, 0);
       ASSERT_TRUE(grpo.add_gradient(batch, 0, {}).ok());
       ASSERT_TRUE(trainer->step(1e-3).ok());
       ASSERT_TRUE(engine->update_weights(trainer->weights().checkpoint()).ok());
       // The old answers are of other weights now.
-      EXPECT_FALSE(grpo.verify(batch, 0, {}).ok());
+      EXPECT_FALSE(grpo.verify(batch, {}).ok());
     }
   }
 }
 
 TEST_F(GrpoTest, OneChangedBitFailsWithItsPlace) {
   open(DType::kBF16);
-  Grpo grpo = make(options());
+  Grpo grpo = make();
   GrpoBatch batch = roll_out(grpo);
   float& value = batch.answers[5].served_log_probs[3];
   value = std::nextafter(value, -100.0f);
-  const Result<Parity> compared = grpo.verify(batch, 0, {});
+  const Result<Parity> compared = grpo.verify(batch, {});
   ASSERT_FALSE(compared.ok());
   const std::string expected =
-      str("parity: 1 of ", batch.answer_tokens, " log-probabilities differ: that of token 3 ");
+      str("parity: 1 of ", batch.counts.tokens, " log-probabilities differ: that of token 3 ");
   EXPECT_TRUE(compared.error().message.starts_with(expected)) << compared.error().message;
 }
 
 TEST_F(GrpoTest, ExpertsOfTheEngineAreReplayed) {
   open(DType::kBF16);
-  GrpoOptions with = options();
+  GroupOptions with = groups();
   with.rollout.routes = true;
   prompts[0].ids = tokenizer.encode(std::string(300, 'a')).value();  // of more than a cached page
-  Grpo grpo = make(with);
-  GrpoBatch batch = roll_out(grpo);
-  EXPECT_GT(batch.cached_tokens, 0) << "experts of cached tokens come from another answer";
-  EXPECT_EQ(grpo.verify(batch, 0, {}).value().differ, 0);
+  Grpo grpo = make();
+  GrpoBatch batch = roll_out(grpo, with);
+  EXPECT_GT(batch.counts.cached_tokens, 0) << "experts of cached tokens come from another answer";
+  EXPECT_EQ(grpo.verify(batch, {}).value().differ, 0);
   const ModelConfig& config = engine->config();
   const auto a_token =
       static_cast<std::int64_t>(num_moe_layers(config)) * config.num_experts_per_tok;
@@ -125,7 +131,7 @@ TEST_F(GrpoTest, ExpertsOfTheEngineAreReplayed) {
   }
   std::vector<std::int32_t>& routes = batch.answers[4].tokens.routes;
   std::reverse(routes.begin(), routes.end());
-  EXPECT_FALSE(grpo.verify(batch, 0, {}).ok());
+  EXPECT_FALSE(grpo.verify(batch, {}).ok());
 }
 
 TEST_F(GrpoTest, AGateLetsSmallDifferencesPassAndRatiosAreTheTrainers) {
@@ -142,22 +148,23 @@ TEST_F(GrpoTest, AGateLetsSmallDifferencesPassAndRatiosAreTheTrainers) {
   EXPECT_DOUBLE_EQ(batch.answers[5].weights[3], 1.25);
   EXPECT_DOUBLE_EQ(batch.answers[5].weights[2], 1);
   EXPECT_NEAR(batch.answers[5].old_log_probs[3], trained[3], 1e-5);
-  const Result<Parity> parity = grpo.verify(batch, 0, {});
+  const Result<Parity> parity = grpo.verify(batch, {});
   ASSERT_TRUE(parity.ok()) << parity.error().message;
   EXPECT_EQ(parity.value().differ, 1);
   EXPECT_NEAR(parity.value().difference, 0.5 / static_cast<double>(parity.value().tokens), 1e-6);
   batch.answers[5].served_log_probs[3] -= 5;
-  EXPECT_NE(grpo.verify(batch, 0, {}).error().message.find("the gate is 0.01"), std::string::npos);
+  EXPECT_NE(grpo.verify(batch, {}).error().message.find("the gate is 0.01"), std::string::npos);
 }
 
 TEST_F(GrpoTest, GroupsAreGradedAgainstEachOther) {
   open(DType::kBF16);
-  Grpo grpo = make(options());
+  Grpo grpo = make();
   const GrpoBatch batch = roll_out(grpo);
   ASSERT_EQ(batch.answers.size(), 12u);
   EXPECT_EQ(batch.prompts_used, 3u);
-  EXPECT_EQ(batch.groups, 3);
-  EXPECT_LT(batch.groups_at_lowest + batch.groups_at_highest, 3) << "choose another seed";
+  EXPECT_EQ(batch.counts.groups, 3);
+  EXPECT_LT(batch.counts.groups_at_lowest + batch.counts.groups_at_highest, 3)
+      << "choose another seed";
   for (std::size_t group = 0; group < 3; ++group) {
     double sum = 0;
     for (std::size_t k = 0; k < 4; ++k) {
@@ -173,12 +180,11 @@ TEST_F(GrpoTest, GroupsAreGradedAgainstEachOther) {
 
 TEST_F(GrpoTest, AnswersDoNotDependOnHowManyRunAtOnce) {
   open(DType::kBF16);
-  Grpo grpo = make(options());
+  Grpo grpo = make();
   const GrpoBatch batch = roll_out(grpo);
-  GrpoOptions two = options();
+  GroupOptions two = groups();
   two.rollout.max_running = 2;
-  Grpo other = make(two);
-  const GrpoBatch same = roll_out(other);
+  const GrpoBatch same = roll_out(grpo, two);
   for (std::size_t i = 0; i < batch.answers.size(); ++i) {
     EXPECT_EQ(same.answers[i].tokens.ids, batch.answers[i].tokens.ids);
     EXPECT_EQ(same.answers[i].served_log_probs, batch.answers[i].served_log_probs);
@@ -189,7 +195,7 @@ TEST_F(GrpoTest, AnswersDoNotDependOnHowManyRunAtOnce) {
 // is that of a cross-entropy with these weights.
 TEST_F(GrpoTest, GradientIsThatOfTheFormula) {
   open(DType::kF32);
-  Grpo grpo = make(options());
+  Grpo grpo = make();
   const GrpoBatch batch = roll_out(grpo);
   trainer->parameters().set_zero();
   const Grpo::Sums sums = grpo.add_gradient(batch, 0, {}).value();
@@ -224,9 +230,8 @@ TEST_F(GrpoTest, GradientIsThatOfTheFormula) {
 TEST_F(GrpoTest, StepsShareTheRound) {
   open(DType::kBF16);
   GrpoOptions with = options();
-  with.global_batch_size = 4;
+  with.steps_of_round = 3;
   Grpo grpo = make(with);
-  EXPECT_EQ(grpo.steps_of_round(), 3);
   const GrpoBatch batch = roll_out(grpo);
   double tokens = 0, expected = 0;
   for (const GradedAnswer& answer : batch.answers) {
@@ -240,29 +245,124 @@ TEST_F(GrpoTest, StepsShareTheRound) {
 
 TEST_F(GrpoTest, DynamicSamplingReplacesGroupsThatTeachNothing) {
   open(DType::kBF16);
-  GrpoOptions with = options();
+  GroupOptions with = groups();
   with.dynamic_sampling_rounds = 8;
-  Grpo grpo = make(with);
+  Grpo grpo = make();
   // Nothing is right of the third prompt: its group comes never.
   prompts[2].rm_type = "math";
-  const GrpoBatch batch = roll_out(grpo);
+  const GrpoBatch batch = roll_out(grpo, with);
   ASSERT_EQ(batch.answers.size(), 12u);
   EXPECT_GT(batch.prompts_used, 3u);
   for (const GradedAnswer& answer : batch.answers) EXPECT_NE(answer.advantage, 0);
   for (TrainPrompt& prompt : prompts) prompt.rm_type = "math";
-  RowOrder order(prompts.size(), 3, false);
-  const Result<GrpoBatch> none = grpo.roll_out(prompts, order, 0, kGoOn);
+  const Result<GrpoBatch> none = try_roll_out(with);
   ASSERT_FALSE(none.ok());
   EXPECT_NE(none.error().message.find("after 24 prompts only 0 of 3 groups"), std::string::npos)
       << none.error().message;
 }
 
+// Answers to more prompts than are needed stop when enough are finished, and go on in the next
+// round: with the same weights they are those of a run that never stopped, whatever ran at once.
+TEST_F(GrpoTest, AnswersThatWereStoppedGoOn) {
+  open(DType::kBF16);
+  for (const bool routes : {false, true}) {
+    GroupOptions all = groups();
+    all.rollout.max_tokens = 40;
+    all.rollout.stop_ids.push_back(tokenizer.encode(".").value()[0]);  // lengths differ
+    all.rollout.routes = routes;
+    all.rollout_batch_size = 6;
+    Grpo grpo = make();
+    const GrpoBatch whole = roll_out(grpo, all);
+    GroupOptions part = all;
+    part.rollout_batch_size = 2;
+    part.over_sampling_batch_size = 6;
+    part.partial = true;
+    const auto expect_known = [&](const GrpoBatch& batch) {
+      for (const GradedAnswer& answer : batch.answers) {
+        const auto same = std::ranges::find_if(whole.answers, [&](const GradedAnswer& one) {
+          return one.tokens.ids == answer.tokens.ids;
+        });
+        ASSERT_NE(same, whole.answers.end());
+        EXPECT_EQ(same->served_log_probs, answer.served_log_probs);
+        EXPECT_EQ(same->tokens.routes, answer.tokens.routes);
+      }
+    };
+    for (const int running : {24, 5}) {
+      part.rollout.max_running = running;
+      const GrpoBatch first = roll_out(grpo, part);
+      ASSERT_EQ(first.answers.size(), 8u);
+      EXPECT_EQ(first.prompts_used, 6u);
+      ASSERT_EQ(first.begun.size(), 4u);
+      expect_known(first);
+      int begun = 0, done = 0;
+      for (const AnswerGroup& group : first.begun) {
+        for (const Rollout& answer : group.answers) {
+          begun += answer.size();
+          done += answer.finished;
+        }
+      }
+      EXPECT_GT(begun, 0);
+      EXPECT_LT(done, 16) << "choose another seed";
+      part.over_sampling_batch_size = 4;
+      part.rollout_batch_size = 4;
+      const GrpoBatch second = roll_out(
+          grpo, part,
+          {.position = first.prompts_used, .begun = first.begun, .version = 1, .trained_at = 1});
+      EXPECT_EQ(second.prompts_used, 0u);
+      EXPECT_TRUE(second.begun.empty());
+      EXPECT_EQ(second.counts.staleness, begun);
+      EXPECT_EQ(second.counts.max_staleness, 1);
+      expect_known(second);
+      EXPECT_EQ(grpo.verify(second, {}).value().tokens, second.counts.tokens - begun);
+      part.over_sampling_batch_size = 6;
+      part.rollout_batch_size = 2;
+    }
+  }
+}
+
+TEST_F(GrpoTest, TokensOfOlderWeightsAreTrainedOnUnlessTheyAreMasked) {
+  open(DType::kBF16);
+  GroupOptions part = groups();
+  part.rollout.max_tokens = 40;
+  part.rollout.stop_ids.push_back(tokenizer.encode(".").value()[0]);
+  part.rollout_batch_size = 2;
+  part.over_sampling_batch_size = 6;
+  part.partial = true;
+  Grpo grpo = make();
+  const GrpoBatch first = roll_out(grpo, part);
+  ASSERT_TRUE(grpo.add_gradient(first, 0, {}).ok());
+  ASSERT_TRUE(trainer->step(1e-3).ok());
+  ASSERT_TRUE(engine->update_weights(trainer->weights().checkpoint()).ok());
+  const RolloutStart start = {
+      .position = first.prompts_used, .begun = first.begun, .version = 1, .trained_at = 1};
+  const auto taught_of = [&](const GrpoBatch& batch) {
+    double tokens = 0;
+    for (const GradedAnswer& answer : batch.answers) {
+      tokens += answer.advantage != 0 ? static_cast<double>(answer.num_taught()) : 0;
+    }
+    EXPECT_EQ(grpo.add_gradient(batch, 0, {}).value().policy.tokens, tokens);
+    return tokens;
+  };
+  const GrpoBatch second = roll_out(grpo, part, start);
+  EXPECT_GT(second.counts.staleness, 0);
+  const Result<Parity> compared = grpo.verify(second, {});
+  ASSERT_TRUE(compared.ok()) << compared.error().message;
+  EXPECT_LT(compared.value().tokens, second.counts.tokens);
+  const double all = taught_of(second);
+  part.mask_offpolicy = true;
+  const GrpoBatch masked = roll_out(grpo, part, start);
+  EXPECT_LT(taught_of(masked), all);
+  // Beyond the bound they begin anew.
+  part.max_staleness = 0;
+  const GrpoBatch anew = roll_out(grpo, part, start);
+  EXPECT_EQ(anew.counts.staleness, 0);
+  EXPECT_EQ(grpo.verify(anew, {}).value().tokens, anew.counts.tokens);
+}
+
 TEST_F(GrpoTest, ASignalEndsRollouts) {
   open(DType::kBF16);
-  Grpo grpo = make(options());
-  RowOrder order(prompts.size(), 3, false);
   int calls = 0;
-  const auto ended = grpo.roll_out(prompts, order, 0, [&](int) { return ++calls < 3; });
+  const auto ended = try_roll_out(groups(), {}, [&](int) { return ++calls < 3; });
   ASSERT_FALSE(ended.ok());
   EXPECT_EQ(ended.error().code, ErrorCode::kUnavailable);
   EXPECT_EQ(calls, 3);

@@ -1,0 +1,99 @@
+#include "base/line_program.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cmath>
+#include <cstring>
+
+#include "base/json.h"
+#include "base/seconds.h"
+#include "base/spawn_program.h"
+#include "base/str.h"
+
+namespace glint {
+namespace {
+
+constexpr std::size_t kMaxLine = std::size_t{64} << 20;
+
+}  // namespace
+
+LineProgram::LineProgram(std::string command, OwnedFd socket, pid_t pid)
+    : command_(std::move(command)), socket_(std::move(socket)), pid_(pid) {}
+
+LineProgram::LineProgram(LineProgram&& other) noexcept
+    : command_(std::move(other.command_)),
+      socket_(std::move(other.socket_)),
+      pid_(std::exchange(other.pid_, 0)),
+      read_(std::move(other.read_)),
+      failed_(other.failed_) {}
+
+LineProgram::~LineProgram() {
+  if (pid_ == 0) return;
+  socket_ = OwnedFd();
+  ::kill(-pid_, SIGTERM);
+  while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
+  }
+}
+
+Result<LineProgram> LineProgram::start(const std::string& command) {
+  // A socket: to write to a program that has ended is an error there, not a signal.
+  int ends[2];
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
+    return Error{ErrorCode::kUnavailable, str("socketpair: ", std::strerror(errno))};
+  }
+  OwnedFd ours(ends[0]);
+  const OwnedFd theirs(ends[1]);
+  GLINT_TRY(const pid_t pid,
+            spawn_program({"/bin/sh", "-c", command}, {.own_group = true, .in_and_out = &theirs}));
+  return LineProgram(command, std::move(ours), pid);
+}
+
+Error LineProgram::fail(const std::string& why) {
+  failed_ = true;
+  return {ErrorCode::kUnavailable, str(quoted(command_), " ", why)};
+}
+
+Result<std::string> LineProgram::ask(std::string_view line, double seconds) {
+  if (failed_) return fail("has failed before");
+  const auto start = std::chrono::steady_clock::now();
+  std::string question = std::string(line) + "\n";
+  std::string_view left = question;
+  while (true) {
+    if (const std::size_t end = read_.find('\n'); left.empty() && end != read_.npos) {
+      std::string answer = read_.substr(0, end);
+      read_.erase(0, end + 1);
+      return answer;
+    }
+    const double remaining = seconds - seconds_since(start);
+    if (remaining <= 0) return fail(str("has not answered in ", format_double(seconds), " s"));
+    const auto events = static_cast<short>(left.empty() ? POLLIN : POLLIN | POLLOUT);
+    pollfd one = {.fd = socket_.get(), .events = events, .revents = 0};
+    const int ready = ::poll(&one, 1, static_cast<int>(std::ceil(std::min(remaining, 1e6) * 1000)));
+    if (ready < 0 && errno != EINTR) return fail(str("cannot be read: ", std::strerror(errno)));
+    if (ready <= 0) continue;
+    if (one.revents & (POLLIN | POLLHUP | POLLERR)) {
+      char bytes[4096];
+      const ssize_t count = ::recv(socket_.get(), bytes, sizeof(bytes), MSG_DONTWAIT);
+      if (count == 0 || (count < 0 && errno != EAGAIN && errno != EINTR)) {
+        return fail("ended instead of answering");
+      }
+      if (count > 0) read_.append(bytes, static_cast<std::size_t>(count));
+      if (read_.size() > kMaxLine) return fail("answers with a line that does not end");
+    }
+    if (one.revents & POLLOUT) {
+      const ssize_t count =
+          ::send(socket_.get(), left.data(), left.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+      if (count < 0 && errno != EAGAIN && errno != EINTR) {
+        return fail("ended instead of answering");
+      }
+      if (count > 0) left.remove_prefix(static_cast<std::size_t>(count));
+    }
+  }
+}
+
+}  // namespace glint

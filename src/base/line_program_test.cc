@@ -1,0 +1,37 @@
+#include "base/line_program.h"
+
+#include <gtest/gtest.h>
+
+#include "base/str.h"
+
+namespace glint {
+namespace {
+
+TEST(LineProgram, a_line_is_answered_by_a_line) {
+  LineProgram program =
+      LineProgram::start("while read -r line; do echo \"got $line\"; done").value();
+  EXPECT_EQ(program.ask("one", 60).value(), "got one");
+  EXPECT_EQ(program.ask("two words", 60).value(), "got two words");
+  LineProgram moved = std::move(program);
+  EXPECT_EQ(moved.ask("3", 60).value(), "got 3");
+}
+
+TEST(LineProgram, lines_longer_than_what_a_socket_holds_come_through) {
+  LineProgram program = LineProgram::start("cat").value();
+  const std::string line(1 << 20, 'x');
+  EXPECT_EQ(program.ask(line, 60).value(), line);
+}
+
+TEST(LineProgram, failures_name_the_command) {
+  LineProgram ends = LineProgram::start("exit 3").value();
+  const auto ended = ends.ask("x", 60);
+  ASSERT_FALSE(ended.ok());
+  EXPECT_EQ(ended.error().message, "\"exit 3\" ended instead of answering");
+  EXPECT_EQ(ended.error().code, ErrorCode::kUnavailable);
+  LineProgram sleeps = LineProgram::start("sleep 100").value();
+  EXPECT_EQ(sleeps.ask("x", 0.05).error().message, "\"sleep 100\" has not answered in 0.05 s");
+  EXPECT_EQ(sleeps.ask("x", 60).error().message, "\"sleep 100\" has failed before");
+}
+
+}  // namespace
+}  // namespace glint

@@ -1,0 +1,77 @@
+#include "cli/grpo_models.h"
+
+#include "base/str.h"
+#include "cli/generate_options.h"
+#include "quant/quantize_in_memory.h"
+
+namespace glint {
+
+Result<Json> GrpoModels::open(const std::string& dir, bool restore) {
+  running_ = options_.how.of_model(dir);
+  GLINT_TRY(resolved_, resolve(running_, cli_, false));
+  GLINT_TRY(std::unique_ptr<Ops> ops, make_backend(running_, cli_));
+  GLINT_TRY(trainer_,
+            Trainer::open({.model = resolved_, .adamw = options_.adamw()}, std::move(ops)));
+  if (!restore) return Json();
+  return trainer_->restore(dir);
+}
+
+Result<GrpoModels::Scorer> GrpoModels::open_scorer(const std::string& dir,
+                                                   std::optional<Checkpoint> weights) {
+  const RunOptions running = options_.how.of_model(dir);
+  GLINT_TRY(const ModelOptions resolved, resolve(running, cli_, false));
+  GLINT_TRY(std::unique_ptr<Ops> ops, make_backend(running, cli_));
+  auto tape = std::make_unique<TapeOps>(std::move(ops));
+  TapeOps& its = *tape;
+  Scorer scorer;
+  GLINT_TRY(scorer.model, load_model(resolved, std::move(tape), cli_, std::move(weights)));
+  scorer.pass = std::make_unique<GradientPass>(*scorer.model, its);
+  return scorer;
+}
+
+Status GrpoModels::open_engine(const std::string& base) {
+  pool_.emplace(std::max(resolved_.threads, 1));
+  if (options_.async_rollout) {
+    GLINT_TRY(copy_, trainer_->weights().copy(trainer_->model().ops().device()));
+    GLINT_TRY(answering_, open_scorer(running_.model, copy_->checkpoint()));
+  }
+  GLINT_TRY(std::unique_ptr<Ops> ops, make_backend(running_, cli_));
+  GLINT_TRY(Checkpoint weights, engine_weights());
+  ModelOptions of_engine = resolved_;
+  GLINT_TRY(const int drafts, parse_spec(options_.spec));
+  of_engine.with_mtp = drafts > 0;
+  GLINT_TRY(engine_, load_model(of_engine, std::move(ops), cli_, std::move(weights)));
+  if (drafts > 0 && !engine_->has_mtp()) {
+    return invalid(options_.model + " has no MTP layer; leave --spec out");
+  }
+  if (options_.kl_loss_coef == 0) return Ok{};
+  const std::string dir = options_.ref_load.empty() ? base : options_.ref_load;
+  GLINT_TRY(reference_, open_scorer(dir, {}));
+  const int own = trainer_->model().config().vocab_size;
+  if (reference_.model->config().vocab_size != own) {
+    return invalid(str(dir, " has ", reference_.model->config().vocab_size, " tokens, the model ",
+                       own, "; a reference model has the same"));
+  }
+  return Ok{};
+}
+
+// Weights as the engine answers with them.
+Result<Checkpoint> GrpoModels::engine_weights() {
+  Checkpoint weights = copy_ ? copy_->checkpoint() : trainer_->weights().checkpoint();
+  if (!options_.is_quantized()) return weights;
+  const Recipe recipe = options_.fp8_rollout
+                            ? Recipe{.format = TargetFormat::kFp8, .scope = Scope::kAllLinear}
+                            : Recipe{.format = TargetFormat::kNvfp4, .scope = Scope::kExperts};
+  return quantize_in_memory(std::move(weights), trainer_->model().config(), recipe, *pool_);
+}
+
+Status GrpoModels::update_engine() {
+  if (copy_) {
+    copy_->take(trainer_->weights());
+    GLINT_TRY_STATUS(answering_.model->update_weights(copy_->checkpoint()));
+  }
+  GLINT_TRY(Checkpoint weights, engine_weights());
+  return engine_->update_weights(std::move(weights));
+}
+
+}  // namespace glint

@@ -1,0 +1,53 @@
+// The models of a `glint train grpo` run: the one that learns, the engine that answers, and where a
+// run has them a reference, and a copy of the weights that answer while others learn.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "cli/grpo_options.h"
+#include "train/trainer.h"
+
+namespace glint {
+
+class GrpoModels {
+ public:
+  GrpoModels(const GrpoCommandOptions& options, Cli& cli) : options_(options), cli_(cli) {}
+
+  // Loads the model in `dir`; `restore` also what a checkpoint there has of a run, whose state it
+  // returns. Then open_engine(), after the state was looked at.
+  Result<Json> open(const std::string& dir, bool restore);
+  // `base`: the model that the run began with, which is the reference if no other is named.
+  Status open_engine(const std::string& base);
+
+  Trainer& trainer() { return *trainer_; }
+  LoadedModel& engine() { return *engine_; }
+  GradientPass* reference() { return reference_.pass.get(); }
+  // A pass of the weights that the engine has, if those that learn are others meanwhile.
+  GradientPass* answering() { return answering_.pass.get(); }
+
+  // The engine takes over the weights that have learned. Not while it answers.
+  Status update_engine();
+
+ private:
+  // A model under a tape of its own.
+  struct Scorer {
+    std::unique_ptr<LoadedModel> model;
+    std::unique_ptr<GradientPass> pass;
+  };
+  Result<Scorer> open_scorer(const std::string& dir, std::optional<Checkpoint> weights);
+  Result<Checkpoint> engine_weights();
+
+  const GrpoCommandOptions& options_;
+  Cli& cli_;
+  RunOptions running_;
+  ModelOptions resolved_;
+  std::unique_ptr<Trainer> trainer_;
+  std::optional<TrainedWeights> copy_;  // that the engine and answering_ read
+  Scorer reference_, answering_;
+  std::optional<ThreadPool> pool_;       // of the quantiser
+  std::unique_ptr<LoadedModel> engine_;  // reads what is not packed where it was written
+};
+
+}  // namespace glint

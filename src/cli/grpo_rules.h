@@ -1,0 +1,34 @@
+// The form that answers of a `glint train grpo` run must have, and who runs their tools.
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "base/line_program.h"
+#include "cli/grpo_options.h"
+#include "text/grammar/grammar.h"
+
+namespace glint {
+
+class GrpoRules {
+ public:
+  // For the model in `dir`, which ends answers with `stop_ids`. Compiles the grammar, starts the
+  // program. `tokenizer` outlives the result.
+  static Result<std::unique_ptr<GrpoRules>> open(const GrpoCommandOptions& options,
+                                                 const std::string& dir, const Tokenizer& tokenizer,
+                                                 std::vector<TokenId> stop_ids);
+
+  AnswerRules rules() const;
+
+ private:
+  explicit GrpoRules(const Tokenizer& tokenizer) : tokenizer_(tokenizer) {}
+
+  const Tokenizer& tokenizer_;
+  std::optional<GrammarCompiler> compiler_;
+  std::shared_ptr<const CompiledGrammar> grammar_;
+  std::optional<LineProgram> program_;
+  std::optional<ToolTurns> tools_;
+  int max_turns_ = 1;
+};
+
+}  // namespace glint
