@@ -51,8 +51,7 @@ Request make_request(int index, const EngineBenchOptions& options) {
 }
 
 void time_scheduler(const EngineBenchOptions& options, EngineBenchResult& result) {
-  KvCache cache(cache_config(options));
-  Scheduler scheduler(scheduler_config(options, 1), cache);
+  Scheduler scheduler(scheduler_config(options, 1), cache_config(options));
   FakeExecutor executor(executor_options(options));
   for (int i = 0; i < options.num_running; ++i) {
     const Status status = scheduler.add(make_request(i, options));

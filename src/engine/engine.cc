@@ -1,5 +1,6 @@
 #include "engine/engine.h"
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <future>
@@ -83,6 +84,24 @@ Status check_vocabulary(const Request& request, int vocab_size) {
   return check_token_ids(request.sampling, vocab_size);
 }
 
+// The part of each shard.
+std::vector<StepShape> shapes_of(const StepPlan& plan, int num_shards) {
+  std::vector<StepShape> shapes(static_cast<std::size_t>(num_shards));
+  for (const SeqSlice& slice : plan.slices) {
+    StepShape& shape = shapes[static_cast<std::size_t>(slice.shard)];
+    (slice.decodes() ? shape.num_decoding : shape.prompt_tokens) +=
+        slice.decodes() ? 1 : slice.count;
+  }
+  return shapes;
+}
+
+// The others wait for it.
+const StepShape& largest(const std::vector<StepShape>& shapes) {
+  return *std::max_element(shapes.begin(), shapes.end(), [](const auto& a, const auto& b) {
+    return a.num_decoding + a.prompt_tokens < b.num_decoding + b.prompt_tokens;
+  });
+}
+
 Error unavailable(std::string message) {
   return Error{ErrorCode::kUnavailable, std::move(message)};
 }
@@ -92,6 +111,7 @@ EngineOptions resolve(EngineOptions options, const ExecutorInfo& info) {
   scheduler.max_seq_len = std::min(scheduler.max_seq_len, info.max_seq_len);
   scheduler.max_drafts = std::min(scheduler.max_drafts, info.max_drafts);
   scheduler.depth += info.depth - 1;
+  scheduler.num_shards = info.num_shards;
   if (info.max_drafts > 0) options.cache.match_next_token = true;
   return options;
 }
@@ -104,8 +124,7 @@ struct Engine::Impl {
       : options(resolve(std::move(engine_options), model_executor.info())),
         executor(model_executor),
         sink(std::move(event_sink)),
-        cache(options.cache),
-        scheduler(options.scheduler, cache) {
+        scheduler(options.scheduler, options.cache) {
     options.scheduler.max_seq_len = scheduler.max_seq_len();
     publish_stats();
     executor.set_wake([this](RequestId id, std::uint64_t number) { inbox.push(Wake{id, number}); });
@@ -153,7 +172,7 @@ struct Engine::Impl {
           str(scheduler.num_running(), " requests run; flush the cache when they have ended")));
       return;
     }
-    cache.flush();
+    scheduler.flush_cache();
     flush.done.set_value(Ok{});
   }
 
@@ -164,25 +183,21 @@ struct Engine::Impl {
       stats.overhead_seconds += std::max(0.0, seconds_between(*pace.last_end, done.begin));
     pace.last_end = done.end;
     const double seconds = done.result.seconds;
-    StepShape shape;
-    for (const SeqSlice& slice : done.plan->slices) {
-      (slice.decodes() ? shape.num_decoding : shape.prompt_tokens) +=
-          slice.decodes() ? 1 : slice.count;
-    }
-    costs.record(shape, seconds);
+    const std::vector<StepShape> shapes = shapes_of(*done.plan, options.scheduler.num_shards);
+    costs.record(largest(shapes), seconds);
     stats.step_seconds += seconds;
     const std::uint64_t generated = scheduler.stats().generated_tokens;
     for (TokenEvent& event : scheduler.commit(*done.plan, std::move(done.result)))
       report(std::move(event));
-    count_tokens(
-        shape.prompt_tokens + static_cast<double>(scheduler.stats().generated_tokens - generated),
-        done.end);
+    auto tokens = static_cast<double>(scheduler.stats().generated_tokens - generated);
+    for (const StepShape& shape : shapes) tokens += shape.prompt_tokens;
+    count_tokens(tokens, done.end);
   }
 
   void handle(StepsFailed& done) {
     ++run_number;
     scheduler.abandon_in_flight();
-    cache.flush();
+    scheduler.flush_cache();
     pace.last_end.reset();
     if (done.recovered.ok()) return;
     fail_all(str(done.error.message, "; ", done.recovered.error().message));
@@ -195,7 +210,7 @@ struct Engine::Impl {
     const ExecutorCommand::Kind kind = control.command.kind;
     if (kind == ExecutorCommand::Kind::kUpdateWeights || kind == ExecutorCommand::Kind::kRecover) {
       scheduler.preempt_all();
-      cache.flush();
+      scheduler.flush_cache();
     }
     control.done.set_value(std::move(done.status));
   }
@@ -308,9 +323,12 @@ struct Engine::Impl {
     static_cast<SchedulerStats&>(stats) = scheduler.stats();
     stats.num_running = scheduler.num_running();
     stats.num_waiting = scheduler.num_waiting();
-    stats.used_pages = cache.num_used_pages();
-    stats.total_pages = cache.num_pages();
-    stats.page_size = cache.page_size();
+    stats.used_pages = stats.total_pages = 0;
+    for (int shard = 0; shard < options.scheduler.num_shards; ++shard) {
+      stats.used_pages += scheduler.cache(shard).num_used_pages();
+      stats.total_pages += scheduler.cache(shard).num_pages();
+    }
+    stats.page_size = options.cache.page_size;
     stats.max_seq_len = scheduler.max_seq_len();
     stats.tokens_per_second = pace.throughput.per_second();
     stats.predicted_wait_seconds = predicted_wait();
@@ -351,7 +369,6 @@ struct Engine::Impl {
   EngineOptions options;  // read by all, written before the threads start
   Executor& executor;     // the runner's, but for info() and progress()
   const Sink sink;
-  KvCache cache;
   Scheduler scheduler;
   StepCosts costs;
   std::unordered_map<RequestId, Times> times;  // of requests whose last event was not sent

@@ -19,7 +19,7 @@ namespace glint {
 
 struct EngineOptions {
   SchedulerConfig scheduler = {};
-  KvCacheConfig cache = {};
+  KvCacheConfig cache = {};  // of each of the executor's shards
   // A step with prompt tokens may take this many times a plain decode step. 0: no limit.
   double max_step_slowdown = 2;
   double watchdog_seconds = 300;  // a step that takes longer is a hang; 0: never
@@ -32,7 +32,7 @@ struct EngineOptions {
 // A snapshot, for metrics and admission. Counters are since the start.
 struct EngineStats : SchedulerStats {
   int num_running = 0, num_waiting = 0;
-  int used_pages = 0, total_pages = 0, page_size = 0;
+  int used_pages = 0, total_pages = 0, page_size = 0;  // of all shards
   int max_seq_len = 0;                // tokens of prompt and answer that a request may have here
   double step_seconds = 0;            // in the executor
   double overhead_seconds = 0;        // between steps, with work to do: what the host costs

@@ -5,6 +5,9 @@
 // sharing, preemption or rollback changes the answer; and before each slice it checks that every
 // position that the slice attends to holds the row of the right prefix (an abort says which).
 //
+// Each shard has a memory of its own: a slice that runs on another than its pages lie on finds
+// other rows.
+//
 // A script replaces the hash: then a request's answer is a given list of tokens.
 #pragma once
 
@@ -20,8 +23,8 @@ namespace glint {
 
 struct FakeExecutorOptions {
   ExecutorInfo info = {.vocab_size = 1000, .max_seq_len = 1 << 20};
-  int num_pages = 256, page_size = 64;
-  bool check_rows = true;  // false: costs nothing, for benchmarks
+  int num_pages = 256, page_size = 64;  // of each shard
+  bool check_rows = true;               // false: costs nothing, for benchmarks
 
   // The whole answer; after its end, the request's first stop id (0 if it has none). Empty: hashes.
   std::function<std::vector<TokenId>(const Request&)> script = {};

@@ -183,29 +183,40 @@ KvCache::KvCache(const KvCacheConfig& config)
 
 KvCache::~KvCache() { GLINT_CHECK(state_->num_uses == 0, "a page table outlives its cache"); }
 
-int KvCache::adopt_prefix(PageTable& table, const TokenList& tokens, std::uint64_t salt) {
-  GLINT_CHECK(table.pages_.empty(), "a prefix is adopted by an empty table");
+// The pages of the longest known prefix that leaves a token to run.
+std::vector<PageId> KvCache::find_prefix(const TokenList& tokens, std::uint64_t salt) const {
   const std::size_t page_size = static_cast<std::size_t>(config_.page_size);
   const std::size_t lookahead = config_.match_next_token ? 1 : 0;
+  std::vector<PageId> pages;
   std::uint64_t prefix = 0;
   std::vector<TokenId> buffer;
-  std::size_t end = page_size;  // < tokens.size() leaves a token to run, and covers the lookahead
+  std::size_t end = page_size;  // < tokens.size() covers the lookahead, too
   for (; config_.share_prefixes && end < tokens.size(); end += page_size) {
     const PageId page =
         state_->find({.parent = prefix,
                       .salt = salt,
                       .tokens = tokens.read(end - page_size, page_size + lookahead, buffer)});
     if (page == kNoPage) break;
-    state_->add_user(page);
-    table.pages_.push_back(page);
+    pages.push_back(page);
     prefix = state_->at(page).serial;
   }
+  return pages;
+}
+
+int KvCache::adopt_prefix(PageTable& table, const TokenList& tokens, std::uint64_t salt) {
+  GLINT_CHECK(table.pages_.empty(), "a prefix is adopted by an empty table");
+  table.pages_ = find_prefix(tokens, salt);
   if (table.pages_.empty()) return 0;
+  for (const PageId page : table.pages_) state_->add_user(page);
   table.cache_ = this;
   table.num_published_ = static_cast<int>(table.pages_.size());
-  table.last_prefix_ = prefix;
+  table.last_prefix_ = state_->at(table.pages_.back()).serial;
   table.epoch_ = state_->epoch;
-  return static_cast<int>(end - page_size);
+  return table.num_published_ * config_.page_size;
+}
+
+int KvCache::cached_tokens(const TokenList& tokens, std::uint64_t salt) const {
+  return static_cast<int>(find_prefix(tokens, salt).size()) * config_.page_size;
 }
 
 bool KvCache::grow(PageTable& table, int num_tokens) {

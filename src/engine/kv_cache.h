@@ -58,6 +58,8 @@ class KvCache {
   // so that at least one token is left to run and produce logits. Pages are shared only among
   // requests with the same `salt`; a hash hit is compared token by token, never trusted.
   int adopt_prefix(PageTable& table, const TokenList& tokens, std::uint64_t salt);
+  // How many tokens adopt_prefix would find.
+  int cached_tokens(const TokenList& tokens, std::uint64_t salt) const;
 
   // Makes room for positions [0, num_tokens). All or nothing: on false, `table` is unchanged and
   // the caller must wait or preempt. Evicts unused cached prefixes, least recently used first.
@@ -92,6 +94,7 @@ class KvCache {
  private:
   friend class PageTable;
   void release(std::span<const PageId> pages);
+  std::vector<PageId> find_prefix(const TokenList& tokens, std::uint64_t salt) const;
 
   KvCacheConfig config_;
   struct State;

@@ -12,11 +12,12 @@
 namespace glint {
 namespace {
 
-// No sequence can be longer than what the whole cache holds, or the oldest could stop for ever.
-SchedulerConfig resolve(SchedulerConfig config, const KvCache& cache) {
-  GLINT_CHECK(config.max_step_tokens > 0 && config.max_running > 0 && config.depth > 0,
+// No sequence can be longer than what a shard's cache holds, or the oldest could stop for ever.
+SchedulerConfig resolve(SchedulerConfig config, const KvCacheConfig& cache) {
+  GLINT_CHECK(config.num_shards > 0 && config.max_step_tokens > 0 && config.max_running > 0 &&
+                  config.depth > 0,
               "limits of the scheduler are positive");
-  const std::int64_t held = std::int64_t{cache.num_pages()} * cache.page_size();
+  const std::int64_t held = std::int64_t{cache.num_pages} * cache.page_size;
   config.max_seq_len = static_cast<int>(std::min<std::int64_t>(config.max_seq_len, held));
   config.max_running = std::min(config.max_running, config.max_step_tokens);
   return config;
@@ -56,12 +57,13 @@ Status check_request(const Request& request, const SchedulerConfig& config) {
   return validate(request.sampling);
 }
 
-Scheduler::State::State(const SchedulerConfig& scheduler_config, KvCache& kv_cache)
-    : config(resolve(scheduler_config, kv_cache)), cache(kv_cache) {
+Scheduler::State::State(const SchedulerConfig& scheduler_config, const KvCacheConfig& cache)
+    : config(resolve(scheduler_config, cache)) {
+  for (int i = 0; i < config.num_shards; ++i) shards.emplace_back(cache);
   stats.accepted_per_position.resize(static_cast<std::size_t>(std::max(0, config.max_drafts)));
 }
 
-Scheduler::Scheduler(const SchedulerConfig& config, KvCache& cache)
+Scheduler::Scheduler(const SchedulerConfig& config, const KvCacheConfig& cache)
     : state_(std::make_unique<State>(config, cache)) {}
 Scheduler::~Scheduler() = default;
 
@@ -126,6 +128,10 @@ void Scheduler::abandon_in_flight() {
 void Scheduler::preempt_all() {
   GLINT_CHECK(state_->in_flight.empty(), "a step is in flight");
   while (!state_->running.empty()) state_->preempt(**state_->running.rbegin());
+}
+
+void Scheduler::flush_cache() {
+  for (State::Shard& shard : state_->shards) shard.cache.flush();
 }
 
 std::vector<TokenEvent> Scheduler::commit(const StepPlan& plan, StepResult result) {
@@ -197,7 +203,7 @@ void Scheduler::State::apply(const SeqSlice& slice, StepResult::Sampled& sampled
               str("request ", slice.id, " has ", seq.num_tokens(), " tokens and goes on"));
   // The last row runs again where it gave no token.
   seq.num_computed = std::min(seq.num_computed, seq.num_tokens() - 1);
-  cache.publish(seq.pages, seq.tokens, seq.num_computed, seq.request->cache_salt);
+  cache_of(seq).publish(seq.pages, seq.tokens, seq.num_computed, seq.request->cache_salt);
   if (sampled.finished) {
     finish(seq, *sampled.finished, event);
   } else if (seq.state == Sequence::State::kWaiting && seq.in_flight.empty()) {
@@ -235,6 +241,7 @@ void Scheduler::State::join_running(Sequence& seq) {
   free_seats.pop_back();
   seq.state = Sequence::State::kRunning;
   running.insert(&seq);
+  ++shard(seq.shard).num_running;
 }
 
 // Its pages come back with its last step in flight. Its seat is free at once: who takes it uses it
@@ -242,6 +249,7 @@ void Scheduler::State::join_running(Sequence& seq) {
 void Scheduler::State::leave_running(Sequence& seq) {
   free_seats.push_back(std::exchange(seq.seat, -1));
   running.erase(&seq);
+  --shard(seq.shard).num_running;
   giving_back.push_back(&seq);
 }
 
@@ -261,8 +269,10 @@ int Scheduler::num_waiting() const { return static_cast<int>(state_->waiting.siz
 int Scheduler::num_running() const { return static_cast<int>(state_->running.size()); }
 
 int Scheduler::num_decoding() const {
-  return static_cast<int>(std::count_if(state_->running.begin(), state_->running.end(),
-                                        [](const Sequence* seq) { return seq->decodes(); }));
+  std::vector<int> decoding(state_->shards.size());
+  for (const Sequence* seq : state_->running)
+    decoding[static_cast<std::size_t>(seq->shard)] += seq->decodes();
+  return *std::max_element(decoding.begin(), decoding.end());
 }
 
 std::int64_t Scheduler::num_waiting_tokens() const {
@@ -276,6 +286,7 @@ bool Scheduler::idle() const {
 }
 int Scheduler::num_in_flight() const { return static_cast<int>(state_->in_flight.size()); }
 const SchedulerStats& Scheduler::stats() const { return state_->stats; }
+const KvCache& Scheduler::cache(int shard) const { return state_->shard(shard).cache; }
 int Scheduler::max_seq_len() const { return state_->config.max_seq_len; }
 
 std::vector<RequestId> Scheduler::alive() const {
@@ -287,12 +298,15 @@ std::vector<RequestId> Scheduler::alive() const {
 
 void Scheduler::check_invariants() const {
   const State& s = *state_;
-  std::vector<const PageTable*> tables;
+  std::vector<std::vector<const PageTable*>> tables(s.shards.size());
+  std::vector<int> running(s.shards.size());
   int unstarted = 0;
   std::int64_t queued = 0;
   for (const auto& [id, seq] : s.all) {
-    tables.push_back(&seq->pages);
-    const int held = static_cast<int>(seq->pages.pages().size()) * s.cache.page_size();
+    const auto shard = static_cast<std::size_t>(seq->shard);
+    tables[shard].push_back(&seq->pages);
+    running[shard] += seq->state == Sequence::State::kRunning;
+    const int held = static_cast<int>(seq->pages.pages().size()) * s.cache_of(*seq).page_size();
     const bool is_waiting = seq->state == Sequence::State::kWaiting;
     GLINT_CHECK(s.waiting.count(seq.get()) == (is_waiting ? 1u : 0u), "waits in the queue");
     GLINT_CHECK(s.running.count(seq.get()) == (seq->state == Sequence::State::kRunning ? 1u : 0u),
@@ -321,7 +335,10 @@ void Scheduler::check_invariants() const {
               "seats are 0, 1, .. and each is somebody's or free");
   GLINT_CHECK(unstarted == s.num_unstarted && queued == s.queued_tokens, "counts of the queue");
   GLINT_CHECK(static_cast<int>(s.running.size()) <= s.config.max_running, "too many run");
-  s.cache.check_invariants(tables);
+  for (std::size_t i = 0; i < s.shards.size(); ++i) {
+    GLINT_CHECK(running[i] == s.shards[i].num_running, str("counts of shard ", i));
+    s.shards[i].cache.check_invariants(tables[i]);
+  }
 }
 
 }  // namespace glint

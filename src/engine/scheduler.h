@@ -9,6 +9,10 @@
 // requests in the same order, while tokens, slots and pages last. When pages run out the last in
 // that order is preempted: its pages go back, its tokens stay, and it waits in its place.
 //
+// Sequences are dealt out to shards, which have pages of their own and step together: one plan is
+// for all. A sequence goes where least is before it, cached prefixes and full caches considered,
+// and stays there until it is preempted.
+//
 // Deterministic: the same calls in the same order give the same plans. Not thread-safe: owned by
 // the engine thread. Knows no model, tensor or clock, so every test runs in microseconds.
 #pragma once
@@ -27,10 +31,11 @@
 namespace glint {
 
 struct SchedulerConfig {
-  int max_step_tokens = 2048;  // tokens per step over all sequences; bounds activation memory
-  int max_running = 256;       // sequences that hold pages at once
+  int num_shards = 1;
+  int max_step_tokens = 2048;  // tokens per step and shard; bounds activation memory
+  int max_running = 256;       // sequences that hold pages at once, of all shards
   int max_waiting = 4096;      // beyond this, add() refuses
-  int max_seq_len = 131072;    // prompt + output tokens of one sequence, if the pages hold so many
+  int max_seq_len = 131072;    // prompt + output tokens of one sequence, if a shard holds so many
   int depth = 2;               // plans in flight, one of which waits for the executor
   int max_drafts = 0;          // per sequence and step
   bool adapt_drafts = true;    // fewer where few were accepted lately (draft_control.h)
@@ -51,7 +56,8 @@ struct SchedulerStats {
 
 class Scheduler {
  public:
-  Scheduler(const SchedulerConfig& config, KvCache& cache);
+  // `cache`: of each shard.
+  Scheduler(const SchedulerConfig& config, const KvCacheConfig& cache);
   ~Scheduler();
 
   // Queues a request. Fails with kInvalidArgument if it could never run (empty prompt, longer than
@@ -77,8 +83,8 @@ class Scheduler {
 
   // Chooses the next step. Empty when nothing can run, or when `depth` plans are uncommitted. Plans
   // are committed in the order in which they were handed out. `prompt_budget` limits the prompt
-  // tokens of this step, so that a long prompt never stops the others; at least one page's worth
-  // always runs if nothing else does.
+  // tokens of each shard in this step, so that a long prompt never stops the others; at least one
+  // page's worth always runs if nothing else does.
   StepPlan schedule(int prompt_budget);
 
   // Records what `plan` produced and returns what to tell the clients: one event per sequence that
@@ -86,14 +92,18 @@ class Scheduler {
   // afterwards.
   std::vector<TokenEvent> commit(const StepPlan& plan, StepResult result);
 
+  // Cached prefixes are no longer true, or no longer wanted (KvCache::flush).
+  void flush_cache();
+
   int max_seq_len() const;  // of the configuration, or what the cache holds if that is less
   int num_waiting() const;
   int num_running() const;
-  int num_decoding() const;                 // of those running: past their prompt
+  int num_decoding() const;                 // running past their prompt, on the shard with most
   std::int64_t num_waiting_tokens() const;  // that must run before the queue is empty
   bool idle() const;                        // nothing waits, runs or is in flight
   int num_in_flight() const;                // plans handed out and not committed
   const SchedulerStats& stats() const;
+  const KvCache& cache(int shard) const;
   std::vector<RequestId> alive() const;  // those that wait or run
 
   // Recomputes what is known from scratch; aborts on a mismatch. For tests.

@@ -1,8 +1,9 @@
 // Plans: who runs how many rows in the next step, and who must wait.
 //
-// Why nothing deadlocks: with no step in flight, the first in scheduling order can preempt all
-// others, and the cache holds the longest sequence there may be. Why nothing livelocks: who is
-// preempted comes after all who keep running, and is admitted again only when all its tokens fit.
+// Why nothing deadlocks: with no step in flight, the first of a shard in scheduling order can
+// preempt all others there, and its cache holds the longest sequence there may be. Why nothing
+// livelocks: who is preempted comes after all who keep running there, and is admitted again only
+// when all its tokens fit.
 #include <algorithm>
 
 #include "base/check.h"
@@ -14,14 +15,14 @@ StepPlan Scheduler::schedule(int prompt_budget) {
   State& s = *state_;
   StepPlan plan;
   if (num_in_flight() >= s.config.depth) return plan;
-  StepBudget budget = {.tokens = s.config.max_step_tokens,
-                       .prompt_tokens = std::max(0, prompt_budget),
-                       .max_drafts = s.config.max_drafts};
+  StepBudget each = {.tokens = s.config.max_step_tokens,
+                     .prompt_tokens = std::max(0, prompt_budget),
+                     .max_drafts = s.config.max_drafts};
   s.in_flight.push_back({.step = s.next_step});
-  s.plan_slices(plan, budget);
+  s.plan_slices(plan, StepBudgets(s.shards.size(), each));
   if (plan.slices.empty() && s.in_flight.size() == 1 && !s.all.empty()) {
-    budget.prompt_tokens = std::max(budget.prompt_tokens, s.cache.page_size());
-    s.plan_slices(plan, budget);
+    each.prompt_tokens = std::max(each.prompt_tokens, s.shards.front().cache.page_size());
+    s.plan_slices(plan, StepBudgets(s.shards.size(), each));
     const bool somebody_sits_out = std::any_of(s.running.begin(), s.running.end(),
                                                [](const Sequence* seq) { return seq->sits_out(); });
     GLINT_CHECK(!plan.slices.empty() || somebody_sits_out,
@@ -37,21 +38,22 @@ StepPlan Scheduler::schedule(int prompt_budget) {
   return plan;
 }
 
-void Scheduler::State::plan_slices(StepPlan& plan, StepBudget budget) {
-  budget = reserve_decodes(budget);
-  plan_running(plan, budget);
-  if (!budget.tight) admit_waiting(plan, budget);
+void Scheduler::State::plan_slices(StepPlan& plan, StepBudgets budgets) {
+  for (std::size_t i = 0; i < budgets.size(); ++i)
+    budgets[i] = reserve_decodes(static_cast<int>(i), budgets[i]);
+  plan_running(plan, budgets);
+  admit_waiting(plan, budgets);
 }
 
 // Prompts may use what the decoding sequences leave of the step.
-StepBudget Scheduler::State::reserve_decodes(StepBudget budget) const {
+StepBudget Scheduler::State::reserve_decodes(int shard, StepBudget budget) const {
   int num_decodes = 0;
-  for (const Sequence* seq : running) num_decodes += seq->decodes();
+  for (const Sequence* seq : running) num_decodes += seq->shard == shard && seq->decodes();
   if (num_decodes == 0) return budget;
   budget.max_drafts = std::min(budget.max_drafts, budget.tokens / num_decodes - 1);
   int decode_tokens = 0;
   for (const Sequence* seq : running)
-    if (seq->decodes()) decode_tokens += 1 + drafts_for(*seq, budget);
+    if (seq->shard == shard && seq->decodes()) decode_tokens += 1 + drafts_for(*seq, budget);
   budget.prompt_tokens = std::min(budget.prompt_tokens, budget.tokens - decode_tokens);
   return budget;
 }
@@ -62,12 +64,12 @@ int Scheduler::State::drafts_for(const Sequence& seq, const StepBudget& budget) 
   return std::min(wanted, seq.limit - seq.planned_tokens() - 1);
 }
 
-void Scheduler::State::plan_running(StepPlan& plan, StepBudget& budget) {
+void Scheduler::State::plan_running(StepPlan& plan, StepBudgets& budgets) {
   // A copy: preemption takes sequences from the end of `running`.
   const std::vector<Sequence*> order(running.begin(), running.end());
   for (Sequence* seq : order)
     if (seq->state == Sequence::State::kRunning && seq->can_run())
-      plan_sequence(*seq, plan, budget);
+      plan_sequence(*seq, plan, budgets[static_cast<std::size_t>(seq->shard)]);
 }
 
 // Plans a slice of a running sequence, if tokens and pages allow one.
@@ -81,7 +83,7 @@ void Scheduler::State::plan_sequence(Sequence& seq, StepPlan& plan, StepBudget& 
     return;
   }
   count = std::min(count, rows_that_fit(seq));
-  const bool grown = cache.grow(seq.pages, seq.planned_computed() + count);
+  const bool grown = cache_of(seq).grow(seq.pages, seq.planned_computed() + count);
   GLINT_CHECK(grown, "free pages were counted wrong");
   append_slice(seq, count, decode ? count - 1 : 0, plan);
   budget.tokens -= count;
@@ -103,7 +105,8 @@ void Scheduler::State::append_slice(Sequence& seq, int count, int drafts, StepPl
                           .num_drafts = drafts,
                           .sample = sample,
                           .max_new = sample ? drafts + 1 : 0,
-                          .seat = seq.seat};
+                          .seat = seq.seat,
+                          .shard = seq.shard};
   plan.add(slice, tokens, seq.pages.pages());
   if (!seq.started) {
     seq.started = true;
@@ -118,11 +121,13 @@ void Scheduler::State::append_slice(Sequence& seq, int count, int drafts, StepPl
 }
 
 int Scheduler::State::pages_for(int num_tokens) const {
-  return (num_tokens + cache.page_size() - 1) / cache.page_size();
+  const int page_size = shards.front().cache.page_size();
+  return (num_tokens + page_size - 1) / page_size;
 }
 
 // Without preempting anybody. At most 0 if not even one.
 int Scheduler::State::rows_that_fit(const Sequence& seq) const {
+  const KvCache& cache = cache_of(seq);
   const std::int64_t pages =
       std::int64_t{cache.num_free_pages()} + static_cast<int>(seq.pages.pages().size());
   return static_cast<int>(
@@ -130,9 +135,10 @@ int Scheduler::State::rows_that_fit(const Sequence& seq) const {
 }
 
 // Pages that come back at later commits without preempting anybody.
-int Scheduler::State::pages_coming_back() const {
+int Scheduler::State::pages_coming_back(int shard) const {
   int count = 0;
-  for (const Sequence* seq : giving_back) count += cache.num_exclusive_pages(seq->pages);
+  for (const Sequence* seq : giving_back)
+    if (seq->shard == shard) count += cache_of(*seq).num_exclusive_pages(seq->pages);
   return count;
 }
 
@@ -140,9 +146,11 @@ int Scheduler::State::pages_coming_back() const {
 // pages back or for those before it. What comes back is there for the first in order at the next
 // step.
 bool Scheduler::State::preempt_for_page(const Sequence& seq, StepBudget& budget) {
-  while (cache.num_free_pages() == 0) {
-    if (pages_coming_back() > 0) return false;
-    Sequence* last = *running.rbegin();
+  while (cache_of(seq).num_free_pages() == 0) {
+    if (pages_coming_back(seq.shard) > 0) return false;
+    Sequence* const last = *std::find_if(running.rbegin(), running.rend(), [&](Sequence* other) {
+      return other->shard == seq.shard;
+    });
     if (last == &seq) return false;
     preempt(*last);
     budget.tight = true;
@@ -159,47 +167,93 @@ void Scheduler::State::preempt(Sequence& seq) {
   if (seq.in_flight.empty()) give_back_pages(seq);
 }
 
-void Scheduler::State::admit_waiting(StepPlan& plan, StepBudget& budget) {
-  // A sequence that waits for another's prefill lets later ones pass, but keeps a slot. Their
-  // number is bounded, so that a long queue of equal prompts costs no time.
+void Scheduler::State::admit_waiting(StepPlan& plan, StepBudgets& budgets) {
+  // A sequence that waits for another's prefill, or for room in its shard's part of the step, lets
+  // later ones pass, but keeps a slot. Their number is bounded, so that a long queue of equal
+  // prompts costs no time.
   constexpr int kMaxPassed = 64;
   int passed = 0;
   for (auto next = waiting.begin(); next != waiting.end() && passed < kMaxPassed;) {
     Sequence& seq = **next++;
-    if (budget.tokens <= 0 || budget.prompt_tokens <= 0) return;
+    if (std::none_of(budgets.begin(), budgets.end(),
+                     [](const StepBudget& budget) { return budget.admits(); })) {
+      return;
+    }
     if (!seq.in_flight.empty()) return;  // preempted just now
-    if (waits_for_prefix(seq)) {
+    if (waits_for_leader(seq)) {
+      ++passed;
+      continue;
+    }
+    const int shard = choose_shard(seq, budgets);
+    StepBudget& budget = budgets[static_cast<std::size_t>(shard)];
+    if (finds_leader(seq, shard) || !budget.admits()) {
       ++passed;
       continue;
     }
     const int num_taken = static_cast<int>(running.size()) + passed;
-    if (num_taken >= config.max_running && !make_way(seq, 0, true)) return;
+    if (num_taken >= config.max_running && !make_way_for_slot(seq)) return;
     if (is_blocked(seq)) return;
-    if (!admit(seq)) {
-      blocked = {seq.id(), cache.num_free_pages(), next_step + 16};
+    if (!admit(seq, shard)) {
+      blocked = {seq.id(), num_free_pages(), next_step + 16};
       return;
     }
     plan_sequence(seq, plan, budget);
   }
 }
 
+// The shard where a waiting sequence has least before it: tokens of its own that are not cached
+// there, and those that others there run in this step and later, an answer counted as kAnswer
+// tokens. First those where it fits now.
+int Scheduler::State::choose_shard(const Sequence& seq, const StepBudgets& budgets) const {
+  constexpr std::int64_t kAnswer = 256;
+  // Only the first shard's ranks see the keys that it selects.
+  if (shards.size() == 1 || seq.request->want.selected_keys) return 0;
+  std::vector<std::int64_t> work;
+  for (const StepBudget& budget : budgets) work.push_back(config.max_step_tokens - budget.tokens);
+  for (const Sequence* other : running)
+    work[static_cast<std::size_t>(other->shard)] += std::max(0, other->num_left()) + kAnswer;
+  int best = 0;
+  std::pair<bool, std::int64_t> least;  // whether it is full, tokens
+  for (std::size_t i = 0; i < shards.size(); ++i) {
+    const KvCache& cache = shards[i].cache;
+    const int cached =
+        seq.may_adopt() ? cache.cached_tokens(seq.tokens, seq.request->cache_salt) : 0;
+    const int missing = pages_for(seq.num_tokens() - cached);
+    const std::pair<bool, std::int64_t> here = {
+        shards[i].num_running > 0 && missing > cache.num_free_pages() - shards[i].num_running,
+        work[i] + seq.num_tokens() - cached};
+    if (i == 0 || here < least) best = static_cast<int>(i), least = here;
+  }
+  return best;
+}
+
+int Scheduler::State::num_free_pages() const {
+  int count = 0;
+  for (const Shard& shard : shards) count += shard.cache.num_free_pages();
+  return count;
+}
+
 // Looking up a long prefix takes time: who did not fit is tried again when pages came back, or
 // after some steps.
 bool Scheduler::State::is_blocked(const Sequence& seq) const {
   return !running.empty() && blocked.id == seq.id() && next_step < blocked.until_step &&
-         cache.num_free_pages() <= blocked.free_pages;
+         num_free_pages() <= blocked.free_pages;
 }
 
-// Makes a waiting sequence run, with its cached prefix, if all its tokens fit.
-bool Scheduler::State::admit(Sequence& seq) {
+// Makes a waiting sequence run on `shard`, with its prefix that is cached there, if all its tokens
+// fit.
+bool Scheduler::State::admit(Sequence& seq, int its_shard) {
+  seq.shard = its_shard;
+  KvCache& cache = cache_of(seq);
+  const int num_running = shard(its_shard).num_running;
   const int cached =
       seq.may_adopt() ? cache.adopt_prefix(seq.pages, seq.tokens, seq.request->cache_salt) : 0;
   seq.num_computed = cached;
   const int missing = pages_for(seq.num_tokens()) - static_cast<int>(seq.pages.pages().size());
   // Each running sequence soon needs one page more.
-  const int room = cache.num_free_pages() - static_cast<int>(running.size());
-  const bool fits = missing <= room || (running.empty() && rows_that_fit(seq) > 0);
-  if (!fits && !make_way(seq, missing - room, false)) {
+  const int room = cache.num_free_pages() - num_running;
+  const bool fits = missing <= room || (num_running == 0 && rows_that_fit(seq) > 0);
+  if (!fits && !make_way_for_pages(seq, its_shard, missing - room)) {
     seq.pages = {};
     seq.num_computed = 0;
     return false;
@@ -220,17 +274,27 @@ bool Scheduler::State::admit(Sequence& seq) {
 
 // Preempts running sequences of strictly worse priority for one that waits, if that is enough.
 // True if room is there now; what steps in flight hold comes back later.
-bool Scheduler::State::make_way(const Sequence& seq, int missing_pages, bool missing_slot) {
+bool Scheduler::State::make_way_for_pages(const Sequence& seq, int shard, int missing) {
   std::vector<Sequence*> victims;
-  int pages = pages_coming_back();
-  if (pages >= missing_pages && !missing_slot) return false;  // wait for those
-  for (auto last = running.rbegin(); last != running.rend(); ++last) {
+  int pages = pages_coming_back(shard);
+  if (pages >= missing) return false;  // wait for those
+  for (auto last = running.rbegin(); last != running.rend() && pages < missing; ++last) {
     if ((*last)->request->priority <= seq.request->priority) return false;
+    if ((*last)->shard != shard) continue;
     victims.push_back(*last);
-    pages += cache.num_exclusive_pages((*last)->pages);
-    if (pages >= missing_pages) break;
+    pages += cache_of(**last).num_exclusive_pages((*last)->pages);
   }
-  if (victims.empty() || pages < missing_pages) return false;
+  return pages >= missing && preempt_all_of(victims);
+}
+
+bool Scheduler::State::make_way_for_slot(const Sequence& seq) {
+  if (running.empty()) return false;
+  Sequence* const last = *running.rbegin();
+  return last->request->priority > seq.request->priority && preempt_all_of({last});
+}
+
+// True if all their pages came back at once.
+bool Scheduler::State::preempt_all_of(const std::vector<Sequence*>& victims) {
   bool at_once = true;
   for (Sequence* victim : victims) {
     at_once = at_once && victim->in_flight.empty();
@@ -239,25 +303,29 @@ bool Scheduler::State::make_way(const Sequence& seq, int missing_pages, bool mis
   return at_once;
 }
 
-// Whether a running sequence is computing a prefix of this one's tokens: then waiting for it costs
-// nothing and saves the rows.
-bool Scheduler::State::waits_for_prefix(Sequence& seq) const {
-  if (!seq.may_adopt()) return false;
-  if (seq.leader_tokens > 0) {
-    const auto found = all.find(seq.leader);
-    if (found != all.end() && found->second->state == Sequence::State::kRunning &&
-        found->second->num_computed < seq.leader_tokens) {
-      return true;
-    }
-    seq.leader_tokens = 0;
+// Whether a running sequence still computes the prefix that this one waits for.
+bool Scheduler::State::waits_for_leader(Sequence& seq) const {
+  if (seq.leader.tokens == 0) return false;
+  const auto found = all.find(seq.leader.id);
+  if (found != all.end() && found->second->state == Sequence::State::kRunning &&
+      found->second->num_computed < seq.leader.tokens) {
+    return true;
   }
+  seq.leader.tokens = 0;
+  return false;
+}
+
+// Whether a running sequence of `shard` is computing a prefix of this one's tokens: then waiting
+// for it costs nothing and saves the rows.
+bool Scheduler::State::finds_leader(Sequence& seq, int shard) const {
+  if (!seq.may_adopt()) return false;
   for (const Sequence* other : running) {
     // Never for one that itself may have to wait for others of worse priority than this.
     if (other->request->priority > seq.request->priority) break;
+    if (other->shard != shard) continue;
     const int useful = shared_tokens(*other, seq);
     if (useful <= other->num_computed) continue;
-    seq.leader = other->id();
-    seq.leader_tokens = useful;
+    seq.leader = {.id = other->id(), .tokens = useful};
     return true;
   }
   return false;
@@ -270,8 +338,8 @@ int Scheduler::State::shared_tokens(const Sequence& first, const Sequence& later
     return 0;
   const int common = static_cast<int>(common_prefix(first.tokens, later.tokens));
   // The last common token may be needed as the one after a page; one token is left to run.
-  const int lookahead = cache.config().match_next_token ? 1 : 0;
-  return cache.reusable_tokens(std::min(common - lookahead, later.num_tokens() - 1));
+  const int lookahead = shards.front().cache.config().match_next_token ? 1 : 0;
+  return shards.front().cache.reusable_tokens(std::min(common - lookahead, later.num_tokens() - 1));
 }
 
 }  // namespace glint

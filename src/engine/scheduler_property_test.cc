@@ -8,6 +8,7 @@ namespace glint {
 namespace {
 
 struct World {
+  int shards = 1;
   int depth = 1, max_drafts = 0, num_pages = 16, page_size = 4;
   bool adapt = true;
   bool faults = false;  // steps fail at random
@@ -32,13 +33,15 @@ class Chaos {
   }
 
   int num_failures() const { return sim_.num_failures; }
+  int num_empty_parts() const { return sim_.num_empty_parts; }
   const SchedulerStats& stats() const { return sim_.scheduler.stats(); }
 
  private:
   static SimulationOptions options(const World& world, std::uint64_t seed) {
     Random random(seed, 1);
     SimulationOptions options;
-    options.scheduler = {.max_step_tokens = 8 + static_cast<int>(random.below(40)),
+    options.scheduler = {.num_shards = world.shards,
+                         .max_step_tokens = 8 + static_cast<int>(random.below(40)),
                          .max_running = 2 + static_cast<int>(random.below(7)),
                          .max_waiting = 16,
                          .max_seq_len = 48,
@@ -129,12 +132,13 @@ class Chaos {
 // One world, several seeds; all of it must really have happened.
 void run_worlds(const World& world, int num_seeds, int num_steps) {
   SchedulerStats sum;
-  int num_failures = 0;
+  int num_failures = 0, num_empty_parts = 0;
   for (int seed = 1; seed <= num_seeds && !testing::Test::HasFailure(); ++seed) {
     SCOPED_TRACE(str("seed ", seed));
     Chaos chaos(world, static_cast<std::uint64_t>(seed));
     chaos.run(num_steps);
     num_failures += chaos.num_failures();
+    num_empty_parts += chaos.num_empty_parts();
     sum.steps += chaos.stats().steps;
     sum.preemptions += chaos.stats().preemptions;
     sum.prefix_hits += chaos.stats().prefix_hits;
@@ -146,6 +150,9 @@ void run_worlds(const World& world, int num_seeds, int num_steps) {
   EXPECT_GT(steps, static_cast<std::uint64_t>(num_seeds * num_steps) / 4);
   EXPECT_GT(sum.preemptions, steps / 200);
   EXPECT_GT(sum.prefix_hits, steps / 20);
+  if (world.shards > 1) {
+    EXPECT_GT(num_empty_parts, static_cast<int>(steps / 50));
+  }
   if (world.max_drafts == 0) return;
   EXPECT_GT(sum.accepted_tokens, steps / 20);
   EXPECT_GT(sum.drafted_tokens, sum.accepted_tokens * 5 / 4);
@@ -166,6 +173,15 @@ TEST(SchedulerProperty, a_cache_that_holds_one_sequence) {
 TEST(SchedulerProperty, steps_that_fail_cost_time_and_no_token) {
   run_worlds({.depth = 1, .faults = true}, 15, 2000);
   run_worlds({.depth = 3, .max_drafts = 3, .faults = true}, 15, 2000);
+}
+TEST(SchedulerProperty, shards) {
+  run_worlds({.shards = 2, .depth = 1}, 15, 2000);
+  run_worlds({.shards = 3, .depth = 2, .max_drafts = 3, .num_pages = 13}, 15, 2000);
+  run_worlds({.shards = 4, .depth = 4, .max_drafts = 2, .num_pages = 12}, 15, 2000);
+}
+TEST(SchedulerProperty, shards_whose_steps_fail) {
+  run_worlds({.shards = 2, .depth = 1, .num_pages = 12, .faults = true}, 15, 2000);
+  run_worlds({.shards = 3, .depth = 3, .max_drafts = 3, .num_pages = 13, .faults = true}, 15, 2000);
 }
 TEST(SchedulerProperty, pages_of_one_token) {
   run_worlds({.depth = 2, .max_drafts = 2, .num_pages = 60, .page_size = 1}, 15, 2000);

@@ -10,16 +10,19 @@
 
 namespace glint {
 
-// Room left in one step while it is planned.
+// Room left of one shard's part of a step while it is planned.
 struct StepBudget {
   int tokens = 0;         // rows
   int prompt_tokens = 0;  // of those, rows of slices that are not one decoded token
   int max_drafts = 0;     // per sequence, so that every decoding sequence fits
   bool tight = false;     // somebody was preempted, or waits for pages: nobody is admitted
+
+  bool admits() const { return tokens > 0 && prompt_tokens > 0 && !tight; }
 };
+using StepBudgets = std::vector<StepBudget>;  // of each shard
 
 struct Scheduler::State {
-  State(const SchedulerConfig& scheduler_config, KvCache& kv_cache);
+  State(const SchedulerConfig& scheduler_config, const KvCacheConfig& cache);
 
   using Ordered = std::set<Sequence*, BySchedulingOrder>;
   struct InFlightStep {
@@ -30,21 +33,26 @@ struct Scheduler::State {
   };
 
   // scheduler_plan.cc
-  void plan_slices(StepPlan& plan, StepBudget budget);
-  StepBudget reserve_decodes(StepBudget budget) const;
+  void plan_slices(StepPlan& plan, StepBudgets budgets);
+  StepBudget reserve_decodes(int shard, StepBudget budget) const;
   int drafts_for(const Sequence& seq, const StepBudget& budget) const;
-  void plan_running(StepPlan& plan, StepBudget& budget);
+  void plan_running(StepPlan& plan, StepBudgets& budgets);
   void plan_sequence(Sequence& seq, StepPlan& plan, StepBudget& budget);
   void append_slice(Sequence& seq, int count, int drafts, StepPlan& plan);
   int pages_for(int num_tokens) const;
   int rows_that_fit(const Sequence& seq) const;
-  int pages_coming_back() const;
+  int pages_coming_back(int shard) const;
   bool preempt_for_page(const Sequence& seq, StepBudget& budget);
-  void admit_waiting(StepPlan& plan, StepBudget& budget);
-  bool admit(Sequence& seq);
-  bool make_way(const Sequence& seq, int missing_pages, bool missing_slot);
+  void admit_waiting(StepPlan& plan, StepBudgets& budgets);
+  int choose_shard(const Sequence& seq, const StepBudgets& budgets) const;
+  bool admit(Sequence& seq, int shard);
+  bool make_way_for_pages(const Sequence& seq, int shard, int missing);
+  bool make_way_for_slot(const Sequence& seq);
+  bool preempt_all_of(const std::vector<Sequence*>& victims);
+  int num_free_pages() const;
   bool is_blocked(const Sequence& seq) const;
-  bool waits_for_prefix(Sequence& seq) const;
+  bool waits_for_leader(Sequence& seq) const;
+  bool finds_leader(Sequence& seq, int shard) const;
   int shared_tokens(const Sequence& first, const Sequence& later) const;
   void preempt(Sequence& seq);
 
@@ -58,8 +66,19 @@ struct Scheduler::State {
   void give_back_pages(Sequence& seq);
   void forget(Sequence& seq);
 
+  // A pool of pages, and how many of the running sequences use it.
+  struct Shard {
+    explicit Shard(const KvCacheConfig& config) : cache(config) {}
+    KvCache cache;
+    int num_running = 0;
+  };
+  Shard& shard(int i) { return shards[static_cast<std::size_t>(i)]; }
+  const Shard& shard(int i) const { return shards[static_cast<std::size_t>(i)]; }
+  KvCache& cache_of(const Sequence& seq) { return shard(seq.shard).cache; }
+  const KvCache& cache_of(const Sequence& seq) const { return shard(seq.shard).cache; }
+
   const SchedulerConfig config;
-  KvCache& cache;
+  std::deque<Shard> shards;
   std::unordered_map<RequestId, std::unique_ptr<Sequence>> all;
   Ordered waiting, running;
   int num_unstarted = 0;               // of those waiting: never ran, so they count as the queue

@@ -291,18 +291,17 @@ TEST(Scheduler, pages_of_an_aborted_request_come_back_with_its_step) {
   ASSERT_TRUE(sim.submit(make(1, 20, 9)).ok());
   ASSERT_TRUE(sim.plan(100));
   sim.abort(1);
-  EXPECT_EQ(sim.cache.num_used_pages(), 5);
+  EXPECT_EQ(sim.num_used_pages(), 5);
   EXPECT_EQ(sim.scheduler.num_running(), 0);
   EXPECT_FALSE(sim.scheduler.idle());
   sim.commit();
-  EXPECT_EQ(sim.cache.num_used_pages(), 0);
+  EXPECT_EQ(sim.num_used_pages(), 0);
   sim.drain();
   EXPECT_FALSE(sim.scheduler.abort(1).has_value());
 }
 
 TEST(Scheduler, a_grammar_can_end_an_answer) {
-  KvCache cache({.num_pages = 8, .page_size = 4});
-  Scheduler scheduler({.depth = 1}, cache);
+  Scheduler scheduler({.depth = 1}, {.num_pages = 8, .page_size = 4});
   ASSERT_TRUE(scheduler.add(make(1, 3, 9)).ok());
   const StepPlan plan = scheduler.schedule(100);
   StepResult result;
@@ -377,16 +376,14 @@ TEST(Scheduler, waiting_tokens_are_what_the_queue_still_has_to_run) {
 TEST(SchedulerDeathTest, misuse_aborts) {
   EXPECT_DEATH(
       {
-        KvCache cache({.num_pages = 8, .page_size = 4});
-        Scheduler scheduler({.depth = 1}, cache);
+        Scheduler scheduler({.depth = 1}, {.num_pages = 8, .page_size = 4});
         (void)scheduler.add(make(1, 3));
         (void)scheduler.add(make(1, 3));
       },
       "exists already");
   EXPECT_DEATH(
       {
-        KvCache cache({.num_pages = 8, .page_size = 4});
-        Scheduler scheduler({.depth = 1}, cache);
+        Scheduler scheduler({.depth = 1}, {.num_pages = 8, .page_size = 4});
         (void)scheduler.commit(StepPlan{}, StepResult{});
       },
       "not the oldest in flight");

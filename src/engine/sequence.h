@@ -35,6 +35,7 @@ struct Sequence {
   int limit = 0;          // the most tokens it may ever have
   State state = State::kWaiting;
   int seat = -1;         // while it runs
+  int shard = 0;         // that has its pages; another perhaps when it is admitted again
   bool started = false;  // the executor knows it
 
   TokenList tokens;  // so far
@@ -52,8 +53,11 @@ struct Sequence {
   TokenEvent::Usage usage;
 
   // While it waits for another sequence to compute a common prefix: which one, how many tokens.
-  RequestId leader = 0;
-  int leader_tokens = 0;
+  struct Leader {
+    RequestId id = 0;
+    int tokens = 0;
+  };
+  Leader leader;
 
   RequestId id() const { return request->id; }
   int prompt_size() const { return static_cast<int>(request->prompt.size()); }

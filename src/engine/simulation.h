@@ -24,6 +24,7 @@ inline SimulationOptions with_sizes(SimulationOptions options) {
   options.executor.page_size = options.cache.page_size;
   options.executor.info.max_seq_len = options.scheduler.max_seq_len;
   options.executor.info.max_drafts = options.scheduler.max_drafts;
+  options.executor.info.num_shards = options.scheduler.num_shards;
   options.cache.match_next_token = options.scheduler.max_drafts > 0;
   return options;
 }
@@ -42,8 +43,7 @@ class Simulation {
 
   explicit Simulation(const SimulationOptions& options)
       : options_(with_sizes(options)),
-        cache(options_.cache),
-        scheduler(options_.scheduler, cache),
+        scheduler(options_.scheduler, options_.cache),
         executor(options_.executor) {
     executor.set_wake(
         [this](RequestId id, std::uint64_t number) { late.emplace_back(id, number); });
@@ -78,7 +78,13 @@ class Simulation {
     StepPlan plan = scheduler.schedule(prompt_budget);
     scheduler.check_invariants();
     if (plan.empty()) return false;
-    EXPECT_LE(static_cast<int>(plan.tokens.size()), options_.scheduler.max_step_tokens);
+    std::vector<int> tokens(static_cast<std::size_t>(options_.scheduler.num_shards));
+    for (const SeqSlice& slice : plan.slices)
+      tokens.at(static_cast<std::size_t>(slice.shard)) += slice.count;
+    for (std::size_t i = 0; i < tokens.size(); ++i) {
+      EXPECT_LE(tokens[i], options_.scheduler.max_step_tokens);
+      num_empty_parts += tokens[i] == 0;
+    }
     EXPECT_LE(static_cast<int>(plan.slices.size()), options_.scheduler.max_running);
     std::set<int> seats;
     for (const SeqSlice& slice : plan.slices) {
@@ -101,7 +107,7 @@ class Simulation {
       ++num_failures;
       in_flight.clear();
       scheduler.abandon_in_flight();
-      cache.flush();
+      scheduler.flush_cache();
       EXPECT_TRUE(executor.recover().ok());
     }
     scheduler.check_invariants();
@@ -115,7 +121,7 @@ class Simulation {
       if (!planned || static_cast<int>(in_flight.size()) >= options_.scheduler.depth) commit();
     }
     EXPECT_EQ(num_alive, 0);
-    EXPECT_EQ(cache.num_used_pages(), 0);
+    EXPECT_EQ(num_used_pages(), 0);
     EXPECT_EQ(executor.num_known(), 0);
   }
 
@@ -168,17 +174,24 @@ class Simulation {
 
   const Outcome& outcome(RequestId id) const { return outcomes.at(id); }
 
+  int num_used_pages() const {
+    int count = 0;
+    for (int shard = 0; shard < options_.scheduler.num_shards; ++shard)
+      count += scheduler.cache(shard).num_used_pages();
+    return count;
+  }
+
  private:
   SimulationOptions options_;
 
  public:
-  KvCache cache;
   Scheduler scheduler;
   FakeExecutor executor;
   std::deque<StepPlan> in_flight;
   std::unordered_map<RequestId, Outcome> outcomes;
   std::vector<std::pair<RequestId, std::uint64_t>> late;  // to be woken
   int num_alive = 0, num_failures = 0;
+  int num_empty_parts = 0;  // of a shard in a plan
 
  private:
   RequestId last_id_ = 0;

@@ -26,7 +26,8 @@ std::string describe(const StepPlan& plan) {
     const SeqSlice& slice = plan.slices[i];
     text += str("\n  request ", slice.id, ": positions ", slice.first, " to ",
                 slice.first + slice.count - 1, ", ", slice.num_drafts, " drafts, ",
-                slice.sample ? "samples, " : "", slice.num_pages, " pages");
+                slice.sample ? "samples, " : "", slice.num_pages, " pages",
+                slice.shard > 0 ? str(" of shard ", slice.shard) : "");
   }
   if (plan.slices.size() > kMaxLines)
     text += str("\n  and ", plan.slices.size() - kMaxLines, " more");

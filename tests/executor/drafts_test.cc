@@ -56,10 +56,9 @@ TEST(Drafts, caches_are_those_of_one_pass_over_the_verified_tokens) {
   LoadedModel& model = tiny();
   for (const int drafts : {1, 3}) {
     const Request request = greedy_request(3);
-    KvCache cache({.num_pages = 16, .match_next_token = true});
     Scheduler scheduler(
         {.max_step_tokens = 33, .max_seq_len = 4096, .max_drafts = drafts, .adapt_drafts = false},
-        cache);
+        {.num_pages = 16, .match_next_token = true});
     ASSERT_TRUE(model.reserve_pages(16).ok());
     ModelExecutor executor(model, {.max_drafts = drafts});
     ASSERT_TRUE(scheduler.add(request).ok());

@@ -49,13 +49,13 @@ class Harness {
  public:
   Harness(LoadedModel& model, const HarnessOptions& options)
       : options_(options),
-        cache_({.num_pages = options.num_pages, .match_next_token = options.max_drafts > 0}),
-        scheduler_({.max_step_tokens = options.max_step_tokens,
+        scheduler_({.num_shards = model.options().shape.dp,
+                    .max_step_tokens = options.max_step_tokens,
                     .max_seq_len = static_cast<int>(model.config().max_position_embeddings),
                     .depth = options.depth,
                     .max_drafts = options.max_drafts,
                     .adapt_drafts = options.adapt_drafts},
-                   cache_) {
+                   {.num_pages = options.num_pages, .match_next_token = options.max_drafts > 0}) {
     EXPECT_TRUE(model.reserve_pages(options.num_pages).ok());
     executor_.emplace(model, ModelExecutorOptions{.max_drafts = options.max_drafts});
     executor_->set_wake([this](RequestId id, std::uint64_t number) { late_.push({id, number}); });
@@ -119,7 +119,6 @@ class Harness {
   }
 
   HarnessOptions options_;
-  KvCache cache_;
   Scheduler scheduler_;
   Queue<std::pair<RequestId, std::uint64_t>> late_;  // whose masks are there now
   std::optional<ModelExecutor> executor_;

@@ -1,0 +1,107 @@
+// Where sequences go when pages lie on several shards. That answers stay right whatever happens is
+// in scheduler_property_test.cc.
+#include <map>
+
+#include "engine/simulation.h"
+
+namespace glint {
+namespace {
+
+// `shared` tokens of a text, and as many of its own.
+Request make(RequestId id, int shared, int text, int own = 0, int max_tokens = 100) {
+  Request request;
+  request.id = id;
+  for (int i = 0; i < shared; ++i)
+    request.prompt.own().push_back(static_cast<TokenId>((text * 100 + i) % 997));
+  for (int i = 0; i < own; ++i) request.prompt.own().push_back(static_cast<TokenId>(500 + id));
+  request.max_tokens = max_tokens;
+  return request;
+}
+
+SimulationOptions two_shards(int num_pages = 200) {
+  SimulationOptions options;
+  options.scheduler = {.num_shards = 2, .max_step_tokens = 64, .max_running = 8, .depth = 1};
+  options.cache = {.num_pages = num_pages, .page_size = 4};
+  return options;
+}
+
+// A step; the shard of each sequence that runs in it.
+std::map<RequestId, int> step(Simulation& sim, int prompt_budget = 1000) {
+  std::map<RequestId, int> shards;
+  if (!sim.plan(prompt_budget)) return shards;
+  for (const SeqSlice& slice : sim.commit().slices) shards[slice.id] = slice.shard;
+  return shards;
+}
+
+void submit(Simulation& sim, const Request& request) { ASSERT_TRUE(sim.submit(request).ok()); }
+
+TEST(Shards, sequences_go_where_least_is_to_run_and_stay_there) {
+  Simulation sim(two_shards());
+  submit(sim, make(1, 40, 1));
+  submit(sim, make(2, 10, 2));
+  submit(sim, make(3, 10, 3));
+  const std::map<RequestId, int> shards = {{1, 0}, {2, 1}, {3, 1}};
+  // The third has 10 tokens before it there, and an answer; beside the first there would be 40.
+  EXPECT_EQ(step(sim), shards);
+  EXPECT_EQ(step(sim), shards);
+  submit(sim, make(4, 10, 4));
+  EXPECT_EQ(step(sim).at(4), 0);
+  sim.drain();
+}
+
+TEST(Shards, a_cached_prefix_draws_a_sequence_as_far_as_it_saves_more_than_an_answer) {
+  SimulationOptions options = two_shards();
+  options.scheduler.max_step_tokens = 1000;
+  Simulation sim(options);
+  submit(sim, make(1, 400, 1));
+  submit(sim, make(2, 20, 2));
+  step(sim);
+  submit(sim, make(3, 20, 2));  // as much to run on both, but for what the second has computed
+  EXPECT_EQ(step(sim).at(3), 1);
+  EXPECT_EQ(sim.scheduler.stats().prefix_hits, 16u);
+  submit(sim, make(4, 400, 1, 10));  // one runs on the first shard, and two on the second
+  submit(sim, make(5, 400, 1, 11));  // two on each
+  submit(sim, make(6, 400, 1, 12));  // three and two: the prefix is still worth more
+  submit(sim, make(7, 400, 1, 13));  // four and two: it is not
+  const auto shards = step(sim);
+  EXPECT_EQ(shards.at(4), 0);
+  EXPECT_EQ(shards.at(5), 0);
+  EXPECT_EQ(shards.at(6), 0);
+  EXPECT_EQ(shards.at(7), 1);
+  sim.drain();
+}
+
+TEST(Shards, who_does_not_fit_in_one_goes_to_another) {
+  Simulation sim(two_shards(16));  // of 64 tokens each
+  submit(sim, make(1, 20, 1));
+  submit(sim, make(2, 60, 2));
+  EXPECT_EQ(step(sim), (std::map<RequestId, int>{{1, 0}, {2, 1}}));
+  submit(sim, make(3, 28, 2));  // its prefix is on the second shard, where no page is left
+  EXPECT_EQ(step(sim).at(3), 0);
+  sim.drain();
+}
+
+TEST(Shards, a_long_prompt_holds_up_no_other_shard) {
+  Simulation sim(two_shards());
+  submit(sim, make(1, 400, 1));
+  submit(sim, make(2, 10, 2));
+  EXPECT_EQ(step(sim, 20), (std::map<RequestId, int>{{1, 0}, {2, 1}}));
+  submit(sim, make(3, 10, 3));
+  EXPECT_EQ(step(sim, 20), (std::map<RequestId, int>{{1, 0}, {2, 1}, {3, 1}}));
+  sim.drain();
+}
+
+TEST(Shards, each_has_a_budget_of_its_own) {
+  Simulation sim(two_shards());
+  submit(sim, make(1, 100, 1));
+  submit(sim, make(2, 100, 2));
+  ASSERT_TRUE(sim.plan(1000));
+  EXPECT_EQ(sim.in_flight.back().tokens.size(), 128u);
+  sim.commit();
+  ASSERT_TRUE(sim.plan(10));
+  EXPECT_EQ(sim.in_flight.back().tokens.size(), 20u);
+  sim.drain();
+}
+
+}  // namespace
+}  // namespace glint
