@@ -96,12 +96,25 @@ Status add_weights(Checkpoint& checkpoint, ServeFacts& facts) {
   return Ok{};
 }
 
+RankLayout layout_of(const MeshShape& shape) {
+  return {.tp = shape.tp, .ep = shape.ep, .dp = shape.dp};
+}
+
+// Logits and chosen experts of all shards, which come to the first rank.
+std::int64_t bytes_from_shards(const ServeOptions& options, const ServeFacts& facts) {
+  const ModelConfig& c = facts.config;
+  const std::int64_t logits = std::int64_t{options.max_num_seqs} * (1 + facts.max_drafts);
+  const std::int64_t rows = std::int64_t{options.max_num_batched_tokens} * facts.ranks.shape.dp;
+  return 4 * (logits * c.vocab_size + rows * c.num_moe_layers() * c.num_experts_per_tok);
+}
+
 // The memory of weights and steps on `ops`. `checkpoint` is null where weights are made up.
 Status plan_model_memory(const ServeOptions& options, const ModelOptions& resolved,
                          const GraphSizes& graphs, Checkpoint* checkpoint, Ops& ops,
                          ServeFacts& facts) {
+  const MeshShape& shape = facts.ranks.shape;
   const int ranks = facts.ranks.here;
-  const TrialOptions trial_options = {.layout = {.tp = facts.ranks.shape.tp},
+  const TrialOptions trial_options = {.layout = layout_of(shape),
                                       .format = checkpoint
                                                     ? formats_of(facts.config, *checkpoint)
                                                     : formats_of(facts.config, *resolved.dummy),
@@ -115,7 +128,7 @@ Status plan_model_memory(const ServeOptions& options, const ModelOptions& resolv
   GLINT_TRY(const std::unique_ptr<StepTrial> trial, StepTrial::make(facts.config, trial_options));
   Device& device = ops.device();
   const std::int64_t longest = length == 0 ? most : std::min(length, most);
-  const MemoryPlan plan = plan_memory(
+  MemoryPlan plan = plan_memory(
       *trial, facts.config, trial_options,
       {.max_step_tokens = options.max_num_batched_tokens,
        .max_running = options.max_num_seqs,
@@ -123,12 +136,13 @@ Status plan_model_memory(const ServeOptions& options, const ModelOptions& resolv
        .max_seq_len = longest,
        .num_graphs =
            device.is_host() ? 0 : count_graphs(graphs, facts.config.index_topk, longest)});
+  if (shape.dp > 1) plan.step.step += bytes_from_shards(options, facts);
   const DeviceMemory memory = device.memory();
   facts.memory.total = memory.total;
   facts.memory.available = memory.available;
   facts.memory.on_host = device.is_host();
   facts.memory.host_available = available_memory();
-  // All ranks of this machine are in the host's memory, each with the whole cache.
+  // All ranks of this machine are in the host's memory, each with the whole cache of its shard.
   const std::int64_t weights = ranks * plan.weight_bytes();
   facts.memory.page = ranks * plan.page;
   facts.memory.activations = ranks * plan.working_bytes();
@@ -189,8 +203,8 @@ Status print_plan(const ServeOptions& options, const ModelOptions& resolved,
                                                                     : "this GPU's memory",
                                     .memory = facts.memory.total / ranks,
                                     .source = "this machine"},
-                         .count = facts.ranks.shape.tp,
-                         .layout = {.tp = facts.ranks.shape.tp},
+                         .count = facts.ranks.shape.num_ranks(),
+                         .layout = layout_of(facts.ranks.shape),
                          .activations = resolved.activations,
                          .latent = resolved.latent,
                          .index = resolved.index,
@@ -241,7 +255,7 @@ void wait_for_end(ShutdownGuard& shutdown, Server& server, const RankProcesses* 
 // The server from its start to its end.
 Status serve(const Options& options, const TranslatedArgs& given, Cli& cli) {
   keep_little_memory();
-  GLINT_TRY(const std::optional<RankEnv> launch, launched_rank(options.tp, cli));
+  GLINT_TRY(const std::optional<RankEnv> launch, launched_rank(options, options, cli));
   if (launch && launch->rank > 0) return options.dry_run ? Status(Ok{}) : follow_server(*launch);
   GLINT_TRY(const int drafts, parse_spec(options.spec));
   RunOptions located = options;
@@ -259,15 +273,16 @@ Status serve(const Options& options, const TranslatedArgs& given, Cli& cli) {
   GLINT_TRY(facts.ranks, fit_shape(options, facts.config,
                                    resolved.dummy ? 1
                                    : launch       ? std::max(resolved.threads, launch->size)
-                                                  : resolved.threads));
-  if (launch && facts.ranks.shape.tp != launch->size) {
+                                                  : resolved.threads,
+                                   options));
+  if (launch && facts.ranks.shape.num_ranks() != launch->size) {
     return invalid(
         str(launch->launcher, " has started ", launch->size, " ranks, and ",
             facts.ranks.note.empty() ? "synthetic weights are made whole" : facts.ranks.note));
   }
   if (launch) facts.ranks.here = launch->local_size;
-  if (resolved.dummy && options.tp > 1)
-    facts.ranks.note = str("tp ", options.tp, " -> 1: synthetic weights are made whole");
+  if (resolved.dummy && !facts.ranks.note.empty())
+    facts.ranks.note = "synthetic weights are made whole, on one rank";
   resolved.shape = facts.ranks.shape;
   GLINT_TRY_STATUS(check_ranks(resolved.shape, options, resolved));
   RunOptions each = options;
@@ -299,10 +314,10 @@ Status serve(const Options& options, const TranslatedArgs& given, Cli& cli) {
   print_table(plan.rows, cli);
 
   // Ranks do not ask the machine one after another what is left of it.
-  if (resolved.shape.tp > 1 && resolved.packing == Packing::kIfRoom)
+  if (resolved.shape.num_ranks() > 1 && resolved.packing == Packing::kIfRoom)
     resolved.packing = facts.memory.weights > 0 ? Packing::kAlways : Packing::kNever;
   std::unique_ptr<RankProcesses> ranks;
-  if (resolved.shape.tp > 1) {
+  if (resolved.shape.num_ranks() > 1) {
     GLINT_TRY(ranks, start_ranks(each, resolved, launch));
     resolved.mesh = ranks->mesh();
   }

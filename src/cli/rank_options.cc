@@ -6,28 +6,61 @@
 #include "cli/backends.h"
 
 namespace glint {
+namespace {
 
-Result<FittedShape> fit_shape(const RankOptions& options, const ModelConfig& config, int threads) {
+// "tp 8 -> 4: why"; for people, one after another.
+void note(std::string& notes, const char* name, int asked, int fitted, const std::string& why) {
+  if (asked == fitted) return;
+  notes += str(notes.empty() ? "" : "; ", name, " ", asked, " -> ", fitted, ": ", why);
+}
+
+// As it is asked for, however it fits.
+bool cuts_experts(const RankOptions& options) {
+  return options.tp > 1 || options.reduce_slices > 1;
+}
+
+}  // namespace
+
+int num_shards(const RankOptions& options, const ShardOptions& shards) {
+  return shards.dp == 1 && !cuts_experts(options) ? shards.ep : shards.dp;
+}
+
+Result<FittedShape> fit_shape(const RankOptions& options, const ModelConfig& config, int threads,
+                              const ShardOptions& shards) {
   MeshShape shape = {.tp = options.tp, .reduce_slices = options.reduce_slices};
+  for (const auto& [name, ranks] : {std::pair("dp", shards.dp), std::pair("ep", shards.ep)}) {
+    if (ranks < 1) return invalid(str("--", name, " is ", ranks, "; it must be 1 or more"));
+  }
   GLINT_TRY_STATUS(check_shape({.tp = options.tp}));
+  const int most = std::max(threads, 1);
+  const std::string few = most == 1 ? "there is 1 thread" : str("there are ", most, " threads");
   const auto carried = [&](int most) {
     for (shape.tp = most; shape.tp > 1 && !plan_shard(config, shape, 0).ok();) --shape.tp;
     return shape.tp;
   };
   const int by_model = carried(options.tp);
-  const int tp = carried(std::min(by_model, std::max(threads, 1)));
+  const int tp = carried(std::min(by_model, most));
+  FittedShape fitted;
+  const int heads = config.num_attention_heads;
+  note(fitted.note, "tp", options.tp, tp,
+       tp < by_model ? few
+       : heads % options.tp != 0
+           ? str("the checkpoint has ", heads, " heads")
+           : "the checkpoint's matrices, or --reduce-slices, divide no further");
+
+  const bool is_cut = cuts_experts(options);
+  const int dp = num_shards(options, shards);
+  shape.dp = std::min(dp, std::max(most / tp, 1));
+  note(fitted.note, "dp", dp, shape.dp, few);
+  shape.ep = shards.ep == 1 || is_cut || shape.dp > config.n_routed_experts ? 1 : shape.dp;
+  note(fitted.note, "ep", shards.ep, shape.ep,
+       is_cut ? "experts are cut in slices"
+       : shape.ep == 1 && shape.dp > 1
+           ? str("the checkpoint has ", config.n_routed_experts, " experts")
+           : str("there ", shape.dp == 1 ? "is 1 shard" : str("are ", shape.dp, " shards")));
   GLINT_TRY_STATUS(plan_shard(config, shape, 0));
-  FittedShape fitted = {.shape = shape, .here = tp};
-  if (tp < options.tp) {
-    const int heads = config.num_attention_heads;
-    fitted.note =
-        str("tp ", options.tp, " -> ", tp, ": ",
-            tp < by_model
-                ? str("there ", threads == 1 ? "is 1 thread" : str("are ", threads, " threads"))
-            : heads % options.tp != 0
-                ? str("the checkpoint has ", heads, " heads")
-                : str("the checkpoint's matrices, or --reduce-slices, divide no further"));
-  }
+  fitted.shape = shape;
+  fitted.here = shape.num_ranks();
   return fitted;
 }
 
@@ -84,10 +117,10 @@ Json to_json(Ranks& ranks) {
   Json::Array all;
   for (int rank = 0; rank < ranks.size(); ++rank) {
     all.push_back(describe_rank(ranks.model(rank)));
-    all.back().set("collectives", Json::Object{{"tp", describe(ranks.tp(rank).uses())},
-                                               {"cp", describe(ranks.cp(rank).uses())},
-                                               {"ep", describe(ranks.ep(rank).uses())},
-                                               {"pp", describe(ranks.pp(rank).uses())}});
+    Json::Object collectives;
+    for (const GroupKind& kind : kGroupKinds)
+      collectives.emplace_back(kind.name, describe(ranks.uses(rank, kind.name)));
+    all.back().set("collectives", std::move(collectives));
   }
   return all;
 }

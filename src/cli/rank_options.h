@@ -28,6 +28,22 @@ struct RankOptions {
   }
 };
 
+// Those of a server, whose requests may be dealt out.
+struct ShardOptions {
+  int dp = 1, ep = 1;
+
+  template <class Visitor>
+  void visit(Visitor&& v) {
+    v("dp=N", dp, "shards, each with requests and a KV cache of its own; they step together");
+    v("ep=N", ep,
+      "shards that share the routed experts, each expert on one of them; without --dp, as many "
+      "shards");
+  }
+};
+
+// Shards as they are asked for: --ep alone makes as many.
+int num_shards(const RankOptions& options, const ShardOptions& shards);
+
 struct FittedShape {
   MeshShape shape = {};
   std::string note = {};  // "tp 8 -> 4: the checkpoint has 4 heads"; empty: as it was asked for
@@ -36,7 +52,8 @@ struct FittedShape {
 
 // The layout that the options ask for, with no more ranks than the model can be divided among and
 // than there are threads.
-Result<FittedShape> fit_shape(const RankOptions& options, const ModelConfig& config, int threads);
+Result<FittedShape> fit_shape(const RankOptions& options, const ModelConfig& config, int threads,
+                              const ShardOptions& shards = {});
 
 // Fails where ranks or slices are asked for of a backend, or of weights, that cannot have them.
 Status check_ranks(const MeshShape& shape, const RunOptions& options, const ModelOptions& resolved);

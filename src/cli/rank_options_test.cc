@@ -7,9 +7,9 @@
 namespace glint {
 namespace {
 
-FittedShape fit(const RankOptions& options, int threads) {
+FittedShape fit(const RankOptions& options, int threads, const ShardOptions& shards = {}) {
   const auto config = read_config(str(GLINT_SOURCE_DIR, "/models/glm5-tiny/config.json"));
-  auto fitted = fit_shape(options, config.value(), threads);
+  auto fitted = fit_shape(options, config.value(), threads, shards);
   EXPECT_TRUE(fitted.ok()) << fitted.error().message;
   return fitted.value();
 }
@@ -27,10 +27,29 @@ TEST(FitShape, takes_what_model_and_machine_carry) {
   EXPECT_EQ(fit({.tp = 2, .reduce_slices = 4}, 8).shape.num_slices(), 4);
 }
 
+TEST(FitShape, takes_the_shards_that_it_has_threads_for) {
+  const auto shape = [](const RankOptions& options, int threads, const ShardOptions& shards) {
+    return fit(options, threads, shards).shape;
+  };
+  EXPECT_EQ(shape({}, 4, {.ep = 3}), (MeshShape{.ep = 3, .dp = 3}));  // --ep alone makes shards
+  EXPECT_EQ(shape({}, 4, {.dp = 4}), (MeshShape{.dp = 4}));
+  EXPECT_EQ(shape({}, 4, {.dp = 2, .ep = 2}), (MeshShape{.ep = 2, .dp = 2}));
+  EXPECT_EQ(shape({.tp = 2}, 4, {.dp = 2}), (MeshShape{.tp = 2, .dp = 2}));
+  EXPECT_EQ(fit({.tp = 2}, 4, {.dp = 2}).note, "");
+  const FittedShape few = fit({}, 2, {.ep = 8});
+  EXPECT_EQ(few.shape, (MeshShape{.ep = 2, .dp = 2}));
+  EXPECT_EQ(few.note, "dp 8 -> 2: there are 2 threads; ep 8 -> 2: there are 2 shards");
+  const FittedShape cut = fit({.tp = 2}, 2, {.ep = 2});
+  EXPECT_EQ(cut.shape, (MeshShape{.tp = 2}));
+  EXPECT_EQ(cut.note, "ep 2 -> 1: experts are cut in slices");
+  EXPECT_EQ(fit({}, 4, {.dp = 4, .ep = 2}).note, "ep 2 -> 4: there are 4 shards");
+}
+
 TEST(FitShape, refuses_what_is_no_number_of_ranks) {
   const auto config = read_config(str(GLINT_SOURCE_DIR, "/models/glm5-tiny/config.json")).value();
   EXPECT_FALSE(fit_shape({.tp = 0}, config, 2).ok());
   EXPECT_FALSE(fit_shape({.tp = 2, .reduce_slices = 3}, config, 2).ok());
+  EXPECT_FALSE(fit_shape({}, config, 2, {.dp = 0}).ok());
 }
 
 }  // namespace

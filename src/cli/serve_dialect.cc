@@ -92,7 +92,10 @@ class Translator {
   }
   Error unknown(const Setting& setting) const;
   Status check_member(const std::string& name, const std::string& shown) const;
+  void set_part(std::map<std::string, std::string>& parts, const FlagRule& rule,
+                const std::string& value);
   Status finish_speculation();
+  Status finish_layout();
 
   const Dialect dialect_;
   const std::vector<NamedRule> rules_;
@@ -101,7 +104,7 @@ class Translator {
   std::vector<std::string> from_file_, from_line_, positional_, model_of_file_;
   std::vector<std::string>* target_ = &from_line_;
   bool file_wins_ = false;
-  std::map<std::string, std::string> speculation_;  // its parts
+  std::map<std::string, std::string> speculation_, layout_;  // their parts
 };
 
 const FlagRule* Translator::find_rule(std::string_view name) const {
@@ -182,11 +185,12 @@ Status Translator::apply_value(const FlagRule& rule, const Setting& setting) {
     case Does::kExpect:
       out_.expected.emplace_back(rule.target, *converted.value);
       break;
-    case Does::kSpec: {
-      std::string& part = speculation_[std::string(rule.target)];
-      if (part.empty() || file_wins_ == (target_ == &from_file_)) part = *converted.value;
+    case Does::kSpec:
+      set_part(speculation_, rule, *converted.value);
       break;
-    }
+    case Does::kLayout:
+      set_part(layout_, rule, *converted.value);
+      break;
     case Does::kFile:
       return read_config(*converted.value);
     case Does::kGraphs:
@@ -211,6 +215,8 @@ Status Translator::apply_rule(const FlagRule& rule, const Setting& setting) {
     return invalid(str(setting.shown, " expects true or false, got ", quoted(*setting.value)));
   if (rule.does == Does::kIgnore) {
     ignore(setting, rule.target);
+  } else if (rule.does == Does::kLayout) {
+    set_part(layout_, rule, on ? "true" : "false");
   } else if (rule.does == Does::kGraphs) {
     note_graphs(setting);
     return out_.graphs.set(rule.target, on ? "true" : "false");
@@ -347,6 +353,34 @@ Status Translator::read_line(std::span<const std::string> args) {
   return Ok{};
 }
 
+void Translator::set_part(std::map<std::string, std::string>& parts, const FlagRule& rule,
+                          const std::string& value) {
+  std::string& part = parts[std::string(rule.target)];
+  if (part.empty() || file_wins_ == (target_ == &from_file_)) part = value;
+}
+
+// The parts of a layout, as --tp, --dp and --ep. With attention over shards --tp says how many
+// ranks there are in all, of SGLang's shards or, for TensorRT-LLM, as many shards.
+Status Translator::finish_layout() {
+  std::map<std::string, int> sizes;
+  for (const char* name : {"tp", "dp", "ep"}) {
+    int& size = sizes[name] = 1;
+    const std::string& text = layout_[name];
+    if (!text.empty() && !option_detail::parse(text, size))
+      return invalid(str("--", name, " expects a number, got ", quoted(text)));
+  }
+  if (layout_["attention-dp"] == "true") {
+    if (layout_["dp"].empty()) sizes["dp"] = sizes["tp"];
+    sizes["tp"] = std::max(sizes["tp"] / std::max(sizes["dp"], 1), 1);
+  }
+  if (layout_["all-experts"] == "true" && layout_["ep"].empty())
+    sizes["ep"] = sizes["tp"] * sizes["dp"];
+  for (const auto& [name, size] : sizes) {
+    if (size != 1 || !layout_[name].empty()) from_line_.push_back(str("--", name, "=", size));
+  }
+  return Ok{};
+}
+
 // The parts of a speculation, from whichever flags, as --spec=mtp:K.
 Status Translator::finish_speculation() {
   if (speculation_.empty()) return Ok{};
@@ -370,6 +404,7 @@ Status Translator::finish_speculation() {
 
 Result<TranslatedArgs> Translator::finish() {
   GLINT_TRY_STATUS(finish_speculation());
+  GLINT_TRY_STATUS(finish_layout());
   std::vector<std::string>& args = out_.args;
   args = positional_.empty() ? model_of_file_ : positional_;
   for (const std::string& each : defaults_of(dialect_)) args.push_back(each);

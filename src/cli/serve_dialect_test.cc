@@ -95,6 +95,31 @@ TEST(ServeDialect, the_flags_of_the_training_launcher_work) {
   EXPECT_EQ(served.options.port, 30000);
   EXPECT_EQ(served.options.watchdog_timeout, 3600);
   EXPECT_EQ(served.options.spec, "mtp:3");
+  EXPECT_EQ(served.options.dp, 64);
+  EXPECT_EQ(served.options.ep, 64);
+}
+
+TEST(ServeDialect, layouts_are_as_each_server_counts_them) {
+  using Sizes = std::vector<int>;  // tp, dp, ep
+  const auto layout = [](Dialect dialect, const std::string& line) {
+    const Served served = serve(dialect, words(line));
+    EXPECT_EQ(served.error, "");
+    return Sizes{served.options.tp, served.options.dp, served.options.ep};
+  };
+  EXPECT_EQ(layout(Dialect::kGlint, "m --dp 2 --ep 2"), (Sizes{1, 2, 2}));
+  // vLLM: each of the data-parallel ranks has --tensor-parallel-size.
+  EXPECT_EQ(layout(Dialect::kVllm, "m -tp 2 -dp 4"), (Sizes{2, 4, 1}));
+  EXPECT_EQ(layout(Dialect::kVllm, "m -dp 8 --enable-expert-parallel"), (Sizes{1, 8, 8}));
+  // SGLang: --tp counts all ranks where attention is over shards.
+  EXPECT_EQ(layout(Dialect::kSglang, "--model-path m --tp 8 --enable-dp-attention --dp-size 4"),
+            (Sizes{2, 4, 1}));
+  EXPECT_EQ(layout(Dialect::kSglang, "--model-path m --tp 8 --dp-size 2"), (Sizes{8, 2, 1}));
+  // TensorRT-LLM: as many shards as ranks.
+  const std::string file = write_temporary(
+      "serve_layout_trt.yml", "enable_attention_dp: true\nmoe_expert_parallel_size: 8\n");
+  EXPECT_EQ(layout(Dialect::kTrtllm, "m --tp_size 8 --config " + file), (Sizes{1, 8, 8}));
+  EXPECT_EQ(serve(Dialect::kGlint, words("m --dp two")).error,
+            "--dp expects a number, got \"two\"");
 }
 
 TEST(ServeDialect, the_trtllm_command_and_its_file_work_and_the_file_wins) {
@@ -121,10 +146,8 @@ TEST(ServeDialect, the_trtllm_command_and_its_file_work_and_the_file_wins) {
   EXPECT_EQ(served.options.free_memory_fraction, 0.9);
   EXPECT_EQ(served.options.spec, "mtp:1");
   EXPECT_EQ(served.options.tp, 8);
-  EXPECT_NE(
-      std::find(served.translated.ignored.begin(), served.translated.ignored.end(),
-                "--ep_size 8 (ranks divide matrices (--tp); there is one shard, and one stage)"),
-      served.translated.ignored.end());
+  EXPECT_EQ(served.options.ep, 8);
+  EXPECT_EQ(served.options.dp, 1);
   EXPECT_EQ(served.options.stream_interval, 10);
   EXPECT_EQ(served.translated.graphs.most, 1024);
   EXPECT_TRUE(served.translated.graphs.pads);

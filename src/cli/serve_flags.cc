@@ -83,13 +83,13 @@ Result<Converted> no_adapters(const std::string& value) {
                      "; merge it into the checkpoint, or leave the flag out"));
 }
 
-constexpr char kShards[] = "ranks divide matrices (--tp); there is one shard, and one stage";
+constexpr char kShards[] = "layouts are --tp, --dp and --ep; there is one stage";
 constexpr char kKernels[] = "kernels are chosen by the machine and the format";
 constexpr char kGraphs[] = "decode steps are CUDA graphs, whole, and others are not";
 constexpr char kPython[] = "nothing of a checkpoint is executed, and there is no Python";
 constexpr char kOne[] = "there is one process";
 constexpr char kAlways[] = "always so";
-constexpr char kCollectives[] = "collectives are glint's own; experts are not dealt out";
+constexpr char kCollectives[] = "collectives are glint's own, and experts stay where they are";
 constexpr char kNoAdapter[] = "there are no adapters";
 constexpr char kNoOffload[] = "weights are mapped; the system pages them";
 
@@ -273,11 +273,18 @@ const FlagRule kRules[] = {
     {"watchdog-timeout hang-detection-timeout", kAllBits, Takes::kValue, Does::kSet,
      "watchdog-timeout"},
     // Parallelism
-    {"tensor-parallel-size -tp tp tp-size", kAllBits, Takes::kValue, Does::kSet, "tp"},
-    {R"(pipeline-parallel-size -pp pp pp-size data-parallel-size -dp dp dp-size expert-parallel-size -ep ep ep-size moe-dense-tp-size
+    {"tensor-parallel-size -tp tp tp-size", kAllBits, Takes::kValue, Does::kLayout, "tp"},
+    {"data-parallel-size -dp dp dp-size", kAllBits, Takes::kValue, Does::kLayout, "dp"},
+    {"expert-parallel-size -ep ep ep-size moe-expert-parallel-size", kAllBits, Takes::kValue,
+     Does::kLayout, "ep"},
+    {"enable-dp-attention enable-attention-dp", S | T, Takes::kNothing, Does::kLayout,
+     "attention-dp"},
+    {"enable-expert-parallel enable-ep-moe enable-deepep-moe", V | S, Takes::kNothing,
+     Does::kLayout, "all-experts"},
+    {R"(pipeline-parallel-size -pp pp pp-size moe-dense-tp-size
         attn-cp-size dcp-size moe-dp-size prefill-context-parallel-size -pcp
         decode-context-parallel-size -dcp cp-size cluster-size moe-tensor-parallel-size
-        moe-expert-parallel-size moe-cluster-parallel-size gpus-per-node gpu-id-step base-gpu-id
+        moe-cluster-parallel-size gpus-per-node gpu-id-step base-gpu-id
         pp-max-micro-batch-size pp-async-batch-depth cp-strategy dcp-kv-cache-interleave-size
         cp-kv-cache-interleave-size)",
      kAllBits, Takes::kValue, Does::kIgnore, kShards},
@@ -292,8 +299,7 @@ const FlagRule kRules[] = {
      kAllBits, Takes::kValue, Does::kIgnore, kOne},
     {R"(disable-custom-all-reduce enable-flashinfer-allreduce-fusion enable-symm-mem
         enable-nccl-nvls enable-mscclpp enable-torch-symm-mem enable-dp-lm-head
-        enable-dp-attention enable-attention-dp enable-expert-parallel enable-eplb
-        enable-deepep-moe enable-ep-moe enable-lm-head-tp-in-adp
+        enable-eplb enable-lm-head-tp-in-adp
         enable-dp-attention-local-control-broadcast enable-prefill-cp
         enable-nsa-prefill-context-parallel enable-expert-distribution-metrics
         ray-workers-use-nsight data-parallel-hybrid-lb -dph data-parallel-external-lb -dpe

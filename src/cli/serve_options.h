@@ -75,7 +75,7 @@ struct ScheduleOptions {
     v("max-num-seqs,max-running-requests,max-batch-size", max_num_seqs,
       "requests that run at once");
     v("max-num-batched-tokens,max-num-tokens", max_num_batched_tokens,
-      "tokens of one step at most");
+      "tokens of one step at most, of each shard");
     v("max-queued-requests,max-num-queued-reqs", max_queued_requests,
       "requests that may wait; beyond, 429");
     v("max-queue-seconds=X", max_queue_seconds,
@@ -102,7 +102,8 @@ struct CacheMemoryOptions {
     v.section("Memory for the KV cache");
     v("kv-cache-memory,kv-cache-memory-bytes=BYTES", kv_cache_memory,
       "exactly this much (4G, 512M)");
-    v("kv-cache-tokens,max-total-tokens=N", kv_cache_tokens, "exactly this many tokens");
+    v("kv-cache-tokens,max-total-tokens=N", kv_cache_tokens,
+      "exactly this many tokens, of each shard (SGLang's meaning)");
     v("gpu-memory-utilization=X", gpu_memory_utilization,
       "share of all memory for weights, activations and cache (vLLM's meaning)");
     v("mem-fraction-static=X", mem_fraction_static,
@@ -133,7 +134,8 @@ struct AnswerOptions {
     v("default-chat-template-kwargs=JSON", default_chat_template_kwargs,
       "arguments of the template that requests may override");
     v("stream-interval", stream_interval, "tokens in one streamed piece");
-    v("max-logprobs", max_logprobs, "most top_logprobs that a request may ask for");
+    v("max-logprobs", max_logprobs,
+      "most top_logprobs that a request may ask for (vLLM's meaning)");
     v("generation-config", generation_config,
       "sampling defaults: the model's generation_config.json, or none of it", {"auto", "none"});
     v("grammar-timeout=SECONDS", grammar_timeout,
@@ -165,6 +167,7 @@ struct ReportOptions {
 
 struct ServeOptions : RunOptions,
                       RankOptions,
+                      ShardOptions,
                       ListenOptions,
                       ScheduleOptions,
                       CacheMemoryOptions,
@@ -188,6 +191,7 @@ struct ServeOptions : RunOptions,
       "let the model's MTP layer guess up to K tokens a step; answers stay the same");
     v("adapt-drafts", adapt_drafts, "guess fewer tokens where few guesses are right");
     RankOptions::visit(v);
+    ShardOptions::visit(v);
     ListenOptions::visit(v);
     ScheduleOptions::visit(v);
     CacheMemoryOptions::visit(v);

@@ -232,7 +232,12 @@ std::string joined(const std::vector<std::string>& names) {
 
 std::string describe_ranks(const FittedShape& ranks) {
   const MeshShape& shape = ranks.shape;
-  std::string text = shape.tp == 1 ? "1" : str(shape.tp, " that divide every matrix");
+  std::string text = shape.tp == 1 ? "" : str(shape.tp, " that divide every matrix");
+  if (shape.dp > 1) {
+    text += str(text.empty() ? "" : ", in each of ", shape.dp, " shards",
+                shape.ep > 1 ? ", which share the experts" : "");
+  }
+  if (text.empty()) text = "1";
   if (shape.num_slices() > 1) text += str(", sums in ", shape.num_slices(), " slices");
   return ranks.note.empty() ? text : str(text, " (", ranks.note, ")");
 }
@@ -255,7 +260,8 @@ std::vector<std::pair<std::string, std::string>> table(const ServeOptions& o,
       {"context", str(with_commas(plan.max_model_len), " of ",
                       with_commas(facts.config.max_position_embeddings), " tokens")},
       {"KV cache",
-       str(with_commas(std::int64_t{plan.engine.cache.num_pages} * kPageSize), " tokens, ",
+       str(with_commas(std::int64_t{plan.engine.cache.num_pages} * kPageSize), " tokens",
+           facts.ranks.shape.dp > 1 ? " of each shard, " : ", ",
            human_bytes(static_cast<double>(plan.engine.cache.num_pages * facts.memory.page)))},
       {"step", str("at most ", o.max_num_seqs, " requests, ", with_commas(o.max_num_batched_tokens),
                    " tokens")},

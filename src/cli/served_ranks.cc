@@ -34,11 +34,14 @@ Result<RankHello> hello_of(const RankEnv& env) {
 
 }  // namespace
 
-Result<std::optional<RankEnv>> launched_rank(int tp, const Cli& cli) {
-  if (tp == 1) return std::nullopt;
+Result<std::optional<RankEnv>> launched_rank(const RankOptions& options, const ShardOptions& shards,
+                                             const Cli& cli) {
+  const int dp = num_shards(options, shards), ranks = options.tp * dp;
+  if (ranks == 1) return std::nullopt;
   GLINT_TRY(std::optional<RankEnv> env, read_rank_env(cli.environment.launcher));
-  if (env && env->size != tp) {
-    return invalid(str(env->launcher, " has started ", env->size, " processes, and --tp is ", tp,
+  if (env && env->size != ranks) {
+    return invalid(str(env->launcher, " has started ", env->size, " processes, and --tp is ",
+                       options.tp, dp > 1 ? str(", in ", dp, " shards") : std::string(),
                        "; start as many as there are ranks, or unset its variables"));
   }
   return env;
@@ -90,7 +93,7 @@ Json describe_ranks(const RankProcesses* ranks, LoadedModel& model) {
   if (ranks) return ranks->describe();
   Json one = describe_rank(model);
   one.set("pid", static_cast<std::int64_t>(::getpid()));
-  one.set("collectives", Json::Object{{"tp", Json::Object{}}});
+  one.set("collectives", no_traffic());
   return Json::Array{std::move(one)};
 }
 

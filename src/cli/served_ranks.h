@@ -6,14 +6,16 @@
 
 #include "cli/model_options.h"
 #include "cli/rank_env.h"
+#include "cli/rank_options.h"
 #include "runtime/rank_process.h"
 #include "runtime/rank_processes.h"
 
 namespace glint {
 
-// The rank that a launcher made of this process, where the server is to have `tp` ranks; none: it
-// is alone, and starts the others itself. Fails where the launcher started another number.
-Result<std::optional<RankEnv>> launched_rank(int tp, const Cli& cli);
+// The rank that a launcher made of this process, where the server is to have several ranks; none:
+// it is alone, and starts the others itself. Fails where the launcher started another number.
+Result<std::optional<RankEnv>> launched_rank(const RankOptions& options, const ShardOptions& shards,
+                                             const Cli& cli);
 
 // Starts the ranks above 0 of `resolved`, on the backend of `options` with its threads each, or
 // waits for those of `launch`. Where they are lost too often, the program ends with exit code 3.

@@ -98,14 +98,15 @@ struct SharedGroup::Mailbox {
 // Header, ranks, pieces of even turns, those of odd turns, mailboxes.
 std::size_t SharedGroup::bytes_for(int size) {
   const auto n = static_cast<std::size_t>(size);
-  return whole_pages(sizeof(Header) + n * sizeof(Rank)) + 2 * n * kPiece + n * n * sizeof(Mailbox);
+  return whole_pages(sizeof(Header) + n * sizeof(Rank)) + 2 * n * kPiece +
+         whole_pages(n * n * sizeof(Mailbox));
 }
 
-Result<SharedGroup> SharedGroup::map(int size, int fd) {
+Result<SharedGroup> SharedGroup::map(int size, int fd, std::size_t begin) {
   const std::size_t bytes = bytes_for(size);
   const int sharing = fd < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED;
-  void* const memory =
-      ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, sharing | MAP_NORESERVE, fd, 0);
+  void* const memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, sharing | MAP_NORESERVE, fd,
+                              static_cast<off_t>(begin));
   if (memory == MAP_FAILED) {
     return Error{ErrorCode::kResourceExhausted,
                  str("no memory for a group of ", size, " ranks: ", std::strerror(errno))};

@@ -18,11 +18,11 @@ namespace glint {
 // begun.
 class SharedGroup {
  public:
-  // Bytes of a group's memory; what nothing was written to takes none.
+  // Bytes of a group's memory, whole pages; what nothing was written to takes none.
   static std::size_t bytes_for(int size);
-  // Over the start of file `fd`, which has bytes_for(size) and which all ranks map; -1: over memory
-  // of this process, for ranks that are its threads.
-  static Result<SharedGroup> map(int size, int fd);
+  // Over bytes_for(size) of file `fd` from `begin` on, which all ranks map; without a file, over
+  // memory of this process, for ranks that are its threads.
+  static Result<SharedGroup> map(int size, int fd, std::size_t begin = 0);
 
   int size() const { return size_; }
   // A rank's, for CountingComm: all who have the memory see it.

@@ -29,33 +29,32 @@ void slots_to_positions(std::span<std::int32_t> slots, std::span<const PageId> p
   }
 }
 
-void Drafter::run_rows(const Tensor& hidden, std::span<const Rows> rows) {
-  StepRows plan;
+void Drafter::run_rows(std::span<const Rows> rows) {
+  std::vector<StepRows> shards = empty_shards();
   std::vector<std::int32_t> hidden_rows;
   for (const Rows& r : rows) {
-    plan.add(r.first, r.next_tokens, r.pages, 0);
+    shards[static_cast<std::size_t>(r.shard)].add(r.first, r.next_tokens, r.pages, 0);
     const std::size_t begin = hidden_rows.size();
     hidden_rows.resize(begin + r.next_tokens.size());
     std::iota(hidden_rows.begin() + static_cast<std::ptrdiff_t>(begin), hidden_rows.end(),
               r.hidden_row);
   }
   if (hidden_rows.empty()) return;
-  const StepOutput out = model_.draft(plan, {.on_device = hidden, .rows = hidden_rows});
-  std::int64_t end = 0;
-  for (const Rows& r : rows) {
-    end += static_cast<std::int64_t>(r.next_tokens.size());
-    if (r.seed) keep_seed(out, end - 1, r);
+  count_all_tokens(shards);
+  const StepOutput out = model_.draft(shards, {.rows = hidden_rows});
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    if (rows[i].seed) keep_seed(out, static_cast<std::int64_t>(i), rows[i]);
   }
 }
 
-void Drafter::keep_seed(const StepOutput& out, std::int64_t row, const Rows& rows) {
+void Drafter::keep_seed(const StepOutput& out, std::int64_t slice, const Rows& rows) {
   DraftSeed& seed = *rows.seed;
   seed.position = rows.first + static_cast<int>(rows.next_tokens.size()) - 1;
   seed.hidden.resize(model_.hidden_row_bytes());
-  model_.read_row(out.hidden, row, seed.hidden);
+  model_.read_row(out.hidden, slice, seed.hidden);
   if (!shares_keys()) return;
   seed.keys.resize(static_cast<std::size_t>(model_.config().index_topk));
-  model_.read_row(out.selected, row, std::as_writable_bytes(std::span(seed.keys)));
+  model_.read_row(out.selected, slice, std::as_writable_bytes(std::span(seed.keys)));
   slots_to_positions(seed.keys, rows.pages);
 }
 
@@ -85,7 +84,7 @@ void Drafter::guess(std::span<const Guess> guesses) {
   for (int step = 1; !active.empty(); ++step) {
     // Those that want more, with the layer's hidden states of the step before.
     std::size_t kept = 0;
-    StepRows plan;
+    std::vector<StepRows> shards = empty_shards();
     std::vector<std::int32_t> keys;
     for (std::size_t i = 0; i < active.size(); ++i) {
       const Guess guess = active[i];
@@ -93,7 +92,8 @@ void Drafter::guess(std::span<const Guess> guesses) {
       std::copy_n(hidden.begin() + static_cast<std::ptrdiff_t>(i * row_bytes), row_bytes,
                   hidden.begin() + static_cast<std::ptrdiff_t>(kept * row_bytes));
       active[kept++] = guess;
-      plan.add(guess.seed->position + step, std::span(&guess.drafts->back(), 1), guess.pages, 1);
+      shards[static_cast<std::size_t>(guess.shard)].add(
+          guess.seed->position + step, std::span(&guess.drafts->back(), 1), guess.pages, 1);
       if (!shares_keys()) continue;
       const std::size_t begin = keys.size();
       keys.insert(keys.end(), guess.seed->keys.begin(), guess.seed->keys.end());
@@ -102,7 +102,8 @@ void Drafter::guess(std::span<const Guess> guesses) {
     active.resize(kept);
     hidden.resize(kept * row_bytes);
     if (active.empty()) return;
-    const StepOutput out = model_.draft(plan, {.on_host = hidden}, keys, /*to_host=*/false);
+    count_all_tokens(shards);
+    const StepOutput out = model_.draft(shards, {.on_host = hidden}, keys);
     take_best(out.device_logits, active);
     for (std::size_t i = 0; i < kept; ++i) {
       model_.read_row(out.hidden, static_cast<std::int64_t>(i),

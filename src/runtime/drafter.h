@@ -19,16 +19,19 @@ class Drafter {
 
   // Rows of one sequence from position `first`, with the token after each.
   struct Rows {
+    int shard = 0;
     int first = 0;
     std::span<const TokenId> next_tokens = {};
     std::span<const PageId> pages = {};
-    int hidden_row = 0;         // of the first row in the step's hidden states
+    int hidden_row = 0;         // of the first row in what its shard's last step left
     DraftSeed* seed = nullptr;  // set by the last row; null: nothing will be drafted from it
   };
-  void run_rows(const Tensor& hidden, std::span<const Rows> rows);
+  // In the order of shards.
+  void run_rows(std::span<const Rows> rows);
 
-  // Guesses `count` tokens from a seed.
+  // Guesses `count` tokens from a seed. In the order of shards, too.
   struct Guess {
+    int shard = 0;
     const DraftSeed* seed = nullptr;
     std::span<const PageId> pages = {};
     int count = 0;
@@ -39,7 +42,10 @@ class Drafter {
  private:
   bool shares_keys() const { return model_.config().index_share_for_mtp_iteration; }
   void take_best(const Tensor& logits, std::span<const Guess> guesses);
-  void keep_seed(const StepOutput& out, std::int64_t row, const Rows& rows);
+  void keep_seed(const StepOutput& out, std::int64_t slice, const Rows& rows);
+  std::vector<StepRows> empty_shards() const {
+    return std::vector<StepRows>(static_cast<std::size_t>(model_.shard().shape.dp));
+  }
 
   LoadedModel& model_;
   std::size_t num_token_ids_;

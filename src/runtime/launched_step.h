@@ -17,8 +17,9 @@ struct LaunchedStep {
   std::chrono::steady_clock::time_point begin = {};
   std::vector<SliceRun> runs = {};
   StepResult result = {};
-  Readback tokens = {};  // drawn, a row each
-  Readback routed = {};  // [MoE layers, T, num_experts_per_tok]
+  Readback tokens = {};              // drawn, a row each
+  Readback routed = {};              // [MoE layers, T, num_experts_per_tok] of each shard
+  std::vector<int> shard_rows = {};  // T of each
   AskedLogprobs logprobs = {};
   AskedLogprobs prompt_logprobs = {};
   Event begun = {};     // a graph's inputs are there; none where it is none

@@ -285,66 +285,62 @@ Tensor LoadedModel::place(const HiddenRows& from, Arena& arena) {
     ops_->device().copy_in(hidden.data, from.on_host.data(), from.on_host.size());
     return hidden;
   }
-  if (from.rows.empty()) return from.on_device;
+  if (from.on_device) return from.on_device;
   const auto [places, hidden] =
       take_gathered(model(), static_cast<std::int64_t>(from.rows.size()), arena);
   ops_->device().copy_in(places.data, from.rows.data(), from.rows.size_bytes());
-  ops_->gather_rows({.x = from.on_device, .rows = places, .out = hidden});
+  ops_->gather_rows({.x = last_hidden_, .rows = places, .out = hidden});
   return hidden;
 }
 
 StepOutput LoadedModel::step(const StepRows& rows, const StepOptions& options) {
-  tell({.kind = RankPass::Kind::kStep, .rows = rows}, {});
+  tell({.kind = RankPass::Kind::kStep, .shards = {rows}, .routed = options.routed}, {});
+  StepOutput out = run_own(rows, options);
+  if (options.to_host) {
+    out.logits = on_host(out.device_logits, step_.logits);
+    out.routed = on_host(out.device_routed, routed_);
+  }
+  activity_.end();
+  return out;
+}
+
+StepOutput LoadedModel::run_own(const StepRows& rows, const StepOptions& options) {
   Arena& arena = step_.begin();
   activity_.set_step(rows.step, static_cast<int>(rows.tokens.size()));
   activity_.begin("build_batch");
   const ForwardArgs ran = graphs_.fit(model(), rows, options)
                               ? graphs_.run(model(), rows, rope_table_, options, arena)
                               : run_step(model(), rows, rope_table_, options, arena);
-  const Tensor logits = gather_logits(model(), ran.logits, arena);
-  StepOutput out = {.device_logits = logits,
-                    .hidden = ran.hidden,
-                    .device_routed = ran.routed,
-                    .vocab = config_.vocab_size};
   last_hidden_ = ran.hidden;
-  if (options.to_host) {
-    out.logits = on_host(logits, step_.logits);
-    out.routed = on_host(ran.routed, routed_);
-  }
-  activity_.end();
-  return out;
+  return {.device_logits = gather_logits(model(), ran.logits, arena),
+          .hidden = ran.hidden,
+          .device_routed = ran.routed,
+          .vocab = config_.vocab_size};
 }
 
 StepOutput LoadedModel::draft(const StepRows& rows, const HiddenRows& target,
                               std::span<const std::int32_t> selection, bool to_host) {
   GLINT_CHECK(has_mtp(), "a draft needs an MTP layer");
   tell({.kind = RankPass::Kind::kDraft,
-        .rows = rows,
+        .shards = {rows},
         .selection = {selection.begin(), selection.end()}},
        target);
-  Arena& arena = draft_.begin();
-  activity_.begin("mtp_batch");
-  const MtpArgs ran = run_draft(
-      model(), rows, rope_table_, [&] { return place(target, arena); }, selection, arena);
-  const Tensor logits = gather_logits(model(), ran.logits, arena);
-  const StepOutput out = {
-      .logits = to_host ? on_host(logits, draft_.logits) : std::span<const float>(),
-      .device_logits = logits,
-      .hidden = ran.hidden,
-      .selected = ran.selected,
-      .vocab = config_.vocab_size};
+  StepOutput out = draft_own(rows, target, selection);
+  if (to_host) out.logits = on_host(out.device_logits, draft_.logits);
   activity_.end();
   return out;
 }
 
-Tensor LoadedModel::logits_of(const HiddenRows& hidden) {
-  tell({.kind = RankPass::Kind::kHead}, hidden);
-  Arena& arena = head_.begin();
-  activity_.begin("lm_head");
-  const Tensor mine = run_head(model(), place(hidden, arena), arena);
-  const Tensor logits = gather_logits(model(), mine, arena);
-  activity_.end();
-  return logits;
+StepOutput LoadedModel::draft_own(const StepRows& rows, const HiddenRows& target,
+                                  std::span<const std::int32_t> selection) {
+  Arena& arena = draft_.begin();
+  activity_.begin("mtp_batch");
+  const DraftResults ran = run_draft(
+      model(), rows, rope_table_, [&] { return place(target, arena); }, selection, arena);
+  return {.device_logits = gather_logits(model(), ran.logits, arena),
+          .hidden = ran.hidden,
+          .selected = ran.selected,
+          .vocab = config_.vocab_size};
 }
 
 Status check_vocabulary(const LoadedModel& model, std::span<const TokenId> ids) {

@@ -48,12 +48,15 @@ struct LoadStats {
 };
 
 // Logits of the rows that wanted them, in order, and the final hidden states. All of it is valid
-// until the next pass of its kind (step or draft); on the device, until one is asked for.
+// until the next pass of its kind (step or draft); on the device, until one is asked for. Of steps
+// of all shards: those of all, shard after shard, on the leader.
 struct StepOutput {
   std::span<const float> logits = {};  // [R, V], on the host if wanted there
   Tensor device_logits = {};           // the same on the device
-  Tensor hidden = {};                  // [T, hidden]
-  Tensor selected = {};                // drafts: the keys [T, index_topk] that were attended to
+  // [T, hidden], of this rank's rows; drafts: [S, hidden], of each slice's last row.
+  Tensor hidden = {};
+  // Drafts: the keys [S, index_topk] that each slice's last row attended to.
+  Tensor selected = {};
   // [MoE layers, T, num_experts_per_tok], on the host if wanted there, and on the device; or empty.
   std::span<const std::int32_t> routed = {};
   Tensor device_routed = {};
@@ -62,8 +65,9 @@ struct StepOutput {
   std::span<const float> row(std::int64_t r) const { return logits.subspan(r * vocab, vocab); }
 };
 
-// Hidden states that go into a pass: rows of a tensor on the device (all of them, in order, if
-// `rows` is empty), or bytes [T, hidden] on the host.
+// Hidden states that go into a pass: bytes [T, hidden] on the host; or all rows of a tensor on the
+// device; or, without either, these rows of what the last step left on each shard, shard after
+// shard.
 struct HiddenRows {
   Tensor on_device = {};
   std::span<const std::int32_t> rows = {};
@@ -96,8 +100,9 @@ class LoadedModel {
   ModelWeights& weights() { return weights_; }  // for who walks over them (model/weights.h)
   bool has_mtp() const { return !weights_.mtp.empty(); }
 
-  // From now on `followers`, which have the other ranks' models, run each pass with this one; null:
-  // nobody does. Passes on states of the device then take those of the last step.
+  // From now on `followers`, which have the other ranks' models, run each pass with this one, which
+  // is rank 0's; null: nobody does. Passes on states of the device then take those of the last
+  // step.
   void set_followers(Followers* followers) { followers_ = followers; }
   // Followers' state and restart; fine without any.
   Status ranks_state() const { return followers_ ? followers_->state() : Ok{}; }
@@ -126,15 +131,22 @@ class LoadedModel {
   // Runs the rows through this rank's layers; collective over its mesh. There are logits and hidden
   // states on the last stage only.
   StepOutput step(const StepRows& rows, const StepOptions& options = {});
+  // Runs the rows of all shards, whose results come to rank 0: to its device, whatever the options
+  // say.
+  StepOutput step(std::span<const StepRows> shards, const StepOptions& options);
 
   // Runs rows through the MTP layer: `rows` holds the positions, and as tokens each row's *next*
   // token; `target` the hidden state of each row. `selection` [T, index_topk]: slots that an
   // earlier draft selected, used instead of selecting.
   StepOutput draft(const StepRows& rows, const HiddenRows& target,
                    std::span<const std::int32_t> selection = {}, bool to_host = true);
+  // The same of all shards; `target` and `selection` are of the rows of all, shard after shard.
+  StepOutput draft(std::span<const StepRows> shards, const HiddenRows& target,
+                   std::span<const std::int32_t> selection = {});
 
-  // Logits [R, V] of hidden states, on the device; valid until the next call.
-  Tensor logits_of(const HiddenRows& hidden);
+  // Logits [R, V] of hidden states, on the device; valid until the next call. Of a shard's, they
+  // come to rank 0.
+  Tensor logits_of(const HiddenRows& hidden, int shard = 0);
   // Temporaries of the caller's own, between passes.
   Arena& scratch() { return scratch_; }
 
@@ -178,6 +190,12 @@ class LoadedModel {
   // own() on this rank and `pass` on its followers.
   Status on_all(RankPass pass, const std::function<Status()>& own);
   void tell(RankPass pass, const HiddenRows& hidden);
+  StepOutput run_own(const StepRows& rows, const StepOptions& options);
+  StepOutput draft_own(const StepRows& rows, const HiddenRows& target,
+                       std::span<const std::int32_t> selection);
+  // The rows [rows[s], ..] of every shard s, shard after shard, on rank 0: `mine` of the last
+  // stage's first rank of each. Elsewhere an empty tensor.
+  Tensor bring_home(const Tensor& mine, std::span<const std::int64_t> rows, Arena& arena);
   void count_files();
   Status make_rope_table();
   template <class T>

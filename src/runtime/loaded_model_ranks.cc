@@ -3,9 +3,27 @@
 
 #include "base/hash.h"
 #include "base/str.h"
+#include "model/divided_ops.h"
 #include "runtime/loaded_model.h"
 
 namespace glint {
+namespace {
+
+std::vector<std::int64_t> count(std::span<const StepRows> shards,
+                                std::int64_t (*of)(const StepRows&)) {
+  std::vector<std::int64_t> counts;
+  for (const StepRows& rows : shards) counts.push_back(of(rows));
+  return counts;
+}
+std::int64_t num_tokens(const StepRows& rows) { return std::ssize(rows.tokens); }
+std::int64_t num_slices(const StepRows& rows) { return std::ssize(rows.slices); }
+std::int64_t num_logits(const StepRows& rows) {
+  std::int64_t sum = 0;
+  for (const RowSlice& slice : rows.slices) sum += slice.logit_rows;
+  return sum;
+}
+
+}  // namespace
 
 Status LoadedModel::on_all(RankPass pass, const std::function<Status()>& own) {
   if (!followers_) return own();
@@ -17,20 +35,105 @@ Status LoadedModel::on_all(RankPass pass, const std::function<Status()>& own) {
 
 void LoadedModel::tell(RankPass pass, const HiddenRows& hidden) {
   if (!followers_) return;
+  GLINT_CHECK(pass.shards.empty() || std::ssize(pass.shards) == shard_.shape.dp,
+              "followers run the rows of all shards");
   pass.hidden.assign(hidden.on_host.begin(), hidden.on_host.end());
   pass.hidden_rows.assign(hidden.rows.begin(), hidden.rows.end());
-  if (hidden.on_device && pass.hidden_rows.empty()) {  // rows of it in order
-    pass.hidden_rows.resize(static_cast<std::size_t>(hidden.on_device.dim(0)));
-    std::iota(pass.hidden_rows.begin(), pass.hidden_rows.end(), 0);
-  }
-  if (hidden.on_device) {
+  if (hidden.on_device) {  // rows of the last step's, in order
     const std::ptrdiff_t begin = hidden.on_device.data - last_hidden_.data;
     const auto row = static_cast<std::ptrdiff_t>(hidden_row_bytes());
     GLINT_CHECK(begin >= 0 && begin % row == 0 && begin / row < last_hidden_.dim(0),
                 "states that only the leader has");
-    for (std::int32_t& at : pass.hidden_rows) at += static_cast<std::int32_t>(begin / row);
+    pass.hidden_rows.resize(static_cast<std::size_t>(hidden.on_device.dim(0)));
+    std::iota(pass.hidden_rows.begin(), pass.hidden_rows.end(),
+              static_cast<std::int32_t>(begin / row));
   }
   followers_->start(std::move(pass));
+}
+
+Tensor LoadedModel::bring_home(const Tensor& mine, std::span<const std::int64_t> rows,
+                               Arena& arena) {
+  if (rows.size() == 1) return mine;
+  const Mesh& mesh = options_.mesh;
+  const auto own = static_cast<std::size_t>(shard_.shard);
+  if (shard_.tp_rank > 0) return {};
+  if (own > 0) {
+    if (rows[own] > 0) mesh.dp->send(mine, 0);
+    return {};
+  }
+  const Tensor all = arena.take(
+      mine.dtype, {std::accumulate(rows.begin(), rows.end(), std::int64_t{0}), mine.dim(1)});
+  if (rows[0] > 0) ops_->device().copy(all.data, mine.data, mine.bytes().size());
+  std::int64_t begin = rows[0];
+  for (std::size_t s = 1; s < rows.size(); begin += rows[s++]) {
+    if (rows[s] > 0) mesh.dp->recv(all.slice(0, begin, rows[s]), static_cast<int>(s));
+  }
+  return all;
+}
+
+StepOutput LoadedModel::step(std::span<const StepRows> shards, const StepOptions& options) {
+  tell({.kind = RankPass::Kind::kStep,
+        .shards = {shards.begin(), shards.end()},
+        .routed = options.routed},
+       {});
+  StepOutput out = run_own(shards[static_cast<std::size_t>(shard_.shard)], options);
+  Arena& arena = step_.arena;
+  if (!out.device_logits) out.device_logits = arena.take(DType::kF32, {0, config_.vocab_size});
+  out.device_logits = bring_home(out.device_logits, count(shards, num_logits), arena);
+  if (options.routed) {
+    std::vector<std::int64_t> rows = count(shards, num_tokens);
+    for (std::int64_t& n : rows) n *= config_.num_moe_layers();
+    out.device_routed = bring_home(out.device_routed, rows, arena);
+  }
+  activity_.end();
+  return out;
+}
+
+StepOutput LoadedModel::draft(std::span<const StepRows> shards, const HiddenRows& target,
+                              std::span<const std::int32_t> selection) {
+  GLINT_CHECK(has_mtp(), "a draft needs an MTP layer");
+  tell({.kind = RankPass::Kind::kDraft,
+        .shards = {shards.begin(), shards.end()},
+        .selection = {selection.begin(), selection.end()}},
+       target);
+  // This shard's among the rows of all.
+  const auto own = static_cast<std::size_t>(shard_.shard);
+  std::size_t begin = 0;
+  for (std::size_t s = 0; s < own; ++s) begin += shards[s].tokens.size();
+  const std::size_t rows = shards[own].tokens.size();
+  const auto part = [&](auto all, std::size_t row) {
+    return all.empty() ? all : all.subspan(begin * row, rows * row);
+  };
+  StepOutput out =
+      draft_own(shards[own],
+                {.rows = part(target.rows, 1), .on_host = part(target.on_host, hidden_row_bytes())},
+                part(selection, static_cast<std::size_t>(config_.index_topk)));
+  Arena& arena = draft_.arena;
+  const std::vector<std::int64_t> slices = count(shards, num_slices);
+  if (!out.device_logits) out.device_logits = arena.take(DType::kF32, {0, config_.vocab_size});
+  out.device_logits = bring_home(out.device_logits, count(shards, num_logits), arena);
+  out.hidden = bring_home(out.hidden, slices, arena);
+  out.selected = bring_home(out.selected, slices, arena);
+  activity_.end();
+  return out;
+}
+
+Tensor LoadedModel::logits_of(const HiddenRows& hidden, int shard) {
+  tell({.kind = RankPass::Kind::kHead, .shard = shard}, hidden);
+  Arena& arena = head_.begin();
+  activity_.begin("lm_head");
+  std::int64_t rows = hidden.on_device ? hidden.on_device.dim(0) : std::ssize(hidden.rows);
+  if (!hidden.on_host.empty())
+    rows = std::ssize(hidden.on_host) / static_cast<std::int64_t>(hidden_row_bytes());
+  Tensor logits = arena.take(DType::kF32, {0, config_.vocab_size});
+  if (shard_.shard == shard) {
+    logits = gather_logits(model(), run_head(model(), place(hidden, arena), arena), arena);
+  }
+  std::vector<std::int64_t> counts(static_cast<std::size_t>(shard_.shape.dp));
+  counts[static_cast<std::size_t>(shard)] = rows;
+  logits = bring_home(logits, counts, arena);
+  activity_.end();
+  return logits;
 }
 
 std::string LoadedModel::fingerprint() const {
@@ -42,18 +145,16 @@ std::string LoadedModel::fingerprint() const {
 }
 
 Status LoadedModel::follow(const RankPass& pass) {
-  const HiddenRows hidden = pass.hidden.empty()
-                                ? HiddenRows{.on_device = last_hidden_, .rows = pass.hidden_rows}
-                                : HiddenRows{.on_host = pass.hidden};
+  const HiddenRows hidden = {.rows = pass.hidden_rows, .on_host = pass.hidden};
   switch (pass.kind) {
     case RankPass::Kind::kStep:
-      (void)step(pass.rows, {.to_host = false});
+      (void)step(pass.shards, {.routed = pass.routed != 0, .to_host = false});
       return Ok{};
     case RankPass::Kind::kDraft:
-      (void)draft(pass.rows, hidden, pass.selection, /*to_host=*/false);
+      (void)draft(pass.shards, hidden, pass.selection);
       return Ok{};
     case RankPass::Kind::kHead:
-      (void)logits_of(hidden);
+      if (pass.shard == shard_.shard) (void)logits_of(hidden, pass.shard);
       return Ok{};
     case RankPass::Kind::kReservePages:
       return reserve_pages(pass.num_pages);

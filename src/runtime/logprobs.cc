@@ -76,7 +76,7 @@ void Logprobs::tell(std::span<SliceRun> runs, const AskedLogprobs& asked) {
 }
 
 // Row p tells of token p + 1, once.
-void Logprobs::ask_prompts(std::span<SliceRun> runs, const Tensor& hidden, AskedLogprobs& asked) {
+void Logprobs::ask_prompts(std::span<SliceRun> runs, AskedLogprobs& asked) {
   asked.rows = asked.others = 0;
   std::vector<int> begins(runs.size());
   for (std::size_t i = 0; i < runs.size(); ++i) {
@@ -100,7 +100,7 @@ void Logprobs::ask_prompts(std::span<SliceRun> runs, const Tensor& hidden, Asked
     const int end = begins[i] + runs[i].num_prompt_logprobs;
     for (int at = begins[i], count = 0; at < end; at += count, n += count) {
       count = std::min(kLogprobRows, end - at);
-      ask_block(hidden.slice(0, runs[i].row_begin + at - 1 - runs[i].first, count),
+      ask_block(runs[i].slice->shard, runs[i].row_begin + at - 1 - runs[i].first,
                 prompt.subspan(static_cast<std::size_t>(at), static_cast<std::size_t>(count)), n,
                 every);
     }
@@ -108,15 +108,16 @@ void Logprobs::ask_prompts(std::span<SliceRun> runs, const Tensor& hidden, Asked
   asked.values.ask(all, model_.ops().device());
 }
 
-// Those of `ids`, which follow the rows `hidden`: the results from the n-th on.
-void Logprobs::ask_block(const Tensor& hidden, std::span<const TokenId> ids, int n,
+// Those of `ids`, which follow the shard's rows from `first` on: the results from the n-th on.
+void Logprobs::ask_block(int shard, int first, std::span<const TokenId> ids, int n,
                          TokenLogProbsArgs args) {
   Arena& scratch = model_.scratch();
   const Arena::Scope scope(scratch);
-  const std::int64_t count = hidden.dim(0);
-  std::vector<std::int32_t> rows(ids.size());
+  const auto count = static_cast<std::int64_t>(ids.size());
+  std::vector<std::int32_t> places(ids.size()), rows(ids.size());
+  std::iota(places.begin(), places.end(), first);
   std::iota(rows.begin(), rows.end(), 0);
-  args.logits = model_.logits_of({.on_device = hidden});
+  args.logits = model_.logits_of({.rows = places}, shard);
   args.rows = upload(rows, {count}, scratch);
   args.ids = upload(std::vector<TokenId>(ids.begin(), ids.end()), {count}, scratch);
   for (Tensor* part : {&args.log_probs, &args.ranks, &args.top_ids, &args.top_log_probs}) {

@@ -22,9 +22,8 @@ class Logprobs {
   // Ids from `num_token_ids` on are padding and never among the most likely.
   Logprobs(LoadedModel& model, int num_token_ids) : model_(model), num_token_ids_(num_token_ids) {}
 
-  // Asks for those of the prompts' tokens after the rows that run. `hidden` of all of the step's
-  // rows.
-  void ask_prompts(std::span<SliceRun> runs, const Tensor& hidden, AskedLogprobs& asked);
+  // Asks for those of the prompts' tokens after the rows that ran in the last step.
+  void ask_prompts(std::span<SliceRun> runs, AskedLogprobs& asked);
   // Asks for those of the `tokens` [R] that were drawn from the step's `logits` [R, V].
   void ask(std::span<const SliceRun> runs, const Tensor& logits, const Tensor& tokens,
            AskedLogprobs& asked);
@@ -36,7 +35,7 @@ class Logprobs {
 
  private:
   std::pair<Tensor, TokenLogProbsArgs> results(AskedLogprobs& asked) const;
-  void ask_block(const Tensor& hidden, std::span<const TokenId> ids, int n, TokenLogProbsArgs args);
+  void ask_block(int shard, int first, std::span<const TokenId> ids, int n, TokenLogProbsArgs args);
 
   LoadedModel& model_;
   const int num_token_ids_;

@@ -26,7 +26,8 @@ ExecutorInfo make_info(LoadedModel& model, const ModelExecutorOptions& options) 
                        .num_moe_layers = c.num_moe_layers(),
                        .num_experts = c.n_routed_experts,
                        .num_experts_per_tok = c.num_experts_per_tok,
-                       .depth = model.ops().device().is_host() ? 1 : 2};
+                       .depth = model.ops().device().is_host() ? 1 : 2,
+                       .num_shards = model.shard().shape.dp};
   for (int i = 0; i < c.num_hidden_layers; ++i) {
     if (!c.layers[i].is_dense()) info.moe_layers.push_back(i);
   }
@@ -122,7 +123,9 @@ void ModelExecutor::run(LaunchedStep& step) {
   std::vector<SliceRun>& runs = step.runs;
   draft(runs);
   start_masks(runs);
-  const StepRows rows = make_rows(step.plan->step, runs);
+  const std::vector<StepRows> rows = make_rows(step.plan->step, runs);
+  step.shard_rows.clear();
+  for (const StepRows& one : rows) step.shard_rows.push_back(static_cast<int>(one.tokens.size()));
   KeyReads key_reads(model_, runs);
   const auto forward_start = Clock::now();
   StepOptions options = step_options();
@@ -132,7 +135,7 @@ void ModelExecutor::run(LaunchedStep& step) {
   const StepOutput out = model_.step(rows, options);
   std::vector<int> told;
   for (const SliceRun& run : runs) told.push_back(run.sequence->told_prompt_tokens);
-  logprobs_.ask_prompts(runs, out.hidden, step.prompt_logprobs);
+  logprobs_.ask_prompts(runs, step.prompt_logprobs);
   if (come_to_nothing(step, told)) return;
   model_.activity().begin("grammar_masks");
   await_masks(runs, seconds_since(forward_start));
@@ -144,7 +147,7 @@ void ModelExecutor::run(LaunchedStep& step) {
   if (options_.max_drafts == 0 && !key_reads.taps()) return;
   read_launched();
   key_reads.tell(runs);
-  run_draft_rows(runs, out.hidden);
+  run_draft_rows(runs);
 }
 
 // Whether a rank was lost before its part of the step was there. Later losses are the next step's:
@@ -186,7 +189,7 @@ void ModelExecutor::read(LaunchedStep& step) {
   }
   Logprobs::tell_prompts(step.runs, step.prompt_logprobs);
   Logprobs::tell(step.runs, step.logprobs);
-  tell_routed(step.runs, step.routed.ints());
+  tell_routed(step);
 }
 
 Result<StepResult> ModelExecutor::collect() {
@@ -247,8 +250,8 @@ void ModelExecutor::end_sequences(const StepPlan& plan) {
   for (const RequestId id : plan.ended) sequences_.erase(id);
 }
 
-// The slices that run, where their sequences are. A step in front may have accepted fewer drafts
-// than it ran, or have ended the answer.
+// The slices that run, where their sequences are, in the order of shards. A step in front may have
+// accepted fewer drafts than it ran, or have ended the answer.
 std::vector<SliceRun> ModelExecutor::locate(const StepPlan& plan, StepResult& result) {
   std::vector<SliceRun> runs;
   result.sampled.resize(plan.slices.size());
@@ -278,6 +281,9 @@ std::vector<SliceRun> ModelExecutor::locate(const StepPlan& plan, StepResult& re
     }
     runs.push_back(std::move(run));
   }
+  std::stable_sort(runs.begin(), runs.end(), [](const SliceRun& a, const SliceRun& b) {
+    return a.slice->shard < b.slice->shard;
+  });
   return runs;
 }
 
@@ -289,8 +295,11 @@ void ModelExecutor::draft(std::span<SliceRun> runs) {
     const bool ready = run.known == 1 && run.sequence->seed.position == run.first - 1;
     const int count = std::min({run.slice->num_drafts, options_.max_drafts, run.limit() - 1});
     if (!ready || !run.slice->sample || count <= 0) continue;
-    guesses.push_back(
-        {.seed = &run.sequence->seed, .pages = run.pages, .count = count, .drafts = &run.drafts});
+    guesses.push_back({.shard = run.slice->shard,
+                       .seed = &run.sequence->seed,
+                       .pages = run.pages,
+                       .count = count,
+                       .drafts = &run.drafts});
   }
   drafter_.guess(guesses);
 }
@@ -333,10 +342,12 @@ void ModelExecutor::await_masks(std::span<SliceRun> runs, double forward_seconds
   }
 }
 
-StepRows ModelExecutor::make_rows(std::uint64_t number, std::span<SliceRun> runs) const {
-  StepRows rows = {.step = number};
+std::vector<StepRows> ModelExecutor::make_rows(std::uint64_t number,
+                                               std::span<SliceRun> runs) const {
+  std::vector<StepRows> shards(static_cast<std::size_t>(info_.num_shards), {.step = number});
   int logit_rows = 0;
   for (SliceRun& run : runs) {
+    StepRows& rows = shards[static_cast<std::size_t>(run.slice->shard)];
     run.row_begin = static_cast<int>(rows.tokens.size());
     run.logit_begin = logit_rows;
     logit_rows += run.sampling_rows();
@@ -351,7 +362,8 @@ StepRows ModelExecutor::make_rows(std::uint64_t number, std::span<SliceRun> runs
     rows.add(run.first, tokens, run.pages, run.sampling_rows());
     if (run.pending) rows.slices.back().seat = run.slice->seat;
   }
-  return rows;
+  count_all_tokens(shards);
+  return shards;
 }
 
 void ModelExecutor::sample(LaunchedStep& step, const Tensor& logits) {
@@ -380,7 +392,7 @@ void ModelExecutor::sample(LaunchedStep& step, const Tensor& logits) {
   logprobs_.ask(step.runs, logits, tokens, step.logprobs);
 }
 
-void ModelExecutor::run_draft_rows(std::span<SliceRun> runs, const Tensor& hidden) {
+void ModelExecutor::run_draft_rows(std::span<SliceRun> runs) {
   if (options_.max_drafts == 0) return;
   std::vector<Drafter::Rows> rows;
   std::vector<std::vector<TokenId>> buffers(runs.size());
@@ -392,29 +404,44 @@ void ModelExecutor::run_draft_rows(std::span<SliceRun> runs, const Tensor& hidde
     const bool goes_on = run.slice->sample && !sequence.ended;
     if (count <= 0) continue;  // late: nothing is new
     sequence.seed.position = -1;
-    rows.push_back({.first = run.first,
+    rows.push_back({.shard = run.slice->shard,
+                    .first = run.first,
                     .next_tokens = sequence.tokens.read(static_cast<std::size_t>(run.first + 1),
                                                         static_cast<std::size_t>(count), *buffer++),
                     .pages = run.pages,
                     .hidden_row = run.row_begin,
                     .seed = goes_on ? &sequence.seed : nullptr});
   }
-  drafter_.run_rows(hidden, rows);
+  drafter_.run_rows(rows);
 }
 
-void ModelExecutor::tell_routed(std::span<SliceRun> runs, std::span<const std::int32_t> routed) {
-  if (routed.empty()) return;
+void ModelExecutor::tell_routed(LaunchedStep& step) {
+  if (step.routed.ints().empty()) return;
   const std::size_t layers = static_cast<std::size_t>(info_.num_moe_layers);
   const std::size_t k = static_cast<std::size_t>(info_.num_experts_per_tok);
-  const std::size_t layer_size = routed.size() / layers;  // T * k
-  for (std::size_t i = 0; i < routed.size(); ++i) {
-    if (routed[i] < 0) continue;  // padding
-    auto& load = expert_load_[i / layer_size * info_.num_experts + routed[i]];
-    load.store(load.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  // One shard's may have rows of padding.
+  std::vector<std::span<const std::int32_t>> of_shards = {step.routed.ints()};
+  for (std::size_t s = 0; step.shard_rows.size() > 1 && s < step.shard_rows.size(); ++s) {
+    const std::span<const std::int32_t> rest = of_shards.back();
+    const std::size_t size = layers * k * static_cast<std::size_t>(step.shard_rows[s]);
+    of_shards.back() = rest.first(size);
+    of_shards.push_back(rest.subspan(size));
   }
-  for (SliceRun& run : runs) {
+  for (const auto& routed : of_shards) {
+    for (std::size_t i = 0; i < routed.size(); ++i) {
+      if (routed[i] < 0) continue;  // padding
+      const std::size_t layer = i / (routed.size() / layers);
+      auto& load = expert_load_[layer * static_cast<std::size_t>(info_.num_experts) +
+                                static_cast<std::size_t>(routed[i])];
+      load.store(load.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+    }
+  }
+  for (SliceRun& run : step.runs) {
     SequenceState& sequence = *run.sequence;
     if (!sequence.request->want.routed_experts) continue;
+    const std::span<const std::int32_t> routed =
+        of_shards[static_cast<std::size_t>(run.slice->shard)];
+    const std::size_t layer_size = routed.size() / layers;  // T * k
     std::vector<std::uint16_t>& told = run.result->extras.routed_experts;
     const int end = run.first + certain_rows(run);
     for (int at = std::max(run.first, sequence.told_routed_rows); at < end; ++at) {

@@ -59,14 +59,14 @@ class ModelExecutor final : public Executor {
   void await_masks(std::span<SliceRun> runs, double forward_seconds);
   void reserve_seats(int seats);
   StepOptions step_options() const;
-  StepRows make_rows(std::uint64_t step, std::span<SliceRun> runs) const;
+  std::vector<StepRows> make_rows(std::uint64_t step, std::span<SliceRun> runs) const;
   void run(LaunchedStep& step);
   void sample(LaunchedStep& step, const Tensor& logits);
   bool come_to_nothing(LaunchedStep& step, std::span<const int> told_prompt_tokens);
   void read_launched();
   void read(LaunchedStep& step);
-  void run_draft_rows(std::span<SliceRun> runs, const Tensor& hidden);
-  void tell_routed(std::span<SliceRun> runs, std::span<const std::int32_t> routed);
+  void run_draft_rows(std::span<SliceRun> runs);
+  void tell_routed(LaunchedStep& step);
 
   LoadedModel& model_;
   ModelExecutorOptions options_;

@@ -16,9 +16,9 @@ namespace glint {
 
 struct RankPass {
   enum class Kind : std::uint8_t {
-    kStep,           // `rows`
-    kDraft,          // `rows`, `selection`, and hidden states
-    kHead,           // hidden states
+    kStep,           // `shards`
+    kDraft,          // `shards`, `selection`, and hidden states
+    kHead,           // hidden states of `shard`
     kReservePages,   // `num_pages`
     kReserveSteps,   // `memory`
     kUpdateWeights,  // of the checkpoint in folder `path`
@@ -26,9 +26,12 @@ struct RankPass {
   static constexpr int kNumKinds = 6;
 
   Kind kind = Kind::kStep;
-  StepRows rows = {};
+  std::vector<StepRows> shards = {};  // the rows of each
+  std::uint8_t routed = 0;            // not 0: the leader asks for the chosen experts
+  std::int32_t shard = 0;
+  // Values of the rows of all shards, one after another:
   std::vector<std::int32_t> selection = {};
-  // Hidden states: rows of those that the last step left on each rank; or bytes of them.
+  // Hidden states: rows of those that the last step left on each shard; or bytes of them.
   std::vector<std::int32_t> hidden_rows = {};
   std::vector<std::byte> hidden = {};
   std::int32_t num_pages = 0;

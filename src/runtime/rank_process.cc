@@ -12,8 +12,8 @@
 #include <thread>
 
 #include "base/str.h"
-#include "comm/shared_comm.h"
 #include "comm/socket_comm.h"
+#include "runtime/rank_memory.h"
 #include "runtime/rank_wire.h"
 #include "runtime/ranks.h"
 
@@ -21,7 +21,7 @@ namespace glint {
 namespace {
 
 // The way back of rank_start().
-ModelOptions model_options(const Json& start, Comm& tp) {
+ModelOptions model_options(const Json& start) {
   const auto number = [&](const char* name) {
     return static_cast<int>(start.find(name)->as_int());
   };
@@ -34,9 +34,11 @@ ModelOptions model_options(const Json& start, Comm& tp) {
   m.packing = static_cast<Packing>(number("packing"));
   m.keep_free = start.find("keep_free")->as_int();
   m.threads = number("threads");
-  m.shape = {.tp = number("tp"), .reduce_slices = number("reduce_slices")};
+  m.shape = {.tp = number("tp"),
+             .ep = number("ep"),
+             .dp = number("dp"),
+             .reduce_slices = number("reduce_slices")};
   m.rank = number("rank");
-  m.mesh.tp = &tp;
   return m;
 }
 
@@ -57,13 +59,12 @@ class Leader {
   }
   Result<std::string> hear() { return stream_.receive(); }
   std::string address() const { return peer_address(stream_.fd()); }
-  // From now on collectives count there what they move.
-  void count_in(CommCounters& counters) { counters_ = &counters; }
-  CommCounters& counters() const { return *counters_; }
+  // For collectives that the leader does not see.
+  CommCounters& counters() { return counters_; }
   // Shows that the process lives, and ends it with its leader.
   void live() {
     pollfd stream = {.fd = stream_.fd(), .events = POLLRDHUP, .revents = 0};
-    while (tell(Json::Object{{kBeat, describe(counters().uses())}}).ok() &&
+    while (tell(Json::Object{{kBeat, describe(counters_.uses())}}).ok() &&
            ::poll(&stream, 1, kRankBeatMilliseconds) == 0) {
     }
     ::_exit(0);
@@ -72,24 +73,28 @@ class Leader {
  private:
   RankStream stream_;
   std::mutex mutex_;
-  CommCounters own_;
-  std::atomic<CommCounters*> counters_ = &own_;
+  CommCounters counters_;
 };
 
-// A rank's place in its group.
+// A rank's place in its groups, in memory or over sockets.
 struct Membership {
-  std::unique_ptr<Comm> comm;
-  std::optional<SharedGroup> group;  // of ranks that share memory
+  std::optional<RankMemory::Comms> shared = {};
+  std::unique_ptr<Comm> sockets = {};
+  std::unique_ptr<CountingComm> counting = {};
+
+  Mesh mesh() const { return shared ? shared->mesh() : Mesh{.tp = counting.get()}; }
 };
 
-Result<Membership> join_memory(const std::string& path, int size, int rank) {
+Result<Membership> join_memory(const std::string& path, const MeshShape& shape, int rank) {
   const OwnedFd memory(::open(path.c_str(), O_RDWR | O_CLOEXEC));
   if (!memory) {
     return Error{ErrorCode::kUnavailable,
                  str("cannot open the ranks' memory ", path, ": ", std::strerror(errno))};
   }
-  GLINT_TRY(SharedGroup group, SharedGroup::map(size, memory.get()));
-  return Membership{make_shared_comm(group, rank), std::move(group)};
+  GLINT_TRY(const RankMemory groups, RankMemory::map(shape, memory.get()));
+  Membership member;
+  member.shared.emplace(groups, rank);
+  return member;
 }
 
 Result<Membership> join_sockets(Leader& leader, int size, int rank) {
@@ -110,7 +115,8 @@ Result<Membership> join_sockets(Leader& leader, int size, int rank) {
   // Nothing of this generation is of use any more: the leader sees that the process has ended.
   auto comm = std::make_unique<SocketComm>(rank, size, [](int) { ::_exit(0); });
   comm->connect(std::move(peers));
-  return Membership{std::move(comm), std::nullopt};
+  auto counting = std::make_unique<CountingComm>(*comm, &leader.counters());
+  return Membership{.sockets = std::move(comm), .counting = std::move(counting)};
 }
 
 Status run_rank(Leader& leader, const Json& start, const std::string& build,
@@ -119,17 +125,15 @@ Status run_rank(Leader& leader, const Json& start, const std::string& build,
   if (!theirs || *theirs != Json(build)) {
     return invalid(str("this process is glint ", build, ", and its leader another build"));
   }
-  const int rank = static_cast<int>(start.find("rank")->as_int());
-  const int size = static_cast<int>(start.find("tp")->as_int());
+  ModelOptions options = model_options(start);
+  const MeshShape& shape = options.shape;
   std::thread([&leader] { leader.live(); }).detach();
   const std::string& memory = start.find("memory")->as_string();
-  GLINT_TRY(const Membership member,
-            memory.empty() ? join_sockets(leader, size, rank) : join_memory(memory, size, rank));
-  if (member.group) leader.count_in(member.group->counters(rank));
-  CountingComm counting(*member.comm, &leader.counters());
+  GLINT_TRY(const Membership member, memory.empty() ? join_sockets(leader, shape.tp, options.rank)
+                                                    : join_memory(memory, shape, options.rank));
+  options.mesh = member.mesh();
   GLINT_TRY(std::unique_ptr<Ops> ops, make_backend(*start.find("backend")));
-  GLINT_TRY(const std::unique_ptr<LoadedModel> model,
-            LoadedModel::load(model_options(start, counting), std::move(ops)));
+  GLINT_TRY(const std::unique_ptr<LoadedModel> model, LoadedModel::load(options, std::move(ops)));
   Json about = describe_rank(*model);
   about.set("pid", static_cast<std::int64_t>(::getpid()));
   GLINT_TRY_STATUS(
@@ -152,6 +156,8 @@ Json rank_start(const ModelOptions& m, int rank, const std::string& build, const
                       {"memory", memory},
                       {"rank", rank},
                       {"tp", m.shape.tp},
+                      {"ep", m.shape.ep},
+                      {"dp", m.shape.dp},
                       {"reduce_slices", m.shape.reduce_slices},
                       {"dir", m.dir},
                       {"activations", static_cast<int>(m.activations)},

@@ -48,28 +48,32 @@ Result<std::unique_ptr<RankProcesses>> RankProcesses::start(RankProcessOptions o
   return ranks;
 }
 
-Status RankProcesses::make_group(bool shares_memory) {
-  const int size = options_.model.shape.tp;
-  if (!shares_memory) {
+Status RankProcesses::make_groups(bool share_memory) {
+  const MeshShape& shape = options_.model.shape;
+  if (!share_memory) {
+    if (shape.dp > 1) {
+      return invalid(
+          "the ranks of shards talk through the memory of one machine, and these are on several; "
+          "start them on one, or leave --dp and --ep out");
+    }
     sockets_ = std::make_unique<SocketComm>(
-        0, size, [this](int peer) { lose(str("rank ", peer, " is not connected any more")); });
+        0, shape.tp, [this](int peer) { lose(str("rank ", peer, " is not connected any more")); });
     counting_.emplace(*sockets_);
     return Ok{};
   }
-  memory_ = OwnedFd(::memfd_create("ranks", MFD_CLOEXEC));
-  if (!memory_) return unavailable("memfd_create");
-  if (::ftruncate(memory_.get(), static_cast<off_t>(SharedGroup::bytes_for(size))) != 0) {
+  memory_file_ = OwnedFd(::memfd_create("ranks", MFD_CLOEXEC));
+  if (!memory_file_) return unavailable("memfd_create");
+  if (::ftruncate(memory_file_.get(), static_cast<off_t>(RankMemory::bytes_for(shape))) != 0) {
     return unavailable("ftruncate");
   }
-  GLINT_TRY(group_, SharedGroup::map(size, memory_.get()));
-  shared_ = make_shared_comm(*group_, 0);
-  counting_.emplace(*shared_, &group_->counters(0));
+  GLINT_TRY(memory_, RankMemory::map(shape, memory_file_.get()));
+  comms_.emplace(*memory_, 0);
   return Ok{};
 }
 
 RankProcesses::~RankProcesses() { end(); }
 
-Mesh RankProcesses::mesh() { return {.tp = &*counting_}; }
+Mesh RankProcesses::mesh() { return memory_ ? comms_->mesh() : Mesh{.tp = &*counting_}; }
 
 // Followers that load, and who watches them.
 Status RankProcesses::bring() {
@@ -77,7 +81,7 @@ Status RankProcesses::bring() {
   ModelOptions model = options_.model;
   if (leader_) model.dir = leader_->options().dir;
   const std::string memory = sockets_        ? ""
-                             : options_.gate ? str("/proc/", ::getpid(), "/fd/", memory_.get())
+                             : options_.gate ? str("/proc/", ::getpid(), "/fd/", memory_file_.get())
                                              : str("/proc/self/fd/", kRankMemoryFd);
   for (std::size_t i = 0; i < processes_.size(); ++i) {
     const Json start =
@@ -90,9 +94,9 @@ Status RankProcesses::bring() {
 }
 
 Status RankProcesses::spawn() {
-  if (!counting_) GLINT_TRY_STATUS(make_group(true));
+  if (!has_groups()) GLINT_TRY_STATUS(make_groups(true));
   const std::lock_guard lock(mutex_);
-  for (int rank = 1; rank < options_.model.shape.tp; ++rank) {
+  for (int rank = 1; rank < options_.model.shape.num_ranks(); ++rank) {
     int fds[2];
     if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds) != 0) {
       return unavailable("socketpair");
@@ -100,7 +104,7 @@ Status RankProcesses::spawn() {
     Process& process = processes_.emplace_back();
     process.stream = RankStream(OwnedFd(fds[0]));
     const OwnedFd others(fds[1]);
-    const OwnedFd* const given[] = {&others, &memory_};  // kRankStreamFd, kRankMemoryFd
+    const OwnedFd* const given[] = {&others, &memory_file_};  // kRankStreamFd, kRankMemoryFd
     // Ctrl-C is the leader's to hear.
     GLINT_TRY(process.pid, spawn_program(options_.command,
                                          {.own_group = true, .prints_to_error = true, .fds = given})
@@ -112,12 +116,12 @@ Status RankProcesses::spawn() {
 // Those that a launcher has started. What they share is settled by the first.
 Status RankProcesses::admit() {
   GLINT_TRY(std::vector<RankGate::Newcomer> all,
-            options_.gate->admit(seconds_from_now(counting_ ? kReturnSeconds : kMeetSeconds)));
+            options_.gate->admit(seconds_from_now(has_groups() ? kReturnSeconds : kMeetSeconds)));
   const std::string& here = options_.gate->self().machine;
   const bool one_machine = std::all_of(
       all.begin(), all.end(), [&](const RankGate::Newcomer& n) { return n.hello.machine == here; });
-  if (!counting_) GLINT_TRY_STATUS(make_group(one_machine));
-  if (group_ && !one_machine) {
+  if (!has_groups()) GLINT_TRY_STATUS(make_groups(one_machine));
+  if (memory_ && !one_machine) {
     return Error{ErrorCode::kUnavailable,
                  "a rank has come back on another machine, and the others share memory; start the "
                  "server anew"};
@@ -218,7 +222,7 @@ void RankProcesses::lose(const std::string& why) {
 
 // Ends all that waits for the followers, and them.
 void RankProcesses::hang_up() {
-  if (group_) group_->end();
+  if (memory_) memory_->end();
   if (sockets_) sockets_->end();
   for (const Process& process : processes_) {
     if (process.pid > 0) ::kill(process.pid, SIGKILL);
@@ -290,7 +294,7 @@ Status RankProcesses::restart() {
   }
   log(LogLevel::kError, why + "; all ranks start again");
   end();
-  if (group_) group_->begin_again();
+  if (memory_) memory_->begin_again();
   ending_ = false;
   is_lost_ = false;
   Status status = bring_back();
@@ -316,10 +320,13 @@ Json RankProcesses::describe() const {
     all.push_back(loads ? Json::Object{{"rank", std::ssize(all)}} : process.said);
   }
   for (std::size_t i = 0; i < all.size(); ++i) {
-    const Json moved = group_   ? glint::describe(group_->counters(static_cast<int>(i)).uses())
-                       : i == 0 ? glint::describe(counting_->uses())
-                                : processes_[i - 1].moved;
-    all[i].set("collectives", Json::Object{{"tp", moved}});
+    if (memory_) {
+      all[i].set("collectives", memory_->traffic(static_cast<int>(i)));
+      continue;
+    }
+    Json traffic = no_traffic();
+    traffic.set("tp", i == 0 ? glint::describe(counting_->uses()) : processes_[i - 1].moved);
+    all[i].set("collectives", std::move(traffic));
   }
   return all;
 }

@@ -20,17 +20,17 @@
 
 #include "base/json.h"
 #include "base/queue.h"
-#include "comm/shared_comm.h"
 #include "comm/socket_comm.h"
 #include "runtime/loaded_model.h"
 #include "runtime/rank_launch.h"
+#include "runtime/rank_memory.h"
 
 namespace glint {
 
 struct RankProcessOptions {
   std::vector<std::string> command;  // comes to run_rank_process() (rank_process.h)
   std::string build;                 // of this program; all ranks have the same
-  ModelOptions model;  // of the leader, whose shape has tp alone; the others' differ in their rank
+  ModelOptions model;  // of the leader, whose shape has one stage; the others' differ in their rank
   Json backend;        // what make_backend() of run_rank_process() takes
   std::unique_ptr<RankGate> gate = {};  // where followers come from; none: `command` is started
   // Called with a report where ranks are lost for the third time in ten minutes; does not return.
@@ -43,7 +43,7 @@ class RankProcesses final : public Followers {
   static Result<std::unique_ptr<RankProcesses>> start(RankProcessOptions options);
   ~RankProcesses() override;
 
-  // The leader's, over the processes' group.
+  // The leader's, over the processes' groups.
   Mesh mesh();
   // Waits until all have loaded the checkpoint that `leader` has, which they follow from now on.
   // `leader`, whose mesh is mesh(), runs no pass after this has ended.
@@ -67,7 +67,8 @@ class RankProcesses final : public Followers {
     Json moved = {};  // by its collectives, as it told last
   };
   explicit RankProcesses(RankProcessOptions options);
-  Status make_group(bool shares_memory);
+  Status make_groups(bool share_memory);
+  bool has_groups() const { return memory_ || sockets_; }
   Status bring();
   Status spawn();
   Status admit();
@@ -82,10 +83,10 @@ class RankProcesses final : public Followers {
   void lose(const std::string& why);
 
   const RankProcessOptions options_;
-  // The group of the ranks: in memory, or over sockets.
-  std::optional<SharedGroup> group_;
-  OwnedFd memory_;
-  std::unique_ptr<Comm> shared_;
+  // The groups of the ranks: in memory, or one over sockets.
+  std::optional<RankMemory> memory_;
+  OwnedFd memory_file_;
+  std::optional<RankMemory::Comms> comms_;
   std::unique_ptr<SocketComm> sockets_;
   std::optional<CountingComm> counting_;
   LoadedModel* leader_ = nullptr;

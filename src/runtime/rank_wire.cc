@@ -40,6 +40,11 @@ class Writer {
     (*this)(static_cast<std::uint64_t>(text.size()));
     out_ += text;
   }
+  template <class Each>
+  void each(const std::vector<StepRows>& all, Each part) {
+    (*this)(static_cast<std::uint64_t>(all.size()));
+    for (const StepRows& rows : all) part(rows);
+  }
   std::string take() { return std::move(out_); }
 
  private:
@@ -62,9 +67,17 @@ class Reader {
     text.resize(count(1));
     copy(text.data(), text.size());
   }
+  template <class Each>
+  void each(std::vector<StepRows>& all, Each part) {
+    all.resize(count(kLeastRows));
+    for (StepRows& rows : all) part(rows);
+  }
   bool at_end() const { return ok_ && in_.empty(); }
 
  private:
+  // Bytes of a part without rows: no count of parts asks for more memory than there are bytes.
+  static constexpr std::size_t kLeastRows = 5 * sizeof(std::uint64_t);
+
   // How many values follow; 0 where fewer bytes do.
   std::size_t count(std::size_t size) {
     std::uint64_t n = 0;
@@ -90,11 +103,15 @@ class Reader {
 template <class Visit, class Pass>
 void visit(Visit& v, Pass& pass) {
   v(pass.kind);
-  v(pass.rows.step);
-  v(pass.rows.slices);
-  v(pass.rows.tokens);
-  v(pass.rows.pages);
-  v(pass.rows.all_tokens);
+  v.each(pass.shards, [&](auto& rows) {
+    v(rows.step);
+    v(rows.slices);
+    v(rows.tokens);
+    v(rows.pages);
+    v(rows.all_tokens);
+  });
+  v(pass.routed);
+  v(pass.shard);
   v(pass.selection);
   v(pass.hidden_rows);
   v(pass.hidden);
@@ -150,7 +167,8 @@ Result<RankPass> read_pass(std::string_view bytes) {
     return invalid(
         str("a pass of ranks is of kind ", static_cast<int>(pass.kind), ", which there is not"));
   }
-  if (!is_whole(pass.rows)) return invalid("a pass of ranks has slices outside of its rows");
+  if (!std::all_of(pass.shards.begin(), pass.shards.end(), is_whole))
+    return invalid("a pass of ranks has slices outside of its rows");
   return pass;
 }
 

@@ -14,13 +14,18 @@ RankPass random_pass(std::uint64_t seed) {
   Random random(11, seed);
   const auto below = [&](int n) { return static_cast<int>(random.uniform() * n); };
   RankPass pass = {.kind = static_cast<RankPass::Kind>(below(RankPass::kNumKinds))};
-  pass.rows.step = seed;
-  for (int s = below(4); s > 0; --s) {
-    std::vector<TokenId> tokens(static_cast<std::size_t>(below(70)));
-    for (TokenId& token : tokens) token = below(5000) - 1;
-    const std::vector<PageId> pages(3, below(100));
-    pass.rows.add(below(100), tokens, pages, tokens.empty() ? 0 : 1);
+  pass.shards.resize(static_cast<std::size_t>(below(4)));
+  for (StepRows& rows : pass.shards) {
+    rows.step = seed;
+    for (int s = below(4); s > 0; --s) {
+      std::vector<TokenId> tokens(static_cast<std::size_t>(below(70)));
+      for (TokenId& token : tokens) token = below(5000) - 1;
+      const std::vector<PageId> pages(3, below(100));
+      rows.add(below(100), tokens, pages, tokens.empty() ? 0 : 1);
+    }
   }
+  pass.routed = static_cast<std::uint8_t>(below(2));
+  pass.shard = below(4);
   pass.selection.resize(static_cast<std::size_t>(below(9)), below(7));
   pass.hidden_rows.resize(static_cast<std::size_t>(below(9)), below(7));
   pass.hidden.resize(static_cast<std::size_t>(below(99)), std::byte{3});
@@ -37,9 +42,13 @@ TEST(RankWire, passes_come_back_as_they_were) {
     const auto read = read_pass(bytes);
     ASSERT_TRUE(read.ok()) << read.error().message;
     EXPECT_EQ(write_pass(read.value()), bytes);
-    EXPECT_EQ(read.value().rows.tokens, pass.rows.tokens);
-    EXPECT_EQ(read.value().rows.pages, pass.rows.pages);
-    EXPECT_EQ(read.value().rows.slices.size(), pass.rows.slices.size());
+    ASSERT_EQ(read.value().shards.size(), pass.shards.size());
+    for (std::size_t s = 0; s < pass.shards.size(); ++s) {
+      EXPECT_EQ(read.value().shards[s].tokens, pass.shards[s].tokens);
+      EXPECT_EQ(read.value().shards[s].pages, pass.shards[s].pages);
+      EXPECT_EQ(read.value().shards[s].slices.size(), pass.shards[s].slices.size());
+    }
+    EXPECT_EQ(read.value().shard, pass.shard);
     EXPECT_EQ(read.value().hidden, pass.hidden);
     EXPECT_EQ(read.value().memory.draft, pass.memory.draft);
     EXPECT_EQ(read.value().path, pass.path);
@@ -62,9 +71,9 @@ TEST(RankWire, bytes_that_are_cut_or_changed_are_refused_or_whole) {
       }
     }
   }
-  RankPass outside = {.rows = {.slices = {{.count = 1}}, .tokens = {4}}};  // no page
+  RankPass outside = {.shards = {{}, {.slices = {{.count = 1}}, .tokens = {4}}}};  // no page
   EXPECT_FALSE(read_pass(write_pass(outside)).ok());
-  outside.rows = {.slices = {{.count = 1, .num_pages = 1}}, .tokens = {4}, .pages = {-1}};
+  outside.shards[1] = {.slices = {{.count = 1, .num_pages = 1}}, .tokens = {4}, .pages = {-1}};
   EXPECT_FALSE(read_pass(write_pass(outside)).ok());
 }
 

@@ -7,31 +7,30 @@
 namespace glint {
 
 Ranks::Ranks(const MeshShape& shape) : shape_(shape) {
-  tp_.resize(static_cast<std::size_t>(size()));
-  cp_.resize(tp_.size());
-  ep_.resize(tp_.size());
-  pp_.resize(tp_.size());
-  // The i-th member of a new group becomes `to` of rank `first` + i * `step`.
-  const auto join = [&](int members, int first, int step, auto& to) {
-    for (std::unique_ptr<Comm>& comm : make_thread_comms(members)) {
-      to[static_cast<std::size_t>(first)] = std::make_unique<CountingComm>(*comm);
-      groups_.push_back(std::move(comm));
-      first += step;
+  for (const RankGroup& group : groups_of(shape)) {
+    std::vector<std::unique_ptr<Comm>> comms =
+        make_thread_comms(static_cast<int>(group.ranks.size()));
+    for (std::size_t i = 0; i < comms.size(); ++i) {
+      auto counting = std::make_unique<CountingComm>(*comms[i]);
+      members_.push_back({group.ranks[i], group.kind, std::move(comms[i]), std::move(counting)});
     }
-  };
-  const int stage = shape.tp * shape.dp;  // ranks of one
-  for (int rank = 0; rank < size(); rank += shape.tp) join(shape.tp, rank, 1, tp_);
-  for (int rank = 0; rank < size(); ++rank) {
-    // The shards of a stage, or this one alone.
-    if (rank / shape.tp % shape.cp == 0) join(shape.cp, rank, shape.tp, cp_);
   }
-  for (int rank = 0; rank < size(); rank += shape.ep) join(shape.ep, rank, 1, ep_);
-  for (int rank = 0; rank < stage; ++rank) join(shape.pp, rank, stage, pp_);
 }
 
 Mesh Ranks::mesh(int rank) {
-  const auto r = static_cast<std::size_t>(rank);
-  return {.tp = tp_[r].get(), .cp = cp_[r].get(), .ep = ep_[r].get(), .pp = pp_[r].get()};
+  Mesh mesh;
+  for (const Member& member : members_) {
+    if (member.rank == rank) mesh.*kGroupKinds[member.kind].place = member.counting.get();
+  }
+  return mesh;
+}
+
+std::map<std::string, CommUse> Ranks::uses(int rank, std::string_view name) const {
+  for (const Member& member : members_) {
+    if (member.rank == rank && kGroupKinds[member.kind].name == name)
+      return member.counting->uses();
+  }
+  return {};
 }
 
 void Ranks::run(const std::function<void(int rank)>& work) {

@@ -8,6 +8,7 @@
 #include "base/json.h"
 #include "comm/counting_comm.h"
 #include "runtime/loaded_model.h"
+#include "runtime/rank_groups.h"
 
 namespace glint {
 
@@ -27,17 +28,19 @@ class Ranks {
   // the caller's.
   void run(const std::function<void(int rank)>& work);
 
-  // Traffic of a rank's collectives so far: over those with whom it divides matrices, those with
-  // whom it shares a sequence, its experts' group, and its line of stages.
-  const CountingComm& tp(int rank) const { return *tp_[static_cast<std::size_t>(rank)]; }
-  const CountingComm& cp(int rank) const { return *cp_[static_cast<std::size_t>(rank)]; }
-  const CountingComm& ep(int rank) const { return *ep_[static_cast<std::size_t>(rank)]; }
-  const CountingComm& pp(int rank) const { return *pp_[static_cast<std::size_t>(rank)]; }
+  // Traffic of a rank's collectives so far, in its group of kind `name` (rank_groups.h); empty
+  // where it is alone there.
+  std::map<std::string, CommUse> uses(int rank, std::string_view name) const;
 
  private:
+  struct Member {
+    int rank = 0;
+    std::size_t kind = 0;
+    std::unique_ptr<Comm> comm;
+    std::unique_ptr<CountingComm> counting;
+  };
   MeshShape shape_;
-  std::vector<std::unique_ptr<Comm>> groups_;
-  std::vector<std::unique_ptr<CountingComm>> tp_, cp_, ep_, pp_;  // by rank
+  std::vector<Member> members_;
   std::vector<std::unique_ptr<LoadedModel>> models_;
 };
 

@@ -17,7 +17,7 @@ struct SliceRun {
   int known = 0;
   bool pending = false;  // its only known token is the last of its seat
   std::vector<TokenId> drafts = {};
-  int row_begin = 0;            // its rows in the step
+  int row_begin = 0;            // its rows in its shard's part of the step
   int logit_begin = 0;          // and the sampling ones among the logits
   int num_prompt_logprobs = 0;  // asked for
 

@@ -35,9 +35,9 @@ GatheredRows take_gathered(const Model& m, std::int64_t rows, Arena& arena) {
           .hidden = arena.take(m.activations, {rows, m.config.hidden_size})};
 }
 
-MtpArgs run_draft(const Model& m, StepRows rows, const Tensor& rope_table,
-                  const std::function<Tensor()>& target, std::span<const std::int32_t> selection,
-                  Arena& arena) {
+DraftResults run_draft(const Model& m, StepRows rows, const Tensor& rope_table,
+                       const std::function<Tensor()>& target,
+                       std::span<const std::int32_t> selection, Arena& arena) {
   // Position 0 has no embedding: the layer was trained on rows from position 1 on.
   for (const RowSlice& slice : rows.slices) {
     if (slice.first == 0 && slice.count > 0) {
@@ -58,7 +58,19 @@ MtpArgs run_draft(const Model& m, StepRows rows, const Tensor& rope_table,
     m.ops.device().copy_in(args.selected.data, selection.data(), selection.size_bytes());
   }
   forward_mtp(m, args, arena);
-  return args;
+  const auto S = static_cast<std::int64_t>(rows.slices.size());
+  std::vector<std::int32_t> last;
+  for (const RowSlice& slice : rows.slices) last.push_back(slice.token_begin + slice.count - 1);
+  const GatheredRows tails = take_gathered(m, S, arena);
+  m.ops.device().copy_in(tails.places.data, last.data(), last.size() * sizeof last[0]);
+  m.ops.gather_rows({.x = args.hidden, .rows = tails.places, .out = tails.hidden});
+  const Tensor keys = arena.take(DType::kI32, {S, m.config.index_topk});
+  for (std::int64_t s = 0; s < S; ++s) {
+    const Tensor row = keys.slice(0, s, 1);
+    m.ops.device().copy(row.data, args.selected.slice(0, last[static_cast<std::size_t>(s)], 1).data,
+                        row.bytes().size());
+  }
+  return {.logits = args.logits, .hidden = tails.hidden, .selected = keys};
 }
 
 Tensor run_head(const Model& m, const Tensor& hidden, Arena& arena) {

@@ -33,12 +33,20 @@ struct GatheredRows {
 };
 GatheredRows take_gathered(const Model& model, std::int64_t rows, Arena& arena);
 
+// The MTP layer's results: logits of the rows that wanted them, and of each slice's last row the
+// hidden state and the keys, from which a next draft goes on.
+struct DraftResults {
+  Tensor logits = {};    // [R, V] f32
+  Tensor hidden = {};    // [S, hidden]
+  Tensor selected = {};  // [S, index_topk] i32
+};
+
 // Runs `rows`, whose tokens are each row's next, through the MTP layer. `target` is
 // asked for when the batch is there, and may take memory. `selection`: slots that an earlier draft
 // selected; empty: they are selected.
-MtpArgs run_draft(const Model& model, StepRows rows, const Tensor& rope_table,
-                  const std::function<Tensor()>& target, std::span<const std::int32_t> selection,
-                  Arena& arena);
+DraftResults run_draft(const Model& model, StepRows rows, const Tensor& rope_table,
+                       const std::function<Tensor()>& target,
+                       std::span<const std::int32_t> selection, Arena& arena);
 
 // Logits [R, V] f32 of hidden states.
 Tensor run_head(const Model& model, const Tensor& hidden, Arena& arena);

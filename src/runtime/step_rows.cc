@@ -14,4 +14,11 @@ void StepRows::add(int first, std::span<const TokenId> new_tokens,
   pages.insert(pages.end(), its_pages.begin(), its_pages.end());
 }
 
+void count_all_tokens(std::span<StepRows> shards) {
+  if (shards.size() == 1) return;
+  std::int64_t all = 0;
+  for (const StepRows& rows : shards) all += std::ssize(rows.tokens);
+  for (StepRows& rows : shards) rows.all_tokens = all;
+}
+
 }  // namespace glint

@@ -37,4 +37,7 @@ struct StepRows {
            int logit_rows);
 };
 
+// Sets `all_tokens` of each, if they are several.
+void count_all_tokens(std::span<StepRows> shards);
+
 }  // namespace glint

@@ -122,12 +122,12 @@ std::vector<TokenId> guesses_by_hand(LoadedModel& model, std::span<const TokenId
   std::vector<std::int32_t> keys;
   if (model.config().index_share_for_mtp_iteration) {
     keys.resize(static_cast<std::size_t>(model.config().index_topk));
-    model.read_row(out.selected, last - 1, std::as_writable_bytes(std::span(keys)));
+    model.read_row(out.selected, 0, std::as_writable_bytes(std::span(keys)));
   }
   std::vector<TokenId> guesses = {argmax(out.logits)};
   std::vector<std::byte> hidden(model.hidden_row_bytes());
   for (int i = 1; i < count; ++i) {
-    model.read_row(out.hidden, out.hidden.dim(0) - 1, hidden);
+    model.read_row(out.hidden, 0, hidden);
     StepRows plan;
     plan.add(last - 1 + i, std::span(&guesses.back(), 1), pages, 1);
     out = model.draft(plan, {.on_host = hidden}, keys);

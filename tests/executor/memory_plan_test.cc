@@ -106,9 +106,9 @@ TEST(MemoryPlan, is_within_two_per_cent_of_what_is_taken) {
   }
   StepRows step = rows;
   for (RowSlice& slice : step.slices) slice.logit_rows = 2;
-  const StepOutput out = model.step(step, {.routed = true});
-  model.draft(rows, {.on_device = out.hidden, .rows = all});
-  model.logits_of({.on_device = out.hidden, .rows = std::span(all).first(64)});
+  model.step(step, {.routed = true});
+  model.draft(rows, {.rows = all});
+  model.logits_of({.rows = std::span(all).first(64)});
 
   const StepMemory used = model.used_memory();
   EXPECT_EQ(used.step, plan.step.step);

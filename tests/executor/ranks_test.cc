@@ -1,5 +1,5 @@
-// A served model over ranks, of which the first leads: the same answers as one rank's that cuts its
-// sums in the same slices, whatever runs beside them.
+// A served model over ranks, of which the first leads: the same answers as one rank's, that cuts
+// its sums in the same slices where products are divided, whatever runs beside them.
 #include "executor/harness.h"
 #include "runtime/rank_threads.h"
 
@@ -14,10 +14,9 @@ struct Group {
   LoadedModel& leader() { return ranks->model(0); }
 };
 
-Group load_group(int tp) {
-  const MeshShape shape = {.tp = tp, .reduce_slices = kSlices};
+Group load_group(const MeshShape& shape) {
   Group group = {std::make_unique<Ranks>(shape), nullptr};
-  for (int rank = 0; rank < tp; ++rank) {
+  for (int rank = 0; rank < shape.num_ranks(); ++rank) {
     auto model = LoadedModel::load({.dir = kModelDir,
                                     .with_mtp = true,
                                     .shape = shape,
@@ -30,6 +29,8 @@ Group load_group(int tp) {
   group.followers = std::make_unique<RankThreads>(*group.ranks);
   return group;
 }
+
+Group load_group(int tp) { return load_group({.tp = tp, .reduce_slices = kSlices}); }
 
 const std::vector<Request>& requests() {
   static const std::vector<Request> list = [] {
@@ -56,6 +57,24 @@ void expect_same(const std::map<RequestId, Outcome>& outcomes,
   }
 }
 
+// Drafts, chunks, plans ahead, and too few pages for all.
+void expect_same_in_all_ways(LoadedModel& leader, const std::map<RequestId, Outcome>& expected) {
+  expect_same(Harness(leader, {}).run(requests()), expected);
+  const HarnessOptions ways[] = {{.max_drafts = 2},
+                                 {.max_step_tokens = 37},
+                                 {.max_drafts = 3, .max_step_tokens = 50, .depth = 2}};
+  for (const HarnessOptions& way : ways) {
+    expect_same(Harness(leader, way).run(requests()), expected);
+  }
+  int preemptions = 0;
+  const auto crowded = Harness(leader, {.num_pages = 3, .max_drafts = 2}).run(requests());
+  for (const auto& [id, outcome] : crowded) {
+    EXPECT_EQ(outcome.tokens, expected.at(id).tokens) << "request " << id;
+    preemptions += outcome.usage.preemptions;
+  }
+  EXPECT_GT(preemptions, 0);
+}
+
 TEST(RankedExecutor, answers_as_one_rank_does) {
   Group one = load_group(1);
   const auto expected = Harness(one.leader(), {}).run(requests());
@@ -65,32 +84,52 @@ TEST(RankedExecutor, answers_as_one_rank_does) {
   for (const int tp : {2, 4}) {
     SCOPED_TRACE(tp);
     Group group = load_group(tp);
-    expect_same(Harness(group.leader(), {}).run(requests()), expected);
-    // Drafts, chunks, plans ahead, and too few pages for all.
-    const HarnessOptions ways[] = {{.max_drafts = 2},
-                                   {.max_step_tokens = 37},
-                                   {.max_drafts = 3, .max_step_tokens = 50, .depth = 2}};
-    for (const HarnessOptions& way : ways) {
-      expect_same(Harness(group.leader(), way).run(requests()), expected);
-    }
-    int preemptions = 0;
-    const auto crowded = Harness(group.leader(), {.num_pages = 3, .max_drafts = 2}).run(requests());
-    for (const auto& [id, outcome] : crowded) {
-      EXPECT_EQ(outcome.tokens, expected.at(id).tokens) << "request " << id;
-      preemptions += outcome.usage.preemptions;
-    }
-    EXPECT_GT(preemptions, 0);
+    expect_same_in_all_ways(group.leader(), expected);
     // No rank holds the whole; all did the same work.
-    const auto uses = group.ranks->tp(0).uses();
+    const auto uses = group.ranks->uses(0, "tp");
     EXPECT_GT(uses.at("all_reduce").calls, 0);
     for (int rank = 0; rank < tp; ++rank) {
       EXPECT_LT(group.ranks->model(rank).load_stats().held_bytes, whole);
-      for (const auto& [name, use] : group.ranks->tp(rank).uses()) {
+      for (const auto& [name, use] : group.ranks->uses(rank, "tp")) {
         EXPECT_EQ(use.calls, uses.at(name).calls) << name;
         EXPECT_EQ(use.bytes, uses.at(name).bytes) << name;
       }
     }
   }
+}
+
+TEST(RankedExecutor, shards_answer_as_one_rank_does) {
+  Group one = load_group(MeshShape());
+  const auto expected = Harness(one.leader(), {}).run(requests());
+  const std::int64_t whole = one.leader().load_stats().held_bytes;
+  for (const int shards : {2, 3}) {
+    SCOPED_TRACE(shards);
+    Group group = load_group({.ep = shards, .dp = shards});
+    expect_same_in_all_ways(group.leader(), expected);
+    // One request alone: the other shards step without rows.
+    const std::vector<Request> alone = {requests()[0]};
+    expect_same(Harness(group.leader(), {}).run(alone), {{1, expected.at(1)}});
+    for (int rank = 0; rank < shards; ++rank) {
+      EXPECT_LT(group.ranks->model(rank).load_stats().held_bytes, whole);
+      EXPECT_GT(group.ranks->uses(rank, "ep").at("exchange").bytes, 0);
+      EXPECT_GT(group.ranks->uses(rank, "dp").at(rank == 0 ? "recv" : "send").bytes, 0);
+    }
+  }
+}
+
+TEST(RankedExecutor, shards_whose_experts_are_whole_answer_as_one_rank_does) {
+  Group one = load_group(MeshShape());
+  const auto expected = Harness(one.leader(), {}).run(requests());
+  Group group = load_group({.dp = 2});
+  expect_same_in_all_ways(group.leader(), expected);
+  EXPECT_TRUE(group.ranks->uses(1, "ep").empty());
+}
+
+TEST(RankedExecutor, shards_of_divided_matrices_answer_as_one_rank_does) {
+  Group one = load_group(1);
+  const auto expected = Harness(one.leader(), {}).run(requests());
+  Group group = load_group({.tp = 2, .dp = 2, .reduce_slices = kSlices});
+  expect_same_in_all_ways(group.leader(), expected);
 }
 
 TEST(RankedExecutor, weights_change_on_all_ranks_or_on_none) {

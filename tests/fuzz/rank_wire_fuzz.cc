@@ -15,10 +15,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     return 0;
   }
   GLINT_CHECK(write_pass(pass.value()) == bytes, "a pass that is written in another way");
-  for (const RowSlice& slice : pass.value().rows.slices) {
-    GLINT_CHECK(slice.token_begin + slice.count <= std::ssize(pass.value().rows.tokens) &&
-                    slice.page_begin + slice.num_pages <= std::ssize(pass.value().rows.pages),
-                "a slice outside of the rows");
+  for (const StepRows& rows : pass.value().shards) {
+    for (const RowSlice& slice : rows.slices) {
+      GLINT_CHECK(slice.token_begin + slice.count <= std::ssize(rows.tokens) &&
+                      slice.page_begin + slice.num_pages <= std::ssize(rows.pages),
+                  "a slice outside of the rows");
+    }
   }
   return 0;
 }

@@ -117,10 +117,10 @@ void expect_equal_bits(const Model& model, const std::vector<MeshShape>& shapes,
       if (shape.tp > 1 || shape.ep > 1 || shape.pp > 1) {
         EXPECT_LT(held, whole);
       }
-      EXPECT_EQ(ranks->tp(rank).uses().empty(), shape.tp == 1);
-      EXPECT_EQ(ranks->cp(rank).uses().empty(), shape.cp == 1);
-      EXPECT_EQ(ranks->ep(rank).uses().empty(), shape.ep == 1);
-      EXPECT_EQ(ranks->pp(rank).uses().empty(), shape.pp == 1);
+      EXPECT_EQ(ranks->uses(rank, "tp").empty(), shape.tp == 1);
+      EXPECT_EQ(ranks->uses(rank, "cp").empty(), shape.cp == 1);
+      EXPECT_EQ(ranks->uses(rank, "ep").empty(), shape.ep == 1);
+      EXPECT_EQ(ranks->uses(rank, "pp").empty(), shape.pp == 1);
     }
   }
 }

@@ -1,5 +1,5 @@
-"""A server over ranks says what one rank says that cuts its sums in the same slices, tells what each rank holds and has moved, and
-fits the sizes of other servers' command lines to the model and the machine.
+"""A server over ranks says what one rank says (that cuts its sums in the same slices, where products are divided), tells what each
+rank holds and has moved, and fits the sizes of other servers' command lines to the model and the machine.
 
     ranks_test.py GLINT MODEL_DIR
 
@@ -63,18 +63,48 @@ def ranks_say_what_one_says():
                 assert moved == ranks[0]["collectives"]["tp"] and moved["all_reduce"]["calls"] > 0 < moved["all_gather"]["bytes"], rank
 
 
+def shards_say_what_one_says():
+    with serve("--threads", 1) as one:
+        expected = answers(one)
+        [whole] = one.request("/server_info")[2]["ranks"]
+    for flags, size in ((("--ep", 2, "--threads", 2), 2),
+                        (("--dp", 3, "--ep", 3, "--threads", 3, "--spec", "mtp:2", "--max-num-batched-tokens", 64), 3),
+                        (("--dp", 2, "--threads", 2, "--kv-cache-tokens", 512), 2)):  # this one preempts
+        with serve(*flags) as server:
+            assert answers(server) == expected, flags
+            ranks = server.request("/server_info")[2]["ranks"]
+            assert [(rank["rank"], rank["shard"], rank["heads"]) for rank in ranks] == [(i, i, [0, 4]) for i in range(size)], ranks
+            if "--ep" not in flags:
+                assert all(rank["experts"] == whole["experts"] for rank in ranks), ranks
+                continue
+            assert [rank["experts"][0] for rank in ranks[1:]] == [rank["experts"][1] for rank in ranks[:-1]], ranks
+            assert [ranks[0]["experts"][0], ranks[-1]["experts"][1]] == whole["experts"], ranks
+            for rank in ranks:
+                assert 0 < rank["weight_bytes"] < whole["weight_bytes"], rank
+                moved = rank["collectives"]
+                assert moved["ep"]["exchange"]["bytes"] > 0 and moved["dp"]["recv" if rank["rank"] == 0 else "send"]["bytes"] > 0, rank
+    with serve("--reduce-slices", 2, "--threads", 1) as one:
+        expected = answers(one)
+    with serve("-tp", 2, "--dp", 2, "--threads", 4) as server:
+        assert answers(server) == expected
+        assert [(rank["shard"], rank["tp_rank"]) for rank in server.request("/server_info")[2]["ranks"]] == [(0, 0), (0, 1), (1, 0), (1, 1)]
+
+
 def sizes_of_others_fit():
     """Each server's own spelling; what the model or the machine cannot carry becomes the most that they do."""
-    lines = ((("vllm", "serve"), ("--tensor-parallel-size", 8), "tp 8 -> 2: there are 3 threads"),
-             (("sglang",), ("--tp", 8, "--ep-size", 8), "tp 8 -> 2: there are 3 threads"),
-             (("trtllm-serve",), ("--tp_size", 2, "--pp_size", 1), None))
-    for command, flags, note in lines:
+    lines = ((("vllm", "serve"), ("--tensor-parallel-size", 8), 2, "tp 8 -> 2: there are 3 threads"),
+             (("vllm", "serve"), ("--data-parallel-size", 2, "--enable-expert-parallel"), 2, "2 shards, which share the experts"),
+             (("sglang",), ("--tp", 8, "--ep-size", 8), 2, "tp 8 -> 2: there are 3 threads; ep 8 -> 1: experts are cut in slices"),
+             (("sglang",), ("--tp", 8, "--enable-dp-attention", "--dp-size", 8, "--ep-size", 8), 3,
+              "dp 8 -> 3: there are 3 threads; ep 8 -> 3: there are 3 shards"),
+             (("trtllm-serve",), ("--tp_size", 2, "--ep_size", 2, "--pp_size", 1, "--enable_attention_dp"), 2,
+              "2 shards, which share the experts"))
+    for command, flags, size, note in lines:
         where = ("--model", MODEL) if command == ("sglang",) else (MODEL,)
         with Served([GLINT, *command], *where, "--kv-cache-tokens", 4096, *flags, "--threads", 3) as server:
             said = "\n".join(server.lines)
-            assert note is None or note in said, said
-            assert ("ignored: --ep-size 8 (" in said) == ("--ep-size" in flags), said
-            assert len(server.request("/server_info")[2]["ranks"]) == 2, said
+            assert note in said, said
+            assert len(server.request("/server_info")[2]["ranks"]) == size, said
             assert server.request("/v1/completions", {"prompt": "The cat", "max_tokens": 4})[0] == 200
 
 
@@ -121,10 +151,11 @@ def loses(server, how, what):
 def a_lost_rank_costs_time_and_no_request():
     kill, stop = signal.SIGKILL, signal.SIGSTOP
     # Faults while the same requests run, or without any.
-    cases = ((2, (([kill], True), ([kill], False)), ()),
-             (4, (([stop, kill], True),), ("--spec", "mtp:2", "--kv-cache-tokens", 4096)))  # this one preempts
+    cases = ((2, (([kill], True), ([kill], False)), ("--tp", 2)),
+             (3, (([kill], True), ([kill], False)), ("--ep", 3, "--spec", "mtp:2", "--kv-cache-tokens", 1024)),
+             (4, (([stop, kill], True),), ("--tp", 4, "--spec", "mtp:2", "--kv-cache-tokens", 4096)))  # these preempt
     for size, rounds, flags in cases:
-        with serve("--tp", size, "--threads", size, *flags) as server, concurrent.futures.ThreadPoolExecutor(STREAMS + 1) as pool:
+        with serve("--threads", size, *flags) as server, concurrent.futures.ThreadPoolExecutor(STREAMS + 1) as pool:
             run = lambda: [pool.submit(server.request, *one) for one in streams()]
             generated = lambda: server.request("/server_info")[2]["engine"]["generated_tokens"]
             expected = [text_of(one.result()[2]) for one in run()]
@@ -171,7 +202,7 @@ def weights_change_on_every_rank():
         assert answers(server) == before
 
 
-for test in (ranks_say_what_one_says, sizes_of_others_fit, generate_has_ranks, ranks_end_with_their_server, weights_change_on_every_rank,
+for test in (ranks_say_what_one_says, shards_say_what_one_says, sizes_of_others_fit, generate_has_ranks, ranks_end_with_their_server, weights_change_on_every_rank,
              a_lost_rank_costs_time_and_no_request):
     test()
     print(f"{test.__name__}: ok", flush=True)

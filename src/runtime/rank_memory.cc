@@ -1,0 +1,67 @@
+#include "runtime/rank_memory.h"
+
+#include "runtime/ranks.h"
+
+namespace glint {
+
+std::size_t RankMemory::bytes_for(const MeshShape& shape) {
+  std::size_t bytes = 0;
+  for (const RankGroup& group : groups_of(shape))
+    bytes += SharedGroup::bytes_for(static_cast<int>(group.ranks.size()));
+  return bytes;
+}
+
+Result<RankMemory> RankMemory::map(const MeshShape& shape, int fd) {
+  RankMemory memory;
+  std::size_t begin = 0;
+  for (RankGroup& plan : groups_of(shape)) {
+    const auto size = static_cast<int>(plan.ranks.size());
+    GLINT_TRY(SharedGroup group, SharedGroup::map(size, fd, begin));
+    memory.groups_.push_back({std::move(plan), std::move(group)});
+    begin += SharedGroup::bytes_for(size);
+  }
+  return memory;
+}
+
+void RankMemory::end() const {
+  for (const Group& group : groups_) group.memory.end();
+}
+
+void RankMemory::begin_again() const {
+  for (const Group& group : groups_) group.memory.begin_again();
+}
+
+RankMemory::Comms::Comms(const RankMemory& memory, int rank) {
+  for (const Group& group : memory.groups_) {
+    const int member = group.plan.member(rank);
+    if (member < 0) continue;
+    std::unique_ptr<Comm> comm = make_shared_comm(group.memory, member);
+    auto counting = std::make_unique<CountingComm>(*comm, &group.memory.counters(member));
+    members_.push_back({group.plan.kind, std::move(comm), std::move(counting)});
+  }
+}
+
+Mesh RankMemory::Comms::mesh() const {
+  Mesh mesh;
+  for (const Member& member : members_)
+    mesh.*kGroupKinds[member.kind].place = member.counting.get();
+  return mesh;
+}
+
+Json RankMemory::traffic(int rank) const {
+  Json all = no_traffic();
+  for (const Group& group : groups_) {
+    const int member = group.plan.member(rank);
+    if (member < 0) continue;
+    all.set(kGroupKinds[group.plan.kind].name, describe(group.memory.counters(member).uses()));
+  }
+  return all;
+}
+
+Json no_traffic() {
+  Json::Object none;
+  for (const GroupKind& kind : kGroupKinds) none.emplace_back(kind.name, Json::Object{});
+  return Json(std::move(none));
+}
+
+}  // namespace glint

@@ -1,0 +1,52 @@
+// RankMemory: the memory through which the ranks of a layout talk that are processes of one host.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "base/json.h"
+#include "comm/shared_comm.h"
+#include "runtime/rank_groups.h"
+
+namespace glint {
+
+// The groups of the layout, one behind another.
+class RankMemory {
+ public:
+  static std::size_t bytes_for(const MeshShape& shape);
+  // Over the start of file `fd`, which has bytes_for(shape) and which all ranks map.
+  static Result<RankMemory> map(const MeshShape& shape, int fd);
+
+  // As SharedGroup's, of every group.
+  void end() const;
+  void begin_again() const;
+
+  // A rank's groups, whose traffic all count that have the memory.
+  class Comms {
+   public:
+    Comms(const RankMemory& memory, int rank);
+    Mesh mesh() const;
+
+   private:
+    struct Member {
+      std::size_t kind = 0;
+      std::unique_ptr<Comm> comm;
+      std::unique_ptr<CountingComm> counting;
+    };
+    std::vector<Member> members_;
+  };
+  // The traffic of a rank so far, by the names of its groups.
+  Json traffic(int rank) const;
+
+ private:
+  struct Group {
+    RankGroup plan;
+    SharedGroup memory;
+  };
+  std::vector<Group> groups_;
+};
+
+// The traffic of a rank without groups.
+Json no_traffic();
+
+}  // namespace glint
