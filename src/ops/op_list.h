@@ -26,4 +26,5 @@
   OP(Argmax, argmax)                \
   OP(Sample, sample)                \
   OP(KeepTokens, keep_tokens)       \
+  OP(CountTokens, count_tokens)     \
   OP(TokenLogProbs, token_log_probs)

@@ -36,11 +36,19 @@ void check(const SampleArgs& args) {
     c.dense("edit_begins", args.edit_begins, DType::kI32, {"R + 1"});
     c.require(c["R + 1"] == c["R"] + 1, "edit_begins has not one entry more than there are rows");
     c.dense("edit_ids", args.edit_ids, DType::kI32, {"N"});
-    c.dense("edit_values", args.edit_values, DType::kF32, {"N", "3"});
-    c.require(args.edit_values.dim(1) == 3, "an edit has not three values");
+    c.dense("edit_values", args.edit_values, DType::kF32, {"N"});
+  }
+  if (args.counts) {
+    c.dense("counts", args.counts, DType::kI32, {"S", "counted ids"});
+    c.require(args.counts.dim(1) >= args.num_ids, "the counts are of fewer ids");
+    c.dense("seats", args.seats, DType::kI32, {"R"});
+    c.dense("penalties", args.penalties, DType::kI32, {"R", "3", "2"});
+    c.require(args.penalties.dim(1) == 3 && args.penalties.dim(2) == 2,
+              "the penalties of a row are not three numbers of two halves");
+    c.dense("drafts", args.drafts, DType::kI32, {"R"});
   }
   c.require(args.seeds.dim(1) == 2, "a seed has not two halves");
-  if (args.work || args.masks || args.edit_begins) {
+  if (args.work || args.masks || args.edit_begins || args.counts) {
     c.dense("work", args.work, DType::kF32, {"R", "V"});
   }
   c.dense("tokens", args.tokens, DType::kI32, {"R"});

@@ -13,9 +13,9 @@ namespace glint {
 
 // For row r of the logits z, over the ids i < num_ids:
 //
-//   1. x[i] = z[i], and where the row has an edit of i: x = z + added; x = x < 0 ? x * repetition
-//      : x / repetition; x = x - subtracted. -infinity where the row has a mask and bit i of it is
-//      not set.
+//   1. x[i] = z[i]; plus added where the row has an edit of i; penalized (sampling_math.h) where it
+//      has a seat and i a count there, or is one of its drafts; -infinity where the row has a mask
+//      and bit i of it is not set.
 //   2. No token (kNotNumbers) if a z[i] is NaN or +infinity, or if all are -infinity; none
 //   (kNoToken)
 //      if every x[i] is -infinity.
@@ -41,10 +41,17 @@ struct SampleArgs {
   Tensor masks = {};      // [M, W] i32, W * 32 >= num_ids
   Tensor mask_rows = {};  // [R] i32 < M: the row's mask; -1: none
   // Row r's edits are [edit_begins[r], edit_begins[r + 1]) of the lists; ids differ within a row.
-  Tensor edit_begins = {};   // [R + 1] i32, rising, from 0 to at most N
-  Tensor edit_ids = {};      // [N] i32 < num_ids
-  Tensor edit_values = {};   // [N, 3] f32: added, repetition (> 0), subtracted
-  Tensor work = {};          // [R, V] f32: scratch, written; may be empty without masks and edits
+  Tensor edit_begins = {};  // [R + 1] i32, rising, from 0 to at most N
+  Tensor edit_ids = {};     // [N] i32 < num_ids
+  Tensor edit_values = {};  // [N] f32: added
+  // Penalties of what a sequence has said so far; all four may be empty tensors.
+  Tensor counts = {};     // [S, W] i32, W >= num_ids: by seat (ops/sequences.h)
+  Tensor seats = {};      // [R] i32 < S: the row's; -1: it has no penalties
+  Tensor penalties = {};  // [R, 3, 2] i32: repetition (> 0), presence, frequency as halves of f64
+  // [R] i32: the draft that the row runs, -1: none. A row counts it as said, and those of the rows
+  // right before, up to one that has none.
+  Tensor drafts = {};
+  Tensor work = {};          // [R, V] f32: scratch, written; may be empty where logits stay
   std::int64_t num_ids = 0;  // in [1, V]; ids from there on never come
   Tensor tokens = {};        // [R] i32, written
 };

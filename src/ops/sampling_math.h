@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "base/random.h"
+#include "ops/sequences.h"
 
 #ifdef __CUDACC__
 #define GLINT_BOTH_SIDES __host__ __device__
@@ -44,6 +45,27 @@ GLINT_BOTH_SIDES inline float exp_weight(float x) {
   p = p * (r * r) + r + 1.0f;
   const std::uint32_t all = x >= -87.0f ? ~0u : 0u;  // a mask: compilers make vector code of it
   return float_of((bits_of(p) + (bits_of(t) << 23)) & all);
+}
+
+// 64 bits as two halves, the low one first.
+GLINT_BOTH_SIDES inline std::uint64_t both_halves(const std::int32_t* halves) {
+  return std::uint64_t{static_cast<std::uint32_t>(halves[1])} << 32 |
+         static_cast<std::uint32_t>(halves[0]);
+}
+GLINT_BOTH_SIDES inline double double_of(const std::int32_t* halves) {
+  return __builtin_bit_cast(double, both_halves(halves));
+}
+
+// The logit x of an id with a count (ops/sequences.h), by its row's penalties (SampleArgs): divided
+// by the repetition penalty, or multiplied if it is negative; less the frequency penalty for each
+// time that the answer has it, and the presence penalty if it does, in f64.
+GLINT_BOTH_SIDES inline float penalized(float x, std::int32_t count,
+                                        const std::int32_t* penalties) {
+  const float repetition = static_cast<float>(double_of(penalties));
+  const double presence = double_of(penalties + 2), frequency = double_of(penalties + 4);
+  const std::int32_t times = count / kCountOfSaid;
+  x = x < 0 ? x * repetition : x / repetition;
+  return x - static_cast<float>(frequency * times + (times > 0 ? presence : 0));
 }
 
 // A weight in [0, 1] in units of 2^-40, of which a vocabulary's fit 64 bits.
@@ -97,10 +119,6 @@ GLINT_BOTH_SIDES inline float exponential(std::uint32_t n) {
 }
 
 // The id's 32 random bits: four neighbouring ids share a block of philox.
-GLINT_BOTH_SIDES inline std::uint64_t seed_of(const std::int32_t* halves) {
-  return std::uint64_t{static_cast<std::uint32_t>(halves[1])} << 32 |
-         static_cast<std::uint32_t>(halves[0]);
-}
 GLINT_BOTH_SIDES inline std::uint32_t sample_bits(std::uint64_t seed, std::uint32_t position,
                                                   std::uint32_t id) {
   return philox(seed, position, id / 4)[id % 4];

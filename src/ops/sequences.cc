@@ -30,4 +30,14 @@ void check(const KeepTokensArgs& args) {
 
 OpCost cost(const KeepTokensArgs& args) { return {.bytes = 3 * bytes_of(args.tokens)}; }
 
+void check(const CountTokensArgs& args) {
+  ShapeCheck c("count_tokens");
+  c.dense("tokens", args.tokens, DType::kI32, {"R"});
+  c.dense("drafts", args.drafts, DType::kI32, {"R"});
+  c.dense("seats", args.seats, DType::kI32, {"R"});
+  c.dense("counts", args.counts, DType::kI32, {"N", "V"});
+}
+
+OpCost cost(const CountTokensArgs& args) { return {.bytes = 5 * bytes_of(args.tokens)}; }
+
 }  // namespace glint

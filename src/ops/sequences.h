@@ -1,6 +1,6 @@
-// place_rows, keep_tokens: the rows of a step, some of whose tokens only the device knows yet. A
-// sequence that runs has a seat, and its last token lies in a table by seat: so a step can follow
-// another one before the host has seen what that one sampled.
+// place_rows, keep_tokens, count_tokens: the rows of a step, some of whose tokens only the device
+// knows yet. A sequence that runs has a seat, and its last token, and what it has said, lie in
+// tables by seat: so a step can follow another one before the host has seen what that one sampled.
 #pragma once
 
 #include "ops/cost.h"
@@ -39,5 +39,21 @@ struct KeepTokensArgs {
 };
 void check(const KeepTokensArgs& args);
 OpCost cost(const KeepTokensArgs& args);
+
+// In counts: the token is in the sequence's prompt, and is in its answer once more.
+inline constexpr std::int32_t kCountOfPrompt = 1, kCountOfSaid = 2;
+
+//   counts[seats[r]][tokens[r]] += kCountOfSaid for each row r that is right
+//
+// A row is right if its seat and its token are not negative and its draft is the token of the row
+// before, which is right, or -1: it runs no draft.
+struct CountTokensArgs {
+  Tensor tokens = {};  // [R] i32, < V
+  Tensor drafts = {};  // [R] i32: the token that the row runs, if that is a guess
+  Tensor seats = {};   // [R] i32, < N
+  Tensor counts = {};  // [N, V] i32, updated
+};
+void check(const CountTokensArgs& args);
+OpCost cost(const CountTokensArgs& args);
 
 }  // namespace glint

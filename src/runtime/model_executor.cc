@@ -57,12 +57,13 @@ ModelExecutor::ModelExecutor(LoadedModel& model, const ModelExecutorOptions& opt
     : model_(model),
       options_(options),
       info_(make_info(model, options)),
+      seats_(model.ops().device(), info_.vocab_size),
       drafter_(model, options.num_token_ids ? options.num_token_ids : info_.vocab_size),
       logprobs_(model, options.num_token_ids ? options.num_token_ids : info_.vocab_size),
       masks_(info_.vocab_size),
       expert_load_(static_cast<std::size_t>(info_.num_moe_layers) * info_.num_experts) {
   GLINT_CHECK(options.max_drafts == 0 || model.has_mtp(), "drafts need the MTP layer");
-  reserve_seats(options.max_running);
+  seats_.reserve(options.max_running);
   if (options_.num_token_ids == 0) options_.num_token_ids = info_.vocab_size;
 }
 
@@ -81,13 +82,9 @@ void ModelExecutor::launch(std::shared_ptr<const StepPlan> plan) {
   model_.activity().set_step(step.plan->step, static_cast<int>(step.plan->tokens.size()));
   start_sequences(*step.plan);
   const std::vector<SeqSlice>& slices = step.plan->slices;
-  for (const SeqSlice& slice : slices) reserve_seats(slice.seat + 1);
-  // Only where a step before this one is launched can a sequence have tokens in flight.
-  if (launched_.size() > 1 && std::any_of(slices.begin(), slices.end(), [&](const SeqSlice& slice) {
-        const auto found = sequences_.find(slice.id);
-        return found != sequences_.end() && found->second->in_flight > 0 &&
-               reads_answer(*found->second->request);
-      })) {
+  for (const SeqSlice& slice : slices) seats_.reserve(slice.seat + 1);
+  if (std::any_of(slices.begin(), slices.end(),
+                  [&](const SeqSlice& slice) { return follows_unread(slice); })) {
     read_launched();
   }
   step.runs = locate(*step.plan, step.result);
@@ -95,23 +92,19 @@ void ModelExecutor::launch(std::shared_ptr<const StepPlan> plan) {
   model_.activity().end();
 }
 
-// Steps in flight write to the table before it is copied: copies are ordered with the ops.
-void ModelExecutor::reserve_seats(int seats) {
-  const std::int64_t held = last_tokens_.dim(0);
-  if (seats <= held) return;
-  Device& device = model_.ops().device();
-  const std::int64_t wanted = std::max<std::int64_t>(seats, 2 * held);
-  Buffer memory = device.allocate(sizeof(TokenId) * static_cast<std::size_t>(wanted));
-  GLINT_CHECK(memory.data() != nullptr, "no memory for the table of last tokens");
-  if (held > 0) device.copy(memory.data(), last_tokens_.data, last_tokens_.bytes().size());
-  last_tokens_ = Tensor(memory.data(), DType::kI32, {wanted});
-  seat_memory_ = std::move(memory);
+// Whether the host needs tokens that are in flight to say what the slice's next one may be.
+bool ModelExecutor::follows_unread(const SeqSlice& slice) const {
+  const auto found = sequences_.find(slice.id);
+  if (found == sequences_.end() || found->second->in_flight == 0) return false;
+  const SequenceState& sequence = *found->second;
+  return reads_answer(*sequence.request) ||
+         (sequence.request->sampling.penalizes() && !seats_.holds(slice.seat, sequence.counts));
 }
 
 StepOptions ModelExecutor::step_options() const {
   return {.routed = info_.num_moe_layers > 0,
           .to_host = false,
-          .last_tokens = last_tokens_,
+          .last_tokens = seats_.last(),
           .graphs = true};
 }
 
@@ -220,6 +213,7 @@ Result<StepResult> ModelExecutor::collect() {
 // A failure of this device ends the process; ranks can be lost.
 Status ModelExecutor::recover() {
   failed_ = true;
+  seats_.forget();
   for (const auto& [id, sequence] : sequences_) {
     sequence->seed.position = -1;
     sequence->in_flight = 0;
@@ -374,6 +368,11 @@ void ModelExecutor::sample(LaunchedStep& step, const Tensor& logits) {
     // Rows of a late slice are drawn, too, and nobody looks at them: its masks come later.
     if (!run.late) run.masks = std::exchange(run.sequence->masks, nullptr);
     if (run.masks) run.sequence->slow_masks = run.masks->slow;
+    SequenceState& sequence = *run.sequence;
+    if (sequence.request->sampling.penalizes() && !run.late &&
+        !seats_.holds(run.slice->seat, sequence.counts)) {
+      sequence.counts = seats_.fill(run.slice->seat, sequence.tokens);
+    }
     add_rows(run,
              run.masks ? std::span<const MaskRow>(run.masks->rows) : std::span<const MaskRow>(),
              rows);
@@ -385,8 +384,8 @@ void ModelExecutor::sample(LaunchedStep& step, const Tensor& logits) {
   Uploads uploads(scratch);
   Tensor seats_of_rows;
   uploads.add(seats, {rows.size()}, &seats_of_rows);
-  const Tensor tokens = rows.draw(model_.ops(), logits, uploads, scratch);
-  model_.ops().keep_tokens({.tokens = tokens, .seats = seats_of_rows, .last = last_tokens_});
+  const Tensor tokens = rows.draw(model_.ops(), logits, seats_.counts(), uploads, scratch);
+  model_.ops().keep_tokens({.tokens = tokens, .seats = seats_of_rows, .last = seats_.last()});
   step.computed = model_.ops().device().record();
   step.tokens.ask(tokens, model_.ops().device());
   logprobs_.ask(step.runs, logits, tokens, step.logprobs);

@@ -5,7 +5,7 @@
 // On a device that works beside the host, a step may be launched while the one before it runs: its
 // rows take the tokens that the host has not seen from the table of last tokens, by seat. A step
 // whose end the host must look at (drafts, attended positions) is waited for in launch(); so is the
-// one before it, where a request's rules read its whole answer: its grammar, its penalties.
+// one before it, where a request's rules read its whole answer: its grammar, its bad words.
 //
 // It trusts what it knows of a sequence, its tokens and where it is, over what the plan says,
 // because a plan may have been made before the steps in front of it ended (engine/executor.h).
@@ -18,6 +18,7 @@
 #include "runtime/drafter.h"
 #include "runtime/grammar_masks.h"
 #include "runtime/launched_step.h"
+#include "runtime/seat_table.h"
 
 namespace glint {
 
@@ -57,7 +58,7 @@ class ModelExecutor final : public Executor {
   void draft(std::span<SliceRun> runs);
   void start_masks(std::span<SliceRun> runs);
   void await_masks(std::span<SliceRun> runs, double forward_seconds);
-  void reserve_seats(int seats);
+  bool follows_unread(const SeqSlice& slice) const;
   StepOptions step_options() const;
   std::vector<StepRows> make_rows(std::uint64_t step, std::span<SliceRun> runs) const;
   void run(LaunchedStep& step);
@@ -72,8 +73,7 @@ class ModelExecutor final : public Executor {
   ModelExecutorOptions options_;
   ExecutorInfo info_;
   std::unordered_map<RequestId, std::shared_ptr<SequenceState>> sequences_;
-  Buffer seat_memory_;
-  Tensor last_tokens_;                 // [seats] i32
+  SeatTable seats_;
   std::deque<LaunchedStep> launched_;  // oldest first
   std::vector<LaunchedStep> spare_;    // their memory is used again
   std::chrono::steady_clock::time_point last_collected_ = {};

@@ -1,6 +1,7 @@
 #include "runtime/sample_rows.h"
 
 #include <algorithm>
+#include <bit>
 #include <limits>
 
 #include "tensor/transfer.h"
@@ -15,6 +16,11 @@ float scale_of(const SamplingParams& params) {
   return params.greedy() ? 0 : static_cast<float>(std::min(1 / params.temperature, 1e30));
 }
 
+void push_halves(std::uint64_t bits, std::vector<std::int32_t>& to) {
+  to.push_back(static_cast<std::int32_t>(bits));
+  to.push_back(static_cast<std::int32_t>(bits >> 32));
+}
+
 }  // namespace
 
 void SampleRows::add(const SamplingParams& params, const SamplingContext& context) {
@@ -23,15 +29,20 @@ void SampleRows::add(const SamplingParams& params, const SamplingContext& contex
   // In f32 a share of almost nothing is still one.
   top_p_.push_back(std::max(static_cast<float>(params.top_p), std::numeric_limits<float>::min()));
   min_p_.push_back(static_cast<float>(params.min_p));
-  seeds_.push_back(static_cast<std::int32_t>(params.seed));
-  seeds_.push_back(static_cast<std::int32_t>(params.seed >> 32));
+  push_halves(params.seed, seeds_);
   positions_.push_back(static_cast<std::int32_t>(context.position));
   add_mask(params, context);
-  for (const auto& [id, edit] : edits_of(params, context)) {
+  for (const auto& [id, added] : edits_of(params, context)) {
     edit_ids_.push_back(id);
-    edit_values_.insert(edit_values_.end(), {edit.added, edit.repetition, edit.subtracted});
+    edit_values_.push_back(added);
   }
   edit_begins_.push_back(static_cast<std::int32_t>(edit_ids_.size()));
+  seats_.push_back(context.seat);
+  drafts_.push_back(context.draft);
+  for (const double penalty :
+       {params.repetition_penalty, params.presence_penalty, params.frequency_penalty}) {
+    push_halves(std::bit_cast<std::uint64_t>(penalty), penalties_);
+  }
 }
 
 void SampleRows::add_mask(const SamplingParams& params, const SamplingContext& context) {
@@ -50,42 +61,30 @@ SampleRows::Edits SampleRows::edits_of(const SamplingParams& params,
                                        const SamplingContext& context) const {
   Edits edits;
   for (const auto& [id, bias] : params.logit_bias) {
-    if (holds(id)) edits[id].added += bias;
+    if (holds(id)) edits[id] += bias;
   }
   // The last token of each word whose other tokens end the answer so far.
   for (const std::vector<TokenId>& word : params.bad_words) {
     if (word.empty() || word.size() - 1 > context.answer.size() || !holds(word.back())) continue;
     const auto begun = context.answer.last(word.size() - 1);
-    if (std::equal(begun.begin(), begun.end(), word.begin()))
-      edits[word.back()].added = kImpossible;
+    if (std::equal(begun.begin(), begun.end(), word.begin())) edits[word.back()] = kImpossible;
   }
   for (const TokenId id : context.forbidden) {
-    if (holds(id)) edits[id].added = kImpossible;
-  }
-  if (!context.counts) return edits;
-  const auto penalize = [&](TokenId id, int count) {
-    if (!holds(id)) return;
-    Edit& edit = edits[id];
-    edit.repetition = static_cast<float>(params.repetition_penalty);
-    edit.subtracted = static_cast<float>(params.frequency_penalty * count +
-                                         (count > 0 ? params.presence_penalty : 0));
-  };
-  for (const auto& [id, count] : *context.counts) penalize(id, count);
-  for (const TokenId id : context.drafts) {
-    const auto known = context.counts->find(id);
-    const auto more = std::count(context.drafts.begin(), context.drafts.end(), id);
-    penalize(id, (known == context.counts->end() ? 0 : known->second) + static_cast<int>(more));
+    if (holds(id)) edits[id] = kImpossible;
   }
   return edits;
 }
 
-Tensor SampleRows::draw(Ops& ops, const Tensor& logits, Arena& arena) const {
+Tensor SampleRows::draw(Ops& ops, const Tensor& logits, const Tensor& counts, Arena& arena) const {
   Uploads uploads(arena);
-  return draw(ops, logits, uploads, arena);
+  return draw(ops, logits, counts, uploads, arena);
 }
 
-Tensor SampleRows::draw(Ops& ops, const Tensor& logits, Uploads& uploads, Arena& arena) const {
+Tensor SampleRows::draw(Ops& ops, const Tensor& logits, const Tensor& counts, Uploads& uploads,
+                        Arena& arena) const {
   const std::int64_t R = size();
+  const bool penalizes =
+      std::any_of(seats_.begin(), seats_.end(), [](std::int32_t seat) { return seat >= 0; });
   SampleArgs args = {.logits = logits, .num_ids = num_ids_, .tokens = arena.take(DType::kI32, {R})};
   uploads.add(scales_, {R}, &args.scales);
   uploads.add(top_k_, {R}, &args.top_k);
@@ -102,11 +101,23 @@ Tensor SampleRows::draw(Ops& ops, const Tensor& logits, Uploads& uploads, Arena&
     const auto N = static_cast<std::int64_t>(edit_ids_.size());
     uploads.add(edit_begins_, {R + 1}, &args.edit_begins);
     uploads.add(edit_ids_, {N}, &args.edit_ids);
-    uploads.add(edit_values_, {N, 3}, &args.edit_values);
+    uploads.add(edit_values_, {N}, &args.edit_values);
+  }
+  if (penalizes) {
+    args.counts = counts;
+    uploads.add(seats_, {R}, &args.seats);
+    uploads.add(drafts_, {R}, &args.drafts);
+    uploads.add(penalties_, {R, 3, 2}, &args.penalties);
   }
   uploads.send();
-  if (args.masks || args.edit_begins) args.work = arena.take(DType::kF32, {R, logits.dim(1)});
+  if (args.masks || args.edit_begins || penalizes) {
+    args.work = arena.take(DType::kF32, {R, logits.dim(1)});
+  }
   if (R > 0) ops.sample(args);
+  if (penalizes) {
+    ops.count_tokens(
+        {.tokens = args.tokens, .drafts = args.drafts, .seats = args.seats, .counts = counts});
+  }
   return args.tokens;
 }
 

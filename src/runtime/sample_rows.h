@@ -11,7 +11,6 @@
 #include <cstdint>
 #include <map>
 #include <span>
-#include <unordered_map>
 #include <vector>
 
 #include "engine/sampling_params.h"
@@ -20,15 +19,12 @@
 
 namespace glint {
 
-// How often each token of a sequence is in its answer; tokens of the prompt alone have 0.
-using TokenCounts = std::unordered_map<TokenId, int>;
-
 // A row's inputs besides logits and parameters.
 struct SamplingContext {
   std::int64_t position = 0;                 // of the token
   std::span<const TokenId> answer = {};      // the tokens of the answer before it
-  const TokenCounts* counts = nullptr;       // null: no penalties
-  std::span<const TokenId> drafts = {};      // the last of `answer`, which are not in `counts`
+  int seat = -1;                             // of its counts; -1: no penalties
+  TokenId draft = -1;                        // the last of `answer`, if it is a guess
   std::span<const TokenId> forbidden = {};   // may not come
   std::span<const std::uint32_t> mask = {};  // of bits: what may come; empty: everything
 };
@@ -39,19 +35,19 @@ class SampleRows {
   explicit SampleRows(std::int64_t num_ids) : num_ids_(num_ids) {}
 
   int size() const { return static_cast<int>(positions_.size()); }
+  // A row with a draft comes after the row whose token the draft guesses.
   void add(const SamplingParams& params, const SamplingContext& context);
 
   // Tokens [size()] i32 on the device, in the arena's present scope: one, kNotNumbers or kNoToken
-  // for each row of `logits` [size(), V].
-  Tensor draw(Ops& ops, const Tensor& logits, Arena& arena) const;
+  // for each row of `logits` [size(), V]. `counts` [seats, ids] (ops/sequences.h) are read where a
+  // row has a seat, and those tokens are counted there which no wrong draft comes before.
+  Tensor draw(Ops& ops, const Tensor& logits, const Tensor& counts, Arena& arena) const;
   // The same, in one copy with what is in `uploads`.
-  Tensor draw(Ops& ops, const Tensor& logits, Uploads& uploads, Arena& arena) const;
+  Tensor draw(Ops& ops, const Tensor& logits, const Tensor& counts, Uploads& uploads,
+              Arena& arena) const;
 
  private:
-  struct Edit {
-    float added = 0, repetition = 1, subtracted = 0;
-  };
-  using Edits = std::map<TokenId, Edit>;
+  using Edits = std::map<TokenId, float>;  // added to logits
 
   void add_mask(const SamplingParams& params, const SamplingContext& context);
   Edits edits_of(const SamplingParams& params, const SamplingContext& context) const;
@@ -64,6 +60,7 @@ class SampleRows {
   std::vector<std::int32_t> masks_, mask_rows_;
   std::vector<std::int32_t> edit_begins_ = {0}, edit_ids_;
   std::vector<float> edit_values_;
+  std::vector<std::int32_t> seats_, drafts_, penalties_;
 };
 
 }  // namespace glint

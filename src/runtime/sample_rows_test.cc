@@ -18,21 +18,26 @@ namespace {
 // Tokens of rows that are asked for one by one.
 class Sampler {
  public:
+  // With penalties, `counts` are those of the answer so far.
   std::optional<TokenId> sample(const std::vector<float>& logits, const SamplingParams& params,
-                                const SamplingContext& context) {
+                                SamplingContext context,
+                                const std::vector<std::int32_t>& counts = {}) {
     SampleRows rows(static_cast<std::int64_t>(logits.size()));
+    if (!counts.empty()) context.seat = 0;
     rows.add(params, context);
-    const TokenId token = draw(rows, logits, 1)[0];
+    const TokenId token = draw(rows, logits, 1, counts)[0];
     return token < 0 ? std::nullopt : std::optional(token);
   }
 
   // `rows` of the same logits.
-  std::vector<TokenId> draw(const SampleRows& rows, const std::vector<float>& logits, int count) {
+  std::vector<TokenId> draw(const SampleRows& rows, const std::vector<float>& logits, int count,
+                            const std::vector<std::int32_t>& counts = {}) {
     std::vector<float> all;
     for (int i = 0; i < count; ++i) all.insert(all.end(), logits.begin(), logits.end());
     const Arena::Scope scope(arena_);
     const Tensor read = upload(all, {count, static_cast<std::int64_t>(logits.size())}, arena_);
-    return download<TokenId>(rows.draw(ops_, read, arena_), ops_.device());
+    const Tensor table = upload(counts, {1, static_cast<std::int64_t>(counts.size())}, arena_);
+    return download<TokenId>(rows.draw(ops_, read, table, arena_), ops_.device());
   }
 
   // The ids that come among many draws of nearly even logits.
@@ -226,7 +231,8 @@ TEST(Sampler, what_may_not_come_does_not) {
 TEST(Sampler, penalties_and_bias_come_in_the_order_of_vllm) {
   Sampler sampler;
   const std::vector<float> logits = {2.0f, -2.0f, 1.0f, 4.0f};
-  const TokenCounts counts = {{0, 0}, {1, 2}, {2, 1}, {99, 4}};
+  const std::vector<std::int32_t> counts = {
+      kCountOfPrompt, 2 * kCountOfSaid, kCountOfPrompt + kCountOfSaid, 0, 0, 4 * kCountOfSaid};
   // Bias, then (x / 2 or x * 2) - 0.25 * count - 0.5 if the answer holds it; 0 is of the prompt.
   const std::vector<float> expected = {2.0f, -5.0f, -0.25f, 3.0f};
   for (TokenId id = 0; id < 4; ++id) {
@@ -243,25 +249,30 @@ TEST(Sampler, penalties_and_bias_come_in_the_order_of_vllm) {
                                      .presence_penalty = 0.5,
                                      .frequency_penalty = 0.25,
                                      .logit_bias = {{0, 2.0f}, {3, -1.0f}}};
-      EXPECT_EQ(sampler.sample(row, params, {.counts = &counts, .forbidden = others}),
-                off > 0 ? 4 : id);
+      EXPECT_EQ(sampler.sample(row, params, {.forbidden = others}, counts), off > 0 ? 4 : id);
     }
   }
 }
 
+// Each row of a sequence with drafts counts those before it, and the table what was right of them.
 TEST(Sampler, drafts_count_for_penalties_as_if_they_were_said) {
-  Sampler sampler;
-  const std::vector<float> logits = {2.0f, 1.9f, 0.0f};
-  const TokenCounts said = {{0, 1}};
-  const std::vector<TokenId> drafts = {1, 0};
+  ThreadPool pool(1);
+  CpuOps ops(best_cpu_isa().value(), pool);
+  Arena arena(ops.device());
   const SamplingParams params = {.temperature = 0, .frequency_penalty = 1};
-  EXPECT_EQ(sampler.sample(logits, params, {.counts = &said}), 1);
-  EXPECT_EQ(
-      sampler.sample(logits, params,
-                     {.answer = drafts, .counts = &said, .drafts = std::span(drafts).first(1)}),
-      0);  // 2 - 1 and 1.9 - 1
-  EXPECT_EQ(sampler.sample(logits, params, {.answer = drafts, .counts = &said, .drafts = drafts}),
-            1);  // 2 - 2 and 1.9 - 1
+  SampleRows rows(3);
+  for (const TokenId draft : {-1, 1, 0, 2}) rows.add(params, {.seat = 1, .draft = draft});
+  const std::vector<float> logits = {2.0f, 1.9f, 0.0f};
+  std::vector<float> all;
+  for (int r = 0; r < rows.size(); ++r) all.insert(all.end(), logits.begin(), logits.end());
+  const std::vector<std::int32_t> said = {7, 7, 7, kCountOfSaid, 0, 0};
+  const Tensor counts = upload(said, {2, 3}, arena);
+  const Tensor tokens = rows.draw(ops, upload(all, {rows.size(), 3}, arena), counts, arena);
+  // 2 - 1 and 1.9; 2 - 1 and 1.9 - 1; 2 - 2 and 1.9 - 1; the same, and a third that was said.
+  EXPECT_EQ(download<TokenId>(tokens, ops.device()), (std::vector<TokenId>{1, 0, 1, 1}));
+  // The last draft was wrong, and what was drawn after it is not said.
+  EXPECT_EQ(download<std::int32_t>(counts, ops.device()),
+            (std::vector<std::int32_t>{7, 7, 7, 2 * kCountOfSaid, 2 * kCountOfSaid, 0}));
 }
 
 TEST(Sampler, rows_of_one_call_do_not_depend_on_each_other) {

@@ -9,7 +9,6 @@
 #include "engine/step_plan.h"
 #include "engine/token_list.h"
 #include "runtime/grammar_masks.h"
-#include "runtime/sample_rows.h"
 
 namespace glint {
 
@@ -23,7 +22,7 @@ struct DraftSeed {
 struct SequenceState {
   std::shared_ptr<const Request> request;
   TokenList tokens;
-  TokenCounts counts = {};  // of `tokens`; empty without penalties
+  std::uint64_t counts = 0;  // ticket of its seat's (SeatTable); 0: none
   DraftSeed seed = {};
   // By a stop id, its length, its grammar or a failure: it runs no more.
   bool ended = false;
@@ -39,8 +38,6 @@ struct SequenceState {
 
   explicit SequenceState(std::shared_ptr<const Request> r) : request(std::move(r)) {
     tokens = request->prompt;
-    if (!request->sampling.penalizes()) return;
-    for (const TokenId id : request->prompt) counts.emplace(id, 0);
   }
 
   int in_flight = 0;  // tokens that launched steps sample, not read yet
@@ -52,10 +49,6 @@ struct SequenceState {
   int launched_size() const { return size() + in_flight; }
   std::span<const TokenId> answer() const { return tokens.answer(); }
 
-  void push(TokenId token) {
-    tokens.append(token);
-    if (request->sampling.penalizes()) ++counts[token];
-  }
   bool stops(TokenId token) const {
     return std::find(request->stop_ids.begin(), request->stop_ids.end(), token) !=
            request->stop_ids.end();

@@ -32,7 +32,7 @@ void end_or_fail(const MaskRow* mask, SliceRun& run) {
 // Takes `token` into the sequence; false if the answer ends with it.
 bool take(TokenId token, SliceRun& run) {
   SequenceState& sequence = *run.sequence;
-  sequence.push(token);
+  sequence.tokens.append(token);
   run.result->tokens.push_back(token);
   if (sequence.stops(token)) {
     run.result->stop_id = token;
@@ -47,7 +47,7 @@ bool take(TokenId token, SliceRun& run) {
 
 bool reads_answer(const Request& request) {
   const SamplingParams& sampling = request.sampling;
-  return request.constraint || sampling.penalizes() ||
+  return request.constraint ||
          std::any_of(sampling.bad_words.begin(), sampling.bad_words.end(),
                      [](const std::vector<TokenId>& word) { return word.size() > 1; });
 }
@@ -63,8 +63,8 @@ void add_rows(const SliceRun& run, std::span<const MaskRow> masks, SampleRows& r
     SamplingContext context = {
         .position = sequence.launched_size() + row,
         .answer = std::span(answer).first(static_cast<std::size_t>(sequence.answered() + row)),
-        .drafts = std::span(run.drafts).first(r)};
-    if (request.sampling.penalizes()) context.counts = &sequence.counts;
+        .draft = r > 0 ? run.drafts[r - 1] : -1};
+    if (request.sampling.penalizes() && !run.late) context.seat = run.slice->seat;
     if (answered < request.min_tokens) context.forbidden = *request.stop_ids;
     if (r < masks.size() && masks[r].next == Next::kMasked) context.mask = masks[r].bits;
     rows.add(request.sampling, context);

@@ -8,6 +8,7 @@
 #include "backends/cpu/cpu_ops.h"
 #include "base/random.h"
 #include "ops/logit_rows.h"
+#include "runtime/seat_table.h"
 #include "tensor/transfer.h"
 
 namespace glint {
@@ -45,12 +46,16 @@ Judged judge(const Request& request, const std::vector<TokenId>& drafts,
   static ThreadPool pool(1);
   static CpuOps ops(best_cpu_isa().value(), pool);
   Arena arena(ops.device());
+  static SeatTable seats(ops.device(), kVocab);
+  seats.reserve(1);
+  seats.fill(0, sequence->tokens);
   SampleRows rows(kVocab);
   add_rows(run, {}, rows);
   const auto R = static_cast<std::int64_t>(rows.size());
   std::vector<float> read(logits.begin(), logits.begin() + R * std::int64_t{kVocab});
   const Tensor on_device = upload(read, {R, std::int64_t{kVocab}}, arena);
-  take_rows(download<std::int32_t>(rows.draw(ops, on_device, arena), ops.device()), {}, run);
+  const Tensor tokens = rows.draw(ops, on_device, seats.counts(), arena);
+  take_rows(download<std::int32_t>(tokens, ops.device()), {}, run);
   judged.tokens = judged.result.tokens;
   return judged;
 }

@@ -20,10 +20,11 @@ struct StepMemory {
   std::int64_t draft = 0;    // of the MTP layer's
   std::int64_t head = 0;     // of logits by themselves
   std::int64_t edits = 0;    // of logits that a request's own rules change
+  std::int64_t counts = 0;   // of the tokens that sequences have said, for their penalties
   std::int64_t scratch = 0;  // of the backend's own
   std::int64_t graphs = 0;   // of recorded steps, beside what they compute on
 
-  std::int64_t total() const { return step + draft + head + edits + scratch + graphs; }
+  std::int64_t total() const { return step + draft + head + edits + counts + scratch + graphs; }
 };
 
 }  // namespace glint

@@ -182,6 +182,7 @@ StepMemory StepTrial::memory(const StepLimits& limits) {
   if (shard_.is_last()) {
     memory.head = run_head(std::max(kLogprobRows, sequences));
     memory.edits = config_.vocab_size * 4 * full.logit_rows;
+    memory.counts = config_.vocab_size * 4 * limits.max_running;
   }
   if (!weights_.mtp.empty() && limits.max_drafts > 0) {
     StepShape rows = full, guesses = full;

@@ -1,5 +1,5 @@
 // The same request gives the same tokens alone, in a batch, after a cache hit, with drafts, in
-// chunks and after preemption.
+// chunks, after preemption and after failures.
 #include "executor/harness.h"
 
 namespace glint {
@@ -105,6 +105,21 @@ TEST(Deterministic, after_preemption) {
       preemptions += outcome.usage.preemptions;
     }
     EXPECT_GT(preemptions, 0);
+  }
+}
+
+// The executor knows nothing then but the tokens of each sequence.
+TEST(Deterministic, after_failures) {
+  for (const int drafts : {0, 2}) {
+    Harness harness(tiny(), {.max_drafts = drafts});
+    for (const Request& request : requests()) harness.submit(request);
+    for (int step = 1; harness.step(); ++step) {
+      if (step % 3) continue;
+      ASSERT_TRUE(harness.executor().recover().ok());
+    }
+    for (const auto& [id, expected] : alone()) {
+      EXPECT_EQ(harness.outcome(id).tokens, expected.tokens) << "request " << id;
+    }
   }
 }
 

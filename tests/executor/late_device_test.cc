@@ -60,11 +60,12 @@ TEST(LateDevice, a_step_is_launched_while_the_one_before_it_runs) {
   const Request wishes[] = {
       {},
       {.want = {.top_logprobs = 2, .prompt_logprobs = 1}},
+      {.sampling = {.temperature = 0, .repetition_penalty = 1.8, .presence_penalty = 2}},
   };
   std::vector<RequestId> ended;
   for (const Request& wish : wishes) {
     Request request = wish;
-    request.id = ended.size() + 1;
+    request.id = ended.empty() ? 1 : ended[0] + 1;
     request.prompt = prompt_of(0, 8);
     request.max_tokens = 4;
     const auto shared = std::make_shared<Request>(request);

@@ -49,6 +49,7 @@ class CpuOps : public ReferenceOps {
   void sample(const SampleArgs& args) override;
   void place_rows(const PlaceRowsArgs& args) override;
   void keep_tokens(const KeepTokensArgs& args) override;
+  void count_tokens(const CountTokensArgs& args) override;
   void token_log_probs(const TokenLogProbsArgs& args) override;
 
   void attention_in(const AttentionInArgs& args, Arena& scratch) override;

@@ -76,18 +76,43 @@ class RowSampler {
     const std::int32_t* const begins =
         args_.edit_begins ? args_.edit_begins.ptr<std::int32_t>() : nullptr;
     const std::int32_t mask = args_.masks ? args_.mask_rows.ptr<std::int32_t>()[r_] : -1;
-    if ((!begins || begins[r_] == begins[r_ + 1]) && mask < 0) return raw;
+    const std::int32_t seat = args_.counts ? args_.seats.ptr<std::int32_t>()[r_] : -1;
+    if ((!begins || begins[r_] == begins[r_ + 1]) && mask < 0 && seat < 0) return raw;
     const std::span<float> x(args_.work.row<float>(r_), raw.size());
     std::copy(raw.begin(), raw.end(), x.begin());
     for (std::int32_t e = begins ? begins[r_] : 0; e < (begins ? begins[r_ + 1] : 0); ++e) {
-      const float* const value = args_.edit_values.row<float>(e);
-      float& logit = x[static_cast<std::size_t>(args_.edit_ids.ptr<std::int32_t>()[e])];
-      logit = logit + value[0];
-      logit = logit < 0 ? logit * value[1] : logit / value[1];
-      logit = logit - value[2];
+      x[static_cast<std::size_t>(args_.edit_ids.ptr<std::int32_t>()[e])] +=
+          args_.edit_values.ptr<float>()[e];
     }
+    if (seat >= 0) penalize(args_.counts.row<std::int32_t>(seat), x);
     if (mask >= 0) apply(args_.masks.row<std::int32_t>(mask), x);
     return x;
+  }
+
+  // Most ids of a vocabulary were never said: whole blocks of them are passed over.
+  void penalize(const std::int32_t* counts, std::span<float> x) const {
+    constexpr std::size_t kBlock = 64;
+    const std::int32_t* const penalties = args_.penalties.row<std::int32_t>(r_);
+    const std::int32_t* const drafts = args_.drafts.ptr<std::int32_t>();
+    std::vector<std::pair<std::size_t, float>> drafted;  // which count more than the table says
+    for (std::int64_t d = r_; d >= 0 && drafts[d] >= 0; --d) {
+      const auto id = static_cast<std::size_t>(drafts[d]);
+      if (id >= x.size()) continue;
+      std::int32_t count = counts[id];
+      for (std::int64_t e = r_; e >= 0 && drafts[e] >= 0; --e) {
+        count += drafts[e] == drafts[d] ? kCountOfSaid : 0;
+      }
+      drafted.emplace_back(id, penalized(x[id], count, penalties));
+    }
+    for (std::size_t first = 0; first < x.size(); first += kBlock) {
+      const std::size_t end = std::min(first + kBlock, x.size());
+      std::int32_t any = 0;
+      for (std::size_t i = first; i < end; ++i) any |= counts[i];
+      for (std::size_t i = first; any != 0 && i < end; ++i) {
+        if (counts[i] != 0) x[i] = penalized(x[i], counts[i], penalties);
+      }
+    }
+    for (const auto& [id, logit] : drafted) x[id] = logit;
   }
 
   static void apply(const std::int32_t* mask, std::span<float> x) {
@@ -130,7 +155,7 @@ class RowSampler {
   // most e^(s - best) can be better than the best so far: few ids cost two logarithms, and those
   // whose weight is far below it not even their random bits.
   std::int32_t draw() const {
-    const std::uint64_t seed = seed_of(args_.seeds.row<std::int32_t>(r_));
+    const std::uint64_t seed = both_halves(args_.seeds.row<std::int32_t>(r_));
     const auto position = static_cast<std::uint32_t>(args_.positions.ptr<std::int32_t>()[r_]);
     const float least = distance_to_one(0);
     float best = -kInfinity, reach = kInfinity;

@@ -37,4 +37,17 @@ void CpuOps::keep_tokens(const KeepTokensArgs& args) {
   }
 }
 
+void CpuOps::count_tokens(const CountTokensArgs& args) {
+  check(args);
+  const std::int32_t* const tokens = args.tokens.ptr<std::int32_t>();
+  const std::int32_t* const drafts = args.drafts.ptr<std::int32_t>();
+  const std::int32_t* const seats = args.seats.ptr<std::int32_t>();
+  bool right = false;
+  for (std::int64_t r = 0; r < args.tokens.dim(0); ++r) {
+    right =
+        seats[r] >= 0 && tokens[r] >= 0 && (drafts[r] < 0 || (right && drafts[r] == tokens[r - 1]));
+    if (right) args.counts.row<std::int32_t>(seats[r])[tokens[r]] += kCountOfSaid;
+  }
+}
+
 }  // namespace glint

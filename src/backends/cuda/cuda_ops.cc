@@ -97,6 +97,9 @@ class CudaOps final : public Ops {
   void keep_tokens(const KeepTokensArgs& args) override {
     run("keep_tokens", args, launch_keep_tokens);
   }
+  void count_tokens(const CountTokensArgs& args) override {
+    run("count_tokens", args, launch_count_tokens);
+  }
   void sample(const SampleArgs& args) override { run("sample", args, launch_sample); }
   void token_log_probs(const TokenLogProbsArgs& args) override {
     run("token_log_probs", args, launch_token_log_probs);

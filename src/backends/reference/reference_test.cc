@@ -276,6 +276,21 @@ TEST(Reference, what_permute_scatters_combine_gathers) {
   EXPECT_EQ(out.values, (std::vector<float>{103, 241, 325}));
 }
 
+TEST(Reference, tokens_after_a_wrong_draft_are_not_counted) {
+  ReferenceOps ops;
+  // Two sequences with two drafts each: the first's are right, the second's first is wrong.
+  const Owned<std::int32_t> tokens({0, 1, 1, 2, 2, 2}, {6}), drafts({-1, 0, 1, -1, 0, 2}, {6});
+  const Owned<std::int32_t> seats({1, 1, 1, 0, 0, 0}, {6});
+  const Owned<std::int32_t> counts({kCountOfPrompt, 0, kCountOfPrompt, 0, 0, 0}, {2, 3});
+  ops.count_tokens({.tokens = tokens.tensor,
+                    .drafts = drafts.tensor,
+                    .seats = seats.tensor,
+                    .counts = counts.tensor});
+  EXPECT_EQ(counts.values,
+            (std::vector<std::int32_t>{kCountOfPrompt, 0, kCountOfPrompt + kCountOfSaid,
+                                       kCountOfSaid, 2 * kCountOfSaid, 0}));
+}
+
 TEST(ReferenceDeath, indices_outside_of_their_memory_abort) {
   ReferenceOps ops;
   const Owned<float> table({1, 2, 3, 4}, {2, 2}), out({0, 0}, {1, 2});

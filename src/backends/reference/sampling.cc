@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "backends/reference/reference_ops.h"
+#include "base/check.h"
 #include "ops/sampling_math.h"
 
 namespace glint {
@@ -18,6 +19,21 @@ struct Row {
   bool numbers = true;
 };
 
+void penalize(const SampleArgs& args, std::int64_t r, std::vector<float>& x) {
+  const std::int32_t seat = args.counts ? args.seats.ptr<std::int32_t>()[r] : -1;
+  if (seat < 0) return;
+  GLINT_CHECK(seat < args.counts.dim(0), "sample: a seat outside the table of counts");
+  const std::int32_t* const known = args.counts.row<std::int32_t>(seat);
+  std::vector<std::int32_t> counts(known, known + x.size());
+  const std::int32_t* const drafts = args.drafts.ptr<std::int32_t>();
+  for (std::int64_t d = r; d >= 0 && drafts[d] >= 0; --d) {
+    if (drafts[d] < args.num_ids) counts[static_cast<std::size_t>(drafts[d])] += kCountOfSaid;
+  }
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    if (counts[i] > 0) x[i] = penalized(x[i], counts[i], args.penalties.row<std::int32_t>(r));
+  }
+}
+
 Row edited(const SampleArgs& args, std::int64_t r) {
   const float* const logits = args.logits.row<float>(r);
   Row row = {.x = std::vector<float>(logits, logits + args.num_ids)};
@@ -27,13 +43,11 @@ Row edited(const SampleArgs& args, std::int64_t r) {
   if (args.edit_begins) {
     const std::int32_t* const begins = args.edit_begins.ptr<std::int32_t>();
     for (std::int32_t e = begins[r]; e < begins[r + 1]; ++e) {
-      const float* const value = args.edit_values.row<float>(e);
-      float& x = row.x[static_cast<std::size_t>(args.edit_ids.ptr<std::int32_t>()[e])];
-      x = x + value[0];
-      x = x < 0 ? x * value[1] : x / value[1];
-      x = x - value[2];
+      row.x[static_cast<std::size_t>(args.edit_ids.ptr<std::int32_t>()[e])] +=
+          args.edit_values.ptr<float>()[e];
     }
   }
+  penalize(args, r, row.x);
   const std::int32_t m = args.masks ? args.mask_rows.ptr<std::int32_t>()[r] : -1;
   for (std::size_t i = 0; m >= 0 && i < row.x.size(); ++i) {
     const auto word = static_cast<std::uint32_t>(args.masks.row<std::int32_t>(m)[i / 32]);
@@ -76,7 +90,7 @@ std::int32_t sample_row(const SampleArgs& args, std::int64_t r) {
   }
   ids.resize(kept);
   std::sort(ids.begin(), ids.end());
-  const std::uint64_t seed = seed_of(args.seeds.row<std::int32_t>(r));
+  const std::uint64_t seed = both_halves(args.seeds.row<std::int32_t>(r));
   const auto position = static_cast<std::uint32_t>(args.positions.ptr<std::int32_t>()[r]);
   const auto score = [&](std::int32_t id) {
     return s(id) + gumbel_of(sample_bits(seed, position, static_cast<std::uint32_t>(id)));

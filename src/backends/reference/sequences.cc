@@ -41,4 +41,20 @@ void ReferenceOps::keep_tokens(const KeepTokensArgs& args) {
   }
 }
 
+void ReferenceOps::count_tokens(const CountTokensArgs& args) {
+  check(args);
+  const auto at = [](const Tensor& ints, std::int64_t r) { return ints.ptr<std::int32_t>()[r]; };
+  const auto is_right = [&](const auto& self, std::int64_t r) -> bool {
+    if (at(args.seats, r) < 0 || at(args.tokens, r) < 0) return false;
+    if (at(args.drafts, r) < 0) return true;
+    return r > 0 && at(args.drafts, r) == at(args.tokens, r - 1) && self(self, r - 1);
+  };
+  for (std::int64_t r = 0; r < args.tokens.dim(0); ++r) {
+    if (!is_right(is_right, r)) continue;
+    GLINT_CHECK(at(args.seats, r) < args.counts.dim(0), "count_tokens: a seat outside the table");
+    GLINT_CHECK(at(args.tokens, r) < args.counts.dim(1), "count_tokens: a token outside the table");
+    args.counts.row<std::int32_t>(at(args.seats, r))[at(args.tokens, r)] += kCountOfSaid;
+  }
+}
+
 }  // namespace glint

@@ -14,7 +14,7 @@ struct SampleShape {
   std::int64_t R = 1, V = 64, num_ids = 0;  // 0: V
   float scale = 1, top_p = 1, min_p = 0;
   std::int32_t top_k = 0;
-  bool mask = false, edits = false, ties = false, bad = false;
+  bool mask = false, edits = false, ties = false, bad = false, counts = false;
 };
 
 std::string name(const SampleShape& s) {
@@ -26,6 +26,7 @@ std::string name(const SampleShape& s) {
   if (s.min_p > 0) text += str(", min_p ", s.min_p);
   for (const auto& [is, what] : {std::pair{s.mask, ", masks"},
                                  {s.edits, ", edits"},
+                                 {s.counts, ", penalties"},
                                  {s.ties, ", ties"},
                                  {s.bad, ", not numbers"}}) {
     if (is) text += what;
@@ -68,7 +69,7 @@ void add_masks(Workspace& ws, const SampleShape& s, SampleArgs& args) {
   args.mask_rows = ws.tokens(ws.ints(rows, {s.R}));
 }
 
-// Bias, penalties and ids that are forbidden, of all rows but every fourth.
+// Bias and ids that are forbidden, of all rows but every fourth.
 void add_edits(Workspace& ws, const SampleShape& s, SampleArgs& args) {
   std::vector<std::int32_t> begins = {0}, ids;
   std::vector<float> values;
@@ -77,22 +78,44 @@ void add_edits(Workspace& ws, const SampleShape& s, SampleArgs& args) {
     for (std::int64_t i = r % 4; r % 4 && i < count; i += 3) {
       ids.push_back(static_cast<std::int32_t>(i));
       const bool forbidden = i % 5 == 0;
-      values.insert(values.end(), {forbidden ? -kInfinity : 0.25f * static_cast<float>(i % 3 - 1),
-                                   i % 2 ? 1.3f : 1.0f, 0.5f * static_cast<float>(i % 4)});
+      values.push_back(forbidden ? -kInfinity : 0.25f * static_cast<float>(i % 3 - 1));
     }
     begins.push_back(static_cast<std::int32_t>(ids.size()));
   }
   args.edit_begins = ws.ints(begins, {s.R + 1});
   args.edit_ids = ws.ints(ids, {static_cast<std::int64_t>(ids.size())});
-  args.edit_values = ws.input(DType::kF32, {static_cast<std::int64_t>(ids.size()), 3}, values);
+  args.edit_values = ws.input(DType::kF32, {static_cast<std::int64_t>(ids.size())}, values);
+}
+
+// Penalties of all rows but every fourth, of ids of prompts and answers, with up to three drafts.
+void add_counts(Workspace& ws, const SampleShape& s, SampleArgs& args) {
+  const std::int64_t seats = s.R, W = s.V + 2;
+  std::vector<std::int32_t> counts(static_cast<std::size_t>(seats * W)), seat_of, drafts, penalties;
+  for (std::size_t i = 0; i < counts.size(); i += 3) {
+    counts[i] = static_cast<std::int32_t>(i * 7 % 11 * kCountOfSaid + i % 2 * kCountOfPrompt);
+  }
+  for (std::int64_t r = 0; r < s.R; ++r) {
+    seat_of.push_back(static_cast<std::int32_t>(r % 4 ? seats - 1 - r : -1));
+    drafts.push_back(static_cast<std::int32_t>(r % 4 < 2 ? -1 : r * 5 % s.V));
+    const double p[] = {1.1 + 0.1 * static_cast<double>(r % 3), 0.3, r % 2 ? 0.7 : -0.2};
+    for (const double x : p) {
+      const auto bits = std::bit_cast<std::uint64_t>(x);
+      penalties.push_back(static_cast<std::int32_t>(bits));
+      penalties.push_back(static_cast<std::int32_t>(bits >> 32));
+    }
+  }
+  args.counts = ws.ints(counts, {seats, W});
+  args.seats = ws.ints(seat_of, {s.R});
+  args.drafts = ws.ints(drafts, {s.R});
+  args.penalties = ws.ints(penalties, {s.R, 3, 2});
 }
 
 Case sample_case(SampleShape s) {
   return {.op = "sample",
           .name = name(s),
           .need = {.ops = {Op::kSample}},
-          // The lists of edits are of all rows together.
-          .tokens = s.edits ? 0 : s.R,
+          // The lists of edits are of all rows together, and drafts are of rows before.
+          .tokens = s.edits || s.counts ? 0 : s.R,
           .prepare = [s](Workspace& ws) {
             SampleArgs args;
             args.logits = ws.tokens(ws.input(DType::kF32, {s.R, s.V}, logits_of(ws, s), {0, 3}));
@@ -115,7 +138,8 @@ Case sample_case(SampleShape s) {
             args.positions = ws.tokens(ws.ints(positions, {s.R}));
             if (s.mask) add_masks(ws, s, args);
             if (s.edits) add_edits(ws, s, args);
-            if (s.mask || s.edits) {
+            if (s.counts) add_counts(ws, s, args);
+            if (s.mask || s.edits || s.counts) {
               args.work = ws.arena().take(DType::kF32, {args.logits.dim(0), s.V});
             }
             args.tokens = ws.output("tokens", DType::kI32, {s.R});
@@ -176,6 +200,7 @@ void add_sampling_cases(std::vector<Case>& cases, bool timing) {
       cases.push_back(argmax_case({.R = R, .V = 154880}));
       cases.push_back(sample_case({.R = R, .V = 154880}));
       cases.push_back(sample_case({.R = R, .V = 154880, .top_p = 0.95f, .top_k = 40}));
+      cases.push_back(sample_case({.R = R, .V = 154880, .counts = true}));
       cases.push_back(log_probs_case({.R = R, .V = 154880}, 20));
     }
     return;
@@ -210,6 +235,11 @@ void add_sampling_cases(std::vector<Case>& cases, bool timing) {
         s.top_p = 1;
         s.top_k = 1;
         cases.push_back(sample_case(s));
+        s.counts = true;
+        for (const float scale : {0.0f, 0.8f}) {
+          s.scale = scale;
+          cases.push_back(sample_case(s));
+        }
       }
     }
   }

@@ -1,4 +1,4 @@
-// Cases of place_rows and keep_tokens.
+// Cases of place_rows, keep_tokens and count_tokens.
 #include "ops/conformance/cases.h"
 
 namespace glint::conformance {
@@ -61,6 +61,33 @@ Case keep_tokens_case(std::int64_t R) {
           }};
 }
 
+// Rows of a seat one after the other, with drafts that are right, wrong, and right after wrong
+// ones.
+Case count_tokens_case(std::int64_t R, std::int64_t V) {
+  return {.op = "count_tokens",
+          .name = str(R, " rows of ", V, " ids"),
+          .need = {.ops = {Op::kCountTokens}},
+          .prepare = [=](Workspace& ws) {
+            std::vector<std::int32_t> tokens, drafts, seats;
+            std::vector<std::int32_t> counts(static_cast<std::size_t>((R + 1) * V));
+            for (std::size_t i = 0; i < counts.size(); i += 3) {
+              counts[i] = static_cast<std::int32_t>(i % 17);
+            }
+            for (std::int64_t r = 0; r < R; ++r) {
+              const std::int32_t before = r > 0 ? tokens.back() : 0;
+              tokens.push_back(static_cast<std::int32_t>(r % 13 == 12 ? -1 : r * r % V));
+              drafts.push_back(r % 5 == 0 ? -1 : r % 7 == 6 ? before + 1 : before);
+              seats.push_back(static_cast<std::int32_t>(r / 5 % 4 == 3 ? -1 : R - r / 5));
+            }
+            const CountTokensArgs args = {
+                .tokens = ws.ints(tokens, {R}),
+                .drafts = ws.ints(drafts, {R}),
+                .seats = ws.ints(seats, {R}),
+                .counts = ws.whole_updated("counts", ws.ints(counts, {R + 1, V}))};
+            return Call{[=, &ws] { ws.ops().count_tokens(args); }, cost(args)};
+          }};
+}
+
 }  // namespace
 
 void add_sequences_cases(std::vector<Case>& cases, bool timing) {
@@ -68,6 +95,7 @@ void add_sequences_cases(std::vector<Case>& cases, bool timing) {
     for (const std::int64_t S : {1, 128}) {
       cases.push_back(place_rows_case(S, 1, 0));
       cases.push_back(keep_tokens_case(S));
+      cases.push_back(count_tokens_case(S, 154880));
     }
     return;
   }
@@ -77,6 +105,8 @@ void add_sequences_cases(std::vector<Case>& cases, bool timing) {
     }
   }
   for (const std::int64_t R : {0, 1, 7, 300}) cases.push_back(keep_tokens_case(R));
+  for (const std::int64_t R : {0, 1, 7, 300}) cases.push_back(count_tokens_case(R, 3));
+  cases.push_back(count_tokens_case(20, 1001));
 }
 
 }  // namespace glint::conformance

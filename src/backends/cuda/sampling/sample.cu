@@ -10,6 +10,22 @@ namespace {
 constexpr int kThreads = 1024;
 using Units = unsigned long long;
 
+// Penalties and what they are of.
+struct Counts {
+  const std::int32_t* by_seat;  // null: none
+  std::int64_t ids;             // of a seat
+  const std::int32_t *seats, *penalties, *drafts;
+
+  // The count of `id` for row r: that of its seat and its drafts.
+  __device__ std::int32_t of(std::int64_t r, int id) const {
+    std::int32_t count = by_seat[seats[r] * ids + id];
+    for (std::int64_t d = r; d >= 0 && drafts[d] >= 0; --d) {
+      count += drafts[d] == id ? kCountOfSaid : 0;
+    }
+    return count;
+  }
+};
+
 struct Rows {
   const float* logits;
   std::int64_t stride;
@@ -21,6 +37,7 @@ struct Rows {
   std::int64_t mask_words;
   const std::int32_t *edit_begins, *edit_ids;  // null: none
   const float* edit_values;
+  Counts counts;
   float* work;  // null: there is nothing to edit
   std::int64_t vocab;
   int num_ids;
@@ -129,10 +146,15 @@ __device__ bool edit(const Rows& rows, std::int64_t r, float* x) {
   if (rows.edit_begins) {
     const int end = rows.edit_begins[r + 1];
     for (int e = rows.edit_begins[r] + static_cast<int>(threadIdx.x); e < end; e += kThreads) {
-      const float* value = rows.edit_values + 3 * static_cast<std::int64_t>(e);
-      float logit = x[rows.edit_ids[e]] + value[0];
-      logit = logit < 0 ? logit * value[1] : logit / value[1];
-      x[rows.edit_ids[e]] = logit - value[2];
+      x[rows.edit_ids[e]] += rows.edit_values[e];
+    }
+    __syncthreads();
+  }
+  const Counts& counts = rows.counts;
+  if (counts.by_seat && counts.seats[r] >= 0) {
+    for (int i = threadIdx.x; i < rows.num_ids; i += kThreads) {
+      const std::int32_t count = counts.of(r, i);
+      if (count != 0) x[i] = penalized(x[i], count, counts.penalties + 6 * r);
     }
     __syncthreads();
   }
@@ -185,7 +207,7 @@ __global__ void __launch_bounds__(kThreads) sample_kernel(const Rows rows) {
     for (int i = threadIdx.x; i < row.count; i += kThreads) own += units(row, i);
     shorten(row, units_of_share(rows.top_p[r], block_sum_of(own)), units);
   }
-  const std::uint64_t seed = seed_of(rows.seeds + 2 * r);
+  const std::uint64_t seed = both_halves(rows.seeds + 2 * r);
   best = kNoRank;
   for (int i = threadIdx.x; i < row.count; i += kThreads) {
     if (row.weight(i) == 0) continue;
@@ -222,6 +244,11 @@ void launch_sample(const SampleArgs& args, const Gpu& gpu) {
                      .edit_begins = data_of<std::int32_t>(args.edit_begins),
                      .edit_ids = data_of<std::int32_t>(args.edit_ids),
                      .edit_values = data_of<float>(args.edit_values),
+                     .counts = {.by_seat = data_of<std::int32_t>(args.counts),
+                                .ids = args.counts ? args.counts.dim(1) : 0,
+                                .seats = data_of<std::int32_t>(args.seats),
+                                .penalties = data_of<std::int32_t>(args.penalties),
+                                .drafts = data_of<std::int32_t>(args.drafts)},
                      .work = args.work ? args.work.ptr<float>() : nullptr,
                      .vocab = args.logits.dim(1),
                      .num_ids = static_cast<int>(args.num_ids),

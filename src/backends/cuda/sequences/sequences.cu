@@ -40,6 +40,21 @@ __global__ void __launch_bounds__(kThreads)
   if (r < count && seats[r] >= 0 && tokens[r] >= 0) last[seats[r]] = tokens[r];
 }
 
+// A row looks back over its drafts. Sums of integers do not depend on the order of the rows.
+__global__ void __launch_bounds__(kThreads)
+    count_tokens_kernel(const std::int32_t* tokens, const std::int32_t* drafts,
+                        const std::int32_t* seats, std::int64_t count, std::int64_t vocab,
+                        std::int32_t* counts) {
+  const std::int64_t r = std::int64_t{blockIdx.x} * kThreads + threadIdx.x;
+  if (r >= count) return;
+  for (std::int64_t at = r;; --at) {
+    if (seats[at] < 0 || tokens[at] < 0) return;
+    if (drafts[at] < 0) break;
+    if (at == 0 || drafts[at] != tokens[at - 1]) return;
+  }
+  atomicAdd(counts + seats[r] * vocab + tokens[r], kCountOfSaid);
+}
+
 }  // namespace
 
 void launch_place_rows(const PlaceRowsArgs& args, const Gpu& gpu) {
@@ -65,6 +80,15 @@ void launch_keep_tokens(const KeepTokensArgs& args, const Gpu& gpu) {
                        gpu.stream>>>(args.tokens.ptr<std::int32_t>(),
                                      args.seats.ptr<std::int32_t>(), R,
                                      args.last.ptr<std::int32_t>());
+}
+
+void launch_count_tokens(const CountTokensArgs& args, const Gpu& gpu) {
+  const std::int64_t R = args.tokens.dim(0);
+  if (R == 0) return;
+  const auto blocks = static_cast<unsigned>((R + kThreads - 1) / kThreads);
+  count_tokens_kernel<<<blocks, kThreads, 0, gpu.stream>>>(
+      args.tokens.ptr<std::int32_t>(), args.drafts.ptr<std::int32_t>(),
+      args.seats.ptr<std::int32_t>(), R, args.counts.dim(1), args.counts.ptr<std::int32_t>());
 }
 
 }  // namespace glint::cuda

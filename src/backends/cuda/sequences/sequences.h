@@ -1,4 +1,4 @@
-// place_rows and keep_tokens on the device.
+// place_rows, keep_tokens and count_tokens on the device.
 #pragma once
 
 #include "backends/cuda/gpu.h"
@@ -8,5 +8,6 @@ namespace glint::cuda {
 
 void launch_place_rows(const PlaceRowsArgs& args, const Gpu& gpu);
 void launch_keep_tokens(const KeepTokensArgs& args, const Gpu& gpu);
+void launch_count_tokens(const CountTokensArgs& args, const Gpu& gpu);
 
 }  // namespace glint::cuda
