@@ -139,8 +139,7 @@ Status check_ahead(const Options& options, Cli& cli) {
   }
   GLINT_TRY(const ModelOptions model, resolve(options, cli, false));
   if (model.dummy) return Ok{};
-  GLINT_TRY_STATUS(read_config(model.dir + "/config.json"));
-  GLINT_TRY_STATUS(Checkpoint::open(model.dir));
+  GLINT_TRY_STATUS(open_model(model.dir, ModelFiles::kAll));
   return Ok{};
 }
 

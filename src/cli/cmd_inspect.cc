@@ -255,21 +255,13 @@ Status run(const Options& options, Cli& cli) {
   if (!config_alone) {
     GLINT_TRY(report.path, model_dir(options.model, cli));
   }
-  const std::string config_path = config_alone ? options.model : report.path + "/config.json";
-  GLINT_TRY(report.config, read_config(config_path));
-  const bool has_weights = !config_alone && SafetensorsSource::any_in(report.path);
-  if (options.verify && !has_weights) {
+  GLINT_TRY(OpenedModel opened, open_model(report.path, ModelFiles::kIfStored));
+  report.config = opened.config;
+  std::optional<Checkpoint>& checkpoint = opened.checkpoint;
+  if (options.verify && !checkpoint) {
     return invalid(str(report.path, " holds no weights that --verify could read"));
   }
-  std::optional<Checkpoint> checkpoint;
-  if (!config_alone) {
-    // Not shown, but other commands read it: what they refuse is refused here as well.
-    GLINT_TRY(
-        [[maybe_unused]] const GenerationConfig defaults,
-        read_generation_config(report.path + "/generation_config.json", report.config.vocab_size));
-  }
-  if (has_weights) {
-    GLINT_TRY(checkpoint, Checkpoint::open(report.path));
+  if (checkpoint) {
     GLINT_TRY(report.inventory, take_inventory(report.config, *checkpoint));
   }
   if (options.verify) {

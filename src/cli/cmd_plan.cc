@@ -120,15 +120,15 @@ Result<Subject> find_subject(const Options& o, const Cli& cli) {
     s.config = known->config;
     if (!release) release = known->release;
   } else {
-    std::string dir, path = o.model;
+    std::string path = o.model;
     if (!o.model.ends_with(".json") || !file_exists(o.model)) {
-      GLINT_TRY(dir, model_dir(o.model, cli, ModelPart::kText));
-      path = dir + "/config.json";
+      GLINT_TRY(path, model_dir(o.model, cli, ModelPart::kText));
     }
-    GLINT_TRY(s.config, read_config(path));
-    if (!release && !dir.empty() && SafetensorsSource::any_in(dir)) {
-      GLINT_TRY(Checkpoint checkpoint, Checkpoint::open(dir));
-      s.formats = formats_of(s.config, checkpoint);
+    GLINT_TRY(OpenedModel opened,
+              open_model(path, release ? ModelFiles::kConfig : ModelFiles::kIfStored));
+    s.config = opened.config;
+    if (opened.checkpoint) {
+      s.formats = formats_of(s.config, *opened.checkpoint);
       s.format = "the checkpoint's formats";
       return s;
     }

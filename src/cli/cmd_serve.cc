@@ -57,18 +57,22 @@ Status check_weights(const Inventory& inventory, const Checkpoint& checkpoint,
   return Ok{};
 }
 
-// The model without its weights.
-Result<ServeFacts> read_facts(const ModelOptions& resolved, int drafts,
-                              const Environment& environment) {
-  ServeFacts facts;
-  facts.max_drafts = drafts;
-  facts.dir = resolved.dir;
+// A model that has a tokenizer.
+Result<OpenedModel> open_served(const ModelOptions& resolved) {
   if (resolved.dir.ends_with(".json"))
     return invalid(str(resolved.dir,
                        " is a configuration alone; a server needs a directory with a tokenizer"));
-  GLINT_TRY(facts.config, read_config(resolved.dir + "/config.json"));
-  GLINT_TRY(facts.generation, read_generation_config(resolved.dir + "/generation_config.json",
-                                                     facts.config.vocab_size));
+  return open_model(resolved.dir, resolved.dummy ? ModelFiles::kConfig : ModelFiles::kAll);
+}
+
+// The model without its weights.
+ServeFacts facts_of(const OpenedModel& model, const std::string& dir, int drafts,
+                    const Environment& environment) {
+  ServeFacts facts;
+  facts.config = model.config;
+  facts.generation = model.generation;
+  facts.dir = dir;
+  facts.max_drafts = drafts;
   char host_name[256] = {};
   if (::gethostname(host_name, sizeof host_name - 1) == 0) facts.host_name = host_name;
   if (!environment.api_key.empty()) facts.environment_keys = {environment.api_key};
@@ -261,12 +265,12 @@ Status serve(const Options& options, const TranslatedArgs& given, Cli& cli) {
   RunOptions located = options;
   if (!options.revision.empty()) located.model += "@" + options.revision;
   GLINT_TRY(ModelOptions resolved, resolve(located, cli, drafts > 0));
-  GLINT_TRY(ServeFacts facts, read_facts(resolved, drafts, cli.environment));
-  std::optional<Checkpoint> checkpoint;
+  GLINT_TRY(OpenedModel opened, open_served(resolved));
+  ServeFacts facts = facts_of(opened, resolved.dir, drafts, cli.environment);
+  std::optional<Checkpoint>& checkpoint = opened.checkpoint;
   if (resolved.dummy) {
     add_dummy(*resolved.dummy, facts);
   } else {
-    GLINT_TRY(checkpoint, Checkpoint::open(resolved.dir));
     GLINT_TRY_STATUS(add_weights(*checkpoint, facts));
   }
   GLINT_TRY_STATUS(check_serve_options(options));
@@ -322,7 +326,7 @@ Status serve(const Options& options, const TranslatedArgs& given, Cli& cli) {
     resolved.mesh = ranks->mesh();
   }
   GLINT_TRY(const std::unique_ptr<LoadedModel> model,
-            load_model(resolved, std::move(ops), cli, std::move(checkpoint)));
+            load_model(resolved, std::move(ops), cli, std::move(opened)));
   if (ranks) {
     GLINT_TRY_STATUS(ranks->join(*model));
   }

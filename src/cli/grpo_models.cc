@@ -16,6 +16,13 @@ Result<Json> GrpoModels::open(const std::string& dir, bool restore) {
   return trainer_->restore(dir);
 }
 
+OpenedModel GrpoModels::with_trained(Checkpoint weights) {
+  const LoadedModel& trained = trainer_->model();
+  return {.config = trained.config(),
+          .generation = trained.generation(),
+          .checkpoint = std::move(weights)};
+}
+
 Result<GrpoModels::Scorer> GrpoModels::open_scorer(const std::string& dir,
                                                    std::optional<Checkpoint> weights) {
   const RunOptions running = options_.how.of_model(dir);
@@ -24,7 +31,9 @@ Result<GrpoModels::Scorer> GrpoModels::open_scorer(const std::string& dir,
   auto tape = std::make_unique<TapeOps>(std::move(ops));
   TapeOps& its = *tape;
   Scorer scorer;
-  GLINT_TRY(scorer.model, load_model(resolved, std::move(tape), cli_, std::move(weights)));
+  std::optional<OpenedModel> opened;
+  if (weights) opened = with_trained(std::move(*weights));
+  GLINT_TRY(scorer.model, load_model(resolved, std::move(tape), cli_, std::move(opened)));
   scorer.pass = std::make_unique<GradientPass>(*scorer.model, its);
   return scorer;
 }
@@ -40,7 +49,7 @@ Status GrpoModels::open_engine(const std::string& base) {
   ModelOptions of_engine = resolved_;
   GLINT_TRY(const int drafts, parse_spec(options_.spec));
   of_engine.with_mtp = drafts > 0;
-  GLINT_TRY(engine_, load_model(of_engine, std::move(ops), cli_, std::move(weights)));
+  GLINT_TRY(engine_, load_model(of_engine, std::move(ops), cli_, with_trained(std::move(weights))));
   if (drafts > 0 && !engine_->has_mtp()) {
     return invalid(options_.model + " has no MTP layer; leave --spec out");
   }

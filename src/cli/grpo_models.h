@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "base/thread_pool.h"
 #include "cli/grpo_options.h"
 #include "train/trainer.h"
 
@@ -36,6 +37,8 @@ class GrpoModels {
     std::unique_ptr<LoadedModel> model;
     std::unique_ptr<GradientPass> pass;
   };
+  // The trained model with other weights than its files'.
+  OpenedModel with_trained(Checkpoint weights);
   Result<Scorer> open_scorer(const std::string& dir, std::optional<Checkpoint> weights);
   Result<Checkpoint> engine_weights();
 

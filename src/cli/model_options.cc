@@ -45,7 +45,7 @@ Result<std::unique_ptr<Ops>> make_backend(const RunOptions& options, const Cli& 
 
 Result<std::unique_ptr<LoadedModel>> load_model(const ModelOptions& resolved,
                                                 std::unique_ptr<Ops> ops, Cli& cli,
-                                                std::optional<Checkpoint> opened) {
+                                                std::optional<OpenedModel> opened) {
   std::unique_ptr<Progress> progress;
   std::once_flag first;
   const LoadProgress report = [&](std::int64_t bytes, std::int64_t total) {

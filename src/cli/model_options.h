@@ -56,11 +56,10 @@ Result<ModelOptions> resolve(const RunOptions& options, const Cli& cli, bool wit
 
 Result<std::unique_ptr<Ops>> make_backend(const RunOptions& options, const Cli& cli);
 
-// Loads onto `ops`, with a progress bar. `opened`: the checkpoint, if it has been looked at
-// already.
+// Loads onto `ops`, with a progress bar. `opened`: the model, if it has been looked at already.
 Result<std::unique_ptr<LoadedModel>> load_model(const ModelOptions& resolved,
                                                 std::unique_ptr<Ops> ops, Cli& cli,
-                                                std::optional<Checkpoint> opened = {});
+                                                std::optional<OpenedModel> opened = {});
 Result<std::unique_ptr<LoadedModel>> load_model(const RunOptions& options, Cli& cli, bool with_mtp);
 
 }  // namespace glint

@@ -68,13 +68,14 @@ LoadedModel::LoadedModel(ModelOptions options, std::unique_ptr<Ops> ops)
 Result<std::unique_ptr<LoadedModel>> LoadedModel::load(const ModelOptions& options,
                                                        std::unique_ptr<Ops> ops,
                                                        const LoadProgress& progress,
-                                                       std::optional<Checkpoint> opened) {
+                                                       std::optional<OpenedModel> opened) {
   std::unique_ptr<LoadedModel> m(new LoadedModel(options, std::move(ops)));
-  const std::string config_file =
-      options.dummy && file_exists(options.dir) ? options.dir : options.dir + "/config.json";
-  GLINT_TRY(m->config_, read_config(config_file));
-  GLINT_TRY(m->generation_,
-            read_generation_config(options.dir + "/generation_config.json", m->config_.vocab_size));
+  if (!opened) {
+    GLINT_TRY(opened,
+              open_model(options.dir, options.dummy ? ModelFiles::kConfig : ModelFiles::kAll));
+  }
+  m->config_ = opened->config;
+  m->generation_ = opened->generation;
   GLINT_TRY(m->shard_, plan_shard(m->config_, options.shape, options.rank));
   if (m->shard_.is_divided()) {
     m->ops_ =
@@ -96,11 +97,10 @@ Result<std::unique_ptr<LoadedModel>> LoadedModel::load(const ModelOptions& optio
 
   HostThreads threads(*m->ops_, options.threads);
   if (options.dummy) {
-    GLINT_TRY(opened, make_dummy(m->config_, *options.dummy, threads.pool(), progress));
+    GLINT_TRY(opened->checkpoint, make_dummy(m->config_, *options.dummy, threads.pool(), progress));
   }
   const auto start = std::chrono::steady_clock::now();
-  GLINT_TRY(Checkpoint checkpoint, opened ? std::move(*opened) : Checkpoint::open(options.dir));
-  m->checkpoint_ = std::make_unique<Checkpoint>(std::move(checkpoint));
+  m->checkpoint_ = std::make_unique<Checkpoint>(std::move(*opened->checkpoint));
   m->count_files();
   GLINT_TRY(m->load_stats_.unused, unused_tensors(m->config_, *m->checkpoint_));
   const bool with_mtp = options.with_mtp && holds_mtp_layer(m->config_, m->checkpoint_->source());

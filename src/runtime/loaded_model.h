@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "model/glm.h"
+#include "model/open_model.h"
 #include "model/place_weights.h"
 #include "model/release.h"
 #include "runtime/rank_pass.h"
@@ -84,11 +85,11 @@ struct GraphStats {
 class LoadedModel {
  public:
   // Fails with one sentence if the files are wrong or if `ops` cannot run the model. `opened`: the
-  // checkpoint of `options.dir`, from a caller who has looked at it already.
+  // model in `options.dir`, from a caller who has looked at it already.
   static Result<std::unique_ptr<LoadedModel>> load(const ModelOptions& options,
                                                    std::unique_ptr<Ops> ops,
                                                    const LoadProgress& progress = {},
-                                                   std::optional<Checkpoint> opened = {});
+                                                   std::optional<OpenedModel> opened = {});
 
   const ModelConfig& config() const { return config_; }
   const ShardPlan& shard() const { return shard_; }

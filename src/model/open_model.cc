@@ -1,0 +1,22 @@
+#include "model/open_model.h"
+
+#include "base/file.h"
+#include "checkpoint/safetensors.h"
+
+namespace glint {
+
+Result<OpenedModel> open_model(const std::string& path, ModelFiles files) {
+  OpenedModel model;
+  const bool config_alone = files != ModelFiles::kAll && file_exists(path);
+  GLINT_TRY(model.config, read_config(config_alone ? path : path + "/config.json"));
+  if (config_alone) return model;
+  GLINT_TRY(model.generation,
+            read_generation_config(path + "/generation_config.json", model.config.vocab_size));
+  if (files == ModelFiles::kAll ||
+      (files == ModelFiles::kIfStored && SafetensorsSource::any_in(path))) {
+    GLINT_TRY(model.checkpoint, Checkpoint::open(path));
+  }
+  return model;
+}
+
+}  // namespace glint

@@ -1,0 +1,27 @@
+// The files of a checkpoint, read once: nothing is placed, and no backend is asked.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "checkpoint/checkpoint.h"
+#include "model/config.h"
+
+namespace glint {
+
+struct OpenedModel {
+  ModelConfig config;
+  GenerationConfig generation;
+  std::optional<Checkpoint> checkpoint;  // none: a configuration alone
+};
+
+enum class ModelFiles {
+  kAll,
+  kConfig,    // the configurations; the weights may be missing
+  kIfStored,  // as kAll where there are weights, else as kConfig
+};
+
+// The model in the folder `path`; other than with kAll `path` may also be a config.json.
+Result<OpenedModel> open_model(const std::string& path, ModelFiles files);
+
+}  // namespace glint
