@@ -1,11 +1,33 @@
 #include "base/str.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cstdarg>
 #include <cstdio>
 #include <utility>
 
 namespace glint {
+
+Printed::Printed(double number)
+    : text_(digits_,
+            static_cast<std::size_t>(std::snprintf(digits_, sizeof digits_, "%g", number))) {}
+
+void Printed::print(std::uint64_t number) {
+  text_ = {digits_, std::to_chars(digits_, digits_ + sizeof digits_, number).ptr};
+}
+
+void Printed::print(std::int64_t number) {
+  text_ = {digits_, std::to_chars(digits_, digits_ + sizeof digits_, number).ptr};
+}
+
+std::string joined(std::initializer_list<Printed> pieces) {
+  std::size_t size = 0;
+  for (const Printed& piece : pieces) size += piece.text().size();
+  std::string text;
+  text.reserve(size);
+  for (const Printed& piece : pieces) text += piece.text();
+  return text;
+}
 
 std::string formatted(const char* format, ...) {
   std::va_list measured, printed;

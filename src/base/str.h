@@ -1,21 +1,51 @@
-// Strings: str(a, b, ...) joins anything printable (C++20's <format> is missing from our
-// compilers), and small helpers.
+// Strings: str(a, b, ...) joins texts and numbers (C++20's <format> is missing from our compilers),
+// and small helpers.
 #pragma once
 
+#include <concepts>
 #include <cstdint>
-#include <sstream>
+#include <initializer_list>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace glint {
 
-// The arguments printed one after another: str("layer ", 3, ": ", name).
+// An argument of str(), for as long as the call lasts: a text, or the digits of a number.
+class Printed {
+ public:
+  Printed(std::string_view text) : text_(text) {}
+  Printed(const char* text) : text_(text) {}
+  Printed(char c) : digits_{c}, text_(digits_, 1) {}
+  Printed(double number);  // as printf's %g
+  template <std::integral T>
+  requires(sizeof(T) > 1 || std::same_as<T, bool>)  // a byte: is a letter meant, or a number?
+      Printed(T number) {
+    if constexpr (std::unsigned_integral<T>) {
+      print(static_cast<std::uint64_t>(number));
+    } else {
+      print(static_cast<std::int64_t>(number));
+    }
+  }
+  Printed(const Printed&) = delete;  // text_ may point into it
+  Printed& operator=(const Printed&) = delete;
+
+  std::string_view text() const { return text_; }
+
+ private:
+  void print(std::uint64_t number);
+  void print(std::int64_t number);
+
+  char digits_[24];
+  std::string_view text_;
+};
+std::string joined(std::initializer_list<Printed> pieces);
+
+// The arguments printed one after another: str("layer ", 3, ": ", name). No template but this line,
+// because it stands in a thousand places.
 template <class... Args>
 std::string str(const Args&... args) {
-  std::ostringstream out;
-  (out << ... << args);
-  return std::move(out).str();
+  return joined({Printed(args)...});
 }
 
 // printf's text, whatever its length: formatted("%.1f %%", 12.5).
@@ -38,6 +68,9 @@ std::string lower(std::string_view text);
 std::string quoted(std::string_view text, std::size_t max_bytes = 80);
 // std::quoted would win for these types where <iomanip> is included.
 inline std::string quoted(const std::string& text, std::size_t max_bytes = 80) {
+  return quoted(std::string_view(text), max_bytes);
+}
+inline std::string quoted(std::string& text, std::size_t max_bytes = 80) {
   return quoted(std::string_view(text), max_bytes);
 }
 inline std::string quoted(const char* text, std::size_t max_bytes = 80) {

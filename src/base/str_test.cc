@@ -2,11 +2,20 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 namespace glint {
 namespace {
 
-TEST(Str, joins_anything_printable) {
+TEST(Str, joins_texts_and_numbers_as_a_stream_prints_them) {
   EXPECT_EQ(str("layer ", 3, ": ", 0.5, 'x'), "layer 3: 0.5x");
+  EXPECT_EQ(str(), "");
+  EXPECT_EQ(str(std::string(300, 'a'), std::string_view("bc").substr(1)),
+            std::string(300, 'a') + "c");
+  EXPECT_EQ(str(INT64_MIN, ' ', UINT64_MAX, ' ', std::int16_t{-7}, ' ', true),
+            "-9223372036854775808 18446744073709551615 -7 1");
+  EXPECT_EQ(str(1e-300, ' ', -1234567.0, ' ', 0.1F, ' ', 1.0 / 3, ' ', std::nan("")),
+            "1e-300 -1.23457e+06 0.1 0.333333 nan");
 }
 
 TEST(Str, formatted_prints_as_printf_does_at_any_length) {

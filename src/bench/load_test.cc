@@ -45,7 +45,7 @@ class FakeServer {
     if (request.path == "/engine") {
       steps += 10;
       return exchange.respond(
-          {.body = str(R"({"steps":)", steps, R"(,"step_seconds":)", steps * 0.002,
+          {.body = str(R"({"steps":)", steps.load(), R"(,"step_seconds":)", steps * 0.002,
                        R"(,"overhead_seconds":)", steps * 0.0001, "}")});
     }
     const Json json = parse_json(request.body).value();

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <cstring>
 
+#include "base/thread_pool.h"
+
 namespace glint {
 namespace {
 

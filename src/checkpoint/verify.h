@@ -6,10 +6,11 @@
 #include <optional>
 #include <vector>
 
-#include "base/thread_pool.h"
 #include "checkpoint/tensor_source.h"
 
 namespace glint {
+
+class ThreadPool;
 
 // The number of the first element of `bytes` that is NaN or infinite; none if all are finite, or if
 // `type` has only finite numbers.

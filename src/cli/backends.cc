@@ -5,6 +5,7 @@
 #include "backends/reference/reference_ops.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "base/thread_pool.h"
 #include "ops/capabilities.h"
 
 namespace glint {

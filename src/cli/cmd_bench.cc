@@ -5,6 +5,7 @@
 #include "base/json.h"
 #include "base/seconds.h"
 #include "base/str.h"
+#include "base/thread_pool.h"
 #include "cli/backends.h"
 #include "cli/bench_rank.h"
 #include "cli/rank_options.h"

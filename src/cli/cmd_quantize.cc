@@ -6,6 +6,7 @@
 #include "base/json.h"
 #include "base/progress.h"
 #include "base/str.h"
+#include "base/thread_pool.h"
 #include "cli/commands.h"
 #include "cli/model_options.h"
 #include "quant/convert.h"

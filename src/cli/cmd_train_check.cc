@@ -1,6 +1,7 @@
 // glint train --check-gradients: gradients of a checkpoint against differences of its loss.
 #include "base/progress.h"
 #include "base/str.h"
+#include "base/thread_pool.h"
 #include "cli/id_file.h"
 #include "cli/interrupt.h"
 #include "cli/train_options.h"

@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "base/str.h"
+#include "base/thread_pool.h"
 
 namespace glint {
 namespace {

@@ -5,12 +5,13 @@
 #include <vector>
 
 #include "base/result.h"
-#include "base/thread_pool.h"
 #include "model/shard_plan.h"
 #include "tensor/device.h"
 #include "tensor/weight.h"
 
 namespace glint {
+
+class ThreadPool;
 
 // Where parts that are no views of the whole are written, and on which threads.
 struct CutMemory {

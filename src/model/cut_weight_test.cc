@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/thread_pool.h"
 #include "checkpoint/test_files.h"
 #include "model/synthetic.h"
 

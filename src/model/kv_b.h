@@ -6,13 +6,14 @@
 #include <vector>
 
 #include "base/result.h"
-#include "base/thread_pool.h"
 #include "model/config.h"
 #include "model/shard_plan.h"
 #include "model/tensor_table.h"
 #include "tensor/device.h"
 
 namespace glint {
+
+class ThreadPool;
 
 struct KvSplitArgs {
   const ModelConfig& config;

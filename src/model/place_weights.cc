@@ -7,6 +7,7 @@
 #include "base/memory.h"
 #include "base/read_ahead.h"
 #include "base/str.h"
+#include "base/thread_pool.h"
 
 namespace glint {
 namespace {

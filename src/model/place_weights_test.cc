@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/thread_pool.h"
 #include "model/synthetic.h"
 #include "ops/testing/unsupported_ops.h"
 #include "tensor/testing/late_device.h"

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "base/str.h"
+#include "base/thread_pool.h"
 #include "model/field_reader.h"
 
 namespace glint {

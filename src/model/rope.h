@@ -7,9 +7,10 @@
 
 #include "base/json.h"
 #include "base/result.h"
-#include "base/thread_pool.h"
 
 namespace glint {
+
+class ThreadPool;
 
 struct RopeConfig {
   double theta = 0;

@@ -6,6 +6,8 @@
 #include <cmath>
 #include <string>
 
+#include "base/thread_pool.h"
+
 namespace glint {
 namespace {
 

@@ -6,6 +6,7 @@
 
 #include "base/hash.h"
 #include "base/str.h"
+#include "base/thread_pool.h"
 #include "checkpoint/formats.h"
 #include "model/weight_sampler.h"
 

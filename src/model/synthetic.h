@@ -10,12 +10,13 @@
 #include <string>
 #include <vector>
 
-#include "base/thread_pool.h"
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/writer.h"
 #include "model/release.h"
 
 namespace glint {
+
+class ThreadPool;
 
 // Called from any thread with the bytes just done. False: to go no further, which is a failure.
 using BytesDone = std::function<bool(std::int64_t bytes)>;

@@ -3,6 +3,7 @@
 
 #include "base/memory.h"
 #include "base/str.h"
+#include "base/thread_pool.h"
 #include "checkpoint/memory_source.h"
 #include "model/synthetic.h"
 #include "tensor/device.h"

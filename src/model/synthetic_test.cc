@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "base/thread_pool.h"
 #include "checkpoint/test_files.h"
 #include "model/weight_sampler.h"
 

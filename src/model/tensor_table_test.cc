@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 
+#include "base/thread_pool.h"
 #include "checkpoint/checkpoint.h"
 #include "model/weights.h"
 

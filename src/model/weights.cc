@@ -2,6 +2,7 @@
 
 #include "base/file.h"
 #include "base/str.h"
+#include "base/thread_pool.h"
 #include "model/cut_weight.h"
 #include "model/kv_b.h"
 

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "base/result.h"
-#include "base/thread_pool.h"
 #include "checkpoint/checkpoint.h"
 #include "model/config.h"
 #include "model/shard_plan.h"
@@ -16,6 +15,8 @@
 #include "tensor/device.h"
 
 namespace glint {
+
+class ThreadPool;
 
 struct LayerWeights {
   AttentionWeights attention = {};

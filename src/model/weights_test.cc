@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/json.h"
+#include "base/thread_pool.h"
 #include "checkpoint/test_files.h"
 #include "model/synthetic.h"
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/thread_pool.h"
 #include "ops/ops.h"
 #include "tensor/staging.h"
 

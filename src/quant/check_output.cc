@@ -8,6 +8,7 @@
 
 #include "base/file.h"
 #include "base/str.h"
+#include "base/thread_pool.h"
 #include "checkpoint/shard.h"
 #include "checkpoint/verify.h"
 #include "model/inventory.h"

@@ -6,10 +6,11 @@
 #include <vector>
 
 #include "base/result.h"
-#include "base/thread_pool.h"
 #include "quant/unit_encoder.h"
 
 namespace glint {
+
+class ThreadPool;
 
 struct CheckedTensor {
   std::string name;  // a matrix, without ".weight"

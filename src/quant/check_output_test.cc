@@ -10,6 +10,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/str.h"
+#include "base/thread_pool.h"
 #include "checkpoint/safetensors.h"
 #include "checkpoint/shard.h"
 #include "checkpoint/test_files.h"

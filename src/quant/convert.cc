@@ -12,6 +12,7 @@
 
 #include "base/file.h"
 #include "base/str.h"
+#include "base/thread_pool.h"
 #include "base/worker.h"
 #include "checkpoint/other_files.h"
 #include "model/inventory.h"

@@ -10,11 +10,12 @@
 #include <string>
 #include <vector>
 
-#include "base/thread_pool.h"
 #include "quant/manifest.h"
 #include "quant/recipe.h"
 
 namespace glint {
+
+class ThreadPool;
 
 struct ConversionOptions {
   std::string source, out;  // directories

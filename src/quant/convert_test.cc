@@ -8,6 +8,7 @@
 
 #include "base/file.h"
 #include "base/str.h"
+#include "base/thread_pool.h"
 #include "checkpoint/safetensors.h"
 #include "checkpoint/test_files.h"
 #include "quant/check_output.h"

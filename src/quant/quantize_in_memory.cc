@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "base/thread_pool.h"
 #include "checkpoint/memory_source.h"
 #include "quant/unit_encoder.h"
 

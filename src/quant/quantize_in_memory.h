@@ -2,12 +2,13 @@
 // engine that answers in eight bits or four beside a trainer.
 #pragma once
 
-#include "base/thread_pool.h"
 #include "checkpoint/checkpoint.h"
 #include "model/config.h"
 #include "quant/recipe.h"
 
 namespace glint {
+
+class ThreadPool;
 
 // `source` holds the tensors of `config`, the draft layer's or not, in memory that is only read.
 // The result has memory of its own. Fails as choose_quantized() does, and on a weight that is no

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/str.h"
+#include "base/thread_pool.h"
 #include "checkpoint/memory_source.h"
 #include "checkpoint/test_files.h"
 #include "quant/convert.h"

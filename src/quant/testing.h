@@ -5,6 +5,7 @@
 
 #include <string>
 
+#include "base/thread_pool.h"
 #include "checkpoint/test_files.h"
 #include "model/synthetic.h"
 

@@ -6,12 +6,13 @@
 #include <span>
 #include <vector>
 
-#include "base/thread_pool.h"
 #include "model/place_weights.h"
 #include "quant/encode.h"
 #include "quant/output_plan.h"
 
 namespace glint {
+
+class ThreadPool;
 
 // Rounding error of the weights of one role.
 struct ErrorSum {

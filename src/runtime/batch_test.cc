@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "backends/cpu/cpu_ops.h"
+#include "base/thread_pool.h"
 #include "tensor/transfer.h"
 
 namespace glint {

@@ -13,6 +13,7 @@
 #include "base/file.h"
 #include "base/seconds.h"
 #include "base/str.h"
+#include "base/thread_pool.h"
 #include "tensor/device.h"
 
 namespace glint {

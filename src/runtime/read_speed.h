@@ -5,9 +5,10 @@
 #include <string>
 
 #include "base/result.h"
-#include "base/thread_pool.h"
 
 namespace glint {
+
+class ThreadPool;
 
 // How much of `files` is in the page cache, 0 to 1, by some pages of each.
 double cached_share(std::span<const std::string> files);

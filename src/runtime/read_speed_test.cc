@@ -7,6 +7,7 @@
 
 #include "base/file.h"
 #include "base/str.h"
+#include "base/thread_pool.h"
 
 namespace glint {
 namespace {

@@ -8,6 +8,7 @@
 
 #include "backends/cpu/cpu_ops.h"
 #include "base/random.h"
+#include "base/thread_pool.h"
 #include "ops/logit_rows.h"
 #include "ops/sampling_math.h"
 #include "tensor/transfer.h"

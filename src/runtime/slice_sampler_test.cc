@@ -7,6 +7,7 @@
 
 #include "backends/cpu/cpu_ops.h"
 #include "base/random.h"
+#include "base/thread_pool.h"
 #include "ops/logit_rows.h"
 #include "runtime/seat_table.h"
 #include "tensor/transfer.h"

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/thread_pool.h"
+
 namespace glint {
 
 Staging::Staging(Device& device, ThreadPool& threads, std::size_t buffer_bytes)

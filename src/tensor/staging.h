@@ -4,10 +4,11 @@
 
 #include <array>
 
-#include "base/thread_pool.h"
 #include "tensor/device.h"
 
 namespace glint {
+
+class ThreadPool;
 
 class Staging {
  public:

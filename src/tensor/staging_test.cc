@@ -5,6 +5,7 @@
 #include <numeric>
 #include <vector>
 
+#include "base/thread_pool.h"
 #include "tensor/testing/late_device.h"
 
 namespace glint {

@@ -5,6 +5,8 @@
 #include <numbers>
 #include <vector>
 
+#include "base/thread_pool.h"
+
 namespace glint {
 namespace {
 

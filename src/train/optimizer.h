@@ -6,9 +6,9 @@
 #include <span>
 #include <string_view>
 
-#include "base/thread_pool.h"
-
 namespace glint {
+
+class ThreadPool;
 
 struct AdamWOptions {
   double beta1 = 0.9, beta2 = 0.98, eps = 1e-8;

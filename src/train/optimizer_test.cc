@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/random.h"
+#include "base/thread_pool.h"
 
 namespace glint {
 namespace {

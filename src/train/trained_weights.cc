@@ -5,6 +5,7 @@
 
 #include "base/memory.h"
 #include "base/str.h"
+#include "base/thread_pool.h"
 #include "checkpoint/memory_source.h"
 #include "model/inventory.h"
 #include "train/parameter_file.h"

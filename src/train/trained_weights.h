@@ -7,12 +7,13 @@
 #include <unordered_map>
 #include <vector>
 
-#include "base/thread_pool.h"
 #include "checkpoint/shard.h"
 #include "runtime/loaded_model.h"
 #include "train/parameters.h"
 
 namespace glint {
+
+class ThreadPool;
 
 class TrainedWeights {
  public:

@@ -8,6 +8,7 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "base/str.h"
+#include "base/thread_pool.h"
 #include "checkpoint/other_files.h"
 #include "checkpoint/writer.h"
 #include "train/parameter_file.h"

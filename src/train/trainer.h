@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "base/json.h"
+#include "base/thread_pool.h"
 #include "train/gradient_pass.h"
 #include "train/optimizer.h"
 #include "train/parameters.h"

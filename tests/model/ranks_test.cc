@@ -8,6 +8,7 @@
 #include "base/json.h"
 #include "base/random.h"
 #include "base/str.h"
+#include "base/thread_pool.h"
 #include "checkpoint/test_files.h"
 #include "model/backends_under_test.h"
 #include "model/synthetic.h"

@@ -13,6 +13,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/str.h"
+#include "base/thread_pool.h"
 #include "checkpoint/safetensors.h"
 #include "checkpoint/shard.h"
 #include "cli/id_file.h"

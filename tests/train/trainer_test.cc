@@ -13,6 +13,7 @@
 #include "base/file.h"
 #include "base/random.h"
 #include "base/str.h"
+#include "base/thread_pool.h"
 #include "model/backends_under_test.h"
 
 namespace glint {

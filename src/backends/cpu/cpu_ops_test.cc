@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "backends/cpu/testing.h"
+#include "base/thread_pool.h"
 #include "ops/conformance/conformance.h"
 
 namespace glint {

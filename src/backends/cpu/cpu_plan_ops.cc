@@ -6,6 +6,7 @@
 #include "backends/cpu/block_memory.h"
 #include "backends/cpu/cpu_ops.h"
 #include "backends/cpu/key_scores.h"
+#include "base/thread_pool.h"
 
 namespace glint {
 namespace cpu {

@@ -4,6 +4,7 @@
 
 #include "backends/cpu/cpu_ops.h"
 #include "backends/cpu/testing.h"
+#include "base/thread_pool.h"
 #include "tensor/null_device.h"
 
 namespace glint::cpu {

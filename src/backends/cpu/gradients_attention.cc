@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "backends/cpu/cpu_gradients.h"
+#include "base/thread_pool.h"
 
 namespace glint {
 namespace {

@@ -1,5 +1,6 @@
 // linear, grouped_linear, per_head: products over panels.
 #include "backends/cpu/cpu_ops.h"
+#include "base/thread_pool.h"
 
 namespace glint {
 

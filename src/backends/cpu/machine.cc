@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "base/seconds.h"
+#include "base/thread_pool.h"
 #include "tensor/device.h"
 
 namespace glint {

@@ -4,9 +4,10 @@
 #include <span>
 
 #include "backends/cpu/isa.h"
-#include "base/thread_pool.h"
 
 namespace glint {
+
+class ThreadPool;
 
 struct MachineLimits {
   CpuIsa isa = {};

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "base/thread_pool.h"
+
 namespace glint {
 namespace {
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/thread_pool.h"
+
 namespace glint::cpu {
 namespace {
 

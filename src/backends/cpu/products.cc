@@ -4,6 +4,8 @@
 #include <cstring>
 #include <optional>
 
+#include "base/thread_pool.h"
+
 namespace glint::cpu {
 namespace {
 

@@ -7,6 +7,7 @@
 
 #include "backends/cpu/isa.h"
 #include "backends/cpu/testing.h"
+#include "base/thread_pool.h"
 #include "ops/linear.h"
 
 namespace glint::cpu {

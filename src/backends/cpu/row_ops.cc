@@ -2,6 +2,7 @@
 #include <cstring>
 
 #include "backends/cpu/for_rows.h"
+#include "base/thread_pool.h"
 #include "ops/capabilities.h"
 
 namespace glint {

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "backends/cpu/for_rows.h"
+#include "base/thread_pool.h"
 #include "ops/logit_rows.h"
 #include "ops/sampling_math.h"
 

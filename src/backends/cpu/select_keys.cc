@@ -6,6 +6,7 @@
 #include "backends/cpu/for_rows.h"
 #include "backends/cpu/key_scores.h"
 #include "backends/cpu/top_k.h"
+#include "base/thread_pool.h"
 
 namespace glint {
 

@@ -7,6 +7,7 @@
 
 #include "backends/cpu/attention.h"
 #include "backends/cpu/cpu_ops.h"
+#include "base/thread_pool.h"
 
 namespace glint {
 

@@ -6,6 +6,7 @@
 
 #include "backends/cpu/products.h"
 #include "base/random.h"
+#include "base/thread_pool.h"
 #include "tensor/fp8.h"
 
 namespace glint::cpu {

@@ -8,6 +8,7 @@
 #include <cstdlib>
 
 #include "backends/reference/reference_ops.h"
+#include "base/thread_pool.h"
 #include "ops/capabilities.h"
 
 namespace glint {
