@@ -74,7 +74,7 @@ def ranks_say_what_one_says(folder):
         return said, [(folder / name).read_bytes() for name in files]
 
     alone, expected = score()
-    check(len(alone["ranks"]) == 1 and alone["ranks"][0]["collectives"] == {"tp": {}, "cp": {}, "ep": {}, "pp": {}}, "one rank", alone)
+    check(len(alone["ranks"]) == 1 and alone["ranks"][0]["collectives"] == {"tp": {}, "cp": {}, "dp": {}, "ep": {}, "pp": {}}, "one rank", alone)
     whole = alone["ranks"][0]
     for layout, count in ((("--ep", 2), 2), (("--pp", 2), 2), (("--cp", 2, "--ep", 2), 2), (("--dp", 2, "--ep", 2, "--pp", 2), 4)):
         said, written = score(*layout)
