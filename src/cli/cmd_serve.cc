@@ -296,6 +296,7 @@ Status serve(const Options& options, const TranslatedArgs& given, Cli& cli) {
   GLINT_TRY_STATUS(plan_model_memory(options, resolved, graphs, checkpoint ? &*checkpoint : nullptr,
                                      *ops, facts));
   GLINT_TRY(ServePlan plan, plan_serve(options, given, facts));
+  for (const std::string& line : given.ignored) cli.console.note("ignored: " + line);
   if (options.dry_run) {
     return print_plan(options, resolved,
                       checkpoint ? formats_of(facts.config, *checkpoint)
@@ -312,7 +313,6 @@ Status serve(const Options& options, const TranslatedArgs& given, Cli& cli) {
     return resolve_model(model, cache);
   };
   GLINT_TRY(std::unique_ptr<Server> server, Server::listen(plan.server));
-  for (const std::string& line : given.ignored) cli.console.note("ignored: " + line);
   tell_graph_flags(given.graphs, ops->device(), cli);
   tell_environment(cli.environment, cli);
   print_table(plan.rows, cli);
