@@ -6,9 +6,10 @@
 #include "base/str.h"
 #include "cli/id_file.h"
 #include "cli/interrupt.h"
+#include "cli/train_layout.h"
 #include "cli/train_options.h"
 #include "train/gradient_file.h"
-#include "train/gradient_pass.h"
+#include "train/train_ranks.h"
 
 namespace glint {
 namespace {
@@ -17,6 +18,8 @@ struct Options {
   std::string model, ids, out;
   float mtp_loss = 0;
   int batch_tokens = 8192;
+  bool json = false;
+  TrainLayoutOptions layout;
   TrainRunOptions how;
 
   template <class Visitor>
@@ -37,6 +40,8 @@ struct Options {
     v("out=G.safetensors", out,
       "the gradient of every trained parameter, in f32 under its name in the checkpoint: experts "
       "one by one, kv_b_proj in one piece; the indexer and e_score_correction_bias have none");
+    v("json", json, "the numbers as JSON, with what each rank holds and tells the others");
+    layout.visit(v);
     how.visit(v);
   }
 };
@@ -53,55 +58,80 @@ Status check(const Options& options) {
   return Ok{};
 }
 
+Json ranks_of(TrainRanks& ranks) {
+  Json::Array all;
+  for (int rank = 0; rank < ranks.size(); ++rank) all.push_back(ranks.describe(rank));
+  return all;
+}
+
+std::string to_json(const LossSums& loss, double norm, TrainRanks& ranks) {
+  Json json = Json::Object{{"loss", loss.mean()}, {"tokens", loss.tokens}};
+  if (loss.mtp_tokens > 0) {
+    json.set("mtp_loss", loss.mtp_mean());
+    json.set("mtp_tokens", loss.mtp_tokens);
+  }
+  json.set("gradient_norm", norm);
+  json.set("parameters", ranks.parameters().count());
+  json.set("ranks", ranks_of(ranks));
+  return dump_json(json, JsonStyle::kIndent2) + "\n";
+}
+
+std::string to_text(const Options& options, const LossSums& loss, double norm,
+                    const TokenSequences& sequences, double seconds, TrainRanks& ranks) {
+  std::string text =
+      formatted("loss: %.7g over %lld tokens\n", loss.mean(), static_cast<long long>(loss.tokens));
+  if (loss.mtp_tokens > 0) {
+    text += formatted("mtp loss: %.7g over %lld tokens, counted %g times\n", loss.mtp_mean(),
+                      static_cast<long long>(loss.mtp_tokens), double{options.mtp_loss});
+  }
+  text += formatted("gradient norm: %.7g of %lld parameters\n", norm,
+                    static_cast<long long>(ranks.parameters().count()));
+  std::int64_t tokens = 0;
+  for (const auto& ids : sequences) tokens += static_cast<std::int64_t>(ids.size());
+  text += formatted("%lld tokens in %.2f s, %.0f tokens/s\n", static_cast<long long>(tokens),
+                    seconds, static_cast<double>(tokens) / seconds);
+  return text + ranks_text(ranks_of(ranks));
+}
+
 Status run(const Options& options, Cli& cli) {
   GLINT_TRY_STATUS(check(options));
   GLINT_TRY(const TokenSequences sequences, read_ids(options.ids));
   const RunOptions how = options.how.of_model(options.model);
   const bool mtp = options.mtp_loss > 0;
   GLINT_TRY(const ModelOptions resolved, resolve(how, cli, mtp));
-  GLINT_TRY(std::unique_ptr<Ops> ops, make_backend(how, cli));
-  auto owned = std::make_unique<TapeOps>(std::move(ops));
-  TapeOps& tape = *owned;
-  GLINT_TRY(const std::unique_ptr<LoadedModel> model, load_model(resolved, std::move(owned), cli));
-  if (mtp && !model->has_mtp()) {
+  GLINT_TRY(TrainLayout layout, lay_out(options.layout, how, resolved, cli));
+  GLINT_TRY(const std::unique_ptr<TrainRanks> ranks,
+            TrainRanks::open(layout.model, std::move(layout.backends)));
+  note_unused(ranks->model(), cli);
+  if (mtp && !ranks->model().has_mtp()) {
     return invalid(options.model + " has no MTP layer; leave --mtp-loss out");
   }
-  GLINT_TRY(Parameters parameters, Parameters::make(model->weights(), tape));
-  GLINT_TRY_STATUS(check_gradient_file(parameters, options.out));
+  GLINT_TRY_STATUS(ranks->make_parameters());
+  GLINT_TRY_STATUS(check_gradient_file(ranks->parameters(), options.out));
 
-  GradientPass pass(*model, tape);
-  const int batches = GradientPass::num_batches(sequences, options.batch_tokens);
+  const int batches = ranks->num_batches(plain(sequences), options.batch_tokens);
   const InterruptGuard interrupt;
   const auto start = std::chrono::steady_clock::now();
   std::optional<Progress> progress;
-  progress.emplace("gradients", std::int64_t{batches} * pass.parts_of_batch(),
+  progress.emplace("gradients", std::int64_t{batches} * ranks->parts_of_batch(),
                    Progress::Unit::kItems);
   const auto on_part = [&] {
     progress->add(1);
     return !interrupt.interrupted();
   };
   Result<LossSums> sums =
-      pass.run(sequences, {.mtp_weight = options.mtp_loss}, options.batch_tokens, on_part);
+      ranks->run(sequences, {.mtp_weight = options.mtp_loss}, options.batch_tokens, on_part);
   cli.interrupted = interrupt.interrupted();
   progress.reset();
   if (cli.interrupted) return Ok{};
   GLINT_TRY(const LossSums loss, std::move(sums).in(options.ids));
+  ranks->sum_gradients();
   const double seconds = seconds_since(start);
-  GLINT_TRY_STATUS(write_gradients(parameters, tape.device(), options.out));
-
-  std::string text =
-      formatted("loss: %.7g over %lld tokens\n", loss.mean(), static_cast<long long>(loss.tokens));
-  if (mtp) {
-    text += formatted("mtp loss: %.7g over %lld tokens, counted %g times\n", loss.mtp_mean(),
-                      static_cast<long long>(loss.mtp_tokens), double{options.mtp_loss});
-  }
-  text += formatted("gradient norm: %.7g of %lld parameters\n", norm_of(parameters, tape.device()),
-                    static_cast<long long>(parameters.count()));
-  std::int64_t tokens = 0;
-  for (const auto& ids : sequences) tokens += static_cast<std::int64_t>(ids.size());
-  text += formatted("%lld tokens in %.2f s, %.0f tokens/s\n", static_cast<long long>(tokens),
-                    seconds, static_cast<double>(tokens) / seconds);
-  cli.console.print(text);
+  Device& device = ranks->tape().device();
+  GLINT_TRY_STATUS(write_gradients(ranks->parameters(), device, options.out));
+  const double norm = norm_of(ranks->parameters(), device);
+  cli.console.print(options.json ? to_json(loss, norm, *ranks)
+                                 : to_text(options, loss, norm, sequences, seconds, *ranks));
   return Ok{};
 }
 

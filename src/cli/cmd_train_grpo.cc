@@ -58,6 +58,7 @@ class Run {
     if (unsaved_) {
       GLINT_TRY_STATUS(save());
     }
+    cli_.console.print(ranks_text(models_.trainer().describe_ranks()));
     if (ended) {
       cli_.console.print(str("ended by a signal after ", at_.round, " of ", options_.num_rollout,
                              " rounds; --resume goes on\n"));

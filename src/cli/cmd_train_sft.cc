@@ -7,6 +7,7 @@
 #include "cli/command.h"
 #include "cli/conversation.h"
 #include "cli/interrupt.h"
+#include "cli/train_layout.h"
 #include "cli/train_options.h"
 #include "train/event_file.h"
 #include "train/round_log.h"
@@ -34,6 +35,7 @@ struct Options {
   int save_interval = 0;
   bool resume = false;
   std::string tensorboard_dir;
+  TrainLayoutOptions layout;
   TrainRunOptions how;
 
   template <class Visitor>
@@ -73,6 +75,7 @@ struct Options {
     v("save-interval=N", save_interval, "save every N updates; the last is saved in any case");
     v("resume", resume, "go on from the newest checkpoint of DIR, if it has one, bit for bit");
     v("tensorboard-dir=D", tensorboard_dir, "event files (default: DIR/tensorboard)");
+    layout.visit(v);
     how.visit(v);
   }
 };
@@ -129,6 +132,7 @@ class Run {
     cli_.console.print(str(
         stopped && trainer_->steps_done() < total_ ? "stopped; --resume goes on from " : "done: ",
         options_.out, "/step-", trainer_->steps_done(), "\n"));
+    cli_.console.print(ranks_text(trainer_->describe_ranks()));
     return Ok{};
   }
 
@@ -141,15 +145,15 @@ class Run {
     }
     const RunOptions how = options_.how.of_model(latest.value_or(options_.model));
     GLINT_TRY(const ModelOptions resolved, resolve(how, cli_, options_.method.mtp_loss > 0));
-    GLINT_TRY(std::unique_ptr<Ops> ops, make_backend(how, cli_));
+    GLINT_TRY(TrainLayout layout, lay_out(options_.layout, how, resolved, cli_));
     const Method& m = options_.method;
-    GLINT_TRY(trainer_, Trainer::open({.model = resolved,
+    GLINT_TRY(trainer_, Trainer::open({.model = layout.model,
                                        .adamw = {.beta1 = m.beta1,
                                                  .beta2 = m.beta2,
                                                  .eps = m.eps,
                                                  .weight_decay = m.weight_decay,
                                                  .clip_grad = m.clip_grad}},
-                                      std::move(ops)));
+                                      std::move(layout.backends)));
     if (m.mtp_loss > 0 && !trainer_->model().has_mtp()) {
       return invalid(options_.model + " has no MTP layer; leave --mtp-loss out");
     }

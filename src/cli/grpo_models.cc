@@ -9,9 +9,9 @@ namespace glint {
 Result<Json> GrpoModels::open(const std::string& dir, bool restore) {
   running_ = options_.how.of_model(dir);
   GLINT_TRY(resolved_, resolve(running_, cli_, false));
-  GLINT_TRY(std::unique_ptr<Ops> ops, make_backend(running_, cli_));
-  GLINT_TRY(trainer_,
-            Trainer::open({.model = resolved_, .adamw = options_.adamw()}, std::move(ops)));
+  GLINT_TRY(TrainLayout layout, lay_out(options_.layout, running_, resolved_, cli_));
+  GLINT_TRY(trainer_, Trainer::open({.model = layout.model, .adamw = options_.adamw()},
+                                    std::move(layout.backends)));
   if (!restore) return Json();
   return trainer_->restore(dir);
 }

@@ -6,6 +6,7 @@
 
 #include "base/json.h"
 #include "cli/grpo_rollout_options.h"
+#include "cli/train_layout.h"
 #include "cli/train_options.h"
 #include "rl/group_rollouts.h"
 #include "rl/grpo.h"
@@ -170,6 +171,7 @@ struct GrpoCommandOptions : GrpoDataOptions,
                             GrpoStepOptions,
                             GrpoResultOptions {
   std::string model;
+  TrainLayoutOptions layout;
   TrainRunOptions how;
 
   template <class Visitor>
@@ -183,6 +185,7 @@ struct GrpoCommandOptions : GrpoDataOptions,
     GrpoLossOptions::visit(v);
     GrpoStepOptions::visit(v);
     GrpoResultOptions::visit(v);
+    layout.visit(v);
     how.visit(v);
   }
 

@@ -43,6 +43,11 @@ Result<std::unique_ptr<Ops>> make_backend(const RunOptions& options, const Cli& 
   return make_backend({.name = options.backend, .cpu_isa = options.cpu_isa, .threads = threads});
 }
 
+void note_unused(const LoadedModel& model, Cli& cli) {
+  const std::string unused = describe_unused(model.options().dir, model.load_stats().unused);
+  if (!unused.empty()) cli.console.note("warning: " + unused);
+}
+
 Result<std::unique_ptr<LoadedModel>> load_model(const ModelOptions& resolved,
                                                 std::unique_ptr<Ops> ops, Cli& cli,
                                                 std::optional<OpenedModel> opened) {
@@ -57,8 +62,7 @@ Result<std::unique_ptr<LoadedModel>> load_model(const ModelOptions& resolved,
   GLINT_TRY(std::unique_ptr<LoadedModel> model,
             LoadedModel::load(resolved, std::move(ops), report, std::move(opened)));
   progress.reset();  // erases the bar before anything else is printed
-  const std::string unused = describe_unused(resolved.dir, model->load_stats().unused);
-  if (!unused.empty()) cli.console.note("warning: " + unused);
+  note_unused(*model, cli);
   const Placement& placement = model->load_stats().placement;
   if (resolved.packing == Packing::kIfRoom && placement.packed_bytes > 0 && !placement.is_packed) {
     cli.console.note(str("weights stay where the files are mapped, which is slower: packing takes ",

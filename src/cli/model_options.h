@@ -56,6 +56,9 @@ Result<ModelOptions> resolve(const RunOptions& options, const Cli& cli, bool wit
 
 Result<std::unique_ptr<Ops>> make_backend(const RunOptions& options, const Cli& cli);
 
+// Warns of tensors that the configuration leaves out.
+void note_unused(const LoadedModel& model, Cli& cli);
+
 // Loads onto `ops`, with a progress bar. `opened`: the model, if it has been looked at already.
 Result<std::unique_ptr<LoadedModel>> load_model(const ModelOptions& resolved,
                                                 std::unique_ptr<Ops> ops, Cli& cli,

@@ -40,9 +40,11 @@ class Comm {
   // an f32 `out` may be `partial`. The same bits on every rank.
   virtual void all_reduce(const Tensor& partial, const Tensor& out) = 0;
   // The same sum, of which this rank gets its part: rows [rank * n, (rank + 1) * n) of `partial`,
-  // for an `out` of n rows. The same bits as all_reduce.
+  // for an `out` of n rows, which if it is f32 may be these rows of `partial`. The same bits as
+  // all_reduce.
   virtual void reduce_scatter(const Tensor& partial, const Tensor& out) = 0;
-  // all [size * n, ..] = every rank's `mine` [n, ..], in the order of ranks.
+  // all [size * n, ..] = every rank's `mine` [n, ..], in the order of ranks; `mine` may be its rows
+  // of `all`.
   virtual void all_gather(const Tensor& mine, const Tensor& all) = 0;
   // x = the x of `root`, dense.
   virtual void broadcast(const Tensor& x, int root) = 0;

@@ -167,6 +167,12 @@ TEST_P(Ranks, reduce_scatter_and_all_gather_are_all_reduce) {
     std::vector<float> mine(kRows * kWidth), all(part.size());
     comm.reduce_scatter(tensor(part, kWidth), tensor(mine, kWidth));
     comm.all_gather(tensor(mine, kWidth), tensor(all, kWidth));
+    // And where they lie.
+    std::vector<float> same = part;
+    const Tensor rows = tensor(same, kWidth).slice(0, comm.rank() * kRows, kRows);
+    comm.reduce_scatter(tensor(same, kWidth), rows);
+    comm.all_gather(rows, tensor(same, kWidth));
+    EXPECT_EQ(same, all);
     comm.all_reduce(tensor(part, kWidth), tensor(part, kWidth));
     EXPECT_EQ(all, part);
   });

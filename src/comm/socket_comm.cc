@@ -190,7 +190,7 @@ void SocketComm::all_gather(const Tensor& mine, const Tensor& all) {
   const auto place = [&](int r) {
     return bytes_of(all).subspan(static_cast<std::size_t>(r) * each, each);
   };
-  std::copy_n(mine.data, each, place(rank_).data());
+  if (mine.data != place(rank_).data()) std::copy_n(mine.data, each, place(rank_).data());
   if (!swap(
           number_of(CommKind::kAllGather), mine.dtype, [&](int) { return bytes_of(mine); }, place))
     clear(all);

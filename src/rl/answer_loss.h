@@ -61,17 +61,21 @@ class AnswerLoss final : public TokenLoss {
              std::span<const float> entropies, std::span<float> d_log_probs,
              std::span<float> d_entropies) override;
 
-  // These count the tokens seen so far.
-  const PolicySums& sums() const { return sums_; }
-  double entropy() const { return entropy_; }
+  // These count the tokens seen so far, answer by answer: their bits do not depend on who came
+  // first.
+  PolicySums sums() const;
+  double entropy() const;
 
  private:
   const Options options_;
   const std::span<const GradedAnswer* const> answers_;
   const std::int64_t batch_answers_, batch_tokens_;
   const std::vector<double> differences_;
-  PolicySums sums_;
-  double entropy_ = 0;
+  struct Seen {
+    PolicySums sums = {};
+    double entropy = 0;
+  };
+  std::vector<Seen> seen_;  // of each answer
 };
 
 }  // namespace glint

@@ -22,7 +22,7 @@ std::vector<float> of_answer(const GradedAnswer& answer, const std::vector<float
 
 }  // namespace
 
-Grpo::Grpo(GradientPass& pass, const GrpoOptions& options) : pass_(pass), options_(options) {}
+Grpo::Grpo(GradientSource& pass, const GrpoOptions& options) : pass_(pass), options_(options) {}
 
 Status Grpo::prepare(GrpoBatch& batch, const OnPart& on_part) {
   GLINT_TRY(batch.parity, verify(batch, on_part));
@@ -73,7 +73,7 @@ Result<Parity> Grpo::verify(const GrpoBatch& batch, const OnPart& on_part) {
 Status Grpo::set_old_log_probs(GrpoBatch& batch, const OnPart& on_part) {
   std::vector<TrainSequence> sequences;
   for (const GradedAnswer& answer : batch.answers) sequences.push_back(answer.tokens);
-  const auto score = [&](GradientPass& pass) {
+  const auto score = [&](GradientSource& pass) {
     return pass.score(sequences, options_.temperature, options_.batch_tokens, on_part);
   };
   if (options_.temperature == 1 && options_.parity_gate == 0) {

@@ -24,17 +24,17 @@ struct GrpoOptions {
   // differences; 0: not by a bit. Else ratios are taken to the trainer's, weighed by `mismatch`.
   double parity_gate = 0;
   MismatchOptions mismatch = {};
-  GradientPass* reference = nullptr;  // of the model that the loss's KL is to
-  GradientPass* answering =
+  GradientSource* reference = nullptr;  // of the model that the loss's KL is to
+  GradientSource* answering =
       nullptr;  // of the weights that answer, if they are not those that learn
 };
 
 class Grpo {
  public:
-  using OnPart = GradientPass::OnPart;
+  using OnPart = GradientSource::OnPart;
 
   // `pass` is of the weights that learn. Everything outlives this.
-  Grpo(GradientPass& pass, const GrpoOptions& options);
+  Grpo(GradientSource& pass, const GrpoOptions& options);
 
   // Before the weights that answered change: verify(), and its result in the batch; then
   // set_old_log_probs().
@@ -59,9 +59,9 @@ class Grpo {
   Result<Sums> add_gradient(const GrpoBatch& batch, int step, const OnPart& on_part);
 
  private:
-  GradientPass& answering() { return options_.answering ? *options_.answering : pass_; }
+  GradientSource& answering() { return options_.answering ? *options_.answering : pass_; }
 
-  GradientPass& pass_;
+  GradientSource& pass_;
   const GrpoOptions options_;
 };
 

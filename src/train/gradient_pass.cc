@@ -17,15 +17,6 @@ void copy(const Tensor& to, const Tensor& from, Device& device) {
   device.copy(to.data, from.data, from.bytes().size());
 }
 
-// Tokens that the loss is taken of.
-std::int64_t count_targets(Sequences sequences, std::size_t ahead) {
-  std::int64_t count = 0;
-  for (const TrainSequence& sequence : sequences) {
-    for (std::size_t t = ahead; t < sequence.ids.size(); ++t) count += sequence.weight(t) != 0;
-  }
-  return count;
-}
-
 // The experts of a batch in MoE layer number `layer`, [T, k]. Of a last token that has none any do:
 // no row that is looked at depends on it.
 std::vector<std::int32_t> routes_of(Sequences sequences, const PackedRows& packed, int layer,
@@ -44,12 +35,6 @@ std::vector<std::int32_t> routes_of(Sequences sequences, const PackedRows& packe
     }
   }
   return routes;
-}
-
-std::vector<TrainSequence> plain(const TokenSequences& sequences) {
-  std::vector<TrainSequence> all;
-  for (const std::vector<TokenId>& ids : sequences) all.push_back({.ids = ids});
-  return all;
 }
 
 Error no_numbers(const LoadedModel& model) {
@@ -427,25 +412,12 @@ GradientPass::GradientPass(LoadedModel& model, TapeOps& tape)
   GLINT_CHECK(&model.ops() == &tape, "the model runs on other ops");
 }
 
-int GradientPass::num_batches(std::span<const TrainSequence> sequences, std::int64_t batch_tokens) {
+int GradientPass::num_batches(Sequences sequences, std::int64_t batch_tokens) const {
   return static_cast<int>(batches_of(sequences, batch_tokens).size());
 }
 
-int GradientPass::num_batches(const TokenSequences& sequences, std::int64_t batch_tokens) {
-  return num_batches(plain(sequences), batch_tokens);
-}
-
 Status GradientPass::prepare(Sequences sequences, bool mtp, std::int64_t batch_tokens) {
-  bool any_routes = false, all_routes = true;
-  for (std::size_t i = 0; i < sequences.size(); ++i) {
-    GLINT_TRY_STATUS(check_train_sequence(model_, sequences[i]).in(str("sequence ", i + 1)));
-    const bool has_routes = !sequences[i].routes.empty() || sequences[i].size() == 1;
-    any_routes |= !sequences[i].routes.empty();
-    all_routes &= has_routes;
-  }
-  if (any_routes && !all_routes) {
-    return invalid("some sequences have their experts given and some have not; give all or none");
-  }
+  GLINT_TRY_STATUS(check_train_sequences(model_, sequences));
   if (mtp && !model_.has_mtp()) {
     return invalid("this checkpoint has no MTP layer, which the loss of one needs");
   }
@@ -456,26 +428,6 @@ Status GradientPass::prepare(Sequences sequences, bool mtp, std::int64_t batch_t
   return pages > model_.num_pages() ? model_.reserve_pages(pages) : Status(Ok{});
 }
 
-Result<LossSums> GradientPass::run(const TokenSequences& sequences, const LossOptions& options,
-                                   std::int64_t batch_tokens, const OnPart& on_part) {
-  const std::vector<TrainSequence> all = plain(sequences);
-  const bool mtp = options.mtp_weight > 0;
-  const std::int64_t tokens = count_targets(all, 1), mtp_tokens = count_targets(all, 2);
-  GLINT_TRY_STATUS(prepare(all, mtp, batch_tokens));
-  if (tokens == 0) {
-    return invalid("there is nothing to predict; give a sequence of at least 2 tokens");
-  }
-  if (mtp && mtp_tokens == 0) {
-    return invalid(
-        "there is nothing for the MTP layer to predict; give a sequence of at least 3 tokens");
-  }
-  const LossTerms terms = {
-      .temperature = options.temperature,
-      .scale = 1.0 / static_cast<double>(tokens),
-      .mtp_scale = mtp ? options.mtp_weight / static_cast<double>(mtp_tokens) : 0};
-  return add(all, terms, batch_tokens, on_part);
-}
-
 Result<LossSums> GradientPass::add(Sequences sequences, const LossTerms& terms,
                                    std::int64_t batch_tokens, const OnPart& on_part) {
   const bool mtp = terms.mtp_scale != 0;
@@ -483,7 +435,7 @@ Result<LossSums> GradientPass::add(Sequences sequences, const LossTerms& terms,
   LossSums sums = {.tokens = count_targets(sequences, 1),
                    .mtp_tokens = mtp ? count_targets(sequences, 2) : 0};
   const OnPart done = on_part ? on_part : [] { return true; };
-  std::size_t first = 0;
+  std::size_t first = terms.first_sequence;
   for (const Sequences batch : batches_of(sequences, batch_tokens)) {
     GLINT_TRY_STATUS(BatchPass(*this, batch, first, terms, done).run(sums));
     first += batch.size();

@@ -3,22 +3,19 @@
 #include <algorithm>
 #include <cmath>
 #include <numbers>
-#include <vector>
 
 #include "base/thread_pool.h"
 
 namespace glint {
 namespace {
 
-constexpr std::int64_t kBlock = 1 << 15;
-
 // f(begin, end) for blocks of [0, size), on all threads.
 template <class F>
 void for_blocks(std::size_t size, ThreadPool& pool, F f) {
   const auto all = static_cast<std::int64_t>(size);
-  pool.run((all + kBlock - 1) / kBlock, [&](std::int64_t block, int) {
-    f(static_cast<std::size_t>(block * kBlock),
-      static_cast<std::size_t>(std::min(all, (block + 1) * kBlock)));
+  pool.run((all + kNormBlock - 1) / kNormBlock, [&](std::int64_t block, int) {
+    f(static_cast<std::size_t>(block * kNormBlock),
+      static_cast<std::size_t>(std::min(all, (block + 1) * kNormBlock)));
   });
 }
 
@@ -44,16 +41,24 @@ void adamw(const AdamWStep& step, std::span<const float> gradient, std::span<flo
   });
 }
 
-double norm_of(std::span<const float> values, ThreadPool& pool) {
-  std::vector<double> parts((values.size() + kBlock - 1) / kBlock);
+std::vector<double> squares_of(std::span<const float> values, ThreadPool& pool) {
+  std::vector<double> parts((values.size() + kNormBlock - 1) / kNormBlock);
   for_blocks(values.size(), pool, [&](std::size_t begin, std::size_t end) {
     double sum = 0;
     for (std::size_t i = begin; i < end; ++i) sum += double{values[i]} * values[i];
-    parts[begin / kBlock] = sum;
+    parts[begin / kNormBlock] = sum;
   });
+  return parts;
+}
+
+double norm_of_squares(std::span<const double> squares) {
   double sum = 0;
-  for (const double part : parts) sum += part;
+  for (const double part : squares) sum += part;
   return std::sqrt(sum);
+}
+
+double norm_of(std::span<const float> values, ThreadPool& pool) {
+  return norm_of_squares(squares_of(values, pool));
 }
 
 double clip_scale(double norm, double clip) {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <span>
 #include <string_view>
+#include <vector>
 
 namespace glint {
 
@@ -26,8 +27,12 @@ struct AdamWStep {
 void adamw(const AdamWStep& step, std::span<const float> gradient, std::span<float> weights,
            std::span<float> exp_avg, std::span<float> exp_avg_sq, ThreadPool& pool);
 
-// The 2-norm, summed in f64 in blocks of a fixed size, in order.
+// The 2-norm, summed in f64 in blocks of a fixed size, in order; and the sums of squares of these
+// blocks, from which whoever has all of them takes it.
+inline constexpr std::int64_t kNormBlock = 1 << 15;
 double norm_of(std::span<const float> values, ThreadPool& pool);
+std::vector<double> squares_of(std::span<const float> values, ThreadPool& pool);
+double norm_of_squares(std::span<const double> squares);
 
 // clip / norm where the norm is larger, else 1; as torch.nn.utils.clip_grad_norm_.
 double clip_scale(double norm, double clip);

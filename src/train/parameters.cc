@@ -2,6 +2,7 @@
 
 #include "base/memory.h"
 #include "base/str.h"
+#include "train/optimizer.h"
 
 namespace glint {
 namespace {
@@ -98,10 +99,13 @@ Status walk_over(ModelWeights& weights, Walk& walk) {
 
 }  // namespace
 
-Result<Parameters> Parameters::make(ModelWeights& weights, TapeOps& tape) {
+Result<Parameters> Parameters::make(ModelWeights& weights, TapeOps& tape, int shares) {
   Walk measure(tape, nullptr);
   GLINT_TRY_STATUS(walk_over(weights, measure));
-  const auto bytes = measure.count * static_cast<std::int64_t>(sizeof(float));
+  // Whole blocks of the norm a share: then its sum is that of one rank.
+  const std::int64_t unit = shares == 1 ? 1 : shares * kNormBlock;
+  const std::int64_t padded = (measure.count + unit - 1) / unit * unit;
+  const auto bytes = padded * static_cast<std::int64_t>(sizeof(float));
   const std::string wanted = human_bytes(static_cast<double>(bytes));
   Device& device = tape.device();
   if (const std::int64_t free = available_memory(); device.is_host() && bytes > free) {
@@ -120,13 +124,17 @@ Result<Parameters> Parameters::make(ModelWeights& weights, TapeOps& tape) {
   GLINT_TRY_STATUS(walk_over(weights, walk));
   parameters.all_ = std::move(walk.all);
   parameters.count_ = walk.count;
+  parameters.padded_ = padded;
+  parameters.shares_ = shares;
   parameters.set_zero();
   return parameters;
 }
 
-std::span<float> Parameters::flat() {
+std::span<float> Parameters::flat() { return padded().first(static_cast<std::size_t>(count_)); }
+
+std::span<float> Parameters::padded() {
   GLINT_CHECK(device_->is_host(), "gradients are on another device");
-  return {reinterpret_cast<float*>(memory_.data()), static_cast<std::size_t>(count_)};
+  return {reinterpret_cast<float*>(memory_.data()), static_cast<std::size_t>(padded_)};
 }
 
 void Parameters::set_zero() { fill_zero(*device_, memory_.data(), memory_.bytes()); }

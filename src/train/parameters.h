@@ -30,20 +30,25 @@ struct Parameter {
 class Parameters {
  public:
   // Gradients of zero for all that is trained of `weights`, known to `tape`. Fails if a weight is
-  // neither f32 nor bf16, and if there is no memory for 4 bytes a parameter.
-  static Result<Parameters> make(ModelWeights& weights, TapeOps& tape);
+  // neither f32 nor bf16, and if there is no memory for 4 bytes a parameter. Several ranks that
+  // train the same parameters have one of `shares` shares of them each.
+  static Result<Parameters> make(ModelWeights& weights, TapeOps& tape, int shares = 1);
 
   const std::vector<Parameter>& all() const { return all_; }
   std::int64_t count() const { return count_; }  // numbers
   void set_zero();
   // All gradients, one after another; on the host only.
   std::span<float> flat();
+  // The same, with zeros behind it that make its shares equal; and the numbers of a share.
+  std::span<float> padded();
+  std::int64_t share() const { return padded_ / shares_; }
 
  private:
   Parameters() = default;
 
   std::vector<Parameter> all_;
-  std::int64_t count_ = 0;
+  std::int64_t count_ = 0, padded_ = 0;
+  int shares_ = 1;
   Device* device_ = nullptr;
   Buffer memory_;
 };

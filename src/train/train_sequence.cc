@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "base/str.h"
 #include "runtime/score.h"
@@ -51,6 +52,17 @@ Status check_train_sequence(const LoadedModel& model, const TrainSequence& seque
   return Ok{};
 }
 
+Status check_train_sequences(const LoadedModel& model, std::span<const TrainSequence> all) {
+  bool any_routes = false, all_routes = true;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    GLINT_TRY_STATUS(check_train_sequence(model, all[i]).in(str("sequence ", i + 1)));
+    any_routes |= !all[i].routes.empty();
+    all_routes &= !all[i].routes.empty() || all[i].size() == 1;
+  }
+  if (!any_routes || all_routes) return Ok{};
+  return invalid("some sequences have their experts given and some have not; give all or none");
+}
+
 std::size_t common_tokens(const TrainSequence& a, const TrainSequence& b) {
   // The last token of a rollout may have no experts of its own.
   const auto last = a.ids.end() - (a.routes.empty() ? 0 : 1);
@@ -76,6 +88,29 @@ std::vector<std::span<const TrainSequence>> batches_of(std::span<const TrainSequ
   }
   if (begin < all.size()) batches.push_back(all.subspan(begin));
   return batches;
+}
+
+std::vector<std::span<const TrainSequence>> parts_of(std::span<const TrainSequence> all,
+                                                     int ranks) {
+  std::vector<std::int64_t> costs;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    costs.push_back(all[i].size());
+    if (i > 0) costs.back() -= static_cast<std::int64_t>(common_tokens(all[i - 1], all[i]));
+  }
+  const std::int64_t total = std::accumulate(costs.begin(), costs.end(), std::int64_t{0});
+  // A sequence belongs to the rank in whose share of all tokens its middle lies.
+  std::vector<std::span<const TrainSequence>> parts;
+  std::size_t begin = 0;
+  std::int64_t before = 0;
+  for (int rank = 0; rank < ranks; ++rank) {
+    std::size_t end = begin;
+    while (end < all.size() && (2 * before + costs[end]) * ranks <= 2 * total * (rank + 1)) {
+      before += costs[end++];
+    }
+    parts.push_back(all.subspan(begin, end - begin));
+    begin = end;
+  }
+  return parts;
 }
 
 }  // namespace glint

@@ -44,6 +44,9 @@ struct TokenScores {
 // Weights and routes fit the tokens, and the tokens fit the model.
 Status check_train_sequence(const LoadedModel& model, const TrainSequence& sequence);
 
+// The same of each, named by its number from 1; experts are given of all of them, or of none.
+Status check_train_sequences(const LoadedModel& model, std::span<const TrainSequence> all);
+
 // The routed layers of the model, which the draft layer is not among.
 int num_moe_layers(const ModelConfig& config);
 
@@ -54,5 +57,9 @@ std::size_t common_tokens(const TrainSequence& a, const TrainSequence& b);
 // sequence has in common with the one before it in its batch do not count (train/packed_rows.h).
 std::vector<std::span<const TrainSequence>> batches_of(std::span<const TrainSequence> all,
                                                        std::int64_t batch_tokens);
+
+// The sequences in as many parts as there are ranks, one after another, of about as many tokens to
+// compute each. Parts may be empty.
+std::vector<std::span<const TrainSequence>> parts_of(std::span<const TrainSequence> all, int ranks);
 
 }  // namespace glint

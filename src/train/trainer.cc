@@ -8,7 +8,6 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "base/str.h"
-#include "base/thread_pool.h"
 #include "checkpoint/other_files.h"
 #include "checkpoint/writer.h"
 #include "train/parameter_file.h"
@@ -22,6 +21,12 @@ constexpr const char* kTracker = "latest_checkpointed_iteration.txt";
 constexpr const char* kFolder = "optimizer";
 constexpr const char* kStateName = "state.json";
 constexpr int kStateVersion = 1;
+
+// Files of a checkpoint, each of all ranks' shares, whatever their number.
+constexpr std::pair<const char*, OptimizerPart::Value> kStates[] = {
+    {"master", OptimizerPart::Value::kMaster},
+    {"exp_avg", OptimizerPart::Value::kExpAvg},
+    {"exp_avg_sq", OptimizerPart::Value::kExpAvgSq}};
 
 std::string name_of_step(const std::string& run_dir, std::int64_t step) {
   return str(run_dir, "/step-", step);
@@ -43,64 +48,78 @@ Result<std::optional<std::int64_t>> read_tracker(const std::string& run_dir) {
 
 }  // namespace
 
-Result<std::unique_ptr<Trainer>> Trainer::open(TrainerOptions options, std::unique_ptr<Ops> ops,
+Result<std::unique_ptr<Trainer>> Trainer::open(TrainerOptions options,
+                                               std::vector<std::unique_ptr<Ops>> backends,
                                                const LoadProgress& progress) {
-  options.model.packing = Packing::kNever;
+  const MeshShape& shape = options.model.shape;
+  GLINT_CHECK(shape == MeshShape{.dp = shape.dp}, "parameters are divided among ranks");
   std::unique_ptr<Trainer> trainer(new Trainer(std::move(options)));
   Trainer& t = *trainer;
-  auto tape = std::make_unique<TapeOps>(std::move(ops));
-  t.tape_ = tape.get();
-  GLINT_TRY(t.model_, LoadedModel::load(t.options_.model, std::move(tape), progress));
+  GLINT_TRY(t.ranks_, TrainRanks::open(t.options_.model, std::move(backends), progress));
+  TrainRanks& ranks = *t.ranks_;
   t.source_dir_ = t.options_.model.dir;
-  if (!t.model_->ops().host_threads()) t.own_pool_.emplace(std::max(t.options_.model.threads, 1));
-  GLINT_TRY(t.weights_, TrainedWeights::make(*t.model_));
-  GLINT_TRY(Parameters parameters, Parameters::make(t.model_->weights(), *t.tape_));
-  t.parameters_.emplace(std::move(parameters));
-  const std::int64_t count = t.parameters_->count(), bytes = 3 * count * 4;
+  for (int rank = 0; rank < ranks.size(); ++rank) {
+    GLINT_TRY(TrainedWeights weights, TrainedWeights::make(ranks.model(rank)));
+    t.weights_.push_back(std::move(weights));
+  }
+  GLINT_TRY_STATUS(ranks.make_parameters());
+  const std::int64_t count = t.parameters().count(), bytes = OptimizerPart::bytes(count);
   if (const std::int64_t free = available_memory(); bytes > free) {
     return Error{ErrorCode::kResourceExhausted,
                  str("the optimiser's state of ", count, " parameters takes ",
                      human_bytes(static_cast<double>(bytes)), ", and ",
                      human_bytes(static_cast<double>(free)), " are free")};
   }
-  for (auto* state : {&t.master_, &t.exp_avg_, &t.exp_avg_sq_}) {
-    state->resize(static_cast<std::size_t>(count));
+  for (int rank = 0; rank < ranks.size(); ++rank) {
+    t.optimizer_.emplace_back(ranks.parameters(rank), ranks.replicas(rank));
   }
-  t.weights_.read(*t.parameters_, t.master_, t.pool());
-  t.pass_.emplace(*t.model_, *t.tape_);
+  const std::span<float> flat = t.parameters().flat();
+  t.weights().read(t.parameters(), flat, ranks.pool());
+  for (OptimizerPart& part : t.optimizer_) part.take(OptimizerPart::Value::kMaster, flat);
+  t.parameters().set_zero();
   return trainer;
 }
 
-ThreadPool& Trainer::pool() { return own_pool_ ? *own_pool_ : *model_->ops().host_threads(); }
+Result<std::unique_ptr<Trainer>> Trainer::open(TrainerOptions options, std::unique_ptr<Ops> ops,
+                                               const LoadProgress& progress) {
+  std::vector<std::unique_ptr<Ops>> backends;
+  backends.push_back(std::move(ops));
+  return open(std::move(options), std::move(backends), progress);
+}
 
 Result<StepReport> Trainer::step(double lr) {
   const AdamWOptions& o = options_.adamw;
-  const std::span<const float> gradient = parameters_->flat();
-  StepReport report = {.step = steps_ + 1, .lr = lr, .grad_norm = norm_of(gradient, pool())};
+  StepReport report = {.step = steps_ + 1, .lr = lr};
+  const auto work = [&](int rank, const GradientSource::OnPart&) -> Status {
+    OptimizerPart& part = optimizer_[static_cast<std::size_t>(rank)];
+    Parameters& parameters = ranks_->parameters(rank);
+    ThreadPool& pool = ranks_->pool(rank);
+    const double norm = part.reduce(pool), scale = clip_scale(norm, o.clip_grad);
+    if (rank == 0) {
+      report.grad_norm = norm;
+      report.is_clipped = scale < 1;
+    }
+    if (std::isfinite(norm)) {
+      part.update({.lr = lr,
+                   .beta1 = o.beta1,
+                   .beta2 = o.beta2,
+                   .eps = o.eps,
+                   .weight_decay = o.weight_decay,
+                   .step = report.step,
+                   .gradient_scale = scale},
+                  pool);
+      weights_[static_cast<std::size_t>(rank)].write(parameters, parameters.flat(),
+                                                     ranks_->model(rank), pool);
+    }
+    parameters.set_zero();
+    return Ok{};
+  };
+  GLINT_TRY_STATUS(ranks_->on_all(work));
   if (!std::isfinite(report.grad_norm)) {
-    parameters_->set_zero();
     return invalid(str("the gradient of step ", report.step,
                        " is not a number; weights are as after step ", steps_,
                        ". A smaller learning rate, or --dtype f32, may help"));
   }
-  const double scale = clip_scale(report.grad_norm, o.clip_grad);
-  report.is_clipped = scale < 1;
-  for (const Parameter& p : parameters_->all()) {
-    const auto part = [&](auto& values) {
-      return std::span(values).subspan(static_cast<std::size_t>(p.offset),
-                                       static_cast<std::size_t>(p.count()));
-    };
-    glint::adamw({.lr = lr,
-                  .beta1 = o.beta1,
-                  .beta2 = o.beta2,
-                  .eps = o.eps,
-                  .weight_decay = p.tensor.is_matrix() ? o.weight_decay : 0,
-                  .step = report.step,
-                  .gradient_scale = scale},
-                 part(gradient), part(master_), part(exp_avg_), part(exp_avg_sq_), pool());
-  }
-  weights_.write(*parameters_, master_, *model_, pool());
-  parameters_->set_zero();
   steps_ = report.step;
   return report;
 }
@@ -108,17 +127,14 @@ Result<StepReport> Trainer::step(double lr) {
 Status Trainer::write_optimizer(const std::string& dir, const Json& state) const {
   std::error_code error;
   if (!fs::create_directory(dir, error)) return system_error("cannot create", dir, error.value());
-  const struct {
-    const char* name;
-    const std::vector<float>& values;
-  } parts[] = {{"master", master_}, {"exp_avg", exp_avg_}, {"exp_avg_sq", exp_avg_sq_}};
-  for (const auto& part : parts) {
+  const Parameters& parameters = ranks_->parameters();
+  for (const auto& [name, value] : kStates) {
     const auto of = [&](const Parameter& p) {
-      const auto first = part.values.begin() + p.offset;
-      return std::vector<float>(first, first + p.count());
+      std::vector<float> values(static_cast<std::size_t>(p.count()));
+      for (const OptimizerPart& part : optimizer_) part.give(value, p.offset, values);
+      return values;
     };
-    GLINT_TRY_STATUS(
-        write_parameter_file(*parameters_, of, str(dir, "/", part.name, ".safetensors")));
+    GLINT_TRY_STATUS(write_parameter_file(parameters, of, str(dir, "/", name, ".safetensors")));
   }
   const Json json = Json::Object{{"version", kStateVersion}, {"step", steps_}, {"caller", state}};
   GLINT_TRY_STATUS(
@@ -137,13 +153,13 @@ Status Trainer::save(const std::string& run_dir, const Json& state) {
   fs::remove_all(partial, error);
   fs::remove_all(dir, error);
   const auto write = [&]() -> Status {
-    GLINT_TRY(CheckpointWriter writer, CheckpointWriter::create(dir, weights_.specs()));
-    GLINT_TRY_STATUS(check_free_space(partial, 3 * parameters_->count() * 4));
+    GLINT_TRY(CheckpointWriter writer, CheckpointWriter::create(dir, weights().specs()));
+    GLINT_TRY_STATUS(check_free_space(partial, OptimizerPart::bytes(parameters().count())));
     GLINT_TRY_STATUS(write_optimizer(str(partial, "/", kFolder), state));
     GLINT_TRY(const std::string config, read_file(source_dir_ + "/config.json"));
     GLINT_TRY_STATUS(writer.add_file("config.json", config));
     GLINT_TRY_STATUS(copy_other_files(source_dir_, partial));
-    const std::vector<StoredTensor>& tensors = weights_.tensors();
+    const std::vector<StoredTensor>& tensors = weights().tensors();
     for (std::size_t i = 0; i < tensors.size(); ++i) {
       GLINT_TRY_STATUS(writer.write(i, 0, tensors[i].bytes));
     }
@@ -174,24 +190,46 @@ Result<Json> Trainer::restore(const std::string& checkpoint_dir) {
     return invalid(
         str(dir, "/", kStateName, " is not the state of a training run of this version"));
   }
-  const auto read = [&](const char* name, std::vector<float>& values) {
-    return read_parameter_file(*parameters_, str(dir, "/", name, ".safetensors"), values);
-  };
-  std::vector<float> weights(master_.size());
-  weights_.read(*parameters_, weights, pool());
-  GLINT_TRY_STATUS(read("master", master_));
-  GLINT_TRY_STATUS(read("exp_avg", exp_avg_));
-  GLINT_TRY_STATUS(read("exp_avg_sq", exp_avg_sq_));
-  // The masters, rounded, are the weights.
-  weights_.write(*parameters_, master_, *model_, pool());
-  std::vector<float> rounded(master_.size());
-  weights_.read(*parameters_, rounded, pool());
-  if (rounded != weights) {
-    return invalid(str("the weights of ", checkpoint_dir, " are not those of its ", dir,
-                       ": one of them was changed after it was written"));
-  }
+  const Status status = read_optimizer(checkpoint_dir);
+  parameters().set_zero();
+  GLINT_TRY_STATUS(status);
   steps_ = step->as_int();
   return *caller;
+}
+
+// Files are read to where gradients will be.
+Status Trainer::read_optimizer(const std::string& checkpoint_dir) {
+  const std::string dir = str(checkpoint_dir, "/", kFolder);
+  const Parameters& parameters = ranks_->parameters();
+  ThreadPool& pool = ranks_->pool();
+  const std::span<float> flat = ranks_->parameters().flat();
+  for (const auto& [name, value] : kStates) {
+    GLINT_TRY_STATUS(read_parameter_file(parameters, str(dir, "/", name, ".safetensors"), flat));
+    for (OptimizerPart& part : optimizer_) part.take(value, flat);
+    if (value != OptimizerPart::Value::kMaster) continue;
+    // The masters, rounded, are the weights.
+    for (const Parameter& p : parameters.all()) {
+      std::vector<float> weights(static_cast<std::size_t>(p.count())), rounded(weights.size());
+      weights_[0].read(p, weights, pool);
+      const auto at = static_cast<std::size_t>(p.offset);
+      weights_[0].write(p, flat.subspan(at, weights.size()), model(), pool);
+      weights_[0].read(p, rounded, pool);
+      if (rounded == weights) continue;
+      return invalid(str("the weights of ", checkpoint_dir, " are not those of its ", dir, ": ",
+                         p.tensor.name, " was changed after it was written"));
+    }
+  }
+  return Ok{};
+}
+
+Json Trainer::describe_ranks() {
+  Json::Array all;
+  for (int rank = 0; rank < ranks_->size(); ++rank) {
+    const std::int64_t numbers = optimizer_[static_cast<std::size_t>(rank)].size();
+    all.push_back(ranks_->describe(rank));
+    all.back().set("optimizer_bytes", OptimizerPart::bytes(numbers));
+  }
+  return all;
 }
 
 }  // namespace glint

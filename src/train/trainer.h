@@ -17,16 +17,14 @@
 #include <vector>
 
 #include "base/json.h"
-#include "base/thread_pool.h"
-#include "train/gradient_pass.h"
-#include "train/optimizer.h"
-#include "train/parameters.h"
+#include "train/optimizer_part.h"
+#include "train/train_ranks.h"
 #include "train/trained_weights.h"
 
 namespace glint {
 
 struct TrainerOptions {
-  ModelOptions model = {};  // its packing is ignored: weights are read where they are written
+  ModelOptions model = {};  // its shape is of dp alone
   AdamWOptions adamw = {};
 };
 
@@ -39,15 +37,21 @@ struct StepReport {
 
 class Trainer {
  public:
-  // Loads the model, and takes 16 bytes of memory a trained parameter beside it. Fails where a
-  // trained weight is neither bf16 nor f32, and where memory does not suffice.
+  // Loads the model on each of the shape's ranks, a backend each. A rank takes 4 bytes of memory a
+  // trained parameter beside its weights, for gradients, and of the optimiser's 12 bytes a
+  // parameter its share. Fails where a trained weight is neither bf16 nor f32, and where memory
+  // does not suffice.
+  static Result<std::unique_ptr<Trainer>> open(TrainerOptions options,
+                                               std::vector<std::unique_ptr<Ops>> backends,
+                                               const LoadProgress& progress = {});
   static Result<std::unique_ptr<Trainer>> open(TrainerOptions options, std::unique_ptr<Ops> ops,
                                                const LoadProgress& progress = {});
 
-  LoadedModel& model() { return *model_; }
-  GradientPass& pass() { return *pass_; }
-  Parameters& parameters() { return *parameters_; }
-  const TrainedWeights& weights() const { return weights_; }
+  // The first rank's; all have the same weights.
+  LoadedModel& model() { return ranks_->model(); }
+  Parameters& parameters() { return ranks_->parameters(); }
+  const TrainedWeights& weights() const { return weights_[0]; }
+  GradientSource& pass() { return *ranks_; }
   const AdamWOptions& adamw() const { return options_.adamw; }
   std::int64_t steps_done() const { return steps_; }
 
@@ -69,20 +73,20 @@ class Trainer {
   // its weights are not those of the optimiser's state.
   Result<Json> restore(const std::string& checkpoint_dir);
 
+  // Each rank for people: what it holds, and its collectives so far.
+  Json describe_ranks();
+
  private:
   explicit Trainer(TrainerOptions options) : options_(std::move(options)) {}
   Status write_optimizer(const std::string& dir, const Json& state) const;
-  ThreadPool& pool();
+  Status read_optimizer(const std::string& checkpoint_dir);
 
   TrainerOptions options_;
   std::string source_dir_;  // whose other files checkpoints have as well
-  TapeOps* tape_ = nullptr;
-  std::unique_ptr<LoadedModel> model_;
-  TrainedWeights weights_;
-  std::optional<Parameters> parameters_;
-  std::optional<GradientPass> pass_;
-  std::optional<ThreadPool> own_pool_;  // where the backend has none
-  std::vector<float> master_, exp_avg_, exp_avg_sq_;
+  std::unique_ptr<TrainRanks> ranks_;
+  // One of each a rank.
+  std::vector<TrainedWeights> weights_;
+  std::vector<OptimizerPart> optimizer_;
   std::int64_t steps_ = 0;
 };
 

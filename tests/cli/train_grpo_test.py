@@ -107,6 +107,19 @@ def one_seed_gives_one_result(tmp):
     check(run("other", "--seed", 1) != (tmp / "first/step-2/model.safetensors").read_bytes(), "another seed, other weights")
 
 
+def ranks_share_the_training(tmp):
+    """The engine answers, and two ranks learn: the same answers, the same gradient but for rounding, and the same bits when repeated."""
+    args = ("--num-rollout", 2, "--lr", 1e-5, "--rollout-batch-size", 4, "--rollout-max-response-len", 24, "--dtype", "f32", "--threads", 2)
+    for name, dp in (("one", 1), ("two", 2), ("again", 2)):
+        output(*train(sums(tmp, "train.jsonl"), tmp / name, *args, "--dp", dp, rm_type="deterministic_random"))
+    one, two = rounds(tmp / "one")[0][0], rounds(tmp / "two")[0][0]
+    check(two["parity/differ"] == 0 and one["rollout/raw_reward"] == two["rollout/raw_reward"], "answers", (one, two))
+    check(one["train/answers"] == two["train/answers"] > 0, "answers that teach", (one, two))
+    for name in ("train/grad_norm", "train/entropy"):
+        check(abs(one[name] - two[name]) <= 1e-5 * abs(one[name]), name, (one, two))
+    same_weights(tmp / "two/step-2", tmp / "again/step-2")
+
+
 def every_loss_runs(tmp):
     data = tmp / "data.jsonl"
     data.write_text('{"prompt": "once upon a time", "label": "x"}\n{"prompt": "a fox and a hen", "label": 3}\n')
@@ -411,6 +424,6 @@ def wrong_input_is_refused(tmp):
 
 for test in (wrong_input_is_refused, another_program_grades, a_reference_model_holds_back, answers_in_fp8_are_corrected, answers_in_nvfp4, drafts_change_nothing, unfinished_answers_go_on, answers_are_made_ahead,
              answers_call_tools, answers_have_a_form,
-             one_seed_gives_one_result, every_loss_runs, sigterm_saves_whole_rounds, it_learns_and_goes_on_bit_for_bit):
+             one_seed_gives_one_result, ranks_share_the_training, every_loss_runs, sigterm_saves_whole_rounds, it_learns_and_goes_on_bit_for_bit):
     with tempfile.TemporaryDirectory() as tmp:
         test(pathlib.Path(tmp))

@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
-"""glint train sft as a user runs it: it learns, goes on bit for bit, ends well on SIGTERM, survives a full disk, and refuses.
+"""glint train sft as a user runs it: it learns, goes on bit for bit, ends well on SIGTERM, goes on when killed, survives a full disk, and refuses.
 
     train_sft_test.py build/release/glint models/glm5-tiny
 """
 
 import json
 import pathlib
+import re
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -71,6 +73,37 @@ def sigterm_saves(tmp):
     check([line["step"] for line in log(tmp / "stopped")] == list(range(1, step + 2)), "the log goes on")
 
 
+def a_killed_run_goes_on_over_other_ranks(tmp):
+    """Killed in the middle of a step: the last checkpoint is whole, and any number of ranks takes it up."""
+    short = ("--lr", 1e-4, "--dtype", "f32", "--save-interval", 2)
+    with subprocess.Popen([GLINT, *map(str, train(tmp, "killed", *short, "--steps", 100000, "--dp", 2))], stdout=subprocess.PIPE, text=True) as process:
+        while "step 3 of" not in process.stdout.readline():
+            check(process.poll() is None, "it ended")
+        process.kill()
+    check(process.returncode == -signal.SIGKILL, "it was killed", process.returncode)
+    step = int((tmp / "killed/latest_checkpointed_iteration.txt").read_text())
+    check(step >= 2 and step % 2 == 0, "the tracker", step)
+    last = step + 3
+    text = output(*train(tmp, "whole", *short, "--steps", last, "--dp", 1))
+    check("rank 0 of" not in text, "one rank tells nothing of ranks", text)
+    whole = log(tmp / "whole")
+    for dp in (2, 1):
+        shutil.copytree(tmp / "killed", tmp / f"again-{dp}")
+        text = output(*train(tmp, f"again-{dp}", *short, "--steps", last, "--dp", dp, "--resume"))
+        again = log(tmp / f"again-{dp}")
+        check([line["step"] for line in again] == list(range(1, last + 1)), "the log goes on", again)
+        for a, b in zip(whole, again):
+            check(abs(a["train/loss"] - b["train/loss"]) <= 1e-5 * a["train/loss"], "losses", (dp, a, b))
+    whole_twice = output(*train(tmp, "twice", *short, "--steps", last, "--dp", 2))
+    for name in ("model.safetensors", "optimizer/exp_avg_sq.safetensors"):
+        check((tmp / f"twice/step-{last}" / name).read_bytes() == (tmp / f"again-2/step-{last}" / name).read_bytes(),
+              f"over as many ranks {name} has the same bits")
+    ranks = re.findall(r"^rank (\d) of 2: weights .*, gradients .*, optimiser (\d+(?:\.\d+)?) MiB; dp all_gather (\d+) times, .*; dp reduce_scatter (\d+) times", whole_twice, re.M)
+    check([rank[0] for rank in ranks] == ["0", "1"] and all(int(rank[3]) == last and 90 < float(rank[1]) < 100 for rank in ranks), "ranks", whole_twice)
+    refused(*train(tmp, "refused", "--dp", 0), words=["--dp is 0"])
+    refused(*train(tmp, "refused", "--dp", 3), words=["3 ranks", "2 threads", "--threads 3"])
+
+
 def a_full_disk_loses_nothing(tmp):
     output(*train(tmp, "full", "--steps", 1))
     before = (tmp / "full/step-1/model.safetensors").read_bytes()
@@ -114,6 +147,6 @@ def wrong_input_is_refused(tmp):
     check(not (tmp / "refused").exists(), "a refused run leaves nothing")
 
 
-for test in (it_learns_and_goes_on_bit_for_bit, sigterm_saves, a_full_disk_loses_nothing, wrong_input_is_refused):
+for test in (it_learns_and_goes_on_bit_for_bit, sigterm_saves, a_killed_run_goes_on_over_other_ranks, a_full_disk_loses_nothing, wrong_input_is_refused):
     with tempfile.TemporaryDirectory() as tmp:
         test(pathlib.Path(tmp))

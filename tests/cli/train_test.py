@@ -57,6 +57,22 @@ def batches_change_the_rounding_only(tmp):
     check(len(norms) == 1, "norms", norms)
 
 
+def ranks_give_the_gradient_of_one(tmp):
+    ids, found = tmp / "ids.txt", {}
+    ids.write_text("5 6 7 8 9 10\n11 12 13\n14 15 16 17\n")
+    for dp in (1, 2, 3):
+        found[dp] = json.loads(output("train", "gradients", GOLDENS / "odd", "--ids", ids, "--out", tmp / f"g{dp}.safetensors", "--dtype", "f32",
+                                      "--dp", dp, "--threads", 3, "--json"))
+        one, here = found[1], found[dp]
+        check(here["tokens"] == 10 and len(here["ranks"]) == dp, "ranks", here)
+        for name in ("loss", "gradient_norm"):
+            check(abs(here[name] - one[name]) <= 1e-5 * one[name], name, (one, here))
+        calls = [rank["collectives"] for rank in here["ranks"]]
+        check(calls == [{}] if dp == 1 else all(c["dp"]["all_reduce"]["calls"] == 1 for c in calls), "collectives", calls)
+        check(read_header(tmp / f"g{dp}.safetensors") == read_header(tmp / "g1.safetensors"), "the file")
+    refused("train", "gradients", GOLDENS / "odd", "--ids", ids, "--out", tmp / "g", "--dp", 4, "--threads", 3, words=["4 ranks", "--threads 4"])
+
+
 def what_cannot_work_is_refused(tmp):
     ids, out = tmp / "ids.txt", tmp / "g.safetensors"
     ids.write_text("5 6 7 8\n")
@@ -98,6 +114,6 @@ def rewards_are_explained(tmp):
     refused(*reward, "math", words=["--text", "--file"])
 
 
-for test in (rewards_are_explained, gradients_are_checked_on_the_checkpoint, names_and_shapes_are_the_checkpoints, batches_change_the_rounding_only, what_cannot_work_is_refused):
+for test in (rewards_are_explained, gradients_are_checked_on_the_checkpoint, names_and_shapes_are_the_checkpoints, batches_change_the_rounding_only, ranks_give_the_gradient_of_one, what_cannot_work_is_refused):
     with tempfile.TemporaryDirectory() as tmp:
         test(pathlib.Path(tmp))

@@ -324,17 +324,16 @@ TEST(Training, what_sequences_share_is_computed_once_with_the_same_bits_and_grad
     // In bf16 the gradients of rows are rounded before products, after they were added up or
     // before.
     expect_same_gradient(gradients, trained.gradients(), dtype == DType::kF32 ? 2e-6 : 5e-3);
-    std::vector<TrainSequence> plain;
-    for (const auto& ids : sequences) plain.push_back({.ids = ids});
-    const auto once = trained.pass->score(plain, 1, 4096).value();
-    const auto alone = trained.pass->score(plain, 1, 1).value();
-    for (std::size_t i = 0; i < plain.size(); ++i) {
+    const std::vector<TrainSequence> each = plain(sequences);
+    const auto once = trained.pass->score(each, 1, 4096).value();
+    const auto alone = trained.pass->score(each, 1, 1).value();
+    for (std::size_t i = 0; i < each.size(); ++i) {
       EXPECT_EQ(std::memcmp(once[i].served.data(), alone[i].served.data(),
-                            plain[i].ids.size() * sizeof(float)),
+                            each[i].ids.size() * sizeof(float)),
                 0)
           << "sequence " << i;
     }
-    EXPECT_EQ(GradientPass::num_batches(sequences, 700), 1);  // of 960 tokens
+    EXPECT_EQ(trained.pass->num_batches(each, 700), 1);  // of 960 tokens
   }
 }
 
@@ -349,13 +348,6 @@ TEST(Training, the_bits_of_gradients_do_not_depend_on_threads) {
       EXPECT_EQ(std::memcmp(first.data(), gradients.data(), first.size() * sizeof(float)), 0);
     }
   }
-}
-
-// Sequences as `run` takes them, each token counting once.
-std::vector<TrainSequence> to_train(const TokenSequences& sequences) {
-  std::vector<TrainSequence> all;
-  for (const auto& ids : sequences) all.push_back({.ids = ids});
-  return all;
 }
 
 // -scale * log p, as a loss of the caller's own; and it remembers the values it was shown.
@@ -386,12 +378,11 @@ TEST(Training, a_loss_of_the_callers_own_that_is_the_cross_entropy_has_its_gradi
   const std::vector<float> gradients = trained.gradients();
   trained.parameters->set_zero();
   OwnCrossEntropy loss(1.0 / static_cast<double>(expected.tokens));
-  const auto sums =
-      trained.pass->add(to_train(sequences), {.temperature = 0.8f, .loss = &loss}, 100);
+  const auto sums = trained.pass->add(plain(sequences), {.temperature = 0.8f, .loss = &loss}, 100);
   EXPECT_EQ(sums.value().nll, expected.nll);
   EXPECT_TRUE(same_bits(trained.gradients(), gradients));
   // And it saw what a forward pass alone tells.
-  const auto scores = trained.pass->score(to_train(sequences), 0.8f, 4096).value();
+  const auto scores = trained.pass->score(plain(sequences), 0.8f, 4096).value();
   EXPECT_EQ(loss.seen.size(), 3u);
   for (const auto& [sequence, seen] : loss.seen) {
     EXPECT_TRUE(same_bits(std::span(scores[sequence].log_probs).subspan(1), seen.log_probs));
@@ -425,7 +416,7 @@ TEST(Training, weights_and_calls_add_up) {
 TEST(Training, experts_of_a_rollout_are_used_again) {
   Trained trained(kTiny, DType::kF32, best_backend().make(2));
   const TokenSequences sequences = record_rows({70, 33});
-  std::vector<TrainSequence> given = to_train(sequences);
+  std::vector<TrainSequence> given = plain(sequences);
   const ModelConfig& config = trained.model->config();
   const auto layers = static_cast<std::size_t>(num_moe_layers(config));
   const auto k = static_cast<std::size_t>(config.num_experts_per_tok);
@@ -444,7 +435,7 @@ TEST(Training, experts_of_a_rollout_are_used_again) {
     }
   }
   const LossTerms terms = {.scale = 1.0 / 101};
-  ASSERT_TRUE(trained.pass->add(to_train(sequences), terms, 4096).ok());
+  ASSERT_TRUE(trained.pass->add(plain(sequences), terms, 4096).ok());
   const std::vector<float> chosen = trained.gradients();
   trained.parameters->set_zero();
   ASSERT_TRUE(trained.pass->add(given, terms, 4096).ok());
@@ -465,7 +456,7 @@ TEST(Training, scores_are_those_of_serving_bit_for_bit) {
   for (const DType dtype : {DType::kF32, DType::kBF16}) {
     Trained trained(kTiny, dtype, best_backend().make(2));
     const TokenSequences sequences = record_rows({300, 40});
-    const auto scores = trained.pass->score(to_train(sequences), 1, 4096).value();
+    const auto scores = trained.pass->score(plain(sequences), 1, 4096).value();
     ModelOptions options = trained.model->options();
     options.packing = Packing::kAlways;
     const auto serving = LoadedModel::load(options, best_backend().make(1)).value();

@@ -1,0 +1,58 @@
+#include "cli/train_layout.h"
+
+#include <algorithm>
+
+#include "base/str.h"
+
+namespace glint {
+namespace {
+
+std::string bytes_text(const Json& bytes) {
+  return human_bytes(static_cast<double>(bytes.as_int()));
+}
+
+}  // namespace
+
+Result<TrainLayout> lay_out(const TrainLayoutOptions& layout, const RunOptions& how,
+                            const ModelOptions& resolved, const Cli& cli) {
+  if (layout.dp < 1) return invalid(str("--dp is ", layout.dp, "; it must be 1 or more"));
+  const int threads = std::max(resolved.threads, 1);
+  TrainLayout out = {.model = resolved};
+  out.model.shape = {.dp = layout.dp};
+  const int ranks = out.model.shape.num_ranks();
+  if (ranks > threads) {
+    return invalid(str("there are ", ranks, " ranks, and ", threads, " thread",
+                       threads == 1 ? "" : "s", "; give --threads ", ranks, ", or fewer ranks"));
+  }
+  RunOptions each = how;
+  each.threads = out.model.threads = threads / ranks;
+  for (int rank = 0; rank < ranks; ++rank) {
+    GLINT_TRY(std::unique_ptr<Ops> ops, make_backend(each, cli));
+    out.backends.push_back(std::move(ops));
+  }
+  return out;
+}
+
+std::string ranks_text(const Json& ranks) {
+  const auto& all = ranks.as_array();
+  std::string text;
+  if (all.size() == 1) return text;
+  for (const Json& rank : all) {
+    text += str("rank ", rank.find("rank")->as_int(), " of ", all.size(), ": weights ",
+                bytes_text(*rank.find("weight_bytes")), ", gradients ",
+                bytes_text(*rank.find("gradient_bytes")));
+    if (const Json* const bytes = rank.find("optimizer_bytes")) {
+      text += str(", optimiser ", bytes_text(*bytes));
+    }
+    for (const auto& [group, calls] : rank.find("collectives")->as_object()) {
+      for (const auto& [name, use] : calls.as_object()) {
+        text += str("; ", group, " ", name, " ", with_commas(use.find("calls")->as_int()),
+                    " times, ", bytes_text(*use.find("bytes")));
+      }
+    }
+    text += "\n";
+  }
+  return text;
+}
+
+}  // namespace glint

@@ -1,0 +1,77 @@
+// TrainRanks: the ranks of a layout that train one model, as threads of this process, each with its
+// own backend, model, tape and gradients.
+//
+// The sequences of a call are dealt out among the shards; each adds the gradient of its own. The
+// gradient of the call is the sum over all ranks, which OptimizerPart or sum_gradients() makes.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "base/thread_pool.h"
+#include "runtime/ranks.h"
+#include "train/gradient_pass.h"
+#include "train/parameters.h"
+
+namespace glint {
+
+class TrainRanks final : public GradientSource {
+ public:
+  // Loads the model of options.shape, a rank a backend, which have gradients. Its packing is
+  // ignored: weights are read where they are written.
+  static Result<std::unique_ptr<TrainRanks>> open(ModelOptions options,
+                                                  std::vector<std::unique_ptr<Ops>> backends,
+                                                  const LoadProgress& progress = {});
+
+  // Gradients of zero, once all weights are where they stay. Before the first add().
+  Status make_parameters();
+
+  int size() const { return ranks_.size(); }
+  LoadedModel& model(int rank = 0) { return ranks_.model(rank); }
+  TapeOps& tape(int rank = 0) { return *parts_[static_cast<std::size_t>(rank)].tape; }
+  Parameters& parameters(int rank = 0) {
+    return *parts_[static_cast<std::size_t>(rank)].parameters;
+  }
+  ThreadPool& pool(int rank = 0);
+  // Ranks that have the same parameters.
+  Comm& replicas(int rank) { return *ranks_.mesh(rank).dp; }
+
+  // work(rank, on_part) of all ranks at once: the error of the first that fails, which makes
+  // on_part() false for the others.
+  using Work = std::function<Status(int rank, const OnPart& on_part)>;
+  Status on_all(const Work& work, const OnPart& on_part = {});
+
+  int num_batches(std::span<const TrainSequence> sequences,
+                  std::int64_t batch_tokens) const override;
+  int parts_of_batch() const { return parts_[0].pass->parts_of_batch(); }
+  // `on_part` is called by one rank at a time.
+  Result<LossSums> add(std::span<const TrainSequence> sequences, const LossTerms& terms,
+                       std::int64_t batch_tokens, const OnPart& on_part = {}) override;
+  Result<std::vector<TokenScores>> score(std::span<const TrainSequence> sequences,
+                                         float temperature, std::int64_t batch_tokens,
+                                         const OnPart& on_part = {}, bool drafts = false) override;
+
+  // Every rank's gradients become the sums over all, added in the order of comm/tree.h.
+  void sum_gradients();
+
+  // A rank for people: bytes that it holds, and calls and bytes of its collectives so far.
+  Json describe(int rank);
+
+ private:
+  struct Part {
+    TapeOps* tape = nullptr;
+    std::optional<Parameters> parameters = {};
+    std::optional<GradientPass> pass = {};
+    std::optional<ThreadPool> own_pool = {};  // where the backend has none
+  };
+
+  explicit TrainRanks(const MeshShape& shape)
+      : ranks_(shape), parts_(static_cast<std::size_t>(ranks_.size())) {}
+
+  Ranks ranks_;
+  std::vector<Part> parts_;
+};
+
+}  // namespace glint

@@ -1,0 +1,199 @@
+// Ranks that train against one rank: the same loss and gradients, the same steps, and each has its
+// share of the optimiser.
+#include "train/train_ranks.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+
+#include "base/random.h"
+#include "base/str.h"
+#include "model/backends_under_test.h"
+#include "train/trainer.h"
+
+namespace glint {
+namespace {
+
+const std::string kTiny = str(GLINT_SOURCE_DIR, "/models/glm5-tiny");
+const std::string kOdd = str(GLINT_SOURCE_DIR, "/tests/golden/odd");
+
+ModelOptions options_of(const std::string& dir, const MeshShape& shape) {
+  return {.dir = dir,
+          .activations = DType::kF32,
+          .latent = LatentFormat::kF32,
+          .index = IndexFormat::kF32,
+          .with_mtp = true,
+          .shape = shape};
+}
+
+std::vector<std::unique_ptr<Ops>> backends(int ranks) {
+  std::vector<std::unique_ptr<Ops>> all;
+  for (int rank = 0; rank < ranks; ++rank) all.push_back(best_backend().make(1));
+  return all;
+}
+
+std::unique_ptr<TrainRanks> open_ranks(const std::string& dir, const MeshShape& shape) {
+  auto ranks = TrainRanks::open(options_of(dir, shape), backends(shape.num_ranks())).value();
+  EXPECT_TRUE(ranks->make_parameters().ok());
+  return ranks;
+}
+
+std::unique_ptr<Trainer> open_trainer(const std::string& dir, int dp) {
+  return Trainer::open({.model = options_of(dir, {.dp = dp})}, backends(dp)).value();
+}
+
+TokenSequences some_tokens(std::initializer_list<int> lengths, std::uint64_t seed = 5) {
+  TokenSequences all;
+  Random random(seed, 1);
+  for (const int length : lengths) {
+    for (auto& ids = all.emplace_back(); std::ssize(ids) < length;) {
+      ids.push_back(static_cast<TokenId>(random.below(60)));
+    }
+  }
+  return all;
+}
+
+double relative_difference(std::span<const float> a, std::span<const float> b) {
+  double difference = 0, size = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    difference += (double{a[i]} - b[i]) * (double{a[i]} - b[i]);
+    size += double{a[i]} * a[i];
+  }
+  return std::sqrt(difference / size);
+}
+
+std::vector<float> gradients_of(TrainRanks& ranks, int rank = 0) {
+  const std::span<const float> flat = ranks.parameters(rank).flat();
+  return {flat.begin(), flat.end()};
+}
+
+TEST(TrainRanks, the_gradient_over_shards_is_that_of_one_rank) {
+  const TokenSequences ids = some_tokens({40, 1, 17, 64, 9, 33, 50});
+  for (const std::string& dir : {kTiny, kOdd}) {
+    const auto one = open_ranks(dir, {});
+    const LossSums expected = one->run(ids, {.mtp_weight = 0.3f}, 4096).value();
+    const std::vector<float> gradients = gradients_of(*one);
+    for (const int dp : {2, 3, 8}) {  // the last: more than there are sequences
+      SCOPED_TRACE(str(dir, ", dp ", dp));
+      const auto ranks = open_ranks(dir, {.dp = dp});
+      const LossSums sums = ranks->run(ids, {.mtp_weight = 0.3f}, 4096).value();
+      EXPECT_EQ(sums.tokens, expected.tokens);
+      EXPECT_NEAR(sums.nll, expected.nll, 1e-5 * expected.nll);
+      EXPECT_NEAR(sums.mtp_nll, expected.mtp_nll, 1e-5 * expected.mtp_nll);
+      EXPECT_GT(relative_difference(gradients, gradients_of(*ranks)), 0.01);  // a part of it
+      ranks->sum_gradients();
+      const std::vector<float> all = gradients_of(*ranks);
+      EXPECT_LT(relative_difference(gradients, all), 1e-5);
+      EXPECT_EQ(gradients_of(*ranks, dp - 1), all);
+      const Json use = ranks->describe(dp - 1);
+      const Json* const reduced = use.find("collectives")->find("dp")->find("all_reduce");
+      EXPECT_EQ(reduced->find("calls")->as_int(), 1);
+      EXPECT_EQ(reduced->find("bytes")->as_int(), use.find("gradient_bytes")->as_int());
+    }
+  }
+}
+
+TEST(TrainRanks, log_probabilities_over_shards_have_the_bits_of_one_rank) {
+  const std::vector<TrainSequence> sequences = plain(some_tokens({40, 17, 64, 9, 33}));
+  const auto expected = open_ranks(kTiny, {})->score(sequences, 0.7f, 100).value();
+  const auto scores = open_ranks(kTiny, {.dp = 2})->score(sequences, 0.7f, 100).value();
+  ASSERT_EQ(scores.size(), expected.size());
+  for (std::size_t i = 0; i < scores.size(); ++i) {
+    EXPECT_EQ(scores[i].served, expected[i].served) << i;
+    EXPECT_EQ(scores[i].entropies, expected[i].entropies) << i;
+  }
+}
+
+TEST(TrainRanks, a_rank_that_fails_ends_the_pass_of_all) {
+  const auto ranks = open_ranks(kOdd, {.dp = 2});
+  std::vector<TrainSequence> sequences = plain(some_tokens({8, 8, 8}));
+  sequences[2].ids[3] = 1 << 30;
+  const auto failed = ranks->add(sequences, {}, 100);
+  ASSERT_FALSE(failed.ok());
+  EXPECT_NE(failed.error().message.find("sequence 3"), std::string::npos);
+  sequences[2].ids[3] = 1;
+  int parts = 0;
+  const auto stopped = ranks->add(sequences, {}, 4, [&] { return ++parts < 3; });
+  EXPECT_EQ(stopped.error().message, "interrupted");
+  EXPECT_EQ(parts, 3);
+}
+
+// Steps on other tokens each. Where a gradient is near 0, AdamW makes of its rounding as long a
+// step as of any other: it is kept short.
+void learn(Trainer& trainer, int steps) {
+  for (int i = 0; i < steps; ++i) {
+    const auto sequences = plain(
+        some_tokens({12, 30, 21, 18}, static_cast<std::uint64_t>(100 + trainer.steps_done())));
+    ASSERT_TRUE(trainer.pass().add(sequences, {.scale = 1.0 / 77}, 64).ok());
+    ASSERT_TRUE(trainer.step(1e-4).ok());
+  }
+}
+
+std::vector<float> weights_of(Trainer& trainer) {
+  ThreadPool pool(1);
+  std::vector<float> all(static_cast<std::size_t>(trainer.parameters().count()));
+  trainer.weights().read(trainer.parameters(), all, pool);
+  return all;
+}
+
+TEST(Trainer, steps_over_shards_are_those_of_one_rank_and_divide_the_state) {
+  const auto one = open_trainer(kTiny, 1);
+  learn(*one, 3);
+  const std::vector<float> expected = weights_of(*one);
+  const auto bytes = [](const Json& rank) { return rank.find("optimizer_bytes")->as_int(); };
+  const std::int64_t whole = bytes(one->describe_ranks().as_array()[0]);
+  EXPECT_EQ(whole, 12 * one->parameters().count());
+  for (const int dp : {2, 3}) {
+    const auto several = open_trainer(kTiny, dp);
+    learn(*several, 3);
+    EXPECT_LT(relative_difference(expected, weights_of(*several)), 1e-5);
+    std::int64_t sum = 0;
+    const Json ranks = several->describe_ranks();
+    for (const Json& rank : ranks.as_array()) {
+      sum += bytes(rank);
+      EXPECT_LE(bytes(rank), whole / dp + 12 * kNormBlock);
+      const Json& calls = *rank.find("collectives")->find("dp");
+      EXPECT_EQ(calls.find("reduce_scatter")->find("calls")->as_int(), 3);
+      EXPECT_EQ(calls.find("all_gather")->find("calls")->as_int(), 6);  // norms, and masters
+    }
+    EXPECT_EQ(sum, whole);
+  }
+}
+
+TEST(Trainer, a_checkpoint_goes_on_with_another_number_of_ranks) {
+  const std::string out = str(testing::TempDir(), "/glint_train_ranks_", ::getpid());
+  const auto whole = open_trainer(kTiny, 1);
+  learn(*whole, 4);
+  const auto first = open_trainer(kTiny, 2);
+  learn(*first, 2);
+  ASSERT_TRUE(first->save(out, Json::Object{}).ok());
+  learn(*first, 2);
+  for (const int dp : {1, 2, 3}) {
+    SCOPED_TRACE(dp);
+    const auto next =
+        Trainer::open({.model = options_of(out + "/step-2", {.dp = dp})}, backends(dp)).value();
+    ASSERT_TRUE(next->restore(out + "/step-2").ok());
+    learn(*next, 2);
+    EXPECT_LT(relative_difference(weights_of(*whole), weights_of(*next)), 1e-5);
+    if (dp == 2) {
+      EXPECT_EQ(weights_of(*next), weights_of(*first));
+    }
+  }
+  std::filesystem::remove_all(out);
+}
+
+TEST(Trainer, a_gradient_that_is_no_number_on_one_rank_changes_no_weight_of_any) {
+  const auto trainer = open_trainer(kOdd, 2);
+  const std::vector<float> before = weights_of(*trainer);
+  trainer->parameters().flat()[0] = std::nanf("");
+  EXPECT_NE(trainer->step(1e-3).error().message.find("not a number"), std::string::npos);
+  EXPECT_EQ(weights_of(*trainer), before);
+  learn(*trainer, 1);
+  EXPECT_NE(weights_of(*trainer), before);
+}
+
+}  // namespace
+}  // namespace glint
