@@ -101,54 +101,63 @@ Status add_weights(Checkpoint& checkpoint, ServeFacts& facts) {
 }
 
 RankLayout layout_of(const MeshShape& shape) {
-  return {.tp = shape.tp, .ep = shape.ep, .dp = shape.dp};
+  return {.tp = shape.tp, .ep = shape.ep, .dp = shape.dp, .pp = shape.pp};
 }
 
-// Logits and chosen experts of all shards, which come to the first rank.
-std::int64_t bytes_from_shards(const ServeOptions& options, const ServeFacts& facts) {
+// Logits and chosen experts of all, which come to the first rank.
+std::int64_t bytes_from_ranks(const ServeOptions& options, const ServeFacts& facts) {
   const ModelConfig& c = facts.config;
   const std::int64_t logits = std::int64_t{options.max_num_seqs} * (1 + facts.max_drafts);
   const std::int64_t rows = std::int64_t{options.max_num_batched_tokens} * facts.ranks.shape.dp;
   return 4 * (logits * c.vocab_size + rows * c.num_moe_layers() * c.num_experts_per_tok);
 }
 
-// The memory of weights and steps on `ops`. `checkpoint` is null where weights are made up.
+// The memory of weights and steps of all ranks of this machine, on `ops`. `checkpoint` is null
+// where weights are made up.
 Status plan_model_memory(const ServeOptions& options, const ModelOptions& resolved,
                          const GraphSizes& graphs, Checkpoint* checkpoint, Ops& ops,
                          ServeFacts& facts) {
   const MeshShape& shape = facts.ranks.shape;
-  const int ranks = facts.ranks.here;
-  const TrialOptions trial_options = {.layout = layout_of(shape),
-                                      .format = checkpoint
-                                                    ? formats_of(facts.config, *checkpoint)
-                                                    : formats_of(facts.config, *resolved.dummy),
-                                      .with_mtp = facts.has_mtp && facts.max_drafts > 0,
-                                      .activations = resolved.activations,
-                                      .latent = resolved.latent,
-                                      .index = resolved.index,
-                                      .like = &ops};
+  TrialOptions trial_options = {.layout = layout_of(shape),
+                                .format = checkpoint ? formats_of(facts.config, *checkpoint)
+                                                     : formats_of(facts.config, *resolved.dummy),
+                                .with_mtp = facts.has_mtp && facts.max_drafts > 0,
+                                .activations = resolved.activations,
+                                .latent = resolved.latent,
+                                .index = resolved.index,
+                                .like = &ops};
   GLINT_TRY(const std::int64_t length, parse_length(options.max_model_len));
   const std::int64_t most = facts.config.max_position_embeddings;
-  GLINT_TRY(const std::unique_ptr<StepTrial> trial, StepTrial::make(facts.config, trial_options));
   Device& device = ops.device();
   const std::int64_t longest = length == 0 ? most : std::min(length, most);
-  MemoryPlan plan = plan_memory(
-      *trial, facts.config, trial_options,
-      {.max_step_tokens = options.max_num_batched_tokens,
-       .max_running = options.max_num_seqs,
-       .max_drafts = facts.max_drafts,
-       .max_seq_len = longest,
-       .num_graphs =
-           device.is_host() ? 0 : count_graphs(graphs, facts.config.index_topk, longest)});
-  if (shape.dp > 1) plan.step.step += bytes_from_shards(options, facts);
+  const StepLimits limits = {
+      .max_step_tokens = options.max_num_batched_tokens,
+      .max_running = options.max_num_seqs,
+      .max_drafts = facts.max_drafts,
+      .max_seq_len = longest,
+      .num_graphs = device.is_host() ? 0 : count_graphs(graphs, facts.config.index_topk, longest)};
+  // A rank's: the mean of what weights and pages take on the stages, and the most of the rest.
+  MemoryPlan plan;
+  std::int64_t weights = 0;
+  for (int& stage = trial_options.stage; stage < shape.pp; ++stage) {
+    GLINT_TRY(const std::unique_ptr<StepTrial> trial, StepTrial::make(facts.config, trial_options));
+    const MemoryPlan one = plan_memory(*trial, facts.config, trial_options, limits);
+    weights += one.weight_bytes();
+    plan.page += one.page;
+    plan.rope = one.rope;
+    plan.step = larger(plan.step, one.step);
+  }
+  if (shape.dp * shape.pp > 1) plan.step.step += bytes_from_ranks(options, facts);
   const DeviceMemory memory = device.memory();
   facts.memory.total = memory.total;
   facts.memory.available = memory.available;
   facts.memory.on_host = device.is_host();
   facts.memory.host_available = available_memory();
-  // All ranks of this machine are in the host's memory, each with the whole cache of its shard.
-  const std::int64_t weights = ranks * plan.weight_bytes();
-  facts.memory.page = ranks * plan.page;
+  // All ranks of this machine are in the host's memory, each with the whole cache of its shard's
+  // layers.
+  const std::int64_t ranks = facts.ranks.here;
+  weights = weights * ranks / shape.pp;
+  facts.memory.page = plan.page * ranks / shape.pp;
   facts.memory.activations = ranks * plan.working_bytes();
   facts.memory.steps = plan.step;
   // Weights that memory does not hold beside that stay mapped, and take none that is counted.

@@ -28,7 +28,8 @@ int num_shards(const RankOptions& options, const ShardOptions& shards) {
 Result<FittedShape> fit_shape(const RankOptions& options, const ModelConfig& config, int threads,
                               const ShardOptions& shards) {
   MeshShape shape = {.tp = options.tp, .reduce_slices = options.reduce_slices};
-  for (const auto& [name, ranks] : {std::pair("dp", shards.dp), std::pair("ep", shards.ep)}) {
+  for (const auto& [name, ranks] :
+       {std::pair("dp", shards.dp), std::pair("ep", shards.ep), std::pair("pp", options.pp)}) {
     if (ranks < 1) return invalid(str("--", name, " is ", ranks, "; it must be 1 or more"));
   }
   GLINT_TRY_STATUS(check_shape({.tp = options.tp}));
@@ -58,6 +59,11 @@ Result<FittedShape> fit_shape(const RankOptions& options, const ModelConfig& con
        : shape.ep == 1 && shape.dp > 1
            ? str("the checkpoint has ", config.n_routed_experts, " experts")
            : str("there ", shape.dp == 1 ? "is 1 shard" : str("are ", shape.dp, " shards")));
+  shape.pp = std::min(options.pp, std::max(most / (shape.tp * shape.dp), 1));
+  const bool is_deep = shape.pp <= config.num_hidden_layers;
+  if (!is_deep) shape.pp = config.num_hidden_layers;
+  note(fitted.note, "pp", options.pp, shape.pp,
+       is_deep ? few : str("the checkpoint has ", config.num_hidden_layers, " layers"));
   GLINT_TRY_STATUS(plan_shard(config, shape, 0));
   fitted.shape = shape;
   fitted.here = shape.num_ranks();

@@ -14,7 +14,7 @@
 namespace glint {
 
 struct RankOptions {
-  int tp = 1, reduce_slices = 0;
+  int tp = 1, pp = 1, reduce_slices = 0;
 
   template <class Visitor>
   void visit(Visitor&& v) {
@@ -22,6 +22,9 @@ struct RankOptions {
     v("tp=N", tp,
       "ranks that divide heads, inner rows, experts and vocabulary; more than the checkpoint or "
       "the threads carry become the most that they do");
+    v("pp=N", pp,
+      "stages of whole layers; more than the layers or the threads carry become the most that they "
+      "do");
     v("reduce-slices=N", reduce_slices,
       "slices that sums of products are cut in, also on one rank: the same bits for every --tp "
       "that N is a multiple of, by a power of two (default: --tp)");

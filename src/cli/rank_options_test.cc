@@ -45,11 +45,25 @@ TEST(FitShape, takes_the_shards_that_it_has_threads_for) {
   EXPECT_EQ(fit({}, 4, {.dp = 4, .ep = 2}).note, "ep 2 -> 4: there are 4 shards");
 }
 
+TEST(FitShape, takes_the_stages_that_it_has_layers_and_threads_for) {
+  EXPECT_EQ(fit({.pp = 2}, 2).shape, (MeshShape{.pp = 2}));
+  EXPECT_EQ(fit({.pp = 2}, 2).note, "");
+  EXPECT_EQ(fit({.tp = 2, .pp = 2}, 4).shape, (MeshShape{.tp = 2, .pp = 2}));
+  const FittedShape few = fit({.pp = 8}, 2);
+  EXPECT_EQ(few.shape, (MeshShape{.pp = 2}));
+  EXPECT_EQ(few.note, "pp 8 -> 2: there are 2 threads");
+  EXPECT_EQ(fit({.tp = 2, .pp = 2}, 2).note, "pp 2 -> 1: there are 2 threads");
+  const FittedShape deep = fit({.pp = 100}, 128);
+  EXPECT_EQ(deep.note,
+            str("pp 100 -> ", deep.shape.pp, ": the checkpoint has ", deep.shape.pp, " layers"));
+}
+
 TEST(FitShape, refuses_what_is_no_number_of_ranks) {
   const auto config = read_config(str(GLINT_SOURCE_DIR, "/models/glm5-tiny/config.json")).value();
   EXPECT_FALSE(fit_shape({.tp = 0}, config, 2).ok());
   EXPECT_FALSE(fit_shape({.tp = 2, .reduce_slices = 3}, config, 2).ok());
   EXPECT_FALSE(fit_shape({}, config, 2, {.dp = 0}).ok());
+  EXPECT_FALSE(fit_shape({.pp = 0}, config, 2).ok());
 }
 
 }  // namespace

@@ -359,11 +359,11 @@ void Translator::set_part(std::map<std::string, std::string>& parts, const FlagR
   if (part.empty() || file_wins_ == (target_ == &from_file_)) part = value;
 }
 
-// The parts of a layout, as --tp, --dp and --ep. With attention over shards --tp says how many
-// ranks there are in all, of SGLang's shards or, for TensorRT-LLM, as many shards.
+// The parts of a layout, as --tp, --dp, --ep and --pp. With attention over shards --tp says how
+// many ranks there are in all, of SGLang's shards or, for TensorRT-LLM, as many shards.
 Status Translator::finish_layout() {
   std::map<std::string, int> sizes;
-  for (const char* name : {"tp", "dp", "ep"}) {
+  for (const char* name : {"tp", "dp", "ep", "pp"}) {
     int& size = sizes[name] = 1;
     const std::string& text = layout_[name];
     if (!text.empty() && !option_detail::parse(text, size))

@@ -177,7 +177,6 @@ struct ServeOptions : RunOptions,
   bool dry_run = false;
   std::string quantization;
   std::string spec;
-  bool adapt_drafts = true;
 
   template <class Visitor>
   void visit(Visitor&& v) {
@@ -188,8 +187,8 @@ struct ServeOptions : RunOptions,
       "refuse to start if the checkpoint is not in this format (fp8, modelopt_fp4, "
       "compressed-tensors)");
     v("spec=mtp:K", spec,
-      "let the model's MTP layer guess up to K tokens a step; answers stay the same");
-    v("adapt-drafts", adapt_drafts, "guess fewer tokens where few guesses are right");
+      "let the model's MTP layer guess up to K tokens a step, fewer where few guesses are right; "
+      "answers stay the same");
     RankOptions::visit(v);
     ShardOptions::visit(v);
     ListenOptions::visit(v);

@@ -237,6 +237,7 @@ std::string describe_ranks(const FittedShape& ranks) {
     text += str(text.empty() ? "" : ", in each of ", shape.dp, " shards",
                 shape.ep > 1 ? ", which share the experts" : "");
   }
+  if (shape.pp > 1) text += str(text.empty() ? "" : ", in each of ", shape.pp, " stages of layers");
   if (text.empty()) text = "1";
   if (shape.num_slices() > 1) text += str(", sums in ", shape.num_slices(), " slices");
   return ranks.note.empty() ? text : str(text, " (", ranks.note, ")");
@@ -340,8 +341,7 @@ Result<ServePlan> plan_serve(const ServeOptions& options, const TranslatedArgs& 
                            .max_waiting = options.max_queued_requests,
                            .max_seq_len = plan.max_model_len,
                            .depth = 2,
-                           .max_drafts = facts.max_drafts,
-                           .adapt_drafts = options.adapt_drafts};
+                           .max_drafts = facts.max_drafts};
   plan.engine.cache.num_pages = cache.pages;
   plan.engine.cache.page_size = kPageSize;
   plan.engine.cache.share_prefixes = options.prefix_caching;

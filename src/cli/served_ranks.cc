@@ -36,12 +36,13 @@ Result<RankHello> hello_of(const RankEnv& env) {
 
 Result<std::optional<RankEnv>> launched_rank(const RankOptions& options, const ShardOptions& shards,
                                              const Cli& cli) {
-  const int dp = num_shards(options, shards), ranks = options.tp * dp;
+  const int dp = num_shards(options, shards), ranks = options.tp * dp * options.pp;
   if (ranks == 1) return std::nullopt;
   GLINT_TRY(std::optional<RankEnv> env, read_rank_env(cli.environment.launcher));
   if (env && env->size != ranks) {
     return invalid(str(env->launcher, " has started ", env->size, " processes, and --tp is ",
                        options.tp, dp > 1 ? str(", in ", dp, " shards") : std::string(),
+                       options.pp > 1 ? str(", in ", options.pp, " stages") : std::string(),
                        "; start as many as there are ranks, or unset its variables"));
   }
   return env;

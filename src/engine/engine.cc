@@ -399,6 +399,10 @@ Status Engine::submit(Request request) {
   if (e.draining.load()) return unavailable("no new requests are taken: the engine is stopping");
   GLINT_TRY_STATUS(check_request(request, e.options.scheduler));
   GLINT_TRY_STATUS(check_vocabulary(request, e.executor.info().vocab_size));
+  if (request.want.selected_keys && !e.executor.info().tells_keys) {
+    return Error{ErrorCode::kUnsupported,
+                 "attended positions are not told by a model in stages; serve it without --pp"};
+  }
   const int num_before = e.num_unstarted.fetch_add(1);
   if (num_before >= e.options.scheduler.max_waiting) {
     e.num_unstarted.fetch_sub(1);

@@ -21,6 +21,7 @@ struct ExecutorInfo {
   std::vector<int> moe_layers = {};  // their indices in the model
   int depth = 1;                     // steps that it takes before the first of them is collected
   int num_shards = 1;                // each with pages of its own
+  bool tells_keys = true;            // Extras::selected_keys
 };
 
 struct ExecutorCommand {

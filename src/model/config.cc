@@ -303,9 +303,9 @@ bool same_model(ModelConfig a, ModelConfig b) {
   return a == b;
 }
 
-int ModelConfig::num_moe_layers() const {
+int ModelConfig::num_moe_layers_before(int layer) const {
   int count = 0;
-  for (int i = 0; i < num_hidden_layers; ++i) count += layers[i].is_dense() ? 0 : 1;
+  for (int i = 0; i < layer; ++i) count += layers[i].is_dense() ? 0 : 1;
   return count;
 }
 

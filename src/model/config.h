@@ -91,7 +91,8 @@ struct ModelConfig : AttentionConfig, IndexerConfig, MoeConfig {
 
   int num_layers_with_mtp() const { return num_hidden_layers + num_nextn_predict_layers; }
   bool is_mtp(int layer) const { return layer >= num_hidden_layers; }
-  int num_moe_layers() const;  // without the MTP layer
+  int num_moe_layers() const { return num_moe_layers_before(num_hidden_layers); }
+  int num_moe_layers_before(int layer) const;
 
   bool operator==(const ModelConfig&) const = default;
 };

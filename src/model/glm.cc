@@ -158,23 +158,32 @@ void Pass::feed_forward(int layer, const LayerWeights& weights, const LayerChoic
   m.mesh.ep->size() == 1 ? m.ops.moe(args, arena) : moe_over_ranks(m, batch, args, arena);
 }
 
-void Pass::send(int to) {
+void Pass::send(int to, const Tensor& routed) {
   m.mesh.pp->send(residual(), to);
   if (!m.config.layers[m.shard.layers.end].has_indexer) m.mesh.pp->send(selected, to);
+  if (routed && routed.size() > 0) m.mesh.pp->send(routed, to);
 }
 
-void Pass::receive(int from) {
+void Pass::receive(int from, const Tensor& routed) {
   m.mesh.pp->recv(stream.x, from);
   if (!m.config.layers[m.shard.layers.begin].has_indexer) m.mesh.pp->recv(selected, from);
+  if (routed && routed.size() > 0) m.mesh.pp->recv(routed, from);
 }
 
 void forward(const Model& m, const ForwardArgs& args, Arena& arena) {
   const Arena::Scope scope(arena);
   const int layers = m.config.num_hidden_layers;
-  Pass pass(m, args.batch, args.token_ids.dim(0), arena);
-  m.shard.is_first() ? pass.embed(args.token_ids) : pass.receive(m.shard.stage - 1);
-  pass.layers(m.shard.layers, args.routed, args.taps);
-  if (!m.shard.is_last()) return pass.send(m.shard.stage + 1);
+  const std::int64_t T = args.token_ids.dim(0);
+  const std::int64_t before = T * m.config.num_moe_layers_before(m.shard.layers.begin);
+  Tensor earlier, own;
+  if (args.routed) {
+    earlier = args.routed.slice(0, 0, before);
+    own = args.routed.slice(0, before, args.routed.dim(0) - before);
+  }
+  Pass pass(m, args.batch, T, arena);
+  m.shard.is_first() ? pass.embed(args.token_ids) : pass.receive(m.shard.stage - 1, earlier);
+  pass.layers(m.shard.layers, own, args.taps);
+  if (!m.shard.is_last()) return pass.send(m.shard.stage + 1, args.routed);
   if (args.taps && args.taps->residual) args.taps->residual(layers, pass.residual());
   m.activity.begin("head");
   pass.head(m.weights.norm, args.logit_rows, args.hidden, args.logits);

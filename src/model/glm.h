@@ -70,10 +70,10 @@ class Pass {
   void layers(LayerRange range, const Tensor& routed = {}, const Taps* taps = nullptr);
   // x with the last block's answer added: the input of the next layer.
   const Tensor& residual();
-  // Between stages: what enters the next layer, and the selection where that layer has none of its
-  // own.
-  void send(int to);
-  void receive(int from);
+  // Between stages: what enters the next layer, the selection where that layer has none of its own,
+  // and the experts `routed` that were chosen before it.
+  void send(int to, const Tensor& routed);
+  void receive(int from, const Tensor& routed);
   // hidden [T, hidden] = rms_norm(residual, norm), logits [R, V] of `rows` [R]: HeadArgs.
   void head(const Tensor& norm, const Tensor& rows, const Tensor& hidden, const Tensor& logits);
 
@@ -97,7 +97,7 @@ struct ForwardArgs {
   // Results, in the arena of the caller's scope:
   Tensor hidden = {};  // [T, hidden] written: after the final norm
   Tensor logits = {};  // [R, V] f32 written; empty when R is 0
-  // [MoE layers of this stage * T, num_experts_per_tok] i32 written; empty: not wanted
+  // [MoE layers up to this stage's last * T, num_experts_per_tok] i32 written; empty: not wanted
   Tensor routed = {};
   const Taps* taps = nullptr;
 };

@@ -103,12 +103,12 @@ Result<std::unique_ptr<LoadedModel>> LoadedModel::load(const ModelOptions& optio
   m->checkpoint_ = std::make_unique<Checkpoint>(std::move(*opened->checkpoint));
   m->count_files();
   GLINT_TRY(m->load_stats_.unused, unused_tensors(m->config_, *m->checkpoint_));
-  const bool with_mtp = options.with_mtp && holds_mtp_layer(m->config_, m->checkpoint_->source());
-  GLINT_TRY(
-      m->weights_,
-      find_weights(*m->checkpoint_, m->config_,
-                   {.activations = options.activations, .with_mtp = with_mtp, .shard = &m->shard_},
-                   threads.pool()));
+  m->options_.with_mtp = options.with_mtp && holds_mtp_layer(m->config_, m->checkpoint_->source());
+  GLINT_TRY(m->weights_,
+            find_weights(
+                *m->checkpoint_, m->config_,
+                {.activations = options.activations, .with_mtp = m->has_mtp(), .shard = &m->shard_},
+                threads.pool()));
   m->load_stats_.held_bytes = bytes_of(m->weights_);
   add_needs(m->weights_, need);
   GLINT_TRY_STATUS(check_capabilities(m->ops_->capabilities(), need));
@@ -195,7 +195,7 @@ Status LoadedModel::make_pages(int num_pages) {
                                          {.latent = options_.latent,
                                           .index = options_.index,
                                           .num_pages = num_pages,
-                                          .with_mtp = has_mtp(),
+                                          .with_mtp = !weights_.mtp.empty(),
                                           .layers = shard_.layers},
                                          ops_->device()));
   kv_.emplace(std::move(store));
@@ -294,8 +294,7 @@ Tensor LoadedModel::place(const HiddenRows& from, Arena& arena) {
 }
 
 StepOutput LoadedModel::step(const StepRows& rows, const StepOptions& options) {
-  tell({.kind = RankPass::Kind::kStep, .shards = {rows}, .routed = options.routed}, {});
-  StepOutput out = run_own(rows, options);
+  StepOutput out = followers_ ? step(std::span(&rows, 1), options) : run_own(rows, options);
   if (options.to_host) {
     out.logits = on_host(out.device_logits, step_.logits);
     out.routed = on_host(out.device_routed, routed_);
@@ -320,20 +319,19 @@ StepOutput LoadedModel::run_own(const StepRows& rows, const StepOptions& options
 
 StepOutput LoadedModel::draft(const StepRows& rows, const HiddenRows& target,
                               std::span<const std::int32_t> selection, bool to_host) {
-  GLINT_CHECK(has_mtp(), "a draft needs an MTP layer");
+  GLINT_CHECK(has_mtp() && shard_.is_last(), "a draft needs an MTP layer");
   tell({.kind = RankPass::Kind::kDraft,
         .shards = {rows},
         .selection = {selection.begin(), selection.end()}},
        target);
-  StepOutput out = draft_own(rows, target, selection);
+  StepOutput out = draft_own(rows, target, selection, draft_.begin());
   if (to_host) out.logits = on_host(out.device_logits, draft_.logits);
   activity_.end();
   return out;
 }
 
 StepOutput LoadedModel::draft_own(const StepRows& rows, const HiddenRows& target,
-                                  std::span<const std::int32_t> selection) {
-  Arena& arena = draft_.begin();
+                                  std::span<const std::int32_t> selection, Arena& arena) {
   activity_.begin("mtp_batch");
   const DraftResults ran = run_draft(
       model(), rows, rope_table_, [&] { return place(target, arena); }, selection, arena);

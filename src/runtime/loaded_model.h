@@ -99,12 +99,15 @@ class LoadedModel {
   Ops& ops() { return *ops_; }
   const ModelWeights& weights() const { return weights_; }
   ModelWeights& weights() { return weights_; }  // for who walks over them (model/weights.h)
-  bool has_mtp() const { return !weights_.mtp.empty(); }
+  // Whether the model has its MTP layer; the last stage holds it.
+  bool has_mtp() const { return options_.with_mtp; }
 
   // From now on `followers`, which have the other ranks' models, run each pass with this one, which
   // is rank 0's; null: nobody does. Passes on states of the device then take those of the last
   // step.
   void set_followers(Followers* followers) { followers_ = followers; }
+  // Whether this rank gets the logits of its passes.
+  bool has_logits() const { return followers_ || shard_.is_last(); }
   // Followers' state and restart; fine without any.
   Status ranks_state() const { return followers_ ? followers_->state() : Ok{}; }
   Status restart_ranks() { return followers_ ? followers_->restart() : Ok{}; }
@@ -130,7 +133,7 @@ class LoadedModel {
   Status update_weights(Checkpoint next);
 
   // Runs the rows through this rank's layers; collective over its mesh. There are logits and hidden
-  // states on the last stage only.
+  // states on the last stage only, and, of a leader whose followers run it too, logits on rank 0.
   StepOutput step(const StepRows& rows, const StepOptions& options = {});
   // Runs the rows of all shards, whose results come to rank 0: to its device, whatever the options
   // say.
@@ -193,10 +196,16 @@ class LoadedModel {
   void tell(RankPass pass, const HiddenRows& hidden);
   StepOutput run_own(const StepRows& rows, const StepOptions& options);
   StepOutput draft_own(const StepRows& rows, const HiddenRows& target,
-                       std::span<const std::int32_t> selection);
-  // The rows [rows[s], ..] of every shard s, shard after shard, on rank 0: `mine` of the last
+                       std::span<const std::int32_t> selection, Arena& arena);
+  // The rows [rows[s], width] of every shard s, shard after shard, on rank 0: `mine` of the last
   // stage's first rank of each. Elsewhere an empty tensor.
-  Tensor bring_home(const Tensor& mine, std::span<const std::int64_t> rows, Arena& arena);
+  struct RowType {
+    DType dtype;
+    std::int64_t width;
+  };
+  RowType logits_type() const { return {DType::kF32, config_.vocab_size}; }
+  Tensor bring_home(const Tensor& mine, std::span<const std::int64_t> rows, RowType type,
+                    Arena& arena);
   void count_files();
   Status make_rope_table();
   template <class T>

@@ -51,23 +51,33 @@ void LoadedModel::tell(RankPass pass, const HiddenRows& hidden) {
   followers_->start(std::move(pass));
 }
 
-Tensor LoadedModel::bring_home(const Tensor& mine, std::span<const std::int64_t> rows,
+Tensor LoadedModel::bring_home(const Tensor& mine, std::span<const std::int64_t> rows, RowType type,
                                Arena& arena) {
-  if (rows.size() == 1) return mine;
   const Mesh& mesh = options_.mesh;
-  const auto own = static_cast<std::size_t>(shard_.shard);
+  const std::int64_t all_rows = std::accumulate(rows.begin(), rows.end(), std::int64_t{0});
   if (shard_.tp_rank > 0) return {};
-  if (own > 0) {
-    if (rows[own] > 0) mesh.dp->send(mine, 0);
+  Tensor all = mine;
+  if (shard_.is_last()) {
+    const auto own = static_cast<std::size_t>(shard_.shard);
+    if (own > 0) {
+      if (rows[own] > 0) mesh.dp->send(mine, 0);
+      return {};
+    }
+    if (rows.size() > 1) {
+      all = arena.take(type.dtype, {all_rows, type.width});
+      if (rows[0] > 0) ops_->device().copy(all.data, mine.data, mine.bytes().size());
+      std::int64_t begin = rows[0];
+      for (std::size_t s = 1; s < rows.size(); begin += rows[s++]) {
+        if (rows[s] > 0) mesh.dp->recv(all.slice(0, begin, rows[s]), static_cast<int>(s));
+      }
+    }
+    if (shard_.is_first()) return all ? all : arena.take(type.dtype, {0, type.width});
+    if (all_rows > 0) mesh.pp->send(all, 0);
     return {};
   }
-  const Tensor all = arena.take(
-      mine.dtype, {std::accumulate(rows.begin(), rows.end(), std::int64_t{0}), mine.dim(1)});
-  if (rows[0] > 0) ops_->device().copy(all.data, mine.data, mine.bytes().size());
-  std::int64_t begin = rows[0];
-  for (std::size_t s = 1; s < rows.size(); begin += rows[s++]) {
-    if (rows[s] > 0) mesh.dp->recv(all.slice(0, begin, rows[s]), static_cast<int>(s));
-  }
+  if (shard_.shard > 0 || !shard_.is_first()) return {};
+  all = arena.take(type.dtype, {all_rows, type.width});
+  if (all_rows > 0) mesh.pp->recv(all, shard_.shape.pp - 1);
   return all;
 }
 
@@ -78,12 +88,13 @@ StepOutput LoadedModel::step(std::span<const StepRows> shards, const StepOptions
        {});
   StepOutput out = run_own(shards[static_cast<std::size_t>(shard_.shard)], options);
   Arena& arena = step_.arena;
-  if (!out.device_logits) out.device_logits = arena.take(DType::kF32, {0, config_.vocab_size});
-  out.device_logits = bring_home(out.device_logits, count(shards, num_logits), arena);
+  out.device_logits =
+      bring_home(out.device_logits, count(shards, num_logits), logits_type(), arena);
   if (options.routed) {
     std::vector<std::int64_t> rows = count(shards, num_tokens);
     for (std::int64_t& n : rows) n *= config_.num_moe_layers();
-    out.device_routed = bring_home(out.device_routed, rows, arena);
+    out.device_routed =
+        bring_home(out.device_routed, rows, {DType::kI32, config_.num_experts_per_tok}, arena);
   }
   activity_.end();
   return out;
@@ -104,16 +115,19 @@ StepOutput LoadedModel::draft(std::span<const StepRows> shards, const HiddenRows
   const auto part = [&](auto all, std::size_t row) {
     return all.empty() ? all : all.subspan(begin * row, rows * row);
   };
-  StepOutput out =
-      draft_own(shards[own],
-                {.rows = part(target.rows, 1), .on_host = part(target.on_host, hidden_row_bytes())},
-                part(selection, static_cast<std::size_t>(config_.index_topk)));
-  Arena& arena = draft_.arena;
+  Arena& arena = draft_.begin();
+  StepOutput out = {.vocab = config_.vocab_size};
+  if (shard_.is_last()) {
+    out = draft_own(
+        shards[own],
+        {.rows = part(target.rows, 1), .on_host = part(target.on_host, hidden_row_bytes())},
+        part(selection, static_cast<std::size_t>(config_.index_topk)), arena);
+  }
   const std::vector<std::int64_t> slices = count(shards, num_slices);
-  if (!out.device_logits) out.device_logits = arena.take(DType::kF32, {0, config_.vocab_size});
-  out.device_logits = bring_home(out.device_logits, count(shards, num_logits), arena);
-  out.hidden = bring_home(out.hidden, slices, arena);
-  out.selected = bring_home(out.selected, slices, arena);
+  out.device_logits =
+      bring_home(out.device_logits, count(shards, num_logits), logits_type(), arena);
+  out.hidden = bring_home(out.hidden, slices, {options_.activations, config_.hidden_size}, arena);
+  out.selected = bring_home(out.selected, slices, {DType::kI32, config_.index_topk}, arena);
   activity_.end();
   return out;
 }
@@ -125,13 +139,13 @@ Tensor LoadedModel::logits_of(const HiddenRows& hidden, int shard) {
   std::int64_t rows = hidden.on_device ? hidden.on_device.dim(0) : std::ssize(hidden.rows);
   if (!hidden.on_host.empty())
     rows = std::ssize(hidden.on_host) / static_cast<std::int64_t>(hidden_row_bytes());
-  Tensor logits = arena.take(DType::kF32, {0, config_.vocab_size});
-  if (shard_.shard == shard) {
+  Tensor logits;
+  if (shard_.shard == shard && shard_.is_last()) {
     logits = gather_logits(model(), run_head(model(), place(hidden, arena), arena), arena);
   }
   std::vector<std::int64_t> counts(static_cast<std::size_t>(shard_.shape.dp));
   counts[static_cast<std::size_t>(shard)] = rows;
-  logits = bring_home(logits, counts, arena);
+  logits = bring_home(logits, counts, logits_type(), arena);
   activity_.end();
   return logits;
 }
@@ -154,7 +168,7 @@ Status LoadedModel::follow(const RankPass& pass) {
       (void)draft(pass.shards, hidden, pass.selection);
       return Ok{};
     case RankPass::Kind::kHead:
-      if (pass.shard == shard_.shard) (void)logits_of(hidden, pass.shard);
+      (void)logits_of(hidden, pass.shard);
       return Ok{};
     case RankPass::Kind::kReservePages:
       return reserve_pages(pass.num_pages);

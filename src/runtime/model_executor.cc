@@ -27,7 +27,8 @@ ExecutorInfo make_info(LoadedModel& model, const ModelExecutorOptions& options) 
                        .num_experts = c.n_routed_experts,
                        .num_experts_per_tok = c.num_experts_per_tok,
                        .depth = model.ops().device().is_host() ? 1 : 2,
-                       .num_shards = model.shard().shape.dp};
+                       .num_shards = model.shard().shape.dp,
+                       .tells_keys = model.shard().shape.pp == 1};
   for (int i = 0; i < c.num_hidden_layers; ++i) {
     if (!c.layers[i].is_dense()) info.moe_layers.push_back(i);
   }

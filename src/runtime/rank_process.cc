@@ -36,6 +36,7 @@ ModelOptions model_options(const Json& start) {
   m.threads = number("threads");
   m.shape = {.tp = number("tp"),
              .ep = number("ep"),
+             .pp = number("pp"),
              .dp = number("dp"),
              .reduce_slices = number("reduce_slices")};
   m.rank = number("rank");
@@ -81,8 +82,9 @@ struct Membership {
   std::optional<RankMemory::Comms> shared = {};
   std::unique_ptr<Comm> sockets = {};
   std::unique_ptr<CountingComm> counting = {};
+  MeshShape shape = {};
 
-  Mesh mesh() const { return shared ? shared->mesh() : Mesh{.tp = counting.get()}; }
+  Mesh mesh() const { return shared ? shared->mesh() : mesh_of_all(shape, *counting); }
 };
 
 Result<Membership> join_memory(const std::string& path, const MeshShape& shape, int rank) {
@@ -97,7 +99,7 @@ Result<Membership> join_memory(const std::string& path, const MeshShape& shape, 
   return member;
 }
 
-Result<Membership> join_sockets(Leader& leader, int size, int rank) {
+Result<Membership> join_sockets(Leader& leader, const MeshShape& shape, int rank) {
   GLINT_TRY(const OwnedFd listener, listen_tcp(0));
   GLINT_TRY_STATUS(leader.tell(Json::Object{{"port", port_of(listener)}}));
   GLINT_TRY(const std::string text, leader.hear());
@@ -113,10 +115,10 @@ Result<Membership> join_sockets(Leader& leader, int size, int rank) {
   GLINT_TRY(std::vector<OwnedFd> peers, connect_ranks(listener, rank, meeting.ranks, meeting.group,
                                                       seconds_from_now(kRankMeetingSeconds)));
   // Nothing of this generation is of use any more: the leader sees that the process has ended.
-  auto comm = std::make_unique<SocketComm>(rank, size, [](int) { ::_exit(0); });
+  auto comm = std::make_unique<SocketComm>(rank, shape.num_ranks(), [](int) { ::_exit(0); });
   comm->connect(std::move(peers));
   auto counting = std::make_unique<CountingComm>(*comm, &leader.counters());
-  return Membership{.sockets = std::move(comm), .counting = std::move(counting)};
+  return Membership{.sockets = std::move(comm), .counting = std::move(counting), .shape = shape};
 }
 
 Status run_rank(Leader& leader, const Json& start, const std::string& build,
@@ -129,7 +131,7 @@ Status run_rank(Leader& leader, const Json& start, const std::string& build,
   const MeshShape& shape = options.shape;
   std::thread([&leader] { leader.live(); }).detach();
   const std::string& memory = start.find("memory")->as_string();
-  GLINT_TRY(const Membership member, memory.empty() ? join_sockets(leader, shape.tp, options.rank)
+  GLINT_TRY(const Membership member, memory.empty() ? join_sockets(leader, shape, options.rank)
                                                     : join_memory(memory, shape, options.rank));
   options.mesh = member.mesh();
   GLINT_TRY(std::unique_ptr<Ops> ops, make_backend(*start.find("backend")));
@@ -157,6 +159,7 @@ Json rank_start(const ModelOptions& m, int rank, const std::string& build, const
                       {"rank", rank},
                       {"tp", m.shape.tp},
                       {"ep", m.shape.ep},
+                      {"pp", m.shape.pp},
                       {"dp", m.shape.dp},
                       {"reduce_slices", m.shape.reduce_slices},
                       {"dir", m.dir},

@@ -51,13 +51,15 @@ Result<std::unique_ptr<RankProcesses>> RankProcesses::start(RankProcessOptions o
 Status RankProcesses::make_groups(bool share_memory) {
   const MeshShape& shape = options_.model.shape;
   if (!share_memory) {
-    if (shape.dp > 1) {
-      return invalid(
-          "the ranks of shards talk through the memory of one machine, and these are on several; "
-          "start them on one, or leave --dp and --ep out");
+    if (!kind_of_all(shape)) {
+      return invalid(str(glint::describe(shape),
+                         ": ranks of several kinds talk through the memory of one machine, and "
+                         "these are on several; start them on one, or take --tp, --dp or --pp "
+                         "alone"));
     }
-    sockets_ = std::make_unique<SocketComm>(
-        0, shape.tp, [this](int peer) { lose(str("rank ", peer, " is not connected any more")); });
+    sockets_ = std::make_unique<SocketComm>(0, shape.num_ranks(), [this](int peer) {
+      lose(str("rank ", peer, " is not connected any more"));
+    });
     counting_.emplace(*sockets_);
     return Ok{};
   }
@@ -73,7 +75,9 @@ Status RankProcesses::make_groups(bool share_memory) {
 
 RankProcesses::~RankProcesses() { end(); }
 
-Mesh RankProcesses::mesh() { return memory_ ? comms_->mesh() : Mesh{.tp = &*counting_}; }
+Mesh RankProcesses::mesh() {
+  return memory_ ? comms_->mesh() : mesh_of_all(options_.model.shape, *counting_);
+}
 
 // Followers that load, and who watches them.
 Status RankProcesses::bring() {
@@ -325,7 +329,8 @@ Json RankProcesses::describe() const {
       continue;
     }
     Json traffic = no_traffic();
-    traffic.set("tp", i == 0 ? glint::describe(counting_->uses()) : processes_[i - 1].moved);
+    traffic.set(kind_of_all(options_.model.shape)->name,
+                i == 0 ? glint::describe(counting_->uses()) : processes_[i - 1].moved);
     all[i].set("collectives", std::move(traffic));
   }
   return all;

@@ -28,10 +28,10 @@
 namespace glint {
 
 struct RankProcessOptions {
-  std::vector<std::string> command;  // comes to run_rank_process() (rank_process.h)
-  std::string build;                 // of this program; all ranks have the same
-  ModelOptions model;  // of the leader, whose shape has one stage; the others' differ in their rank
-  Json backend;        // what make_backend() of run_rank_process() takes
+  std::vector<std::string> command;     // comes to run_rank_process() (rank_process.h)
+  std::string build;                    // of this program; all ranks have the same
+  ModelOptions model;                   // of the leader; the others' differ in their rank
+  Json backend;                         // what make_backend() of run_rank_process() takes
   std::unique_ptr<RankGate> gate = {};  // where followers come from; none: `command` is started
   // Called with a report where ranks are lost for the third time in ten minutes; does not return.
   std::function<void(const std::string& report)> on_give_up;

@@ -86,6 +86,7 @@ Status check_sequence(const LoadedModel& model, std::span<const TokenId> ids) {
 Result<Score> score(LoadedModel& model, std::span<const TokenId> ids, const ScoreOptions& options,
                     const ScoreSinks& sinks) {
   const bool is_alone = options.lengths.empty(), is_last = model.shard().is_last();
+  const bool has_logits = model.has_logits();
   if (is_alone || !ids.empty()) GLINT_TRY_STATUS(check_sequence(model, ids));
   if (options.mtp && is_last && !model.has_mtp())
     return invalid("this checkpoint has no MTP layer");
@@ -114,7 +115,7 @@ Result<Score> score(LoadedModel& model, std::span<const TokenId> ids, const Scor
     const std::int64_t end = std::min(begin_of(first, options.part + 1), T - skip);
     if (begin < end) {
       plan.add(static_cast<int>(begin), ids.subspan(begin + skip, end - begin), pages,
-               is_last ? static_cast<int>(end - begin) : 0);
+               has_logits ? static_cast<int>(end - begin) : 0);
     }
     for (const std::int64_t length : lengths) plan.all_tokens += rows_of(length - skip, first);
     return plan;
@@ -139,7 +140,7 @@ Result<Score> score(LoadedModel& model, std::span<const TokenId> ids, const Scor
     const std::int64_t count = static_cast<std::int64_t>(plan.tokens.size());
     const Taps taps = count > 0 ? make_taps(model, sinks, begin) : Taps();
     const StepOutput out = model.step(plan, {.taps = &taps});
-    if (is_last) {
+    if (has_logits) {
       if (sinks.hidden && count > 0) {
         sinks.hidden(model.config().num_hidden_layers, begin,
                      to_host_f32(out.hidden, model.ops().device()));

@@ -13,10 +13,7 @@ ForwardArgs run_batch(const Model& m, const Batch& batch, const StepOptions& opt
   if (R > 0 && m.shard.is_last()) {
     args.logits = arena.take(DType::kF32, {R, m.weights.lm_head.rows});
   }
-  int moe_layers = 0;
-  for (int i = m.shard.layers.begin; i < m.shard.layers.end; ++i) {
-    moe_layers += !m.config.layers[static_cast<std::size_t>(i)].is_dense();
-  }
+  const int moe_layers = m.config.num_moe_layers_before(m.shard.layers.end);
   if (options.routed && moe_layers > 0) {
     args.routed = arena.take(DType::kI32, {moe_layers * T, m.config.num_experts_per_tok});
   }

@@ -1,6 +1,7 @@
 // The memory that steps need besides weights and caches: planned (step_trial.h) or taken.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 namespace glint {
@@ -26,5 +27,16 @@ struct StepMemory {
 
   std::int64_t total() const { return step + draft + head + edits + counts + scratch + graphs; }
 };
+
+// Enough for either.
+inline StepMemory larger(const StepMemory& a, const StepMemory& b) {
+  return {.step = std::max(a.step, b.step),
+          .draft = std::max(a.draft, b.draft),
+          .head = std::max(a.head, b.head),
+          .edits = std::max(a.edits, b.edits),
+          .counts = std::max(a.counts, b.counts),
+          .scratch = std::max(a.scratch, b.scratch),
+          .graphs = std::max(a.graphs, b.graphs)};
+}
 
 }  // namespace glint

@@ -90,6 +90,33 @@ def shards_say_what_one_says():
         assert [(rank["shard"], rank["tp_rank"]) for rank in server.request("/server_info")[2]["ranks"]] == [(0, 0), (0, 1), (1, 0), (1, 1)]
 
 
+def stages_say_what_one_says():
+    with serve("--threads", 1) as one:
+        expected = answers(one)
+        [whole] = one.request("/server_info")[2]["ranks"]
+        asks = {"prompt": "The cat and the dog.", "max_tokens": 8, "temperature": 0, "logprobs": 2, "echo": True}
+        told = one.request("/v1/completions", asks)[2]["choices"][0]["logprobs"]
+    layers = whole["layers"][1]
+    for flags, size in ((("--pp", 2, "--threads", 2), 2),
+                        (("-pp", 4, "--threads", 4, "--spec", "mtp:2", "--max-num-batched-tokens", 64, "--kv-cache-tokens", 1024), 4),
+                        (("--pp", 2, "--ep", 2, "--threads", 4, "--spec", "mtp:1"), 2)):
+        with serve(*flags) as server:
+            assert answers(server) == expected, flags
+            assert server.request("/v1/completions", asks)[2]["choices"][0]["logprobs"] == told, flags
+            ranks = server.request("/server_info")[2]["ranks"]
+            assert [rank["stage"] for rank in ranks] == sorted([*range(size)] * (len(ranks) // size)), ranks
+            for rank in ranks:
+                assert rank["layers"] == [layers * rank["stage"] // size, layers * (rank["stage"] + 1) // size], rank
+                assert 0 < rank["weight_bytes"] < whole["weight_bytes"], rank
+            assert ranks[0]["collectives"]["pp"]["send"]["bytes"] > 0 < ranks[-1]["collectives"]["pp"]["recv"]["bytes"], ranks
+            assert server.request("/engine/selected_keys", {"tokens": [5, 6, 7]})[0] >= 400
+    with serve("--reduce-slices", 2, "--threads", 1) as one:
+        expected = answers(one)
+    with serve("-tp", 2, "--pp", 2, "--threads", 4) as server:
+        assert answers(server) == expected
+        assert [(rank["stage"], rank["tp_rank"]) for rank in server.request("/server_info")[2]["ranks"]] == [(0, 0), (0, 1), (1, 0), (1, 1)]
+
+
 def sizes_of_others_fit():
     """Each server's own spelling; what the model or the machine cannot carry becomes the most that they do."""
     lines = ((("vllm", "serve"), ("--tensor-parallel-size", 8), 2, "tp 8 -> 2: there are 3 threads"),
@@ -98,7 +125,10 @@ def sizes_of_others_fit():
              (("sglang",), ("--tp", 8, "--enable-dp-attention", "--dp-size", 8, "--ep-size", 8), 3,
               "dp 8 -> 3: there are 3 threads; ep 8 -> 3: there are 3 shards"),
              (("trtllm-serve",), ("--tp_size", 2, "--ep_size", 2, "--pp_size", 1, "--enable_attention_dp"), 2,
-              "2 shards, which share the experts"))
+              "2 shards, which share the experts"),
+             (("trtllm-serve",), ("--pp_size", 8), 3, "pp 8 -> 3: there are 3 threads"),
+             (("sglang",), ("--tp", 2, "--pp-size", 2), 2, "pp 2 -> 1: there are 3 threads"),
+             (("vllm", "serve"), ("--pipeline-parallel-size", 2), 2, "2 stages of layers"))
     for command, flags, size, note in lines:
         where = ("--model", MODEL) if command == ("sglang",) else (MODEL,)
         with Served([GLINT, *command], *where, "--kv-cache-tokens", 4096, *flags, "--threads", 3) as server:
@@ -115,6 +145,22 @@ def generate_has_ranks():
     for one in said[1:]:
         assert one["text"] == said[0]["text"] and len(one["ranks"]) == 2, one
     assert said[1]["logprobs"] == said[0]["logprobs"]
+    line = [GLINT, "generate", MODEL, "-p", "Once upon a time", "--seed", "5", "-n", "40", "--json", "--threads", "2"]
+    said = [json.loads(subprocess.run([*line, *more], capture_output=True, text=True, check=True).stdout)
+            for more in ((), ("--pp", "2"), ("--pp", "2", "--spec", "mtp:2"))]
+    for one in said[1:]:
+        assert one["text"] == said[0]["text"] and [rank["stage"] for rank in one["ranks"]] == [0, 1], one
+    assert said[1]["logprobs"] == said[0]["logprobs"]
+
+
+def eval_has_stages():
+    line = [GLINT, "eval", MODEL, "--ref", MODEL, "--kv-dtype", "fp8", "--text", MODEL + "/config.json", "--json", "--threads", "2"]
+    run = lambda *more: subprocess.run([*line, *more], capture_output=True, text=True)
+    one, two = run("--layer-rows", "0"), run("--layer-rows", "0", "--pp", "2")
+    assert one.returncode == two.returncode == 0, two.stderr
+    assert json.loads(one.stdout) == json.loads(two.stdout), (one.stdout, two.stdout)
+    refused = run("--pp", "2")
+    assert refused.returncode == 2 and "--layer-rows" in refused.stderr, refused.stderr
 
 
 def streams():
@@ -153,6 +199,7 @@ def a_lost_rank_costs_time_and_no_request():
     # Faults while the same requests run, or without any.
     cases = ((2, (([kill], True), ([kill], False)), ("--tp", 2)),
              (3, (([kill], True), ([kill], False)), ("--ep", 3, "--spec", "mtp:2", "--kv-cache-tokens", 1024)),
+             (2, (([kill], True), ([stop], False)), ("--pp", 2)),
              (4, (([stop, kill], True),), ("--tp", 4, "--spec", "mtp:2", "--kv-cache-tokens", 4096)))  # these preempt
     for size, rounds, flags in cases:
         with serve("--threads", size, *flags) as server, concurrent.futures.ThreadPoolExecutor(STREAMS + 1) as pool:
@@ -202,7 +249,7 @@ def weights_change_on_every_rank():
         assert answers(server) == before
 
 
-for test in (ranks_say_what_one_says, shards_say_what_one_says, sizes_of_others_fit, generate_has_ranks, ranks_end_with_their_server, weights_change_on_every_rank,
+for test in (ranks_say_what_one_says, shards_say_what_one_says, stages_say_what_one_says, sizes_of_others_fit, generate_has_ranks, eval_has_stages, ranks_end_with_their_server, weights_change_on_every_rank,
              a_lost_rank_costs_time_and_no_request):
     test()
     print(f"{test.__name__}: ok", flush=True)
