@@ -83,8 +83,9 @@ void TapeOps::backward() {
   while (!steps_.empty()) {
     const Step step = std::move(steps_.back());
     steps_.pop_back();
-    const bool is_live = std::any_of(step.written.begin(), step.written.end(),
-                                     [&](const Tensor& x) { return shadow_->is_live(x); });
+    const bool is_live =
+        step.written.empty() || std::any_of(step.written.begin(), step.written.end(),
+                                            [&](const Tensor& x) { return shadow_->is_live(x); });
     if (is_live) step.back();
   }
   kept_.clear();
@@ -343,7 +344,15 @@ void TapeOps::moe_route(const MoeRouteArgs& args, Arena& scratch) {
   recording() ? Ops::moe_route(args, scratch) : inner_->moe_route(args, scratch);
 }
 void TapeOps::moe_experts(const MoeExpertsArgs& args, Arena& scratch) {
-  recording() ? Ops::moe_experts(args, scratch) : inner_->moe_experts(args, scratch);
+  if (!recording()) return inner_->moe_experts(args, scratch);
+  // Rows behind the last expert's have no values, and no gradient may meet what lies there.
+  const std::int64_t experts = args.offsets.dim(0) - 1;
+  std::int32_t rows = 0;
+  device().copy_out(&rows, args.offsets.ptr<std::int32_t>() + experts, sizeof rows);
+  MoeExpertsArgs used = args;
+  used.out = args.out.slice(0, 0, rows);
+  if (used.rows) used.rows = args.rows.slice(0, 0, rows);
+  Ops::moe_experts(used, scratch);
 }
 void TapeOps::moe_combine(const MoeCombineArgs& args, Arena& scratch) {
   recording() ? Ops::moe_combine(args, scratch) : inner_->moe_combine(args, scratch);

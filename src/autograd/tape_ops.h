@@ -17,6 +17,9 @@
 
 namespace glint {
 
+class Comm;
+struct ExchangeArgs;
+
 // Keys of one sequence that another has as well, in a page of its own: cache slots from, from + 1,
 // ..., within a page, are copied to slots to, to + 1, ..., also within one.
 struct KeyCopy {
@@ -52,6 +55,10 @@ class TapeOps final : public ForwardingOps {
   // tests.
   std::string find_remains(const Tensor& except) const;
 
+  // Collectives between ops (autograd/tape_comm.h).
+  void all_reduce(Comm& comm, const Tensor& partial, const Tensor& out);
+  void exchange(Comm& comm, const ExchangeArgs& args);
+
   Gradients& gradients() { return *gradients_; }
   // Where the gradient of a weight is, or empty.
   Tensor gradient_of(const Tensor& weight) const;
@@ -81,7 +88,7 @@ class TapeOps final : public ForwardingOps {
   void head(const HeadArgs& args, Arena& scratch) override;
 
  private:
-  // A backward pass that runs if something flows into what the op wrote.
+  // A backward pass that runs if something flows into what the op wrote; without `written`, always.
   struct Step {
     std::vector<Tensor> written;
     std::function<void()> back;

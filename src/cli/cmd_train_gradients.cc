@@ -19,7 +19,7 @@ struct Options {
   float mtp_loss = 0;
   int batch_tokens = 8192;
   bool json = false;
-  TrainLayoutOptions layout;
+  GradientLayoutOptions layout;
   TrainRunOptions how;
 
   template <class Visitor>
@@ -99,7 +99,7 @@ Status run(const Options& options, Cli& cli) {
   const RunOptions how = options.how.of_model(options.model);
   const bool mtp = options.mtp_loss > 0;
   GLINT_TRY(const ModelOptions resolved, resolve(how, cli, mtp));
-  GLINT_TRY(TrainLayout layout, lay_out(options.layout, how, resolved, cli));
+  GLINT_TRY(TrainLayout layout, lay_out(options.layout.shape(), how, resolved, cli));
   GLINT_TRY(const std::unique_ptr<TrainRanks> ranks,
             TrainRanks::open(layout.model, std::move(layout.backends)));
   note_unused(ranks->model(), cli);
@@ -127,9 +127,8 @@ Status run(const Options& options, Cli& cli) {
   GLINT_TRY(const LossSums loss, std::move(sums).in(options.ids));
   ranks->sum_gradients();
   const double seconds = seconds_since(start);
-  Device& device = ranks->tape().device();
-  GLINT_TRY_STATUS(write_gradients(ranks->parameters(), device, options.out));
-  const double norm = norm_of(ranks->parameters(), device);
+  GLINT_TRY_STATUS(write_gradients(*ranks, options.out));
+  const double norm = norm_of(*ranks);
   cli.console.print(options.json ? to_json(loss, norm, *ranks)
                                  : to_text(options, loss, norm, sequences, seconds, *ranks));
   return Ok{};

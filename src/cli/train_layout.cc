@@ -13,13 +13,16 @@ std::string bytes_text(const Json& bytes) {
 
 }  // namespace
 
-Result<TrainLayout> lay_out(const TrainLayoutOptions& layout, const RunOptions& how,
+Result<TrainLayout> lay_out(const MeshShape& shape, const RunOptions& how,
                             const ModelOptions& resolved, const Cli& cli) {
-  if (layout.dp < 1) return invalid(str("--dp is ", layout.dp, "; it must be 1 or more"));
-  const int threads = std::max(resolved.threads, 1);
+  for (const auto& [name, size] :
+       {std::pair("dp", shape.dp), std::pair("tp", shape.tp), std::pair("ep", shape.ep)}) {
+    if (size < 1) return invalid(str("--", name, " is ", size, "; it must be 1 or more"));
+  }
+  GLINT_TRY_STATUS(check_shape(shape));
+  const int threads = std::max(resolved.threads, 1), ranks = shape.num_ranks();
   TrainLayout out = {.model = resolved};
-  out.model.shape = {.dp = layout.dp};
-  const int ranks = out.model.shape.num_ranks();
+  out.model.shape = shape;
   if (ranks > threads) {
     return invalid(str("there are ", ranks, " ranks, and ", threads, " thread",
                        threads == 1 ? "" : "s", "; give --threads ", ranks, ", or fewer ranks"));

@@ -20,6 +20,23 @@ struct TrainLayoutOptions {
       "ranks, as threads of this process, that share the sequences of an update: each has the "
       "weights and gradients, and an Nth of the optimiser's state (ZeRO-1)");
   }
+  MeshShape shape() const { return {.dp = dp}; }
+};
+
+// Those of gradients alone, which may be of a model that ranks divide.
+struct GradientLayoutOptions {
+  int dp = 1, tp = 1, ep = 1;
+
+  template <class Visitor>
+  void visit(Visitor&& v) {
+    v.section("Ranks");
+    v("dp=N", dp, "shards, as threads of this process, that share the sequences");
+    v("tp=N", tp, "ranks of a shard, which divide heads, inner rows, experts and vocabulary");
+    v("ep=N", ep,
+      "shards that share the routed experts, each expert on one of them; without --dp, as many "
+      "shards");
+  }
+  MeshShape shape() const { return {.tp = tp, .ep = ep, .dp = dp == 1 && ep > 1 ? ep : dp}; }
 };
 
 // Options and backends of a layout's ranks.
@@ -27,8 +44,8 @@ struct TrainLayout {
   ModelOptions model = {};  // of any rank: with the shape, and a rank's threads
   std::vector<std::unique_ptr<Ops>> backends = {};
 };
-// Fails where there are fewer threads than ranks.
-Result<TrainLayout> lay_out(const TrainLayoutOptions& layout, const RunOptions& how,
+// Fails on a layout that is not built, and where there are fewer threads than ranks.
+Result<TrainLayout> lay_out(const MeshShape& shape, const RunOptions& how,
                             const ModelOptions& resolved, const Cli& cli);
 
 // The ranks of to_json(), TrainRanks::describe() and more, a line each: what they hold, and the

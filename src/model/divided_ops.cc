@@ -138,4 +138,13 @@ Tensor gather_logits(const Model& m, const Tensor& mine, Arena& arena) {
   return Tensor(logits.data, DType::kF32, {R, ranks * part});
 }
 
+void own_logits(const Model& m, const Tensor& logits, const Tensor& mine) {
+  const std::int64_t part = mine.dim(1);
+  const auto bytes = static_cast<std::size_t>(part * size_of(DType::kF32));
+  for (std::int64_t r = 0; r < mine.dim(0); ++r) {
+    const Tensor row = logits.slice(0, r, 1).slice(1, m.mesh.tp->rank() * part, part);
+    m.ops.device().copy(mine.slice(0, r, 1).data, row.data, bytes);
+  }
+}
+
 }  // namespace glint

@@ -42,5 +42,7 @@ class DividedOps final : public ForwardingOps {
 
 // Logits [R, V] of what every rank of `tp` has of them: [R, V / tp], in the order of ranks.
 Tensor gather_logits(const Model& model, const Tensor& mine, Arena& arena);
+// And back: mine = this rank's part of `logits`. Not where it has all.
+void own_logits(const Model& model, const Tensor& logits, const Tensor& mine);
 
 }  // namespace glint

@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "base/str.h"
+#include "model/cut_weight.h"
 #include "train/parameter_file.h"
 
 namespace glint {
@@ -15,17 +16,16 @@ std::vector<float> on_host(const Tensor& gradient, Device& device) {
   return values;
 }
 
-// As the parameter file wants them: kv_b_proj's two halves one after the other.
+}  // namespace
+
 std::vector<float> gradient_of(const Parameter& p, Device& device) {
   std::vector<float> values = on_host(p.gradient, device);
   if (p.is_kv_b()) {
     const std::vector<float> more = on_host(p.gradient_of_values, device);
     values.insert(values.end(), more.begin(), more.end());
   }
-  return values;
+  return to_checkpoint_order(p, values);
 }
-
-}  // namespace
 
 Status check_gradient_file(const Parameters& parameters, const std::string& path) {
   std::error_code error;
@@ -39,10 +39,35 @@ Status check_gradient_file(const Parameters& parameters, const std::string& path
   return check_free_space(path, bytes_of(specs_of(parameters)));
 }
 
-Status write_gradients(const Parameters& parameters, Device& device, const std::string& path) {
+std::vector<float> whole_gradient(TrainRanks& ranks, std::size_t i) {
+  const auto part_of = [&](int rank) {
+    return gradient_of(ranks.parameters(rank).all()[i], ranks.tape(rank).device());
+  };
+  const ModelTensor& tensor = ranks.parameters().all()[i].tensor;
+  if (!ranks.is_divided(tensor)) return part_of(0);
+  // Whole experts, one after another; or of each expert, or each row, the stretches of all ranks.
+  const bool has_experts = ranks.shape().tp == 1;
+  const std::int64_t pieces = has_experts         ? 1
+                              : is_summed(tensor) ? tensor.num_copies() * tensor.rows
+                                                  : tensor.num_copies();
+  std::vector<std::vector<float>> parts;
+  for (int rank = 0; rank < (has_experts ? ranks.shape().ep : ranks.shape().tp); ++rank) {
+    parts.push_back(part_of(rank));
+  }
+  std::vector<float> whole;
+  for (std::int64_t piece = 0; piece < pieces; ++piece) {
+    for (const std::vector<float>& part : parts) {
+      const std::int64_t size = std::ssize(part) / pieces;
+      whole.insert(whole.end(), part.begin() + piece * size, part.begin() + (piece + 1) * size);
+    }
+  }
+  return whole;
+}
+
+Status write_gradients(TrainRanks& ranks, const std::string& path) {
   const std::string partial = path + ".partial";
   Status status = write_parameter_file(
-      parameters, [&](const Parameter& p) { return gradient_of(p, device); }, partial);
+      ranks.parameters(), [&](std::size_t i) { return whole_gradient(ranks, i); }, partial);
   std::error_code error;
   if (status.ok()) {
     std::filesystem::rename(partial, path, error);
@@ -52,13 +77,10 @@ Status write_gradients(const Parameters& parameters, Device& device, const std::
   return status;
 }
 
-double norm_of(const Parameters& parameters, Device& device) {
+double norm_of(TrainRanks& ranks) {
   double sum = 0;
-  for (const Parameter& p : parameters.all()) {
-    for (const Tensor& gradient : {p.gradient, p.gradient_of_values}) {
-      if (!gradient) continue;
-      for (const float value : on_host(gradient, device)) sum += double{value} * value;
-    }
+  for (std::size_t i = 0; i < ranks.parameters().all().size(); ++i) {
+    for (const float value : whole_gradient(ranks, i)) sum += double{value} * value;
   }
   return std::sqrt(sum);
 }

@@ -2,19 +2,26 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
-#include "train/parameters.h"
+#include "train/train_ranks.h"
 
 namespace glint {
 
 // Fails where the file could not be written: before what takes long.
 Status check_gradient_file(const Parameters& parameters, const std::string& path);
 
+// The gradient of a parameter, or of the part that a rank has, in the order of the checkpoint.
+std::vector<float> gradient_of(const Parameter& parameter, Device& device);
+// The gradient of parameter number `i`, in the order of the checkpoint, of the parts that ranks
+// have of it after sum_gradients().
+std::vector<float> whole_gradient(TrainRanks& ranks, std::size_t i);
+
 // Writes every gradient in f32 as a checkpoint names its parameter: experts one by one, kv_b_proj
 // in one piece, in the order of the table. Replaces what stands under `path`, when it is complete.
-Status write_gradients(const Parameters& parameters, Device& device, const std::string& path);
+Status write_gradients(TrainRanks& ranks, const std::string& path);
 
 // The 2-norm of all gradients together.
-double norm_of(const Parameters& parameters, Device& device);
+double norm_of(TrainRanks& ranks);
 
 }  // namespace glint

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "base/str.h"
+#include "model/divided_ops.h"
 #include "ops/logit_rows.h"
 #include "tensor/transfer.h"
 #include "train/packed_rows.h"
@@ -45,6 +47,34 @@ Error no_numbers(const LoadedModel& model) {
 
 Error interrupted() { return {ErrorCode::kUnavailable, "interrupted"}; }
 
+// A value of each rank of a group.
+std::vector<std::int32_t> all_of(std::int32_t mine, Comm& comm) {
+  std::vector<std::int32_t> all(static_cast<std::size_t>(comm.size()));
+  const auto tensor = [](std::int32_t* values, int count) {
+    return Tensor(reinterpret_cast<std::byte*>(values), DType::kI32, {count});
+  };
+  comm.all_gather(tensor(&mine, 1), tensor(all.data(), comm.size()));
+  return all;
+}
+
+// Ranks that divide a layer meet in each: they go on together, or not at all.
+bool all_go_on(bool own, const Mesh& mesh) {
+  for (Comm* const group : {mesh.tp, mesh.ep}) {
+    if (group->size() == 1) continue;
+    const auto all = all_of(own, *group);
+    own = std::ranges::find(all, 0) == all.end();
+  }
+  return own;
+}
+
+// The rows of a batch, which know how many the ranks have that share experts with this one.
+PackedRows counted(PackedRows packed, const Model& m) {
+  if (m.mesh.ep->size() == 1) return packed;
+  const auto all = all_of(static_cast<std::int32_t>(packed.size()), *m.mesh.ep);
+  packed.rows.all_tokens = std::accumulate(all.begin(), all.end(), std::int64_t{0});
+  return packed;
+}
+
 // The copies of keys that the layers of a batch make, while it lives.
 class KeyCopies {
  public:
@@ -75,7 +105,7 @@ class GradientPass::BatchPass {
         done_(done),
         arena_scope_(all.arena_),
         saved_scope_(all.saved_),
-        packed_(pack(sequences, true)),
+        packed_(counted(pack(sequences, true), m_)),
         batch_(
             build_batch(packed_.rows, all.model_.rotary_table(), {}, all.model_.ops(), all.arena_)),
         T_(packed_.size()),
@@ -87,10 +117,7 @@ class GradientPass::BatchPass {
     head(sums);
     if (!done_()) return interrupted();
     GLINT_TRY_STATUS(backward());
-    all_.tape_.gradients().embed_back(
-        {.op = {.ids = batch_.token_ids, .table = m_.weights.embed_tokens, .out = residual()},
-         .dout = all_.shadow_.of(residual()),
-         .dtable = all_.tape_.gradient_of(m_.weights.embed_tokens)});
+    embed_back();
     expect_no_remains({}, "the embedding");
     return done_() ? Status(Ok{}) : interrupted();
   }
@@ -112,7 +139,7 @@ class GradientPass::BatchPass {
     const Tensor predicting = gathered(hidden, loss.rows);
     for (const Rows rows : chunks(loss.size())) {
       const Arena::Scope scope(all_.scratch_);
-      const Tensor logits = logits_of(predicting, rows).out;
+      const Tensor logits = logits_of(predicting, rows).all;
       const RowScores found = scores_of(logits, ids, rows);
       const std::vector<float> on_host = download<float>(logits, device());
       const auto vocab = static_cast<std::size_t>(V());
@@ -168,7 +195,7 @@ class GradientPass::BatchPass {
     sums.nll +=
         loss(hidden, loss_rows(sequences_, packed_, 1), terms_.scale, terms_.loss, all_.on_logits);
     if (terms_.mtp_scale != 0) {
-      const PackedRows draft = pack_for_draft(sequences_);
+      const PackedRows draft = counted(pack_for_draft(sequences_), m_);
       const MtpArgs args = run_drafts(hidden, draft, [&](const auto& run) { record(run); });
       sums.mtp_nll +=
           loss(args.hidden, loss_rows(sequences_, draft, 2), terms_.mtp_scale, nullptr, {});
@@ -206,7 +233,7 @@ class GradientPass::BatchPass {
   }
 
   void score_drafts(const Tensor& hidden, std::span<TokenScores> scores) {
-    const PackedRows draft = pack_for_draft(sequences_);
+    const PackedRows draft = counted(pack_for_draft(sequences_), m_);
     const MtpArgs args = run_drafts(hidden, draft, [](const auto& run) { run(); });
     const LossRows loss = loss_rows(sequences_, draft, 2);
     const Tensor ids = upload(loss.ids, {loss.size()}, all_.saved_);
@@ -214,7 +241,7 @@ class GradientPass::BatchPass {
     for (TokenScores& one : scores) one.draft_log_probs.resize(one.log_probs.size());
     for (const Rows rows : chunks(loss.size())) {
       const Arena::Scope scope(all_.scratch_);
-      const RowScores found = scores_of(logits_of(predicting, rows).out, ids, rows);
+      const RowScores found = scores_of(logits_of(predicting, rows).all, ids, rows);
       for (std::size_t r = 0; r < found.log_probs.size(); ++r) {
         const LossRows::Place& place = loss.places[static_cast<std::size_t>(rows.first) + r];
         scores[place.sequence].draft_log_probs[static_cast<std::size_t>(place.token)] =
@@ -252,6 +279,23 @@ class GradientPass::BatchPass {
     return Ok{};
   }
 
+  // Where the vocabulary is divided, each rank has the whole gradient of its tokens' rows.
+  void embed_back() {
+    const Tensor dout = all_.shadow_.of(residual());
+    Tensor ids = batch_.token_ids;
+    if (Comm& tp = *m_.mesh.tp; tp.size() > 1) {
+      tp.all_reduce(dout, dout);
+      const auto here = static_cast<std::int32_t>(m_.weights.embed_tokens.dim(0));
+      std::vector<std::int32_t> own = packed_.rows.tokens;
+      for (std::int32_t& id : own) id = id / here == tp.rank() ? id % here : -1;
+      ids = upload(own, {T_}, all_.saved_);
+    }
+    all_.tape_.gradients().embed_back(
+        {.op = {.ids = ids, .table = m_.weights.embed_tokens, .out = residual()},
+         .dout = dout,
+         .dtable = all_.tape_.gradient_of(m_.weights.embed_tokens)});
+  }
+
   // Some rows, whose logits exist at once.
   struct Rows {
     std::int64_t first = 0, count = 0;
@@ -263,7 +307,7 @@ class GradientPass::BatchPass {
     for (std::int64_t r = 0; r < count; r += most) all.push_back({r, std::min(most, count - r)});
     return all;
   }
-  std::int64_t V() const { return m_.weights.lm_head.rows; }
+  std::int64_t V() const { return m_.config.vocab_size; }
 
   // [R, hidden]: the rows that tokens are predicted from.
   Tensor gathered(const Tensor& hidden, const std::vector<std::int32_t>& rows) {
@@ -273,12 +317,18 @@ class GradientPass::BatchPass {
     return out;
   }
 
-  LinearArgs logits_of(const Tensor& hidden, const Rows& rows) {
+  // The product of this rank's part of the head, and the logits that it and the others' make.
+  struct Logits {
+    LinearArgs product = {};
+    Tensor all = {};
+  };
+  Logits logits_of(const Tensor& hidden, const Rows& rows) {
+    const Weight& head = m_.weights.lm_head;
     const LinearArgs product = {.x = hidden.slice(0, rows.first, rows.count),
-                                .weight = m_.weights.lm_head,
-                                .out = all_.scratch_.take(DType::kF32, {rows.count, V()})};
+                                .weight = head,
+                                .out = all_.scratch_.take(DType::kF32, {rows.count, head.rows})};
     m_.ops.linear(product);
-    return product;
+    return {product, gather_logits(m_, product.out, all_.scratch_)};
   }
 
   struct RowScores {
@@ -335,8 +385,7 @@ class GradientPass::BatchPass {
     double sum = 0;
     for (const Rows rows : chunks(tokens.size())) {
       const Arena::Scope scope(all_.scratch_);
-      const LinearArgs product = logits_of(predicting, rows);
-      const Tensor& logits = product.out;
+      const auto [product, logits] = logits_of(predicting, rows);
       if (on_logits) on_logits(logits);
       const float* const weights = &tokens.weights[static_cast<std::size_t>(rows.first)];
       CrossEntropyArgs args = {.logits = logits,
@@ -358,8 +407,9 @@ class GradientPass::BatchPass {
         args.scales = upload(scales, {rows.count}, all_.scratch_);
       }
       gradients.cross_entropy(args);
+      if (m_.mesh.tp->size() > 1) own_logits(m_, logits, product.out);
       gradients.linear_back({.op = product,
-                             .dout = logits,
+                             .dout = product.out,
                              .dx = dhidden.slice(0, rows.first, rows.count),
                              .dweight = all_.tape_.gradient_of(m_.weights.lm_head.data)});
       const std::vector<float> log_probs = download<float>(args.log_probs, device());
@@ -409,7 +459,7 @@ GradientPass::GradientPass(LoadedModel& model, TapeOps& tape)
       saved_(tape.device()),
       scratch_(tape.device()),
       shadow_(arena_) {
-  GLINT_CHECK(&model.ops() == &tape, "the model runs on other ops");
+  GLINT_CHECK(&model.ops() == &tape || model.shard().is_divided(), "the model runs on other ops");
 }
 
 int GradientPass::num_batches(Sequences sequences, std::int64_t batch_tokens) const {
@@ -421,11 +471,28 @@ Status GradientPass::prepare(Sequences sequences, bool mtp, std::int64_t batch_t
   if (mtp && !model_.has_mtp()) {
     return invalid("this checkpoint has no MTP layer, which the loss of one needs");
   }
-  int pages = 0;
+  int pages = 1;  // also for no tokens, which meet the others'
   for (const Sequences batch : batches_of(sequences, batch_tokens)) {
     pages = std::max(pages, pack(batch, !mtp).num_pages);
   }
-  return pages > model_.num_pages() ? model_.reserve_pages(pages) : Status(Ok{});
+  const Status room = pages > model_.num_pages() ? model_.reserve_pages(pages) : Status(Ok{});
+  if (all_go_on(room.ok(), model_.options().mesh) || !room.ok()) return room;
+  return Error{ErrorCode::kUnavailable, "another rank has no room for its caches"};
+}
+
+// Ranks that share experts run as many batches each, of which some may be empty.
+Status GradientPass::for_batches(
+    Sequences sequences, std::int64_t batch_tokens, const OnPart& on_part,
+    const std::function<Status(Sequences batch, const OnPart& done)>& run) {
+  const Mesh& mesh = model_.options().mesh;
+  const OnPart done = [&] { return all_go_on(!on_part || on_part(), mesh); };
+  std::vector<Sequences> batches = batches_of(sequences, batch_tokens);
+  if (mesh.ep->size() > 1) {
+    const auto counts = all_of(static_cast<std::int32_t>(batches.size()), *mesh.ep);
+    batches.resize(static_cast<std::size_t>(std::ranges::max(counts)), sequences.last(0));
+  }
+  for (const Sequences batch : batches) GLINT_TRY_STATUS(run(batch, done));
+  return Ok{};
 }
 
 Result<LossSums> GradientPass::add(Sequences sequences, const LossTerms& terms,
@@ -434,12 +501,12 @@ Result<LossSums> GradientPass::add(Sequences sequences, const LossTerms& terms,
   GLINT_TRY_STATUS(prepare(sequences, mtp, batch_tokens));
   LossSums sums = {.tokens = count_targets(sequences, 1),
                    .mtp_tokens = mtp ? count_targets(sequences, 2) : 0};
-  const OnPart done = on_part ? on_part : [] { return true; };
-  std::size_t first = terms.first_sequence;
-  for (const Sequences batch : batches_of(sequences, batch_tokens)) {
-    GLINT_TRY_STATUS(BatchPass(*this, batch, first, terms, done).run(sums));
-    first += batch.size();
-  }
+  GLINT_TRY_STATUS(
+      for_batches(sequences, batch_tokens, on_part, [&](Sequences batch, const OnPart& done) {
+        const auto first =
+            terms.first_sequence + static_cast<std::size_t>(batch.data() - sequences.data());
+        return BatchPass(*this, batch, first, terms, done).run(sums);
+      }));
   if (!std::isfinite(sums.nll) || !std::isfinite(sums.mtp_nll)) return no_numbers(model_);
   return sums;
 }
@@ -449,11 +516,11 @@ Result<std::vector<TokenScores>> GradientPass::score(Sequences sequences, float 
                                                      const OnPart& on_part, bool drafts) {
   GLINT_TRY_STATUS(prepare(sequences, drafts, batch_tokens));
   const LossTerms terms = {.temperature = temperature};
-  const OnPart done = on_part ? on_part : [] { return true; };
   std::vector<TokenScores> scores;
-  for (const Sequences batch : batches_of(sequences, batch_tokens)) {
-    GLINT_TRY_STATUS(BatchPass(*this, batch, scores.size(), terms, done).score(scores, drafts));
-  }
+  GLINT_TRY_STATUS(
+      for_batches(sequences, batch_tokens, on_part, [&](Sequences batch, const OnPart& done) {
+        return BatchPass(*this, batch, scores.size(), terms, done).score(scores, drafts);
+      }));
   return scores;
 }
 

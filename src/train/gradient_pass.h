@@ -40,6 +40,9 @@ class GradientPass final : public GradientSource {
 
   // Sequences are sound, and the caches hold each batch of them.
   Status prepare(std::span<const TrainSequence> sequences, bool mtp, std::int64_t batch_tokens);
+  Status for_batches(
+      std::span<const TrainSequence> sequences, std::int64_t batch_tokens, const OnPart& on_part,
+      const std::function<Status(std::span<const TrainSequence>, const OnPart&)>& run);
 
   LoadedModel& model_;
   TapeOps& tape_;

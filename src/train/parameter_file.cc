@@ -71,13 +71,13 @@ void from_checkpoint_order(const Parameter& p, std::span<const float> stored,
 }
 
 Status write_parameter_file(const Parameters& parameters,
-                            const std::function<std::vector<float>(const Parameter&)>& part_of,
+                            const std::function<std::vector<float>(std::size_t)>& numbers_of,
                             const std::string& path) {
   const std::vector<TensorSpec> specs = specs_of(parameters);
   GLINT_TRY(ShardFile file, ShardFile::create(path, shard_head(specs), bytes_of(specs)));
   std::int64_t offset = 0;
-  for (const Parameter& p : parameters.all()) {
-    const std::vector<float> values = to_checkpoint_order(p, part_of(p));
+  for (std::size_t i = 0; i < parameters.all().size(); ++i) {
+    const std::vector<float> values = numbers_of(i);
     GLINT_TRY_STATUS(file.write(offset, std::as_bytes(std::span(values))));
     offset += static_cast<std::int64_t>(values.size() * sizeof(float));
   }

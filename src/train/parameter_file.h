@@ -21,9 +21,10 @@ std::vector<float> to_checkpoint_order(const Parameter& p, std::span<const float
 void from_checkpoint_order(const Parameter& p, std::span<const float> stored,
                            std::span<float> values);
 
-// Writes `path`, synced. `part_of` gives a parameter's numbers in the order of its gradient.
+// Writes `path`, synced. `numbers_of` gives a parameter's numbers in the order of the checkpoint,
+// by its place among the parameters.
 Status write_parameter_file(const Parameters& parameters,
-                            const std::function<std::vector<float>(const Parameter&)>& part_of,
+                            const std::function<std::vector<float>(std::size_t)>& numbers_of,
                             const std::string& path);
 
 // Reads such a file into `flat`, in the order of Parameters::flat(). Fails, naming the tensor, on a

@@ -39,6 +39,10 @@ Result<std::unique_ptr<TrainRanks>> TrainRanks::open(ModelOptions options,
                                                      std::vector<std::unique_ptr<Ops>> backends,
                                                      const LoadProgress& progress) {
   GLINT_CHECK(std::ssize(backends) == options.shape.num_ranks(), "a backend for each rank");
+  GLINT_TRY_STATUS(check_shape(options.shape));
+  GLINT_CHECK(options.shape.pp == 1 && options.shape.cp == 1 &&
+                  options.shape.num_slices() == options.shape.tp,
+              "a layout that does not train");
   options.packing = Packing::kNever;
   std::unique_ptr<TrainRanks> all(new TrainRanks(options.shape));
   for (int rank = 0; rank < all->size(); ++rank) {
@@ -47,6 +51,8 @@ Result<std::unique_ptr<TrainRanks>> TrainRanks::open(ModelOptions options,
     part.tape = tape.get();
     options.rank = rank;
     options.mesh = all->ranks_.mesh(rank);
+    if (options.shape.tp > 1) options.mesh.tp = &part.tp.emplace(*options.mesh.tp, *part.tape);
+    if (options.shape.ep > 1) options.mesh.ep = &part.ep.emplace(*options.mesh.ep, *part.tape);
     GLINT_TRY(std::unique_ptr<LoadedModel> model,
               LoadedModel::load(options, std::move(tape), progress));
     all->ranks_.add(std::move(model));
@@ -58,7 +64,8 @@ Result<std::unique_ptr<TrainRanks>> TrainRanks::open(ModelOptions options,
 Status TrainRanks::make_parameters() {
   for (int rank = 0; rank < size(); ++rank) {
     Part& part = parts_[static_cast<std::size_t>(rank)];
-    GLINT_TRY(Parameters parameters, Parameters::make(model(rank).weights(), *part.tape, size()));
+    GLINT_TRY(Parameters parameters,
+              Parameters::make(model(rank).weights(), *part.tape, shape().dp));
     part.parameters.emplace(std::move(parameters));
     part.pass.emplace(model(rank), *part.tape);
   }
@@ -78,24 +85,33 @@ Status TrainRanks::on_all(const Work& work, const OnPart& on_part) {
 
 int TrainRanks::num_batches(std::span<const TrainSequence> sequences,
                             std::int64_t batch_tokens) const {
-  int count = 0;
-  for (const auto& part : parts_of(sequences, size())) {
-    count += parts_[0].pass->num_batches(part, batch_tokens);
+  int sum = 0, most = 0;
+  for (const auto& part : parts_of(sequences, shape().dp)) {
+    const int count = parts_[0].pass->num_batches(part, batch_tokens);
+    sum += count;
+    most = std::max(most, count);
   }
-  return count;
+  return shape().ep > 1 ? most * shape().ep : sum * shape().tp;
 }
 
 Result<LossSums> TrainRanks::add(std::span<const TrainSequence> sequences, const LossTerms& terms,
                                  std::int64_t batch_tokens, const OnPart& on_part) {
   if (size() == 1) return parts_[0].pass->add(sequences, terms, batch_tokens, on_part);
+  if (shape().tp > 1 && terms.mtp_scale != 0) {
+    return Error{ErrorCode::kUnsupported,
+                 "the draft layer's loss is not built over --tp; leave --mtp-loss out"};
+  }
+  GLINT_CHECK(shape().tp == 1 || !terms.loss, "ranks would show a loss the same tokens twice");
   GLINT_TRY_STATUS(check_train_sequences(model(), sequences));
-  const auto parts = parts_of(sequences, size());
+  const auto parts = parts_of(sequences, shape().dp);
   std::vector<LossSums> sums(parts.size());
   const Work work = [&](int rank, const OnPart& goes_on) -> Status {
-    const auto at = static_cast<std::size_t>(rank);
+    const std::span<const TrainSequence> mine = parts[static_cast<std::size_t>(shard_of(rank))];
     LossTerms own = terms;
-    own.first_sequence += static_cast<std::size_t>(parts[at].data() - sequences.data());
-    GLINT_TRY(sums[at], parts_[at].pass->add(parts[at], own, batch_tokens, goes_on));
+    own.first_sequence += static_cast<std::size_t>(mine.data() - sequences.data());
+    GLINT_TRY(const LossSums found,
+              parts_[static_cast<std::size_t>(rank)].pass->add(mine, own, batch_tokens, goes_on));
+    if (model(rank).shard().tp_rank == 0) sums[static_cast<std::size_t>(shard_of(rank))] = found;
     return Ok{};
   };
   GLINT_TRY_STATUS(on_all(work, on_part));
@@ -116,6 +132,7 @@ Result<std::vector<TokenScores>> TrainRanks::score(std::span<const TrainSequence
     return parts_[0].pass->score(sequences, temperature, batch_tokens, on_part, drafts);
   }
   GLINT_TRY_STATUS(check_train_sequences(model(), sequences));
+  GLINT_CHECK(shape().tp == 1, "scores of a divided model");
   const auto parts = parts_of(sequences, size());
   std::vector<std::vector<TokenScores>> scores(parts.size());
   const Work work = [&](int rank, const OnPart& goes_on) -> Status {
@@ -130,11 +147,22 @@ Result<std::vector<TokenScores>> TrainRanks::score(std::span<const TrainSequence
   return all;
 }
 
+bool TrainRanks::is_divided(const ModelTensor& tensor) const {
+  if (tensor.role == TensorRole::kRoutedExpert && shape().ep > 1) return true;
+  return tensor.split != Split::kWhole && shape().tp > 1;
+}
+
 void TrainRanks::sum_gradients() {
   ranks_.run([&](int rank) {
-    const std::span<float> all = parameters(rank).padded();
-    const Tensor sums(reinterpret_cast<std::byte*>(all.data()), DType::kF32, {std::ssize(all)});
-    replicas(rank).all_reduce(sums, sums);
+    const Mesh mesh = ranks_.mesh(rank);
+    for (const Parameter& p : parameters(rank).all()) {
+      const bool has_experts = p.tensor.role == TensorRole::kRoutedExpert && shape().ep > 1;
+      for (const Tensor& gradient : {p.gradient, p.gradient_of_values}) {
+        if (!gradient) continue;
+        if (!is_divided(p.tensor)) mesh.tp->all_reduce(gradient, gradient);
+        if (!has_experts) mesh.dp->all_reduce(gradient, gradient);
+      }
+    }
   });
 }
 

@@ -1,8 +1,10 @@
 // TrainRanks: the ranks of a layout that train one model, as threads of this process, each with its
 // own backend, model, tape and gradients.
 //
-// The sequences of a call are dealt out among the shards; each adds the gradient of its own. The
-// gradient of the call is the sum over all ranks, which OptimizerPart or sum_gradients() makes.
+// The sequences of a call are dealt out among the shards; each adds the gradient of its own. Ranks
+// that divide a shard (tp) have its sequences, and parts of the gradient of what all of them hold
+// (autograd/tape_comm.h). The gradient of the call is the sum over the ranks, which OptimizerPart
+// or sum_gradients() makes.
 #pragma once
 
 #include <functional>
@@ -10,6 +12,7 @@
 #include <optional>
 #include <vector>
 
+#include "autograd/tape_comm.h"
 #include "base/thread_pool.h"
 #include "runtime/ranks.h"
 #include "train/gradient_pass.h"
@@ -34,8 +37,10 @@ class TrainRanks final : public GradientSource {
   Parameters& parameters(int rank = 0) {
     return *parts_[static_cast<std::size_t>(rank)].parameters;
   }
+  GradientPass& pass(int rank) { return *parts_[static_cast<std::size_t>(rank)].pass; }
   ThreadPool& pool(int rank = 0);
-  // Ranks that have the same parameters.
+  const MeshShape& shape() const { return ranks_.shape(); }
+  // Ranks that have the same sequences' gradients of the same parameters.
   Comm& replicas(int rank) { return *ranks_.mesh(rank).dp; }
 
   // work(rank, on_part) of all ranks at once: the error of the first that fails, which makes
@@ -53,8 +58,11 @@ class TrainRanks final : public GradientSource {
                                          float temperature, std::int64_t batch_tokens,
                                          const OnPart& on_part = {}, bool drafts = false) override;
 
-  // Every rank's gradients become the sums over all, added in the order of comm/tree.h.
+  // Every rank's gradients become the sums over all that hold the parameter, in the order of
+  // comm/tree.h.
   void sum_gradients();
+  // Whether ranks hold different parts of it.
+  bool is_divided(const ModelTensor& tensor) const;
 
   // A rank for people: bytes that it holds, and calls and bytes of its collectives so far.
   Json describe(int rank);
@@ -62,10 +70,13 @@ class TrainRanks final : public GradientSource {
  private:
   struct Part {
     TapeOps* tape = nullptr;
+    std::optional<TapeComm> tp = {}, ep = {};  // its groups, as the model sees them
     std::optional<Parameters> parameters = {};
     std::optional<GradientPass> pass = {};
     std::optional<ThreadPool> own_pool = {};  // where the backend has none
   };
+
+  int shard_of(int rank) { return model(rank).shard().shard; }
 
   explicit TrainRanks(const MeshShape& shape)
       : ranks_(shape), parts_(static_cast<std::size_t>(ranks_.size())) {}

@@ -129,10 +129,11 @@ Status Trainer::write_optimizer(const std::string& dir, const Json& state) const
   if (!fs::create_directory(dir, error)) return system_error("cannot create", dir, error.value());
   const Parameters& parameters = ranks_->parameters();
   for (const auto& [name, value] : kStates) {
-    const auto of = [&](const Parameter& p) {
+    const auto of = [&](std::size_t i) {
+      const Parameter& p = parameters.all()[i];
       std::vector<float> values(static_cast<std::size_t>(p.count()));
       for (const OptimizerPart& part : optimizer_) part.give(value, p.offset, values);
-      return values;
+      return to_checkpoint_order(p, values);
     };
     GLINT_TRY_STATUS(write_parameter_file(parameters, of, str(dir, "/", name, ".safetensors")));
   }

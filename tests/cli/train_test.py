@@ -68,8 +68,22 @@ def ranks_give_the_gradient_of_one(tmp):
         for name in ("loss", "gradient_norm"):
             check(abs(here[name] - one[name]) <= 1e-5 * one[name], name, (one, here))
         calls = [rank["collectives"] for rank in here["ranks"]]
-        check(calls == [{}] if dp == 1 else all(c["dp"]["all_reduce"]["calls"] == 1 for c in calls), "collectives", calls)
+        check(calls == [{}] if dp == 1 else all(c["dp"]["all_reduce"]["bytes"] == 4 * here["parameters"] for c in calls), "collectives", calls)
         check(read_header(tmp / f"g{dp}.safetensors") == read_header(tmp / "g1.safetensors"), "the file")
+    one = json.loads(output("train", "gradients", TINY, "--ids", ids, "--out", tmp / "one", "--dtype", "f32", "--json"))
+    for layout, group, call in ((("--tp", 2), "tp", "all_reduce"), (("--ep", 2), "ep", "exchange")):
+        here = json.loads(output("train", "gradients", TINY, "--ids", ids, "--out", tmp / group, "--dtype", "f32", "--threads", 2, "--json", *layout))
+        for name in ("loss", "gradient_norm"):
+            check(abs(here[name] - one[name]) <= 1e-5 * one[name], name, (layout, one, here))
+        check(len(here["ranks"]) == 2 and all(rank["collectives"][group][call]["bytes"] > 0 for rank in here["ranks"]), "collectives", here)
+        check(all(rank["gradient_bytes"] < one["ranks"][0]["gradient_bytes"] for rank in here["ranks"]), "each has a part", here)
+        check(read_header(tmp / group) == read_header(tmp / "one"), "the file")
+    refuse = lambda *args, words: refused("train", "gradients", TINY, "--ids", ids, "--out", tmp / "g", "--threads", 8, *args, words=words)
+    refuse("--tp", 2, "--ep", 2, words=["cut in slices or dealt out whole"])
+    refuse("--tp", 3, words=["num_attention_heads"])
+    refuse("--tp", 2, "--mtp-loss", 1, words=["not built over --tp", "--mtp-loss"])
+    refuse("--ep", 2, "--dp", 3, words=["ep is 2", "3 shards"])
+    refuse("--ep", 0, words=["--ep is 0"])
     refused("train", "gradients", GOLDENS / "odd", "--ids", ids, "--out", tmp / "g", "--dp", 4, "--threads", 3, words=["4 ranks", "--threads 4"])
 
 

@@ -1,0 +1,52 @@
+#include "autograd/tape_comm.h"
+
+#include "comm/host_rows.h"
+
+namespace glint {
+
+void TapeOps::all_reduce(Comm& comm, const Tensor& partial, const Tensor& out) {
+  if (!recording()) return comm.all_reduce(partial, out);
+  GLINT_CHECK(partial.data != out.data, "a recorded sum does not lie where a part was");
+  about_to_update(out);
+  comm.all_reduce(partial, out);
+  add_step({out}, [=, this, &comm] {
+    const Tensor dout = shadow_->of(out), dpartial = shadow_->add_to(partial);
+    comm.all_reduce(dout, dout);
+    gradients_->add_back({.op = {.x = out, .y = partial}, .dx = dout, .dy = dpartial});
+    fill_zero(device(), dout.data, dout.bytes().size());
+  });
+}
+
+void TapeOps::exchange(Comm& comm, const ExchangeArgs& args) {
+  if (recording()) about_to_update(args.out);
+  comm.exchange(args);
+  if (!recording()) return;
+  GLINT_CHECK(args.rows && args.out.is_dense() && device().is_host(),
+              "a recorded exchange is of chosen rows, in the host's memory");
+  std::int64_t count = begin_of(args, comm.rank(), comm.size());
+  if (args.backwards) {
+    count = 0;
+    for (int r = 0; r < comm.size(); ++r) count += dealt(args, r, comm.rank());
+  }
+  const std::vector<std::int32_t> first(args.first.begin(), args.first.end());
+  // Always: all ranks take part, also one that nothing flows into.
+  add_step({}, [=, this, &comm] {
+    const Tensor dout = shadow_->of(args.out), dx = shadow_->add_to(args.x);
+    const std::int64_t width = dx.dim(1);
+    std::vector<float> dsent(static_cast<std::size_t>(count * width));
+    comm.exchange(
+        {.x = dout,
+         .offsets = args.offsets,
+         .first = first,
+         .out = Tensor(reinterpret_cast<std::byte*>(dsent.data()), DType::kF32, {count, width}),
+         .backwards = !args.backwards});
+    fill_zero(device(), dout.data, dout.bytes().size());
+    for (std::int64_t i = 0; i < count; ++i) {
+      float* const to = dx.row<float>(args.rows.ptr<std::int32_t>()[i]);
+      for (std::int64_t d = 0; d < width; ++d)
+        to[d] += dsent[static_cast<std::size_t>(i * width + d)];
+    }
+  });
+}
+
+}  // namespace glint
