@@ -52,6 +52,11 @@ int certain_rows(const SliceRun& run) {
   return run.known + std::max(0, sampled - 1);
 }
 
+// Whether the host needs a token that is in flight to say what the next one may be.
+bool follows_unread(const SliceRun& run) {
+  return run.slice->sample && run.sequence->in_flight > 0 && reads_answer(*run.sequence->request);
+}
+
 }  // namespace
 
 ModelExecutor::ModelExecutor(LoadedModel& model, const ModelExecutorOptions& options)
@@ -82,24 +87,10 @@ void ModelExecutor::launch(std::shared_ptr<const StepPlan> plan) {
   step.failure.reset();
   model_.activity().set_step(step.plan->step, static_cast<int>(step.plan->tokens.size()));
   start_sequences(*step.plan);
-  const std::vector<SeqSlice>& slices = step.plan->slices;
-  for (const SeqSlice& slice : slices) seats_.reserve(slice.seat + 1);
-  if (std::any_of(slices.begin(), slices.end(),
-                  [&](const SeqSlice& slice) { return follows_unread(slice); })) {
-    read_launched();
-  }
+  for (const SeqSlice& slice : step.plan->slices) seats_.reserve(slice.seat + 1);
   step.runs = locate(*step.plan, step.result);
   if (!step.runs.empty()) run(step);
   model_.activity().end();
-}
-
-// Whether the host needs tokens that are in flight to say what the slice's next one may be.
-bool ModelExecutor::follows_unread(const SeqSlice& slice) const {
-  const auto found = sequences_.find(slice.id);
-  if (found == sequences_.end() || found->second->in_flight == 0) return false;
-  const SequenceState& sequence = *found->second;
-  return reads_answer(*sequence.request) ||
-         (sequence.request->sampling.penalizes() && !seats_.holds(slice.seat, sequence.counts));
 }
 
 StepOptions ModelExecutor::step_options() const {
@@ -132,6 +123,10 @@ void ModelExecutor::run(LaunchedStep& step) {
   logprobs_.ask_prompts(runs, step.prompt_logprobs);
   if (come_to_nothing(step, told)) return;
   model_.activity().begin("grammar_masks");
+  if (std::any_of(runs.begin(), runs.end(), follows_unread)) {
+    read_launched();
+    start_masks(runs);
+  }
   await_masks(runs, seconds_since(forward_start));
   model_.activity().begin("sample");
   sample(step, out.device_logits);
@@ -174,10 +169,10 @@ void ModelExecutor::read(LaunchedStep& step) {
   }
   const std::span<const std::int32_t> drawn = step.tokens.ints();
   for (SliceRun& run : step.runs) {
-    if (!run.slice->sample) continue;
+    if (!run.slice->sample || run.late) continue;
     --run.sequence->in_flight;
     const std::shared_ptr<MaskTask> masks = std::exchange(run.masks, nullptr);
-    if (run.late || run.sequence->ended) continue;
+    if (run.sequence->ended) continue;
     take_rows(drawn.subspan(run.logit_begin, run.sampling_rows()),
               masks ? std::span<const MaskRow>(masks->rows) : std::span<const MaskRow>(), run);
   }
@@ -299,10 +294,11 @@ void ModelExecutor::draft(std::span<SliceRun> runs) {
   drafter_.guess(guesses);
 }
 
+// Those whose tokens the host has; again, those whose tokens have come since.
 void ModelExecutor::start_masks(std::span<SliceRun> runs) {
   for (SliceRun& run : runs) {
-    if (!run.constrained()) continue;
     SequenceState& sequence = *run.sequence;
+    if (!run.constrained() || sequence.in_flight > 0) continue;
     if (sequence.masks) {  // of a step before, where they were late: they are for those drafts
       const std::vector<TokenId>& drafts = sequence.masks->drafts;
       const auto same =
@@ -372,12 +368,13 @@ void ModelExecutor::sample(LaunchedStep& step, const Tensor& logits) {
     SequenceState& sequence = *run.sequence;
     if (sequence.request->sampling.penalizes() && !run.late &&
         !seats_.holds(run.slice->seat, sequence.counts)) {
+      GLINT_CHECK(sequence.in_flight == 0, "a sequence changes its seat with a token in flight");
       sequence.counts = seats_.fill(run.slice->seat, sequence.tokens);
     }
     add_rows(run,
              run.masks ? std::span<const MaskRow>(run.masks->rows) : std::span<const MaskRow>(),
              rows);
-    ++run.sequence->in_flight;
+    if (!run.late) ++run.sequence->in_flight;
     seats.resize(static_cast<std::size_t>(rows.size()), run.drafts.empty() ? run.slice->seat : -1);
   }
   Arena& scratch = model_.scratch();

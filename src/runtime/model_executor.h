@@ -3,9 +3,11 @@
 // MTP layer for what is certain by then.
 //
 // On a device that works beside the host, a step may be launched while the one before it runs: its
-// rows take the tokens that the host has not seen from the table of last tokens, by seat. A step
-// whose end the host must look at (drafts, attended positions) is waited for in launch(); so is the
-// one before it, where a request's rules read its whole answer: its grammar, its bad words.
+// rows take the tokens that the host has not seen from the table of last tokens, by seat. Where a
+// request's rules read its whole answer (its grammar, its bad words) the forward pass is launched
+// first, and then the host waits for the step before: it looks at that one's tokens while the pass
+// runs, and launches the sampling. A step whose end the host must look at (drafts, attended
+// positions) is waited for in launch().
 //
 // It trusts what it knows of a sequence, its tokens and where it is, over what the plan says,
 // because a plan may have been made before the steps in front of it ended (engine/executor.h).
@@ -58,7 +60,6 @@ class ModelExecutor final : public Executor {
   void draft(std::span<SliceRun> runs);
   void start_masks(std::span<SliceRun> runs);
   void await_masks(std::span<SliceRun> runs, double forward_seconds);
-  bool follows_unread(const SeqSlice& slice) const;
   StepOptions step_options() const;
   std::vector<StepRows> make_rows(std::uint64_t step, std::span<SliceRun> runs) const;
   void run(LaunchedStep& step);

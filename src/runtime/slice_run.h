@@ -23,7 +23,9 @@ struct SliceRun {
 
   bool late = false;                     // its masks are not there
   std::shared_ptr<MaskTask> masks = {};  // of its sampling rows
-  bool constrained() const { return slice->sample && sequence->request->constraint; }
+  bool constrained() const {
+    return slice->sample && !sequence->ended && sequence->request->constraint;
+  }
 
   int count() const { return known + static_cast<int>(drafts.size()); }
   int sampling_rows() const { return slice->sample ? 1 + static_cast<int>(drafts.size()) : 0; }

@@ -1,6 +1,7 @@
 // The executor on a device that is not the host: its memory cannot be read in place, and every op
 // and copy runs as late as it may. The bits are the host's.
 #include "executor/harness.h"
+#include "executor/toy_grammar.h"
 #include "ops/testing/late_ops.h"
 
 namespace glint {
@@ -93,6 +94,38 @@ TEST(LateDevice, a_step_is_launched_while_the_one_before_it_runs) {
       EXPECT_EQ(sampled.extras.prompt_logprobs.size(), step == 0 ? 7u : 0u);
     }
     ended = {request.id};
+  }
+}
+
+// Where the host must know a request's tokens to say what comes next, the forward pass does not
+// wait for it: it is there, behind the step that the host waits for.
+TEST(LateDevice, a_pass_is_launched_before_the_answer_is_read) {
+  auto ops = std::make_unique<LateOps>(host_backend().make(2));
+  auto& device = static_cast<LateDevice&>(ops->device());
+  const auto late = load_on(std::move(ops));
+  const auto host = load_on(host_backend().make(2));
+  const auto requests = [] {
+    std::vector<Request> made = mixed_requests(6, 40, 10);
+    for (Request& request : made) request.sampling.bad_words = {{13}, {264, 11}};
+    const auto slow = std::make_shared<ToyGrammar>(8, 7);  // masks of its that are late
+    slow->work_ = [](int position) { return position % 4 == 1 ? kMaxMaskWork : 1; };
+    slow->slowly_ = true;
+    made[0].constraint = slow;
+    made[3].constraint = std::make_shared<ToyGrammar>(12, 7);  // with penalties, to its limit
+    made[4].constraint = std::make_shared<ToyGrammar>(4, 7);
+    made[4].stop_ids = {7};
+    return made;
+  };
+  const HarnessOptions options = {.num_pages = 40, .depth = 2};
+  const auto expected = Harness(*host, {.num_pages = 40}).run(requests());
+  Harness harness(*late, options);
+  for (const Request& request : requests()) harness.submit(request);
+  std::size_t passes = 0;
+  while (harness.step()) passes += device.num_behind_wait() > 0;
+  EXPECT_GT(passes, 4u);
+  for (const auto& [id, outcome] : expected) {
+    EXPECT_EQ(harness.outcome(id).tokens, outcome.tokens) << "request " << id;
+    EXPECT_EQ(harness.outcome(id).finished, outcome.finished) << "request " << id;
   }
 }
 

@@ -77,7 +77,9 @@ bool LateDevice::has_passed(const Event& event) {
 }
 
 void LateDevice::wait(const Event& event) {
+  if (has_run(event)) return;
   while (!has_run(event)) run_first();
+  num_behind_wait_ = queue_.size();
 }
 
 void LateDevice::synchronize() {

@@ -37,6 +37,8 @@ class LateDevice final : public Device {
 
   // Pieces of work that have not run.
   std::size_t num_queued() const { return queue_.size(); }
+  // Those that were there when an event was last waited for that had not passed, behind it.
+  std::size_t num_behind_wait() const { return num_behind_wait_; }
 
   // Queues an op: runs after everything that was asked for before.
   using Work = std::function<void()>;
@@ -50,6 +52,7 @@ class LateDevice final : public Device {
   std::byte* memory_ = nullptr;
   std::size_t capacity_ = 0, used_ = 0;
   std::deque<Work> queue_;
+  std::size_t num_behind_wait_ = 0;
   std::deque<Work>* recording_ = nullptr;  // of the capture in progress
 };
 
