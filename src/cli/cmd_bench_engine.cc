@@ -15,7 +15,7 @@ struct Options : RunOptions {
   std::vector<int> running = {1, 64, 256, 1024};
   int steps = 300, repeat = 3;
   double step_ms = 1;
-  bool json = false;
+  bool read_answers = false, json = false;
   std::string figures;
 
   template <class Visitor>
@@ -26,6 +26,9 @@ struct Options : RunOptions {
     v("running=N,...", running, "sequences that decode together");
     v("steps=N", steps, "decode steps of each measurement");
     v("step-ms=MS", step_ms, "how long a step pretends to compute");
+    v("read-answers", read_answers,
+      "of a model's steps: the host must know each token before the next is drawn, as with "
+      "grammars");
     v("repeat,r=N", repeat, "measurements of each, of which the medians are printed");
     v("json", json, "print one JSON object");
     v("figures=FILE", figures, "also write the figures, the machine and the build, as JSON");
@@ -42,6 +45,8 @@ Status check_options(const Options& options) {
     return invalid(str("--steps is ", options.steps, "; it must be between 1 and 100000"));
   if (options.repeat < 1 || options.repeat > 1000)
     return invalid(str("--repeat is ", options.repeat, "; it must be between 1 and 1000"));
+  if (options.read_answers && options.model.empty())
+    return invalid("--read-answers changes steps of a model; add --model DIR");
   if (!(options.step_ms >= 0 && options.step_ms <= 1000))
     return invalid(str("--step-ms is ", options.step_ms, "; it must be between 0 and 1000"));
   return Ok{};
@@ -84,7 +89,9 @@ Status run_model(const Options& options, Cli& cli) {
     std::vector<double> p99;
     std::size_t count = 0;
     for (int i = 0; i < options.repeat; ++i) {
-      GLINT_TRY(const GapResult r, bench_gaps(*model, {.running = n, .steps = options.steps}));
+      GLINT_TRY(const GapResult r, bench_gaps(*model, {.running = n,
+                                                       .steps = options.steps,
+                                                       .reads_answers = options.read_answers}));
       step.samples.push_back(r.step_us);
       gap.samples.push_back(r.median_us);
       p99.push_back(r.p99_us);
@@ -98,7 +105,9 @@ Status run_model(const Options& options, Cli& cli) {
   }
   return write_figures(options.figures,
                        {.benchmark = "bench engine",
-                        .options = Json::Object{{"model", options.model}, {"steps", options.steps}},
+                        .options = Json::Object{{"model", options.model},
+                                                {"steps", options.steps},
+                                                {"read_answers", options.read_answers}},
                         .figures = std::move(figures)});
 }
 
@@ -153,9 +162,8 @@ Command bench_engine_command() {
            "in the executor, with one plan in flight and with two, and where the device takes the "
            "second while it computes. With two, scheduling hides behind the step; launched ahead, "
            "all of the host's work does. With --model, its steps on its backend: how long from one "
-           "to "
-           "the next, and how long a GPU waits between the last op of a step and the first of the "
-           "next.",
+           "to the next, and how long a GPU waits between the last op of a step and the first of "
+           "the next, and for the host before it samples.",
        .examples = {{"glint bench engine", "1 to 1024 sequences"},
                     {"glint bench engine --running 256 --json", "for a program"}}},
       run);

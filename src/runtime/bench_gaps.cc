@@ -18,6 +18,7 @@ Request make_request(int index, const GapBench& bench, int vocab) {
     request.prompt.own().push_back(
         static_cast<TokenId>(random.below(static_cast<std::uint32_t>(vocab))));
   request.max_tokens = bench.steps;
+  if (bench.reads_answers) request.sampling.bad_words = {{0, 0}};
   return request;
 }
 

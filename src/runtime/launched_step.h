@@ -23,6 +23,8 @@ struct LaunchedStep {
   AskedLogprobs logprobs = {};
   AskedLogprobs prompt_logprobs = {};
   Event begun = {};     // a graph's inputs are there; none where it is none
+  Event passed = {};    // with times_gaps: logits are there
+  Event drawing = {};   // and sampling begins
   Event computed = {};  // the last op has run
   Event done = {};      // both are there
   bool is_unread = false;

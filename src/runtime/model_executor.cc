@@ -122,6 +122,7 @@ void ModelExecutor::run(LaunchedStep& step) {
   for (const SliceRun& run : runs) told.push_back(run.sequence->told_prompt_tokens);
   logprobs_.ask_prompts(runs, step.prompt_logprobs);
   if (come_to_nothing(step, told)) return;
+  if (options_.times_gaps) step.passed = model_.ops().device().record();
   model_.activity().begin("grammar_masks");
   if (std::any_of(runs.begin(), runs.end(), follows_unread)) {
     read_launched();
@@ -129,6 +130,7 @@ void ModelExecutor::run(LaunchedStep& step) {
   }
   await_masks(runs, seconds_since(forward_start));
   model_.activity().begin("sample");
+  if (options_.times_gaps) step.drawing = model_.ops().device().record();
   sample(step, out.device_logits);
   if (out.device_routed) step.routed.ask(out.device_routed, model_.ops().device());
   step.done = model_.ops().device().record();
@@ -161,10 +163,13 @@ void ModelExecutor::read_launched() {
 
 void ModelExecutor::read(LaunchedStep& step) {
   step.is_unread = false;
-  model_.ops().device().wait(step.done);
+  Device& device = model_.ops().device();
+  device.wait(step.done);
   if (options_.times_gaps) {
-    if (step.begun.handle() && last_computed_.handle())
-      gaps_.push_back(model_.ops().device().seconds_between(last_computed_, step.begun));
+    if (step.begun.handle() && last_computed_.handle()) {
+      gaps_.push_back(device.seconds_between(last_computed_, step.begun) +
+                      device.seconds_between(step.passed, step.drawing));
+    }
     last_computed_ = step.begun.handle() ? step.computed : Event();
   }
   const std::span<const std::int32_t> drawn = step.tokens.ints();

@@ -49,8 +49,9 @@ class ModelExecutor final : public Executor {
 
   // Records the graphs of decode steps. Before the first step.
   GraphStats record_graphs(std::int64_t max_seq_len);
-  // With times_gaps, of each decode step that was a graph: seconds on the device from the last op
-  // of the one before to the first of its own. Not while steps run.
+  // With times_gaps, of each decode step that was a graph: seconds that the device waited, from the
+  // last op of the one before to the first of its own, and before its sampling. Not while steps
+  // run.
   std::span<const double> gaps() const { return gaps_; }
 
  private:

@@ -3,6 +3,7 @@
 #include "executor/harness.h"
 #include "executor/toy_grammar.h"
 #include "ops/testing/late_ops.h"
+#include "runtime/bench_gaps.h"
 
 namespace glint {
 namespace {
@@ -126,6 +127,17 @@ TEST(LateDevice, a_pass_is_launched_before_the_answer_is_read) {
   for (const auto& [id, outcome] : expected) {
     EXPECT_EQ(harness.outcome(id).tokens, outcome.tokens) << "request " << id;
     EXPECT_EQ(harness.outcome(id).finished, outcome.finished) << "request " << id;
+  }
+}
+
+// Steps repeat graphs, and tell their gaps, whether the host reads answers or not.
+TEST(LateDevice, gaps_are_those_of_graphs) {
+  const auto late = load_on(std::make_unique<LateOps>(host_backend().make(2)));
+  for (const bool reads : {false, true}) {
+    const auto result =
+        bench_gaps(*late, {.running = 2, .steps = 5, .prompt_len = 8, .reads_answers = reads});
+    ASSERT_TRUE(result.ok()) << result.error().message;
+    EXPECT_GT(result.value().count, 1u);
   }
 }
 
