@@ -62,14 +62,16 @@ int tasks_of_node(const std::string& text, int node) {
   return 1;
 }
 
-// A launcher's own names for what RankEnv says.
+// A launcher's own names for what RankEnv says; null where it does not.
 struct Names {
   const char *launcher, *rank, *size, *local_size;
 };
 
-Result<RankEnv> read(const Variables& v, const Names& names) {
-  RankEnv env = {.launcher = names.launcher};
-  GLINT_TRY(env.size, v.number(names.size, 1, kMostRanks));
+Result<RankEnv> read(const Variables& v, const Names& names, int ranks = 1) {
+  RankEnv env = {.launcher = names.launcher, .size = ranks};
+  if (names.size) {
+    GLINT_TRY(env.size, v.number(names.size, 1, kMostRanks));
+  }
   GLINT_TRY(env.rank, v.number(names.rank, 0, env.size - 1));
   if (names.local_size && v.has(names.local_size)) {
     GLINT_TRY(env.local_size, v.number(names.local_size, 1, env.size));
@@ -131,6 +133,12 @@ Result<std::optional<RankEnv>> read_lws(const Variables& v) {
   return complete(std::move(env), leader, leader, "set LWS_LEADER_ADDRESS");
 }
 
+Result<std::optional<RankEnv>> read_pmix(const Variables& v, int ranks) {
+  GLINT_TRY(RankEnv env, read(v, {"PMIx", "PMIX_RANK", nullptr, "LOCAL_WORLD_SIZE"}, ranks));
+  return complete(std::move(env), v.text("PMIX_NAMESPACE"), "",
+                  "set MASTER_ADDR to its host, or unset PMIX_RANK");
+}
+
 }  // namespace
 
 std::span<const char* const> rank_variables() {
@@ -146,6 +154,7 @@ std::span<const char* const> rank_variables() {
                                         "OMPI_COMM_WORLD_SIZE",
                                         "OMPI_COMM_WORLD_LOCAL_SIZE",
                                         "PMIX_NAMESPACE",
+                                        "PMIX_RANK",
                                         "SLURM_PROCID",
                                         "SLURM_NODEID",
                                         "SLURM_JOB_ID",
@@ -160,13 +169,15 @@ std::span<const char* const> rank_variables() {
   return kNames;
 }
 
-Result<std::optional<RankEnv>> read_rank_env(const std::map<std::string, std::string>& variables) {
+Result<std::optional<RankEnv>> read_rank_env(const std::map<std::string, std::string>& variables,
+                                             int ranks) {
   const Variables v(variables);
   if (v.has("RANK") && v.has("WORLD_SIZE")) return read_torchrun(v);
   if (v.has("OMPI_COMM_WORLD_SIZE")) return read_open_mpi(v);
   // A batch script has the job's variables, but no step's.
   if (v.has("SLURM_STEP_ID") && v.has("SLURM_STEP_NUM_TASKS")) return read_slurm(v);
   if (v.has("LWS_GROUP_SIZE")) return read_lws(v);
+  if (v.has("PMIX_RANK") && v.has("PMIX_NAMESPACE")) return read_pmix(v, ranks);
   return std::nullopt;
 }
 

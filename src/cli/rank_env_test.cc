@@ -7,15 +7,17 @@ namespace {
 
 using Variables = std::map<std::string, std::string>;
 
+constexpr int kRanks = 4;  // of the layout
+
 RankEnv env_of(const Variables& variables) {
-  const auto env = read_rank_env(variables);
+  const auto env = read_rank_env(variables, kRanks);
   EXPECT_TRUE(env.ok()) << env.error().message;
   EXPECT_TRUE(env.value()) << "no launcher was found";
   return env.value().value_or(RankEnv{});
 }
 
 std::string refusal(const Variables& variables) {
-  const auto env = read_rank_env(variables);
+  const auto env = read_rank_env(variables, kRanks);
   return env.ok() ? "it was read" : env.error().message;
 }
 
@@ -106,13 +108,29 @@ TEST(RankEnv, of_leader_worker_set) {
   EXPECT_EQ(env.leader, "glint-0.glint.default");
 }
 
+// As prterun sets them.
+TEST(RankEnv, of_pmix) {
+  Variables variables = {{"PMIX_RANK", "3"}, {"PMIX_NAMESPACE", "prterun-vm-1234@1"}};
+  EXPECT_NE(refusal(variables).find("MASTER_ADDR"), std::string::npos);
+  variables["MASTER_ADDR"] = "node1";
+  const RankEnv env = env_of(variables);
+  EXPECT_EQ(env.launcher, "PMIx");
+  EXPECT_EQ(env.rank, 3);
+  EXPECT_EQ(env.size, kRanks);
+  EXPECT_EQ(env.local_size, 1);
+  EXPECT_EQ(env.leader, "node1");
+  EXPECT_EQ(env.launch, "PMIx prterun-vm-1234@1");
+  variables["PMIX_RANK"] = "4";
+  EXPECT_NE(refusal(variables).find("PMIX_RANK"), std::string::npos);
+}
+
 TEST(RankEnv, is_none_where_a_process_is_alone) {
   for (const Variables& variables :
        {Variables{}, Variables{{"RANK", "0"}, {"WORLD_SIZE", "1"}}, Variables{{"RANK", "0"}},
         // A batch script, which srun has not started.
         Variables{{"SLURM_PROCID", "0"}, {"SLURM_JOB_ID", "17"}},
         Variables{{"OMPI_COMM_WORLD_SIZE", "1"}, {"OMPI_COMM_WORLD_RANK", "0"}}}) {
-    const auto env = read_rank_env(variables);
+    const auto env = read_rank_env(variables, kRanks);
     ASSERT_TRUE(env.ok()) << env.error().message;
     EXPECT_FALSE(env.value());
   }

@@ -38,7 +38,7 @@ Result<std::optional<RankEnv>> launched_rank(const RankOptions& options, const S
                                              const Cli& cli) {
   const int dp = num_shards(options, shards), ranks = options.tp * dp * options.pp;
   if (ranks == 1) return std::nullopt;
-  GLINT_TRY(std::optional<RankEnv> env, read_rank_env(cli.environment.launcher));
+  GLINT_TRY(std::optional<RankEnv> env, read_rank_env(cli.environment.launcher, ranks));
   if (env && env->size != ranks) {
     return invalid(str(env->launcher, " has started ", env->size, " processes, and --tp is ",
                        options.tp, dp > 1 ? str(", in ", dp, " shards") : std::string(),

@@ -1,5 +1,5 @@
-"""Ranks of two machines, which here are two network namespaces: they find each other by torchrun's variables and add up over TCP; a
-rank that is killed and a link that is taken down cost time, and no stream a token.
+"""Ranks of two machines, which here are two network namespaces: they find each other by torchrun's variables and talk over TCP; a
+rank or its agent that is killed and a link that is taken down cost time, and none of 64 streams a token.
 
     two_machines_test.py GLINT MODEL_DIR        as root
 """
@@ -18,7 +18,7 @@ from served import Served, text_of, until  # noqa: E402
 GLINT, MODEL = sys.argv[1:]
 NAMES = [f"glint{os.getpid()}{side}" for side in "ab"]
 HOSTS = ("10.173.0.1", "10.173.0.2")
-STREAMS = 16
+STREAMS = 64
 
 
 def ip(*words):
@@ -84,36 +84,75 @@ def tokens(server):
 
 
 FLAGS = ("--threads", 1, "--kv-cache-tokens", 4096)
-with Served([GLINT, "serve"], MODEL, "--reduce-slices", 2, *FLAGS) as one, concurrent.futures.ThreadPoolExecutor(STREAMS) as pool:
-    expected = texts(run(one, pool))
-    assert all(expected), expected
 
-with Machines() as machines, concurrent.futures.ThreadPoolExecutor(STREAMS) as pool:
-    follower = subprocess.Popen(on(1, GLINT, "serve", MODEL, "--tp", 2, *FLAGS), env=variables(1))
+
+def alone(pool, *flags):
+    with Served([GLINT, "serve"], MODEL, *flags, *FLAGS) as one:
+        said = texts(run(one, pool))
+    assert all(said), said
+    return said
+
+
+class Follower:
+    """The second machine's process, whose launcher starts it again where it dies."""
+
+    def __init__(self, layout):
+        self.command = on(1, GLINT, "serve", MODEL, *layout, *FLAGS)
+        self.begin()
+
+    def begin(self):
+        self.process = subprocess.Popen(self.command, env=variables(1))
+
+    def die(self):
+        self.process.kill()
+        self.process.wait()
+
+
+def loses_a_rank(server, machines, follower):
+    os.kill(server.request("/server_info")[2]["ranks"][1]["pid"], signal.SIGKILL)
+
+
+def loses_an_agent(server, machines, follower):
+    """It is missed only when its rank is lost, too, and then the next one starts another."""
+    follower.die()
+    done = tokens(server)
+    until("tokens without an agent", lambda: tokens(server) > done + 50)
+    assert server.request("/health")[0] == 200
+    follower.begin()
+    loses_a_rank(server, machines, follower)
+
+
+def loses_the_link(server, machines, follower):
+    machines.cable("down")
+
+
+def serves(machines, pool, layout, expected, faults):
+    follower = Follower(layout)
     try:
-        with OverTwoMachines(on(0, GLINT, "serve"), MODEL, "--tp", 2, *FLAGS, env=variables(0)) as server:
+        with OverTwoMachines(on(0, GLINT, "serve"), MODEL, *layout, *FLAGS, env=variables(0)) as server:
             assert texts(run(server, pool)) == expected
-            ranks = server.request("/server_info")[2]["ranks"]
-            assert [rank["heads"] for rank in ranks] == [[0, 2], [2, 4]], ranks
-            until("beats bring what was moved", lambda: len({str(rank["collectives"]) for rank in
-                                                             server.request("/server_info")[2]["ranks"]}) == 1)
-            print("two machines say what one rank says", flush=True)
-            for name, fault, mend in (("kill -9 of a rank", lambda: os.kill(ranks[1]["pid"], signal.SIGKILL), lambda: None),
-                                      ("a link that is down", lambda: machines.cable("down"), lambda: machines.cable("up"))):
+            until("beats bring what was moved", lambda: all(rank["collectives"][layout[0][2:]] for rank in
+                                                            server.request("/server_info")[2]["ranks"]))
+            print(f"{layout[0]} 2: two machines say what one rank says", flush=True)
+            for fault in faults:
                 done = tokens(server)
                 running = run(server, pool)
                 until("tokens", lambda: tokens(server) > done + 50)
-                fault()
+                assert not all(one.done() for one in running), "the fault comes too late"
+                fault(server, machines, follower)
                 begin = time.monotonic()
                 until("health says so", lambda: server.request("/health")[0] == 503)
                 seen = time.monotonic()
-                mend()
+                machines.cable("up")
                 until("health is back", lambda: server.request("/health")[0] == 200, 60)
-                print(f"{name}: seen after {seen - begin:.1f} s, back {time.monotonic() - seen:.1f} s later", flush=True)
-                assert texts(running) == expected, name
-        assert follower.wait(30) == 0, follower.returncode
-        print("the follower ends with its server")
+                print(f"  {fault.__name__}: seen after {seen - begin:.1f} s, back {time.monotonic() - seen:.1f} s later", flush=True)
+                assert texts(running) == expected, fault
+        assert follower.process.wait(30) == 0, follower.process.returncode
     finally:
-        if follower.poll() is None:
-            follower.kill()
-            follower.wait()
+        if follower.process.poll() is None:
+            follower.die()
+
+
+with Machines() as machines, concurrent.futures.ThreadPoolExecutor(STREAMS) as pool:
+    serves(machines, pool, ("--tp", 2), alone(pool, "--reduce-slices", 2), (loses_a_rank, loses_the_link))
+    serves(machines, pool, ("--pp", 2), alone(pool), (loses_an_agent, loses_the_link))

@@ -2,7 +2,7 @@
 
     launched_ranks_test.py GLINT MODEL_DIR [mpirun]
 
-Without `mpirun` torchrun's variables are set by hand.
+Without `mpirun` torchrun's variables are set by hand. Where `prterun` lies beside it, as Open MPI 5 has it, it starts ranks, too.
 """
 import os
 import shutil
@@ -87,11 +87,12 @@ def what_differs_is_refused():
         os.remove(copy)
 
 
-def mpirun_starts(mpirun, expected):
-    launch = [mpirun, "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "-n", "2", GLINT, "serve"]
-    with Served(launch, MODEL, "--tp", 2, *FLAGS) as server:
+def starts(launch, layout, expected):
+    with Served([*launch, GLINT, "serve"], MODEL, *layout, *FLAGS) as server:
         assert answer(server) == expected
-        assert [rank["heads"] for rank in ranks_of(server)] == [[0, 2], [2, 4]]
+        assert [rank["heads"] for rank in ranks_of(server)] == ([[0, 2], [2, 4]] if layout[0] == "--tp" else [[0, 4], [0, 4]])
+        assert any("rank 1 of 2, by" in line for line in server.lines), server.lines
+        assert [rank["stage"] for rank in ranks_of(server)] == ([0, 0] if layout[0] == "--tp" else [0, 1])
         os.kill(ranks_of(server)[1]["pid"], signal.SIGKILL)
         until("health says so", lambda: server.request("/health")[0] == 503)
         until("health is back", lambda: server.request("/health")[0] == 200)
@@ -100,10 +101,20 @@ def mpirun_starts(mpirun, expected):
         assert server.process.wait(60) != 0
 
 
-with Served([GLINT, "serve"], MODEL, "--reduce-slices", 2, *FLAGS) as one:
-    text = answer(one)
+def alone(*flags):
+    with Served([GLINT, "serve"], MODEL, *flags, *FLAGS) as one:
+        return answer(one)
+
+
+text = alone("--reduce-slices", 2)
 if LAUNCHERS:
-    mpirun_starts(LAUNCHERS[0], text)
+    mpirun = [LAUNCHERS[0], "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "-n", "2"]
+    starts(mpirun, ("--tp", 2), text)
+    starts(mpirun, ("--pp", 2), alone())
+    prterun = os.path.join(os.path.dirname(LAUNCHERS[0]), "prterun")
+    if os.path.exists(prterun):  # it tells a process no more than its rank
+        starts([prterun, "--allow-run-as-root", "--map-by", ":oversubscribe", "--bind-to", "none", "-n", "2",
+                "-x", "MASTER_ADDR=127.0.0.1", "-x", "LOCAL_WORLD_SIZE=2"], ("--tp", 2), text)
 else:
     torchrun_starts(text)
     a_follower_ends_with_its_server()
