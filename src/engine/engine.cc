@@ -112,6 +112,7 @@ EngineOptions resolve(EngineOptions options, const ExecutorInfo& info) {
   scheduler.max_drafts = std::min(scheduler.max_drafts, info.max_drafts);
   scheduler.depth += info.depth - 1;
   scheduler.num_shards = info.num_shards;
+  scheduler.num_stages = info.num_stages;
   if (info.max_drafts > 0) options.cache.match_next_token = true;
   return options;
 }

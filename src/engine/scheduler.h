@@ -37,6 +37,7 @@ struct SchedulerConfig {
   int max_waiting = 4096;      // beyond this, add() refuses
   int max_seq_len = 131072;    // prompt + output tokens of one sequence, if a shard holds so many
   int depth = 2;               // plans in flight, one of which waits for the executor
+  int num_stages = 1;          // of the executor: so many groups of sequences decode in turns
   int max_drafts = 0;          // per sequence and step
   bool adapt_drafts = true;    // fewer where few were accepted lately (draft_control.h)
 };

@@ -45,15 +45,22 @@ void Scheduler::State::plan_slices(StepPlan& plan, StepBudgets budgets) {
   admit_waiting(plan, budgets);
 }
 
+// With stages a token is not run before its step has passed them all.
+bool Scheduler::State::may_run(const Sequence& seq) const {
+  return seq.can_run() && (config.num_stages == 1 || seq.in_flight_new == 0);
+}
+
 // Prompts may use what the decoding sequences leave of the step.
 StepBudget Scheduler::State::reserve_decodes(int shard, StepBudget budget) const {
   int num_decodes = 0;
   for (const Sequence* seq : running) num_decodes += seq->shard == shard && seq->decodes();
+  budget.decodes = (num_decodes + config.num_stages - 1) / config.num_stages;
   if (num_decodes == 0) return budget;
   budget.max_drafts = std::min(budget.max_drafts, budget.tokens / num_decodes - 1);
   int decode_tokens = 0;
   for (const Sequence* seq : running)
-    if (seq->shard == shard && seq->decodes()) decode_tokens += 1 + drafts_for(*seq, budget);
+    if (seq->shard == shard && seq->decodes() && may_run(*seq))
+      decode_tokens += 1 + drafts_for(*seq, budget);
   budget.prompt_tokens = std::min(budget.prompt_tokens, budget.tokens - decode_tokens);
   return budget;
 }
@@ -67,9 +74,12 @@ int Scheduler::State::drafts_for(const Sequence& seq, const StepBudget& budget) 
 void Scheduler::State::plan_running(StepPlan& plan, StepBudgets& budgets) {
   // A copy: preemption takes sequences from the end of `running`.
   const std::vector<Sequence*> order(running.begin(), running.end());
-  for (Sequence* seq : order)
-    if (seq->state == Sequence::State::kRunning && seq->can_run())
-      plan_sequence(*seq, plan, budgets[static_cast<std::size_t>(seq->shard)]);
+  for (Sequence* seq : order) {
+    StepBudget& budget = budgets[static_cast<std::size_t>(seq->shard)];
+    if (seq->state != Sequence::State::kRunning || !may_run(*seq)) continue;
+    if (seq->decodes() && budget.decodes-- <= 0) continue;  // it is others' turn
+    plan_sequence(*seq, plan, budget);
+  }
 }
 
 // Plans a slice of a running sequence, if tokens and pages allow one.

@@ -8,7 +8,7 @@ namespace glint {
 namespace {
 
 struct World {
-  int shards = 1;
+  int shards = 1, stages = 1;
   int depth = 1, max_drafts = 0, num_pages = 16, page_size = 4;
   bool adapt = true;
   bool faults = false;  // steps fail at random
@@ -46,6 +46,7 @@ class Chaos {
                          .max_waiting = 16,
                          .max_seq_len = 48,
                          .depth = world.depth,
+                         .num_stages = world.stages,
                          .max_drafts = world.max_drafts,
                          .adapt_drafts = world.adapt};
     options.cache = {.num_pages = world.num_pages, .page_size = world.page_size};
@@ -182,6 +183,11 @@ TEST(SchedulerProperty, shards) {
 TEST(SchedulerProperty, shards_whose_steps_fail) {
   run_worlds({.shards = 2, .depth = 1, .num_pages = 12, .faults = true}, 15, 2000);
   run_worlds({.shards = 3, .depth = 3, .max_drafts = 3, .num_pages = 13, .faults = true}, 15, 2000);
+}
+TEST(SchedulerProperty, stages) {
+  run_worlds({.stages = 2, .depth = 3}, 15, 2000);
+  run_worlds({.shards = 2, .stages = 3, .depth = 4, .num_pages = 13}, 15, 2000);
+  run_worlds({.stages = 2, .depth = 4, .num_pages = 12, .faults = true}, 15, 2000);
 }
 TEST(SchedulerProperty, pages_of_one_token) {
   run_worlds({.depth = 2, .max_drafts = 2, .num_pages = 60, .page_size = 1}, 15, 2000);

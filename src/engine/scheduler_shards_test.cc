@@ -1,4 +1,5 @@
-// Where sequences go when pages lie on several shards. That answers stay right whatever happens is
+// Where sequences go when pages lie on several shards, and whose turn it is where stages work on
+// several steps. That answers stay right whatever happens is
 // in scheduler_property_test.cc.
 #include <map>
 
@@ -100,6 +101,37 @@ TEST(Shards, each_has_a_budget_of_its_own) {
   sim.commit();
   ASSERT_TRUE(sim.plan(10));
   EXPECT_EQ(sim.in_flight.back().tokens.size(), 20u);
+  sim.drain();
+}
+
+TEST(Stages, sequences_decode_in_turns) {
+  SimulationOptions options;
+  options.scheduler = {.max_step_tokens = 64, .max_running = 8, .depth = 3, .num_stages = 2};
+  options.cache = {.num_pages = 200, .page_size = 4};
+  Simulation sim(options);
+  for (RequestId id = 1; id <= 4; ++id) submit(sim, make(id, 10, static_cast<int>(id)));
+  ASSERT_TRUE(sim.plan(1000));
+  EXPECT_FALSE(sim.plan(1000));  // all wait for their first token
+  sim.commit();
+  const auto ids = [&] {
+    std::vector<RequestId> all;
+    for (const SeqSlice& slice : sim.in_flight.back().slices) all.push_back(slice.id);
+    return all;
+  };
+  ASSERT_TRUE(sim.plan(1000));
+  EXPECT_EQ(ids(), (std::vector<RequestId>{1, 2}));
+  for (int turn = 0; turn < 3; ++turn) {
+    ASSERT_TRUE(sim.plan(1000));
+    EXPECT_EQ(ids(), (std::vector<RequestId>{3, 4}));
+    EXPECT_FALSE(sim.plan(1000));
+    sim.commit();
+    ASSERT_TRUE(sim.plan(1000));
+    EXPECT_EQ(ids(), (std::vector<RequestId>{1, 2}));
+    sim.commit();
+  }
+  submit(sim, make(5, 10, 5));  // a prompt goes beside them
+  ASSERT_TRUE(sim.plan(1000));
+  EXPECT_EQ(ids(), (std::vector<RequestId>{3, 4, 5}));
   sim.drain();
 }
 

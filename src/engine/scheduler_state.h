@@ -15,6 +15,7 @@ struct StepBudget {
   int tokens = 0;         // rows
   int prompt_tokens = 0;  // of those, rows of slices that are not one decoded token
   int max_drafts = 0;     // per sequence, so that every decoding sequence fits
+  int decodes = 0;        // sequences that may decode
   bool tight = false;     // somebody was preempted, or waits for pages: nobody is admitted
 
   bool admits() const { return tokens > 0 && prompt_tokens > 0 && !tight; }
@@ -36,6 +37,7 @@ struct Scheduler::State {
   void plan_slices(StepPlan& plan, StepBudgets budgets);
   StepBudget reserve_decodes(int shard, StepBudget budget) const;
   int drafts_for(const Sequence& seq, const StepBudget& budget) const;
+  bool may_run(const Sequence& seq) const;
   void plan_running(StepPlan& plan, StepBudgets& budgets);
   void plan_sequence(Sequence& seq, StepPlan& plan, StepBudget& budget);
   void append_slice(Sequence& seq, int count, int drafts, StepPlan& plan);

@@ -25,6 +25,7 @@ inline SimulationOptions with_sizes(SimulationOptions options) {
   options.executor.info.max_seq_len = options.scheduler.max_seq_len;
   options.executor.info.max_drafts = options.scheduler.max_drafts;
   options.executor.info.num_shards = options.scheduler.num_shards;
+  options.executor.info.num_stages = options.scheduler.num_stages;
   options.cache.match_next_token = options.scheduler.max_drafts > 0;
   return options;
 }
@@ -90,6 +91,8 @@ class Simulation {
     for (const SeqSlice& slice : plan.slices) {
       EXPECT_TRUE(slice.seat >= 0 && slice.seat < options_.scheduler.max_running) << slice.seat;
       EXPECT_TRUE(seats.insert(slice.seat).second) << "two sequences in seat " << slice.seat;
+      EXPECT_TRUE(options_.scheduler.num_stages == 1 ||
+                  plan.tokens[static_cast<std::size_t>(slice.token_begin)] != kPendingToken);
     }
     in_flight.push_back(std::move(plan));
     return true;

@@ -25,13 +25,16 @@ void StepRunner::push(std::shared_ptr<const StepPlan> plan, std::uint64_t run) {
 void StepRunner::push(ExecutorCommand command) { work_.push(std::move(command)); }
 
 void StepRunner::run() {
+  // A stage that has nothing to do waits so long for a plan of what was collected last.
+  constexpr double kPlanSeconds = 0.0002;
   const auto depth = static_cast<std::size_t>(executor_.info().depth);
+  const auto stages = static_cast<std::size_t>(executor_.info().num_stages);
   for (;;) {
     std::optional<std::variant<Step, ExecutorCommand>> item;
     if (launched_.empty()) {
       if (!(item = work_.pop())) return;
     } else if (launched_.size() < depth) {
-      item = work_.pop_for(0);
+      item = work_.pop_for(launched_.size() < stages ? kPlanSeconds : 0);
     }
     if (!item) {
       collect();

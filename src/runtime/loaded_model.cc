@@ -297,7 +297,7 @@ StepOutput LoadedModel::step(const StepRows& rows, const StepOptions& options) {
   StepOutput out = followers_ ? step(std::span(&rows, 1), options) : run_own(rows, options);
   if (options.to_host) {
     out.logits = on_host(out.device_logits, step_.logits);
-    out.routed = on_host(out.device_routed, routed_);
+    out.routed = on_host(out.device_routed, step_.routed);
   }
   activity_.end();
   return out;

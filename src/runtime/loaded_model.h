@@ -13,6 +13,7 @@
 #include "model/place_weights.h"
 #include "model/release.h"
 #include "runtime/rank_pass.h"
+#include "runtime/stage_results.h"
 #include "runtime/step_graphs.h"
 #include "tensor/arena.h"
 
@@ -105,12 +106,12 @@ class LoadedModel {
   // From now on `followers`, which have the other ranks' models, run each pass with this one, which
   // is rank 0's; null: nobody does. Passes on states of the device then take those of the last
   // step.
-  void set_followers(Followers* followers) { followers_ = followers; }
+  void set_followers(Followers* followers);
   // Whether this rank gets the logits of its passes.
   bool has_logits() const { return followers_ || shard_.is_last(); }
   // Followers' state and restart; fine without any.
   Status ranks_state() const { return followers_ ? followers_->state() : Ok{}; }
-  Status restart_ranks() { return followers_ ? followers_->restart() : Ok{}; }
+  Status restart_ranks();
   // The same text for the same names, types, shapes and files of tensors: ranks compare what they
   // have read.
   std::string fingerprint() const;
@@ -138,6 +139,11 @@ class LoadedModel {
   // Runs the rows of all shards, whose results come to rank 0: to its device, whatever the options
   // say.
   StepOutput step(std::span<const StepRows> shards, const StepOptions& options);
+  // The same in two parts, where this is the leader of several stages: the first ends when its own
+  // stage is done, the second when the results of the oldest step begun are there, which are valid
+  // until the next one's. Between them other steps may be begun.
+  void begin_step(std::span<const StepRows> shards, const StepOptions& options);
+  StepOutput end_step();
 
   // Runs rows through the MTP layer: `rows` holds the positions, and as tokens each row's *next*
   // token; `target` the hidden state of each row. `selection` [T, index_topk]: slots that an
@@ -232,13 +238,15 @@ class LoadedModel {
 
     Arena arena;
     std::optional<Arena::Scope> scope;  // the results live in it until the next pass of its kind
-    std::vector<float> logits;  // a copy of them, where the device's memory is not the host's
+    // Copies of them, where the device's memory is not the host's.
+    std::vector<float> logits;
+    std::vector<std::int32_t> routed;
   };
   Pass step_, draft_, head_;
   Arena scratch_;
   StepGraphs graphs_;
-  Tensor last_hidden_;                // of the last step
-  std::vector<std::int32_t> routed_;  // a copy, likewise
+  Tensor last_hidden_;                     // of the last step
+  std::unique_ptr<StageResults> results_;  // of a leader of several stages
 };
 
 // Fails, naming the first id that is not in the model's vocabulary.

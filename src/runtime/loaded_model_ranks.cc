@@ -25,6 +25,18 @@ std::int64_t num_logits(const StepRows& rows) {
 
 }  // namespace
 
+void LoadedModel::set_followers(Followers* followers) {
+  followers_ = followers;
+  results_.reset();
+  if (followers && shard_.shape.pp > 1)
+    results_ = std::make_unique<StageResults>(*options_.mesh.pp, ops_->device());
+}
+
+Status LoadedModel::restart_ranks() {
+  if (results_) results_->abandon();
+  return followers_ ? followers_->restart() : Ok{};
+}
+
 Status LoadedModel::on_all(RankPass pass, const std::function<Status()>& own) {
   if (!followers_) return own();
   followers_->start(std::move(pass));
@@ -77,11 +89,40 @@ Tensor LoadedModel::bring_home(const Tensor& mine, std::span<const std::int64_t>
   }
   if (shard_.shard > 0 || !shard_.is_first()) return {};
   all = arena.take(type.dtype, {all_rows, type.width});
-  if (all_rows > 0) mesh.pp->recv(all, shard_.shape.pp - 1);
+  results_->receive(all);
   return all;
 }
 
+void LoadedModel::begin_step(std::span<const StepRows> shards, const StepOptions& options) {
+  tell({.kind = RankPass::Kind::kStep,
+        .shards = {shards.begin(), shards.end()},
+        .routed = options.routed},
+       {});
+  run_own(shards[static_cast<std::size_t>(shard_.shard)], options);
+  const auto sum = [&](auto of) {
+    const std::vector<std::int64_t> counts = count(shards, of);
+    return std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
+  };
+  std::optional<ResultRows> routed;
+  if (options.routed) {
+    routed = {DType::kI32, sum(num_tokens) * config_.num_moe_layers(), config_.num_experts_per_tok};
+  }
+  results_->begin({DType::kF32, sum(num_logits), config_.vocab_size}, routed);
+  activity_.end();
+}
+
+StepOutput LoadedModel::end_step() {
+  activity_.begin("later_stages");
+  const StageResults::Step step = results_->end();
+  activity_.end();
+  return {.device_logits = step.logits, .device_routed = step.routed, .vocab = config_.vocab_size};
+}
+
 StepOutput LoadedModel::step(std::span<const StepRows> shards, const StepOptions& options) {
+  if (results_) {
+    begin_step(shards, options);
+    return end_step();
+  }
   tell({.kind = RankPass::Kind::kStep,
         .shards = {shards.begin(), shards.end()},
         .routed = options.routed},

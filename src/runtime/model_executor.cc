@@ -28,10 +28,13 @@ ExecutorInfo make_info(LoadedModel& model, const ModelExecutorOptions& options) 
                        .num_experts_per_tok = c.num_experts_per_tok,
                        .depth = model.ops().device().is_host() ? 1 : 2,
                        .num_shards = model.shard().shape.dp,
+                       // Drafts need the tokens of the step before.
+                       .num_stages = options.max_drafts > 0 ? 1 : model.shard().shape.pp,
                        .tells_keys = model.shard().shape.pp == 1};
   for (int i = 0; i < c.num_hidden_layers; ++i) {
     if (!c.layers[i].is_dense()) info.moe_layers.push_back(i);
   }
+  if (info.num_stages > 1) info.depth = info.num_stages + 1;
   return info;
 }
 
@@ -111,6 +114,7 @@ void ModelExecutor::run(LaunchedStep& step) {
   const std::vector<StepRows> rows = make_rows(step.plan->step, runs);
   step.shard_rows.clear();
   for (const StepRows& one : rows) step.shard_rows.push_back(static_cast<int>(one.tokens.size()));
+  if (info_.num_stages > 1) return begin(step, rows);
   KeyReads key_reads(model_, runs);
   const auto forward_start = Clock::now();
   StepOptions options = step_options();
@@ -118,6 +122,37 @@ void ModelExecutor::run(LaunchedStep& step) {
   step.begun = {};
   if (options_.times_gaps) options.begun = &step.begun;
   const StepOutput out = model_.step(rows, options);
+  end(step, out, forward_start);
+  if (step.failure || (options_.max_drafts == 0 && !key_reads.taps())) return;
+  read_launched();
+  key_reads.tell(runs);
+  run_draft_rows(runs);
+}
+
+// The first of several stages.
+void ModelExecutor::begin(LaunchedStep& step, std::span<const StepRows> rows) {
+  model_.begin_step(rows, step_options());
+  step.is_begun = true;
+  // Their hidden states are there until the next step.
+  const bool asks_prompts = std::any_of(
+      step.runs.begin(), step.runs.end(),
+      [](const SliceRun& run) { return run.sequence->request->want.prompt_logprobs >= 0; });
+  if (asks_prompts) end_begun(launched_.size());
+}
+
+// Those of the first `count` steps that were launched whose later stages still run.
+void ModelExecutor::end_begun(std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) {
+    LaunchedStep& step = launched_[i];
+    if (!std::exchange(step.is_begun, false)) continue;
+    end(step, model_.end_step(), step.begin);
+  }
+}
+
+// Sampling, and what else follows the forward pass.
+void ModelExecutor::end(LaunchedStep& step, const StepOutput& out,
+                        Clock::time_point forward_start) {
+  std::vector<SliceRun>& runs = step.runs;
   std::vector<int> told;
   for (const SliceRun& run : runs) told.push_back(run.sequence->told_prompt_tokens);
   logprobs_.ask_prompts(runs, step.prompt_logprobs);
@@ -135,10 +170,6 @@ void ModelExecutor::run(LaunchedStep& step) {
   if (out.device_routed) step.routed.ask(out.device_routed, model_.ops().device());
   step.done = model_.ops().device().record();
   step.is_unread = true;
-  if (options_.max_drafts == 0 && !key_reads.taps()) return;
-  read_launched();
-  key_reads.tell(runs);
-  run_draft_rows(runs);
 }
 
 // Whether a rank was lost before its part of the step was there. Later losses are the next step's:
@@ -188,11 +219,12 @@ void ModelExecutor::read(LaunchedStep& step) {
 
 Result<StepResult> ModelExecutor::collect() {
   GLINT_CHECK(!launched_.empty(), "no step is launched");
+  end_begun(1);
   LaunchedStep& step = launched_.front();
   if (const std::optional<Error> failure = step.failure) {
     model_.ops().device().synchronize();
     for (LaunchedStep& lost : launched_) {
-      lost.is_unread = false;
+      lost.is_begun = lost.is_unread = false;
       lost.runs.clear();
       spare_.push_back(std::move(lost));
     }
@@ -327,12 +359,14 @@ void ModelExecutor::start_masks(std::span<SliceRun> runs) {
 // Others in the step wait for a mask at most half as long again as for the model.
 void ModelExecutor::await_masks(std::span<SliceRun> runs, double forward_seconds) {
   std::vector<std::shared_ptr<MaskTask>> tasks;
-  for (const SliceRun& run : runs)
-    if (run.constrained()) tasks.push_back(run.sequence->masks);
+  for (SliceRun& run : runs) {
+    if (run.sequence->ended) run.late = true;  // since the step was launched: nobody computes them
+    if (run.constrained() && !run.late) tasks.push_back(run.sequence->masks);
+  }
   if (tasks.empty()) return;
   masks_.wait(tasks, std::max(kMaskSeconds, forward_seconds / 2));
   for (SliceRun& run : runs) {
-    if (!run.constrained() || masks_.claim(*run.sequence->masks)) continue;
+    if (!run.constrained() || run.late || masks_.claim(*run.sequence->masks)) continue;
     run.late = true;
     run.result->late = run.sequence->masks->number;
   }

@@ -9,6 +9,9 @@
 // runs, and launches the sampling. A step whose end the host must look at (drafts, attended
 // positions) is waited for in launch().
 //
+// Where the model has stages, the first of which is here, launch() runs that one, and what follows
+// (sampling, log-probabilities) comes when the step is collected, while later stages run others.
+//
 // It trusts what it knows of a sequence, its tokens and where it is, over what the plan says,
 // because a plan may have been made before the steps in front of it ended (engine/executor.h).
 #pragma once
@@ -64,6 +67,10 @@ class ModelExecutor final : public Executor {
   StepOptions step_options() const;
   std::vector<StepRows> make_rows(std::uint64_t step, std::span<SliceRun> runs) const;
   void run(LaunchedStep& step);
+  void begin(LaunchedStep& step, std::span<const StepRows> rows);
+  void end(LaunchedStep& step, const StepOutput& out,
+           std::chrono::steady_clock::time_point forward_start);
+  void end_begun(std::size_t count);
   void sample(LaunchedStep& step, const Tensor& logits);
   bool come_to_nothing(LaunchedStep& step, std::span<const int> told_prompt_tokens);
   void read_launched();

@@ -53,6 +53,7 @@ class Harness {
                     .max_step_tokens = options.max_step_tokens,
                     .max_seq_len = static_cast<int>(model.config().max_position_embeddings),
                     .depth = options.depth,
+                    .num_stages = options.max_drafts > 0 ? 1 : model.options().shape.pp,
                     .max_drafts = options.max_drafts,
                     .adapt_drafts = options.adapt_drafts},
                    {.num_pages = options.num_pages, .match_next_token = options.max_drafts > 0}) {

@@ -132,6 +132,29 @@ TEST(RankedExecutor, shards_of_divided_matrices_answer_as_one_rank_does) {
   expect_same_in_all_ways(group.leader(), expected);
 }
 
+TEST(RankedExecutor, stages_answer_as_one_rank_does) {
+  Group one = load_group(MeshShape());
+  const auto expected = Harness(one.leader(), {}).run(requests());
+  const std::int64_t whole = one.leader().load_stats().held_bytes;
+  for (const MeshShape& shape : {MeshShape{.pp = 3}, MeshShape{.ep = 2, .pp = 2, .dp = 2}}) {
+    SCOPED_TRACE(describe(shape));
+    Group group = load_group(shape);
+    expect_same_in_all_ways(group.leader(), expected);
+    // Several steps at once, of sequences in turns.
+    for (const int tokens : {512, 37}) {
+      Harness harness(group.leader(), {.max_step_tokens = tokens, .depth = shape.pp + 2});
+      EXPECT_EQ(harness.executor().info().depth, shape.pp + 1);
+      expect_same(harness.run(requests()), expected);
+    }
+    for (int rank = 0; rank < shape.num_ranks(); ++rank) {
+      LoadedModel& model = group.ranks->model(rank);
+      EXPECT_LT(model.load_stats().held_bytes, whole);
+      EXPECT_EQ(model.shard().layers.size() < model.config().num_hidden_layers, true);
+      EXPECT_GT(group.ranks->uses(rank, "pp").size(), 0u);
+    }
+  }
+}
+
 TEST(RankedExecutor, weights_change_on_all_ranks_or_on_none) {
   Group group = load_group(2);
   Harness harness(group.leader(), {});

@@ -199,7 +199,7 @@ def a_lost_rank_costs_time_and_no_request():
     # Faults while the same requests run, or without any.
     cases = ((2, (([kill], True), ([kill], False)), ("--tp", 2)),
              (3, (([kill], True), ([kill], False)), ("--ep", 3, "--spec", "mtp:2", "--kv-cache-tokens", 1024)),
-             (2, (([kill], True), ([stop], False)), ("--pp", 2)),
+             (2, (([kill], True), ([stop], True)), ("--pp", 2)),
              (4, (([stop, kill], True),), ("--tp", 4, "--spec", "mtp:2", "--kv-cache-tokens", 4096)))  # these preempt
     for size, rounds, flags in cases:
         with serve("--threads", size, *flags) as server, concurrent.futures.ThreadPoolExecutor(STREAMS + 1) as pool:
