@@ -1,19 +1,18 @@
-# glint_module(NAME [COLD] SRCS a.cc ... [LIBS lib ...] [TESTS a_test.cc ...])
+# glint_module(NAME [SRCS a.cc ...] [COLD b.cc ...] [LIBS lib ...] [TESTS a_test.cc ...])
 #
 # Defines the static library glint_<NAME> and, when there are TESTS, the test program <NAME>_test, which runs in
 # ctest with the label `unit`. The modules it links are those that cmake/layers.txt lists for NAME (the tests also those of its
 # line "NAME tests:"): an edge that is not in that file does not link. LIBS are libraries from outside; they are private
-# to the module. COLD: its code runs once a command, not once a token, and is half optimised: that compiles faster.
+# to the module. COLD: sources whose code has no loop over numbers or bytes of its own; they are half optimised, which compiles
+# faster.
 function(glint_module NAME)
-  cmake_parse_arguments(M "COLD" "" "SRCS;LIBS;TESTS" ${ARGN})
+  cmake_parse_arguments(M "" "" "SRCS;COLD;LIBS;TESTS" ${ARGN})
   string(REPLACE "/" "_" target ${NAME})
   set(library glint_${target})
-  add_library(${library} STATIC ${M_SRCS})
+  add_library(${library} STATIC ${M_SRCS} ${M_COLD})
+  set_property(SOURCE ${M_COLD} APPEND PROPERTY COMPILE_OPTIONS $<$<CONFIG:Release>:-O1>)
   target_include_directories(${library} PUBLIC ${PROJECT_SOURCE_DIR}/src)
   target_link_libraries(${library} PUBLIC glint_flags PRIVATE ${M_LIBS})
-  if(M_COLD)
-    target_compile_options(${library} PRIVATE $<$<CONFIG:Release>:-O1>)
-  endif()
 
   file(STRINGS ${PROJECT_SOURCE_DIR}/cmake/layers.txt line REGEX "^${NAME}:")
   if(NOT line)
