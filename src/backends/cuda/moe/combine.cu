@@ -1,4 +1,5 @@
 // combine: a thread block for each token (x) and some of its columns (y).
+#include "backends/cuda/dependent_launch.cuh"
 #include "backends/cuda/moe/moe.h"
 #include "backends/cuda/vec.cuh"
 
@@ -11,6 +12,8 @@ template <class T>
 __global__ void __launch_bounds__(kBlock)
     combine_kernel(const T* y, const std::int32_t* places, const float* weights, std::int64_t k,
                    const T* shared, T* out, std::int64_t columns) {
+  let_next_start();
+  wait_for_inputs();
   const std::int64_t t = blockIdx.x;
   const std::int64_t c = (blockIdx.y * std::int64_t{kBlock} + threadIdx.x) * kVec;
   const std::int64_t left = columns - c;
@@ -40,10 +43,10 @@ void launch_combine(const CombineArgs& args, const Gpu& gpu) {
   const dim3 grid(static_cast<unsigned>(args.out.dim(0)),
                   static_cast<unsigned>((columns + per_block - 1) / per_block));
   with_elements(args.out, [&]<class T>(T* out) {
-    combine_kernel<<<grid, kBlock, 0, gpu.stream>>>(
-        reinterpret_cast<const T*>(args.y.data), args.places.ptr<std::int32_t>(),
-        args.weights.ptr<float>(), args.places.dim(1), reinterpret_cast<const T*>(args.shared.data),
-        out, columns);
+    launch_dependent(combine_kernel<T>, {.grid = grid, .block = kBlock}, gpu,
+                     reinterpret_cast<const T*>(args.y.data), args.places.ptr<std::int32_t>(),
+                     args.weights.ptr<float>(), args.places.dim(1),
+                     reinterpret_cast<const T*>(args.shared.data), out, columns);
   });
 }
 

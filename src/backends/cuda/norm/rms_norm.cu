@@ -1,5 +1,6 @@
 // rms_norm: a thread block for each row. Which elements a thread sums, and the tree over threads,
 // depend on the row's length alone.
+#include "backends/cuda/dependent_launch.cuh"
 #include "backends/cuda/norm/norm.h"
 #include "backends/cuda/reduce.cuh"
 #include "backends/cuda/vec.cuh"
@@ -25,6 +26,8 @@ __global__ void __launch_bounds__(kBlock) rms_norm_kernel(Row<X, Delta, Out> r, 
   X* x = r.x + blockIdx.x * r.x_stride;
   Out* out = r.out + blockIdx.x * r.out_stride;
   const std::int64_t first = threadIdx.x * kVec, step = kBlock * kVec;
+  let_next_start();
+  wait_for_inputs();
 
   float squares = 0;
   for (std::int64_t c = first; c < r.columns; c += step) {
@@ -61,7 +64,7 @@ void launch_rms_norm(const RmsNormArgs& args, const Gpu& gpu) {
   with_elements(args.x, [&]<class X>(X* x) {
     with_elements(args.delta, [&]<class Delta>(Delta* delta) {
       with_elements(args.out, [&]<class Out>(Out* out) {
-        with_elements(args.weight, [&](const auto* weight) {
+        with_elements(args.weight, [&]<class W>(const W* weight) {
           const Row<X, Delta, Out> row = {.x = x,
                                           .x_stride = args.x.stride[0],
                                           .delta = delta,
@@ -69,8 +72,9 @@ void launch_rms_norm(const RmsNormArgs& args, const Gpu& gpu) {
                                           .out_stride = args.out.stride[0],
                                           .columns = args.x.dim(1),
                                           .eps = args.eps};
-          rms_norm_kernel<<<static_cast<unsigned>(args.x.dim(0)), kBlock, 0, gpu.stream>>>(row,
-                                                                                           weight);
+          launch_dependent(rms_norm_kernel<X, Delta, Out, W>,
+                           {.grid = dim3(static_cast<unsigned>(args.x.dim(0))), .block = kBlock},
+                           gpu, row, weight);
         });
       });
     });
