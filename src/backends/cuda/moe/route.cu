@@ -1,4 +1,4 @@
-// route: a warp for each token. The best experts are taken out one by one.
+// route: a thread block for each token. The place of an expert is how many are better.
 #include "backends/cuda/dependent_launch.cuh"
 #include "backends/cuda/moe/moe.h"
 #include "backends/cuda/reduce.cuh"
@@ -7,6 +7,8 @@
 
 namespace glint::cuda {
 namespace {
+
+constexpr int kBlock = 256;
 
 struct Router {
   const float *logits, *bias;
@@ -34,7 +36,7 @@ __device__ float group_score(const float* biased, int count) {
   return count == 1 ? largest : largest + second;
 }
 
-// Marks the experts of all but the topk_group best groups: their values become NaN.
+// Marks the experts of all but the topk_group best groups: their values become NaN. By one warp.
 __device__ void leave_best_groups(const Router& r, float* biased) {
   const int lane = threadIdx.x, size = r.num_experts / r.n_group;
   for (int out = 0; out < r.n_group - r.topk_group; ++out) {
@@ -53,52 +55,54 @@ __device__ void leave_best_groups(const Router& r, float* biased) {
   }
 }
 
-// The best expert that is not NaN, which becomes NaN.
-__device__ int take_best(const Router& r, float* biased) {
-  Rank best = kNoRank;
-  for (int e = threadIdx.x; e < r.num_experts; e += kWarp) {
-    if (isnan(biased[e])) continue;
-    const Rank rank = rank_of(biased[e], static_cast<std::uint32_t>(e));
-    best = rank > best ? rank : best;
+// How many experts come before expert `e`: those of larger values, and those of equal ones with
+// smaller ids. NaN comes before none.
+__device__ int place_of(const float* biased, int num_experts, int e) {
+  const float value = biased[e];
+  int place = 0;
+#pragma unroll 8
+  for (int i = 0; i < num_experts; ++i) {
+    place += biased[i] > value || (biased[i] == value && i < e);
   }
-  const int expert = static_cast<int>(index_of(warp_best(best)));
-  __syncwarp();
-  if (threadIdx.x == 0) biased[expert] = NAN;
-  __syncwarp();
-  return expert;
+  return place;
 }
 
-__global__ void __launch_bounds__(kWarp) route_kernel(const Router r) {
+__global__ void __launch_bounds__(kBlock) route_kernel(const Router r) {
   extern __shared__ float shared[];
   let_next_start();
   wait_for_inputs();
   float* scores = shared;
-  float* biased = scores + r.num_experts;  // NaN: not to be chosen (any more)
+  float* biased = scores + r.num_experts;  // NaN: not to be chosen
   float* chosen = biased + r.num_experts;
-  const int lane = threadIdx.x;
   const std::int64_t t = blockIdx.x;
   const float* logits = r.logits + t * r.num_experts;
   std::int32_t* ids = r.ids + t * r.k;
   float* weights = r.weights + t * r.k;
   if (r.positions && r.positions[t] < 0) {
-    for (int j = lane; j < r.k; j += kWarp) ids[j] = -1, weights[j] = 0;
+    for (int j = threadIdx.x; j < r.k; j += kBlock) ids[j] = -1, weights[j] = 0;
     return;
   }
-  for (int e = lane; e < r.num_experts; e += kWarp) {
+  for (int e = threadIdx.x; e < r.num_experts; e += kBlock) {
     scores[e] = sigmoid(logits[e]);
     biased[e] = orderable(scores[e] + r.bias[e]);
   }
-  __syncwarp();
-  if (!r.given) leave_best_groups(r, biased);
-  double sum = 1e-20;
-  for (int j = 0; j < r.k; ++j) {
-    const int expert = r.given ? ids[j] : take_best(r, biased);
-    const float score = scores[expert];
-    if (lane == 0) ids[j] = expert, chosen[j] = score;
-    sum += score;
+  __syncthreads();
+  if (r.given) {
+    for (int j = threadIdx.x; j < r.k; j += kBlock) chosen[j] = scores[ids[j]];
+  } else {
+    if (r.topk_group < r.n_group) {
+      if (threadIdx.x < kWarp) leave_best_groups(r, biased);
+      __syncthreads();
+    }
+    for (int e = threadIdx.x; e < r.num_experts; e += kBlock) {
+      const int place = isnan(biased[e]) ? r.k : place_of(biased, r.num_experts, e);
+      if (place < r.k) ids[place] = e, chosen[place] = scores[e];
+    }
   }
-  __syncwarp();
-  for (int j = lane; j < r.k; j += kWarp) {
+  __syncthreads();
+  for (int j = threadIdx.x; j < r.k; j += kBlock) {
+    double sum = 1e-20;
+    for (int i = 0; i < r.k; ++i) sum += chosen[i];
     const double share = r.norm_topk_prob ? chosen[j] / sum : chosen[j];
     weights[j] = static_cast<float>(share * r.routed_scaling_factor);
   }
@@ -124,7 +128,7 @@ void launch_route(const RouteArgs& args, const Gpu& gpu) {
                          .weights = args.weights.ptr<float>()};
   const std::size_t shared = static_cast<std::size_t>(2 * experts + k) * sizeof(float);
   launch_dependent(route_kernel,
-                   {.grid = dim3(static_cast<unsigned>(tokens)), .block = kWarp, .shared = shared},
+                   {.grid = dim3(static_cast<unsigned>(tokens)), .block = kBlock, .shared = shared},
                    gpu, router);
 }
 
