@@ -87,7 +87,9 @@ class CudaOps final : public Ops {
   void sparse_mla(const SparseMlaArgs& args) override {
     run("sparse_mla", args, launch_sparse_mla);
   }
-  void route(const RouteArgs& args) override { run("route", args, launch_route); }
+  void route(const RouteArgs& args) override {
+    run("route", args, [](const RouteArgs& args, const Gpu& gpu) { launch_route(args, gpu); });
+  }
   void permute(const PermuteArgs& args) override { run("permute", args, launch_permute); }
   void regroup(const RegroupArgs& args) override { run("regroup", args, launch_regroup); }
   void argmax(const ArgmaxArgs& args) override { run("argmax", args, launch_argmax); }
@@ -133,6 +135,43 @@ class CudaOps final : public Ops {
     const Compose f{*this, scratch, args.delta.dtype};
     const Tensor m = f.add_rms_norm(args.x, args.delta, args.norm, args.eps);
     ffn(w, m, args.delta, scratch);
+  }
+
+  // The router's norm in parts that the tensor cores multiply exactly.
+  void moe_route(const MoeRouteArgs& args, Arena& scratch) override {
+    const MoeArgs& moe = args.moe;
+    const MoeWeights& w = moe.weights;
+    if (args.m.dtype != DType::kBF16 || w.gate.format != WeightFormat::kBF16 || !moe.delta ||
+        !is_product(args.m.dtype, w.gate)) {
+      return Ops::moe_route(args, scratch);
+    }
+    const Arena::Scope scope(scratch);
+    const std::int64_t T = moe.x.dim(0);
+    const Tensor parts = scratch.take_padded(DType::kBF16, {3 * T, moe.x.dim(1)});
+    const RouterInputArgs input = {.x = moe.x,
+                                   .delta = moe.delta,
+                                   .weight = moe.norm,
+                                   .eps = moe.eps,
+                                   .m = args.m,
+                                   .parts = parts};
+    launch("router_input", input, launch_router_input);
+    const Tensor logits = scratch.take(DType::kF32, {3 * T, w.gate.rows});
+    linear({.x = parts, .weight = w.gate, .out = logits});
+    const Tensor ids =
+        moe.routed ? moe.routed : scratch.take(DType::kI32, {T, moe.num_experts_per_tok});
+    const RouteArgs routing = {.logits = logits,
+                               .bias = w.e_score_correction_bias,
+                               .positions = moe.positions,
+                               .n_group = moe.n_group,
+                               .topk_group = moe.topk_group,
+                               .norm_topk_prob = moe.norm_topk_prob,
+                               .routed_scaling_factor = moe.routed_scaling_factor,
+                               .ids = ids,
+                               .given = moe.routed_given,
+                               .weights = args.weights};
+    launch("route", routing,
+           [](const RouteArgs& args, const Gpu& gpu) { launch_route(args, gpu, 3); });
+    permute({.ids = ids, .rows = args.rows, .offsets = args.offsets, .places = args.places});
   }
 
   void moe_experts(const MoeExpertsArgs& args, Arena& scratch) override {

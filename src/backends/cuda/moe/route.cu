@@ -13,7 +13,7 @@ constexpr int kBlock = 256;
 struct Router {
   const float *logits, *bias;
   const std::int32_t* positions;  // null: no row is padding
-  int num_experts, n_group, topk_group, k;
+  int parts, num_experts, n_group, topk_group, k;
   bool norm_topk_prob, given;
   float routed_scaling_factor;
   std::int32_t* ids;
@@ -75,7 +75,7 @@ __global__ void __launch_bounds__(kBlock) route_kernel(const Router r) {
   float* biased = scores + r.num_experts;  // NaN: not to be chosen
   float* chosen = biased + r.num_experts;
   const std::int64_t t = blockIdx.x;
-  const float* logits = r.logits + t * r.num_experts;
+  const float* logits = r.logits + t * r.parts * r.num_experts;
   std::int32_t* ids = r.ids + t * r.k;
   float* weights = r.weights + t * r.k;
   if (r.positions && r.positions[t] < 0) {
@@ -83,7 +83,9 @@ __global__ void __launch_bounds__(kBlock) route_kernel(const Router r) {
     return;
   }
   for (int e = threadIdx.x; e < r.num_experts; e += kBlock) {
-    scores[e] = sigmoid(logits[e]);
+    float logit = logits[e];
+    for (int part = 1; part < r.parts; ++part) logit += logits[part * r.num_experts + e];
+    scores[e] = sigmoid(logit);
     biased[e] = orderable(scores[e] + r.bias[e]);
   }
   __syncthreads();
@@ -110,13 +112,14 @@ __global__ void __launch_bounds__(kBlock) route_kernel(const Router r) {
 
 }  // namespace
 
-void launch_route(const RouteArgs& args, const Gpu& gpu) {
+void launch_route(const RouteArgs& args, const Gpu& gpu, int parts) {
   const std::int64_t tokens = args.ids.dim(0), experts = args.logits.dim(1), k = args.ids.dim(1);
   if (tokens == 0 || k == 0) return;
   GLINT_CHECK(experts <= kMostExperts, str("route: ", experts, " experts; at most ", kMostExperts));
   const Router router = {.logits = args.logits.ptr<float>(),
                          .bias = args.bias.ptr<float>(),
                          .positions = args.positions ? args.positions.ptr<std::int32_t>() : nullptr,
+                         .parts = parts,
                          .num_experts = static_cast<int>(experts),
                          .n_group = args.n_group,
                          .topk_group = args.topk_group,
