@@ -3,6 +3,7 @@
 #include "backends/cuda/cuda_ops.h"
 
 #include "backends/cuda/attention/attention.h"
+#include "backends/cuda/attention/inputs.h"
 #include "backends/cuda/cache/cache.h"
 #include "backends/cuda/device.h"
 #include "backends/cuda/elementwise/elementwise.h"
@@ -124,6 +125,36 @@ class CudaOps final : public Ops {
       return run("per_head", args, launch_exact_per_head);
     }
     run("per_head", args, launch_per_head);
+  }
+
+  // What lies between the products is one launch, and so are both rotations at the end.
+  void attention_in(const AttentionInArgs& args, Arena& scratch) override {
+    const AttentionDims& d = args.dims;
+    const AttentionWeights& w = args.weights;
+    const bool with_index = w.indexer && !args.selection_given;
+    if (!is_attention_inputs(args, with_index)) return Ops::attention_in(args, scratch);
+    const Arena::Scope scope(scratch);
+    const Compose f{*this, scratch, args.q.dtype};
+    const std::int64_t T = args.q.dim(0);
+    const Tensor a = f.add_rms_norm(args.x, args.delta, w.input_layernorm, d.rms_norm_eps);
+    const Tensor q_latent = scratch.take_padded(f.dtype, {T, w.q_a_proj.rows});
+    linear({.x = a, .weight = w.q_a_proj, .out = q_latent});
+    const Tensor kv = f.linear(a, w.kv_a_proj_with_mqa);
+    const Tensor k = with_index ? f.linear(a, w.indexer.wk) : Tensor{};
+    launch("attention_inputs", AttentionInputs{.block = args, .q = q_latent, .kv = kv, .k = k},
+           launch_attention_inputs);
+    linear({.x = q_latent, .weight = w.q_b_proj, .out = args.q.flat()});
+    const RopeArgs rope_q = {.x = args.q.last(d.qk_rope_head_dim),
+                             .positions = args.batch.positions,
+                             .table = args.batch.rope_table};
+    if (!with_index || !args.index_q) return rope(rope_q);
+    linear({.x = q_latent, .weight = w.indexer.wq_b, .out = args.index_q.flat()});
+    const RopeArgs rope_index = {.x = args.index_q.first(d.qk_rope_head_dim),
+                                 .positions = args.batch.positions,
+                                 .table = args.batch.rope_table,
+                                 .interleaved = d.indexer_rope_interleave};
+    launch("rope", RopePair{rope_q, rope_index}, launch_rope_pair);
+    linear({.x = a, .weight = w.indexer.weights_proj, .out = args.index_weights});
   }
 
   void dense_ffn(const DenseFfnArgs& args, Arena& scratch) override {

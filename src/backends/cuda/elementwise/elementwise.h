@@ -12,5 +12,10 @@ void launch_gather_rows(const GatherRowsArgs& args, const Gpu& gpu);
 void launch_add(const AddArgs& args, const Gpu& gpu);
 void launch_silu_mul(const SiluMulArgs& args, const Gpu& gpu);
 void launch_rope(const RopeArgs& args, const Gpu& gpu);
+// Two of them in one launch, of the same rows, types and positions.
+struct RopePair {
+  RopeArgs one = {}, other = {};
+};
+void launch_rope_pair(const RopePair& pair, const Gpu& gpu);
 
 }  // namespace glint::cuda

@@ -18,11 +18,12 @@ struct Rows {
 
 template <class T>
 __global__ void __launch_bounds__(kBlock)
-    rope_kernel(Rows<T> r, const std::int32_t* positions, const float* table) {
+    rope_kernel(Rows<T> r, const Rows<T> other, const std::int32_t* positions, const float* table) {
   let_next_start();
   wait_for_inputs();
   const std::int32_t position = positions[blockIdx.x];
   if (position < 0) return;
+  if (blockIdx.y == 1) r = other;
   const float* cos = table + position * r.pairs * 2;
   const float* sin = cos + r.pairs;
   for (std::int64_t i = threadIdx.x; i < r.heads * r.pairs; i += kBlock) {
@@ -36,21 +37,31 @@ __global__ void __launch_bounds__(kBlock)
   }
 }
 
-}  // namespace
+template <class T>
+Rows<T> rows_of(const RopeArgs& args) {
+  return {.x = reinterpret_cast<T*>(args.x.data),
+          .token_stride = args.x.stride[0],
+          .head_stride = args.x.stride[1],
+          .heads = args.x.dim(1),
+          .pairs = args.x.dim(2) / 2,
+          .interleaved = args.interleaved};
+}
 
-void launch_rope(const RopeArgs& args, const Gpu& gpu) {
+void launch(const RopeArgs& args, const RopeArgs* other, const Gpu& gpu) {
   if (args.x.size() == 0) return;
-  with_elements(args.x, [&]<class T>(T* x) {
-    const Rows<T> rows = {.x = x,
-                          .token_stride = args.x.stride[0],
-                          .head_stride = args.x.stride[1],
-                          .heads = args.x.dim(1),
-                          .pairs = args.x.dim(2) / 2,
-                          .interleaved = args.interleaved};
-    launch_dependent(rope_kernel<T>,
-                     {.grid = dim3(static_cast<unsigned>(args.x.dim(0))), .block = kBlock}, gpu,
-                     rows, args.positions.ptr<std::int32_t>(), args.table.ptr<float>());
+  with_elements(args.x, [&]<class T>(T*) {
+    launch_dependent(
+        rope_kernel<T>,
+        {.grid = dim3(static_cast<unsigned>(args.x.dim(0)), other ? 2 : 1), .block = kBlock}, gpu,
+        rows_of<T>(args), rows_of<T>(other ? *other : args), args.positions.ptr<std::int32_t>(),
+        args.table.ptr<float>());
   });
 }
+
+}  // namespace
+
+void launch_rope(const RopeArgs& args, const Gpu& gpu) { launch(args, nullptr, gpu); }
+
+void launch_rope_pair(const RopePair& pair, const Gpu& gpu) { launch(pair.one, &pair.other, gpu); }
 
 }  // namespace glint::cuda
