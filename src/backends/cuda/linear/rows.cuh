@@ -92,4 +92,41 @@ __device__ void write_sum(const ProductArgs& p, const RowTile& tile, std::int64_
   }
 }
 
+// Rows n0, n0 + 1, .. of a weight, as a tile of sums has them: in kSiluMul as kRowsOf16 says.
+template <Epilogue kEpilogue>
+struct WeightRows {
+  WeightView w, up;
+  std::int64_t n0, last;  // past the last row of the weight it is computed again, and not written
+
+  __device__ WeightRows(const ProductArgs& p, const RowTile& tile, std::int64_t n)
+      : w(p.weights[tile.matrix]),
+        up(kEpilogue == Epilogue::kSiluMul ? p.up[tile.matrix] : WeightView{}),
+        n0(n),
+        last(p.n - 1) {}
+  __device__ const WeightView& of(int i) const {
+    return kEpilogue == Epilogue::kSiluMul && i / 8 % 2 == 1 ? up : w;
+  }
+  __device__ std::int64_t row(int i) const {
+    const std::int64_t n = n0 + (kEpilogue == Epilogue::kSiluMul ? i / 16 * 8 + i % 8 : i);
+    return min(n, last);
+  }
+};
+
+// Writes a tile of sums that lie in shared memory, `kStride` floats apart for each row of x. By the
+// kThreads threads of a block.
+template <WeightFormat kFormat, Epilogue kEpilogue, int kRows, int kOut, int kStride, int kThreads>
+__device__ void write_tile(const ProductArgs& p, const RowTile& tile,
+                           const WeightRows<kEpilogue>& weights, const float* sums) {
+  const float factor = factor_of<kFormat>(weights.w);
+  const float up_factor = kEpilogue == Epilogue::kSiluMul ? factor_of<kFormat>(weights.up) : factor;
+  for (int i = threadIdx.x; i < kRows * kOut; i += kThreads) {
+    const int row = i / kOut, out = i % kOut;
+    const int column = kEpilogue == Epilogue::kSiluMul ? out / 8 * 16 + out % 8 : out;
+    const float* const sum = sums + row * kStride + column;
+    const float up_sum = kEpilogue == Epilogue::kSiluMul ? sum[8] : 0.0f;
+    write_sum<kEpilogue>(p, tile, tile.first + row, weights.n0 + out, *sum * factor,
+                         up_sum * up_factor);
+  }
+}
+
 }  // namespace glint::cuda

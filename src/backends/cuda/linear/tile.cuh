@@ -155,20 +155,11 @@ __device__ __forceinline__ void tile_product(const ProductArgs& p) {
   const Slices slices = slices_of(p.k);
   const RowTile tile = find_row_tile<kTileRows>(p, blockIdx.x);
   if (tile.first >= tile.end) return;
-  const std::int64_t n0 = blockIdx.y * std::int64_t{kOut};
-  const WeightView w = p.weights[tile.matrix];
-  const WeightView up = kEpilogue == Epilogue::kSiluMul ? p.up[tile.matrix] : WeightView{};
-  // Row i of the tile's weights.
-  const auto is_up = [](int i) { return kEpilogue == Epilogue::kSiluMul && i / 8 % 2 == 1; };
-  const auto row_of_weight = [&](int i) {
-    const std::int64_t n = n0 + (kEpilogue == Epilogue::kSiluMul ? i / 16 * 8 + i % 8 : i);
-    return min(n, p.n - 1);
-  };
+  const WeightRows<kEpilogue> weights(p, tile, blockIdx.y * std::int64_t{kOut});
   const RowCopy<kTileRows, kXBytes, kAligned> copy_x(
       [&](int i) { return reinterpret_cast<const std::byte*>(row_of_x(p, tile, tile.first + i)); });
-  const RowCopy<kTileWeights, Codes<kFormat>::kBytes, kAligned> copy_w([&](int i) {
-    return (is_up(i) ? up : w).data + row_of_weight(i) * Codes<kFormat>::row_bytes(p.k);
-  });
+  const RowCopy<kTileWeights, Codes<kFormat>::kBytes, kAligned> copy_w(
+      [&](int i) { return weights.of(i).data + weights.row(i) * Codes<kFormat>::row_bytes(p.k); });
 
   const int steps = (p.k + kStep - 1) / kStep;
   const auto start_copy = [&](int step) {
@@ -191,16 +182,16 @@ __device__ __forceinline__ void tile_product(const ProductArgs& p) {
 #pragma unroll
     for (int i = 0; i < kBlocksW; ++i) {
       const int row = warp_w + i * 16;
-      scales.upper[i] = load_span_scales<kFormat>(w, row_of_weight(row), step, p.k);
+      scales.upper[i] = load_span_scales<kFormat>(weights.w, weights.row(row), step, p.k);
       scales.lower[i] = kEpilogue == Epilogue::kSiluMul
-                            ? load_span_scales<kFormat>(up, row_of_weight(row + 8), step, p.k)
+                            ? load_span_scales<kFormat>(weights.up, weights.row(row + 8), step, p.k)
                             : scales.upper[i];
       if constexpr (kFormat == WeightFormat::kNvfp4) {
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
           const int r = row + half * 8 + g;
           const std::byte* const of_row =
-              (is_up(r) ? up : w).scale + row_of_weight(r) * (p.k / kNvfp4Group);
+              weights.of(r).scale + weights.row(r) * (p.k / kNvfp4Group);
           scales.of_rows[i][half] = Codes<kFormat>::template load_scales<kAligned>(
               of_row, k0 + Codes<kFormat>::column(t, 0), p.k);
         }
@@ -235,15 +226,8 @@ __device__ __forceinline__ void tile_product(const ProductArgs& p) {
     }
   }
   __syncthreads();
-  const float factor = factor_of<kFormat>(w);
-  const float up_factor = kEpilogue == Epilogue::kSiluMul ? factor_of<kFormat>(up) : factor;
-  for (int i = threadIdx.x; i < kTileRows * kOut; i += kTileBlock) {
-    const int row = i / kOut, out = i % kOut;
-    const int column = kEpilogue == Epilogue::kSiluMul ? out / 8 * 16 + out % 8 : out;
-    const float* const sum = sums + row * Shape::kSumStride + column;
-    const float up_sum = kEpilogue == Epilogue::kSiluMul ? sum[8] : 0.0f;
-    write_sum<kEpilogue>(p, tile, tile.first + row, n0 + out, *sum * factor, up_sum * up_factor);
-  }
+  write_tile<kFormat, kEpilogue, kTileRows, kOut, Shape::kSumStride, kTileBlock>(p, tile, weights,
+                                                                                 sums);
 }
 
 // Whether code for `target` needs this one of the two: code for 8.0 runs on 8.6 and 8.9 too, which

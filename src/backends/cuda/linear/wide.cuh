@@ -239,18 +239,9 @@ __device__ __forceinline__ void wide_product(const ProductArgs& p) {
                                : find_wide_work(p);
   const RowTile& tile = work.tile;
   if (tile.first >= tile.end) return;
-  const std::int64_t n0 = work.column * kOut;
-  const WeightView w = p.weights[tile.matrix];
-  const WeightView up = kEpilogue == Epilogue::kSiluMul ? p.up[tile.matrix] : WeightView{};
-  // Row i of the tile's weights.
-  const auto is_up = [](int i) { return kEpilogue == Epilogue::kSiluMul && i / 8 % 2 == 1; };
-  const auto row_of_weight = [&](int i) {
-    const std::int64_t n = n0 + (kEpilogue == Epilogue::kSiluMul ? i / 16 * 8 + i % 8 : i);
-    return min(n, p.n - 1);
-  };
-  const RowCopy<kWideWeights, Codes<kFormat>::kBytes> copy_w([&](int i) {
-    return (is_up(i) ? up : w).data + row_of_weight(i) * Codes<kFormat>::row_bytes(p.k);
-  });
+  const WeightRows<kEpilogue> weights(p, tile, work.column * kOut);
+  const RowCopy<kWideWeights, Codes<kFormat>::kBytes> copy_w(
+      [&](int i) { return weights.of(i).data + weights.row(i) * Codes<kFormat>::row_bytes(p.k); });
   const int steps = (p.k + kStep - 1) / kStep;
   const int begin = kSplit ? work.slice * slices.steps : 0;
   const int end = kSplit ? min(begin + slices.steps, steps) : steps;
@@ -278,18 +269,18 @@ __device__ __forceinline__ void wide_product(const ProductArgs& p) {
     const std::byte* const own = codes + step % Shape::kStages * Shape::kCodeBytes;
     const std::byte* const own_x = shared + step % 2 * Shape::kXBytes;
     if (step + 1 < end) x.load((step + 1) * kStep, p.k);
-    const SpanScales upper = load_span_scales<kFormat>(w, row_of_weight(first_row), step, p.k);
+    const SpanScales upper =
+        load_span_scales<kFormat>(weights.w, weights.row(first_row), step, p.k);
     const SpanScales lower =
         kEpilogue == Epilogue::kSiluMul
-            ? load_span_scales<kFormat>(up, row_of_weight(first_row + 8), step, p.k)
+            ? load_span_scales<kFormat>(weights.up, weights.row(first_row + 8), step, p.k)
             : upper;
     std::uint32_t scales[2] = {};
     if constexpr (kFormat == WeightFormat::kNvfp4) {
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
         const int r = row + half * 8;
-        const std::byte* const of_row =
-            (is_up(r) ? up : w).scale + row_of_weight(r) * (p.k / kNvfp4Group);
+        const std::byte* const of_row = weights.of(r).scale + weights.row(r) * (p.k / kNvfp4Group);
         scales[half] = Codes<kFormat>::template load_scales<true>(
             of_row, step * kStep + Codes<kFormat>::column(t, 0), p.k);
       }
@@ -315,14 +306,15 @@ __device__ __forceinline__ void wide_product(const ProductArgs& p) {
   }
 
   let_next_start();
-  const float factor = factor_of<kFormat>(w);
-  const float up_factor = kEpilogue == Epilogue::kSiluMul ? factor_of<kFormat>(up) : factor;
   if constexpr (kSplit) {
+    const float factor = factor_of<kFormat>(weights.w);
+    const float up_factor =
+        kEpilogue == Epilogue::kSiluMul ? factor_of<kFormat>(weights.up) : factor;
     if (is_first) {  // a slice past the end
 #pragma unroll
       for (int i = 0; i < kWideSums; ++i) totals[i * kWideBlock] = 0;
     }
-    const std::int64_t n = n0 + first_row / 16 * kRowsOf16<kEpilogue> + g;
+    const std::int64_t n = weights.n0 + first_row / 16 * kRowsOf16<kEpilogue> + g;
     return add_slices<kFormat, kEpilogue>(p, tile, n, totals, factor, up_factor);
   }
   __syncthreads();  // x and codes have been read
@@ -333,13 +325,8 @@ __device__ __forceinline__ void wide_product(const ProductArgs& p) {
     sums[x_row * Shape::kSumStride + column] = totals[i * kWideBlock];
   }
   __syncthreads();
-  for (int i = threadIdx.x; i < kWideRows * kOut; i += kWideBlock) {
-    const int x_row = i / kOut, out = i % kOut;
-    const int column = kEpilogue == Epilogue::kSiluMul ? out / 8 * 16 + out % 8 : out;
-    const float* const sum = sums + x_row * Shape::kSumStride + column;
-    const float up_sum = kEpilogue == Epilogue::kSiluMul ? sum[8] : 0.0f;
-    write_sum<kEpilogue>(p, tile, tile.first + x_row, n0 + out, *sum * factor, up_sum * up_factor);
-  }
+  write_tile<kFormat, kEpilogue, kWideRows, kOut, Shape::kSumStride, kWideBlock>(p, tile, weights,
+                                                                                 sums);
 }
 
 template <WeightFormat kFormat, Epilogue kEpilogue, bool kSplit>
