@@ -138,23 +138,34 @@ class CudaOps final : public Ops {
     const std::int64_t T = args.q.dim(0);
     const Tensor a = f.add_rms_norm(args.x, args.delta, w.input_layernorm, d.rms_norm_eps);
     const Tensor q_latent = scratch.take_padded(f.dtype, {T, w.q_a_proj.rows});
+    const bool with_query = with_index && args.index_q;
+    Tensor kv, k;
+    device_->beside([&] {
+      kv = f.linear(a, w.kv_a_proj_with_mqa);
+      if (with_index) k = f.linear(a, w.indexer.wk);
+      if (with_query) {
+        linear({.x = a, .weight = w.indexer.weights_proj, .out = args.index_weights});
+      }
+    });
     linear({.x = a, .weight = w.q_a_proj, .out = q_latent});
-    const Tensor kv = f.linear(a, w.kv_a_proj_with_mqa);
-    const Tensor k = with_index ? f.linear(a, w.indexer.wk) : Tensor{};
+    device_->join();
     launch("attention_inputs", AttentionInputs{.block = args, .q = q_latent, .kv = kv, .k = k},
            launch_attention_inputs);
+    if (with_query) {
+      device_->beside(
+          [&] { linear({.x = q_latent, .weight = w.indexer.wq_b, .out = args.index_q.flat()}); });
+    }
     linear({.x = q_latent, .weight = w.q_b_proj, .out = args.q.flat()});
     const RopeArgs rope_q = {.x = args.q.last(d.qk_rope_head_dim),
                              .positions = args.batch.positions,
                              .table = args.batch.rope_table};
-    if (!with_index || !args.index_q) return rope(rope_q);
-    linear({.x = q_latent, .weight = w.indexer.wq_b, .out = args.index_q.flat()});
+    if (!with_query) return rope(rope_q);
+    device_->join();
     const RopeArgs rope_index = {.x = args.index_q.first(d.qk_rope_head_dim),
                                  .positions = args.batch.positions,
                                  .table = args.batch.rope_table,
                                  .interleaved = d.indexer_rope_interleave};
     launch("rope", RopePair{rope_q, rope_index}, launch_rope_pair);
-    linear({.x = a, .weight = w.indexer.weights_proj, .out = args.index_weights});
   }
 
   void dense_ffn(const DenseFfnArgs& args, Arena& scratch) override {
@@ -165,44 +176,44 @@ class CudaOps final : public Ops {
     const Arena::Scope scope(scratch);
     const Compose f{*this, scratch, args.delta.dtype};
     const Tensor m = f.add_rms_norm(args.x, args.delta, args.norm, args.eps);
-    ffn(w, m, args.delta, scratch);
+    ffn(w, m, scratch.take(m.dtype, {m.dim(0), w.gate_proj.rows}), args.delta);
   }
 
-  // The router's norm in parts that the tensor cores multiply exactly.
-  void moe_route(const MoeRouteArgs& args, Arena& scratch) override {
-    const MoeArgs& moe = args.moe;
-    const MoeWeights& w = moe.weights;
-    if (args.m.dtype != DType::kBF16 || w.gate.format != WeightFormat::kBF16 || !moe.delta ||
-        !is_product(args.m.dtype, w.gate)) {
-      return Ops::moe_route(args, scratch);
+  // The shared experts, whose answer waits in delta, beside the router.
+  void moe(const MoeArgs& args, Arena& scratch) override {
+    const FfnWeights& shared = args.weights.shared_experts;
+    if (!routes_in_parts(args) || !shared ||
+        !is_gate_up(args.delta.dtype, shared.gate_proj, shared.up_proj)) {
+      return Ops::moe(args, scratch);
     }
     const Arena::Scope scope(scratch);
-    const std::int64_t T = moe.x.dim(0);
-    const Tensor parts = scratch.take_padded(DType::kBF16, {3 * T, moe.x.dim(1)});
-    const RouterInputArgs input = {.x = moe.x,
-                                   .delta = moe.delta,
-                                   .weight = moe.norm,
-                                   .eps = moe.eps,
-                                   .m = args.m,
-                                   .parts = parts};
-    launch("router_input", input, launch_router_input);
-    const Tensor logits = scratch.take(DType::kF32, {3 * T, w.gate.rows});
-    linear({.x = parts, .weight = w.gate, .out = logits});
-    const Tensor ids =
-        moe.routed ? moe.routed : scratch.take(DType::kI32, {T, moe.num_experts_per_tok});
-    const RouteArgs routing = {.logits = logits,
-                               .bias = w.e_score_correction_bias,
-                               .positions = moe.positions,
-                               .n_group = moe.n_group,
-                               .topk_group = moe.topk_group,
-                               .norm_topk_prob = moe.norm_topk_prob,
-                               .routed_scaling_factor = moe.routed_scaling_factor,
-                               .ids = ids,
-                               .given = moe.routed_given,
-                               .weights = args.weights};
-    launch("route", routing,
-           [](const RouteArgs& args, const Gpu& gpu) { launch_route(args, gpu, 3); });
-    permute({.ids = ids, .rows = args.rows, .offsets = args.offsets, .places = args.places});
+    const MoeRouteArgs routed = take_routing(args, scratch);
+    const Tensor inner = scratch.take(args.delta.dtype, {args.x.dim(0), shared.gate_proj.rows});
+    {
+      const Arena::Scope of_router(scratch);
+      const Tensor parts = split_for_router(routed, scratch);
+      device_->beside([&] { ffn(shared, routed.m, inner, args.delta); });
+      route_parts(routed, parts, scratch);
+    }
+    const Tensor answers = scratch.take(args.delta.dtype, {routed.rows.dim(0), args.x.dim(1)});
+    moe_experts({.weights = args.weights,
+                 .x = routed.m,
+                 .rows = routed.rows,
+                 .offsets = routed.offsets,
+                 .out = answers},
+                scratch);
+    device_->join();
+    combine({.y = answers,
+             .places = routed.places,
+             .weights = routed.weights,
+             .shared = args.delta,
+             .out = args.delta});
+  }
+
+  void moe_route(const MoeRouteArgs& args, Arena& scratch) override {
+    if (!routes_in_parts(args.moe)) return Ops::moe_route(args, scratch);
+    const Arena::Scope scope(scratch);
+    route_parts(args, split_for_router(args, scratch), scratch);
   }
 
   void moe_experts(const MoeExpertsArgs& args, Arena& scratch) override {
@@ -235,12 +246,11 @@ class CudaOps final : public Ops {
       return Ops::moe_combine(args, scratch);
     }
     const Arena::Scope scope(scratch);
-    const Tensor shared = scratch.take(args.delta.dtype, {args.m.dim(0), args.delta.dim(1)});
-    ffn(w, args.m, shared, scratch);
+    ffn(w, args.m, scratch.take(args.m.dtype, {args.m.dim(0), w.gate_proj.rows}), args.delta);
     combine({.y = args.y,
              .places = args.places,
              .weights = args.expert_weights,
-             .shared = shared,
+             .shared = args.delta,
              .out = args.delta});
   }
 
@@ -256,14 +266,53 @@ class CudaOps final : public Ops {
     device_->run(op, [&](const Gpu& gpu) { launch_op(args, gpu); });
   }
   // out = down(silu(gate(x)) * up(x)) of weights that are is_gate_up().
-  void ffn(const FfnWeights& w, const Tensor& x, const Tensor& out, Arena& scratch) {
-    const Arena::Scope scope(scratch);
-    const Tensor inner = scratch.take(x.dtype, {x.dim(0), w.gate_proj.rows});
+  void ffn(const FfnWeights& w, const Tensor& x, const Tensor& inner, const Tensor& out) {
     check(LinearArgs{.x = x, .weight = w.gate_proj, .out = inner});
     check(LinearArgs{.x = x, .weight = w.up_proj, .out = inner});
     const GateUpArgs gate_up = {.x = x, .gate = w.gate_proj, .up = w.up_proj, .out = inner};
     launch("gate_up", gate_up, launch_gate_up);
     linear({.x = inner, .weight = w.down_proj, .out = out});
+  }
+
+  // The router's norm goes to the tensor cores in three parts, which they multiply exactly.
+  static bool routes_in_parts(const MoeArgs& args) {
+    const Weight& gate = args.weights.gate;
+    return args.delta && args.delta.dtype == DType::kBF16 && gate.format == WeightFormat::kBF16 &&
+           is_product(args.delta.dtype, gate);
+  }
+  Tensor split_for_router(const MoeRouteArgs& args, Arena& scratch) {
+    const MoeArgs& moe = args.moe;
+    const Tensor parts = scratch.take_padded(DType::kBF16, {3 * moe.x.dim(0), moe.x.dim(1)});
+    const RouterInputArgs input = {.x = moe.x,
+                                   .delta = moe.delta,
+                                   .weight = moe.norm,
+                                   .eps = moe.eps,
+                                   .m = args.m,
+                                   .parts = parts};
+    launch("router_input", input, launch_router_input);
+    return parts;
+  }
+  void route_parts(const MoeRouteArgs& args, const Tensor& parts, Arena& scratch) {
+    const MoeArgs& moe = args.moe;
+    const MoeWeights& w = moe.weights;
+    const Tensor logits = scratch.take(DType::kF32, {parts.dim(0), w.gate.rows});
+    linear({.x = parts, .weight = w.gate, .out = logits});
+    const Tensor ids = moe.routed
+                           ? moe.routed
+                           : scratch.take(DType::kI32, {args.m.dim(0), moe.num_experts_per_tok});
+    const RouteArgs routing = {.logits = logits,
+                               .bias = w.e_score_correction_bias,
+                               .positions = moe.positions,
+                               .n_group = moe.n_group,
+                               .topk_group = moe.topk_group,
+                               .norm_topk_prob = moe.norm_topk_prob,
+                               .routed_scaling_factor = moe.routed_scaling_factor,
+                               .ids = ids,
+                               .given = moe.routed_given,
+                               .weights = args.weights};
+    launch("route", routing,
+           [](const RouteArgs& args, const Gpu& gpu) { launch_route(args, gpu, 3); });
+    permute({.ids = ids, .rows = args.rows, .offsets = args.offsets, .places = args.places});
   }
 
   std::unique_ptr<CudaDevice> device_;

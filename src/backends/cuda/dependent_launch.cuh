@@ -35,7 +35,7 @@ void launch_dependent(void (*kernel)(Params...), const LaunchShape& shape, const
                       Args&&... args) {
   cudaLaunchAttribute attributes[2] = {};
   attributes[0].id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  attributes[0].val.programmaticStreamSerializationAllowed = 1;
+  attributes[0].val.programmaticStreamSerializationAllowed = gpu.overlaps;
   attributes[1].id = cudaLaunchAttributeClusterDimension;
   attributes[1].val.clusterDim.x = shape.cluster;
   attributes[1].val.clusterDim.y = attributes[1].val.clusterDim.z = 1;

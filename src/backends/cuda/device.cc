@@ -1,6 +1,7 @@
 #include "backends/cuda/device.h"
 
 #include <cstring>
+#include <utility>
 
 #include "backends/cuda/check_cuda.h"
 #include "backends/cuda/targets.h"
@@ -82,6 +83,10 @@ CudaDevice::CudaDevice(int ordinal) : ordinal_(ordinal), name_(str("cuda:", ordi
   gpu_.arch = arch_of(capability_of(ordinal));
   gpu_.num_sms = attribute(cudaDevAttrMultiProcessorCount, ordinal);
   check(cudaStreamCreate(&gpu_.stream), "create a stream");
+  check(cudaStreamCreate(&other_), "create a stream");
+  for (cudaEvent_t* event : {&forked_, &joined_}) {
+    check(cudaEventCreateWithFlags(event, cudaEventDisableTiming), "create an event");
+  }
   void* staging = nullptr;
   check(cudaMallocHost(&staging, kStaging), "pin memory");
   staging_ = static_cast<std::byte*>(staging);
@@ -90,7 +95,12 @@ CudaDevice::CudaDevice(int ordinal) : ordinal_(ordinal), name_(str("cuda:", ordi
 CudaDevice::~CudaDevice() {
   synchronize();
   check(cudaFreeHost(staging_), "unpin memory");
-  check(cudaStreamDestroy(gpu_.stream), "destroy the stream");
+  for (const cudaEvent_t event : {forked_, joined_}) {
+    check(cudaEventDestroy(event), "destroy an event");
+  }
+  for (const cudaStream_t stream : {gpu_.stream, other_}) {
+    check(cudaStreamDestroy(stream), "destroy a stream");
+  }
 }
 
 DeviceMemory CudaDevice::memory() {
@@ -194,10 +204,33 @@ double CudaDevice::seconds_between(const Event& from, const Event& to) {
   return 1e-3 * static_cast<double>(ms);
 }
 
+void CudaDevice::begin_branch() {
+  if (!recording_) return;
+  check(cudaEventRecord(forked_, gpu_.stream), "begin a branch");
+  check(cudaStreamWaitEvent(other_, forked_), "begin a branch");
+  std::swap(gpu_.stream, other_);
+  gpu_.overlaps = false;
+}
+
+void CudaDevice::end_branch() {
+  if (!recording_) return;
+  check(cudaEventRecord(joined_, gpu_.stream), "end a branch");
+  std::swap(gpu_.stream, other_);
+  gpu_.overlaps = true;
+}
+
+void CudaDevice::join() {
+  if (!recording_) return;
+  check(cudaStreamWaitEvent(gpu_.stream, joined_), "join a branch");
+  gpu_.overlaps = false;
+}
+
 std::unique_ptr<Graph> CudaDevice::capture(const std::function<void()>& run) {
   select();
   check(cudaStreamBeginCapture(gpu_.stream, cudaStreamCaptureModeThreadLocal), "begin a capture");
+  recording_ = true;
   run();
+  recording_ = false;
   cudaGraph_t recorded = nullptr;
   check(cudaStreamEndCapture(gpu_.stream, &recorded), "end a capture");
   cudaGraphExec_t graph = nullptr;

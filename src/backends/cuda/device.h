@@ -1,4 +1,5 @@
-// CudaDevice: one GPU, its memory, and the one stream that everything runs on, in order.
+// CudaDevice: one GPU, its memory, and the one stream that everything runs on, in order. In a graph
+// that is recorded, a branch runs beside it.
 #pragma once
 
 #include <memory>
@@ -44,18 +45,34 @@ class CudaDevice final : public Device {
     select();
     last_op_ = op;
     launch(gpu_);
+    gpu_.overlaps = true;
     check(cudaGetLastError(), "launch");
   }
+
+  // While a graph is recorded, what `launches` run is recorded beside what comes after, until
+  // join(): neither may write what the other touches. Otherwise in order.
+  template <class Launches>
+  void beside(Launches&& launches) {
+    begin_branch();
+    launches();
+    end_branch();
+  }
+  void join();
 
  private:
   explicit CudaDevice(int ordinal);
 
+  void begin_branch();
+  void end_branch();
   void select() { check(cudaSetDevice(ordinal_), "select"); }  // per thread
   void check(cudaError_t error, const char* call) const;
 
   const int ordinal_;
   const std::string name_;  // "cuda:0"
   Gpu gpu_ = {};
+  cudaStream_t other_ = nullptr;  // the branch's, or in it the main one
+  cudaEvent_t forked_ = nullptr, joined_ = nullptr;
+  bool recording_ = false;
   std::byte* staging_ = nullptr;  // pinned; small copies in pass through it
   std::size_t staged_ = 0;        // where the next one goes
   Event staged_half_[2];          // when each half was read

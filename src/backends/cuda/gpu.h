@@ -11,6 +11,7 @@ struct Gpu {
   Arch arch = {};
   int num_sms = 0;
   cudaStream_t stream = nullptr;
+  bool overlaps = true;  // a launch may start before the kernel before it ends
 };
 
 }  // namespace glint::cuda

@@ -16,7 +16,8 @@ namespace {
 
 constexpr int kDim = kStep, kMostHeads = 32;  // of a query: rows of one step of a product
 constexpr int kWarps = 8, kBlock = kWarps * kWarp;
-constexpr int kKeysOfWarp = 32, kKeysOfBlock = kWarps * kKeysOfWarp;
+constexpr int kTile = 16;                                  // keys of a warp at a time
+constexpr std::int64_t kFewestTiles = 2, kMostTiles = 16;  // of a warp
 
 struct Query {
   alignas(16) bf16 values[kMostHeads][kDim + 8];  // padded against bank conflicts
@@ -51,14 +52,14 @@ __device__ void load_query(const KeyScores& s, std::int64_t token, Query& query)
 }
 
 template <WeightFormat kFormat, class Key>
-__global__ void __launch_bounds__(kBlock, 2) score_keys_kernel(const KeyScores s) {
+__global__ void __launch_bounds__(kBlock, 2) score_keys_kernel(const KeyScores s, const int tiles) {
   __shared__ Query query;
   let_next_start();
   wait_for_inputs();
   using Keys = Codes<kFormat>;
   const std::int64_t token = s.first_token + blockIdx.y;
   const std::int64_t visible = std::int64_t{s.positions[token]} + 1;
-  const std::int64_t first = blockIdx.x * std::int64_t{kKeysOfBlock};
+  const std::int64_t first = blockIdx.x * std::int64_t{kWarps * kTile} * tiles;
   if (visible <= s.k || first >= visible) return;
   load_query<Key>(s, token, query);
   __syncthreads();
@@ -79,8 +80,8 @@ __global__ void __launch_bounds__(kBlock, 2) score_keys_kernel(const KeyScores s
   }
   const std::int32_t* const pages = s.page_table + s.seqs[token] * s.max_pages;
   float* const out = s.scores + blockIdx.y * s.stride;
-  for (int at = 0; at < kKeysOfWarp; at += 16) {
-    const std::int64_t base = first + warp * kKeysOfWarp + at;
+  for (int tile = 0; tile < tiles; ++tile) {
+    const std::int64_t base = first + (tile * kWarps + warp) * kTile;
     if (base >= visible) return;
     Keys keys[2];
     std::int64_t slots[2];
@@ -132,15 +133,20 @@ bool can_score_keys(const SelectKeysArgs& args) {
 
 void launch_score_keys(const KeyScores& s, IndexFormat format, std::int64_t tokens,
                        std::int64_t most_keys, const Gpu& gpu) {
-  const dim3 grid(static_cast<unsigned>((most_keys + kKeysOfBlock - 1) / kKeysOfBlock),
-                  static_cast<unsigned>(tokens));
-  if (format == IndexFormat::kFp8) {
-    launch_dependent(score_keys_kernel<WeightFormat::kFp8Block, std::uint8_t>,
-                     {.grid = grid, .block = kBlock}, gpu, s);
-  } else {
-    launch_dependent(score_keys_kernel<WeightFormat::kBF16, bf16>, {.grid = grid, .block = kBlock},
-                     gpu, s);
-  }
+  // A thread block loads a query for all of its keys, so it has many of them where there are many
+  // thread blocks.
+  const auto blocks = [&](std::int64_t tiles) {
+    return tokens * ((most_keys + kWarps * kTile * tiles - 1) / (kWarps * kTile * tiles));
+  };
+  std::int64_t tiles = kFewestTiles;
+  while (tiles < kMostTiles && blocks(2 * tiles) >= 8 * gpu.num_sms) tiles *= 2;
+  const LaunchShape shape = {
+      .grid = dim3(static_cast<unsigned>(blocks(tiles) / tokens), static_cast<unsigned>(tokens)),
+      .block = kBlock};
+  const auto kernel = format == IndexFormat::kFp8
+                          ? score_keys_kernel<WeightFormat::kFp8Block, std::uint8_t>
+                          : score_keys_kernel<WeightFormat::kBF16, bf16>;
+  launch_dependent(kernel, shape, gpu, s, static_cast<int>(tiles));
 }
 
 }  // namespace glint::cuda
