@@ -1,46 +1,14 @@
 // sparse_mla of bf16 queries over latents of 512 + 64, GLM-5's, on the tensor cores, with keys as
 // the rows of their instructions and kHeads heads as columns: a rank of eight has no more heads.
-//
-// Keys are cut into segments of kSegment by their position. A cluster computes one token and
-// kHeads of its heads, a thread block every eighth segment, kKeys keys at a time: scores by all
-// warps, softmax with a warp for each head and a lane for each key, then the sums over keys. The
-// thread blocks' parts are added up in order. So the order of every sum is that of `indices`.
+// A cluster computes one token and kHeads of its heads.
 #include <cuda_pipeline_primitives.h>
 
-#include "backends/cuda/attention/sparse_mla_512.h"
-#include "backends/cuda/cache/rows.cuh"
-#include "backends/cuda/cluster.cuh"
+#include "backends/cuda/attention/sparse_mla_512.cuh"
 #include "backends/cuda/dependent_launch.cuh"
-#include "backends/cuda/linear/codes.cuh"
-#include "backends/cuda/reduce.cuh"
 
 namespace glint::cuda {
+namespace mla512 {
 namespace {
-
-constexpr int kLatent = 512, kRope = 64, kWidth = kLatent + kRope;
-constexpr int kHeads = 8, kBlock = kHeads * kWarp;
-constexpr int kKeys = kWarp, kSegment = 256, kMostBlocks = 8;  // of a cluster
-constexpr int most_blocks(const Arch& arch) { return arch.clusters ? kMostBlocks : 1; }
-
-// Warps of the scores: 16 keys and a quarter of the width each.
-constexpr int kQuarters = 4, kQuarter = kWidth / kQuarters / 16;  // instructions
-constexpr int kRow = kWidth + 8;  // bf16 of a key in shared memory: padded against conflicts
-constexpr int kFp8Row = 656;      // bytes in the cache
-constexpr int kLatentBlocks = kLatent / 16 / (kBlock / kWarp);  // of 16, of a warp
-
-struct Attention {
-  const bf16 *q_latent, *q_rope;
-  std::int64_t q_latent_strides[2], q_rope_strides[2];  // of tokens and heads
-  bf16* out;
-  std::int64_t out_strides[2];
-  float* lse;  // [T, H]; null: not wanted
-  const std::int32_t* indices;
-  std::int64_t k;
-  int heads;
-  float scale;
-  const std::byte* rows;
-  std::int64_t page_stride;
-};
 
 // Shared memory of a thread block. Fp8 rows are copied as they are and then decoded; others are
 // used where they were copied to.
@@ -55,93 +23,14 @@ struct Shared {
   std::int32_t slots[kSegment];
   // The thread block hands these over at its end.
   float largest[kHeads], sum[kHeads];
+  PartWeights<kHeads> weights;
+  int flag;
 };
 // With them go the sums over keys, which replace the stages: [kHeads, kLatent].
 template <bool kFp8, int kStages>
 __device__ float* sums_of(Shared<kFp8, kStages>& shared) {
   static_assert(sizeof(shared.stages) >= kHeads * kLatent * sizeof(float));
   return reinterpret_cast<float*>(shared.stages[0]);
-}
-
-template <bool kTransposed>
-__device__ void load_matrices(std::uint32_t (&r)[4], const bf16* address) {
-  const auto from = static_cast<std::uint32_t>(__cvta_generic_to_shared(address));
-  if constexpr (kTransposed) {
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
-                 : "r"(from)
-                 : "memory");
-  } else {
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
-                 : "r"(from)
-                 : "memory");
-  }
-}
-
-__device__ void multiply_add(float (&sums)[4], const std::uint32_t (&a)[4], std::uint32_t b0,
-                             std::uint32_t b1) {
-  multiply_16(sums, a[0], a[1], a[2], a[3], b0, b1);
-}
-
-__device__ std::uint32_t pair_at(const bf16* p) {
-  return *reinterpret_cast<const std::uint32_t*>(p);
-}
-
-// Starts copying the keys [first, first + kKeys) of the segment; zeros where there is none.
-template <bool kFp8, int kStages>
-__device__ void start_copy(const Attention& a, Shared<kFp8, kStages>& shared, int first,
-                           int stage) {
-  constexpr int kFrom = kFp8 ? kFp8Row : kWidth * 2, kUnits = kFrom / 16;
-  for (int i = threadIdx.x; i < kKeys * kUnits; i += kBlock) {
-    const int key = i / kUnits, unit = i % kUnits;
-    const std::int32_t slot = shared.slots[first + key];
-    std::byte* const to = shared.stages[stage] + key * Shared<kFp8, kStages>::kRowBytes + unit * 16;
-    const std::int32_t page = max(slot, 0) / kPageSize, row = max(slot, 0) % kPageSize;
-    const std::byte* const from = a.rows + page * a.page_stride + row * kFrom + unit * 16;
-    const auto address = static_cast<std::uint32_t>(__cvta_generic_to_shared(to));
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(address), "l"(from),
-                 "r"(slot < 0 ? 0 : 16)
-                 : "memory");
-  }
-}
-
-// Two codes times their scale.
-__device__ std::uint32_t decode_pair(std::uint32_t codes, float scale) {
-  const std::uint32_t pair = Codes<WeightFormat::kFp8Block>::decoded(codes);
-  const __nv_bfloat162 both = __floats2bfloat162_rn(__uint_as_float(pair << 16) * scale,
-                                                    __uint_as_float(pair & 0xffff0000u) * scale);
-  std::uint32_t bits;
-  memcpy(&bits, &both, sizeof(bits));
-  return bits;
-}
-
-// Decodes kKeys fp8 rows, sixteen bytes at a time.
-__device__ void decode(const std::byte* from, bf16* to) {
-  constexpr int kCodeUnits = kLatent / 16, kUnits = kCodeUnits + kRope * 2 / 16;
-  for (int i = threadIdx.x; i < kKeys * kUnits; i += kBlock) {
-    const int key = i / kUnits, unit = i % kUnits;
-    const std::byte* const row = from + key * kFp8Row;
-    bf16* const out = to + key * kRow;
-    if (unit < kCodeUnits) {
-      const float scale =
-          *reinterpret_cast<const float*>(row + kLatent + unit * 16 / kScaleGroup * 4);
-      const uint4 codes = *reinterpret_cast<const uint4*>(row + unit * 16);
-      const std::uint32_t words[4] = {codes.x, codes.y, codes.z, codes.w};
-      std::uint32_t pairs[8];
-#pragma unroll
-      for (int j = 0; j < 8; ++j) {
-        pairs[j] = decode_pair(__byte_perm(words[j / 2], 0, j % 2 ? 0x3424 : 0x1404), scale);
-      }
-      uint4* const at = reinterpret_cast<uint4*>(out + unit * 16);
-      at[0] = {pairs[0], pairs[1], pairs[2], pairs[3]};
-      at[1] = {pairs[4], pairs[5], pairs[6], pairs[7]};
-    } else {
-      const int rope = (unit - kCodeUnits) * 16;  // bytes
-      *reinterpret_cast<uint4*>(reinterpret_cast<std::byte*>(out + kLatent) + rope) =
-          *reinterpret_cast<const uint4*>(row + kLatent + kLatent / kScaleGroup * 4 + rope);
-    }
-  }
 }
 
 // The queries as a warp of the scores needs them: of head lane / 4, a quarter of the width.
@@ -238,6 +127,7 @@ __global__ void __launch_bounds__(kBlock, 2) sparse_mla_512_kernel(const Attenti
   const int blocks = static_cast<int>(cluster.num_blocks()),
             rank = static_cast<int>(cluster.block_rank());
   const std::int64_t token = blockIdx.x / blocks;
+  if (a.with_groups && have_one_list(cluster, a, token / kTokens, shared.flag)) return;
   const std::int32_t* const indices = a.indices + token * a.k;
   const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp;
 
@@ -253,7 +143,7 @@ __global__ void __launch_bounds__(kBlock, 2) sparse_mla_512_kernel(const Attenti
     }
     __syncthreads();
     for (int i = 0; i < kStages - 1; ++i) {
-      start_copy(a, shared, i * kKeys, i);
+      start_copy<kFp8>(a, shared.slots + i * kKeys, shared.stages[i]);
       __pipeline_commit();
     }
     for (int tile = 0; tile < kSegment / kKeys && shared.slots[tile * kKeys] >= 0; ++tile) {
@@ -261,7 +151,7 @@ __global__ void __launch_bounds__(kBlock, 2) sparse_mla_512_kernel(const Attenti
       __syncthreads();  // the copies of all threads are there, and the stage before is free
       const int ahead = tile + kStages - 1;
       if (ahead < kSegment / kKeys && shared.slots[ahead * kKeys] >= 0) {
-        start_copy(a, shared, ahead * kKeys, ahead % kStages);
+        start_copy<kFp8>(a, shared.slots + ahead * kKeys, shared.stages[ahead % kStages]);
       }
       __pipeline_commit();
       const std::byte* const stage = shared.stages[tile % kStages];
@@ -291,28 +181,7 @@ __global__ void __launch_bounds__(kBlock, 2) sparse_mla_512_kernel(const Attenti
     }
   }
   if (lane == 0) shared.largest[warp] = softmax.largest, shared.sum[warp] = softmax.sum;
-  cluster.sync();
-  for (int i = rank * kBlock + static_cast<int>(threadIdx.x); i < kHeads * kLatent;
-       i += blocks * kBlock) {
-    const int h = i / kLatent, d = i % kLatent;
-    const std::int64_t head = blockIdx.y * kHeads + h;
-    if (head >= a.heads) break;
-    float largest = -INFINITY;
-    for (int b = 0; b < blocks; ++b) {
-      largest = fmaxf(largest, *cluster.map_shared_rank(&shared.largest[h], b));
-    }
-    float sum = 0, out = 0;
-    for (int b = 0; b < blocks; ++b) {
-      const float of = *cluster.map_shared_rank(&shared.largest[h], b);
-      const float weight = of == -INFINITY ? 0.0f : expf(of - largest);
-      sum = fmaf(weight, *cluster.map_shared_rank(&shared.sum[h], b), sum);
-      out = fmaf(weight, cluster.map_shared_rank(all_sums, b)[i], out);
-    }
-    const float value = sum > 0 ? out / sum : sum;
-    a.out[token * a.out_strides[0] + head * a.out_strides[1] + d] = __float2bfloat16_rn(value);
-    if (a.lse && d == 0) a.lse[token * a.heads + head] = largest + logf(sum);
-  }
-  cluster.sync();  // the others have read this block's sums
+  add_parts(cluster, a, token, shared.largest, shared.sum, all_sums, shared.weights);
 }
 
 template <bool kFp8, int kStages>
@@ -338,6 +207,9 @@ void launch(const Attention& attention, std::int64_t tokens, const Gpu& gpu) {
 }
 
 }  // namespace
+}  // namespace mla512
+
+using namespace mla512;
 
 bool is_sparse_mla_512(const SparseMlaArgs& args) {
   const auto is_even = [](const Tensor& x) {
@@ -347,10 +219,16 @@ bool is_sparse_mla_512(const SparseMlaArgs& args) {
   return args.out.dtype == DType::kBF16 && args.kv.format != LatentFormat::kF32 &&
          args.kv.latent_dim == kLatent && args.kv.rope_dim == kRope && args.indices.dim(1) > 0 &&
          reinterpret_cast<std::uintptr_t>(args.kv.data) % 16 == 0 && args.kv.stride() % 16 == 0 &&
-         is_even(args.q_latent) && is_even(args.q_rope);
+         is_even(args.q_latent) && is_even(args.q_rope) && is_even(args.out);
 }
 
 void launch_sparse_mla_512(const SparseMlaArgs& args, const Gpu& gpu) {
+  // A group's kernel computes at most a cluster's keys, and pays where there are many.
+  constexpr std::int64_t kFewTokens = 16, kFewestInGroups = 256;
+  const std::int64_t tokens = args.out.dim(0);
+  const bool with_groups = gpu.arch.clusters && tokens >= kFewestInGroups &&
+                           args.indices.dim(1) <= kMostBlocks * kSegment;
+  const bool fp8 = args.kv.format == LatentFormat::kFp8;
   const Attention attention = {
       .q_latent = bf16_data(args.q_latent),
       .q_rope = bf16_data(args.q_rope),
@@ -361,16 +239,17 @@ void launch_sparse_mla_512(const SparseMlaArgs& args, const Gpu& gpu) {
       .lse = args.lse ? args.lse.ptr<float>() : nullptr,
       .indices = args.indices.ptr<std::int32_t>(),
       .k = args.indices.dim(1),
+      .tokens = tokens,
+      .with_groups = with_groups,
       .heads = static_cast<int>(args.out.dim(1)),
       .scale = args.softmax_scale,
       .rows = args.kv.data,
       .page_stride = args.kv.stride()};
+  if (with_groups) launch_one_list(attention, fp8, gpu);
   // Two thread blocks share a multiprocessor; few that do not fill it have more keys under way, as
   // far as its shared memory goes.
-  constexpr std::int64_t kFewTokens = 16;
-  const std::int64_t tokens = args.out.dim(0);
   const bool few = tokens <= kFewTokens;
-  if (args.kv.format == LatentFormat::kFp8) {
+  if (fp8) {
     if (few && fits<true, 7>(gpu.arch)) return launch<true, 7>(attention, tokens, gpu);
     if (fits<true, 3>(gpu.arch)) return launch<true, 3>(attention, tokens, gpu);
     return launch<true, 2>(attention, tokens, gpu);

@@ -216,6 +216,43 @@ std::string dense_ffn_equals_its_composition_to_the_bit(Ops& ops) {
   return "";
 }
 
+// Tokens at the start of a prompt, whose keys are one list, together and each alone.
+std::string attention_of_a_token_does_not_depend_on_its_batch(Ops& ops) {
+  constexpr std::int64_t kTokens = 300, kHeads = 8, kLatent = 512, kRope = 64, kKeys = 600;
+  Device& device = ops.device();
+  const Values latent(device, kTokens, kHeads * kLatent, 15),
+      rope(device, kTokens, kHeads * kRope, 16);
+  const Values cache(device, 5 * kPageSize, kLatent + kRope, 17);
+  const Values all(device, kTokens, kHeads * kLatent, 0), one(device, 1, kHeads * kLatent, 0);
+  std::vector<std::int32_t> slots;
+  for (std::int32_t t = 0; t < kTokens; ++t) {
+    for (std::int32_t j = 0; j < kKeys; ++j) slots.push_back(j <= t ? 5 * kPageSize - 1 - j : -1);
+  }
+  const Buffer buffer = device.allocate(slots.size() * sizeof(slots[0]));
+  device.copy_in(buffer.data(), slots.data(), slots.size() * sizeof(slots[0]));
+  const Tensor indices(buffer.data(), DType::kI32, {kTokens, kKeys});
+  const auto attend = [&](std::int64_t first, std::int64_t count, const Tensor& out) {
+    ops.sparse_mla({.q_latent = latent.tensor().slice(0, first, count).heads(kHeads),
+                    .q_rope = rope.tensor().slice(0, first, count).heads(kHeads),
+                    .kv = {.data = cache.tensor().data,
+                           .format = LatentFormat::kBF16,
+                           .num_slots = cache.tensor().dim(0),
+                           .latent_dim = kLatent,
+                           .rope_dim = kRope},
+                    .indices = indices.slice(0, first, count),
+                    .softmax_scale = 0.0625f,
+                    .out = out.heads(kHeads)});
+  };
+  attend(0, kTokens, all.tensor());
+  for (const std::int64_t token : {0, 1, 31, 32, 200, 255, 256, 287, 288, 299}) {
+    attend(token, 1, one.tensor());
+    const auto difference = compare_bits(device, str("token ", token).c_str(), one.tensor(),
+                                         all.tensor().slice(0, token, 1));
+    if (!difference.empty()) return difference;
+  }
+  return "";
+}
+
 }  // namespace
 
 std::span<const DeviceCheck> device_checks() {
@@ -226,6 +263,8 @@ std::span<const DeviceCheck> device_checks() {
       {"linear_does_not_depend_on_alignment", linear_does_not_depend_on_alignment},
       {"rms_norm_does_not_depend_on_alignment", rms_norm_does_not_depend_on_alignment},
       {"dense_ffn_equals_its_composition_to_the_bit", dense_ffn_equals_its_composition_to_the_bit},
+      {"attention_of_a_token_does_not_depend_on_its_batch",
+       attention_of_a_token_does_not_depend_on_its_batch},
       {"too_large_an_allocation_is_an_empty_buffer", too_large_an_allocation_is_an_empty_buffer}};
   return kChecks;
 }
