@@ -1,9 +1,9 @@
 // Launches in whose first part the kernel before still runs: what starting a kernel takes, and what
 // it can read without waiting, overlaps with the end of the one before it.
 //
-// Such a kernel calls wait_for_inputs() before it reads what an earlier kernel wrote, and before
-// it writes anything. Every kernel may call let_next_start(), at any time: the next one still
-// waits for its end, and so for the ends of those before it.
+// Such a kernel, of launch_dependent(), calls wait_for_inputs() before it reads what an earlier
+// kernel wrote, and before it writes anything. Every kernel may call let_next_start(), at any time:
+// the next one still waits for its end, and so for the ends of those before it.
 #pragma once
 
 #include <cstddef>
@@ -29,13 +29,14 @@ struct LaunchShape {
   unsigned cluster = 1;    // thread blocks of one, along x
 };
 
-// An error shows as the launch's.
+// Starts a kernel, while the one before it still runs if `overlaps`. An error shows as the
+// launch's.
 template <class... Params, class... Args>
-void launch_dependent(void (*kernel)(Params...), const LaunchShape& shape, const Gpu& gpu,
-                      Args&&... args) {
+void start_kernel(void (*kernel)(Params...), const LaunchShape& shape, const Gpu& gpu,
+                  bool overlaps, Args&&... args) {
   cudaLaunchAttribute attributes[2] = {};
   attributes[0].id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  attributes[0].val.programmaticStreamSerializationAllowed = gpu.overlaps;
+  attributes[0].val.programmaticStreamSerializationAllowed = overlaps && gpu.overlaps;
   attributes[1].id = cudaLaunchAttributeClusterDimension;
   attributes[1].val.clusterDim.x = shape.cluster;
   attributes[1].val.clusterDim.y = attributes[1].val.clusterDim.z = 1;
@@ -47,6 +48,19 @@ void launch_dependent(void (*kernel)(Params...), const LaunchShape& shape, const
   config.attrs = attributes;
   config.numAttrs = !gpu.arch.clusters ? 0 : shape.cluster > 1 ? 2 : 1;
   cudaLaunchKernelEx(&config, kernel, std::forward<Args>(args)...);
+}
+
+// For short kernels whose start takes as long as they do: products of few rows, and attention.
+template <class... Params, class... Args>
+void launch_dependent(void (*kernel)(Params...), const LaunchShape& shape, const Gpu& gpu,
+                      Args&&... args) {
+  start_kernel(kernel, shape, gpu, true, std::forward<Args>(args)...);
+}
+// For the others: thread blocks that wait take room from those that work.
+template <class... Params, class... Args>
+void launch_in_order(void (*kernel)(Params...), const LaunchShape& shape, const Gpu& gpu,
+                     Args&&... args) {
+  start_kernel(kernel, shape, gpu, false, std::forward<Args>(args)...);
 }
 
 }  // namespace glint::cuda

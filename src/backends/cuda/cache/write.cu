@@ -19,7 +19,6 @@ __global__ void __launch_bounds__(kBlock)
     write_latent_kernel(Source<X> latents, Source<X> ropes, const std::int32_t* slots,
                         LatentRows rows) {
   let_next_start();
-  wait_for_inputs();
   const std::int64_t slot = slots[blockIdx.x];
   if (slot < 0) return;
   const X* latent = latents.x + blockIdx.x * latents.stride;
@@ -32,7 +31,6 @@ template <class X, class Cache>
 __global__ void __launch_bounds__(kBlock)
     write_index_kernel(const X* keys, const std::int32_t* slots, IndexRows rows) {
   let_next_start();
-  wait_for_inputs();
   const std::int64_t slot = slots[blockIdx.x];
   if (slot < 0) return;
   const X* key = keys + blockIdx.x * std::int64_t{rows.dim};
@@ -46,7 +44,7 @@ void launch_write_latent(const WriteLatentArgs& args, const Gpu& gpu) {
   if (tokens == 0) return;
   with_elements(args.latent, [&]<class X>(X* latent) {
     with_cache_type(args.cache.format, [&]<class Cache>(Cache) {
-      launch_dependent(
+      launch_in_order(
           write_latent_kernel<X, Cache>, {.grid = dim3(tokens), .block = kBlock}, gpu,
           Source<X>{latent, args.latent.stride[0]},
           Source<X>{reinterpret_cast<const X*>(args.k_rope.data), args.k_rope.stride[0]},
@@ -60,8 +58,8 @@ void launch_write_index(const WriteIndexArgs& args, const Gpu& gpu) {
   if (tokens == 0) return;
   with_elements(args.k, [&]<class X>(X* keys) {
     with_cache_type(args.cache.format, [&]<class Cache>(Cache) {
-      launch_dependent(write_index_kernel<X, Cache>, {.grid = dim3(tokens), .block = kBlock}, gpu,
-                       keys, args.slots.ptr<std::int32_t>(), index_rows(args.cache));
+      launch_in_order(write_index_kernel<X, Cache>, {.grid = dim3(tokens), .block = kBlock}, gpu,
+                      keys, args.slots.ptr<std::int32_t>(), index_rows(args.cache));
     });
   });
 }

@@ -57,7 +57,6 @@ template <class T>
 __global__ void __launch_bounds__(kBlock)
     silu_mul_kernel(const T* gate, const T* up, T* out, std::int64_t size) {
   let_next_start();
-  wait_for_inputs();
   const std::int64_t at = blockIdx.x * kBlockElements + threadIdx.x * kVec, left = size - at;
   if (left <= 0) return;
   float g[kVec], u[kVec];
@@ -101,9 +100,9 @@ void launch_silu_mul(const SiluMulArgs& args, const Gpu& gpu) {
   const std::int64_t size = args.out.size();
   if (size == 0) return;
   with_elements(args.out, [&]<class T>(T* out) {
-    launch_dependent(silu_mul_kernel<T>, {.grid = dim3(blocks_for(size)), .block = kBlock}, gpu,
-                     reinterpret_cast<const T*>(args.gate.data),
-                     reinterpret_cast<const T*>(args.up.data), out, size);
+    launch_in_order(silu_mul_kernel<T>, {.grid = dim3(blocks_for(size)), .block = kBlock}, gpu,
+                    reinterpret_cast<const T*>(args.gate.data),
+                    reinterpret_cast<const T*>(args.up.data), out, size);
   });
 }
 

@@ -20,7 +20,6 @@ template <class T>
 __global__ void __launch_bounds__(kBlock)
     rope_kernel(Rows<T> r, const Rows<T> other, const std::int32_t* positions, const float* table) {
   let_next_start();
-  wait_for_inputs();
   const std::int32_t position = positions[blockIdx.x];
   if (position < 0) return;
   if (blockIdx.y == 1) r = other;
@@ -50,7 +49,7 @@ Rows<T> rows_of(const RopeArgs& args) {
 void launch(const RopeArgs& args, const RopeArgs* other, const Gpu& gpu) {
   if (args.x.size() == 0) return;
   with_elements(args.x, [&]<class T>(T*) {
-    launch_dependent(
+    launch_in_order(
         rope_kernel<T>,
         {.grid = dim3(static_cast<unsigned>(args.x.dim(0)), other ? 2 : 1), .block = kBlock}, gpu,
         rows_of<T>(args), rows_of<T>(other ? *other : args), args.positions.ptr<std::int32_t>(),

@@ -327,7 +327,7 @@ void launch_stream(const ProductArgs& p, const Gpu& gpu) {
       .block = kStreamBlock,
       .shared = static_cast<std::size_t>(bytes),
       .cluster = blocks};
-  launch_dependent(kernel, shape, gpu, p);
+  p.offsets ? launch_in_order(kernel, shape, gpu, p) : launch_dependent(kernel, shape, gpu, p);
 }
 
 }  // namespace glint::cuda

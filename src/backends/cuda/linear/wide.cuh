@@ -233,7 +233,6 @@ __device__ __forceinline__ void wide_product(const ProductArgs& p) {
       reinterpret_cast<float*>(codes + Shape::kStages * Shape::kCodeBytes) + threadIdx.x;
   constexpr int kOut = kWideWeights / 16 * kRowsOf16<kEpilogue>;  // outputs of a row of x
   const Slices slices = slices_of(p.k);
-  wait_for_inputs();
   const WideWork work = kSplit ? WideWork{find_row_tile<kWideRows>(p, blockIdx.x / slices.count),
                                           blockIdx.y, static_cast<int>(blockIdx.x) % slices.count}
                                : find_wide_work(p);
@@ -350,7 +349,7 @@ void launch_wide(const ProductArgs& p, const Gpu& gpu) {
                              .block = kWideBlock,
                              .shared = Shape::kSharedBytes,
                              .cluster = blocks};
-  launch_dependent(kernel, shape, gpu, p);
+  launch_in_order(kernel, shape, gpu, p);
 }
 
 }  // namespace glint::cuda

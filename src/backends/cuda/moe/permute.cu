@@ -28,7 +28,6 @@ __device__ std::int32_t count_before(const Pairs& p, std::int32_t expert) {
 // The warp of expert num_experts only ends the offsets, and handles the pairs of no expert.
 __global__ void __launch_bounds__(kBlock) permute_kernel(const Pairs p) {
   let_next_start();
-  wait_for_inputs();
   const int lane = threadIdx.x % kWarp;
   const std::int32_t expert =
       static_cast<std::int32_t>(blockIdx.x * (kBlock / kWarp) + threadIdx.x / kWarp);
@@ -66,8 +65,8 @@ void launch_permute(const PermuteArgs& args, const Gpu& gpu) {
                        .places = args.places.ptr<std::int32_t>()};
   constexpr int kWarps = kBlock / kWarp;
   const int blocks = (pairs.num_experts + 1 + kWarps - 1) / kWarps;
-  launch_dependent(permute_kernel, {.grid = dim3(static_cast<unsigned>(blocks)), .block = kBlock},
-                   gpu, pairs);
+  launch_in_order(permute_kernel, {.grid = dim3(static_cast<unsigned>(blocks)), .block = kBlock},
+                  gpu, pairs);
 }
 
 }  // namespace glint::cuda

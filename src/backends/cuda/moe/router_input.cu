@@ -28,7 +28,6 @@ template <class Delta, class W>
 __global__ void __launch_bounds__(kBlock)
     router_input_kernel(const Row r, const Delta* delta, const W* weight) {
   let_next_start();
-  wait_for_inputs();
   float* const x = r.x + blockIdx.x * r.x_stride;
   const std::int64_t first = threadIdx.x * kVec, step = kBlock * kVec;
   float squares = 0;
@@ -72,9 +71,9 @@ void launch_router_input(const RouterInputArgs& args, const Gpu& gpu) {
                    .eps = args.eps};
   with_elements(args.delta, [&]<class Delta>(const Delta* delta) {
     with_elements(args.weight, [&]<class W>(const W* weight) {
-      launch_dependent(router_input_kernel<Delta, W>,
-                       {.grid = dim3(static_cast<unsigned>(args.x.dim(0))), .block = kBlock}, gpu,
-                       row, delta, weight);
+      launch_in_order(router_input_kernel<Delta, W>,
+                      {.grid = dim3(static_cast<unsigned>(args.x.dim(0))), .block = kBlock}, gpu,
+                      row, delta, weight);
     });
   });
 }

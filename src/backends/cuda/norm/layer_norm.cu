@@ -15,7 +15,6 @@ __global__ void __launch_bounds__(kBlock)
     layer_norm_kernel(const X* x, const W* weight, const B* bias, float eps, Out* out,
                       std::int64_t columns) {
   let_next_start();
-  wait_for_inputs();
   x += blockIdx.x * columns;
   out += blockIdx.x * columns;
   const float count = static_cast<float>(columns);
@@ -43,8 +42,8 @@ void launch_layer_norm(const LayerNormArgs& args, const Gpu& gpu) {
     with_elements(args.weight, [&]<class W>(const W* weight) {
       with_elements(args.bias, [&]<class B>(const B* bias) {
         with_elements(args.out, [&]<class Out>(Out* out) {
-          launch_dependent(layer_norm_kernel<X, Out, W, B>, {.grid = dim3(rows), .block = kBlock},
-                           gpu, x, weight, bias, args.eps, out, args.x.dim(1));
+          launch_in_order(layer_norm_kernel<X, Out, W, B>, {.grid = dim3(rows), .block = kBlock},
+                          gpu, x, weight, bias, args.eps, out, args.x.dim(1));
         });
       });
     });

@@ -27,7 +27,6 @@ __global__ void __launch_bounds__(kBlock) rms_norm_kernel(Row<X, Delta, Out> r, 
   Out* out = r.out + blockIdx.x * r.out_stride;
   const std::int64_t first = threadIdx.x * kVec, step = kBlock * kVec;
   let_next_start();
-  wait_for_inputs();
 
   float squares = 0;
   for (std::int64_t c = first; c < r.columns; c += step) {
@@ -72,9 +71,9 @@ void launch_rms_norm(const RmsNormArgs& args, const Gpu& gpu) {
                                           .out_stride = args.out.stride[0],
                                           .columns = args.x.dim(1),
                                           .eps = args.eps};
-          launch_dependent(rms_norm_kernel<X, Delta, Out, W>,
-                           {.grid = dim3(static_cast<unsigned>(args.x.dim(0))), .block = kBlock},
-                           gpu, row, weight);
+          launch_in_order(rms_norm_kernel<X, Delta, Out, W>,
+                          {.grid = dim3(static_cast<unsigned>(args.x.dim(0))), .block = kBlock},
+                          gpu, row, weight);
         });
       });
     });
