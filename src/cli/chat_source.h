@@ -13,7 +13,7 @@
 
 namespace glint {
 
-struct ChatOptions : RunOptions, RankOptions, SamplingOptions {
+struct ChatOptions : RunOptions, LayoutOptions, SamplingOptions {
   std::string system, tools, ca_file;
   bool thinking = true;
   int max_tokens = 0;
@@ -30,7 +30,7 @@ struct ChatOptions : RunOptions, RankOptions, SamplingOptions {
     v("ca-file=FILE", ca_file, "PEM file of roots to trust a server by (default: this machine's)");
     SamplingOptions::visit(v);
     visit_running(v);
-    RankOptions::visit(v);
+    LayoutOptions::visit(v);
   }
 };
 

@@ -17,7 +17,7 @@
 namespace glint {
 namespace {
 
-struct Options : RunOptions, RankOptions {
+struct Options : RunOptions, LayoutOptions {
   std::vector<int> prompt = {512}, depth = {0}, batch = {1};
   int tokens = 64, repeat = 5;
   bool json = false;
@@ -26,7 +26,7 @@ struct Options : RunOptions, RankOptions {
   template <class Visitor>
   void visit(Visitor&& v) {
     RunOptions::visit(v);
-    RankOptions::visit(v);
+    LayoutOptions::visit(v);
     v.section("What to measure");
     v("prompt,p=N,...", prompt, "prefill of so many tokens; 0: none");
     v("tokens,n=N", tokens, "decode steps per sample; 0: none");

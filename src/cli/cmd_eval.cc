@@ -15,7 +15,7 @@
 namespace glint {
 namespace {
 
-struct Options : RunOptions, RankOptions {
+struct Options : RunOptions, LayoutOptions {
   std::string ref, ref_dtype, ref_kv_dtype, ref_index;
   std::string text, ids, html, tmp;
   std::int64_t context = 2048, layer_rows = 1024;
@@ -25,7 +25,7 @@ struct Options : RunOptions, RankOptions {
   template <class Visitor>
   void visit(Visitor&& v) {
     RunOptions::visit(v);
-    RankOptions::visit(v);
+    LayoutOptions::visit(v);
     v.section("Reference");
     v("ref=MODEL", ref,
       "the model to compare with; MODEL itself where only the arithmetic differs");
@@ -132,7 +132,7 @@ Result<EvaluatedModel> describe(const std::string& name, const LoadedModel& mode
 }
 
 // A model, and the other ranks' parts of it.
-Result<LedRanks> load(const RunOptions& run, const RankOptions& layout, Cli& cli) {
+Result<LedRanks> load(const RunOptions& run, const LayoutOptions& layout, Cli& cli) {
   GLINT_TRY(const ModelOptions resolved, resolve(run, cli, /*with_mtp=*/false));
   return load_led_ranks(layout, run, resolved, cli);
 }

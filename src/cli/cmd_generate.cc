@@ -14,7 +14,7 @@
 namespace glint {
 namespace {
 
-struct Options : RunOptions, RankOptions, SamplingOptions {
+struct Options : RunOptions, LayoutOptions, SamplingOptions {
   std::string prompt;
   std::string system;
   bool chat = false, thinking = true, json = false;
@@ -25,7 +25,7 @@ struct Options : RunOptions, RankOptions, SamplingOptions {
   template <class Visitor>
   void visit(Visitor&& v) {
     RunOptions::visit(v);
-    RankOptions::visit(v);
+    LayoutOptions::visit(v);
     v.section("Prompt");
     v("prompt,p=TEXT", prompt,
       "the prompt, as it is: special tokens in it are read as such, nothing is added");

@@ -108,12 +108,17 @@ Result<std::unique_ptr<Ranks>> load_ranks(const MeshShape& shape, const RunOptio
   return ranks;
 }
 
-Result<LedRanks> load_led_ranks(const RankOptions& layout, const RunOptions& options,
+Result<LedRanks> load_led_ranks(const LayoutOptions& layout, const RunOptions& options,
                                 const ModelOptions& resolved, Cli& cli, const WrapOps& wrap) {
+  if (layout.dp > 1 && (layout.ep == 1 || cuts_experts(layout))) {
+    return invalid(str("--dp is ", layout.dp,
+                       ", and shards have sequences of their own, but this command runs on one; "
+                       "leave it out, or let shards share the experts with --ep"));
+  }
   const bool config_alone = resolved.dir.ends_with(".json");  // of synthetic weights
   GLINT_TRY(const ModelConfig config,
             read_config(config_alone ? resolved.dir : resolved.dir + "/config.json"));
-  GLINT_TRY(const FittedShape fitted, fit_shape(layout, config, resolved.threads));
+  GLINT_TRY(const FittedShape fitted, fit_shape(layout, config, resolved.threads, layout));
   if (!fitted.note.empty()) cli.console.note(fitted.note);
   GLINT_TRY(std::unique_ptr<Ranks> ranks, load_ranks(fitted.shape, options, resolved, cli, wrap));
   return LedRanks(std::move(ranks));

@@ -31,7 +31,6 @@ struct RankOptions {
   }
 };
 
-// Those of a server, whose requests may be dealt out.
 struct ShardOptions {
   int dp = 1, ep = 1;
 
@@ -41,6 +40,14 @@ struct ShardOptions {
     v("ep=N", ep,
       "shards that share the routed experts, each expert on one of them; without --dp, as many "
       "shards");
+  }
+};
+
+struct LayoutOptions : RankOptions, ShardOptions {
+  template <class Visitor>
+  void visit(Visitor&& v) {
+    RankOptions::visit(v);
+    ShardOptions::visit(v);
   }
 };
 
@@ -86,8 +93,8 @@ class LedRanks {
 };
 
 // The model of `resolved` in the layout that fits, which is noted where it is not the one asked
-// for.
-Result<LedRanks> load_led_ranks(const RankOptions& layout, const RunOptions& options,
+// for. One sequence after another runs, on the first shard: others have but experts to give.
+Result<LedRanks> load_led_ranks(const LayoutOptions& layout, const RunOptions& options,
                                 const ModelOptions& resolved, Cli& cli, const WrapOps& wrap = {});
 
 // Each rank's part of the model, bytes of weights, and traffic of its collectives so far. From any

@@ -166,8 +166,7 @@ struct ReportOptions {
 };
 
 struct ServeOptions : RunOptions,
-                      RankOptions,
-                      ShardOptions,
+                      LayoutOptions,
                       ListenOptions,
                       ScheduleOptions,
                       CacheMemoryOptions,
@@ -189,8 +188,7 @@ struct ServeOptions : RunOptions,
     v("spec=mtp:K", spec,
       "let the model's MTP layer guess up to K tokens a step, fewer where few guesses are right; "
       "answers stay the same");
-    RankOptions::visit(v);
-    ShardOptions::visit(v);
+    LayoutOptions::visit(v);
     ListenOptions::visit(v);
     ScheduleOptions::visit(v);
     CacheMemoryOptions::visit(v);

@@ -294,7 +294,15 @@ Tensor LoadedModel::place(const HiddenRows& from, Arena& arena) {
 }
 
 StepOutput LoadedModel::step(const StepRows& rows, const StepOptions& options) {
-  StepOutput out = followers_ ? step(std::span(&rows, 1), options) : run_own(rows, options);
+  StepOutput out;
+  if (followers_) {
+    std::vector<StepRows> shards(static_cast<std::size_t>(shard_.shape.dp));
+    shards.front() = rows;
+    count_all_tokens(shards);
+    out = step(shards, options);
+  } else {
+    out = run_own(rows, options);
+  }
   if (options.to_host) {
     out.logits = on_host(out.device_logits, step_.logits);
     out.routed = on_host(out.device_routed, step_.routed);

@@ -147,18 +147,24 @@ def generate_has_ranks():
     assert said[1]["logprobs"] == said[0]["logprobs"]
     line = [GLINT, "generate", MODEL, "-p", "Once upon a time", "--seed", "5", "-n", "40", "--json", "--threads", "2"]
     said = [json.loads(subprocess.run([*line, *more], capture_output=True, text=True, check=True).stdout)
-            for more in ((), ("--pp", "2"), ("--pp", "2", "--spec", "mtp:2"))]
-    for one in said[1:]:
-        assert one["text"] == said[0]["text"] and [rank["stage"] for rank in one["ranks"]] == [0, 1], one
-    assert said[1]["logprobs"] == said[0]["logprobs"]
+            for more in ((), ("--pp", "2"), ("--pp", "2", "--spec", "mtp:2"), ("--ep", "2"), ("--ep", "2", "--spec", "mtp:2"))]
+    for one, places in zip(said[1:], ((0, 1), (0, 1), (0, 0), (0, 0))):
+        assert one["text"] == said[0]["text"] and [rank["stage"] for rank in one["ranks"]] == [*places], one
+    assert said[1]["logprobs"] == said[3]["logprobs"] == said[0]["logprobs"]
+    assert [rank["experts"][0] > 0 for rank in said[3]["ranks"]] == [False, True], said[3]
+    for command in ([*line[:2], MODEL, "-p", "Once"], [GLINT, "bench", "local", MODEL]):
+        refused = subprocess.run([*command, "--dp", "2"], capture_output=True, text=True)
+        assert refused.returncode == 2 and "sequences of their own" in refused.stderr, refused.stderr
 
 
-def eval_has_stages():
+def eval_has_ranks():
     line = [GLINT, "eval", MODEL, "--ref", MODEL, "--kv-dtype", "fp8", "--text", MODEL + "/config.json", "--json", "--threads", "2"]
     run = lambda *more: subprocess.run([*line, *more], capture_output=True, text=True)
     one, two = run("--layer-rows", "0"), run("--layer-rows", "0", "--pp", "2")
     assert one.returncode == two.returncode == 0, two.stderr
     assert json.loads(one.stdout) == json.loads(two.stdout), (one.stdout, two.stdout)
+    whole, shared = run(), run("--ep", "2")
+    assert shared.returncode == 0 and json.loads(whole.stdout) == json.loads(shared.stdout), (whole.stdout, shared.stdout, shared.stderr)
     refused = run("--pp", "2")
     assert refused.returncode == 2 and "--layer-rows" in refused.stderr, refused.stderr
 
@@ -249,7 +255,7 @@ def weights_change_on_every_rank():
         assert answers(server) == before
 
 
-for test in (ranks_say_what_one_says, shards_say_what_one_says, stages_say_what_one_says, sizes_of_others_fit, generate_has_ranks, eval_has_stages, ranks_end_with_their_server, weights_change_on_every_rank,
+for test in (ranks_say_what_one_says, shards_say_what_one_says, stages_say_what_one_says, sizes_of_others_fit, generate_has_ranks, eval_has_ranks, ranks_end_with_their_server, weights_change_on_every_rank,
              a_lost_rank_costs_time_and_no_request):
     test()
     print(f"{test.__name__}: ok", flush=True)
