@@ -127,7 +127,7 @@ class CudaOps final : public Ops {
     run("per_head", args, launch_per_head);
   }
 
-  // What lies between the products is one launch, and so are both rotations at the end.
+  // All that lies between the products is one launch, and so are both rotations at the end.
   void attention_in(const AttentionInArgs& args, Arena& scratch) override {
     const AttentionDims& d = args.dims;
     const AttentionWeights& w = args.weights;

@@ -1,4 +1,4 @@
-// What the kernels of sparse_mla for GLM-5's sizes share: how keys come to shared memory, and the
+// Shared by the kernels of sparse_mla for GLM-5's sizes: how keys come to shared memory, and the
 // order of all sums, which both keep.
 //
 // Keys are cut into segments of kSegment by their position in `indices`. A thread block of a
