@@ -52,4 +52,26 @@ inline MoeRouteArgs take_routing(const MoeArgs& moe, Arena& arena) {
           .places = arena.take(DType::kI32, {T, k})};
 }
 
+// The route of moe_route, from its router's logits to `ids`.
+inline RouteArgs routing_of(const MoeRouteArgs& args, const Tensor& logits, const Tensor& ids) {
+  const MoeArgs& moe = args.moe;
+  return {.logits = logits,
+          .bias = moe.weights.e_score_correction_bias,
+          .positions = moe.positions,
+          .n_group = moe.n_group,
+          .topk_group = moe.topk_group,
+          .norm_topk_prob = moe.norm_topk_prob,
+          .routed_scaling_factor = moe.routed_scaling_factor,
+          .ids = ids,
+          .given = moe.routed_given,
+          .weights = args.weights};
+}
+
+// Where its experts go: the caller's tensor, or one of `arena`.
+inline Tensor take_routed(const MoeRouteArgs& args, Arena& arena) {
+  const MoeArgs& moe = args.moe;
+  if (moe.routed) return moe.routed;
+  return arena.take(DType::kI32, {moe.x.dim(0), moe.num_experts_per_tok});
+}
+
 }  // namespace glint

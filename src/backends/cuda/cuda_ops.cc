@@ -293,24 +293,11 @@ class CudaOps final : public Ops {
     return parts;
   }
   void route_parts(const MoeRouteArgs& args, const Tensor& parts, Arena& scratch) {
-    const MoeArgs& moe = args.moe;
-    const MoeWeights& w = moe.weights;
-    const Tensor logits = scratch.take(DType::kF32, {parts.dim(0), w.gate.rows});
-    linear({.x = parts, .weight = w.gate, .out = logits});
-    const Tensor ids = moe.routed
-                           ? moe.routed
-                           : scratch.take(DType::kI32, {args.m.dim(0), moe.num_experts_per_tok});
-    const RouteArgs routing = {.logits = logits,
-                               .bias = w.e_score_correction_bias,
-                               .positions = moe.positions,
-                               .n_group = moe.n_group,
-                               .topk_group = moe.topk_group,
-                               .norm_topk_prob = moe.norm_topk_prob,
-                               .routed_scaling_factor = moe.routed_scaling_factor,
-                               .ids = ids,
-                               .given = moe.routed_given,
-                               .weights = args.weights};
-    launch("route", routing,
+    const Weight& gate = args.moe.weights.gate;
+    const Tensor logits = scratch.take(DType::kF32, {parts.dim(0), gate.rows});
+    linear({.x = parts, .weight = gate, .out = logits});
+    const Tensor ids = take_routed(args, scratch);
+    launch("route", routing_of(args, logits, ids),
            [](const RouteArgs& args, const Gpu& gpu) { launch_route(args, gpu, 3); });
     permute({.ids = ids, .rows = args.rows, .offsets = args.offsets, .places = args.places});
   }

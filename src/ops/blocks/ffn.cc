@@ -41,18 +41,8 @@ void Ops::moe_route(const MoeRouteArgs& args, Arena& scratch) {
   rms_norm({.x = moe.x, .weight = moe.norm, .eps = moe.eps, .out = exact});
   const Tensor logits = scratch.take(DType::kF32, {T, w.gate.rows});
   linear({.x = exact, .weight = w.gate, .out = logits});
-  const Tensor ids =
-      moe.routed ? moe.routed : scratch.take(DType::kI32, {T, moe.num_experts_per_tok});
-  route({.logits = logits,
-         .bias = w.e_score_correction_bias,
-         .positions = moe.positions,
-         .n_group = moe.n_group,
-         .topk_group = moe.topk_group,
-         .norm_topk_prob = moe.norm_topk_prob,
-         .routed_scaling_factor = moe.routed_scaling_factor,
-         .ids = ids,
-         .given = moe.routed_given,
-         .weights = args.weights});
+  const Tensor ids = take_routed(args, scratch);
+  route(routing_of(args, logits, ids));
   permute({.ids = ids, .rows = args.rows, .offsets = args.offsets, .places = args.places});
 }
 

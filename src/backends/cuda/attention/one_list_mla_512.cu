@@ -88,36 +88,6 @@ __device__ void score(const bf16* keys, Shared<kFp8>& shared) {
   }
 }
 
-// The softmax so far of head `warp` of each token, in every lane.
-struct Softmax {
-  float largest = -INFINITY, sum = 0;
-};
-
-// Takes the scores of a tile in, a lane for each key, and leaves their weights.
-template <bool kFp8>
-__device__ void weigh(Softmax (&softmax)[kTokens], const Attention& a, Shared<kFp8>& shared,
-                      int first_key) {
-  const int key = threadIdx.x % kWarp, head = threadIdx.x / kWarp;
-#pragma unroll
-  for (int t = 0; t < kTokens; ++t) {
-    Softmax& s = softmax[t];
-    const int c = t * kHeads + head;
-    const bool is_key = first_key + key < shared.counts[t];
-    float dot = 0;
-#pragma unroll
-    for (int i = 0; i < kQuarters; ++i) dot += shared.scores[i][key][c];
-    const float score = is_key ? dot * a.scale : -INFINITY;
-    const float largest = fmaxf(s.largest, warp_max(score));
-    const bool is_empty = largest == -INFINITY;  // so far
-    const float shrink = is_empty ? 1.0f : expf(s.largest - largest);
-    const bf16 p = __float2bfloat16_rn(is_key ? expf(score - largest) : 0.0f);
-    s.largest = largest;
-    s.sum = s.sum * shrink + warp_sum(as_float(p));
-    shared.p[c][key] = p;
-    if (key == 0) shared.shrink[c] = shrink;
-  }
-}
-
 // sums[latents of the warp, columns] = sums * shrink + keys^T * p
 template <bool kFp8>
 __device__ void add_keys(float (&sums)[kTokens][kLatentBlocks][4], const bf16* keys,
@@ -178,7 +148,7 @@ __global__ void __launch_bounds__(kBlock, 1) one_list_mla_512_kernel(const Atten
   }
   __syncthreads();
   const int tiles = (shared.counts[kTokens - 1] + kKeys - 1) / kKeys;
-  Softmax softmax[kTokens];
+  Softmax softmax[kTokens];  // of head `warp` of each
   float sums[kTokens][kLatentBlocks][4] = {};
   if (tiles > 0) {
     start_copy<kFp8>(a, shared.slots, shared.stages[0]);
@@ -201,7 +171,11 @@ __global__ void __launch_bounds__(kBlock, 1) one_list_mla_512_kernel(const Atten
     }
     score(keys, shared);
     __syncthreads();
-    weigh(softmax, a, shared, tile * kKeys);
+#pragma unroll
+    for (int t = 0; t < kTokens; ++t) {
+      const bool is_key = tile * kKeys + lane < shared.counts[t];
+      weigh(softmax[t], a, shared, t * kHeads + warp, is_key);
+    }
     __syncthreads();
     add_keys(sums, keys, shared);
   }

@@ -69,28 +69,6 @@ __device__ void score(const bf16* keys, const std::uint32_t (&q)[kQuarter][2],
   }
 }
 
-// The softmax of head `warp` so far, in every lane.
-struct Softmax {
-  float largest = -INFINITY, sum = 0;
-};
-
-// Takes the scores of a tile in, a lane for each key, and leaves their weights.
-template <bool kFp8, int kStages>
-__device__ void weigh(Softmax& s, const Attention& a, Shared<kFp8, kStages>& shared, bool is_key) {
-  const int key = threadIdx.x % kWarp, head = threadIdx.x / kWarp;
-  float dot = 0;
-#pragma unroll
-  for (int i = 0; i < kQuarters; ++i) dot += shared.scores[i][key][head];
-  const float score = is_key ? dot * a.scale : -INFINITY;
-  const float largest = fmaxf(s.largest, warp_max(score));
-  const float shrink = expf(s.largest - largest);
-  const bf16 p = __float2bfloat16_rn(is_key ? expf(score - largest) : 0.0f);
-  s.largest = largest;
-  s.sum = s.sum * shrink + warp_sum(as_float(p));
-  shared.p[head][key] = p;
-  if (key == 0) shared.shrink[head] = shrink;
-}
-
 // sums[latents of the warp, heads] = sums * shrink + keys^T * p
 template <bool kFp8, int kStages>
 __device__ void add_keys(float (&sums)[kLatentBlocks][4], const bf16* keys,
@@ -163,7 +141,7 @@ __global__ void __launch_bounds__(kBlock, 2) sparse_mla_512_kernel(const Attenti
       }
       score(keys, q, shared);
       __syncthreads();
-      weigh(softmax, a, shared, shared.slots[tile * kKeys + lane] >= 0);
+      weigh(softmax, a, shared, warp, shared.slots[tile * kKeys + lane] >= 0);
       __syncthreads();
       add_keys(sums, keys, shared);
     }

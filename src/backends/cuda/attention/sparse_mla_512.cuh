@@ -123,6 +123,30 @@ __device__ inline void decode(const std::byte* from, bf16* to) {
   }
 }
 
+// The softmax of a column so far, in every lane.
+struct Softmax {
+  float largest = -INFINITY, sum = 0;
+};
+
+// Takes a column's scores of a tile in, a lane for each key, and leaves their weights, and what
+// sums so far count. `shared` has scores[kQuarters][kKeys][], p[][kKeys] and shrink[] of the
+// columns.
+template <class Shared>
+__device__ void weigh(Softmax& s, const Attention& a, Shared& shared, int column, bool is_key) {
+  const int key = threadIdx.x % kWarp;
+  float dot = 0;
+#pragma unroll
+  for (int i = 0; i < kQuarters; ++i) dot += shared.scores[i][key][column];
+  const float score = is_key ? dot * a.scale : -INFINITY;
+  const float largest = fmaxf(s.largest, warp_max(score));
+  const float shrink = largest == -INFINITY ? 1.0f : expf(s.largest - largest);  // no key yet
+  const bf16 p = __float2bfloat16_rn(is_key ? expf(score - largest) : 0.0f);
+  s.largest = largest;
+  s.sum = s.sum * shrink + warp_sum(as_float(p));
+  shared.p[column][key] = p;
+  if (key == 0) shared.shrink[column] = shrink;
+}
+
 // Groups of kTokens tokens whose rows of indices agree as far as they go, and end before k: tokens
 // at the start of a prompt. Other kernels compute them.
 inline constexpr int kTokens = 8;
