@@ -25,6 +25,8 @@
   OP(Combine, combine)              \
   OP(Argmax, argmax)                \
   OP(Sample, sample)                \
-  OP(KeepTokens, keep_tokens)       \
+  OP(PlaceDraws, place_draws)       \
+  OP(Accept, accept)                \
+  OP(KeepRows, keep_rows)           \
   OP(CountTokens, count_tokens)     \
   OP(TokenLogProbs, token_log_probs)

@@ -43,7 +43,8 @@ BatchArrays gather(const StepRows& rows, std::int64_t positions, std::int64_t se
     std::copy_n(rows.pages.begin() + slice.page_begin, slice.num_pages, pages);
     pages += P;
     arrays.slices.insert(arrays.slices.end(),
-                         {slice.token_begin, slice.count, slice.first, slice.seat});
+                         {slice.token_begin, slice.count,
+                          slice.seat < 0 ? slice.first : slice.from_length, slice.seat});
     for (int i = slice.count - slice.logit_rows; i < slice.count; ++i) {
       arrays.logit_rows.push_back(slice.token_begin + i);
     }
@@ -80,13 +81,15 @@ void copy_in(const BatchArrays& arrays, const BatchInputs& inputs, Device& devic
 }
 
 Batch place(const BatchInputs& inputs, const BatchArrays& arrays, const Tensor& rope_table,
-            const Tensor& last_tokens, Ops& ops, Arena& arena) {
+            const SeatTensors& seats, Ops& ops, Arena& arena) {
   const auto ints = [&](std::int64_t count) { return arena.take(DType::kI32, {count}); };
   const std::int64_t T = inputs.tokens.dim(0);
   const PlaceRowsArgs args = {.tokens = inputs.tokens,
                               .slices = inputs.slices,
                               .page_table = inputs.page_table,
-                              .last = last_tokens ? last_tokens : ints(0),
+                              .last = seats.last ? seats.last : ints(0),
+                              .lengths = seats.last ? seats.lengths : ints(0),
+                              .guesses = ints(0),
                               .ids = ints(T),
                               .positions = ints(T),
                               .slots = ints(T),
@@ -103,12 +106,12 @@ Batch place(const BatchInputs& inputs, const BatchArrays& arrays, const Tensor& 
           .logit_rows = inputs.logit_rows};
 }
 
-Batch build_batch(const StepRows& rows, const Tensor& rope_table, const Tensor& last_tokens,
+Batch build_batch(const StepRows& rows, const Tensor& rope_table, const SeatTensors& seats,
                   Ops& ops, Arena& arena) {
-  const BatchArrays arrays = gather(rows, rope_table.dim(0), last_tokens.dim(0));
+  const BatchArrays arrays = gather(rows, rope_table.dim(0), seats.last.dim(0));
   const BatchInputs inputs = take_inputs(arrays, arena);
   copy_in(arrays, inputs, arena.device());
-  return place(inputs, arrays, rope_table, last_tokens, ops, arena);
+  return place(inputs, arrays, rope_table, seats, ops, arena);
 }
 
 }  // namespace glint

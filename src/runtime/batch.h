@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "ops/ops.h"
+#include "runtime/seat_table.h"
 #include "runtime/step_rows.h"
 #include "tensor/arena.h"
 
@@ -41,13 +42,13 @@ struct Batch {
   BatchView view = {};     // positions, slots and page table of T tokens
   Tensor logit_rows = {};  // [R] i32
 };
-// `last_tokens` [seats] i32, those of the sequences that have a seat, may be an empty tensor.
+// `seats` are of the sequences that have one, and may be empty.
 Batch place(const BatchInputs& inputs, const BatchArrays& arrays, const Tensor& rope_table,
-            const Tensor& last_tokens, Ops& ops, Arena& arena);
+            const SeatTensors& seats, Ops& ops, Arena& arena);
 
 // All of it: the tensors live in `arena`'s current scope; `rope_table` [positions, rope_dim] is the
 // model's.
-Batch build_batch(const StepRows& rows, const Tensor& rope_table, const Tensor& last_tokens,
+Batch build_batch(const StepRows& rows, const Tensor& rope_table, const SeatTensors& seats,
                   Ops& ops, Arena& arena);
 
 }  // namespace glint

@@ -18,8 +18,8 @@ struct Fixture {
   ThreadPool pool{1};
   CpuOps ops{best_cpu_isa().value(), pool};
   Arena arena{ops.device()};
-  std::vector<std::int32_t> last = {70, 71, 72};
-  Tensor last_tokens = upload(last, {3}, arena);
+  std::vector<std::int32_t> last = {70, 71, 72}, lengths = {5, 6, 4};
+  SeatTensors seats = {.last = upload(last, {3}, arena), .lengths = upload(lengths, {3}, arena)};
 };
 
 // A table of as many positions, whose values nobody reads.
@@ -34,7 +34,7 @@ TEST(Batch, slices_become_positions_slots_and_rows_that_want_logits) {
   const std::vector<TokenId> a = {7, 8, 9}, b = {5};
   plan.add(62, a, std::vector<PageId>{4, 1}, 2);  // crosses from its page 4 to its page 1
   plan.add(0, b, std::vector<PageId>{3}, 1);
-  const Batch batch = build_batch(plan, rope_table(100), f.last_tokens, f.ops, f.arena);
+  const Batch batch = build_batch(plan, rope_table(100), f.seats, f.ops, f.arena);
   EXPECT_EQ(ints(batch.token_ids), (std::vector<std::int32_t>{7, 8, 9, 5}));
   EXPECT_EQ(ints(batch.view.positions), (std::vector<std::int32_t>{62, 63, 64, 0}));
   EXPECT_EQ(ints(batch.view.slots),
@@ -45,14 +45,17 @@ TEST(Batch, slices_become_positions_slots_and_rows_that_want_logits) {
   EXPECT_EQ(ints(batch.logit_rows), (std::vector<std::int32_t>{1, 2, 3}));
 }
 
-TEST(Batch, a_token_that_the_host_does_not_know_is_the_last_of_its_seat) {
+TEST(Batch, a_token_that_the_host_does_not_know_is_the_last_of_its_seat_at_its_place) {
   Fixture f;
   StepRows rows;
-  rows.add(3, std::vector<TokenId>{kPendingToken}, std::vector<PageId>{0}, 1);
+  rows.add(6, std::vector<TokenId>{kPendingToken}, std::vector<PageId>{0}, 1);
   rows.add(0, std::vector<TokenId>{kPendingToken, 4}, std::vector<PageId>{1}, 1);
   rows.slices[0].seat = 2;
-  const Batch batch = build_batch(rows, rope_table(100), f.last_tokens, f.ops, f.arena);
+  rows.slices[0].from_length = -1;
+  const Batch batch = build_batch(rows, rope_table(100), f.seats, f.ops, f.arena);
   EXPECT_EQ(ints(batch.token_ids), (std::vector<std::int32_t>{72, -1, 4}));
+  EXPECT_EQ(ints(batch.view.positions), (std::vector<std::int32_t>{3, 0, 1}));
+  EXPECT_EQ(batch.view.end, 7);  // at the most
 }
 
 TEST(BatchDeath, pages_must_cover_the_slice) {
@@ -60,14 +63,14 @@ TEST(BatchDeath, pages_must_cover_the_slice) {
   StepRows plan;
   const std::vector<TokenId> tokens = {1, 2};
   plan.add(63, tokens, std::vector<PageId>{0}, 0);
-  EXPECT_DEATH(build_batch(plan, rope_table(100), f.last_tokens, f.ops, f.arena), "has 1 pages");
+  EXPECT_DEATH(build_batch(plan, rope_table(100), f.seats, f.ops, f.arena), "has 1 pages");
 }
 
 TEST(BatchDeath, the_rotary_table_must_cover_the_positions) {
   Fixture f;
   StepRows plan;
   plan.add(63, std::vector<TokenId>{1}, std::vector<PageId>{0}, 0);
-  EXPECT_DEATH(build_batch(plan, rope_table(63), f.last_tokens, f.ops, f.arena),
+  EXPECT_DEATH(build_batch(plan, rope_table(63), f.seats, f.ops, f.arena),
                "beyond the rotary table");
 }
 

@@ -99,7 +99,7 @@ void ModelExecutor::launch(std::shared_ptr<const StepPlan> plan) {
 StepOptions ModelExecutor::step_options() const {
   return {.routed = info_.num_moe_layers > 0,
           .to_host = false,
-          .last_tokens = seats_.last(),
+          .seats = seats_.tensors(),
           .graphs = true};
 }
 
@@ -390,7 +390,9 @@ std::vector<StepRows> ModelExecutor::make_rows(std::uint64_t number,
     }
     tokens.insert(tokens.end(), run.drafts.begin(), run.drafts.end());
     rows.add(run.first, tokens, run.pages, run.sampling_rows());
-    if (run.pending) rows.slices.back().seat = run.slice->seat;
+    if (!run.pending) continue;
+    rows.slices.back().seat = run.slice->seat;
+    rows.slices.back().from_length = -1;
   }
   count_all_tokens(shards);
   return shards;
@@ -398,7 +400,7 @@ std::vector<StepRows> ModelExecutor::make_rows(std::uint64_t number,
 
 void ModelExecutor::sample(LaunchedStep& step, const Tensor& logits) {
   SampleRows rows(options_.num_token_ids);
-  std::vector<std::int32_t> seats;
+  std::vector<std::int32_t> draws;  // of accept
   for (SliceRun& run : step.runs) {
     if (!run.slice->sample) continue;
     // Rows of a late slice are drawn, too, and nobody looks at them: its masks come later.
@@ -413,19 +415,22 @@ void ModelExecutor::sample(LaunchedStep& step, const Tensor& logits) {
     add_rows(run,
              run.masks ? std::span<const MaskRow>(run.masks->rows) : std::span<const MaskRow>(),
              rows);
-    if (!run.late) ++run.sequence->in_flight;
-    seats.resize(static_cast<std::size_t>(rows.size()), run.drafts.empty() ? run.slice->seat : -1);
+    draws.insert(draws.end(), {run.logit_begin, run.late ? 0 : run.sampling_rows(), run.slice->seat,
+                               sequence.launched_size()});
+    if (!run.late) ++sequence.in_flight;
   }
   Arena& scratch = model_.scratch();
   const Arena::Scope scope(scratch);
   Uploads uploads(scratch);
-  Tensor seats_of_rows;
-  uploads.add(seats, {rows.size()}, &seats_of_rows);
-  const Tensor tokens = rows.draw(model_.ops(), logits, seats_.counts(), uploads, scratch);
-  model_.ops().keep_tokens({.tokens = tokens, .seats = seats_of_rows, .last = seats_.last()});
+  const SeatTensors& seats = seats_.tensors();
+  AcceptArgs accept = {.last = seats.last, .lengths = seats.lengths, .rejected = seats.rejected};
+  uploads.add(draws, {static_cast<std::int64_t>(draws.size() / 4), 4}, &accept.draws);
+  const SampleRows::Drawn drawn = rows.draw(model_.ops(), logits, seats, uploads, scratch);
+  accept.tokens = drawn.tokens, accept.drafts = drawn.drafts;
+  model_.ops().accept(accept);
   step.computed = model_.ops().device().record();
-  step.tokens.ask(tokens, model_.ops().device());
-  logprobs_.ask(step.runs, logits, tokens, step.logprobs);
+  step.tokens.ask(drawn.tokens, model_.ops().device());
+  logprobs_.ask(step.runs, logits, drawn.tokens, step.logprobs);
 }
 
 void ModelExecutor::run_draft_rows(std::span<SliceRun> runs) {

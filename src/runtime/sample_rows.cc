@@ -75,13 +75,14 @@ SampleRows::Edits SampleRows::edits_of(const SamplingParams& params,
   return edits;
 }
 
-Tensor SampleRows::draw(Ops& ops, const Tensor& logits, const Tensor& counts, Arena& arena) const {
+SampleRows::Drawn SampleRows::draw(Ops& ops, const Tensor& logits, const SeatTensors& seats,
+                                   Arena& arena) const {
   Uploads uploads(arena);
-  return draw(ops, logits, counts, uploads, arena);
+  return draw(ops, logits, seats, uploads, arena);
 }
 
-Tensor SampleRows::draw(Ops& ops, const Tensor& logits, const Tensor& counts, Uploads& uploads,
-                        Arena& arena) const {
+SampleRows::Drawn SampleRows::draw(Ops& ops, const Tensor& logits, const SeatTensors& seats,
+                                   Uploads& uploads, Arena& arena) const {
   const std::int64_t R = size();
   const bool penalizes =
       std::any_of(seats_.begin(), seats_.end(), [](std::int32_t seat) { return seat >= 0; });
@@ -92,6 +93,8 @@ Tensor SampleRows::draw(Ops& ops, const Tensor& logits, const Tensor& counts, Up
   uploads.add(min_p_, {R}, &args.min_p);
   uploads.add(seeds_, {R, 2}, &args.seeds);
   uploads.add(positions_, {R}, &args.positions);
+  Tensor drafts;
+  uploads.add(drafts_, {R}, &drafts);
   if (!masks_.empty()) {
     const auto words = static_cast<std::int64_t>(mask_words());
     uploads.add(masks_, {static_cast<std::int64_t>(masks_.size()) / words, words}, &args.masks);
@@ -104,21 +107,21 @@ Tensor SampleRows::draw(Ops& ops, const Tensor& logits, const Tensor& counts, Up
     uploads.add(edit_values_, {N}, &args.edit_values);
   }
   if (penalizes) {
-    args.counts = counts;
+    args.counts = seats.counts;
     uploads.add(seats_, {R}, &args.seats);
-    uploads.add(drafts_, {R}, &args.drafts);
     uploads.add(penalties_, {R, 3, 2}, &args.penalties);
   }
   uploads.send();
+  if (penalizes) args.drafts = drafts;
   if (args.masks || args.edit_begins || penalizes) {
     args.work = arena.take(DType::kF32, {R, logits.dim(1)});
   }
   if (R > 0) ops.sample(args);
   if (penalizes) {
     ops.count_tokens(
-        {.tokens = args.tokens, .drafts = args.drafts, .seats = args.seats, .counts = counts});
+        {.tokens = args.tokens, .drafts = drafts, .seats = args.seats, .counts = seats.counts});
   }
-  return args.tokens;
+  return {.tokens = args.tokens, .drafts = drafts};
 }
 
 }  // namespace glint

@@ -15,6 +15,7 @@
 
 #include "engine/sampling_params.h"
 #include "ops/ops.h"
+#include "runtime/seat_table.h"
 #include "tensor/transfer.h"
 
 namespace glint {
@@ -38,13 +39,17 @@ class SampleRows {
   // A row with a draft comes after the row whose token the draft guesses.
   void add(const SamplingParams& params, const SamplingContext& context);
 
-  // Tokens [size()] i32 on the device, in the arena's present scope: one, kNotNumbers or kNoToken
-  // for each row of `logits` [size(), V]. `counts` [seats, ids] (ops/sequences.h) are read where a
-  // row has a seat, and those tokens are counted there which no wrong draft comes before.
-  Tensor draw(Ops& ops, const Tensor& logits, const Tensor& counts, Arena& arena) const;
+  // [size()] i32 on the device.
+  struct Drawn {
+    Tensor tokens = {};  // one, kNotNumbers or kNoToken for each row
+    Tensor drafts = {};  // that rows run; -1: none
+  };
+  // From `logits` [size(), V], in the arena's present scope. Counts of `seats` are read where a row
+  // has a seat, and those tokens are counted there which no wrong draft comes before.
+  Drawn draw(Ops& ops, const Tensor& logits, const SeatTensors& seats, Arena& arena) const;
   // The same, in one copy with what is in `uploads`.
-  Tensor draw(Ops& ops, const Tensor& logits, const Tensor& counts, Uploads& uploads,
-              Arena& arena) const;
+  Drawn draw(Ops& ops, const Tensor& logits, const SeatTensors& seats, Uploads& uploads,
+             Arena& arena) const;
 
  private:
   using Edits = std::map<TokenId, float>;  // added to logits

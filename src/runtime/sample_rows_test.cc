@@ -38,7 +38,8 @@ class Sampler {
     const Arena::Scope scope(arena_);
     const Tensor read = upload(all, {count, static_cast<std::int64_t>(logits.size())}, arena_);
     const Tensor table = upload(counts, {1, static_cast<std::int64_t>(counts.size())}, arena_);
-    return download<TokenId>(rows.draw(ops_, read, table, arena_), ops_.device());
+    return download<TokenId>(rows.draw(ops_, read, {.counts = table}, arena_).tokens,
+                             ops_.device());
   }
 
   // The ids that come among many draws of nearly even logits.
@@ -268,7 +269,8 @@ TEST(Sampler, drafts_count_for_penalties_as_if_they_were_said) {
   for (int r = 0; r < rows.size(); ++r) all.insert(all.end(), logits.begin(), logits.end());
   const std::vector<std::int32_t> said = {7, 7, 7, kCountOfSaid, 0, 0};
   const Tensor counts = upload(said, {2, 3}, arena);
-  const Tensor tokens = rows.draw(ops, upload(all, {rows.size(), 3}, arena), counts, arena);
+  const Tensor tokens =
+      rows.draw(ops, upload(all, {rows.size(), 3}, arena), {.counts = counts}, arena).tokens;
   // 2 - 1 and 1.9; 2 - 1 and 1.9 - 1; 2 - 2 and 1.9 - 1; the same, and a third that was said.
   EXPECT_EQ(download<TokenId>(tokens, ops.device()), (std::vector<TokenId>{1, 0, 1, 1}));
   // The last draft was wrong, and what was drawn after it is not said.

@@ -8,11 +8,13 @@
 namespace glint {
 
 void SeatTable::reserve(int seats) {
-  const std::int64_t held = last_.dim(0);
+  const std::int64_t held = tensors_.last.dim(0);
   if (seats <= held) return;
   const std::int64_t wanted = std::max<std::int64_t>(seats, 2 * held);
-  last_ = grow(last_, {wanted}, last_memory_);
-  counts_ = grow(counts_, {wanted, num_ids_}, counts_memory_);
+  tensors_.last = grow(tensors_.last, {wanted}, memory_[0]);
+  tensors_.lengths = grow(tensors_.lengths, {wanted}, memory_[1]);
+  tensors_.rejected = grow(tensors_.rejected, {wanted}, memory_[2]);
+  tensors_.counts = grow(tensors_.counts, {wanted, num_ids_}, memory_[3]);
   tickets_.resize(static_cast<std::size_t>(wanted));
 }
 
@@ -25,6 +27,8 @@ Tensor SeatTable::grow(const Tensor& old, std::initializer_list<std::int64_t> di
   GLINT_CHECK(larger.data() != nullptr,
               str("no memory for ", grown.dim(0), " seats on ", device_.name()));
   grown.data = larger.data();
+  // Nobody's numbers lead nowhere; nobody's counts are read by nobody.
+  if (dims.size() == 1) device_.copy_in(grown.data, std::vector<std::byte>(bytes).data(), bytes);
   if (old) device_.copy(grown.data, old.data, old.bytes().size());
   memory = std::move(larger);
   return grown;
@@ -34,7 +38,7 @@ std::uint64_t SeatTable::fill(int seat, const TokenList& tokens) {
   std::vector<std::int32_t> row(static_cast<std::size_t>(num_ids_));
   for (const TokenId id : tokens.prompt()) row[static_cast<std::size_t>(id)] = kCountOfPrompt;
   for (const TokenId id : tokens.answer()) row[static_cast<std::size_t>(id)] += kCountOfSaid;
-  device_.copy_in(counts_[seat].data, row.data(), row.size() * sizeof(std::int32_t));
+  device_.copy_in(tensors_.counts[seat].data, row.data(), row.size() * sizeof(std::int32_t));
   return tickets_[static_cast<std::size_t>(seat)] = ++last_ticket_;
 }
 

@@ -1,10 +1,12 @@
-// SeatTable: what the device knows of the sequences that run, by seat: the last token of each, and
-// how often it has said every token (ops/sequences.h), which penalties are taken from.
+// SeatTable: what the device knows of the sequences that run, by seat: the last token of each, its
+// length, how many of its last drafts were wrong, and how often it has said every token
+// (ops/sequences.h), which penalties are taken from.
 //
 // Counts are filled from a sequence's tokens when it begins to run in a seat, and kept up by ops
 // from then on. A ticket tells whose they are: it is the sequence's until others are filled there.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <vector>
 
@@ -14,13 +16,20 @@
 
 namespace glint {
 
+// By seat.
+struct SeatTensors {
+  Tensor last = {};      // [seats] i32: the last token
+  Tensor lengths = {};   // [seats] i32: tokens
+  Tensor rejected = {};  // [seats] i32: rows of the last draw that came to nothing
+  Tensor counts = {};    // [seats, num_ids] i32: of the tokens that were said
+};
+
 class SeatTable {
  public:
   // Token ids are below `num_ids`. `device` outlives the table.
   SeatTable(Device& device, std::int64_t num_ids) : device_(device), num_ids_(num_ids) {}
 
-  const Tensor& last() const { return last_; }      // [seats] i32
-  const Tensor& counts() const { return counts_; }  // [seats, num_ids] i32
+  const SeatTensors& tensors() const { return tensors_; }
 
   // Makes room for `seats`. Steps in flight may write to the tables that are.
   void reserve(int seats);
@@ -39,8 +48,8 @@ class SeatTable {
 
   Device& device_;
   const std::int64_t num_ids_;
-  Buffer last_memory_, counts_memory_;
-  Tensor last_, counts_;
+  SeatTensors tensors_;
+  std::array<Buffer, 4> memory_;  // of each
   std::vector<std::uint64_t> tickets_;
   std::uint64_t last_ticket_ = 0;
 };

@@ -55,7 +55,7 @@ Judged judge(const Request& request, const std::vector<TokenId>& drafts,
   const auto R = static_cast<std::int64_t>(rows.size());
   std::vector<float> read(logits.begin(), logits.begin() + R * std::int64_t{kVocab});
   const Tensor on_device = upload(read, {R, std::int64_t{kVocab}}, arena);
-  const Tensor tokens = rows.draw(ops, on_device, seats.counts(), arena);
+  const Tensor tokens = rows.draw(ops, on_device, seats.tensors(), arena).tokens;
   take_rows(download<std::int32_t>(tokens, ops.device()), {}, run);
   judged.tokens = judged.result.tokens;
   return judged;

@@ -23,8 +23,7 @@ ForwardArgs run_batch(const Model& m, const Batch& batch, const StepOptions& opt
 
 ForwardArgs run_step(const Model& m, const StepRows& rows, const Tensor& rope_table,
                      const StepOptions& options, Arena& arena) {
-  return run_batch(m, build_batch(rows, rope_table, options.last_tokens, m.ops, arena), options,
-                   arena);
+  return run_batch(m, build_batch(rows, rope_table, options.seats, m.ops, arena), options, arena);
 }
 
 GatheredRows take_gathered(const Model& m, std::int64_t rows, Arena& arena) {

@@ -10,9 +10,9 @@
 namespace glint {
 
 struct StepOptions {
-  bool routed = false;      // also tell which experts were chosen
-  bool to_host = true;      // copy logits and chosen experts to the host
-  Tensor last_tokens = {};  // [seats] i32 (ops/sequences.h); empty: every slice's tokens are known
+  bool routed = false;     // also tell which experts were chosen
+  bool to_host = true;     // copy logits and chosen experts to the host
+  SeatTensors seats = {};  // empty: every slice's tokens are known
   const Taps* taps = nullptr;
   bool graphs = false;  // steps of one row a sequence are recorded once and repeated (StepGraphs)
   Event* begun = nullptr;  // set to the time before a graph's first op

@@ -55,12 +55,12 @@ ForwardArgs StepGraphs::run(const Model& m, const StepRows& rows, const Tensor& 
                             const StepOptions& options, Arena& arena) {
   const auto count = static_cast<std::int64_t>(rows.slices.size());
   const std::int64_t positions = rope_table.dim(0);
-  BatchArrays arrays = gather(rows, positions, options.last_tokens.dim(0));
+  BatchArrays arrays = gather(rows, positions, options.seats.last.dim(0));
   const Key key = {
       .rows = *padded_rows(count),
       .pages = graph_pages(pages_of(arrays.end), m.config.index_topk, pages_of(positions)),
       .routed = options.routed,
-      .last_tokens = options.last_tokens.data};
+      .seats = options.seats.last.data};
   if (graphs_.size() >= kMaxGraphs && graphs_.count(key) == 0) clear();
   ForwardArgs results = run(m, key, std::move(arrays), rope_table, options, arena);
   results.hidden = results.hidden.slice(0, 0, count);
@@ -72,7 +72,7 @@ void StepGraphs::record_all(const Model& m, const Tensor& rope_table, const Step
                             std::int64_t max_seq_len, Arena& arena) {
   const std::int64_t positions = rope_table.dim(0);
   const std::int64_t most = std::min(pages_of(max_seq_len), pages_of(positions));
-  Key key = {.routed = options.routed, .last_tokens = options.last_tokens.data};
+  Key key = {.routed = options.routed, .seats = options.seats.last.data};
   for (std::int64_t pages = 1; pages <= most; pages = key.pages + 1) {
     key.pages = graph_pages(pages, m.config.index_topk, pages_of(positions));
     for (auto rows = sizes_.rows.rbegin(); rows != sizes_.rows.rend(); ++rows) {
@@ -95,7 +95,7 @@ ForwardArgs StepGraphs::run(const Model& m, const Key& key, BatchArrays arrays,
   Recorded& recorded = found->second;
   Device& device = m.ops.device();
   const auto batch = [&] {
-    return place(recorded.inputs, arrays, rope_table, options.last_tokens, m.ops, arena);
+    return place(recorded.inputs, arrays, rope_table, options.seats, m.ops, arena);
   };
   if (!recorded.graph) recorded.inputs = take_inputs(arrays, arena);
   copy_in(arrays, recorded.inputs, device);

@@ -57,7 +57,7 @@ class StepGraphs {
   struct Key {
     std::int64_t rows = 0, pages = 0;
     bool routed = false;
-    const void* last_tokens = nullptr;
+    const void* seats = nullptr;
     auto operator<=>(const Key&) const = default;
   };
   struct Recorded {

@@ -15,7 +15,11 @@ namespace glint {
 struct RowSlice {
   int first = 0;
   int count = 0;
-  int seat = -1;        // whose last token stands for kPendingToken; -1: all tokens are known
+  // A sequence whose last token stands for kPendingToken, and whose length only the device knows:
+  // its rows begin at `from_length` after that (ops/sequences.h), and `first` is the most that this
+  // may be. -1: all is known.
+  int seat = -1;
+  int from_length = 0;
   int logit_rows = 0;   // how many of its last rows need logits
   int token_begin = 0;  // its tokens start here in StepRows::tokens
   int page_begin = 0;   // and its pages here in ::pages, for positions [0, first + count)

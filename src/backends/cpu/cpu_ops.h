@@ -48,7 +48,9 @@ class CpuOps : public ReferenceOps {
   void argmax(const ArgmaxArgs& args) override;
   void sample(const SampleArgs& args) override;
   void place_rows(const PlaceRowsArgs& args) override;
-  void keep_tokens(const KeepTokensArgs& args) override;
+  void place_draws(const PlaceDrawsArgs& args) override;
+  void accept(const AcceptArgs& args) override;
+  void keep_rows(const KeepRowsArgs& args) override;
   void count_tokens(const CountTokensArgs& args) override;
   void token_log_probs(const TokenLogProbsArgs& args) override;
 

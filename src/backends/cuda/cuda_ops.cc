@@ -97,9 +97,11 @@ class CudaOps final : public Ops {
   void place_rows(const PlaceRowsArgs& args) override {
     run("place_rows", args, launch_place_rows);
   }
-  void keep_tokens(const KeepTokensArgs& args) override {
-    run("keep_tokens", args, launch_keep_tokens);
+  void place_draws(const PlaceDrawsArgs& args) override {
+    run("place_draws", args, launch_place_draws);
   }
+  void accept(const AcceptArgs& args) override { run("accept", args, launch_accept); }
+  void keep_rows(const KeepRowsArgs& args) override { run("keep_rows", args, launch_keep_rows); }
   void count_tokens(const CountTokensArgs& args) override {
     run("count_tokens", args, launch_count_tokens);
   }

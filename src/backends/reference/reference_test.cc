@@ -276,6 +276,52 @@ TEST(Reference, what_permute_scatters_combine_gathers) {
   EXPECT_EQ(out.values, (std::vector<float>{103, 241, 325}));
 }
 
+TEST(Reference, tokens_are_taken_up_to_the_first_wrong_draft) {
+  ReferenceOps ops;
+  // Both drafts of seat 0 are right, the second of seat 2 is wrong, seat 1 has no token,
+  // and seat 3 drew nothing.
+  const Owned<std::int32_t> tokens({5, 6, 7, 8, 9, 4, -1, 3}, {8});
+  const Owned<std::int32_t> drafts({-1, 5, 6, -1, 8, 1, -1, 3}, {8});
+  const Owned<std::int32_t> draws({0, 3, 0, 20, 3, 3, 2, -1, 6, 2, 1, -1, 8, 0, 3, 40}, {4, 4});
+  const Owned<std::int32_t> last({-5, -6, -7, -8}, {4}), lengths({1, 2, 30, 4}, {4});
+  const Owned<std::int32_t> rejected({9, 9, 9, 9}, {4});
+  ops.accept({.tokens = tokens.tensor,
+              .drafts = drafts.tensor,
+              .draws = draws.tensor,
+              .last = last.tensor,
+              .lengths = lengths.tensor,
+              .rejected = rejected.tensor});
+  EXPECT_EQ(last.values, (std::vector<std::int32_t>{7, -6, 9, -8}));
+  EXPECT_EQ(lengths.values, (std::vector<std::int32_t>{23, 2, 32, 40}));
+  EXPECT_EQ(rejected.values, (std::vector<std::int32_t>{0, 2, 1, 0}));
+}
+
+// A sequence of 9 tokens whose last step had two drafts, of which one was wrong: the row that ran
+// its last token but one, and that of the right draft, at the places that they had in that step.
+TEST(Reference, rows_of_a_step_are_placed_again_without_wrong_drafts) {
+  ReferenceOps ops;
+  const Owned<std::int32_t> tokens({-2, -3, -4}, {3}), slices({0, 3, -4, 1}, {1, 4});
+  const Owned<std::int32_t> pages({5}, {1, 1}), last({0, 0}, {2}), lengths({0, 9}, {2});
+  const Owned<std::int32_t> rejected({0, 1}, {2}), guesses({50, 51, 52}, {3});
+  const Owned<std::int32_t> ids({0, 0, 0}, {3}), positions({0, 0, 0}, {3});
+  const Owned<std::int32_t> slots({0, 0, 0}, {3}), seqs({0, 0, 0}, {3});
+  ops.place_rows({.tokens = tokens.tensor,
+                  .slices = slices.tensor,
+                  .page_table = pages.tensor,
+                  .last = last.tensor,
+                  .lengths = lengths.tensor,
+                  .rejected = rejected.tensor,
+                  .guesses = guesses.tensor,
+                  .ids = ids.tensor,
+                  .positions = positions.tensor,
+                  .slots = slots.tensor,
+                  .seqs = seqs.tensor});
+  EXPECT_EQ(ids.values, (std::vector<std::int32_t>{50, 51, -1}));
+  EXPECT_EQ(positions.values, (std::vector<std::int32_t>{6, 7, -1}));
+  EXPECT_EQ(slots.values, (std::vector<std::int32_t>{5 * kPageSize + 6, 5 * kPageSize + 7, -1}));
+  EXPECT_EQ(seqs.values, (std::vector<std::int32_t>{0, 0, -1}));
+}
+
 TEST(Reference, tokens_after_a_wrong_draft_are_not_counted) {
   ReferenceOps ops;
   // Two sequences with two drafts each: the first's are right, the second's first is wrong.

@@ -1,4 +1,4 @@
-// place_rows, keep_tokens and count_tokens on the device.
+// place_rows, place_draws, accept, keep_rows and count_tokens on the device.
 #pragma once
 
 #include "backends/cuda/gpu.h"
@@ -7,7 +7,9 @@
 namespace glint::cuda {
 
 void launch_place_rows(const PlaceRowsArgs& args, const Gpu& gpu);
-void launch_keep_tokens(const KeepTokensArgs& args, const Gpu& gpu);
+void launch_place_draws(const PlaceDrawsArgs& args, const Gpu& gpu);
+void launch_accept(const AcceptArgs& args, const Gpu& gpu);
+void launch_keep_rows(const KeepRowsArgs& args, const Gpu& gpu);
 void launch_count_tokens(const CountTokensArgs& args, const Gpu& gpu);
 
 }  // namespace glint::cuda
