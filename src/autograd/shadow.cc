@@ -1,6 +1,7 @@
 #include "autograd/shadow.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "base/str.h"
 
@@ -16,9 +17,15 @@ const std::byte* end_of(const Tensor& x) {
 }  // namespace
 
 void fill_zero(Device& device, std::byte* data, std::size_t bytes) {
+  if (bytes == 0) return;
+  if (device.is_host()) {
+    std::memset(data, 0, bytes);
+    return;
+  }
   const std::vector<std::byte> zeros(std::min<std::size_t>(bytes, 1 << 20));
-  for (std::size_t at = 0; at < bytes; at += zeros.size()) {
-    device.copy_in(data + at, zeros.data(), std::min(zeros.size(), bytes - at));
+  device.copy_in(data, zeros.data(), zeros.size());
+  for (std::size_t done = zeros.size(); done < bytes; done *= 2) {
+    device.copy(data + done, data, std::min(done, bytes - done));
   }
 }
 

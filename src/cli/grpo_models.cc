@@ -41,7 +41,7 @@ Result<GrpoModels::Scorer> GrpoModels::open_scorer(const std::string& dir,
 Status GrpoModels::open_engine(const std::string& base) {
   pool_.emplace(std::max(resolved_.threads, 1));
   if (options_.async_rollout) {
-    GLINT_TRY(copy_, trainer_->weights().copy(trainer_->model().ops().device()));
+    GLINT_TRY(copy_, trainer_->weights().copy());
     GLINT_TRY(answering_, open_scorer(running_.model, copy_->checkpoint()));
   }
   GLINT_TRY(std::unique_ptr<Ops> ops, make_backend(running_, cli_));

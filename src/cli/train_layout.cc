@@ -28,6 +28,7 @@ Result<TrainLayout> lay_out(const MeshShape& shape, const RunOptions& how,
                        threads == 1 ? "" : "s", "; give --threads ", ranks, ", or fewer ranks"));
   }
   RunOptions each = how;
+  if (ranks > 1 && each.backend == "auto") each.backend = "cpu";
   each.threads = out.model.threads = threads / ranks;
   for (int rank = 0; rank < ranks; ++rank) {
     GLINT_TRY(std::unique_ptr<Ops> ops, make_backend(each, cli));

@@ -8,7 +8,7 @@
 namespace glint {
 
 struct TrainRunOptions {
-  std::string dtype = "bf16", index, backend = "cpu", cpu_isa = "auto";
+  std::string dtype = "bf16", index, backend = "auto", cpu_isa = "auto";
   int threads = 0;
 
   template <class Visitor>
@@ -20,7 +20,9 @@ struct TrainRunOptions {
       "index keys as they are, or in fp8 as in production (default: exact with f32, else fp8)",
       {"exact", "fp8"});
     v("threads,t=N", threads, "threads (default: OMP_NUM_THREADS, else one per CPU)");
-    v("backend", backend, "who computes", {"cpu", "reference"});
+    v("backend", backend,
+      "who computes; auto: a GPU that is fit for it, else the CPU. The optimiser is the host's",
+      {"auto", "cpu", "cuda", "reference"});
     v("cpu-isa", cpu_isa, "instruction set of the cpu backend (default: the best of this machine)",
       {"auto", "avx2", "avx512", "avx512_bf16", "amx", "amx_emulated"});
   }

@@ -63,6 +63,7 @@ Result<Change> move(const GradientCheckArgs& args, const Parameter& p,
       moved[i] = original[i] + sign * step * direction[i];
     }
     args.weights.write(p, moved, args.model, args.pool);
+    GLINT_TRY_STATUS(args.weights.place(args.model));
     // As it was rounded to the format of the weights.
     args.weights.read(p, found, args.pool);
     for (std::size_t i = 0; i < moved.size(); ++i) {
@@ -70,6 +71,7 @@ Result<Change> move(const GradientCheckArgs& args, const Parameter& p,
     }
     const Result<double> value = loss();
     args.weights.write(p, original, args.model, args.pool);
+    GLINT_TRY_STATUS(args.weights.place(args.model));
     if (!value.ok()) return value.error();
     change.measured += sign * value.value();
   }
@@ -127,6 +129,7 @@ Result<std::vector<GradientCheck>> check_gradients(const GradientCheckArgs& args
                                                    const std::function<bool()>& on_parameter) {
   const auto loss = [&] { return loss_of(args, sequences); };
   std::vector<GradientCheck> checks;
+  args.parameters.fetch();
   for (const Parameter& p : args.parameters.all()) {
     const auto count = static_cast<std::size_t>(p.count());
     const std::span<const float> gradient =

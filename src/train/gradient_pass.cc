@@ -141,15 +141,14 @@ class GradientPass::BatchPass {
       const Arena::Scope scope(all_.scratch_);
       const Tensor logits = logits_of(predicting, rows).all;
       const RowScores found = scores_of(logits, ids, rows);
-      const std::vector<float> on_host = download<float>(logits, device());
-      const auto vocab = static_cast<std::size_t>(V());
+      const std::vector<float> served = served_of(logits, ids, rows);
       for (std::size_t r = 0; r < found.log_probs.size(); ++r) {
         const std::size_t at = static_cast<std::size_t>(rows.first) + r;
         TokenScores& one = mine[loss.places[at].sequence];
         const auto t = static_cast<std::size_t>(loss.places[at].token);
         one.log_probs[t] = found.log_probs[r];
         one.entropies[t] = found.entropies[r];
-        one.served[t] = logprob(std::span(on_host).subspan(r * vocab, vocab), loss.ids[at]);
+        one.served[t] = served[r];
       }
     }
     if (drafts) score_drafts(hidden, mine);
@@ -342,6 +341,25 @@ class GradientPass::BatchPass {
                                .entropies = all_.scratch_.take(DType::kF32, {rows.count})};
     all_.tape_.gradients().log_probs(args);
     return {download<float>(args.log_probs, device()), download<float>(args.entropies, device())};
+  }
+
+  // Log-probabilities as serving computes them.
+  std::vector<float> served_of(const Tensor& logits, const Tensor& targets, const Rows& rows) {
+    std::vector<std::int32_t> all(static_cast<std::size_t>(rows.count));
+    std::iota(all.begin(), all.end(), 0);
+    const auto take = [&](DType dtype, std::int64_t columns) {
+      return all_.scratch_.take(dtype, {rows.count, columns});
+    };
+    const Tensor log_probs = all_.scratch_.take(DType::kF32, {rows.count});
+    m_.ops.token_log_probs({.logits = logits,
+                            .rows = upload(all, {rows.count}, all_.scratch_),
+                            .ids = targets.slice(0, rows.first, rows.count),
+                            .num_ids = V(),
+                            .log_probs = log_probs,
+                            .ranks = all_.scratch_.take(DType::kI32, {rows.count}),
+                            .top_ids = take(DType::kI32, 0),
+                            .top_log_probs = take(DType::kF32, 0)});
+    return download<float>(log_probs, device());
   }
 
   // Minus the derivatives of the loss by log-probabilities and entropies of `rows`.

@@ -32,6 +32,7 @@ std::span<float> OptimizerPart::own(std::span<float> all) const {
 }
 
 double OptimizerPart::reduce(ThreadPool& pool) {
+  parameters_.fetch();
   const std::span<float> all = parameters_.padded(), mine = own(all);
   comm_.reduce_scatter(as_tensor(all), as_tensor(mine));
   std::vector<double> squares = squares_of(mine, pool);

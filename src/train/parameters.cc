@@ -1,5 +1,7 @@
 #include "train/parameters.h"
 
+#include <cstring>
+
 #include "base/memory.h"
 #include "base/str.h"
 #include "train/optimizer.h"
@@ -108,7 +110,7 @@ Result<Parameters> Parameters::make(ModelWeights& weights, TapeOps& tape, int sh
   const auto bytes = padded * static_cast<std::int64_t>(sizeof(float));
   const std::string wanted = human_bytes(static_cast<double>(bytes));
   Device& device = tape.device();
-  if (const std::int64_t free = available_memory(); device.is_host() && bytes > free) {
+  if (const std::int64_t free = available_memory(); bytes > free) {
     return Error{ErrorCode::kResourceExhausted,
                  str("the gradients of ", measure.count, " parameters take ", wanted, ", and ",
                      human_bytes(static_cast<double>(free)), " are free")};
@@ -119,6 +121,14 @@ Result<Parameters> Parameters::make(ModelWeights& weights, TapeOps& tape, int sh
   if (!parameters.memory_.data()) {
     return Error{ErrorCode::kResourceExhausted,
                  str("no room on ", device.name(), " for ", wanted, " of gradients")};
+  }
+  if (!device.is_host()) {
+    parameters.fetched_ = device.allocate_pinned(static_cast<std::size_t>(bytes));
+    if (!parameters.fetched_.data()) {
+      return Error{ErrorCode::kResourceExhausted,
+                   str("no memory of the host for ", wanted, " of gradients")};
+    }
+    std::memset(parameters.fetched_.data(), 0, parameters.fetched_.bytes());
   }
   Walk walk(tape, parameters.memory_.data());
   GLINT_TRY_STATUS(walk_over(weights, walk));
@@ -133,8 +143,12 @@ Result<Parameters> Parameters::make(ModelWeights& weights, TapeOps& tape, int sh
 std::span<float> Parameters::flat() { return padded().first(static_cast<std::size_t>(count_)); }
 
 std::span<float> Parameters::padded() {
-  GLINT_CHECK(device_->is_host(), "gradients are on another device");
-  return {reinterpret_cast<float*>(memory_.data()), static_cast<std::size_t>(padded_)};
+  const Buffer& on_host = device_->is_host() ? memory_ : fetched_;
+  return {reinterpret_cast<float*>(on_host.data()), static_cast<std::size_t>(padded_)};
+}
+
+void Parameters::fetch() {
+  if (!device_->is_host()) device_->copy_out(fetched_.data(), memory_.data(), memory_.bytes());
 }
 
 void Parameters::set_zero() { fill_zero(*device_, memory_.data(), memory_.bytes()); }

@@ -36,8 +36,12 @@ class Parameters {
 
   const std::vector<Parameter>& all() const { return all_; }
   std::int64_t count() const { return count_; }  // numbers
+  std::int64_t bytes() const { return padded_ * static_cast<std::int64_t>(sizeof(float)); }
   void set_zero();
-  // All gradients, one after another; on the host only.
+  // Brings the gradients to the host, where they are on another device.
+  void fetch();
+  // All gradients, one after another, as they are on the host: where passes add to them, or as of
+  // the last fetch().
   std::span<float> flat();
   // The same, with zeros behind it that make its shares equal; and the numbers of a share.
   std::span<float> padded();
@@ -51,6 +55,7 @@ class Parameters {
   int shares_ = 1;
   Device* device_ = nullptr;
   Buffer memory_;
+  Buffer fetched_;  // pinned; none where the device is the host
 };
 
 }  // namespace glint

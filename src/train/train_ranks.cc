@@ -43,6 +43,11 @@ Result<std::unique_ptr<TrainRanks>> TrainRanks::open(ModelOptions options,
   GLINT_CHECK(options.shape.pp == 1 && options.shape.cp == 1 &&
                   options.shape.num_slices() == options.shape.tp,
               "a layout that does not train");
+  if (backends.size() > 1 && !backends[0]->device().is_host()) {
+    return Error{ErrorCode::kUnsupported,
+                 str("several ranks train on the CPU alone, not on ", backends[0]->device().name(),
+                     "; give --backend cpu, or one rank")};
+  }
   options.packing = Packing::kNever;
   std::unique_ptr<TrainRanks> all(new TrainRanks(options.shape));
   for (int rank = 0; rank < all->size(); ++rank) {
@@ -168,7 +173,7 @@ void TrainRanks::sum_gradients() {
 
 Json TrainRanks::describe(int rank) {
   Json json = describe_rank(model(rank));
-  json.set("gradient_bytes", std::ssize(parameters(rank).padded()) * 4);
+  json.set("gradient_bytes", parameters(rank).bytes());
   Json::Object collectives;
   for (const GroupKind& kind : kGroupKinds) {
     const auto uses = ranks_.uses(rank, kind.name);

@@ -37,13 +37,13 @@ Result<StoredTensor> stored(const ModelTensor& tensor, int copy, Checkpoint& che
   return result;
 }
 
-Result<Buffer> memory_for(std::size_t bytes, Device& device) {
+Result<Buffer> memory_for(std::size_t bytes) {
   if (const std::int64_t free = available_memory(); static_cast<std::int64_t>(bytes) > free) {
     return Error{ErrorCode::kResourceExhausted,
                  str("the weights take ", human_bytes(static_cast<double>(bytes)), ", and ",
                      human_bytes(static_cast<double>(free)), " are free")};
   }
-  Buffer memory = device.allocate(bytes);
+  Buffer memory = make_host_device()->allocate(bytes);
   if (memory.data()) return memory;
   return Error{ErrorCode::kResourceExhausted,
                str("no memory for ", human_bytes(static_cast<double>(bytes)), " of weights")};
@@ -73,9 +73,6 @@ void round_to(StoredType type, std::span<const float> values, std::byte* to, Thr
 
 Result<TrainedWeights> TrainedWeights::make(LoadedModel& model) {
   const std::string dir = model.options().dir;
-  if (!model.ops().device().is_host()) {
-    return invalid(str("training runs on the CPU; this model is on ", model.ops().device().name()));
-  }
   GLINT_TRY(Checkpoint checkpoint, Checkpoint::open(dir));
   GLINT_TRY_STATUS(checkpoint.expect_room_for_copies());
   const ModelConfig& config = model.config();
@@ -92,7 +89,7 @@ Result<TrainedWeights> TrainedWeights::make(LoadedModel& model) {
       all.tensors_.push_back(std::move(one));
     }
   }
-  GLINT_TRY(all.memory_, memory_for(bytes, model.ops().device()));
+  GLINT_TRY(all.memory_, memory_for(bytes));
   std::byte* at = all.memory_.data();
   for (StoredTensor& tensor : all.tensors_) {
     std::memcpy(at, tensor.bytes.data(), tensor.bytes.size());
@@ -103,12 +100,12 @@ Result<TrainedWeights> TrainedWeights::make(LoadedModel& model) {
   return all;
 }
 
-Result<TrainedWeights> TrainedWeights::copy(Device& device) const {
+Result<TrainedWeights> TrainedWeights::copy() const {
   TrainedWeights all;
   all.name_ = name_;
   all.tensors_ = tensors_;
   all.first_ = first_;
-  GLINT_TRY(all.memory_, memory_for(memory_.bytes(), device));
+  GLINT_TRY(all.memory_, memory_for(memory_.bytes()));
   for (StoredTensor& tensor : all.tensors_) {
     const auto offset = tensor.bytes.data() - memory_.data();
     tensor.bytes = {all.memory_.data() + offset, tensor.bytes.size()};
@@ -139,6 +136,7 @@ void TrainedWeights::write(const Parameter& p, std::span<const float> values, Lo
   };
   if (p.is_kv_b()) {
     round_to(tensors_[at].type, to_checkpoint_order(p, values), to(at), pool);
+    if (!model.ops().device().is_host()) return;
     const KvHalves halves = std::get<KvHalves>(p.tensor.held(model.weights()));
     const auto keys = values.first(static_cast<std::size_t>(p.gradient.size()));
     round_to(tensors_[at].type, keys, halves.w_uk->data.data, pool);
@@ -149,6 +147,11 @@ void TrainedWeights::write(const Parameter& p, std::span<const float> values, Lo
     round_to(tensors_[at].type, values.subspan(static_cast<std::size_t>(copy) * size, size), to(at),
              pool);
   }
+}
+
+Status TrainedWeights::place(LoadedModel& model) const {
+  if (model.ops().device().is_host()) return Ok{};
+  return model.update_weights(checkpoint());
 }
 
 void TrainedWeights::read(const Parameters& parameters, std::span<float> values,

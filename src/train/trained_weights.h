@@ -1,5 +1,6 @@
-// TrainedWeights: a checkpoint's weights in memory that is written to, in the formats of its files.
-// A model reads them where they lie, and others can take them over (LoadedModel::update_weights).
+// TrainedWeights: a checkpoint's weights in the host's memory, which is written to, in the formats
+// of its files. A model on the host reads them where they lie; others take them over (place(),
+// LoadedModel::update_weights).
 #pragma once
 
 #include <span>
@@ -17,15 +18,16 @@ class ThreadPool;
 
 class TrainedWeights {
  public:
-  // Copies the weights of the files that `model` was loaded from, and makes it read the copies: it
-  // must have been loaded with Packing::kNever, on the host. Fails where a weight is neither f32,
-  // f16 nor bf16.
+  // Copies the weights of the files that `model` was loaded from, with Packing::kNever, and on the
+  // host makes it read the copies. Fails where a weight is neither f32, f16 nor bf16.
   static Result<TrainedWeights> make(LoadedModel& model);
 
   // Rounds `values`, all parameters in the order of Parameters::flat(), to the weights' formats and
-  // writes them; `model` sees them at once, kv_b_proj's transposed half too.
+  // writes them; on the host `model` sees them at once, kv_b_proj's transposed half too.
   void write(const Parameters& parameters, std::span<const float> values, LoadedModel& model,
              ThreadPool& pool);
+  // Where `model` is on another device, it takes over what was written.
+  Status place(LoadedModel& model) const;
   // The weights as f32, in the same order.
   void read(const Parameters& parameters, std::span<float> values, ThreadPool& pool) const;
   // The same of one parameter alone.
@@ -33,9 +35,9 @@ class TrainedWeights {
              ThreadPool& pool);
   void read(const Parameter& parameter, std::span<float> values, ThreadPool& pool) const;
 
-  // The same weights in memory of its own, on the host; and again as they are in `other`, of which
-  // this is a copy. Who reads them takes them over anew then.
-  Result<TrainedWeights> copy(Device& device) const;
+  // The same weights in memory of its own; and again as they are in `other`, of which this is a
+  // copy. Who reads them takes them over anew then.
+  Result<TrainedWeights> copy() const;
   void take(const TrainedWeights& other);
 
   // All tensors of the checkpoint, as views: names, formats and order of the files to write.

@@ -108,8 +108,9 @@ Result<StepReport> Trainer::step(double lr) {
                    .step = report.step,
                    .gradient_scale = scale},
                   pool);
-      weights_[static_cast<std::size_t>(rank)].write(parameters, parameters.flat(),
-                                                     ranks_->model(rank), pool);
+      TrainedWeights& weights = weights_[static_cast<std::size_t>(rank)];
+      weights.write(parameters, parameters.flat(), ranks_->model(rank), pool);
+      GLINT_TRY_STATUS(weights.place(ranks_->model(rank)));
     }
     parameters.set_zero();
     return Ok{};

@@ -32,6 +32,20 @@ same_text() {  # MODEL: greedy continuations by both
 
 perplexity() { "$glint" score "$1" --backend "$2" --ids models/record/heldout.ids.txt --ppl 2>/dev/null; }
 
+same_gradients() {  # DTYPE LIMIT
+  local backend
+  head -2 models/record/heldout.ids.txt >"$work/ids.txt"
+  for backend in cpu cuda; do
+    "$glint" train gradients $tiny --backend "$backend" --dtype "$1" --mtp-loss 0.3 --ids "$work/ids.txt" --out "$work/$backend.safetensors"
+  done
+  python3 tests/gpu_check/compare_gradients.py "$work/cpu.safetensors" "$work/cuda.safetensors" "$2"
+}
+
+learn() {  # two rounds, whose log-probabilities training verifies
+  "$glint" train grpo $tiny --backend cuda --prompt-data models/rl/train.jsonl --rm-type deepscaler --num-rollout 2 \
+    --rollout-batch-size 8 --n-samples-per-prompt 8 --rollout-max-response-len 128 --lr 1e-5 --save "$work/grpo"
+}
+
 for program in "${@:2}"; do
   result "$(basename "$program") on the GPU" "$program" --gtest_brief=1
 done
@@ -46,6 +60,12 @@ done
 result "generate with drafts" "$glint" generate $tiny --backend cuda --spec mtp:3 --temperature 0 --max-tokens 64 -p "The cat"
 result "eval: BF16 against f32" "$glint" eval $tiny --backend cuda --ref $tiny --ref-dtype f32 --ids models/record/heldout.ids.txt
 tail -14 "$work/log"
+result "gradients in f32 are the CPU's" same_gradients f32 1e-5
+tail -1 "$work/log"
+result "gradients in bf16 are near the CPU's" same_gradients bf16 0.05
+tail -1 "$work/log"
+result "two rounds of GRPO" learn
+grep parity "$work/log"
 head -4 models/rl/eval.jsonl | sed 's/"prompt"/"messages"/' >"$work/prompts.jsonl"
 result "calibrate" "$glint" calibrate $tiny --backend cuda --prompts "$work/prompts.jsonl" --out "$work/ranges.json"
 result "serve: guides, log-probabilities, grammars, tools" python3 tests/server/tiny_test.py "$glint" $tiny

@@ -1,6 +1,7 @@
 // The model against Hugging Face transformers: tests/golden holds what tools/make_goldens.py wrote.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "base/str.h"
@@ -28,15 +29,17 @@ std::unique_ptr<LoadedModel> load(const std::string& dir, std::unique_ptr<Ops> o
   return std::move(model).value();
 }
 
-// Rows `first ..` of what a sink was given, against the same rows of `expected` [rows, width].
+// Rows `first ..` of what a sink was given, against the same rows of `expected` [rows, width]; or,
+// of those that are `kept`, against the rows that are there for them, in order.
 class RowCheck {
  public:
   RowCheck(std::string what, std::vector<float> expected, std::vector<std::uint8_t> skip,
-           std::int64_t width)
+           std::int64_t width, std::vector<std::int32_t> kept = {})
       : what_(std::move(what)),
         expected_(std::move(expected)),
         skip_(std::move(skip)),
-        width_(width) {}
+        width_(width),
+        kept_(std::move(kept)) {}
 
   void operator()(std::int64_t first, std::span<const float> rows) {
     for (std::size_t r = 0; r * width_ < rows.size(); ++r)
@@ -47,10 +50,12 @@ class RowCheck {
  private:
   void check(std::int64_t row, std::span<const float> values) {
     ++rows_seen_;
-    if (skip_[row]) return;
+    const auto at = std::ranges::find(kept_, row);
+    if (skip_[row] || (!kept_.empty() && at == kept_.end())) return;
+    const std::int64_t place = kept_.empty() ? row : at - kept_.begin();
     double error = 0, norm = 0;
     for (std::int64_t i = 0; i < width_; ++i) {
-      const double want = expected_[row * width_ + i], difference = values[i] - want;
+      const double want = expected_[place * width_ + i], difference = values[i] - want;
       error += difference * difference;
       norm += want * want;
     }
@@ -61,10 +66,11 @@ class RowCheck {
   const std::vector<float> expected_;
   const std::vector<std::uint8_t> skip_;
   const std::int64_t width_;
+  const std::vector<std::int32_t> kept_;
   std::int64_t rows_seen_ = 0;
 };
 
-// Hidden states are kept for some rows only.
+// Hidden states and logits of the draft layer are kept for some rows only.
 void check_hidden(const std::string& dir, int layer, std::int64_t first,
                   std::span<const float> rows, std::int64_t width) {
   const auto kept = read_npy<std::int32_t>(dir + "/hidden_rows.npy", "<i4");
@@ -94,7 +100,8 @@ void check_golden(const std::string& name, const BackendUnderTest& backend, int 
   RowCheck logits("logits", read_npy<float>(dir + "/logits.npy", "<f4"),
                   read_npy<std::uint8_t>(dir + "/skip.npy", "|u1"), vocab);
   RowCheck mtp("MTP logits", read_npy<float>(dir + "/mtp_logits.npy", "<f4"),
-               read_npy<std::uint8_t>(dir + "/mtp_skip.npy", "|u1"), vocab);
+               read_npy<std::uint8_t>(dir + "/mtp_skip.npy", "|u1"), vocab,
+               read_npy<std::int32_t>(dir + "/hidden_rows.npy", "<i4"));
   const auto selected = read_npy<std::int16_t>(dir + "/selected.npy", "<i2");
   const ScoreSinks sinks = {
       .logits = [&](std::int64_t first, std::span<const float> rows) { logits(first, rows); },

@@ -15,6 +15,7 @@
 #include "base/str.h"
 #include "base/thread_pool.h"
 #include "model/backends_under_test.h"
+#include "ops/testing/late_ops.h"
 
 namespace glint {
 namespace {
@@ -30,15 +31,19 @@ struct Folder {
   const std::string path;
 };
 
-std::unique_ptr<Trainer> open(const std::string& dir, DType dtype = DType::kF32, int threads = 2) {
+std::unique_ptr<Trainer> open(const std::string& dir, std::unique_ptr<Ops> ops,
+                              DType dtype = DType::kF32) {
   const bool f32 = dtype == DType::kF32;
   return Trainer::open({.model = {.dir = dir,
                                   .activations = dtype,
                                   .latent = f32 ? LatentFormat::kF32 : LatentFormat::kBF16,
                                   .index = f32 ? IndexFormat::kF32 : IndexFormat::kFp8,
                                   .with_mtp = true}},
-                       best_backend().make(threads))
+                       std::move(ops))
       .value();
+}
+std::unique_ptr<Trainer> open(const std::string& dir, DType dtype = DType::kF32, int threads = 2) {
+  return open(dir, best_backend().make(threads), dtype);
 }
 
 // The same tokens whatever the model: small ids.
@@ -97,6 +102,18 @@ TEST(Trainer, what_is_saved_computes_the_same_bits) {
     options.packing = Packing::kAlways;
     const auto other = LoadedModel::load(options, best_backend().make(1)).value();
     EXPECT_TRUE(other->update_weights(trainer->weights().checkpoint()).ok());
+  }
+}
+
+// One whose memory the host may not read, and where everything is done as late as it may be.
+TEST(Trainer, another_device_gives_the_bits_of_the_host) {
+  for (const char* const name : {"odd", "glm52_sharing"}) {
+    SCOPED_TRACE(name);
+    const auto host = open(kGoldens + name);
+    const auto late = open(kGoldens + name, std::make_unique<LateOps>(best_backend().make(2)));
+    for (Trainer* const trainer : {host.get(), late.get()}) learn(*trainer, 2);
+    EXPECT_TRUE(same_bits(weights_of(*host), weights_of(*late)));
+    EXPECT_TRUE(same_bits(log_probs_of(*host), log_probs_of(*late)));
   }
 }
 

@@ -4,6 +4,7 @@
 
 #include "backends/cuda/attention/attention.h"
 #include "backends/cuda/attention/inputs.h"
+#include "backends/cuda/backward/cuda_gradients.h"
 #include "backends/cuda/cache/cache.h"
 #include "backends/cuda/device.h"
 #include "backends/cuda/elementwise/elementwise.h"
@@ -45,9 +46,9 @@ class CudaOps final : public Ops {
   Capabilities capabilities() const override {
     Capabilities all = all_capabilities("cuda");
     all.mixed_stacks = false;
-    all.gradients = false;
     return all;
   }
+  std::unique_ptr<Gradients> make_gradients() override { return make_cuda_gradients(*device_); }
 
   Status supports(const ModelDims& dims) const override {
     if (dims.n_routed_experts > kMostExperts) {

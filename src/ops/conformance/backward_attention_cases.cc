@@ -104,7 +104,7 @@ Case mla_case(DType dtype, LatentFormat format, MlaShape s, bool causal = false)
                   " heads, ", s.latent, " + ", s.rope, ", k ", s.k, causal ? ", causal" : "",
                   s.pad.back ? ", strided" : ""),
       .need = need,
-      .tolerance = kSparseMlaBackTolerance,
+      .tolerance = tolerance_of(kSparseMlaBackTolerance, dtype),
       .tokens = s.T,
       .prepare = [=](Workspace& ws) {
         const Pad query = {s.rope + 3, 0};

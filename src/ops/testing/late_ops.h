@@ -5,11 +5,31 @@
 
 #include <memory>
 
+#include "ops/backward.h"
 #include "ops/capabilities.h"
 #include "ops/ops.h"
 #include "tensor/testing/late_device.h"
 
 namespace glint {
+
+class LateGradients final : public Gradients {
+ public:
+  // `device` outlives it, and what it was asked for.
+  LateGradients(std::unique_ptr<Gradients> inner, LateDevice& device)
+      : inner_(std::move(inner)), device_(device) {}
+
+#define GLINT_OP(Type, name)                                      \
+  void name(const Type##Args& args) override {                    \
+    check(args);                                                  \
+    device_.later([inner = inner_, args] { inner->name(args); }); \
+  }
+  GLINT_FOR_EACH_BACKWARD(GLINT_OP)
+#undef GLINT_OP
+
+ private:
+  const std::shared_ptr<Gradients> inner_;
+  LateDevice& device_;
+};
 
 // Blocks are compositions: a block's scratch memory must be taken in the order of the calls.
 class LateOps final : public Ops {
@@ -18,6 +38,9 @@ class LateOps final : public Ops {
 
   Device& device() override { return device_; }
   Capabilities capabilities() const override { return inner_->capabilities(); }
+  std::unique_ptr<Gradients> make_gradients() override {
+    return std::make_unique<LateGradients>(inner_->make_gradients(), device_);
+  }
 
 #define GLINT_OP(Type, name)                             \
   void name(const Type##Args& args) override {           \

@@ -11,6 +11,7 @@
 #include "backends/cuda/cache/rows.cuh"
 #include "backends/cuda/cluster.cuh"
 #include "backends/cuda/linear/codes.cuh"
+#include "backends/cuda/load_matrices.cuh"
 #include "backends/cuda/reduce.cuh"
 
 namespace glint::cuda::mla512 {
@@ -41,22 +42,6 @@ struct Attention {
   const std::byte* rows;
   std::int64_t page_stride;
 };
-
-template <bool kTransposed>
-__device__ void load_matrices(std::uint32_t (&r)[4], const bf16* address) {
-  const auto from = static_cast<std::uint32_t>(__cvta_generic_to_shared(address));
-  if constexpr (kTransposed) {
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
-                 : "r"(from)
-                 : "memory");
-  } else {
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
-                 : "r"(from)
-                 : "memory");
-  }
-}
 
 __device__ inline void multiply_add(float (&sums)[4], const std::uint32_t (&a)[4], std::uint32_t b0,
                                     std::uint32_t b1) {

@@ -5,8 +5,8 @@
 // then added. An output is one thread's, so it depends on its row of x and its row of the weight
 // alone.
 #include "backends/cuda/linear/decode.cuh"
+#include "backends/cuda/linear/group_tile.cuh"
 #include "backends/cuda/linear/linear.h"
-#include "backends/cuda/reduce.cuh"
 
 namespace glint::cuda {
 namespace {
@@ -134,47 +134,14 @@ __global__ void __launch_bounds__(kBlock)
            rows, blockIdx.y * std::int64_t{kColumns});
 }
 
-// The group whose rows the thread block numbered `block` works on, and which of its tiles: each
-// group is cut into tiles of its own. The same in every lane; group -1: there is no such tile.
-struct GroupTile {
-  int group;
-  std::int64_t tile;
-};
-__device__ GroupTile find_tile(const std::int32_t* offsets, int num_groups, std::int64_t block) {
-  const int lane = threadIdx.x % kWarp;
-  std::int64_t before = 0;  // tiles of the groups before these
-  for (int first = 0; first < num_groups; first += kWarp) {
-    const int group = first + lane;
-    const std::int32_t rows = group < num_groups ? offsets[group + 1] - offsets[group] : 0;
-    const std::int64_t own = (rows + kRows - 1) / kRows;
-    std::int64_t end = own;  // of the group's tiles, by a scan over the lanes
-#pragma unroll
-    for (int d = 1; d < kWarp; d *= 2) {
-      const std::int64_t other = __shfl_up_sync(kAllLanes, end, d);
-      if (lane >= d) end += other;
-    }
-    end += before;
-    const unsigned beyond = __ballot_sync(kAllLanes, block < end);
-    if (beyond) {
-      const int found = __ffs(static_cast<int>(beyond)) - 1;
-      const std::int64_t tile = __shfl_sync(kAllLanes, block - (end - own), found);
-      return {first + found, tile};
-    }
-    before = __shfl_sync(kAllLanes, end, kWarp - 1);
-  }
-  return {-1, 0};
-}
-
 template <class X, class Out>
 __global__ void __launch_bounds__(kBlock)
     grouped_kernel(Product<X, Out> p, const std::int32_t* sources, const std::int32_t* offsets,
                    int num_groups, StackView weights) {
-  const GroupTile found = find_tile(offsets, num_groups, blockIdx.x);
-  if (found.group < 0) return;
-  const std::int64_t first = offsets[found.group] + found.tile * kRows;
-  const RowRange rows = {first, min(first + kRows, std::int64_t{offsets[found.group + 1]}),
-                         sources};
-  multiply(p, p.x, p.out, weights[found.group], rows, blockIdx.y * std::int64_t{kColumns});
+  const RowTile tile = find_group_tile<kRows>(offsets, num_groups, blockIdx.x);
+  if (tile.first >= tile.end) return;
+  multiply(p, p.x, p.out, weights[tile.matrix], {tile.first, tile.end, sources},
+           blockIdx.y * std::int64_t{kColumns});
 }
 
 dim3 grid_of(std::int64_t row_tiles, std::int64_t n, std::int64_t matrices) {
@@ -207,8 +174,7 @@ void launch_exact_linear(const LinearArgs& args, const Gpu& gpu) {
 void launch_exact_grouped_linear(const GroupedLinearArgs& args, const Gpu& gpu) {
   const std::int64_t rows = args.out.dim(0), groups = args.weights.count;
   if (args.out.size() == 0 || groups == 0) return;
-  // As many tiles as any distribution of the rows over the groups can need.
-  const std::int64_t tiles = rows / kRows + min(rows, groups);
+  const std::int64_t tiles = most_group_tiles(rows, groups, kRows);
   with_elements(args.x, [&]<class X>(X* x) {
     with_elements(args.out, [&]<class Out>(Out* out) {
       const Product<X, Out> product = {.x = x,

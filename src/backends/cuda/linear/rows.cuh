@@ -1,62 +1,22 @@
 // Which rows a thread block of a product works on, and how it writes its sums.
 #pragma once
 
-#include <algorithm>
-
 #include "backends/cuda/linear/codes.cuh"
-#include "backends/cuda/reduce.cuh"
+#include "backends/cuda/linear/group_tile.cuh"
 
 namespace glint::cuda {
-
-// Rows [first, end) of out, of one matrix; none where end is first.
-struct RowTile {
-  int matrix = 0;
-  std::int64_t first = 0, end = 0;
-};
-
-// Groups are cut into tiles of kRows of their own, which are numbered through. The same in every
-// lane.
-template <int kRows>
-__device__ RowTile find_group_tile(const ProductArgs& p, std::int64_t number) {
-  const int lane = threadIdx.x % kWarp;
-  const int each = (p.matrices + kWarp - 1) / kWarp;  // groups of a lane
-  const int low = min(lane * each, p.matrices), high = min(low + each, p.matrices);
-  const auto tiles_of = [&](int group) {
-    return (p.offsets[group + 1] - p.offsets[group] + kRows - 1) / kRows;
-  };
-  std::int64_t own = 0;
-  for (int group = low; group < high; ++group) own += tiles_of(group);
-  std::int64_t end = own;  // of this lane's tiles, by a scan over the lanes
-#pragma unroll
-  for (int d = 1; d < kWarp; d *= 2) {
-    const std::int64_t other = __shfl_up_sync(kAllLanes, end, d);
-    if (lane >= d) end += other;
-  }
-  const unsigned beyond = __ballot_sync(kAllLanes, number < end);
-  if (!beyond) return {};
-  const int holder = __ffs(static_cast<int>(beyond)) - 1;
-  int group = low;
-  std::int64_t tile = number - (end - own);
-  if (lane == holder) {
-    for (; tile >= tiles_of(group); ++group) tile -= tiles_of(group);
-  }
-  group = __shfl_sync(kAllLanes, group, holder);
-  tile = __shfl_sync(kAllLanes, tile, holder);
-  const std::int64_t first = p.offsets[group] + tile * kRows;
-  return {group, first, min(first + kRows, std::int64_t{p.offsets[group + 1]})};
-}
 
 // Tile `number` of the rows; blockIdx.z counts matrices that all rows go through.
 template <int kRows>
 __device__ RowTile find_row_tile(const ProductArgs& p, std::int64_t number) {
-  if (p.offsets) return find_group_tile<kRows>(p, number);
+  if (p.offsets) return find_group_tile<kRows>(p.offsets, p.matrices, number);
   const std::int64_t first = number * kRows;
   return {static_cast<int>(blockIdx.z), first, min(first + kRows, p.m)};
 }
 
 // Tiles that launches must make room for, whatever the rows of each group.
 inline std::int64_t most_tiles(const ProductArgs& p, int rows) {
-  if (p.offsets) return p.m / rows + std::min<std::int64_t>(p.m, p.matrices);
+  if (p.offsets) return most_group_tiles(p.m, p.matrices, rows);
   return (p.m + rows - 1) / rows;
 }
 

@@ -1,0 +1,96 @@
+// Sums at places that several rows have: the rows' numbers are sorted by place, in order of
+// themselves at the same place, and a thread block adds those of one place.
+#include <bit>
+#include <cub/device/device_radix_sort.cuh>
+
+#include "backends/cuda/backward/backward.h"
+#include "backends/cuda/check_cuda.h"
+#include "backends/cuda/vec.cuh"
+
+namespace glint::cuda {
+namespace {
+
+constexpr int kBlock = 128;
+
+// Rows without a place come last, as rows of place `none`.
+__global__ void __launch_bounds__(kBlock)
+    number_rows(const std::int32_t* places, const std::int32_t* limit, int count, unsigned none,
+                unsigned* keys, int* numbers) {
+  const int r = static_cast<int>(blockIdx.x * kBlock + threadIdx.x);
+  if (r >= count) return;
+  const bool has_place = (!limit || r < *limit) && places[r] >= 0;
+  keys[r] = has_place ? static_cast<unsigned>(places[r]) : none;
+  numbers[r] = r;
+}
+
+struct Rows {
+  float* data;
+  std::int64_t stride;
+};
+
+// A thread block for each sorted row (x), of which the first of a place adds all, and for some
+// columns (y).
+__global__ void __launch_bounds__(kBlock)
+    add_at(const unsigned* keys, const int* numbers, int count, unsigned none, Rows from, Rows to,
+           std::int64_t columns) {
+  const int first = static_cast<int>(blockIdx.x);
+  const unsigned place = keys[first];
+  if (place == none || (first > 0 && keys[first - 1] == place)) return;
+  const std::int64_t c = (blockIdx.y * std::int64_t{kBlock} + threadIdx.x) * kVec;
+  const std::int64_t left = columns - c;
+  if (left <= 0) return;
+  float* const out = to.data + place * to.stride + c;
+  float sum[kVec], v[kVec];
+  load(sum, out, left);
+  for (int i = first; i < count && keys[i] == place; ++i) {
+    load(v, from.data + numbers[i] * from.stride + c, left);
+#pragma unroll
+    for (int j = 0; j < kVec; ++j) sum[j] += v[j];
+  }
+  store(out, sum, left);
+}
+
+}  // namespace
+
+void launch_add_at(const AddAtArgs& args, Arena& scratch, const Gpu& gpu) {
+  const auto count = static_cast<int>(args.from.dim(0));
+  const std::int64_t columns = args.from.dim(1);
+  if (count == 0 || columns == 0) return;
+  const Arena::Scope scope(scratch);
+  const auto take = [&] { return scratch.take(DType::kI32, {count}).ptr<std::int32_t>(); };
+  const auto none = static_cast<unsigned>(args.to.dim(0));
+  const auto unsorted_keys = reinterpret_cast<unsigned*>(take());
+  const auto keys = reinterpret_cast<unsigned*>(take());
+  int *const unsorted_numbers = take(), *const numbers = take();
+  const auto blocks = static_cast<unsigned>((count + kBlock - 1) / kBlock);
+  number_rows<<<blocks, kBlock, 0, gpu.stream>>>(args.places.ptr<std::int32_t>(), args.limit, count,
+                                                 none, unsorted_keys, unsorted_numbers);
+  const auto sort = [&](void* memory, std::size_t& bytes) {
+    check_cuda(cub::DeviceRadixSort::SortPairs(memory, bytes, unsorted_keys, keys, unsorted_numbers,
+                                               numbers, count, 0, std::bit_width(none), gpu.stream),
+               "sort rows by place");
+  };
+  std::size_t bytes = 0;
+  sort(nullptr, bytes);
+  sort(scratch.take(DType::kU8, {static_cast<std::int64_t>(bytes)}).data, bytes);
+  const std::int64_t across = kBlock * kVec;
+  const dim3 grid(static_cast<unsigned>(count),
+                  static_cast<unsigned>((columns + across - 1) / across));
+  add_at<<<grid, kBlock, 0, gpu.stream>>>(keys, numbers, count, none,
+                                          {args.from.ptr<float>(), args.from.stride[0]},
+                                          {args.to.ptr<float>(), args.to.stride[0]}, columns);
+}
+
+void launch_embed_back(const EmbedBackArgs& args, Arena& scratch, const Gpu& gpu) {
+  if (args.dtable) {
+    launch_add_at({.places = args.op.ids, .from = args.dout, .to = args.dtable}, scratch, gpu);
+  }
+  launch_zero(args.dout, nullptr, gpu);
+}
+
+void launch_gather_rows_back(const GatherRowsBackArgs& args, Arena& scratch, const Gpu& gpu) {
+  launch_add_at({.places = args.op.rows, .from = args.dout, .to = args.dx}, scratch, gpu);
+  launch_zero(args.dout, nullptr, gpu);
+}
+
+}  // namespace glint::cuda
