@@ -135,7 +135,9 @@ Status plan_model_memory(const ServeOptions& options, const ModelOptions& resolv
       .max_running = options.max_num_seqs,
       .max_drafts = facts.max_drafts,
       .max_seq_len = longest,
-      .num_graphs = device.is_host() ? 0 : count_graphs(graphs, facts.config.index_topk, longest)};
+      .num_graphs = device.is_host()
+                        ? 0
+                        : count_graphs(graphs, facts.config.index_topk, longest, facts.max_drafts)};
   // A rank's: the mean of what weights and pages take on the stages, and the most of the rest.
   MemoryPlan plan;
   std::int64_t weights = 0;
@@ -301,7 +303,8 @@ Status serve(const Options& options, const TranslatedArgs& given, Cli& cli) {
   RunOptions each = options;
   each.threads = resolved.threads = std::max(resolved.threads / facts.ranks.here, 1);
   GLINT_TRY(std::unique_ptr<Ops> ops, make_backend(each, cli));
-  const GraphSizes graphs = sizes_of(given.graphs, options.max_num_seqs);
+  GraphSizes graphs = sizes_of(given.graphs, options.max_num_seqs);
+  graphs.most = options.max_num_batched_tokens;
   GLINT_TRY_STATUS(plan_model_memory(options, resolved, graphs, checkpoint ? &*checkpoint : nullptr,
                                      *ops, facts));
   GLINT_TRY(ServePlan plan, plan_serve(options, given, facts));

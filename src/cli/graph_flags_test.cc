@@ -44,6 +44,7 @@ TEST(StepGraphs, are_of_few_sizes) {
   EXPECT_EQ(count_graphs({.rows = {1, 2, 4}}, 2048, 32768), 9);
   EXPECT_EQ(count_graphs({.rows = {1}}, 2048, 2048), 1);
   EXPECT_EQ(count_graphs({}, 2048, 32768), 0);
+  EXPECT_EQ(count_graphs({.rows = {1, 2, 4}, .most = 6}, 2048, 2048, 2), 5);
 }
 
 }  // namespace

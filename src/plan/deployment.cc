@@ -133,15 +133,16 @@ Result<Deployment> plan_deployment(const ModelConfig& config, const DeploymentOp
   }
   const int wanted = o.concurrency ? (o.concurrency + layout.dp - 1) / layout.dp : 256;
   d.max_running = std::clamp(wanted, 1, o.step_tokens);
-  const GraphSizes graphs = o.program.graphs         ? *o.program.graphs
-                            : o.device.name == "cpu" ? GraphSizes()
-                                                     : usual_graphs(d.max_running);
+  GraphSizes graphs = o.program.graphs         ? *o.program.graphs
+                      : o.device.name == "cpu" ? GraphSizes()
+                                               : usual_graphs(d.max_running);
+  graphs.most = o.step_tokens;
   const StepLimits limits = {
       .max_step_tokens = o.step_tokens,
       .max_running = d.max_running,
       .max_drafts = o.max_drafts,
       .max_seq_len = d.max_model_len,
-      .num_graphs = count_graphs(graphs, config.index_topk, d.max_model_len)};
+      .num_graphs = count_graphs(graphs, config.index_topk, d.max_model_len, o.max_drafts)};
   Stages stages;
   for (int stage = 0; stage < layout.pp; ++stage) {
     const TrialOptions trial = trial_options(o, stage);

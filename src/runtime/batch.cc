@@ -10,8 +10,8 @@ std::int64_t BatchArrays::num_pages() const {
   return slices.empty() ? 1 : static_cast<std::int64_t>(page_table.size()) / num_slices();
 }
 
-void BatchArrays::fit(std::int64_t count, std::int64_t pages) {
-  const auto n = static_cast<std::size_t>(count), p = static_cast<std::size_t>(pages);
+void BatchArrays::fit(std::int64_t sequences, std::int64_t rows, std::int64_t pages) {
+  const auto n = static_cast<std::size_t>(sequences), p = static_cast<std::size_t>(pages);
   const auto before = static_cast<std::size_t>(num_pages());
   std::vector<std::int32_t> wider(n * p, -1);
   for (std::size_t s = 0; s * 4 < slices.size(); ++s) {
@@ -21,8 +21,8 @@ void BatchArrays::fit(std::int64_t count, std::int64_t pages) {
   page_table = std::move(wider);
   const auto end_of_rows = static_cast<std::int32_t>(tokens.size());
   while (slices.size() < 4 * n) slices.insert(slices.end(), {end_of_rows, 0, 0, -1});
-  tokens.resize(n, kPendingToken);
-  logit_rows.resize(n, 0);
+  tokens.resize(static_cast<std::size_t>(rows), kPendingToken);
+  logit_rows.resize(static_cast<std::size_t>(rows), 0);
 }
 
 BatchArrays gather(const StepRows& rows, std::int64_t positions, std::int64_t seats) {
@@ -89,7 +89,8 @@ Batch place(const BatchInputs& inputs, const BatchArrays& arrays, const Tensor& 
                               .page_table = inputs.page_table,
                               .last = seats.last ? seats.last : ints(0),
                               .lengths = seats.last ? seats.lengths : ints(0),
-                              .guesses = ints(0),
+                              .rejected = seats.rejected,
+                              .guesses = seats.guesses ? seats.guesses : ints(0),
                               .ids = ints(T),
                               .positions = ints(T),
                               .slots = ints(T),

@@ -22,9 +22,10 @@ struct BatchArrays {
   std::int64_t num_slices() const { return static_cast<std::int64_t>(slices.size() / 4); }
   // Pages of each sequence; the more are padding.
   std::int64_t num_pages() const;
-  // Makes this `count` rows, slices and logit rows, as many at least as there are; the more are
-  // padding. And `pages` pages of each sequence: those beyond are of positions past `end`.
-  void fit(std::int64_t count, std::int64_t pages);
+  // Makes this `sequences` slices and `rows` rows and logit rows, as many at least as there are;
+  // the more are padding. And `pages` pages of each sequence: those beyond are of positions past
+  // `end`.
+  void fit(std::int64_t sequences, std::int64_t rows, std::int64_t pages);
 };
 // Aborts if a slice's pages, the rotary table's `positions` or the `seats` do not cover it.
 BatchArrays gather(const StepRows& rows, std::int64_t positions, std::int64_t seats);
@@ -42,7 +43,8 @@ struct Batch {
   BatchView view = {};     // positions, slots and page table of T tokens
   Tensor logit_rows = {};  // [R] i32
 };
-// `seats` are of the sequences that have one, and may be empty.
+// `seats` are of the sequences that have one, and may be empty. Where `seats.rejected` is given,
+// rows of drafts that were wrong are left out.
 Batch place(const BatchInputs& inputs, const BatchArrays& arrays, const Tensor& rope_table,
             const SeatTensors& seats, Ops& ops, Arena& arena);
 

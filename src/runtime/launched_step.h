@@ -17,7 +17,9 @@ struct LaunchedStep {
   std::chrono::steady_clock::time_point begin = {};
   std::vector<SliceRun> runs = {};
   StepResult result = {};
-  Readback tokens = {};              // drawn, a row each
+  Readback tokens = {};  // drawn, a row each
+  Readback drafts = {};  // that rows ran, where only the device knew them
+  bool reads_drafts = false;
   Readback routed = {};              // [MoE layers, T, num_experts_per_tok] of each shard
   std::vector<int> shard_rows = {};  // T of each
   AskedLogprobs logprobs = {};

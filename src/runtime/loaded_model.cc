@@ -332,17 +332,26 @@ StepOutput LoadedModel::draft(const StepRows& rows, const HiddenRows& target,
         .shards = {rows},
         .selection = {selection.begin(), selection.end()}},
        target);
-  StepOutput out = draft_own(rows, target, selection, draft_.begin());
+  StepOutput out = draft_own(rows, target, {.selection = selection}, draft_.begin());
   if (to_host) out.logits = on_host(out.device_logits, draft_.logits);
   activity_.end();
   return out;
 }
 
+StepOutput LoadedModel::draft_ahead(const StepRows& rows, const HiddenRows& target,
+                                    DraftOptions options) {
+  GLINT_CHECK(has_mtp() && !followers_, "drafts ahead of the host are of one rank");
+  options.all_rows = true;
+  const StepOutput out = draft_own(rows, target, options, draft_.begin());
+  activity_.end();
+  return out;
+}
+
 StepOutput LoadedModel::draft_own(const StepRows& rows, const HiddenRows& target,
-                                  std::span<const std::int32_t> selection, Arena& arena) {
+                                  const DraftOptions& options, Arena& arena) {
   activity_.begin("mtp_batch");
   const DraftResults ran = run_draft(
-      model(), rows, rope_table_, [&] { return place(target, arena); }, selection, arena);
+      model(), rows, rope_table_, [&] { return place(target, arena); }, options, arena);
   return {.device_logits = gather_logits(model(), ran.logits, arena),
           .hidden = ran.hidden,
           .selected = ran.selected,

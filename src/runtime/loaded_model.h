@@ -153,6 +153,8 @@ class LoadedModel {
   // The same of all shards; `target` and `selection` are of the rows of all, shard after shard.
   StepOutput draft(std::span<const StepRows> shards, const HiddenRows& target,
                    std::span<const std::int32_t> selection = {});
+  // The same on one rank, where only the device knows some of `rows`; results are of all rows.
+  StepOutput draft_ahead(const StepRows& rows, const HiddenRows& target, DraftOptions options);
 
   // Logits [R, V] of hidden states, on the device; valid until the next call. Of a shard's, they
   // come to rank 0.
@@ -201,8 +203,8 @@ class LoadedModel {
   Status on_all(RankPass pass, const std::function<Status()>& own);
   void tell(RankPass pass, const HiddenRows& hidden);
   StepOutput run_own(const StepRows& rows, const StepOptions& options);
-  StepOutput draft_own(const StepRows& rows, const HiddenRows& target,
-                       std::span<const std::int32_t> selection, Arena& arena);
+  StepOutput draft_own(const StepRows& rows, const HiddenRows& target, const DraftOptions& options,
+                       Arena& arena);
   // The rows [rows[s], width] of every shard s, shard after shard, on rank 0: `mine` of the last
   // stage's first rank of each. Elsewhere an empty tensor.
   struct RowType {

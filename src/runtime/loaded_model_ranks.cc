@@ -162,7 +162,7 @@ StepOutput LoadedModel::draft(std::span<const StepRows> shards, const HiddenRows
     out = draft_own(
         shards[own],
         {.rows = part(target.rows, 1), .on_host = part(target.on_host, hidden_row_bytes())},
-        part(selection, static_cast<std::size_t>(config_.index_topk)), arena);
+        {.selection = part(selection, static_cast<std::size_t>(config_.index_topk))}, arena);
   }
   const std::vector<std::int64_t> slices = count(shards, num_slices);
   out.device_logits =

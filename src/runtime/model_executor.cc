@@ -38,6 +38,11 @@ ExecutorInfo make_info(LoadedModel& model, const ModelExecutorOptions& options) 
   return info;
 }
 
+// Whether drafts need not wait for the host: nobody else runs the passes.
+bool drafts_ahead(const LoadedModel& model, const ModelExecutorOptions& options) {
+  return options.max_drafts > 0 && model.shard().shape.num_ranks() == 1;
+}
+
 bool all_in_vocabulary(const Request& request, const LoadedModel& model) {
   return check_vocabulary(model, request.prompt).ok() &&
          check_token_ids(request.sampling, static_cast<int>(model.config().vocab_size)).ok();
@@ -66,12 +71,18 @@ ModelExecutor::ModelExecutor(LoadedModel& model, const ModelExecutorOptions& opt
     : model_(model),
       options_(options),
       info_(make_info(model, options)),
-      seats_(model.ops().device(), info_.vocab_size),
+      seats_(model.ops().device(),
+             seat_sizes(model.config(), model.options().activations,
+                        drafts_ahead(model, options) ? options.max_drafts : 0)),
       drafter_(model, options.num_token_ids ? options.num_token_ids : info_.vocab_size),
       logprobs_(model, options.num_token_ids ? options.num_token_ids : info_.vocab_size),
       masks_(info_.vocab_size),
       expert_load_(static_cast<std::size_t>(info_.num_moe_layers) * info_.num_experts) {
   GLINT_CHECK(options.max_drafts == 0 || model.has_mtp(), "drafts need the MTP layer");
+  if (drafts_ahead(model, options)) {
+    seat_drafter_.emplace(model, seats_,
+                          options.num_token_ids ? options.num_token_ids : info_.vocab_size);
+  }
   seats_.reserve(options.max_running);
   if (options_.num_token_ids == 0) options_.num_token_ids = info_.vocab_size;
 }
@@ -90,17 +101,32 @@ void ModelExecutor::launch(std::shared_ptr<const StepPlan> plan) {
   step.failure.reset();
   model_.activity().set_step(step.plan->step, static_cast<int>(step.plan->tokens.size()));
   start_sequences(*step.plan);
+  if (needs_tokens(*step.plan)) read_launched();
   for (const SeqSlice& slice : step.plan->slices) seats_.reserve(slice.seat + 1);
   step.runs = locate(*step.plan, step.result);
   if (!step.runs.empty()) run(step);
   model_.activity().end();
 }
 
+// Whether the host must have read what was launched before it launches the plan: drafts are for a
+// grammar or bad words to look at, or min_tokens may end in the midst of drafts.
+bool ModelExecutor::needs_tokens(const StepPlan& plan) const {
+  return std::any_of(plan.slices.begin(), plan.slices.end(), [&](const SeqSlice& slice) {
+    const auto found = sequences_.find(slice.id);
+    if (found == sequences_.end() || found->second->in_flight == 0) return false;
+    const SequenceState& sequence = *found->second;
+    return needs_size(sequence) || (slice.num_drafts > 0 && reads_answer(*sequence.request));
+  });
+}
+
 StepOptions ModelExecutor::step_options() const {
-  return {.routed = info_.num_moe_layers > 0,
-          .to_host = false,
-          .seats = seats_.tensors(),
-          .graphs = true};
+  StepOptions options = {.routed = info_.num_moe_layers > 0,
+                         .to_host = false,
+                         .seats = seats_.tensors(),
+                         .graphs = true,
+                         .max_drafts = options_.max_drafts};
+  options.seats.rejected = {};  // no row of a step is one of the step before
+  return options;
 }
 
 GraphStats ModelExecutor::record_graphs(std::int64_t max_seq_len) {
@@ -123,10 +149,11 @@ void ModelExecutor::run(LaunchedStep& step) {
   if (options_.times_gaps) options.begun = &step.begun;
   const StepOutput out = model_.step(rows, options);
   end(step, out, forward_start);
-  if (step.failure || (options_.max_drafts == 0 && !key_reads.taps())) return;
+  const bool drafts_wait = options_.max_drafts > 0 && !seat_drafter_;
+  if (step.failure || (!drafts_wait && !key_reads.taps())) return;
   read_launched();
   key_reads.tell(runs);
-  run_draft_rows(runs);
+  if (drafts_wait) run_draft_rows(runs);
 }
 
 // The first of several stages.
@@ -166,10 +193,12 @@ void ModelExecutor::end(LaunchedStep& step, const StepOutput& out,
   await_masks(runs, seconds_since(forward_start));
   model_.activity().begin("sample");
   if (options_.times_gaps) step.drawing = model_.ops().device().record();
-  sample(step, out.device_logits);
+  const Arena::Scope scope(model_.scratch());
+  const Tensor tokens = sample(step, out.device_logits);
   if (out.device_routed) step.routed.ask(out.device_routed, model_.ops().device());
   step.done = model_.ops().device().record();
   step.is_unread = true;
+  if (seat_drafter_) seat_drafter_->run_rows(runs, tokens);
 }
 
 // Whether a rank was lost before its part of the step was there. Later losses are the next step's:
@@ -205,8 +234,15 @@ void ModelExecutor::read(LaunchedStep& step) {
   }
   const std::span<const std::int32_t> drawn = step.tokens.ints();
   for (SliceRun& run : step.runs) {
+    SequenceState& sequence = *run.sequence;
+    if (run.pending) run.first = sequence.size() - 1;
     if (!run.slice->sample || run.late) continue;
-    --run.sequence->in_flight;
+    --sequence.in_flight;
+    sequence.drafts_in_flight -= static_cast<int>(run.drafts.size());
+    if (step.reads_drafts) {
+      const auto ran = step.drafts.ints().subspan(run.logit_begin + 1, run.drafts.size());
+      run.drafts.assign(ran.begin(), ran.end());
+    }
     const std::shared_ptr<MaskTask> masks = std::exchange(run.masks, nullptr);
     if (run.sequence->ended) continue;
     take_rows(drawn.subspan(run.logit_begin, run.sampling_rows()),
@@ -249,7 +285,7 @@ Status ModelExecutor::recover() {
   seats_.forget();
   for (const auto& [id, sequence] : sequences_) {
     sequence->seed.position = -1;
-    sequence->in_flight = 0;
+    sequence->in_flight = sequence->drafts_in_flight = 0;
   }
   Status status = model_.restart_ranks();
   failed_ = false;
@@ -293,14 +329,14 @@ std::vector<SliceRun> ModelExecutor::locate(const StepPlan& plan, StepResult& re
     if (sequence.ended) continue;
     SliceRun run = {.slice = &slice, .sequence = found->second, .result = &result.sampled[i]};
     run.pages = std::span(plan.pages).subspan(slice.page_begin, slice.num_pages);
-    run.first = std::min(slice.first, sequence.launched_size() - 1);
-    run.known = sequence.launched_size() - run.first;
+    run.first = std::min(slice.first, sequence.largest_size() - 1);
+    run.known = sequence.largest_size() - run.first;
     run.pending = sequence.in_flight > 0;
     if (!slice.sample) run.known = std::min(run.known, slice.count);
     GLINT_CHECK(
         run.known <= slice.count - slice.num_drafts && (run.known == 1 || !run.pending),
         str("step ", plan.step, " runs positions ", slice.first, " to ", slice.first + slice.count,
-            " of request ", slice.id, ", which has ", sequence.launched_size(), " tokens"));
+            " of request ", slice.id, ", which has ", sequence.largest_size(), " tokens"));
     // Its row was run before, and its masks are still not there: it costs nothing to sit out.
     if (sequence.masks && run.known == 1 && !masks_.claim(*sequence.masks)) {
       result.sampled[i].late = sequence.masks->number;
@@ -317,6 +353,7 @@ std::vector<SliceRun> ModelExecutor::locate(const StepPlan& plan, StepResult& re
 // Guesses for the slices that run the last token alone; elsewhere the layer's caches are not there
 // yet.
 void ModelExecutor::draft(std::span<SliceRun> runs) {
+  if (seat_drafter_) return draft_ahead(runs);
   std::vector<Drafter::Guess> guesses;
   for (SliceRun& run : runs) {
     const bool ready = run.known == 1 && run.sequence->seed.position == run.first - 1;
@@ -329,6 +366,20 @@ void ModelExecutor::draft(std::span<SliceRun> runs) {
                        .drafts = &run.drafts});
   }
   drafter_.guess(guesses);
+}
+
+// The same without the host, unless it must look at them.
+void ModelExecutor::draft_ahead(std::span<SliceRun> runs) {
+  std::vector<SliceRun*> drafting, read;
+  for (SliceRun& run : runs) {
+    const int count = std::min({run.slice->num_drafts, options_.max_drafts, run.limit() - 1});
+    if (count <= 0 || !seat_drafter_->ready(run)) continue;
+    run.drafts.resize(static_cast<std::size_t>(count));
+    drafting.push_back(&run);
+    if (reads_answer(*run.sequence->request)) read.push_back(&run);
+  }
+  seat_drafter_->guess(drafting);
+  seat_drafter_->read(read);
 }
 
 // Those whose tokens the host has; again, those whose tokens have come since.
@@ -398,7 +449,8 @@ std::vector<StepRows> ModelExecutor::make_rows(std::uint64_t number,
   return shards;
 }
 
-void ModelExecutor::sample(LaunchedStep& step, const Tensor& logits) {
+// The tokens that are drawn [R], in the scratch arena's present scope.
+Tensor ModelExecutor::sample(LaunchedStep& step, const Tensor& logits) {
   SampleRows rows(options_.num_token_ids);
   std::vector<std::int32_t> draws;  // of accept
   for (SliceRun& run : step.runs) {
@@ -416,11 +468,12 @@ void ModelExecutor::sample(LaunchedStep& step, const Tensor& logits) {
              run.masks ? std::span<const MaskRow>(run.masks->rows) : std::span<const MaskRow>(),
              rows);
     draws.insert(draws.end(), {run.logit_begin, run.late ? 0 : run.sampling_rows(), run.slice->seat,
-                               sequence.launched_size()});
-    if (!run.late) ++sequence.in_flight;
+                               sequence.drafts_in_flight > 0 ? -1 : sequence.launched_size()});
+    if (run.late) continue;
+    ++sequence.in_flight;
+    sequence.drafts_in_flight += static_cast<int>(run.drafts.size());
   }
   Arena& scratch = model_.scratch();
-  const Arena::Scope scope(scratch);
   Uploads uploads(scratch);
   const SeatTensors& seats = seats_.tensors();
   AcceptArgs accept = {.last = seats.last, .lengths = seats.lengths, .rejected = seats.rejected};
@@ -430,7 +483,12 @@ void ModelExecutor::sample(LaunchedStep& step, const Tensor& logits) {
   model_.ops().accept(accept);
   step.computed = model_.ops().device().record();
   step.tokens.ask(drawn.tokens, model_.ops().device());
+  step.reads_drafts =
+      seat_drafter_ && std::any_of(step.runs.begin(), step.runs.end(),
+                                   [](const SliceRun& run) { return !run.drafts.empty(); });
+  if (step.reads_drafts) step.drafts.ask(drawn.drafts, model_.ops().device());
   logprobs_.ask(step.runs, logits, drawn.tokens, step.logprobs);
+  return drawn.tokens;
 }
 
 void ModelExecutor::run_draft_rows(std::span<SliceRun> runs) {

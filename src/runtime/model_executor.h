@@ -6,8 +6,9 @@
 // rows take the tokens that the host has not seen from the table of last tokens, by seat. Where a
 // request's rules read its whole answer (its grammar, its bad words) the forward pass is launched
 // first, and then the host waits for the step before: it looks at that one's tokens while the pass
-// runs, and launches the sampling. A step whose end the host must look at (drafts, attended
-// positions) is waited for in launch().
+// runs, and launches the sampling. Drafts are made, verified and counted on the device
+// (seat_drafter.h); where such a request has any, the host reads them first. A step whose end the
+// host must look at (attended positions, drafts that several ranks make) is waited for in launch().
 //
 // Where the model has stages, the first of which is here, launch() runs that one, and what follows
 // (sampling, log-probabilities) comes when the step is collected, while later stages run others.
@@ -23,6 +24,7 @@
 #include "runtime/drafter.h"
 #include "runtime/grammar_masks.h"
 #include "runtime/launched_step.h"
+#include "runtime/seat_drafter.h"
 #include "runtime/seat_table.h"
 
 namespace glint {
@@ -61,7 +63,9 @@ class ModelExecutor final : public Executor {
   void start_sequences(const StepPlan& plan);
   void end_sequences(const StepPlan& plan);
   std::vector<SliceRun> locate(const StepPlan& plan, StepResult& result);
+  bool needs_tokens(const StepPlan& plan) const;
   void draft(std::span<SliceRun> runs);
+  void draft_ahead(std::span<SliceRun> runs);
   void start_masks(std::span<SliceRun> runs);
   void await_masks(std::span<SliceRun> runs, double forward_seconds);
   StepOptions step_options() const;
@@ -71,7 +75,7 @@ class ModelExecutor final : public Executor {
   void end(LaunchedStep& step, const StepOutput& out,
            std::chrono::steady_clock::time_point forward_start);
   void end_begun(std::size_t count);
-  void sample(LaunchedStep& step, const Tensor& logits);
+  Tensor sample(LaunchedStep& step, const Tensor& logits);
   bool come_to_nothing(LaunchedStep& step, std::span<const int> told_prompt_tokens);
   void read_launched();
   void read(LaunchedStep& step);
@@ -89,6 +93,7 @@ class ModelExecutor final : public Executor {
   Event last_computed_;  // of the step that was read last, if it was a graph
   std::vector<double> gaps_;
   Drafter drafter_;
+  std::optional<SeatDrafter> seat_drafter_;  // instead, on one rank
   Logprobs logprobs_;
   GrammarMasks masks_;
   std::deque<std::atomic<std::uint64_t>> expert_load_;

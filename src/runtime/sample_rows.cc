@@ -38,6 +38,7 @@ void SampleRows::add(const SamplingParams& params, const SamplingContext& contex
   }
   edit_begins_.push_back(static_cast<std::int32_t>(edit_ids_.size()));
   seats_.push_back(context.seat);
+  length_seats_.push_back(context.length_seat);
   drafts_.push_back(context.draft);
   for (const double penalty :
        {params.repetition_penalty, params.presence_penalty, params.frequency_penalty}) {
@@ -84,8 +85,14 @@ SampleRows::Drawn SampleRows::draw(Ops& ops, const Tensor& logits, const SeatTen
 SampleRows::Drawn SampleRows::draw(Ops& ops, const Tensor& logits, const SeatTensors& seats,
                                    Uploads& uploads, Arena& arena) const {
   const std::int64_t R = size();
-  const bool penalizes =
-      std::any_of(seats_.begin(), seats_.end(), [](std::int32_t seat) { return seat >= 0; });
+  const auto has_seat = [](const std::vector<std::int32_t>& seats_of_rows) {
+    return std::any_of(seats_of_rows.begin(), seats_of_rows.end(),
+                       [](std::int32_t seat) { return seat >= 0; });
+  };
+  const bool penalizes = has_seat(seats_);
+  const bool unplaced =
+      has_seat(length_seats_) ||
+      std::any_of(drafts_.begin(), drafts_.end(), [](std::int32_t draft) { return draft < -1; });
   SampleArgs args = {.logits = logits, .num_ids = num_ids_, .tokens = arena.take(DType::kI32, {R})};
   uploads.add(scales_, {R}, &args.scales);
   uploads.add(top_k_, {R}, &args.top_k);
@@ -93,8 +100,9 @@ SampleRows::Drawn SampleRows::draw(Ops& ops, const Tensor& logits, const SeatTen
   uploads.add(min_p_, {R}, &args.min_p);
   uploads.add(seeds_, {R, 2}, &args.seeds);
   uploads.add(positions_, {R}, &args.positions);
-  Tensor drafts;
+  Tensor drafts, length_seats;
   uploads.add(drafts_, {R}, &drafts);
+  if (unplaced) uploads.add(length_seats_, {R}, &length_seats);
   if (!masks_.empty()) {
     const auto words = static_cast<std::int64_t>(mask_words());
     uploads.add(masks_, {static_cast<std::int64_t>(masks_.size()) / words, words}, &args.masks);
@@ -112,6 +120,13 @@ SampleRows::Drawn SampleRows::draw(Ops& ops, const Tensor& logits, const SeatTen
     uploads.add(penalties_, {R, 3, 2}, &args.penalties);
   }
   uploads.send();
+  if (unplaced) {
+    ops.place_draws({.positions = args.positions,
+                     .drafts = drafts,
+                     .seats = length_seats,
+                     .lengths = seats.lengths,
+                     .guesses = seats.guesses});
+  }
   if (penalizes) args.drafts = drafts;
   if (args.masks || args.edit_begins || penalizes) {
     args.work = arena.take(DType::kF32, {R, logits.dim(1)});

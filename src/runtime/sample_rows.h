@@ -22,10 +22,12 @@ namespace glint {
 
 // A row's inputs besides logits and parameters.
 struct SamplingContext {
-  std::int64_t position = 0;                 // of the token
-  std::span<const TokenId> answer = {};      // the tokens of the answer before it
-  int seat = -1;                             // of its counts; -1: no penalties
-  TokenId draft = -1;                        // the last of `answer`, if it is a guess
+  std::int64_t position = 0;             // of the token
+  int length_seat = -1;                  // whose length is added to it; -1: none is
+  std::span<const TokenId> answer = {};  // the tokens of the answer before it
+  int seat = -1;                         // of its counts; -1: no penalties
+  // The last of `answer`, if it is a guess; or its place among the device's (ops/sequences.h).
+  TokenId draft = -1;
   std::span<const TokenId> forbidden = {};   // may not come
   std::span<const std::uint32_t> mask = {};  // of bits: what may come; empty: everything
 };
@@ -65,7 +67,7 @@ class SampleRows {
   std::vector<std::int32_t> masks_, mask_rows_;
   std::vector<std::int32_t> edit_begins_ = {0}, edit_ids_;
   std::vector<float> edit_values_;
-  std::vector<std::int32_t> seats_, drafts_, penalties_;
+  std::vector<std::int32_t> seats_, length_seats_, drafts_, penalties_;
 };
 
 }  // namespace glint

@@ -1,16 +1,18 @@
 // SeatTable: what the device knows of the sequences that run, by seat: the last token of each, its
-// length, how many of its last drafts were wrong, and how often it has said every token
-// (ops/sequences.h), which penalties are taken from.
+// length, how many of its last drafts were wrong, where drafting goes on, and how often it has said
+// every token (ops/sequences.h), which penalties are taken from.
 //
 // Counts are filled from a sequence's tokens when it begins to run in a seat, and kept up by ops
 // from then on. A ticket tells whose they are: it is the sequence's until others are filled there.
+// So it is with what drafting goes on from.
 #pragma once
 
-#include <array>
 #include <cstdint>
+#include <map>
 #include <vector>
 
 #include "engine/token_list.h"
+#include "model/config.h"
 #include "tensor/device.h"
 #include "tensor/tensor.h"
 
@@ -22,12 +24,29 @@ struct SeatTensors {
   Tensor lengths = {};   // [seats] i32: tokens
   Tensor rejected = {};  // [seats] i32: rows of the last draw that came to nothing
   Tensor counts = {};    // [seats, num_ids] i32: of the tokens that were said
+  // The MTP layer's, at the row of the last token but one: its hidden state, and the slots that it
+  // attended to, where later drafts share them.
+  Tensor hidden = {};  // [seats, hidden] of the activations' type
+  Tensor keys = {};    // [seats, index_topk] i32
+  // Not by seat: the drafts of a step, which its rows name.
+  Tensor guesses = {};  // [seats * drafts] i32
 };
+
+struct SeatSizes {
+  std::int64_t num_ids = 0;     // token ids are smaller
+  std::int64_t max_drafts = 0;  // of a sequence in a step; 0: the rest is not needed
+  std::int64_t hidden = 0;
+  DType activations = DType::kBF16;
+  std::int64_t shared_keys = 0;  // of a draft, which later ones share; 0: they do not
+
+  std::int64_t bytes_of_seat() const;
+};
+SeatSizes seat_sizes(const ModelConfig& config, DType activations, int max_drafts);
 
 class SeatTable {
  public:
-  // Token ids are below `num_ids`. `device` outlives the table.
-  SeatTable(Device& device, std::int64_t num_ids) : device_(device), num_ids_(num_ids) {}
+  // `device` outlives the table.
+  SeatTable(Device& device, const SeatSizes& sizes) : device_(device), sizes_(sizes) {}
 
   const SeatTensors& tensors() const { return tensors_; }
 
@@ -36,21 +55,31 @@ class SeatTable {
 
   // Whether the seat's counts are those of the ticket's owner.
   bool holds(int seat, std::uint64_t ticket) const {
-    return ticket != 0 && tickets_[static_cast<std::size_t>(seat)] == ticket;
+    return ticket != 0 && tickets_[static_cast<std::size_t>(seat)].counts == ticket;
   }
   // Counts `tokens` in a seat, after the ops so far; a new ticket.
   std::uint64_t fill(int seat, const TokenList& tokens);
+  // The same of what drafting goes on from, which ops have written to the seat.
+  bool holds_draft(int seat, std::uint64_t ticket) const {
+    return ticket != 0 && tickets_[static_cast<std::size_t>(seat)].draft == ticket;
+  }
+  std::uint64_t keep_draft(int seat) {
+    return tickets_[static_cast<std::size_t>(seat)].draft = ++last_ticket_;
+  }
   // Nobody's ticket holds any more.
-  void forget() { tickets_.assign(tickets_.size(), 0); }
+  void forget() { tickets_.assign(tickets_.size(), {}); }
 
  private:
-  Tensor grow(const Tensor& old, std::initializer_list<std::int64_t> dims, Buffer& memory);
+  struct Tickets {
+    std::uint64_t counts = 0, draft = 0;
+  };
+  void grow(Tensor& tensor, DType dtype, std::initializer_list<std::int64_t> dims);
 
   Device& device_;
-  const std::int64_t num_ids_;
+  const SeatSizes sizes_;
   SeatTensors tensors_;
-  std::array<Buffer, 4> memory_;  // of each
-  std::vector<std::uint64_t> tickets_;
+  std::map<const Tensor*, Buffer> memory_;  // of each
+  std::vector<Tickets> tickets_;
   std::uint64_t last_ticket_ = 0;
 };
 

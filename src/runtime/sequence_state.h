@@ -22,8 +22,9 @@ struct DraftSeed {
 struct SequenceState {
   std::shared_ptr<const Request> request;
   TokenList tokens;
-  std::uint64_t counts = 0;  // ticket of its seat's (SeatTable); 0: none
-  DraftSeed seed = {};
+  // Tickets of its seat (SeatTable); 0: none.
+  std::uint64_t counts = 0, draft = 0;
+  DraftSeed seed = {};  // where drafts are the host's (Drafter)
   // By a stop id, its length, its grammar or a failure: it runs no more.
   bool ended = false;
   SliceFailure failure = SliceFailure::kNone;
@@ -40,13 +41,16 @@ struct SequenceState {
     tokens = request->prompt;
   }
 
-  int in_flight = 0;  // tokens that launched steps sample, not read yet
+  // Launched steps, not read yet, that give it a token each, and the drafts in them, each of which
+  // gives one more if it is right.
+  int in_flight = 0, drafts_in_flight = 0;
 
   int size() const { return static_cast<int>(tokens.size()); }
   int prompt_size() const { return static_cast<int>(request->prompt.size()); }
   int answered() const { return size() - prompt_size(); }
-  // With those that are not read yet.
+  // With those that are not read yet, at least; and at most.
   int launched_size() const { return size() + in_flight; }
+  int largest_size() const { return launched_size() + drafts_in_flight; }
   std::span<const TokenId> answer() const { return tokens.answer(); }
 
   bool stops(TokenId token) const {

@@ -12,10 +12,12 @@ struct SliceRun {
   std::shared_ptr<SequenceState> sequence = {};
   std::span<const PageId> pages = {};
   StepResult::Sampled* result = nullptr;
-  // Rows [first, first + known) run tokens of the sequence, and then come the drafts.
+  // Rows [first, first + known) run tokens of the sequence, and then come the drafts. Drafts that
+  // only the device knows are places among its guesses (ops/sequences.h) until they are read.
   int first = 0;
   int known = 0;
-  bool pending = false;  // its only known token is the last of its seat
+  // Its only known token is the last of its seat; `first` is the most it may be until it is read.
+  bool pending = false;
   std::vector<TokenId> drafts = {};
   int row_begin = 0;            // its rows in its shard's part of the step
   int logit_begin = 0;          // and the sampling ones among the logits

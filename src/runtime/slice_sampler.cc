@@ -60,8 +60,10 @@ void add_rows(const SliceRun& run, std::span<const MaskRow> masks, SampleRows& r
   for (std::size_t r = 0; r <= run.drafts.size(); ++r) {
     const int row = static_cast<int>(r);
     const int answered = sequence.launched_size() - sequence.prompt_size() + row;
+    const bool sized = sequence.drafts_in_flight == 0;
     SamplingContext context = {
-        .position = sequence.launched_size() + row,
+        .position = (sized ? sequence.launched_size() : 0) + row,
+        .length_seat = sized ? -1 : run.slice->seat,
         .answer = std::span(answer).first(static_cast<std::size_t>(sequence.answered() + row)),
         .draft = r > 0 ? run.drafts[r - 1] : -1};
     if (request.sampling.penalizes() && !run.late) context.seat = run.slice->seat;

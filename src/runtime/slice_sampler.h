@@ -10,6 +10,12 @@ namespace glint {
 // Whether what may come next depends on the tokens of the answer, and not just on their number.
 bool reads_answer(const Request& request);
 
+// Whether it depends on that number where the host does not know it: how many drafts were right.
+inline bool needs_size(const SequenceState& sequence) {
+  return sequence.drafts_in_flight > 0 &&
+         sequence.launched_size() - sequence.prompt_size() < sequence.request->min_tokens;
+}
+
 // Adds the slice's sampling rows, each as if every draft before it had been right: penalties and
 // the rest see it as part of the answer, which must be read where they look at it (reads_answer).
 // `masks` are of the rows, in order; none: every token may come.

@@ -47,7 +47,7 @@ Judged judge(const Request& request, const std::vector<TokenId>& drafts,
   static ThreadPool pool(1);
   static CpuOps ops(best_cpu_isa().value(), pool);
   Arena arena(ops.device());
-  static SeatTable seats(ops.device(), kVocab);
+  static SeatTable seats(ops.device(), {.num_ids = kVocab});
   seats.reserve(1);
   seats.fill(0, sequence->tokens);
   SampleRows rows(kVocab);

@@ -32,15 +32,15 @@ GatheredRows take_gathered(const Model& m, std::int64_t rows, Arena& arena) {
 }
 
 DraftResults run_draft(const Model& m, StepRows rows, const Tensor& rope_table,
-                       const std::function<Tensor()>& target,
-                       std::span<const std::int32_t> selection, Arena& arena) {
+                       const std::function<Tensor()>& target, const DraftOptions& options,
+                       Arena& arena) {
   // Position 0 has no embedding: the layer was trained on rows from position 1 on.
   for (const RowSlice& slice : rows.slices) {
     if (slice.first == 0 && slice.count > 0) {
       rows.tokens[static_cast<std::size_t>(slice.token_begin)] = -1;
     }
   }
-  const Batch batch = build_batch(rows, rope_table, {}, m.ops, arena);
+  const Batch batch = build_batch(rows, rope_table, options.seats, m.ops, arena);
   const std::int64_t T = batch.token_ids.dim(0), R = batch.logit_rows.dim(0);
   MtpArgs args = {.next_ids = batch.token_ids,
                   .target = target(),
@@ -48,12 +48,17 @@ DraftResults run_draft(const Model& m, StepRows rows, const Tensor& rope_table,
                   .logit_rows = batch.logit_rows};
   args.hidden = arena.take(m.activations, {T, m.config.hidden_size});
   if (R > 0) args.logits = arena.take(DType::kF32, {R, m.weights.lm_head.rows});
-  args.selected = arena.take(DType::kI32, {T, m.config.index_topk});
-  args.selection_given = !selection.empty();
-  if (args.selection_given) {
-    m.ops.device().copy_in(args.selected.data, selection.data(), selection.size_bytes());
+  args.selected =
+      options.selected ? options.selected : arena.take(DType::kI32, {T, m.config.index_topk});
+  args.selection_given = options.selected || !options.selection.empty();
+  if (!options.selection.empty()) {
+    m.ops.device().copy_in(args.selected.data, options.selection.data(),
+                           options.selection.size_bytes());
   }
   forward_mtp(m, args, arena);
+  if (options.all_rows) {
+    return {.logits = args.logits, .hidden = args.hidden, .selected = args.selected};
+  }
   const auto S = static_cast<std::int64_t>(rows.slices.size());
   std::vector<std::int32_t> last;
   for (const RowSlice& slice : rows.slices) last.push_back(slice.token_begin + slice.count - 1);

@@ -14,7 +14,8 @@ struct StepOptions {
   bool to_host = true;     // copy logits and chosen experts to the host
   SeatTensors seats = {};  // empty: every slice's tokens are known
   const Taps* taps = nullptr;
-  bool graphs = false;  // steps of one row a sequence are recorded once and repeated (StepGraphs)
+  bool graphs = false;     // decode steps are recorded once and repeated (StepGraphs)
+  int max_drafts = 0;      // of a sequence in such a step
   Event* begun = nullptr;  // set to the time before a graph's first op
 };
 
@@ -33,20 +34,28 @@ struct GatheredRows {
 };
 GatheredRows take_gathered(const Model& model, std::int64_t rows, Arena& arena);
 
-// The MTP layer's results: logits of the rows that wanted them, and of each slice's last row the
-// hidden state and the keys, from which a next draft goes on.
+// The MTP layer's results: logits of the rows that wanted them, and of each slice's last row, or of
+// all, the hidden state and the keys, from which a next draft goes on.
 struct DraftResults {
   Tensor logits = {};    // [R, V] f32
-  Tensor hidden = {};    // [S, hidden]
-  Tensor selected = {};  // [S, index_topk] i32
+  Tensor hidden = {};    // [S, hidden], or [T, hidden]
+  Tensor selected = {};  // [S, index_topk] i32, or [T, index_topk]
+};
+
+struct DraftOptions {
+  SeatTensors seats = {};  // empty: every slice's tokens are known
+  bool all_rows = false;   // results are of all rows
+  // [T, index_topk] slots that an earlier draft selected, on the host or on the device; neither:
+  // they are selected.
+  std::span<const std::int32_t> selection = {};
+  Tensor selected = {};
 };
 
 // Runs `rows`, whose tokens are each row's next, through the MTP layer. `target` is
-// asked for when the batch is there, and may take memory. `selection`: slots that an earlier draft
-// selected; empty: they are selected.
+// asked for when the batch is there, and may take memory.
 DraftResults run_draft(const Model& model, StepRows rows, const Tensor& rope_table,
-                       const std::function<Tensor()>& target,
-                       std::span<const std::int32_t> selection, Arena& arena);
+                       const std::function<Tensor()>& target, const DraftOptions& options,
+                       Arena& arena);
 
 // Logits [R, V] f32 of hidden states.
 Tensor run_head(const Model& model, const Tensor& hidden, Arena& arena);

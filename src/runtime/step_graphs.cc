@@ -10,6 +10,11 @@ constexpr std::size_t kMaxGraphs = 512;
 
 std::int64_t pages_of(std::int64_t tokens) { return (tokens + kPageSize - 1) / kPageSize; }
 
+// Whether graphs of `sequences` may have so many rows each.
+bool holds(const GraphSizes& sizes, std::int64_t sequences, std::int64_t each) {
+  return each == 1 || sequences * each <= sizes.most;
+}
+
 }  // namespace
 
 GraphSizes usual_graphs(std::int64_t most) {
@@ -27,40 +32,48 @@ std::int64_t graph_pages(std::int64_t pages, std::int64_t index_topk, std::int64
 }
 
 std::int64_t count_graphs(const GraphSizes& sizes, std::int64_t index_topk,
-                          std::int64_t max_seq_len) {
+                          std::int64_t max_seq_len, int max_drafts) {
   const std::int64_t most = pages_of(max_seq_len);
   std::int64_t lengths = 0;
   for (std::int64_t pages = 1; pages <= most; ++lengths) {
     pages = graph_pages(pages, index_topk, most) + 1;
   }
-  return lengths * static_cast<std::int64_t>(sizes.rows.size());
+  std::int64_t count = static_cast<std::int64_t>(sizes.rows.size());
+  for (const std::int64_t sequences : sizes.rows) {
+    count += max_drafts > 0 && holds(sizes, sequences, 1 + max_drafts);
+  }
+  return lengths * count;
 }
 
-std::optional<std::int64_t> StepGraphs::padded_rows(std::int64_t rows) const {
-  const auto found = std::lower_bound(sizes_.rows.begin(), sizes_.rows.end(), rows);
-  if (found == sizes_.rows.end() || (!sizes_.pads && *found != rows)) return std::nullopt;
-  return *found;
+std::optional<StepGraphs::Key> StepGraphs::key_of(const StepRows& rows,
+                                                  const StepOptions& options) const {
+  std::int64_t each = 1;
+  for (const RowSlice& slice : rows.slices) {
+    if (slice.count != slice.logit_rows || slice.count > 1 + options.max_drafts) return {};
+    if (slice.count > 1) each = 1 + options.max_drafts;
+  }
+  const auto count = static_cast<std::int64_t>(rows.slices.size());
+  const auto found = std::lower_bound(sizes_.rows.begin(), sizes_.rows.end(), count);
+  if (found == sizes_.rows.end() || (!sizes_.pads && *found != count)) return {};
+  if (!holds(sizes_, *found, each)) return {};
+  return Key{.sequences = *found, .rows = *found * each};
 }
 
 bool StepGraphs::fit(const Model& m, const StepRows& rows, const StepOptions& options) const {
   return options.graphs && !m.ops.device().is_host() && !options.taps && !rows.slices.empty() &&
-         padded_rows(static_cast<std::int64_t>(rows.slices.size())) && m.mesh.tp->size() == 1 &&
-         m.mesh.ep->size() == 1 && m.mesh.pp->size() == 1 &&
-         std::all_of(rows.slices.begin(), rows.slices.end(), [](const RowSlice& slice) {
-           return slice.count == 1 && slice.logit_rows == 1;
-         });
+         m.mesh.tp->size() == 1 && m.mesh.ep->size() == 1 && m.mesh.pp->size() == 1 &&
+         key_of(rows, options);
 }
 
 ForwardArgs StepGraphs::run(const Model& m, const StepRows& rows, const Tensor& rope_table,
                             const StepOptions& options, Arena& arena) {
-  const auto count = static_cast<std::int64_t>(rows.slices.size());
+  const auto count = static_cast<std::int64_t>(rows.tokens.size());
   const std::int64_t positions = rope_table.dim(0);
   BatchArrays arrays = gather(rows, positions, options.seats.last.dim(0));
-  const Key key = {
-      .rows = *padded_rows(count),
-      .pages = graph_pages(pages_of(arrays.end), m.config.index_topk, pages_of(positions)),
-      .routed = options.routed,
-      .seats = options.seats.last.data};
+  Key key = *key_of(rows, options);
+  key.pages = graph_pages(pages_of(arrays.end), m.config.index_topk, pages_of(positions));
+  key.routed = options.routed;
+  key.seats = options.seats.last.data;
   if (graphs_.size() >= kMaxGraphs && graphs_.count(key) == 0) clear();
   ForwardArgs results = run(m, key, std::move(arrays), rope_table, options, arena);
   results.hidden = results.hidden.slice(0, 0, count);
@@ -73,21 +86,26 @@ void StepGraphs::record_all(const Model& m, const Tensor& rope_table, const Step
   const std::int64_t positions = rope_table.dim(0);
   const std::int64_t most = std::min(pages_of(max_seq_len), pages_of(positions));
   Key key = {.routed = options.routed, .seats = options.seats.last.data};
+  const auto record = [&](std::int64_t sequences, std::int64_t each) {
+    if (!holds(sizes_, sequences, each)) return;
+    key.sequences = sequences, key.rows = sequences * each;
+    for (int time = 0; time < 2; ++time) {  // the first readies the device, and records nothing
+      const Arena::Scope scope(arena);
+      run(m, key, gather({}, positions, 0), rope_table, options, arena);
+    }
+  };
   for (std::int64_t pages = 1; pages <= most; pages = key.pages + 1) {
     key.pages = graph_pages(pages, m.config.index_topk, pages_of(positions));
-    for (auto rows = sizes_.rows.rbegin(); rows != sizes_.rows.rend(); ++rows) {
-      key.rows = *rows;
-      for (int time = 0; time < 2; ++time) {  // the first readies the device, and records nothing
-        const Arena::Scope scope(arena);
-        run(m, key, gather({}, positions, 0), rope_table, options, arena);
-      }
+    for (auto sequences = sizes_.rows.rbegin(); sequences != sizes_.rows.rend(); ++sequences) {
+      if (options.max_drafts > 0) record(*sequences, 1 + options.max_drafts);
+      record(*sequences, 1);
     }
   }
 }
 
 ForwardArgs StepGraphs::run(const Model& m, const Key& key, BatchArrays arrays,
                             const Tensor& rope_table, const StepOptions& options, Arena& arena) {
-  arrays.fit(key.rows, key.pages);
+  arrays.fit(key.sequences, key.rows, key.pages);
   // The graph is of every step of its key. Keys are searched where there can be too many of them.
   const bool searches = key.pages * kPageSize > m.config.index_topk;
   arrays.end = searches ? BatchView().end : m.config.index_topk;

@@ -1,8 +1,9 @@
 // StepGraphs: decode steps recorded once and repeated, where the device does that: the host asks
 // for one thing instead of for every op of every layer.
 //
-// A graph is of a number of rows and of pages, to which steps are padded (BatchView), on fixed
-// memory: that of the pass before, so nothing but the graphs themselves takes memory.
+// A graph is of a number of sequences, of rows for each (one, or with drafts the most there are)
+// and of pages, to which steps are padded (BatchView), on fixed memory: that of the pass before, so
+// nothing but the graphs themselves takes memory.
 #pragma once
 
 #include <map>
@@ -14,10 +15,12 @@
 
 namespace glint {
 
-// How many rows graphs have. A step takes the first that holds it, and none if there is none.
+// How many sequences graphs have, with a row each if there are no drafts. A step takes the first
+// that holds it, and none if there is none.
 struct GraphSizes {
   std::vector<std::int64_t> rows = {};  // ascending
-  bool pads = true;                     // false: a step has exactly so many rows, or no graph
+  bool pads = true;                     // false: a step has exactly so many, or no graph
+  std::int64_t most = 1 << 30;          // rows with drafts
 };
 
 // Few sizes, up to `most` rows, and never a quarter more rows than there are beyond the first.
@@ -27,16 +30,16 @@ GraphSizes usual_graphs(std::int64_t most);
 // times as many from one size to the next, beginning with those that are not searched for keys.
 std::int64_t graph_pages(std::int64_t pages, std::int64_t index_topk, std::int64_t most);
 
-// Graphs of all sizes for sequences of up to `max_seq_len` tokens.
+// Graphs of all sizes for sequences of up to `max_seq_len` tokens, with up to `max_drafts` drafts.
 std::int64_t count_graphs(const GraphSizes& sizes, std::int64_t index_topk,
-                          std::int64_t max_seq_len);
+                          std::int64_t max_seq_len, int max_drafts = 0);
 
 class StepGraphs {
  public:
   void use(GraphSizes sizes) { clear(), sizes_ = std::move(sizes); }
 
-  // Whether a step can be one: a row and its logits of each sequence, which nobody taps, on one
-  // rank.
+  // Whether a step can be one: a row of each sequence, or with its drafts, and their logits, which
+  // nobody taps, on one rank.
   bool fit(const Model& model, const StepRows& rows, const StepOptions& options) const;
 
   // Runs the step, and from the second of its size on from a graph. `arena` is as it was in all
@@ -55,7 +58,7 @@ class StepGraphs {
 
  private:
   struct Key {
-    std::int64_t rows = 0, pages = 0;
+    std::int64_t sequences = 0, rows = 0, pages = 0;
     bool routed = false;
     const void* seats = nullptr;
     auto operator<=>(const Key&) const = default;
@@ -65,7 +68,8 @@ class StepGraphs {
     ForwardArgs results = {};
     std::unique_ptr<Graph> graph = {};  // null: it ran once, and the arena has grown
   };
-  std::optional<std::int64_t> padded_rows(std::int64_t rows) const;
+  // Its sequences and rows; none: it is no graph.
+  std::optional<Key> key_of(const StepRows& rows, const StepOptions& options) const;
   ForwardArgs run(const Model& model, const Key& key, BatchArrays arrays, const Tensor& rope_table,
                   const StepOptions& options, Arena& arena);
 

@@ -21,11 +21,11 @@ struct StepMemory {
   std::int64_t draft = 0;    // of the MTP layer's
   std::int64_t head = 0;     // of logits by themselves
   std::int64_t edits = 0;    // of logits that a request's own rules change
-  std::int64_t counts = 0;   // of the tokens that sequences have said, for their penalties
+  std::int64_t seats = 0;    // of what the device knows of each sequence (seat_table.h)
   std::int64_t scratch = 0;  // of the backend's own
   std::int64_t graphs = 0;   // of recorded steps, beside what they compute on
 
-  std::int64_t total() const { return step + draft + head + edits + counts + scratch + graphs; }
+  std::int64_t total() const { return step + draft + head + edits + seats + scratch + graphs; }
 };
 
 // Enough for either.
@@ -34,7 +34,7 @@ inline StepMemory larger(const StepMemory& a, const StepMemory& b) {
           .draft = std::max(a.draft, b.draft),
           .head = std::max(a.head, b.head),
           .edits = std::max(a.edits, b.edits),
-          .counts = std::max(a.counts, b.counts),
+          .seats = std::max(a.seats, b.seats),
           .scratch = std::max(a.scratch, b.scratch),
           .graphs = std::max(a.graphs, b.graphs)};
 }

@@ -6,6 +6,7 @@
 #include "comm/null_comm.h"
 #include "engine/kv_cache.h"
 #include "runtime/expert_load.h"
+#include "runtime/seat_table.h"
 
 namespace glint {
 namespace {
@@ -182,7 +183,8 @@ StepMemory StepTrial::memory(const StepLimits& limits) {
   if (shard_.is_last()) {
     memory.head = run_head(std::max(kLogprobRows, sequences));
     memory.edits = config_.vocab_size * 4 * full.logit_rows;
-    memory.counts = config_.vocab_size * 4 * limits.max_running;
+    memory.seats = seat_sizes(config_, options_.activations, limits.max_drafts).bytes_of_seat() *
+                   limits.max_running;
   }
   if (!weights_.mtp.empty() && limits.max_drafts > 0) {
     StepShape rows = full, guesses = full;

@@ -130,6 +130,129 @@ TEST(LateDevice, a_pass_is_launched_before_the_answer_is_read) {
   }
 }
 
+// A step with drafts follows one with drafts before the host knows how many of those were right,
+// and so where it begins.
+TEST(LateDevice, a_step_with_drafts_is_launched_while_the_one_before_it_runs) {
+  auto ops = std::make_unique<LateOps>(host_backend().make(2));
+  auto& device = static_cast<LateDevice&>(ops->device());
+  const auto late = load_on(std::move(ops));
+  const auto host = load_on(host_backend().make(2));
+  const Request wishes[] = {
+      {.sampling = {.temperature = 0}},
+      {.sampling = {.temperature = 0.9, .seed = 7}, .want = {.top_logprobs = 2}},
+      {.sampling = {.temperature = 0, .repetition_penalty = 1.1}, .want = {.routed_experts = true}},
+  };
+  constexpr int kDrafts = 2, kSteps = 5, kPrompt = 40;
+  ASSERT_TRUE(late->reserve_pages(2).ok());
+  ModelExecutor executor(*late, {.max_drafts = kDrafts});
+  std::vector<RequestId> ended;
+  int accepted = 0;
+  for (const Request& wish : wishes) {
+    Request request = wish;
+    request.id = ended.empty() ? 1 : ended[0] + 1;
+    request.prompt = prompt_of(static_cast<int>(request.id), kPrompt);
+    request.max_tokens = 1 + kSteps * (1 + kDrafts);
+    const Outcome expected = Harness(*host, {.num_pages = 2}).run({request}).at(request.id);
+    StepPlan first = {.step = 1, .started = {std::make_shared<Request>(request)}, .ended = ended};
+    const std::vector<PageId> pages = {1, 0};
+    first.add({.id = request.id, .sample = true, .max_new = 1, .seat = 3}, *request.prompt, pages);
+    device.synchronize();
+    executor.launch(std::make_shared<const StepPlan>(first));
+    Outcome got;
+    const auto collect = [&] {
+      StepResult::Sampled sampled = std::move(executor.collect().value().sampled[0]);
+      got.tokens.insert(got.tokens.end(), sampled.tokens.begin(), sampled.tokens.end());
+      for (const TokenLogprob& one : sampled.logprobs) got.logprobs.push_back(one);
+      const std::vector<std::uint16_t>& routed = sampled.extras.routed_experts;
+      got.extras.routed_experts.insert(got.extras.routed_experts.end(), routed.begin(),
+                                       routed.end());
+      accepted += sampled.drafted > 0 ? static_cast<int>(sampled.tokens.size()) - 1 : 0;
+    };
+    for (int step = 0; step < kSteps; ++step) {
+      // As if all drafts of the steps before were right.
+      StepPlan next = {.step = static_cast<std::uint64_t>(step + 2)};
+      next.add({.id = request.id,
+                .first = kPrompt + step * (1 + kDrafts),
+                .num_drafts = kDrafts,
+                .sample = true,
+                .max_new = 1 + kDrafts,
+                .seat = 3},
+               std::vector<TokenId>(1 + kDrafts, kPendingToken), pages);
+      const std::size_t before = device.num_queued();
+      EXPECT_GT(before, 0u);
+      executor.launch(std::make_shared<const StepPlan>(next));
+      EXPECT_GT(device.num_queued(), before);  // nothing has run in between
+      collect();
+    }
+    collect();
+    ASSERT_GE(got.tokens.size(), std::size_t{kSteps + 1});
+    for (std::size_t i = 0; i < got.tokens.size(); ++i) {
+      EXPECT_EQ(got.tokens[i], expected.tokens[i]) << "request " << request.id << ", token " << i;
+    }
+    for (std::size_t i = 0; i < got.logprobs.size(); ++i) {
+      EXPECT_EQ(got.logprobs[i].logprob, expected.logprobs[i].logprob) << i;
+    }
+    EXPECT_EQ(got.logprobs.size(), request.want.top_logprobs < 0 ? 0u : got.tokens.size());
+    const std::vector<std::uint16_t>& all = expected.extras.routed_experts;
+    ASSERT_LE(got.extras.routed_experts.size(), all.size());
+    EXPECT_TRUE(std::equal(got.extras.routed_experts.begin(), got.extras.routed_experts.end(),
+                           all.begin()));
+    ended = {request.id};
+  }
+  EXPECT_GT(accepted, 3);
+  EXPECT_LT(accepted, 3 * kSteps * kDrafts);
+}
+
+// Texts with drafts are those without, whoever waits: for a grammar or min_tokens, for pages, after
+// failures.
+TEST(LateDevice, drafts_change_no_text) {
+  const auto late = load_on(std::make_unique<LateOps>(host_backend().make(2)));
+  const auto host = load_on(host_backend().make(2));
+  const auto requests = [] {
+    std::vector<Request> made = mixed_requests(6, 50, 16);
+    made[1].constraint = std::make_shared<ToyGrammar>(12, 7);
+    made[1].stop_ids = {7};
+    const auto slow = std::make_shared<ToyGrammar>(20, 7);  // masks of its that are late
+    slow->work_ = [](int position) { return position % 8 == 1 ? kMaxMaskWork : 1; };
+    slow->slowly_ = true;
+    made[2].constraint = slow;
+    made[3].min_tokens = 9;
+    made[3].stop_ids = {13, 11, 264, 29};
+    made[0].stop_ids = {13, 11};
+    made[5].want.routed_experts = true;
+    return made;
+  };
+  const auto expected = Harness(*host, {}).run(requests());
+  for (const HarnessOptions& options :
+       {HarnessOptions{.max_drafts = 3, .depth = 2},
+        HarnessOptions{.num_pages = 5, .max_drafts = 2, .max_step_tokens = 120, .depth = 3}}) {
+    Harness harness(*late, options);
+    std::vector<Request> all = requests();
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      all[i].priority = i < 3;  // those that come later take their pages, if there are few
+      for (int step = 0; i == 3 && step < 5; ++step) harness.step();
+      harness.submit(all[i]);
+    }
+    expect_same(harness.run({}), expected);
+    int preemptions = 0, accepted = 0;
+    for (const auto& [id, outcome] : expected) {
+      preemptions += harness.outcome(id).usage.preemptions;
+      accepted += harness.outcome(id).usage.accepted;
+    }
+    EXPECT_EQ(preemptions > 0, options.num_pages == 5);
+    EXPECT_GT(accepted, 5);
+  }
+  Harness harness(*late, {.max_drafts = 2});
+  for (const Request& request : requests()) harness.submit(request);
+  for (int step = 1; harness.step(); ++step) {
+    if (step % 3) continue;
+    ASSERT_TRUE(harness.executor().recover().ok());
+  }
+  for (const auto& [id, outcome] : expected) {
+    EXPECT_EQ(harness.outcome(id).tokens, outcome.tokens) << "request " << id;
+  }
+}
+
 // Steps repeat graphs, and tell their gaps, whether the host reads answers or not.
 TEST(LateDevice, gaps_are_those_of_graphs) {
   const auto late = load_on(std::make_unique<LateOps>(host_backend().make(2)));
@@ -156,6 +279,22 @@ TEST(LateDevice, graphs_are_recorded_at_start) {
   EXPECT_EQ(recorded.count, 2u * 3u);  // up to 4, 16 and 20 pages
   expect_same(harness.run(requests), expected);
   EXPECT_EQ(late->num_graphs(), recorded.count);
+
+  // With drafts: one row a sequence, or all that there may be.
+  const HarnessOptions drafting = {.num_pages = 20, .max_drafts = 2, .depth = 2};
+  Harness drafted(*late, drafting);
+  late->use_graphs({.rows = {1, 4}});
+  const GraphStats both = drafted.executor().record_graphs(20 * kPageSize);
+  EXPECT_EQ(both.count, 2u * 2u * 3u);
+  expect_same(drafted.run(requests), expected);
+  EXPECT_EQ(late->num_graphs(), both.count);
+  std::size_t counts[2] = {};
+  for (const std::int64_t most : {1, 100}) {
+    late->use_graphs({.rows = {1, 4}, .most = most});
+    expect_same(Harness(*late, drafting).run(requests), expected);
+    counts[most == 100] = late->num_graphs();
+  }
+  EXPECT_GT(counts[1], counts[0]);  // steps with drafts were recorded
 
   Harness eager(*late, options);
   late->use_graphs({});
