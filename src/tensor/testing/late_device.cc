@@ -72,13 +72,13 @@ Event LateDevice::record() {
 }
 
 bool LateDevice::has_passed(const Event& event) {
-  if (!has_run(event)) run_first();
+  if (!has_run(event)) run_until([] { return true; });
   return has_run(event);
 }
 
 void LateDevice::wait(const Event& event) {
   if (has_run(event)) return;
-  while (!has_run(event)) run_first();
+  run_until([&] { return has_run(event); });
   num_behind_wait_ = queue_.size();
 }
 
@@ -103,11 +103,13 @@ void LateDevice::later(Work work) {
   (recording_ ? *recording_ : queue_).push_back(std::move(work));
 }
 
-void LateDevice::run_first() {
-  GLINT_CHECK(!recording_ && !queue_.empty(), "an event is waited for that was never recorded");
+void LateDevice::run_until(const std::function<bool()>& done) {
   set_access(PROT_READ | PROT_WRITE);
-  queue_.front()();
-  queue_.pop_front();
+  do {
+    GLINT_CHECK(!recording_ && !queue_.empty(), "an event is waited for that was never recorded");
+    queue_.front()();
+    queue_.pop_front();
+  } while (!done());
   set_access(PROT_NONE);
 }
 

@@ -45,7 +45,7 @@ class LateDevice final : public Device {
   void later(Work work);
 
  private:
-  void run_first();
+  void run_until(const std::function<bool()>& done);  // one piece of work at least
   void set_access(int protection);
 
   const std::unique_ptr<Device> host_ = make_host_device();
