@@ -45,18 +45,24 @@ std::int64_t count_graphs(const GraphSizes& sizes, std::int64_t index_topk,
   return lengths * count;
 }
 
+// The graph with the fewest rows that holds the step. Rows lie one after another, so a graph of one
+// row a sequence, and of more sequences, holds some drafts too.
 std::optional<StepGraphs::Key> StepGraphs::key_of(const StepRows& rows,
                                                   const StepOptions& options) const {
-  std::int64_t each = 1;
   for (const RowSlice& slice : rows.slices) {
     if (slice.count != slice.logit_rows || slice.count > 1 + options.max_drafts) return {};
-    if (slice.count > 1) each = 1 + options.max_drafts;
   }
   const auto count = static_cast<std::int64_t>(rows.slices.size());
-  const auto found = std::lower_bound(sizes_.rows.begin(), sizes_.rows.end(), count);
-  if (found == sizes_.rows.end() || (!sizes_.pads && *found != count)) return {};
-  if (!holds(sizes_, *found, each)) return {};
-  return Key{.sequences = *found, .rows = *found * each};
+  const auto total = static_cast<std::int64_t>(rows.tokens.size());
+  std::optional<Key> best;
+  for (const std::int64_t each : {std::int64_t{1}, std::int64_t{1} + options.max_drafts}) {
+    const auto found = std::lower_bound(sizes_.rows.begin(), sizes_.rows.end(),
+                                        std::max(count, (total + each - 1) / each));
+    if (found == sizes_.rows.end() || (!sizes_.pads && *found != count)) continue;
+    if (!holds(sizes_, *found, each) || (best && best->rows <= *found * each)) continue;
+    best = Key{.sequences = *found, .rows = *found * each};
+  }
+  return best;
 }
 
 bool StepGraphs::fit(const Model& m, const StepRows& rows, const StepOptions& options) const {

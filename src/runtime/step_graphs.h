@@ -15,8 +15,8 @@
 
 namespace glint {
 
-// How many sequences graphs have, with a row each if there are no drafts. A step takes the first
-// that holds it, and none if there is none.
+// How many sequences graphs have, with a row each if there are no drafts. A step takes the one of
+// the fewest rows that holds it, and none if there is none.
 struct GraphSizes {
   std::vector<std::int64_t> rows = {};  // ascending
   bool pads = true;                     // false: a step has exactly so many, or no graph

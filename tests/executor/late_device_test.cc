@@ -288,13 +288,15 @@ TEST(LateDevice, graphs_are_recorded_at_start) {
   EXPECT_EQ(both.count, 2u * 2u * 3u);
   expect_same(drafted.run(requests), expected);
   EXPECT_EQ(late->num_graphs(), both.count);
-  std::size_t counts[2] = {};
-  for (const std::int64_t most : {1, 100}) {
-    late->use_graphs({.rows = {1, 4}, .most = most});
+  std::vector<std::size_t> counts;
+  for (const GraphSizes& sizes : {GraphSizes{.rows = {1, 4}, .most = 1}, GraphSizes{.rows = {1, 4}},
+                                  GraphSizes{.rows = {1, 4, 16}, .most = 1}}) {
+    late->use_graphs(sizes);
     expect_same(Harness(*late, drafting).run(requests), expected);
-    counts[most == 100] = late->num_graphs();
+    counts.push_back(late->num_graphs());
   }
   EXPECT_GT(counts[1], counts[0]);  // steps with drafts were recorded
+  EXPECT_GT(counts[2], counts[0]);  // also as if they were of more sequences
 
   Harness eager(*late, options);
   late->use_graphs({});
