@@ -1,5 +1,7 @@
 // Headers of the standard library that most sources read, compiled once (cmake/precompile.cmake). Sources include what they use all the
 // same: builds with sanitizers compile without this.
+#pragma once
+
 #include <algorithm>
 #include <array>
 #include <atomic>

@@ -26,9 +26,9 @@ const void* key_of(const WeightStack& weights) {
 
 }  // namespace
 
-TapeOps::TapeOps(std::unique_ptr<Ops> inner)
-    : ForwardingOps(std::move(inner)), gradients_(inner_->make_gradients()) {
-  GLINT_CHECK(gradients_, str("the ", capabilities().backend, " backend has no gradients"));
+TapeOps::TapeOps(std::unique_ptr<Ops> inner, std::unique_ptr<Gradients> gradients)
+    : ForwardingOps(std::move(inner)), gradients_(std::move(gradients)) {
+  GLINT_CHECK(gradients_, "the backend has no gradients");
 }
 
 TapeOps::~TapeOps() = default;
@@ -328,8 +328,8 @@ void TapeOps::attention_in(const AttentionInArgs& args, Arena& scratch) {
   recording() ? Ops::attention_in(args, scratch) : inner_->attention_in(args, scratch);
   if (!copies_.empty()) copy_keys(args);
 }
-void TapeOps::select_and_attend(const SelectAndAttendArgs& args, Arena& scratch) {
-  recording() ? Ops::select_and_attend(args, scratch) : inner_->select_and_attend(args, scratch);
+void TapeOps::attend(const AttendArgs& args, Arena& scratch) {
+  recording() ? Ops::attend(args, scratch) : inner_->attend(args, scratch);
 }
 void TapeOps::attention_out(const AttentionOutArgs& args, Arena& scratch) {
   recording() ? Ops::attention_out(args, scratch) : inner_->attention_out(args, scratch);

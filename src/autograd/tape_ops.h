@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "autograd/shadow.h"
+#include "ops/backend.h"
 #include "ops/backward.h"
 #include "ops/forwarding_ops.h"
 
@@ -28,8 +29,11 @@ struct KeyCopy {
 
 class TapeOps final : public ForwardingOps {
  public:
-  // `inner` has gradients (Capabilities).
-  explicit TapeOps(std::unique_ptr<Ops> inner);
+  // In front of a backend that has gradients (Capabilities).
+  static TapeOps& decorate(DecoratedBackend& on) {
+    return on.decorate<TapeOps>(on.backend->make_gradients());
+  }
+  TapeOps(std::unique_ptr<Ops> inner, std::unique_ptr<Gradients> gradients);
   ~TapeOps() override;
 
   // The gradient of a weight, or of a stack's matrices or of the embedding: f32, dense, of its
@@ -78,7 +82,7 @@ class TapeOps final : public ForwardingOps {
   void combine(const CombineArgs& args) override;
 
   void attention_in(const AttentionInArgs& args, Arena& scratch) override;
-  void select_and_attend(const SelectAndAttendArgs& args, Arena& scratch) override;
+  void attend(const AttendArgs& args, Arena& scratch) override;
   void attention_out(const AttentionOutArgs& args, Arena& scratch) override;
   void dense_ffn(const DenseFfnArgs& args, Arena& scratch) override;
   void moe(const MoeArgs& args, Arena& scratch) override;

@@ -34,7 +34,8 @@ class TapeTest : public testing::Test {
   const std::unique_ptr<Device> device_ = make_host_device();
   Random random_{3};
   std::vector<Buffer> owned_;
-  TapeOps tape_{std::make_unique<ReferenceOps>()};
+  DecoratedBackend backend_{std::make_unique<ReferenceOps>()};
+  TapeOps& tape_ = TapeOps::decorate(backend_);
   Arena arena_{*device_};
   Shadow shadow_{arena_};
 };

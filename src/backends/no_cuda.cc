@@ -8,7 +8,9 @@ Status find_cuda_device(int) {
                "this build has no CUDA; build the preset cuda, or run with --backend cpu"};
 }
 
-Result<std::unique_ptr<Ops>> make_cuda_ops(int device) { return find_cuda_device(device).error(); }
+Result<std::unique_ptr<Backend>> make_cuda_ops(int device) {
+  return find_cuda_device(device).error();
+}
 
 std::string cuda_device_note(int) { return {}; }
 

@@ -39,29 +39,29 @@ std::string resolve_backend(const std::string& name) {
   return find_cuda_device(0).ok() ? "cuda" : "cpu";
 }
 
-Result<std::unique_ptr<Ops>> make_backend(const BackendOptions& options) {
+Result<std::unique_ptr<Backend>> make_backend(const BackendOptions& options) {
   const std::string name = resolve_backend(options.name);
   if (name == "cuda") {
-    GLINT_TRY(std::unique_ptr<Ops> ops, make_cuda_ops(0));
+    GLINT_TRY(std::unique_ptr<Backend> backend, make_cuda_ops(0));
     if (const std::string note = cuda_device_note(0); !note.empty()) {
       log(LogLevel::kWarning, note);
     }
-    return ops;
+    return backend;
   }
-  if (name == "reference") return std::unique_ptr<Ops>(std::make_unique<ReferenceOps>());
+  if (name == "reference") return std::make_unique<ReferenceOps>();
   GLINT_TRY(const CpuIsa isa, choose_isa(options.cpu_isa));
-  return std::unique_ptr<Ops>(std::make_unique<CpuBackend>(isa, options.threads));
+  return std::make_unique<CpuBackend>(isa, options.threads);
 }
 
-Result<MachineLimits> measure_limits(Ops& ops) {
-  if (auto* const cpu = dynamic_cast<CpuBackend*>(&ops)) return cpu->measure();
-  return Error{ErrorCode::kUnsupported, str("the limits of the ", ops.capabilities().backend,
+Result<MachineLimits> measure_limits(Backend& backend) {
+  if (auto* const cpu = dynamic_cast<CpuBackend*>(&backend)) return cpu->measure();
+  return Error{ErrorCode::kUnsupported, str("the limits of the ", backend.capabilities().backend,
                                             " backend are not measured; run with --backend cpu")};
 }
 
-std::string describe(const MachineLimits& limits, Ops& ops) {
+std::string describe(const MachineLimits& limits, const Backend& backend) {
   return formatted("%d threads of %s: reads %.1f GB/s, %.0f GFLOP/s in f32, %.0f GFLOP/s in bf16",
-                   limits.threads, ops.capabilities().backend.c_str(), limits.read_gb_s,
+                   limits.threads, backend.capabilities().backend.c_str(), limits.read_gb_s,
                    limits.f32_gflops, limits.matrix_gflops);
 }
 

@@ -6,7 +6,7 @@
 
 #include "backends/cpu/machine.h"
 #include "base/result.h"
-#include "ops/ops.h"
+#include "ops/backend.h"
 
 namespace glint {
 
@@ -21,12 +21,13 @@ struct BackendOptions {
 std::string resolve_backend(const std::string& name);
 
 // Fails with one sentence if this build or machine does not have it.
-Result<std::unique_ptr<Ops>> make_backend(const BackendOptions& options);
+Result<std::unique_ptr<Backend>> make_backend(const BackendOptions& options);
 
-// The limits of the machine that `ops` runs on. Fails for a backend whose limits nothing measures.
-Result<MachineLimits> measure_limits(Ops& ops);
+// The limits of the machine that `backend` runs on. Fails for a backend whose limits nothing
+// measures.
+Result<MachineLimits> measure_limits(Backend& backend);
 
 // "2 threads of avx512_bf16: reads 36.0 GB/s, 239 GFLOP/s in f32, 460 GFLOP/s in bf16".
-std::string describe(const MachineLimits& limits, Ops& ops);
+std::string describe(const MachineLimits& limits, const Backend& backend);
 
 }  // namespace glint

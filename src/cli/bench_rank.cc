@@ -60,7 +60,7 @@ std::int64_t pages_of(const EmulatedLoad& load) {
 
 }  // namespace
 
-Status bench_rank(const RankBench& bench, const ModelOptions& model, Ops& ops, Cli& cli) {
+Status bench_rank(const RankBench& bench, const ModelOptions& model, Backend& backend, Cli& cli) {
   GLINT_TRY(const int ranks, parse_ranks(bench.layout));
   if (!model.dummy)
     return invalid("--emulate-rank makes its weights up: say in which formats, --load-format");
@@ -71,7 +71,7 @@ Status bench_rank(const RankBench& bench, const ModelOptions& model, Ops& ops, C
                                 .activations = model.activations,
                                 .latent = model.latent,
                                 .index = model.index,
-                                .like = &ops};
+                                .like = &backend};
   const std::vector<NamedLoad> loads = loads_of(bench);
   StepLimits limits = {.max_step_tokens = 1, .max_running = 1};
   std::int64_t pages = 1;
@@ -85,7 +85,7 @@ Status bench_rank(const RankBench& bench, const ModelOptions& model, Ops& ops, C
   GLINT_TRY(const std::unique_ptr<StepTrial> trial, StepTrial::make(config, options));
   const MemoryPlan plan = plan_memory(*trial, config, options, limits);
   const std::int64_t needed = plan.weight_bytes() + plan.working_bytes() + pages * plan.page;
-  Device& device = ops.device();
+  Device& device = backend.device();
   if (const std::int64_t free = device.memory().available; needed > free)
     return Error{ErrorCode::kResourceExhausted,
                  str("a rank of tp ", ranks, " with these loads needs ",
@@ -98,7 +98,7 @@ Status bench_rank(const RankBench& bench, const ModelOptions& model, Ops& ops, C
     copies = copy_speed(memory);
   }
   GLINT_TRY(const std::unique_ptr<EmulatedRank> rank,
-            EmulatedRank::make(config, options, static_cast<int>(pages), ops));
+            EmulatedRank::make(config, options, static_cast<int>(pages), backend));
   rank->fill_cache(limits.max_seq_len);
   Console& console = cli.console;
   console.print(str(device.name(), ": copies ", formatted("%.0f", copies * 1e-9),

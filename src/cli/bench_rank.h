@@ -17,6 +17,6 @@ struct RankBench {
 };
 
 // Prints the table. `model` says which configuration, and in which formats.
-Status bench_rank(const RankBench& bench, const ModelOptions& model, Ops& ops, Cli& cli);
+Status bench_rank(const RankBench& bench, const ModelOptions& model, Backend& backend, Cli& cli);
 
 }  // namespace glint

@@ -147,7 +147,7 @@ Result<Loading> measure_loading(Ranks& ranks) {
   Loading loading = {.stats = stats};
   for (int r = 0; r < ranks.size(); ++r) loading.seconds += ranks.model(r).load_stats().seconds;
   if (stats.files.empty()) return loading;
-  if (ThreadPool* const pool = model.ops().host_threads()) {
+  if (ThreadPool* const pool = model.backend().host_threads()) {
     loading.new_memory_gb_s = new_memory_speed(*pool);
   }
   loading.from_disk = stats.cached_share < 0.5;
@@ -211,7 +211,7 @@ Limits limits_now(Ranks& ranks, const MachineLimits& machine) {
   std::vector<Limits> each(static_cast<std::size_t>(ranks.size()));
   ranks.run([&](int rank) {
     LoadedModel& model = ranks.model(rank);
-    ThreadPool& pool = *model.ops().host_threads();
+    ThreadPool& pool = *model.backend().host_threads();
     Limits& now = each[static_cast<std::size_t>(rank)];
     now = {.read_gb_s = machine.read_gb_s / ranks.size(),
            .matrix_gflops = matrix_gflops(machine.isa, pool, 1, 100)};
@@ -235,7 +235,7 @@ Status run(const Options& options, Cli& cli) {
   GLINT_TRY_STATUS(check_range("tokens", {options.tokens}, 0));
   GLINT_TRY_STATUS(check_range("repeat", {options.repeat}, 1));
   GLINT_TRY(const ModelOptions resolved, resolve(options, cli, /*with_mtp=*/false));
-  GLINT_TRY(std::unique_ptr<Ops> ops, make_backend(options, cli));
+  GLINT_TRY(std::unique_ptr<Backend> backend, make_backend(options, cli));
   if (!options.emulate_rank.empty()) {
     if (options.json) return invalid("--emulate-rank prints no JSON; give --figures FILE");
     if (options.tp != 1 || options.reduce_slices != 0)
@@ -247,27 +247,24 @@ Status run(const Options& options, Cli& cli) {
                        .tokens = options.tokens,
                        .repeat = options.repeat,
                        .figures = options.figures},
-                      resolved, *ops, cli);
+                      resolved, *backend, cli);
   }
-  const bool on_host = ops->device().is_host();
+  const bool on_host = backend->device().is_host();
   MachineLimits limits;
   std::string machine;
   if (on_host) {
-    GLINT_TRY(limits, measure_limits(*ops));
-    machine = describe(limits, *ops);
+    GLINT_TRY(limits, measure_limits(*backend));
+    machine = describe(limits, *backend);
   } else {
-    GLINT_TRY(const OpMemory memory, OpMemory::make(ops->device()));
+    GLINT_TRY(const OpMemory memory, OpMemory::make(backend->device()));
     limits.read_gb_s = copy_speed(memory) * 1e-9;
     machine = formatted("%s: copies %.0f GB/s, read and written; the matrix rate is not measured",
-                        ops->device().name(), limits.read_gb_s);
+                        backend->device().name(), limits.read_gb_s);
   }
-  ops.reset();
+  backend.reset();
   std::vector<CountOps*> counters;
-  const auto count = [&](std::unique_ptr<Ops> inner) -> std::unique_ptr<Ops> {
-    if (!on_host) return inner;
-    auto counting = std::make_unique<CountOps>(std::move(inner));
-    counters.push_back(counting.get());
-    return counting;
+  const auto count = [&](DecoratedBackend& on) {
+    if (on_host) counters.push_back(&on.decorate<CountOps>());
   };
   GLINT_TRY(const LedRanks led, load_led_ranks(options, options, resolved, cli, count));
   Ranks& ranks = led.ranks();
@@ -323,7 +320,7 @@ Status run(const Options& options, Cli& cli) {
                                                 {"load_format", options.load_format},
                                                 {"tp", ranks.size()},
                                                 {"repeat", options.repeat}},
-                        .rates = {.backend = led.first().ops().capabilities().backend,
+                        .rates = {.backend = led.first().backend().capabilities().backend,
                                   .threads = limits.threads,
                                   .read_gb_s = limits.read_gb_s,
                                   .f32_gflops = limits.f32_gflops,

@@ -59,12 +59,12 @@ Status run(const Options& options, Cli& cli) {
   GLINT_TRY_STATUS(check_options(options));
   GLINT_TRY(const int threads, resolve_threads(options.threads, cli.environment));
   GLINT_TRY(
-      const std::unique_ptr<Ops> ops,
+      const std::unique_ptr<Backend> backend,
       make_backend({.name = options.backend, .cpu_isa = options.cpu_isa, .threads = threads}));
-  GLINT_TRY(const OpMemory memory, OpMemory::make(ops->device()));
+  GLINT_TRY(const OpMemory memory, OpMemory::make(backend->device()));
   const double copies = copy_speed(memory);
   Console& console = cli.console;
-  console.print(str(ops->device().name(), ": copies ", formatted("%.0f", copies * 1e-9),
+  console.print(str(backend->device().name(), ": copies ", formatted("%.0f", copies * 1e-9),
                     " GB/s, read and written; rank of ", options.ranks, ", context ",
                     options.context, "\n"));
   console.print(formatted("%-30s %6s %10s %10s %9s %9s %7s\n", "op", "batch", "us", "MB", "GB/s",
@@ -76,13 +76,13 @@ Status run(const Options& options, Cli& cli) {
     for (const int batch : options.batch) {
       std::vector<Buffer> keep;
       const OpSizes sizes = {options.ranks, batch, options.context};
-      for (const OpCase& op : op_cases(*ops, memory, sizes, format, keep)) {
+      for (const OpCase& op : op_cases(*backend, memory, sizes, format, keep)) {
         if (!op.run) {
           console.print(formatted("%-30s %6d  left out: more memory than this benchmark has\n",
                                   op.name.c_str(), batch));
           continue;
         }
-        const double seconds = seconds_of(ops->device(), op);
+        const double seconds = seconds_of(backend->device(), op);
         const double gb = op.cost.bytes / seconds * 1e-9;
         const double tflops = op.cost.flops / seconds * 1e-12;
         double share = gb * 1e9 / copies;

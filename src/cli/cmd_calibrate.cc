@@ -119,9 +119,9 @@ Status run_model(const Options& options, Cli& cli) {
   GLINT_TRY_STATUS(find_replaceable(options.out));
   GLINT_TRY(const Prompts prompts, prompts_of(options, cli));
   GLINT_TRY(const ModelOptions resolved, resolve(options, cli, /*with_mtp=*/true));
-  GLINT_TRY(std::unique_ptr<Ops> backend, make_backend(options, cli));
-  auto tapped = std::make_unique<TapOps>(std::move(backend));
-  TapOps& ops = *tapped;
+  GLINT_TRY(std::unique_ptr<Backend> backend, make_backend(options, cli));
+  DecoratedBackend tapped(std::move(backend));
+  TapOps& ops = tapped.decorate<TapOps>();
   GLINT_TRY(const auto model, load_model(resolved, std::move(tapped), cli));
 
   std::int64_t tokens = 0;

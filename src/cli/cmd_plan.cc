@@ -226,7 +226,7 @@ Status run(const Options& o, Cli& cli) {
   if (!o.kv_cache_memory.empty()) {
     GLINT_TRY(d.cache_bytes, parse_bytes(o.kv_cache_memory));
   }
-  std::unique_ptr<Ops> backend;
+  std::unique_ptr<Backend> backend;
   if (o.device == "cpu") {
     GLINT_TRY(const int threads, resolve_threads(o.threads, cli.environment));
     GLINT_TRY(backend, make_backend({.name = "cpu", .cpu_isa = "auto", .threads = threads}));

@@ -90,7 +90,7 @@ Json timed_to_json(const CaseResult& result, double share) {
 }
 
 // Compares every op; prints as it goes, a line an op (or a case), and every failure.
-int compare(const Options& options, Ops& ops, Console& console, Json::Array& cases) {
+int compare(const Options& options, Backend& backend, Console& console, Json::Array& cases) {
   ReferenceOps reference;
   std::vector<std::pair<std::string, Summary>> summaries;
   const auto print_summary = [&] {
@@ -106,8 +106,8 @@ int compare(const Options& options, Ops& ops, Console& console, Json::Array& cas
             ? formatted("%-18s %-62s %10s %10s\n", "op", "case", "error", "tolerance")
             : formatted("%-18s %6s %12s %10s\n", "op", "cases", "worst error", "tolerance"));
   }
-  const int failed =
-      conformance::run_conformance(ops, reference, {.op = options.op}, [&](const CaseResult& r) {
+  const int failed = conformance::run_conformance(
+      backend, reference, {.op = options.op}, [&](const CaseResult& r) {
         if (summaries.empty() || summaries.back().first != r.op) {
           print_summary();
           summaries.emplace_back(r.op, Summary());
@@ -122,13 +122,13 @@ int compare(const Options& options, Ops& ops, Console& console, Json::Array& cas
 }
 
 // Times every op, a line each, and returns the machine's limits in words.
-std::string time(const Options& options, Ops& ops, Console& console, Json::Array& timed) {
+std::string time(const Options& options, Backend& backend, Console& console, Json::Array& timed) {
   std::optional<MachineLimits> limits;
-  if (Result<MachineLimits> measured = measure_limits(ops); measured.ok()) {
+  if (Result<MachineLimits> measured = measure_limits(backend); measured.ok()) {
     limits = measured.value();
   }
-  const std::string machine =
-      limits ? describe(*limits, ops) : ops.capabilities().backend + ", limits not measured";
+  const std::string machine = limits ? describe(*limits, backend)
+                                     : backend.capabilities().backend + ", limits not measured";
   if (!options.json) {
     console.print(str("\n", machine, "\n"));
     console.print(formatted("%-18s %-62s %10s %8s %9s %7s\n", "op", "case", "us", "GB/s", "GFLOP/s",
@@ -140,7 +140,7 @@ std::string time(const Options& options, Ops& ops, Console& console, Json::Array
     console.print(timed_row(result, share));
     console.flush();
   };
-  conformance::run_conformance(ops, ops, {.op = options.op, .timing = true}, on_case);
+  conformance::run_conformance(backend, backend, {.op = options.op, .timing = true}, on_case);
   return machine;
 }
 
@@ -154,14 +154,14 @@ Status run(const Options& options, Cli& cli) {
   }
   GLINT_TRY(const int threads, resolve_threads(options.threads, cli.environment));
   GLINT_TRY(
-      const std::unique_ptr<Ops> ops,
+      const std::unique_ptr<Backend> backend,
       make_backend({.name = options.backend, .cpu_isa = options.cpu_isa, .threads = threads}));
   Console& console = cli.console;
   Json::Array cases, timed;
   std::string machine;
-  const int failed = compare(options, *ops, console, cases);
+  const int failed = compare(options, *backend, console, cases);
   cli.failed = failed > 0;
-  if (options.timing) machine = time(options, *ops, console, timed);
+  if (options.timing) machine = time(options, *backend, console, timed);
   if (options.json) {
     const Json object(
         Json::Object{{"machine", machine}, {"failed", failed}, {"cases", cases}, {"timed", timed}});

@@ -115,7 +115,7 @@ std::int64_t bytes_from_ranks(const ServeOptions& options, const ServeFacts& fac
 // The memory of weights and steps of all ranks of this machine, on `ops`. `checkpoint` is null
 // where weights are made up.
 Status plan_model_memory(const ServeOptions& options, const ModelOptions& resolved,
-                         const GraphSizes& graphs, Checkpoint* checkpoint, Ops& ops,
+                         const GraphSizes& graphs, Checkpoint* checkpoint, Backend& backend,
                          ServeFacts& facts) {
   const MeshShape& shape = facts.ranks.shape;
   TrialOptions trial_options = {.layout = layout_of(shape),
@@ -125,10 +125,10 @@ Status plan_model_memory(const ServeOptions& options, const ModelOptions& resolv
                                 .activations = resolved.activations,
                                 .latent = resolved.latent,
                                 .index = resolved.index,
-                                .like = &ops};
+                                .like = &backend};
   GLINT_TRY(const std::int64_t length, parse_length(options.max_model_len));
   const std::int64_t most = facts.config.max_position_embeddings;
-  Device& device = ops.device();
+  Device& device = backend.device();
   const std::int64_t longest = length == 0 ? most : std::min(length, most);
   const StepLimits limits = {
       .max_step_tokens = options.max_num_batched_tokens,
@@ -205,7 +205,7 @@ void print_table(const std::vector<std::pair<std::string, std::string>>& rows, C
 // Prints what `glint plan` would say of this server.
 Status print_plan(const ServeOptions& options, const ModelOptions& resolved,
                   std::function<WeightFormat(const ModelTensor&)> formats, const ServeFacts& facts,
-                  const GraphSizes& graphs, const ServePlan& plan, Ops& ops, Cli& cli) {
+                  const GraphSizes& graphs, const ServePlan& plan, Backend& backend, Cli& cli) {
   print_table(plan.rows, cli);
   const int ranks = facts.ranks.here;  // which share the machine's memory
   GLINT_TRY(const PlanReport report,
@@ -213,7 +213,7 @@ Status print_plan(const ServeOptions& options, const ModelOptions& resolved,
                         {.model = options.model,
                          .format = facts.formats,
                          .formats = std::move(formats),
-                         .device = {.name = ops.device().name(),
+                         .device = {.name = backend.device().name(),
                                     .product = facts.memory.on_host ? "this machine's memory"
                                                                     : "this GPU's memory",
                                     .memory = facts.memory.total / ranks,
@@ -228,7 +228,7 @@ Status print_plan(const ServeOptions& options, const ModelOptions& resolved,
                          .concurrency = options.max_num_seqs,
                          .step_tokens = options.max_num_batched_tokens,
                          .cache_bytes = plan.engine.cache.num_pages * facts.memory.page / ranks,
-                         .program = {.like = &ops,
+                         .program = {.like = &backend,
                                      .graphs = facts.memory.on_host ? GraphSizes() : graphs}}));
   cli.console.print(to_text(report));
   return Ok{};
@@ -302,18 +302,18 @@ Status serve(const Options& options, const TranslatedArgs& given, Cli& cli) {
   GLINT_TRY_STATUS(check_ranks(resolved.shape, options, resolved));
   RunOptions each = options;
   each.threads = resolved.threads = std::max(resolved.threads / facts.ranks.here, 1);
-  GLINT_TRY(std::unique_ptr<Ops> ops, make_backend(each, cli));
+  GLINT_TRY(std::unique_ptr<Backend> backend, make_backend(each, cli));
   GraphSizes graphs = sizes_of(given.graphs, options.max_num_seqs);
   graphs.most = options.max_num_batched_tokens;
   GLINT_TRY_STATUS(plan_model_memory(options, resolved, graphs, checkpoint ? &*checkpoint : nullptr,
-                                     *ops, facts));
+                                     *backend, facts));
   GLINT_TRY(ServePlan plan, plan_serve(options, given, facts));
   for (const std::string& line : given.ignored) cli.console.note("ignored: " + line);
   if (options.dry_run) {
     return print_plan(options, resolved,
                       checkpoint ? formats_of(facts.config, *checkpoint)
                                  : formats_of(facts.config, *resolved.dummy),
-                      facts, graphs, plan, *ops, cli);
+                      facts, graphs, plan, *backend, cli);
   }
   resolved.keep_free = facts.memory.activations + plan.engine.cache.num_pages * facts.memory.page;
   GLINT_TRY(Tokenizer tokenizer, Tokenizer::open(facts.dir));
@@ -325,7 +325,7 @@ Status serve(const Options& options, const TranslatedArgs& given, Cli& cli) {
     return resolve_model(model, cache);
   };
   GLINT_TRY(std::unique_ptr<Server> server, Server::listen(plan.server));
-  tell_graph_flags(given.graphs, ops->device(), cli);
+  tell_graph_flags(given.graphs, backend->device(), cli);
   tell_environment(cli.environment, cli);
   print_table(plan.rows, cli);
 
@@ -338,7 +338,7 @@ Status serve(const Options& options, const TranslatedArgs& given, Cli& cli) {
     resolved.mesh = ranks->mesh();
   }
   GLINT_TRY(const std::unique_ptr<LoadedModel> model,
-            load_model(resolved, std::move(ops), cli, std::move(opened)));
+            load_model(resolved, std::move(backend), cli, std::move(opened)));
   if (ranks) {
     GLINT_TRY_STATUS(ranks->join(*model));
   }

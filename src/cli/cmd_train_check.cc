@@ -58,10 +58,10 @@ Status run(const Options& options, Cli& cli) {
   }
   const RunOptions running = how.of_model(options.model);
   GLINT_TRY(const ModelOptions resolved, resolve(running, cli, options.mtp_loss != 0.0));
-  GLINT_TRY(std::unique_ptr<Ops> ops, make_backend(running, cli));
-  auto owned = std::make_unique<TapeOps>(std::move(ops));
-  TapeOps& tape = *owned;
-  GLINT_TRY(const std::unique_ptr<LoadedModel> model, load_model(resolved, std::move(owned), cli));
+  GLINT_TRY(std::unique_ptr<Backend> backend, make_backend(running, cli));
+  DecoratedBackend taped(std::move(backend));
+  TapeOps& tape = TapeOps::decorate(taped);
+  GLINT_TRY(const std::unique_ptr<LoadedModel> model, load_model(resolved, std::move(taped), cli));
   const double mtp = model->has_mtp() ? options.mtp_loss.value_or(1) : 0;
   if (mtp == 0 && options.mtp_loss.value_or(0) > 0) {
     return invalid(options.model + " has no MTP layer; leave --mtp-loss out");

@@ -27,14 +27,14 @@ Result<GrpoModels::Scorer> GrpoModels::open_scorer(const std::string& dir,
                                                    std::optional<Checkpoint> weights) {
   const RunOptions running = options_.how.of_model(dir);
   GLINT_TRY(const ModelOptions resolved, resolve(running, cli_, false));
-  GLINT_TRY(std::unique_ptr<Ops> ops, make_backend(running, cli_));
-  auto tape = std::make_unique<TapeOps>(std::move(ops));
-  TapeOps& its = *tape;
+  GLINT_TRY(std::unique_ptr<Backend> backend, make_backend(running, cli_));
+  DecoratedBackend taped(std::move(backend));
+  TapeOps& tape = TapeOps::decorate(taped);
   Scorer scorer;
   std::optional<OpenedModel> opened;
   if (weights) opened = with_trained(std::move(*weights));
-  GLINT_TRY(scorer.model, load_model(resolved, std::move(tape), cli_, std::move(opened)));
-  scorer.pass = std::make_unique<GradientPass>(*scorer.model, its);
+  GLINT_TRY(scorer.model, load_model(resolved, std::move(taped), cli_, std::move(opened)));
+  scorer.pass = std::make_unique<GradientPass>(*scorer.model, tape);
   return scorer;
 }
 
@@ -44,12 +44,13 @@ Status GrpoModels::open_engine(const std::string& base) {
     GLINT_TRY(copy_, trainer_->weights().copy());
     GLINT_TRY(answering_, open_scorer(running_.model, copy_->checkpoint()));
   }
-  GLINT_TRY(std::unique_ptr<Ops> ops, make_backend(running_, cli_));
+  GLINT_TRY(std::unique_ptr<Backend> backend, make_backend(running_, cli_));
   GLINT_TRY(Checkpoint weights, engine_weights());
   ModelOptions of_engine = resolved_;
   GLINT_TRY(const int drafts, parse_spec(options_.spec));
   of_engine.with_mtp = drafts > 0;
-  GLINT_TRY(engine_, load_model(of_engine, std::move(ops), cli_, with_trained(std::move(weights))));
+  GLINT_TRY(engine_,
+            load_model(of_engine, std::move(backend), cli_, with_trained(std::move(weights))));
   if (drafts > 0 && !engine_->has_mtp()) {
     return invalid(options_.model + " has no MTP layer; leave --spec out");
   }

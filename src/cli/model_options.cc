@@ -38,7 +38,7 @@ Result<ModelOptions> resolve(const RunOptions& options, const Cli& cli, bool wit
   return out;
 }
 
-Result<std::unique_ptr<Ops>> make_backend(const RunOptions& options, const Cli& cli) {
+Result<std::unique_ptr<Backend>> make_backend(const RunOptions& options, const Cli& cli) {
   GLINT_TRY(const int threads, resolve_threads(options.threads, cli.environment));
   return make_backend({.name = options.backend, .cpu_isa = options.cpu_isa, .threads = threads});
 }
@@ -49,7 +49,7 @@ void note_unused(const LoadedModel& model, Cli& cli) {
 }
 
 Result<std::unique_ptr<LoadedModel>> load_model(const ModelOptions& resolved,
-                                                std::unique_ptr<Ops> ops, Cli& cli,
+                                                DecoratedBackend backend, Cli& cli,
                                                 std::optional<OpenedModel> opened) {
   std::unique_ptr<Progress> progress;
   std::once_flag first;
@@ -60,7 +60,7 @@ Result<std::unique_ptr<LoadedModel>> load_model(const ModelOptions& resolved,
     progress->add(bytes);
   };
   GLINT_TRY(std::unique_ptr<LoadedModel> model,
-            LoadedModel::load(resolved, std::move(ops), report, std::move(opened)));
+            LoadedModel::load(resolved, std::move(backend), report, std::move(opened)));
   progress.reset();  // erases the bar before anything else is printed
   note_unused(*model, cli);
   const Placement& placement = model->load_stats().placement;
@@ -75,8 +75,8 @@ Result<std::unique_ptr<LoadedModel>> load_model(const ModelOptions& resolved,
 Result<std::unique_ptr<LoadedModel>> load_model(const RunOptions& options, Cli& cli,
                                                 bool with_mtp) {
   GLINT_TRY(const ModelOptions resolved, resolve(options, cli, with_mtp));
-  GLINT_TRY(std::unique_ptr<Ops> ops, make_backend(options, cli));
-  return load_model(resolved, std::move(ops), cli);
+  GLINT_TRY(std::unique_ptr<Backend> backend, make_backend(options, cli));
+  return load_model(resolved, std::move(backend), cli);
 }
 
 }  // namespace glint

@@ -54,14 +54,14 @@ struct RunOptions {
 // Options as the runtime takes them; what the user left open is decided here.
 Result<ModelOptions> resolve(const RunOptions& options, const Cli& cli, bool with_mtp);
 
-Result<std::unique_ptr<Ops>> make_backend(const RunOptions& options, const Cli& cli);
+Result<std::unique_ptr<Backend>> make_backend(const RunOptions& options, const Cli& cli);
 
 // Warns of tensors that the configuration leaves out.
 void note_unused(const LoadedModel& model, Cli& cli);
 
-// Loads onto `ops`, with a progress bar. `opened`: the model, if it has been looked at already.
+// Loads onto `backend`, with a progress bar. `opened`: the model, if it has been looked at already.
 Result<std::unique_ptr<LoadedModel>> load_model(const ModelOptions& resolved,
-                                                std::unique_ptr<Ops> ops, Cli& cli,
+                                                DecoratedBackend backend, Cli& cli,
                                                 std::optional<OpenedModel> opened = {});
 Result<std::unique_ptr<LoadedModel>> load_model(const RunOptions& options, Cli& cli, bool with_mtp);
 

@@ -88,7 +88,7 @@ Status check_ranks(const MeshShape& shape, const RunOptions& options,
 
 Result<std::unique_ptr<Ranks>> load_ranks(const MeshShape& shape, const RunOptions& options,
                                           const ModelOptions& resolved, Cli& cli,
-                                          const WrapOps& wrap) {
+                                          const Decorate& decorate) {
   GLINT_TRY_STATUS(check_shape(shape));
   GLINT_TRY_STATUS(check_ranks(shape, options, resolved));
   RunOptions each = options;
@@ -100,16 +100,17 @@ Result<std::unique_ptr<Ranks>> load_ranks(const MeshShape& shape, const RunOptio
     one.shape = shape;
     one.rank = rank;
     one.mesh = ranks->mesh(rank);
-    GLINT_TRY(std::unique_ptr<Ops> ops, make_backend(each, cli));
-    if (wrap) ops = wrap(std::move(ops));
-    GLINT_TRY(std::unique_ptr<LoadedModel> model, load_model(one, std::move(ops), cli));
+    GLINT_TRY(std::unique_ptr<Backend> backend, make_backend(each, cli));
+    DecoratedBackend decorated(std::move(backend));
+    if (decorate) decorate(decorated);
+    GLINT_TRY(std::unique_ptr<LoadedModel> model, load_model(one, std::move(decorated), cli));
     ranks->add(std::move(model));
   }
   return ranks;
 }
 
 Result<LedRanks> load_led_ranks(const LayoutOptions& layout, const RunOptions& options,
-                                const ModelOptions& resolved, Cli& cli, const WrapOps& wrap) {
+                                const ModelOptions& resolved, Cli& cli, const Decorate& decorate) {
   if (layout.dp > 1 && (layout.ep == 1 || cuts_experts(layout))) {
     return invalid(str("--dp is ", layout.dp,
                        ", and shards have sequences of their own, but this command runs on one; "
@@ -120,7 +121,8 @@ Result<LedRanks> load_led_ranks(const LayoutOptions& layout, const RunOptions& o
             read_config(config_alone ? resolved.dir : resolved.dir + "/config.json"));
   GLINT_TRY(const FittedShape fitted, fit_shape(layout, config, resolved.threads, layout));
   if (!fitted.note.empty()) cli.console.note(fitted.note);
-  GLINT_TRY(std::unique_ptr<Ranks> ranks, load_ranks(fitted.shape, options, resolved, cli, wrap));
+  GLINT_TRY(std::unique_ptr<Ranks> ranks,
+            load_ranks(fitted.shape, options, resolved, cli, decorate));
   return LedRanks(std::move(ranks));
 }
 

@@ -68,13 +68,13 @@ Result<FittedShape> fit_shape(const RankOptions& options, const ModelConfig& con
 // Fails where ranks or slices are asked for of a backend, or of weights, that cannot have them.
 Status check_ranks(const MeshShape& shape, const RunOptions& options, const ModelOptions& resolved);
 
-using WrapOps = std::function<std::unique_ptr<Ops>(std::unique_ptr<Ops>)>;
+using Decorate = std::function<void(DecoratedBackend&)>;
 
 // Every rank's model, on the host, with its share of the threads, on a backend of its own, which
-// `wrap`, if there is one, may put into another.
+// `decorate`, if there is one, may put something in front of.
 Result<std::unique_ptr<Ranks>> load_ranks(const MeshShape& shape, const RunOptions& options,
                                           const ModelOptions& resolved, Cli& cli,
-                                          const WrapOps& wrap = {});
+                                          const Decorate& decorate = {});
 
 // A model over ranks that are threads of this process: what the first one runs, all run.
 class LedRanks {
@@ -95,7 +95,8 @@ class LedRanks {
 // The model of `resolved` in the layout that fits, which is noted where it is not the one asked
 // for. One sequence after another runs, on the first shard: others have but experts to give.
 Result<LedRanks> load_led_ranks(const LayoutOptions& layout, const RunOptions& options,
-                                const ModelOptions& resolved, Cli& cli, const WrapOps& wrap = {});
+                                const ModelOptions& resolved, Cli& cli,
+                                const Decorate& decorate = {});
 
 // Each rank's part of the model, bytes of weights, and traffic of its collectives so far. From any
 // thread.

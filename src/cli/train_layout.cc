@@ -31,8 +31,8 @@ Result<TrainLayout> lay_out(const MeshShape& shape, const RunOptions& how,
   if (ranks > 1 && each.backend == "auto") each.backend = "cpu";
   each.threads = out.model.threads = threads / ranks;
   for (int rank = 0; rank < ranks; ++rank) {
-    GLINT_TRY(std::unique_ptr<Ops> ops, make_backend(each, cli));
-    out.backends.push_back(std::move(ops));
+    GLINT_TRY(std::unique_ptr<Backend> backend, make_backend(each, cli));
+    out.backends.push_back(std::move(backend));
   }
   return out;
 }

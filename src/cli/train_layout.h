@@ -42,7 +42,7 @@ struct GradientLayoutOptions {
 // Options and backends of a layout's ranks.
 struct TrainLayout {
   ModelOptions model = {};  // of any rank: with the shape, and a rank's threads
-  std::vector<std::unique_ptr<Ops>> backends = {};
+  std::vector<std::unique_ptr<Backend>> backends = {};
 };
 // Fails on a layout that is not built, and where there are fewer threads than ranks.
 Result<TrainLayout> lay_out(const MeshShape& shape, const RunOptions& how,

@@ -19,8 +19,8 @@ constexpr const char* kGoldens[] = {"real_heads",     "odd",       "glm52_sharin
 
 struct Tapped {
   explicit Tapped(const std::string& golden) {
-    auto tapped = std::make_unique<TapOps>(std::make_unique<ReferenceOps>());
-    ops = tapped.get();
+    DecoratedBackend tapped(std::make_unique<ReferenceOps>());
+    ops = &tapped.decorate<TapOps>();
     model = LoadedModel::load({.dir = str(GLINT_SOURCE_DIR, "/tests/golden/", golden),
                                .activations = DType::kF32,
                                .latent = LatentFormat::kF32,

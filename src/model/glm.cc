@@ -110,19 +110,22 @@ void Pass::attention(int layer, const AttentionWeights& weights, const LayerChoi
                       .selection_given = choices.selection_given},
                      arena);
   const Tensor attended = arena.take_padded(m.activations, {T, dims.heads, dims.v_head_dim});
-  m.activity.begin("select_and_attend", layer);
-  m.ops.select_and_attend({.dims = dims,
-                           .weights = weights,
-                           .q = q,
-                           .index_q = index_q,
-                           .index_weights = index_weights,
-                           .batch = batch,
-                           .latent_cache = cache.latent,
-                           .index_cache = cache.index,
-                           .selected = selected,
-                           .selection_given = choices.selection_given,
-                           .out = attended},
-                          arena);
+  if (weights.indexer && !choices.selection_given) {
+    m.activity.begin("select_keys", layer);
+    m.ops.select_keys({.q = index_q,
+                       .weights = index_weights,
+                       .batch = batch,
+                       .cache = cache.index,
+                       .out = selected});
+  }
+  m.activity.begin("attend", layer);
+  m.ops.attend({.dims = dims,
+                .weights = weights,
+                .q = q,
+                .latent_cache = cache.latent,
+                .selected = selected,
+                .out = attended},
+               arena);
   m.activity.begin("attention_out", layer);
   m.ops.attention_out({.weights = weights, .attended = attended, .delta = stream.delta}, arena);
   stream.has_delta = true;

@@ -25,11 +25,11 @@ Result<std::byte*> own(std::int64_t bytes, Device& device, ModelWeights& weights
 }
 
 // All of `weights` becomes what `plan` will make it.
-void place_all(ModelWeights& weights, Ops& ops, WeightPlan& plan) {
+void place_all(ModelWeights& weights, Backend& backend, WeightPlan& plan) {
   const auto place_blocks = [&](LayerWeights& layer) {
-    ops.place_attention(layer.attention, plan);
-    if (layer.mlp) ops.place_ffn(layer.mlp, plan);
-    if (layer.moe.gate) ops.place_moe(layer.moe, plan);
+    backend.place_attention(layer.attention, plan);
+    if (layer.mlp) backend.place_ffn(layer.mlp, plan);
+    if (layer.moe.gate) backend.place_moe(layer.moe, plan);
   };
   for (LayerWeights& layer : weights.layers) place_blocks(layer);
   for (MtpWeights& mtp : weights.mtp) place_blocks(mtp.layer);
@@ -60,10 +60,10 @@ ModelWeights views_of(const ModelWeights& weights) {
 }
 
 // Bytes of memory that placing them all takes.
-std::int64_t bytes_to_place(const ModelWeights& weights, Ops& ops) {
+std::int64_t bytes_to_place(const ModelWeights& weights, Backend& backend) {
   ModelWeights views = views_of(weights);
-  WeightPlan plan(ops, nullptr);
-  place_all(views, ops, plan);
+  WeightPlan plan(backend, nullptr);
+  place_all(views, backend, plan);
   return plan.bytes();
 }
 
@@ -77,7 +77,7 @@ struct Batch {
 
 // Where they lie in their files, not what they are for, decides the order: files are read from
 // front to back.
-std::vector<Batch> batches_of(const WeightPlan& plan, Ops& ops) {
+std::vector<Batch> batches_of(const WeightPlan& plan, Backend& backend) {
   // Sources and copies that exist at once; long enough for many threads.
   constexpr std::int64_t kBatchBytes = std::int64_t{256} << 20;
   std::vector<const PackedPair*> in_order;
@@ -90,7 +90,7 @@ std::vector<Batch> batches_of(const WeightPlan& plan, Ops& ops) {
     if (batches.empty() || batches.back().bytes >= kBatchBytes) batches.emplace_back();
     Batch& batch = batches.back();
     batch.pairs.push_back(*pair);
-    batch.bytes += ops.packed_bytes(pair->from);
+    batch.bytes += backend.packed_bytes(pair->from);
     for (const Tensor* x : {&pair->from.data, &pair->from.scale}) {
       if (*x) batch.parts.push_back(x->bytes());
     }
@@ -120,25 +120,25 @@ void discard_sources(const Batch& batch, const std::byte* embedding) {
 }
 
 // Places all of `weights` in the memory from `to` on.
-void place_at(std::byte* to, ModelWeights& weights, Sources sources, Ops& ops, ThreadPool& threads,
-              const LoadProgress& progress) {
+void place_at(std::byte* to, ModelWeights& weights, Sources sources, Backend& backend,
+              ThreadPool& threads, const LoadProgress& progress) {
   constexpr std::size_t kReadAhead = std::size_t{512} << 20;  // what is being packed, and the next
   const std::byte* const embedding = weights.embed_tokens.data;
-  WeightPlan plan(ops, to);
-  place_all(weights, ops, plan);
+  WeightPlan plan(backend, to);
+  place_all(weights, backend, plan);
   for (std::vector<Weight>& list : plan.take_lists()) weights.lists.push_back(std::move(list));
   const std::int64_t total = plan.packed_bytes();
-  const std::vector<Batch> batches = batches_of(plan, ops);
+  const std::vector<Batch> batches = batches_of(plan, backend);
   std::vector<std::span<const std::byte>> parts;
   for (const Batch& batch : batches) {
     parts.insert(parts.end(), batch.parts.begin(), batch.parts.end());
   }
   for (const auto& [from, copy] : plan.copies()) {
-    ops.device().copy_in(copy.data, from.data, from.bytes().size());
+    backend.device().copy_in(copy.data, from.data, from.bytes().size());
   }
   ReadAhead reader(parts, kReadAhead);
   for (const Batch& batch : batches) {
-    ops.pack(batch.pairs, threads);
+    backend.pack(batch.pairs, threads);
     reader.used(batch.parts_bytes);
     if (sources == Sources::kDiscard) discard_sources(batch, embedding);
     if (progress) progress(batch.bytes, total);
@@ -162,32 +162,32 @@ std::string formats_in_order(ModelWeights& weights) {
 
 }  // namespace
 
-Result<Placement> place_weights(ModelWeights& weights, const PackingPlan& plan, Ops& ops,
+Result<Placement> place_weights(ModelWeights& weights, const PackingPlan& plan, Backend& backend,
                                 ThreadPool& threads, const LoadProgress& progress) {
-  Placement placement = {.packed_bytes = bytes_to_place(weights, ops),
+  Placement placement = {.packed_bytes = bytes_to_place(weights, backend),
                          .available = available_memory(),
                          .formats = formats_in_order(weights)};
   placement.is_packed = placement.packed_bytes > 0;
-  if (ops.device().is_host()) {
+  if (backend.device().is_host()) {
     const bool has_room = placement.packed_bytes + plan.keep_free <= placement.available;
     placement.is_packed &=
         plan.packing == Packing::kAlways || (plan.packing == Packing::kIfRoom && has_room);
   }
   if (!placement.is_packed) return placement;
-  GLINT_TRY(std::byte* const to, own(placement.packed_bytes, ops.device(), weights));
-  place_at(to, weights, Sources::kDiscard, ops, threads, progress);
+  GLINT_TRY(std::byte* const to, own(placement.packed_bytes, backend.device(), weights));
+  place_at(to, weights, Sources::kDiscard, backend, threads, progress);
   return placement;
 }
 
 Status replace_weights(ModelWeights& weights, ModelWeights next, const Placement& placement,
-                       Sources sources, Ops& ops, ThreadPool& threads) {
+                       Sources sources, Backend& backend, ThreadPool& threads) {
   // Packed weights no longer say what they were.
   if (formats_in_order(next) != placement.formats) {
     return invalid("its weights are not in the formats of the loaded ones; start again with it");
   }
   if (placement.is_packed) {
     next.owned.push_back(std::move(weights.owned.back()));
-    place_at(next.owned.back().data(), next, sources, ops, threads, {});
+    place_at(next.owned.back().data(), next, sources, backend, threads, {});
   }
   weights = std::move(next);
   return Ok{};

@@ -3,7 +3,7 @@
 
 #include "base/result.h"
 #include "model/weights.h"
-#include "ops/ops.h"
+#include "ops/backend.h"
 
 namespace glint {
 
@@ -26,10 +26,10 @@ struct Placement {
   std::string formats = {};       // of all weights, in their order, before
 };
 
-// Packs them as `ops` say into one stretch of memory on its device, and gives the host's memory of
-// each part back as soon as it is done, so that there are never two copies. On a host device
-// `plan` decides whether it is done.
-Result<Placement> place_weights(ModelWeights& weights, const PackingPlan& plan, Ops& ops,
+// Packs them as `backend` says into one stretch of memory on its device, and gives the host's
+// memory of each part back as soon as it is done, so that there are never two copies. On a host
+// device `plan` decides whether it is done.
+Result<Placement> place_weights(ModelWeights& weights, const PackingPlan& plan, Backend& backend,
                                 ThreadPool& threads, const LoadProgress& progress);
 
 // Whether memory that weights were copied from is given back to the system.
@@ -39,6 +39,6 @@ enum class Sources { kDiscard, kKeep };
 // where these were packed (`placement`), into their memory, so that there are never two copies but
 // of sources that are kept. Fails with `weights` as they were if the formats differ.
 Status replace_weights(ModelWeights& weights, ModelWeights next, const Placement& placement,
-                       Sources sources, Ops& ops, ThreadPool& threads);
+                       Sources sources, Backend& backend, ThreadPool& threads);
 
 }  // namespace glint

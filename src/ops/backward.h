@@ -41,7 +41,7 @@
 
 namespace glint {
 
-// Made by Ops::make_gradients(), on its device.
+// Made by Backend::make_gradients(), on its device.
 class Gradients {
  public:
   virtual ~Gradients() = default;

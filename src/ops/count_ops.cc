@@ -1,5 +1,6 @@
 #include "ops/count_ops.h"
 
+#include <algorithm>
 #include <vector>
 
 namespace glint {
@@ -22,24 +23,30 @@ void CountOps::attention_in(const AttentionInArgs& args, Arena& scratch) {
   inner_->attention_in(args, scratch);
 }
 
-void CountOps::select_and_attend(const SelectAndAttendArgs& args, Arena& scratch) {
+void CountOps::select_keys(const SelectKeysArgs& args) {
+  const std::int32_t* positions = args.batch.positions.ptr<std::int32_t>();
+  for (std::int64_t t = 0; t < args.out.dim(0); ++t) {
+    const std::int64_t visible = positions[t] + 1;
+    if (visible <= args.out.dim(1)) continue;  // all of them are chosen
+    total_.bytes += static_cast<double>(visible * args.cache.page_bytes() / kPageSize);
+    total_.flops += 2.0 * static_cast<double>(visible * args.q.dim(1) * args.q.dim(2));
+  }
+  inner_->select_keys(args);
+}
+
+void CountOps::attend(const AttendArgs& args, Arena& scratch) {
   const AttentionDims& d = args.dims;
-  const std::int64_t T = args.q.dim(0), topk = args.selected.dim(1);
+  const std::int64_t T = args.q.dim(0);
   for (const WeightStack* half : {&args.weights.w_uk, &args.weights.w_uv}) {
     for (std::int64_t h = 0; h < half->count; ++h) count((*half)[h], T);
   }
-  const std::int32_t* positions = args.batch.positions.ptr<std::int32_t>();
-  for (std::int64_t t = 0; t < T; ++t) {
-    const std::int64_t visible = positions[t] + 1, chosen = std::min(visible, topk);
-    total_.bytes += static_cast<double>(chosen * args.latent_cache.row_bytes());
-    total_.flops +=
-        2.0 * static_cast<double>(chosen * d.heads * (2 * d.kv_lora_rank + d.qk_rope_head_dim));
-    if (args.weights.indexer && visible > topk) {
-      total_.bytes += static_cast<double>(visible * args.index_cache.page_bytes() / kPageSize);
-      total_.flops += 2.0 * static_cast<double>(visible * d.index_n_heads * d.index_head_dim);
-    }
-  }
-  inner_->select_and_attend(args, scratch);
+  const std::int32_t* slots = args.selected.ptr<std::int32_t>();
+  const std::int64_t chosen =
+      args.selected.size() - std::count(slots, slots + args.selected.size(), -1);
+  total_.bytes += static_cast<double>(chosen * args.latent_cache.row_bytes());
+  total_.flops +=
+      2.0 * static_cast<double>(chosen * d.heads * (2 * d.kv_lora_rank + d.qk_rope_head_dim));
+  inner_->attend(args, scratch);
 }
 
 void CountOps::attention_out(const AttentionOutArgs& args, Arena& scratch) {

@@ -8,8 +8,8 @@ namespace glint {
 
 // Counts the least traffic of a step: each weight that the batch needs once (routed experts that no
 // token chose are not read), and for each token the index keys it scores and the latents it attends
-// to. Activations are not counted. Only the blocks count; host devices only, because costs depend
-// on positions and on the experts chosen.
+// to. Activations are not counted. Only the model's own calls count; host devices only, because
+// costs depend on positions and on the experts chosen.
 class CountOps final : public ForwardingOps {
  public:
   using ForwardingOps::ForwardingOps;
@@ -19,7 +19,8 @@ class CountOps final : public ForwardingOps {
   void reset() { total_ = {}; }
 
   void attention_in(const AttentionInArgs& args, Arena& scratch) override;
-  void select_and_attend(const SelectAndAttendArgs& args, Arena& scratch) override;
+  void select_keys(const SelectKeysArgs& args) override;
+  void attend(const AttendArgs& args, Arena& scratch) override;
   void attention_out(const AttentionOutArgs& args, Arena& scratch) override;
   void dense_ffn(const DenseFfnArgs& args, Arena& scratch) override;
   void moe(const MoeArgs& args, Arena& scratch) override;

@@ -50,8 +50,8 @@ void PlanOps::reset(const Assume& assume) {
   calls_.clear();
 }
 
-std::unique_ptr<PlanOps> Ops::make_plan_ops(Device& device) {
-  return std::make_unique<PlanOps>(device, capabilities());
+std::unique_ptr<PlanOps> Backend::make_plan_ops(Device& device) {
+  return std::make_unique<PlanOps>(device);
 }
 
 }  // namespace glint

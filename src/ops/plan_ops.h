@@ -4,15 +4,16 @@
 
 #include <vector>
 
+#include "ops/backend.h"
 #include "ops/capabilities.h"
-#include "ops/ops.h"
 
 namespace glint {
 
-// Blocks are compositions; a backend with blocks of its own derives from this (Ops::make_plan_ops).
+// Blocks are compositions; a backend with blocks of its own derives from this
+// (Backend::make_plan_ops).
 class PlanOps : public Ops {
  public:
-  PlanOps(Device& device, Capabilities like) : device_(device), like_(std::move(like)) {}
+  explicit PlanOps(Device& device) : device_(device) {}
 
   struct Call {
     Op op = {};
@@ -28,7 +29,8 @@ class PlanOps : public Ops {
   void reset(const Assume& assume);
 
   Device& device() override { return device_; }
-  Capabilities capabilities() const override { return like_; }
+  // Memory that the backend would hold for itself, beside arenas.
+  virtual std::int64_t scratch_bytes() const { return 0; }
 
 #define GLINT_OP(Type, name) void name(const Type##Args& args) override;
   GLINT_FOR_EACH_OP(GLINT_OP)
@@ -41,7 +43,6 @@ class PlanOps : public Ops {
 
  private:
   Device& device_;
-  const Capabilities like_;
   Assume assume_;
   std::vector<Call> calls_;
 };

@@ -11,7 +11,7 @@ class PlanOpsTest : public testing::Test {
  protected:
   NullDevice device_;
   Arena arena_{device_};
-  PlanOps ops_{device_, all_capabilities("a plan")};
+  PlanOps ops_{device_};
 
   WeightStack stack(std::int64_t count, std::int64_t rows, std::int64_t cols) {
     return {.count = count,

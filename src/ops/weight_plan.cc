@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/thread_pool.h"
-#include "ops/ops.h"
+#include "ops/backend.h"
 #include "tensor/staging.h"
 
 namespace glint {
@@ -24,8 +24,8 @@ bool are_alike(const WeightStack& weights) {
 }  // namespace
 
 // Without memory, addresses begin where none can be.
-WeightPlan::WeightPlan(Ops& ops, std::byte* begin)
-    : ops_(ops),
+WeightPlan::WeightPlan(Backend& backend, std::byte* begin)
+    : backend_(backend),
       begin_(begin ? reinterpret_cast<std::uintptr_t>(begin) : std::uintptr_t{1} << 60),
       next_(begin_) {}
 
@@ -39,7 +39,7 @@ std::int64_t WeightPlan::bytes() const { return static_cast<std::int64_t>(next_ 
 
 std::int64_t WeightPlan::packed_bytes() const {
   std::int64_t bytes = 0;
-  for (const PackedPair& pair : pairs_) bytes += ops_.packed_bytes(pair.from);
+  for (const PackedPair& pair : pairs_) bytes += backend_.packed_bytes(pair.from);
   return bytes;
 }
 
@@ -50,9 +50,9 @@ bool WeightPlan::is_placed(const Tensor& tensor) const {
 
 void WeightPlan::place(Weight& weight) {
   if (!weight || is_placed(weight.data)) return;
-  const std::int64_t bytes = ops_.packed_bytes(weight);
+  const std::int64_t bytes = backend_.packed_bytes(weight);
   if (bytes == 0) return;
-  const Weight placed = ops_.packed(weight, take(bytes));
+  const Weight placed = backend_.packed(weight, take(bytes));
   write(weight, placed);
   weight = placed;
 }
@@ -65,25 +65,25 @@ void WeightPlan::place(WeightStack& weights) {
     weights = stack_of(lists_.back());
     return;
   }
-  const std::int64_t bytes = ops_.packed_bytes(weights[0]);
+  const std::int64_t bytes = backend_.packed_bytes(weights[0]);
   if (bytes == 0) return;
   const std::int64_t stride = aligned(bytes);
   std::byte* const first = take(weights.count * stride);
   for (std::int64_t i = 0; i < weights.count; ++i) {
-    write(weights[i], ops_.packed(weights[i], first + i * stride));
+    write(weights[i], backend_.packed(weights[i], first + i * stride));
   }
-  weights = stack_of(ops_.packed(weights[0], first), weights.count, stride);
+  weights = stack_of(backend_.packed(weights[0], first), weights.count, stride);
 }
 
 void WeightPlan::place(Tensor& tensor) {
-  if (!tensor || is_placed(tensor) || ops_.device().is_host()) return;
+  if (!tensor || is_placed(tensor) || backend_.device().is_host()) return;
   Tensor placed = tensor;
   placed.data = take(static_cast<std::int64_t>(tensor.bytes().size()));
   copies_.push_back({tensor, placed});
   tensor = placed;
 }
 
-std::int64_t Ops::packed_bytes(const Weight& weight) {
+std::int64_t Backend::packed_bytes(const Weight& weight) {
   if (device().is_host()) return 0;
   std::int64_t bytes = 0;
   for (const Tensor* part : {&weight.data, &weight.scale, &weight.global_scale}) {
@@ -92,7 +92,7 @@ std::int64_t Ops::packed_bytes(const Weight& weight) {
   return bytes;
 }
 
-Weight Ops::packed(const Weight& weight, std::byte* to) {
+Weight Backend::packed(const Weight& weight, std::byte* to) {
   Weight placed = weight;
   for (Tensor* part : {&placed.data, &placed.scale, &placed.global_scale}) {
     if (!*part) continue;
@@ -102,7 +102,7 @@ Weight Ops::packed(const Weight& weight, std::byte* to) {
   return placed;
 }
 
-void Ops::pack(std::span<const PackedPair> pairs, ThreadPool& threads) {
+void Backend::pack(std::span<const PackedPair> pairs, ThreadPool& threads) {
   // Pinning memory takes longer than a small weight's copy: no more of it than there is to send.
   constexpr std::size_t kMost = std::size_t{32} << 20;
   std::size_t bytes = 0;

@@ -10,7 +10,7 @@
 
 namespace glint {
 
-class Ops;
+class Backend;
 
 // A weight in host memory, in the order of its file, and where and as what it will be.
 struct PackedPair {
@@ -25,13 +25,13 @@ class WeightPlan {
     Tensor from = {}, to = {};
   };
 
-  // For the memory of `ops`' device that begins at `begin`, aligned to kAlign. Null: the memory is
-  // not there yet, and nothing may be written by this plan.
-  WeightPlan(Ops& ops, std::byte* begin);
+  // For the memory of `backend`'s device that begins at `begin`, aligned to kAlign. Null: the
+  // memory is not there yet, and nothing may be written by this plan.
+  WeightPlan(Backend& backend, std::byte* begin);
 
   // The next `bytes`, aligned to kAlign.
   std::byte* take(std::int64_t bytes);
-  // Ops::pack will write `to`, which lies in memory that was taken.
+  // Backend::pack will write `to`, which lies in memory that was taken.
   void write(const Weight& from, const Weight& to) { pairs_.push_back({from, to}); }
 
   // Each becomes what it will be after the plan has run: packed, copied, or, where the backend
@@ -50,7 +50,7 @@ class WeightPlan {
  private:
   bool is_placed(const Tensor& tensor) const;
 
-  Ops& ops_;
+  Backend& backend_;
   std::uintptr_t begin_, next_;
   std::vector<PackedPair> pairs_;
   std::vector<Copy> copies_;

@@ -33,7 +33,7 @@ struct DeploymentOptions {
   std::optional<std::int64_t> cache_bytes = {};  // exactly this much, of each device
   // The program that would run there, where it is known.
   struct Program {
-    Ops* like = nullptr;                    // TrialOptions
+    Backend* like = nullptr;                // TrialOptions
     std::optional<GraphSizes> graphs = {};  // of decode steps; none: the usual ones of a GPU
   };
   Program program = {};

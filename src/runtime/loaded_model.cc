@@ -45,7 +45,7 @@ Result<std::int64_t> bytes_of_one_sequence(LoadedModel& model) {
 // many as it was told to load with.
 class HostThreads {
  public:
-  HostThreads(Ops& ops, int threads) : pool_(ops.host_threads()) {
+  HostThreads(Backend& backend, int threads) : pool_(backend.host_threads()) {
     if (!pool_) pool_ = &own_.emplace(threads);
   }
   ThreadPool& pool() { return *pool_; }
@@ -57,19 +57,19 @@ class HostThreads {
 
 }  // namespace
 
-LoadedModel::LoadedModel(ModelOptions options, std::unique_ptr<Ops> ops)
+LoadedModel::LoadedModel(ModelOptions options, DecoratedBackend backend)
     : options_(std::move(options)),
-      ops_(std::move(ops)),
-      step_(ops_->device()),
-      draft_(ops_->device()),
-      head_(ops_->device()),
-      scratch_(ops_->device()) {}
+      backend_(std::move(backend)),
+      step_(ops().device()),
+      draft_(ops().device()),
+      head_(ops().device()),
+      scratch_(ops().device()) {}
 
 Result<std::unique_ptr<LoadedModel>> LoadedModel::load(const ModelOptions& options,
-                                                       std::unique_ptr<Ops> ops,
+                                                       DecoratedBackend backend,
                                                        const LoadProgress& progress,
                                                        std::optional<OpenedModel> opened) {
-  std::unique_ptr<LoadedModel> m(new LoadedModel(options, std::move(ops)));
+  std::unique_ptr<LoadedModel> m(new LoadedModel(options, std::move(backend)));
   if (!opened) {
     GLINT_TRY(opened,
               open_model(options.dir, options.dummy ? ModelFiles::kConfig : ModelFiles::kAll));
@@ -78,13 +78,10 @@ Result<std::unique_ptr<LoadedModel>> LoadedModel::load(const ModelOptions& optio
   m->generation_ = opened->generation;
   GLINT_TRY(m->shard_, plan_shard(m->config_, options.shape, options.rank));
   if (m->shard_.is_divided()) {
-    m->ops_ =
-        std::make_unique<DividedOps>(std::move(m->ops_), m->shard_, *options.mesh.tp, m->weights_);
+    m->backend_.decorate<DividedOps>(m->shard_, *options.mesh.tp, m->weights_);
   }
-  if (options.shape.cp > 1) {
-    m->ops_ = std::make_unique<ContextOps>(std::move(m->ops_), *options.mesh.cp);
-  }
-  GLINT_TRY_STATUS(m->ops_->supports(dims_of(m->config_)));
+  if (options.shape.cp > 1) m->backend_.decorate<ContextOps>(*options.mesh.cp);
+  GLINT_TRY_STATUS(m->backend().supports(dims_of(m->config_)));
   // The configuration's own needs are checked before the first weight is read.
   Capabilities need = all_capabilities("");
   need.activations = {options.activations};
@@ -93,9 +90,9 @@ Result<std::unique_ptr<LoadedModel>> LoadedModel::load(const ModelOptions& optio
   need.weights = {};
   need.mixed_stacks = false;
   need.gradients = false;
-  GLINT_TRY_STATUS(check_capabilities(m->ops_->capabilities(), need));
+  GLINT_TRY_STATUS(check_capabilities(m->backend().capabilities(), need));
 
-  HostThreads threads(*m->ops_, options.threads);
+  HostThreads threads(m->backend(), options.threads);
   if (options.dummy) {
     GLINT_TRY(opened->checkpoint, make_dummy(m->config_, *options.dummy, threads.pool(), progress));
   }
@@ -111,7 +108,7 @@ Result<std::unique_ptr<LoadedModel>> LoadedModel::load(const ModelOptions& optio
                 threads.pool()));
   m->load_stats_.held_bytes = bytes_of(m->weights_);
   add_needs(m->weights_, need);
-  GLINT_TRY_STATUS(check_capabilities(m->ops_->capabilities(), need));
+  GLINT_TRY_STATUS(check_capabilities(m->backend().capabilities(), need));
   // Synthetic weights are in memory already: packing them takes no more of it.
   const bool in_memory = options.dummy && options.packing == Packing::kIfRoom;
   GLINT_TRY(const std::int64_t keep_free,
@@ -120,7 +117,7 @@ Result<std::unique_ptr<LoadedModel>> LoadedModel::load(const ModelOptions& optio
             place_weights(
                 m->weights_,
                 {.packing = in_memory ? Packing::kAlways : options.packing, .keep_free = keep_free},
-                *m->ops_, threads.pool(), options.dummy ? LoadProgress{} : progress));
+                m->backend(), threads.pool(), options.dummy ? LoadProgress{} : progress));
   m->load_stats_.seconds = seconds_since(start);
   return m;
 }
@@ -160,14 +157,14 @@ Status LoadedModel::update_weights(Checkpoint next) {
 Status LoadedModel::replace(Checkpoint next, Sources sources) {
   graphs_.clear();
   auto checkpoint = std::make_unique<Checkpoint>(std::move(next));
-  HostThreads threads(*ops_, options_.threads);
+  HostThreads threads(backend(), options_.threads);
   GLINT_TRY(
       ModelWeights weights,
       find_weights(*checkpoint, config_,
                    {.activations = options_.activations, .with_mtp = has_mtp(), .shard = &shard_},
                    threads.pool()));
   GLINT_TRY_STATUS(replace_weights(weights_, std::move(weights), load_stats_.placement, sources,
-                                   *ops_, threads.pool()));
+                                   backend(), threads.pool()));
   checkpoint_ = std::move(checkpoint);
   return Ok{};
 }
@@ -197,7 +194,7 @@ Status LoadedModel::make_pages(int num_pages) {
                                           .num_pages = num_pages,
                                           .with_mtp = !weights_.mtp.empty(),
                                           .layers = shard_.layers},
-                                         ops_->device()));
+                                         ops().device()));
   kv_.emplace(std::move(store));
   return make_rope_table();
 }
@@ -213,7 +210,7 @@ Status LoadedModel::make_room(const StepMemory& planned) {
         std::pair(&head_.arena, planned.head), std::pair(&scratch_, planned.edits)}) {
     if (bytes > 0 && !arena->reserve(static_cast<std::size_t>(bytes))) {
       return Error{ErrorCode::kResourceExhausted,
-                   str("no room on ", ops_->device().name(), " for ",
+                   str("no room on ", ops().device().name(), " for ",
                        human_bytes(static_cast<double>(bytes)),
                        " of activations; smaller steps (--max-num-batched-tokens) need less")};
     }
@@ -222,7 +219,7 @@ Status LoadedModel::make_room(const StepMemory& planned) {
 }
 
 GraphStats LoadedModel::record_graphs(std::int64_t max_seq_len, const StepOptions& options) {
-  Device& device = ops_->device();
+  Device& device = ops().device();
   if (device.is_host()) return {};
   device.synchronize();
   const auto start = std::chrono::steady_clock::now();
@@ -239,7 +236,7 @@ StepMemory LoadedModel::used_memory() const {
           .draft = static_cast<std::int64_t>(draft_.arena.high_water()),
           .head = static_cast<std::int64_t>(head_.arena.high_water()),
           .edits = static_cast<std::int64_t>(scratch_.high_water()),
-          .scratch = ops_->scratch_bytes()};
+          .scratch = backend_.backend->scratch_bytes()};
 }
 
 Status LoadedModel::make_rope_table() {
@@ -247,18 +244,18 @@ Status LoadedModel::make_rope_table() {
   const std::int64_t positions = std::min(std::int64_t{kv_->num_pages()} * kPageSize,
                                           config_.max_position_embeddings + kPageSize);
   ThreadPool alone(1);
-  ThreadPool* const threads = ops_->host_threads();
+  ThreadPool* const threads = backend().host_threads();
   const std::vector<float> table =
       rope_table(config_.rope, dim, positions, threads ? *threads : alone);
   const std::size_t bytes = table.size() * sizeof(float);
-  rope_memory_ = ops_->device().allocate(bytes);
+  rope_memory_ = ops().device().allocate(bytes);
   if (!rope_memory_.data()) {
     return Error{ErrorCode::kResourceExhausted,
-                 str("no room on ", ops_->device().name(), " for a rotary table of ",
+                 str("no room on ", ops().device().name(), " for a rotary table of ",
                      human_bytes(static_cast<double>(bytes)), "; a shorter context needs less")};
   }
   rope_table_ = Tensor(rope_memory_.data(), DType::kF32, {positions, dim});
-  ops_->device().copy_in(rope_table_.data, table.data(), bytes);
+  ops().device().copy_in(rope_table_.data, table.data(), bytes);
   return Ok{};
 }
 
@@ -266,14 +263,14 @@ template <class T>
 std::span<const T> LoadedModel::on_host(const Tensor& tensor, std::vector<T>& copy) {
   const std::size_t size = tensor ? static_cast<std::size_t>(tensor.size()) : 0;
   if (size == 0) return {};
-  if (ops_->device().is_host()) return {tensor.ptr<T>(), size};
+  if (ops().device().is_host()) return {tensor.ptr<T>(), size};
   copy.resize(size);
-  ops_->device().copy_out(copy.data(), tensor.data, size * sizeof(T));
+  ops().device().copy_out(copy.data(), tensor.data, size * sizeof(T));
   return copy;
 }
 
 void LoadedModel::read_row(const Tensor& tensor, std::int64_t row, std::span<std::byte> to) {
-  ops_->device().copy_out(
+  ops().device().copy_out(
       to.data(), tensor.data + row * tensor.stride[0] * static_cast<int>(size_of(tensor.dtype)),
       to.size());
 }
@@ -282,14 +279,14 @@ Tensor LoadedModel::place(const HiddenRows& from, Arena& arena) {
   if (!from.on_host.empty()) {
     const auto T = static_cast<std::int64_t>(from.on_host.size() / hidden_row_bytes());
     const Tensor hidden = arena.take(options_.activations, {T, config_.hidden_size});
-    ops_->device().copy_in(hidden.data, from.on_host.data(), from.on_host.size());
+    ops().device().copy_in(hidden.data, from.on_host.data(), from.on_host.size());
     return hidden;
   }
   if (from.on_device) return from.on_device;
   const auto [places, hidden] =
       take_gathered(model(), static_cast<std::int64_t>(from.rows.size()), arena);
-  ops_->device().copy_in(places.data, from.rows.data(), from.rows.size_bytes());
-  ops_->gather_rows({.x = last_hidden_, .rows = places, .out = hidden});
+  ops().device().copy_in(places.data, from.rows.data(), from.rows.size_bytes());
+  ops().gather_rows({.x = last_hidden_, .rows = places, .out = hidden});
   return hidden;
 }
 

@@ -12,6 +12,7 @@
 #include "model/open_model.h"
 #include "model/place_weights.h"
 #include "model/release.h"
+#include "ops/backend.h"
 #include "runtime/rank_pass.h"
 #include "runtime/stage_results.h"
 #include "runtime/step_graphs.h"
@@ -85,10 +86,10 @@ struct GraphStats {
 
 class LoadedModel {
  public:
-  // Fails with one sentence if the files are wrong or if `ops` cannot run the model. `opened`: the
-  // model in `options.dir`, from a caller who has looked at it already.
+  // Fails with one sentence if the files are wrong or if `backend` cannot run the model. `opened`:
+  // the model in `options.dir`, from a caller who has looked at it already.
   static Result<std::unique_ptr<LoadedModel>> load(const ModelOptions& options,
-                                                   std::unique_ptr<Ops> ops,
+                                                   DecoratedBackend backend,
                                                    const LoadProgress& progress = {},
                                                    std::optional<OpenedModel> opened = {});
 
@@ -97,7 +98,8 @@ class LoadedModel {
   const GenerationConfig& generation() const { return generation_; }
   const ModelOptions& options() const { return options_; }
   const LoadStats& load_stats() const { return load_stats_; }
-  Ops& ops() { return *ops_; }
+  Backend& backend() { return *backend_.backend; }
+  Ops& ops() { return *backend_.ops; }  // decorated
   const ModelWeights& weights() const { return weights_; }
   ModelWeights& weights() { return weights_; }  // for who walks over them (model/weights.h)
   // Whether the model has its MTP layer; the last stage holds it.
@@ -186,7 +188,7 @@ class LoadedModel {
 
   // Everything that a pass of the caller's own works with. Needs pages.
   Model model() {
-    return {*ops_, options_.mesh, shard_, config_, weights_, *kv_, options_.activations, activity_};
+    return {ops(), options_.mesh, shard_, config_, weights_, *kv_, options_.activations, activity_};
   }
   const Tensor& rotary_table() const { return rope_table_; }
 
@@ -194,7 +196,7 @@ class LoadedModel {
   Activity& activity() { return activity_; }
 
  private:
-  LoadedModel(ModelOptions options, std::unique_ptr<Ops> ops);
+  LoadedModel(ModelOptions options, DecoratedBackend backend);
   Status replace(Checkpoint next, Sources sources);
   Status take_weights(const std::string& dir);
   Status make_pages(int num_pages);
@@ -223,7 +225,7 @@ class LoadedModel {
   Followers* followers_ = nullptr;
   ModelOptions options_;
   LoadStats load_stats_;
-  std::unique_ptr<Ops> ops_;
+  DecoratedBackend backend_;
   ModelConfig config_;
   ShardPlan shard_;
   GenerationConfig generation_;

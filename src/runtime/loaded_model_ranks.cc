@@ -29,7 +29,7 @@ void LoadedModel::set_followers(Followers* followers) {
   followers_ = followers;
   results_.reset();
   if (followers && shard_.shape.pp > 1)
-    results_ = std::make_unique<StageResults>(*options_.mesh.pp, ops_->device());
+    results_ = std::make_unique<StageResults>(*options_.mesh.pp, ops().device());
 }
 
 Status LoadedModel::restart_ranks() {
@@ -77,7 +77,7 @@ Tensor LoadedModel::bring_home(const Tensor& mine, std::span<const std::int64_t>
     }
     if (rows.size() > 1) {
       all = arena.take(type.dtype, {all_rows, type.width});
-      if (rows[0] > 0) ops_->device().copy(all.data, mine.data, mine.bytes().size());
+      if (rows[0] > 0) ops().device().copy(all.data, mine.data, mine.bytes().size());
       std::int64_t begin = rows[0];
       for (std::size_t s = 1; s < rows.size(); begin += rows[s++]) {
         if (rows[s] > 0) mesh.dp->recv(all.slice(0, begin, rows[s]), static_cast<int>(s));

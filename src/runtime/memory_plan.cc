@@ -83,7 +83,7 @@ TrialOptions trial_options(LoadedModel& model) {
           .activations = options.activations,
           .latent = options.latent,
           .index = options.index,
-          .like = &model.ops()};
+          .like = &model.backend()};
 }
 
 }  // namespace glint

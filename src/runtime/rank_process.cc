@@ -122,7 +122,7 @@ Result<Membership> join_sockets(Leader& leader, const MeshShape& shape, int rank
 }
 
 Status run_rank(Leader& leader, const Json& start, const std::string& build,
-                const std::function<Result<std::unique_ptr<Ops>>(const Json&)>& make_backend) {
+                const std::function<Result<std::unique_ptr<Backend>>(const Json&)>& make_backend) {
   const Json* const theirs = start.find("build");
   if (!theirs || *theirs != Json(build)) {
     return invalid(str("this process is glint ", build, ", and its leader another build"));
@@ -134,8 +134,9 @@ Status run_rank(Leader& leader, const Json& start, const std::string& build,
   GLINT_TRY(const Membership member, memory.empty() ? join_sockets(leader, shape, options.rank)
                                                     : join_memory(memory, shape, options.rank));
   options.mesh = member.mesh();
-  GLINT_TRY(std::unique_ptr<Ops> ops, make_backend(*start.find("backend")));
-  GLINT_TRY(const std::unique_ptr<LoadedModel> model, LoadedModel::load(options, std::move(ops)));
+  GLINT_TRY(std::unique_ptr<Backend> backend, make_backend(*start.find("backend")));
+  GLINT_TRY(const std::unique_ptr<LoadedModel> model,
+            LoadedModel::load(options, std::move(backend)));
   Json about = describe_rank(*model);
   about.set("pid", static_cast<std::int64_t>(::getpid()));
   GLINT_TRY_STATUS(
@@ -185,8 +186,9 @@ bool is_answered(RankPass::Kind kind) {
          kind == RankPass::Kind::kUpdateWeights;
 }
 
-int run_rank_process(const std::string& build,
-                     const std::function<Result<std::unique_ptr<Ops>>(const Json&)>& make_backend) {
+int run_rank_process(
+    const std::string& build,
+    const std::function<Result<std::unique_ptr<Backend>>(const Json&)>& make_backend) {
   // Signals that end a server are its leader's to hear.
   for (const int number : {SIGTERM, SIGINT, SIGHUP}) ::signal(number, SIG_IGN);
   if (::fcntl(kRankStreamFd, F_SETFD, FD_CLOEXEC) != 0) return 2;

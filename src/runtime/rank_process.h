@@ -41,7 +41,8 @@ Json to_json(const RankMeeting& meeting);
 
 // The process, until its leader closes the stream. Returns the exit code: 2 if no RankProcesses
 // started it, or if it cannot load its part, which the leader is told.
-int run_rank_process(const std::string& build,
-                     const std::function<Result<std::unique_ptr<Ops>>(const Json&)>& make_backend);
+int run_rank_process(
+    const std::string& build,
+    const std::function<Result<std::unique_ptr<Backend>>(const Json&)>& make_backend);
 
 }  // namespace glint

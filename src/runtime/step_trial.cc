@@ -73,7 +73,7 @@ Result<std::unique_ptr<StepTrial>> StepTrial::make(const ModelConfig& config,
   const RankLayout& layout = options.layout;
   GLINT_TRY(t->shard_, shard_of(config, layout, options.stage));
   t->ops_ = options.like ? options.like->make_plan_ops(t->device_)
-                         : std::make_unique<PlanOps>(t->device_, all_capabilities("a plan"));
+                         : std::make_unique<PlanOps>(t->device_);
   t->weights_ = null_weights(config, t->shard_,
                              {.format = options.format,
                               .with_mtp = options.with_mtp,

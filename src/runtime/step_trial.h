@@ -39,7 +39,7 @@ struct TrialOptions {
   IndexFormat index = IndexFormat::kFp8;
   // The backend whose memory is asked for; null: one whose blocks are compositions, with no memory
   // of its own. Outlives the trial.
-  Ops* like = nullptr;
+  Backend* like = nullptr;
 };
 
 // One pass: `tokens` rows of a shard, as even as it goes over `sequences`, each of which ends at

@@ -36,7 +36,7 @@ class Together {
 }  // namespace
 
 Result<std::unique_ptr<TrainRanks>> TrainRanks::open(ModelOptions options,
-                                                     std::vector<std::unique_ptr<Ops>> backends,
+                                                     std::vector<std::unique_ptr<Backend>> backends,
                                                      const LoadProgress& progress) {
   GLINT_CHECK(std::ssize(backends) == options.shape.num_ranks(), "a backend for each rank");
   GLINT_TRY_STATUS(check_shape(options.shape));
@@ -52,16 +52,18 @@ Result<std::unique_ptr<TrainRanks>> TrainRanks::open(ModelOptions options,
   std::unique_ptr<TrainRanks> all(new TrainRanks(options.shape));
   for (int rank = 0; rank < all->size(); ++rank) {
     Part& part = all->parts_[static_cast<std::size_t>(rank)];
-    auto tape = std::make_unique<TapeOps>(std::move(backends[static_cast<std::size_t>(rank)]));
-    part.tape = tape.get();
+    DecoratedBackend taped(std::move(backends[static_cast<std::size_t>(rank)]));
+    part.tape = &TapeOps::decorate(taped);
     options.rank = rank;
     options.mesh = all->ranks_.mesh(rank);
     if (options.shape.tp > 1) options.mesh.tp = &part.tp.emplace(*options.mesh.tp, *part.tape);
     if (options.shape.ep > 1) options.mesh.ep = &part.ep.emplace(*options.mesh.ep, *part.tape);
     GLINT_TRY(std::unique_ptr<LoadedModel> model,
-              LoadedModel::load(options, std::move(tape), progress));
+              LoadedModel::load(options, std::move(taped), progress));
     all->ranks_.add(std::move(model));
-    if (!part.tape->host_threads()) part.own_pool.emplace(std::max(options.threads, 1));
+    if (!all->model(rank).backend().host_threads()) {
+      part.own_pool.emplace(std::max(options.threads, 1));
+    }
   }
   return all;
 }
@@ -79,7 +81,7 @@ Status TrainRanks::make_parameters() {
 
 ThreadPool& TrainRanks::pool(int rank) {
   std::optional<ThreadPool>& own = parts_[static_cast<std::size_t>(rank)].own_pool;
-  return own ? *own : *tape(rank).host_threads();
+  return own ? *own : *ranks_.model(rank).backend().host_threads();
 }
 
 Status TrainRanks::on_all(const Work& work, const OnPart& on_part) {

@@ -25,7 +25,7 @@ class TrainRanks final : public GradientSource {
   // Loads the model of options.shape, a rank a backend, which have gradients. Its packing is
   // ignored: weights are read where they are written.
   static Result<std::unique_ptr<TrainRanks>> open(ModelOptions options,
-                                                  std::vector<std::unique_ptr<Ops>> backends,
+                                                  std::vector<std::unique_ptr<Backend>> backends,
                                                   const LoadProgress& progress = {});
 
   // Gradients of zero, once all weights are where they stay. Before the first add().

@@ -49,7 +49,7 @@ Result<std::optional<std::int64_t>> read_tracker(const std::string& run_dir) {
 }  // namespace
 
 Result<std::unique_ptr<Trainer>> Trainer::open(TrainerOptions options,
-                                               std::vector<std::unique_ptr<Ops>> backends,
+                                               std::vector<std::unique_ptr<Backend>> backends,
                                                const LoadProgress& progress) {
   const MeshShape& shape = options.model.shape;
   GLINT_CHECK(shape == MeshShape{.dp = shape.dp}, "parameters are divided among ranks");
@@ -80,10 +80,11 @@ Result<std::unique_ptr<Trainer>> Trainer::open(TrainerOptions options,
   return trainer;
 }
 
-Result<std::unique_ptr<Trainer>> Trainer::open(TrainerOptions options, std::unique_ptr<Ops> ops,
+Result<std::unique_ptr<Trainer>> Trainer::open(TrainerOptions options,
+                                               std::unique_ptr<Backend> backend,
                                                const LoadProgress& progress) {
-  std::vector<std::unique_ptr<Ops>> backends;
-  backends.push_back(std::move(ops));
+  std::vector<std::unique_ptr<Backend>> backends;
+  backends.push_back(std::move(backend));
   return open(std::move(options), std::move(backends), progress);
 }
 

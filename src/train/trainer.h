@@ -1,7 +1,7 @@
 // Trainer: a model that learns. Weights, their f32 masters, the optimiser, and checkpoints of all
 // of it: what every way of training shares. The gradients' source is the caller's.
 //
-//   auto trainer = Trainer::open({.model = ..., .adamw = ...}, std::move(ops)).value();
+//   auto trainer = Trainer::open({.model = ..., .adamw = ...}, std::move(backend)).value();
 //   trainer->pass().add(sequences, terms, batch_tokens);  // as often as wanted
 //   trainer->step(learning_rate);                         // and again
 //   trainer->save("out", state);                          // out/step-1
@@ -42,9 +42,10 @@ class Trainer {
   // parameter its share. Fails where a trained weight is neither bf16 nor f32, and where memory
   // does not suffice.
   static Result<std::unique_ptr<Trainer>> open(TrainerOptions options,
-                                               std::vector<std::unique_ptr<Ops>> backends,
+                                               std::vector<std::unique_ptr<Backend>> backends,
                                                const LoadProgress& progress = {});
-  static Result<std::unique_ptr<Trainer>> open(TrainerOptions options, std::unique_ptr<Ops> ops,
+  static Result<std::unique_ptr<Trainer>> open(TrainerOptions options,
+                                               std::unique_ptr<Backend> backend,
                                                const LoadProgress& progress = {});
 
   // The first rank's; all have the same weights.

@@ -8,7 +8,7 @@
 namespace glint {
 namespace {
 
-std::unique_ptr<LoadedModel> load_on(std::unique_ptr<Ops> ops) {
+std::unique_ptr<LoadedModel> load_on(std::unique_ptr<Backend> ops) {
   auto model = LoadedModel::load({.dir = kModelDir, .with_mtp = true}, std::move(ops));
   EXPECT_TRUE(model.ok()) << model.error().message;
   return std::move(model).value();

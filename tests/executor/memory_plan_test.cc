@@ -27,7 +27,7 @@ Loaded load_both(const std::string& dir, DType activations = DType::kBF16) {
   both.options = {.format = formats_of(both.model->config(), checkpoint),
                   .with_mtp = both.model->has_mtp(),
                   .activations = activations,
-                  .like = &both.model->ops()};
+                  .like = &both.model->backend()};
   both.trial = StepTrial::make(both.model->config(), both.options).value();
   return both;
 }

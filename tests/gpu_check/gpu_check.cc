@@ -70,28 +70,29 @@ struct Options {
 
 int run(const Options& options) {
   ReferenceOps reference;
-  Ops* ops = &reference;
-  std::unique_ptr<Ops> cuda_ops;
+  Backend* backend = &reference;
+  std::unique_ptr<Backend> cuda;
   if (options.backend == "cuda") {
     auto made = make_cuda_ops(0);
     if (!made.ok()) {
       std::fprintf(stderr, "gpu_check: %s\n", made.error().message.c_str());
       return 2;
     }
-    cuda_ops = std::move(made).value();
-    ops = cuda_ops.get();
+    cuda = std::move(made).value();
+    backend = cuda.get();
   }
   std::vector<Summary> summaries;
-  int failures = conformance::run_conformance(*ops, reference, {.op = options.op},
+  int failures = conformance::run_conformance(*backend, reference, {.op = options.op},
                                               [&](const conformance::CaseResult& result) {
                                                 print_comparison(result);
                                                 add_to(summaries, result);
                                               });
   if (!options.quick) {
-    conformance::run_conformance(*ops, reference, {.op = options.op, .timing = true}, print_time);
+    conformance::run_conformance(*backend, reference, {.op = options.op, .timing = true},
+                                 print_time);
   }
-  if (options.op.empty()) failures += run_device_checks(*ops);
-  print_summaries(summaries, ops->device().name());
+  if (options.op.empty()) failures += run_device_checks(*backend);
+  print_summaries(summaries, backend->device().name());
   return failures == 0 && !summaries.empty() ? 0 : 1;
 }
 

@@ -13,7 +13,7 @@ namespace glint {
 
 struct BackendUnderTest {
   std::string name;
-  std::function<std::unique_ptr<Ops>(int threads)> make;
+  std::function<std::unique_ptr<Backend>(int threads)> make;
 };
 
 std::vector<BackendUnderTest> backends_under_test();

@@ -23,16 +23,16 @@ ModelOptions options_of(const std::string& dir, DType dtype) {
           .with_mtp = true};
 }
 
-std::unique_ptr<LoadedModel> load(const ModelOptions& options, std::unique_ptr<Ops> ops) {
-  auto model = LoadedModel::load(options, std::move(ops));
+std::unique_ptr<LoadedModel> load(const ModelOptions& options, DecoratedBackend backend) {
+  auto model = LoadedModel::load(options, std::move(backend));
   EXPECT_TRUE(model.ok()) << model.error().message;
   return std::move(model).value();
 }
 
-Calibration calibrate_on(std::unique_ptr<Ops> backend, const ModelOptions& options,
+Calibration calibrate_on(std::unique_ptr<Backend> backend, const ModelOptions& options,
                          const TokenSequences& prompts, int tokens_per_step = 64) {
-  auto tapped = std::make_unique<TapOps>(std::move(backend));
-  TapOps& ops = *tapped;
+  DecoratedBackend tapped(std::move(backend));
+  TapOps& ops = tapped.decorate<TapOps>();
   const std::unique_ptr<LoadedModel> model = load(options, std::move(tapped));
   return calibrate(*model, ops, prompts, {.tokens_per_step = tokens_per_step}).value();
 }
@@ -80,7 +80,9 @@ TEST(Calibrate, a_tapped_model_says_what_the_model_says) {
   text.resize(2);
   const ModelOptions options = options_of(kTiny, DType::kF32);
   const auto plain = load(options, best_backend().make(2));
-  const auto tapped = load(options, std::make_unique<TapOps>(best_backend().make(2)));
+  DecoratedBackend backend(best_backend().make(2));
+  backend.decorate<TapOps>();
+  const auto tapped = load(options, std::move(backend));
   const EvalOptions eval = {.tmp_dir = testing::TempDir()};
   Recording recording = record_reference(*plain, text, eval).value();
   const Evaluation result = compare_with(recording, *tapped, text, eval).value();

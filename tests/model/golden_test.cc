@@ -17,7 +17,8 @@ constexpr const char* kGoldens[] = {"real_heads",     "odd",       "glm52_sharin
                                     "nvfp4_ct_mixed", "stacked",   "tied_f16"};
 constexpr double kTolerance = 1e-4;  // relative L2 of a row
 
-std::unique_ptr<LoadedModel> load(const std::string& dir, std::unique_ptr<Ops> ops, DType dtype) {
+std::unique_ptr<LoadedModel> load(const std::string& dir, std::unique_ptr<Backend> ops,
+                                  DType dtype) {
   const bool f32 = dtype == DType::kF32;
   auto model = LoadedModel::load({.dir = dir,
                                   .activations = dtype,

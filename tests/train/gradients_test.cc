@@ -34,17 +34,17 @@ const std::string kTiny = str(GLINT_SOURCE_DIR, "/models/glm5-tiny");
 
 // A model under a tape, with its parameters.
 struct Trained {
-  Trained(const std::string& dir, DType dtype, std::unique_ptr<Ops> ops) {
+  Trained(const std::string& dir, DType dtype, std::unique_ptr<Backend> backend) {
     const bool f32 = dtype == DType::kF32;
-    auto owned = std::make_unique<TapeOps>(std::move(ops));
-    tape = owned.get();
+    DecoratedBackend taped(std::move(backend));
+    tape = &TapeOps::decorate(taped);
     model = LoadedModel::load({.dir = dir,
                                .activations = dtype,
                                .latent = f32 ? LatentFormat::kF32 : LatentFormat::kBF16,
                                .index = f32 ? IndexFormat::kF32 : IndexFormat::kFp8,
                                .with_mtp = true,
                                .packing = Packing::kNever},
-                              std::move(owned))
+                              std::move(taped))
                 .value();
     parameters.emplace(Parameters::make(model->weights(), *tape).value());
     pass.emplace(*model, *tape);
@@ -514,10 +514,10 @@ TEST(Training, logits_are_those_of_serving_bit_for_bit) {
 }
 
 TEST(Training, what_cannot_be_trained_is_refused) {
-  auto owned = std::make_unique<TapeOps>(best_backend().make(1));
-  TapeOps& tape = *owned;
+  DecoratedBackend taped(best_backend().make(1));
+  TapeOps& tape = TapeOps::decorate(taped);
   const auto fp8 = LoadedModel::load({.dir = kGoldens + "fp8_block", .packing = Packing::kNever},
-                                     std::move(owned));
+                                     std::move(taped));
   const Result<Parameters> parameters = Parameters::make(fp8.value()->weights(), tape);
   ASSERT_FALSE(parameters.ok());
   EXPECT_NE(parameters.error().message.find("gradients need a checkpoint in bf16 or f32"),

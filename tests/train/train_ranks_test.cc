@@ -30,8 +30,8 @@ ModelOptions options_of(const std::string& dir, const MeshShape& shape) {
           .shape = shape};
 }
 
-std::vector<std::unique_ptr<Ops>> backends(int ranks) {
-  std::vector<std::unique_ptr<Ops>> all;
+std::vector<std::unique_ptr<Backend>> backends(int ranks) {
+  std::vector<std::unique_ptr<Backend>> all;
   for (int rank = 0; rank < ranks; ++rank) all.push_back(best_backend().make(1));
   return all;
 }

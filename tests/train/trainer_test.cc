@@ -31,7 +31,7 @@ struct Folder {
   const std::string path;
 };
 
-std::unique_ptr<Trainer> open(const std::string& dir, std::unique_ptr<Ops> ops,
+std::unique_ptr<Trainer> open(const std::string& dir, std::unique_ptr<Backend> ops,
                               DType dtype = DType::kF32) {
   const bool f32 = dtype == DType::kF32;
   return Trainer::open({.model = {.dir = dir,

@@ -136,7 +136,7 @@ void CpuPlanOps::moe(const MoeArgs& args, Arena& scratch) {
 }  // namespace cpu
 
 std::unique_ptr<PlanOps> CpuOps::make_plan_ops(Device& device) {
-  return std::make_unique<cpu::CpuPlanOps>(device, capabilities(), products_, pool_.num_threads());
+  return std::make_unique<cpu::CpuPlanOps>(device, products_, pool_.num_threads());
 }
 
 std::int64_t CpuOps::scratch_bytes() const {

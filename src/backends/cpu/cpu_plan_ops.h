@@ -12,8 +12,8 @@ namespace glint::cpu {
 // A member for each Growing of CpuOps, with the most that a call asks of it.
 class CpuPlanOps final : public PlanOps {
  public:
-  CpuPlanOps(Device& device, Capabilities like, const Products& products, int num_threads)
-      : PlanOps(device, std::move(like)), products_(products), num_threads_(num_threads) {}
+  CpuPlanOps(Device& device, const Products& products, int num_threads)
+      : PlanOps(device), products_(products), num_threads_(num_threads) {}
 
   std::int64_t scratch_bytes() const override;
 

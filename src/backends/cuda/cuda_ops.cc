@@ -36,7 +36,7 @@ bool is_gate_up(DType x, const Weights& gate, const Weights& up) {
          gate.block_cols == up.block_cols;
 }
 
-class CudaOps final : public Ops {
+class CudaOps final : public Backend {
  public:
   // `scores`: memory of the device for select_keys.
   CudaOps(std::unique_ptr<CudaDevice> device, Buffer scores)
@@ -312,7 +312,7 @@ class CudaOps final : public Ops {
 }  // namespace
 }  // namespace cuda
 
-Result<std::unique_ptr<Ops>> make_cuda_ops(int device) {
+Result<std::unique_ptr<Backend>> make_cuda_ops(int device) {
   GLINT_TRY(std::unique_ptr<cuda::CudaDevice> cuda_device, cuda::CudaDevice::make(device));
   Buffer scores = cuda_device->allocate(cuda::kScoreBytes);
   if (!scores.data()) {
@@ -320,7 +320,7 @@ Result<std::unique_ptr<Ops>> make_cuda_ops(int device) {
                  str(cuda_device->name(), " has no ", cuda::kScoreBytes >> 20,
                      " MiB left for scores of keys; end what else runs on it")};
   }
-  return std::unique_ptr<Ops>(
+  return std::unique_ptr<Backend>(
       std::make_unique<cuda::CudaOps>(std::move(cuda_device), std::move(scores)));
 }
 

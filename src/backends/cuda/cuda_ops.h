@@ -5,13 +5,13 @@
 #include <memory>
 #include <string>
 
-#include "ops/ops.h"
+#include "ops/backend.h"
 
 namespace glint {
 
 // Ops on the CUDA device numbered `device`. kUnsupported when this build has no CUDA or the device
 // is none that it has kernels for; kNotFound when there is no such device.
-Result<std::unique_ptr<Ops>> make_cuda_ops(int device);
+Result<std::unique_ptr<Backend>> make_cuda_ops(int device);
 
 // Whether make_cuda_ops(device) would find its device, without making anything on it.
 Status find_cuda_device(int device);

@@ -17,7 +17,7 @@ namespace {
 using conformance::CaseResult;
 
 // One of the cases of `op` whose names contain `name` fails with `failure`.
-void expect_found(Ops& backend, const std::string& op, const std::string& name,
+void expect_found(Backend& backend, const std::string& op, const std::string& name,
                   const std::string& failure) {
   ReferenceOps reference;
   std::vector<std::string> all;

@@ -10,11 +10,11 @@
 
 #include <memory>
 
-#include "ops/ops.h"
+#include "ops/backend.h"
 
 namespace glint {
 
-class ReferenceOps : public Ops {
+class ReferenceOps : public Backend {
  public:
   // `device` must be host memory.
   explicit ReferenceOps(std::unique_ptr<Device> device = make_host_device());

@@ -31,8 +31,8 @@ std::vector<float> selected_rows(const SparseMlaArgs& args, std::int64_t t) {
 }
 
 // Attention of query `q` [latent + rope] over `rows`; writes out [latent], returns lse.
-double attend(const std::vector<float>& q, const std::vector<float>& rows, double softmax_scale,
-              std::vector<double>& out) {
+double attend_row(const std::vector<float>& q, const std::vector<float>& rows, double softmax_scale,
+                  std::vector<double>& out) {
   const std::int64_t width = static_cast<std::int64_t>(q.size());
   const std::int64_t n = static_cast<std::int64_t>(rows.size()) / width;
   std::fill(out.begin(), out.end(), 0);
@@ -62,7 +62,7 @@ void ReferenceOps::sparse_mla(const SparseMlaArgs& args) {
       std::vector<float> q = head(args.q_latent);
       const std::vector<float> q_rope = head(args.q_rope);
       q.insert(q.end(), q_rope.begin(), q_rope.end());
-      const double lse = attend(q, rows, args.softmax_scale, out);
+      const double lse = attend_row(q, rows, args.softmax_scale, out);
       if (args.lse) args.lse.row<float>(t)[h] = static_cast<float>(lse);
       with_float_type(args.out.dtype, [&](auto type) {
         using T = decltype(type);

@@ -1,12 +1,12 @@
 // Shapes and costs of the backward passes.
+#include "ops/backend.h"
 #include "ops/backward.h"
 #include "ops/backward/gradient_check.h"
-#include "ops/ops.h"
 #include "tensor/shape_check.h"
 
 namespace glint {
 
-std::unique_ptr<Gradients> Ops::make_gradients() { return nullptr; }
+std::unique_ptr<Gradients> Backend::make_gradients() { return nullptr; }
 
 namespace {
 

@@ -51,17 +51,10 @@ void Ops::attention_in(const AttentionInArgs& args, Arena& scratch) {
   linear({.x = a, .weight = w.indexer.weights_proj, .out = args.index_weights});
 }
 
-void Ops::select_and_attend(const SelectAndAttendArgs& args, Arena& scratch) {
+void Ops::attend(const AttendArgs& args, Arena& scratch) {
   const Arena::Scope scope(scratch);
   const AttentionDims& d = args.dims;
   const std::int64_t T = args.q.dim(0), latent = d.kv_lora_rank;
-  if (args.weights.indexer && !args.selection_given) {
-    select_keys({.q = args.index_q,
-                 .weights = args.index_weights,
-                 .batch = args.batch,
-                 .cache = args.index_cache,
-                 .out = args.selected});
-  }
   // Absorption: W_UK^T q_nope turns q . k_nope into a dot product with the cached latent.
   const Tensor absorbed = scratch.take_padded(args.q.dtype, {T, d.heads, latent});
   per_head({.x = args.q.first(d.qk_nope_head_dim), .weights = args.weights.w_uk, .out = absorbed});

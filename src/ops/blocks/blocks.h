@@ -35,28 +35,19 @@ struct AttentionInArgs {
   Tensor q = {};                 // [T, h, nope + rope] written; the last rope dims rotated
   Tensor index_q = {};           // [T, Hi, Di] written; empty where batch.end <= index_topk
   Tensor index_weights = {};     // [T, Hi] f32 written; empty with index_q
-  bool selection_given = false;  // as in SelectAndAttendArgs: the indexer does not run
+  bool selection_given = false;  // keys are chosen already: the indexer does not run
 };
 
-// Attention over the selected keys, head by head:
+// Attention over the keys that select_keys chose, in this layer or an earlier one, head by head:
 //
-//   selected = select_keys(index_q, index_weights)     in a layer with an indexer, unless it is
-//   given out[t,h] = W_UV[h] sparse_mla([W_UK[h]^T q_nope[t,h], q_rope[t,h]], selected[t])
-//
-// For a row all of whose visible keys are selected, an override may use the uncompressed form,
-// k = [W_UK c, k_rope] and v = W_UV c. Whether it does may depend on the row's position alone.
-struct SelectAndAttendArgs {
+//   out[t,h] = W_UV[h] sparse_mla([W_UK[h]^T q_nope[t,h], q_rope[t,h]], selected[t])
+struct AttendArgs {
   const AttentionDims& dims;
   const AttentionWeights& weights;
-  Tensor q = {};              // [T, h, nope + rope]
-  Tensor index_q = {};        // [T, Hi, Di], or empty as in AttentionInArgs
-  Tensor index_weights = {};  // [T, Hi] f32, likewise
-  BatchView batch = {};
+  Tensor q = {};  // [T, h, nope + rope]
   LatentCache latent_cache = {};
-  IndexCache index_cache = {};
-  Tensor selected = {};  // [T, index_topk] i32 slots; written; or read where there is no indexer,
-  bool selection_given = false;  // or if this is set: the choice of an earlier pass
-  Tensor out = {};               // [T, h, v] written
+  Tensor selected = {};  // [T, index_topk] i32 slots
+  Tensor out = {};       // [T, h, v] written
 };
 
 //   delta = o_proj(attended)

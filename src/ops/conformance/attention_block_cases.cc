@@ -151,45 +151,32 @@ Case attention_in_case(DType dtype, WeightFormat format, CacheFormats caches, co
   });
 }
 
-// Where a layer's keys come from.
-enum class Keys { kSelected, kOfEarlierLayer, kGiven };
-
-Case select_and_attend_case(DType dtype, WeightFormat format, CacheFormats caches,
-                            const BlockShape& s, Keys keys) {
-  const bool selects = keys == Keys::kSelected, has_indexer = keys != Keys::kOfEarlierLayer;
-  Case c = block_case("select_and_attend", dtype, format, caches, s);
-  if (!selects) c.name += has_indexer ? ", keys given" : ", keys of an earlier layer";
-  return with_composition(std::move(c), [=](Workspace& ws, bool composed) {
+Case attend_case(DType dtype, WeightFormat format, CacheFormats caches, const BlockShape& s) {
+  return with_composition(block_case("attend", dtype, format, caches, s), [=](Workspace& ws,
+                                                                              bool composed) {
     const AttentionDims& d = s.dims;
     const TestBatch batch = make_batch(s.sequences);
     const std::int64_t T = static_cast<std::int64_t>(batch.slots.size());
     const auto attention = make_attention(ws, s, format);
-    if (!has_indexer) attention->weights.indexer = {};
-    // Every token selects itself where the selection is read.
-    std::vector<std::int32_t> itself(T * d.index_topk, -1);
-    for (std::int64_t t = 0; t < T; ++t) itself[t * d.index_topk] = batch.slots[t];
+    // The last index_topk tokens of each sequence's step, with the token itself.
+    std::vector<std::int32_t> selected(T * d.index_topk, -1);
+    for (std::int64_t t = 0; t < T; ++t) {
+      for (std::int64_t k = 0; k < d.index_topk && k <= t; ++k) {
+        if (batch.seqs[t - k] != batch.seqs[t]) break;
+        selected[t * d.index_topk + k] = batch.slots[t - k];
+      }
+    }
     const int qk = d.qk_nope_head_dim + d.qk_rope_head_dim;
-    const SelectAndAttendArgs args = {
-        .dims = attention->dims,
-        .weights = attention->weights,
-        .q = ws.tokens(ws.input(dtype, {T, d.heads, qk})),
-        .index_q = scores_keys(s)
-                       ? ws.tokens(ws.input(dtype, {T, d.index_n_heads, d.index_head_dim}))
-                       : Tensor(),
-        .index_weights =
-            scores_keys(s) ? ws.tokens(ws.input(DType::kF32, {T, d.index_n_heads})) : Tensor(),
-        .batch = view_of(ws, batch, d.qk_rope_head_dim),
-        .latent_cache =
-            ws.latent_cache(caches.latent, batch.num_pages, d.kv_lora_rank, d.qk_rope_head_dim),
-        .index_cache = ws.index_cache(caches.index, batch.num_pages, d.index_head_dim),
-        .selected = selects ? ws.output("selected", DType::kI32, {T, d.index_topk})
-                            : ws.tokens(ws.ints(itself, {T, d.index_topk})),
-        .selection_given = keys == Keys::kGiven,
-        .out = ws.output("out", dtype, {T, d.heads, d.v_head_dim})};
+    const AttendArgs args = {.dims = attention->dims,
+                             .weights = attention->weights,
+                             .q = ws.tokens(ws.input(dtype, {T, d.heads, qk})),
+                             .latent_cache = ws.latent_cache(caches.latent, batch.num_pages,
+                                                             d.kv_lora_rank, d.qk_rope_head_dim),
+                             .selected = ws.tokens(ws.ints(selected, {T, d.index_topk})),
+                             .out = ws.output("out", dtype, {T, d.heads, d.v_head_dim})};
     return Call{[=, &ws] {
       (void)attention;
-      composed ? ws.ops().Ops::select_and_attend(args, ws.arena())
-               : ws.ops().select_and_attend(args, ws.arena());
+      composed ? ws.ops().Ops::attend(args, ws.arena()) : ws.ops().attend(args, ws.arena());
     }};
   });
 }
@@ -225,9 +212,7 @@ void add_attention_block_cases(std::vector<Case>& cases, bool timing) {
           cases.push_back(attention_in_case(dtype, format, caches, shape));
         }
         cases.push_back(attention_in_case(dtype, WeightFormat::kBF16, caches, shape, false));
-        for (const Keys keys : {Keys::kSelected, Keys::kOfEarlierLayer, Keys::kGiven}) {
-          cases.push_back(select_and_attend_case(dtype, WeightFormat::kBF16, caches, shape, keys));
-        }
+        cases.push_back(attend_case(dtype, WeightFormat::kBF16, caches, shape));
       }
       cases.push_back(attention_out_case(dtype, WeightFormat::kBF16, shape));
       cases.push_back(attention_out_case(dtype, WeightFormat::kNvfp4, shape));

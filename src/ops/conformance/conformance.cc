@@ -11,8 +11,8 @@
 namespace glint::conformance {
 namespace {
 
-const char* const kBlocks[] = {
-    "attention_in", "select_and_attend", "attention_out", "dense_ffn", "moe", "head"};
+const char* const kBlocks[] = {"attention_in", "attend", "attention_out",
+                               "dense_ffn",    "moe",    "head"};
 
 const char* const kBackward[] = {
 #define GLINT_OP(Type, name) #name,
@@ -56,7 +56,8 @@ std::string compare_alone(const Outputs& batch, const Outputs& alone, std::int64
 }
 
 // Why packed weights do not give the bits of plain ones; empty if they do, or if none is packed.
-std::string compare_packed(const Case& c, Ops& backend, const Noise& noise, const Outputs& plain) {
+std::string compare_packed(const Case& c, Backend& backend, const Noise& noise,
+                           const Outputs& plain) {
   Workspace ws(backend, noise, {.packed = true});
   const Call call = c.prepare(ws);
   if (!ws.has_packed()) return "";
@@ -70,7 +71,7 @@ std::string compare_packed(const Case& c, Ops& backend, const Noise& noise, cons
   return "";
 }
 
-CaseResult compare(const Case& c, Ops& backend, Ops& reference, const Noise& noise) {
+CaseResult compare(const Case& c, Backend& backend, Backend& reference, const Noise& noise) {
   CaseResult result = {.op = c.op, .name = c.name, .tolerance = c.tolerance};
   const Outputs want = run(c.prepare, Workspace(reference, noise));
   const Outputs got = run(c.prepare, Workspace(backend, noise));
@@ -99,7 +100,7 @@ CaseResult compare(const Case& c, Ops& backend, Ops& reference, const Noise& noi
 }
 
 // Median over calls of a quarter of a second together, three at least unless they are very slow.
-CaseResult time(const Case& c, Ops& backend, const Noise& noise) {
+CaseResult time(const Case& c, Backend& backend, const Noise& noise) {
   using Clock = std::chrono::steady_clock;
   Workspace ws(backend, noise, {.packed = true});
   const Call call = c.prepare(ws);
@@ -190,7 +191,7 @@ std::vector<std::string> op_names() {
   return names;
 }
 
-int run_conformance(Ops& backend, Ops& reference, const Options& options,
+int run_conformance(Backend& backend, Backend& reference, const Options& options,
                     const std::function<void(const CaseResult&)>& on_case) {
   const Noise noise;
   const Capabilities have = backend.capabilities();

@@ -7,7 +7,7 @@
 #include <functional>
 #include <string>
 
-#include "ops/ops.h"
+#include "ops/backend.h"
 
 namespace glint::conformance {
 
@@ -35,7 +35,7 @@ std::vector<std::string> op_names();
 
 // Runs the cases that `backend`'s capabilities allow. Calls `on_case` after each; returns how many
 // failed. `reference` is the oracle (ReferenceOps).
-int run_conformance(Ops& backend, Ops& reference, const Options& options,
+int run_conformance(Backend& backend, Backend& reference, const Options& options,
                     const std::function<void(const CaseResult&)>& on_case);
 
 }  // namespace glint::conformance

@@ -91,7 +91,7 @@ bool Output::rows_equal(std::int64_t begin, std::int64_t count, const Output& ot
   return width == other.width && equal(values, other.values) && equal(ids, other.ids);
 }
 
-Workspace::Workspace(Ops& ops, const Noise& noise, RunMode mode)
+Workspace::Workspace(Backend& ops, const Noise& noise, RunMode mode)
     : ops_(ops), noise_(noise), mode_(mode), arena_(ops.device()) {}
 
 Tensor Workspace::tokens(const Tensor& x) const {

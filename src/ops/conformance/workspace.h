@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "ops/ops.h"
+#include "ops/backend.h"
 
 namespace glint::conformance {
 
@@ -69,11 +69,11 @@ struct Fp8Blocks {
 
 class Workspace {
  public:
-  Workspace(Ops& ops, const Noise& noise, RunMode mode = {});
+  Workspace(Backend& ops, const Noise& noise, RunMode mode = {});
   Workspace(const Workspace&) = delete;
   Workspace& operator=(const Workspace&) = delete;
 
-  Ops& ops() { return ops_; }
+  Backend& ops() { return ops_; }
   Arena& arena() { return arena_; }
   bool is_alone() const { return mode_.only_token || mode_.no_token; }
   bool has_packed() const { return has_packed_; }  // a weight
@@ -152,7 +152,7 @@ class Workspace {
   void record(const char* name, const Tensor& x, bool per_token);
   bool only_outputs_changed() const;
 
-  Ops& ops_;
+  Backend& ops_;
   const Noise& noise_;
   RunMode mode_;
   bool has_packed_ = false;

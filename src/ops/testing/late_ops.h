@@ -5,9 +5,9 @@
 
 #include <memory>
 
+#include "ops/backend.h"
 #include "ops/backward.h"
 #include "ops/capabilities.h"
-#include "ops/ops.h"
 #include "tensor/testing/late_device.h"
 
 namespace glint {
@@ -32,9 +32,9 @@ class LateGradients final : public Gradients {
 };
 
 // Blocks are compositions: a block's scratch memory must be taken in the order of the calls.
-class LateOps final : public Ops {
+class LateOps final : public Backend {
  public:
-  explicit LateOps(std::unique_ptr<Ops> inner) : inner_(std::move(inner)) {}
+  explicit LateOps(std::unique_ptr<Backend> inner) : inner_(std::move(inner)) {}
 
   Device& device() override { return device_; }
   Capabilities capabilities() const override { return inner_->capabilities(); }
@@ -51,7 +51,7 @@ class LateOps final : public Ops {
 #undef GLINT_OP
 
  private:
-  const std::unique_ptr<Ops> inner_;
+  const std::unique_ptr<Backend> inner_;
   LateDevice device_;
 };
 

@@ -4,12 +4,12 @@
 #pragma once
 
 #include "base/str.h"
+#include "ops/backend.h"
 #include "ops/capabilities.h"
-#include "ops/ops.h"
 
 namespace glint {
 
-class UnsupportedOps : public Ops {
+class UnsupportedOps : public Backend {
  public:
 #define GLINT_OP(Type, name) \
   void name(const Type##Args&) override { refuse(Op::k##Type); }

@@ -14,7 +14,7 @@ namespace {
 // The names of the cases that do not fit; the others are called, and check their arguments.
 std::vector<std::string> left_out(const OpSizes& sizes, WeightFormat format) {
   NullDevice device;
-  PlanOps ops(device, all_capabilities("a plan"));
+  PlanOps ops(device);
   const Result<OpMemory> memory = OpMemory::make(device);
   std::vector<Buffer> keep;
   std::vector<std::string> names;
