@@ -19,7 +19,7 @@ struct Options {
   float mtp_loss = 0;
   int batch_tokens = 8192;
   bool json = false;
-  GradientLayoutOptions layout;
+  TrainLayoutOptions layout;
   TrainRunOptions how;
 
   template <class Visitor>
@@ -71,7 +71,7 @@ std::string to_json(const LossSums& loss, double norm, TrainRanks& ranks) {
     json.set("mtp_tokens", loss.mtp_tokens);
   }
   json.set("gradient_norm", norm);
-  json.set("parameters", ranks.parameters().count());
+  json.set("parameters", ranks.num_trained());
   json.set("ranks", ranks_of(ranks));
   return dump_json(json, JsonStyle::kIndent2) + "\n";
 }
@@ -85,7 +85,7 @@ std::string to_text(const Options& options, const LossSums& loss, double norm,
                       static_cast<long long>(loss.mtp_tokens), double{options.mtp_loss});
   }
   text += formatted("gradient norm: %.7g of %lld parameters\n", norm,
-                    static_cast<long long>(ranks.parameters().count()));
+                    static_cast<long long>(ranks.num_trained()));
   std::int64_t tokens = 0;
   for (const auto& ids : sequences) tokens += static_cast<std::int64_t>(ids.size());
   text += formatted("%lld tokens in %.2f s, %.0f tokens/s\n", static_cast<long long>(tokens),
@@ -107,7 +107,7 @@ Status run(const Options& options, Cli& cli) {
     return invalid(options.model + " has no MTP layer; leave --mtp-loss out");
   }
   GLINT_TRY_STATUS(ranks->make_parameters());
-  GLINT_TRY_STATUS(check_gradient_file(ranks->parameters(), options.out));
+  GLINT_TRY_STATUS(check_gradient_file(ranks->trained(), options.out));
 
   const int batches = ranks->num_batches(plain(sequences), options.batch_tokens);
   const InterruptGuard interrupt;

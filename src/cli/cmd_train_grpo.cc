@@ -43,7 +43,7 @@ class Run {
                              " rounds already; --num-rollout is ", options_.num_rollout, "\n"));
       return Ok{};
     }
-    cli_.console.print(str("training ", with_commas(models_.trainer().parameters().count()),
+    cli_.console.print(str("training ", with_commas(models_.trainer().ranks().num_trained()),
                            " parameters on ", prompts_.size(), " prompts; rounds ", at_.round + 1,
                            " to ", options_.num_rollout, "\n"));
     if (const std::string url = record_->url(); !url.empty()) {

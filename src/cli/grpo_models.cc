@@ -1,5 +1,7 @@
 #include "cli/grpo_models.h"
 
+#include <algorithm>
+
 #include "base/str.h"
 #include "cli/generate_options.h"
 #include "quant/quantize_in_memory.h"
@@ -26,7 +28,9 @@ OpenedModel GrpoModels::with_trained(Checkpoint weights) {
 Result<GrpoModels::Scorer> GrpoModels::open_scorer(const std::string& dir,
                                                    std::optional<Checkpoint> weights) {
   const RunOptions running = options_.how.of_model(dir);
-  GLINT_TRY(const ModelOptions resolved, resolve(running, cli_, false));
+  GLINT_TRY(ModelOptions resolved, resolve(running, cli_, false));
+  // The bits of ranks that divide sums, on one.
+  resolved.shape.reduce_slices = options_.layout.tp;
   GLINT_TRY(std::unique_ptr<Backend> backend, make_backend(running, cli_));
   DecoratedBackend taped(std::move(backend));
   TapeOps& tape = TapeOps::decorate(taped);
@@ -44,14 +48,11 @@ Status GrpoModels::open_engine(const std::string& base) {
     GLINT_TRY(copy_, trainer_->weights().copy());
     GLINT_TRY(answering_, open_scorer(running_.model, copy_->checkpoint()));
   }
-  GLINT_TRY(std::unique_ptr<Backend> backend, make_backend(running_, cli_));
-  GLINT_TRY(Checkpoint weights, engine_weights());
   ModelOptions of_engine = resolved_;
   GLINT_TRY(const int drafts, parse_spec(options_.spec));
   of_engine.with_mtp = drafts > 0;
-  GLINT_TRY(engine_,
-            load_model(of_engine, std::move(backend), cli_, with_trained(std::move(weights))));
-  if (drafts > 0 && !engine_->has_mtp()) {
+  GLINT_TRY_STATUS(load_engine(of_engine));
+  if (drafts > 0 && !engine().has_mtp()) {
     return invalid(options_.model + " has no MTP layer; leave --spec out");
   }
   if (options_.kl_loss_coef == 0) return Ok{};
@@ -62,6 +63,28 @@ Status GrpoModels::open_engine(const std::string& base) {
     return invalid(str(dir, " has ", reference_.model->config().vocab_size, " tokens, the model ",
                        own, "; a reference model has the same"));
   }
+  return Ok{};
+}
+
+// Over ranks that divide the model as those that train do; shards that only share sequences are
+// one.
+Status GrpoModels::load_engine(const ModelOptions& options) {
+  const MeshShape trained = options_.layout.shape();
+  ModelOptions one = options;
+  one.shape = {.tp = trained.tp, .ep = trained.ep, .dp = trained.ep};
+  RunOptions running = running_;
+  running.threads = one.threads = std::max(options.threads / one.shape.num_ranks(), 1);
+  if (one.shape.num_ranks() > 1 && running.backend == "auto") running.backend = "cpu";
+  engine_ = std::make_unique<Ranks>(one.shape);
+  for (one.rank = 0; one.rank < engine_->size(); ++one.rank) {
+    one.mesh = engine_->mesh(one.rank);
+    GLINT_TRY(std::unique_ptr<Backend> backend, make_backend(running, cli_));
+    GLINT_TRY(Checkpoint weights, engine_weights());
+    GLINT_TRY(std::unique_ptr<LoadedModel> model,
+              load_model(one, std::move(backend), cli_, with_trained(std::move(weights))));
+    engine_->add(std::move(model));
+  }
+  followers_.emplace(*engine_);
   return Ok{};
 }
 
@@ -80,8 +103,13 @@ Status GrpoModels::update_engine() {
     copy_->take(trainer_->weights());
     GLINT_TRY_STATUS(answering_.model->update_weights(copy_->checkpoint()));
   }
-  GLINT_TRY(Checkpoint weights, engine_weights());
-  return engine_->update_weights(std::move(weights));
+  followers_.reset();
+  for (int rank = 0; rank < engine_->size(); ++rank) {
+    GLINT_TRY(Checkpoint weights, engine_weights());
+    GLINT_TRY_STATUS(engine_->model(rank).update_weights(std::move(weights)));
+  }
+  followers_.emplace(*engine_);
+  return Ok{};
 }
 
 }  // namespace glint

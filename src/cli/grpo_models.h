@@ -8,6 +8,7 @@
 
 #include "base/thread_pool.h"
 #include "cli/grpo_options.h"
+#include "runtime/rank_threads.h"
 #include "train/trainer.h"
 
 namespace glint {
@@ -23,7 +24,8 @@ class GrpoModels {
   Status open_engine(const std::string& base);
 
   Trainer& trainer() { return *trainer_; }
-  LoadedModel& engine() { return *engine_; }
+  // The first rank's of the engine, whose passes all of its ranks run.
+  LoadedModel& engine() { return engine_->model(0); }
   GradientPass* reference() { return reference_.pass.get(); }
   // A pass of the weights that the engine has, if those that learn are others meanwhile.
   GradientPass* answering() { return answering_.pass.get(); }
@@ -41,6 +43,7 @@ class GrpoModels {
   OpenedModel with_trained(Checkpoint weights);
   Result<Scorer> open_scorer(const std::string& dir, std::optional<Checkpoint> weights);
   Result<Checkpoint> engine_weights();
+  Status load_engine(const ModelOptions& options);
 
   const GrpoCommandOptions& options_;
   Cli& cli_;
@@ -49,8 +52,9 @@ class GrpoModels {
   std::unique_ptr<Trainer> trainer_;
   std::optional<TrainedWeights> copy_;  // that the engine and answering_ read
   Scorer reference_, answering_;
-  std::optional<ThreadPool> pool_;       // of the quantiser
-  std::unique_ptr<LoadedModel> engine_;  // reads what is not packed where it was written
+  std::optional<ThreadPool> pool_;        // of the quantiser
+  std::unique_ptr<Ranks> engine_;         // reads what is not packed where it was written
+  std::optional<RankThreads> followers_;  // of its first rank
 };
 
 }  // namespace glint

@@ -11,27 +11,17 @@
 namespace glint {
 
 struct TrainLayoutOptions {
-  int dp = 1;
-
-  template <class Visitor>
-  void visit(Visitor&& v) {
-    v.section("Ranks");
-    v("dp=N", dp,
-      "ranks, as threads of this process, that share the sequences of an update: each has the "
-      "weights and gradients, and an Nth of the optimiser's state (ZeRO-1)");
-  }
-  MeshShape shape() const { return {.dp = dp}; }
-};
-
-// Those of gradients alone, which may be of a model that ranks divide.
-struct GradientLayoutOptions {
   int dp = 1, tp = 1, ep = 1;
 
   template <class Visitor>
   void visit(Visitor&& v) {
     v.section("Ranks");
-    v("dp=N", dp, "shards, as threads of this process, that share the sequences");
-    v("tp=N", tp, "ranks of a shard, which divide heads, inner rows, experts and vocabulary");
+    v("dp=N", dp,
+      "shards, as threads of this process, that share the sequences of an update; each has an Nth "
+      "of the optimiser's state (ZeRO-1)");
+    v("tp=N", tp,
+      "ranks of a shard, which divide heads, inner rows, experts and vocabulary, and their "
+      "gradients");
     v("ep=N", ep,
       "shards that share the routed experts, each expert on one of them; without --dp, as many "
       "shards");

@@ -54,8 +54,7 @@ template <class Loss>
 Result<Change> move(const GradientCheckArgs& args, const Parameter& p,
                     const std::vector<float>& original, const std::vector<float>& direction,
                     float step, const Loss& loss) {
-  const std::span<const float> gradient =
-      args.parameters.flat().subspan(static_cast<std::size_t>(p.offset), original.size());
+  const std::span<const float> gradient = args.parameters.values_of(p);
   std::vector<float> moved(original.size()), found(original.size());
   Change change;
   for (const float sign : {1.0f, -1.0f}) {
@@ -132,8 +131,7 @@ Result<std::vector<GradientCheck>> check_gradients(const GradientCheckArgs& args
   args.parameters.fetch();
   for (const Parameter& p : args.parameters.all()) {
     const auto count = static_cast<std::size_t>(p.count());
-    const std::span<const float> gradient =
-        args.parameters.flat().subspan(static_cast<std::size_t>(p.offset), count);
+    const std::span<const float> gradient = args.parameters.values_of(p);
     std::vector<float> original(count);
     args.weights.read(p, original, args.pool);
     GradientCheck check;

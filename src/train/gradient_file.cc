@@ -4,8 +4,8 @@
 #include <filesystem>
 
 #include "base/str.h"
-#include "model/cut_weight.h"
 #include "train/parameter_file.h"
+#include "train/parameter_part.h"
 
 namespace glint {
 namespace {
@@ -27,7 +27,7 @@ std::vector<float> gradient_of(const Parameter& p, Device& device) {
   return to_checkpoint_order(p, values);
 }
 
-Status check_gradient_file(const Parameters& parameters, const std::string& path) {
+Status check_gradient_file(std::span<const ModelTensor> tensors, const std::string& path) {
   std::error_code error;
   if (std::filesystem::is_directory(path, error)) {
     return invalid(path + " is a directory; give the name of a file");
@@ -36,38 +36,25 @@ Status check_gradient_file(const Parameters& parameters, const std::string& path
   if (!parent.empty() && !std::filesystem::is_directory(parent, error)) {
     return invalid(str("there is no directory ", parent.string(), " to write ", path, " to"));
   }
-  return check_free_space(path, bytes_of(specs_of(parameters)));
+  return check_free_space(path, bytes_of(specs_of(tensors)));
 }
 
-std::vector<float> whole_gradient(TrainRanks& ranks, std::size_t i) {
-  const auto part_of = [&](int rank) {
-    return gradient_of(ranks.parameters(rank).all()[i], ranks.tape(rank).device());
-  };
-  const ModelTensor& tensor = ranks.parameters().all()[i].tensor;
-  if (!ranks.is_divided(tensor)) return part_of(0);
-  // Whole experts, one after another; or of each expert, or each row, the stretches of all ranks.
-  const bool has_experts = ranks.shape().tp == 1;
-  const std::int64_t pieces = has_experts         ? 1
-                              : is_summed(tensor) ? tensor.num_copies() * tensor.rows
-                                                  : tensor.num_copies();
-  std::vector<std::vector<float>> parts;
-  for (int rank = 0; rank < (has_experts ? ranks.shape().ep : ranks.shape().tp); ++rank) {
-    parts.push_back(part_of(rank));
-  }
-  std::vector<float> whole;
-  for (std::int64_t piece = 0; piece < pieces; ++piece) {
-    for (const std::vector<float>& part : parts) {
-      const std::int64_t size = std::ssize(part) / pieces;
-      whole.insert(whole.end(), part.begin() + piece * size, part.begin() + (piece + 1) * size);
-    }
+std::vector<float> whole_gradient(TrainRanks& ranks, const ModelTensor& tensor) {
+  std::vector<float> whole(static_cast<std::size_t>(tensor.parameters()));
+  for (int rank = 0; rank < ranks.size(); ++rank) {
+    const ShardPlan& shard = ranks.model(rank).shard();
+    const Parameter* const p = ranks.parameters(rank).find(tensor);
+    if (!p || !speaks_for(tensor, shard)) continue;
+    put_part(tensor, box_of(tensor, shard), gradient_of(*p, ranks.tape(rank).device()), whole);
   }
   return whole;
 }
 
 Status write_gradients(TrainRanks& ranks, const std::string& path) {
   const std::string partial = path + ".partial";
+  const std::vector<ModelTensor>& tensors = ranks.trained();
   Status status = write_parameter_file(
-      ranks.parameters(), [&](std::size_t i) { return whole_gradient(ranks, i); }, partial);
+      tensors, [&](std::size_t i) { return whole_gradient(ranks, tensors[i]); }, partial);
   std::error_code error;
   if (status.ok()) {
     std::filesystem::rename(partial, path, error);
@@ -79,8 +66,8 @@ Status write_gradients(TrainRanks& ranks, const std::string& path) {
 
 double norm_of(TrainRanks& ranks) {
   double sum = 0;
-  for (std::size_t i = 0; i < ranks.parameters().all().size(); ++i) {
-    for (const float value : whole_gradient(ranks, i)) sum += double{value} * value;
+  for (const ModelTensor& tensor : ranks.trained()) {
+    for (const float value : whole_gradient(ranks, tensor)) sum += double{value} * value;
   }
   return std::sqrt(sum);
 }

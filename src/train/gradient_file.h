@@ -9,13 +9,13 @@
 namespace glint {
 
 // Fails where the file could not be written: before what takes long.
-Status check_gradient_file(const Parameters& parameters, const std::string& path);
+Status check_gradient_file(std::span<const ModelTensor> tensors, const std::string& path);
 
 // The gradient of a parameter, or of the part that a rank has, in the order of the checkpoint.
 std::vector<float> gradient_of(const Parameter& parameter, Device& device);
-// The gradient of parameter number `i`, in the order of the checkpoint, of the parts that ranks
-// have of it after sum_gradients().
-std::vector<float> whole_gradient(TrainRanks& ranks, std::size_t i);
+// The gradient of `tensor`, in the order of the checkpoint, of the parts that ranks have of it
+// after sum_gradients().
+std::vector<float> whole_gradient(TrainRanks& ranks, const ModelTensor& tensor);
 
 // Writes every gradient in f32 as a checkpoint names its parameter: experts one by one, kv_b_proj
 // in one piece, in the order of the table. Replaces what stands under `path`, when it is complete.

@@ -370,6 +370,7 @@ class GradientPass::BatchPass {
     Scales scales;
     scales.log_probs.resize(places.size());
     scales.entropies.resize(places.size());
+    if (m_.mesh.tp->rank() > 0) return scales;  // the first tells all
     for (std::size_t at = 0, end = 0; at < places.size(); at = end) {
       const LossRows::Place& first = places[at];
       const auto follows = [&](std::size_t i) {
@@ -417,6 +418,7 @@ class GradientPass::BatchPass {
         const Scales scales = weigh(*own, scores_of(logits, ids, rows), places);
         args.scales = upload(scales.log_probs, {rows.count}, all_.scratch_);
         args.entropy_scales = upload(scales.entropies, {rows.count}, all_.scratch_);
+        for (const Tensor& one : {args.scales, args.entropy_scales}) m_.mesh.tp->broadcast(one, 0);
       } else {
         std::vector<float> scales;
         for (std::int64_t r = 0; r < rows.count; ++r) {

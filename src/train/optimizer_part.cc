@@ -1,6 +1,7 @@
 #include "train/optimizer_part.h"
 
 #include <algorithm>
+#include <numeric>
 
 namespace glint {
 namespace {
@@ -14,64 +15,124 @@ Tensor as_tensor(std::span<double> values) {
   return {reinterpret_cast<std::byte*>(values.data()), DType::kI32, {std::ssize(values) * 2}};
 }
 
-}  // namespace
-
-OptimizerPart::OptimizerPart(Parameters& parameters, Comm& comm)
-    : parameters_(parameters), comm_(comm) {
-  const std::int64_t share = parameters.share(), count = parameters.count();
-  GLINT_CHECK(share * comm.size() == std::ssize(parameters.padded()), "shares of another group");
-  first_ = std::min(comm.rank() * share, count);
-  size_ = std::min(share, count - first_);
-  for (auto& values : values_) values.resize(static_cast<std::size_t>(size_));
+// Every rank's values, in the order of ranks.
+std::vector<double> gathered(std::span<double> values, Comm& comm) {
+  std::vector<double> all(values.size() * static_cast<std::size_t>(comm.size()));
+  comm.all_gather(as_tensor(values), as_tensor(all));
+  return all;
 }
 
-// Its whole share, with the zeros that may be behind the last number.
-std::span<float> OptimizerPart::own(std::span<float> all) const {
-  const auto share = static_cast<std::size_t>(parameters_.share());
-  return all.subspan(static_cast<std::size_t>(comm_.rank()) * share, share);
+std::size_t index_of(OptimizerPart::Value value) { return static_cast<std::size_t>(value); }
+
+}  // namespace
+
+OptimizerPart::OptimizerPart(Parameters& parameters, const Mesh& mesh) : parameters_(parameters) {
+  for (const ParameterSection& section : parameters.sections()) {
+    Share& share =
+        shares_.emplace_back(Share{.offset = section.offset, .padded = section.padded()});
+    const bool has_experts = section.is_divided && mesh.ep->size() > 1;
+    if (section.is_divided) share.others = has_experts ? mesh.ep : mesh.tp;
+    for (Comm* const group : {mesh.tp, mesh.dp}) {
+      const bool cuts = group != share.others && !has_experts && group->size() > 1;
+      if (cuts) share.groups.push_back(group);
+    }
+    std::int64_t index = 0, count = 1;
+    for (const Comm* const group : share.groups) {
+      index = index * group->size() + group->rank();
+      count *= group->size();
+    }
+    GLINT_CHECK(count == section.shares, "shares of other groups");
+    const std::int64_t before = std::min(index * section.share, section.count);
+    share.first = section.offset + before;
+    share.size = std::min(section.share, section.count - before);
+    for (auto& values : share.values) values.resize(static_cast<std::size_t>(share.size));
+  }
+}
+
+std::int64_t OptimizerPart::size() const {
+  std::int64_t size = 0;
+  for (const Share& share : shares_) size += share.size;
+  return size;
+}
+
+std::vector<std::span<float>> OptimizerPart::cuts_of(const Share& share) const {
+  std::vector<std::span<float>> cuts = {parameters_.padded().subspan(
+      static_cast<std::size_t>(share.offset), static_cast<std::size_t>(share.padded))};
+  for (const Comm* const group : share.groups) {
+    const std::size_t size = cuts.back().size() / static_cast<std::size_t>(group->size());
+    cuts.push_back(cuts.back().subspan(static_cast<std::size_t>(group->rank()) * size, size));
+  }
+  return cuts;
 }
 
 double OptimizerPart::reduce(ThreadPool& pool) {
   parameters_.fetch();
-  const std::span<float> all = parameters_.padded(), mine = own(all);
-  comm_.reduce_scatter(as_tensor(all), as_tensor(mine));
-  std::vector<double> squares = squares_of(mine, pool);
-  std::vector<double> of_all(squares.size() * static_cast<std::size_t>(comm_.size()));
-  comm_.all_gather(as_tensor(squares), as_tensor(of_all));
-  return norm_of_squares(of_all);
+  std::vector<double> all;
+  for (const Share& share : shares_) {
+    const std::vector<std::span<float>> cuts = cuts_of(share);
+    for (std::size_t i = 0; i < share.groups.size(); ++i) {
+      share.groups[i]->reduce_scatter(as_tensor(cuts[i]), as_tensor(cuts[i + 1]));
+    }
+    std::vector<double> squares = squares_of(cuts.back(), pool);
+    for (std::size_t i = share.groups.size(); i > 0; --i) {
+      squares = gathered(squares, *share.groups[i - 1]);
+    }
+    if (share.others) {
+      double sum = std::accumulate(squares.begin(), squares.end(), 0.0);
+      squares = gathered({&sum, 1}, *share.others);
+    }
+    all.insert(all.end(), squares.begin(), squares.end());
+  }
+  return norm_of_squares(all);
 }
 
 void OptimizerPart::update(const AdamWStep& how, ThreadPool& pool) {
-  const std::span<float> all = parameters_.padded();
+  for (Share& share : shares_) {
+    update(share, how, pool);
+    const std::vector<std::span<float>> cuts = cuts_of(share);
+    std::ranges::copy(share.values[index_of(Value::kMaster)], cuts.back().begin());
+    for (std::size_t i = share.groups.size(); i > 0; --i) {
+      share.groups[i - 1]->all_gather(as_tensor(cuts[i]), as_tensor(cuts[i - 1]));
+    }
+  }
+}
+
+void OptimizerPart::update(Share& share, const AdamWStep& how, ThreadPool& pool) {
   for (const Parameter& p : parameters_.all()) {
-    const std::int64_t begin = std::max(p.offset, first_);
-    const std::int64_t count = std::min(p.offset + p.count(), first_ + size_) - begin;
+    const std::int64_t begin = std::max(p.offset, share.first);
+    const std::int64_t count = std::min(p.offset + p.count(), share.first + share.size) - begin;
     if (count <= 0) continue;
     const auto part = [&](Value value) {
-      return std::span(values_[static_cast<std::size_t>(value)])
-          .subspan(static_cast<std::size_t>(begin - first_), static_cast<std::size_t>(count));
+      return std::span(share.values[index_of(value)])
+          .subspan(static_cast<std::size_t>(begin - share.first), static_cast<std::size_t>(count));
     };
     AdamWStep step = how;
     if (!p.tensor.is_matrix()) step.weight_decay = 0;
-    adamw(step, all.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(count)),
+    adamw(step,
+          parameters_.padded().subspan(static_cast<std::size_t>(begin),
+                                       static_cast<std::size_t>(count)),
           part(Value::kMaster), part(Value::kExpAvg), part(Value::kExpAvgSq), pool);
   }
-  const std::span<float> mine = own(all);
-  std::ranges::copy(values_[0], mine.begin());
-  comm_.all_gather(as_tensor(mine), as_tensor(all));
 }
 
-void OptimizerPart::take(Value value, std::span<const float> all) {
-  const auto from = all.subspan(static_cast<std::size_t>(first_), static_cast<std::size_t>(size_));
-  std::ranges::copy(from, values_[static_cast<std::size_t>(value)].begin());
+void OptimizerPart::take(Value value, std::int64_t first, std::span<const float> values) {
+  for (Share& share : shares_) {
+    const std::int64_t begin = std::max(first, share.first);
+    const std::int64_t end = std::min(first + std::ssize(values), share.first + share.size);
+    if (begin >= end) continue;
+    std::copy_n(&values[0] + (begin - first), end - begin,
+                &share.values[index_of(value)][0] + (begin - share.first));
+  }
 }
 
 void OptimizerPart::give(Value value, std::int64_t first, std::span<float> values) const {
-  const std::int64_t begin = std::max(first, first_);
-  const std::int64_t end = std::min(first + std::ssize(values), first_ + size_);
-  if (begin >= end) return;
-  const float* const from = &values_[static_cast<std::size_t>(value)][0] + (begin - first_);
-  std::copy(from, from + (end - begin), &values[0] + (begin - first));
+  for (const Share& share : shares_) {
+    const std::int64_t begin = std::max(first, share.first);
+    const std::int64_t end = std::min(first + std::ssize(values), share.first + share.size);
+    if (begin >= end) continue;
+    std::copy_n(&share.values[index_of(value)][0] + (begin - share.first), end - begin,
+                &values[0] + (begin - first));
+  }
 }
 
 }  // namespace glint

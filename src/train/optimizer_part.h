@@ -1,5 +1,8 @@
 // OptimizerPart: AdamW's f32 masters and moments of one share of the parameters, which is all that
 // a rank of several keeps of them (ZeRO-1). One rank has all.
+//
+// All ranks of a stage share what all of them have; of what they divide, those that have the same
+// part share it.
 #pragma once
 
 #include <span>
@@ -17,35 +20,41 @@ class OptimizerPart {
  public:
   enum class Value { kMaster, kExpAvg, kExpAvgSq };
 
-  // Share number comm.rank() of `parameters`, which were made for comm.size() shares. Both outlive
-  // this.
-  OptimizerPart(Parameters& parameters, Comm& comm);
+  // That of the rank whose groups are `mesh`, with its `parameters`, which outlives this.
+  OptimizerPart(Parameters& parameters, const Mesh& mesh);
 
-  // Numbers that it has of each value, and the number of the first among all parameters.
-  std::int64_t size() const { return size_; }
-  std::int64_t first() const { return first_; }
+  // Numbers that it has of each value.
+  std::int64_t size() const;
   static std::int64_t bytes(std::int64_t numbers) { return 3 * numbers * 4; }
 
-  // Collective. Adds the gradients of all ranks, of which each gets its share, by the order of
-  // comm/tree.h; returns the norm of all of them, which for the same gradients has the bits that
-  // one rank computes.
+  // Collective. Adds the gradients of all ranks, of which each gets its shares, by the order of
+  // comm/tree.h; returns the norm of all of them, each parameter counted once. Where ranks divide
+  // nothing, it has for the same gradients the bits that one rank computes.
   double reduce(ThreadPool& pool);
-  // Then, collective: updates the share, and writes the masters of all where the gradients were.
-  // `how` is of matrices; vectors do not decay.
+  // Then, collective: updates the shares, and writes the masters of all the rank's parameters where
+  // the gradients were. `how` is of matrices; vectors do not decay.
   void update(const AdamWStep& how, ThreadPool& pool);
 
-  // Takes its share of `all`, which is in the order of Parameters::flat().
-  void take(Value value, std::span<const float> all);
-  // Writes what it has of numbers first, first + 1, ... to `values`.
+  // Takes what it has of numbers first, first + 1, ... of Parameters::padded() from `values`; and
+  // writes it there.
+  void take(Value value, std::int64_t first, std::span<const float> values);
   void give(Value value, std::int64_t first, std::span<float> values) const;
 
  private:
-  std::span<float> own(std::span<float> all) const;
+  // One section's.
+  struct Share {
+    std::int64_t offset = 0, padded = 0;  // the section
+    std::vector<Comm*> groups = {};       // that cut it, one after another
+    Comm* others = nullptr;               // who have other parts of the same tensors; or null
+    std::int64_t first = 0, size = 0;     // of its numbers, in Parameters::padded()
+    std::vector<float> values[3] = {};
+  };
+  // The section, and what each cut leaves of it: the last is the share, with the zeros behind it.
+  std::vector<std::span<float>> cuts_of(const Share& share) const;
+  void update(Share& share, const AdamWStep& how, ThreadPool& pool);
 
   Parameters& parameters_;
-  Comm& comm_;
-  std::int64_t first_ = 0, size_ = 0;
-  std::vector<float> values_[3];
+  std::vector<Share> shares_;
 };
 
 }  // namespace glint

@@ -31,15 +31,15 @@ void for_each_of_kv_b(const Parameter& p, F f) {
 
 }  // namespace
 
-std::vector<TensorSpec> specs_of(const Parameters& parameters) {
+std::vector<TensorSpec> specs_of(std::span<const ModelTensor> tensors) {
   std::vector<TensorSpec> specs;
-  for (const Parameter& p : parameters.all()) {
-    for (int copy = 0; copy < p.tensor.num_copies(); ++copy) {
-      const std::string name = p.tensor.name_of_copy(copy);
-      TensorSpec spec = {.name = name, .type = StoredType::kF32, .shape = {p.tensor.cols}};
-      if (p.tensor.is_matrix()) {
+  for (const ModelTensor& tensor : tensors) {
+    for (int copy = 0; copy < tensor.num_copies(); ++copy) {
+      TensorSpec spec = {
+          .name = tensor.name_of_copy(copy), .type = StoredType::kF32, .shape = {tensor.cols}};
+      if (tensor.is_matrix()) {
         spec.name += ".weight";
-        spec.shape = {p.tensor.rows, p.tensor.cols};
+        spec.shape = {tensor.rows, tensor.cols};
       }
       specs.push_back(std::move(spec));
     }
@@ -70,13 +70,13 @@ void from_checkpoint_order(const Parameter& p, std::span<const float> stored,
   }
 }
 
-Status write_parameter_file(const Parameters& parameters,
+Status write_parameter_file(std::span<const ModelTensor> tensors,
                             const std::function<std::vector<float>(std::size_t)>& numbers_of,
                             const std::string& path) {
-  const std::vector<TensorSpec> specs = specs_of(parameters);
+  const std::vector<TensorSpec> specs = specs_of(tensors);
   GLINT_TRY(ShardFile file, ShardFile::create(path, shard_head(specs), bytes_of(specs)));
   std::int64_t offset = 0;
-  for (std::size_t i = 0; i < parameters.all().size(); ++i) {
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
     const std::vector<float> values = numbers_of(i);
     GLINT_TRY_STATUS(file.write(offset, std::as_bytes(std::span(values))));
     offset += static_cast<std::int64_t>(values.size() * sizeof(float));
@@ -84,11 +84,11 @@ Status write_parameter_file(const Parameters& parameters,
   return file.finish();
 }
 
-Status read_parameter_file(const Parameters& parameters, const std::string& path,
-                           std::span<float> flat) {
+Status read_parameter_file(std::span<const ModelTensor> tensors, const std::string& path,
+                           const std::function<Status(std::size_t, std::span<const float>)>& take) {
   GLINT_TRY(const MappedFile file, MappedFile::open(path));
   GLINT_TRY(const std::vector<StoredTensor> stored, parse_safetensors(file.bytes()).in(path));
-  const std::vector<TensorSpec> specs = specs_of(parameters);
+  const std::vector<TensorSpec> specs = specs_of(tensors);
   const auto find = [&](const TensorSpec& spec) -> Result<const StoredTensor*> {
     for (const StoredTensor& tensor : stored) {
       if (tensor.name != spec.name) continue;
@@ -103,10 +103,10 @@ Status read_parameter_file(const Parameters& parameters, const std::string& path
                        " are trained; it is the state of another run (was it with --mtp-loss?)"));
   }
   std::size_t next = 0;
-  for (const Parameter& p : parameters.all()) {
-    std::vector<float> values(static_cast<std::size_t>(p.count()));
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    std::vector<float> values(static_cast<std::size_t>(tensors[i].parameters()));
     std::size_t at = 0;
-    for (int copy = 0; copy < p.tensor.num_copies(); ++copy, ++next) {
+    for (int copy = 0; copy < tensors[i].num_copies(); ++copy, ++next) {
       // As written: in order. Anything else is looked for.
       const bool in_order = stored[next].name == specs[next].name;
       const StoredTensor* tensor = &stored[next];
@@ -116,8 +116,7 @@ Status read_parameter_file(const Parameters& parameters, const std::string& path
       std::memcpy(&values[at], tensor->bytes.data(), tensor->bytes.size());
       at += tensor->bytes.size() / sizeof(float);
     }
-    from_checkpoint_order(p, values,
-                          flat.subspan(static_cast<std::size_t>(p.offset), values.size()));
+    GLINT_TRY_STATUS(take(i, values));
   }
   return Ok{};
 }

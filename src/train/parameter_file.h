@@ -12,24 +12,24 @@
 
 namespace glint {
 
-std::vector<TensorSpec> specs_of(const Parameters& parameters);
+std::vector<TensorSpec> specs_of(std::span<const ModelTensor> tensors);
 std::int64_t bytes_of(std::span<const TensorSpec> specs);
 
-// The numbers of one parameter in the order of the checkpoint, from those in the order of its
-// gradient (which differ of kv_b_proj only); and back.
+// The numbers of one parameter, or of a rank's part of it, in the order of the checkpoint, from
+// those in the order of its gradient (which differ of kv_b_proj only); and back.
 std::vector<float> to_checkpoint_order(const Parameter& p, std::span<const float> values);
 void from_checkpoint_order(const Parameter& p, std::span<const float> stored,
                            std::span<float> values);
 
-// Writes `path`, synced. `numbers_of` gives a parameter's numbers in the order of the checkpoint,
-// by its place among the parameters.
-Status write_parameter_file(const Parameters& parameters,
+// Writes `path`, synced. `numbers_of` gives the numbers of all of a tensor in the order of the
+// checkpoint, by its place in `tensors`.
+Status write_parameter_file(std::span<const ModelTensor> tensors,
                             const std::function<std::vector<float>(std::size_t)>& numbers_of,
                             const std::string& path);
 
-// Reads such a file into `flat`, in the order of Parameters::flat(). Fails, naming the tensor, on a
-// file of other parameters.
-Status read_parameter_file(const Parameters& parameters, const std::string& path,
-                           std::span<float> flat);
+// Reads such a file: take(i, numbers) for each of `tensors` in order. Fails, naming the tensor, on
+// a file of others, and as `take` does.
+Status read_parameter_file(std::span<const ModelTensor> tensors, const std::string& path,
+                           const std::function<Status(std::size_t, std::span<const float>)>& take);
 
 }  // namespace glint

@@ -5,6 +5,7 @@
 #include "base/memory.h"
 #include "base/str.h"
 #include "train/optimizer.h"
+#include "train/parameter_part.h"
 
 namespace glint {
 namespace {
@@ -13,19 +14,21 @@ bool is_trainable(WeightFormat format) {
   return format == WeightFormat::kF32 || format == WeightFormat::kBF16;
 }
 
-// Lays the gradients out one after another from `memory`, and tells the tape; without memory it
-// only counts.
+// Lays the gradients of each section out one after another in `memory`, and tells the tape; without
+// memory it only counts.
 class Walk {
  public:
-  Walk(TapeOps& tape, std::byte* memory) : tape_(tape), memory_(memory) {}
+  Walk(TapeOps& tape, const MeshShape& shape, std::byte* memory = nullptr)
+      : tape_(tape), shape_(shape), memory_(memory) {}
 
   Status visit(const ModelTensor& tensor, Held held) {
     tensor_ = &tensor;
+    at_ = is_divided(tensor, shape_) ? 1 : 0;
     return std::visit([&](auto weight) { return place(weight); }, held);
   }
 
   std::vector<Parameter> all = {};
-  std::int64_t count = 0;
+  ParameterSection sections[2] = {{.is_divided = false}, {.is_divided = true}};
 
  private:
   Status place(Tensor* weight) {
@@ -73,12 +76,13 @@ class Walk {
                        "; gradients need a checkpoint in bf16 or f32"));
   }
 
-  Parameter& add() { return all.emplace_back(Parameter{.tensor = *tensor_, .offset = count}); }
+  std::int64_t end() const { return sections[at_].offset + sections[at_].count; }
+  Parameter& add() { return all.emplace_back(Parameter{.tensor = *tensor_, .offset = end()}); }
 
   Tensor take(std::initializer_list<std::int64_t> dims) {
     Tensor gradient(nullptr, DType::kF32, dims);
-    if (memory_) gradient.data = memory_ + count * static_cast<std::int64_t>(sizeof(float));
-    count += gradient.size();
+    if (memory_) gradient.data = memory_ + end() * static_cast<std::int64_t>(sizeof(float));
+    sections[at_].count += gradient.size();
     return gradient;
   }
   template <class Weights>
@@ -87,8 +91,10 @@ class Walk {
   }
 
   TapeOps& tape_;
+  const MeshShape& shape_;
   std::byte* memory_;
   const ModelTensor* tensor_ = nullptr;
+  std::size_t at_ = 0;  // the section of the tensor
 };
 
 Status walk_over(ModelWeights& weights, Walk& walk) {
@@ -101,18 +107,26 @@ Status walk_over(ModelWeights& weights, Walk& walk) {
 
 }  // namespace
 
-Result<Parameters> Parameters::make(ModelWeights& weights, TapeOps& tape, int shares) {
-  Walk measure(tape, nullptr);
+Result<Parameters> Parameters::make(ModelWeights& weights, TapeOps& tape, const ShardPlan& shard) {
+  const MeshShape& shape = shard.shape;
+  Walk measure(tape, shape);
   GLINT_TRY_STATUS(walk_over(weights, measure));
-  // Whole blocks of the norm a share: then its sum is that of one rank.
-  const std::int64_t unit = shares == 1 ? 1 : shares * kNormBlock;
-  const std::int64_t padded = (measure.count + unit - 1) / unit * unit;
+  std::int64_t padded = 0, count = 0;
+  for (ParameterSection& section : measure.sections) {
+    section.shares = !section.is_divided ? shape.tp * shape.dp : shape.ep > 1 ? 1 : shape.dp;
+    // Whole blocks of the norm a share: then its sum is that of one rank.
+    const std::int64_t unit = section.shares == 1 ? 1 : section.shares * kNormBlock;
+    section.share = (section.count + unit - 1) / unit * unit / section.shares;
+    section.offset = padded;
+    padded += section.padded();
+    count += section.count;
+  }
   const auto bytes = padded * static_cast<std::int64_t>(sizeof(float));
   const std::string wanted = human_bytes(static_cast<double>(bytes));
   Device& device = tape.device();
   if (const std::int64_t free = available_memory(); bytes > free) {
     return Error{ErrorCode::kResourceExhausted,
-                 str("the gradients of ", measure.count, " parameters take ", wanted, ", and ",
+                 str("the gradients of ", count, " parameters take ", wanted, ", and ",
                      human_bytes(static_cast<double>(free)), " are free")};
   }
   Parameters parameters;
@@ -130,17 +144,38 @@ Result<Parameters> Parameters::make(ModelWeights& weights, TapeOps& tape, int sh
     }
     std::memset(parameters.fetched_.data(), 0, parameters.fetched_.bytes());
   }
-  Walk walk(tape, parameters.memory_.data());
+  Walk walk(tape, shape, parameters.memory_.data());
+  for (const bool divided : {false, true}) {
+    walk.sections[divided].offset = measure.sections[divided].offset;
+  }
   GLINT_TRY_STATUS(walk_over(weights, walk));
   parameters.all_ = std::move(walk.all);
-  parameters.count_ = walk.count;
+  for (std::size_t i = 0; i < parameters.all_.size(); ++i) {
+    parameters.place_of_[parameters.all_[i].tensor.name] = i;
+  }
+  for (const ParameterSection& section : measure.sections) {
+    if (section.count > 0) parameters.sections_.push_back(section);
+  }
   parameters.padded_ = padded;
-  parameters.shares_ = shares;
   parameters.set_zero();
   return parameters;
 }
 
-std::span<float> Parameters::flat() { return padded().first(static_cast<std::size_t>(count_)); }
+const Parameter* Parameters::find(const ModelTensor& tensor) const {
+  const auto found = place_of_.find(tensor.name);
+  return found == place_of_.end() ? nullptr : &all_[found->second];
+}
+
+std::int64_t Parameters::count() const {
+  std::int64_t count = 0;
+  for (const ParameterSection& section : sections_) count += section.count;
+  return count;
+}
+
+std::span<float> Parameters::flat() {
+  GLINT_CHECK(sections_.size() == 1, "parameters that ranks divide are not one after another");
+  return padded().first(static_cast<std::size_t>(sections_[0].count));
+}
 
 std::span<float> Parameters::padded() {
   const Buffer& on_host = device_->is_host() ? memory_ : fetched_;

@@ -4,6 +4,7 @@
 #include <functional>
 #include <span>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "autograd/tape_ops.h"
@@ -19,7 +20,7 @@ struct Parameter {
   // [heads, latent, nope] and d(w_uv) [heads, v, latent].
   Tensor gradient = {};
   Tensor gradient_of_values = {};  // the latter
-  std::int64_t offset = 0;         // numbers before it, among all that are trained
+  std::int64_t offset = 0;         // where it begins in Parameters::padded(), in numbers
 
   std::int64_t count() const {
     return gradient.size() + (gradient_of_values ? gradient_of_values.size() : 0);
@@ -27,32 +28,50 @@ struct Parameter {
   bool is_kv_b() const { return static_cast<bool>(gradient_of_values); }
 };
 
+// Parameters that the same ranks have, one after another, each rank with one of `shares` equal
+// shares of their numbers: zeros behind the last make them equal.
+struct ParameterSection {
+  bool is_divided = false;             // train/parameter_part.h
+  std::int64_t offset = 0, count = 0;  // numbers before it and of it
+  std::int64_t share = 0;              // numbers of a share
+  int shares = 1;
+
+  std::int64_t padded() const { return share * shares; }
+};
+
 class Parameters {
  public:
-  // Gradients of zero for all that is trained of `weights`, known to `tape`. Fails if a weight is
-  // neither f32 nor bf16, and if there is no memory for 4 bytes a parameter. Several ranks that
-  // train the same parameters have one of `shares` shares of them each.
-  static Result<Parameters> make(ModelWeights& weights, TapeOps& tape, int shares = 1);
+  // Gradients of zero for all that is trained of `weights`, the part of `shard`, known to `tape`.
+  // Fails if a weight is neither f32 nor bf16, and if there is no memory for 4 bytes a parameter.
+  static Result<Parameters> make(ModelWeights& weights, TapeOps& tape, const ShardPlan& shard = {});
 
   const std::vector<Parameter>& all() const { return all_; }
-  std::int64_t count() const { return count_; }  // numbers
+  // Null: `tensor` is not among them, as on another stage.
+  const Parameter* find(const ModelTensor& tensor) const;
+  // Those that all ranks of a stage have, then those that they divide.
+  const std::vector<ParameterSection>& sections() const { return sections_; }
+  std::int64_t count() const;  // numbers
   std::int64_t bytes() const { return padded_ * static_cast<std::int64_t>(sizeof(float)); }
   void set_zero();
   // Brings the gradients to the host, where they are on another device.
   void fetch();
-  // All gradients, one after another, as they are on the host: where passes add to them, or as of
+  // All sections, one after another, as they are on the host: where passes add to them, or as of
   // the last fetch().
-  std::span<float> flat();
-  // The same, with zeros behind it that make its shares equal; and the numbers of a share.
   std::span<float> padded();
-  std::int64_t share() const { return padded_ / shares_; }
+  std::span<float> values_of(const Parameter& p) {
+    return padded().subspan(static_cast<std::size_t>(p.offset),
+                            static_cast<std::size_t>(p.count()));
+  }
+  // The numbers alone, where ranks divide nothing.
+  std::span<float> flat();
 
  private:
   Parameters() = default;
 
   std::vector<Parameter> all_;
-  std::int64_t count_ = 0, padded_ = 0;
-  int shares_ = 1;
+  std::unordered_map<std::string, std::size_t> place_of_;
+  std::vector<ParameterSection> sections_;
+  std::int64_t padded_ = 0;
   Device* device_ = nullptr;
   Buffer memory_;
   Buffer fetched_;  // pinned; none where the device is the host

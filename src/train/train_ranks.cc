@@ -4,6 +4,7 @@
 #include <mutex>
 
 #include "base/str.h"
+#include "train/parameter_part.h"
 
 namespace glint {
 namespace {
@@ -34,6 +35,12 @@ class Together {
 };
 
 }  // namespace
+
+Status check_draft_loss(const MeshShape& shape, double mtp_scale) {
+  if (shape.tp == 1 || mtp_scale == 0) return Ok{};
+  return Error{ErrorCode::kUnsupported,
+               "the draft layer's loss is not built over --tp; leave --mtp-loss out"};
+}
 
 Result<std::unique_ptr<TrainRanks>> TrainRanks::open(ModelOptions options,
                                                      std::vector<std::unique_ptr<Backend>> backends,
@@ -72,11 +79,22 @@ Status TrainRanks::make_parameters() {
   for (int rank = 0; rank < size(); ++rank) {
     Part& part = parts_[static_cast<std::size_t>(rank)];
     GLINT_TRY(Parameters parameters,
-              Parameters::make(model(rank).weights(), *part.tape, shape().dp));
+              Parameters::make(model(rank).weights(), *part.tape, model(rank).shard()));
     part.parameters.emplace(std::move(parameters));
     part.pass.emplace(model(rank), *part.tape);
   }
+  trained_.clear();
+  for (const ModelTensor& tensor : model_tensors(model().config())) {
+    const auto has = [&](const Part& part) { return part.parameters->find(tensor) != nullptr; };
+    if (std::ranges::any_of(parts_, has)) trained_.push_back(tensor);
+  }
   return Ok{};
+}
+
+std::int64_t TrainRanks::num_trained() const {
+  std::int64_t count = 0;
+  for (const ModelTensor& tensor : trained_) count += tensor.parameters();
+  return count;
 }
 
 ThreadPool& TrainRanks::pool(int rank) {
@@ -104,11 +122,7 @@ int TrainRanks::num_batches(std::span<const TrainSequence> sequences,
 Result<LossSums> TrainRanks::add(std::span<const TrainSequence> sequences, const LossTerms& terms,
                                  std::int64_t batch_tokens, const OnPart& on_part) {
   if (size() == 1) return parts_[0].pass->add(sequences, terms, batch_tokens, on_part);
-  if (shape().tp > 1 && terms.mtp_scale != 0) {
-    return Error{ErrorCode::kUnsupported,
-                 "the draft layer's loss is not built over --tp; leave --mtp-loss out"};
-  }
-  GLINT_CHECK(shape().tp == 1 || !terms.loss, "ranks would show a loss the same tokens twice");
+  GLINT_TRY_STATUS(check_draft_loss(shape(), terms.mtp_scale));
   GLINT_TRY_STATUS(check_train_sequences(model(), sequences));
   const auto parts = parts_of(sequences, shape().dp);
   std::vector<LossSums> sums(parts.size());
@@ -139,24 +153,19 @@ Result<std::vector<TokenScores>> TrainRanks::score(std::span<const TrainSequence
     return parts_[0].pass->score(sequences, temperature, batch_tokens, on_part, drafts);
   }
   GLINT_TRY_STATUS(check_train_sequences(model(), sequences));
-  GLINT_CHECK(shape().tp == 1, "scores of a divided model");
-  const auto parts = parts_of(sequences, size());
+  const auto parts = parts_of(sequences, shape().dp);
   std::vector<std::vector<TokenScores>> scores(parts.size());
   const Work work = [&](int rank, const OnPart& goes_on) -> Status {
-    const auto at = static_cast<std::size_t>(rank);
-    GLINT_TRY(scores[at],
-              parts_[at].pass->score(parts[at], temperature, batch_tokens, goes_on, drafts));
+    const auto at = static_cast<std::size_t>(shard_of(rank));
+    GradientPass& own = pass(rank);
+    GLINT_TRY(auto found, own.score(parts[at], temperature, batch_tokens, goes_on, drafts));
+    if (model(rank).shard().tp_rank == 0) scores[at] = std::move(found);
     return Ok{};
   };
   GLINT_TRY_STATUS(on_all(work, on_part));
   std::vector<TokenScores> all;
   for (auto& some : scores) std::ranges::move(some, std::back_inserter(all));
   return all;
-}
-
-bool TrainRanks::is_divided(const ModelTensor& tensor) const {
-  if (tensor.role == TensorRole::kRoutedExpert && shape().ep > 1) return true;
-  return tensor.split != Split::kWhole && shape().tp > 1;
 }
 
 void TrainRanks::sum_gradients() {
@@ -166,7 +175,7 @@ void TrainRanks::sum_gradients() {
       const bool has_experts = p.tensor.role == TensorRole::kRoutedExpert && shape().ep > 1;
       for (const Tensor& gradient : {p.gradient, p.gradient_of_values}) {
         if (!gradient) continue;
-        if (!is_divided(p.tensor)) mesh.tp->all_reduce(gradient, gradient);
+        if (!is_divided(p.tensor, shape())) mesh.tp->all_reduce(gradient, gradient);
         if (!has_experts) mesh.dp->all_reduce(gradient, gradient);
       }
     }

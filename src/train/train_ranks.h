@@ -20,6 +20,9 @@
 
 namespace glint {
 
+// Fails where ranks of `shape` cannot add the draft layer's loss, if there is one.
+Status check_draft_loss(const MeshShape& shape, double mtp_scale);
+
 class TrainRanks final : public GradientSource {
  public:
   // Loads the model of options.shape, a rank a backend, which have gradients. Its packing is
@@ -40,8 +43,10 @@ class TrainRanks final : public GradientSource {
   GradientPass& pass(int rank) { return *parts_[static_cast<std::size_t>(rank)].pass; }
   ThreadPool& pool(int rank = 0);
   const MeshShape& shape() const { return ranks_.shape(); }
-  // Ranks that have the same sequences' gradients of the same parameters.
-  Comm& replicas(int rank) { return *ranks_.mesh(rank).dp; }
+  Mesh mesh(int rank) { return ranks_.mesh(rank); }
+  // All that some rank trains, in the order of the table, and its numbers.
+  const std::vector<ModelTensor>& trained() const { return trained_; }
+  std::int64_t num_trained() const;
 
   // work(rank, on_part) of all ranks at once: the error of the first that fails, which makes
   // on_part() false for the others.
@@ -61,8 +66,6 @@ class TrainRanks final : public GradientSource {
   // Every rank's gradients become the sums over all that hold the parameter, in the order of
   // comm/tree.h.
   void sum_gradients();
-  // Whether ranks hold different parts of it.
-  bool is_divided(const ModelTensor& tensor) const;
 
   // A rank for people: bytes that it holds, and calls and bytes of its collectives so far.
   Json describe(int rank);
@@ -83,6 +86,7 @@ class TrainRanks final : public GradientSource {
 
   Ranks ranks_;
   std::vector<Part> parts_;
+  std::vector<ModelTensor> trained_;
 };
 
 }  // namespace glint

@@ -9,12 +9,15 @@
 #include "checkpoint/memory_source.h"
 #include "model/inventory.h"
 #include "train/parameter_file.h"
+#include "train/parameter_part.h"
 
 namespace glint {
 namespace {
 
 constexpr std::size_t kAlignment = 64;
 constexpr std::int64_t kBlock = 1 << 15;
+
+std::size_t element_bytes(StoredType type) { return type == StoredType::kF32 ? 4 : 2; }
 
 // The tensor as the checkpoint stores it; f16 as f32.
 Result<StoredTensor> stored(const ModelTensor& tensor, int copy, Checkpoint& checkpoint) {
@@ -49,7 +52,7 @@ Result<Buffer> memory_for(std::size_t bytes) {
                str("no memory for ", human_bytes(static_cast<double>(bytes)), " of weights")};
 }
 
-// f(values, bytes of the same elements) for blocks of one copy of a parameter, on all threads.
+// f(begin, end) for blocks of [0, size), on all threads.
 template <class F>
 void for_blocks(std::int64_t size, ThreadPool& pool, F f) {
   pool.run((size + kBlock - 1) / kBlock, [&](std::int64_t block, int) {
@@ -57,16 +60,19 @@ void for_blocks(std::int64_t size, ThreadPool& pool, F f) {
   });
 }
 
+void round_to(StoredType type, std::span<const float> values, std::byte* to) {
+  if (type == StoredType::kF32) {
+    std::ranges::copy(values, reinterpret_cast<float*>(to));
+  } else {
+    std::ranges::transform(values, reinterpret_cast<BF16*>(to), to_bf16);
+  }
+}
+
 void round_to(StoredType type, std::span<const float> values, std::byte* to, ThreadPool& pool) {
-  for_blocks(
-      static_cast<std::int64_t>(values.size()), pool, [&](std::int64_t begin, std::int64_t end) {
-        if (type == StoredType::kF32) {
-          std::copy(&values[0] + begin, &values[0] + end, reinterpret_cast<float*>(to) + begin);
-        } else {
-          std::transform(&values[0] + begin, &values[0] + end, reinterpret_cast<BF16*>(to) + begin,
-                         to_bf16);
-        }
-      });
+  for_blocks(std::ssize(values), pool, [&](std::int64_t begin, std::int64_t end) {
+    const auto at = static_cast<std::size_t>(begin), size = static_cast<std::size_t>(end - begin);
+    round_to(type, values.subspan(at, size), to + at * element_bytes(type));
+  });
 }
 
 }  // namespace
@@ -119,33 +125,59 @@ void TrainedWeights::take(const TrainedWeights& other) {
   std::memcpy(memory_.data(), other.memory_.data(), memory_.bytes());
 }
 
-void TrainedWeights::write(const Parameters& parameters, std::span<const float> values,
-                           LoadedModel& model, ThreadPool& pool) {
-  for (const Parameter& p : parameters.all()) {
-    write(p,
-          values.subspan(static_cast<std::size_t>(p.offset), static_cast<std::size_t>(p.count())),
-          model, pool);
-  }
-}
-
 void TrainedWeights::write(const Parameter& p, std::span<const float> values, LoadedModel& model,
                            ThreadPool& pool) {
-  std::size_t at = first_.at(p.tensor.name);
-  const auto to = [&](std::size_t i) {  // tensors_ only reads
-    return memory_.data() + (tensors_[i].bytes.data() - memory_.data());
-  };
-  if (p.is_kv_b()) {
-    round_to(tensors_[at].type, to_checkpoint_order(p, values), to(at), pool);
-    if (!model.ops().device().is_host()) return;
-    const KvHalves halves = std::get<KvHalves>(p.tensor.held(model.weights()));
-    const auto keys = values.first(static_cast<std::size_t>(p.gradient.size()));
-    round_to(tensors_[at].type, keys, halves.w_uk->data.data, pool);
-    return;
+  if (model.ops().device().is_host()) write_copies(p, values, model, pool);
+  if (!speaks_for(p.tensor, model.shard())) return;
+  const std::vector<float> part = to_checkpoint_order(p, values);
+  const std::int64_t size = p.tensor.elements();
+  const std::size_t first = first_.at(p.tensor.name);
+  // In a stretch of several experts each is a tensor of its own.
+  std::vector<Stretch> all;
+  for (Stretch rest : stretches_of(p.tensor, box_of(p.tensor, model.shard()))) {
+    while (rest.count > 0) {
+      const std::int64_t count = std::min(rest.count, size - rest.in_whole % size);
+      all.push_back({rest.in_whole, rest.in_part, count});
+      rest = {rest.in_whole + count, rest.in_part + count, rest.count - count};
+    }
   }
-  const auto size = static_cast<std::size_t>(p.tensor.elements());
-  for (int copy = 0; copy < p.tensor.num_copies(); ++copy, ++at) {
-    round_to(tensors_[at].type, values.subspan(static_cast<std::size_t>(copy) * size, size), to(at),
-             pool);
+  const auto write_one = [&](const Stretch& stretch, ThreadPool* own) {
+    const StoredTensor& tensor =
+        tensors_[first + static_cast<std::size_t>(stretch.in_whole / size)];
+    // tensors_ only reads.
+    std::byte* const to =
+        memory_.data() + (tensor.bytes.data() - memory_.data()) +
+        static_cast<std::size_t>(stretch.in_whole % size) * element_bytes(tensor.type);
+    const auto from = std::span(part).subspan(static_cast<std::size_t>(stretch.in_part),
+                                              static_cast<std::size_t>(stretch.count));
+    own ? round_to(tensor.type, from, to, *own) : round_to(tensor.type, from, to);
+  };
+  if (all.size() == 1) return write_one(all[0], &pool);
+  pool.run(std::ssize(all),
+           [&](std::int64_t i, int) { write_one(all[static_cast<std::size_t>(i)], nullptr); });
+}
+
+void TrainedWeights::write_copies(const Parameter& p, std::span<const float> values,
+                                  LoadedModel& model, ThreadPool& pool) const {
+  std::size_t at = 0;
+  const auto write_one = [&](const Tensor& data) {
+    const auto size = static_cast<std::size_t>(data.size());
+    const bool is_here =
+        data.data >= memory_.data() && data.data < memory_.data() + memory_.bytes();
+    const StoredType type = data.dtype == DType::kF32 ? StoredType::kF32 : StoredType::kBF16;
+    if (!is_here) round_to(type, values.subspan(at, size), data.data, pool);
+    at += size;
+  };
+  const auto write_stack = [&](const WeightStack& stack) {
+    for (std::int64_t i = 0; i < stack.count; ++i) write_one(stack[i].data);
+  };
+  const Held held = p.tensor.held(model.weights());
+  if (Tensor* const* vector = std::get_if<Tensor*>(&held)) write_one(**vector);
+  if (Weight* const* matrix = std::get_if<Weight*>(&held)) write_one((*matrix)->data);
+  if (WeightStack* const* experts = std::get_if<WeightStack*>(&held)) write_stack(**experts);
+  if (const KvHalves* const halves = std::get_if<KvHalves>(&held)) {
+    write_stack(*halves->w_uk);
+    write_stack(*halves->w_uv);
   }
 }
 
@@ -154,30 +186,26 @@ Status TrainedWeights::place(LoadedModel& model) const {
   return model.update_weights(checkpoint());
 }
 
-void TrainedWeights::read(const Parameters& parameters, std::span<float> values,
-                          ThreadPool& pool) const {
-  for (const Parameter& p : parameters.all()) {
-    read(p, values.subspan(static_cast<std::size_t>(p.offset), static_cast<std::size_t>(p.count())),
-         pool);
-  }
-}
-
-void TrainedWeights::read(const Parameter& p, std::span<float> values, ThreadPool& pool) const {
-  std::vector<float> stored(values.size());
-  std::size_t at = first_.at(p.tensor.name), done = 0;
-  for (int copy = 0; copy < p.tensor.num_copies(); ++copy, ++at) {
+std::vector<float> TrainedWeights::read(const ModelTensor& all, ThreadPool& pool) const {
+  std::vector<float> values(static_cast<std::size_t>(all.parameters()));
+  std::size_t at = first_.at(all.name), done = 0;
+  for (int copy = 0; copy < all.num_copies(); ++copy, ++at) {
     const StoredTensor& tensor = tensors_[at];
-    float* const to = &stored[done];
-    for_blocks(p.tensor.elements(), pool, [&](std::int64_t begin, std::int64_t end) {
+    float* const to = &values[done];
+    for_blocks(all.elements(), pool, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t i = begin; i < end; ++i) {
         to[i] = tensor.type == StoredType::kF32
                     ? reinterpret_cast<const float*>(tensor.bytes.data())[i]
                     : to_float(reinterpret_cast<const BF16*>(tensor.bytes.data())[i]);
       }
     });
-    done += static_cast<std::size_t>(p.tensor.elements());
+    done += static_cast<std::size_t>(all.elements());
   }
-  from_checkpoint_order(p, stored, values);
+  return values;
+}
+
+void TrainedWeights::read(const Parameter& p, std::span<float> values, ThreadPool& pool) const {
+  from_checkpoint_order(p, read(p.tensor, pool), values);
 }
 
 std::vector<TensorSpec> TrainedWeights::specs() const {

@@ -19,20 +19,22 @@ class ThreadPool;
 class TrainedWeights {
  public:
   // Copies the weights of the files that `model` was loaded from, with Packing::kNever, and on the
-  // host makes it read the copies. Fails where a weight is neither f32, f16 nor bf16.
+  // host makes it read the copies. Other ranks' models of the same files take checkpoint() over,
+  // and read them too; columns that a rank cuts it has as its own. Fails where a weight is neither
+  // f32, f16 nor bf16.
   static Result<TrainedWeights> make(LoadedModel& model);
 
-  // Rounds `values`, all parameters in the order of Parameters::flat(), to the weights' formats and
-  // writes them; on the host `model` sees them at once, kv_b_proj's transposed half too.
-  void write(const Parameters& parameters, std::span<const float> values, LoadedModel& model,
+  // Rounds `values`, a parameter's of `model` in the order of its gradient, to the weights'
+  // formats. Of the ranks that have the same part one writes it here; on the host each writes what
+  // it has as its own: cut columns, and kv_b_proj's transposed half. Ranks may write at the same
+  // time.
+  void write(const Parameter& parameter, std::span<const float> values, LoadedModel& model,
              ThreadPool& pool);
   // Where `model` is on another device, it takes over what was written.
   Status place(LoadedModel& model) const;
-  // The weights as f32, in the same order.
-  void read(const Parameters& parameters, std::span<float> values, ThreadPool& pool) const;
-  // The same of one parameter alone.
-  void write(const Parameter& parameter, std::span<const float> values, LoadedModel& model,
-             ThreadPool& pool);
+  // All of a tensor as f32, in the order of the checkpoint; and of a parameter that is not divided
+  // in the order of its gradient.
+  std::vector<float> read(const ModelTensor& tensor, ThreadPool& pool) const;
   void read(const Parameter& parameter, std::span<float> values, ThreadPool& pool) const;
 
   // The same weights in memory of its own; and again as they are in `other`, of which this is a
@@ -47,6 +49,9 @@ class TrainedWeights {
   Checkpoint checkpoint() const;
 
  private:
+  void write_copies(const Parameter& parameter, std::span<const float> values, LoadedModel& model,
+                    ThreadPool& pool) const;
+
   std::string name_;
   Buffer memory_;
   std::vector<StoredTensor> tensors_;

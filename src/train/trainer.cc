@@ -11,6 +11,7 @@
 #include "checkpoint/other_files.h"
 #include "checkpoint/writer.h"
 #include "train/parameter_file.h"
+#include "train/parameter_part.h"
 
 namespace glint {
 namespace {
@@ -51,19 +52,17 @@ Result<std::optional<std::int64_t>> read_tracker(const std::string& run_dir) {
 Result<std::unique_ptr<Trainer>> Trainer::open(TrainerOptions options,
                                                std::vector<std::unique_ptr<Backend>> backends,
                                                const LoadProgress& progress) {
-  const MeshShape& shape = options.model.shape;
-  GLINT_CHECK(shape == MeshShape{.dp = shape.dp}, "parameters are divided among ranks");
   std::unique_ptr<Trainer> trainer(new Trainer(std::move(options)));
   Trainer& t = *trainer;
   GLINT_TRY(t.ranks_, TrainRanks::open(t.options_.model, std::move(backends), progress));
   TrainRanks& ranks = *t.ranks_;
   t.source_dir_ = t.options_.model.dir;
-  for (int rank = 0; rank < ranks.size(); ++rank) {
-    GLINT_TRY(TrainedWeights weights, TrainedWeights::make(ranks.model(rank)));
-    t.weights_.push_back(std::move(weights));
+  GLINT_TRY(t.weights_, TrainedWeights::make(ranks.model()));
+  for (int rank = 1; rank < ranks.size(); ++rank) {
+    GLINT_TRY_STATUS(ranks.model(rank).update_weights(t.weights().checkpoint()));
   }
   GLINT_TRY_STATUS(ranks.make_parameters());
-  const std::int64_t count = t.parameters().count(), bytes = OptimizerPart::bytes(count);
+  const std::int64_t count = ranks.num_trained(), bytes = OptimizerPart::bytes(count);
   if (const std::int64_t free = available_memory(); bytes > free) {
     return Error{ErrorCode::kResourceExhausted,
                  str("the optimiser's state of ", count, " parameters takes ",
@@ -71,12 +70,11 @@ Result<std::unique_ptr<Trainer>> Trainer::open(TrainerOptions options,
                      human_bytes(static_cast<double>(free)), " are free")};
   }
   for (int rank = 0; rank < ranks.size(); ++rank) {
-    t.optimizer_.emplace_back(ranks.parameters(rank), ranks.replicas(rank));
+    t.optimizer_.emplace_back(ranks.parameters(rank), ranks.mesh(rank));
   }
-  const std::span<float> flat = t.parameters().flat();
-  t.weights().read(t.parameters(), flat, ranks.pool());
-  for (OptimizerPart& part : t.optimizer_) part.take(OptimizerPart::Value::kMaster, flat);
-  t.parameters().set_zero();
+  for (const ModelTensor& tensor : ranks.trained()) {
+    t.give_out(OptimizerPart::Value::kMaster, tensor, t.weights().read(tensor, ranks.pool()));
+  }
   return trainer;
 }
 
@@ -109,9 +107,9 @@ Result<StepReport> Trainer::step(double lr) {
                    .step = report.step,
                    .gradient_scale = scale},
                   pool);
-      TrainedWeights& weights = weights_[static_cast<std::size_t>(rank)];
-      weights.write(parameters, parameters.flat(), ranks_->model(rank), pool);
-      GLINT_TRY_STATUS(weights.place(ranks_->model(rank)));
+      for (const Parameter& p : parameters.all()) {
+        weights_->write(p, parameters.values_of(p), ranks_->model(rank), pool);
+      }
     }
     parameters.set_zero();
     return Ok{};
@@ -122,22 +120,63 @@ Result<StepReport> Trainer::step(double lr) {
                        " is not a number; weights are as after step ", steps_,
                        ". A smaller learning rate, or --dtype f32, may help"));
   }
+  GLINT_TRY_STATUS(ranks_->on_all([&](int rank, const GradientSource::OnPart&) {
+    return weights_->place(ranks_->model(rank));
+  }));
   steps_ = report.step;
   return report;
+}
+
+template <class F>
+void Trainer::for_parts(const ModelTensor& tensor, std::span<const float> whole, F f) {
+  for (int rank = 0; rank < ranks_->size(); ++rank) {
+    const Parameter* const p = ranks_->parameters(rank).find(tensor);
+    if (!p) continue;
+    std::vector<float> values(static_cast<std::size_t>(p->count()));
+    const ParameterBox box = box_of(tensor, ranks_->model(rank).shard());
+    from_checkpoint_order(*p, take_part(tensor, box, whole), values);
+    f(rank, *p, values);
+  }
+}
+
+void Trainer::give_out(OptimizerPart::Value value, const ModelTensor& tensor,
+                       std::span<const float> whole) {
+  for_parts(tensor, whole, [&](int rank, const Parameter& p, std::span<const float> part) {
+    optimizer_[static_cast<std::size_t>(rank)].take(value, p.offset, part);
+  });
+}
+
+void Trainer::write_weights(const ModelTensor& tensor, std::span<const float> whole) {
+  for_parts(tensor, whole, [&](int rank, const Parameter& p, std::span<const float> part) {
+    weights_->write(p, part, ranks_->model(rank), ranks_->pool(rank));
+  });
+}
+
+std::vector<float> Trainer::whole_of(OptimizerPart::Value value, const ModelTensor& tensor) const {
+  std::vector<float> whole(static_cast<std::size_t>(tensor.parameters()));
+  for (int rank = 0; rank < ranks_->size(); ++rank) {
+    const ShardPlan& shard = ranks_->model(rank).shard();
+    const Parameter* const p = ranks_->parameters(rank).find(tensor);
+    if (!p || !speaks_for(tensor, shard)) continue;
+    const ParameterBox box = box_of(tensor, shard);
+    std::vector<float> values(static_cast<std::size_t>(p->count()));
+    for (int other = 0; other < ranks_->size(); ++other) {
+      const Parameter* const same = ranks_->parameters(other).find(tensor);
+      if (!same || box_of(tensor, ranks_->model(other).shard()) != box) continue;
+      optimizer_[static_cast<std::size_t>(other)].give(value, same->offset, values);
+    }
+    put_part(tensor, box, to_checkpoint_order(*p, values), whole);
+  }
+  return whole;
 }
 
 Status Trainer::write_optimizer(const std::string& dir, const Json& state) const {
   std::error_code error;
   if (!fs::create_directory(dir, error)) return system_error("cannot create", dir, error.value());
-  const Parameters& parameters = ranks_->parameters();
+  const std::vector<ModelTensor>& tensors = ranks_->trained();
   for (const auto& [name, value] : kStates) {
-    const auto of = [&](std::size_t i) {
-      const Parameter& p = parameters.all()[i];
-      std::vector<float> values(static_cast<std::size_t>(p.count()));
-      for (const OptimizerPart& part : optimizer_) part.give(value, p.offset, values);
-      return to_checkpoint_order(p, values);
-    };
-    GLINT_TRY_STATUS(write_parameter_file(parameters, of, str(dir, "/", name, ".safetensors")));
+    const auto of = [&, value = value](std::size_t i) { return whole_of(value, tensors[i]); };
+    GLINT_TRY_STATUS(write_parameter_file(tensors, of, str(dir, "/", name, ".safetensors")));
   }
   const Json json = Json::Object{{"version", kStateVersion}, {"step", steps_}, {"caller", state}};
   GLINT_TRY_STATUS(
@@ -157,7 +196,7 @@ Status Trainer::save(const std::string& run_dir, const Json& state) {
   fs::remove_all(dir, error);
   const auto write = [&]() -> Status {
     GLINT_TRY(CheckpointWriter writer, CheckpointWriter::create(dir, weights().specs()));
-    GLINT_TRY_STATUS(check_free_space(partial, OptimizerPart::bytes(parameters().count())));
+    GLINT_TRY_STATUS(check_free_space(partial, OptimizerPart::bytes(ranks_->num_trained())));
     GLINT_TRY_STATUS(write_optimizer(str(partial, "/", kFolder), state));
     GLINT_TRY(const std::string config, read_file(source_dir_ + "/config.json"));
     GLINT_TRY_STATUS(writer.add_file("config.json", config));
@@ -193,34 +232,28 @@ Result<Json> Trainer::restore(const std::string& checkpoint_dir) {
     return invalid(
         str(dir, "/", kStateName, " is not the state of a training run of this version"));
   }
-  const Status status = read_optimizer(checkpoint_dir);
-  parameters().set_zero();
-  GLINT_TRY_STATUS(status);
+  GLINT_TRY_STATUS(read_optimizer(checkpoint_dir));
   steps_ = step->as_int();
   return *caller;
 }
 
-// Files are read to where gradients will be.
 Status Trainer::read_optimizer(const std::string& checkpoint_dir) {
   const std::string dir = str(checkpoint_dir, "/", kFolder);
-  const Parameters& parameters = ranks_->parameters();
+  const std::vector<ModelTensor>& tensors = ranks_->trained();
   ThreadPool& pool = ranks_->pool();
-  const std::span<float> flat = ranks_->parameters().flat();
   for (const auto& [name, value] : kStates) {
-    GLINT_TRY_STATUS(read_parameter_file(parameters, str(dir, "/", name, ".safetensors"), flat));
-    for (OptimizerPart& part : optimizer_) part.take(value, flat);
-    if (value != OptimizerPart::Value::kMaster) continue;
-    // The masters, rounded, are the weights.
-    for (const Parameter& p : parameters.all()) {
-      std::vector<float> weights(static_cast<std::size_t>(p.count())), rounded(weights.size());
-      weights_[0].read(p, weights, pool);
-      const auto at = static_cast<std::size_t>(p.offset);
-      weights_[0].write(p, flat.subspan(at, weights.size()), model(), pool);
-      weights_[0].read(p, rounded, pool);
-      if (rounded == weights) continue;
+    const auto take = [&, value = value](std::size_t i, std::span<const float> whole) -> Status {
+      const ModelTensor& tensor = tensors[i];
+      give_out(value, tensor, whole);
+      if (value != OptimizerPart::Value::kMaster) return Ok{};
+      // The masters, rounded, are the weights.
+      const std::vector<float> weights = weights_->read(tensor, pool);
+      write_weights(tensor, whole);
+      if (weights_->read(tensor, pool) == weights) return Ok{};
       return invalid(str("the weights of ", checkpoint_dir, " are not those of its ", dir, ": ",
-                         p.tensor.name, " was changed after it was written"));
-    }
+                         tensor.name, " was changed after it was written"));
+    };
+    GLINT_TRY_STATUS(read_parameter_file(tensors, str(dir, "/", name, ".safetensors"), take));
   }
   return Ok{};
 }

@@ -24,7 +24,7 @@
 namespace glint {
 
 struct TrainerOptions {
-  ModelOptions model = {};  // its shape is of dp alone
+  ModelOptions model = {};
   AdamWOptions adamw = {};
 };
 
@@ -37,10 +37,10 @@ struct StepReport {
 
 class Trainer {
  public:
-  // Loads the model on each of the shape's ranks, a backend each. A rank takes 4 bytes of memory a
-  // trained parameter beside its weights, for gradients, and of the optimiser's 12 bytes a
-  // parameter its share. Fails where a trained weight is neither bf16 nor f32, and where memory
-  // does not suffice.
+  // Loads the model on each of the shape's ranks, a backend each. Weights lie in memory once, for
+  // all ranks. A rank takes 4 bytes a trained parameter of its part, for gradients, and of the
+  // optimiser's 12 bytes its share. Fails where a trained weight is neither bf16 nor f32, and where
+  // memory does not suffice.
   static Result<std::unique_ptr<Trainer>> open(TrainerOptions options,
                                                std::vector<std::unique_ptr<Backend>> backends,
                                                const LoadProgress& progress = {});
@@ -48,10 +48,11 @@ class Trainer {
                                                std::unique_ptr<Backend> backend,
                                                const LoadProgress& progress = {});
 
-  // The first rank's; all have the same weights.
+  // The first rank's.
   LoadedModel& model() { return ranks_->model(); }
   Parameters& parameters() { return ranks_->parameters(); }
-  const TrainedWeights& weights() const { return weights_[0]; }
+  const TrainedWeights& weights() const { return *weights_; }
+  TrainRanks& ranks() { return *ranks_; }
   GradientSource& pass() { return *ranks_; }
   const AdamWOptions& adamw() const { return options_.adamw; }
   std::int64_t steps_done() const { return steps_; }
@@ -81,13 +82,21 @@ class Trainer {
   explicit Trainer(TrainerOptions options) : options_(std::move(options)) {}
   Status write_optimizer(const std::string& dir, const Json& state) const;
   Status read_optimizer(const std::string& checkpoint_dir);
+  // All of a tensor in the order of the checkpoint, of every rank's shares; and back.
+  std::vector<float> whole_of(OptimizerPart::Value value, const ModelTensor& tensor) const;
+  void give_out(OptimizerPart::Value value, const ModelTensor& tensor,
+                std::span<const float> whole);
+  // The weights of all ranks become these masters.
+  void write_weights(const ModelTensor& tensor, std::span<const float> whole);
+  // f(rank, parameter, its part of `whole` in the order of its gradient) for each that has one.
+  template <class F>
+  void for_parts(const ModelTensor& tensor, std::span<const float> whole, F f);
 
   TrainerOptions options_;
   std::string source_dir_;  // whose other files checkpoints have as well
   std::unique_ptr<TrainRanks> ranks_;
-  // One of each a rank.
-  std::vector<TrainedWeights> weights_;
-  std::vector<OptimizerPart> optimizer_;
+  std::optional<TrainedWeights> weights_;
+  std::vector<OptimizerPart> optimizer_;  // of each rank
   std::int64_t steps_ = 0;
 };
 

@@ -108,15 +108,20 @@ def one_seed_gives_one_result(tmp):
 
 
 def ranks_share_the_training(tmp):
-    """The engine answers, and two ranks learn: the same answers, the same gradient but for rounding, and the same bits when repeated."""
+    """The engine answers, and two ranks learn: the same answers, the same gradient but for rounding, and the same bits when repeated.
+    Where ranks divide the model, those of the engine do too."""
     args = ("--num-rollout", 2, "--lr", 1e-5, "--rollout-batch-size", 4, "--rollout-max-response-len", 24, "--dtype", "f32", "--threads", 2)
-    for name, dp in (("one", 1), ("two", 2), ("again", 2)):
-        output(*train(sums(tmp, "train.jsonl"), tmp / name, *args, "--dp", dp, rm_type="deterministic_random"))
-    one, two = rounds(tmp / "one")[0][0], rounds(tmp / "two")[0][0]
-    check(two["parity/differ"] == 0 and one["rollout/raw_reward"] == two["rollout/raw_reward"], "answers", (one, two))
-    check(one["train/answers"] == two["train/answers"] > 0, "answers that teach", (one, two))
-    for name in ("train/grad_norm", "train/entropy"):
-        check(abs(one[name] - two[name]) <= 1e-5 * abs(one[name]), name, (one, two))
+    layouts = {"one": (), "two": ("--dp", 2), "again": ("--dp", 2), "divided": ("--tp", 2), "experts": ("--ep", 2)}
+    for name, layout in layouts.items():
+        output(*train(sums(tmp, "train.jsonl"), tmp / name, *args, *layout, rm_type="deterministic_random"))
+    one = rounds(tmp / "one")[0][0]
+    for other in ("two", "divided", "experts"):
+        first, second = rounds(tmp / other)[0]
+        check(first["parity/differ"] == second["parity/differ"] == 0 < second["parity/tokens"], "parity", (other, first, second))
+        check(one["rollout/raw_reward"] == first["rollout/raw_reward"], "answers", (other, one, first))
+        check(one["train/answers"] == first["train/answers"] > 0, "answers that teach", (other, one, first))
+        for name in ("train/grad_norm", "train/entropy"):
+            check(abs(one[name] - first[name]) <= 1e-5 * abs(one[name]), name, (other, one, first))
     same_weights(tmp / "two/step-2", tmp / "again/step-2")
 
 

@@ -87,21 +87,22 @@ def a_killed_run_goes_on_over_other_ranks(tmp):
     text = output(*train(tmp, "whole", *short, "--steps", last, "--dp", 1))
     check("rank 0 of" not in text, "one rank tells nothing of ranks", text)
     whole = log(tmp / "whole")
-    for dp in (2, 1):
-        shutil.copytree(tmp / "killed", tmp / f"again-{dp}")
-        text = output(*train(tmp, f"again-{dp}", *short, "--steps", last, "--dp", dp, "--resume"))
-        again = log(tmp / f"again-{dp}")
+    for group, size in (("dp", 2), ("dp", 1), ("tp", 2), ("ep", 2)):
+        shutil.copytree(tmp / "killed", tmp / f"again-{group}-{size}")
+        text = output(*train(tmp, f"again-{group}-{size}", *short, "--steps", last, f"--{group}", size, "--resume"))
+        again = log(tmp / f"again-{group}-{size}")
         check([line["step"] for line in again] == list(range(1, last + 1)), "the log goes on", again)
         for a, b in zip(whole, again):
-            check(abs(a["train/loss"] - b["train/loss"]) <= 1e-5 * a["train/loss"], "losses", (dp, a, b))
+            check(abs(a["train/loss"] - b["train/loss"]) <= 1e-5 * a["train/loss"], "losses", (group, size, a, b))
     whole_twice = output(*train(tmp, "twice", *short, "--steps", last, "--dp", 2))
     for name in ("model.safetensors", "optimizer/exp_avg_sq.safetensors"):
-        check((tmp / f"twice/step-{last}" / name).read_bytes() == (tmp / f"again-2/step-{last}" / name).read_bytes(),
+        check((tmp / f"twice/step-{last}" / name).read_bytes() == (tmp / f"again-dp-2/step-{last}" / name).read_bytes(),
               f"over as many ranks {name} has the same bits")
     ranks = re.findall(r"^rank (\d) of 2: weights .*, gradients .*, optimiser (\d+(?:\.\d+)?) MiB; dp all_gather (\d+) times, .*; dp reduce_scatter (\d+) times", whole_twice, re.M)
     check([rank[0] for rank in ranks] == ["0", "1"] and all(int(rank[3]) == last and 90 < float(rank[1]) < 100 for rank in ranks), "ranks", whole_twice)
     refused(*train(tmp, "refused", "--dp", 0), words=["--dp is 0"])
     refused(*train(tmp, "refused", "--dp", 3), words=["3 ranks", "2 threads", "--threads 3"])
+    refused(*train(tmp, "refused", "--tp", 2, "--mtp-loss", 1), words=["not built over --tp", "--mtp-loss"])
 
 
 def a_full_disk_loses_nothing(tmp):

@@ -136,7 +136,9 @@ void expect_golden(const Golden& golden, Trained& trained, double relative, doub
   const auto gradient = [&](std::size_t i) {
     return gradient_of(trained.parameters->all()[i], trained.tape->device());
   };
-  ASSERT_TRUE(write_parameter_file(*trained.parameters, gradient, path).ok());
+  std::vector<ModelTensor> trained_tensors;
+  for (const Parameter& p : trained.parameters->all()) trained_tensors.push_back(p.tensor);
+  ASSERT_TRUE(write_parameter_file(trained_tensors, gradient, path).ok());
   const MappedFile file = MappedFile::open(path).value();
   std::remove(path.c_str());
   const auto norms = read_npy<double>(dir + "/norms.npy", "<f8");
@@ -258,13 +260,15 @@ TEST(Training, differences_of_the_loss_find_a_wrong_gradient) {
                            .mtp_scale = kDrafts / static_cast<double>(draft_tokens)};
   ASSERT_TRUE(trained.pass->add(sequences, terms, 4096).ok());
   const Parameter& wrong = trained.parameters->all()[7];
-  for (float& g : trained.parameters->flat().subspan(static_cast<std::size_t>(wrong.offset),
-                                                     static_cast<std::size_t>(wrong.count()))) {
-    g *= 1.05f;
-  }
+  for (float& g : trained.parameters->values_of(wrong)) g *= 1.05f;
   ThreadPool pool(2);
-  std::vector<float> before(static_cast<std::size_t>(trained.parameters->count()));
-  weights.read(*trained.parameters, before, pool);
+  const auto weights_now = [&] {
+    std::vector<std::vector<float>> all;
+    for (const Parameter& p : trained.parameters->all())
+      all.push_back(weights.read(p.tensor, pool));
+    return all;
+  };
+  const auto before = weights_now();
   const auto checks = check_gradients({*trained.pass, *trained.model, weights, *trained.parameters,
                                        pool, 4096, kDrafts},
                                       sequences, [] { return true; })
@@ -276,9 +280,7 @@ TEST(Training, differences_of_the_loss_find_a_wrong_gradient) {
     EXPECT_EQ(check.agrees(), check.name != wrong.tensor.name)
         << check.name << " " << check.predicted << " " << check.measured;
   }
-  std::vector<float> after(before.size());
-  weights.read(*trained.parameters, after, pool);
-  EXPECT_EQ(before, after);
+  EXPECT_EQ(before, weights_now());
 }
 
 TEST(Training, packed_sequences_do_not_see_each_other) {

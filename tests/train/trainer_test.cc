@@ -69,8 +69,11 @@ void learn(Trainer& trainer, int steps) {
 
 std::vector<float> weights_of(Trainer& trainer) {
   ThreadPool pool(1);
-  std::vector<float> all(static_cast<std::size_t>(trainer.parameters().count()));
-  trainer.weights().read(trainer.parameters(), all, pool);
+  std::vector<float> all;
+  for (const ModelTensor& tensor : trainer.ranks().trained()) {
+    const std::vector<float> values = trainer.weights().read(tensor, pool);
+    all.insert(all.end(), values.begin(), values.end());
+  }
   return all;
 }
 

@@ -1,0 +1,38 @@
+// The part of a trained tensor that a rank has, where ranks divide it: a box of its copies, rows
+// and columns; and who else has the same.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "model/shard_plan.h"
+
+namespace glint {
+
+// Whether ranks of a stage have different parts of it.
+bool is_divided(const ModelTensor& tensor, const MeshShape& shape);
+// One of the ranks that have the same part speaks for all: whether `shard` is that one's.
+bool speaks_for(const ModelTensor& tensor, const ShardPlan& shard);
+
+// Which copies (experts), rows and columns, in the order of the checkpoint. A vector is one row.
+struct ParameterBox {
+  std::int64_t copy = 0, copies = 0, row = 0, rows = 0, col = 0, cols = 0;
+
+  std::int64_t size() const { return copies * rows * cols; }
+  bool operator==(const ParameterBox&) const = default;
+};
+ParameterBox box_of(const ModelTensor& tensor, const ShardPlan& shard);
+
+// Numbers that lie one after another in the whole and in the part.
+struct Stretch {
+  std::int64_t in_whole = 0, in_part = 0, count = 0;
+};
+std::vector<Stretch> stretches_of(const ModelTensor& tensor, const ParameterBox& box);
+
+// The numbers of the part, from those of the whole; and back.
+std::vector<float> take_part(const ModelTensor& tensor, const ParameterBox& box,
+                             std::span<const float> whole);
+void put_part(const ModelTensor& tensor, const ParameterBox& box, std::span<const float> part,
+              std::span<float> whole);
+
+}  // namespace glint
