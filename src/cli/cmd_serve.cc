@@ -100,10 +100,6 @@ Status add_weights(Checkpoint& checkpoint, ServeFacts& facts) {
   return Ok{};
 }
 
-RankLayout layout_of(const MeshShape& shape) {
-  return {.tp = shape.tp, .ep = shape.ep, .dp = shape.dp, .pp = shape.pp};
-}
-
 // Logits and chosen experts of all, which come to the first rank.
 std::int64_t bytes_from_ranks(const ServeOptions& options, const ServeFacts& facts) {
   const ModelConfig& c = facts.config;
@@ -298,6 +294,7 @@ Status serve(const Options& options, const TranslatedArgs& given, Cli& cli) {
   if (launch) facts.ranks.here = launch->local_size;
   if (resolved.dummy && !facts.ranks.note.empty())
     facts.ranks.note = "synthetic weights are made whole, on one rank";
+  GLINT_TRY_STATUS(fit_balance(options, facts.config, facts.ranks));
   resolved.shape = facts.ranks.shape;
   GLINT_TRY_STATUS(check_ranks(resolved.shape, options, resolved));
   RunOptions each = options;
@@ -347,7 +344,8 @@ Status serve(const Options& options, const TranslatedArgs& given, Cli& cli) {
   model->use_graphs(graphs);
   ModelExecutor executor(*model, {.max_drafts = drafts,
                                   .num_token_ids = tokenizer.vocab_size(),
-                                  .max_running = options.max_num_seqs});
+                                  .max_running = options.max_num_seqs,
+                                  .balance_steps = options.balance_steps()});
   record_graphs(executor, plan.max_model_len, cli);
   plan.engine.on_hang = on_hang;
   ShutdownGuard shutdown;

@@ -14,15 +14,10 @@ void note(std::string& notes, const char* name, int asked, int fitted, const std
   notes += str(notes.empty() ? "" : "; ", name, " ", asked, " -> ", fitted, ": ", why);
 }
 
-// As it is asked for, however it fits.
-bool cuts_experts(const RankOptions& options) {
-  return options.tp > 1 || options.reduce_slices > 1;
-}
-
 }  // namespace
 
 int num_shards(const RankOptions& options, const ShardOptions& shards) {
-  return shards.dp == 1 && !cuts_experts(options) ? shards.ep : shards.dp;
+  return shards.dp == 1 && options.tp == 1 ? shards.ep : shards.dp;
 }
 
 Result<FittedShape> fit_shape(const RankOptions& options, const ModelConfig& config, int threads,
@@ -36,7 +31,10 @@ Result<FittedShape> fit_shape(const RankOptions& options, const ModelConfig& con
   const int most = std::max(threads, 1);
   const std::string few = most == 1 ? "there is 1 thread" : str("there are ", most, " threads");
   const auto carried = [&](int most) {
-    for (shape.tp = most; shape.tp > 1 && !plan_shard(config, shape, 0).ok();) --shape.tp;
+    for (shape.tp = most; shape.tp > 1; --shape.tp) {
+      shape.ep = shards.ep > 1 ? shape.tp : 1;
+      if (plan_shard(config, shape, 0).ok()) break;
+    }
     return shape.tp;
   };
   const int by_model = carried(options.tp);
@@ -49,16 +47,16 @@ Result<FittedShape> fit_shape(const RankOptions& options, const ModelConfig& con
            ? str("the checkpoint has ", heads, " heads")
            : "the checkpoint's matrices, or --reduce-slices, divide no further");
 
-  const bool is_cut = cuts_experts(options);
   const int dp = num_shards(options, shards);
   shape.dp = std::min(dp, std::max(most / tp, 1));
   note(fitted.note, "dp", dp, shape.dp, few);
-  shape.ep = shards.ep == 1 || is_cut || shape.dp > config.n_routed_experts ? 1 : shape.dp;
+  const int stage = shape.tp * shape.dp;
+  shape.ep = shards.ep == 1 || stage > config.n_routed_experts ? 1 : stage;
+  const char* const members = shape.tp > 1 ? "ranks" : "shards";
   note(fitted.note, "ep", shards.ep, shape.ep,
-       is_cut ? "experts are cut in slices"
-       : shape.ep == 1 && shape.dp > 1
-           ? str("the checkpoint has ", config.n_routed_experts, " experts")
-           : str("there ", shape.dp == 1 ? "is 1 shard" : str("are ", shape.dp, " shards")));
+       shape.ep == 1 && stage > 1 ? str("the checkpoint has ", config.n_routed_experts, " experts")
+       : stage == 1               ? "there is 1 shard"
+                                  : str("there are ", stage, ' ', members));
   shape.pp = std::min(options.pp, std::max(most / (shape.tp * shape.dp), 1));
   const bool is_deep = shape.pp <= config.num_hidden_layers;
   if (!is_deep) shape.pp = config.num_hidden_layers;
@@ -68,6 +66,31 @@ Result<FittedShape> fit_shape(const RankOptions& options, const ModelConfig& con
   fitted.shape = shape;
   fitted.here = shape.num_ranks();
   return fitted;
+}
+
+Status fit_balance(const BalanceOptions& options, const ModelConfig& config, FittedShape& fitted) {
+  const int redundant = options.ep_num_redundant_experts;
+  if (redundant < 0) {
+    return invalid(str("--ep-num-redundant-experts is ", redundant, "; it must be 0 or more"));
+  }
+  if (options.enable_eplb && options.eplb_rebalance_num_iterations < 1) {
+    return invalid(str("--eplb-rebalance-num-iterations is ", options.eplb_rebalance_num_iterations,
+                       "; it must be 1 or more"));
+  }
+  if (!options.enable_eplb && redundant == 0) return Ok{};
+  MeshShape& shape = fitted.shape;
+  const auto add = [&](const std::string& why) {
+    fitted.note += str(fitted.note.empty() ? "" : "; ", why);
+  };
+  if (shape.ep == 1) {
+    add("eplb -> off: experts are not shared by ranks (--ep)");
+    return Ok{};
+  }
+  shape.moves_experts = true;
+  shape.redundant_experts = std::min(redundant, config.n_routed_experts * (shape.ep - 1));
+  note(fitted.note, "redundant experts", redundant, shape.redundant_experts,
+       str("then each of ", shape.ep, " ranks has every expert"));
+  return Ok{};
 }
 
 Status check_ranks(const MeshShape& shape, const RunOptions& options,
@@ -111,7 +134,7 @@ Result<std::unique_ptr<Ranks>> load_ranks(const MeshShape& shape, const RunOptio
 
 Result<LedRanks> load_led_ranks(const LayoutOptions& layout, const RunOptions& options,
                                 const ModelOptions& resolved, Cli& cli, const Decorate& decorate) {
-  if (layout.dp > 1 && (layout.ep == 1 || cuts_experts(layout))) {
+  if (layout.dp > 1 && layout.ep == 1) {
     return invalid(str("--dp is ", layout.dp,
                        ", and shards have sequences of their own, but this command runs on one; "
                        "leave it out, or let shards share the experts with --ep"));

@@ -38,8 +38,8 @@ struct ShardOptions {
   void visit(Visitor&& v) {
     v("dp=N", dp, "shards, each with requests and a KV cache of its own; they step together");
     v("ep=N", ep,
-      "shards that share the routed experts, each expert on one of them; without --dp, as many "
-      "shards");
+      "ranks that share the routed experts, each expert on one of them: all that --tp and --dp "
+      "make; without these, as many shards");
   }
 };
 
@@ -49,6 +49,27 @@ struct LayoutOptions : RankOptions, ShardOptions {
     RankOptions::visit(v);
     ShardOptions::visit(v);
   }
+};
+
+// Experts that move between the ranks that share them (EPLB).
+struct BalanceOptions {
+  bool enable_eplb = false;
+  int ep_num_redundant_experts = 0;
+  int eplb_rebalance_num_iterations = 1000;
+
+  template <class Visitor>
+  void visit(Visitor&& v) {
+    v.section("Balance of experts");
+    v("enable-eplb", enable_eplb,
+      "move experts between the ranks of --ep by the load that they have had, a layer a step; "
+      "answers stay the same (SGLang's meaning)");
+    v("ep-num-redundant-experts=N", ep_num_redundant_experts,
+      "slots of each layer for second copies of experts, over all ranks (SGLang's meaning)");
+    v("eplb-rebalance-num-iterations=N", eplb_rebalance_num_iterations,
+      "steps between two looks at the load (SGLang's meaning)");
+  }
+  // Steps between two looks; 0: experts stay.
+  int balance_steps() const { return enable_eplb ? eplb_rebalance_num_iterations : 0; }
 };
 
 // Shards as they are asked for: --ep alone makes as many.
@@ -64,6 +85,9 @@ struct FittedShape {
 // than there are threads.
 Result<FittedShape> fit_shape(const RankOptions& options, const ModelConfig& config, int threads,
                               const ShardOptions& shards = {});
+
+// Lets experts move in `fitted`, as far as the model and its ranks allow it, which the note says.
+Status fit_balance(const BalanceOptions& options, const ModelConfig& config, FittedShape& fitted);
 
 // Fails where ranks or slices are asked for of a backend, or of weights, that cannot have them.
 Status check_ranks(const MeshShape& shape, const RunOptions& options, const ModelOptions& resolved);

@@ -39,10 +39,37 @@ TEST(FitShape, takes_the_shards_that_it_has_threads_for) {
   const FittedShape few = fit({}, 2, {.ep = 8});
   EXPECT_EQ(few.shape, (MeshShape{.ep = 2, .dp = 2}));
   EXPECT_EQ(few.note, "dp 8 -> 2: there are 2 threads; ep 8 -> 2: there are 2 shards");
-  const FittedShape cut = fit({.tp = 2}, 2, {.ep = 2});
-  EXPECT_EQ(cut.shape, (MeshShape{.tp = 2}));
-  EXPECT_EQ(cut.note, "ep 2 -> 1: experts are cut in slices");
+  const FittedShape divided = fit({.tp = 8}, 3, {.ep = 8});
+  EXPECT_EQ(divided.shape, (MeshShape{.tp = 2, .ep = 2}));
+  EXPECT_EQ(divided.note, "tp 8 -> 2: there are 3 threads; ep 8 -> 2: there are 2 ranks");
+  EXPECT_EQ(shape({.tp = 2}, 4, {.dp = 2, .ep = 4}), (MeshShape{.tp = 2, .ep = 4, .dp = 2}));
+  EXPECT_EQ(shape({.reduce_slices = 4}, 2, {.ep = 2}),
+            (MeshShape{.ep = 2, .dp = 2, .reduce_slices = 4}));
   EXPECT_EQ(fit({}, 4, {.dp = 4, .ep = 2}).note, "ep 2 -> 4: there are 4 shards");
+}
+
+TEST(FitShape, moves_experts_that_are_shared) {
+  const auto config = read_config(str(GLINT_SOURCE_DIR, "/models/glm5-tiny/config.json"));
+  const int experts = config.value().n_routed_experts;
+  const auto balanced = [&](const BalanceOptions& options, const ShardOptions& shards) {
+    FittedShape fitted = fit({}, 2, shards);
+    const Status status = fit_balance(options, config.value(), fitted);
+    if (!status.ok()) fitted.note = status.error().message;
+    return fitted;
+  };
+  const FittedShape all =
+      balanced({.enable_eplb = true, .ep_num_redundant_experts = 1000}, {.ep = 2});
+  EXPECT_TRUE(all.shape.moves_experts);
+  EXPECT_EQ(all.shape.redundant_experts, experts);
+  EXPECT_EQ(all.note,
+            str("redundant experts 1000 -> ", experts, ": then each of 2 ranks has every expert"));
+  EXPECT_EQ(balanced({.enable_eplb = true}, {.dp = 2}).note,
+            "eplb -> off: experts are not shared by ranks (--ep)");
+  EXPECT_FALSE(balanced({}, {.ep = 2}).shape.moves_experts);
+  EXPECT_EQ(balanced({.ep_num_redundant_experts = -1}, {.ep = 2}).note,
+            "--ep-num-redundant-experts is -1; it must be 0 or more");
+  EXPECT_EQ(balanced({.enable_eplb = true, .eplb_rebalance_num_iterations = 0}, {.ep = 2}).note,
+            "--eplb-rebalance-num-iterations is 0; it must be 1 or more");
 }
 
 TEST(FitShape, takes_the_stages_that_it_has_layers_and_threads_for) {

@@ -50,7 +50,8 @@ std::vector<NamedRule> rules_of(Dialect dialect) {
 std::vector<std::string> defaults_of(Dialect dialect) {
   switch (dialect) {
     case Dialect::kVllm:
-      return {"--host=0.0.0.0", "--port=8000", "--max-num-seqs=256"};
+      return {"--host=0.0.0.0", "--port=8000", "--max-num-seqs=256",
+              "--eplb-rebalance-num-iterations=3000"};
     case Dialect::kSglang:
       return {"--host=127.0.0.1", "--port=30000", "--priority-order=higher"};
     case Dialect::kTrtllm:

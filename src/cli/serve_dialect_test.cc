@@ -122,6 +122,28 @@ TEST(ServeDialect, layouts_are_as_each_server_counts_them) {
             "--dp expects a number, got \"two\"");
 }
 
+TEST(ServeDialect, the_balance_of_experts_is_as_others_spell_it) {
+  const auto balance = [](Dialect dialect, std::vector<std::string> line) {
+    const Served served = serve(dialect, line);
+    EXPECT_EQ(served.error, "");
+    const BalanceOptions& o = served.options;
+    return std::tuple(o.enable_eplb, o.ep_num_redundant_experts, o.eplb_rebalance_num_iterations);
+  };
+  EXPECT_EQ(balance(Dialect::kGlint, words("m --enable-eplb --ep-num-redundant-experts 4")),
+            std::tuple(true, 4, 1000));
+  EXPECT_EQ(balance(Dialect::kSglang, words("--model-path m --enable-eplb --eplb-algorithm auto "
+                                            "--ep-num-redundant-experts 32 "
+                                            "--eplb-rebalance-num-iterations 500")),
+            std::tuple(true, 32, 500));
+  EXPECT_EQ(
+      balance(Dialect::kVllm,
+              {"m", "--enable-eplb", "--eplb-config",
+               R"({"window_size": 1000, "num_redundant_experts": 16, "log_balancedness": true})"}),
+      std::tuple(true, 16, 3000));
+  EXPECT_EQ(balance(Dialect::kVllm, words("m --enable-eplb --eplb-config.step_interval 100")),
+            std::tuple(true, 0, 100));
+}
+
 TEST(ServeDialect, the_trtllm_command_and_its_file_work_and_the_file_wins) {
   const std::string file = write_temporary(
       "serve_dialect_trt.yml",

@@ -89,7 +89,8 @@ constexpr char kGraphs[] = "decode steps are CUDA graphs, whole, and others are 
 constexpr char kPython[] = "nothing of a checkpoint is executed, and there is no Python";
 constexpr char kOne[] = "there is one process";
 constexpr char kAlways[] = "always so";
-constexpr char kCollectives[] = "collectives are glint's own, and experts stay where they are";
+constexpr char kCollectives[] = "collectives are glint's own";
+constexpr char kBalance[] = "experts are packed greedily, by all rows since the last look";
 constexpr char kNoAdapter[] = "there are no adapters";
 constexpr char kNoOffload[] = "weights are mapped; the system pages them";
 
@@ -299,23 +300,30 @@ const FlagRule kRules[] = {
      kAllBits, Takes::kValue, Does::kIgnore, kOne},
     {R"(disable-custom-all-reduce enable-flashinfer-allreduce-fusion enable-symm-mem
         enable-nccl-nvls enable-mscclpp enable-torch-symm-mem enable-dp-lm-head
-        enable-eplb enable-lm-head-tp-in-adp
+        enable-lm-head-tp-in-adp eplb-log-balancedness
         enable-dp-attention-local-control-broadcast enable-prefill-cp
         enable-nsa-prefill-context-parallel enable-expert-distribution-metrics
         ray-workers-use-nsight data-parallel-hybrid-lb -dph data-parallel-external-lb -dpe
         enable-elastic-ep gather-generation-logits disable-nccl-for-dp-synchronization
         enable-ep-weight-filter enable-attn-tp-input-scattered trust-remote-code-ep)",
      kAllBits, Takes::kNothing, Does::kIgnore, kCollectives},
-    {R"(all2all-backend moe-a2a-backend deepep-mode deepep-config ep-num-redundant-experts
-        ep-dispatch-algorithm init-expert-location eplb-algorithm eplb-rebalance-num-iterations
+    {"enable-eplb", V | S, Takes::kNothing, Does::kSet, "enable-eplb"},
+    {"ep-num-redundant-experts num-redundant-experts eplb-config.num-redundant-experts", V | S,
+     Takes::kValue, Does::kSet, "ep-num-redundant-experts"},
+    {"eplb-rebalance-num-iterations eplb-step-interval eplb-config.step-interval", V | S,
+     Takes::kValue, Does::kSet, "eplb-rebalance-num-iterations"},
+    {R"(eplb-algorithm eplb-window-size eplb-rebalance-layers-per-chunk
+        eplb-min-rebalancing-utilization-threshold ep-dispatch-algorithm init-expert-location)",
+     kAllBits, Takes::kValue, Does::kIgnore, kBalance},
+    {"eplb-config.*", kAllBits, Takes::kJson, Does::kIgnore, kBalance},
+    {R"(all2all-backend moe-a2a-backend deepep-mode deepep-config
         expert-placement-strategy expert-distribution-recorder-mode
         expert-distribution-recorder-buffer-size allreduce-strategy
         flashinfer-allreduce-fusion-backend mm-encoder-tp-mode dbo-decode-token-threshold
         dbo-prefill-token-threshold tbo-token-distribution-threshold elastic-ep-backend
         mooncake-ib-device numa-node)",
      kAllBits, Takes::kValue, Does::kIgnore, kCollectives},
-    {"parallel-config.* eplb-config.* pp-partition.*", kAllBits, Takes::kJson, Does::kIgnore,
-     kShards},
+    {"parallel-config.* pp-partition.*", kAllBits, Takes::kJson, Does::kIgnore, kShards},
     {R"(cpu-offload-gb offload-group-size offload-num-in-group offload-prefetch-step
         offload-mode kt-weight-path kt-method kt-cpuinfer kt-threadpool-count kt-num-gpu-experts
         kt-max-deferred-experts-per-token)",

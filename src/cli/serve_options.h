@@ -167,6 +167,7 @@ struct ReportOptions {
 
 struct ServeOptions : RunOptions,
                       LayoutOptions,
+                      BalanceOptions,
                       ListenOptions,
                       ScheduleOptions,
                       CacheMemoryOptions,
@@ -189,6 +190,7 @@ struct ServeOptions : RunOptions,
       "let the model's MTP layer guess up to K tokens a step, fewer where few guesses are right; "
       "answers stay the same");
     LayoutOptions::visit(v);
+    BalanceOptions::visit(v);
     ListenOptions::visit(v);
     ScheduleOptions::visit(v);
     CacheMemoryOptions::visit(v);

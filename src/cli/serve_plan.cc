@@ -233,10 +233,9 @@ std::string joined(const std::vector<std::string>& names) {
 std::string describe_ranks(const FittedShape& ranks) {
   const MeshShape& shape = ranks.shape;
   std::string text = shape.tp == 1 ? "" : str(shape.tp, " that divide every matrix");
-  if (shape.dp > 1) {
-    text += str(text.empty() ? "" : ", in each of ", shape.dp, " shards",
-                shape.ep > 1 ? ", which share the experts" : "");
-  }
+  if (shape.dp > 1) text += str(text.empty() ? "" : ", in each of ", shape.dp, " shards");
+  if (shape.ep > 1) text += ", which share the experts";
+  if (shape.moves_experts) text += str(" by their load, ", shape.redundant_experts, " twice");
   if (shape.pp > 1) text += str(text.empty() ? "" : ", in each of ", shape.pp, " stages of layers");
   if (text.empty()) text = "1";
   if (shape.num_slices() > 1) text += str(", sums in ", shape.num_slices(), " slices");

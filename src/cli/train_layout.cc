@@ -19,6 +19,11 @@ Result<TrainLayout> lay_out(const MeshShape& shape, const RunOptions& how,
        {std::pair("dp", shape.dp), std::pair("tp", shape.tp), std::pair("ep", shape.ep)}) {
     if (size < 1) return invalid(str("--", name, " is ", size, "; it must be 1 or more"));
   }
+  if (shape.tp > 1 && shape.ep > 1) {
+    return invalid(str("tp is ", shape.tp, " and ep is ", shape.ep,
+                       ", but in training experts are either cut in slices or dealt out whole; "
+                       "leave one of them out"));
+  }
   GLINT_TRY_STATUS(check_shape(shape));
   const int threads = std::max(resolved.threads, 1), ranks = shape.num_ranks();
   TrainLayout out = {.model = resolved};

@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -31,6 +32,16 @@ struct ExecutorCommand {
   enum class Kind { kUpdateWeights, kStartProfile, kStopProfile, kRecover };  // of lost ranks
   Kind kind = Kind::kUpdateWeights;
   std::string path = {};  // of a checkpoint, or where the profile goes
+};
+
+// Where the experts lie that move between ranks (EPLB), and how even that is.
+struct ExpertPlaces {
+  int num_ranks = 1;
+  std::vector<std::vector<std::int32_t>> slots = {};  // of each MoE layer: the expert in each slot
+  std::uint64_t looks = 0, moved_layers = 0, moved_experts = 0;  // since the start
+  // Rows of the busiest rank over the mean, over layers: at the last look, of the rows since the
+  // one before, where the experts lay then, and where they have been moved to.
+  double imbalance_before = 1, imbalance_after = 1;
 };
 
 class Executor {
@@ -73,6 +84,8 @@ class Executor {
 
   // Tokens that each expert got since the start: [num_moe_layers, num_experts]. From any thread.
   virtual std::vector<std::uint64_t> expert_load() const { return {}; }
+  // None where experts stay. From any thread.
+  virtual std::optional<ExpertPlaces> expert_places() const { return std::nullopt; }
 };
 
 // One step, from its plan to its result.

@@ -129,15 +129,16 @@ Result<Weight> cut_columns(const Weight& whole, int index, int count, const CutM
   return part;
 }
 
-bool is_summed(const ModelTensor& tensor) {
-  return tensor.split == Split::kCols || tensor.split == Split::kExpertCols;
+bool is_summed(const ModelTensor& tensor, const ShardPlan& shard) {
+  const bool has_cut_columns = tensor.split == Split::kCols || tensor.split == Split::kExpertCols;
+  return has_cut_columns && !shard.is_whole(tensor);
 }
 
 Result<Weight> part_of(const Weight& whole, const ModelTensor& tensor, const ShardPlan& shard,
                        int slice, const CutMemory& memory) {
   const int tp = shard.shape.tp, slices = shard.shape.num_slices();
-  if (!shard.is_divided() || tensor.split == Split::kWhole) return whole;
-  if (is_summed(tensor)) {
+  if (!shard.is_divided() || shard.is_whole(tensor)) return whole;
+  if (is_summed(tensor, shard)) {
     return cut_columns(whole, shard.tp_rank * shard.own_slices() + slice, slices, memory);
   }
   const std::int64_t share = whole.rows / tp;

@@ -39,6 +39,6 @@ Result<Weight> part_of(const Weight& whole, const ModelTensor& tensor, const Sha
                        int slice, const CutMemory& memory);
 
 // Whether ranks have columns of it, and partial sums of all its outputs.
-bool is_summed(const ModelTensor& tensor);
+bool is_summed(const ModelTensor& tensor, const ShardPlan& shard);
 
 }  // namespace glint

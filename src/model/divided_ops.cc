@@ -52,6 +52,7 @@ void DividedOps::dense_ffn(const DenseFfnArgs& args, Arena& scratch) {
 }
 
 void DividedOps::moe(const MoeArgs& args, Arena& scratch) {
+  if (!shard_.shape.cuts_experts()) return inner_->moe(args, scratch);
   const Arena::Scope scope(scratch);
   const Compose f{*this, scratch, args.delta.dtype};
   const MoeWeights& w = args.weights;

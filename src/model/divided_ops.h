@@ -11,7 +11,7 @@ namespace glint {
 // f32; parts are added in the order of comm/tree.h over all slices, those of this rank first, and
 // the sum is rounded once. So the bits depend on the number of slices, not on that of ranks. A
 // slice of a mixture of experts is that of each chosen expert, weighted and added in the order of
-// choices, and the shared experts'.
+// choices, and the shared experts', unless these are whole (MeshShape::cuts_experts).
 class DividedOps final : public ForwardingOps {
  public:
   // For the ranks of `tp`; `weights` may still be empty. All but `inner` outlive it.

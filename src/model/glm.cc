@@ -158,7 +158,7 @@ void Pass::feed_forward(int layer, const LayerWeights& weights, const LayerChoic
                         .positions = batch.positions,
                         .routed = choices.routed,
                         .routed_given = choices.routed_given};
-  m.mesh.ep->size() == 1 ? m.ops.moe(args, arena) : moe_over_ranks(m, batch, args, arena);
+  m.mesh.ep->size() == 1 ? m.ops.moe(args, arena) : moe_over_ranks(m, batch, layer, args, arena);
 }
 
 void Pass::send(int to, const Tensor& routed) {

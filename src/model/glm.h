@@ -12,6 +12,8 @@
 
 namespace glint {
 
+class ExpertTables;
+
 // Everything a pass works with; it outlives the pass.
 struct Model {
   Ops& ops;
@@ -22,6 +24,7 @@ struct Model {
   KvStore& kv;
   DType activations = DType::kBF16;
   Activity& activity;
+  const ExpertTables* expert_tables = nullptr;  // where experts move between ranks
 };
 
 ModelDims dims_of(const ModelConfig& config);

@@ -43,17 +43,14 @@ class Maker {
   }
 
   std::int64_t share(std::int64_t n) const { return (n + o_.tp - 1) / o_.tp; }
-  bool divides_experts() const { return shard_.shape.ep == 1; }
   std::int64_t rows_of(const ModelTensor& t) const {
     const bool cut = t.split == Split::kRows || t.split == Split::kHeads ||
-                     t.split == Split::kVocab ||
-                     (t.split == Split::kExpertRows && divides_experts());
-    return cut ? share(t.rows) : t.rows;
+                     t.split == Split::kVocab || t.split == Split::kExpertRows;
+    return cut && !shard_.is_whole(t) ? share(t.rows) : t.rows;
   }
   std::int64_t cols_of(const ModelTensor& t) const {
-    const bool cut =
-        t.split == Split::kCols || (t.split == Split::kExpertCols && divides_experts());
-    return cut ? share(t.cols) : t.cols;
+    const bool cut = t.split == Split::kCols || t.split == Split::kExpertCols;
+    return cut && !shard_.is_whole(t) ? share(t.cols) : t.cols;
   }
   int id_of(const ModelTensor& tensor) const {
     return static_cast<int>(&tensor - weights_.tensors.data());

@@ -22,7 +22,7 @@ struct NullWeightOptions {
 
 // The part of the model that `shard` holds, in memory of `device`, which no one has written; where
 // it had no room, a buffer of `owned` is empty. With shard.shape.ep above 1
-// routed experts are dealt out whole; else each is divided over `tp`.
+// experts are whole, the routed ones dealt out; else each is divided over `tp`.
 ModelWeights null_weights(const ModelConfig& config, const ShardPlan& shard,
                           const NullWeightOptions& options, Device& device);
 

@@ -3,12 +3,14 @@
 #include <bit>
 
 #include "base/str.h"
+#include "model/cut_weight.h"
 
 namespace glint {
 
 std::string describe(const MeshShape& shape) {
   return str("tp ", shape.tp, ", cp ", shape.cp, ", dp ", shape.dp, ", ep ", shape.ep, ", pp ",
-             shape.pp);
+             shape.pp,
+             shape.moves_experts ? str(", redundant experts ", shape.redundant_experts) : "");
 }
 
 bool ShardPlan::holds(const ModelTensor& tensor, const ModelConfig& config) const {
@@ -16,6 +18,18 @@ bool ShardPlan::holds(const ModelTensor& tensor, const ModelConfig& config) cons
   if (tensor.layer >= 0) return layers.holds(tensor.layer);
   if (tensor.role != TensorRole::kEmbedding) return is_last();
   return is_first() || (is_last() && config.num_nextn_predict_layers > 0);
+}
+
+bool ShardPlan::is_whole(const ModelTensor& tensor) const {
+  const bool is_expert =
+      tensor.role == TensorRole::kRoutedExpert || tensor.role == TensorRole::kSharedExpert;
+  return tensor.split == Split::kWhole || (is_expert && !shape.cuts_experts());
+}
+
+ExpertSlots ShardPlan::slots_of(int layer, int num_experts) const {
+  const auto i = static_cast<std::size_t>(layer);
+  if (i < moved.size() && !moved[i].empty()) return moved[i];
+  return first_slots(num_experts, num_expert_slots);
 }
 
 ExpertRange experts_of(int num_experts, int rank, int size) {
@@ -35,12 +49,6 @@ Status check_slices(const MeshShape& shape) {
     return invalid(str("reduce-slices is ", shape.reduce_slices, "; it must be tp (", shape.tp,
                        ") or 2, 4, 8, .. times as many, and at most ", kMostRanks));
   }
-  if (slices > 1 && shape.ep > 1) {
-    return invalid(str(shape.tp > 1 ? str("tp is ", shape.tp) : str("reduce-slices is ", slices),
-                       " and ep is ", shape.ep,
-                       ", but experts are either cut in slices or dealt out whole; leave one of "
-                       "them out"));
-  }
   return Ok{};
 }
 
@@ -54,14 +62,15 @@ Status check_divides(bool is_tp, int parts, std::string_view name, std::int64_t 
                      ", but must divide the model's ", name, " (", size, "); set it to ", works));
 }
 
-Status check_division(const ModelConfig& config, const MeshShape& shape) {
+Status check_division(const ModelConfig& config, const ShardPlan& plan) {
+  const MeshShape& shape = plan.shape;
   const int slices = shape.num_slices();
   if (slices == 1) return Ok{};
   GLINT_TRY_STATUS(
       check_divides(true, shape.tp, "num_attention_heads", config.num_attention_heads));
   GLINT_TRY_STATUS(check_divides(true, shape.tp, "vocab_size", config.vocab_size));
   for (const ModelTensor& tensor : model_tensors(config)) {
-    if (tensor.split != Split::kCols && tensor.split != Split::kExpertCols) continue;
+    if (!is_summed(tensor, plan)) continue;
     GLINT_TRY_STATUS(
         check_divides(slices == shape.tp, slices, str("columns of ", tensor.name), tensor.cols));
   }
@@ -84,15 +93,29 @@ Status check_shape(const MeshShape& shape) {
     return invalid(str("cp is ", shape.cp, ", but a sequence is shared by all ", shape.dp,
                        " shards of a stage or has one; set cp to ", shape.dp, " or to 1"));
   }
-  if (shape.ep != 1 && shape.ep != shape.dp) {
-    return invalid(str("ep is ", shape.ep, ", but experts are shared by all ", shape.dp,
-                       " shards of a stage or by none; set ep to ", shape.dp, " or to 1"));
+  const int stage = shape.tp * shape.dp;
+  if (shape.ep != 1 && shape.ep != stage) {
+    return invalid(str("ep is ", shape.ep, ", but experts are shared by all ", stage,
+                       " ranks of a stage or by none; set ep to ", stage, " or to 1"));
+  }
+  if (shape.moves_experts && shape.ep == 1) {
+    return invalid("experts move between ranks that share them, but ep is 1; set it to more");
+  }
+  if (shape.redundant_experts < 0 || (shape.redundant_experts > 0 && !shape.moves_experts)) {
+    return invalid(str("redundant experts are ", shape.redundant_experts,
+                       "; they must be 0 or more, and need experts that move"));
   }
   return Ok{};
 }
 
 Result<ShardPlan> plan_shard(const ModelConfig& config, const MeshShape& shape, int rank) {
   GLINT_TRY_STATUS(check_shape(shape));
+  const int copies = config.n_routed_experts * (shape.ep - 1);  // of each on every rank
+  if (shape.redundant_experts > copies) {
+    return invalid(str("redundant experts are ", shape.redundant_experts, ", but ", copies,
+                       " put every expert on each of ", shape.ep, " ranks; set it to ", copies,
+                       " or less"));
+  }
   if (shape.pp > config.num_hidden_layers) {
     return invalid(str("pp is ", shape.pp, ", but the model has ", config.num_hidden_layers,
                        " layers; every stage needs one"));
@@ -101,18 +124,21 @@ Result<ShardPlan> plan_shard(const ModelConfig& config, const MeshShape& shape, 
     return invalid(str("ep is ", shape.ep, ", but the model has ", config.n_routed_experts,
                        " routed experts; every rank needs one"));
   }
-  GLINT_TRY_STATUS(check_division(config, shape));
   const auto first_layer = [&](int stage) { return config.num_hidden_layers * stage / shape.pp; };
   const int stage = rank / (shape.tp * shape.dp), shard = rank / shape.tp % shape.dp;
   const int tp_rank = rank % shape.tp, heads = config.num_attention_heads / shape.tp;
-  return ShardPlan{
+  const int slots = config.n_routed_experts + shape.redundant_experts;
+  ShardPlan plan = {
       .shape = shape,
       .stage = stage,
       .shard = shard,
       .tp_rank = tp_rank,
       .layers = {first_layer(stage), first_layer(stage + 1)},
-      .experts = experts_of(config.n_routed_experts, shape.ep == 1 ? 0 : shard, shape.ep),
-      .heads = {tp_rank * heads, heads}};
+      .experts = experts_of(slots, shape.ep == 1 ? 0 : shard * shape.tp + tp_rank, shape.ep),
+      .heads = {tp_rank * heads, heads},
+      .num_expert_slots = slots};
+  GLINT_TRY_STATUS(check_division(config, plan));
+  return plan;
 }
 
 }  // namespace glint

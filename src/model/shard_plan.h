@@ -5,6 +5,7 @@
 
 #include "base/result.h"
 #include "model/config.h"
+#include "model/expert_slots.h"
 #include "model/tensor_table.h"
 
 namespace glint {
@@ -13,15 +14,23 @@ namespace glint {
 struct MeshShape {
   int tp = 1;  // ranks of a shard that divide its heads, inner rows and vocabulary
   int cp = 1;  // shards that share each sequence, of which each runs some rows: 1, or all
-  int ep = 1;  // ranks that share the routed experts of a layer: 1, or all shards of a stage
+  int ep = 1;  // ranks that share the routed experts of a layer: 1, or all of a stage
   int pp = 1;  // stages, of whole layers each
   int dp = 1;  // shards: each has sequences and a cache of its own
   // Slices that the sums of divided products are cut in: tp, or 2, 4, .. times as many, which the
   // ranks then add up in the order of all slices. 0: tp.
   int reduce_slices = 0;
+  // Mixtures of experts are whole on one rank, too, where other sums are cut in slices; with `ep`
+  // they always are.
+  bool whole_experts = false;
+  // Experts move between the ranks of `ep` (EPLB), which have so many slots of each layer, all
+  // together, beyond one an expert.
+  bool moves_experts = false;
+  int redundant_experts = 0;
 
   int num_ranks() const { return pp * dp * tp; }
   int num_slices() const { return reduce_slices ? reduce_slices : tp; }
+  bool cuts_experts() const { return ep == 1 && !whole_experts; }
   bool operator==(const MeshShape&) const = default;
 };
 
@@ -36,7 +45,7 @@ struct LayerRange {
   bool holds(int layer) const { return layer >= begin && layer < end; }
 };
 
-// The routed experts first .. first + count - 1 of every MoE layer.
+// The slots first .. first + count - 1 of every MoE layer. Without moves slot e is expert e.
 struct ExpertRange {
   int first = 0, count = 0;
 };
@@ -52,6 +61,10 @@ struct ShardPlan {
   LayerRange layers = {};
   ExpertRange experts = {};
   HeadRange heads = {};
+  int num_expert_slots = 0;  // of a layer, on all ranks together
+  // By layer, where experts have moved: what the slots hold; else empty, and then they hold what
+  // first_slots() says.
+  std::vector<ExpertSlots> moved = {};
 
   bool is_first() const { return stage == 0; }
   bool is_last() const { return stage + 1 == shape.pp; }
@@ -59,6 +72,10 @@ struct ShardPlan {
   bool is_divided() const { return shape.num_slices() > 1; }
   // Slices that this rank adds up itself.
   int own_slices() const { return shape.num_slices() / shape.tp; }
+  // Whether it holds all of `tensor`, or of its experts, if it has any of it.
+  bool is_whole(const ModelTensor& tensor) const;
+  // The experts in the slots of a layer.
+  ExpertSlots slots_of(int layer, int num_experts) const;
   // Whether it holds a part of `tensor`. An MTP layer is on the last stage, with the embedding.
   bool holds(const ModelTensor& tensor, const ModelConfig& config) const;
 };

@@ -48,7 +48,7 @@ TEST(ShardPlan, refuses_what_cannot_be_in_one_sentence) {
     return plan.ok() ? "<ok>" : plan.error().message;
   };
   EXPECT_EQ(refusal({.ep = 2, .dp = 4}),
-            "ep is 2, but experts are shared by all 4 shards of a stage or by none; set ep to 4 or "
+            "ep is 2, but experts are shared by all 4 ranks of a stage or by none; set ep to 4 or "
             "to 1");
   EXPECT_EQ(refusal({.cp = 3, .dp = 6}),
             "cp is 3, but a sequence is shared by all 6 shards of a stage or has one; set cp to 6 "
@@ -63,15 +63,42 @@ TEST(ShardPlan, refuses_what_cannot_be_in_one_sentence) {
       "tp 1, cp 1, dp 0, ep 1, pp 1: each must be 1 or more, and the ranks at most 1024 in all");
   EXPECT_EQ(refusal({.tp = 3}),
             "tp is 3, but must divide the model's num_attention_heads (4); set it to 2");
-  EXPECT_EQ(
-      refusal({.tp = 2, .ep = 2, .dp = 2}),
-      "tp is 2 and ep is 2, but experts are either cut in slices or dealt out whole; leave one "
-      "of them out");
+  EXPECT_EQ(refusal({.tp = 2, .ep = 2, .dp = 2}),
+            "ep is 2, but experts are shared by all 4 ranks of a stage or by none; set ep to 4 or "
+            "to 1");
+  EXPECT_EQ(refusal({.moves_experts = true}),
+            "experts move between ranks that share them, but ep is 1; set it to more");
+  EXPECT_EQ(refusal({.ep = 2, .dp = 2, .redundant_experts = 2}),
+            "redundant experts are 2; they must be 0 or more, and need experts that move");
+  EXPECT_EQ(refusal({.ep = 2, .dp = 2, .moves_experts = true, .redundant_experts = 17}),
+            "redundant experts are 17, but 16 put every expert on each of 2 ranks; set it to 16 or "
+            "less");
   EXPECT_EQ(refusal({.tp = 2, .reduce_slices = 6}),
             "reduce-slices is 6; it must be tp (2) or 2, 4, 8, .. times as many, and at most 1024");
   EXPECT_EQ(refusal({.reduce_slices = 1024}),
             "reduce-slices is 1024, but must divide the model's columns of "
             "model.layers.0.mlp.down_proj (512); set it to 512");
+}
+
+TEST(ShardPlan, members_of_a_shard_may_share_whole_experts) {
+  const ModelConfig config = tiny_config();
+  std::vector<int> next(2);
+  for (int rank = 0; rank < 8; ++rank) {
+    const MeshShape shape = {
+        .tp = 2, .ep = 4, .pp = 2, .dp = 2, .moves_experts = true, .redundant_experts = 3};
+    const ShardPlan plan = plan_shard(config, shape, rank).value();
+    EXPECT_EQ(plan.experts.first, next[plan.stage]);
+    next[plan.stage] += plan.experts.count;
+    EXPECT_EQ(plan.num_expert_slots, config.n_routed_experts + 3);
+    EXPECT_EQ(plan.slots_of(1, config.n_routed_experts),
+              first_slots(config.n_routed_experts, config.n_routed_experts + 3));
+    for (const ModelTensor& tensor : model_tensors(config)) {
+      const bool is_expert =
+          tensor.role == TensorRole::kRoutedExpert || tensor.role == TensorRole::kSharedExpert;
+      EXPECT_EQ(plan.is_whole(tensor), is_expert || tensor.split == Split::kWhole) << tensor.name;
+    }
+  }
+  EXPECT_EQ(next, (std::vector<int>(2, config.n_routed_experts + 3)));
 }
 
 TEST(ShardPlan, members_of_a_shard_divide_its_heads) {

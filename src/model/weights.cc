@@ -45,7 +45,8 @@ class Finder {
     filling_ = &to, slice_ = slice;
     for (const ModelTensor& tensor : to.tensors) {
       const bool is_loaded = tensor.layer < c_.num_hidden_layers || options_.with_mtp;
-      to.is_held.push_back(is_loaded && is_mine(tensor) && (slice == 0 || is_summed(tensor)));
+      to.is_held.push_back(is_loaded && is_mine(tensor) &&
+                           (slice == 0 || is_summed(tensor, *options_.shard)));
       if (!to.is_held.back()) continue;
       GLINT_TRY_STATUS(std::visit([&](auto held) { return load(tensor, held); }, tensor.held(to)));
     }
@@ -99,10 +100,12 @@ class Finder {
 
   Status load(const ModelTensor& tensor, WeightStack* experts) {
     std::vector<Weight>& list = filling_->lists.emplace_back();
-    const ExpertRange mine =
-        options_.shard ? options_.shard->experts : ExpertRange{0, tensor.num_experts};
-    for (int expert = mine.first; expert < mine.first + mine.count; ++expert) {
-      GLINT_TRY(Weight weight, matrix(tensor, expert));
+    const ShardPlan* const shard = options_.shard;
+    const ExpertRange mine = shard ? shard->experts : ExpertRange{0, tensor.num_experts};
+    const ExpertSlots slots = shard ? shard->slots_of(tensor.layer, tensor.num_experts)
+                                    : first_slots(tensor.num_experts, tensor.num_experts);
+    for (int slot = mine.first; slot < mine.first + mine.count; ++slot) {
+      GLINT_TRY(Weight weight, matrix(tensor, slots[static_cast<std::size_t>(slot)]));
       list.push_back(std::move(weight));
     }
     *experts = stack_of(list);

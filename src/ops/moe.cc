@@ -24,6 +24,22 @@ OpCost cost(const RouteArgs& args) {
                    bytes_of(args.weights)};
 }
 
+void check(const PickCopiesArgs& args) {
+  ShapeCheck c("pick_copies");
+  c.dense("ids", args.ids, DType::kI32, {"T", "k"});
+  c.dense("positions", args.positions, DType::kI32, {"T"});
+  c.dense("first", args.first, DType::kI32, {"E + 1"});
+  c.require(c["E + 1"] >= 2, "first is too short");
+  c.dense("copies", args.copies, DType::kI32, {"P"});
+  c.require(c["P"] + 1 >= c["E + 1"], "there are fewer copies than experts");
+  c.dense("slots", args.slots, DType::kI32, {"T", "k"});
+}
+
+OpCost cost(const PickCopiesArgs& args) {
+  return {.bytes = bytes_of(args.ids) + bytes_of(args.positions) + bytes_of(args.first) +
+                   bytes_of(args.copies) + bytes_of(args.slots)};
+}
+
 void check(const PermuteArgs& args) {
   ShapeCheck c("permute");
   c.dense("ids", args.ids, DType::kI32, {"T", "k"});

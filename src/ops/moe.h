@@ -1,5 +1,5 @@
-// route, permute, regroup, combine: which experts see a token, and how their answers come back
-// together.
+// route, pick_copies, permute, regroup, combine: which experts see a token, and how their answers
+// come back together.
 //
 // Source: DeepSeek-V3 (arXiv 2412.19437), section 2.1.2, with the router's groups as in its code.
 #pragma once
@@ -34,6 +34,29 @@ struct RouteArgs {
 };
 void check(const RouteArgs& args);
 OpCost cost(const RouteArgs& args);
+
+// Which copy of each chosen expert answers, where experts have several: that of row t, at position
+// p, which chose e, is
+//   slots[t, j] = copies[first[e] + h % (first[e + 1] - first[e])]
+//   h = (p * 0x9E3779B1 + t * 0x85EBCA77 mod 2^32) / 2^16
+// so that both the rows of a sequence and those of one position go to all copies, and nothing but
+// the row decides. An id of -1 stays -1.
+struct PickCopiesArgs {
+  Tensor ids = {};        // [T, k] i32 in [-1, E)
+  Tensor positions = {};  // [T] i32
+  Tensor first = {};      // [E + 1] i32, ascending from 0 to P; each expert has one copy or more
+  Tensor copies = {};     // [P] i32
+  Tensor slots = {};      // [T, k] i32, written
+};
+void check(const PickCopiesArgs& args);
+OpCost cost(const PickCopiesArgs& args);
+
+// That formula.
+inline std::int32_t copy_of_row(std::int64_t row, std::int32_t position, std::int32_t num_copies) {
+  const std::uint32_t mixed = static_cast<std::uint32_t>(position) * 0x9E3779B1u +
+                              static_cast<std::uint32_t>(row) * 0x85EBCA77u;
+  return static_cast<std::int32_t>((mixed >> 16) % static_cast<std::uint32_t>(num_copies));
+}
 
 // Sorts the T * k (token, choice) pairs by expert, stably: pair r of the result belongs to expert e
 // where offsets[e] <= r < offsets[e + 1], comes from token rows[r], and is found again at r =

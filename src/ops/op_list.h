@@ -20,6 +20,7 @@
   OP(SelectKeys, select_keys)       \
   OP(SparseMla, sparse_mla)         \
   OP(Route, route)                  \
+  OP(PickCopies, pick_copies)       \
   OP(Permute, permute)              \
   OP(Regroup, regroup)              \
   OP(Combine, combine)              \

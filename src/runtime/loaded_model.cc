@@ -63,7 +63,8 @@ LoadedModel::LoadedModel(ModelOptions options, DecoratedBackend backend)
       step_(ops().device()),
       draft_(ops().device()),
       head_(ops().device()),
-      scratch_(ops().device()) {}
+      scratch_(ops().device()),
+      moves_(ops().device()) {}
 
 Result<std::unique_ptr<LoadedModel>> LoadedModel::load(const ModelOptions& options,
                                                        DecoratedBackend backend,
@@ -118,6 +119,7 @@ Result<std::unique_ptr<LoadedModel>> LoadedModel::load(const ModelOptions& optio
                 m->weights_,
                 {.packing = in_memory ? Packing::kAlways : options.packing, .keep_free = keep_free},
                 m->backend(), threads.pool(), options.dummy ? LoadProgress{} : progress));
+  GLINT_TRY_STATUS(m->prepare_moves());
   m->load_stats_.seconds = seconds_since(start);
   return m;
 }
@@ -207,7 +209,8 @@ Status LoadedModel::reserve_steps(const StepMemory& planned) {
 Status LoadedModel::make_room(const StepMemory& planned) {
   for (const auto& [arena, bytes] :
        {std::pair(&step_.arena, planned.step), std::pair(&draft_.arena, planned.draft),
-        std::pair(&head_.arena, planned.head), std::pair(&scratch_, planned.edits)}) {
+        std::pair(&head_.arena, planned.head), std::pair(&scratch_, planned.edits),
+        std::pair(&moves_.arena, planned.moves)}) {
     if (bytes > 0 && !arena->reserve(static_cast<std::size_t>(bytes))) {
       return Error{ErrorCode::kResourceExhausted,
                    str("no room on ", ops().device().name(), " for ",
@@ -224,7 +227,7 @@ GraphStats LoadedModel::record_graphs(std::int64_t max_seq_len, const StepOption
   device.synchronize();
   const auto start = std::chrono::steady_clock::now();
   const std::int64_t before = device.memory().available;
-  graphs_.record_all(model(), rope_table_, options, max_seq_len, step_.begin());
+  graphs_.record_all(model(), rope_.table, options, max_seq_len, step_.begin());
   device.synchronize();
   return {.count = graphs_.size(),
           .seconds = seconds_since(start),
@@ -236,6 +239,7 @@ StepMemory LoadedModel::used_memory() const {
           .draft = static_cast<std::int64_t>(draft_.arena.high_water()),
           .head = static_cast<std::int64_t>(head_.arena.high_water()),
           .edits = static_cast<std::int64_t>(scratch_.high_water()),
+          .moves = static_cast<std::int64_t>(moves_.arena.high_water()),
           .scratch = backend_.backend->scratch_bytes()};
 }
 
@@ -248,14 +252,14 @@ Status LoadedModel::make_rope_table() {
   const std::vector<float> table =
       rope_table(config_.rope, dim, positions, threads ? *threads : alone);
   const std::size_t bytes = table.size() * sizeof(float);
-  rope_memory_ = ops().device().allocate(bytes);
-  if (!rope_memory_.data()) {
+  rope_.memory = ops().device().allocate(bytes);
+  if (!rope_.memory.data()) {
     return Error{ErrorCode::kResourceExhausted,
                  str("no room on ", ops().device().name(), " for a rotary table of ",
                      human_bytes(static_cast<double>(bytes)), "; a shorter context needs less")};
   }
-  rope_table_ = Tensor(rope_memory_.data(), DType::kF32, {positions, dim});
-  ops().device().copy_in(rope_table_.data, table.data(), bytes);
+  rope_.table = Tensor(rope_.memory.data(), DType::kF32, {positions, dim});
+  ops().device().copy_in(rope_.table.data, table.data(), bytes);
   return Ok{};
 }
 
@@ -313,8 +317,8 @@ StepOutput LoadedModel::run_own(const StepRows& rows, const StepOptions& options
   activity_.set_step(rows.step, static_cast<int>(rows.tokens.size()));
   activity_.begin("build_batch");
   const ForwardArgs ran = graphs_.fit(model(), rows, options)
-                              ? graphs_.run(model(), rows, rope_table_, options, arena)
-                              : run_step(model(), rows, rope_table_, options, arena);
+                              ? graphs_.run(model(), rows, rope_.table, options, arena)
+                              : run_step(model(), rows, rope_.table, options, arena);
   last_hidden_ = ran.hidden;
   return {.device_logits = gather_logits(model(), ran.logits, arena),
           .hidden = ran.hidden,
@@ -348,7 +352,7 @@ StepOutput LoadedModel::draft_own(const StepRows& rows, const HiddenRows& target
                                   const DraftOptions& options, Arena& arena) {
   activity_.begin("mtp_batch");
   const DraftResults ran = run_draft(
-      model(), rows, rope_table_, [&] { return place(target, arena); }, options, arena);
+      model(), rows, rope_.table, [&] { return place(target, arena); }, options, arena);
   return {.device_logits = gather_logits(model(), ran.logits, arena),
           .hidden = ran.hidden,
           .selected = ran.selected,

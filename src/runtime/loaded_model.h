@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "model/expert_tables.h"
 #include "model/glm.h"
 #include "model/open_model.h"
 #include "model/place_weights.h"
@@ -120,6 +121,10 @@ class LoadedModel {
   // Runs what the leader of this rank's group runs.
   Status follow(const RankPass& pass);
 
+  // Where the layout lets experts move: those of `layer` go to `slots`, between passes, on all
+  // ranks.
+  void move_experts(int layer, const ExpertSlots& slots);
+
   // Makes a cache of `num_pages` pages; whatever an earlier one held is gone. Call it before the
   // first step.
   Status reserve_pages(int num_pages);
@@ -183,14 +188,22 @@ class LoadedModel {
   // That arenas hold.
   std::size_t arena_bytes() const {
     return step_.arena.bytes_held() + draft_.arena.bytes_held() + head_.arena.bytes_held() +
-           scratch_.bytes_held();
+           scratch_.bytes_held() + moves_.arena.bytes_held();
   }
 
   // Everything that a pass of the caller's own works with. Needs pages.
   Model model() {
-    return {ops(), options_.mesh, shard_, config_, weights_, *kv_, options_.activations, activity_};
+    return {ops(),
+            options_.mesh,
+            shard_,
+            config_,
+            weights_,
+            *kv_,
+            options_.activations,
+            activity_,
+            moves_.tables ? &*moves_.tables : nullptr};
   }
-  const Tensor& rotary_table() const { return rope_table_; }
+  const Tensor& rotary_table() const { return rope_.table; }
 
   // The work in progress, reported by each pass. The caller may report more, and record.
   Activity& activity() { return activity_; }
@@ -199,6 +212,8 @@ class LoadedModel {
   LoadedModel(ModelOptions options, DecoratedBackend backend);
   Status replace(Checkpoint next, Sources sources);
   Status take_weights(const std::string& dir);
+  Status prepare_moves();
+  Status undo_moves();
   Status make_pages(int num_pages);
   Status make_room(const StepMemory& planned);
   // own() on this rank and `pass` on its followers.
@@ -231,8 +246,10 @@ class LoadedModel {
   GenerationConfig generation_;
   std::unique_ptr<Checkpoint> checkpoint_;
   ModelWeights weights_;
-  Buffer rope_memory_;
-  Tensor rope_table_;  // [positions that the pages hold, qk_rope_head_dim]
+  struct Rope {
+    Buffer memory;
+    Tensor table;  // [positions that the pages hold, qk_rope_head_dim]
+  } rope_;
   std::optional<KvStore> kv_;
   Activity activity_;
   // The memory of a kind of pass.
@@ -248,6 +265,12 @@ class LoadedModel {
   };
   Pass step_, draft_, head_;
   Arena scratch_;
+  struct Moves {
+    explicit Moves(Device& device) : arena(device) {}
+
+    Arena arena;
+    std::optional<ExpertTables> tables;  // where experts move
+  } moves_;
   StepGraphs graphs_;
   Tensor last_hidden_;                     // of the last step
   std::unique_ptr<StageResults> results_;  // of a leader of several stages

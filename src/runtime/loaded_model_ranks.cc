@@ -34,6 +34,7 @@ void LoadedModel::set_followers(Followers* followers) {
 
 Status LoadedModel::restart_ranks() {
   if (results_) results_->abandon();
+  GLINT_TRY_STATUS(undo_moves());  // new ranks have the experts that they load
   return followers_ ? followers_->restart() : Ok{};
 }
 
@@ -217,6 +218,9 @@ Status LoadedModel::follow(const RankPass& pass) {
       return reserve_steps(pass.memory);
     case RankPass::Kind::kUpdateWeights:
       return take_weights(pass.path);
+    case RankPass::Kind::kMoveExperts:
+      move_experts(pass.layer, pass.slots);
+      return Ok{};
   }
   GLINT_CHECK(false, "an unknown pass");
 }

@@ -37,7 +37,7 @@ MemoryPlan plan_memory(StepTrial& trial, const ModelConfig& config, const TrialO
     const std::int64_t bytes = std::visit(Bytes{}, held);
     plan.weights[static_cast<std::size_t>(tensor.role)] += bytes;
     const bool is_dealt = tensor.num_experts && options.layout.ep > 1;
-    const bool is_cut = tensor.split != Split::kWhole && options.layout.tp > 1;
+    const bool is_cut = !trial.shard().is_whole(tensor) && options.layout.tp > 1;
     if (options.layout.tp * options.layout.dp > 1 && !is_dealt && !is_cut) plan.replicated += bytes;
   });
   plan.page = page_bytes(config, {.latent = options.latent,
@@ -76,7 +76,7 @@ TrialOptions trial_options(LoadedModel& model) {
   });
   const ModelOptions& options = model.options();
   const MeshShape& shape = options.shape;
-  return {.layout = {.tp = shape.tp, .ep = shape.ep, .dp = shape.dp, .pp = shape.pp},
+  return {.layout = layout_of(shape),
           .stage = model.shard().stage,
           .format = by_name(std::move(formats)),
           .with_mtp = model.has_mtp(),

@@ -83,6 +83,11 @@ ModelExecutor::ModelExecutor(LoadedModel& model, const ModelExecutorOptions& opt
     seat_drafter_.emplace(model, seats_,
                           options.num_token_ids ? options.num_token_ids : info_.vocab_size);
   }
+  if (model.shard().shape.moves_experts) {
+    balancer_.emplace(model.shard(), ExpertBalancerOptions{.layers = info_.moe_layers,
+                                                           .num_experts = info_.num_experts,
+                                                           .interval = options.balance_steps});
+  }
   seats_.reserve(options.max_running);
   if (options_.num_token_ids == 0) options_.num_token_ids = info_.vocab_size;
 }
@@ -104,8 +109,18 @@ void ModelExecutor::launch(std::shared_ptr<const StepPlan> plan) {
   if (needs_tokens(*step.plan)) read_launched();
   for (const SeqSlice& slice : step.plan->slices) seats_.reserve(slice.seat + 1);
   step.runs = locate(*step.plan, step.result);
-  if (!step.runs.empty()) run(step);
+  if (!step.runs.empty()) {
+    balance_experts();
+    run(step);
+  }
   model_.activity().end();
+}
+
+// Before a step that runs, at most one layer's experts move.
+void ModelExecutor::balance_experts() {
+  if (!balancer_ || !model_.ranks_state().ok()) return;
+  const auto move = balancer_->before_step([this] { return expert_load(); });
+  if (move) model_.move_experts(move->layer, move->slots);
 }
 
 // Whether the host must have read what was launched before it launches the plan: drafts are for a
@@ -287,6 +302,7 @@ Status ModelExecutor::recover() {
     sequence->seed.position = -1;
     sequence->in_flight = sequence->drafts_in_flight = 0;
   }
+  if (balancer_) balancer_->forget_moves();
   Status status = model_.restart_ranks();
   failed_ = false;
   return status;
@@ -587,6 +603,11 @@ std::vector<std::uint64_t> ModelExecutor::expert_load() const {
   std::vector<std::uint64_t> load;
   for (const auto& count : expert_load_) load.push_back(count.load(std::memory_order_relaxed));
   return load;
+}
+
+std::optional<ExpertPlaces> ModelExecutor::expert_places() const {
+  if (!balancer_) return std::nullopt;
+  return balancer_->places();
 }
 
 }  // namespace glint

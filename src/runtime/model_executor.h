@@ -22,6 +22,7 @@
 
 #include "engine/executor.h"
 #include "runtime/drafter.h"
+#include "runtime/expert_balancer.h"
 #include "runtime/grammar_masks.h"
 #include "runtime/launched_step.h"
 #include "runtime/seat_drafter.h"
@@ -34,6 +35,7 @@ struct ModelExecutorOptions {
   TokenId num_token_ids = 0;  // ids from here on are padding and never come; 0: all are tokens
   int max_running = 256;      // sequences at once, above which memory of theirs moves
   bool times_gaps = false;
+  int balance_steps = 1000;  // between looks at the load of experts that may move; 0: none
 };
 
 class ModelExecutor final : public Executor {
@@ -51,6 +53,7 @@ class ModelExecutor final : public Executor {
   std::string progress() const override;
   bool ready() const override { return !failed_ && model_.ranks_state().ok(); }
   std::vector<std::uint64_t> expert_load() const override;
+  std::optional<ExpertPlaces> expert_places() const override;
 
   // Records the graphs of decode steps. Before the first step.
   GraphStats record_graphs(std::int64_t max_seq_len);
@@ -81,6 +84,7 @@ class ModelExecutor final : public Executor {
   void read(LaunchedStep& step);
   void run_draft_rows(std::span<SliceRun> runs);
   void tell_routed(LaunchedStep& step);
+  void balance_experts();
 
   LoadedModel& model_;
   ModelExecutorOptions options_;
@@ -97,6 +101,7 @@ class ModelExecutor final : public Executor {
   Logprobs logprobs_;
   GrammarMasks masks_;
   std::deque<std::atomic<std::uint64_t>> expert_load_;
+  std::optional<ExpertBalancer> balancer_;  // where experts move
   std::string profile_path_;
   std::atomic<bool> failed_ = false;  // until it has recovered
 };

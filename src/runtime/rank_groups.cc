@@ -23,7 +23,7 @@ std::vector<RankGroup> groups_of(const MeshShape& shape) {
   add(0, shape.tp, 1);
   add(1, shape.cp, shape.tp);
   add(2, shape.dp, shape.tp);
-  add(3, shape.ep, shape.tp);
+  add(3, shape.ep, 1);
   add(4, shape.pp, shape.tp * shape.dp);
   return groups;
 }

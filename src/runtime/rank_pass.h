@@ -22,8 +22,9 @@ struct RankPass {
     kReservePages,   // `num_pages`
     kReserveSteps,   // `memory`
     kUpdateWeights,  // of the checkpoint in folder `path`
+    kMoveExperts,    // of `layer`, to `slots`
   };
-  static constexpr int kNumKinds = 6;
+  static constexpr int kNumKinds = 7;
 
   Kind kind = Kind::kStep;
   std::vector<StepRows> shards = {};  // the rows of each
@@ -37,6 +38,8 @@ struct RankPass {
   std::int32_t num_pages = 0;
   StepMemory memory = {};
   std::string path = {};
+  std::vector<std::int32_t> slots = {};  // ExpertSlots
+  std::int32_t layer = 0;
 };
 
 // The ranks that run each pass of a leader's model with it.

@@ -38,7 +38,9 @@ ModelOptions model_options(const Json& start) {
              .ep = number("ep"),
              .pp = number("pp"),
              .dp = number("dp"),
-             .reduce_slices = number("reduce_slices")};
+             .reduce_slices = number("reduce_slices"),
+             .moves_experts = start.find("moves_experts")->as_bool(),
+             .redundant_experts = number("redundant_experts")};
   m.rank = number("rank");
   return m;
 }
@@ -163,6 +165,8 @@ Json rank_start(const ModelOptions& m, int rank, const std::string& build, const
                       {"pp", m.shape.pp},
                       {"dp", m.shape.dp},
                       {"reduce_slices", m.shape.reduce_slices},
+                      {"moves_experts", m.shape.moves_experts},
+                      {"redundant_experts", m.shape.redundant_experts},
                       {"dir", m.dir},
                       {"activations", static_cast<int>(m.activations)},
                       {"latent", static_cast<int>(m.latent)},

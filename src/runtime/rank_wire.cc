@@ -118,6 +118,8 @@ void visit(Visit& v, Pass& pass) {
   v(pass.num_pages);
   v(pass.memory);
   v(pass.path);
+  v(pass.slots);
+  v(pass.layer);
 }
 
 bool is_whole(const StepRows& rows) {

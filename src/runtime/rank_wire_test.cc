@@ -32,6 +32,8 @@ RankPass random_pass(std::uint64_t seed) {
   pass.num_pages = below(1000);
   pass.memory.draft = below(1000);
   pass.path = std::string(static_cast<std::size_t>(below(20)), 'p');
+  pass.slots.resize(static_cast<std::size_t>(below(20)), below(16));
+  pass.layer = below(78);
   return pass;
 }
 
@@ -52,6 +54,8 @@ TEST(RankWire, passes_come_back_as_they_were) {
     EXPECT_EQ(read.value().hidden, pass.hidden);
     EXPECT_EQ(read.value().memory.draft, pass.memory.draft);
     EXPECT_EQ(read.value().path, pass.path);
+    EXPECT_EQ(read.value().slots, pass.slots);
+    EXPECT_EQ(read.value().layer, pass.layer);
   }
 }
 

@@ -21,11 +21,14 @@ struct StepMemory {
   std::int64_t draft = 0;    // of the MTP layer's
   std::int64_t head = 0;     // of logits by themselves
   std::int64_t edits = 0;    // of logits that a request's own rules change
+  std::int64_t moves = 0;    // of experts on their way between ranks
   std::int64_t seats = 0;    // of what the device knows of each sequence (seat_table.h)
   std::int64_t scratch = 0;  // of the backend's own
   std::int64_t graphs = 0;   // of recorded steps, beside what they compute on
 
-  std::int64_t total() const { return step + draft + head + edits + seats + scratch + graphs; }
+  std::int64_t total() const {
+    return step + draft + head + edits + moves + seats + scratch + graphs;
+  }
 };
 
 // Enough for either.
@@ -34,6 +37,7 @@ inline StepMemory larger(const StepMemory& a, const StepMemory& b) {
           .draft = std::max(a.draft, b.draft),
           .head = std::max(a.head, b.head),
           .edits = std::max(a.edits, b.edits),
+          .moves = std::max(a.moves, b.moves),
           .seats = std::max(a.seats, b.seats),
           .scratch = std::max(a.scratch, b.scratch),
           .graphs = std::max(a.graphs, b.graphs)};

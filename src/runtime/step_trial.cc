@@ -5,6 +5,7 @@
 #include "base/str.h"
 #include "comm/null_comm.h"
 #include "engine/kv_cache.h"
+#include "model/move_experts.h"
 #include "runtime/expert_load.h"
 #include "runtime/seat_table.h"
 
@@ -16,7 +17,12 @@ constexpr std::int64_t kGraphBytesOfCall = 3 << 10;
 
 // The ranks of a stage as the shards of ShardPlan, where they share the experts.
 MeshShape shape_of(const RankLayout& l) {
-  return l.ep > 1 ? MeshShape{.ep = l.ep, .pp = l.pp, .dp = l.tp * l.dp} : MeshShape{.pp = l.pp};
+  if (l.ep == 1) return {.pp = l.pp};
+  return {.ep = l.ep,
+          .pp = l.pp,
+          .dp = l.tp * l.dp,
+          .moves_experts = l.moves_experts,
+          .redundant_experts = l.redundant_experts};
 }
 
 // Sequences are at least as long as what the step runs of them.
@@ -44,6 +50,15 @@ Status check_layout(const RankLayout& l, const ModelConfig& config) {
 
 }  // namespace
 
+RankLayout layout_of(const MeshShape& shape) {
+  return {.tp = shape.tp,
+          .ep = shape.ep,
+          .dp = shape.dp,
+          .pp = shape.pp,
+          .moves_experts = shape.moves_experts,
+          .redundant_experts = shape.redundant_experts};
+}
+
 std::string describe(const RankLayout& layout) {
   std::string text;
   for (const auto& [name, size] : {std::pair("tp", layout.tp), std::pair("dp", layout.dp),
@@ -59,7 +74,7 @@ Result<ShardPlan> shard_of(const ModelConfig& config, const RankLayout& layout, 
   GLINT_TRY(ShardPlan shard, plan_shard(config, shape, stage * shape.dp));
   shard.heads.count = (config.num_attention_heads + layout.tp - 1) / layout.tp;
   if (shape.ep > 1) {
-    shard.experts.count = (config.n_routed_experts + shape.ep - 1) / shape.ep;
+    shard.experts.count = (shard.num_expert_slots + shape.ep - 1) / shape.ep;
   }
   return shard;
 }
@@ -80,7 +95,12 @@ Result<std::unique_ptr<StepTrial>> StepTrial::make(const ModelConfig& config,
                               .tp = layout.tp,
                               .activations = options.activations},
                              t->device_);
-  t->ep_ = std::make_unique<NullComm>(t->shard_.shard, shape_of(layout).ep);
+  const bool shares_experts = layout.ep > 1;
+  t->tp_ = std::make_unique<NullComm>(0, shares_experts ? layout.tp : 1);
+  t->ep_ = std::make_unique<NullComm>(t->shard_.shard, layout.ep);
+  if (layout.moves_experts) {
+    GLINT_TRY(t->expert_tables_, ExpertTables::make(config, t->shard_, t->device_));
+  }
   t->pp_ = std::make_unique<NullComm>(options.stage, layout.pp);
   GLINT_TRY(KvStore kv, KvStore::make(config,
                                       {.latent = options.latent,
@@ -95,13 +115,14 @@ Result<std::unique_ptr<StepTrial>> StepTrial::make(const ModelConfig& config,
 
 Model StepTrial::model() {
   return {*ops_,
-          {.ep = ep_.get(), .pp = pp_.get()},
+          {.tp = tp_.get(), .ep = ep_.get(), .pp = pp_.get()},
           shard_,
           config_,
           weights_,
           *kv_,
           options_.activations,
-          activity_};
+          activity_,
+          expert_tables_ ? &*expert_tables_ : nullptr};
 }
 
 StepRows StepTrial::plan_of(const StepShape& shape) const {
@@ -168,6 +189,21 @@ std::int64_t StepTrial::run_head(int rows) {
   return static_cast<std::int64_t>(arena.high_water());
 }
 
+// The layer that takes most, if none of its experts stays where it is.
+std::int64_t StepTrial::run_moves() {
+  const ExpertSlots from = shard_.slots_of(0, config_.n_routed_experts);
+  ExpertSlots to = from;
+  std::rotate(to.begin(), to.begin() + shard_.experts.count, to.end());
+  std::int64_t most = 0;
+  for (const LayerWeights& layer : weights_.layers) {
+    if (!layer.moe.gate) continue;
+    Arena arena(device_);
+    move_experts({from, to}, layer.moe, *ep_, arena);
+    most = std::max(most, static_cast<std::int64_t>(arena.high_water()));
+  }
+  return most;
+}
+
 StepMemory StepTrial::memory(const StepLimits& limits) {
   constexpr int kLogprobRows = 64;  // of a prompt whose log-probabilities are wanted
   const int sequences = std::max(1, std::min(limits.max_step_tokens, limits.max_running));
@@ -192,6 +228,7 @@ StepMemory StepTrial::memory(const StepLimits& limits) {
     guesses.tokens = guesses.logit_rows = sequences;
     memory.draft = std::max(run_drafts(rows), run_drafts(guesses));
   }
+  if (options_.layout.moves_experts) memory.moves = run_moves();
   memory.scratch = ops_->scratch_bytes();
   if (limits.num_graphs > 0) {
     run({.tokens = sequences,

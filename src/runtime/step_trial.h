@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "model/expert_tables.h"
 #include "model/null_weights.h"
 #include "ops/plan_ops.h"
 #include "runtime/step.h"
@@ -21,10 +22,14 @@ struct RankLayout {
   int ep = 1;  // ranks among which whole routed experts are dealt out
   int dp = 1;  // shards with sequences and a cache of their own
   int pp = 1;  // stages of whole layers
+  bool moves_experts = false;
+  int redundant_experts = 0;  // MeshShape's
 
   int num_ranks() const { return tp * dp * pp; }
   bool operator==(const RankLayout&) const = default;
 };
+
+RankLayout layout_of(const MeshShape& shape);
 
 // "tp 8" or "tp 2, dp 4, ep 8": what is not 1.
 std::string describe(const RankLayout& layout);
@@ -65,6 +70,7 @@ class StepTrial {
   std::int64_t run(const StepShape& shape);
   std::int64_t run_drafts(const StepShape& shape);
   std::int64_t run_head(int rows);
+  std::int64_t run_moves();
   StepMemory memory(const StepLimits& limits);
 
   const PlanOps& ops() const { return *ops_; }
@@ -85,7 +91,8 @@ class StepTrial {
   NullDevice device_;
   std::unique_ptr<PlanOps> ops_;
   ModelWeights weights_;
-  std::unique_ptr<Comm> ep_, pp_;
+  std::unique_ptr<Comm> tp_, ep_, pp_;
+  std::optional<ExpertTables> expert_tables_;
   std::optional<KvStore> kv_;
   Activity activity_;
 };

@@ -34,7 +34,7 @@ ParameterBox box_of(const ModelTensor& tensor, const ShardPlan& shard) {
     box.copy = shard.experts.first;
     box.copies = shard.experts.count;
   } else if (is_cut(tensor, shard.shape)) {
-    const bool by_columns = is_summed(tensor);
+    const bool by_columns = is_summed(tensor, shard);
     std::int64_t& count = by_columns ? box.cols : box.rows;
     count /= shard.shape.tp;
     (by_columns ? box.col : box.row) = shard.tp_rank * count;

@@ -34,6 +34,7 @@ struct HarnessOptions {
   int max_step_tokens = 512;
   int prompt_budget = 1 << 20;
   int depth = 1;
+  int balance_steps = 0;
 };
 
 // Everything that one request returned.
@@ -58,7 +59,8 @@ class Harness {
                     .adapt_drafts = options.adapt_drafts},
                    {.num_pages = options.num_pages, .match_next_token = options.max_drafts > 0}) {
     EXPECT_TRUE(model.reserve_pages(options.num_pages).ok());
-    executor_.emplace(model, ModelExecutorOptions{.max_drafts = options.max_drafts});
+    executor_.emplace(model, ModelExecutorOptions{.max_drafts = options.max_drafts,
+                                                  .balance_steps = options.balance_steps});
     executor_->set_wake([this](RequestId id, std::uint64_t number) { late_.push({id, number}); });
   }
 

@@ -155,6 +155,66 @@ TEST(RankedExecutor, stages_answer_as_one_rank_does) {
   }
 }
 
+TEST(RankedExecutor, members_of_a_shard_that_share_experts_answer_as_one_rank_does) {
+  Group one = load_group({.reduce_slices = kSlices, .whole_experts = true});
+  const auto expected = Harness(one.leader(), {}).run(requests());
+  Group group = load_group({.tp = 2, .ep = 2, .reduce_slices = kSlices});
+  expect_same_in_all_ways(group.leader(), expected);
+  EXPECT_GT(group.ranks->uses(1, "ep").at("exchange").bytes, 0);
+}
+
+TEST(RankedExecutor, experts_move_between_steps_and_no_answer_changes) {
+  Group one = load_group(MeshShape());
+  const auto expected = Harness(one.leader(), {}).run(requests());
+  for (const MeshShape& shape :
+       {MeshShape{.ep = 2, .dp = 2, .moves_experts = true, .redundant_experts = 3},
+        MeshShape{.ep = 2, .pp = 2, .dp = 2, .moves_experts = true}}) {
+    SCOPED_TRACE(describe(shape));
+    Group group = load_group(shape);
+    const std::int64_t held = group.ranks->model(1).load_stats().held_bytes;
+    for (const HarnessOptions& way : {HarnessOptions{.balance_steps = 2},
+                                      {.max_drafts = 2, .balance_steps = 3},
+                                      {.max_step_tokens = 37, .depth = 2, .balance_steps = 5}}) {
+      Harness harness(group.leader(), way);
+      EXPECT_EQ(harness.executor().expert_places()->moved_layers, 0u);
+      expect_same(harness.run(requests()), expected);
+      const ExpertPlaces places = harness.executor().expert_places().value();
+      EXPECT_GT(places.looks, 1u);
+      EXPECT_GT(places.moved_layers, 0u);
+      EXPECT_LE(places.imbalance_after, places.imbalance_before);
+      // All ranks agree, and nothing but places has changed.
+      for (std::size_t i = 0; i < places.slots.size(); ++i) {
+        const int layer = harness.executor().info().moe_layers[i];
+        for (int rank = 0; rank < shape.num_ranks(); ++rank) {
+          const LoadedModel& model = group.ranks->model(rank);
+          EXPECT_EQ(model.shard().slots_of(layer, model.config().n_routed_experts),
+                    places.slots[i]);
+        }
+      }
+    }
+    // Weights that are loaded anew go where the experts are by now.
+    ASSERT_TRUE(group.leader().update_weights(kModelDir).ok());
+    expect_same(Harness(group.leader(), {}).run(requests()), expected);
+    // Where ranks start again they have the experts that they had at first, and so has the leader.
+    const Status status = group.leader().restart_ranks();
+    ASSERT_TRUE(status.ok()) << status.error().message;
+    EXPECT_TRUE(group.leader().shard().moved.empty());
+    EXPECT_EQ(group.ranks->model(1).load_stats().held_bytes, held);
+  }
+}
+
+TEST(RankedExecutor, experts_without_memory_of_their_own_do_not_move) {
+  const MeshShape shape = {.ep = 2, .dp = 2, .moves_experts = true};
+  Ranks ranks(shape);
+  const auto model = LoadedModel::load(
+      {.dir = kModelDir, .packing = Packing::kNever, .shape = shape, .mesh = ranks.mesh(0)},
+      best_backend().make(1));
+  ASSERT_FALSE(model.ok());
+  EXPECT_EQ(model.error().message,
+            "experts that move between ranks must be of one format and in memory of their own; "
+            "leave --enable-eplb out, or --pack never, or free memory for packed weights");
+}
+
 TEST(RankedExecutor, weights_change_on_all_ranks_or_on_none) {
   Group group = load_group(2);
   Harness harness(group.leader(), {});

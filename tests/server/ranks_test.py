@@ -90,6 +90,31 @@ def shards_say_what_one_says():
         assert [(rank["shard"], rank["tp_rank"]) for rank in server.request("/server_info")[2]["ranks"]] == [(0, 0), (0, 1), (1, 0), (1, 1)]
 
 
+def experts_move_and_nobody_notices():
+    """Before, during and after moves, and after a rank was lost whose experts had moved."""
+    with serve("--threads", 1) as one:
+        expected = answers(one)
+    with serve("--ep", 2, "--threads", 2, "--enable-eplb", "--ep-num-redundant-experts", 5, "--eplb-rebalance-num-iterations", 10) as server:
+        for lost in (False, True):
+            if lost:
+                loses(server, signal.SIGKILL, "KILL, 2 ranks whose experts move")
+            places = server.request("/server_info")[2]["experts"]
+            assert all(slots == [*range(16), *range(5)] for slots in places["layers"].values()), places
+            for _ in range(2):
+                assert answers(server) == expected
+            info = server.request("/server_info")[2]
+            assert info["experts"]["ranks"] == 2 and info["experts"]["moved_layers"] > places["moved_layers"], info["experts"]
+            for slots in info["experts"]["layers"].values():
+                assert len(slots) == 21 and set(slots) == set(range(16)), slots
+            assert [rank["expert_slots"] for rank in info["ranks"]] == [[0, 10], [10, 21]], info["ranks"]
+        moved = info["experts"]["moved_experts"]
+        assert any(line.startswith("glint:moved_experts_total") and float(line.split()[-1]) >= moved
+                   for line in server.request("/metrics")[2].splitlines())
+    with serve("--tp", 2, "--ep", 2, "--threads", 2, "--reduce-slices", 4, "--enable-eplb", "--eplb-rebalance-num-iterations", 10) as moves, \
+         serve("--tp", 4, "--ep", 4, "--threads", 4) as stays:
+        assert answers(moves) == answers(stays) and moves.request("/server_info")[2]["experts"]["moved_layers"] > 0
+
+
 def stages_say_what_one_says():
     with serve("--threads", 1) as one:
         expected = answers(one)
@@ -121,7 +146,9 @@ def sizes_of_others_fit():
     """Each server's own spelling; what the model or the machine cannot carry becomes the most that they do."""
     lines = ((("vllm", "serve"), ("--tensor-parallel-size", 8), 2, "tp 8 -> 2: there are 3 threads"),
              (("vllm", "serve"), ("--data-parallel-size", 2, "--enable-expert-parallel"), 2, "2 shards, which share the experts"),
-             (("sglang",), ("--tp", 8, "--ep-size", 8), 2, "tp 8 -> 2: there are 3 threads; ep 8 -> 1: experts are cut in slices"),
+             (("sglang",), ("--tp", 8, "--ep-size", 8), 2, "tp 8 -> 2: there are 3 threads; ep 8 -> 2: there are 2 ranks"),
+             (("vllm", "serve"), ("-tp", 2, "--enable-expert-parallel", "--enable-eplb", "--eplb-config", '{"num_redundant_experts": 99}'), 2,
+              "redundant experts 99 -> 16: then each of 2 ranks has every expert"),
              (("sglang",), ("--tp", 8, "--enable-dp-attention", "--dp-size", 8, "--ep-size", 8), 3,
               "dp 8 -> 3: there are 3 threads; ep 8 -> 3: there are 3 shards"),
              (("trtllm-serve",), ("--tp_size", 2, "--ep_size", 2, "--pp_size", 1, "--enable_attention_dp"), 2,
@@ -255,7 +282,7 @@ def weights_change_on_every_rank():
         assert answers(server) == before
 
 
-for test in (ranks_say_what_one_says, shards_say_what_one_says, stages_say_what_one_says, sizes_of_others_fit, generate_has_ranks, eval_has_ranks, ranks_end_with_their_server, weights_change_on_every_rank,
+for test in (ranks_say_what_one_says, shards_say_what_one_says, experts_move_and_nobody_notices, stages_say_what_one_says, sizes_of_others_fit, generate_has_ranks, eval_has_ranks, ranks_end_with_their_server, weights_change_on_every_rank,
              a_lost_rank_costs_time_and_no_request):
     test()
     print(f"{test.__name__}: ok", flush=True)

@@ -92,6 +92,9 @@ class CudaOps final : public Backend {
   void route(const RouteArgs& args) override {
     run("route", args, [](const RouteArgs& args, const Gpu& gpu) { launch_route(args, gpu); });
   }
+  void pick_copies(const PickCopiesArgs& args) override {
+    run("pick_copies", args, launch_pick_copies);
+  }
   void permute(const PermuteArgs& args) override { run("permute", args, launch_permute); }
   void regroup(const RegroupArgs& args) override { run("regroup", args, launch_regroup); }
   void argmax(const ArgmaxArgs& args) override { run("argmax", args, launch_argmax); }

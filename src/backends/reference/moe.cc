@@ -1,4 +1,4 @@
-// The reference of route, permute, regroup and combine (ops/moe.h).
+// The reference of route, pick_copies, permute, regroup and combine (ops/moe.h).
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -86,6 +86,28 @@ void ReferenceOps::route(const RouteArgs& args) {
       const double share = args.norm_topk_prob ? scores[ids[j]] / sum : scores[ids[j]];
       args.ids.row<std::int32_t>(t)[j] = ids[j];
       args.weights.row<float>(t)[j] = static_cast<float>(share * args.routed_scaling_factor);
+    }
+  }
+}
+
+void ReferenceOps::pick_copies(const PickCopiesArgs& args) {
+  check(args);
+  const std::int64_t T = args.ids.dim(0), k = args.ids.dim(1), E = args.first.dim(0) - 1;
+  const std::int32_t* const first = args.first.ptr<std::int32_t>();
+  for (std::int64_t e = 0; e < E; ++e) {
+    GLINT_CHECK(first[e] < first[e + 1] && first[e + 1] <= args.copies.dim(0),
+                str("expert ", e, " has no copy"));
+  }
+  for (std::int64_t t = 0; t < T; ++t) {
+    for (std::int64_t j = 0; j < k; ++j) {
+      std::int32_t& slot = args.slots.row<std::int32_t>(t)[j];
+      const std::int32_t id = args.ids.row<std::int32_t>(t)[j];
+      GLINT_CHECK(id >= -1 && id < E, str("there is no expert ", id));
+      slot = id;
+      if (id < 0) continue;
+      const std::int32_t copy =
+          copy_of_row(t, args.positions.ptr<std::int32_t>()[t], first[id + 1] - first[id]);
+      slot = args.copies.ptr<std::int32_t>()[first[id] + copy];
     }
   }
 }

@@ -1,4 +1,4 @@
-// Cases of route, permute, regroup and combine.
+// Cases of route, pick_copies, permute, regroup and combine.
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
@@ -159,6 +159,29 @@ Case permute_case(std::int64_t T, std::int64_t E, std::int64_t k, int stride) {
           }};
 }
 
+// Expert e has 1 + e % most copies, whose slots are the last ones first; a choice in five is none.
+Case pick_copies_case(std::int64_t T, std::int64_t E, std::int64_t k, int most) {
+  std::vector<std::int32_t> first = {0}, copies, ids, positions;
+  for (std::int64_t e = 0; e < E; ++e)
+    first.push_back(first.back() + 1 + static_cast<std::int32_t>(e % most));
+  for (std::int32_t p = first.back(); p > 0; --p) copies.push_back(p - 1);
+  for (std::int64_t i = 0; i < T * k; ++i)
+    ids.push_back(static_cast<std::int32_t>(i % 5 == 3 ? -1 : i * 7 % E));
+  for (std::int64_t t = 0; t < T; ++t)
+    positions.push_back(static_cast<std::int32_t>(t % 4 == 1 ? -1 : 1000 + t / 2));
+  return {.op = "pick_copies",
+          .name = str("T ", T, ", ", k, " of ", E, " experts, up to ", most, " copies"),
+          .need = {.ops = {Op::kPickCopies}},
+          .prepare = [=](Workspace& ws) {
+            const PickCopiesArgs args = {.ids = ws.ints(ids, {T, k}),
+                                         .positions = ws.ints(positions, {T}),
+                                         .first = ws.ints(first, {E + 1}),
+                                         .copies = ws.ints(copies, {first.back()}),
+                                         .slots = ws.whole_output("slots", DType::kI32, {T, k})};
+            return Call{[=, &ws] { ws.ops().pick_copies(args); }, cost(args)};
+          }};
+}
+
 // Rank s sends (s + e) % 4 rows to expert e, but none if s is 1; `spare` places are left over.
 Case regroup_case(std::int64_t S, std::int64_t E, std::int64_t first, std::int64_t count,
                   std::int64_t spare) {
@@ -251,6 +274,10 @@ void add_moe_cases(std::vector<Case>& cases, bool timing) {
   cases.push_back(permute_case(0, 16, 4, 1));
   cases.push_back(permute_case(3, 6, 1, 1));
   cases.push_back(permute_case(5, 1, 1, 0));
+  cases.push_back(pick_copies_case(0, 16, 4, 2));
+  cases.push_back(pick_copies_case(1, 5, 2, 3));
+  cases.push_back(pick_copies_case(33, 16, 4, 1));
+  cases.push_back(pick_copies_case(300, 256, 8, 4));
   cases.push_back(regroup_case(1, 16, 0, 16, 0));
   cases.push_back(regroup_case(3, 16, 4, 8, 0));
   cases.push_back(regroup_case(4, 24, 6, 6, 9));

@@ -126,6 +126,30 @@ Json expert_load_json(const Executor& executor) {
   return Json::Object{{"layers", std::move(layers)}, {"tokens", std::move(tokens)}};
 }
 
+std::optional<ExpertPlaces> expert_places(const ServerCore& core) {
+  return core.generations ? core.generations->executor().expert_places() : std::nullopt;
+}
+
+// Where experts lie that move between ranks: {.., "layers": {"3": [expert of each slot]}}
+Json expert_places_json(const ServerCore& core) {
+  const std::optional<ExpertPlaces> places = expert_places(core);
+  if (!places) return Json();
+  const std::vector<int>& layers = core.generations->executor().info().moe_layers;
+  const auto count = [](std::uint64_t n) { return Json(static_cast<std::int64_t>(n)); };
+  Json::Object slots;
+  for (std::size_t i = 0; i < places->slots.size(); ++i) {
+    slots.emplace_back(std::to_string(layers[i]),
+                       Json::Array(places->slots[i].begin(), places->slots[i].end()));
+  }
+  return Json::Object{{"ranks", places->num_ranks},
+                      {"looks", count(places->looks)},
+                      {"moved_layers", count(places->moved_layers)},
+                      {"moved_experts", count(places->moved_experts)},
+                      {"imbalance_before", places->imbalance_before},
+                      {"imbalance_after", places->imbalance_after},
+                      {"layers", std::move(slots)}};
+}
+
 Json engine_json(const ServerCore& core) {
   Json out = stats_json(core.generations->engine().stats());
   out.set("expert_load", expert_load_json(core.generations->executor()));
@@ -140,6 +164,7 @@ Json server_info(const ServerCore& core) {
                       {"max_model_len", core.config.max_model_len},
                       {"config", core.config.info},
                       {"ranks", core.generations ? core.generations->ranks() : Json()},
+                      {"experts", expert_places_json(core)},
                       {"engine", stats_json(stats_of(core))}};
 }
 
@@ -225,7 +250,7 @@ void add_info_routes(ServerCore& core, std::vector<Route>& routes) {
                          [&core](Reply reply) { reply.respond(model_info(core)); }));
   routes.push_back(get("/metrics", "Counters in Prometheus' format.", [&core](Reply reply) {
     reply.respond(HttpResponse{.headers = {{"content-type", Metrics::content_type()}},
-                               .body = core.metrics->text(stats_of(core))});
+                               .body = core.metrics->text(stats_of(core), expert_places(core))});
   }));
   routes.back().access = RouteAccess::kFree;
   routes.back().quick = false;

@@ -114,13 +114,14 @@ struct Metrics::Impl : MetricMaker {
   prometheus::Family<prometheus::Counter>& responses =
       counters(name("http_responses_total", "http_responses_total"), "answers by route and status");
   // Under the names of Python's instrumentation, without labels of the model.
-  prometheus::Family<prometheus::Counter>& http_requests =
-      counters("http_requests_total", "requests by route, method and class of status");
-  prometheus::Family<prometheus::Histogram>& http_durations =
-      prometheus::BuildHistogram()
-          .Name("http_request_duration_seconds")
-          .Help("from a request's arrival to the end of its answer")
-          .Register(registry);
+  struct Http {
+    prometheus::Family<prometheus::Counter>& requests;
+    prometheus::Family<prometheus::Histogram>& durations;
+  } http = {counters("http_requests_total", "requests by route, method and class of status"),
+            prometheus::BuildHistogram()
+                .Name("http_request_duration_seconds")
+                .Help("from a request's arrival to the end of its answer")
+                .Register(registry)};
   ProcessMetrics process{registry};
 
   // Former names of metrics, for dashboards made for older versions of vLLM.
@@ -147,7 +148,14 @@ struct Metrics::Impl : MetricMaker {
 
   void add_vllm();
   void add_sglang();
+  // Null until there are experts that move.
+  struct Experts {
+    prometheus::Gauge* imbalance;
+    prometheus::Counter* moved;
+  } experts = {};
+
   void update(const EngineStats& stats);
+  void update(const ExpertPlaces& places);
 };
 
 void Metrics::Impl::add_vllm() {
@@ -200,6 +208,17 @@ void Metrics::Impl::add_sglang() {
   s.constrained =
       &counter("sglang:num_so_requests_total", "of these, those with structured output");
   s.aborted = &counter("sglang:num_aborted_requests_total", "of these, those that were aborted");
+}
+
+void Metrics::Impl::update(const ExpertPlaces& places) {
+  if (!experts.imbalance) {
+    experts.imbalance = &gauge("glint:expert_imbalance",
+                               "rows of the busiest rank's experts over the mean of all ranks, at "
+                               "the last look, where the experts have been moved to");
+    experts.moved = &counter("glint:moved_experts_total", "experts that were moved to other slots");
+  }
+  experts.imbalance->Set(places.imbalance_after);
+  raise(*experts.moved, places.moved_experts);
 }
 
 void Metrics::Impl::update(const EngineStats& stats) {
@@ -255,13 +274,13 @@ void Metrics::http_response(const std::string& method, const std::string& route,
   Labels labels = impl_->with("route", route);
   labels.emplace("status", std::to_string(status));
   impl_->responses.Add(labels).Increment();
-  impl_->http_requests
+  impl_->http.requests
       .Add({{"handler", route}, {"method", method}, {"status", str(status / 100, "xx")}})
       .Increment();
 }
 
 void Metrics::http_duration(const std::string& method, const std::string& route, double seconds) {
-  impl_->http_durations.Add({{"handler", route}, {"method", method}}, kHttp).Observe(seconds);
+  impl_->http.durations.Add({{"handler", route}, {"method", method}}, kHttp).Observe(seconds);
 }
 
 void Metrics::first_token(double seconds) { impl_->ttft.Observe(seconds); }
@@ -304,9 +323,10 @@ void Metrics::request_done(const RequestRecord& record) {
   m.v.computed->Observe(record.usage.prompt_tokens - record.usage.cached_tokens);
 }
 
-std::string Metrics::text(const EngineStats& stats) {
+std::string Metrics::text(const EngineStats& stats, const std::optional<ExpertPlaces>& experts) {
   const std::lock_guard lock(impl_->reading);
   impl_->update(stats);
+  if (experts) impl_->update(*experts);
   impl_->process.update();
   return prometheus::TextSerializer().Serialize(impl_->registry.Collect());
 }

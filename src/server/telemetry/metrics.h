@@ -42,8 +42,8 @@ class Metrics {
   void step(int tokens);  // tokens that one step gave
   void request_done(const RequestRecord& record);
 
-  // The page for /metrics.
-  std::string text(const EngineStats& stats);
+  // The page for /metrics. `experts`: where they lie, if they move.
+  std::string text(const EngineStats& stats, const std::optional<ExpertPlaces>& experts = {});
   static const char* content_type();
 
  private:

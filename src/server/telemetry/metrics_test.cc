@@ -56,6 +56,11 @@ TEST(Metrics, boards_and_gateways_find_what_they_ask_for) {
   record.longest_answer = 7;
   metrics.request_done(record);
   EXPECT_EQ(metrics.text({}).find("cache_config_info{"), std::string::npos);  // nothing is loaded
+  EXPECT_EQ(metrics.text({}).find("glint:expert"), std::string::npos);
+  const std::string moved =
+      metrics.text({}, ExpertPlaces{.moved_experts = 7, .imbalance_after = 1.25});
+  EXPECT_TRUE(has(moved, "glint:moved_experts_total{engine=\"0\",model_name=\"m\"} 7"));
+  EXPECT_TRUE(has(moved, "glint:expert_imbalance{engine=\"0\",model_name=\"m\"} 1.25"));
   const std::string page = metrics.text(some_stats());
   const std::string labels = "{engine=\"0\",model_name=\"m\"";
   for (const std::string& line : std::vector<std::string>{
