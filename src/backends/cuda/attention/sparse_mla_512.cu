@@ -4,11 +4,17 @@
 #include <cuda_pipeline_primitives.h>
 
 #include "backends/cuda/attention/sparse_mla_512.cuh"
+#include "backends/cuda/cluster.cuh"
 #include "backends/cuda/dependent_launch.cuh"
 
 namespace glint::cuda {
 namespace mla512 {
 namespace {
+
+struct PartWeights {
+  PartWeight of[kMostBlocks][kHeads];
+  float sum[kHeads];
+};
 
 // Shared memory of a thread block. Fp8 rows are copied as they are and then decoded; others are
 // used where they were copied to.
@@ -23,8 +29,7 @@ struct Shared {
   std::int32_t slots[kSegment];
   // The thread block hands these over at its end.
   float largest[kHeads], sum[kHeads];
-  PartWeights<kHeads> weights;
-  int flag;
+  PartWeights weights;
 };
 // With them go the sums over keys, which replace the stages: [kHeads, kLatent].
 template <bool kFp8, int kStages>
@@ -33,66 +38,47 @@ __device__ float* sums_of(Shared<kFp8, kStages>& shared) {
   return reinterpret_cast<float*>(shared.stages[0]);
 }
 
-// The queries as a warp of the scores needs them: of head lane / 4, a quarter of the width.
-__device__ void load_queries(const Attention& a, std::int64_t token,
-                             std::uint32_t (&q)[kQuarter][2]) {
-  const int lane = threadIdx.x % kWarp, quarter = threadIdx.x / kWarp % kQuarters;
-  const std::int64_t head = blockIdx.y * kHeads + lane / 4;
+// The parts that the thread blocks of a cluster have, of a column of sums each for a head, added up
+// in the order of the blocks and written. `sums`: [kHeads, kLatent].
+__device__ void add_parts(const Cluster& cluster, const Attention& a, std::int64_t token,
+                          const float* largest_of, const float* sum_of, const float* sums,
+                          PartWeights& weights) {
+  const int blocks = static_cast<int>(cluster.num_blocks());
+  const int rank = static_cast<int>(cluster.block_rank());
+  const std::int64_t first_head = blockIdx.y * kHeads;
+  cluster.sync();
+  if (const int c = threadIdx.x; c < kHeads) {
+    float largest[kMostBlocks], sum[kMostBlocks];
 #pragma unroll
-  for (int i = 0; i < kQuarter; ++i) {
-    const int d = (quarter * kQuarter + i) * 16 + lane % 4 * 2;
-    const bf16* const from =
-        d < kLatent
-            ? a.q_latent + token * a.q_latent_strides[0] + head * a.q_latent_strides[1] + d
-            : a.q_rope + token * a.q_rope_strides[0] + head * a.q_rope_strides[1] + d - kLatent;
-    q[i][0] = head < a.heads ? pair_at(from) : 0;
-    q[i][1] = head < a.heads ? pair_at(from + 8) : 0;
-  }
-}
-
-template <bool kFp8, int kStages>
-__device__ void score(const bf16* keys, const std::uint32_t (&q)[kQuarter][2],
-                      Shared<kFp8, kStages>& shared) {
-  const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp;
-  const int quarter = warp % kQuarters, first = warp / kQuarters * 16;
-  float sums[4] = {};
+    for (int b = 0; b < kMostBlocks; ++b) {
+      largest[b] = b < blocks ? *cluster.map_shared_rank(&largest_of[c], b) : -INFINITY;
+      sum[b] = b < blocks ? *cluster.map_shared_rank(&sum_of[c], b) : 0.0f;
+    }
+    Softmax all;
 #pragma unroll
-  for (int i = 0; i < kQuarter; ++i) {
-    std::uint32_t x[4];
-    load_matrices<false>(
-        x, keys + (first + lane % 16) * kRow + (quarter * kQuarter + i) * 16 + lane / 16 * 8);
-    multiply_add(sums, x, q[i][0], q[i][1]);
-  }
-#pragma unroll
-  for (int e = 0; e < 4; ++e) {
-    shared.scores[quarter][first + lane / 4 + e / 2 * 8][lane % 4 * 2 + e % 2] = sums[e];
-  }
-}
-
-// sums[latents of the warp, heads] = sums * shrink + keys^T * p
-template <bool kFp8, int kStages>
-__device__ void add_keys(float (&sums)[kLatentBlocks][4], const bf16* keys,
-                         const Shared<kFp8, kStages>& shared) {
-  const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp;
-  const float shrink[2] = {shared.shrink[lane % 4 * 2], shared.shrink[lane % 4 * 2 + 1]};
-#pragma unroll
-  for (int i = 0; i < kLatentBlocks; ++i) {
-#pragma unroll
-    for (int e = 0; e < 4; ++e) sums[i][e] *= shrink[e % 2];
-  }
-#pragma unroll
-  for (int k = 0; k < kKeys; k += 16) {
-    const bf16* const p = &shared.p[lane / 4][k + lane % 4 * 2];
-    const std::uint32_t b0 = pair_at(p), b1 = pair_at(p + 8);
-#pragma unroll
-    for (int i = 0; i < kLatentBlocks; ++i) {
-      // Transposed: matrices of 8 keys by 8 latents; first the latents' halves, then the keys'.
-      const int latent = (warp * kLatentBlocks + i) * 16 + lane / 8 % 2 * 8;
-      std::uint32_t x[4];
-      load_matrices<true>(x, keys + (k + lane / 16 * 8 + lane % 8) * kRow + latent);
-      multiply_add(sums[i], x, b0, b1);
+    for (int b = 0; b < kMostBlocks; ++b) weights.of[b][c] = take_part(all, largest[b], sum[b]);
+    weights.sum[c] = all.sum;
+    if (a.lse && rank == 0 && first_head + c < a.heads) {
+      a.lse[token * a.heads + first_head + c] = all.largest + logf(all.sum);
     }
   }
+  __syncthreads();
+  constexpr int kPairs = kLatent / 2;
+  for (int i = rank * kBlock + threadIdx.x; i < kHeads * kPairs; i += blocks * kBlock) {
+    const int c = i / kPairs, d = i % kPairs * 2;
+    if (first_head + c >= a.heads) continue;
+    float2 out = {};
+#pragma unroll
+    for (int b = 0; b < kMostBlocks; ++b) {
+      const PartWeight weight = weights.of[b][c];
+      if (!counts(weight)) continue;  // also of blocks that are not there
+      const float2 part =
+          *reinterpret_cast<const float2*>(cluster.map_shared_rank(sums, b) + c * kLatent + d);
+      out.x = add_part(out.x, weight, part.x), out.y = add_part(out.y, weight, part.y);
+    }
+    write_pair(a, token, c, d, out, weights.sum[c]);
+  }
+  cluster.sync();  // the others have read this block's sums
 }
 
 template <bool kFp8, int kStages>
@@ -105,7 +91,6 @@ __global__ void __launch_bounds__(kBlock, 2) sparse_mla_512_kernel(const Attenti
   const int blocks = static_cast<int>(cluster.num_blocks()),
             rank = static_cast<int>(cluster.block_rank());
   const std::int64_t token = blockIdx.x / blocks;
-  if (a.with_groups && have_one_list(cluster, a, token / kTokens, shared.flag)) return;
   const std::int32_t* const indices = a.indices + token * a.k;
   const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp;
 
@@ -201,11 +186,8 @@ bool is_sparse_mla_512(const SparseMlaArgs& args) {
 }
 
 void launch_sparse_mla_512(const SparseMlaArgs& args, const Gpu& gpu) {
-  // A group's kernel computes at most a cluster's keys, and pays where there are many.
-  constexpr std::int64_t kFewTokens = 16, kFewestInGroups = 256;
+  constexpr std::int64_t kFewTokens = 16, kManyTokens = 128;
   const std::int64_t tokens = args.out.dim(0);
-  const bool with_groups = gpu.arch.clusters && tokens >= kFewestInGroups &&
-                           args.indices.dim(1) <= kMostBlocks * kSegment;
   const bool fp8 = args.kv.format == LatentFormat::kFp8;
   const Attention attention = {
       .q_latent = bf16_data(args.q_latent),
@@ -217,13 +199,13 @@ void launch_sparse_mla_512(const SparseMlaArgs& args, const Gpu& gpu) {
       .lse = args.lse ? args.lse.ptr<float>() : nullptr,
       .indices = args.indices.ptr<std::int32_t>(),
       .k = args.indices.dim(1),
-      .tokens = tokens,
-      .with_groups = with_groups,
       .heads = static_cast<int>(args.out.dim(1)),
       .scale = args.softmax_scale,
       .rows = args.kv.data,
       .page_stride = args.kv.stride()};
-  if (with_groups) launch_one_list(attention, fp8, gpu);
+  if (tokens >= kManyTokens && attention.k <= kMostKeys) {
+    return launch_one_block(attention, tokens, fp8, gpu);
+  }
   // Two thread blocks share a multiprocessor; few that do not fill it have more keys under way, as
   // far as its shared memory goes.
   const bool few = tokens <= kFewTokens;

@@ -9,7 +9,6 @@
 
 #include "backends/cuda/attention/sparse_mla_512.h"
 #include "backends/cuda/cache/rows.cuh"
-#include "backends/cuda/cluster.cuh"
 #include "backends/cuda/linear/codes.cuh"
 #include "backends/cuda/load_matrices.cuh"
 #include "backends/cuda/reduce.cuh"
@@ -19,6 +18,7 @@ namespace glint::cuda::mla512 {
 inline constexpr int kLatent = 512, kRope = 64, kWidth = kLatent + kRope;
 inline constexpr int kHeads = 8, kBlock = kHeads * kWarp;
 inline constexpr int kKeys = kWarp, kSegment = 256, kMostBlocks = 8;  // of a cluster
+inline constexpr int kMostKeys = kMostBlocks * kSegment;
 constexpr int most_blocks(const Arch& arch) { return arch.clusters ? kMostBlocks : 1; }
 
 // Warps of the scores: 16 keys and a quarter of the width each.
@@ -35,8 +35,6 @@ struct Attention {
   float* lse;  // [T, H]; null: not wanted
   const std::int32_t* indices;
   std::int64_t k;
-  std::int64_t tokens;
-  bool with_groups;  // those that have one list are computed by their own kernel
   int heads;
   float scale;
   const std::byte* rows;
@@ -52,20 +50,25 @@ __device__ inline std::uint32_t pair_at(const bf16* p) {
   return *reinterpret_cast<const std::uint32_t*>(p);
 }
 
-// Starts copying the kKeys rows of `slots`, each to kFp8Row bytes or kRow bf16; zeros for none.
+// Starts copying the kKeys rows of `slots`, each to kFp8Row bytes or kRow bf16, eight lanes a row;
+// zeros for none.
 template <bool kFp8>
 __device__ void start_copy(const Attention& a, const std::int32_t* slots, std::byte* stage) {
-  constexpr int kFrom = kFp8 ? kFp8Row : kWidth * 2, kUnits = kFrom / 16;
+  constexpr int kLanes = 8, kFrom = kFp8 ? kFp8Row : kWidth * 2, kUnits = kFrom / 16;
   constexpr int kRowBytes = kFp8 ? kFp8Row : kRow * 2;
-  for (int i = threadIdx.x; i < kKeys * kUnits; i += kBlock) {
-    const int key = i / kUnits, unit = i % kUnits;
-    const std::int32_t slot = slots[key];
-    std::byte* const to = stage + key * kRowBytes + unit * 16;
-    const std::int32_t page = max(slot, 0) / kPageSize, row = max(slot, 0) % kPageSize;
-    const std::byte* const from = a.rows + page * a.page_stride + row * kFrom + unit * 16;
-    const auto address = static_cast<std::uint32_t>(__cvta_generic_to_shared(to));
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(address), "l"(from),
-                 "r"(slot < 0 ? 0 : 16)
+  static_assert(kKeys * kLanes == kBlock);
+  const int key = threadIdx.x / kLanes, lane = threadIdx.x % kLanes;
+  const std::int32_t slot = slots[key], known = max(slot, 0);
+  const std::byte* const from =
+      a.rows + known / kPageSize * a.page_stride + known % kPageSize * kFrom + lane * 16;
+  const auto to =
+      static_cast<std::uint32_t>(__cvta_generic_to_shared(stage + key * kRowBytes + lane * 16));
+  const int bytes = slot < 0 ? 0 : 16;
+#pragma unroll
+  for (int i = 0; i < (kUnits + kLanes - 1) / kLanes; ++i) {
+    if (kUnits % kLanes != 0 && lane + i * kLanes >= kUnits) break;
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to + i * kLanes * 16),
+                 "l"(from + i * kLanes * 16), "r"(bytes)
                  : "memory");
   }
 }
@@ -132,97 +135,96 @@ __device__ void weigh(Softmax& s, const Attention& a, Shared& shared, int column
   if (key == 0) shared.shrink[column] = shrink;
 }
 
-// Groups of kTokens tokens whose rows of indices agree as far as they go, and end before k: tokens
-// at the start of a prompt. Other kernels compute them.
-inline constexpr int kTokens = 8;
-
-// The same in every thread of the cluster, all of which call it. `flag`: a word of shared memory.
-__device__ inline bool have_one_list(const Cluster& cluster, const Attention& a, std::int64_t group,
-                                     int& flag) {
-  const std::int64_t first = group * kTokens;
-  if (first + kTokens > a.tokens) return false;
-  const std::int32_t* const rows = a.indices + first * a.k;
-  const std::int32_t* const longest = rows + (kTokens - 1) * a.k;
-  if (longest[a.k - 1] >= 0) return false;
-  bool same = true;
-  for (int i = 0; i < kTokens; ++i) same &= rows[i * a.k] == longest[0] && rows[i * a.k] >= 0;
-  if (!same) return false;
-  const int blocks = static_cast<int>(cluster.num_blocks()), step = blocks * kBlock;
-  for (std::int64_t j = cluster.block_rank() * kBlock + threadIdx.x; j < a.k; j += step) {
-    const std::int32_t slot = longest[j];
-    for (int i = 0; i < kTokens - 1; ++i) {
-      const std::int32_t other = rows[i * a.k + j];
-      same &= other == slot || other < 0;
-    }
+// The queries as a warp of the scores needs them: of head lane / 4, a quarter of the width.
+__device__ inline void load_queries(const Attention& a, std::int64_t token,
+                                    std::uint32_t (&q)[kQuarter][2]) {
+  const int lane = threadIdx.x % kWarp, quarter = threadIdx.x / kWarp % kQuarters;
+  const std::int64_t head = blockIdx.y * kHeads + lane / 4;
+#pragma unroll
+  for (int i = 0; i < kQuarter; ++i) {
+    const int d = (quarter * kQuarter + i) * 16 + lane % 4 * 2;
+    const bf16* const from =
+        d < kLatent
+            ? a.q_latent + token * a.q_latent_strides[0] + head * a.q_latent_strides[1] + d
+            : a.q_rope + token * a.q_rope_strides[0] + head * a.q_rope_strides[1] + d - kLatent;
+    q[i][0] = head < a.heads ? pair_at(from) : 0;
+    q[i][1] = head < a.heads ? pair_at(from + 8) : 0;
   }
-  same = __syncthreads_and(same);
-  if (threadIdx.x == 0) flag = same;
-  cluster.sync();
-  for (int b = 0; b < blocks; ++b) same &= *cluster.map_shared_rank(&flag, b) != 0;
-  cluster.sync();  // the others have read this block's flag
-  return same;
 }
 
-// How the parts of a softmax that the thread blocks of a cluster have are added up: what each part
-// counts, and the sum of the weights.
-template <int kColumns>
-struct PartWeights {
-  float of[kMostBlocks][kColumns], sum[kColumns];
+template <class Shared>
+__device__ void score(const bf16* keys, const std::uint32_t (&q)[kQuarter][2], Shared& shared) {
+  const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp;
+  const int quarter = warp % kQuarters, first = warp / kQuarters * 16;
+  float sums[4] = {};
+#pragma unroll
+  for (int i = 0; i < kQuarter; ++i) {
+    std::uint32_t x[4];
+    load_matrices<false>(
+        x, keys + (first + lane % 16) * kRow + (quarter * kQuarter + i) * 16 + lane / 16 * 8);
+    multiply_add(sums, x, q[i][0], q[i][1]);
+  }
+#pragma unroll
+  for (int e = 0; e < 4; ++e) {
+    shared.scores[quarter][first + lane / 4 + e / 2 * 8][lane % 4 * 2 + e % 2] = sums[e];
+  }
+}
+
+// sums[latents of the warp, heads] = sums * shrink + keys^T * p
+template <class Shared>
+__device__ void add_keys(float (&sums)[kLatentBlocks][4], const bf16* keys, const Shared& shared) {
+  const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp;
+  const float shrink[2] = {shared.shrink[lane % 4 * 2], shared.shrink[lane % 4 * 2 + 1]};
+#pragma unroll
+  for (int i = 0; i < kLatentBlocks; ++i) {
+#pragma unroll
+    for (int e = 0; e < 4; ++e) sums[i][e] *= shrink[e % 2];
+  }
+#pragma unroll
+  for (int k = 0; k < kKeys; k += 16) {
+    const bf16* const p = &shared.p[lane / 4][k + lane % 4 * 2];
+    const std::uint32_t b0 = pair_at(p), b1 = pair_at(p + 8);
+#pragma unroll
+    for (int i = 0; i < kLatentBlocks; ++i) {
+      // Transposed: matrices of 8 keys by 8 latents; first the latents' halves, then the keys'.
+      const int latent = (warp * kLatentBlocks + i) * 16 + lane / 8 % 2 * 8;
+      std::uint32_t x[4];
+      load_matrices<true>(x, keys + (k + lane / 16 * 8 + lane % 8) * kRow + latent);
+      multiply_add(sums[i], x, b0, b1);
+    }
+  }
+}
+
+// A softmax so far takes in a part: what sums so far count then, and what the part's do. The order
+// of parts is the order of their keys, whoever has them.
+struct PartWeight {
+  float keep, weight;
 };
-
-// The parts that the thread blocks of a cluster have, of a column of sums each for a head of a
-// token, added up in the order of the blocks and written: column c is that of head
-// blockIdx.y * kHeads + c % kHeads of token `first` + c / kHeads. `sums`: [kColumns, kLatent].
-template <int kColumns>
-__device__ void add_parts(const Cluster& cluster, const Attention& a, std::int64_t first,
-                          const float* largest_of, const float* sum_of, const float* sums,
-                          PartWeights<kColumns>& weights) {
-  const int blocks = static_cast<int>(cluster.num_blocks());
-  const int rank = static_cast<int>(cluster.block_rank());
-  cluster.sync();
-  for (int c = threadIdx.x; c < kColumns; c += kBlock) {
-    float of[kMostBlocks], largest = -INFINITY, sum = 0;
-#pragma unroll
-    for (int b = 0; b < kMostBlocks; ++b) {
-      of[b] = b < blocks ? *cluster.map_shared_rank(&largest_of[c], b) : -INFINITY;
-      largest = fmaxf(largest, of[b]);
-    }
-#pragma unroll
-    for (int b = 0; b < kMostBlocks; ++b) {
-      const float weight = of[b] == -INFINITY ? 0.0f : expf(of[b] - largest);
-      weights.of[b][c] = weight;
-      if (weight != 0) sum = fmaf(weight, *cluster.map_shared_rank(&sum_of[c], b), sum);
-    }
-    weights.sum[c] = sum;
-    const std::int64_t head = blockIdx.y * kHeads + c % kHeads, token = first + c / kHeads;
-    if (a.lse && rank == 0 && head < a.heads) {
-      a.lse[token * a.heads + head] = largest + logf(sum);
-    }
-  }
-  __syncthreads();
-  constexpr int kPairs = kLatent / 2;
-  for (int i = rank * kBlock + threadIdx.x; i < kColumns * kPairs; i += blocks * kBlock) {
-    const int c = i / kPairs, d = i % kPairs * 2;
-    const std::int64_t head = blockIdx.y * kHeads + c % kHeads, token = first + c / kHeads;
-    if (head >= a.heads) continue;
-    float2 out = {};
-#pragma unroll
-    for (int b = 0; b < kMostBlocks; ++b) {
-      const float weight = weights.of[b][c];
-      if (weight == 0) continue;  // also of blocks that are not there
-      const float2 part =
-          *reinterpret_cast<const float2*>(cluster.map_shared_rank(sums, b) + c * kLatent + d);
-      out.x = fmaf(weight, part.x, out.x), out.y = fmaf(weight, part.y, out.y);
-    }
-    const float sum = weights.sum[c];
-    if (sum > 0) out.x /= sum, out.y /= sum;
-    *reinterpret_cast<__nv_bfloat162*>(a.out + token * a.out_strides[0] + head * a.out_strides[1] +
-                                       d) = __floats2bfloat162_rn(out.x, out.y);
-  }
-  cluster.sync();  // the others have read this block's sums
+__device__ inline PartWeight take_part(Softmax& all, float largest, float sum) {
+  if (largest == -INFINITY) return {1, 0};  // no key
+  const float both = fmaxf(all.largest, largest);
+  const PartWeight part = {all.largest == -INFINITY ? 0.0f : expf(all.largest - both),
+                           expf(largest - both)};
+  all.largest = both;
+  all.sum = fmaf(part.weight, sum, __fmul_rn(all.sum, part.keep));
+  return part;
+}
+__device__ inline bool counts(PartWeight part) { return part.weight != 0 || part.keep != 1; }
+__device__ inline float add_part(float sum, PartWeight part, float more) {
+  return !counts(part) ? sum : fmaf(part.weight, more, __fmul_rn(sum, part.keep));
 }
 
-// Which the launches of one call make: `tokens` / kTokens groups that have one list, and the rest.
-void launch_one_list(const Attention& attention, bool fp8, const Gpu& gpu);
+// Results d and d + 1 of a block's head c, whose weights' sum is `sum`.
+__device__ inline void write_pair(const Attention& a, std::int64_t token, int c, int d, float2 out,
+                                  float sum) {
+  if (sum > 0) out.x /= sum, out.y /= sum;
+  const std::int64_t head = std::int64_t{blockIdx.y} * kHeads + c;
+  *reinterpret_cast<__nv_bfloat162*>(a.out + token * a.out_strides[0] + head * a.out_strides[1] +
+                                     d) = __floats2bfloat162_rn(out.x, out.y);
+}
+
+// By a thread block for each token, in place of a cluster: where tokens are many, of at most
+// kMostKeys keys.
+void launch_one_block(const Attention& attention, std::int64_t tokens, bool fp8, const Gpu& gpu);
 
 }  // namespace glint::cuda::mla512

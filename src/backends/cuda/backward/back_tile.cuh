@@ -25,7 +25,7 @@ __device__ BackTile find_back_tile(const BackProduct& p) {
   t.m_end = min(t.m0 + kRows, p.m);
   if (!p.offsets) return t;
   if constexpr (kOf == BackProductOf::kInput) {
-    const RowTile rows = find_group_tile<kRows>(p.offsets, p.matrices, blockIdx.x);
+    const RowTile rows = GroupTiles<kRows>(p.offsets, p.matrices).at(blockIdx.x);
     t.matrix = rows.matrix, t.m0 = rows.first, t.m_end = rows.end;
   } else {
     t.k_begin = p.offsets[t.matrix], t.k_end = p.offsets[t.matrix + 1];

@@ -16,13 +16,13 @@ Kernel choose_kernel(const ProductShape& shape, const Arch& arch, int num_sms) {
     const std::int64_t rows = shape.m / shape.matrices;
     if (rows <= 4) return few;
     if (rows <= 32) return some;
-    return rows <= 64 || !arch.wgmma ? Kernel::kTile : Kernel::kWide;
+    return arch.wgmma ? Kernel::kFlow : Kernel::kTile;
   }
   if (shape.m <= 8) return few;
   if (shape.m <= 32) return some;
   if (!arch.wgmma) return Kernel::kTile;
   const std::int64_t tiles = ceil_div(shape.m, 128) * ceil_div(shape.n, 128) * shape.matrices;
-  return tiles >= num_sms ? Kernel::kWide : Kernel::kWideSplit;
+  return 2 * tiles >= num_sms ? Kernel::kFlow : Kernel::kWide;
 }
 
 }  // namespace glint::cuda

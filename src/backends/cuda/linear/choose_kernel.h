@@ -28,8 +28,8 @@ enum class Kernel {
   kPassed8,    // the same with rows of x past it too
   kCluster32,  // the same as kHeld8 with 32 rows, a cluster for all of k
   kTile,       // tiles of the weight in shared memory, 64 rows
-  kWide,       // 128 rows, by the instructions of whole warpgroups
-  kWideSplit,  // the same, a cluster for all of k
+  kFlow,       // 128 rows, by the instructions of whole warpgroups; blocks take tile after tile
+  kWide,       // the same, a cluster for each tile and all of k
 };
 
 // Bytes of shared memory: the sums of eight warps, 16 of each row of x, padded against bank
@@ -59,8 +59,8 @@ constexpr bool is_ever_chosen(Kernel kernel, bool aligned, const Arch& target) {
     case Kernel::kTile:  // takes what a cluster's shared memory does not hold
       return aligned || stream_bytes(32, slices_of(kLongest).steps) > target.shared_bytes ||
              !target.clusters;
+    case Kernel::kFlow:
     case Kernel::kWide:
-    case Kernel::kWideSplit:
       return aligned && target.wgmma;
   }
   return false;

@@ -23,20 +23,20 @@ TEST(ChooseKernel, few_rows_stream_the_weights) {
   EXPECT_EQ(of(9, 576, 6144), Kernel::kCluster32);
 }
 
-TEST(ChooseKernel, a_cluster_shares_k_until_every_sm_has_a_tile) {
+TEST(ChooseKernel, a_cluster_shares_k_until_half_of_the_sms_have_a_tile) {
   EXPECT_EQ(of(32, 154880, 6144), Kernel::kCluster32);
-  EXPECT_EQ(of(33, 2048, 6144), Kernel::kWideSplit);
-  EXPECT_EQ(of(1024, 2048, 6144), Kernel::kWideSplit);  // 128 tiles
-  EXPECT_EQ(of(1088, 2048, 6144), Kernel::kWide);       // 144
-  EXPECT_EQ(of(33, 154880, 6144), Kernel::kWide);
+  EXPECT_EQ(of(33, 2048, 6144), Kernel::kWide);
+  EXPECT_EQ(of(512, 2048, 6144), Kernel::kWide);  // 64 tiles
+  EXPECT_EQ(of(513, 2048, 6144), Kernel::kFlow);  // 80
+  EXPECT_EQ(of(33, 154880, 6144), Kernel::kFlow);
 }
 
 TEST(ChooseKernel, experts_go_by_the_rows_of_each) {
   EXPECT_EQ(of(kHopper, experts(8)), Kernel::kPassed8);
   EXPECT_EQ(of(kHopper, experts(256 * 4)), Kernel::kPassed8);
   EXPECT_EQ(of(kHopper, experts(256 * 5)), Kernel::kCluster32);
-  EXPECT_EQ(of(kHopper, experts(256 * 33)), Kernel::kTile);
-  EXPECT_EQ(of(kHopper, experts(256 * 65)), Kernel::kWide);
+  EXPECT_EQ(of(kHopper, experts(256 * 32)), Kernel::kCluster32);
+  EXPECT_EQ(of(kHopper, experts(256 * 33)), Kernel::kFlow);
 }
 
 TEST(ChooseKernel, without_warpgroup_instructions_many_rows_go_in_tiles) {

@@ -138,7 +138,7 @@ template <class X, class Out>
 __global__ void __launch_bounds__(kBlock)
     grouped_kernel(Product<X, Out> p, const std::int32_t* sources, const std::int32_t* offsets,
                    int num_groups, StackView weights) {
-  const RowTile tile = find_group_tile<kRows>(offsets, num_groups, blockIdx.x);
+  const RowTile tile = GroupTiles<kRows>(offsets, num_groups).at(blockIdx.x);
   if (tile.first >= tile.end) return;
   multiply(p, p.x, p.out, weights[tile.matrix], {tile.first, tile.end, sources},
            blockIdx.y * std::int64_t{kColumns});

@@ -1,7 +1,7 @@
 // Launches the kernel that a product's shape chooses; one file in inst/ for each format.
 #pragma once
 
-#include "backends/cuda/linear/wide.cuh"
+#include "backends/cuda/linear/flow.cuh"
 
 namespace glint::cuda {
 
@@ -41,10 +41,10 @@ void launch_as(const ProductArgs& p, const Gpu& gpu) {
     case Kernel::kTile:
       return aligned ? launch_tile<kFormat, kEpilogue, true>(p, gpu)
                      : launch_tile<kFormat, kEpilogue, false>(p, gpu);
+    case Kernel::kFlow:
+      return launch_flow<kFormat, kEpilogue>(p, gpu);
     case Kernel::kWide:
-      return launch_wide<kFormat, kEpilogue, false>(p, gpu);
-    case Kernel::kWideSplit:
-      return launch_wide<kFormat, kEpilogue, true>(p, gpu);
+      return launch_wide<kFormat, kEpilogue>(p, gpu);
   }
 }
 

@@ -9,7 +9,7 @@ namespace glint::cuda {
 // Tile `number` of the rows; blockIdx.z counts matrices that all rows go through.
 template <int kRows>
 __device__ RowTile find_row_tile(const ProductArgs& p, std::int64_t number) {
-  if (p.offsets) return find_group_tile<kRows>(p.offsets, p.matrices, number);
+  if (p.offsets) return GroupTiles<kRows>(p.offsets, p.matrices).at(number);
   const std::int64_t first = number * kRows;
   return {static_cast<int>(blockIdx.z), first, min(first + kRows, p.m)};
 }

@@ -232,7 +232,28 @@ __device__ __forceinline__ void stream_product(const ProductArgs& p) {
   const float up_factor = kEpilogue == Epilogue::kSiluMul ? factor_of<kFormat>(up) : factor;
 
   float sums[kRows / 8][4] = {};
+  // Sums of a slice that is all of k are whole.
+  const auto write_whole = [&] {
+    const std::int64_t n = at + own_tile * kOut + g;
+#pragma unroll
+    for (int j = 0; j < kRows / 8; ++j) {
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        const std::int64_t row = tile.first + j * 8 + 2 * t + i;
+        const float sum = 0.0f + sums[j][i], lower = 0.0f + sums[j][2 + i];
+        if constexpr (kEpilogue == Epilogue::kSiluMul) {
+          write_sum<kEpilogue>(p, tile, row, n, sum * factor, lower * up_factor);
+        } else {
+          write_sum<kEpilogue>(p, tile, row, n, sum * factor, 0);
+          write_sum<kEpilogue>(p, tile, row, n + 8, lower * factor, 0);
+        }
+        sums[j][i] = sums[j][2 + i] = 0;
+      }
+    }
+  };
+  const bool is_whole = slices.count == 1;
   const auto finish = [&] {
+    if (is_whole) return write_whole();
 #pragma unroll
     for (int j = 0; j < kRows / 8; ++j) {
 #pragma unroll

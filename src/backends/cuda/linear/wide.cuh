@@ -13,9 +13,8 @@
 namespace glint::cuda {
 
 inline constexpr int kWideRows = 128, kWideWeights = 128;
-inline constexpr int kWideBlock = 256;        // two warpgroups, of 64 rows of the weight each
-inline constexpr int kWideSums = 64;          // of a thread
-inline constexpr int kWideRowsTogether = 16;  // row tiles whose blocks run side by side
+inline constexpr int kWideBlock = 256;  // two warpgroups, of 64 rows of the weight each
+inline constexpr int kWideSums = 64;    // of a thread
 
 template <WeightFormat kFormat>
 struct WideShape {
@@ -24,8 +23,6 @@ struct WideShape {
   static constexpr int kStages = kFormat == WeightFormat::kBF16 ? 3 : 4;  // of codes
   static constexpr int kTotalBytes = kWideSums * kWideBlock * 4;
   static constexpr int kSharedBytes = 2 * kXBytes + kStages * kCodeBytes + kTotalBytes;
-  static constexpr int kSumStride = kWideWeights + 4;  // floats; the sums replace x and codes
-  static_assert(kWideRows * kSumStride * 4 <= 2 * kXBytes + kStages * kCodeBytes);
   static_assert(kSharedBytes <= 227 << 10);
 };
 
@@ -175,24 +172,6 @@ __device__ void add_wide_span(float (&slice)[kWideSums], const float (&span)[kWi
   }
 }
 
-// The tile that a thread block works on, and the slice of k: all, or one for each of a cluster.
-struct WideWork {
-  RowTile tile;
-  std::int64_t column;  // of tiles of the weight
-  int slice = -1;
-};
-
-// Blocks side by side share rows of x and of the weight in the L2 cache.
-__device__ inline WideWork find_wide_work(const ProductArgs& p) {
-  const std::int64_t number = blockIdx.x + std::int64_t{gridDim.x} * blockIdx.y;
-  const std::int64_t band = number / (kWideRowsTogether * std::int64_t{gridDim.y});
-  const std::int64_t in_band = number - band * kWideRowsTogether * gridDim.y;
-  const std::int64_t height =
-      min(std::int64_t{kWideRowsTogether}, gridDim.x - band * kWideRowsTogether);
-  return {find_row_tile<kWideRows>(p, band * kWideRowsTogether + in_band % height),
-          in_band / height};
-}
-
 // Adds up what the blocks of a cluster, a slice each, left in `totals`, and writes it: each block
 // an equal share of every thread's sums.
 template <WeightFormat kFormat, Epilogue kEpilogue>
@@ -223,8 +202,8 @@ __device__ void add_slices(const ProductArgs& p, const RowTile& tile, std::int64
   cluster.sync();  // nobody's sums go before all have read them
 }
 
-// kSplit: the blocks of a cluster have a slice of k each, of one tile.
-template <WeightFormat kFormat, Epilogue kEpilogue, bool kSplit>
+// The blocks of a cluster have a slice of k each, of one tile.
+template <WeightFormat kFormat, Epilogue kEpilogue>
 __device__ __forceinline__ void wide_product(const ProductArgs& p) {
   using Shape = WideShape<kFormat>;
   extern __shared__ __align__(128) std::byte shared[];
@@ -233,17 +212,14 @@ __device__ __forceinline__ void wide_product(const ProductArgs& p) {
       reinterpret_cast<float*>(codes + Shape::kStages * Shape::kCodeBytes) + threadIdx.x;
   constexpr int kOut = kWideWeights / 16 * kRowsOf16<kEpilogue>;  // outputs of a row of x
   const Slices slices = slices_of(p.k);
-  const WideWork work = kSplit ? WideWork{find_row_tile<kWideRows>(p, blockIdx.x / slices.count),
-                                          blockIdx.y, static_cast<int>(blockIdx.x) % slices.count}
-                               : find_wide_work(p);
-  const RowTile& tile = work.tile;
+  const RowTile tile = find_row_tile<kWideRows>(p, blockIdx.x / slices.count);
   if (tile.first >= tile.end) return;
-  const WeightRows<kEpilogue> weights(p, tile, work.column * kOut);
+  const WeightRows<kEpilogue> weights(p, tile, std::int64_t{blockIdx.y} * kOut);
   const RowCopy<kWideWeights, Codes<kFormat>::kBytes> copy_w(
       [&](int i) { return weights.of(i).data + weights.row(i) * Codes<kFormat>::row_bytes(p.k); });
   const int steps = (p.k + kStep - 1) / kStep;
-  const int begin = kSplit ? work.slice * slices.steps : 0;
-  const int end = kSplit ? min(begin + slices.steps, steps) : steps;
+  const int begin = static_cast<int>(blockIdx.x) % slices.count * slices.steps;
+  const int end = min(begin + slices.steps, steps);
   const auto start_copy = [&](int step) {
     if (step < end) {
       copy_w.start(codes + step % Shape::kStages * Shape::kCodeBytes,
@@ -260,7 +236,6 @@ __device__ __forceinline__ void wide_product(const ProductArgs& p) {
   for (int i = 0; i < Shape::kStages - 1; ++i) start_copy(begin + i);
   x.store(shared + begin % 2 * Shape::kXBytes);
   float slice[kWideSums] = {}, span[kWideSums] = {};
-  bool is_first = true;
   for (int step = begin; step < end; ++step) {
     __pipeline_wait_prior(Shape::kStages - 2);
     __syncthreads();  // codes and x of all threads are there, and those of the step before free
@@ -294,55 +269,33 @@ __device__ __forceinline__ void wide_product(const ProductArgs& p) {
     if (step + 1 < end) x.store(shared + (step + 1) % 2 * Shape::kXBytes);
     wait_for_sums(span);
     add_wide_span<kFormat>(slice, span, upper.of[1], lower.of[1]);
-    if ((step + 1) % slices.steps != 0 && step + 1 < end) continue;
-#pragma unroll
-    for (int i = 0; i < kWideSums; ++i) {
-      float& total = totals[i * kWideBlock];
-      total = (is_first ? 0.0f : total) + slice[i];
-      slice[i] = 0;
-    }
-    is_first = false;
   }
 
   let_next_start();
-  if constexpr (kSplit) {
-    const float factor = factor_of<kFormat>(weights.w);
-    const float up_factor =
-        kEpilogue == Epilogue::kSiluMul ? factor_of<kFormat>(weights.up) : factor;
-    if (is_first) {  // a slice past the end
+  // Zeros of a slice past the end.
 #pragma unroll
-      for (int i = 0; i < kWideSums; ++i) totals[i * kWideBlock] = 0;
-    }
-    const std::int64_t n = weights.n0 + first_row / 16 * kRowsOf16<kEpilogue> + g;
-    return add_slices<kFormat, kEpilogue>(p, tile, n, totals, factor, up_factor);
-  }
-  __syncthreads();  // x and codes have been read
-  float* const sums = reinterpret_cast<float*>(shared);
-#pragma unroll
-  for (int i = 0; i < kWideSums; ++i) {
-    const int x_row = i / 4 * 8 + 2 * t + i % 2, column = row + i % 4 / 2 * 8;
-    sums[x_row * Shape::kSumStride + column] = totals[i * kWideBlock];
-  }
-  __syncthreads();
-  write_tile<kFormat, kEpilogue, kWideRows, kOut, Shape::kSumStride, kWideBlock>(p, tile, weights,
-                                                                                 sums);
+  for (int i = 0; i < kWideSums; ++i) totals[i * kWideBlock] = 0.0f + slice[i];
+  const float factor = factor_of<kFormat>(weights.w);
+  const float up_factor = kEpilogue == Epilogue::kSiluMul ? factor_of<kFormat>(weights.up) : factor;
+  const std::int64_t n = weights.n0 + first_row / 16 * kRowsOf16<kEpilogue> + g;
+  add_slices<kFormat, kEpilogue>(p, tile, n, totals, factor, up_factor);
 }
 
-template <WeightFormat kFormat, Epilogue kEpilogue, bool kSplit>
+template <WeightFormat kFormat, Epilogue kEpilogue>
 __global__ void __launch_bounds__(kWideBlock, 1) wide_kernel(const ProductArgs p) {
   if constexpr (is_ever_chosen(Kernel::kWide, true, kArch)) {
-    wide_product<kFormat, kEpilogue, kSplit>(p);
+    wide_product<kFormat, kEpilogue>(p);
   }
 }
 
-template <WeightFormat kFormat, Epilogue kEpilogue, bool kSplit>
+template <WeightFormat kFormat, Epilogue kEpilogue>
 void launch_wide(const ProductArgs& p, const Gpu& gpu) {
   using Shape = WideShape<kFormat>;
-  const auto kernel = wide_kernel<kFormat, kEpilogue, kSplit>;
+  const auto kernel = wide_kernel<kFormat, kEpilogue>;
   // A failure shows as the launch's error.
   cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, Shape::kSharedBytes);
   constexpr int kOut = kWideWeights / 16 * kRowsOf16<kEpilogue>;
-  const unsigned blocks = kSplit ? static_cast<unsigned>(slices_of(p.k).count) : 1;
+  const auto blocks = static_cast<unsigned>(slices_of(p.k).count);
   const LaunchShape shape = {.grid = dim3(static_cast<unsigned>(most_tiles(p, kWideRows)) * blocks,
                                           static_cast<unsigned>((p.n + kOut - 1) / kOut),
                                           static_cast<unsigned>(p.offsets ? 1 : p.matrices)),

@@ -253,6 +253,116 @@ std::string attention_of_a_token_does_not_depend_on_its_batch(Ops& ops) {
   return "";
 }
 
+// Experts of any number of rows, a weight each, against linear for the rows of each.
+std::string grouped_linear_equals_linear_to_the_bit(Ops& ops) {
+  constexpr std::int64_t kExperts = 6, kRows = 900, kN = 640;
+  constexpr std::int32_t kOffsets[kExperts + 1] = {0, 1, 301, 301, 431, 439, 800};
+  Device& device = ops.device();
+  const Buffer offsets = device.allocate(sizeof(kOffsets)), sources = device.allocate(kRows * 4);
+  device.copy_in(offsets.data(), kOffsets, sizeof(kOffsets));
+  std::vector<std::int32_t> source(kRows);
+  for (std::int32_t i = 0; i < kRows; ++i) source[i] = kRows - 1 - i;
+  device.copy_in(sources.data(), source.data(), kRows * 4);
+  for (const std::int64_t k : {256, 1000, 6144}) {
+    for (const WeightFormat format :
+         {WeightFormat::kBF16, WeightFormat::kFp8Block, WeightFormat::kNvfp4}) {
+      if (format == WeightFormat::kNvfp4 && k % 32 != 0) continue;
+      const CodedWeight coded(device, format, kExperts * kN, k);
+      Weight first = coded.weight();
+      first.rows = kN, first.data = first.data.slice(0, 0, kN);
+      WeightStack stack = {.format = format, .count = kExperts, .rows = kN, .cols = k};
+      const auto stacked = [](const Tensor& all) {
+        return all ? Tensor(all.data, all.dtype, {kExperts, all.dim(0) / kExperts, all.dim(1)})
+                   : Tensor();
+      };
+      stack.data = stacked(coded.weight().data), stack.scale = stacked(coded.weight().scale);
+      const std::vector<float> ones(kExperts, 0.5f);
+      const Buffer global = device.allocate(kExperts * 4);
+      device.copy_in(global.data(), ones.data(), kExperts * 4);
+      if (format == WeightFormat::kNvfp4) {
+        stack.global_scale = Tensor(global.data(), DType::kF32, {kExperts, 1});
+      }
+      const Values x(device, kRows, k, 18), grouped(device, kRows, kN, 0),
+          each(device, kRows, kN, 0);
+      const Values turned(device, kRows, k, 18);
+      ops.gather_rows({.x = x.tensor(),
+                       .rows = Tensor(sources.data(), DType::kI32, {kRows}),
+                       .out = turned.tensor()});
+      ops.grouped_linear({.x = x.tensor(),
+                          .rows = Tensor(sources.data(), DType::kI32, {kRows}),
+                          .offsets = Tensor(offsets.data(), DType::kI32, {kExperts + 1}),
+                          .weights = stack,
+                          .out = grouped.tensor()});
+      for (std::int64_t e = 0; e < kExperts; ++e) {
+        const std::int64_t begin = kOffsets[e], rows = kOffsets[e + 1] - begin;
+        if (rows == 0) continue;
+        Weight weight = coded.weight();
+        weight.rows = kN, weight.data = weight.data.slice(0, e * kN, kN);
+        if (weight.scale) {
+          const std::int64_t blocks = weight.scale.dim(0) / kExperts;
+          weight.scale = weight.scale.slice(0, e * blocks, blocks);
+        }
+        if (weight.global_scale) weight.global_scale = Tensor(global.data(), DType::kF32, {1});
+        ops.linear({.x = turned.tensor().slice(0, begin, rows),
+                    .weight = weight,
+                    .out = each.tensor().slice(0, begin, rows)});
+        const auto difference = compare_bits(
+            device, str("expert ", e, ", k ", k, ", ", name_of(format)).c_str(),
+            grouped.tensor().slice(0, begin, rows), each.tensor().slice(0, begin, rows));
+        if (!difference.empty()) return difference;
+      }
+    }
+  }
+  return "";
+}
+
+// Tokens of two sequences, which see more keys than are selected, together and each alone.
+std::string selection_of_a_token_does_not_depend_on_its_batch(Ops& ops) {
+  constexpr std::int64_t kTokens = 403, kHeads = 32, kDim = 128, kKeys = 64, kPages = 48;
+  Device& device = ops.device();
+  const Values q(device, kTokens, kHeads * kDim, 21);
+  const Values<float> weights(device, kTokens, kHeads, 22);
+  std::vector<std::int32_t> positions, seqs, pages;
+  for (std::int32_t t = 0; t < kTokens; ++t) {
+    const bool second = t >= 250;
+    seqs.push_back(second), positions.push_back(second ? 2400 + t : 3 * t);
+  }
+  for (std::int32_t i = 0; i < 2 * kPages; ++i) pages.push_back(2 * kPages - 1 - i);
+  const auto put = [&](const std::vector<std::int32_t>& from) {
+    Buffer buffer = device.allocate(from.size() * 4);
+    device.copy_in(buffer.data(), from.data(), from.size() * 4);
+    return buffer;
+  };
+  const Buffer positions_at = put(positions), seqs_at = put(seqs), pages_at = put(pages);
+  const Buffer all_at = device.allocate(kTokens * kKeys * 4), one_at = device.allocate(kKeys * 4);
+  for (const IndexFormat format : {IndexFormat::kBF16, IndexFormat::kFp8}) {
+    IndexCache cache = {.format = format, .num_slots = 2 * kPages * kPageSize, .dim = kDim};
+    const CodedWeight keys(device, WeightFormat::kBF16, 2 * kPages * kPageSize, kDim + 64);
+    cache.data = keys.weight().data.data;
+    const auto select = [&](std::int64_t first, std::int64_t count, std::byte* out) {
+      BatchView batch = {};
+      batch.positions = Tensor(positions_at.data() + first * 4, DType::kI32, {count});
+      batch.seqs = Tensor(seqs_at.data() + first * 4, DType::kI32, {count});
+      batch.page_table = Tensor(pages_at.data(), DType::kI32, {2, kPages});
+      ops.select_keys({.q = q.tensor().slice(0, first, count).heads(kHeads),
+                       .weights = weights.tensor().slice(0, first, count),
+                       .batch = batch,
+                       .cache = cache,
+                       .out = Tensor(out, DType::kI32, {count, kKeys})});
+    };
+    select(0, kTokens, all_at.data());
+    for (const std::int64_t token : {0, 21, 22, 100, 247, 249, 250, 251, 399, 402}) {
+      select(token, 1, one_at.data());
+      const auto difference =
+          compare_bits(device, str("token ", token, ", keys in ", name_of(format)).c_str(),
+                       Tensor(all_at.data() + token * kKeys * 4, DType::kI32, {1, kKeys}),
+                       Tensor(one_at.data(), DType::kI32, {1, kKeys}));
+      if (!difference.empty()) return difference;
+    }
+  }
+  return "";
+}
+
 }  // namespace
 
 std::span<const DeviceCheck> device_checks() {
@@ -260,6 +370,9 @@ std::span<const DeviceCheck> device_checks() {
       {"copies_read_the_host_before_they_return", copies_read_the_host_before_they_return},
       {"a_row_of_linear_does_not_depend_on_its_batch",
        a_row_of_linear_does_not_depend_on_its_batch},
+      {"grouped_linear_equals_linear_to_the_bit", grouped_linear_equals_linear_to_the_bit},
+      {"selection_of_a_token_does_not_depend_on_its_batch",
+       selection_of_a_token_does_not_depend_on_its_batch},
       {"linear_does_not_depend_on_alignment", linear_does_not_depend_on_alignment},
       {"rms_norm_does_not_depend_on_alignment", rms_norm_does_not_depend_on_alignment},
       {"dense_ffn_equals_its_composition_to_the_bit", dense_ffn_equals_its_composition_to_the_bit},
