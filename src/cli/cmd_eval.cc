@@ -62,8 +62,8 @@ Status check_options(const Options& options) {
     return invalid(str("--context is ", options.context, "; it must be 2 or more"));
   if (options.layer_rows < 0)
     return invalid(str("--layer-rows is ", options.layer_rows, "; it must be 0 or more"));
-  if (options.layer_rows > 0 && options.pp > 1) {
-    return invalid(str("--pp is ", options.pp,
+  if (options.layer_rows > 0 && (options.pp > 1 || options.cp > 1)) {
+    return invalid(str(options.pp > 1 ? "--pp is " : "--cp is ", std::max(options.pp, options.cp),
                        ", and each stage has the residual streams of its "
                        "own layers; set --layer-rows to 0"));
   }

@@ -104,7 +104,8 @@ Status add_weights(Checkpoint& checkpoint, ServeFacts& facts) {
 std::int64_t bytes_from_ranks(const ServeOptions& options, const ServeFacts& facts) {
   const ModelConfig& c = facts.config;
   const std::int64_t logits = std::int64_t{options.max_num_seqs} * (1 + facts.max_drafts);
-  const std::int64_t rows = std::int64_t{options.max_num_batched_tokens} * facts.ranks.shape.dp;
+  const std::int64_t rows =
+      std::int64_t{options.max_num_batched_tokens} * facts.ranks.shape.num_sequence_shards();
   return 4 * (logits * c.vocab_size + rows * c.num_moe_layers() * c.num_experts_per_tok);
 }
 

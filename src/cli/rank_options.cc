@@ -17,14 +17,15 @@ void note(std::string& notes, const char* name, int asked, int fitted, const std
 }  // namespace
 
 int num_shards(const RankOptions& options, const ShardOptions& shards) {
-  return shards.dp == 1 && options.tp == 1 ? shards.ep : shards.dp;
+  if (shards.dp != 1) return shards.dp;
+  return options.tp == 1 ? std::max(shards.ep, shards.cp) : shards.cp;
 }
 
 Result<FittedShape> fit_shape(const RankOptions& options, const ModelConfig& config, int threads,
                               const ShardOptions& shards) {
   MeshShape shape = {.tp = options.tp, .reduce_slices = options.reduce_slices};
-  for (const auto& [name, ranks] :
-       {std::pair("dp", shards.dp), std::pair("ep", shards.ep), std::pair("pp", options.pp)}) {
+  for (const auto& [name, ranks] : {std::pair("dp", shards.dp), std::pair("ep", shards.ep),
+                                    std::pair("cp", shards.cp), std::pair("pp", options.pp)}) {
     if (ranks < 1) return invalid(str("--", name, " is ", ranks, "; it must be 1 or more"));
   }
   GLINT_TRY_STATUS(check_shape({.tp = options.tp}));
@@ -50,6 +51,10 @@ Result<FittedShape> fit_shape(const RankOptions& options, const ModelConfig& con
   const int dp = num_shards(options, shards);
   shape.dp = std::min(dp, std::max(most / tp, 1));
   note(fitted.note, "dp", dp, shape.dp, few);
+  shape.cp = std::min(shards.cp, shape.dp);
+  while (shape.dp % shape.cp) --shape.cp;
+  note(fitted.note, "cp", shards.cp, shape.cp,
+       shape.dp == 1 ? "there is 1 shard" : str("it divides the ", shape.dp, " shards"));
   const int stage = shape.tp * shape.dp;
   shape.ep = shards.ep == 1 || stage > config.n_routed_experts ? 1 : stage;
   const char* const members = shape.tp > 1 ? "ranks" : "shards";
@@ -134,10 +139,11 @@ Result<std::unique_ptr<Ranks>> load_ranks(const MeshShape& shape, const RunOptio
 
 Result<LedRanks> load_led_ranks(const LayoutOptions& layout, const RunOptions& options,
                                 const ModelOptions& resolved, Cli& cli, const Decorate& decorate) {
-  if (layout.dp > 1 && layout.ep == 1) {
-    return invalid(str("--dp is ", layout.dp,
-                       ", and shards have sequences of their own, but this command runs on one; "
-                       "leave it out, or let shards share the experts with --ep"));
+  if (layout.dp > 1 && layout.ep == 1 && layout.cp == 1) {
+    return invalid(
+        str("--dp is ", layout.dp,
+            ", and shards have sequences of their own, but this command runs on one; "
+            "leave it out, or let shards share the experts with --ep, or sequences with --cp"));
   }
   const bool config_alone = resolved.dir.ends_with(".json");  // of synthetic weights
   GLINT_TRY(const ModelConfig config,

@@ -32,7 +32,7 @@ struct RankOptions {
 };
 
 struct ShardOptions {
-  int dp = 1, ep = 1;
+  int dp = 1, ep = 1, cp = 1;
 
   template <class Visitor>
   void visit(Visitor&& v) {
@@ -40,6 +40,9 @@ struct ShardOptions {
     v("ep=N", ep,
       "ranks that share the routed experts, each expert on one of them: all that --tp and --dp "
       "make; without these, as many shards");
+    v("cp=N", cp,
+      "shards that share each sequence: they divide the rows of its prompt, and each has its whole "
+      "cache; a divisor of --dp, or without it as many shards (TensorRT-LLM's meaning)");
   }
 };
 
@@ -72,7 +75,7 @@ struct BalanceOptions {
   int balance_steps() const { return enable_eplb ? eplb_rebalance_num_iterations : 0; }
 };
 
-// Shards as they are asked for: --ep alone makes as many.
+// Shards as they are asked for: --ep or --cp alone makes as many.
 int num_shards(const RankOptions& options, const ShardOptions& shards);
 
 struct FittedShape {

@@ -48,6 +48,17 @@ TEST(FitShape, takes_the_shards_that_it_has_threads_for) {
   EXPECT_EQ(fit({}, 4, {.dp = 4, .ep = 2}).note, "ep 2 -> 4: there are 4 shards");
 }
 
+TEST(FitShape, takes_the_shards_of_a_sequence_that_divide_all) {
+  EXPECT_EQ(fit({}, 2, {.cp = 2}).shape, (MeshShape{.cp = 2, .dp = 2}));
+  EXPECT_EQ(fit({}, 4, {.dp = 4, .ep = 4, .cp = 2}).shape, (MeshShape{.cp = 2, .ep = 4, .dp = 4}));
+  EXPECT_EQ(fit({.tp = 2}, 4, {.cp = 2}).shape, (MeshShape{.tp = 2, .cp = 2, .dp = 2}));
+  EXPECT_EQ(fit({}, 3, {.cp = 8}).note,
+            "dp 8 -> 3: there are 3 threads; cp 8 -> 3: it divides the 3 shards");
+  EXPECT_EQ(fit({}, 4, {.dp = 4, .cp = 3}).note, "cp 3 -> 2: it divides the 4 shards");
+  EXPECT_EQ(fit({}, 1, {.cp = 2}).note,
+            "dp 2 -> 1: there is 1 thread; cp 2 -> 1: there is 1 shard");
+}
+
 TEST(FitShape, moves_experts_that_are_shared) {
   const auto config = read_config(str(GLINT_SOURCE_DIR, "/models/glm5-tiny/config.json"));
   const int experts = config.value().n_routed_experts;

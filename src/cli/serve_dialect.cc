@@ -360,11 +360,11 @@ void Translator::set_part(std::map<std::string, std::string>& parts, const FlagR
   if (part.empty() || file_wins_ == (target_ == &from_file_)) part = value;
 }
 
-// The parts of a layout, as --tp, --dp, --ep and --pp. With attention over shards --tp says how
-// many ranks there are in all, of SGLang's shards or, for TensorRT-LLM, as many shards.
+// The parts of a layout, as --tp, --dp, --ep, --pp and --cp. With attention over shards --tp says
+// how many ranks there are in all, of SGLang's shards or, for TensorRT-LLM, as many shards.
 Status Translator::finish_layout() {
   std::map<std::string, int> sizes;
-  for (const char* name : {"tp", "dp", "ep", "pp"}) {
+  for (const char* name : {"tp", "dp", "ep", "pp", "cp"}) {
     int& size = sizes[name] = 1;
     const std::string& text = layout_[name];
     if (!text.empty() && !option_detail::parse(text, size))
@@ -374,6 +374,10 @@ Status Translator::finish_layout() {
     if (layout_["dp"].empty()) sizes["dp"] = sizes["tp"];
     sizes["tp"] = std::max(sizes["tp"] / std::max(sizes["dp"], 1), 1);
   }
+  // glint's --dp counts the shards that share sequences, too.
+  const int cp = std::max(sizes["cp"], 1);
+  if (dialect_ == Dialect::kSglang) sizes["tp"] = std::max(sizes["tp"] / cp, 1);
+  if (dialect_ != Dialect::kGlint) sizes["dp"] *= cp;
   if (layout_["all-experts"] == "true" && layout_["ep"].empty())
     sizes["ep"] = sizes["tp"] * sizes["dp"];
   for (const auto& [name, size] : sizes) {

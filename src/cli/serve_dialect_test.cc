@@ -118,6 +118,20 @@ TEST(ServeDialect, layouts_are_as_each_server_counts_them) {
   const std::string file = write_temporary(
       "serve_layout_trt.yml", "enable_attention_dp: true\nmoe_expert_parallel_size: 8\n");
   EXPECT_EQ(layout(Dialect::kTrtllm, "m --tp_size 8 --config " + file), (Sizes{1, 8, 8}));
+  // The ranks that share a prompt: vLLM's and TensorRT-LLM's beside the others, SGLang's among
+  // --tp.
+  using Sharing = std::vector<int>;  // tp, dp, cp
+  const auto sharing = [](Dialect dialect, const std::string& line) {
+    const Served served = serve(dialect, words(line));
+    EXPECT_EQ(served.error, "");
+    return Sharing{served.options.tp, served.options.dp, served.options.cp};
+  };
+  EXPECT_EQ(sharing(Dialect::kGlint, "m --dp 4 --cp 2"), (Sharing{1, 4, 2}));
+  EXPECT_EQ(sharing(Dialect::kVllm, "m -tp 2 -pcp 2"), (Sharing{2, 2, 2}));
+  EXPECT_EQ(sharing(Dialect::kVllm, "m -dp 2 -pcp 2"), (Sharing{1, 4, 2}));
+  EXPECT_EQ(sharing(Dialect::kSglang, "--model-path m --tp 8 --attn-cp-size 4"),
+            (Sharing{2, 4, 4}));
+  EXPECT_EQ(sharing(Dialect::kTrtllm, "m --tp_size 2 --cp_size 2"), (Sharing{2, 2, 2}));
   EXPECT_EQ(serve(Dialect::kGlint, words("m --dp two")).error,
             "--dp expects a number, got \"two\"");
 }

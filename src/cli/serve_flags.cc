@@ -83,7 +83,7 @@ Result<Converted> no_adapters(const std::string& value) {
                      "; merge it into the checkpoint, or leave the flag out"));
 }
 
-constexpr char kShards[] = "layouts are --tp, --dp, --ep and --pp";
+constexpr char kShards[] = "layouts are --tp, --dp, --cp, --ep and --pp";
 constexpr char kKernels[] = "kernels are chosen by the machine and the format";
 constexpr char kGraphs[] = "decode steps are CUDA graphs, whole, and others are not";
 constexpr char kPython[] = "nothing of a checkpoint is executed, and there is no Python";
@@ -283,8 +283,10 @@ const FlagRule kRules[] = {
     {"enable-expert-parallel enable-ep-moe enable-deepep-moe", V | S, Takes::kNothing,
      Does::kLayout, "all-experts"},
     {"pipeline-parallel-size -pp pp pp-size", kAllBits, Takes::kValue, Does::kLayout, "pp"},
-    {R"(moe-dense-tp-size attn-cp-size dcp-size moe-dp-size prefill-context-parallel-size -pcp
-        decode-context-parallel-size -dcp cp-size cluster-size moe-tensor-parallel-size
+    {"prefill-context-parallel-size -pcp cp context-parallel-size cp-size attn-cp-size", kAllBits,
+     Takes::kValue, Does::kLayout, "cp"},
+    {R"(moe-dense-tp-size dcp-size moe-dp-size
+        decode-context-parallel-size -dcp cluster-size moe-tensor-parallel-size
         moe-cluster-parallel-size gpus-per-node gpu-id-step base-gpu-id
         pp-max-micro-batch-size pp-async-batch-depth cp-strategy dcp-kv-cache-interleave-size
         cp-kv-cache-interleave-size)",

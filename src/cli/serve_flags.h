@@ -25,7 +25,7 @@ struct FlagRule {
     kIgnore,  // nothing, because of `target`
     kExpect,  // config.json must have this value in field `target`
     kSpec,    // part `target` of the speculation: method, tokens, topk
-    kLayout,  // part `target` of the layout: tp, dp, ep, attention-dp, all-experts
+    kLayout,  // part `target` of the layout: tp, dp, ep, pp, cp, attention-dp, all-experts
     kFile,    // names a configuration file
     kGraphs,  // part `target` of GraphFlags: eager, pads, rows, most; "no eager": its opposite
   };

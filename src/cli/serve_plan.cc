@@ -234,6 +234,7 @@ std::string describe_ranks(const FittedShape& ranks) {
   const MeshShape& shape = ranks.shape;
   std::string text = shape.tp == 1 ? "" : str(shape.tp, " that divide every matrix");
   if (shape.dp > 1) text += str(text.empty() ? "" : ", in each of ", shape.dp, " shards");
+  if (shape.cp > 1) text += str(", of which ", shape.cp, " share each sequence");
   if (shape.ep > 1) text += ", which share the experts";
   if (shape.moves_experts) text += str(" by their load, ", shape.redundant_experts, " twice");
   if (shape.pp > 1) text += str(text.empty() ? "" : ", in each of ", shape.pp, " stages of layers");
@@ -261,7 +262,7 @@ std::vector<std::pair<std::string, std::string>> table(const ServeOptions& o,
                       with_commas(facts.config.max_position_embeddings), " tokens")},
       {"KV cache",
        str(with_commas(std::int64_t{plan.engine.cache.num_pages} * kPageSize), " tokens",
-           facts.ranks.shape.dp > 1 ? " of each shard, " : ", ",
+           facts.ranks.shape.num_sequence_shards() > 1 ? " of each shard, " : ", ",
            human_bytes(static_cast<double>(plan.engine.cache.num_pages * facts.memory.page)))},
       {"step", str("at most ", o.max_num_seqs, " requests, ", with_commas(o.max_num_batched_tokens),
                    " tokens")},

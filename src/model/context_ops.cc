@@ -43,17 +43,25 @@ ContextOps::Rows ContextOps::meet(const BatchView& batch, Arena& arena) {
   rows.offsets = arena.take(DType::kI32, {ranks, ranks + 1});
   const Tensor own_offsets = on_device(mine);
   group_.all_gather(Tensor(own_offsets.data, DType::kI32, {1, ranks + 1}), rows.offsets);
-  rows.slots = all_of(batch.slots, rows);
+  rows.slots = arena.take(DType::kI32, {rows.all});
+  // Shards that share other sequences count too: their rows do not come, and write nothing.
+  const std::vector<std::int32_t> nowhere(static_cast<std::size_t>(rows.all), -1);
+  if (rows.all > 0)
+    device.copy_in(rows.slots.data, nowhere.data(), nowhere.size() * sizeof nowhere[0]);
+  exchange(batch.slots, rows, rows.slots);
   return rows;
 }
 
 Tensor ContextOps::all_of(const Tensor& mine, const Rows& rows) {
-  const std::int64_t width = mine.rank > 1 ? mine.dim(1) : 1;
-  Tensor all = rows.arena.take(mine.dtype, {rows.all, width});
+  const std::int64_t width = mine.dim(1);
+  const Tensor all = rows.arena.take(mine.dtype, {rows.all, width});
+  exchange(mine, rows, all);
+  return all;
+}
+
+void ContextOps::exchange(const Tensor& mine, const Rows& rows, const Tensor& all) {
   group_.exchange(
       {.x = mine, .rows = rows.order, .offsets = rows.offsets, .first = rows.first, .out = all});
-  if (mine.rank == 1) all = Tensor(all.data, all.dtype, {rows.all});
-  return all;
 }
 
 }  // namespace glint

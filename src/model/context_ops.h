@@ -23,14 +23,16 @@ class ContextOps final : public ForwardingOps {
   // A rank's rows of the block in progress, and all ranks'.
   struct Rows {
     Arena& arena;
-    std::int64_t all = 0;             // of all ranks
+    std::int64_t all = 0;             // at most, of all ranks
     Tensor order = {}, offsets = {};  // ExchangeArgs: each rank gets every row of the others
     std::vector<std::int32_t> first = {};
-    Tensor slots = {};  // [all]
+    Tensor slots = {};  // [all], -1 beyond those that come
   };
   Rows meet(const BatchView& batch, Arena& arena);
-  // The rows [T, ..] of every rank, rank after rank.
+  // The rows [T, D] of every rank, rank after rank; behind them, anything.
   Tensor all_of(const Tensor& mine, const Rows& rows);
+
+  void exchange(const Tensor& mine, const Rows& rows, const Tensor& all);
 
   Comm& group_;
   Rows* rows_ = nullptr;  // while attention_in runs

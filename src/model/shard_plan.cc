@@ -89,9 +89,10 @@ Status check_shape(const MeshShape& shape) {
                        kMostRanks, " in all"));
   }
   GLINT_TRY_STATUS(check_slices(shape));
-  if (shape.cp != 1 && shape.cp != shape.dp) {
-    return invalid(str("cp is ", shape.cp, ", but a sequence is shared by all ", shape.dp,
-                       " shards of a stage or has one; set cp to ", shape.dp, " or to 1"));
+  if (shape.dp % shape.cp != 0) {
+    return invalid(str("cp is ", shape.cp, ", but must divide the ", shape.dp,
+                       " shards of a stage, as many of which share each sequence; set cp to ",
+                       shape.dp, " or to 1"));
   }
   const int stage = shape.tp * shape.dp;
   if (shape.ep != 1 && shape.ep != stage) {

@@ -13,7 +13,7 @@ namespace glint {
 // How many ranks of each kind. Rank r is member r % tp of shard r / tp % dp of stage r / (tp * dp).
 struct MeshShape {
   int tp = 1;  // ranks of a shard that divide its heads, inner rows and vocabulary
-  int cp = 1;  // shards that share each sequence, of which each runs some rows: 1, or all
+  int cp = 1;  // shards that share each sequence, of which each runs some rows; a divisor of dp
   int ep = 1;  // ranks that share the routed experts of a layer: 1, or all of a stage
   int pp = 1;  // stages, of whole layers each
   int dp = 1;  // shards: each has sequences and a cache of its own
@@ -29,6 +29,8 @@ struct MeshShape {
   int redundant_experts = 0;
 
   int num_ranks() const { return pp * dp * tp; }
+  // Shards, or groups of them, that have sequences of their own.
+  int num_sequence_shards() const { return dp / cp; }
   int num_slices() const { return reduce_slices ? reduce_slices : tp; }
   bool cuts_experts() const { return ep == 1 && !whole_experts; }
   bool operator==(const MeshShape&) const = default;

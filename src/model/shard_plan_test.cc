@@ -50,9 +50,9 @@ TEST(ShardPlan, refuses_what_cannot_be_in_one_sentence) {
   EXPECT_EQ(refusal({.ep = 2, .dp = 4}),
             "ep is 2, but experts are shared by all 4 ranks of a stage or by none; set ep to 4 or "
             "to 1");
-  EXPECT_EQ(refusal({.cp = 3, .dp = 6}),
-            "cp is 3, but a sequence is shared by all 6 shards of a stage or has one; set cp to 6 "
-            "or to 1");
+  EXPECT_EQ(refusal({.cp = 4, .dp = 6}),
+            "cp is 4, but must divide the 6 shards of a stage, as many of which share each "
+            "sequence; set cp to 6 or to 1");
   EXPECT_EQ(refusal({.pp = 100}), str("pp is 100, but the model has ", config.num_hidden_layers,
                                       " layers; every stage needs one"));
   EXPECT_EQ(refusal({.ep = 512, .dp = 512}),

@@ -44,7 +44,8 @@ class Drafter {
   void take_best(const Tensor& logits, std::span<const Guess> guesses);
   void keep_seed(const StepOutput& out, std::int64_t slice, const Rows& rows);
   std::vector<StepRows> empty_shards() const {
-    return std::vector<StepRows>(static_cast<std::size_t>(model_.shard().shape.dp));
+    return std::vector<StepRows>(
+        static_cast<std::size_t>(model_.shard().shape.num_sequence_shards()));
   }
 
   LoadedModel& model_;

@@ -290,14 +290,14 @@ Tensor LoadedModel::place(const HiddenRows& from, Arena& arena) {
   const auto [places, hidden] =
       take_gathered(model(), static_cast<std::int64_t>(from.rows.size()), arena);
   ops().device().copy_in(places.data, from.rows.data(), from.rows.size_bytes());
-  ops().gather_rows({.x = last_hidden_, .rows = places, .out = hidden});
+  ops().gather_rows({.x = last_.hidden, .rows = places, .out = hidden});
   return hidden;
 }
 
 StepOutput LoadedModel::step(const StepRows& rows, const StepOptions& options) {
   StepOutput out;
   if (followers_) {
-    std::vector<StepRows> shards(static_cast<std::size_t>(shard_.shape.dp));
+    std::vector<StepRows> shards(static_cast<std::size_t>(shard_.shape.num_sequence_shards()));
     shards.front() = rows;
     count_all_tokens(shards);
     out = step(shards, options);
@@ -319,7 +319,7 @@ StepOutput LoadedModel::run_own(const StepRows& rows, const StepOptions& options
   const ForwardArgs ran = graphs_.fit(model(), rows, options)
                               ? graphs_.run(model(), rows, rope_.table, options, arena)
                               : run_step(model(), rows, rope_.table, options, arena);
-  last_hidden_ = ran.hidden;
+  last_.hidden = ran.hidden;
   return {.device_logits = gather_logits(model(), ran.logits, arena),
           .hidden = ran.hidden,
           .device_routed = ran.routed,

@@ -144,7 +144,8 @@ class LoadedModel {
   // states on the last stage only, and, of a leader whose followers run it too, logits on rank 0.
   StepOutput step(const StepRows& rows, const StepOptions& options = {});
   // Runs the rows of all shards, whose results come to rank 0: to its device, whatever the options
-  // say.
+  // say. Of shards that share sequences (cp), the rows of each group of them, which they divide:
+  // here and below.
   StepOutput step(std::span<const StepRows> shards, const StepOptions& options);
   // The same in two parts, where this is the leader of several stages: the first ends when its own
   // stage is done, the second when the results of the oldest step begun are there, which are valid
@@ -163,6 +164,13 @@ class LoadedModel {
   // The same on one rank, where only the device knows some of `rows`; results are of all rows.
   StepOutput draft_ahead(const StepRows& rows, const HiddenRows& target, DraftOptions options);
 
+  // The shard that ran row `row` of those of `group` in the last step, as which of its own, and how
+  // many of the group's it ran from there on. A group is a shard, or those that share sequences.
+  struct RowPlace {
+    int shard = 0;
+    std::int64_t row = 0, count = 0;
+  };
+  RowPlace place_of(int group, std::int64_t row) const;
   // Logits [R, V] of hidden states, on the device; valid until the next call. Of a shard's, they
   // come to rank 0.
   Tensor logits_of(const HiddenRows& hidden, int shard = 0);
@@ -219,6 +227,10 @@ class LoadedModel {
   // own() on this rank and `pass` on its followers.
   Status on_all(RankPass pass, const std::function<Status()>& own);
   void tell(RankPass pass, const HiddenRows& hidden);
+  std::vector<StepRows> divide(std::span<const StepRows> groups) const;
+  StepOutput step_of(std::span<const StepRows> shards, const StepOptions& options);
+  StepOutput draft_of(std::span<const StepRows> shards, const HiddenRows& target,
+                      std::span<const std::int32_t> selection);
   StepOutput run_own(const StepRows& rows, const StepOptions& options);
   StepOutput draft_own(const StepRows& rows, const HiddenRows& target, const DraftOptions& options,
                        Arena& arena);
@@ -272,7 +284,10 @@ class LoadedModel {
     std::optional<ExpertTables> tables;  // where experts move
   } moves_;
   StepGraphs graphs_;
-  Tensor last_hidden_;                     // of the last step
+  struct Last {
+    Tensor hidden;
+    std::vector<std::int64_t> rows;        // of each group of shards, on the leader
+  } last_;                                 // step
   std::unique_ptr<StageResults> results_;  // of a leader of several stages
 };
 

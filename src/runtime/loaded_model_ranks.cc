@@ -23,6 +23,32 @@ std::int64_t num_logits(const StepRows& rows) {
   return sum;
 }
 
+// Results of slices, where some were split: those of their last pieces.
+void keep_last_pieces(std::span<const StepRows> groups, std::span<const StepRows> shards,
+                      Device& device, StepOutput& out) {
+  std::vector<int> pieces;  // the rows of each
+  for (const StepRows& shard : shards) {
+    for (const RowSlice& slice : shard.slices) pieces.push_back(slice.count);
+  }
+  std::int64_t kept = 0;
+  std::size_t piece = 0;
+  for (const StepRows& group : groups) {
+    for (const RowSlice& slice : group.slices) {
+      for (int rows = pieces[piece]; rows < slice.count; rows += pieces[++piece]) {
+      }
+      for (const Tensor* rows : {&out.hidden, &out.selected}) {
+        if (!*rows || kept == static_cast<std::int64_t>(piece)) continue;
+        const Tensor from = rows->slice(0, static_cast<std::int64_t>(piece), 1);
+        device.copy(rows->slice(0, kept, 1).data, from.data, from.bytes().size());
+      }
+      ++kept, ++piece;
+    }
+  }
+  for (Tensor* rows : {&out.hidden, &out.selected}) {
+    if (*rows) *rows = rows->slice(0, 0, kept);
+  }
+}
+
 }  // namespace
 
 void LoadedModel::set_followers(Followers* followers) {
@@ -53,9 +79,9 @@ void LoadedModel::tell(RankPass pass, const HiddenRows& hidden) {
   pass.hidden.assign(hidden.on_host.begin(), hidden.on_host.end());
   pass.hidden_rows.assign(hidden.rows.begin(), hidden.rows.end());
   if (hidden.on_device) {  // rows of the last step's, in order
-    const std::ptrdiff_t begin = hidden.on_device.data - last_hidden_.data;
+    const std::ptrdiff_t begin = hidden.on_device.data - last_.hidden.data;
     const auto row = static_cast<std::ptrdiff_t>(hidden_row_bytes());
-    GLINT_CHECK(begin >= 0 && begin % row == 0 && begin / row < last_hidden_.dim(0),
+    GLINT_CHECK(begin >= 0 && begin % row == 0 && begin / row < last_.hidden.dim(0),
                 "states that only the leader has");
     pass.hidden_rows.resize(static_cast<std::size_t>(hidden.on_device.dim(0)));
     std::iota(pass.hidden_rows.begin(), pass.hidden_rows.end(),
@@ -94,11 +120,37 @@ Tensor LoadedModel::bring_home(const Tensor& mine, std::span<const std::int64_t>
   return all;
 }
 
-void LoadedModel::begin_step(std::span<const StepRows> shards, const StepOptions& options) {
-  tell({.kind = RankPass::Kind::kStep,
-        .shards = {shards.begin(), shards.end()},
-        .routed = options.routed},
-       {});
+// The rows of each shard of groups that share sequences.
+std::vector<StepRows> LoadedModel::divide(std::span<const StepRows> groups) const {
+  const int members = shard_.shape.cp;
+  GLINT_CHECK(std::ssize(groups) == shard_.shape.num_sequence_shards(), "rows of other shards");
+  if (members == 1) return {groups.begin(), groups.end()};
+  std::vector<StepRows> shards;
+  for (const StepRows& group : groups) {
+    std::vector<std::int64_t> ends;
+    for (int i = 1; i <= members; ++i)
+      ends.push_back(first_row_of(std::ssize(group.tokens), i, members));
+    for (StepRows& part : split_rows(group, ends)) shards.push_back(std::move(part));
+  }
+  count_all_tokens(shards);
+  return shards;
+}
+
+LoadedModel::RowPlace LoadedModel::place_of(int group, std::int64_t row) const {
+  const int members = shard_.shape.cp;
+  if (members == 1) return {.shard = group, .row = row, .count = std::int64_t{1} << 32};
+  const std::int64_t rows = last_.rows[static_cast<std::size_t>(group)];
+  int member = 0;
+  while (row >= first_row_of(rows, member + 1, members)) ++member;
+  return {.shard = group * members + member,
+          .row = row - first_row_of(rows, member, members),
+          .count = first_row_of(rows, member + 1, members) - row};
+}
+
+void LoadedModel::begin_step(std::span<const StepRows> groups, const StepOptions& options) {
+  const std::vector<StepRows> shards = divide(groups);
+  last_.rows = count(groups, num_tokens);
+  tell({.kind = RankPass::Kind::kStep, .shards = shards, .routed = options.routed}, {});
   run_own(shards[static_cast<std::size_t>(shard_.shard)], options);
   const auto sum = [&](auto of) {
     const std::vector<std::int64_t> counts = count(shards, of);
@@ -119,15 +171,18 @@ StepOutput LoadedModel::end_step() {
   return {.device_logits = step.logits, .device_routed = step.routed, .vocab = config_.vocab_size};
 }
 
-StepOutput LoadedModel::step(std::span<const StepRows> shards, const StepOptions& options) {
+StepOutput LoadedModel::step(std::span<const StepRows> groups, const StepOptions& options) {
   if (results_) {
-    begin_step(shards, options);
+    begin_step(groups, options);
     return end_step();
   }
-  tell({.kind = RankPass::Kind::kStep,
-        .shards = {shards.begin(), shards.end()},
-        .routed = options.routed},
-       {});
+  const std::vector<StepRows> shards = divide(groups);
+  last_.rows = count(groups, num_tokens);
+  tell({.kind = RankPass::Kind::kStep, .shards = shards, .routed = options.routed}, {});
+  return step_of(shards, options);
+}
+
+StepOutput LoadedModel::step_of(std::span<const StepRows> shards, const StepOptions& options) {
   StepOutput out = run_own(shards[static_cast<std::size_t>(shard_.shard)], options);
   Arena& arena = step_.arena;
   out.device_logits =
@@ -142,13 +197,42 @@ StepOutput LoadedModel::step(std::span<const StepRows> shards, const StepOptions
   return out;
 }
 
-StepOutput LoadedModel::draft(std::span<const StepRows> shards, const HiddenRows& target,
+StepOutput LoadedModel::draft(std::span<const StepRows> groups, const HiddenRows& target,
                               std::span<const std::int32_t> selection) {
   GLINT_CHECK(has_mtp(), "a draft needs an MTP layer");
+  std::vector<StepRows> shards;
+  std::vector<std::int32_t> rows(target.rows.begin(), target.rows.end());
+  if (shard_.shape.cp == 1 || rows.empty()) {
+    shards = divide(groups);
+  } else {
+    // Each shard runs the rows whose states it has.
+    std::size_t at = 0;
+    for (std::size_t g = 0; g < groups.size(); ++g) {
+      std::vector<std::int64_t> ends(static_cast<std::size_t>(shard_.shape.cp));
+      for (std::size_t i = 0; i < groups[g].tokens.size(); ++i, ++at) {
+        const RowPlace place = place_of(static_cast<int>(g), rows[at]);
+        rows[at] = static_cast<std::int32_t>(place.row);
+        for (std::size_t m = static_cast<std::size_t>(place.shard % shard_.shape.cp);
+             m < ends.size(); ++m)
+          ++ends[m];
+      }
+      for (StepRows& part : split_rows(groups[g], ends)) shards.push_back(std::move(part));
+    }
+    count_all_tokens(shards);
+  }
+  const HiddenRows hidden = {
+      .on_device = target.on_device, .rows = rows, .on_host = target.on_host};
   tell({.kind = RankPass::Kind::kDraft,
-        .shards = {shards.begin(), shards.end()},
+        .shards = shards,
         .selection = {selection.begin(), selection.end()}},
-       target);
+       hidden);
+  StepOutput out = draft_of(shards, hidden, selection);
+  keep_last_pieces(groups, shards, ops().device(), out);
+  return out;
+}
+
+StepOutput LoadedModel::draft_of(std::span<const StepRows> shards, const HiddenRows& target,
+                                 std::span<const std::int32_t> selection) {
   // This shard's among the rows of all.
   const auto own = static_cast<std::size_t>(shard_.shard);
   std::size_t begin = 0;
@@ -204,10 +288,10 @@ Status LoadedModel::follow(const RankPass& pass) {
   const HiddenRows hidden = {.rows = pass.hidden_rows, .on_host = pass.hidden};
   switch (pass.kind) {
     case RankPass::Kind::kStep:
-      (void)step(pass.shards, {.routed = pass.routed != 0, .to_host = false});
+      (void)step_of(pass.shards, {.routed = pass.routed != 0, .to_host = false});
       return Ok{};
     case RankPass::Kind::kDraft:
-      (void)draft(pass.shards, hidden, pass.selection);
+      (void)draft_of(pass.shards, hidden, pass.selection);
       return Ok{};
     case RankPass::Kind::kHead:
       (void)logits_of(hidden, pass.shard);

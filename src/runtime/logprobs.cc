@@ -99,8 +99,10 @@ void Logprobs::ask_prompts(std::span<SliceRun> runs, AskedLogprobs& asked) {
     const std::span<const TokenId> prompt = runs[i].sequence->tokens.prompt();
     const int end = begins[i] + runs[i].num_prompt_logprobs;
     for (int at = begins[i], count = 0; at < end; at += count, n += count) {
-      count = std::min(kLogprobRows, end - at);
-      ask_block(runs[i].slice->shard, runs[i].row_begin + at - 1 - runs[i].first,
+      const LoadedModel::RowPlace place =
+          model_.place_of(runs[i].slice->shard, runs[i].row_begin + at - 1 - runs[i].first);
+      count = static_cast<int>(std::min<std::int64_t>({kLogprobRows, end - at, place.count}));
+      ask_block(place.shard, static_cast<int>(place.row),
                 prompt.subspan(static_cast<std::size_t>(at), static_cast<std::size_t>(count)), n,
                 every);
     }

@@ -27,10 +27,10 @@ ExecutorInfo make_info(LoadedModel& model, const ModelExecutorOptions& options) 
                        .num_experts = c.n_routed_experts,
                        .num_experts_per_tok = c.num_experts_per_tok,
                        .depth = model.ops().device().is_host() ? 1 : 2,
-                       .num_shards = model.shard().shape.dp,
+                       .num_shards = model.shard().shape.num_sequence_shards(),
                        // Drafts need the tokens of the step before.
                        .num_stages = options.max_drafts > 0 ? 1 : model.shard().shape.pp,
-                       .tells_keys = model.shard().shape.pp == 1};
+                       .tells_keys = model.shard().shape.pp * model.shard().shape.cp == 1};
   for (int i = 0; i < c.num_hidden_layers; ++i) {
     if (!c.layers[i].is_dense()) info.moe_layers.push_back(i);
   }
@@ -154,9 +154,17 @@ void ModelExecutor::run(LaunchedStep& step) {
   start_masks(runs);
   const std::vector<StepRows> rows = make_rows(step.plan->step, runs);
   step.shard_rows.clear();
-  for (const StepRows& one : rows) step.shard_rows.push_back(static_cast<int>(one.tokens.size()));
+  const int members = model_.shard().shape.cp;
+  for (const StepRows& one : rows) {
+    const std::int64_t all = std::ssize(one.tokens);
+    for (int i = 0; i < members; ++i) {
+      step.shard_rows.push_back(
+          static_cast<int>(first_row_of(all, i + 1, members) - first_row_of(all, i, members)));
+    }
+  }
   if (info_.num_stages > 1) return begin(step, rows);
-  KeyReads key_reads(model_, runs);
+  const std::span<const SliceRun> all_runs = runs;
+  KeyReads key_reads(model_, info_.tells_keys ? all_runs : std::span<const SliceRun>());
   const auto forward_start = Clock::now();
   StepOptions options = step_options();
   options.taps = key_reads.taps();
@@ -551,16 +559,19 @@ void ModelExecutor::tell_routed(LaunchedStep& step) {
       load.store(load.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
     }
   }
+  const auto members = static_cast<std::size_t>(model_.shard().shape.cp);
   for (SliceRun& run : step.runs) {
     SequenceState& sequence = *run.sequence;
     if (!sequence.request->want.routed_experts) continue;
-    const std::span<const std::int32_t> routed =
-        of_shards[static_cast<std::size_t>(run.slice->shard)];
-    const std::size_t layer_size = routed.size() / layers;  // T * k
     std::vector<std::uint16_t>& told = run.result->extras.routed_experts;
     const int end = run.first + certain_rows(run);
     for (int at = std::max(run.first, sequence.told_routed_rows); at < end; ++at) {
-      const std::size_t row = static_cast<std::size_t>(run.row_begin + at - run.first);
+      std::size_t row = static_cast<std::size_t>(run.row_begin + at - run.first);
+      std::size_t shard = static_cast<std::size_t>(run.slice->shard) * members;
+      for (; members > 1 && row >= static_cast<std::size_t>(step.shard_rows[shard]); ++shard)
+        row -= static_cast<std::size_t>(step.shard_rows[shard]);
+      const std::span<const std::int32_t> routed = of_shards[shard];
+      const std::size_t layer_size = routed.size() / layers;  // T * k
       for (std::size_t layer = 0; layer < layers; ++layer) {
         const auto chosen = routed.subspan(layer * layer_size + row * k, k);
         for (const std::int32_t expert : chosen) told.push_back(static_cast<std::uint16_t>(expert));

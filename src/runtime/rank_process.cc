@@ -35,6 +35,7 @@ ModelOptions model_options(const Json& start) {
   m.keep_free = start.find("keep_free")->as_int();
   m.threads = number("threads");
   m.shape = {.tp = number("tp"),
+             .cp = number("cp"),
              .ep = number("ep"),
              .pp = number("pp"),
              .dp = number("dp"),
@@ -161,6 +162,7 @@ Json rank_start(const ModelOptions& m, int rank, const std::string& build, const
                       {"memory", memory},
                       {"rank", rank},
                       {"tp", m.shape.tp},
+                      {"cp", m.shape.cp},
                       {"ep", m.shape.ep},
                       {"pp", m.shape.pp},
                       {"dp", m.shape.dp},

@@ -41,6 +41,16 @@ struct StepRows {
            int logit_rows);
 };
 
+// The same rows in parts, in their order: part i ends before row ends[i]. A slice may become
+// several.
+std::vector<StepRows> split_rows(const StepRows& all, std::span<const std::int64_t> ends);
+
+// A shard has `rows` rows: the first of them that member `member` of `members` ranks runs which
+// share its sequences (cp).
+constexpr std::int64_t first_row_of(std::int64_t rows, int member, int members) {
+  return rows * member / members;
+}
+
 // Sets `all_tokens` of each, if they are several.
 void count_all_tokens(std::span<StepRows> shards);
 

@@ -132,6 +132,24 @@ TEST(RankedExecutor, shards_of_divided_matrices_answer_as_one_rank_does) {
   expect_same_in_all_ways(group.leader(), expected);
 }
 
+TEST(RankedExecutor, shards_that_share_sequences_answer_as_one_rank_does) {
+  Group one = load_group(MeshShape());
+  const auto expected = Harness(one.leader(), {}).run(requests());
+  for (const MeshShape& shape : {MeshShape{.cp = 2, .dp = 2}, MeshShape{.cp = 2, .ep = 4, .dp = 4},
+                                 MeshShape{.cp = 3, .pp = 2, .dp = 3}}) {
+    SCOPED_TRACE(describe(shape));
+    Group group = load_group(shape);
+    expect_same_in_all_ways(group.leader(), expected);
+    // A row alone: the other shards step without any, and hear what it leaves in the cache.
+    const std::vector<Request> alone = {requests()[0]};
+    expect_same(Harness(group.leader(), {.max_drafts = 3}).run(alone), {{1, expected.at(1)}});
+    EXPECT_GT(group.ranks->uses(1, "cp").at("exchange").bytes, 0);
+  }
+  Group cut = load_group(1),
+        divided = load_group({.tp = 2, .cp = 2, .dp = 2, .reduce_slices = kSlices});
+  expect_same_in_all_ways(divided.leader(), Harness(cut.leader(), {}).run(requests()));
+}
+
 TEST(RankedExecutor, stages_answer_as_one_rank_does) {
   Group one = load_group(MeshShape());
   const auto expected = Harness(one.leader(), {}).run(requests());

@@ -115,6 +115,23 @@ def experts_move_and_nobody_notices():
         assert answers(moves) == answers(stays) and moves.request("/server_info")[2]["experts"]["moved_layers"] > 0
 
 
+def shards_that_share_sequences_say_what_one_says():
+    """Each runs some rows of every prompt, and has the whole cache."""
+    with serve("--threads", 1) as one:
+        expected = answers(one)
+        asks = {"prompt": "The cat and the dog. " * 30, "max_tokens": 8, "temperature": 0, "logprobs": 2, "echo": True}
+        told = one.request("/v1/completions", asks)[2]["choices"][0]["logprobs"]
+    for flags, size in ((("--cp", 2, "--threads", 2), 2),
+                        (("--dp", 4, "--cp", 2, "--ep", 4, "--threads", 4, "--spec", "mtp:2", "--max-num-batched-tokens", 64), 4)):
+        with serve(*flags) as server:
+            assert answers(server) == expected, flags
+            assert server.request("/v1/completions", asks)[2]["choices"][0]["logprobs"] == told, flags
+            ranks = server.request("/server_info")[2]["ranks"]
+            assert [rank["shard"] for rank in ranks] == [*range(size)], ranks
+            assert all(rank["collectives"]["cp"]["exchange"]["bytes"] > 0 for rank in ranks), ranks
+            assert server.request("/engine/selected_keys", {"tokens": [5, 6, 7]})[0] >= 400
+
+
 def stages_say_what_one_says():
     with serve("--threads", 1) as one:
         expected = answers(one)
@@ -155,6 +172,7 @@ def sizes_of_others_fit():
               "2 shards, which share the experts"),
              (("trtllm-serve",), ("--pp_size", 8), 3, "pp 8 -> 3: there are 3 threads"),
              (("sglang",), ("--tp", 2, "--pp-size", 2), 2, "pp 2 -> 1: there are 3 threads"),
+             (("vllm", "serve"), ("-pcp", 2), 2, "2 shards, of which 2 share each sequence"),
              (("vllm", "serve"), ("--pipeline-parallel-size", 2), 2, "2 stages of layers"))
     for command, flags, size, note in lines:
         where = ("--model", MODEL) if command == ("sglang",) else (MODEL,)
@@ -175,6 +193,8 @@ def generate_has_ranks():
     line = [GLINT, "generate", MODEL, "-p", "Once upon a time", "--seed", "5", "-n", "40", "--json", "--threads", "2"]
     said = [json.loads(subprocess.run([*line, *more], capture_output=True, text=True, check=True).stdout)
             for more in ((), ("--pp", "2"), ("--pp", "2", "--spec", "mtp:2"), ("--ep", "2"), ("--ep", "2", "--spec", "mtp:2"))]
+    shared = json.loads(subprocess.run([*line, "--cp", "2", "--spec", "mtp:2"], capture_output=True, text=True, check=True).stdout)
+    assert shared["text"] == said[0]["text"] and [rank["shard"] for rank in shared["ranks"]] == [0, 1], shared
     for one, places in zip(said[1:], ((0, 1), (0, 1), (0, 0), (0, 0))):
         assert one["text"] == said[0]["text"] and [rank["stage"] for rank in one["ranks"]] == [*places], one
     assert said[1]["logprobs"] == said[3]["logprobs"] == said[0]["logprobs"]
@@ -282,7 +302,7 @@ def weights_change_on_every_rank():
         assert answers(server) == before
 
 
-for test in (ranks_say_what_one_says, shards_say_what_one_says, experts_move_and_nobody_notices, stages_say_what_one_says, sizes_of_others_fit, generate_has_ranks, eval_has_ranks, ranks_end_with_their_server, weights_change_on_every_rank,
+for test in (ranks_say_what_one_says, shards_say_what_one_says, experts_move_and_nobody_notices, shards_that_share_sequences_say_what_one_says, stages_say_what_one_says, sizes_of_others_fit, generate_has_ranks, eval_has_ranks, ranks_end_with_their_server, weights_change_on_every_rank,
              a_lost_rank_costs_time_and_no_request):
     test()
     print(f"{test.__name__}: ok", flush=True)
