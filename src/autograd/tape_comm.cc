@@ -20,7 +20,8 @@ void TapeOps::all_reduce(Comm& comm, const Tensor& partial, const Tensor& out) {
 void TapeOps::exchange(Comm& comm, const ExchangeArgs& args) {
   if (recording()) about_to_update(args.out);
   comm.exchange(args);
-  if (!recording()) return;
+  const bool is_index = args.x.dtype == DType::kI32;
+  if (!recording() || is_index) return;
   GLINT_CHECK(args.rows && args.out.is_dense() && device().is_host(),
               "a recorded exchange is of chosen rows, in the host's memory");
   std::int64_t count = begin_of(args, comm.rank(), comm.size());

@@ -16,13 +16,19 @@ std::string bytes_text(const Json& bytes) {
 Result<TrainLayout> lay_out(const MeshShape& shape, const RunOptions& how,
                             const ModelOptions& resolved, const Cli& cli) {
   for (const auto& [name, size] :
-       {std::pair("dp", shape.dp), std::pair("tp", shape.tp), std::pair("ep", shape.ep)}) {
+       {std::pair("dp", shape.dp), std::pair("tp", shape.tp), std::pair("ep", shape.ep),
+        std::pair("cp", shape.cp), std::pair("pp", shape.pp)}) {
     if (size < 1) return invalid(str("--", name, " is ", size, "; it must be 1 or more"));
   }
   if (shape.tp > 1 && shape.ep > 1) {
     return invalid(str("tp is ", shape.tp, " and ep is ", shape.ep,
                        ", but in training experts are either cut in slices or dealt out whole; "
                        "leave one of them out"));
+  }
+  if (shape.cp > 1 && shape.cp != shape.dp) {
+    return invalid(str("cp is ", shape.cp, " and dp is ", shape.dp,
+                       ", but in training a sequence is shared by all shards; set dp to ", shape.cp,
+                       ", or leave it out"));
   }
   GLINT_TRY_STATUS(check_shape(shape));
   const int threads = std::max(resolved.threads, 1), ranks = shape.num_ranks();

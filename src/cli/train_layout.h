@@ -1,6 +1,7 @@
 // Ranks of a command that trains: threads of its process, each with a part of the work.
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <vector>
@@ -11,7 +12,7 @@
 namespace glint {
 
 struct TrainLayoutOptions {
-  int dp = 1, tp = 1, ep = 1;
+  int dp = 1, tp = 1, ep = 1, cp = 1, pp = 1;
 
   template <class Visitor>
   void visit(Visitor&& v) {
@@ -25,8 +26,16 @@ struct TrainLayoutOptions {
     v("ep=N", ep,
       "shards that share the routed experts, each expert on one of them; without --dp, as many "
       "shards");
+    v("cp=N", cp,
+      "shards that share each sequence, of which each runs some rows; without --dp, as many "
+      "shards");
+    v("pp=N", pp,
+      "stages of layers, each with --tp or --dp ranks; --batch-tokens go through them at a time, "
+      "one batch forward, one back (1F1B)");
   }
-  MeshShape shape() const { return {.tp = tp, .ep = ep, .dp = dp == 1 && ep > 1 ? ep : dp}; }
+  MeshShape shape() const {
+    return {.tp = tp, .cp = cp, .ep = ep, .pp = pp, .dp = dp == 1 ? std::max(ep, cp) : dp};
+  }
 };
 
 // Options and backends of a layout's ranks.

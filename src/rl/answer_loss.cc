@@ -18,8 +18,7 @@ AnswerLoss::AnswerLoss(const Options& options, std::span<const GradedAnswer* con
       answers_(answers),
       batch_answers_(batch_answers),
       batch_tokens_(batch_tokens),
-      differences_(std::move(differences)),
-      seen_(answers.size()) {
+      differences_(std::move(differences)) {
   GLINT_CHECK(options.policy.kind != PolicyLossKind::kGspo || differences_.size() == answers.size(),
               "GSPO needs each answer's mean difference");
 }
@@ -28,7 +27,6 @@ void AnswerLoss::weigh(std::size_t sequence, std::int64_t first, std::span<const
                        std::span<const float> entropies, std::span<float> d_log_probs,
                        std::span<float> d_entropies) {
   const GradedAnswer& answer = *answers_[sequence];
-  Seen& seen = seen_[sequence];
   // Tokens of the prompt teach nothing.
   const auto skip =
       std::min(static_cast<std::size_t>(std::max<std::int64_t>(answer.num_prompt - first, 0)),
@@ -58,23 +56,26 @@ void AnswerLoss::weigh(std::size_t sequence, std::int64_t first, std::span<const
                    .answer_difference = differences_.empty() ? 0 : differences_[sequence],
                    .answer_weight = mean_weight},
                   scale, d_log_probs.subspan(skip));
+  Seen seen;
   for (std::size_t t = skip; t < log_probs.size(); ++t) {
     seen.entropy += entropies[t];
     sums.loss -= scale * options_.entropy_coef * entropies[t];
     d_entropies[t] = static_cast<float>(-scale * options_.entropy_coef);
   }
-  seen.sums.add(sums);
+  seen.sums = sums;
+  const std::lock_guard lock(mutex_);
+  seen_[{sequence, first}] = seen;
 }
 
 PolicySums AnswerLoss::sums() const {
   PolicySums all;
-  for (const Seen& one : seen_) all.add(one.sums);
+  for (const auto& [place, one] : seen_) all.add(one.sums);
   return all;
 }
 
 double AnswerLoss::entropy() const {
   double all = 0;
-  for (const Seen& one : seen_) all += one.entropy;
+  for (const auto& [place, one] : seen_) all += one.entropy;
   return all;
 }
 

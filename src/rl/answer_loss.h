@@ -1,7 +1,10 @@
 // AnswerLoss: the loss of a batch of graded answers, for a GradientPass.
 #pragma once
 
+#include <map>
+#include <mutex>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "rl/policy_loss.h"
@@ -61,8 +64,7 @@ class AnswerLoss final : public TokenLoss {
              std::span<const float> entropies, std::span<float> d_log_probs,
              std::span<float> d_entropies) override;
 
-  // These count the tokens seen so far, answer by answer: their bits do not depend on who came
-  // first.
+  // These count the tokens seen so far, piece by piece: their bits do not depend on who came first.
   PolicySums sums() const;
   double entropy() const;
 
@@ -75,7 +77,9 @@ class AnswerLoss final : public TokenLoss {
     PolicySums sums = {};
     double entropy = 0;
   };
-  std::vector<Seen> seen_;  // of each answer
+  std::mutex mutex_;
+  // That of each piece, by its answer and first token: ranks may share an answer.
+  std::map<std::pair<std::size_t, std::int64_t>, Seen> seen_;
 };
 
 }  // namespace glint

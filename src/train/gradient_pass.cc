@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <deque>
 #include <numeric>
 
 #include "base/str.h"
@@ -29,6 +30,7 @@ std::vector<std::int32_t> routes_of(Sequences sequences, const PackedRows& packe
   for (std::size_t i = 0; i < sequences.size(); ++i) {
     const std::vector<std::int32_t>& given = sequences[i].routes;
     for (auto t = static_cast<std::size_t>(packed.shared[i]); t < sequences[i].ids.size(); ++t) {
+      if (packed.row_of[i][t] < 0) continue;
       const std::size_t at = t * a_token + static_cast<std::size_t>(layer) * k;
       for (std::size_t j = 0; j < k; ++j) {
         const bool is_there = at + j < given.size();
@@ -59,7 +61,7 @@ std::vector<std::int32_t> all_of(std::int32_t mine, Comm& comm) {
 
 // Ranks that divide a layer meet in each: they go on together, or not at all.
 bool all_go_on(bool own, const Mesh& mesh) {
-  for (Comm* const group : {mesh.tp, mesh.ep}) {
+  for (Comm* const group : {mesh.tp, mesh.cp, mesh.ep}) {
     if (group->size() == 1) continue;
     const auto all = all_of(own, *group);
     own = std::ranges::find(all, 0) == all.end();
@@ -67,8 +69,19 @@ bool all_go_on(bool own, const Mesh& mesh) {
   return own;
 }
 
-// The rows of a batch, which know how many the ranks have that share experts with this one.
-PackedRows counted(PackedRows packed, const Model& m) {
+// The same of the stages too. Not while they work on batches, each on another one.
+bool all_agree(bool own, const Mesh& mesh) {
+  own = all_go_on(own, mesh);
+  if (mesh.pp->size() == 1) return own;
+  const auto all = all_of(own, *mesh.pp);
+  return std::ranges::find(all, 0) == all.end();
+}
+
+// This rank's rows of a batch, which know how many the ranks have that share the sequences, or the
+// experts, with it.
+PackedRows own_rows(PackedRows packed, const Model& m) {
+  const Comm& cp = *m.mesh.cp;
+  if (cp.size() > 1) return part_of(packed, cp.rank(), cp.size());
   if (m.mesh.ep->size() == 1) return packed;
   const auto all = all_of(static_cast<std::int32_t>(packed.size()), *m.mesh.ep);
   packed.rows.all_tokens = std::accumulate(all.begin(), all.end(), std::int64_t{0});
@@ -91,42 +104,92 @@ class KeyCopies {
 
 }  // namespace
 
-// One batch: its sequences, and what a pass over them chose and keeps.
+// One batch on this stage: its sequences, and what a pass over them chose and keeps in `saved`
+// until it is gone. Memory of the work itself is there from begin() to the end of the forward pass,
+// and again in the backward pass: other batches may come between.
 class GradientPass::BatchPass {
  public:
   // `first`: the number of the first sequence among all of the call.
   BatchPass(GradientPass& all, Sequences sequences, std::size_t first, const LossTerms& terms,
-            const OnPart& done)
+            const OnPart& done, Arena& saved)
       : all_(all),
         m_(all.model_.model()),
         sequences_(sequences),
         first_(first),
         terms_(terms),
         done_(done),
-        arena_scope_(all.arena_),
-        saved_scope_(all.saved_),
-        packed_(counted(pack(sequences, true), m_)),
-        batch_(
-            build_batch(packed_.rows, all.model_.rotary_table(), {}, all.model_.ops(), all.arena_)),
-        T_(packed_.size()),
-        pass_(m_, batch_.view, T_, all.arena_) {}
+        saved_(saved),
+        saved_scope_(saved),
+        packed_(own_rows(pack(sequences, m_.mesh.cp->size() == 1), m_)),
+        T_(packed_.size()) {}
 
-  // Adds to the parameters' gradients and to `sums`.
-  Status run(LossSums& sums) {
-    GLINT_TRY_STATUS(forward(true));
-    head(sums);
-    if (!done_()) return interrupted();
-    GLINT_TRY_STATUS(backward());
-    embed_back();
-    expect_no_remains({}, "the embedding");
+  // Takes what enters the first layer of this stage.
+  void begin() {
+    work_.emplace(all_, m_, packed_);
+    m_.shard.is_first() ? pass().embed(work_->batch.token_ids)
+                        : pass().receive(m_.shard.stage - 1, {});
+  }
+
+  // Runs the layers, and hands on to the next stage. It `keeps` what a backward pass needs.
+  Status forward(bool keeps) {
+    const bool given = std::any_of(sequences_.begin(), sequences_.end(),
+                                   [](const TrainSequence& s) { return !s.routes.empty(); });
+    int moe_layer = m_.config.num_moe_layers_before(m_.shard.layers.begin);
+    const KeyCopies copies(all_.tape_, packed_);
+    for (int i = m_.shard.layers.begin; i < m_.shard.layers.end; ++i) {
+      if (keeps) inputs_.push_back(keep(pass().residual()));
+      Tensor routed;
+      if (!m_.config.layers[static_cast<std::size_t>(i)].is_dense()) {
+        routed = saved_.take(DType::kI32, {T_, m_.config.num_experts_per_tok});
+        if (given) {
+          const auto routes = routes_of(sequences_, packed_, moe_layer, m_.config);
+          device().copy_in(routed.data, routes.data(), routes.size() * 4);
+        }
+        ++moe_layer;
+      }
+      routed_.push_back(routed);
+      pass().layer(i, {.routed = routed, .routed_given = given && routed});
+      // A layer without an indexer attends to what the one before selected.
+      const bool selects = static_cast<bool>(m_.weights.layers[i].attention.indexer);
+      if (keeps) {
+        selected_.push_back(selects || selected_.empty() ? keep(pass().selected)
+                                                         : selected_.back());
+      }
+      if (!done_()) return interrupted();
+    }
+    pass().residual();
+    if (m_.shard.is_last()) return Ok{};
+    pass().send(m_.shard.stage + 1, {});
+    work_.reset();
+    return m_.shard.is_first() || done_() ? Status(Ok{}) : interrupted();
+  }
+
+  // Adds to the parameters' gradients and, on the last stage, to `sums`.
+  Status backward(LossSums& sums) {
+    if (m_.shard.is_last()) {
+      head(sums);
+      if (!done_()) return interrupted();
+    } else {
+      work_.emplace(all_, m_, packed_);
+      m_.mesh.pp->recv(all_.shadow_.of(residual()), m_.shard.stage + 1);
+    }
+    GLINT_TRY_STATUS(layers_back());
+    m_.shard.is_first() ? embed_back() : keep_gradient();
+    expect_no_remains({}, "the input of a stage");
+    work_.reset();
     return done_() ? Status(Ok{}) : interrupted();
   }
 
-  // Adds one result a sequence.
+  // To the stage before, after backward().
+  void send_gradient() { m_.mesh.pp->send(gradient_, m_.shard.stage - 1); }
+
+  // Adds one result a sequence, on the last stage.
   Status score(std::vector<TokenScores>& scores, bool drafts) {
+    begin();
     GLINT_TRY_STATUS(forward(false));
+    if (!m_.shard.is_last()) return Ok{};
     const Tensor hidden = all_.arena_.take(m_.activations, {T_, m_.config.hidden_size});
-    pass_.head(m_.weights.norm, {}, hidden, {});
+    pass().head(m_.weights.norm, {}, hidden, {});
     for (const TrainSequence& sequence : sequences_) {
       TokenScores& one = scores.emplace_back();
       for (auto* values : {&one.log_probs, &one.entropies, &one.served}) {
@@ -135,7 +198,7 @@ class GradientPass::BatchPass {
     }
     const std::span<TokenScores> mine = std::span(scores).last(sequences_.size());
     const LossRows loss = loss_rows(sequences_, packed_, 1);
-    const Tensor ids = upload(loss.ids, {loss.size()}, all_.saved_);
+    const Tensor ids = upload(loss.ids, {loss.size()}, saved_);
     const Tensor predicting = gathered(hidden, loss.rows);
     for (const Rows rows : chunks(loss.size())) {
       const Arena::Scope scope(all_.scratch_);
@@ -156,45 +219,30 @@ class GradientPass::BatchPass {
   }
 
  private:
-  // `keeps` what a backward pass needs.
-  Status forward(bool keeps) {
-    const bool given = std::any_of(sequences_.begin(), sequences_.end(),
-                                   [](const TrainSequence& s) { return !s.routes.empty(); });
-    int moe_layer = 0;
-    pass_.embed(batch_.token_ids);
-    const KeyCopies copies(all_.tape_, packed_);
-    for (int i = 0; i < m_.config.num_hidden_layers; ++i) {
-      if (keeps) inputs_.push_back(keep(pass_.residual()));
-      Tensor routed;
-      if (!m_.config.layers[static_cast<std::size_t>(i)].is_dense()) {
-        routed = all_.saved_.take(DType::kI32, {T_, m_.config.num_experts_per_tok});
-        if (given) {
-          const auto routes = routes_of(sequences_, packed_, moe_layer, m_.config);
-          device().copy_in(routed.data, routes.data(), routes.size() * 4);
-        }
-        ++moe_layer;
-      }
-      routed_.push_back(routed);
-      pass_.layer(i, {.routed = routed, .routed_given = given && routed});
-      // A layer without an indexer attends to what the one before selected.
-      const bool selects = static_cast<bool>(m_.weights.layers[i].attention.indexer);
-      if (keeps) selected_.push_back(selects ? keep(pass_.selected) : selected_.back());
-      if (!done_()) return interrupted();
-    }
-    pass_.residual();
-    return Ok{};
-  }
+  // The memory of a pass.
+  struct Work {
+    Work(GradientPass& all, const Model& m, const PackedRows& packed)
+        : scope(all.arena_),
+          batch(build_batch(packed.rows, all.model_.rotary_table(), {}, all.model_.ops(),
+                            all.arena_)),
+          pass(m, batch.view, packed.size(), all.arena_) {}
+
+    Arena::Scope scope;
+    Batch batch;
+    Pass pass;
+  };
+  Pass& pass() { return work_->pass; }
 
   // The final norm, the losses and the draft layer, and back to the gradient of the residual.
   void head(LossSums& sums) {
     const Arena::Retain retain(all_.arena_);
     const std::int64_t D = m_.config.hidden_size;
     const Tensor hidden = all_.arena_.take(m_.activations, {T_, D});
-    record([&] { pass_.head(m_.weights.norm, {}, hidden, {}); });
+    record([&] { pass().head(m_.weights.norm, {}, hidden, {}); });
     sums.nll +=
         loss(hidden, loss_rows(sequences_, packed_, 1), terms_.scale, terms_.loss, all_.on_logits);
     if (terms_.mtp_scale != 0) {
-      const PackedRows draft = counted(pack_for_draft(sequences_), m_);
+      const PackedRows draft = own_rows(pack_for_draft(sequences_), m_);
       const MtpArgs args = run_drafts(hidden, draft, [&](const auto& run) { record(run); });
       sums.mtp_nll +=
           loss(args.hidden, loss_rows(sequences_, draft, 2), terms_.mtp_scale, nullptr, {});
@@ -208,7 +256,10 @@ class GradientPass::BatchPass {
   MtpArgs run_drafts(const Tensor& hidden, const PackedRows& draft, const Run& run) {
     const std::int64_t T = draft.size();
     std::vector<std::int32_t> rows, routes;
-    for (const auto& one : packed_.row_of) rows.insert(rows.end(), one.begin(), one.end());
+    for (const auto& one : packed_.row_of) {
+      std::ranges::copy_if(one, std::back_inserter(rows),
+                           [](std::int32_t row) { return row >= 0; });
+    }
     for (const TrainSequence& sequence : sequences_) {
       routes.insert(routes.end(), sequence.draft_routes.begin(), sequence.draft_routes.end());
     }
@@ -232,10 +283,10 @@ class GradientPass::BatchPass {
   }
 
   void score_drafts(const Tensor& hidden, std::span<TokenScores> scores) {
-    const PackedRows draft = counted(pack_for_draft(sequences_), m_);
+    const PackedRows draft = own_rows(pack_for_draft(sequences_), m_);
     const MtpArgs args = run_drafts(hidden, draft, [](const auto& run) { run(); });
     const LossRows loss = loss_rows(sequences_, draft, 2);
-    const Tensor ids = upload(loss.ids, {loss.size()}, all_.saved_);
+    const Tensor ids = upload(loss.ids, {loss.size()}, saved_);
     const Tensor predicting = gathered(args.hidden, loss.rows);
     for (TokenScores& one : scores) one.draft_log_probs.resize(one.log_probs.size());
     for (const Rows rows : chunks(loss.size())) {
@@ -257,18 +308,18 @@ class GradientPass::BatchPass {
     }
   }
 
-  Status backward() {
+  Status layers_back() {
     const KeyCopies copies(all_.tape_, packed_);
-    for (int i = m_.config.num_hidden_layers - 1; i >= 0; --i) {
+    for (int i = m_.shard.layers.end - 1; i >= m_.shard.layers.begin; --i) {
       const Arena::Retain retain(all_.arena_);
-      const auto at = static_cast<std::size_t>(i);
+      const auto at = static_cast<std::size_t>(i - m_.shard.layers.begin);
       copy(residual(), inputs_[at], device());
-      copy(pass_.selected, selected_[at], device());
+      copy(pass().selected, selected_[at], device());
       record([&] {
-        pass_.layer(i, {.routed = routed_[at],
-                        .routed_given = static_cast<bool>(routed_[at]),
-                        .selection_given = true});
-        pass_.residual();
+        pass().layer(i, {.routed = routed_[at],
+                         .routed_given = static_cast<bool>(routed_[at]),
+                         .selection_given = true});
+        pass().residual();
       });
       all_.shadow_.set_live(residual());
       all_.tape_.backward();
@@ -278,16 +329,23 @@ class GradientPass::BatchPass {
     return Ok{};
   }
 
+  // That of what entered, for the stage before.
+  void keep_gradient() {
+    const Tensor dout = all_.shadow_.of(residual());
+    gradient_ = keep(dout);
+    fill_zero(device(), dout.data, dout.bytes().size());
+  }
+
   // Where the vocabulary is divided, each rank has the whole gradient of its tokens' rows.
   void embed_back() {
     const Tensor dout = all_.shadow_.of(residual());
-    Tensor ids = batch_.token_ids;
+    Tensor ids = work_->batch.token_ids;
     if (Comm& tp = *m_.mesh.tp; tp.size() > 1) {
       tp.all_reduce(dout, dout);
       const auto here = static_cast<std::int32_t>(m_.weights.embed_tokens.dim(0));
       std::vector<std::int32_t> own = packed_.rows.tokens;
       for (std::int32_t& id : own) id = id / here == tp.rank() ? id % here : -1;
-      ids = upload(own, {T_}, all_.saved_);
+      ids = upload(own, {T_}, saved_);
     }
     all_.tape_.gradients().embed_back(
         {.op = {.ids = ids, .table = m_.weights.embed_tokens, .out = residual()},
@@ -400,7 +458,7 @@ class GradientPass::BatchPass {
     Tensor predicting;
     record([&] { predicting = gathered(hidden, tokens.rows); });
     const Tensor dhidden = all_.shadow_.add_to(predicting);
-    const Tensor ids = upload(tokens.ids, {tokens.size()}, all_.saved_);
+    const Tensor ids = upload(tokens.ids, {tokens.size()}, saved_);
     double sum = 0;
     for (const Rows rows : chunks(tokens.size())) {
       const Arena::Scope scope(all_.scratch_);
@@ -445,11 +503,11 @@ class GradientPass::BatchPass {
   }
   // A copy that lives as long as the batch.
   Tensor keep(const Tensor& x) {
-    const Tensor kept = all_.saved_.take(x.dtype, {x.dim(0), x.dim(1)});
+    const Tensor kept = saved_.take(x.dtype, {x.dim(0), x.dim(1)});
     copy(kept, x, device());
     return kept;
   }
-  const Tensor& residual() const { return pass_.stream.x; }
+  const Tensor& residual() const { return work_->pass.stream.x; }
   void expect_no_remains(const Tensor& except, const char* after) const {
     if (!all_.checks_remains) return;
     const std::string remains = all_.tape_.find_remains(except);
@@ -462,28 +520,116 @@ class GradientPass::BatchPass {
   const std::size_t first_;
   const LossTerms& terms_;
   const OnPart& done_;
-  const Arena::Scope arena_scope_, saved_scope_;
+  Arena& saved_;
+  const Arena::Scope saved_scope_;
   const PackedRows packed_;
-  const Batch batch_;
   const std::int64_t T_;
-  Pass pass_;
+  std::optional<Work> work_;
+  Tensor gradient_;               // of what entered: [T, hidden] f32
   std::vector<Tensor> inputs_;    // of each layer: [T, hidden] f32
   std::vector<Tensor> routed_;    // [T, k] i32, empty of dense layers
   std::vector<Tensor> selected_;  // [T, index_topk] i32
 };
 
+// A stage's part in the batches of a call: one forward, one backward (1F1B). As many batches as
+// there are stages behind go ahead; then each one more waits until the oldest has come back, so
+// that what is saved of them does not grow with their number.
+//
+// To the right a stage sends before it receives, to the left it receives before it sends: so two
+// that meet always do the same of what one wants to send and the other to receive. The first
+// decides before each batch whether all go on, and tells with it: what was begun is finished.
+class GradientPass::Stage {
+ public:
+  using Make = std::function<std::unique_ptr<BatchPass>(std::size_t batch, Arena& saved)>;
+  Stage(GradientPass& all, std::size_t batches, const OnPart& on_part, Make make)
+      : all_(all), batches_(batches), on_part_(on_part), make_(std::move(make)) {}
+
+  Status run(LossSums& sums) {
+    const ShardPlan& shard = all_.model_.shard();
+    const auto behind = static_cast<std::size_t>(shard.shape.pp - shard.stage - 1);
+    begin();
+    for (std::size_t i = 0; i < std::min(batches_, behind); ++i) {
+      GLINT_TRY_STATUS(finish());
+      begin();
+    }
+    for (;;) {
+      GLINT_TRY_STATUS(finish());
+      if (begun_.empty()) break;
+      const std::unique_ptr<BatchPass> oldest = std::move(begun_.front());
+      begun_.pop_front();
+      GLINT_TRY_STATUS(oldest->backward(sums));
+      begin();
+      if (!shard.is_first()) oldest->send_gradient();
+    }
+    return all_.goes_on_ ? Status(Ok{}) : interrupted();
+  }
+
+ private:
+  // The next batch, from the stage before: it comes, or nothing does any more.
+  void begin() {
+    if (count_ == batches_ || !all_.goes_on_) return;
+    is_told_ = false;
+    all_.hear(on_part_);
+    if (!all_.goes_on_) return;
+    // One more than go ahead, as the oldest is sent back when the next is there.
+    next_ =
+        make_(count_, all_.saved(count_ % (static_cast<std::size_t>(all_.model_.shard().shape.pp -
+                                                                    all_.model_.shard().stage) +
+                                           1)));
+    ++count_;
+    next_->begin();
+  }
+  Status finish() {
+    if (!std::exchange(is_told_, true)) all_.tell();
+    if (!next_) return Ok{};
+    GLINT_TRY_STATUS(next_->forward(true));
+    begun_.push_back(std::move(next_));
+    return Ok{};
+  }
+
+  GradientPass& all_;
+  const std::size_t batches_;
+  const OnPart& on_part_;
+  const Make make_;
+  std::size_t count_ = 0;  // batches that have come
+  bool is_told_ = true;    // whether the next stage knows of the last that was heard of
+  std::unique_ptr<BatchPass> next_;
+  std::deque<std::unique_ptr<BatchPass>> begun_;
+};
+
 GradientPass::GradientPass(LoadedModel& model, TapeOps& tape)
-    : model_(model),
-      tape_(tape),
-      arena_(tape.device()),
-      saved_(tape.device()),
-      scratch_(tape.device()),
-      shadow_(arena_) {
-  GLINT_CHECK(&model.ops() == &tape || model.shard().is_divided(), "the model runs on other ops");
+    : model_(model), tape_(tape), arena_(tape.device()), scratch_(tape.device()), shadow_(arena_) {
+  const ShardPlan& shard = model.shard();
+  GLINT_CHECK(&model.ops() == &tape || shard.is_divided() || shard.shape.cp > 1,
+              "the model runs on other ops");
 }
 
 int GradientPass::num_batches(Sequences sequences, std::int64_t batch_tokens) const {
   return static_cast<int>(batches_of(sequences, batch_tokens).size());
+}
+
+Arena& GradientPass::saved(std::size_t i) {
+  while (saved_.size() <= i) saved_.push_back(std::make_unique<Arena>(tape_.device()));
+  return *saved_[i];
+}
+
+void GradientPass::hear(const OnPart& on_part) {
+  const Mesh& mesh = model_.options().mesh;
+  const int stage = model_.shard().stage;
+  if (stage == 0) {
+    goes_on_ = all_go_on(!on_part || on_part(), mesh);
+    return;
+  }
+  std::int32_t flag = 0;
+  mesh.pp->recv(Tensor(reinterpret_cast<std::byte*>(&flag), DType::kI32, {1}), stage - 1);
+  goes_on_ = flag != 0;
+}
+
+void GradientPass::tell() {
+  if (model_.shard().is_last()) return;
+  std::int32_t flag = goes_on_;
+  model_.options().mesh.pp->send(Tensor(reinterpret_cast<std::byte*>(&flag), DType::kI32, {1}),
+                                 model_.shard().stage + 1);
 }
 
 Status GradientPass::prepare(Sequences sequences, bool mtp, std::int64_t batch_tokens) {
@@ -493,26 +639,32 @@ Status GradientPass::prepare(Sequences sequences, bool mtp, std::int64_t batch_t
   }
   int pages = 1;  // also for no tokens, which meet the others'
   for (const Sequences batch : batches_of(sequences, batch_tokens)) {
-    pages = std::max(pages, pack(batch, !mtp).num_pages);
+    const bool shares = !mtp && model_.shard().shape.cp == 1;
+    pages = std::max(pages, pack(batch, shares).num_pages);
   }
   const Status room = pages > model_.num_pages() ? model_.reserve_pages(pages) : Status(Ok{});
-  if (all_go_on(room.ok(), model_.options().mesh) || !room.ok()) return room;
+  if (all_agree(room.ok(), model_.options().mesh) || !room.ok()) return room;
   return Error{ErrorCode::kUnavailable, "another rank has no room for its caches"};
 }
 
 // Ranks that share experts run as many batches each, of which some may be empty.
-Status GradientPass::for_batches(
-    Sequences sequences, std::int64_t batch_tokens, const OnPart& on_part,
-    const std::function<Status(Sequences batch, const OnPart& done)>& run) {
+std::vector<std::span<const TrainSequence>> GradientPass::batches(Sequences sequences,
+                                                                  std::int64_t batch_tokens) const {
   const Mesh& mesh = model_.options().mesh;
-  const OnPart done = [&] { return all_go_on(!on_part || on_part(), mesh); };
-  std::vector<Sequences> batches = batches_of(sequences, batch_tokens);
+  std::vector<Sequences> all = batches_of(sequences, batch_tokens);
   if (mesh.ep->size() > 1) {
-    const auto counts = all_of(static_cast<std::int32_t>(batches.size()), *mesh.ep);
-    batches.resize(static_cast<std::size_t>(std::ranges::max(counts)), sequences.last(0));
+    const auto counts = all_of(static_cast<std::int32_t>(all.size()), *mesh.ep);
+    all.resize(static_cast<std::size_t>(std::ranges::max(counts)), sequences.last(0));
   }
-  for (const Sequences batch : batches) GLINT_TRY_STATUS(run(batch, done));
-  return Ok{};
+  return all;
+}
+
+// Between stages it is told with the next batch whether they go on.
+GradientPass::OnPart GradientPass::after_part(const OnPart& on_part) const {
+  if (model_.shard().shape.pp > 1) {
+    return [&on_part] { return (!on_part || on_part()) || true; };
+  }
+  return [&on_part, this] { return all_go_on(!on_part || on_part(), model_.options().mesh); };
 }
 
 Result<LossSums> GradientPass::add(Sequences sequences, const LossTerms& terms,
@@ -521,12 +673,24 @@ Result<LossSums> GradientPass::add(Sequences sequences, const LossTerms& terms,
   GLINT_TRY_STATUS(prepare(sequences, mtp, batch_tokens));
   LossSums sums = {.tokens = count_targets(sequences, 1),
                    .mtp_tokens = mtp ? count_targets(sequences, 2) : 0};
-  GLINT_TRY_STATUS(
-      for_batches(sequences, batch_tokens, on_part, [&](Sequences batch, const OnPart& done) {
-        const auto first =
-            terms.first_sequence + static_cast<std::size_t>(batch.data() - sequences.data());
-        return BatchPass(*this, batch, first, terms, done).run(sums);
-      }));
+  const std::vector<Sequences> all = batches(sequences, batch_tokens);
+  const OnPart done = after_part(on_part);
+  const auto make = [&](std::size_t i, Arena& saved) {
+    const auto first =
+        terms.first_sequence + static_cast<std::size_t>(all[i].data() - sequences.data());
+    return std::make_unique<BatchPass>(*this, all[i], first, terms, done, saved);
+  };
+  goes_on_ = true;
+  if (model_.shard().shape.pp > 1) {
+    GLINT_TRY_STATUS(Stage(*this, all.size(), on_part, make).run(sums));
+  } else {
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      const std::unique_ptr<BatchPass> batch = make(i, saved(0));
+      batch->begin();
+      GLINT_TRY_STATUS(batch->forward(true));
+      GLINT_TRY_STATUS(batch->backward(sums));
+    }
+  }
   if (!std::isfinite(sums.nll) || !std::isfinite(sums.mtp_nll)) return no_numbers(model_);
   return sums;
 }
@@ -536,11 +700,18 @@ Result<std::vector<TokenScores>> GradientPass::score(Sequences sequences, float 
                                                      const OnPart& on_part, bool drafts) {
   GLINT_TRY_STATUS(prepare(sequences, drafts, batch_tokens));
   const LossTerms terms = {.temperature = temperature};
+  const OnPart done = after_part(on_part);
   std::vector<TokenScores> scores;
-  GLINT_TRY_STATUS(
-      for_batches(sequences, batch_tokens, on_part, [&](Sequences batch, const OnPart& done) {
-        return BatchPass(*this, batch, scores.size(), terms, done).score(scores, drafts);
-      }));
+  goes_on_ = true;
+  for (const Sequences batch : batches(sequences, batch_tokens)) {
+    if (model_.shard().shape.pp > 1) {
+      hear(on_part);
+      tell();
+      if (!goes_on_) return interrupted();
+    }
+    GLINT_TRY_STATUS(
+        BatchPass(*this, batch, scores.size(), terms, done, saved(0)).score(scores, drafts));
+  }
   return scores;
 }
 

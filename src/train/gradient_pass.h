@@ -1,11 +1,13 @@
 // GradientPass: the gradient of a loss of given sequences, by the log-probabilities of their
-// tokens, as one rank computes it.
+// tokens, as one rank computes it, or its stage of the layers.
 //
 // A forward pass keeps what enters each layer and what the layer chose: experts and keys. The
 // backward pass then computes one layer at a time again, with these choices, records it, and goes
 // back through it: memory holds one layer's temporaries, whatever the depth. Sequences of a batch
 // lie one after another, without padding, each from position 0.
 #pragma once
+
+#include <memory>
 
 #include "runtime/loaded_model.h"
 #include "train/gradient_source.h"
@@ -19,8 +21,9 @@ class GradientPass final : public GradientSource {
   // not fp8; both outlive this. Gradients go where the tape was told (Parameters).
   GradientPass(LoadedModel& model, TapeOps& tape);
 
-  int parts_of_batch() const { return 2 * model_.config().num_hidden_layers + 2; }
-  int parts_of_scored_batch() const { return model_.config().num_hidden_layers + 1; }
+  // Parts on this stage.
+  int parts_of_batch() const { return 2 * model_.shard().layers.size() + 2; }
+  int parts_of_scored_batch() const { return model_.shard().layers.size() + 1; }
   int num_batches(std::span<const TrainSequence> sequences,
                   std::int64_t batch_tokens) const override;
 
@@ -37,19 +40,27 @@ class GradientPass final : public GradientSource {
 
  private:
   class BatchPass;
+  class Stage;
 
   // Sequences are sound, and the caches hold each batch of them.
   Status prepare(std::span<const TrainSequence> sequences, bool mtp, std::int64_t batch_tokens);
-  Status for_batches(
-      std::span<const TrainSequence> sequences, std::int64_t batch_tokens, const OnPart& on_part,
-      const std::function<Status(std::span<const TrainSequence>, const OnPart&)>& run);
+  std::vector<std::span<const TrainSequence>> batches(std::span<const TrainSequence> sequences,
+                                                      std::int64_t batch_tokens) const;
+  OnPart after_part(const OnPart& on_part) const;
+  // Whether all stages go on: the first decides, each hears it from the one before and tells the
+  // next.
+  void hear(const OnPart& on_part);
+  void tell();
+  // Memory that a batch keeps between forward and backward, of several at once.
+  Arena& saved(std::size_t i);
 
   LoadedModel& model_;
   TapeOps& tape_;
-  Arena arena_;    // what a pass takes, and keeps for its backward pass
-  Arena saved_;    // what a batch keeps between forward and backward
+  Arena arena_;  // what a pass takes, and keeps for its backward pass
+  std::vector<std::unique_ptr<Arena>> saved_;
   Arena scratch_;  // of the loss
   Shadow shadow_;
+  bool goes_on_ = true;
 };
 
 }  // namespace glint

@@ -37,7 +37,7 @@ class TokenLoss {
   // Looks at tokens first, first + 1, ... of sequence number `sequence` of the call (`first` >= 1:
   // nothing predicts token 0), and writes the derivatives of the loss by each log-probability and
   // each entropy, both in nats and after the temperature; they are 0 before. A sequence comes in
-  // order, in one or more pieces; several shards may call at the same time, of different sequences.
+  // one or more pieces, once each; several ranks may call at the same time.
   // log_probs[i] is NaN where a logit is no number.
   virtual void weigh(std::size_t sequence, std::int64_t first, std::span<const float> log_probs,
                      std::span<const float> entropies, std::span<float> d_log_probs,

@@ -26,12 +26,15 @@ std::size_t index_of(OptimizerPart::Value value) { return static_cast<std::size_
 
 }  // namespace
 
-OptimizerPart::OptimizerPart(Parameters& parameters, const Mesh& mesh) : parameters_(parameters) {
+OptimizerPart::OptimizerPart(Parameters& parameters, const Mesh& mesh)
+    : parameters_(parameters), pp_(*mesh.pp) {
   for (const ParameterSection& section : parameters.sections()) {
+    if (section.kind == ParameterSection::Kind::kBorrowed) continue;
+    const bool is_divided = section.kind == ParameterSection::Kind::kDivided;
     Share& share =
         shares_.emplace_back(Share{.offset = section.offset, .padded = section.padded()});
-    const bool has_experts = section.is_divided && mesh.ep->size() > 1;
-    if (section.is_divided) share.others = has_experts ? mesh.ep : mesh.tp;
+    const bool has_experts = is_divided && mesh.ep->size() > 1;
+    if (is_divided) share.others = has_experts ? mesh.ep : mesh.tp;
     for (Comm* const group : {mesh.tp, mesh.dp}) {
       const bool cuts = group != share.others && !has_experts && group->size() > 1;
       if (cuts) share.groups.push_back(group);
@@ -67,6 +70,7 @@ std::vector<std::span<float>> OptimizerPart::cuts_of(const Share& share) const {
 
 double OptimizerPart::reduce(ThreadPool& pool) {
   parameters_.fetch();
+  parameters_.add_borrowed(pp_);
   std::vector<double> all;
   for (const Share& share : shares_) {
     const std::vector<std::span<float>> cuts = cuts_of(share);
@@ -83,6 +87,10 @@ double OptimizerPart::reduce(ThreadPool& pool) {
     }
     all.insert(all.end(), squares.begin(), squares.end());
   }
+  if (pp_.size() > 1) {
+    double sum = std::accumulate(all.begin(), all.end(), 0.0);
+    all = gathered({&sum, 1}, pp_);
+  }
   return norm_of_squares(all);
 }
 
@@ -95,6 +103,7 @@ void OptimizerPart::update(const AdamWStep& how, ThreadPool& pool) {
       share.groups[i - 1]->all_gather(as_tensor(cuts[i]), as_tensor(cuts[i - 1]));
     }
   }
+  parameters_.give_borrowed(pp_);
 }
 
 void OptimizerPart::update(Share& share, const AdamWStep& how, ThreadPool& pool) {

@@ -54,6 +54,7 @@ class OptimizerPart {
   void update(Share& share, const AdamWStep& how, ThreadPool& pool);
 
   Parameters& parameters_;
+  Comm& pp_;
   std::vector<Share> shares_;
 };
 

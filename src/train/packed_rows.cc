@@ -51,6 +51,30 @@ PackedRows pack(std::span<const TrainSequence> sequences, bool shares) {
   return packed;
 }
 
+PackedRows part_of(const PackedRows& all, int part, int parts) {
+  const auto begin = static_cast<int>(all.size() * part / parts);
+  const auto end = static_cast<int>(all.size() * (part + 1) / parts);
+  PackedRows mine = {.shared = all.shared, .num_pages = all.num_pages};
+  GLINT_CHECK(all.copies.empty(), "keys are copied where all rows are");
+  for (const RowSlice& slice : all.rows.slices) {
+    const int first = std::max(slice.token_begin, begin);
+    const int last = std::min(slice.token_begin + slice.count, end);
+    if (first >= last) continue;
+    const auto of = [](const auto& values, int from, int count) {
+      return std::span(values).subspan(static_cast<std::size_t>(from),
+                                       static_cast<std::size_t>(count));
+    };
+    mine.rows.add(slice.first + first - slice.token_begin, of(all.rows.tokens, first, last - first),
+                  of(all.rows.pages, slice.page_begin, slice.num_pages), 0);
+  }
+  mine.row_of = all.row_of;
+  for (auto& rows : mine.row_of) {
+    for (std::int32_t& row : rows) row = row >= begin && row < end ? row - begin : -1;
+  }
+  mine.rows.all_tokens = all.size();
+  return mine;
+}
+
 PackedRows pack_for_draft(std::span<const TrainSequence> sequences) {
   PackedRows packed = pack(sequences, false);
   for (const RowSlice& slice : packed.rows.slices) {
@@ -68,7 +92,7 @@ LossRows loss_rows(std::span<const TrainSequence> sequences, const PackedRows& p
   for (std::size_t i = 0; i < sequences.size(); ++i) {
     for (std::size_t t = ahead; t < sequences[i].ids.size(); ++t) {
       const float weight = sequences[i].weight(t);
-      if (weight == 0) continue;
+      if (weight == 0 || packed.row_of[i][t - ahead] < 0) continue;
       loss.places.push_back({.sequence = i, .token = static_cast<std::int64_t>(t)});
       loss.rows.push_back(packed.row_of[i][t - ahead]);
       loss.ids.push_back(sequences[i].ids[t]);

@@ -19,7 +19,7 @@ namespace glint {
 
 struct PackedRows {
   StepRows rows = {};
-  std::vector<std::vector<std::int32_t>> row_of = {};  // [sequences][tokens]
+  std::vector<std::vector<std::int32_t>> row_of = {};  // [sequences][tokens]; -1: on another rank
   std::vector<std::int64_t> shared = {};  // [sequences]: tokens whose rows are an earlier one's
   std::vector<KeyCopy> copies = {};
   int num_pages = 0;
@@ -28,6 +28,9 @@ struct PackedRows {
 };
 // Without `shares` each sequence has all of its rows.
 PackedRows pack(std::span<const TrainSequence> sequences, bool shares);
+
+// Part number `part` of `parts` of all rows, where each rank runs one; all keys are on each.
+PackedRows part_of(const PackedRows& all, int part, int parts);
 
 // The rows of the draft layer, which sees the token after each row's, so that nothing is shared.
 // It sees no embedding at position 0; the last row of a sequence predicts nothing, and no other row
@@ -47,7 +50,8 @@ struct LossRows {
 
   std::int64_t size() const { return static_cast<std::int64_t>(ids.size()); }
 };
-// Each token is predicted by the row of the one `ahead` tokens before it.
+// Each token is predicted by the row of the one `ahead` tokens before it; those that are not here
+// are left out.
 LossRows loss_rows(std::span<const TrainSequence> sequences, const PackedRows& packed,
                    std::size_t ahead);
 

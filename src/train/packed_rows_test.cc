@@ -72,6 +72,26 @@ TEST(PackedRows,
   EXPECT_EQ(loss.places[2].token, 10);
 }
 
+TEST(PackedRows, parts_have_all_rows_between_them_and_the_pages_of_all) {
+  const PackedRows all = pack(std::vector{counting(100), counting(3), counting(10)}, false);
+  std::vector<TokenId> tokens;
+  for (int part = 0; part < 2; ++part) {
+    const PackedRows mine = part_of(all, part, 2);
+    EXPECT_EQ(mine.rows.all_tokens, 113);
+    EXPECT_EQ(mine.num_pages, all.num_pages);
+    tokens.insert(tokens.end(), mine.rows.tokens.begin(), mine.rows.tokens.end());
+  }
+  EXPECT_EQ(tokens, all.rows.tokens);
+  const PackedRows second = part_of(all, 1, 2);
+  ASSERT_EQ(second.rows.slices.size(), 3u);
+  EXPECT_EQ(second.rows.slices[0].first, 56);
+  EXPECT_EQ(second.rows.slices[0].num_pages, 2);
+  EXPECT_EQ(second.row_of[0][55], -1);
+  EXPECT_EQ(second.row_of[0][56], 0);
+  EXPECT_EQ(second.row_of[2][9], 56);
+  EXPECT_EQ(part_of(pack(std::vector{counting(1)}, false), 0, 2).size(), 0);
+}
+
 TEST(PackedRows, the_draft_layer_sees_the_next_token_and_shares_nothing) {
   const PackedRows draft = pack_for_draft(std::vector{counting(3), counting(3)});
   EXPECT_EQ(draft.rows.tokens, (std::vector<TokenId>{-1, 2, -1, -1, 2, -1}));

@@ -21,7 +21,12 @@ bool is_divided(const ModelTensor& tensor, const MeshShape& shape) {
   return has_some_experts(tensor, shape) || is_cut(tensor, shape);
 }
 
+bool is_borrowed(const ModelTensor& tensor, const ShardPlan& shard) {
+  return tensor.role == TensorRole::kEmbedding && !shard.is_first();
+}
+
 bool speaks_for(const ModelTensor& tensor, const ShardPlan& shard) {
+  if (is_borrowed(tensor, shard)) return false;
   if (has_some_experts(tensor, shard.shape)) return true;
   return shard.shard == 0 && (is_cut(tensor, shard.shape) || shard.tp_rank == 0);
 }

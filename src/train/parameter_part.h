@@ -11,6 +11,8 @@ namespace glint {
 
 // Whether ranks of a stage have different parts of it.
 bool is_divided(const ModelTensor& tensor, const MeshShape& shape);
+// Whether it is the first stage's, and `shard` has it as well: the embedding, for the draft layer.
+bool is_borrowed(const ModelTensor& tensor, const ShardPlan& shard);
 // One of the ranks that have the same part speaks for all: whether `shard` is that one's.
 bool speaks_for(const ModelTensor& tensor, const ShardPlan& shard);
 

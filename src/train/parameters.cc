@@ -1,5 +1,7 @@
 #include "train/parameters.h"
 
+#include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "base/memory.h"
@@ -10,6 +12,10 @@
 namespace glint {
 namespace {
 
+Tensor as_tensor(std::span<float> values) {
+  return {reinterpret_cast<std::byte*>(values.data()), DType::kF32, {std::ssize(values)}};
+}
+
 bool is_trainable(WeightFormat format) {
   return format == WeightFormat::kF32 || format == WeightFormat::kBF16;
 }
@@ -18,17 +24,19 @@ bool is_trainable(WeightFormat format) {
 // memory it only counts.
 class Walk {
  public:
-  Walk(TapeOps& tape, const MeshShape& shape, std::byte* memory = nullptr)
-      : tape_(tape), shape_(shape), memory_(memory) {}
+  Walk(TapeOps& tape, const ShardPlan& shard, std::byte* memory = nullptr)
+      : tape_(tape), shard_(shard), memory_(memory) {}
 
   Status visit(const ModelTensor& tensor, Held held) {
     tensor_ = &tensor;
-    at_ = is_divided(tensor, shape_) ? 1 : 0;
+    at_ = is_borrowed(tensor, shard_) ? 2 : is_divided(tensor, shard_.shape) ? 1 : 0;
     return std::visit([&](auto weight) { return place(weight); }, held);
   }
 
   std::vector<Parameter> all = {};
-  ParameterSection sections[2] = {{.is_divided = false}, {.is_divided = true}};
+  std::array<ParameterSection, 3> sections = {{{.kind = ParameterSection::Kind::kWhole},
+                                               {.kind = ParameterSection::Kind::kDivided},
+                                               {.kind = ParameterSection::Kind::kBorrowed}}};
 
  private:
   Status place(Tensor* weight) {
@@ -91,7 +99,7 @@ class Walk {
   }
 
   TapeOps& tape_;
-  const MeshShape& shape_;
+  const ShardPlan& shard_;
   std::byte* memory_;
   const ModelTensor* tensor_ = nullptr;
   std::size_t at_ = 0;  // the section of the tensor
@@ -109,11 +117,14 @@ Status walk_over(ModelWeights& weights, Walk& walk) {
 
 Result<Parameters> Parameters::make(ModelWeights& weights, TapeOps& tape, const ShardPlan& shard) {
   const MeshShape& shape = shard.shape;
-  Walk measure(tape, shape);
+  Walk measure(tape, shard);
   GLINT_TRY_STATUS(walk_over(weights, measure));
   std::int64_t padded = 0, count = 0;
   for (ParameterSection& section : measure.sections) {
-    section.shares = !section.is_divided ? shape.tp * shape.dp : shape.ep > 1 ? 1 : shape.dp;
+    if (section.kind == ParameterSection::Kind::kWhole) section.shares = shape.tp * shape.dp;
+    if (section.kind == ParameterSection::Kind::kDivided && shape.ep == 1) {
+      section.shares = shape.dp;
+    }
     // Whole blocks of the norm a share: then its sum is that of one rank.
     const std::int64_t unit = section.shares == 1 ? 1 : section.shares * kNormBlock;
     section.share = (section.count + unit - 1) / unit * unit / section.shares;
@@ -144,9 +155,9 @@ Result<Parameters> Parameters::make(ModelWeights& weights, TapeOps& tape, const 
     }
     std::memset(parameters.fetched_.data(), 0, parameters.fetched_.bytes());
   }
-  Walk walk(tape, shape, parameters.memory_.data());
-  for (const bool divided : {false, true}) {
-    walk.sections[divided].offset = measure.sections[divided].offset;
+  Walk walk(tape, shard, parameters.memory_.data());
+  for (std::size_t i = 0; i < walk.sections.size(); ++i) {
+    walk.sections[i].offset = measure.sections[i].offset;
   }
   GLINT_TRY_STATUS(walk_over(weights, walk));
   parameters.all_ = std::move(walk.all);
@@ -175,6 +186,26 @@ std::int64_t Parameters::count() const {
 std::span<float> Parameters::flat() {
   GLINT_CHECK(sections_.size() == 1, "parameters that ranks divide are not one after another");
   return padded().first(static_cast<std::size_t>(sections_[0].count));
+}
+
+void Parameters::add_borrowed(Comm& pp) {
+  for (const Parameter& p : all_) {
+    if (p.tensor.role != TensorRole::kEmbedding) continue;
+    const Tensor mine = as_tensor(values_of(p));
+    if (pp.rank() > 0) pp.send(mine, 0);
+    if (lent_to_ < 0) continue;
+    std::vector<float> theirs(static_cast<std::size_t>(p.count()));
+    pp.recv(as_tensor(theirs), lent_to_);
+    std::ranges::transform(values_of(p), theirs, values_of(p).begin(), std::plus());
+  }
+}
+
+void Parameters::give_borrowed(Comm& pp) {
+  for (const Parameter& p : all_) {
+    if (p.tensor.role != TensorRole::kEmbedding) continue;
+    if (pp.rank() > 0) pp.recv(as_tensor(values_of(p)), 0);
+    if (lent_to_ >= 0) pp.send(as_tensor(values_of(p)), lent_to_);
+  }
 }
 
 std::span<float> Parameters::padded() {

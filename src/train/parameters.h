@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "autograd/tape_ops.h"
+#include "comm/comm.h"
 #include "model/weights.h"
 
 namespace glint {
@@ -31,7 +32,10 @@ struct Parameter {
 // Parameters that the same ranks have, one after another, each rank with one of `shares` equal
 // shares of their numbers: zeros behind the last make them equal.
 struct ParameterSection {
-  bool is_divided = false;             // train/parameter_part.h
+  // All ranks of a stage have it, or they divide it (train/parameter_part.h), or it is another
+  // stage's, which has the only share.
+  enum class Kind { kWhole, kDivided, kBorrowed };
+  Kind kind = Kind::kWhole;
   std::int64_t offset = 0, count = 0;  // numbers before it and of it
   std::int64_t share = 0;              // numbers of a share
   int shares = 1;
@@ -48,11 +52,18 @@ class Parameters {
   const std::vector<Parameter>& all() const { return all_; }
   // Null: `tensor` is not among them, as on another stage.
   const Parameter* find(const ModelTensor& tensor) const;
-  // Those that all ranks of a stage have, then those that they divide.
+  // By their kinds.
   const std::vector<ParameterSection>& sections() const { return sections_; }
   std::int64_t count() const;  // numbers
   std::int64_t bytes() const { return padded_ * static_cast<std::int64_t>(sizeof(float)); }
   void set_zero();
+  // Stage `to` borrows the embedding of this one.
+  void lend(int to) { lent_to_ = to; }
+  // Collective over such stages: the gradient of the one that lends becomes the sum of both, in the
+  // order of stages.
+  void add_borrowed(Comm& pp);
+  // The other gets what stands in its place.
+  void give_borrowed(Comm& pp);
   // Brings the gradients to the host, where they are on another device.
   void fetch();
   // All sections, one after another, as they are on the host: where passes add to them, or as of
@@ -72,6 +83,7 @@ class Parameters {
   std::unordered_map<std::string, std::size_t> place_of_;
   std::vector<ParameterSection> sections_;
   std::int64_t padded_ = 0;
+  int lent_to_ = -1;
   Device* device_ = nullptr;
   Buffer memory_;
   Buffer fetched_;  // pinned; none where the device is the host

@@ -1,10 +1,10 @@
 // TrainRanks: the ranks of a layout that train one model, as threads of this process, each with its
 // own backend, model, tape and gradients.
 //
-// The sequences of a call are dealt out among the shards; each adds the gradient of its own. Ranks
-// that divide a shard (tp) have its sequences, and parts of the gradient of what all of them hold
-// (autograd/tape_comm.h). The gradient of the call is the sum over the ranks, which OptimizerPart
-// or sum_gradients() makes.
+// The sequences of a call are dealt out among the shards, or their rows (cp); each adds the
+// gradient of its own. Ranks that divide a shard (tp) have its sequences, and parts of the gradient
+// of what all of them hold (autograd/tape_comm.h). The gradient of the call is the sum over the
+// ranks, which OptimizerPart or sum_gradients() makes.
 #pragma once
 
 #include <functional>
@@ -55,7 +55,7 @@ class TrainRanks final : public GradientSource {
 
   int num_batches(std::span<const TrainSequence> sequences,
                   std::int64_t batch_tokens) const override;
-  int parts_of_batch() const { return parts_[0].pass->parts_of_batch(); }
+  int parts_of_batch() const;  // of all stages
   // `on_part` is called by one rank at a time.
   Result<LossSums> add(std::span<const TrainSequence> sequences, const LossTerms& terms,
                        std::int64_t batch_tokens, const OnPart& on_part = {}) override;
@@ -73,12 +73,20 @@ class TrainRanks final : public GradientSource {
  private:
   struct Part {
     TapeOps* tape = nullptr;
-    std::optional<TapeComm> tp = {}, ep = {};  // its groups, as the model sees them
+    std::optional<TapeComm> tp = {}, cp = {}, ep = {};  // its groups, as the model sees them
     std::optional<Parameters> parameters = {};
     std::optional<GradientPass> pass = {};
     std::optional<ThreadPool> own_pool = {};  // where the backend has none
   };
 
+  // The sequences of each shard: parts of them, or all, of whose rows each has some.
+  std::vector<std::span<const TrainSequence>> dealt_out(
+      std::span<const TrainSequence> sequences) const;
+  // Whether its losses are the shard's.
+  bool speaks(int rank) {
+    const ShardPlan& shard = model(rank).shard();
+    return shard.tp_rank == 0 && shard.is_last();
+  }
   int shard_of(int rank) { return model(rank).shard().shard; }
 
   explicit TrainRanks(const MeshShape& shape)

@@ -111,11 +111,12 @@ def ranks_share_the_training(tmp):
     """The engine answers, and two ranks learn: the same answers, the same gradient but for rounding, and the same bits when repeated.
     Where ranks divide the model, those of the engine do too."""
     args = ("--num-rollout", 2, "--lr", 1e-5, "--rollout-batch-size", 4, "--rollout-max-response-len", 24, "--dtype", "f32", "--threads", 2)
-    layouts = {"one": (), "two": ("--dp", 2), "again": ("--dp", 2), "divided": ("--tp", 2), "experts": ("--ep", 2)}
+    layouts = {"one": (), "two": ("--dp", 2), "again": ("--dp", 2), "divided": ("--tp", 2), "experts": ("--ep", 2),
+               "stages": ("--pp", 2), "rows": ("--cp", 2)}
     for name, layout in layouts.items():
         output(*train(sums(tmp, "train.jsonl"), tmp / name, *args, *layout, rm_type="deterministic_random"))
     one = rounds(tmp / "one")[0][0]
-    for other in ("two", "divided", "experts"):
+    for other in ("two", "divided", "experts", "stages", "rows"):
         first, second = rounds(tmp / other)[0]
         check(first["parity/differ"] == second["parity/differ"] == 0 < second["parity/tokens"], "parity", (other, first, second))
         check(one["rollout/raw_reward"] == first["rollout/raw_reward"], "answers", (other, one, first))

@@ -87,7 +87,7 @@ def a_killed_run_goes_on_over_other_ranks(tmp):
     text = output(*train(tmp, "whole", *short, "--steps", last, "--dp", 1))
     check("rank 0 of" not in text, "one rank tells nothing of ranks", text)
     whole = log(tmp / "whole")
-    for group, size in (("dp", 2), ("dp", 1), ("tp", 2), ("ep", 2)):
+    for group, size in (("dp", 2), ("dp", 1), ("tp", 2), ("ep", 2), ("pp", 2), ("cp", 2)):
         shutil.copytree(tmp / "killed", tmp / f"again-{group}-{size}")
         text = output(*train(tmp, f"again-{group}-{size}", *short, "--steps", last, f"--{group}", size, "--resume"))
         again = log(tmp / f"again-{group}-{size}")

@@ -78,12 +78,21 @@ def ranks_give_the_gradient_of_one(tmp):
         check(len(here["ranks"]) == 2 and all(rank["collectives"][group][call]["bytes"] > 0 for rank in here["ranks"]), "collectives", here)
         check(all(rank["gradient_bytes"] < one["ranks"][0]["gradient_bytes"] for rank in here["ranks"]), "each has a part", here)
         check(read_header(tmp / group) == read_header(tmp / "one"), "the file")
+    for group, call in (("cp", "exchange"), ("pp", "send")):
+        here = json.loads(output("train", "gradients", TINY, "--ids", ids, "--out", tmp / group, "--dtype", "f32", "--threads", 2, "--json",
+                                 "--batch-tokens", 4, f"--{group}", 2))
+        check(abs(here["loss"] - one["loss"]) <= 1e-5 * one["loss"], "loss", (group, one, here))
+        check(all(rank["collectives"][group][call]["bytes"] > 0 for rank in here["ranks"]), "collectives", here)
+        check(read_header(tmp / group) == read_header(tmp / "one"), "the file")
+    check([rank["layers"] for rank in here["ranks"]] == [[0, 2], [2, 5]], "stages", here)
     refuse = lambda *args, words: refused("train", "gradients", TINY, "--ids", ids, "--out", tmp / "g", "--threads", 8, *args, words=words)
     refuse("--tp", 2, "--ep", 2, words=["cut in slices or dealt out whole"])
     refuse("--tp", 3, words=["num_attention_heads"])
     refuse("--tp", 2, "--mtp-loss", 1, words=["not built over --tp", "--mtp-loss"])
-    refuse("--ep", 2, "--dp", 3, words=["ep is 2", "3 shards"])
+    refuse("--ep", 2, "--dp", 3, words=["ep is 2", "3 ranks"])
     refuse("--ep", 0, words=["--ep is 0"])
+    refuse("--pp", 6, words=["pp is 6", "5 layers"])
+    refuse("--cp", 2, "--dp", 3, words=["cp is 2 and dp is 3", "set dp to 2"])
     refused("train", "gradients", GOLDENS / "odd", "--ids", ids, "--out", tmp / "g", "--dp", 4, "--threads", 3, words=["4 ranks", "--threads 4"])
 
 
