@@ -97,7 +97,7 @@ Sequences make_sequences(std::int64_t vocab, const std::vector<int>& lengths) {
 void expect_equal_bits(const Model& model, const std::vector<MeshShape>& shapes,
                        const std::vector<int>& lengths, int chunk, int slices = 1,
                        const std::function<void(Ranks&)>& prepare = {}) {
-  const bool whole_experts = shapes[0].ep > 1;
+  const bool whole_experts = !shapes.empty() && shapes[0].ep > 1;
   const auto one = load_ranks(model, {.reduce_slices = slices, .whole_experts = whole_experts});
   const ModelConfig config = one->model(0).config();
   const Sequences sequences = make_sequences(config.vocab_size, lengths);
