@@ -249,6 +249,31 @@ UNTESTED = {
 }
 
 
+def check_one_definition(root, names):
+    """No two headers name different things alike in one namespace: types, and functions of the same parameters.
+
+    A program that links both has neither, and no compiler says so. clang-format puts declarations at the first column.
+    """
+    thing = re.compile(
+        r"^namespace ([\w:]+) \{|^(?:struct|class|union|enum(?: class)?) (\w+)\b(?!::)[^;{}()<]*\{"
+        r"|^(?!static |using |friend |struct |class |enum |return )[\w:][\w:<>,*& \n]*?[ *&](\w+)(\([^;{}]*?\))(?: noexcept)?(?=[;{]| \{)", re.M)
+    first = {}  # (namespace, name, parameters) -> (file, line)
+    for name in names:
+        if not re.match(r"src/.*\.(h|cuh)$", name):
+            continue
+        code = re.sub(r"^template <[^;{}]*?>$", "template", strip((root / name).read_text()), flags=re.M)
+        space = ""
+        for match in thing.finditer(code):
+            if match.group(1):
+                space = match.group(1)
+                continue
+            key = (space, match.group(2) or match.group(3), "".join((match.group(4) or "").split()))
+            line = code.count("\n", 0, match.start()) + 1
+            other = first.setdefault(key, (name, line))
+            if other[0] != name:
+                yield f"{name}:{line}: {key[1]} is another thing in {other[0]}:{other[1]}, of one program; rename one"
+
+
 def check_cmake(root, names):
     """Every source below src/ is named in a CMakeLists.txt of its part of the tree."""
     lists = {}
@@ -300,6 +325,7 @@ def check(root):
         if pathlib.Path(name).suffix in CODE:
             errors += check_code(name, text)
     errors += check_tests(root, names)
+    errors += check_one_definition(root, names)
     errors += check_cmake(root, names)
     errors += check_links(root, names)
     errors += check_options(root, names)
@@ -353,6 +379,16 @@ def self_test():
         "x.py:2: a comment begins with What": {"tests/x.py": "#!/bin/python3\n# What it does.\n"},
         "x.sh:1: a comment begins with Of": {"tools/x.sh": "echo '#'  # Of it.\n"},
         "CMakeLists.txt:2: a comment begins with What": {"tests/CMakeLists.txt": "f()\n  # What it builds.\n"},
+        "src/a/y.h:4: S is another thing in src/a/x.h:4": {
+            "src/a/x.h": "// A.\n#pragma once\nnamespace n {\nstruct S {\n};\n}\n",
+            "src/a/y.h": "// B.\n#pragma once\nnamespace n {\nclass S : T {\n};\n}\n",
+            "tests/t.cc": '#include "a/x.h"\n#include "a/y.h"\n',
+        },
+        "f is another thing in": {
+            "src/a/x.h": "// A.\n#pragma once\nint f(int a);\nint g(int a);\n",
+            "src/a/y.h": "// B.\n#pragma once\nstd::vector<int> f(int\n  a);\nint g(char a);\nstruct S;\nnamespace m {\nint g(int a);\n}\n",
+            "tests/t.cc": '#include "a/x.h"\n#include "a/y.h"\n',
+        },
         "there is no b.md": {"docs/a.md": "[b](b.md) [a](a.md) [c](https://c) `docs/a.md`\n```\nx[i](j)\n```\n"},
         "there is no src/a/x.h": {"docs/a.md": "Read `src/a/x.h`.\n"},
     }

@@ -211,7 +211,7 @@ class LoadGenerator::Run {
         [this, client, &record] { answered(client, record); });
   }
 
-  const Turn& turn_of(std::size_t client) const {
+  const Question& turn_of(std::size_t client) const {
     return options_.conversations[client][clients_[client].turn];
   }
 

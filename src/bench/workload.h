@@ -31,13 +31,13 @@ struct PromptOptions {
 std::vector<std::int64_t> random_prompt(const PromptOptions& options, int index);
 int random_output_len(const PromptOptions& options, int index);
 
-struct Turn {
+struct Question {
   std::string text;
   int output_len = 0;  // tokens at most
 };
 
 // A client's questions, one after the other; each is asked with the answers before it.
-using Conversation = std::vector<Turn>;
+using Conversation = std::vector<Question>;
 
 // A file of conversations as ShareGPT has them: a list of {"conversations": [{"from": "human",
 // "value": ...}, {"from": "gpt", "value": ...}, ...]}. `output_len` tokens are asked for, or, if it

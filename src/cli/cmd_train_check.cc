@@ -32,10 +32,10 @@ struct Options {
   }
 };
 
-std::string to_text(const std::vector<GradientCheck>& checks) {
+std::string to_text(const std::vector<ParameterCheck>& checks) {
   std::string text = formatted("%-52s %10s %13s %13s %8s\n", "parameter", "elements", "by gradient",
                                "measured", "");
-  for (const GradientCheck& check : checks) {
+  for (const ParameterCheck& check : checks) {
     text += formatted("%-52s %10lld %13.6g %13.6g %8s\n", check.name.c_str(),
                       static_cast<long long>(check.moved), check.predicted, check.measured,
                       check.is_small() ? "small"
@@ -91,7 +91,7 @@ Status run(const Options& options, Cli& cli) {
   const InterruptGuard interrupt;
   std::optional<Progress> progress;
   progress.emplace("checking", std::ssize(parameters.all()), Progress::Unit::kItems);
-  Result<std::vector<GradientCheck>> checks =
+  Result<std::vector<ParameterCheck>> checks =
       check_gradients({pass, *model, weights, parameters, pool, kBatchTokens, mtp}, sequences, [&] {
         progress->add(1);
         return !interrupt.interrupted();
@@ -102,7 +102,7 @@ Status run(const Options& options, Cli& cli) {
   if (!checks.ok()) return checks.error();
   cli.console.print(to_text(checks.value()));
   std::size_t small = 0, wrong = 0;
-  for (const GradientCheck& check : checks.value()) {
+  for (const ParameterCheck& check : checks.value()) {
     small += check.is_small();
     wrong += !check.is_small() && !check.agrees();
   }

@@ -99,7 +99,7 @@ Status run(const Options& options, Cli& cli) {
   const RunOptions how = options.how.of_model(options.model);
   const bool mtp = options.mtp_loss > 0;
   GLINT_TRY(const ModelOptions resolved, resolve(how, cli, mtp));
-  GLINT_TRY(TrainLayout layout, lay_out(options.layout.shape(), how, resolved, cli));
+  GLINT_TRY(LaidOutRanks layout, lay_out(options.layout.shape(), how, resolved, cli));
   GLINT_TRY(const std::unique_ptr<TrainRanks> ranks,
             TrainRanks::open(layout.model, std::move(layout.backends)));
   note_unused(ranks->model(), cli);

@@ -146,7 +146,7 @@ class Run {
     }
     const RunOptions how = options_.how.of_model(latest.value_or(options_.model));
     GLINT_TRY(const ModelOptions resolved, resolve(how, cli_, options_.method.mtp_loss > 0));
-    GLINT_TRY(TrainLayout layout, lay_out(options_.layout.shape(), how, resolved, cli_));
+    GLINT_TRY(LaidOutRanks layout, lay_out(options_.layout.shape(), how, resolved, cli_));
     const Method& m = options_.method;
     GLINT_TRY(trainer_, Trainer::open({.model = layout.model,
                                        .adamw = {.beta1 = m.beta1,

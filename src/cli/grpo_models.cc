@@ -11,7 +11,7 @@ namespace glint {
 Result<Json> GrpoModels::open(const std::string& dir, bool restore) {
   running_ = options_.how.of_model(dir);
   GLINT_TRY(resolved_, resolve(running_, cli_, false));
-  GLINT_TRY(TrainLayout layout, lay_out(options_.layout.shape(), running_, resolved_, cli_));
+  GLINT_TRY(LaidOutRanks layout, lay_out(options_.layout.shape(), running_, resolved_, cli_));
   GLINT_TRY(trainer_, Trainer::open({.model = layout.model, .adamw = options_.adamw()},
                                     std::move(layout.backends)));
   if (!restore) return Json();

@@ -13,8 +13,8 @@ std::string bytes_text(const Json& bytes) {
 
 }  // namespace
 
-Result<TrainLayout> lay_out(const MeshShape& shape, const RunOptions& how,
-                            const ModelOptions& resolved, const Cli& cli) {
+Result<LaidOutRanks> lay_out(const MeshShape& shape, const RunOptions& how,
+                             const ModelOptions& resolved, const Cli& cli) {
   for (const auto& [name, size] :
        {std::pair("dp", shape.dp), std::pair("tp", shape.tp), std::pair("ep", shape.ep),
         std::pair("cp", shape.cp), std::pair("pp", shape.pp)}) {
@@ -32,7 +32,7 @@ Result<TrainLayout> lay_out(const MeshShape& shape, const RunOptions& how,
   }
   GLINT_TRY_STATUS(check_shape(shape));
   const int threads = std::max(resolved.threads, 1), ranks = shape.num_ranks();
-  TrainLayout out = {.model = resolved};
+  LaidOutRanks out = {.model = resolved};
   out.model.shape = shape;
   if (ranks > threads) {
     return invalid(str("there are ", ranks, " ranks, and ", threads, " thread",

@@ -39,13 +39,13 @@ struct TrainLayoutOptions {
 };
 
 // Options and backends of a layout's ranks.
-struct TrainLayout {
+struct LaidOutRanks {
   ModelOptions model = {};  // of any rank: with the shape, and a rank's threads
   std::vector<std::unique_ptr<Backend>> backends = {};
 };
 // Fails on a layout that is not built, and where there are fewer threads than ranks.
-Result<TrainLayout> lay_out(const MeshShape& shape, const RunOptions& how,
-                            const ModelOptions& resolved, const Cli& cli);
+Result<LaidOutRanks> lay_out(const MeshShape& shape, const RunOptions& how,
+                             const ModelOptions& resolved, const Cli& cli);
 
 // The ranks of to_json(), TrainRanks::describe() and more, a line each: what they hold, and the
 // calls and bytes of their collectives. Of one rank nothing.

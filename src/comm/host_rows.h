@@ -40,7 +40,7 @@ inline void copy_rows(const Tensor& x, const Tensor& rows, std::int64_t begin, c
 
 // Rows [begin, begin + count) of what rank `other` sends, in its order of sending, which become the
 // receiver's rows of `out` from `at` on.
-struct Stretch {
+struct SentRows {
   int other = 0;
   std::int64_t begin = 0, count = 0, at = 0;
 };
@@ -56,8 +56,8 @@ inline std::int64_t begin_of(const ExchangeArgs& args, int from, int to) {
 
 // The rows that each of `size` ranks sends to `rank`. Forward, one stretch behind the other;
 // backwards, rank r has what it got from this rank behind what it got from the ranks before.
-inline std::vector<Stretch> stretches_to(const ExchangeArgs& args, int rank, int size) {
-  std::vector<Stretch> all;
+inline std::vector<SentRows> rows_sent_to(const ExchangeArgs& args, int rank, int size) {
+  std::vector<SentRows> all;
   std::int64_t at = 0;
   for (int r = 0; r < size; ++r) {
     if (!args.backwards) {
@@ -69,7 +69,7 @@ inline std::vector<Stretch> stretches_to(const ExchangeArgs& args, int rank, int
     for (int s = 0; s < rank; ++s) behind += dealt(args, s, r);
     all.push_back({r, behind, dealt(args, rank, r), begin_of(args, rank, r)});
   }
-  for (const Stretch& s : all) {
+  for (const SentRows& s : all) {
     GLINT_CHECK(s.at + s.count <= args.out.dim(0), "exchange: more rows than `out` has");
   }
   return all;

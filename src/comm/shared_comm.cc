@@ -212,14 +212,14 @@ class SharedComm final : public Comm {
     const std::int64_t width = args.x.rank > 1 ? args.x.dim(1) : 1;
     const std::int64_t row = width * size_of(args.x.dtype), window = kPiece / row;
     GLINT_CHECK(window > 0, "exchange: a row is larger than what a rank tells at once");
-    const std::vector<Stretch> wanted = stretches_to(args, rank_, size());
+    const std::vector<SentRows> wanted = rows_sent_to(args, rank_, size());
     std::int64_t most = 0;
     for (int r = 0; r < size(); ++r) most = std::max(most, rows_of(args, r));
     const bool whole = in_turns(most, window, [&](std::int64_t at, std::int64_t n) {
       const std::int64_t own = std::clamp(rows_of(args, rank_) - at, std::int64_t{0}, n);
       copy_rows(args.x, args.rows, at, Tensor(mine(), args.x.dtype, {n, width}), 0, own);
       if (!meet(call)) return false;
-      for (const Stretch& s : wanted) {
+      for (const SentRows& s : wanted) {
         const std::int64_t begin = std::max(s.begin, at);
         const std::int64_t count = std::min(s.begin + s.count, at + n) - begin;
         if (count <= 0) continue;

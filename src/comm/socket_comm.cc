@@ -222,9 +222,9 @@ void SocketComm::exchange(const ExchangeArgs& args) {
     copy_rows(args.x, args.rows, begin, Tensor(rows.data(), args.x.dtype, {count, width}), 0,
               count);
   }
-  const std::vector<Stretch> wanted = stretches_to(args, rank_, size_);
+  const std::vector<SentRows> wanted = rows_sent_to(args, rank_, size_);
   const auto place = [&](int r) {
-    const Stretch& s = wanted[static_cast<std::size_t>(r)];
+    const SentRows& s = wanted[static_cast<std::size_t>(r)];
     return Bytes(args.out.data + static_cast<std::size_t>(s.at) * row,
                  static_cast<std::size_t>(s.count) * row);
   };

@@ -24,7 +24,7 @@ TrialOptions trial_options(const DeploymentOptions& o, int stage) {
 using Stages = std::vector<std::unique_ptr<StepTrial>>;
 
 Floor floor_of(Stages& stages, const ModelConfig& config, const DeploymentOptions& o,
-               const StepShape& shape) {
+               const PassShape& shape) {
   Floor floor;
   for (std::size_t i = 0; i < stages.size(); ++i) {
     stages[i]->run(shape);

@@ -31,7 +31,7 @@ double all_reduce(double bytes, int ranks, double link) {
 }
 
 double collectives(const ShardPlan& shard, const ModelConfig& c, const RankLayout& l,
-                   const StepShape& shape, const DeviceModel& device) {
+                   const PassShape& shape, const DeviceModel& device) {
   const double T = shape.tokens, H = static_cast<double>(c.hidden_size);
   const bool exchanges = l.ep > 1 && l.dp > 1;
   double seconds = 0;
@@ -55,7 +55,7 @@ double collectives(const ShardPlan& shard, const ModelConfig& c, const RankLayou
 }  // namespace
 
 void add_stage(const StepTrial& trial, const ModelConfig& config, const TrialOptions& options,
-               const StepShape& shape, const DeviceModel& device, Floor& floor) {
+               const PassShape& shape, const DeviceModel& device, Floor& floor) {
   struct Work {
     double bytes = 0, math = 0;  // bytes; seconds of arithmetic
   };

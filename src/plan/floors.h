@@ -18,6 +18,6 @@ struct Floor {
 
 // Adds a stage that has just run `shape`.
 void add_stage(const StepTrial& trial, const ModelConfig& config, const TrialOptions& options,
-               const StepShape& shape, const DeviceModel& device, Floor& floor);
+               const PassShape& shape, const DeviceModel& device, Floor& floor);
 
 }  // namespace glint

@@ -107,7 +107,7 @@ class Sequences {
 Status expect_cost(LoadedModel& model, BenchResult& r) {
   GLINT_TRY(const std::unique_ptr<StepTrial> trial,
             StepTrial::make(model.config(), trial_options(model)));
-  const auto add = [&](const StepShape& shape, double share) {
+  const auto add = [&](const PassShape& shape, double share) {
     trial->run(shape);
     r.bytes_per_token += trial->ops().total().bytes * share;
     r.flops_per_token += trial->ops().total().flops * share;

@@ -26,7 +26,7 @@ MeshShape shape_of(const RankLayout& l) {
 }
 
 // Sequences are at least as long as what the step runs of them.
-StepShape fitted(StepShape shape) {
+PassShape fitted(PassShape shape) {
   const std::int64_t each = (shape.tokens + shape.sequences - 1) / shape.sequences;
   shape.length = std::max(shape.length, each);
   return shape;
@@ -125,7 +125,7 @@ Model StepTrial::model() {
           expert_tables_ ? &*expert_tables_ : nullptr};
 }
 
-StepRows StepTrial::plan_of(const StepShape& shape) const {
+StepRows StepTrial::plan_of(const PassShape& shape) const {
   StepRows plan;
   const std::int64_t pages = (shape.length + kPageSize - 1) / kPageSize;
   plan.pages.assign(static_cast<std::size_t>(pages), 0);  // the same for all: nothing is written
@@ -147,7 +147,7 @@ StepRows StepTrial::plan_of(const StepShape& shape) const {
   return plan;
 }
 
-Assume StepTrial::assume(const StepShape& shape) {
+Assume StepTrial::assume(const PassShape& shape) {
   const RankLayout& layout = options_.layout;
   const ExpertLoad load = expert_load(config_.n_routed_experts, config_.num_experts_per_tok,
                                       shape.tokens * (layout.ep > 1 ? layout.dp : 1), layout.ep);
@@ -159,8 +159,8 @@ Assume StepTrial::assume(const StepShape& shape) {
           .rows = load.rows};
 }
 
-std::int64_t StepTrial::run(const StepShape& asked) {
-  const StepShape shape = fitted(asked);
+std::int64_t StepTrial::run(const PassShape& asked) {
+  const PassShape shape = fitted(asked);
   ops_->reset(assume(shape));
   Arena arena(device_);
   const Tensor rope = arena.take(DType::kF32, {0, config_.qk_rope_head_dim});
@@ -170,8 +170,8 @@ std::int64_t StepTrial::run(const StepShape& asked) {
   return static_cast<std::int64_t>(arena.high_water());
 }
 
-std::int64_t StepTrial::run_drafts(const StepShape& asked) {
-  const StepShape shape = fitted(asked);
+std::int64_t StepTrial::run_drafts(const PassShape& asked) {
+  const PassShape shape = fitted(asked);
   ops_->reset(assume(shape));
   Arena arena(device_);
   Tensor table = arena.take(DType::kF32, {0, config_.qk_rope_head_dim});
@@ -209,7 +209,7 @@ StepMemory StepTrial::memory(const StepLimits& limits) {
   const int sequences = std::max(1, std::min(limits.max_step_tokens, limits.max_running));
   const auto tokens = static_cast<int>(
       std::min<std::int64_t>(limits.max_step_tokens, sequences * limits.max_seq_len));
-  const StepShape full = {.tokens = tokens,
+  const PassShape full = {.tokens = tokens,
                           .sequences = sequences,
                           .length = limits.max_seq_len,
                           .logit_rows = static_cast<int>(std::min<std::int64_t>(
@@ -223,7 +223,7 @@ StepMemory StepTrial::memory(const StepLimits& limits) {
                    limits.max_running;
   }
   if (!weights_.mtp.empty() && limits.max_drafts > 0) {
-    StepShape rows = full, guesses = full;
+    PassShape rows = full, guesses = full;
     rows.logit_rows = 0;
     guesses.tokens = guesses.logit_rows = sequences;
     memory.draft = std::max(run_drafts(rows), run_drafts(guesses));

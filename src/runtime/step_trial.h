@@ -49,7 +49,7 @@ struct TrialOptions {
 
 // One pass: `tokens` rows of a shard, as even as it goes over `sequences`, each of which ends at
 // `length`.
-struct StepShape {
+struct PassShape {
   int tokens = 1, sequences = 1;
   std::int64_t length = 1;
   int logit_rows = 0;   // in all, of the sequences' last rows
@@ -67,8 +67,8 @@ class StepTrial {
                                                  const TrialOptions& options);
 
   // High-water mark of the arena of one pass; costs in ops().
-  std::int64_t run(const StepShape& shape);
-  std::int64_t run_drafts(const StepShape& shape);
+  std::int64_t run(const PassShape& shape);
+  std::int64_t run_drafts(const PassShape& shape);
   std::int64_t run_head(int rows);
   std::int64_t run_moves();
   StepMemory memory(const StepLimits& limits);
@@ -81,9 +81,9 @@ class StepTrial {
  private:
   StepTrial(const ModelConfig& config, const TrialOptions& options);
   Model model();
-  StepRows plan_of(const StepShape& shape) const;
+  StepRows plan_of(const PassShape& shape) const;
   // The batch of such a pass, on the rank that has most to do.
-  Assume assume(const StepShape& shape);
+  Assume assume(const PassShape& shape);
 
   const ModelConfig config_;
   const TrialOptions options_;

@@ -79,8 +79,8 @@ Result<Change> move(const GradientCheckArgs& args, const Parameter& p,
 
 }  // namespace
 
-bool GradientCheck::is_small() const { return std::fabs(predicted) < kVisible; }
-bool GradientCheck::agrees() const {
+bool ParameterCheck::is_small() const { return std::fabs(predicted) < kVisible; }
+bool ParameterCheck::agrees() const {
   return std::fabs(measured - predicted) <= kTolerance * std::fabs(predicted) + kRounding;
 }
 
@@ -123,18 +123,18 @@ Status add_draft_routes(GradientPass& pass, std::vector<TrainSequence>& sequence
   return Ok{};
 }
 
-Result<std::vector<GradientCheck>> check_gradients(const GradientCheckArgs& args,
-                                                   std::span<const TrainSequence> sequences,
-                                                   const std::function<bool()>& on_parameter) {
+Result<std::vector<ParameterCheck>> check_gradients(const GradientCheckArgs& args,
+                                                    std::span<const TrainSequence> sequences,
+                                                    const std::function<bool()>& on_parameter) {
   const auto loss = [&] { return loss_of(args, sequences); };
-  std::vector<GradientCheck> checks;
+  std::vector<ParameterCheck> checks;
   args.parameters.fetch();
   for (const Parameter& p : args.parameters.all()) {
     const auto count = static_cast<std::size_t>(p.count());
     const std::span<const float> gradient = args.parameters.values_of(p);
     std::vector<float> original(count);
     args.weights.read(p, original, args.pool);
-    GradientCheck check;
+    ParameterCheck check;
     for (const double wanted : kWanted) {
       check = {.name = p.tensor.name};
       std::vector<float> direction(count);  // in which the loss rises

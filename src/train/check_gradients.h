@@ -13,7 +13,7 @@ namespace glint {
 
 // One parameter: some of its elements were moved, each by a 32nd of itself, once in the direction
 // in which the loss rises and once against it.
-struct GradientCheck {
+struct ParameterCheck {
   std::string name = {};
   std::int64_t moved = 0;  // elements, in a random order, until the loss moves enough to be seen
   double predicted = 0;  // what the loss should change by: gradient times the difference of weights
@@ -44,8 +44,8 @@ struct GradientCheckArgs {
   std::int64_t batch_tokens = 4096;
   double mtp_weight = 0;
 };
-Result<std::vector<GradientCheck>> check_gradients(const GradientCheckArgs& args,
-                                                   std::span<const TrainSequence> sequences,
-                                                   const std::function<bool()>& on_parameter);
+Result<std::vector<ParameterCheck>> check_gradients(const GradientCheckArgs& args,
+                                                    std::span<const TrainSequence> sequences,
+                                                    const std::function<bool()>& on_parameter);
 
 }  // namespace glint

@@ -275,7 +275,7 @@ TEST(Training, differences_of_the_loss_find_a_wrong_gradient) {
                           .value();
   EXPECT_EQ(checks.size(), trained.parameters->all().size());
   EXPECT_TRUE(trained.model->config().is_mtp(trained.parameters->all().back().tensor.layer));
-  for (const GradientCheck& check : checks) {
+  for (const ParameterCheck& check : checks) {
     EXPECT_FALSE(check.is_small()) << check.name;
     EXPECT_EQ(check.agrees(), check.name != wrong.tensor.name)
         << check.name << " " << check.predicted << " " << check.measured;

@@ -458,7 +458,7 @@ std::string dapo_form(std::string_view answer) {
   return std::string(trimmed(text));
 }
 
-std::vector<std::string> words_of(std::string_view text) {
+std::vector<std::string> counted_words(std::string_view text) {
   std::string spaced;
   for (const char c : lower(text)) {
     if (is_space(c)) spaced += ' ';

@@ -31,6 +31,6 @@ bool is_fraction(std::string_view plain);
 std::string dapo_form(std::string_view answer);
 
 // Lower case, no punctuation, no articles, single blanks: the words that F1 counts.
-std::vector<std::string> words_of(std::string_view text);
+std::vector<std::string> counted_words(std::string_view text);
 
 }  // namespace glint

@@ -96,7 +96,7 @@ Grade dapo(std::string_view text, std::string_view label) {
 }
 
 Grade f1(std::string_view text, std::string_view label) {
-  const std::vector<std::string> said = words_of(text), expected = words_of(label);
+  const std::vector<std::string> said = counted_words(text), expected = counted_words(label);
   const auto one_word = [](const std::vector<std::string>& words) {
     return words.size() == 1 && (words[0] == "yes" || words[0] == "no" || words[0] == "noanswer");
   };
