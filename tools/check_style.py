@@ -178,6 +178,10 @@ def check_text(name, text):
 def check_comments(name, text):
     """No comment begins with a relative clause in place of a noun; lines that continue one may begin as they like."""
     start = r"[/#]+[ \t]*(What|Who|Of)\b"
+    remedy = "begin with the noun that it stands for"
+    if name.endswith(".py") or text.startswith("#!/usr/bin/env python3"):
+        for match in re.finditer(r'^[ \t]*"""(What|Who|Of)\b', text, re.M):
+            yield f"{name}:{text.count(chr(10), 0, match.end()) + 1}: a docstring begins with {match.group(1)}; {remedy}"
     if not re.search(start, text):  # the rest takes time
         return
     slashes = pathlib.Path(name).suffix in CODE | {".js"}
@@ -199,7 +203,7 @@ def check_comments(name, text):
         begins = before.strip() or above != (number - 1, len(before))
         word = re.match(start, comment)
         if begins and word:
-            yield f"{name}:{number}: a comment begins with {word.group(1)}; begin with the noun that it stands for"
+            yield f"{name}:{number}: a comment begins with {word.group(1)}; {remedy}"
         above = (number, len(before)) if comment.strip("/# ") else None  # an empty one ends a paragraph
 
 
@@ -377,6 +381,7 @@ def self_test():
         "x.h:4: a comment begins with Who": {"tests/x.h": "// A.\n#pragma once\nint i;  // of A\n// Who asks.\n"},
         "x.js:1: a comment begins with Who": {"src/a/x.js": "f('//');  // Who asks.\n"},
         "x.py:2: a comment begins with What": {"tests/x.py": "#!/bin/python3\n# What it does.\n"},
+        "x.py:2: a docstring begins with What": {"tests/x.py": 'def f():\n    """What it does."""\n'},
         "x.sh:1: a comment begins with Of": {"tools/x.sh": "echo '#'  # Of it.\n"},
         "CMakeLists.txt:2: a comment begins with What": {"tests/CMakeLists.txt": "f()\n  # What it builds.\n"},
         "src/a/y.h:4: S is another thing in src/a/x.h:4": {

@@ -309,6 +309,9 @@ TEST(ServeDialect, a_misspelt_key_of_a_group_is_refused_with_a_suggestion) {
                 .find("unknown key \"kv_cache_config.free_gpu_memory_fractoin\", did you mean "
                       "kv_cache_config.free_gpu_memory_fraction?"),
             std::string::npos);
+  EXPECT_NE(error("moe_config:\n  backnd: CUTLASS\n").find("did you mean moe_config.backend?"),
+            std::string::npos);
+  EXPECT_EQ(error("moe_config:\n  backend: CUTLASS\n  load_balancer: lb.yaml\n"), "");
   EXPECT_EQ(error("kv_cache_config:\n  host_cache_size: 0\n  event_buffer_max_size: 1\n"), "");
 }
 

@@ -254,6 +254,11 @@ const FlagRule kRules[] = {
         mamba-backend triton-attention-num-kv-splits quantization-param-path ds-mla-kernel
         sampler-type)",
      kAllBits, Takes::kValue, Does::kIgnore, kKernels},
+    {R"(moe-config.backend moe-config.max-num-tokens moe-config.load-balancer
+        moe-config.disable-finalize-fusion moe-config.use-low-precision-moe-combine
+        attention-dp-config.enable-balance attention-dp-config.timeout-iters
+        attention-dp-config.batching-wait-iters)",
+     T, Takes::kJson, Does::kIgnore, kKernels},
     {R"(attention-config.* moe-config.* kernel-config.* nvfp4-gemm-config.*
         attention-dp-config.* build-config.* peft-cache-config.*)",
      kAllBits, Takes::kJson, Does::kIgnore, kKernels},

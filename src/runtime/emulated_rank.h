@@ -1,5 +1,5 @@
 // EmulatedRank: one rank of a divided model, alone on a device, with made-up weights of its share.
-// What it computes is of no use; how long that takes is what the rank's kernels take.
+// Its results are of no use; how long they take is what the rank's kernels take.
 //
 // Left out: the collectives, and with them the ranks' waiting for each other; sampling and the
 // host's part. Experts are chosen as drawn uniformly, seeded, and not as its router would.

@@ -33,7 +33,7 @@ def read_bytes(pid):
 
 
 def read_by_copies(folder):
-    """What a plain reader of all files makes the disk read."""
+    """The bytes that the disk reads for a plain reader of all files."""
     program = "import sys; [open(path, 'rb').read() for path in sys.argv[1:]]; print(open('/proc/self/io').read())"
     said = subprocess.run([sys.executable, "-c", program, *map(str, folder.iterdir())], capture_output=True, text=True, check=True)
     return int(said.stdout.split("\nread_bytes: ")[1].split()[0])

@@ -10,7 +10,7 @@ import urllib.request
 
 
 def text_of(stream):
-    """What a streamed completion says."""
+    """The text of a streamed completion."""
     chunks = [json.loads(line[6:]) for line in stream.split("\n") if line.startswith("data: {")]
     return "".join(choice["text"] for chunk in chunks for choice in chunk.get("choices", []))
 

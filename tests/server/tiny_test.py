@@ -149,6 +149,20 @@ def answers_are_calls_or_in_a_format(server):
         assert not calls and set(json.loads(text)) == {"name", "age", "animal"}, (ask.__name__, calls, text)
 
 
+def a_thought_has_a_budget(server):
+    """By each name that clients have for it: the thought ends after so many tokens, and an answer follows."""
+    def ask(**fields):
+        return server.post("/v1/chat/completions", messages=[{"role": "user", "content": "What is the capital of France?"}],
+                           temperature=0, **fields)["choices"][0]["message"]
+
+    whole = ask()
+    for fields in ({"thinking_token_budget": 3}, {"thinking_budget": 3}, {"thinking": {"type": "enabled", "budget_tokens": 3}},
+                   {"reasoning": {"max_tokens": 3}}):
+        cut = ask(**fields)
+        assert cut["reasoning"] != whole["reasoning"] and whole["reasoning"].startswith(cut["reasoning"]), (fields, cut)
+        assert "Paris" in cut["content"], (fields, cut)
+
+
 def numbers_for_training(server):
     ids = server.post("/tokenize", prompt="The quick brown fox")["tokens"]
     out = server.post("/generate", input_ids=ids, return_logprob=True, logprob_start_len=0, return_routed_experts=True,
@@ -194,8 +208,8 @@ def main():
                *extra) as server:
         curl_lines_of_the_guides(server, model)
         for test in (greedy_is_the_same_in_every_way, seeds_decide, logprobs_add_up, grammars_hold,
-                     answers_are_calls_or_in_a_format, numbers_for_training,
-                     what_the_engine_page_reads, the_server_is_ruled):
+                     answers_are_calls_or_in_a_format, a_thought_has_a_budget,
+                     numbers_for_training, what_the_engine_page_reads, the_server_is_ruled):
             test(server)
             print(test.__name__, "passed", flush=True)
         assert server.end() == 0

@@ -29,6 +29,7 @@ void read_switches(RequestReader& r, ApiRequest& request) {
     std::optional<bool> enabled;
     f.boolean("enabled", enabled);
     if (enabled) kwargs.set("enable_thinking", *enabled);
+    f.integer("max_tokens", request.end.thinking_budget);
   });
   set_effort(effort, kwargs);
   r.group("thinking", [&](RequestReader& f) {
@@ -40,6 +41,7 @@ void read_switches(RequestReader& r, ApiRequest& request) {
     f.boolean("clear_thinking", clear);
     if (clear) kwargs.set("clear_thinking", *clear);
   });
+  r.integer("thinking_budget", request.end.thinking_budget);
   r.integer("thinking_token_budget", request.end.thinking_budget);
   std::optional<bool> enable;
   r.boolean("enable_thinking", enable);

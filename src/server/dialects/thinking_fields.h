@@ -1,6 +1,6 @@
 // How much a model thinks, in the words of every client: reasoning_effort, reasoning, thinking,
-// enable_thinking, thinking_token_budget, and chat_template_kwargs, which is read last and says it
-// most directly.
+// enable_thinking, thinking_token_budget, thinking_budget, and chat_template_kwargs, which is read
+// last and says it most directly.
 #pragma once
 
 #include "server/api_types.h"

@@ -11,6 +11,7 @@ struct Unsupported {
   const char* name;
   const char* remedy;
   std::vector<Json> harmless = {};  // besides null, false, 0 and what is empty
+  bool asks_when_empty = false;     // {} asks for it, with its defaults
 };
 
 const std::vector<Unsupported>& of_sampling() {
@@ -24,9 +25,18 @@ const std::vector<Unsupported>& of_sampling() {
       {"mirostat", "use temperature and top_p"},
       {"dynatemp_range", "use temperature"},
       {"xtc_probability", "use temperature"},
+      {"smoothing_factor", "use temperature"},
+      {"diversity_penalty", "use temperature"},
+      {"epsilon_cutoff", "use min_p"},
+      {"eta_cutoff", "use min_p"},
+      {"penalty_alpha", "use top_p or min_p"},
       {"dry_multiplier", "use repetition_penalty"},
+      {"no_repeat_ngram_size", "use repetition_penalty"},
+      {"repeat_penalty", "use repetition_penalty", {1}},
       {"repetition_detection", "use repetition_penalty"},
+      {"random_seed", "use seed"},
       {"stop_regex", "use stop"},
+      {"guided_whitespace_pattern", "blanks in JSON are bounded; for others use guided_grammar"},
       {"logits_processors", "use logit_bias or a grammar"},
       {"custom_logit_processor", "use logit_bias or a grammar"},
       {"lora_path", "the model has no adapters"},
@@ -36,17 +46,17 @@ const std::vector<Unsupported>& of_sampling() {
 }
 
 const std::vector<Unsupported>& of_api(Api api) {
-  static const std::vector<Unsupported> prompts = {{"prompt_embeds", "send text or tokens"},
-                                                   {"input_embeds", "send text or tokens"},
-                                                   {"image_data", "the model reads text only"},
-                                                   {"audio_data", "the model reads text only"},
-                                                   {"video_data", "the model reads text only"}};
+  static const std::vector<Unsupported> prompts = {
+      {"prompt_embeds", "send text or tokens"},    {"input_embeds", "send text or tokens"},
+      {"session_params", "send the whole prompt"}, {"image_data", "the model reads text only"},
+      {"audio_data", "the model reads text only"}, {"video_data", "the model reads text only"}};
   static const std::vector<Unsupported> chat = {
       {"functions", "use tools"},
       {"function_call", "use tool_choice", {"none"}},
       {"modalities", "the model writes text only", {Json::Array{"text"}}},
       {"audio", "the model writes text only"},
-      {"web_search_options", "bring a tool that searches"},
+      {"web_search_options", "bring a tool that searches", {}, true},
+      {"prompt_embeds", "send messages"},
       {"documents", "put them into a message"},
       {"chat_template", "the checkpoint's own is used; use chat_template_kwargs"}};
   static const std::vector<Unsupported> responses = {
@@ -89,7 +99,9 @@ void refuse_unsupported(RequestReader& r, Api api) {
     for (const Unsupported& field : *fields) {
       const Json* value = r.find(field.name);
       const auto same = [&](const Json& harmless) { return is_harmless(*value, harmless); };
-      if (!value || is_off(*value) || std::ranges::any_of(field.harmless, same)) continue;
+      if (!value || value->is_null()) continue;
+      const bool asks = field.asks_when_empty && value->is_object();
+      if ((is_off(*value) && !asks) || std::ranges::any_of(field.harmless, same)) continue;
       r.fail(field.name, str(r.path(field.name), " is not supported: ", field.remedy));
     }
   }

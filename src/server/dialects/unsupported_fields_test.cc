@@ -49,6 +49,12 @@ TEST(UnsupportedFields, what_would_change_the_answer_is_refused_by_name) {
             "functions: functions is not supported: use tools");
   EXPECT_EQ(chat(R"("modalities": ["text", "audio"])"),
             "modalities: modalities is not supported: the model writes text only");
+  EXPECT_EQ(chat(R"("web_search_options": {})"),
+            "web_search_options: web_search_options is not supported: bring a tool that searches");
+  EXPECT_EQ(chat(R"("no_repeat_ngram_size": 3)"),
+            "no_repeat_ngram_size: no_repeat_ngram_size is not supported: use repetition_penalty");
+  EXPECT_EQ(completion(R"("repeat_penalty": 1.1)"),
+            "repeat_penalty: repeat_penalty is not supported: use repetition_penalty");
   EXPECT_EQ(messages(R"("mcp_servers": [{"name": "x"}])"),
             "mcp_servers: mcp_servers is not supported: bring the tools themselves");
   EXPECT_EQ(generate(R"("sampling_params": {"stop_regex": "a+"})"),
@@ -58,6 +64,7 @@ TEST(UnsupportedFields, what_would_change_the_answer_is_refused_by_name) {
 TEST(UnsupportedFields, what_says_the_default_is_not) {
   EXPECT_EQ(chat(R"("use_beam_search": false, "functions": [], "function_call": "none",
                     "modalities": ["text"], "audio": null, "typical_p": 1.0, "mirostat": 0,
+                    "repeat_penalty": 1, "prompt_embeds": null,
                     "web_search_options": null)"),
             "");
   EXPECT_EQ(responses(R"("conversation": null, "prompt": null)"), "");
