@@ -1,4 +1,5 @@
-# Run with -P: writes OUT, a source that holds FILES (separated by commas) as the table of server/routes/web_files.h.
+# Run with -P: writes OUT, a source that holds FILES (separated by commas) as a table of TYPE {name, bytes}, which FUNCTION,
+# declared in HEADER, returns.
 string(REPLACE "," ";" FILES "${FILES}")
 set(arrays "")
 set(rows "")
@@ -13,5 +14,5 @@ foreach(file IN LISTS FILES)
   string(APPEND rows "    {\"${name}\", {reinterpret_cast<const char*>(kFile${index}), ${size}}},\n")
   math(EXPR index "${index} + 1")
 endforeach()
-file(WRITE ${OUT} "#include \"server/routes/web_files.h\"\n\nnamespace glint {\nnamespace {\n\n${arrays}\nconst WebFile kFiles[] = {\n${rows}};\n
-}  // namespace\n\nstd::span<const WebFile> web_files() { return kFiles; }\n\n}  // namespace glint\n")
+file(WRITE ${OUT} "#include \"${HEADER}\"\n\nnamespace glint {\nnamespace {\n\n${arrays}\nconst ${TYPE} kFiles[] = {\n${rows}};\n
+}  // namespace\n\nstd::span<const ${TYPE}> ${FUNCTION}() { return kFiles; }\n\n}  // namespace glint\n")

@@ -50,12 +50,15 @@ struct Options : RunOptions {
       "ranks of a shard that divide its heads, inner rows and vocabulary; ranks are threads");
     v("reduce-slices=N", reduce_slices,
       "slices that sums of products are cut in, also on one rank: the same bits for every --tp "
-      "that "
-      "N is a multiple of, by a power of two (default: --tp)");
+      "that N is a multiple of, by a power of two (default: --tp)");
     v("cp=N", cp,
-      "shards that share each sequence, of which each runs some rows: 1, or all shards");
-    v("dp=N", dp, "shards, each with sequences and a cache of its own (default: --ep, or --cp)");
-    v("ep=N", ep, "ranks that share the routed experts of a layer: 1, or all shards");
+      "shards that share each sequence, of which each runs some rows: a divisor of --dp, or "
+      "without "
+      "it as many shards");
+    v("dp=N", dp,
+      "shards, each with sequences and a cache of its own (default: --cp, or without --tp --ep)");
+    v("ep=N", ep,
+      "ranks that share the routed experts of a layer: 1, or all that --tp and --dp make");
     v("pp=N", pp, "stages, of some layers each");
   }
 };
@@ -192,12 +195,13 @@ bool scores_mtp(const Options& options, Ranks& ranks) {
 }
 
 Result<std::unique_ptr<Ranks>> load(const Options& options, Cli& cli) {
-  const MeshShape shape = {.tp = options.tp,
-                           .cp = options.cp,
-                           .ep = options.ep,
-                           .pp = options.pp,
-                           .dp = options.dp == 1 ? std::max(options.ep, options.cp) : options.dp,
-                           .reduce_slices = options.reduce_slices};
+  const MeshShape shape = {
+      .tp = options.tp,
+      .cp = options.cp,
+      .ep = options.ep,
+      .pp = options.pp,
+      .dp = num_shards({.tp = options.tp}, {.dp = options.dp, .ep = options.ep, .cp = options.cp}),
+      .reduce_slices = options.reduce_slices};
   GLINT_TRY(const ModelOptions resolved, resolve(options, cli, wants_mtp(options)));
   RunOptions each = options;
   // Ranks and slices are the CPU's, whatever else the machine has.

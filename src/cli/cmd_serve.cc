@@ -18,6 +18,7 @@
 #include "model/inventory.h"
 #include "model/release.h"
 #include "plan/report.h"
+#include "runtime/graph_wishes.h"
 #include "runtime/memory_plan.h"
 #include "runtime/model_executor.h"
 #include "server/server.h"
@@ -100,70 +101,36 @@ Status add_weights(Checkpoint& checkpoint, ServeFacts& facts) {
   return Ok{};
 }
 
-// Logits and chosen experts of all, which come to the first rank.
-std::int64_t bytes_from_ranks(const ServeOptions& options, const ServeFacts& facts) {
-  const ModelConfig& c = facts.config;
-  const std::int64_t logits = std::int64_t{options.max_num_seqs} * (1 + facts.max_drafts);
-  const std::int64_t rows =
-      std::int64_t{options.max_num_batched_tokens} * facts.ranks.shape.num_sequence_shards();
-  return 4 * (logits * c.vocab_size + rows * c.num_moe_layers() * c.num_experts_per_tok);
-}
-
 // The memory of weights and steps of all ranks of this machine, on `ops`. `checkpoint` is null
 // where weights are made up.
 Status plan_model_memory(const ServeOptions& options, const ModelOptions& resolved,
                          const GraphSizes& graphs, Checkpoint* checkpoint, Backend& backend,
                          ServeFacts& facts) {
-  const MeshShape& shape = facts.ranks.shape;
-  TrialOptions trial_options = {.layout = layout_of(shape),
-                                .format = checkpoint ? formats_of(facts.config, *checkpoint)
-                                                     : formats_of(facts.config, *resolved.dummy),
-                                .with_mtp = facts.has_mtp && facts.max_drafts > 0,
-                                .activations = resolved.activations,
-                                .latent = resolved.latent,
-                                .index = resolved.index,
-                                .like = &backend};
   GLINT_TRY(const std::int64_t length, parse_length(options.max_model_len));
   const std::int64_t most = facts.config.max_position_embeddings;
-  Device& device = backend.device();
   const std::int64_t longest = length == 0 ? most : std::min(length, most);
-  const StepLimits limits = {
-      .max_step_tokens = options.max_num_batched_tokens,
-      .max_running = options.max_num_seqs,
-      .max_drafts = facts.max_drafts,
-      .max_seq_len = longest,
-      .num_graphs = device.is_host()
-                        ? 0
-                        : count_graphs(graphs, facts.config.index_topk, longest, facts.max_drafts)};
-  // A rank's: the mean of what weights and pages take on the stages, and the most of the rest.
-  MemoryPlan plan;
-  std::int64_t weights = 0;
-  for (int& stage = trial_options.stage; stage < shape.pp; ++stage) {
-    GLINT_TRY(const std::unique_ptr<StepTrial> trial, StepTrial::make(facts.config, trial_options));
-    const MemoryPlan one = plan_memory(*trial, facts.config, trial_options, limits);
-    weights += one.weight_bytes();
-    plan.page += one.page;
-    plan.rope = one.rope;
-    plan.step = larger(plan.step, one.step);
-  }
-  if (shape.dp * shape.pp > 1) plan.step.step += bytes_from_ranks(options, facts);
-  const DeviceMemory memory = device.memory();
-  facts.memory.total = memory.total;
-  facts.memory.available = memory.available;
-  facts.memory.on_host = device.is_host();
-  facts.memory.host_available = available_memory();
-  // All ranks of this machine are in the host's memory, each with the whole cache of its shard's
-  // layers.
-  const std::int64_t ranks = facts.ranks.here;
-  weights = weights * ranks / shape.pp;
-  facts.memory.page = plan.page * ranks / shape.pp;
-  facts.memory.activations = ranks * plan.working_bytes();
-  facts.memory.steps = plan.step;
-  // Weights that memory does not hold beside that stay mapped, and take none that is counted.
-  const bool fits = weights + facts.memory.activations <= facts.memory.available;
-  const bool stay_mapped =
-      device.is_host() && (options.pack == "never" || (options.pack == "auto" && !fits));
-  facts.memory.weights = !checkpoint || !stay_mapped ? weights : 0;
+  GLINT_TRY(facts.memory,
+            plan_serve_memory(
+                facts.config,
+                {.trial = {.format = checkpoint ? formats_of(facts.config, *checkpoint)
+                                                : formats_of(facts.config, *resolved.dummy),
+                           .with_mtp = facts.has_mtp && facts.max_drafts > 0,
+                           .activations = resolved.activations,
+                           .latent = resolved.latent,
+                           .index = resolved.index,
+                           .like = &backend},
+                 .shape = facts.ranks.shape,
+                 .ranks_here = facts.ranks.here,
+                 .limits = {.max_step_tokens = options.max_num_batched_tokens,
+                            .max_running = options.max_num_seqs,
+                            .max_drafts = facts.max_drafts,
+                            .max_seq_len = longest,
+                            .num_graphs = backend.device().is_host()
+                                              ? 0
+                                              : count_graphs(graphs, facts.config.index_topk,
+                                                             longest, facts.max_drafts)},
+                 .packing = resolved.packing,
+                 .made_up = checkpoint == nullptr}));
   return Ok{};
 }
 
@@ -301,7 +268,10 @@ Status serve(const Options& options, const TranslatedArgs& given, Cli& cli) {
   RunOptions each = options;
   each.threads = resolved.threads = std::max(resolved.threads / facts.ranks.here, 1);
   GLINT_TRY(std::unique_ptr<Backend> backend, make_backend(each, cli));
-  GraphSizes graphs = sizes_of(given.graphs, options.max_num_seqs);
+  const GraphFlags& asked = given.graphs;
+  GraphSizes graphs =
+      sizes_of({.eager = asked.eager, .pads = asked.pads, .rows = asked.rows, .most = asked.most},
+               options.max_num_seqs);
   graphs.most = options.max_num_batched_tokens;
   GLINT_TRY_STATUS(plan_model_memory(options, resolved, graphs, checkpoint ? &*checkpoint : nullptr,
                                      *backend, facts));
@@ -323,7 +293,7 @@ Status serve(const Options& options, const TranslatedArgs& given, Cli& cli) {
     return resolve_model(model, cache);
   };
   GLINT_TRY(std::unique_ptr<Server> server, Server::listen(plan.server));
-  tell_graph_flags(given.graphs, backend->device(), cli);
+  tell_graph_flags(asked, backend->device(), cli);
   tell_environment(cli.environment, cli);
   print_table(plan.rows, cli);
 
@@ -373,7 +343,7 @@ Status serve(const Options& options, const TranslatedArgs& given, Cli& cli) {
 Status run(Dialect dialect, const CommandInfo& info, std::span<const std::string> args, Cli& cli) {
   Options options;
   OptionList own(options);
-  GLINT_TRY(const TranslatedArgs given, translate_serve_args(dialect, args, own).in(info.name));
+  GLINT_TRY(const TranslatedArgs given, translate_flags(dialect, args, own).in(info.name));
   GLINT_TRY(const bool go_on, prepare_command(info, own, options, given.args, cli));
   if (!go_on) return Ok{};
   return serve(options, given, cli);

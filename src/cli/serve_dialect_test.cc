@@ -1,14 +1,11 @@
-#include "cli/serve_dialect.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <set>
 
 #include "base/file.h"
 #include "base/str.h"
-#include "cli/serve_flags.h"
 #include "cli/serve_options.h"
+#include "server/flags/translate_flags.h"
 
 namespace glint {
 namespace {
@@ -22,7 +19,7 @@ struct Served {
 Served serve(Dialect dialect, std::vector<std::string> args) {
   Served served;
   OptionList own(served.options);
-  Result<TranslatedArgs> translated = translate_serve_args(dialect, args, own);
+  Result<TranslatedArgs> translated = translate_flags(dialect, args, own);
   if (!translated.ok()) {
     served.error = translated.error().message;
     return served;
@@ -213,17 +210,6 @@ TEST(ServeDialect, the_command_line_wins_over_the_other_dialects_files) {
             "mtp:2");
   EXPECT_EQ(serve(Dialect::kVllm, words("m --config " + drafts + " " + given)).options.spec,
             "mtp:2");
-}
-
-TEST(ServeDialect, no_flag_of_a_dialect_has_two_meanings) {
-  for (const unsigned dialect : {kVllmBit, kSglangBit, kTrtllmBit}) {
-    std::set<std::string> seen;
-    for (const FlagRule& rule : flag_rules()) {
-      if (!(rule.dialects & dialect)) continue;
-      std::istringstream names{std::string(rule.names)};
-      for (std::string name; names >> name;) EXPECT_TRUE(seen.insert(name).second) << name;
-    }
-  }
 }
 
 TEST(ServeDialect, json_and_dotted_flags_mean_the_same) {

@@ -1,5 +1,5 @@
 // Options of `glint serve`, section by section. Flags and files of other servers become these
-// (serve_dialect.h).
+// (server/flags).
 #pragma once
 
 #include <optional>

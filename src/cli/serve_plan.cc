@@ -329,8 +329,17 @@ Result<ServePlan> plan_serve(const ServeOptions& options, const TranslatedArgs& 
   ServePlan plan;
   GLINT_TRY(const std::int64_t asked, parse_length(options.max_model_len));
   GLINT_TRY(plan.max_model_len, resolve_length(asked, facts.config));
-  GLINT_TRY(const CachePlan cache,
-            plan_cache(options, facts.memory, plan.max_model_len, asked == 0));
+  CacheWishes wishes = {.tokens = options.kv_cache_tokens,
+                        .share = options.gpu_memory_utilization,
+                        .share_with_weights = options.mem_fraction_static,
+                        .share_of_free = options.free_memory_fraction,
+                        .max_running = options.max_num_seqs,
+                        .max_model_len = plan.max_model_len,
+                        .may_shorten = asked == 0};
+  if (!options.kv_cache_memory.empty()) {
+    GLINT_TRY(wishes.bytes, parse_bytes(options.kv_cache_memory));
+  }
+  GLINT_TRY(const CachePlan cache, plan_cache(wishes, facts.memory));
   plan.max_model_len = cache.max_model_len;
   GLINT_TRY_STATUS(check_drafts(options.spec, facts));
   GLINT_TRY(plan.server, server_config(options, facts, plan.max_model_len));

@@ -6,11 +6,11 @@
 #include <utility>
 #include <vector>
 
-#include "cli/serve_dialect.h"
-#include "cli/serve_memory.h"
 #include "cli/serve_options.h"
 #include "engine/engine.h"
 #include "model/config.h"
+#include "runtime/cache_plan.h"
+#include "server/flags/translate_flags.h"
 #include "server/server_config.h"
 
 namespace glint {

@@ -21,7 +21,7 @@ Json timings_json(const Answer& answer) {
   TokenEvent::Usage slowest;
   for (const Choice& choice : answer.choices)
     if (choice.usage.finished_s >= slowest.finished_s) slowest = choice.usage;
-  const AnswerUsage& usage = answer.usage;
+  const TokenEvent::Usage& usage = answer.usage;
   const double prompt_s = std::max(slowest.first_token_s - slowest.started_s, 0.0);
   const double answer_s = std::max(slowest.finished_s - slowest.first_token_s, 0.0);
   const auto rate = [](double count, double seconds) {

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/shared.h"
 #include "engine/request.h"
 #include "text/answer/delta_parser.h"
 
@@ -54,17 +55,12 @@ struct Choice {
   std::string_view text() const { return parsed.content ? *parsed.content : std::string_view(); }
 };
 
-// Tokens of all prompts and choices.
-struct AnswerUsage {
-  int prompt_tokens = 0, cached_tokens = 0, completion_tokens = 0, reasoning_tokens = 0;
-  int drafted = 0, accepted = 0;
-};
-
 struct Answer {
-  std::vector<std::vector<TokenId>> prompts = {};
+  std::vector<Shared<std::vector<TokenId>>> prompts = {};
   std::vector<std::string> prompt_texts = {};  // of completions with echo
   std::vector<Choice> choices = {};
-  AnswerUsage usage = {};
+  TokenEvent::Usage usage = {};  // of all prompts and choices; no times
+  int reasoning_tokens = 0;      // of its completion tokens
 };
 
 // {"queue_ms": ..., "prompt_n": ...}: what a request that sets return_timings gets.

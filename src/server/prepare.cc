@@ -246,7 +246,7 @@ Result<Prepared, ApiError> prepare(const ApiRequest& request, const TextModel& m
                .routed_experts = request.facts.routed_experts,
                .selected_keys = request.facts.keys};
   const std::uint64_t first_seed = request.seed.value_or(config.defaults.seed.value_or(seed));
-  for (const std::vector<TokenId>& prompt : out.prompts) {
+  for (const Shared<std::vector<TokenId>>& prompt : out.prompts) {
     GLINT_TRY(base.max_tokens,
               answer_length(request, static_cast<int>(prompt.size()), config.max_model_len));
     base.prompt = prompt;

@@ -32,8 +32,8 @@ struct TextModel {
 };
 
 struct Prepared {
-  std::vector<std::vector<TokenId>> prompts = {};
-  std::vector<std::string> prompt_texts = {};  // with echo
+  std::vector<Shared<std::vector<TokenId>>> prompts = {};  // those of the requests
+  std::vector<std::string> prompt_texts = {};              // with echo
   DeltaOptions deltas = {};
   // One for each prompt and choice, choices of a prompt together. Ids are 0 and constraints not
   // set: see constraint_of.

@@ -118,8 +118,8 @@ void Session::finish_choice(ChoiceState& state, Choice& choice, const TokenEvent
   state.pending.finish = std::move(finish);
   state.finished = true;
   --num_open_;
-  AnswerUsage& usage = answer_.usage;
-  usage.reasoning_tokens += choice.reasoning_tokens;
+  answer_.reasoning_tokens += choice.reasoning_tokens;
+  TokenEvent::Usage& usage = answer_.usage;
   usage.drafted += event.usage.drafted;
   usage.accepted += event.usage.accepted;
   if (choice.index % request_.best_of == 0) usage.cached_tokens += event.usage.cached_tokens;

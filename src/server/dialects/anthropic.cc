@@ -173,7 +173,7 @@ const char* stop_reason(const Finish& finish, bool has_calls) {
   return has_calls ? "tool_use" : "end_turn";
 }
 
-Json usage_json(const AnswerUsage& usage) {
+Json usage_json(const TokenEvent::Usage& usage) {
   return Json::Object{{"input_tokens", usage.prompt_tokens - usage.cached_tokens},
                       {"cache_creation_input_tokens", 0},
                       {"cache_read_input_tokens", usage.cached_tokens},

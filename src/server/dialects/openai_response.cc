@@ -48,7 +48,7 @@ Json OpenAiWriter::head(const char* object) const {
 }
 
 void OpenAiWriter::finish_whole(const Answer& answer, Json& out) const {
-  out.set("usage", openai_usage(answer.usage));
+  out.set("usage", openai_usage(answer));
   if (request_.form.return_timings) out.set("timings", timings_json(answer));
 }
 
@@ -63,7 +63,7 @@ void OpenAiWriter::close_chunk(const Answer& answer, std::string& out) {
     prompt_told_ = true;
   }
   if (request_.form.continuous_usage)
-    out.append(",\"usage\":").append(dump_json(openai_usage(answer.usage)));
+    out.append(",\"usage\":").append(dump_json(openai_usage(answer)));
   out += "}\n\n";
 }
 
@@ -86,7 +86,7 @@ void OpenAiWriter::end(const Answer& answer, std::string& out) {
   if (request_.form.include_usage || request_.form.return_timings) {
     out.append(chunk_head_).append("]");
     if (request_.form.include_usage)
-      out.append(",\"usage\":").append(dump_json(openai_usage(answer.usage)));
+      out.append(",\"usage\":").append(dump_json(openai_usage(answer)));
     if (request_.form.return_timings)
       out.append(",\"timings\":").append(dump_json(timings_json(answer)));
     out += "}\n\n";

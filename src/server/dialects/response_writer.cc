@@ -57,13 +57,14 @@ void append_event(std::string& out, std::string_view name, std::string_view json
   out.append("data: ").append(json).append("\n\n");
 }
 
-Json openai_usage(const AnswerUsage& usage) {
+Json openai_usage(const Answer& answer) {
+  const TokenEvent::Usage& usage = answer.usage;
   return Json::Object{
       {"prompt_tokens", usage.prompt_tokens},
       {"completion_tokens", usage.completion_tokens},
       {"total_tokens", usage.prompt_tokens + usage.completion_tokens},
       {"prompt_tokens_details", Json::Object{{"cached_tokens", usage.cached_tokens}}},
-      {"completion_tokens_details", Json::Object{{"reasoning_tokens", usage.reasoning_tokens}}}};
+      {"completion_tokens_details", Json::Object{{"reasoning_tokens", answer.reasoning_tokens}}}};
 }
 
 Json::Array logprobs_json(const std::vector<TokenScore>& scores, const TokenNames& names) {

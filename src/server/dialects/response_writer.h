@@ -49,7 +49,7 @@ std::unique_ptr<ResponseWriter> make_writer(const ApiRequest& request, ResponseI
 void append_event(std::string& out, std::string_view name, std::string_view json);
 
 // OpenAI's "usage".
-Json openai_usage(const AnswerUsage& usage);
+Json openai_usage(const Answer& answer);
 
 // "call_" and 24 letters, the same for the same answer and index.
 std::string call_id(const ResponseInfo& info, int choice, int index);

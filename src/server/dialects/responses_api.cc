@@ -8,13 +8,14 @@
 namespace glint {
 namespace {
 
-Json usage_json(const AnswerUsage& usage) {
+Json usage_json(const Answer& answer) {
+  const TokenEvent::Usage& usage = answer.usage;
   return Json::Object{
       {"input_tokens", usage.prompt_tokens},
       {"input_tokens_details",
        Json::Object{{"cached_tokens", usage.cached_tokens}, {"cache_write_tokens", 0}}},
       {"output_tokens", usage.completion_tokens},
-      {"output_tokens_details", Json::Object{{"reasoning_tokens", usage.reasoning_tokens}}},
+      {"output_tokens_details", Json::Object{{"reasoning_tokens", answer.reasoning_tokens}}},
       {"total_tokens", usage.prompt_tokens + usage.completion_tokens}};
 }
 
@@ -76,7 +77,7 @@ Json ResponsesWriter::response(Json::Array output, const char* status, const Ans
       {"tools", echoed("tools", Json::Array{})},
       {"top_p", echoed("top_p", request_.sampling.top_p)},
       {"truncation", echoed("truncation", "disabled")},
-      {"usage", answer ? usage_json(answer->usage) : Json()},
+      {"usage", answer ? usage_json(*answer) : Json()},
       {"user", echoed("user", Json())}};
 }
 

@@ -17,8 +17,8 @@ namespace glint {
 struct RequestRecord {
   std::string route = {}, id = {}, request_id = {}, model = {}, peer = {};
   int status = 200;
-  AnswerUsage usage = {};
-  int longest_answer = 0;  // tokens of the longest choice
+  TokenEvent::Usage usage = {};  // Answer::usage
+  int longest_answer = 0;        // tokens of the longest choice
   int n = 1;
   std::optional<int> max_tokens = {};
   double temperature = 0, top_p = 0;

@@ -1,9 +1,8 @@
-#include "cli/serve_memory.h"
+#include "runtime/cache_plan.h"
 
 #include <algorithm>
 
 #include "base/str.h"
-#include "cli/serve_plan.h"
 #include "ops/kv_layout.h"
 
 namespace glint {
@@ -15,35 +14,30 @@ constexpr double kDefaultShareOfGpu = 0.9;   // as vLLM's
 
 std::int64_t pages_of(std::int64_t tokens) { return (tokens + kPageSize - 1) / kPageSize; }
 
-// Bytes for the cache by whichever option is given, the most exact first.
-Result<double> wanted_bytes(const ServeOptions& o, const ServeMemory& m) {
+// Bytes for the cache by whichever wish there is, the most exact first.
+double wanted_bytes(const CacheWishes& w, const ServeMemory& m) {
   const auto total = static_cast<double>(m.total);
-  if (!o.kv_cache_memory.empty()) {
-    GLINT_TRY(const std::int64_t bytes, parse_bytes(o.kv_cache_memory));
-    return static_cast<double>(bytes);
-  }
-  const bool by_share =
-      o.gpu_memory_utilization || (!m.on_host && !o.mem_fraction_static && !o.free_memory_fraction);
-  if (by_share)
-    return total * o.gpu_memory_utilization.value_or(kDefaultShareOfGpu) -
+  if (w.bytes) return static_cast<double>(*w.bytes);
+  if (w.share || (!m.on_host && !w.share_with_weights && !w.share_of_free)) {
+    return total * w.share.value_or(kDefaultShareOfGpu) -
            static_cast<double>(m.weights + m.activations);
-  if (o.mem_fraction_static) return total * *o.mem_fraction_static - static_cast<double>(m.weights);
+  }
+  if (w.share_with_weights) return total * *w.share_with_weights - static_cast<double>(m.weights);
   return static_cast<double>(m.available - m.weights - m.activations) *
-         o.free_memory_fraction.value_or(kDefaultShareOfFree);
+         w.share_of_free.value_or(kDefaultShareOfFree);
 }
 
 }  // namespace
 
-Result<CachePlan> plan_cache(const ServeOptions& o, const ServeMemory& m, int max_model_len,
-                             bool may_shorten) {
+Result<CachePlan> plan_cache(const CacheWishes& w, const ServeMemory& m) {
   std::int64_t pages = 0;
-  if (o.kv_cache_tokens) {
-    pages = pages_of(*o.kv_cache_tokens);
+  if (w.tokens) {
+    pages = pages_of(*w.tokens);
   } else {
-    GLINT_TRY(const double bytes, wanted_bytes(o, m));
+    const double bytes = wanted_bytes(w, m);
     pages = bytes <= 0 ? 0 : static_cast<std::int64_t>(bytes) / m.page;
-    const std::int64_t useful = (pages_of(max_model_len) + 1) * o.max_num_seqs;
-    if (o.kv_cache_memory.empty()) pages = std::min(pages, useful);
+    const std::int64_t useful = (pages_of(w.max_model_len) + 1) * w.max_running;
+    if (!w.bytes) pages = std::min(pages, useful);
   }
   if (pages > kMaxPages)
     return invalid(str("a KV cache of ", with_commas(pages * kPageSize),
@@ -59,13 +53,13 @@ Result<CachePlan> plan_cache(const ServeOptions& o, const ServeMemory& m, int ma
     return invalid(str("a KV cache of ", human_bytes(static_cast<double>(pages * m.page)),
                        " does not fit: ", human_bytes(static_cast<double>(free)),
                        " are free; ask for less"));
-  if (pages < 1 || (pages < pages_of(max_model_len) && !may_shorten))
+  if (pages < 1 || (pages < pages_of(w.max_model_len) && !w.may_shorten))
     return invalid(str("the KV cache would hold ", with_commas(pages * kPageSize),
-                       " tokens, fewer than the context of ", with_commas(max_model_len),
+                       " tokens, fewer than the context of ", with_commas(w.max_model_len),
                        "; give it more memory, or a smaller --max-model-len"));
-  return CachePlan{
-      .pages = static_cast<int>(pages),
-      .max_model_len = static_cast<int>(std::min<std::int64_t>(max_model_len, pages * kPageSize))};
+  return CachePlan{.pages = static_cast<int>(pages),
+                   .max_model_len = static_cast<int>(
+                       std::min<std::int64_t>(w.max_model_len, pages * kPageSize))};
 }
 
 }  // namespace glint

@@ -2,7 +2,7 @@
 // serve`: each name keeps its owner's meaning. What has no meaning here is reported, not dropped in
 // silence; an unknown name is refused with a suggestion.
 //
-// A file is read by the same table: its keys are flags, nested ones joined by dots
+// A configuration file is read by the same table: its keys are flags, nested ones joined by dots
 // (kv_cache_config.dtype).
 #pragma once
 
@@ -13,11 +13,10 @@
 
 #include "base/options.h"
 #include "base/result.h"
-#include "cli/graph_flags.h"
+#include "server/flags/flag_table.h"
+#include "server/flags/graph_flags.h"
 
 namespace glint {
-
-enum class Dialect { kGlint, kVllm, kSglang, kTrtllm };
 
 struct TranslatedArgs {
   std::vector<std::string> args;     // for the options of `glint serve`
@@ -30,7 +29,7 @@ struct TranslatedArgs {
 // `own` are the options of `glint serve`, which every dialect knows too. Of a dialect that is not
 // glint's, its defaults come first. Files named by --config and --extra-llm-api-options are read
 // here: the command line wins over them, except TensorRT-LLM's, which win.
-Result<TranslatedArgs> translate_serve_args(Dialect dialect, std::span<const std::string> args,
-                                            const OptionList& own);
+Result<TranslatedArgs> translate_flags(Dialect dialect, std::span<const std::string> args,
+                                       const OptionList& own);
 
 }  // namespace glint

@@ -1,4 +1,4 @@
-#include "cli/graph_flags.h"
+#include "runtime/graph_wishes.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@ namespace {
 
 using Rows = std::vector<std::int64_t>;
 
-TEST(GraphFlags, choose_the_sizes_of_graphs) {
+TEST(GraphWishes, choose_the_sizes_of_graphs) {
   EXPECT_EQ(sizes_of({}, 5).rows, (Rows{1, 2, 4, 8}));
   EXPECT_EQ(sizes_of({}, 100).rows.back(), 128);
   EXPECT_EQ(sizes_of({.most = 4}, 256).rows, (Rows{1, 2, 4}));
@@ -18,20 +18,6 @@ TEST(GraphFlags, choose_the_sizes_of_graphs) {
   EXPECT_EQ(exact.rows, (Rows{1, 4}));
   EXPECT_FALSE(exact.pads);
   EXPECT_TRUE(sizes_of({.eager = true, .rows = {4}}, 10).rows.empty());
-}
-
-TEST(GraphFlags, are_set_by_name) {
-  GraphFlags flags;
-  ASSERT_TRUE(flags.set("eager", "true").ok());
-  EXPECT_TRUE(flags.eager);
-  ASSERT_TRUE(flags.set("no eager", "true").ok());
-  EXPECT_FALSE(flags.eager);
-  ASSERT_TRUE(flags.set("no pads", "true").ok());
-  EXPECT_FALSE(flags.pads);
-  ASSERT_TRUE(flags.set("rows", "8").ok());
-  EXPECT_EQ(flags.rows, Rows{8});
-  EXPECT_FALSE(flags.set("most", "0").ok());
-  EXPECT_FALSE(flags.set("rows", "many").ok());
 }
 
 // As many as are recorded, of the lengths that a server plans for.

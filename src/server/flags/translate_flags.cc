@@ -1,4 +1,4 @@
-#include "cli/serve_dialect.h"
+#include "server/flags/translate_flags.h"
 
 #include <algorithm>
 #include <map>
@@ -6,7 +6,6 @@
 
 #include "base/str.h"
 #include "base/yaml.h"
-#include "cli/serve_flags.h"
 
 namespace glint {
 namespace {
@@ -16,50 +15,15 @@ using Does = FlagRule::Does;
 
 constexpr std::string_view kSwitchedOff = "false";
 
-unsigned bits_of(Dialect dialect) {
-  switch (dialect) {
-    case Dialect::kVllm:
-      return kVllmBit;
-    case Dialect::kSglang:
-      return kSglangBit;
-    case Dialect::kTrtllm:
-      return kTrtllmBit;
-    case Dialect::kGlint:
-      break;
-  }
-  return kAllBits;
-}
-
 using NamedRule = std::pair<std::string_view, const FlagRule*>;
 
-// The names that this dialect knows, in the order of the table.
-std::vector<NamedRule> rules_of(Dialect dialect) {
+// The names of `table`, in its order.
+std::vector<NamedRule> rules_of(const FlagTable& table) {
   std::vector<NamedRule> out;
-  for (const FlagRule& rule : flag_rules()) {
-    if ((rule.dialects & bits_of(dialect)) == 0) continue;
-    for (std::size_t at = 0; (at = rule.names.find_first_not_of(" \n", at)) != rule.names.npos;) {
-      const std::size_t end = std::min(rule.names.find_first_of(" \n", at), rule.names.size());
-      out.emplace_back(rule.names.substr(at, end - at), &rule);
-      at = end;
-    }
+  for (const FlagRule& rule : table.rules) {
+    for (const std::string_view name : rule.names) out.emplace_back(name, &rule);
   }
   return out;
-}
-
-// Defaults of this dialect's server, as arguments of `glint serve`.
-std::vector<std::string> defaults_of(Dialect dialect) {
-  switch (dialect) {
-    case Dialect::kVllm:
-      return {"--host=0.0.0.0", "--port=8000", "--max-num-seqs=256",
-              "--eplb-rebalance-num-iterations=3000"};
-    case Dialect::kSglang:
-      return {"--host=127.0.0.1", "--port=30000", "--priority-order=higher"};
-    case Dialect::kTrtllm:
-      return {"--host=localhost", "--port=8000", "--max-num-batched-tokens=8192"};
-    case Dialect::kGlint:
-      break;
-  }
-  return {};
 }
 
 // One flag as it was given: `name` with dashes, less those that lead a long one.
@@ -72,7 +36,7 @@ struct Setting {
 class Translator {
  public:
   Translator(Dialect dialect, const OptionList& own)
-      : dialect_(dialect), rules_(rules_of(dialect)), own_(own) {}
+      : dialect_(dialect), table_(flags_of(dialect)), rules_(rules_of(table_)), own_(own) {}
 
   Status read_line(std::span<const std::string> args);
   Result<TranslatedArgs> finish();
@@ -99,6 +63,7 @@ class Translator {
   Status finish_layout();
 
   const Dialect dialect_;
+  const FlagTable table_;
   const std::vector<NamedRule> rules_;
   const OptionList& own_;
   TranslatedArgs out_;
@@ -207,7 +172,7 @@ Status Translator::apply_value(const FlagRule& rule, const Setting& setting) {
 }
 
 Status Translator::apply_rule(const FlagRule& rule, const Setting& setting) {
-  if (rule.takes != Takes::kNothing) {
+  if (rule.takes != Takes::kSwitch) {
     if (!setting.value) return invalid(str(setting.shown, " needs a value"));
     return apply_value(rule, setting);
   }
@@ -293,12 +258,12 @@ Status Translator::take(const Setting& given, std::span<const std::string>& rest
     setting.value = kSwitchedOff;
     const FlagRule* positive = find_rule(setting.name);
     option = find_own(setting.name);
-    const bool is_switch = positive != nullptr ? positive->takes == Takes::kNothing
+    const bool is_switch = positive != nullptr ? positive->takes == Takes::kSwitch
                                                : option != nullptr && option->is_flag;
     return is_switch ? apply(setting) : unknown(given);
   }
   if (rule == nullptr && option == nullptr) return unknown(setting);
-  const bool is_switch = rule != nullptr ? rule->takes == Takes::kNothing : option->is_flag;
+  const bool is_switch = rule != nullptr ? rule->takes == Takes::kSwitch : option->is_flag;
   const bool is_attached = is_switch || setting.value;  // takes no further word
   if (!is_attached) {
     if (rest.empty()) return invalid(str(setting.shown, " needs a value"));
@@ -412,7 +377,7 @@ Result<TranslatedArgs> Translator::finish() {
   GLINT_TRY_STATUS(finish_layout());
   std::vector<std::string>& args = out_.args;
   args = positional_.empty() ? model_of_file_ : positional_;
-  for (const std::string& each : defaults_of(dialect_)) args.push_back(each);
+  args.insert(args.end(), table_.defaults.begin(), table_.defaults.end());
   const auto& first = file_wins_ ? from_line_ : from_file_;
   const auto& last = file_wins_ ? from_file_ : from_line_;
   args.insert(args.end(), first.begin(), first.end());
@@ -422,8 +387,8 @@ Result<TranslatedArgs> Translator::finish() {
 
 }  // namespace
 
-Result<TranslatedArgs> translate_serve_args(Dialect dialect, std::span<const std::string> args,
-                                            const OptionList& own) {
+Result<TranslatedArgs> translate_flags(Dialect dialect, std::span<const std::string> args,
+                                       const OptionList& own) {
   Translator translator(dialect, own);
   // `trtllm-serve serve DIR`, `sglang serve`, `sglang -m sglang.launch_server`
   for (const std::string_view word : {"-m", "sglang.launch_server", "launch_server", "serve"}) {

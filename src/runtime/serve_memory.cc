@@ -1,0 +1,55 @@
+#include "runtime/serve_memory.h"
+
+#include "base/memory.h"
+#include "runtime/memory_plan.h"
+
+namespace glint {
+namespace {
+
+// Logits and chosen experts of all ranks, which come to the first.
+std::int64_t bytes_from_ranks(const ModelConfig& c, const ServeMemoryArgs& args) {
+  const StepLimits& limits = args.limits;
+  const std::int64_t logits = std::int64_t{limits.max_running} * (1 + limits.max_drafts);
+  const std::int64_t rows = std::int64_t{limits.max_step_tokens} * args.shape.num_sequence_shards();
+  return 4 * (logits * c.vocab_size + rows * c.num_moe_layers() * c.num_experts_per_tok);
+}
+
+}  // namespace
+
+Result<ServeMemory> plan_serve_memory(const ModelConfig& config, ServeMemoryArgs args) {
+  const MeshShape& shape = args.shape;
+  // A rank's: the mean of what weights and pages take on the stages, and the most of the rest.
+  MemoryPlan plan;
+  std::int64_t weights = 0;
+  args.trial.layout = layout_of(shape);
+  for (int& stage = args.trial.stage = 0; stage < shape.pp; ++stage) {
+    GLINT_TRY(const std::unique_ptr<StepTrial> trial, StepTrial::make(config, args.trial));
+    const MemoryPlan one = plan_memory(*trial, config, args.trial, args.limits);
+    weights += one.weight_bytes();
+    plan.page += one.page;
+    plan.rope = one.rope;
+    plan.step = larger(plan.step, one.step);
+  }
+  if (shape.dp * shape.pp > 1) plan.step.step += bytes_from_ranks(config, args);
+  Device& device = args.trial.like->device();
+  const DeviceMemory have = device.memory();
+  // All ranks of this machine are in the host's memory, each with the whole cache of its shard's
+  // layers.
+  const std::int64_t ranks = args.ranks_here;
+  ServeMemory memory = {.page = plan.page * ranks / shape.pp,
+                        .weights = weights * ranks / shape.pp,
+                        .activations = ranks * plan.working_bytes(),
+                        .steps = plan.step,
+                        .total = have.total,
+                        .available = have.available,
+                        .on_host = device.is_host(),
+                        .host_available = available_memory()};
+  // Weights that memory does not hold beside that stay mapped, and take none that is counted.
+  const bool fits = memory.weights + memory.activations <= memory.available;
+  const bool stay_mapped = memory.on_host && (args.packing == Packing::kNever ||
+                                              (args.packing == Packing::kIfRoom && !fits));
+  if (stay_mapped && !args.made_up) memory.weights = 0;
+  return memory;
+}
+
+}  // namespace glint

@@ -1,0 +1,107 @@
+// Values of other servers' flags as those of glint's options, by the names that files of flags use.
+#include <algorithm>
+
+#include "base/str.h"
+#include "server/flags/flag_table.h"
+
+namespace glint {
+namespace {
+
+using Converted = FlagRule::Converted;
+
+bool one_of(std::string_view value, std::initializer_list<std::string_view> list) {
+  return std::find(list.begin(), list.end(), value) != list.end();
+}
+
+Result<Converted> dtype(const std::string& value) {
+  if (value == "auto") return Converted{};
+  if (one_of(value, {"bf16", "bfloat16"})) return Converted{"bf16"};
+  if (one_of(value, {"f32", "float32", "float"})) return Converted{"f32"};
+  return invalid(str("dtype ", quoted(value), " is not computed in here; use bfloat16 or float32"));
+}
+
+Result<Converted> kv_dtype(const std::string& value) {
+  if (value == "auto") return Converted{};
+  if (one_of(value, {"bf16", "bfloat16"})) return Converted{"bf16"};
+  if (one_of(value, {"fp8", "fp8_e4m3", "fp8_ds_mla"})) return Converted{"fp8"};
+  if (one_of(value, {"f32", "float32"})) return Converted{"f32"};
+  return invalid(str("a KV cache in ", quoted(value), " is not available; use bf16, fp8 or auto"));
+}
+
+Result<Converted> load_format(const std::string& value) {
+  if (value.starts_with("dummy")) return Converted{value};
+  if (one_of(value, {"auto", "safetensors"})) return Converted{"auto"};
+  if (one_of(value, {"fastsafetensors", "runai_streamer", "instanttensor", "prefetch"}))
+    return Converted{"auto", "safetensors files are mapped"};
+  return invalid(str("load format ", quoted(value),
+                     " is not available; checkpoints are safetensors (auto), or dummy"));
+}
+
+Result<Converted> switch_only_on(const std::string& value) {
+  if (value == "-1") return Converted{{}, "prompts are always cut into steps"};
+  return Converted{value};
+}
+
+Result<Converted> page_size(const std::string& value) {
+  if (value == "64") return Converted{};
+  return Converted{{}, "pages hold 64 tokens, as the sparse attention of this model needs"};
+}
+
+Result<Converted> not_auto(const std::string& value) {
+  if (one_of(value, {"auto", "none", "None", "null"})) return Converted{};
+  return Converted{value};
+}
+
+Result<Converted> graph_mode(const std::string& value) {
+  if (lower(value) == "none") return Converted{"true"};
+  return Converted{{}, "decode steps are CUDA graphs, whole, and others are not"};
+}
+
+Result<Converted> log_level(const std::string& value) {
+  if (one_of(value, {"critical", "internal_error"})) return Converted{"error"};
+  if (one_of(value, {"verbose", "trace"})) return Converted{"debug"};
+  return Converted{value};
+}
+
+// TensorRT-LLM's own values; the rest are glint's.
+Result<Converted> backend(const std::string& value) {
+  if (one_of(value, {"pytorch", "tensorrt", "trt", "autodeploy", "_autodeploy"}))
+    return Converted{{}, "glint is the backend"};
+  return Converted{value};
+}
+
+Result<Converted> no_template(const std::string& value) {
+  if (one_of(value, {"auto", "string", "openai"})) return Converted{};
+  return invalid(
+      str("chat template content format ", quoted(value), " is none of auto, string, openai"));
+}
+
+Result<Converted> no_adapters(const std::string& value) {
+  return invalid(str("there are no adapters, so nothing would be served as ", quoted(value),
+                     "; merge it into the checkpoint, or leave the flag out"));
+}
+
+constexpr std::pair<std::string_view, FlagRule::Convert> kFunctions[] = {
+    {"dtype", dtype},
+    {"kv_dtype", kv_dtype},
+    {"load_format", load_format},
+    {"switch_only_on", switch_only_on},
+    {"page_size", page_size},
+    {"not_auto", not_auto},
+    {"graph_mode", graph_mode},
+    {"log_level", log_level},
+    {"backend", backend},
+    {"no_template", no_template},
+    {"no_adapters", no_adapters},
+};
+
+}  // namespace
+
+FlagRule::Convert flag_value(std::string_view name) {
+  for (const auto& [each, convert] : kFunctions) {
+    if (each == name) return convert;
+  }
+  return nullptr;
+}
+
+}  // namespace glint
