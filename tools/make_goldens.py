@@ -13,8 +13,8 @@ patched and what transformers does) answers to it:
   config.json, model.safetensors   as published checkpoints have them
   ids.npy              int32   [T]
   logits.npy           float32 [T, vocab]
-  mtp_logits.npy       float32 [T - 1, vocab]: row p from token p + 1, hidden state p after the final norm, position p,
-                       and the embedding at p = 0 replaced by zeros
+  mtp_logits.npy       float32 [R - 1, vocab]: the rows p of hidden_rows.npy but T - 1, each from token p + 1, hidden
+                       state p after the final norm, position p, and the embedding at p = 0 replaced by zeros
   hidden.npy           float32 [L + 1, R, hidden]: rows hidden_rows.npy (int32 [R]) of transformers' hidden_states: the
                        embedding, the residual stream after layers 0 .. L - 2, and LAST the output of the final norm
                        (the residual stream after layer L - 1 is not among them)
@@ -39,7 +39,8 @@ The goldens are for fp32: on random weights BF16 rounding alone flips enough sel
                    embedding and head in the MTP layer. transformers applies no Hadamard transform (nor quantises in the
                    indexer); the softmax scale has m^2, m = 0.1 * mscale_all_dim * ln(factor) + 1 = 1.3689; cos and sin
                    are not scaled, as mscale == mscale_all_dim
-  fp8_block        E4M3 in 128x128 blocks, F32 weight_scale_inv, ragged edges in both directions, MTP layer too
+  fp8_block        E4M3 in 128x128 blocks, F32 weight_scale_inv, ragged edges in both directions, MTP layer too; 2 and 4
+                   tensor-parallel ranks cut all of its matrices inside of blocks
   nvfp4_modelopt   dense, shared and routed MLPs in NVFP4 (ModelOpt names), attention and MTP layer BF16
   nvfp4_ct_mixed   compressed-tensors: MLPs NVFP4 (weight_packed), attention FP8 blocks with weight_scale in BF16 or F32
   stacked          experts under transformers' stacked names; everything F32; moe_layer_freq absent
@@ -325,7 +326,7 @@ GOLDENS = {
                              mlp_layer_types=["dense"] * 3 + ["sparse"] * 5), store_glm52),
     "deepseek_v32": (2, deepseek(hidden_size=56, moe_intermediate_size=16), store_deepseek),
     "fp8_block": (4, glm(hidden_size=144, intermediate_size=136, moe_intermediate_size=24, n_routed_experts=3,
-                         num_experts_per_tok=2, num_attention_heads=3, q_lora_rank=136, kv_lora_rank=72,
+                         num_experts_per_tok=2, num_attention_heads=4, q_lora_rank=136, kv_lora_rank=72,
                          index_n_heads=2, index_head_dim=72, quantization_config=FP8_CONFIG), store_fp8),
     "nvfp4_modelopt": (1, glm(hidden_size=48, n_routed_experts=6, quantization_config=MODELOPT_CONFIG), store_modelopt),
     "nvfp4_ct_mixed": (1, glm(hidden_size=48, n_routed_experts=6, quantization_config=CT_CONFIG), store_ct),
@@ -384,7 +385,7 @@ def make(name: str, out: Path, seed: int | None = None) -> None:
         worst = row_error(oracle.decode(ids, PREFILL, step), ref.logits)[keep].max()
         assert worst < 2e-5, f"{name}: cached decoding (step {step}) differs by {worst:.1e}"
     rows = np.append(np.arange(0, T - 1, 5), T - 1).astype(np.int32)
-    arrays = {"ids": ids, "logits": ref.logits, "mtp_logits": ref.mtp_logits, "hidden_rows": rows,
+    arrays = {"ids": ids, "logits": ref.logits, "mtp_logits": ref.mtp_logits[rows[:-1]], "hidden_rows": rows,
               "hidden": ref.hidden[:, rows], "selected": ref.selected.astype(np.int16), "skip": skip,
               "mtp_skip": mtp_skip}
     for k, v in arrays.items():

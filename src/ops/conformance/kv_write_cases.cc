@@ -10,7 +10,7 @@ const std::vector<Sequence> kSequences = {{5, 3}, {-1, 2}, {60, 9}, {-1, 3}};
 // Rows of noise, one of zeros and one of large values.
 std::vector<float> rows(Workspace& ws, std::int64_t T, std::int64_t D) {
   std::vector<float> values = ws.noise(T * D);
-  for (std::int64_t d = 0; d < D; ++d) {
+  for (std::int64_t d = 0; d < D && T > 1; ++d) {
     values[d] = 0;
     values[D + d] *= 1e20f;
   }
@@ -21,7 +21,7 @@ Case write_latent_case(DType dtype, LatentFormat format, int latent_dim, int rop
                        std::vector<Sequence> sequences) {
   return {.op = "write_latent",
           .name = str(short_name(dtype), " to ", name_of(format), ", ", latent_dim, " + ", rope_dim,
-                      pad.front ? ", strided" : ""),
+                      pad.front ? ", strided" : "", sequences.empty() ? ", no token" : ""),
           .need = {.ops = {Op::kWriteLatent}, .activations = {dtype}, .latents = {format}},
           .prepare = [=](Workspace& ws) {
             const TestBatch batch = make_batch(sequences);
@@ -38,7 +38,8 @@ Case write_latent_case(DType dtype, LatentFormat format, int latent_dim, int rop
 
 Case write_index_case(DType dtype, IndexFormat format, int dim, std::vector<Sequence> sequences) {
   return {.op = "write_index",
-          .name = str(short_name(dtype), " to ", name_of(format), ", ", dim),
+          .name = str(short_name(dtype), " to ", name_of(format), ", ", dim,
+                      sequences.empty() ? ", no token" : ""),
           .need = {.ops = {Op::kWriteIndex}, .activations = {dtype}, .indexes = {format}},
           .prepare = [=](Workspace& ws) {
             const TestBatch batch = make_batch(sequences);
@@ -65,12 +66,14 @@ void add_kv_write_cases(std::vector<Case>& cases, bool timing) {
       cases.push_back(write_latent_case(dtype, format, 32, 16, {}, kSequences));
       cases.push_back(write_latent_case(dtype, format, 200, 6, {1, 1}, kSequences));
       cases.push_back(write_latent_case(dtype, format, 5, 2, {}, kSequences));
+      cases.push_back(write_latent_case(dtype, format, 32, 16, {}, {}));
     }
     for (const IndexFormat format : {IndexFormat::kF32, IndexFormat::kBF16, IndexFormat::kFp8}) {
       cases.push_back(write_index_case(dtype, format, 128, timing ? many : kSequences));
       if (timing) continue;
       cases.push_back(write_index_case(dtype, format, 32, kSequences));
       cases.push_back(write_index_case(dtype, format, 13, kSequences));
+      cases.push_back(write_index_case(dtype, format, 32, {}));
     }
   }
 }
