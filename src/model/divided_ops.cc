@@ -1,5 +1,7 @@
 #include "model/divided_ops.h"
 
+#include <algorithm>
+
 #include "model/cut_weight.h"
 #include "ops/compose.h"
 
@@ -34,6 +36,30 @@ void DividedOps::embed(const EmbedArgs& args) {
   }
   inner_->embed(mine);
   tp_.all_reduce(mine.out, args.out);  // of one row and zeros: nothing is rounded
+}
+
+void DividedOps::select_keys(const SelectKeysArgs& args) {
+  // Scores, in each of a host's ranks, from which on a collective takes less time; a GPU's scan of
+  // so many is shorter than one.
+  constexpr std::int64_t kLeastScores = 1 << 14;
+  const std::int64_t T = args.out.dim(0), each = T / tp_.size();
+  const std::int64_t keys = std::min(args.batch.end, args.batch.page_table.dim(1) * kPageSize);
+  const bool is_divided =
+      tp_.size() > 1 && args.q && T * keys >= kLeastScores && args.out.is_dense();
+  if (each == 0 || !is_divided || !device().is_host()) return inner_->select_keys(args);
+  const auto scan = [&](std::int64_t first, std::int64_t count) {
+    const auto rows = [&](const Tensor& x) { return x.slice(0, first, count); };
+    SelectKeysArgs some = args;
+    for (Tensor* x : {&some.q, &some.weights, &some.out, &some.batch.positions, &some.batch.slots,
+                      &some.batch.seqs}) {
+      *x = rows(*x);
+    }
+    inner_->select_keys(some);
+  };
+  scan(tp_.rank() * each, each);
+  const std::int64_t shared = tp_.size() * each;
+  tp_.all_gather(args.out.slice(0, tp_.rank() * each, each), args.out.slice(0, 0, shared));
+  if (shared < T) scan(shared, T - shared);  // too few for all: everybody's
 }
 
 void DividedOps::attention_out(const AttentionOutArgs& args, Arena& scratch) {

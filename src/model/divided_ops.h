@@ -19,6 +19,9 @@ class DividedOps final : public ForwardingOps {
 
   // From a table that has this rank's part of the vocabulary.
   void embed(const EmbedArgs& args) override;
+  // The ranks have the same rows and index keys: each scans them for some rows, where that is worth
+  // meeting for.
+  void select_keys(const SelectKeysArgs& args) override;
   void attention_out(const AttentionOutArgs& args, Arena& scratch) override;
   void dense_ffn(const DenseFfnArgs& args, Arena& scratch) override;
   void moe(const MoeArgs& args, Arena& scratch) override;

@@ -2,6 +2,7 @@
 // the same slices where products are divided.
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cmath>
 #include <mutex>
 
@@ -12,6 +13,7 @@
 #include "checkpoint/test_files.h"
 #include "model/backends_under_test.h"
 #include "model/synthetic.h"
+#include "ops/forwarding_ops.h"
 #include "runtime/score_ranks.h"
 
 namespace glint {
@@ -30,10 +32,25 @@ struct Model {
   DType dtype = DType::kF32;
 };
 
-std::unique_ptr<Ranks> load_ranks(const Model& model, const MeshShape& shape) {
+// Rows whose keys were searched.
+struct CountScans final : ForwardingOps {
+  CountScans(std::unique_ptr<Ops> inner, std::atomic<std::int64_t>& rows)
+      : ForwardingOps(std::move(inner)), rows_(rows) {}
+  void select_keys(const SelectKeysArgs& args) override {
+    rows_ += args.q ? args.out.dim(0) : 0;
+    inner_->select_keys(args);
+  }
+
+  std::atomic<std::int64_t>& rows_;
+};
+
+std::unique_ptr<Ranks> load_ranks(const Model& model, const MeshShape& shape,
+                                  std::vector<std::atomic<std::int64_t>>* scans = nullptr) {
   auto ranks = std::make_unique<Ranks>(shape);
   const bool f32 = model.dtype == DType::kF32;
   for (int rank = 0; rank < ranks->size(); ++rank) {
+    DecoratedBackend backend = host_backend().make(1);
+    if (scans) backend.decorate<CountScans>((*scans)[static_cast<std::size_t>(rank)]);
     auto loaded = LoadedModel::load({.dir = model.dir,
                                      .activations = model.dtype,
                                      .latent = f32 ? LatentFormat::kF32 : LatentFormat::kBF16,
@@ -42,7 +59,7 @@ std::unique_ptr<Ranks> load_ranks(const Model& model, const MeshShape& shape) {
                                      .shape = shape,
                                      .rank = rank,
                                      .mesh = ranks->mesh(rank)},
-                                    host_backend().make(1));
+                                    std::move(backend));
     EXPECT_TRUE(loaded.ok()) << loaded.error().message;
     ranks->add(std::move(loaded).value());
   }
@@ -245,7 +262,9 @@ std::vector<int> divisors_of(const std::string& dir) {
 TEST(TensorParallelism, has_the_bits_of_one_rank_with_as_many_slices_on_every_golden) {
   for (const std::string& dir : goldens()) {
     // Two and four ranks cut each matrix of this one inside of blocks.
-    if (dir.ends_with("fp8_block")) EXPECT_EQ(divisors_of(dir), (std::vector<int>{2, 4}));
+    if (dir.ends_with("fp8_block")) {
+      EXPECT_EQ(divisors_of(dir), (std::vector<int>{2, 4}));
+    }
     for (const int tp : divisors_of(dir)) expect_near(dir, tp, {40, 9}, 16);
     for (const DType dtype : {DType::kF32, DType::kBF16}) {
       std::vector<MeshShape> shapes;
@@ -257,13 +276,30 @@ TEST(TensorParallelism, has_the_bits_of_one_rank_with_as_many_slices_on_every_go
 
 TEST(TensorParallelism, has_the_bits_of_one_rank_with_as_many_slices_on_the_bundled_model) {
   const std::string dir = str(GLINT_SOURCE_DIR, "/models/glm5-tiny");
-  expect_near(dir, 4, {330, 70}, 128);
+  for (const int tp : {2, 4}) expect_near(dir, tp, {330, 70}, 128);
   const std::vector<MeshShape> shapes = {{.tp = 2, .reduce_slices = 4},
                                          {.tp = 4},
                                          {.tp = 2, .pp = 2, .dp = 2, .reduce_slices = 4},
                                          {.pp = 2, .reduce_slices = 4}};
   for (const DType dtype : {DType::kF32, DType::kBF16}) {
     expect_equal_bits({dir, dtype}, shapes, {330, 70, 1}, 128, 4);
+  }
+}
+
+// The last of three chunks sees more keys than are selected: each rank searches for a half of it.
+TEST(TensorParallelism, divides_the_search_for_keys) {
+  const std::string dir = str(GLINT_SOURCE_DIR, "/models/glm5-tiny");
+  std::vector<std::atomic<std::int64_t>> alone(1), two(2);
+  const auto one = load_ranks({dir}, {.reduce_slices = 2}, &alone);
+  const auto ranks = load_ranks({dir}, {.tp = 2}, &two);
+  const Sequences sequences = make_sequences(one->model(0).config().vocab_size, {330});
+  const Said expected = score_all(*one, sequences, 127), got = score_all(*ranks, sequences, 127);
+  EXPECT_EQ(got.logits, expected.logits);
+  EXPECT_EQ(got.mtp, expected.mtp);
+  EXPECT_GT(alone[0], 330);
+  for (const auto& rows : two) {
+    EXPECT_LT(rows, alone[0] * 6 / 10);
+    EXPECT_GE(rows, alone[0] / 2);
   }
 }
 
