@@ -8,9 +8,13 @@ Status find_cuda_device(int) {
                "this build has no CUDA; build the preset cuda, or run with --backend cpu"};
 }
 
-Result<std::unique_ptr<Backend>> make_cuda_ops(int device) {
+Result<std::unique_ptr<Backend>> make_cuda_ops(int device, bool) {
   return find_cuda_device(device).error();
 }
+
+int num_cuda_devices() { return 0; }
+
+std::int64_t cuda_group_bytes() { return 0; }
 
 std::string cuda_device_note(int) { return {}; }
 

@@ -1,5 +1,7 @@
 #include "cli/backends.h"
 
+#include <algorithm>
+
 #include "backends/cpu/cpu_ops.h"
 #include "backends/cuda/cuda_ops.h"
 #include "backends/reference/reference_ops.h"
@@ -39,11 +41,27 @@ std::string resolve_backend(const std::string& name) {
   return find_cuda_device(0).ok() ? "cuda" : "cpu";
 }
 
+int device_of_rank(int rank, int here) {
+  return num_cuda_devices() == 1 ? 0 : rank % std::max(here, 1);
+}
+
+Status check_devices(int here, bool launched) {
+  const int devices = num_cuda_devices();
+  if (here <= devices || (launched && devices == 1)) return Ok{};
+  return Error{ErrorCode::kUnsupported,
+               str(here, " ranks need a GPU each, and this machine has ", devices,
+                   "; ask for fewer ranks, or run them with --backend cpu")};
+}
+
+std::int64_t bytes_of_group(const std::string& backend) {
+  return resolve_backend(backend) == "cuda" ? cuda_group_bytes() : 0;
+}
+
 Result<std::unique_ptr<Backend>> make_backend(const BackendOptions& options) {
   const std::string name = resolve_backend(options.name);
   if (name == "cuda") {
-    GLINT_TRY(std::unique_ptr<Backend> backend, make_cuda_ops(0));
-    if (const std::string note = cuda_device_note(0); !note.empty()) {
+    GLINT_TRY(std::unique_ptr<Backend> backend, make_cuda_ops(options.device, options.use_windows));
+    if (const std::string note = cuda_device_note(options.device); !note.empty()) {
       log(LogLevel::kWarning, note);
     }
     return backend;

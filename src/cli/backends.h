@@ -14,7 +14,18 @@ struct BackendOptions {
   std::string name;     // "auto", "cpu", "reference", "cuda"
   std::string cpu_isa;  // "auto" or the name of an instruction set
   int threads = 1;
+  int device = 0;           // of GPUs
+  bool use_windows = true;  // ranks on GPUs read each other's memory where they can
 };
+
+// The GPU of a rank, of which `here` are on each machine: they are numbered machine by machine. A
+// process that is shown one GPU uses that.
+int device_of_rank(int rank, int here);
+// Fails where this machine has no GPU for each of the `here` ranks that it runs; who is `launched`
+// may be shown its own alone.
+Status check_devices(int here, bool launched);
+// Memory that a group of several ranks takes on each one's device.
+std::int64_t bytes_of_group(const std::string& backend);
 
 // The backend that "auto" is here: "cuda" if this build has it and the machine a device that is fit
 // for it, else "cpu". Other names are what they are.

@@ -121,6 +121,7 @@ Status plan_model_memory(const ServeOptions& options, const ModelOptions& resolv
                            .like = &backend},
                  .shape = facts.ranks.shape,
                  .ranks_here = facts.ranks.here,
+                 .group_bytes = bytes_of_group(options.backend),
                  .limits = {.max_step_tokens = options.max_num_batched_tokens,
                             .max_running = options.max_num_seqs,
                             .max_drafts = facts.max_drafts,
@@ -137,7 +138,7 @@ Status plan_model_memory(const ServeOptions& options, const ModelOptions& resolv
 void tell_graph_flags(const GraphFlags& flags, const Device& device, Cli& cli) {
   if (!device.is_host()) return;
   for (const std::string& flag : flags.given)
-    cli.console.note(str("ignored: ", flag, " (CUDA graphs are a GPU's, and the CPU computes)"));
+    cli.console.note(str("ignored: ", flag, " (it is about GPUs, and the CPU computes)"));
 }
 
 void record_graphs(ModelExecutor& executor, std::int64_t max_seq_len, Cli& cli) {
@@ -262,12 +263,15 @@ Status serve(const Options& options, const TranslatedArgs& given, Cli& cli) {
   if (launch) facts.ranks.here = launch->local_size;
   if (resolved.dummy && !facts.ranks.note.empty())
     facts.ranks.note = "synthetic weights are made whole, on one rank";
+  GLINT_TRY_STATUS(check_fitted(facts.ranks, options));
   GLINT_TRY_STATUS(fit_balance(options, facts.config, facts.ranks));
   resolved.shape = facts.ranks.shape;
-  GLINT_TRY_STATUS(check_ranks(resolved.shape, options, resolved));
-  RunOptions each = options;
+  GLINT_TRY_STATUS(
+      check_ranks(resolved.shape, facts.ranks.here, launch.has_value(), options, resolved));
+  GLINT_TRY(BackendOptions each, backend_options(options, cli));
   each.threads = resolved.threads = std::max(resolved.threads / facts.ranks.here, 1);
-  GLINT_TRY(std::unique_ptr<Backend> backend, make_backend(each, cli));
+  each.use_windows = given.graphs.windows;
+  GLINT_TRY(std::unique_ptr<Backend> backend, make_backend(each));
   const GraphFlags& asked = given.graphs;
   GraphSizes graphs =
       sizes_of({.eager = asked.eager, .pads = asked.pads, .rows = asked.rows, .most = asked.most},
@@ -302,7 +306,7 @@ Status serve(const Options& options, const TranslatedArgs& given, Cli& cli) {
     resolved.packing = facts.memory.weights > 0 ? Packing::kAlways : Packing::kNever;
   std::unique_ptr<RankProcesses> ranks;
   if (resolved.shape.num_ranks() > 1) {
-    GLINT_TRY(ranks, start_ranks(each, resolved, launch));
+    GLINT_TRY(ranks, start_ranks(each, resolved, facts.ranks.here, launch));
     resolved.mesh = ranks->mesh();
   }
   GLINT_TRY(const std::unique_ptr<LoadedModel> model,

@@ -38,9 +38,14 @@ Result<ModelOptions> resolve(const RunOptions& options, const Cli& cli, bool wit
   return out;
 }
 
-Result<std::unique_ptr<Backend>> make_backend(const RunOptions& options, const Cli& cli) {
+Result<BackendOptions> backend_options(const RunOptions& options, const Cli& cli) {
   GLINT_TRY(const int threads, resolve_threads(options.threads, cli.environment));
-  return make_backend({.name = options.backend, .cpu_isa = options.cpu_isa, .threads = threads});
+  return BackendOptions{.name = options.backend, .cpu_isa = options.cpu_isa, .threads = threads};
+}
+
+Result<std::unique_ptr<Backend>> make_backend(const RunOptions& options, const Cli& cli) {
+  GLINT_TRY(const BackendOptions resolved, backend_options(options, cli));
+  return make_backend(resolved);
 }
 
 void note_unused(const LoadedModel& model, Cli& cli) {

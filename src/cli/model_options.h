@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 
+#include "cli/backends.h"
 #include "cli/command.h"
 #include "cli/hub_model.h"
 #include "runtime/loaded_model.h"
@@ -55,6 +56,7 @@ struct RunOptions {
 Result<ModelOptions> resolve(const RunOptions& options, const Cli& cli, bool with_mtp);
 
 Result<std::unique_ptr<Backend>> make_backend(const RunOptions& options, const Cli& cli);
+Result<BackendOptions> backend_options(const RunOptions& options, const Cli& cli);
 
 // Warns of tensors that the configuration leaves out.
 void note_unused(const LoadedModel& model, Cli& cli);

@@ -73,6 +73,14 @@ Result<FittedShape> fit_shape(const RankOptions& options, const ModelConfig& con
   return fitted;
 }
 
+Status check_fitted(const FittedShape& fitted, const RunOptions& options) {
+  if (fitted.note.empty() || resolve_backend(options.backend) != "cuda") return Ok{};
+  return Error{ErrorCode::kUnsupported,
+               str(fitted.note,
+                   "; on GPUs a layout is run as it is asked for: ask for one that "
+                   "works, or run it with --backend cpu")};
+}
+
 Status fit_balance(const BalanceOptions& options, const ModelConfig& config, FittedShape& fitted) {
   const int redundant = options.ep_num_redundant_experts;
   if (redundant < 0) {
@@ -98,28 +106,29 @@ Status fit_balance(const BalanceOptions& options, const ModelConfig& config, Fit
   return Ok{};
 }
 
-Status check_ranks(const MeshShape& shape, const RunOptions& options,
+Status check_ranks(const MeshShape& shape, int here, bool launched, const RunOptions& options,
                    const ModelOptions& resolved) {
   if (resolved.dummy && shape.num_ranks() > 1) {
     return invalid(
         "synthetic weights are made whole, on every rank; leave --tp, --cp, --ep, --dp and --pp "
         "out");
   }
-  const bool adds_up = shape.num_ranks() > 1 || shape.num_slices() > 1;
-  if (adds_up && resolve_backend(options.backend) == "cuda") {
+  if (shape.num_ranks() == 1 || resolve_backend(options.backend) != "cuda") return Ok{};
+  if (shape.pp > 1) {
     return Error{ErrorCode::kUnsupported,
-                 "ranks and slices are added up in the host's memory; leave them out, or run them "
-                 "with --backend cpu"};
+                 str("--pp is ", shape.pp,
+                     ", and stages are the CPU's; divide the model among GPUs "
+                     "with --tp, or with --dp and --ep, or run it with --backend cpu")};
   }
-  return Ok{};
+  return check_devices(here, launched);
 }
 
 Result<std::unique_ptr<Ranks>> load_ranks(const MeshShape& shape, const RunOptions& options,
                                           const ModelOptions& resolved, Cli& cli,
                                           const Decorate& decorate) {
   GLINT_TRY_STATUS(check_shape(shape));
-  GLINT_TRY_STATUS(check_ranks(shape, options, resolved));
-  RunOptions each = options;
+  GLINT_TRY_STATUS(check_ranks(shape, shape.num_ranks(), false, options, resolved));
+  GLINT_TRY(BackendOptions each, backend_options(options, cli));
   each.threads = std::max(resolved.threads / shape.num_ranks(), 1);
   auto ranks = std::make_unique<Ranks>(shape);
   for (int rank = 0; rank < ranks->size(); ++rank) {
@@ -128,7 +137,8 @@ Result<std::unique_ptr<Ranks>> load_ranks(const MeshShape& shape, const RunOptio
     one.shape = shape;
     one.rank = rank;
     one.mesh = ranks->mesh(rank);
-    GLINT_TRY(std::unique_ptr<Backend> backend, make_backend(each, cli));
+    each.device = device_of_rank(rank, ranks->size());
+    GLINT_TRY(std::unique_ptr<Backend> backend, make_backend(each));
     DecoratedBackend decorated(std::move(backend));
     if (decorate) decorate(decorated);
     GLINT_TRY(std::unique_ptr<LoadedModel> model, load_model(one, std::move(decorated), cli));
@@ -149,6 +159,7 @@ Result<LedRanks> load_led_ranks(const LayoutOptions& layout, const RunOptions& o
   GLINT_TRY(const ModelConfig config,
             read_config(config_alone ? resolved.dir : resolved.dir + "/config.json"));
   GLINT_TRY(const FittedShape fitted, fit_shape(layout, config, resolved.threads, layout));
+  GLINT_TRY_STATUS(check_fitted(fitted, options));
   if (!fitted.note.empty()) cli.console.note(fitted.note);
   GLINT_TRY(std::unique_ptr<Ranks> ranks,
             load_ranks(fitted.shape, options, resolved, cli, decorate));

@@ -89,16 +89,21 @@ struct FittedShape {
 Result<FittedShape> fit_shape(const RankOptions& options, const ModelConfig& config, int threads,
                               const ShardOptions& shards = {});
 
+// Fails where GPUs would run another layout than was asked for: their number was chosen for it.
+Status check_fitted(const FittedShape& fitted, const RunOptions& options);
+
 // Lets experts move in `fitted`, as far as the model and its ranks allow it, which the note says.
 Status fit_balance(const BalanceOptions& options, const ModelConfig& config, FittedShape& fitted);
 
-// Fails where ranks or slices are asked for of a backend, or of weights, that cannot have them.
-Status check_ranks(const MeshShape& shape, const RunOptions& options, const ModelOptions& resolved);
+// Fails where ranks are asked for, `here` of them on this machine, maybe `launched` by another
+// program, of a backend, or of weights, that cannot have them.
+Status check_ranks(const MeshShape& shape, int here, bool launched, const RunOptions& options,
+                   const ModelOptions& resolved);
 
 using Decorate = std::function<void(DecoratedBackend&)>;
 
-// Every rank's model, on the host, with its share of the threads, on a backend of its own, which
-// `decorate`, if there is one, may put something in front of.
+// Every rank's model, with its share of the host's threads, on a device and a backend of its own,
+// which `decorate`, if there is one, may put something in front of.
 Result<std::unique_ptr<Ranks>> load_ranks(const MeshShape& shape, const RunOptions& options,
                                           const ModelOptions& resolved, Cli& cli,
                                           const Decorate& decorate = {});

@@ -104,5 +104,18 @@ TEST(FitShape, refuses_what_is_no_number_of_ranks) {
   EXPECT_FALSE(fit_shape({.pp = 0}, config, 2).ok());
 }
 
+TEST(FitShape, gpus_run_what_was_asked_for) {
+  const FittedShape as_asked = {.shape = {.tp = 2}};
+  const FittedShape smaller = {.shape = {.tp = 4}, .note = "tp 8 -> 4: the checkpoint has 4 heads"};
+  RunOptions options;
+  options.backend = "cuda";
+  EXPECT_TRUE(check_fitted(as_asked, options).ok());
+  const Status refused = check_fitted(smaller, options);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_TRUE(refused.error().message.starts_with(smaller.note)) << refused.error().message;
+  options.backend = "cpu";
+  EXPECT_TRUE(check_fitted(smaller, options).ok());
+}
+
 }  // namespace
 }  // namespace glint

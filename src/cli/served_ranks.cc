@@ -58,8 +58,8 @@ Status follow_server(const RankEnv& env) {
                          .port = env.port});
 }
 
-Result<std::unique_ptr<RankProcesses>> start_ranks(const RunOptions& options,
-                                                   const ModelOptions& resolved,
+Result<std::unique_ptr<RankProcesses>> start_ranks(const BackendOptions& options,
+                                                   const ModelOptions& resolved, int here,
                                                    const std::optional<RankEnv>& launch) {
   std::unique_ptr<RankGate> gate;
   ModelOptions model = resolved;
@@ -71,9 +71,11 @@ Result<std::unique_ptr<RankProcesses>> start_ranks(const RunOptions& options,
   return RankProcesses::start({.command = {kProgram, kRankProcessArgument},
                                .build = GLINT_VERSION,
                                .model = std::move(model),
-                               .backend = Json::Object{{"name", resolve_backend(options.backend)},
+                               .backend = Json::Object{{"name", resolve_backend(options.name)},
                                                        {"cpu_isa", options.cpu_isa},
-                                                       {"threads", resolved.threads}},
+                                                       {"threads", options.threads},
+                                                       {"windows", options.use_windows},
+                                                       {"here", here}},
                                .gate = std::move(gate),
                                .on_give_up = [](const std::string& report) {
                                  log(LogLevel::kError, report + "; the program ends");
@@ -83,10 +85,15 @@ Result<std::unique_ptr<RankProcesses>> start_ranks(const RunOptions& options,
 
 int run_rank() {
   handle_file_signals();
-  return run_rank_process(GLINT_VERSION, [](const Json& backend) {
+  return run_rank_process(GLINT_VERSION, [](const Json& backend, int rank) {
+    const auto number = [&](const char* name) {
+      return static_cast<int>(backend.find(name)->as_int());
+    };
     return make_backend({.name = backend.find("name")->as_string(),
                          .cpu_isa = backend.find("cpu_isa")->as_string(),
-                         .threads = static_cast<int>(backend.find("threads")->as_int())});
+                         .threads = number("threads"),
+                         .device = device_of_rank(rank, number("here")),
+                         .use_windows = backend.find("windows")->as_bool()});
   });
 }
 

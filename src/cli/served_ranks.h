@@ -17,10 +17,11 @@ namespace glint {
 Result<std::optional<RankEnv>> launched_rank(const RankOptions& options, const ShardOptions& shards,
                                              const Cli& cli);
 
-// Starts the ranks above 0 of `resolved`, on the backend of `options` with its threads each, or
-// waits for those of `launch`. Where they are lost too often, the program ends with exit code 3.
-Result<std::unique_ptr<RankProcesses>> start_ranks(const RunOptions& options,
-                                                   const ModelOptions& resolved,
+// Starts the ranks above 0 of `resolved`, each on a backend as `options` has it, or waits for those
+// of `launch`; `here` are on each machine. Where they are lost too often, the program ends with
+// exit code 3.
+Result<std::unique_ptr<RankProcesses>> start_ranks(const BackendOptions& options,
+                                                   const ModelOptions& resolved, int here,
                                                    const std::optional<RankEnv>& launch);
 
 // A rank above 0 of a launch, until its server ends.

@@ -8,11 +8,14 @@
 // they may return before it is done.
 #pragma once
 
+#include <atomic>
 #include <span>
 
 #include "tensor/tensor.h"
 
 namespace glint {
+
+struct CommCounters;  // comm/counting_comm.h
 
 // Rows from every rank to every rank. Row s of `offsets` says how rank s's rows are dealt out: rank
 // r gets [offsets[s][first[r]], offsets[s][first[r + 1]]). All ranks have the same `offsets`.
@@ -55,6 +58,14 @@ class Comm {
   virtual void recv(const Tensor& x, int from) = 0;
   // Returns when every rank has called it.
   virtual void barrier() = 0;
+
+  // Whether a device may record its calls and repeat them, as it does with ops.
+  virtual bool can_record() const { return false; }
+  // Where this rank's calls are counted; null: nowhere.
+  virtual CommCounters* counters() { return nullptr; }
+  // Becomes other than 0 when a rank is gone, for those who wait elsewhere than in the group; null:
+  // it has none.
+  virtual const std::atomic<std::uint32_t>* ended() const { return nullptr; }
 };
 
 // A group of one: nothing moves.
@@ -71,6 +82,7 @@ class SelfComm final : public Comm {
   void send(const Tensor&, int) override;
   void recv(const Tensor&, int) override;
   void barrier() override {}
+  bool can_record() const override { return true; }
 };
 
 // A group of one for all who need none.

@@ -15,7 +15,10 @@
 #include "comm/null_comm.h"
 #include "comm/shared_comm.h"
 #include "comm/socket_comm.h"
+#include "comm/staged_comm.h"
+#include "comm/testing/compare_collectives.h"
 #include "comm/tree.h"
+#include "tensor/testing/late_device.h"
 
 namespace glint {
 namespace {
@@ -254,6 +257,17 @@ TEST_P(Ranks, exchange_deals_rows_out_and_brings_answers_back) {
     comm.exchange(again);
     for (std::size_t i = 0; i < rows.size(); ++i) EXPECT_EQ(back[i], rows[i] + 1000);
   });
+}
+
+// Late devices cannot be read by the host, and have done nothing until somebody waits.
+TEST(StagedComm, moves_tensors_that_the_host_cannot_read) {
+  for (const Form& form : {Form{1}, Form{3}, Form{2, on_sockets}}) {
+    on_ranks(form, [](Comm& comm) {
+      LateDevice device(std::size_t{256} << 20);
+      StagedComm staged(comm, device);
+      EXPECT_EQ(compare_collectives(comm, staged, device), "");
+    });
+  }
 }
 
 TEST(SharedGroup, that_has_ended_waits_for_nobody_and_can_begin_again) {

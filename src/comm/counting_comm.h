@@ -28,6 +28,26 @@ struct CommCounters {
   };
   std::array<Counter, kNames.size()> counters = {};
 
+  // A call that moves `x`.
+  void add(CommKind kind, const Tensor& x) {
+    Counter& counter = counters[static_cast<std::size_t>(kind)];
+    counter.calls.fetch_add(1, std::memory_order_relaxed);
+    counter.bytes.fetch_add(x.size() * size_of(x.dtype), std::memory_order_relaxed);
+  }
+  // Those of now, to be compared with later ones; and what such a comparison found, once more.
+  using Totals = std::array<CommUse, kNames.size()>;
+  Totals totals() const {
+    Totals all;
+    for (std::size_t i = 0; i < all.size(); ++i)
+      all[i] = {counters[i].calls.load(), counters[i].bytes.load()};
+    return all;
+  }
+  void add_between(const Totals& before, const Totals& after) {
+    for (std::size_t i = 0; i < before.size(); ++i) {
+      counters[i].calls += after[i].calls - before[i].calls;
+      counters[i].bytes += after[i].bytes - before[i].bytes;
+    }
+  }
   // By the names of the calls that there were.
   std::map<std::string, CommUse> uses() const {
     std::map<std::string, CommUse> out;
@@ -77,16 +97,16 @@ class CountingComm final : public Comm {
     inner_.recv(x, from);
   }
   void barrier() override { inner_.barrier(); }
+  bool can_record() const override { return inner_.can_record(); }
+  CommCounters* counters() override { return &counters_; }
+  const std::atomic<std::uint32_t>* ended() const override { return inner_.ended(); }
 
   // From any thread.
   std::map<std::string, CommUse> uses() const { return counters_.uses(); }
 
  private:
   void count(CommKind kind, const Tensor& x) {
-    if (size() == 1) return;
-    CommCounters::Counter& counter = counters_.counters[static_cast<std::size_t>(kind)];
-    counter.calls.fetch_add(1, std::memory_order_relaxed);
-    counter.bytes.fetch_add(x.size() * size_of(x.dtype), std::memory_order_relaxed);
+    if (size() > 1) counters_.add(kind, x);
   }
 
   Comm& inner_;

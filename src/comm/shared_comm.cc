@@ -149,6 +149,7 @@ class SharedComm final : public Comm {
 
   int rank() const override { return rank_; }
   int size() const override { return group_.size(); }
+  const Word* ended() const override { return &group_.header().ended; }
 
   void all_reduce(const Tensor& partial, const Tensor& out) override {
     const Call call = {static_cast<int>(CommKind::kAllReduce), partial};

@@ -56,10 +56,10 @@ void SocketComm::connect(std::vector<OwnedFd> peers) {
   peers_.clear();
   for (OwnedFd& socket : peers) peers_.push_back({.socket = std::move(socket)});
   GLINT_CHECK(std::ssize(peers_) == size_, "a socket for each rank of the group");
-  ended_ = false;
+  ended_ = 0;
 }
 
-void SocketComm::end() { ended_ = true; }
+void SocketComm::end() { ended_ = 1; }
 
 SocketComm::Letter SocketComm::to(int peer, int kind, DType dtype,
                                   std::span<const std::byte> bytes) {
@@ -108,7 +108,7 @@ bool SocketComm::move(std::span<Letter> letters) {
     for (std::size_t i = 0; i < letters.size(); ++i) {
       Letter& letter = letters[i];
       if (!letter.done() && !move_some(letter)) {
-        if (!ended_.exchange(true)) on_lost_(letter.peer);
+        if (!ended_.exchange(1)) on_lost_(letter.peer);
         return false;
       }
       const auto& peer = peers_[static_cast<std::size_t>(letter.peer)];

@@ -63,7 +63,7 @@ class SocketComm final : public Comm {
   const int rank_, size_;
   const std::function<void(int)> on_lost_;
   std::vector<Peer> peers_;
-  std::atomic<bool> ended_ = true;  // not connected yet
+  std::atomic<std::uint32_t> ended_ = 1;  // not connected yet
 };
 
 }  // namespace glint

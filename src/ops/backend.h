@@ -6,6 +6,7 @@
 #include <memory>
 #include <utility>
 
+#include "comm/device_comm.h"
 #include "ops/ops.h"
 
 namespace glint {
@@ -44,6 +45,10 @@ class Backend : public Ops {
   virtual void place_attention(AttentionWeights&, WeightPlan&) {}
   virtual void place_ffn(FfnWeights&, WeightPlan&) {}
   virtual void place_moe(MoeWeights&, WeightPlan&) {}
+
+  // This rank's member of a group whose tensors lie on this device; `host` is its member of the
+  // same group on the host, and outlives it. Null: `host` reads the device's memory itself.
+  virtual std::unique_ptr<DeviceComm> make_comm(Comm& host);
 
   // The backward passes of these ops (ops/backward.h), on the same device and threads; the result
   // does not outlive them. Null: this backend has none.

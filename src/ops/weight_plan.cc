@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/thread_pool.h"
+#include "comm/staged_comm.h"
 #include "ops/backend.h"
 #include "tensor/staging.h"
 
@@ -81,6 +82,11 @@ void WeightPlan::place(Tensor& tensor) {
   placed.data = take(static_cast<std::int64_t>(tensor.bytes().size()));
   copies_.push_back({tensor, placed});
   tensor = placed;
+}
+
+std::unique_ptr<DeviceComm> Backend::make_comm(Comm& host) {
+  if (device().is_host()) return nullptr;
+  return std::make_unique<StagedComm>(host, device());
 }
 
 std::int64_t Backend::packed_bytes(const Weight& weight) {

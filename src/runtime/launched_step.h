@@ -24,12 +24,13 @@ struct LaunchedStep {
   std::vector<int> shard_rows = {};  // T of each
   AskedLogprobs logprobs = {};
   AskedLogprobs prompt_logprobs = {};
-  Event begun = {};       // a graph's inputs are there; none where it is none
-  Event passed = {};      // with times_gaps: logits are there
-  Event drawing = {};     // and sampling begins
-  Event computed = {};    // the last op has run
-  Event done = {};        // both are there
-  bool is_begun = false;  // later stages still run it
+  std::vector<int> told_prompt_tokens = {};  // of each run, before this step's
+  Event begun = {};                          // a graph's inputs are there; none where it is none
+  Event passed = {};                         // with times_gaps: logits are there
+  Event drawing = {};                        // and sampling begins
+  Event computed = {};                       // the last op has run
+  Event done = {};                           // both are there
+  bool is_begun = false;                     // later stages still run it
   bool is_unread = false;
   std::optional<Error> failure = {};  // it came to nothing
 };

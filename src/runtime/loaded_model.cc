@@ -78,10 +78,11 @@ Result<std::unique_ptr<LoadedModel>> LoadedModel::load(const ModelOptions& optio
   m->config_ = opened->config;
   m->generation_ = opened->generation;
   GLINT_TRY(m->shard_, plan_shard(m->config_, options.shape, options.rank));
+  m->join_groups();
   if (m->shard_.is_divided()) {
-    m->backend_.decorate<DividedOps>(m->shard_, *options.mesh.tp, m->weights_);
+    m->backend_.decorate<DividedOps>(m->shard_, *m->options_.mesh.tp, m->weights_);
   }
-  if (options.shape.cp > 1) m->backend_.decorate<ContextOps>(*options.mesh.cp);
+  if (options.shape.cp > 1) m->backend_.decorate<ContextOps>(*m->options_.mesh.cp);
   GLINT_TRY_STATUS(m->backend().supports(dims_of(m->config_)));
   // The configuration's own needs are checked before the first weight is read.
   Capabilities need = all_capabilities("");
@@ -131,7 +132,7 @@ Status LoadedModel::update_weights(const std::string& dir) {
                   [&] { return take_weights(path); });
   };
   Status status = go_to(dir);
-  if (status.ok() || !followers_) return status;
+  if (status.ok() || !ranks_.followers) return status;
   const Status back = go_to(before);  // some ranks may have the new ones
   // Lost ranks will load what this one has.
   GLINT_CHECK(back.ok() || !ranks_state().ok(),
@@ -152,7 +153,7 @@ Status LoadedModel::take_weights(const std::string& dir) {
 }
 
 Status LoadedModel::update_weights(Checkpoint next) {
-  GLINT_CHECK(!followers_, "weights in the leader's memory are not the other ranks'");
+  GLINT_CHECK(!ranks_.followers, "weights in the leader's memory are not the other ranks'");
   return replace(std::move(next), Sources::kKeep);
 }
 
@@ -190,6 +191,7 @@ Status LoadedModel::reserve_pages(int num_pages) {
 Status LoadedModel::make_pages(int num_pages) {
   graphs_.clear();
   kv_.reset();
+  GLINT_TRY_STATUS(connect_groups());
   GLINT_TRY(KvStore store, KvStore::make(config_,
                                          {.latent = options_.latent,
                                           .index = options_.index,
@@ -222,16 +224,29 @@ Status LoadedModel::make_room(const StepMemory& planned) {
 }
 
 GraphStats LoadedModel::record_graphs(std::int64_t max_seq_len, const StepOptions& options) {
+  if (!StepGraphs::can_record(model())) return {};
   Device& device = ops().device();
-  if (device.is_host()) return {};
   device.synchronize();
   const auto start = std::chrono::steady_clock::now();
   const std::int64_t before = device.memory().available;
-  graphs_.record_all(model(), rope_.table, options, max_seq_len, step_.begin());
-  device.synchronize();
+  (void)on_all({.kind = RankPass::Kind::kRecordGraphs,
+                .routed = options.routed,
+                .graph_drafts = options.max_drafts,
+                .graph_sizes = to_list(graphs_.sizes()),
+                .max_seq_len = max_seq_len},
+               [&]() -> Status {
+                 record_own_graphs(max_seq_len, options);
+                 return Ok{};
+               });
+  ranks_.record_again = [=, this] { record_own_graphs(max_seq_len, options); };
   return {.count = graphs_.size(),
           .seconds = seconds_since(start),
           .bytes = before - device.memory().available};
+}
+
+void LoadedModel::record_own_graphs(std::int64_t max_seq_len, const StepOptions& options) {
+  graphs_.record_all(model(), rope_.table, options, max_seq_len, step_.begin());
+  ops().device().synchronize();
 }
 
 StepMemory LoadedModel::used_memory() const {
@@ -296,7 +311,7 @@ Tensor LoadedModel::place(const HiddenRows& from, Arena& arena) {
 
 StepOutput LoadedModel::step(const StepRows& rows, const StepOptions& options) {
   StepOutput out;
-  if (followers_) {
+  if (ranks_.followers) {
     std::vector<StepRows> shards(static_cast<std::size_t>(shard_.shape.num_sequence_shards()));
     shards.front() = rows;
     count_all_tokens(shards);
@@ -341,7 +356,7 @@ StepOutput LoadedModel::draft(const StepRows& rows, const HiddenRows& target,
 
 StepOutput LoadedModel::draft_ahead(const StepRows& rows, const HiddenRows& target,
                                     DraftOptions options) {
-  GLINT_CHECK(has_mtp() && !followers_, "drafts ahead of the host are of one rank");
+  GLINT_CHECK(has_mtp() && !ranks_.followers, "drafts ahead of the host are of one rank");
   options.all_rows = true;
   const StepOutput out = draft_own(rows, target, options, draft_.begin());
   activity_.end();

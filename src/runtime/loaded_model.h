@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "comm/device_comm.h"
 #include "model/expert_tables.h"
 #include "model/glm.h"
 #include "model/open_model.h"
@@ -111,10 +112,14 @@ class LoadedModel {
   // step.
   void set_followers(Followers* followers);
   // Whether this rank gets the logits of its passes.
-  bool has_logits() const { return followers_ || shard_.is_last(); }
+  bool has_logits() const { return ranks_.followers || shard_.is_last(); }
   // Followers' state and restart; fine without any.
-  Status ranks_state() const { return followers_ ? followers_->state() : Ok{}; }
+  Status ranks_state() const { return ranks_.followers ? ranks_.followers->state() : Ok{}; }
   Status restart_ranks();
+  // How the ranks' tensors move between them, for people; empty: they lie on the host, or stay.
+  std::string way_between_ranks() const {
+    return ranks_.groups.empty() ? "" : ranks_.groups.front()->way();
+  }
   // The same text for the same names, types, shapes and files of tensors: ranks compare what they
   // have read.
   std::string fingerprint() const;
@@ -190,7 +195,8 @@ class LoadedModel {
   StepMemory used_memory() const;
   // Decode steps become graphs of these sizes, where the device has any.
   void use_graphs(GraphSizes sizes) { graphs_.use(std::move(sizes)); }
-  // Records them all, for sequences of up to `max_seq_len` tokens: no step records any later.
+  // Records them all, on all ranks, for sequences of up to `max_seq_len` tokens: no step records
+  // any later. What keeps ranks from it shows in ranks_state().
   GraphStats record_graphs(std::int64_t max_seq_len, const StepOptions& options);
   std::size_t num_graphs() const { return graphs_.size(); }
   // That arenas hold.
@@ -224,6 +230,10 @@ class LoadedModel {
   Status undo_moves();
   Status make_pages(int num_pages);
   Status make_room(const StepMemory& planned);
+  Status connect_groups();
+  void record_own_graphs(std::int64_t max_seq_len, const StepOptions& options);
+  // Takes the places of the host's groups in the mesh with groups whose tensors lie on the device.
+  void join_groups();
   // own() on this rank and `pass` on its followers.
   Status on_all(RankPass pass, const std::function<Status()>& own);
   void tell(RankPass pass, const HiddenRows& hidden);
@@ -249,10 +259,16 @@ class LoadedModel {
   std::span<const T> on_host(const Tensor& tensor, std::vector<T>& copy);
   Tensor place(const HiddenRows& rows, Arena& arena);
 
-  Followers* followers_ = nullptr;
   ModelOptions options_;
   LoadStats load_stats_;
   DecoratedBackend backend_;
+  // The others, where there are any.
+  struct OtherRanks {
+    Followers* followers = nullptr;
+    std::unique_ptr<StageResults> results = {};            // of a leader of several stages
+    std::vector<std::unique_ptr<DeviceComm>> groups = {};  // of options_.mesh
+    std::function<void()> record_again = {};               // graphs, after a restart
+  } ranks_;
   ModelConfig config_;
   ShardPlan shard_;
   GenerationConfig generation_;
@@ -286,9 +302,8 @@ class LoadedModel {
   StepGraphs graphs_;
   struct Last {
     Tensor hidden;
-    std::vector<std::int64_t> rows;        // of each group of shards, on the leader
-  } last_;                                 // step
-  std::unique_ptr<StageResults> results_;  // of a leader of several stages
+    std::vector<std::int64_t> rows;  // of each group of shards, on the leader
+  } last_;                           // step
 };
 
 // Fails, naming the first id that is not in the model's vocabulary.

@@ -23,8 +23,8 @@ void LoadedModel::move_experts(int layer, const ExpertSlots& slots) {
   GLINT_CHECK(moves_.tables && layer >= 0 && layer < config_.num_hidden_layers &&
                   !config_.layers[i].is_dense() && std::ssize(slots) == shard_.num_expert_slots,
               "there are no such experts to move");
-  if (followers_)
-    followers_->start({.kind = RankPass::Kind::kMoveExperts, .slots = slots, .layer = layer});
+  if (ranks_.followers)
+    ranks_.followers->start({.kind = RankPass::Kind::kMoveExperts, .slots = slots, .layer = layer});
   const ExpertSlots before = shard_.slots_of(layer, config_.n_routed_experts);
   shard_.moved.resize(static_cast<std::size_t>(config_.num_hidden_layers));
   shard_.moved[i] = slots;

@@ -5,6 +5,7 @@
 #include "base/str.h"
 #include "model/divided_ops.h"
 #include "runtime/loaded_model.h"
+#include "runtime/rank_groups.h"
 
 namespace glint {
 namespace {
@@ -51,29 +52,53 @@ void keep_last_pieces(std::span<const StepRows> groups, std::span<const StepRows
 
 }  // namespace
 
+void LoadedModel::join_groups() {
+  for (const GroupKind& kind : kGroupKinds) {
+    Comm*& place = options_.mesh.*kind.place;
+    // A rank may add slices of its own.
+    const bool alone = place->size() == 1 && !(place == options_.mesh.tp && shard_.is_divided());
+    if (alone) continue;
+    std::unique_ptr<DeviceComm> group = backend().make_comm(*place);
+    if (!group) return;
+    place = group.get();
+    ranks_.groups.push_back(std::move(group));
+  }
+}
+
 void LoadedModel::set_followers(Followers* followers) {
-  followers_ = followers;
-  results_.reset();
+  ranks_.followers = followers;
+  ranks_.results.reset();
   if (followers && shard_.shape.pp > 1)
-    results_ = std::make_unique<StageResults>(*options_.mesh.pp, ops().device());
+    ranks_.results = std::make_unique<StageResults>(*options_.mesh.pp, ops().device());
+}
+
+Status LoadedModel::connect_groups() {
+  for (const auto& group : ranks_.groups) GLINT_TRY_STATUS(group->connect());
+  return Ok{};
 }
 
 Status LoadedModel::restart_ranks() {
-  if (results_) results_->abandon();
+  if (ranks_.results) ranks_.results->abandon();
   GLINT_TRY_STATUS(undo_moves());  // new ranks have the experts that they load
-  return followers_ ? followers_->restart() : Ok{};
+  if (!ranks_.followers) return Ok{};
+  graphs_.clear();  // of the groups as they were
+  return ranks_.followers->restart([this]() -> Status {
+    GLINT_TRY_STATUS(connect_groups());
+    if (ranks_.record_again) ranks_.record_again();
+    return Ok{};
+  });
 }
 
 Status LoadedModel::on_all(RankPass pass, const std::function<Status()>& own) {
-  if (!followers_) return own();
-  followers_->start(std::move(pass));
+  if (!ranks_.followers) return own();
+  ranks_.followers->start(std::move(pass));
   Status mine = own();
-  Status theirs = followers_->finish();
+  Status theirs = ranks_.followers->finish();
   return mine.ok() ? theirs : mine;
 }
 
 void LoadedModel::tell(RankPass pass, const HiddenRows& hidden) {
-  if (!followers_) return;
+  if (!ranks_.followers) return;
   GLINT_CHECK(pass.shards.empty() || std::ssize(pass.shards) == shard_.shape.dp,
               "followers run the rows of all shards");
   pass.hidden.assign(hidden.on_host.begin(), hidden.on_host.end());
@@ -87,7 +112,7 @@ void LoadedModel::tell(RankPass pass, const HiddenRows& hidden) {
     std::iota(pass.hidden_rows.begin(), pass.hidden_rows.end(),
               static_cast<std::int32_t>(begin / row));
   }
-  followers_->start(std::move(pass));
+  ranks_.followers->start(std::move(pass));
 }
 
 Tensor LoadedModel::bring_home(const Tensor& mine, std::span<const std::int64_t> rows, RowType type,
@@ -116,7 +141,7 @@ Tensor LoadedModel::bring_home(const Tensor& mine, std::span<const std::int64_t>
   }
   if (shard_.shard > 0 || !shard_.is_first()) return {};
   all = arena.take(type.dtype, {all_rows, type.width});
-  results_->receive(all);
+  ranks_.results->receive(all);
   return all;
 }
 
@@ -150,7 +175,12 @@ LoadedModel::RowPlace LoadedModel::place_of(int group, std::int64_t row) const {
 void LoadedModel::begin_step(std::span<const StepRows> groups, const StepOptions& options) {
   const std::vector<StepRows> shards = divide(groups);
   last_.rows = count(groups, num_tokens);
-  tell({.kind = RankPass::Kind::kStep, .shards = shards, .routed = options.routed}, {});
+  tell({.kind = RankPass::Kind::kStep,
+        .shards = shards,
+        .routed = options.routed,
+        .graph = options.graphs && !options.taps,
+        .graph_drafts = options.max_drafts},
+       {});
   run_own(shards[static_cast<std::size_t>(shard_.shard)], options);
   const auto sum = [&](auto of) {
     const std::vector<std::int64_t> counts = count(shards, of);
@@ -160,25 +190,30 @@ void LoadedModel::begin_step(std::span<const StepRows> groups, const StepOptions
   if (options.routed) {
     routed = {DType::kI32, sum(num_tokens) * config_.num_moe_layers(), config_.num_experts_per_tok};
   }
-  results_->begin({DType::kF32, sum(num_logits), config_.vocab_size}, routed);
+  ranks_.results->begin({DType::kF32, sum(num_logits), config_.vocab_size}, routed);
   activity_.end();
 }
 
 StepOutput LoadedModel::end_step() {
   activity_.begin("later_stages");
-  const StageResults::Step step = results_->end();
+  const StageResults::Step step = ranks_.results->end();
   activity_.end();
   return {.device_logits = step.logits, .device_routed = step.routed, .vocab = config_.vocab_size};
 }
 
 StepOutput LoadedModel::step(std::span<const StepRows> groups, const StepOptions& options) {
-  if (results_) {
+  if (ranks_.results) {
     begin_step(groups, options);
     return end_step();
   }
   const std::vector<StepRows> shards = divide(groups);
   last_.rows = count(groups, num_tokens);
-  tell({.kind = RankPass::Kind::kStep, .shards = shards, .routed = options.routed}, {});
+  tell({.kind = RankPass::Kind::kStep,
+        .shards = shards,
+        .routed = options.routed,
+        .graph = options.graphs && !options.taps,
+        .graph_drafts = options.max_drafts},
+       {});
   return step_of(shards, options);
 }
 
@@ -288,7 +323,10 @@ Status LoadedModel::follow(const RankPass& pass) {
   const HiddenRows hidden = {.rows = pass.hidden_rows, .on_host = pass.hidden};
   switch (pass.kind) {
     case RankPass::Kind::kStep:
-      (void)step_of(pass.shards, {.routed = pass.routed != 0, .to_host = false});
+      (void)step_of(pass.shards, {.routed = pass.routed != 0,
+                                  .to_host = false,
+                                  .graphs = pass.graph != 0,
+                                  .max_drafts = pass.graph_drafts});
       return Ok{};
     case RankPass::Kind::kDraft:
       (void)draft_of(pass.shards, hidden, pass.selection);
@@ -302,6 +340,12 @@ Status LoadedModel::follow(const RankPass& pass) {
       return reserve_steps(pass.memory);
     case RankPass::Kind::kUpdateWeights:
       return take_weights(pass.path);
+    case RankPass::Kind::kRecordGraphs:
+      graphs_.use(graph_sizes(pass.graph_sizes));
+      record_own_graphs(
+          pass.max_seq_len,
+          {.routed = pass.routed != 0, .to_host = false, .max_drafts = pass.graph_drafts});
+      return Ok{};
     case RankPass::Kind::kMoveExperts:
       move_experts(pass.layer, pass.slots);
       return Ok{};

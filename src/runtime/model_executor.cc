@@ -18,6 +18,12 @@ using Clock = std::chrono::steady_clock;
 // Less than this is not worth a row that runs again.
 constexpr double kMaskSeconds = 0.0005;
 
+// Whether a step may be launched while its tokens are still drawn: only this rank's device knows
+// them.
+bool runs_ahead(LoadedModel& model) {
+  return !model.ops().device().is_host() && model.shard().shape.num_ranks() == 1;
+}
+
 ExecutorInfo make_info(LoadedModel& model, const ModelExecutorOptions& options) {
   const ModelConfig& c = model.config();
   ExecutorInfo info = {.vocab_size = static_cast<int>(c.vocab_size),
@@ -26,7 +32,7 @@ ExecutorInfo make_info(LoadedModel& model, const ModelExecutorOptions& options) 
                        .num_moe_layers = c.num_moe_layers(),
                        .num_experts = c.n_routed_experts,
                        .num_experts_per_tok = c.num_experts_per_tok,
-                       .depth = model.ops().device().is_host() ? 1 : 2,
+                       .depth = runs_ahead(model) ? 2 : 1,
                        .num_shards = model.shard().shape.num_sequence_shards(),
                        // Drafts need the tokens of the step before.
                        .num_stages = options.max_drafts > 0 ? 1 : model.shard().shape.pp,
@@ -175,6 +181,7 @@ void ModelExecutor::run(LaunchedStep& step) {
   const bool drafts_wait = options_.max_drafts > 0 && !seat_drafter_;
   if (step.failure || (!drafts_wait && !key_reads.taps())) return;
   read_launched();
+  if (step.failure) return;
   key_reads.tell(runs);
   if (drafts_wait) run_draft_rows(runs);
 }
@@ -203,10 +210,11 @@ void ModelExecutor::end_begun(std::size_t count) {
 void ModelExecutor::end(LaunchedStep& step, const StepOutput& out,
                         Clock::time_point forward_start) {
   std::vector<SliceRun>& runs = step.runs;
-  std::vector<int> told;
-  for (const SliceRun& run : runs) told.push_back(run.sequence->told_prompt_tokens);
+  step.told_prompt_tokens.clear();
+  for (const SliceRun& run : runs)
+    step.told_prompt_tokens.push_back(run.sequence->told_prompt_tokens);
   logprobs_.ask_prompts(runs, step.prompt_logprobs);
-  if (come_to_nothing(step, told)) return;
+  if (come_to_nothing(step)) return;
   if (options_.times_gaps) step.passed = model_.ops().device().record();
   model_.activity().begin("grammar_masks");
   if (std::any_of(runs.begin(), runs.end(), follows_unread)) {
@@ -226,13 +234,16 @@ void ModelExecutor::end(LaunchedStep& step, const StepOutput& out,
 
 // Whether a rank was lost before its part of the step was there. Later losses are the next step's:
 // what this one sampled is right.
-bool ModelExecutor::come_to_nothing(LaunchedStep& step, std::span<const int> told_prompt_tokens) {
+bool ModelExecutor::come_to_nothing(LaunchedStep& step) {
   const Status ranks = model_.ranks_state();
   if (ranks.ok()) return false;
   step.failure = ranks.error();
+  step.is_unread = false;
   failed_ = true;
   for (std::size_t i = 0; i < step.runs.size(); ++i) {
-    step.runs[i].sequence->told_prompt_tokens = told_prompt_tokens[i];
+    SliceRun& run = step.runs[i];
+    run.sequence->told_prompt_tokens = step.told_prompt_tokens[i];
+    if (run.masks) run.sequence->masks = std::move(run.masks);
   }
   return true;
 }
@@ -245,9 +256,11 @@ void ModelExecutor::read_launched() {
 }
 
 void ModelExecutor::read(LaunchedStep& step) {
-  step.is_unread = false;
   Device& device = model_.ops().device();
   device.wait(step.done);
+  // On a device the ranks' parts are there only now.
+  if (!device.is_host() && come_to_nothing(step)) return;
+  step.is_unread = false;
   if (options_.times_gaps) {
     if (step.begun.handle() && last_computed_.handle()) {
       gaps_.push_back(device.seconds_between(last_computed_, step.begun) +
@@ -280,6 +293,7 @@ Result<StepResult> ModelExecutor::collect() {
   GLINT_CHECK(!launched_.empty(), "no step is launched");
   end_begun(1);
   LaunchedStep& step = launched_.front();
+  if (step.is_unread) read(step);
   if (const std::optional<Error> failure = step.failure) {
     model_.ops().device().synchronize();
     for (LaunchedStep& lost : launched_) {
@@ -290,7 +304,6 @@ Result<StepResult> ModelExecutor::collect() {
     launched_.clear();
     return *failure;
   }
-  if (step.is_unread) read(step);
   step.result.seconds = seconds_since(std::max(step.begin, last_collected_));
   last_collected_ = Clock::now();
   end_sequences(*step.plan);

@@ -79,7 +79,7 @@ class ModelExecutor final : public Executor {
            std::chrono::steady_clock::time_point forward_start);
   void end_begun(std::size_t count);
   Tensor sample(LaunchedStep& step, const Tensor& logits);
-  bool come_to_nothing(LaunchedStep& step, std::span<const int> told_prompt_tokens);
+  bool come_to_nothing(LaunchedStep& step);
   void read_launched();
   void read(LaunchedStep& step);
   void run_draft_rows(std::span<SliceRun> runs);

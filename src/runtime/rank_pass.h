@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -16,19 +17,24 @@ namespace glint {
 
 struct RankPass {
   enum class Kind : std::uint8_t {
-    kStep,           // `shards`
+    kStep,           // `shards`, `routed`, `graph`
     kDraft,          // `shards`, `selection`, and hidden states
     kHead,           // hidden states of `shard`
     kReservePages,   // `num_pages`
     kReserveSteps,   // `memory`
     kUpdateWeights,  // of the checkpoint in folder `path`
     kMoveExperts,    // of `layer`, to `slots`
+    kRecordGraphs,   // `graph_sizes`, `graph_drafts`, `max_seq_len`, `routed`
   };
-  static constexpr int kNumKinds = 7;
+  static constexpr int kNumKinds = 8;
 
   Kind kind = Kind::kStep;
   std::vector<StepRows> shards = {};  // the rows of each
   std::uint8_t routed = 0;            // not 0: the leader asks for the chosen experts
+  std::uint8_t graph = 0;             // not 0: a step that graphs may hold, with these drafts
+  std::int32_t graph_drafts = 0;
+  std::vector<std::int64_t> graph_sizes = {};  // to_list() of GraphSizes (step_graphs.h)
+  std::int64_t max_seq_len = 0;
   std::int32_t shard = 0;
   // Values of the rows of all shards, one after another:
   std::vector<std::int32_t> selection = {};
@@ -52,9 +58,9 @@ class Followers {
   virtual Status finish() = 0;
   // Fails once a follower is lost: from then on passes come to nothing.
   virtual Status state() const = 0;
-  // New followers for those that are lost, as they were before their first pass, with the memory
-  // and the weights that they had.
-  virtual Status restart() = 0;
+  // New followers for those that are lost, as they were before their first pass, with the memory,
+  // the weights and the graphs that they had. The leader does its part of making these by `beside`.
+  virtual Status restart(const std::function<Status()>& beside) = 0;
 };
 
 }  // namespace glint

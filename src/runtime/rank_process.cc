@@ -125,7 +125,7 @@ Result<Membership> join_sockets(Leader& leader, const MeshShape& shape, int rank
 }
 
 Status run_rank(Leader& leader, const Json& start, const std::string& build,
-                const std::function<Result<std::unique_ptr<Backend>>(const Json&)>& make_backend) {
+                const std::function<Result<std::unique_ptr<Backend>>(const Json&, int)>& make) {
   const Json* const theirs = start.find("build");
   if (!theirs || *theirs != Json(build)) {
     return invalid(str("this process is glint ", build, ", and its leader another build"));
@@ -137,7 +137,7 @@ Status run_rank(Leader& leader, const Json& start, const std::string& build,
   GLINT_TRY(const Membership member, memory.empty() ? join_sockets(leader, shape, options.rank)
                                                     : join_memory(memory, shape, options.rank));
   options.mesh = member.mesh();
-  GLINT_TRY(std::unique_ptr<Backend> backend, make_backend(*start.find("backend")));
+  GLINT_TRY(std::unique_ptr<Backend> backend, make(*start.find("backend"), options.rank));
   GLINT_TRY(const std::unique_ptr<LoadedModel> model,
             LoadedModel::load(options, std::move(backend)));
   Json about = describe_rank(*model);
@@ -149,7 +149,9 @@ Status run_rank(Leader& leader, const Json& start, const std::string& build,
     GLINT_TRY(const RankPass pass, read_pass(bytes));
     const Status done = model->follow(pass);
     if (!is_answered(pass.kind)) continue;
-    GLINT_TRY_STATUS(leader.tell(answer_of(done)));
+    Json answer = answer_of(done);
+    answer.set("way", model->way_between_ranks());  // groups find it with the first of these passes
+    GLINT_TRY_STATUS(leader.tell(answer));
   }
 }
 
@@ -189,12 +191,12 @@ Json to_json(const RankMeeting& meeting) {
 
 bool is_answered(RankPass::Kind kind) {
   return kind == RankPass::Kind::kReservePages || kind == RankPass::Kind::kReserveSteps ||
-         kind == RankPass::Kind::kUpdateWeights;
+         kind == RankPass::Kind::kUpdateWeights || kind == RankPass::Kind::kRecordGraphs;
 }
 
 int run_rank_process(
     const std::string& build,
-    const std::function<Result<std::unique_ptr<Backend>>(const Json&)>& make_backend) {
+    const std::function<Result<std::unique_ptr<Backend>>(const Json&, int)>& make_backend) {
   // Signals that end a server are its leader's to hear.
   for (const int number : {SIGTERM, SIGINT, SIGHUP}) ::signal(number, SIG_IGN);
   if (::fcntl(kRankStreamFd, F_SETFD, FD_CLOEXEC) != 0) return 2;

@@ -22,9 +22,9 @@ inline constexpr int kRankBeatMilliseconds = 200;
 // Ranks that run connect to each other in this time.
 inline constexpr int kRankMeetingSeconds = 30;
 
-// The first message to it: `model` of rank `rank`, on a backend that make_backend(`backend`) makes,
-// in a group over the memory that lies at path `memory`, or where that is empty over sockets: then
-// it answers {port}, and the next message is a RankMeeting.
+// The first message to it: `model` of rank `rank`, on a backend that make_backend(`backend`, rank)
+// makes, in a group over the memory that lies at path `memory`, or where that is empty over
+// sockets: then it answers {port}, and the next message is a RankMeeting.
 Json rank_start(const ModelOptions& model, int rank, const std::string& build, const Json& backend,
                 const std::string& memory);
 // Passes that are answered, with {} or an error; so is the start, at last with {checkpoint, about}.
@@ -43,6 +43,6 @@ Json to_json(const RankMeeting& meeting);
 // started it, or if it cannot load its part, which the leader is told.
 int run_rank_process(
     const std::string& build,
-    const std::function<Result<std::unique_ptr<Backend>>(const Json&)>& make_backend);
+    const std::function<Result<std::unique_ptr<Backend>>(const Json&, int rank)>& make_backend);
 
 }  // namespace glint

@@ -195,6 +195,7 @@ void RankProcesses::start(RankPass pass) {
   if (is_answered(pass.kind)) unanswered_.push_back(pass.kind);
   if (pass.kind == RankPass::Kind::kReservePages) pages_ = pass;
   if (pass.kind == RankPass::Kind::kReserveSteps) steps_ = pass;
+  if (pass.kind == RankPass::Kind::kRecordGraphs) graphs_ = pass;
 }
 
 Status RankProcesses::finish() {
@@ -203,6 +204,9 @@ Status RankProcesses::finish() {
     for (std::size_t i = 0; i < processes_.size(); ++i) {
       const Result<Json> said = take_answer(i);
       if (!said.ok() && all.ok()) all = said.error();
+      if (!said.ok()) continue;
+      const std::lock_guard lock(mutex_);
+      processes_[i].said.set("way", *said.value().find("way"));
     }
   }
   return all;
@@ -287,7 +291,7 @@ void RankProcesses::end() {
   unanswered_.clear();
 }
 
-Status RankProcesses::restart() {
+Status RankProcesses::restart(const std::function<Status()>& beside) {
   const std::string why = state().ok() ? "" : state().error().message;
   const auto now = Clock::now();
   faults_.push_back(now);
@@ -301,18 +305,21 @@ Status RankProcesses::restart() {
   if (memory_) memory_->begin_again();
   ending_ = false;
   is_lost_ = false;
-  Status status = bring_back();
+  Status status = bring_back(beside);
   if (!status.ok()) lose("ranks do not start again: " + status.error().message);
   return status;
 }
 
 // New processes, with what those before them had.
-Status RankProcesses::bring_back() {
+Status RankProcesses::bring_back(const std::function<Status()>& beside) {
   GLINT_TRY_STATUS(bring());
   GLINT_TRY_STATUS(await_loaded());
-  if (pages_) start(*pages_);
-  if (steps_) start(*steps_);
-  return finish();
+  for (const auto* pass : {&pages_, &steps_, &graphs_}) {
+    if (*pass) start(**pass);
+  }
+  Status mine = beside();
+  Status theirs = finish();
+  return theirs.ok() ? mine : theirs;
 }
 
 Json RankProcesses::describe() const {

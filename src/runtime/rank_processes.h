@@ -52,7 +52,7 @@ class RankProcesses final : public Followers {
   void start(RankPass pass) override;
   Status finish() override;
   Status state() const override;
-  Status restart() override;
+  Status restart(const std::function<Status()>& beside) override;
 
   // Each rank: its part, and what it has moved, the leader first; from any thread.
   Json describe() const;
@@ -76,7 +76,7 @@ class RankProcesses final : public Followers {
   Result<Json> take_answer(std::size_t follower);
   bool hear(std::size_t follower);
   Status await_loaded();
-  Status bring_back();
+  Status bring_back(const std::function<Status()>& beside);
   void watch();
   void hang_up();
   void end();
@@ -91,7 +91,7 @@ class RankProcesses final : public Followers {
   std::optional<CountingComm> counting_;
   LoadedModel* leader_ = nullptr;
   std::vector<Process> processes_;  // of ranks 1 and up
-  std::optional<RankPass> pages_, steps_;
+  std::optional<RankPass> pages_, steps_, graphs_;
   std::vector<RankPass::Kind> unanswered_;
   std::deque<std::chrono::steady_clock::time_point> faults_;
   mutable std::mutex mutex_;

@@ -25,7 +25,7 @@ class RankThreads final : public Followers {
   Status finish() override;
   // A thread that fails ends the process, and with it all.
   Status state() const override { return Ok{}; }
-  Status restart() override { return Ok{}; }
+  Status restart(const std::function<Status()>&) override { return Ok{}; }
 
  private:
   void follow(LoadedModel& model, Queue<std::shared_ptr<const RankPass>>& passes);

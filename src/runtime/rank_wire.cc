@@ -111,6 +111,10 @@ void visit(Visit& v, Pass& pass) {
     v(rows.all_tokens);
   });
   v(pass.routed);
+  v(pass.graph);
+  v(pass.graph_drafts);
+  v(pass.graph_sizes);
+  v(pass.max_seq_len);
   v(pass.shard);
   v(pass.selection);
   v(pass.hidden_rows);

@@ -25,6 +25,8 @@ RankPass random_pass(std::uint64_t seed) {
     }
   }
   pass.routed = static_cast<std::uint8_t>(below(2));
+  pass.graph = static_cast<std::uint8_t>(below(2));
+  pass.graph_sizes.resize(static_cast<std::size_t>(below(5)), below(9));
   pass.shard = below(4);
   pass.selection.resize(static_cast<std::size_t>(below(9)), below(7));
   pass.hidden_rows.resize(static_cast<std::size_t>(below(9)), below(7));
@@ -50,6 +52,8 @@ TEST(RankWire, passes_come_back_as_they_were) {
       EXPECT_EQ(read.value().shards[s].pages, pass.shards[s].pages);
       EXPECT_EQ(read.value().shards[s].slices.size(), pass.shards[s].slices.size());
     }
+    EXPECT_EQ(read.value().graph, pass.graph);
+    EXPECT_EQ(read.value().graph_sizes, pass.graph_sizes);
     EXPECT_EQ(read.value().shard, pass.shard);
     EXPECT_EQ(read.value().hidden, pass.hidden);
     EXPECT_EQ(read.value().memory.draft, pass.memory.draft);

@@ -52,7 +52,8 @@ Json describe_rank(LoadedModel& model) {
                       {shard.shape.moves_experts ? "expert_slots" : "experts",
                        range(shard.experts.first, shard.experts.first + shard.experts.count)},
                       {"heads", range(shard.heads.first, shard.heads.first + shard.heads.count)},
-                      {"weight_bytes", model.load_stats().held_bytes}};
+                      {"weight_bytes", model.load_stats().held_bytes},
+                      {"way", model.way_between_ranks()}};
 }
 
 Json describe(const std::map<std::string, CommUse>& uses) {

@@ -14,6 +14,11 @@ std::int64_t bytes_from_ranks(const ModelConfig& c, const ServeMemoryArgs& args)
   return 4 * (logits * c.vocab_size + rows * c.num_moe_layers() * c.num_experts_per_tok);
 }
 
+// That a rank belongs to.
+int num_groups(const MeshShape& shape) {
+  return (shape.tp > 1) + (shape.cp > 1) + (shape.dp > 1) + (shape.ep > 1) + (shape.pp > 1);
+}
+
 }  // namespace
 
 Result<ServeMemory> plan_serve_memory(const ModelConfig& config, ServeMemoryArgs args) {
@@ -34,8 +39,9 @@ Result<ServeMemory> plan_serve_memory(const ModelConfig& config, ServeMemoryArgs
   Device& device = args.trial.like->device();
   const DeviceMemory have = device.memory();
   // All ranks of this machine are in the host's memory, each with the whole cache of its shard's
-  // layers.
-  const std::int64_t ranks = args.ranks_here;
+  // layers; or each has a device.
+  const std::int64_t ranks = device.is_host() ? args.ranks_here : 1;
+  plan.step.scratch += num_groups(shape) * args.group_bytes;
   ServeMemory memory = {.page = plan.page * ranks / shape.pp,
                         .weights = weights * ranks / shape.pp,
                         .activations = ranks * plan.working_bytes(),

@@ -17,6 +17,23 @@ bool holds(const GraphSizes& sizes, std::int64_t sequences, std::int64_t each) {
 
 }  // namespace
 
+std::vector<std::int64_t> to_list(const GraphSizes& sizes) {
+  std::vector<std::int64_t> list = {sizes.pads, sizes.most};
+  list.insert(list.end(), sizes.rows.begin(), sizes.rows.end());
+  return list;
+}
+
+GraphSizes graph_sizes(std::span<const std::int64_t> list) {
+  GraphSizes sizes;
+  if (list.size() < 2) return sizes;
+  sizes.pads = list[0] != 0, sizes.most = list[1];
+  for (const std::int64_t rows : list.subspan(2)) {
+    if (rows < 1 || rows > 1 << 20 || (!sizes.rows.empty() && rows <= sizes.rows.back())) break;
+    sizes.rows.push_back(rows);
+  }
+  return sizes;
+}
+
 GraphSizes usual_graphs(std::int64_t most) {
   GraphSizes sizes;
   for (std::int64_t rows = 1;; rows += rows < 8 ? rows : rows < 64 ? 8 : 32) {
@@ -66,9 +83,14 @@ std::optional<StepGraphs::Key> StepGraphs::key_of(const StepRows& rows,
 }
 
 bool StepGraphs::fit(const Model& m, const StepRows& rows, const StepOptions& options) const {
-  return options.graphs && !m.ops.device().is_host() && !options.taps && !rows.slices.empty() &&
-         m.mesh.tp->size() == 1 && m.mesh.ep->size() == 1 && m.mesh.pp->size() == 1 &&
+  return options.graphs && !options.taps && !rows.slices.empty() && can_record(m) &&
          key_of(rows, options);
+}
+
+// Experts' rows are as many as chance has it, and stages wait for each other.
+bool StepGraphs::can_record(const Model& m) {
+  return !m.ops.device().is_host() && m.mesh.tp->can_record() && m.mesh.ep->size() == 1 &&
+         m.mesh.pp->size() == 1;
 }
 
 ForwardArgs StepGraphs::run(const Model& m, const StepRows& rows, const Tensor& rope_table,
@@ -118,6 +140,7 @@ ForwardArgs StepGraphs::run(const Model& m, const Key& key, BatchArrays arrays,
   const auto [found, is_new] = graphs_.try_emplace(key);
   Recorded& recorded = found->second;
   Device& device = m.ops.device();
+  CommCounters* const counters = m.mesh.tp->counters();
   const auto batch = [&] {
     return place(recorded.inputs, arrays, rope_table, options.seats, m.ops, arena);
   };
@@ -126,11 +149,16 @@ ForwardArgs StepGraphs::run(const Model& m, const Key& key, BatchArrays arrays,
   if (recorded.graph) {
     if (options.begun) *options.begun = device.record();
     recorded.graph->launch();
+    arena.go_to(recorded.end);
+    if (counters) counters->add_between(recorded.before, recorded.after);
   } else if (is_new) {
     recorded.results = run_batch(m, batch(), options, arena);
   } else {
+    if (counters) recorded.before = counters->totals();
     recorded.graph =
         device.capture([&] { recorded.results = run_batch(m, batch(), options, arena); });
+    recorded.end = arena.mark();
+    if (counters) recorded.after = counters->totals();
   }
   return recorded.results;
 }

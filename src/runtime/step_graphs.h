@@ -9,8 +9,10 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
+#include "comm/counting_comm.h"
 #include "runtime/step.h"
 
 namespace glint {
@@ -22,6 +24,10 @@ struct GraphSizes {
   bool pads = true;                     // false: a step has exactly so many, or no graph
   std::int64_t most = 1 << 30;          // rows with drafts
 };
+
+// As a flat list, and back; anything else that a list may hold is no sizes at all.
+std::vector<std::int64_t> to_list(const GraphSizes& sizes);
+GraphSizes graph_sizes(std::span<const std::int64_t> list);
 
 // Few sizes, up to `most` rows, and never a quarter more rows than there are beyond the first.
 GraphSizes usual_graphs(std::int64_t most);
@@ -37,9 +43,12 @@ std::int64_t count_graphs(const GraphSizes& sizes, std::int64_t index_topk,
 class StepGraphs {
  public:
   void use(GraphSizes sizes) { clear(), sizes_ = std::move(sizes); }
+  const GraphSizes& sizes() const { return sizes_; }
 
+  // Whether the model's device and groups repeat a whole pass at once.
+  static bool can_record(const Model& model);
   // Whether a step can be one: a row of each sequence, or with its drafts, and their logits, which
-  // nobody taps, on one rank.
+  // nobody taps.
   bool fit(const Model& model, const StepRows& rows, const StepOptions& options) const;
 
   // Runs the step, and from the second of its size on from a graph. `arena` is as it was in all
@@ -66,7 +75,9 @@ class StepGraphs {
   struct Recorded {
     BatchInputs inputs = {};
     ForwardArgs results = {};
-    std::unique_ptr<Graph> graph = {};  // null: it ran once, and the arena has grown
+    Arena::Mark end = {};                          // of the memory that it takes
+    CommCounters::Totals before = {}, after = {};  // collectives of it
+    std::unique_ptr<Graph> graph = {};             // null: it ran once, and the arena has grown
   };
   // Its sequences and rows; none: it is no graph.
   std::optional<Key> key_of(const StepRows& rows, const StepOptions& options) const;

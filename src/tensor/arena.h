@@ -24,19 +24,26 @@ class Arena {
   // multiple of 512 bytes apart lie 64 bytes further: else they share the sets of a cache.
   Tensor take_padded(DType dtype, std::initializer_list<std::int64_t> dims);
 
+  // How far it is taken.
+  struct Mark {
+    std::size_t chunk = 0, used = 0, taken = 0;
+  };
+  Mark mark() const { return {chunk_, used_, taken_}; }
+  // Back to there; or forward: what lay up to there is taken once more.
+  void go_to(const Mark& mark) { chunk_ = mark.chunk, used_ = mark.used, taken_ = mark.taken; }
+
   class Scope {
    public:
-    explicit Scope(Arena& arena)
-        : arena_(arena), chunk_(arena.chunk_), used_(arena.used_), taken_(arena.taken_) {}
+    explicit Scope(Arena& arena) : arena_(arena), begin_(arena.mark()) {}
     ~Scope() {
-      if (!arena_.retains_) arena_.chunk_ = chunk_, arena_.used_ = used_, arena_.taken_ = taken_;
+      if (!arena_.retains_) arena_.go_to(begin_);
     }
     Scope(const Scope&) = delete;
     Scope& operator=(const Scope&) = delete;
 
    private:
     Arena& arena_;
-    std::size_t chunk_, used_, taken_;
+    const Mark begin_;
   };
 
   // While it lives, scopes inside it give nothing back when they end: what a layer took stays for

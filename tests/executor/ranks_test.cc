@@ -1,6 +1,7 @@
 // A served model over ranks, of which the first leads: the same answers as one rank's, that cuts
 // its sums in the same slices where products are divided, whatever runs beside them.
 #include "executor/harness.h"
+#include "ops/testing/late_ops.h"
 #include "runtime/rank_threads.h"
 
 namespace glint {
@@ -14,7 +15,15 @@ struct Group {
   LoadedModel& leader() { return ranks->model(0); }
 };
 
-Group load_group(const MeshShape& shape) {
+enum class Where { kHost, kLateDevice, kJoinedDevices };
+
+std::unique_ptr<Backend> make_backend(Where where) {
+  std::unique_ptr<Backend> host = best_backend().make(1);
+  if (where == Where::kHost) return host;
+  return std::make_unique<LateOps>(std::move(host), where == Where::kJoinedDevices);
+}
+
+Group load_group(const MeshShape& shape, Where where = Where::kHost) {
   Group group = {std::make_unique<Ranks>(shape), nullptr};
   for (int rank = 0; rank < shape.num_ranks(); ++rank) {
     auto model = LoadedModel::load({.dir = kModelDir,
@@ -22,7 +31,7 @@ Group load_group(const MeshShape& shape) {
                                     .shape = shape,
                                     .rank = rank,
                                     .mesh = group.ranks->mesh(rank)},
-                                   best_backend().make(1));
+                                   make_backend(where));
     EXPECT_TRUE(model.ok()) << model.error().message;
     group.ranks->add(std::move(model).value());
   }
@@ -148,6 +157,32 @@ TEST(RankedExecutor, shards_that_share_sequences_answer_as_one_rank_does) {
   Group cut = load_group(1),
         divided = load_group({.tp = 2, .cp = 2, .dp = 2, .reduce_slices = kSlices});
   expect_same_in_all_ways(divided.leader(), Harness(cut.leader(), {}).run(requests()));
+}
+
+// Ranks whose memory nobody else reads, and which have done nothing until somebody waits.
+TEST(RankedExecutor, ranks_on_devices_answer_as_ranks_on_the_host_do) {
+  const std::vector<Request> few(requests().begin(), requests().begin() + 3);
+  for (const MeshShape& shape :
+       {MeshShape{.tp = 1, .reduce_slices = 2}, MeshShape{.tp = 2}, MeshShape{.ep = 2, .dp = 2}}) {
+    SCOPED_TRACE(describe(shape));
+    Group host = load_group(shape), devices = load_group(shape, Where::kLateDevice);
+    EXPECT_EQ(host.leader().way_between_ranks(), "");
+    EXPECT_EQ(devices.leader().way_between_ranks(), "through the host");
+    const HarnessOptions drafts = {.max_drafts = 2};
+    expect_same(Harness(devices.leader(), drafts).run(few), Harness(host.leader(), {}).run(few));
+  }
+}
+
+// Whose groups are part of what is recorded, and of what is repeated.
+TEST(RankedExecutor, recorded_steps_of_divided_products_answer_as_the_host_does) {
+  const std::vector<Request> few(requests().begin(), requests().begin() + 3);
+  const MeshShape shape = {.tp = 2};
+  Group host = load_group(shape), devices = load_group(shape, Where::kJoinedDevices);
+  EXPECT_EQ(devices.leader().way_between_ranks(), "late");
+  const auto expected = Harness(host.leader(), {}).run(few);
+  expect_same(Harness(devices.leader(), {}).run(few), expected);
+  EXPECT_GT(devices.leader().num_graphs(), 0u);
+  expect_same(Harness(devices.leader(), {.max_drafts = 2}).run(few), expected);
 }
 
 TEST(RankedExecutor, stages_answer_as_one_rank_does) {

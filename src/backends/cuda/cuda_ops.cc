@@ -6,6 +6,8 @@
 #include "backends/cuda/attention/inputs.h"
 #include "backends/cuda/backward/cuda_gradients.h"
 #include "backends/cuda/cache/cache.h"
+#include "backends/cuda/comm/make_gpu_comm.h"
+#include "backends/cuda/comm/windows.h"
 #include "backends/cuda/device.h"
 #include "backends/cuda/elementwise/elementwise.h"
 #include "backends/cuda/linear/linear.h"
@@ -39,8 +41,8 @@ bool is_gate_up(DType x, const Weights& gate, const Weights& up) {
 class CudaOps final : public Backend {
  public:
   // `scores`: memory of the device for select_keys.
-  CudaOps(std::unique_ptr<CudaDevice> device, Buffer scores)
-      : device_(std::move(device)), scores_(std::move(scores)) {}
+  CudaOps(std::unique_ptr<CudaDevice> device, Buffer scores, bool use_windows)
+      : device_(std::move(device)), scores_(std::move(scores)), use_windows_(use_windows) {}
 
   Device& device() override { return *device_; }
   Capabilities capabilities() const override {
@@ -49,6 +51,9 @@ class CudaOps final : public Backend {
     return all;
   }
   std::unique_ptr<Gradients> make_gradients() override { return make_cuda_gradients(*device_); }
+  std::unique_ptr<DeviceComm> make_comm(Comm& host) override {
+    return make_gpu_comm(host, *device_, use_windows_);
+  }
 
   Status supports(const ModelDims& dims) const override {
     if (dims.n_routed_experts > kMostExperts) {
@@ -310,12 +315,13 @@ class CudaOps final : public Backend {
 
   std::unique_ptr<CudaDevice> device_;
   const Buffer scores_;
+  const bool use_windows_;
 };
 
 }  // namespace
 }  // namespace cuda
 
-Result<std::unique_ptr<Backend>> make_cuda_ops(int device) {
+Result<std::unique_ptr<Backend>> make_cuda_ops(int device, bool use_windows) {
   GLINT_TRY(std::unique_ptr<cuda::CudaDevice> cuda_device, cuda::CudaDevice::make(device));
   Buffer scores = cuda_device->allocate(cuda::kScoreBytes);
   if (!scores.data()) {
@@ -324,7 +330,15 @@ Result<std::unique_ptr<Backend>> make_cuda_ops(int device) {
                      " MiB left for scores of keys; end what else runs on it")};
   }
   return std::unique_ptr<Backend>(
-      std::make_unique<cuda::CudaOps>(std::move(cuda_device), std::move(scores)));
+      std::make_unique<cuda::CudaOps>(std::move(cuda_device), std::move(scores), use_windows));
+}
+
+int num_cuda_devices() { return cuda::CudaDevice::count(); }
+
+std::int64_t cuda_group_bytes() {
+  // NCCL's own, as measured for two H100 (bench/results/cuda-ranks-h100.txt).
+  constexpr std::int64_t kOfNccl = std::int64_t{512} << 20;
+  return static_cast<std::int64_t>(cuda::kWindowBytes) + kOfNccl;
 }
 
 Status find_cuda_device(int device) { return cuda::CudaDevice::find(device); }

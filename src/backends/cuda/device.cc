@@ -69,6 +69,11 @@ Status CudaDevice::find(int ordinal) {
   return check_target(describe(ordinal), capability_of(ordinal), GLINT_CUDA_TARGETS);
 }
 
+int CudaDevice::count() {
+  int count = 0;
+  return cudaGetDeviceCount(&count) == cudaSuccess ? count : 0;
+}
+
 std::string CudaDevice::note(int ordinal) {
   return unmeasured(describe(ordinal), capability_of(ordinal));
 }

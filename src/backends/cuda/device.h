@@ -16,6 +16,7 @@ class CudaDevice final : public Device {
   static Result<std::unique_ptr<CudaDevice>> make(int ordinal);
   // Whether there is such a device, and whether these kernels run on it.
   static Status find(int ordinal);
+  static int count();
   // A sentence for the user about a device that find() takes, or nothing.
   static std::string note(int ordinal);
   ~CudaDevice() override;
@@ -37,6 +38,7 @@ class CudaDevice final : public Device {
   std::unique_ptr<Graph> capture(const std::function<void()>& run) override;
 
   const Gpu& gpu() const { return gpu_; }
+  int ordinal() const { return ordinal_; }
 
   // Runs `launch(gpu)`, which starts the kernels of `op`, and checks that they started. `op` is
   // a literal: errors that come up later name it.

@@ -8,6 +8,7 @@
 #include "ops/backend.h"
 #include "ops/backward.h"
 #include "ops/capabilities.h"
+#include "ops/testing/late_comm.h"
 #include "tensor/testing/late_device.h"
 
 namespace glint {
@@ -34,12 +35,18 @@ class LateGradients final : public Gradients {
 // Blocks are compositions: a block's scratch memory must be taken in the order of the calls.
 class LateOps final : public Backend {
  public:
-  explicit LateOps(std::unique_ptr<Backend> inner) : inner_(std::move(inner)) {}
+  // `joins`: groups of ranks are of devices, too; else their calls go through the host.
+  explicit LateOps(std::unique_ptr<Backend> inner, bool joins = false)
+      : inner_(std::move(inner)), joins_(joins) {}
 
   Device& device() override { return device_; }
   Capabilities capabilities() const override { return inner_->capabilities(); }
   std::unique_ptr<Gradients> make_gradients() override {
     return std::make_unique<LateGradients>(inner_->make_gradients(), device_);
+  }
+  std::unique_ptr<DeviceComm> make_comm(Comm& host) override {
+    if (!joins_) return Backend::make_comm(host);
+    return std::make_unique<LateComm>(host, device_);
   }
 
 #define GLINT_OP(Type, name)                             \
@@ -52,6 +59,7 @@ class LateOps final : public Backend {
 
  private:
   const std::unique_ptr<Backend> inner_;
+  const bool joins_;
   LateDevice device_;
 };
 

@@ -94,6 +94,8 @@ TEST(GraphFlags, are_set_by_name) {
   EXPECT_FALSE(flags.eager);
   ASSERT_TRUE(flags.set("no pads", "true").ok());
   EXPECT_FALSE(flags.pads);
+  ASSERT_TRUE(flags.set("no windows", "true").ok());
+  EXPECT_FALSE(flags.windows);
   ASSERT_TRUE(flags.set("rows", "8").ok());
   EXPECT_EQ(flags.rows, std::vector<std::int64_t>{8});
   EXPECT_FALSE(flags.set("most", "0").ok());

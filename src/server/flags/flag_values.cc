@@ -57,6 +57,11 @@ Result<Converted> graph_mode(const std::string& value) {
   return Converted{{}, "decode steps are CUDA graphs, whole, and others are not"};
 }
 
+Result<Converted> only_nccl(const std::string& value) {
+  if (lower(value) == "nccl") return Converted{"true"};
+  return Converted{{}, "sums in one shot or two are chosen by their size"};
+}
+
 Result<Converted> log_level(const std::string& value) {
   if (one_of(value, {"critical", "internal_error"})) return Converted{"error"};
   if (one_of(value, {"verbose", "trace"})) return Converted{"debug"};
@@ -89,6 +94,7 @@ constexpr std::pair<std::string_view, FlagRule::Convert> kFunctions[] = {
     {"page_size", page_size},
     {"not_auto", not_auto},
     {"graph_mode", graph_mode},
+    {"only_nccl", only_nccl},
     {"log_level", log_level},
     {"backend", backend},
     {"no_template", no_template},

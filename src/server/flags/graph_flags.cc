@@ -18,7 +18,7 @@ Status GraphFlags::set(std::string_view part, const std::string& value) {
     return Ok{};
   }
   const bool on = (value == "true") != part.starts_with("no ");
-  (part.ends_with("eager") ? eager : pads) = on;
+  (part.ends_with("eager") ? eager : part.ends_with("pads") ? pads : windows) = on;
   return Ok{};
 }
 

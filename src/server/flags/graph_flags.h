@@ -1,4 +1,4 @@
-// Other servers' flags about CUDA graphs.
+// Other servers' flags about CUDA graphs and how GPUs talk.
 #pragma once
 
 #include <cstdint>
@@ -16,6 +16,7 @@ struct GraphFlags {
   bool pads = true;                       // smaller steps use them as well
   std::vector<std::int64_t> rows = {};    // these sizes alone
   std::optional<std::int64_t> most = {};  // none is larger
+  bool windows = true;                    // GPUs read each other's memory where they can
   std::vector<std::string> given = {};    // the flags, as the user wrote them
 
   // Sets `part`, a name of one of these. Fails if `value` is none that it has.

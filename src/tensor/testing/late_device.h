@@ -40,6 +40,8 @@ class LateDevice final : public Device {
   // Those that were there when an event was last waited for that had not passed, behind it.
   std::size_t num_behind_wait() const { return num_behind_wait_; }
 
+  bool is_recording() const { return recording_ != nullptr; }
+
   // Queues an op: runs after everything that was asked for before.
   using Work = std::function<void()>;
   void later(Work work);

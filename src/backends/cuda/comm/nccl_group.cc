@@ -1,0 +1,283 @@
+#include "backends/cuda/comm/nccl_group.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <vector>
+
+#include "backends/cuda/check_cuda.h"
+#include "backends/cuda/comm/collectives.h"
+#include "backends/cuda/comm/window_pointers.h"
+#include "base/str.h"
+#include "comm/host_rows.h"
+
+namespace glint::cuda {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+constexpr auto kLook = std::chrono::milliseconds(20);  // whether the group has ended
+constexpr auto kMostConnecting = std::chrono::seconds(120);
+// Sums of so many f32 at most are added by every rank.
+constexpr std::int64_t kMostAlone = std::int64_t{64} << 10;
+constexpr std::int64_t kFloat = sizeof(float);
+
+std::size_t bytes_of(const Tensor& x) { return x.bytes().size(); }
+
+}  // namespace
+
+NcclGroup::NcclGroup(const NcclLibrary& nccl, Comm& host, CudaDevice& device)
+    : nccl_(nccl),
+      host_(host),
+      device_(device),
+      rank_(host.rank()),
+      size_(host.size()),
+      pinned_(device.allocate_pinned(sizeof(std::atomic<std::uint32_t>))) {
+  GLINT_CHECK(pinned_.data(), "no memory to pin for a group of ranks");
+  ended_ = new (pinned_.data()) std::atomic<std::uint32_t>(0);
+}
+
+Result<std::unique_ptr<NcclGroup>> NcclGroup::make(const NcclLibrary& nccl, Comm& host,
+                                                   CudaDevice& device) {
+  std::unique_ptr<NcclGroup> group(new NcclGroup(nccl, host, device));
+  GLINT_TRY_STATUS(group->connect().in("connecting the ranks' GPUs by NCCL"));
+  return group;
+}
+
+Status NcclGroup::connect() {
+  struct Introduction {
+    std::int32_t result = ncclSuccess;
+    ncclUniqueId id = {};
+  } hello;
+  if (rank_ == 0) hello.result = nccl_.GetUniqueId(&hello.id);
+  host_.broadcast(Tensor(&hello, DType::kI32, {sizeof hello / sizeof(std::int32_t)}), 0);
+  const auto failed = [&](ncclResult_t result) {
+    return Error{ErrorCode::kUnavailable, str(nccl_.GetErrorString(result),
+                                              " (NCCL_DEBUG=WARN in the environment says more)")};
+  };
+  if (hello.result != ncclSuccess) return failed(static_cast<ncclResult_t>(hello.result));
+  if (const std::atomic<std::uint32_t>* const ended = host_.ended()) {
+    watcher_ = std::thread([this, ended] { watch(*ended); });
+  }
+  device_.synchronize();  // and selects it
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.blocking = 0;
+  ncclComm_t comm = nullptr;
+  ncclResult_t result = nccl_.CommInitRankConfig(&comm, size_, hello.id, rank_, &config);
+  comm_ = comm;
+  result = settle(result);
+  if (result == ncclInProgress) {
+    return Error{ErrorCode::kUnavailable, "not all ranks came within 120 s, or one was lost"};
+  }
+  return result == ncclSuccess ? Status(Ok{}) : Status(failed(result));
+}
+
+ncclResult_t NcclGroup::settle(ncclResult_t result) {
+  for (const auto begin = Clock::now(); result == ncclInProgress;) {
+    const ncclComm_t comm = comm_;
+    if (!comm || has_ended() || Clock::now() - begin > kMostConnecting) return ncclInProgress;
+    if (const ncclResult_t asked = nccl_.CommGetAsyncError(comm, &result); asked != ncclSuccess)
+      return asked;
+    if (result == ncclInProgress) std::this_thread::yield();
+  }
+  return result;
+}
+
+// Until the group ends, here or on the host: then kernels wait no longer, ours nor NCCL's.
+void NcclGroup::watch(const std::atomic<std::uint32_t>& host_ended) {
+  while (!ending_ && host_ended.load() == 0) std::this_thread::sleep_for(kLook);
+  if (ending_) return;
+  ended_->store(1, std::memory_order_release);
+  if (const ncclComm_t comm = comm_.exchange(nullptr)) nccl_.CommAbort(comm);
+}
+
+NcclGroup::~NcclGroup() {
+  ending_ = true;
+  if (watcher_.joinable()) watcher_.join();
+  device_.synchronize();
+  if (const ncclComm_t comm = comm_) {
+    if (window_) settle(nccl_.CommWindowDeregister(comm, window_));
+    nccl_.CommAbort(comm);
+  }
+  if (window_memory_) nccl_.MemFree(window_memory_);
+}
+
+Result<Windows> NcclGroup::make_windows() {
+  const auto room = [&](const void* memory) {
+    return memory ? Status(Ok{})
+                  : Status(Error{ErrorCode::kResourceExhausted,
+                                 str("no room on ", device_.name(), " for a window of ",
+                                     kWindowBytes >> 20, " MiB")});
+  };
+  turns_ = device_.allocate(kWindowBlocks * sizeof(std::uint32_t));
+  GLINT_TRY_STATUS(room(turns_.data()));
+  if (nccl_.MemAlloc(&window_memory_, kWindowBytes) != ncclSuccess) window_memory_ = nullptr;
+  GLINT_TRY_STATUS(room(window_memory_));
+  Windows windows = {.turns = reinterpret_cast<std::uint32_t*>(turns_.data()),
+                     .ended = reinterpret_cast<const std::uint32_t*>(ended_),
+                     .rank = rank_,
+                     .size = size_};
+  device_.run("windows", [&](const Gpu& gpu) {
+    check_cuda(cudaMemsetAsync(turns_.data(), 0, turns_.bytes(), gpu.stream), "clear turns");
+    check_cuda(cudaMemsetAsync(window_memory_, 0, kFlagBytes, gpu.stream), "clear flags");
+  });
+  device_.synchronize();
+  ncclResult_t result = nccl_.CommWindowRegister(comm_, window_memory_, kWindowBytes, &window_,
+                                                 NCCL_WIN_COLL_SYMMETRIC);
+  // It says success, too, where it has but begun.
+  if (result == ncclSuccess) result = ncclInProgress;
+  result = settle(result);
+  if (result != ncclSuccess || !window_) {
+    return Error{ErrorCode::kUnavailable,
+                 str("NCCL makes no window of the GPUs' memory (", nccl_.GetErrorString(result),
+                     "); --disable-custom-all-reduce does without")};
+  }
+  device_.run("windows", [&](const Gpu& gpu) { find_windows(window_, size_, gpu, &windows); });
+  host_.barrier();  // all flags are clear
+  return windows;
+}
+
+std::byte* NcclGroup::scratch(std::size_t bytes) {
+  if (scratch_.bytes() < bytes) scratch_ = device_.allocate(bytes);
+  GLINT_CHECK(scratch_.data(),
+              str("no room on ", device_.name(), " for ", bytes, " bytes of ranks' parts"));
+  return scratch_.data();
+}
+
+template <class Call>
+void NcclGroup::run(const char* name, Call&& call) {
+  device_.run(name, [&](const Gpu& gpu) {
+    const ncclComm_t comm = comm_;
+    if (!comm) return;  // what comes of the step is nothing
+    const ncclResult_t result = settle(call(comm, gpu.stream));
+    if (has_ended()) return;
+    GLINT_CHECK(result == ncclSuccess, str(name, ": ", nccl_.GetErrorString(result)));
+  });
+}
+
+void NcclGroup::all_gather(const Tensor& mine, const Tensor& all) {
+  if (bytes_of(mine) == 0) return;
+  run("all_gather", [&](ncclComm_t comm, cudaStream_t stream) {
+    return nccl_.AllGather(mine.data, all.data, bytes_of(mine), ncclInt8, comm, stream);
+  });
+}
+
+void NcclGroup::all_reduce(const Tensor& partial, const Tensor& out) {
+  const std::int64_t n = out.size();
+  if (n == 0) return;
+  if (n <= kMostAlone) {
+    const Tensor parts(scratch(static_cast<std::size_t>(size_ * n * kFloat)), DType::kF32,
+                       {size_ * n});
+    all_gather(Tensor(partial.data, DType::kF32, {n}), parts);
+    return device_.run("all_reduce", [&](const Gpu& gpu) {
+      launch_add_parts(parts.ptr<float>(), size_, n, out, gpu);
+    });
+  }
+  // Each adds its share for all; the last ones may be short, or empty.
+  const std::int64_t share = (n + size_ - 1) / size_;
+  float* const parts =
+      reinterpret_cast<float*>(scratch(static_cast<std::size_t>(2 * size_ * share * kFloat)));
+  float* const sums = parts + size_ * share;
+  const auto count = [&](int rank) { return std::clamp(n - rank * share, std::int64_t{0}, share); };
+  run("all_reduce", [&](ncclComm_t comm, cudaStream_t stream) {
+    nccl_.GroupStart();
+    for (int r = 0; r < size_; ++r) {
+      const auto theirs = static_cast<std::size_t>(count(r));
+      const auto own = static_cast<std::size_t>(count(rank_));
+      if (theirs > 0)
+        nccl_.Send(partial.ptr<float>() + r * share, theirs, ncclFloat32, r, comm, stream);
+      if (own > 0) nccl_.Recv(parts + r * share, own, ncclFloat32, r, comm, stream);
+    }
+    return nccl_.GroupEnd();
+  });
+  device_.run("all_reduce", [&](const Gpu& gpu) {
+    launch_add_parts(parts, size_, share, Tensor(sums + rank_ * share, DType::kF32, {count(rank_)}),
+                     gpu);
+  });
+  all_gather(Tensor(sums + rank_ * share, DType::kF32, {share}),
+             Tensor(sums, DType::kF32, {size_ * share}));
+  device_.run("all_reduce", [&](const Gpu& gpu) { launch_add_parts(sums, 1, 0, out, gpu); });
+}
+
+void NcclGroup::reduce_scatter(const Tensor& partial, const Tensor& out) {
+  const std::int64_t n = out.size();
+  if (n == 0) return;
+  float* const parts =
+      reinterpret_cast<float*>(scratch(static_cast<std::size_t>(size_ * n * kFloat)));
+  run("reduce_scatter", [&](ncclComm_t comm, cudaStream_t stream) {
+    const auto count = static_cast<std::size_t>(n);
+    nccl_.GroupStart();
+    for (int r = 0; r < size_; ++r) {
+      nccl_.Send(partial.ptr<float>() + r * n, count, ncclFloat32, r, comm, stream);
+      nccl_.Recv(parts + r * n, count, ncclFloat32, r, comm, stream);
+    }
+    return nccl_.GroupEnd();
+  });
+  device_.run("reduce_scatter",
+              [&](const Gpu& gpu) { launch_add_parts(parts, size_, n, out, gpu); });
+}
+
+void NcclGroup::broadcast(const Tensor& x, int root) {
+  if (bytes_of(x) == 0) return;
+  run("broadcast", [&](ncclComm_t comm, cudaStream_t stream) {
+    return nccl_.Broadcast(x.data, x.data, bytes_of(x), ncclInt8, root, comm, stream);
+  });
+}
+
+void NcclGroup::exchange(const ExchangeArgs& args) {
+  std::vector<std::int32_t> offsets(static_cast<std::size_t>(args.offsets.size()));
+  GLINT_CHECK(args.offsets.is_dense(), "exchange: offsets with gaps");
+  device_.copy_out(offsets.data(), args.offsets.data, bytes_of(args.offsets));
+  ExchangeArgs on_host = args;
+  on_host.offsets.data = reinterpret_cast<std::byte*>(offsets.data());
+  const std::vector<SentRows> taken = rows_sent_to(on_host, rank_, size_);
+  std::vector<SentRows> given;  // by whom it is for
+  for (int r = 0; r < size_; ++r) {
+    given.push_back(
+        rows_sent_to(on_host, r, size_, /*fits=*/false)[static_cast<std::size_t>(rank_)]);
+  }
+  const std::int64_t width = args.x.rank > 1 ? args.x.dim(1) : 1;
+  const std::int64_t row = width * size_of(args.x.dtype);
+  std::int64_t rows = 0;
+  for (const SentRows& s : given) rows = std::max(rows, s.begin + s.count);
+  const Tensor packed(scratch(static_cast<std::size_t>(std::max<std::int64_t>(rows * row, 1))),
+                      args.x.dtype, {rows, width});
+  device_.run("exchange",
+              [&](const Gpu& gpu) { launch_pack_rows(args.x, args.rows, packed, gpu); });
+  run("exchange", [&](ncclComm_t comm, cudaStream_t stream) {
+    nccl_.GroupStart();
+    for (int r = 0; r < size_; ++r) {
+      const SentRows &to = given[static_cast<std::size_t>(r)],
+                     &from = taken[static_cast<std::size_t>(r)];
+      if (to.count > 0) {
+        nccl_.Send(packed.data + to.begin * row, static_cast<std::size_t>(to.count * row), ncclInt8,
+                   r, comm, stream);
+      }
+      if (from.count > 0) {
+        nccl_.Recv(args.out.data + from.at * row, static_cast<std::size_t>(from.count * row),
+                   ncclInt8, r, comm, stream);
+      }
+    }
+    return nccl_.GroupEnd();
+  });
+}
+
+void NcclGroup::send(const Tensor& x, int to) {
+  run("send", [&](ncclComm_t comm, cudaStream_t stream) {
+    return nccl_.Send(x.data, bytes_of(x), ncclInt8, to, comm, stream);
+  });
+}
+
+void NcclGroup::recv(const Tensor& x, int from) {
+  run("recv", [&](ncclComm_t comm, cudaStream_t stream) {
+    return nccl_.Recv(x.data, bytes_of(x), ncclInt8, from, comm, stream);
+  });
+}
+
+void NcclGroup::sum_by_nccl(const Tensor& partial, const Tensor& out) {
+  run("all_reduce", [&](ncclComm_t comm, cudaStream_t stream) {
+    return nccl_.AllReduce(partial.data, out.data, static_cast<std::size_t>(out.size()),
+                           ncclFloat32, ncclSum, comm, stream);
+  });
+}
+
+}  // namespace glint::cuda

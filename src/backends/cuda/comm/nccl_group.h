@@ -1,0 +1,62 @@
+// NcclGroup: a communicator of NCCL, which moves bytes; what is added, our kernels add. Every wait
+// ends when the group on the host has ended.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <thread>
+
+#include "backends/cuda/comm/nccl_library.h"
+#include "backends/cuda/comm/windows.h"
+#include "backends/cuda/device.h"
+#include "comm/comm.h"
+
+namespace glint::cuda {
+
+class NcclGroup {
+ public:
+  // Collective in `host`, which, as the device, outlives the result.
+  static Result<std::unique_ptr<NcclGroup>> make(const NcclLibrary& nccl, Comm& host,
+                                                 CudaDevice& device);
+  ~NcclGroup();
+  NcclGroup(const NcclGroup&) = delete;
+
+  // Collective: the group's windows, as long as it lives.
+  Result<Windows> make_windows();
+
+  // The calls of Comm.
+  void all_reduce(const Tensor& partial, const Tensor& out);
+  void reduce_scatter(const Tensor& partial, const Tensor& out);
+  void all_gather(const Tensor& mine, const Tensor& all);
+  void broadcast(const Tensor& x, int root);
+  void exchange(const ExchangeArgs& args);  // waits for the device, for the sizes
+  void send(const Tensor& x, int to);
+  void recv(const Tensor& x, int from);
+  // NCCL's own sum of f32, whose order is its own: to compare speeds with.
+  void sum_by_nccl(const Tensor& partial, const Tensor& out);
+
+ private:
+  NcclGroup(const NcclLibrary& nccl, Comm& host, CudaDevice& device);
+  Status connect();
+  bool has_ended() const { return ended_->load(std::memory_order_acquire) != 0; }
+  void watch(const std::atomic<std::uint32_t>& host_ended);
+  // The result of a call of NCCL, once it has been taken up.
+  ncclResult_t settle(ncclResult_t result);
+  template <class Call>
+  void run(const char* name, Call&& call);
+  std::byte* scratch(std::size_t bytes);
+
+  const NcclLibrary& nccl_;
+  Comm& host_;
+  CudaDevice& device_;
+  const int rank_, size_;
+  std::atomic<ncclComm_t> comm_ = nullptr;  // null: it was ended
+  Buffer pinned_, turns_, scratch_;
+  std::atomic<std::uint32_t>* ended_ = nullptr;  // in pinned_, for kernels that wait
+  void* window_memory_ = nullptr;
+  ncclWindow_t window_ = nullptr;
+  std::atomic<bool> ending_ = false;
+  std::thread watcher_;
+};
+
+}  // namespace glint::cuda

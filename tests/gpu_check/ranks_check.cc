@@ -1,0 +1,134 @@
+// Ranks on the GPUs of this machine, a thread each: every call of a group against the same group on
+// the host, bit for bit, in each way that bytes move; then microseconds of sums beside NCCL's own.
+// Arguments: the number of ranks (default: all GPUs).
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "backends/cuda/comm/gpu_comm.h"
+#include "backends/cuda/cuda_ops.h"
+#include "comm/shared_comm.h"
+#include "comm/testing/compare_collectives.h"
+
+namespace glint::cuda {
+namespace {
+
+constexpr int kTimes = 200;
+
+class Rank {
+ public:
+  Rank(Comm& host, int ordinal) : host_(host), device_(CudaDevice::make(ordinal).value()) {}
+
+  // Whether all calls agree.
+  bool compare(bool use_windows) {
+    GpuComm comm(host_, *device_, use_windows);
+    if (!connect(comm)) return false;
+    const std::string differs = compare_collectives(host_, comm, *device_);
+    say("%-32s %s\n", comm.way(), differs.empty() ? "agrees with the host" : differs.c_str());
+    return differs.empty();
+  }
+
+  void time_sums() {
+    GpuComm comm(host_, *device_, true);
+    if (!connect(comm)) return;
+    say("\nall_reduce of f32 to bf16, us a call in a graph of %d\n%12s %10s %10s %10s\n", kTimes,
+        "bytes", "one shot", "two shots", "NCCL");
+    for (std::int64_t size = 6144; size <= 6144 * 1024; size *= 4) {
+      const Buffer part = device_->allocate(static_cast<std::size_t>(size) * 4);
+      const Buffer sum = device_->allocate(static_cast<std::size_t>(size) * 4);
+      const Tensor x(part.data(), DType::kF32, {size}), out(sum.data(), DType::kBF16, {size});
+      const Tensor out_f32(sum.data(), DType::kF32, {size});
+      const auto us = [&](const std::function<void()>& call) {
+        call();
+        device_->synchronize();
+        const auto graph = device_->capture([&] {
+          for (int i = 0; i < kTimes; ++i) call();
+        });
+        comm.barrier();
+        const Event begin = device_->record();
+        graph->launch();
+        const Event end = device_->record();
+        comm.barrier();
+        return device_->seconds_between(begin, end) * 1e6 / kTimes;
+      };
+      const double one = us([&] { comm.all_reduce_by(Shots::kOne, x, out); });
+      const double two = us([&] { comm.all_reduce_by(Shots::kTwo, x, out); });
+      const double nccl = us([&] { comm.all_reduce_by_nccl(x, out_f32); });
+      say("%12lld %10.2f %10.2f %10.2f\n", static_cast<long long>(size * 4), one, two, nccl);
+    }
+  }
+
+ private:
+  bool connect(GpuComm& comm) {
+    const std::int64_t before = device_->memory().available;
+    const Status connected = comm.connect();
+    if (!connected.ok()) {
+      std::printf("rank %d: %s\n", host_.rank(), connected.error().message.c_str());
+      return false;
+    }
+    say("a group takes %lld MiB of each GPU\n",
+        static_cast<long long>((before - device_->memory().available) >> 20));
+    return true;
+  }
+  template <class... Args>
+  void say(const char* format, Args... args) {
+    if (host_.rank() == 0) std::printf(format, args...), std::fflush(stdout);
+  }
+
+  Comm& host_;
+  const std::unique_ptr<CudaDevice> device_;
+};
+
+// A group of one adds slices of its own.
+bool alone() {
+  const auto host = make_thread_comms(1);
+  const std::unique_ptr<CudaDevice> device = CudaDevice::make(0).value();
+  GpuComm comm(*host[0], *device, true);
+  if (!comm.connect().ok()) return false;
+  const Buffer part = device->allocate(6000), sum = device->allocate(6000);
+  const std::vector<float> values(1500, 1.25f);
+  device->copy_in(part.data(), values.data(), 6000);
+  comm.all_reduce(Tensor(part.data(), DType::kF32, {1500}),
+                  Tensor(sum.data(), DType::kF32, {1500}));
+  std::vector<float> got(1500);
+  device->copy_out(got.data(), sum.data(), 6000);
+  std::printf("%-32s %s\n", comm.way(), got == values ? "agrees with the host" : "differs");
+  return got == values;
+}
+
+int run(int size) {
+  const auto hosts = make_thread_comms(size);
+  std::vector<std::thread> threads;
+  std::vector<char> agree(static_cast<std::size_t>(size), 0);
+  for (int r = 0; r < size; ++r) {
+    threads.emplace_back([&, r] {
+      Rank rank(*hosts[static_cast<std::size_t>(r)], r);
+      const bool by_windows = rank.compare(true), by_nccl = rank.compare(false);
+      agree[static_cast<std::size_t>(r)] = by_windows && by_nccl;
+      rank.time_sums();
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const char one : agree) {
+    if (!one) return 1;
+  }
+  return 0;
+}
+
+}  // namespace
+}  // namespace glint::cuda
+
+int main(int argc, char** argv) {
+  const int size = argc > 1 ? std::atoi(argv[1]) : glint::num_cuda_devices();
+  if (size < 1 || size > glint::num_cuda_devices()) {
+    std::printf("there are %d GPUs, and %d ranks were asked for\n", glint::num_cuda_devices(),
+                size);
+    return 2;
+  }
+  const bool one_agrees = glint::cuda::alone();
+  const int others = size > 1 ? glint::cuda::run(size) : 0;
+  return one_agrees ? others : 1;
+}
