@@ -198,7 +198,7 @@ TEST(HttpStream, a_reader_that_takes_nothing_is_closed_when_the_buffer_is_full) 
   exchange.on_disconnect(gone.fn());
   exchange.begin_stream(200, {});
   const std::string piece(10'000, 'x');
-  EXPECT_TRUE(eventually([&] { return !exchange.write(piece); }));
+  EXPECT_TRUE(eventually([&, &exchange = exchange] { return !exchange.write(piece); }));
   EXPECT_TRUE(eventually([&] { return gone.count == 1; }));
   EXPECT_EQ(server->num_connections(), 0);
   const std::string got = client.read_all();
