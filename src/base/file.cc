@@ -91,15 +91,19 @@ Result<std::string> read_file(const std::string& path, std::size_t max_bytes) {
   if (size > max_bytes) {
     return invalid(str(path, " holds ", size, " bytes, more than the ", max_bytes, " allowed"));
   }
-  std::string contents(size, '\0');
+  // The kernel's own files (/proc) say that they are empty, and are not.
+  std::string contents(size > 0 ? size : std::min<std::size_t>(max_bytes, 4096), '\0');
   std::size_t have = 0;
-  while (have < size) {
-    const ssize_t n = ::read(file.fd, contents.data() + have, size - have);
+  while (have < contents.size()) {
+    const ssize_t n = ::read(file.fd, contents.data() + have, contents.size() - have);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return system_error(ErrorCode::kInvalidArgument, "cannot read", path);
     if (n == 0) break;
     have += static_cast<std::size_t>(n);
+    if (size == 0 && have == contents.size()) contents.resize(std::min(max_bytes, 2 * have));
   }
+  if (size == 0 && have > 0 && have == max_bytes)
+    return invalid(str(path, " holds at least the ", max_bytes, " bytes allowed"));
   contents.resize(have);
   GLINT_TRY_STATUS(refuse_lfs_pointer(path, contents));
   return contents;

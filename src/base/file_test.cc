@@ -65,6 +65,10 @@ TEST_F(File, empty_files_map_to_nothing) {
   ASSERT_TRUE(write_file_atomic(path("empty"), "").ok());
   EXPECT_EQ(MappedFile::open(path("empty")).value().bytes().size(), 0u);
   EXPECT_EQ(read_file(path("empty")).value(), "");
+  EXPECT_EQ(read_file("/proc/sys/kernel/random/boot_id").value().size(),
+            37u);  // says that it has 0
+  EXPECT_GT(read_file("/proc/self/maps").value().size(), 4096u);
+  EXPECT_FALSE(read_file("/proc/self/maps", 99).ok());
 }
 
 TEST_F(File, missing_files_are_not_found) {

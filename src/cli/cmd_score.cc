@@ -53,8 +53,8 @@ struct Options : RunOptions {
       "that N is a multiple of, by a power of two (default: --tp)");
     v("cp=N", cp,
       "shards that share each sequence, of which each runs some rows: a divisor of --dp, or "
-      "without "
-      "it as many shards");
+      "without it "
+      "as many shards");
     v("dp=N", dp,
       "shards, each with sequences and a cache of its own (default: --cp, or without --tp --ep)");
     v("ep=N", ep,
