@@ -250,10 +250,11 @@ Status serve(const Options& options, const TranslatedArgs& given, Cli& cli) {
     GLINT_TRY_STATUS(add_weights(*checkpoint, facts));
   }
   GLINT_TRY_STATUS(check_serve_options(options));
+  const bool is_whole = makes_whole_weights(options, resolved);
   GLINT_TRY(facts.ranks, fit_shape(options, facts.config,
-                                   resolved.dummy ? 1
-                                   : launch       ? std::max(resolved.threads, launch->size)
-                                                  : resolved.threads,
+                                   is_whole ? 1
+                                   : launch ? std::max(resolved.threads, launch->size)
+                                            : resolved.threads,
                                    options));
   if (launch && facts.ranks.shape.num_ranks() != launch->size) {
     return invalid(
@@ -261,7 +262,7 @@ Status serve(const Options& options, const TranslatedArgs& given, Cli& cli) {
             facts.ranks.note.empty() ? "synthetic weights are made whole" : facts.ranks.note));
   }
   if (launch) facts.ranks.here = launch->local_size;
-  if (resolved.dummy && !facts.ranks.note.empty())
+  if (is_whole && !facts.ranks.note.empty())
     facts.ranks.note = "synthetic weights are made whole, on one rank";
   GLINT_TRY_STATUS(check_fitted(facts.ranks, options));
   GLINT_TRY_STATUS(fit_balance(options, facts.config, facts.ranks));

@@ -73,6 +73,10 @@ Result<FittedShape> fit_shape(const RankOptions& options, const ModelConfig& con
   return fitted;
 }
 
+bool makes_whole_weights(const RunOptions& options, const ModelOptions& resolved) {
+  return resolved.dummy && resolve_backend(options.backend) != "cuda";
+}
+
 Status check_fitted(const FittedShape& fitted, const RunOptions& options) {
   if (fitted.note.empty() || resolve_backend(options.backend) != "cuda") return Ok{};
   return Error{ErrorCode::kUnsupported,
@@ -108,10 +112,10 @@ Status fit_balance(const BalanceOptions& options, const ModelConfig& config, Fit
 
 Status check_ranks(const MeshShape& shape, int here, bool launched, const RunOptions& options,
                    const ModelOptions& resolved) {
-  if (resolved.dummy && shape.num_ranks() > 1) {
+  if (shape.num_ranks() > 1 && makes_whole_weights(options, resolved)) {
     return invalid(
-        "synthetic weights are made whole, on every rank; leave --tp, --cp, --ep, --dp and --pp "
-        "out");
+        "synthetic weights are made whole on a CPU, by every rank; leave --tp, --cp, --ep, --dp "
+        "and --pp out");
   }
   if (shape.num_ranks() == 1 || resolve_backend(options.backend) != "cuda") return Ok{};
   if (shape.pp > 1) {

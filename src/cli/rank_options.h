@@ -89,6 +89,9 @@ struct FittedShape {
 Result<FittedShape> fit_shape(const RankOptions& options, const ModelConfig& config, int threads,
                               const ShardOptions& shards = {});
 
+// Whether weights are synthetic, and all of them are made on each rank: only GPUs make shares.
+bool makes_whole_weights(const RunOptions& options, const ModelOptions& resolved);
+
 // Fails where GPUs would run another layout than was asked for: their number was chosen for it.
 Status check_fitted(const FittedShape& fitted, const RunOptions& options);
 

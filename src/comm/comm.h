@@ -61,6 +61,8 @@ class Comm {
 
   // Whether a device may record its calls and repeat them, as it does with ops.
   virtual bool can_record() const { return false; }
+  // Whether exchange is such a call too: its rows are counted where `offsets` lie.
+  virtual bool can_record_exchange() const { return false; }
   // Where this rank's calls are counted; null: nowhere.
   virtual CommCounters* counters() { return nullptr; }
   // Becomes other than 0 when a rank is gone, for those who wait elsewhere than in the group; null:
@@ -83,6 +85,7 @@ class SelfComm final : public Comm {
   void recv(const Tensor&, int) override;
   void barrier() override {}
   bool can_record() const override { return true; }
+  bool can_record_exchange() const override { return true; }
 };
 
 // A group of one for all who need none.

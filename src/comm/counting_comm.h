@@ -98,6 +98,7 @@ class CountingComm final : public Comm {
   }
   void barrier() override { inner_.barrier(); }
   bool can_record() const override { return inner_.can_record(); }
+  bool can_record_exchange() const override { return inner_.can_record_exchange(); }
   CommCounters* counters() override { return &counters_; }
   const std::atomic<std::uint32_t>* ended() const override { return inner_.ended(); }
 

@@ -47,18 +47,11 @@ Result<std::unique_ptr<EmulatedRank>> EmulatedRank::make(const ModelConfig& conf
   std::unique_ptr<EmulatedRank> rank(new EmulatedRank(config, options, ops));
   GLINT_TRY(rank->shard_, shard_of(config, layout, 0));
   Device& device = ops.device();
-  const auto no_room = [&](const char* what) {
-    return Error{ErrorCode::kResourceExhausted,
-                 str("no room on ", device.name(), " for ", what, " of a rank of ",
-                     describe(layout), "; more ranks, or a smaller format, need less")};
-  };
-  rank->weights_ = null_weights(
-      config, rank->shard_,
-      {.format = options.format, .tp = layout.tp, .activations = options.activations}, device);
-  for (const Buffer& buffer : rank->weights_.owned) {
-    if (!buffer.data()) return no_room("the weights");
-  }
-  fill_with_noise(rank->weights_, device);
+  GLINT_TRY(
+      rank->weights_,
+      make_up_weights(
+          config, rank->shard_,
+          {.format = options.format, .tp = layout.tp, .activations = options.activations}, device));
   GLINT_TRY(KvStore kv, KvStore::make(config,
                                       {.latent = options.latent,
                                        .index = options.index,
@@ -72,7 +65,11 @@ Result<std::unique_ptr<EmulatedRank>> EmulatedRank::make(const ModelConfig& conf
   const std::vector<float> table =
       rope_table(config.rope, config.qk_rope_head_dim, positions, alone);
   rank->rope_memory_ = device.allocate(table.size() * sizeof(float));
-  if (!rank->rope_memory_.data()) return no_room("the rotary table");
+  if (!rank->rope_memory_.data()) {
+    return Error{ErrorCode::kResourceExhausted,
+                 str("no room on ", device.name(), " for a rotary table of ", positions,
+                     " positions; shorter sequences need less")};
+  }
   rank->rope_table_ =
       Tensor(rank->rope_memory_.data(), DType::kF32, {positions, config.qk_rope_head_dim});
   device.copy_in(rank->rope_table_.data, table.data(), table.size() * sizeof(float));

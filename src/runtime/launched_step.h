@@ -20,7 +20,10 @@ struct LaunchedStep {
   Readback tokens = {};  // drawn, a row each
   Readback drafts = {};  // that rows ran, where only the device knew them
   bool reads_drafts = false;
-  Readback routed = {};              // [MoE layers, T, num_experts_per_tok] of each shard
+  struct Routed {
+    Readback ids = {};                    // [MoE layers, T, num_experts_per_tok] of each shard
+    std::vector<std::int64_t> rows = {};  // T in it, with padding; empty: shard_rows
+  } routed = {};
   std::vector<int> shard_rows = {};  // T of each
   AskedLogprobs logprobs = {};
   AskedLogprobs prompt_logprobs = {};

@@ -7,6 +7,7 @@
 #include "base/seconds.h"
 #include "base/str.h"
 #include "base/thread_pool.h"
+#include "checkpoint/memory_source.h"
 #include "model/context_ops.h"
 #include "model/divided_ops.h"
 #include "model/inventory.h"
@@ -14,6 +15,7 @@
 #include "runtime/memory_plan.h"
 #include "runtime/read_speed.h"
 #include "runtime/step.h"
+#include "runtime/weight_noise.h"
 
 namespace glint {
 namespace {
@@ -95,6 +97,12 @@ Result<std::unique_ptr<LoadedModel>> LoadedModel::load(const ModelOptions& optio
   GLINT_TRY_STATUS(check_capabilities(m->backend().capabilities(), need));
 
   HostThreads threads(m->backend(), options.threads);
+  if (options.dummy && !m->ops().device().is_host()) {
+    GLINT_TRY_STATUS(m->make_up_weights());
+    add_needs(m->weights_, need);
+    GLINT_TRY_STATUS(check_capabilities(m->backend().capabilities(), need));
+    return m;
+  }
   if (options.dummy) {
     GLINT_TRY(opened->checkpoint, make_dummy(m->config_, *options.dummy, threads.pool(), progress));
   }
@@ -125,7 +133,32 @@ Result<std::unique_ptr<LoadedModel>> LoadedModel::load(const ModelOptions& optio
   return m;
 }
 
+// On the device, this rank's share alone: no host need hold the whole.
+Status LoadedModel::make_up_weights() {
+  const auto start = std::chrono::steady_clock::now();
+  options_.with_mtp = options_.with_mtp && config_.num_nextn_predict_layers > 0;
+  GLINT_TRY(weights_, glint::make_up_weights(config_, shard_,
+                                             {.format = formats_of(config_, *options_.dummy),
+                                              .with_mtp = has_mtp(),
+                                              .tp = options_.shape.tp,
+                                              .activations = options_.activations},
+                                             ops().device()));
+  checkpoint_ = std::make_unique<Checkpoint>(
+      std::make_unique<MemorySource>("the synthetic model", std::vector<StoredTensor>()));
+  load_stats_.bytes = load_stats_.held_bytes = bytes_of(weights_);
+  load_stats_.placement.is_packed = true;
+  GLINT_TRY_STATUS(prepare_moves());
+  load_stats_.seconds = seconds_since(start);
+  return Ok{};
+}
+
 Status LoadedModel::update_weights(const std::string& dir) {
+  if (is_made_up()) {
+    return Error{
+        ErrorCode::kUnsupported,
+        "synthetic weights that were made on a device have no checkpoint's places; restart "
+        "with the checkpoint that is to be served"};
+  }
   const std::string before = options_.dir;
   const auto go_to = [this](const std::string& path) {
     return on_all({.kind = RankPass::Kind::kUpdateWeights, .path = path},

@@ -25,7 +25,8 @@ namespace glint {
 struct ModelOptions {
   std::string dir;  // of the checkpoint
   // Synthetic weights in memory, as such a release has them, instead of the checkpoint's files;
-  // then `dir` may also be the path of a config.json.
+  // then `dir` may also be the path of a config.json. On a device that is not the host, noise
+  // (runtime/weight_noise.h); else a whole model's (model/synthetic.h), on every rank.
   std::optional<Release> dummy = {};
   DType activations = DType::kBF16;
   LatentFormat latent = LatentFormat::kBF16;
@@ -65,6 +66,7 @@ struct StepOutput {
   // [MoE layers, T, num_experts_per_tok], on the host if wanted there, and on the device; or empty.
   std::span<const std::int32_t> routed = {};
   Tensor device_routed = {};
+  std::vector<std::int64_t> routed_rows = {};  // of each shard, with padding
   std::int64_t vocab = 0;
 
   std::span<const float> row(std::int64_t r) const { return logits.subspan(r * vocab, vocab); }
@@ -224,6 +226,8 @@ class LoadedModel {
 
  private:
   LoadedModel(ModelOptions options, DecoratedBackend backend);
+  Status make_up_weights();
+  bool is_made_up() const { return options_.dummy && checkpoint_->source().tensors().empty(); }
   Status replace(Checkpoint next, Sources sources);
   Status take_weights(const std::string& dir);
   Status prepare_moves();

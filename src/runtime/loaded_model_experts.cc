@@ -39,7 +39,7 @@ void LoadedModel::move_experts(int layer, const ExpertSlots& slots) {
 Status LoadedModel::undo_moves() {
   if (shard_.moved.empty()) return Ok{};
   shard_.moved.clear();
-  GLINT_TRY_STATUS(take_weights(options_.dir));
+  if (!is_made_up()) GLINT_TRY_STATUS(take_weights(options_.dir));
   for (int i = 0; i < config_.num_hidden_layers; ++i) {
     moves_.tables->set(i, shard_.slots_of(i, config_.n_routed_experts), ops().device());
   }

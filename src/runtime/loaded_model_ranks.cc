@@ -218,12 +218,16 @@ StepOutput LoadedModel::step(std::span<const StepRows> groups, const StepOptions
 }
 
 StepOutput LoadedModel::step_of(std::span<const StepRows> shards, const StepOptions& options) {
-  StepOutput out = run_own(shards[static_cast<std::size_t>(shard_.shard)], options);
+  StepOptions own = options;
+  if (shard_.shape.ep > 1) own.shards = shards;
+  StepOutput out = run_own(shards[static_cast<std::size_t>(shard_.shard)], own);
   Arena& arena = step_.arena;
   out.device_logits =
       bring_home(out.device_logits, count(shards, num_logits), logits_type(), arena);
   if (options.routed) {
-    std::vector<std::int64_t> rows = count(shards, num_tokens);
+    for (const StepRows& shard : shards)
+      out.routed_rows.push_back(graphs_.rows_of(model(), shard, own));
+    std::vector<std::int64_t> rows = out.routed_rows;
     for (std::int64_t& n : rows) n *= config_.num_moe_layers();
     out.device_routed =
         bring_home(out.device_routed, rows, {DType::kI32, config_.num_experts_per_tok}, arena);

@@ -226,7 +226,8 @@ void ModelExecutor::end(LaunchedStep& step, const StepOutput& out,
   if (options_.times_gaps) step.drawing = model_.ops().device().record();
   const Arena::Scope scope(model_.scratch());
   const Tensor tokens = sample(step, out.device_logits);
-  if (out.device_routed) step.routed.ask(out.device_routed, model_.ops().device());
+  step.routed.rows = out.routed_rows;
+  if (out.device_routed) step.routed.ids.ask(out.device_routed, model_.ops().device());
   step.done = model_.ops().device().record();
   step.is_unread = true;
   if (seat_drafter_) seat_drafter_->run_rows(runs, tokens);
@@ -552,14 +553,14 @@ void ModelExecutor::run_draft_rows(std::span<SliceRun> runs) {
 }
 
 void ModelExecutor::tell_routed(LaunchedStep& step) {
-  if (step.routed.ints().empty()) return;
+  if (step.routed.ids.ints().empty()) return;
   const std::size_t layers = static_cast<std::size_t>(info_.num_moe_layers);
   const std::size_t k = static_cast<std::size_t>(info_.num_experts_per_tok);
-  // One shard's may have rows of padding.
-  std::vector<std::span<const std::int32_t>> of_shards = {step.routed.ints()};
+  std::vector<std::span<const std::int32_t>> of_shards = {step.routed.ids.ints()};
   for (std::size_t s = 0; step.shard_rows.size() > 1 && s < step.shard_rows.size(); ++s) {
     const std::span<const std::int32_t> rest = of_shards.back();
-    const std::size_t size = layers * k * static_cast<std::size_t>(step.shard_rows[s]);
+    const std::int64_t rows = step.routed.rows.empty() ? step.shard_rows[s] : step.routed.rows[s];
+    const std::size_t size = layers * k * static_cast<std::size_t>(rows);
     of_shards.back() = rest.first(size);
     of_shards.push_back(rest.subspan(size));
   }

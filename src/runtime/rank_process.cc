@@ -27,6 +27,7 @@ ModelOptions model_options(const Json& start) {
   };
   ModelOptions m;
   m.dir = start.find("dir")->as_string();
+  if (const int release = number("dummy"); release >= 0) m.dummy = static_cast<Release>(release);
   m.activations = static_cast<DType>(number("activations"));
   m.latent = static_cast<LatentFormat>(number("latent"));
   m.index = static_cast<IndexFormat>(number("index"));
@@ -172,6 +173,7 @@ Json rank_start(const ModelOptions& m, int rank, const std::string& build, const
                       {"moves_experts", m.shape.moves_experts},
                       {"redundant_experts", m.shape.redundant_experts},
                       {"dir", m.dir},
+                      {"dummy", m.dummy ? static_cast<int>(*m.dummy) : -1},
                       {"activations", static_cast<int>(m.activations)},
                       {"latent", static_cast<int>(m.latent)},
                       {"index", static_cast<int>(m.index)},

@@ -14,8 +14,10 @@ struct StepOptions {
   bool to_host = true;     // copy logits and chosen experts to the host
   SeatTensors seats = {};  // empty: every slice's tokens are known
   const Taps* taps = nullptr;
-  bool graphs = false;     // decode steps are recorded once and repeated (StepGraphs)
-  int max_drafts = 0;      // of a sequence in such a step
+  bool graphs = false;  // decode steps are recorded once and repeated (StepGraphs)
+  int max_drafts = 0;   // of a sequence in such a step
+  // All shards that share experts: their graphs have one size. Empty: there are no others.
+  std::span<const StepRows> shards = {};
   Event* begun = nullptr;  // set to the time before a graph's first op
 };
 

@@ -62,34 +62,44 @@ std::int64_t count_graphs(const GraphSizes& sizes, std::int64_t index_topk,
   return lengths * count;
 }
 
-// The graph with the fewest rows that holds the step. Rows lie one after another, so a graph of one
-// row a sequence, and of more sequences, holds some drafts too.
+// The graph with the fewest rows that holds the step of each shard. Rows lie one after another, so
+// a graph of one row a sequence, and of more sequences, holds some drafts too.
 std::optional<StepGraphs::Key> StepGraphs::key_of(const StepRows& rows,
                                                   const StepOptions& options) const {
-  for (const RowSlice& slice : rows.slices) {
-    if (slice.count != slice.logit_rows || slice.count > 1 + options.max_drafts) return {};
+  std::int64_t count = 0, total = 0, end = 0;
+  for (const StepRows& shard : options.shards.empty() ? std::span(&rows, 1) : options.shards) {
+    count = std::max(count, std::ssize(shard.slices));
+    total = std::max(total, std::ssize(shard.tokens));
+    for (const RowSlice& slice : shard.slices) {
+      if (slice.count != slice.logit_rows || slice.count > 1 + options.max_drafts) return {};
+      end = std::max<std::int64_t>(end, slice.first + slice.count);
+    }
   }
-  const auto count = static_cast<std::int64_t>(rows.slices.size());
-  const auto total = static_cast<std::int64_t>(rows.tokens.size());
+  if (count == 0) return {};
   std::optional<Key> best;
   for (const std::int64_t each : {std::int64_t{1}, std::int64_t{1} + options.max_drafts}) {
     const auto found = std::lower_bound(sizes_.rows.begin(), sizes_.rows.end(),
                                         std::max(count, (total + each - 1) / each));
     if (found == sizes_.rows.end() || (!sizes_.pads && *found != count)) continue;
     if (!holds(sizes_, *found, each) || (best && best->rows <= *found * each)) continue;
-    best = Key{.sequences = *found, .rows = *found * each};
+    best = Key{.sequences = *found, .rows = *found * each, .pages = pages_of(end)};
   }
   return best;
 }
 
 bool StepGraphs::fit(const Model& m, const StepRows& rows, const StepOptions& options) const {
-  return options.graphs && !options.taps && !rows.slices.empty() && can_record(m) &&
-         key_of(rows, options);
+  return options.graphs && !options.taps && can_record(m) && key_of(rows, options);
 }
 
-// Experts' rows are as many as chance has it, and stages wait for each other.
+std::int64_t StepGraphs::rows_of(const Model& m, const StepRows& rows,
+                                 const StepOptions& options) const {
+  return fit(m, rows, options) ? key_of(rows, options)->rows : std::ssize(rows.tokens);
+}
+
+// Stages wait for each other, and ranks that share a sequence's rows have as many as it comes.
 bool StepGraphs::can_record(const Model& m) {
-  return !m.ops.device().is_host() && m.mesh.tp->can_record() && m.mesh.ep->size() == 1 &&
+  return !m.ops.device().is_host() && m.mesh.tp->can_record() &&
+         (m.mesh.ep->size() == 1 || m.mesh.ep->can_record_exchange()) && m.mesh.cp->size() == 1 &&
          m.mesh.pp->size() == 1;
 }
 
@@ -99,7 +109,7 @@ ForwardArgs StepGraphs::run(const Model& m, const StepRows& rows, const Tensor& 
   const std::int64_t positions = rope_table.dim(0);
   BatchArrays arrays = gather(rows, positions, options.seats.last.dim(0));
   Key key = *key_of(rows, options);
-  key.pages = graph_pages(pages_of(arrays.end), m.config.index_topk, pages_of(positions));
+  key.pages = graph_pages(key.pages, m.config.index_topk, pages_of(positions));
   key.routed = options.routed;
   key.seats = options.seats.last.data;
   if (graphs_.size() >= kMaxGraphs && graphs_.count(key) == 0) clear();
@@ -134,13 +144,24 @@ void StepGraphs::record_all(const Model& m, const Tensor& rope_table, const Step
 ForwardArgs StepGraphs::run(const Model& m, const Key& key, BatchArrays arrays,
                             const Tensor& rope_table, const StepOptions& options, Arena& arena) {
   arrays.fit(key.sequences, key.rows, key.pages);
+  arrays.all_tokens = key.rows * m.shard.shape.dp;
   // The graph is of every step of its key. Keys are searched where there can be too many of them.
   const bool searches = key.pages * kPageSize > m.config.index_topk;
   arrays.end = searches ? BatchView().end : m.config.index_topk;
   const auto [found, is_new] = graphs_.try_emplace(key);
   Recorded& recorded = found->second;
   Device& device = m.ops.device();
-  CommCounters* const counters = m.mesh.tp->counters();
+  std::vector<CommCounters*> groups;
+  for (Comm* const group : {m.mesh.tp, m.mesh.ep}) {
+    CommCounters* const counters = group->counters();
+    if (counters && std::count(groups.begin(), groups.end(), counters) == 0)
+      groups.push_back(counters);
+  }
+  const auto totals = [&] {
+    std::vector<CommCounters::Totals> all;
+    for (const CommCounters* const counters : groups) all.push_back(counters->totals());
+    return all;
+  };
   const auto batch = [&] {
     return place(recorded.inputs, arrays, rope_table, options.seats, m.ops, arena);
   };
@@ -150,15 +171,16 @@ ForwardArgs StepGraphs::run(const Model& m, const Key& key, BatchArrays arrays,
     if (options.begun) *options.begun = device.record();
     recorded.graph->launch();
     arena.go_to(recorded.end);
-    if (counters) counters->add_between(recorded.before, recorded.after);
+    for (std::size_t i = 0; i < groups.size(); ++i)
+      groups[i]->add_between(recorded.before[i], recorded.after[i]);
   } else if (is_new) {
     recorded.results = run_batch(m, batch(), options, arena);
   } else {
-    if (counters) recorded.before = counters->totals();
+    recorded.before = totals();
     recorded.graph =
         device.capture([&] { recorded.results = run_batch(m, batch(), options, arena); });
     recorded.end = arena.mark();
-    if (counters) recorded.after = counters->totals();
+    recorded.after = totals();
   }
   return recorded.results;
 }

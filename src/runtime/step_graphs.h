@@ -50,6 +50,8 @@ class StepGraphs {
   // Whether a step can be one: a row of each sequence, or with its drafts, and their logits, which
   // nobody taps.
   bool fit(const Model& model, const StepRows& rows, const StepOptions& options) const;
+  // That it has then, with padding; else those of `rows`.
+  std::int64_t rows_of(const Model& model, const StepRows& rows, const StepOptions& options) const;
 
   // Runs the step, and from the second of its size on from a graph. `arena` is as it was in all
   // calls before. Results lie in its present scope; those of experts are [MoE layers * padded rows,
@@ -75,9 +77,9 @@ class StepGraphs {
   struct Recorded {
     BatchInputs inputs = {};
     ForwardArgs results = {};
-    Arena::Mark end = {};                          // of the memory that it takes
-    CommCounters::Totals before = {}, after = {};  // collectives of it
-    std::unique_ptr<Graph> graph = {};             // null: it ran once, and the arena has grown
+    Arena::Mark end = {};                                       // of the memory that it takes
+    std::vector<CommCounters::Totals> before = {}, after = {};  // collectives of it, by group
+    std::unique_ptr<Graph> graph = {};  // null: it ran once, and the arena has grown
   };
   // Its sequences and rows; none: it is no graph.
   std::optional<Key> key_of(const StepRows& rows, const StepOptions& options) const;

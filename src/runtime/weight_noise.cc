@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/random.h"
+#include "base/str.h"
 #include "tensor/fp8.h"
 
 namespace glint {
@@ -75,7 +76,15 @@ class Noise {
 
 }  // namespace
 
-void fill_with_noise(ModelWeights& weights, Device& device) {
+Result<ModelWeights> make_up_weights(const ModelConfig& config, const ShardPlan& shard,
+                                     const NullWeightOptions& options, Device& device) {
+  ModelWeights weights = null_weights(config, shard, options, device);
+  for (const Buffer& buffer : weights.owned) {
+    if (buffer.data()) continue;
+    return Error{ErrorCode::kResourceExhausted,
+                 str("no room on ", device.name(), " for the weights of a rank of ",
+                     describe(shard.shape), "; more ranks, or a smaller format, need less")};
+  }
   Noise noise(device);
   visit(weights, [&](const ModelTensor&, Held held) {
     struct Fill {
@@ -88,6 +97,7 @@ void fill_with_noise(ModelWeights& weights, Device& device) {
     std::visit(Fill{noise}, held);
   });
   device.synchronize();
+  return weights;
 }
 
 }  // namespace glint

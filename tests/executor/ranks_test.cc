@@ -23,10 +23,12 @@ std::unique_ptr<Backend> make_backend(Where where) {
   return std::make_unique<LateOps>(std::move(host), where == Where::kJoinedDevices);
 }
 
-Group load_group(const MeshShape& shape, Where where = Where::kHost) {
+Group load_group(const MeshShape& shape, Where where = Where::kHost,
+                 std::optional<Release> dummy = {}) {
   Group group = {std::make_unique<Ranks>(shape), nullptr};
   for (int rank = 0; rank < shape.num_ranks(); ++rank) {
     auto model = LoadedModel::load({.dir = kModelDir,
+                                    .dummy = dummy,
                                     .with_mtp = true,
                                     .shape = shape,
                                     .rank = rank,
@@ -174,15 +176,20 @@ TEST(RankedExecutor, ranks_on_devices_answer_as_ranks_on_the_host_do) {
 }
 
 // Whose groups are part of what is recorded, and of what is repeated.
-TEST(RankedExecutor, recorded_steps_of_divided_products_answer_as_the_host_does) {
+TEST(RankedExecutor, recorded_steps_answer_as_the_host_does) {
   const std::vector<Request> few(requests().begin(), requests().begin() + 3);
-  const MeshShape shape = {.tp = 2};
-  Group host = load_group(shape), devices = load_group(shape, Where::kJoinedDevices);
-  EXPECT_EQ(devices.leader().way_between_ranks(), "late");
-  const auto expected = Harness(host.leader(), {}).run(few);
-  expect_same(Harness(devices.leader(), {}).run(few), expected);
-  EXPECT_GT(devices.leader().num_graphs(), 0u);
-  expect_same(Harness(devices.leader(), {.max_drafts = 2}).run(few), expected);
+  for (const MeshShape& shape : {MeshShape{.tp = 2}, MeshShape{.ep = 2, .dp = 2},
+                                 MeshShape{.tp = 2, .ep = 2}, MeshShape{.dp = 2}}) {
+    SCOPED_TRACE(describe(shape));
+    Group host = load_group(shape), devices = load_group(shape, Where::kJoinedDevices);
+    EXPECT_EQ(devices.leader().way_between_ranks(), "late");
+    const auto expected = Harness(host.leader(), {}).run(few);
+    expect_same(Harness(devices.leader(), {}).run(few), expected);
+    EXPECT_GT(devices.leader().num_graphs(), 0u);
+    expect_same(Harness(devices.leader(), {.max_drafts = 2}).run(few), expected);
+    // The other shard repeats a graph of padding.
+    expect_same(Harness(devices.leader(), {}).run({few[0]}), {{1, expected.at(1)}});
+  }
 }
 
 TEST(RankedExecutor, stages_answer_as_one_rank_does) {
@@ -266,6 +273,30 @@ TEST(RankedExecutor, experts_without_memory_of_their_own_do_not_move) {
   EXPECT_EQ(model.error().message,
             "experts that move between ranks must be of one format and in memory of their own; "
             "leave --enable-eplb out, or --pack never, or free memory for packed weights");
+}
+
+TEST(RankedExecutor, weights_are_made_on_devices_a_share_by_each_rank) {
+  const std::vector<Request> few(requests().begin(), requests().begin() + 2);
+  const Group one = load_group(MeshShape(), Where::kLateDevice, Release::kNvfp4);
+  const std::int64_t whole = one.ranks->model(0).load_stats().held_bytes;
+  for (const MeshShape& shape : {MeshShape{.tp = 2}, MeshShape{.ep = 2, .dp = 2}}) {
+    SCOPED_TRACE(describe(shape));
+    Group group = load_group(shape, Where::kJoinedDevices, Release::kNvfp4);
+    for (int rank = 0; rank < 2; ++rank) {
+      EXPECT_LT(group.ranks->model(rank).load_stats().held_bytes, whole);
+    }
+    const auto outcomes = Harness(group.leader(), {.max_drafts = 2}).run(few);
+    for (const Request& request : few) {
+      const Outcome& outcome = outcomes.at(request.id);
+      EXPECT_TRUE(outcome.finished) << "request " << request.id;
+      for (const TokenLogprob& logprob : outcome.logprobs) {
+        EXPECT_TRUE(std::isfinite(logprob.logprob)) << "request " << request.id;
+      }
+    }
+    const Status refused = group.leader().update_weights(kModelDir);
+    ASSERT_FALSE(refused.ok());
+    EXPECT_NE(refused.error().message.find("synthetic"), std::string::npos);
+  }
 }
 
 TEST(RankedExecutor, weights_change_on_all_ranks_or_on_none) {

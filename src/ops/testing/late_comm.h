@@ -2,6 +2,8 @@
 // somebody waits, and belong to what is recorded.
 #pragma once
 
+#include <vector>
+
 #include "comm/device_comm.h"
 #include "tensor/testing/late_device.h"
 
@@ -14,6 +16,7 @@ class LateComm final : public DeviceComm {
   Status connect() override { return Ok{}; }
   const char* way() const override { return "late"; }
   bool can_record() const override { return true; }
+  bool can_record_exchange() const override { return true; }
   int rank() const override { return host_.rank(); }
   int size() const override { return host_.size(); }
   void all_reduce(const Tensor& partial, const Tensor& out) override {
@@ -29,7 +32,11 @@ class LateComm final : public DeviceComm {
     run([=, this] { host_.broadcast(x, root); });
   }
   void exchange(const ExchangeArgs& args) override {
-    run([=, this] { host_.exchange(args); });
+    run([=, this, first = std::vector(args.first.begin(), args.first.end())] {
+      ExchangeArgs later = args;
+      later.first = first;
+      host_.exchange(later);
+    });
   }
   void send(const Tensor& x, int to) override {
     run([=, this] { host_.send(x, to); });

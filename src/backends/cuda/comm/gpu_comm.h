@@ -34,6 +34,7 @@ class GpuComm final : public DeviceComm {
   void recv(const Tensor& x, int from) override;
   void barrier() override;
   bool can_record() const override { return way_ != Way::kHost; }
+  bool can_record_exchange() const override { return way_ == Way::kWindows; }
   CommCounters* counters() override { return host_.counters(); }
   const std::atomic<std::uint32_t>* ended() const override { return host_.ended(); }
 

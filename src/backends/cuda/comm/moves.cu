@@ -95,7 +95,7 @@ __device__ inline void pack(const Exchange& e, const Unit* x, std::int64_t begin
 template <class Unit>
 __global__ void __launch_bounds__(kThreads)
     exchanged(const __grid_constant__ Windows windows, const Exchange e, const Unit* x, Unit* out,
-              std::int64_t each) {
+              std::int64_t most_each) {
   Turns turns(windows);
   __shared__ Part parts[kMostWindows];
   __shared__ std::int64_t sent[kMostWindows];
@@ -107,6 +107,8 @@ __global__ void __launch_bounds__(kThreads)
   __syncthreads();
   std::int64_t most = 0;
   for (int r = 0; r < windows.size; ++r) most = max(most, sent[r]);
+  // Few rows are dealt out to all blocks.
+  const std::int64_t even = (most + gridDim.x - 1) / gridDim.x, each = min(even, most_each);
   for (std::int64_t at = blockIdx.x * each; at < most; at += gridDim.x * each) {
     const std::int64_t own = min(max(sent[windows.rank] - at, std::int64_t{0}), each);
     pack(e, x, at, own, turns.mine<Unit>());
