@@ -18,38 +18,28 @@ bool overlap(const Tensor& a, const Tensor& b) {
   return a.data < end(b) && b.data < end(a);
 }
 
-// Key of a stack in weights_: the address of its first byte, or of its list.
-const void* key_of(const WeightStack& weights) {
-  return weights.each.empty() ? static_cast<const void*>(weights.data.data)
-                              : static_cast<const void*>(weights.each.data());
-}
-
 }  // namespace
 
 TapeOps::TapeOps(std::unique_ptr<Ops> inner, std::unique_ptr<Gradients> gradients)
-    : ForwardingOps(std::move(inner)), gradients_(std::move(gradients)) {
+    : ComposingOps(std::move(inner)), gradients_(std::move(gradients)) {
   GLINT_CHECK(gradients_, "the backend has no gradients");
 }
 
 TapeOps::~TapeOps() = default;
 
-void TapeOps::train(const Tensor& weight, const Tensor& gradient) {
-  weights_[weight.data] = gradient;
-}
-void TapeOps::train(const WeightStack& weights, const Tensor& gradient) {
-  weights_[key_of(weights)] = gradient;
-}
-
-Tensor TapeOps::gradient_of(const Tensor& weight) const {
-  const auto found = weights_.find(weight.data);
-  return found == weights_.end() ? Tensor{} : found->second;
-}
-Tensor TapeOps::gradient_of(const WeightStack& weights) const {
-  const auto found = weights_.find(key_of(weights));
-  return found == weights_.end() ? Tensor{} : found->second;
+void TapeOps::train(int id, int half, const Tensor& gradient) {
+  GLINT_CHECK(id >= 0, "a weight of no model has no gradient of its own");
+  const auto at = static_cast<std::size_t>(id);
+  if (weights_.size() <= at) weights_.resize(at + 1);
+  weights_[at][static_cast<std::size_t>(half)] = gradient;
 }
 
-Tensor TapeOps::gradient_of(const LatentCache& cache) {
+Tensor TapeOps::gradient_of(int id, int half) const {
+  const auto at = static_cast<std::size_t>(id);
+  return id < 0 || at >= weights_.size() ? Tensor{} : weights_[at][static_cast<std::size_t>(half)];
+}
+
+Tensor TapeOps::gradient_of_cache(const LatentCache& cache) {
   const std::int64_t slots = cache.num_slots, width = cache.latent_dim + cache.rope_dim;
   const Tensor& d = cache_gradient_;
   const bool fits = d && d.dim(0) == slots && d.dim(1) == width;
@@ -213,7 +203,7 @@ void TapeOps::linear(const LinearArgs& args) {
     gradients_->linear_back({.op = op,
                              .dout = shadow_->of(args.out),
                              .dx = shadow_->add_to(args.x),
-                             .dweight = gradient_of(args.weight.data)});
+                             .dweight = gradient_of(args.weight)});
   });
 }
 
@@ -249,7 +239,7 @@ void TapeOps::per_head(const PerHeadArgs& args) {
 void TapeOps::write_latent(const WriteLatentArgs& args) {
   inner_->write_latent(args);
   if (!recording()) return;
-  const Tensor dcache = gradient_of(args.cache);
+  const Tensor dcache = gradient_of_cache(args.cache);
   add_step({dcache}, [=, this] {
     gradients_->write_latent_back({.op = args,
                                    .dcache = dcache,
@@ -263,7 +253,7 @@ void TapeOps::sparse_mla(const SparseMlaArgs& args) {
   SparseMlaArgs op = args;
   if (!op.lse) op.lse = arena_->take(DType::kF32, {args.q_latent.dim(0), args.q_latent.dim(1)});
   inner_->sparse_mla(op);
-  const Tensor dcache = gradient_of(args.kv);
+  const Tensor dcache = gradient_of_cache(args.kv);
   add_step({args.out}, [=, this] {
     shadow_->set_live(dcache);
     gradients_->sparse_mla_back({.op = op,
@@ -313,7 +303,7 @@ void TapeOps::copy_keys(const AttentionInArgs& args) {
     }
   }
   if (!recording()) return;
-  const Tensor dcache = gradient_of(latents);
+  const Tensor dcache = gradient_of_cache(latents);
   add_step({dcache}, [=, copies = copies_, this] {
     for (const KeyCopy& one : copies) {
       const Tensor from = dcache.slice(0, one.from, one.count);
@@ -325,23 +315,8 @@ void TapeOps::copy_keys(const AttentionInArgs& args) {
 }
 
 void TapeOps::attention_in(const AttentionInArgs& args, Arena& scratch) {
-  recording() ? Ops::attention_in(args, scratch) : inner_->attention_in(args, scratch);
+  ComposingOps::attention_in(args, scratch);
   if (!copies_.empty()) copy_keys(args);
-}
-void TapeOps::attend(const AttendArgs& args, Arena& scratch) {
-  recording() ? Ops::attend(args, scratch) : inner_->attend(args, scratch);
-}
-void TapeOps::attention_out(const AttentionOutArgs& args, Arena& scratch) {
-  recording() ? Ops::attention_out(args, scratch) : inner_->attention_out(args, scratch);
-}
-void TapeOps::dense_ffn(const DenseFfnArgs& args, Arena& scratch) {
-  recording() ? Ops::dense_ffn(args, scratch) : inner_->dense_ffn(args, scratch);
-}
-void TapeOps::moe(const MoeArgs& args, Arena& scratch) {
-  recording() ? Ops::moe(args, scratch) : inner_->moe(args, scratch);
-}
-void TapeOps::moe_route(const MoeRouteArgs& args, Arena& scratch) {
-  recording() ? Ops::moe_route(args, scratch) : inner_->moe_route(args, scratch);
 }
 void TapeOps::moe_experts(const MoeExpertsArgs& args, Arena& scratch) {
   if (!recording()) return inner_->moe_experts(args, scratch);
@@ -353,12 +328,6 @@ void TapeOps::moe_experts(const MoeExpertsArgs& args, Arena& scratch) {
   used.out = args.out.slice(0, 0, rows);
   if (used.rows) used.rows = args.rows.slice(0, 0, rows);
   Ops::moe_experts(used, scratch);
-}
-void TapeOps::moe_combine(const MoeCombineArgs& args, Arena& scratch) {
-  recording() ? Ops::moe_combine(args, scratch) : inner_->moe_combine(args, scratch);
-}
-void TapeOps::head(const HeadArgs& args, Arena& scratch) {
-  recording() ? Ops::head(args, scratch) : inner_->head(args, scratch);
 }
 
 }  // namespace glint

@@ -5,10 +5,10 @@
 // run fused, with the same bits. The indexer's ops have no gradient (ops/backward.h).
 #pragma once
 
+#include <array>
 #include <functional>
 #include <memory>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include "autograd/shadow.h"
@@ -27,7 +27,7 @@ struct KeyCopy {
   int from = 0, to = 0, count = 0;
 };
 
-class TapeOps final : public ForwardingOps {
+class TapeOps final : public ComposingOps {
  public:
   // In front of a backend that has gradients (Capabilities).
   static TapeOps& decorate(DecoratedBackend& on) {
@@ -36,11 +36,14 @@ class TapeOps final : public ForwardingOps {
   TapeOps(std::unique_ptr<Ops> inner, std::unique_ptr<Gradients> gradients);
   ~TapeOps() override;
 
-  // The gradient of a weight, or of a stack's matrices or of the embedding: f32, dense, of its
-  // shape, outside the arena, added to. A weight without one is frozen.
-  void train(const Tensor& weight, const Tensor& gradient);
-  void train(const Weight& weight, const Tensor& gradient) { train(weight.data, gradient); }
-  void train(const WeightStack& weights, const Tensor& gradient);
+  // The gradient of a weight, which is known by its id, or of a stack's matrices or of a norm or
+  // the embedding: f32, dense, of its shape, outside the arena, added to. A weight without one is
+  // frozen.
+  void train(const Tensor& weight, const Tensor& gradient) { train(weight.id, 0, gradient); }
+  template <class WeightOrStack>
+  void train(const WeightOrStack& weight, const Tensor& gradient) {
+    train(weight.id, weight.half, gradient);
+  }
 
   // Records what `run` does from here on, with temporaries and copies of what is overwritten in
   // `arena`, which is retained (Arena::Retain) until the backward pass is done. Calls before that
@@ -65,7 +68,11 @@ class TapeOps final : public ForwardingOps {
 
   Gradients& gradients() { return *gradients_; }
   // Where the gradient of a weight is, or empty.
-  Tensor gradient_of(const Tensor& weight) const;
+  Tensor gradient_of(const Tensor& weight) const { return gradient_of(weight.id, 0); }
+  template <class WeightOrStack>
+  Tensor gradient_of(const WeightOrStack& weight) const {
+    return gradient_of(weight.id, weight.half);
+  }
 
   void embed(const EmbedArgs& args) override;
   void gather_rows(const GatherRowsArgs& args) override;
@@ -82,14 +89,7 @@ class TapeOps final : public ForwardingOps {
   void combine(const CombineArgs& args) override;
 
   void attention_in(const AttentionInArgs& args, Arena& scratch) override;
-  void attend(const AttendArgs& args, Arena& scratch) override;
-  void attention_out(const AttentionOutArgs& args, Arena& scratch) override;
-  void dense_ffn(const DenseFfnArgs& args, Arena& scratch) override;
-  void moe(const MoeArgs& args, Arena& scratch) override;
-  void moe_route(const MoeRouteArgs& args, Arena& scratch) override;
   void moe_experts(const MoeExpertsArgs& args, Arena& scratch) override;
-  void moe_combine(const MoeCombineArgs& args, Arena& scratch) override;
-  void head(const HeadArgs& args, Arena& scratch) override;
 
  private:
   // A backward pass that runs if something flows into what the op wrote; without `written`, always.
@@ -102,12 +102,15 @@ class TapeOps final : public ForwardingOps {
   using Kept = std::shared_ptr<Tensor>;
 
   bool recording() const { return arena_ != nullptr; }
+  bool composes() const override { return recording(); }
   void add_step(std::vector<Tensor> written, std::function<void()> back);
   Kept keep(const Tensor& x);
   void about_to_update(const Tensor& x);
   Tensor copy_of(const Tensor& x);
-  Tensor gradient_of(const WeightStack& weights) const;
-  Tensor gradient_of(const LatentCache& cache);
+  void train(int id, int half, const Tensor& gradient);
+  Tensor gradient_of(int id, int half) const;
+  // That of the caches of all layers.
+  Tensor gradient_of_cache(const LatentCache& cache);
 
   void copy_keys(const AttentionInArgs& args);
 
@@ -116,8 +119,8 @@ class TapeOps final : public ForwardingOps {
   Arena* arena_ = nullptr;  // while it records
   Shadow* shadow_ = nullptr;
   std::vector<Step> steps_;
-  std::vector<Kept> kept_;  // that are no copies yet
-  std::unordered_map<const void*, Tensor> weights_;
+  std::vector<Kept> kept_;                      // that are no copies yet
+  std::vector<std::array<Tensor, 2>> weights_;  // gradients by id and half
   // One for the caches of all layers: a layer's backward pass leaves zeros.
   Buffer cache_memory_;
   Tensor cache_gradient_;

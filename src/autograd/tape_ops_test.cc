@@ -28,11 +28,22 @@ class TapeTest : public testing::Test {
     return zeros;
   }
   Weight weight(std::int64_t rows, std::int64_t cols) {
-    return {.format = WeightFormat::kF32, .rows = rows, .cols = cols, .data = random({rows, cols})};
+    return {.format = WeightFormat::kF32,
+            .rows = rows,
+            .cols = cols,
+            .data = random({rows, cols}),
+            .id = next_id_++};
+  }
+  // A norm or an embedding.
+  Tensor table(std::initializer_list<std::int64_t> dims) {
+    Tensor x = random(dims);
+    x.id = next_id_++;
+    return x;
   }
 
   const std::unique_ptr<Device> device_ = make_host_device();
   Random random_{3};
+  int next_id_ = 0;
   std::vector<Buffer> owned_;
   DecoratedBackend backend_{std::make_unique<ReferenceOps>()};
   TapeOps& tape_ = TapeOps::decorate(backend_);
@@ -44,8 +55,8 @@ class TapeTest : public testing::Test {
 // memory of delta is used by both.
 TEST_F(TapeTest, values_that_are_overwritten_are_kept) {
   constexpr std::int64_t T = 3, D = 6, I = 5;
-  const Tensor first = random({T, D}), second = random({T, D});  // of x and delta
-  const Tensor norms[] = {random({D}), random({D})};
+  const Tensor first = table({T, D}), second = table({T, D});  // of x and delta
+  const Tensor norms[] = {table({D}), table({D})};
   std::vector<std::int32_t> rows = {0, 1, 2};
   const Tensor ids(rows.data(), DType::kI32, {T});
   FfnWeights layers[2];
@@ -75,12 +86,13 @@ TEST_F(TapeTest, values_that_are_overwritten_are_kept) {
   for (const FfnWeights& layer : layers) {
     for (const Weight& w : {layer.gate_proj, layer.up_proj, layer.down_proj}) {
       trained.emplace_back(w.data, zeros_like(w.data));
+      tape_.train(w, trained.back().second);
     }
   }
   for (const Tensor& x : {norms[0], norms[1], first, second}) {
     trained.emplace_back(x, zeros_like(x));
+    tape_.train(x, trained.back().second);
   }
-  for (const auto& [value, gradient] : trained) tape_.train(value, gradient);
   {
     const Arena::Retain retain(arena_);
     tape_.record(arena_, shadow_, run);

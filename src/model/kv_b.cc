@@ -187,6 +187,7 @@ class Splitter {
 Status split_kv_b(const Weight& kv_b, const KvSplitArgs& args, KvHalves halves) {
   GLINT_TRY_STATUS(Splitter(args).split(kv_b, halves));
   halves.w_uk->id = halves.w_uv->id = kv_b.id;
+  halves.w_uv->half = 1;
   return Ok{};
 }
 

@@ -24,13 +24,15 @@ class Maker {
       std::visit([&](auto held) { make(tensor, held); }, tensor.held(weights_));
     }
     if (shard_.is_last() && !weights_.lm_head) {  // tied to the embedding
+      const int id = id_of(weights_.tensors.front());
       weights_.lm_head = {
           .rows = weights_.embed_tokens ? weights_.embed_tokens.dim(0) : share(c_.vocab_size),
           .cols = c_.hidden_size,
-          .data = weights_.embed_tokens};
+          .data = weights_.embed_tokens,
+          .id = id};
       if (!weights_.lm_head) {
         weights_.lm_head =
-            weight(WeightFormat::kBF16, weights_.lm_head.rows, weights_.lm_head.cols, -1);
+            weight(WeightFormat::kBF16, weights_.lm_head.rows, weights_.lm_head.cols, id);
       }
     }
     return std::move(weights_);
@@ -103,6 +105,7 @@ class Maker {
       *tensor = tensor_of(o_.format(t) == WeightFormat::kF32 ? DType::kF32 : DType::kBF16,
                           {rows_of(t), t.cols});
     }
+    tensor->id = id_of(t);
   }
   void make(const ModelTensor& t, Weight* to) {
     *to = weight(o_.format(t), rows_of(t), cols_of(t), id_of(t));
@@ -124,6 +127,7 @@ class Maker {
     const bool keeps_values = keeps_fp8 || format == WeightFormat::kNvfp4;
     *halves.w_uk = stack(keeps_fp8 ? format : numbers, heads, latent, nope, id_of(t));
     *halves.w_uv = stack(keeps_values ? format : numbers, heads, v, latent, id_of(t));
+    halves.w_uv->half = 1;
     if (!keeps_fp8) return;
     halves.w_uk->block_cols = halves.w_uv->block_rows = side;
     halves.w_uk->scale =

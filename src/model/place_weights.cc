@@ -67,17 +67,20 @@ std::int64_t bytes_to_place(const ModelWeights& weights, Backend& backend) {
   return plan.bytes();
 }
 
+using Parts = std::vector<std::span<const std::byte>>;
+
 // Weights that are packed together.
 struct Batch {
   std::vector<PackedPair> pairs;
-  std::int64_t bytes = 0;                         // packed
-  std::vector<std::span<const std::byte>> parts;  // what they are packed from, in its order
+  std::int64_t bytes = 0;  // packed
+  Parts parts;             // what they are packed from, in its order
   std::size_t parts_bytes = 0;
+  Parts spent;  // of these, what nothing reads afterwards
 };
 
 // Where they lie in their files, not what they are for, decides the order: files are read from
-// front to back.
-std::vector<Batch> batches_of(const WeightPlan& plan, Backend& backend) {
+// front to back. A head that is the embedding leaves it its tensor.
+std::vector<Batch> batches_of(const WeightPlan& plan, const Tensor& embedding, Backend& backend) {
   // Sources and copies that exist at once; long enough for many threads.
   constexpr std::int64_t kBatchBytes = std::int64_t{256} << 20;
   std::vector<const PackedPair*> in_order;
@@ -92,23 +95,24 @@ std::vector<Batch> batches_of(const WeightPlan& plan, Backend& backend) {
     batch.pairs.push_back(*pair);
     batch.bytes += backend.packed_bytes(pair->from);
     for (const Tensor* x : {&pair->from.data, &pair->from.scale}) {
-      if (*x) batch.parts.push_back(x->bytes());
+      if (!*x) continue;
+      batch.parts.push_back(x->bytes());
+      if (pair->from.id < 0 || pair->from.id != embedding.id) batch.spent.push_back(x->bytes());
     }
   }
   for (Batch& batch : batches) {
-    std::sort(batch.parts.begin(), batch.parts.end(),
-              [](const auto& a, const auto& b) { return a.data() < b.data(); });
+    for (Parts* parts : {&batch.parts, &batch.spent}) {
+      std::ranges::sort(*parts, {}, [](const auto& part) { return part.data(); });
+    }
     for (const auto& part : batch.parts) batch.parts_bytes += part.size();
   }
   return batches;
 }
 
-// Gives back what was packed, but not the embedding, which a head may be. Neighbours are given back
-// together: each time costs the kernel a round over all CPUs.
-void discard_sources(const Batch& batch, const std::byte* embedding) {
+// Neighbours are given back together: each time costs the kernel a round over all CPUs.
+void discard(const Parts& parts) {
   std::span<const std::byte> joined;
-  for (const auto& part : batch.parts) {
-    if (part.data() == embedding) continue;
+  for (const auto& part : parts) {
     if (joined.data() + joined.size() == part.data()) {
       joined = {joined.data(), joined.size() + part.size()};
       continue;
@@ -123,13 +127,13 @@ void discard_sources(const Batch& batch, const std::byte* embedding) {
 void place_at(std::byte* to, ModelWeights& weights, Sources sources, Backend& backend,
               ThreadPool& threads, const LoadProgress& progress) {
   constexpr std::size_t kReadAhead = std::size_t{512} << 20;  // what is being packed, and the next
-  const std::byte* const embedding = weights.embed_tokens.data;
+  const Tensor embedding = weights.embed_tokens;
   WeightPlan plan(backend, to);
   place_all(weights, backend, plan);
   for (std::vector<Weight>& list : plan.take_lists()) weights.lists.push_back(std::move(list));
   const std::int64_t total = plan.packed_bytes();
-  const std::vector<Batch> batches = batches_of(plan, backend);
-  std::vector<std::span<const std::byte>> parts;
+  const std::vector<Batch> batches = batches_of(plan, embedding, backend);
+  Parts parts;
   for (const Batch& batch : batches) {
     parts.insert(parts.end(), batch.parts.begin(), batch.parts.end());
   }
@@ -140,7 +144,7 @@ void place_at(std::byte* to, ModelWeights& weights, Sources sources, Backend& ba
   for (const Batch& batch : batches) {
     backend.pack(batch.pairs, threads);
     reader.used(batch.parts_bytes);
-    if (sources == Sources::kDiscard) discard_sources(batch, embedding);
+    if (sources == Sources::kDiscard) discard(batch.spent);
     if (progress) progress(batch.bytes, total);
   }
 }

@@ -85,7 +85,7 @@ struct ModelTensor {
 inline constexpr std::int64_t kMaxTensors = 4'000'000;
 
 // In the order of the forward pass, the MTP layer last. Tied embeddings: no lm_head. A tensor's
-// place in this list is the Weight::id of its weights.
+// place in this list is the id of its tensors and weights; kv_b_proj's halves are w_uk, w_uv.
 std::vector<ModelTensor> model_tensors(const ModelConfig& config);
 
 // The routed experts' tensors of one kind as HF >= 5 may stack them: "...mlp.experts.gate_up_proj".

@@ -97,6 +97,13 @@ TEST(TensorTable, every_tensor_has_a_place_of_its_own_and_keeps_its_id) {
         },
         held);
     EXPECT_TRUE(places.insert(place).second) << tensor.name;
+    const int id = static_cast<int>(&tensor - weights.tensors.data());
+    if (Tensor* const* vector = std::get_if<Tensor*>(&held)) {
+      EXPECT_EQ((*vector)->id, id) << tensor.name;
+    } else if (const KvHalves* halves = std::get_if<KvHalves>(&held)) {
+      EXPECT_EQ(std::pair(halves->w_uk->id, halves->w_uk->half), std::pair(id, 0));
+      EXPECT_EQ(std::pair(halves->w_uv->id, halves->w_uv->half), std::pair(id, 1));
+    }
   });
   std::map<int, int> matrices;  // by id
   visit_matrices(weights, [&](const ModelTensor& tensor, const Weight& weight) {

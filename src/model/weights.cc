@@ -26,8 +26,11 @@ class Finder {
     if (needs_head &&
         !weights_.lm_head) {  // tied, but a head that is there all the same is the one to use
       const char* name = checkpoint_.has_weight("lm_head") ? "lm_head" : "model.embed_tokens";
-      GLINT_TRY(const Weight head, checkpoint_.weight(name, c_.vocab_size, c_.hidden_size));
-      GLINT_TRY(weights_.lm_head, cut(head, weights_.tensors.front(), 0));
+      GLINT_TRY(Weight head, checkpoint_.weight(name, c_.vocab_size, c_.hidden_size));
+      const ModelTensor& embedding = weights_.tensors.front();
+      filling_ = &weights_;
+      head.id = id_of(embedding);
+      GLINT_TRY(weights_.lm_head, cut(head, embedding, 0));
     }
     // Later all is read from front to back: in one piece, not around these pages.
     for (const auto& scale : scales_read_) uncache_pages(scale);
@@ -80,6 +83,7 @@ class Finder {
     if (tensor.is_matrix()) return load_embedding(tensor, *vector);
     GLINT_TRY(*vector, tensor.is_f32 ? checkpoint_.vector_f32(tensor.name, tensor.cols)
                                      : checkpoint_.vector(tensor.name, tensor.cols));
+    vector->id = id_of(tensor);
     return Ok{};
   }
 
@@ -90,6 +94,7 @@ class Finder {
           str(tensor.name, ".weight is ", name_of(weight.format), "; expected f32 or bf16"));
     }
     table = weight.data;
+    table.id = weight.id;
     return Ok{};
   }
 
@@ -127,8 +132,11 @@ class Finder {
     GLINT_TRY(Weight weight,
               checkpoint_.weight(tensor.name_of_copy(copy), tensor.rows, tensor.cols));
     check_weight(tensor.name.c_str(), weight);
-    weight.id = static_cast<int>(&tensor - filling_->tensors.data());
+    weight.id = id_of(tensor);
     return weight;
+  }
+  int id_of(const ModelTensor& tensor) const {
+    return static_cast<int>(&tensor - filling_->tensors.data());
   }
   // This rank's part.
   Result<Weight> matrix(const ModelTensor& tensor, int copy = 0) {
@@ -181,8 +189,9 @@ void visit(ModelWeights& weights, const std::function<void(const ModelTensor&, H
   for (const ModelTensor& tensor : weights.tensors) {
     if (!weights.has(tensor)) continue;
     visit(tensor, tensor.held(weights));
-    const bool is_tied = weights.lm_head && weights.lm_head.id < 0;
-    if (tensor.role == TensorRole::kEmbedding && is_tied) visit(tensor, &weights.lm_head);
+    if (tensor.role == TensorRole::kEmbedding && weights.has_tied_head()) {
+      visit(tensor, &weights.lm_head);
+    }
   }
   for (ModelWeights& slice : weights.slices) glint::visit(slice, visit);
 }

@@ -50,6 +50,10 @@ struct ModelWeights {
   // first of its slices of every matrix that is_summed(), and these the others and nothing else.
   std::vector<ModelWeights> slices = {};
 
+  // The head is the embedding's tensor, and has its id.
+  bool has_tied_head() const {
+    return lm_head && tensors[static_cast<std::size_t>(lm_head.id)].role == TensorRole::kEmbedding;
+  }
   bool has(const ModelTensor& tensor) const {
     return is_held[static_cast<std::size_t>(&tensor - tensors.data())];
   }

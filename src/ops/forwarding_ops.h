@@ -19,30 +19,33 @@ class ForwardingOps : public Ops {
   GLINT_FOR_EACH_OP(GLINT_OP)
 #undef GLINT_OP
 
-  void attention_in(const AttentionInArgs& args, Arena& scratch) override {
-    inner_->attention_in(args, scratch);
-  }
-  void attend(const AttendArgs& args, Arena& scratch) override { inner_->attend(args, scratch); }
-  void attention_out(const AttentionOutArgs& args, Arena& scratch) override {
-    inner_->attention_out(args, scratch);
-  }
-  void dense_ffn(const DenseFfnArgs& args, Arena& scratch) override {
-    inner_->dense_ffn(args, scratch);
-  }
-  void moe(const MoeArgs& args, Arena& scratch) override { inner_->moe(args, scratch); }
-  void moe_route(const MoeRouteArgs& args, Arena& scratch) override {
-    inner_->moe_route(args, scratch);
-  }
-  void moe_experts(const MoeExpertsArgs& args, Arena& scratch) override {
-    inner_->moe_experts(args, scratch);
-  }
-  void moe_combine(const MoeCombineArgs& args, Arena& scratch) override {
-    inner_->moe_combine(args, scratch);
-  }
-  void head(const HeadArgs& args, Arena& scratch) override { inner_->head(args, scratch); }
+#define GLINT_BLOCK(Type, name) \
+  void name(const Type##Args& args, Arena& scratch) override { inner_->name(args, scratch); }
+  GLINT_FOR_EACH_BLOCK(GLINT_BLOCK)
+  GLINT_FOR_EACH_MOE_PART(GLINT_BLOCK)
+#undef GLINT_BLOCK
 
  protected:
   const std::unique_ptr<Ops> inner_;
+};
+
+// A fused block hides its primitives: for those who look at these, blocks run as their compositions
+// over the primitives of the other backend.
+class ComposingOps : public ForwardingOps {
+ public:
+  using ForwardingOps::ForwardingOps;
+
+#define GLINT_BLOCK(Type, name)                                                 \
+  void name(const Type##Args& args, Arena& scratch) override {                  \
+    composes() ? Ops::name(args, scratch) : ForwardingOps::name(args, scratch); \
+  }
+  GLINT_FOR_EACH_BLOCK(GLINT_BLOCK)
+  GLINT_FOR_EACH_MOE_PART(GLINT_BLOCK)
+#undef GLINT_BLOCK
+
+ protected:
+  // Whether blocks do now; else they run fused.
+  virtual bool composes() const = 0;
 };
 
 }  // namespace glint

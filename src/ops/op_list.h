@@ -1,6 +1,6 @@
-// The ops, in one place: OP(Type, name) for each primitive, whose arguments are TypeArgs and whose
-// method of Ops is name(). The enum, the names, Ops and what forwards, refuses or delays every op
-// are made from this list.
+// The ops, in one place: OP(Type, name) for each primitive and block, whose arguments are TypeArgs
+// and whose method of Ops is name(). The enum, the names, Ops and what forwards, composes, refuses
+// or delays them are made from these lists.
 #pragma once
 
 #define GLINT_FOR_EACH_OP(OP)       \
@@ -31,3 +31,17 @@
   OP(KeepRows, keep_rows)           \
   OP(CountTokens, count_tokens)     \
   OP(TokenLogProbs, token_log_probs)
+
+#define GLINT_FOR_EACH_BLOCK(OP)  \
+  OP(AttentionIn, attention_in)   \
+  OP(Attend, attend)              \
+  OP(AttentionOut, attention_out) \
+  OP(DenseFfn, dense_ffn)         \
+  OP(Moe, moe)                    \
+  OP(Head, head)
+
+// The parts of moe, which are called alone where ranks share the experts.
+#define GLINT_FOR_EACH_MOE_PART(OP) \
+  OP(MoeRoute, moe_route)           \
+  OP(MoeExperts, moe_experts)       \
+  OP(MoeCombine, moe_combine)

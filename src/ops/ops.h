@@ -42,15 +42,10 @@ class Ops {
 #undef GLINT_OP
 
   // `scratch` holds temporaries; everything taken from it is given back on return.
-  virtual void attention_in(const AttentionInArgs& args, Arena& scratch);
-  virtual void attend(const AttendArgs& args, Arena& scratch);
-  virtual void attention_out(const AttentionOutArgs& args, Arena& scratch);
-  virtual void dense_ffn(const DenseFfnArgs& args, Arena& scratch);
-  virtual void moe(const MoeArgs& args, Arena& scratch);
-  virtual void moe_route(const MoeRouteArgs& args, Arena& scratch);
-  virtual void moe_experts(const MoeExpertsArgs& args, Arena& scratch);
-  virtual void moe_combine(const MoeCombineArgs& args, Arena& scratch);
-  virtual void head(const HeadArgs& args, Arena& scratch);
+#define GLINT_BLOCK(Type, name) virtual void name(const Type##Args& args, Arena& scratch);
+  GLINT_FOR_EACH_BLOCK(GLINT_BLOCK)
+  GLINT_FOR_EACH_MOE_PART(GLINT_BLOCK)
+#undef GLINT_BLOCK
 };
 
 }  // namespace glint

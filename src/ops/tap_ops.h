@@ -16,11 +16,10 @@ struct InputTaps {
   std::function<void(const AttentionWeights&, const Tensor& latent)> latent = {};
 };
 
-// A fused block would hide its products, so the blocks that have linears with inputs of their own
-// run as their compositions over the primitives of the inner backend; the others stay fused.
-class TapOps final : public ForwardingOps {
+// Blocks are compositions, but for those without linears that have inputs of their own.
+class TapOps final : public ComposingOps {
  public:
-  using ForwardingOps::ForwardingOps;
+  using ComposingOps::ComposingOps;
 
   void set_taps(InputTaps taps) { taps_ = std::move(taps); }
 
@@ -29,24 +28,12 @@ class TapOps final : public ForwardingOps {
   void write_latent(const WriteLatentArgs& args) override;
 
   void attention_in(const AttentionInArgs& args, Arena& scratch) override;
-  void attention_out(const AttentionOutArgs& args, Arena& scratch) override {
-    Ops::attention_out(args, scratch);
-  }
-  void dense_ffn(const DenseFfnArgs& args, Arena& scratch) override {
-    Ops::dense_ffn(args, scratch);
-  }
-  void moe(const MoeArgs& args, Arena& scratch) override { Ops::moe(args, scratch); }
-  void moe_route(const MoeRouteArgs& args, Arena& scratch) override {
-    Ops::moe_route(args, scratch);
-  }
-  void moe_experts(const MoeExpertsArgs& args, Arena& scratch) override {
-    Ops::moe_experts(args, scratch);
-  }
-  void moe_combine(const MoeCombineArgs& args, Arena& scratch) override {
-    Ops::moe_combine(args, scratch);
-  }
+  void attend(const AttendArgs& args, Arena& scratch) override { inner_->attend(args, scratch); }
+  void head(const HeadArgs& args, Arena& scratch) override { inner_->head(args, scratch); }
 
  private:
+  bool composes() const override { return true; }
+
   InputTaps taps_;
   const AttentionWeights* attention_ = nullptr;  // of the attention_in that runs
 };

@@ -27,14 +27,15 @@ MemoryPlan plan_memory(StepTrial& trial, const ModelConfig& config, const TrialO
   ModelWeights& weights = trial.weights();
   visit(weights, [&](const ModelTensor& tensor, Held held) {
     struct Bytes {
+      bool is_tied;  // a head that is the embedding
       std::int64_t operator()(Tensor* x) const {
         return static_cast<std::int64_t>(x->bytes().size());
       }
-      std::int64_t operator()(Weight* w) const { return w->id < 0 ? 0 : bytes_of(*w); }  // tied
+      std::int64_t operator()(Weight* w) const { return is_tied ? 0 : bytes_of(*w); }
       std::int64_t operator()(WeightStack* w) const { return bytes_of(*w); }
       std::int64_t operator()(KvHalves w) const { return bytes_of(*w.w_uk) + bytes_of(*w.w_uv); }
     };
-    const std::int64_t bytes = std::visit(Bytes{}, held);
+    const std::int64_t bytes = std::visit(Bytes{tensor.role == TensorRole::kEmbedding}, held);
     plan.weights[static_cast<std::size_t>(tensor.role)] += bytes;
     const bool is_dealt = tensor.num_experts && options.layout.ep > 1;
     const bool is_cut = !trial.shard().is_whole(tensor) && options.layout.tp > 1;

@@ -21,7 +21,9 @@ const char* name_of(DType dtype) {
 }
 
 Tensor::Tensor(void* data, DType dtype, std::initializer_list<std::int64_t> dims)
-    : data(static_cast<std::byte*>(data)), dtype(dtype), rank(static_cast<int>(dims.size())) {
+    : data(static_cast<std::byte*>(data)),
+      dtype(dtype),
+      rank(static_cast<std::int16_t>(dims.size())) {
   GLINT_CHECK(rank >= 1 && rank <= 4, str("rank ", rank));
   int i = 0;
   for (const std::int64_t dim : dims) shape[i++] = dim;

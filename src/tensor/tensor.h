@@ -17,7 +17,9 @@ namespace glint {
 struct Tensor {
   std::byte* data = nullptr;
   DType dtype = DType::kF32;
-  int rank = 0;
+  std::int16_t rank = 0;
+  // Which tensor of its model it is (model/tensor_table.h), or -1. Slices keep it.
+  std::int32_t id = -1;
   std::array<std::int64_t, 4> shape = {};
   std::array<std::int64_t, 4> stride = {};
 

@@ -77,7 +77,8 @@ Weight WeightStack::operator[](std::int64_t i) const {
           .block_rows = block_rows,
           .block_cols = block_cols,
           .global_scale = global_scale ? global_scale[i] : Tensor(),
-          .id = id};
+          .id = id,
+          .half = half};
 }
 
 WeightStack stack_of(std::span<const Weight> each) {
@@ -91,6 +92,7 @@ WeightStack stack_of(std::span<const Weight> each) {
           .rows = first.rows,
           .cols = first.cols,
           .id = first.id,
+          .half = first.half,
           .each = each};
 }
 
@@ -105,7 +107,8 @@ WeightStack stack_of(const Weight& first, std::int64_t count, std::int64_t strid
           .block_rows = first.block_rows,
           .block_cols = first.block_cols,
           .global_scale = stacked(first.global_scale, count, stride),
-          .id = first.id};
+          .id = first.id,
+          .half = first.half};
 }
 
 void check_weight(const char* name, const Weight& w) {

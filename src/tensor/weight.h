@@ -48,8 +48,9 @@ struct Weight {
   // of a matrix begins within a block, as kv_b_proj's halves of a head do.
   int block_rows = kFp8Block, block_cols = kFp8Block;
   Tensor global_scale = {};  // kNvfp4: weight_scale_2, [1] f32
-  // Which tensor of its model it is (model/tensor_table.h), for who watches products; -1: of none.
-  int id = -1;
+  // Which tensor of its model it is (model/tensor_table.h), or -1: weights are told apart by it,
+  // not by where they lie. A tensor that is there as two weights has halves 0 and 1.
+  int id = -1, half = 0;
 
   explicit operator bool() const { return static_cast<bool>(data); }
 };
@@ -64,7 +65,7 @@ struct WeightStack {
   Tensor scale = {};  // [count, ..], or empty
   int block_rows = kFp8Block, block_cols = kFp8Block;
   Tensor global_scale = {};  // kNvfp4: [count, 1] f32
-  int id = -1;
+  int id = -1, half = 0;
   // Host memory only, where matrices lie anywhere in mapped files, or have several formats: each of
   // them. Shape, count and id hold for all; the rest says nothing. What is placed on a device, or
   // packed in one format, never needs it.

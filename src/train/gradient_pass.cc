@@ -489,7 +489,7 @@ class GradientPass::BatchPass {
       gradients.linear_back({.op = product,
                              .dout = product.out,
                              .dx = dhidden.slice(0, rows.first, rows.count),
-                             .dweight = all_.tape_.gradient_of(m_.weights.lm_head.data)});
+                             .dweight = all_.tape_.gradient_of(m_.weights.lm_head)});
       const std::vector<float> log_probs = download<float>(args.log_probs, device());
       for (std::int64_t r = 0; r < rows.count; ++r) {
         sum -= weights[r] * log_probs[static_cast<std::size_t>(r)];

@@ -82,7 +82,7 @@ Result<std::unique_ptr<TrainRanks>> TrainRanks::open(ModelOptions options,
     }
   }
   const ModelWeights& last = all->model(all->size() - 1).weights();
-  if (options.shape.pp > 1 && last.lm_head.id < 0 && !last.embed_tokens) {
+  if (options.shape.pp > 1 && last.has_tied_head() && !last.embed_tokens) {
     return Error{ErrorCode::kUnsupported,
                  str(options.dir,
                      " has one matrix for embedding and head, which stages do not share; "

@@ -11,8 +11,11 @@
 namespace glint::conformance {
 namespace {
 
-const char* const kBlocks[] = {"attention_in", "attend", "attention_out",
-                               "dense_ffn",    "moe",    "head"};
+const char* const kBlocks[] = {
+#define GLINT_BLOCK(Type, name) #name,
+    GLINT_FOR_EACH_BLOCK(GLINT_BLOCK)
+#undef GLINT_BLOCK
+};
 
 const char* const kBackward[] = {
 #define GLINT_OP(Type, name) #name,
