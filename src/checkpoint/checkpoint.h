@@ -30,7 +30,9 @@ class Checkpoint {
  public:
   // Opens a directory: see SafetensorsSource.
   static Result<Checkpoint> open(const std::string& dir);
-  explicit Checkpoint(std::unique_ptr<TensorSource> source) : source_(std::move(source)) {}
+  explicit Checkpoint(std::shared_ptr<const TensorSource> source) : source_(std::move(source)) {}
+  // The same files, which are not opened again, with copies of its own: for another thread.
+  Checkpoint again() const { return Checkpoint(source_); }
 
   // Fails if what is not a view would not fit in memory. To be asked before weights are, since the
   // kernel grants more memory than there is and kills who uses it.
@@ -82,7 +84,7 @@ class Checkpoint {
   Tensor own_scalar(float value);  // [1] f32
   std::byte* own(std::size_t bytes);
 
-  std::unique_ptr<TensorSource> source_;
+  std::shared_ptr<const TensorSource> source_;
   std::vector<std::unique_ptr<std::byte[]>> owned_;
 };
 

@@ -82,7 +82,8 @@ Result<std::unique_ptr<ChatSource>> local_chat(const ChatOptions& options, Json 
   GLINT_TRY(Tokenizer tokenizer, Tokenizer::open(dir));
   GLINT_TRY(ChatTemplate chat_template, ChatTemplate::open(dir));
   GLINT_TRY(const ModelOptions resolved, resolve(options, cli, num_drafts > 0));
-  GLINT_TRY(LedRanks ranks, load_led_ranks(options, options, resolved, cli));
+  GLINT_TRY(const OpenedModel opened, open_model(resolved));
+  GLINT_TRY(LedRanks ranks, load_led_ranks(options, options, resolved, opened, cli));
   LoadedModel& model = ranks.first();
   GLINT_TRY(GenerateOptions generation, generate_options(options, model, tokenizer, num_drafts));
   const int positions = static_cast<int>(model.config().max_position_embeddings);

@@ -266,7 +266,8 @@ Status run(const Options& options, Cli& cli) {
   const auto count = [&](DecoratedBackend& on) {
     if (on_host) counters.push_back(&on.decorate<CountOps>());
   };
-  GLINT_TRY(const LedRanks led, load_led_ranks(options, options, resolved, cli, count));
+  GLINT_TRY(const OpenedModel opened, open_model(resolved));
+  GLINT_TRY(const LedRanks led, load_led_ranks(options, options, resolved, opened, cli, count));
   Ranks& ranks = led.ranks();
   GLINT_TRY(const Loading loading, measure_loading(ranks));
   Console& console = cli.console;

@@ -101,9 +101,8 @@ Status merge(const Options& options, Cli& cli) {
   return write(options, merged, cli);
 }
 
-Result<Prompts> prompts_of(const Options& options, Cli& cli) {
-  GLINT_TRY(const std::string dir, model_dir(options.model, cli));
-  GLINT_TRY(const ModelConfig config, read_config(dir + "/config.json"));
+Result<Prompts> prompts_of(const Options& options, const std::string& dir,
+                           const ModelConfig& config, Cli& cli) {
   GLINT_TRY(Prompts prompts, read_prompts(PromptFile{.path = options.prompts,
                                                      .dir = dir,
                                                      .max_tokens = config.max_position_embeddings,
@@ -117,12 +116,13 @@ Result<Prompts> prompts_of(const Options& options, Cli& cli) {
 
 Status run_model(const Options& options, Cli& cli) {
   GLINT_TRY_STATUS(find_replaceable(options.out));
-  GLINT_TRY(const Prompts prompts, prompts_of(options, cli));
   GLINT_TRY(const ModelOptions resolved, resolve(options, cli, /*with_mtp=*/true));
+  GLINT_TRY(OpenedModel opened, open_model(resolved));
+  GLINT_TRY(const Prompts prompts, prompts_of(options, resolved.dir, opened.config, cli));
   GLINT_TRY(std::unique_ptr<Backend> backend, make_backend(options, cli));
   DecoratedBackend tapped(std::move(backend));
   TapOps& ops = tapped.decorate<TapOps>();
-  GLINT_TRY(const auto model, load_model(resolved, std::move(tapped), cli));
+  GLINT_TRY(const auto model, load_model(resolved, std::move(tapped), cli, std::move(opened)));
 
   std::int64_t tokens = 0;
   for (const std::vector<TokenId>& ids : prompts.ids)

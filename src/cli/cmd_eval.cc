@@ -79,14 +79,26 @@ RunOptions reference_of(const Options& options) {
   return ref;
 }
 
-// The tokens of --text in pieces of --context, none longer than the model's positions.
-Result<TokenSequences> tokenize_text(const Options& options, Cli& cli) {
-  GLINT_TRY(const std::string dir, model_dir(options.ref, cli));
-  GLINT_TRY(const ModelConfig config, read_config(dir + "/config.json"));
+// One of the two models: its files are read once, before either is loaded.
+struct Found {
+  RunOptions run;
+  ModelOptions resolved;
+  OpenedModel opened;
+};
+
+Result<Found> find(RunOptions run, Cli& cli) {
+  GLINT_TRY(ModelOptions resolved, resolve(run, cli, /*with_mtp=*/false));
+  GLINT_TRY(OpenedModel opened, open_model(resolved));
+  return Found{std::move(run), std::move(resolved), std::move(opened)};
+}
+
+// The tokens of --text in pieces of --context, none longer than the reference's positions.
+Result<TokenSequences> tokenize_text(const Options& options, const Found& reference,
+                                     const Found& model) {
+  const std::string &dir = reference.resolved.dir, &other_dir = model.resolved.dir;
   GLINT_TRY(const Tokenizer tokenizer, Tokenizer::open(dir));
   GLINT_TRY(const std::string text, read_file(options.text));
   GLINT_TRY(const std::vector<TokenId> ids, tokenizer.encode(text));
-  GLINT_TRY(const std::string other_dir, model_dir(options.model, cli));
   if (other_dir != dir && file_exists(other_dir + "/tokenizer.json")) {
     GLINT_TRY(const Tokenizer other, Tokenizer::open(other_dir));
     GLINT_TRY(const std::vector<TokenId> others, other.encode(text));
@@ -96,8 +108,8 @@ Result<TokenSequences> tokenize_text(const Options& options, Cli& cli) {
                          ": they are not the same model in two formats"));
     }
   }
-  const std::size_t length =
-      static_cast<std::size_t>(std::min(options.context, config.max_position_embeddings));
+  const std::size_t length = static_cast<std::size_t>(
+      std::min(options.context, reference.opened.config.max_position_embeddings));
   TokenSequences pieces;
   for (std::size_t at = 0; at < ids.size(); at += length)
     pieces.emplace_back(ids.begin() + at, ids.begin() + std::min(at + length, ids.size()));
@@ -115,16 +127,16 @@ std::int64_t weight_file_bytes(const std::string& dir) {
   return bytes;
 }
 
-Result<EvaluatedModel> describe(const std::string& name, const LoadedModel& model) {
-  const ModelOptions& options = model.options();
+Result<EvaluatedModel> describe(const Found& model) {
+  const ModelOptions& options = model.resolved;
   EvaluatedModel out = {
-      .name = name,
+      .name = model.run.model,
       .computed_in = str(options.activations == DType::kF32 ? "f32" : "bf16", ", KV ",
                          name_of(options.latent), ", index keys ", name_of(options.index)),
       .file_bytes = weight_file_bytes(options.dir)};
   if (options.dummy) return out;
-  GLINT_TRY(Checkpoint checkpoint, Checkpoint::open(options.dir));
-  GLINT_TRY(const Inventory inventory, take_inventory(model.config(), checkpoint));
+  Checkpoint checkpoint = model.opened.checkpoint->again();
+  GLINT_TRY(const Inventory inventory, take_inventory(model.opened.config, checkpoint));
   std::map<std::string, std::int64_t> formats;
   for (const Inventory::Row& row : inventory.rows) formats[row.format] += row.bytes;
   out.format_bytes.assign(formats.begin(), formats.end());
@@ -132,27 +144,21 @@ Result<EvaluatedModel> describe(const std::string& name, const LoadedModel& mode
 }
 
 // A model, and the other ranks' parts of it.
-Result<LedRanks> load(const RunOptions& run, const LayoutOptions& layout, Cli& cli) {
-  GLINT_TRY(const ModelOptions resolved, resolve(run, cli, /*with_mtp=*/false));
-  return load_led_ranks(layout, run, resolved, cli);
-}
-
-// Finds errors of MODEL and --html early, before the reference runs.
-Status check_ahead(const Options& options, Cli& cli) {
-  if (!options.html.empty()) {
-    GLINT_TRY_STATUS(find_replaceable(options.html));
-  }
-  GLINT_TRY(const ModelOptions model, resolve(options, cli, false));
-  if (model.dummy) return Ok{};
-  GLINT_TRY_STATUS(open_model(model.dir, ModelFiles::kAll));
-  return Ok{};
+Result<LedRanks> load(const Found& model, const LayoutOptions& layout, Cli& cli) {
+  return load_led_ranks(layout, model.run, model.resolved, model.opened, cli);
 }
 
 Status run(const Options& options, Cli& cli) {
   GLINT_TRY_STATUS(check_options(options));
-  GLINT_TRY_STATUS(check_ahead(options, cli));
-  GLINT_TRY(const TokenSequences text,
-            options.ids.empty() ? tokenize_text(options, cli) : read_ids(options.ids));
+  // Errors of --html and MODEL are found early, before the reference runs.
+  if (!options.html.empty()) {
+    GLINT_TRY_STATUS(find_replaceable(options.html));
+  }
+  GLINT_TRY(const Found model, find(options, cli));
+  GLINT_TRY(std::optional<Found> reference, find(reference_of(options), cli));
+  GLINT_TRY(const TokenSequences text, options.ids.empty()
+                                           ? tokenize_text(options, *reference, model)
+                                           : read_ids(options.ids));
   std::int64_t tokens = 0;
   for (const std::vector<TokenId>& ids : text) tokens += static_cast<std::int64_t>(ids.size());
   EvalOptions eval = {.chunk = options.chunk,
@@ -163,18 +169,19 @@ Status run(const Options& options, Cli& cli) {
   // The reference is gone from memory before the model is loaded.
   std::optional<Recording> recording;
   {
-    GLINT_TRY(const LedRanks reference, load(reference_of(options), options, cli));
-    GLINT_TRY(report.reference, describe(options.ref, reference.first()));
+    GLINT_TRY(const LedRanks loaded, load(*reference, options, cli));
+    GLINT_TRY(report.reference, describe(*reference));
     Progress progress("reference", tokens, Progress::Unit::kItems);
     eval.progress = [&](std::int64_t done) { progress.add(done); };
-    GLINT_TRY(recording, record_reference(reference.first(), text, eval));
+    GLINT_TRY(recording, record_reference(loaded.first(), text, eval));
+    reference.reset();
   }
   {
-    GLINT_TRY(const LedRanks model, load(options, options, cli));
-    GLINT_TRY(report.model, describe(options.model, model.first()));
+    GLINT_TRY(const LedRanks loaded, load(model, options, cli));
+    GLINT_TRY(report.model, describe(model));
     Progress progress("model", tokens, Progress::Unit::kItems);
     eval.progress = [&](std::int64_t done) { progress.add(done); };
-    GLINT_TRY(report.result, compare_with(*recording, model.first(), text, eval));
+    GLINT_TRY(report.result, compare_with(*recording, loaded.first(), text, eval));
   }
   if (!options.html.empty()) {
     GLINT_TRY_STATUS(write_file_atomic(options.html, eval_html(report)));

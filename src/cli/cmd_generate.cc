@@ -114,7 +114,8 @@ Status run(const Options& options, Cli& cli) {
 
   const auto load_start = std::chrono::steady_clock::now();
   GLINT_TRY(const ModelOptions resolved, resolve(options, cli, num_drafts > 0));
-  GLINT_TRY(const LedRanks ranks, load_led_ranks(options, options, resolved, cli));
+  GLINT_TRY(const OpenedModel opened, open_model(resolved));
+  GLINT_TRY(const LedRanks ranks, load_led_ranks(options, options, resolved, opened, cli));
   LoadedModel& model = ranks.first();
   const double load_s = seconds_since(load_start);
   GLINT_TRY(GenerateOptions generation, generate_options(options, model, tokenizer, num_drafts));

@@ -195,19 +195,21 @@ bool scores_mtp(const Options& options, Ranks& ranks) {
 }
 
 Result<std::unique_ptr<Ranks>> load(const Options& options, Cli& cli) {
-  const MeshShape shape = {
+  GLINT_TRY(ModelOptions resolved, resolve(options, cli, wants_mtp(options)));
+  resolved.shape = {
       .tp = options.tp,
       .cp = options.cp,
       .ep = options.ep,
       .pp = options.pp,
       .dp = num_shards({.tp = options.tp}, {.dp = options.dp, .ep = options.ep, .cp = options.cp}),
       .reduce_slices = options.reduce_slices};
-  GLINT_TRY(const ModelOptions resolved, resolve(options, cli, wants_mtp(options)));
+  const MeshShape& shape = resolved.shape;
   RunOptions each = options;
   // Ranks and slices are the CPU's, whatever else the machine has.
   const bool adds_up = shape.num_ranks() > 1 || shape.num_slices() > 1;
   if (adds_up && each.backend == "auto") each.backend = "cpu";
-  return load_ranks(shape, each, resolved, cli);
+  GLINT_TRY(const OpenedModel opened, open_model(resolved));
+  return load_ranks(each, resolved, opened, cli);
 }
 
 // Scores every sequence and writes the files. What it returns after Ctrl-C is a part.

@@ -63,7 +63,7 @@ Result<OpenedModel> open_served(const ModelOptions& resolved) {
   if (resolved.dir.ends_with(".json"))
     return invalid(str(resolved.dir,
                        " is a configuration alone; a server needs a directory with a tokenizer"));
-  return open_model(resolved.dir, resolved.dummy ? ModelFiles::kConfig : ModelFiles::kAll);
+  return open_model(resolved);
 }
 
 // The model without its weights.

@@ -81,8 +81,9 @@ class Run {
     }
     const std::string from = latest.value_or(base);
     GLINT_TRY(tokenizer_, Tokenizer::open(from));
-    GLINT_TRY_STATUS(read_prompts(from));
-    GLINT_TRY(const Json state, models_.open(from, latest.has_value()));
+    GLINT_TRY(OpenedModel opened, open_model(from, ModelFiles::kAll));
+    GLINT_TRY_STATUS(read_prompts(from, opened.config));
+    GLINT_TRY(const Json state, models_.open(from, std::move(opened), latest.has_value()));
     if (latest) {
       GLINT_TRY_STATUS(take_up(state));
     }
@@ -90,7 +91,7 @@ class Run {
     GroupOptions groups = options_.groups();
     groups.rollout.stop_ids = stop_ids(models_.engine().config(), models_.engine().generation());
     groups.rollout.num_token_ids = tokenizer_->vocab_size();
-    GLINT_TRY(rules_, GrpoRules::open(options_, from, *tokenizer_, groups.rollout.stop_ids));
+    GLINT_TRY(rules_, GrpoRules::open(options_, from, *tokenizer_, models_.engine()));
     groups.rules = rules_->rules();
     rollout_ = groups.rollout;
     GLINT_TRY(record_, GrpoRecord::open({.dir = options_.save,
@@ -109,8 +110,7 @@ class Run {
     return Ok{};
   }
 
-  Status read_prompts(const std::string& dir) {
-    GLINT_TRY(const ModelConfig config, read_config(dir + "/config.json"));
+  Status read_prompts(const std::string& dir, const ModelConfig& config) {
     const auto positions = static_cast<int>(config.max_position_embeddings);
     PromptDataOptions data = {.path = options_.prompt_data,
                               .dir = dir,

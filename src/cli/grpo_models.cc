@@ -8,12 +8,12 @@
 
 namespace glint {
 
-Result<Json> GrpoModels::open(const std::string& dir, bool restore) {
+Result<Json> GrpoModels::open(const std::string& dir, OpenedModel opened, bool restore) {
   running_ = options_.how.of_model(dir);
   GLINT_TRY(resolved_, resolve(running_, cli_, false));
   GLINT_TRY(LaidOutRanks layout, lay_out(options_.layout.shape(), running_, resolved_, cli_));
   GLINT_TRY(trainer_, Trainer::open({.model = layout.model, .adamw = options_.adamw()},
-                                    std::move(layout.backends)));
+                                    std::move(layout.backends), {}, std::move(opened)));
   if (!restore) return Json();
   return trainer_->restore(dir);
 }

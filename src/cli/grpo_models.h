@@ -17,9 +17,9 @@ class GrpoModels {
  public:
   GrpoModels(const GrpoCommandOptions& options, Cli& cli) : options_(options), cli_(cli) {}
 
-  // Loads the model in `dir`; `restore` also what a checkpoint there has of a run, whose state it
-  // returns. Then open_engine(), after the state was looked at.
-  Result<Json> open(const std::string& dir, bool restore);
+  // Loads the model in `dir`, whose files are opened; `restore` also what a checkpoint there has of
+  // a run, whose state it returns. Then open_engine(), after the state was looked at.
+  Result<Json> open(const std::string& dir, OpenedModel opened, bool restore);
   // `base`: the model that the run began with, which is the reference if no other is named.
   Status open_engine(const std::string& base);
 

@@ -2,14 +2,13 @@
 
 #include "base/file.h"
 #include "base/str.h"
-#include "model/config.h"
 
 namespace glint {
 
 Result<std::unique_ptr<GrpoRules>> GrpoRules::open(const GrpoCommandOptions& options,
                                                    const std::string& dir,
                                                    const Tokenizer& tokenizer,
-                                                   std::vector<TokenId> stop_ids) {
+                                                   const LoadedModel& model) {
   std::unique_ptr<GrpoRules> all(new GrpoRules(tokenizer));
   GrammarSpec spec = {.kind = GrammarSpec::Kind::kRegex, .text = options.rollout_regex};
   if (!options.rollout_json_schema.empty()) {
@@ -17,9 +16,9 @@ Result<std::unique_ptr<GrpoRules>> GrpoRules::open(const GrpoCommandOptions& opt
     spec = {.kind = GrammarSpec::Kind::kJsonSchema, .text = std::move(schema)};
   }
   if (!spec.text.empty()) {
-    GLINT_TRY(const ModelConfig config, read_config(dir + "/config.json"));
-    all->compiler_.emplace(
-        read_vocabulary(tokenizer, static_cast<int>(config.vocab_size), std::move(stop_ids)));
+    const ModelConfig& config = model.config();
+    all->compiler_.emplace(read_vocabulary(tokenizer, static_cast<int>(config.vocab_size),
+                                           stop_ids(config, model.generation())));
     const bool is_regex = spec.kind == GrammarSpec::Kind::kRegex;
     GLINT_TRY(all->grammar_,
               all->compiler_->compile(spec).in(is_regex ? std::string("--rollout-regex")

@@ -12,11 +12,11 @@ namespace glint {
 
 class GrpoRules {
  public:
-  // For the model in `dir`, which ends answers with `stop_ids`. Compiles the grammar, starts the
-  // program. `tokenizer` outlives the result.
+  // For answers of `model`, whose files are in `dir`. Compiles the grammar, starts the program.
+  // `tokenizer` outlives the result.
   static Result<std::unique_ptr<GrpoRules>> open(const GrpoCommandOptions& options,
                                                  const std::string& dir, const Tokenizer& tokenizer,
-                                                 std::vector<TokenId> stop_ids);
+                                                 const LoadedModel& model);
 
   AnswerRules rules() const;
 

@@ -127,9 +127,10 @@ Status check_ranks(const MeshShape& shape, int here, bool launched, const RunOpt
   return check_devices(here, launched);
 }
 
-Result<std::unique_ptr<Ranks>> load_ranks(const MeshShape& shape, const RunOptions& options,
-                                          const ModelOptions& resolved, Cli& cli,
+Result<std::unique_ptr<Ranks>> load_ranks(const RunOptions& options, const ModelOptions& resolved,
+                                          const OpenedModel& opened, Cli& cli,
                                           const Decorate& decorate) {
+  const MeshShape& shape = resolved.shape;
   GLINT_TRY_STATUS(check_shape(shape));
   GLINT_TRY_STATUS(check_ranks(shape, shape.num_ranks(), false, options, resolved));
   GLINT_TRY(BackendOptions each, backend_options(options, cli));
@@ -138,35 +139,33 @@ Result<std::unique_ptr<Ranks>> load_ranks(const MeshShape& shape, const RunOptio
   for (int rank = 0; rank < ranks->size(); ++rank) {
     ModelOptions one = resolved;
     one.threads = each.threads;
-    one.shape = shape;
     one.rank = rank;
     one.mesh = ranks->mesh(rank);
     each.device = device_of_rank(rank, ranks->size());
     GLINT_TRY(std::unique_ptr<Backend> backend, make_backend(each));
     DecoratedBackend decorated(std::move(backend));
     if (decorate) decorate(decorated);
-    GLINT_TRY(std::unique_ptr<LoadedModel> model, load_model(one, std::move(decorated), cli));
+    GLINT_TRY(std::unique_ptr<LoadedModel> model,
+              load_model(one, std::move(decorated), cli, opened.again()));
     ranks->add(std::move(model));
   }
   return ranks;
 }
 
 Result<LedRanks> load_led_ranks(const LayoutOptions& layout, const RunOptions& options,
-                                const ModelOptions& resolved, Cli& cli, const Decorate& decorate) {
+                                ModelOptions resolved, const OpenedModel& opened, Cli& cli,
+                                const Decorate& decorate) {
   if (layout.dp > 1 && layout.ep == 1 && layout.cp == 1) {
     return invalid(
         str("--dp is ", layout.dp,
             ", and shards have sequences of their own, but this command runs on one; "
             "leave it out, or let shards share the experts with --ep, or sequences with --cp"));
   }
-  const bool config_alone = resolved.dir.ends_with(".json");  // of synthetic weights
-  GLINT_TRY(const ModelConfig config,
-            read_config(config_alone ? resolved.dir : resolved.dir + "/config.json"));
-  GLINT_TRY(const FittedShape fitted, fit_shape(layout, config, resolved.threads, layout));
+  GLINT_TRY(const FittedShape fitted, fit_shape(layout, opened.config, resolved.threads, layout));
   GLINT_TRY_STATUS(check_fitted(fitted, options));
   if (!fitted.note.empty()) cli.console.note(fitted.note);
-  GLINT_TRY(std::unique_ptr<Ranks> ranks,
-            load_ranks(fitted.shape, options, resolved, cli, decorate));
+  resolved.shape = fitted.shape;
+  GLINT_TRY(std::unique_ptr<Ranks> ranks, load_ranks(options, resolved, opened, cli, decorate));
   return LedRanks(std::move(ranks));
 }
 

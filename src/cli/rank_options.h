@@ -105,10 +105,10 @@ Status check_ranks(const MeshShape& shape, int here, bool launched, const RunOpt
 
 using Decorate = std::function<void(DecoratedBackend&)>;
 
-// Every rank's model, with its share of the host's threads, on a device and a backend of its own,
-// which `decorate`, if there is one, may put something in front of.
-Result<std::unique_ptr<Ranks>> load_ranks(const MeshShape& shape, const RunOptions& options,
-                                          const ModelOptions& resolved, Cli& cli,
+// Every rank's model, of the same files, with its share of the host's threads, on a device and a
+// backend of its own, which `decorate`, if there is one, may put something in front of.
+Result<std::unique_ptr<Ranks>> load_ranks(const RunOptions& options, const ModelOptions& resolved,
+                                          const OpenedModel& opened, Cli& cli,
                                           const Decorate& decorate = {});
 
 // A model over ranks that are threads of this process: what the first one runs, all run.
@@ -130,7 +130,7 @@ class LedRanks {
 // The model of `resolved` in the layout that fits, which is noted where it is not the one asked
 // for. One sequence after another runs, on the first shard: others have but experts to give.
 Result<LedRanks> load_led_ranks(const LayoutOptions& layout, const RunOptions& options,
-                                const ModelOptions& resolved, Cli& cli,
+                                ModelOptions resolved, const OpenedModel& opened, Cli& cli,
                                 const Decorate& decorate = {});
 
 // Each rank's part of the model, bytes of weights, and traffic of its collectives so far. From any

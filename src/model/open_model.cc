@@ -5,6 +5,12 @@
 
 namespace glint {
 
+OpenedModel OpenedModel::again() const {
+  std::optional<Checkpoint> files;
+  if (checkpoint) files = checkpoint->again();
+  return {.config = config, .generation = generation, .checkpoint = std::move(files)};
+}
+
 Result<OpenedModel> open_model(const std::string& path, ModelFiles files) {
   OpenedModel model;
   const bool config_alone = files != ModelFiles::kAll && file_exists(path);

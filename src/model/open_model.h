@@ -13,6 +13,9 @@ struct OpenedModel {
   ModelConfig config;
   GenerationConfig generation;
   std::optional<Checkpoint> checkpoint;  // none: a configuration alone
+
+  // For one more rank.
+  OpenedModel again() const;
 };
 
 enum class ModelFiles {

@@ -59,6 +59,10 @@ class HostThreads {
 
 }  // namespace
 
+Result<OpenedModel> open_model(const ModelOptions& options) {
+  return open_model(options.dir, options.dummy ? ModelFiles::kConfig : ModelFiles::kAll);
+}
+
 LoadedModel::LoadedModel(ModelOptions options, DecoratedBackend backend)
     : options_(std::move(options)),
       backend_(std::move(backend)),
@@ -74,8 +78,7 @@ Result<std::unique_ptr<LoadedModel>> LoadedModel::load(const ModelOptions& optio
                                                        std::optional<OpenedModel> opened) {
   std::unique_ptr<LoadedModel> m(new LoadedModel(options, std::move(backend)));
   if (!opened) {
-    GLINT_TRY(opened,
-              open_model(options.dir, options.dummy ? ModelFiles::kConfig : ModelFiles::kAll));
+    GLINT_TRY(opened, open_model(options));
   }
   m->config_ = opened->config;
   m->generation_ = opened->generation;

@@ -42,6 +42,9 @@ struct ModelOptions {
   int threads = 1;  // that load, where the backend has none of its own
 };
 
+// The files that loading needs.
+Result<OpenedModel> open_model(const ModelOptions& options);
+
 // Statistics of loading, from opening the files until the first step can run.
 struct LoadStats {
   double seconds = 0;

@@ -54,7 +54,8 @@ Status check_draft_loss(const MeshShape& shape, double mtp_scale) {
 
 Result<std::unique_ptr<TrainRanks>> TrainRanks::open(ModelOptions options,
                                                      std::vector<std::unique_ptr<Backend>> backends,
-                                                     const LoadProgress& progress) {
+                                                     const LoadProgress& progress,
+                                                     std::optional<OpenedModel> opened) {
   GLINT_CHECK(std::ssize(backends) == options.shape.num_ranks(), "a backend for each rank");
   GLINT_TRY_STATUS(check_shape(options.shape));
   GLINT_CHECK(options.shape.num_slices() == options.shape.tp, "a layout that does not train");
@@ -62,6 +63,9 @@ Result<std::unique_ptr<TrainRanks>> TrainRanks::open(ModelOptions options,
     return Error{ErrorCode::kUnsupported,
                  str("several ranks train on the CPU alone, not on ", backends[0]->device().name(),
                      "; give --backend cpu, or one rank")};
+  }
+  if (!opened) {
+    GLINT_TRY(opened, open_model(options));
   }
   options.packing = Packing::kNever;
   std::unique_ptr<TrainRanks> all(new TrainRanks(options.shape));
@@ -75,7 +79,7 @@ Result<std::unique_ptr<TrainRanks>> TrainRanks::open(ModelOptions options,
     if (options.shape.cp > 1) options.mesh.cp = &part.cp.emplace(*options.mesh.cp, *part.tape);
     if (options.shape.ep > 1) options.mesh.ep = &part.ep.emplace(*options.mesh.ep, *part.tape);
     GLINT_TRY(std::unique_ptr<LoadedModel> model,
-              LoadedModel::load(options, std::move(taped), progress));
+              LoadedModel::load(options, std::move(taped), progress, opened->again()));
     all->ranks_.add(std::move(model));
     if (!all->model(rank).backend().host_threads()) {
       part.own_pool.emplace(std::max(options.threads, 1));

@@ -25,11 +25,12 @@ Status check_draft_loss(const MeshShape& shape, double mtp_scale);
 
 class TrainRanks final : public GradientSource {
  public:
-  // Loads the model of options.shape, a rank a backend, which have gradients. Its packing is
-  // ignored: weights are read where they are written.
+  // Loads the model of options.shape, a rank a backend, which have gradients; `opened` as
+  // LoadedModel::load() has it. Its packing is ignored: weights are read where they are written.
   static Result<std::unique_ptr<TrainRanks>> open(ModelOptions options,
                                                   std::vector<std::unique_ptr<Backend>> backends,
-                                                  const LoadProgress& progress = {});
+                                                  const LoadProgress& progress = {},
+                                                  std::optional<OpenedModel> opened = {});
 
   // Gradients of zero, once all weights are where they stay. Before the first add().
   Status make_parameters();

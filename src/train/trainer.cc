@@ -51,10 +51,12 @@ Result<std::optional<std::int64_t>> read_tracker(const std::string& run_dir) {
 
 Result<std::unique_ptr<Trainer>> Trainer::open(TrainerOptions options,
                                                std::vector<std::unique_ptr<Backend>> backends,
-                                               const LoadProgress& progress) {
+                                               const LoadProgress& progress,
+                                               std::optional<OpenedModel> opened) {
   std::unique_ptr<Trainer> trainer(new Trainer(std::move(options)));
   Trainer& t = *trainer;
-  GLINT_TRY(t.ranks_, TrainRanks::open(t.options_.model, std::move(backends), progress));
+  GLINT_TRY(t.ranks_,
+            TrainRanks::open(t.options_.model, std::move(backends), progress, std::move(opened)));
   TrainRanks& ranks = *t.ranks_;
   t.source_dir_ = t.options_.model.dir;
   GLINT_TRY(t.weights_, TrainedWeights::make(ranks.model()));

@@ -43,7 +43,8 @@ class Trainer {
   // memory does not suffice.
   static Result<std::unique_ptr<Trainer>> open(TrainerOptions options,
                                                std::vector<std::unique_ptr<Backend>> backends,
-                                               const LoadProgress& progress = {});
+                                               const LoadProgress& progress = {},
+                                               std::optional<OpenedModel> opened = {});
   static Result<std::unique_ptr<Trainer>> open(TrainerOptions options,
                                                std::unique_ptr<Backend> backend,
                                                const LoadProgress& progress = {});
