@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/json.h"
+#include "base/shared.h"
 #include "engine/request.h"
 #include "server/server_config.h"
 #include "text/grammar/grammar.h"
@@ -26,7 +27,7 @@ struct Prompt {
 
 struct ToolUse {
   enum class Choice { kAuto, kNone, kRequired, kNamed };
-  std::vector<ToolSpec> specs = {};
+  Shared<std::vector<ToolSpec>> specs = {};
   Choice choice = Choice::kAuto;
   std::string name = {};                  // of kNamed
   std::vector<std::string> allowed = {};  // the only ones that may be called; empty: all

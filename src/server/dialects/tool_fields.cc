@@ -13,7 +13,7 @@ constexpr std::size_t kMaxLenientTools = 256;
 
 // The fields of a function, which is added to `tools`; its description.
 std::string read_function(RequestReader& f, const char* schema, ToolUse& tools) {
-  ToolSpec& spec = tools.specs.emplace_back();
+  ToolSpec& spec = tools.specs.own().emplace_back();
   std::string description;
   bool strict = false;
   f.text("name", spec.name);
@@ -83,7 +83,8 @@ bool has_name(const std::vector<ToolSpec>& tools, const std::string& name) {
 }
 
 // The functions that may be called.
-std::vector<ToolSpec> callable(const ToolUse& tools) {
+Shared<std::vector<ToolSpec>> callable(const ToolUse& tools) {
+  if (tools.choice != ToolUse::Choice::kNamed && tools.allowed.empty()) return tools.specs;
   std::vector<ToolSpec> out;
   for (const ToolSpec& tool : tools.specs) {
     const bool named = tools.choice != ToolUse::Choice::kNamed || tool.name == tools.name;
@@ -131,7 +132,7 @@ void read_tools(RequestReader& r, ApiRequest& request) {
 
 Json read_flat_tool(RequestReader& t, const char* schema, Json no_schema, ToolUse& tools) {
   const std::string description = read_function(t, schema, tools);
-  const ToolSpec& spec = tools.specs.back();
+  const ToolSpec& spec = (*tools.specs).back();
   Json function = Json::Object{{"name", spec.name}};
   if (!description.empty()) function.set("description", description);
   function.set("parameters", spec.parameters.is_null() ? std::move(no_schema) : spec.parameters);

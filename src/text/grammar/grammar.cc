@@ -321,7 +321,7 @@ Result<xgrammar::Grammar> lenient_calls_grammar(GrammarSpec spec) {
   const auto has_grammar = [&](const ToolSpec& tool) {
     return try_calls_grammar({.kind = spec.kind, .tools = {tool}}).has_value();
   };
-  for (ToolSpec& tool : spec.tools) {
+  for (ToolSpec& tool : spec.tools.own()) {
     if (!has_grammar(tool)) tool = loosened_tool(tool, has_grammar);
     if (!has_grammar(tool)) tool.parameters = Json::Object{};
   }

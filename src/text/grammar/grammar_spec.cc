@@ -45,7 +45,7 @@ Result<GrammarSpec> spec_of(const Json& json) {
   for (const Json& tool : parts[3].as_array()) {
     if (!tool.is_array() || tool.as_array().size() != 2 || !is_text(tool.as_array()[0]))
       return error;
-    spec.tools.push_back({tool.as_array()[0].as_string(), tool.as_array()[1]});
+    spec.tools.own().push_back({tool.as_array()[0].as_string(), tool.as_array()[1]});
   }
   if (parts[7].is_null()) return spec;
   GLINT_TRY(GrammarSpec instead, spec_of(parts[7]));

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "base/shared.h"
 #include "text/answer/delta_parser.h"
 
 namespace glint {
@@ -20,7 +21,7 @@ struct GrammarSpec {
   // else (tool_choice required, or named when there is one function); else text, in which calls may
   // come. `parallel`: several calls. `lenient`: what no grammar can say of a function's arguments
   // is left open, where it would be an error.
-  std::vector<ToolSpec> tools = {};
+  Shared<std::vector<ToolSpec>> tools = {};
   bool at_least_one = true;
   bool parallel = true;
   bool lenient = false;
