@@ -18,7 +18,6 @@
 #include "model/inventory.h"
 #include "model/release.h"
 #include "plan/report.h"
-#include "runtime/graph_wishes.h"
 #include "runtime/memory_plan.h"
 #include "runtime/model_executor.h"
 #include "server/server.h"
@@ -273,10 +272,7 @@ Status serve(const Options& options, const TranslatedArgs& given, Cli& cli) {
   each.threads = resolved.threads = std::max(resolved.threads / facts.ranks.here, 1);
   each.use_windows = given.graphs.windows;
   GLINT_TRY(std::unique_ptr<Backend> backend, make_backend(each));
-  const GraphFlags& asked = given.graphs;
-  GraphSizes graphs =
-      sizes_of({.eager = asked.eager, .pads = asked.pads, .rows = asked.rows, .most = asked.most},
-               options.max_num_seqs);
+  GraphSizes graphs = sizes_of(given.graphs, options.max_num_seqs);
   graphs.most = options.max_num_batched_tokens;
   GLINT_TRY_STATUS(plan_model_memory(options, resolved, graphs, checkpoint ? &*checkpoint : nullptr,
                                      *backend, facts));
@@ -298,7 +294,7 @@ Status serve(const Options& options, const TranslatedArgs& given, Cli& cli) {
     return resolve_model(model, cache);
   };
   GLINT_TRY(std::unique_ptr<Server> server, Server::listen(plan.server));
-  tell_graph_flags(asked, backend->device(), cli);
+  tell_graph_flags(given.graphs, backend->device(), cli);
   tell_environment(cli.environment, cli);
   print_table(plan.rows, cli);
 

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "comm/counting_comm.h"
+#include "engine/graph_wishes.h"
 #include "runtime/step.h"
 
 namespace glint {
@@ -31,6 +32,8 @@ GraphSizes graph_sizes(std::span<const std::int64_t> list);
 
 // Few sizes, up to `most` rows, and never a quarter more rows than there are beyond the first.
 GraphSizes usual_graphs(std::int64_t most);
+// Those of a server in which at most `max_running` sequences run.
+GraphSizes sizes_of(const GraphWishes& wishes, std::int64_t max_running);
 
 // The pages of each sequence in a graph: the first size that holds `pages`, at most `most`. Four
 // times as many from one size to the next, beginning with those that are not searched for keys.

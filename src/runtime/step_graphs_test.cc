@@ -1,4 +1,4 @@
-#include "runtime/graph_wishes.h"
+#include "runtime/step_graphs.h"
 
 #include <gtest/gtest.h>
 
