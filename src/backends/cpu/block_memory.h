@@ -35,9 +35,9 @@ inline MoeMemory take_moe(const MoeArgs& args, Arena& scratch) {
   const FfnWeights& s = args.weights.shared_experts;
   MoeMemory m;
   m.inner = scratch.take_padded(dtype, {rows, args.weights.gate_proj.rows});
-  m.answers = scratch.take(dtype, {rows, args.x.dim(1)});
+  m.answers = scratch.take(args.answer().dtype, {rows, args.x.dim(1)});
   if (s) m.shared_inner = scratch.take_padded(dtype, {T, s.gate_proj.rows});
-  if (s) m.shared = scratch.take(dtype, {T, args.x.dim(1)});
+  if (s) m.shared = scratch.take(args.answer().dtype, {T, args.x.dim(1)});
   return m;
 }
 

@@ -79,7 +79,7 @@ void CpuOps::dense_ffn(const DenseFfnArgs& args, Arena& scratch) {
   const Product one[] = {
       {.weight = w.gate_proj, .up = w.up_proj, .x = x.of(w.gate_proj), .out = inner}};
   products_.run(one);
-  linear({.x = inner, .weight = w.down_proj, .out = args.delta});
+  linear({.x = inner, .weight = w.down_proj, .out = args.answer()});
 }
 
 void CpuOps::moe(const MoeArgs& args, Arena& scratch) {
@@ -142,7 +142,7 @@ void CpuOps::moe(const MoeArgs& args, Arena& scratch) {
            .places = routed.places,
            .weights = routed.weights,
            .shared = shared,
-           .out = args.delta});
+           .out = args.answer()});
 }
 
 }  // namespace glint

@@ -99,7 +99,7 @@ void CpuPlanOps::dense_ffn(const DenseFfnArgs& args, Arena& scratch) {
   const Tensor inner = take_ffn_inner(args, scratch);
   linear({.x = m, .weight = w.gate_proj, .out = inner});
   linear({.x = m, .weight = w.up_proj, .out = inner});
-  linear({.x = inner, .weight = w.down_proj, .out = args.delta});
+  linear({.x = inner, .weight = w.down_proj, .out = args.answer()});
 }
 
 void CpuPlanOps::moe(const MoeArgs& args, Arena& scratch) {
@@ -130,7 +130,7 @@ void CpuPlanOps::moe(const MoeArgs& args, Arena& scratch) {
            .places = routed.places,
            .weights = routed.weights,
            .shared = memory.shared,
-           .out = args.delta});
+           .out = args.answer()});
 }
 
 }  // namespace cpu

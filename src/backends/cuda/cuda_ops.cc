@@ -187,10 +187,10 @@ class CudaOps final : public Backend {
     const Arena::Scope scope(scratch);
     const Compose f{*this, scratch, args.delta.dtype};
     const Tensor m = f.add_rms_norm(args.x, args.delta, args.norm, args.eps);
-    ffn(w, m, scratch.take(m.dtype, {m.dim(0), w.gate_proj.rows}), args.delta);
+    ffn(w, m, scratch.take(m.dtype, {m.dim(0), w.gate_proj.rows}), args.answer());
   }
 
-  // The shared experts, whose answer waits in delta, beside the router.
+  // The shared experts, whose answer waits where the whole will be, beside the router.
   void moe(const MoeArgs& args, Arena& scratch) override {
     const FfnWeights& shared = args.weights.shared_experts;
     if (!routes_in_parts(args) || !shared ||
@@ -203,10 +203,10 @@ class CudaOps final : public Backend {
     {
       const Arena::Scope of_router(scratch);
       const Tensor parts = split_for_router(routed, scratch);
-      device_->beside([&] { ffn(shared, routed.m, inner, args.delta); });
+      device_->beside([&] { ffn(shared, routed.m, inner, args.answer()); });
       route_parts(routed, parts, scratch);
     }
-    const Tensor answers = scratch.take(args.delta.dtype, {routed.rows.dim(0), args.x.dim(1)});
+    const Tensor answers = scratch.take(args.answer().dtype, {routed.rows.dim(0), args.x.dim(1)});
     moe_experts({.weights = args.weights,
                  .x = routed.m,
                  .rows = routed.rows,
@@ -217,8 +217,8 @@ class CudaOps final : public Backend {
     combine({.y = answers,
              .places = routed.places,
              .weights = routed.weights,
-             .shared = args.delta,
-             .out = args.delta});
+             .shared = args.answer(),
+             .out = args.answer()});
   }
 
   void moe_route(const MoeRouteArgs& args, Arena& scratch) override {
@@ -229,11 +229,11 @@ class CudaOps final : public Backend {
 
   void moe_experts(const MoeExpertsArgs& args, Arena& scratch) override {
     const MoeWeights& w = args.weights;
-    if (!is_gate_up(args.out.dtype, w.gate_proj, w.up_proj)) {
+    if (!is_gate_up(args.x.dtype, w.gate_proj, w.up_proj)) {
       return Ops::moe_experts(args, scratch);
     }
     const Arena::Scope scope(scratch);
-    const Tensor inner = scratch.take(args.out.dtype, {args.out.dim(0), w.gate_proj.rows});
+    const Tensor inner = scratch.take(args.x.dtype, {args.out.dim(0), w.gate_proj.rows});
     for (const WeightStack* weights : {&w.gate_proj, &w.up_proj}) {
       check(GroupedLinearArgs{.x = args.x,
                               .rows = args.rows,
@@ -253,7 +253,7 @@ class CudaOps final : public Backend {
 
   void moe_combine(const MoeCombineArgs& args, Arena& scratch) override {
     const FfnWeights& w = args.weights.shared_experts;
-    if (!w || !is_gate_up(args.delta.dtype, w.gate_proj, w.up_proj)) {
+    if (!w || !is_gate_up(args.m.dtype, w.gate_proj, w.up_proj)) {
       return Ops::moe_combine(args, scratch);
     }
     const Arena::Scope scope(scratch);

@@ -64,6 +64,11 @@ struct DenseFfnArgs {
   float eps = 0;
   Tensor x = {};      // [T, hidden] f32, updated
   Tensor delta = {};  // [T, hidden], read then written
+  // [T, hidden] f32, written instead of delta: a part of a sum over ranks, with nothing rounded
+  // behind the products' inner rows. Empty: there is no such sum.
+  Tensor part = {};
+
+  const Tensor& answer() const { return part ? part : delta; }
 };
 
 //   x += delta, m = rms_norm(x), (e, w) = route(gate(m))
@@ -80,9 +85,12 @@ struct MoeArgs {
   float routed_scaling_factor = 1;
   Tensor x = {};              // [T, hidden] f32, updated
   Tensor delta = {};          // [T, hidden], read then written
+  Tensor part = {};           // as DenseFfnArgs has it, of each expert's answer too
   Tensor positions = {};      // [T] i32, as RouteArgs has them; empty: no row is padding
   Tensor routed = {};         // [T, k] i32, written: the experts chosen; empty if not wanted
   bool routed_given = false;  // `routed` is read: the experts that an earlier pass chose
+
+  const Tensor& answer() const { return part ? part : delta; }
 };
 
 // moe in the parts between which ranks that share the experts exchange rows (model/glm.cc); the
@@ -100,7 +108,7 @@ struct MoeExpertsArgs {
   const MoeWeights& weights;
   Tensor x = {};                   // [S, hidden]
   Tensor rows = {}, offsets = {};  // [R], [experts here + 1]
-  Tensor out = {};                 // [R, hidden] written
+  Tensor out = {};                 // [R, hidden] written; dtype of x or f32
 };
 
 // The third: delta = sum_j w[j] y[places[j]] + shared(m).
@@ -109,7 +117,7 @@ struct MoeCombineArgs {
   Tensor m = {};
   Tensor y = {};                            // [T * k, hidden]
   Tensor places = {}, expert_weights = {};  // [T, k]
-  Tensor delta = {};                        // [T, hidden] written
+  Tensor delta = {};                        // [T, hidden] written; dtype of y
 };
 
 //   x += delta, hidden = rms_norm(x), logits = lm_head(hidden[rows])

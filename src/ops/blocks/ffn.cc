@@ -6,12 +6,12 @@ namespace glint {
 void Ops::dense_ffn(const DenseFfnArgs& args, Arena& scratch) {
   const Arena::Scope scope(scratch);
   const Compose f{*this, scratch, args.delta.dtype};
-  linear({.x = f.ffn_inner(args), .weight = args.weights.down_proj, .out = args.delta});
+  linear({.x = f.ffn_inner(args), .weight = args.weights.down_proj, .out = args.answer()});
 }
 
 void Ops::moe(const MoeArgs& args, Arena& scratch) {
   const Arena::Scope scope(scratch);
-  const DType dtype = args.delta.dtype;
+  const DType dtype = args.answer().dtype;
   const std::int64_t T = args.x.dim(0), D = args.x.dim(1), k = args.num_experts_per_tok;
   const MoeRouteArgs routed = take_routing(args, scratch);
   moe_route(routed, scratch);
@@ -27,7 +27,7 @@ void Ops::moe(const MoeArgs& args, Arena& scratch) {
                .y = answers,
                .places = routed.places,
                .expert_weights = routed.weights,
-               .delta = args.delta},
+               .delta = args.answer()},
               scratch);
 }
 
@@ -48,7 +48,7 @@ void Ops::moe_route(const MoeRouteArgs& args, Arena& scratch) {
 
 void Ops::moe_experts(const MoeExpertsArgs& args, Arena& scratch) {
   const Arena::Scope scope(scratch);
-  const Compose f{*this, scratch, args.out.dtype};
+  const Compose f{*this, scratch, args.x.dtype};
   const MoeWeights& w = args.weights;
   const std::int64_t R = args.out.dim(0), inter = w.gate_proj.rows;
   const Tensor gate = scratch.take(f.dtype, {R, inter}), up = scratch.take(f.dtype, {R, inter});
@@ -63,11 +63,12 @@ void Ops::moe_experts(const MoeExpertsArgs& args, Arena& scratch) {
 
 void Ops::moe_combine(const MoeCombineArgs& args, Arena& scratch) {
   const Arena::Scope scope(scratch);
-  const Compose f{*this, scratch, args.delta.dtype};
+  const Compose f{*this, scratch, args.m.dtype};
   Tensor shared;
   if (const FfnWeights& s = args.weights.shared_experts) {
     const Tensor inner = f.silu_mul(f.linear(args.m, s.gate_proj), f.linear(args.m, s.up_proj));
-    shared = f.linear(inner, s.down_proj);
+    shared = scratch.take(args.delta.dtype, {args.m.dim(0), args.m.dim(1)});
+    linear({.x = inner, .weight = s.down_proj, .out = shared});
   }
   combine({.y = args.y,
            .places = args.places,

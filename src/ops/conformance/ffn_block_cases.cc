@@ -25,18 +25,23 @@ Case block_case(const char* op, DType dtype, WeightFormat format, EnumSet<Op> op
           .tokens = T};
 }
 
+Tensor take_part(Workspace& ws, bool part, std::int64_t T, std::int64_t hidden) {
+  return part ? ws.output("part", DType::kF32, {T, hidden}) : Tensor();
+}
+
 Case dense_ffn_case(DType dtype, WeightFormat format, std::int64_t T, std::int64_t hidden,
-                    std::int64_t inter) {
+                    std::int64_t inter, bool part = false) {
   return with_composition(
       block_case("dense_ffn", dtype, format, {Op::kRmsNorm, Op::kLinear, Op::kSiluMul}, T,
-                 str(hidden, " x ", inter)),
+                 str(hidden, " x ", inter, part ? ", a part" : "")),
       [=](Workspace& ws, bool composed) {
         const auto weights = std::make_shared<FfnWeights>(make_ffn(ws, format, hidden, inter));
         const DenseFfnArgs args = {.weights = *weights,
                                    .norm = ws.input(DType::kBF16, {hidden}),
                                    .eps = 1e-5f,
                                    .x = ws.updated("x", ws.input(DType::kF32, {T, hidden})),
-                                   .delta = ws.updated("delta", ws.input(dtype, {T, hidden}))};
+                                   .delta = ws.updated("delta", ws.input(dtype, {T, hidden})),
+                                   .part = take_part(ws, part, T, hidden)};
         return Call{[=, &ws] {
           (void)weights;  // owns what args refers to
           composed ? ws.ops().Ops::dense_ffn(args, ws.arena())
@@ -52,6 +57,7 @@ struct MoeShape {
   bool shared = true;
   bool padded = false;  // every other row is padding
   bool given = false;   // the experts are those of an earlier pass
+  bool part = false;    // of a sum over ranks
 };
 
 std::shared_ptr<MoeWeights> make_moe(Workspace& ws, WeightFormat format, const MoeShape& s) {
@@ -97,7 +103,8 @@ Case moe_case(DType dtype, WeightFormat format, MoeShape s) {
        Op::kCombine},
       s.T,
       str(s.k, " of ", s.E, " experts of ", s.hidden, " x ", s.inter, s.shared ? ", shared" : "",
-          s.n_group > 1 ? ", groups" : "", s.padded ? ", padding" : "", s.given ? ", given" : ""));
+          s.n_group > 1 ? ", groups" : "", s.padded ? ", padding" : "", s.given ? ", given" : "",
+          s.part ? ", a part" : ""));
   c.need.weights.add(WeightFormat::kF32);
   c.judge = judge_moe;
   return with_composition(std::move(c), [=](Workspace& ws, bool composed) {
@@ -118,6 +125,7 @@ Case moe_case(DType dtype, WeightFormat format, MoeShape s) {
                           .routed_scaling_factor = 2.5f,
                           .x = ws.updated("x", ws.input(DType::kF32, {s.T, s.hidden})),
                           .delta = ws.updated("delta", ws.input(dtype, {s.T, s.hidden})),
+                          .part = take_part(ws, s.part, s.T, s.hidden),
                           .positions = ws.tokens(ws.ints(positions, {s.T})),
                           .routed = s.given ? ws.updated("routed", ws.ints(experts, {s.T, s.k}))
                                             : ws.output("routed", DType::kI32, {s.T, s.k}),
@@ -180,6 +188,12 @@ void add_ffn_block_cases(std::vector<Case>& cases, bool timing) {
       cases.push_back(moe_case(
           dtype, format,
           {.T = 6, .hidden = 64, .inter = 48, .E = 8, .k = 3, .padded = true, .given = true}));
+      cases.push_back(dense_ffn_case(dtype, format, 5, 96, 160, /*part=*/true));
+      for (const bool shared : {true, false}) {
+        cases.push_back(moe_case(
+            dtype, format,
+            {.T = 5, .hidden = 96, .inter = 48, .E = 16, .k = 4, .shared = shared, .part = true}));
+      }
       cases.push_back(head_case(dtype, format, 1, 1));
       cases.push_back(head_case(dtype, format, 7, 7));
       cases.push_back(head_case(dtype, format, 7, 2));
