@@ -69,13 +69,14 @@ void DividedOps::attention_out(const AttentionOutArgs& args, Arena& scratch) {
 }
 
 void DividedOps::dense_ffn(const DenseFfnArgs& args, Arena& scratch) {
-  const Arena::Scope scope(scratch);
   if (shard_.own_slices() == 1) {
-    DenseFfnArgs mine = args;
-    mine.part = scratch.take(DType::kF32, {args.x.dim(0), args.x.dim(1)});
-    inner_->dense_ffn(mine, scratch);
-    return tp_.all_reduce(mine.part, args.delta);
+    return add_slices(args.delta, scratch, [&](int, const Tensor& out) {
+      DenseFfnArgs mine = args;
+      mine.part = out;
+      inner_->dense_ffn(mine, scratch);
+    });
   }
+  const Arena::Scope scope(scratch);
   const Compose f{*this, scratch, args.delta.dtype};
   const Tensor inner = f.ffn_inner(args);
   add_slices(args.delta, scratch, [&](int slice, const Tensor& out) {
@@ -85,13 +86,14 @@ void DividedOps::dense_ffn(const DenseFfnArgs& args, Arena& scratch) {
 
 void DividedOps::moe(const MoeArgs& args, Arena& scratch) {
   if (!shard_.shape.cuts_experts()) return inner_->moe(args, scratch);
-  const Arena::Scope scope(scratch);
   if (shard_.own_slices() == 1) {
-    MoeArgs mine = args;
-    mine.part = scratch.take(DType::kF32, {args.x.dim(0), args.x.dim(1)});
-    inner_->moe(mine, scratch);
-    return tp_.all_reduce(mine.part, args.delta);
+    return add_slices(args.delta, scratch, [&](int, const Tensor& out) {
+      MoeArgs mine = args;
+      mine.part = out;
+      inner_->moe(mine, scratch);
+    });
   }
+  const Arena::Scope scope(scratch);
   const Compose f{*this, scratch, args.delta.dtype};
   const MoeWeights& w = args.weights;
   const std::int64_t T = args.x.dim(0), D = args.x.dim(1), pairs = T * args.num_experts_per_tok;

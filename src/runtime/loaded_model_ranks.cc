@@ -225,8 +225,7 @@ StepOutput LoadedModel::step_of(std::span<const StepRows> shards, const StepOpti
   out.device_logits =
       bring_home(out.device_logits, count(shards, num_logits), logits_type(), arena);
   if (options.routed) {
-    for (const StepRows& shard : shards)
-      out.routed_rows.push_back(graphs_.rows_of(model(), shard, own));
+    out.routed_rows = graphs_.rows_of(model(), shards, own);
     std::vector<std::int64_t> rows = out.routed_rows;
     for (std::int64_t& n : rows) n *= config_.num_moe_layers();
     out.device_routed =

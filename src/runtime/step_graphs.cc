@@ -78,8 +78,9 @@ std::int64_t count_graphs(const GraphSizes& sizes, std::int64_t index_topk,
 
 // The graph with the fewest rows that holds the step of each shard. Rows lie one after another, so
 // a graph of one row a sequence, and of more sequences, holds some drafts too.
-std::optional<StepGraphs::Key> StepGraphs::key_of(const StepRows& rows,
+std::optional<StepGraphs::Key> StepGraphs::key_of(const Model& m, const StepRows& rows,
                                                   const StepOptions& options) const {
+  if (!options.graphs || options.taps || !can_record(m)) return {};
   std::int64_t count = 0, total = 0, end = 0;
   for (const StepRows& shard : options.shards.empty() ? std::span(&rows, 1) : options.shards) {
     count = std::max(count, std::ssize(shard.slices));
@@ -102,12 +103,18 @@ std::optional<StepGraphs::Key> StepGraphs::key_of(const StepRows& rows,
 }
 
 bool StepGraphs::fit(const Model& m, const StepRows& rows, const StepOptions& options) const {
-  return options.graphs && !options.taps && can_record(m) && key_of(rows, options);
+  return key_of(m, rows, options).has_value();
 }
 
-std::int64_t StepGraphs::rows_of(const Model& m, const StepRows& rows,
-                                 const StepOptions& options) const {
-  return fit(m, rows, options) ? key_of(rows, options)->rows : std::ssize(rows.tokens);
+std::vector<std::int64_t> StepGraphs::rows_of(const Model& m, std::span<const StepRows> shards,
+                                              const StepOptions& options) const {
+  std::vector<std::int64_t> all;
+  std::optional<Key> key;
+  for (const StepRows& shard : shards) {
+    if (all.empty() || options.shards.empty()) key = key_of(m, shard, options);  // else all have it
+    all.push_back(key ? key->rows : std::ssize(shard.tokens));
+  }
+  return all;
 }
 
 // Stages wait for each other, and ranks that share a sequence's rows have as many as it comes.
@@ -122,7 +129,7 @@ ForwardArgs StepGraphs::run(const Model& m, const StepRows& rows, const Tensor& 
   const auto count = static_cast<std::int64_t>(rows.tokens.size());
   const std::int64_t positions = rope_table.dim(0);
   BatchArrays arrays = gather(rows, positions, options.seats.last.dim(0));
-  Key key = *key_of(rows, options);
+  Key key = *key_of(m, rows, options);
   key.pages = graph_pages(key.pages, m.config.index_topk, pages_of(positions));
   key.routed = options.routed;
   key.seats = options.seats.last.data;

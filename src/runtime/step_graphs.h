@@ -53,8 +53,9 @@ class StepGraphs {
   // Whether a step can be one: a row of each sequence, or with its drafts, and their logits, which
   // nobody taps.
   bool fit(const Model& model, const StepRows& rows, const StepOptions& options) const;
-  // That it has then, with padding; else those of `rows`.
-  std::int64_t rows_of(const Model& model, const StepRows& rows, const StepOptions& options) const;
+  // The rows that each shard's pass has, with a graph's padding.
+  std::vector<std::int64_t> rows_of(const Model& model, std::span<const StepRows> shards,
+                                    const StepOptions& options) const;
 
   // Runs the step, and from the second of its size on from a graph. `arena` is as it was in all
   // calls before. Results lie in its present scope; those of experts are [MoE layers * padded rows,
@@ -84,8 +85,9 @@ class StepGraphs {
     std::vector<CommCounters::Totals> before = {}, after = {};  // collectives of it, by group
     std::unique_ptr<Graph> graph = {};  // null: it ran once, and the arena has grown
   };
-  // Its sequences and rows; none: it is no graph.
-  std::optional<Key> key_of(const StepRows& rows, const StepOptions& options) const;
+  // Its sequences, rows and pages; none: it is no graph.
+  std::optional<Key> key_of(const Model& model, const StepRows& rows,
+                            const StepOptions& options) const;
   ForwardArgs run(const Model& model, const Key& key, BatchArrays arrays, const Tensor& rope_table,
                   const StepOptions& options, Arena& arena);
 
