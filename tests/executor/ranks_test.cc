@@ -1,5 +1,7 @@
 // A served model over ranks, of which the first leads: the same answers as one rank's, that cuts
 // its sums in the same slices where products are divided, whatever runs beside them.
+#include <cmath>
+
 #include "executor/harness.h"
 #include "ops/testing/late_ops.h"
 #include "runtime/rank_threads.h"
