@@ -33,8 +33,8 @@ std::string hash_of(const std::vector<TrainPrompt>& prompts) {
 // Everything that a run holds, from the options to the first round.
 class Run {
  public:
-  Run(const GrpoCommandOptions& options, Cli& cli)
-      : options_(options), cli_(cli), models_(options, cli) {}
+  Run(const GrpoCommandOptions& options, const TrainPeers& peers, Cli& cli)
+      : options_(options), peers_(peers), cli_(cli), models_(options, peers, cli) {}
 
   Status run() {
     GLINT_TRY_STATUS(open());
@@ -46,13 +46,13 @@ class Run {
     cli_.console.print(str("training ", with_commas(models_.trainer().ranks().num_trained()),
                            " parameters on ", prompts_.size(), " prompts; rounds ", at_.round + 1,
                            " to ", options_.num_rollout, "\n"));
-    if (const std::string url = record_->url(); !url.empty()) {
+    if (const std::string url = record_ ? record_->url() : ""; !url.empty()) {
       cli_.console.print(str("the run as a page: ", url, "\n"));
     }
     cli_.console.flush();
     Status status = loop();
     // A signal ends the round that runs; what was done before it is saved.
-    const bool ended = interrupted_ && !status.ok();
+    const bool ended = !status.ok() && peers_.any(interrupted_);
     const bool is_whole = status.ok() || status.error().code == ErrorCode::kUnavailable;
     if (!is_whole) return status;
     if (unsaved_) {
@@ -74,7 +74,7 @@ class Run {
     }
     GLINT_TRY(const std::string base, model_dir(options_.model, cli_));
     std::optional<std::string> latest;
-    GLINT_TRY(latest, Trainer::find_latest(options_.save));
+    GLINT_TRY(latest, find_latest(options_.save, peers_));
     if (latest && !options_.resume) {
       return invalid(str(options_.save, " holds a run already (", *latest,
                          "); give --resume to go on with it, or another --save"));
@@ -87,6 +87,17 @@ class Run {
     if (latest) {
       GLINT_TRY_STATUS(take_up(state));
     }
+    GLINT_TRY_STATUS(peers_.on_first([&] { return open_rollouts(base, from); }));
+    models_.open_scores();
+    GrpoOptions grpo = options_.grpo();
+    grpo.reference = models_.reference();
+    grpo.answering = models_.answering();
+    grpo_.emplace(models_.trainer().pass(), grpo);
+    return Ok{};
+  }
+
+  // All that answers, grades, and tells of it.
+  Status open_rollouts(const std::string& base, const std::string& from) {
     GLINT_TRY_STATUS(models_.open_engine(base));
     GroupOptions groups = options_.groups();
     groups.rollout.stop_ids = stop_ids(models_.engine().config(), models_.engine().generation());
@@ -100,12 +111,7 @@ class Run {
                                          .page = {.model = options_.model,
                                                   .rounds_done = at_.round,
                                                   .rounds = options_.num_rollout}}));
-
-    GrpoOptions grpo = options_.grpo();
-    grpo.reference = models_.reference();
-    grpo.answering = models_.answering();
     groups_.emplace(models_.engine(), *tokenizer_, rule_ ? &*rule_ : nullptr, groups);
-    grpo_.emplace(models_.trainer().pass(), grpo);
     order_.emplace(prompts_.size(), options_.seed, options_.rollout_shuffle);
     return Ok{};
   }
@@ -181,7 +187,7 @@ class Run {
     const auto start = Clock::now();
     const std::int64_t first = at_.round;
     if (at_.round == 0) {
-      GLINT_TRY_STATUS(evaluate());
+      GLINT_TRY_STATUS(peers_.on_first([this] { return evaluate(); }));
     }
     while (at_.round < options_.num_rollout) {
       GLINT_TRY_STATUS(do_round());
@@ -194,9 +200,9 @@ class Run {
         GLINT_TRY_STATUS(save());
       }
       if (last || (options_.eval_interval > 0 && at_.round % options_.eval_interval == 0)) {
-        GLINT_TRY_STATUS(evaluate());
+        GLINT_TRY_STATUS(peers_.on_first([this] { return evaluate(); }));
       }
-      GLINT_TRY_STATUS(record_->write_page(left));
+      GLINT_TRY_STATUS(peers_.on_first([&] { return record_->write_page(left); }));
     }
     return Ok{};
   }
@@ -209,6 +215,19 @@ class Run {
                               .version = static_cast<std::int32_t>(at_.round),
                               .trained_at = static_cast<std::int32_t>(trained_at)},
                              on_tokens);
+  }
+
+  // The first rank's, on all.
+  Result<GrpoBatch> share(const std::function<Result<GrpoBatch>()>& make) const {
+    if (peers_.is_alone()) return make();
+    GrpoBatch batch;
+    GLINT_TRY(const std::string text, peers_.on_first_text([&]() -> Result<std::string> {
+      GLINT_TRY(batch, make());
+      return dump_json(to_json(batch));
+    }));
+    if (peers_.is_first()) return batch;
+    GLINT_TRY(const Json json, parse_json(text));
+    return grpo_batch_of(json);
   }
 
   // The next rollouts go on after these.
@@ -224,14 +243,15 @@ class Run {
                             .has_turns = !options_.generate_tool_command.empty(),
                             .has_weights = options_.use_tis || options_.use_icepop};
     if (options_.async_rollout) return do_round_beside_rollouts(figures);
-    GLINT_TRY(GrpoBatch batch, roll_out(at_.round, [this](int) { return goes_on(); }));
+    GLINT_TRY(GrpoBatch batch,
+              share([this] { return roll_out(at_.round, [this](int) { return goes_on(); }); }));
     figures.rollout_s = seconds_since(begin);
     GLINT_TRY_STATUS(grpo_->prepare(batch, on_part_));
     GLINT_TRY_STATUS(train(batch, figures));
     figures.train_s = seconds_since(begin) - figures.rollout_s;
     go_on_after(batch);
     GLINT_TRY_STATUS(finish_round(figures));
-    return report(batch, figures);
+    return peers_.on_first([&] { return report(batch, figures); });
   }
 
   // While this round trains, the engine answers the next one's prompts by the weights that the
@@ -239,30 +259,34 @@ class Run {
   Status do_round_beside_rollouts(RoundFigures& figures) {
     const auto begin = Clock::now();
     if (!at_.ahead) {
-      GLINT_TRY(at_.ahead, roll_out(at_.round, [this](int) { return goes_on(); }));
+      GLINT_TRY(at_.ahead,
+                share([this] { return roll_out(at_.round, [this](int) { return goes_on(); }); }));
       GLINT_TRY_STATUS(grpo_->prepare(*at_.ahead, on_part_));
       go_on_after(*at_.ahead);
     }
     figures.rollout_s = seconds_since(begin);
     std::atomic<bool> is_wanted = true;
-    std::future<Result<GrpoBatch>> rollouts = std::async(std::launch::async, [&] {
-      return roll_out(at_.round + 1, [&](int) { return is_wanted.load(); });
-    });
+    std::future<Result<GrpoBatch>> rollouts;
+    if (peers_.is_first()) {
+      rollouts = std::async(std::launch::async, [&] {
+        return roll_out(at_.round + 1, [&](int) { return is_wanted.load(); });
+      });
+    }
     const auto trained_from = Clock::now();
     if (const Status trained = train(*at_.ahead, figures); !trained.ok()) {
       is_wanted = false;
-      rollouts.wait();
+      if (rollouts.valid()) rollouts.wait();
       return trained;
     }
     figures.train_s = seconds_since(trained_from);
     const auto waited_from = Clock::now();
-    GLINT_TRY(GrpoBatch next, rollouts.get());
+    GLINT_TRY(GrpoBatch next, share([&] { return rollouts.get(); }));
     GLINT_TRY_STATUS(grpo_->prepare(next, {}));
     figures.rollout_s += seconds_since(waited_from);
     const GrpoBatch batch = std::exchange(*at_.ahead, std::move(next));
     go_on_after(*at_.ahead);
     GLINT_TRY_STATUS(finish_round(figures));
-    return report(batch, figures);
+    return peers_.on_first([&] { return report(batch, figures); });
   }
 
   Status train(const GrpoBatch& batch, RoundFigures& figures) {
@@ -332,6 +356,7 @@ class Run {
   }
 
   const GrpoCommandOptions& options_;
+  const TrainPeers& peers_;
   Cli& cli_;
   ShutdownGuard shutdown_;
   bool interrupted_ = false, unsaved_ = false;
@@ -358,7 +383,9 @@ class Run {
 
 Status run(const GrpoCommandOptions& options, Cli& cli) {
   GLINT_TRY_STATUS(check(options));
-  return Run(options, cli).run();
+  return run_train_ranks(
+      options.processes, options.layout.shape(), cli,
+      [&](const TrainPeers& peers, Cli& own) { return Run(options, peers, own).run(); });
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include "cli/interrupt.h"
 #include "cli/train_layout.h"
 #include "cli/train_options.h"
+#include "cli/train_processes.h"
 #include "train/event_file.h"
 #include "train/round_log.h"
 #include "train/row_order.h"
@@ -36,6 +37,7 @@ struct Options {
   bool resume = false;
   std::string tensorboard_dir;
   TrainLayoutOptions layout;
+  TrainProcessOptions processes;
   TrainRunOptions how;
 
   template <class Visitor>
@@ -76,6 +78,7 @@ struct Options {
     v("resume", resume, "go on from the newest checkpoint of DIR, if it has one, bit for bit");
     v("tensorboard-dir=D", tensorboard_dir, "event files (default: DIR/tensorboard)");
     layout.visit(v);
+    processes.visit(v);
     how.visit(v);
   }
 };
@@ -108,7 +111,8 @@ Status check(const Options& o) {
 
 class Run {
  public:
-  Run(const Options& options, Cli& cli) : options_(options), cli_(cli) {}
+  Run(const Options& options, const TrainPeers& peers, Cli& cli)
+      : options_(options), peers_(peers), cli_(cli) {}
 
   Status run() {
     GLINT_TRY_STATUS(open());
@@ -118,9 +122,14 @@ class Run {
       stopped = stopped || const_cast<ShutdownGuard&>(shutdown).wait_for(0);
       return !stopped;
     };
-    while (trainer_->steps_done() < total_ && on_part()) {
+    // One rank that is to stop stops all.
+    const auto all_go_on = [&] {
+      stopped = peers_.any(!on_part());
+      return !stopped;
+    };
+    while (trainer_->steps_done() < total_ && all_go_on()) {
       const Status done = step(on_part);
-      if (stopped && !done.ok()) break;
+      if (!done.ok() && (stopped = peers_.any(stopped))) break;
       GLINT_TRY_STATUS(done);
       const std::int64_t at = trainer_->steps_done();
       if (options_.save_interval > 0 && at % options_.save_interval == 0) GLINT_TRY_STATUS(save());
@@ -130,30 +139,32 @@ class Run {
       return Ok{};
     }
     GLINT_TRY_STATUS(save());
+    const Json ranks = trainer_->describe_ranks();
     cli_.console.print(str(
         stopped && trainer_->steps_done() < total_ ? "stopped; --resume goes on from " : "done: ",
         options_.out, "/step-", trainer_->steps_done(), "\n"));
-    cli_.console.print(ranks_text(trainer_->describe_ranks()));
+    cli_.console.print(ranks_text(ranks));
     return Ok{};
   }
 
  private:
   Status open() {
-    GLINT_TRY(std::optional<std::string> latest, Trainer::find_latest(options_.out));
+    GLINT_TRY(std::optional<std::string> latest, find_latest(options_.out, peers_));
     if (latest && !options_.resume) {
       return invalid(str(options_.out, " holds a run already (", *latest,
                          "); --resume goes on with it, or choose another --out"));
     }
     const RunOptions how = options_.how.of_model(latest.value_or(options_.model));
     GLINT_TRY(const ModelOptions resolved, resolve(how, cli_, options_.method.mtp_loss > 0));
-    GLINT_TRY(LaidOutRanks layout, lay_out(options_.layout.shape(), how, resolved, cli_));
+    GLINT_TRY(LaidOutRanks layout, lay_out(options_.layout.shape(), how, resolved, cli_, peers_));
     const Method& m = options_.method;
     GLINT_TRY(trainer_, Trainer::open({.model = layout.model,
                                        .adamw = {.beta1 = m.beta1,
                                                  .beta2 = m.beta2,
                                                  .eps = m.eps,
                                                  .weight_decay = m.weight_decay,
-                                                 .clip_grad = m.clip_grad}},
+                                                 .clip_grad = m.clip_grad},
+                                       .peers = peers_},
                                       std::move(layout.backends)));
     if (m.mtp_loss > 0 && !trainer_->model().has_mtp()) {
       return invalid(options_.model + " has no MTP layer; leave --mtp-loss out");
@@ -168,6 +179,7 @@ class Run {
       cli_.console.note(str("going on from ", *latest));
     }
     order_.emplace(data_.sequences.size(), static_cast<std::uint64_t>(options_.plan.seed), true);
+    if (!peers_.is_first()) return Ok{};
     const std::int64_t next = trainer_->steps_done() + 1;
     GLINT_TRY(log_, RoundLog::open(options_.out + "/train.jsonl", "step", next));
     const std::string& events = options_.tensorboard_dir;
@@ -257,7 +269,8 @@ class Run {
     const double seconds = seconds_since(start);
     seconds_ += seconds;
     ++steps_here_;
-    return tell(report, sums, learnt, static_cast<double>(tokens) / seconds, seconds);
+    return peers_.on_first(
+        [&] { return tell(report, sums, learnt, static_cast<double>(tokens) / seconds, seconds); });
   }
 
   Status tell(const StepReport& report, const LossSums& sums, std::int64_t learnt, double rate,
@@ -286,6 +299,7 @@ class Run {
   Status save() { return trainer_->save(options_.out, state()); }
 
   const Options& options_;
+  const TrainPeers& peers_;
   Cli& cli_;
   std::unique_ptr<Trainer> trainer_;
   SftData data_;
@@ -298,7 +312,9 @@ class Run {
 
 Status run(const Options& options, Cli& cli) {
   GLINT_TRY_STATUS(check(options));
-  return Run(options, cli).run();
+  return run_train_ranks(
+      options.processes, options.layout.shape(), cli,
+      [&](const TrainPeers& peers, Cli& own) { return Run(options, peers, own).run(); });
 }
 
 }  // namespace
@@ -310,7 +326,7 @@ Command train_sft_command() {
        .summary = "a checkpoint learns from examples (supervised fine-tuning)",
        .description =
            "Trains all of the model but the indexer and the router's bias with AdamW on f32 "
-           "masters of the weights, in one process on the CPU. Examples are packed by tokens "
+           "masters of the weights, on the CPU or a GPU. Examples are packed by tokens "
            "without padding and do not see each other. Each step-N/ is a complete checkpoint in "
            "the format of MODEL: `glint serve DIR/step-N`. SIGTERM or Ctrl-C saves and ends with "
            "0; a second one ends at once. A failure to save, as on a full disk, leaves the "

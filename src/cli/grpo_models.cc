@@ -11,9 +11,11 @@ namespace glint {
 Result<Json> GrpoModels::open(const std::string& dir, OpenedModel opened, bool restore) {
   running_ = options_.how.of_model(dir);
   GLINT_TRY(resolved_, resolve(running_, cli_, false));
-  GLINT_TRY(LaidOutRanks layout, lay_out(options_.layout.shape(), running_, resolved_, cli_));
-  GLINT_TRY(trainer_, Trainer::open({.model = layout.model, .adamw = options_.adamw()},
-                                    std::move(layout.backends), {}, std::move(opened)));
+  GLINT_TRY(LaidOutRanks layout,
+            lay_out(options_.layout.shape(), running_, resolved_, cli_, peers_));
+  GLINT_TRY(trainer_,
+            Trainer::open({.model = layout.model, .adamw = options_.adamw(), .peers = peers_},
+                          std::move(layout.backends), {}, std::move(opened)));
   if (!restore) return Json();
   return trainer_->restore(dir);
 }
@@ -66,8 +68,16 @@ Status GrpoModels::open_engine(const std::string& base) {
   return Ok{};
 }
 
-// Over ranks that divide the model as those that train do; shards that only share sequences are
-// one.
+void GrpoModels::open_scores() {
+  const auto open = [&](Scorer& scorer, bool is_there) {
+    if (is_there) scorer.scores = std::make_unique<ScoresOfFirst>(peers_, scorer.pass.get());
+  };
+  open(answering_, options_.async_rollout);
+  open(reference_, options_.kl_loss_coef != 0);
+}
+
+// Over ranks that divide the model as those that train do, all in this process; shards that only
+// share sequences are one.
 Status GrpoModels::load_engine(const ModelOptions& options) {
   const MeshShape trained = options_.layout.shape();
   ModelOptions one = options;
@@ -99,6 +109,11 @@ Result<Checkpoint> GrpoModels::engine_weights() {
 }
 
 Status GrpoModels::update_engine() {
+  trainer_->gather_weights();
+  return peers_.on_first([this] { return take_weights(); });
+}
+
+Status GrpoModels::take_weights() {
   if (copy_) {
     copy_->take(trainer_->weights());
     GLINT_TRY_STATUS(answering_.model->update_weights(copy_->checkpoint()));

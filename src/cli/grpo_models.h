@@ -15,22 +15,26 @@ namespace glint {
 
 class GrpoModels {
  public:
-  GrpoModels(const GrpoCommandOptions& options, Cli& cli) : options_(options), cli_(cli) {}
+  // Where ranks are processes, only the first has other models than the one that learns.
+  GrpoModels(const GrpoCommandOptions& options, const TrainPeers& peers, Cli& cli)
+      : options_(options), peers_(peers), cli_(cli) {}
 
   // Loads the model in `dir`, whose files are opened; `restore` also what a checkpoint there has of
-  // a run, whose state it returns. Then open_engine(), after the state was looked at.
+  // a run, whose state it returns. Then open_engine() and open_scores(), after the state was looked
+  // at.
   Result<Json> open(const std::string& dir, OpenedModel opened, bool restore);
   // `base`: the model that the run began with, which is the reference if no other is named.
   Status open_engine(const std::string& base);
+  void open_scores();
 
   Trainer& trainer() { return *trainer_; }
   // The first rank's of the engine, whose passes all of its ranks run.
   LoadedModel& engine() { return engine_->model(0); }
-  GradientPass* reference() { return reference_.pass.get(); }
+  GradientSource* reference() { return reference_.scores.get(); }
   // A pass of the weights that the engine has, if those that learn are others meanwhile.
-  GradientPass* answering() { return answering_.pass.get(); }
+  GradientSource* answering() { return answering_.scores.get(); }
 
-  // The engine takes over the weights that have learned. Not while it answers.
+  // The engine takes over the weights that have learned. Not while it answers; collective.
   Status update_engine();
 
  private:
@@ -38,14 +42,17 @@ class GrpoModels {
   struct Scorer {
     std::unique_ptr<LoadedModel> model;
     std::unique_ptr<GradientPass> pass;
+    std::unique_ptr<GradientSource> scores;  // as every rank sees it
   };
   // The trained model with other weights than its files'.
   OpenedModel with_trained(Checkpoint weights);
   Result<Scorer> open_scorer(const std::string& dir, std::optional<Checkpoint> weights);
   Result<Checkpoint> engine_weights();
   Status load_engine(const ModelOptions& options);
+  Status take_weights();
 
   const GrpoCommandOptions& options_;
+  const TrainPeers& peers_;
   Cli& cli_;
   RunOptions running_;
   ModelOptions resolved_;

@@ -8,6 +8,7 @@
 #include "cli/grpo_rollout_options.h"
 #include "cli/train_layout.h"
 #include "cli/train_options.h"
+#include "cli/train_processes.h"
 #include "rl/group_rollouts.h"
 #include "rl/grpo.h"
 #include "train/optimizer.h"
@@ -172,6 +173,7 @@ struct GrpoCommandOptions : GrpoDataOptions,
                             GrpoResultOptions {
   std::string model;
   TrainLayoutOptions layout;
+  TrainProcessOptions processes;
   TrainRunOptions how;
 
   template <class Visitor>
@@ -186,6 +188,7 @@ struct GrpoCommandOptions : GrpoDataOptions,
     GrpoStepOptions::visit(v);
     GrpoResultOptions::visit(v);
     layout.visit(v);
+    processes.visit(v);
     how.visit(v);
   }
 

@@ -35,9 +35,12 @@ void on_shutdown(int signal) {
   if (pipe < 0 || ::write(pipe, &byte, 1) != 1) ::_exit(128 + signal);
 }
 
+std::atomic<bool> ignores_signals{false};
+std::atomic<bool> wants_shutdown{false};  // shut_down() was called
+
 void set_handler(int signal, void (*handler)(int), int flags) {
   struct sigaction action = {};
-  action.sa_handler = handler;
+  action.sa_handler = ignores_signals ? SIG_IGN : handler;
   action.sa_flags = flags;
   sigemptyset(&action.sa_mask);
   ::sigaction(signal, &action, nullptr);
@@ -49,6 +52,17 @@ void end_program(int exit_code) { ::_exit(exit_code); }
 
 void handle_interrupts() {
   set_handler(SIGINT, on_interrupt, 0);  // without SA_RESTART: a blocking read returns
+}
+
+void ignore_interrupts() {
+  ignores_signals = true;
+  for (const int number : {SIGINT, SIGTERM, SIGHUP}) set_handler(number, SIG_IGN, 0);
+}
+
+void shut_down() {
+  wants_shutdown = true;
+  const int pipe = shutdown_pipe.exchange(-1);
+  if (pipe >= 0) (void)!::write(pipe, "", 1);
 }
 
 InterruptGuard::InterruptGuard() {
@@ -68,6 +82,7 @@ ShutdownGuard::ShutdownGuard() {
   shutdown_pipe = write_end_;
   set_handler(SIGINT, on_shutdown, SA_RESTART);
   set_handler(SIGTERM, on_shutdown, SA_RESTART);
+  if (wants_shutdown) shut_down();
 }
 
 ShutdownGuard::~ShutdownGuard() {

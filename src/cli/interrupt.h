@@ -13,6 +13,11 @@ inline constexpr int kInterruptedExitCode = 130;  // 128 + SIGINT, as shells cou
 // Installs the handler; main() calls it first.
 void handle_interrupts();
 
+// From now on no signal that ends programs ends this one: another process hears them, and
+// shut_down() does here what a SIGTERM would.
+void ignore_interrupts();
+void shut_down();
+
 // At most one at a time.
 class InterruptGuard {
  public:

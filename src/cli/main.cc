@@ -11,6 +11,7 @@
 #include "cli/file_signals.h"
 #include "cli/interrupt.h"
 #include "cli/served_ranks.h"
+#include "cli/train_processes.h"
 #include "text/grammar/grammar_process.h"
 
 int main(int argc, char** argv) {
@@ -19,13 +20,15 @@ int main(int argc, char** argv) {
     return run_grammar_process();
   if (argc == 2 && std::string_view(argv[1]) == kRankProcessArgument) return run_rank();
   keep_standard_streams();
-  handle_interrupts();
+  const bool is_rank = argc > 1 && std::string_view(argv[1]) == kTrainRankArgument;
+  is_rank ? ignore_interrupts() : handle_interrupts();
   handle_file_signals();
   const Environment environment = read_environment();
   Console console(stdout, stderr, environment.no_color);
-  Cli cli = {.console = console, .environment = environment};
-  std::vector<std::string> args(argv + 1, argv + argc);
+  std::vector<std::string> args(argv + (is_rank ? 2 : 1), argv + argc);
   add_name_of_link(argc > 0 ? argv[0] : "", args);
+  Cli cli = {
+      .console = console, .environment = environment, .command_line = args, .is_rank = is_rank};
   try {
     return run_command_line(all_commands(), args, cli);
   } catch (const std::bad_alloc&) {

@@ -14,10 +14,6 @@
 #include "runtime/ranks.h"
 
 namespace glint {
-namespace {
-
-constexpr int kRanksLostExitCode = 3;
-constexpr const char* kProgram = "/proc/self/exe";
 
 // Machines may have different programs of one version: the file tells them apart.
 Result<RankHello> hello_of(const RankEnv& env) {
@@ -32,30 +28,35 @@ Result<RankHello> hello_of(const RankEnv& env) {
       .size = env.size};
 }
 
-}  // namespace
+Result<AgentOptions> agent_of(const RankEnv& env) {
+  GLINT_TRY(RankHello self, hello_of(env));
+  GLINT_LOG(kInfo, str("rank ", env.rank, " of ", env.size, ", by ", env.launcher,
+                       "; the first is at ", env.leader, ":", env.port));
+  return AgentOptions{.self = std::move(self), .leader = env.leader, .port = env.port};
+}
+
+Result<std::optional<RankEnv>> launched_rank(int ranks, const std::string& asked, const Cli& cli) {
+  GLINT_TRY(std::optional<RankEnv> env, read_rank_env(cli.environment.launcher, ranks));
+  if (!env || env->size == ranks) return env;
+  return invalid(str(env->launcher, " has started ", env->size, " processes, and ", asked,
+                     "; start as many as there are ranks, or unset its variables"));
+}
 
 Result<std::optional<RankEnv>> launched_rank(const RankOptions& options, const ShardOptions& shards,
                                              const Cli& cli) {
   const int dp = num_shards(options, shards), ranks = options.tp * dp * options.pp;
   if (ranks == 1) return std::nullopt;
-  GLINT_TRY(std::optional<RankEnv> env, read_rank_env(cli.environment.launcher, ranks));
-  if (env && env->size != ranks) {
-    return invalid(str(env->launcher, " has started ", env->size, " processes, and --tp is ",
-                       options.tp, dp > 1 ? str(", in ", dp, " shards") : std::string(),
-                       options.pp > 1 ? str(", in ", options.pp, " stages") : std::string(),
-                       "; start as many as there are ranks, or unset its variables"));
-  }
-  return env;
+  return launched_rank(
+      ranks,
+      str("--tp is ", options.tp, dp > 1 ? str(", in ", dp, " shards") : std::string(),
+          options.pp > 1 ? str(", in ", options.pp, " stages") : std::string()),
+      cli);
 }
 
 Status follow_server(const RankEnv& env) {
-  GLINT_TRY(RankHello self, hello_of(env));
-  GLINT_LOG(kInfo, str("rank ", env.rank, " of ", env.size, ", by ", env.launcher,
-                       "; the server is at ", env.leader, ":", env.port));
-  return run_rank_agent({.command = {kProgram, kRankProcessArgument},
-                         .self = std::move(self),
-                         .leader = env.leader,
-                         .port = env.port});
+  GLINT_TRY(AgentOptions agent, agent_of(env));
+  agent.command = {kProgram, kRankProcessArgument};
+  return run_rank_agent(agent);
 }
 
 Result<std::unique_ptr<RankProcesses>> start_ranks(const BackendOptions& options,

@@ -12,6 +12,18 @@
 
 namespace glint {
 
+// This program, for processes that are its ranks; and its exit code where ranks are lost.
+inline constexpr const char* kProgram = "/proc/self/exe";
+inline constexpr int kRanksLostExitCode = 3;
+
+// A launched process, as the others meet it; and as one that is not the first comes to it.
+Result<RankHello> hello_of(const RankEnv& env);
+Result<AgentOptions> agent_of(const RankEnv& env);
+
+// The rank that a launcher made of this process, where there are to be `ranks`; none: no launcher
+// did. Fails where it started another number: "..., and `asked`".
+Result<std::optional<RankEnv>> launched_rank(int ranks, const std::string& asked, const Cli& cli);
+
 // The rank that a launcher made of this process, where the server is to have several ranks; none:
 // it is alone, and starts the others itself. Fails where the launcher started another number.
 Result<std::optional<RankEnv>> launched_rank(const RankOptions& options, const ShardOptions& shards,

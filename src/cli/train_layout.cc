@@ -13,8 +13,7 @@ std::string bytes_text(const Json& bytes) {
 
 }  // namespace
 
-Result<LaidOutRanks> lay_out(const MeshShape& shape, const RunOptions& how,
-                             const ModelOptions& resolved, const Cli& cli) {
+Status check_layout(const MeshShape& shape) {
   for (const auto& [name, size] :
        {std::pair("dp", shape.dp), std::pair("tp", shape.tp), std::pair("ep", shape.ep),
         std::pair("cp", shape.cp), std::pair("pp", shape.pp)}) {
@@ -30,8 +29,15 @@ Result<LaidOutRanks> lay_out(const MeshShape& shape, const RunOptions& how,
                        ", but in training a sequence is shared by all shards; set dp to ", shape.cp,
                        ", or leave it out"));
   }
-  GLINT_TRY_STATUS(check_shape(shape));
-  const int threads = std::max(resolved.threads, 1), ranks = shape.num_ranks();
+  return check_shape(shape);
+}
+
+Result<LaidOutRanks> lay_out(const MeshShape& shape, const RunOptions& how,
+                             const ModelOptions& resolved, const Cli& cli,
+                             const TrainPeers& peers) {
+  GLINT_TRY_STATUS(check_layout(shape));
+  const int threads = std::max(resolved.threads, 1);
+  const int ranks = peers.is_alone() ? shape.num_ranks() : 1;  // of this process
   LaidOutRanks out = {.model = resolved};
   out.model.shape = shape;
   if (ranks > threads) {
@@ -39,8 +45,8 @@ Result<LaidOutRanks> lay_out(const MeshShape& shape, const RunOptions& how,
                        threads == 1 ? "" : "s", "; give --threads ", ranks, ", or fewer ranks"));
   }
   RunOptions each = how;
-  if (ranks > 1 && each.backend == "auto") each.backend = "cpu";
-  each.threads = out.model.threads = threads / ranks;
+  if (shape.num_ranks() > 1 && each.backend == "auto") each.backend = "cpu";
+  each.threads = out.model.threads = std::max(threads / (ranks * peers.here()), 1);
   for (int rank = 0; rank < ranks; ++rank) {
     GLINT_TRY(std::unique_ptr<Backend> backend, make_backend(each, cli));
     out.backends.push_back(std::move(backend));
@@ -53,7 +59,9 @@ std::string ranks_text(const Json& ranks) {
   std::string text;
   if (all.size() == 1) return text;
   for (const Json& rank : all) {
-    text += str("rank ", rank.find("rank")->as_int(), " of ", all.size(), ": weights ",
+    const Json* const pid = rank.find("pid");
+    text += str("rank ", rank.find("rank")->as_int(), " of ", all.size(),
+                pid ? str(" (process ", pid->as_int(), ")") : std::string(), ": weights ",
                 bytes_text(*rank.find("weight_bytes")), ", gradients ",
                 bytes_text(*rank.find("gradient_bytes")));
     if (const Json* const bytes = rank.find("optimizer_bytes")) {

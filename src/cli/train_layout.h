@@ -1,4 +1,5 @@
-// Ranks of a command that trains: threads of its process, each with a part of the work.
+// Ranks of a command that trains, each with a part of the work: threads of its process, or
+// processes (train_processes.h).
 #pragma once
 
 #include <algorithm>
@@ -8,6 +9,7 @@
 
 #include "base/json.h"
 #include "cli/model_options.h"
+#include "train/train_peers.h"
 
 namespace glint {
 
@@ -18,8 +20,8 @@ struct TrainLayoutOptions {
   void visit(Visitor&& v) {
     v.section("Ranks");
     v("dp=N", dp,
-      "shards, as threads of this process, that share the sequences of an update; each has an Nth "
-      "of the optimiser's state (ZeRO-1)");
+      "shards that share the sequences of an update; each has an Nth of the optimiser's state "
+      "(ZeRO-1)");
     v("tp=N", tp,
       "ranks of a shard, which divide heads, inner rows, experts and vocabulary, and their "
       "gradients");
@@ -43,9 +45,13 @@ struct LaidOutRanks {
   ModelOptions model = {};  // of any rank: with the shape, and a rank's threads
   std::vector<std::unique_ptr<Backend>> backends = {};
 };
-// Fails on a layout that is not built, and where there are fewer threads than ranks.
+// Fails on a layout that is not built.
+Status check_layout(const MeshShape& shape);
+// Those of the ranks in this process: all, or with `peers` one. Fails on a layout that is not
+// built, and where there are fewer threads than ranks in it.
 Result<LaidOutRanks> lay_out(const MeshShape& shape, const RunOptions& how,
-                             const ModelOptions& resolved, const Cli& cli);
+                             const ModelOptions& resolved, const Cli& cli,
+                             const TrainPeers& peers = {});
 
 // The ranks of to_json(), TrainRanks::describe() and more, a line each: what they hold, and the
 // calls and bytes of their collectives. Of one rank nothing.

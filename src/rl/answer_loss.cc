@@ -1,6 +1,7 @@
 #include "rl/answer_loss.h"
 
 #include <algorithm>
+#include <cstring>
 #include <numeric>
 
 namespace glint {
@@ -65,6 +66,26 @@ void AnswerLoss::weigh(std::size_t sequence, std::int64_t first, std::span<const
   seen.sums = sums;
   const std::lock_guard lock(mutex_);
   seen_[{sequence, first}] = seen;
+}
+
+std::string AnswerLoss::tell_seen() const {
+  std::string bytes;
+  for (const auto& [place, seen] : seen_) {
+    bytes.append(reinterpret_cast<const char*>(&place), sizeof place);
+    bytes.append(reinterpret_cast<const char*>(&seen), sizeof seen);
+  }
+  return bytes;
+}
+
+void AnswerLoss::take_seen(std::string_view bytes) {
+  while (bytes.size() >= sizeof(Place) + sizeof(Seen)) {
+    Place place;
+    Seen seen;
+    std::memcpy(static_cast<void*>(&place), bytes.data(), sizeof place);
+    std::memcpy(&seen, bytes.data() + sizeof place, sizeof seen);
+    bytes.remove_prefix(sizeof place + sizeof seen);
+    seen_[place] = seen;
+  }
 }
 
 PolicySums AnswerLoss::sums() const {

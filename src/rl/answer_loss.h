@@ -63,6 +63,8 @@ class AnswerLoss final : public TokenLoss {
   void weigh(std::size_t sequence, std::int64_t first, std::span<const float> log_probs,
              std::span<const float> entropies, std::span<float> d_log_probs,
              std::span<float> d_entropies) override;
+  std::string tell_seen() const override;
+  void take_seen(std::string_view bytes) override;
 
   // These count the tokens seen so far, piece by piece: their bits do not depend on who came first.
   PolicySums sums() const;
@@ -73,13 +75,14 @@ class AnswerLoss final : public TokenLoss {
   const std::span<const GradedAnswer* const> answers_;
   const std::int64_t batch_answers_, batch_tokens_;
   const std::vector<double> differences_;
+  using Place = std::pair<std::size_t, std::int64_t>;
   struct Seen {
     PolicySums sums = {};
     double entropy = 0;
   };
   std::mutex mutex_;
   // That of each piece, by its answer and first token: ranks may share an answer.
-  std::map<std::pair<std::size_t, std::int64_t>, Seen> seen_;
+  std::map<Place, Seen> seen_;
 };
 
 }  // namespace glint

@@ -9,8 +9,8 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "base/file.h"
 #include "base/json.h"
+#include "base/machine.h"
 #include "base/spawn_program.h"
 #include "base/str.h"
 
@@ -57,13 +57,11 @@ int await_rank(pid_t pid, const RankStream& stream) {
 }  // namespace
 
 std::string this_machine() {
-  const Result<std::string> boot = read_file("/proc/sys/kernel/random/boot_id", 64);
-  std::string all = boot.ok() ? boot.value() : std::string();
+  std::string all = boot_id();
   for (const char* space : {"net", "pid"}) {
     std::error_code error;
     all += std::filesystem::read_symlink(str("/proc/self/ns/", space), error).string();
   }
-  std::erase(all, '\n');
   return all;
 }
 
@@ -131,14 +129,18 @@ Result<std::vector<RankGate::Newcomer>> RankGate::admit(Deadline deadline) {
   return all;
 }
 
-Status run_rank_agent(const AgentOptions& options) {
+bool RankGate::share_machine(const std::vector<Newcomer>& all) const {
+  return std::all_of(all.begin(), all.end(),
+                     [&](const Newcomer& one) { return one.hello.machine == self_.machine; });
+}
+
+Result<RankStream> come_to_leader(const AgentOptions& options, bool again) {
   const std::string name = str("rank ", options.self.rank);
-  for (bool met = false;;) {
-    Result<OwnedFd> socket = connect_tcp(
-        options.leader, options.port, seconds_from_now(met ? kReturnSeconds : kMeetSeconds), !met);
-    if (!socket.ok() && met && socket.error().code == ErrorCode::kNotFound) return Ok{};
-    GLINT_TRY(OwnedFd connected, std::move(socket).in(name + " finds no rank 0"));
-    const OwnedFd others(::fcntl(connected.get(), F_DUPFD_CLOEXEC, 0));
+  for (;;) {
+    const Deadline deadline = seconds_from_now(again ? kReturnSeconds : kMeetSeconds);
+    GLINT_TRY(
+        OwnedFd connected,
+        connect_tcp(options.leader, options.port, deadline, !again).in(name + " finds no rank 0"));
     RankStream stream(std::move(connected));
     stream.set_receive_seconds(kMeetSeconds);
     if (!stream.send(write_hello(options.self)).ok()) continue;
@@ -148,7 +150,17 @@ Status run_rank_agent(const AgentOptions& options) {
     if (const Json* const why = said.find("error"); why && !why->as_string().empty())
       return invalid(why->as_string());
     stream.set_receive_seconds(0);
-    met = true;
+    return stream;
+  }
+}
+
+Status run_rank_agent(const AgentOptions& options) {
+  const std::string name = str("rank ", options.self.rank);
+  for (bool met = false;; met = true) {
+    Result<RankStream> came = come_to_leader(options, met);
+    if (!came.ok() && met && came.error().code == ErrorCode::kNotFound) return Ok{};
+    GLINT_TRY(const RankStream stream, std::move(came));
+    const OwnedFd others(::fcntl(stream.fd(), F_DUPFD_CLOEXEC, 0));
     // Signals that end a server are its leader's to hear.
     for (const int number : {SIGTERM, SIGINT, SIGHUP}) ::signal(number, SIG_IGN);
     const OwnedFd* const given[] = {&others};

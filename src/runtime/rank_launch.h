@@ -50,6 +50,8 @@ class RankGate {
   // Ranks 1, 2, .., as soon as all are there. Those of another build or size are told so, and it
   // fails; others than ranks of this launch are sent away.
   Result<std::vector<Newcomer>> admit(Deadline deadline);
+  // Whether these can map the memory of this process.
+  bool share_machine(const std::vector<Newcomer>& all) const;
 
  private:
   RankGate(OwnedFd listener, RankHello self)
@@ -60,11 +62,16 @@ class RankGate {
 };
 
 struct AgentOptions {
-  std::vector<std::string> command;  // comes to run_rank_process() (rank_process.h)
+  std::vector<std::string> command = {};  // comes to run_rank_process() (rank_process.h)
   RankHello self;
   std::string leader;  // its host
   int port = 0;
 };
+
+// A rank's stream to its leader, which has taken it in by then; `again`: it was there before. Fails
+// with kNotFound where it was, and has ended, with kUnavailable where it is not reached in time,
+// and with its words where it refuses.
+Result<RankStream> come_to_leader(const AgentOptions& options, bool again);
 
 // Runs a rank for its leader, as often as this asks; returns when the leader has ended. Fails where
 // there is none, or none to be reached any more, or where the rank cannot be run.

@@ -5,15 +5,16 @@
 namespace glint {
 
 std::size_t RankMemory::bytes_for(const MeshShape& shape) {
-  std::size_t bytes = 0;
+  std::size_t bytes = SharedGroup::bytes_for(shape.num_ranks());
   for (const RankGroup& group : groups_of(shape))
     bytes += SharedGroup::bytes_for(static_cast<int>(group.ranks.size()));
   return bytes;
 }
 
 Result<RankMemory> RankMemory::map(const MeshShape& shape, int fd) {
-  RankMemory memory;
-  std::size_t begin = 0;
+  GLINT_TRY(SharedGroup all, SharedGroup::map(shape.num_ranks(), fd));
+  RankMemory memory(std::move(all));
+  std::size_t begin = SharedGroup::bytes_for(shape.num_ranks());
   for (RankGroup& plan : groups_of(shape)) {
     const auto size = static_cast<int>(plan.ranks.size());
     GLINT_TRY(SharedGroup group, SharedGroup::map(size, fd, begin));
@@ -24,14 +25,17 @@ Result<RankMemory> RankMemory::map(const MeshShape& shape, int fd) {
 }
 
 void RankMemory::end() const {
+  all_.end();
   for (const Group& group : groups_) group.memory.end();
 }
 
 void RankMemory::begin_again() const {
+  all_.begin_again();
   for (const Group& group : groups_) group.memory.begin_again();
 }
 
-RankMemory::Comms::Comms(const RankMemory& memory, int rank) {
+RankMemory::Comms::Comms(const RankMemory& memory, int rank)
+    : all_(make_shared_comm(memory.all_, rank)) {
   for (const Group& group : memory.groups_) {
     const int member = group.plan.member(rank);
     if (member < 0) continue;

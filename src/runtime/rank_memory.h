@@ -10,7 +10,7 @@
 
 namespace glint {
 
-// The groups of the layout, one behind another.
+// The groups of the layout, one behind another, and one of all its ranks.
 class RankMemory {
  public:
   static std::size_t bytes_for(const MeshShape& shape);
@@ -26,6 +26,8 @@ class RankMemory {
    public:
     Comms(const RankMemory& memory, int rank);
     Mesh mesh() const;
+    // All ranks; its traffic is not counted.
+    Comm& all() const { return *all_; }
 
    private:
     struct Member {
@@ -34,6 +36,7 @@ class RankMemory {
       std::unique_ptr<CountingComm> counting;
     };
     std::vector<Member> members_;
+    std::unique_ptr<Comm> all_;
   };
   // The traffic of a rank so far, by the names of its groups.
   Json traffic(int rank) const;
@@ -43,7 +46,9 @@ class RankMemory {
     RankGroup plan;
     SharedGroup memory;
   };
+  explicit RankMemory(SharedGroup all) : all_(std::move(all)) {}
   std::vector<Group> groups_;
+  SharedGroup all_;
 };
 
 // The traffic of a rank without groups.

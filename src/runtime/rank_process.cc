@@ -1,20 +1,13 @@
 #include "runtime/rank_process.h"
 
 #include <fcntl.h>
-#include <poll.h>
 #include <signal.h>
 #include <unistd.h>
 
-#include <cerrno>
-#include <charconv>
-#include <cstring>
-#include <mutex>
 #include <thread>
 
 #include "base/str.h"
-#include "comm/socket_comm.h"
-#include "runtime/rank_memory.h"
-#include "runtime/rank_wire.h"
+#include "runtime/rank_peers.h"
 #include "runtime/ranks.h"
 
 namespace glint {
@@ -53,79 +46,7 @@ Json answer_of(const Status& status) {
                       {"code", static_cast<int>(status.error().code)}};
 }
 
-// The leader, to whom several threads speak.
-class Leader {
- public:
-  explicit Leader(RankStream stream) : stream_(std::move(stream)) {}
-
-  Status tell(const Json& what) {
-    const std::lock_guard lock(mutex_);
-    return stream_.send(dump_json(what));
-  }
-  Result<std::string> hear() { return stream_.receive(); }
-  std::string address() const { return peer_address(stream_.fd()); }
-  // For collectives that the leader does not see.
-  CommCounters& counters() { return counters_; }
-  // Shows that the process lives, and ends it with its leader.
-  void live() {
-    pollfd stream = {.fd = stream_.fd(), .events = POLLRDHUP, .revents = 0};
-    while (tell(Json::Object{{kBeat, describe(counters_.uses())}}).ok() &&
-           ::poll(&stream, 1, kRankBeatMilliseconds) == 0) {
-    }
-    ::_exit(0);
-  }
-
- private:
-  RankStream stream_;
-  std::mutex mutex_;
-  CommCounters counters_;
-};
-
-// A rank's place in its groups, in memory or over sockets.
-struct Membership {
-  std::optional<RankMemory::Comms> shared = {};
-  std::unique_ptr<Comm> sockets = {};
-  std::unique_ptr<CountingComm> counting = {};
-  MeshShape shape = {};
-
-  Mesh mesh() const { return shared ? shared->mesh() : mesh_of_all(shape, *counting); }
-};
-
-Result<Membership> join_memory(const std::string& path, const MeshShape& shape, int rank) {
-  const OwnedFd memory(::open(path.c_str(), O_RDWR | O_CLOEXEC));
-  if (!memory) {
-    return Error{ErrorCode::kUnavailable,
-                 str("cannot open the ranks' memory ", path, ": ", std::strerror(errno))};
-  }
-  GLINT_TRY(const RankMemory groups, RankMemory::map(shape, memory.get()));
-  Membership member;
-  member.shared.emplace(groups, rank);
-  return member;
-}
-
-Result<Membership> join_sockets(Leader& leader, const MeshShape& shape, int rank) {
-  GLINT_TRY(const OwnedFd listener, listen_tcp(0));
-  GLINT_TRY_STATUS(leader.tell(Json::Object{{"port", port_of(listener)}}));
-  GLINT_TRY(const std::string text, leader.hear());
-  GLINT_TRY(const Json said, parse_json(text));
-  RankMeeting meeting;
-  for (const Json& address : said.find("ranks")->as_array()) {
-    meeting.ranks.push_back(
-        {address.find("host")->as_string(), static_cast<int>(address.find("port")->as_int())});
-  }
-  meeting.ranks.front().host = leader.address();
-  const std::string& group = said.find("group")->as_string();
-  std::from_chars(group.data(), group.data() + group.size(), meeting.group);
-  GLINT_TRY(std::vector<OwnedFd> peers, connect_ranks(listener, rank, meeting.ranks, meeting.group,
-                                                      seconds_from_now(kRankMeetingSeconds)));
-  // Nothing of this generation is of use any more: the leader sees that the process has ended.
-  auto comm = std::make_unique<SocketComm>(rank, shape.num_ranks(), [](int) { ::_exit(0); });
-  comm->connect(std::move(peers));
-  auto counting = std::make_unique<CountingComm>(*comm, &leader.counters());
-  return Membership{.sockets = std::move(comm), .counting = std::move(counting), .shape = shape};
-}
-
-Status run_rank(Leader& leader, const Json& start, const std::string& build,
+Status run_rank(RankLeader& leader, const Json& start, const std::string& build,
                 const std::function<Result<std::unique_ptr<Backend>>(const Json&, int)>& make) {
   const Json* const theirs = start.find("build");
   if (!theirs || *theirs != Json(build)) {
@@ -133,10 +54,14 @@ Status run_rank(Leader& leader, const Json& start, const std::string& build,
   }
   ModelOptions options = model_options(start);
   const MeshShape& shape = options.shape;
-  std::thread([&leader] { leader.live(); }).detach();
-  const std::string& memory = start.find("memory")->as_string();
-  GLINT_TRY(const Membership member, memory.empty() ? join_sockets(leader, shape, options.rank)
-                                                    : join_memory(memory, shape, options.rank));
+  std::thread([&leader] {
+    leader.show_life();
+    ::_exit(0);  // it ends with its leader
+  }).detach();
+  // Nothing of this generation is of use any more: the leader sees that the process has ended.
+  GLINT_TRY(const RankMembership member,
+            RankMembership::join(leader, start.find("memory")->as_string(), shape, options.rank,
+                                 [](int) { ::_exit(0); }));
   options.mesh = member.mesh();
   GLINT_TRY(std::unique_ptr<Backend> backend, make(*start.find("backend"), options.rank));
   GLINT_TRY(const std::unique_ptr<LoadedModel> model,
@@ -183,14 +108,6 @@ Json rank_start(const ModelOptions& m, int rank, const std::string& build, const
                       {"threads", m.threads}};
 }
 
-Json to_json(const RankMeeting& meeting) {
-  Json::Array ranks;
-  for (const RankAddress& rank : meeting.ranks) {
-    ranks.push_back(Json::Object{{"host", rank.host}, {"port", rank.port}});
-  }
-  return Json::Object{{"ranks", std::move(ranks)}, {"group", std::to_string(meeting.group)}};
-}
-
 bool is_answered(RankPass::Kind kind) {
   return kind == RankPass::Kind::kReservePages || kind == RankPass::Kind::kReserveSteps ||
          kind == RankPass::Kind::kUpdateWeights || kind == RankPass::Kind::kRecordGraphs;
@@ -202,7 +119,7 @@ int run_rank_process(
   // Signals that end a server are its leader's to hear.
   for (const int number : {SIGTERM, SIGINT, SIGHUP}) ::signal(number, SIG_IGN);
   if (::fcntl(kRankStreamFd, F_SETFD, FD_CLOEXEC) != 0) return 2;
-  Leader leader(RankStream{OwnedFd(kRankStreamFd)});
+  RankLeader leader(RankStream{OwnedFd(kRankStreamFd)});
   const Result<std::string> text = leader.hear();
   if (!text.ok()) return 2;
   const Result<Json> start = parse_json(text.value());

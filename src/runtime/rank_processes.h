@@ -20,10 +20,9 @@
 
 #include "base/json.h"
 #include "base/queue.h"
-#include "comm/socket_comm.h"
 #include "runtime/loaded_model.h"
 #include "runtime/rank_launch.h"
-#include "runtime/rank_memory.h"
+#include "runtime/rank_peers.h"
 
 namespace glint {
 
@@ -59,22 +58,19 @@ class RankProcesses final : public Followers {
 
  private:
   // A follower. Who watches them is the only one to read what they tell.
-  struct Process {
-    pid_t pid = 0;  // 0: another's
-    RankStream stream = {};
+  struct Process : RankPeer {
     std::unique_ptr<Queue<Json>> answers = std::make_unique<Queue<Json>>();
     Json said = {};   // about it, once loaded
     Json moved = {};  // by its collectives, as it told last
   };
   explicit RankProcesses(RankProcessOptions options);
   Status make_groups(bool share_memory);
-  bool has_groups() const { return memory_ || sockets_; }
+  std::vector<RankPeer*> peers();
   Status bring();
   Status spawn();
   Status admit();
-  Status meet();
   Result<Json> take_answer(std::size_t follower);
-  bool hear(std::size_t follower);
+  Heard hear(std::size_t follower);
   Status await_loaded();
   Status bring_back(const std::function<Status()>& beside);
   void watch();
@@ -83,12 +79,7 @@ class RankProcesses final : public Followers {
   void lose(const std::string& why);
 
   const RankProcessOptions options_;
-  // The groups of the ranks: in memory, or one over sockets.
-  std::optional<RankMemory> memory_;
-  OwnedFd memory_file_;
-  std::optional<RankMemory::Comms> comms_;
-  std::unique_ptr<SocketComm> sockets_;
-  std::optional<CountingComm> counting_;
+  std::unique_ptr<RankGroups> groups_;
   LoadedModel* leader_ = nullptr;
   std::vector<Process> processes_;  // of ranks 1 and up
   std::optional<RankPass> pages_, steps_, graphs_;

@@ -18,6 +18,7 @@ Ranks::Ranks(const MeshShape& shape) : shape_(shape) {
 }
 
 Mesh Ranks::mesh(int rank) {
+  if (own_) return *own_;
   Mesh mesh;
   for (const Member& member : members_) {
     if (member.rank == rank) mesh.*kGroupKinds[member.kind].place = member.counting.get();
@@ -26,6 +27,11 @@ Mesh Ranks::mesh(int rank) {
 }
 
 std::map<std::string, CommUse> Ranks::uses(int rank, std::string_view name) const {
+  for (const GroupKind& kind : kGroupKinds) {
+    CommCounters* const own =
+        own_ && kind.name == name ? ((*own_).*kind.place)->counters() : nullptr;
+    if (own) return own->uses();
+  }
   for (const Member& member : members_) {
     if (member.rank == rank && kGroupKinds[member.kind].name == name)
       return member.counting->uses();

@@ -1,8 +1,10 @@
-// Ranks: a model over several ranks, which are threads of this process.
+// Ranks: a model over several ranks, which are threads of this process, or one of them, where the
+// others are processes of their own.
 #pragma once
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "base/json.h"
@@ -17,9 +19,14 @@ class Ranks {
   // The groups of `shape`; the models are loaded by the caller, rank by rank:
   //   options.shape = shape, options.rank = r, options.mesh = ranks.mesh(r);  ranks.add(loaded)
   explicit Ranks(const MeshShape& shape);
+  // Rank `rank` alone, whose groups are `mesh`, which outlive this. It is number 0 here.
+  Ranks(const MeshShape& shape, int rank, const Mesh& mesh)
+      : shape_(shape), first_(rank), own_(mesh) {}
 
   const MeshShape& shape() const { return shape_; }
-  int size() const { return shape_.num_ranks(); }
+  // The ranks of this process: `size()` from `first()` on, which are counted from 0 below.
+  int size() const { return own_ ? 1 : shape_.num_ranks(); }
+  int first() const { return first_; }
   Mesh mesh(int rank);
   void add(std::unique_ptr<LoadedModel> model) { models_.push_back(std::move(model)); }
   LoadedModel& model(int rank) { return *models_[static_cast<std::size_t>(rank)]; }
@@ -40,6 +47,8 @@ class Ranks {
     std::unique_ptr<CountingComm> counting;
   };
   MeshShape shape_;
+  int first_ = 0;
+  std::optional<Mesh> own_;
   std::vector<Member> members_;
   std::vector<std::unique_ptr<LoadedModel>> models_;
 };

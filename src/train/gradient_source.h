@@ -4,6 +4,8 @@
 
 #include <functional>
 #include <span>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/types.h"
@@ -42,6 +44,10 @@ class TokenLoss {
   virtual void weigh(std::size_t sequence, std::int64_t first, std::span<const float> log_probs,
                      std::span<const float> entropies, std::span<float> d_log_probs,
                      std::span<float> d_entropies) = 0;
+  // All that it has seen, as bytes for the same loss in another rank's process, which takes them in
+  // as if it had seen them itself.
+  virtual std::string tell_seen() const { return {}; }
+  virtual void take_seen(std::string_view) {}
 };
 
 // The loss of one call: all scales are the caller's, so that calls add up to one gradient.

@@ -1,6 +1,7 @@
 #include "train/parameter_part.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "model/cut_weight.h"
 
@@ -78,6 +79,12 @@ void put_part(const ModelTensor& tensor, const ParameterBox& box, std::span<cons
               std::span<float> whole) {
   for (const Stretch& s : stretches_of(tensor, box)) {
     std::copy_n(&part[0] + s.in_part, s.count, &whole[0] + s.in_whole);
+  }
+}
+
+void join_shares(std::span<float> numbers, std::span<const float> others) {
+  for (std::size_t i = 0; i < others.size(); ++i) {
+    if (std::bit_cast<std::uint32_t>(others[i]) != 0) numbers[i] = others[i];
   }
 }
 

@@ -36,5 +36,7 @@ std::vector<float> take_part(const ModelTensor& tensor, const ParameterBox& box,
                              std::span<const float> whole);
 void put_part(const ModelTensor& tensor, const ParameterBox& box, std::span<const float> part,
               std::span<float> whole);
+// numbers[i] becomes others[i] where that has a bit, as of shares, where one of both is 0.
+void join_shares(std::span<float> numbers, std::span<const float> others);
 
 }  // namespace glint

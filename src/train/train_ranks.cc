@@ -1,6 +1,7 @@
 #include "train/train_ranks.h"
 
 #include <algorithm>
+#include <cstring>
 #include <mutex>
 
 #include "base/str.h"
@@ -55,11 +56,14 @@ Status check_draft_loss(const MeshShape& shape, double mtp_scale) {
 Result<std::unique_ptr<TrainRanks>> TrainRanks::open(ModelOptions options,
                                                      std::vector<std::unique_ptr<Backend>> backends,
                                                      const LoadProgress& progress,
-                                                     std::optional<OpenedModel> opened) {
-  GLINT_CHECK(std::ssize(backends) == options.shape.num_ranks(), "a backend for each rank");
+                                                     std::optional<OpenedModel> opened,
+                                                     const TrainPeers& peers) {
+  GLINT_CHECK(peers.is_alone() || peers.size() == options.shape.num_ranks(), "peers of a layout");
+  const int here = peers.is_alone() ? options.shape.num_ranks() : 1;
+  GLINT_CHECK(std::ssize(backends) == here, "a backend for each rank");
   GLINT_TRY_STATUS(check_shape(options.shape));
   GLINT_CHECK(options.shape.num_slices() == options.shape.tp, "a layout that does not train");
-  if (backends.size() > 1 && !backends[0]->device().is_host()) {
+  if (options.shape.num_ranks() > 1 && !backends[0]->device().is_host()) {
     return Error{ErrorCode::kUnsupported,
                  str("several ranks train on the CPU alone, not on ", backends[0]->device().name(),
                      "; give --backend cpu, or one rank")};
@@ -68,12 +72,12 @@ Result<std::unique_ptr<TrainRanks>> TrainRanks::open(ModelOptions options,
     GLINT_TRY(opened, open_model(options));
   }
   options.packing = Packing::kNever;
-  std::unique_ptr<TrainRanks> all(new TrainRanks(options.shape));
+  std::unique_ptr<TrainRanks> all(new TrainRanks(options.shape, peers));
   for (int rank = 0; rank < all->size(); ++rank) {
     Part& part = all->parts_[static_cast<std::size_t>(rank)];
     DecoratedBackend taped(std::move(backends[static_cast<std::size_t>(rank)]));
     part.tape = &TapeOps::decorate(taped);
-    options.rank = rank;
+    options.rank = all->ranks_.first() + rank;
     options.mesh = all->ranks_.mesh(rank);
     if (options.shape.tp > 1) options.mesh.tp = &part.tp.emplace(*options.mesh.tp, *part.tape);
     if (options.shape.cp > 1) options.mesh.cp = &part.cp.emplace(*options.mesh.cp, *part.tape);
@@ -85,8 +89,9 @@ Result<std::unique_ptr<TrainRanks>> TrainRanks::open(ModelOptions options,
       part.own_pool.emplace(std::max(options.threads, 1));
     }
   }
-  const ModelWeights& last = all->model(all->size() - 1).weights();
-  if (options.shape.pp > 1 && last.has_tied_head() && !last.embed_tokens) {
+  LoadedModel& last = all->model(all->size() - 1);
+  if (options.shape.pp > 1 && last.shard().is_last() && last.weights().has_tied_head() &&
+      !last.weights().embed_tokens) {
     return Error{ErrorCode::kUnsupported,
                  str(options.dir,
                      " has one matrix for embedding and head, which stages do not share; "
@@ -103,18 +108,27 @@ Status TrainRanks::make_parameters() {
     part.parameters.emplace(std::move(parameters));
     part.pass.emplace(model(rank), *part.tape);
   }
+  const std::vector<ModelTensor> tensors = model_tensors(model().config());
+  // Facts of each rank of all: whether it borrows, and has each tensor.
+  std::vector<std::string> facts;
+  for (const Part& part : parts_) {
+    const ParameterSection& last = part.parameters->sections().back();
+    std::string& own = facts.emplace_back();
+    own += last.kind == ParameterSection::Kind::kBorrowed ? '1' : '0';
+    for (const ModelTensor& tensor : tensors) own += part.parameters->find(tensor) ? '1' : '0';
+  }
+  if (!peers_.is_alone()) facts = peers_.gather(facts[0]);
   const int stage = shape().tp * shape().dp;  // its ranks
-  for (int rank = 0; rank < stage && shape().pp > 1; ++rank) {
-    const int last = rank + stage * (shape().pp - 1);
-    const std::vector<ParameterSection>& sections = parameters(last).sections();
-    if (sections.back().kind == ParameterSection::Kind::kBorrowed) {
-      parameters(rank).lend(shape().pp - 1);
+  for (int i = 0; i < size() && shape().pp > 1; ++i) {
+    const int rank = ranks_.first() + i, last = rank + stage * (shape().pp - 1);
+    if (rank < stage && facts[static_cast<std::size_t>(last)][0] == '1') {
+      parameters(i).lend(shape().pp - 1);
     }
   }
   trained_.clear();
-  for (const ModelTensor& tensor : model_tensors(model().config())) {
-    const auto has = [&](const Part& part) { return part.parameters->find(tensor) != nullptr; };
-    if (std::ranges::any_of(parts_, has)) trained_.push_back(tensor);
+  for (std::size_t t = 0; t < tensors.size(); ++t) {
+    const auto has = [&](const std::string& fact) { return fact[t + 1] == '1'; };
+    if (std::ranges::any_of(facts, has)) trained_.push_back(tensors[t]);
   }
   return Ok{};
 }
@@ -133,7 +147,17 @@ ThreadPool& TrainRanks::pool(int rank) {
 Status TrainRanks::on_all(const Work& work, const OnPart& on_part) {
   Together all(on_part);
   ranks_.run([&](int rank) { all.note(work(rank, [&] { return all.goes_on(); })); });
-  return all.status();
+  return peers_.agree(all.status());
+}
+
+std::vector<std::string> TrainRanks::of_shards(std::vector<std::string> said) {
+  if (!peers_.is_alone()) said = peers_.gather(said[0]);
+  std::vector<std::string> all;
+  const int last = shape().tp * shape().dp * (shape().pp - 1);  // the first rank of the last stage
+  for (int shard = 0; shard < shape().dp; ++shard) {
+    all.push_back(std::move(said[static_cast<std::size_t>(last + shard * shape().tp)]));
+  }
+  return all;
 }
 
 int TrainRanks::num_batches(std::span<const TrainSequence> sequences,
@@ -164,26 +188,37 @@ std::vector<std::span<const TrainSequence>> TrainRanks::dealt_out(
 
 Result<LossSums> TrainRanks::add(std::span<const TrainSequence> sequences, const LossTerms& terms,
                                  std::int64_t batch_tokens, const OnPart& on_part) {
-  if (size() == 1) return parts_[0].pass->add(sequences, terms, batch_tokens, on_part);
+  if (shape().num_ranks() == 1) {
+    return parts_[0].pass->add(sequences, terms, batch_tokens, on_part);
+  }
   GLINT_TRY_STATUS(check_draft_loss(shape(), terms.mtp_scale));
   GLINT_TRY_STATUS(check_train_sequences(model(), sequences));
   const auto parts = dealt_out(sequences);
-  std::vector<LossSums> sums(parts.size());
+  std::vector<std::string> sums(parts_.size());
   const Work work = [&](int rank, const OnPart& goes_on) -> Status {
     const std::span<const TrainSequence> mine = parts[static_cast<std::size_t>(shard_of(rank))];
     LossTerms own = terms;
     own.first_sequence += static_cast<std::size_t>(mine.data() - sequences.data());
     GLINT_TRY(const LossSums found,
               parts_[static_cast<std::size_t>(rank)].pass->add(mine, own, batch_tokens, goes_on));
-    if (speaks(rank)) sums[static_cast<std::size_t>(shard_of(rank))] = found;
+    sums[static_cast<std::size_t>(rank)].assign(reinterpret_cast<const char*>(&found),
+                                                sizeof found);
     return Ok{};
   };
   GLINT_TRY_STATUS(on_all(work, on_part));
+  if (terms.loss && !peers_.is_alone()) {
+    for (const std::string& seen : peers_.gather(terms.loss->tell_seen())) {
+      terms.loss->take_seen(seen);
+    }
+  }
   LossSums all;
-  for (const LossSums& one : sums) {
+  const std::vector<std::string> said = of_shards(std::move(sums));
+  for (const std::string& bytes : said) {
+    LossSums one;
+    std::memcpy(&one, bytes.data(), sizeof one);
     all.nll += one.nll;
     all.mtp_nll += one.mtp_nll;
-    if (shape().cp > 1 && &one != &sums[0]) continue;  // the same tokens
+    if (shape().cp > 1 && &bytes != &said[0]) continue;  // the same tokens
     all.tokens += one.tokens;
     all.mtp_tokens += one.mtp_tokens;
   }
@@ -193,27 +228,28 @@ Result<LossSums> TrainRanks::add(std::span<const TrainSequence> sequences, const
 Result<std::vector<TokenScores>> TrainRanks::score(std::span<const TrainSequence> sequences,
                                                    float temperature, std::int64_t batch_tokens,
                                                    const OnPart& on_part, bool drafts) {
-  if (size() == 1) {
+  if (shape().num_ranks() == 1) {
     return parts_[0].pass->score(sequences, temperature, batch_tokens, on_part, drafts);
   }
   GLINT_TRY_STATUS(check_train_sequences(model(), sequences));
   GLINT_CHECK(shape().cp == 1 || !drafts, "scores of drafts where sequences are shared");
   const auto parts = dealt_out(sequences);
-  std::vector<std::vector<TokenScores>> scores(parts.size());
+  std::vector<std::string> scores(parts_.size());
   const Work work = [&](int rank, const OnPart& goes_on) -> Status {
     const auto at = static_cast<std::size_t>(shard_of(rank));
     GradientPass& own = pass(rank);
-    GLINT_TRY(auto found, own.score(parts[at], temperature, batch_tokens, goes_on, drafts));
-    if (speaks(rank)) scores[at] = std::move(found);
+    GLINT_TRY(const auto found, own.score(parts[at], temperature, batch_tokens, goes_on, drafts));
+    if (speaks(rank)) scores[static_cast<std::size_t>(rank)] = write_scores(found);
     return Ok{};
   };
   GLINT_TRY_STATUS(on_all(work, on_part));
-  std::vector<TokenScores> all = std::move(scores[0]);
-  for (std::size_t i = 1; i < scores.size(); ++i) {
-    if (shape().cp > 1) {
-      add_scores(all, scores[i]);
+  std::vector<TokenScores> all;
+  for (const std::string& bytes : of_shards(std::move(scores))) {
+    std::vector<TokenScores> some = read_scores(bytes);
+    if (shape().cp > 1 && !all.empty()) {
+      add_scores(all, some);
     } else {
-      std::ranges::move(scores[i], std::back_inserter(all));
+      std::ranges::move(some, std::back_inserter(all));
     }
   }
   return all;

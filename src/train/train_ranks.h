@@ -1,5 +1,6 @@
 // TrainRanks: the ranks of a layout that train one model, as threads of this process, each with its
-// own backend, model, tape and gradients.
+// own backend, model, tape and gradients; or one of them, where the others are processes
+// (train_peers.h). Numbers of ranks are those in this process, from 0.
 //
 // The sequences of a call are dealt out among the shards, or their rows (cp); each adds the
 // gradient of its own. Ranks that divide a shard (tp) have its sequences, and parts of the gradient
@@ -17,6 +18,7 @@
 #include "runtime/ranks.h"
 #include "train/gradient_pass.h"
 #include "train/parameters.h"
+#include "train/train_peers.h"
 
 namespace glint {
 
@@ -27,10 +29,13 @@ class TrainRanks final : public GradientSource {
  public:
   // Loads the model of options.shape, a rank a backend, which have gradients; `opened` as
   // LoadedModel::load() has it. Its packing is ignored: weights are read where they are written.
+  // With `peers` that rank alone, on one backend: then all calls but those for one `rank` are
+  // collective, and all processes get the same of them.
   static Result<std::unique_ptr<TrainRanks>> open(ModelOptions options,
                                                   std::vector<std::unique_ptr<Backend>> backends,
                                                   const LoadProgress& progress = {},
-                                                  std::optional<OpenedModel> opened = {});
+                                                  std::optional<OpenedModel> opened = {},
+                                                  const TrainPeers& peers = {});
 
   // Gradients of zero, once all weights are where they stay. Before the first add().
   Status make_parameters();
@@ -44,6 +49,7 @@ class TrainRanks final : public GradientSource {
   GradientPass& pass(int rank) { return *parts_[static_cast<std::size_t>(rank)].pass; }
   ThreadPool& pool(int rank = 0);
   const MeshShape& shape() const { return ranks_.shape(); }
+  const TrainPeers& peers() const { return peers_; }
   Mesh mesh(int rank) { return ranks_.mesh(rank); }
   // All that some rank trains, in the order of the table, and its numbers.
   const std::vector<ModelTensor>& trained() const { return trained_; }
@@ -90,10 +96,15 @@ class TrainRanks final : public GradientSource {
   }
   int shard_of(int rank) { return model(rank).shard().shard; }
 
-  explicit TrainRanks(const MeshShape& shape)
-      : ranks_(shape), parts_(static_cast<std::size_t>(ranks_.size())) {}
+  TrainRanks(const MeshShape& shape, const TrainPeers& peers)
+      : ranks_(peers.is_alone() ? Ranks(shape) : Ranks(shape, peers.rank(), peers.mesh())),
+        peers_(peers),
+        parts_(static_cast<std::size_t>(ranks_.size())) {}
+  // The words of ranks of whom speaks() is true, `said` here, by their shards.
+  std::vector<std::string> of_shards(std::vector<std::string> said);
 
   Ranks ranks_;
+  const TrainPeers peers_;
   std::vector<Part> parts_;
   std::vector<ModelTensor> trained_;
 };

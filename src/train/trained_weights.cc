@@ -128,7 +128,7 @@ void TrainedWeights::take(const TrainedWeights& other) {
 void TrainedWeights::write(const Parameter& p, std::span<const float> values, LoadedModel& model,
                            ThreadPool& pool) {
   if (model.ops().device().is_host()) write_copies(p, values, model, pool);
-  if (!speaks_for(p.tensor, model.shard())) return;
+  if (!belong_to_one_rank_ && !speaks_for(p.tensor, model.shard())) return;
   const std::vector<float> part = to_checkpoint_order(p, values);
   const std::int64_t size = p.tensor.elements();
   const std::size_t first = first_.at(p.tensor.name);
@@ -155,6 +155,17 @@ void TrainedWeights::write(const Parameter& p, std::span<const float> values, Lo
   if (all.size() == 1) return write_one(all[0], &pool);
   pool.run(std::ssize(all),
            [&](std::int64_t i, int) { write_one(all[static_cast<std::size_t>(i)], nullptr); });
+}
+
+void TrainedWeights::write(const ModelTensor& all, std::span<const float> whole, ThreadPool& pool) {
+  const auto size = static_cast<std::size_t>(all.elements());
+  for (int copy = 0; copy < all.num_copies(); ++copy) {
+    const auto at = static_cast<std::size_t>(copy);
+    const StoredTensor& tensor = tensors_[first_.at(all.name) + at];
+    // tensors_ only reads.
+    std::byte* const to = memory_.data() + (tensor.bytes.data() - memory_.data());
+    round_to(tensor.type, whole.subspan(at * size, size), to, pool);
+  }
 }
 
 void TrainedWeights::write_copies(const Parameter& p, std::span<const float> values,

@@ -30,6 +30,11 @@ class TrainedWeights {
   // time.
   void write(const Parameter& parameter, std::span<const float> values, LoadedModel& model,
              ThreadPool& pool);
+  // The same of a whole tensor, in the order of the checkpoint.
+  void write(const ModelTensor& tensor, std::span<const float> whole, ThreadPool& pool);
+  // The ranks' processes have weights of their own: each writes all of its part, whoever else has
+  // it.
+  void belong_to_one_rank() { belong_to_one_rank_ = true; }
   // Where `model` is on another device, it takes over what was written.
   Status place(LoadedModel& model) const;
   // All of a tensor as f32, in the order of the checkpoint; and of a parameter that is not divided
@@ -56,6 +61,7 @@ class TrainedWeights {
   Buffer memory_;
   std::vector<StoredTensor> tensors_;
   std::unordered_map<std::string, std::size_t> first_;  // ModelTensor::name: its first copy
+  bool belong_to_one_rank_ = false;
 };
 
 }  // namespace glint

@@ -1,8 +1,12 @@
 #include "train/trainer.h"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <bit>
 #include <charconv>
 #include <cmath>
+#include <cstring>
 #include <filesystem>
 
 #include "base/file.h"
@@ -28,6 +32,32 @@ constexpr std::pair<const char*, OptimizerPart::Value> kStates[] = {
     {"master", OptimizerPart::Value::kMaster},
     {"exp_avg", OptimizerPart::Value::kExpAvg},
     {"exp_avg_sq", OptimizerPart::Value::kExpAvgSq}};
+
+std::size_t num_wholes(const TrainRanks& ranks) {
+  return std::size(kStates) * ranks.trained().size();
+}
+
+// Numbers of a whole tensor without the zeros before the first and behind the last, for another
+// process; and back, where `whole` has other shares.
+std::string write_share(std::span<const float> whole) {
+  const auto is_there = [](float x) { return std::bit_cast<std::uint32_t>(x) != 0; };
+  const auto begin = std::ranges::find_if(whole, is_there) - whole.begin();
+  auto end = std::ssize(whole);
+  while (end > begin && !is_there(whole[static_cast<std::size_t>(end - 1)])) --end;
+  std::string bytes(reinterpret_cast<const char*>(&begin), sizeof begin);
+  bytes.append(reinterpret_cast<const char*>(whole.data() + begin),
+               static_cast<std::size_t>(end - begin) * sizeof(float));
+  return bytes;
+}
+
+void read_share(std::string_view bytes, std::span<float> whole) {
+  std::ptrdiff_t begin = 0;
+  std::memcpy(&begin, bytes.data(), sizeof begin);
+  bytes.remove_prefix(sizeof begin);
+  std::vector<float> share(bytes.size() / sizeof(float));
+  if (!share.empty()) std::memcpy(share.data(), bytes.data(), bytes.size());
+  join_shares(whole.subspan(static_cast<std::size_t>(begin)), share);
+}
 
 std::string name_of_step(const std::string& run_dir, std::int64_t step) {
   return str(run_dir, "/step-", step);
@@ -55,16 +85,18 @@ Result<std::unique_ptr<Trainer>> Trainer::open(TrainerOptions options,
                                                std::optional<OpenedModel> opened) {
   std::unique_ptr<Trainer> trainer(new Trainer(std::move(options)));
   Trainer& t = *trainer;
-  GLINT_TRY(t.ranks_,
-            TrainRanks::open(t.options_.model, std::move(backends), progress, std::move(opened)));
+  GLINT_TRY(t.ranks_, TrainRanks::open(t.options_.model, std::move(backends), progress,
+                                       std::move(opened), t.options_.peers));
   TrainRanks& ranks = *t.ranks_;
   t.source_dir_ = t.options_.model.dir;
   GLINT_TRY(t.weights_, TrainedWeights::make(ranks.model()));
+  if (!ranks.peers().is_alone()) t.weights_->belong_to_one_rank();
   for (int rank = 1; rank < ranks.size(); ++rank) {
     GLINT_TRY_STATUS(ranks.model(rank).update_weights(t.weights().checkpoint()));
   }
   GLINT_TRY_STATUS(ranks.make_parameters());
-  const std::int64_t count = ranks.num_trained(), bytes = OptimizerPart::bytes(count);
+  const std::int64_t count = ranks.num_trained();
+  const std::int64_t bytes = OptimizerPart::bytes(count) / ranks.peers().size();
   if (const std::int64_t free = available_memory(); bytes > free) {
     return Error{ErrorCode::kResourceExhausted,
                  str("the optimiser's state of ", count, " parameters takes ",
@@ -157,27 +189,53 @@ void Trainer::write_weights(const ModelTensor& tensor, std::span<const float> wh
 std::vector<float> Trainer::whole_of(OptimizerPart::Value value, const ModelTensor& tensor) const {
   std::vector<float> whole(static_cast<std::size_t>(tensor.parameters()));
   for (int rank = 0; rank < ranks_->size(); ++rank) {
-    const ShardPlan& shard = ranks_->model(rank).shard();
     const Parameter* const p = ranks_->parameters(rank).find(tensor);
-    if (!p || !speaks_for(tensor, shard)) continue;
-    const ParameterBox box = box_of(tensor, shard);
+    if (!p) continue;
+    // Zeros where others have the shares.
     std::vector<float> values(static_cast<std::size_t>(p->count()));
-    for (int other = 0; other < ranks_->size(); ++other) {
-      const Parameter* const same = ranks_->parameters(other).find(tensor);
-      if (!same || box_of(tensor, ranks_->model(other).shard()) != box) continue;
-      optimizer_[static_cast<std::size_t>(other)].give(value, same->offset, values);
-    }
-    put_part(tensor, box, to_checkpoint_order(*p, values), whole);
+    optimizer_[static_cast<std::size_t>(rank)].give(value, p->offset, values);
+    const ParameterBox box = box_of(tensor, ranks_->model(rank).shard());
+    std::vector<float> part = take_part(tensor, box, whole);
+    join_shares(part, to_checkpoint_order(*p, values));
+    put_part(tensor, box, part, whole);
   }
+  const TrainPeers& peers = ranks_->peers();
+  if (peers.is_alone()) return whole;
+  for (const std::string& said : peers.to_first(write_share(whole))) read_share(said, whole);
   return whole;
 }
 
-Status Trainer::write_optimizer(const std::string& dir, const Json& state) const {
+std::vector<float> Trainer::next_whole() {
+  const std::vector<ModelTensor>& tensors = ranks_->trained();
+  const auto value = kStates[wholes_ / tensors.size()].second;
+  const ModelTensor& tensor = tensors[wholes_ % tensors.size()];
+  ++wholes_;
+  return whole_of(value, tensor);
+}
+
+void Trainer::gather_weights() {
+  const TrainPeers& peers = ranks_->peers();
+  if (peers.is_alone()) return;
+  const MeshShape& shape = ranks_->shape();
+  for (const ModelTensor& tensor : ranks_->trained()) {
+    if (shape.pp == 1 && !is_divided(tensor, shape)) continue;  // the first has all of it
+    const std::vector<float> whole = whole_of(OptimizerPart::Value::kMaster, tensor);
+    if (peers.is_first()) weights_->write(tensor, whole, ranks_->pool());
+  }
+}
+
+Status Trainer::write_optimizer(const std::string& dir, const Json& state) {
   std::error_code error;
   if (!fs::create_directory(dir, error)) return system_error("cannot create", dir, error.value());
   const std::vector<ModelTensor>& tensors = ranks_->trained();
   for (const auto& [name, value] : kStates) {
-    const auto of = [&, value = value](std::size_t i) { return whole_of(value, tensors[i]); };
+    const auto of = [&, value = value](std::size_t i) {
+      std::vector<float> whole = next_whole();
+      // The masters, rounded, are the weights, of which this process may have a part.
+      const bool has_part = value == OptimizerPart::Value::kMaster && !ranks_->peers().is_alone();
+      if (has_part) weights_->write(tensors[i], whole, ranks_->pool());
+      return whole;
+    };
     GLINT_TRY_STATUS(write_parameter_file(tensors, of, str(dir, "/", name, ".safetensors")));
   }
   const Json json = Json::Object{{"version", kStateVersion}, {"step", steps_}, {"caller", state}};
@@ -187,6 +245,18 @@ Status Trainer::write_optimizer(const std::string& dir, const Json& state) const
 }
 
 Status Trainer::save(const std::string& run_dir, const Json& state) {
+  const TrainPeers& peers = ranks_->peers();
+  if (!peers.is_alone() && saved_ == name_of_step(run_dir, steps_)) return Ok{};
+  wholes_ = 0;
+  Status status = peers.is_first() ? write_checkpoint(run_dir, state) : Status(Ok{});
+  // The others give all their shares, whether they are written or not.
+  while (!peers.is_alone() && wholes_ < num_wholes(*ranks_)) next_whole();
+  GLINT_TRY_STATUS(peers.on_first([&] { return status; }));
+  saved_ = name_of_step(run_dir, steps_);
+  return Ok{};
+}
+
+Status Trainer::write_checkpoint(const std::string& run_dir, const Json& state) {
   std::error_code error;
   fs::create_directories(run_dir, error);
   if (error) return system_error("cannot create", run_dir, error.value());
@@ -234,7 +304,7 @@ Result<Json> Trainer::restore(const std::string& checkpoint_dir) {
     return invalid(
         str(dir, "/", kStateName, " is not the state of a training run of this version"));
   }
-  GLINT_TRY_STATUS(read_optimizer(checkpoint_dir));
+  GLINT_TRY_STATUS(ranks_->peers().agree(read_optimizer(checkpoint_dir)));
   steps_ = step->as_int();
   return *caller;
 }
@@ -266,6 +336,13 @@ Json Trainer::describe_ranks() {
     const std::int64_t numbers = optimizer_[static_cast<std::size_t>(rank)].size();
     all.push_back(ranks_->describe(rank));
     all.back().set("optimizer_bytes", OptimizerPart::bytes(numbers));
+  }
+  if (ranks_->peers().is_alone()) return all;
+  all.back().set("pid", static_cast<std::int64_t>(::getpid()));
+  const std::string mine = dump_json(all.back());
+  all.clear();
+  for (const std::string& said : ranks_->peers().gather(mine)) {
+    all.push_back(parse_json(said).value());
   }
   return all;
 }

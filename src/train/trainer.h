@@ -26,6 +26,10 @@ namespace glint {
 struct TrainerOptions {
   ModelOptions model = {};
   AdamWOptions adamw = {};
+  // Where the other ranks are processes: the calls that follow are collective then, weights() are
+  // this process's own, of which those that it does not have are as they were loaded, until
+  // gather_weights(), and files are the first's.
+  TrainPeers peers = {};
 };
 
 struct StepReport {
@@ -37,10 +41,10 @@ struct StepReport {
 
 class Trainer {
  public:
-  // Loads the model on each of the shape's ranks, a backend each. Weights lie in memory once, for
-  // all ranks. A rank takes 4 bytes a trained parameter of its part, for gradients, and of the
-  // optimiser's 12 bytes its share. Fails where a trained weight is neither bf16 nor f32, and where
-  // memory does not suffice.
+  // Loads the model on each of the shape's ranks in this process, a backend each. Weights lie in
+  // its memory once. A rank takes 4 bytes a trained parameter of its part, for gradients, and of
+  // the optimiser's 12 bytes its share. Fails where a trained weight is neither bf16 nor f32, and
+  // where memory does not suffice.
   static Result<std::unique_ptr<Trainer>> open(TrainerOptions options,
                                                std::vector<std::unique_ptr<Backend>> backends,
                                                const LoadProgress& progress = {},
@@ -76,15 +80,22 @@ class Trainer {
   // its weights are not those of the optimiser's state.
   Result<Json> restore(const std::string& checkpoint_dir);
 
+  // The weights of the first process become those of all ranks, for others than those that train.
+  void gather_weights();
+
   // Each rank for people: what it holds, and its collectives so far.
   Json describe_ranks();
 
  private:
   explicit Trainer(TrainerOptions options) : options_(std::move(options)) {}
-  Status write_optimizer(const std::string& dir, const Json& state) const;
+  Status write_checkpoint(const std::string& run_dir, const Json& state);
+  Status write_optimizer(const std::string& dir, const Json& state);
   Status read_optimizer(const std::string& checkpoint_dir);
-  // All of a tensor in the order of the checkpoint, of every rank's shares; and back.
+  // All of a tensor in the order of the checkpoint, of every rank's shares, for the first process;
+  // and back.
   std::vector<float> whole_of(OptimizerPart::Value value, const ModelTensor& tensor) const;
+  // The same of each tensor of each value, one after another.
+  std::vector<float> next_whole();
   void give_out(OptimizerPart::Value value, const ModelTensor& tensor,
                 std::span<const float> whole);
   // The weights of all ranks become these masters.
@@ -99,6 +110,8 @@ class Trainer {
   std::optional<TrainedWeights> weights_;
   std::vector<OptimizerPart> optimizer_;  // of each rank
   std::int64_t steps_ = 0;
+  std::size_t wholes_ = 0;  // that next_whole() has given of the checkpoint that is written
+  std::string saved_;       // the last one
 };
 
 }  // namespace glint

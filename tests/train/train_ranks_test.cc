@@ -3,15 +3,21 @@
 #include "train/train_ranks.h"
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <cmath>
 #include <cstring>
 #include <filesystem>
+#include <map>
+#include <thread>
 
+#include "base/file.h"
+#include "base/owned_fd.h"
 #include "base/random.h"
 #include "base/str.h"
 #include "model/backends_under_test.h"
+#include "runtime/rank_memory.h"
 #include "train/gradient_file.h"
 #include "train/trainer.h"
 
@@ -20,6 +26,7 @@ namespace {
 
 const std::string kTiny = str(GLINT_SOURCE_DIR, "/models/glm5-tiny");
 const std::string kOdd = str(GLINT_SOURCE_DIR, "/tests/golden/odd");
+const std::string kSmall = str(GLINT_SOURCE_DIR, "/tests/golden/deepseek_v32");
 
 ModelOptions options_of(const std::string& dir, const MeshShape& shape) {
   return {.dir = dir,
@@ -257,6 +264,85 @@ std::vector<float> weights_of(Trainer& trainer) {
     all.insert(all.end(), values.begin(), values.end());
   }
   return all;
+}
+
+// All files of a checkpoint.
+std::map<std::string, std::string> files_of(const std::string& dir) {
+  std::map<std::string, std::string> all;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(dir)) {
+    if (!entry.is_regular_file()) continue;
+    all[std::filesystem::relative(entry.path(), dir).string()] = read_file(entry.path()).value();
+  }
+  return all;
+}
+
+// Ranks that have nothing in common but their groups, as processes have them: the bits of threads.
+void expect_bits_of_threads(const MeshShape& shape) {
+  SCOPED_TRACE(describe(shape));
+  const std::string base =
+      str(std::filesystem::temp_directory_path().string(), "/peers_", ::getpid());
+  const auto sequences = plain(some_tokens({12, 30, 21, 18}));
+  const auto threads = open_trainer(kSmall, shape);
+  learn(*threads, 2);
+  const auto scores = threads->pass().score(sequences, 0.7f, 64).value();
+  ASSERT_TRUE(threads->save(base + "/threads", Json::Object{}).ok());
+  const LossSums sums = threads->pass().add(sequences, {.scale = 1.0 / 77}, 64).value();
+  const std::vector<float> weights = weights_of(*threads);
+  const OwnedFd file(::memfd_create("groups", MFD_CLOEXEC));
+  ASSERT_EQ(::ftruncate(file.get(), static_cast<off_t>(RankMemory::bytes_for(shape))), 0);
+  const auto rank_of_processes = [&](int rank) {
+    const RankMemory::Comms comms(RankMemory::map(shape, file.get()).value(), rank);
+    const TrainPeers peers(comms.mesh(), comms.all(), shape.num_ranks());
+    const auto trainer =
+        Trainer::open({.model = options_of(kSmall, shape), .peers = peers}, backends(1)).value();
+    EXPECT_EQ(trainer->ranks().num_trained(), threads->ranks().num_trained());
+    learn(*trainer, 2);
+    const auto found = trainer->pass().score(sequences, 0.7f, 64).value();
+    for (std::size_t i = 0; i < found.size(); ++i) {
+      EXPECT_EQ(found[i].log_probs, scores[i].log_probs);
+      EXPECT_EQ(found[i].served, scores[i].served);
+    }
+    trainer->gather_weights();
+    if (peers.is_first()) {
+      EXPECT_EQ(weights_of(*trainer), weights);
+    }
+    ASSERT_TRUE(trainer->save(base + "/processes", Json::Object{}).ok());
+    ASSERT_TRUE(trainer->save(base + "/processes", Json::Object{}).ok());  // it is there
+    // The first stops: all do, and go on.
+    const auto stopped = trainer->pass().add(sequences, {}, 8, [&] { return !peers.is_first(); });
+    EXPECT_EQ(stopped.error().message, "interrupted");
+    trainer->parameters().set_zero();
+    EXPECT_EQ(trainer->pass().add(sequences, {.scale = 1.0 / 77}, 64).value().nll, sums.nll);
+    // A folder that cannot be written to fails on all.
+    const Status failed = trainer->save("/proc/none", Json::Object{});
+    EXPECT_FALSE(failed.ok());
+    EXPECT_EQ(trainer->describe_ranks().as_array().size(), static_cast<std::size_t>(peers.size()));
+    // The checkpoint is taken up.
+    const std::string saved = base + "/processes/step-2";
+    const auto again =
+        Trainer::open({.model = options_of(saved, shape), .peers = peers}, backends(1)).value();
+    ASSERT_TRUE(again->restore(saved).ok());
+    EXPECT_EQ(again->steps_done(), 2);
+    EXPECT_EQ(again->pass().add(sequences, {.scale = 1.0 / 77}, 64).value().nll, sums.nll);
+  };
+  std::vector<std::thread> ranks;
+  for (int rank = 0; rank < shape.num_ranks(); ++rank) {
+    ranks.emplace_back([&, rank] { rank_of_processes(rank); });
+  }
+  for (std::thread& rank : ranks) rank.join();
+  const auto expected = files_of(base + "/threads"), found = files_of(base + "/processes");
+  EXPECT_GT(expected.size(), 5u);
+  EXPECT_TRUE(found == expected);
+  std::filesystem::remove_all(base);
+}
+
+TEST(Trainer, ranks_that_are_processes_have_the_bits_of_threads) {
+  expect_bits_of_threads({.dp = 2});
+  expect_bits_of_threads({.tp = 2});
+  expect_bits_of_threads({.pp = 2});
+  expect_bits_of_threads({.ep = 2, .dp = 2});
+  expect_bits_of_threads({.cp = 2, .dp = 2});
+  expect_bits_of_threads({.tp = 2, .pp = 2});
 }
 
 // Bytes of the optimiser that each rank has.

@@ -7,8 +7,8 @@
 #include "backends/cuda/check_cuda.h"
 #include "backends/cuda/comm/make_gpu_comm.h"
 #include "backends/cuda/comm/nccl_group.h"
-#include "base/file.h"
 #include "base/hash.h"
+#include "base/machine.h"
 #include "base/str.h"
 #include "comm/counting_comm.h"
 
@@ -39,11 +39,6 @@ std::vector<T> gather(Comm& host, T own) {
   return all;
 }
 
-std::uint64_t this_machine() {
-  const auto id = read_file("/proc/sys/kernel/random/boot_id");
-  return id.ok() ? fnv1a(id.value()) : 0;
-}
-
 // Whose memory the GPU reads: a bit for each rank's.
 std::uint32_t peers_of(int ordinal, const std::vector<Place>& all, std::uint64_t machine) {
   std::uint32_t peers = 0;
@@ -61,7 +56,7 @@ std::uint32_t peers_of(int ordinal, const std::vector<Place>& all, std::uint64_t
 
 std::vector<Reach> gather_reach(Comm& host, const CudaDevice& device) {
   const NcclLibrary* const nccl = find_nccl();
-  Place own = {.host = this_machine(), .nccl = nccl ? nccl->version : 0};
+  Place own = {.host = fnv1a(boot_id()), .nccl = nccl ? nccl->version : 0};
   check_cuda(cudaDeviceGetPCIBusId(own.bus, sizeof own.bus, device.ordinal()), "find the device");
   const std::vector<Place> places = gather(host, own);
   const auto peers = gather(host, peers_of(device.ordinal(), places, own.host));

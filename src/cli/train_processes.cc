@@ -1,0 +1,311 @@
+#include "cli/train_processes.h"
+
+#include <fcntl.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <deque>
+#include <memory>
+#include <thread>
+
+#include "base/str.h"
+#include "cli/interrupt.h"
+#include "cli/served_ranks.h"
+#include "cli/train_layout.h"
+#include "runtime/rank_launch.h"
+#include "runtime/rank_peers.h"
+#include "train/trainer.h"
+
+namespace glint {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::chrono::minutes kFaultWindow{10};
+constexpr std::chrono::seconds kLastWords{2};  // of the others, after one has failed
+
+// Messages: a rank's place, that it should stop, why all end, and how its work ended.
+constexpr const char *kStop = "stop", *kLost = "lost", *kEnd = "end";
+
+Json start_of(int rank, const std::string& memory) {
+  return Json::Object{{"rank", rank}, {"memory", memory}};
+}
+
+Json end_of(const Status& status) {
+  if (status.ok()) return Json::Object{{kEnd, ""}, {"code", 0}};
+  return Json::Object{{kEnd, status.error().message},
+                      {"code", static_cast<int>(status.error().code)}};
+}
+
+// The ends of ranks, as they tell them to who watches: the first failure, and until when it waits
+// for the others then.
+class Ends {
+ public:
+  Heard hear(RankPeer& peer) {
+    const Result<std::string> text = peer.stream.receive();
+    const Result<Json> said = text.ok() ? parse_json(text.value()) : text.error();
+    if (!said.ok()) return Heard::kNothing;
+    const Json* const end = said.value().find(kEnd);
+    if (!end) return Heard::kMore;
+    if (!end->as_string().empty() && !failure_) {
+      failure_ =
+          Error{static_cast<ErrorCode>(said.value().find("code")->as_int()), end->as_string()};
+      last_words_ = Clock::now() + kLastWords;
+    }
+    return Heard::kLast;
+  }
+  const std::optional<Error>& failure() const { return failure_; }
+  bool are_awaited() const { return !failure_ || Clock::now() < last_words_; }
+
+ private:
+  std::optional<Error> failure_;
+  Clock::time_point last_words_ = {};
+};
+
+// The work, with a console that shows nothing but on the first rank.
+Status work_as(const TrainPeers& peers, Cli& cli, const TrainWork& work) {
+  if (peers.is_first()) {
+    GLINT_TRY_STATUS(work(peers, cli));
+    return cli.console.close();
+  }
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> nowhere(std::fopen("/dev/null", "w"),
+                                                                std::fclose);
+  if (!nowhere) return Error{ErrorCode::kUnavailable, "cannot open /dev/null"};
+  Console console(nowhere.get(), nowhere.get(), true);
+  Cli quiet = {.console = console, .environment = cli.environment};
+  return work(peers, quiet);
+}
+
+// A rank that supervise() has started.
+Status run_started_rank(const MeshShape& shape, Cli& cli, const TrainWork& work) {
+  for (const int fd : {kRankStreamFd, kRankMemoryFd}) ::fcntl(fd, F_SETFD, FD_CLOEXEC);
+  RankLeader leader(RankStream{OwnedFd(kRankStreamFd)});
+  const auto run = [&]() -> Status {
+    GLINT_TRY(const std::string text, leader.hear());
+    GLINT_TRY(const Json start, parse_json(text));
+    GLINT_TRY(const RankMembership member,
+              RankMembership::join(leader, start.find("memory")->as_string(), shape,
+                                   static_cast<int>(start.find("rank")->as_int()), [](int) {}));
+    std::thread([&leader] {
+      for (;; shut_down()) {
+        leader.show_life(true);
+        if (!leader.hear().ok()) end_program(0);  // it ends with who watches it
+      }
+    }).detach();
+    return work_as({member.mesh(), member.all(), shape.num_ranks()}, cli, work);
+  };
+  (void)leader.tell(end_of(run()));
+  end_program(0);
+}
+
+// Processes of all ranks, from the newest checkpoint where they run `again`.
+class StartedRanks {
+ public:
+  StartedRanks(const MeshShape& shape, Cli& cli) : shape_(shape), cli_(cli) {}
+  ~StartedRanks() {
+    for (const RankPeer& peer : peers_) kill_rank(peer);
+    for (const RankPeer& peer : peers_) await_end(peer);
+  }
+
+  Status start(bool again) {
+    GLINT_TRY(groups_, RankGroups::make(shape_, true, [](int) {}));
+    std::vector<std::string> command = {kProgram, kTrainRankArgument};
+    std::ranges::copy(cli_.command_line, std::back_inserter(command));
+    const bool resumes = std::ranges::find(command, "--resume") != command.end();
+    if (again && !resumes) command.push_back("--resume");
+    std::string pids;
+    for (int rank = 0; rank < shape_.num_ranks(); ++rank) {
+      GLINT_TRY(RankPeer peer, spawn_rank(command, groups_->memory_file(), rank == 0));
+      pids += str(rank ? ", " : "ranks: ", "rank ", rank, " is process ", peer.pid);
+      peers_.push_back(std::move(peer));
+      const Json start = start_of(rank, groups_->memory_path(true));
+      GLINT_TRY_STATUS(peers_.back().stream.send(dump_json(start)));
+    }
+    cli_.console.print(pids + "\n");
+    cli_.console.flush();
+    return Ok{};
+  }
+
+  // Until all have told their end, or one has told a failure, which is the result, or is lost,
+  // which `lost` says.
+  Status watch(ShutdownGuard& shutdown, std::string& lost) {
+    std::vector<RankPeer*> all;
+    for (RankPeer& peer : peers_) all.push_back(&peer);
+    Ends ends;
+    bool stops = false;
+    lost = watch_ranks(
+        all, 0, [&](std::size_t i) { return ends.hear(peers_[i]); },
+        [&] {
+          if (!stops && shutdown.wait_for(0)) {
+            stops = true;
+            for (RankPeer& peer : peers_) {
+              (void)peer.stream.send(dump_json(Json::Object{{kStop, true}}));
+            }
+          }
+          return ends.are_awaited();
+        });
+    if (ends.failure()) return *ends.failure();
+    return Ok{};
+  }
+
+ private:
+  const MeshShape shape_;
+  Cli& cli_;
+  std::unique_ptr<RankGroups> groups_;
+  std::vector<RankPeer> peers_;
+};
+
+Status supervise(const MeshShape& shape, int max_restarts, Cli& cli) {
+  ShutdownGuard shutdown;
+  std::deque<Clock::time_point> faults;
+  for (bool again = false;; again = true) {
+    std::string lost;
+    {
+      StartedRanks ranks(shape, cli);
+      GLINT_TRY_STATUS(ranks.start(again));
+      GLINT_TRY_STATUS(ranks.watch(shutdown, lost));
+    }
+    if (lost.empty()) return Ok{};
+    if (shutdown.wait_for(0)) {
+      return Error{ErrorCode::kUnavailable, lost + " before it was saved; --resume goes on"};
+    }
+    const auto now = Clock::now();
+    faults.push_back(now);
+    while (now - faults.front() > kFaultWindow) faults.pop_front();
+    if (std::ssize(faults) > max_restarts) {
+      cli.console.note(str("glint: ", lost, "; ranks were lost ", faults.size(),
+                           " times in ten minutes (--max-restarts ", max_restarts,
+                           "); --resume goes on from the newest checkpoint"));
+      end_program(kRanksLostExitCode);
+    }
+    cli.console.note(lost + "; all ranks start again from the newest checkpoint");
+  }
+}
+
+[[noreturn]] void end_launch(Cli& cli, const std::string& why) {
+  cli.console.note(str("glint: ", why,
+                       "; ranks that a launcher has started end together: start them again with "
+                       "--resume"));
+  end_program(kRanksLostExitCode);
+}
+
+// Rank 0 of a launch, to which the others come.
+class LaunchLeader {
+ public:
+  explicit LaunchLeader(Cli& cli) : cli_(cli) {}
+
+  Status run(const RankEnv& env, const MeshShape& shape, const TrainWork& work) {
+    GLINT_TRY_STATUS(meet(env, shape));
+    std::thread watcher([this] { watch(); });
+    const TrainPeers peers(groups_->mesh(), groups_->all(), env.local_size);
+    const Status status = work_as(peers, cli_, work);
+    if (!status.ok()) failed_ = true;
+    watcher.join();
+    return status;
+  }
+
+ private:
+  Status meet(const RankEnv& env, const MeshShape& shape) {
+    GLINT_TRY(RankHello self, hello_of(env));
+    GLINT_TRY(const auto gate, RankGate::open(env.port, std::move(self)));
+    GLINT_TRY(std::vector<RankGate::Newcomer> all, gate->admit(seconds_from_now(kMeetSeconds)));
+    GLINT_TRY(groups_, RankGroups::make(shape, gate->share_machine(all), [this](int peer) {
+                lose(str("rank ", peer, " is not connected any more"));
+              }));
+    for (RankGate::Newcomer& one : all) peers_.push_back({.stream = std::move(one.stream)});
+    for (RankPeer& peer : peers_) pointers_.push_back(&peer);
+    for (std::size_t i = 0; i < peers_.size(); ++i) {
+      const Json start = start_of(static_cast<int>(i) + 1, groups_->memory_path(false));
+      GLINT_TRY_STATUS(peers_[i].stream.send(dump_json(start)));
+    }
+    return groups_->connect(pointers_, [this](std::size_t i) -> Result<int> {
+      GLINT_TRY(const std::string text, peers_[i].stream.receive());
+      GLINT_TRY(const Json said, parse_json(text));
+      return static_cast<int>(said.find("port")->as_int());
+    });
+  }
+  void watch() {
+    Ends ends;
+    const std::string lost = watch_ranks(
+        pointers_, 1, [&](std::size_t i) { return ends.hear(peers_[i]); },
+        [&] { return !failed_ && ends.are_awaited(); });
+    if (failed_) return;
+    if (ends.failure()) lose("a rank has failed: " + ends.failure()->message);
+    if (!lost.empty()) lose(lost);
+  }
+  void lose(const std::string& why) {
+    if (losing_.exchange(true)) return;
+    for (RankPeer& peer : peers_) {
+      (void)peer.stream.send(dump_json(Json::Object{{kLost, why}}));
+    }
+    end_launch(cli_, why);
+  }
+
+  Cli& cli_;
+  std::unique_ptr<RankGroups> groups_;
+  std::vector<RankPeer> peers_;
+  std::vector<RankPeer*> pointers_;
+  std::atomic<bool> failed_ = false, losing_ = false;
+};
+
+// Another rank of a launch.
+Status follow_launch(const RankEnv& env, const MeshShape& shape, Cli& cli, const TrainWork& work) {
+  GLINT_TRY(const AgentOptions agent, agent_of(env));
+  GLINT_TRY(RankStream stream, come_to_leader(agent, false));
+  // The thread that listens may outlive this.
+  const auto leader = std::make_shared<RankLeader>(std::move(stream));
+  const auto ended = std::make_shared<std::atomic<bool>>(false);
+  GLINT_TRY(const std::string text, leader->hear());
+  GLINT_TRY(const Json start, parse_json(text));
+  const auto on_lost = [&cli](int peer) {
+    std::this_thread::sleep_for(2 * kLastWords);  // the leader may know more
+    end_launch(cli, str("rank ", peer, " is not connected any more"));
+  };
+  GLINT_TRY(
+      const RankMembership member,
+      RankMembership::join(*leader, start.find("memory")->as_string(), shape, env.rank, on_lost));
+  std::thread([leader, ended, &cli] {
+    leader->show_life(true);
+    const Result<std::string> said = leader->hear();
+    if (*ended) return;
+    const Result<Json> why = said.ok() ? parse_json(said.value()) : said.error();
+    const Json* const lost = why.ok() ? why.value().find(kLost) : nullptr;
+    end_launch(cli, lost ? lost->as_string() : "rank 0 has ended");
+  }).detach();
+  const TrainPeers peers(member.mesh(), member.all(), env.local_size);
+  const Status status = work_as(peers, cli, work);
+  *ended = true;
+  (void)leader->tell(end_of(status));
+  return status;
+}
+
+}  // namespace
+
+Status run_train_ranks(const TrainProcessOptions& options, const MeshShape& shape, Cli& cli,
+                       const TrainWork& work) {
+  if (options.max_restarts < 0) {
+    return invalid(str("--max-restarts is ", options.max_restarts, "; it must be 0 or more"));
+  }
+  GLINT_TRY_STATUS(check_layout(shape));
+  if (options.ranks == "threads" || shape.num_ranks() == 1) return work({}, cli);
+  if (cli.is_rank) return run_started_rank(shape, cli, work);
+  GLINT_TRY(const std::optional<RankEnv> env,
+            launched_rank(shape.num_ranks(), "the layout is " + describe(shape), cli));
+  if (!env) return supervise(shape, options.max_restarts, cli);
+  if (env->rank > 0) return follow_launch(*env, shape, cli, work);
+  return LaunchLeader(cli).run(*env, shape, work);
+}
+
+Result<std::optional<std::string>> find_latest(const std::string& run_dir,
+                                               const TrainPeers& peers) {
+  GLINT_TRY(const std::string found, peers.on_first_text([&]() -> Result<std::string> {
+    GLINT_TRY(const std::optional<std::string> latest, Trainer::find_latest(run_dir));
+    return latest.value_or("");
+  }));
+  if (found.empty()) return std::optional<std::string>();
+  return std::optional(found);
+}
+
+}  // namespace glint

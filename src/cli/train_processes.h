@@ -1,0 +1,51 @@
+// Ranks of training that are processes. This program starts them, all of them, and only watches:
+//
+//   glint train sft --ranks processes --dp 2     hears signals, starts all again where one is lost
+//     rank 0: the same command line              prints, answers, writes files
+//     rank 1: the same command line
+//
+// Or torchrun, mpirun or srun has started them: then each takes its place, and all end where one is
+// lost, because only their launcher can start them again.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "cli/command.h"
+#include "model/shard_plan.h"
+#include "train/train_peers.h"
+
+namespace glint {
+
+// Before the command line of a rank that this program has started.
+inline constexpr const char* kTrainRankArgument = "--run-a-rank-of-training";
+
+struct TrainProcessOptions {
+  std::string ranks = "threads";
+  int max_restarts = 2;
+
+  template <class Visitor>
+  void visit(Visitor&& v) {
+    v("ranks", ranks,
+      "what ranks are: threads of this process; or processes, which it starts itself, or takes its "
+      "place among where torchrun, mpirun or srun has started them",
+      {"threads", "processes"});
+    v("max-restarts=N", max_restarts,
+      "how often in ten minutes processes start again from the newest checkpoint where one is "
+      "lost; "
+      "then the exit code is 3");
+  }
+};
+
+// The work of one rank; of ranks that are threads, of all. Only the first one's `cli` prints.
+using TrainWork = std::function<Status(const TrainPeers& peers, Cli& cli)>;
+
+// Runs a command that trains over `shape`, as `options` says. `--resume` must be an option of it.
+Status run_train_ranks(const TrainProcessOptions& options, const MeshShape& shape, Cli& cli,
+                       const TrainWork& work);
+
+// Trainer::find_latest() of the first rank, for all.
+Result<std::optional<std::string>> find_latest(const std::string& run_dir, const TrainPeers& peers);
+
+}  // namespace glint

@@ -1,0 +1,235 @@
+#include "runtime/rank_peers.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <charconv>
+#include <chrono>
+#include <cstring>
+#include <random>
+
+#include "base/spawn_program.h"
+#include "base/str.h"
+#include "base/tcp.h"
+#include "runtime/ranks.h"
+
+namespace glint {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::chrono::seconds kSilence{5};  // then a rank is lost
+constexpr int kMeetingSeconds = 30;          // ranks that run connect to each other in this time
+
+Error unavailable(const std::string& doing) {
+  return {ErrorCode::kUnavailable,
+          str("no process for a rank: ", doing, ": ", std::strerror(errno))};
+}
+
+// Numbers of groups over sockets, so that connections of one are not taken for another's.
+std::uint64_t new_group() {
+  std::random_device random;
+  return (std::uint64_t{random()} << 32) | random();
+}
+
+}  // namespace
+
+Result<RankPeer> spawn_rank(const std::vector<std::string>& command, const OwnedFd& memory,
+                            bool prints) {
+  int fds[2];
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds) != 0) {
+    return unavailable("socketpair");
+  }
+  RankPeer peer = {.stream = RankStream(OwnedFd(fds[0]))};
+  const OwnedFd others(fds[1]);
+  const OwnedFd* const given[] = {&others, &memory};  // kRankStreamFd, kRankMemoryFd
+  GLINT_TRY(peer.pid,
+            spawn_program(command, {.own_group = true, .prints_to_error = !prints, .fds = given})
+                .in("no process for a rank"));
+  return peer;
+}
+
+void kill_rank(const RankPeer& peer) {
+  if (peer.pid > 0) ::kill(peer.pid, SIGKILL);
+  ::shutdown(peer.stream.fd(), SHUT_RDWR);
+}
+
+void await_end(const RankPeer& peer) {
+  while (peer.pid > 0 && ::waitpid(peer.pid, nullptr, 0) < 0 && errno == EINTR) {
+  }
+}
+
+std::string watch_ranks(std::span<RankPeer* const> peers, int first,
+                        const std::function<Heard(std::size_t)>& hear,
+                        const std::function<bool()>& goes_on) {
+  std::vector<Clock::time_point> heard(peers.size(), Clock::now());
+  std::vector<pollfd> streams;
+  for (const RankPeer* const peer : peers) {
+    streams.push_back({.fd = peer->stream.fd(), .events = POLLIN, .revents = 0});
+  }
+  for (std::size_t open = peers.size(); open > 0 && goes_on();) {
+    if (::poll(streams.data(), streams.size(), kRankBeatMilliseconds) < 0 && errno != EINTR) {
+      return str("ranks cannot be watched: ", std::strerror(errno));
+    }
+    for (std::size_t i = 0; i < peers.size(); ++i) {
+      if (streams[i].fd < 0) continue;
+      const pid_t pid = peers[i]->pid;
+      const std::string name = str("rank ", first + static_cast<int>(i),
+                                   pid > 0 ? str(" (process ", pid, ")") : std::string());
+      if (streams[i].revents != 0) {
+        const Heard said = hear(i);
+        if (said == Heard::kNothing) return name + " has ended";
+        heard[i] = Clock::now();
+        if (said == Heard::kLast) {
+          streams[i].fd = -1;
+          --open;
+        }
+      } else if (Clock::now() - heard[i] > kSilence) {
+        return name + " shows no life";
+      }
+    }
+  }
+  return {};
+}
+
+Result<std::unique_ptr<RankGroups>> RankGroups::make(const MeshShape& shape, bool share_memory,
+                                                     std::function<void(int)> on_lost) {
+  std::unique_ptr<RankGroups> groups(new RankGroups(shape));
+  if (!share_memory) {
+    if (!kind_of_all(shape)) {
+      return invalid(str(glint::describe(shape),
+                         ": ranks of several kinds talk through the memory of one machine, and "
+                         "these are on several; start them on one, or take --tp, --dp or --pp "
+                         "alone"));
+    }
+    groups->sockets_ = std::make_unique<SocketComm>(0, shape.num_ranks(), std::move(on_lost));
+    groups->counting_.emplace(*groups->sockets_);
+    return groups;
+  }
+  groups->memory_file_ = OwnedFd(::memfd_create("ranks", MFD_CLOEXEC));
+  if (!groups->memory_file_) return unavailable("memfd_create");
+  const int file = groups->memory_file_.get();
+  if (::ftruncate(file, static_cast<off_t>(RankMemory::bytes_for(shape))) != 0) {
+    return unavailable("ftruncate");
+  }
+  GLINT_TRY(groups->memory_, RankMemory::map(shape, file));
+  return groups;
+}
+
+std::string RankGroups::memory_path(bool spawned) const {
+  if (!memory_) return {};
+  return spawned ? str("/proc/self/fd/", kRankMemoryFd)
+                 : str("/proc/", ::getpid(), "/fd/", memory_file_.get());
+}
+
+Status RankGroups::connect(std::span<RankPeer* const> peers,
+                           const std::function<Result<int>(std::size_t)>& port_of_rank) {
+  if (!sockets_) return Ok{};
+  GLINT_TRY(const OwnedFd listener, listen_tcp(0));
+  std::vector<RankAddress> ranks = {{.port = port_of(listener)}};
+  Json::Array told = {Json::Object{{"host", ""}, {"port", ranks[0].port}}};
+  for (std::size_t i = 0; i < peers.size(); ++i) {
+    GLINT_TRY(const int port, port_of_rank(i));
+    ranks.push_back({.host = peer_address(peers[i]->stream.fd()), .port = port});
+    told.push_back(Json::Object{{"host", ranks.back().host}, {"port", port}});
+  }
+  const std::uint64_t group = new_group();
+  const Json meeting = Json::Object{{"ranks", std::move(told)}, {"group", std::to_string(group)}};
+  for (RankPeer* peer : peers) GLINT_TRY_STATUS(peer->stream.send(dump_json(meeting)));
+  GLINT_TRY(std::vector<OwnedFd> sockets,
+            connect_ranks(listener, 0, ranks, group, seconds_from_now(kMeetingSeconds)));
+  sockets_->connect(std::move(sockets));
+  return Ok{};
+}
+
+RankMemory::Comms& RankGroups::comms() {
+  if (!comms_) comms_.emplace(*memory_, 0);
+  return *comms_;
+}
+
+Mesh RankGroups::mesh() { return memory_ ? comms().mesh() : mesh_of_all(shape_, *counting_); }
+
+Comm& RankGroups::all() { return memory_ ? comms().all() : *counting_; }
+
+Json RankGroups::traffic(int rank, const Json& moved) const {
+  if (memory_) return memory_->traffic(rank);
+  Json traffic = no_traffic();
+  traffic.set(kind_of_all(shape_)->name, rank == 0 ? glint::describe(counting_->uses()) : moved);
+  return traffic;
+}
+
+void RankGroups::end() const {
+  if (memory_) memory_->end();
+  if (sockets_) sockets_->end();
+}
+
+void RankGroups::begin_again() const {
+  if (memory_) memory_->begin_again();
+}
+
+Status RankLeader::tell(const Json& what) {
+  const std::lock_guard lock(mutex_);
+  return stream_.send(dump_json(what));
+}
+
+std::string RankLeader::address() const { return peer_address(stream_.fd()); }
+
+void RankLeader::show_life(bool or_speaks) {
+  const auto events = static_cast<short>(or_speaks ? POLLRDHUP | POLLIN : POLLRDHUP);
+  pollfd stream = {.fd = stream_.fd(), .events = events, .revents = 0};
+  while (tell(Json::Object{{kBeat, describe(counters_.uses())}}).ok() &&
+         ::poll(&stream, 1, kRankBeatMilliseconds) == 0) {
+  }
+}
+
+Result<RankMembership> RankMembership::join(RankLeader& leader, const std::string& path,
+                                            const MeshShape& shape, int rank,
+                                            std::function<void(int)> on_lost) {
+  RankMembership member;
+  member.shape_ = shape;
+  GLINT_TRY_STATUS(path.empty() ? member.join_sockets(leader, rank, std::move(on_lost))
+                                : member.join_memory(path, rank));
+  return member;
+}
+
+Status RankMembership::join_memory(const std::string& path, int rank) {
+  const OwnedFd memory(::open(path.c_str(), O_RDWR | O_CLOEXEC));
+  if (!memory) {
+    return Error{ErrorCode::kUnavailable,
+                 str("cannot open the ranks' memory ", path, ": ", std::strerror(errno))};
+  }
+  GLINT_TRY(const RankMemory groups, RankMemory::map(shape_, memory.get()));
+  shared_.emplace(groups, rank);
+  return Ok{};
+}
+
+Status RankMembership::join_sockets(RankLeader& leader, int rank,
+                                    std::function<void(int)> on_lost) {
+  GLINT_TRY(const OwnedFd listener, listen_tcp(0));
+  GLINT_TRY_STATUS(leader.tell(Json::Object{{"port", port_of(listener)}}));
+  GLINT_TRY(const std::string text, leader.hear());
+  GLINT_TRY(const Json said, parse_json(text));
+  std::vector<RankAddress> ranks;
+  for (const Json& address : said.find("ranks")->as_array()) {
+    ranks.push_back(
+        {address.find("host")->as_string(), static_cast<int>(address.find("port")->as_int())});
+  }
+  ranks.front().host = leader.address();
+  std::uint64_t group = 0;
+  const std::string& digits = said.find("group")->as_string();
+  std::from_chars(digits.data(), digits.data() + digits.size(), group);
+  GLINT_TRY(std::vector<OwnedFd> peers,
+            connect_ranks(listener, rank, ranks, group, seconds_from_now(kMeetingSeconds)));
+  sockets_ = std::make_unique<SocketComm>(rank, shape_.num_ranks(), std::move(on_lost));
+  sockets_->connect(std::move(peers));
+  counting_ = std::make_unique<CountingComm>(*sockets_, &leader.counters());
+  return Ok{};
+}
+
+}  // namespace glint

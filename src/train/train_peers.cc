@@ -1,0 +1,172 @@
+#include "train/train_peers.h"
+
+#include <cstring>
+
+#include "base/json.h"
+#include "base/str.h"
+#include "train/train_sequence.h"
+
+namespace glint {
+namespace {
+
+Tensor bytes_of(std::string& text) {
+  return {reinterpret_cast<std::byte*>(text.data()), DType::kU8, {std::ssize(text)}};
+}
+
+Tensor sizes_of(std::span<std::int64_t> sizes) {
+  return {reinterpret_cast<std::byte*>(sizes.data()), DType::kI32, {std::ssize(sizes) * 2}};
+}
+
+// An outcome as text, the result or the failure; and back.
+std::string write_result(const Result<std::string>& result) {
+  if (result.ok()) return "+" + result.value();
+  return str('-', static_cast<int>(result.error().code), ' ', result.error().message);
+}
+
+Result<std::string> read_result(const std::string& text) {
+  if (text.starts_with('+')) return text.substr(1);
+  const std::size_t space = text.find(' ');
+  return Error{static_cast<ErrorCode>(std::atoi(text.substr(1, space).c_str())),
+               text.substr(space + 1)};
+}
+
+Result<std::string> as_result(const Status& status) {
+  if (!status.ok()) return status.error();
+  return std::string();
+}
+
+Status as_status(const Result<std::string>& result) {
+  if (!result.ok()) return result.error();
+  return Ok{};
+}
+
+template <class Visit, class Scores>
+void for_values(Scores& scores, Visit visit) {
+  visit(scores.log_probs);
+  visit(scores.entropies);
+  visit(scores.served);
+  visit(scores.draft_log_probs);
+  visit(scores.draft_routes);
+}
+
+}  // namespace
+
+std::vector<std::string> TrainPeers::gather(std::string_view mine) const {
+  const auto count = static_cast<std::size_t>(size());
+  if (count == 1) return {std::string(mine)};
+  std::vector<std::int64_t> sizes(count);
+  std::int64_t own = std::ssize(mine);
+  all_->all_gather(sizes_of({&own, 1}), sizes_of(sizes));
+  const auto most = static_cast<std::size_t>(*std::max_element(sizes.begin(), sizes.end()));
+  std::string padded(mine), together(most * count, '\0');
+  padded.resize(most);
+  if (most > 0) all_->all_gather(bytes_of(padded), bytes_of(together));
+  std::vector<std::string> all;
+  for (std::size_t r = 0; r < count; ++r) {
+    all.push_back(together.substr(r * most, static_cast<std::size_t>(sizes[r])));
+  }
+  return all;
+}
+
+std::string TrainPeers::from_first(std::string_view mine) const {
+  std::string text(mine);
+  if (is_alone()) return text;
+  std::int64_t size = std::ssize(text);
+  all_->broadcast(sizes_of({&size, 1}), 0);
+  text.resize(static_cast<std::size_t>(size));
+  if (size > 0) all_->broadcast(bytes_of(text), 0);
+  return text;
+}
+
+std::vector<std::string> TrainPeers::to_first(std::string mine) const {
+  std::int64_t size = std::ssize(mine);
+  if (!is_first()) {
+    all_->send(sizes_of({&size, 1}), 0);
+    if (size > 0) all_->send(bytes_of(mine), 0);
+    return {};
+  }
+  std::vector<std::string> all = {std::move(mine)};
+  for (int r = 1; r < this->size(); ++r) {
+    all_->recv(sizes_of({&size, 1}), r);
+    std::string& theirs = all.emplace_back(static_cast<std::size_t>(size), '\0');
+    if (size > 0) all_->recv(bytes_of(theirs), r);
+  }
+  return all;
+}
+
+bool TrainPeers::any(bool mine) const {
+  if (is_alone()) return mine;
+  const std::vector<std::string> all = gather(mine ? "1" : "0");
+  return std::find(all.begin(), all.end(), "1") != all.end();
+}
+
+Status TrainPeers::agree(const Status& mine) const {
+  if (is_alone()) return mine;
+  for (const std::string& said : gather(write_result(as_result(mine)))) {
+    GLINT_TRY_STATUS(as_status(read_result(said)));
+  }
+  return Ok{};
+}
+
+Result<std::string> TrainPeers::on_first_text(
+    const std::function<Result<std::string>()>& work) const {
+  if (is_alone()) return work();
+  return read_result(from_first(is_first() ? write_result(work()) : std::string()));
+}
+
+Status TrainPeers::on_first(const std::function<Status()>& work) const {
+  return as_status(on_first_text([&] { return as_result(work()); }));
+}
+
+std::string write_scores(std::span<const TokenScores> all) {
+  std::string bytes;
+  for (const TokenScores& scores : all) {
+    for_values(scores, [&](const auto& values) {
+      const std::uint64_t count = values.size();
+      bytes.append(reinterpret_cast<const char*>(&count), sizeof count);
+      bytes.append(reinterpret_cast<const char*>(values.data()), values.size() * 4);
+    });
+  }
+  return bytes;
+}
+
+std::vector<TokenScores> read_scores(std::string_view bytes) {
+  std::vector<TokenScores> all;
+  const auto take = [&](void* to, std::size_t size) {
+    GLINT_CHECK(size <= bytes.size(), "scores of another rank are cut short");
+    if (size > 0) std::memcpy(to, bytes.data(), size);
+    bytes.remove_prefix(size);
+  };
+  while (!bytes.empty()) {
+    for_values(all.emplace_back(), [&](auto& values) {
+      std::uint64_t count = 0;
+      take(&count, sizeof count);
+      values.resize(static_cast<std::size_t>(count));
+      take(values.data(), values.size() * 4);
+    });
+  }
+  return all;
+}
+
+int ScoresOfFirst::num_batches(std::span<const TrainSequence> sequences,
+                               std::int64_t batch_tokens) const {
+  return static_cast<int>(batches_of(sequences, batch_tokens).size());
+}
+
+Result<LossSums> ScoresOfFirst::add(std::span<const TrainSequence>, const LossTerms&, std::int64_t,
+                                    const OnPart&) {
+  return Error{ErrorCode::kUnsupported, "a model that only scores has no gradient"};
+}
+
+Result<std::vector<TokenScores>> ScoresOfFirst::score(std::span<const TrainSequence> sequences,
+                                                      float temperature, std::int64_t batch_tokens,
+                                                      const OnPart& on_part, bool drafts) {
+  GLINT_TRY(const std::string bytes, peers_.on_first_text([&]() -> Result<std::string> {
+    GLINT_TRY(const std::vector<TokenScores> scores,
+              own_->score(sequences, temperature, batch_tokens, on_part, drafts));
+    return write_scores(scores);
+  }));
+  return read_scores(bytes);
+}
+
+}  // namespace glint

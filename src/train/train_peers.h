@@ -1,0 +1,78 @@
+// TrainPeers: ranks of training that are processes of their own, as each of them sees the others,
+// beside the groups of its layout. All run one command: what only the first does (answers, files,
+// what is printed) the others hear from it, so that all decide the same.
+//
+// Every call is collective, in the same order on all. Alone, nothing moves.
+#pragma once
+
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "comm/comm.h"
+#include "train/gradient_source.h"
+
+namespace glint {
+
+class TrainPeers {
+ public:
+  TrainPeers() = default;
+  // `mesh` is this rank's in the layout, `all` a group of all ranks in their order; they outlive
+  // this. `here`: such processes on this machine, which share its threads.
+  TrainPeers(const Mesh& mesh, Comm& all, int here) : mesh_(mesh), all_(&all), here_(here) {}
+
+  int rank() const { return all_->rank(); }
+  int size() const { return all_->size(); }
+  int here() const { return here_; }
+  bool is_first() const { return rank() == 0; }
+  bool is_alone() const { return size() == 1; }
+  const Mesh& mesh() const { return mesh_; }
+
+  // The words of each, by rank; what the first says; and to the first alone, which gets it by rank,
+  // with its own.
+  std::vector<std::string> gather(std::string_view mine) const;
+  std::string from_first(std::string_view mine) const;
+  std::vector<std::string> to_first(std::string mine) const;
+  // Whether one of them says so.
+  bool any(bool mine) const;
+  // The failure of the first rank that has one.
+  Status agree(const Status& mine) const;
+  // The outcome of work that only the first does.
+  Status on_first(const std::function<Status()>& work) const;
+  // The same of work whose result is text.
+  Result<std::string> on_first_text(const std::function<Result<std::string>()>& work) const;
+
+ private:
+  Mesh mesh_ = {};
+  Comm* all_ = &self_comm();
+  int here_ = 1;
+};
+
+// Scores as bytes, for another rank; and back.
+std::string write_scores(std::span<const TokenScores> scores);
+std::vector<TokenScores> read_scores(std::string_view bytes);
+
+// A model that only the first rank has: what it scores, all get.
+class ScoresOfFirst final : public GradientSource {
+ public:
+  // `own`: null but on the first. Both outlive it.
+  ScoresOfFirst(const TrainPeers& peers, GradientSource* own) : peers_(peers), own_(own) {}
+
+  int num_batches(std::span<const TrainSequence> sequences,
+                  std::int64_t batch_tokens) const override;
+  // Not for it.
+  Result<LossSums> add(std::span<const TrainSequence>, const LossTerms&, std::int64_t,
+                       const OnPart&) override;
+  Result<std::vector<TokenScores>> score(std::span<const TrainSequence> sequences,
+                                         float temperature, std::int64_t batch_tokens,
+                                         const OnPart& on_part = {}, bool drafts = false) override;
+
+ private:
+  const TrainPeers& peers_;
+  GradientSource* const own_;
+};
+
+}  // namespace glint

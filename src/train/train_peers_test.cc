@@ -1,0 +1,108 @@
+#include "train/train_peers.h"
+
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "base/str.h"
+#include "comm/shared_comm.h"
+
+namespace glint {
+namespace {
+
+// work(peers) of `count` ranks at once.
+void on_peers(int count, const std::function<void(const TrainPeers&)>& work) {
+  const auto comms = make_thread_comms(count);
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < count; ++rank) {
+    threads.emplace_back(
+        [&, rank] { work(TrainPeers({}, *comms[static_cast<std::size_t>(rank)], count)); });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+TEST(TrainPeers, tell_each_other_texts_of_any_length) {
+  on_peers(3, [](const TrainPeers& peers) {
+    const auto text = [](int rank) {
+      return std::string(static_cast<std::size_t>(rank) * 70000, 'x');
+    };
+    const std::vector<std::string> all = {text(0), text(1), text(2)};
+    EXPECT_EQ(peers.gather(text(peers.rank())), all);
+    EXPECT_EQ(peers.from_first(peers.is_first() ? "said" : "not heard"), "said");
+    EXPECT_EQ(peers.from_first(""), "");
+    const std::vector<std::string> heard = peers.to_first(text(peers.rank()));
+    EXPECT_EQ(heard, peers.is_first() ? all : std::vector<std::string>());
+    EXPECT_EQ(peers.gather(""), std::vector<std::string>(3));
+  });
+}
+
+TEST(TrainPeers, agree_on_the_failure_of_one) {
+  on_peers(3, [](const TrainPeers& peers) {
+    EXPECT_TRUE(peers.agree(Ok{}).ok());
+    const bool fails = peers.rank() > 0;
+    const Error own = {ErrorCode::kUnsupported, str("rank ", peers.rank(), " has no room")};
+    const Status all = peers.agree(fails ? Status(own) : Status(Ok{}));
+    EXPECT_EQ(all.error().message, "rank 1 has no room");
+    EXPECT_EQ(all.error().code, ErrorCode::kUnsupported);
+    EXPECT_TRUE(peers.any(peers.rank() == 2));
+    EXPECT_FALSE(peers.any(false));
+  });
+}
+
+TEST(TrainPeers, hear_what_the_first_did) {
+  on_peers(2, [](const TrainPeers& peers) {
+    bool did = false;
+    const auto first = [&]() -> Result<std::string> {
+      did = true;
+      return std::string("+ done");
+    };
+    EXPECT_EQ(peers.on_first_text(first).value(), "+ done");
+    EXPECT_EQ(did, peers.is_first());
+    const Status failed = peers.on_first([] { return Status(invalid("the disk is full")); });
+    EXPECT_EQ(failed.error().message, "the disk is full");
+  });
+}
+
+TEST(TrainPeers, alone_nothing_moves) {
+  const TrainPeers alone;
+  EXPECT_TRUE(alone.is_first() && alone.is_alone());
+  EXPECT_EQ(alone.gather("x"), std::vector<std::string>{"x"});
+  EXPECT_EQ(alone.to_first("x"), std::vector<std::string>{"x"});
+  EXPECT_EQ(alone.agree(invalid("mine")).error().message, "mine");
+}
+
+// Scores as a model gives them that only the first has.
+class FixedScores final : public GradientSource {
+ public:
+  int num_batches(std::span<const TrainSequence>, std::int64_t) const override { return 1; }
+  Result<LossSums> add(std::span<const TrainSequence>, const LossTerms&, std::int64_t,
+                       const OnPart&) override {
+    return LossSums{};
+  }
+  Result<std::vector<TokenScores>> score(std::span<const TrainSequence> sequences, float,
+                                         std::int64_t, const OnPart& on_part, bool) override {
+    if (on_part && !on_part()) return Error{ErrorCode::kUnavailable, "interrupted"};
+    std::vector<TokenScores> all(sequences.size());
+    all[0] = {.log_probs = {-0.0f, 1e-30f}, .served = {2}, .draft_routes = {7, -1}};
+    return all;
+  }
+};
+
+TEST(ScoresOfFirst, are_the_same_on_all_ranks) {
+  on_peers(2, [](const TrainPeers& peers) {
+    FixedScores model;
+    ScoresOfFirst scores(peers, peers.is_first() ? &model : nullptr);
+    const std::vector<TrainSequence> sequences(3);
+    const auto all = scores.score(sequences, 1, 100).value();
+    ASSERT_EQ(all.size(), 3u);
+    EXPECT_EQ(all[0].log_probs, (std::vector<float>{-0.0f, 1e-30f}));
+    EXPECT_TRUE(std::signbit(all[0].log_probs[0]));
+    EXPECT_EQ(all[0].draft_routes, (std::vector<std::int32_t>{7, -1}));
+    EXPECT_TRUE(all[2].served.empty());
+    EXPECT_EQ(scores.score(sequences, 1, 100, [] { return false; }).error().message, "interrupted");
+    EXPECT_FALSE(scores.add(sequences, {}, 100, {}).ok());
+  });
+}
+
+}  // namespace
+}  // namespace glint

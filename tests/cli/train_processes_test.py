@@ -1,0 +1,168 @@
+#!/usr/bin/env python3
+"""Ranks of training that are processes: the bits of threads, also when one is killed; nothing is left over; those of a launcher end together.
+
+    train_processes_test.py build/release/glint models/glm5-tiny models/rl
+"""
+import json
+import os
+import pathlib
+import re
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+
+from program import GLINT, check, output, refused
+
+TINY, PROBLEMS = sys.argv[2], pathlib.Path(sys.argv[3]) / "train.jsonl"
+EXAMPLES = [{"prompt": f"What is {a} + {a}?", "completion": f" It is {2 * a}."} for a in range(6)]
+FOREVER = ("--steps", 100000)
+
+
+def sft(tmp, out, *args, ranks="processes"):
+    data = tmp / "data.jsonl"
+    data.write_text("".join(json.dumps(line) + "\n" for line in EXAMPLES))
+    return ("train", "sft", TINY, "--data", data, "--out", tmp / out, "--global-batch-size", 4, "--lr", "1e-3", "--threads", 2,
+            "--ranks", ranks, *args)
+
+
+def grpo(tmp, out, ranks, *args):
+    return ("train", "grpo", TINY, "--prompt-data", PROBLEMS, "--rm-type", "deterministic_random", "--save", tmp / out, "--num-rollout", 2,
+            "--rollout-batch-size", 2, "--n-samples-per-prompt", 2, "--rollout-max-response-len", 12, "--threads", 2, "--lr", "1e-4",
+            "--ranks", ranks, *args)
+
+
+def start(*args, **kwargs):
+    return subprocess.Popen([GLINT, *map(str, args)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **kwargs)
+
+
+def read_to(process, words):
+    for line in process.stdout:
+        if words in line:
+            return line
+    sys.exit(f"{words!r} was not printed; exit {process.wait()}\n{process.stderr.read()}")
+
+
+def pids_of(process):
+    return [int(pid) for pid in re.findall(r"rank \d+ is process (\d+)", read_to(process, "ranks: rank 0 is process"))]
+
+
+def gone(pids):
+    end = time.monotonic() + 10
+    while any(os.path.exists(f"/proc/{pid}") for pid in pids):
+        check(time.monotonic() < end, "ranks are left over", pids)
+        time.sleep(0.05)
+
+
+def same_files(a, b):
+    names = sorted(str(path.relative_to(a)) for path in a.rglob("*") if path.is_file())
+    check(len(names) > 6 and names == sorted(str(path.relative_to(b)) for path in b.rglob("*") if path.is_file()), "files", names)
+    for name in names:
+        check((a / name).read_bytes() == (b / name).read_bytes(), f"{name} of {a} and {b} differ")
+
+
+def losses(out):
+    return [(line["step"], line["train/loss"], line["train/grad_norm"]) for line in map(json.loads, (out / "train.jsonl").read_text().splitlines())]
+
+
+def the_bits_are_those_of_threads_also_after_a_kill(tmp):
+    for layout in (("--dp", 2), ("--tp", 2, "--pp", 2, "--threads", 4)):
+        name = layout[0]
+        more = (*layout, "--steps", 6, "--save-interval", 2)
+        output(*sft(tmp, f"threads{name}", *more, ranks="threads"))
+        with start(*sft(tmp, f"killed{name}", *more)) as process:
+            first = pids_of(process)
+            read_to(process, "step 3 of 6")
+            os.kill(first[1], signal.SIGKILL)
+            begin = time.monotonic()
+            second = pids_of(process)
+            check(time.monotonic() - begin < 10 and not set(first) & set(second), "all start again", (first, second))
+            rest = process.stdout.read()
+            said = process.stderr.read()
+        check(process.returncode == 0 and f"rank 1 (process {first[1]}) has ended; all ranks start again" in said, "it goes on", (rest, said))
+        check(f"of {len(second)} (process {second[-1]}): weights" in rest, "ranks at the end", rest)
+        gone(first + second)
+        same_files(tmp / f"threads{name}/step-6", tmp / f"killed{name}/step-6")
+        check(losses(tmp / f"threads{name}") == losses(tmp / f"killed{name}"), "the log")
+
+
+def rewards_train_the_same_bits(tmp):
+    kinds = (("--kl-loss-coef", "0.1", "--dp", 2, "--rollout-temperature", "0.9"), ("--async-rollout", "--tp", 2))
+    for name, more in zip(("kl", "async"), kinds):
+        for ranks in ("threads", "processes"):
+            text = output(*grpo(tmp, f"{name}-{ranks}", ranks, *more))
+            check(text.count("parity: 0 of ") == 2, "parity", text)
+        same_files(tmp / f"{name}-threads/step-2", tmp / f"{name}-processes/step-2")
+        metrics = [[{key: value for key, value in json.loads(line).items() if not key.startswith("perf/") and "time" not in key}
+                    for line in (tmp / f"{name}-{ranks}/metrics.jsonl").read_text().splitlines()] for ranks in ("threads", "processes")]
+        check(metrics[0] == metrics[1], "metrics", metrics)
+
+
+def signals_end_all(tmp):
+    with start(*sft(tmp, "stopped", "--dp", 2, *FOREVER)) as process:
+        pids = pids_of(process)
+        read_to(process, "step 2 of")
+        for pid in pids:
+            os.kill(pid, signal.SIGTERM)  # as of a scheduler that signals every process: the first one's counts
+        process.send_signal(signal.SIGTERM)
+        rest, said = process.communicate(timeout=60)
+    check(process.returncode == 0 and "--resume goes on" in rest and said == "", "it ends well", (rest, said))
+    gone(pids)
+    step = int((tmp / "stopped/latest_checkpointed_iteration.txt").read_text())
+    check(step >= 2 and (tmp / f"stopped/step-{step}/model.safetensors").exists(), "it saves", step)
+    with start(*sft(tmp, "orphans", "--dp", 2, *FOREVER)) as process:
+        pids = pids_of(process)
+        read_to(process, "step 1 of")
+        process.kill()
+    gone(pids)
+
+
+def faults_have_an_end(tmp):
+    with start(*sft(tmp, "faults", "--dp", 2, *FOREVER, "--max-restarts", 1)) as process:
+        first = pids_of(process)
+        os.kill(first[0], signal.SIGKILL)
+        second = pids_of(process)
+        read_to(process, "step 1 of")
+        os.kill(second[1], signal.SIGSTOP)
+        said = process.communicate(timeout=60)[1]
+    check(process.returncode == 3 and "shows no life; ranks were lost 2 times" in said and "--resume goes on" in said, "it ends", said)
+    gone(first + second)
+    refused(*sft(tmp, "refused", "--dp", 2, "--data", tmp / "none.jsonl"), words=["none.jsonl"], on_stdout=True)
+    refused(*sft(tmp, "refused", "--dp", 2, "--max-restarts", -1), words=["--max-restarts is -1"])
+    refused(*sft(tmp, "refused", "--tp", 2, "--ep", 2), words=["leave one of them out"])
+    refused("--run-a-rank-of-training", *sft(tmp, "refused", "--dp", 1, "--out", "/proc/none"), words=["/proc/none"], on_stdout=True)
+
+
+def launched(tmp, out, *args):
+    with socket.socket() as one:
+        one.bind(("", 0))
+        port = one.getsockname()[1]
+    return [start(*sft(tmp, out, "--dp", 2, *args),
+                  env={**os.environ, "RANK": str(rank), "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)})
+            for rank in range(2)]
+
+
+def launched_ranks_are_one_run_and_end_together(tmp):
+    for process in launched(tmp, "launched", "--steps", 6, "--save-interval", 2):
+        text, said = process.communicate(timeout=120)
+        check(process.returncode == 0 and said == "", "it ends well", said)
+    same_files(tmp / "threads--dp/step-6", tmp / "launched/step-6")
+    for lost in (1, 0):
+        both = launched(tmp, f"lost-{lost}", *FOREVER)
+        read_to(both[0], "step 1 of")
+        both[lost].kill()
+        text, said = both[1 - lost].communicate(timeout=60)
+        check(both[1 - lost].returncode == 3 and f"rank {lost} has ended" in said and "--resume" in said, "the other ends", said)
+        both[lost].communicate()
+    refused(*sft(tmp, "refused", "--dp", 2), words=["torchrun has started 3 processes", "dp 2"],
+            env={"RANK": "0", "WORLD_SIZE": "3", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1"})
+
+
+with tempfile.TemporaryDirectory() as folder:
+    for test in (the_bits_are_those_of_threads_also_after_a_kill, rewards_train_the_same_bits, signals_end_all, faults_have_an_end,
+                 launched_ranks_are_one_run_and_end_together):
+        begin = time.monotonic()
+        test(pathlib.Path(folder))
+        print(f"{test.__name__}: {time.monotonic() - begin:.1f} s", flush=True)
