@@ -17,6 +17,24 @@ void TapeOps::all_reduce(Comm& comm, const Tensor& partial, const Tensor& out) {
   });
 }
 
+void TapeOps::all_gather(Comm& comm, const Tensor& mine, const Tensor& all) {
+  const bool is_index = all.dtype == DType::kI32;
+  if (!recording() || is_index) return comm.all_gather(mine, all);
+  GLINT_CHECK(device().is_host(), "a recorded gather is in the host's memory");
+  about_to_update(all);
+  comm.all_gather(mine, all);
+  // Always: all ranks take part, also one that nothing flows into.
+  add_step({}, [=, this, &comm] {
+    const Tensor dall = shadow_->of(all);
+    std::vector<float> sum(static_cast<std::size_t>(mine.size()));
+    const Tensor whole(reinterpret_cast<std::byte*>(sum.data()), DType::kF32,
+                       {mine.dim(0), mine.dim(1)});
+    comm.reduce_scatter(dall, whole);
+    fill_zero(device(), dall.data, dall.bytes().size());  // `mine` may lie in `all`
+    gradients_->add_back({.op = {.x = mine, .y = mine}, .dx = whole, .dy = shadow_->add_to(mine)});
+  });
+}
+
 void TapeOps::exchange(Comm& comm, const ExchangeArgs& args) {
   if (recording()) about_to_update(args.out);
   comm.exchange(args);

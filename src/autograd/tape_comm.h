@@ -5,7 +5,8 @@
 // experts, gets all of it there. A backward pass is linear, so that no op needs to
 // know of it: parts flow through norms and residuals as they are. Only where ranks added up do they
 // meet: each one's partial sum has the whole gradient of the sum, which is an all_reduce back for
-// one forth. Parameters that every rank has are left with parts, which the caller adds.
+// one forth, and rows that were gathered have that of theirs, by a reduce_scatter. Parameters that
+// every rank has are left with parts, which the caller adds.
 #pragma once
 
 #include "autograd/tape_ops.h"
@@ -23,12 +24,14 @@ class TapeComm final : public Comm {
   void all_reduce(const Tensor& partial, const Tensor& out) override {
     tape_.all_reduce(inner_, partial, out);
   }
+  void all_gather(const Tensor& mine, const Tensor& all) override {
+    tape_.all_gather(inner_, mine, all);
+  }
   void exchange(const ExchangeArgs& args) override { tape_.exchange(inner_, args); }
   // Without a gradient: for whole numbers, and where nothing is recorded.
   void reduce_scatter(const Tensor& partial, const Tensor& out) override {
     inner_.reduce_scatter(partial, out);
   }
-  void all_gather(const Tensor& mine, const Tensor& all) override { inner_.all_gather(mine, all); }
   void broadcast(const Tensor& x, int root) override { inner_.broadcast(x, root); }
   void send(const Tensor& x, int to) override { inner_.send(x, to); }
   void recv(const Tensor& x, int from) override { inner_.recv(x, from); }

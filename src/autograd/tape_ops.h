@@ -64,6 +64,7 @@ class TapeOps final : public ComposingOps {
 
   // Collectives between ops (autograd/tape_comm.h).
   void all_reduce(Comm& comm, const Tensor& partial, const Tensor& out);
+  void all_gather(Comm& comm, const Tensor& mine, const Tensor& all);
   void exchange(Comm& comm, const ExchangeArgs& args);
 
   Gradients& gradients() { return *gradients_; }

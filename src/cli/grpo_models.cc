@@ -81,7 +81,10 @@ void GrpoModels::open_scores() {
 Status GrpoModels::load_engine(const ModelOptions& options) {
   const MeshShape trained = options_.layout.shape();
   ModelOptions one = options;
-  one.shape = {.tp = trained.tp, .ep = trained.ep, .pp = trained.pp, .dp = trained.ep};
+  one.shape = {.tp = trained.tp,
+               .ep = trained.ep,
+               .pp = trained.pp,
+               .dp = std::max(trained.ep / trained.tp, 1)};
   RunOptions running = running_;
   running.threads = one.threads = std::max(options.threads / one.shape.num_ranks(), 1);
   if (one.shape.num_ranks() > 1 && running.backend == "auto") running.backend = "cpu";

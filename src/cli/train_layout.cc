@@ -19,16 +19,6 @@ Status check_layout(const MeshShape& shape) {
         std::pair("cp", shape.cp), std::pair("pp", shape.pp)}) {
     if (size < 1) return invalid(str("--", name, " is ", size, "; it must be 1 or more"));
   }
-  if (shape.tp > 1 && shape.ep > 1) {
-    return invalid(str("tp is ", shape.tp, " and ep is ", shape.ep,
-                       ", but in training experts are either cut in slices or dealt out whole; "
-                       "leave one of them out"));
-  }
-  if (shape.cp > 1 && shape.cp != shape.dp) {
-    return invalid(str("cp is ", shape.cp, " and dp is ", shape.dp,
-                       ", but in training a sequence is shared by all shards; set dp to ", shape.cp,
-                       ", or leave it out"));
-  }
   return check_shape(shape);
 }
 

@@ -26,17 +26,18 @@ struct TrainLayoutOptions {
       "ranks of a shard, which divide heads, inner rows, experts and vocabulary, and their "
       "gradients");
     v("ep=N", ep,
-      "shards that share the routed experts, each expert on one of them; without --dp, as many "
-      "shards");
+      "ranks that share the routed experts, each expert on one of them: all of a stage; without "
+      "--dp and --tp, as many shards");
     v("cp=N", cp,
       "shards that share each sequence, of which each runs some rows; without --dp, as many "
-      "shards");
+      "shards, else groups of N");
     v("pp=N", pp,
       "stages of layers, each with --tp or --dp ranks; --batch-tokens go through them at a time, "
       "one batch forward, one back (1F1B)");
   }
   MeshShape shape() const {
-    return {.tp = tp, .cp = cp, .ep = ep, .pp = pp, .dp = dp == 1 ? std::max(ep, cp) : dp};
+    const int shards = tp == 1 ? std::max(ep, cp) : cp;
+    return {.tp = tp, .cp = cp, .ep = ep, .pp = pp, .dp = dp == 1 ? shards : dp};
   }
 };
 

@@ -33,7 +33,8 @@ Pass::Pass(const Model& model, const BatchView& batch, std::int64_t T, Arena& ar
     : selected(selected), m(model), batch(batch), arena(arena) {
   const std::int64_t D = m.config.hidden_size;
   stream.x = arena.take(DType::kF32, {T, D});
-  stream.delta = arena.take(m.activations, {T, D});
+  const std::int64_t ranks = m.mesh.tp->size();  // which moe_over_ranks() gives as many rows each
+  stream.delta = arena.take(m.activations, {(T + ranks - 1) / ranks * ranks, D}).slice(0, 0, T);
   if (!selected) this->selected = arena.take(DType::kI32, {T, m.config.index_topk});
 }
 

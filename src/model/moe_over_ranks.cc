@@ -101,25 +101,12 @@ Stretch stretch_of(std::int64_t rows, const Comm& tp) {
   return {.each = each, .begin = begin, .count = std::min(rows - begin, each)};
 }
 
-// Rows of all ranks of a shard: first a rank writes its own, then the others come.
-class Gathered {
- public:
-  Gathered(const Tensor& like, const Stretch& stretch, Comm& tp, Arena& arena)
-      : tp_(tp),
-        all_(arena.take(like.dtype, {tp.size() * stretch.each, like.dim(1)})),
-        part_(all_.slice(0, tp.rank() * stretch.each, stretch.each)),
-        mine_(part_.slice(0, 0, stretch.count)) {}
-
-  const Tensor& mine() const { return mine_; }
-  void gather(const Tensor& out, Device& device) {
-    tp_.all_gather(part_, all_);
-    device.copy(out.data, all_.data, out.bytes().size());
-  }
-
- private:
-  Comm& tp_;
-  Tensor all_, part_, mine_;
-};
+// The rows of all ranks of a shard, once each has written its own; behind the last there is room
+// for as many rows of every rank.
+void gather_rows(Comm& tp, const Stretch& stretch, Tensor rows) {
+  rows.shape[0] = tp.size() * stretch.each;
+  tp.all_gather(rows.slice(0, tp.rank() * stretch.each, stretch.each), rows);
+}
 
 // The ranks of a shard have the same rows.
 void run_in_stretches(const Model& m, OwnRows own, Arena& arena) {
@@ -136,16 +123,17 @@ void run_in_stretches(const Model& m, OwnRows own, Arena& arena) {
   args.delta = mine.of(args.delta);
   own.positions = mine.of(own.positions);
   if (args.positions) args.positions = mine.of(args.positions);
-  Gathered delta(all.delta, mine, tp, arena);
-  own.out = delta.mine();
-  std::optional<Gathered> routed;
-  if (all.routed && all.routed_given) args.routed = mine.of(all.routed);
-  if (all.routed && !all.routed_given) {
-    args.routed = routed.emplace(all.routed, mine, tp, arena).mine();
+  own.out = args.delta;
+  Tensor routed = all.routed;
+  if (routed && !all.routed_given) {  // there is no room behind a layer's
+    routed = arena.take(DType::kI32, {tp.size() * mine.each, routed.dim(1)}).slice(0, 0, T);
   }
+  if (routed) args.routed = mine.of(routed);
   run(m, own, arena);
-  delta.gather(all.delta, arena.device());
-  if (routed) routed->gather(all.routed, arena.device());
+  gather_rows(tp, mine, all.delta);
+  if (!routed || all.routed_given) return;
+  gather_rows(tp, mine, routed);
+  arena.device().copy(all.routed.data, routed.data, routed.bytes().size());
 }
 
 }  // namespace

@@ -81,10 +81,12 @@ bool all_agree(bool own, const Mesh& mesh) {
 // experts, with it.
 PackedRows own_rows(PackedRows packed, const Model& m) {
   const Comm& cp = *m.mesh.cp;
-  if (cp.size() > 1) return part_of(packed, cp.rank(), cp.size());
+  if (cp.size() > 1) packed = part_of(packed, cp.rank(), cp.size());
   if (m.mesh.ep->size() == 1) return packed;
   const auto all = all_of(static_cast<std::int32_t>(packed.size()), *m.mesh.ep);
-  packed.rows.all_tokens = std::accumulate(all.begin(), all.end(), std::int64_t{0});
+  // The ranks of a shard have the same rows.
+  packed.rows.all_tokens =
+      std::accumulate(all.begin(), all.end(), std::int64_t{0}) / m.mesh.tp->size();
   return packed;
 }
 

@@ -28,17 +28,16 @@ std::size_t index_of(OptimizerPart::Value value) { return static_cast<std::size_
 
 OptimizerPart::OptimizerPart(Parameters& parameters, const Mesh& mesh)
     : parameters_(parameters), pp_(*mesh.pp) {
+  using Kind = ParameterSection::Kind;
   for (const ParameterSection& section : parameters.sections()) {
-    if (section.kind == ParameterSection::Kind::kBorrowed) continue;
-    const bool is_divided = section.kind == ParameterSection::Kind::kDivided;
+    if (section.kind == Kind::kBorrowed) continue;
     Share& share =
         shares_.emplace_back(Share{.offset = section.offset, .padded = section.padded()});
-    const bool has_experts = is_divided && mesh.ep->size() > 1;
-    if (is_divided) share.others = has_experts ? mesh.ep : mesh.tp;
-    for (Comm* const group : {mesh.tp, mesh.dp}) {
-      const bool cuts = group != share.others && !has_experts && group->size() > 1;
-      if (cuts) share.groups.push_back(group);
-    }
+    if (section.kind == Kind::kDivided) share.others = mesh.tp;
+    if (section.kind == Kind::kExperts) share.others = mesh.ep;
+    const bool is_whole = section.kind == Kind::kWhole;
+    if (is_whole && mesh.tp->size() > 1) share.groups.push_back(mesh.tp);
+    if (section.kind != Kind::kExperts && mesh.dp->size() > 1) share.groups.push_back(mesh.dp);
     std::int64_t index = 0, count = 1;
     for (const Comm* const group : share.groups) {
       index = index * group->size() + group->rank();

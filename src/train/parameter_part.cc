@@ -8,18 +8,18 @@
 namespace glint {
 namespace {
 
-bool has_some_experts(const ModelTensor& tensor, const MeshShape& shape) {
-  return tensor.role == TensorRole::kRoutedExpert && shape.ep > 1;
-}
-
 bool is_cut(const ModelTensor& tensor, const MeshShape& shape) {
-  return tensor.split != Split::kWhole && shape.tp > 1;
+  return shape.tp > 1 && !ShardPlan{.shape = shape}.is_whole(tensor);
 }
 
 }  // namespace
 
+bool is_dealt_out(const ModelTensor& tensor, const MeshShape& shape) {
+  return tensor.role == TensorRole::kRoutedExpert && shape.ep > 1;
+}
+
 bool is_divided(const ModelTensor& tensor, const MeshShape& shape) {
-  return has_some_experts(tensor, shape) || is_cut(tensor, shape);
+  return is_dealt_out(tensor, shape) || is_cut(tensor, shape);
 }
 
 bool is_borrowed(const ModelTensor& tensor, const ShardPlan& shard) {
@@ -28,7 +28,7 @@ bool is_borrowed(const ModelTensor& tensor, const ShardPlan& shard) {
 
 bool speaks_for(const ModelTensor& tensor, const ShardPlan& shard) {
   if (is_borrowed(tensor, shard)) return false;
-  if (has_some_experts(tensor, shard.shape)) return true;
+  if (is_dealt_out(tensor, shard.shape)) return true;
   return shard.shard == 0 && (is_cut(tensor, shard.shape) || shard.tp_rank == 0);
 }
 
@@ -36,7 +36,7 @@ ParameterBox box_of(const ModelTensor& tensor, const ShardPlan& shard) {
   ParameterBox box = {.copies = tensor.num_copies(),
                       .rows = tensor.is_matrix() ? tensor.rows : 1,
                       .cols = tensor.cols};
-  if (has_some_experts(tensor, shard.shape)) {
+  if (is_dealt_out(tensor, shard.shape)) {
     box.copy = shard.experts.first;
     box.copies = shard.experts.count;
   } else if (is_cut(tensor, shard.shape)) {

@@ -9,7 +9,9 @@
 
 namespace glint {
 
-// Whether ranks of a stage have different parts of it.
+// Whether each rank of a stage has other experts of it.
+bool is_dealt_out(const ModelTensor& tensor, const MeshShape& shape);
+// Whether ranks of a stage have different parts of it, these or others.
 bool is_divided(const ModelTensor& tensor, const MeshShape& shape);
 // Whether it is the first stage's, and `shard` has it as well: the embedding, for the draft layer.
 bool is_borrowed(const ModelTensor& tensor, const ShardPlan& shard);

@@ -29,13 +29,19 @@ class Walk {
 
   Status visit(const ModelTensor& tensor, Held held) {
     tensor_ = &tensor;
-    at_ = is_borrowed(tensor, shard_) ? 2 : is_divided(tensor, shard_.shape) ? 1 : 0;
+    using Kind = ParameterSection::Kind;
+    const Kind kind = is_borrowed(tensor, shard_)          ? Kind::kBorrowed
+                      : is_dealt_out(tensor, shard_.shape) ? Kind::kExperts
+                      : is_divided(tensor, shard_.shape)   ? Kind::kDivided
+                                                           : Kind::kWhole;
+    at_ = static_cast<std::size_t>(kind);
     return std::visit([&](auto weight) { return place(weight); }, held);
   }
 
   std::vector<Parameter> all = {};
-  std::array<ParameterSection, 3> sections = {{{.kind = ParameterSection::Kind::kWhole},
+  std::array<ParameterSection, 4> sections = {{{.kind = ParameterSection::Kind::kWhole},
                                                {.kind = ParameterSection::Kind::kDivided},
+                                               {.kind = ParameterSection::Kind::kExperts},
                                                {.kind = ParameterSection::Kind::kBorrowed}}};
 
  private:
@@ -122,9 +128,7 @@ Result<Parameters> Parameters::make(ModelWeights& weights, TapeOps& tape, const 
   std::int64_t padded = 0, count = 0;
   for (ParameterSection& section : measure.sections) {
     if (section.kind == ParameterSection::Kind::kWhole) section.shares = shape.tp * shape.dp;
-    if (section.kind == ParameterSection::Kind::kDivided && shape.ep == 1) {
-      section.shares = shape.dp;
-    }
+    if (section.kind == ParameterSection::Kind::kDivided) section.shares = shape.dp;
     // Whole blocks of the norm a share: then its sum is that of one rank.
     const std::int64_t unit = section.shares == 1 ? 1 : section.shares * kNormBlock;
     section.share = (section.count + unit - 1) / unit * unit / section.shares;

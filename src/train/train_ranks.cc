@@ -36,7 +36,7 @@ class Together {
 };
 
 // Both are of the same sequences; each token has a score in one of them.
-void add_scores(std::vector<TokenScores>& to, const std::vector<TokenScores>& more) {
+void add_scores(std::span<TokenScores> to, std::span<const TokenScores> more) {
   for (std::size_t i = 0; i < to.size(); ++i) {
     for (std::vector<float> TokenScores::*const of :
          {&TokenScores::log_probs, &TokenScores::entropies, &TokenScores::served}) {
@@ -168,7 +168,7 @@ int TrainRanks::num_batches(std::span<const TrainSequence> sequences,
     sum += count;
     most = std::max(most, count);
   }
-  return shape().ep > 1 ? most * shape().ep * shape().tp : sum * shape().tp;
+  return (shape().ep > 1 ? most * shape().dp : sum) * shape().tp;
 }
 
 int TrainRanks::parts_of_batch() const {
@@ -182,8 +182,10 @@ int TrainRanks::parts_of_batch() const {
 
 std::vector<std::span<const TrainSequence>> TrainRanks::dealt_out(
     std::span<const TrainSequence> sequences) const {
-  if (shape().cp == 1) return parts_of(sequences, shape().dp);
-  return std::vector(static_cast<std::size_t>(shape().dp), sequences);
+  std::vector<std::span<const TrainSequence>> all;
+  for (const auto& part : parts_of(sequences, shape().num_sequence_shards()))
+    all.insert(all.end(), static_cast<std::size_t>(shape().cp), part);
+  return all;
 }
 
 Result<LossSums> TrainRanks::add(std::span<const TrainSequence> sequences, const LossTerms& terms,
@@ -213,12 +215,12 @@ Result<LossSums> TrainRanks::add(std::span<const TrainSequence> sequences, const
   }
   LossSums all;
   const std::vector<std::string> said = of_shards(std::move(sums));
-  for (const std::string& bytes : said) {
+  for (std::size_t shard = 0; shard < said.size(); ++shard) {
     LossSums one;
-    std::memcpy(&one, bytes.data(), sizeof one);
+    std::memcpy(&one, said[shard].data(), sizeof one);
     all.nll += one.nll;
     all.mtp_nll += one.mtp_nll;
-    if (shape().cp > 1 && &bytes != &said[0]) continue;  // the same tokens
+    if (shard % static_cast<std::size_t>(shape().cp) != 0) continue;  // the same tokens
     all.tokens += one.tokens;
     all.mtp_tokens += one.mtp_tokens;
   }
@@ -244,12 +246,13 @@ Result<std::vector<TokenScores>> TrainRanks::score(std::span<const TrainSequence
   };
   GLINT_TRY_STATUS(on_all(work, on_part));
   std::vector<TokenScores> all;
-  for (const std::string& bytes : of_shards(std::move(scores))) {
-    std::vector<TokenScores> some = read_scores(bytes);
-    if (shape().cp > 1 && !all.empty()) {
-      add_scores(all, some);
-    } else {
+  const std::vector<std::string> said = of_shards(std::move(scores));
+  for (std::size_t shard = 0; shard < said.size(); ++shard) {
+    std::vector<TokenScores> some = read_scores(said[shard]);
+    if (shard % static_cast<std::size_t>(shape().cp) == 0) {
       std::ranges::move(some, std::back_inserter(all));
+    } else {
+      add_scores(std::span(all).last(some.size()), some);
     }
   }
   return all;
@@ -260,11 +263,10 @@ void TrainRanks::sum_gradients() {
     const Mesh mesh = ranks_.mesh(rank);
     parameters(rank).add_borrowed(*mesh.pp);
     for (const Parameter& p : parameters(rank).all()) {
-      const bool has_experts = p.tensor.role == TensorRole::kRoutedExpert && shape().ep > 1;
       for (const Tensor& gradient : {p.gradient, p.gradient_of_values}) {
         if (!gradient) continue;
         if (!is_divided(p.tensor, shape())) mesh.tp->all_reduce(gradient, gradient);
-        if (!has_experts) mesh.dp->all_reduce(gradient, gradient);
+        if (!is_dealt_out(p.tensor, shape())) mesh.dp->all_reduce(gradient, gradient);
       }
     }
   });

@@ -131,7 +131,7 @@ def faults_have_an_end(tmp):
     gone(first + second)
     refused(*sft(tmp, "refused", "--dp", 2, "--data", tmp / "none.jsonl"), words=["none.jsonl"], on_stdout=True)
     refused(*sft(tmp, "refused", "--dp", 2, "--max-restarts", -1), words=["--max-restarts is -1"])
-    refused(*sft(tmp, "refused", "--tp", 2, "--ep", 2), words=["leave one of them out"])
+    refused(*sft(tmp, "refused", "--tp", 2, "--ep", 3), words=["ep is 3", "set ep to 2"])
     refused("--run-a-rank-of-training", *sft(tmp, "refused", "--dp", 1, "--out", "/proc/none"), words=["/proc/none"], on_stdout=True)
 
 

@@ -157,6 +157,15 @@ TEST(TrainRanks, the_gradient_of_ranks_that_share_each_sequence_is_that_of_one) 
   expect_gradients_of_one_rank(kTiny, {.cp = 3, .dp = 3}, 0.3f);
   expect_gradients_of_one_rank(kTiny, {.cp = 2, .ep = 2, .dp = 2}, 0);
   expect_gradients_of_one_rank(kTiny, {.tp = 2, .cp = 2, .dp = 2}, 0);
+  // Groups of shards, each with sequences of its own.
+  expect_gradients_of_one_rank(kTiny, {.cp = 2, .dp = 4}, 0.3f);
+  expect_gradients_of_one_rank(kTiny, {.cp = 2, .ep = 4, .dp = 4}, 0);
+}
+
+TEST(TrainRanks, the_gradient_of_ranks_that_divide_matrices_and_share_experts_is_that_of_one) {
+  expect_gradients_of_one_rank(kTiny, {.tp = 2, .ep = 2}, 0);
+  expect_gradients_of_one_rank(kTiny, {.tp = 2, .ep = 4, .dp = 2}, 0);
+  expect_gradients_of_one_rank(kTiny, {.tp = 2, .cp = 2, .ep = 4, .pp = 2, .dp = 2}, 0);
 }
 
 TEST(TrainRanks, a_sequence_is_shared_by_more_ranks_than_it_has_tokens) {
@@ -201,7 +210,8 @@ TEST(TrainRanks, the_gradient_of_stages_of_several_ranks_is_that_of_one) {
 TEST(TrainRanks, log_probabilities_over_ranks_have_the_bits_of_one_rank) {
   const std::vector<TrainSequence> sequences = plain(some_tokens({40, 17, 64, 9, 33}));
   const auto expected = open_ranks(kTiny, {})->score(sequences, 0.7f, 100).value();
-  for (const MeshShape& shape : {MeshShape{.dp = 2}, {.pp = 2}, {.cp = 2, .dp = 2}}) {
+  for (const MeshShape& shape :
+       {MeshShape{.dp = 2}, {.pp = 2}, {.cp = 2, .dp = 2}, {.cp = 2, .dp = 4}}) {
     SCOPED_TRACE(describe(shape));
     const auto scores = open_ranks(kTiny, shape)->score(sequences, 0.7f, 100).value();
     ASSERT_EQ(scores.size(), expected.size());
@@ -225,7 +235,8 @@ TEST(TrainRanks, a_rank_that_fails_ends_the_pass_of_all) {
   EXPECT_EQ(stopped.error().message, "interrupted");
   EXPECT_EQ(parts, 3);
   // Ranks that meet in each layer stop at the same one.
-  for (const MeshShape& shape : {MeshShape{.tp = 2}, {.ep = 2, .dp = 2}, {.cp = 2, .dp = 2}}) {
+  for (const MeshShape& shape :
+       {MeshShape{.tp = 2}, {.ep = 2, .dp = 2}, {.cp = 2, .dp = 2}, {.tp = 2, .ep = 2}}) {
     parts = 0;
     const auto divided = open_ranks(kTiny, shape);
     const auto ended = divided->add(sequences, {}, 4, [&] { return ++parts < 6; });
@@ -343,6 +354,7 @@ TEST(Trainer, ranks_that_are_processes_have_the_bits_of_threads) {
   expect_bits_of_threads({.ep = 2, .dp = 2});
   expect_bits_of_threads({.cp = 2, .dp = 2});
   expect_bits_of_threads({.tp = 2, .pp = 2});
+  expect_bits_of_threads({.tp = 2, .ep = 2});
 }
 
 // Bytes of the optimiser that each rank has.
@@ -361,7 +373,8 @@ TEST(Trainer, steps_over_ranks_are_those_of_one_and_divide_the_state) {
   const std::vector<float> expected = weights_of(*one);
   const std::int64_t whole = optimizer_bytes(*one)[0];
   EXPECT_EQ(whole, 12 * one->ranks().num_trained());
-  for (const MeshShape& shape : {MeshShape{.dp = 3}, {.tp = 2, .dp = 2}, {.ep = 3, .dp = 3}}) {
+  for (const MeshShape& shape :
+       {MeshShape{.dp = 3}, {.tp = 2, .dp = 2}, {.ep = 3, .dp = 3}, {.tp = 2, .ep = 4, .dp = 2}}) {
     SCOPED_TRACE(describe(shape));
     const auto several = open_trainer(kTiny, shape);
     EXPECT_EQ(several->ranks().num_trained(), one->ranks().num_trained());
@@ -388,7 +401,7 @@ TEST(Trainer, steps_over_ranks_are_those_of_one_and_divide_the_state) {
 // As the ranks of a trainer hold them: each reads what it has in memory.
 TEST(Trainer, ranks_compute_with_the_weights_that_are_written) {
   const auto tokens = plain(some_tokens({30, 21}));
-  for (const MeshShape& shape : {MeshShape{.tp = 2}, {.ep = 2, .dp = 2}}) {
+  for (const MeshShape& shape : {MeshShape{.tp = 2}, {.ep = 2, .dp = 2}, {.tp = 2, .ep = 2}}) {
     SCOPED_TRACE(describe(shape));
     const std::string out = str(testing::TempDir(), "/glint_rank_weights_", ::getpid());
     const auto trainer = open_trainer(kTiny, shape);
