@@ -71,7 +71,8 @@ def ranks_give_the_gradient_of_one(tmp):
         check(calls == [{}] if dp == 1 else all(c["dp"]["all_reduce"]["bytes"] == 4 * here["parameters"] for c in calls), "collectives", calls)
         check(read_header(tmp / f"g{dp}.safetensors") == read_header(tmp / "g1.safetensors"), "the file")
     one = json.loads(output("train", "gradients", TINY, "--ids", ids, "--out", tmp / "one", "--dtype", "f32", "--json"))
-    for layout, group, call in ((("--tp", 2), "tp", "all_reduce"), (("--ep", 2), "ep", "exchange")):
+    layouts = ((("--tp", 2), "tp", "all_reduce"), (("--ep", 2), "ep", "exchange"), (("--tp", 2, "--ep", 2), "ep", "exchange"))
+    for layout, group, call in layouts:
         here = json.loads(output("train", "gradients", TINY, "--ids", ids, "--out", tmp / group, "--dtype", "f32", "--threads", 2, "--json", *layout))
         for name in ("loss", "gradient_norm"):
             check(abs(here[name] - one[name]) <= 1e-5 * one[name], name, (layout, one, here))
@@ -86,7 +87,6 @@ def ranks_give_the_gradient_of_one(tmp):
         check(read_header(tmp / group) == read_header(tmp / "one"), "the file")
     check([rank["layers"] for rank in here["ranks"]] == [[0, 2], [2, 5]], "stages", here)
     refuse = lambda *args, words: refused("train", "gradients", TINY, "--ids", ids, "--out", tmp / "g", "--threads", 8, *args, words=words)
-    refuse("--tp", 2, "--ep", 2, words=["cut in slices or dealt out whole"])
     refuse("--tp", 3, words=["num_attention_heads"])
     refuse("--tp", 2, "--mtp-loss", 1, words=["not built over --tp", "--mtp-loss"])
     refuse("--ep", 2, "--dp", 3, words=["ep is 2", "3 ranks"])
