@@ -56,7 +56,7 @@ void handle_interrupts() {
 
 void ignore_interrupts() {
   ignores_signals = true;
-  for (const int number : {SIGINT, SIGTERM, SIGHUP}) set_handler(number, SIG_IGN, 0);
+  for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGPIPE}) set_handler(number, SIG_IGN, 0);
 }
 
 void shut_down() {
@@ -82,6 +82,7 @@ ShutdownGuard::ShutdownGuard() {
   shutdown_pipe = write_end_;
   set_handler(SIGINT, on_shutdown, SA_RESTART);
   set_handler(SIGTERM, on_shutdown, SA_RESTART);
+  set_handler(SIGPIPE, SIG_IGN, 0);  // a log that nobody reads any more ends no server
   if (wants_shutdown) shut_down();
 }
 

@@ -30,7 +30,8 @@ class InterruptGuard {
 };
 
 // Ending a server. While it exists, the first SIGTERM or SIGINT makes wait_for() return true, and
-// the next one ends the program at once. At most one at a time, and no InterruptGuard beside it.
+// the next one ends the program at once; from then on a write to a closed pipe is an error and no
+// signal. At most one at a time, and no InterruptGuard beside it.
 class ShutdownGuard {
  public:
   ShutdownGuard();

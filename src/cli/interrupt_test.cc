@@ -2,6 +2,11 @@
 
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "base/owned_fd.h"
 
 namespace glint {
 namespace {
@@ -42,6 +47,18 @@ TEST(Shutdown, the_first_signal_is_waited_for) {
   raise(SIGTERM);
   EXPECT_TRUE(guard.wait_for(0));
   EXPECT_TRUE(guard.wait_for(10));  // it stays
+}
+
+// The reader of a server's log went away: the server writes on, to nobody.
+TEST(Shutdown, a_write_to_a_closed_pipe_is_an_error) {
+  ASSERT_NE(::signal(SIGPIPE, SIG_DFL), SIG_ERR);
+  int ends[2];
+  ASSERT_EQ(::pipe(ends), 0);
+  const OwnedFd to(ends[1]);
+  ::close(ends[0]);
+  const ShutdownGuard guard;
+  EXPECT_EQ(::write(to.get(), "", 1), -1);
+  EXPECT_EQ(errno, EPIPE);
 }
 
 TEST(ShutdownDeathTest, the_second_signal_ends_the_program) {

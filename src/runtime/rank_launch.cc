@@ -162,7 +162,7 @@ Status run_rank_agent(const AgentOptions& options) {
     GLINT_TRY(const RankStream stream, std::move(came));
     const OwnedFd others(::fcntl(stream.fd(), F_DUPFD_CLOEXEC, 0));
     // Signals that end a server are its leader's to hear.
-    for (const int number : {SIGTERM, SIGINT, SIGHUP}) ::signal(number, SIG_IGN);
+    for (const int number : {SIGTERM, SIGINT, SIGHUP, SIGPIPE}) ::signal(number, SIG_IGN);
     const OwnedFd* const given[] = {&others};
     GLINT_TRY(
         const pid_t pid,
