@@ -68,6 +68,11 @@ Result<Checkpoint> Checkpoint::open(const std::string& dir) {
   return Checkpoint(std::move(source));
 }
 
+std::string stack_of_experts(std::string_view name) {
+  const auto stacked = parse_stacked(name);
+  return stacked ? stacked->tensor : std::string();
+}
+
 bool Checkpoint::has_weight(std::string_view name) const {
   if (has(str(name, ".weight")) || has(str(name, ".weight_packed"))) return true;
   const auto stacked = parse_stacked(name);

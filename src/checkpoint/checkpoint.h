@@ -23,6 +23,10 @@
 
 namespace glint {
 
+// The tensor that may hold a routed expert's weight, as HF >= 5 stacks them: of
+// "P.mlp.experts.E.up_proj" it is "P.mlp.experts.gate_up_proj". Empty for other weights.
+std::string stack_of_experts(std::string_view name);
+
 // Views point into the mapped files wherever they can. What they cannot (F16, block scales in bf16,
 // elements at odd addresses) is copied into memory that the checkpoint owns. All views live as
 // long as the checkpoint. Not thread-safe: one thread asks for views, any number may read them.

@@ -78,18 +78,15 @@ class Taker {
 
   void enter(const ModelTensor& tensor, const std::string& name, Row* found) {
     row_of_[name] = found;
-    if (tensor.num_experts) {
-      row_of_[stacked_experts_name(tensor.layer, !name.ends_with(".down_proj"))] = found;
-    }
+    if (tensor.num_experts) row_of_[stack_of_experts(name)] = found;
   }
 
   Result<std::string> format_of(const ModelTensor& tensor, const std::string& name) {
     if (tensor.is_matrix()) {
       GLINT_TRY(const Weight weight, checkpoint_.weight(name, tensor.rows, tensor.cols));
       const bool is_stacked = tensor.num_experts && !checkpoint_.has(name + ".weight");
-      const StoredTensor* stored = checkpoint_.source().find(
-          is_stacked ? stacked_experts_name(tensor.layer, !name.ends_with(".down_proj"))
-                     : name + ".weight");
+      const StoredTensor* stored =
+          checkpoint_.source().find(is_stacked ? stack_of_experts(name) : name + ".weight");
       return stored_format(stored, name_of(weight.format));
     }
     GLINT_TRY(const Tensor vector, checkpoint_.vector(name, tensor.cols));

@@ -216,10 +216,6 @@ std::vector<ModelTensor> model_tensors(const ModelConfig& config) {
   return tensors;
 }
 
-std::string stacked_experts_name(int layer, bool gate_up) {
-  return str("model.layers.", layer, ".mlp.experts.", gate_up ? "gate_up_proj" : "down_proj");
-}
-
 ParameterCount count_parameters(const ModelConfig& config) {
   // The head is read for every token even if it is the embedding.
   ParameterCount count = {.head = config.vocab_size * config.hidden_size};

@@ -88,9 +88,6 @@ inline constexpr std::int64_t kMaxTensors = 4'000'000;
 // place in this list is the id of its tensors and weights; kv_b_proj's halves are w_uk, w_uv.
 std::vector<ModelTensor> model_tensors(const ModelConfig& config);
 
-// The routed experts' tensors of one kind as HF >= 5 may stack them: "...mlp.experts.gate_up_proj".
-std::string stacked_experts_name(int layer, bool gate_up);
-
 struct ParameterCount {
   std::int64_t main = 0;    // without the MTP layer
   std::int64_t mtp = 0;     // of the MTP layer

@@ -1,14 +1,32 @@
 #include "ops/count_ops.h"
 
 #include <algorithm>
+#include <numeric>
 #include <vector>
 
 namespace glint {
+namespace {
+
+std::span<const std::int32_t> ints_of(const Tensor& x) {
+  return {x.ptr<std::int32_t>(), static_cast<std::size_t>(x.size())};
+}
+
+}  // namespace
 
 void CountOps::count(const Weight& weight, std::int64_t rows) {
   if (!weight || rows == 0) return;
   total_.bytes += static_cast<double>(bytes_of(weight));
   total_.flops += 2.0 * static_cast<double>(rows * weight.rows * weight.cols);
+}
+
+void CountOps::count(const FfnWeights& weights, std::int64_t rows) {
+  for (const Weight* weight : {&weights.gate_proj, &weights.up_proj, &weights.down_proj})
+    count(*weight, rows);
+}
+
+void CountOps::count(const WeightStack& weights, std::span<const std::int32_t> offsets) {
+  for (std::size_t e = 0; e + 1 < offsets.size(); ++e)
+    count(weights[static_cast<std::int64_t>(e)], offsets[e + 1] - offsets[e]);
 }
 
 void CountOps::attention_in(const AttentionInArgs& args, Arena& scratch) {
@@ -55,10 +73,7 @@ void CountOps::attention_out(const AttentionOutArgs& args, Arena& scratch) {
 }
 
 void CountOps::dense_ffn(const DenseFfnArgs& args, Arena& scratch) {
-  for (const Weight* weight :
-       {&args.weights.gate_proj, &args.weights.up_proj, &args.weights.down_proj}) {
-    count(*weight, args.x.dim(0));
-  }
+  count(args.weights, args.x.dim(0));
   inner_->dense_ffn(args, scratch);
 }
 
@@ -71,19 +86,41 @@ void CountOps::moe(const MoeArgs& args, Arena& scratch) {
     with_routed.routed = scratch.take(DType::kI32, {T, args.num_experts_per_tok});
   inner_->moe(with_routed, scratch);
   count(w.gate, T);
-  const FfnWeights& shared = w.shared_experts;
-  for (const Weight* weight : {&shared.gate_proj, &shared.up_proj, &shared.down_proj})
-    count(*weight, T);
-  std::vector<std::int64_t> rows(static_cast<std::size_t>(w.down_proj.count));
+  count(w.shared_experts, T);
+  std::vector<std::int32_t> offsets(static_cast<std::size_t>(w.down_proj.count) + 1);
   const std::int32_t* chosen = with_routed.routed.ptr<std::int32_t>();
   for (std::int64_t i = 0; i < with_routed.routed.size(); ++i) {
-    if (chosen[i] >= 0) ++rows[static_cast<std::size_t>(chosen[i])];  // else padding
+    if (chosen[i] >= 0) ++offsets[static_cast<std::size_t>(chosen[i]) + 1];  // else padding
   }
-  for (std::int64_t e = 0; e < w.down_proj.count; ++e) {
-    const std::int64_t here = rows[static_cast<std::size_t>(e)];
-    for (const WeightStack* stack : {&w.gate_proj, &w.up_proj, &w.down_proj})
-      if (here > 0) count((*stack)[e], here);
-  }
+  std::partial_sum(offsets.begin(), offsets.end(), offsets.begin());
+  for (const WeightStack* stack : {&w.gate_proj, &w.up_proj, &w.down_proj}) count(*stack, offsets);
+}
+
+void CountOps::moe_route(const MoeRouteArgs& args, Arena& scratch) {
+  count(args.moe.weights.gate, args.m.dim(0));
+  inner_->moe_route(args, scratch);
+}
+
+void CountOps::moe_experts(const MoeExpertsArgs& args, Arena& scratch) {
+  const MoeWeights& w = args.weights;
+  for (const WeightStack* stack : {&w.gate_proj, &w.up_proj, &w.down_proj})
+    count(*stack, ints_of(args.offsets));
+  inner_->moe_experts(args, scratch);
+}
+
+void CountOps::moe_combine(const MoeCombineArgs& args, Arena& scratch) {
+  count(args.weights.shared_experts, args.m.dim(0));
+  inner_->moe_combine(args, scratch);
+}
+
+void CountOps::linear(const LinearArgs& args) {
+  count(args.weight, args.x.dim(0));
+  inner_->linear(args);
+}
+
+void CountOps::grouped_linear(const GroupedLinearArgs& args) {
+  count(args.weights, ints_of(args.offsets));
+  inner_->grouped_linear(args);
 }
 
 void CountOps::head(const HeadArgs& args, Arena& scratch) {

@@ -40,6 +40,17 @@ OpCost cost(const PickCopiesArgs& args) {
                    bytes_of(args.copies) + bytes_of(args.slots)};
 }
 
+void check(const CountExpertsArgs& args) {
+  ShapeCheck c("count_experts");
+  c.dense("ids", args.ids, DType::kI32, {"L T", "k"});
+  c.dense("counts", args.counts, DType::kI32, {"L", "E"});
+  c.require(c["L"] >= 1 && c["L T"] % c["L"] == 0, "counts do not divide the rows of ids");
+}
+
+OpCost cost(const CountExpertsArgs& args) {
+  return {.bytes = bytes_of(args.ids) + 2.0 * std::min(bytes_of(args.ids), bytes_of(args.counts))};
+}
+
 void check(const PermuteArgs& args) {
   ShapeCheck c("permute");
   c.dense("ids", args.ids, DType::kI32, {"T", "k"});

@@ -1,5 +1,5 @@
-// route, pick_copies, permute, regroup, combine: which experts see a token, and how their answers
-// come back together.
+// route, pick_copies, count_experts, permute, regroup, combine: which experts see a token, and how
+// their answers come back together.
 //
 // Source: DeepSeek-V3 (arXiv 2412.19437), section 2.1.2, with the router's groups as in its code.
 #pragma once
@@ -57,6 +57,14 @@ inline std::int32_t copy_of_row(std::int64_t row, std::int32_t position, std::in
                               static_cast<std::uint32_t>(row) * 0x85EBCA77u;
   return static_cast<std::int32_t>((mixed >> 16) % static_cast<std::uint32_t>(num_copies));
 }
+
+//   counts[l][ids[l * T + t, j]] += 1     modulo 2^32, for each l, t and j whose id is not -1
+struct CountExpertsArgs {
+  Tensor ids = {};     // [L * T, k] i32 in [-1, E)
+  Tensor counts = {};  // [L, E] i32, updated
+};
+void check(const CountExpertsArgs& args);
+OpCost cost(const CountExpertsArgs& args);
 
 // Sorts the T * k (token, choice) pairs by expert, stably: pair r of the result belongs to expert e
 // where offsets[e] <= r < offsets[e + 1], comes from token rows[r], and is found again at r =

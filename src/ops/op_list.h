@@ -21,6 +21,7 @@
   OP(SparseMla, sparse_mla)         \
   OP(Route, route)                  \
   OP(PickCopies, pick_copies)       \
+  OP(CountExperts, count_experts)   \
   OP(Permute, permute)              \
   OP(Regroup, regroup)              \
   OP(Combine, combine)              \

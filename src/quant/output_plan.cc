@@ -46,9 +46,7 @@ class Planner {
     for (int expert = 0; expert < tensor.num_copies(); ++expert) {
       copies_.emplace(tensor.name_of_copy(expert), Copy{i, expert});
     }
-    if (!tensor.num_experts) return;
-    const bool gate_up = !tensor.name.ends_with(".down_proj");
-    stacks_[stacked_experts_name(tensor.layer, gate_up)].push_back(i);
+    if (tensor.num_experts) stacks_[stack_of_experts(tensor.name_of_copy(0))].push_back(i);
   }
 
   const Copy* find(const std::string& name) const {

@@ -8,6 +8,7 @@
 
 #include "runtime/logprobs.h"
 #include "runtime/readback.h"
+#include "runtime/routed_experts.h"
 #include "runtime/slice_run.h"
 
 namespace glint {
@@ -20,10 +21,7 @@ struct LaunchedStep {
   Readback tokens = {};  // drawn, a row each
   Readback drafts = {};  // that rows ran, where only the device knew them
   bool reads_drafts = false;
-  struct Routed {
-    Readback ids = {};                    // [MoE layers, T, num_experts_per_tok] of each shard
-    std::vector<std::int64_t> rows = {};  // T in it, with padding; empty: shard_rows
-  } routed = {};
+  AskedRoutes routes = {};
   std::vector<int> shard_rows = {};  // T of each
   AskedLogprobs logprobs = {};
   AskedLogprobs prompt_logprobs = {};

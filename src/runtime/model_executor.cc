@@ -60,12 +60,6 @@ Result<std::string> profile_file(const std::string& path) {
   return find_replaceable(is_directory(path) ? path + "/glint_profile.json" : path);
 }
 
-// Rows whose tokens are certain after sampling: the known ones and the drafts that were right.
-int certain_rows(const SliceRun& run) {
-  const int sampled = static_cast<int>(run.result->tokens.size());
-  return run.known + std::max(0, sampled - 1);
-}
-
 // Whether the host needs a token that is in flight to say what the next one may be.
 bool follows_unread(const SliceRun& run) {
   return run.slice->sample && run.sequence->in_flight > 0 && reads_answer(*run.sequence->request);
@@ -83,7 +77,7 @@ ModelExecutor::ModelExecutor(LoadedModel& model, const ModelExecutorOptions& opt
       drafter_(model, options.num_token_ids ? options.num_token_ids : info_.vocab_size),
       logprobs_(model, options.num_token_ids ? options.num_token_ids : info_.vocab_size),
       masks_(info_.vocab_size),
-      expert_load_(static_cast<std::size_t>(info_.num_moe_layers) * info_.num_experts) {
+      routed_(model.ops(), info_.num_moe_layers, info_.num_experts, info_.num_experts_per_tok) {
   GLINT_CHECK(options.max_drafts == 0 || model.has_mtp(), "drafts need the MTP layer");
   if (drafts_ahead(model, options)) {
     seat_drafter_.emplace(model, seats_,
@@ -125,7 +119,7 @@ void ModelExecutor::launch(std::shared_ptr<const StepPlan> plan) {
 // Before a step that runs, at most one layer's experts move.
 void ModelExecutor::balance_experts() {
   if (!balancer_ || !model_.ranks_state().ok()) return;
-  const auto move = balancer_->before_step([this] { return expert_load(); });
+  const auto move = balancer_->before_step([this] { return routed_.load(); });
   if (move) model_.move_experts(move->layer, move->slots);
 }
 
@@ -226,8 +220,9 @@ void ModelExecutor::end(LaunchedStep& step, const StepOutput& out,
   if (options_.times_gaps) step.drawing = model_.ops().device().record();
   const Arena::Scope scope(model_.scratch());
   const Tensor tokens = sample(step, out.device_logits);
-  step.routed.rows = out.routed_rows;
-  if (out.device_routed) step.routed.ids.ask(out.device_routed, model_.ops().device());
+  std::vector<std::int64_t> rows_of_shards = out.routed_rows;
+  if (rows_of_shards.empty()) rows_of_shards.assign(step.shard_rows.begin(), step.shard_rows.end());
+  routed_.ask(out.device_routed, std::move(rows_of_shards), runs, step.routes);
   step.done = model_.ops().device().record();
   step.is_unread = true;
   if (seat_drafter_) seat_drafter_->run_rows(runs, tokens);
@@ -287,7 +282,7 @@ void ModelExecutor::read(LaunchedStep& step) {
   }
   Logprobs::tell_prompts(step.runs, step.prompt_logprobs);
   Logprobs::tell(step.runs, step.logprobs);
-  tell_routed(step);
+  routed_.tell(step.routes, step.shard_rows, model_.shard().shape.cp, step.runs);
 }
 
 Result<StepResult> ModelExecutor::collect() {
@@ -537,7 +532,7 @@ void ModelExecutor::run_draft_rows(std::span<SliceRun> runs) {
   for (SliceRun& run : runs) {
     SequenceState& sequence = *run.sequence;
     // The last token's row needs the one after it.
-    const int count = std::min(certain_rows(run), sequence.size() - 1 - run.first);
+    const int count = std::min(run.certain_rows(), sequence.size() - 1 - run.first);
     const bool goes_on = run.slice->sample && !sequence.ended;
     if (count <= 0) continue;  // late: nothing is new
     sequence.seed.position = -1;
@@ -550,49 +545,6 @@ void ModelExecutor::run_draft_rows(std::span<SliceRun> runs) {
                     .seed = goes_on ? &sequence.seed : nullptr});
   }
   drafter_.run_rows(rows);
-}
-
-void ModelExecutor::tell_routed(LaunchedStep& step) {
-  if (step.routed.ids.ints().empty()) return;
-  const std::size_t layers = static_cast<std::size_t>(info_.num_moe_layers);
-  const std::size_t k = static_cast<std::size_t>(info_.num_experts_per_tok);
-  std::vector<std::span<const std::int32_t>> of_shards = {step.routed.ids.ints()};
-  for (std::size_t s = 0; step.shard_rows.size() > 1 && s < step.shard_rows.size(); ++s) {
-    const std::span<const std::int32_t> rest = of_shards.back();
-    const std::int64_t rows = step.routed.rows.empty() ? step.shard_rows[s] : step.routed.rows[s];
-    const std::size_t size = layers * k * static_cast<std::size_t>(rows);
-    of_shards.back() = rest.first(size);
-    of_shards.push_back(rest.subspan(size));
-  }
-  for (const auto& routed : of_shards) {
-    for (std::size_t i = 0; i < routed.size(); ++i) {
-      if (routed[i] < 0) continue;  // padding
-      const std::size_t layer = i / (routed.size() / layers);
-      auto& load = expert_load_[layer * static_cast<std::size_t>(info_.num_experts) +
-                                static_cast<std::size_t>(routed[i])];
-      load.store(load.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-    }
-  }
-  const auto members = static_cast<std::size_t>(model_.shard().shape.cp);
-  for (SliceRun& run : step.runs) {
-    SequenceState& sequence = *run.sequence;
-    if (!sequence.request->want.routed_experts) continue;
-    std::vector<std::uint16_t>& told = run.result->extras.routed_experts;
-    const int end = run.first + certain_rows(run);
-    for (int at = std::max(run.first, sequence.told_routed_rows); at < end; ++at) {
-      std::size_t row = static_cast<std::size_t>(run.row_begin + at - run.first);
-      std::size_t shard = static_cast<std::size_t>(run.slice->shard) * members;
-      for (; members > 1 && row >= static_cast<std::size_t>(step.shard_rows[shard]); ++shard)
-        row -= static_cast<std::size_t>(step.shard_rows[shard]);
-      const std::span<const std::int32_t> routed = of_shards[shard];
-      const std::size_t layer_size = routed.size() / layers;  // T * k
-      for (std::size_t layer = 0; layer < layers; ++layer) {
-        const auto chosen = routed.subspan(layer * layer_size + row * k, k);
-        for (const std::int32_t expert : chosen) told.push_back(static_cast<std::uint16_t>(expert));
-      }
-    }
-    sequence.told_routed_rows = std::max(sequence.told_routed_rows, end);
-  }
 }
 
 Status ModelExecutor::control(const ExecutorCommand& command) {
@@ -623,12 +575,6 @@ Status ModelExecutor::control(const ExecutorCommand& command) {
 }
 
 std::string ModelExecutor::progress() const { return model_.activity().describe(); }
-
-std::vector<std::uint64_t> ModelExecutor::expert_load() const {
-  std::vector<std::uint64_t> load;
-  for (const auto& count : expert_load_) load.push_back(count.load(std::memory_order_relaxed));
-  return load;
-}
 
 std::optional<ExpertPlaces> ModelExecutor::expert_places() const {
   if (!balancer_) return std::nullopt;

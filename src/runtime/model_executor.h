@@ -52,7 +52,7 @@ class ModelExecutor final : public Executor {
   void set_wake(Wake wake) override { masks_.set_listener(std::move(wake)); }
   std::string progress() const override;
   bool ready() const override { return !failed_ && model_.ranks_state().ok(); }
-  std::vector<std::uint64_t> expert_load() const override;
+  std::vector<std::uint64_t> expert_load() const override { return routed_.load(); }
   std::optional<ExpertPlaces> expert_places() const override;
 
   // Records the graphs of decode steps. Before the first step.
@@ -83,7 +83,6 @@ class ModelExecutor final : public Executor {
   void read_launched();
   void read(LaunchedStep& step);
   void run_draft_rows(std::span<SliceRun> runs);
-  void tell_routed(LaunchedStep& step);
   void balance_experts();
 
   LoadedModel& model_;
@@ -100,7 +99,7 @@ class ModelExecutor final : public Executor {
   std::optional<SeatDrafter> seat_drafter_;  // instead, on one rank
   Logprobs logprobs_;
   GrammarMasks masks_;
-  std::deque<std::atomic<std::uint64_t>> expert_load_;
+  RoutedExperts routed_;
   std::optional<ExpertBalancer> balancer_;  // where experts move
   std::string profile_path_;
   std::atomic<bool> failed_ = false;  // until it has recovered

@@ -2,6 +2,8 @@
 // really is.
 #pragma once
 
+#include <algorithm>
+
 #include "engine/step_plan.h"
 #include "runtime/sequence_state.h"
 
@@ -31,6 +33,10 @@ struct SliceRun {
 
   int count() const { return known + static_cast<int>(drafts.size()); }
   int sampling_rows() const { return slice->sample ? 1 + static_cast<int>(drafts.size()) : 0; }
+  // Rows whose tokens are certain after sampling: the known ones and the drafts that were right.
+  int certain_rows() const {
+    return known + std::max(0, static_cast<int>(result->tokens.size()) - 1);
+  }
   // How many tokens it may still get from this step.
   int limit() const {
     return std::min(slice->max_new, sequence->request->max_tokens - sequence->answered());

@@ -7,6 +7,7 @@
 #include "engine/kv_cache.h"
 #include "model/move_experts.h"
 #include "runtime/expert_load.h"
+#include "runtime/routed_experts.h"
 #include "runtime/seat_table.h"
 
 namespace glint {
@@ -80,7 +81,9 @@ Result<ShardPlan> shard_of(const ModelConfig& config, const RankLayout& layout, 
 }
 
 StepTrial::StepTrial(const ModelConfig& config, const TrialOptions& options)
-    : config_(config), options_(options) {}
+    : config_(config),
+      options_(options),
+      device_(options.like ? &options.like->device() : nullptr) {}
 
 Result<std::unique_ptr<StepTrial>> StepTrial::make(const ModelConfig& config,
                                                    const TrialOptions& options) {
@@ -220,7 +223,8 @@ StepMemory StepTrial::memory(const StepLimits& limits) {
     memory.head = run_head(std::max(kLogprobRows, sequences));
     memory.edits = config_.vocab_size * 4 * full.logit_rows;
     memory.seats = seat_sizes(config_, options_.activations, limits.max_drafts).bytes_of_seat() *
-                   limits.max_running;
+                       limits.max_running +
+                   RoutedExperts::bytes(config_.num_moe_layers(), config_.n_routed_experts);
   }
   if (!weights_.mtp.empty() && limits.max_drafts > 0) {
     PassShape rows = full, guesses = full;

@@ -27,7 +27,7 @@ Tensor Arena::take(DType dtype, std::initializer_list<std::int64_t> dims) {
 Tensor Arena::take_padded(DType dtype, std::initializer_list<std::int64_t> dims) {
   Tensor tensor(nullptr, dtype, dims);
   const auto size = static_cast<std::int64_t>(size_of(dtype));
-  if (tensor.stride[0] * size % 512 == 0) tensor.stride[0] += 64 / size;
+  tensor.stride[0] = device_.row_pitch(tensor.stride[0] * size) / size;
   tensor.data = take(dtype, {tensor.shape[0], tensor.stride[0]}).data;
   return tensor;
 }

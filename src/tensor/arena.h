@@ -20,8 +20,8 @@ class Arena {
 
   // An uninitialised dense tensor, aligned to 256 bytes, valid until the enclosing Scope ends.
   Tensor take(DType dtype, std::initializer_list<std::int64_t> dims);
-  // The same for what matrix products read row beside row. Rows (of the first dim) that would lie a
-  // multiple of 512 bytes apart lie 64 bytes further: else they share the sets of a cache.
+  // The same for what matrix products read row beside row: rows (of the first dim) lie the device's
+  // row_pitch() apart.
   Tensor take_padded(DType dtype, std::initializer_list<std::int64_t> dims);
 
   // How far it is taken.

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "tensor/null_device.h"
+
 namespace glint {
 namespace {
 
@@ -26,7 +28,7 @@ TEST(Arena, scopes_give_memory_back_and_what_was_taken_stays_put) {
   EXPECT_EQ(kept.row<float>(3)[7], 0);
 }
 
-TEST(Arena, padded_rows_do_not_lie_a_multiple_of_512_bytes_apart) {
+TEST(Arena, padded_rows_lie_as_far_apart_as_the_device_says) {
   const std::unique_ptr<Device> device = make_host_device();
   Arena arena(*device);
   const Tensor heads = arena.take_padded(DType::kBF16, {5, 8, 64});
@@ -35,6 +37,11 @@ TEST(Arena, padded_rows_do_not_lie_a_multiple_of_512_bytes_apart) {
   EXPECT_TRUE(heads.slice(0, 3, 1).flat().is_dense());
   EXPECT_GE(arena.take(DType::kU8, {1}).data, heads.data + 5 * heads.stride[0] * 2);
   EXPECT_TRUE(arena.take_padded(DType::kF32, {3, 100}).is_dense());
+
+  NullDevice dense, like_host(device.get());
+  Arena on_dense(dense), on_like(like_host);
+  EXPECT_TRUE(on_dense.take_padded(DType::kBF16, {5, 8, 64}).is_dense());
+  EXPECT_EQ(on_like.take_padded(DType::kBF16, {5, 8, 64}).stride[0], heads.stride[0]);
 }
 
 TEST(Arena, the_high_water_mark_counts_what_lives_at_the_same_time) {

@@ -39,6 +39,10 @@ class HostDevice final : public Device {
     }
     return Buffer(data, bytes, [](void* p, std::size_t n) { ::munmap(p, n); });
   }
+  // Rows that lay a multiple of 512 bytes apart would share the sets of a cache.
+  std::int64_t row_pitch(std::int64_t bytes) const override {
+    return bytes % 512 == 0 ? bytes + 64 : bytes;
+  }
   Buffer allocate_pinned(std::size_t bytes) override { return allocate(bytes); }
   void copy(void* to, const void* from, std::size_t bytes) override {
     if (bytes) std::memcpy(to, from, bytes);  // either may be null when there is nothing

@@ -66,6 +66,8 @@ class Device {
   virtual DeviceMemory memory() = 0;
   // Uninitialised, aligned to 256 bytes. An empty Buffer if there is not enough memory.
   virtual Buffer allocate(std::size_t bytes) = 0;
+  // Bytes from one row to the next, at least `bytes`, where rows are read one beside the other.
+  virtual std::int64_t row_pitch(std::int64_t bytes) const { return bytes; }
   // Memory of the host, uninitialised, which copy() reads and writes without the host's waiting.
   virtual Buffer allocate_pinned(std::size_t bytes) = 0;
 

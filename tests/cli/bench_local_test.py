@@ -70,13 +70,15 @@ def figures_are_in_the_common_form():
 
 
 def ranks_share_the_work():
-    one, two = (json.loads(output("bench", "local", MODEL, *WHAT, "--json", *more)) for more in ((), ("--tp", 2)))
+    one, two, cut = (json.loads(output("bench", "local", MODEL, *WHAT, "--json", *more)) for more in ((), ("--tp", 2), ("--reduce-slices", 2)))
     check(len(one["ranks"]) == 1 and len(two["ranks"]) == 2, "ranks", two["ranks"])
     for rank in two["ranks"]:
         check(rank["collectives"]["tp"]["all_reduce"]["calls"] > 0, "collectives", rank)
     for alone, shared in zip(one["results"], two["results"]):
         # Each reads and computes its part; both have what is small, and experts are drawn anew.
-        check(0.5 < shared["flops_per_token"] / alone["flops_per_token"] < 2, "arithmetic of both ranks", (alone, shared))
+        check(1 <= shared["flops_per_token"] / alone["flops_per_token"] < 2, "arithmetic of both ranks", (alone, shared))
+    for alone, sliced in zip(one["results"], cut["results"]):
+        check(near(alone["flops_per_token"], sliced["flops_per_token"]), "products in slices are the same work", (alone, sliced))
 
 
 ranks_share_the_work()

@@ -100,6 +100,9 @@ class CudaOps final : public Backend {
   void pick_copies(const PickCopiesArgs& args) override {
     run("pick_copies", args, launch_pick_copies);
   }
+  void count_experts(const CountExpertsArgs& args) override {
+    run("count_experts", args, launch_count_experts);
+  }
   void permute(const PermuteArgs& args) override { run("permute", args, launch_permute); }
   void regroup(const RegroupArgs& args) override { run("regroup", args, launch_regroup); }
   void argmax(const ArgmaxArgs& args) override { run("argmax", args, launch_argmax); }

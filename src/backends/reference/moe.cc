@@ -1,4 +1,4 @@
-// The reference of route, pick_copies, permute, regroup and combine (ops/moe.h).
+// The reference of route, pick_copies, count_experts, permute, regroup and combine (ops/moe.h).
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -108,6 +108,21 @@ void ReferenceOps::pick_copies(const PickCopiesArgs& args) {
       const std::int32_t copy =
           copy_of_row(t, args.positions.ptr<std::int32_t>()[t], first[id + 1] - first[id]);
       slot = args.copies.ptr<std::int32_t>()[first[id] + copy];
+    }
+  }
+}
+
+void ReferenceOps::count_experts(const CountExpertsArgs& args) {
+  check(args);
+  const std::int64_t L = args.counts.dim(0), E = args.counts.dim(1);
+  const std::int64_t T = args.ids.dim(0) / L, k = args.ids.dim(1);
+  for (std::int64_t row = 0; row < L * T; ++row) {
+    for (std::int64_t j = 0; j < k; ++j) {
+      const std::int32_t id = args.ids.row<std::int32_t>(row)[j];
+      GLINT_CHECK(id >= -1 && id < E, str("there is no expert ", id));
+      if (id < 0) continue;
+      std::int32_t& count = args.counts.row<std::int32_t>(row / T)[id];
+      count = static_cast<std::int32_t>(static_cast<std::uint32_t>(count) + 1);
     }
   }
 }

@@ -337,6 +337,15 @@ TEST(Reference, tokens_after_a_wrong_draft_are_not_counted) {
                                        kCountOfSaid, 2 * kCountOfSaid, 0}));
 }
 
+TEST(Reference, chosen_experts_are_counted_layer_by_layer) {
+  ReferenceOps ops;
+  // Two layers of two tokens, the second of which is padding.
+  const Owned<std::int32_t> ids({2, 0, -1, -1, 1, 2, -1, -1}, {4, 2});
+  const Owned<std::int32_t> counts({5, 0, -1, 0, 0, 7}, {2, 3});  // -1: one more is 2^32
+  ops.count_experts({.ids = ids.tensor, .counts = counts.tensor});
+  EXPECT_EQ(counts.values, (std::vector<std::int32_t>{6, 0, 0, 0, 1, 8}));
+}
+
 TEST(ReferenceDeath, indices_outside_of_their_memory_abort) {
   ReferenceOps ops;
   const Owned<float> table({1, 2, 3, 4}, {2, 2}), out({0, 0}, {1, 2});

@@ -1,4 +1,4 @@
-// Cases of route, pick_copies, permute, regroup and combine.
+// Cases of route, pick_copies, count_experts, permute, regroup and combine.
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
@@ -182,6 +182,23 @@ Case pick_copies_case(std::int64_t T, std::int64_t E, std::int64_t k, int most) 
           }};
 }
 
+Case count_experts_case(std::int64_t L, std::int64_t T, std::int64_t E, std::int64_t k) {
+  std::vector<std::int32_t> ids, counts;
+  for (std::int64_t i = 0; i < L * T * k; ++i)
+    ids.push_back(static_cast<std::int32_t>(i % 5 == 3 ? -1 : (i * 7 + i / 11) % E));
+  for (std::int64_t i = 0; i < L * E; ++i)  // some wrap around
+    counts.push_back(static_cast<std::int32_t>(i % 4 == 1 ? -1 : i));
+  return {.op = "count_experts",
+          .name = str("T ", T, ", ", k, " of ", E, " experts in ", L, " layers"),
+          .need = {.ops = {Op::kCountExperts}},
+          .prepare = [=](Workspace& ws) {
+            const CountExpertsArgs args = {
+                .ids = ws.ints(ids, {L * T, k}),
+                .counts = ws.whole_updated("counts", ws.ints(counts, {L, E}))};
+            return Call{[=, &ws] { ws.ops().count_experts(args); }, cost(args)};
+          }};
+}
+
 // Rank s sends (s + e) % 4 rows to expert e, but none if s is 1; `spare` places are left over.
 Case regroup_case(std::int64_t S, std::int64_t E, std::int64_t first, std::int64_t count,
                   std::int64_t spare) {
@@ -243,6 +260,7 @@ void add_moe_cases(std::vector<Case>& cases, bool timing) {
                                      : std::vector<std::int64_t>{1, 2, 7, 16, 33, 64}) {
     cases.push_back(route_case({.T = T, .E = 256, .k = 8}));
     cases.push_back(permute_case(T, 256, 8, 3));
+    if (timing) cases.push_back(count_experts_case(75, T, 256, 8));
     for (const DType dtype : kActivations) {
       if (timing && dtype == DType::kF32) continue;
       cases.push_back(combine_case(dtype, T, 8, timing ? 6144 : 272, true));
@@ -278,6 +296,10 @@ void add_moe_cases(std::vector<Case>& cases, bool timing) {
   cases.push_back(pick_copies_case(1, 5, 2, 3));
   cases.push_back(pick_copies_case(33, 16, 4, 1));
   cases.push_back(pick_copies_case(300, 256, 8, 4));
+  cases.push_back(count_experts_case(2, 0, 16, 4));
+  cases.push_back(count_experts_case(1, 1, 5, 2));
+  cases.push_back(count_experts_case(3, 33, 16, 4));
+  cases.push_back(count_experts_case(75, 9, 256, 8));
   cases.push_back(regroup_case(1, 16, 0, 16, 0));
   cases.push_back(regroup_case(3, 16, 4, 8, 0));
   cases.push_back(regroup_case(4, 24, 6, 6, 9));

@@ -24,6 +24,7 @@ class LateDevice final : public Device {
             .available = static_cast<std::int64_t>(capacity_ - used_)};
   }
   Buffer allocate(std::size_t bytes) override;
+  std::int64_t row_pitch(std::int64_t bytes) const override { return host_->row_pitch(bytes); }
   Buffer allocate_pinned(std::size_t bytes) override { return host_->allocate(bytes); }
   void copy(void* to, const void* from, std::size_t bytes) override;
   void copy_in(void* device, const void* host, std::size_t bytes) override;

@@ -1,4 +1,4 @@
-// route, pick_copies, permute, regroup and combine on the device.
+// route, pick_copies, count_experts, permute, regroup and combine on the device.
 #pragma once
 
 #include "backends/cuda/gpu.h"
@@ -11,6 +11,7 @@ inline constexpr std::int64_t kMostExperts = 4096;  // that route holds
 // `parts`: rows of args.logits [T * parts, E] whose sum, in order, is a token's.
 void launch_route(const RouteArgs& args, const Gpu& gpu, int parts = 1);
 void launch_pick_copies(const PickCopiesArgs& args, const Gpu& gpu);
+void launch_count_experts(const CountExpertsArgs& args, const Gpu& gpu);
 void launch_permute(const PermuteArgs& args, const Gpu& gpu);
 void launch_regroup(const RegroupArgs& args, const Gpu& gpu);
 void launch_combine(const CombineArgs& args, const Gpu& gpu);
