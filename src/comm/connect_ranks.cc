@@ -10,11 +10,10 @@
 namespace glint {
 namespace {
 
-// The first bytes of a connection: whose it is.
+// The first bytes of a connection: whose it is, and in which group.
 struct Greeting {
-  std::uint64_t group = 0;
-  std::int32_t rank = -1;
-  std::int32_t unused = 0;
+  std::uint64_t meeting = 0;
+  std::int32_t rank = -1, group = -1;
 };
 
 // A newcomer's first bytes, within two seconds; a Greeting of no rank if there are none.
@@ -27,34 +26,58 @@ Greeting greeting_of(const OwnedFd& socket) {
   return greeting;
 }
 
+// Of one rank.
+struct Connections {
+  std::span<const std::vector<int>> groups;
+  std::vector<std::vector<OwnedFd>> sockets = {};
+
+  // The place of the connection with `rank` in a group; null: there is none.
+  OwnedFd* place(int group, int rank) {
+    if (group < 0 || group >= std::ssize(groups)) return nullptr;
+    const std::vector<int>& members = groups[static_cast<std::size_t>(group)];
+    const auto found = std::find(members.begin(), members.end(), rank);
+    auto& row = sockets[static_cast<std::size_t>(group)];
+    if (found == members.end() || row.empty()) return nullptr;
+    return &row[static_cast<std::size_t>(found - members.begin())];
+  }
+};
+
 }  // namespace
 
-Result<std::vector<OwnedFd>> connect_ranks(const OwnedFd& listener, int rank,
-                                           const std::vector<RankAddress>& ranks,
-                                           std::uint64_t group, Deadline deadline) {
-  std::vector<OwnedFd> sockets(ranks.size());
-  for (int r = 0; r < rank; ++r) {
-    const RankAddress& to = ranks[static_cast<std::size_t>(r)];
-    const std::string name = str("rank ", r);
-    GLINT_TRY(OwnedFd socket, connect_tcp(to.host, to.port, deadline, false).in(name));
-    const Greeting greeting = {.group = group, .rank = rank};
-    if (::send(socket.get(), &greeting, sizeof greeting, MSG_NOSIGNAL) != sizeof greeting)
-      return Error{ErrorCode::kUnavailable, name + " has hung up"};
-    sockets[static_cast<std::size_t>(r)] = std::move(socket);
+Result<std::vector<std::vector<OwnedFd>>> connect_ranks(const OwnedFd& listener, int rank,
+                                                        const std::vector<RankAddress>& ranks,
+                                                        std::span<const std::vector<int>> groups,
+                                                        std::uint64_t meeting, Deadline deadline) {
+  Connections all = {.groups = groups};
+  std::vector<int> to_come;  // ranks above, once for each group
+  for (std::size_t group = 0; group < groups.size(); ++group) {
+    const std::vector<int>& members = groups[group];
+    auto& row = all.sockets.emplace_back();
+    if (std::find(members.begin(), members.end(), rank) == members.end()) continue;
+    row.resize(members.size());
+    for (std::size_t i = 0; i < members.size(); ++i) {
+      if (members[i] > rank) to_come.push_back(members[i]);
+      if (members[i] >= rank) continue;
+      const RankAddress& to = ranks[static_cast<std::size_t>(members[i])];
+      const std::string name = str("rank ", members[i]);
+      GLINT_TRY(row[i], connect_tcp(to.host, to.port, deadline, false).in(name));
+      const Greeting greeting = {
+          .meeting = meeting, .rank = rank, .group = static_cast<std::int32_t>(group)};
+      if (::send(row[i].get(), &greeting, sizeof greeting, MSG_NOSIGNAL) != sizeof greeting)
+        return Error{ErrorCode::kUnavailable, name + " has hung up"};
+    }
   }
-  const auto missing = [&] {
-    return std::find_if(sockets.begin() + rank + 1, sockets.end(),
-                        [](const OwnedFd& socket) { return !socket; });
-  };
-  while (missing() != sockets.end()) {
-    GLINT_TRY(OwnedFd socket,
-              accept_tcp(listener, deadline).in(str("rank ", missing() - sockets.begin())));
+  while (!to_come.empty()) {
+    GLINT_TRY(OwnedFd socket, accept_tcp(listener, deadline).in(str("rank ", to_come.front())));
     const Greeting greeting = greeting_of(socket);
-    if (greeting.group != group || greeting.rank <= rank || greeting.rank >= std::ssize(sockets))
-      continue;  // it is none of ours
-    sockets[static_cast<std::size_t>(greeting.rank)] = std::move(socket);
+    if (greeting.meeting != meeting || greeting.rank <= rank) continue;
+    OwnedFd* const place = all.place(greeting.group, greeting.rank);
+    if (!place) continue;  // it is none of ours
+    // The later of two is the one that lives.
+    if (!*place) to_come.erase(std::find(to_come.begin(), to_come.end(), greeting.rank));
+    *place = std::move(socket);
   }
-  return sockets;
+  return std::move(all.sockets);
 }
 
 }  // namespace glint

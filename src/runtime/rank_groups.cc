@@ -28,16 +28,4 @@ std::vector<RankGroup> groups_of(const MeshShape& shape) {
   return groups;
 }
 
-std::optional<GroupKind> kind_of_all(const MeshShape& shape) {
-  const std::vector<RankGroup> groups = groups_of(shape);
-  if (groups.size() != 1) return std::nullopt;
-  return kGroupKinds[groups.front().kind];
-}
-
-Mesh mesh_of_all(const MeshShape& shape, Comm& comm) {
-  Mesh mesh;
-  mesh.*kind_of_all(shape)->place = &comm;
-  return mesh;
-}
-
 }  // namespace glint

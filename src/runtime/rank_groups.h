@@ -1,7 +1,6 @@
 // The groups of ranks of a layout: with whom each rank talks, and about which part of the model.
 #pragma once
 
-#include <optional>
 #include <vector>
 
 #include "comm/comm.h"
@@ -28,10 +27,5 @@ struct RankGroup {
 
 // All groups of more than one rank, in an order that all ranks agree on.
 std::vector<RankGroup> groups_of(const MeshShape& shape);
-
-// The kind of group that all ranks are in and no other; none: there are several groups.
-std::optional<GroupKind> kind_of_all(const MeshShape& shape);
-// Such a group's, which `comm` is a member's of.
-Mesh mesh_of_all(const MeshShape& shape, Comm& comm);
 
 }  // namespace glint

@@ -32,8 +32,6 @@ TEST(RankGroups, are_those_of_the_layout) {
   const MeshShape dealt = {.cp = 3, .ep = 3, .dp = 3};
   for (const char* name : {"cp", "dp", "ep"}) EXPECT_EQ(groups(dealt, name), (Ranks{{0, 1, 2}}));
   EXPECT_TRUE(groups_of({}).empty());
-  EXPECT_STREQ(kind_of_all({.pp = 3})->name, "pp");
-  EXPECT_FALSE(kind_of_all(dealt) || kind_of_all(divided) || kind_of_all({}));
   EXPECT_EQ(groups_of(divided).front().member(1), 1);
   EXPECT_EQ(groups_of(divided).front().member(2), -1);
 }

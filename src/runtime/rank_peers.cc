@@ -32,8 +32,8 @@ Error unavailable(const std::string& doing) {
           str("no process for a rank: ", doing, ": ", std::strerror(errno))};
 }
 
-// Numbers of groups over sockets, so that connections of one are not taken for another's.
-std::uint64_t new_group() {
+// Numbers of generations over sockets, so that connections of one are not taken for another's.
+std::uint64_t new_meeting() {
   std::random_device random;
   return (std::uint64_t{random()} << 32) | random();
 }
@@ -100,16 +100,9 @@ std::string watch_ranks(std::span<RankPeer* const> peers, int first,
 
 Result<std::unique_ptr<RankGroups>> RankGroups::make(const MeshShape& shape, bool share_memory,
                                                      std::function<void(int)> on_lost) {
-  std::unique_ptr<RankGroups> groups(new RankGroups(shape));
+  std::unique_ptr<RankGroups> groups(new RankGroups());
   if (!share_memory) {
-    if (!kind_of_all(shape)) {
-      return invalid(str(glint::describe(shape),
-                         ": ranks of several kinds talk through the memory of one machine, and "
-                         "these are on several; start them on one, or take --tp, --dp or --pp "
-                         "alone"));
-    }
-    groups->sockets_ = std::make_unique<SocketComm>(0, shape.num_ranks(), std::move(on_lost));
-    groups->counting_.emplace(*groups->sockets_);
+    groups->sockets_.emplace(shape, 0, groups->counters_, on_lost);
     return groups;
   }
   groups->memory_file_ = OwnedFd(::memfd_create("ranks", MFD_CLOEXEC));
@@ -139,13 +132,11 @@ Status RankGroups::connect(std::span<RankPeer* const> peers,
     ranks.push_back({.host = peer_address(peers[i]->stream.fd()), .port = port});
     told.push_back(Json::Object{{"host", ranks.back().host}, {"port", port}});
   }
-  const std::uint64_t group = new_group();
-  const Json meeting = Json::Object{{"ranks", std::move(told)}, {"group", std::to_string(group)}};
-  for (RankPeer* peer : peers) GLINT_TRY_STATUS(peer->stream.send(dump_json(meeting)));
-  GLINT_TRY(std::vector<OwnedFd> sockets,
-            connect_ranks(listener, 0, ranks, group, seconds_from_now(kMeetingSeconds)));
-  sockets_->connect(std::move(sockets));
-  return Ok{};
+  const std::uint64_t meeting = new_meeting();
+  const Json place =
+      Json::Object{{"ranks", std::move(told)}, {"meeting", std::to_string(meeting)}};
+  for (RankPeer* peer : peers) GLINT_TRY_STATUS(peer->stream.send(dump_json(place)));
+  return sockets_->connect(listener, ranks, meeting, seconds_from_now(kMeetingSeconds));
 }
 
 RankMemory::Comms& RankGroups::comms() {
@@ -153,15 +144,14 @@ RankMemory::Comms& RankGroups::comms() {
   return *comms_;
 }
 
-Mesh RankGroups::mesh() { return memory_ ? comms().mesh() : mesh_of_all(shape_, *counting_); }
+Mesh RankGroups::mesh() { return memory_ ? comms().mesh() : sockets_->mesh(); }
 
-Comm& RankGroups::all() { return memory_ ? comms().all() : *counting_; }
+Comm& RankGroups::all() { return memory_ ? comms().all() : sockets_->all(); }
 
 Json RankGroups::traffic(int rank, const Json& moved) const {
   if (memory_) return memory_->traffic(rank);
-  Json traffic = no_traffic();
-  traffic.set(kind_of_all(shape_)->name, rank == 0 ? glint::describe(counting_->uses()) : moved);
-  return traffic;
+  if (rank == 0) return traffic_of(counters_);
+  return moved.is_object() ? moved : no_traffic();
 }
 
 void RankGroups::end() const {
@@ -183,7 +173,7 @@ std::string RankLeader::address() const { return peer_address(stream_.fd()); }
 void RankLeader::show_life(bool or_speaks) {
   const auto events = static_cast<short>(or_speaks ? POLLRDHUP | POLLIN : POLLRDHUP);
   pollfd stream = {.fd = stream_.fd(), .events = events, .revents = 0};
-  while (tell(Json::Object{{kBeat, describe(counters_.uses())}}).ok() &&
+  while (tell(Json::Object{{kBeat, traffic_of(counters_)}}).ok() &&
          ::poll(&stream, 1, kRankBeatMilliseconds) == 0) {
   }
 }
@@ -221,15 +211,11 @@ Status RankMembership::join_sockets(RankLeader& leader, int rank,
         {address.find("host")->as_string(), static_cast<int>(address.find("port")->as_int())});
   }
   ranks.front().host = leader.address();
-  std::uint64_t group = 0;
-  const std::string& digits = said.find("group")->as_string();
-  std::from_chars(digits.data(), digits.data() + digits.size(), group);
-  GLINT_TRY(std::vector<OwnedFd> peers,
-            connect_ranks(listener, rank, ranks, group, seconds_from_now(kMeetingSeconds)));
-  sockets_ = std::make_unique<SocketComm>(rank, shape_.num_ranks(), std::move(on_lost));
-  sockets_->connect(std::move(peers));
-  counting_ = std::make_unique<CountingComm>(*sockets_, &leader.counters());
-  return Ok{};
+  std::uint64_t meeting = 0;
+  const std::string& digits = said.find("meeting")->as_string();
+  std::from_chars(digits.data(), digits.data() + digits.size(), meeting);
+  sockets_.emplace(shape_, rank, leader.counters(), on_lost);
+  return sockets_->connect(listener, ranks, meeting, seconds_from_now(kMeetingSeconds));
 }
 
 }  // namespace glint

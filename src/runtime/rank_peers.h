@@ -18,9 +18,8 @@
 #include <vector>
 
 #include "base/json.h"
-#include "comm/connect_ranks.h"
-#include "comm/socket_comm.h"
 #include "runtime/rank_memory.h"
+#include "runtime/rank_sockets.h"
 #include "runtime/rank_wire.h"
 
 namespace glint {
@@ -56,7 +55,7 @@ std::string watch_ranks(std::span<RankPeer* const> peers, int first,
                         const std::function<bool()>& goes_on);
 
 // The groups of a layout's ranks, as who makes them has them: in memory that processes of one
-// machine share, or, of one kind, over sockets.
+// machine share, or over sockets.
 class RankGroups {
  public:
   // `on_lost` is called where a socket's peer, another rank than the first, is gone.
@@ -82,15 +81,14 @@ class RankGroups {
   void begin_again() const;
 
  private:
-  explicit RankGroups(const MeshShape& shape) : shape_(shape) {}
+  RankGroups() = default;
   RankMemory::Comms& comms();
 
-  const MeshShape shape_;
   std::optional<RankMemory> memory_;
   OwnedFd memory_file_;
   std::optional<RankMemory::Comms> comms_;
-  std::unique_ptr<SocketComm> sockets_;
-  std::optional<CountingComm> counting_;
+  KindCounters counters_;
+  std::optional<RankSockets> sockets_;
 };
 
 // The leader of this process, to whom several threads speak.
@@ -102,14 +100,14 @@ class RankLeader {
   Result<std::string> hear() { return stream_.receive(); }
   std::string address() const;
   // For collectives that the leader does not see.
-  CommCounters& counters() { return counters_; }
+  KindCounters& counters() { return counters_; }
   // Shows that the process lives, until the leader is gone, or, with `or_speaks`, says something.
   void show_life(bool or_speaks = false);
 
  private:
   RankStream stream_;
   std::mutex mutex_;
-  CommCounters counters_;
+  KindCounters counters_;
 };
 
 // A rank's place in its groups.
@@ -120,8 +118,8 @@ class RankMembership {
                                      const MeshShape& shape, int rank,
                                      std::function<void(int rank)> on_lost);
 
-  Mesh mesh() const { return shared_ ? shared_->mesh() : mesh_of_all(shape_, *counting_); }
-  Comm& all() const { return shared_ ? shared_->all() : *counting_; }
+  Mesh mesh() const { return shared_ ? shared_->mesh() : sockets_->mesh(); }
+  Comm& all() const { return shared_ ? shared_->all() : sockets_->all(); }
 
  private:
   Status join_memory(const std::string& path, int rank);
@@ -129,8 +127,7 @@ class RankMembership {
 
   MeshShape shape_ = {};
   std::optional<RankMemory::Comms> shared_;
-  std::unique_ptr<SocketComm> sockets_;
-  std::unique_ptr<CountingComm> counting_;
+  std::optional<RankSockets> sockets_;
 };
 
 }  // namespace glint

@@ -60,43 +60,65 @@ void expect_all_meet(Comm& comm) {
   for (int r = 0; r < comm.size(); ++r) EXPECT_EQ(all[static_cast<std::size_t>(r)], r + 5);
 }
 
-// Rank 0 and rank 1 as threads, with a connection between them.
+// A member of every group that the layout has.
+void expect_mesh_meets(const Mesh& mesh) {
+  for (const GroupKind& kind : kGroupKinds) expect_all_meet(*(mesh.*kind.place));
+}
+
+// Ranks as threads, with a connection between the first and each other.
 void expect_groups_work(const MeshShape& shape, bool share_memory) {
+  SCOPED_TRACE(describe(shape));
+  const auto followers = static_cast<std::size_t>(shape.num_ranks()) - 1;
   const OwnedFd listener = listen_tcp(0).value();
-  RankLeader leader(
-      RankStream(connect_tcp("127.0.0.1", port_of(listener), seconds_from_now(10), true).value()));
-  RankPeer peer = {.stream = RankStream(accept_tcp(listener, seconds_from_now(10)).value())};
-  RankPeer* const peers[] = {&peer};
+  std::vector<std::unique_ptr<RankLeader>> leaders;
+  std::vector<RankPeer> peers(followers);
+  std::vector<RankPeer*> pointers;
+  for (RankPeer& peer : peers) {
+    leaders.push_back(std::make_unique<RankLeader>(RankStream(
+        connect_tcp("127.0.0.1", port_of(listener), seconds_from_now(10), true).value())));
+    peer.stream = RankStream(accept_tcp(listener, seconds_from_now(10)).value());
+    pointers.push_back(&peer);
+  }
   const auto groups = RankGroups::make(shape, share_memory, [](int) {}).value();
   EXPECT_EQ(groups->share_memory(), share_memory);
-  std::thread other([&] {
-    const RankMembership member =
-        RankMembership::join(leader, groups->memory_path(false), shape, 1, [](int) {}).value();
-    expect_all_meet(member.all());
-    expect_all_meet(*member.mesh().tp);
-    EXPECT_EQ(member.mesh().tp->rank(), 1);
-  });
-  const auto port = [&](std::size_t) -> Result<int> {
+  std::vector<std::thread> others;
+  for (std::size_t i = 0; i < followers; ++i) {
+    others.emplace_back([&, i] {
+      const int rank = static_cast<int>(i) + 1;
+      const RankMembership member = RankMembership::join(*leaders[i], groups->memory_path(false),
+                                                         shape, rank, [](int) {})
+                                        .value();
+      EXPECT_EQ(member.all().rank(), rank);
+      expect_all_meet(member.all());
+      expect_mesh_meets(member.mesh());
+      EXPECT_EQ(member.mesh().tp->rank(), rank % shape.tp);
+      EXPECT_EQ(member.mesh().pp->rank(), rank / (shape.tp * shape.dp));
+      member.all().barrier();  // a rank that is done hangs up
+    });
+  }
+  const auto port = [&](std::size_t i) -> Result<int> {
     return static_cast<int>(
-        parse_json(peer.stream.receive().value()).value().find("port")->as_int());
+        parse_json(peers[i].stream.receive().value()).value().find("port")->as_int());
   };
-  EXPECT_TRUE(groups->connect(peers, port).ok());
+  EXPECT_TRUE(groups->connect(pointers, port).ok());
   expect_all_meet(groups->all());
-  expect_all_meet(*groups->mesh().tp);
-  other.join();
+  expect_mesh_meets(groups->mesh());
+  groups->all().barrier();
+  for (std::thread& other : others) other.join();
   const Json traffic = groups->traffic(0, {});
-  EXPECT_EQ(traffic.find("tp")->find("all_gather")->find("calls")->as_int(), share_memory ? 1 : 2);
+  for (const GroupKind& kind : kGroupKinds) {
+    const Json* const gathered = traffic.find(kind.name)->find("all_gather");
+    EXPECT_EQ(gathered ? gathered->find("calls")->as_int() : 0,
+              (groups->mesh().*kind.place)->size() > 1);
+  }
 }
 
 TEST(RankGroups, meet_in_memory_and_over_sockets) {
-  expect_groups_work({.tp = 2}, true);
-  expect_groups_work({.tp = 2}, false);
-}
-
-TEST(RankGroups, of_several_kinds_need_one_machine) {
-  const auto groups = RankGroups::make({.tp = 2, .dp = 2}, false, [](int) {});
-  ASSERT_FALSE(groups.ok());
-  EXPECT_NE(groups.error().message.find("start them on one"), std::string::npos);
+  for (const bool share_memory : {true, false}) {
+    expect_groups_work({.tp = 2}, share_memory);
+    expect_groups_work({.tp = 2, .pp = 2, .dp = 2}, share_memory);
+    expect_groups_work({.cp = 3, .ep = 3, .dp = 3}, share_memory);
+  }
 }
 
 }  // namespace
