@@ -140,6 +140,7 @@ std::string peer_address(int socket) {
   socklen_t size = sizeof address;
   char text[NI_MAXHOST] = "";
   ::getpeername(socket, reinterpret_cast<sockaddr*>(&address), &size);
+  if (address.ss_family == AF_UNIX) return "127.0.0.1";
   ::getnameinfo(reinterpret_cast<sockaddr*>(&address), size, text, sizeof text, nullptr, 0,
                 NI_NUMERICHOST);
   const std::string found = text;

@@ -28,7 +28,7 @@ Result<OwnedFd> accept_tcp(const OwnedFd& listener, Deadline deadline);
 Result<OwnedFd> connect_tcp(const std::string& host, int port, Deadline deadline,
                             bool wait_for_listener);
 
-// The address of the other end.
+// The address of the other end: of this machine, where the socket has none.
 std::string peer_address(int socket);
 
 }  // namespace glint

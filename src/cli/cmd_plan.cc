@@ -83,8 +83,8 @@ struct Options : DeviceOptions, LoadOptions {
     v("json", json, "print one JSON object");
     v("html=FILE", html, "also write a page with charts");
     v("k8s", k8s,
-      "print a LeaderWorkerSet instead, which serves the model over --tp machines (with --device "
-      "cpu, of this machine's size), or on one GPU");
+      "print a LeaderWorkerSet instead, which serves the model over as many machines as there are "
+      "ranks (with --device cpu, of this machine's size), or on the GPUs of one");
     v("slurm", slurm, "print a script for sbatch instead, which does the same");
   }
 };
@@ -172,16 +172,28 @@ Status check_ranges(const Options& o) {
 // A server's own memory beside the model's: bodies of requests, grammars, the program.
 constexpr std::int64_t kOwnMemory = std::int64_t{2} << 30;
 
-// A launch is printed of servers that there are: over machines whose CPUs compute, or on one GPU.
+// A launch is printed of servers that there are: over machines whose CPUs compute, or on the GPUs
+// of one machine.
 Status check_launch(const Options& o) {
   if (!o.k8s && !o.slurm) return Ok{};
   if (o.k8s && o.slurm) return invalid("--k8s and --slurm exclude each other");
   if (o.json) return invalid("--json prints the plan; leave it out, or --k8s and --slurm");
-  if (o.ep * o.dp * o.pp * o.cp != 1)
-    return invalid("servers divide matrices alone: leave --ep, --dp, --pp and --cp out");
-  if (o.device != "cpu" && o.count != 1)
-    return invalid("a server runs on one GPU: give --count 1, or --device cpu with --tp");
+  if (o.device != "cpu" && o.pp != 1)
+    return invalid("stages of layers are the CPU's: leave --pp out, or give --device cpu");
   return Ok{};
+}
+
+// A layout as words of `glint serve`.
+std::vector<std::string> words_of(const RankLayout& layout, int cp) {
+  std::vector<std::string> words;
+  for (const auto& [name, ranks] :
+       {std::pair("--tp", layout.tp), std::pair("--dp", layout.dp), std::pair("--ep", layout.ep),
+        std::pair("--cp", cp), std::pair("--pp", layout.pp)}) {
+    if (ranks == 1) continue;
+    words.push_back(name);
+    words.push_back(str(ranks));
+  }
+  return words;
 }
 
 Result<DeviceModel> find_device_model(const Options& o) {
@@ -199,8 +211,9 @@ Status run(const Options& o, Cli& cli) {
   GLINT_TRY_STATUS(check_ranges(o));
   GLINT_TRY_STATUS(check_launch(o));
   const bool launches = o.k8s || o.slurm;
-  const int machines = launches ? std::max(o.tp, 1) : 1;
-  DeploymentOptions d = {.model = o.model, .count = o.device == "cpu" ? machines : o.count};
+  const bool on_gpus = o.device != "cpu";
+  const int machines = launches && !on_gpus ? std::max(o.tp, 1) * o.dp * o.pp : 1;
+  DeploymentOptions d = {.model = o.model, .count = on_gpus ? o.count : machines};
   GLINT_TRY(d.device, find_device_model(o));
   GLINT_TRY(const Subject subject, find_subject(o, cli));
   d.format = subject.format;
@@ -241,9 +254,10 @@ Status run(const Options& o, Cli& cli) {
     if (cli.failed) return invalid(report.deployment.limit);
     const LaunchText launch = {
         .model = is_directory(o.model) ? std::filesystem::absolute(o.model).string() : o.model,
-        .ranks = d.count,
-        .memory = report.deployment.used() + kOwnMemory,
-        .on_gpu = o.device != "cpu"};
+        .layout = words_of(d.layout, d.cp),
+        .machines = machines,
+        .memory = (report.deployment.used() + kOwnMemory) * (d.count / machines),
+        .gpus = on_gpus ? d.count : 0};
     cli.console.print(o.k8s ? kubernetes_manifest(launch) : slurm_script(launch));
     return Ok{};
   }

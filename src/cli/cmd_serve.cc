@@ -234,8 +234,7 @@ void wait_for_end(ShutdownGuard& shutdown, Server& server, const RankProcesses* 
 // The server from its start to its end.
 Status serve(const Options& options, const TranslatedArgs& given, Cli& cli) {
   keep_little_memory();
-  GLINT_TRY(const std::optional<RankEnv> launch, launched_rank(options, options, cli));
-  if (launch && launch->rank > 0) return options.dry_run ? Status(Ok{}) : follow_server(*launch);
+  GLINT_TRY(std::optional<RankEnv> launch, launched_process(options, options, cli));
   GLINT_TRY(const int drafts, parse_spec(options.spec));
   RunOptions located = options;
   if (!options.revision.empty()) located.model += "@" + options.revision;
@@ -249,21 +248,10 @@ Status serve(const Options& options, const TranslatedArgs& given, Cli& cli) {
     GLINT_TRY_STATUS(add_weights(*checkpoint, facts));
   }
   GLINT_TRY_STATUS(check_serve_options(options));
-  const bool is_whole = makes_whole_weights(options, resolved);
-  GLINT_TRY(facts.ranks, fit_shape(options, facts.config,
-                                   is_whole ? 1
-                                   : launch ? std::max(resolved.threads, launch->size)
-                                            : resolved.threads,
-                                   options));
-  if (launch && facts.ranks.shape.num_ranks() != launch->size) {
-    return invalid(
-        str(launch->launcher, " has started ", launch->size, " ranks, and ",
-            facts.ranks.note.empty() ? "synthetic weights are made whole" : facts.ranks.note));
-  }
-  if (launch) facts.ranks.here = launch->local_size;
-  if (is_whole && !facts.ranks.note.empty())
-    facts.ranks.note = "synthetic weights are made whole, on one rank";
+  GLINT_TRY(facts.ranks, fit_launch(options, facts.config, resolved.threads,
+                                    makes_whole_weights(options, resolved), launch));
   GLINT_TRY_STATUS(check_fitted(facts.ranks, options));
+  if (launch && launch->rank > 0) return options.dry_run ? Status(Ok{}) : follow_server(*launch);
   GLINT_TRY_STATUS(fit_balance(options, facts.config, facts.ranks));
   resolved.shape = facts.ranks.shape;
   GLINT_TRY_STATUS(

@@ -9,10 +9,6 @@ constexpr int kPort = 8000;
 
 std::int64_t mebibytes(std::int64_t bytes) { return (bytes + (1 << 20) - 1) >> 20; }
 
-std::string ranks_flag(const LaunchText& launch) {
-  return launch.ranks > 1 ? str(" --tp ", launch.ranks) : "";
-}
-
 // A word of a shell's or of YAML's, in single quotes.
 std::string in_quotes(const std::string& text, const char* quote) {
   std::string out = "'";
@@ -25,11 +21,11 @@ std::string probe(const char* kind, const char* path) {
              "}\n");
 }
 
-// The pod of a rank; the leader's is the one that answers requests.
+// The pod of a machine; the leader's is the one that answers requests.
 std::string pod(const LaunchText& launch, bool leads) {
   const bool is_path = launch.model.starts_with('/');
-  const std::string resources =
-      str("memory: ", mebibytes(launch.memory), "Mi", launch.on_gpu ? ", nvidia.com/gpu: 1" : "");
+  const std::string resources = str("memory: ", mebibytes(launch.memory), "Mi",
+                                    launch.gpus > 0 ? str(", nvidia.com/gpu: ", launch.gpus) : "");
   std::string text =
       str("        spec:\n"
           "          containers:\n"
@@ -37,7 +33,7 @@ std::string pod(const LaunchText& launch, bool leads) {
           "            image: glint\n"
           "            command: [glint, serve, ",
           in_quotes(launch.model, "''"), ", --host, 0.0.0.0, --port, '", kPort, "'");
-  if (launch.ranks > 1) text += str(", --tp, '", launch.ranks, "'");
+  for (const std::string& word : launch.layout) text += ", " + in_quotes(word, "''");
   text += str("]\n            resources: {requests: {", resources, "}, limits: {", resources,
               "}}\n"
               "            volumeMounts:\n"
@@ -65,7 +61,7 @@ std::string kubernetes_manifest(const LaunchText& launch) {
           "  replicas: 1\n"
           "  leaderWorkerTemplate:\n"
           "    size: ",
-          launch.ranks,
+          launch.machines,
           "\n"
           "    restartPolicy: RecreateGroupOnPodRestart\n"
           "    leaderTemplate:\n"
@@ -83,12 +79,15 @@ std::string kubernetes_manifest(const LaunchText& launch) {
 }
 
 std::string slurm_script(const LaunchText& launch) {
-  return str("#!/bin/bash\n#SBATCH --job-name=glint\n#SBATCH --nodes=", launch.ranks,
+  std::string layout;
+  for (const std::string& word : launch.layout) layout += " " + word;
+  return str("#!/bin/bash\n#SBATCH --job-name=glint\n#SBATCH --nodes=", launch.machines,
              "\n#SBATCH --ntasks-per-node=1\n#SBATCH --mem=", mebibytes(launch.memory), "M\n",
-             launch.on_gpu ? "#SBATCH --gpus-per-node=1\n" : "#SBATCH --exclusive\n",
+             launch.gpus > 0 ? str("#SBATCH --gpus-per-node=", launch.gpus, '\n')
+                             : "#SBATCH --exclusive\n",
              "#SBATCH --requeue\n"
              "srun --kill-on-bad-exit=1 glint serve ",
-             in_quotes(launch.model, "'\\''"), ranks_flag(launch), " --host 0.0.0.0 --port ", kPort,
+             in_quotes(launch.model, "'\\''"), layout, " --host 0.0.0.0 --port ", kPort,
              "\ncode=$?\n"
              "# 2: the model or the command line is wrong, and would be so again.\n"
              "if [ $code -ne 0 ] && [ $code -ne 2 ]; then scontrol requeue \"$SLURM_JOB_ID\"; fi\n"

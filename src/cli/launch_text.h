@@ -3,15 +3,17 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace glint {
 
-// A rank a machine.
+// A process a machine: a rank of CPUs, or the ranks of all GPUs.
 struct LaunchText {
   std::string model;  // a folder that all machines have, or an id of the Hugging Face hub
-  int ranks = 1;
-  std::int64_t memory = 0;  // bytes of a rank
-  bool on_gpu = false;      // each has one
+  std::vector<std::string> layout = {};  // words for `glint serve`
+  int machines = 1;
+  std::int64_t memory = 0;  // bytes of a machine
+  int gpus = 0;             // of a machine
 };
 
 // A LeaderWorkerSet, and a Service for its leader, in YAML. The image is that of our Dockerfile.

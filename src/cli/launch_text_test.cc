@@ -20,8 +20,8 @@ const Json& at(const Json& from, std::initializer_list<const char*> path) {
 }
 
 TEST(KubernetesManifest, is_a_group_that_restarts_as_one) {
-  const std::string text =
-      kubernetes_manifest({.model = "/models/it's", .ranks = 4, .memory = (3 << 20) + 1});
+  const std::string text = kubernetes_manifest(
+      {.model = "/models/it's", .layout = {"--tp", "4"}, .machines = 4, .memory = (3 << 20) + 1});
   const std::size_t second = text.find("---\n");
   ASSERT_NE(second, text.npos);
   const Json set = parse_yaml(text.substr(0, second)).value();
@@ -41,14 +41,14 @@ TEST(KubernetesManifest, is_a_group_that_restarts_as_one) {
   EXPECT_EQ(at(service, {"spec", "selector"}), at(group, {"leaderTemplate", "metadata", "labels"}));
 }
 
-TEST(SlurmScript, starts_a_rank_a_node) {
-  const std::string text =
-      slurm_script({.model = "zai-org/GLM-5", .ranks = 1, .memory = 1 << 20, .on_gpu = true});
-  for (const char* line : {"#SBATCH --nodes=1\n", "#SBATCH --mem=1M\n", "--gpus-per-node=1\n",
+TEST(SlurmScript, starts_a_process_a_node) {
+  const std::string text = slurm_script({.model = "zai-org/GLM-5", .memory = 1 << 20, .gpus = 8});
+  for (const char* line : {"#SBATCH --nodes=1\n", "#SBATCH --mem=1M\n", "--gpus-per-node=8\n",
                            "glint serve 'zai-org/GLM-5' --host 0.0.0.0 --port 8000"}) {
     EXPECT_NE(text.find(line), text.npos) << text;
   }
-  EXPECT_NE(slurm_script({.model = "/it's", .ranks = 2}).find("serve '/it'\\''s' --tp 2 "),
+  EXPECT_NE(slurm_script({.model = "/it's", .layout = {"--tp", "2"}, .machines = 2})
+                .find("serve '/it'\\''s' --tp 2 "),
             text.npos);
 }
 

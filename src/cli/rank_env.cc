@@ -139,7 +139,58 @@ Result<std::optional<RankEnv>> read_pmix(const Variables& v, int ranks) {
                   "set MASTER_ADDR to its host, or unset PMIX_RANK");
 }
 
+// "HOST:PORT" -> its parts; an address of IPv6 without a port has colons, too.
+Status split_port(std::string& host, int& port) {
+  const std::size_t colon = host.rfind(':');
+  const bool bare = colon == host.npos || (host.find(':') != colon && host[colon - 1] != ']');
+  if (!bare) {
+    const char* const end = host.data() + host.size();
+    if (const auto [stop, error] = std::from_chars(host.data() + colon + 1, end, port);
+        error != std::errc() || stop != end)
+      return invalid(str("--master-addr is ", quoted(host), "; expected HOST, or HOST:PORT"));
+    host.resize(colon);
+  }
+  if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
+  if (host.empty()) return invalid("--master-addr names no host; expected HOST, or HOST:PORT");
+  return Ok{};
+}
+
 }  // namespace
+
+void RankEnv::deal_out(int ranks) {
+  count = ranks / size;
+  rank *= count;
+  local_size *= count;
+  size = ranks;
+}
+
+std::string RankEnv::describe() const {
+  if (launcher == kNodes) return str(kNodes, " is ", size);
+  return str(launcher, " has started ", size, " processes");
+}
+
+Result<std::optional<RankEnv>> read_nodes(const NodeOptions& options) {
+  const int nodes = options.nnodes;
+  if (nodes < 1 || nodes > kMostRanks)
+    return invalid(str("--nnodes is ", nodes, "; it must be from 1 to ", kMostRanks));
+  if (options.node_rank < 0 || options.node_rank >= nodes)
+    return invalid(str("--node-rank is ", options.node_rank, "; of ", nodes,
+                       " nodes (--nnodes) it must be from 0 to ", nodes - 1));
+  if (nodes == 1) return std::nullopt;
+  RankEnv env = {.launcher = kNodes,
+                 .rank = options.node_rank,
+                 .size = nodes,
+                 .leader = options.master_addr,
+                 .port = options.master_port};
+  if (env.leader.empty())
+    return invalid(str("--nnodes is ", nodes,
+                       ", and nothing says where node 0 is; give --master-addr HOST on all nodes"));
+  GLINT_TRY_STATUS(split_port(env.leader, env.port));
+  if (env.port < 1 || env.port > 65535)
+    return invalid(str("--master-port is ", env.port, "; it must be from 1 to 65535"));
+  env.launch = str(kNodes, ' ', nodes, ", port ", env.port);
+  return env;
+}
 
 std::span<const char* const> rank_variables() {
   static constexpr std::array kNames = {"RANK",

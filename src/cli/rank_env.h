@@ -1,4 +1,4 @@
-// Which rank of which launch a process is, by the variables that its launcher set.
+// Which rank of which launch a process is, by the variables that its launcher set, or by options.
 #pragma once
 
 #include <map>
@@ -11,13 +11,42 @@
 namespace glint {
 
 struct RankEnv {
-  std::string launcher = {};  // "torchrun", "Open MPI", "Slurm", "LeaderWorkerSet", "PMIx"
+  std::string launcher = {};  // "torchrun", "Open MPI", "Slurm", "LeaderWorkerSet", "PMIx", kNodes
   std::string launch = {};    // the same text for all ranks of a launch, and for no other
   int rank = 0, size = 1;
   int local_size = 1;       // ranks on this machine
   std::string leader = {};  // the host of rank 0
   int port = 0;             // where it is met
+  int count = 1;            // ranks of this process: `rank` and those after it
+
+  // The same where each of the `size` processes is to have some of `ranks`, as many as the others.
+  void deal_out(int ranks);
+  // "torchrun has started 3 processes"
+  std::string describe() const;
 };
+
+// A process on each machine, as the command line of each says it.
+struct NodeOptions {
+  int nnodes = 1, node_rank = 0;
+  std::string master_addr = {};
+  int master_port = 29501;
+
+  template <class Visitor>
+  void visit(Visitor&& v) {
+    v.section("Several machines");
+    v("nnodes=N", nnodes,
+      "machines on each of which this command is started, to share the ranks (vLLM's meaning)");
+    v("node-rank=K", node_rank,
+      "which of them this is; number 0 serves, and is met by the others (vLLM's meaning)");
+    v("master-addr=HOST", master_addr,
+      "number 0's address, the same on all; HOST:PORT says --master-port, too (vLLM's meaning)");
+    v("master-port=PORT", master_port, "the port where number 0 is met (vLLM's meaning)");
+  }
+};
+inline constexpr const char* kNodes = "--nnodes";
+
+// The process of a machine; none: there is but one machine.
+Result<std::optional<RankEnv>> read_nodes(const NodeOptions& options);
 
 // The names of all variables that are read.
 std::span<const char* const> rank_variables();

@@ -150,5 +150,45 @@ TEST(RankEnv, names_what_is_impossible) {
   EXPECT_NE(refusal(variables).find("MASTER_ADDR"), std::string::npos);
 }
 
+TEST(RankEnv, of_machines_by_the_command_line) {
+  const auto nodes = [](const NodeOptions& options) {
+    const auto env = read_nodes(options);
+    EXPECT_TRUE(env.ok()) << env.error().message;
+    EXPECT_TRUE(env.value());
+    return env.value().value_or(RankEnv{});
+  };
+  RankEnv env = nodes({.nnodes = 2, .node_rank = 1, .master_addr = "10.0.0.7"});
+  EXPECT_EQ(env.leader, "10.0.0.7");
+  EXPECT_EQ(env.port, 29501);
+  EXPECT_EQ(env.launch, nodes({.nnodes = 2, .master_addr = "node1:29501"}).launch);
+  env.deal_out(8);
+  EXPECT_EQ(env.rank, 4);
+  EXPECT_EQ(env.count, 4);
+  EXPECT_EQ(env.size, 8);
+  EXPECT_EQ(env.local_size, 4);
+  for (const auto& [address, host, port] : {std::tuple("node1:5000", "node1", 5000),
+                                            {"[fe80::1]:5000", "fe80::1", 5000},
+                                            {"[fe80::1]", "fe80::1", 29501},
+                                            {"fe80::1", "fe80::1", 29501}}) {
+    const RankEnv met = nodes({.nnodes = 2, .master_addr = address});
+    EXPECT_EQ(met.leader, host);
+    EXPECT_EQ(met.port, port);
+  }
+  EXPECT_FALSE(read_nodes({}).value());
+  const auto error = [](const NodeOptions& options) { return read_nodes(options).error().message; };
+  EXPECT_EQ(error({.nnodes = 0}), "--nnodes is 0; it must be from 1 to 65536");
+  EXPECT_EQ(error({.nnodes = 2, .node_rank = 2}),
+            "--node-rank is 2; of 2 nodes (--nnodes) it must be from 0 to 1");
+  EXPECT_EQ(
+      error({.nnodes = 2}),
+      "--nnodes is 2, and nothing says where node 0 is; give --master-addr HOST on all nodes");
+  EXPECT_EQ(error({.nnodes = 2, .master_addr = "a:b"}),
+            "--master-addr is \"a:b\"; expected HOST, or HOST:PORT");
+  EXPECT_EQ(error({.nnodes = 2, .master_addr = ":80"}),
+            "--master-addr names no host; expected HOST, or HOST:PORT");
+  EXPECT_EQ(error({.nnodes = 2, .master_addr = "a:0"}),
+            "--master-port is 0; it must be from 1 to 65535");
+}
+
 }  // namespace
 }  // namespace glint

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/str.h"
+#include "cli/served_ranks.h"
 
 namespace glint {
 namespace {
@@ -102,6 +103,30 @@ TEST(FitShape, refuses_what_is_no_number_of_ranks) {
   EXPECT_FALSE(fit_shape({.tp = 2, .reduce_slices = 3}, config, 2).ok());
   EXPECT_FALSE(fit_shape({}, config, 2, {.dp = 0}).ok());
   EXPECT_FALSE(fit_shape({.pp = 0}, config, 2).ok());
+}
+
+TEST(FitLaunch, deals_ranks_out_to_processes) {
+  const auto config = read_config(str(GLINT_SOURCE_DIR, "/models/glm5-tiny/config.json")).value();
+  LayoutOptions layout;
+  layout.tp = 8;
+  // Two machines have twice the threads.
+  std::optional<RankEnv> nodes = RankEnv{.launcher = kNodes, .rank = 1, .size = 2};
+  const FittedShape fitted = fit_launch(layout, config, 2, false, nodes).value();
+  EXPECT_EQ(fitted.note, "tp 8 -> 4: the checkpoint has 4 heads");
+  EXPECT_EQ(fitted.here, 2);
+  EXPECT_EQ(nodes->rank, 2);
+  EXPECT_EQ(nodes->size, 4);
+  // A process for each rank, whatever a machine's threads are.
+  layout.tp = 4;
+  std::optional<RankEnv> each = RankEnv{.launcher = "Slurm", .rank = 3, .size = 4, .local_size = 4};
+  EXPECT_EQ(fit_launch(layout, config, 1, false, each).value().here, 4);
+  EXPECT_EQ(each->rank, 3);
+  EXPECT_EQ(each->count, 1);
+  std::optional<RankEnv> many = RankEnv{.launcher = "Slurm", .size = 8};
+  layout.tp = 8;
+  EXPECT_EQ(fit_launch(layout, config, 8, false, many).error().message,
+            "Slurm has started 8 processes, and tp 8 -> 4: the checkpoint has 4 heads; start as "
+            "many as there are ranks, or a divisor of them, or unset its variables");
 }
 
 TEST(FitShape, gpus_run_what_was_asked_for) {

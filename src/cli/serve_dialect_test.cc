@@ -133,6 +133,31 @@ TEST(ServeDialect, layouts_are_as_each_server_counts_them) {
             "--dp expects a number, got \"two\"");
 }
 
+TEST(ServeDialect, machines_are_as_others_spell_them) {
+  const auto nodes = [](Dialect dialect, const std::string& line) {
+    const Served served = serve(dialect, words(line));
+    EXPECT_EQ(served.error, "");
+    const NodeOptions& o = served.options;
+    return std::tuple(o.nnodes, o.node_rank, o.master_addr, o.master_port);
+  };
+  EXPECT_EQ(nodes(Dialect::kVllm, "m -tp 16 --nnodes 2 --node-rank 1 --master-addr a --headless"),
+            std::tuple(2, 1, "a", 29501));
+  EXPECT_EQ(nodes(Dialect::kSglang,
+                  "--model-path m --tp 16 --nnodes 2 --node-rank 1 "
+                  "--dist-init-addr a:20000"),
+            std::tuple(2, 1, "a:20000", 29501));
+  // vLLM's shards, some on each machine.
+  EXPECT_EQ(nodes(Dialect::kVllm,
+                  "m -dp 4 --data-parallel-size-local 2 --data-parallel-start-rank "
+                  "2 --data-parallel-address a --data-parallel-rpc-port 13345"),
+            std::tuple(2, 1, "a", 13345));
+  EXPECT_EQ(nodes(Dialect::kVllm, "m -dp 4 -dpl 4"), std::tuple(1, 0, "", 29501));
+  EXPECT_EQ(
+      serve(Dialect::kVllm, words("m -dp 4 -dpl 3")).error,
+      "--data-parallel-size is 4, of which 3 from number 0 on (--data-parallel-start-rank) are "
+      "to run here; machines must have as many each (--data-parallel-size-local)");
+}
+
 TEST(ServeDialect, the_balance_of_experts_is_as_others_spell_it) {
   const auto balance = [](Dialect dialect, std::vector<std::string> line) {
     const Served served = serve(dialect, line);

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/rank_env.h"
 #include "cli/rank_options.h"
 
 namespace glint {
@@ -168,6 +169,7 @@ struct ReportOptions {
 struct ServeOptions : RunOptions,
                       LayoutOptions,
                       BalanceOptions,
+                      NodeOptions,
                       ListenOptions,
                       ScheduleOptions,
                       CacheMemoryOptions,
@@ -191,6 +193,7 @@ struct ServeOptions : RunOptions,
       "answers stay the same");
     LayoutOptions::visit(v);
     BalanceOptions::visit(v);
+    NodeOptions::visit(v);
     ListenOptions::visit(v);
     ScheduleOptions::visit(v);
     CacheMemoryOptions::visit(v);

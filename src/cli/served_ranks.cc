@@ -2,7 +2,10 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
+#include <thread>
+#include <vector>
 
 #include "base/file.h"
 #include "base/hash.h"
@@ -35,28 +38,72 @@ Result<AgentOptions> agent_of(const RankEnv& env) {
   return AgentOptions{.self = std::move(self), .leader = env.leader, .port = env.port};
 }
 
+namespace {
+
+Error wrong_number(const RankEnv& env, const std::string& asked) {
+  return invalid(str(env.describe(), ", and ", asked,
+                     "; start as many as there are ranks, or a divisor of them",
+                     env.launcher == kNodes ? "" : ", or unset its variables"));
+}
+
+int num_ranks(const LayoutOptions& layout) {
+  return layout.tp * num_shards(layout, layout) * layout.pp;
+}
+
+}  // namespace
+
 Result<std::optional<RankEnv>> launched_rank(int ranks, const std::string& asked, const Cli& cli) {
   GLINT_TRY(std::optional<RankEnv> env, read_rank_env(cli.environment.launcher, ranks));
   if (!env || env->size == ranks) return env;
-  return invalid(str(env->launcher, " has started ", env->size, " processes, and ", asked,
+  return invalid(str(env->describe(), ", and ", asked,
                      "; start as many as there are ranks, or unset its variables"));
 }
 
-Result<std::optional<RankEnv>> launched_rank(const RankOptions& options, const ShardOptions& shards,
-                                             const Cli& cli) {
-  const int dp = num_shards(options, shards), ranks = options.tp * dp * options.pp;
-  if (ranks == 1) return std::nullopt;
-  return launched_rank(
-      ranks,
-      str("--tp is ", options.tp, dp > 1 ? str(", in ", dp, " shards") : std::string(),
-          options.pp > 1 ? str(", in ", options.pp, " stages") : std::string()),
-      cli);
+Result<std::optional<RankEnv>> launched_process(const LayoutOptions& layout,
+                                                const NodeOptions& nodes, const Cli& cli) {
+  const int dp = num_shards(layout, layout), ranks = num_ranks(layout);
+  GLINT_TRY(std::optional<RankEnv> env, read_nodes(nodes));
+  if (!env && ranks > 1) {
+    GLINT_TRY(env, read_rank_env(cli.environment.launcher, ranks));
+  }
+  if (!env || ranks % env->size == 0) return env;
+  return wrong_number(*env, str("--tp is ", layout.tp, dp > 1 ? str(", in ", dp, " shards") : "",
+                                layout.pp > 1 ? str(", in ", layout.pp, " stages") : ""));
+}
+
+Result<FittedShape> fit_launch(const LayoutOptions& layout, const ModelConfig& config, int threads,
+                               bool is_whole, std::optional<RankEnv>& launch) {
+  const char* const whole = "synthetic weights are made whole, on one rank";
+  int most = is_whole ? 1 : threads;
+  if (launch && !is_whole) {
+    // A launcher of every rank has chosen their number.
+    most = launch->size == num_ranks(layout) ? std::max(threads, launch->size)
+                                             : threads * (launch->size / launch->local_size);
+  }
+  GLINT_TRY(FittedShape fitted, fit_shape(layout, config, most, layout));
+  if (is_whole && !fitted.note.empty()) fitted.note = whole;
+  if (!launch) return fitted;
+  const int ranks = fitted.shape.num_ranks();
+  if (ranks % launch->size != 0) return wrong_number(*launch, fitted.note);
+  launch->deal_out(ranks);
+  fitted.here = launch->local_size;
+  return fitted;
 }
 
 Status follow_server(const RankEnv& env) {
-  GLINT_TRY(AgentOptions agent, agent_of(env));
-  agent.command = {kProgram, kRankProcessArgument};
-  return run_rank_agent(agent);
+  std::vector<AgentOptions> agents;
+  for (RankEnv one = env; one.rank < env.rank + env.count; ++one.rank) {
+    GLINT_TRY(agents.emplace_back(), agent_of(one));
+    agents.back().command = {kProgram, kRankProcessArgument};
+  }
+  std::vector<Status> ends(agents.size(), Ok{});
+  std::vector<std::thread> others;
+  for (std::size_t i = 1; i < agents.size(); ++i)
+    others.emplace_back([&, i] { ends[i] = run_rank_agent(agents[i]); });
+  ends[0] = run_rank_agent(agents[0]);
+  for (std::thread& other : others) other.join();
+  for (Status& end : ends) GLINT_TRY_STATUS(std::move(end));
+  return Ok{};
 }
 
 Result<std::unique_ptr<RankProcesses>> start_ranks(const BackendOptions& options,
@@ -66,7 +113,7 @@ Result<std::unique_ptr<RankProcesses>> start_ranks(const BackendOptions& options
   ModelOptions model = resolved;
   if (launch) {
     GLINT_TRY(RankHello self, hello_of(*launch));
-    GLINT_TRY(gate, RankGate::open(launch->port, std::move(self)));
+    GLINT_TRY(gate, RankGate::open(launch->port, std::move(self), launch->count));
     model.dir = std::filesystem::absolute(model.dir);
   }
   return RankProcesses::start({.command = {kProgram, kRankProcessArgument},

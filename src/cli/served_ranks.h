@@ -16,7 +16,7 @@ namespace glint {
 inline constexpr const char* kProgram = "/proc/self/exe";
 inline constexpr int kRanksLostExitCode = 3;
 
-// A launched process, as the others meet it; and as one that is not the first comes to it.
+// A launched rank, as the others meet it; and as one that is not the first comes to it.
 Result<RankHello> hello_of(const RankEnv& env);
 Result<AgentOptions> agent_of(const RankEnv& env);
 
@@ -24,19 +24,25 @@ Result<AgentOptions> agent_of(const RankEnv& env);
 // did. Fails where it started another number: "..., and `asked`".
 Result<std::optional<RankEnv>> launched_rank(int ranks, const std::string& asked, const Cli& cli);
 
-// The rank that a launcher made of this process, where the server is to have several ranks; none:
-// it is alone, and starts the others itself. Fails where the launcher started another number.
-Result<std::optional<RankEnv>> launched_rank(const RankOptions& options, const ShardOptions& shards,
-                                             const Cli& cli);
+// The process that `nodes` or a launcher made of this one, where the server is to have several
+// ranks; none: it is alone, and starts the others itself. Fails where the ranks that are asked for
+// cannot be dealt out to the processes; fit_launch() does that where these are fewer.
+Result<std::optional<RankEnv>> launched_process(const LayoutOptions& layout,
+                                                const NodeOptions& nodes, const Cli& cli);
+
+// As fit_shape() has it, over all machines of `launch`, whose processes get their ranks; `threads`
+// are of each machine. `is_whole`: ranks cannot share the weights.
+Result<FittedShape> fit_launch(const LayoutOptions& layout, const ModelConfig& config, int threads,
+                               bool is_whole, std::optional<RankEnv>& launch);
 
 // Starts the ranks above 0 of `resolved`, each on a backend as `options` has it, or waits for those
-// of `launch`; `here` are on each machine. Where they are lost too often, the program ends with
-// exit code 3.
+// of other processes of `launch`; `here` are on each machine. Where they are lost too often, the
+// program ends with exit code 3.
 Result<std::unique_ptr<RankProcesses>> start_ranks(const BackendOptions& options,
                                                    const ModelOptions& resolved, int here,
                                                    const std::optional<RankEnv>& launch);
 
-// A rank above 0 of a launch, until its server ends.
+// The ranks of a process that is not the first of a launch, until their server ends.
 Status follow_server(const RankEnv& env);
 
 // Such a process; returns its exit code.

@@ -26,7 +26,7 @@ Greeting greeting_of(const OwnedFd& socket) {
   return greeting;
 }
 
-// Of one rank.
+// The sockets of one rank.
 struct Connections {
   std::span<const std::vector<int>> groups;
   std::vector<std::vector<OwnedFd>> sockets = {};

@@ -23,16 +23,16 @@ constexpr std::size_t kMostHello = 4096;  // bytes
 
 Error unavailable(std::string what) { return {ErrorCode::kUnavailable, std::move(what)}; }
 
-// Why a rank that has said `theirs` is none of `self`'s; empty: it is one.
-std::string objection(const RankHello& self, const RankHello& theirs) {
+// Why a rank that has said `theirs` is none of `self`'s from `first` on; empty: it is one.
+std::string objection(const RankHello& self, int first, const RankHello& theirs) {
   const auto differ = [&](const char* what, const auto& own, const auto& other) {
     return str("rank ", theirs.rank, " has ", what, " ", other, ", and rank 0 ", own,
                "; start all ranks with the same program and command line");
   };
   if (theirs.build != self.build) return differ("glint", self.build, theirs.build);
   if (theirs.size != self.size) return differ("a group of", self.size, theirs.size);
-  if (theirs.rank < 1 || theirs.rank >= self.size)
-    return str("there is no rank ", theirs.rank, " of ", self.size);
+  if (theirs.rank < first || theirs.rank >= self.size)
+    return str("there is no rank ", theirs.rank, " of ", self.size, " to come");
   return {};
 }
 
@@ -94,13 +94,13 @@ Result<RankHello> read_hello(std::string_view text) {
   return hello;
 }
 
-Result<std::unique_ptr<RankGate>> RankGate::open(int port, RankHello self) {
+Result<std::unique_ptr<RankGate>> RankGate::open(int port, RankHello self, int first) {
   GLINT_TRY(OwnedFd listener, listen_tcp(port).in("where ranks meet"));
-  return std::unique_ptr<RankGate>(new RankGate(std::move(listener), std::move(self)));
+  return std::unique_ptr<RankGate>(new RankGate(std::move(listener), std::move(self), first));
 }
 
 Result<std::vector<RankGate::Newcomer>> RankGate::admit(Deadline deadline) {
-  std::vector<Newcomer> all(static_cast<std::size_t>(self_.size - 1));
+  std::vector<Newcomer> all(static_cast<std::size_t>(self_.size - first_));
   const auto missing = [&] {
     return std::find_if(all.begin(), all.end(),
                         [](const Newcomer& one) { return one.stream.fd() < 0; });
@@ -108,7 +108,7 @@ Result<std::vector<RankGate::Newcomer>> RankGate::admit(Deadline deadline) {
   while (missing() != all.end()) {
     Result<OwnedFd> socket = accept_tcp(listener_, deadline);
     if (!socket.ok()) {
-      return unavailable(str("rank ", missing() - all.begin() + 1, " of ", self_.size,
+      return unavailable(str("rank ", missing() - all.begin() + first_, " of ", self_.size,
                              " has not come to port ", port_of(listener_),
                              " in time; does it run, and can it reach this machine?"));
     }
@@ -118,12 +118,12 @@ Result<std::vector<RankGate::Newcomer>> RankGate::admit(Deadline deadline) {
     if (!text.ok()) continue;
     const Result<RankHello> hello = read_hello(text.value());
     if (!hello.ok() || hello.value().launch != self_.launch) continue;
-    const std::string why = objection(self_, hello.value());
+    const std::string why = objection(self_, first_, hello.value());
     if (!stream.send(dump_json(Json::Object{{"error", why}})).ok()) continue;
     if (!why.empty()) return invalid(why);
     stream.set_receive_seconds(0);
     // The later of two of the same rank is the one that lives.
-    const auto place = static_cast<std::size_t>(hello.value().rank - 1);
+    const auto place = static_cast<std::size_t>(hello.value().rank - first_);
     all[place] = {.stream = std::move(stream), .hello = hello.value()};
   }
   return all;

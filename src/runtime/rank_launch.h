@@ -43,22 +43,25 @@ class RankGate {
     RankStream stream;
     RankHello hello;
   };
-  // `self` is rank 0's. Fails if the port is taken.
-  static Result<std::unique_ptr<RankGate>> open(int port, RankHello self);
+  // `self` is rank 0's; ranks below `first` do not come: it starts them itself. Fails if the port
+  // is taken.
+  static Result<std::unique_ptr<RankGate>> open(int port, RankHello self, int first = 1);
 
   const RankHello& self() const { return self_; }
-  // Ranks 1, 2, .., as soon as all are there. Those of another build or size are told so, and it
-  // fails; others than ranks of this launch are sent away.
+  int first() const { return first_; }
+  // The ranks from first() on, as soon as all are there. Those of another build or size are told
+  // so, and it fails; others than ranks of this launch are sent away.
   Result<std::vector<Newcomer>> admit(Deadline deadline);
   // Whether these can map the memory of this process.
   bool share_machine(const std::vector<Newcomer>& all) const;
 
  private:
-  RankGate(OwnedFd listener, RankHello self)
-      : listener_(std::move(listener)), self_(std::move(self)) {}
+  RankGate(OwnedFd listener, RankHello self, int first)
+      : listener_(std::move(listener)), self_(std::move(self)), first_(first) {}
 
   const OwnedFd listener_;
   const RankHello self_;
+  const int first_;
 };
 
 struct AgentOptions {

@@ -48,7 +48,8 @@ Result<RankPeer> spawn_rank(const std::vector<std::string>& command, const Owned
   }
   RankPeer peer = {.stream = RankStream(OwnedFd(fds[0]))};
   const OwnedFd others(fds[1]);
-  const OwnedFd* const given[] = {&others, &memory};  // kRankStreamFd, kRankMemoryFd
+  std::vector<const OwnedFd*> given = {&others};  // kRankStreamFd
+  if (memory) given.push_back(&memory);           // kRankMemoryFd
   GLINT_TRY(peer.pid,
             spawn_program(command, {.own_group = true, .prints_to_error = !prints, .fds = given})
                 .in("no process for a rank"));
@@ -126,15 +127,16 @@ Status RankGroups::connect(std::span<RankPeer* const> peers,
   if (!sockets_) return Ok{};
   GLINT_TRY(const OwnedFd listener, listen_tcp(0));
   std::vector<RankAddress> ranks = {{.port = port_of(listener)}};
+  // An empty host is the leader's, which each reaches by another address.
   Json::Array told = {Json::Object{{"host", ""}, {"port", ranks[0].port}}};
   for (std::size_t i = 0; i < peers.size(); ++i) {
     GLINT_TRY(const int port, port_of_rank(i));
-    ranks.push_back({.host = peer_address(peers[i]->stream.fd()), .port = port});
+    const bool is_here = peers[i]->pid > 0;
+    ranks.push_back({.host = is_here ? "" : peer_address(peers[i]->stream.fd()), .port = port});
     told.push_back(Json::Object{{"host", ranks.back().host}, {"port", port}});
   }
   const std::uint64_t meeting = new_meeting();
-  const Json place =
-      Json::Object{{"ranks", std::move(told)}, {"meeting", std::to_string(meeting)}};
+  const Json place = Json::Object{{"ranks", std::move(told)}, {"meeting", std::to_string(meeting)}};
   for (RankPeer* peer : peers) GLINT_TRY_STATUS(peer->stream.send(dump_json(place)));
   return sockets_->connect(listener, ranks, meeting, seconds_from_now(kMeetingSeconds));
 }
@@ -210,7 +212,9 @@ Status RankMembership::join_sockets(RankLeader& leader, int rank,
     ranks.push_back(
         {address.find("host")->as_string(), static_cast<int>(address.find("port")->as_int())});
   }
-  ranks.front().host = leader.address();
+  for (RankAddress& one : ranks) {
+    if (one.host.empty()) one.host = leader.address();
+  }
   std::uint64_t meeting = 0;
   const std::string& digits = said.find("meeting")->as_string();
   std::from_chars(digits.data(), digits.data() + digits.size(), meeting);

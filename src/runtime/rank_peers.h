@@ -36,8 +36,8 @@ struct RankPeer {
   RankStream stream = {};
 };
 
-// Starts `command`, with the descriptors above. `prints`: to our standard output, else to our
-// standard error. What a terminal signals is not signalled to it.
+// Starts `command`, with the descriptors above; `memory` may be none. `prints`: to our standard
+// output, else to our standard error. What a terminal signals is not signalled to it.
 Result<RankPeer> spawn_rank(const std::vector<std::string>& command, const OwnedFd& memory,
                             bool prints);
 

@@ -85,9 +85,9 @@ void expect_groups_work(const MeshShape& shape, bool share_memory) {
   for (std::size_t i = 0; i < followers; ++i) {
     others.emplace_back([&, i] {
       const int rank = static_cast<int>(i) + 1;
-      const RankMembership member = RankMembership::join(*leaders[i], groups->memory_path(false),
-                                                         shape, rank, [](int) {})
-                                        .value();
+      const RankMembership member =
+          RankMembership::join(*leaders[i], groups->memory_path(false), shape, rank, [](int) {
+          }).value();
       EXPECT_EQ(member.all().rank(), rank);
       expect_all_meet(member.all());
       expect_mesh_meets(member.mesh());

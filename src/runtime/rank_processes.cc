@@ -45,11 +45,11 @@ std::vector<RankPeer*> RankProcesses::peers() {
 
 // Followers that load, and who watches them.
 Status RankProcesses::bring() {
-  GLINT_TRY_STATUS(options_.gate ? admit() : spawn());
+  GLINT_TRY_STATUS(options_.gate ? admit() : spawn(options_.model.shape.num_ranks()));
   ModelOptions model = options_.model;
   if (leader_) model.dir = leader_->options().dir;
-  const std::string memory = groups_->memory_path(!options_.gate);
   for (std::size_t i = 0; i < processes_.size(); ++i) {
+    const std::string memory = groups_->memory_path(processes_[i].pid > 0);
     const Json start =
         rank_start(model, static_cast<int>(i) + 1, options_.build, options_.backend, memory);
     GLINT_TRY_STATUS(processes_[i].stream.send(dump_json(start)));
@@ -62,10 +62,11 @@ Status RankProcesses::bring() {
   });
 }
 
-Status RankProcesses::spawn() {
+// The ranks from 1 to `end`.
+Status RankProcesses::spawn(int end) {
   if (!groups_) GLINT_TRY_STATUS(make_groups(true));
   const std::lock_guard lock(mutex_);
-  for (int rank = 1; rank < options_.model.shape.num_ranks(); ++rank) {
+  for (int rank = 1; rank < end; ++rank) {
     Process& process = processes_.emplace_back();
     GLINT_TRY(static_cast<RankPeer&>(process),
               spawn_rank(options_.command, groups_->memory_file(), false));
@@ -73,7 +74,8 @@ Status RankProcesses::spawn() {
   return Ok{};
 }
 
-// Those that a launcher has started. What they share is settled by the first.
+// Those of other processes that were started, and those of this one. What they share is settled by
+// the first that come.
 Status RankProcesses::admit() {
   GLINT_TRY(std::vector<RankGate::Newcomer> all,
             options_.gate->admit(seconds_from_now(groups_ ? kReturnSeconds : kMeetSeconds)));
@@ -84,6 +86,7 @@ Status RankProcesses::admit() {
                  "a rank has come back on another machine, and the others share memory; start the "
                  "server anew"};
   }
+  GLINT_TRY_STATUS(spawn(options_.gate->first()));
   const std::lock_guard lock(mutex_);
   for (RankGate::Newcomer& one : all) {
     processes_.emplace_back().stream = std::move(one.stream);

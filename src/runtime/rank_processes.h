@@ -27,11 +27,12 @@
 namespace glint {
 
 struct RankProcessOptions {
-  std::vector<std::string> command;     // comes to run_rank_process() (rank_process.h)
-  std::string build;                    // of this program; all ranks have the same
-  ModelOptions model;                   // of the leader; the others' differ in their rank
-  Json backend;                         // what make_backend() of run_rank_process() takes
-  std::unique_ptr<RankGate> gate = {};  // where followers come from; none: `command` is started
+  std::vector<std::string> command;  // comes to run_rank_process() (rank_process.h)
+  std::string build;                 // of this program; all ranks have the same
+  ModelOptions model;                // of the leader; the others' differ in their rank
+  Json backend;                      // what make_backend() of run_rank_process() takes
+  // Where followers come from that are another process's; none: `command` is started for all.
+  std::unique_ptr<RankGate> gate = {};
   // Called with a report where ranks are lost for the third time in ten minutes; does not return.
   std::function<void(const std::string& report)> on_give_up;
 };
@@ -67,7 +68,7 @@ class RankProcesses final : public Followers {
   Status make_groups(bool share_memory);
   std::vector<RankPeer*> peers();
   Status bring();
-  Status spawn();
+  Status spawn(int end);
   Status admit();
   Result<Json> take_answer(std::size_t follower);
   Heard hear(std::size_t follower);

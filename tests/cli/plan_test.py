@@ -73,13 +73,17 @@ def launches():
     check("kind: LeaderWorkerSet\n" in manifest and "    size: 2\n" in manifest, "Kubernetes", manifest)
     gpu = output("plan", MODEL, "--device", "h200", "--count", 1, "--k8s")
     check("nvidia.com/gpu: 1" in gpu and "--tp" not in gpu, "a GPU", gpu)
+    gpus = output("plan", MODEL, "--device", "h200", "--count", 4, "--dp", 4, "--ep", 4, "--slurm")
+    check("--nodes=1\n" in gpus and "--gpus-per-node=4\n" in gpus and " --dp 4 --ep 4 --host" in gpus, "GPUs of a machine", gpus)
+    layout = ("--tp", "2", "--dp", "2", "--ep", "4", "--cp", "2", "--pp", "2")
+    script = output("plan", MODEL, "--device", "cpu", *layout, "--kv-cache-memory", "64M", "--slurm")
+    check("--nodes=8\n" in script and " ".join(layout) in script, "a layout", script)
 
 
 def refusals():
     refused("plan", MODEL, "--k8s", "--slurm", words=["--k8s", "--slurm"])
     refused("plan", MODEL, "--k8s", "--json", words=["--json"])
-    refused("plan", MODEL, "--slurm", "--count", 2, words=["one GPU"])
-    refused("plan", MODEL, "--slurm", "--device", "cpu", "--dp", 2, words=["--dp"])
+    refused("plan", MODEL, "--slurm", "--pp", 2, "--count", 2, words=["--pp"])
     refused("plan", "zai-org/GLM-5", "--device", "h300", words=["h300"])
     refused("plan", "zai-org/GLM-5", "--tp", 3, words=["tp 3 is 3 ranks, but there are 8 devices"])
     refused("plan", "zai-org/GLM-5", "--cp", 4, words=["cp is 4"])

@@ -83,7 +83,7 @@ def tokens(server):
     return server.request("/server_info")[2]["engine"]["generated_tokens"]
 
 
-FLAGS = ("--threads", 1, "--kv-cache-tokens", 4096)
+FLAGS = ("--threads", 2, "--kv-cache-tokens", 4096)
 
 
 def alone(pool, *flags):
@@ -96,12 +96,12 @@ def alone(pool, *flags):
 class Follower:
     """The second machine's process, whose launcher starts it again where it dies."""
 
-    def __init__(self, layout):
-        self.command = on(1, GLINT, "serve", MODEL, *layout, *FLAGS)
+    def __init__(self, line, env):
+        self.command, self.env = on(1, *line), env
         self.begin()
 
     def begin(self):
-        self.process = subprocess.Popen(self.command, env=variables(1))
+        self.process = subprocess.Popen(self.command, env=self.env)
 
     def die(self):
         self.process.kill()
@@ -109,7 +109,7 @@ class Follower:
 
 
 def loses_a_rank(server, machines, follower):
-    os.kill(server.request("/server_info")[2]["ranks"][1]["pid"], signal.SIGKILL)
+    os.kill(server.request("/server_info")[2]["ranks"][-1]["pid"], signal.SIGKILL)
 
 
 def loses_an_agent(server, machines, follower):
@@ -126,14 +126,18 @@ def loses_the_link(server, machines, follower):
     machines.cable("down")
 
 
-def serves(machines, pool, layout, expected, faults):
-    follower = Follower(layout)
+def serves(machines, pool, layout, expected, faults, typed=False):
+    """By a launcher's variables, or as it is `typed` on each machine, of which each has half of the ranks."""
+    nodes = lambda node: ("--nnodes", 2, "--node-rank", node, "--master-addr", HOSTS[0]) if typed else ()
+    env = (None, None) if typed else [variables(rank) for rank in range(2)]
+    follower = Follower((GLINT, "serve", MODEL, *layout, *FLAGS, *nodes(1)), env[1])
     try:
-        with OverTwoMachines(on(0, GLINT, "serve"), MODEL, *layout, *FLAGS, env=variables(0)) as server:
+        with OverTwoMachines(on(0, GLINT, "serve"), MODEL, *layout, *FLAGS, *nodes(0), env=env[0]) as server:
             assert texts(run(server, pool)) == expected
-            until("beats bring what was moved", lambda: all(rank["collectives"][layout[0][2:]] for rank in
+            kinds = [word[2:] for word in layout if str(word).startswith("--") and word != "--reduce-slices"]
+            until("beats bring what was moved", lambda: all(rank["collectives"][kind] for kind in kinds for rank in
                                                             server.request("/server_info")[2]["ranks"]))
-            print(f"{layout[0]} 2: two machines say what one rank says", flush=True)
+            print(*layout, ": two machines say what one rank says", flush=True)
             for fault in faults:
                 done = tokens(server)
                 running = run(server, pool)
@@ -156,3 +160,5 @@ def serves(machines, pool, layout, expected, faults):
 with Machines() as machines, concurrent.futures.ThreadPoolExecutor(STREAMS) as pool:
     serves(machines, pool, ("--tp", 2), alone(pool, "--reduce-slices", 2), (loses_a_rank, loses_the_link))
     serves(machines, pool, ("--pp", 2), alone(pool), (loses_an_agent, loses_the_link))
+    serves(machines, pool, ("--tp", 2, "--pp", 2), alone(pool, "--reduce-slices", 2), (loses_a_rank, loses_the_link), typed=True)
+    serves(machines, pool, ("--dp", 2, "--ep", 2), alone(pool), (loses_a_rank, loses_the_link), typed=True)

@@ -5,6 +5,7 @@
 Without `mpirun` torchrun's variables are set by hand. Where `prterun` lies beside it, as Open MPI 5 has it, it starts ranks, too.
 """
 import os
+import pathlib
 import shutil
 import signal
 import socket
@@ -87,6 +88,28 @@ def what_differs_is_refused():
         os.remove(copy)
 
 
+def machines_share_the_ranks(expected):
+    """Two of them, each of which starts two ranks, by the command line or by a launcher that starts a process on each."""
+    layout, port = ("--tp", 2, "--pp", 2, "--threads", 4, "--kv-cache-tokens", 4096), free_port()
+    typed = [("--nnodes", 2, "--node-rank", node, "--master-addr", f"127.0.0.1:{port}") for node in range(2)]
+    for lines, envs in ((typed, (None, None)), (((), ()), [variables(node, 2, free) for free in [free_port()] for node in range(2)])):
+        other = subprocess.Popen([GLINT, "serve", MODEL, *map(str, (*layout, *lines[1]))], env=envs[1], stderr=subprocess.PIPE, text=True)
+        with Served([GLINT, "serve"], MODEL, *layout, *lines[0], env=envs[0]) as server:
+            assert answer(server) == expected
+            ranks = ranks_of(server)
+            assert [(rank["stage"], rank["tp_rank"]) for rank in ranks] == [(0, 0), (0, 1), (1, 0), (1, 1)], ranks
+            parents = [int(pathlib.Path(f"/proc/{rank['pid']}/stat").read_text().rsplit(")", 1)[1].split()[1]) for rank in ranks]
+            assert parents[1:] == [server.process.pid, other.pid, other.pid], parents
+            for lost in (1, 3):
+                os.kill(ranks_of(server)[lost]["pid"], signal.SIGKILL)
+                until("health says so", lambda: server.request("/health")[0] == 503)
+                until("health is back", lambda: server.request("/health")[0] == 200)
+                assert answer(server) == expected
+        assert other.wait(30) == 0, other.stderr.read()
+    said = subprocess.run([GLINT, "serve", MODEL, "--tp", "2", "--nnodes", "3", "--master-addr", "a"], capture_output=True, text=True, timeout=60)
+    assert said.returncode == 2 and "--nnodes is 3, and --tp is 2" in said.stderr, said
+
+
 def starts(launch, layout, expected):
     with Served([*launch, GLINT, "serve"], MODEL, *layout, *FLAGS) as server:
         assert answer(server) == expected
@@ -119,3 +142,4 @@ else:
     torchrun_starts(text)
     a_follower_ends_with_its_server()
     what_differs_is_refused()
+    machines_share_the_ranks(text)

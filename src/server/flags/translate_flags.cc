@@ -60,6 +60,8 @@ class Translator {
   void set_part(std::map<std::string, std::string>& parts, const FlagRule& rule,
                 const std::string& value);
   Status finish_speculation();
+  Status take_size(const char* name, int& size);
+  Status deal_out_shards(int shards);
   Status finish_layout();
 
   const Dialect dialect_;
@@ -325,16 +327,38 @@ void Translator::set_part(std::map<std::string, std::string>& parts, const FlagR
   if (part.empty() || file_wins_ == (target_ == &from_file_)) part = value;
 }
 
+Status Translator::take_size(const char* name, int& size) {
+  const std::string& text = layout_[name];
+  if (text.empty() || option_detail::parse(text, size)) return Ok{};
+  return invalid(str("--", name, " expects a number, got ", quoted(text)));
+}
+
+// Some of vLLM's `shards` on each machine, as --nnodes and --node-rank.
+Status Translator::deal_out_shards(int shards) {
+  int here = shards, first = 0;
+  GLINT_TRY_STATUS(take_size("local-dp", here));
+  GLINT_TRY_STATUS(take_size("first-dp", first));
+  if (here == shards) return Ok{};
+  if (here < 1 || shards % here != 0 || first % here != 0) {
+    return invalid(str("--data-parallel-size is ", shards, ", of which ", here, " from number ",
+                       first,
+                       " on (--data-parallel-start-rank) are to run here; machines must "
+                       "have as many each (--data-parallel-size-local)"));
+  }
+  from_line_.push_back(str("--nnodes=", shards / here));
+  from_line_.push_back(str("--node-rank=", first / here));
+  return Ok{};
+}
+
 // The parts of a layout, as --tp, --dp, --ep, --pp and --cp. With attention over shards --tp says
 // how many ranks there are in all, of SGLang's shards or, for TensorRT-LLM, as many shards.
 Status Translator::finish_layout() {
   std::map<std::string, int> sizes;
   for (const char* name : {"tp", "dp", "ep", "pp", "cp"}) {
     int& size = sizes[name] = 1;
-    const std::string& text = layout_[name];
-    if (!text.empty() && !option_detail::parse(text, size))
-      return invalid(str("--", name, " expects a number, got ", quoted(text)));
+    GLINT_TRY_STATUS(take_size(name, size));
   }
+  GLINT_TRY_STATUS(deal_out_shards(sizes["dp"]));
   if (layout_["attention-dp"] == "true") {
     if (layout_["dp"].empty()) sizes["dp"] = sizes["tp"];
     sizes["tp"] = std::max(sizes["tp"] / std::max(sizes["dp"], 1), 1);
