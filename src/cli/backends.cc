@@ -5,6 +5,7 @@
 #include "backends/cpu/cpu_ops.h"
 #include "backends/cuda/cuda_ops.h"
 #include "backends/reference/reference_ops.h"
+#include "base/cpu_nodes.h"
 #include "base/log.h"
 #include "base/str.h"
 #include "base/thread_pool.h"
@@ -43,6 +44,15 @@ std::string resolve_backend(const std::string& name) {
 
 int device_of_rank(int rank, int here) {
   return num_cuda_devices() == 1 ? 0 : rank % std::max(here, 1);
+}
+
+void keep_to_memory(const std::string& backend, int rank, int here) {
+  if (here < 2 || resolve_backend(backend) == "cuda") return;
+  const std::vector<int> cpus = cpus_of_rank(cpu_nodes(cpus_at_start()), rank % here, here);
+  if (!keep_to_cpus(cpus)) {
+    log(LogLevel::kWarning,
+        str("rank ", rank, " cannot be kept to the CPUs of one node of memory, and is slower"));
+  }
 }
 
 Status check_devices(int here, bool launched) {

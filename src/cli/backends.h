@@ -21,6 +21,9 @@ struct BackendOptions {
 // The GPU of a rank, of which `here` are on each machine: they are numbered machine by machine. A
 // process that is shown one GPU uses that.
 int device_of_rank(int rank, int here);
+// Keeps a process, before it starts threads, to CPUs beside the memory that is its rank's on a
+// machine with several (cpu_nodes.h), unless it computes on a GPU.
+void keep_to_memory(const std::string& backend, int rank, int here);
 // Fails where this machine has no GPU for each of the `here` ranks that it runs; who is `launched`
 // may be shown its own alone.
 Status check_devices(int here, bool launched);

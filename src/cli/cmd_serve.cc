@@ -259,6 +259,7 @@ Status serve(const Options& options, const TranslatedArgs& given, Cli& cli) {
   GLINT_TRY(BackendOptions each, backend_options(options, cli));
   each.threads = resolved.threads = std::max(resolved.threads / facts.ranks.here, 1);
   each.use_windows = given.graphs.windows;
+  keep_to_memory(each.name, 0, facts.ranks.here);
   GLINT_TRY(std::unique_ptr<Backend> backend, make_backend(each));
   GraphSizes graphs = sizes_of(given.graphs, options.max_num_seqs);
   graphs.most = options.max_num_batched_tokens;

@@ -137,7 +137,9 @@ int run_rank() {
     const auto number = [&](const char* name) {
       return static_cast<int>(backend.find(name)->as_int());
     };
-    return make_backend({.name = backend.find("name")->as_string(),
+    const std::string& name = backend.find("name")->as_string();
+    keep_to_memory(name, rank, number("here"));
+    return make_backend({.name = name,
                          .cpu_isa = backend.find("cpu_isa")->as_string(),
                          .threads = number("threads"),
                          .device = device_of_rank(rank, number("here")),

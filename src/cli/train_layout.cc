@@ -37,6 +37,7 @@ Result<LaidOutRanks> lay_out(const MeshShape& shape, const RunOptions& how,
   RunOptions each = how;
   if (shape.num_ranks() > 1 && each.backend == "auto") each.backend = "cpu";
   each.threads = out.model.threads = std::max(threads / (ranks * peers.here()), 1);
+  if (!peers.is_alone()) keep_to_memory(each.backend, peers.rank(), peers.here());
   for (int rank = 0; rank < ranks; ++rank) {
     GLINT_TRY(std::unique_ptr<Backend> backend, make_backend(each, cli));
     out.backends.push_back(std::move(backend));

@@ -144,9 +144,10 @@ std::vector<Finding> judge_host(const MachineFacts& m, const Rates& rates) {
                    "NUMA",
                    Mark::kNote,
                    str(m.cpu.numa_nodes,
-                       " nodes; glint does not choose where memory lies: spread it, so that all "
-                       "memory channels work"),
-                   {"numactl --interleave=all glint serve MODEL"}});
+                       " nodes: ranks keep to the memory of their own; one alone uses all, and is "
+                       "faster where its memory is spread"),
+                   {str("glint serve MODEL --tp ", m.cpu.numa_nodes),
+                    "numactl --interleave=all glint serve MODEL"}});
   out.push_back(judge_memory(m));
   out.push_back(judge_models(m));
   out.push_back(judge_huge_pages(m.memory));

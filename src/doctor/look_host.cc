@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "base/cpu_nodes.h"
 #include "base/memory.h"
 #include "base/str.h"
 #include "doctor/look.h"
@@ -106,8 +107,8 @@ CpuFacts look_at_cpu(const MachineFiles& files) {
   const std::string status = files.text("/proc/self/status");
   for (const std::string_view line : split(status, '\n')) {
     if (!line.starts_with("Cpus_allowed_list:")) continue;
-    if (const int allowed = count_in_list(value_of(line)))
-      out.usable = std::min(out.usable, allowed);
+    const auto allowed = static_cast<int>(read_cpu_list(trimmed(value_of(line))).size());
+    if (allowed > 0) out.usable = std::min(out.usable, allowed);
   }
   const std::string quota = files.line("/sys/fs/cgroup/cpu.max");  // "200000 100000", "max 100000"
   if (const auto words = words_of(quota); words.size() == 2) {

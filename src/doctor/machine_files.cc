@@ -104,17 +104,4 @@ std::optional<std::int64_t> parse_number(std::string_view text) {
   return value;
 }
 
-int count_in_list(std::string_view list) {
-  constexpr std::int64_t kMost = 1 << 20;
-  std::int64_t count = 0;
-  for (const std::string_view part : split(trimmed(list), ',')) {
-    const std::size_t dash = std::min(part.find('-'), part.size());
-    const auto first = parse_number(part.substr(0, dash));
-    const auto last = dash < part.size() ? parse_number(part.substr(dash + 1)) : first;
-    if (!first || !last || *first < 0 || *last < *first || *last >= kMost) return 0;
-    count += *last - *first + 1;
-  }
-  return static_cast<int>(std::min(count, kMost));
-}
-
 }  // namespace glint

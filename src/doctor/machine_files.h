@@ -41,7 +41,4 @@ std::vector<std::string_view> words_of(std::string_view text);
 // An integer in decimal that is all of `text`.
 std::optional<std::int64_t> parse_number(std::string_view text);
 
-// How many numbers a list such as "0-3,8" has; 0 if it is none.
-int count_in_list(std::string_view list);
-
 }  // namespace glint

@@ -13,7 +13,9 @@
 #include <chrono>
 #include <cstring>
 #include <random>
+#include <thread>
 
+#include "base/cpu_nodes.h"
 #include "base/spawn_program.h"
 #include "base/str.h"
 #include "base/tcp.h"
@@ -50,9 +52,13 @@ Result<RankPeer> spawn_rank(const std::vector<std::string>& command, const Owned
   const OwnedFd others(fds[1]);
   std::vector<const OwnedFd*> given = {&others};  // kRankStreamFd
   if (memory) given.push_back(&memory);           // kRankMemoryFd
-  GLINT_TRY(peer.pid,
-            spawn_program(command, {.own_group = true, .prints_to_error = !prints, .fds = given})
-                .in("no process for a rank"));
+  Result<pid_t> pid = Error{};
+  // It inherits the CPUs of the thread that starts it, which may be of another rank's memory.
+  std::thread([&] {
+    keep_to_cpus(cpus_at_start());
+    pid = spawn_program(command, {.own_group = true, .prints_to_error = !prints, .fds = given});
+  }).join();
+  GLINT_TRY(peer.pid, std::move(pid).in("no process for a rank"));
   return peer;
 }
 
