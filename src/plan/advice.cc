@@ -18,6 +18,7 @@ std::vector<RankLayout> layouts_of(int count, const ModelConfig& config) {
       if (count > 1 && count <= config.n_routed_experts) {
         layouts.push_back({.tp = tp, .ep = count, .dp = dp});
       }
+      if (tp > 1 && dp > 1) layouts.push_back({.tp = tp, .dp = dp});
     }
   }
   return layouts;

@@ -105,6 +105,26 @@ TEST(Floors, are_those_of_a_roofline_of_its_own) {
   }
 }
 
+// 78 layers of 6,144, 75 of them with experts, of which a token chooses 8.
+TEST(Floors, tell_hosts_apart) {
+  const auto collectives = [](RankLayout layout, int count, int batch) {
+    DeploymentOptions options = on("h200", count, Release::kFp8, layout);
+    options.concurrency = batch;
+    return planned(options).decode.back().floor.collectives;
+  };
+  // 4 rows of a rank go to 6.0499 others of 16, and to 0.99609 other hosts of 2.
+  const double row = 6144 * 3.03;
+  const double exchange = 50e-6 + 4 * row * (6.0499 / 450e9 + 0.99609 / 50e9);
+  EXPECT_NEAR(collectives({.ep = 16, .dp = 16}, 16, 64), 75 * exchange, 1e-4 * 75 * exchange);
+  // Stages of a host each, and two in one.
+  const double sums = collectives({.tp = 8}, 8, 1);
+  EXPECT_NEAR(collectives({.tp = 8, .pp = 2}, 16, 1), sums + 25e-6 + 4 * 6144 / 50e9, 1e-9);
+  EXPECT_NEAR(collectives({.tp = 4, .pp = 4}, 16, 1) - collectives({.tp = 4, .pp = 2}, 8, 1),
+              25e-6 + 10e-6 + 4 * 6144 * (1 / 50e9 + 1 / 450e9), 1e-9);
+  EXPECT_GT(collectives({.tp = 16}, 16, 1), 78 * 2 * 25e-6);
+  EXPECT_EQ(collectives({.tp = 8, .dp = 2}, 16, 2), sums);
+}
+
 TEST(Deployment, refuses_layouts_that_are_none) {
   const auto error = [](RankLayout layout, int cp = 1) {
     DeploymentOptions options = on("h200", 8, Release::kFp8, layout);

@@ -17,6 +17,8 @@ struct DeviceModel {
   double bf16 = 0, fp8 = 0, fp4 = 0;  // FLOP
   double link = 0;                    // bytes to other devices of the host, one direction
   std::string_view source;            // of these numbers
+  int per_host = 8;                   // devices that the link joins
+  double network = 50e9;              // bytes of a device to other hosts, one direction: 400 Gb/s
 };
 
 std::span<const DeviceModel> device_models();

@@ -7,7 +7,8 @@
 namespace glint {
 namespace {
 
-constexpr double kLatency = 10e-6;  // of one collective inside a host
+// One collective inside a host, and one across hosts.
+constexpr double kLatency = 10e-6, kNetworkLatency = 25e-6;
 
 double rate_of(const PlanOps::Call& call, const DeviceModel& device) {
   if (call.op == Op::kSelectKeys) return device.fp8;
@@ -24,10 +25,30 @@ double rate_of(const PlanOps::Call& call, const DeviceModel& device) {
 }
 
 // One shot, where every rank reads all others' parts, or a scatter and a gather.
-double all_reduce(double bytes, int ranks, double link) {
-  const double one = kLatency + (ranks - 1) * bytes / link;
-  const double two = 1.5 * kLatency + 2.0 * (ranks - 1) / ranks * bytes / link;
+double all_reduce(double bytes, int ranks, const DeviceModel& device) {
+  const bool in_host = ranks <= device.per_host;
+  const double link = in_host ? device.link : device.network;
+  const double latency = in_host ? kLatency : kNetworkLatency;
+  const double one = latency + (ranks - 1) * bytes / link;
+  const double two = 1.5 * latency + 2.0 * (ranks - 1) / ranks * bytes / link;
   return std::min(one, two);
+}
+
+// Among `n` places that have as many experts each, the others that a token goes to.
+double other_places(double n, int experts_per_token) {
+  return n * (1 - std::pow(1 - 1 / n, experts_per_token)) * (n - 1) / n;
+}
+
+// The rows of `tokens` of a rank go to the ranks of the experts that they choose, once to each, in
+// FP8 with scales, and answers in BF16 come back. A row crosses to another host once, and an answer
+// back, where its parts are added.
+double exchange(double tokens, int ranks, const ModelConfig& c, const DeviceModel& device) {
+  const double row = static_cast<double>(c.hidden_size) * (1.03 + 2);
+  const double hosts = std::ceil(static_cast<double>(ranks) / device.per_host);
+  const double in_host = tokens * other_places(ranks, c.num_experts_per_tok) * row / device.link;
+  if (hosts < 2) return 2 * kLatency + in_host;
+  return 2 * kNetworkLatency + in_host +
+         tokens * other_places(hosts, c.num_experts_per_tok) * row / device.network;
 }
 
 double collectives(const ShardPlan& shard, const ModelConfig& c, const RankLayout& l,
@@ -37,19 +58,17 @@ double collectives(const ShardPlan& shard, const ModelConfig& c, const RankLayou
   double seconds = 0;
   for (int i = shard.layers.begin; i < shard.layers.end; ++i) {
     const bool dense = c.layers[static_cast<std::size_t>(i)].is_dense();
-    if (l.tp > 1) seconds += all_reduce(2 * T * H, l.tp, device.link);  // after attention
+    if (l.tp > 1) seconds += all_reduce(2 * T * H, l.tp, device);  // after attention
     if (exchanges && !dense) {
-      // Rows in FP8 with scales go to the other ranks that a token's experts lie on, and answers
-      // in BF16 come back.
-      const double n = l.ep;
-      const double ranks = n * (1 - std::pow(1 - 1 / n, c.num_experts_per_tok)) * (n - 1) / n;
-      seconds += 2 * kLatency + T / l.tp * ranks * H * (1.03 + 2) / device.link;
+      seconds += exchange(T / l.tp, l.ep, c, device);
     } else if (l.tp > 1) {
-      seconds += all_reduce(2 * T * H, l.tp, device.link);
+      seconds += all_reduce(2 * T * H, l.tp, device);
     }
   }
-  if (!shard.is_last()) seconds += kLatency + 4 * T * H / device.link;
-  return seconds;
+  if (shard.is_last()) return seconds;
+  const bool in_host = (shard.stage + 1) * l.tp * l.dp % device.per_host != 0;
+  return seconds + (in_host ? kLatency + 4 * T * H / device.link
+                            : kNetworkLatency + 4 * T * H / device.network);
 }
 
 }  // namespace

@@ -102,8 +102,10 @@ Result<PlanReport> make_report(const ModelConfig& config, const DeploymentOption
 std::string to_text(const PlanReport& r) {
   const Deployment& d = r.deployment;
   const DeploymentOptions& o = d.options;
-  std::string text = str(o.model, " in ", o.format, " on ", o.count, " x ", o.device.product, ", ",
-                         describe(o.layout), o.cp > 1 ? str(", cp ", o.cp) : "", "\n");
+  std::string text =
+      str(o.model, " in ", o.format, " on ", o.count, " x ", o.device.product, ", ",
+          o.count > o.device.per_host ? str("hosts of ", o.device.per_host, ", ") : "",
+          describe(o.layout), o.cp > 1 ? str(", cp ", o.cp) : "", "\n");
   text += d.fits ? "It fits.\n" : str("It does not fit: ", d.limit, ".\n");
   text += memory_table(d) + weight_rows(d);
   text += "\nCache\n";

@@ -11,7 +11,6 @@ namespace {
 // Free for contexts, buffers of collectives, what a sleeping engine keeps, and fragments: a rule,
 // not a measurement.
 constexpr double kFreeShare = 0.15;
-constexpr double kNetwork = 50e9;   // bytes a second of a GPU to other nodes: 400 Gb/s
 constexpr int kLogProbRows = 1024;  // whose logits are there together
 
 std::string gib(std::int64_t bytes) {
@@ -225,7 +224,7 @@ class Planner {
   void find_times() {
     const DeviceModel& d = o_.device;
     find_traffic();
-    const auto link = [&](int group) { return group > o_.gpus_per_node ? kNetwork : d.link; };
+    const auto link = [&](int group) { return group > o_.gpus_per_node ? d.network : d.link; };
     const double n = tokens_of_round();
     const double a_batch = o_.tokens_per_gpu;
     plan_.micro_batches = static_cast<int>(std::max(1.0, std::ceil(n / a_batch)));

@@ -80,6 +80,12 @@ def launches():
     check("--nodes=8\n" in script and " ".join(layout) in script, "a layout", script)
 
 
+def the_table_of_layouts_is_what_the_program_says():
+    tool = pathlib.Path(__file__).resolve().parents[2] / "tools" / "layout_tables.py"
+    done = subprocess.run([sys.executable, tool, "--check", sys.argv[1]], capture_output=True, text=True)
+    check(done.returncode == 0, "the table", done.stderr)
+
+
 def refusals():
     refused("plan", MODEL, "--k8s", "--slurm", words=["--k8s", "--slurm"])
     refused("plan", MODEL, "--k8s", "--json", words=["--json"])
@@ -96,4 +102,5 @@ this_machine()
 odd_loads()
 page()
 launches()
+the_table_of_layouts_is_what_the_program_says()
 refusals()
