@@ -1,5 +1,6 @@
 #include "runtime/model_executor.h"
 
+#include <algorithm>
 #include <chrono>
 #include <numeric>
 

@@ -1,5 +1,6 @@
 #include "train/train_peers.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "base/json.h"
