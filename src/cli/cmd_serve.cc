@@ -8,7 +8,9 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/str.h"
+#include "base/thread_pool.h"
 #include "checkpoint/checkpoint.h"
+#include "checkpoint/checksum.h"
 #include "checkpoint/model_dir.h"
 #include "cli/commands.h"
 #include "cli/generate_options.h"
@@ -281,6 +283,13 @@ Status serve(const Options& options, const TranslatedArgs& given, Cli& cli) {
   plan.server.version = GLINT_VERSION;
   plan.server.find_model = [cache = cli.environment.hf_hub_cache](const std::string& model) {
     return resolve_model(model, cache);
+  };
+  GLINT_TRY(plan.server.build, program_build());
+  plan.server.checksum_of = [threads =
+                                 resolved.threads](const std::string& dir) -> Result<std::string> {
+    GLINT_TRY(const Checkpoint weights, Checkpoint::open(dir));
+    ThreadPool pool(std::max(threads, 1));
+    return checksum_of(weights.source(), pool);
   };
   GLINT_TRY(std::unique_ptr<Server> server, Server::listen(plan.server));
   tell_graph_flags(given.graphs, backend->device(), cli);

@@ -18,17 +18,20 @@
 
 namespace glint {
 
-// Machines may have different programs of one version: the file tells them apart.
-Result<RankHello> hello_of(const RankEnv& env) {
+Result<std::string> program_build() {
   GLINT_TRY(const MappedFile program, MappedFile::open(kProgram));
   const auto* const bytes = reinterpret_cast<const char*>(program.bytes().data());
-  return RankHello{
-      .build = formatted("%s (program %016llx)", GLINT_VERSION,
-                         static_cast<unsigned long long>(fnv1a({bytes, program.bytes().size()}))),
-      .launch = env.launch,
-      .machine = this_machine(),
-      .rank = env.rank,
-      .size = env.size};
+  return formatted("%s (program %016llx)", GLINT_VERSION,
+                   static_cast<unsigned long long>(fnv1a({bytes, program.bytes().size()})));
+}
+
+Result<RankHello> hello_of(const RankEnv& env) {
+  GLINT_TRY(std::string build, program_build());
+  return RankHello{.build = std::move(build),
+                   .launch = env.launch,
+                   .machine = this_machine(),
+                   .rank = env.rank,
+                   .size = env.size};
 }
 
 Result<AgentOptions> agent_of(const RankEnv& env) {

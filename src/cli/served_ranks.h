@@ -16,6 +16,9 @@ namespace glint {
 inline constexpr const char* kProgram = "/proc/self/exe";
 inline constexpr int kRanksLostExitCode = 3;
 
+// This program: its version, and a checksum of its file, by which programs of one version differ.
+Result<std::string> program_build();
+
 // A launched rank, as the others meet it; and as one that is not the first comes to it.
 Result<RankHello> hello_of(const RankEnv& env);
 Result<AgentOptions> agent_of(const RankEnv& env);

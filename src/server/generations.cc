@@ -214,7 +214,8 @@ void Generations::submit(ApiRequest request, Reply reply) {
                        .created = unix_seconds(),
                        .model = request.model,
                        .moe_layers = executor.num_moe_layers,
-                       .experts_per_token = executor.num_experts_per_tok};
+                       .experts_per_token = executor.num_experts_per_tok,
+                       .weights = &weights_};
   const Live live = {.id = info.id,
                      .rid = request.turn.rid,
                      .request_id = reply.context().request_id,

@@ -139,7 +139,8 @@ TextModel::TextModel(Tokenizer tokenizer, ChatTemplate chat_template, std::vecto
       stop_ids(std::move(stop_ids)),
       vocab_size(vocab_size),
       grammars(std::make_unique<GrammarService>(
-          read_vocabulary(this->tokenizer, vocab_size, this->stop_ids), grammar_options)) {
+          read_vocabulary(this->tokenizer, vocab_size, this->stop_ids), grammar_options)),
+      vocabulary(this->tokenizer.vocabulary_checksum()) {
   for (TokenId id = 0; id < this->tokenizer.vocab_size(); ++id)
     if (const auto token = this->tokenizer.id_to_token(id))
       max_token_bytes = std::max(max_token_bytes, token->size());

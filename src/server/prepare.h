@@ -29,6 +29,7 @@ struct TextModel {
   // The longest token's; a text has at least (its bytes / max_token_bytes) tokens.
   std::size_t max_token_bytes = 1;
   std::vector<TokenId> call_tokens;  // that begin a call: masked by tool_choice "none"
+  const std::string vocabulary;      // Tokenizer::vocabulary_checksum()
 };
 
 struct Prepared {

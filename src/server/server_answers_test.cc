@@ -340,6 +340,43 @@ TEST(ServerAnswers, generate_speaks_tokens) {
             "[11,12,13");
 }
 
+TEST(ServerAnswers, weights_have_the_name_that_a_trainer_gives_and_the_checksum_that_it_wrote) {
+  TestServerOptions options;
+  options.config.build = "b1";
+  options.config.checksum_of = [](const std::string& dir) -> Result<std::string> {
+    return dir == "there" ? Result<std::string>("abc") : invalid("nothing in " + dir);
+  };
+  TestServer server(" world", options);
+  const auto version = [&] {
+    const Json info = parse_json(server.get("/model_info").body).value();
+    EXPECT_EQ(at(info, "build"), "b1");
+    EXPECT_EQ(at(info, "state"), "ready");
+    EXPECT_EQ(at(info, "vocabulary"), server.tokenizer().vocabulary_checksum());
+    const Json answer = server.post("/generate", R"({"input_ids": [5]})");
+    EXPECT_EQ(at(answer, "meta_info.weight_version"), at(info, "weight_version"));
+    return at(info, "weight_version");
+  };
+  const auto refused = [&](const char* body) {
+    const HttpResponse response = server.send("POST", "/update_weights_from_disk", body);
+    EXPECT_EQ(response.status, 400);
+    return at(parse_json(response.body).value(), "error.message");
+  };
+  EXPECT_EQ(version(), "default");
+  const Json done =
+      server.post("/update_weights_from_disk",
+                  R"({"model_path": "there", "weight_version": "step-3", "checksum": "abc"})");
+  EXPECT_EQ(at(done, "weight_version"), "step-3");
+  EXPECT_EQ(at(done, "checksum"), "abc");
+  EXPECT_EQ(version(), "step-3");
+  EXPECT_NE(refused(R"({"model_path": "there", "weight_version": "x", "checksum": "def"})")
+                .find("the weights in there have the checksum abc, and def was expected"),
+            std::string::npos);
+  EXPECT_EQ(refused(R"({"model_path": "gone", "checksum": "abc"})"), "nothing in gone");
+  EXPECT_EQ(version(), "step-3");
+  server.post("/update_weights_from_disk", R"({"model_path": "there"})");
+  EXPECT_EQ(version(), "there");
+}
+
 TEST(ServerAnswers, timings_come_on_request) {
   TestServer server(" world");
   const std::string body = R"({"prompt": "Hello"})";

@@ -69,6 +69,8 @@ struct ServerConfig {
   std::string profile_dir = {};  // where /stop_profile writes; empty: no profiles
   // From the name of /update_weights_from_disk to a directory; null: it is one.
   std::function<Result<std::string>(const std::string&)> find_model = {};
+  // The checksum (checkpoint/checksum.h) of the weights in a directory; null: none are told.
+  std::function<Result<std::string>(const std::string& dir)> checksum_of = {};
   // Special tokens in what users and tools say are text.
   bool plain_content = false;
 
@@ -90,7 +92,8 @@ struct ServerConfig {
   ReportConfig report = {};
 
   std::string version = {};
-  Json info = {};  // the resolved plan, shown by /server_info
+  std::string build = {};  // of the program: those of one build have the same bits
+  Json info = {};          // the resolved plan, shown by /server_info
 };
 
 }  // namespace glint

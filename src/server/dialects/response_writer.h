@@ -8,6 +8,7 @@
 #include "server/api_types.h"
 #include "server/errors.h"
 #include "server/token_names.h"
+#include "server/weight_version.h"
 
 namespace glint {
 
@@ -17,6 +18,7 @@ struct ResponseInfo {
   std::int64_t created = 0;  // Unix time
   std::string model = {};    // the name that the request used
   int moe_layers = 0, experts_per_token = 0;
+  const WeightVersion* weights = nullptr;  // of the server
 };
 
 class ResponseWriter {

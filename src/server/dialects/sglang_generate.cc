@@ -2,6 +2,7 @@
 
 #include <bit>
 
+#include "base/base64.h"
 #include "base/str.h"
 #include "server/dialects/openai_request.h"
 #include "server/dialects/sampling_fields.h"
@@ -51,22 +52,6 @@ Json finish_json(const Choice& choice) {
 
 }  // namespace
 
-std::string base64(std::string_view bytes) {
-  constexpr const char* kDigits =
-      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  std::string out;
-  out.reserve((bytes.size() + 2) / 3 * 4);
-  for (std::size_t i = 0; i < bytes.size(); i += 3) {
-    const std::size_t count = std::min<std::size_t>(3, bytes.size() - i);
-    std::uint32_t bits = 0;
-    for (std::size_t j = 0; j < 3; ++j)
-      bits = bits << 8 | (j < count ? static_cast<unsigned char>(bytes[i + j]) : 0u);
-    for (std::size_t j = 0; j < 4; ++j)
-      out += j <= count ? kDigits[bits >> (18 - 6 * j) & 63] : '=';
-  }
-  return out;
-}
-
 void read_generate(RequestReader& r, ApiRequest& request, const ParseContext& context) {
   refuse_unsupported(r, Api::kGenerate);
   read_prompts(r, "input_ids", request, context);
@@ -110,7 +95,7 @@ Json GenerateWriter::choice_json(const Choice& choice, const Answer& answer, boo
                            {"prompt_tokens", static_cast<int>(prompt.size())},
                            {"completion_tokens", static_cast<int>(choice.tokens.size())},
                            {"cached_tokens", choice.usage.cached_tokens},
-                           {"weight_version", "default"}};
+                           {"weight_version", info_.weights->get()}};
   if (ended) meta.set("e2e_latency", choice.usage.finished_s);
   if (request_.facts.top_logprobs >= 0) {
     Json::Array output, output_top, input, input_top;
@@ -142,7 +127,7 @@ Json GenerateWriter::choice_json(const Choice& choice, const Answer& answer, boo
     static_assert(std::endian::native == std::endian::little);
     const std::vector<std::int32_t> ids(choice.routed_experts.begin(), choice.routed_experts.end());
     meta.set("routed_experts",
-             base64({reinterpret_cast<const char*>(ids.data()), ids.size() * sizeof ids[0]}));
+             to_base64({reinterpret_cast<const char*>(ids.data()), ids.size() * sizeof ids[0]}));
     const int per_row = std::max(info_.moe_layers * info_.experts_per_token, 1);
     meta.set("routed_experts_shape", Json::Array{static_cast<int>(ids.size()) / per_row,
                                                  info_.moe_layers, info_.experts_per_token});

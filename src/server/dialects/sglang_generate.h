@@ -24,7 +24,4 @@ class GenerateWriter : public ResponseWriter {
   Json choice_json(const Choice& choice, const Answer& answer, bool ended) const;
 };
 
-// The bytes in base64.
-std::string base64(std::string_view bytes);
-
 }  // namespace glint

@@ -1,5 +1,6 @@
 // The routes that change the server: caches, weights, pauses, aborts, profiles.
 #include "base/str.h"
+#include "server/dialects/sampling_fields.h"
 #include "server/server_core.h"
 
 namespace glint {
@@ -11,15 +12,29 @@ void answer(const Status& status, const char* done, Reply reply) {
 }
 
 struct WeightsRequest {
-  std::string path;
+  std::string path, version, checksum;
   bool abort_all = false, flush = true;
 };
 
 void read_weights(RequestReader& r, WeightsRequest& request) {
   r.text("model_path", request.path);
   r.require("model_path");
+  read_id(r, "weight_version", request.version);
+  r.text("checksum", request.checksum);
   r.boolean("abort_all_requests", request.abort_all);
   r.boolean("flush_cache", request.flush);
+}
+
+// Files that are not there yet on this machine, or not all of them, are no weights to answer with.
+Status check_weights(const ServerCore& core, const WeightsRequest& request,
+                     const std::string& dir) {
+  if (request.checksum.empty()) return Ok{};
+  if (!core.config.checksum_of) return invalid("this server knows no checksum of weights");
+  GLINT_TRY(const std::string found, core.config.checksum_of(dir));
+  if (found == request.checksum) return Ok{};
+  return invalid(str("the weights in ", dir, " have the checksum ", found, ", and ",
+                     request.checksum,
+                     " was expected: these are not all of the files that were written"));
 }
 
 // New weights make what the cache holds untrue; running requests start again from their tokens.
@@ -30,10 +45,21 @@ void update_weights(ServerCore& core, const WeightsRequest& request, Reply reply
     if (!found.ok()) return reply.fail(api_error(found.error()));
     dir = std::move(found).value();
   }
+  if (Status status = check_weights(core, request, dir); !status.ok())
+    return reply.fail(api_error(status.error()));
   if (request.abort_all) core.generations->abort("");
+  WeightVersion& weights = core.generations->weights();
+  // What ends meanwhile may be of both.
+  const std::string before = weights.get(), after = request.version.empty() ? dir : request.version;
+  weights.set("changing");
   const Status status = core.generations->engine().control(
       {.kind = ExecutorCommand::Kind::kUpdateWeights, .path = std::move(dir)});
-  answer(status, "the weights were replaced", std::move(reply));
+  weights.set(status.ok() ? after : before);
+  if (!status.ok()) return reply.fail(api_error(status.error()));
+  Json out = Json::Object{
+      {"success", true}, {"message", "the weights were replaced"}, {"weight_version", after}};
+  if (!request.checksum.empty()) out.set("checksum", request.checksum);
+  reply.respond(out);
 }
 
 struct AbortRequest {

@@ -169,11 +169,15 @@ Json server_info(const ServerCore& core) {
 }
 
 Json model_info(const ServerCore& core) {
+  Generations* const g = core.state == ServerState::kStarting ? nullptr : core.generations.get();
   return Json::Object{{"model_path", core.config.model_path},
                       {"tokenizer_path", core.config.model_path},
                       {"is_generation", true},
-                      {"weight_version", "default"},
-                      {"max_model_len", core.config.max_model_len}};
+                      {"weight_version", g ? g->weights().get() : WeightVersion().get()},
+                      {"max_model_len", core.config.max_model_len},
+                      {"state", name_of(core.state)},
+                      {"build", core.config.build},
+                      {"vocabulary", g ? Json(g->model().vocabulary) : Json()}};
 }
 
 struct KeysRequest {

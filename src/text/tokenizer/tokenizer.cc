@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/file.h"
+#include "base/hash.h"
 #include "base/str.h"
 #include "text/tokenizer/pretokenizer.h"
 #include "text/tokenizer/tokenizer_bpe.h"
@@ -207,6 +208,14 @@ std::optional<std::string_view> Tokenizer::decoded_token(TokenId id, bool skip_s
 }
 
 TokenId Tokenizer::vocab_size() const { return static_cast<TokenId>(parts_->decoded.size()); }
+
+std::string Tokenizer::vocabulary_checksum() const {
+  std::string all;
+  for (TokenId id = 0; id < vocab_size(); ++id) {
+    if (const auto token = id_to_token(id)) all += str(id, " ", *token, "\n");
+  }
+  return formatted("%016llx", static_cast<unsigned long long>(fnv1a(all)));
+}
 
 std::optional<std::string_view> Tokenizer::id_to_token(TokenId id) const {
   return decoded_token(id, /*skip_special=*/false);

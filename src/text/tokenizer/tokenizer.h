@@ -52,6 +52,9 @@ class Tokenizer {
   // One more than the largest id.
   TokenId vocab_size() const;
 
+  // Equal where each id is the same token.
+  std::string vocabulary_checksum() const;
+
   std::optional<std::string_view> id_to_token(TokenId id) const;
   // The bytes that a token stands for, which may be a part of a character; empty if it has none.
   std::string token_bytes(TokenId id) const;
