@@ -281,12 +281,13 @@ Status serve(const Options& options, const TranslatedArgs& given, Cli& cli) {
                                             ? ChatTemplate::open(facts.dir)
                                             : ChatTemplate::from_file(options.chat_template));
   plan.server.version = GLINT_VERSION;
-  plan.server.find_model = [cache = cli.environment.hf_hub_cache](const std::string& model) {
+  plan.server.trainers.find_model = [cache =
+                                         cli.environment.hf_hub_cache](const std::string& model) {
     return resolve_model(model, cache);
   };
-  GLINT_TRY(plan.server.build, program_build());
-  plan.server.checksum_of = [threads =
-                                 resolved.threads](const std::string& dir) -> Result<std::string> {
+  GLINT_TRY(plan.server.trainers.build, program_build());
+  plan.server.trainers.checksum_of =
+      [threads = resolved.threads](const std::string& dir) -> Result<std::string> {
     GLINT_TRY(const Checkpoint weights, Checkpoint::open(dir));
     ThreadPool pool(std::max(threads, 1));
     return checksum_of(weights.source(), pool);

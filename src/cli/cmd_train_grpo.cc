@@ -98,11 +98,12 @@ class Run {
 
   // All that answers, grades, and tells of it.
   Status open_rollouts(const std::string& base, const std::string& from) {
-    GLINT_TRY_STATUS(models_.open_engine(base));
+    GLINT_TRY_STATUS(models_.open_engine(base, [this] { return goes_on(); }));
+    LoadedModel& model = models_.trainer().model();
     GroupOptions groups = options_.groups();
-    groups.rollout.stop_ids = stop_ids(models_.engine().config(), models_.engine().generation());
+    groups.rollout.stop_ids = stop_ids(model.config(), model.generation());
     groups.rollout.num_token_ids = tokenizer_->vocab_size();
-    GLINT_TRY(rules_, GrpoRules::open(options_, from, *tokenizer_, models_.engine()));
+    GLINT_TRY(rules_, GrpoRules::open(options_, from, *tokenizer_, model));
     groups.rules = rules_->rules();
     rollout_ = groups.rollout;
     GLINT_TRY(record_, GrpoRecord::open({.dir = options_.save,
@@ -111,7 +112,7 @@ class Run {
                                          .page = {.model = options_.model,
                                                   .rounds_done = at_.round,
                                                   .rounds = options_.num_rollout}}));
-    groups_.emplace(models_.engine(), *tokenizer_, rule_ ? &*rule_ : nullptr, groups);
+    groups_.emplace(models_.rollouts(), *tokenizer_, rule_ ? &*rule_ : nullptr, groups);
     order_.emplace(prompts_.size(), options_.seed, options_.rollout_shuffle);
     return Ok{};
   }
@@ -308,10 +309,11 @@ class Run {
 
   Status finish_round(RoundFigures& figures) {
     const auto updated_from = Clock::now();
-    GLINT_TRY_STATUS(models_.update_engine());
-    figures.update_s = seconds_since(updated_from);
+    // The round is done, whoever fails to take its weights.
     ++at_.round;
     unsaved_ = true;
+    GLINT_TRY_STATUS(models_.update_engine());
+    figures.update_s = seconds_since(updated_from);
     return Ok{};
   }
 

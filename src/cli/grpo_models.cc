@@ -4,6 +4,7 @@
 
 #include "base/str.h"
 #include "cli/generate_options.h"
+#include "cli/served_ranks.h"
 #include "quant/quantize_in_memory.h"
 
 namespace glint {
@@ -44,19 +45,13 @@ Result<GrpoModels::Scorer> GrpoModels::open_scorer(const std::string& dir,
   return scorer;
 }
 
-Status GrpoModels::open_engine(const std::string& base) {
+Status GrpoModels::open_engine(const std::string& base, std::function<bool()> goes_on) {
   pool_.emplace(std::max(resolved_.threads, 1));
   if (options_.async_rollout) {
     GLINT_TRY(copy_, trainer_->weights().copy());
     GLINT_TRY(answering_, open_scorer(running_.model, copy_->checkpoint()));
   }
-  ModelOptions of_engine = resolved_;
-  GLINT_TRY(const int drafts, parse_spec(options_.spec));
-  of_engine.with_mtp = drafts > 0;
-  GLINT_TRY_STATUS(load_engine(of_engine));
-  if (drafts > 0 && !engine().has_mtp()) {
-    return invalid(options_.model + " has no MTP layer; leave --spec out");
-  }
+  GLINT_TRY_STATUS(options_.is_elsewhere() ? open_servers(std::move(goes_on)) : load_engine());
   if (options_.kl_loss_coef == 0) return Ok{};
   const std::string dir = options_.ref_load.empty() ? base : options_.ref_load;
   GLINT_TRY(reference_, open_scorer(dir, {}));
@@ -78,15 +73,17 @@ void GrpoModels::open_scores() {
 
 // Over ranks that divide the model as those that train do, all in this process; shards that only
 // share sequences are one.
-Status GrpoModels::load_engine(const ModelOptions& options) {
+Status GrpoModels::load_engine() {
   const MeshShape trained = options_.layout.shape();
-  ModelOptions one = options;
+  ModelOptions one = resolved_;
+  GLINT_TRY(const int drafts, parse_spec(options_.spec));
+  one.with_mtp = drafts > 0;
   one.shape = {.tp = trained.tp,
                .ep = trained.ep,
                .pp = trained.pp,
                .dp = std::max(trained.ep / trained.tp, 1)};
   RunOptions running = running_;
-  running.threads = one.threads = std::max(options.threads / one.shape.num_ranks(), 1);
+  running.threads = one.threads = std::max(resolved_.threads / one.shape.num_ranks(), 1);
   if (one.shape.num_ranks() > 1 && running.backend == "auto") running.backend = "cpu";
   engine_ = std::make_unique<Ranks>(one.shape);
   for (one.rank = 0; one.rank < engine_->size(); ++one.rank) {
@@ -98,15 +95,46 @@ Status GrpoModels::load_engine(const ModelOptions& options) {
     engine_->add(std::move(model));
   }
   followers_.emplace(*engine_);
+  if (drafts > 0 && !engine_->model(0).has_mtp()) {
+    return invalid(options_.model + " has no MTP layer; leave --spec out");
+  }
+  here_ = std::make_unique<EngineHere>(engine_->model(0));
+  rollouts_ = here_.get();
   return Ok{};
 }
 
-// Weights as the engine answers with them.
+Status GrpoModels::open_servers(std::function<bool()> goes_on) {
+  GLINT_TRY(const Tokenizer tokenizer, Tokenizer::open(running_.model));
+  ExternalEngineOptions how = {
+      .addresses = options_.rollout_external_engine_addrs,
+      .folder = options_.save + "/rollout-weights",
+      .api_key = cli_.environment.api_key,
+      .seconds = options_.rollout_external_timeout,
+      .vocabulary = tokenizer.vocabulary_checksum(),
+      .goes_on = std::move(goes_on),
+      .tell = [this](const std::string& line) { cli_.console.note(line); }};
+  // Where log-probabilities may be apart, programs may be others.
+  if (options_.parity_gate == 0) {
+    GLINT_TRY(how.build, program_build());
+  }
+  GLINT_TRY(servers_, ExternalEngines::open(std::move(how), trainer_->model().config()));
+  rollouts_ = servers_.get();
+  return give_servers_weights();
+}
+
+Status GrpoModels::give_servers_weights() {
+  GLINT_TRY(const Checkpoint weights, engine_weights());
+  return servers_->load(weights, running_.model, trainer_->steps_done());
+}
+
+// Weights as the engine answers with them: quantised as `glint quantize` does it by default.
 Result<Checkpoint> GrpoModels::engine_weights() {
   Checkpoint weights = copy_ ? copy_->checkpoint() : trainer_->weights().checkpoint();
   if (!options_.is_quantized()) return weights;
   const Recipe recipe = options_.fp8_rollout
-                            ? Recipe{.format = TargetFormat::kFp8, .scope = Scope::kAllLinear}
+                            ? Recipe{.format = TargetFormat::kFp8,
+                                     .scope = Scope::kAllLinear,
+                                     .mtp = MtpChoice::kConvert}
                             : Recipe{.format = TargetFormat::kNvfp4, .scope = Scope::kExperts};
   return quantize_in_memory(std::move(weights), trainer_->model().config(), recipe, *pool_);
 }
@@ -121,6 +149,7 @@ Status GrpoModels::take_weights() {
     copy_->take(trainer_->weights());
     GLINT_TRY_STATUS(answering_.model->update_weights(copy_->checkpoint()));
   }
+  if (servers_) return give_servers_weights();
   followers_.reset();
   for (int rank = 0; rank < engine_->size(); ++rank) {
     GLINT_TRY(Checkpoint weights, engine_weights());

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "base/thread_pool.h"
+#include "cli/external_engines.h"
 #include "cli/grpo_options.h"
 #include "runtime/rank_threads.h"
 #include "train/trainer.h"
@@ -24,12 +25,13 @@ class GrpoModels {
   // at.
   Result<Json> open(const std::string& dir, OpenedModel opened, bool restore);
   // `base`: the model that the run began with, which is the reference if no other is named.
-  Status open_engine(const std::string& base);
+  // `goes_on`: false ends the waiting for servers.
+  Status open_engine(const std::string& base, std::function<bool()> goes_on);
   void open_scores();
 
   Trainer& trainer() { return *trainer_; }
-  // The first rank's of the engine, whose passes all of its ranks run.
-  LoadedModel& engine() { return engine_->model(0); }
+  // Here or elsewhere.
+  RolloutEngine& rollouts() { return *rollouts_; }
   GradientSource* reference() { return reference_.scores.get(); }
   // A pass of the weights that the engine has, if those that learn are others meanwhile.
   GradientSource* answering() { return answering_.scores.get(); }
@@ -48,7 +50,9 @@ class GrpoModels {
   OpenedModel with_trained(Checkpoint weights);
   Result<Scorer> open_scorer(const std::string& dir, std::optional<Checkpoint> weights);
   Result<Checkpoint> engine_weights();
-  Status load_engine(const ModelOptions& options);
+  Status load_engine();
+  Status open_servers(std::function<bool()> goes_on);
+  Status give_servers_weights();
   Status take_weights();
 
   const GrpoCommandOptions& options_;
@@ -59,9 +63,12 @@ class GrpoModels {
   std::unique_ptr<Trainer> trainer_;
   std::optional<TrainedWeights> copy_;  // that the engine and answering_ read
   Scorer reference_, answering_;
-  std::optional<ThreadPool> pool_;        // of the quantiser
-  std::unique_ptr<Ranks> engine_;         // reads what is not packed where it was written
-  std::optional<RankThreads> followers_;  // of its first rank
+  std::optional<ThreadPool> pool_;            // of the quantiser
+  std::unique_ptr<Ranks> engine_;             // reads what is not packed where it was written
+  std::optional<RankThreads> followers_;      // of its first rank, whose passes all run
+  std::unique_ptr<ExternalEngines> servers_;  // that answer in its place
+  std::unique_ptr<RolloutEngine> here_;
+  RolloutEngine* rollouts_ = nullptr;
 };
 
 }  // namespace glint

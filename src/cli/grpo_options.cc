@@ -1,6 +1,7 @@
 #include "cli/grpo_options.h"
 
 #include "base/str.h"
+#include "cli/external_engines.h"
 #include "cli/generate_options.h"
 #include "cli/remote_reward.h"
 #include "net/server_url.h"
@@ -90,6 +91,22 @@ Status check_answers(const GrpoCommandOptions& o) {
   return check_count("generate-max-turns", o.generate_max_turns, 1, 1000);
 }
 
+// Servers answer.
+Status check_external(const GrpoCommandOptions& o) {
+  if (!o.is_elsewhere()) return Ok{};
+  GLINT_TRY_STATUS(
+      server_origins(o.rollout_external_engine_addrs).in("--rollout-external-engine-addrs"));
+  GLINT_TRY_STATUS(check_number("rollout-external-timeout", o.rollout_external_timeout, 1, 1e6));
+  const auto refuse = [](bool given, const char* name, const char* why) -> Status {
+    if (!given) return Ok{};
+    return invalid(str("--", name, " does not go with --rollout-external-engine-addrs: ", why));
+  };
+  GLINT_TRY_STATUS(refuse(!o.spec.empty(), "spec", "give it to the servers"));
+  const char* const grammar = "only an engine here has the form of an answer after its reasoning";
+  GLINT_TRY_STATUS(refuse(!o.rollout_json_schema.empty(), "rollout-json-schema", grammar));
+  return refuse(!o.rollout_regex.empty(), "rollout-regex", grammar);
+}
+
 // How engine and trainer may differ, and what corrects it.
 Status check_corrections(const GrpoCommandOptions& o) {
   GLINT_TRY_STATUS(check_number("kl-loss-coef", o.kl_loss_coef, 0, 1000));
@@ -153,6 +170,7 @@ Status check(const GrpoCommandOptions& o) {
   GLINT_TRY_STATUS(check_corrections(o));
   GLINT_TRY_STATUS(check_staleness(o));
   GLINT_TRY_STATUS(check_answers(o));
+  GLINT_TRY_STATUS(check_external(o));
   if (!o.rm_url.empty() && !o.rm_command.empty()) {
     return invalid("give --rm-url or --rm-command, not both");
   }

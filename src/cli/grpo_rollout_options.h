@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/result.h"
 
@@ -73,14 +74,23 @@ struct GrpoAnswerOptions {
 struct GrpoEngineOptions {
   int max_num_seqs = 128;
   std::string spec;
+  std::vector<std::string> rollout_external_engine_addrs;
+  double rollout_external_timeout = 600;
   bool fp8_rollout = false, nvfp4_rollout = false, use_rollout_routing_replay = false;
 
   bool is_quantized() const { return fp8_rollout || nvfp4_rollout; }
+  bool is_elsewhere() const { return !rollout_external_engine_addrs.empty(); }
 
   template <class Visitor>
   void visit(Visitor&& v) {
     v.section("Engine");
-    v("max-num-seqs=N", max_num_seqs, "answers that run at once");
+    v("rollout-external-engine-addrs=HOST:PORT", rollout_external_engine_addrs,
+      "these servers answer (`glint serve MODEL`, of this build), not an engine here; several "
+      "share "
+      "the requests; repeatable, or with commas (slime's meaning)");
+    v("rollout-external-timeout=S", rollout_external_timeout,
+      "seconds that all of them may be away, or take for new weights, before the run ends");
+    v("max-num-seqs=N", max_num_seqs, "answers that run at once, on each server");
     v("spec=mtp:K", spec,
       "let the model's MTP layer guess K tokens a step; answers and their log-probabilities stay "
       "the same, bit for bit");

@@ -36,6 +36,9 @@ constexpr TrainFlag kFlags[] = {
      "mask-offpolicy-in-partial-rollout",
      Takes::kNothing, Does::kOption},
     {"max-tokens-per-gpu", Takes::kValue, Does::kOption, "batch-tokens"},
+    {"rollout-external-engine-addrs", Takes::kValues, Does::kEach},
+    {"rollout-external", Takes::kNothing, Does::kNothing,
+     "--rollout-external-engine-addrs says that servers answer"},
     {"sglang-max-running-requests", Takes::kValue, Does::kOption, "max-num-seqs"},
 
     {"tensor-model-parallel-size pipeline-model-parallel-size context-parallel-size "
@@ -211,6 +214,11 @@ Result<TranslatedTrainArgs> translate_train_args(std::span<const std::string> ar
         out.options.push_back(str("--", name, has_value ? "" : "=", value));
         break;
       }
+      case Does::kEach:
+        for (const std::string& one : given.values) {
+          out.options.push_back(str("--", given.name, "=", one));
+        }
+        break;
       case Does::kPlan:
         break;
       case Does::kNothing:

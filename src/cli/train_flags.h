@@ -16,6 +16,7 @@ struct TrainFlag {
   enum class Takes { kNothing, kValue, kValues };
   enum class Does {
     kOption,   // is option `target` of `glint train grpo`; empty: of the same name
+    kEach,     // the same, once for each of its values
     kPlan,     // is part of the layout that is planned
     kNothing,  // has no meaning here, because of `target`
     kMust,     // must have this value: `target` is "VALUE: what another would need"

@@ -41,6 +41,12 @@ TEST(TrainFlags, PromptsOfAnEvaluationMayHaveAName) {
   EXPECT_FALSE(translate("--eval-prompt-data a 1.jsonl b 2.jsonl").ok());
 }
 
+TEST(TrainFlags, EachServerIsAnOption) {
+  const auto out = translate("--rollout-external --rollout-external-engine-addrs a:1 b:2").value();
+  EXPECT_EQ(out.options, (std::vector<std::string>{"--rollout-external-engine-addrs=a:1",
+                                                   "--rollout-external-engine-addrs=b:2"}));
+}
+
 TEST(TrainFlags, ValuesThatNeedMoreThanIsBuiltArePlanned) {
   EXPECT_TRUE(translate("--kl-coef 0.00 --optimizer adam").value().planned.empty());
   const auto out = translate("--kl-coef 0.01 --use-unbiased-kl --kl-loss-coef 0.01").value();

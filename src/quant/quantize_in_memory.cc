@@ -4,6 +4,7 @@
 
 #include "base/thread_pool.h"
 #include "checkpoint/memory_source.h"
+#include "model/inventory.h"
 #include "quant/unit_encoder.h"
 
 namespace glint {
@@ -26,9 +27,9 @@ class OwningSource final : private Memory, public MemorySource {
 Result<Checkpoint> quantize_in_memory(Checkpoint source, const ModelConfig& config,
                                       const Recipe& recipe, ThreadPool& pool) {
   std::vector<ModelTensor> table = model_tensors(config);
-  std::erase_if(table, [&](const ModelTensor& tensor) {
-    return config.is_mtp(tensor.layer) && !source.has(tensor.name);
-  });
+  const bool has_mtp = holds_mtp_layer(config, source.source());
+  std::erase_if(table,
+                [&](const ModelTensor& tensor) { return config.is_mtp(tensor.layer) && !has_mtp; });
   GLINT_TRY(const std::vector<bool> quantized, choose_quantized(recipe, config, table));
   GLINT_TRY(const OutputPlan plan,
             plan_output({.recipe = recipe, .table = table, .quantized = quantized}, source));

@@ -33,7 +33,8 @@ struct Copied {
 TEST(QuantizeInMemory, bytes_are_those_of_a_conversion_and_the_source_stays) {
   const std::string source = GLINT_SOURCE_DIR "/models/glm5-tiny";
   const TestDir dir;
-  const Recipe recipe = {.format = TargetFormat::kFp8, .scope = Scope::kAllLinear};
+  const Recipe recipe = {
+      .format = TargetFormat::kFp8, .scope = Scope::kAllLinear, .mtp = MtpChoice::kConvert};
   ThreadPool pool(2);
   Conversion conversion =
       Conversion::prepare({.source = source, .out = dir / "out", .recipe = recipe}).value();

@@ -42,9 +42,9 @@ double GrpoBatch::mean_length() const {
   return static_cast<double>(counts.tokens) / static_cast<double>(rewards.size());
 }
 
-GroupRollouts::GroupRollouts(LoadedModel& model, const Tokenizer& tokenizer, const Reward* reward,
-                             const GroupOptions& options)
-    : model_(model), tokenizer_(tokenizer), reward_(reward), options_(options) {}
+GroupRollouts::GroupRollouts(RolloutEngine& engine, const Tokenizer& tokenizer,
+                             const Reward* reward, const GroupOptions& options)
+    : engine_(engine), tokenizer_(tokenizer), reward_(reward), options_(options) {}
 
 // Without the stop token, which an answer that its form ends has not.
 std::string GroupRollouts::text_of(const Rollout& rollout) const {
@@ -143,7 +143,7 @@ Status GroupRollouts::run(std::vector<AnswerGroup>& groups, const Rows& rows,
   how.version = start.version;
   how.group_size = options_.n_samples_per_prompt;
   how.groups_wanted = options_.over_sampling_batch_size > 0 ? wanted : 0;
-  GLINT_TRY(std::vector<Rollout> rollouts, run_rollouts(model_, asked, how, on_tokens));
+  GLINT_TRY(std::vector<Rollout> rollouts, run_rollouts(engine_, asked, how, on_tokens));
   auto next = rollouts.begin();
   for (AnswerGroup& group : groups) {
     for (Rollout& answer : group.answers) answer = std::move(*next++);
@@ -280,7 +280,7 @@ Result<GrpoEval> GroupRollouts::evaluate(const std::vector<TrainPrompt>& prompts
     }
   }
   const RolloutOptions how = with_rules(rollout, rows, static_cast<std::size_t>(samples));
-  GLINT_TRY(const std::vector<Rollout> rollouts, run_rollouts(model_, asked, how, on_tokens));
+  GLINT_TRY(const std::vector<Rollout> rollouts, run_rollouts(engine_, asked, how, on_tokens));
   std::vector<const Rollout*> all;
   for (const Rollout& one : rollouts) all.push_back(&one);
   GLINT_TRY(const std::vector<double> rewards, grade(row_of, all));

@@ -65,7 +65,7 @@ class GroupRollouts {
  public:
   // Everything outlives this; `reward` grades rows that name none themselves, null where another
   // program does.
-  GroupRollouts(LoadedModel& model, const Tokenizer& tokenizer, const Reward* reward,
+  GroupRollouts(RolloutEngine& engine, const Tokenizer& tokenizer, const Reward* reward,
                 const GroupOptions& options);
 
   // Answers to the groups that are begun and to the prompts that follow. `on_tokens`: false ends
@@ -98,7 +98,7 @@ class GroupRollouts {
   std::string text_of(const Rollout& rollout) const;
   AnswerSample sample_of(const TrainPrompt& prompt, const Rollout& rollout, double reward) const;
 
-  LoadedModel& model_;
+  RolloutEngine& engine_;
   const Tokenizer& tokenizer_;
   const Reward* reward_;
   const GroupOptions options_;

@@ -2,37 +2,24 @@
 
 #include <algorithm>
 
-#include "base/queue.h"
 #include "base/str.h"
-#include "engine/engine.h"
 #include "rl/rollout_end.h"
-#include "runtime/generator.h"
-#include "runtime/model_executor.h"
 #include "train/train_sequence.h"
 
 namespace glint {
 namespace {
 
-// The engine, while it answers.
+// The rollouts, while an engine answers.
 class Run {
  public:
-  Run(LoadedModel& model, const std::vector<RolloutPrompt>& prompts, const RolloutOptions& options,
-      int longest, int running, int pages)
-      : prompts_(prompts),
+  Run(const ModelConfig& config, RolloutSession& session, const std::vector<RolloutPrompt>& prompts,
+      const RolloutOptions& options)
+      : session_(session),
+        prompts_(prompts),
         options_(options),
-        a_token_(static_cast<std::size_t>(num_moe_layers(model.config())) *
-                 static_cast<std::size_t>(model.config().num_experts_per_tok)),
-        end_(prompts.size(), options.group_size, options.groups_wanted),
-        executor_(model,
-                  {.max_drafts = options.num_drafts, .num_token_ids = options.num_token_ids}),
-        engine_({.scheduler = {.max_running = running,
-                               .max_waiting = static_cast<int>(prompts.size()),
-                               .max_seq_len = longest,
-                               .max_drafts = options.num_drafts},
-                 .cache = {.num_pages = pages, .page_size = kPageSize},
-                 .max_step_slowdown = 0},
-                executor_,
-                [this](std::vector<TokenEvent> step) { events_.push(std::move(step)); }) {}
+        a_token_(static_cast<std::size_t>(num_moe_layers(config)) *
+                 static_cast<std::size_t>(config.num_experts_per_tok)),
+        end_(prompts.size(), options.group_size, options.groups_wanted) {}
 
   Result<std::vector<Rollout>> run(const OnRolloutTokens& on_tokens) {
     routes_before_.resize(prompts_.size());
@@ -52,15 +39,18 @@ class Run {
       GLINT_TRY_STATUS(submit(i));
       ++left_;
     }
-    while (left_ > 0) {
-      const auto step = events_.pop();
+    const auto on_events = [&](std::vector<TokenEvent> step) -> Result<bool> {
       int tokens = 0;
-      for (const TokenEvent& event : *step) {
+      for (const TokenEvent& event : step) {
         GLINT_TRY_STATUS(take(event));
         tokens += static_cast<int>(event.tokens.size());
       }
       stop_the_late();
       if (!on_tokens(tokens)) return Error{ErrorCode::kUnavailable, "interrupted"};
+      return left_ > 0;
+    };
+    if (left_ > 0) {
+      GLINT_TRY_STATUS(session_.run(on_events));
     }
     for (std::size_t i = 0; i < prompts_.size(); ++i) cut(i);
     if (options_.routes) complete_routes();
@@ -87,17 +77,17 @@ class Run {
     // The engine may know the request of an earlier turn still.
     owners_.push_back(i);
     requests_[i] = owners_.size();
-    return engine_.submit({.id = requests_[i],
-                           .prompt = std::move(prompt),
-                           .sampling = {.temperature = options_.temperature,
-                                        .top_p = options_.top_p,
-                                        .top_k = options_.top_k,
-                                        .seed = prompts_[i].seed},
-                           .max_tokens = options_.max_tokens - rollout.size(),
-                           .stop_ids = std::vector<TokenId>(options_.stop_ids),
-                           .cache_salt = options_.routes ? salt_ : 0,
-                           .want = {.top_logprobs = 0, .routed_experts = options_.routes},
-                           .constraint = std::move(constraint)});
+    return session_.submit({.id = requests_[i],
+                            .prompt = std::move(prompt),
+                            .sampling = {.temperature = options_.temperature,
+                                         .top_p = options_.top_p,
+                                         .top_k = options_.top_k,
+                                         .seed = prompts_[i].seed},
+                            .max_tokens = options_.max_tokens - rollout.size(),
+                            .stop_ids = std::vector<TokenId>(options_.stop_ids),
+                            .cache_salt = options_.routes ? salt_ : 0,
+                            .want = {.top_logprobs = 0, .routed_experts = options_.routes},
+                            .constraint = std::move(constraint)});
   }
 
   Status take(const TokenEvent& event) {
@@ -155,7 +145,7 @@ class Run {
     for (std::size_t i = 0; i < prompts_.size(); ++i) {
       if (state_[i] != State::kRuns || rollouts_[i].size() - begun_[i] < end_.limit()) continue;
       state_[i] = State::kStopped;
-      engine_.abort(requests_[i]);
+      session_.abort(requests_[i]);
     }
   }
 
@@ -164,16 +154,16 @@ class Run {
     Rollout& rollout = rollouts_[i];
     const int most = end_.limit() == INT_MAX ? INT_MAX : begun_[i] + end_.limit();
     if (rollout.size() > most) {
+      if (rollout.finished) --rollout.turns;
       rollout.finished = rollout.truncated = false;
       const auto size = static_cast<std::size_t>(most);
+      // A token less is a row less.
+      const std::size_t rows = (rollout.answer.size() - size) * a_token_;
+      rollout.routes.resize(rollout.routes.size() - std::min(rows, rollout.routes.size()));
       rollout.answer.resize(size);
       rollout.log_probs.resize(size);
       rollout.versions.resize(size);
       rollout.chosen.resize(size);
-      const std::size_t rows = (rollout.answer.size() + prompts_[i].ids->size() - 1) * a_token_;
-      // This call ran the last of them.
-      const std::size_t ran = rollout.cached_tokens * a_token_ + rollout.routes.size();
-      if (options_.routes && ran > rows) rollout.routes.resize(rollout.routes.size() - ran + rows);
     }
     join_routes(i);
   }
@@ -183,6 +173,8 @@ class Run {
     Rollout& rollout = rollouts_[i];
     std::vector<std::int32_t>& before = routes_before_[i];
     if (before.empty()) return;
+    // All rows ran again, by the newest weights: these are the experts that its last tokens saw.
+    if (rollout.routes.size() == num_routes(i)) return before.clear();
     const std::size_t missing = num_routes(i) - first_route_[i] - before.size();
     before.insert(before.end(), rollout.routes.end() - static_cast<std::ptrdiff_t>(missing),
                   rollout.routes.end());
@@ -198,6 +190,10 @@ class Run {
   void complete_routes() {
     const auto missing = [&](std::size_t i) { return num_routes(i) - rollouts_[i].routes.size(); };
     for (std::size_t i = 0; i < prompts_.size(); ++i) {
+      if (rollouts_[i].answer.empty()) {
+        rollouts_[i].routes.clear();  // stopped before it began
+        continue;
+      }
       const std::size_t count = missing(i);
       for (std::size_t j = 0; count > 0 && j < prompts_.size(); ++j) {
         const bool is_whole = begun_[j] == 0 && missing(j) == 0;
@@ -212,6 +208,7 @@ class Run {
     }
   }
 
+  RolloutSession& session_;
   const std::vector<RolloutPrompt>& prompts_;
   const RolloutOptions& options_;
   const std::size_t a_token_;  // experts of one
@@ -225,9 +222,6 @@ class Run {
   std::vector<std::size_t> first_route_;  // of these, among all of prompt and answer
   std::vector<std::size_t> owners_;       // of request 1, 2 ...
   std::vector<RequestId> requests_;       // the newest of each
-  Queue<std::vector<TokenEvent>> events_;
-  ModelExecutor executor_;
-  Engine engine_;
 };
 
 }  // namespace
@@ -238,23 +232,27 @@ std::size_t Rollout::last_turn() const {
   return begin;
 }
 
-Result<std::vector<Rollout>> run_rollouts(LoadedModel& model,
+Result<std::vector<Rollout>> run_rollouts(RolloutEngine& engine,
                                           const std::vector<RolloutPrompt>& prompts,
                                           const RolloutOptions& options,
                                           const OnRolloutTokens& on_tokens) {
   std::size_t longest = 0;
   for (const RolloutPrompt& prompt : prompts) longest = std::max(longest, prompt.ids->size());
   longest += static_cast<std::size_t>(options.max_tokens);
-  if (static_cast<std::int64_t>(longest) > model.config().max_position_embeddings) {
+  const ModelConfig& config = engine.config();
+  if (static_cast<std::int64_t>(longest) > config.max_position_embeddings) {
     return invalid(str("a prompt and an answer may have ", longest, " tokens; the model has ",
-                       model.config().max_position_embeddings, " positions"));
+                       config.max_position_embeddings, " positions"));
   }
   GLINT_CHECK(!options.next_turn || options.groups_wanted == 0, "turns come to their end");
-  const int running = std::min(options.max_running, static_cast<int>(prompts.size()));
-  // A page more each: a step may write beyond an answer's end.
-  const int pages = running * (pages_for(static_cast<int>(longest), options.num_drafts) + 1);
-  GLINT_TRY_STATUS(model.reserve_pages(pages));
-  return Run(model, prompts, options, static_cast<int>(longest), running, pages).run(on_tokens);
+  const int requests = static_cast<int>(prompts.size());
+  GLINT_TRY(const std::unique_ptr<RolloutSession> session,
+            engine.begin({.longest = static_cast<int>(longest),
+                          .running = std::min(options.max_running, requests),
+                          .requests = requests,
+                          .num_drafts = options.num_drafts,
+                          .num_token_ids = options.num_token_ids}));
+  return Run(config, *session, prompts, options).run(on_tokens);
 }
 
 }  // namespace glint

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/token_constraint.h"
-#include "runtime/loaded_model.h"
+#include "rl/rollout_engine.h"
 
 namespace glint {
 
@@ -61,10 +61,9 @@ struct RolloutPrompt {
 // Sees how many tokens came since the last call; false ends the rollouts.
 using OnRolloutTokens = std::function<bool(int tokens)>;
 
-// An answer to each prompt, in order. Starts with an empty cache, whose pages it reserves: nothing
-// of other weights is ever read. Fails if a prompt and an answer do not fit the model, if its
+// An answer to each prompt, in order. Fails if a prompt and an answer do not fit the model, if its
 // logits are not numbers, and with kUnavailable when it was ended.
-Result<std::vector<Rollout>> run_rollouts(LoadedModel& model,
+Result<std::vector<Rollout>> run_rollouts(RolloutEngine& engine,
                                           const std::vector<RolloutPrompt>& prompts,
                                           const RolloutOptions& options,
                                           const OnRolloutTokens& on_tokens);

@@ -71,6 +71,7 @@ Generations::Generations(const ServerConfig& config, ServedModel model,
                       if (!closing_) engine_->abort(id);
                     },
                 .done = std::move(observer)} {
+  weights_.store("default");
   const int threads = event_threads(config);
   for (int i = 0; i < threads; ++i) shards_.push_back(std::make_shared<Shard>());
   EngineOptions options = std::move(model.engine);

@@ -59,7 +59,8 @@ class Generations {
   const Executor& executor() const { return *executor_; }
   Json ranks() const { return ranks_ ? ranks_() : Json(Json::Array()); }
   const TextModel& model() const { return model_; }
-  WeightVersion& weights() { return weights_; }
+  // The name of the weights that answer.
+  Guarded<std::string>& weights() { return weights_; }
   const TokenNames& names() const { return names_; }
   ParseContext parse_context() const { return {config_, model_.vocab_size}; }
   // An error if `name` is none of the served ones, nor empty.
@@ -111,7 +112,7 @@ class Generations {
   const std::function<Json()> ranks_;
   const TextModel model_;
   const TokenNames names_;
-  WeightVersion weights_;
+  Guarded<std::string> weights_;
   SessionServices services_;
   std::atomic<bool> closing_ = false;  // the engine is no longer to be called
 

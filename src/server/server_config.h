@@ -57,6 +57,15 @@ struct RequestDefaults {
   Json chat_template_kwargs = {};          // null or an object
 };
 
+// For trainers that let the server answer.
+struct TrainerConfig {
+  // From the name of /update_weights_from_disk to a directory; null: it is one.
+  std::function<Result<std::string>(const std::string&)> find_model = {};
+  // The checksum (checkpoint/checksum.h) of the weights in a directory; null: none are told.
+  std::function<Result<std::string>(const std::string& dir)> checksum_of = {};
+  std::string build = {};  // of the program: those of one build have the same bits
+};
+
 struct ServerConfig {
   HttpServerOptions http = {};  // host, port, limits, TLS; `error_page` is the server's own
 
@@ -67,10 +76,7 @@ struct ServerConfig {
 
   AccessConfig access = {};
   std::string profile_dir = {};  // where /stop_profile writes; empty: no profiles
-  // From the name of /update_weights_from_disk to a directory; null: it is one.
-  std::function<Result<std::string>(const std::string&)> find_model = {};
-  // The checksum (checkpoint/checksum.h) of the weights in a directory; null: none are told.
-  std::function<Result<std::string>(const std::string& dir)> checksum_of = {};
+  TrainerConfig trainers = {};
   // Special tokens in what users and tools say are text.
   bool plain_content = false;
 
@@ -92,8 +98,7 @@ struct ServerConfig {
   ReportConfig report = {};
 
   std::string version = {};
-  std::string build = {};  // of the program: those of one build have the same bits
-  Json info = {};          // the resolved plan, shown by /server_info
+  Json info = {};  // the resolved plan, shown by /server_info
 };
 
 }  // namespace glint

@@ -117,7 +117,7 @@ TEST(ServerLimits, profiles_go_where_the_server_was_told) {
 
 TEST(ServerLimits, names_of_models_are_looked_up) {
   TestServerOptions options;
-  options.config.find_model = [](const std::string& name) -> Result<std::string> {
+  options.config.trainers.find_model = [](const std::string& name) -> Result<std::string> {
     return invalid("no model " + name);
   };
   const TestServer server("a", options);

@@ -67,7 +67,14 @@ std::size_t common_tokens(const TrainSequence& a, const TrainSequence& b) {
   // The last token of a rollout may have no experts of its own.
   const auto last = a.ids.end() - (a.routes.empty() ? 0 : 1);
   const auto end = std::mismatch(a.ids.begin(), last, b.ids.begin(), b.ids.end());
-  return static_cast<std::size_t>(end.first - a.ids.begin());
+  const auto same = static_cast<std::size_t>(end.first - a.ids.begin());
+  if (same == 0 || a.routes.empty()) return same;
+  // All tokens but the last have routes; where it has them, too, this is too many, and fewer are
+  // shared.
+  const std::size_t a_token = a.routes.size() / (a.ids.size() - 1);
+  const auto routes =
+      std::mismatch(a.routes.begin(), a.routes.end(), b.routes.begin(), b.routes.end());
+  return std::min(same, static_cast<std::size_t>(routes.first - a.routes.begin()) / a_token);
 }
 
 std::vector<std::span<const TrainSequence>> batches_of(std::span<const TrainSequence> all,

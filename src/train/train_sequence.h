@@ -18,8 +18,7 @@ struct TrainSequence {
   // itself.
   std::vector<float> weights = {};
   // The experts that each token went to in a rollout, [tokens, MoE layers, k], of all tokens or of
-  // all but the last, which predicts nothing; empty: the router chooses. Sequences that begin with
-  // the same tokens have the same there.
+  // all but the last, which predicts nothing; empty: the router chooses.
   std::vector<std::int32_t> routes = {};
   // Those of the draft layer, [tokens, k]; empty: its router chooses.
   std::vector<std::int32_t> draft_routes = {};
@@ -50,7 +49,7 @@ Status check_train_sequences(const LoadedModel& model, std::span<const TrainSequ
 // The routed layers of the model, which the draft layer is not among.
 int num_moe_layers(const ModelConfig& config);
 
-// How many first tokens of `a` may stand for those of `b`.
+// How many first tokens of `a` may stand for those of `b`: the same, with the same experts.
 std::size_t common_tokens(const TrainSequence& a, const TrainSequence& b);
 
 // The sequences, cut before each that would make a batch larger than `batch_tokens`. Tokens that a

@@ -53,7 +53,8 @@ class GrpoTest : public testing::Test {
   Result<GrpoBatch> try_roll_out(const GroupOptions& with, RolloutStart start = {},
                                  const OnRolloutTokens& on_tokens = kGoOn) {
     RowOrder order(prompts.size(), 3, false);
-    return GroupRollouts(*engine, tokenizer, &reward, with)
+    EngineHere here(*engine);
+    return GroupRollouts(here, tokenizer, &reward, with)
         .roll_out(prompts, order, std::move(start), on_tokens);
   }
   GrpoBatch roll_out(Grpo& grpo, const GroupOptions& with, RolloutStart start = {}) {

@@ -4,11 +4,11 @@
 #include <memory>
 #include <string>
 
+#include "base/queue.h"
 #include "server/answer.h"
 #include "server/api_types.h"
 #include "server/errors.h"
 #include "server/token_names.h"
-#include "server/weight_version.h"
 
 namespace glint {
 
@@ -18,7 +18,8 @@ struct ResponseInfo {
   std::int64_t created = 0;  // Unix time
   std::string model = {};    // the name that the request used
   int moe_layers = 0, experts_per_token = 0;
-  const WeightVersion* weights = nullptr;  // of the server
+  // The name of the weights that answer, which a trainer gives them.
+  const Guarded<std::string>* weights = nullptr;
 };
 
 class ResponseWriter {

@@ -41,8 +41,8 @@ Answer answer_of(const Piece& piece) {
   return answer;
 }
 
-const WeightVersion& version() {
-  static const WeightVersion the_version;
+const Guarded<std::string>& version() {
+  static const Guarded<std::string> the_version;
   return the_version;
 }
 

@@ -95,7 +95,7 @@ Json GenerateWriter::choice_json(const Choice& choice, const Answer& answer, boo
                            {"prompt_tokens", static_cast<int>(prompt.size())},
                            {"completion_tokens", static_cast<int>(choice.tokens.size())},
                            {"cached_tokens", choice.usage.cached_tokens},
-                           {"weight_version", info_.weights->get()}};
+                           {"weight_version", info_.weights->load()}};
   if (ended) meta.set("e2e_latency", choice.usage.finished_s);
   if (request_.facts.top_logprobs >= 0) {
     Json::Array output, output_top, input, input_top;

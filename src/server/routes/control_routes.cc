@@ -29,8 +29,8 @@ void read_weights(RequestReader& r, WeightsRequest& request) {
 Status check_weights(const ServerCore& core, const WeightsRequest& request,
                      const std::string& dir) {
   if (request.checksum.empty()) return Ok{};
-  if (!core.config.checksum_of) return invalid("this server knows no checksum of weights");
-  GLINT_TRY(const std::string found, core.config.checksum_of(dir));
+  if (!core.config.trainers.checksum_of) return invalid("this server knows no checksum of weights");
+  GLINT_TRY(const std::string found, core.config.trainers.checksum_of(dir));
   if (found == request.checksum) return Ok{};
   return invalid(str("the weights in ", dir, " have the checksum ", found, ", and ",
                      request.checksum,
@@ -40,21 +40,22 @@ Status check_weights(const ServerCore& core, const WeightsRequest& request,
 // New weights make what the cache holds untrue; running requests start again from their tokens.
 void update_weights(ServerCore& core, const WeightsRequest& request, Reply reply) {
   std::string dir = request.path;
-  if (core.config.find_model) {
-    Result<std::string> found = core.config.find_model(request.path);
+  if (core.config.trainers.find_model) {
+    Result<std::string> found = core.config.trainers.find_model(request.path);
     if (!found.ok()) return reply.fail(api_error(found.error()));
     dir = std::move(found).value();
   }
   if (Status status = check_weights(core, request, dir); !status.ok())
     return reply.fail(api_error(status.error()));
   if (request.abort_all) core.generations->abort("");
-  WeightVersion& weights = core.generations->weights();
-  // What ends meanwhile may be of both.
-  const std::string before = weights.get(), after = request.version.empty() ? dir : request.version;
-  weights.set("changing");
+  Guarded<std::string>& weights = core.generations->weights();
+  // An answer that ends meanwhile may be of both.
+  const std::string before = weights.load(),
+                    after = request.version.empty() ? dir : request.version;
+  weights.store("changing");
   const Status status = core.generations->engine().control(
       {.kind = ExecutorCommand::Kind::kUpdateWeights, .path = std::move(dir)});
-  weights.set(status.ok() ? after : before);
+  weights.store(status.ok() ? after : before);
   if (!status.ok()) return reply.fail(api_error(status.error()));
   Json out = Json::Object{
       {"success", true}, {"message", "the weights were replaced"}, {"weight_version", after}};

@@ -173,10 +173,10 @@ Json model_info(const ServerCore& core) {
   return Json::Object{{"model_path", core.config.model_path},
                       {"tokenizer_path", core.config.model_path},
                       {"is_generation", true},
-                      {"weight_version", g ? g->weights().get() : WeightVersion().get()},
+                      {"weight_version", g ? g->weights().load() : "default"},
                       {"max_model_len", core.config.max_model_len},
                       {"state", name_of(core.state)},
-                      {"build", core.config.build},
+                      {"build", core.config.trainers.build},
                       {"vocabulary", g ? Json(g->model().vocabulary) : Json()}};
 }
 

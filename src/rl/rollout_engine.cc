@@ -1,0 +1,48 @@
+#include "rl/rollout_engine.h"
+
+#include "base/queue.h"
+#include "engine/engine.h"
+#include "runtime/generator.h"
+#include "runtime/model_executor.h"
+
+namespace glint {
+namespace {
+
+class SessionHere final : public RolloutSession {
+ public:
+  SessionHere(LoadedModel& model, const RolloutSize& size, int pages)
+      : executor_(model, {.max_drafts = size.num_drafts, .num_token_ids = size.num_token_ids}),
+        engine_({.scheduler = {.max_running = size.running,
+                               .max_waiting = size.requests,
+                               .max_seq_len = size.longest,
+                               .max_drafts = size.num_drafts},
+                 .cache = {.num_pages = pages, .page_size = kPageSize},
+                 .max_step_slowdown = 0},
+                executor_,
+                [this](std::vector<TokenEvent> step) { events_.push(std::move(step)); }) {}
+
+  Status submit(Request request) override { return engine_.submit(std::move(request)); }
+  void abort(RequestId id) override { engine_.abort(id); }
+  Status run(const OnEvents& on_events) override {
+    for (bool goes_on = true; goes_on;) {
+      GLINT_TRY(goes_on, on_events(*events_.pop()));
+    }
+    return Ok{};
+  }
+
+ private:
+  Queue<std::vector<TokenEvent>> events_;
+  ModelExecutor executor_;
+  Engine engine_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<RolloutSession>> EngineHere::begin(const RolloutSize& size) {
+  // A page more each: a step may write beyond an answer's end.
+  const int pages = size.running * (pages_for(size.longest, size.num_drafts) + 1);
+  GLINT_TRY_STATUS(model_.reserve_pages(pages));
+  return std::unique_ptr<RolloutSession>(std::make_unique<SessionHere>(model_, size, pages));
+}
+
+}  // namespace glint
