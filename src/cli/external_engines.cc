@@ -22,6 +22,7 @@ namespace fs = std::filesystem;
 
 constexpr double kLookSeconds = 0.1;  // how often is looked whether the run goes on
 constexpr double kRetrySeconds = 1;   // before a server is asked again
+constexpr double kInfoSeconds = 10;   // that a server may take to say what it is
 constexpr std::size_t kMaxBody = std::size_t{1} << 20;
 
 Error unavailable(std::string message) { return {ErrorCode::kUnavailable, std::move(message)}; }
@@ -114,6 +115,7 @@ Status ExternalEngines::check(const Server& server, const Json& info) const {
 
 void ExternalEngines::bring_up(HttpClient& client, Server& server, const Done& done) {
   HttpClient::Exchange look = exchange(server, "GET", "/model_info", {});
+  look.read_seconds = std::min(kInfoSeconds, options_.seconds);
   look.on_done = [this, &client, &server, done](Result<HttpResponse> answer) {
     if (!answer.ok()) return done(unavailable(answer.error().message));
     if (const Status status = status_of(answer.value()); !status.ok())

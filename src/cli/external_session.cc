@@ -14,10 +14,9 @@ namespace glint {
 namespace {
 
 constexpr double kTickSeconds = 0.1;
-constexpr double kRetrySeconds = 1;  // before a server is asked again
-// A server says every ten seconds that it is there.
-constexpr double kSilentSeconds = 60;
-constexpr int kMaxFailures = 10;  // of one request, before it is given up
+constexpr double kRetrySeconds = 1;    // before a server is asked again
+constexpr double kSilentSeconds = 60;  // a server says every ten that it is there
+constexpr int kMaxFailures = 10;       // of one request, before it is given up
 // A piece holds all before it: with so many an answer comes some eight times.
 constexpr int kPieces = 16, kMinInterval = 16;
 
@@ -84,14 +83,6 @@ void ExternalSession::tick() {
     if (server.is_up) someone_up_ = now;
     if (!server.is_up && !server.is_looked_at && now >= server.look) look_after(server);
   }
-  std::vector<RequestId> silent;
-  for (const auto& [id, ask] : asks_) {
-    if (ask.server && seconds_between(ask.heard, now) > kSilentSeconds) silent.push_back(id);
-  }
-  for (const RequestId id : silent) {
-    Ask& ask = asks_.at(id);
-    lose(id, ask, str(ask.server->origin, " says nothing for ", kSilentSeconds, " s"));
-  }
   if (seconds_between(someone_up_, now) > engines_.options_.seconds) {
     return fail(engines_.nobody_answers());
   }
@@ -153,7 +144,6 @@ void ExternalSession::send(RequestId id, Ask& ask, Server& server) {
   ask.server = &server;
   ask.rid = str(name_, "-", id, "-", attempt);
   ask.bytes = 0;
-  ask.heard = Clock::now();
   ++server.running;
   const auto its = [this, id, attempt]() -> Ask* {
     const auto found = asks_.find(id);
@@ -167,6 +157,7 @@ void ExternalSession::send(RequestId id, Ask& ask, Server& server) {
   const int interval = std::max(kMinInterval, request.max_tokens / kPieces);
   HttpClient::Exchange exchange =
       engines_.exchange(server, "POST", "/generate", generate_body(request, ask.rid, interval));
+  exchange.read_seconds = kSilentSeconds;
   const auto reader = std::make_shared<SseReader>(
       [this, its, id](std::string_view, std::string_view data) {
         Ask* const ask = its();
@@ -179,7 +170,6 @@ void ExternalSession::send(RequestId id, Ask& ask, Server& server) {
   exchange.on_piece = [this, its, reader](std::string_view piece) {
     Ask* const ask = its();
     if (!ask) return true;  // the end of a stream whose answer is there
-    ask->heard = Clock::now();
     ask->bytes += piece.size();
     const std::size_t most = ask->limits.max_bytes();
     const std::string origin = ask->server->origin;
@@ -218,8 +208,8 @@ void ExternalSession::lose(RequestId id, Ask& ask, const std::string& why) {
   client_.cancel(ask.exchange);
   leave(ask);
   if (++ask.failures == kMaxFailures) {
-    return fail(
-        {ErrorCode::kUnavailable, str("a request has failed ", kMaxFailures, " times: ", why)});
+    return fail({ErrorCode::kUnavailable, str("a request has failed ", kMaxFailures,
+                                              " times; see the log of the server: ", why)});
   }
   waiting_.push_front(id);
   if (!server.is_up) return;

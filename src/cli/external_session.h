@@ -35,7 +35,6 @@ class ExternalSession final : public RolloutSession {
     std::string rid = {};
     int attempts = 0, failures = 0;
     std::size_t bytes = 0;
-    Clock::time_point heard = {};
     bool is_aborted = false;
     // Told already: another server says the same.
     std::vector<TokenId> tokens = {};

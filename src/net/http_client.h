@@ -37,6 +37,7 @@ class HttpClient {
     std::string target = "/";  // "/v1/models?x" of the client's server, or a whole URL
     HttpHeaders headers = {};
     std::string body = {};
+    double read_seconds = 0;  // 0: those of the client
     // If given, these see a 2xx answer as it arrives, and its body is not kept: first the head,
     // once, when there is a piece of a body, then each piece. False ends the exchange,
     // successfully.

@@ -54,6 +54,7 @@ void HttpTransfer::set(CURLoption option, Value value) {
 HttpTransfer::HttpTransfer(HttpClient::Id id, HttpClient::Exchange exchange,
                            const HttpClientOptions& options)
     : id_(id), exchange_(std::move(exchange)), options_(options), easy_(curl_easy_init()) {
+  if (exchange_.read_seconds == 0) exchange_.read_seconds = options.read_seconds;
   GLINT_CHECK(easy_ != nullptr, "libcurl has no memory");
 }
 
@@ -204,12 +205,12 @@ bool HttpTransfer::is_silent(Clock::time_point now) {
   curl_off_t uploaded = 0;
   curl_easy_getinfo(easy(), CURLINFO_SIZE_UPLOAD_T, &uploaded);
   if (std::exchange(uploaded_, uploaded) != uploaded) last_sign_ = now;
-  return seconds_between(last_sign_, now) >= options_.read_seconds;
+  return seconds_between(last_sign_, now) >= exchange_.read_seconds;
 }
 
 Error HttpTransfer::silence() const {
   return {ErrorCode::kUnavailable,
-          str("cannot read from ", name_, ": nothing came within ", options_.read_seconds, " s")};
+          str("cannot read from ", name_, ": nothing came within ", exchange_.read_seconds, " s")};
 }
 
 Result<HttpResponse> HttpTransfer::result(CURLcode code) {

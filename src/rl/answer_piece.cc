@@ -13,14 +13,12 @@ namespace {
 // A token's id, and its triple with its text; the text of the answer comes beside.
 constexpr std::size_t kTokenBytes = 1024, kOtherBytes = std::size_t{1} << 20;
 
-Error bad(std::string message) { return invalid(std::move(message)); }
-
 std::string shown(const Json* json) { return json ? cut_text(dump_json(*json), 80) : "nothing"; }
 
 Result<Json::Array> list(const Json& json, const char* name) {
   const Json* const found = json.find(name);
   if (found && found->is_array()) return found->as_array();
-  return bad(str("tells ", name, " as ", shown(found), ", which is no list"));
+  return invalid(str("tells ", name, " as ", shown(found), ", which is no list"));
 }
 
 // Fails unless `json` is an integer from 0 to `most`.
@@ -28,7 +26,7 @@ Result<int> count(const Json* json, const char* name, std::int64_t most) {
   if (json && json->is_int() && json->as_int() >= 0 && json->as_int() <= most) {
     return static_cast<int>(json->as_int());
   }
-  return bad(str("tells ", name, " ", shown(json), "; expected an integer from 0 to ", most));
+  return invalid(str("tells ", name, " ", shown(json), "; expected an integer from 0 to ", most));
 }
 
 Status read_tokens(const Json& json, const Json& meta, const AnswerLimits& limits,
@@ -36,10 +34,10 @@ Status read_tokens(const Json& json, const Json& meta, const AnswerLimits& limit
   GLINT_TRY(const Json::Array ids, list(json, "output_ids"));
   GLINT_TRY(const Json::Array scores, list(meta, "output_token_logprobs"));
   if (std::ssize(ids) > limits.max_tokens) {
-    return bad(str("tells ", ids.size(), " tokens; ", limits.max_tokens, " were asked for"));
+    return invalid(str("tells ", ids.size(), " tokens; ", limits.max_tokens, " were asked for"));
   }
   if (scores.size() != ids.size()) {
-    return bad(str("tells ", scores.size(), " log-probabilities of ", ids.size(), " tokens"));
+    return invalid(str("tells ", scores.size(), " log-probabilities of ", ids.size(), " tokens"));
   }
   for (std::size_t i = 0; i < ids.size(); ++i) {
     GLINT_TRY(const TokenId id, count(&ids[i], "token", limits.num_token_ids - 1));
@@ -48,8 +46,8 @@ Status read_tokens(const Json& json, const Json& meta, const AnswerLimits& limit
                           score.as_array()[0].is_number() && score.as_array()[1] == ids[i];
     const double value = is_score ? score.as_array()[0].as_double() : NAN;
     if (!std::isfinite(static_cast<float>(value))) {
-      return bad(str("tells ", shown(&score), " for token ", id,
-                     "; expected its log-probability, a number, and the id"));
+      return invalid(str("tells ", shown(&score), " for token ", id,
+                         "; expected its log-probability, a number, and the id"));
     }
     piece.tokens.push_back(id);
     piece.log_probs.push_back(static_cast<float>(value));
@@ -66,7 +64,7 @@ Status read_finish(const Json& meta, AnswerPiece& piece) {
     if (type && *type == Json(name_of(known))) piece.finished = known;
   }
   if (piece.finished) return Ok{};
-  return bad(str("tells finish_reason ", shown(reason), "; expected stop, length or abort"));
+  return invalid(str("tells finish_reason ", shown(reason), "; expected stop, length or abort"));
 }
 
 Status read_routes(const Json& meta, const AnswerLimits& limits, AnswerPiece& piece) {
@@ -78,14 +76,14 @@ Status read_routes(const Json& meta, const AnswerLimits& limits, AnswerPiece& pi
       static_cast<std::size_t>(limits.moe_layers * limits.experts_per_token) * sizeof(std::int32_t);
   const std::size_t rows = static_cast<std::size_t>(limits.prompt_tokens) + piece.tokens.size() - 1;
   if (!bytes || bytes->size() != rows * row) {
-    return bad(str("tells routed_experts in ", bytes ? bytes->size() : 0, " bytes; expected ",
-                   rows * row, ", of ", rows, " rows"));
+    return invalid(str("tells routed_experts in ", bytes ? bytes->size() : 0, " bytes; expected ",
+                       rows * row, ", of ", rows, " rows"));
   }
   for (std::size_t i = 0; i < bytes->size(); i += sizeof(std::int32_t)) {
     std::int32_t expert = 0;
     std::memcpy(&expert, bytes->data() + i, sizeof(expert));
     if (expert < 0 || expert >= limits.num_experts) {
-      return bad(str("tells expert ", expert, "; the model has ", limits.num_experts));
+      return invalid(str("tells expert ", expert, "; the model has ", limits.num_experts));
     }
     piece.routes.push_back(static_cast<std::uint16_t>(expert));
   }
@@ -108,13 +106,14 @@ std::size_t AnswerLimits::max_values() const {
 Result<AnswerPiece> parse_answer_piece(std::string_view text, const AnswerLimits& limits) {
   Result<Json> json =
       parse_json(text, {.max_values = limits.max_values(), .max_members = limits.max_values()});
-  if (!json.ok()) return bad("sends no sound JSON: " + json.error().message);
+  if (!json.ok()) return invalid("sends no sound JSON: " + json.error().message);
   const Json* const meta = json.value().find("meta_info");
-  if (!meta || !meta->is_object()) return bad("tells no meta_info: it has no /generate of SGLang");
+  if (!meta || !meta->is_object())
+    return invalid("tells no meta_info: it has no /generate of SGLang");
   if (const Json* const version = meta->find("weight_version");
       !version || *version != Json(limits.weight_version)) {
-    return bad(str("answers with weights ", shown(version), ", not with ",
-                   quoted(limits.weight_version), ": somebody else changed them"));
+    return invalid(str("answers with weights ", shown(version), ", not with ",
+                       quoted(limits.weight_version), ": somebody else changed them"));
   }
   AnswerPiece piece;
   GLINT_TRY_STATUS(read_tokens(json.value(), *meta, limits, piece));
@@ -122,7 +121,7 @@ Result<AnswerPiece> parse_answer_piece(std::string_view text, const AnswerLimits
   if (!piece.finished) return piece;
   if (piece.tokens.empty()) {
     if (piece.finished == FinishReason::kCancelled) return piece;
-    return bad("ends an answer without a token");
+    return invalid("ends an answer without a token");
   }
   GLINT_TRY(piece.cached_tokens,
             count(meta->find("cached_tokens"), "cached_tokens", limits.prompt_tokens));

@@ -187,7 +187,7 @@ def what_lies_is_named(tmp):
             refused(*train(tmp / "out", "--rollout-external-timeout", 20 if path == "/generate" else 2, servers=(url,)), words=[url, *words], on_stdout=True)
         Liar.path_of, Liar.lie = "/generate", lambda text: ["data: [DONE]\n\n"]
         given_up = run(*train(tmp / "out", "--rollout-external-timeout", 20, servers=(url,)))
-        check(given_up.returncode == 2 and f"has failed 10 times: http://{url} ends an answer before its end" in given_up.stderr, "it is given up", given_up)
+        check(given_up.returncode == 2 and f"has failed 10 times; see the log of the server: http://{url} ends an answer before its end" in given_up.stderr, "it is given up", given_up)
         Liar.lie = lambda text: (": " + "x" * (1 << 20) for _ in range(1000))
         refused(*train(tmp / "out", servers=(url,)), words=[url, "sends more for an answer"], on_stdout=True)
         # A log-probability that is off by a little is what parity is for.
