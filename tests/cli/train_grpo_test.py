@@ -110,7 +110,7 @@ def one_seed_gives_one_result(tmp):
 def ranks_share_the_training(tmp):
     """The engine answers, and two ranks learn: the same answers, the same gradient but for rounding, and the same bits when repeated.
     Where ranks divide the model, those of the engine do too."""
-    args = ("--num-rollout", 2, "--lr", 1e-5, *SMALL, "--dtype", "f32", "--threads", 2)
+    args = ("--num-rollout", 2, "--lr", 1e-5, "--rollout-batch-size", 3, *SMALL[2:], "--dtype", "f32", "--threads", 2)
     layouts = {"one": (), "two": ("--dp", 2), "again": ("--dp", 2), "divided": ("--tp", 2), "experts": ("--ep", 2),
                "stages": ("--pp", 2), "rows": ("--cp", 2)}
     for name, layout in layouts.items():
