@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/file.h"
+#include "base/json_text.h"
 #include "base/random.h"
 #include "base/str.h"
 
@@ -28,11 +29,6 @@ int draw_length(Random& random, int length, double ratio, RangeDialect dialect) 
 
 void append_ids(std::vector<std::int64_t>& ids, Random& random, int count, int num_ids) {
   for (int i = 0; i < count; ++i) ids.push_back(random.below(static_cast<std::uint32_t>(num_ids)));
-}
-
-const std::string* text_of(const Json& object, const char* name) {
-  const Json* value = object.find(name);
-  return value && value->is_string() ? &value->as_string() : nullptr;
 }
 
 int letters(const std::string& text) {

@@ -2,6 +2,7 @@
 #include <chrono>
 #include <utility>
 
+#include "base/json_text.h"
 #include "base/seconds.h"
 #include "base/str.h"
 #include "cli/chat_source.h"
@@ -14,12 +15,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 constexpr double kLookSeconds = 0.05;  // how often Ctrl-C is looked for
-
-// The text of a member, or nothing.
-const std::string* text_of(const Json& object, const char* name) {
-  const Json* value = object.find(name);
-  return value && value->is_string() ? &value->as_string() : nullptr;
-}
 
 std::string message_of_error(const Json& body) {
   const Json* error = body.find("error");

@@ -285,7 +285,7 @@ Status serve(const Options& options, const TranslatedArgs& given, Cli& cli) {
                                          cli.environment.hf_hub_cache](const std::string& model) {
     return resolve_model(model, cache);
   };
-  GLINT_TRY(plan.server.trainers.build, program_build());
+  plan.server.trainers.build = program_build;
   plan.server.trainers.checksum_of =
       [threads = resolved.threads](const std::string& dir) -> Result<std::string> {
     GLINT_TRY(const Checkpoint weights, Checkpoint::open(dir));

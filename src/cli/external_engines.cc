@@ -6,6 +6,7 @@
 
 #include "base/cut_text.h"
 #include "base/file.h"
+#include "base/json_text.h"
 #include "base/seconds.h"
 #include "base/str.h"
 #include "base/thread_pool.h"
@@ -21,16 +22,10 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr double kLookSeconds = 0.1;  // how often is looked whether the run goes on
-constexpr double kRetrySeconds = 1;   // before a server is asked again
 constexpr double kInfoSeconds = 10;   // that a server may take to say what it is
 constexpr std::size_t kMaxBody = std::size_t{1} << 20;
 
 Error unavailable(std::string message) { return {ErrorCode::kUnavailable, std::move(message)}; }
-
-const std::string* text_of(const Json& json, const char* name) {
-  const Json* const found = json.find(name);
-  return found && found->is_string() ? &found->as_string() : nullptr;
-}
 
 }  // namespace
 
@@ -81,6 +76,13 @@ Result<std::unique_ptr<ExternalEngines>> ExternalEngines::open(ExternalEngineOpt
   std::unique_ptr<ExternalEngines> all(new ExternalEngines(std::move(options), model));
   for (const std::string& origin : origins) all->servers_.push_back({.origin = origin});
   return all;
+}
+
+HttpClient ExternalEngines::client(int running) const {
+  return HttpClient(servers_.front().origin,
+                    {.read_seconds = options_.seconds,
+                     .max_body_bytes = kMaxBody,
+                     .max_connections = running * static_cast<int>(servers_.size())});
 }
 
 HttpClient::Exchange ExternalEngines::exchange(const Server& server, const char* method,
@@ -163,10 +165,7 @@ Error ExternalEngines::nobody_answers() const {
 
 // One attempt for each that is not up.
 Status ExternalEngines::bring_all_up() {
-  HttpClient client(servers_.front().origin,
-                    {.read_seconds = options_.seconds,
-                     .max_body_bytes = kMaxBody,
-                     .max_connections = static_cast<int>(servers_.size())});
+  HttpClient client = this->client(1);
   std::size_t left = 0;
   std::optional<Error> failure;
   const auto fail = [&](Error error) {
@@ -233,11 +232,11 @@ Status ExternalEngines::load(const Checkpoint& weights, const std::string& sourc
     const auto up = std::ranges::count_if(servers_, &Server::is_up);
     if (up == std::ssize(servers_) || (up > 0 && !is_first_)) break;
     if (seconds_since(begin) > options_.seconds) return nobody_answers();
-    std::this_thread::sleep_for(from_seconds(kRetrySeconds));
+    std::this_thread::sleep_for(from_seconds(kServerRetrySeconds));
   }
   for (Server& server : servers_) {
     if (!server.is_up) tell(str("left out until it answers: ", server.why));
-    server.look = Clock::now() + from_seconds(kRetrySeconds);
+    server.look = Clock::now() + from_seconds(kServerRetrySeconds);
   }
   is_first_ = false;
   // Nobody reads older ones any more: whoever comes back gets these.

@@ -29,6 +29,13 @@ struct ExternalEngineOptions {
   std::function<void(const std::string& line)> tell = {};  // who is away, and who is back
 };
 
+inline constexpr double kServerRetrySeconds = 1;  // before a server is asked again
+
+// The message of an error that a server tells; and the status that it answers with, without the
+// server's name: kUnavailable where another time may be better.
+std::string message_of(std::string_view body);
+Status status_of(const HttpResponse& response);
+
 // "http://HOST:PORT" of each address. Fails on what is none, and on one that comes twice.
 Result<std::vector<std::string>> server_origins(const std::vector<std::string>& addresses);
 
@@ -62,6 +69,8 @@ class ExternalEngines final : public RolloutEngine {
   ExternalEngines(ExternalEngineOptions options, const ModelConfig& model)
       : options_(std::move(options)), model_(model) {}
 
+  // For `running` exchanges with each server at once.
+  HttpClient client(int running) const;
   HttpClient::Exchange exchange(const Server& server, const char* method, const char* path,
                                 const Json& body) const;
   // Looks whether `server` is one of ours and ready, and gives it the weights if it has others.

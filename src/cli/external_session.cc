@@ -14,7 +14,6 @@ namespace glint {
 namespace {
 
 constexpr double kTickSeconds = 0.1;
-constexpr double kRetrySeconds = 1;    // before a server is asked again
 constexpr double kSilentSeconds = 60;  // a server says every ten that it is there
 constexpr int kMaxFailures = 10;       // of one request, before it is given up
 // A piece holds all before it: with so many an answer comes some eight times.
@@ -26,10 +25,7 @@ ExternalSession::ExternalSession(ExternalEngines& engines, const RolloutSize& si
     : engines_(engines),
       size_(size),
       name_(str("rollout-", ::getpid(), "-", Clock::now().time_since_epoch().count())),
-      client_(engines.servers_.front().origin,
-              {.read_seconds = engines.options_.seconds,
-               .max_body_bytes = std::size_t{1} << 20,
-               .max_connections = size.running * static_cast<int>(engines.servers_.size())}) {
+      client_(engines.client(size.running)) {
   for (Server& server : engines_.servers_) {
     server.running = 0;
     server.is_looked_at = false;
@@ -95,7 +91,7 @@ void ExternalSession::look_after(Server& server) {
   server.is_looked_at = true;
   engines_.bring_up(client_, server, [this, &server](const Status& status) {
     server.is_looked_at = false;
-    server.look = Clock::now() + from_seconds(kRetrySeconds);
+    server.look = Clock::now() + from_seconds(kServerRetrySeconds);
     server.is_up = status.ok() && server.max_model_len >= size_.longest;
     if (server.is_up) {
       engines_.tell(server.origin + " answers again");
@@ -215,7 +211,7 @@ void ExternalSession::lose(RequestId id, Ask& ask, const std::string& why) {
   if (!server.is_up) return;
   server.is_up = false;
   server.why = why;
-  server.look = Clock::now() + from_seconds(kRetrySeconds);
+  server.look = Clock::now() + from_seconds(kServerRetrySeconds);
   engines_.tell(str("its requests wait or go to others: ", why));
 }
 

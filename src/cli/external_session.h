@@ -10,11 +10,6 @@
 
 namespace glint {
 
-// The message of an error that a server tells; and the status that it answers with, without the
-// server's name: kUnavailable where another time may be better.
-std::string message_of(std::string_view body);
-Status status_of(const HttpResponse& response);
-
 class ExternalSession final : public RolloutSession {
  public:
   ExternalSession(ExternalEngines& engines, const RolloutSize& size);

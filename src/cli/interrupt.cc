@@ -9,6 +9,7 @@
 #include <cerrno>
 
 #include "base/check.h"
+#include "base/ending_signals.h"
 
 namespace glint {
 namespace {
@@ -56,7 +57,7 @@ void handle_interrupts() {
 
 void ignore_interrupts() {
   ignores_signals = true;
-  for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGPIPE}) set_handler(number, SIG_IGN, 0);
+  ignore_ending_signals();
 }
 
 void shut_down() {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/json_text.h"
 #include "base/str.h"
 
 namespace glint {
@@ -55,11 +56,6 @@ std::string percent_encoded(std::string_view path) {
     }
   }
   return out;
-}
-
-const std::string* text_of(const Json& object, const char* name) {
-  const Json* value = object.find(name);
-  return value && value->is_string() ? &value->as_string() : nullptr;
 }
 
 bool matches_any(const std::string& path, const std::vector<std::string>& patterns) {

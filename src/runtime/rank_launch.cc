@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "base/ending_signals.h"
 #include "base/json.h"
 #include "base/machine.h"
 #include "base/spawn_program.h"
@@ -162,7 +163,7 @@ Status run_rank_agent(const AgentOptions& options) {
     GLINT_TRY(const RankStream stream, std::move(came));
     const OwnedFd others(::fcntl(stream.fd(), F_DUPFD_CLOEXEC, 0));
     // Signals that end a server are its leader's to hear.
-    for (const int number : {SIGTERM, SIGINT, SIGHUP, SIGPIPE}) ::signal(number, SIG_IGN);
+    ignore_ending_signals();
     const OwnedFd* const given[] = {&others};
     GLINT_TRY(
         const pid_t pid,

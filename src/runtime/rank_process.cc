@@ -6,6 +6,7 @@
 
 #include <thread>
 
+#include "base/ending_signals.h"
 #include "base/str.h"
 #include "runtime/rank_peers.h"
 #include "runtime/ranks.h"
@@ -117,7 +118,7 @@ int run_rank_process(
     const std::string& build,
     const std::function<Result<std::unique_ptr<Backend>>(const Json&, int)>& make_backend) {
   // Signals that end a server are its leader's to hear.
-  for (const int number : {SIGTERM, SIGINT, SIGHUP, SIGPIPE}) ::signal(number, SIG_IGN);
+  ignore_ending_signals();
   if (::fcntl(kRankStreamFd, F_SETFD, FD_CLOEXEC) != 0) return 2;
   RankLeader leader(RankStream{OwnedFd(kRankStreamFd)});
   const Result<std::string> text = leader.hear();

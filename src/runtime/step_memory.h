@@ -17,13 +17,12 @@ struct StepLimits {
 
 // Bytes.
 struct StepMemory {
-  std::int64_t step = 0;   // arena of passes, their results included
-  std::int64_t draft = 0;  // of the MTP layer's
-  std::int64_t head = 0;   // of logits by themselves
-  std::int64_t edits = 0;  // of logits that a request's own rules change
-  std::int64_t moves = 0;  // of experts on their way between ranks
-  std::int64_t seats =
-      0;  // of what it knows of sequences and experts (seat_table.h, routed_experts.h)
+  std::int64_t step = 0;     // arena of passes, their results included
+  std::int64_t draft = 0;    // of the MTP layer's
+  std::int64_t head = 0;     // of logits by themselves
+  std::int64_t edits = 0;    // of logits that a request's own rules change
+  std::int64_t moves = 0;    // of experts on their way between ranks
+  std::int64_t seats = 0;    // of seat_table.h and routed_experts.h
   std::int64_t scratch = 0;  // of the backend's own
   std::int64_t graphs = 0;   // of recorded steps, beside what they compute on
 

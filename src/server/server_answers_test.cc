@@ -342,7 +342,7 @@ TEST(ServerAnswers, generate_speaks_tokens) {
 
 TEST(ServerAnswers, weights_have_the_name_that_a_trainer_gives_and_the_checksum_that_it_wrote) {
   TestServerOptions options;
-  options.config.trainers.build = "b1";
+  options.config.trainers.build = [] { return Result<std::string>("b1"); };
   options.config.trainers.checksum_of = [](const std::string& dir) -> Result<std::string> {
     return dir == "there" ? Result<std::string>("abc") : invalid("nothing in " + dir);
   };

@@ -63,7 +63,8 @@ struct TrainerConfig {
   std::function<Result<std::string>(const std::string&)> find_model = {};
   // The checksum (checkpoint/checksum.h) of the weights in a directory; null: none are told.
   std::function<Result<std::string>(const std::string& dir)> checksum_of = {};
-  std::string build = {};  // of the program: those of one build have the same bits
+  // That of the program: those of one build have the same bits. Null: it is not told.
+  std::function<Result<std::string>()> build = {};
 };
 
 struct ServerConfig {

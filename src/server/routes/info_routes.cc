@@ -169,6 +169,8 @@ Json server_info(const ServerCore& core) {
 }
 
 Json model_info(const ServerCore& core) {
+  const auto& build = core.config.trainers.build;
+  const Result<std::string> told = build ? build() : std::string();
   Generations* const g = core.state == ServerState::kStarting ? nullptr : core.generations.get();
   return Json::Object{{"model_path", core.config.model_path},
                       {"tokenizer_path", core.config.model_path},
@@ -176,7 +178,7 @@ Json model_info(const ServerCore& core) {
                       {"weight_version", g ? g->weights().load() : "default"},
                       {"max_model_len", core.config.max_model_len},
                       {"state", name_of(core.state)},
-                      {"build", core.config.trainers.build},
+                      {"build", told.ok() ? Json(told.value()) : Json()},
                       {"vocabulary", g ? Json(g->model().vocabulary) : Json()}};
 }
 
@@ -249,9 +251,11 @@ void add_info_routes(ServerCore& core, std::vector<Route>& routes) {
   for (const char* path : {"/server_info", "/get_server_info"})
     routes.push_back(get(path, "The plan that runs, and what the engine does.",
                          [&core](Reply reply) { reply.respond(server_info(core)); }));
-  for (const char* path : {"/model_info", "/get_model_info"})
+  for (const char* path : {"/model_info", "/get_model_info"}) {
     routes.push_back(get(path, "What is served (SGLang's API).",
                          [&core](Reply reply) { reply.respond(model_info(core)); }));
+    routes.back().quick = false;  // the first reads the program
+  }
   routes.push_back(get("/metrics", "Counters in Prometheus' format.", [&core](Reply reply) {
     reply.respond(HttpResponse{.headers = {{"content-type", Metrics::content_type()}},
                                .body = core.metrics->text(stats_of(core), expert_places(core))});
