@@ -7,11 +7,8 @@
 // lie one after another, without padding, each from position 0.
 #pragma once
 
-#include <memory>
-
-#include "runtime/loaded_model.h"
 #include "train/gradient_source.h"
-#include "train/parameters.h"
+#include "train/pass_context.h"
 
 namespace glint {
 
@@ -33,34 +30,17 @@ class GradientPass final : public GradientSource {
                                          float temperature, std::int64_t batch_tokens,
                                          const OnPart& on_part = {}, bool drafts = false) override;
 
-  // For tests: shows the logits [R, vocab] of rows of a batch in order; and demands after each
-  // layer that no gradient is left over.
-  std::function<void(const Tensor& logits)> on_logits = {};
-  bool checks_remains = false;
+  PassProbes& probes() { return context_.probes; }
 
  private:
-  class BatchPass;
-  class Stage;
-
   // Sequences are sound, and the caches hold each batch of them.
   Status prepare(std::span<const TrainSequence> sequences, bool mtp, std::int64_t batch_tokens);
   std::vector<std::span<const TrainSequence>> batches(std::span<const TrainSequence> sequences,
                                                       std::int64_t batch_tokens) const;
   OnPart after_part(const OnPart& on_part) const;
-  // Whether all stages go on: the first decides, each hears it from the one before and tells the
-  // next.
-  void hear(const OnPart& on_part);
-  void tell();
-  // Memory that a batch keeps between forward and backward, of several at once.
-  Arena& saved(std::size_t i);
 
   LoadedModel& model_;
-  TapeOps& tape_;
-  Arena arena_;  // what a pass takes, and keeps for its backward pass
-  std::vector<std::unique_ptr<Arena>> saved_;
-  Arena scratch_;  // of the loss
-  Shadow shadow_;
-  bool goes_on_ = true;
+  PassContext context_;
 };
 
 }  // namespace glint

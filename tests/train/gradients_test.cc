@@ -48,7 +48,7 @@ struct Trained {
                 .value();
     parameters.emplace(Parameters::make(model->weights(), *tape).value());
     pass.emplace(*model, *tape);
-    pass->checks_remains = true;
+    pass->probes().checks_remains = true;
   }
 
   LossSums run(const TokenSequences& ids, const LossOptions& options = {},
@@ -493,7 +493,7 @@ TEST(Training, logits_are_those_of_serving_bit_for_bit) {
     Trained trained(kTiny, dtype, best_backend().make(2));
     const TokenSequences sequences = record_rows({300, 40});  // more than index_topk
     std::vector<float> logits;
-    trained.pass->on_logits = [&](const Tensor& rows) {
+    trained.pass->probes().on_logits = [&](const Tensor& rows) {
       logits.insert(logits.end(), rows.ptr<float>(), rows.ptr<float>() + rows.size());
     };
     trained.run(sequences);

@@ -46,7 +46,7 @@ std::vector<std::unique_ptr<Backend>> backends(int ranks) {
 std::unique_ptr<TrainRanks> open_ranks(const std::string& dir, const MeshShape& shape) {
   auto ranks = TrainRanks::open(options_of(dir, shape), backends(shape.num_ranks())).value();
   EXPECT_TRUE(ranks->make_parameters().ok());
-  for (int rank = 0; rank < ranks->size(); ++rank) ranks->pass(rank).checks_remains = true;
+  for (int rank = 0; rank < ranks->size(); ++rank) ranks->pass(rank).probes().checks_remains = true;
   return ranks;
 }
 

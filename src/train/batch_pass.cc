@@ -1,0 +1,286 @@
+#include "train/batch_pass.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "base/str.h"
+#include "train/rank_agreement.h"
+
+namespace glint {
+namespace {
+
+void copy(const Tensor& to, const Tensor& from, Device& device) {
+  device.copy(to.data, from.data, from.bytes().size());
+}
+
+// The experts of a batch in MoE layer number `layer`, [T, k]. Of a last token that has none any do:
+// no row that is looked at depends on it.
+std::vector<std::int32_t> routes_of(BatchPass::Sequences sequences, const PackedRows& packed,
+                                    int layer, const ModelConfig& config) {
+  const auto k = static_cast<std::size_t>(config.num_experts_per_tok);
+  const std::size_t a_token = static_cast<std::size_t>(num_moe_layers(config)) * k;
+  std::vector<std::int32_t> routes;
+  for (std::size_t i = 0; i < sequences.size(); ++i) {
+    const std::vector<std::int32_t>& given = sequences[i].routes;
+    for (auto t = static_cast<std::size_t>(packed.shared[i]); t < sequences[i].ids.size(); ++t) {
+      if (packed.row_of[i][t] < 0) continue;
+      const std::size_t at = t * a_token + static_cast<std::size_t>(layer) * k;
+      for (std::size_t j = 0; j < k; ++j) {
+        const bool is_there = at + j < given.size();
+        routes.push_back(is_there ? given[at + j] : static_cast<std::int32_t>(j));
+      }
+    }
+  }
+  return routes;
+}
+
+// This rank's rows of a batch, which know how many the ranks have that share the sequences, or the
+// experts, with it.
+PackedRows own_rows(PackedRows packed, const Model& m) {
+  const Comm& cp = *m.mesh.cp;
+  if (cp.size() > 1) packed = part_of(packed, cp.rank(), cp.size());
+  if (m.mesh.ep->size() == 1) return packed;
+  const auto all = all_of(static_cast<std::int32_t>(packed.size()), *m.mesh.ep);
+  // The ranks of a shard have the same rows.
+  packed.rows.all_tokens =
+      std::accumulate(all.begin(), all.end(), std::int64_t{0}) / m.mesh.tp->size();
+  return packed;
+}
+
+// The copies of keys that the layers of a batch make, while it lives.
+class KeyCopies {
+ public:
+  KeyCopies(TapeOps& tape, const PackedRows& packed) : tape_(tape) {
+    tape_.set_key_copies(packed.copies);
+  }
+  ~KeyCopies() { tape_.set_key_copies({}); }
+  KeyCopies(const KeyCopies&) = delete;
+  KeyCopies& operator=(const KeyCopies&) = delete;
+
+ private:
+  TapeOps& tape_;
+};
+
+}  // namespace
+
+BatchPass::Work::Work(PassContext& context, const Model& m, const PackedRows& packed)
+    : scope(context.arena),
+      batch(build_batch(packed.rows, context.model.rotary_table(), {}, context.model.ops(),
+                        context.arena)),
+      pass(m, batch.view, packed.size(), context.arena) {}
+
+BatchPass::BatchPass(PassContext& context, Sequences sequences, const LossTerms& terms,
+                     const OnPart& done, Arena& saved)
+    : context_(context),
+      m_(context.model.model()),
+      sequences_(sequences),
+      terms_(terms),
+      done_(done),
+      saved_(saved),
+      saved_scope_(saved),
+      packed_(own_rows(pack(sequences, m_.mesh.cp->size() == 1), m_)),
+      T_(packed_.size()),
+      loss_(context, m_) {}
+
+void BatchPass::begin() {
+  work_.emplace(context_, m_, packed_);
+  m_.shard.is_first() ? pass().embed(work_->batch.token_ids)
+                      : pass().receive(m_.shard.stage - 1, {});
+}
+
+Status BatchPass::forward(bool keeps) {
+  const bool given = std::any_of(sequences_.begin(), sequences_.end(),
+                                 [](const TrainSequence& s) { return !s.routes.empty(); });
+  int moe_layer = m_.config.num_moe_layers_before(m_.shard.layers.begin);
+  const KeyCopies copies(context_.tape, packed_);
+  for (int i = m_.shard.layers.begin; i < m_.shard.layers.end; ++i) {
+    if (keeps) inputs_.push_back(keep(pass().residual()));
+    Tensor routed;
+    if (!m_.config.layers[static_cast<std::size_t>(i)].is_dense()) {
+      routed = saved_.take(DType::kI32, {T_, m_.config.num_experts_per_tok});
+      if (given) {
+        const auto routes = routes_of(sequences_, packed_, moe_layer, m_.config);
+        context_.device().copy_in(routed.data, routes.data(), routes.size() * 4);
+      }
+      ++moe_layer;
+    }
+    routed_.push_back(routed);
+    pass().layer(i, {.routed = routed, .routed_given = given && routed});
+    // A layer without an indexer attends to what the one before selected.
+    const bool selects = static_cast<bool>(m_.weights.layers[i].attention.indexer);
+    if (keeps) {
+      selected_.push_back(selects || selected_.empty() ? keep(pass().selected) : selected_.back());
+    }
+    if (!done_()) return interrupted();
+  }
+  pass().residual();
+  if (m_.shard.is_last()) return Ok{};
+  pass().send(m_.shard.stage + 1, {});
+  work_.reset();
+  return m_.shard.is_first() || done_() ? Status(Ok{}) : interrupted();
+}
+
+Status BatchPass::backward(LossSums& sums) {
+  if (m_.shard.is_last()) {
+    head(sums);
+    if (!done_()) return interrupted();
+  } else {
+    work_.emplace(context_, m_, packed_);
+    m_.mesh.pp->recv(context_.shadow.of(residual()), m_.shard.stage + 1);
+  }
+  GLINT_TRY_STATUS(layers_back());
+  m_.shard.is_first() ? embed_back() : keep_gradient();
+  expect_no_remains({}, "the input of a stage");
+  work_.reset();
+  return done_() ? Status(Ok{}) : interrupted();
+}
+
+Status BatchPass::score(std::vector<TokenScores>& scores, bool drafts) {
+  begin();
+  GLINT_TRY_STATUS(forward(false));
+  if (!m_.shard.is_last()) return Ok{};
+  const Tensor hidden = context_.arena.take(m_.activations, {T_, m_.config.hidden_size});
+  pass().head(m_.weights.norm, {}, hidden, {});
+  for (const TrainSequence& sequence : sequences_) {
+    TokenScores& one = scores.emplace_back();
+    for (auto* values : {&one.log_probs, &one.entropies, &one.served}) {
+      values->resize(sequence.ids.size());
+    }
+  }
+  const std::span<TokenScores> mine = std::span(scores).last(sequences_.size());
+  const LossRows tokens = loss_rows(sequences_, packed_, 1);
+  const LossHead::Scores found = loss_.score(hidden, tokens, terms_.temperature, true);
+  for (std::size_t i = 0; i < tokens.places.size(); ++i) {
+    TokenScores& one = mine[tokens.places[i].sequence];
+    const auto t = static_cast<std::size_t>(tokens.places[i].token);
+    one.log_probs[t] = found.log_probs[i];
+    one.entropies[t] = found.entropies[i];
+    one.served[t] = found.served[i];
+  }
+  if (drafts) score_drafts(hidden, mine);
+  return done_() ? Status(Ok{}) : interrupted();
+}
+
+void BatchPass::head(LossSums& sums) {
+  const Arena::Retain retain(context_.arena);
+  const std::int64_t D = m_.config.hidden_size;
+  const Tensor hidden = context_.arena.take(m_.activations, {T_, D});
+  context_.record([&] { pass().head(m_.weights.norm, {}, hidden, {}); });
+  sums.nll +=
+      loss_.add(hidden, loss_rows(sequences_, packed_, 1), terms_, context_.probes.on_logits);
+  if (terms_.mtp_scale != 0) {
+    const PackedRows draft = own_rows(pack_for_draft(sequences_), m_);
+    const MtpArgs args = run_drafts(hidden, draft, [&](const auto& run) { context_.record(run); });
+    sums.mtp_nll += loss_.add(args.hidden, loss_rows(sequences_, draft, 2),
+                              {.temperature = terms_.temperature, .scale = terms_.mtp_scale});
+  }
+  context_.tape.backward();
+  expect_no_remains(residual(), "the head");
+}
+
+template <class Run>
+MtpArgs BatchPass::run_drafts(const Tensor& hidden, const PackedRows& draft, const Run& run) {
+  const std::int64_t T = draft.size();
+  std::vector<std::int32_t> rows, routes;
+  for (const auto& one : packed_.row_of) {
+    std::ranges::copy_if(one, std::back_inserter(rows), [](std::int32_t row) { return row >= 0; });
+  }
+  for (const TrainSequence& sequence : sequences_) {
+    routes.insert(routes.end(), sequence.draft_routes.begin(), sequence.draft_routes.end());
+  }
+  const Batch next = build_batch(draft.rows, context_.model.rotary_table(), {},
+                                 context_.model.ops(), context_.arena);
+  MtpArgs args = {.next_ids = next.token_ids,
+                  .batch = next.view,
+                  .selected = context_.arena.take(DType::kI32, {T, m_.config.index_topk}),
+                  .hidden = context_.arena.take(m_.activations, {T, m_.config.hidden_size})};
+  run([&] { args.target = context_.gathered(hidden, rows); });
+  if (!m_.config.layers[static_cast<std::size_t>(m_.config.num_hidden_layers)].is_dense()) {
+    args.routed = context_.arena.take(DType::kI32, {T, m_.config.num_experts_per_tok});
+    args.routed_given = !routes.empty();
+    if (args.routed_given) {
+      GLINT_CHECK(std::ssize(routes) == args.routed.size(), "the experts of all tokens, or none");
+      context_.device().copy_in(args.routed.data, routes.data(), routes.size() * 4);
+    }
+  }
+  run([&] { forward_mtp(m_, args, context_.arena); });
+  return args;
+}
+
+void BatchPass::score_drafts(const Tensor& hidden, std::span<TokenScores> scores) {
+  const PackedRows draft = own_rows(pack_for_draft(sequences_), m_);
+  const MtpArgs args = run_drafts(hidden, draft, [](const auto& run) { run(); });
+  const LossRows tokens = loss_rows(sequences_, draft, 2);
+  const LossHead::Scores found = loss_.score(args.hidden, tokens, terms_.temperature, false);
+  for (TokenScores& one : scores) one.draft_log_probs.resize(one.log_probs.size());
+  for (std::size_t i = 0; i < tokens.places.size(); ++i) {
+    const auto [sequence, token] = tokens.places[i];
+    scores[sequence].draft_log_probs[static_cast<std::size_t>(token)] = found.log_probs[i];
+  }
+  if (!args.routed) return;
+  const std::vector<std::int32_t> routes = download<std::int32_t>(args.routed, context_.device());
+  auto from = routes.begin();
+  for (TokenScores& one : scores) {
+    const auto end = from + std::ssize(one.log_probs) * m_.config.num_experts_per_tok;
+    one.draft_routes.assign(from, end);
+    from = end;
+  }
+}
+
+Status BatchPass::layers_back() {
+  const KeyCopies copies(context_.tape, packed_);
+  for (int i = m_.shard.layers.end - 1; i >= m_.shard.layers.begin; --i) {
+    const Arena::Retain retain(context_.arena);
+    const auto at = static_cast<std::size_t>(i - m_.shard.layers.begin);
+    copy(residual(), inputs_[at], context_.device());
+    copy(pass().selected, selected_[at], context_.device());
+    context_.record([&] {
+      pass().layer(i, {.routed = routed_[at],
+                       .routed_given = static_cast<bool>(routed_[at]),
+                       .selection_given = true});
+      pass().residual();
+    });
+    context_.shadow.set_live(residual());
+    context_.tape.backward();
+    expect_no_remains(residual(), "a layer");
+    if (!done_()) return interrupted();
+  }
+  return Ok{};
+}
+
+// Where the vocabulary is divided, each rank has the whole gradient of its tokens' rows.
+void BatchPass::embed_back() {
+  const Tensor dout = context_.shadow.of(residual());
+  Tensor ids = work_->batch.token_ids;
+  if (Comm& tp = *m_.mesh.tp; tp.size() > 1) {
+    tp.all_reduce(dout, dout);
+    const auto here = static_cast<std::int32_t>(m_.weights.embed_tokens.dim(0));
+    std::vector<std::int32_t> own = packed_.rows.tokens;
+    for (std::int32_t& id : own) id = id / here == tp.rank() ? id % here : -1;
+    ids = upload(own, {T_}, saved_);
+  }
+  context_.gradients().embed_back(
+      {.op = {.ids = ids, .table = m_.weights.embed_tokens, .out = residual()},
+       .dout = dout,
+       .dtable = context_.tape.gradient_of(m_.weights.embed_tokens)});
+}
+
+void BatchPass::keep_gradient() {
+  const Tensor dout = context_.shadow.of(residual());
+  gradient_ = keep(dout);
+  fill_zero(context_.device(), dout.data, dout.bytes().size());
+}
+
+Tensor BatchPass::keep(const Tensor& x) {
+  const Tensor kept = saved_.take(x.dtype, {x.dim(0), x.dim(1)});
+  copy(kept, x, context_.device());
+  return kept;
+}
+
+void BatchPass::expect_no_remains(const Tensor& except, const char* after) const {
+  if (!context_.probes.checks_remains) return;
+  const std::string remains = context_.tape.find_remains(except);
+  GLINT_CHECK(remains.empty(), str("after ", after, ": ", remains));
+}
+
+}  // namespace glint

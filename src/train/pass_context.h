@@ -1,0 +1,51 @@
+// PassContext: what the batches of a GradientPass share: the model on its tape, and memory.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "autograd/tape_ops.h"
+#include "runtime/loaded_model.h"
+#include "tensor/transfer.h"
+
+namespace glint {
+
+// For tests.
+struct PassProbes {
+  std::function<void(const Tensor& logits)> on_logits = {};  // [R, vocab] of rows of a batch
+  bool checks_remains = false;  // aborts where a gradient is left over after a layer
+};
+
+struct PassContext {
+  PassContext(LoadedModel& model, TapeOps& tape)
+      : model(model), tape(tape), arena(tape.device()), scratch(tape.device()), shadow(arena) {}
+
+  Device& device() { return tape.device(); }
+  Gradients& gradients() { return tape.gradients(); }
+  void record(const std::function<void()>& run) { tape.record(arena, shadow, run); }
+  // [R, width]: these rows of `x`.
+  Tensor gathered(const Tensor& x, const std::vector<std::int32_t>& rows) {
+    const auto R = static_cast<std::int64_t>(rows.size());
+    const Tensor out = arena.take(x.dtype, {R, x.dim(1)});
+    model.ops().gather_rows({.x = x, .rows = upload(rows, {R}, arena), .out = out});
+    return out;
+  }
+  // Memory that a batch keeps between forward and backward, of several at once.
+  Arena& saved(std::size_t i) {
+    while (saved_.size() <= i) saved_.push_back(std::make_unique<Arena>(device()));
+    return *saved_[i];
+  }
+
+  LoadedModel& model;
+  TapeOps& tape;
+  Arena arena;    // of a pass: what it takes, and keeps for its backward pass
+  Arena scratch;  // of the loss
+  Shadow shadow;
+  PassProbes probes = {};
+
+ private:
+  std::vector<std::unique_ptr<Arena>> saved_;
+};
+
+}  // namespace glint

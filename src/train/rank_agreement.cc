@@ -1,0 +1,54 @@
+#include "train/rank_agreement.h"
+
+#include <algorithm>
+
+namespace glint {
+namespace {
+
+Tensor as_tensor(std::int32_t* values, int count) {
+  return Tensor(reinterpret_cast<std::byte*>(values), DType::kI32, {count});
+}
+
+}  // namespace
+
+Error interrupted() { return {ErrorCode::kUnavailable, "interrupted"}; }
+
+std::vector<std::int32_t> all_of(std::int32_t mine, Comm& comm) {
+  std::vector<std::int32_t> all(static_cast<std::size_t>(comm.size()));
+  comm.all_gather(as_tensor(&mine, 1), as_tensor(all.data(), comm.size()));
+  return all;
+}
+
+bool all_go_on(bool own, const Mesh& mesh) {
+  for (Comm* const group : {mesh.tp, mesh.cp, mesh.ep}) {
+    if (group->size() == 1) continue;
+    const auto all = all_of(own, *group);
+    own = std::ranges::find(all, 0) == all.end();
+  }
+  return own;
+}
+
+bool all_agree(bool own, const Mesh& mesh) {
+  own = all_go_on(own, mesh);
+  if (mesh.pp->size() == 1) return own;
+  const auto all = all_of(own, *mesh.pp);
+  return std::ranges::find(all, 0) == all.end();
+}
+
+void StageSignal::hear(const GradientSource::OnPart& on_part) {
+  if (shard_.is_first()) {
+    goes_on_ = all_go_on(!on_part || on_part(), mesh_);
+    return;
+  }
+  std::int32_t flag = 0;
+  mesh_.pp->recv(as_tensor(&flag, 1), shard_.stage - 1);
+  goes_on_ = flag != 0;
+}
+
+void StageSignal::tell() {
+  if (shard_.is_last()) return;
+  std::int32_t flag = goes_on_;
+  mesh_.pp->send(as_tensor(&flag, 1), shard_.stage + 1);
+}
+
+}  // namespace glint

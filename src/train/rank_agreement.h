@@ -1,0 +1,43 @@
+// Whether ranks go on: those that meet in a layer, and the stages, go on together or not at all.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "base/result.h"
+#include "comm/comm.h"
+#include "model/shard_plan.h"
+#include "train/gradient_source.h"
+
+namespace glint {
+
+// The error of a pass that does not.
+Error interrupted();
+
+// A value of each rank of a group.
+std::vector<std::int32_t> all_of(std::int32_t mine, Comm& comm);
+
+// The ranks that divide a layer, which meet in each. Collective over them.
+bool all_go_on(bool own, const Mesh& mesh);
+
+// The same of the stages too. Not while they work on batches, each on another one.
+bool all_agree(bool own, const Mesh& mesh);
+
+// Between the stages: the first decides before each batch, and each other one hears it from the one
+// before and tells the next.
+class StageSignal {
+ public:
+  // Both outlive it.
+  StageSignal(const ShardPlan& shard, const Mesh& mesh) : shard_(shard), mesh_(mesh) {}
+
+  void hear(const GradientSource::OnPart& on_part);
+  void tell();
+  bool goes_on() const { return goes_on_; }
+
+ private:
+  const ShardPlan& shard_;
+  const Mesh& mesh_;
+  bool goes_on_ = true;
+};
+
+}  // namespace glint
