@@ -6,12 +6,13 @@ namespace glint {
 
 void TapeOps::all_reduce(Comm& comm, const Tensor& partial, const Tensor& out) {
   if (!recording()) return comm.all_reduce(partial, out);
-  GLINT_CHECK(partial.data != out.data, "a recorded sum does not lie where a part was");
   about_to_update(out);
   comm.all_reduce(partial, out);
   add_step({out}, [=, this, &comm] {
-    const Tensor dout = shadow_->of(out), dpartial = shadow_->add_to(partial);
+    const Tensor dout = shadow_->of(out);
     comm.all_reduce(dout, dout);
+    if (partial.data == out.data) return;
+    const Tensor dpartial = shadow_->add_to(partial);
     gradients_->add_back({.op = {.x = out, .y = partial}, .dx = dout, .dy = dpartial});
     fill_zero(device(), dout.data, dout.bytes().size());
   });

@@ -18,6 +18,17 @@ bool overlap(const Tensor& a, const Tensor& b) {
   return a.data < end(b) && b.data < end(a);
 }
 
+// The ids, counted from the first row of a part of the vocabulary; -1: of another part.
+std::vector<std::int32_t> ids_within(const EmbedArgs& args) {
+  std::vector<std::int32_t> own(args.ids.ptr<std::int32_t>(),
+                                args.ids.ptr<std::int32_t>() + args.ids.size());
+  for (std::int32_t& id : own) {
+    const std::int32_t row = id - args.first;
+    id = row >= 0 && row < args.table.dim(0) ? row : -1;
+  }
+  return own;
+}
+
 }  // namespace
 
 TapeOps::TapeOps(std::unique_ptr<Ops> inner, std::unique_ptr<Gradients> gradients)
@@ -125,9 +136,18 @@ void TapeOps::embed(const EmbedArgs& args) {
   if (recording()) about_to_update(args.out);
   inner_->embed(args);
   if (!recording()) return;
+  GLINT_CHECK(!args.is_part || device().is_host(), "a recorded part is in the host's memory");
   add_step({args.out}, [=, this] {
+    EmbedArgs whole = args;
+    std::vector<std::int32_t> own;
+    if (args.is_part) {
+      own = ids_within(args);
+      whole.ids.data = reinterpret_cast<std::byte*>(own.data());
+      whole.is_part = false;
+      whole.first = 0;
+    }
     gradients_->embed_back(
-        {.op = args, .dout = shadow_->of(args.out), .dtable = gradient_of(args.table)});
+        {.op = whole, .dout = shadow_->of(args.out), .dtable = gradient_of(args.table)});
   });
 }
 

@@ -17,25 +17,17 @@ Tensor columns_of(const Tensor& x, int slice, std::int64_t count) {
 
 DividedOps::DividedOps(std::unique_ptr<Ops> inner, const ShardPlan& shard, Comm& tp,
                        ModelWeights& weights)
-    : ForwardingOps(std::move(inner)),
-      shard_(shard),
-      tp_(tp),
-      weights_(weights),
-      embedded_(inner_->device()) {
+    : ForwardingOps(std::move(inner)), shard_(shard), tp_(tp), weights_(weights) {
   GLINT_CHECK(tp.size() == shard.shape.tp, "a group of another size than the layout's");
 }
 
 void DividedOps::embed(const EmbedArgs& args) {
   if (tp_.size() == 1) return inner_->embed(args);
-  const Arena::Scope scope(embedded_);
   EmbedArgs mine = args;
   mine.is_part = true;
   mine.first = static_cast<std::int32_t>(shard_.tp_rank * args.table.dim(0));
-  if (args.out.dtype != DType::kF32) {
-    mine.out = embedded_.take(DType::kF32, {args.out.dim(0), args.out.dim(1)});
-  }
   inner_->embed(mine);
-  tp_.all_reduce(mine.out, args.out);  // of one row and zeros: nothing is rounded
+  tp_.all_reduce(args.out, args.out);  // of one row and zeros: nothing is rounded
 }
 
 void DividedOps::select_keys(const SelectKeysArgs& args) {

@@ -17,7 +17,7 @@ class DividedOps final : public ForwardingOps {
   // For the ranks of `tp`; `weights` may still be empty. All but `inner` outlive it.
   DividedOps(std::unique_ptr<Ops> inner, const ShardPlan& shard, Comm& tp, ModelWeights& weights);
 
-  // From a table that has this rank's part of the vocabulary.
+  // From a table that has this rank's part of the vocabulary; `out` is f32.
   void embed(const EmbedArgs& args) override;
   // The ranks have the same rows and index keys: each scans them for some rows, where that is worth
   // meeting for.
@@ -40,7 +40,6 @@ class DividedOps final : public ForwardingOps {
   const ShardPlan& shard_;
   Comm& tp_;
   ModelWeights& weights_;
-  Arena embedded_;
 };
 
 // Logits [R, V] of what every rank of `tp` has of them: [R, V / tp], in the order of ranks.

@@ -201,7 +201,7 @@ void forward_mtp(const Model& m, const MtpArgs& args, Arena& arena) {
   const std::int64_t T = args.next_ids.dim(0), D = c.hidden_size;
 
   m.activity.begin("mtp_in", layer);
-  const Tensor embedded = arena.take(m.activations, {T, D});
+  const Tensor embedded = arena.take(DType::kF32, {T, D});
   m.ops.embed({.ids = args.next_ids, .table = m.weights.embed_tokens, .out = embedded});
   const Tensor both = arena.take(m.activations, {T, 2 * D});
   m.ops.rms_norm({.x = embedded, .weight = w.enorm, .eps = c.rms_norm_eps, .out = both.first(D)});

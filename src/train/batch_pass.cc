@@ -248,21 +248,11 @@ Status BatchPass::layers_back() {
   return Ok{};
 }
 
-// Where the vocabulary is divided, each rank has the whole gradient of its tokens' rows.
 void BatchPass::embed_back() {
-  const Tensor dout = context_.shadow.of(residual());
-  Tensor ids = work_->batch.token_ids;
-  if (Comm& tp = *m_.mesh.tp; tp.size() > 1) {
-    tp.all_reduce(dout, dout);
-    const auto here = static_cast<std::int32_t>(m_.weights.embed_tokens.dim(0));
-    std::vector<std::int32_t> own = packed_.rows.tokens;
-    for (std::int32_t& id : own) id = id / here == tp.rank() ? id % here : -1;
-    ids = upload(own, {T_}, saved_);
-  }
-  context_.gradients().embed_back(
-      {.op = {.ids = ids, .table = m_.weights.embed_tokens, .out = residual()},
-       .dout = dout,
-       .dtable = context_.tape.gradient_of(m_.weights.embed_tokens)});
+  const Arena::Retain retain(context_.arena);
+  context_.record([&] { pass().embed(work_->batch.token_ids); });
+  context_.shadow.set_live(residual());
+  context_.tape.backward();
 }
 
 void BatchPass::keep_gradient() {

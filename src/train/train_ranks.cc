@@ -47,12 +47,6 @@ void add_scores(std::span<TokenScores> to, std::span<const TokenScores> more) {
 
 }  // namespace
 
-Status check_draft_loss(const MeshShape& shape, double mtp_scale) {
-  if (shape.tp == 1 || mtp_scale == 0) return Ok{};
-  return Error{ErrorCode::kUnsupported,
-               "the draft layer's loss is not built over --tp; leave --mtp-loss out"};
-}
-
 Result<std::unique_ptr<TrainRanks>> TrainRanks::open(ModelOptions options,
                                                      std::vector<std::unique_ptr<Backend>> backends,
                                                      const LoadProgress& progress,
@@ -193,7 +187,6 @@ Result<LossSums> TrainRanks::add(std::span<const TrainSequence> sequences, const
   if (shape().num_ranks() == 1) {
     return parts_[0].pass->add(sequences, terms, batch_tokens, on_part);
   }
-  GLINT_TRY_STATUS(check_draft_loss(shape(), terms.mtp_scale));
   GLINT_TRY_STATUS(check_train_sequences(model(), sequences));
   const auto parts = dealt_out(sequences);
   std::vector<std::string> sums(parts_.size());

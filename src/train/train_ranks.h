@@ -22,9 +22,6 @@
 
 namespace glint {
 
-// Fails where ranks of `shape` cannot add the draft layer's loss, if there is one.
-Status check_draft_loss(const MeshShape& shape, double mtp_scale);
-
 class TrainRanks final : public GradientSource {
  public:
   // Loads the model of options.shape, a rank a backend, which have gradients; `opened` as
