@@ -18,32 +18,20 @@ class Maker {
     }
     weights_.tensors = model_tensors(c_);
     for (const ModelTensor& tensor : weights_.tensors) {
-      const bool is_loaded = tensor.layer < c_.num_hidden_layers || o_.with_mtp;
-      weights_.is_held.push_back(is_loaded && is_mine(tensor));
+      weights_.is_held.push_back(shard_.holds(tensor, c_, o_.with_mtp));
       if (!weights_.is_held.back()) continue;
       std::visit([&](auto held) { make(tensor, held); }, tensor.held(weights_));
     }
     if (shard_.is_last() && !weights_.lm_head) {  // tied to the embedding
-      const int id = id_of(weights_.tensors.front());
-      weights_.lm_head = {
-          .rows = weights_.embed_tokens ? weights_.embed_tokens.dim(0) : share(c_.vocab_size),
-          .cols = c_.hidden_size,
-          .data = weights_.embed_tokens,
-          .id = id};
-      if (!weights_.lm_head) {
-        weights_.lm_head =
-            weight(WeightFormat::kBF16, weights_.lm_head.rows, weights_.lm_head.cols, id);
-      }
+      weights_.lm_head = {.rows = weights_.embed_tokens.dim(0),
+                          .cols = c_.hidden_size,
+                          .data = weights_.embed_tokens,
+                          .id = id_of(weights_.tensors.front())};
     }
     return std::move(weights_);
   }
 
  private:
-  bool is_mine(const ModelTensor& tensor) const {
-    if (tensor.role == TensorRole::kEmbedding && !o_.with_mtp) return shard_.is_first();
-    return shard_.holds(tensor, c_);
-  }
-
   std::int64_t share(std::int64_t n) const { return (n + o_.tp - 1) / o_.tp; }
   std::int64_t rows_of(const ModelTensor& t) const {
     const bool cut = t.split == Split::kRows || t.split == Split::kHeads ||

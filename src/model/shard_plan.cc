@@ -13,11 +13,12 @@ std::string describe(const MeshShape& shape) {
              shape.moves_experts ? str(", redundant experts ", shape.redundant_experts) : "");
 }
 
-bool ShardPlan::holds(const ModelTensor& tensor, const ModelConfig& config) const {
-  if (tensor.layer >= config.num_hidden_layers) return is_last();
+bool ShardPlan::holds(const ModelTensor& tensor, const ModelConfig& config, bool with_mtp) const {
+  if (config.is_mtp(tensor.layer)) return with_mtp && is_last();
   if (tensor.layer >= 0) return layers.holds(tensor.layer);
   if (tensor.role != TensorRole::kEmbedding) return is_last();
-  return is_first() || (is_last() && config.num_nextn_predict_layers > 0);
+  const bool has_mtp = with_mtp && config.num_nextn_predict_layers > 0;
+  return is_first() || (is_last() && (has_mtp || config.tie_word_embeddings));
 }
 
 bool ShardPlan::is_whole(const ModelTensor& tensor) const {

@@ -78,8 +78,9 @@ struct ShardPlan {
   bool is_whole(const ModelTensor& tensor) const;
   // The experts in the slots of a layer.
   ExpertSlots slots_of(int layer, int num_experts) const;
-  // Whether it holds a part of `tensor`. An MTP layer is on the last stage, with the embedding.
-  bool holds(const ModelTensor& tensor, const ModelConfig& config) const;
+  // Whether it holds a part of `tensor`, of a model `with_mtp` or without its MTP layer. That is on
+  // the last stage, with the embedding, which is there too where it is also the head.
+  bool holds(const ModelTensor& tensor, const ModelConfig& config, bool with_mtp) const;
 };
 
 // The experts of member `rank` of a group of `size`: any size, as even as it goes.

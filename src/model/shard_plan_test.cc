@@ -30,14 +30,19 @@ TEST(ShardPlan, every_layer_and_expert_has_one_place) {
 }
 
 TEST(ShardPlan, tensors_outside_the_layers_are_at_the_ends) {
-  const ModelConfig config = tiny_config();
+  ModelConfig config = tiny_config();
   const MeshShape shape = {.pp = 3};
-  for (const ModelTensor& tensor : model_tensors(config)) {
-    int holders = 0;
-    for (int rank = 0; rank < 3; ++rank) {
-      holders += plan_shard(config, shape, rank).value().holds(tensor, config);
+  for (const auto& [with_mtp, is_tied] : {std::pair(true, false), {false, false}, {false, true}}) {
+    config.tie_word_embeddings = is_tied;
+    for (const ModelTensor& tensor : model_tensors(config)) {
+      int holders = 0;
+      for (int rank = 0; rank < 3; ++rank) {
+        holders += plan_shard(config, shape, rank).value().holds(tensor, config, with_mtp);
+      }
+      const bool is_twice = tensor.role == TensorRole::kEmbedding && (with_mtp || is_tied);
+      const bool is_nowhere = config.is_mtp(tensor.layer) && !with_mtp;
+      EXPECT_EQ(holders, is_twice ? 2 : is_nowhere ? 0 : 1) << tensor.name;
     }
-    EXPECT_EQ(holders, tensor.role == TensorRole::kEmbedding ? 2 : 1) << tensor.name;
   }
 }
 

@@ -47,9 +47,7 @@ class Finder {
     to.tensors = model_tensors(c_);
     filling_ = &to, slice_ = slice;
     for (const ModelTensor& tensor : to.tensors) {
-      const bool is_loaded = tensor.layer < c_.num_hidden_layers || options_.with_mtp;
-      to.is_held.push_back(is_loaded && is_mine(tensor) &&
-                           (slice == 0 || is_summed(tensor, *options_.shard)));
+      to.is_held.push_back(is_mine(tensor) && (slice == 0 || is_summed(tensor, *options_.shard)));
       if (!to.is_held.back()) continue;
       GLINT_TRY_STATUS(std::visit([&](auto held) { return load(tensor, held); }, tensor.held(to)));
     }
@@ -57,10 +55,8 @@ class Finder {
   }
 
   bool is_mine(const ModelTensor& tensor) const {
-    if (!options_.shard) return true;
-    if (tensor.role == TensorRole::kEmbedding && !options_.with_mtp)
-      return options_.shard->is_first();
-    return options_.shard->holds(tensor, c_);
+    if (!options_.shard) return options_.with_mtp || !c_.is_mtp(tensor.layer);
+    return options_.shard->holds(tensor, c_, options_.with_mtp);
   }
 
   // These tensors lie scattered over the files: the disk is asked for all of them at once.

@@ -38,8 +38,8 @@ std::int64_t kv_b_bytes(const ModelConfig& c, const DeploymentOptions& o, const 
                         bool halves_in_bf16) {
   std::int64_t bytes = 0;
   for (const ModelTensor& tensor : model_tensors(c)) {
-    if (!tensor.name.ends_with(".kv_b_proj") || !shard.holds(tensor, c)) continue;
-    if (c.is_mtp(tensor.layer) && o.max_drafts == 0) continue;
+    const bool is_here = shard.holds(tensor, c, o.max_drafts > 0);
+    if (!tensor.name.ends_with(".kv_b_proj") || !is_here) continue;
     const std::int64_t rows = (tensor.rows + o.layout.tp - 1) / o.layout.tp;
     const std::int64_t numbers = 2 * rows * tensor.cols;
     const std::int64_t fp8 = rows * tensor.cols + 4 * fp8_blocks(rows) * fp8_blocks(tensor.cols);

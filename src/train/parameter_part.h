@@ -13,7 +13,8 @@ namespace glint {
 bool is_dealt_out(const ModelTensor& tensor, const MeshShape& shape);
 // Whether ranks of a stage have different parts of it, these or others.
 bool is_divided(const ModelTensor& tensor, const MeshShape& shape);
-// Whether it is the first stage's, and `shard` has it as well: the embedding, for the draft layer.
+// Whether it is the first stage's, and `shard` has it as well: the embedding, for the draft layer
+// or as the head.
 bool is_borrowed(const ModelTensor& tensor, const ShardPlan& shard);
 // One of the ranks that have the same part speaks for all: whether `shard` is that one's.
 bool speaks_for(const ModelTensor& tensor, const ShardPlan& shard);

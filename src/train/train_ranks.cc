@@ -83,14 +83,6 @@ Result<std::unique_ptr<TrainRanks>> TrainRanks::open(ModelOptions options,
       part.own_pool.emplace(std::max(options.threads, 1));
     }
   }
-  LoadedModel& last = all->model(all->size() - 1);
-  if (options.shape.pp > 1 && last.shard().is_last() && last.weights().has_tied_head() &&
-      !last.weights().embed_tokens) {
-    return Error{ErrorCode::kUnsupported,
-                 str(options.dir,
-                     " has one matrix for embedding and head, which stages do not share; "
-                     "leave --pp out")};
-  }
   return all;
 }
 

@@ -7,15 +7,12 @@
 #include <cmath>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <map>
 
 #include "base/file.h"
-#include "base/json.h"
 #include "base/str.h"
 #include "base/thread_pool.h"
 #include "checkpoint/safetensors.h"
-#include "checkpoint/shard.h"
 #include "cli/id_file.h"
 #include "model/backends_under_test.h"
 #include "model/npy_data.h"
@@ -25,6 +22,7 @@
 #include "train/gradient_file.h"
 #include "train/gradient_pass.h"
 #include "train/parameter_file.h"
+#include "train/tied_checkpoint.h"
 
 namespace glint {
 namespace {
@@ -194,30 +192,10 @@ TEST(TrainingGolden, every_instruction_set_equals_transformers_in_fp64) {
   }
 }
 
-// A copy of a checkpoint whose embedding is its head, in `to`.
-void write_tied(const std::string& from, const std::string& to) {
-  std::filesystem::create_directories(to);
-  Json config = parse_json(read_file(from + "/config.json").value()).value();
-  config.set("tie_word_embeddings", true);
-  std::ofstream(to + "/config.json") << dump_json(config);
-  const MappedFile file = MappedFile::open(from + "/model.safetensors").value();
-  std::vector<TensorSpec> specs;
-  std::string data;
-  const std::vector<StoredTensor> all = parse_safetensors(file.bytes()).value();
-  for (const StoredTensor& tensor : all) {
-    if (tensor.name == "lm_head.weight") continue;
-    specs.push_back({.name = tensor.name, .type = tensor.type, .shape = tensor.shape});
-    data.append(reinterpret_cast<const char*>(tensor.bytes.data()), tensor.bytes.size());
-  }
-  std::ofstream(to + "/model.safetensors", std::ios::binary) << shard_head(specs) << data;
-}
-
 TEST(TrainingGolden, a_head_that_is_the_embedding_adds_to_its_gradient) {
-  const std::string dir = str(testing::TempDir(), "/glint_tied_", ::getpid());
-  write_tied(kGoldens + "odd", dir);
-  Trained trained(dir, DType::kF32, best_backend().make(2));
-  expect_golden({"tied", dir, 0.5f}, trained, 1e-4, 1e-7);
-  std::filesystem::remove_all(dir);
+  const TiedCheckpoint tied(kGoldens + "odd");
+  Trained trained(tied.dir(), DType::kF32, best_backend().make(2));
+  expect_golden({"tied", tied.dir(), 0.5f}, trained, 1e-4, 1e-7);
 }
 
 // On a trained model: random weights turn a rounding into other experts.

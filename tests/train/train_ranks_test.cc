@@ -19,6 +19,7 @@
 #include "model/backends_under_test.h"
 #include "runtime/rank_memory.h"
 #include "train/gradient_file.h"
+#include "train/tied_checkpoint.h"
 #include "train/trainer.h"
 
 namespace glint {
@@ -28,12 +29,12 @@ const std::string kTiny = str(GLINT_SOURCE_DIR, "/models/glm5-tiny");
 const std::string kOdd = str(GLINT_SOURCE_DIR, "/tests/golden/odd");
 const std::string kSmall = str(GLINT_SOURCE_DIR, "/tests/golden/deepseek_v32");
 
-ModelOptions options_of(const std::string& dir, const MeshShape& shape) {
+ModelOptions options_of(const std::string& dir, const MeshShape& shape, bool with_mtp = true) {
   return {.dir = dir,
           .activations = DType::kF32,
           .latent = LatentFormat::kF32,
           .index = IndexFormat::kF32,
-          .with_mtp = true,
+          .with_mtp = with_mtp,
           .shape = shape};
 }
 
@@ -43,15 +44,19 @@ std::vector<std::unique_ptr<Backend>> backends(int ranks) {
   return all;
 }
 
-std::unique_ptr<TrainRanks> open_ranks(const std::string& dir, const MeshShape& shape) {
-  auto ranks = TrainRanks::open(options_of(dir, shape), backends(shape.num_ranks())).value();
+std::unique_ptr<TrainRanks> open_ranks(const std::string& dir, const MeshShape& shape,
+                                       bool with_mtp = true) {
+  auto ranks =
+      TrainRanks::open(options_of(dir, shape, with_mtp), backends(shape.num_ranks())).value();
   EXPECT_TRUE(ranks->make_parameters().ok());
   for (int rank = 0; rank < ranks->size(); ++rank) ranks->pass(rank).probes().checks_remains = true;
   return ranks;
 }
 
-std::unique_ptr<Trainer> open_trainer(const std::string& dir, const MeshShape& shape) {
-  return Trainer::open({.model = options_of(dir, shape)}, backends(shape.num_ranks())).value();
+std::unique_ptr<Trainer> open_trainer(const std::string& dir, const MeshShape& shape,
+                                      bool with_mtp = true) {
+  return Trainer::open({.model = options_of(dir, shape, with_mtp)}, backends(shape.num_ranks()))
+      .value();
 }
 
 TokenSequences some_tokens(std::initializer_list<int> lengths, std::uint64_t seed = 5) {
@@ -115,7 +120,7 @@ std::vector<std::vector<float>> whole_gradients(TrainRanks& ranks) {
 void expect_gradients_of_one_rank(const std::string& dir, const MeshShape& shape, float mtp) {
   SCOPED_TRACE(str(dir, ", ", describe(shape)));
   const TokenSequences ids = some_tokens({40, 1, 17, 64, 9, 33, 50});
-  const auto one = open_ranks(dir, {}), ranks = open_ranks(dir, shape);
+  const auto one = open_ranks(dir, {}, mtp > 0), ranks = open_ranks(dir, shape, mtp > 0);
   // Some ranks get more batches than others.
   const LossSums expected = one->run(ids, {.mtp_weight = mtp}, 70).value();
   const LossSums sums = ranks->run(ids, {.mtp_weight = mtp}, 70).value();
@@ -204,6 +209,18 @@ TEST(TrainRanks, the_gradient_of_stages_of_several_ranks_is_that_of_one) {
   expect_gradients_of_one_rank(kTiny, {.cp = 2, .pp = 2, .dp = 2}, 0.3f);
 }
 
+// The last stage's gradient goes to the first, which steps.
+TEST(TrainRanks, the_gradient_of_stages_that_share_embedding_and_head_is_that_of_one) {
+  const TiedCheckpoint tied(kSmall), tiny(kTiny);
+  for (const float mtp : {0.0f, 0.3f}) {
+    expect_gradients_of_one_rank(tied.dir(), {.pp = 2}, mtp);
+    expect_gradients_of_one_rank(tied.dir(), {.tp = 2, .pp = 2}, mtp);
+    expect_gradients_of_one_rank(tied.dir(), {.ep = 2, .pp = 2, .dp = 2}, mtp);
+    expect_gradients_of_one_rank(tied.dir(), {.cp = 2, .pp = 2, .dp = 2}, mtp);
+  }
+  expect_gradients_of_one_rank(tiny.dir(), {.pp = 3}, 0);
+}
+
 TEST(TrainRanks, log_probabilities_over_ranks_have_the_bits_of_one_rank) {
   const std::vector<TrainSequence> sequences = plain(some_tokens({40, 17, 64, 9, 33}));
   const auto expected = open_ranks(kTiny, {})->score(sequences, 0.7f, 100).value();
@@ -286,12 +303,13 @@ std::map<std::string, std::string> files_of(const std::string& dir) {
 }
 
 // Ranks that have nothing in common but their groups, as processes have them: the bits of threads.
-void expect_bits_of_threads(const MeshShape& shape) {
-  SCOPED_TRACE(describe(shape));
+void expect_bits_of_threads(const MeshShape& shape, const std::string& dir = kSmall,
+                            bool with_mtp = true) {
+  SCOPED_TRACE(str(dir, ", ", describe(shape)));
   const std::string base =
       str(std::filesystem::temp_directory_path().string(), "/peers_", ::getpid());
   const auto sequences = plain(some_tokens({12, 30, 21, 18}));
-  const auto threads = open_trainer(kSmall, shape);
+  const auto threads = open_trainer(dir, shape, with_mtp);
   learn(*threads, 2);
   const auto scores = threads->pass().score(sequences, 0.7f, 64).value();
   ASSERT_TRUE(threads->save(base + "/threads", Json::Object{}).ok());
@@ -303,7 +321,8 @@ void expect_bits_of_threads(const MeshShape& shape) {
     const RankMemory::Comms comms(RankMemory::map(shape, file.get()).value(), rank);
     const TrainPeers peers(comms.mesh(), comms.all(), shape.num_ranks());
     const auto trainer =
-        Trainer::open({.model = options_of(kSmall, shape), .peers = peers}, backends(1)).value();
+        Trainer::open({.model = options_of(dir, shape, with_mtp), .peers = peers}, backends(1))
+            .value();
     EXPECT_EQ(trainer->ranks().num_trained(), threads->ranks().num_trained());
     learn(*trainer, 2);
     const auto found = trainer->pass().score(sequences, 0.7f, 64).value();
@@ -329,7 +348,8 @@ void expect_bits_of_threads(const MeshShape& shape) {
     // The checkpoint is taken up.
     const std::string saved = base + "/processes/step-2";
     const auto again =
-        Trainer::open({.model = options_of(saved, shape), .peers = peers}, backends(1)).value();
+        Trainer::open({.model = options_of(saved, shape, with_mtp), .peers = peers}, backends(1))
+            .value();
     ASSERT_TRUE(again->restore(saved).ok());
     EXPECT_EQ(again->steps_done(), 2);
     EXPECT_EQ(again->pass().add(sequences, {.scale = 1.0 / 77}, 64).value().nll, sums.nll);
@@ -353,6 +373,9 @@ TEST(Trainer, ranks_that_are_processes_have_the_bits_of_threads) {
   expect_bits_of_threads({.cp = 2, .dp = 2});
   expect_bits_of_threads({.tp = 2, .pp = 2});
   expect_bits_of_threads({.tp = 2, .ep = 2});
+  const TiedCheckpoint tied(kSmall);
+  expect_bits_of_threads({.pp = 2}, tied.dir(), false);
+  expect_bits_of_threads({.tp = 2, .pp = 2}, tied.dir(), false);
 }
 
 // Bytes of the optimiser that each rank has.
@@ -393,6 +416,21 @@ TEST(Trainer, steps_over_ranks_are_those_of_one_and_divide_the_state) {
       EXPECT_EQ(calls.find("reduce_scatter")->find("calls")->as_int(), 3);
       EXPECT_EQ(calls.find("all_gather")->find("calls")->as_int(), 6);  // norms, and masters
     }
+  }
+}
+
+TEST(Trainer, stages_that_share_embedding_and_head_step_as_one_rank) {
+  const TiedCheckpoint tied(kSmall);
+  const auto one = open_trainer(tied.dir(), {}, false);
+  learn(*one, 3);
+  for (const MeshShape& shape : {MeshShape{.pp = 2}, {.tp = 2, .pp = 2, .dp = 2}}) {
+    SCOPED_TRACE(describe(shape));
+    const auto several = open_trainer(tied.dir(), shape, false);
+    learn(*several, 3);
+    EXPECT_LT(relative_difference(weights_of(*one), weights_of(*several)), 1e-5);
+    std::int64_t sum = 0;  // the state of what both have is there once
+    for (const std::int64_t bytes : optimizer_bytes(*several)) sum += bytes;
+    EXPECT_EQ(sum, optimizer_bytes(*one)[0]);
   }
 }
 
