@@ -10,12 +10,10 @@ target_compile_options(glint_flags INTERFACE
   # clang does not know every warning of g++ that a file may switch off.
   $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CXX_COMPILER_ID:Clang>>:-Wno-unknown-warning-option>)
 if(GLINT_SANITIZE)
+  # clang looks for an object's type through a pipe, and without file descriptors calls it wrong.
   target_compile_options(glint_flags INTERFACE
-    $<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${GLINT_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer>)
+    $<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${GLINT_SANITIZE} -fno-sanitize=vptr -fno-sanitize-recover=all -fno-omit-frame-pointer>)
   target_link_options(glint_flags INTERFACE -fsanitize=${GLINT_SANITIZE})
-endif()
-if(GLINT_FUZZ)
-  target_compile_options(glint_flags INTERFACE -fsanitize=fuzzer-no-link)
 endif()
 
 # The sources of tests: compiled more often than they run, so half optimised. Their files they find from the root of the

@@ -1,3 +1,6 @@
+# Folders that read bytes from outside: there libFuzzer learns which branches an input takes, which makes loops slower.
+set(GLINT_FUZZED base checkpoint model net quant rl/rewards runtime server text)
+
 # glint_module(NAME [SRCS a.cc ...] [COLD b.cc ...] [LIBS lib ...] [TESTS a_test.cc ...])
 #
 # Defines the static library glint_<NAME> and, when there are TESTS, the test program <NAME>_test, which runs in
@@ -14,6 +17,9 @@ function(glint_module NAME)
   target_include_directories(${library} PUBLIC ${PROJECT_SOURCE_DIR}/src)
   target_link_libraries(${library} PUBLIC glint_flags PRIVATE ${M_LIBS})
   glint_precompile(${library} library)
+  if(GLINT_FUZZ AND NAME IN_LIST GLINT_FUZZED)
+    target_compile_options(${library} PRIVATE -fsanitize=fuzzer-no-link)
+  endif()
 
   file(STRINGS ${PROJECT_SOURCE_DIR}/cmake/layers.txt line REGEX "^${NAME}:")
   if(NOT line)

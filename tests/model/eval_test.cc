@@ -115,9 +115,9 @@ TEST(Evaluate, bf16_stays_near_fp32_with_random_weights) {
   EXPECT_GT(result.median_kl, 0);
 }
 
+// With caches in FP8 too.
 TEST(Evaluate, bf16_stays_near_fp32_on_held_out_text) {
   for (const auto& [file, rows] : {std::pair{"heldout.ids.txt", 10}, {"heldout-4k.ids.txt", 1}}) {
-    SCOPED_TRACE(file);
     TokenSequences text = heldout(file);
     text.resize(rows);  // of 40 and 5, to be quick
     const EvalOptions eval = {.tmp_dir = testing::TempDir()};
@@ -126,14 +126,19 @@ TEST(Evaluate, bf16_stays_near_fp32_on_held_out_text) {
     auto reference = load(options, best_backend().make(2));
     Recording recording = record_reference(*reference, text, eval).value();
     reference.reset();
-    options = options_of(kTiny, DType::kBF16);
-    options.with_mtp = false;
-    const auto model = load(options, best_backend().make(2));
-    const Evaluation result = compare_with(recording, *model, text, eval).value();
-    EXPECT_LT(result.mean_kl, 1e-3);
-    EXPECT_GT(result.mean_kl, 0);
-    EXPECT_GE(result.same_top1, 0.99);
-    for (const double error : result.layer_error) EXPECT_LT(error, 0.02);
+    for (const LatentFormat latent : {LatentFormat::kBF16, LatentFormat::kFp8}) {
+      SCOPED_TRACE(str(file, latent == LatentFormat::kFp8 ? ", cache in FP8" : ""));
+      options = options_of(kTiny, DType::kBF16);
+      options.latent = latent;
+      options.with_mtp = false;
+      const auto model = load(options, best_backend().make(2));
+      ASSERT_TRUE(recording.file.finish_writing().ok());  // read from the start again
+      const Evaluation result = compare_with(recording, *model, text, eval).value();
+      EXPECT_LT(result.mean_kl, 1e-3);
+      EXPECT_GT(result.mean_kl, 0);
+      EXPECT_GE(result.same_top1, 0.99);
+      for (const double error : result.layer_error) EXPECT_LT(error, 0.02);
+    }
   }
 }
 

@@ -69,15 +69,6 @@ TEST(Tiny, fp32_perplexity_of_long_sparse_rows_equals_the_record) {
   EXPECT_NEAR(score.model.perplexity(), expected, 1e-4 * expected);
 }
 
-TEST(Tiny, bf16_and_fp8_caches_stay_near_fp32) {
-  const auto rows = read_rows("heldout.ids.txt");
-  const double expected = record("heldout.ids.txt", "perplexity_fp32");
-  ModelOptions options = {.dir = kModel};
-  EXPECT_NEAR(score_rows(options, rows, false).model.perplexity(), expected, 0.005 * expected);
-  options.latent = LatentFormat::kFp8;
-  EXPECT_NEAR(score_rows(options, rows, false).model.perplexity(), expected, 0.01 * expected);
-}
-
 struct Greedy {
   std::vector<TokenId> prompt, output;
 };

@@ -53,7 +53,7 @@ const std::vector<Unsupported>& of_api(Api api) {
   static const std::vector<Unsupported> chat = {
       {"functions", "use tools"},
       {"function_call", "use tool_choice", {"none"}},
-      {"modalities", "the model writes text only", {Json::Array{"text"}}},
+      {"modalities", "the model writes text only", {Json(Json::Array{"text"})}},
       {"audio", "the model writes text only"},
       {"web_search_options", "bring a tool that searches", {}, true},
       {"prompt_embeds", "send messages"},
