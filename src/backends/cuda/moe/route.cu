@@ -9,6 +9,8 @@ namespace glint::cuda {
 namespace {
 
 constexpr int kBlock = 256;
+constexpr int kReadAhead =
+    4;  // values that the compiler's loads of several at once may read behind the last
 
 struct Router {
   const float *logits, *bias;
@@ -50,6 +52,7 @@ __device__ void leave_best_groups(const Router& r, float* biased) {
     }
     worst = warp_reduce(worst, [](Rank a, Rank b) { return a < b ? a : b; });
     float* members = biased + static_cast<int>(index_of(worst)) * size;
+    __syncwarp();  // all have read
     for (int i = lane; i < size; i += kWarp) members[i] = NAN;
     __syncwarp();
   }
@@ -128,7 +131,7 @@ void launch_route(const RouteArgs& args, const Gpu& gpu, int parts) {
                          .routed_scaling_factor = args.routed_scaling_factor,
                          .ids = args.ids.ptr<std::int32_t>(),
                          .weights = args.weights.ptr<float>()};
-  const std::size_t shared = static_cast<std::size_t>(2 * experts + k) * sizeof(float);
+  const std::size_t shared = static_cast<std::size_t>(2 * experts + k + kReadAhead) * sizeof(float);
   launch_in_order(route_kernel,
                   {.grid = dim3(static_cast<unsigned>(tokens)), .block = kBlock, .shared = shared},
                   gpu, router);
