@@ -163,7 +163,7 @@ Result<Recording> record_reference(LoadedModel& reference, const TokenSequences&
         .logits = [&](std::int64_t, std::span<const float> row) { return file.write(row); }};
   };
   GLINT_TRY_STATUS(visit_rows(reference, text, options, spill));
-  GLINT_TRY_STATUS(file.finish_writing());
+  GLINT_TRY_STATUS(file.rewind());
   const ModelConfig& config = reference.config();
   return Recording{.file = std::move(file),
                    .name = reference.options().dir,
@@ -175,6 +175,7 @@ Result<Recording> record_reference(LoadedModel& reference, const TokenSequences&
 Result<Evaluation> compare_with(Recording& recording, LoadedModel& model,
                                 const TokenSequences& text, const EvalOptions& options) {
   GLINT_TRY_STATUS(check_comparable(recording, model.config(), model.options().dir));
+  GLINT_TRY_STATUS(recording.file.rewind());
   Comparison comparison(recording.layers, recording.hidden);
   std::vector<float> ref(static_cast<std::size_t>(recording.vocab));
   const auto compare = [&](const std::vector<TokenId>& ids) {

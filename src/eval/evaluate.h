@@ -52,8 +52,8 @@ struct Evaluation {
 Result<Recording> record_reference(LoadedModel& reference, const TokenSequences& text,
                                    const EvalOptions& options);
 
-// Uses up `recording`, which must be of the same text and options. Fails if the models cannot be
-// compared (another vocabulary, depth or width) and where logits are not finite.
+// `recording` must be of the same text and options; it is read from its start. Fails if the models
+// cannot be compared (another vocabulary, depth or width) and where logits are not finite.
 Result<Evaluation> compare_with(Recording& recording, LoadedModel& model,
                                 const TokenSequences& text, const EvalOptions& options);
 

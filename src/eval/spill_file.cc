@@ -36,7 +36,7 @@ Status SpillFile::write(std::span<const float> values) {
   return checked(std::fwrite(values.data(), sizeof(float), count, file_.get()) == count);
 }
 
-Status SpillFile::finish_writing() {
+Status SpillFile::rewind() {
   GLINT_TRY_STATUS(checked(std::fflush(file_.get()) == 0));
   std::rewind(file_.get());
   return Ok{};

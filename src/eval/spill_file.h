@@ -1,4 +1,4 @@
-// SpillFile: floats that do not fit in memory, written in order and read back once in that order.
+// SpillFile: floats that do not fit in memory, written in order and read back in that order.
 #pragma once
 
 #include <cstdio>
@@ -18,8 +18,9 @@ class SpillFile {
 
   // Appends; fails when the disk is full.
   Status write(std::span<const float> values);
-  // Ends writing, which may fail as write() does; what follows is reading from the start.
-  Status finish_writing();
+  // Reading begins at the start, as often as this is called; the first time ends writing, which may
+  // fail as write() does.
+  Status rewind();
   // Fills `values` with the next ones. Fails if the file has no more or cannot be read.
   Status read(std::span<float> values);
 

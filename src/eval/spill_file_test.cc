@@ -16,12 +16,16 @@ TEST(SpillFile, gives_back_what_it_took_in_pieces_of_other_sizes) {
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i) * 0.5f;
   ASSERT_TRUE(spill.write(std::span(values).first(9999)).ok());
   ASSERT_TRUE(spill.write(std::span(values).last(1)).ok());
-  ASSERT_TRUE(spill.finish_writing().ok());
+  ASSERT_TRUE(spill.rewind().ok());
   std::vector<float> back(10000);
   for (std::size_t i = 0; i < 10000; i += 1000)
     ASSERT_TRUE(spill.read(std::span(back).subspan(i, 1000)).ok());
   EXPECT_EQ(back, values);
   EXPECT_FALSE(spill.read(std::span(back).first(1)).ok());
+  back.assign(10000, 0);
+  ASSERT_TRUE(spill.rewind().ok());
+  ASSERT_TRUE(spill.read(back).ok());
+  EXPECT_EQ(back, values);
 }
 
 TEST(SpillFile, leaves_nothing_in_its_directory) {

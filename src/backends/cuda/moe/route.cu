@@ -9,8 +9,8 @@ namespace glint::cuda {
 namespace {
 
 constexpr int kBlock = 256;
-constexpr int kReadAhead =
-    4;  // values that the compiler's loads of several at once may read behind the last
+// The compiler loads several values at once, also behind the last.
+constexpr int kReadAhead = 4;
 
 struct Router {
   const float *logits, *bias;
