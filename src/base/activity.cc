@@ -1,5 +1,7 @@
 #include "base/activity.h"
 
+#include <utility>
+
 #include "base/file.h"
 #include "base/json.h"
 #include "base/str.h"
@@ -37,11 +39,19 @@ void Activity::set_step(std::uint64_t step, int num_tokens) {
 }
 
 void Activity::close_event() {
-  if (open_) events_.back().end = Clock::now();
+  if (!open_) return;
+  if (wait_) wait_();
+  events_.back().end = Clock::now();
   open_ = false;
 }
 
-void Activity::start_recording() {
+Activity::Pause::Pause(Activity& activity) : activity_(activity), recorded_(activity.recording_) {
+  if (recorded_) activity.close_event();
+  activity.recording_ = false;
+}
+
+void Activity::start_recording(std::function<void()> wait) {
+  wait_ = std::move(wait);
   events_.clear();
   open_ = false;
   recording_ = true;
@@ -51,6 +61,7 @@ void Activity::start_recording() {
 Status Activity::write_recording(const std::string& path) {
   close_event();
   recording_ = false;
+  wait_ = {};
   std::string text = "{\"traceEvents\":[";
   for (std::size_t i = 0; i < events_.size(); ++i) {
     const Event& event = events_[i];

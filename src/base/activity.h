@@ -7,6 +7,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -25,8 +26,21 @@ class Activity {
   // For what follows: the step's number and how many tokens it runs.
   void set_step(std::uint64_t step, int num_tokens);
 
-  void start_recording();
+  // An operation has ended when `wait`, called then, returns: a device may be behind the host.
+  void start_recording(std::function<void()> wait = {});
   bool recording() const { return recording_; }
+  // Nothing is recorded, and nobody waits, while it lives.
+  class Pause {
+   public:
+    explicit Pause(Activity& activity);
+    ~Pause() { activity_.recording_ = recorded_; }
+    Pause(const Pause&) = delete;
+    Pause& operator=(const Pause&) = delete;
+
+   private:
+    Activity& activity_;
+    bool recorded_;
+  };
   // Ends the recording and writes it.
   Status write_recording(const std::string& path);
 
@@ -49,6 +63,7 @@ class Activity {
   std::atomic<std::uint64_t> step_{0};
   bool recording_ = false;
   Clock::time_point start_ = {};
+  std::function<void()> wait_ = {};
   std::vector<Event> events_;
   bool open_ = false;  // the last event has not ended
 };

@@ -50,6 +50,37 @@ TEST(Activity, a_recording_holds_what_happened_while_it_ran) {
   }
 }
 
+TEST(Activity, an_operation_ends_when_its_device_has_done_it) {
+  Activity activity;
+  int waits = 0;
+  activity.start_recording([&] { ++waits; });
+  activity.begin("embed");
+  EXPECT_EQ(waits, 0);
+  activity.begin("moe", 1);
+  EXPECT_EQ(waits, 1);
+  activity.end();
+  activity.end();
+  EXPECT_EQ(waits, 2);
+  activity.begin("open");
+  {
+    const Activity::Pause pause(activity);
+    EXPECT_EQ(waits, 3);
+    activity.begin("left out");
+    activity.end();
+  }
+  EXPECT_EQ(waits, 3);
+  activity.begin("head");
+  const std::string path = testing::TempDir() + "activity_device_test.json";
+  ASSERT_TRUE(activity.write_recording(path).ok());
+  EXPECT_EQ(waits, 4);
+  const Json trace = read_json_file(path).value();
+  EXPECT_EQ(trace.find("traceEvents")->as_array().size(), 4u);
+  activity.start_recording();
+  activity.begin("embed");
+  activity.end();
+  EXPECT_EQ(waits, 4);
+}
+
 TEST(Activity, a_recording_that_cannot_be_written_fails) {
   Activity activity;
   activity.start_recording();

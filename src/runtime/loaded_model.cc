@@ -281,6 +281,7 @@ GraphStats LoadedModel::record_graphs(std::int64_t max_seq_len, const StepOption
 }
 
 void LoadedModel::record_own_graphs(std::int64_t max_seq_len, const StepOptions& options) {
+  const Activity::Pause pause(activity_);  // of steps: while a graph is recorded nothing may wait
   graphs_.record_all(model(), rope_.table, options, max_seq_len, step_.begin());
   ops().device().synchronize();
 }

@@ -139,7 +139,8 @@ StepOptions ModelExecutor::step_options() const {
   StepOptions options = {.routed = info_.num_moe_layers > 0,
                          .to_host = false,
                          .seats = seats_.tensors(),
-                         .graphs = true,
+                         // A profile is of operations, which a graph hides.
+                         .graphs = !model_.activity().recording(),
                          .max_drafts = options_.max_drafts};
   options.seats.rejected = {};  // no row of a step is one of the step before
   return options;
@@ -563,7 +564,7 @@ Status ModelExecutor::control(const ExecutorCommand& command) {
     case ExecutorCommand::Kind::kStartProfile:
       if (activity.recording()) return invalid("a profile is being recorded already");
       { GLINT_TRY(profile_path_, profile_file(command.path)); }
-      activity.start_recording();
+      activity.start_recording([this] { model_.ops().device().synchronize(); });
       return Ok{};
     case ExecutorCommand::Kind::kStopProfile:
       if (!activity.recording()) return invalid("no profile is being recorded");

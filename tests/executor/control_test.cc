@@ -6,6 +6,7 @@
 #include "base/json.h"
 #include "checkpoint/memory_source.h"
 #include "executor/harness.h"
+#include "ops/testing/late_ops.h"
 
 namespace glint {
 namespace {
@@ -176,9 +177,10 @@ TEST(Executor, logits_that_are_no_numbers_fail_the_request_and_no_other) {
   EXPECT_EQ(outcomes.at(3).finished, FinishReason::kError);
 }
 
-TEST(Executor, a_profile_holds_the_operations_of_its_steps) {
+// Also on a device that repeats whole steps as graphs.
+void expect_profile_of_steps(LoadedModel& model) {
   const std::string path = testing::TempDir() + "executor_profile.json";
-  Harness harness(tiny(), {.max_drafts = 1});
+  Harness harness(model, {.max_drafts = 1});
   using Kind = ExecutorCommand::Kind;
   ModelExecutor& executor = harness.executor();
   EXPECT_FALSE(executor.control({.kind = Kind::kStopProfile}).ok());
@@ -208,6 +210,16 @@ TEST(Executor, a_profile_holds_the_operations_of_its_steps) {
   ASSERT_TRUE(executor.control({.kind = Kind::kStartProfile, .path = testing::TempDir()}).ok());
   ASSERT_TRUE(executor.control({.kind = Kind::kStopProfile}).ok());
   EXPECT_TRUE(file_exists(testing::TempDir() + "glint_profile.json"));
+}
+
+TEST(Executor, a_profile_holds_the_operations_of_its_steps) {
+  expect_profile_of_steps(tiny());
+  const auto late = LoadedModel::load({.dir = kModelDir, .with_mtp = true},
+                                      std::make_unique<LateOps>(host_backend().make(2)))
+                        .value();
+  Harness(*late, {.max_drafts = 1}).run({plain_request(1)});
+  EXPECT_GT(late->num_graphs(), 0u);
+  expect_profile_of_steps(*late);
 }
 
 }  // namespace
