@@ -14,7 +14,9 @@ namespace glint {
 namespace {
 
 constexpr double kTickSeconds = 0.1;
-constexpr double kSilentSeconds = 60;  // a server says every ten that it is there
+// A server says every ten seconds that it is there. One that is silent for longer than all may be
+// away, but for this at least and at most, is left out.
+constexpr double kLeastSilence = 15, kMostSilence = 60;
 constexpr int kMaxFailures = 10;       // of one request, before it is given up
 // A piece holds all before it: with so many an answer comes some eight times.
 constexpr int kPieces = 16, kMinInterval = 16;
@@ -153,7 +155,7 @@ void ExternalSession::send(RequestId id, Ask& ask, Server& server) {
   const int interval = std::max(kMinInterval, request.max_tokens / kPieces);
   HttpClient::Exchange exchange =
       engines_.exchange(server, "POST", "/generate", generate_body(request, ask.rid, interval));
-  exchange.read_seconds = kSilentSeconds;
+  exchange.read_seconds = std::clamp(engines_.options_.seconds, kLeastSilence, kMostSilence);
   const auto reader = std::make_shared<SseReader>(
       [this, its, id](std::string_view, std::string_view data) {
         Ask* const ask = its();

@@ -64,7 +64,9 @@ class Planner {
   int first_layer(int stage) const { return stage * plan_.stage_layers.front(); }
   bool holds(int stage, const ModelTensor& tensor) const {
     if (c_.is_mtp(tensor.layer)) return false;  // it is not trained
-    if (tensor.layer < 0) return stage == (tensor.role == TensorRole::kEmbedding ? 0 : l_.pp - 1);
+    const bool is_embedding = tensor.role == TensorRole::kEmbedding;
+    if (is_embedding && stage == 0) return true;
+    if (tensor.layer < 0) return stage == l_.pp - 1 && (!is_embedding || c_.tie_word_embeddings);
     const int first = first_layer(stage);
     return tensor.layer >= first &&
            tensor.layer < first + plan_.stage_layers[static_cast<std::size_t>(stage)];

@@ -70,6 +70,23 @@ TEST(TrainPlan, FourLayersFitOnOneNode) {
   EXPECT_NE(planned(options).misfit.find("training takes"), std::string::npos);
 }
 
+// The last of four stages, with experts and a head, is the largest.
+TEST(TrainPlan, AHeadThatIsTheEmbeddingIsOnBothEnds) {
+  ModelConfig config = find_known_model("GLM-5_4layer")->config;
+  TrainPlanOptions options = {.model = "tied",
+                              .device = *find_device("h200"),
+                              .layout = {.gpus = 8, .tp = 2, .pp = 4},
+                              .tokens_per_gpu = 2048,
+                              .response_len = 100,
+                              .engine_gpus = 8};
+  const TrainPlan apart = plan_training(config, options).value();
+  config.tie_word_embeddings = true;
+  const TrainPlan tied = plan_training(config, options).value();
+  EXPECT_EQ(apart.stage, 3);
+  EXPECT_EQ(tied.stage, 3);
+  EXPECT_EQ(tied.gpu.weights, apart.gpu.weights);
+}
+
 TEST(TrainPlan, LayoutsThatDoNotDivideAreRefused) {
   const auto refused = [](const TrainLayout& layout) {
     TrainPlanOptions options = sixteen_nodes();

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Servers that answer in `glint train grpo`: the bits of the engine in process, from one, two and ranks, also where one is killed;
+"""Servers that answer in `glint train grpo`: the bits of the engine in process, from one, two and ranks, also where one is killed or hangs;
 what does not fit, and what lies, is named.
 
     train_external_test.py build/release/glint models/glm5-tiny models/rl
@@ -121,6 +121,17 @@ def a_server_that_is_killed_loses_nothing(tmp):
         check(process.returncode == 0 and text.count("parity: 0 of ") == 2, "the other answers", text + said)
         check(f"go to others: {two.url}" in said or two.url.split("//")[1] in said, "it is named", said)
         same_run(tmp / "here", tmp / "others")
+    with serve() as one, serve() as hung:
+        with begin("hung", "--rollout-external-timeout", 15, servers=(one, hung)) as process:
+            until("it answers", lambda: answering(hung) > 0)
+            hung.process.send_signal(signal.SIGSTOP)
+            try:
+                text, said = process.communicate(timeout=300)
+            finally:
+                hung.process.send_signal(signal.SIGCONT)
+        check(process.returncode == 0 and text.count("parity: 0 of ") == 2, "the other answers", text + said)
+        check(hung.url.split("//")[1] in said, "it is named", said)
+        same_run(tmp / "here", tmp / "hung")
         # The only one, which comes back with other weights.
         port = one.url.rsplit(":", 1)[1]
         with begin("back", servers=(one,)) as process:
