@@ -17,7 +17,7 @@ constexpr double kTickSeconds = 0.1;
 // A server says every ten seconds that it is there. One that is silent for longer than all may be
 // away, but for this at least and at most, is left out.
 constexpr double kLeastSilence = 15, kMostSilence = 60;
-constexpr int kMaxFailures = 10;       // of one request, before it is given up
+constexpr int kMaxFailures = 10;  // of one request, before it is given up
 // A piece holds all before it: with so many an answer comes some eight times.
 constexpr int kPieces = 16, kMinInterval = 16;
 
