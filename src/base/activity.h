@@ -29,6 +29,9 @@ class Activity {
   // An operation has ended when `wait`, called then, returns: a device may be behind the host.
   void start_recording(std::function<void()> wait = {});
   bool recording() const { return recording_; }
+  // Ends the recording and writes it.
+  Status write_recording(const std::string& path);
+
   // Nothing is recorded, and nobody waits, while it lives.
   class Pause {
    public:
@@ -41,8 +44,6 @@ class Activity {
     Activity& activity_;
     bool recorded_;
   };
-  // Ends the recording and writes it.
-  Status write_recording(const std::string& path);
 
   // From any thread: "step 7, layer 3: moe, 512 tokens"; "idle".
   std::string describe() const;

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/str.h"
+#include "model/shard_plan.h"
 
 namespace glint {
 namespace {
@@ -62,20 +63,18 @@ class Planner {
   }
 
   int first_layer(int stage) const { return stage * plan_.stage_layers.front(); }
-  bool holds(int stage, const ModelTensor& tensor) const {
-    if (c_.is_mtp(tensor.layer)) return false;  // it is not trained
-    const bool is_embedding = tensor.role == TensorRole::kEmbedding;
-    if (is_embedding && stage == 0) return true;
-    if (tensor.layer < 0) return stage == l_.pp - 1 && (!is_embedding || c_.tie_word_embeddings);
+  ShardPlan shard_of(int stage) const {
     const int first = first_layer(stage);
-    return tensor.layer >= first &&
-           tensor.layer < first + plan_.stage_layers[static_cast<std::size_t>(stage)];
+    return {.shape = {.pp = l_.pp},
+            .stage = stage,
+            .layers = {first, first + plan_.stage_layers[static_cast<std::size_t>(stage)]}};
   }
 
   Held held(int stage) const {
     Held held;
+    const ShardPlan shard = shard_of(stage);
     for (const ModelTensor& tensor : model_tensors(c_)) {
-      if (!holds(stage, tensor)) continue;
+      if (!shard.holds(tensor, c_, /*with_mtp=*/false)) continue;  // that is not trained
       const auto all = static_cast<double>(tensor.parameters());
       if (tensor.num_experts > 0) {
         held.experts += all / (l_.ep * l_.etp);

@@ -105,7 +105,7 @@ def answering(server):
     return server.request("/server_info")[2]["engine"]["running"]
 
 
-def a_server_that_is_killed_loses_nothing(tmp):
+def a_server_that_is_killed_or_hangs_loses_nothing(tmp):
     long = {"length": 240, "rounds": 2}
     output(*train(tmp / "here", **long))
 
@@ -244,7 +244,7 @@ def what_does_not_fit_is_refused(tmp):
 
 
 with tempfile.TemporaryDirectory() as folder:
-    tests = (what_does_not_fit_is_refused, bits_are_those_of_the_engine_in_process, ranks_answer, a_server_that_is_killed_loses_nothing, what_lies_is_named)
+    tests = (what_does_not_fit_is_refused, bits_are_those_of_the_engine_in_process, ranks_answer, a_server_that_is_killed_or_hangs_loses_nothing, what_lies_is_named)
     for test in (one for one in tests if one.__name__ in sys.argv[4:] or len(sys.argv) == 4):
         begin = time.monotonic()
         each = pathlib.Path(folder) / test.__name__
