@@ -1,8 +1,6 @@
 // sparse_mla with a thread block for each token, where tokens are many: its keys go by without a
 // break, and no thread blocks meet. Two share a multiprocessor, so that one multiplies while the
 // other waits. Every sum is that of the other kernels.
-#include <cuda_pipeline_primitives.h>
-
 #include "backends/cuda/attention/sparse_mla_512.cuh"
 #include "backends/cuda/dependent_launch.cuh"
 
@@ -21,6 +19,7 @@ struct Shared {
   float shrink[kHeads], sum[kHeads];
   PartWeight parts[kHeads];  // at the end of a segment
   alignas(16) std::int32_t slots[kMostKeys];
+  std::uint64_t full[kStages];
 };
 // The sums of all keys replace the stages: [kHeads, kLatent].
 template <bool kFp8>
@@ -52,6 +51,10 @@ __global__ void __launch_bounds__(kBlock, 2) one_block_mla_512_kernel(const Atte
   const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp;
   const int keys_of_list = static_cast<int>(a.k);
 
+  if (threadIdx.x == 0) {
+    for (std::uint64_t& barrier : shared.full) start_barrier(&barrier, kArrivals);
+    show_barriers();
+  }
   int keys = 0;  // the valid ones are the first
   for (int i = threadIdx.x; i < kMostKeys; i += kBlock) {
     const std::int32_t slot = i < keys_of_list ? indices[i] : -1;
@@ -59,19 +62,20 @@ __global__ void __launch_bounds__(kBlock, 2) one_block_mla_512_kernel(const Atte
     keys += __syncthreads_count(slot >= 0);
   }
   const int tiles = (keys + kKeys - 1) / kKeys;
-  if (tiles > 0) start_copy<kFp8>(a, shared.slots, shared.stages[0]);
-  __pipeline_commit();
+  const auto copy = [&](int tile) {
+    const int stage = tile % kStages;
+    if (tile >= tiles) return;
+    start_copy<kFp8>(a, shared.slots + tile * kKeys, shared.stages[stage], shared.full + stage);
+  };
+  copy(0);
   std::uint32_t q[kQuarter][2];
   load_queries(a, token, q);
   Softmax all, softmax;  // of head `warp`: of the segments before, and of this one
   float total[kLatentBlocks][4] = {}, sums[kLatentBlocks][4] = {};
   for (int tile = 0; tile < tiles; ++tile) {
-    __pipeline_wait_prior(0);
-    __syncthreads();  // the copies of all threads are there, and the stage before is free
-    if (tile + 1 < tiles) {
-      start_copy<kFp8>(a, shared.slots + (tile + 1) * kKeys, shared.stages[(tile + 1) % kStages]);
-    }
-    __pipeline_commit();
+    __syncthreads();  // the stage before is free
+    copy(tile + 1);
+    wait_at(shared.full + tile % kStages, tile / kStages % 2);
     const std::byte* const stage = shared.stages[tile % kStages];
     const bf16* from = reinterpret_cast<const bf16*>(stage);
     if constexpr (kFp8) {

@@ -3,6 +3,7 @@
 //
 // Order of summation, for every score: the columns of a dot product as codes.cuh has them, then
 // the heads of a lane, then the lanes a tree.
+#include <algorithm>
 #include <type_traits>
 
 #include "backends/cuda/attention/top_keys.cuh"
@@ -16,8 +17,9 @@ namespace {
 
 constexpr int kDim = kStep, kMostHeads = 32;  // of a query: rows of one step of a product
 constexpr int kWarps = 8, kBlock = kWarps * kWarp;
-constexpr int kTile = 16;                                  // keys of a warp at a time
-constexpr std::int64_t kFewestTiles = 2, kMostTiles = 16;  // of a warp
+constexpr int kBlocksAtOnce = 2;         // of a multiprocessor
+constexpr int kTile = 16;                // keys of a warp at a time
+constexpr std::int64_t kMostTiles = 32;  // of a warp
 
 struct Query {
   alignas(16) bf16 values[kMostHeads][kDim + 8];  // padded against bank conflicts
@@ -28,19 +30,19 @@ struct Query {
 template <class Key>
 __device__ void load_query(const KeyScores& s, std::int64_t token, Query& query) {
   const int lane = threadIdx.x % kWarp;
-  for (int h = threadIdx.x / kWarp; h < kMostHeads; h += kWarps) {
-    float v[kDim / kWarp] = {}, weight = 0;
-    if (h < s.heads) {
-      const std::int64_t row = token * s.heads + h;
 #pragma unroll
-      for (int i = 0; i < kDim / kWarp; ++i) v[i] = as_float(s.q[row * kDim + lane + i * kWarp]);
-      weight = s.weights[row] * s.weight_scale;
-    }
+  for (int round = 0; round < kMostHeads / kWarps; ++round) {
+    const int h = round * kWarps + static_cast<int>(threadIdx.x) / kWarp;
+    const std::int64_t row = token * s.heads + min(h, s.heads - 1);
+    float v[kDim / kWarp];
+#pragma unroll
+    for (int i = 0; i < kDim / kWarp; ++i) v[i] = as_float(s.q[row * kDim + lane + i * kWarp]);
+    float weight = h < s.heads ? s.weights[row] * s.weight_scale : 0.0f;  // past the last: nothing
     if constexpr (std::is_same_v<Key, std::uint8_t>) {
       float largest = 0;
       for (const float value : v) largest = fmaxf(largest, fabsf(value));
-      const float scale = index_scale(warp_max(largest));
-      for (float& value : v) value = e4m3_to_float(float_to_e4m3(value / scale));
+      const float scale = index_scale(warp_max(largest));  // a power of two: its inverse is exact
+      for (float& value : v) value = e4m3_to_float(float_to_e4m3(value * (1.0f / scale)));
       weight *= scale;
     }
 #pragma unroll
@@ -51,20 +53,58 @@ __device__ void load_query(const KeyScores& s, std::int64_t token, Query& query)
   }
 }
 
+// Keys of a warp on their way: two of a lane.
 template <WeightFormat kFormat, class Key>
-__global__ void __launch_bounds__(kBlock, 2) score_keys_kernel(const KeyScores s, const int tiles) {
+struct KeyTile {
+  Codes<kFormat> codes[2];
+  float scales[2];
+  std::int32_t slots[2];
+
+  __device__ void find(const std::int32_t* pages, int base, int visible) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const auto own = static_cast<unsigned>(base + half * 8) + threadIdx.x % kWarp / 4;
+      const unsigned key = min(own, static_cast<unsigned>(visible - 1));
+      slots[half] = pages[key / kPageSize] * kPageSize + key % kPageSize;
+    }
+  }
+  __device__ void load(const KeyScores& s) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const auto* row = reinterpret_cast<const std::byte*>(s.keys.key<Key>(slots[half]));
+      scales[half] = std::is_same_v<Key, std::uint8_t> ? *s.keys.scale(slots[half]) : 1.0f;
+#pragma unroll
+      for (int u = 0; u < Codes<kFormat>::kVectors; ++u) {
+        codes[half].v[u] = load_once(row + 16 * Codes<kFormat>::unit(u, threadIdx.x % 4));
+      }
+    }
+  }
+};
+
+template <WeightFormat kFormat, class Key>
+__global__ void __launch_bounds__(kBlock, kBlocksAtOnce)
+    score_keys_kernel(const KeyScores s, const int tiles) {
   __shared__ Query query;
   let_next_start();
   wait_for_inputs();
   using Keys = Codes<kFormat>;
   const std::int64_t token = s.first_token + blockIdx.y;
-  const std::int64_t visible = std::int64_t{s.positions[token]} + 1;
-  const std::int64_t first = blockIdx.x * std::int64_t{kWarps * kTile} * tiles;
+  const int visible = s.positions[token] + 1;
+  const int first = static_cast<int>(blockIdx.x) * kWarps * kTile * tiles;
   if (visible <= s.k || first >= visible) return;
+  const int warp = threadIdx.x / kWarp, g = threadIdx.x % kWarp / 4, t = threadIdx.x % 4;
+  const std::int32_t* const pages = s.page_table + s.seqs[token] * s.max_pages;
+  // The next keys are on their way while these are summed up; where those after them lie is known.
+  constexpr int kApart = kWarps * kTile;
+  int base = first + warp * kTile;
+  const int end = min(visible, first + kApart * tiles);
+  KeyTile<kFormat, Key> keys;
+  keys.find(pages, base, visible);
+  keys.load(s);
+  keys.find(pages, base + kApart, visible);
   load_query<Key>(s, token, query);
   __syncthreads();
 
-  const int warp = threadIdx.x / kWarp, g = threadIdx.x % kWarp / 4, t = threadIdx.x % 4;
   constexpr int kBlocks = kMostHeads / 8;
   std::uint32_t q[kBlocks][kChunks][4];
   float weights[kBlocks][2];
@@ -78,31 +118,21 @@ __global__ void __launch_bounds__(kBlock, 2) score_keys_kernel(const KeyScores s
     weights[j][0] = query.weights[j * 8 + 2 * t];
     weights[j][1] = query.weights[j * 8 + 2 * t + 1];
   }
-  const std::int32_t* const pages = s.page_table + s.seqs[token] * s.max_pages;
   float* const out = s.scores + blockIdx.y * s.stride;
-  for (int tile = 0; tile < tiles; ++tile) {
-    const std::int64_t base = first + (tile * kWarps + warp) * kTile;
-    if (base >= visible) return;
-    Keys keys[2];
-    std::int64_t slots[2];
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      const std::int64_t key = min(base + half * 8 + g, visible - 1);
-      slots[half] = std::int64_t{pages[key / kPageSize]} * kPageSize + key % kPageSize;
-      const auto* row = reinterpret_cast<const std::byte*>(s.keys.key<Key>(slots[half]));
-#pragma unroll
-      for (int u = 0; u < Keys::kVectors; ++u) {
-        keys[half].v[u] = load_once(row + 16 * Keys::unit(u, t));
-      }
-    }
+  for (; base < end; base += kApart) {
+    const float scales[2] = {keys.scales[0], keys.scales[1]};
     float dots[kBlocks][4] = {};
 #pragma unroll
     for (int c = 0; c < kChunks; ++c) {
       std::uint32_t a[4], b[4];
-      keys[0].pairs(c, a);
-      keys[1].pairs(c, b);
+      keys.codes[0].pairs(c, a);
+      keys.codes[1].pairs(c, b);
 #pragma unroll
       for (int j = 0; j < kBlocks; ++j) multiply_add(dots[j], a, b, q[j][c]);
+    }
+    if (base + kApart < end) {
+      keys.load(s);
+      keys.find(pages, base + 2 * kApart, visible);
     }
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
@@ -114,10 +144,8 @@ __global__ void __launch_bounds__(kBlock, 2) score_keys_kernel(const KeyScores s
       }
       score += __shfl_xor_sync(kAllLanes, score, 1);
       score += __shfl_xor_sync(kAllLanes, score, 2);
-      const std::int64_t key = base + half * 8 + g;
-      if (t != 0 || key >= visible) continue;
-      if constexpr (std::is_same_v<Key, std::uint8_t>) score *= *s.keys.scale(slots[half]);
-      out[key] = score;
+      const int key = base + half * 8 + g;
+      if (t == 0 && key < visible) out[key] = score * scales[half];
     }
   }
 }
@@ -133,15 +161,15 @@ bool can_score_keys(const SelectKeysArgs& args) {
 
 void launch_score_keys(const KeyScores& s, IndexFormat format, std::int64_t tokens,
                        std::int64_t most_keys, const Gpu& gpu) {
-  // A thread block loads a query for all of its keys, so it has many of them where there are many
-  // thread blocks.
-  const auto blocks = [&](std::int64_t tiles) {
-    return tokens * ((most_keys + kWarps * kTile * tiles - 1) / (kWarps * kTile * tiles));
-  };
-  std::int64_t tiles = kFewestTiles;
-  while (tiles < kMostTiles && blocks(2 * tiles) >= 8 * gpu.num_sms) tiles *= 2;
+  // A thread block loads a query for all of its keys, so it has as many of them as leaves one for
+  // each place that there is.
+  const std::int64_t all = tokens * ((most_keys + kWarps * kTile - 1) / (kWarps * kTile));
+  const std::int64_t places = std::int64_t{kBlocksAtOnce} * gpu.num_sms;
+  const std::int64_t tiles = std::min((all + places - 1) / places, kMostTiles);
   const LaunchShape shape = {
-      .grid = dim3(static_cast<unsigned>(blocks(tiles) / tokens), static_cast<unsigned>(tokens)),
+      .grid = dim3(static_cast<unsigned>((most_keys + kWarps * kTile * tiles - 1) /
+                                         (kWarps * kTile * tiles)),
+                   static_cast<unsigned>(tokens)),
       .block = kBlock};
   const auto kernel = format == IndexFormat::kFp8
                           ? score_keys_kernel<WeightFormat::kFp8Block, std::uint8_t>

@@ -1,8 +1,6 @@
 // sparse_mla of bf16 queries over latents of 512 + 64, GLM-5's, on the tensor cores, with keys as
 // the rows of their instructions and kHeads heads as columns: a rank of eight has no more heads.
 // A cluster computes one token and kHeads of its heads.
-#include <cuda_pipeline_primitives.h>
-
 #include "backends/cuda/attention/sparse_mla_512.cuh"
 #include "backends/cuda/cluster.cuh"
 #include "backends/cuda/dependent_launch.cuh"
@@ -27,6 +25,7 @@ struct Shared {
   alignas(16) bf16 p[kHeads][kKeys + 8];
   float shrink[kHeads];
   std::int32_t slots[kSegment];
+  std::uint64_t full[kStages];
   // The thread block hands these over at its end.
   float largest[kHeads], sum[kHeads];
   PartWeights weights;
@@ -94,10 +93,15 @@ __global__ void __launch_bounds__(kBlock, 2) sparse_mla_512_kernel(const Attenti
   const std::int32_t* const indices = a.indices + token * a.k;
   const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp;
 
+  if (threadIdx.x == 0) {
+    for (std::uint64_t& barrier : shared.full) start_barrier(&barrier, kArrivals);
+    show_barriers();
+  }
   std::uint32_t q[kQuarter][2];
   load_queries(a, token, q);
   Softmax softmax;
   float sums[kLatentBlocks][4] = {};
+  RingPlace<kStages> now, next;  // of the keys that are used, and of those that are copied
   for (std::int64_t first = std::int64_t{rank} * kSegment; first < a.k && indices[first] >= 0;
        first += most_blocks(kArch) * kSegment) {
     __syncthreads();  // the segment before has been read
@@ -105,19 +109,22 @@ __global__ void __launch_bounds__(kBlock, 2) sparse_mla_512_kernel(const Attenti
       shared.slots[i] = first + i < a.k ? indices[first + i] : -1;
     }
     __syncthreads();
-    for (int i = 0; i < kStages - 1; ++i) {
-      start_copy<kFp8>(a, shared.slots + i * kKeys, shared.stages[i]);
-      __pipeline_commit();
-    }
-    for (int tile = 0; tile < kSegment / kKeys && shared.slots[tile * kKeys] >= 0; ++tile) {
-      __pipeline_wait_prior(kStages - 2);
-      __syncthreads();  // the copies of all threads are there, and the stage before is free
-      const int ahead = tile + kStages - 1;
-      if (ahead < kSegment / kKeys && shared.slots[ahead * kKeys] >= 0) {
-        start_copy<kFp8>(a, shared.slots + ahead * kKeys, shared.stages[ahead % kStages]);
-      }
-      __pipeline_commit();
-      const std::byte* const stage = shared.stages[tile % kStages];
+    const auto is_tile = [&](int tile) {
+      return tile < kSegment / kKeys && shared.slots[tile * kKeys] >= 0;
+    };
+    const auto copy = [&](int tile) {
+      if (!is_tile(tile)) return;
+      start_copy<kFp8>(a, shared.slots + tile * kKeys, shared.stages[next.stage],
+                       shared.full + next.stage);
+      next.advance();
+    };
+    for (int i = 0; i < kStages - 1; ++i) copy(i);
+    for (int tile = 0; is_tile(tile); ++tile) {
+      __syncthreads();  // the stage before is free
+      copy(tile + kStages - 1);
+      wait_at(shared.full + now.stage, now.parity);
+      const std::byte* const stage = shared.stages[now.stage];
+      now.advance();
       const bf16* keys = reinterpret_cast<const bf16*>(stage);
       if constexpr (kFp8) {
         decode(stage, shared.decoded);
@@ -130,7 +137,6 @@ __global__ void __launch_bounds__(kBlock, 2) sparse_mla_512_kernel(const Attenti
       __syncthreads();
       add_keys(sums, keys, shared);
     }
-    __pipeline_wait_prior(0);
   }
 
   __syncthreads();

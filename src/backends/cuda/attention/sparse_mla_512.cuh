@@ -8,6 +8,7 @@
 #pragma once
 
 #include "backends/cuda/attention/sparse_mla_512.h"
+#include "backends/cuda/barrier.cuh"
 #include "backends/cuda/cache/rows.cuh"
 #include "backends/cuda/linear/codes.cuh"
 #include "backends/cuda/load_matrices.cuh"
@@ -50,26 +51,39 @@ __device__ inline std::uint32_t pair_at(const bf16* p) {
   return *reinterpret_cast<const std::uint32_t*>(p);
 }
 
-// Starts copying the kKeys rows of `slots`, each to kFp8Row bytes or kRow bf16, eight lanes a row;
-// zeros for none.
+// Threads and warps that arrive at a stage's barrier, and rows that a warp copies.
+inline constexpr int kArrivals = kHasCopyEngine ? kBlock / kWarp : kBlock;
+inline constexpr int kRowsOfWarp = kKeys / (kBlock / kWarp);
+
+// Starts copying the kKeys rows of `slots`, each to kFp8Row bytes or kRow bf16. The first is there;
+// others may be none, and bring anything finite.
 template <bool kFp8>
-__device__ void start_copy(const Attention& a, const std::int32_t* slots, std::byte* stage) {
-  constexpr int kLanes = 8, kFrom = kFp8 ? kFp8Row : kWidth * 2, kUnits = kFrom / 16;
-  constexpr int kRowBytes = kFp8 ? kFp8Row : kRow * 2;
-  static_assert(kKeys * kLanes == kBlock);
-  const int key = threadIdx.x / kLanes, lane = threadIdx.x % kLanes;
-  const std::int32_t slot = slots[key], known = max(slot, 0);
-  const std::byte* const from =
-      a.rows + known / kPageSize * a.page_stride + known % kPageSize * kFrom + lane * 16;
-  const auto to =
-      static_cast<std::uint32_t>(__cvta_generic_to_shared(stage + key * kRowBytes + lane * 16));
-  const int bytes = slot < 0 ? 0 : 16;
+__device__ void start_copy(const Attention& a, const std::int32_t* slots, std::byte* stage,
+                           std::uint64_t* barrier) {
+  constexpr int kFrom = kFp8 ? kFp8Row : kWidth * 2, kRowBytes = kFp8 ? kFp8Row : kRow * 2;
+  const auto row_of = [&](int key) {
+    const std::int32_t slot = slots[key] < 0 ? slots[0] : slots[key];
+    return a.rows + slot / kPageSize * a.page_stride + slot % kPageSize * kFrom;
+  };
+  const int lane = threadIdx.x % kWarp;
+  if constexpr (kHasCopyEngine) {
+    const int key = static_cast<int>(threadIdx.x) / kWarp * kRowsOfWarp + lane;
+    if (lane == 0) arrive_expecting(barrier, kRowsOfWarp * kFrom);
+    if (lane < kRowsOfWarp) copy_bulk(stage + key * kRowBytes, row_of(key), kFrom, barrier);
+  } else {
+    constexpr int kLanes = kBlock / kKeys, kUnits = kFrom / 16;
+    const int key = static_cast<int>(threadIdx.x) / kLanes, first = lane % kLanes;
+    const std::byte* const from = row_of(key);
+    const std::uint32_t to = shared_address(stage + key * kRowBytes);
 #pragma unroll
-  for (int i = 0; i < (kUnits + kLanes - 1) / kLanes; ++i) {
-    if (kUnits % kLanes != 0 && lane + i * kLanes >= kUnits) break;
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to + i * kLanes * 16),
-                 "l"(from + i * kLanes * 16), "r"(bytes)
-                 : "memory");
+    for (int i = 0; i < (kUnits + kLanes - 1) / kLanes; ++i) {
+      const int unit = first + i * kLanes;
+      if (kUnits % kLanes != 0 && unit >= kUnits) break;
+      asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to + unit * 16),
+                   "l"(from + unit * 16)
+                   : "memory");
+    }
+    arrive_after_copies(barrier);
   }
 }
 

@@ -56,6 +56,11 @@ __device__ std::int32_t slot_of(const KeyScores& s, std::int64_t token, std::int
                                    key % kPageSize);
 }
 
+// The thread blocks of a cluster meet, which may be one alone.
+__device__ void meet(const Cluster& cluster) {
+  cluster.num_blocks() == 1 ? __syncthreads() : cluster.sync();
+}
+
 // The value of rank k among the cluster's: each round finds its next digit, and how many of the
 // values that begin like it are still wanted.
 __device__ std::uint32_t find_threshold(const Cluster& cluster, Shared& shared,
@@ -71,7 +76,7 @@ __device__ std::uint32_t find_threshold(const Cluster& cluster, Shared& shared,
         atomicAdd(&shared.bins[values[i] >> shift & (kBins - 1)], 1);
       }
     }
-    cluster.sync();
+    meet(cluster);
     for (int i = threadIdx.x; i < kBins; i += kBlock) {
       int sum = 0;
       for (unsigned b = 0; b < cluster.num_blocks(); ++b) {
@@ -79,7 +84,7 @@ __device__ std::uint32_t find_threshold(const Cluster& cluster, Shared& shared,
       }
       shared.all_bins[i] = sum;
     }
-    cluster.sync();
+    meet(cluster);
     if (threadIdx.x < kWarp) {
       // Lane 0 has the largest digits.
       constexpr int kEach = kBins / kWarp;
@@ -149,7 +154,7 @@ __global__ void __launch_bounds__(kBlock) top_keys_kernel(const TopKeys p) {
     for (const Counts& c : shared.of_warps) sum.above += c.above, sum.equal += c.equal;
     shared.of_block = sum;
   }
-  cluster.sync();
+  meet(cluster);
   Counts before = {0, 0}, all = {0, 0};
   for (int b = 0; b < blocks; ++b) {
     const Counts c = *cluster.map_shared_rank(&shared.of_block, b);
@@ -172,7 +177,7 @@ __global__ void __launch_bounds__(kBlock) top_keys_kernel(const TopKeys p) {
     }
     before.above += __popc(above), before.equal += __popc(equal);
   }
-  cluster.sync();  // the others have read this block's counts
+  meet(cluster);  // the others have read this block's counts
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 // Sums are those of wide.cuh, instruction by instruction.
 #pragma once
 
+#include "backends/cuda/barrier.cuh"
 #include "backends/cuda/linear/wide.cuh"
 
 namespace glint::cuda {
@@ -32,46 +33,10 @@ struct FlowShape {
   static_assert(kSharedBytes <= 227 << 10);
 };
 
-// Barriers of shared memory, which threads and copies arrive at, and whose phases threads wait for.
-__device__ inline std::uint32_t shared_address(const void* p) {
-  return static_cast<std::uint32_t>(__cvta_generic_to_shared(p));
-}
-__device__ inline void start_barrier(std::uint64_t* barrier, int arrivals) {
-  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(barrier)),
-               "r"(arrivals)
-               : "memory");
-}
-__device__ inline void arrive(std::uint64_t* barrier) {
-  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(barrier))
-               : "memory");
-}
-// Arrives when all copies that this thread has started are there.
-__device__ inline void arrive_after_copies(std::uint64_t* barrier) {
-  asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(shared_address(barrier))
-               : "memory");
-}
-__device__ inline void wait_at(std::uint64_t* barrier, unsigned parity) {
-  asm volatile(
-      "{\n.reg .pred done;\nagain:\n"
-      "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
-      "@!done bra again;\n}\n" ::"r"(shared_address(barrier)),
-      "r"(parity)
-      : "memory");
-}
 // The threads of warpgroup `group` alone meet.
 __device__ inline void sync_group(int group) {
   asm volatile("bar.sync %0, %1;" ::"r"(group + 1), "n"(kGroup) : "memory");
 }
-
-// A place in the ring of stages.
-template <int kStages>
-struct RingPlace {
-  int stage = 0;
-  unsigned parity = 0;
-  __device__ void advance() {
-    if (++stage == kStages) stage = 0, parity ^= 1;
-  }
-};
 
 // All tiles of a product, numbered through so that those of neighbouring numbers share rows of x
 // and of the weight in the L2 cache.
@@ -342,7 +307,7 @@ __global__ void __launch_bounds__(kFlowBlock, 1)
         start_barrier(product.full + i, 2 * kBringing);  // of x, and of codes
         start_barrier(product.empty + i, kMultiplying / kWarp);
       }
-      asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+      show_barriers();
     }
     __syncthreads();
     const FlowTiles tiles(p, static_cast<int>((p.n + Product::kOut - 1) / Product::kOut));

@@ -1,5 +1,5 @@
-// permute: a warp for each expert, which looks at all pairs: first to count those of the experts
-// before its own, then to place its own, in order.
+// permute: a thread block for each expert, whose warps look at a stretch of the pairs each: first
+// to count those of the experts before and its own, then to place its own, in order.
 #include "backends/cuda/dependent_launch.cuh"
 #include "backends/cuda/moe/moe.h"
 #include "backends/cuda/reduce.cuh"
@@ -7,44 +7,47 @@
 namespace glint::cuda {
 namespace {
 
-constexpr int kBlock = 128;
+constexpr int kBlock = 256, kWarps = kBlock / kWarp;
 
 struct Pairs {
-  const std::int32_t* ids;  // [count]
+  const std::int32_t* __restrict__ ids;  // [count]
   std::int64_t count, k;
   std::int32_t num_experts;
   std::int32_t *rows, *offsets, *places;
 };
 
-// The number of pairs of experts before `expert`.
-__device__ std::int32_t count_before(const Pairs& p, std::int32_t expert) {
-  std::int32_t count = 0;
-  for (std::int64_t i = threadIdx.x % kWarp; i < p.count; i += kWarp) {
-    count += p.ids[i] >= 0 && p.ids[i] < expert;
-  }
-  return warp_reduce(count, [](std::int32_t a, std::int32_t b) { return a + b; });
-}
-
-// The warp of expert num_experts only ends the offsets, and handles the pairs of no expert.
+// The block of expert num_experts only ends the offsets, and handles the pairs of no expert.
 __global__ void __launch_bounds__(kBlock) permute_kernel(const Pairs p) {
+  __shared__ std::int32_t lower[kWarps], own[kWarps];
   let_next_start();
-  const int lane = threadIdx.x % kWarp;
-  const std::int32_t expert =
-      static_cast<std::int32_t>(blockIdx.x * (kBlock / kWarp) + threadIdx.x / kWarp);
-  if (expert > p.num_experts) return;
-  std::int32_t place = count_before(p, expert);
-  if (lane == 0) p.offsets[expert] = place;
-  if (expert == p.num_experts) {
-    for (std::int64_t i = lane; i < p.count; i += kWarp) {
-      if (p.ids[i] < 0) p.places[i] = -1;
-    }
-    return;
+  const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp;
+  const auto expert = static_cast<std::int32_t>(blockIdx.x);
+  const bool is_last = expert == p.num_experts;
+  const std::int64_t each = (p.count + kBlock - 1) / kBlock * kWarp;  // pairs of a warp
+  const std::int64_t begin = min(warp * each, p.count), end = min(begin + each, p.count);
+  std::int32_t of_lower = 0, of_own = 0;
+#pragma unroll 4
+  for (std::int64_t i = begin + lane; i < end; i += kWarp) {
+    const std::int32_t id = p.ids[i];
+    of_lower += id >= 0 && id < expert, of_own += id == expert;
   }
-  for (std::int64_t first = 0; first < p.count; first += kWarp) {
+  const auto add = [](std::int32_t a, std::int32_t b) { return a + b; };
+  of_lower = warp_reduce(of_lower, add), of_own = warp_reduce(of_own, add);
+  if (lane == 0) lower[warp] = of_lower, own[warp] = of_own;
+  __syncthreads();
+  std::int32_t place = 0;
+  for (int w = 0; w < kWarps; ++w) place += lower[w];
+  if (threadIdx.x == 0) p.offsets[expert] = place;
+  for (int w = 0; w < warp; ++w) place += own[w];
+  for (std::int64_t first = begin; first < end; first += kWarp) {
     const std::int64_t i = first + lane;
-    const bool mine = i < p.count && p.ids[i] == expert;
-    const unsigned all = __ballot_sync(kAllLanes, mine);
-    if (mine) {
+    const std::int32_t id = i < end ? p.ids[i] : p.num_experts;
+    if (is_last) {
+      if (id < 0) p.places[i] = -1;
+      continue;
+    }
+    const unsigned all = __ballot_sync(kAllLanes, id == expert);
+    if (id == expert) {
       const std::int32_t at = place + __popc(all & ((1u << lane) - 1));
       p.places[i] = at;
       p.rows[at] = static_cast<std::int32_t>(i / p.k);
@@ -63,10 +66,9 @@ void launch_permute(const PermuteArgs& args, const Gpu& gpu) {
                        .rows = args.rows.ptr<std::int32_t>(),
                        .offsets = args.offsets.ptr<std::int32_t>(),
                        .places = args.places.ptr<std::int32_t>()};
-  constexpr int kWarps = kBlock / kWarp;
-  const int blocks = (pairs.num_experts + 1 + kWarps - 1) / kWarps;
-  launch_in_order(permute_kernel, {.grid = dim3(static_cast<unsigned>(blocks)), .block = kBlock},
-                  gpu, pairs);
+  const LaunchShape shape = {.grid = dim3(static_cast<unsigned>(pairs.num_experts + 1)),
+                             .block = kBlock};
+  launch_in_order(permute_kernel, shape, gpu, pairs);
 }
 
 }  // namespace glint::cuda
