@@ -22,7 +22,8 @@ Kernel choose_kernel(const ProductShape& shape, const Arch& arch, int num_sms) {
   if (shape.m <= 32) return some;
   if (!arch.wgmma) return Kernel::kTile;
   const std::int64_t tiles = ceil_div(shape.m, 128) * ceil_div(shape.n, 128) * shape.matrices;
-  return 2 * tiles >= num_sms ? Kernel::kFlow : Kernel::kWide;
+  if (2 * tiles >= num_sms) return Kernel::kFlow;
+  return shape.m <= 64 ? Kernel::kHalfWide : Kernel::kWide;
 }
 
 }  // namespace glint::cuda

@@ -29,7 +29,8 @@ enum class Kernel {
   kCluster32,  // the same as kHeld8 with 32 rows, a cluster for all of k
   kTile,       // tiles of the weight in shared memory, 64 rows
   kFlow,       // 128 rows, by the instructions of whole warpgroups; blocks take tile after tile
-  kWide,       // the same, a cluster for each tile and all of k
+  kHalfWide,   // the same with 64 rows, a cluster for each tile and all of k, two on its SMs
+  kWide,       // the same with 128, one
 };
 
 // Bytes of shared memory: the sums of eight warps, 16 of each row of x, padded against bank
@@ -60,6 +61,7 @@ constexpr bool is_ever_chosen(Kernel kernel, bool aligned, const Arch& target) {
       return aligned || stream_bytes(32, slices_of(kLongest).steps) > target.shared_bytes ||
              !target.clusters;
     case Kernel::kFlow:
+    case Kernel::kHalfWide:
     case Kernel::kWide:
       return aligned && target.wgmma;
   }

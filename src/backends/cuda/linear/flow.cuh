@@ -112,7 +112,7 @@ struct Flow {
       const WeightCopy copy_w([&](int i) {
         return weights.of(i).data + weights.row(i) * Codes<kFormat>::row_bytes(p.k);
       });
-      WideX<kFormat> x(p, work.tile);
+      WideX<kFormat, kWideRows> x(p, work.tile);
       x.load(0, p.k);
       for (int step = 0; step < steps; ++step) {
         wait_at(empty + place.stage, place.parity ^ 1);

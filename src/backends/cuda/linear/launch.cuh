@@ -43,8 +43,10 @@ void launch_as(const ProductArgs& p, const Gpu& gpu) {
                      : launch_tile<kFormat, kEpilogue, false>(p, gpu);
     case Kernel::kFlow:
       return launch_flow<kFormat, kEpilogue>(p, gpu);
+    case Kernel::kHalfWide:
+      return launch_wide<kFormat, kHalfRows, kEpilogue>(p, gpu);
     case Kernel::kWide:
-      return launch_wide<kFormat, kEpilogue>(p, gpu);
+      return launch_wide<kFormat, kWideRows, kEpilogue>(p, gpu);
   }
 }
 

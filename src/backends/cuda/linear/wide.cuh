@@ -1,6 +1,6 @@
 // Products of many rows, by the tensor cores' instruction for whole warpgroups: a thread block
-// multiplies kWideWeights rows of a weight, which pass through registers from code to bf16, with
-// kWideRows rows of x in shared memory. A code is decoded once for all of these rows.
+// multiplies kWideWeights rows of a weight, which pass through registers from code to bf16, with 64
+// or 128 rows of x in shared memory. A code is decoded once for all of these rows.
 //
 // Sums are those of the other kernels: the instruction adds sixteen products as mma.sync does, in
 // chains of the same four.
@@ -12,21 +12,25 @@
 
 namespace glint::cuda {
 
-inline constexpr int kWideRows = 128, kWideWeights = 128;
+inline constexpr int kWideRows = 128, kHalfRows = 64, kWideWeights = 128;
 inline constexpr int kWideBlock = 256;  // two warpgroups, of 64 rows of the weight each
-inline constexpr int kWideSums = 64;    // of a thread
+constexpr int wide_sums(int rows) { return rows / 2; }  // of a thread
+inline constexpr int kWideSums = wide_sums(kWideRows);
 
-template <WeightFormat kFormat>
+template <WeightFormat kFormat, int kRows>
 struct WideShape {
-  static constexpr int kXBytes = kWideRows * 2 * kStep;  // of a step
+  static constexpr int kXBytes = kRows * 2 * kStep;  // of a step
   static constexpr int kCodeBytes = kWideWeights * Codes<kFormat>::kBytes;
-  static constexpr int kStages = kFormat == WeightFormat::kBF16 ? 3 : 4;  // of codes
-  static constexpr int kTotalBytes = kWideSums * kWideBlock * 4;
-  static constexpr int kSharedBytes = 2 * kXBytes + kStages * kCodeBytes + kTotalBytes;
-  static_assert(kSharedBytes <= 227 << 10);
+  // On a multiprocessor; one alone has the registers for all rows.
+  static constexpr int kBlocks = kRows == kHalfRows ? 2 : 1;
+  static constexpr int kBF16Stages = kBlocks == 2 ? 2 : 3;
+  static constexpr int kStages = kFormat == WeightFormat::kBF16 ? kBF16Stages : 4;  // of codes
+  static constexpr int kSharedBytes = 2 * kXBytes + kStages * kCodeBytes;
+  static_assert(wide_sums(kRows) * kWideBlock * 4 <= kSharedBytes);  // which replace them
+  static_assert(kBlocks * (kSharedBytes + 1024) <= 228 << 10);
 };
 
-// sums[64 rows of the weight x 128 rows of x] (+)= a[64 x 16] * x[128 x 16]^T, of bf16; `a` in
+// sums[64 rows of the weight x rows of x] (+)= a[64 x 16] * x[rows x 16]^T, of bf16; `a` in
 // registers as mma.sync takes it, x in shared memory as `x` describes it. Asynchronous.
 __device__ inline void multiply_wide(float (&d)[kWideSums], const std::uint32_t (&a)[4],
                                      std::uint64_t x, bool adds) {
@@ -50,41 +54,60 @@ __device__ inline void multiply_wide(float (&d)[kWideSums], const std::uint32_t 
         "+f"(d[63])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(x), "r"(static_cast<int>(adds)));
 }
+__device__ inline void multiply_wide(float (&d)[wide_sums(kHalfRows)], const std::uint32_t (&a)[4],
+                                     std::uint64_t x, bool adds) {
+  asm volatile(
+      "{\n.reg .pred p;\nsetp.ne.b32 p, %37, 0;\n"
+      "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {"
+      "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+      "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, "
+      "{%32, %33, %34, %35}, %36, p, 1, 1, 0;\n}\n"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]),
+        "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]),
+        "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]),
+        "+f"(d[21]), "+f"(d[22]), "+f"(d[23]), "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]),
+        "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(x), "r"(static_cast<int>(adds)));
+}
 __device__ inline void begin_multiplying() {
   asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 }
 __device__ inline void end_multiplying() {
   asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
 }
-__device__ inline void wait_for_sums(float (&d)[kWideSums]) {
+template <int kSums>
+__device__ void wait_for_sums(float (&d)[kSums]) {
   asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
 #pragma unroll
-  for (int i = 0; i < kWideSums; ++i) asm volatile("" : "+f"(d[i])::"memory");
+  for (int i = 0; i < kSums; ++i) asm volatile("" : "+f"(d[i])::"memory");
 }
 
 // x of a step in shared memory, as the instruction reads it: pieces of eight rows by eight columns,
 // 128 bytes each, those of sixteen columns and all rows together. Columns are those that
 // multiply_add takes at once, number `chain` of the four of a span.
-inline constexpr int kPiece = 128, kPieces = kWideRows / 8;
-__device__ inline int place_of_piece(int span, int chain, int half, int rows) {
-  return (((span * 4 + chain) * 2 + half) * kPieces + rows) * kPiece;
+inline constexpr int kPiece = 128;
+template <int kRows>
+__device__ int place_of_piece(int span, int chain, int half, int rows) {
+  return (((span * 4 + chain) * 2 + half) * (kRows / 8) + rows) * kPiece;
 }
-__device__ inline std::uint64_t describe_x(const std::byte* x, int span, int chain) {
-  const auto address =
-      static_cast<std::uint32_t>(__cvta_generic_to_shared(x + place_of_piece(span, chain, 0, 0)));
-  constexpr std::uint64_t kNextColumns = kPieces * kPiece / 16, kNextRows = kPiece / 16;
+template <int kRows>
+__device__ std::uint64_t describe_x(const std::byte* x, int span, int chain) {
+  const auto address = static_cast<std::uint32_t>(
+      __cvta_generic_to_shared(x + place_of_piece<kRows>(span, chain, 0, 0)));
+  constexpr std::uint64_t kNextColumns = kRows / 8 * kPiece / 16, kNextRows = kPiece / 16;
   return (address & 0x3ffff) / 16 | kNextColumns << 16 | kNextRows << 32;
 }
 
-// A step of x on its way: a lane has four chunks of one of eight rows, of two such eights.
-template <WeightFormat kFormat>
+// A step of x on its way: a lane has four chunks of one of eight rows, of one or two such eights.
+template <WeightFormat kFormat, int kRows>
 struct WideX {
-  const bf16* rows[2];
-  uint4 v[2][kChunks];
+  static constexpr int kOwn = kRows / (kWideBlock / 4);
+  const bf16* rows[kOwn];
+  uint4 v[kOwn][kChunks];
 
   __device__ WideX(const ProductArgs& p, const RowTile& tile) {
 #pragma unroll
-    for (int i = 0; i < 2; ++i) rows[i] = row_of_x(p, tile, tile.first + row_of(i));
+    for (int i = 0; i < kOwn; ++i) rows[i] = row_of_x(p, tile, tile.first + row_of(i));
   }
   __device__ static int pieces(int i) { return static_cast<int>(threadIdx.x) / kWarp + 8 * i; }
   __device__ static int row_of(int i) {
@@ -92,7 +115,7 @@ struct WideX {
   }
   __device__ void load(int k0, int k) {
 #pragma unroll
-    for (int i = 0; i < 2; ++i) {
+    for (int i = 0; i < kOwn; ++i) {
 #pragma unroll
       for (int c = 0; c < kChunks; ++c) {
         v[i][c] = load_x(rows[i], k0 + Codes<kFormat>::column(threadIdx.x % 4, c), k);
@@ -102,14 +125,14 @@ struct WideX {
   __device__ void store(std::byte* to) const {
     const int lane = threadIdx.x % kWarp;
 #pragma unroll
-    for (int i = 0; i < 2; ++i) {
+    for (int i = 0; i < kOwn; ++i) {
 #pragma unroll
       for (int c = 0; c < kChunks; ++c) {
         std::uint32_t pairs[4];
         Codes<kFormat>::arrange(v[i][c], pairs);
 #pragma unroll
         for (int pair = 0; pair < 4; ++pair) {
-          const int place = place_of_piece(c / 2, c % 2 * 2 + pair / 2, pair % 2, pieces(i));
+          const int place = place_of_piece<kRows>(c / 2, c % 2 * 2 + pair / 2, pair % 2, pieces(i));
           *reinterpret_cast<std::uint32_t*>(to + place + 4 * lane) = pairs[pair];
         }
       }
@@ -148,22 +171,22 @@ __device__ void decode_span(std::uint32_t (&a)[4][4], const std::byte* codes, in
   }
 }
 
-template <WeightFormat kFormat>
-__device__ void start_span(float (&span)[kWideSums], const std::uint32_t (&a)[4][4],
-                           const std::byte* x, int number) {
+template <WeightFormat kFormat, int kSums>
+__device__ void start_span(float (&span)[kSums], const std::uint32_t (&a)[4][4], const std::byte* x,
+                           int number) {
   begin_multiplying();
 #pragma unroll
   for (int chain = 0; chain < 4; ++chain) {
-    multiply_wide(span, a[chain], describe_x(x, number, chain), chain != 0);
+    multiply_wide(span, a[chain], describe_x<2 * kSums>(x, number, chain), chain != 0);
   }
   end_multiplying();
 }
 
-template <WeightFormat kFormat>
-__device__ void add_wide_span(float (&slice)[kWideSums], const float (&span)[kWideSums],
-                              float upper, float lower) {
+template <WeightFormat kFormat, int kSums>
+__device__ void add_wide_span(float (&slice)[kSums], const float (&span)[kSums], float upper,
+                              float lower) {
 #pragma unroll
-  for (int i = 0; i < kWideSums; ++i) {
+  for (int i = 0; i < kSums; ++i) {
     if constexpr (kFormat == WeightFormat::kFp8Block) {
       slice[i] = fmaf(span[i], i % 4 < 2 ? upper : lower, slice[i]);
     } else {
@@ -174,13 +197,13 @@ __device__ void add_wide_span(float (&slice)[kWideSums], const float (&span)[kWi
 
 // Adds up what the blocks of a cluster, a slice each, left in `totals`, and writes it: each block
 // an equal share of every thread's sums.
-template <WeightFormat kFormat, Epilogue kEpilogue>
+template <int kSums, Epilogue kEpilogue>
 __device__ void add_slices(const ProductArgs& p, const RowTile& tile, std::int64_t n, float* totals,
                            float factor, float up_factor) {
   const auto cluster = this_cluster();
   cluster.sync();
   const int count = static_cast<int>(cluster.num_blocks()), t = threadIdx.x % 4;
-  const int rank = static_cast<int>(cluster.block_rank()), each = kWideSums / 4 / count;
+  const int rank = static_cast<int>(cluster.block_rank()), each = kSums / 4 / count;
   for (int j = rank * each; j < (rank + 1) * each; ++j) {
     float sums[4] = {};
     for (int s = 0; s < count; ++s) {
@@ -203,16 +226,15 @@ __device__ void add_slices(const ProductArgs& p, const RowTile& tile, std::int64
 }
 
 // The blocks of a cluster have a slice of k each, of one tile.
-template <WeightFormat kFormat, Epilogue kEpilogue>
+template <WeightFormat kFormat, int kRows, Epilogue kEpilogue>
 __device__ __forceinline__ void wide_product(const ProductArgs& p) {
-  using Shape = WideShape<kFormat>;
+  using Shape = WideShape<kFormat, kRows>;
+  constexpr int kSums = wide_sums(kRows);
   extern __shared__ __align__(128) std::byte shared[];
   std::byte* const codes = shared + 2 * Shape::kXBytes;
-  float* const totals =
-      reinterpret_cast<float*>(codes + Shape::kStages * Shape::kCodeBytes) + threadIdx.x;
   constexpr int kOut = kWideWeights / 16 * kRowsOf16<kEpilogue>;  // outputs of a row of x
   const Slices slices = slices_of(p.k);
-  const RowTile tile = find_row_tile<kWideRows>(p, blockIdx.x / slices.count);
+  const RowTile tile = find_row_tile<kRows>(p, blockIdx.x / slices.count);
   if (tile.first >= tile.end) return;
   const WeightRows<kEpilogue> weights(p, tile, std::int64_t{blockIdx.y} * kOut);
   const RowCopy<kWideWeights, Codes<kFormat>::kBytes> copy_w(
@@ -231,11 +253,11 @@ __device__ __forceinline__ void wide_product(const ProductArgs& p) {
 
   const int g = threadIdx.x % kWarp / 4, t = threadIdx.x % 4;
   const int first_row = threadIdx.x / kWarp * 16, row = first_row + g;
-  WideX<kFormat> x(p, tile);
+  WideX<kFormat, kRows> x(p, tile);
   x.load(begin * kStep, p.k);
   for (int i = 0; i < Shape::kStages - 1; ++i) start_copy(begin + i);
   x.store(shared + begin % 2 * Shape::kXBytes);
-  float slice[kWideSums] = {}, span[kWideSums] = {};
+  float slice[kSums] = {}, span[kSums] = {};
   for (int step = begin; step < end; ++step) {
     __pipeline_wait_prior(Shape::kStages - 2);
     __syncthreads();  // codes and x of all threads are there, and those of the step before free
@@ -272,31 +294,35 @@ __device__ __forceinline__ void wide_product(const ProductArgs& p) {
   }
 
   let_next_start();
+  __syncthreads();  // codes and x have been read
+  float* const totals = reinterpret_cast<float*>(shared) + threadIdx.x;
   // Zeros of a slice past the end.
 #pragma unroll
-  for (int i = 0; i < kWideSums; ++i) totals[i * kWideBlock] = 0.0f + slice[i];
+  for (int i = 0; i < kSums; ++i) totals[i * kWideBlock] = 0.0f + slice[i];
   const float factor = factor_of<kFormat>(weights.w);
   const float up_factor = kEpilogue == Epilogue::kSiluMul ? factor_of<kFormat>(weights.up) : factor;
   const std::int64_t n = weights.n0 + first_row / 16 * kRowsOf16<kEpilogue> + g;
-  add_slices<kFormat, kEpilogue>(p, tile, n, totals, factor, up_factor);
+  add_slices<kSums, kEpilogue>(p, tile, n, totals, factor, up_factor);
 }
 
-template <WeightFormat kFormat, Epilogue kEpilogue>
-__global__ void __launch_bounds__(kWideBlock, 1) wide_kernel(const ProductArgs p) {
-  if constexpr (is_ever_chosen(Kernel::kWide, true, kArch)) {
-    wide_product<kFormat, kEpilogue>(p);
+template <WeightFormat kFormat, int kRows, Epilogue kEpilogue>
+__global__ void __launch_bounds__(kWideBlock, WideShape<kFormat, kRows>::kBlocks)
+    wide_kernel(const ProductArgs p) {
+  constexpr Kernel kKernel = kRows == kHalfRows ? Kernel::kHalfWide : Kernel::kWide;
+  if constexpr (is_ever_chosen(kKernel, true, kArch)) {
+    wide_product<kFormat, kRows, kEpilogue>(p);
   }
 }
 
-template <WeightFormat kFormat, Epilogue kEpilogue>
+template <WeightFormat kFormat, int kRows, Epilogue kEpilogue>
 void launch_wide(const ProductArgs& p, const Gpu& gpu) {
-  using Shape = WideShape<kFormat>;
-  const auto kernel = wide_kernel<kFormat, kEpilogue>;
+  using Shape = WideShape<kFormat, kRows>;
+  const auto kernel = wide_kernel<kFormat, kRows, kEpilogue>;
   // A failure shows as the launch's error.
   cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, Shape::kSharedBytes);
   constexpr int kOut = kWideWeights / 16 * kRowsOf16<kEpilogue>;
   const auto blocks = static_cast<unsigned>(slices_of(p.k).count);
-  const LaunchShape shape = {.grid = dim3(static_cast<unsigned>(most_tiles(p, kWideRows)) * blocks,
+  const LaunchShape shape = {.grid = dim3(static_cast<unsigned>(most_tiles(p, kRows)) * blocks,
                                           static_cast<unsigned>((p.n + kOut - 1) / kOut),
                                           static_cast<unsigned>(p.offsets ? 1 : p.matrices)),
                              .block = kWideBlock,
