@@ -25,7 +25,8 @@ TEST(ChooseKernel, few_rows_stream_the_weights) {
 
 TEST(ChooseKernel, a_cluster_shares_k_until_half_of_the_sms_have_a_tile) {
   EXPECT_EQ(of(32, 154880, 6144), Kernel::kCluster32);
-  EXPECT_EQ(of(33, 2048, 6144), Kernel::kHalfWide);
+  EXPECT_EQ(of(16, 2048, 6144), Kernel::kCluster32);
+  EXPECT_EQ(of(17, 2048, 6144), Kernel::kHalfWide);
   EXPECT_EQ(of(64, 2048, 6144), Kernel::kHalfWide);
   EXPECT_EQ(of(65, 2048, 6144), Kernel::kWide);
   EXPECT_EQ(of(512, 2048, 6144), Kernel::kWide);  // 64 tiles

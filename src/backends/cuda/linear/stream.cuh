@@ -55,26 +55,25 @@ __device__ inline void copy_16(void* to, const void* from, bool there) {
 template <WeightFormat kFormat, int kRows, bool kAligned>
 __device__ void copy_x(const ProductArgs& p, const RowTile& tile, int first, int steps,
                        std::byte* to) {
-  constexpr int kUnits = kXBytes / 16, kStepsAtOnce = kStreamBlock / kUnits;
-  const int unit = threadIdx.x % kUnits, first_step = threadIdx.x / kUnits;
+  constexpr int kUnits = kXBytes / 16;
   const int count = static_cast<int>(tile.end - tile.first);
   // A lane for each row, so that where they lie is read at once.
   const int lane = threadIdx.x % kWarp;
   const bf16* const own = row_of_x(p, tile, tile.first + min(lane, count - 1));
-  const int size = 2 * p.k, begin = first * kXBytes + unit * 16;
-  for (int row = 0; row < count; ++row) {
+  const int size = 2 * p.k, units = steps * kUnits, all = count * units;
+  for (int i = threadIdx.x; i - lane < all; i += kStreamBlock) {
+    const int row = min(i / units, count - 1), of_row = i - row * units;
     const auto* const x = reinterpret_cast<const std::byte*>(
         __shfl_sync(kAllLanes, reinterpret_cast<unsigned long long>(own), row));
-    std::byte* here =
-        to + (first_step * kRows + row) * kXBytes + place_of_x<kFormat>(row, unit) * 16;
-    for (int step = first_step; step < steps; step += kStepsAtOnce) {
-      const int byte = begin + step * kXBytes;
-      if constexpr (kAligned) {
-        copy_16(here, byte < size ? x + byte : x, byte < size);
-      } else {
-        *reinterpret_cast<uint4*>(here) = load_row<false>(x, byte, size);
-      }
-      here += kStepsAtOnce * kRows * kXBytes;
+    if (i >= all) continue;
+    const int step = of_row / kUnits, unit = of_row % kUnits;
+    const int byte = first * kXBytes + of_row * 16;
+    std::byte* const here =
+        to + (step * kRows + row) * kXBytes + place_of_x<kFormat>(row, unit) * 16;
+    if constexpr (kAligned) {
+      copy_16(here, byte < size ? x + byte : x, byte < size);
+    } else {
+      *reinterpret_cast<uint4*>(here) = load_row<false>(x, byte, size);
     }
   }
   asm volatile("cp.async.wait_all;" ::: "memory");
