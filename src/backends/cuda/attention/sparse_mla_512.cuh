@@ -51,7 +51,7 @@ __device__ inline std::uint32_t pair_at(const bf16* p) {
   return *reinterpret_cast<const std::uint32_t*>(p);
 }
 
-// Threads and warps that arrive at a stage's barrier, and rows that a warp copies.
+// How many arrive at a stage's barrier, warps or threads; and rows that a warp copies.
 inline constexpr int kArrivals = kHasCopyEngine ? kBlock / kWarp : kBlock;
 inline constexpr int kRowsOfWarp = kKeys / (kBlock / kWarp);
 
