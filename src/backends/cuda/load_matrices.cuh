@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "backends/cuda/barrier.cuh"
 #include "backends/cuda/elements.h"
 
 namespace glint::cuda {
@@ -11,7 +12,7 @@ namespace glint::cuda {
 // its elements (l / 4, l % 4 * 2) and the next one of the row; of the transpose if kTransposed.
 template <bool kTransposed>
 __device__ void load_matrices(std::uint32_t (&r)[4], const bf16* address) {
-  const auto from = static_cast<std::uint32_t>(__cvta_generic_to_shared(address));
+  const std::uint32_t from = shared_address(address);
   if constexpr (kTransposed) {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
                  : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])

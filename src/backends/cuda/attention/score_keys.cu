@@ -65,7 +65,7 @@ struct KeyTile {
     for (int half = 0; half < 2; ++half) {
       const auto own = static_cast<unsigned>(base + half * 8) + threadIdx.x % kWarp / 4;
       const unsigned key = min(own, static_cast<unsigned>(visible - 1));
-      slots[half] = pages[key / kPageSize] * kPageSize + key % kPageSize;
+      slots[half] = slot_in(pages, key);
     }
   }
   __device__ void load(const KeyScores& s) {

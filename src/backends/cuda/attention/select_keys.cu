@@ -58,8 +58,7 @@ __device__ Parts parts_of(const Selection<Q>& s, Rank* shared) {
 
 template <class Q>
 __device__ std::int64_t slot_of(const Selection<Q>& s, std::int64_t key) {
-  const std::int32_t* pages = s.page_table + s.seqs[blockIdx.x] * s.max_pages;
-  return std::int64_t{pages[key / kPageSize]} * kPageSize + key % kPageSize;
+  return slot_in(s.page_table + s.seqs[blockIdx.x] * s.max_pages, static_cast<unsigned>(key));
 }
 
 // The query of the block's token, quantised for fp8 keys; a warp for each head.

@@ -74,14 +74,12 @@ __device__ void start_copy(const Attention& a, const std::int32_t* slots, std::b
     constexpr int kLanes = kBlock / kKeys, kUnits = kFrom / 16;
     const int key = static_cast<int>(threadIdx.x) / kLanes, first = lane % kLanes;
     const std::byte* const from = row_of(key);
-    const std::uint32_t to = shared_address(stage + key * kRowBytes);
+    std::byte* const to = stage + key * kRowBytes;
 #pragma unroll
     for (int i = 0; i < (kUnits + kLanes - 1) / kLanes; ++i) {
       const int unit = first + i * kLanes;
       if (kUnits % kLanes != 0 && unit >= kUnits) break;
-      asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to + unit * 16),
-                   "l"(from + unit * 16)
-                   : "memory");
+      copy_16(to + unit * 16, from + unit * 16, true);
     }
     arrive_after_copies(barrier);
   }

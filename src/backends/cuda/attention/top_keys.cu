@@ -51,9 +51,7 @@ __device__ std::uint32_t ordered(float score) {
 
 // The slot of a key.
 __device__ std::int32_t slot_of(const KeyScores& s, std::int64_t token, std::int64_t key) {
-  const std::int32_t* const pages = s.page_table + s.seqs[token] * s.max_pages;
-  return static_cast<std::int32_t>(std::int64_t{pages[key / kPageSize]} * kPageSize +
-                                   key % kPageSize);
+  return slot_in(s.page_table + s.seqs[token] * s.max_pages, static_cast<unsigned>(key));
 }
 
 // The thread blocks of a cluster meet, which may be one alone.

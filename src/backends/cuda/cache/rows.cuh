@@ -11,6 +11,11 @@ namespace glint::cuda {
 
 inline constexpr int kScaleGroup = 128;  // latents of an fp8 row that share a scale
 
+// Where a key of a sequence lies, whose pages are these.
+__device__ inline std::int32_t slot_in(const std::int32_t* pages, unsigned key) {
+  return pages[key / kPageSize] * kPageSize + static_cast<std::int32_t>(key % kPageSize);
+}
+
 struct LatentRows {
   std::byte* data;
   std::int64_t stride, row_bytes;  // of pages; of rows

@@ -19,10 +19,10 @@ Kernel choose_kernel(const ProductShape& shape, const Arch& arch, int num_sms) {
     return arch.wgmma ? Kernel::kFlow : Kernel::kTile;
   }
   if (shape.m <= 8) return few;
-  if (shape.m <= 16 || (shape.m <= 32 && !arch.wgmma)) return some;
-  if (!arch.wgmma) return Kernel::kTile;
+  if (!arch.wgmma) return shape.m <= 32 ? some : Kernel::kTile;
   const std::int64_t tiles = ceil_div(shape.m, 128) * ceil_div(shape.n, 128) * shape.matrices;
   if (2 * tiles >= num_sms) return shape.m <= 32 ? some : Kernel::kFlow;
+  if (shape.m <= 16) return some;
   return shape.m <= 64 ? Kernel::kHalfWide : Kernel::kWide;
 }
 

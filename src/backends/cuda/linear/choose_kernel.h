@@ -29,8 +29,8 @@ enum class Kernel {
   kCluster32,  // the same as kHeld8 with 32 rows, a cluster for all of k
   kTile,       // tiles of the weight in shared memory, 64 rows
   kFlow,       // 128 rows, by the instructions of whole warpgroups; blocks take tile after tile
-  kHalfWide,   // the same with 64 rows, a cluster for each tile and all of k, two on its SMs
-  kWide,       // the same with 128, one
+  kHalfWide,   // the same with 64 rows, a cluster for each tile and all of k, two blocks an SM
+  kWide,       // the same with 128 rows, one block an SM
 };
 
 // Bytes of shared memory: the sums of eight warps, 16 of each row of x, padded against bank

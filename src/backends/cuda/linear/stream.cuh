@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "backends/cuda/barrier.cuh"
 #include "backends/cuda/cluster.cuh"
 #include "backends/cuda/dependent_launch.cuh"
 #include "backends/cuda/linear/rows.cuh"
@@ -40,14 +41,6 @@ __device__ int place_of_x(int row, int unit) {
   if constexpr (kFormat == WeightFormat::kBF16) return unit ^ (row & 1) << 2;
   if constexpr (kFormat == WeightFormat::kFp8Block) return unit ^ (row & 1);
   return unit ^ (unit >> 3 & 1) ^ (row & 1) << 1;
-}
-
-// Starts the copy of 16 bytes, or of zeros.
-__device__ inline void copy_16(void* to, const void* from, bool there) {
-  const auto address = static_cast<std::uint32_t>(__cvta_generic_to_shared(to));
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(address), "l"(from),
-               "r"(there ? 16 : 0)
-               : "memory");
 }
 
 // Puts `steps` steps of the tile's rows from `first` on into shared memory, zeros past k. Rows past

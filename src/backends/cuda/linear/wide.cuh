@@ -92,8 +92,7 @@ __device__ int place_of_piece(int span, int chain, int half, int rows) {
 }
 template <int kRows>
 __device__ std::uint64_t describe_x(const std::byte* x, int span, int chain) {
-  const auto address = static_cast<std::uint32_t>(
-      __cvta_generic_to_shared(x + place_of_piece<kRows>(span, chain, 0, 0)));
+  const std::uint32_t address = shared_address(x + place_of_piece<kRows>(span, chain, 0, 0));
   constexpr std::uint64_t kNextColumns = kRows / 8 * kPiece / 16, kNextRows = kPiece / 16;
   return (address & 0x3ffff) / 16 | kNextColumns << 16 | kNextRows << 32;
 }
