@@ -1,0 +1,221 @@
+// The blocks of CudaOps: in bf16 what lies between products, the gate and up products of an FFN
+// with what joins them, and a router's product in three parts are a launch each.
+//
+// They are written over launches, which CudaOps makes and CudaPlanOps notes, so that a plan takes
+// the memory that the blocks take.
+#pragma once
+
+#include <functional>
+
+#include "backends/cuda/attention/inputs.h"
+#include "backends/cuda/elementwise/elementwise.h"
+#include "backends/cuda/linear/linear.h"
+#include "backends/cuda/moe/moe.h"
+#include "ops/blocks/blocks.h"
+#include "ops/compose.h"
+
+namespace glint::cuda {
+
+// Whether the tensor cores' kernels compute the product of such activations with `weight`, one or
+// a stack.
+template <class Weights>
+bool is_product(DType x, const Weights& weight) {
+  return x == DType::kBF16 && has_product(weight.format, weight.cols, weight.block_cols);
+}
+
+// Whether one of them computes gate, up and what joins them.
+template <class Weights>
+bool is_gate_up(DType x, const Weights& gate, const Weights& up) {
+  return is_product(x, gate) && gate.format == up.format && gate.block_rows == up.block_rows &&
+         gate.block_cols == up.block_cols;
+}
+
+// Experts by logits that lie in three parts, as those of RouterInputArgs::parts.
+struct PartsRoute {
+  RouteArgs args = {};
+};
+
+template <class Base>
+class Blocks : public Base {
+ public:
+  using Base::Base;
+
+  // All that lies between the products is one launch, and so are both rotations at the end.
+  void attention_in(const AttentionInArgs& args, Arena& scratch) override {
+    const AttentionDims& d = args.dims;
+    const AttentionWeights& w = args.weights;
+    const bool with_index = w.indexer && !args.selection_given;
+    if (!is_attention_inputs(args, with_index)) return Base::attention_in(args, scratch);
+    const Arena::Scope scope(scratch);
+    const Compose f{*this, scratch, args.q.dtype};
+    const std::int64_t T = args.q.dim(0);
+    const Tensor a = f.add_rms_norm(args.x, args.delta, w.input_layernorm, d.rms_norm_eps);
+    const Tensor q_latent = scratch.take_padded(f.dtype, {T, w.q_a_proj.rows});
+    const bool with_query = with_index && args.index_q;
+    Tensor kv, k;
+    beside([&] {
+      kv = f.linear(a, w.kv_a_proj_with_mqa);
+      if (with_index) k = f.linear(a, w.indexer.wk);
+      if (with_query) {
+        this->linear({.x = a, .weight = w.indexer.weights_proj, .out = args.index_weights});
+      }
+    });
+    this->linear({.x = a, .weight = w.q_a_proj, .out = q_latent});
+    join();
+    launch(AttentionInputs{.block = args, .q = q_latent, .kv = kv, .k = k});
+    if (with_query) {
+      beside([&] {
+        this->linear({.x = q_latent, .weight = w.indexer.wq_b, .out = args.index_q.flat()});
+      });
+    }
+    this->linear({.x = q_latent, .weight = w.q_b_proj, .out = args.q.flat()});
+    const RopeArgs rope_q = {.x = args.q.last(d.qk_rope_head_dim),
+                             .positions = args.batch.positions,
+                             .table = args.batch.rope_table};
+    if (!with_query) return this->rope(rope_q);
+    join();
+    const RopeArgs rope_index = {.x = args.index_q.first(d.qk_rope_head_dim),
+                                 .positions = args.batch.positions,
+                                 .table = args.batch.rope_table,
+                                 .interleaved = d.indexer_rope_interleave};
+    launch(RopePair{rope_q, rope_index});
+  }
+
+  void dense_ffn(const DenseFfnArgs& args, Arena& scratch) override {
+    const FfnWeights& w = args.weights;
+    if (!is_gate_up(args.delta.dtype, w.gate_proj, w.up_proj)) {
+      return Base::dense_ffn(args, scratch);
+    }
+    const Arena::Scope scope(scratch);
+    const Compose f{*this, scratch, args.delta.dtype};
+    const Tensor m = f.add_rms_norm(args.x, args.delta, args.norm, args.eps);
+    ffn(w, m, scratch.take(m.dtype, {m.dim(0), w.gate_proj.rows}), args.answer());
+  }
+
+  // The shared experts, whose answer waits where the whole will be, beside the router.
+  void moe(const MoeArgs& args, Arena& scratch) override {
+    const FfnWeights& shared = args.weights.shared_experts;
+    if (!routes_in_parts(args) || !shared ||
+        !is_gate_up(args.delta.dtype, shared.gate_proj, shared.up_proj)) {
+      return Base::moe(args, scratch);
+    }
+    const Arena::Scope scope(scratch);
+    const MoeRouteArgs routed = take_routing(args, scratch);
+    const Tensor inner = scratch.take(args.delta.dtype, {args.x.dim(0), shared.gate_proj.rows});
+    {
+      const Arena::Scope of_router(scratch);
+      const Tensor parts = split_for_router(routed, scratch);
+      beside([&] { ffn(shared, routed.m, inner, args.answer()); });
+      route_parts(routed, parts, scratch);
+    }
+    const Tensor answers = scratch.take(args.answer().dtype, {routed.rows.dim(0), args.x.dim(1)});
+    moe_experts({.weights = args.weights,
+                 .x = routed.m,
+                 .rows = routed.rows,
+                 .offsets = routed.offsets,
+                 .out = answers},
+                scratch);
+    join();
+    this->combine({.y = answers,
+                   .places = routed.places,
+                   .weights = routed.weights,
+                   .shared = args.answer(),
+                   .out = args.answer()});
+  }
+
+  void moe_route(const MoeRouteArgs& args, Arena& scratch) override {
+    if (!routes_in_parts(args.moe)) return Base::moe_route(args, scratch);
+    const Arena::Scope scope(scratch);
+    route_parts(args, split_for_router(args, scratch), scratch);
+  }
+
+  void moe_experts(const MoeExpertsArgs& args, Arena& scratch) override {
+    const MoeWeights& w = args.weights;
+    if (!is_gate_up(args.x.dtype, w.gate_proj, w.up_proj)) {
+      return Base::moe_experts(args, scratch);
+    }
+    const Arena::Scope scope(scratch);
+    const Tensor inner = scratch.take(args.x.dtype, {args.out.dim(0), w.gate_proj.rows});
+    for (const WeightStack* weights : {&w.gate_proj, &w.up_proj}) {
+      check(GroupedLinearArgs{.x = args.x,
+                              .rows = args.rows,
+                              .offsets = args.offsets,
+                              .weights = *weights,
+                              .out = inner});
+    }
+    const GroupedGateUpArgs gate_up = {.x = args.x,
+                                       .rows = args.rows,
+                                       .offsets = args.offsets,
+                                       .gate = w.gate_proj,
+                                       .up = w.up_proj,
+                                       .out = inner};
+    launch(gate_up);
+    this->grouped_linear(
+        {.x = inner, .offsets = args.offsets, .weights = w.down_proj, .out = args.out});
+  }
+
+  void moe_combine(const MoeCombineArgs& args, Arena& scratch) override {
+    const FfnWeights& w = args.weights.shared_experts;
+    if (!w || !is_gate_up(args.m.dtype, w.gate_proj, w.up_proj)) {
+      return Base::moe_combine(args, scratch);
+    }
+    const Arena::Scope scope(scratch);
+    ffn(w, args.m, scratch.take(args.m.dtype, {args.m.dim(0), w.gate_proj.rows}), args.delta);
+    this->combine({.y = args.y,
+                   .places = args.places,
+                   .weights = args.expert_weights,
+                   .shared = args.delta,
+                   .out = args.delta});
+  }
+
+ protected:
+  // The launches may run beside all that comes after, until join(): neither writes what the other
+  // touches.
+  virtual void beside(const std::function<void()>& launches) = 0;
+  virtual void join() = 0;
+  virtual void launch(const AttentionInputs& args) = 0;
+  virtual void launch(const RopePair& args) = 0;
+  virtual void launch(const GateUpArgs& args) = 0;
+  virtual void launch(const GroupedGateUpArgs& args) = 0;
+  virtual void launch(const RouterInputArgs& args) = 0;
+  virtual void launch(const PartsRoute& args) = 0;
+
+ private:
+  // out = down(silu(gate(x)) * up(x)) of weights that are is_gate_up().
+  void ffn(const FfnWeights& w, const Tensor& x, const Tensor& inner, const Tensor& out) {
+    check(LinearArgs{.x = x, .weight = w.gate_proj, .out = inner});
+    check(LinearArgs{.x = x, .weight = w.up_proj, .out = inner});
+    const GateUpArgs gate_up = {.x = x, .gate = w.gate_proj, .up = w.up_proj, .out = inner};
+    launch(gate_up);
+    this->linear({.x = inner, .weight = w.down_proj, .out = out});
+  }
+
+  // The router's norm goes to the tensor cores in three parts, which they multiply exactly.
+  static bool routes_in_parts(const MoeArgs& args) {
+    const Weight& gate = args.weights.gate;
+    return args.delta && args.delta.dtype == DType::kBF16 && gate.format == WeightFormat::kBF16 &&
+           is_product(args.delta.dtype, gate);
+  }
+  Tensor split_for_router(const MoeRouteArgs& args, Arena& scratch) {
+    const MoeArgs& moe = args.moe;
+    const Tensor parts = scratch.take_padded(DType::kBF16, {3 * moe.x.dim(0), moe.x.dim(1)});
+    const RouterInputArgs input = {.x = moe.x,
+                                   .delta = moe.delta,
+                                   .weight = moe.norm,
+                                   .eps = moe.eps,
+                                   .m = args.m,
+                                   .parts = parts};
+    launch(input);
+    return parts;
+  }
+  void route_parts(const MoeRouteArgs& args, const Tensor& parts, Arena& scratch) {
+    const Weight& gate = args.moe.weights.gate;
+    const Tensor logits = scratch.take(DType::kF32, {parts.dim(0), gate.rows});
+    this->linear({.x = parts, .weight = gate, .out = logits});
+    const Tensor ids = take_routed(args, scratch);
+    launch(PartsRoute{routing_of(args, logits, ids)});
+    this->permute({.ids = ids, .rows = args.rows, .offsets = args.offsets, .places = args.places});
+  }
+};
+
+}  // namespace glint::cuda

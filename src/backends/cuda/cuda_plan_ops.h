@@ -1,0 +1,36 @@
+// CudaPlanOps: the memory that CudaOps takes, without its arithmetic. A launch of a block costs what
+// its products cost; all between them is not counted.
+#pragma once
+
+#include "backends/cuda/blocks.h"
+#include "ops/plan_ops.h"
+
+namespace glint::cuda {
+
+class CudaPlanOps final : public Blocks<PlanOps> {
+ public:
+  using Blocks::Blocks;
+
+ private:
+  void beside(const std::function<void()>& launches) override { launches(); }
+  void join() override {}
+  void launch(const AttentionInputs&) override {}
+  void launch(const RopePair&) override {}
+  void launch(const GateUpArgs& args) override {
+    linear({.x = args.x, .weight = args.gate, .out = args.out});
+    linear({.x = args.x, .weight = args.up, .out = args.out});
+  }
+  void launch(const GroupedGateUpArgs& args) override {
+    for (const WeightStack* weights : {&args.gate, &args.up}) {
+      grouped_linear({.x = args.x,
+                      .rows = args.rows,
+                      .offsets = args.offsets,
+                      .weights = *weights,
+                      .out = args.out});
+    }
+  }
+  void launch(const RouterInputArgs&) override {}
+  void launch(const PartsRoute&) override {}
+};
+
+}  // namespace glint::cuda
