@@ -17,7 +17,8 @@ struct GradedAnswer {
   TrainSequence tokens = {};                 // prompt, whose weights are 0, and answer
   std::int64_t num_prompt = 0;               // tokens of the prompt, at least 1
   std::vector<float> served_log_probs = {};  // of the answer's tokens, as the engine gave them
-  // Those that ratios are taken to: of the weights that answered, after the temperature.
+  // Those that ratios are taken to: of the weights that answered, after the temperature. Empty:
+  // those of the weights that learn.
   std::vector<float> old_log_probs = {};
   std::vector<float> ref_log_probs = {};  // of the reference model, if the loss has its KL
   // How much each of its tokens counts where engine and trainer compute differently

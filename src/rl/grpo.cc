@@ -70,6 +70,11 @@ Result<Parity> Grpo::verify(const GrpoBatch& batch, const OnPart& on_part) {
                               "; ratios of probabilities would be wrong")};
 }
 
+bool Grpo::learns_as_it_answered() const {
+  return options_.steps_of_round == 1 && !options_.answering &&
+         options_.mismatch.kind == MismatchOptions::Kind::kNone;
+}
+
 Status Grpo::set_old_log_probs(GrpoBatch& batch, const OnPart& on_part) {
   std::vector<TrainSequence> sequences;
   for (const GradedAnswer& answer : batch.answers) sequences.push_back(answer.tokens);
@@ -78,7 +83,7 @@ Status Grpo::set_old_log_probs(GrpoBatch& batch, const OnPart& on_part) {
   };
   if (options_.temperature == 1 && options_.parity_gate == 0) {
     for (GradedAnswer& answer : batch.answers) answer.old_log_probs = answer.served_log_probs;
-  } else {
+  } else if (!learns_as_it_answered()) {
     GLINT_TRY(const std::vector<TokenScores> scores, score(answering()));
     for (std::size_t i = 0; i < scores.size(); ++i) {
       GradedAnswer& answer = batch.answers[i];
@@ -118,7 +123,9 @@ Result<Grpo::Sums> Grpo::add_gradient(const GrpoBatch& batch, int step, const On
   if (taught.empty()) return sums;
   const std::vector<TrainSequence> sequences = sequences_of(taught);
   std::vector<double> differences;
-  if (options_.loss.policy.kind == PolicyLossKind::kGspo) {
+  if (options_.loss.policy.kind == PolicyLossKind::kGspo && taught[0]->old_log_probs.empty()) {
+    differences.resize(taught.size());
+  } else if (options_.loss.policy.kind == PolicyLossKind::kGspo) {
     GLINT_TRY(const std::vector<TokenScores> scores,
               pass_.score(sequences, options_.temperature, options_.batch_tokens, on_part));
     for (std::size_t i = 0; i < taught.size(); ++i) {

@@ -46,7 +46,8 @@ class Grpo {
 
   // Gives all answers what ratios are taken to: the engine's log-probabilities, or where a
   // temperature or an engine of another format makes others of them, those of a pass with the
-  // weights that answered; and those of the reference model, where the loss has its KL.
+  // weights that answered, but none where these would be the ones that learn; and those of the
+  // reference model, where the loss has its KL.
   Status set_old_log_probs(GrpoBatch& batch, const OnPart& on_part);
 
   // Adds the gradient of step number `step` of the round. Answers without advantage do not run,
@@ -59,6 +60,8 @@ class Grpo {
   Result<Sums> add_gradient(const GrpoBatch& batch, int step, const OnPart& on_part);
 
  private:
+  // Whether one step learns from the answers by the weights that gave them: all ratios are 1.
+  bool learns_as_it_answered() const;
   GradientSource& answering() { return options_.answering ? *options_.answering : pass_; }
 
   GradientSource& pass_;

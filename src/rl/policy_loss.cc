@@ -95,13 +95,14 @@ double mean_difference(std::span<const float> new_log_probs, std::span<const flo
 PolicySums policy_loss(const PolicyLossOptions& options, const PolicyTokens& tokens, double scale,
                        std::span<float> d_log_probs) {
   const std::size_t n = tokens.new_log_probs.size();
-  GLINT_CHECK(tokens.old_log_probs.size() == n && d_log_probs.size() == n,
+  const bool has_old = !tokens.old_log_probs.empty();
+  GLINT_CHECK((!has_old || tokens.old_log_probs.size() == n) && d_log_probs.size() == n,
               "log-probabilities of other tokens");
   GLINT_CHECK(tokens.weights.empty() || tokens.weights.size() == n, "weights of other tokens");
   GLINT_CHECK(options.kl_coef == 0 || tokens.ref_log_probs.size() == n,
               "a KL needs the reference's log-probabilities");
   const auto difference = [&](std::size_t t) {
-    return double{tokens.new_log_probs[t]} - tokens.old_log_probs[t];
+    return has_old ? double{tokens.new_log_probs[t]} - tokens.old_log_probs[t] : 0;
   };
   const bool by_answer = options.kind == PolicyLossKind::kGspo;
   PolicySums sums;

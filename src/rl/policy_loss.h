@@ -48,7 +48,8 @@ struct PolicyLossOptions {
 
 // Tokens of one answer that the model chose, all of them or a piece: spans of one length.
 struct PolicyTokens {
-  std::span<const float> new_log_probs = {}, old_log_probs = {};
+  std::span<const float> new_log_probs = {};
+  std::span<const float> old_log_probs = {};  // empty: the new ones
   std::span<const float> ref_log_probs = {};  // needed where kl_coef is not 0
   std::span<const double> weights = {};       // empty: 1 each
   double advantage = 0;

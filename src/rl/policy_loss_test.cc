@@ -190,6 +190,9 @@ TEST(PolicyLoss, ScalesAndMetrics) {
   const std::vector<double> weights = {1, 1, 0, 0};
   const Outcome out = of(
       {}, {.new_log_probs = same, .old_log_probs = same, .weights = weights, .advantage = 1}, 0.25);
+  const Outcome alone = of({}, {.new_log_probs = same, .weights = weights, .advantage = 1}, 0.25);
+  EXPECT_EQ(alone.sums.loss, out.sums.loss) << "without old ones, ratios are 1";
+  EXPECT_EQ(alone.slopes, out.slopes);
   EXPECT_DOUBLE_EQ(out.sums.loss, -0.5);
   EXPECT_DOUBLE_EQ(out.sums.ess_ratio(), 0.5);
 }

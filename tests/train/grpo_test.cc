@@ -102,6 +102,29 @@ TEST_F(GrpoTest, EngineAndTrainingAgreeBitForBitBeforeAndAfterAStep) {
   }
 }
 
+TEST_F(GrpoTest, OneStepByTheWeightsThatAnsweredNeedsNoPassForItsRatios) {
+  open(DType::kBF16);
+  for (const PolicyLossKind kind : {PolicyLossKind::kGrpo, PolicyLossKind::kGspo}) {
+    GrpoOptions with = options();
+    with.temperature = 0.7f;
+    with.loss.policy.kind = kind;
+    GroupOptions of_groups = groups();
+    of_groups.rollout.temperature = 0.7;
+    Grpo grpo = make(with);
+    GrpoBatch batch = roll_out(grpo, of_groups);
+    EXPECT_TRUE(batch.answers[0].old_log_probs.empty());
+    ASSERT_TRUE(grpo.add_gradient(batch, 0, {}).ok());
+    const std::vector<float> ratios_of_one = take_gradient();
+    for (GradedAnswer& answer : batch.answers) {
+      const auto scores = trainer->pass().score({&answer.tokens, 1}, 0.7f, 4096).value();
+      const std::vector<float>& all = scores[0].log_probs;
+      answer.old_log_probs.assign(all.begin() + answer.num_prompt, all.end());
+    }
+    ASSERT_TRUE(grpo.add_gradient(batch, 0, {}).ok());
+    EXPECT_EQ(take_gradient(), ratios_of_one);
+  }
+}
+
 TEST_F(GrpoTest, OneChangedBitFailsWithItsPlace) {
   open(DType::kBF16);
   Grpo grpo = make();

@@ -174,7 +174,7 @@ def demonstration(r: random.Random, p: Problem) -> tuple[str, str]:
 def rows(seed: int, count: int, evaluation: bool, seen: set[str]):
     r = random.Random(seed)
     for i in range(count):
-        while True:
+        for _ in range(500):                                   # a skill of which nothing is left repeats itself
             p = problem(r, SKILLS[i % len(SKILLS)], evaluation)
             if p.question not in seen:
                 break

@@ -1,5 +1,5 @@
-// CudaPlanOps: the memory that CudaOps takes, without its arithmetic. A launch of a block costs what
-// its products cost; all between them is not counted.
+// CudaPlanOps: the memory that CudaOps takes, without its arithmetic. A launch of a block costs
+// what its products cost; all between them is not counted.
 #pragma once
 
 #include "backends/cuda/blocks.h"
