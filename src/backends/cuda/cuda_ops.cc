@@ -155,6 +155,7 @@ class CudaOps final : public Blocks<Backend> {
     start("route", route.args,
           [](const RouteArgs& args, const Gpu& gpu) { launch_route(args, gpu, 3); });
   }
+
   std::unique_ptr<CudaDevice> device_;
   const Buffer scores_;
   const bool use_windows_;
