@@ -1,7 +1,7 @@
-// The blocks of CudaOps: in bf16 what lies between products, the gate and up products of an FFN
-// with what joins them, and a router's product in three parts are a launch each.
+// The blocks of CudaOps: in bf16 all that lies between two products of attention_in is one launch,
+// and so are the gate and up products of an FFN with what joins them.
 //
-// They are written over launches, which CudaOps makes and CudaPlanOps notes, so that a plan takes
+// They are written over launches, which CudaOps makes and CudaPlanOps counts, so that a plan takes
 // the memory that the blocks take.
 #pragma once
 
@@ -15,20 +15,6 @@
 #include "ops/compose.h"
 
 namespace glint::cuda {
-
-// Whether the tensor cores' kernels compute the product of such activations with `weight`, one or
-// a stack.
-template <class Weights>
-bool is_product(DType x, const Weights& weight) {
-  return x == DType::kBF16 && has_product(weight.format, weight.cols, weight.block_cols);
-}
-
-// Whether one of them computes gate, up and what joins them.
-template <class Weights>
-bool is_gate_up(DType x, const Weights& gate, const Weights& up) {
-  return is_product(x, gate) && gate.format == up.format && gate.block_rows == up.block_rows &&
-         gate.block_cols == up.block_cols;
-}
 
 // Experts by logits that lie in three parts, as those of RouterInputArgs::parts.
 struct PartsRoute {
@@ -136,20 +122,12 @@ class Blocks : public Base {
     }
     const Arena::Scope scope(scratch);
     const Tensor inner = scratch.take(args.x.dtype, {args.out.dim(0), w.gate_proj.rows});
-    for (const WeightStack* weights : {&w.gate_proj, &w.up_proj}) {
-      check(GroupedLinearArgs{.x = args.x,
-                              .rows = args.rows,
-                              .offsets = args.offsets,
-                              .weights = *weights,
-                              .out = inner});
-    }
-    const GroupedGateUpArgs gate_up = {.x = args.x,
-                                       .rows = args.rows,
-                                       .offsets = args.offsets,
-                                       .gate = w.gate_proj,
-                                       .up = w.up_proj,
-                                       .out = inner};
-    launch(gate_up);
+    launch(GroupedGateUpArgs{.x = args.x,
+                             .rows = args.rows,
+                             .offsets = args.offsets,
+                             .gate = w.gate_proj,
+                             .up = w.up_proj,
+                             .out = inner});
     this->grouped_linear(
         {.x = inner, .offsets = args.offsets, .weights = w.down_proj, .out = args.out});
   }
@@ -183,10 +161,7 @@ class Blocks : public Base {
  private:
   // out = down(silu(gate(x)) * up(x)) of weights that are is_gate_up().
   void ffn(const FfnWeights& w, const Tensor& x, const Tensor& inner, const Tensor& out) {
-    check(LinearArgs{.x = x, .weight = w.gate_proj, .out = inner});
-    check(LinearArgs{.x = x, .weight = w.up_proj, .out = inner});
-    const GateUpArgs gate_up = {.x = x, .gate = w.gate_proj, .up = w.up_proj, .out = inner};
-    launch(gate_up);
+    launch(GateUpArgs{.x = x, .gate = w.gate_proj, .up = w.up_proj, .out = inner});
     this->linear({.x = inner, .weight = w.down_proj, .out = out});
   }
 

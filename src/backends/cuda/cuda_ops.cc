@@ -144,8 +144,12 @@ class CudaOps final : public Blocks<Backend> {
     start("attention_inputs", args, launch_attention_inputs);
   }
   void launch(const RopePair& args) override { start("rope", args, launch_rope_pair); }
-  void launch(const GateUpArgs& args) override { start("gate_up", args, launch_gate_up); }
+  void launch(const GateUpArgs& args) override {
+    for (const LinearArgs& product : products_of(args)) check(product);
+    start("gate_up", args, launch_gate_up);
+  }
   void launch(const GroupedGateUpArgs& args) override {
+    for (const GroupedLinearArgs& product : products_of(args)) check(product);
     start("grouped gate_up", args, launch_grouped_gate_up);
   }
   void launch(const RouterInputArgs& args) override {

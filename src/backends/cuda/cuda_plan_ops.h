@@ -17,17 +17,10 @@ class CudaPlanOps final : public Blocks<PlanOps> {
   void launch(const AttentionInputs&) override {}
   void launch(const RopePair&) override {}
   void launch(const GateUpArgs& args) override {
-    linear({.x = args.x, .weight = args.gate, .out = args.out});
-    linear({.x = args.x, .weight = args.up, .out = args.out});
+    for (const LinearArgs& product : products_of(args)) linear(product);
   }
   void launch(const GroupedGateUpArgs& args) override {
-    for (const WeightStack* weights : {&args.gate, &args.up}) {
-      grouped_linear({.x = args.x,
-                      .rows = args.rows,
-                      .offsets = args.offsets,
-                      .weights = *weights,
-                      .out = args.out});
-    }
+    for (const GroupedLinearArgs& product : products_of(args)) grouped_linear(product);
   }
   void launch(const RouterInputArgs&) override {}
   void launch(const PartsRoute&) override {}
