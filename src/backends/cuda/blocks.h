@@ -39,13 +39,13 @@ class Blocks : public Base {
     const Tensor q_latent = scratch.take_padded(f.dtype, {T, w.q_a_proj.rows});
     const bool with_query = with_index && args.index_q;
     Tensor kv, k;
-    beside([&] {
-      kv = f.linear(a, w.kv_a_proj_with_mqa);
-      if (with_index) k = f.linear(a, w.indexer.wk);
-      if (with_query) {
+    beside([&] { kv = f.linear(a, w.kv_a_proj_with_mqa); });
+    if (with_index) beside([&] { k = f.linear(a, w.indexer.wk); });
+    if (with_query) {
+      beside([&] {
         this->linear({.x = a, .weight = w.indexer.weights_proj, .out = args.index_weights});
-      }
-    });
+      });
+    }
     this->linear({.x = a, .weight = w.q_a_proj, .out = q_latent});
     join();
     launch(AttentionInputs{.block = args, .q = q_latent, .kv = kv, .k = k});
@@ -147,8 +147,8 @@ class Blocks : public Base {
   }
 
  protected:
-  // The launches may run beside all that comes after, until join(): neither writes what the other
-  // touches.
+  // The launches may run beside all that comes after, until join(): none writes what another
+  // touches. At most three branches.
   virtual void beside(const std::function<void()>& launches) = 0;
   virtual void join() = 0;
   virtual void launch(const AttentionInputs& args) = 0;

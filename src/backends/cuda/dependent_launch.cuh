@@ -1,12 +1,14 @@
 // Launches in whose first part the kernel before still runs: what starting a kernel takes, and what
 // it can read without waiting, overlaps with the end of the one before it.
 //
-// Such a kernel, of launch_dependent(), calls wait_for_inputs() before it reads what an earlier
-// kernel wrote, and before it writes anything. Every kernel may call let_next_start(), at any time:
-// the next one still waits for its end, and so for the ends of those before it.
+// Such a kernel, of launch_dependent() and launch_small(), calls wait_for_inputs() before it reads
+// what an earlier kernel wrote, and before it writes anything. Every kernel may call
+// let_next_start(), at any time: the next one still waits for its end, and so for the ends of those
+// before it.
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <utility>
 
 #include "backends/cuda/arch.cuh"
@@ -56,7 +58,17 @@ void launch_dependent(void (*kernel)(Params...), const LaunchShape& shape, const
                       Args&&... args) {
   start_kernel(kernel, shape, gpu, true, std::forward<Args>(args)...);
 }
-// For the others: thread blocks that wait take room from those that work.
+// For kernels whose size is that of the batch: many thread blocks that wait take room from those
+// that work, so only few do.
+template <class... Params, class... Args>
+void launch_small(void (*kernel)(Params...), const LaunchShape& shape, const Gpu& gpu,
+                  Args&&... args) {
+  constexpr std::int64_t kFew = 256;  // threads a multiprocessor
+  const std::int64_t blocks = std::int64_t{shape.grid.x} * shape.grid.y * shape.grid.z;
+  start_kernel(kernel, shape, gpu, blocks * shape.block <= kFew * gpu.num_sms,
+               std::forward<Args>(args)...);
+}
+// For the others.
 template <class... Params, class... Args>
 void launch_in_order(void (*kernel)(Params...), const LaunchShape& shape, const Gpu& gpu,
                      Args&&... args) {

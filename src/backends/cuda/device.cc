@@ -88,9 +88,13 @@ CudaDevice::CudaDevice(int ordinal) : ordinal_(ordinal), name_(str("cuda:", ordi
   gpu_.arch = arch_of(capability_of(ordinal));
   gpu_.num_sms = attribute(cudaDevAttrMultiProcessorCount, ordinal);
   check(cudaStreamCreate(&gpu_.stream), "create a stream");
-  check(cudaStreamCreate(&other_), "create a stream");
-  for (cudaEvent_t* event : {&forked_, &joined_}) {
-    check(cudaEventCreateWithFlags(event, cudaEventDisableTiming), "create an event");
+  const auto create = [&](cudaEvent_t& event) {
+    check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "create an event");
+  };
+  create(forked_);
+  for (Branch& branch : branches_) {
+    check(cudaStreamCreate(&branch.stream), "create a stream");
+    create(branch.ended);
   }
   void* staging = nullptr;
   check(cudaMallocHost(&staging, kStaging), "pin memory");
@@ -100,12 +104,12 @@ CudaDevice::CudaDevice(int ordinal) : ordinal_(ordinal), name_(str("cuda:", ordi
 CudaDevice::~CudaDevice() {
   synchronize();
   check(cudaFreeHost(staging_), "unpin memory");
-  for (const cudaEvent_t event : {forked_, joined_}) {
-    check(cudaEventDestroy(event), "destroy an event");
+  for (const Branch& branch : branches_) {
+    check(cudaEventDestroy(branch.ended), "destroy an event");
+    check(cudaStreamDestroy(branch.stream), "destroy a stream");
   }
-  for (const cudaStream_t stream : {gpu_.stream, other_}) {
-    check(cudaStreamDestroy(stream), "destroy a stream");
-  }
+  check(cudaEventDestroy(forked_), "destroy an event");
+  check(cudaStreamDestroy(gpu_.stream), "destroy a stream");
 }
 
 DeviceMemory CudaDevice::memory() {
@@ -211,22 +215,27 @@ double CudaDevice::seconds_between(const Event& from, const Event& to) {
 
 void CudaDevice::begin_branch() {
   if (!recording_) return;
+  GLINT_CHECK(num_branches_ < kMostBranches, "a branch of a graph too many");
+  cudaStream_t& other = branches_[num_branches_].stream;
   check(cudaEventRecord(forked_, gpu_.stream), "begin a branch");
-  check(cudaStreamWaitEvent(other_, forked_), "begin a branch");
-  std::swap(gpu_.stream, other_);
+  check(cudaStreamWaitEvent(other, forked_), "begin a branch");
+  std::swap(gpu_.stream, other);
   gpu_.overlaps = false;
 }
 
 void CudaDevice::end_branch() {
   if (!recording_) return;
-  check(cudaEventRecord(joined_, gpu_.stream), "end a branch");
-  std::swap(gpu_.stream, other_);
+  Branch& branch = branches_[num_branches_++];
+  check(cudaEventRecord(branch.ended, gpu_.stream), "end a branch");
+  std::swap(gpu_.stream, branch.stream);
   gpu_.overlaps = true;
 }
 
 void CudaDevice::join() {
   if (!recording_) return;
-  check(cudaStreamWaitEvent(gpu_.stream, joined_), "join a branch");
+  for (; num_branches_ > 0; --num_branches_) {
+    check(cudaStreamWaitEvent(gpu_.stream, branches_[num_branches_ - 1].ended), "join a branch");
+  }
   gpu_.overlaps = false;
 }
 

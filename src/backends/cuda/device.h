@@ -1,7 +1,8 @@
 // CudaDevice: one GPU, its memory, and the one stream that everything runs on, in order. In a graph
-// that is recorded, a branch runs beside it.
+// that is recorded, branches run beside it.
 #pragma once
 
+#include <array>
 #include <memory>
 #include <string>
 
@@ -51,8 +52,9 @@ class CudaDevice final : public Device {
     check(cudaGetLastError(), "launch");
   }
 
-  // While a graph is recorded, what `launches` run is recorded beside what comes after, until
-  // join(): neither may write what the other touches. Otherwise in order.
+  // While a graph is recorded, what `launches` run is recorded as a branch beside what comes after,
+  // until join(), which waits for all branches: none may write what another touches. Otherwise in
+  // order.
   template <class Launches>
   void beside(Launches&& launches) {
     begin_branch();
@@ -72,8 +74,14 @@ class CudaDevice final : public Device {
   const int ordinal_;
   const std::string name_;  // "cuda:0"
   Gpu gpu_ = {};
-  cudaStream_t other_ = nullptr;  // the branch's, or in it the main one
-  cudaEvent_t forked_ = nullptr, joined_ = nullptr;
+  struct Branch {
+    cudaStream_t stream = nullptr;  // in the branch itself the main one
+    cudaEvent_t ended = nullptr;
+  };
+  static constexpr int kMostBranches = 3;
+  std::array<Branch, kMostBranches> branches_;
+  int num_branches_ = 0;  // since the last join
+  cudaEvent_t forked_ = nullptr;
   bool recording_ = false;
   std::byte* staging_ = nullptr;  // pinned; small copies in pass through it
   std::size_t staged_ = 0;        // where the next one goes

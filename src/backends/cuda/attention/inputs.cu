@@ -100,6 +100,7 @@ template <class Latent, class Key>
 __global__ void __launch_bounds__(kBlock) inputs_kernel(const Inputs p) {
   __shared__ __align__(16) bf16 row[kMostColumns];
   let_next_start();
+  wait_for_inputs();
   const std::int64_t token = blockIdx.x;
   if (blockIdx.y == 0) {
     bf16* const q = p.q + token * p.q_stride;
@@ -171,7 +172,7 @@ void launch_attention_inputs(const AttentionInputs& args, const Gpu& gpu) {
                                              : inputs_kernel<std::uint8_t, bf16>
                       : fp8_keys ? inputs_kernel<bf16, std::uint8_t>
                                   : inputs_kernel<bf16, bf16>;
-  launch_in_order(kernel, shape, gpu, inputs);
+  launch_small(kernel, shape, gpu, inputs);
 }
 
 }  // namespace glint::cuda

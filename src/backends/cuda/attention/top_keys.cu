@@ -37,7 +37,7 @@ struct Counts {
 };
 
 struct Shared {
-  int bins[kBins];      // of this thread block
+  int bins[2][kBins];   // of this thread block, for this digit and the next
   int all_bins[kBins];  // of the cluster
   int digit, rest;
   Counts of_block;
@@ -65,30 +65,37 @@ __device__ std::uint32_t find_threshold(const Cluster& cluster, Shared& shared,
                                         const std::uint32_t* values, int count, int k) {
   std::uint32_t prefix = 0;
   int wanted = k;
-  for (int shift = 32 - kBits; shift >= 0; shift -= kBits) {
-    for (int i = threadIdx.x; i < kBins; i += kBlock) shared.bins[i] = 0;
-    __syncthreads();
+  for (int i = threadIdx.x; i < kBins; i += kBlock) shared.bins[0][i] = 0;
+  __syncthreads();
+  for (int round = 0; round < 32 / kBits; ++round) {
+    const int shift = 32 - (round + 1) * kBits;
+    int* const bins = shared.bins[round % 2];
     const std::uint32_t above = shift + kBits == 32 ? 0 : ~0u << (shift + kBits);
     for (int i = threadIdx.x; i < count; i += kBlock) {
       if ((values[i] & above) == prefix) {
-        atomicAdd(&shared.bins[values[i] >> shift & (kBins - 1)], 1);
+        atomicAdd(&bins[values[i] >> shift & (kBins - 1)], 1);
       }
     }
     meet(cluster);
-    for (int i = threadIdx.x; i < kBins; i += kBlock) {
-      int sum = 0;
-      for (unsigned b = 0; b < cluster.num_blocks(); ++b) {
-        sum += *cluster.map_shared_rank(&shared.bins[i], b);
+    for (int i = threadIdx.x; i < kBins; i += kBlock) shared.bins[1 - round % 2][i] = 0;
+    const int* all_bins = bins;
+    if (cluster.num_blocks() > 1) {
+      for (int i = threadIdx.x; i < kBins; i += kBlock) {
+        int sum = 0;
+        for (unsigned b = 0; b < cluster.num_blocks(); ++b) {
+          sum += *cluster.map_shared_rank(&bins[i], b);
+        }
+        shared.all_bins[i] = sum;
       }
-      shared.all_bins[i] = sum;
+      all_bins = shared.all_bins;
+      cluster.sync();
     }
-    meet(cluster);
     if (threadIdx.x < kWarp) {
       // Lane 0 has the largest digits.
       constexpr int kEach = kBins / kWarp;
       const int first = kBins - 1 - static_cast<int>(threadIdx.x) * kEach;
       int own = 0;
-      for (int i = 0; i < kEach; ++i) own += shared.all_bins[first - i];
+      for (int i = 0; i < kEach; ++i) own += all_bins[first - i];
       int end = own;
 #pragma unroll
       for (int d = 1; d < kWarp; d *= 2) {
@@ -98,7 +105,7 @@ __device__ std::uint32_t find_threshold(const Cluster& cluster, Shared& shared,
       int before = end - own;
       if (before < wanted && wanted <= end) {
         int digit = first;
-        for (; before + shared.all_bins[digit] < wanted; --digit) before += shared.all_bins[digit];
+        for (; before + all_bins[digit] < wanted; --digit) before += all_bins[digit];
         shared.digit = digit, shared.rest = wanted - before;
       }
     }
@@ -131,7 +138,6 @@ __global__ void __launch_bounds__(kBlock) top_keys_kernel(const TopKeys p) {
   const int count = static_cast<int>(max(min(each, visible - first), std::int64_t{0}));
   const float* const scores = p.scores.scores + row * p.scores.stride + first;
   for (int i = threadIdx.x; i < count; i += kBlock) values[i] = ordered(scores[i]);
-  __syncthreads();
   const std::uint32_t threshold = find_threshold(cluster, shared, values, count, k);
 
   // Warps take stretches, so that what is before a key is what is in the stretches before and in
@@ -147,33 +153,33 @@ __global__ void __launch_bounds__(kBlock) top_keys_kernel(const TopKeys p) {
   own.above = warp_reduce(own.above, add), own.equal = warp_reduce(own.equal, add);
   if (lane == 0) shared.of_warps[warp] = own;
   __syncthreads();
-  if (threadIdx.x == 0) {
-    Counts sum = {0, 0};
-    for (const Counts& c : shared.of_warps) sum.above += c.above, sum.equal += c.equal;
-    shared.of_block = sum;
-  }
-  meet(cluster);
-  Counts before = {0, 0}, all = {0, 0};
-  for (int b = 0; b < blocks; ++b) {
-    const Counts c = *cluster.map_shared_rank(&shared.of_block, b);
-    all.above += c.above, all.equal += c.equal;
-    if (b < rank) before.above += c.above, before.equal += c.equal;
-  }
-  for (int w = 0; w < warp; ++w) {
-    before.above += shared.of_warps[w].above, before.equal += shared.of_warps[w].equal;
+  // A lane for each warp.
+  const Counts of_warp = lane < kWarps ? shared.of_warps[lane] : Counts{0, 0};
+  Counts before = {warp_reduce(lane < warp ? of_warp.above : 0, add),
+                   warp_reduce(lane < warp ? of_warp.equal : 0, add)};
+  Counts all = {warp_reduce(of_warp.above, add), warp_reduce(of_warp.equal, add)};
+  if (blocks > 1) {
+    if (threadIdx.x == 0) shared.of_block = all;
+    cluster.sync();
+    all = {0, 0};
+    for (int b = 0; b < blocks; ++b) {
+      const Counts c = *cluster.map_shared_rank(&shared.of_block, b);
+      all.above += c.above;
+      if (b < rank) before.above += c.above, before.equal += c.equal;
+    }
   }
   const int wanted = k - all.above;  // of the equal ones
   for (int i = begin + lane; i - lane < end; i += kWarp) {
     const std::uint32_t value = i < end ? values[i] : 0;
     const bool is_above = i < end && value > threshold, is_equal = i < end && value == threshold;
-    const unsigned above = __ballot_sync(kAllLanes, is_above),
-                   equal = __ballot_sync(kAllLanes, is_equal), lower = (1u << lane) - 1;
-    const int above_before = before.above + __popc(above & lower),
-              equal_before = before.equal + __popc(equal & lower);
+    const unsigned all_above = __ballot_sync(kAllLanes, is_above),
+                   all_equal = __ballot_sync(kAllLanes, is_equal), lower = (1u << lane) - 1;
+    const int above_before = before.above + __popc(all_above & lower),
+              equal_before = before.equal + __popc(all_equal & lower);
     if (is_above || (is_equal && equal_before < wanted)) {
       out[above_before + min(equal_before, wanted)] = slot_of(p.scores, token, first + i);
     }
-    before.above += __popc(above), before.equal += __popc(equal);
+    before.above += __popc(all_above), before.equal += __popc(all_equal);
   }
   meet(cluster);  // the others have read this block's counts
 }

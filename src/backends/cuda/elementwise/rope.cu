@@ -1,4 +1,6 @@
-// rope: a thread block for each token, a thread for some pairs of all of its heads.
+// rope: some thread blocks for each token, a thread for some pairs of all of its heads.
+#include <algorithm>
+
 #include "backends/cuda/dependent_launch.cuh"
 #include "backends/cuda/elementwise/elementwise.h"
 #include "backends/cuda/vec.cuh"
@@ -20,12 +22,14 @@ template <class T>
 __global__ void __launch_bounds__(kBlock)
     rope_kernel(Rows<T> r, const Rows<T> other, const std::int32_t* positions, const float* table) {
   let_next_start();
+  wait_for_inputs();
   const std::int32_t position = positions[blockIdx.x];
   if (position < 0) return;
   if (blockIdx.y == 1) r = other;
   const float* cos = table + position * r.pairs * 2;
   const float* sin = cos + r.pairs;
-  for (std::int64_t i = threadIdx.x; i < r.heads * r.pairs; i += kBlock) {
+  for (std::int64_t i = blockIdx.z * kBlock + threadIdx.x; i < r.heads * r.pairs;
+       i += gridDim.z * kBlock) {
     const std::int64_t j = i % r.pairs;
     T* head = r.x + blockIdx.x * r.token_stride + i / r.pairs * r.head_stride;
     T* first = head + (r.interleaved ? 2 * j : j);
@@ -48,12 +52,19 @@ Rows<T> rows_of(const RopeArgs& args) {
 
 void launch(const RopeArgs& args, const RopeArgs* other, const Gpu& gpu) {
   if (args.x.size() == 0) return;
+  const auto blocks_for = [](const RopeArgs& args) {
+    return (args.x.dim(1) * args.x.dim(2) / 2 + kBlock - 1) / kBlock;
+  };
+  // Few tokens are divided among as many thread blocks as there are multiprocessors.
+  const std::int64_t tokens = args.x.dim(0), most = blocks_for(other ? *other : args),
+                     parts = std::clamp<std::int64_t>(gpu.num_sms / tokens, 1, most);
   with_elements(args.x, [&]<class T>(T*) {
-    launch_in_order(
+    launch_small(
         rope_kernel<T>,
-        {.grid = dim3(static_cast<unsigned>(args.x.dim(0)), other ? 2 : 1), .block = kBlock}, gpu,
-        rows_of<T>(args), rows_of<T>(other ? *other : args), args.positions.ptr<std::int32_t>(),
-        args.table.ptr<float>());
+        {.grid = dim3(static_cast<unsigned>(tokens), other ? 2 : 1, static_cast<unsigned>(parts)),
+         .block = kBlock},
+        gpu, rows_of<T>(args), rows_of<T>(other ? *other : args),
+        args.positions.ptr<std::int32_t>(), args.table.ptr<float>());
   });
 }
 

@@ -13,8 +13,9 @@
 namespace glint::cuda {
 
 inline constexpr int kStreamBlock = kStreamWarps * kWarp;
-inline constexpr int kXBytes = 2 * kStep;  // of a row of x in a step
-inline constexpr int kRounds = 10;         // thread blocks that a multiprocessor should get
+inline constexpr int kXBytes = 2 * kStep;        // of a row of x in a step
+inline constexpr int kRounds = 10;               // thread blocks that a multiprocessor should get
+inline constexpr std::int64_t kFewGrouped = 64;  // rows of all groups, that may wait beside others
 
 // Where slices are summed, and where rows of x are read from.
 enum class Stream {
@@ -340,7 +341,9 @@ void launch_stream(const ProductArgs& p, const Gpu& gpu) {
       .block = kStreamBlock,
       .shared = static_cast<std::size_t>(bytes),
       .cluster = blocks};
-  p.offsets ? launch_in_order(kernel, shape, gpu, p) : launch_dependent(kernel, shape, gpu, p);
+  // Groups can do nothing before they know their offsets.
+  const bool many_groups = p.offsets != nullptr && p.m > kFewGrouped;
+  many_groups ? launch_in_order(kernel, shape, gpu, p) : launch_dependent(kernel, shape, gpu, p);
 }
 
 }  // namespace glint::cuda

@@ -13,6 +13,7 @@ __global__ void __launch_bounds__(kBlock)
     combine_kernel(const T* y, const std::int32_t* places, const float* weights, std::int64_t k,
                    const T* shared, T* out, std::int64_t columns) {
   let_next_start();
+  wait_for_inputs();
   const std::int64_t t = blockIdx.x;
   const std::int64_t c = (blockIdx.y * std::int64_t{kBlock} + threadIdx.x) * kVec;
   const std::int64_t left = columns - c;
@@ -42,10 +43,10 @@ void launch_combine(const CombineArgs& args, const Gpu& gpu) {
   const dim3 grid(static_cast<unsigned>(args.out.dim(0)),
                   static_cast<unsigned>((columns + per_block - 1) / per_block));
   with_elements(args.out, [&]<class T>(T* out) {
-    launch_in_order(combine_kernel<T>, {.grid = grid, .block = kBlock}, gpu,
-                    reinterpret_cast<const T*>(args.y.data), args.places.ptr<std::int32_t>(),
-                    args.weights.ptr<float>(), args.places.dim(1),
-                    reinterpret_cast<const T*>(args.shared.data), out, columns);
+    launch_small(combine_kernel<T>, {.grid = grid, .block = kBlock}, gpu,
+                 reinterpret_cast<const T*>(args.y.data), args.places.ptr<std::int32_t>(),
+                 args.weights.ptr<float>(), args.places.dim(1),
+                 reinterpret_cast<const T*>(args.shared.data), out, columns);
   });
 }
 

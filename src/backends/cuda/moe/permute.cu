@@ -20,6 +20,7 @@ struct Pairs {
 __global__ void __launch_bounds__(kBlock) permute_kernel(const Pairs p) {
   __shared__ std::int32_t lower[kWarps], own[kWarps];
   let_next_start();
+  wait_for_inputs();
   const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp;
   const auto expert = static_cast<std::int32_t>(blockIdx.x);
   const bool is_last = expert == p.num_experts;
@@ -68,7 +69,7 @@ void launch_permute(const PermuteArgs& args, const Gpu& gpu) {
                        .places = args.places.ptr<std::int32_t>()};
   const LaunchShape shape = {.grid = dim3(static_cast<unsigned>(pairs.num_experts + 1)),
                              .block = kBlock};
-  launch_in_order(permute_kernel, shape, gpu, pairs);
+  launch_small(permute_kernel, shape, gpu, pairs);
 }
 
 }  // namespace glint::cuda

@@ -73,6 +73,7 @@ __device__ int place_of(const float* biased, int num_experts, int e) {
 __global__ void __launch_bounds__(kBlock) route_kernel(const Router r) {
   extern __shared__ float shared[];
   let_next_start();
+  wait_for_inputs();
   float* scores = shared;
   float* biased = scores + r.num_experts;  // NaN: not to be chosen
   float* chosen = biased + r.num_experts;
@@ -132,9 +133,9 @@ void launch_route(const RouteArgs& args, const Gpu& gpu, int parts) {
                          .ids = args.ids.ptr<std::int32_t>(),
                          .weights = args.weights.ptr<float>()};
   const std::size_t shared = static_cast<std::size_t>(2 * experts + k + kReadAhead) * sizeof(float);
-  launch_in_order(route_kernel,
-                  {.grid = dim3(static_cast<unsigned>(tokens)), .block = kBlock, .shared = shared},
-                  gpu, router);
+  launch_small(route_kernel,
+               {.grid = dim3(static_cast<unsigned>(tokens)), .block = kBlock, .shared = shared},
+               gpu, router);
 }
 
 }  // namespace glint::cuda

@@ -1,13 +1,9 @@
-// router_input: a thread block for each row, as rms_norm has it, with the same sums.
-#include "backends/cuda/dependent_launch.cuh"
+// router_input: a thread block for each row, with the sums of rms_norm.
 #include "backends/cuda/moe/moe.h"
-#include "backends/cuda/reduce.cuh"
-#include "backends/cuda/vec.cuh"
+#include "backends/cuda/norm/norm_row.cuh"
 
 namespace glint::cuda {
 namespace {
-
-constexpr int kBlock = 256;
 
 struct Row {
   float* x;
@@ -25,36 +21,26 @@ __device__ float take_part(float value, float& part) {
 }
 
 template <class Delta, class W>
-__global__ void __launch_bounds__(kBlock)
+__global__ void __launch_bounds__(kNormBlock)
     router_input_kernel(const Row r, const Delta* delta, const W* weight) {
   let_next_start();
-  float* const x = r.x + blockIdx.x * r.x_stride;
-  const std::int64_t first = threadIdx.x * kVec, step = kBlock * kVec;
-  float squares = 0;
-  for (std::int64_t c = first; c < r.columns; c += step) {
-    float v[kVec], d[kVec];
-    load(v, x + c, r.columns - c);
-    load(d, delta + blockIdx.x * r.columns + c, r.columns - c);
+  const std::int64_t row = blockIdx.x;
+  bf16 *const m = r.m + row * r.m_stride, *const parts = r.parts + row * 3 * r.part_stride;
+  norm_row(r.x + row * r.x_stride, delta + row * r.columns, weight, r.columns, r.eps,
+           [&](std::int64_t c, float(&v)[kVec]) {
+             const std::int64_t left = r.columns - c;
+             float part[kVec];
+             const auto take_parts = [&] {
 #pragma unroll
-    for (int i = 0; i < kVec; ++i) v[i] += d[i], squares += v[i] * v[i];
-    store(x + c, v, r.columns - c);
-  }
-  const float scale =
-      1.0f / sqrtf(block_sum<kBlock>(squares) / static_cast<float>(r.columns) + r.eps);
-  bf16* const parts = r.parts + blockIdx.x * 3 * r.part_stride;
-  for (std::int64_t c = first; c < r.columns; c += step) {
-    float v[kVec], w[kVec], part[kVec];
-    load(v, x + c, r.columns - c);
-    load(w, weight + c, r.columns - c);
-#pragma unroll
-    for (int i = 0; i < kVec; ++i) v[i] = take_part(v[i] * scale * w[i], part[i]);
-    store(r.m + blockIdx.x * r.m_stride + c, part, r.columns - c);
-    store(parts + c, part, r.columns - c);
-#pragma unroll
-    for (int i = 0; i < kVec; ++i) v[i] = take_part(v[i], part[i]);
-    store(parts + r.part_stride + c, part, r.columns - c);
-    store(parts + 2 * r.part_stride + c, v, r.columns - c);
-  }
+               for (int i = 0; i < kVec; ++i) v[i] = take_part(v[i], part[i]);
+             };
+             take_parts();
+             store(m + c, part, left);
+             store(parts + c, part, left);
+             take_parts();
+             store(parts + r.part_stride + c, part, left);
+             store(parts + 2 * r.part_stride + c, v, left);
+           });
 }
 
 }  // namespace
@@ -71,9 +57,9 @@ void launch_router_input(const RouterInputArgs& args, const Gpu& gpu) {
                    .eps = args.eps};
   with_elements(args.delta, [&]<class Delta>(const Delta* delta) {
     with_elements(args.weight, [&]<class W>(const W* weight) {
-      launch_in_order(router_input_kernel<Delta, W>,
-                      {.grid = dim3(static_cast<unsigned>(args.x.dim(0))), .block = kBlock}, gpu,
-                      row, delta, weight);
+      launch_small(router_input_kernel<Delta, W>,
+                   {.grid = dim3(static_cast<unsigned>(args.x.dim(0))), .block = kNormBlock}, gpu,
+                   row, delta, weight);
     });
   });
 }

@@ -126,7 +126,7 @@ std::string copies_read_the_host_before_they_return(Ops& ops) {
 }
 
 // Row counts that meet every tile size, the last tile filled in part.
-constexpr std::int64_t kRowCounts[] = {1, 2, 16, 17, 64, 129, 700};
+constexpr std::int64_t kRowCounts[] = {1, 2, 5, 16, 17, 64, 129, 700};
 
 // The last rows of a product, which lie elsewhere in their tile, against the same rows of all.
 std::string compare_batches(Ops& ops, const Weight& weight) {
