@@ -128,8 +128,10 @@ class Blocks : public Base {
                              .gate = w.gate_proj,
                              .up = w.up_proj,
                              .out = inner});
-    this->grouped_linear(
-        {.x = inner, .offsets = args.offsets, .weights = w.down_proj, .out = args.out});
+    const GroupedLinearArgs down = {
+        .x = inner, .offsets = args.offsets, .weights = w.down_proj, .out = args.out};
+    if (!is_product(inner.dtype, w.down_proj)) return this->grouped_linear(down);
+    launch(GroupedDownArgs{down});
   }
 
   void moe_combine(const MoeCombineArgs& args, Arena& scratch) override {
@@ -155,6 +157,7 @@ class Blocks : public Base {
   virtual void launch(const RopePair& args) = 0;
   virtual void launch(const GateUpArgs& args) = 0;
   virtual void launch(const GroupedGateUpArgs& args) = 0;
+  virtual void launch(const GroupedDownArgs& args) = 0;
   virtual void launch(const RouterInputArgs& args) = 0;
   virtual void launch(const PartsRoute& args) = 0;
 

@@ -152,6 +152,10 @@ class CudaOps final : public Blocks<Backend> {
     for (const GroupedLinearArgs& product : products_of(args)) check(product);
     start("grouped gate_up", args, launch_grouped_gate_up);
   }
+  void launch(const GroupedDownArgs& args) override {
+    check(args.product);
+    start("grouped_linear", args, launch_grouped_down);
+  }
   void launch(const RouterInputArgs& args) override {
     start("router_input", args, launch_router_input);
   }

@@ -22,6 +22,7 @@ class CudaPlanOps final : public Blocks<PlanOps> {
   void launch(const GroupedGateUpArgs& args) override {
     for (const GroupedLinearArgs& product : products_of(args)) grouped_linear(product);
   }
+  void launch(const GroupedDownArgs& args) override { grouped_linear(args.product); }
   void launch(const RouterInputArgs&) override {}
   void launch(const PartsRoute&) override {}
 };

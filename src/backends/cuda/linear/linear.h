@@ -45,6 +45,13 @@ struct GroupedGateUpArgs {
 };
 void launch_grouped_gate_up(const GroupedGateUpArgs& args, const Gpu& gpu);
 
+// A grouped_linear right behind a grouped gate and up, with the same offsets: it loads weights
+// while that still runs.
+struct GroupedDownArgs {
+  GroupedLinearArgs product = {};
+};
+void launch_grouped_down(const GroupedDownArgs& args, const Gpu& gpu);
+
 // Both products, as ops.
 inline std::array<LinearArgs, 2> products_of(const GateUpArgs& args) {
   const auto with = [&](const Weight& weight) -> LinearArgs {

@@ -63,6 +63,13 @@ void launch_grouped_linear(const GroupedLinearArgs& args, const Gpu& gpu) {
          epilogue_of(args.out, args.accumulate), gpu);
 }
 
+void launch_grouped_down(const GroupedDownArgs& down, const Gpu& gpu) {
+  const GroupedLinearArgs& args = down.product;
+  ProductArgs product = product_of(args.x, args.rows, args.offsets, args.weights, args.out);
+  product.knows_groups = true;
+  launch(args.weights.format, product, epilogue_of(args.out, args.accumulate), gpu);
+}
+
 void launch_per_head(const PerHeadArgs& args, const Gpu& gpu) {
   const ProductArgs product = {.x = bf16_data(args.x),
                                .x_stride = args.x.stride[0],

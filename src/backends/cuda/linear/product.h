@@ -30,7 +30,9 @@ struct ProductArgs {
   StackView weights = {}, up = {};        // kSiluMul: weights is the gate
   const std::int32_t* offsets = nullptr;  // [groups + 1]; null: no groups
   const std::int32_t* sources = nullptr;  // with offsets: the rows of x; null: those of out
-  int matrices = 1;                       // or groups
+  // The kernel before this one has read the offsets: they are there when this one starts.
+  bool knows_groups = false;
+  int matrices = 1;  // or groups
 };
 
 // Whether product kernels compute those of such weights: fp8 blocks must not end within a span.

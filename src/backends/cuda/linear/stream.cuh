@@ -191,10 +191,14 @@ __device__ __forceinline__ void stream_product(const ProductArgs& p) {
   const int slice = kCluster ? rank : warp % slices.count;
   const int tiles = kCluster ? kStreamWarps : kStreamWarps / slices.count;  // of 16 rows, at once
   const int own_tile = kCluster ? warp : warp / slices.count;
-  let_next_start();
-  if (p.offsets) wait_for_inputs();
+  const bool finds_groups = p.offsets != nullptr && !p.knows_groups;
+  if (finds_groups) wait_for_inputs();
+  let_next_start();  // which knows the groups too
   const RowTile tile = find_row_tile<kRows>(p, blockIdx.x / blocks);
-  if (tile.first >= tile.end) return;  // as the others of its cluster do
+  if (tile.first >= tile.end) {  // as for the others of its cluster
+    if (!finds_groups) wait_for_inputs();
+    return;
+  }
   const WeightView w = p.weights[tile.matrix];
   const WeightView up = kEpilogue == Epilogue::kSiluMul ? p.up[tile.matrix] : WeightView{};
 
@@ -212,7 +216,7 @@ __device__ __forceinline__ void stream_product(const ProductArgs& p) {
                                                      end);
   };
   load(batches[0], at, step);  // weights are no kernel's output
-  if (!p.offsets) wait_for_inputs();
+  if (!finds_groups) wait_for_inputs();
   const bf16* own_x = nullptr;  // kPassed: the lane's row
   if constexpr (kStream == Stream::kPassed) {
     own_x = row_of_x(p, tile, tile.first + g);
