@@ -85,9 +85,10 @@ __device__ void start_copy(const Attention& a, const std::int32_t* slots, std::b
   }
 }
 
-// Two codes times their scale.
-__device__ inline std::uint32_t decode_pair(std::uint32_t codes, float scale) {
-  const std::uint32_t pair = Codes<WeightFormat::kFp8Block>::decoded(codes);
+// Two codes of a word times their scale.
+template <int kPair>
+__device__ std::uint32_t decode_pair(std::uint32_t codes, float scale) {
+  const std::uint32_t pair = Codes<WeightFormat::kFp8Block>::decoded<kPair>(codes);
   const __nv_bfloat162 both = __floats2bfloat162_rn(__uint_as_float(pair << 16) * scale,
                                                     __uint_as_float(pair & 0xffff0000u) * scale);
   std::uint32_t bits;
@@ -109,8 +110,9 @@ __device__ inline void decode(const std::byte* from, bf16* to) {
       const std::uint32_t words[4] = {codes.x, codes.y, codes.z, codes.w};
       std::uint32_t pairs[8];
 #pragma unroll
-      for (int j = 0; j < 8; ++j) {
-        pairs[j] = decode_pair(__byte_perm(words[j / 2], 0, j % 2 ? 0x3424 : 0x1404), scale);
+      for (int j = 0; j < 4; ++j) {
+        pairs[2 * j] = decode_pair<0>(words[j], scale);
+        pairs[2 * j + 1] = decode_pair<1>(words[j], scale);
       }
       uint4* const at = reinterpret_cast<uint4*>(out + unit * 16);
       at[0] = {pairs[0], pairs[1], pairs[2], pairs[3]};

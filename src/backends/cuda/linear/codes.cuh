@@ -84,17 +84,21 @@ struct Codes<WeightFormat::kFp8Block> {
   __device__ static int column(int t, int c) { return 64 * (c / 2) + 16 * t + 8 * (c % 2); }
   __device__ static int unit(int u, int t) { return 4 * u + t; }
   __host__ __device__ static int row_bytes(int k) { return k; }
-  // Two codes, the upper bytes of the halves of `word`: exponents move to where bf16 has its own,
-  // and get its bias by a factor, which is exact, for subnormal codes too.
+  // Codes kPair * 2 and the next of a word. Each becomes a half with its sign above it, in all of
+  // the upper byte, so that one shift moves the exponent to where bf16 has its own, and leaves a
+  // sign in place. The bias comes by a factor, which is exact, for subnormal codes too.
+  template <int kPair>
   __device__ static std::uint32_t decoded(std::uint32_t word) {
     constexpr std::uint32_t kTwoTo120 = 0x7b807b80;
-    return times((word & 0x80008000u) | (word >> 4 & 0x07f007f0u), kTwoTo120);
+    std::uint32_t halves;  // a selector of 8 more: the sign of a byte, eight times
+    asm("prmt.b32 %0, %1, 0, %2;" : "=r"(halves) : "r"(word), "n"(kPair == 0 ? 0x9180 : 0xb3a2));
+    return times(halves << 4 & 0x87f087f0u, kTwoTo120);
   }
   __device__ void pairs(int c, std::uint32_t (&p)[4]) const {
     const uint4& w = v[c / 2];
     const std::uint32_t low = c % 2 ? w.z : w.x, high = c % 2 ? w.w : w.y;
-    p[0] = decoded(__byte_perm(low, 0, 0x1404)), p[1] = decoded(__byte_perm(low, 0, 0x3424));
-    p[2] = decoded(__byte_perm(high, 0, 0x1404)), p[3] = decoded(__byte_perm(high, 0, 0x3424));
+    p[0] = decoded<0>(low), p[1] = decoded<1>(low);
+    p[2] = decoded<0>(high), p[3] = decoded<1>(high);
   }
   __device__ static void arrange(const uint4& x, std::uint32_t (&p)[4]) {
     p[0] = x.x, p[1] = x.y, p[2] = x.z, p[3] = x.w;
@@ -113,19 +117,17 @@ struct Codes<WeightFormat::kNvfp4> {
   // `row`: the scales of the weight's row; of the two groups from column k on.
   template <bool kAligned>
   __device__ static std::uint32_t load_scales(const std::byte* row, int column, int k) {
-    std::uint32_t both = 0;  // codes in the upper bytes of the halves
+    std::uint32_t both = 0;  // codes
     if constexpr (kAligned) {
-      const std::uint32_t pair =
-          column < k ? *reinterpret_cast<const std::uint16_t*>(row + column / kNvfp4Group) : 0;
-      both = __byte_perm(pair, 0, 0x1404);
+      both = column < k ? *reinterpret_cast<const std::uint16_t*>(row + column / kNvfp4Group) : 0;
     } else {
       const auto code = [&](int at) {
         return at < k ? static_cast<std::uint32_t>(row[at / kNvfp4Group]) : 0u;
       };
-      both = code(column) << 8 | code(column + kNvfp4Group) << 24;
+      both = code(column) | code(column + kNvfp4Group) << 8;
     }
     constexpr std::uint32_t kTwoTo118 = 0x7a807a80;
-    return times(Codes<WeightFormat::kFp8Block>::decoded(both), kTwoTo118);
+    return times(Codes<WeightFormat::kFp8Block>::decoded<0>(both), kTwoTo118);
   }
   // Values are code * scale / 2^8, exactly: e2m1's exponents where bf16 has its own are 2^126 too
   // small, and a scale times that would be too large. The kernel's end makes it up.
