@@ -106,14 +106,14 @@ __global__ void __launch_bounds__(kBlock, kBlocksAtOnce)
   __syncthreads();
 
   constexpr int kBlocks = kMostHeads / 8;
-  std::uint32_t q[kBlocks][kChunks][4];
+  uint4 q[kBlocks][kChunks];
   float weights[kBlocks][2];
 #pragma unroll
   for (int j = 0; j < kBlocks; ++j) {
 #pragma unroll
     for (int c = 0; c < kChunks; ++c) {
       const bf16* const from = &query.values[j * 8 + g][Keys::column(t, c)];
-      Keys::arrange(*reinterpret_cast<const uint4*>(from), q[j][c]);
+      q[j][c] = *reinterpret_cast<const uint4*>(from);
     }
     weights[j][0] = query.weights[j * 8 + 2 * t];
     weights[j][1] = query.weights[j * 8 + 2 * t + 1];

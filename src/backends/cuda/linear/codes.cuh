@@ -28,6 +28,17 @@ __device__ inline std::uint32_t times(std::uint32_t pair, std::uint32_t factors)
   return product;
 }
 
+// Byte kLow of `low` and kHigh of `high` as the lower bytes of halves, whose upper bytes are their
+// signs, eight times: one shift of both can move the rest of a code away from its sign.
+template <int kLow, int kHigh>
+__device__ std::uint32_t signed_pair(std::uint32_t low, std::uint32_t high) {
+  constexpr int kSign = 8, kOfHigh = 4 + kHigh;  // in a selector of bytes
+  constexpr int kBytes = kLow | (kLow | kSign) << 4 | kOfHigh << 8 | (kOfHigh | kSign) << 12;
+  std::uint32_t pair;
+  asm("prmt.b32 %0, %1, %2, %3;" : "=r"(pair) : "r"(low), "r"(high), "n"(kBytes));
+  return pair;
+}
+
 // 16 bytes that no other thread block reads soon: past L1, which x should have for itself.
 __device__ inline uint4 load_once(const void* p) {
   uint4 v;
@@ -54,7 +65,7 @@ __device__ uint4 load_row(const std::byte* row, int at, int size) {
 // Codes<F>: the codes of a lane.
 //   column(t, c): where in a step chunk c of lane t of the four begins
 //   unit(u, t): which 16 bytes of a row's step its u-th vector is
-//   pairs(c, p): chunk c as bf16; those of x must be in the order of arrange()
+//   pairs(c, p): chunk c as bf16
 //   kBytes: of a row of a step
 //   kAhead: steps whose codes take about half of a lane's registers
 template <WeightFormat kFormat>
@@ -71,9 +82,6 @@ struct Codes<WeightFormat::kBF16> {
   __device__ void pairs(int c, std::uint32_t (&p)[4]) const {
     p[0] = v[c].x, p[1] = v[c].y, p[2] = v[c].z, p[3] = v[c].w;
   }
-  __device__ static void arrange(const uint4& x, std::uint32_t (&p)[4]) {
-    p[0] = x.x, p[1] = x.y, p[2] = x.z, p[3] = x.w;
-  }
 };
 
 template <>
@@ -84,24 +92,19 @@ struct Codes<WeightFormat::kFp8Block> {
   __device__ static int column(int t, int c) { return 64 * (c / 2) + 16 * t + 8 * (c % 2); }
   __device__ static int unit(int u, int t) { return 4 * u + t; }
   __host__ __device__ static int row_bytes(int k) { return k; }
-  // Codes kPair * 2 and the next of a word. Each becomes a half with its sign above it, in all of
-  // the upper byte, so that one shift moves the exponent to where bf16 has its own, and leaves a
-  // sign in place. The bias comes by a factor, which is exact, for subnormal codes too.
+  // Codes kPair * 2 and the next of a word. The shift moves an exponent to where bf16 has its own,
+  // whose bias comes by a factor, which is exact, for subnormal codes too.
   template <int kPair>
   __device__ static std::uint32_t decoded(std::uint32_t word) {
     constexpr std::uint32_t kTwoTo120 = 0x7b807b80;
-    std::uint32_t halves;  // a selector of 8 more: the sign of a byte, eight times
-    asm("prmt.b32 %0, %1, 0, %2;" : "=r"(halves) : "r"(word), "n"(kPair == 0 ? 0x9180 : 0xb3a2));
-    return times(halves << 4 & 0x87f087f0u, kTwoTo120);
+    const std::uint32_t pair = signed_pair<kPair * 2, kPair * 2 + 1>(word, word);
+    return times(pair << 4 & 0x87f087f0u, kTwoTo120);
   }
   __device__ void pairs(int c, std::uint32_t (&p)[4]) const {
     const uint4& w = v[c / 2];
     const std::uint32_t low = c % 2 ? w.z : w.x, high = c % 2 ? w.w : w.y;
     p[0] = decoded<0>(low), p[1] = decoded<1>(low);
     p[2] = decoded<0>(high), p[3] = decoded<1>(high);
-  }
-  __device__ static void arrange(const uint4& x, std::uint32_t (&p)[4]) {
-    p[0] = x.x, p[1] = x.y, p[2] = x.z, p[3] = x.w;
   }
 };
 
@@ -135,15 +138,14 @@ struct Codes<WeightFormat::kNvfp4> {
   __device__ void pairs(int c, std::uint32_t (&p)[4]) const {
     const std::uint32_t w = c == 0 ? v[0].x : c == 1 ? v[0].y : c == 2 ? v[0].z : v[0].w;
     const std::uint32_t scale = __byte_perm(scales, 0, c < 2 ? 0x1010 : 0x3232);
-    p[0] = times((w << 12 & 0x80008000u) | (w << 6 & 0x01c001c0u), scale);
-    p[1] = times((w << 8 & 0x80008000u) | (w << 2 & 0x01c001c0u), scale);
-    p[2] = times((w << 4 & 0x80008000u) | (w >> 2 & 0x01c001c0u), scale);
-    p[3] = times((w & 0x80008000u) | (w >> 6 & 0x01c001c0u), scale);
+    const std::uint32_t even = w << 4;  // codes in the upper halves of bytes, as the odd ones of w
+    p[0] = decoded<0>(even, w, scale), p[1] = decoded<1>(even, w, scale);
+    p[2] = decoded<2>(even, w, scale), p[3] = decoded<3>(even, w, scale);
   }
-  // Nibbles i and i + 4 of a word are halves of a pair.
-  __device__ static void arrange(const uint4& x, std::uint32_t (&p)[4]) {
-    p[0] = __byte_perm(x.x, x.z, 0x5410), p[1] = __byte_perm(x.x, x.z, 0x7632);
-    p[2] = __byte_perm(x.y, x.w, 0x5410), p[3] = __byte_perm(x.y, x.w, 0x7632);
+  template <int kPair>
+  __device__ static std::uint32_t decoded(std::uint32_t even, std::uint32_t odd,
+                                          std::uint32_t scale) {
+    return times(signed_pair<kPair, kPair>(even, odd) << 2 & 0x81c081c0u, scale);
   }
 };
 
@@ -159,9 +161,9 @@ __device__ inline void multiply_16(float (&sums)[4], std::uint32_t a0, std::uint
 
 // sums[16 rows of the weight x 8 rows of x] += what one pair of chunks, of 8 columns a lane, adds.
 __device__ inline void multiply_add(float (&sums)[4], const std::uint32_t (&a)[4],
-                                    const std::uint32_t (&b)[4], const std::uint32_t (&x)[4]) {
-  multiply_16(sums, a[0], b[0], a[1], b[1], x[0], x[1]);
-  multiply_16(sums, a[2], b[2], a[3], b[3], x[2], x[3]);
+                                    const std::uint32_t (&b)[4], const uint4& x) {
+  multiply_16(sums, a[0], b[0], a[1], b[1], x.x, x.y);
+  multiply_16(sums, a[2], b[2], a[3], b[3], x.z, x.w);
 }
 
 // A span is half a step, two chunks: one chain of instructions from zero, so that the low bits

@@ -155,14 +155,11 @@ __device__ void multiply_batch(float (&sums)[kBlocks][4], const Batch<kFormat, k
       float span[kBlocks][4] = {};
 #pragma unroll
       for (int c = 2 * s; c < 2 * s + 2; ++c) {
-        std::uint32_t a[4], b[4], px[4];
+        std::uint32_t a[4], b[4];
         batch.a[i].pairs(c, a);
         batch.b[i].pairs(c, b);
 #pragma unroll
-        for (int j = 0; j < kBlocks; ++j) {
-          Codes<kFormat>::arrange(x_at(i, c, j), px);
-          multiply_add(span[j], a, b, px);
-        }
+        for (int j = 0; j < kBlocks; ++j) multiply_add(span[j], a, b, x_at(i, c, j));
       }
 #pragma unroll
       for (int j = 0; j < kBlocks; ++j) {

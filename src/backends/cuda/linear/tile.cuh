@@ -117,12 +117,10 @@ __device__ void multiply_step(float (&slice)[kBlocksW][kBlocksX][4], const std::
       for (int j = 0; j < kBlocksX; ++j) {
         const int row = warp_x + j * 8 + g;
         const int place = place_of_x<kFormat>(row, Codes<kFormat>::column(t, c) / 8);
-        std::uint32_t px[4];
-        Codes<kFormat>::arrange(*reinterpret_cast<const uint4*>(x + row * kXBytes + place * 16),
-                                px);
+        const uint4 own = *reinterpret_cast<const uint4*>(x + row * kXBytes + place * 16);
 #pragma unroll
         for (int i = 0; i < kBlocksW; ++i) {
-          multiply_add(span[i][j], pairs[i][0], pairs[i][1], px);
+          multiply_add(span[i][j], pairs[i][0], pairs[i][1], own);
         }
       }
     }

@@ -127,8 +127,7 @@ struct WideX {
     for (int i = 0; i < kOwn; ++i) {
 #pragma unroll
       for (int c = 0; c < kChunks; ++c) {
-        std::uint32_t pairs[4];
-        Codes<kFormat>::arrange(v[i][c], pairs);
+        const std::uint32_t pairs[4] = {v[i][c].x, v[i][c].y, v[i][c].z, v[i][c].w};
 #pragma unroll
         for (int pair = 0; pair < 4; ++pair) {
           const int place = place_of_piece<kRows>(c / 2, c % 2 * 2 + pair / 2, pair % 2, pieces(i));
