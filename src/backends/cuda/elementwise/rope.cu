@@ -56,7 +56,8 @@ void launch(const RopeArgs& args, const RopeArgs* other, const Gpu& gpu) {
     return (args.x.dim(1) * args.x.dim(2) / 2 + kBlock - 1) / kBlock;
   };
   // Few tokens are divided among as many thread blocks as there are multiprocessors.
-  const std::int64_t tokens = args.x.dim(0), most = blocks_for(other ? *other : args),
+  const std::int64_t tokens = args.x.dim(0),
+                     most = std::max(blocks_for(args), blocks_for(other ? *other : args)),
                      parts = std::clamp<std::int64_t>(gpu.num_sms / tokens, 1, most);
   with_elements(args.x, [&]<class T>(T*) {
     launch_small(

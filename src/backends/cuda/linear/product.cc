@@ -51,6 +51,12 @@ ProductArgs product_of(const Tensor& x, const Tensor& rows, const Tensor& offset
           .matrices = static_cast<int>(weights.count)};
 }
 
+void launch_grouped(const GroupedLinearArgs& args, bool knows_groups, const Gpu& gpu) {
+  ProductArgs product = product_of(args.x, args.rows, args.offsets, args.weights, args.out);
+  product.knows_groups = knows_groups;
+  launch(args.weights.format, product, epilogue_of(args.out, args.accumulate), gpu);
+}
+
 }  // namespace
 
 void launch_linear(const LinearArgs& args, const Gpu& gpu) {
@@ -59,15 +65,11 @@ void launch_linear(const LinearArgs& args, const Gpu& gpu) {
 }
 
 void launch_grouped_linear(const GroupedLinearArgs& args, const Gpu& gpu) {
-  launch(args.weights.format, product_of(args.x, args.rows, args.offsets, args.weights, args.out),
-         epilogue_of(args.out, args.accumulate), gpu);
+  launch_grouped(args, false, gpu);
 }
 
-void launch_grouped_down(const GroupedDownArgs& down, const Gpu& gpu) {
-  const GroupedLinearArgs& args = down.product;
-  ProductArgs product = product_of(args.x, args.rows, args.offsets, args.weights, args.out);
-  product.knows_groups = true;
-  launch(args.weights.format, product, epilogue_of(args.out, args.accumulate), gpu);
+void launch_grouped_down(const GroupedDownArgs& args, const Gpu& gpu) {
+  launch_grouped(args.product, true, gpu);
 }
 
 void launch_per_head(const PerHeadArgs& args, const Gpu& gpu) {

@@ -190,7 +190,8 @@ __device__ __forceinline__ void stream_product(const ProductArgs& p) {
   const int own_tile = kCluster ? warp : warp / slices.count;
   const bool finds_groups = p.offsets != nullptr && !p.knows_groups;
   if (finds_groups) wait_for_inputs();
-  let_next_start();  // which knows the groups too
+  let_next_start();                     // which knows the groups too
+  if (p.knows_groups) __threadfence();  // L1 may hold offsets of an earlier layer
   const RowTile tile = find_row_tile<kRows>(p, blockIdx.x / blocks);
   if (tile.first >= tile.end) {  // as for the others of its cluster
     if (!finds_groups) wait_for_inputs();
