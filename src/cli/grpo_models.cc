@@ -25,7 +25,8 @@ OpenedModel GrpoModels::with_trained(Checkpoint weights) {
   const LoadedModel& trained = trainer_->model();
   return {.config = trained.config(),
           .generation = trained.generation(),
-          .checkpoint = std::move(weights)};
+          .checkpoint = std::move(weights),
+          .sources = Sources::kKeep};
 }
 
 Result<GrpoModels::Scorer> GrpoModels::open_scorer(const std::string& dir,
@@ -78,6 +79,9 @@ Status GrpoModels::load_engine() {
   ModelOptions one = resolved_;
   GLINT_TRY(const int drafts, parse_spec(options_.spec));
   one.with_mtp = drafts > 0;
+  // The engine's own copy, in the order of its kernels, where gradients and passes leave room.
+  one.packing = Packing::kIfRoom;
+  one.keep_free = OptimizerPart::bytes(trainer_->ranks().num_trained());
   one.shape = {.tp = trained.tp,
                .ep = trained.ep,
                .pp = trained.pp,

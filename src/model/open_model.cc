@@ -8,7 +8,10 @@ namespace glint {
 OpenedModel OpenedModel::again() const {
   std::optional<Checkpoint> files;
   if (checkpoint) files = checkpoint->again();
-  return {.config = config, .generation = generation, .checkpoint = std::move(files)};
+  return {.config = config,
+          .generation = generation,
+          .checkpoint = std::move(files),
+          .sources = sources};
 }
 
 Result<OpenedModel> open_model(const std::string& path, ModelFiles files) {

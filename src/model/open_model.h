@@ -9,10 +9,15 @@
 
 namespace glint {
 
+// Whether memory that weights were copied from is given back to the system: pages of mapped files
+// come again when they are read.
+enum class Sources { kDiscard, kKeep };
+
 struct OpenedModel {
   ModelConfig config;
   GenerationConfig generation;
   std::optional<Checkpoint> checkpoint;  // none: a configuration alone
+  Sources sources = Sources::kDiscard;   // of the checkpoint
 
   // For one more rank.
   OpenedModel again() const;

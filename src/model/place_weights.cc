@@ -179,7 +179,7 @@ Result<Placement> place_weights(ModelWeights& weights, const PackingPlan& plan, 
   }
   if (!placement.is_packed) return placement;
   GLINT_TRY(std::byte* const to, own(placement.packed_bytes, backend.device(), weights));
-  place_at(to, weights, Sources::kDiscard, backend, threads, progress);
+  place_at(to, weights, plan.sources, backend, threads, progress);
   return placement;
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "base/result.h"
+#include "model/open_model.h"
 #include "model/weights.h"
 #include "ops/backend.h"
 
@@ -17,6 +18,7 @@ enum class Packing : std::uint8_t { kIfRoom, kAlways, kNever };
 struct PackingPlan {
   Packing packing = Packing::kIfRoom;
   std::int64_t keep_free = 0;  // bytes for the cache and for steps, which come later
+  Sources sources = Sources::kDiscard;
 };
 
 struct Placement {
@@ -27,13 +29,10 @@ struct Placement {
 };
 
 // Packs them as `backend` says into one stretch of memory on its device, and gives the host's
-// memory of each part back as soon as it is done, so that there are never two copies. On a host
-// device `plan` decides whether it is done.
+// memory of each part back as soon as it is done, so that there are never two copies but of sources
+// that are kept. On a host device `plan` decides whether it is done.
 Result<Placement> place_weights(ModelWeights& weights, const PackingPlan& plan, Backend& backend,
                                 ThreadPool& threads, const LoadProgress& progress);
-
-// Whether memory that weights were copied from is given back to the system.
-enum class Sources { kDiscard, kKeep };
 
 // Puts `next`, the same model's weights of another checkpoint, into the place of `weights`, and
 // where these were packed (`placement`), into their memory, so that there are never two copies but

@@ -78,6 +78,13 @@ class PlaceWeights : public testing::TestWithParam<Release> {
         std::ranges::equal(bias.bytes(), found.layers[1].moe.e_score_correction_bias.bytes()));
   }
 
+  static void expect_kept(const Checkpoint& checkpoint, const Checkpoint& as_made) {
+    const auto kept = checkpoint.source().tensors(), made = as_made.source().tensors();
+    for (std::size_t i = 0; i < kept.size(); ++i) {
+      EXPECT_TRUE(std::ranges::equal(kept[i].bytes, made[i].bytes)) << kept[i].name;
+    }
+  }
+
   ThreadPool pool_{2};
   const ModelConfig config_ = read_config(GLINT_SOURCE_DIR "/models/glm5-tiny/config.json").value();
   FarOps ops_;
@@ -100,13 +107,16 @@ TEST_P(PlaceWeights, arrive_on_a_device_that_the_host_cannot_read) {
   ASSERT_TRUE(replace_weights(found.weights, std::move(next.weights), placement, Sources::kKeep,
                               ops_, pool_)
                   .ok());
-  const auto kept = next.checkpoint->source().tensors();
-  const auto as_made = next_twin.checkpoint->source().tensors();
-  for (std::size_t i = 0; i < kept.size(); ++i) {
-    EXPECT_TRUE(std::ranges::equal(kept[i].bytes, as_made[i].bytes)) << kept[i].name;
-  }
+  expect_kept(*next.checkpoint, *next_twin.checkpoint);
   EXPECT_EQ(found.weights.layers[0].attention.o_proj.data.data, before);
   expect_equal(found.weights, next_twin.weights);
+}
+
+// A trainer's weights, which it goes on to write.
+TEST_P(PlaceWeights, leave_sources_that_are_kept) {
+  Found found = find(1), twin = find(1);
+  ASSERT_TRUE(place_weights(found.weights, {.sources = Sources::kKeep}, ops_, pool_, {}).ok());
+  expect_kept(*found.checkpoint, *twin.checkpoint);
 }
 
 TEST_P(PlaceWeights, lie_as_the_backend_wants_its_blocks) {

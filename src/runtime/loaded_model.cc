@@ -127,10 +127,11 @@ Result<std::unique_ptr<LoadedModel>> LoadedModel::load(const ModelOptions& optio
   GLINT_TRY(const std::int64_t keep_free,
             options.keep_free ? *options.keep_free : bytes_of_one_sequence(*m));
   GLINT_TRY(m->load_stats_.placement,
-            place_weights(
-                m->weights_,
-                {.packing = in_memory ? Packing::kAlways : options.packing, .keep_free = keep_free},
-                m->backend(), threads.pool(), options.dummy ? LoadProgress{} : progress));
+            place_weights(m->weights_,
+                          {.packing = in_memory ? Packing::kAlways : options.packing,
+                           .keep_free = keep_free,
+                           .sources = opened->sources},
+                          m->backend(), threads.pool(), options.dummy ? LoadProgress{} : progress));
   GLINT_TRY_STATUS(m->prepare_moves());
   m->load_stats_.seconds = seconds_since(start);
   return m;

@@ -62,6 +62,23 @@ def same_weights(a, b):
         check((a / name).read_bytes() == (b / name).read_bytes(), f"{name} of {a} and {b} differ")
 
 
+def tensors(checkpoint):
+    data = (pathlib.Path(checkpoint) / "model.safetensors").read_bytes()
+    begin = 8 + int.from_bytes(data[:8], "little")
+    header = json.loads(data[8:begin])
+    header.pop("__metadata__", None)
+    return {name: data[begin + at["data_offsets"][0]:begin + at["data_offsets"][1]] for name, at in header.items()}
+
+
+def what_is_frozen_stays(before, after):
+    """The indexer and the router's bias of the trained layers, and all of the draft layer."""
+    before, after = tensors(before), tensors(after)
+    check(before.keys() == after.keys(), "the same tensors", before.keys() ^ after.keys())
+    for name in before:
+        if any(part in name for part in (".indexer.", "e_score_correction_bias", "layers.5.")):
+            check(before[name] == after[name], f"{name} stays")
+
+
 def it_learns_and_goes_on_bit_for_bit(tmp):
     def run(save, *args):
         return output(*train(sums(tmp, "train.jsonl"), save, "--num-rollout", 3, "--rollout-batch-size", 12,
@@ -90,6 +107,7 @@ def it_learns_and_goes_on_bit_for_bit(tmp):
         shutil.copy(whole / name, halves)
     run(halves, "--resume", "--threads", 1, "--max-num-seqs", 50)
     same_weights(whole / "step-3", halves / "step-3")
+    what_is_frozen_stays(TINY, whole / "step-3")
     check([line["rollout/raw_reward"] for line in rounds(halves)[0]] == [line["rollout/raw_reward"] for line in lines], "rewards again")
     check("3 rounds already" in run(halves, "--resume"), "nothing is left to do")
     check(output("generate", whole / "step-3", "--prompt", "once upon a time", "--max-tokens", 4), "it generates")
