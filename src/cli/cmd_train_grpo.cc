@@ -281,10 +281,18 @@ class Run {
     }
     figures.train_s = seconds_since(trained_from);
     const auto waited_from = Clock::now();
-    GLINT_TRY(GrpoBatch next, share([&] { return rollouts.get(); }));
-    GLINT_TRY_STATUS(grpo_->prepare(next, {}));
+    Result<GrpoBatch> next = share([&] { return rollouts.get(); });
+    if (!next.ok()) {
+      // This round has learned, and is done: a run that goes on asks anew, by the newest weights.
+      const GrpoBatch batch = *std::exchange(at_.ahead, std::nullopt);
+      ++at_.round;
+      unsaved_ = true;
+      GLINT_TRY_STATUS(peers_.on_first([&] { return report(batch, figures); }));
+      return next.error();
+    }
+    GLINT_TRY_STATUS(grpo_->prepare(next.value(), {}));
     figures.rollout_s += seconds_since(waited_from);
-    const GrpoBatch batch = std::exchange(*at_.ahead, std::move(next));
+    const GrpoBatch batch = std::exchange(*at_.ahead, std::move(next).value());
     go_on_after(*at_.ahead);
     GLINT_TRY_STATUS(finish_round(figures));
     return peers_.on_first([&] { return report(batch, figures); });

@@ -290,6 +290,15 @@ def answers_are_made_ahead(tmp):
     both = tmp / "both"
     output(*train(data, both, *args, "--over-sampling-batch-size", 4, "--partial-rollout", "--max-weight-staleness", 1, rm_type="deterministic_random"))
     check(max(line["rollout/max_staleness"] for line in rounds(both)[0]) == 1, "the bound holds", rounds(both))
+    # Answers ahead that nobody grades end the run; the round that trained meanwhile is done, and is not trained twice.
+    grader = tmp / "grader.py"
+    grader.write_text("import sys\nfor i, line in zip(range(int(sys.argv[1])), sys.stdin):\n    print(len(line) % 7, flush=True)\n")
+    lost = [train(data, tmp / "lost", *args, "--rm-command", f"{sys.executable} {grader} {answers}", rm_type="remote_rm") for answers in (20, 100)]
+    refused(*lost[0], words=["ended instead of answering"], on_stdout=True)
+    state = json.loads((tmp / "lost/step-2/optimizer/state.json").read_text())
+    check(state["caller"]["round"] == 2 and [line["round"] for line in rounds(tmp / "lost")[0]] == [0, 1], "two rounds are done", state)
+    output(*lost[1], "--resume")
+    check((tmp / "lost/latest_checkpointed_iteration.txt").read_text() == "3\n", "and then the third", list((tmp / "lost").iterdir()))
 
 
 WEATHER = {"type": "function", "function": {"name": "get_weather", "description": "The weather of a place.", "parameters": {
