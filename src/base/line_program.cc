@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstring>
+#include <thread>
 
 #include "base/json.h"
 #include "base/seconds.h"
@@ -19,6 +20,7 @@ namespace glint {
 namespace {
 
 constexpr std::size_t kMaxLine = std::size_t{64} << 20;
+constexpr std::chrono::seconds kLastWords{3};  // of a program that is ended
 
 }  // namespace
 
@@ -36,7 +38,11 @@ LineProgram::~LineProgram() {
   if (pid_ == 0) return;
   socket_ = OwnedFd();
   ::kill(-pid_, SIGTERM);
-  while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
+  // One that hangs, which may be why nobody asks it any more, need not heed that.
+  const auto last = std::chrono::steady_clock::now() + kLastWords;
+  while (::waitpid(pid_, nullptr, WNOHANG) == 0) {
+    if (std::chrono::steady_clock::now() > last) ::kill(-pid_, SIGKILL);
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
 }
 

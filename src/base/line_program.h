@@ -18,7 +18,7 @@ class LineProgram {
   // Starts `command` by the shell. What goes wrong, here and below, is kUnavailable, with a
   // sentence that names the command.
   static Result<LineProgram> start(const std::string& command);
-  // Ends it.
+  // Ends it, in a few seconds at most.
   ~LineProgram();
   LineProgram(LineProgram&& other) noexcept;
   LineProgram& operator=(LineProgram&&) = delete;

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
+
 #include "base/str.h"
 
 namespace glint {
@@ -31,6 +33,15 @@ TEST(LineProgram, failures_name_the_command) {
   LineProgram sleeps = LineProgram::start("sleep 100").value();
   EXPECT_EQ(sleeps.ask("x", 0.05).error().message, "\"sleep 100\" has not answered in 0.05 s");
   EXPECT_EQ(sleeps.ask("x", 60).error().message, "\"sleep 100\" has failed before");
+}
+
+TEST(LineProgram, one_that_ignores_its_end_is_killed) {
+  const auto begin = std::chrono::steady_clock::now();
+  {
+    LineProgram deaf = LineProgram::start("trap '' TERM; read -r x; echo $x; sleep 60").value();
+    EXPECT_EQ(deaf.ask("one", 60).value(), "one");  // so it ignores by now
+  }
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(30));
 }
 
 }  // namespace
