@@ -159,7 +159,12 @@ class Reader {
                            "\"chat_template_kwargs\" such as {\"clear_thinking\": false}"));
       }
       GLINT_TRY(const Ids prompt, rendered(line, messages, i, true));
+      // Not every message that follows begins with a token that ends an answer.
+      GLINT_TRY(const Ids through, rendered(line, messages, i + 1, false));
+      const bool is_prefix = common_prefix(through, ids) == through.size();
+      const std::size_t end = is_prefix ? through.size() : ids.size();
       for (std::size_t t = common_prefix(prompt, ids); t < ids.size(); ++t) {
+        if (t >= end && !is_end(ids[t])) break;
         weights[t] = 1;
         if (is_end(ids[t])) break;
       }

@@ -59,6 +59,23 @@ def it_learns_and_goes_on_bit_for_bit(tmp):
     refused(*train(tmp, "whole", "--steps", 7, "--resume", "--seed", 1), words=["another seed"])
 
 
+def it_learns_what_assistants_say(tmp):
+    """Tokens that count, of an assistant's message before one that begins with no token that ends an answer: a system's, or another assistant's."""
+    user, says = {"role": "user", "content": "why?"}, {"role": "assistant", "content": "yes"}
+    long = {"role": "system", "content": "be nice " * 20}
+
+    def learnt(*messages):
+        shutil.rmtree(tmp / "said", ignore_errors=True)
+        output("train", "sft", TINY, "--data", data(tmp, [{"messages": messages}]), "--out", tmp / "said", "--steps", 1, "--global-batch-size", 1)
+        return log(tmp / "said")[0]["train/tokens"]
+
+    one = learnt(user, says)  # with its end
+    check(learnt(user, says, user, says) == 2 * one, "each turn and its end")
+    check(learnt(user, says, long, user, says) == 2 * one - 1, "not what a system says next")
+    check(learnt(user, says, long) == one - 1, "nor at last")
+    check(learnt(user, says, says | {"weight": 0}) == one - 1, "nor a message without weight")
+
+
 def sigterm_saves(tmp):
     command = [GLINT, *map(str, train(tmp, "stopped", "--steps", 100000))]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
@@ -148,6 +165,6 @@ def wrong_input_is_refused(tmp):
     check(not (tmp / "refused").exists(), "a refused run leaves nothing")
 
 
-for test in (it_learns_and_goes_on_bit_for_bit, sigterm_saves, a_killed_run_goes_on_over_other_ranks, a_full_disk_loses_nothing, wrong_input_is_refused):
+for test in (it_learns_and_goes_on_bit_for_bit, it_learns_what_assistants_say, sigterm_saves, a_killed_run_goes_on_over_other_ranks, a_full_disk_loses_nothing, wrong_input_is_refused):
     with tempfile.TemporaryDirectory() as tmp:
         test(pathlib.Path(tmp))
