@@ -26,6 +26,8 @@ constexpr const char* kTracker = "latest_checkpointed_iteration.txt";
 constexpr const char* kFolder = "optimizer";
 constexpr const char* kStateName = "state.json";
 constexpr int kStateVersion = 1;
+// Ours, so as large as it was written: a round of long answers with their experts is gigabytes.
+constexpr std::size_t kMaxState = std::size_t{1} << 40;
 
 // Files of a checkpoint, each of all ranks' shares, whatever their number.
 constexpr std::pair<const char*, OptimizerPart::Value> kStates[] = {
@@ -295,14 +297,15 @@ Result<std::optional<std::string>> Trainer::find_latest(const std::string& run_d
 
 Result<Json> Trainer::restore(const std::string& checkpoint_dir) {
   const std::string dir = str(checkpoint_dir, "/", kFolder);
-  GLINT_TRY(const Json json, read_json_file(str(dir, "/", kStateName)));
+  const std::string path = str(dir, "/", kStateName);
+  GLINT_TRY(const std::string text, read_file(path, kMaxState));
+  GLINT_TRY(const Json json, parse_json(text).in(path));
   const Json* const step = json.find("step");
   const Json* const version = json.find("version");
   const Json* const caller = json.find("caller");
   if (!step || !step->is_int() || step->as_int() < 0 || !version || !version->is_int() ||
       version->as_int() != kStateVersion || !caller) {
-    return invalid(
-        str(dir, "/", kStateName, " is not the state of a training run of this version"));
+    return invalid(path + " is not the state of a training run of this version");
   }
   GLINT_TRY_STATUS(ranks_->peers().agree(read_optimizer(checkpoint_dir)));
   steps_ = step->as_int();

@@ -109,6 +109,16 @@ TEST(Trainer, what_is_saved_computes_the_same_bits) {
 }
 
 // One whose memory the host may not read, and where everything is done as late as it may be.
+TEST(Trainer, a_large_state_is_read_as_it_was_written) {
+  const Folder out;
+  const auto trainer = open(kTiny);
+  const std::string answers((std::size_t{256} << 20) + 1, '1');
+  ASSERT_TRUE(trainer->save(out.path, answers).ok());
+  const Result<Json> state = open(out.path + "/step-0")->restore(out.path + "/step-0");
+  ASSERT_TRUE(state.ok()) << state.error().message;
+  EXPECT_TRUE(state.value() == Json(answers));
+}
+
 TEST(Trainer, another_device_gives_the_bits_of_the_host) {
   for (const char* const name : {"odd", "glm52_sharing"}) {
     SCOPED_TRACE(name);
