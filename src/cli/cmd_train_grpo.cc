@@ -51,11 +51,11 @@ class Run {
     }
     cli_.console.flush();
     Status status = loop();
-    // A signal ends the round that runs; what was done before it is saved.
-    const bool ended = !status.ok() && peers_.any(interrupted_);
-    const bool is_whole = status.ok() || status.error().code == ErrorCode::kUnavailable;
-    if (!is_whole) return status;
-    if (unsaved_) {
+    // A signal, and what fails, ends the round that runs; what was done before it is saved.
+    const bool ended = !status.ok() && status.error().code == ErrorCode::kUnavailable &&
+                       peers_.any(interrupted_);
+    const std::int64_t steps = models_.trainer().steps_done();
+    if (unsaved_ && steps == at_.round * options_.steps_of_round()) {
       GLINT_TRY_STATUS(save());
     }
     cli_.console.print(ranks_text(models_.trainer().describe_ranks()));

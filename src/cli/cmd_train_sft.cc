@@ -129,8 +129,12 @@ class Run {
     while (trainer_->steps_done() < total_ && all_go_on()) {
       const Status done = step(on_part);
       if (!done.ok() && (stopped = peers_.any(stopped))) break;
-      GLINT_TRY_STATUS(done);
       const std::int64_t at = trainer_->steps_done();
+      if (!done.ok()) {
+        // Weights are as after the steps that were done, which are not lost.
+        if (at > 0) GLINT_TRY_STATUS(save());
+        return done;
+      }
       if (options_.save_interval > 0 && at % options_.save_interval == 0) GLINT_TRY_STATUS(save());
     }
     if (trainer_->steps_done() == 0) {

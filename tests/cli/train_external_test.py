@@ -194,6 +194,7 @@ def what_lies_is_named(tmp):
                 ("/generate", r'"output_ids":\[', '"output_ids":[99999,', "log-probabilities of"),
                 ("/generate", r'"output_token_logprobs":\[\[', '"output_token_logprobs":[[NaN', "no sound JSON"))
         for path, found, told, *words in lies:
+            shutil.rmtree(tmp / "out", ignore_errors=True)  # of a lie in the second round the first is saved
             Liar.path_of, Liar.lie = path, lambda text: [re.sub(found, told, text)]
             refused(*train(tmp / "out", "--rollout-external-timeout", 20 if path == "/generate" else 2, servers=(url,)), words=[url, *words], on_stdout=True)
         Liar.path_of, Liar.lie = "/generate", lambda text: ["data: [DONE]\n\n"]

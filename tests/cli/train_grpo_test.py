@@ -398,6 +398,13 @@ def another_program_grades(tmp):
         refused(*args, "--num-rollout", 2, "--resume", words=["/grade answers with status 500"], on_stdout=True)
         server.shutdown()
     refused(*args, "--num-rollout", 2, "--resume", words=["127.0.0.1"], on_stdout=True)
+    # Groups differ for two rounds; the third finds none, and ends the run with what was learned.
+    alike = tmp / "alike.py"
+    alike.write_text("import sys\nfor i, line in enumerate(sys.stdin):\n    print(i % 2 if i < 16 else 0, flush=True)\n")
+    refused(*train(sums(tmp, "train.jsonl"), tmp / "alike", *SMALL, "--rm-command", f"{sys.executable} {alike}", "--num-rollout", 9, "--save-interval", 0,
+                   "--dynamic-sampling-rounds", 2, rm_type="remote_rm"), words=["only 0 of 2 groups have answers of different rewards"], on_stdout=True)
+    state = json.loads((tmp / "alike/step-2/optimizer/state.json").read_text())
+    check(state["caller"]["round"] == 2, "rounds that were finished are saved", state)
 
 
 def wrong_input_is_refused(tmp):

@@ -139,6 +139,13 @@ def a_full_disk_loses_nothing(tmp):
     output(*train(tmp, "full", "--steps", 2, "--resume"))
 
 
+def steps_before_a_failure_are_saved(tmp):
+    """Weights that grow by themselves, until a gradient is no number."""
+    refused(*train(tmp, "grows", "--steps", 100, "--lr", 1, "--weight-decay", 10, "--dtype", "f32"), words=["is not a number"], on_stdout=True)
+    done = log(tmp / "grows")[-1]["step"]
+    check((tmp / "grows/latest_checkpointed_iteration.txt").read_text() == f"{done}\n", "the last good step is saved", done)
+
+
 def wrong_input_is_refused(tmp):
     good = {"text": "a fox"}
 
@@ -165,6 +172,6 @@ def wrong_input_is_refused(tmp):
     check(not (tmp / "refused").exists(), "a refused run leaves nothing")
 
 
-for test in (it_learns_and_goes_on_bit_for_bit, it_learns_what_assistants_say, sigterm_saves, a_killed_run_goes_on_over_other_ranks, a_full_disk_loses_nothing, wrong_input_is_refused):
+for test in (it_learns_and_goes_on_bit_for_bit, it_learns_what_assistants_say, sigterm_saves, a_killed_run_goes_on_over_other_ranks, a_full_disk_loses_nothing, steps_before_a_failure_are_saved, wrong_input_is_refused):
     with tempfile.TemporaryDirectory() as tmp:
         test(pathlib.Path(tmp))
