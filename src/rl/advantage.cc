@@ -8,6 +8,8 @@
 namespace glint {
 namespace {
 
+constexpr double kLeastDeviation = 1e-8;  // of rewards that differ
+
 struct Moments {
   double mean = 0, deviation = 0;
 };
@@ -28,14 +30,16 @@ Moments moments_of(std::span<const double> values) {
 
 std::vector<double> group_advantages(std::span<const double> rewards, bool by_deviation) {
   const Moments m = moments_of(rewards);
-  const double divisor = by_deviation && m.deviation > 0 ? m.deviation + 1e-6 : 1;
-  std::vector<double> advantages;
-  for (const double reward : rewards) advantages.push_back((reward - m.mean) / divisor);
+  std::vector<double> advantages(rewards.size());
+  // The mean of equal rewards is one of them but for rounding, which is nothing to learn from.
+  if (m.deviation <= kLeastDeviation) return advantages;
+  const double divisor = by_deviation ? m.deviation + 1e-6 : 1;
+  for (std::size_t i = 0; i < rewards.size(); ++i) advantages[i] = (rewards[i] - m.mean) / divisor;
   return advantages;
 }
 
 bool rewards_differ(std::span<const double> rewards) {
-  return moments_of(rewards).deviation > 1e-8;
+  return moments_of(rewards).deviation > kLeastDeviation;
 }
 
 double pass_rate(int n, int right, int k) {

@@ -8,8 +8,8 @@
 namespace glint {
 
 // Rewards less their mean; with `by_deviation` (GRPO, arXiv 2402.03300) divided by their deviation
-// (n - 1 in its denominator) + 1e-6 where that is above 0, else as they are (Dr.GRPO, arXiv
-// 2503.20783). A group of one has advantage 0.
+// (n - 1 in its denominator) + 1e-6, else as they are (Dr.GRPO, arXiv 2503.20783). All are 0 where
+// rewards do not differ, so also in a group of one.
 std::vector<double> group_advantages(std::span<const double> rewards, bool by_deviation);
 
 // Whether the group teaches anything: the rewards' deviation is above 1e-8. DAPO's dynamic sampling
