@@ -109,6 +109,7 @@ class Preparer {
       if (!target) return invalid(str("there is no ", quoted("#" + path), " to refer to"));
       GLINT_TRY_STATUS(prepare(const_cast<Json&>(*target), path, 0));
     }
+    open_alternatives();
     return Ok{};
   }
 
@@ -140,6 +141,7 @@ class Preparer {
     if (is_type(schema, "object")) {
       GLINT_TRY_STATUS(prepare_object(schema, path));
     }
+    find_disjoint(schema, path);
     return prepare_children(schema, path, depth);
   }
 
@@ -185,7 +187,119 @@ class Preparer {
     if (text.find_first_of("~%") != text.npos)
       return at(path, str("escapes in ", quoted(text), " are not supported"));
     references_.push_back(text.substr(1));
+    refers_to_one_of_ = refers_to_one_of_ || text.find("/oneOf/") != text.npos;
     return Ok{};
+  }
+
+  // The schema that a chain of references ends in; its path goes to `path`.
+  const Json& target(const Json& schema, std::string& path) const {
+    const Json* at = &schema;
+    for (int i = 0; i < kMaxDepth; ++i) {
+      const Json* reference = at->find("$ref");
+      if (!reference || !reference->is_string() || !reference->as_string().starts_with('#')) break;
+      const Json* next = follow_pointer(root_, reference->as_string().substr(1));
+      if (!next) break;
+      at = next;
+      path = reference->as_string().substr(1);
+    }
+    return *at;
+  }
+
+  // The types that values of it have for certain; all, if it does not say.
+  unsigned certain_types(const Json& schema) const {
+    const bool told = schema.find("type") || schema.find("const") || schema.find("enum");
+    if (!told) return ~0u;
+    const unsigned types = ToolTyping(root_).types(&schema);
+    return types & kNumberType ? types | kIntegerType : types;
+  }
+
+  // No value fits two schemas of a "oneOf" whose types differ, or whose objects differ in a text
+  // that each must have: Pydantic's and OpenAPI's unions, which call it their discriminator.
+  void find_disjoint(const Json& schema, const std::string& path) {
+    const Json* options = schema.find("oneOf");
+    if (!options) return;
+    unsigned seen = 0;
+    std::vector<std::pair<const Json*, std::string>> objects;
+    for (std::size_t i = 0; i < options->as_array().size(); ++i) {
+      std::string at = str(path, "/oneOf/", i);
+      const Json& option = target(options->as_array()[i], at);
+      const unsigned types = certain_types(option);
+      if (types == kObjectType) {
+        objects.emplace_back(&option, std::move(at));
+        continue;
+      }
+      if ((types & kObjectType) || (types & seen)) return;
+      seen |= types;
+    }
+    if (objects.size() > 1 && !find_tag(schema, objects)) return;
+    disjoint_.push_back(path);
+  }
+
+  bool find_tag(const Json& schema,
+                const std::vector<std::pair<const Json*, std::string>>& objects) {
+    const Json* named = schema.find("discriminator");
+    const Json* name = named ? named->find("propertyName") : nullptr;
+    const Json* properties = objects[0].first->find("properties");
+    if (!properties || !properties->is_object()) return false;
+    for (const Json::Member& member : properties->as_object()) {
+      const bool must = name && *name == Json(member.first);
+      std::set<std::string_view> texts;
+      const auto differs = [&](const auto& object) {
+        return (must || is_required(*object.first, member.first)) &&
+               add_texts(*object.first, member.first, texts);
+      };
+      if (!std::all_of(objects.begin(), objects.end(), differs)) continue;
+      for (const auto& [object, path] : objects)
+        if (!is_required(*object, member.first)) tags_.emplace_back(path, member.first);
+      return true;
+    }
+    return false;
+  }
+
+  static bool is_required(const Json& object, std::string_view name) {
+    const Json* names = object.find("required");
+    if (!names || !names->is_array()) return false;
+    const Json::Array& all = names->as_array();
+    return std::find(all.begin(), all.end(), Json(name)) != all.end();
+  }
+
+  // Adds what a property can be; false, if that may be no text, or one that is there already.
+  static bool add_texts(const Json& object, std::string_view name,
+                        std::set<std::string_view>& texts) {
+    const Json* properties = object.find("properties");
+    const Json* property = properties ? properties->find(name) : nullptr;
+    if (!property) return false;
+    const auto add = [&](const Json& value) {
+      return value.is_string() && texts.insert(value.as_string()).second;
+    };
+    if (const Json* value = property->find("const")) return add(*value);
+    const Json* values = property->find("enum");
+    return values && values->is_array() &&
+           std::all_of(values->as_array().begin(), values->as_array().end(), add);
+  }
+
+  // The compiler sees only some of the "oneOf" that are as good as "anyOf", and refuses others.
+  // Done at the end, when nobody walks over what changes here.
+  void open_alternatives() {
+    if (refers_to_one_of_) return;
+    const auto find = [&](const std::string& path) {  // none, where a name holds a slash
+      return const_cast<Json*>(follow_pointer(root_, path));
+    };
+    for (const auto& [path, name] : tags_) {
+      Json* object = find(path);
+      if (!object || is_required(*object, name)) continue;
+      const Json* before = object->find("required");
+      Json::Array names = before ? before->as_array() : Json::Array{};
+      names.push_back(name);
+      object->set("required", std::move(names));
+    }
+    // Inner ones first: their paths lead through the "oneOf" around them.
+    for (auto path = disjoint_.rbegin(); path != disjoint_.rend(); ++path) {
+      Json* schema = find(*path);
+      if (!schema || !schema->is_object()) continue;
+      for (Json::Member& member : schema->as_object())
+        if (member.first == "oneOf") member.first = "anyOf";
+    }
   }
 
   // `type` beside values or alternatives holds for each of them.
@@ -351,6 +465,10 @@ class Preparer {
   const std::string_view pattern_filler_;
   std::set<std::string> seen_;           // paths of schemas
   std::vector<std::string> references_;  // paths of schemas
+  std::vector<std::string> disjoint_;    // paths of schemas whose "oneOf" is as good as "anyOf"
+  // Paths of objects, and what tells each from the others of its "oneOf".
+  std::vector<std::pair<std::string, std::string>> tags_;
+  bool refers_to_one_of_ = false;
 };
 
 }  // namespace

@@ -45,6 +45,26 @@ TEST(GrammarSchema, types_hold_for_values_and_alternatives) {
             std::string::npos);
 }
 
+TEST(GrammarSchema, alternatives_that_exclude_each_other_are_any_of_them) {
+  EXPECT_EQ(prepared(R"({"oneOf":[{"type":"integer","minimum":3},{"type":"string"}]})"),
+            R"({"anyOf":[{"type":"integer","minimum":3},{"type":"string"}]})");
+  // Pydantic's union: a tag that has a default is not required there.
+  const auto shapes = [](const char* tagged, const char* required, const char* one_of) {
+    return str(R"({"$defs":{"A":{"type":"object","properties":{"k":{"const":"a"}},"required":)",
+               required, R"(},"B":{"type":"object","properties":{"k":{"enum":["b"]}},)",
+               R"("required":["k"]}},")", one_of,
+               R"(":[{"$ref":"#/$defs/A"},{"$ref":"#/$defs/B"}])", tagged, "}");
+  };
+  const char* tag = R"(,"discriminator":{"propertyName":"k"})";
+  EXPECT_EQ(prepared(shapes("", R"(["k"])", "oneOf").c_str()), shapes("", R"(["k"])", "anyOf"));
+  EXPECT_EQ(prepared(shapes(tag, "[]", "oneOf").c_str()), shapes(tag, R"(["k"])", "anyOf"));
+  EXPECT_EQ(prepared(shapes("", "[]", "oneOf").c_str()), shapes("", "[]", "oneOf"));
+  for (const char* overlap :
+       {R"({"oneOf":[{"type":"number"},{"type":"integer"}]})", R"({"oneOf":[{},{"type":"null"}]})",
+        R"({"oneOf":[{"enum":["a"]},{"const":"a"}]})", R"({"oneOf":[true,{"type":"null"}]})"})
+    EXPECT_EQ(prepared(overlap), overlap);
+}
+
 TEST(GrammarSchema, lists_of_before_2020) {
   EXPECT_EQ(prepared(R"({"items":[{"type":"null"}],"additionalItems":{"type":"string"}})"),
             R"({"items":{"type":"string"},"additionalItems":{"type":"string"},"type":"array",)"
