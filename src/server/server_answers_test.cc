@@ -285,6 +285,24 @@ TEST(ServerAnswers, stop_strings_end_the_answer_where_they_begin) {
   EXPECT_EQ(at(kept, "choices.0.text"), "one two three fo");
 }
 
+TEST(ServerAnswers, stop_tokens_are_in_the_text_on_request) {
+  TestServer server("one two three");
+  const TokenId last = server.tokenizer().encode("one two three").value().back();
+  const std::string fields =
+      str(R"({"prompt": "x", "max_tokens": 99, "logprobs": 0, "stop_token_ids": [)", last, "]");
+  const Json cut = server.post("/v1/completions", fields + "}");
+  const Json kept =
+      server.post("/v1/completions", fields + R"(, "include_stop_str_in_output": true})");
+  EXPECT_EQ(at(kept, "choices.0.text"), "one two three");
+  EXPECT_EQ(at(kept, "choices.0.text"),
+            at(cut, "choices.0.text") + server.tokenizer().decode({&last, 1}));
+  EXPECT_EQ(at(kept, "choices.0.stop_reason"), str(last));
+  const auto num_logprobs = [](const Json& out) {
+    return parse_json(at(out, "choices.0.logprobs.tokens")).value().as_array().size();
+  };
+  EXPECT_EQ(num_logprobs(kept), num_logprobs(cut) + 1);
+}
+
 TEST(ServerAnswers, max_tokens_cut_with_length) {
   TestServer server("one two three four five six seven eight nine ten");
   const Json out = server.post("/v1/completions", R"({"prompt": "x", "max_tokens": 2})");

@@ -77,11 +77,12 @@ void Session::take_tokens(ChoiceState& state, Choice& choice, const TokenEvent& 
     state.pending.tokens.push_back(token);
     const bool is_stop = event.stop_id && i + 1 == event.tokens.size();
     if (prepared_.hide_answer) continue;
+    const bool shown = !is_stop || request_.end.include_stop;
     bool of_content = state.parser->in_content();
-    if (!is_stop) append_merged(state.pending.deltas, state.parser->feed({&token, 1}));
+    if (shown) append_merged(state.pending.deltas, state.parser->feed({&token, 1}));
     of_content = of_content && state.parser->in_content();
     // Training wants to know how likely the end was; OpenAI's log-probabilities go with the text.
-    if (i < event.logprobs.size() && (!is_stop || request_.api == Api::kGenerate)) {
+    if (i < event.logprobs.size() && (shown || request_.api == Api::kGenerate)) {
       choice.scores.push_back(
           {.id = token, .logprob = event.logprobs[i], .of_content = of_content});
       if (request_.form.stream) state.pending.scores.push_back(choice.scores.back());
