@@ -1,5 +1,7 @@
 #include "server/dialects/openai_response.h"
 
+#include "text/template/jinja/characters.h"
+
 namespace glint {
 namespace {
 
@@ -107,7 +109,7 @@ Json CompletionWriter::logprobs(const std::vector<TokenScore>& scores, std::size
     tokens.push_back(text);
     values.push_back(finite_logprob(score.logprob.logprob));
     offsets.push_back(static_cast<std::int64_t>(offset));
-    offset += text.size();
+    offset += jinja::count_code_points(text);  // as Python and OpenAI count
     Json top = Json::Object{};
     for (const TokenLogprob::Top& other : score.logprob.top)
       top.set(names_.text(other.id), finite_logprob(other.logprob));
