@@ -346,6 +346,12 @@ TEST(ServerAnswers, generate_speaks_tokens) {
   EXPECT_EQ(at(out, "output_ids"), "[11,12]");
   EXPECT_EQ(at(out, "meta_info.finish_reason"), R"({"type":"length","length":2})");
   EXPECT_EQ(at(out, "meta_info.prompt_tokens"), "2");
+  const Json scored = server.post("/generate", R"({"input_ids": [5, 6, 7], "return_logprob": true,
+      "logprob_start_len": 0, "sampling_params": {"max_new_tokens": 0}})");
+  EXPECT_EQ(at(scored, "text") + at(scored, "output_ids"), "[]");
+  EXPECT_EQ(at(scored, "meta_info.finish_reason"), R"({"type":"length","length":0})");
+  EXPECT_NE(at(scored, "meta_info.input_token_logprobs.2"), "");
+  EXPECT_EQ(at(scored, "meta_info.output_token_logprobs"), "[]");
   const Json batch = server.post("/generate", R"({"input_ids": [[5], [6]],
       "sampling_params": {"max_new_tokens": 9}})");
   ASSERT_EQ(batch.as_array().size(), 2u);

@@ -73,10 +73,10 @@ void Session::take_tokens(ChoiceState& state, Choice& choice, const TokenEvent& 
   for (std::size_t i = 0; i < event.tokens.size() && !state.stopping; ++i) {
     const TokenId token = event.tokens[i];
     ++answer_.usage.completion_tokens;
+    if (prepared_.hide_answer) continue;
     choice.tokens.push_back(token);
     state.pending.tokens.push_back(token);
     const bool is_stop = event.stop_id && i + 1 == event.tokens.size();
-    if (prepared_.hide_answer) continue;
     const bool shown = !is_stop || request_.end.include_stop;
     bool of_content = state.parser->in_content();
     if (shown) append_merged(state.pending.deltas, state.parser->feed({&token, 1}));

@@ -83,8 +83,6 @@ void read_generate(RequestReader& r, ApiRequest& request, const ParseContext& co
     request.facts.top_logprobs = top;
     if (request.facts.logprob_start >= 0) request.facts.prompt_logprobs = top;
   }
-  if (request.end.max_tokens == 0)
-    r.fail("sampling_params", "max_new_tokens is 0; expected 1 or more");
   check_choices(r, request);
 }
 
