@@ -82,7 +82,10 @@ void read_message(RequestReader& m, ChatInput& chat) {
   if (role == "function") role = "tool";
   const std::optional<std::string> content = read_parts(m, "content");
   const bool has_calls = m.find("tool_calls") != nullptr;
-  if (!content && m.reading() && role != "assistant" && m.ok())
+  const Json* given = m.reading() ? m.json()->find("content") : nullptr;
+  // A thought that was cut has content null in our own answer, and a tool may give nothing back.
+  const bool may_be_null = given && given->is_null() && (role == "assistant" || role == "tool");
+  if (!content && !may_be_null && m.reading() && role != "assistant" && m.ok())
     return m.fail("content", str(m.path("content"), " is missing"), "missing_required_parameter");
   Json out = Json::Object{{"role", role}, {"content", content.value_or("")}};
   if (!m.reading() || role == "assistant") read_assistant(m, out);
@@ -91,7 +94,7 @@ void read_message(RequestReader& m, ChatInput& chat) {
   m.text("name", name);
   if (role == "tool" && !id.empty()) out.set("tool_call_id", id);
   if (!name.empty()) out.set("name", name);
-  if (m.reading() && m.ok() && role == "assistant" && !content && !has_calls &&
+  if (m.reading() && m.ok() && role == "assistant" && !content && !may_be_null && !has_calls &&
       !out.find("reasoning_content"))
     return m.fail("content", str(m.path("content"), " is missing, and so are tool_calls"));
   chat.messages.push_back(std::move(out));

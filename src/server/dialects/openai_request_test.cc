@@ -254,6 +254,11 @@ TEST(OpenAiRequest, conversations_become_what_templates_expect) {
             R"({"id":"c1","type":"function","function":{"name":"f","arguments":{"x":1}}},)"
             R"({"id":"c2","type":"function","function":{"name":"g","arguments":{}}}]},)"
             R"({"role":"tool","content":"42","tool_call_id":"c1"}])");
+  const Parsed nothing = messages(R"([{"role": "assistant", "content": null},
+    {"role": "tool", "tool_call_id": "c1", "content": null}])");
+  ASSERT_FALSE(nothing.error) << nothing.error->message;
+  EXPECT_EQ(json_of(*nothing.request.chat), R"([{"role":"assistant","content":""},)"
+                                            R"({"role":"tool","content":"","tool_call_id":"c1"}])");
 }
 
 TEST(OpenAiRequest, thinking_is_switched_in_every_clients_words) {
