@@ -58,6 +58,19 @@ TEST(ServeDialect, the_vllm_command_of_its_guide_works_whole) {
   ASSERT_EQ(served.translated.ignored.size(), 1u);
 }
 
+TEST(ServeDialect, sampling_defaults_are_the_models_or_none) {
+  const auto chosen = [](Dialect dialect, const char* line) {
+    const Served served = serve(dialect, words(line));
+    EXPECT_EQ(served.error, "");
+    EXPECT_TRUE(served.translated.ignored.empty());
+    return served.options.generation_config;
+  };
+  EXPECT_EQ(chosen(Dialect::kVllm, "m --generation-config vllm"), "none");
+  EXPECT_EQ(chosen(Dialect::kVllm, "m --generation-config auto"), "auto");
+  EXPECT_EQ(chosen(Dialect::kSglang, "--model-path m --sampling-defaults openai"), "none");
+  EXPECT_EQ(chosen(Dialect::kSglang, "--model-path m --sampling-defaults model"), "auto");
+}
+
 TEST(ServeDialect, the_sglang_command_of_the_model_card_works_whole) {
   const Served served = serve(
       Dialect::kSglang,

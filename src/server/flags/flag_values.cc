@@ -81,6 +81,13 @@ Result<Converted> no_template(const std::string& value) {
       str("chat template content format ", quoted(value), " is none of auto, string, openai"));
 }
 
+// vLLM's and SGLang's words; the rest are glint's.
+Result<Converted> sampling_defaults(const std::string& value) {
+  if (one_of(value, {"vllm", "openai"})) return Converted{"none"};
+  if (value == "model") return Converted{"auto"};
+  return Converted{value};
+}
+
 Result<Converted> no_adapters(const std::string& value) {
   return invalid(str("there are no adapters, so nothing would be served as ", quoted(value),
                      "; merge it into the checkpoint, or leave the flag out"));
@@ -98,6 +105,7 @@ constexpr std::pair<std::string_view, FlagRule::Convert> kFunctions[] = {
     {"log_level", log_level},
     {"backend", backend},
     {"no_template", no_template},
+    {"sampling_defaults", sampling_defaults},
     {"no_adapters", no_adapters},
 };
 
