@@ -55,8 +55,10 @@ void find_speeds(Stages& stages, const ModelConfig& config, Deployment& d) {
   const int dp = o.layout.dp;
   const std::int64_t length = std::min(o.input_len + o.output_len, d.max_model_len);
   const std::int64_t mean = std::min(o.input_len + o.output_len / 2, d.max_model_len);
+  // A step has a token of each sequence at least.
   const auto most = static_cast<int>(std::min<std::int64_t>(
-      d.cache_tokens / length, o.concurrency ? d.max_running : kMostRunning));
+      d.cache_tokens / length,
+      o.concurrency ? d.max_running : std::min(kMostRunning, o.step_tokens)));
   for (const std::int64_t tokens : {std::int64_t{512}, o.input_len, std::int64_t{o.step_tokens}}) {
     if (tokens > o.step_tokens) continue;
     if (!d.prefill.empty() && d.prefill.back().tokens >= tokens) continue;

@@ -125,6 +125,13 @@ TEST(Floors, tell_hosts_apart) {
   EXPECT_EQ(collectives({.tp = 8, .dp = 2}, 16, 2), sums);
 }
 
+TEST(Floors, are_of_steps_that_hold_a_token_of_each_sequence) {
+  DeploymentOptions options = on("h200", 8, Release::kFp8, {.tp = 8});
+  EXPECT_GT(planned(options).decode.back().batch, 64);
+  options.step_tokens = 64;
+  EXPECT_EQ(planned(options).decode.back().batch, 64);
+}
+
 TEST(Deployment, refuses_layouts_that_are_none) {
   const auto error = [](RankLayout layout, int cp = 1) {
     DeploymentOptions options = on("h200", 8, Release::kFp8, layout);
