@@ -143,6 +143,8 @@ TEST(Deployment, refuses_layouts_that_are_none) {
             "tp 4 is 4 ranks, but there are 8 devices; tp x dp x pp must be their number");
   EXPECT_NE(error({.tp = 8, .ep = 3}).find("set ep to 8 or to 1"), std::string::npos);
   EXPECT_NE(error({.tp = 8}, 8).find("cp is 8"), std::string::npos);
+  EXPECT_EQ(plan_deployment(glm5(), on("h200", 6, Release::kFp8, {.tp = 6})).error().message,
+            "tp is 6, but must divide the model's num_attention_heads (64); set it to 4");
 }
 
 TEST(Deployment, stages_hold_a_part_of_the_layers_and_of_the_cache) {
