@@ -15,6 +15,7 @@ constexpr double kLookSeconds = 0.02;  // for interruptions, checks that are don
 constexpr int kMaxRedirections = 8;
 constexpr int kMaxRestarts = 5;
 constexpr int kChecksAtOnce = 4;
+constexpr std::size_t kMostBegun = 64;  // files, each of which is open twice until it is checked
 
 // "bytes 5-9/10": where the answer begins, and how long the file is; -1 if it does not say so.
 struct Range {
@@ -82,7 +83,7 @@ void MultiFetch::fill() {
         start_part(*file, i);
     }
   }
-  while (num_open_ < most && !failed_ && open_next_file()) {
+  while (num_open_ < most && files_.size() < kMostBegun && !failed_ && open_next_file()) {
     File& file = *files_.back();
     for (int i = 0; i < file.data.num_parts() && num_open_ < most; ++i) {
       if (file.data.done_of(i) < file.data.length_of(i)) start_part(file, i);

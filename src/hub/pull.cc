@@ -18,6 +18,7 @@
 #include "base/file.h"
 #include "base/str.h"
 #include "hub/file_hash.h"
+#include "net/file_limit.h"
 
 namespace glint {
 namespace {
@@ -208,6 +209,7 @@ Status check_room(const PullPlan& plan) {
 
 Status run_pull(HubClient& hub, const PullPlan& plan, std::function<void(std::int64_t)> on_bytes) {
   Locks locks;
+  raise_file_limit(static_cast<int>(plan.jobs.size()));  // a lock is an open file
   for (const FetchJob& job : plan.jobs) {
     GLINT_TRY_STATUS(locks.take(lock_of(plan.request, job.file)));
     GLINT_TRY_STATUS(make_folder_of(job.incomplete));

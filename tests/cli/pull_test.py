@@ -283,6 +283,16 @@ def locks():
         check(process.wait(timeout=60) == 0, "the first of two")
 
 
+def many_files():
+    few = {f"{i}.json": b"%d" % i for i in range(300)}
+    with Hub(few) as hub:
+        _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+        done = run("pull", "org/model", env=env_of(hub, cache()),
+                   preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (150, most)))
+        check(done.returncode == 0, "more files than may be open at once", done.stderr)
+        check_whole(pathlib.Path(done.stdout.strip()), few)
+
+
 def ids_of_commands():
     model = {str(p.relative_to(TINY)): p.read_bytes() for p in TINY.rglob("*") if p.is_file()}
     with Hub(model, repository="org/tiny", large=100_000) as hub:
@@ -308,6 +318,7 @@ try:
     room()
     interruptions()
     locks()
+    many_files()
     ids_of_commands()
 finally:
     shutil.rmtree(folder, ignore_errors=True)
