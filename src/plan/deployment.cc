@@ -98,6 +98,10 @@ std::string limit_of(const Deployment& d, std::int64_t budget) {
     return str("weights take ", size(weights), " of each device, and ", size(budget),
                " may be used");
   }
+  if (weights + d.rank.working_bytes() + std::max<std::int64_t>(d.cache, 0) > o.device.memory) {
+    return str("weights take ", size(weights), ", activations ", size(d.rank.working_bytes()),
+               " and the cache ", size(d.cache), ", and each device has ", size(o.device.memory));
+  }
   if (d.cache_tokens < kPageSize) {
     return str("weights take ", size(weights), " and activations ", size(d.rank.working_bytes()),
                ", which leaves no room for a cache in ", size(budget));

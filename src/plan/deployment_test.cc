@@ -132,6 +132,15 @@ TEST(Floors, are_of_steps_that_hold_a_token_of_each_sequence) {
   EXPECT_EQ(planned(options).decode.back().batch, 64);
 }
 
+TEST(Deployment, a_cache_that_is_too_large_is_named_as_such) {
+  DeploymentOptions options = on("h200", 8, Release::kFp8, {.tp = 8});
+  options.cache_bytes = std::int64_t{100} << 30;
+  const Deployment d = planned(options);
+  EXPECT_FALSE(d.fits);
+  EXPECT_NE(d.limit.find("and the cache 100 GiB, and each device has "), std::string::npos)
+      << d.limit;
+}
+
 TEST(Deployment, refuses_layouts_that_are_none) {
   const auto error = [](RankLayout layout, int cp = 1) {
     DeploymentOptions options = on("h200", 8, Release::kFp8, layout);
