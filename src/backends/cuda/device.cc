@@ -1,6 +1,8 @@
 #include "backends/cuda/device.h"
 
+#include <array>
 #include <cstring>
+#include <mutex>
 #include <utility>
 
 #include "backends/cuda/check_cuda.h"
@@ -12,12 +14,20 @@ namespace {
 
 constexpr std::size_t kStaging = std::size_t{8} << 20;
 
+// Whoever frees a GPU's memory takes turns with whoever records a graph on it: a call in the legacy
+// stream ends all that is being recorded on the GPU, by any thread, with an error.
+std::mutex& recording_on(int ordinal) {
+  static std::array<std::mutex, 64> gpus;
+  return gpus[static_cast<std::size_t>(ordinal) % gpus.size()];
+}
+
 // A pool's memory goes back in the order of some stream, and Buffer remembers none: the legacy
 // stream waits for the device's other streams, which are blocking ones for this reason.
 void free_in_order(void* data, std::size_t) {
   cudaPointerAttributes attributes = {};
   check_cuda(cudaPointerGetAttributes(&attributes, data), "find the device of a buffer");
   check_cuda(cudaSetDevice(attributes.device), "select the device of a buffer");
+  const std::lock_guard lock(recording_on(attributes.device));
   check_cuda(cudaFreeAsync(data, cudaStreamLegacy), "free a buffer");
 }
 
@@ -241,12 +251,15 @@ void CudaDevice::join() {
 
 std::unique_ptr<Graph> CudaDevice::capture(const std::function<void()>& run) {
   select();
-  check(cudaStreamBeginCapture(gpu_.stream, cudaStreamCaptureModeThreadLocal), "begin a capture");
-  recording_ = true;
-  run();
-  recording_ = false;
   cudaGraph_t recorded = nullptr;
-  check(cudaStreamEndCapture(gpu_.stream, &recorded), "end a capture");
+  {
+    const std::lock_guard lock(recording_on(ordinal_));
+    check(cudaStreamBeginCapture(gpu_.stream, cudaStreamCaptureModeThreadLocal), "begin a capture");
+    recording_ = true;
+    run();
+    recording_ = false;
+    check(cudaStreamEndCapture(gpu_.stream, &recorded), "end a capture");
+  }
   cudaGraphExec_t graph = nullptr;
   check(cudaGraphInstantiate(&graph, recorded, 0), "instantiate a graph");
   check(cudaGraphDestroy(recorded), "destroy a graph");

@@ -1,6 +1,8 @@
 #include "backends/cuda/testing/device_checks.h"
 
+#include <chrono>
 #include <cstring>
+#include <thread>
 #include <vector>
 
 #include "base/random.h"
@@ -99,6 +101,21 @@ std::string too_large_an_allocation_is_an_empty_buffer(Ops& ops) {
   if (ops.device().allocate(std::size_t{1} << 50).data()) return "got a PiB";
   if (!ops.device().allocate(1 << 20).data()) return "no memory after a refusal";
   return "";
+}
+
+// As a trainer's thread does while the engine's records a step.
+std::string memory_is_freed_while_another_thread_records(Ops& ops) {
+  Device& device = ops.device();
+  Values<> from(device, 1, 100, 40), to(device, 1, 100, 41);
+  Buffer freed = device.allocate(1000);
+  std::thread other;
+  const std::unique_ptr<Graph> graph = device.capture([&] {
+    other = std::thread([&freed] { freed = {}; });
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    device.copy(to.tensor().data, from.tensor().data, from.tensor().bytes().size());
+  });
+  other.join();
+  return compare_bits(device, "what a graph copies", to.tensor(), from.tensor());
 }
 
 // The host buffer changes between the copies, and no copy may see a later content.
@@ -378,6 +395,8 @@ std::span<const DeviceCheck> device_checks() {
       {"dense_ffn_equals_its_composition_to_the_bit", dense_ffn_equals_its_composition_to_the_bit},
       {"attention_of_a_token_does_not_depend_on_its_batch",
        attention_of_a_token_does_not_depend_on_its_batch},
+      {"memory_is_freed_while_another_thread_records",
+       memory_is_freed_while_another_thread_records},
       {"too_large_an_allocation_is_an_empty_buffer", too_large_an_allocation_is_an_empty_buffer}};
   return kChecks;
 }
