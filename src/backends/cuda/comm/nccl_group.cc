@@ -137,10 +137,11 @@ Result<Windows> NcclGroup::make_windows() {
 }
 
 std::byte* NcclGroup::scratch(std::size_t bytes) {
-  if (scratch_.bytes() < bytes) scratch_ = device_.allocate(bytes);
-  GLINT_CHECK(scratch_.data(),
+  const std::size_t most = scratch_.empty() ? 0 : scratch_.back().bytes();
+  if (most < bytes) scratch_.push_back(device_.allocate(std::max(bytes, 2 * most)));
+  GLINT_CHECK(scratch_.back().data(),
               str("no room on ", device_.name(), " for ", bytes, " bytes of ranks' parts"));
-  return scratch_.data();
+  return scratch_.back().data();
 }
 
 template <class Call>

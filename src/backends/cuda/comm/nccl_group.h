@@ -5,6 +5,7 @@
 #include <atomic>
 #include <memory>
 #include <thread>
+#include <vector>
 
 #include "backends/cuda/comm/nccl_library.h"
 #include "backends/cuda/comm/windows.h"
@@ -51,7 +52,8 @@ class NcclGroup {
   CudaDevice& device_;
   const int rank_, size_;
   std::atomic<ncclComm_t> comm_ = nullptr;  // null: it was ended
-  Buffer pinned_, turns_, scratch_;
+  Buffer pinned_, turns_;
+  std::vector<Buffer> scratch_;  // the last; those before are in graphs that were recorded
   std::atomic<std::uint32_t>* ended_ = nullptr;  // in pinned_, for kernels that wait
   void* window_memory_ = nullptr;
   ncclWindow_t window_ = nullptr;
