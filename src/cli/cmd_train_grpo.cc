@@ -52,8 +52,8 @@ class Run {
     cli_.console.flush();
     Status status = loop();
     // A signal, and what fails, ends the round that runs; what was done before it is saved.
-    const bool ended = !status.ok() && status.error().code == ErrorCode::kUnavailable &&
-                       peers_.any(interrupted_);
+    const bool ended =
+        !status.ok() && status.error().code == ErrorCode::kUnavailable && peers_.any(interrupted_);
     const std::int64_t steps = models_.trainer().steps_done();
     if (unsaved_ && steps == at_.round * options_.steps_of_round()) {
       GLINT_TRY_STATUS(save());

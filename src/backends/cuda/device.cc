@@ -15,9 +15,10 @@ namespace {
 constexpr std::size_t kStaging = std::size_t{8} << 20;
 
 // Whoever frees a GPU's memory takes turns with whoever records a graph on it: a call in the legacy
-// stream ends all that is being recorded on the GPU, by any thread, with an error.
-std::mutex& recording_on(int ordinal) {
-  static std::array<std::mutex, 64> gpus;
+// stream ends all that is being recorded on the GPU, by any thread, with an error. A thread that
+// frees while it records itself gets that error, and does not wait for itself.
+std::recursive_mutex& recording_on(int ordinal) {
+  static std::array<std::recursive_mutex, 64> gpus;
   return gpus[static_cast<std::size_t>(ordinal) % gpus.size()];
 }
 
