@@ -10,6 +10,11 @@ constexpr std::size_t kMaxGraphs = 512;
 
 std::int64_t pages_of(std::int64_t tokens) { return (tokens + kPageSize - 1) / kPageSize; }
 
+// Tables of another executor may lie in the same memory, but in another order.
+std::array<const void*, 3> places_of(const SeatTensors& seats) {
+  return {seats.last.data, seats.lengths.data, seats.guesses.data};
+}
+
 // Whether graphs of `sequences` may have so many rows each.
 bool holds(const GraphSizes& sizes, std::int64_t sequences, std::int64_t each) {
   return each == 1 || sequences * each <= sizes.most;
@@ -132,7 +137,7 @@ ForwardArgs StepGraphs::run(const Model& m, const StepRows& rows, const Tensor& 
   Key key = *key_of(m, rows, options);
   key.pages = graph_pages(key.pages, m.config.index_topk, pages_of(positions));
   key.routed = options.routed;
-  key.seats = options.seats.last.data;
+  key.seats = places_of(options.seats);
   if (graphs_.size() >= kMaxGraphs && graphs_.count(key) == 0) clear();
   ForwardArgs results = run(m, key, std::move(arrays), rope_table, options, arena);
   results.hidden = results.hidden.slice(0, 0, count);
@@ -144,7 +149,7 @@ void StepGraphs::record_all(const Model& m, const Tensor& rope_table, const Step
                             std::int64_t max_seq_len, Arena& arena) {
   const std::int64_t positions = rope_table.dim(0);
   const std::int64_t most = std::min(pages_of(max_seq_len), pages_of(positions));
-  Key key = {.routed = options.routed, .seats = options.seats.last.data};
+  Key key = {.routed = options.routed, .seats = places_of(options.seats)};
   const auto record = [&](std::int64_t sequences, std::int64_t each) {
     if (!holds(sizes_, sequences, each)) return;
     key.sequences = sequences, key.rows = sequences * each;

@@ -6,6 +6,7 @@
 // nothing but the graphs themselves takes memory.
 #pragma once
 
+#include <array>
 #include <map>
 #include <memory>
 #include <optional>
@@ -75,7 +76,7 @@ class StepGraphs {
   struct Key {
     std::int64_t sequences = 0, rows = 0, pages = 0;
     bool routed = false;
-    const void* seats = nullptr;
+    std::array<const void*, 3> seats = {};  // what a graph reads of them
     auto operator<=>(const Key&) const = default;
   };
   struct Recorded {

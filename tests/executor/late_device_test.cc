@@ -265,6 +265,37 @@ TEST(LateDevice, gaps_are_those_of_graphs) {
 }
 
 // Those that are recorded before the first step are all that there will be, and change no bit.
+TEST(LateDevice, a_graph_is_of_all_the_tables_that_it_reads) {
+  const auto late = load_on(std::make_unique<LateOps>(host_backend().make(2)));
+  Device& device = late->ops().device();
+  ASSERT_TRUE(late->reserve_pages(1).ok());
+  SeatTable seats(device, seat_sizes(late->config(), DType::kBF16, 0));
+  seats.reserve(1);
+  StepOptions options = {.seats = seats.tensors(), .graphs = true};
+  options.seats.rejected = {};
+  const auto set = [&](const Tensor& table, std::int32_t value) {
+    device.copy_in(table.data, &value, sizeof value);
+  };
+  set(options.seats.last, 5);
+  set(options.seats.lengths, 3);
+  StepRows rows;
+  rows.add(8, std::vector<TokenId>{kPendingToken}, std::vector<PageId>{0}, 1);
+  rows.slices[0].seat = 0;
+  rows.slices[0].from_length = -1;
+  const auto logits = [&] {
+    const StepOutput out = late->step(rows, options);
+    return std::vector<float>(out.logits.begin(), out.logits.end());
+  };
+  for (int time = 0; time < 3; ++time) logits();
+  EXPECT_EQ(late->num_graphs(), 1u);
+  const Buffer other = device.allocate(4);
+  options.seats.lengths = Tensor(other.data(), DType::kI32, {1});
+  set(options.seats.lengths, 7);
+  const std::vector<float> found = logits();
+  options.graphs = false;
+  EXPECT_EQ(found, logits());
+}
+
 TEST(LateDevice, graphs_are_recorded_at_start) {
   const auto late = load_on(std::make_unique<LateOps>(host_backend().make(2)));
   const auto host = load_on(host_backend().make(2));
