@@ -21,6 +21,7 @@ namespace {
 
 constexpr std::size_t kMaxLine = std::size_t{64} << 20;
 constexpr std::chrono::seconds kLastWords{3};  // of a program that is ended
+constexpr double kLookSeconds = 0.1;           // between looks whether it is waited for
 
 }  // namespace
 
@@ -64,7 +65,8 @@ Error LineProgram::fail(const std::string& why) {
   return {ErrorCode::kUnavailable, str(quoted(command_), " ", why)};
 }
 
-Result<std::string> LineProgram::ask(std::string_view line, double seconds) {
+Result<std::string> LineProgram::ask(std::string_view line, double seconds,
+                                     const std::function<bool()>& goes_on) {
   if (failed_) return fail("has failed before");
   const auto start = std::chrono::steady_clock::now();
   std::string question = std::string(line) + "\n";
@@ -77,9 +79,11 @@ Result<std::string> LineProgram::ask(std::string_view line, double seconds) {
     }
     const double remaining = seconds - seconds_since(start);
     if (remaining <= 0) return fail(str("has not answered in ", format_double(seconds), " s"));
+    if (goes_on && !goes_on()) return fail("is not waited for any more");
     const auto events = static_cast<short>(left.empty() ? POLLIN : POLLIN | POLLOUT);
     pollfd one = {.fd = socket_.get(), .events = events, .revents = 0};
-    const int ready = ::poll(&one, 1, static_cast<int>(std::ceil(std::min(remaining, 1e6) * 1000)));
+    const double wait = std::min(remaining, goes_on ? kLookSeconds : 1e6);
+    const int ready = ::poll(&one, 1, static_cast<int>(std::ceil(wait * 1000)));
     if (ready < 0 && errno != EINTR) return fail(str("cannot be read: ", std::strerror(errno)));
     if (ready <= 0) continue;
     if (one.revents & (POLLIN | POLLHUP | POLLERR)) {

@@ -5,6 +5,7 @@
 
 #include <sys/types.h>
 
+#include <functional>
 #include <string>
 #include <string_view>
 
@@ -24,8 +25,9 @@ class LineProgram {
   LineProgram& operator=(LineProgram&&) = delete;
 
   // The answer to `line`, which has no newline, without its own. Fails if it takes longer than
-  // `seconds`, if the program has ended, and from the first failure on.
-  Result<std::string> ask(std::string_view line, double seconds);
+  // `seconds`, if the program has ended, when `goes_on` says false, and from the first failure on.
+  Result<std::string> ask(std::string_view line, double seconds,
+                          const std::function<bool()>& goes_on = {});
 
  private:
   LineProgram(std::string command, OwnedFd socket, pid_t pid);

@@ -33,6 +33,9 @@ TEST(LineProgram, failures_name_the_command) {
   LineProgram sleeps = LineProgram::start("sleep 100").value();
   EXPECT_EQ(sleeps.ask("x", 0.05).error().message, "\"sleep 100\" has not answered in 0.05 s");
   EXPECT_EQ(sleeps.ask("x", 60).error().message, "\"sleep 100\" has failed before");
+  LineProgram late = LineProgram::start("sleep 100").value();
+  EXPECT_EQ(late.ask("x", 60, [] { return false; }).error().message,
+            "\"sleep 100\" is not waited for any more");
 }
 
 TEST(LineProgram, one_that_ignores_its_end_is_killed) {

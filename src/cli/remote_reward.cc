@@ -16,6 +16,7 @@ namespace glint {
 namespace {
 
 constexpr int kAtOnce = 16;
+constexpr double kLookSeconds = 0.1;  // between looks whether answers are wanted
 
 Error unavailable(std::string message) { return {ErrorCode::kUnavailable, std::move(message)}; }
 
@@ -44,9 +45,11 @@ std::string question_of(const AnswerToGrade& answer) {
 // The exchanges of one call.
 class Grading {
  public:
-  Grading(const std::string& url, double seconds, const std::vector<AnswerToGrade>& answers)
+  Grading(const std::string& url, double seconds, const std::vector<AnswerToGrade>& answers,
+          const std::function<bool()>& goes_on)
       : url_(url),
         answers_(answers),
+        goes_on_(goes_on),
         client_(parse_server_url(url).value().origin,
                 {.read_seconds = seconds, .max_connections = kAtOnce}),
         rewards_(answers.size()) {
@@ -61,12 +64,21 @@ class Grading {
 
   Result<std::vector<double>> run() {
     for (int i = 0; i < kAtOnce; ++i) start_next();
+    look();
     client_.run();
     if (failure_) return *failure_;
     return std::move(rewards_);
   }
 
  private:
+  void look() {
+    client_.after(kLookSeconds, [this] {
+      if (goes_on_()) return look();
+      failure_ = unavailable("interrupted");
+      client_.stop();
+    });
+  }
+
   void start_next() {
     if (next_ == answers_.size()) return;
     const std::size_t i = next_++;
@@ -89,6 +101,7 @@ class Grading {
 
   const std::string& url_;
   const std::vector<AnswerToGrade>& answers_;
+  const std::function<bool()>& goes_on_;
   HttpClient client_;
   std::vector<double> rewards_;
   std::size_t next_ = 0, done_ = 0;
@@ -98,14 +111,16 @@ class Grading {
 }  // namespace
 
 RemoteGrader remote_grader(const std::string& url, double seconds) {
-  return [url, seconds](const std::vector<AnswerToGrade>& answers) {
-    return Grading(url, seconds, answers).run();
+  return [url, seconds](const std::vector<AnswerToGrade>& answers,
+                        const std::function<bool()>& goes_on) {
+    return Grading(url, seconds, answers, goes_on).run();
   };
 }
 
 RemoteGrader command_grader(const std::string& command, double seconds) {
   const auto program = std::make_shared<std::optional<LineProgram>>();
-  return [=](const std::vector<AnswerToGrade>& answers) -> Result<std::vector<double>> {
+  return [=](const std::vector<AnswerToGrade>& answers,
+             const std::function<bool()>& goes_on) -> Result<std::vector<double>> {
     if (!*program) {
       GLINT_TRY(LineProgram started, LineProgram::start(command));
       program->emplace(std::move(started));
@@ -114,7 +129,7 @@ RemoteGrader command_grader(const std::string& command, double seconds) {
     std::vector<double> rewards;
     for (const AnswerToGrade& answer : answers) {
       const double left = seconds - seconds_since(begin);
-      GLINT_TRY(const std::string line, (*program)->ask(question_of(answer), left));
+      GLINT_TRY(const std::string line, (*program)->ask(question_of(answer), left, goes_on));
       GLINT_TRY(rewards.emplace_back(), number_of(quoted(command), line));
     }
     return rewards;

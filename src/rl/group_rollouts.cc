@@ -64,8 +64,9 @@ AnswerSample GroupRollouts::sample_of(const TrainPrompt& prompt, const Rollout& 
           .truncated = rollout.truncated};
 }
 
-Result<std::vector<double>> GroupRollouts::grade(
-    const Rows& rows, const std::vector<const Rollout*>& rollouts) const {
+Result<std::vector<double>> GroupRollouts::grade(const Rows& rows,
+                                                 const std::vector<const Rollout*>& rollouts,
+                                                 const OnRolloutTokens& on_tokens) const {
   std::vector<double> rewards(rollouts.size());
   std::vector<AnswerToGrade> elsewhere;
   std::vector<std::size_t> places;
@@ -83,7 +84,8 @@ Result<std::vector<double>> GroupRollouts::grade(
     }
   }
   if (elsewhere.empty()) return rewards;
-  GLINT_TRY(const std::vector<double> found, options_.remote(elsewhere));
+  GLINT_TRY(const std::vector<double> found,
+            options_.remote(elsewhere, [&] { return on_tokens(0); }));
   GLINT_CHECK(found.size() == places.size(), "a reward for each answer");
   for (std::size_t i = 0; i < found.size(); ++i) rewards[places[i]] = found[i];
   return rewards;
@@ -172,7 +174,7 @@ Result<GrpoBatch> GroupRollouts::roll_out(const std::vector<TrainPrompt>& prompt
         finished.push_back(&answer);
       }
     }
-    GLINT_TRY(const std::vector<double> rewards, grade(row_of, finished));
+    GLINT_TRY(const std::vector<double> rewards, grade(row_of, finished, on_tokens));
     std::span<const double> left = rewards;
     for (std::size_t g = 0; g < groups.size(); ++g) {
       const bool is_full = taken >= options_.rollout_batch_size;
@@ -283,7 +285,7 @@ Result<GrpoEval> GroupRollouts::evaluate(const std::vector<TrainPrompt>& prompts
   GLINT_TRY(const std::vector<Rollout> rollouts, run_rollouts(engine_, asked, how, on_tokens));
   std::vector<const Rollout*> all;
   for (const Rollout& one : rollouts) all.push_back(&one);
-  GLINT_TRY(const std::vector<double> rewards, grade(row_of, all));
+  GLINT_TRY(const std::vector<double> rewards, grade(row_of, all, on_tokens));
   GrpoEval eval = {.answers = std::ssize(rollouts)};
   for (int k = 1; k < samples; k *= 2) eval.pass_rates.emplace_back(k, 0);
   eval.pass_rates.emplace_back(samples, 0);

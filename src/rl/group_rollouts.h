@@ -19,7 +19,9 @@ namespace glint {
 struct AnswerToGrade {
   std::string prompt, response, label;
 };
-using RemoteGrader = std::function<Result<std::vector<double>>(const std::vector<AnswerToGrade>&)>;
+// Fails with kUnavailable when `goes_on` says false meanwhile.
+using RemoteGrader = std::function<Result<std::vector<double>>(
+    const std::vector<AnswerToGrade>&, const std::function<bool()>& goes_on)>;
 
 // The form of an answer, and how it goes on.
 struct AnswerRules {
@@ -93,8 +95,8 @@ class GroupRollouts {
             const RolloutStart& start, GrpoBatch& batch) const;
   GradedAnswer graded(const TrainPrompt& row, Rollout rollout, const RolloutStart& start) const;
   // One reward for each rollout; `rows` has the prompt of each.
-  Result<std::vector<double>> grade(const Rows& rows,
-                                    const std::vector<const Rollout*>& rollouts) const;
+  Result<std::vector<double>> grade(const Rows& rows, const std::vector<const Rollout*>& rollouts,
+                                    const OnRolloutTokens& on_tokens) const;
   std::string text_of(const Rollout& rollout) const;
   AnswerSample sample_of(const TrainPrompt& prompt, const Rollout& rollout, double reward) const;
 

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 import urllib.error
 import urllib.request
 
@@ -398,6 +399,18 @@ def another_program_grades(tmp):
         refused(*args, "--num-rollout", 2, "--resume", words=["/grade answers with status 500"], on_stdout=True)
         server.shutdown()
     refused(*args, "--num-rollout", 2, "--resume", words=["127.0.0.1"], on_stdout=True)
+    # SIGTERM does not wait for one that thinks.
+    thinks = tmp / "thinks.py"
+    thinks.write_text("import sys, time\nfor i, line in enumerate(sys.stdin):\n    time.sleep(0 if i < 8 else 600)\n    print(i % 2, flush=True)\n")
+    command = [GLINT, *map(str, train(sums(tmp, "train.jsonl"), tmp / "thinks", *SMALL, "--rm-command", f"{sys.executable} {thinks}", "--rm-timeout", 500,
+                                      "--num-rollout", 9, "--save-interval", 0, rm_type="remote_rm"))]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        while "round 1 of" not in process.stdout.readline():
+            check(process.poll() is None, "it ended")
+        time.sleep(3)  # by then it is asked
+        process.send_signal(signal.SIGTERM)
+        text, _ = process.communicate(timeout=60)
+    check(process.returncode == 0 and "after 1 of 9 rounds; --resume goes on" in text and (tmp / "thinks/step-1").exists(), "it ends and saves", text)
     # Groups differ for two rounds; the third finds none, and ends the run with what was learned.
     alike = tmp / "alike.py"
     alike.write_text("import sys\nfor i, line in enumerate(sys.stdin):\n    print(i % 2 if i < 16 else 0, flush=True)\n")
