@@ -69,6 +69,13 @@ TEST(ServeDialect, sampling_defaults_are_the_models_or_none) {
   EXPECT_EQ(chosen(Dialect::kVllm, "m --generation-config auto"), "auto");
   EXPECT_EQ(chosen(Dialect::kSglang, "--model-path m --sampling-defaults openai"), "none");
   EXPECT_EQ(chosen(Dialect::kSglang, "--model-path m --sampling-defaults model"), "auto");
+  const char* json = R"({"temperature":0})";
+  EXPECT_EQ(serve(Dialect::kVllm, {"m", "--override-generation-config", json})
+                .options.override_generation_config,
+            json);
+  EXPECT_EQ(serve(Dialect::kSglang, {"--model-path", "m", "--preferred-sampling-params", json})
+                .options.override_generation_config,
+            json);
 }
 
 TEST(ServeDialect, the_sglang_command_of_the_model_card_works_whole) {

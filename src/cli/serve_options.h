@@ -119,7 +119,7 @@ struct AnswerOptions {
   std::string reasoning_parser = "auto", tool_call_parser = "auto";
   std::string chat_template, default_chat_template_kwargs;
   int stream_interval = 1, max_logprobs = 20;
-  std::string generation_config = "auto";
+  std::string generation_config = "auto", override_generation_config;
   std::optional<std::uint64_t> seed;
   double grammar_timeout = 5;
   std::string grammar_memory = "512M";
@@ -139,6 +139,8 @@ struct AnswerOptions {
       "most top_logprobs that a request may ask for (vLLM's meaning)");
     v("generation-config", generation_config,
       "sampling defaults: the model's generation_config.json, or none of it", {"auto", "none"});
+    v("override-generation-config=JSON", override_generation_config,
+      "sampling defaults that win over these (vLLM's meaning)");
     v("grammar-timeout=SECONDS", grammar_timeout,
       "processor time that compiling one grammar of structured output may take; beyond, 400");
     v("grammar-memory=BYTES", grammar_memory, "and memory (512M, 2G)");

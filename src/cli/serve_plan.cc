@@ -154,6 +154,22 @@ std::vector<std::string> served_names(const ServeOptions& options, const std::st
   return names;
 }
 
+Result<GenerationConfig> sampling_defaults(const ServeOptions& o, const ServeFacts& facts) {
+  GenerationConfig defaults = o.generation_config == "auto" ? facts.generation : GenerationConfig{};
+  if (o.override_generation_config.empty()) return defaults;
+  constexpr const char* kOption = "--override-generation-config";
+  GLINT_TRY(const Json own, parse_json(o.override_generation_config).in(kOption));
+  if (!own.is_object()) return invalid(str(kOption, " must be a JSON object"));
+  constexpr std::string_view kNames[] = {"temperature",        "top_p",    "top_k", "min_p",
+                                         "repetition_penalty", "do_sample"};
+  for (const auto& [name, value] : own.as_object())
+    if (std::ranges::find(kNames, name) == std::end(kNames))
+      return invalid(str(kOption, " has ", quoted(name),
+                         "; it may have temperature, top_p, top_k, ",
+                         "min_p, repetition_penalty and do_sample"));
+  return parse_generation_config(own, facts.config.vocab_size, defaults).in(kOption);
+}
+
 Result<ServerConfig> server_config(const ServeOptions& o, const ServeFacts& facts,
                                    int max_model_len) {
   ServerConfig s;
@@ -178,13 +194,12 @@ Result<ServerConfig> server_config(const ServeOptions& o, const ServeFacts& fact
     return invalid(str("--profile-dir ", quoted(o.profile_dir, 400), " is no folder; create it"));
   s.profile_dir = o.profile_dir;
   s.plain_content = o.plain_content;
-  if (o.generation_config == "auto") {
-    s.defaults.sampling.temperature = facts.generation.temperature;
-    s.defaults.sampling.top_p = facts.generation.top_p;
-    s.defaults.sampling.top_k = facts.generation.top_k;
-    s.defaults.sampling.min_p = facts.generation.min_p;
-    s.defaults.sampling.repetition_penalty = facts.generation.repetition_penalty;
-  }
+  GLINT_TRY(const GenerationConfig generation, sampling_defaults(o, facts));
+  s.defaults.sampling.temperature = generation.temperature;
+  s.defaults.sampling.top_p = generation.top_p;
+  s.defaults.sampling.top_k = generation.top_k;
+  s.defaults.sampling.min_p = generation.min_p;
+  s.defaults.sampling.repetition_penalty = generation.repetition_penalty;
   s.defaults.seed = o.seed;
   if (!o.default_chat_template_kwargs.empty()) {
     GLINT_TRY(s.defaults.chat_template_kwargs,

@@ -70,6 +70,29 @@ TEST(ServePlan, what_contradicts_the_checkpoint_is_refused_with_both_values) {
   EXPECT_EQ(refusal(options), "");
 }
 
+TEST(ServePlan, own_sampling_defaults_win_over_the_checkpoints) {
+  ServeFacts facts = tiny_facts();
+  facts.generation.top_p = 0.9;
+  ServeOptions options = tiny_options();
+  options.override_generation_config = R"({"temperature": 0.2, "top_k": -1})";
+  const auto sampling = [&] {
+    return plan_serve(options, {}, facts).value().server.defaults.sampling;
+  };
+  EXPECT_EQ(sampling().temperature, 0.2);
+  EXPECT_EQ(sampling().top_p, 0.9);
+  options.generation_config = "none";
+  EXPECT_EQ(sampling().temperature, 0.2);
+  EXPECT_EQ(sampling().top_p, 1);
+  options.override_generation_config = R"({"max_new_tokens": 3})";
+  EXPECT_EQ(refusal(options),
+            "--override-generation-config has \"max_new_tokens\"; it may have temperature, top_p, "
+            "top_k, min_p, repetition_penalty and do_sample");
+  options.override_generation_config = R"({"top_p": 2})";
+  EXPECT_NE(refusal(options).find("top_p"), std::string::npos);
+  options.override_generation_config = "3";
+  EXPECT_EQ(refusal(options), "--override-generation-config must be a JSON object");
+}
+
 TEST(ServePlan, impossible_values_are_refused) {
   ServeOptions options = tiny_options();
   options.port = 70000;

@@ -264,9 +264,10 @@ Result<ModelConfig> read_config(const std::string& path) {
   return parse_config(json).in(path);
 }
 
-Result<GenerationConfig> parse_generation_config(const Json& json, std::int64_t vocab_size) {
+Result<GenerationConfig> parse_generation_config(const Json& json, std::int64_t vocab_size,
+                                                 const GenerationConfig& otherwise) {
   FieldReader fields(json);
-  GenerationConfig config;
+  GenerationConfig config = otherwise;
   config.temperature = fields.number("temperature", 0, 1e6, config.temperature);
   config.top_p = fields.number("top_p", 0, 1, config.top_p);
   config.min_p = fields.number("min_p", 0, 1, config.min_p);

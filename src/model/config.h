@@ -119,8 +119,10 @@ struct GenerationConfig {
   std::vector<TokenId> eos_token_ids = {};
 };
 
-// `vocab_size`: of the model, whose tokens alone may end an answer.
-Result<GenerationConfig> parse_generation_config(const Json& json, std::int64_t vocab_size);
+// `vocab_size`: of the model, whose tokens alone may end an answer. Fields that are not there are
+// as in `otherwise`.
+Result<GenerationConfig> parse_generation_config(const Json& json, std::int64_t vocab_size,
+                                                 const GenerationConfig& otherwise = {});
 
 // A missing file is an empty one.
 Result<GenerationConfig> read_generation_config(const std::string& path, std::int64_t vocab_size);
