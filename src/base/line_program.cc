@@ -78,7 +78,7 @@ Result<std::string> LineProgram::ask(std::string_view line, double seconds,
       return answer;
     }
     const double remaining = seconds - seconds_since(start);
-    if (remaining <= 0) return fail(str("has not answered in ", format_double(seconds), " s"));
+    if (remaining <= 0) return fail(formatted("has not answered in %.3g s", seconds));
     if (goes_on && !goes_on()) return fail("is not waited for any more");
     const auto events = static_cast<short>(left.empty() ? POLLIN : POLLIN | POLLOUT);
     pollfd one = {.fd = socket_.get(), .events = events, .revents = 0};

@@ -239,7 +239,8 @@ class Run {
 
   Status do_round() {
     const auto begin = Clock::now();
-    RoundFigures figures = {.has_kl = options_.kl_loss_coef != 0,
+    RoundFigures figures = {.steps = options_.steps_of_round(),
+                            .has_kl = options_.kl_loss_coef != 0,
                             .has_staleness = options_.partial_rollout || options_.async_rollout,
                             .has_turns = !options_.generate_tool_command.empty(),
                             .has_weights = options_.use_tis || options_.use_icepop};

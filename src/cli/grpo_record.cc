@@ -23,7 +23,7 @@ Json metrics_of(const GrpoBatch& batch, const RoundFigures& f, std::int64_t roun
                    {"rollout/zero_std/highest", static_cast<double>(c.groups_at_highest) / groups},
                    {"rollout/cached_prompt_share",
                     static_cast<double>(c.cached_tokens) / static_cast<double>(c.prompt_tokens)},
-                   {"train/loss", f.sums.policy.loss},
+                   {"train/loss", f.sums.policy.loss / f.steps},
                    {"train/entropy", f.per_token(f.sums.entropy)},
                    {"train/pg_clipfrac", f.per_token(f.sums.policy.clipped)},
                    {"train/ppo_kl", f.per_token(f.sums.policy.old_new_kl)},

@@ -17,7 +17,8 @@
 namespace glint {
 
 struct RoundFigures {
-  Grpo::Sums sums = {};
+  Grpo::Sums sums = {};  // of all steps
+  int steps = 1;
   StepReport step = {};
   bool has_kl = false, has_staleness = false, has_turns = false;
   bool has_weights = false;  // of tokens that engine and trainer give other chances

@@ -362,6 +362,10 @@ TEST(ServeDialect, values_that_cannot_be_kept_are_refused) {
       serve(Dialect::kVllm, words("m --enable-lora --lora-modules a=/x")).error,
       "--lora-modules: there are no adapters, so nothing would be served as \"a=/x\"; merge it "
       "into the checkpoint, or leave the flag out");
+  EXPECT_EQ(serve(Dialect::kVllm, words("m --logprobs-mode processed_logprobs")).error,
+            "--logprobs-mode: log-probabilities are the model's own, raw_logprobs, and not "
+            "\"processed_logprobs\"");
+  EXPECT_EQ(serve(Dialect::kVllm, words("m --logprobs-mode raw_logprobs --tokenizer m")).error, "");
   EXPECT_EQ(serve(Dialect::kGlint, words("m --kv-cache-dtype fp8_e5m2")).error,
             "--kv-cache-dtype: a KV cache in \"fp8_e5m2\" is not available; use bf16, fp8 or auto");
   EXPECT_EQ(

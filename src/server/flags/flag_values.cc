@@ -88,6 +88,12 @@ Result<Converted> sampling_defaults(const std::string& value) {
   return Converted{value};
 }
 
+Result<Converted> only_raw(const std::string& value) {
+  if (value == "raw_logprobs") return Converted{{}, "log-probabilities are the model's own"};
+  return invalid(
+      str("log-probabilities are the model's own, raw_logprobs, and not ", quoted(value)));
+}
+
 Result<Converted> no_adapters(const std::string& value) {
   return invalid(str("there are no adapters, so nothing would be served as ", quoted(value),
                      "; merge it into the checkpoint, or leave the flag out"));
@@ -106,6 +112,7 @@ constexpr std::pair<std::string_view, FlagRule::Convert> kFunctions[] = {
     {"backend", backend},
     {"no_template", no_template},
     {"sampling_defaults", sampling_defaults},
+    {"only_raw", only_raw},
     {"no_adapters", no_adapters},
 };
 
