@@ -41,7 +41,8 @@ class Run {
     if (at_.round >= options_.num_rollout) {
       cli_.console.print(str(options_.save, " has ", at_.round,
                              " rounds already; --num-rollout is ", options_.num_rollout, "\n"));
-      return Ok{};
+      const Status status = catch_up();
+      return interrupted_ ? Ok{} : status;
     }
     cli_.console.print(str("training ", with_commas(models_.trainer().ranks().num_trained()),
                            " parameters on ", prompts_.size(), " prompts; rounds ", at_.round + 1,
@@ -184,12 +185,25 @@ class Run {
     return !interrupted_;
   }
 
+  // Whether the last round that is done is evaluated.
+  bool evaluates() const {
+    return at_.round == 0 || at_.round == options_.num_rollout ||
+           (options_.eval_interval > 0 && at_.round % options_.eval_interval == 0);
+  }
+
+  // The evaluation before the first round, or the one in which the run before was ended.
+  Status catch_up() {
+    return peers_.on_first([this]() -> Status {
+      if (!evaluates() || record_->has_eval()) return Ok{};
+      GLINT_TRY_STATUS(evaluate());
+      return at_.round == 0 ? Status(Ok{}) : record_->write_page(0);
+    });
+  }
+
   Status loop() {
     const auto start = Clock::now();
     const std::int64_t first = at_.round;
-    if (at_.round == 0) {
-      GLINT_TRY_STATUS(peers_.on_first([this] { return evaluate(); }));
-    }
+    GLINT_TRY_STATUS(catch_up());
     while (at_.round < options_.num_rollout) {
       GLINT_TRY_STATUS(do_round());
       const double left = seconds_since(start) / static_cast<double>(at_.round - first) *
@@ -200,7 +214,7 @@ class Run {
       if (last || (options_.save_interval > 0 && at_.round % options_.save_interval == 0)) {
         GLINT_TRY_STATUS(save());
       }
-      if (last || (options_.eval_interval > 0 && at_.round % options_.eval_interval == 0)) {
+      if (evaluates()) {
         GLINT_TRY_STATUS(peers_.on_first([this] { return evaluate(); }));
       }
       GLINT_TRY_STATUS(peers_.on_first([&] { return record_->write_page(left); }));

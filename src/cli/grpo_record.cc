@@ -1,5 +1,7 @@
 #include "cli/grpo_record.h"
 
+#include <algorithm>
+
 #include "base/file.h"
 #include "base/str.h"
 
@@ -104,6 +106,12 @@ Status GrpoRecord::add_eval(const GrpoEval& eval, double seconds) {
       {"eval/truncated_ratio", eval.truncated}, {"perf/eval_time", seconds}};
   for (const auto& [k, rate] : eval.pass_rates) metrics.set(str("eval/pass@", k), rate);
   return add(std::move(metrics), eval.samples, true);
+}
+
+bool GrpoRecord::has_eval() const {
+  return std::ranges::any_of(metrics_->lines(), [&](const Json& line) {
+    return line.find("eval/reward") && *line.find("round") == Json(options_.page.rounds_done - 1);
+  });
 }
 
 Status GrpoRecord::write_page(double seconds_left) {

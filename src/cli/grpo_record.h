@@ -45,6 +45,8 @@ class GrpoRecord {
   // The round that was just finished.
   Status add_round(const GrpoBatch& batch, const RoundFigures& figures);
   Status add_eval(const GrpoEval& eval, double seconds);
+  // Whether there is one of the last round that is done.
+  bool has_eval() const;
   // Writes the page as of now.
   Status write_page(double seconds_left);
 

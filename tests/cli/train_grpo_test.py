@@ -111,6 +111,14 @@ def it_learns_and_goes_on_bit_for_bit(tmp):
     what_is_frozen_stays(TINY, whole / "step-3")
     check([line["rollout/raw_reward"] for line in rounds(halves)[0]] == [line["rollout/raw_reward"] for line in lines], "rewards again")
     check("3 rounds already" in run(halves, "--resume"), "nothing is left to do")
+    # As if it had been killed while it was evaluated at the end.
+    log = (whole / "metrics.jsonl").read_text().splitlines(keepends=True)
+    (whole / "metrics.jsonl").write_text("".join(log[:-1]))
+    again = ("--eval-prompt-data", tmp / "eval.jsonl", "--n-samples-per-eval-prompt", 4, "--resume")
+    check("eval after 3 rounds" in run(whole, *again), "the evaluation that was lost")
+    last = rounds(whole)[1][-1]
+    check({**last, "perf/eval_time": 0} == {**after, "perf/eval_time": 0}, "the same evaluation", (last, after))
+    check("eval after" not in run(whole, *again), "it is there")
     check(output("generate", whole / "step-3", "--prompt", "once upon a time", "--max-tokens", 4), "it generates")
 
 
