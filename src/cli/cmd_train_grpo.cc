@@ -104,7 +104,8 @@ class Run {
     GroupOptions groups = options_.groups();
     groups.rollout.stop_ids = stop_ids(model.config(), model.generation());
     groups.rollout.num_token_ids = tokenizer_->vocab_size();
-    GLINT_TRY(rules_, GrpoRules::open(options_, from, *tokenizer_, model));
+    GLINT_TRY(rules_,
+              GrpoRules::open(options_, from, *tokenizer_, model, [this] { return goes_on(); }));
     groups.rules = rules_->rules();
     rollout_ = groups.rollout;
     GLINT_TRY(record_, GrpoRecord::open({.dir = options_.save,

@@ -8,7 +8,8 @@ namespace glint {
 Result<std::unique_ptr<GrpoRules>> GrpoRules::open(const GrpoCommandOptions& options,
                                                    const std::string& dir,
                                                    const Tokenizer& tokenizer,
-                                                   const LoadedModel& model) {
+                                                   const LoadedModel& model,
+                                                   std::function<bool()> goes_on) {
   std::unique_ptr<GrpoRules> all(new GrpoRules(tokenizer));
   GrammarSpec spec = {.kind = GrammarSpec::Kind::kRegex, .text = options.rollout_regex};
   if (!options.rollout_json_schema.empty()) {
@@ -30,13 +31,14 @@ Result<std::unique_ptr<GrpoRules>> GrpoRules::open(const GrpoCommandOptions& opt
   GLINT_TRY(LineProgram program, LineProgram::start(options.generate_tool_command));
   all->program_.emplace(std::move(program));
   all->max_turns_ = options.generate_max_turns;
-  const auto run = [&its = *all->program_, seconds = options.rm_timeout](
+  const auto run = [&its = *all->program_, seconds = options.rm_timeout, goes_on](
                        const std::string& name,
                        const std::string& arguments) -> Result<std::string> {
     GLINT_TRY(const Json given, parse_json(arguments));
-    GLINT_TRY(std::string line,
-              its.ask(dump_json(Json::Object{{"name", name}, {"arguments", given}}), seconds)
-                  .in("--generate-tool-command"));
+    GLINT_TRY(
+        std::string line,
+        its.ask(dump_json(Json::Object{{"name", name}, {"arguments", given}}), seconds, goes_on)
+            .in("--generate-tool-command"));
     const Result<Json> json = parse_json(line);
     return json.ok() && json.value().is_string() ? json.value().as_string() : std::move(line);
   };

@@ -1,6 +1,7 @@
 // The form that answers of a `glint train grpo` run must have, and who runs their tools.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 
@@ -13,10 +14,11 @@ namespace glint {
 class GrpoRules {
  public:
   // For answers of `model`, whose files are in `dir`. Compiles the grammar, starts the program.
-  // `tokenizer` outlives the result.
+  // `tokenizer` outlives the result. `goes_on`: false ends the waiting for the program.
   static Result<std::unique_ptr<GrpoRules>> open(const GrpoCommandOptions& options,
                                                  const std::string& dir, const Tokenizer& tokenizer,
-                                                 const LoadedModel& model);
+                                                 const LoadedModel& model,
+                                                 std::function<bool()> goes_on);
 
   AnswerRules rules() const;
 

@@ -78,6 +78,7 @@ struct AnswerForm {
   bool continuous_usage = false;  // usage in every chunk
   int stream_interval = 1;
   bool return_token_ids = false;
+  bool tokens_as_ids = false;  // "token_id:5" names a token of log-probabilities
   bool return_timings = false;
   bool parse_reasoning = true;    // false: thoughts stay in the content
   bool include_reasoning = true;  // false: thoughts are left out

@@ -105,15 +105,16 @@ Json CompletionWriter::logprobs(const std::vector<TokenScore>& scores, std::size
   if (request_.facts.top_logprobs < 0) return {};
   Json::Array tokens, values, tops, offsets;
   for (const TokenScore& score : scores) {
-    const std::string text = names_.text(score.id);
-    tokens.push_back(text);
+    const std::string name = name_of(score.id, names_, request_.form.tokens_as_ids);
+    tokens.push_back(name);
     values.push_back(finite_logprob(score.logprob.logprob));
     offsets.push_back(static_cast<std::int64_t>(offset));
-    offset += jinja::count_code_points(text);  // as Python and OpenAI count
+    offset += jinja::count_code_points(names_.text(score.id));  // as Python and OpenAI count
     Json top = Json::Object{};
     for (const TokenLogprob::Top& other : score.logprob.top)
-      top.set(names_.text(other.id), finite_logprob(other.logprob));
-    top.set(text, finite_logprob(score.logprob.logprob));
+      top.set(name_of(other.id, names_, request_.form.tokens_as_ids),
+              finite_logprob(other.logprob));
+    top.set(name, finite_logprob(score.logprob.logprob));
     tops.push_back(std::move(top));
   }
   return Json::Object{{"tokens", std::move(tokens)},
@@ -189,7 +190,8 @@ void CompletionWriter::piece(const Piece& piece, const Answer& answer, std::stri
 
 Json ChatWriter::logprobs(const std::vector<TokenScore>& scores) const {
   if (request_.facts.top_logprobs < 0) return {};
-  return Json::Object{{"content", logprobs_json(scores, names_)}, {"refusal", Json()}};
+  return Json::Object{{"content", logprobs_json(scores, names_, request_.form.tokens_as_ids)},
+                      {"refusal", Json()}};
 }
 
 Json ChatWriter::message(const Choice& choice) const {

@@ -4,6 +4,7 @@
 
 #include "base/hash.h"
 #include "base/random.h"
+#include "base/str.h"
 #include "server/dialects/anthropic.h"
 #include "server/dialects/openai_response.h"
 #include "server/dialects/responses_api.h"
@@ -67,9 +68,14 @@ Json openai_usage(const Answer& answer) {
       {"completion_tokens_details", Json::Object{{"reasoning_tokens", answer.reasoning_tokens}}}};
 }
 
-Json::Array logprobs_json(const std::vector<TokenScore>& scores, const TokenNames& names) {
+std::string name_of(TokenId id, const TokenNames& names, bool as_ids) {
+  return as_ids ? str("token_id:", id) : names.text(id);
+}
+
+Json::Array logprobs_json(const std::vector<TokenScore>& scores, const TokenNames& names,
+                          bool as_ids) {
   const auto one = [&](TokenId id, float logprob) {
-    return Json(Json::Object{{"token", names.text(id)},
+    return Json(Json::Object{{"token", name_of(id, names, as_ids)},
                              {"logprob", finite_logprob(logprob)},
                              {"bytes", names.bytes_json(id)}});
   };

@@ -57,8 +57,13 @@ Json openai_usage(const Answer& answer);
 // "call_" and 24 letters, the same for the same answer and index.
 std::string call_id(const ResponseInfo& info, int choice, int index);
 
+// How log-probabilities name a token: by its text, or with `as_ids` by "token_id:" and its id, as
+// vLLM does.
+std::string name_of(TokenId id, const TokenNames& names, bool as_ids);
+
 // [{"token", "logprob", "bytes", "top_logprobs": [...]}, ...]: of OpenAI's chat and responses.
-Json::Array logprobs_json(const std::vector<TokenScore>& scores, const TokenNames& names);
+Json::Array logprobs_json(const std::vector<TokenScore>& scores, const TokenNames& names,
+                          bool as_ids = false);
 
 // Log-probabilities in JSON have no infinities.
 double finite_logprob(float logprob);

@@ -123,6 +123,19 @@ TEST(ChatWriter, usage_comes_in_every_chunk_or_at_the_end) {
   EXPECT_TRUE(bytes.ends_with("data: [DONE]\n\n"));
 }
 
+TEST(ResponseWriter, log_probabilities_name_tokens_by_their_ids_on_request) {
+  Answer answer = {.prompts = {{1}}, .choices = {{}}};
+  answer.choices[0].scores = {{.id = 43, .logprob = {.logprob = -1, .top = {{.id = 44}}}}};
+  for (const Api api : {Api::kChat, Api::kCompletions}) {
+    const ApiRequest request = {
+        .api = api, .facts = {.top_logprobs = 1}, .form = {.tokens_as_ids = true}};
+    const std::string text = dump_json(make_writer(request, info(), names())->whole(answer));
+    for (const char* name : {"token_id:43", "token_id:44"}) {
+      EXPECT_NE(text.find(name), std::string::npos) << text;
+    }
+  }
+}
+
 TEST(CompletionWriter, log_probabilities_have_offsets_into_the_text) {
   const ApiRequest request = {.api = Api::kCompletions, .echo = true, .facts = {.top_logprobs = 1}};
   Answer answer = {.prompts = {{40, 41}}, .prompt_texts = {"HI"}, .choices = {{}}};

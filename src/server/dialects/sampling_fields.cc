@@ -204,6 +204,7 @@ void read_streaming(RequestReader& r, ApiRequest& request) {
     r.fail("stream_options", "stream_options are given, but stream is not true");
   r.integer("stream_interval", request.form.stream_interval, {1, 1000000});
   r.boolean("return_token_ids", request.form.return_token_ids);
+  r.boolean("return_tokens_as_token_ids", request.form.tokens_as_ids);
   r.boolean("return_timings", request.form.return_timings);
 }
 

@@ -24,7 +24,8 @@ void read_id(RequestReader& r, const char* name, std::string& out);
 // /v1/responses).
 void read_response_format(RequestReader& r, const char* inner, ApiRequest& request);
 
-// stream, stream_options, stream_interval, return_token_ids, return_timings.
+// stream, stream_options, stream_interval, return_token_ids,
+// return_tokens_as_token_ids, return_timings.
 void read_streaming(RequestReader& r, ApiRequest& request);
 
 // prompt_logprobs.
