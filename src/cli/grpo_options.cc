@@ -63,11 +63,6 @@ Status check_staleness(const GrpoCommandOptions& o) {
   if (o.mask_offpolicy_in_partial_rollout && !o.partial_rollout) {
     return invalid("--mask-offpolicy-in-partial-rollout needs --partial-rollout");
   }
-  if (o.partial_rollout && !o.mask_offpolicy_in_partial_rollout && o.rollout_temperature != 1) {
-    return invalid(
-        "--partial-rollout weighs tokens of older weights by the engine's log-probabilities, which "
-        "are those at --rollout-temperature 1; give that, or --mask-offpolicy-in-partial-rollout");
-  }
   if (!o.max_weight_staleness) return Ok{};
   if (!o.partial_rollout) {
     return invalid(

@@ -466,7 +466,6 @@ def wrong_input_is_refused(tmp):
     refuse("--over-sampling-batch-size", 32, words=["--over-sampling-batch-size is 32", "--rollout-batch-size 32"])
     refuse("--partial-rollout", words=["--over-sampling-batch-size"])
     refuse("--mask-offpolicy-in-partial-rollout", words=["needs --partial-rollout"])
-    refuse("--over-sampling-batch-size", 40, "--partial-rollout", "--rollout-temperature", 0.5, words=["--rollout-temperature 1"])
     refuse("--max-weight-staleness", 2, words=["--partial-rollout"])
     refuse("--over-sampling-batch-size", 40, "--partial-rollout", "--async-rollout", "--max-weight-staleness", 0, words=["--max-weight-staleness is 0"])
     refuse("--rollout-regex", "[", words=["--rollout-regex"])
