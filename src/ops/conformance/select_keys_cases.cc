@@ -217,6 +217,7 @@ void add_select_keys_cases(std::vector<Case>& cases, bool timing) {
     add({mixed, 3, 13, 37}, "many sequences");
     add({mixed, 8, 128, 64}, "many sequences");
     add({{{100, 33}}, 32, 128, 64}, "a chunk of a prompt");
+    add({{{200, 70}, {-1, 3}, {20, 75}}, 24, 128, 64}, "prompts");
     add({{{2300, 2}}, 32, 128, 2048}, "a long context");
     add({mixed, 4, 32, 16, Scores::kTies}, "ties");
     add({mixed, 1, 32, 16}, "ties at zero");

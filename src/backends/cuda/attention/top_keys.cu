@@ -17,6 +17,8 @@ namespace {
 constexpr int kBlock = 512, kWarps = kBlock / kWarp;
 constexpr int kBits = 8, kBins = 1 << kBits;  // of a digit
 constexpr std::int64_t kKeysWanted = 4096;    // of a thread block
+// Tokens from which on, in all and of each sequence, those of prompts are scored together.
+constexpr std::int64_t kFewTokens = 128, kPromptTokens = 32;
 
 // Thread blocks of a cluster, and the keys of one, whose values are in its shared memory.
 constexpr int most_blocks(const Arch& arch) { return arch.clusters ? 8 : 1; }
@@ -237,7 +239,10 @@ void launch_top_keys(const SelectKeysArgs& args, float* buffer, const Gpu& gpu) 
   const std::int64_t at_once = kScoreBytes / (keys * std::int64_t{sizeof(float)});
   for (; scores.first_token < tokens; scores.first_token += at_once) {
     const std::int64_t now = std::min(at_once, tokens - scores.first_token);
-    launch_score_keys(scores, args.cache.format, now, keys, gpu);
+    const bool of_prompts =
+        gpu.arch.wgmma && now >= kFewTokens && now >= kPromptTokens * args.batch.page_table.dim(0);
+    const auto launch_scores = of_prompts ? launch_score_prompt_keys : launch_score_keys;
+    launch_scores(scores, args.cache.format, now, keys, gpu);
     launch_choose_keys(scores, args.out.ptr<std::int32_t>(), now, keys, gpu);
   }
 }

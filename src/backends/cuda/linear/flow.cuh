@@ -165,7 +165,7 @@ struct Flow {
     const Slices slices = slices_of(p.k);
     const int count = tiles.count();
     Place place;
-    float span[kWideSums] = {};
+    float span[2][kHalfSums] = {};
     for (int number = static_cast<int>(blockIdx.x); number < count;
          number += static_cast<int>(gridDim.x)) {
       const FlowTiles::Work work = tiles.at(number);
@@ -178,23 +178,22 @@ struct Flow {
       wait_at(full + place.stage, place.parity);
       decode_span<kFormat>(a, codes_of(place.stage), row, 0, scales.of_rows);
       for (int step = 0; step < steps; ++step) {
-        start_span<kFormat>(span, a, x_of(place.stage), 0);
+        const std::uint32_t x = describe_x(x_of(place.stage));
+        start_span(span, a, x, 0);
         decode_span<kFormat>(b, codes_of(place.stage), row, 1, scales.of_rows);
         const Scales now = scales;
         if (step + 1 < steps) scales = load_scales(weights, first_row, step + 1);
-        wait_for_sums(span);
         add_wide_span<kFormat>(slice, span, now.upper.of[0], now.lower.of[0]);
-        start_span<kFormat>(span, b, x_of(place.stage), 1);
+        start_span(span, b, x, 1);
         Place next = place;
         next.advance();
         if (step + 1 < steps) {
           wait_at(full + next.stage, next.parity);
           decode_span<kFormat>(a, codes_of(next.stage), row, 0, scales.of_rows);
         }
-        wait_for_sums(span);
+        add_wide_span<kFormat>(slice, span, now.upper.of[1], now.lower.of[1]);
         __syncwarp();
         if (thread % kWarp == 0) arrive(empty + place.stage);  // codes and x have been read
-        add_wide_span<kFormat>(slice, span, now.upper.of[1], now.lower.of[1]);
         place = next;
         if (--left > 0 || step + 1 == steps) continue;
 #pragma unroll

@@ -14,8 +14,7 @@ namespace glint::cuda {
 
 inline constexpr int kWideRows = 128, kHalfRows = 64, kWideWeights = 128;
 inline constexpr int kWideBlock = 256;  // two warpgroups, of 64 rows of the weight each
-constexpr int wide_sums(int rows) { return rows / 2; }  // of a thread
-inline constexpr int kWideSums = wide_sums(kWideRows);
+inline constexpr int kHalfSums = kHalfRows / 2, kWideSums = kWideRows / 2;  // of a thread
 
 template <WeightFormat kFormat, int kRows>
 struct WideShape {
@@ -26,48 +25,39 @@ struct WideShape {
   static constexpr int kBF16Stages = kBlocks == 2 ? 2 : 3;
   static constexpr int kStages = kFormat == WeightFormat::kBF16 ? kBF16Stages : 4;  // of codes
   static constexpr int kSharedBytes = 2 * kXBytes + kStages * kCodeBytes;
-  static_assert(wide_sums(kRows) * kWideBlock * 4 <= kSharedBytes);  // which replace them
+  static_assert(kRows / 2 * kWideBlock * 4 <= kSharedBytes);  // which replace them
   static_assert(kBlocks * (kSharedBytes + 1024) <= 228 << 10);
 };
 
-// sums[64 rows of the weight x rows of x] (+)= a[64 x 16] * x[rows x 16]^T, of bf16; `a` in
-// registers as mma.sync takes it, x in shared memory as `x` describes it. Asynchronous.
-__device__ inline void multiply_wide(float (&d)[kWideSums], const std::uint32_t (&a)[4],
-                                     std::uint64_t x, bool adds) {
-  asm volatile(
-      "{\n.reg .pred p;\nsetp.ne.b32 p, %69, 0;\n"
-      "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {"
-      "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
-      "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
-      "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
-      "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, "
-      "{%64, %65, %66, %67}, %68, p, 1, 1, 0;\n}\n"
-      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]),
-        "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]),
-        "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]),
-        "+f"(d[21]), "+f"(d[22]), "+f"(d[23]), "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]),
-        "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31]), "+f"(d[32]), "+f"(d[33]), "+f"(d[34]),
-        "+f"(d[35]), "+f"(d[36]), "+f"(d[37]), "+f"(d[38]), "+f"(d[39]), "+f"(d[40]), "+f"(d[41]),
-        "+f"(d[42]), "+f"(d[43]), "+f"(d[44]), "+f"(d[45]), "+f"(d[46]), "+f"(d[47]), "+f"(d[48]),
-        "+f"(d[49]), "+f"(d[50]), "+f"(d[51]), "+f"(d[52]), "+f"(d[53]), "+f"(d[54]), "+f"(d[55]),
-        "+f"(d[56]), "+f"(d[57]), "+f"(d[58]), "+f"(d[59]), "+f"(d[60]), "+f"(d[61]), "+f"(d[62]),
-        "+f"(d[63])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(x), "r"(static_cast<int>(adds)));
+// x of a step in shared memory, as the instruction reads it: pieces of eight rows by eight columns,
+// 128 bytes each, those of eight rows together. Columns are those that multiply_add takes at once,
+// number `chain` of the four of a span.
+inline constexpr int kPiece = 128, kEightBytes = 2 * kStep / 16 * kPiece;
+__device__ constexpr int place_of_piece(int eight, int span, int chain, int half) {
+  return eight * kEightBytes + ((span * 4 + chain) * 2 + half) * kPiece;
 }
-__device__ inline void multiply_wide(float (&d)[wide_sums(kHalfRows)], const std::uint32_t (&a)[4],
-                                     std::uint64_t x, bool adds) {
+// For the instruction: what lies n bytes further is n / 16 more.
+__device__ inline std::uint32_t describe_x(const std::byte* x) {
+  return (shared_address(x) & 0x3ffff) / 16 | kPiece / 16 << 16;
+}
+
+// sums[64 rows of the weight x 64 of x] (+)= a[64 x 16] * x[64 x 16]^T, of bf16; `a` in registers
+// as mma.sync takes it, x in shared memory where describe_x() says. Asynchronous.
+__device__ inline void multiply_wide(float (&d)[kHalfSums], const std::uint32_t (&a)[4],
+                                     std::uint32_t x, bool adds) {
   asm volatile(
-      "{\n.reg .pred p;\nsetp.ne.b32 p, %37, 0;\n"
+      "{\n.reg .pred p;\n.reg .b64 where;\nsetp.ne.b32 p, %38, 0;\nmov.b64 where, {%36, %37};\n"
       "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {"
       "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
       "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, "
-      "{%32, %33, %34, %35}, %36, p, 1, 1, 0;\n}\n"
+      "{%32, %33, %34, %35}, where, p, 1, 1, 0;\n}\n"
       : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]),
         "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]),
         "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]),
         "+f"(d[21]), "+f"(d[22]), "+f"(d[23]), "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]),
         "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(x), "r"(static_cast<int>(adds)));
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(x), "n"(kEightBytes / 16),
+        "r"(static_cast<int>(adds)));
 }
 __device__ inline void begin_multiplying() {
   asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
@@ -75,26 +65,12 @@ __device__ inline void begin_multiplying() {
 __device__ inline void end_multiplying() {
   asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
 }
-template <int kSums>
-__device__ void wait_for_sums(float (&d)[kSums]) {
-  asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
+// Sums of all groups but the last kPending.
+template <int kPending>
+__device__ void wait_for_sums(float (&d)[kHalfSums]) {
+  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kPending) : "memory");
 #pragma unroll
-  for (int i = 0; i < kSums; ++i) asm volatile("" : "+f"(d[i])::"memory");
-}
-
-// x of a step in shared memory, as the instruction reads it: pieces of eight rows by eight columns,
-// 128 bytes each, those of sixteen columns and all rows together. Columns are those that
-// multiply_add takes at once, number `chain` of the four of a span.
-inline constexpr int kPiece = 128;
-template <int kRows>
-__device__ int place_of_piece(int span, int chain, int half, int rows) {
-  return (((span * 4 + chain) * 2 + half) * (kRows / 8) + rows) * kPiece;
-}
-template <int kRows>
-__device__ std::uint64_t describe_x(const std::byte* x, int span, int chain) {
-  const std::uint32_t address = shared_address(x + place_of_piece<kRows>(span, chain, 0, 0));
-  constexpr std::uint64_t kNextColumns = kRows / 8 * kPiece / 16, kNextRows = kPiece / 16;
-  return (address & 0x3ffff) / 16 | kNextColumns << 16 | kNextRows << 32;
+  for (int i = 0; i < kHalfSums; ++i) asm volatile("" : "+f"(d[i])::"memory");
 }
 
 // A step of x on its way: a lane has four chunks of one of eight rows, of one or two such eights.
@@ -108,9 +84,9 @@ struct WideX {
 #pragma unroll
     for (int i = 0; i < kOwn; ++i) rows[i] = row_of_x(p, tile, tile.first + row_of(i));
   }
-  __device__ static int pieces(int i) { return static_cast<int>(threadIdx.x) / kWarp + 8 * i; }
+  __device__ static int eight(int i) { return static_cast<int>(threadIdx.x) / kWarp + 8 * i; }
   __device__ static int row_of(int i) {
-    return pieces(i) * 8 + static_cast<int>(threadIdx.x) % kWarp / 4;
+    return eight(i) * 8 + static_cast<int>(threadIdx.x) % kWarp / 4;
   }
   __device__ void load(int k0, int k) {
 #pragma unroll
@@ -130,7 +106,7 @@ struct WideX {
         const std::uint32_t pairs[4] = {v[i][c].x, v[i][c].y, v[i][c].z, v[i][c].w};
 #pragma unroll
         for (int pair = 0; pair < 4; ++pair) {
-          const int place = place_of_piece<kRows>(c / 2, c % 2 * 2 + pair / 2, pair % 2, pieces(i));
+          const int place = place_of_piece(eight(i), c / 2, c % 2 * 2 + pair / 2, pair % 2);
           *reinterpret_cast<std::uint32_t*>(to + place + 4 * lane) = pairs[pair];
         }
       }
@@ -169,26 +145,37 @@ __device__ void decode_span(std::uint32_t (&a)[4][4], const std::byte* codes, in
   }
 }
 
-template <WeightFormat kFormat, int kSums>
-__device__ void start_span(float (&span)[kSums], const std::uint32_t (&a)[4][4], const std::byte* x,
-                           int number) {
+// Starts the sums of a span, with 64 rows of x or twice as many.
+template <int kHalves>
+__device__ void start_span(float (&span)[kHalves][kHalfSums], const std::uint32_t (&a)[4][4],
+                           std::uint32_t x, int number) {
   begin_multiplying();
 #pragma unroll
-  for (int chain = 0; chain < 4; ++chain) {
-    multiply_wide(span, a[chain], describe_x<2 * kSums>(x, number, chain), chain != 0);
+  for (int half = 0; half < kHalves; ++half) {
+#pragma unroll
+    for (int chain = 0; chain < 4; ++chain) {
+      multiply_wide(span[half], a[chain],
+                    x + place_of_piece(half * kHalfRows / 8, number, chain, 0) / 16, chain != 0);
+    }
   }
   end_multiplying();
 }
 
-template <WeightFormat kFormat, int kSums>
-__device__ void add_wide_span(float (&slice)[kSums], const float (&span)[kSums], float upper,
-                              float lower) {
+// Waits for a span's sums and adds them to the slice's.
+template <WeightFormat kFormat, int kHalves>
+__device__ void add_wide_span(float (&slice)[kHalves * kHalfSums],
+                              float (&span)[kHalves][kHalfSums], float upper, float lower) {
 #pragma unroll
-  for (int i = 0; i < kSums; ++i) {
-    if constexpr (kFormat == WeightFormat::kFp8Block) {
-      slice[i] = fmaf(span[i], i % 4 < 2 ? upper : lower, slice[i]);
-    } else {
-      slice[i] += span[i];
+  for (int half = 0; half < kHalves; ++half) {
+    wait_for_sums<0>(span[half]);
+#pragma unroll
+    for (int i = 0; i < kHalfSums; ++i) {
+      float& sum = slice[half * kHalfSums + i];
+      if constexpr (kFormat == WeightFormat::kFp8Block) {
+        sum = fmaf(span[half][i], i % 4 < 2 ? upper : lower, sum);
+      } else {
+        sum += span[half][i];
+      }
     }
   }
 }
@@ -227,7 +214,7 @@ __device__ void add_slices(const ProductArgs& p, const RowTile& tile, std::int64
 template <WeightFormat kFormat, int kRows, Epilogue kEpilogue>
 __device__ __forceinline__ void wide_product(const ProductArgs& p) {
   using Shape = WideShape<kFormat, kRows>;
-  constexpr int kSums = wide_sums(kRows);
+  constexpr int kHalves = kRows / kHalfRows, kSums = kHalves * kHalfSums;
   extern __shared__ __align__(128) std::byte shared[];
   std::byte* const codes = shared + 2 * Shape::kXBytes;
   constexpr int kOut = kWideWeights / 16 * kRowsOf16<kEpilogue>;  // outputs of a row of x
@@ -255,13 +242,13 @@ __device__ __forceinline__ void wide_product(const ProductArgs& p) {
   x.load(begin * kStep, p.k);
   for (int i = 0; i < Shape::kStages - 1; ++i) start_copy(begin + i);
   x.store(shared + begin % 2 * Shape::kXBytes);
-  float slice[kSums] = {}, span[kSums] = {};
+  float slice[kSums] = {}, span[kHalves][kHalfSums] = {};
   for (int step = begin; step < end; ++step) {
     __pipeline_wait_prior(Shape::kStages - 2);
     __syncthreads();  // codes and x of all threads are there, and those of the step before free
     start_copy(step + Shape::kStages - 1);
     const std::byte* const own = codes + step % Shape::kStages * Shape::kCodeBytes;
-    const std::byte* const own_x = shared + step % 2 * Shape::kXBytes;
+    const std::uint32_t own_x = describe_x(shared + step % 2 * Shape::kXBytes);
     if (step + 1 < end) x.load((step + 1) * kStep, p.k);
     const SpanScales upper =
         load_span_scales<kFormat>(weights.w, weights.row(first_row), step, p.k);
@@ -281,13 +268,11 @@ __device__ __forceinline__ void wide_product(const ProductArgs& p) {
     }
     std::uint32_t a[4][4], b[4][4];
     decode_span<kFormat>(a, own, row, 0, scales);
-    start_span<kFormat>(span, a, own_x, 0);
+    start_span(span, a, own_x, 0);
     decode_span<kFormat>(b, own, row, 1, scales);
-    wait_for_sums(span);
     add_wide_span<kFormat>(slice, span, upper.of[0], lower.of[0]);
-    start_span<kFormat>(span, b, own_x, 1);
+    start_span(span, b, own_x, 1);
     if (step + 1 < end) x.store(shared + (step + 1) % 2 * Shape::kXBytes);
-    wait_for_sums(span);
     add_wide_span<kFormat>(slice, span, upper.of[1], lower.of[1]);
   }
 

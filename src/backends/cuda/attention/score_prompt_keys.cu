@@ -1,0 +1,263 @@
+// The indexer's scores for the tokens of prompts, by the instruction for whole warpgroups: a page
+// of keys passes through registers from code to bf16 once for eight tokens, whose queries lie in
+// shared memory. A warpgroup scores a page at a time, for two tokens together.
+//
+// Every score is the sum of score_keys.cu, instruction by instruction.
+#include <cuda_fp8.h>
+
+#include <algorithm>
+#include <type_traits>
+
+#include "backends/cuda/attention/top_keys.cuh"
+#include "backends/cuda/dependent_launch.cuh"
+#include "backends/cuda/linear/wide.cuh"
+
+namespace glint::cuda {
+namespace {
+
+constexpr int kDim = kStep, kMostHeads = 32;
+constexpr int kTokens = 8;                // of a thread block
+constexpr int kGroups = 3, kGroup = 128;  // warpgroups, and their threads
+constexpr int kBlock = kGroups * kGroup, kWarps = kBlock / kWarp;
+constexpr int kRound = kGroups * kPageSize;  // keys of a block at a time
+constexpr int kPiecesOfToken = kMostHeads / 8 * kEightBytes;
+static_assert(kPageSize == 64 && 2 * kMostHeads == kHalfRows && kDim == 4 * kWarp && kWarps == 12);
+
+struct Shared {
+  alignas(128) std::byte q[kTokens * kPiecesOfToken];
+  float weights[kTokens][kMostHeads];
+  int visible[kTokens];  // 0: of a token without scores
+  std::int32_t seqs[kTokens];
+};
+
+// Four neighbouring columns of a query.
+struct alignas(8) Columns {
+  __nv_bfloat162 pairs[2];
+};
+// The scale of a query whose columns a warp has.
+template <class Key>
+__device__ float scale_of(const Columns& q) {
+  if constexpr (!std::is_same_v<Key, std::uint8_t>) return 1;
+  const __nv_bfloat162 largest = __hmax2(__habs2(q.pairs[0]), __habs2(q.pairs[1]));
+  return index_scale(warp_max(fmaxf(as_float(largest.x), as_float(largest.y))));
+}
+// Two columns as they are, or as the fp8 codes of this scale say.
+template <class Key>
+__device__ __nv_bfloat162 quantized(__nv_bfloat162 pair, float scale) {
+  if constexpr (std::is_same_v<Key, std::uint8_t>) {
+    const float2 v = __bfloat1622float2(pair);
+    const float inverse = 1.0f / scale;  // of a power of two: exact
+    const __nv_fp8x2_storage_t codes =
+        __nv_cvt_float2_to_fp8x2({v.x * inverse, v.y * inverse}, __NV_SATFINITE, __NV_E4M3);
+    const __half2 values = __nv_cvt_fp8x2_to_halfraw2(codes, __NV_E4M3);
+    pair = __float22bfloat162_rn(__half22float2(values));
+  }
+  return pair;
+}
+
+// The queries of a block's tokens, where the instruction reads them; a warp for each head, whose
+// next ones are on their way.
+template <WeightFormat kFormat, class Key>
+__device__ void load_queries(const KeyScores& s, std::int64_t first, std::int64_t tokens,
+                             Shared& shared) {
+  constexpr int kHeads = kTokens * kMostHeads, kAhead = 8;
+  const int lane = threadIdx.x % kWarp, t = lane % 4, chunk = lane / 4 % 4, part = lane / 16;
+  const int column = Codes<kFormat>::column(t, chunk) + 4 * part;
+  // Past the last token and head the last one again.
+  const auto row_of = [&](int i) {
+    return min(first + i / kMostHeads, tokens - 1) * s.heads + min(i % kMostHeads, s.heads - 1);
+  };
+  for (int begin = threadIdx.x / kWarp; begin < kHeads; begin += kAhead * kWarps) {
+    Columns q[kAhead];
+    float weights[kAhead];
+#pragma unroll
+    for (int u = 0; u < kAhead; ++u) {
+      const std::int64_t row = row_of(min(begin + u * kWarps, kHeads - 1));
+      q[u] = *reinterpret_cast<const Columns*>(s.q + row * kDim + column);
+      weights[u] = s.weights[row];
+    }
+#pragma unroll
+    for (int u = 0; u < kAhead; ++u) {
+      const int i = begin + u * kWarps, token = i / kMostHeads, h = i % kMostHeads;
+      if (i >= kHeads) break;
+      const float scale = scale_of<Key>(q[u]);
+      std::byte* const to = shared.q + token * kPiecesOfToken + h % 8 * 16 + t * 4 +
+                            place_of_piece(h / 8, chunk / 2, chunk % 2 * 2 + part, 0);
+      *reinterpret_cast<__nv_bfloat162*>(to) = quantized<Key>(q[u].pairs[0], scale);
+      *reinterpret_cast<__nv_bfloat162*>(to + kPiece) = quantized<Key>(q[u].pairs[1], scale);
+      if (lane == 0) {
+        shared.weights[token][h] = h < s.heads ? weights[u] * s.weight_scale * scale : 0.0f;
+      }
+    }
+  }
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+
+// A warp's 16 keys of a page on their way: two of a lane.
+template <WeightFormat kFormat, class Key>
+struct Keys {
+  Codes<kFormat> codes[2];
+  float scales[2];
+
+  __device__ void load(const KeyScores& s, std::int32_t page) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const int own = static_cast<int>(threadIdx.x) % kGroup / kWarp * 16 + half * 8 +
+                      static_cast<int>(threadIdx.x) % kWarp / 4;
+      const std::int64_t slot = std::int64_t{page} * kPageSize + own;
+      const auto* row = reinterpret_cast<const std::byte*>(s.keys.key<Key>(slot));
+      scales[half] = std::is_same_v<Key, std::uint8_t> ? *s.keys.scale(slot) : 1.0f;
+#pragma unroll
+      for (int u = 0; u < Codes<kFormat>::kVectors; ++u) {
+        codes[half].v[u] = load_once(row + 16 * Codes<kFormat>::unit(u, threadIdx.x % 4));
+      }
+    }
+  }
+  __device__ void decode(std::uint32_t (&a)[2 * kChunks][4]) const {
+#pragma unroll
+    for (int c = 0; c < kChunks; ++c) {
+      std::uint32_t upper[4], lower[4];
+      codes[0].pairs(c, upper);
+      codes[1].pairs(c, lower);
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        a[2 * c + i][0] = upper[2 * i], a[2 * c + i][1] = lower[2 * i];
+        a[2 * c + i][2] = upper[2 * i + 1], a[2 * c + i][3] = lower[2 * i + 1];
+      }
+    }
+  }
+};
+
+// Scores of tokens [begin, end) of a block, of one sequence, with its keys [first, last).
+template <WeightFormat kFormat, class Key>
+__device__ void score_sequence(const KeyScores& s, const Shared& shared, float* out, int begin,
+                               int end, int first, int last) {
+  const int g = threadIdx.x % kWarp / 4, t = threadIdx.x % 4;
+  const int group = threadIdx.x / kGroup, row = threadIdx.x % kGroup / kWarp * 16 + g;
+  const std::int32_t* const pages = s.page_table + shared.seqs[begin] * s.max_pages;
+  int base = first + group * kPageSize;
+  if (base >= last) return;
+  const std::uint32_t queries = describe_x(shared.q);
+  Keys<kFormat, Key> keys;
+  keys.load(s, pages[base / kPageSize]);
+  for (; base < last; base += kRound) {
+    std::uint32_t a[2 * kChunks][4];
+    keys.decode(a);
+    const float scales[2] = {keys.scales[0], keys.scales[1]};
+    if (base + kRound < last) keys.load(s, pages[(base + kRound) / kPageSize]);
+    const auto start = [&](float(&dots)[kHalfSums], int two) {
+      const std::uint32_t q = queries + two * kPiecesOfToken / 16;
+      begin_multiplying();
+#pragma unroll
+      for (int i = 0; i < 2 * kChunks; ++i) {
+        multiply_wide(dots, a[i], q + place_of_piece(0, i / 4, i % 4, 0) / 16, i != 0);
+      }
+      end_multiplying();
+    };
+    const auto finish = [&](const float(&dots)[kHalfSums], int two) {
+      if (two + 2 <= begin || two >= end) return;
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        const int token = two + i;
+        const float* const weights = shared.weights[token] + 2 * t;
+        float score[2] = {};
+#pragma unroll
+        for (int j = 0; j < kMostHeads / 8; ++j) {
+          const float2 w = *reinterpret_cast<const float2*>(weights + j * 8);
+          const float* const of = dots + i * (kHalfSums / 2) + j * 4;
+#pragma unroll
+          for (int half = 0; half < 2; ++half) {
+            score[half] += w.x * fmaxf(0.0f, of[half * 2]);
+            score[half] += w.y * fmaxf(0.0f, of[half * 2 + 1]);
+          }
+        }
+        const int visible = token >= begin && token < end ? shared.visible[token] : 0;
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+          score[half] += __shfl_xor_sync(kAllLanes, score[half], 1);
+          score[half] += __shfl_xor_sync(kAllLanes, score[half], 2);
+          const int key = base + row + half * 8;
+          if (t == 0 && key < visible) out[token * s.stride + key] = score[half] * scales[half];
+        }
+      }
+    };
+    float even[kHalfSums], odd[kHalfSums];
+    start(even, 0);
+    start(odd, 2);
+    wait_for_sums<1>(even);
+    finish(even, 0);
+    start(even, 4);
+    wait_for_sums<1>(odd);
+    finish(odd, 2);
+    start(odd, 6);
+    wait_for_sums<1>(even);
+    finish(even, 4);
+    wait_for_sums<0>(odd);
+    finish(odd, 6);
+  }
+}
+
+template <WeightFormat kFormat, class Key>
+__global__ void __launch_bounds__(kBlock, 1)
+    score_prompt_keys_kernel(const KeyScores s, const std::int64_t tokens, const int rounds) {
+  if constexpr (kArch.wgmma) {
+    extern __shared__ __align__(128) std::byte memory[];
+    Shared& shared = *reinterpret_cast<Shared*>(memory);
+    let_next_start();
+    wait_for_inputs();
+    const int before = static_cast<int>(blockIdx.y) * kTokens;  // of this launch
+    const std::int64_t first_token = s.first_token + before;
+    const int first = static_cast<int>(blockIdx.x) * kRound * rounds;
+    const int last = first + kRound * rounds;
+    int most = 0;
+    for (int i = 0; i < kTokens; ++i) {
+      const bool there = first_token + i < tokens;
+      const int visible = there ? s.positions[first_token + i] + 1 : 0;
+      most = max(most, visible);
+      if (static_cast<int>(threadIdx.x) == i) {
+        shared.visible[i] = visible <= s.k ? 0 : visible;
+        shared.seqs[i] = there ? s.seqs[first_token + i] : -1;
+      }
+    }
+    if (most <= s.k || most <= first) return;
+    load_queries<kFormat, Key>(s, first_token, tokens, shared);
+    __syncthreads();
+    float* const out = s.scores + before * s.stride;
+    for (int begin = 0, end = 0; begin < kTokens; begin = end) {
+      int visible = 0;
+      for (; end < kTokens && shared.seqs[end] == shared.seqs[begin]; ++end) {
+        visible = max(visible, shared.visible[end]);
+      }
+      score_sequence<kFormat, Key>(s, shared, out, begin, end, first, min(last, visible));
+    }
+  }
+}
+
+}  // namespace
+
+void launch_score_prompt_keys(const KeyScores& s, IndexFormat format, std::int64_t tokens,
+                              std::int64_t most_keys, const Gpu& gpu) {
+  const auto ceil_div = [](std::int64_t a, std::int64_t b) { return (a + b - 1) / b; };
+  const std::int64_t blocks = ceil_div(tokens, kTokens), rounds = ceil_div(most_keys, kRound);
+  // A token's keys are divided into parts as takes the least time: the rounds of all blocks of a
+  // multiprocessor, where queries take as long as some rounds.
+  constexpr std::int64_t kQueries = 4, kMostParts = 32;
+  const auto time = [&](std::int64_t parts) {
+    return ceil_div(blocks * parts, gpu.num_sms) * (ceil_div(rounds, parts) + kQueries);
+  };
+  std::int64_t parts = 1;
+  for (std::int64_t n = 2; n <= kMostParts; ++n) parts = time(n) < time(parts) ? n : parts;
+  const std::int64_t rounds_each = ceil_div(rounds, parts);
+  const auto kernel = format == IndexFormat::kFp8
+                          ? score_prompt_keys_kernel<WeightFormat::kFp8Block, std::uint8_t>
+                          : score_prompt_keys_kernel<WeightFormat::kBF16, bf16>;
+  // A failure shows as the launch's error.
+  cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, sizeof(Shared));
+  const LaunchShape shape = {.grid = dim3(static_cast<unsigned>(ceil_div(rounds, rounds_each)),
+                                          static_cast<unsigned>(blocks)),
+                             .block = kBlock,
+                             .shared = sizeof(Shared)};
+  launch_in_order(kernel, shape, gpu, s, s.first_token + tokens, static_cast<int>(rounds_each));
+}
+
+}  // namespace glint::cuda
