@@ -16,7 +16,9 @@ namespace {
 
 constexpr int kBlock = 512, kWarps = kBlock / kWarp;
 constexpr int kBits = 8, kBins = 1 << kBits;  // of a digit
-constexpr std::int64_t kKeysWanted = 4096;    // of a thread block
+// Keys of a thread block, where tokens are few, and where they have enough blocks for all
+// multiprocessors, which need not meet then.
+constexpr std::int64_t kKeysOfFew = 4096, kKeysOfMany = 24576;
 // Tokens from which on, in all and of each sequence, those of prompts are scored together.
 constexpr std::int64_t kFewTokens = 128, kPromptTokens = 32;
 
@@ -192,7 +194,8 @@ void launch_choose_keys(const KeyScores& scores, std::int32_t* out, std::int64_t
                         std::int64_t most_keys, const Gpu& gpu) {
   unsigned blocks = 1;
   const auto most = static_cast<unsigned>(most_blocks(gpu.arch));
-  while (blocks < most && most_keys > kKeysWanted * blocks) blocks *= 2;
+  const std::int64_t wanted = tokens < gpu.num_sms ? kKeysOfFew : kKeysOfMany;
+  while (blocks < most && most_keys > wanted * blocks) blocks *= 2;
   const TopKeys top = {scores, out, (most_keys + blocks - 1) / blocks};
   const auto bytes = static_cast<std::size_t>(top.capacity) * sizeof(std::uint32_t);
   // A failure shows as the launch's error.
