@@ -64,7 +64,7 @@ struct State {
   bool control_running = false;  // a command is with the executor, or on its way to it
   bool paused = false;
   bool stopping = false;
-  bool failed = false;  // nothing can run any more
+  bool failed = false;  // nothing can run, unless the executor recovers later
 };
 
 // How fast steps follow each other, tokens come and the queue moves.
@@ -213,6 +213,7 @@ struct Engine::Impl {
       scheduler.preempt_all();
       scheduler.flush_cache();
     }
+    if (kind == ExecutorCommand::Kind::kRecover && done.status.ok()) state.failed = false;
     control.done.set_value(std::move(done.status));
   }
 
@@ -224,7 +225,7 @@ struct Engine::Impl {
     hang.failed.set_value();
   }
 
-  // Nothing can run any more.
+  // Nothing can run.
   void fail_all(const std::string& error) {
     state.failed = true;
     for (const RequestId id : scheduler.alive()) {

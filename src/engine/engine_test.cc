@@ -408,7 +408,7 @@ TEST(Engine, a_failed_step_costs_time_and_no_token) {
   EXPECT_EQ(rig.engine->stats().used_pages, 0);
 }
 
-TEST(Engine, a_device_that_is_lost_ends_every_request) {
+TEST(Engine, a_device_that_is_lost_ends_every_request_until_it_is_back) {
   struct Lost : FakeExecutor {
     using FakeExecutor::FakeExecutor;
     Status recover() override {
@@ -434,6 +434,15 @@ TEST(Engine, a_device_that_is_lost_ends_every_request) {
     EXPECT_EQ(event.finished, FinishReason::kError);
     EXPECT_EQ(event.error, "step 3 was told to fail; no rank is left");
   }
+  const auto end_of = [&](RequestId id) {
+    EXPECT_TRUE(engine.submit(Rig::request(id)).ok());
+    for (;;) {
+      if (const TokenEvent event = *events.pop(); event.finished) return *event.finished;
+    }
+  };
+  EXPECT_EQ(end_of(4), FinishReason::kCancelled);
+  EXPECT_TRUE(engine.control({.kind = ExecutorCommand::Kind::kRecover, .path = "ranks"}).ok());
+  EXPECT_EQ(end_of(5), FinishReason::kLength);
 }
 
 // Clients on several threads that submit, abort, pause, flush and update weights at random.
