@@ -212,22 +212,25 @@ void RankProcesses::end() {
 }
 
 Status RankProcesses::restart(const std::function<Status()>& beside) {
-  const std::string why = state().ok() ? "" : state().error().message;
-  const auto now = Clock::now();
-  faults_.push_back(now);
-  while (now - faults_.front() > kFaultWindow) faults_.pop_front();
-  if (faults_.size() >= kMostFaults) {
-    options_.on_give_up(
-        str("ranks were lost ", faults_.size(), " times in ten minutes; the last: ", why));
+  for (;;) {
+    const std::string why = state().ok() ? "" : state().error().message;
+    const auto now = Clock::now();
+    faults_.push_back(now);
+    while (now - faults_.front() > kFaultWindow) faults_.pop_front();
+    if (faults_.size() >= kMostFaults) {
+      options_.on_give_up(
+          str("ranks were lost ", faults_.size(), " times in ten minutes; the last: ", why));
+    }
+    log(LogLevel::kError, why + "; all ranks start again");
+    end();
+    if (groups_) groups_->begin_again();
+    ending_ = false;
+    is_lost_ = false;
+    Status status = bring_back(beside);
+    if (!status.ok()) lose("ranks do not start again: " + status.error().message);
+    // Those that came and were lost again come back once more; nobody waits for more of the others.
+    if (status.ok() || processes_.empty()) return status;
   }
-  log(LogLevel::kError, why + "; all ranks start again");
-  end();
-  if (groups_) groups_->begin_again();
-  ending_ = false;
-  is_lost_ = false;
-  Status status = bring_back(beside);
-  if (!status.ok()) lose("ranks do not start again: " + status.error().message);
-  return status;
 }
 
 // New processes, with what those before them had.

@@ -233,10 +233,17 @@ def lives(pid):
         return False
 
 
-def loses(server, how, what):
-    """A rank of the server, which is back when this returns; the ranks' processes before and now."""
-    before = pids(server)
+def children(server):
+    return {int(pid) for file in pathlib.Path(f"/proc/{server.process.pid}/task").glob("*/children") for pid in file.read_text().split()}
+
+
+def loses(server, how, what, twice=False):
+    """A rank of the server, which is back when this returns; the ranks' processes before and now. `twice`: it dies before it is back, too."""
+    before, had = pids(server), children(server)
     os.kill(before[-1], how)
+    if twice:
+        until("a new rank", lambda: children(server) - had)
+        os.kill(max(children(server) - had), signal.SIGKILL)
     begin = time.monotonic()
     until("health says so", lambda: server.request("/health")[0] == 503)
     seen = time.monotonic()
@@ -253,6 +260,7 @@ def a_lost_rank_costs_time_and_no_request():
     cases = ((2, (([kill], True), ([kill], False)), ("--tp", 2)),
              (3, (([kill], True), ([kill], False)), ("--ep", 3, "--spec", "mtp:2", "--kv-cache-tokens", 1024)),
              (2, (([kill], True), ([stop], True)), ("--pp", 2)),
+             (2, (([kill], "twice"),), ("--dp", 2)),
              (4, (([stop, kill], True),), ("--tp", 4, "--spec", "mtp:2", "--kv-cache-tokens", 4096)))  # these preempt
     for size, rounds, flags in cases:
         with serve("--threads", size, *flags) as server, concurrent.futures.ThreadPoolExecutor(STREAMS + 1) as pool:
@@ -266,7 +274,7 @@ def a_lost_rank_costs_time_and_no_request():
                     done = generated()
                     until("tokens", lambda: not busy or generated() > done + 100)
                     assert not busy or not all(one.done() for one in running), "the fault comes too late"
-                    before, after = loses(server, how, f"{how.name}, {size} ranks, {'busy' if busy else 'idle'}")
+                    before, after = loses(server, how, f"{how.name}, {size} ranks, {'busy' if busy else 'idle'}", busy == "twice")
                     assert before[0] == server.process.pid and len(set(before)) == size, before
                 assert [text_of(one.result()[2]) for one in running or run()] == expected, faults
             assert server.request("/flush_cache", {})[0] == 200
