@@ -37,6 +37,12 @@ std::string objection(const RankHello& self, int first, const RankHello& theirs)
   return {};
 }
 
+// Whether the other end has not hung up meanwhile: a rank may have waited in vain, and come again.
+bool is_there(const RankStream& stream) {
+  pollfd end = {.fd = stream.fd(), .events = POLLRDHUP, .revents = 0};
+  return ::poll(&end, 1, 0) == 0;
+}
+
 // Until the rank's process or its leader's connection has ended; the process's exit code, -1 where
 // it was ended by a signal.
 int await_rank(pid_t pid, const RankStream& stream) {
@@ -116,7 +122,7 @@ Result<std::vector<RankGate::Newcomer>> RankGate::admit(Deadline deadline) {
     RankStream stream(std::move(socket).value());
     stream.set_receive_seconds(kHelloSeconds);
     const Result<std::string> text = stream.receive(kMostHello);
-    if (!text.ok()) continue;
+    if (!text.ok() || !is_there(stream)) continue;
     const Result<RankHello> hello = read_hello(text.value());
     if (!hello.ok() || hello.value().launch != self_.launch) continue;
     const std::string why = objection(self_, first_, hello.value());

@@ -1,6 +1,9 @@
 #include "runtime/rank_launch.h"
 
 #include <gtest/gtest.h>
+#include <sys/socket.h>
+
+#include <thread>
 
 namespace glint {
 namespace {
@@ -35,6 +38,27 @@ TEST(RankHello, of_strangers_is_refused) {
 TEST(RankHello, tells_machines_apart) {
   EXPECT_EQ(this_machine(), this_machine());
   EXPECT_FALSE(this_machine().empty());
+}
+
+TEST(RankGate, takes_nobody_who_has_hung_up) {
+  const RankHello first = {.build = "1", .launch = "a", .machine = "m", .size = 2};
+  RankHello second = first;
+  second.rank = 1;
+  const AgentOptions agent = {
+      .self = second, .leader = "127.0.0.1", .port = port_of(listen_tcp(0).value())};
+  auto gate = RankGate::open(agent.port, first).value();
+  RankStream gone(connect_tcp(agent.leader, agent.port, seconds_from_now(10), false).value());
+  ASSERT_TRUE(gone.send(write_hello(second)).ok());
+  ::shutdown(gone.fd(), SHUT_WR);
+  Result<std::string> heard = Error{};
+  std::thread comes([&] {
+    if (Result<RankStream> stream = come_to_leader(agent, true); stream.ok())
+      heard = stream.value().receive();
+  });
+  EXPECT_TRUE(gate->admit(seconds_from_now(10)).value().front().stream.send("start").ok());
+  gate.reset();
+  comes.join();
+  EXPECT_TRUE(heard.ok() && heard.value() == "start");
 }
 
 }  // namespace
