@@ -155,7 +155,7 @@ def main():
                          "output": tok.decode(out, skip_special_tokens=False)})
             print(repr(said[-1]["prompt"][-100:]), repr(said[-1]["output"]), flush=True)
         with open(os.path.join(a.out, "greedy.json"), "w") as f:
-            f.write("[\n" + ",\n".join(map(json.dumps, said)) + "\n]\n")
+            f.write("[\n" + ",\n".join(json.dumps(one, separators=(",", ":")) for one in said) + "\n]\n")
 
         bf16 = score(load(a.model, torch.bfloat16), held["heldout.ids.txt"])
         print("bf16", bf16, flush=True)
