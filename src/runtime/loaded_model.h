@@ -125,8 +125,8 @@ class LoadedModel {
   std::string way_between_ranks() const {
     return ranks_.groups.empty() ? "" : ranks_.groups.front()->way();
   }
-  // The same text for the same names, types, shapes and files of tensors: ranks compare what they
-  // have read.
+  // The same text for the same configuration, and the same names, types, shapes, files and samples
+  // of tensors: ranks compare what they have read.
   std::string fingerprint() const;
   // Runs what the leader of this rank's group runs.
   Status follow(const RankPass& pass);

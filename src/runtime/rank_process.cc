@@ -77,6 +77,7 @@ Status run_rank(RankLeader& leader, const Json& start, const std::string& build,
     const Status done = model->follow(pass);
     if (!is_answered(pass.kind)) continue;
     Json answer = answer_of(done);
+    answer.set("checkpoint", model->fingerprint());
     answer.set("way", model->way_between_ranks());  // groups find it with the first of these passes
     GLINT_TRY_STATUS(leader.tell(answer));
   }

@@ -18,7 +18,8 @@ inline constexpr const char* kRankProcessArgument = "--run-a-rank-for-a-server";
 // makes, in groups as RankMembership::join() has it.
 Json rank_start(const ModelOptions& model, int rank, const std::string& build, const Json& backend,
                 const std::string& memory);
-// Passes that are answered, with {} or an error; so is the start, at last with {checkpoint, about}.
+// Passes that are answered, with {checkpoint, way} or an error; so is the start, at last with
+// {checkpoint, about}.
 bool is_answered(RankPass::Kind kind);
 
 // The process, until its leader closes the stream. Returns the exit code: 2 if no RankProcesses

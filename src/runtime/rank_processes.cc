@@ -105,13 +105,19 @@ Result<Json> RankProcesses::take_answer(std::size_t follower) {
   return *std::move(said);
 }
 
+// The same of one whose weights are to be its leader's.
+Result<Json> RankProcesses::take_loaded(std::size_t follower) {
+  GLINT_TRY(Json said, take_answer(follower));
+  if (said.find("checkpoint")->as_string() == leader_->fingerprint()) return said;
+  return invalid(str("rank ", follower + 1, " has read another checkpoint in ",
+                     leader_->options().dir,
+                     " than the first rank; let the files be written before serving them, and be "
+                     "the same on all machines"));
+}
+
 Status RankProcesses::await_loaded() {
   for (std::size_t i = 0; i < processes_.size(); ++i) {
-    GLINT_TRY(Json said, take_answer(i));
-    if (said.find("checkpoint")->as_string() != leader_->fingerprint()) {
-      return invalid(str("rank ", i + 1, " has read another checkpoint in ", leader_->options().dir,
-                         " than the first rank; let the files be written before serving them"));
-    }
+    GLINT_TRY(Json said, take_loaded(i));
     const std::lock_guard lock(mutex_);
     processes_[i].said = *said.find("about");
   }
@@ -141,7 +147,7 @@ Status RankProcesses::finish() {
   Status all = state();
   for (; !unanswered_.empty(); unanswered_.pop_back()) {
     for (std::size_t i = 0; i < processes_.size(); ++i) {
-      const Result<Json> said = take_answer(i);
+      const Result<Json> said = take_loaded(i);
       if (!said.ok() && all.ok()) all = said.error();
       if (!said.ok()) continue;
       const std::lock_guard lock(mutex_);

@@ -11,6 +11,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 
 from served import Served, until
 
@@ -110,6 +111,34 @@ def machines_share_the_ranks(expected):
     assert said.returncode == 2 and "--nnodes is 3, and --tp is 2" in said.stderr, said
 
 
+def other_files_are_refused(expected):
+    """Those that the second machine has in the place of the first one's."""
+    with tempfile.TemporaryDirectory() as top:
+        places = [pathlib.Path(top, str(node)) for node in range(2)]
+        for place in places:
+            place.mkdir()
+            (place / "same").symlink_to(os.path.abspath(MODEL))
+        (places[0] / "other").symlink_to(os.path.abspath(MODEL))
+        shutil.copytree(MODEL, places[1] / "other")
+        with open(places[1] / "other/model.safetensors", "r+b") as file:
+            file.seek(8 + int.from_bytes(file.read(8), "little"))
+            file.write(bytes(8))
+        for name in ("other", "same"):
+            command, port = [os.path.abspath(GLINT), "serve", f"/proc/self/cwd/{name}", "--tp", 2, *FLAGS, "--nnodes", 2], free_port()
+            lines = [["env", "-C", place, *map(str, command), "--master-addr", f"127.0.0.1:{port}", "--node-rank", str(node)]
+                     for node, place in enumerate(places)]
+            other = subprocess.Popen(lines[1], stderr=subprocess.DEVNULL)
+            if name == "other":
+                said = subprocess.run(lines[0], capture_output=True, text=True, timeout=60)
+                assert said.returncode == 2 and "rank 1 has read another checkpoint" in said.stderr, said
+            else:
+                with Served(lines[0]) as server:
+                    status, _, said = server.request("/update_weights_from_disk", {"model_path": "/proc/self/cwd/other"})
+                    assert status != 200 and "rank 1 has read another checkpoint" in str(said), said
+                    assert answer(server) == expected
+            assert other.wait(30) == 0
+
+
 def starts(launch, layout, expected):
     with Served([*launch, GLINT, "serve"], MODEL, *layout, *FLAGS) as server:
         assert answer(server) == expected
@@ -143,3 +172,4 @@ else:
     a_follower_ends_with_its_server()
     what_differs_is_refused()
     machines_share_the_ranks(text)
+    other_files_are_refused(text)
