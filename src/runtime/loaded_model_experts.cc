@@ -1,5 +1,6 @@
 // A loaded model whose experts move between the ranks that share them.
 #include <algorithm>
+#include <utility>
 
 #include "base/str.h"
 #include "model/move_experts.h"
@@ -38,8 +39,11 @@ void LoadedModel::move_experts(int layer, const ExpertSlots& slots) {
 // As they were loaded.
 Status LoadedModel::undo_moves() {
   if (shard_.moved.empty()) return Ok{};
-  shard_.moved.clear();
-  if (!is_made_up()) GLINT_TRY_STATUS(take_weights(options_.dir));
+  std::vector<ExpertSlots> moved = std::exchange(shard_.moved, {});
+  if (Status read = is_made_up() ? Ok{} : take_weights(options_.dir); !read.ok()) {
+    shard_.moved = std::move(moved);  // for the next try
+    return read;
+  }
   for (int i = 0; i < config_.num_hidden_layers; ++i) {
     moves_.tables->set(i, shard_.slots_of(i, config_.n_routed_experts), ops().device());
   }

@@ -12,6 +12,8 @@ import pathlib
 import signal
 import subprocess
 import sys
+import tempfile
+import threading
 import time
 
 from served import Served, text_of, until
@@ -90,12 +92,23 @@ def shards_say_what_one_says():
         assert [(rank["shard"], rank["tp_rank"]) for rank in server.request("/server_info")[2]["ranks"]] == [(0, 0), (0, 1), (1, 0), (1, 1)]
 
 
+def place(top):
+    link = pathlib.Path(top, "model")
+    link.symlink_to(os.path.abspath(MODEL))
+    return link
+
+
 def experts_move_and_nobody_notices():
-    """Before, during and after moves, and after a rank was lost whose experts had moved."""
+    """Before, during and after moves, and after a rank was lost whose experts had moved, also where the files are not there at first."""
     with serve("--threads", 1) as one:
         expected = answers(one)
-    with serve("--ep", 2, "--threads", 2, "--enable-eplb", "--ep-num-redundant-experts", 5, "--eplb-rebalance-num-iterations", 10) as server:
-        for lost in (False, True):
+    with tempfile.TemporaryDirectory() as top, \
+         Served([GLINT, "serve"], link := place(top), "--kv-cache-tokens", 4096, "--ep", 2, "--threads", 2, "--enable-eplb",
+                "--ep-num-redundant-experts", 5, "--eplb-rebalance-num-iterations", 10) as server:
+        for lost in ("", "lost", "unread"):
+            if lost == "unread":
+                link.unlink()
+                threading.Timer(1.5, place, [top]).start()
             if lost:
                 loses(server, signal.SIGKILL, "KILL, 2 ranks whose experts move")
             places = server.request("/server_info")[2]["experts"]
