@@ -143,16 +143,18 @@ Result<Subject> find_subject(const Options& o, const Cli& cli) {
 
 Status check_ranges(const Options& o) {
   for (const auto& [name, value] :
-       {std::pair("count", o.count), std::pair("ep", o.ep), std::pair("dp", o.dp),
-        std::pair("pp", o.pp), std::pair("cp", o.cp), std::pair("input-len", o.input_len),
-        std::pair("output-len", o.output_len)}) {
-    if (value < 1 || value > (1 << 20)) {
-      return invalid(str("--", name, " is ", value, "; it must be from 1 to 1048576"));
-    }
+       {std::pair("count", o.count), std::pair("tp", o.tp ? o.tp : 1), std::pair("ep", o.ep),
+        std::pair("dp", o.dp), std::pair("pp", o.pp), std::pair("cp", o.cp)}) {
+    if (value < 1 || value > 1024)
+      return invalid(str("--", name, " is ", value, "; it must be from 1 to 1024"));
   }
-  if (o.count > 1024) return invalid(str("--count is ", o.count, "; it must be 1024 at most"));
-  if (o.tp < 0 || o.drafts < 0 || o.drafts > 64 || o.concurrency < 0 || o.concurrency > 65536) {
-    return invalid("--tp, --drafts (to 64) and --concurrency (to 65536) must be 0 or more");
+  for (const auto& [name, value] :
+       {std::pair("input-len", o.input_len), std::pair("output-len", o.output_len)}) {
+    if (value < 1 || value > (1 << 20))
+      return invalid(str("--", name, " is ", value, "; it must be from 1 to 1048576"));
+  }
+  if (o.drafts < 0 || o.drafts > 64 || o.concurrency < 0 || o.concurrency > 65536) {
+    return invalid("--drafts (to 64) and --concurrency (to 65536) must be 0 or more");
   }
   if (o.max_num_batched_tokens < 64 || o.max_num_batched_tokens > (1 << 20)) {
     return invalid(str("--max-num-batched-tokens is ", o.max_num_batched_tokens,
