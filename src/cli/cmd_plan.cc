@@ -182,19 +182,33 @@ Status check_launch(const Options& o) {
   if (o.json) return invalid("--json prints the plan; leave it out, or --k8s and --slurm");
   if (o.device != "cpu" && o.pp != 1)
     return invalid("stages of layers are the CPU's: leave --pp out, or give --device cpu");
+  if (o.format != "auto")
+    return invalid("--format plans weights that a server would not find; leave it out");
   return Ok{};
 }
 
-// A layout as words of `glint serve`.
-std::vector<std::string> words_of(const RankLayout& layout, int cp) {
+// A plan as words of `glint serve`, without those that it would have by itself.
+std::vector<std::string> words_of(const Options& o, const DeploymentOptions& d) {
   std::vector<std::string> words;
+  const auto add = [&](bool is_other, const char* name, const auto& value) {
+    if (is_other) words.insert(words.end(), {name, str(value)});
+  };
   for (const auto& [name, ranks] :
-       {std::pair("--tp", layout.tp), std::pair("--dp", layout.dp), std::pair("--ep", layout.ep),
-        std::pair("--cp", cp), std::pair("--pp", layout.pp)}) {
-    if (ranks == 1) continue;
-    words.push_back(name);
-    words.push_back(str(ranks));
-  }
+       {std::pair("--tp", d.layout.tp), std::pair("--dp", d.layout.dp),
+        std::pair("--ep", d.layout.ep), std::pair("--cp", d.cp), std::pair("--pp", d.layout.pp)})
+    add(ranks != 1, name, ranks);
+  add(o.dtype != "bf16", "--dtype", o.dtype);
+  add(o.kv_dtype != o.dtype, "--kv-dtype", o.kv_dtype);
+  add(o.index != (o.dtype == "f32" ? "exact" : "fp8"), "--index", o.index);
+  add(d.max_model_len != 0, "--max-model-len", d.max_model_len);
+  add(o.concurrency != 0, "--max-num-seqs", o.concurrency);
+  add(o.max_num_batched_tokens != LoadOptions().max_num_batched_tokens, "--max-num-batched-tokens",
+      o.max_num_batched_tokens);
+  add(o.drafts != 0, "--spec", str("mtp:", o.drafts));
+  add(o.threads != 0, "--threads", o.threads);
+  add(d.cache_bytes.has_value(), "--kv-cache-memory", d.cache_bytes.value_or(0));
+  add(o.gpu_memory_utilization.has_value(), "--gpu-memory-utilization", d.memory_share);
+  add(o.mem_fraction_static.has_value(), "--mem-fraction-static", d.memory_share);
   return words;
 }
 
@@ -256,7 +270,7 @@ Status run(const Options& o, Cli& cli) {
     if (cli.failed) return invalid(report.deployment.limit);
     const LaunchText launch = {
         .model = is_directory(o.model) ? std::filesystem::absolute(o.model).string() : o.model,
-        .layout = words_of(d.layout, d.cp),
+        .words = words_of(o, d),
         .machines = machines,
         .memory = (report.deployment.used() + kOwnMemory) * (d.count / machines),
         .gpus = on_gpus ? d.count : 0};

@@ -33,7 +33,7 @@ std::string pod(const LaunchText& launch, bool leads) {
           "            image: glint\n"
           "            command: [glint, serve, ",
           in_quotes(launch.model, "''"), ", --host, 0.0.0.0, --port, '", kPort, "'");
-  for (const std::string& word : launch.layout) text += ", " + in_quotes(word, "''");
+  for (const std::string& word : launch.words) text += ", " + in_quotes(word, "''");
   text += str("]\n            resources: {requests: {", resources, "}, limits: {", resources,
               "}}\n"
               "            volumeMounts:\n"
@@ -79,15 +79,15 @@ std::string kubernetes_manifest(const LaunchText& launch) {
 }
 
 std::string slurm_script(const LaunchText& launch) {
-  std::string layout;
-  for (const std::string& word : launch.layout) layout += " " + word;
+  std::string words;
+  for (const std::string& word : launch.words) words += " " + word;
   return str("#!/bin/bash\n#SBATCH --job-name=glint\n#SBATCH --nodes=", launch.machines,
              "\n#SBATCH --ntasks-per-node=1\n#SBATCH --mem=", mebibytes(launch.memory), "M\n",
              launch.gpus > 0 ? str("#SBATCH --gpus-per-node=", launch.gpus, '\n')
                              : "#SBATCH --exclusive\n",
              "#SBATCH --requeue\n"
              "srun --kill-on-bad-exit=1 glint serve ",
-             in_quotes(launch.model, "'\\''"), layout, " --host 0.0.0.0 --port ", kPort,
+             in_quotes(launch.model, "'\\''"), words, " --host 0.0.0.0 --port ", kPort,
              "\ncode=$?\n"
              "# 2: the model or the command line is wrong, and would be so again.\n"
              "if [ $code -ne 0 ] && [ $code -ne 2 ]; then scontrol requeue \"$SLURM_JOB_ID\"; fi\n"

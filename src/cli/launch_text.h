@@ -10,7 +10,7 @@ namespace glint {
 // A process a machine: a rank of CPUs, or the ranks of all GPUs.
 struct LaunchText {
   std::string model;  // a folder that all machines have, or an id of the Hugging Face hub
-  std::vector<std::string> layout = {};  // words for `glint serve`
+  std::vector<std::string> words = {};  // for `glint serve`; none needs quotes in a shell
   int machines = 1;
   std::int64_t memory = 0;  // bytes of a machine
   int gpus = 0;             // of a machine

@@ -21,7 +21,7 @@ const Json& at(const Json& from, std::initializer_list<const char*> path) {
 
 TEST(KubernetesManifest, is_a_group_that_restarts_as_one) {
   const std::string text = kubernetes_manifest(
-      {.model = "/models/it's", .layout = {"--tp", "4"}, .machines = 4, .memory = (3 << 20) + 1});
+      {.model = "/models/it's", .words = {"--tp", "4"}, .machines = 4, .memory = (3 << 20) + 1});
   const std::size_t second = text.find("---\n");
   ASSERT_NE(second, text.npos);
   const Json set = parse_yaml(text.substr(0, second)).value();
@@ -47,7 +47,7 @@ TEST(SlurmScript, starts_a_process_a_node) {
                            "glint serve 'zai-org/GLM-5' --host 0.0.0.0 --port 8000"}) {
     EXPECT_NE(text.find(line), text.npos) << text;
   }
-  EXPECT_NE(slurm_script({.model = "/it's", .layout = {"--tp", "2"}, .machines = 2})
+  EXPECT_NE(slurm_script({.model = "/it's", .words = {"--tp", "2"}, .machines = 2})
                 .find("serve '/it'\\''s' --tp 2 "),
             text.npos);
 }

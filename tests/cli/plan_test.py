@@ -78,6 +78,11 @@ def launches():
     layout = ("--tp", "2", "--dp", "2", "--ep", "4", "--cp", "2", "--pp", "2")
     script = output("plan", MODEL, "--device", "cpu", *layout, "--kv-cache-memory", "64M", "--slurm")
     check("--nodes=8\n" in script and " ".join(layout) in script, "a layout", script)
+    asked = ("--kv-dtype", "fp8", "--index", "exact", "--max-model-len", "512", "--max-num-batched-tokens", "256", "--threads", "1",
+             "--mem-fraction-static", "0.5")
+    words = output("plan", MODEL, "--device", "cpu", *asked, "--concurrency", 3, "--drafts", 2, "--slurm").split("glint serve ")[1].split()
+    said = run("serve", MODEL, *words[1:words.index("--host")], "--dry-run").stderr
+    check(all(one in " ".join(words) for one in map(' '.join, zip(asked[::2], asked[1::2]))) and "at most 3 requests, 256 tokens" in said and "up to 2 tokens" in said, "what was planned", said)
 
 
 def the_table_of_layouts_is_what_the_program_says():
@@ -90,6 +95,7 @@ def refusals():
     refused("plan", MODEL, "--k8s", "--slurm", words=["--k8s", "--slurm"])
     refused("plan", MODEL, "--k8s", "--json", words=["--json"])
     refused("plan", MODEL, "--slurm", "--pp", 2, "--count", 2, words=["--pp"])
+    refused("plan", MODEL, "--slurm", "--format", "fp8", words=["--format"])
     refused("plan", "zai-org/GLM-5", "--device", "h300", words=["h300"])
     refused("plan", MODEL, "--dp", 65536, "--pp", 65536, words=["--dp is 65536"])
     refused("plan", "zai-org/GLM-5", "--tp", 3, words=["tp 3 is 3 ranks, but there are 8 devices"])
