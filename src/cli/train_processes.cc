@@ -231,6 +231,9 @@ class LaunchLeader {
     const std::string lost = watch_ranks(
         pointers_, 1, [&](std::size_t i) { return ends.hear(peers_[i]); },
         [&] { return !failed_ && ends.are_awaited(); });
+    // All may have failed alike, and this rank be about to say so itself.
+    while (ends.failure() && !failed_ && ends.are_awaited())
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
     if (failed_) return;
     if (ends.failure()) lose("a rank has failed: " + ends.failure()->message);
     if (!lost.empty()) lose(lost);

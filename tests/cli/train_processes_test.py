@@ -149,6 +149,9 @@ def launched_ranks_are_one_run_and_end_together(tmp):
         text, said = process.communicate(timeout=120)
         check(process.returncode == 0 and said == "", "it ends well", said)
     same_files(tmp / "threads--dp/step-6", tmp / "launched/step-6")
+    for process in [*launched(tmp, "launched"), *launched(tmp, "launched")]:
+        said = process.communicate(timeout=60)[1]
+        check(process.returncode == 2 and "holds a run already" in said, "all refuse alike", said)
     for lost in (1, 0):
         both = launched(tmp, f"lost-{lost}", *FOREVER)
         read_to(both[0], "step 1 of")
