@@ -87,6 +87,13 @@ Result<std::unique_ptr<TrainRanks>> TrainRanks::open(ModelOptions options,
 }
 
 Status TrainRanks::make_parameters() {
+  const std::vector<std::string> read =
+      peers_.gather(peers_.is_alone() ? "" : model().fingerprint());
+  for (std::size_t rank = 1; rank < read.size(); ++rank) {
+    if (read[rank] == read[0]) continue;
+    return invalid(str("rank ", rank, " has read another checkpoint in ", model().options().dir,
+                       " than the first rank; give all machines the same files"));
+  }
   for (int rank = 0; rank < size(); ++rank) {
     Part& part = parts_[static_cast<std::size_t>(rank)];
     GLINT_TRY(Parameters parameters,

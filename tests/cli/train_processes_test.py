@@ -7,6 +7,7 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -21,10 +22,10 @@ EXAMPLES = [{"prompt": f"What is {a} + {a}?", "completion": f" It is {2 * a}."} 
 FOREVER = ("--steps", 100000)
 
 
-def sft(tmp, out, *args, ranks="processes"):
+def sft(tmp, out, *args, ranks="processes", model=TINY):
     data = tmp / "data.jsonl"
     data.write_text("".join(json.dumps(line) + "\n" for line in EXAMPLES))
-    return ("train", "sft", TINY, "--data", data, "--out", tmp / out, "--global-batch-size", 4, "--lr", "1e-3", "--threads", 2,
+    return ("train", "sft", model, "--data", data, "--out", tmp / out, "--global-batch-size", 4, "--lr", "1e-3", "--threads", 2,
             "--ranks", ranks, *args)
 
 
@@ -35,7 +36,7 @@ def grpo(tmp, out, ranks, *args):
 
 
 def start(*args, **kwargs):
-    return subprocess.Popen([GLINT, *map(str, args)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **kwargs)
+    return subprocess.Popen([os.path.abspath(GLINT), *map(str, args)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **kwargs)
 
 
 def read_to(process, words):
@@ -135,11 +136,11 @@ def faults_have_an_end(tmp):
     refused("--run-a-rank-of-training", *sft(tmp, "refused", "--dp", 1, "--out", "/proc/none"), words=["/proc/none"], on_stdout=True)
 
 
-def launched(tmp, out, *args):
+def launched(tmp, out, *args, model=TINY, places=(".", ".")):
     with socket.socket() as one:
         one.bind(("", 0))
         port = one.getsockname()[1]
-    return [start(*sft(tmp, out, "--dp", 2, *args),
+    return [start(*sft(tmp, out, "--dp", 2, *args, model=model), cwd=places[rank],
                   env={**os.environ, "RANK": str(rank), "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)})
             for rank in range(2)]
 
@@ -159,6 +160,16 @@ def launched_ranks_are_one_run_and_end_together(tmp):
         text, said = both[1 - lost].communicate(timeout=60)
         check(both[1 - lost].returncode == 3 and f"rank {lost} has ended" in said and "--resume" in said, "the other ends", said)
         both[lost].communicate()
+    # Another machine's files, which here another folder holds.
+    places = [tmp / "first", tmp / "second"]
+    for place in places:
+        shutil.copytree(TINY, place)
+    with open(places[1] / "model.safetensors", "r+b") as file:
+        file.seek(8 + int.from_bytes(file.read(8), "little"))
+        file.write(bytes(8))
+    for process in launched(tmp, "other", "--steps", 1, model="/proc/self/cwd", places=places):
+        said = process.communicate(timeout=60)[1]
+        check(process.returncode == 2 and "rank 1 has read another checkpoint in /proc/self/cwd" in said, "other weights", said)
     refused(*sft(tmp, "refused", "--dp", 2), words=["torchrun has started 3 processes", "dp 2"],
             env={"RANK": "0", "WORLD_SIZE": "3", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1"})
 
