@@ -392,7 +392,7 @@ def make(name: str, out: Path, seed: int | None = None) -> None:
         np.save(folder / f"{k}.npy", v)
     ranges = {k: {"amax": amax, "tokens": rows} for k, (amax, rows) in sorted(oracle.ranges(ids).items())}
     (folder / "ranges.json").write_text(json.dumps(
-        {"format": "glint activation ranges", "version": 1, "ranges": ranges}) + "\n")
+        {"format": "glint activation ranges", "version": 1, "ranges": ranges}, separators=(",", ":")) + "\n")
     size = sum(f.stat().st_size for f in folder.iterdir())
     worst, mtp_worst = (row_error(a, b)[k].max() for a, b, k in (
         (ref.logits, exact.logits, keep), (ref.mtp_logits, exact.mtp_logits, mtp_keep)))
