@@ -173,7 +173,7 @@ Status print_plan(const ServeOptions& options, const ModelOptions& resolved,
                   std::function<WeightFormat(const ModelTensor&)> formats, const ServeFacts& facts,
                   const GraphSizes& graphs, const ServePlan& plan, Backend& backend, Cli& cli) {
   print_table(plan.rows, cli);
-  const int ranks = facts.ranks.here;  // which share the machine's memory
+  const int ranks = facts.memory.on_host ? facts.ranks.here : 1;  // that share the memory
   GLINT_TRY(const PlanReport report,
             make_report(facts.config,
                         {.model = options.model,
