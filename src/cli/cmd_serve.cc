@@ -2,7 +2,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
+#include <future>
 #include <map>
 
 #include "base/log.h"
@@ -218,13 +220,17 @@ void report_load(const EngineStats& before, const EngineStats& now) {
                        now.used_pages, " of ", now.total_pages));
 }
 
+// `mended`: lost ranks that start again, which may outlast this.
 void wait_for_end(ShutdownGuard& shutdown, Server& server, const RankProcesses* ranks,
-                  bool log_stats) {
+                  bool log_stats, std::future<Status>& mended) {
   EngineStats before = server.stats();
   const int looks = ranks ? kLooksPerReport : 1;
   for (int look = 1; !shutdown.wait_for(kReportSeconds / looks); ++look) {
     // A step notices by itself that ranks are lost; without requests there is none.
-    if (ranks && !ranks->state().ok()) (void)server.mend();  // it logs what it does
+    const bool mends =
+        mended.valid() && mended.wait_for(std::chrono::seconds(0)) != std::future_status::ready;
+    if (ranks && !ranks->state().ok() && !mends)
+      mended = std::async(std::launch::async, [&] { return server.mend(); });  // it logs
     if (look % looks != 0) continue;
     const EngineStats now = server.stats();
     if (log_stats) report_load(before, now);
@@ -329,13 +335,16 @@ Status serve(const Options& options, const TranslatedArgs& given, Cli& cli) {
   const char* scheme = plan.server.http.tls_certificate.empty() ? "http" : "https";
   cli.console.note(str("serving ", plan.server.served_names.front(), " on ", scheme, "://",
                        plan.server.http.host, ":", server->port()));
-  wait_for_end(shutdown, *server, ranks.get(), options.log_stats);
+  std::future<Status> mended;
+  wait_for_end(shutdown, *server, ranks.get(), options.log_stats, mended);
   const int running = server->stats().num_running + server->stats().num_waiting;
   if (running > 0)
     cli.console.note(str("ending: ", running, " requests may go on for ", options.shutdown_timeout,
                          " s; a second signal ends at once"));
   const int left = server->drain(options.shutdown_timeout);
   if (left > 0) cli.console.note(str(left, " requests were cut off"));
+  if (!executor.ready()) end_program(0);  // lost ranks may take minutes to come, and serve nobody
+  if (mended.valid()) mended.wait();
   server.reset();  // before the executor that it uses
   return Ok{};
 }

@@ -70,6 +70,18 @@ def a_follower_ends_with_its_server():
     assert other.wait(30) == 0, other.stderr.read()
 
 
+def a_server_ends_while_it_waits_for_a_rank():
+    port, line = free_port(), ("--tp", 2, *FLAGS)
+    other = follower(1, 2, port, *line)
+    server = Served([GLINT, "serve"], MODEL, *line, env=variables(0, 2, port))
+    lost = ranks_of(server)[1]["pid"]
+    for pid in (other.pid, lost):
+        os.kill(pid, signal.SIGKILL)
+    other.wait()
+    until("it waits", lambda: any("start again" in one for one in server.lines))
+    assert server.end(seconds=10) == 0
+
+
 def what_differs_is_refused():
     said = subprocess.run([GLINT, "serve", MODEL, "--tp", "2"], env=variables(0, 3, 1), capture_output=True, text=True, timeout=60)
     assert said.returncode == 2 and "torchrun has started 3 processes, and --tp is 2" in said.stderr, said
@@ -170,6 +182,7 @@ if LAUNCHERS:
 else:
     torchrun_starts(text)
     a_follower_ends_with_its_server()
+    a_server_ends_while_it_waits_for_a_rank()
     what_differs_is_refused()
     machines_share_the_ranks(text)
     other_files_are_refused(text)
