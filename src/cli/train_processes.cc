@@ -238,8 +238,9 @@ class LaunchLeader {
     if (ends.failure()) lose("a rank has failed: " + ends.failure()->message);
     if (!lost.empty()) lose(lost);
   }
+  // Does not return: after it the work would go on with zeros.
   void lose(const std::string& why) {
-    if (losing_.exchange(true)) return;
+    while (losing_.exchange(true)) std::this_thread::sleep_for(kLastWords);
     for (RankPeer& peer : peers_) {
       (void)peer.stream.send(dump_json(Json::Object{{kLost, why}}));
     }
