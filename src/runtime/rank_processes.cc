@@ -47,7 +47,10 @@ std::vector<RankPeer*> RankProcesses::peers() {
 Status RankProcesses::bring() {
   GLINT_TRY_STATUS(options_.gate ? admit() : spawn(options_.model.shape.num_ranks()));
   ModelOptions model = options_.model;
-  if (leader_) model.dir = leader_->options().dir;
+  if (leader_) {
+    model.dir = leader_->options().dir;
+    groups_->begin_again();  // only now have the ranks ended that were in its calls
+  }
   for (std::size_t i = 0; i < processes_.size(); ++i) {
     const std::string memory = groups_->memory_path(processes_[i].pid > 0);
     const Json start =
@@ -229,7 +232,6 @@ Status RankProcesses::restart(const std::function<Status()>& beside) {
     }
     log(LogLevel::kError, why + "; all ranks start again");
     end();
-    if (groups_) groups_->begin_again();
     ending_ = false;
     is_lost_ = false;
     Status status = bring_back(beside);

@@ -4,6 +4,7 @@
 
 Without `mpirun` torchrun's variables are set by hand. Where `prterun` lies beside it, as Open MPI 5 has it, it starts ranks, too.
 """
+import concurrent.futures
 import os
 import pathlib
 import shutil
@@ -12,6 +13,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import time
 
 from served import Served, until
 
@@ -68,6 +70,26 @@ def a_follower_ends_with_its_server():
     server = Served([GLINT, "serve"], MODEL, *line, env=variables(0, 2, port))
     server.end(signal.SIGKILL)
     assert other.wait(30) == 0, other.stderr.read()
+
+
+def those_left_over_disturb_nobody():
+    """Ranks that still wait for a lost one when all start again: they are slow to see that they end."""
+    port, line = free_port(), ("--ep", 8, "--threads", 8, "--kv-cache-tokens", 1024)
+    others = [follower(rank, 8, port, *line) for rank in range(1, 8)]
+    with Served([GLINT, "serve"], MODEL, *line, env=variables(0, 8, port)) as server, concurrent.futures.ThreadPoolExecutor(1) as pool:
+        expected, running = answer(server), pool.submit(server.request, "/v1/completions", {**PROMPT, "max_tokens": 200})
+        until("a step", lambda: server.request("/server_info")[2]["engine"]["running"])
+        _, lost, *left = [rank["pid"] for rank in ranks_of(server)]
+        for how, ranks in ((signal.SIGSTOP, left), (signal.SIGKILL, [lost])):
+            for pid in ranks:
+                os.kill(pid, how)
+        time.sleep(0.1)
+        for pid in left:
+            os.kill(pid, signal.SIGCONT)
+        assert running.result()[0] == 200 and answer(server) == expected
+        assert sum("all ranks start again" in one for one in server.lines) == 1, server.lines
+    for other in others:
+        assert other.wait(30) == 0, other.stderr.read()
 
 
 def a_server_ends_while_it_waits_for_a_rank():
@@ -182,6 +204,7 @@ if LAUNCHERS:
 else:
     torchrun_starts(text)
     a_follower_ends_with_its_server()
+    those_left_over_disturb_nobody()
     a_server_ends_while_it_waits_for_a_rank()
     what_differs_is_refused()
     machines_share_the_ranks(text)
