@@ -276,7 +276,7 @@ TEST_F(ConvertTest, a_missing_shard_is_refused) {
   EXPECT_FALSE(fs::exists(dir_ / "out.partial"));
 }
 
-TEST_F(ConvertTest, nan_and_infinity_are_refused_with_tensor_and_index) {
+TEST_F(ConvertTest, values_that_cannot_be_quantised_are_refused_with_tensor_and_index) {
   struct Case {
     const char* tensor;
     std::size_t index;
@@ -286,6 +286,8 @@ TEST_F(ConvertTest, nan_and_infinity_are_refused_with_tensor_and_index) {
   const Case cases[] = {
       {"model.layers.2.mlp.experts.3.down_proj.weight", 1000, 0x7fc0,
        "\"model.layers.2.mlp.experts.3.down_proj\" is NaN or infinite at [7, 104] (index 1000)"},
+      {"model.layers.2.mlp.experts.3.down_proj.weight", 1000, 0x7f7f,
+       "is 3.38953e+38 at [7, 104] (index 1000); expected magnitudes below 1e19"},
       {"model.layers.2.input_layernorm.weight", 17, 0xff80,
        "\"model.layers.2.input_layernorm.weight\" is NaN or infinite at index 17"}};
   for (const Case& c : cases) {

@@ -65,6 +65,8 @@ Status UnitEncoder::encode(const Unit& unit, const Write& write, ErrorSums& erro
       GLINT_TRY_STATUS(dequantize(unit, write));
   }
   for (std::size_t i = 0; i < parts_.size(); ++i) {
+    // Where the square of an error is beyond f32, so may be the number that is written.
+    if (!std::isfinite(sums_[i].squared_error)) return refused_value(unit, i);
     errors[unit.weights[parts_[i].weight].role].add(sums_[i]);
   }
   for (const Weight& weight : weights_) {
@@ -154,17 +156,22 @@ void UnitEncoder::read(const Part& part, std::vector<float>& values) const {
   }
 }
 
-Error UnitEncoder::not_finite(const Unit& unit, std::size_t index) const {
+Error UnitEncoder::refused_value(const Unit& unit, std::size_t index) const {
   const Part& part = parts_[index];
   std::vector<float> values;
   read(part, values);
-  const auto at =
-      std::find_if(values.begin(), values.end(), [](float v) { return !std::isfinite(v); });
+  auto at = std::find_if(values.begin(), values.end(), [](float v) { return !std::isfinite(v); });
+  const bool is_finite = at == values.end();
+  if (is_finite) {
+    at = std::max_element(values.begin(), values.end(),
+                          [](float a, float b) { return std::abs(a) < std::abs(b); });
+  }
   const std::int64_t cols = weights_[part.weight].cols;
   const std::int64_t element = part.row_begin * cols + (at - values.begin());
-  return invalid(str("tensor ", quoted(unit.weights[part.weight].name), " is NaN or infinite at [",
-                     element / cols, ", ", element % cols, "] (index ", element,
-                     "); expected finite numbers"));
+  return invalid(str("tensor ", quoted(unit.weights[part.weight].name), " is ",
+                     is_finite ? str(*at) : "NaN or infinite", " at [", element / cols, ", ",
+                     element % cols, "] (index ", element, "); expected ",
+                     is_finite ? "magnitudes below 1e19" : "finite numbers"));
 }
 
 Status UnitEncoder::find_ranges(const Unit& unit) {
@@ -176,7 +183,7 @@ Status UnitEncoder::find_ranges(const Unit& unit) {
     amax_[i] = weight.format == WeightFormat::kF32
                    ? largest_or_infinity(weight.data.row<float>(part.row_begin), count)
                    : largest_or_infinity(weight.data.row<BF16>(part.row_begin), count);
-    if (std::isinf(amax_[i])) return not_finite(unit, i);
+    if (std::isinf(amax_[i])) return refused_value(unit, i);
     return Ok{};
   });
 }
@@ -222,7 +229,7 @@ Status UnitEncoder::encode_fp8(const Unit& unit, const Write& write) {
     const std::int64_t rows = part.row_end - part.row_begin, cols = weights_[0].cols;
     read(part, scratch.values);
     if (std::isinf(largest_or_infinity(scratch.values.data(), rows * cols))) {
-      return not_finite(unit, i);
+      return refused_value(unit, i);
     }
     scratch.codes.resize(scratch.values.size());
     scratch.scales.clear();
@@ -254,7 +261,7 @@ Status UnitEncoder::dequantize(const Unit& unit, const Write& write) {
     const Part& part = parts_[i];
     read(part, scratch.values);
     if (std::isinf(largest_or_infinity(scratch.values.data(), std::ssize(scratch.values)))) {
-      return not_finite(unit, i);
+      return refused_value(unit, i);
     }
     scratch.words.resize(scratch.values.size());
     ErrorSum& sum = sums_[i];

@@ -36,8 +36,9 @@ class UnitEncoder {
               Sources sources = Sources::kDiscard);
 
   // Hands every byte of the unit's tensors to `write` once, and adds to `errors`. Fails on a value
-  // that is NaN or infinite, naming its tensor and index. The bytes do not depend on the number of
-  // threads, nor do the sums. Gives the pages of the source back when it is done with them.
+  // that is NaN, infinite or too large for its error to be measured, naming its tensor and index.
+  // The bytes do not depend on the number of threads, nor do the sums. Gives the pages of the
+  // source back when it is done with them.
   Status encode(const Unit& unit, const Write& write, ErrorSums& errors);
 
  private:
@@ -59,7 +60,7 @@ class UnitEncoder {
   Status encode_nvfp4(const Unit& unit, const Write& write);
   Status encode_fp8(const Unit& unit, const Write& write);
   Status dequantize(const Unit& unit, const Write& write);
-  Error not_finite(const Unit& unit, std::size_t part) const;
+  Error refused_value(const Unit& unit, std::size_t part) const;
   // Fills `values` with the rows of the part, as f32.
   void read(const Part& part, std::vector<float>& values) const;
 
