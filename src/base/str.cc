@@ -107,7 +107,8 @@ std::string quoted(std::string_view text, std::size_t max_bytes) {
       text.remove_prefix(size);
       continue;
     }
-    out += formatted("\\x%02x", static_cast<unsigned char>(text[0]));
+    out +=
+        size > 0 ? str('\\', text[0]) : formatted("\\x%02x", static_cast<unsigned char>(text[0]));
     text.remove_prefix(1);
   }
   return out + (cut ? "...\"" : "\"");

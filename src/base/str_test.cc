@@ -55,7 +55,7 @@ TEST(Str, lower_leaves_all_but_capitals) {
 
 TEST(Str, quoted_shows_hostile_text_safely) {
   EXPECT_EQ(quoted("plain"), "\"plain\"");
-  EXPECT_EQ(quoted("a\"b\\c\n\x1b\xff"), "\"a\\x22b\\x5cc\\x0a\\x1b\\xff\"");
+  EXPECT_EQ(quoted("a\"b\\c\n\x1b\xff"), R"("a\"b\\c\x0a\x1b\xff")");
   EXPECT_EQ(quoted("abcdef", 3), "\"abc...\"");
   EXPECT_EQ(quoted("Jos\xc3\xa9 \xe6\x97\xa5 \xf0\x9f\x98\x80"),
             "\"Jos\xc3\xa9 \xe6\x97\xa5 \xf0\x9f\x98\x80\"");
