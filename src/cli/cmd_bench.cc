@@ -234,6 +234,7 @@ Status run(const Options& options, Cli& cli) {
   GLINT_TRY_STATUS(check_range("batch", options.batch, 1));
   GLINT_TRY_STATUS(check_range("tokens", {options.tokens}, 0));
   GLINT_TRY_STATUS(check_range("repeat", {options.repeat}, 1));
+  GLINT_TRY_STATUS(check_result_file(options.figures));
   GLINT_TRY(const ModelOptions resolved, resolve(options, cli, /*with_mtp=*/false));
   GLINT_TRY(std::unique_ptr<Backend> backend, make_backend(options, cli));
   if (!options.emulate_rank.empty()) {

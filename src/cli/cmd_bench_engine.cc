@@ -49,7 +49,7 @@ Status check_options(const Options& options) {
     return invalid("--read-answers changes steps of a model; add --model DIR");
   if (!(options.step_ms >= 0 && options.step_ms <= 1000))
     return invalid(str("--step-ms is ", options.step_ms, "; it must be between 0 and 1000"));
-  return Ok{};
+  return check_result_file(options.figures);
 }
 
 // The five measurements of so many sequences, in the order of the table's columns.

@@ -52,7 +52,7 @@ Status check_options(const Options& options) {
     return invalid(str("--context is ", options.context, "; it must be from 1 to ", kMostContext));
   if (options.ranks < 1 || options.ranks > 8 || 8 % options.ranks != 0)
     return invalid(str("--ranks is ", options.ranks, "; it must be 1, 2, 4 or 8"));
-  return Ok{};
+  return check_result_file(options.figures);
 }
 
 Status run(const Options& options, Cli& cli) {

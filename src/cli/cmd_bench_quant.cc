@@ -114,6 +114,7 @@ std::vector<Work> make_work(int threads) {
 Status run(const Options& options, Cli& cli) {
   if (options.repeat < 1)
     return invalid(str("--repeat is ", options.repeat, "; it must be 1 or more"));
+  GLINT_TRY_STATUS(check_result_file(options.figures));
   GLINT_TRY(const int threads, resolve_threads(options.threads, cli.environment));
   ThreadPool pool(threads);
   std::vector<Work> work = make_work(threads);

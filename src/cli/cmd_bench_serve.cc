@@ -1,6 +1,7 @@
 // glint bench serve: load on a running server, and what its clients see of it.
 #include <cmath>
 #include <ctime>
+#include <filesystem>
 #include <fstream>
 #include <limits>
 
@@ -130,7 +131,7 @@ struct OutputFlags {
     v("json", json, "print one JSON object");
     v("save-result", save_result, "write a file for each measurement, with the keys of vLLM's");
     v("save-detailed", save_detailed, "with every request in it");
-    v("result-dir=DIR", result_dir, "where to (default: here)");
+    v("result-dir=DIR", result_dir, "where to; it is made (default: here)");
     v("result-filename=FILE", result_filename,
       "one measurement's file (default: named as by vLLM)");
     v("output-file=FILE", output_file,
@@ -314,20 +315,44 @@ std::string date_now(const char* format) {
   return text;
 }
 
+bool saves(const Options& options) {
+  return options.save_result || options.save_detailed || !options.result_filename.empty();
+}
+
+std::string result_path(const Options& options, const std::string& name) {
+  return options.result_dir.empty() ? name : options.result_dir + "/" + name;
+}
+
+Status append(const Options& options, const std::string& text) {
+  if (options.output_file.empty()) return Ok{};
+  std::ofstream lines(options.output_file, std::ios::app);
+  lines << text << std::flush;
+  if (!lines) return invalid(str("cannot write ", quoted(options.output_file, 4096)));
+  return Ok{};
+}
+
+// A load test takes long: its files are tried before.
+Status prepare_files(const Options& options) {
+  GLINT_TRY_STATUS(check_result_file(options.figures));
+  GLINT_TRY_STATUS(check_result_file(options.html));
+  GLINT_TRY_STATUS(append(options, ""));
+  if (!saves(options)) return Ok{};
+  std::error_code error;
+  if (!options.result_dir.empty()) std::filesystem::create_directories(options.result_dir, error);
+  return check_result_file(
+      result_path(options, options.result_filename.empty() ? "result" : options.result_filename));
+}
+
 Status save(const Options& options, const Measurement& m) {
-  if (options.save_result || options.save_detailed || !options.result_filename.empty()) {
+  if (saves(options)) {
     const std::string date = date_now("%Y%m%d-%H%M%S");
-    std::string path =
-        options.result_filename.empty() ? vllm_file_name(m, date) : options.result_filename;
-    if (!options.result_dir.empty()) path = options.result_dir + "/" + path;
+    const std::string path =
+        result_path(options, options.result_filename.empty() ? vllm_file_name(m, date)
+                                                             : options.result_filename);
     const Json json = vllm_result(m, date, options.save_detailed);
     GLINT_TRY_STATUS(write_file_atomic(path, dump_json(json) + "\n"));
   }
-  if (options.output_file.empty()) return Ok{};
-  std::ofstream lines(options.output_file, std::ios::app);
-  lines << dump_json(sglang_result(m)) << "\n" << std::flush;
-  if (!lines) return invalid(str("cannot write ", quoted(options.output_file, 4096)));
-  return Ok{};
+  return append(options, dump_json(sglang_result(m)) + "\n");
 }
 
 Result<Measurement> measure(const Options& options, LoadOptions load, LoadGenerator& generator,
@@ -490,6 +515,7 @@ Status run(const Options& options, Cli& cli) {
                                    std::max(connections, options.num_prompts) + 1));
   if (options.long_prompt > 0 && !options.figures.empty())
     return invalid("--figures is not written with --long-prompt; leave one out");
+  GLINT_TRY_STATUS(prepare_files(options));
   if (options.long_prompt == 0) return measure_load(options, generator, cli);
   measure_long_prompts(options, generator, cli);
   return Ok{};

@@ -36,6 +36,11 @@ Json figures_json(std::span<const Figure> figures) {
   return out;
 }
 
+Status check_result_file(const std::string& path) {
+  if (!path.empty()) GLINT_TRY_STATUS(find_replaceable(path));
+  return Ok{};
+}
+
 Status write_figures(const std::string& path, const BenchRun& run) {
   if (path.empty()) return Ok{};
   Json machine = machine_summary(look_at_machine({}));

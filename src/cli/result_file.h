@@ -29,6 +29,10 @@ struct BenchRun {
   std::vector<Figure> figures = {};
 };
 
+// Before a measurement begins: fails if its result could not be written to `path`. An empty one is
+// no file.
+Status check_result_file(const std::string& path);
+
 // Writes the run with this machine and this build to `path`. Without a date: whoever keeps the file
 // knows it, and two runs differ in what was measured only. Nothing is written if `path` is empty.
 Status write_figures(const std::string& path, const BenchRun& run);

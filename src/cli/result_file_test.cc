@@ -36,5 +36,11 @@ TEST(ResultFile, without_a_name_there_is_none) {
           .ok());
 }
 
+TEST(ResultFile, a_place_that_cannot_be_written_is_known_before) {
+  EXPECT_TRUE(check_result_file("").ok());
+  EXPECT_TRUE(check_result_file(testing::TempDir() + "f.json").ok());
+  EXPECT_FALSE(check_result_file("/no/such/folder/f.json").ok());
+}
+
 }  // namespace
 }  // namespace glint

@@ -74,9 +74,8 @@ with Served([GLINT, "serve", MODEL], "--max-num-seqs", "16") as server:
         assert page.count("<h2>Timeline</h2>") == 2 and "<script" not in page and 'class="answer"' in page
 
         # Saved runs, side by side.
-        (folder / "other").mkdir()
-        bench(server.url, "-c", "4", "--num-prompts", "4", "--input-len", "4", "--output-len", "3", "--save-result", "--result-dir", folder / "other")
-        others = list((folder / "other").iterdir())
+        bench(server.url, "-c", "4", "--num-prompts", "4", "--input-len", "4", "--output-len", "3", "--save-result", "--result-dir", folder / "an/other")
+        others = list((folder / "an/other").iterdir())
         both = side_by_side(*files, *others, "--html", folder / "both.html").stdout.splitlines()
         assert [line.split("  ")[0] for line in both[1:]] == ["here", "here", "other"] and "4 at once" in both[3], both
         page = (folder / "both.html").read_text()
@@ -113,9 +112,11 @@ with Served([GLINT, "serve", MODEL], "--max-num-seqs", "16") as server:
     for arguments, word in [(["--goodput", "x:1"], "--goodput"), (["--request-rate", "0"], "--request-rate"),
                             (["--burstiness", "0"], "--burstiness"), (["--backend", "openai-chat"], "sharegpt"),
                             (["--random-range-ratio", "2"], "--random-range-ratio"), (["--extra-body", "[]"], "--extra-body"),
-                            (["--dataset-name", "sharegpt", "--dataset-path", "/none"], "/none")]:
-        _, err = bench(server.url, *arguments, code=2)
-        assert word in err and err.count("\n") == 1, err
+                            (["--dataset-name", "sharegpt", "--dataset-path", "/none"], "/none"),
+                            (["--html", "/none/x"], "/none/x"), (["--figures", "/none/x"], "/none/x"), (["--output-file", "/none/x"], "/none/x"),
+                            (["--save-result", "--result-dir", "/proc/none"], "/proc/none")]:
+        out, err = bench(server.url, *arguments, code=2)
+        assert not out and word in err and err.count("\n") == 1, err
 
     # Prompts that do not fit are failures, and the exit code says so.
     _, err = bench(server.url, "-c", "2", "--num-prompts", "3", "--input-len", "5000", code=1)
