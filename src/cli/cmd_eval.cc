@@ -8,6 +8,7 @@
 #include "base/str.h"
 #include "cli/id_file.h"
 #include "cli/rank_options.h"
+#include "cli/result_file.h"
 #include "eval/report.h"
 #include "model/inventory.h"
 #include "text/tokenizer/tokenizer.h"
@@ -151,9 +152,7 @@ Result<LedRanks> load(const Found& model, const LayoutOptions& layout, Cli& cli)
 Status run(const Options& options, Cli& cli) {
   GLINT_TRY_STATUS(check_options(options));
   // Errors of --html and MODEL are found early, before the reference runs.
-  if (!options.html.empty()) {
-    GLINT_TRY_STATUS(find_replaceable(options.html));
-  }
+  GLINT_TRY_STATUS(check_result_file(options.html));
   GLINT_TRY(const Found model, find(options, cli));
   GLINT_TRY(std::optional<Found> reference, find(reference_of(options), cli));
   GLINT_TRY(const TokenSequences text, options.ids.empty()
@@ -183,11 +182,9 @@ Status run(const Options& options, Cli& cli) {
     eval.progress = [&](std::int64_t done) { progress.add(done); };
     GLINT_TRY(report.result, compare_with(*recording, loaded.first(), text, eval));
   }
-  if (!options.html.empty()) {
-    GLINT_TRY_STATUS(write_file_atomic(options.html, eval_html(report)));
-  }
+  // Before the page: a disk that has become full costs no result.
   cli.console.print(options.json ? dump_json(eval_json(report)) + "\n" : eval_table(report));
-  return Ok{};
+  return options.html.empty() ? Status(Ok{}) : write_file_atomic(options.html, eval_html(report));
 }
 
 }  // namespace
