@@ -275,6 +275,8 @@ Status serve(const Options& options, const TranslatedArgs& given, Cli& cli) {
                                      *backend, facts));
   GLINT_TRY(ServePlan plan, plan_serve(options, given, facts));
   for (const std::string& line : given.ignored) cli.console.note("ignored: " + line);
+  tell_graph_flags(given.graphs, backend->device(), cli);
+  tell_environment(cli.environment, cli);
   if (options.dry_run) {
     return print_plan(options, resolved,
                       checkpoint ? formats_of(facts.config, *checkpoint)
@@ -299,8 +301,6 @@ Status serve(const Options& options, const TranslatedArgs& given, Cli& cli) {
     return checksum_of(weights.source(), pool);
   };
   GLINT_TRY(std::unique_ptr<Server> server, Server::listen(plan.server));
-  tell_graph_flags(given.graphs, backend->device(), cli);
-  tell_environment(cli.environment, cli);
   print_table(plan.rows, cli);
 
   // Ranks do not ask the machine one after another what is left of it.

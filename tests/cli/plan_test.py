@@ -40,11 +40,14 @@ def known_deployments():
 def this_machine():
     text = output("plan", MODEL, "--device", "cpu", "--concurrency", 2)
     check("It fits." in text and "this machine's memory" in text, "the bundled model", text)
-    dry = run("serve", MODEL, "--dry-run", "--kv-cache-tokens", 6400, "--max-model-len", 512, "--dcp-size", 2)
+    dry = run("serve", MODEL, "--dry-run", "--kv-cache-tokens", 6400, "--max-model-len", 512, "--dcp-size", 2,
+              "--disable-custom-all-reduce", env={"SAFETENSORS_FAST_GPU": "1", "NCCL_P2P_LEVEL": "PHB"})
     check(dry.returncode == 0 and "serving" not in dry.stderr, "a dry run", dry.stderr)
     check(re.search(r"tokens +6,400", dry.stdout) and "6,400 tokens" in dry.stderr, "the same cache",
           dry.stdout + dry.stderr)
-    check("ignored: --dcp-size 2" in dry.stderr, "flags without effect", dry.stderr)
+    for line in ("ignored: --dcp-size 2", "ignored: --disable-custom-all-reduce", "ignored: SAFETENSORS_FAST_GPU",
+                 "passed through: NCCL_P2P_LEVEL=PHB"):
+        check(line in dry.stderr, "flags without effect", dry.stderr)
 
 
 def odd_loads():
