@@ -59,6 +59,9 @@ Status check_ranges(const ServeOptions& o) {
   }
   GLINT_TRY_STATUS(check_number(o.grammar_timeout > 0 && o.grammar_timeout <= 86400,
                                 "grammar-timeout", o.grammar_timeout, "above 0 and at most 86400"));
+  for (const std::string& name : o.served_model_name) {
+    if (name.empty()) return invalid("--served-model-name is empty; give a name, or leave it out");
+  }
   if (o.log_prompts && !o.log_requests)
     return invalid("--log-prompts adds to the lines of --log-requests; give both");
   return Ok{};

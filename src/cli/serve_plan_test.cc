@@ -107,6 +107,9 @@ TEST(ServePlan, impossible_values_are_refused) {
   options.ssl_keyfile = "k.pem";
   EXPECT_EQ(refusal(options), "--ssl-certfile and --ssl-keyfile go together; give both");
   options = tiny_options();
+  options.served_model_name = {"a", ""};
+  EXPECT_EQ(refusal(options), "--served-model-name is empty; give a name, or leave it out");
+  options = tiny_options();
   options.reasoning_parser = "deepseek_r1";
   EXPECT_EQ(refusal(options),
             "--reasoning-parser \"deepseek_r1\" is not this model's format; use glm45, glm47, auto "
