@@ -257,6 +257,26 @@ def tools(page):
     page.wait(lambda: "not JSON" in page.text("status"))
     page.set("tools", "")
 
+    # A call that is stopped midway is not sent back with the next message.
+    page.id("new-chat").click()
+    page.script("""
+      const real = window.fetch;
+      window.fetch = async (path, {signal}) => {
+        window.fetch = real;
+        return new Response(new ReadableStream({start(stream) {
+          const calls = [{index: 0, function: {name: 'f', arguments: '{'}}];
+          stream.enqueue(new TextEncoder().encode(`data: ${JSON.stringify({choices: [{delta: {tool_calls: calls}}]})}\\n\\n`));
+          signal.onabort = () => stream.error(new DOMException('', 'AbortError'));
+        }}));
+      };""")
+    page.ask("Call it")
+    page.wait(lambda: page.all(".message .tool"))
+    page.id("stop").click()
+    page.finished()
+    page.ask("What is the capital of France?")
+    page.finished()
+    assert not page.all(".message .error"), page.answer().text
+
 
 def phone_and_dark(page):
     page.shot("phone")

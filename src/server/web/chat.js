@@ -240,6 +240,8 @@ export class Chat {
     }
     if (run.thought) view.thoughtFor(run.thought - run.start);
     if (!message.reasoning_content) delete message.reasoning_content;
+    // Arguments that were cut off are no JSON, and the server would refuse them in every later request.
+    if (run.error || run.reason === 'stopped') message.tool_calls = [];
     if (!message.tool_calls.length) delete message.tool_calls;
     view.finish(message, notes, actions, run.error);
     if (message.tool_calls && run.reason === 'tool_calls') this.askForResults(message, view);
