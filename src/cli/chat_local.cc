@@ -52,7 +52,9 @@ class LocalChat : public ChatSource {
               generate(ranks_.first(), tokens, &cached_, generation_, on_token));
     on_deltas(parser.finish());
     tokens_ = std::move(tokens);
-    return End{.cut = stats.reason == FinishReason::kLength, .speed = describe_speed(stats)};
+    return End{.cut = stats.reason == FinishReason::kLength,
+               .stopped = interrupt.interrupted(),
+               .speed = describe_speed(stats)};
   }
 
  private:

@@ -169,7 +169,7 @@ class RemoteChat : public ChatSource {
     look();
     const Clock::time_point start = Clock::now();
     client.run();
-    if (interrupt.interrupted()) return End{};
+    if (interrupt.interrupted()) return End{.stopped = true};
     return end_of(std::move(response), reader, start);
   }
 

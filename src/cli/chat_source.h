@@ -37,8 +37,9 @@ struct ChatOptions : RunOptions, LayoutOptions, SamplingOptions {
 class ChatSource {
  public:
   struct End {
-    bool cut = false;   // there were no more tokens to give
-    std::string speed;  // one line for those who watch; may be empty
+    bool cut = false;        // there were no more tokens to give
+    bool stopped = false;    // by Ctrl-C
+    std::string speed = {};  // one line for those who watch; may be empty
   };
   // Sees the pieces of the answer as they come.
   using OnDeltas = std::function<void(const std::vector<Delta>&)>;

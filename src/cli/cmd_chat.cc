@@ -25,7 +25,7 @@ Result<Json> read_tools(const std::string& path) {
 }
 
 // The calls as OpenAI's objects, but with the arguments as an object: what templates read. Text
-// that is no JSON, as servers may send and Ctrl-C may leave, stays text.
+// that is no JSON, as servers may send, stays text.
 Json::Array calls_of(const ParsedAnswer& answer) {
   Json::Array calls;
   for (const auto& [name, arguments] : answer.calls) {
@@ -92,6 +92,8 @@ class Chat {
         source_.answer(messages_, [&](const std::vector<Delta>& deltas) { show(deltas, parsed); }));
     cli_.console.print("\n");
     cli_.console.flush();
+    // A call that was stopped has no result, and half of one could not be sent again.
+    if (end.stopped) parsed.calls.clear();
     messages_.push_back(message_of(parsed));
     if (end.cut) cli_.console.note("(the answer was cut: no more tokens)");
     if (cli_.console.err_is_terminal() && !end.speed.empty()) cli_.console.note(end.speed);

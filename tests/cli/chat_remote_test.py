@@ -88,8 +88,8 @@ def ctrl_c_stops_the_answer(server):
     os.close(main)
 
 
-def calls_that_are_no_json():
-    """Calls by another server, one without arguments and one cut in the middle, go back as they came."""
+def calls_that_are_no_json(stopped):
+    """Calls by another server, one without arguments and one cut in the middle, go back as they came; after Ctrl-C none does."""
     asked = []
 
     class Other(http.server.BaseHTTPRequestHandler):
@@ -100,11 +100,13 @@ def calls_that_are_no_json():
             asked.append(json.loads(self.rfile.read(int(self.headers["content-length"])))["messages"])
             calls = [{"function": {"name": "now"}}, {"function": {"name": "cut", "arguments": '{"a": "b'}}]
             delta = {"content": "done"} if len(asked) > 1 else {"tool_calls": calls}
-            self.send("data: " + json.dumps({"choices": [{"delta": delta}]}) + "\n\ndata: [DONE]\n\n")
+            self.send("data: " + json.dumps({"choices": [{"delta": delta}]}) + "\n\n")
+            while stopped and len(asked) == 1:
+                time.sleep(0.01)
+            self.wfile.write(b"data: [DONE]\n\n")
 
         def send(self, text):
             self.send_response(200)
-            self.send_header("content-length", str(len(text)))
             self.end_headers()
             self.wfile.write(text.encode())
 
@@ -113,8 +115,21 @@ def calls_that_are_no_json():
 
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Other) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        out, _ = chat(f"http://127.0.0.1:{server.server_port}", ["What time is it?", "noon", "nothing"])
+        url = f"http://127.0.0.1:{server.server_port}"
+        if stopped:
+            process = subprocess.Popen([GLINT, "chat", url], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+            process.stdin.write(b"What time is it?\n")
+            process.stdin.flush()
+            while process.stdout.read(1) != b"{":
+                pass
+            process.send_signal(signal.SIGINT)
+            out = process.communicate(b"Again.\n", 60)[0]
+        else:
+            out, _ = chat(url, ["What time is it?", "noon", "nothing"])
         server.shutdown()
+    if stopped:
+        assert b"done" in out and "tool_calls" not in asked[1][1] and asked[1][2]["role"] == "user", (out, asked)
+        return
     assert "tool call: now" in out and "tool call: cut" in out and "done" in out, out
     sent = [call["function"]["arguments"] for call in asked[1][1]["tool_calls"]]
     assert sent == ["{}", '{"a": "b'], sent
@@ -134,7 +149,8 @@ def over_tls(folder):
         assert bench.returncode == 0, bench.stderr
 
 
-calls_that_are_no_json()
+calls_that_are_no_json(stopped=False)
+calls_that_are_no_json(stopped=True)
 with tempfile.TemporaryDirectory() as folder:
     over_tls(pathlib.Path(folder))
     with Served([GLINT, "serve", MODEL]) as server:
