@@ -168,6 +168,14 @@ double median(std::vector<double> values) {
 Status bench_local(LoadedModel& model, std::span<CountOps* const> counters,
                    const BenchOptions& options,
                    const std::function<void(const BenchResult&)>& report) {
+  const auto largest = [](const std::vector<int>& of) {
+    return of.empty() ? 0 : *std::max_element(of.begin(), of.end());
+  };
+  const std::int64_t longest =
+      std::int64_t{largest(options.depth)} + std::max(largest(options.prompt), options.tokens);
+  if (const std::int64_t most = model.config().max_position_embeddings; longest > most)
+    return invalid(str("sequences of ", with_commas(longest), " tokens are longer than the ",
+                       with_commas(most), " positions of the model; measure shorter ones"));
   for (const int depth : options.depth) {
     for (const int prompt : options.prompt) {
       if (prompt == 0) continue;

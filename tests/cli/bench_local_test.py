@@ -90,4 +90,5 @@ refused("bench", "local", MODEL, "--load-format", "dummy_fp8", "--tp", 2, "--emu
 refused("bench", "local", MODEL, "--repeat", 0, words=("--repeat is 0",))
 refused("bench", "local", MODEL, "--depth", -1, words=("--depth is -1",))
 refused("bench", "local", MODEL, "--prompt", 2147483647, words=("--prompt is 2147483647",))
+refused("bench", "local", MODEL, "--depth", 4000, "-p", 97, "--json", words=("4,097 tokens", "4,096 positions"))
 refused("bench", "local", MODEL, "-p", 0, "-n", 1, "--batch", 1 << 24, "--json", words=("16777216 sequences of 1 tokens need", "are free"))
