@@ -72,7 +72,8 @@ std::string help_text(const HelpPage& page, const OptionList& list, int width) {
     const int length = static_cast<int>(left_column(option).size());
     if (length <= kMaxLeftColumn) left_width = std::max(left_width, length);
   }
-  const int indent = left_width + 2;
+  // Where every name is too long, their help stands inside them.
+  const int indent = left_width ? left_width + 2 : 10;
   width = std::clamp(width, indent + 30, 100);
 
   std::string out = str(page.program, ": ", page.summary, "\n\n", wrap(usage(page, list), width, 7),

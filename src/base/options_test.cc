@@ -204,6 +204,13 @@ TEST(Options, help_page_is_aligned_and_wrapped) {
             "Examples:\n"
             "  glint go m\n"
             "      goes\n");
+
+  struct Long {
+    std::string level;
+    void visit(OptionList& v) { v("log-level=debug|info|warning|error", level, "what to tell"); }
+  } one;
+  const std::string text = help_text(page, OptionList(one), 60);
+  EXPECT_NE(text.find("|error\n          what to tell\n"), std::string::npos) << text;
 }
 
 }  // namespace
