@@ -1,9 +1,7 @@
 // glint bench serve: load on a running server, and what its clients see of it.
-#include <cmath>
 #include <ctime>
 #include <filesystem>
 #include <fstream>
-#include <limits>
 
 #include "base/file.h"
 #include "base/json.h"
@@ -22,7 +20,7 @@ constexpr int kLongStreams = 1024;  // tokens of the streams beside long prompts
 
 struct LoadFlags {
   std::vector<int> concurrency;
-  double request_rate = std::numeric_limits<double>::infinity();
+  std::string request_rate = "inf";
   double burstiness = 1, ramp_up_start_rps = 0, ramp_up_end_rps = 0;
   std::string ramp_up_strategy = "none";
   int num_prompts = 0, num_warmups = 0;
@@ -257,15 +255,17 @@ Result<Goodput> parse_goodput(const std::vector<std::string>& limits) {
 
 Result<Arrivals> arrivals_of(const Options& options) {
   const bool ramps = options.ramp_up_strategy != "none";
-  const bool finite = std::isfinite(options.request_rate);
-  if (finite && !(options.request_rate > 0))
-    return invalid(str("--request-rate is ", options.request_rate, "; it must be more than 0"));
+  double rate = 0;
+  const bool finite = options.request_rate != "inf";
+  if (finite && !(option_detail::parse(options.request_rate, rate) && rate > 0))
+    return invalid(str("--request-rate is ", quoted(options.request_rate),
+                       "; it must be a number above 0, or inf"));
   if (!(options.burstiness > 0))
     return invalid(str("--burstiness is ", options.burstiness, "; it must be more than 0"));
   if (ramps && finite) return invalid("--ramp-up-strategy sets the rate: leave --request-rate out");
   if (ramps && !(options.ramp_up_start_rps > 0 && options.ramp_up_end_rps > 0))
     return invalid("--ramp-up-strategy wants --ramp-up-start-rps and --ramp-up-end-rps, above 0");
-  return Arrivals{.rate = finite ? options.request_rate : 0,
+  return Arrivals{.rate = rate,
                   .burstiness = options.burstiness,
                   .ramp_start = ramps ? options.ramp_up_start_rps : 0,
                   .ramp_end = ramps ? options.ramp_up_end_rps : 0,
@@ -546,8 +546,8 @@ Command bench_serve_command() {
                      "one measurement, for a program"},
                     {"glint bench serve http://127.0.0.1:8000 -c 1,8,16,32,64 --html report.html",
                      "where more clients stop helping, as a page"},
-                    {"glint bench serve http://127.0.0.1:8000 --goodput ttft:500 --goodput tpot:50 "
-                     "--save-result",
+                    {"glint bench serve http://127.0.0.1:8000 --request-rate 4 --goodput ttft:500 "
+                     "--goodput tpot:50",
                      "an open loop, and how many answers are good"},
                     {"glint bench serve http://127.0.0.1:8000 --long-prompt 8192",
                      "what a long prompt does to those who decode"}}},

@@ -45,7 +45,7 @@ with Served([GLINT, "serve", MODEL], "--max-num-seqs", "16") as server:
     assert result["failed"] == 0 and result["prefill_ms"]["count"] == 2, result
     assert result["plain_itl_ms"]["count"] > 0 and result["beside_itl_ms"]["count"] > 0, result
 
-    out, _ = bench(server.url, "-c", "2", "--num-prompts", "4", "--input-len", "4", "--output-len", "3")
+    out, _ = bench(server.url, "-c", "2", "--request-rate", "inf", "--num-prompts", "4", "--input-len", "4", "--output-len", "3")
     assert "Output tok/s" in out and "TPOT ms" in out and "4 requests in" in out, out
 
     # Several: the table of the field, the files that other tools read, and a page.
