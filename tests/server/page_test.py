@@ -321,6 +321,9 @@ def main():
                 print(f"{test.__name__}: ok ({time.monotonic() - begin:.1f} s)")
         with Page(server.url, 390, 844, screenshots) as page:
             phone_and_dark(page)
+        with Page(server.url, 320, 568, screenshots) as page:
+            theme = page.id("theme").rect
+            assert theme["x"] + theme["width"] <= 320 >= page.script("return document.documentElement.scrollWidth"), theme
             print(f"phone_and_dark: ok ({time.monotonic() - begin:.1f} s)")
 
 
