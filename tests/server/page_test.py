@@ -257,6 +257,11 @@ def tools(page):
     page.wait(lambda: "not JSON" in page.text("status"))
     page.set("tools", "")
 
+    page.script("window.real = window.fetch; window.fetch = async () => { window.fetch = window.real; throw new TypeError('x'); };")
+    page.ask("Are you there?")
+    page.finished()
+    assert page.answer().text == "The server does not answer.", page.answer().text
+
     # A call that is stopped midway is not sent back with the next message.
     page.id("new-chat").click()
     page.script("""

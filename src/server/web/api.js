@@ -23,22 +23,27 @@ async function refusal(response) {
   return new Error(message);
 }
 
-export async function getJson(path) {
-  const response = await fetch(path, {headers: headers()});
+async function ask(path, options) {
+  const response = await fetch(path, {headers: headers(), ...options}).catch((error) => {
+    throw error.name === 'AbortError' ? error : new Error('The server does not answer.');
+  });
   if (!response.ok) throw await refusal(response);
-  return response.json();
+  return response;
+}
+
+const post = (path, body, signal) => ask(path, {method: 'POST', body: JSON.stringify(body), signal});
+
+export async function getJson(path) {
+  return (await ask(path)).json();
 }
 
 export async function postJson(path, body, signal) {
-  const response = await fetch(path, {method: 'POST', headers: headers(), body: JSON.stringify(body), signal});
-  if (!response.ok) throw await refusal(response);
-  return response.json();
+  return (await post(path, body, signal)).json();
 }
 
 // Posts `body` and yields each event of the stream that comes back, parsed, until [DONE].
 export async function* stream(path, body, signal) {
-  const response = await fetch(path, {method: 'POST', headers: headers(), body: JSON.stringify(body), signal});
-  if (!response.ok) throw await refusal(response);
+  const response = await post(path, body, signal);
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
   let held = '';
   for (;;) {
