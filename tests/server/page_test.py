@@ -329,6 +329,9 @@ def main():
         with Page(server.url, 320, 568, screenshots) as page:
             theme = page.id("theme").rect
             assert theme["x"] + theme["width"] <= 320 >= page.script("return document.documentElement.scrollWidth"), theme
+            page.id("tab-engine").click()
+            page.wait(lambda: "Busiest: expert" in page.text("expert-note"))
+            assert page.script("const view = document.getElementById('view-engine'); return view.scrollWidth <= view.clientWidth"), "too wide"
             print(f"phone_and_dark: ok ({time.monotonic() - begin:.1f} s)")
 
 
