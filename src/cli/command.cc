@@ -77,7 +77,7 @@ Status dispatch(std::span<const Command> commands, std::span<const std::string> 
     cli.console.print("glint " GLINT_VERSION "\n");
     return Ok{};
   }
-  const bool help = args[0] == "help";
+  bool help = args[0] == "help";
   if (help) args = args.subspan(1);
   for (const Command& command : commands) {
     const std::size_t words = matched_words(command, args);
@@ -90,7 +90,14 @@ Status dispatch(std::span<const Command> commands, std::span<const std::string> 
     return invalid(str("a command must come first, got ", quoted(args[0]),
                        "; `glint --help` lists the commands"));
   }
-  return unknown_command(commands, args);
+  if (!help) help = args.size() > 1 && (args[1] == "--help" || args[1] == "-h");
+  std::vector<Command> family;  // of "bench"
+  for (const Command& command : commands) {
+    if (command.info.name.starts_with(args[0] + " ")) family.push_back(command);
+  }
+  if (!help || family.empty()) return unknown_command(commands, args);
+  cli.console.print(overview(family, cli.console.width()));
+  return Ok{};
 }
 
 }  // namespace

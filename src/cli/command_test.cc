@@ -90,6 +90,10 @@ TEST(Command, help_of_a_command_teaches) {
   }
   EXPECT_EQ(run({"greet", "--help"}).out, outcome.out);
   EXPECT_EQ(run({"greet", "x", "-h"}).out, outcome.out);
+  const std::string family = run({"bench", "--help"}).out;
+  EXPECT_NE(family.find("  bench local"), std::string::npos) << family;
+  EXPECT_EQ(family.find("  greet"), std::string::npos) << family;
+  EXPECT_EQ(run({"help", "bench"}).out, family);
 }
 
 TEST(Command, unknown_commands_are_refused_with_a_suggestion) {
