@@ -156,7 +156,9 @@ Result<Recording> record_reference(LoadedModel& reference, const TokenSequences&
                                     [](const std::vector<TokenId>& ids) { return ids.size() > 1; });
   if (!predicts)
     return invalid("the text has no sequence of two tokens or more: nothing to predict");
-  GLINT_TRY(SpillFile file, SpillFile::create(options.tmp_dir));
+  const ModelConfig& config = reference.config();
+  const std::int64_t rows = count_tokens(text) - std::ssize(text);
+  GLINT_TRY(SpillFile file, SpillFile::create(options.tmp_dir, 4 * rows * config.vocab_size));
   const auto spill = [&](const std::vector<TokenId>&) {
     return RowVisitor{
         .hidden = [&](int, std::span<const float> hidden) { return file.write(hidden); },
@@ -164,7 +166,6 @@ Result<Recording> record_reference(LoadedModel& reference, const TokenSequences&
   };
   GLINT_TRY_STATUS(visit_rows(reference, text, options, spill));
   GLINT_TRY_STATUS(file.rewind());
-  const ModelConfig& config = reference.config();
   return Recording{.file = std::move(file),
                    .name = reference.options().dir,
                    .vocab = config.vocab_size,

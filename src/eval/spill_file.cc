@@ -7,11 +7,19 @@
 #include <cstring>
 
 #include "base/str.h"
+#include "checkpoint/shard.h"
 
 namespace glint {
+namespace {
 
-Result<SpillFile> SpillFile::create(const std::string& dir) {
+constexpr const char* kRemedy = "; name a larger disk with --tmp DIR";
+
+}  // namespace
+
+Result<SpillFile> SpillFile::create(const std::string& dir, std::int64_t bytes) {
   std::string path = dir + "/glint-spill-XXXXXX";
+  if (const Status room = check_free_space(path, bytes); !room.ok())
+    return Error{room.error().code, room.error().message + kRemedy};
   const int fd = ::mkstemp(path.data());
   if (fd < 0) {
     return invalid(str("cannot create a temporary file in ", dir, ": ", std::strerror(errno)));
@@ -26,9 +34,8 @@ Result<SpillFile> SpillFile::create(const std::string& dir) {
 
 Status SpillFile::checked(bool written) const {
   if (written) return Ok{};
-  return Error{ErrorCode::kResourceExhausted,
-               str("cannot write to a temporary file in ", dir_, ": ", std::strerror(errno),
-                   "; name a larger disk with --tmp DIR")};
+  return Error{ErrorCode::kResourceExhausted, str("cannot write to a temporary file in ", dir_,
+                                                  ": ", std::strerror(errno), kRemedy)};
 }
 
 Status SpillFile::write(std::span<const float> values) {

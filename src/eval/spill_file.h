@@ -1,6 +1,7 @@
 // SpillFile: floats that do not fit in memory, written in order and read back in that order.
 #pragma once
 
+#include <cstdint>
 #include <cstdio>
 #include <memory>
 #include <span>
@@ -12,9 +13,9 @@ namespace glint {
 
 class SpillFile {
  public:
-  // In the directory `dir`. The file has no name there, so that nothing is left of it however the
-  // program ends.
-  static Result<SpillFile> create(const std::string& dir);
+  // In the directory `dir`, whose disk must have room for `bytes`. The file has no name there, so
+  // that nothing is left of it however the program ends.
+  static Result<SpillFile> create(const std::string& dir, std::int64_t bytes = 0);
 
   // Appends; fails when the disk is full.
   Status write(std::span<const float> values);
