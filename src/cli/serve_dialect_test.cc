@@ -288,6 +288,8 @@ TEST(ServeDialect, flags_of_graphs_have_their_owners_meaning) {
                    {"m", "--compilation-config", R"({"cudagraph_capture_sizes": [1, 8]})"})
                 .rows,
             (std::vector<std::int64_t>{1, 8}));
+  EXPECT_EQ(graphs(Dialect::kVllm, words("m -cc.cudagraph_capture_sizes=[1,8]")).rows,
+            (std::vector<std::int64_t>{1, 8}));
   EXPECT_TRUE(graphs(Dialect::kVllm, words("m -cc.cudagraph_mode=NONE")).eager);
   const GraphFlags flags =
       graphs(Dialect::kSglang, words("--model m --cuda-graph-bs 1 2 4 --cuda-graph-max-bs 3 "
@@ -317,6 +319,8 @@ TEST(ServeDialect, letters_work) {
 TEST(ServeDialect, several_names_are_one_flag_for_those_who_write_it_so) {
   const Served served = serve(Dialect::kVllm, words("m --served-model-name a b --port 1"));
   EXPECT_EQ(served.options.served_model_name, (std::vector<std::string>{"a", "b"})) << served.error;
+  EXPECT_EQ(serve(Dialect::kSglang, words("--model m --numa-node 0 0 1 --port 1")).error, "");
+  EXPECT_EQ(serve(Dialect::kVllm, words("m --collect-detailed-traces model worker")).error, "");
 }
 
 TEST(ServeDialect, unknown_flags_are_refused_with_a_suggestion) {

@@ -272,8 +272,11 @@ Status Translator::take(const Setting& given, std::span<const std::string>& rest
     setting.value = rest.front();
     rest = rest.subspan(1);
   }
-  if (rule != nullptr && rule->takes == Takes::kJson) {
-    if (Result<Json> json = parse_json(*setting.value); json.ok() && json.value().is_object())
+  const bool is_list = rule != nullptr && rule->takes == Takes::kValues &&
+                       setting.name.find('.') != setting.name.npos;  // a member's may be JSON
+  if (is_list || (rule != nullptr && rule->takes == Takes::kJson)) {
+    if (Result<Json> json = parse_json(*setting.value);
+        json.ok() && (is_list ? json.value().is_array() : json.value().is_object()))
       return apply_members(setting.name, json.value(), setting.shown);
   }
   GLINT_TRY_STATUS(apply(setting));
