@@ -3,8 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include <cmath>
-
 #include "backends/reference/reference_ops.h"
 #include "base/random.h"
 #include "ops/compose.h"

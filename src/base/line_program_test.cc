@@ -4,8 +4,6 @@
 
 #include <chrono>
 
-#include "base/str.h"
-
 namespace glint {
 namespace {
 

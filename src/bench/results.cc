@@ -1,8 +1,6 @@
 #include "bench/results.h"
 
 #include <algorithm>
-#include <cmath>
-#include <cstdio>
 #include <utility>
 
 #include "base/seconds.h"

@@ -1,5 +1,4 @@
 // glint bench report: saved load tests side by side.
-#include <algorithm>
 #include <ctime>
 #include <set>
 

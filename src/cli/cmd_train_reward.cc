@@ -1,5 +1,4 @@
 // glint train reward: what an answer is worth, and why.
-#include <filesystem>
 
 #include "base/file.h"
 #include "base/json.h"

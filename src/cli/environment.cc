@@ -1,7 +1,5 @@
 #include "cli/environment.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <charconv>
 #include <cstdlib>

@@ -2,7 +2,6 @@
 // files for TensorBoard, and the page, which may be served while the run goes on.
 #pragma once
 
-#include <array>
 #include <memory>
 #include <optional>
 #include <string>

@@ -1,7 +1,5 @@
 #include <gtest/gtest.h>
 
-#include <algorithm>
-
 #include "base/file.h"
 #include "base/str.h"
 #include "cli/serve_options.h"

@@ -1,7 +1,5 @@
 #include "cli/train_flags.h"
 
-#include <algorithm>
-
 #include "base/options.h"
 #include "base/str.h"
 

@@ -6,7 +6,6 @@
 
 #include <atomic>
 #include <functional>
-#include <numeric>
 #include <thread>
 
 #include "base/random.h"

@@ -3,7 +3,6 @@
 // itself.
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <memory>
 #include <vector>

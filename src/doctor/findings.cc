@@ -1,7 +1,5 @@
 #include "doctor/findings.h"
 
-#include <algorithm>
-
 #include "base/str.h"
 
 namespace glint {

@@ -1,6 +1,5 @@
 // Findings about GPUs: the driver, each of them, and the ways between them.
 #include <algorithm>
-#include <map>
 
 #include "base/str.h"
 #include "doctor/findings.h"

@@ -8,7 +8,6 @@
 
 #include <deque>
 #include <memory>
-#include <vector>
 
 #include "engine/draft_control.h"
 #include "engine/kv_cache.h"

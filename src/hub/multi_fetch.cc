@@ -1,6 +1,5 @@
 #include "hub/multi_fetch.h"
 
-#include <algorithm>
 #include <charconv>
 #include <utility>
 

@@ -1,7 +1,5 @@
 #include "model/field_reader.h"
 
-#include <limits>
-
 #include "base/str.h"
 
 namespace glint {

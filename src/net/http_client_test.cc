@@ -4,7 +4,6 @@
 
 #include <atomic>
 #include <cstdlib>
-#include <map>
 #include <vector>
 
 #include "net/sse_reader.h"

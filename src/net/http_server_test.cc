@@ -2,7 +2,6 @@
 // http_stream_test.cc.
 #include "net/http_server.h"
 
-#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 

@@ -3,7 +3,6 @@
 // multiply-adds.
 #pragma once
 
-#include <bit>
 #include <cstdint>
 
 #include "base/random.h"

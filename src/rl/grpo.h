@@ -8,8 +8,6 @@
 // All of it is a function of weights, data, options and the seed: never of threads or time.
 #pragma once
 
-#include <vector>
-
 #include "rl/grpo_batch.h"
 
 namespace glint {

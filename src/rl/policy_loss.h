@@ -13,8 +13,6 @@
 #pragma once
 
 #include <span>
-#include <string>
-#include <vector>
 
 namespace glint {
 

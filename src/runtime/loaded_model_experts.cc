@@ -1,5 +1,4 @@
 // A loaded model whose experts move between the ranks that share them.
-#include <algorithm>
 #include <utility>
 
 #include "base/str.h"

@@ -3,10 +3,8 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "base/owned_fd.h"
 #include "base/result.h"

@@ -1,7 +1,6 @@
 #include "runtime/step_graphs.h"
 
 #include <algorithm>
-#include <bit>
 
 namespace glint {
 namespace {

@@ -1,7 +1,6 @@
 // Access to the server: API keys, other origins (CORS), forged requests of other sites.
 #pragma once
 
-#include <optional>
 #include <string>
 
 #include "server/errors.h"

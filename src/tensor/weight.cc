@@ -1,6 +1,5 @@
 #include "tensor/weight.h"
 
-#include <algorithm>
 #include <array>
 
 #include "base/str.h"

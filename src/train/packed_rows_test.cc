@@ -2,8 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <numeric>
-
 #include "ops/kv_layout.h"
 
 namespace glint {

@@ -1,7 +1,6 @@
 // Parameters: what is trained of a loaded model, and its gradients.
 #pragma once
 
-#include <functional>
 #include <span>
 #include <string>
 #include <unordered_map>

@@ -1,7 +1,6 @@
 // CpuPlanOps: the memory that CpuOps takes, without its arithmetic.
 #pragma once
 
-#include <map>
 #include <vector>
 
 #include "backends/cpu/products.h"

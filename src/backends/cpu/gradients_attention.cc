@@ -4,7 +4,6 @@
 #include <immintrin.h>
 
 #include <algorithm>
-#include <cmath>
 
 #include "backends/cpu/cpu_gradients.h"
 #include "base/thread_pool.h"

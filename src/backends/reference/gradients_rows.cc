@@ -2,7 +2,6 @@
 // rms_norm, and the loss.
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "backends/reference/numeric.h"
 #include "backends/reference/reference_gradients.h"

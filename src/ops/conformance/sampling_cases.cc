@@ -1,5 +1,5 @@
 // Cases of sample, argmax and token_log_probs.
-#include <algorithm>
+#include <bit>
 #include <limits>
 
 #include "ops/conformance/cases.h"

@@ -1,7 +1,6 @@
 #include "rl/rewards/expression.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <complex>
 #include <cstdint>

@@ -1,8 +1,6 @@
 // The requests of /v1/completions and /v1/chat/completions: JSON -> ApiRequest.
 #pragma once
 
-#include <optional>
-
 #include "server/api_types.h"
 #include "server/dialects/request_reader.h"
 

@@ -3,7 +3,6 @@
 // equal lists of two equal lists ... is small in memory and without end to compare or print.
 #pragma once
 
-#include <cstddef>
 #include <optional>
 #include <string>
 #include <string_view>
