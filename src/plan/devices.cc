@@ -36,8 +36,6 @@ constexpr DeviceModel kDevices[] = {
 
 }  // namespace
 
-std::span<const DeviceModel> device_models() { return kDevices; }
-
 const DeviceModel* find_device(std::string_view name) {
   for (const DeviceModel& device : kDevices) {
     if (device.name == name) return &device;

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
 #include <string>
 #include <string_view>
 
@@ -21,7 +20,6 @@ struct DeviceModel {
   double network = 50e9;              // bytes of a device to other hosts, one direction: 400 Gb/s
 };
 
-std::span<const DeviceModel> device_models();
 // Null: not known.
 const DeviceModel* find_device(std::string_view name);
 // "h100, h200, ..., cpu"
