@@ -11,6 +11,8 @@ namespace glint {
 namespace {
 
 constexpr std::size_t kSha1Digits = 40, kSha256Digits = 64;
+// In bytes, so that those of all files can be added up.
+constexpr std::int64_t kMaxFile = std::int64_t{1} << 44;
 
 bool is_alnum(char c) {
   return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
@@ -83,8 +85,8 @@ Result<HubFile> read_file_of_tree(const Json& entry) {
   }
   if (out.sha256.empty() && !is_hex(out.git_oid, kSha1Digits))
     return invalid(str("the hub gives no hash of ", quoted(*path)));
-  if (!size || !size->is_int() || out.size < 0)
-    return invalid(str("the hub gives no size of ", quoted(*path)));
+  if (!size || !size->is_int() || out.size < 0 || out.size > kMaxFile)
+    return invalid(str("the hub gives no sound size of ", quoted(*path)));
   return out;
 }
 

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "base/str.h"
+
 namespace glint {
 namespace {
 
@@ -52,9 +54,10 @@ TEST(Repository, listings_are_read_and_hostile_ones_refused) {
         << path;
   EXPECT_NE(error_of("[" + entry("x", R"("size": 1, "oid": "../../x")") + "]").find("no hash of"),
             std::string::npos);
-  EXPECT_NE(
-      error_of("[" + entry("x", R"("size": -1, "oid": ")" + kSha1 + '"') + "]").find("no size"),
-      std::string::npos);
+  for (const char* size : {"-1", "9223372036854775807"}) {
+    const std::string listed = str(R"("size": )", size, R"(, "oid": ")", kSha1, '"');
+    EXPECT_NE(error_of("[" + entry("x", listed) + "]").find("no sound size"), std::string::npos);
+  }
   EXPECT_NE(error_of("[" + entry("x", oid + R"(, "lfs": {"oid": "x"})") + "]").find("no SHA-256"),
             std::string::npos);
   EXPECT_NE(error_of("{}"), "<ok>");

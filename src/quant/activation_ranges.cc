@@ -9,6 +9,7 @@ namespace glint {
 namespace {
 
 constexpr std::string_view kFormat = "glint activation ranges";
+constexpr std::int64_t kMaxTokens = std::int64_t{1} << 53;  // those of many files can be added up
 
 // "model.layers.3.mlp.experts.*.gate_proj" of "model.layers.3.mlp.experts.17.gate_proj"; empty for
 // what is no routed expert's.
@@ -25,7 +26,8 @@ std::string projection_of_layer(std::string_view name) {
 Result<ActivationRange> parse_range(const std::string& name, const Json& json) {
   const Json* amax = json.find("amax");
   const Json* tokens = json.find("tokens");
-  if (!amax || !amax->is_number() || !tokens || !tokens->is_int() || tokens->as_int() < 0) {
+  if (!amax || !amax->is_number() || !tokens || !tokens->is_int() || tokens->as_int() < 0 ||
+      tokens->as_int() > kMaxTokens) {
     return invalid(str("the range of ", quoted(name),
                        " needs \"amax\", a number, and \"tokens\", a count of rows"));
   }

@@ -43,6 +43,8 @@ TEST(ActivationRanges, other_files_are_refused) {
   };
   EXPECT_NE(of_range(R"({"amax": "1", "tokens": 1})").find("\"x\" needs"), std::string::npos);
   EXPECT_NE(of_range(R"({"amax": 1})").find("\"x\" needs"), std::string::npos);
+  EXPECT_NE(of_range(R"({"amax": 1, "tokens": 9223372036854775807})").find("\"x\" needs"),
+            std::string::npos);
   EXPECT_EQ(of_range(R"({"amax": -1, "tokens": 1})"),
             "the amax of \"x\" is -1.0; expected a number that is not negative");
   EXPECT_EQ(of_range(R"({"amax": 1e39, "tokens": 1})"),

@@ -230,7 +230,7 @@ def room():
         done = run("pull", "org/model", env=env_of(hub, cache()),
                    preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (MIB, MIB)))
         check(done.returncode == 2 and "File too large" in done.stderr, "a limit of files", done.stderr)
-        hub.tree = [{"type": "file", "path": "huge", "size": 1 << 60, "oid": "0" * 40, "lfs": {"oid": "0" * 64, "size": 1 << 60}}]
+        hub.tree = [{"type": "file", "path": "huge", "size": 1 << 44, "oid": "0" * 40, "lfs": {"oid": "0" * 64, "size": 1 << 44}}]
         refused("pull", "org/model", env=env_of(hub, cache()), words=["has room for", "--local-dir"])
     small = folder / "small"
     small.mkdir()
