@@ -20,7 +20,7 @@ constexpr int kMaxDepth = 50;
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_letter(char c) { return c >= 'a' && c <= 'z'; }
 
-// Numbers modulo a prime. `known` is false of what has no value or cannot be told in residues.
+// Numbers modulo a prime; none where there is no value, or none that residues can tell.
 template <std::uint64_t kPrime>
 struct Residue {
   std::uint64_t value = 0;
@@ -196,15 +196,9 @@ class Reader {
     const Value base = atom(depth);
     if (!base || !(take("**") || take("^"))) return base;
     const std::size_t begin = at_;
-    const Value exponent = signed_exponent(depth + 1);
+    const Value exponent = signed_power(depth + 1);
     if (!exponent) return {};
     return Number::pow(*base, *exponent, whole(text_.substr(begin, at_ - begin)));
-  }
-  Value signed_exponent(int depth) {
-    bool minus = false;
-    for (; next() == '-' || next() == '+'; ++at_) minus ^= next() == '-';
-    const Value value = power(depth);
-    return value && minus ? Value(-*value) : value;
   }
 
   // An exponent of at most four digits, with a sign.

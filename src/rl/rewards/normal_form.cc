@@ -155,7 +155,7 @@ void remove_unit(std::string& text, std::string_view unit) {
   text = out.append(text, begin);
 }
 
-// `head` with the blanks after it removed, or blanks between its two parts.
+// "^\circ", also with blanks between.
 void remove_degrees(std::string& text) {
   constexpr std::string_view kCirc = "\\circ";
   std::string out;
