@@ -74,8 +74,8 @@ class Reader {
       return invalid(str("it has ", sequence.size(), " tokens, and the model reads ",
                          file_.max_tokens, "; leave it out or cut it"));
     }
-    if (std::none_of(sequence.weights.begin() + 1, sequence.weights.end(),
-                     [](float weight) { return weight != 0; })) {
+    if (sequence.size() < 2 || std::none_of(sequence.weights.begin() + 1, sequence.weights.end(),
+                                            [](float weight) { return weight != 0; })) {
       return invalid(
           "there is nothing in it to learn: no token of an assistant, or none but the "
           "first");
