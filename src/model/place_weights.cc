@@ -25,14 +25,7 @@ Result<std::byte*> own(std::int64_t bytes, Device& device, ModelWeights& weights
 }
 
 // All of `weights` becomes what `plan` will make it.
-void place_all(ModelWeights& weights, Backend& backend, WeightPlan& plan) {
-  const auto place_blocks = [&](LayerWeights& layer) {
-    backend.place_attention(layer.attention, plan);
-    if (layer.mlp) backend.place_ffn(layer.mlp, plan);
-    if (layer.moe.gate) backend.place_moe(layer.moe, plan);
-  };
-  for (LayerWeights& layer : weights.layers) place_blocks(layer);
-  for (MtpWeights& mtp : weights.mtp) place_blocks(mtp.layer);
+void place_all(ModelWeights& weights, WeightPlan& plan) {
   struct Each {
     WeightPlan& plan;
     void operator()(Tensor* tensor) const { plan.place(*tensor); }
@@ -63,7 +56,7 @@ ModelWeights views_of(const ModelWeights& weights) {
 std::int64_t bytes_to_place(const ModelWeights& weights, Backend& backend) {
   ModelWeights views = views_of(weights);
   WeightPlan plan(backend, nullptr);
-  place_all(views, backend, plan);
+  place_all(views, plan);
   return plan.bytes();
 }
 
@@ -129,7 +122,7 @@ void place_at(std::byte* to, ModelWeights& weights, Sources sources, Backend& ba
   constexpr std::size_t kReadAhead = std::size_t{512} << 20;  // what is being packed, and the next
   const Tensor embedding = weights.embed_tokens;
   WeightPlan plan(backend, to);
-  place_all(weights, backend, plan);
+  place_all(weights, plan);
   for (std::vector<Weight>& list : plan.take_lists()) weights.lists.push_back(std::move(list));
   const std::int64_t total = plan.packed_bytes();
   const std::vector<Batch> batches = batches_of(plan, embedding, backend);

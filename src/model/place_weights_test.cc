@@ -10,15 +10,11 @@
 namespace glint {
 namespace {
 
-// Runs nothing, but weights can be placed on it; gate and up of an FFN lie together.
+// Runs nothing, but weights can be placed on it.
 class FarOps final : public UnsupportedOps {
  public:
   LateDevice& device() override { return device_; }
   Capabilities capabilities() const override { return {.backend = "far"}; }
-  void place_ffn(FfnWeights& weights, WeightPlan& plan) override {
-    plan.place(weights.gate_proj);
-    plan.place(weights.up_proj);
-  }
   // A copy of `x`, or of the weight's three parts, that the host can read.
   Tensor near(Tensor x) {
     if (!x) return x;
@@ -117,14 +113,6 @@ TEST_P(PlaceWeights, leave_sources_that_are_kept) {
   Found found = find(1), twin = find(1);
   ASSERT_TRUE(place_weights(found.weights, {.sources = Sources::kKeep}, ops_, pool_, {}).ok());
   expect_kept(*found.checkpoint, *twin.checkpoint);
-}
-
-TEST_P(PlaceWeights, lie_as_the_backend_wants_its_blocks) {
-  Found found = find(1);
-  ASSERT_TRUE(place_weights(found.weights, {}, ops_, pool_, {}).ok());
-  const FfnWeights& mlp = found.weights.layers[0].mlp;
-  const std::int64_t apart = mlp.up_proj.data.data - mlp.gate_proj.data.data;
-  EXPECT_EQ(apart, ops_.packed_bytes(mlp.gate_proj));
 }
 
 INSTANTIATE_TEST_SUITE_P(Releases, PlaceWeights,

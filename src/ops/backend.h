@@ -40,11 +40,6 @@ class Backend : public Ops {
   // Writes `to`, which packed() described, for each pair, on `threads` of the host. `from` is in
   // host memory and may be gone when the call returns.
   virtual void pack(std::span<const PackedPair> pairs, ThreadPool& threads);
-  // These place weights that should lie together in memory, as the parts of a fused product; the
-  // rest of a block then follows matrix by matrix.
-  virtual void place_attention(AttentionWeights&, WeightPlan&) {}
-  virtual void place_ffn(FfnWeights&, WeightPlan&) {}
-  virtual void place_moe(MoeWeights&, WeightPlan&) {}
 
   // This rank's member of a group whose tensors lie on this device; `host` is its member of the
   // same group on the host, and outlives it. Null: `host` reads the device's memory itself.

@@ -54,7 +54,7 @@ void WeightPlan::place(Weight& weight) {
   const std::int64_t bytes = backend_.packed_bytes(weight);
   if (bytes == 0) return;
   const Weight placed = backend_.packed(weight, take(bytes));
-  write(weight, placed);
+  pairs_.push_back({weight, placed});
   weight = placed;
 }
 
@@ -71,7 +71,7 @@ void WeightPlan::place(WeightStack& weights) {
   const std::int64_t stride = aligned(bytes);
   std::byte* const first = take(weights.count * stride);
   for (std::int64_t i = 0; i < weights.count; ++i) {
-    write(weights[i], backend_.packed(weights[i], first + i * stride));
+    pairs_.push_back({weights[i], backend_.packed(weights[i], first + i * stride)});
   }
   weights = stack_of(backend_.packed(weights[0], first), weights.count, stride);
 }

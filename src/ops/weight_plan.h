@@ -28,11 +28,6 @@ class WeightPlan {
   // memory is not there yet, and nothing may be written by this plan.
   WeightPlan(Backend& backend, std::byte* begin);
 
-  // The next `bytes`, aligned to kAlign.
-  std::byte* take(std::int64_t bytes);
-  // Backend::pack will write `to`, which lies in memory that was taken.
-  void write(const Weight& from, const Weight& to) { pairs_.push_back({from, to}); }
-
   // Each becomes what it will be after the plan has run: packed, copied, or, where the backend
   // reads host memory best as it is, itself. What is empty, or placed already, stays so.
   void place(Weight& weight);
@@ -47,6 +42,8 @@ class WeightPlan {
   std::vector<std::vector<Weight>> take_lists() { return std::move(lists_); }
 
  private:
+  // The next `bytes`, aligned to kAlign.
+  std::byte* take(std::int64_t bytes);
   bool is_placed(const Tensor& tensor) const;
 
   Backend& backend_;
