@@ -29,6 +29,16 @@ void check_product(const GradientCheck& c, const Back& args) {
 
 constexpr const char* kOnlyRows = "must be f32 or bf16, in rows, to have a gradient";
 
+template <class Back>
+void check_stack(const char* op, const Back& args) {
+  check(args.op);
+  const GradientCheck c(op);
+  check_product(c, args);
+  const WeightStack& w = args.op.weights;
+  c.require(has_gradient(w), "weights", kOnlyRows);
+  if (args.dweights) c.dense("dweights", args.dweights, {w.count, w.rows, w.cols});
+}
+
 // Arithmetic of the two products beside that of the forward one, whose operands are read again.
 template <class Back>
 OpCost product_cost(const Back& args, const Tensor& dweight) {
@@ -123,24 +133,10 @@ void check(const LinearBackArgs& args) {
 }
 OpCost cost(const LinearBackArgs& args) { return product_cost(args, args.dweight); }
 
-void check(const GroupedLinearBackArgs& args) {
-  check(args.op);
-  const GradientCheck c("grouped_linear_back");
-  check_product(c, args);
-  const WeightStack& w = args.op.weights;
-  c.require(has_gradient(w), "weights", kOnlyRows);
-  if (args.dweights) c.dense("dweights", args.dweights, {w.count, w.rows, w.cols});
-}
+void check(const GroupedLinearBackArgs& args) { check_stack("grouped_linear_back", args); }
 OpCost cost(const GroupedLinearBackArgs& args) { return product_cost(args, args.dweights); }
 
-void check(const PerHeadBackArgs& args) {
-  check(args.op);
-  const GradientCheck c("per_head_back");
-  check_product(c, args);
-  const WeightStack& w = args.op.weights;
-  c.require(has_gradient(w), "weights", kOnlyRows);
-  if (args.dweights) c.dense("dweights", args.dweights, {w.count, w.rows, w.cols});
-}
+void check(const PerHeadBackArgs& args) { check_stack("per_head_back", args); }
 OpCost cost(const PerHeadBackArgs& args) { return product_cost(args, args.dweights); }
 
 namespace {
