@@ -10,12 +10,7 @@
 namespace glint::cpu {
 namespace {
 
-class CpuPlanOpsTest : public testing::TestWithParam<CpuIsa> {
- protected:
-  void SetUp() override {
-    if (!cpu_has(GetParam())) GTEST_SKIP() << "this CPU has no " << name_of(GetParam());
-  }
-};
+class CpuPlanOpsTest : public IsaTest {};
 
 // Rows that must be copied, and rows that need not, on one thread, which all work comes to.
 TEST_P(CpuPlanOpsTest, plans_the_memory_that_ops_hold) {
@@ -56,10 +51,7 @@ TEST_P(CpuPlanOpsTest, plans_the_memory_that_ops_hold) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Isas, CpuPlanOpsTest,
-                         testing::Values(CpuIsa::kAvx2, CpuIsa::kAvx512, CpuIsa::kAvx512Bf16,
-                                         CpuIsa::kAmx, CpuIsa::kAmxEmulated),
-                         [](const auto& info) { return std::string(name_of(info.param)); });
+INSTANTIATE_TEST_SUITE_P(Isas, CpuPlanOpsTest, testing::ValuesIn(kAllIsas), isa_name);
 
 }  // namespace
 }  // namespace glint::cpu

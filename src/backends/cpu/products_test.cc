@@ -68,11 +68,8 @@ double relative_error(const std::vector<float>& out, const std::vector<double>& 
   return std::sqrt(error / norm);
 }
 
-class ProductsTest : public testing::TestWithParam<CpuIsa> {
+class ProductsTest : public IsaTest {
  protected:
-  void SetUp() override {
-    if (!cpu_has(GetParam())) GTEST_SKIP() << "this CPU has no " << name_of(GetParam());
-  }
   const Kernels& kernels() const { return kernels_for(GetParam()); }
   ThreadPool pool_{2};
 };
@@ -186,10 +183,7 @@ TEST_P(ProductsTest, decodes_every_fp8_and_nvfp4_code) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Isa, ProductsTest,
-                         testing::Values(CpuIsa::kAvx2, CpuIsa::kAvx512, CpuIsa::kAvx512Bf16,
-                                         CpuIsa::kAmx, CpuIsa::kAmxEmulated),
-                         [](const auto& info) { return std::string(name_of(info.param)); });
+INSTANTIATE_TEST_SUITE_P(Isa, ProductsTest, testing::ValuesIn(kAllIsas), isa_name);
 
 }  // namespace
 }  // namespace glint::cpu

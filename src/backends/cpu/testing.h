@@ -1,15 +1,31 @@
-// Random weights and tensors for the tests of this folder.
+// Instruction sets, random weights and tensors for the tests of this folder.
 #pragma once
+
+#include <gtest/gtest.h>
 
 #include <cmath>
 #include <vector>
 
+#include "backends/cpu/isa.h"
 #include "backends/cpu/products.h"
 #include "base/random.h"
 #include "base/thread_pool.h"
 #include "tensor/fp8.h"
 
 namespace glint::cpu {
+
+constexpr CpuIsa kAllIsas[] = {CpuIsa::kAvx2, CpuIsa::kAvx512, CpuIsa::kAvx512Bf16, CpuIsa::kAmx,
+                               CpuIsa::kAmxEmulated};
+
+class IsaTest : public testing::TestWithParam<CpuIsa> {
+ protected:
+  void SetUp() override {
+    if (!cpu_has(GetParam())) GTEST_SKIP() << "this CPU has no " << name_of(GetParam());
+  }
+};
+inline std::string isa_name(const testing::TestParamInfo<CpuIsa>& info) {
+  return name_of(info.param);
+}
 
 // Values of spread 1. The data begin at an odd address of their element's alignment, as in a file.
 struct RandomTensor {
