@@ -13,6 +13,9 @@
 
 namespace glint {
 
+// Behind its last element.
+const std::byte* end_of(const Tensor& x);
+
 void fill_zero(Device& device, std::byte* data, std::size_t bytes);
 // Memory for gradients. Aborts when the device has none left.
 Buffer zeroed_memory(Device& device, std::size_t bytes);

@@ -9,14 +9,7 @@ namespace {
 
 // The first and the last byte of two tensors may overlap although no element does, as columns of
 // the same rows: then a copy is made in vain.
-bool overlap(const Tensor& a, const Tensor& b) {
-  const auto end = [](const Tensor& x) {
-    std::int64_t last = 0;
-    for (int i = 0; i < x.rank; ++i) last += (x.shape[i] - 1) * x.stride[i];
-    return x.data + (last + 1) * size_of(x.dtype);
-  };
-  return a.data < end(b) && b.data < end(a);
-}
+bool overlap(const Tensor& a, const Tensor& b) { return a.data < end_of(b) && b.data < end_of(a); }
 
 // The ids, counted from the first row of a part of the vocabulary; -1: of another part.
 std::vector<std::int32_t> ids_within(const EmbedArgs& args) {
@@ -133,9 +126,7 @@ Tensor TapeOps::copy_of(const Tensor& x) {
 }
 
 void TapeOps::embed(const EmbedArgs& args) {
-  if (recording()) about_to_update(args.out);
-  inner_->embed(args);
-  if (!recording()) return;
+  if (!run(&Ops::embed, args, args.out)) return;
   GLINT_CHECK(!args.is_part || device().is_host(), "a recorded part is in the host's memory");
   add_step({args.out}, [=, this] {
     EmbedArgs whole = args;
@@ -152,9 +143,7 @@ void TapeOps::embed(const EmbedArgs& args) {
 }
 
 void TapeOps::gather_rows(const GatherRowsArgs& args) {
-  if (recording()) about_to_update(args.out);
-  inner_->gather_rows(args);
-  if (!recording()) return;
+  if (!run(&Ops::gather_rows, args, args.out)) return;
   add_step({args.out}, [=, this] {
     gradients_->gather_rows_back(
         {.op = args, .dout = shadow_->of(args.out), .dx = shadow_->add_to(args.x)});
@@ -162,9 +151,7 @@ void TapeOps::gather_rows(const GatherRowsArgs& args) {
 }
 
 void TapeOps::add(const AddArgs& args) {
-  if (recording()) about_to_update(args.x);
-  inner_->add(args);
-  if (!recording()) return;
+  if (!run(&Ops::add, args, args.x)) return;
   add_step({args.x}, [=, this] {
     gradients_->add_back({.op = args, .dx = shadow_->of(args.x), .dy = shadow_->add_to(args.y)});
   });
@@ -206,16 +193,12 @@ void TapeOps::rms_norm(const RmsNormArgs& args) {
 }
 
 void TapeOps::rope(const RopeArgs& args) {
-  if (recording()) about_to_update(args.x);
-  inner_->rope(args);
-  if (!recording()) return;
+  if (!run(&Ops::rope, args, args.x)) return;
   add_step({args.x}, [=, this] { gradients_->rope_back({.op = args, .dx = shadow_->of(args.x)}); });
 }
 
 void TapeOps::linear(const LinearArgs& args) {
-  if (recording()) about_to_update(args.out);
-  inner_->linear(args);
-  if (!recording()) return;
+  if (!run(&Ops::linear, args, args.out)) return;
   const Kept x = keep(args.x);
   add_step({args.out}, [=, this] {
     LinearArgs op = args;
@@ -228,9 +211,7 @@ void TapeOps::linear(const LinearArgs& args) {
 }
 
 void TapeOps::grouped_linear(const GroupedLinearArgs& args) {
-  if (recording()) about_to_update(args.out);
-  inner_->grouped_linear(args);
-  if (!recording()) return;
+  if (!run(&Ops::grouped_linear, args, args.out)) return;
   const Kept x = keep(args.x);
   add_step({args.out}, [=, this] {
     GroupedLinearArgs op = args;
@@ -245,9 +226,7 @@ void TapeOps::grouped_linear(const GroupedLinearArgs& args) {
 // Queries are rotated in place, in other columns than those that are multiplied: of [T, H, A] no
 // copies are made.
 void TapeOps::per_head(const PerHeadArgs& args) {
-  if (recording()) about_to_update(args.out);
-  inner_->per_head(args);
-  if (!recording()) return;
+  if (!run(&Ops::per_head, args, args.out)) return;
   add_step({args.out}, [=, this] {
     gradients_->per_head_back({.op = args,
                                .dout = shadow_->of(args.out),
@@ -295,9 +274,7 @@ void TapeOps::route(const RouteArgs& args) {
 }
 
 void TapeOps::combine(const CombineArgs& args) {
-  if (recording()) about_to_update(args.out);
-  inner_->combine(args);
-  if (!recording()) return;
+  if (!run(&Ops::combine, args, args.out)) return;
   add_step({args.out}, [=, this] {
     CombineBackArgs back = {.op = args,
                             .dout = shadow_->of(args.out),

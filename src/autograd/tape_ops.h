@@ -107,6 +107,13 @@ class TapeOps final : public ComposingOps {
   void add_step(std::vector<Tensor> written, std::function<void()> back);
   Kept keep(const Tensor& x);
   void about_to_update(const Tensor& x);
+  // Runs an op that writes to `out`. True: it is to be recorded.
+  template <class Args>
+  bool run(void (Ops::*op)(const Args&), const Args& args, const Tensor& out) {
+    if (recording()) about_to_update(out);
+    ((*inner_).*op)(args);
+    return recording();
+  }
   Tensor copy_of(const Tensor& x);
   void train(int id, int half, const Tensor& gradient);
   Tensor gradient_of(int id, int half) const;
