@@ -228,6 +228,35 @@ Limits limits_now(Ranks& ranks, const MachineLimits& machine) {
   return all;
 }
 
+Status emulate_rank(const Options& options, const ModelOptions& resolved, Backend& backend,
+                    Cli& cli) {
+  if (options.json) return invalid("--emulate-rank prints no JSON; give --figures FILE");
+  if (options.tp != 1 || options.reduce_slices != 0)
+    return invalid("--emulate-rank is one rank alone; leave --tp and --reduce-slices out");
+  return bench_rank({.layout = options.emulate_rank,
+                     .prompt = options.prompt,
+                     .depth = options.depth,
+                     .batch = options.batch,
+                     .tokens = options.tokens,
+                     .repeat = options.repeat,
+                     .figures = options.figures},
+                    resolved, backend, cli);
+}
+
+void print_head(const std::string& machine, const Loading& loading, bool on_host,
+                Console& console) {
+  console.print(str("machine: ", machine, "\n"));
+  console.print(describe(loading));
+  console.print(on_host
+                    ? "MB/token: the least to be read; of: what a plain loop reads of the weights' "
+                      "memory, and the bf16 rate, both just before a sample\n\n"
+                    : "MB/token: the least to be read, as expected of such a pass; of: what copies "
+                      "move\n\n");
+  console.print(formatted("%-34s %9s %9s %9s %9s %7s %6s %6s %8s %6s %6s\n", "", "tok/s", "min",
+                          "max", "MB/token", "GB/s", "of", "share", "GFLOP/s", "of", "share"));
+  console.flush();
+}
+
 Status run(const Options& options, Cli& cli) {
   GLINT_TRY_STATUS(check_range("prompt", options.prompt, 0));
   GLINT_TRY_STATUS(check_range("depth", options.depth, 0));
@@ -237,19 +266,7 @@ Status run(const Options& options, Cli& cli) {
   GLINT_TRY_STATUS(check_result_file(options.figures));
   GLINT_TRY(const ModelOptions resolved, resolve(options, cli, /*with_mtp=*/false));
   GLINT_TRY(std::unique_ptr<Backend> backend, make_backend(options, cli));
-  if (!options.emulate_rank.empty()) {
-    if (options.json) return invalid("--emulate-rank prints no JSON; give --figures FILE");
-    if (options.tp != 1 || options.reduce_slices != 0)
-      return invalid("--emulate-rank is one rank alone; leave --tp and --reduce-slices out");
-    return bench_rank({.layout = options.emulate_rank,
-                       .prompt = options.prompt,
-                       .depth = options.depth,
-                       .batch = options.batch,
-                       .tokens = options.tokens,
-                       .repeat = options.repeat,
-                       .figures = options.figures},
-                      resolved, *backend, cli);
-  }
+  if (!options.emulate_rank.empty()) return emulate_rank(options, resolved, *backend, cli);
   const bool on_host = backend->device().is_host();
   MachineLimits limits;
   std::string machine;
@@ -272,18 +289,7 @@ Status run(const Options& options, Cli& cli) {
   Ranks& ranks = led.ranks();
   GLINT_TRY(const Loading loading, measure_loading(ranks));
   Console& console = cli.console;
-  if (!options.json) {
-    console.print(str("machine: ", machine, "\n"));
-    console.print(describe(loading));
-    console.print(
-        on_host ? "MB/token: the least to be read; of: what a plain loop reads of the weights' "
-                  "memory, and the bf16 rate, both just before a sample\n\n"
-                : "MB/token: the least to be read, as expected of such a pass; of: what copies "
-                  "move\n\n");
-    console.print(formatted("%-34s %9s %9s %9s %9s %7s %6s %6s %8s %6s %6s\n", "", "tok/s", "min",
-                            "max", "MB/token", "GB/s", "of", "share", "GFLOP/s", "of", "share"));
-    console.flush();
-  }
+  if (!options.json) print_head(machine, loading, on_host, console);
   Json::Array results;
   std::vector<Figure> figures;
   GLINT_TRY_STATUS(bench_local(led.first(), counters,

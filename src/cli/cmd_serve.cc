@@ -104,8 +104,15 @@ Status add_weights(Checkpoint& checkpoint, ServeFacts& facts) {
   return Ok{};
 }
 
-// The memory of weights and steps of all ranks of this machine, on `ops`. `checkpoint` is null
-// where weights are made up.
+// `checkpoint` is null where weights are made up.
+std::function<WeightFormat(const ModelTensor&)> formats_of(const ServeFacts& facts,
+                                                           const ModelOptions& resolved,
+                                                           Checkpoint* checkpoint) {
+  return checkpoint ? formats_of(facts.config, *checkpoint)
+                    : formats_of(facts.config, *resolved.dummy);
+}
+
+// The memory of weights and steps of all ranks of this machine.
 Status plan_model_memory(const ServeOptions& options, const ModelOptions& resolved,
                          const GraphSizes& graphs, Checkpoint* checkpoint, Backend& backend,
                          ServeFacts& facts) {
@@ -115,8 +122,7 @@ Status plan_model_memory(const ServeOptions& options, const ModelOptions& resolv
   GLINT_TRY(facts.memory,
             plan_serve_memory(
                 facts.config,
-                {.trial = {.format = checkpoint ? formats_of(facts.config, *checkpoint)
-                                                : formats_of(facts.config, *resolved.dummy),
+                {.trial = {.format = formats_of(facts, resolved, checkpoint),
                            .with_mtp = facts.has_mtp && facts.max_drafts > 0,
                            .activations = resolved.activations,
                            .latent = resolved.latent,
@@ -239,6 +245,29 @@ void wait_for_end(ShutdownGuard& shutdown, Server& server, const RankProcesses* 
   }
 }
 
+void drain(Server& server, double seconds, Cli& cli) {
+  const int running = server.stats().num_running + server.stats().num_waiting;
+  if (running > 0)
+    cli.console.note(str("ending: ", running, " requests may go on for ", seconds,
+                         " s; a second signal ends at once"));
+  const int left = server.drain(seconds);
+  if (left > 0) cli.console.note(str(left, " requests were cut off"));
+}
+
+TrainerConfig trainer_config(int threads, const Cli& cli) {
+  TrainerConfig trainers;
+  trainers.find_model = [cache = cli.environment.hf_hub_cache](const std::string& model) {
+    return resolve_model(model, cache);
+  };
+  trainers.build = program_build;
+  trainers.checksum_of = [threads](const std::string& dir) -> Result<std::string> {
+    GLINT_TRY(const Checkpoint weights, Checkpoint::open(dir));
+    ThreadPool pool(std::max(threads, 1));
+    return checksum_of(weights.source(), pool);
+  };
+  return trainers;
+}
+
 // The server from its start to its end.
 Status serve(const Options& options, const TranslatedArgs& given, Cli& cli) {
   keep_little_memory();
@@ -249,7 +278,7 @@ Status serve(const Options& options, const TranslatedArgs& given, Cli& cli) {
   GLINT_TRY(ModelOptions resolved, resolve(located, cli, drafts > 0));
   GLINT_TRY(OpenedModel opened, open_served(resolved));
   ServeFacts facts = facts_of(opened, resolved.dir, drafts, cli.environment);
-  std::optional<Checkpoint>& checkpoint = opened.checkpoint;
+  Checkpoint* const checkpoint = resolved.dummy ? nullptr : &*opened.checkpoint;
   if (resolved.dummy) {
     add_dummy(*resolved.dummy, facts);
   } else {
@@ -271,17 +300,14 @@ Status serve(const Options& options, const TranslatedArgs& given, Cli& cli) {
   GLINT_TRY(std::unique_ptr<Backend> backend, make_backend(each));
   GraphSizes graphs = sizes_of(given.graphs, options.max_num_seqs);
   graphs.most = options.max_num_batched_tokens;
-  GLINT_TRY_STATUS(plan_model_memory(options, resolved, graphs, checkpoint ? &*checkpoint : nullptr,
-                                     *backend, facts));
+  GLINT_TRY_STATUS(plan_model_memory(options, resolved, graphs, checkpoint, *backend, facts));
   GLINT_TRY(ServePlan plan, plan_serve(options, given, facts));
   for (const std::string& line : given.ignored) cli.console.note("ignored: " + line);
   tell_graph_flags(given.graphs, backend->device(), cli);
   tell_environment(cli.environment, cli);
   if (options.dry_run) {
-    return print_plan(options, resolved,
-                      checkpoint ? formats_of(facts.config, *checkpoint)
-                                 : formats_of(facts.config, *resolved.dummy),
-                      facts, graphs, plan, *backend, cli);
+    return print_plan(options, resolved, formats_of(facts, resolved, checkpoint), facts, graphs,
+                      plan, *backend, cli);
   }
   resolved.keep_free = facts.memory.activations + plan.engine.cache.num_pages * facts.memory.page;
   GLINT_TRY(Tokenizer tokenizer, Tokenizer::open(facts.dir));
@@ -289,17 +315,7 @@ Status serve(const Options& options, const TranslatedArgs& given, Cli& cli) {
                                             ? ChatTemplate::open(facts.dir)
                                             : ChatTemplate::from_file(options.chat_template));
   plan.server.version = GLINT_VERSION;
-  plan.server.trainers.find_model = [cache =
-                                         cli.environment.hf_hub_cache](const std::string& model) {
-    return resolve_model(model, cache);
-  };
-  plan.server.trainers.build = program_build;
-  plan.server.trainers.checksum_of =
-      [threads = resolved.threads](const std::string& dir) -> Result<std::string> {
-    GLINT_TRY(const Checkpoint weights, Checkpoint::open(dir));
-    ThreadPool pool(std::max(threads, 1));
-    return checksum_of(weights.source(), pool);
-  };
+  plan.server.trainers = trainer_config(resolved.threads, cli);
   GLINT_TRY(std::unique_ptr<Server> server, Server::listen(plan.server));
   print_table(plan.rows, cli);
 
@@ -337,12 +353,7 @@ Status serve(const Options& options, const TranslatedArgs& given, Cli& cli) {
                        plan.server.http.host, ":", server->port()));
   std::future<Status> mended;
   wait_for_end(shutdown, *server, ranks.get(), options.log_stats, mended);
-  const int running = server->stats().num_running + server->stats().num_waiting;
-  if (running > 0)
-    cli.console.note(str("ending: ", running, " requests may go on for ", options.shutdown_timeout,
-                         " s; a second signal ends at once"));
-  const int left = server->drain(options.shutdown_timeout);
-  if (left > 0) cli.console.note(str(left, " requests were cut off"));
+  drain(*server, options.shutdown_timeout, cli);
   if (!executor.ready()) end_program(0);  // lost ranks may take minutes to come, and serve nobody
   if (mended.valid()) mended.wait();
   server.reset();  // before the executor that it uses
