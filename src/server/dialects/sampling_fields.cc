@@ -42,23 +42,18 @@ void set_grammar(RequestReader& r, const char* field, GrammarSpec spec, ApiReque
   request.grammar = std::move(spec);
 }
 
-// A schema, as an object or as JSON text.
-void read_schema(RequestReader& r, const char* field, ApiRequest& request) {
-  Json schema;
-  r.value(field, schema, {"object", "string", "boolean"});
-  if (schema.is_null()) return;
-  std::string text = schema.is_string() ? schema.as_string() : dump_json(schema);
-  set_grammar(r, field, {.kind = GrammarSpec::Kind::kJsonSchema, .text = std::move(text)}, request);
+// A value of one of `kinds`, which may be a text that holds it as JSON.
+void read_json(RequestReader& r, const char* field, GrammarSpec::Kind kind,
+               std::initializer_list<const char*> kinds, ApiRequest& request) {
+  Json json;
+  r.value(field, json, kinds);
+  if (json.is_null()) return;
+  std::string text = json.is_string() ? json.as_string() : dump_json(json);
+  set_grammar(r, field, {.kind = kind, .text = std::move(text)}, request);
 }
 
-// An object, or JSON text.
-void read_structural_tag(RequestReader& r, const char* field, ApiRequest& request) {
-  Json tag;
-  r.value(field, tag, {"object", "string"});
-  if (tag.is_null()) return;
-  std::string text = tag.is_string() ? tag.as_string() : dump_json(tag);
-  set_grammar(r, field, {.kind = GrammarSpec::Kind::kStructuralTag, .text = std::move(text)},
-              request);
+void read_schema(RequestReader& r, const char* field, ApiRequest& request) {
+  read_json(r, field, GrammarSpec::Kind::kJsonSchema, {"object", "string", "boolean"}, request);
 }
 
 void read_pattern(RequestReader& r, const char* field, GrammarSpec::Kind kind,
@@ -182,7 +177,8 @@ void read_constraint(RequestReader& r, ApiRequest& request) {
     read_choice(f, "choice", request);
     read_pattern(f, "grammar", GrammarSpec::Kind::kEbnf, request);
     read_json_object(f, "json_object", request);
-    read_structural_tag(f, "structural_tag", request);
+    read_json(f, "structural_tag", GrammarSpec::Kind::kStructuralTag, {"object", "string"},
+              request);
   });
   read_schema(r, "guided_json", request);
   read_pattern(r, "guided_regex", GrammarSpec::Kind::kRegex, request);
