@@ -71,6 +71,10 @@ struct HttpServer::Impl {
   void accepted(tcp::socket socket);
   void check_deadlines();
   void close_acceptors();
+  // As they are now: those that close leave the set.
+  std::vector<std::shared_ptr<HttpConnection>> connections() const {
+    return {host.connections.begin(), host.connections.end()};
+  }
 };
 
 void HttpServer::Impl::drain_outbox() {
@@ -125,9 +129,7 @@ void HttpServer::Impl::check_deadlines() {
   tick.async_wait([this](const error_code& ec) {
     if (ec) return;
     const auto now = HttpConnection::Clock::now();
-    const std::vector<std::shared_ptr<HttpConnection>> all(host.connections.begin(),
-                                                           host.connections.end());
-    for (const auto& connection : all) connection->check(now);
+    for (const auto& connection : connections()) connection->check(now);
     if (!host.connections.empty()) check_deadlines();
   });
 }
@@ -173,9 +175,7 @@ Result<std::unique_ptr<HttpServer>> HttpServer::start(HttpServerOptions options,
 HttpServer::~HttpServer() {
   asio::post(impl_->io, [impl = impl_.get()] {
     impl->close_acceptors();
-    const std::vector<std::shared_ptr<HttpConnection>> all(impl->host.connections.begin(),
-                                                           impl->host.connections.end());
-    for (const auto& connection : all) connection->close();
+    for (const auto& connection : impl->connections()) connection->close();
     impl->io.stop();
   });
   impl_->thread.join();
@@ -190,9 +190,7 @@ void HttpServer::stop_accepting() {
   asio::post(impl_->io, [impl = impl_.get()] {
     impl->host.outbox->draining = true;
     impl->close_acceptors();
-    const std::vector<std::shared_ptr<HttpConnection>> all(impl->host.connections.begin(),
-                                                           impl->host.connections.end());
-    for (const auto& connection : all) {
+    for (const auto& connection : impl->connections()) {
       if (connection->idle()) connection->close();
     }
   });
