@@ -60,6 +60,15 @@ std::string human_bytes(double bytes);
 // The pieces of `text` between occurrences of `separator`; one empty piece for an empty text.
 std::vector<std::string_view> split(std::string_view text, char separator);
 
+// The part between the `blanks` at both ends.
+std::string_view trimmed(std::string_view text, std::string_view blanks = " \t\r\n");
+
+// ASCII's, whatever the locale.
+constexpr bool is_digit(char c) { return c >= '0' && c <= '9'; }
+constexpr bool is_alnum(char c) {
+  return is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+
 // With the letters A to Z small.
 std::string lower(std::string_view text);
 

@@ -47,6 +47,13 @@ TEST(Str, split_keeps_empty_pieces) {
   EXPECT_EQ(split("a,,b,", ','), (std::vector<std::string_view>{"a", "", "b", ""}));
 }
 
+TEST(Str, trimmed_leaves_what_is_between_blanks) {
+  EXPECT_EQ(trimmed(" \ta b\r\n"), "a b");
+  EXPECT_EQ(trimmed("\n a ", " "), "\n a");
+  EXPECT_EQ(trimmed(" \n"), "");
+  EXPECT_EQ(trimmed(""), "");
+}
+
 TEST(Str, lower_leaves_all_but_capitals) {
   EXPECT_EQ(lower("Text/HTML; q=\"@[`{\" \xc3\x84"), "text/html; q=\"@[`{\" \xc3\x84");
 }

@@ -16,10 +16,8 @@ Error not_found(std::string message) { return Error{ErrorCode::kNotFound, std::m
 // Whether a part of an id or revision is as the hub allows and cannot leave the cache.
 bool is_plain(std::string_view text) {
   return !text.empty() && text != "." && text != ".." &&
-         std::all_of(text.begin(), text.end(), [](char c) {
-           return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-                  c == '-' || c == '_' || c == '.';
-         });
+         std::all_of(text.begin(), text.end(),
+                     [](char c) { return is_alnum(c) || c == '-' || c == '_' || c == '.'; });
 }
 
 // "main", a commit, "refs/pr/1".

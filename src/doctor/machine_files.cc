@@ -79,12 +79,6 @@ std::optional<std::int64_t> MachineFiles::number_after(std::string_view path,
   return {};
 }
 
-std::string_view trimmed(std::string_view text) {
-  const std::size_t begin = text.find_first_not_of(kBlanks);
-  if (begin == text.npos) return {};
-  return text.substr(begin, text.find_last_not_of(kBlanks) + 1 - begin);
-}
-
 std::vector<std::string_view> words_of(std::string_view text) {
   std::vector<std::string_view> out;
   for (;;) {

@@ -32,9 +32,6 @@ class MachineFiles {
   std::string root_;
 };
 
-// `text` without blanks at both ends.
-std::string_view trimmed(std::string_view text);
-
 // Words between blanks.
 std::vector<std::string_view> words_of(std::string_view text);
 

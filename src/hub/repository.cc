@@ -14,10 +14,6 @@ constexpr std::size_t kSha1Digits = 40, kSha256Digits = 64;
 // In bytes, so that those of all files can be added up.
 constexpr std::int64_t kMaxFile = std::int64_t{1} << 44;
 
-bool is_alnum(char c) {
-  return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-}
-
 bool is_plain(std::string_view text) {
   return !text.empty() && text.size() <= 96 && text != "." && text != ".." &&
          std::all_of(text.begin(), text.end(),
@@ -31,7 +27,7 @@ bool are_plain(std::string_view text, std::size_t max_parts) {
 
 bool is_hex(std::string_view text, std::size_t digits) {
   return text.size() == digits && std::all_of(text.begin(), text.end(), [](char c) {
-           return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
+           return is_digit(c) || (c >= 'a' && c <= 'f');
          });
 }
 

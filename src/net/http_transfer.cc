@@ -38,12 +38,6 @@ CURLcode trust_this_machine(CURL*, void* context, void*) {
              : CURLE_SSL_CACERT_BADFILE;
 }
 
-std::string_view trimmed(std::string_view text) {
-  const std::size_t begin = std::min(text.find_first_not_of(" \t\r\n"), text.size());
-  const std::size_t end = text.find_last_not_of(" \t\r\n");
-  return text.substr(begin, end == text.npos ? 0 : end + 1 - begin);
-}
-
 }  // namespace
 
 template <class Value>

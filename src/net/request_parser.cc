@@ -20,14 +20,8 @@ using boost::beast::string_view;
 // Clients send about ten; each costs more memory than its text.
 constexpr std::size_t kMaxFields = 100;
 
-std::string_view trimmed(std::string_view text) {
-  while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
-  while (!text.empty() && (text.back() == ' ' || text.back() == '\t')) text.remove_suffix(1);
-  return text;
-}
-
 bool is_token_char(char c) {
-  return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+  return is_alnum(c) ||
          (c != 0 && std::string_view("!#$%&'*+-.^_`|~").find(c) != std::string_view::npos);
 }
 
@@ -184,7 +178,7 @@ bool RequestParser::check_fields() {
         return refuse(400, str("the content-length ", quoted(value), " is no number"));
       }
     }
-    if (name == "transfer-encoding") ++codings, chunked = lower(trimmed(value)) == "chunked";
+    if (name == "transfer-encoding") ++codings, chunked = lower(trimmed(value, " \t")) == "chunked";
     if (name == "expect") {
       if (lower(value) != "100-continue") {
         return refuse(417, str("the expectation ", quoted(value), " is not known here"));

@@ -8,14 +8,10 @@ namespace glint {
 namespace {
 
 int hex_digit(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
+  if (is_digit(c)) return c - '0';
   if (c >= 'a' && c <= 'f') return c - 'a' + 10;
   if (c >= 'A' && c <= 'F') return c - 'A' + 10;
   return -1;
-}
-
-bool is_alnum(char c) {
-  return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
 bool has_control(std::string_view text) {
@@ -76,9 +72,8 @@ HostPort split_authority(std::string_view text) {
   }
   if (text.empty()) return out;
   out.port = text.substr(1);
-  out.ok =
-      out.ok && text[0] == ':' && out.port.size() <= 5 &&
-      std::all_of(out.port.begin(), out.port.end(), [](char c) { return c >= '0' && c <= '9'; });
+  out.ok = out.ok && text[0] == ':' && out.port.size() <= 5 &&
+           std::all_of(out.port.begin(), out.port.end(), is_digit);
   return out;
 }
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "base/str.h"
+
 namespace glint {
 namespace {
 
@@ -10,7 +12,7 @@ constexpr std::size_t kMaxStateBytes = 512;
 
 bool is_lower_hex(std::string_view text) {
   return std::all_of(text.begin(), text.end(),
-                     [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); });
+                     [](char c) { return is_digit(c) || (c >= 'a' && c <= 'f'); });
 }
 
 bool is_id(std::string_view text) {

@@ -17,7 +17,6 @@ namespace {
 constexpr std::size_t kMaxLength = 1000;
 constexpr int kMaxDepth = 50;
 
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_letter(char c) { return c >= 'a' && c <= 'z'; }
 
 // Numbers modulo a prime; none where there is no value, or none that residues can tell.

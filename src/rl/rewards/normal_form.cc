@@ -11,14 +11,9 @@
 namespace glint {
 namespace {
 
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 
-std::string_view trimmed(std::string_view text) {
-  while (!text.empty() && is_space(text.front())) text.remove_prefix(1);
-  while (!text.empty() && is_space(text.back())) text.remove_suffix(1);
-  return text;
-}
+std::string_view stripped(std::string_view text) { return trimmed(text, " \t\n\v\f\r"); }
 
 void replace_all(std::string& text, std::string_view from, std::string_view to) {
   std::string out;
@@ -102,7 +97,7 @@ std::optional<std::string> exact_integer(std::string_view text) {
 
 // The integer that a number is within 1e-7 of.
 std::optional<std::string> nearby_integer(std::string_view text) {
-  text = trimmed(text);
+  text = stripped(text);
   if (auto exact = exact_integer(text)) return exact;
   if (text.starts_with('+')) text.remove_prefix(1);
   if (text.empty() || !(is_digit(text.back()) || text.back() == '.')) return {};
@@ -287,8 +282,8 @@ bool is_bracket(char c) { return c == '(' || c == ')' || c == '[' || c == ']'; }
 }  // namespace
 
 std::string mathd_form(std::string_view answer) {
-  answer = trimmed(answer);
-  if (const auto inside = whole_text(answer)) answer = trimmed(*inside);
+  answer = stripped(answer);
+  if (const auto inside = whole_text(answer)) answer = stripped(*inside);
   std::string text(answer);
   for (const std::string_view gone : {"\n", "\\!"}) replace_all(text, gone, "");
   replace_all(text, "\\\\", "\\");
@@ -338,7 +333,7 @@ std::string plain_form(std::string_view answer) {
   }
   remove_blanks_after(text, ",\\!", "");
   if (auto integer = nearby_integer(text)) text = *integer;
-  if (text.find('\\') != text.npos) text = trimmed(LatexReader(text).read());
+  if (text.find('\\') != text.npos) text = stripped(LatexReader(text).read());
   remove_blanks_after(text, "-", "-");
   join_mixed_numbers(text);
   for (const std::string_view gone : {" ", "{", "}"}) replace_all(text, gone, "");
@@ -355,7 +350,7 @@ std::vector<std::string> tuple_elements(std::string_view plain) {
   std::vector<std::string> elements;
   for (const std::string_view element :
        split(std::string_view(text).substr(1, text.size() - 2), ',')) {
-    elements.emplace_back(trimmed(element));
+    elements.emplace_back(stripped(element));
   }
   return elements;
 }
@@ -455,7 +450,7 @@ std::string dapo_form(std::string_view answer) {
   std::string digits = text;
   replace_all(digits, ",", "");
   if (!digits.empty() && std::all_of(digits.begin(), digits.end(), is_digit)) text = digits;
-  return std::string(trimmed(text));
+  return std::string(stripped(text));
 }
 
 std::vector<std::string> counted_words(std::string_view text) {

@@ -31,8 +31,6 @@ std::string normalize_newlines(std::string_view source) {
   return out;
 }
 
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
-
 Value parse_number(std::string_view text) {
   Int value = 0;
   const char* end = text.data() + text.size();
