@@ -245,6 +245,8 @@ class LoadedModel {
   Status on_all(RankPass pass, const std::function<Status()>& own);
   void tell(RankPass pass, const HiddenRows& hidden);
   std::vector<StepRows> divide(std::span<const StepRows> groups) const;
+  // Tells the other ranks of a step; the rows of each shard.
+  std::vector<StepRows> tell_step(std::span<const StepRows> groups, const StepOptions& options);
   StepOutput step_of(std::span<const StepRows> shards, const StepOptions& options);
   StepOutput draft_of(std::span<const StepRows> shards, const HiddenRows& target,
                       std::span<const std::int32_t> selection);

@@ -174,8 +174,9 @@ LoadedModel::RowPlace LoadedModel::place_of(int group, std::int64_t row) const {
           .count = first_row_of(rows, member + 1, members) - row};
 }
 
-void LoadedModel::begin_step(std::span<const StepRows> groups, const StepOptions& options) {
-  const std::vector<StepRows> shards = divide(groups);
+std::vector<StepRows> LoadedModel::tell_step(std::span<const StepRows> groups,
+                                             const StepOptions& options) {
+  std::vector<StepRows> shards = divide(groups);
   last_.rows = count(groups, num_tokens);
   tell({.kind = RankPass::Kind::kStep,
         .shards = shards,
@@ -183,6 +184,11 @@ void LoadedModel::begin_step(std::span<const StepRows> groups, const StepOptions
         .graph = options.graphs && !options.taps,
         .graph_drafts = options.max_drafts},
        {});
+  return shards;
+}
+
+void LoadedModel::begin_step(std::span<const StepRows> groups, const StepOptions& options) {
+  const std::vector<StepRows> shards = tell_step(groups, options);
   run_own(shards[static_cast<std::size_t>(shard_.shard)], options);
   const auto sum = [&](auto of) {
     const std::vector<std::int64_t> counts = count(shards, of);
@@ -208,15 +214,7 @@ StepOutput LoadedModel::step(std::span<const StepRows> groups, const StepOptions
     begin_step(groups, options);
     return end_step();
   }
-  const std::vector<StepRows> shards = divide(groups);
-  last_.rows = count(groups, num_tokens);
-  tell({.kind = RankPass::Kind::kStep,
-        .shards = shards,
-        .routed = options.routed,
-        .graph = options.graphs && !options.taps,
-        .graph_drafts = options.max_drafts},
-       {});
-  return step_of(shards, options);
+  return step_of(tell_step(groups, options), options);
 }
 
 StepOutput LoadedModel::step_of(std::span<const StepRows> shards, const StepOptions& options) {
