@@ -56,6 +56,15 @@ struct Rig {
     return ends[id];
   }
 
+  // Requests 1 to `count` at once get what each would alone.
+  void expect_answers(RequestId count) {
+    for (RequestId id = 1; id <= count; ++id) ASSERT_TRUE(engine->submit(request(id)).ok());
+    for (RequestId id = 1; id <= count; ++id) {
+      EXPECT_EQ(wait_for_end(id).finished, FinishReason::kLength);
+      EXPECT_EQ(tokens[id], executor.answer_alone(request(id)));
+    }
+  }
+
   // Waits until a snapshot is as wanted.
   template <class Wanted>
   void wait_until(const Wanted& wanted) {
@@ -220,11 +229,7 @@ TEST(Engine, requests_that_are_late_sit_out_and_go_on) {
   FakeExecutorOptions fake;
   fake.late = [asked = 0](RequestId id, int) mutable { return id == 2 && ++asked % 3 != 0; };
   Rig rig({}, fake);
-  for (RequestId id = 1; id <= 3; ++id) ASSERT_TRUE(rig.engine->submit(Rig::request(id)).ok());
-  for (RequestId id = 1; id <= 3; ++id) {
-    EXPECT_EQ(rig.wait_for_end(id).finished, FinishReason::kLength);
-    EXPECT_EQ(rig.tokens[id], rig.executor.answer_alone(Rig::request(id)));
-  }
+  rig.expect_answers(3);
 }
 
 TEST(Engine, the_watchdog_reports_a_step_that_hangs_and_fails_its_requests) {
@@ -386,11 +391,7 @@ TEST(Engine, two_steps_on_the_device_give_the_same_answers) {
   FakeExecutorOptions fake;
   fake.info.depth = 2;
   Rig rig({.scheduler = {.max_step_tokens = 40, .max_running = 6, .max_drafts = 2}}, fake);
-  for (RequestId id = 1; id <= 12; ++id) ASSERT_TRUE(rig.engine->submit(Rig::request(id)).ok());
-  for (RequestId id = 1; id <= 12; ++id) {
-    EXPECT_EQ(rig.wait_for_end(id).finished, FinishReason::kLength);
-    EXPECT_EQ(rig.tokens[id], rig.executor.answer_alone(Rig::request(id)));
-  }
+  rig.expect_answers(12);
 }
 
 TEST(Engine, a_failed_step_costs_time_and_no_token) {
@@ -399,11 +400,7 @@ TEST(Engine, a_failed_step_costs_time_and_no_token) {
   auto failures = std::make_shared<std::atomic<int>>(0);
   fake.step_fails = [failures](std::uint64_t step) { return step % 5 == 4 && ++*failures < 6; };
   Rig rig({.scheduler = {.max_step_tokens = 40, .max_running = 6}}, fake);
-  for (RequestId id = 1; id <= 12; ++id) ASSERT_TRUE(rig.engine->submit(Rig::request(id)).ok());
-  for (RequestId id = 1; id <= 12; ++id) {
-    EXPECT_EQ(rig.wait_for_end(id).finished, FinishReason::kLength);
-    EXPECT_EQ(rig.tokens[id], rig.executor.answer_alone(Rig::request(id)));
-  }
+  rig.expect_answers(12);
   EXPECT_GE(*failures, 2);
   EXPECT_EQ(rig.engine->stats().used_pages, 0);
 }

@@ -18,12 +18,6 @@ Request greedy_request(RequestId id) {
           .max_tokens = kAnswer};
 }
 
-std::vector<TokenId> whole(const Request& request, const Outcome& outcome) {
-  std::vector<TokenId> tokens = request.prompt;
-  tokens.insert(tokens.end(), outcome.tokens.begin(), outcome.tokens.end());
-  return tokens;
-}
-
 // The rows of positions [0, count) in every cache, of the sequence that has `pages`.
 std::vector<std::vector<std::byte>> cache_rows(LoadedModel& model, std::span<const PageId> pages,
                                                int count) {

@@ -35,12 +35,6 @@ const HarnessOptions kWays[] = {
 
 std::vector<Request> all_curious() { return {curious(1), curious(2), curious(3)}; }
 
-std::vector<TokenId> whole(const Request& request, const Outcome& outcome) {
-  std::vector<TokenId> tokens = request.prompt;
-  tokens.insert(tokens.end(), outcome.tokens.begin(), outcome.tokens.end());
-  return tokens;
-}
-
 TEST(Extras, the_last_way_preempts) {
   int preemptions = 0;
   for (const auto& [id, outcome] : run_all(all_curious(), kWays[3])) {

@@ -16,6 +16,32 @@ std::vector<TokenId> prompt_of(int index, int length) {
   return ids;
 }
 
+std::vector<TokenId> whole(const Request& request, const Outcome& outcome) {
+  std::vector<TokenId> tokens = request.prompt;
+  tokens.insert(tokens.end(), outcome.tokens.begin(), outcome.tokens.end());
+  return tokens;
+}
+
+void expect_same(const std::map<RequestId, Outcome>& outcomes,
+                 const std::map<RequestId, Outcome>& expected) {
+  for (const auto& [id, one] : expected) {
+    SCOPED_TRACE(str("request ", id));
+    const Outcome& other = outcomes.at(id);
+    EXPECT_EQ(other.tokens, one.tokens);
+    EXPECT_EQ(other.finished, one.finished);
+    ASSERT_EQ(other.logprobs.size(), one.logprobs.size());
+    for (std::size_t i = 0; i < one.logprobs.size(); ++i) {
+      EXPECT_EQ(other.logprobs[i].logprob, one.logprobs[i].logprob) << "token " << i;
+    }
+    EXPECT_EQ(other.extras.prompt_logprobs.size(), one.extras.prompt_logprobs.size());
+    EXPECT_EQ(other.extras.routed_experts, one.extras.routed_experts);
+    // Ranks that share layers or sequences tell none.
+    if (!other.extras.selected_keys.empty()) {
+      EXPECT_EQ(other.extras.selected_keys, one.extras.selected_keys);
+    }
+  }
+}
+
 std::vector<Request> mixed_requests(int count, int prompt_tokens, int max_tokens) {
   const SamplingParams kinds[] = {
       {.temperature = 0},

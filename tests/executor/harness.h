@@ -138,6 +138,13 @@ inline std::map<RequestId, Outcome> run_all(const std::vector<Request>& requests
 // Prompts from texts that the model was trained to continue, so that drafts are often right.
 std::vector<TokenId> prompt_of(int index, int length);
 
+// Prompt and answer.
+std::vector<TokenId> whole(const Request& request, const Outcome& outcome);
+
+// All that requests were answered, bit for bit.
+void expect_same(const std::map<RequestId, Outcome>& outcomes,
+                 const std::map<RequestId, Outcome>& expected);
+
 // A mix of parameters: greedy, sampled, filtered, penalised.
 std::vector<Request> mixed_requests(int count, int prompt_tokens, int max_tokens);
 

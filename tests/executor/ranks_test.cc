@@ -55,21 +55,6 @@ const std::vector<Request>& requests() {
   return list;
 }
 
-void expect_same(const std::map<RequestId, Outcome>& outcomes,
-                 const std::map<RequestId, Outcome>& expected) {
-  for (const auto& [id, one] : expected) {
-    const Outcome& other = outcomes.at(id);
-    EXPECT_EQ(other.tokens, one.tokens) << "request " << id;
-    EXPECT_EQ(other.finished, one.finished) << "request " << id;
-    EXPECT_EQ(other.extras.routed_experts, one.extras.routed_experts);
-    ASSERT_EQ(other.logprobs.size(), one.logprobs.size());
-    for (std::size_t i = 0; i < one.logprobs.size(); ++i) {
-      EXPECT_EQ(other.logprobs[i].logprob, one.logprobs[i].logprob);
-    }
-    EXPECT_EQ(other.extras.prompt_logprobs.size(), one.extras.prompt_logprobs.size());
-  }
-}
-
 // Drafts, chunks, plans ahead, and too few pages for all.
 void expect_same_in_all_ways(LoadedModel& leader, const std::map<RequestId, Outcome>& expected) {
   expect_same(Harness(leader, {}).run(requests()), expected);
