@@ -1,10 +1,11 @@
 #include "train/train_peers.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
-#include "base/json.h"
 #include "base/str.h"
+#include "train/parameter_part.h"
 #include "train/train_sequence.h"
 
 namespace glint {
@@ -147,6 +148,27 @@ std::vector<TokenScores> read_scores(std::string_view bytes) {
     });
   }
   return all;
+}
+
+std::string write_share(std::span<const float> whole) {
+  const auto is_there = [](float x) { return std::bit_cast<std::uint32_t>(x) != 0; };
+  const auto begin = std::ranges::find_if(whole, is_there) - whole.begin();
+  auto end = std::ssize(whole);
+  while (end > begin && !is_there(whole[static_cast<std::size_t>(end - 1)])) --end;
+  std::string bytes(reinterpret_cast<const char*>(&begin), sizeof begin);
+  bytes.append(reinterpret_cast<const char*>(whole.data() + begin),
+               static_cast<std::size_t>(end - begin) * sizeof(float));
+  return bytes;
+}
+
+void read_share(std::string_view bytes, std::span<float> whole) {
+  std::ptrdiff_t begin = 0;
+  if (bytes.size() < sizeof begin) return;
+  std::memcpy(&begin, bytes.data(), sizeof begin);
+  bytes.remove_prefix(sizeof begin);
+  std::vector<float> share(bytes.size() / sizeof(float));
+  if (!share.empty()) std::memcpy(share.data(), bytes.data(), bytes.size());
+  join_shares(whole.subspan(static_cast<std::size_t>(begin)), share);
 }
 
 int ScoresOfFirst::num_batches(std::span<const TrainSequence> sequences,

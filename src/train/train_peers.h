@@ -55,6 +55,11 @@ class TrainPeers {
 std::string write_scores(std::span<const TokenScores> scores);
 std::vector<TokenScores> read_scores(std::string_view bytes);
 
+// Numbers of a whole tensor without the zeros before the first and behind the last, as bytes; and
+// back, where `whole` has other shares. Empty bytes, as a lost rank's are, hold none.
+std::string write_share(std::span<const float> whole);
+void read_share(std::string_view bytes, std::span<float> whole);
+
 // A model that only the first rank has: what it scores, all get.
 class ScoresOfFirst final : public GradientSource {
  public:

@@ -64,6 +64,16 @@ TEST(TrainPeers, hear_what_the_first_did) {
   });
 }
 
+TEST(TrainPeers, shares_are_joined_and_that_of_a_lost_rank_is_empty) {
+  std::vector<float> whole = {1, 0, 0, 4};
+  read_share(write_share(std::vector<float>{0, 2, -0.0f, 0}), whole);
+  EXPECT_EQ(whole, (std::vector<float>{1, 2, 0, 4}));
+  EXPECT_TRUE(std::signbit(whole[2]));
+  read_share(write_share(std::vector<float>(4)), whole);
+  read_share("", whole);
+  EXPECT_EQ(whole, (std::vector<float>{1, 2, 0, 4}));
+}
+
 TEST(TrainPeers, alone_nothing_moves) {
   const TrainPeers alone;
   EXPECT_TRUE(alone.is_first() && alone.is_alone());

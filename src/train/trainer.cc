@@ -3,10 +3,8 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <bit>
 #include <charconv>
 #include <cmath>
-#include <cstring>
 #include <filesystem>
 
 #include "base/file.h"
@@ -37,28 +35,6 @@ constexpr std::pair<const char*, OptimizerPart::Value> kStates[] = {
 
 std::size_t num_wholes(const TrainRanks& ranks) {
   return std::size(kStates) * ranks.trained().size();
-}
-
-// Numbers of a whole tensor without the zeros before the first and behind the last, for another
-// process; and back, where `whole` has other shares.
-std::string write_share(std::span<const float> whole) {
-  const auto is_there = [](float x) { return std::bit_cast<std::uint32_t>(x) != 0; };
-  const auto begin = std::ranges::find_if(whole, is_there) - whole.begin();
-  auto end = std::ssize(whole);
-  while (end > begin && !is_there(whole[static_cast<std::size_t>(end - 1)])) --end;
-  std::string bytes(reinterpret_cast<const char*>(&begin), sizeof begin);
-  bytes.append(reinterpret_cast<const char*>(whole.data() + begin),
-               static_cast<std::size_t>(end - begin) * sizeof(float));
-  return bytes;
-}
-
-void read_share(std::string_view bytes, std::span<float> whole) {
-  std::ptrdiff_t begin = 0;
-  std::memcpy(&begin, bytes.data(), sizeof begin);
-  bytes.remove_prefix(sizeof begin);
-  std::vector<float> share(bytes.size() / sizeof(float));
-  if (!share.empty()) std::memcpy(share.data(), bytes.data(), bytes.size());
-  join_shares(whole.subspan(static_cast<std::size_t>(begin)), share);
 }
 
 std::string name_of_step(const std::string& run_dir, std::int64_t step) {
