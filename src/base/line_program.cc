@@ -11,7 +11,6 @@
 #include <cstring>
 #include <thread>
 
-#include "base/json.h"
 #include "base/seconds.h"
 #include "base/spawn_program.h"
 #include "base/str.h"

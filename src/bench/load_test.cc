@@ -6,7 +6,6 @@
 #include <mutex>
 
 #include "base/str.h"
-#include "net/testing.h"
 
 namespace glint {
 namespace {

@@ -6,7 +6,6 @@
 #include "base/progress.h"
 #include "base/str.h"
 #include "base/thread_pool.h"
-#include "checkpoint/safetensors.h"
 #include "checkpoint/verify.h"
 #include "cli/commands.h"
 #include "cli/model_options.h"

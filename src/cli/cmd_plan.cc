@@ -5,7 +5,6 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "base/str.h"
-#include "checkpoint/safetensors.h"
 #include "cli/backends.h"
 #include "cli/commands.h"
 #include "cli/launch_text.h"

@@ -1,5 +1,4 @@
 // glint synth: a checkpoint with made-up weights.
-#include "base/file.h"
 #include "base/json.h"
 #include "base/progress.h"
 #include "base/thread_pool.h"

@@ -7,7 +7,6 @@
 #include "base/hash.h"
 #include "base/seconds.h"
 #include "base/str.h"
-#include "base/thread_pool.h"
 #include "cli/conversation.h"
 #include "cli/grpo_models.h"
 #include "cli/grpo_record.h"

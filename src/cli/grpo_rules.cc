@@ -1,7 +1,6 @@
 #include "cli/grpo_rules.h"
 
 #include "base/file.h"
-#include "base/str.h"
 
 namespace glint {
 

@@ -4,7 +4,6 @@
 #include <memory>
 #include <optional>
 
-#include "base/cut_text.h"
 #include "base/json.h"
 #include "base/line_program.h"
 #include "base/seconds.h"

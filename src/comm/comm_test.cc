@@ -9,7 +9,6 @@
 #include <thread>
 
 #include "base/random.h"
-#include "base/str.h"
 #include "comm/counting_comm.h"
 #include "comm/null_comm.h"
 #include "comm/shared_comm.h"

@@ -2,7 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include "base/json.h"
 #include "model/release.h"
 #include "tensor/null_device.h"
 

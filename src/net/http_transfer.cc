@@ -6,7 +6,6 @@
 #include <cstring>
 #include <utility>
 
-#include "base/file.h"
 #include "base/seconds.h"
 #include "base/str.h"
 

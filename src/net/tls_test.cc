@@ -5,7 +5,6 @@
 #include <atomic>
 #include <cstdio>
 
-#include "base/file.h"
 #include "net/http_client.h"
 #include "net/testing.h"
 

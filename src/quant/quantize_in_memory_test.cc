@@ -2,7 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include "base/str.h"
 #include "base/thread_pool.h"
 #include "checkpoint/memory_source.h"
 #include "checkpoint/test_files.h"

@@ -2,8 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include "base/str.h"
-
 namespace glint {
 namespace {
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <chrono>
 
-#include "base/file.h"
 #include "base/seconds.h"
 #include "base/str.h"
 #include "base/thread_pool.h"

@@ -1,7 +1,6 @@
 // A loaded model whose experts move between the ranks that share them.
 #include <utility>
 
-#include "base/str.h"
 #include "model/move_experts.h"
 #include "runtime/loaded_model.h"
 

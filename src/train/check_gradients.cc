@@ -5,7 +5,6 @@
 #include <numeric>
 
 #include "base/random.h"
-#include "base/str.h"
 
 namespace glint {
 namespace {

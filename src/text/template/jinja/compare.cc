@@ -3,7 +3,6 @@
 #include <cmath>
 #include <numeric>
 
-#include "base/json.h"
 #include "text/template/jinja/characters.h"
 #include "text/template/jinja/operations.h"
 
