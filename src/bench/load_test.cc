@@ -32,7 +32,7 @@ class FakeServer {
   }
 
   std::atomic<int> num_streams = 0, steps = 0;
-  std::atomic<bool> swaps = false, refuses = false;
+  std::atomic<bool> swaps = false, refuses = false, refuses_whole = false;
   std::mutex mutex;
   std::vector<std::string> asked;
   std::vector<int> num_messages;
@@ -53,7 +53,8 @@ class FakeServer {
     if (request.path == "/v1/chat/completions") return chat(json, std::move(exchange));
     const auto count = static_cast<int>(json.find("max_tokens")->as_int());
     if (refuses) return exchange.respond({.status = 429, .body = "full"});
-    if (!json.find("stream")->as_bool()) return exchange.respond({.body = whole(count)});
+    if (!json.find("stream")->as_bool())
+      return exchange.respond({.status = refuses_whole ? 429 : 200, .body = whole(count)});
     ++num_streams;
     exchange.begin_stream(200, {{"content-type", "text/event-stream"}});
     for (int i = 0; i < count; ++i) {
@@ -121,6 +122,8 @@ TEST(Load, tokens_in_a_wrong_order_are_noticed) {
       server.connect().run({.prompts = kShort, .num_prompts = 5, .num_checked = 3});
   EXPECT_EQ(result.num_compared, 3);
   EXPECT_EQ(result.num_different, 3);
+  server.refuses_whole = true;  // nothing to compare with
+  EXPECT_EQ(server.connect().run({.prompts = kShort, .num_prompts = 5}).num_compared, 0);
 }
 
 TEST(Load, refusals_are_failures) {
