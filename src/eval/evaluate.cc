@@ -88,7 +88,8 @@ class Comparison {
 
   Status add_row(std::int64_t position, TokenId target, const RowDivergence& row) {
     if (!std::isfinite(row.kl) || !std::isfinite(row.nll)) {
-      return invalid(str("the logits at position ", position,
+      return invalid(str("the ", std::isfinite(row.ref_nll) ? "model" : "reference",
+                         "'s logits at position ", position,
                          " are not finite; "
                          "`glint inspect --verify` finds NaN and infinity among weights"));
     }

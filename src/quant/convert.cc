@@ -159,8 +159,8 @@ Status Conversion::State::check_stored_formats(const Inventory& inventory) {
     return invalid(str(options.source, " is not quantised; there is nothing to bring to bf16"));
   }
   if (!is_quantized) return Ok{};
-  return invalid(str(options.source, " is already quantised (its ", name_of(packed->role), " are ",
-                     packed->format, "); quantise the original, or make it bf16 first"));
+  return invalid(str(options.source, " is already quantised (", packed->format, " in its ",
+                     name_of(packed->role), "); quantise the original, or make it bf16 first"));
 }
 
 Status Conversion::State::plan() {
