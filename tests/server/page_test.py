@@ -261,6 +261,15 @@ def tools(page):
     page.ask("Are you there?")
     page.finished()
     assert page.answer().text == "The server does not answer.", page.answer().text
+    page.script("""
+      window.fetch = (path, options) => {
+        if (path.endsWith('completions')) window.sent = JSON.parse(options.body).messages.map((m) => m.role);
+        return window.real(path, options);
+      };""")
+    page.ask("And now?")
+    page.finished()
+    sent = page.script("window.fetch = window.real; return window.sent")
+    assert "assistant" not in sent and sent[-2:] == ["user", "user"], sent
 
     # A call that is stopped midway is not sent back with the next message.
     page.id("new-chat").click()

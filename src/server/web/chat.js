@@ -139,9 +139,11 @@ export class Chat {
   // The body of the request, from the conversation and the settings.
   request() {
     const system = $('system').value.trim();
+    // An answer that failed before it began says nothing.
+    const said = this.messages.filter((m) => m.role !== 'assistant' || m.content || m.reasoning_content || m.tool_calls);
     const body = {
       model: this.model,
-      messages: [...(system ? [{role: 'system', content: system}] : []), ...this.messages],
+      messages: [...(system ? [{role: 'system', content: system}] : []), ...said],
       stream: true,
       stream_options: {include_usage: true},
       return_token_ids: true,
