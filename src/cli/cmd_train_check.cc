@@ -13,7 +13,7 @@ namespace {
 constexpr std::int64_t kBatchTokens = 4096;
 
 struct Options {
-  std::string model, ids, backend = "cpu";
+  std::string model, ids, backend = "auto";
   int threads = 0;
   std::optional<double> mtp_loss;
 
@@ -28,7 +28,8 @@ struct Options {
       "how much the draft layer's loss counts beside the model's; 0: not at all (default: 1, where "
       "there is a draft layer)");
     v("threads,t=N", threads, "threads (default: OMP_NUM_THREADS, else one per CPU)");
-    v("backend", backend, "who computes", {"cpu", "reference"});
+    v("backend", backend, "who computes; auto: a GPU that is fit for it, else the CPU",
+      {"auto", "cpu", "reference", "cuda"});
   }
 };
 
