@@ -113,19 +113,6 @@ struct Keys {
       }
     }
   }
-  __device__ void decode(std::uint32_t (&a)[2 * kChunks][4]) const {
-#pragma unroll
-    for (int c = 0; c < kChunks; ++c) {
-      std::uint32_t upper[4], lower[4];
-      codes[0].pairs(c, upper);
-      codes[1].pairs(c, lower);
-#pragma unroll
-      for (int i = 0; i < 2; ++i) {
-        a[2 * c + i][0] = upper[2 * i], a[2 * c + i][1] = lower[2 * i];
-        a[2 * c + i][2] = upper[2 * i + 1], a[2 * c + i][3] = lower[2 * i + 1];
-      }
-    }
-  }
 };
 
 // Scores of tokens [begin, end) of a block, of one sequence, with its keys [first, last).
@@ -142,7 +129,8 @@ __device__ void score_sequence(const KeyScores& s, const Shared& shared, float* 
   keys.load(s, pages[base / kPageSize]);
   for (; base < last; base += kRound) {
     std::uint32_t a[2 * kChunks][4];
-    keys.decode(a);
+#pragma unroll
+    for (int c = 0; c < kChunks; ++c) decode_chunk(a + 2 * c, keys.codes, c);
     const float scales[2] = {keys.scales[0], keys.scales[1]};
     if (base + kRound < last) keys.load(s, pages[(base + kRound) / kPageSize]);
     const auto start = [&](float(&dots)[kHalfSums], int two) {

@@ -115,6 +115,18 @@ struct WideX {
   }
 };
 
+// The two chains of a chunk, of 16 rows: the upper and the lower eight's codes.
+template <WeightFormat kFormat>
+__device__ void decode_chunk(std::uint32_t (*a)[4], const Codes<kFormat> (&halves)[2], int chunk) {
+  std::uint32_t upper[4], lower[4];
+  halves[0].pairs(chunk, upper);
+  halves[1].pairs(chunk, lower);
+#pragma unroll
+  for (int i = 0; i < 2; ++i) {
+    a[i][0] = upper[2 * i], a[i][1] = lower[2 * i];
+    a[i][2] = upper[2 * i + 1], a[i][3] = lower[2 * i + 1];
+  }
+}
 // The chains of a span of a warp's 16 rows of the weight, from their codes in shared memory.
 template <WeightFormat kFormat>
 __device__ void decode_span(std::uint32_t (&a)[4][4], const std::byte* codes, int row, int span,
@@ -133,16 +145,7 @@ __device__ void decode_span(std::uint32_t (&a)[4][4], const std::byte* codes, in
     if constexpr (kFormat == WeightFormat::kNvfp4) halves[half].scales = scales[half];
   }
 #pragma unroll
-  for (int c = 0; c < 2; ++c) {
-    std::uint32_t upper[4], lower[4];
-    halves[0].pairs(2 * span + c, upper);
-    halves[1].pairs(2 * span + c, lower);
-#pragma unroll
-    for (int i = 0; i < 2; ++i) {
-      a[2 * c + i][0] = upper[2 * i], a[2 * c + i][1] = lower[2 * i];
-      a[2 * c + i][2] = upper[2 * i + 1], a[2 * c + i][3] = lower[2 * i + 1];
-    }
-  }
+  for (int c = 0; c < 2; ++c) decode_chunk(a + 2 * c, halves, 2 * span + c);
 }
 
 // Starts the sums of a span, with 64 rows of x or twice as many.
