@@ -239,7 +239,9 @@ void launch_top_keys(const SelectKeysArgs& args, float* buffer, const Gpu& gpu) 
                       .first_token = 0,
                       .scores = buffer,
                       .stride = keys};
-  const std::int64_t at_once = kScoreBytes / (keys * std::int64_t{sizeof(float)});
+  constexpr std::int64_t kMostRows = 65535;  // of a grid
+  const std::int64_t at_once =
+      std::min(kScoreBytes / (keys * std::int64_t{sizeof(float)}), kMostRows);
   for (; scores.first_token < tokens; scores.first_token += at_once) {
     const std::int64_t now = std::min(at_once, tokens - scores.first_token);
     const bool of_prompts =
