@@ -76,6 +76,11 @@ __device__ inline void wait_at(std::uint64_t* barrier, unsigned parity) {
   }
 }
 
+// Shows what a thread wrote to shared memory to the copy engine and to instructions of warpgroups.
+__device__ inline void show_writes() {
+  if constexpr (kHasCopyEngine) asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+
 // A place in a ring of stages, and the parity of the phase of its barrier.
 template <int kStages>
 struct RingPlace {

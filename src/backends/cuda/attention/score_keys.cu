@@ -6,24 +6,21 @@
 #include <algorithm>
 #include <type_traits>
 
-#include "backends/cuda/attention/top_keys.cuh"
-#include "backends/cuda/cache/rows.cuh"
+#include "backends/cuda/attention/score_keys.cuh"
 #include "backends/cuda/dependent_launch.cuh"
-#include "backends/cuda/linear/codes.cuh"
 #include "backends/cuda/reduce.cuh"
 
 namespace glint::cuda {
 namespace {
 
-constexpr int kDim = kStep, kMostHeads = 32;  // of a query: rows of one step of a product
 constexpr int kWarps = 8, kBlock = kWarps * kWarp;
 constexpr int kBlocksAtOnce = 2;         // of a multiprocessor
 constexpr int kTile = 16;                // keys of a warp at a time
 constexpr std::int64_t kMostTiles = 32;  // of a warp
 
 struct Query {
-  alignas(16) bf16 values[kMostHeads][kDim + 8];  // padded against bank conflicts
-  float weights[kMostHeads];
+  alignas(16) bf16 values[kMostIndexHeads][kIndexDim + 8];  // padded against bank conflicts
+  float weights[kMostIndexHeads];
 };
 
 // The query of a token, for fp8 keys as its codes say; a warp for each head.
@@ -31,12 +28,13 @@ template <class Key>
 __device__ void load_query(const KeyScores& s, std::int64_t token, Query& query) {
   const int lane = threadIdx.x % kWarp;
 #pragma unroll
-  for (int round = 0; round < kMostHeads / kWarps; ++round) {
+  for (int round = 0; round < kMostIndexHeads / kWarps; ++round) {
     const int h = round * kWarps + static_cast<int>(threadIdx.x) / kWarp;
     const std::int64_t row = token * s.heads + min(h, s.heads - 1);
-    float v[kDim / kWarp];
+    float v[kIndexDim / kWarp];
 #pragma unroll
-    for (int i = 0; i < kDim / kWarp; ++i) v[i] = as_float(s.q[row * kDim + lane + i * kWarp]);
+    for (int i = 0; i < kIndexDim / kWarp; ++i)
+      v[i] = as_float(s.q[row * kIndexDim + lane + i * kWarp]);
     float weight = h < s.heads ? s.weights[row] * s.weight_scale : 0.0f;  // past the last: nothing
     if constexpr (std::is_same_v<Key, std::uint8_t>) {
       float largest = 0;
@@ -46,7 +44,7 @@ __device__ void load_query(const KeyScores& s, std::int64_t token, Query& query)
       weight *= scale;
     }
 #pragma unroll
-    for (int i = 0; i < kDim / kWarp; ++i) {
+    for (int i = 0; i < kIndexDim / kWarp; ++i) {
       query.values[h][lane + i * kWarp] = __float2bfloat16_rn(v[i]);
     }
     if (lane == 0) query.weights[h] = weight;
@@ -55,9 +53,7 @@ __device__ void load_query(const KeyScores& s, std::int64_t token, Query& query)
 
 // Keys of a warp on their way: two of a lane.
 template <WeightFormat kFormat, class Key>
-struct KeyTile {
-  Codes<kFormat> codes[2];
-  float scales[2];
+struct KeyTile : LaneKeys<kFormat, Key> {
   std::int32_t slots[2];
 
   __device__ void find(const std::int32_t* pages, int base, int visible) {
@@ -68,16 +64,9 @@ struct KeyTile {
       slots[half] = slot_in(pages, key);
     }
   }
-  __device__ void load(const KeyScores& s) {
+  __device__ void load_found(const KeyScores& s) {
 #pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      const auto* row = reinterpret_cast<const std::byte*>(s.keys.key<Key>(slots[half]));
-      scales[half] = std::is_same_v<Key, std::uint8_t> ? *s.keys.scale(slots[half]) : 1.0f;
-#pragma unroll
-      for (int u = 0; u < Codes<kFormat>::kVectors; ++u) {
-        codes[half].v[u] = load_once(row + 16 * Codes<kFormat>::unit(u, threadIdx.x % 4));
-      }
-    }
+    for (int half = 0; half < 2; ++half) this->load(s, half, slots[half]);
   }
 };
 
@@ -100,16 +89,15 @@ __global__ void __launch_bounds__(kBlock, kBlocksAtOnce)
   const int end = min(visible, first + kApart * tiles);
   KeyTile<kFormat, Key> keys;
   keys.find(pages, base, visible);
-  keys.load(s);
+  keys.load_found(s);
   keys.find(pages, base + kApart, visible);
   load_query<Key>(s, token, query);
   __syncthreads();
 
-  constexpr int kBlocks = kMostHeads / 8;
-  uint4 q[kBlocks][kChunks];
-  float weights[kBlocks][2];
+  uint4 q[kHeadBlocks][kChunks];
+  float weights[kHeadBlocks][2];
 #pragma unroll
-  for (int j = 0; j < kBlocks; ++j) {
+  for (int j = 0; j < kHeadBlocks; ++j) {
 #pragma unroll
     for (int c = 0; c < kChunks; ++c) {
       const bf16* const from = &query.values[j * 8 + g][Keys::column(t, c)];
@@ -121,24 +109,24 @@ __global__ void __launch_bounds__(kBlock, kBlocksAtOnce)
   float* const out = s.scores + blockIdx.y * s.stride;
   for (; base < end; base += kApart) {
     const float scales[2] = {keys.scales[0], keys.scales[1]};
-    float dots[kBlocks][4] = {};
+    float dots[kHeadBlocks][4] = {};
 #pragma unroll
     for (int c = 0; c < kChunks; ++c) {
       std::uint32_t a[4], b[4];
       keys.codes[0].pairs(c, a);
       keys.codes[1].pairs(c, b);
 #pragma unroll
-      for (int j = 0; j < kBlocks; ++j) multiply_add(dots[j], a, b, q[j][c]);
+      for (int j = 0; j < kHeadBlocks; ++j) multiply_add(dots[j], a, b, q[j][c]);
     }
     if (base + kApart < end) {
-      keys.load(s);
+      keys.load_found(s);
       keys.find(pages, base + 2 * kApart, visible);
     }
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       float score = 0;
 #pragma unroll
-      for (int j = 0; j < kBlocks; ++j) {
+      for (int j = 0; j < kHeadBlocks; ++j) {
         score += weights[j][0] * fmaxf(0.0f, dots[j][half * 2]);
         score += weights[j][1] * fmaxf(0.0f, dots[j][half * 2 + 1]);
       }
@@ -153,8 +141,8 @@ __global__ void __launch_bounds__(kBlock, kBlocksAtOnce)
 }  // namespace
 
 bool can_score_keys(const SelectKeysArgs& args) {
-  return args.q && args.q.dtype == DType::kBF16 && args.q.dim(1) <= kMostHeads &&
-         args.q.dim(2) == kDim && args.cache.format != IndexFormat::kF32 &&
+  return args.q && args.q.dtype == DType::kBF16 && args.q.dim(1) <= kMostIndexHeads &&
+         args.q.dim(2) == kIndexDim && args.cache.format != IndexFormat::kF32 &&
          reinterpret_cast<std::uintptr_t>(args.cache.data) % 16 == 0 &&
          args.cache.stride() % 16 == 0;
 }

@@ -6,26 +6,25 @@
 #include <cuda_fp8.h>
 
 #include <algorithm>
-#include <type_traits>
 
-#include "backends/cuda/attention/top_keys.cuh"
+#include "backends/cuda/attention/score_keys.cuh"
 #include "backends/cuda/dependent_launch.cuh"
 #include "backends/cuda/linear/wide.cuh"
 
 namespace glint::cuda {
 namespace {
 
-constexpr int kDim = kStep, kMostHeads = 32;
 constexpr int kTokens = 8;                // of a thread block
 constexpr int kGroups = 3, kGroup = 128;  // warpgroups, and their threads
 constexpr int kBlock = kGroups * kGroup, kWarps = kBlock / kWarp;
 constexpr int kRound = kGroups * kPageSize;  // keys of a block at a time
-constexpr int kPiecesOfToken = kMostHeads / 8 * kEightBytes;
-static_assert(kPageSize == 64 && 2 * kMostHeads == kHalfRows && kDim == 4 * kWarp && kWarps == 12);
+constexpr int kPiecesOfToken = kHeadBlocks * kEightBytes;
+static_assert(kPageSize == 64 && 2 * kMostIndexHeads == kHalfRows && kIndexDim == 4 * kWarp &&
+              kWarps == 12);
 
 struct Shared {
   alignas(128) std::byte q[kTokens * kPiecesOfToken];
-  float weights[kTokens][kMostHeads];
+  float weights[kTokens][kMostIndexHeads];
   int visible[kTokens];  // 0: of a token without scores
   std::int32_t seqs[kTokens];
 };
@@ -60,12 +59,13 @@ __device__ __nv_bfloat162 quantized(__nv_bfloat162 pair, float scale) {
 template <WeightFormat kFormat, class Key>
 __device__ void load_queries(const KeyScores& s, std::int64_t first, std::int64_t tokens,
                              Shared& shared) {
-  constexpr int kHeads = kTokens * kMostHeads, kAhead = 8;
+  constexpr int kHeads = kTokens * kMostIndexHeads, kAhead = 8;
   const int lane = threadIdx.x % kWarp, t = lane % 4, chunk = lane / 4 % 4, part = lane / 16;
   const int column = Codes<kFormat>::column(t, chunk) + 4 * part;
   // Past the last token and head the last one again.
   const auto row_of = [&](int i) {
-    return min(first + i / kMostHeads, tokens - 1) * s.heads + min(i % kMostHeads, s.heads - 1);
+    return min(first + i / kMostIndexHeads, tokens - 1) * s.heads +
+           min(i % kMostIndexHeads, s.heads - 1);
   };
   for (int begin = threadIdx.x / kWarp; begin < kHeads; begin += kAhead * kWarps) {
     Columns q[kAhead];
@@ -73,12 +73,12 @@ __device__ void load_queries(const KeyScores& s, std::int64_t first, std::int64_
 #pragma unroll
     for (int u = 0; u < kAhead; ++u) {
       const std::int64_t row = row_of(min(begin + u * kWarps, kHeads - 1));
-      q[u] = *reinterpret_cast<const Columns*>(s.q + row * kDim + column);
+      q[u] = *reinterpret_cast<const Columns*>(s.q + row * kIndexDim + column);
       weights[u] = s.weights[row];
     }
 #pragma unroll
     for (int u = 0; u < kAhead; ++u) {
-      const int i = begin + u * kWarps, token = i / kMostHeads, h = i % kMostHeads;
+      const int i = begin + u * kWarps, token = i / kMostIndexHeads, h = i % kMostIndexHeads;
       if (i >= kHeads) break;
       const float scale = scale_of<Key>(q[u]);
       std::byte* const to = shared.q + token * kPiecesOfToken + h % 8 * 16 + t * 4 +
@@ -90,30 +90,19 @@ __device__ void load_queries(const KeyScores& s, std::int64_t first, std::int64_
       }
     }
   }
-  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+  show_writes();
 }
 
 // A warp's 16 keys of a page on their way: two of a lane.
 template <WeightFormat kFormat, class Key>
-struct Keys {
-  Codes<kFormat> codes[2];
-  float scales[2];
-
-  __device__ void load(const KeyScores& s, std::int32_t page) {
+__device__ void load_page(LaneKeys<kFormat, Key>& keys, const KeyScores& s, std::int32_t page) {
 #pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      const int own = static_cast<int>(threadIdx.x) % kGroup / kWarp * 16 + half * 8 +
-                      static_cast<int>(threadIdx.x) % kWarp / 4;
-      const std::int64_t slot = std::int64_t{page} * kPageSize + own;
-      const auto* row = reinterpret_cast<const std::byte*>(s.keys.key<Key>(slot));
-      scales[half] = std::is_same_v<Key, std::uint8_t> ? *s.keys.scale(slot) : 1.0f;
-#pragma unroll
-      for (int u = 0; u < Codes<kFormat>::kVectors; ++u) {
-        codes[half].v[u] = load_once(row + 16 * Codes<kFormat>::unit(u, threadIdx.x % 4));
-      }
-    }
+  for (int half = 0; half < 2; ++half) {
+    const int own = static_cast<int>(threadIdx.x) % kGroup / kWarp * 16 + half * 8 +
+                    static_cast<int>(threadIdx.x) % kWarp / 4;
+    keys.load(s, half, std::int64_t{page} * kPageSize + own);
   }
-};
+}
 
 // Scores of tokens [begin, end) of a block, of one sequence, with its keys [first, last).
 template <WeightFormat kFormat, class Key>
@@ -125,14 +114,14 @@ __device__ void score_sequence(const KeyScores& s, const Shared& shared, float* 
   int base = first + group * kPageSize;
   if (base >= last) return;
   const std::uint32_t queries = describe_x(shared.q);
-  Keys<kFormat, Key> keys;
-  keys.load(s, pages[base / kPageSize]);
+  LaneKeys<kFormat, Key> keys;
+  load_page(keys, s, pages[base / kPageSize]);
   for (; base < last; base += kRound) {
     std::uint32_t a[2 * kChunks][4];
 #pragma unroll
     for (int c = 0; c < kChunks; ++c) decode_chunk(a + 2 * c, keys.codes, c);
     const float scales[2] = {keys.scales[0], keys.scales[1]};
-    if (base + kRound < last) keys.load(s, pages[(base + kRound) / kPageSize]);
+    if (base + kRound < last) load_page(keys, s, pages[(base + kRound) / kPageSize]);
     const auto start = [&](float(&dots)[kHalfSums], int two) {
       const std::uint32_t q = queries + two * kPiecesOfToken / 16;
       begin_multiplying();
@@ -150,7 +139,7 @@ __device__ void score_sequence(const KeyScores& s, const Shared& shared, float* 
         const float* const weights = shared.weights[token] + 2 * t;
         float score[2] = {};
 #pragma unroll
-        for (int j = 0; j < kMostHeads / 8; ++j) {
+        for (int j = 0; j < kHeadBlocks; ++j) {
           const float2 w = *reinterpret_cast<const float2*>(weights + j * 8);
           const float* const of = dots + i * (kHalfSums / 2) + j * 4;
 #pragma unroll

@@ -111,7 +111,7 @@ struct WideX {
         }
       }
     }
-    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+    show_writes();
   }
 };
 
