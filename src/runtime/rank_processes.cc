@@ -108,10 +108,10 @@ Result<Json> RankProcesses::take_answer(std::size_t follower) {
   return *std::move(said);
 }
 
-// The same of one whose weights are to be its leader's.
-Result<Json> RankProcesses::take_loaded(std::size_t follower) {
+// The same of one whose weights are to be its leader's, of this fingerprint.
+Result<Json> RankProcesses::take_loaded(std::size_t follower, const std::string& leaders) {
   GLINT_TRY(Json said, take_answer(follower));
-  if (said.find("checkpoint")->as_string() == leader_->fingerprint()) return said;
+  if (said.find("checkpoint")->as_string() == leaders) return said;
   return invalid(str("rank ", follower + 1, " has read another checkpoint in ",
                      leader_->options().dir,
                      " than the first rank; let the files be written before serving them, and be "
@@ -119,8 +119,9 @@ Result<Json> RankProcesses::take_loaded(std::size_t follower) {
 }
 
 Status RankProcesses::await_loaded() {
+  const std::string leaders = leader_->fingerprint();
   for (std::size_t i = 0; i < processes_.size(); ++i) {
-    GLINT_TRY(Json said, take_loaded(i));
+    GLINT_TRY(Json said, take_loaded(i, leaders));
     const std::lock_guard lock(mutex_);
     processes_[i].said = *said.find("about");
   }
@@ -148,9 +149,10 @@ void RankProcesses::start(RankPass pass) {
 
 Status RankProcesses::finish() {
   Status all = state();
+  const std::string leaders = unanswered_.empty() ? "" : leader_->fingerprint();
   for (; !unanswered_.empty(); unanswered_.pop_back()) {
     for (std::size_t i = 0; i < processes_.size(); ++i) {
-      const Result<Json> said = take_loaded(i);
+      const Result<Json> said = take_loaded(i, leaders);
       if (!said.ok() && all.ok()) all = said.error();
       if (!said.ok()) continue;
       const std::lock_guard lock(mutex_);

@@ -71,7 +71,7 @@ class RankProcesses final : public Followers {
   Status spawn(int end);
   Status admit();
   Result<Json> take_answer(std::size_t follower);
-  Result<Json> take_loaded(std::size_t follower);
+  Result<Json> take_loaded(std::size_t follower, const std::string& leaders);
   Heard hear(std::size_t follower);
   Status await_loaded();
   Status bring_back(const std::function<Status()>& beside);
