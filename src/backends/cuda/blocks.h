@@ -39,6 +39,8 @@ class Blocks : public Base {
     const Tensor q_latent = scratch.take_padded(f.dtype, {T, w.q_a_proj.rows});
     const bool with_query = with_index && args.index_q;
     Tensor kv, k;
+    fork();
+    this->linear({.x = a, .weight = w.q_a_proj, .out = q_latent});
     beside([&] { kv = f.linear(a, w.kv_a_proj_with_mqa); });
     if (with_index) beside([&] { k = f.linear(a, w.indexer.wk); });
     if (with_query) {
@@ -46,9 +48,9 @@ class Blocks : public Base {
         this->linear({.x = a, .weight = w.indexer.weights_proj, .out = args.index_weights});
       });
     }
-    this->linear({.x = a, .weight = w.q_a_proj, .out = q_latent});
     join();
     launch(AttentionInputs{.block = args, .q = q_latent, .kv = kv, .k = k});
+    fork();
     if (with_query) {
       beside([&] {
         this->linear({.x = q_latent, .weight = w.indexer.wq_b, .out = args.index_q.flat()});
@@ -91,8 +93,9 @@ class Blocks : public Base {
     {
       const Arena::Scope of_router(scratch);
       const Tensor parts = split_for_router(routed, scratch);
-      beside([&] { ffn(shared, routed.m, inner, args.answer()); });
+      fork();
       route_parts(routed, parts, scratch);
+      beside([&] { ffn(shared, routed.m, inner, args.answer()); });
     }
     const Tensor answers = scratch.take(args.answer().dtype, {routed.rows.dim(0), args.x.dim(1)});
     moe_experts({.weights = args.weights,
@@ -149,9 +152,10 @@ class Blocks : public Base {
   }
 
  protected:
-  // The launches may run beside all that comes after, until join(): none writes what another
-  // touches. At most three branches.
+  // The launches may run beside all between fork() and join(): none writes what another touches.
+  // What others wait for is launched before them. At most three branches.
   virtual void beside(const std::function<void()>& launches) = 0;
+  virtual void fork() = 0;
   virtual void join() = 0;
   virtual void launch(const AttentionInputs& args) = 0;
   virtual void launch(const RopePair& args) = 0;

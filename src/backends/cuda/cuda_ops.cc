@@ -139,6 +139,7 @@ class CudaOps final : public Blocks<Backend> {
   }
 
   void beside(const std::function<void()>& launches) override { device_->beside(launches); }
+  void fork() override { device_->fork(); }
   void join() override { device_->join(); }
   void launch(const AttentionInputs& args) override {
     start("attention_inputs", args, launch_attention_inputs);

@@ -224,11 +224,14 @@ double CudaDevice::seconds_between(const Event& from, const Event& to) {
   return 1e-3 * static_cast<double>(ms);
 }
 
+void CudaDevice::fork() {
+  if (recording_) check(cudaEventRecord(forked_, gpu_.stream), "fork");
+}
+
 void CudaDevice::begin_branch() {
   if (!recording_) return;
   GLINT_CHECK(num_branches_ < kMostBranches, "a branch of a graph too many");
   cudaStream_t& other = branches_[num_branches_].stream;
-  check(cudaEventRecord(forked_, gpu_.stream), "begin a branch");
   check(cudaStreamWaitEvent(other, forked_), "begin a branch");
   std::swap(gpu_.stream, other);
   gpu_.overlaps = false;

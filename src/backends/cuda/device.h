@@ -52,15 +52,16 @@ class CudaDevice final : public Device {
     check(cudaGetLastError(), "launch");
   }
 
-  // While a graph is recorded, what `launches` run is recorded as a branch beside what comes after,
-  // until join(), which waits for all branches: none may write what another touches. Otherwise in
-  // order.
+  // While a graph is recorded, what `launches` run is recorded as a branch beside all between
+  // fork() and join(), which waits for all branches: none may write what another touches. What was
+  // launched first finds room first. Otherwise in order.
   template <class Launches>
   void beside(Launches&& launches) {
     begin_branch();
     launches();
     end_branch();
   }
+  void fork();
   void join();
 
  private:

@@ -24,9 +24,8 @@ constexpr Slices slices_of(std::int64_t k) {
 inline constexpr std::int64_t kLongest = 8 * 24 * kStep;
 
 enum class Kernel {
-  kHeld8,      // weights past shared memory, up to 8 rows of x, which wait there
-  kPassed8,    // the same with rows of x past it too
-  kCluster32,  // the same as kHeld8 with 32 rows, a cluster for all of k
+  kFew8,       // weights and x past shared memory, 8 rows of x
+  kCluster32,  // weights past shared memory, 32 rows of x, which wait there; a cluster for all of k
   kTile,       // tiles of the weight in shared memory, 64 rows
   kFlow,       // 128 rows, by the instructions of whole warpgroups; blocks take tile after tile
   kHalfWide,   // the same with 64 rows, a cluster for each tile and all of k, two blocks an SM
@@ -52,8 +51,7 @@ Kernel choose_kernel(const ProductShape& shape, const Arch& arch, int num_sms);
 // Whether devices that code for `target` runs on may be given `kernel`: else it need not be in it.
 constexpr bool is_ever_chosen(Kernel kernel, bool aligned, const Arch& target) {
   switch (kernel) {
-    case Kernel::kHeld8:
-    case Kernel::kPassed8:
+    case Kernel::kFew8:
       return aligned;
     case Kernel::kCluster32:
       return target.clusters;

@@ -18,15 +18,25 @@ Kernel of(std::int64_t m, std::int64_t n, std::int64_t k) {
 }
 
 TEST(ChooseKernel, few_rows_stream_the_weights) {
-  EXPECT_EQ(of(1, 6144, 2048), Kernel::kHeld8);
-  EXPECT_EQ(of(8, 154880, 6144), Kernel::kPassed8) << "x of eight rows is too long to be held";
-  EXPECT_EQ(of(9, 576, 6144), Kernel::kCluster32);
+  EXPECT_EQ(of(1, 6144, 2048), Kernel::kFew8);
+  EXPECT_EQ(of(8, 154880, 6144), Kernel::kFew8);
+}
+
+TEST(ChooseKernel, eight_rows_at_a_time_while_two_blocks_an_sm_do_them_all) {
+  EXPECT_EQ(of(16, 2048, 6144), Kernel::kFew8);  // 256 blocks
+  EXPECT_EQ(of(17, 2048, 6144), Kernel::kCluster32);
+  EXPECT_EQ(of(56, 576, 6144), Kernel::kFew8);  // 252
+  EXPECT_EQ(of(57, 576, 6144), Kernel::kHalfWide);
+  EXPECT_EQ(of(128, 256, 6144), Kernel::kFew8);
+  EXPECT_EQ(of(129, 256, 6144), Kernel::kWide);
+  const ProductShape heads = {.m = 128, .n = 256, .k = 512, .matrices = 8};
+  EXPECT_EQ(of(kHopper, heads), Kernel::kFew8);
 }
 
 TEST(ChooseKernel, a_cluster_shares_k_until_half_of_the_sms_have_a_tile) {
   EXPECT_EQ(of(32, 154880, 6144), Kernel::kCluster32);
-  EXPECT_EQ(of(16, 2048, 6144), Kernel::kCluster32);
-  EXPECT_EQ(of(17, 2048, 6144), Kernel::kHalfWide);
+  EXPECT_EQ(of(32, 2048, 6144), Kernel::kCluster32);
+  EXPECT_EQ(of(33, 2048, 6144), Kernel::kHalfWide);
   EXPECT_EQ(of(64, 2048, 6144), Kernel::kHalfWide);
   EXPECT_EQ(of(65, 2048, 6144), Kernel::kWide);
   EXPECT_EQ(of(512, 2048, 6144), Kernel::kWide);  // 64 tiles
@@ -35,30 +45,30 @@ TEST(ChooseKernel, a_cluster_shares_k_until_half_of_the_sms_have_a_tile) {
 }
 
 TEST(ChooseKernel, experts_go_by_the_rows_of_each) {
-  EXPECT_EQ(of(kHopper, experts(8)), Kernel::kPassed8);
-  EXPECT_EQ(of(kHopper, experts(256 * 4)), Kernel::kPassed8);
-  EXPECT_EQ(of(kHopper, experts(256 * 5)), Kernel::kCluster32);
+  EXPECT_EQ(of(kHopper, experts(8)), Kernel::kFew8);
+  EXPECT_EQ(of(kHopper, experts(256 * 8)), Kernel::kFew8);
+  EXPECT_EQ(of(kHopper, experts(256 * 9)), Kernel::kCluster32);
   EXPECT_EQ(of(kHopper, experts(256 * 32)), Kernel::kCluster32);
   EXPECT_EQ(of(kHopper, experts(256 * 33)), Kernel::kFlow);
 }
 
 TEST(ChooseKernel, without_warpgroup_instructions_many_rows_go_in_tiles) {
   for (const Arch& arch : {kA100, kL40, kB200, kRtxPro}) {
-    EXPECT_EQ(of(arch, {.m = 1, .n = 6144, .k = 2048}), Kernel::kHeld8);
-    EXPECT_EQ(of(arch, {.m = 8, .n = 6144, .k = 12288}), Kernel::kPassed8);
+    EXPECT_EQ(of(arch, {.m = 8, .n = 6144, .k = 12288}), Kernel::kFew8);
+    EXPECT_EQ(of(arch, {.m = 16, .n = 2048, .k = 6144}), Kernel::kFew8);
     EXPECT_EQ(of(arch, {.m = 33, .n = 2048, .k = 6144}), Kernel::kTile);
     EXPECT_EQ(of(arch, {.m = 4096, .n = 2048, .k = 6144}), Kernel::kTile);
     EXPECT_EQ(of(arch, experts(256 * 65)), Kernel::kTile);
   }
 }
 
-TEST(ChooseKernel, without_clusters_or_the_memory_for_them_tiles_begin_at_nine_rows) {
+TEST(ChooseKernel, without_clusters_or_the_memory_for_them_tiles_come_next) {
   for (const Arch& arch : {kA100, kL40}) {
-    EXPECT_EQ(of(arch, {.m = 9, .n = 576, .k = 6144}), Kernel::kTile);
-    EXPECT_EQ(of(arch, experts(256 * 5)), Kernel::kTile);
+    EXPECT_EQ(of(arch, {.m = 17, .n = 2048, .k = 6144}), Kernel::kTile);
+    EXPECT_EQ(of(arch, experts(256 * 9)), Kernel::kTile);
   }
   for (const Arch& arch : {kB200, kRtxPro}) {
-    EXPECT_EQ(of(arch, {.m = 9, .n = 576, .k = 6144}), Kernel::kCluster32);
+    EXPECT_EQ(of(arch, {.m = 17, .n = 2048, .k = 6144}), Kernel::kCluster32);
   }
   EXPECT_EQ(of(kB200, {.m = 9, .n = 6144, .k = 12288}), Kernel::kCluster32);
   EXPECT_EQ(of(kRtxPro, {.m = 9, .n = 6144, .k = 12288}), Kernel::kTile) << "of 99 KiB";

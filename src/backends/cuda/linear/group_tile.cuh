@@ -13,6 +13,16 @@ struct RowTile {
   std::int64_t first = 0, end = 0;
 };
 
+// The sum of the values of all lanes up to each.
+__device__ inline int warp_prefix_sum(int value) {
+#pragma unroll
+  for (int d = 1; d < kWarp; d *= 2) {
+    const int other = __shfl_up_sync(kAllLanes, value, d);
+    if (static_cast<int>(threadIdx.x % kWarp) >= d) value += other;
+  }
+  return value;
+}
+
 // Groups [offsets[i], offsets[i + 1]), which are cut into tiles of kRows of their own, numbered
 // through. A warp keeps how many tiles there are up to each of its lanes' groups.
 template <int kRows>
@@ -20,17 +30,14 @@ class GroupTiles {
  public:
   GroupTiles() = default;
   __device__ GroupTiles(const std::int32_t* offsets, int groups) : offsets_(offsets) {
-    const int lane = threadIdx.x % kWarp;
     const int each = (groups + kWarp - 1) / kWarp;  // groups of a lane
-    low_ = min(lane * each, groups);
-    const int high = min(low_ + each, groups);
-    for (int group = low_; group < high; ++group) own_ += tiles_of(group);
-    end_ = own_;  // of this lane's tiles, by a scan over the lanes
-#pragma unroll
-    for (int d = 1; d < kWarp; d *= 2) {
-      const int other = __shfl_up_sync(kAllLanes, end_, d);
-      if (lane >= d) end_ += other;
+    low_ = min(static_cast<int>(threadIdx.x % kWarp) * each, groups);
+    high_ = min(low_ + each, groups);
+#pragma unroll 8
+    for (int group = low_; group < high_; ++group) {
+      own_ += tiles_of(offsets[group], offsets[group + 1]);
     }
+    end_ = warp_prefix_sum(own_);
   }
   __device__ int count() const { return __shfl_sync(kAllLanes, end_, kWarp - 1); }
   // The same in every lane, all of which call it.
@@ -38,22 +45,32 @@ class GroupTiles {
     const unsigned beyond = __ballot_sync(kAllLanes, number < end_);
     if (!beyond) return {};
     const int holder = __ffs(static_cast<int>(beyond)) - 1;
-    int group = low_, tile = static_cast<int>(number) - (end_ - own_);
-    if (static_cast<int>(threadIdx.x % kWarp) == holder) {
-      for (; tile >= tiles_of(group); ++group) tile -= tiles_of(group);
+    const int high = __shfl_sync(kAllLanes, high_, holder);
+    int group = __shfl_sync(kAllLanes, low_, holder);
+    int before = __shfl_sync(kAllLanes, end_ - own_, holder);  // tiles
+    // Each lane looks at one of the holder's groups.
+    for (;; group += kWarp) {
+      const int own_group = min(group + static_cast<int>(threadIdx.x % kWarp), high);
+      const int begin = offsets_[own_group], end = offsets_[min(own_group + 1, high)];
+      const int own = tiles_of(begin, end), upto = before + warp_prefix_sum(own);
+      const unsigned found = __ballot_sync(kAllLanes, number < upto);
+      if (!found) {
+        before = __shfl_sync(kAllLanes, upto, kWarp - 1);
+        continue;
+      }
+      const int lane = __ffs(static_cast<int>(found)) - 1;
+      const std::int64_t tile = number - __shfl_sync(kAllLanes, upto - own, lane);
+      const std::int64_t first = __shfl_sync(kAllLanes, begin, lane) + tile * kRows;
+      const std::int64_t last = __shfl_sync(kAllLanes, end, lane);
+      return {group + lane, first, min(first + kRows, last)};
     }
-    group = __shfl_sync(kAllLanes, group, holder);
-    tile = __shfl_sync(kAllLanes, tile, holder);
-    const std::int64_t first = offsets_[group] + std::int64_t{tile} * kRows;
-    return {group, first, min(first + kRows, std::int64_t{offsets_[group + 1]})};
   }
 
  private:
-  __device__ int tiles_of(int group) const {
-    return (offsets_[group + 1] - offsets_[group] + kRows - 1) / kRows;
-  }
+  __device__ static int tiles_of(int begin, int end) { return (end - begin + kRows - 1) / kRows; }
   const std::int32_t* offsets_ = nullptr;
-  int low_ = 0, own_ = 0, end_ = 0;
+  int low_ = 0, high_ = 0;  // groups of the lane
+  int own_ = 0, end_ = 0;   // their tiles, and all up to theirs
 };
 
 // Tiles that launches must make room for, whatever the rows of each group.

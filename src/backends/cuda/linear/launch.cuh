@@ -31,13 +31,11 @@ void launch_as(const ProductArgs& p, const Gpu& gpu) {
                          .grouped = p.offsets != nullptr,
                          .aligned = aligned},
                         gpu.arch, gpu.num_sms)) {
-    case Kernel::kHeld8:
-      return launch_stream<kFormat, 8, Stream::kHeld, true, kEpilogue>(p, gpu);
-    case Kernel::kPassed8:
-      return launch_stream<kFormat, 8, Stream::kPassed, true, kEpilogue>(p, gpu);
+    case Kernel::kFew8:
+      return launch_stream<kFormat, false, true, kEpilogue>(p, gpu);
     case Kernel::kCluster32:
-      return aligned ? launch_stream<kFormat, 32, Stream::kCluster, true, kEpilogue>(p, gpu)
-                     : launch_stream<kFormat, 32, Stream::kCluster, false, kEpilogue>(p, gpu);
+      return aligned ? launch_stream<kFormat, true, true, kEpilogue>(p, gpu)
+                     : launch_stream<kFormat, true, false, kEpilogue>(p, gpu);
     case Kernel::kTile:
       return aligned ? launch_tile<kFormat, kEpilogue, true>(p, gpu)
                      : launch_tile<kFormat, kEpilogue, false>(p, gpu);

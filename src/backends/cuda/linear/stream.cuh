@@ -1,6 +1,8 @@
 // Products of few rows: weights go from memory to registers, each byte once, with the loads of the
 // next steps in flight while these are multiplied. A warp multiplies 16 rows of a weight with up to
-// kRows rows of x, over one slice of k; the slices' sums meet in shared memory, in order.
+// kRows rows of x, over one slice of k; the slices' sums meet in shared memory, in order: those of
+// the warps of a thread block, which read 8 rows of x through L1, or those of the thread blocks of
+// a cluster, each of which holds its slice of 32 rows of x in shared memory.
 #pragma once
 
 #include <algorithm>
@@ -17,23 +19,12 @@ inline constexpr int kXBytes = 2 * kStep;        // of a row of x in a step
 inline constexpr int kRounds = 10;               // thread blocks that a multiprocessor should get
 inline constexpr std::int64_t kFewGrouped = 64;  // rows of all groups, that may wait beside others
 
-// Where slices are summed, and where rows of x are read from.
-enum class Stream {
-  kHeld,    // the warps of a thread block; shared memory, which holds all of k
-  kPassed,  // the same; L1, for a k that would leave room for few thread blocks
-  kCluster  // the thread blocks of a cluster; shared memory, a slice each
-};
+template <bool kCluster>
+inline constexpr int kStreamRows = kCluster ? 32 : 8;  // of x
 
 // The sums of the warps: 16 of each of kRows rows of x.
 template <int kRows>
 using StreamSums = float[kStreamWarps][kRows][kPaddedSums];
-
-// Steps of x that a thread block holds.
-template <Stream kStream>
-__host__ __device__ int steps_of_x(int k) {
-  if (kStream == Stream::kPassed) return 0;
-  return kStream == Stream::kCluster ? slices_of(k).steps : (k + kStep - 1) / kStep;
-}
 
 // Where 16 bytes, number `unit` of a row of x, lie in its step: so that the eight lanes that read
 // together, the quads of two rows, meet every bank once.
@@ -169,18 +160,15 @@ __device__ void multiply_batch(float (&sums)[kBlocks][4], const Batch<kFormat, k
   }
 }
 
-template <WeightFormat kFormat, int kRows, Stream kStream, bool kAligned, Epilogue kEpilogue>
+template <WeightFormat kFormat, bool kCluster, bool kAligned, Epilogue kEpilogue>
 __device__ __forceinline__ void stream_product(const ProductArgs& p) {
   extern __shared__ __align__(128) std::byte shared[];
+  constexpr int kRows = kStreamRows<kCluster>;
   auto& sums_of_warps = *reinterpret_cast<StreamSums<kRows>*>(shared);
   std::byte* const x = shared + sizeof(StreamSums<kRows>);
-  constexpr bool kCluster = kStream == Stream::kCluster;
   constexpr int kOut = kRowsOf16<kEpilogue>;
-  // Steps of a batch, as registers allow: kPassed has one batch, the others two.
-  constexpr int kAhead = Codes<kFormat>::kAhead;
-  constexpr int kSteps = kStream == Stream::kPassed ? kAhead
-                         : kRows == 8               ? (kAhead + 1) / 2
-                                                    : (kAhead + 2) / 4;
+  // Steps of a batch, as registers allow: of two batches in a cluster, else of one.
+  constexpr int kAhead = Codes<kFormat>::kAhead, kSteps = kCluster ? (kAhead + 2) / 4 : kAhead;
   const Slices slices = slices_of(p.k);
   const int warp = threadIdx.x / kWarp, g = threadIdx.x % kWarp / 4, t = threadIdx.x % 4;
   const int blocks = kCluster ? slices.count : 1;  // of a cluster
@@ -202,7 +190,6 @@ __device__ __forceinline__ void stream_product(const ProductArgs& p) {
 
   const int all_steps = (p.k + kStep - 1) / kStep;
   const int begin = slice * slices.steps, end = min(begin + slices.steps, all_steps);
-  const int first_of_x = kCluster ? begin : 0;
   const std::int64_t columns = std::int64_t{tiles} * kOut, apart = columns * gridDim.y;
   // Next come the columns of out from `at` on, from step `step` on.
   std::int64_t at = blockIdx.y * columns;
@@ -215,13 +202,12 @@ __device__ __forceinline__ void stream_product(const ProductArgs& p) {
   };
   load(batches[0], at, step);  // weights are no kernel's output
   if (!finds_groups) wait_for_inputs();
-  const bf16* own_x = nullptr;  // kPassed: the lane's row
-  if constexpr (kStream == Stream::kPassed) {
-    own_x = row_of_x(p, tile, tile.first + g);
-  } else {
-    copy_x<kFormat, kRows, kAligned>(p, tile, first_of_x,
-                                     kCluster ? max(end - begin, 0) : all_steps, x);
+  const bf16* own_x = nullptr;  // the lane's row, without a cluster
+  if constexpr (kCluster) {
+    copy_x<kFormat, kRows, kAligned>(p, tile, begin, max(end - begin, 0), x);
     __syncthreads();
+  } else {
+    own_x = row_of_x(p, tile, tile.first + g);
   }
   const float factor = factor_of<kFormat>(w);
   const float up_factor = kEpilogue == Epilogue::kSiluMul ? factor_of<kFormat>(up) : factor;
@@ -285,11 +271,11 @@ __device__ __forceinline__ void stream_product(const ProductArgs& p) {
   };
   const auto x_at = [&](int i, int c, int j) {
     const int column = Codes<kFormat>::column(t, c);
-    if constexpr (kStream == Stream::kPassed) {
-      return load_x(own_x, (step + i) * kStep + column, p.k);
-    } else {
-      const std::byte* const row = x + ((step - first_of_x + i) * kRows + j * 8 + g) * kXBytes;
+    if constexpr (kCluster) {
+      const std::byte* const row = x + ((step - begin + i) * kRows + j * 8 + g) * kXBytes;
       return *reinterpret_cast<const uint4*>(row + place_of_x<kFormat>(g, column / 8) * 16);
+    } else {
+      return load_x(own_x, (step + i) * kStep + column, p.k);
     }
   };
   // Multiplies `now` while `then` comes; false at the end. Warps whose slice is shorter take part.
@@ -297,36 +283,36 @@ __device__ __forceinline__ void stream_product(const ProductArgs& p) {
     const bool is_last = step + kSteps >= begin + slices.steps;
     const std::int64_t next = is_last ? at + apart : at;
     const int next_step = is_last ? begin : step + kSteps;
-    if constexpr (kStream != Stream::kPassed) load(then, next, next_step);
+    if constexpr (kCluster) load(then, next, next_step);
     multiply_batch<kFormat>(sums, now, end - step, x_at);
-    if constexpr (kStream == Stream::kPassed) load(now, next, next_step);
+    if constexpr (!kCluster) load(now, next, next_step);
     if (is_last) finish();
     at = next, step = next_step;
     return at < p.n;
   };
-  if constexpr (kStream == Stream::kPassed) {
-    while (turn(batches[0], batches[0])) {
-    }
-  } else {
+  if constexpr (kCluster) {
     while (turn(batches[0], batches[1]) && turn(batches[1], batches[0])) {
     }
+  } else {
+    while (turn(batches[0], batches[0])) {
+    }
   }
 }
 
-template <WeightFormat kFormat, int kRows, Stream kStream, bool kAligned, Epilogue kEpilogue>
+template <WeightFormat kFormat, bool kCluster, bool kAligned, Epilogue kEpilogue>
 __global__ void __launch_bounds__(kStreamBlock, 2) stream_kernel(const ProductArgs p) {
-  constexpr Kernel kKernel = kStream == Stream::kCluster ? Kernel::kCluster32 : Kernel::kHeld8;
+  constexpr Kernel kKernel = kCluster ? Kernel::kCluster32 : Kernel::kFew8;
   if constexpr (is_ever_chosen(kKernel, kAligned, kArch)) {
-    stream_product<kFormat, kRows, kStream, kAligned, kEpilogue>(p);
+    stream_product<kFormat, kCluster, kAligned, kEpilogue>(p);
   }
 }
 
-template <WeightFormat kFormat, int kRows, Stream kStream, bool kAligned, Epilogue kEpilogue>
+template <WeightFormat kFormat, bool kCluster, bool kAligned, Epilogue kEpilogue>
 void launch_stream(const ProductArgs& p, const Gpu& gpu) {
-  constexpr bool kCluster = kStream == Stream::kCluster;
-  const auto kernel = stream_kernel<kFormat, kRows, kStream, kAligned, kEpilogue>;
+  constexpr int kRows = kStreamRows<kCluster>;
+  const auto kernel = stream_kernel<kFormat, kCluster, kAligned, kEpilogue>;
   const Slices slices = slices_of(p.k);
-  const int bytes = stream_bytes(kRows, steps_of_x<kStream>(p.k));
+  const int bytes = stream_bytes(kRows, kCluster ? slices.steps : 0);
   // A failure shows as the launch's error.
   cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
   const int tiles = kCluster ? kStreamWarps : kStreamWarps / slices.count;
