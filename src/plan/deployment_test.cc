@@ -141,6 +141,15 @@ TEST(Deployment, a_cache_that_is_too_large_is_named_as_such) {
       << d.limit;
 }
 
+// Page tables of 65,536 sequences of 2^18 pages: 64 GiB.
+TEST(Deployment, counts_what_no_memory_of_this_machine_would_hold) {
+  ModelConfig config = glm5();
+  config.max_position_embeddings = 1 << 24;
+  DeploymentOptions options = on("h200", 8, Release::kFp8, {.tp = 8});
+  options.concurrency = 65536, options.step_tokens = 1 << 20;
+  EXPECT_GT(gib(plan_deployment(config, options).value().rank.working_bytes()), 64);
+}
+
 TEST(Deployment, refuses_layouts_that_are_none) {
   const auto error = [](RankLayout layout, int cp = 1) {
     DeploymentOptions options = on("h200", 8, Release::kFp8, layout);

@@ -6,13 +6,19 @@
 
 namespace glint {
 
-std::int64_t BatchArrays::num_pages() const {
-  return slices.empty() ? 1 : static_cast<std::int64_t>(page_table.size()) / num_slices();
+BatchSizes BatchArrays::sizes() const {
+  const std::int64_t S = std::ssize(slices) / 4;
+  return {.sequences = S,
+          .pages = S == 0 ? 1 : std::ssize(page_table) / S,
+          .tokens = std::ssize(tokens),
+          .logit_rows = std::ssize(logit_rows),
+          .end = end,
+          .all_tokens = all_tokens};
 }
 
 void BatchArrays::fit(std::int64_t sequences, std::int64_t rows, std::int64_t pages) {
   const auto n = static_cast<std::size_t>(sequences), p = static_cast<std::size_t>(pages);
-  const auto before = static_cast<std::size_t>(num_pages());
+  const auto before = static_cast<std::size_t>(sizes().pages);
   std::vector<std::int32_t> wider(n * p, -1);
   for (std::size_t s = 0; s * 4 < slices.size(); ++s) {
     const auto row = page_table.begin() + static_cast<std::ptrdiff_t>(s * before);
@@ -52,11 +58,9 @@ BatchArrays gather(const StepRows& rows, std::int64_t positions, std::int64_t se
   return arrays;
 }
 
-BatchInputs take_inputs(const BatchArrays& arrays, Arena& arena) {
-  const auto size = [](const auto& values) { return static_cast<std::int64_t>(values.size()); };
-  const std::int64_t S = arrays.num_slices(), P = arrays.num_pages();
-  const std::int64_t T = size(arrays.tokens), R = size(arrays.logit_rows);
-  BatchInputs inputs = {.all = arena.take(DType::kI32, {T + S * (4 + P) + R})};
+BatchInputs take_inputs(const BatchSizes& sizes, Arena& arena) {
+  const std::int64_t S = sizes.sequences, P = sizes.pages, T = sizes.tokens, R = sizes.logit_rows;
+  BatchInputs inputs = {.sizes = sizes, .all = arena.take(DType::kI32, {T + S * (4 + P) + R})};
   std::byte* at = inputs.all.data;
   const auto part = [&](std::initializer_list<std::int64_t> dims) {
     const Tensor tensor(at, DType::kI32, dims);
@@ -80,8 +84,8 @@ void copy_in(const BatchArrays& arrays, const BatchInputs& inputs, Device& devic
   device.copy_in(inputs.all.data, all.data(), all.size() * sizeof(std::int32_t));
 }
 
-Batch place(const BatchInputs& inputs, const BatchArrays& arrays, const Tensor& rope_table,
-            const SeatTensors& seats, Ops& ops, Arena& arena) {
+Batch place(const BatchInputs& inputs, const Tensor& rope_table, const SeatTensors& seats, Ops& ops,
+            Arena& arena) {
   const auto ints = [&](std::int64_t count) { return arena.take(DType::kI32, {count}); };
   const std::int64_t T = inputs.tokens.dim(0);
   const PlaceRowsArgs args = {.tokens = inputs.tokens,
@@ -102,17 +106,17 @@ Batch place(const BatchInputs& inputs, const BatchArrays& arrays, const Tensor& 
                    .seqs = args.seqs,
                    .page_table = args.page_table,
                    .rope_table = rope_table,
-                   .end = arrays.end,
-                   .all_tokens = arrays.all_tokens},
+                   .end = inputs.sizes.end,
+                   .all_tokens = inputs.sizes.all_tokens},
           .logit_rows = inputs.logit_rows};
 }
 
 Batch build_batch(const StepRows& rows, const Tensor& rope_table, const SeatTensors& seats,
                   Ops& ops, Arena& arena) {
   const BatchArrays arrays = gather(rows, rope_table.dim(0), seats.last.dim(0));
-  const BatchInputs inputs = take_inputs(arrays, arena);
+  const BatchInputs inputs = take_inputs(arrays.sizes(), arena);
   copy_in(arrays, inputs, arena.device());
-  return place(inputs, arrays, rope_table, seats, ops, arena);
+  return place(inputs, rope_table, seats, ops, arena);
 }
 
 }  // namespace glint

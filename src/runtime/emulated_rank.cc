@@ -102,10 +102,10 @@ void EmulatedRank::prepare(const EmulatedLoad& load) {
     std::iota(pages.begin(), pages.end(), static_cast<PageId>(s * each));
     rows.add(static_cast<int>(load.context - load.rows), tokens, pages, 1);
   }
-  arrays_ = gather(rows, rope_table_.dim(0), 0);
-  inputs_ = take_inputs(arrays_, arena_);
-  copy_in(arrays_, inputs_, ops_.device());
-  const auto T = static_cast<std::int64_t>(arrays_.tokens.size());
+  const BatchArrays arrays = gather(rows, rope_table_.dim(0), 0);
+  inputs_ = take_inputs(arrays.sizes(), arena_);
+  copy_in(arrays, inputs_, ops_.device());
+  const auto T = std::ssize(arrays.tokens);
   const std::vector<std::int32_t> experts = draw_experts(
       T * config_.num_moe_layers(), config_.n_routed_experts, config_.num_experts_per_tok);
   routed_ = arena_.take(DType::kI32, {T * config_.num_moe_layers(), config_.num_experts_per_tok});
@@ -120,7 +120,7 @@ void EmulatedRank::prepare(const EmulatedLoad& load) {
 void EmulatedRank::pass() {
   const Arena::Scope scope(arena_);
   const Model m = model();
-  const Batch batch = place(inputs_, arrays_, rope_table_, {}, ops_, arena_);
+  const Batch batch = place(inputs_, rope_table_, {}, ops_, arena_);
   const std::int64_t T = batch.token_ids.dim(0);
   const Tensor hidden = arena_.take(m.activations, {T, config_.hidden_size});
   Pass pass(m, batch.view, T, arena_);

@@ -56,7 +56,6 @@ class EmulatedRank {
   Arena arena_;
   // The load in hand.
   std::optional<Arena::Scope> scope_;
-  BatchArrays arrays_;
   BatchInputs inputs_;
   Tensor routed_;  // [MoE layers * T, k] i32
   Tensor logits_;  // [sequences, V] f32

@@ -31,16 +31,9 @@ GatheredRows take_gathered(const Model& m, std::int64_t rows, Arena& arena) {
           .hidden = arena.take(m.activations, {rows, m.config.hidden_size})};
 }
 
-DraftResults run_draft(const Model& m, StepRows rows, const Tensor& rope_table,
-                       const std::function<Tensor()>& target, const DraftOptions& options,
-                       Arena& arena) {
-  // Position 0 has no embedding: the layer was trained on rows from position 1 on.
-  for (const RowSlice& slice : rows.slices) {
-    if (slice.first == 0 && slice.count > 0) {
-      rows.tokens[static_cast<std::size_t>(slice.token_begin)] = -1;
-    }
-  }
-  const Batch batch = build_batch(rows, rope_table, options.seats, m.ops, arena);
+DraftResults run_draft_batch(const Model& m, const Batch& batch, std::span<const std::int32_t> last,
+                             const std::function<Tensor()>& target, const DraftOptions& options,
+                             Arena& arena) {
   const std::int64_t T = batch.token_ids.dim(0), R = batch.logit_rows.dim(0);
   MtpArgs args = {.next_ids = batch.token_ids,
                   .target = target(),
@@ -59,11 +52,9 @@ DraftResults run_draft(const Model& m, StepRows rows, const Tensor& rope_table,
   if (options.all_rows) {
     return {.logits = args.logits, .hidden = args.hidden, .selected = args.selected};
   }
-  const auto S = static_cast<std::int64_t>(rows.slices.size());
-  std::vector<std::int32_t> last;
-  for (const RowSlice& slice : rows.slices) last.push_back(slice.token_begin + slice.count - 1);
+  const std::int64_t S = std::ssize(last);
   const GatheredRows tails = take_gathered(m, S, arena);
-  m.ops.device().copy_in(tails.places.data, last.data(), last.size() * sizeof last[0]);
+  m.ops.device().copy_in(tails.places.data, last.data(), last.size_bytes());
   m.ops.gather_rows({.x = args.hidden, .rows = tails.places, .out = tails.hidden});
   const Tensor keys = arena.take(DType::kI32, {S, m.config.index_topk});
   for (std::int64_t s = 0; s < S; ++s) {
@@ -72,6 +63,21 @@ DraftResults run_draft(const Model& m, StepRows rows, const Tensor& rope_table,
                         row.bytes().size());
   }
   return {.logits = args.logits, .hidden = tails.hidden, .selected = keys};
+}
+
+DraftResults run_draft(const Model& m, StepRows rows, const Tensor& rope_table,
+                       const std::function<Tensor()>& target, const DraftOptions& options,
+                       Arena& arena) {
+  std::vector<std::int32_t> last;
+  for (const RowSlice& slice : rows.slices) {
+    last.push_back(slice.token_begin + slice.count - 1);
+    // Position 0 has no embedding: the layer was trained on rows from position 1 on.
+    if (slice.first == 0 && slice.count > 0) {
+      rows.tokens[static_cast<std::size_t>(slice.token_begin)] = -1;
+    }
+  }
+  const Batch batch = build_batch(rows, rope_table, options.seats, m.ops, arena);
+  return run_draft_batch(m, batch, last, target, options, arena);
 }
 
 Tensor run_head(const Model& m, const Tensor& hidden, Arena& arena) {

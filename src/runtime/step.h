@@ -53,8 +53,14 @@ struct DraftOptions {
   Tensor selected = {};
 };
 
-// Runs `rows`, whose tokens are each row's next, through the MTP layer. `target` is
-// asked for when the batch is there, and may take memory.
+// Runs a batch, whose tokens are each row's next, through the MTP layer. `last` are its slices'
+// last rows. `target` may take memory.
+DraftResults run_draft_batch(const Model& model, const Batch& batch,
+                             std::span<const std::int32_t> last,
+                             const std::function<Tensor()>& target, const DraftOptions& options,
+                             Arena& arena);
+
+// The same of `rows`; `target` is asked for when the batch is there.
 DraftResults run_draft(const Model& model, StepRows rows, const Tensor& rope_table,
                        const std::function<Tensor()>& target, const DraftOptions& options,
                        Arena& arena);

@@ -188,9 +188,9 @@ ForwardArgs StepGraphs::run(const Model& m, const Key& key, BatchArrays arrays,
     return all;
   };
   const auto batch = [&] {
-    return place(recorded.inputs, arrays, rope_table, options.seats, m.ops, arena);
+    return place(recorded.inputs, rope_table, options.seats, m.ops, arena);
   };
-  if (!recorded.graph) recorded.inputs = take_inputs(arrays, arena);
+  if (!recorded.graph) recorded.inputs = take_inputs(arrays.sizes(), arena);
   copy_in(arrays, recorded.inputs, device);
   if (recorded.graph) {
     if (options.begun) *options.begun = device.record();

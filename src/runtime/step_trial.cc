@@ -134,26 +134,17 @@ Model StepTrial::model() {
           expert_tables_ ? &*expert_tables_ : nullptr};
 }
 
-StepRows StepTrial::plan_of(const PassShape& shape) const {
-  StepRows plan;
-  const std::int64_t pages = (shape.length + kPageSize - 1) / kPageSize;
-  plan.pages.assign(static_cast<std::size_t>(pages), 0);  // the same for all: nothing is written
-  plan.tokens.assign(static_cast<std::size_t>(shape.tokens), 0);
-  const auto part = [&](std::int64_t all, int s) {
-    return static_cast<int>(all * (s + 1) / shape.sequences - all * s / shape.sequences);
-  };
-  for (int s = 0, begin = 0; s < shape.sequences; ++s) {
-    const int count = part(shape.tokens, s);
-    plan.slices.push_back(
-        {.first = static_cast<int>(std::max<std::int64_t>(shape.length - count, 0)),
-         .count = count,
-         .logit_rows = part(shape.logit_rows, s),
-         .token_begin = begin,
-         .num_pages = static_cast<int>(pages)});
-    begin += count;
-  }
-  plan.all_tokens = std::int64_t{shape.tokens} * options_.layout.dp;
-  return plan;
+// With a table of the model's own positions, not the pass's.
+Batch StepTrial::batch_of(const PassShape& shape, Arena& arena) {
+  Tensor table = arena.take(DType::kF32, {0, config_.qk_rope_head_dim});
+  table.shape[0] = shape.length;
+  const BatchSizes sizes = {.sequences = shape.sequences,
+                            .pages = (shape.length + kPageSize - 1) / kPageSize,
+                            .tokens = shape.tokens,
+                            .logit_rows = shape.logit_rows,
+                            .end = shape.length,
+                            .all_tokens = std::int64_t{shape.tokens} * options_.layout.dp};
+  return place(take_inputs(sizes, arena), table, {}, *ops_, arena);
 }
 
 Assume StepTrial::assume(const PassShape& shape) {
@@ -172,10 +163,7 @@ std::int64_t StepTrial::run(const PassShape& asked) {
   const PassShape shape = fitted(asked);
   ops_->reset(assume(shape));
   Arena arena(device_);
-  const Tensor rope = arena.take(DType::kF32, {0, config_.qk_rope_head_dim});
-  Tensor table = rope;
-  table.shape[0] = shape.length;  // the model's own, not the pass's
-  run_step(model(), plan_of(shape), table, {.routed = shape.routed}, arena);
+  run_batch(model(), batch_of(shape, arena), {.routed = shape.routed}, arena);
   return static_cast<std::int64_t>(arena.high_water());
 }
 
@@ -183,10 +171,9 @@ std::int64_t StepTrial::run_drafts(const PassShape& asked) {
   const PassShape shape = fitted(asked);
   ops_->reset(assume(shape));
   Arena arena(device_);
-  Tensor table = arena.take(DType::kF32, {0, config_.qk_rope_head_dim});
-  table.shape[0] = shape.length;
-  run_draft(
-      model(), plan_of(shape), table,
+  const std::vector<std::int32_t> last(static_cast<std::size_t>(shape.sequences));
+  run_draft_batch(
+      model(), batch_of(shape, arena), last,
       [&] { return take_gathered(model(), shape.tokens, arena).hidden; }, {}, arena);
   return static_cast<std::int64_t>(arena.high_water());
 }

@@ -81,7 +81,7 @@ class StepTrial {
  private:
   StepTrial(const ModelConfig& config, const TrialOptions& options);
   Model model();
-  StepRows plan_of(const PassShape& shape) const;
+  Batch batch_of(const PassShape& shape, Arena& arena);
   // The batch of such a pass, on the rank that has most to do.
   Assume assume(const PassShape& shape);
 
