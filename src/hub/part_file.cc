@@ -26,7 +26,7 @@ std::string record_of(const std::string& path) {
 }
 
 std::size_t parts_of(std::int64_t size, std::int64_t part_bytes) {
-  return static_cast<std::size_t>((size + part_bytes - 1) / part_bytes);
+  return static_cast<std::size_t>(size / part_bytes + (size % part_bytes != 0));
 }
 
 }  // namespace
@@ -64,21 +64,35 @@ Result<PartFile> PartFile::open(const std::string& path, std::int64_t size,
   return out;
 }
 
-// Whether it is there, and of this file.
+std::int64_t PartFile::bytes_in(const std::string& path, std::int64_t size) {
+  PartFile file;
+  file.size_ = size;
+  constexpr int kFlags = O_RDONLY | O_CLOEXEC | O_NOFOLLOW;
+  file.file_ = ::open(path.c_str(), kFlags);
+  file.record_ = ::open(record_of(path).c_str(), kFlags);
+  return file.read_record() ? file.bytes_done() : 0;
+}
+
+// Takes the parts of a record that is there, and of this file.
 bool PartFile::read_record() {
-  done_.assign(parts_of(size_, part_bytes_), 0);
   std::array<std::int64_t, kHeadWords> head = {};
-  struct stat info = {};
-  const auto bytes = static_cast<ssize_t>(done_.size() * sizeof(std::int64_t));
-  const bool same =
-      fstat(file_, &info) == 0 && info.st_size == size_ &&
-      pread(record_, head.data(), sizeof head, 0) == sizeof head &&
-      head == std::array{kMagic, size_, part_bytes_} &&
-      pread(record_, done_.data(), done_.size() * sizeof(std::int64_t), sizeof head) == bytes;
-  for (int i = 0; same && i < num_parts(); ++i) {
-    if (done_of(i) < 0 || done_of(i) > length_of(i)) return false;
+  struct stat file = {}, record = {};
+  if (fstat(file_, &file) != 0 || file.st_size != size_ || fstat(record_, &record) != 0 ||
+      pread(record_, head.data(), sizeof head, 0) != sizeof head || head[0] != kMagic ||
+      head[1] != size_ || head[2] < 1)
+    return false;
+  const auto bytes = static_cast<std::size_t>(record.st_size) - sizeof head;
+  const std::size_t parts = parts_of(size_, head[2]);
+  if (bytes != parts * sizeof(std::int64_t)) return false;
+  std::vector<std::int64_t> done(parts);
+  if (pread(record_, done.data(), bytes, sizeof head) != static_cast<ssize_t>(bytes)) return false;
+  for (std::size_t i = 0; i < parts; ++i) {
+    const std::int64_t begin = static_cast<std::int64_t>(i) * head[2];
+    if (done[i] < 0 || done[i] > std::min(head[2], size_ - begin)) return false;
   }
-  return same;
+  part_bytes_ = head[2];
+  done_ = std::move(done);
+  return true;
 }
 
 Status PartFile::write_record() {
@@ -128,14 +142,6 @@ Status PartFile::finish(const std::string& target) {
   if (std::rename(path_.c_str(), target.c_str()) != 0) return failed("rename");
   unlink(record_of(path_).c_str());
   return Ok{};
-}
-
-std::int64_t bytes_in_part_file(const std::string& path, std::int64_t size,
-                                std::int64_t part_bytes) {
-  struct stat info = {};
-  if (stat(path.c_str(), &info) != 0 || info.st_size != size) return 0;
-  const Result<PartFile> file = PartFile::open(path, size, part_bytes);
-  return file.ok() ? file.value().bytes_done() : 0;
 }
 
 }  // namespace glint

@@ -17,9 +17,12 @@ namespace glint {
 
 class PartFile {
  public:
-  // Goes on with what lies at `path`, if it is the same file in the same parts; else begins anew.
-  // The last part is shorter; a file without bytes has no part.
+  // Goes on with what lies at `path`, in its parts, if it is the same file; else begins anew, in
+  // parts of `part_bytes`. The last part is shorter; a file without bytes has no part.
   static Result<PartFile> open(const std::string& path, std::int64_t size, std::int64_t part_bytes);
+  // Bytes on disk that open() would go on from; 0 if it would begin anew. Writes nothing, so that
+  // it may be asked while another program fetches the file.
+  static std::int64_t bytes_in(const std::string& path, std::int64_t size);
   PartFile(PartFile&& other) noexcept { swap(other); }
   PartFile& operator=(PartFile&& other) noexcept {
     swap(other);
@@ -55,9 +58,5 @@ class PartFile {
   std::vector<std::int64_t> done_;  // bytes of each part
   int file_ = -1, record_ = -1;
 };
-
-// Bytes on disk that PartFile::open() would go on from; 0 if it would begin anew.
-std::int64_t bytes_in_part_file(const std::string& path, std::int64_t size,
-                                std::int64_t part_bytes);
 
 }  // namespace glint

@@ -31,7 +31,7 @@ TEST_F(PartFileTest, parts_come_in_any_order_and_are_known_to_the_next_program) 
     EXPECT_TRUE(file.append(2, "ij").ok());
     EXPECT_TRUE(file.append(0, "ab").ok());
   }
-  EXPECT_EQ(bytes_in_part_file(path, 10, 4), 4);
+  EXPECT_EQ(PartFile::bytes_in(path, 10), 4);
   PartFile file = open();
   EXPECT_EQ(file.done_of(0), 2);
   EXPECT_TRUE(file.append(0, "cd").ok());
@@ -47,13 +47,22 @@ TEST_F(PartFileTest, what_belongs_to_another_file_is_not_used) {
   EXPECT_TRUE(open().append(0, "abcd").ok());
   EXPECT_EQ(open(11, 4).bytes_done(), 0);
   EXPECT_TRUE(open(11, 4).append(0, "abcd").ok());
-  EXPECT_EQ(open(11, 5).bytes_done(), 0);
-  EXPECT_TRUE(open(11, 5).append(0, "abcd").ok());
   // A record that says more than there can be.
   ASSERT_TRUE(write_file_atomic(folder + "/abc.glint.parts", std::string(48, 'x')).ok());
   EXPECT_EQ(open(11, 5).bytes_done(), 0);
   std::filesystem::remove(folder + "/abc.glint.parts");
   EXPECT_EQ(open(11, 5).bytes_done(), 0);
+}
+
+TEST_F(PartFileTest, keeps_its_parts_whatever_their_size_would_be_now) {
+  EXPECT_EQ(PartFile::bytes_in(path, 10), 0);
+  EXPECT_FALSE(file_exists(path));
+  PartFile file = open();
+  EXPECT_TRUE(file.append(1, "efgh").ok());
+  EXPECT_EQ(PartFile::bytes_in(path, 11), 0);
+  const PartFile again = open(10, 5);
+  EXPECT_EQ(again.num_parts(), 3);
+  EXPECT_EQ(again.done_of(1), 4);
 }
 
 TEST_F(PartFileTest, restarts_as_one_part) {

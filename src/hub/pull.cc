@@ -83,7 +83,7 @@ Status choose(PullPlan& plan, std::vector<HubFile> listed) {
   return Ok{};
 }
 
-void add_job(PullPlan& plan, const HubFile& file, const std::string& url, std::int64_t part_bytes) {
+void add_job(PullPlan& plan, const HubFile& file, const std::string& url) {
   FetchJob job = {.file = file, .url = url};
   if (plan.request.local_dir.empty()) {
     job.target = repository_of(plan.request) + "/blobs/" + file.hash();
@@ -96,7 +96,7 @@ void add_job(PullPlan& plan, const HubFile& file, const std::string& url, std::i
   }
   const auto same = [&](const FetchJob& each) { return each.target == job.target; };
   if (std::any_of(plan.jobs.begin(), plan.jobs.end(), same)) return;  // a copy in the repository
-  plan.missing_bytes += file.size - bytes_in_part_file(job.incomplete, file.size, part_bytes);
+  plan.missing_bytes += file.size - PartFile::bytes_in(job.incomplete, file.size);
   plan.jobs.push_back(std::move(job));
 }
 
@@ -183,8 +183,7 @@ Result<PullPlan> plan_pull(HubClient& hub, PullRequest request) {
                     : plan.request.local_dir;
   for (const HubFile& file : plan.files) {
     plan.total_bytes += file.size;
-    add_job(plan, file, hub.url_of(repository.file_target(plan.commit, file.path)),
-            hub.options().part_bytes);
+    add_job(plan, file, hub.url_of(repository.file_target(plan.commit, file.path)));
   }
   return plan;
 }
