@@ -12,6 +12,7 @@ namespace {
 
 constexpr double kLookSeconds = 0.05;  // for an interruption
 constexpr double kMaxDelay = 300;
+constexpr int kMaxRedirections = 8;
 constexpr std::size_t kMaxPages = 10'000;
 constexpr std::size_t kMaxListing = std::size_t{256} << 20;
 
@@ -43,6 +44,15 @@ std::string header_of(const HttpResponse& response, std::string_view name) {
     if (key == name) return value;
   }
   return "";
+}
+
+Result<std::string> redirection(const std::string& url, const HttpResponse& response, int count) {
+  GLINT_TRY(std::string next, resolve_url(url, header_of(response, "location")));
+  if (count > kMaxRedirections)
+    return invalid("the hub leads from one address to the next without an end");
+  if (url.starts_with("https://") && !next.starts_with("https://"))
+    return invalid("the hub leads from https to " + quoted(next));
+  return next;
 }
 
 Error interruption() { return {ErrorCode::kUnavailable, "interrupted"}; }
@@ -118,10 +128,15 @@ Result<HttpResponse> HubClient::ask(const std::string& url) {
   return std::move(*out);
 }
 
-Result<HttpResponse> HubClient::get(const std::string& url, const std::string& doing) {
-  for (int attempt = 1;; ++attempt) {
+Result<HttpResponse> HubClient::get(std::string url, const std::string& doing) {
+  for (int attempt = 1, redirections = 0;; ++attempt) {
     Result<HttpResponse> answer = ask(url);
     if (interrupted()) return interruption();
+    if (answer.ok() &&
+        answer.value().status / 100 == 3) {  // a repository that has another name now
+      GLINT_TRY(url, redirection(url, answer.value(), ++redirections).in(doing));
+      continue;
+    }
     if (answer.ok() && answer.value().status == 200) return answer;
     // Nobody there is no passing trouble: machines without a network should say so at once.
     const bool again = !answer.ok() ? answer.error().code == ErrorCode::kUnavailable &&

@@ -48,7 +48,7 @@ class HubClient {
 
  private:
   HubClient(HubOptions options, std::string base, std::string origin);
-  Result<HttpResponse> get(const std::string& url, const std::string& doing);
+  Result<HttpResponse> get(std::string url, const std::string& doing);
   Result<Json> get_json(const std::string& url, const std::string& doing, std::string* next);
   Result<HttpResponse> ask(const std::string& url);
 
@@ -59,6 +59,10 @@ class HubClient {
 
 bool is_worth_a_retry(int status);
 std::string header_of(const HttpResponse& response, std::string_view name);
+
+// Where an answer 3xx to `url` leads; fails after `count` of them if that is too often, and where
+// it leaves https.
+Result<std::string> redirection(const std::string& url, const HttpResponse& response, int count);
 
 // One sentence: the hub's own words, and what to do about them.
 Error refusal(const HttpResponse& response, const std::string& doing);

@@ -11,7 +11,6 @@ namespace glint {
 namespace {
 
 constexpr double kLookSeconds = 0.02;  // for interruptions, checks that are done, parts that waited
-constexpr int kMaxRedirections = 8;
 constexpr int kMaxRestarts = 5;
 constexpr int kChecksAtOnce = 4;
 constexpr std::size_t kMostBegun = 64;  // files, each of which is open twice until it is checked
@@ -222,14 +221,10 @@ void MultiFetch::on_answer(File& file, int part, const HttpResponse& answer) {
 void MultiFetch::redirect(File& file, int part, const HttpResponse& answer) {
   Part& state = file.parts[static_cast<std::size_t>(part)];
   if (!is_linked_right(file, answer)) return;
-  const Result<std::string> next = resolve_url(state.url, header_of(answer, "location"));
-  const std::string shown = quoted(file.job.file.path, 1024);
-  if (!next.ok()) return fail(invalid(str(shown, ": ", next.error().message)));
-  if (++state.redirections > kMaxRedirections)
-    return fail(invalid(shown + ": the hub leads from one address to the next without an end"));
-  if (state.url.starts_with("https://") && !next.value().starts_with("https://"))
-    return fail(invalid(str(shown, ": the hub leads from https to ", quoted(next.value()))));
-  if (file.url == state.url) file.url = next.value();  // else another part was led on before
+  Result<std::string> next = redirection(state.url, answer, ++state.redirections);
+  if (!next.ok()) return fail(std::move(next).in(quoted(file.job.file.path, 1024)).take_error());
+  if (file.url == state.url)
+    file.url = std::move(next).value();  // else another part was led on before
 }
 
 void MultiFetch::retry(File& file, int part, const std::string& why, const HttpResponse* answer) {

@@ -97,6 +97,8 @@ class Hub:
             return self._file(request, path.removeprefix("/cdn/"))
         if self.private and authorized != f"Bearer {TOKEN}":
             return self._send(request, 401, b"", {"X-Error-Code": "GatedRepo", "X-Error-Message": "Access is restricted."})
+        if "org/old/" in path:  # as of a repository that was renamed
+            return self._send(request, 307, b"", {"Location": request.path.replace("org/old", self.repository)})
         kind = "datasets" if f"/datasets/{self.repository}" in path else "models"
         api = f"/api/{kind}/{self.repository}"
         if path.startswith(api + "/revision/"):

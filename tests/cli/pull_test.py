@@ -92,6 +92,9 @@ def plain_pull():
         before = len(hub.requests)
         again = pull(hub, where)
         check("/resolve/" not in str(hub.requests[before:]) and again.stderr == "", "fetched again", again.stderr)
+        renamed = run("pull", "org/old", env=env_of(hub, cache()))
+        check(renamed.returncode == 0, "a repository that was renamed", renamed.stderr)
+        check_whole(pathlib.Path(renamed.stdout.strip()))
         # One file more than before.
         hub.files["config.json"] = b"{}"
         check((must_pull(hub, where) / "config.json").read_bytes() == b"{}", "a file that changed")
