@@ -106,6 +106,10 @@ bool Checkpoint::becomes_f32(const StoredTensor& tensor) const {
 Result<Weight> Checkpoint::weight(const std::string& name, std::int64_t rows, std::int64_t cols) {
   GLINT_CHECK(rows > 0 && cols > 0, str(name, " [", rows, ", ", cols, "]"));
   const Shape shape = {rows, cols};
+  if (const StoredTensor* scale = source_->find(name + ".pre_quant_scale")) {
+    return invalid(in_file(*scale) +
+                   " scales inputs, which is not supported; take a checkpoint without (no AWQ)");
+  }
   if (const StoredTensor* data = source_->find(name + ".weight")) {
     if (data->type == StoredType::kF8E4M3) return fp8(*data, name, shape);
     if (data->type == StoredType::kU8) return nvfp4(*data, name, shape);

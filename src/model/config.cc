@@ -222,6 +222,20 @@ void read_indexer_kinds(FieldReader& fields, ModelConfig& config) {
          "layer 0 shares an indexer, but there is no earlier layer to share with");
 }
 
+// Whether a rotation of compressed-tensors is one of rows, and not of stored weights alone.
+bool rotates_rows(const Json& json) {
+  if (json.is_array()) {
+    return std::any_of(json.as_array().begin(), json.as_array().end(), rotates_rows);
+  }
+  if (!json.is_object()) return false;
+  const Json* location = json.find("location");
+  if (location && location->is_string() && !location->as_string().starts_with("weight_")) {
+    return true;
+  }
+  return std::any_of(json.as_object().begin(), json.as_object().end(),
+                     [](const auto& field) { return rotates_rows(field.second); });
+}
+
 std::string describe_quantization(const FieldReader& fields) {
   const Json* json = fields.find("quantization_config");
   if (!json || !json->is_object()) return "";
@@ -255,6 +269,11 @@ Result<ModelConfig> parse_config(const Json& json) {
   read_indexer_kinds(fields, config);
   config.eos_token_ids = fields.token_ids("eos_token_id", config.vocab_size);
   config.quantization = describe_quantization(fields);
+  const Json* quantization = fields.find("quantization_config");
+  const Json* transforms = quantization ? quantization->find("transform_config") : nullptr;
+  expect(fields, !transforms || !rotates_rows(*transforms),
+         "quantization_config.transform_config rotates inputs or outputs of layers, which is not "
+         "supported; take a checkpoint without");
   if (!fields.ok()) return fields.status().take_error();
   return config;
 }

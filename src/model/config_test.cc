@@ -236,11 +236,17 @@ TEST(Config, refuses_what_it_cannot_run_in_one_sentence) {
        "rope_scaling: type \"linear\" is not supported; expected"},
       {"rope_scaling", parse(R"({"type": "none", "factor": 4})"),
        "rope_scaling: type \"none\" with factor 4 is a contradiction"},
+      {"quantization_config",
+       parse(
+           R"({"transform_config": {"config_groups": {"u": {"apply": [{"location": "output"}]}}}})"),
+       "quantization_config.transform_config rotates inputs or outputs of layers"},
   };
   for (const auto& [key, value, message] : cases) {
     const std::string found = refusal(with(glm5(), key, value));
     EXPECT_TRUE(found.starts_with(message)) << key << ": " << found;
   }
+  const Json in_weights = parse(R"({"transform_config": [{"location": "weight_input"}]})");
+  EXPECT_EQ(refusal(with(glm5(), "quantization_config", in_weights)), "accepted");
   EXPECT_EQ(refusal(Json::Array{}), "expected an object, found a list");
   EXPECT_EQ(refusal(without(glm5(), "rope_parameters")),
             "rope_theta is missing; expected it in rope_parameters or beside it");
