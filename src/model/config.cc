@@ -288,7 +288,7 @@ Result<GenerationConfig> parse_generation_config(const Json& json, std::int64_t 
   FieldReader fields(json);
   GenerationConfig config = otherwise;
   config.temperature = fields.number("temperature", 0, 1e6, config.temperature);
-  config.top_p = fields.number("top_p", 0, 1, config.top_p);
+  config.top_p = fields.number("top_p", 1e-6, 1, config.top_p);
   config.min_p = fields.number("min_p", 0, 1, config.min_p);
   config.top_k =
       std::max(small_integer(fields, "top_k", -1, kMaxVocab, config.top_k), 0);  // -1: all

@@ -318,8 +318,8 @@ TEST_F(ConfigFile, sampling_defaults_come_from_the_generation_config) {
   EXPECT_EQ(read_generation_config(write(R"({"top_k": -1})"), 100).value().top_k,
             0);  // vLLM's "all"
   EXPECT_EQ(read_generation_config(path_ + ".absent", 100).value().temperature, 1);
-  EXPECT_EQ(read_generation_config(write(R"({"top_p": 2})"), 100).error().message,
-            path_ + ": top_p is 2; expected 0 to 1");
+  EXPECT_EQ(read_generation_config(write(R"({"top_p": 0})"), 100).error().message,
+            path_ + ": top_p is 0; expected 1e-06 to 1");
   EXPECT_EQ(read_generation_config(write(R"({"eos_token_id": [99, 100]})"), 100).error().message,
             path_ + ": eos_token_id holds 100; expected token ids from 0 to 99: vocab_size is 100");
 }
