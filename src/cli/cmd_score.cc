@@ -179,7 +179,8 @@ Status check_names(const Options& options) {
   std::set<std::filesystem::path> seen;
   for (const std::string& name : {options.out, options.mtp, options.hidden}) {
     std::error_code ignored;
-    if (name.empty() || seen.insert(std::filesystem::weakly_canonical(name, ignored)).second)
+    const auto path = std::filesystem::absolute(name, ignored);
+    if (name.empty() || seen.insert(std::filesystem::weakly_canonical(path, ignored)).second)
       continue;
     return invalid(str("two of --out, --mtp and --hidden are ", quoted(name),
                        "; give each a file of its own"));
