@@ -7,14 +7,15 @@
 
 namespace glint {
 
-// For so many connections, as far as the hard limit allows.
-inline void raise_file_limit(int connections) {
-  rlimit limit = {};
-  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+// For so many connections, as far as the hard limit allows. Gives the limit.
+inline rlim_t raise_file_limit(int connections) {
+  rlimit limit = {.rlim_cur = RLIM_INFINITY, .rlim_max = RLIM_INFINITY};
+  getrlimit(RLIMIT_NOFILE, &limit);
   const rlim_t wanted = std::min<rlim_t>(limit.rlim_max, static_cast<rlim_t>(connections) + 512);
-  if (limit.rlim_cur >= wanted) return;
+  if (limit.rlim_cur >= wanted) return limit.rlim_cur;
   limit.rlim_cur = wanted;
   setrlimit(RLIMIT_NOFILE, &limit);
+  return wanted;
 }
 
 }  // namespace glint

@@ -29,6 +29,8 @@ namespace asio = boost::asio;
 using asio::ip::tcp;
 using boost::system::error_code;
 
+constexpr rlim_t kFewestFiles = 32;  // half of them before the first connection
+
 // A peer whose machine is gone, not just the program, is noticed within a minute.
 void tune(tcp::socket& socket) {
   error_code ignored;
@@ -161,8 +163,10 @@ Result<std::unique_ptr<HttpServer>> HttpServer::start(HttpServerOptions options,
   if (!kept.tls_key.empty()) {
     GLINT_TRY(impl->tls, server_tls(kept.tls_certificate, kept.tls_key));
   }
+  if (const rlim_t files = raise_file_limit(kept.limits.max_connections); files < kFewestFiles)
+    return invalid(str("this process may open ", files, " files, and a server needs ", kFewestFiles,
+                       "; raise the limit (ulimit -n)"));
   GLINT_TRY(impl->acceptors, listen_on(impl->io, kept.host, kept.port));
-  raise_file_limit(kept.limits.max_connections);
   impl->port = impl->acceptors.front().local_endpoint().port();
   for (tcp::acceptor& acceptor : impl->acceptors) {
     asio::co_spawn(impl->io, impl->accept_from(acceptor), asio::detached);
