@@ -99,6 +99,12 @@ TEST(GraphFlags, are_set_by_name) {
   ASSERT_TRUE(flags.set("rows", "8").ok());
   EXPECT_EQ(flags.rows, std::vector<std::int64_t>{8});
   EXPECT_FALSE(flags.set("most", "0").ok());
+  GraphFlags sizes;
+  ASSERT_TRUE(sizes.set("sizes", "8").ok());
+  EXPECT_EQ(sizes.most, 8);
+  ASSERT_TRUE(sizes.set("sizes", "16").ok() && sizes.set("sizes", "32").ok());
+  EXPECT_EQ(sizes.rows, (std::vector<std::int64_t>{8, 16, 32}));
+  EXPECT_FALSE(sizes.most);
   EXPECT_FALSE(flags.set("rows", "many").ok());
 }
 

@@ -53,7 +53,7 @@ Result<Converted> not_auto(const std::string& value) {
 }
 
 Result<Converted> graph_mode(const std::string& value) {
-  if (lower(value) == "none") return Converted{"true"};
+  if (one_of(lower(value), {"none", "disabled"})) return Converted{"true"};
   return Converted{{}, "decode steps are CUDA graphs, whole, and others are not"};
 }
 
