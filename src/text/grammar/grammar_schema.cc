@@ -63,7 +63,7 @@ const Names& whole_keywords() {
   return names;
 }
 
-// Formats that have a grammar of their own, which wins over a pattern.
+// Formats that have a grammar of their own.
 const Names& formats() {
   static const Names names = {"date", "time",          "date-time",   "duration",
                               "ipv4", "ipv6",          "hostname",    "uuid",
@@ -370,13 +370,13 @@ class Preparer {
     if (const Json* format = schema.find("format")) {
       if (!format->is_string())
         return at(path, str("\"format\" is ", format->kind(), " where a name belongs"));
-      const bool is_email = *format == Json("email");
-      const bool is_known = is_email || contains(formats(), format->as_string());
-      if (is_known && schema.find("pattern"))
-        return at(path, "\"pattern\" and \"format\" together are not supported");
-      // Other formats require nothing: `format` is an annotation then.
+      const bool alone =
+          !schema.find("pattern") && !schema.find("minLength") && !schema.find("maxLength");
+      const bool is_email = alone && *format == Json("email");
+      const bool is_known = alone && contains(formats(), format->as_string());
+      // Other formats, and those beside rules for the text, are annotations: they require nothing.
       if (is_email) schema.set("pattern", kEmail);
-      if (is_email || !is_known) schema.set("format", "");
+      if (!is_known) schema.set("format", "");
     }
     const Json* pattern = schema.find("pattern");
     if (!pattern) return Ok{};

@@ -5,7 +5,8 @@
 //   - an object or list of which nothing is said may hold anything; an object whose properties are
 //     given holds no others, unless `additionalProperties` says so;
 //   - a schema without a type gets the types that its keywords are about;
-//   - a pattern may match anywhere in a string, so it becomes one that matches all of it.
+//   - a pattern may match anywhere in a string, so it becomes one that matches all of it;
+//   - beside a pattern or a limit of length `format` is an annotation, as JSON Schema has it.
 //
 // The grammar then accepts only values that are valid under the schema, but not all of them.
 #pragma once

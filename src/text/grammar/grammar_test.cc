@@ -219,6 +219,23 @@ TEST(Grammar, what_cannot_be_said_of_arguments_is_left_open_where_it_may_be) {
   EXPECT_FALSE(allowed(rest + "x"));
 }
 
+TEST(Grammar, references_within_arguments_lead_to_their_function) {
+  const Json parameters = parse_json(R"({"type":"object","properties":{"n":{"type":"integer"},
+      "a":{"type":"array","items":{"$ref":"#"}},"b":{"type":"array","items":
+      {"$ref":"#/properties/n"}},"u":{"type":"string","format":"uri","maxLength":9}}})")
+                              .value();
+  const GrammarSpec spec{.kind = Kind::kToolCalls, .tools = {{"f", parameters}}};
+  const auto allowed = [&](const std::string& text) {
+    const auto constraint = grammars().constrain(spec);
+    const std::vector<TokenId> tokens = tiny().encode("<tool_call>f<arg_key>" + text).value();
+    return std::ranges::all_of(tokens, [&](TokenId token) { return constraint->accept(token); });
+  };
+  EXPECT_TRUE(allowed(R"(a</arg_key><arg_value>[{"n":1,"a":[{"n":2}]}]</arg_value>)"));
+  EXPECT_FALSE(allowed(R"(a</arg_key><arg_value>[[)"));
+  EXPECT_TRUE(allowed("b</arg_key><arg_value>[3]</arg_value></tool_call>"));
+  EXPECT_FALSE(allowed(R"(b</arg_key><arg_value>["x)"));
+}
+
 TEST(Grammar, a_function_without_parameters_takes_none) {
   for (const char* parameters : {"null", R"({"type":"object","properties":{}})"}) {
     Random random(5);

@@ -38,6 +38,24 @@ bool is_plain(std::string_view name) {
   return !name.empty() && name.find('<') == name.npos && jinja::strip(name) == name;
 }
 
+// Whether `json` refers to what is under no "$defs". Such references come to lead to `kAll`.
+constexpr std::string_view kAll = "(all)";
+
+bool redirect_references(Json& json) {
+  bool any = false;
+  if (json.is_array())
+    for (Json& item : json.as_array()) any |= redirect_references(item);
+  if (!json.is_object()) return any;
+  for (auto& [name, value] : json.as_object()) {
+    const bool moves = name == "$ref" && value.is_string() &&
+                       !value.as_string().starts_with("#/$defs/") &&
+                       !value.as_string().starts_with("#/definitions/");
+    if (moves) value = str("#/$defs/", kAll, value.as_string().substr(1));
+    any |= moves || redirect_references(value);
+  }
+  return any;
+}
+
 // The grammar of one function's arguments.
 class Arguments {
  public:
@@ -198,6 +216,15 @@ Result<Json> call_grammar(const ToolSpec& tool) {
   const Json nothing = Json::Object{{"type", "object"}, {"additionalProperties", false}};
   Json parameters = tool.parameters.is_null() ? nothing : tool.parameters;
   GLINT_TRY_STATUS(prepare_schema(parameters, "[^<]*"));
+  // A value's schema is a document of its own, with the definitions of all: it can refer to others
+  // only there.
+  if (redirect_references(parameters)) {
+    const Json all = parameters;
+    const Json* found = parameters.find("$defs");
+    Json definitions = found ? *found : Json(Json::Object{});
+    definitions.set(kAll, all);
+    parameters.set("$defs", std::move(definitions));
+  }
   GLINT_TRY(Json arguments, Arguments(parameters).grammar());
   return tag("<tool_call>" + tool.name, std::move(arguments), "</tool_call>");
 }
