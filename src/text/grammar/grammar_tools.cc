@@ -38,20 +38,16 @@ bool is_plain(std::string_view name) {
   return !name.empty() && name.find('<') == name.npos && jinja::strip(name) == name;
 }
 
-// Whether `json` refers to what is under no "$defs". Such references come to lead to `kAll`.
-constexpr std::string_view kAll = "(all)";
-
+// Makes references lead to a schema's copy among its definitions; whether there are any.
 bool redirect_references(Json& json) {
   bool any = false;
   if (json.is_array())
     for (Json& item : json.as_array()) any |= redirect_references(item);
   if (!json.is_object()) return any;
   for (auto& [name, value] : json.as_object()) {
-    const bool moves = name == "$ref" && value.is_string() &&
-                       !value.as_string().starts_with("#/$defs/") &&
-                       !value.as_string().starts_with("#/definitions/");
-    if (moves) value = str("#/$defs/", kAll, value.as_string().substr(1));
-    any |= moves || redirect_references(value);
+    const bool refers = name == "$ref" && value.is_string();
+    if (refers) value = "#/$defs/all" + value.as_string().substr(1);
+    any |= refers || redirect_references(value);
   }
   return any;
 }
@@ -174,9 +170,7 @@ class Arguments {
     if (type == Json("string")) return add_string(schema, out);
     Json value = schema;
     value.set("type", type);
-    for (const char* definitions : {"$defs", "definitions"}) {
-      if (const Json* found = root_.find(definitions)) value.set(definitions, *found);
-    }
+    if (const Json* found = root_.find("$defs")) value.set("$defs", *found);
     out.push_back(Json::Object{{"type", "json_schema"},
                                {"json_schema", std::move(value)},
                                {"max_whitespace_cnt", kMaxJsonBlanks}});
@@ -216,14 +210,10 @@ Result<Json> call_grammar(const ToolSpec& tool) {
   const Json nothing = Json::Object{{"type", "object"}, {"additionalProperties", false}};
   Json parameters = tool.parameters.is_null() ? nothing : tool.parameters;
   GLINT_TRY_STATUS(prepare_schema(parameters, "[^<]*"));
-  // A value's schema is a document of its own, with the definitions of all: it can refer to others
-  // only there.
+  // The schema of a value is a document of its own: it has the whole one as a definition.
   if (redirect_references(parameters)) {
-    const Json all = parameters;
-    const Json* found = parameters.find("$defs");
-    Json definitions = found ? *found : Json(Json::Object{});
-    definitions.set(kAll, all);
-    parameters.set("$defs", std::move(definitions));
+    Json all = parameters;
+    parameters.set("$defs", Json::Object{{"all", std::move(all)}});
   }
   GLINT_TRY(Json arguments, Arguments(parameters).grammar());
   return tag("<tool_call>" + tool.name, std::move(arguments), "</tool_call>");
