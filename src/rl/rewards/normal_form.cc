@@ -179,7 +179,8 @@ void remove_blanks_after(std::string& text, std::string_view piece, std::string_
 }
 
 // LaTeX as plain text: fractions as a/b, roots as sqrt(x), braces of groups dropped, commands that
-// stand for a character spelled as one, others dropped.
+// stand for a character spelled as one, others by their names, so that \alpha is not \beta; those
+// of fonts and spaces dropped.
 class LatexReader {
  public:
   explicit LatexReader(std::string_view text) : text_(text) {}
@@ -238,7 +239,7 @@ class LatexReader {
     } else if (name == "sqrt") {
       out += str("sqrt(", argument(depth), ')');
     } else {
-      static constexpr std::array<std::array<std::string_view, 2>, 10> kCharacters = {
+      static constexpr std::array<std::array<std::string_view, 2>, 15> kCharacters = {
           {{"pi", "pi"},
            {"infty", "inf"},
            {"cup", "U"},
@@ -248,11 +249,30 @@ class LatexReader {
            {"le", "<="},
            {"leq", "<="},
            {"ge", ">="},
-           {"geq", ">="}}};
+           {"geq", ">="},
+           {"ldots", "dots"},
+           {"lvert", "|"},
+           {"rvert", "|"},
+           {"mid", "|"},
+           {"varnothing", "emptyset"}}};
       for (const auto& [command, character] : kCharacters) {
         if (name == command) out += character;
+        if (name == command) return;
       }
+      if (!is_layout(name)) out += name;
     }
+  }
+
+  static bool is_layout(std::string_view name) {
+    for (const std::string_view one :
+         {"begin", "bm", "boldsymbol", "boxed", "degree", "displaystyle", "emph", "end", "hbox",
+          "lbrace", "left", "mbox", "operatorname", "qquad", "quad", "rbrace", "right"}) {
+      if (name == one) return true;
+    }
+    for (const std::string_view begin : {"text", "math", "big", "Big", "over", "under", "wide"}) {
+      if (name.starts_with(begin)) return true;
+    }
+    return false;
   }
 
   std::string_view text_;

@@ -88,7 +88,9 @@ Grade dapo(std::string_view text, std::string_view label) {
   if (!line) {
     return {.reward = -1, .reason = "there is no \"Answer:\" in the last 300 characters"};
   }
-  const std::string answer = dapo_form(*line), expected = dapo_form(label);
+  const std::string answer = dapo_form(*line);
+  std::string expected = dapo_form(label);
+  if (is_integer(expected)) expected = plain_form(expected);  // 34.0 is 34
   if (answer == expected) return right(answer);
   return {.reward = -1,
           .answer = answer,

@@ -72,6 +72,9 @@ TEST(Reward, AnswersThatAreTheSame) {
                                  {"-0", "0"},
                                  {"007", "7"},
                                  {".5", "0.5"},
+                                 {"\\varnothing", "\\emptyset"},
+                                 {"|x|+\\alpha", "\\lvert x\\rvert + \\alpha"},
+                                 {"\\mathrm{B}\\quad", "\\text{B}"},
                                  {"012345678901234567890", "12345678901234567890"}};
   for (const auto& [answer, label] : same) {
     EXPECT_TRUE(same_answer(answer, label))
@@ -89,6 +92,9 @@ TEST(Reward, AnswersThatAreNot) {
                                       {"", "5"},
                                       {"5", "6"},
                                       {"1,00", "100"},
+                                      {"\\beta", "\\alpha"},  // commands are more than nothing
+                                      {"\\pm 2", "\\ln 2"},
+                                      {"0", "\\cos 0"},
                                       {"100000000000000000001", "100000000000000000000"},
                                       {"__import__('os').system('x')", "0"},
                                       {"9**9**9**9", "0"}};
@@ -120,6 +126,7 @@ TEST(Reward, Dapo) {
   EXPECT_EQ(score("dapo", "Answer: 33\nAnswer: 34", "34"), 1);
   EXPECT_EQ(score("dapo", "Answer: 34\nAnswer: 33", "34"), -1);
   EXPECT_EQ(score("dapo", "34", "34"), -1);
+  EXPECT_EQ(score("dapo", "Answer: 34", "34.0"), 1);  // a label is a whole number
   EXPECT_EQ(score("dapo", "Answer:\n\n34", "34"), 1);
   EXPECT_EQ(score("dapo", "Answer:", "34"), -1);
   EXPECT_EQ(score("dapo", "Answer: 34" + std::string(300, ' '), "34"), -1);
