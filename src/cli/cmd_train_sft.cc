@@ -2,6 +2,7 @@
 #include <chrono>
 #include <cmath>
 
+#include "base/directory_lock.h"
 #include "base/seconds.h"
 #include "base/str.h"
 #include "cli/command.h"
@@ -152,7 +153,7 @@ class Run {
 
  private:
   Status open() {
-    GLINT_TRY(std::optional<std::string> latest, find_latest(options_.out, peers_));
+    GLINT_TRY(std::optional<std::string> latest, find_latest(options_.out, peers_, lock_));
     if (latest && !options_.resume) {
       return invalid(str(options_.out, " holds a run already (", *latest,
                          "); --resume goes on with it, or choose another --out"));
@@ -304,6 +305,7 @@ class Run {
   const Options& options_;
   const TrainPeers& peers_;
   Cli& cli_;
+  DirectoryLock lock_;  // of --out
   std::unique_ptr<Trainer> trainer_;
   SftData data_;
   std::int64_t total_ = 0, steps_here_ = 0;

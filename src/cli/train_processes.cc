@@ -302,9 +302,10 @@ Status run_train_ranks(const TrainProcessOptions& options, const MeshShape& shap
   return LaunchLeader(cli).run(*env, shape, work);
 }
 
-Result<std::optional<std::string>> find_latest(const std::string& run_dir,
-                                               const TrainPeers& peers) {
+Result<std::optional<std::string>> find_latest(const std::string& run_dir, const TrainPeers& peers,
+                                               DirectoryLock& lock) {
   GLINT_TRY(const std::string found, peers.on_first_text([&]() -> Result<std::string> {
+    GLINT_TRY_STATUS(lock.lock(run_dir));
     GLINT_TRY(const std::optional<std::string> latest, Trainer::find_latest(run_dir));
     return latest.value_or("");
   }));

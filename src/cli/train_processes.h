@@ -12,6 +12,7 @@
 #include <optional>
 #include <string>
 
+#include "base/directory_lock.h"
 #include "cli/command.h"
 #include "model/shard_plan.h"
 #include "train/train_peers.h"
@@ -45,7 +46,8 @@ using TrainWork = std::function<Status(const TrainPeers& peers, Cli& cli)>;
 Status run_train_ranks(const TrainProcessOptions& options, const MeshShape& shape, Cli& cli,
                        const TrainWork& work);
 
-// Trainer::find_latest() of the first rank, for all.
-Result<std::optional<std::string>> find_latest(const std::string& run_dir, const TrainPeers& peers);
+// Trainer::find_latest() of the first rank, for all; it holds the folder's lock.
+Result<std::optional<std::string>> find_latest(const std::string& run_dir, const TrainPeers& peers,
+                                               DirectoryLock& lock);
 
 }  // namespace glint

@@ -1,15 +1,12 @@
 #include "quant/convert.h"
 
-#include <fcntl.h>
-#include <sys/file.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <filesystem>
 #include <optional>
 
+#include "base/directory_lock.h"
 #include "base/file.h"
 #include "base/str.h"
 #include "base/thread_pool.h"
@@ -30,27 +27,6 @@ namespace fs = std::filesystem;
 constexpr int kEncodingVersion = 1;
 // The times are for telling whether to go on; the result does not depend on them.
 constexpr std::string_view kTimes = "source_times_xxh128";
-
-// Keeps a second process away from the directory.
-class DirectoryLock {
- public:
-  DirectoryLock() = default;
-  DirectoryLock(const DirectoryLock&) = delete;
-  DirectoryLock& operator=(const DirectoryLock&) = delete;
-  ~DirectoryLock() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  Status lock(const std::string& dir) {
-    fd_ = ::open(dir.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd_ < 0 || ::flock(fd_, LOCK_EX | LOCK_NB) != 0) {
-      return invalid(str(dir, " is being written by another process"));
-    }
-    return Ok{};
-  }
-
- private:
-  int fd_ = -1;
-};
 
 // True if the name of everything in `dir` begins with `prefix`.
 bool holds_only(const std::string& dir, std::string_view prefix) {

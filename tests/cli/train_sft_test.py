@@ -4,7 +4,9 @@
     train_sft_test.py build/release/glint models/glm5-tiny
 """
 
+import fcntl
 import json
+import os
 import pathlib
 import re
 import resource
@@ -57,6 +59,10 @@ def it_learns_and_goes_on_bit_for_bit(tmp):
     check(output("generate", whole / "step-6", "--prompt", "once upon a time", "--max-tokens", 4), "it generates")
     refused(*train(tmp, "whole", "--steps", 7), words=["holds a run already", "--resume"])
     refused(*train(tmp, "whole", "--steps", 7, "--resume", "--seed", 1), words=["another seed"])
+    folder = os.open(whole, os.O_RDONLY)
+    fcntl.flock(folder, fcntl.LOCK_EX)
+    refused(*train(tmp, "whole", "--steps", 7, "--resume"), words=["is being written by another process"])
+    os.close(folder)
 
 
 def it_learns_what_assistants_say(tmp):

@@ -1,0 +1,27 @@
+// DirectoryLock: keeps a second process away from a directory that this one writes.
+#pragma once
+
+#include <string>
+
+#include "base/result.h"
+
+namespace glint {
+
+class DirectoryLock {
+ public:
+  DirectoryLock() = default;
+  ~DirectoryLock();
+  DirectoryLock(const DirectoryLock&) = delete;
+  DirectoryLock& operator=(const DirectoryLock&) = delete;
+
+  // Makes `dir` where it is missing; if nothing comes into it, it goes at the end. Fails if another
+  // process has its lock; where the file system knows none, as some that are shared by machines,
+  // nobody is kept away.
+  Status lock(const std::string& dir);
+
+ private:
+  std::string made_;
+  int fd_ = -1;
+};
+
+}  // namespace glint
