@@ -4,6 +4,7 @@
 #include <cmath>
 #include <future>
 
+#include "base/directory_lock.h"
 #include "base/hash.h"
 #include "base/seconds.h"
 #include "base/str.h"
@@ -74,7 +75,7 @@ class Run {
     }
     GLINT_TRY(const std::string base, model_dir(options_.model, cli_));
     std::optional<std::string> latest;
-    GLINT_TRY(latest, find_latest(options_.save, peers_));
+    GLINT_TRY(latest, find_latest(options_.save, peers_, lock_));
     if (latest && !options_.resume) {
       return invalid(str(options_.save, " holds a run already (", *latest,
                          "); give --resume to go on with it, or another --save"));
@@ -106,7 +107,6 @@ class Run {
     GLINT_TRY(rules_,
               GrpoRules::open(options_, from, *tokenizer_, model, [this] { return goes_on(); }));
     groups.rules = rules_->rules();
-    rollout_ = groups.rollout;
     GLINT_TRY(record_, GrpoRecord::open({.dir = options_.save,
                                          .tensorboard_dir = options_.tensorboard_dir,
                                          .port = options_.port,
@@ -341,28 +341,25 @@ class Run {
   }
 
   Status report(const GrpoBatch& batch, const RoundFigures& figures) {
+    const double mean = figures.per_token(figures.sums.entropy);
+    const std::string entropy =
+        std::isnan(mean) ? "nothing to learn" : formatted("entropy %.3f", mean);
     line_ = formatted(
         "round %lld of %d: reward %.3f, %.1f tokens an answer, parity: %lld of %lld "
-        "log-probabilities differ, entropy %.3f, grad norm %.2f, %.1f s (rollout %.1f, training "
-        "%.1f)",
+        "log-probabilities differ, %s, grad norm %.2f, %.1f s (rollout %.1f, training %.1f)",
         static_cast<long long>(at_.round), options_.num_rollout, batch.mean_reward(),
         batch.mean_length(), static_cast<long long>(batch.parity.differ),
-        static_cast<long long>(batch.parity.tokens), figures.per_token(figures.sums.entropy),
-        figures.step.grad_norm, figures.seconds(), figures.rollout_s, figures.train_s);
+        static_cast<long long>(batch.parity.tokens), entropy.c_str(), figures.step.grad_norm,
+        figures.seconds(), figures.rollout_s, figures.train_s);
     return record_->add_round(batch, figures);
   }
 
   Status evaluate() {
     if (eval_prompts_.empty()) return Ok{};
-    RolloutOptions how = rollout_;
-    how.temperature = options_.eval_temperature;
-    how.top_p = 1;
-    how.top_k = 0;
-    how.routes = false;
     const auto begin = Clock::now();
     GLINT_TRY(const GrpoEval eval,
-              groups_->evaluate(eval_prompts_, options_.n_samples_per_eval_prompt, how,
-                                [this](int) { return goes_on(); }));
+              groups_->evaluate(eval_prompts_, options_.n_samples_per_eval_prompt,
+                                options_.eval_temperature, [this](int) { return goes_on(); }));
     cli_.console.print(formatted(
         "eval after %lld rounds: reward %.4f of %lld answers, %.1f tokens each, %.1f s\n",
         static_cast<long long>(at_.round), eval.reward, static_cast<long long>(eval.answers),
@@ -383,6 +380,7 @@ class Run {
   const GrpoCommandOptions& options_;
   const TrainPeers& peers_;
   Cli& cli_;
+  DirectoryLock lock_;  // of --save
   ShutdownGuard shutdown_;
   bool interrupted_ = false, unsaved_ = false;
   const GradientPass::OnPart on_part_ = [this] { return goes_on(); };
@@ -391,7 +389,6 @@ class Run {
   std::vector<TrainPrompt> prompts_, eval_prompts_;
   GrpoModels models_;
   std::optional<GrpoRecord> record_;
-  RolloutOptions rollout_;
   std::unique_ptr<GrpoRules> rules_;
   std::optional<GroupRollouts> groups_;
   std::optional<Grpo> grpo_;

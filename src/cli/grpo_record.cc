@@ -26,9 +26,6 @@ Json metrics_of(const GrpoBatch& batch, const RoundFigures& f, std::int64_t roun
                    {"rollout/cached_prompt_share",
                     static_cast<double>(c.cached_tokens) / static_cast<double>(c.prompt_tokens)},
                    {"train/loss", f.sums.policy.loss / f.steps},
-                   {"train/entropy", f.per_token(f.sums.entropy)},
-                   {"train/pg_clipfrac", f.per_token(f.sums.policy.clipped)},
-                   {"train/ppo_kl", f.per_token(f.sums.policy.old_new_kl)},
                    {"train/answers", f.sums.answers},
                    {"train/grad_norm", f.step.grad_norm},
                    {"train/lr", f.step.lr},
@@ -53,8 +50,12 @@ Json metrics_of(const GrpoBatch& batch, const RoundFigures& f, std::int64_t roun
                 static_cast<double>(c.staleness) / static_cast<double>(c.tokens));
     metrics.set("rollout/max_staleness", c.max_staleness);
   }
+  if (f.sums.policy.tokens == 0) return metrics;
+  metrics.set("train/entropy", f.per_token(f.sums.entropy));
+  metrics.set("train/pg_clipfrac", f.per_token(f.sums.policy.clipped));
+  metrics.set("train/ppo_kl", f.per_token(f.sums.policy.old_new_kl));
   if (f.has_kl) metrics.set("train/kl_loss", f.per_token(f.sums.policy.kl));
-  if (f.has_weights && f.sums.policy.tokens > 0) {
+  if (f.has_weights) {
     metrics.set("train/tis", f.per_token(f.sums.policy.weight));
     metrics.set("train/ess_ratio", f.sums.policy.ess_ratio());
   }
@@ -62,10 +63,6 @@ Json metrics_of(const GrpoBatch& batch, const RoundFigures& f, std::int64_t roun
 }
 
 }  // namespace
-
-double RoundFigures::per_token(double sum) const {
-  return sums.policy.tokens > 0 ? sum / sums.policy.tokens : 0;
-}
 
 Result<GrpoRecord> GrpoRecord::open(Options options) {
   GrpoRecord record;

@@ -25,7 +25,8 @@ struct RoundFigures {
   double train_s = 0, update_s = 0;
 
   double seconds() const { return rollout_s + train_s + update_s; }
-  double per_token(double sum) const;
+  // Not a number where no token taught anything.
+  double per_token(double sum) const { return sum / sums.policy.tokens; }
 };
 
 class GrpoRecord {

@@ -270,8 +270,7 @@ GradedAnswer GroupRollouts::graded(const TrainPrompt& row, Rollout rollout,
 }
 
 Result<GrpoEval> GroupRollouts::evaluate(const std::vector<TrainPrompt>& prompts, int samples,
-                                         const RolloutOptions& rollout,
-                                         const OnRolloutTokens& on_tokens) {
+                                         double temperature, const OnRolloutTokens& on_tokens) {
   std::vector<RolloutPrompt> asked;
   Rows rows, row_of;
   for (std::size_t i = 0; i < prompts.size(); ++i) {
@@ -281,7 +280,11 @@ Result<GrpoEval> GroupRollouts::evaluate(const std::vector<TrainPrompt>& prompts
       row_of.push_back(&prompts[i]);
     }
   }
-  const RolloutOptions how = with_rules(rollout, rows, static_cast<std::size_t>(samples));
+  RolloutOptions how = with_rules(options_.rollout, rows, static_cast<std::size_t>(samples));
+  how.temperature = temperature;
+  how.top_p = 1;
+  how.top_k = 0;
+  how.routes = false;
   GLINT_TRY(const std::vector<Rollout> rollouts, run_rollouts(engine_, asked, how, on_tokens));
   std::vector<const Rollout*> all;
   for (const Rollout& one : rollouts) all.push_back(&one);

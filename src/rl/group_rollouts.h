@@ -75,9 +75,10 @@ class GroupRollouts {
   Result<GrpoBatch> roll_out(const std::vector<TrainPrompt>& prompts, RowOrder& order,
                              RolloutStart start, const OnRolloutTokens& on_tokens);
 
-  // The mean reward of `samples` answers to each prompt. The same draws each time.
+  // The mean reward of `samples` answers to each prompt, of all tokens at this temperature. The
+  // same draws each time.
   Result<GrpoEval> evaluate(const std::vector<TrainPrompt>& prompts, int samples,
-                            const RolloutOptions& rollout, const OnRolloutTokens& on_tokens);
+                            double temperature, const OnRolloutTokens& on_tokens);
 
  private:
   using Rows = std::vector<const TrainPrompt*>;

@@ -68,7 +68,8 @@ class RowReader {
     }
     GLINT_TRY(out.label, label_of(row));
     const Json* const metadata = row.find("metadata");
-    if (const Json* const type = metadata ? metadata->find("rm_type") : nullptr) {
+    const Json* const type = metadata ? metadata->find("rm_type") : nullptr;
+    if (type && !type->is_null() && *type != Json("")) {
       if (!type->is_string()) {
         return invalid(str("metadata.rm_type is ", type->kind(), "; expected a text"));
       }

@@ -36,7 +36,7 @@ class PromptData : public testing::Test {
 
 TEST_F(PromptData, TextsMessagesAndLabels) {
   const auto rows = read(
-      "{\"prompt\": \"1 + 1 =\", \"label\": 2}\n\n"
+      "{\"prompt\": \"1 + 1 =\", \"label\": 2, \"metadata\": {\"rm_type\": null}}\n\n"
       "{\"prompt\": [{\"role\": \"user\", \"content\": \"1 + 1 =\"}], \"label\": \"2\", "
       "\"metadata\": {\"rm_type\": \"math\"}}\n");
   ASSERT_TRUE(rows.ok()) << rows.error().message;

@@ -91,7 +91,8 @@ struct Curve {
   const char* unit;
 };
 
-std::string section(const Curve& curve, const Lines& lines, const char* x_label) {
+std::string section(const Curve& curve, Lines lines, const char* x_label) {
+  std::erase_if(lines, [&](const Json* line) { return !line->find(curve.name); });
   Chart chart = {.title = curve.title, .y_label = curve.unit, .x_label = x_label};
   const std::size_t each = (lines.size() + kMostPoints - 1) / kMostPoints;
   for (std::size_t i = 0; i < lines.size(); i += each) {
@@ -224,7 +225,7 @@ std::string numbers(const Lines& rounds) {
     for (const char* const name :
          {"rollout/raw_reward", "rollout/response_len/mean", "train/entropy", "train/grad_norm",
           "train/lr", "perf/step_time"}) {
-      rows += formatted("<td>%.4g</td>", number(r, name));
+      rows += r.find(name) ? formatted("<td>%.4g</td>", number(r, name)) : "<td></td>";
     }
     rows += "</tr>\n";
   }

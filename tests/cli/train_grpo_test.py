@@ -167,6 +167,8 @@ def every_loss_runs(tmp):
         check(any(line["train/answers"] > 0 and line["train/grad_norm"] > 0 for line in lines), "something is learned", lines)
         steps = lines[1]["step"]
         check((out / f"step-{steps}/model.safetensors").read_bytes() != (pathlib.Path(TINY) / "model.safetensors").read_bytes(), "it moves")
+    output(*train(data, tmp / "still", "--num-rollout", 1, *SMALL, rm_type="math"))
+    check("train/entropy" not in rounds(tmp / "still")[0][0], "no token ran: its entropy is unknown", rounds(tmp / "still"))
 
 
 def sigterm_saves_whole_rounds(tmp):
@@ -291,7 +293,7 @@ def answers_are_made_ahead(tmp):
     check(text.count("parity: 0 of ") == 3, "parity", text)
     lines = rounds(out)[0]
     check([line["rollout/avg_staleness"] for line in lines] == [0, 1, 1], "one round old", lines)
-    check(lines[0]["train/ppo_kl"] == 0 and lines[1]["train/ppo_kl"] != 0, "ratios are to the weights that answered", lines)
+    check(lines[0].get("train/ppo_kl", 0) == 0 and lines[1]["train/ppo_kl"] != 0, "ratios are to the weights that answered", lines)
     expected, again = killed_after(out, 2)
     output(*train(data, out, *args, "--resume", "--threads", 1, "--max-num-seqs", 3, rm_type="deterministic_random"))
     same_weights(expected, again)
