@@ -33,6 +33,7 @@ tr:last-child > * { border-bottom: 0; }
 summary { color: var(--muted); cursor: pointer; }
 svg { display: block; height: auto; width: 100%; }
 svg text { fill: var(--muted); font: 12px system-ui, sans-serif; }
+@media (max-width: 600px) { svg { overflow: visible; } svg text { font-size: 20px; transform: translateY(3px); } }
 .grid line { stroke: var(--grid); }
 .bars rect { fill: var(--series); }
 .bars rect:hover { fill: var(--ink); }

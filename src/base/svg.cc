@@ -13,8 +13,8 @@ namespace {
 constexpr double kWidth = 720, kHeight = 260;
 constexpr double kLeft = 64, kRight = 16, kTop = 34, kBottom = 46;
 constexpr double kPlotWidth = kWidth - kLeft - kRight, kPlotHeight = kHeight - kTop - kBottom;
-constexpr double kLabelHeight = 12;      // font size
-constexpr double kCharacterWidth = 6.8;  // of a digit at that size, rounded up
+constexpr double kLabelHeight = 12;       // font size
+constexpr double kCharacterWidth = 11.2;  // of a digit in the size that phones show, rounded up
 
 // "12.5", "3": two decimals at most.
 std::string coordinate(double value) {

@@ -93,8 +93,8 @@ TEST(Svg, of_many_labels_only_those_are_drawn_that_do_not_touch) {
   for (int i = 0; i < 80; ++i) chart.points.push_back({std::to_string(100 + i), 1, ""});
   const std::string svg = svg_chart(chart);
   EXPECT_EQ(count(svg, "<circle"), 80u);
-  // A label of three digits takes 27.2 units, a column 8: every fourth.
-  EXPECT_EQ(count(svg, "y=\"230\""), 20u);
+  // A label of three digits takes 44.8 units, a column 8: every sixth.
+  EXPECT_EQ(count(svg, "y=\"230\""), 14u);
 }
 
 TEST(Svg, nothing_to_draw_is_an_empty_plot) {
