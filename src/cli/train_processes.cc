@@ -25,6 +25,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::minutes kFaultWindow{10};
 constexpr std::chrono::seconds kLastWords{2};  // of the others, after one has failed
+constexpr int kSilence = 5;                    // seconds until a rank that should speak is lost
 
 // Messages: a rank's place, that it should stop, why all end, and how its work ended.
 constexpr const char *kStop = "stop", *kLost = "lost", *kEnd = "end";
@@ -219,10 +220,12 @@ class LaunchLeader {
     for (std::size_t i = 0; i < peers_.size(); ++i) {
       const Json start = start_of(static_cast<int>(i) + 1, groups_->memory_path(false));
       GLINT_TRY_STATUS(peers_[i].stream.send(dump_json(start)));
+      peers_[i].stream.set_receive_seconds(kSilence);
     }
     return groups_->connect(pointers_, [this](std::size_t i) -> Result<int> {
-      GLINT_TRY(const std::string text, peers_[i].stream.receive());
-      GLINT_TRY(const Json said, parse_json(text));
+      const Result<std::string> text = peers_[i].stream.receive();
+      if (!text.ok()) lose(str("rank ", i + 1, " shows no life"));
+      GLINT_TRY(const Json said, parse_json(text.value()));
       return static_cast<int>(said.find("port")->as_int());
     });
   }

@@ -136,13 +136,36 @@ def faults_have_an_end(tmp):
     refused("--run-a-rank-of-training", *sft(tmp, "refused", "--dp", 1, "--out", "/proc/none"), words=["/proc/none"], on_stdout=True)
 
 
+def as_rank(rank, port):
+    return {**os.environ, "RANK": str(rank), "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+
+
 def launched(tmp, out, *args, model=TINY, places=(".", ".")):
     with socket.socket() as one:
         one.bind(("", 0))
         port = one.getsockname()[1]
-    return [start(*sft(tmp, out, "--dp", 2, *args, model=model), cwd=places[rank],
-                  env={**os.environ, "RANK": str(rank), "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)})
-            for rank in range(2)]
+    return [start(*sft(tmp, out, "--dp", 2, *args, model=model), cwd=places[rank], env=as_rank(rank, port)) for rank in range(2)]
+
+
+def a_rank_that_freezes_before_all_have_met_is_lost(tmp):
+    """First words of a rank, from one of another machine that says nothing more."""
+    both = []
+    with socket.create_server(("127.0.0.1", 0)) as gate:
+        both.append(start(*sft(tmp, "frozen", "--dp", 2), env=as_rank(1, gate.getsockname()[1])))
+        with gate.accept()[0].makefile("rb") as stream:
+            head = stream.read(16)
+            hello = {**json.loads(stream.read(int.from_bytes(head[8:], "little"))), "machine": "another"}
+        both[0].kill()
+        port = gate.getsockname()[1]
+    both.append(start(*sft(tmp, "frozen", "--dp", 2), env=as_rank(0, port)))
+    words = json.dumps(hello).encode()
+    frozen = socket.socket()
+    while frozen.connect_ex(("127.0.0.1", port)):
+        time.sleep(0.1)
+    frozen.sendall(head[:8] + len(words).to_bytes(8, "little") + words)
+    said = both[1].communicate(timeout=60)[1]
+    check(both[1].returncode == 3 and "rank 1 shows no life" in said, "the leader ends", said)
+    both[0].communicate()
 
 
 def launched_ranks_are_one_run_and_end_together(tmp):
@@ -176,7 +199,7 @@ def launched_ranks_are_one_run_and_end_together(tmp):
 
 with tempfile.TemporaryDirectory() as folder:
     for test in (the_bits_are_those_of_threads_also_after_a_kill, rewards_train_the_same_bits, signals_end_all, faults_have_an_end,
-                 launched_ranks_are_one_run_and_end_together):
+                 launched_ranks_are_one_run_and_end_together, a_rank_that_freezes_before_all_have_met_is_lost):
         begin = time.monotonic()
         test(pathlib.Path(folder))
         print(f"{test.__name__}: {time.monotonic() - begin:.1f} s", flush=True)
