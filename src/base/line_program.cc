@@ -67,6 +67,9 @@ Error LineProgram::fail(const std::string& why) {
 Result<std::string> LineProgram::ask(std::string_view line, double seconds,
                                      const std::function<bool()>& goes_on) {
   if (failed_) return fail("has failed before");
+  if (char byte; !read_.empty() || ::recv(socket_.get(), &byte, 1, MSG_DONTWAIT) == 1) {
+    return fail("has written more than a line for a line");
+  }
   const auto start = std::chrono::steady_clock::now();
   std::string question = std::string(line) + "\n";
   std::string_view left = question;

@@ -25,7 +25,8 @@ class LineProgram {
   LineProgram& operator=(LineProgram&&) = delete;
 
   // The answer to `line`, which has no newline, without its own. Fails if it takes longer than
-  // `seconds`, if the program has ended, when `goes_on` says false, and from the first failure on.
+  // `seconds`, if the program has ended or written before it was asked, when `goes_on` says false,
+  // and from the first failure on.
   Result<std::string> ask(std::string_view line, double seconds,
                           const std::function<bool()>& goes_on = {});
 

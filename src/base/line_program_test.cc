@@ -31,6 +31,9 @@ TEST(LineProgram, failures_name_the_command) {
   LineProgram sleeps = LineProgram::start("sleep 100").value();
   EXPECT_EQ(sleeps.ask("x", 0.05).error().message, "\"sleep 100\" has not answered in 0.05 s");
   EXPECT_EQ(sleeps.ask("x", 60).error().message, "\"sleep 100\" has failed before");
+  LineProgram talks = LineProgram::start("read -r x; printf '1\n2\n'; sleep 100").value();
+  EXPECT_EQ(talks.ask("x", 60).value(), "1");
+  EXPECT_FALSE(talks.ask("y", 60).ok());
   LineProgram late = LineProgram::start("sleep 100").value();
   EXPECT_EQ(late.ask("x", 60, [] { return false; }).error().message,
             "\"sleep 100\" is not waited for any more");

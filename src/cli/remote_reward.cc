@@ -21,9 +21,9 @@ Error unavailable(std::string message) { return {ErrorCode::kUnavailable, std::m
 
 Result<double> number_of(const std::string& who, const std::string& text) {
   const Result<Json> json = parse_json(text);
-  if (!json.ok() || !json.value().is_number() || !std::isfinite(json.value().as_double())) {
-    return unavailable(
-        str(who, " answers ", quoted(text.substr(0, 80)), "; a reward is a JSON number"));
+  if (!json.ok() || !json.value().is_number() || !(std::abs(json.value().as_double()) <= 1e30)) {
+    return unavailable(str(who, " answers ", quoted(text.substr(0, 80)),
+                           "; a reward is a JSON number, up to 1e30"));
   }
   return json.value().as_double();
 }
