@@ -1,5 +1,7 @@
 #include "cli/grpo_options.h"
 
+#include <algorithm>
+
 #include "base/str.h"
 #include "cli/external_engines.h"
 #include "cli/generate_options.h"
@@ -28,7 +30,7 @@ Status check_rollouts(const GrpoCommandOptions& o) {
   GLINT_TRY_STATUS(check_count("max-num-seqs", o.max_num_seqs, 1, 65536));
   GLINT_TRY_STATUS(check_number("rollout-temperature", o.rollout_temperature, 0.01, 100));
   GLINT_TRY_STATUS(check_number("rollout-top-p", o.rollout_top_p, 1e-6, 1));
-  GLINT_TRY_STATUS(check_count("rollout-top-k", o.rollout_top_k, 0, 1 << 24));
+  GLINT_TRY_STATUS(check_count("rollout-top-k", o.rollout_top_k, -1, 1 << 24));
   GLINT_TRY_STATUS(check_count("dynamic-sampling-rounds", o.dynamic_sampling_rounds, 0, 1000));
   GLINT_TRY_STATUS(
       check_count("overlong-buffer-len", o.overlong_buffer_len, 0, o.rollout_max_response_len));
@@ -197,7 +199,7 @@ GroupOptions GrpoCommandOptions::groups() const {
           .max_staleness = max_weight_staleness,
           .rollout = {.temperature = rollout_temperature,
                       .top_p = rollout_top_p,
-                      .top_k = rollout_top_k,
+                      .top_k = std::max(rollout_top_k, 0),
                       .max_tokens = rollout_max_response_len,
                       .max_running = max_num_seqs,
                       .num_drafts = parse_spec(spec).value(),

@@ -76,7 +76,7 @@ struct GrpoLossOptions {
       "advantages are not divided by the group's deviation (Dr.GRPO)");
     v("calculate-per-token-loss", calculate_per_token_loss,
       "the mean over all tokens instead of that over answers (DAPO)");
-    v("eps-clip=E", eps_clip, "ratios below 1 - E are clipped; not by cispo");
+    v("eps-clip=E", eps_clip, "ratios below 1 - E are clipped");
     v("eps-clip-high=E", eps_clip_high, "ratios above 1 + E are clipped");
     v("eps-clip-c=C", eps_clip_c, "dual clip: where the advantage is negative, too; 0: none");
     v("entropy-coef=C", entropy_coef, "a bonus for entropy");

@@ -28,7 +28,7 @@ struct GrpoRolloutOptions {
     v("rollout-temperature=T", rollout_temperature, "above 0; training divides logits by it too");
     v("rollout-top-p=P", rollout_top_p,
       "as in serving; below 1 answers are drawn from another distribution than is trained");
-    v("rollout-top-k=K", rollout_top_k, "the same; 0: all");
+    v("rollout-top-k=K", rollout_top_k, "the same; 0 or -1: all");
     v("dynamic-sampling-rounds=N", dynamic_sampling_rounds,
       "DAPO's dynamic sampling: groups whose rewards are all equal are replaced, by asking up to N "
       "times as many prompts; 0: they stay, and teach nothing");

@@ -38,8 +38,8 @@ Surrogate clipped_surrogate(const PolicyLossOptions& o, double difference, doubl
 Surrogate cispo_surrogate(const PolicyLossOptions& o, double difference, double advantage,
                           double new_log_prob) {
   const double ratio = std::exp(limited(difference));
-  const double weight = std::min(ratio, 1 + o.eps_clip_high);
-  return {-weight * advantage * new_log_prob, -weight * advantage, ratio > weight};
+  const double weight = std::clamp(ratio, 1 - o.eps_clip, 1 + o.eps_clip_high);
+  return {-weight * advantage * new_log_prob, -weight * advantage, ratio != weight};
 }
 
 }  // namespace

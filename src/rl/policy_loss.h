@@ -5,8 +5,8 @@
 //   kGrpo   max(-r A, -clip(r, 1 - eps, 1 + eps_high) A);
 //           with eps_c > 1 and A < 0, at most -eps_c A
 //   kGspo   the same, with d[t] the mean of new - old over the answer (arXiv 2507.18071)
-//   kCispo  -clip(r, 0, 1 + eps_high) A new[t], where the clipped r counts as a constant
-//           (arXiv 2506.13585)
+//   kCispo  -clip(r, 1 - eps, 1 + eps_high) A new[t], where the clipped r counts as a constant
+//           (arXiv 2506.13585, whose runs had eps = 1)
 //
 // each times a weight of the token, which counts as a constant (TIS, IcePop), plus
 // kl_coef * KL(new, ref) - entropy_coef * entropy.

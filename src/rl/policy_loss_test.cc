@@ -125,6 +125,7 @@ TEST(PolicyLoss, CispoKeepsTheGradientOfClippedTokens) {
   EXPECT_NEAR(out.sums.loss, -1.5 * 2 * (kLn2 - 3), 1e-6);
   EXPECT_FLOAT_EQ(out.slopes[0], -3);
   EXPECT_EQ(out.sums.clipped, 1);
+  EXPECT_FLOAT_EQ(of_one(o, -3 - kLn2, -3, 2).slopes[0], -1.6f);  // max(0.5, 0.8)
 }
 
 TEST(PolicyLoss, KlWorkedByHand) {

@@ -125,10 +125,8 @@ class Run {
     if (ids.empty()) return false;
     rollout.truncated = rollout.size() + std::ssize(ids) >= options_.max_tokens;
     if (rollout.truncated) return false;
-    if (options_.routes && routes_before_[i].empty()) {
-      first_route_[i] = num_routes(i) - rollout.routes.size();
-      routes_before_[i] = std::exchange(rollout.routes, {});
-    } else if (options_.routes) {
+    if (options_.routes) {
+      if (routes_before_[i].empty()) first_route_[i] = num_routes(i) - rollout.routes.size();
       join_routes(i);
       routes_before_[i] = std::exchange(rollout.routes, {});
     }

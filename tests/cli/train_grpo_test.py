@@ -157,7 +157,7 @@ def every_loss_runs(tmp):
     data = tmp / "data.jsonl"
     data.write_text('{"prompt": "once upon a time", "label": "x"}\n{"prompt": "a fox and a hen", "label": 3}\n')
     for number, args in enumerate((("--advantage-estimator", "gspo", "--global-batch-size", 4),
-                                   ("--advantage-estimator", "cispo", "--global-batch-size", 2, "--rollout-temperature", 0.8),
+                                   ("--advantage-estimator", "cispo", "--global-batch-size", 2, "--rollout-temperature", 0.8, "--rollout-top-k", -1),
                                    ("--disable-grpo-std-normalization", "--calculate-per-token-loss", "--eps-clip-c", 3, "--entropy-coef", 0.01,
                                     "--overlong-buffer-len", 8, "--dynamic-sampling-rounds", 20, "--rollout-shuffle"))):
         out = tmp / f"out-{number}"
