@@ -116,10 +116,10 @@ class Run {
 
   Status run() {
     GLINT_TRY_STATUS(open());
-    const ShutdownGuard shutdown;
+    ShutdownGuard shutdown;
     bool stopped = false;
     const auto on_part = [&] {
-      stopped = stopped || const_cast<ShutdownGuard&>(shutdown).wait_for(0);
+      stopped = stopped || shutdown.wait_for(0);
       return !stopped;
     };
     // One rank that is to stop stops all.

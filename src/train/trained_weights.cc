@@ -29,8 +29,9 @@ Result<StoredTensor> stored(const ModelTensor& tensor, int copy, Checkpoint& che
     result.shape = {tensor.rows, tensor.cols};
     data = weight.data;
     if (weight.format != WeightFormat::kF32 && weight.format != WeightFormat::kBF16) {
-      return invalid(str(result.name, " is stored in ", name_of(weight.format),
-                         "; training needs a checkpoint in bf16 or f32"));
+      return invalid(
+          str(result.name, " is stored in ", name_of(weight.format),
+              "; training needs bf16 or f32, as glint quantize --format bf16 writes it"));
     }
   } else {
     GLINT_TRY(data, checkpoint.vector(result.name, tensor.cols));
