@@ -20,7 +20,6 @@ class GradientPass final : public GradientSource {
 
   // Parts on this stage.
   int parts_of_batch() const { return 2 * model_.shard().layers.size() + 2; }
-  int parts_of_scored_batch() const { return model_.shard().layers.size() + 1; }
   int num_batches(std::span<const TrainSequence> sequences,
                   std::int64_t batch_tokens) const override;
 

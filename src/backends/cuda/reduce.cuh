@@ -62,8 +62,4 @@ __device__ inline Rank rank_of(float value, std::uint32_t index) {
 }
 __device__ inline std::uint32_t index_of(Rank rank) { return ~static_cast<std::uint32_t>(rank); }
 
-__device__ inline Rank warp_best(Rank rank) {
-  return warp_reduce(rank, [](Rank a, Rank b) { return a > b ? a : b; });
-}
-
 }  // namespace glint::cuda
