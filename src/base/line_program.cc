@@ -50,7 +50,7 @@ Result<LineProgram> LineProgram::start(const std::string& command) {
   // A socket: to write to a program that has ended is an error there, not a signal.
   int ends[2];
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
-    return Error{ErrorCode::kUnavailable, str("socketpair: ", std::strerror(errno))};
+    return unavailable(str("socketpair: ", std::strerror(errno)));
   }
   OwnedFd ours(ends[0]);
   const OwnedFd theirs(ends[1]);
@@ -61,7 +61,7 @@ Result<LineProgram> LineProgram::start(const std::string& command) {
 
 Error LineProgram::fail(const std::string& why) {
   failed_ = true;
-  return {ErrorCode::kUnavailable, str(quoted(command_), " ", why)};
+  return unavailable(str(quoted(command_), " ", why));
 }
 
 Result<std::string> LineProgram::ask(std::string_view line, double seconds,

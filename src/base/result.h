@@ -64,9 +64,12 @@ class [[nodiscard]] Result {
 struct Ok {};
 using Status = Result<Ok>;
 
-// Error{kInvalidArgument, message}: the commonest one.
+// The commonest ones.
 inline Error invalid(std::string message) {
   return Error{ErrorCode::kInvalidArgument, std::move(message)};
+}
+inline Error unavailable(std::string message) {
+  return Error{ErrorCode::kUnavailable, std::move(message)};
 }
 
 }  // namespace glint

@@ -15,10 +15,6 @@ namespace {
 
 constexpr int kFirst = STDERR_FILENO + 1;
 
-Error unavailable(const std::string& doing) {
-  return {ErrorCode::kUnavailable, str(doing, ": ", std::strerror(errno))};
-}
-
 }  // namespace
 
 Result<pid_t> spawn_program(const std::vector<std::string>& command, const SpawnOptions& options) {
@@ -28,7 +24,7 @@ Result<pid_t> spawn_program(const std::vector<std::string>& command, const Spawn
   if (options.in_and_out) fds.push_back(options.in_and_out);
   for (const OwnedFd* fd : fds) {
     above.emplace_back(::fcntl(fd->get(), F_DUPFD_CLOEXEC, 16));
-    if (!above.back()) return unavailable("fcntl");
+    if (!above.back()) return unavailable(str("fcntl: ", std::strerror(errno)));
   }
   posix_spawn_file_actions_t files;
   posix_spawn_file_actions_init(&files);
@@ -61,8 +57,7 @@ Result<pid_t> spawn_program(const std::vector<std::string>& command, const Spawn
   const int error = ::posix_spawn(&pid, words[0], &files, &attributes, words.data(), environ);
   posix_spawnattr_destroy(&attributes);
   posix_spawn_file_actions_destroy(&files);
-  errno = error;
-  if (error != 0) return unavailable(command[0]);
+  if (error != 0) return unavailable(str(command[0], ": ", std::strerror(error)));
   return pid;
 }
 

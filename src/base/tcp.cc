@@ -25,8 +25,6 @@ constexpr std::chrono::milliseconds kBetweenTries{100};
 // After so long without a sign of the other machine a connection has failed.
 constexpr int kSilentMilliseconds = 5000;
 
-Error unavailable(std::string what) { return {ErrorCode::kUnavailable, std::move(what)}; }
-
 int milliseconds_until(Deadline deadline) {
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
   return static_cast<int>(std::clamp<std::int64_t>(left.count(), 0, 1'000'000));

@@ -25,8 +25,6 @@ constexpr double kLookSeconds = 0.1;  // how often is looked whether the run goe
 constexpr double kInfoSeconds = 10;   // that a server may take to say what it is
 constexpr std::size_t kMaxBody = std::size_t{1} << 20;
 
-Error unavailable(std::string message) { return {ErrorCode::kUnavailable, std::move(message)}; }
-
 }  // namespace
 
 std::string message_of(std::string_view body) {

@@ -206,8 +206,8 @@ void ExternalSession::lose(RequestId id, Ask& ask, const std::string& why) {
   client_.cancel(ask.exchange);
   leave(ask);
   if (++ask.failures == kMaxFailures) {
-    return fail({ErrorCode::kUnavailable, str("a request has failed ", kMaxFailures,
-                                              " times; see the log of the server: ", why)});
+    return fail(unavailable(
+        str("a request has failed ", kMaxFailures, " times; see the log of the server: ", why)));
   }
   waiting_.push_front(id);
   if (!server.is_up) return;

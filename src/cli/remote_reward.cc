@@ -17,8 +17,6 @@ namespace {
 constexpr int kAtOnce = 16;
 constexpr double kLookSeconds = 0.1;  // between looks whether answers are wanted
 
-Error unavailable(std::string message) { return {ErrorCode::kUnavailable, std::move(message)}; }
-
 Result<double> number_of(const std::string& who, const std::string& text) {
   const Result<Json> json = parse_json(text);
   if (!json.ok() || !json.value().is_number() || !(std::abs(json.value().as_double()) <= 1e30)) {

@@ -73,7 +73,7 @@ Status work_as(const TrainPeers& peers, Cli& cli, const TrainWork& work) {
   }
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> nowhere(std::fopen("/dev/null", "w"),
                                                                 std::fclose);
-  if (!nowhere) return Error{ErrorCode::kUnavailable, "cannot open /dev/null"};
+  if (!nowhere) return unavailable("cannot open /dev/null");
   Console console(nowhere.get(), nowhere.get(), true);
   Cli quiet = {.console = console, .environment = cli.environment};
   return work(peers, quiet);
@@ -170,7 +170,7 @@ Status supervise(const MeshShape& shape, int max_restarts, Cli& cli) {
     }
     if (lost.empty()) return Ok{};
     if (shutdown.wait_for(0)) {
-      return Error{ErrorCode::kUnavailable, lost + " before it was saved; --resume goes on"};
+      return unavailable(lost + " before it was saved; --resume goes on");
     }
     const auto now = Clock::now();
     faults.push_back(now);

@@ -64,7 +64,7 @@ Result<std::vector<std::vector<OwnedFd>>> connect_ranks(const OwnedFd& listener,
       const Greeting greeting = {
           .meeting = meeting, .rank = rank, .group = static_cast<std::int32_t>(group)};
       if (::send(row[i].get(), &greeting, sizeof greeting, MSG_NOSIGNAL) != sizeof greeting)
-        return Error{ErrorCode::kUnavailable, name + " has hung up"};
+        return unavailable(name + " has hung up");
     }
   }
   while (!to_come.empty()) {

@@ -105,14 +105,12 @@ Result<std::string> run_program(const std::vector<std::string>& words, double se
     wait_for(pid, 1, status);
   }
   if (end == End::kTimeout || (end == End::kClosed && !ended))
-    return Error{ErrorCode::kUnavailable,
-                 str(words[0], " did not answer within ", seconds, " seconds")};
+    return unavailable(str(words[0], " did not answer within ", seconds, " seconds"));
   if (end == End::kTooMuch)
     return Error{ErrorCode::kResourceExhausted, str(words[0], " prints without end")};
   if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
     const std::string said = first_line(out);
-    return Error{ErrorCode::kUnavailable,
-                 str(words[0], " failed", said.empty() ? "" : ": " + said.substr(0, 300))};
+    return unavailable(str(words[0], " failed", said.empty() ? "" : ": " + said.substr(0, 300)));
   }
   return out;
 }

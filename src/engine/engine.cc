@@ -102,10 +102,6 @@ const StepShape& largest(const std::vector<StepShape>& shapes) {
   });
 }
 
-Error unavailable(std::string message) {
-  return Error{ErrorCode::kUnavailable, std::move(message)};
-}
-
 EngineOptions resolve(EngineOptions options, const ExecutorInfo& info) {
   SchedulerConfig& scheduler = options.scheduler;
   scheduler.max_seq_len = std::min(scheduler.max_seq_len, info.max_seq_len);

@@ -318,7 +318,7 @@ Result<StepResult> FakeExecutor::collect() {
   const State::Launched step = std::move(state_->launched.front());
   state_->launched.pop_front();
   if (state_->options.step_fails && state_->options.step_fails(step.plan->step)) {
-    return Error{ErrorCode::kUnavailable, str("step ", step.plan->step, " was told to fail")};
+    return unavailable(str("step ", step.plan->step, " was told to fail"));
   }
   if (state_->options.sleep) std::this_thread::sleep_until(step.end);
   return execute(*step.plan);

@@ -51,7 +51,7 @@ Status SpillFile::rewind() {
 
 Status SpillFile::read(std::span<float> values) {
   if (std::fread(values.data(), sizeof(float), values.size(), file_.get()) != values.size()) {
-    return Error{ErrorCode::kUnavailable, str("cannot read back the temporary file in ", dir_)};
+    return unavailable(str("cannot read back the temporary file in ", dir_));
   }
   return Ok{};
 }

@@ -47,7 +47,7 @@ Result<std::string> hash(const std::string& path, const EVP_MD* kind, std::strin
   EVP_DigestUpdate(context.get(), prefix.data(), prefix.size());
   std::string buffer(kReadBytes, '\0');
   for (;;) {
-    if (stop) return Error{ErrorCode::kUnavailable, "interrupted"};
+    if (stop) return unavailable("interrupted");
     const ssize_t n = read(fd, buffer.data(), buffer.size());
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return unreadable(path);

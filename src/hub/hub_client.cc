@@ -55,7 +55,7 @@ Result<std::string> redirection(const std::string& url, const HttpResponse& resp
   return next;
 }
 
-Error interruption() { return {ErrorCode::kUnavailable, "interrupted"}; }
+Error interruption() { return unavailable("interrupted"); }
 
 Error refusal(const HttpResponse& response, const std::string& doing) {
   const std::string message = header_of(response, "x-error-message");
@@ -67,7 +67,7 @@ Error refusal(const HttpResponse& response, const std::string& doing) {
   if (response.status == 404)
     return Error{ErrorCode::kNotFound,
                  status + "; look at its name and revision, or set HF_TOKEN if it is private"};
-  return Error{ErrorCode::kUnavailable, status};
+  return unavailable(status);
 }
 
 HubClient::HubClient(HubOptions options, std::string base, std::string origin)

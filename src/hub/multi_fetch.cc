@@ -183,10 +183,10 @@ void MultiFetch::on_done(File& file, int part, Result<HttpResponse> answer) {
   if (failed_) return;
   if (std::exchange(file.whole_only, false)) {
     if (++file.restarts <= kMaxRestarts) return start_over(file, true);
-    return fail({ErrorCode::kUnavailable, str(quoted(file.job.file.path, 1024),
-                                              ": the server knows no ranges, and the "
-                                              "connection was closed ",
-                                              kMaxRestarts, " times within the file")});
+    return fail(unavailable(str(quoted(file.job.file.path, 1024),
+                                ": the server knows no ranges, and the "
+                                "connection was closed ",
+                                kMaxRestarts, " times within the file")));
   }
   if (!answer.ok()) {
     if (answer.error().code != ErrorCode::kUnavailable) return fail(std::move(answer).take_error());
@@ -231,10 +231,9 @@ void MultiFetch::retry(File& file, int part, const std::string& why, const HttpR
   Part& state = file.parts[static_cast<std::size_t>(part)];
   state.redirections = 0;
   if (++state.attempts >= hub_.options().max_attempts)
-    return fail(
-        {ErrorCode::kUnavailable,
-         str(quoted(file.job.file.path, 1024), ": ", why, ", ", state.attempts,
-             " times in a row; what has arrived is kept: the same command goes on with it")});
+    return fail(unavailable(
+        str(quoted(file.job.file.path, 1024), ": ", why, ", ", state.attempts,
+            " times in a row; what has arrived is kept: the same command goes on with it")));
   state.not_before = now() + hub_.delay(state.attempts, answer);
 }
 

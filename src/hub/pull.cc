@@ -118,8 +118,8 @@ class Locks {
       return invalid(str("cannot write ", quoted(path, 4096), ": ", std::strerror(errno)));
     files_.push_back(fd);
     if (flock(fd, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return Ok{};
-    return Error{ErrorCode::kUnavailable, str("another program fetches the same file: it holds ",
-                                              quoted(path, 4096), "; wait for it, then ask again")};
+    return unavailable(str("another program fetches the same file: it holds ", quoted(path, 4096),
+                           "; wait for it, then ask again"));
   }
 
  private:

@@ -198,7 +198,7 @@ Status SyntheticModel::generate(ThreadPool& pool, const Write& write, const Byte
                             std::span<const std::byte> bytes) -> Status {
     GLINT_TRY_STATUS(write(tensor, offset, bytes));
     if (!done || done(std::ssize(bytes))) return Ok{};
-    return Error{ErrorCode::kUnavailable, "interrupted"};
+    return unavailable("interrupted");
   };
   std::vector<Maker> makers(static_cast<std::size_t>(pool.num_threads()),
                             Maker(*this, sampler, counted));

@@ -202,8 +202,8 @@ bool HttpTransfer::is_silent(Clock::time_point now) {
 }
 
 Error HttpTransfer::silence() const {
-  return {ErrorCode::kUnavailable,
-          str("cannot read from ", name_, ": nothing came within ", exchange_.read_seconds, " s")};
+  return unavailable(
+      str("cannot read from ", name_, ": nothing came within ", exchange_.read_seconds, " s"));
 }
 
 Result<HttpResponse> HttpTransfer::result(CURLcode code) {
@@ -214,15 +214,11 @@ Result<HttpResponse> HttpTransfer::result(CURLcode code) {
 Error HttpTransfer::untrusted() const {
   long why = X509_V_OK;
   curl_easy_getinfo(easy(), CURLINFO_SSL_VERIFYRESULT, &why);
-  return {ErrorCode::kUnavailable,
-          str("the certificate of ", name_, " is not trusted: ",
-              why == X509_V_OK ? error_.data() : X509_verify_cert_error_string(why))};
+  return unavailable(str("the certificate of ", name_, " is not trusted: ",
+                         why == X509_V_OK ? error_.data() : X509_verify_cert_error_string(why)));
 }
 
 Error HttpTransfer::failed(CURLcode code) const {
-  const auto unavailable = [](std::string text) {
-    return Error{ErrorCode::kUnavailable, std::move(text)};
-  };
   const std::string detail = error_[0] != '\0' ? error_.data() : curl_easy_strerror(code);
   if (too_long_)
     return invalid(str(name_, ": the answer is longer than ", options_.max_body_bytes, " bytes"));

@@ -31,7 +31,7 @@ Error listen_error(const std::string& host, int port, const error_code& ec) {
   } else {
     what += ": " + ec.message();
   }
-  return {ErrorCode::kUnavailable, what};
+  return unavailable(what);
 }
 
 error_code open(tcp::acceptor& acceptor, const tcp::endpoint& at, bool only_v6) {

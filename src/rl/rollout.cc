@@ -46,7 +46,7 @@ class Run {
         tokens += static_cast<int>(event.tokens.size());
       }
       stop_the_late();
-      if (!on_tokens(tokens)) return Error{ErrorCode::kUnavailable, "interrupted"};
+      if (!on_tokens(tokens)) return unavailable("interrupted");
       return left_ > 0;
     };
     if (left_ > 0) {

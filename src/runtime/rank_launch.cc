@@ -22,8 +22,6 @@ constexpr int kHelloSeconds = 5;
 constexpr int kLookMilliseconds = 100;
 constexpr std::size_t kMostHello = 4096;  // bytes
 
-Error unavailable(std::string what) { return {ErrorCode::kUnavailable, std::move(what)}; }
-
 // Why a rank that has said `theirs` is none of `self`'s from `first` on; empty: it is one.
 std::string objection(const RankHello& self, int first, const RankHello& theirs) {
   const auto differ = [&](const char* what, const auto& own, const auto& other) {

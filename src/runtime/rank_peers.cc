@@ -29,9 +29,8 @@ using Clock = std::chrono::steady_clock;
 constexpr std::chrono::seconds kSilence{5};  // then a rank is lost
 constexpr int kMeetingSeconds = 30;          // ranks that run connect to each other in this time
 
-Error unavailable(const std::string& doing) {
-  return {ErrorCode::kUnavailable,
-          str("no process for a rank: ", doing, ": ", std::strerror(errno))};
+Error no_process(const char* doing) {
+  return unavailable(str("no process for a rank: ", doing, ": ", std::strerror(errno)));
 }
 
 // Numbers of generations over sockets, so that connections of one are not taken for another's.
@@ -46,7 +45,7 @@ Result<RankPeer> spawn_rank(const std::vector<std::string>& command, const Owned
                             bool prints) {
   int fds[2];
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds) != 0) {
-    return unavailable("socketpair");
+    return no_process("socketpair");
   }
   RankPeer peer = {.stream = RankStream(OwnedFd(fds[0]))};
   const OwnedFd others(fds[1]);
@@ -113,10 +112,10 @@ Result<std::unique_ptr<RankGroups>> RankGroups::make(const MeshShape& shape, boo
     return groups;
   }
   groups->memory_file_ = OwnedFd(::memfd_create("ranks", MFD_CLOEXEC));
-  if (!groups->memory_file_) return unavailable("memfd_create");
+  if (!groups->memory_file_) return no_process("memfd_create");
   const int file = groups->memory_file_.get();
   if (::ftruncate(file, static_cast<off_t>(RankMemory::bytes_for(shape))) != 0) {
-    return unavailable("ftruncate");
+    return no_process("ftruncate");
   }
   GLINT_TRY(groups->memory_, RankMemory::map(shape, file));
   return groups;
@@ -199,8 +198,7 @@ Result<RankMembership> RankMembership::join(RankLeader& leader, const std::strin
 Status RankMembership::join_memory(const std::string& path, int rank) {
   const OwnedFd memory(::open(path.c_str(), O_RDWR | O_CLOEXEC));
   if (!memory) {
-    return Error{ErrorCode::kUnavailable,
-                 str("cannot open the ranks' memory ", path, ": ", std::strerror(errno))};
+    return unavailable(str("cannot open the ranks' memory ", path, ": ", std::strerror(errno)));
   }
   GLINT_TRY(const RankMemory groups, RankMemory::map(shape_, memory.get()));
   shared_.emplace(groups, rank);

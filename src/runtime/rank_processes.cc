@@ -85,9 +85,9 @@ Status RankProcesses::admit() {
   const bool one_machine = options_.gate->share_machine(all);
   if (!groups_) GLINT_TRY_STATUS(make_groups(one_machine));
   if (groups_->share_memory() && !one_machine) {
-    return Error{ErrorCode::kUnavailable,
-                 "a rank has come back on another machine, and the others share memory; start the "
-                 "server anew"};
+    return unavailable(
+        "a rank has come back on another machine, and the others share memory; start the "
+        "server anew");
   }
   GLINT_TRY_STATUS(spawn(options_.gate->first()));
   const std::lock_guard lock(mutex_);
@@ -100,7 +100,7 @@ Status RankProcesses::admit() {
 // A follower's words, or the failure that it told.
 Result<Json> RankProcesses::take_answer(std::size_t follower) {
   std::optional<Json> said = processes_[follower].answers->pop();
-  if (!said) return state().ok() ? Error{ErrorCode::kUnavailable, "ranks end"} : state().error();
+  if (!said) return state().ok() ? unavailable("ranks end") : state().error();
   if (const Json* error = said->find("error")) {
     return Error{static_cast<ErrorCode>(said->find("code")->as_int()),
                  str("rank ", follower + 1, ": ", error->as_string())};
@@ -165,7 +165,7 @@ Status RankProcesses::finish() {
 Status RankProcesses::state() const {
   if (!is_lost_) return Ok{};
   const std::lock_guard lock(mutex_);
-  return Error{ErrorCode::kUnavailable, lost_};
+  return unavailable(lost_);
 }
 
 void RankProcesses::lose(const std::string& why) {

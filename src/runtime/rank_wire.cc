@@ -142,7 +142,7 @@ bool is_whole(const StepRows& rows) {
   return exist && tokens == std::ssize(rows.tokens) && pages == std::ssize(rows.pages);
 }
 
-Error gone() { return {ErrorCode::kUnavailable, "the other end of a rank's stream is gone"}; }
+Error gone() { return unavailable("the other end of a rank's stream is gone"); }
 
 // All of `size` bytes by calls of `move`, which are send or recv.
 template <class Move>

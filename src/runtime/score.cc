@@ -97,7 +97,7 @@ Result<Score> score(LoadedModel& model, std::span<const TokenId> ids, const Scor
   const Status ready = model.reserve_pages(std::max(num_pages, 1));
   const bool all_ready = !options.agree || options.agree(ready.ok());
   GLINT_TRY_STATUS(ready);
-  if (!all_ready) return Error{ErrorCode::kUnavailable, "another rank could not begin"};
+  if (!all_ready) return unavailable("another rank could not begin");
   std::vector<PageId> pages(static_cast<std::size_t>(num_pages));
   std::iota(pages.begin(), pages.end(), 0);
   // Rows of the chunk from `first` on in a sequence of `length` tokens; the MTP layer leaves out
@@ -159,7 +159,7 @@ Result<Score> score(LoadedModel& model, std::span<const TokenId> ids, const Scor
       if (sinks.mtp && rows > 0) sinks.mtp(begin, guess.logits);
     }
     if (options.done && !options.done(count)) {
-      return Error{ErrorCode::kUnavailable, "interrupted"};
+      return unavailable("interrupted");
     }
   }
   return total;

@@ -156,7 +156,7 @@ Result<std::vector<ParameterCheck>> check_gradients(const GradientCheckArgs& arg
       if (check.is_small() || check.agrees()) break;
     }
     checks.push_back(std::move(check));
-    if (!on_parameter()) return Error{ErrorCode::kUnavailable, "interrupted"};
+    if (!on_parameter()) return unavailable("interrupted");
   }
   return checks;
 }

@@ -44,7 +44,7 @@ Status GradientPass::prepare(Sequences sequences, bool mtp, std::int64_t batch_t
   }
   const Status room = pages > model_.num_pages() ? model_.reserve_pages(pages) : Status(Ok{});
   if (all_agree(room.ok(), model_.options().mesh) || !room.ok()) return room;
-  return Error{ErrorCode::kUnavailable, "another rank has no room for its caches"};
+  return unavailable("another rank has no room for its caches");
 }
 
 // Ranks that share experts run as many batches each, of which some may be empty.

@@ -11,7 +11,7 @@ Tensor as_tensor(std::int32_t* values, int count) {
 
 }  // namespace
 
-Error interrupted() { return {ErrorCode::kUnavailable, "interrupted"}; }
+Error interrupted() { return unavailable("interrupted"); }
 
 std::vector<std::int32_t> all_of(std::int32_t mine, Comm& comm) {
   std::vector<std::int32_t> all(static_cast<std::size_t>(comm.size()));

@@ -35,9 +35,8 @@ constexpr double kLowSeconds = 0.5;
 constexpr int kWatchMilliseconds = 10;
 constexpr std::size_t kMaxSentence = 2000;
 
-Error unavailable(const char* doing) {
-  return {ErrorCode::kUnavailable,
-          str("no process to compile grammars: ", doing, ": ", std::strerror(errno))};
+Error no_process(const char* doing) {
+  return unavailable(str("no process to compile grammars: ", doing, ": ", std::strerror(errno)));
 }
 
 // A message with descriptors. False: the other end is gone.
@@ -170,9 +169,9 @@ Status GrammarProcess::warm() {
 
 Status GrammarProcess::spawn() {
   OwnedFd mine, others;
-  if (!make_sockets(mine, others)) return unavailable("socketpair");
+  if (!make_sockets(mine, others)) return no_process("socketpair");
   const OwnedFd setup = memory_of(setup_);
-  if (!setup) return unavailable("memfd_create");
+  if (!setup) return no_process("memfd_create");
   const OwnedFd* const fds[] = {&others, &setup};  // kControlFd, kSetupFd
   GLINT_TRY(pid_, spawn_program(command_, {.fds = fds}).in("no process to compile grammars"));
   control_ = std::move(mine);
@@ -181,9 +180,9 @@ Status GrammarProcess::spawn() {
 
 Result<OwnedFd> GrammarProcess::start(std::string_view spec, const GrammarBudget& budget) {
   OwnedFd mine, others;
-  if (!make_sockets(mine, others)) return unavailable("socketpair");
+  if (!make_sockets(mine, others)) return no_process("socketpair");
   const OwnedFd memory = memory_of(spec);
-  if (!memory) return unavailable("memfd_create");
+  if (!memory) return no_process("memfd_create");
   const int fds[2] = {memory.get(), others.get()};
   // It may have ended since it was last seen.
   for (int attempt = 0; attempt < 2; ++attempt) {
@@ -191,7 +190,7 @@ Result<OwnedFd> GrammarProcess::start(std::string_view spec, const GrammarBudget
     if (send_message(control_.get(), bytes_of(budget), fds)) return mine;
     end();
   }
-  return unavailable("it ended");
+  return no_process("it ended");
 }
 
 GrammarOutcome read_outcome(int socket, std::size_t max_bytes) {

@@ -28,8 +28,6 @@ constexpr int kLookMilliseconds = 50;
 // has so many times as long, and some seconds more while nobody waits for its place.
 constexpr double kPatience = 2, kPatienceAlone = 10;
 
-Error unavailable(std::string why) { return {ErrorCode::kUnavailable, std::move(why)}; }
-
 }  // namespace
 
 struct GrammarService::Impl {

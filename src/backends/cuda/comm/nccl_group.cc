@@ -51,8 +51,8 @@ Status NcclGroup::connect() {
   if (rank_ == 0) hello.result = nccl_.GetUniqueId(&hello.id);
   host_.broadcast(Tensor(&hello, DType::kI32, {sizeof hello / sizeof(std::int32_t)}), 0);
   const auto failed = [&](ncclResult_t result) {
-    return Error{ErrorCode::kUnavailable, str(nccl_.GetErrorString(result),
-                                              " (NCCL_DEBUG=WARN in the environment says more)")};
+    return unavailable(
+        str(nccl_.GetErrorString(result), " (NCCL_DEBUG=WARN in the environment says more)"));
   };
   if (hello.result != ncclSuccess) return failed(static_cast<ncclResult_t>(hello.result));
   if (const std::atomic<std::uint32_t>* const ended = host_.ended()) {
@@ -66,7 +66,7 @@ Status NcclGroup::connect() {
   comm_ = comm;
   result = settle(result);
   if (result == ncclInProgress) {
-    return Error{ErrorCode::kUnavailable, "not all ranks came within 120 s, or one was lost"};
+    return unavailable("not all ranks came within 120 s, or one was lost");
   }
   return result == ncclSuccess ? Status(Ok{}) : Status(failed(result));
 }
@@ -127,9 +127,9 @@ Result<Windows> NcclGroup::make_windows() {
   if (result == ncclSuccess) result = ncclInProgress;
   result = settle(result);
   if (result != ncclSuccess || !window_) {
-    return Error{ErrorCode::kUnavailable,
-                 str("NCCL makes no window of the GPUs' memory (", nccl_.GetErrorString(result),
-                     "); --disable-custom-all-reduce does without")};
+    return unavailable(str("NCCL makes no window of the GPUs' memory (",
+                           nccl_.GetErrorString(result),
+                           "); --disable-custom-all-reduce does without"));
   }
   device_.run("windows", [&](const Gpu& gpu) { find_windows(window_, size_, gpu, &windows); });
   host_.barrier();  // all flags are clear
