@@ -13,15 +13,14 @@ namespace glint {
 
 DirectoryLock::~DirectoryLock() {
   if (!made_.empty()) ::rmdir(made_.c_str());
-  if (fd_ >= 0) ::close(fd_);
 }
 
 Status DirectoryLock::lock(const std::string& dir) {
   std::error_code error;
   if (std::filesystem::create_directories(dir, error)) made_ = dir;
   if (error) return invalid(str("cannot create ", dir, ": ", error.message()));
-  fd_ = ::open(dir.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd_ >= 0 && ::flock(fd_, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+  fd_ = OwnedFd(::open(dir.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (fd_ && ::flock(fd_.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
     return invalid(str(dir, " is being written by another process; wait for it, or end it"));
   }
   return Ok{};

@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "base/owned_fd.h"
 #include "base/result.h"
 
 namespace glint {
@@ -21,7 +22,7 @@ class DirectoryLock {
 
  private:
   std::string made_;
-  int fd_ = -1;
+  OwnedFd fd_;
 };
 
 }  // namespace glint

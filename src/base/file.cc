@@ -12,17 +12,11 @@
 #include <memory>
 #include <utility>
 
+#include "base/owned_fd.h"
 #include "base/str.h"
 
 namespace glint {
 namespace {
-
-struct Descriptor {
-  int fd = -1;
-  ~Descriptor() {
-    if (fd >= 0) ::close(fd);
-  }
-};
 
 Error system_error(ErrorCode code, const std::string& doing, const std::string& path) {
   return Error{code, str(doing, " ", path, ": ", std::strerror(errno))};
@@ -56,14 +50,14 @@ void advise(std::span<const std::byte> bytes, int advice) {
 
 Result<MappedFile> MappedFile::open(const std::string& path) {
   // O_NONBLOCK: opening a FIFO must not hang; it has no meaning for regular files.
-  const Descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
-  if (file.fd < 0) return system_error(ErrorCode::kNotFound, "cannot open", path);
-  GLINT_TRY(const std::size_t size, regular_size(file.fd, path));
+  const OwnedFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (!file) return system_error(ErrorCode::kNotFound, "cannot open", path);
+  GLINT_TRY(const std::size_t size, regular_size(file.get(), path));
   MappedFile mapped;
   mapped.path_ = path;
   mapped.size_ = size;
   if (size == 0) return mapped;
-  void* data = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, file.fd, 0);
+  void* data = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, file.get(), 0);
   if (data == MAP_FAILED) {
     mapped.size_ = 0;
     return system_error(ErrorCode::kResourceExhausted, "cannot map", path);
@@ -85,9 +79,9 @@ void MappedFile::swap(MappedFile& other) noexcept {
 }
 
 Result<std::string> read_file(const std::string& path, std::size_t max_bytes) {
-  const Descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
-  if (file.fd < 0) return system_error(ErrorCode::kNotFound, "cannot open", path);
-  GLINT_TRY(const std::size_t size, regular_size(file.fd, path));
+  const OwnedFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (!file) return system_error(ErrorCode::kNotFound, "cannot open", path);
+  GLINT_TRY(const std::size_t size, regular_size(file.get(), path));
   if (size > max_bytes) {
     return invalid(str(path, " holds ", size, " bytes, more than the ", max_bytes, " allowed"));
   }
@@ -95,7 +89,7 @@ Result<std::string> read_file(const std::string& path, std::size_t max_bytes) {
   std::string contents(size > 0 ? size : std::min<std::size_t>(max_bytes, 4096), '\0');
   std::size_t have = 0;
   while (have < contents.size()) {
-    const ssize_t n = ::read(file.fd, contents.data() + have, contents.size() - have);
+    const ssize_t n = ::read(file.get(), contents.data() + have, contents.size() - have);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return system_error(ErrorCode::kInvalidArgument, "cannot read", path);
     if (n == 0) break;
@@ -131,10 +125,10 @@ Status write_file_atomic(const std::string& name, std::string_view contents) {
   GLINT_TRY(const std::string path, find_replaceable(name));
   const std::string beside = str(path, ".tmp.", ::getpid());
   {
-    const Descriptor file{::open(beside.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644)};
-    if (file.fd < 0) return system_error(ErrorCode::kInvalidArgument, "cannot create", beside);
+    const OwnedFd file(::open(beside.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
+    if (!file) return system_error(ErrorCode::kInvalidArgument, "cannot create", beside);
     while (!contents.empty()) {
-      const ssize_t n = ::write(file.fd, contents.data(), contents.size());
+      const ssize_t n = ::write(file.get(), contents.data(), contents.size());
       if (n < 0 && errno == EINTR) continue;
       if (n < 0) {
         const Error error = system_error(ErrorCode::kResourceExhausted, "cannot write", beside);
@@ -143,7 +137,7 @@ Status write_file_atomic(const std::string& name, std::string_view contents) {
       }
       contents.remove_prefix(static_cast<std::size_t>(n));
     }
-    if (::fsync(file.fd) != 0) {
+    if (::fsync(file.get()) != 0) {
       const Error error = system_error(ErrorCode::kResourceExhausted, "cannot sync", beside);
       ::unlink(beside.c_str());
       return error;

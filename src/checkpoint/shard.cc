@@ -120,9 +120,10 @@ std::string shard_index(std::span<const TensorSpec> tensors, std::span<const Sha
 
 Result<ShardFile> ShardFile::create(const std::string& path, std::string_view head,
                                     std::int64_t data_bytes) {
-  const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-  if (fd < 0) return system_error("cannot create", path, errno);
-  ShardFile file(path, fd, static_cast<std::int64_t>(head.size()));
+  OwnedFd opened(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
+  if (!opened) return system_error("cannot create", path, errno);
+  ShardFile file(path, std::move(opened), static_cast<std::int64_t>(head.size()));
+  const int fd = file.fd_.get();
   if (const int code = ::posix_fallocate(fd, 0, file.data_begin_ + data_bytes)) {
     return system_error("cannot reserve " + human_bytes(static_cast<double>(data_bytes)) + " for",
                         path, code);
@@ -131,37 +132,24 @@ Result<ShardFile> ShardFile::create(const std::string& path, std::string_view he
   return file;
 }
 
-ShardFile::ShardFile(ShardFile&& other) noexcept
-    : path_(std::move(other.path_)),
-      fd_(std::exchange(other.fd_, -1)),
-      data_begin_(other.data_begin_) {}
-
-ShardFile::~ShardFile() {
-  if (fd_ >= 0) ::close(fd_);
-}
-
 Status ShardFile::write(std::int64_t offset, std::span<const std::byte> bytes) const {
-  return write_at(fd_, path_, data_begin_ + offset, bytes);
+  return write_at(fd_.get(), path_, data_begin_ + offset, bytes);
 }
 
 void ShardFile::start_writeback() const {
-  ::sync_file_range(fd_, 0, 0, SYNC_FILE_RANGE_WRITE);  // a hint: failing costs time only
+  ::sync_file_range(fd_.get(), 0, 0, SYNC_FILE_RANGE_WRITE);  // a hint: failing costs time only
 }
 
 Status ShardFile::finish() {
-  const bool synced = ::fsync(fd_) == 0;
-  const int code = errno;
-  ::close(std::exchange(fd_, -1));
-  if (!synced) return system_error("cannot sync", path_, code);
+  const OwnedFd file = std::move(fd_);
+  if (::fsync(file.get()) != 0) return system_error("cannot sync", path_, errno);
   return Ok{};
 }
 
 Status sync_directory(const std::string& dir) {
-  const int fd = ::open(dir.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0) return system_error("cannot open", dir, errno);
-  const int failed = ::fsync(fd) == 0 ? 0 : errno;
-  ::close(fd);
-  if (failed) return system_error("cannot sync", dir, failed);
+  const OwnedFd opened(::open(dir.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!opened) return system_error("cannot open", dir, errno);
+  if (::fsync(opened.get()) != 0) return system_error("cannot sync", dir, errno);
   return Ok{};
 }
 

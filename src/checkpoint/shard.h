@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/owned_fd.h"
 #include "base/result.h"
 #include "checkpoint/tensor_source.h"
 
@@ -44,15 +45,12 @@ std::string shard_index(std::span<const TensorSpec> tensors, std::span<const Sha
 inline constexpr const char* kShardIndexName = "model.safetensors.index.json";
 
 // One such file while it is written: its space is reserved at once, its bytes arrive in any order
-// and from any thread. What was never written is zero.
+// and from any thread. What was never written is zero. Without finish() the file stays as it is.
 class ShardFile {
  public:
   // Replaces what stands under `path`.
   static Result<ShardFile> create(const std::string& path, std::string_view head,
                                   std::int64_t data_bytes);
-  ShardFile(ShardFile&& other) noexcept;
-  ShardFile& operator=(ShardFile&&) = delete;
-  ~ShardFile();  // leaves the file as it is
 
   // `offset` counts from the beginning of the data.
   Status write(std::int64_t offset, std::span<const std::byte> bytes) const;
@@ -64,11 +62,11 @@ class ShardFile {
   const std::string& path() const { return path_; }
 
  private:
-  ShardFile(std::string path, int fd, std::int64_t data_begin)
-      : path_(std::move(path)), fd_(fd), data_begin_(data_begin) {}
+  ShardFile(std::string path, OwnedFd fd, std::int64_t data_begin)
+      : path_(std::move(path)), fd_(std::move(fd)), data_begin_(data_begin) {}
 
   std::string path_;
-  int fd_ = -1;
+  OwnedFd fd_;
   std::int64_t data_begin_ = 0;
 };
 

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <string_view>
 
+#include "base/owned_fd.h"
 #include "cli/interrupt.h"
 
 namespace glint {
@@ -26,9 +27,6 @@ void write_error(std::string_view text) {
 class MapsReader {
  public:
   MapsReader() : fd_(::open("/proc/self/maps", O_RDONLY | O_CLOEXEC)) {}
-  ~MapsReader() {
-    if (fd_ >= 0) ::close(fd_);
-  }
 
   // The path of the mapping that holds `address`, in `line`; empty if there is none.
   std::string_view path_of(std::uintptr_t address, char (&line)[4096]) {
@@ -55,7 +53,7 @@ class MapsReader {
 
   bool next_char(char& c) {
     if (at_ == have_) {
-      const ssize_t n = ::read(fd_, buffer_, sizeof buffer_);
+      const ssize_t n = ::read(fd_.get(), buffer_, sizeof buffer_);
       if (n <= 0) return false;
       at_ = 0;
       have_ = static_cast<std::size_t>(n);
@@ -73,7 +71,7 @@ class MapsReader {
     return value;
   }
 
-  int fd_;
+  const OwnedFd fd_;
   char buffer_[4096];
   std::size_t at_ = 0, have_ = 0;
 };

@@ -78,9 +78,9 @@ bool InterruptGuard::interrupted() const { return interrupt == Interrupt::kRaise
 ShutdownGuard::ShutdownGuard() {
   int ends[2];
   GLINT_CHECK(::pipe2(ends, O_CLOEXEC) == 0, "no pipe for signals");
-  read_end_ = ends[0];
-  write_end_ = ends[1];
-  shutdown_pipe = write_end_;
+  read_end_ = OwnedFd(ends[0]);
+  write_end_ = OwnedFd(ends[1]);
+  shutdown_pipe = write_end_.get();
   set_handler(SIGINT, on_shutdown, SA_RESTART);
   set_handler(SIGTERM, on_shutdown, SA_RESTART);
   set_handler(SIGPIPE, SIG_IGN, 0);  // a log that nobody reads any more ends no server
@@ -91,12 +91,10 @@ ShutdownGuard::~ShutdownGuard() {
   set_handler(SIGTERM, SIG_DFL, 0);
   handle_interrupts();
   shutdown_pipe = -1;
-  ::close(read_end_);
-  ::close(write_end_);
 }
 
 bool ShutdownGuard::wait_for(double seconds) {
-  struct pollfd readable = {.fd = read_end_, .events = POLLIN, .revents = 0};
+  struct pollfd readable = {.fd = read_end_.get(), .events = POLLIN, .revents = 0};
   // Interrupted by the signal itself: then the byte is there.
   int ready = ::poll(&readable, 1, static_cast<int>(1e3 * seconds));
   if (ready < 0 && errno == EINTR) ready = ::poll(&readable, 1, 0);

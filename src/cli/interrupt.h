@@ -3,6 +3,8 @@
 // meanwhile ends the program.
 #pragma once
 
+#include "base/owned_fd.h"
+
 namespace glint {
 
 inline constexpr int kInterruptedExitCode = 130;  // 128 + SIGINT, as shells count
@@ -43,7 +45,7 @@ class ShutdownGuard {
   bool wait_for(double seconds);
 
  private:
-  int read_end_ = -1, write_end_ = -1;  // of a pipe that the handler writes to
+  OwnedFd read_end_, write_end_;  // of a pipe that the handler writes to
 };
 
 }  // namespace glint

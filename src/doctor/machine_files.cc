@@ -9,6 +9,7 @@
 #include <charconv>
 #include <memory>
 
+#include "base/owned_fd.h"
 #include "base/str.h"
 
 namespace glint {
@@ -27,17 +28,14 @@ bool MachineFiles::exists(std::string_view path) const {
 // Files of /proc have no size, so they are read until they end. Only regular files are: a pipe
 // would wait.
 std::string MachineFiles::text(std::string_view path) const {
-  const int fd = ::open(at(path).c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-  if (fd < 0) return {};
-  std::string out;
+  const OwnedFd file(::open(at(path).c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   struct stat info = {};
-  if (::fstat(fd, &info) == 0 && S_ISREG(info.st_mode)) {
-    char piece[4096];
-    for (ssize_t n; out.size() < kMaxBytes && (n = ::read(fd, piece, sizeof piece)) > 0;) {
-      out.append(piece, static_cast<std::size_t>(n));
-    }
+  if (!file || ::fstat(file.get(), &info) != 0 || !S_ISREG(info.st_mode)) return {};
+  std::string out;
+  char piece[4096];
+  for (ssize_t n; out.size() < kMaxBytes && (n = ::read(file.get(), piece, sizeof piece)) > 0;) {
+    out.append(piece, static_cast<std::size_t>(n));
   }
-  ::close(fd);
   return out;
 }
 

@@ -13,6 +13,7 @@
 #include <cstring>
 #include <thread>
 
+#include "base/owned_fd.h"
 #include "base/seconds.h"
 #include "base/str.h"
 
@@ -88,16 +89,15 @@ Result<std::string> run_program(const std::vector<std::string>& words, double se
   int pipe[2];
   if (::pipe2(pipe, O_CLOEXEC) != 0)
     return Error{ErrorCode::kResourceExhausted, str("cannot make a pipe: ", std::strerror(errno))};
+  OwnedFd from(pipe[0]), to(pipe[1]);
   pid_t pid = 0;
-  const int error = spawn(words, pipe[1], pid);
-  ::close(pipe[1]);
-  if (error != 0) {
-    ::close(pipe[0]);
+  const int error = spawn(words, to.get(), pid);
+  to = OwnedFd();
+  if (error != 0)
     return Error{ErrorCode::kNotFound, str("cannot run ", words[0], ": ", std::strerror(error))};
-  }
   std::string out;
-  const End end = read_all(pipe[0], seconds, out);
-  ::close(pipe[0]);
+  const End end = read_all(from.get(), seconds, out);
+  from = OwnedFd();
   int status = 0;
   const bool ended = end == End::kClosed && wait_for(pid, seconds, status);
   if (!ended) {

@@ -11,6 +11,7 @@
 #include <memory>
 #include <string_view>
 
+#include "base/owned_fd.h"
 #include "base/str.h"
 
 namespace glint {
@@ -18,19 +19,9 @@ namespace {
 
 constexpr std::size_t kReadBytes = std::size_t{1} << 20;
 
-class File {
- public:
-  explicit File(const std::string& path) : fd_(open(path.c_str(), O_RDONLY | O_CLOEXEC)) {}
-  ~File() {
-    if (fd_ >= 0) close(fd_);
-  }
-  File(const File&) = delete;
-  File& operator=(const File&) = delete;
-  int fd() const { return fd_; }
-
- private:
-  const int fd_;
-};
+OwnedFd open_file(const std::string& path) {
+  return OwnedFd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+}
 
 struct Free {
   void operator()(EVP_MD_CTX* context) const { EVP_MD_CTX_free(context); }
@@ -65,17 +56,17 @@ Result<std::string> hash(const std::string& path, const EVP_MD* kind, std::strin
 }  // namespace
 
 Result<std::string> sha256_of_file(const std::string& path, const std::atomic<bool>& stop) {
-  const File file(path);
-  if (file.fd() < 0) return unreadable(path);
-  return hash(path, EVP_sha256(), "", file.fd(), stop);
+  const OwnedFd file = open_file(path);
+  if (!file) return unreadable(path);
+  return hash(path, EVP_sha256(), "", file.get(), stop);
 }
 
 Result<std::string> git_oid_of_file(const std::string& path, const std::atomic<bool>& stop) {
-  const File file(path);
+  const OwnedFd file = open_file(path);
   struct stat info = {};
-  if (file.fd() < 0 || fstat(file.fd(), &info) != 0) return unreadable(path);
+  if (!file || fstat(file.get(), &info) != 0) return unreadable(path);
   const std::string prefix = "blob " + std::to_string(info.st_size) + std::string(1, '\0');
-  return hash(path, EVP_sha1(), prefix, file.fd(), stop);
+  return hash(path, EVP_sha1(), prefix, file.get(), stop);
 }
 
 }  // namespace glint

@@ -10,7 +10,6 @@
 #include <cstdio>
 #include <cstring>
 #include <numeric>
-#include <utility>
 
 #include "base/str.h"
 
@@ -31,20 +30,6 @@ std::size_t parts_of(std::int64_t size, std::int64_t part_bytes) {
 
 }  // namespace
 
-PartFile::~PartFile() {
-  if (file_ >= 0) close(file_);
-  if (record_ >= 0) close(record_);
-}
-
-void PartFile::swap(PartFile& other) noexcept {
-  std::swap(path_, other.path_);
-  std::swap(size_, other.size_);
-  std::swap(part_bytes_, other.part_bytes_);
-  std::swap(done_, other.done_);
-  std::swap(file_, other.file_);
-  std::swap(record_, other.record_);
-}
-
 Error PartFile::failed(const char* doing) const {
   return invalid(str("cannot ", doing, " ", quoted(path_, 4096), ": ", std::strerror(errno)));
 }
@@ -56,10 +41,10 @@ Result<PartFile> PartFile::open(const std::string& path, std::int64_t size,
   out.size_ = size;
   out.part_bytes_ = part_bytes;
   constexpr int kFlags = O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW;
-  out.file_ = ::open(path.c_str(), kFlags, 0644);
-  if (out.file_ < 0) return out.failed("write");
-  out.record_ = ::open(record_of(path).c_str(), kFlags, 0644);
-  if (out.record_ < 0) return out.failed("write the parts of");
+  out.file_ = OwnedFd(::open(path.c_str(), kFlags, 0644));
+  if (!out.file_) return out.failed("write");
+  out.record_ = OwnedFd(::open(record_of(path).c_str(), kFlags, 0644));
+  if (!out.record_) return out.failed("write the parts of");
   if (!out.read_record()) GLINT_TRY_STATUS(out.restart(false));
   return out;
 }
@@ -68,8 +53,8 @@ std::int64_t PartFile::bytes_in(const std::string& path, std::int64_t size) {
   PartFile file;
   file.size_ = size;
   constexpr int kFlags = O_RDONLY | O_CLOEXEC | O_NOFOLLOW;
-  file.file_ = ::open(path.c_str(), kFlags);
-  file.record_ = ::open(record_of(path).c_str(), kFlags);
+  file.file_ = OwnedFd(::open(path.c_str(), kFlags));
+  file.record_ = OwnedFd(::open(record_of(path).c_str(), kFlags));
   return file.read_record() ? file.bytes_done() : 0;
 }
 
@@ -77,15 +62,15 @@ std::int64_t PartFile::bytes_in(const std::string& path, std::int64_t size) {
 bool PartFile::read_record() {
   std::array<std::int64_t, kHeadWords> head = {};
   struct stat file = {}, record = {};
-  if (fstat(file_, &file) != 0 || file.st_size != size_ || fstat(record_, &record) != 0 ||
-      pread(record_, head.data(), sizeof head, 0) != sizeof head || head[0] != kMagic ||
+  if (fstat(file_.get(), &file) != 0 || file.st_size != size_ || fstat(record_.get(), &record) != 0 ||
+      pread(record_.get(), head.data(), sizeof head, 0) != sizeof head || head[0] != kMagic ||
       head[1] != size_ || head[2] < 1)
     return false;
   const auto bytes = static_cast<std::size_t>(record.st_size) - sizeof head;
   const std::size_t parts = parts_of(size_, head[2]);
   if (bytes != parts * sizeof(std::int64_t)) return false;
   std::vector<std::int64_t> done(parts);
-  if (pread(record_, done.data(), bytes, sizeof head) != static_cast<ssize_t>(bytes)) return false;
+  if (pread(record_.get(), done.data(), bytes, sizeof head) != static_cast<ssize_t>(bytes)) return false;
   for (std::size_t i = 0; i < parts; ++i) {
     const std::int64_t begin = static_cast<std::int64_t>(i) * head[2];
     if (done[i] < 0 || done[i] > std::min(head[2], size_ - begin)) return false;
@@ -99,8 +84,8 @@ Status PartFile::write_record() {
   std::vector<std::int64_t> words = {kMagic, size_, part_bytes_};
   words.insert(words.end(), done_.begin(), done_.end());
   const std::size_t bytes = words.size() * sizeof(std::int64_t);
-  if (ftruncate(record_, 0) != 0 ||
-      pwrite(record_, words.data(), bytes, 0) != static_cast<ssize_t>(bytes))
+  if (ftruncate(record_.get(), 0) != 0 ||
+      pwrite(record_.get(), words.data(), bytes, 0) != static_cast<ssize_t>(bytes))
     return failed("write the parts of");
   return Ok{};
 }
@@ -108,7 +93,7 @@ Status PartFile::write_record() {
 Status PartFile::restart(bool one_part) {
   if (one_part) part_bytes_ = std::max<std::int64_t>(size_, 1);
   done_.assign(parts_of(size_, part_bytes_), 0);
-  if (ftruncate(file_, 0) != 0 || ftruncate(file_, size_) != 0) return failed("write");
+  if (ftruncate(file_.get(), 0) != 0 || ftruncate(file_.get(), size_) != 0) return failed("write");
   return write_record();
 }
 
@@ -125,7 +110,7 @@ Status PartFile::append(int part, std::string_view bytes) {
   GLINT_CHECK(done + static_cast<std::int64_t>(bytes.size()) <= length_of(part),
               "a part is too long");
   while (!bytes.empty()) {
-    const ssize_t n = pwrite(file_, bytes.data(), bytes.size(), begin_of(part) + done);
+    const ssize_t n = pwrite(file_.get(), bytes.data(), bytes.size(), begin_of(part) + done);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return failed("write");
     if (n == 0) return invalid(str("cannot write ", quoted(path_, 4096), ": nothing was taken"));
@@ -133,12 +118,13 @@ Status PartFile::append(int part, std::string_view bytes) {
     bytes.remove_prefix(static_cast<std::size_t>(n));
   }
   const auto at = static_cast<off_t>((kHeadWords + static_cast<std::size_t>(part)) * sizeof done);
-  if (pwrite(record_, &done, sizeof done, at) != sizeof done) return failed("write the parts of");
+  if (pwrite(record_.get(), &done, sizeof done, at) != sizeof done)
+    return failed("write the parts of");
   return Ok{};
 }
 
 Status PartFile::finish(const std::string& target) {
-  if (fsync(file_) != 0) return failed("write");
+  if (fsync(file_.get()) != 0) return failed("write");
   if (std::rename(path_.c_str(), target.c_str()) != 0) return failed("rename");
   unlink(record_of(path_).c_str());
   return Ok{};

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/owned_fd.h"
 #include "base/result.h"
 
 namespace glint {
@@ -23,12 +24,6 @@ class PartFile {
   // Bytes on disk that open() would go on from; 0 if it would begin anew. Writes nothing, so that
   // it may be asked while another program fetches the file.
   static std::int64_t bytes_in(const std::string& path, std::int64_t size);
-  PartFile(PartFile&& other) noexcept { swap(other); }
-  PartFile& operator=(PartFile&& other) noexcept {
-    swap(other);
-    return *this;
-  }
-  ~PartFile();
 
   int num_parts() const { return static_cast<int>(done_.size()); }
   std::int64_t begin_of(int part) const { return part * part_bytes_; }
@@ -48,7 +43,6 @@ class PartFile {
 
  private:
   PartFile() = default;
-  void swap(PartFile& other) noexcept;
   bool read_record();
   Status write_record();
   Error failed(const char* doing) const;
@@ -56,7 +50,7 @@ class PartFile {
   std::string path_;
   std::int64_t size_ = 0, part_bytes_ = 1;
   std::vector<std::int64_t> done_;  // bytes of each part
-  int file_ = -1, record_ = -1;
+  OwnedFd file_, record_;
 };
 
 }  // namespace glint

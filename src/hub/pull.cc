@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "base/file.h"
+#include "base/owned_fd.h"
 #include "base/str.h"
 #include "hub/file_hash.h"
 #include "net/file_limit.h"
@@ -104,26 +105,18 @@ void add_job(PullPlan& plan, const HubFile& file, const std::string& url) {
 // program ends.
 class Locks {
  public:
-  Locks() = default;
-  ~Locks() {
-    for (const int fd : files_) close(fd);
-  }
-  Locks(const Locks&) = delete;
-  Locks& operator=(const Locks&) = delete;
-
   Status take(const std::string& path) {
     GLINT_TRY_STATUS(make_folder_of(path));
-    const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
-    if (fd < 0)
-      return invalid(str("cannot write ", quoted(path, 4096), ": ", std::strerror(errno)));
-    files_.push_back(fd);
-    if (flock(fd, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return Ok{};
+    OwnedFd file(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644));
+    if (!file) return invalid(str("cannot write ", quoted(path, 4096), ": ", std::strerror(errno)));
+    files_.push_back(std::move(file));
+    if (flock(files_.back().get(), LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return Ok{};
     return unavailable(str("another program fetches the same file: it holds ", quoted(path, 4096),
                            "; wait for it, then ask again"));
   }
 
  private:
-  std::vector<int> files_;
+  std::vector<OwnedFd> files_;
 };
 
 std::string lock_of(const PullRequest& request, const HubFile& file) {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/file.h"
+#include "base/owned_fd.h"
 #include "base/seconds.h"
 #include "base/str.h"
 #include "base/thread_pool.h"
@@ -40,10 +41,8 @@ bool read_part(const Part& part, std::vector<char>& buffer) {
 
 // Takes `file` out of the page cache, but for pages that are mapped or not written yet.
 void drop_from_cache(const std::string& file) {
-  const int fd = ::open(file.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return;
-  ::posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
-  ::close(fd);
+  const OwnedFd opened(::open(file.c_str(), O_RDONLY | O_CLOEXEC));
+  if (opened) ::posix_fadvise(opened.get(), 0, 0, POSIX_FADV_DONTNEED);
 }
 
 }  // namespace
