@@ -84,13 +84,6 @@ std::string either(const std::vector<std::string>& choices) {
   return text;
 }
 
-std::string joined(const std::vector<std::string>& pieces, std::string_view between) {
-  std::string text;
-  for (const std::string& piece : pieces)
-    text += (text.empty() ? "" : std::string(between)) + piece;
-  return text;
-}
-
 }  // namespace
 
 void OptionList::append(std::string_view names, std::string_view help, Option option) {

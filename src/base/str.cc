@@ -29,6 +29,12 @@ std::string joined(std::initializer_list<Printed> pieces) {
   return text;
 }
 
+std::string joined(std::span<const std::string> pieces, std::string_view between) {
+  std::string text;
+  for (const std::string& piece : pieces) text += str(text.empty() ? "" : between, piece);
+  return text;
+}
+
 std::string formatted(const char* format, ...) {
   std::va_list measured, printed;
   va_start(measured, format);

@@ -5,6 +5,7 @@
 #include <concepts>
 #include <cstdint>
 #include <initializer_list>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -47,6 +48,7 @@ template <class... Args>
 std::string str(const Args&... args) {
   return joined({Printed(args)...});
 }
+std::string joined(std::span<const std::string> pieces, std::string_view between);
 
 // printf's text, whatever its length: formatted("%.1f %%", 12.5).
 [[gnu::format(printf, 1, 2)]] std::string formatted(const char* format, ...);

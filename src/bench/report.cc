@@ -240,7 +240,7 @@ std::string load_html(std::span<const Measurement> all, const std::string& when)
   const Measurement& first = all.front();
   std::string title, what;
   if (shown.compares()) {
-    for (const std::string& run : shown.runs) title += (title.empty() ? "" : ", ") + run;
+    title = joined(shown.runs, ", ");
     what = str(shown.runs.size(), " runs side by side");
   } else {
     title = first.url.empty() ? first.model : str(first.model, " at ", first.url);

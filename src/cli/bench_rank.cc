@@ -54,10 +54,6 @@ std::vector<NamedLoad> loads_of(const RankBench& bench) {
   return loads;
 }
 
-std::int64_t pages_of(const EmulatedLoad& load) {
-  return (load.context + kPageSize - 1) / kPageSize * load.sequences;
-}
-
 }  // namespace
 
 Status bench_rank(const RankBench& bench, const ModelOptions& model, Backend& backend, Cli& cli) {
@@ -76,7 +72,7 @@ Status bench_rank(const RankBench& bench, const ModelOptions& model, Backend& ba
   StepLimits limits = {.max_step_tokens = 1, .max_running = 1};
   std::int64_t pages = 1;
   for (const auto& [name, load, steps] : loads) {
-    pages = std::max(pages, pages_of(load));
+    pages = std::max(pages, pages_of(load.context) * load.sequences);
     limits.max_step_tokens =
         std::max(limits.max_step_tokens, static_cast<int>(load.sequences * load.rows));
     limits.max_running = std::max(limits.max_running, load.sequences);

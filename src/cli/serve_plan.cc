@@ -242,12 +242,6 @@ void limit_bodies(const ServeMemory& memory, std::int64_t cache_bytes, HttpLimit
   limits.max_body_bytes = std::min(limits.max_body_bytes, share(16));
 }
 
-std::string joined(const std::vector<std::string>& names) {
-  std::string out;
-  for (const std::string& name : names) out += (out.empty() ? "" : ", ") + name;
-  return out;
-}
-
 std::string describe_ranks(const FittedShape& ranks) {
   const MeshShape& shape = ranks.shape;
   std::string text = shape.tp == 1 ? "" : str(shape.tp, " that divide every matrix");
@@ -268,7 +262,7 @@ std::vector<std::pair<std::string, std::string>> table(const ServeOptions& o,
   const bool f32 = o.dtype == "f32";
   return {
       {"model", str(facts.dir, " (", facts.config.model_type, ", ", facts.formats, ")")},
-      {"served as", joined(s.served_names)},
+      {"served as", joined(s.served_names, ", ")},
       {"backend", resolve_backend(o.backend)},
       {"ranks", describe_ranks(facts.ranks)},
       {"compute, KV cache, index",

@@ -144,10 +144,9 @@ Status copy_to_node(const Launch& launch, Cli& cli) {
 
 Status check_built(const Launch& launch) {
   if (launch.planned.empty()) return Ok{};
-  std::string all;
-  for (const std::string& one : launch.planned) all += (all.empty() ? "" : "; ") + one;
-  return Error{ErrorCode::kUnsupported,
-               str("planned only, not built: ", all, "; --dry-run shows the plan")};
+  return Error{
+      ErrorCode::kUnsupported,
+      str("planned only, not built: ", joined(launch.planned, "; "), "; --dry-run shows the plan")};
 }
 
 Status train_run(const Launch& launch, Cli& cli) {

@@ -10,7 +10,7 @@ namespace glint {
 namespace {
 
 int pages_of(const std::vector<TokenId>& ids) {
-  return static_cast<int>((ids.size() + kPageSize - 1) / kPageSize);
+  return static_cast<int>(glint::pages_of(std::ssize(ids)));
 }
 
 }  // namespace

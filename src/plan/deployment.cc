@@ -181,7 +181,7 @@ Result<Deployment> plan_deployment(const ModelConfig& config, const DeploymentOp
         (!d.contexts.empty() && d.contexts.back().context >= context)) {
       continue;
     }
-    const std::int64_t pages = (context + kPageSize - 1) / kPageSize;
+    const std::int64_t pages = pages_of(context);
     d.contexts.push_back({context, d.cache_tokens / kPageSize / pages * layout.dp});
   }
   if (d.fits && o.device.bandwidth > 0) find_speeds(stages, config, d);

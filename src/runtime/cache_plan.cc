@@ -12,8 +12,6 @@ constexpr std::int64_t kMaxPages = std::int64_t{1} << 24;
 constexpr double kDefaultShareOfFree = 0.5;  // a machine without a GPU does other things as well
 constexpr double kDefaultShareOfGpu = 0.9;   // as vLLM's
 
-std::int64_t pages_of(std::int64_t tokens) { return (tokens + kPageSize - 1) / kPageSize; }
-
 // Bytes for the cache by whichever wish there is, the most exact first.
 double wanted_bytes(const CacheWishes& w, const ServeMemory& m) {
   const auto total = static_cast<double>(m.total);

@@ -19,8 +19,6 @@ namespace {
 
 constexpr std::int64_t kFilled = 2048;  // tokens of a cache that a pass writes; the rest are copies
 
-std::int64_t pages_of(std::int64_t tokens) { return (tokens + kPageSize - 1) / kPageSize; }
-
 // `k` different ones of `count`, for each of `rows` rows.
 std::vector<std::int32_t> draw_experts(std::int64_t rows, int count, int k) {
   Random random(7);

@@ -91,7 +91,7 @@ struct Answer {
 }  // namespace
 
 int pages_for(int num_tokens, int num_drafts) {
-  return (num_tokens + num_drafts + kPageSize - 1) / kPageSize;
+  return static_cast<int>(pages_of(std::int64_t{num_tokens} + num_drafts));
 }
 
 Result<GenerateStats> generate(LoadedModel& model, std::vector<TokenId>& tokens, int* num_cached,

@@ -93,7 +93,7 @@ Result<Score> score(LoadedModel& model, std::span<const TokenId> ids, const Scor
   const std::int64_t T = static_cast<std::int64_t>(ids.size());
   const std::vector<std::int64_t> lengths = is_alone ? std::vector{T} : options.lengths;
   const std::int64_t longest = *std::max_element(lengths.begin(), lengths.end());
-  const int num_pages = static_cast<int>((T + kPageSize - 1) / kPageSize);
+  const int num_pages = static_cast<int>(pages_of(T));
   const Status ready = model.reserve_pages(std::max(num_pages, 1));
   const bool all_ready = !options.agree || options.agree(ready.ok());
   GLINT_TRY_STATUS(ready);

@@ -7,8 +7,6 @@ namespace {
 
 constexpr std::size_t kMaxGraphs = 512;
 
-std::int64_t pages_of(std::int64_t tokens) { return (tokens + kPageSize - 1) / kPageSize; }
-
 // Tables of another executor may lie in the same memory, but in another order.
 std::array<const void*, 3> places_of(const SeatTensors& seats) {
   return {seats.last.data, seats.lengths.data, seats.guesses.data};

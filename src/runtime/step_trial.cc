@@ -139,7 +139,7 @@ Batch StepTrial::batch_of(const PassShape& shape, Arena& arena) {
   Tensor table = arena.take(DType::kF32, {0, config_.qk_rope_head_dim});
   table.shape[0] = shape.length;
   const BatchSizes sizes = {.sequences = shape.sequences,
-                            .pages = (shape.length + kPageSize - 1) / kPageSize,
+                            .pages = pages_of(shape.length),
                             .tokens = shape.tokens,
                             .logit_rows = shape.logit_rows,
                             .end = shape.length,

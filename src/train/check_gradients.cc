@@ -94,7 +94,7 @@ Result<std::vector<TrainSequence>> with_routes(LoadedModel& model,
     sequence.ids.resize(std::min(ids.size(), static_cast<std::size_t>(config.index_topk)));
     const std::size_t tokens = sequence.ids.size();
     GLINT_TRY_STATUS(check_train_sequence(model, sequence));
-    std::vector<PageId> pages((tokens + kPageSize - 1) / kPageSize);
+    std::vector<PageId> pages(static_cast<std::size_t>(pages_of(std::ssize(sequence.ids))));
     std::iota(pages.begin(), pages.end(), 0);
     if (model.num_pages() < static_cast<int>(pages.size())) {
       GLINT_TRY_STATUS(model.reserve_pages(static_cast<int>(pages.size())));

@@ -93,7 +93,7 @@ class BlockScores {
   }
 
   std::int64_t num_queries() const { return block_.count * memory_.heads; }
-  std::int64_t num_pages() const { return (block_.visible + kPageSize - 1) / kPageSize; }
+  std::int64_t num_pages() const { return pages_of(block_.visible); }
 
   // Query i, that of head i % heads, as tiles read it, and the weight of its scores.
   void take_query(std::int64_t i) {

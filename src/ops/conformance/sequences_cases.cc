@@ -34,7 +34,7 @@ Case place_rows_case(std::int64_t S, std::int64_t count, std::int64_t gap, bool 
                     static_cast<std::int32_t>(i % 3 == 1 ? -2 - (s + i) % 3 : 7 * s + i);
               }
             }
-            const std::int64_t P = (furthest + kPageSize - 1) / kPageSize + 1;
+            const std::int64_t P = pages_of(furthest) + 1;
             for (std::int64_t i = 0; i < S * P; ++i) {
               pages.push_back(static_cast<std::int32_t>(i * 13 % 1009));
             }

@@ -247,7 +247,7 @@ class Cases {
 
   void add_selection() {
     const std::int64_t B = sizes_.batch;
-    const std::int64_t pages = (sizes_.context + kPageSize - 1) / kPageSize;
+    const std::int64_t pages = pages_of(sizes_.context);
     IndexCache cache = {.format = IndexFormat::kFp8, .dim = int{kIndexDim}};
     cache.num_slots = B * pages * kPageSize;
     const std::int64_t bytes = B * pages * cache.page_bytes();

@@ -150,9 +150,7 @@ Result<Reward> Reward::named(std::string_view name) {
   for (const Named& rule : kRules) {
     if (rule.name == base) return Reward(std::string(name), rule.rule, boxed);
   }
-  std::string known;
-  for (const std::string& one : names()) known += (known.empty() ? "" : ", ") + one;
-  return invalid(str("there is no reward ", quoted(name), "; there are ", known,
+  return invalid(str("there is no reward ", quoted(name), "; there are ", joined(names(), ", "),
                      ", each also with boxed_ before it"));
 }
 
