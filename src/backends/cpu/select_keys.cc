@@ -47,14 +47,14 @@ struct PageWeight {
 std::int64_t position_of(const SelectKeysArgs& args, std::int64_t t) {
   return args.batch.positions.ptr<std::int32_t>()[t];
 }
-const std::int32_t* pages_of(const SelectKeysArgs& args, std::int64_t t) {
+const std::int32_t* page_row(const SelectKeysArgs& args, std::int64_t t) {
   return args.batch.page_table.row<std::int32_t>(args.batch.seqs.ptr<std::int32_t>()[t]);
 }
 
 void write_slots(const SelectKeysArgs& args, std::int64_t t, const std::int32_t* keys,
                  std::int64_t count) {
   std::int32_t* out = args.out.row<std::int32_t>(t);
-  const std::int32_t* pages = pages_of(args, t);
+  const std::int32_t* pages = page_row(args, t);
   for (std::int64_t j = 0; j < count; ++j) {
     const std::int32_t key = keys ? keys[j] : static_cast<std::int32_t>(j);
     out[j] = pages[key / kPageSize] * kPageSize + key % kPageSize;
@@ -142,7 +142,7 @@ class BlockScores {
 
  private:
   std::int64_t first_slot(std::int64_t p) const {
-    const std::int64_t page = pages_of(args_, block_.first)[p];
+    const std::int64_t page = page_row(args_, block_.first)[p];
     GLINT_CHECK(page >= 0 && page < args_.cache.num_slots / kPageSize, "page beyond the cache");
     return page * kPageSize;
   }
