@@ -3,28 +3,21 @@
 
 #include "cli/chat_source.h"
 #include "cli/interrupt.h"
+#include "rl/tool_turns.h"
 #include "text/template/chat_template.h"
 
 namespace glint {
 namespace {
 
-// The functions of OpenAI's list of tools.
-std::vector<ToolSpec> tool_specs(const Json& tools) {
-  std::vector<ToolSpec> specs;
-  if (!tools.is_array()) return specs;
-  for (const Json& tool : tools.as_array()) {
-    const Json* function = tool.find("function");
-    const Json* name = (function ? *function : tool).find("name");
-    const Json* parameters = (function ? *function : tool).find("parameters");
-    if (name && name->is_string())
-      specs.push_back({name->as_string(), parameters ? *parameters : Json()});
-  }
-  return specs;
-}
+// As templates read them, and as answers are read.
+struct Tools {
+  Json list = {};
+  std::vector<ToolSpec> specs = {};
+};
 
 class LocalChat : public ChatSource {
  public:
-  LocalChat(bool thinking, Json tools, Tokenizer tokenizer, ChatTemplate chat_template,
+  LocalChat(bool thinking, Tools tools, Tokenizer tokenizer, ChatTemplate chat_template,
             LedRanks ranks, GenerateOptions generation)
       : thinking_(thinking),
         tools_(std::move(tools)),
@@ -37,11 +30,11 @@ class LocalChat : public ChatSource {
     Json kwargs(Json::Object{{"add_generation_prompt", true}});
     if (!thinking_) kwargs.set("enable_thinking", false);
     GLINT_TRY(const std::string prompt,
-              template_.render(messages, tools_, kwargs).in("the chat template"));
+              template_.render(messages, tools_.list, kwargs).in("the chat template"));
     GLINT_TRY(std::vector<TokenId> tokens, tokenizer_.encode(prompt));
     keep_common_prefix(tokens);
     DeltaParser parser(tokenizer_, {.in_reasoning = ends_in_reasoning(tokenizer_, tokens),
-                                    .tools = tool_specs(tools_),
+                                    .tools = tools_.specs,
                                     .skip_special = false});
     const InterruptGuard interrupt;
     const auto on_token = [&](TokenId token, float) {
@@ -67,7 +60,7 @@ class LocalChat : public ChatSource {
   }
 
   const bool thinking_;
-  const Json tools_;
+  const Tools tools_;
   const Tokenizer tokenizer_;
   const ChatTemplate template_;
   const LedRanks ranks_;
@@ -78,7 +71,11 @@ class LocalChat : public ChatSource {
 
 }  // namespace
 
-Result<std::unique_ptr<ChatSource>> local_chat(const ChatOptions& options, Json tools, Cli& cli) {
+Result<std::unique_ptr<ChatSource>> local_chat(const ChatOptions& options, Json list, Cli& cli) {
+  Tools tools = {.list = std::move(list)};
+  if (!options.tools.empty()) {
+    GLINT_TRY(tools.specs, read_tool_specs(tools.list).in(options.tools));
+  }
   GLINT_TRY(const int num_drafts, parse_spec(options.spec));
   GLINT_TRY(const std::string dir, model_dir(options.model, cli));
   GLINT_TRY(Tokenizer tokenizer, Tokenizer::open(dir));

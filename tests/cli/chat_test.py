@@ -43,9 +43,10 @@ check("7" in sliced and sliced == two_ranks, "ranks change a conversation", slic
 
 with tempfile.TemporaryDirectory() as folder:
     tools = pathlib.Path(folder) / "tools.json"
-    tools.write_text("{}")
-    refused = subprocess.run([GLINT, "chat", MODEL, "--tools", tools], input="", capture_output=True, text=True)
-    check(refused.returncode == 2 and "list of tools" in refused.stderr, "tools that are no list", refused.stderr)
+    for text, why in ("{}", "list of tools"), ('[{"function": {}}]', "tool 1 is no function"):
+        tools.write_text(text)
+        refused = subprocess.run([GLINT, "chat", MODEL, "--tools", tools], input="", capture_output=True, text=True)
+        check(refused.returncode == 2 and why in refused.stderr, f"tools of {text}", refused.stderr)
     tools.write_text(json.dumps([{"type": "function", "function": {
         "name": "get_weather", "description": "Weather of a city",
         "parameters": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}}}]))
