@@ -19,15 +19,15 @@ constexpr long kKeptConnections = 16384;  // libcurl's default shrinks with the 
 
 }  // namespace
 
-CurlLoop::CurlLoop() {
+CurlLoop::CurlLoop()
+    : epoll_(epoll_create1(EPOLL_CLOEXEC)),
+      alarm_(timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC)) {
   GLINT_CHECK(curl_global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK, "libcurl does not start");
   multi_ = curl_multi_init();
   GLINT_CHECK(multi_ != nullptr, "libcurl has no memory");
-  epoll_ = epoll_create1(EPOLL_CLOEXEC);
-  alarm_ = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
-  GLINT_CHECK(epoll_ >= 0 && alarm_ >= 0, "no file descriptors are left for a client");
-  epoll_event event = {.events = EPOLLIN, .data = {.fd = alarm_}};
-  epoll_ctl(epoll_, EPOLL_CTL_ADD, alarm_, &event);
+  GLINT_CHECK(epoll_ && alarm_, "no file descriptors are left for a client");
+  epoll_event event = {.events = EPOLLIN, .data = {.fd = alarm_.get()}};
+  epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, alarm_.get(), &event);
   curl_multi_setopt(multi_, CURLMOPT_SOCKETFUNCTION, on_socket);
   curl_multi_setopt(multi_, CURLMOPT_SOCKETDATA, this);
   curl_multi_setopt(multi_, CURLMOPT_TIMERFUNCTION, on_timer);
@@ -38,25 +38,23 @@ CurlLoop::CurlLoop() {
 
 CurlLoop::~CurlLoop() {
   curl_multi_cleanup(multi_);
-  close(alarm_);
-  close(epoll_);
   curl_global_cleanup();
 }
 
 int CurlLoop::on_socket(CURL*, curl_socket_t socket, int what, void* self, void* known) {
   CurlLoop& loop = *static_cast<CurlLoop*>(self);
   if (what == CURL_POLL_REMOVE) {
-    epoll_ctl(loop.epoll_, EPOLL_CTL_DEL, socket, nullptr);
+    epoll_ctl(loop.epoll_.get(), EPOLL_CTL_DEL, socket, nullptr);
     return 0;
   }
   epoll_event event = {.events = 0, .data = {.fd = socket}};
   if (what & CURL_POLL_IN) event.events |= EPOLLIN;
   if (what & CURL_POLL_OUT) event.events |= EPOLLOUT;
   if (known == nullptr) {
-    epoll_ctl(loop.epoll_, EPOLL_CTL_ADD, socket, &event);
+    epoll_ctl(loop.epoll_.get(), EPOLL_CTL_ADD, socket, &event);
     curl_multi_assign(loop.multi_, socket, self);  // known from now on
   } else {
-    epoll_ctl(loop.epoll_, EPOLL_CTL_MOD, socket, &event);
+    epoll_ctl(loop.epoll_.get(), EPOLL_CTL_MOD, socket, &event);
   }
   return 0;
 }
@@ -78,7 +76,7 @@ void CurlLoop::arm(Clock::time_point deadline) {
         std::max<std::int64_t>(deadline.time_since_epoch() / std::chrono::nanoseconds(1), 1);
     spec.it_value = {.tv_sec = ns / 1'000'000'000, .tv_nsec = ns % 1'000'000'000};
   }
-  timerfd_settime(alarm_, TFD_TIMER_ABSTIME, &spec, nullptr);
+  timerfd_settime(alarm_.get(), TFD_TIMER_ABSTIME, &spec, nullptr);
 }
 
 void CurlLoop::step(Clock::time_point deadline,
@@ -88,13 +86,13 @@ void CurlLoop::step(Clock::time_point deadline,
   const bool due = wake <= Clock::now();
   if (!due) arm(wake);
   std::array<epoll_event, kEvents> events;
-  const int count = epoll_wait(epoll_, events.data(), kEvents, due ? 0 : -1);
+  const int count = epoll_wait(epoll_.get(), events.data(), kEvents, due ? 0 : -1);
   int running = 0;
   for (int i = 0; i < count; ++i) {
     const auto& event = events[static_cast<std::size_t>(i)];
-    if (event.data.fd == alarm_) {
+    if (event.data.fd == alarm_.get()) {
       std::uint64_t rung;
-      if (read(alarm_, &rung, sizeof rung) < 0) continue;
+      if (read(alarm_.get(), &rung, sizeof rung) < 0) continue;
       armed_ = Clock::time_point::max();
       continue;
     }

@@ -8,6 +8,8 @@
 #include <functional>
 #include <map>
 
+#include "base/owned_fd.h"
+
 namespace glint {
 
 class CurlLoop {
@@ -39,7 +41,7 @@ class CurlLoop {
   void run_due_timers();
 
   CURLM* multi_ = nullptr;
-  int epoll_ = -1, alarm_ = -1;                            // the alarm is a timerfd
+  const OwnedFd epoll_, alarm_;                            // the alarm is a timerfd
   Clock::time_point curl_due_ = Clock::time_point::max();  // when libcurl wants to be called
   Clock::time_point armed_ = Clock::time_point::max();     // what the alarm is set to
   std::multimap<Clock::time_point, std::function<void()>> timers_;
