@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/file.h"
+#include "base/json_text.h"
 #include "base/str.h"
 #include "quant/descriptors.h"
 #include "quant/matchers.h"
@@ -172,9 +173,8 @@ void add_faults(const std::vector<std::string>& names, const std::string& what, 
 
 std::string quant_method(const Json& config_json) {
   const Json* quantization = config_json.find("quantization_config");
-  const bool is_object = quantization && quantization->is_object();
-  const Json* method = is_object ? quantization->find("quant_method") : nullptr;
-  return method && method->is_string() ? method->as_string() : "";
+  const std::string* method = quantization ? text_of(*quantization, "quant_method") : nullptr;
+  return method ? *method : "";
 }
 
 Status check_descriptors(const DescribedWeights& weights, OutputCheck& out) {

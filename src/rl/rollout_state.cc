@@ -42,7 +42,7 @@ class Reader {
   explicit Reader(const Json& json) : json_(json) {}
 
   void operator()(const char* name, bool& value) {
-    const Json* const found = find(name);
+    const Json* const found = json_.find(name);
     if (found && found->is_bool()) {
       value = found->as_bool();
     } else {
@@ -50,7 +50,7 @@ class Reader {
     }
   }
   void operator()(const char* name, std::string& value) {
-    const Json* const found = find(name);
+    const Json* const found = json_.find(name);
     if (found && found->is_string()) {
       value = found->as_string();
     } else {
@@ -74,9 +74,6 @@ class Reader {
   Status status = Ok{};
 
  private:
-  const Json* find(const char* name) const {
-    return json_.is_object() ? json_.find(name) : nullptr;
-  }
   void fail(const char* name) {
     status = invalid(str("the state of rollouts has no sound ", quoted(name)));
   }
@@ -173,7 +170,7 @@ void Writer::operator()(const char* name, const std::vector<T>& values) {
 template <class T>
 void Reader::operator()(const char* name, std::vector<T>& values) {
   values.clear();
-  const Json* const found = find(name);
+  const Json* const found = json_.find(name);
   if constexpr (std::is_arithmetic_v<T>) {
     if (!found || !found->is_string()) return fail(name);
     const std::string& text = found->as_string();

@@ -67,7 +67,7 @@ Result<std::vector<ToolSpec>> read_tool_specs(const Json& tools) {
     if (!tool.is_object()) return wrong(specs.size());
     const Json* const inner = tool.find("function");
     const Json& function = inner ? *inner : tool;
-    const Json* const name = function.is_object() ? function.find("name") : nullptr;
+    const Json* const name = function.find("name");
     if (!name || !name->is_string()) return wrong(specs.size());
     const Json* const parameters = function.find("parameters");
     specs.push_back({name->as_string(), parameters ? *parameters : Json()});

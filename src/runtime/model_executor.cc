@@ -526,7 +526,6 @@ Tensor ModelExecutor::sample(LaunchedStep& step, const Tensor& logits) {
 }
 
 void ModelExecutor::run_draft_rows(std::span<SliceRun> runs) {
-  if (options_.max_drafts == 0) return;
   std::vector<Drafter::Rows> rows;
   std::vector<std::vector<TokenId>> buffers(runs.size());
   auto buffer = buffers.begin();

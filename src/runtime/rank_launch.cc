@@ -46,14 +46,11 @@ bool is_there(const RankStream& stream) {
 int await_rank(pid_t pid, const RankStream& stream) {
   pollfd leader = {.fd = stream.fd(), .events = POLLRDHUP, .revents = 0};
   int status = 0;
-  while (::waitpid(pid, &status, WNOHANG) == 0) {
+  for (int looks = 0; ::waitpid(pid, &status, WNOHANG) == 0;) {
     if (::poll(&leader, 1, kLookMilliseconds) <= 0) continue;
     // It may be about to say why it ends.
-    for (int look = 0; look < 10 && ::waitpid(pid, &status, WNOHANG) == 0; ++look)
-      ::poll(nullptr, 0, kLookMilliseconds);
-    ::kill(pid, SIGKILL);
-    ::waitpid(pid, &status, 0);
-    break;
+    if (++looks > 10) ::kill(pid, SIGKILL);
+    ::poll(nullptr, 0, kLookMilliseconds);
   }
   ::shutdown(stream.fd(), SHUT_RDWR);
   return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
@@ -80,18 +77,15 @@ std::string write_hello(const RankHello& hello) {
 
 Result<RankHello> read_hello(std::string_view text) {
   GLINT_TRY(const Json said, parse_json(text));
-  const auto member = [&](const char* name) {
-    return said.is_object() ? said.find(name) : nullptr;
-  };
   RankHello hello;
   for (const auto& [name, to] :
        {std::pair{"build", &hello.build}, {"launch", &hello.launch}, {"machine", &hello.machine}}) {
-    const Json* const value = member(name);
+    const Json* const value = said.find(name);
     if (!value || !value->is_string()) return invalid(str("a rank does not say its ", name));
     *to = value->as_string();
   }
   for (const auto& [name, to] : {std::pair{"rank", &hello.rank}, {"size", &hello.size}}) {
-    const Json* const value = member(name);
+    const Json* const value = said.find(name);
     if (!value || !value->is_int() || value->as_int() < 0 || value->as_int() > 1 << 20)
       return invalid(str("a rank does not say its ", name));
     *to = static_cast<int>(value->as_int());
