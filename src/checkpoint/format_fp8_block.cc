@@ -1,6 +1,5 @@
 // FP8 in blocks of 128 x 128, as released checkpoints have it (formats.h).
 #include <algorithm>
-#include <cmath>
 
 #include "checkpoint/formats.h"
 #include "tensor/fp8.h"
@@ -11,12 +10,6 @@ namespace {
 constexpr float kE4m3Max = 448;
 
 }  // namespace
-
-float largest_magnitude(const float* values, std::int64_t count) {
-  float amax = 0;
-  for (std::int64_t i = 0; i < count; ++i) amax = std::max(amax, std::fabs(values[i]));
-  return amax;
-}
 
 void encode_fp8_block(const float* values, std::int64_t rows, std::int64_t cols,
                       std::uint8_t* codes, float* scales) {

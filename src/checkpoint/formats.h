@@ -9,8 +9,6 @@
 
 namespace glint {
 
-float largest_magnitude(const float* values, std::int64_t count);
-
 // format_fp8_block.cc: `values` [rows, cols] -> codes e4m3 [rows, cols] and scales
 // [ceil(rows/128), ceil(cols/128)]. scale = amax / 448 of its block (1 where all is zero), a code
 // the nearest of value / scale. A part of a matrix can be encoded alone if it begins at a multiple

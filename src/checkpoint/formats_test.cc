@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/random.h"
+#include "tensor/fp8.h"
 
 namespace glint {
 namespace {

@@ -137,8 +137,7 @@ Status converse(Chat& chat, LineEditor& editor, Cli& cli) {
   while (!quit) {
     const std::optional<std::string> line = editor.read("> ");
     if (!line) break;
-    const bool is_blank = line->find_first_not_of(" \t") == std::string::npos;
-    if (is_blank || chat.command(*line, quit)) continue;
+    if (trimmed(*line).empty() || chat.command(*line, quit)) continue;
     chat.say("user", *line);
     Result<Json::Array> calls = chat.answer();
     // The model asked for tools: the user plays them, until it answers.

@@ -13,10 +13,6 @@
 namespace glint {
 namespace {
 
-bool is_blank(std::string_view line) {
-  return line.find_first_not_of(" \t\r") == std::string_view::npos;
-}
-
 class Reader {
  public:
   explicit Reader(const PromptFile& file) : file_(file) {}
@@ -29,7 +25,7 @@ class Reader {
     for (std::string_view line : split(contents, '\n')) {
       ++number;
       if (line.ends_with('\r')) line.remove_suffix(1);
-      if (is_blank(line)) continue;
+      if (trimmed(line).empty()) continue;
       if (!is_jsonl) {
         const auto first = parse_json(line);
         is_jsonl = first.ok() && first.value().is_object();

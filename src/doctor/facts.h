@@ -101,6 +101,8 @@ struct MachineFacts {
   bool has_peermem = false;                  // nvidia_peermem or nv_peer_mem is loaded
   std::vector<LibraryFacts> libraries = {};
   std::vector<std::string> variables = {};  // "NCCL_P2P_DISABLE=1", those that look.h was given
+
+  bool in_container() const { return !container.empty(); }
 };
 
 // Rates that were measured; 0: not.

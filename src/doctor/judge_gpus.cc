@@ -11,8 +11,6 @@ namespace {
 constexpr std::int64_t kLeastDriver = 580;  // of CUDA 13
 constexpr int kLeastCapability = 80;        // that backends/cuda compiles for
 
-bool in_container(const MachineFacts& m) { return !m.container.empty(); }
-
 std::size_t answering(const GpuSystemFacts& gpu) {
   return static_cast<std::size_t>(
       std::count_if(gpu.gpus.begin(), gpu.gpus.end(), [](const GpuFacts& g) { return g.answers; }));
@@ -58,7 +56,7 @@ Finding judge_driver(const MachineFacts& m) {
     out.mark = Mark::kFix;
     out.text = "the GPUs have no NVIDIA driver";
     out.commands = {
-        in_container(m)
+        m.in_container()
             ? "sudo apt install nvidia-open && sudo reboot  # on the host, of NVIDIA's repository"
             : "sudo apt install nvidia-open && sudo reboot  # of NVIDIA's repository"};
     return out;
@@ -67,7 +65,8 @@ Finding judge_driver(const MachineFacts& m) {
   if (!gpu.has_devices && answering(gpu) == 0) {
     out.mark = Mark::kFix;
     out.text += "; its devices (/dev/nvidiactl) are not here";
-    out.commands = {in_container(m) ? "docker run --gpus all ..." : "sudo nvidia-modprobe -u -c 0"};
+    out.commands = {m.in_container() ? "docker run --gpus all ..."
+                                     : "sudo nvidia-modprobe -u -c 0"};
   } else if (!gpu.smi_error.empty()) {
     out.mark = Mark::kFix;
     out.text += "; " + gpu.smi_error;
@@ -80,7 +79,7 @@ Finding judge_driver(const MachineFacts& m) {
   } else if (gpu.smi.empty()) {
     out.mark = Mark::kNote;
     out.text += "; without nvidia-smi neither memory nor peer access can be told";
-    out.commands = {in_container(m)
+    out.commands = {m.in_container()
                         ? "docker run --gpus all -e NVIDIA_DRIVER_CAPABILITIES=compute,utility ..."
                         : "sudo apt install nvidia-smi"};
   }
@@ -205,8 +204,8 @@ Finding judge_iommu(const MachineFacts& m) {
     out.text += ", where NCCL is slow or hangs in its first exchange";
   }
   const bool amd = m.cpu.model.find("AMD") != std::string::npos;
-  out.commands.push_back(passes ? grub(amd ? "amd_iommu=off" : "intel_iommu=off", in_container(m))
-                                : grub("iommu=pt", in_container(m)));
+  out.commands.push_back(passes ? grub(amd ? "amd_iommu=off" : "intel_iommu=off", m.in_container())
+                                : grub("iommu=pt", m.in_container()));
   if (!only_links)
     out.commands.push_back("export NCCL_P2P_DISABLE=1  # until then: by way of memory, slowly");
   return out;
@@ -234,7 +233,7 @@ Finding judge_acs(const MachineFacts& m) {
   std::string all;
   for (const std::string& bridge : gpu.redirecting_bridges) all += " " + bridge;
   out.commands = {str("for b in", all, "; do sudo setpci -s $b ECAP_ACS+0x6.w=0000; done",
-                      in_container(m) ? "  # on the host, " : "  # ",
+                      m.in_container() ? "  # on the host, " : "  # ",
                       "until the next start; for good: ACS off in the BIOS")};
   return out;
 }
@@ -266,7 +265,7 @@ Finding judge_peers(const GpuSystemFacts& gpu) {
 
 void judge_fabric(const MachineFacts& m, std::vector<Finding>& out) {
   const GpuSystemFacts& gpu = m.gpu;
-  if (gpu.switches == 0 || in_container(m)) return;
+  if (gpu.switches == 0 || m.in_container()) return;
   if (gpu.has_fabric_manager) {
     out.push_back({"GPUs", "NVSwitch", Mark::kOk,
                    str(gpu.switches, " switches, and their fabric manager is installed")});

@@ -19,12 +19,10 @@ std::string bytes(std::int64_t n) { return human_bytes(static_cast<double>(n)); 
 
 std::string counted(int n, const char* thing) { return str(n, " ", thing, n == 1 ? "" : "s"); }
 
-bool in_container(const MachineFacts& m) { return !m.container.empty(); }
-
 Finding judge_system(const MachineFacts& m) {
   std::string text = m.system;
   if (!m.kernel.empty()) text += ", Linux " + m.kernel;
-  if (in_container(m))
+  if (m.in_container())
     text += m.container == "container" ? ", in a container"
                                        : str(", in a container (", m.container, ")");
   if (m.cpu.is_virtual) text += ", on a virtual machine";
@@ -165,7 +163,7 @@ std::vector<Finding> judge_limits(const MachineFacts& m) {
   const LimitFacts& limits = m.limits;
   std::vector<Finding> out;
   if (!limits.known) return out;
-  const bool docker = in_container(m);
+  const bool docker = m.in_container();
   if (limits.open_files && *limits.open_files < kManyFiles) {
     out.push_back(
         {"limits",
@@ -225,8 +223,8 @@ Finding judge_shared_memory(const MachineFacts& m, const DiskFacts& disk) {
         disk.what,
         Mark::kFix,
         text + "; processes of several GPUs exchange through it, and NCCL fails when it is full",
-        {in_container(m) ? "docker run --ipc=host ...  # or --shm-size=16g"
-                         : "sudo mount -o remount,size=16G /dev/shm"}};
+        {m.in_container() ? "docker run --ipc=host ...  # or --shm-size=16g"
+                          : "sudo mount -o remount,size=16G /dev/shm"}};
   return {"disks", disk.what, Mark::kOk, text};
 }
 
@@ -253,7 +251,7 @@ Finding judge_disk(const MachineFacts& m, const DiskFacts& disk) {
     out.mark = Mark::kNote;
     out.text += "; over a network a first load takes as long as the network needs";
     out.commands = {"export HF_HUB_CACHE=/a/local/disk"};
-  } else if (models && in_container(m) && disk.type == "overlay") {
+  } else if (models && m.in_container() && disk.type == "overlay") {
     out.mark = Mark::kNote;
     out.text += "; inside the container, and gone with it";
     out.commands = {"docker run -v ~/.cache/huggingface:/root/.cache/huggingface ..."};

@@ -1,7 +1,6 @@
 #include "ops/kv_rows.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 #include <vector>
 
@@ -36,12 +35,6 @@ void store_e4m3(const float* values, std::int64_t n, float scale, std::byte* out
 
 void load_e4m3(const std::byte* bytes, std::int64_t n, float* out) {
   for (std::int64_t i = 0; i < n; ++i) out[i] = e4m3_to_float(static_cast<std::uint8_t>(bytes[i]));
-}
-
-float largest_magnitude(const float* values, std::int64_t n) {
-  float amax = 0;
-  for (std::int64_t i = 0; i < n; ++i) amax = std::max(amax, std::fabs(values[i]));
-  return amax;
 }
 
 }  // namespace

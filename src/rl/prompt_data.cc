@@ -124,7 +124,7 @@ Result<std::vector<TrainPrompt>> read_train_prompts(const PromptDataOptions& opt
   int number = 0;
   for (const std::string_view line : split(contents, '\n')) {
     ++number;
-    if (line.find_first_not_of(" \t\r") != line.npos) rows.emplace_back(line, number);
+    if (!trimmed(line).empty()) rows.emplace_back(line, number);
   }
   const auto count = static_cast<std::int64_t>(rows.size());
   const auto place = [&](std::int64_t bound) {

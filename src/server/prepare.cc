@@ -20,12 +20,6 @@ constexpr std::size_t kMaxWordBytes = std::size_t{1} << 20;
 // Log-probabilities of prompt tokens, of which each is half a kilobyte of JSON.
 constexpr std::int64_t kMaxPromptScores = std::int64_t{1} << 20;
 
-std::string_view stripped(std::string_view text) {
-  const std::size_t begin = text.find_first_not_of(" \t\r\n");
-  if (begin == std::string_view::npos) return {};
-  return text.substr(begin, text.find_last_not_of(" \t\r\n") + 1 - begin);
-}
-
 // 0 shares prefixes with everyone who sent no salt. What wants numbers of every prompt row may not
 // find rows in the cache, so it shares with nobody.
 std::uint64_t salt_of(const ApiRequest& request, std::uint64_t seed) {
@@ -164,7 +158,7 @@ Result<std::string, ApiError> render_chat(const ApiRequest& request, const TextM
   if (chat.continue_final_message && !chat.messages.empty()) {
     // The prompt ends with the last message's text; what the template puts after it goes.
     const Json* content = messages.back().find("content");
-    const std::string_view last = stripped(content->as_string());
+    const std::string_view last = trimmed(content->as_string());
     const std::size_t found = prompt.rfind(last);
     if (!last.empty() && found != std::string::npos) prompt.resize(found + last.size());
   }
@@ -175,7 +169,7 @@ ApiStatus encode_prompts(const ApiRequest& request, const TextModel& model, int 
                          Prepared& out) {
   if (request.chat) {
     GLINT_TRY(const std::string prompt, render_chat(request, model));
-    out.deltas.in_reasoning = stripped(prompt).ends_with("<think>");
+    out.deltas.in_reasoning = trimmed(prompt).ends_with("<think>");
     GLINT_TRY(out.prompts.emplace_back(), encode_one(request, prompt, model, max_model_len));
     return Ok{};
   }

@@ -44,8 +44,7 @@ class WaitingRequest {
 };
 
 bool is_json_type(std::string_view header) {
-  std::string type = lower(header.substr(0, header.find(';')));
-  while (!type.empty() && type.back() == ' ') type.pop_back();
+  const std::string type = lower(trimmed(header.substr(0, header.find(';')), " "));
   return type.empty() || type == "application/json" || type.ends_with("+json");
 }
 

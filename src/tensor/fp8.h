@@ -2,7 +2,9 @@
 // specification of every kernel.
 #pragma once
 
+#include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstdint>
 
 namespace glint {
@@ -41,6 +43,13 @@ constexpr float e8m0_to_float(std::uint8_t code) {
   if (code == 0) return 0x1p-127f;
   if (code == 0xff) return std::bit_cast<float>(0x7fc00000u);
   return std::bit_cast<float>(std::uint32_t{code} << 23);
+}
+
+// From which scales are made.
+inline float largest_magnitude(const float* values, std::int64_t count) {
+  float amax = 0;
+  for (std::int64_t i = 0; i < count; ++i) amax = std::max(amax, std::fabs(values[i]));
+  return amax;
 }
 
 // The smallest power of two >= `value`, a positive normal float ("ue8m0" scales).

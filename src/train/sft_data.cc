@@ -15,10 +15,6 @@ namespace {
 
 using Ids = std::vector<TokenId>;
 
-bool is_blank(std::string_view line) {
-  return line.find_first_not_of(" \t\r") == std::string_view::npos;
-}
-
 std::size_t common_prefix(const Ids& a, const Ids& b) {
   return static_cast<std::size_t>(std::ranges::mismatch(a, b).in1 - a.begin());
 }
@@ -36,7 +32,7 @@ class Reader {
     int number = 0;
     for (const std::string_view line : split(contents, '\n')) {
       ++number;
-      if (is_blank(line)) continue;
+      if (trimmed(line).empty()) continue;
       GLINT_TRY(TrainSequence sequence, parse(line).in(str(file_.path, ", line ", number)));
       data.sequences.push_back(std::move(sequence));
     }
