@@ -26,7 +26,7 @@ void SelfComm::reduce_scatter(const Tensor& partial, const Tensor& out) {
 void SelfComm::all_gather(const Tensor& mine, const Tensor& all) { copy(mine, all); }
 void SelfComm::exchange(const ExchangeArgs& args) {
   const std::int32_t* const offsets = args.offsets.ptr<std::int32_t>();
-  copy_rows(args.x, args.rows, 0, args.out, 0, offsets[args.first[1]] - offsets[args.first[0]]);
+  copy_rows(args.x, args.rows, 0, args.out, offsets[args.first[1]] - offsets[args.first[0]]);
 }
 void SelfComm::send(const Tensor&, int) {
   GLINT_CHECK(false, "a group of one has nobody to send to");

@@ -218,7 +218,7 @@ class SharedComm final : public Comm {
     for (int r = 0; r < size(); ++r) most = std::max(most, rows_of(args, r));
     const bool whole = in_turns(most, window, [&](std::int64_t at, std::int64_t n) {
       const std::int64_t own = std::clamp(rows_of(args, rank_) - at, std::int64_t{0}, n);
-      copy_rows(args.x, args.rows, at, Tensor(mine(), args.x.dtype, {n, width}), 0, own);
+      copy_rows(args.x, args.rows, at, Tensor(mine(), args.x.dtype, {n, width}), own);
       if (!meet(call)) return false;
       for (const SentRows& s : wanted) {
         const std::int64_t begin = std::max(s.begin, at);

@@ -218,8 +218,7 @@ void SocketComm::exchange(const ExchangeArgs& args) {
     behind += count;
     std::vector<std::byte>& rows = sent[static_cast<std::size_t>(r)];
     rows.resize(static_cast<std::size_t>(count) * row);
-    copy_rows(args.x, args.rows, begin, Tensor(rows.data(), args.x.dtype, {count, width}), 0,
-              count);
+    copy_rows(args.x, args.rows, begin, Tensor(rows.data(), args.x.dtype, {count, width}), count);
   }
   const std::vector<SentRows> wanted = rows_sent_to(args, rank_, size_);
   const auto place = [&](int r) {

@@ -36,7 +36,7 @@ class Reply {
         std::shared_ptr<Metrics> metrics);
 
   void respond(HttpResponse response);
-  void respond(const Json& json, int status = 200) { respond(json_response(json, status)); }
+  void respond(const Json& json) { respond(json_response(json)); }
   void fail(const ApiError& error) {
     respond(error_response(error, context_->style, context_->request_id));
   }

@@ -73,7 +73,7 @@ namespace {
 std::array<std::int64_t, 7> part_bytes(const AttentionPlan& plan, std::int64_t segments) {
   constexpr std::int64_t kPanels = AttentionMemory::kPanels;
   return {kPanel * plan.stride * plan.size(),
-          kPanels * panel_bytes(plan.code(), kPanel, plan.width),
+          kPanels * panel_bytes(plan.code(), plan.width),
           kSegment * plan.stride * plan.size(),
           kPanels * kPanel * kPStride * plan.size(),
           plan.latent_panels * kPanel * kSegment * plan.size(),
@@ -117,7 +117,7 @@ int AttentionBlock::rows_of(std::int64_t panel) const {
 }
 
 std::byte* AttentionBlock::queries(std::int64_t panel) const {
-  return memory_.queries + panel * panel_bytes(plan_.code(), kPanel, plan_.width);
+  return memory_.queries + panel * panel_bytes(plan_.code(), plan_.width);
 }
 
 // The queries of a panel's rows, latent and rope part side by side. Rows that no item has are

@@ -47,9 +47,9 @@ constexpr std::int64_t padded(Code code, std::int64_t k) {
 // Elements between copied rows of x: readable beyond k to any x_align, and not a multiple of 4096
 // bytes, because the rows of a tile must not share the sets of the cache.
 constexpr std::int64_t x_stride(std::int64_t k) { return aligned_up(k, 128) + 32; }
-// Bytes of `k` columns of a panel of `rows` rows; without scales.
-constexpr std::int64_t panel_bytes(Code code, int rows, std::int64_t k) {
-  return padded(code, k) / per_dword(code) * rows * 4;
+// Bytes of `k` columns of a panel; without scales.
+constexpr std::int64_t panel_bytes(Code code, std::int64_t k) {
+  return padded(code, k) / per_dword(code) * kPanel * 4;
 }
 
 // Rows to be packed. Panel layout: [k / per_dword][rows] dwords, a dword being per_dword
@@ -62,7 +62,7 @@ struct PackArgs {
   std::int64_t bytes;               // of each row, to be packed
   int num_rows;                     // 0 .. panel_rows; the others become zeros
   int panel_rows;                   // kHalfPanel or kPanel
-  std::byte* panel;                 // aligned to 64: panel_bytes(code, panel_rows, k)
+  std::byte* panel;                 // aligned to 64: panel_bytes(code, k), or half of them
   std::int64_t ahead = 0;           // bytes ahead of each row to prefetch; 0: none
   const std::byte* next = nullptr;  // as many bytes as the rows have are prefetched from here
   bool past_caches = false;         // the panel is not read soon

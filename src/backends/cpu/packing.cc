@@ -54,9 +54,9 @@ PartAt place_of(const PanelPart& part) {
   }
   if (weight.layout != WeightLayout::kPacked) return at;
   const Code code = code_of(weight);
-  const std::int64_t bytes = panel_bytes(code, kPanel, weight.cols);
+  const std::int64_t bytes = panel_bytes(code, weight.cols);
   at.codes = weight.data.data + n0 / kPanel * bytes + begin / per_dword(code) * kPanel * 4;
-  at.bytes = panel_bytes(code, kPanel, std::min<std::int64_t>(end - begin, kChunk));
+  at.bytes = panel_bytes(code, std::min<std::int64_t>(end - begin, kChunk));
   if (weight.format == WeightFormat::kNvfp4) {
     at.scales = weight.data.data + panels_of(weight) * bytes + n0 * scale_groups(weight) +
                 begin / kNvfp4Group * kPanel;
@@ -69,7 +69,7 @@ namespace {
 std::int64_t packed_data_bytes(const Weight& weight) {
   const std::int64_t scales =
       weight.format == WeightFormat::kNvfp4 ? scale_groups(weight) * kPanel : 0;
-  return panels_of(weight) * (panel_bytes(code_of(weight), kPanel, weight.cols) + scales);
+  return panels_of(weight) * (panel_bytes(code_of(weight), weight.cols) + scales);
 }
 
 // Neighbouring panels of one weight.
@@ -88,7 +88,7 @@ void touch(const std::byte* data, std::int64_t bytes) {
 
 void pack_panels(const Kernels& kernels, const Stretch& stretch) {
   const auto& [from, to] = *stretch.pair;
-  const std::int64_t bytes = panel_bytes(code_of(from), kPanel, from.cols);
+  const std::int64_t bytes = panel_bytes(code_of(from), from.cols);
   const std::int64_t scale_bytes = scale_groups(from) * kPanel;
   std::byte* const scales = to.data.data + panels_of(from) * bytes;
   const std::int64_t source_bytes = row_bytes(from) * kPanel;

@@ -304,8 +304,8 @@ void Products::multiply(const PanelPart& part, PartAt at, const Rows& x, Scratch
                      .starts = k0 == 0,
                      .tiles = &scratch.tiles};
     if (is_packed) {
-      const std::int64_t left = panel_bytes(code, kPanel, part.end - k0);
-      const std::int64_t lines = (decodes ? panel_bytes(code, kPanel, k) : k * kPanel * 2) / 64;
+      const std::int64_t left = panel_bytes(code, part.end - k0);
+      const std::int64_t lines = (decodes ? panel_bytes(code, k) : k * kPanel * 2) / 64;
       tile.ahead = readings ? ahead_evenly(readings * lines, at.codes, following)
                             : ahead_by(distance, at.codes, at.codes + left, next.codes);
     } else {

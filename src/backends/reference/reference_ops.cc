@@ -5,10 +5,6 @@
 
 namespace glint {
 
-ReferenceOps::ReferenceOps(std::unique_ptr<Device> device) : device_(std::move(device)) {
-  GLINT_CHECK(device_->is_host(), "the reference computes in host memory");
-}
-
 std::unique_ptr<Gradients> ReferenceOps::make_gradients() {
   return std::make_unique<ReferenceGradients>();
 }

@@ -16,9 +16,6 @@ namespace glint {
 
 class ReferenceOps : public Backend {
  public:
-  // `device` must be host memory.
-  explicit ReferenceOps(std::unique_ptr<Device> device = make_host_device());
-
   Device& device() override { return *device_; }
   Capabilities capabilities() const override;
 
@@ -29,7 +26,7 @@ class ReferenceOps : public Backend {
   std::unique_ptr<Gradients> make_gradients() override;
 
  private:
-  std::unique_ptr<Device> device_;
+  const std::unique_ptr<Device> device_ = make_host_device();
 };
 
 }  // namespace glint

@@ -221,9 +221,9 @@ WeightBytes make_weight(const Noise& noise, std::int64_t stream, WeightFormat fo
 
 }  // namespace
 
-Weight Workspace::weight(WeightFormat format, std::int64_t rows, std::int64_t cols, bool unaligned,
-                         Fp8Blocks blocks) {
-  WeightBytes made = make_weight(noise_, ++stream_, format, rows, cols, blocks);
+Weight Workspace::weight(WeightFormat format, std::int64_t rows, std::int64_t cols,
+                         bool unaligned) {
+  WeightBytes made = make_weight(noise_, ++stream_, format, rows, cols, {});
   Weight& w = made.weight;
   w.data.data = place(made.data, unaligned ? size_of(w.data.dtype) : 0);
   if (w.scale.rank) w.scale.data = place(made.scale, unaligned ? size_of(w.scale.dtype) : 0);

@@ -89,8 +89,7 @@ class Workspace {
   Tensor input(DType dtype, Dims dims, Pad pad = {});
   Tensor ints(const std::vector<std::int32_t>& values, Dims dims);
   // `unaligned`: data that starts one element after a multiple of 256 bytes, as in a mapped file.
-  Weight weight(WeightFormat format, std::int64_t rows, std::int64_t cols, bool unaligned = false,
-                Fp8Blocks blocks = {});
+  Weight weight(WeightFormat format, std::int64_t rows, std::int64_t cols, bool unaligned = false);
   // `count` of them, one after another with gaps in between.
   WeightStack stack(WeightFormat format, std::int64_t count, std::int64_t rows, std::int64_t cols,
                     Fp8Blocks blocks = {});
