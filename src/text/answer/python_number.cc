@@ -1,7 +1,6 @@
 #include "text/answer/python_number.h"
 
 #include <algorithm>
-#include <cctype>
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
@@ -15,11 +14,6 @@ namespace {
 
 constexpr std::size_t kMaxDigits = 4300;  // of int(), against quadratic time
 constexpr std::string_view kDigits = "0123456789";
-
-bool is_digit(char c, bool hex) {
-  const auto byte = static_cast<unsigned char>(c);
-  return hex ? std::isalnum(byte) != 0 : std::isdigit(byte) != 0;
-}
 
 // Each decimal digit of any script as ASCII.
 std::string with_ascii_digits(std::string_view text) {
@@ -36,24 +30,26 @@ std::string with_ascii_digits(std::string_view text) {
   return out;
 }
 
-}  // namespace
-
-std::optional<std::string> clean_python_number(std::string_view text, bool hex) {
+// `text` without the blanks around it and the underscores between digits, its decimal digits as
+// ASCII. Nothing if an underscore stands anywhere else.
+std::optional<std::string> clean_number(std::string_view text) {
   const std::string digits = with_ascii_digits(jinja::strip(text));
   std::string out;
   for (std::size_t i = 0; i < digits.size(); ++i) {
     if (digits[i] != '_') {
       out += digits[i];
-    } else if (i == 0 || i + 1 == digits.size() || !is_digit(digits[i - 1], hex) ||
-               !is_digit(digits[i + 1], hex)) {
+    } else if (i == 0 || i + 1 == digits.size() || !is_digit(digits[i - 1]) ||
+               !is_digit(digits[i + 1])) {
       return {};
     }
   }
   return out;
 }
 
+}  // namespace
+
 std::optional<Json> parse_python_int(std::string_view text) {
-  std::optional<std::string> number = clean_python_number(text);
+  std::optional<std::string> number = clean_number(text);
   if (!number || number->empty()) return {};
   const bool negative = number->front() == '-';
   if (negative || number->front() == '+') number->erase(0, 1);
@@ -70,7 +66,7 @@ std::optional<Json> parse_python_int(std::string_view text) {
 }
 
 std::optional<double> parse_python_float(std::string_view text) {
-  const std::optional<std::string> number = clean_python_number(text);
+  const std::optional<std::string> number = clean_number(text);
   if (!number || number->empty()) return {};
   std::string lower = jinja::to_lower(*number);
   if (lower[0] == '+' || lower[0] == '-') lower.erase(0, 1);

@@ -10,10 +10,6 @@
 
 namespace glint {
 
-// `text` without the blanks around it and the underscores between digits (`hex`: or letters), its
-// decimal digits as ASCII. Nothing if an underscore stands anywhere else.
-std::optional<std::string> clean_python_number(std::string_view text, bool hex = false);
-
 // int(text): an integer of any size, up to the 4300 digits that Python reads.
 std::optional<Json> parse_python_int(std::string_view text);
 
