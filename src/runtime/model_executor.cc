@@ -49,6 +49,12 @@ bool drafts_ahead(const LoadedModel& model, const ModelExecutorOptions& options)
   return options.max_drafts > 0 && model.shard().shape.num_ranks() == 1;
 }
 
+ModelExecutorOptions resolve(ModelExecutorOptions options, const LoadedModel& model) {
+  if (options.num_token_ids == 0)
+    options.num_token_ids = static_cast<TokenId>(model.config().vocab_size);
+  return options;
+}
+
 bool all_in_vocabulary(const Request& request, const LoadedModel& model) {
   return check_vocabulary(model, request.prompt).ok() &&
          check_token_ids(request.sampling, static_cast<int>(model.config().vocab_size)).ok();
@@ -69,19 +75,18 @@ bool follows_unread(const SliceRun& run) {
 
 ModelExecutor::ModelExecutor(LoadedModel& model, const ModelExecutorOptions& options)
     : model_(model),
-      options_(options),
+      options_(resolve(options, model)),
       info_(make_info(model, options)),
       seats_(model.ops().device(),
              seat_sizes(model.config(), model.options().activations,
                         drafts_ahead(model, options) ? options.max_drafts : 0)),
-      drafter_(model, options.num_token_ids ? options.num_token_ids : info_.vocab_size),
-      logprobs_(model, options.num_token_ids ? options.num_token_ids : info_.vocab_size),
+      drafter_(model, options_.num_token_ids),
+      logprobs_(model, options_.num_token_ids),
       masks_(info_.vocab_size),
       routed_(model.ops(), info_.num_moe_layers, info_.num_experts, info_.num_experts_per_tok) {
   GLINT_CHECK(options.max_drafts == 0 || model.has_mtp(), "drafts need the MTP layer");
   if (drafts_ahead(model, options)) {
-    seat_drafter_.emplace(model, seats_,
-                          options.num_token_ids ? options.num_token_ids : info_.vocab_size);
+    seat_drafter_.emplace(model, seats_, options_.num_token_ids);
   }
   if (model.shard().shape.moves_experts) {
     balancer_.emplace(model.shard(), ExpertBalancerOptions{.layers = info_.moe_layers,
@@ -89,7 +94,6 @@ ModelExecutor::ModelExecutor(LoadedModel& model, const ModelExecutorOptions& opt
                                                            .interval = options.balance_steps});
   }
   seats_.reserve(options.max_running);
-  if (options_.num_token_ids == 0) options_.num_token_ids = info_.vocab_size;
 }
 
 // Steps in flight write to memory of this object.

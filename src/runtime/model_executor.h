@@ -86,7 +86,7 @@ class ModelExecutor final : public Executor {
   void balance_experts();
 
   LoadedModel& model_;
-  ModelExecutorOptions options_;
+  const ModelExecutorOptions options_;
   ExecutorInfo info_;
   std::unordered_map<RequestId, std::shared_ptr<SequenceState>> sequences_;
   SeatTable seats_;
