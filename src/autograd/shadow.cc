@@ -28,8 +28,7 @@ void fill_zero(Device& device, std::byte* data, std::size_t bytes) {
 
 Buffer zeroed_memory(Device& device, std::size_t bytes) {
   Buffer buffer = device.allocate(bytes);
-  GLINT_CHECK(buffer.data(),
-              str("no memory for ", human_bytes(static_cast<double>(bytes)), " of gradients"));
+  GLINT_CHECK(buffer.data(), str("no memory for ", human_bytes(bytes), " of gradients"));
   fill_zero(device, buffer.data(), bytes);
   return buffer;
 }

@@ -134,9 +134,8 @@ Result<NpyWriter> NpyWriter::create(const std::string& path, std::vector<std::in
   writer.data_begin_ = static_cast<std::int64_t>(start.size());
   const std::int64_t bytes = writer.data_begin_ + writer.expected_ * 4;
   if (const int code = reserve(::fileno(writer.file_.get()), bytes)) {
-    return Error{ErrorCode::kResourceExhausted,
-                 str("cannot reserve ", human_bytes(static_cast<double>(bytes)), " for ", path,
-                     ": ", std::strerror(code))};
+    return Error{ErrorCode::kResourceExhausted, str("cannot reserve ", human_bytes(bytes), " for ",
+                                                    path, ": ", std::strerror(code))};
   }
   writer.note(std::fwrite(start.data(), 1, start.size(), writer.file_.get()) == start.size());
   return writer;

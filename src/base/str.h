@@ -58,6 +58,9 @@ std::string with_commas(std::int64_t n);
 
 // "1.39 TiB", "704.2 GiB", "12 B": four significant digits, binary units.
 std::string human_bytes(double bytes);
+std::string human_bytes(std::integral auto bytes) {
+  return human_bytes(static_cast<double>(bytes));
+}
 
 // The pieces of `text` between occurrences of `separator`; one empty piece for an empty text.
 std::vector<std::string_view> split(std::string_view text, char separator);
@@ -70,6 +73,7 @@ constexpr bool is_digit(char c) { return c >= '0' && c <= '9'; }
 constexpr bool is_alnum(char c) {
   return is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
+constexpr bool is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 
 // With the letters A to Z small.
 std::string lower(std::string_view text);

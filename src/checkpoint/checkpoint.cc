@@ -89,8 +89,8 @@ Status Checkpoint::expect_room_for_copies() const {
   return Error{
       ErrorCode::kResourceExhausted,
       str(source_->name(), ": weights in F16, or in FP8 with a scale for each row, become ",
-          "f32, which needs ", human_bytes(static_cast<double>(bytes)), " of memory, but only ",
-          human_bytes(static_cast<double>(available)), " are available; convert them to bf16")};
+          "f32, which needs ", human_bytes(bytes), " of memory, but only ", human_bytes(available),
+          " are available; convert them to bf16")};
 }
 
 bool Checkpoint::becomes_f32(const StoredTensor& tensor) const {

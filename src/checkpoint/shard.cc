@@ -125,8 +125,7 @@ Result<ShardFile> ShardFile::create(const std::string& path, std::string_view he
   ShardFile file(path, std::move(opened), static_cast<std::int64_t>(head.size()));
   const int fd = file.fd_.get();
   if (const int code = ::posix_fallocate(fd, 0, file.data_begin_ + data_bytes)) {
-    return system_error("cannot reserve " + human_bytes(static_cast<double>(data_bytes)) + " for",
-                        path, code);
+    return system_error("cannot reserve " + human_bytes(data_bytes) + " for", path, code);
   }
   GLINT_TRY_STATUS(write_at(fd, path, 0, std::as_bytes(std::span(head))));
   return file;
@@ -184,7 +183,7 @@ Status check_free_space(const std::string& path, std::int64_t bytes) {
   if (needed <= static_cast<double>(space.available)) return Ok{};
   return Error{ErrorCode::kResourceExhausted,
                str(path, " needs ", human_bytes(needed), ", but only ",
-                   human_bytes(static_cast<double>(space.available)), " are free there")};
+                   human_bytes(space.available), " are free there")};
 }
 
 }  // namespace glint

@@ -84,9 +84,8 @@ Status bench_rank(const RankBench& bench, const ModelOptions& model, Backend& ba
   Device& device = backend.device();
   if (const std::int64_t free = device.memory().available; needed > free)
     return Error{ErrorCode::kResourceExhausted,
-                 str("a rank of tp ", ranks, " with these loads needs ",
-                     human_bytes(static_cast<double>(needed)), ", and ",
-                     human_bytes(static_cast<double>(free)), " are free on ", device.name(),
+                 str("a rank of tp ", ranks, " with these loads needs ", human_bytes(needed),
+                     ", and ", human_bytes(free), " are free on ", device.name(),
                      "; fewer or shorter sequences need less")};
   double copies = 0;
   {
@@ -99,8 +98,8 @@ Status bench_rank(const RankBench& bench, const ModelOptions& model, Backend& ba
   Console& console = cli.console;
   console.print(str(device.name(), ": copies ", formatted("%.0f", copies * 1e-9),
                     " GB/s; one rank of tp ", ranks, ", ", name_of(*model.dummy), ", ",
-                    human_bytes(static_cast<double>(rank->weight_bytes())),
-                    " of made-up weights, latents in ", name_of(options.latent), "\n"));
+                    human_bytes(rank->weight_bytes()), " of made-up weights, latents in ",
+                    name_of(options.latent), "\n"));
   console.print(
       "ms: the rank's kernels alone, experts drawn uniformly; no sampling and no host. least: the "
       "bytes that a pass must move at the speed of copies. sums: over the ranks, not run, 10 us "

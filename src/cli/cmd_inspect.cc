@@ -164,7 +164,7 @@ std::string describe_sizes(const Report& report) {
   std::string weights;
   for (const Release release : kReleases) {
     weights += str(weights.empty() ? "" : ", ", name_of(release), " ",
-                   human_bytes(static_cast<double>(release_bytes(report.config, release, true))));
+                   human_bytes(release_bytes(report.config, release, true)));
   }
   return line("parameters", parameters) +
          line("active", str(with_commas(count.active), " a token, ",
@@ -182,12 +182,12 @@ std::string describe_rows(const Inventory& inventory) {
   std::int64_t tensors = 0, parameters = 0;
   for (const Inventory::Row& r : inventory.rows) {
     text += row(name_of(r.role), r.format.c_str(), with_commas(r.tensors),
-                with_commas(r.parameters), human_bytes(static_cast<double>(r.bytes)));
+                with_commas(r.parameters), human_bytes(r.bytes));
     tensors += r.tensors;
     parameters += r.parameters;
   }
   return text + row("total", "", with_commas(tensors), with_commas(parameters),
-                    human_bytes(static_cast<double>(inventory.bytes)));
+                    human_bytes(inventory.bytes));
 }
 
 std::string describe_names(const char* title, const std::vector<std::string>& names) {

@@ -154,8 +154,7 @@ void record_graphs(ModelExecutor& executor, std::int64_t max_seq_len, Cli& cli) 
   const GraphStats graphs = executor.record_graphs(max_seq_len);
   if (graphs.count > 0)
     cli.console.note(formatted("  %zu graphs of decode steps recorded in %.1f s, %s", graphs.count,
-                               graphs.seconds,
-                               human_bytes(static_cast<double>(graphs.bytes)).c_str()));
+                               graphs.seconds, human_bytes(graphs.bytes).c_str()));
 }
 
 void tell_environment(const Environment& environment, Cli& cli) {

@@ -61,7 +61,7 @@ std::string describe(const OutputCheck& check, bool with_source) {
                       static_cast<long long>(row.matrices), with_commas(row.error.weights).c_str(),
                       error.c_str());
   }
-  text += str("total ", human_bytes(static_cast<double>(check.bytes)), "\n\n");
+  text += str("total ", human_bytes(check.bytes), "\n\n");
   for (const std::string& what : check.unchecked) text += str("not checked: ", what, "\n");
   if (check.faults.empty()) return text + "nothing is wrong\n";
   for (const std::string& fault : check.faults) text += str("fault: ", fault, "\n");

@@ -71,8 +71,8 @@ Result<std::unique_ptr<LoadedModel>> load_model(const ModelOptions& resolved,
   const Placement& placement = model->load_stats().placement;
   if (resolved.packing == Packing::kIfRoom && placement.packed_bytes > 0 && !placement.is_packed) {
     cli.console.note(str("weights stay where the files are mapped, which is slower: packing takes ",
-                         human_bytes(static_cast<double>(placement.packed_bytes)), ", and ",
-                         human_bytes(static_cast<double>(placement.available)), " are free"));
+                         human_bytes(placement.packed_bytes), ", and ",
+                         human_bytes(placement.available), " are free"));
   }
   return model;
 }

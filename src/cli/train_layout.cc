@@ -7,9 +7,7 @@
 namespace glint {
 namespace {
 
-std::string bytes_text(const Json& bytes) {
-  return human_bytes(static_cast<double>(bytes.as_int()));
-}
+std::string bytes_text(const Json& bytes) { return human_bytes(bytes.as_int()); }
 
 }  // namespace
 

@@ -15,7 +15,7 @@ constexpr std::int64_t kManyFiles = 4096;
 // The /dev/shm that NCCL's documentation asks of containers.
 constexpr std::int64_t kSharedMemory = kGiB;
 
-std::string bytes(std::int64_t n) { return human_bytes(static_cast<double>(n)); }
+std::string bytes(std::int64_t n) { return human_bytes(n); }
 
 std::string counted(int n, const char* thing) { return str(n, " ", thing, n == 1 ? "" : "s"); }
 

@@ -13,7 +13,7 @@ std::string padded(const std::string& text, int width) {
 
 // "size" and what it is of the reference's.
 std::string size_of_files(const EvaluatedModel& model, const EvaluatedModel* reference) {
-  const std::string size = human_bytes(static_cast<double>(model.file_bytes));
+  const std::string size = human_bytes(model.file_bytes);
   if (!reference || reference->file_bytes == 0) return size;
   const double share =
       static_cast<double>(model.file_bytes) / static_cast<double>(reference->file_bytes);
@@ -38,7 +38,7 @@ std::string percent(double share) { return formatted("%.2f %%", 100 * share); }
 std::string describe_formats(const EvaluatedModel& model) {
   std::string text;
   for (const auto& [format, bytes] : model.format_bytes)
-    text += str(text.empty() ? "" : ", ", format, " ", human_bytes(static_cast<double>(bytes)));
+    text += str(text.empty() ? "" : ", ", format, " ", human_bytes(bytes));
   return text;
 }
 

@@ -43,8 +43,7 @@ std::string comparison(const EvalReport& report) {
   return str(
       "<section>\n<table>\n", cells({"", "reference", "model"}), cells({"name", a.name, b.name}),
       cells({"computed in", a.computed_in, b.computed_in}),
-      cells({"weight files", human_bytes(static_cast<double>(a.file_bytes)),
-             human_bytes(static_cast<double>(b.file_bytes))}),
+      cells({"weight files", human_bytes(a.file_bytes), human_bytes(b.file_bytes)}),
       cells({"weights by format", describe_formats(a), describe_formats(b)}),
       cells({"perplexity", formatted("%.6f", r.ref_perplexity), formatted("%.6f", r.perplexity)}),
       cells({"top-1 of the text", percent(r.ref_top1), percent(r.top1)}),

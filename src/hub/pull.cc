@@ -190,12 +190,11 @@ Status check_room(const PullPlan& plan) {
   const fs::space_info space = fs::space(there, error);
   if (error || static_cast<double>(space.available) >= static_cast<double>(plan.missing_bytes))
     return Ok{};
-  return Error{
-      ErrorCode::kResourceExhausted,
-      str(quoted(folder, 4096), " has room for ", human_bytes(static_cast<double>(space.available)),
-          ", and ", human_bytes(static_cast<double>(plan.missing_bytes)),
-          " are to be fetched: free some, or name another place (HF_HUB_CACHE, "
-          "--cache-dir, --local-dir)")};
+  return Error{ErrorCode::kResourceExhausted,
+               str(quoted(folder, 4096), " has room for ", human_bytes(space.available), ", and ",
+                   human_bytes(plan.missing_bytes),
+                   " are to be fetched: free some, or name another place (HF_HUB_CACHE, "
+                   "--cache-dir, --local-dir)")};
 }
 
 Status run_pull(HubClient& hub, const PullPlan& plan, std::function<void(std::int64_t)> on_bytes) {

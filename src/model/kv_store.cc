@@ -49,9 +49,8 @@ Result<KvStore> KvStore::make(const ModelConfig& config, const KvOptions& option
   store.buffer_ = device.allocate(static_cast<std::size_t>(bytes));
   if (bytes > 0 && store.buffer_.data() == nullptr)
     return Error{ErrorCode::kResourceExhausted,
-                 str("no room on ", device.name(), " for a KV cache of ",
-                     human_bytes(static_cast<double>(bytes)), " (", options.num_pages,
-                     " pages); a shorter context or fewer sequences need less")};
+                 str("no room on ", device.name(), " for a KV cache of ", human_bytes(bytes), " (",
+                     options.num_pages, " pages); a shorter context or fewer sequences need less")};
   store.layers_ = lay_out(config, options, store.buffer_.data()).layers;
   return store;
 }

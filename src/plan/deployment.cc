@@ -91,7 +91,7 @@ void find_speeds(Stages& stages, const ModelConfig& config, Deployment& d) {
 }
 
 std::string limit_of(const Deployment& d, std::int64_t budget) {
-  const auto size = [](std::int64_t bytes) { return human_bytes(static_cast<double>(bytes)); };
+  const auto size = [](std::int64_t bytes) { return human_bytes(bytes); };
   const DeploymentOptions& o = d.options;
   const std::int64_t weights = d.rank.weight_bytes();
   if (weights > budget) {

@@ -6,7 +6,6 @@ namespace glint {
 namespace {
 
 std::string size(double bytes) { return human_bytes(bytes); }
-std::string size(std::int64_t bytes) { return size(static_cast<double>(bytes)); }
 std::string line(const std::string& name, const std::string& value) {
   return formatted("  %-26s %s\n", name.c_str(), value.c_str());
 }

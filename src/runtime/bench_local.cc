@@ -35,9 +35,8 @@ class Sequences {
         bytes > free) {
       return Error{
           ErrorCode::kResourceExhausted,
-          str(count, " sequences of ", with_commas(length), " tokens need ",
-              human_bytes(static_cast<double>(bytes)), ", and ",
-              human_bytes(static_cast<double>(free)), " are free; measure fewer or shorter ones")};
+          str(count, " sequences of ", with_commas(length), " tokens need ", human_bytes(bytes),
+              ", and ", human_bytes(free), " are free; measure fewer or shorter ones")};
     }
     GLINT_TRY_STATUS(model.reserve_pages(static_cast<int>(pages)));
     return Sequences(model, count, length);

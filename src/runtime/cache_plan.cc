@@ -44,13 +44,12 @@ Result<CachePlan> plan_cache(const CacheWishes& w, const ServeMemory& m) {
   const std::int64_t free = m.available - (m.on_host ? 0 : m.weights + m.activations);
   if (free < 0)
     return invalid(
-        str("weights and steps of ", human_bytes(static_cast<double>(m.weights + m.activations)),
-            " do not fit: ", human_bytes(static_cast<double>(m.available)),
+        str("weights and steps of ", human_bytes(m.weights + m.activations),
+            " do not fit: ", human_bytes(m.available),
             " are free on the GPU; quantize the checkpoint, or serve with --backend cpu"));
   if (pages * m.page > free)
-    return invalid(str("a KV cache of ", human_bytes(static_cast<double>(pages * m.page)),
-                       " does not fit: ", human_bytes(static_cast<double>(free)),
-                       " are free; ask for less"));
+    return invalid(str("a KV cache of ", human_bytes(pages * m.page),
+                       " does not fit: ", human_bytes(free), " are free; ask for less"));
   if (pages < 1 || (pages < pages_of(w.max_model_len) && !w.may_shorten))
     return invalid(str("the KV cache would hold ", with_commas(pages * kPageSize),
                        " tokens, fewer than the context of ", with_commas(w.max_model_len),

@@ -251,8 +251,7 @@ Status LoadedModel::make_room(const StepMemory& planned) {
         std::pair(&moves_.arena, planned.moves)}) {
     if (bytes > 0 && !arena->reserve(static_cast<std::size_t>(bytes))) {
       return Error{ErrorCode::kResourceExhausted,
-                   str("no room on ", ops().device().name(), " for ",
-                       human_bytes(static_cast<double>(bytes)),
+                   str("no room on ", ops().device().name(), " for ", human_bytes(bytes),
                        " of activations; smaller steps (--max-num-batched-tokens) need less")};
     }
   }
@@ -308,7 +307,7 @@ Status LoadedModel::make_rope_table() {
   if (!rope_.memory.data()) {
     return Error{ErrorCode::kResourceExhausted,
                  str("no room on ", ops().device().name(), " for a rotary table of ",
-                     human_bytes(static_cast<double>(bytes)), "; a shorter context needs less")};
+                     human_bytes(bytes), "; a shorter context needs less")};
   }
   rope_.table = Tensor(rope_.memory.data(), DType::kF32, {positions, dim});
   ops().device().copy_in(rope_.table.data, table.data(), bytes);
@@ -379,14 +378,14 @@ StepOutput LoadedModel::run_own(const StepRows& rows, const StepOptions& options
 }
 
 StepOutput LoadedModel::draft(const StepRows& rows, const HiddenRows& target,
-                              std::span<const std::int32_t> selection, bool to_host) {
+                              std::span<const std::int32_t> selection) {
   GLINT_CHECK(has_mtp() && shard_.is_last(), "a draft needs an MTP layer");
   tell({.kind = RankPass::Kind::kDraft,
         .shards = {rows},
         .selection = {selection.begin(), selection.end()}},
        target);
   StepOutput out = draft_own(rows, target, {.selection = selection}, draft_.begin());
-  if (to_host) out.logits = on_host(out.device_logits, draft_.logits);
+  out.logits = on_host(out.device_logits, draft_.logits);
   activity_.end();
   return out;
 }

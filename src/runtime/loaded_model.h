@@ -167,7 +167,7 @@ class LoadedModel {
   // token; `target` the hidden state of each row. `selection` [T, index_topk]: slots that an
   // earlier draft selected, used instead of selecting.
   StepOutput draft(const StepRows& rows, const HiddenRows& target,
-                   std::span<const std::int32_t> selection = {}, bool to_host = true);
+                   std::span<const std::int32_t> selection = {});
   // The same of all shards; `target` and `selection` are of the rows of all, shard after shard.
   StepOutput draft(std::span<const StepRows> shards, const HiddenRows& target,
                    std::span<const std::int32_t> selection = {});

@@ -15,7 +15,7 @@ Tensor Arena::take(DType dtype, std::initializer_list<std::int64_t> dims) {
     constexpr std::size_t kChunk = std::size_t{32} << 20;
     chunks_.push_back(device_.allocate(std::max(bytes, kChunk)));
     GLINT_CHECK(chunks_.back().data(),
-                str("no memory for ", human_bytes(static_cast<double>(bytes)), " of temporaries"));
+                str("no memory for ", human_bytes(bytes), " of temporaries"));
   }
   tensor.data = chunks_[chunk_].data() + used_;
   used_ += bytes;

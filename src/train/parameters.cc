@@ -137,12 +137,12 @@ Result<Parameters> Parameters::make(ModelWeights& weights, TapeOps& tape, const 
     count += section.count;
   }
   const auto bytes = padded * static_cast<std::int64_t>(sizeof(float));
-  const std::string wanted = human_bytes(static_cast<double>(bytes));
+  const std::string wanted = human_bytes(bytes);
   Device& device = tape.device();
   if (const std::int64_t free = available_memory(); bytes > free) {
     return Error{ErrorCode::kResourceExhausted,
                  str("the gradients of ", count, " parameters take ", wanted, ", and ",
-                     human_bytes(static_cast<double>(free)), " are free")};
+                     human_bytes(free), " are free")};
   }
   Parameters parameters;
   parameters.device_ = &device;

@@ -11,8 +11,6 @@
 namespace glint {
 namespace {
 
-bool is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
-
 std::string_view stripped(std::string_view text) { return trimmed(text, " \t\n\v\f\r"); }
 
 void replace_all(std::string& text, std::string_view from, std::string_view to) {

@@ -47,8 +47,6 @@ Grade deepscaler(std::string_view text, std::string_view label) {
   return grade_boxed(text, label);
 }
 
-bool is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
-
 // The last match of (?i)Answer\s*:\s*([^\n]+).
 std::optional<std::string_view> last_answer_line(std::string_view text) {
   constexpr std::string_view kAnswer = "answer";
