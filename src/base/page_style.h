@@ -1,7 +1,10 @@
-// The style of the pages that glint writes: cards, tables, and the charts of svg.h.
+// The frame and the style of the pages that glint writes: cards, tables, the charts of svg.h.
 #pragma once
 
+#include <string>
 #include <string_view>
+
+#include "base/str.h"
 
 namespace glint {
 
@@ -42,5 +45,21 @@ svg text { fill: var(--muted); font: 12px system-ui, sans-serif; }
 .dots circle { fill: var(--series); }
 .dots g:hover circle { fill: var(--ink); }
 )css";
+
+// A page with its heading; `head` and `style` are in its head as well. It ends with kPageEnd.
+inline std::string page_begin(const std::string& title, std::string_view style = {},
+                              std::string_view head = {}) {
+  return str(
+      "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n",
+      head, "<title>", escape_html(title), "</title>\n<style>", kPageStyle, style,
+      "</style>\n</head>\n<body>\n<h1>", escape_html(title), "</h1>\n");
+}
+inline constexpr std::string_view kPageEnd = "</body>\n</html>\n";
+
+// One of .figures.
+inline std::string figure(const std::string& value, const std::string& meaning) {
+  return str("<div><b>", escape_html(value), "</b><span>", escape_html(meaning), "</span></div>\n");
+}
 
 }  // namespace glint

@@ -252,11 +252,8 @@ std::string load_html(std::span<const Measurement> all, const std::string& when)
     if (!first.label.empty()) what += ", " + first.label;
   }
   std::string page =
-      str("<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
-          "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>",
-          escape_html(title), "</title>\n<style>", kPageStyle, kTimelineStyle,
-          "</style>\n</head>\n<body>\n<h1>", escape_html(title), "</h1>\n<p>", escape_html(when),
-          ", ", escape_html(what),
+      page_begin(title, kTimelineStyle) +
+      str("<p>", escape_html(when), ", ", escape_html(what),
           ". TTFT is the time to the first chunk, TPOT that of each further token, ITL the gap "
           "between chunks, E2E the whole answer.</p>\n");
   page += table(shown);
@@ -268,7 +265,7 @@ std::string load_html(std::span<const Measurement> all, const std::string& when)
                 escape_html(clients_of(*m)), ": distributions and every request</summary>\n",
                 timeline(*m), distributions(*m), "</details>\n");
   }
-  return page + "</body>\n</html>\n";
+  return str(page, kPageEnd);
 }
 
 std::string load_table(std::span<const Measurement> all) {

@@ -18,10 +18,6 @@ std::string cells(std::initializer_list<std::string> values) {
   return row + "</tr>\n";
 }
 
-std::string figure(const std::string& value, const std::string& what) {
-  return str("<div><b>", escape_html(value), "</b><span>", escape_html(what), "</span></div>\n");
-}
-
 std::string figures(const EvalReport& report) {
   const Evaluation& r = report.result;
   std::string out = "<section class=\"figures\">\n";
@@ -123,16 +119,13 @@ std::string eval_html(const EvalReport& report) {
   const Evaluation& r = report.result;
   const std::string title = str(report.model.name, " against ", report.reference.name);
   std::string page =
-      str("<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
-          "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>",
-          escape_html(title), "</title>\n<style>", kPageStyle, "</style>\n</head>\n<body>\n<h1>",
-          escape_html(title), "</h1>\n<p>", with_commas(r.rows), " positions of ",
-          with_commas(r.sequences), " sequences of ", escape_html(report.text),
-          ". KL divergence is KL(reference || model) of the next token.</p>\n");
+      page_begin(title) + str("<p>", with_commas(r.rows), " positions of ",
+                              with_commas(r.sequences), " sequences of ", escape_html(report.text),
+                              ". KL divergence is KL(reference || model) of the next token.</p>\n");
   page += figures(report) + comparison(report);
   if (!r.layer_error.empty()) page += layer_section(r);
   page += distribution_section(r) + position_section(r);
-  return page + "</body>\n</html>\n";
+  return str(page, kPageEnd);
 }
 
 }  // namespace glint

@@ -74,13 +74,11 @@ std::string to_html(const PlanReport& r) {
   const Deployment& d = r.deployment;
   const DeploymentOptions& o = d.options;
   const std::string title = str(o.model, " on ", o.count, " x ", o.device.product);
-  std::string page = str("<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n",
-                         "<meta name=\"viewport\" content=\"width=device-width\">\n<title>",
-                         escape_html(title), "</title>\n<style>", kPageStyle,
-                         "</style>\n</head>\n<body>\n<h1>", escape_html(title), "</h1>\n<p>",
-                         escape_html(str(o.format, ", ", describe(o.layout), ". ",
-                                         d.fits ? "It fits." : "It does not fit: " + d.limit)),
-                         "</p>\n");
+  std::string page =
+      page_begin(title) + str("<p>",
+                              escape_html(str(o.format, ", ", describe(o.layout), ". ",
+                                              d.fits ? "It fits." : "It does not fit: " + d.limit)),
+                              "</p>\n");
   page += section("Memory of a device", "Weights by role, what steps take, and the cache.",
                   memory_chart(d));
   if (!d.decode.empty()) {
@@ -94,7 +92,7 @@ std::string to_html(const PlanReport& r) {
                     "How long each sequence can be when so many run at once.", context_chart(d));
   }
   page += str("<section>\n<details><summary>as numbers</summary>\n<pre style=\"overflow-x: auto\">",
-              escape_html(to_text(r)), "</pre>\n</details>\n</section>\n</body>\n</html>\n");
+              escape_html(to_text(r)), "</pre>\n</details>\n</section>\n", kPageEnd);
   return page;
 }
 

@@ -49,10 +49,6 @@ Lines lines_with(const std::vector<Json>& all, std::string_view name) {
   return some;
 }
 
-std::string figure(const std::string& value, const std::string& meaning) {
-  return str("<div><b>", escape_html(value), "</b><span>", escape_html(meaning), "</span></div>\n");
-}
-
 double mean_of(const Lines& lines, std::string_view name, std::size_t last) {
   const std::size_t count = std::min(last, lines.size());
   double sum = 0;
@@ -254,20 +250,17 @@ std::string to_html(const RunPage& page, const std::vector<Json>& metrics,
   if (page.rounds_done < page.rounds && page.rounds_done > 0) {
     state += formatted("; %.0f min left", std::ceil(page.seconds_left / 60));
   }
-  std::string out =
-      str("<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
-          "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n",
-          page.refresh_seconds > 0
-              ? str("<meta http-equiv=\"refresh\" content=\"", page.refresh_seconds, "\">\n")
-              : std::string(),
-          "<title>", escape_html(title), "</title>\n<style>", kPageStyle, kOwnStyle,
-          "</style>\n</head>\n<body>\n<h1>", escape_html(title), "</h1>\n<p>", state, ".</p>\n");
+  const std::string refresh =
+      page.refresh_seconds > 0
+          ? str("<meta http-equiv=\"refresh\" content=\"", page.refresh_seconds, "\">\n")
+          : "";
+  std::string out = page_begin(title, kOwnStyle, refresh) + str("<p>", state, ".</p>\n");
   if (!rounds.empty()) out += figures(rounds, evals);
   out += section(kEval, evals, "after round");
   for (const Curve& curve : kCurves) out += section(curve, rounds, "round");
   out += eval_samples(samples) + rollout_samples(samples);
   if (!rounds.empty()) out += numbers(rounds);
-  return out + "</body>\n</html>\n";
+  return str(out, kPageEnd);
 }
 
 }  // namespace glint
