@@ -8,7 +8,7 @@
 namespace glint {
 namespace {
 
-// Tokens that came, and answers that were under way, in each second since the first request.
+// Tokens that came in each second since the first request, and how many more answers are under way.
 struct Seconds {
   std::map<std::int64_t, double> tokens;
   std::map<std::int64_t, int> answers;
@@ -23,18 +23,11 @@ struct Seconds {
       if (!record.failure.empty()) continue;
       for (std::size_t i = 0; i < record.chunks.size(); ++i)
         tokens[second(record.chunks[i])] += record.tokens_of_chunk(i);
-      for (std::int64_t s = second(record.start); s <= second(record.chunks.back()); ++s)
-        ++answers[s];
+      ++answers[second(record.start)];
+      --answers[second(record.chunks.back()) + 1];
     }
   }
 };
-
-template <class Map>
-auto greatest(const Map& map) {
-  typename Map::mapped_type out = {};
-  for (const auto& [key, value] : map) out = std::max(out, value);
-  return out;
-}
 
 }  // namespace
 
@@ -72,8 +65,12 @@ LoadSummary summarize(std::span<const StreamRecord> records, double seconds,
   out.itl_ms = Distribution::of(split_gaps(records, {}).outside);
   const Seconds each(records);
   // A run of less than a second has no second that is whole.
-  out.peak_tokens_per_s = std::max(greatest(each.tokens), out.output_tokens_per_s());
-  out.peak_concurrency = greatest(each.answers);
+  out.peak_tokens_per_s = out.output_tokens_per_s();
+  for (const auto& [second, tokens] : each.tokens)
+    out.peak_tokens_per_s = std::max(out.peak_tokens_per_s, tokens);
+  int running = 0;
+  for (const auto& [second, more] : each.answers)
+    out.peak_concurrency = std::max(out.peak_concurrency, running += more);
   return out;
 }
 

@@ -59,6 +59,11 @@ TEST(Summary, rates_and_peaks_count_tokens_and_not_chunks) {
   EXPECT_DOUBLE_EQ(s.tpot_ms.mean, (1000.0 / 6 + 600.0 / 9) / 2);
 }
 
+TEST(Summary, takes_no_longer_for_long_answers) {
+  const StreamRecord record = {.chunks = {at(1'000'000'000)}};
+  EXPECT_EQ(summarize(std::vector(1 << 16, record), 1).peak_concurrency, 1 << 16);
+}
+
 TEST(Summary, good_answers_keep_every_limit_that_was_given) {
   std::vector<StreamRecord> records(3);
   records[0] = {.start = at(0), .chunks = {at(10), at(30)}, .usage_tokens = 2};

@@ -62,7 +62,8 @@ std::int64_t PartFile::bytes_in(const std::string& path, std::int64_t size) {
 bool PartFile::read_record() {
   std::array<std::int64_t, kHeadWords> head = {};
   struct stat file = {}, record = {};
-  if (fstat(file_.get(), &file) != 0 || file.st_size != size_ || fstat(record_.get(), &record) != 0 ||
+  if (fstat(file_.get(), &file) != 0 || file.st_size != size_ ||
+      fstat(record_.get(), &record) != 0 ||
       pread(record_.get(), head.data(), sizeof head, 0) != sizeof head || head[0] != kMagic ||
       head[1] != size_ || head[2] < 1)
     return false;
@@ -70,7 +71,8 @@ bool PartFile::read_record() {
   const std::size_t parts = parts_of(size_, head[2]);
   if (bytes != parts * sizeof(std::int64_t)) return false;
   std::vector<std::int64_t> done(parts);
-  if (pread(record_.get(), done.data(), bytes, sizeof head) != static_cast<ssize_t>(bytes)) return false;
+  if (pread(record_.get(), done.data(), bytes, sizeof head) != static_cast<ssize_t>(bytes))
+    return false;
   for (std::size_t i = 0; i < parts; ++i) {
     const std::int64_t begin = static_cast<std::int64_t>(i) * head[2];
     if (done[i] < 0 || done[i] > std::min(head[2], size_ - begin)) return false;
