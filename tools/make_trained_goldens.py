@@ -36,7 +36,7 @@ MODEL = ROOT / "models" / "glm5-tiny"
 FORMATS = {"bf16": None, "fp8": ("--format", "fp8", "--scope", "all-linear"),
            "nvfp4": ("--format", "nvfp4", "--scope", "all-linear")}
 SEQUENCES = (("heldout-4k.ids.txt", 0, 600), ("heldout.ids.txt", 3, 250), ("heldout.ids.txt", 17, 250))
-K = 16           # largest logits kept of every row
+K = 8            # largest logits kept of every row
 EVERY = 160      # rows of which all are
 
 
