@@ -1,5 +1,5 @@
 // Checks of what conformance does not ask of a backend: its memory, its copies, and that an output
-// row has the same bits whatever ran beside it. For the unit test and for tools/gpu_check, which
+// row has the same bits whatever ran beside it. For the unit test and for tests/gpu_check, which
 // has no test framework.
 #pragma once
 
