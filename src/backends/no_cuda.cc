@@ -4,8 +4,7 @@
 namespace glint {
 
 Status find_cuda_device(int) {
-  return Error{ErrorCode::kUnsupported,
-               "this build has no CUDA; build the preset cuda, or run with --backend cpu"};
+  return unsupported("this build has no CUDA; build the preset cuda, or run with --backend cpu");
 }
 
 Result<std::unique_ptr<Backend>> make_cuda_ops(int device, bool) {

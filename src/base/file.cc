@@ -26,7 +26,7 @@ Result<std::size_t> regular_size(int fd, const std::string& path) {
   struct stat info = {};
   if (::fstat(fd, &info) != 0) return system_error(ErrorCode::kNotFound, "cannot stat", path);
   if (!S_ISREG(info.st_mode)) {
-    return Error{ErrorCode::kNotFound, str(path, " is not a regular file")};
+    return not_found(str(path, " is not a regular file"));
   }
   return static_cast<std::size_t>(info.st_size);
 }
@@ -34,8 +34,7 @@ Result<std::size_t> regular_size(int fd, const std::string& path) {
 // `contents`: what `path` begins with.
 Status refuse_lfs_pointer(const std::string& path, std::string_view contents) {
   if (!contents.starts_with("version https://git-lfs.github.com/spec/")) return Ok{};
-  return Error{ErrorCode::kNotFound,
-               path + " is a git-lfs pointer, not the file: run \"git lfs pull\" beside it"};
+  return not_found(path + " is a git-lfs pointer, not the file: run \"git lfs pull\" beside it");
 }
 
 // For all pages that `bytes` touch.

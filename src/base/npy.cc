@@ -134,8 +134,8 @@ Result<NpyWriter> NpyWriter::create(const std::string& path, std::vector<std::in
   writer.data_begin_ = static_cast<std::int64_t>(start.size());
   const std::int64_t bytes = writer.data_begin_ + writer.expected_ * 4;
   if (const int code = reserve(::fileno(writer.file_.get()), bytes)) {
-    return Error{ErrorCode::kResourceExhausted, str("cannot reserve ", human_bytes(bytes), " for ",
-                                                    path, ": ", std::strerror(code))};
+    return exhausted(
+        str("cannot reserve ", human_bytes(bytes), " for ", path, ": ", std::strerror(code)));
   }
   writer.note(std::fwrite(start.data(), 1, start.size(), writer.file_.get()) == start.size());
   return writer;
@@ -164,8 +164,7 @@ Status NpyWriter::finish() {
   note(::fsync(::fileno(file_.get())) == 0);
   if (!failed_) note(::rename(beside_.c_str(), path_.c_str()) == 0);
   if (failed_) {
-    return Error{ErrorCode::kResourceExhausted,
-                 str("cannot write ", path_, ": ", std::strerror(failed_))};
+    return exhausted(str("cannot write ", path_, ": ", std::strerror(failed_)));
   }
   file_.reset();
   return Ok{};

@@ -64,12 +64,19 @@ class [[nodiscard]] Result {
 struct Ok {};
 using Status = Result<Ok>;
 
-// The commonest ones.
+// An error of each code.
 inline Error invalid(std::string message) {
-  return Error{ErrorCode::kInvalidArgument, std::move(message)};
+  return {ErrorCode::kInvalidArgument, std::move(message)};
+}
+inline Error not_found(std::string message) { return {ErrorCode::kNotFound, std::move(message)}; }
+inline Error unsupported(std::string message) {
+  return {ErrorCode::kUnsupported, std::move(message)};
+}
+inline Error exhausted(std::string message) {
+  return {ErrorCode::kResourceExhausted, std::move(message)};
 }
 inline Error unavailable(std::string message) {
-  return Error{ErrorCode::kUnavailable, std::move(message)};
+  return {ErrorCode::kUnavailable, std::move(message)};
 }
 
 }  // namespace glint

@@ -126,7 +126,7 @@ Result<OwnedFd> connect_tcp(const std::string& host, int port, Deadline deadline
       if (error == 0) return socket;
       why = std::strerror(error);
       if (error == ECONNREFUSED && !wait_for_listener && !at->ai_next)
-        return Error{ErrorCode::kNotFound, str("nobody listens on ", host, ":", port)};
+        return not_found(str("nobody listens on ", host, ":", port));
     }
     std::this_thread::sleep_for(kBetweenTries);
   }

@@ -86,11 +86,10 @@ Status Checkpoint::expect_room_for_copies() const {
   }
   const std::int64_t available = available_memory();
   if (bytes <= available) return Ok{};
-  return Error{
-      ErrorCode::kResourceExhausted,
-      str(source_->name(), ": weights in F16, or in FP8 with a scale for each row, become ",
-          "f32, which needs ", human_bytes(bytes), " of memory, but only ", human_bytes(available),
-          " are available; convert them to bf16")};
+  return exhausted(str(source_->name(),
+                       ": weights in F16, or in FP8 with a scale for each row, become ",
+                       "f32, which needs ", human_bytes(bytes), " of memory, but only ",
+                       human_bytes(available), " are available; convert them to bf16"));
 }
 
 bool Checkpoint::becomes_f32(const StoredTensor& tensor) const {
@@ -162,8 +161,7 @@ Result<Weight> Checkpoint::fp8(const StoredTensor& data, const std::string& name
   }
   if (!scale) scale = other;
   if (!scale) {
-    return Error{ErrorCode::kNotFound,
-                 in_file(data) + " is F8_E4M3, but its weight_scale_inv is missing"};
+    return not_found(in_file(data) + " is F8_E4M3, but its weight_scale_inv is missing");
   }
   const std::int64_t rows = shape[0], cols = shape[1];
   if (are_of_rows(*scale, rows, cols)) {
@@ -238,8 +236,8 @@ Result<Weight> Checkpoint::stacked_expert(const std::string& name, const Shape& 
   const bool is_fp8 = data->type == StoredType::kF8E4M3;
   GLINT_TRY_STATUS(expect(*data, is_fp8 ? kFp8Types : kDenseTypes, {num_experts, rows, cols}));
   if (where->expert >= num_experts) {
-    return Error{ErrorCode::kNotFound, str(in_file(*data), " has ", num_experts,
-                                           " experts; expected one of number ", where->expert)};
+    return not_found(str(in_file(*data), " has ", num_experts, " experts; expected one of number ",
+                         where->expert));
   }
   // The part of this weight in a stack: of a half, the upper or the lower rows.
   const auto part = [&](const StoredTensor& stack, std::int64_t part_rows) {
@@ -270,8 +268,8 @@ Result<Weight> Checkpoint::stacked_expert(const std::string& name, const Shape& 
 
 Result<const StoredTensor*> Checkpoint::require(const std::string& name) const {
   if (const StoredTensor* tensor = source_->find(name)) return tensor;
-  return Error{ErrorCode::kNotFound,
-               str(source_->name(), ": tensor ", quoted(name), " is missing; the model needs it")};
+  return not_found(
+      str(source_->name(), ": tensor ", quoted(name), " is missing; the model needs it"));
 }
 
 Status Checkpoint::expect(const StoredTensor& tensor, std::initializer_list<StoredType> types,

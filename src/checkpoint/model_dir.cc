@@ -11,8 +11,6 @@ namespace {
 
 constexpr std::size_t kMaxShown = 4096;  // a path is of no use when it is cut
 
-Error not_found(std::string message) { return Error{ErrorCode::kNotFound, std::move(message)}; }
-
 // Whether a part of an id or revision is as the hub allows and cannot leave the cache.
 bool is_plain(std::string_view text) {
   return !text.empty() && text != "." && text != ".." &&

@@ -55,11 +55,10 @@ Result<std::vector<std::string>> list_files(const std::string& dir) {
     if (name.ends_with(".safetensors")) names.push_back(std::move(name));
   }
   if (error) {
-    return Error{ErrorCode::kNotFound, str("cannot list ", dir, ": ", error.message())};
+    return not_found(str("cannot list ", dir, ": ", error.message()));
   }
   if (names.empty()) {
-    return Error{ErrorCode::kNotFound,
-                 dir + " holds no weights; expected model.safetensors or " + kIndexName};
+    return not_found(dir + " holds no weights; expected model.safetensors or " + kIndexName);
   }
   std::sort(names.begin(), names.end());
   return names;
@@ -75,8 +74,7 @@ Result<std::unique_ptr<SafetensorsSource>> SafetensorsSource::open(const std::st
     GLINT_TRY(index, read_index(index_path));
     for (const std::string& shard : index.shards) {
       if (is_present(dir + "/" + shard)) continue;
-      return Error{ErrorCode::kNotFound,
-                   str(index_path, " names shard ", quoted(shard), ", which is not there")};
+      return not_found(str(index_path, " names shard ", quoted(shard), ", which is not there"));
     }
     const auto& shards = index.shards;
     const bool is_named = std::find(shards.begin(), shards.end(), kMtpName) != shards.end();

@@ -181,9 +181,8 @@ Status check_free_space(const std::string& path, std::int64_t bytes) {
   if (error) return Ok{};  // creating the directory will say what is wrong
   const auto needed = static_cast<double>(bytes);
   if (needed <= static_cast<double>(space.available)) return Ok{};
-  return Error{ErrorCode::kResourceExhausted,
-               str(path, " needs ", human_bytes(needed), ", but only ",
-                   human_bytes(space.available), " are free there")};
+  return exhausted(str(path, " needs ", human_bytes(needed), ", but only ",
+                       human_bytes(space.available), " are free there"));
 }
 
 }  // namespace glint

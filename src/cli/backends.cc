@@ -31,8 +31,7 @@ Result<CpuIsa> choose_isa(const std::string& name) {
   GLINT_TRY(const CpuIsa isa, parse_cpu_isa(name));
   if (cpu_has(isa)) return isa;
   GLINT_TRY(const CpuIsa best, best_cpu_isa());
-  return Error{ErrorCode::kUnsupported,
-               str("this CPU has no ", name, "; its best is --cpu-isa ", name_of(best))};
+  return unsupported(str("this CPU has no ", name, "; its best is --cpu-isa ", name_of(best)));
 }
 
 }  // namespace
@@ -58,9 +57,8 @@ void keep_to_memory(const std::string& backend, int rank, int here) {
 Status check_devices(int here, bool launched) {
   const int devices = num_cuda_devices();
   if (here <= devices || (launched && devices == 1)) return Ok{};
-  return Error{ErrorCode::kUnsupported,
-               str(here, " ranks need a GPU each, and this machine has ", devices,
-                   "; ask for fewer ranks, or run them with --backend cpu")};
+  return unsupported(str(here, " ranks need a GPU each, and this machine has ", devices,
+                         "; ask for fewer ranks, or run them with --backend cpu"));
 }
 
 std::int64_t bytes_of_group(const std::string& backend) {
@@ -83,8 +81,8 @@ Result<std::unique_ptr<Backend>> make_backend(const BackendOptions& options) {
 
 Result<MachineLimits> measure_limits(Backend& backend) {
   if (auto* const cpu = dynamic_cast<CpuBackend*>(&backend)) return cpu->measure();
-  return Error{ErrorCode::kUnsupported, str("the limits of the ", backend.capabilities().backend,
-                                            " backend are not measured; run with --backend cpu")};
+  return unsupported(str("the limits of the ", backend.capabilities().backend,
+                         " backend are not measured; run with --backend cpu"));
 }
 
 std::string describe(const MachineLimits& limits, const Backend& backend) {

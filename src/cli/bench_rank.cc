@@ -83,10 +83,9 @@ Status bench_rank(const RankBench& bench, const ModelOptions& model, Backend& ba
   const std::int64_t needed = plan.weight_bytes() + plan.working_bytes() + pages * plan.page;
   Device& device = backend.device();
   if (const std::int64_t free = device.memory().available; needed > free)
-    return Error{ErrorCode::kResourceExhausted,
-                 str("a rank of tp ", ranks, " with these loads needs ", human_bytes(needed),
-                     ", and ", human_bytes(free), " are free on ", device.name(),
-                     "; fewer or shorter sequences need less")};
+    return exhausted(str("a rank of tp ", ranks, " with these loads needs ", human_bytes(needed),
+                         ", and ", human_bytes(free), " are free on ", device.name(),
+                         "; fewer or shorter sequences need less"));
   double copies = 0;
   {
     GLINT_TRY(const OpMemory memory, OpMemory::make(device));

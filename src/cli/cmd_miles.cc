@@ -75,8 +75,7 @@ Status run(const CommandInfo& info, std::span<const std::string> args, Cli& cli)
   GLINT_TRY(TranslatedTrainArgs given, translate_train_args(args).in(info.name));
   GLINT_TRY_STATUS(add_layout(given).in(info.name));
   if (!given.planned.empty()) {
-    return Error{ErrorCode::kUnsupported,
-                 str(info.name, ": not built: ", joined(given.planned, "; "))};
+    return unsupported(str(info.name, ": not built: ", joined(given.planned, "; ")));
   }
   const std::string &model = given.values["hf-checkpoint"], &load = given.values["load"];
   const std::string& save = given.values["save"];

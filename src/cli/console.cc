@@ -46,8 +46,7 @@ std::string Console::styled(std::string_view code, std::string_view text) const 
 
 Status Console::close() {
   if (std::fflush(out_) == 0 && !std::ferror(out_)) return Ok{};
-  return Error{ErrorCode::kResourceExhausted,
-               str("cannot write to standard output: ", std::strerror(errno))};
+  return exhausted(str("cannot write to standard output: ", std::strerror(errno)));
 }
 
 }  // namespace glint

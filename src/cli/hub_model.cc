@@ -83,9 +83,9 @@ Result<std::string> model_dir(const std::string& model, const Cli& cli, ModelPar
   if (!lacking && !absent) return here;
   if (cli.environment.hf_offline) {
     if (lacking) return here;  // whoever reads it says what is missing
-    return Error{ErrorCode::kNotFound, str(std::move(here).take_error().message,
-                                           "; HF_HUB_OFFLINE is set: unset it, or run `glint pull ",
-                                           model, "` where there is a network")};
+    return not_found(str(std::move(here).take_error().message,
+                         "; HF_HUB_OFFLINE is set: unset it, or run `glint pull ", model,
+                         "` where there is a network"));
   }
   GLINT_TRY(Repository repository, parse_repository(model, "model", ""));
   PullRequest request = {.repository = std::move(repository),

@@ -79,10 +79,9 @@ bool makes_whole_weights(const RunOptions& options, const ModelOptions& resolved
 
 Status check_fitted(const FittedShape& fitted, const RunOptions& options) {
   if (fitted.note.empty() || resolve_backend(options.backend) != "cuda") return Ok{};
-  return Error{ErrorCode::kUnsupported,
-               str(fitted.note,
-                   "; on GPUs a layout is run as it is asked for: ask for one that "
-                   "works, or run it with --backend cpu")};
+  return unsupported(str(fitted.note,
+                         "; on GPUs a layout is run as it is asked for: ask for one that "
+                         "works, or run it with --backend cpu"));
 }
 
 Status fit_balance(const BalanceOptions& options, const ModelConfig& config, FittedShape& fitted) {
@@ -119,10 +118,9 @@ Status check_ranks(const MeshShape& shape, int here, bool launched, const RunOpt
   }
   if (shape.num_ranks() == 1 || resolve_backend(options.backend) != "cuda") return Ok{};
   if (shape.pp > 1) {
-    return Error{ErrorCode::kUnsupported,
-                 str("--pp is ", shape.pp,
-                     ", and stages are the CPU's; divide the model among GPUs "
-                     "with --tp, or with --dp and --ep, or run it with --backend cpu")};
+    return unsupported(str("--pp is ", shape.pp,
+                           ", and stages are the CPU's; divide the model among GPUs "
+                           "with --tp, or with --dp and --ep, or run it with --backend cpu"));
   }
   return check_devices(here, launched);
 }

@@ -144,9 +144,8 @@ Status copy_to_node(const Launch& launch, Cli& cli) {
 
 Status check_built(const Launch& launch) {
   if (launch.planned.empty()) return Ok{};
-  return Error{
-      ErrorCode::kUnsupported,
-      str("planned only, not built: ", joined(launch.planned, "; "), "; --dry-run shows the plan")};
+  return unsupported(
+      str("planned only, not built: ", joined(launch.planned, "; "), "; --dry-run shows the plan"));
 }
 
 Status train_run(const Launch& launch, Cli& cli) {

@@ -108,8 +108,7 @@ Result<SharedGroup> SharedGroup::map(int size, int fd, std::size_t begin) {
   void* const memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, sharing | MAP_NORESERVE, fd,
                               static_cast<off_t>(begin));
   if (memory == MAP_FAILED) {
-    return Error{ErrorCode::kResourceExhausted,
-                 str("no memory for a group of ", size, " ranks: ", std::strerror(errno))};
+    return exhausted(str("no memory for a group of ", size, " ranks: ", std::strerror(errno)));
   }
   const auto unmap = [bytes](std::byte* at) { ::munmap(at, bytes); };
   return SharedGroup(std::shared_ptr<std::byte>(static_cast<std::byte*>(memory), unmap), size);

@@ -88,13 +88,12 @@ std::string first_line(const std::string& text) {
 Result<std::string> run_program(const std::vector<std::string>& words, double seconds) {
   int pipe[2];
   if (::pipe2(pipe, O_CLOEXEC) != 0)
-    return Error{ErrorCode::kResourceExhausted, str("cannot make a pipe: ", std::strerror(errno))};
+    return exhausted(str("cannot make a pipe: ", std::strerror(errno)));
   OwnedFd from(pipe[0]), to(pipe[1]);
   pid_t pid = 0;
   const int error = spawn(words, to.get(), pid);
   to = OwnedFd();
-  if (error != 0)
-    return Error{ErrorCode::kNotFound, str("cannot run ", words[0], ": ", std::strerror(error))};
+  if (error != 0) return not_found(str("cannot run ", words[0], ": ", std::strerror(error)));
   std::string out;
   const End end = read_all(from.get(), seconds, out);
   from = OwnedFd();
@@ -106,8 +105,7 @@ Result<std::string> run_program(const std::vector<std::string>& words, double se
   }
   if (end == End::kTimeout || (end == End::kClosed && !ended))
     return unavailable(str(words[0], " did not answer within ", seconds, " seconds"));
-  if (end == End::kTooMuch)
-    return Error{ErrorCode::kResourceExhausted, str(words[0], " prints without end")};
+  if (end == End::kTooMuch) return exhausted(str(words[0], " prints without end"));
   if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
     const std::string said = first_line(out);
     return unavailable(str(words[0], " failed", said.empty() ? "" : ": " + said.substr(0, 300)));

@@ -398,14 +398,13 @@ Status Engine::submit(Request request) {
   GLINT_TRY_STATUS(check_request(request, e.options.scheduler));
   GLINT_TRY_STATUS(check_vocabulary(request, e.executor.info().vocab_size));
   if (request.want.selected_keys && !e.executor.info().tells_keys) {
-    return Error{ErrorCode::kUnsupported,
-                 "attended positions are not told by a model in stages; serve it without --pp"};
+    return unsupported(
+        "attended positions are not told by a model in stages; serve it without --pp");
   }
   const int num_before = e.num_unstarted.fetch_add(1);
   if (num_before >= e.options.scheduler.max_waiting) {
     e.num_unstarted.fetch_sub(1);
-    return Error{ErrorCode::kResourceExhausted,
-                 str(num_before, " requests wait already; try again later")};
+    return exhausted(str(num_before, " requests wait already; try again later"));
   }
   try {
     if (e.inbox.push(Submit{std::move(request), Clock::now()})) return Ok{};

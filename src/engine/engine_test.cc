@@ -410,7 +410,7 @@ TEST(Engine, a_device_that_is_lost_ends_every_request_until_it_is_back) {
     using FakeExecutor::FakeExecutor;
     Status recover() override {
       (void)FakeExecutor::recover();
-      return Error{ErrorCode::kUnavailable, "no rank is left"};
+      return unavailable("no rank is left");
     }
   };
   FakeExecutorOptions fake;

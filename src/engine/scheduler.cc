@@ -71,8 +71,7 @@ Status Scheduler::add(Request request) {
   State& s = *state_;
   GLINT_TRY_STATUS(check_request(request, s.config));
   if (s.num_unstarted >= s.config.max_waiting) {
-    return Error{ErrorCode::kResourceExhausted,
-                 str(s.num_unstarted, " requests wait already; try again later")};
+    return exhausted(str(s.num_unstarted, " requests wait already; try again later"));
   }
   auto seq = std::make_unique<Sequence>();
   seq->tokens = request.prompt;

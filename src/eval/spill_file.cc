@@ -34,8 +34,8 @@ Result<SpillFile> SpillFile::create(const std::string& dir, std::int64_t bytes) 
 
 Status SpillFile::checked(bool written) const {
   if (written) return Ok{};
-  return Error{ErrorCode::kResourceExhausted, str("cannot write to a temporary file in ", dir_,
-                                                  ": ", std::strerror(errno), kRemedy)};
+  return exhausted(
+      str("cannot write to a temporary file in ", dir_, ": ", std::strerror(errno), kRemedy));
 }
 
 Status SpillFile::write(std::span<const float> values) {

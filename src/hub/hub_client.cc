@@ -65,8 +65,7 @@ Error refusal(const HttpResponse& response, const std::string& doing) {
     return invalid(status +
                    "; it may be private or gated: ask for access on its page, and set HF_TOKEN");
   if (response.status == 404)
-    return Error{ErrorCode::kNotFound,
-                 status + "; look at its name and revision, or set HF_TOKEN if it is private"};
+    return not_found(status + "; look at its name and revision, or set HF_TOKEN if it is private");
   return unavailable(status);
 }
 

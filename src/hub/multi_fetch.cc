@@ -34,8 +34,8 @@ Status check_hash(const FetchJob& job, const std::atomic<bool>& stop) {
   GLINT_TRY(const std::string found, file.sha256.empty() ? git_oid_of_file(job.incomplete, stop)
                                                          : sha256_of_file(job.incomplete, stop));
   if (found == file.hash()) return Ok{};
-  return Error{ErrorCode::kNotFound, str(quoted(file.path, 1024), " arrived with the hash ", found,
-                                         "; the hub says ", file.hash())};
+  return not_found(str(quoted(file.path, 1024), " arrived with the hash ", found, "; the hub says ",
+                       file.hash()));
 }
 
 }  // namespace

@@ -77,10 +77,9 @@ Status choose(PullPlan& plan, std::vector<HubFile> listed) {
       plan.files.push_back(std::move(file));
   }
   if (!names.empty())
-    return Error{ErrorCode::kNotFound, str(id, " has no file ", quoted(*names.begin(), 1024),
-                                           " at revision ", request.repository.revision)};
-  if (plan.files.empty())
-    return Error{ErrorCode::kNotFound, str("no file of ", id, " matches the patterns")};
+    return not_found(str(id, " has no file ", quoted(*names.begin(), 1024), " at revision ",
+                         request.repository.revision));
+  if (plan.files.empty()) return not_found(str("no file of ", id, " matches the patterns"));
   return Ok{};
 }
 
@@ -190,11 +189,10 @@ Status check_room(const PullPlan& plan) {
   const fs::space_info space = fs::space(there, error);
   if (error || static_cast<double>(space.available) >= static_cast<double>(plan.missing_bytes))
     return Ok{};
-  return Error{ErrorCode::kResourceExhausted,
-               str(quoted(folder, 4096), " has room for ", human_bytes(space.available), ", and ",
-                   human_bytes(plan.missing_bytes),
-                   " are to be fetched: free some, or name another place (HF_HUB_CACHE, "
-                   "--cache-dir, --local-dir)")};
+  return exhausted(str(quoted(folder, 4096), " has room for ", human_bytes(space.available),
+                       ", and ", human_bytes(plan.missing_bytes),
+                       " are to be fetched: free some, or name another place (HF_HUB_CACHE, "
+                       "--cache-dir, --local-dir)"));
 }
 
 Status run_pull(HubClient& hub, const PullPlan& plan, std::function<void(std::int64_t)> on_bytes) {

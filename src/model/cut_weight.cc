@@ -16,8 +16,7 @@ struct Extent {
 Result<std::byte*> take(std::int64_t bytes, const CutMemory& memory) {
   Buffer buffer = make_host_device()->allocate(static_cast<std::size_t>(bytes));
   if (!buffer.data()) {
-    return Error{ErrorCode::kResourceExhausted,
-                 str("no room for ", human_bytes(bytes), " of a part of a weight")};
+    return exhausted(str("no room for ", human_bytes(bytes), " of a part of a weight"));
   }
   memory.owned.push_back(std::move(buffer));
   return memory.owned.back().data();

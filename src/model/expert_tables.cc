@@ -13,9 +13,8 @@ Result<ExpertTables> ExpertTables::make(const ModelConfig& config, const ShardPl
   const auto bytes = static_cast<std::size_t>(layers * (E + 1 + P) * size_of(DType::kI32));
   tables.memory_ = device.allocate(bytes);
   if (!tables.memory_.data()) {
-    return Error{
-        ErrorCode::kResourceExhausted,
-        str("no room on ", device.name(), " for tables of experts that move (", bytes, " bytes)")};
+    return exhausted(
+        str("no room on ", device.name(), " for tables of experts that move (", bytes, " bytes)"));
   }
   std::byte* at = tables.memory_.data();
   const auto take = [&at](std::int64_t n) {

@@ -143,8 +143,7 @@ class Splitter {
   Result<std::byte*> memory(std::int64_t bytes) {
     Buffer buffer = make_host_device()->allocate(static_cast<std::size_t>(bytes));
     if (!buffer.data()) {
-      return Error{ErrorCode::kResourceExhausted,
-                   str("no room for ", human_bytes(bytes), " of kv_b_proj's halves")};
+      return exhausted(str("no room for ", human_bytes(bytes), " of kv_b_proj's halves"));
     }
     std::byte* const data = buffer.data();
     args_.owned.push_back(std::move(buffer));

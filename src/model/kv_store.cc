@@ -48,9 +48,9 @@ Result<KvStore> KvStore::make(const ModelConfig& config, const KvOptions& option
   const std::int64_t bytes = store.page_bytes_ * options.num_pages;
   store.buffer_ = device.allocate(static_cast<std::size_t>(bytes));
   if (bytes > 0 && store.buffer_.data() == nullptr)
-    return Error{ErrorCode::kResourceExhausted,
-                 str("no room on ", device.name(), " for a KV cache of ", human_bytes(bytes), " (",
-                     options.num_pages, " pages); a shorter context or fewer sequences need less")};
+    return exhausted(str("no room on ", device.name(), " for a KV cache of ", human_bytes(bytes),
+                         " (", options.num_pages,
+                         " pages); a shorter context or fewer sequences need less"));
   store.layers_ = lay_out(config, options, store.buffer_.data()).layers;
   return store;
 }

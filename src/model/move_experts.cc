@@ -52,10 +52,9 @@ Tensor rows_of(const Tensor& stacked) {
 Status check_movable(const MoeWeights& weights) {
   for (const WeightStack* stack : {&weights.gate_proj, &weights.up_proj, &weights.down_proj}) {
     if (stack->each.empty()) continue;
-    return Error{
-        ErrorCode::kUnsupported,
+    return unsupported(
         "experts that move between ranks must be of one format and in memory of their own; "
-        "leave --enable-eplb out, or --pack never, or free memory for packed weights"};
+        "leave --enable-eplb out, or --pack never, or free memory for packed weights");
   }
   return Ok{};
 }

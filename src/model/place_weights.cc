@@ -16,8 +16,7 @@ namespace {
 Result<std::byte*> own(std::int64_t bytes, Device& device, ModelWeights& weights) {
   Buffer buffer = device.allocate(static_cast<std::size_t>(bytes));
   if (!buffer.data()) {
-    return Error{ErrorCode::kResourceExhausted,
-                 str("no room on ", device.name(), " for ", human_bytes(bytes), " of weights")};
+    return exhausted(str("no room on ", device.name(), " for ", human_bytes(bytes), " of weights"));
   }
   weights.owned.push_back(std::move(buffer));
   return weights.owned.back().data();

@@ -66,9 +66,8 @@ Result<Checkpoint> make_dummy_checkpoint(const SyntheticModel& model, ThreadPool
   Buffer memory;
   if (static_cast<std::int64_t>(bytes) <= available) memory = make_host_device()->allocate(bytes);
   if (!memory.data()) {
-    return Error{ErrorCode::kResourceExhausted,
-                 str("the synthetic weights need ", human_bytes(bytes), " of memory, but only ",
-                     human_bytes(available), " are available")};
+    return exhausted(str("the synthetic weights need ", human_bytes(bytes), " of memory, but only ",
+                         human_bytes(available), " are available"));
   }
   auto source = std::make_unique<DummySource>(model.tensors(), std::move(memory));
   const auto write = [&](std::size_t tensor, std::int64_t offset,

@@ -39,9 +39,8 @@ std::string first_missing(const EnumSet<Enum>& have, const EnumSet<Enum>& need) 
 
 Status check_capabilities(const Capabilities& have, const Capabilities& need) {
   const auto lacks = [&](const std::string& what) {
-    return Error{ErrorCode::kUnsupported,
-                 str("the ", have.backend, " backend has no ", what,
-                     ", which this model needs; run it with --backend cpu")};
+    return unsupported(str("the ", have.backend, " backend has no ", what,
+                           ", which this model needs; run it with --backend cpu"));
   };
   if (const auto op = first_missing(have.ops, need.ops); !op.empty()) return lacks(op);
   if (const auto type = first_missing(have.activations, need.activations); !type.empty()) {

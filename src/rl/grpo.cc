@@ -61,13 +61,12 @@ Result<Parity> Grpo::verify(const GrpoBatch& batch, const OnPart& on_part) {
   if (parity.tokens > 0) parity.difference /= static_cast<double>(parity.tokens);
   const double gate = options_.parity_gate;
   if (parity.differ == 0 || (gate > 0 && parity.difference <= gate)) return parity;
-  return Error{ErrorCode::kUnsupported,
-               gate > 0 ? str("parity: log-probabilities of the engine and of training are ",
-                              format_double(parity.difference), " apart in the mean of ",
-                              parity.tokens, " tokens; the gate is ", format_double(gate))
-                        : str("parity: ", parity.differ, " of ", parity.tokens,
-                              " log-probabilities differ: ", first,
-                              "; ratios of probabilities would be wrong")};
+  return unsupported(gate > 0 ? str("parity: log-probabilities of the engine and of training are ",
+                                    format_double(parity.difference), " apart in the mean of ",
+                                    parity.tokens, " tokens; the gate is ", format_double(gate))
+                              : str("parity: ", parity.differ, " of ", parity.tokens,
+                                    " log-probabilities differ: ", first,
+                                    "; ratios of probabilities would be wrong"));
 }
 
 bool Grpo::learns_as_it_answered() const {

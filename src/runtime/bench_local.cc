@@ -33,10 +33,9 @@ class Sequences {
     Device& device = model.ops().device();
     if (const std::int64_t free = device.is_host() ? available_memory() : device.memory().available;
         bytes > free) {
-      return Error{
-          ErrorCode::kResourceExhausted,
-          str(count, " sequences of ", with_commas(length), " tokens need ", human_bytes(bytes),
-              ", and ", human_bytes(free), " are free; measure fewer or shorter ones")};
+      return exhausted(str(count, " sequences of ", with_commas(length), " tokens need ",
+                           human_bytes(bytes), ", and ", human_bytes(free),
+                           " are free; measure fewer or shorter ones"));
     }
     GLINT_TRY_STATUS(model.reserve_pages(static_cast<int>(pages)));
     return Sequences(model, count, length);

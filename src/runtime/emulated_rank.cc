@@ -64,9 +64,8 @@ Result<std::unique_ptr<EmulatedRank>> EmulatedRank::make(const ModelConfig& conf
       rope_table(config.rope, config.qk_rope_head_dim, positions, alone);
   rank->rope_memory_ = device.allocate(table.size() * sizeof(float));
   if (!rank->rope_memory_.data()) {
-    return Error{ErrorCode::kResourceExhausted,
-                 str("no room on ", device.name(), " for a rotary table of ", positions,
-                     " positions; shorter sequences need less")};
+    return exhausted(str("no room on ", device.name(), " for a rotary table of ", positions,
+                         " positions; shorter sequences need less"));
   }
   rank->rope_table_ =
       Tensor(rank->rope_memory_.data(), DType::kF32, {positions, config.qk_rope_head_dim});

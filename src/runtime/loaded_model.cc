@@ -157,10 +157,9 @@ Status LoadedModel::make_up_weights() {
 
 Status LoadedModel::update_weights(const std::string& dir) {
   if (is_made_up()) {
-    return Error{
-        ErrorCode::kUnsupported,
+    return unsupported(
         "synthetic weights that were made on a device have no checkpoint's places; restart "
-        "with the checkpoint that is to be served"};
+        "with the checkpoint that is to be served");
   }
   const std::string before = options_.dir;
   const auto go_to = [this](const std::string& path) {
@@ -250,9 +249,8 @@ Status LoadedModel::make_room(const StepMemory& planned) {
         std::pair(&head_.arena, planned.head), std::pair(&scratch_, planned.edits),
         std::pair(&moves_.arena, planned.moves)}) {
     if (bytes > 0 && !arena->reserve(static_cast<std::size_t>(bytes))) {
-      return Error{ErrorCode::kResourceExhausted,
-                   str("no room on ", ops().device().name(), " for ", human_bytes(bytes),
-                       " of activations; smaller steps (--max-num-batched-tokens) need less")};
+      return exhausted(str("no room on ", ops().device().name(), " for ", human_bytes(bytes),
+                           " of activations; smaller steps (--max-num-batched-tokens) need less"));
     }
   }
   return Ok{};
@@ -305,9 +303,8 @@ Status LoadedModel::make_rope_table() {
   const std::size_t bytes = table.size() * sizeof(float);
   rope_.memory = ops().device().allocate(bytes);
   if (!rope_.memory.data()) {
-    return Error{ErrorCode::kResourceExhausted,
-                 str("no room on ", ops().device().name(), " for a rotary table of ",
-                     human_bytes(bytes), "; a shorter context needs less")};
+    return exhausted(str("no room on ", ops().device().name(), " for a rotary table of ",
+                         human_bytes(bytes), "; a shorter context needs less"));
   }
   rope_.table = Tensor(rope_.memory.data(), DType::kF32, {positions, dim});
   ops().device().copy_in(rope_.table.data, table.data(), bytes);

@@ -80,7 +80,7 @@ Result<double> read_speed(std::span<const std::string> files, int threads, ReadF
   for (const std::string& file : files) {
     std::error_code error;
     const auto size = static_cast<std::int64_t>(std::filesystem::file_size(file, error));
-    if (error) return Error{ErrorCode::kNotFound, str("cannot read ", file, ": ", error.message())};
+    if (error) return not_found(str("cannot read ", file, ": ", error.message()));
     for (std::int64_t at = 0; at < size; at += kPart) {
       parts.push_back({&file, at, std::min(kPart, size - at)});
     }

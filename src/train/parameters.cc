@@ -140,22 +140,19 @@ Result<Parameters> Parameters::make(ModelWeights& weights, TapeOps& tape, const 
   const std::string wanted = human_bytes(bytes);
   Device& device = tape.device();
   if (const std::int64_t free = available_memory(); bytes > free) {
-    return Error{ErrorCode::kResourceExhausted,
-                 str("the gradients of ", count, " parameters take ", wanted, ", and ",
-                     human_bytes(free), " are free")};
+    return exhausted(str("the gradients of ", count, " parameters take ", wanted, ", and ",
+                         human_bytes(free), " are free"));
   }
   Parameters parameters;
   parameters.device_ = &device;
   parameters.memory_ = device.allocate(static_cast<std::size_t>(bytes));
   if (!parameters.memory_.data()) {
-    return Error{ErrorCode::kResourceExhausted,
-                 str("no room on ", device.name(), " for ", wanted, " of gradients")};
+    return exhausted(str("no room on ", device.name(), " for ", wanted, " of gradients"));
   }
   if (!device.is_host()) {
     parameters.fetched_ = device.allocate_pinned(static_cast<std::size_t>(bytes));
     if (!parameters.fetched_.data()) {
-      return Error{ErrorCode::kResourceExhausted,
-                   str("no memory of the host for ", wanted, " of gradients")};
+      return exhausted(str("no memory of the host for ", wanted, " of gradients"));
     }
     std::memset(parameters.fetched_.data(), 0, parameters.fetched_.bytes());
   }

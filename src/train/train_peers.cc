@@ -178,7 +178,7 @@ int ScoresOfFirst::num_batches(std::span<const TrainSequence> sequences,
 
 Result<LossSums> ScoresOfFirst::add(std::span<const TrainSequence>, const LossTerms&, std::int64_t,
                                     const OnPart&) {
-  return Error{ErrorCode::kUnsupported, "a model that only scores has no gradient"};
+  return unsupported("a model that only scores has no gradient");
 }
 
 Result<std::vector<TokenScores>> ScoresOfFirst::score(std::span<const TrainSequence> sequences,

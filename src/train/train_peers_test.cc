@@ -92,7 +92,7 @@ class FixedScores final : public GradientSource {
   }
   Result<std::vector<TokenScores>> score(std::span<const TrainSequence> sequences, float,
                                          std::int64_t, const OnPart& on_part, bool) override {
-    if (on_part && !on_part()) return Error{ErrorCode::kUnavailable, "interrupted"};
+    if (on_part && !on_part()) return unavailable("interrupted");
     std::vector<TokenScores> all(sequences.size());
     all[0] = {.log_probs = {-0.0f, 1e-30f}, .served = {2}, .draft_routes = {7, -1}};
     return all;

@@ -58,9 +58,8 @@ Result<std::unique_ptr<TrainRanks>> TrainRanks::open(ModelOptions options,
   GLINT_TRY_STATUS(check_shape(options.shape));
   GLINT_CHECK(options.shape.num_slices() == options.shape.tp, "a layout that does not train");
   if (options.shape.num_ranks() > 1 && !backends[0]->device().is_host()) {
-    return Error{ErrorCode::kUnsupported,
-                 str("several ranks train on the CPU alone, not on ", backends[0]->device().name(),
-                     "; give --backend cpu, or one rank")};
+    return unsupported(str("several ranks train on the CPU alone, not on ",
+                           backends[0]->device().name(), "; give --backend cpu, or one rank"));
   }
   if (!opened) {
     GLINT_TRY(opened, open_model(options));

@@ -43,13 +43,12 @@ Result<StoredTensor> stored(const ModelTensor& tensor, int copy, Checkpoint& che
 
 Result<Buffer> memory_for(std::size_t bytes) {
   if (const std::int64_t free = available_memory(); static_cast<std::int64_t>(bytes) > free) {
-    return Error{ErrorCode::kResourceExhausted, str("the weights take ", human_bytes(bytes),
-                                                    ", and ", human_bytes(free), " are free")};
+    return exhausted(
+        str("the weights take ", human_bytes(bytes), ", and ", human_bytes(free), " are free"));
   }
   Buffer memory = make_host_device()->allocate(bytes);
   if (memory.data()) return memory;
-  return Error{ErrorCode::kResourceExhausted,
-               str("no memory for ", human_bytes(bytes), " of weights")};
+  return exhausted(str("no memory for ", human_bytes(bytes), " of weights"));
 }
 
 // f(begin, end) for blocks of [0, size), on all threads.

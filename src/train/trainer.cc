@@ -76,9 +76,8 @@ Result<std::unique_ptr<Trainer>> Trainer::open(TrainerOptions options,
   const std::int64_t count = ranks.num_trained();
   const std::int64_t bytes = OptimizerPart::bytes(count) / ranks.peers().size();
   if (const std::int64_t free = available_memory(); bytes > free) {
-    return Error{ErrorCode::kResourceExhausted,
-                 str("the optimiser's state of ", count, " parameters takes ", human_bytes(bytes),
-                     ", and ", human_bytes(free), " are free")};
+    return exhausted(str("the optimiser's state of ", count, " parameters takes ",
+                         human_bytes(bytes), ", and ", human_bytes(free), " are free"));
   }
   for (int rank = 0; rank < ranks.size(); ++rank) {
     t.optimizer_.emplace_back(ranks.parameters(rank), ranks.mesh(rank));

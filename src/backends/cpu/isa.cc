@@ -76,8 +76,7 @@ Result<CpuIsa> best_cpu_isa() {
   for (const CpuIsa isa : {CpuIsa::kAmx, CpuIsa::kAvx512Bf16, CpuIsa::kAvx512, CpuIsa::kAvx2}) {
     if (cpu_has(isa)) return isa;
   }
-  return Error{ErrorCode::kUnsupported,
-               "this CPU has no AVX2, which the cpu backend needs; use --backend reference"};
+  return unsupported("this CPU has no AVX2, which the cpu backend needs; use --backend reference");
 }
 
 }  // namespace glint

@@ -42,10 +42,9 @@ class CudaOps final : public Blocks<Backend> {
 
   Status supports(const ModelDims& dims) const override {
     if (dims.n_routed_experts > kMostExperts) {
-      return Error{
-          ErrorCode::kUnsupported,
-          str("the cuda backend routes among at most ", kMostExperts, " experts; the model has ",
-              dims.n_routed_experts, "; run it with --backend cpu")};
+      return unsupported(str("the cuda backend routes among at most ", kMostExperts,
+                             " experts; the model has ", dims.n_routed_experts,
+                             "; run it with --backend cpu"));
     }
     const Arch& arch = device_->gpu().arch;
     GLINT_TRY_STATUS(supports_select_keys(dims.attention, arch));
@@ -177,9 +176,8 @@ Result<std::unique_ptr<Backend>> make_cuda_ops(int device, bool use_windows) {
   GLINT_TRY(std::unique_ptr<cuda::CudaDevice> cuda_device, cuda::CudaDevice::make(device));
   Buffer scores = cuda_device->allocate(cuda::kScoreBytes);
   if (!scores.data()) {
-    return Error{ErrorCode::kResourceExhausted,
-                 str(cuda_device->name(), " has no ", cuda::kScoreBytes >> 20,
-                     " MiB left for scores of keys; end what else runs on it")};
+    return exhausted(str(cuda_device->name(), " has no ", cuda::kScoreBytes >> 20,
+                         " MiB left for scores of keys; end what else runs on it"));
   }
   return std::unique_ptr<Backend>(
       std::make_unique<cuda::CudaOps>(std::move(cuda_device), std::move(scores), use_windows));

@@ -70,12 +70,11 @@ std::string describe(int ordinal) {
 Status CudaDevice::find(int ordinal) {
   int count = 0;
   if (const cudaError_t error = cudaGetDeviceCount(&count); error != cudaSuccess) {
-    return Error{ErrorCode::kNotFound,
-                 str("no CUDA device: ", cudaGetErrorString(error), "; run with --backend cpu")};
+    return not_found(
+        str("no CUDA device: ", cudaGetErrorString(error), "; run with --backend cpu"));
   }
   if (ordinal < 0 || ordinal >= count) {
-    return Error{ErrorCode::kNotFound,
-                 str("no CUDA device ", ordinal, ": this machine has ", count)};
+    return not_found(str("no CUDA device ", ordinal, ": this machine has ", count));
   }
   return check_target(describe(ordinal), capability_of(ordinal), GLINT_CUDA_TARGETS);
 }

@@ -31,12 +31,12 @@ Status check_target(const std::string& device, int capability, std::string_view 
   if (runs_on(targets, capability)) return Ok{};
   const std::string kernels = str(device, " is sm_", capability, ", and ");
   if (capability < kLeast) {
-    return Error{ErrorCode::kUnsupported,
-                 str(kernels, "kernels need sm_", kLeast, " or later; run with --backend cpu")};
+    return unsupported(
+        str(kernels, "kernels need sm_", kLeast, " or later; run with --backend cpu"));
   }
-  return Error{ErrorCode::kUnsupported, str(kernels, "this build has kernels for ", targets,
-                                            " only; build with -DGLINT_CUDA_TARGETS=", capability,
-                                            ", or run with --backend cpu")};
+  return unsupported(str(kernels, "this build has kernels for ", targets,
+                         " only; build with -DGLINT_CUDA_TARGETS=", capability,
+                         ", or run with --backend cpu"));
 }
 
 std::string unmeasured(const std::string& device, int capability) {

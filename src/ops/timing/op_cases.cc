@@ -318,9 +318,8 @@ Result<OpMemory> OpMemory::make(Device& device) {
   memory.scales_ = device.allocate(kScales);
   memory.results_ = device.allocate(kResults);
   if (!memory.codes_.data() || !memory.scales_.data() || !memory.results_.data()) {
-    return Error{ErrorCode::kResourceExhausted,
-                 str("bench ops needs ", (kCodes + kScales + kResults) >> 20, " MiB of memory on ",
-                     device.name(), "; free some")};
+    return exhausted(str("bench ops needs ", (kCodes + kScales + kResults) >> 20,
+                         " MiB of memory on ", device.name(), "; free some"));
   }
   // Upper bytes of a bf16 are 0x3b at most: its magnitude is below 1/64, also that of an f32.
   constexpr std::int64_t kBlock = 16 << 20;

@@ -89,13 +89,11 @@ struct GrammarService::Impl {
     if (closed) return Grammar(unavailable("grammars are not compiled any more"));
     if (const Grammar* known = cache.find(key)) return *known;
     if (num_waiting >= options.max_waiting)
-      return Grammar(Error{ErrorCode::kResourceExhausted,
-                           "the server is busy: too many requests wait for their grammars"});
+      return Grammar(exhausted("the server is busy: too many requests wait for their grammars"));
     std::size_t bytes = key.size();
     for (const Job& job : jobs) bytes += job.key.size();
     if (bytes > options.max_waiting_bytes)
-      return Grammar(
-          Error{ErrorCode::kResourceExhausted, "the server is busy: too many large grammars wait"});
+      return Grammar(exhausted("the server is busy: too many large grammars wait"));
     ++num_waiting;
     const auto same = [&](const Job& job) { return job.key == key; };
     auto job = std::find_if(jobs.begin(), jobs.end(), same);

@@ -106,10 +106,9 @@ Result<ChatTemplate> ChatTemplate::open(const std::string& dir) {
     }
     GLINT_TRY(const Json config, read_object(dir, "config.json"));
     if (is_glm(config)) return parse(glm5_template());
-    return Error{ErrorCode::kNotFound,
-                 dir +
+    return not_found(dir +
                      " has no chat template: neither chat_template.jinja nor \"chat_template\" in "
-                     "tokenizer_config.json; give it one, or a raw prompt"};
+                     "tokenizer_config.json; give it one, or a raw prompt");
   };
   GLINT_TRY(ChatTemplate chat, find());
   chat.special_tokens_ = special_tokens(tokenizer_config, special_tokens_map);

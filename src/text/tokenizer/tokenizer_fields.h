@@ -16,10 +16,6 @@
 
 namespace glint {
 
-inline Error unsupported(std::string message) {
-  return Error{ErrorCode::kUnsupported, std::move(message)};
-}
-
 class Fields {
  public:
   // `where` names the object in messages: "pre_tokenizer.pretokenizers[1]". `object` must outlive

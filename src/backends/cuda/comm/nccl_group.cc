@@ -104,9 +104,8 @@ NcclGroup::~NcclGroup() {
 Result<Windows> NcclGroup::make_windows() {
   const auto room = [&](const void* memory) {
     return memory ? Status(Ok{})
-                  : Status(Error{ErrorCode::kResourceExhausted,
-                                 str("no room on ", device_.name(), " for a window of ",
-                                     kWindowBytes >> 20, " MiB")});
+                  : Status(exhausted(str("no room on ", device_.name(), " for a window of ",
+                                         kWindowBytes >> 20, " MiB")));
   };
   turns_ = device_.allocate(kWindowBlocks * sizeof(std::uint32_t));
   GLINT_TRY_STATUS(room(turns_.data()));

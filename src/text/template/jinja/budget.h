@@ -27,7 +27,7 @@ class Budget {
   Status spend_steps(std::uint64_t count) {
     steps_ += count;
     if (steps_ <= limits_.max_steps) return Ok{};
-    return exhausted("steps", limits_.max_steps);
+    return used_up("steps", limits_.max_steps);
   }
 
   // For a text of `bytes` whose characters are looked up one by one: a step takes as long as a few.
@@ -35,7 +35,7 @@ class Budget {
 
   // To be called before memory for a value of `count` bytes is taken.
   Status spend_bytes(std::uint64_t count) {
-    if (count > limits_.max_bytes - bytes_) return exhausted("bytes of values", limits_.max_bytes);
+    if (count > limits_.max_bytes - bytes_) return used_up("bytes of values", limits_.max_bytes);
     bytes_ += count;
     return Ok{};
   }
@@ -44,9 +44,8 @@ class Budget {
   std::uint64_t bytes_left() const { return limits_.max_bytes - bytes_; }
 
  private:
-  static Error exhausted(const char* what, std::uint64_t limit) {
-    return Error{ErrorCode::kResourceExhausted,
-                 str("the template uses more than ", limit, " ", what)};
+  static Error used_up(const char* what, std::uint64_t limit) {
+    return exhausted(str("the template uses more than ", limit, " ", what));
   }
 
   Limits limits_;

@@ -49,8 +49,7 @@ Status Interpreter::append(const std::string& text, std::string& out) {
   GLINT_TRY_STATUS(runtime_.budget.spend_bytes(text.size()));
   const std::size_t limit = runtime_.budget.limits().max_output_bytes;
   if (text.size() > limit - std::min(limit, out.size())) {
-    return Error{ErrorCode::kResourceExhausted,
-                 str("the template writes more than ", limit, " bytes")};
+    return exhausted(str("the template writes more than ", limit, " bytes"));
   }
   out += text;
   return Ok{};

@@ -9,8 +9,7 @@ namespace glint::jinja {
 
 Status Runtime::check_depth(int held) {
   if (held < kMaxValueDepth) return Ok{};
-  return Error{ErrorCode::kResourceExhausted,
-               str("values nest more than ", kMaxValueDepth, " deep")};
+  return exhausted(str("values nest more than ", kMaxValueDepth, " deep"));
 }
 
 Status Runtime::Nesting::check() const {
@@ -19,8 +18,7 @@ Status Runtime::Nesting::check() const {
   const int limit = runtime_.budget.limits().max_depth;
   const auto* here = static_cast<const char*>(__builtin_frame_address(0));
   if (runtime_.depth_ <= limit && runtime_.stack_base_ - here < kMaxStackBytes) return Ok{};
-  return Error{ErrorCode::kResourceExhausted,
-               str("the template nests or recurses more than ", limit, " deep")};
+  return exhausted(str("the template nests or recurses more than ", limit, " deep"));
 }
 
 Result<Value> Runtime::make_items(Items::Type type, std::vector<Value> values) {
