@@ -12,6 +12,7 @@
 #include <memory>
 #include <utility>
 
+#include "base/ceil_div.h"
 #include "base/owned_fd.h"
 #include "base/str.h"
 
@@ -153,8 +154,7 @@ Status write_file_atomic(const std::string& name, std::string_view contents) {
 void discard_pages(std::span<const std::byte> bytes) {
   const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
   const auto begin = reinterpret_cast<std::uintptr_t>(bytes.data());
-  const std::uintptr_t first = (begin + page - 1) / page * page,
-                       last = (begin + bytes.size()) / page * page;
+  const std::uintptr_t first = round_up(begin, page), last = (begin + bytes.size()) / page * page;
   if (first < last) ::madvise(reinterpret_cast<void*>(first), last - first, MADV_DONTNEED);
 }
 

@@ -4,6 +4,7 @@
 #include <functional>
 #include <utility>
 
+#include "base/ceil_div.h"
 #include "base/check.h"
 #include "base/page_style.h"
 #include "base/seconds.h"
@@ -199,7 +200,7 @@ std::string bar(const char* kind, double x, double y, double width, double heigh
 std::string timeline(const Measurement& m) {
   const std::vector<StreamRecord>& records = m.result.records;
   if (records.empty()) return "";
-  const std::size_t step = (records.size() + kMaxLines - 1) / kMaxLines;
+  const std::size_t step = ceil_div(records.size(), kMaxLines);
   const double line = std::min(
       10.0, kTimelineHeight / (static_cast<double>(records.size()) / static_cast<double>(step)));
   const double seconds = std::max(m.result.summary.seconds, 1e-6), scale = kLineWidth / seconds;

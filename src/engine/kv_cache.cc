@@ -12,6 +12,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include "base/ceil_div.h"
 #include "base/check.h"
 #include "base/str.h"
 
@@ -57,8 +58,6 @@ struct HashNode {
     return hash;
   }
 };
-
-int ceil_div(int a, int b) { return (a + b - 1) / b; }
 
 }  // namespace
 

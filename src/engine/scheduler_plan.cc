@@ -6,6 +6,7 @@
 // when all its tokens fit.
 #include <algorithm>
 
+#include "base/ceil_div.h"
 #include "base/check.h"
 #include "engine/scheduler_state.h"
 
@@ -54,7 +55,7 @@ bool Scheduler::State::may_run(const Sequence& seq) const {
 StepBudget Scheduler::State::reserve_decodes(int shard, StepBudget budget) const {
   int num_decodes = 0;
   for (const Sequence* seq : running) num_decodes += seq->shard == shard && seq->decodes();
-  budget.decodes = (num_decodes + config.num_stages - 1) / config.num_stages;
+  budget.decodes = ceil_div(num_decodes, config.num_stages);
   if (num_decodes == 0) return budget;
   budget.max_drafts = std::min(budget.max_drafts, budget.tokens / num_decodes - 1);
   int decode_tokens = 0;
@@ -132,7 +133,7 @@ void Scheduler::State::append_slice(Sequence& seq, int count, int drafts, StepPl
 
 int Scheduler::State::pages_for(int num_tokens) const {
   const int page_size = shards.front().cache.page_size();
-  return (num_tokens + page_size - 1) / page_size;
+  return ceil_div(num_tokens, page_size);
 }
 
 // Without preempting anybody. At most 0 if not even one.

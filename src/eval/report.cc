@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/ceil_div.h"
 #include "base/str.h"
 
 namespace glint {
@@ -114,8 +115,8 @@ std::vector<PositionMean> mean_kl_by_position(const Evaluation& result, int coun
   GLINT_CHECK(count >= 1 && result.kl.size() == result.position.size(), "a span for the rows");
   if (result.kl.empty()) return {};
   const std::int32_t length = *std::max_element(result.position.begin(), result.position.end()) + 1;
-  const std::int32_t width = (length + count - 1) / count;
-  std::vector<PositionMean> spans(static_cast<std::size_t>((length + width - 1) / width));
+  const std::int32_t width = ceil_div(length, count);
+  std::vector<PositionMean> spans(static_cast<std::size_t>(ceil_div(length, width)));
   for (std::size_t i = 0; i < spans.size(); ++i) {
     spans[i].first = static_cast<std::int32_t>(i) * width;
     spans[i].last = std::min(spans[i].first + width, length) - 1;

@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 
+#include "base/ceil_div.h"
 #include "base/random.h"
 #include "ops/kv_layout.h"
 
@@ -69,7 +70,7 @@ TEST(StepPacker, every_position_runs_once_in_full_steps) {
       total += static_cast<std::int64_t>(ids.size());
     }
     const int room = 1 + static_cast<int>(random.below(200));
-    EXPECT_EQ(run_all(sequences, room), (total + room - 1) / room);
+    EXPECT_EQ(run_all(sequences, room), ceil_div(total, room));
   }
 }
 

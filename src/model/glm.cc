@@ -1,5 +1,6 @@
 #include "model/glm.h"
 
+#include "base/ceil_div.h"
 #include "model/moe_over_ranks.h"
 
 namespace glint {
@@ -34,7 +35,7 @@ Pass::Pass(const Model& model, const BatchView& batch, std::int64_t T, Arena& ar
   const std::int64_t D = m.config.hidden_size;
   stream.x = arena.take(DType::kF32, {T, D});
   const std::int64_t ranks = m.mesh.tp->size();  // which moe_over_ranks() gives as many rows each
-  stream.delta = arena.take(m.activations, {(T + ranks - 1) / ranks * ranks, D}).slice(0, 0, T);
+  stream.delta = arena.take(m.activations, {round_up(T, ranks), D}).slice(0, 0, T);
   if (!selected) this->selected = arena.take(DType::kI32, {T, m.config.index_topk});
 }
 

@@ -1,5 +1,6 @@
 #include "model/moe_over_ranks.h"
 
+#include "base/ceil_div.h"
 #include "model/expert_tables.h"
 #include "ops/compose.h"
 
@@ -96,7 +97,7 @@ struct Stretch {
 };
 
 Stretch stretch_of(std::int64_t rows, const Comm& tp) {
-  const std::int64_t each = (rows + tp.size() - 1) / tp.size();
+  const std::int64_t each = ceil_div(rows, tp.size());
   const std::int64_t begin = std::min(rows, tp.rank() * each);
   return {.each = each, .begin = begin, .count = std::min(rows - begin, each)};
 }

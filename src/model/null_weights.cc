@@ -2,6 +2,8 @@
 
 #include <numeric>
 
+#include "base/ceil_div.h"
+
 namespace glint {
 namespace {
 
@@ -32,7 +34,7 @@ class Maker {
   }
 
  private:
-  std::int64_t share(std::int64_t n) const { return (n + o_.tp - 1) / o_.tp; }
+  std::int64_t share(std::int64_t n) const { return ceil_div(n, o_.tp); }
   std::int64_t rows_of(const ModelTensor& t) const {
     const bool cut = t.split == Split::kRows || t.split == Split::kHeads ||
                      t.split == Split::kVocab || t.split == Split::kExpertRows;
@@ -73,7 +75,7 @@ class Maker {
         s.scale = tensor_of(DType::kF32, {count, fp8_blocks(rows), fp8_blocks(cols)});
         break;
       case WeightFormat::kNvfp4: {
-        const std::int64_t groups = (cols + kNvfp4Group - 1) / kNvfp4Group;
+        const std::int64_t groups = ceil_div(cols, kNvfp4Group);
         s.data = tensor_of(DType::kU8, {count, rows, cols / 2});
         s.scale = tensor_of(DType::kF8E4M3, {count, rows, groups});
         s.global_scale = tensor_of(DType::kF32, {count, 1});

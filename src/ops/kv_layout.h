@@ -7,15 +7,14 @@
 #include <cstdint>
 #include <limits>
 
+#include "base/ceil_div.h"
 #include "tensor/tensor.h"
 
 namespace glint {
 
 inline constexpr int kPageSize = 64;  // tokens
 // Pages of a sequence.
-constexpr std::int64_t pages_of(std::int64_t tokens) {
-  return (tokens + kPageSize - 1) / kPageSize;
-}
+constexpr std::int64_t pages_of(std::int64_t tokens) { return ceil_div(tokens, kPageSize); }
 
 // The latent row of a token: latent_dim values of the normalised latent, then rope_dim rotated key
 // values.

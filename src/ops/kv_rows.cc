@@ -4,6 +4,7 @@
 #include <cstring>
 #include <vector>
 
+#include "base/ceil_div.h"
 #include "tensor/fp8.h"
 
 namespace glint {
@@ -53,7 +54,7 @@ void write_latent_row(const LatentCache& cache, std::int64_t slot, const float* 
     case LatentFormat::kFp8:
       break;
   }
-  const int groups = (dim + kGroup - 1) / kGroup;
+  const int groups = ceil_div(dim, kGroup);
   for (int g = 0; g < groups; ++g) {
     const int begin = g * kGroup, count = std::min(kGroup, dim - begin);
     const float scale = latent_scale(largest_magnitude(latent + begin, count));
@@ -74,7 +75,7 @@ void read_latent_row(const LatentCache& cache, std::int64_t slot, float* out) {
     case LatentFormat::kFp8:
       break;
   }
-  const int groups = (dim + kGroup - 1) / kGroup;
+  const int groups = ceil_div(dim, kGroup);
   std::vector<float> scales(groups);
   load<float>(row + dim, groups, scales.data());
   load_e4m3(row, dim, out);

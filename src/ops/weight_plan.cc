@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/ceil_div.h"
 #include "base/thread_pool.h"
 #include "comm/staged_comm.h"
 #include "ops/backend.h"
@@ -10,9 +11,7 @@
 namespace glint {
 namespace {
 
-std::int64_t aligned(std::int64_t bytes) {
-  return (bytes + WeightPlan::kAlign - 1) / WeightPlan::kAlign * WeightPlan::kAlign;
-}
+std::int64_t aligned(std::int64_t bytes) { return round_up(bytes, WeightPlan::kAlign); }
 
 // Their packed forms differ by their addresses only.
 bool are_alike(const WeightStack& weights) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/ceil_div.h"
 #include "base/str.h"
 
 namespace glint {
@@ -40,7 +41,7 @@ std::int64_t kv_b_bytes(const ModelConfig& c, const DeploymentOptions& o, const 
   for (const ModelTensor& tensor : model_tensors(c)) {
     const bool is_here = shard.holds(tensor, c, o.max_drafts > 0);
     if (!tensor.name.ends_with(".kv_b_proj") || !is_here) continue;
-    const std::int64_t rows = (tensor.rows + o.layout.tp - 1) / o.layout.tp;
+    const std::int64_t rows = ceil_div(tensor.rows, o.layout.tp);
     const std::int64_t numbers = 2 * rows * tensor.cols;
     const std::int64_t fp8 = rows * tensor.cols + 4 * fp8_blocks(rows) * fp8_blocks(tensor.cols);
     const bool is_fp8 = o.formats(tensor) == WeightFormat::kFp8Block;
@@ -137,7 +138,7 @@ Result<Deployment> plan_deployment(const ModelConfig& config, const DeploymentOp
     return invalid(str("--max-model-len is ", d.max_model_len, ", but the model has ",
                        config.max_position_embeddings, " positions; give at most that"));
   }
-  const int wanted = o.concurrency ? (o.concurrency + layout.dp - 1) / layout.dp : 256;
+  const int wanted = o.concurrency ? ceil_div(o.concurrency, layout.dp) : 256;
   d.max_running = std::clamp(wanted, 1, o.step_tokens);
   GraphSizes graphs = o.program.graphs         ? *o.program.graphs
                       : o.device.name == "cpu" ? GraphSizes()

@@ -6,6 +6,7 @@
 #include <optional>
 #include <set>
 
+#include "base/ceil_div.h"
 #include "base/file.h"
 #include "base/str.h"
 #include "base/thread_pool.h"
@@ -232,7 +233,7 @@ Result<double> Checker::compare_tensor(Checkpoint& source, CheckedTensor& tensor
   GLINT_TRY(const Weight was, source.weight(tensor.name, entry.rows, entry.cols));
   GLINT_TRY(const Weight is, checkpoint_->weight(tensor.name, entry.rows, entry.cols));
   constexpr std::int64_t kRows = 64;
-  std::vector<ErrorSum> sums(static_cast<std::size_t>((entry.rows + kRows - 1) / kRows));
+  std::vector<ErrorSum> sums(static_cast<std::size_t>(ceil_div(entry.rows, kRows)));
   pool_.run_dynamic(std::ssize(sums), [&](std::int64_t part, int) {
     std::vector<float> a(static_cast<std::size_t>(entry.cols)), b(a.size());
     ErrorSum& sum = sums[static_cast<std::size_t>(part)];

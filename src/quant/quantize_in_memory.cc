@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "base/ceil_div.h"
 #include "base/thread_pool.h"
 #include "checkpoint/memory_source.h"
 #include "model/inventory.h"
@@ -37,7 +38,7 @@ Result<Checkpoint> quantize_in_memory(Checkpoint source, const ModelConfig& conf
   std::size_t end = 0;
   for (const TensorSpec& spec : plan.specs) {
     offsets.push_back(end);
-    end += (static_cast<std::size_t>(spec.bytes()) + kAlignment - 1) / kAlignment * kAlignment;
+    end += round_up(static_cast<std::size_t>(spec.bytes()), kAlignment);
   }
   std::vector<std::byte> bytes(end);
   UnitEncoder encoder(recipe, source, pool, Sources::kKeep);

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "base/ceil_div.h"
 #include "base/file.h"
 #include "base/str.h"
 #include "base/thread_pool.h"
@@ -118,7 +119,7 @@ void UnitEncoder::plan_parts(std::int64_t rows_multiple) {
   for (std::size_t w = 0; w < weights_.size(); ++w) {
     const std::int64_t rows = weights_[w].rows;
     std::int64_t step = std::max<std::int64_t>(1, kPartElements / weights_[w].cols);
-    step = (step + rows_multiple - 1) / rows_multiple * rows_multiple;
+    step = round_up(step, rows_multiple);
     for (std::int64_t row = 0; row < rows; row += step) {
       parts_.push_back({.weight = w, .row_begin = row, .row_end = std::min(row + step, rows)});
     }

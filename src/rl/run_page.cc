@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 
+#include "base/ceil_div.h"
 #include "base/page_style.h"
 #include "base/str.h"
 #include "base/svg.h"
@@ -90,7 +91,7 @@ struct Curve {
 std::string section(const Curve& curve, Lines lines, const char* x_label) {
   std::erase_if(lines, [&](const Json* line) { return !line->find(curve.name); });
   Chart chart = {.title = curve.title, .y_label = curve.unit, .x_label = x_label};
-  const std::size_t each = (lines.size() + kMostPoints - 1) / kMostPoints;
+  const std::size_t each = ceil_div(lines.size(), kMostPoints);
   for (std::size_t i = 0; i < lines.size(); i += each) {
     const std::size_t end = std::min(i + each, lines.size());
     double sum = 0;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/ceil_div.h"
+
 namespace glint {
 namespace {
 
@@ -96,7 +98,7 @@ std::optional<StepGraphs::Key> StepGraphs::key_of(const Model& m, const StepRows
   std::optional<Key> best;
   for (const std::int64_t each : {std::int64_t{1}, std::int64_t{1} + options.max_drafts}) {
     const auto found = std::lower_bound(sizes_.rows.begin(), sizes_.rows.end(),
-                                        std::max(count, (total + each - 1) / each));
+                                        std::max(count, ceil_div(total, each)));
     if (found == sizes_.rows.end() || (!sizes_.pads && *found != count)) continue;
     if (!holds(sizes_, *found, each) || (best && best->rows <= *found * each)) continue;
     best = Key{.sequences = *found, .rows = *found * each, .pages = pages_of(end)};

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/ceil_div.h"
 #include "base/str.h"
 #include "comm/null_comm.h"
 #include "engine/kv_cache.h"
@@ -28,7 +29,7 @@ MeshShape shape_of(const RankLayout& l) {
 
 // Sequences are at least as long as what the step runs of them.
 PassShape fitted(PassShape shape) {
-  const std::int64_t each = (shape.tokens + shape.sequences - 1) / shape.sequences;
+  const std::int64_t each = ceil_div(shape.tokens, shape.sequences);
   shape.length = std::max(shape.length, each);
   return shape;
 }
@@ -79,9 +80,9 @@ Result<ShardPlan> shard_of(const ModelConfig& config, const RankLayout& layout, 
   GLINT_TRY_STATUS(check_layout(layout, config));
   const MeshShape shape = shape_of(layout);
   GLINT_TRY(ShardPlan shard, plan_shard(config, shape, stage * shape.dp));
-  shard.heads.count = (config.num_attention_heads + layout.tp - 1) / layout.tp;
+  shard.heads.count = ceil_div(config.num_attention_heads, layout.tp);
   if (shape.ep > 1) {
-    shard.experts.count = (shard.num_expert_slots + shape.ep - 1) / shape.ep;
+    shard.experts.count = ceil_div(shard.num_expert_slots, shape.ep);
   }
   return shard;
 }

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "base/ceil_div.h"
 #include "base/memory.h"
 
 namespace glint {
@@ -24,7 +25,7 @@ class HostDevice final : public Device {
     constexpr std::size_t kHugePage = std::size_t{2} << 20;
     if (bytes == 0) bytes = 1;
     const bool is_huge = bytes >= kHugePage;
-    if (is_huge) bytes = (bytes + kHugePage - 1) / kHugePage * kHugePage;
+    if (is_huge) bytes = round_up(bytes, kHugePage);
     const std::size_t mapped = is_huge ? bytes + kHugePage : bytes;
     void* const map = ::mmap(nullptr, mapped, PROT_READ | PROT_WRITE,
                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/ceil_div.h"
 #include "base/thread_pool.h"
 
 namespace glint {
@@ -30,14 +31,14 @@ void Staging::copy(void* to, const void* from, std::size_t bytes) {
     std::byte* const pinned = halves_[half_].memory.data() + used_;
     fill(pinned, source, count);
     device_.copy(target, pinned, count);
-    used_ += (count + kAlign - 1) / kAlign * kAlign;
+    used_ += round_up(count, kAlign);
     target += count, source += count, bytes -= count;
   }
 }
 
 void Staging::fill(std::byte* to, const std::byte* from, std::size_t bytes) {
   constexpr std::size_t kPiece = std::size_t{1} << 20;
-  const auto pieces = static_cast<std::int64_t>((bytes + kPiece - 1) / kPiece);
+  const auto pieces = static_cast<std::int64_t>(ceil_div(bytes, kPiece));
   if (pieces <= 1) {
     std::memcpy(to, from, bytes);
     return;

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <span>
 
+#include "base/ceil_div.h"
 #include "tensor/tensor.h"
 
 namespace glint {
@@ -34,7 +35,7 @@ inline constexpr int kNvfp4Group = 16;
 
 // FP8 blocks that `n` rows or columns are cut into; the last may be smaller.
 constexpr std::int64_t fp8_blocks(std::int64_t n, int side = kFp8Block) {
-  return (n + side - 1) / side;
+  return ceil_div(n, side);
 }
 
 struct Weight {

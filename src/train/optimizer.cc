@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "base/ceil_div.h"
 #include "base/thread_pool.h"
 
 namespace glint {
@@ -13,7 +14,7 @@ namespace {
 template <class F>
 void for_blocks(std::size_t size, ThreadPool& pool, F f) {
   const auto all = static_cast<std::int64_t>(size);
-  pool.run((all + kNormBlock - 1) / kNormBlock, [&](std::int64_t block, int) {
+  pool.run(ceil_div(all, kNormBlock), [&](std::int64_t block, int) {
     f(static_cast<std::size_t>(block * kNormBlock),
       static_cast<std::size_t>(std::min(all, (block + 1) * kNormBlock)));
   });
@@ -42,7 +43,7 @@ void adamw(const AdamWStep& step, std::span<const float> gradient, std::span<flo
 }
 
 std::vector<double> squares_of(std::span<const float> values, ThreadPool& pool) {
-  std::vector<double> parts((values.size() + kNormBlock - 1) / kNormBlock);
+  std::vector<double> parts(ceil_div(values.size(), kNormBlock));
   for_blocks(values.size(), pool, [&](std::size_t begin, std::size_t end) {
     double sum = 0;
     for (std::size_t i = begin; i < end; ++i) sum += double{values[i]} * values[i];

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstring>
 
+#include "base/ceil_div.h"
 #include "base/memory.h"
 #include "base/str.h"
 #include "train/optimizer.h"
@@ -131,7 +132,7 @@ Result<Parameters> Parameters::make(ModelWeights& weights, TapeOps& tape, const 
     if (section.kind == ParameterSection::Kind::kDivided) section.shares = shape.dp;
     // Whole blocks of the norm a share: then its sum is that of one rank.
     const std::int64_t unit = section.shares == 1 ? 1 : section.shares * kNormBlock;
-    section.share = (section.count + unit - 1) / unit * unit / section.shares;
+    section.share = round_up(section.count, unit) / section.shares;
     section.offset = padded;
     padded += section.padded();
     count += section.count;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/ceil_div.h"
 #include "base/memory.h"
 #include "base/str.h"
 #include "base/thread_pool.h"
@@ -54,7 +55,7 @@ Result<Buffer> memory_for(std::size_t bytes) {
 // f(begin, end) for blocks of [0, size), on all threads.
 template <class F>
 void for_blocks(std::int64_t size, ThreadPool& pool, F f) {
-  pool.run((size + kBlock - 1) / kBlock, [&](std::int64_t block, int) {
+  pool.run(ceil_div(size, kBlock), [&](std::int64_t block, int) {
     f(block * kBlock, std::min(size, (block + 1) * kBlock));
   });
 }
@@ -90,7 +91,7 @@ Result<TrainedWeights> TrainedWeights::make(LoadedModel& model) {
     all.first_[tensor.name] = all.tensors_.size();
     for (int copy = 0; copy < tensor.num_copies(); ++copy) {
       GLINT_TRY(StoredTensor one, stored(tensor, copy, checkpoint));
-      bytes += (one.bytes.size() + kAlignment - 1) / kAlignment * kAlignment;
+      bytes += round_up(one.bytes.size(), kAlignment);
       all.tensors_.push_back(std::move(one));
     }
   }
@@ -99,7 +100,7 @@ Result<TrainedWeights> TrainedWeights::make(LoadedModel& model) {
   for (StoredTensor& tensor : all.tensors_) {
     std::memcpy(at, tensor.bytes.data(), tensor.bytes.size());
     tensor.bytes = {at, tensor.bytes.size()};
-    at += (tensor.bytes.size() + kAlignment - 1) / kAlignment * kAlignment;
+    at += round_up(tensor.bytes.size(), kAlignment);
   }
   GLINT_TRY_STATUS(model.update_weights(all.checkpoint()));
   return all;

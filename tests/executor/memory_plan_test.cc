@@ -3,6 +3,7 @@
 
 #include <numeric>
 
+#include "base/ceil_div.h"
 #include "executor/harness.h"
 
 namespace glint {
@@ -34,7 +35,7 @@ Loaded load_both(const std::string& dir, DType activations = DType::kBF16) {
 
 // `count` sequences of `length` tokens in one step, after all but `each` of them.
 void run_step_of(LoadedModel& model, int count, int each, int length) {
-  const int pages_of_each = (length + kPageSize - 1) / kPageSize;
+  const int pages_of_each = ceil_div(length, kPageSize);
   ASSERT_TRUE(model.reserve_pages(count * pages_of_each).ok());
   StepRows plan;
   for (int s = 0; s < count; ++s) {

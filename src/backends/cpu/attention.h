@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "backends/cpu/products.h"
+#include "base/ceil_div.h"
 
 namespace glint::cpu {
 
@@ -23,7 +24,7 @@ namespace glint::cpu {
 // and panels stay in the L2 cache. With segments of 512 one thread had all the keys of a short
 // context, and the others waited.
 inline constexpr std::int64_t kSegment = 128;
-inline std::int64_t segments_of(std::int64_t keys) { return (keys + kSegment - 1) / kSegment; }
+inline std::int64_t segments_of(std::int64_t keys) { return ceil_div(keys, kSegment); }
 
 // The heads of a token, or a group of kPanel of them.
 struct AttentionItem {
@@ -115,7 +116,7 @@ class AttentionBlock {
   struct Segment {
     std::int64_t first, count, staged;
   };
-  std::int64_t panels() const { return (sums_.rows() + kPanel - 1) / kPanel; }
+  std::int64_t panels() const { return ceil_div(sums_.rows(), kPanel); }
   int rows_of(std::int64_t panel) const;
   std::byte* queries(std::int64_t panel) const;
   void load_queries(std::int64_t panel) const;

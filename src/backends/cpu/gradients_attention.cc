@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "backends/cpu/cpu_gradients.h"
+#include "base/ceil_div.h"
 #include "base/thread_pool.h"
 
 namespace glint {
@@ -28,8 +29,6 @@ class TinyIsZero {
   unsigned before_ = _mm_getcsr();
 };
 
-std::int64_t rounded(std::int64_t n, std::int64_t to) { return (n + to - 1) / to * to; }
-
 }  // namespace
 
 // Memory of one thread.
@@ -43,8 +42,8 @@ struct CpuGradients::AttentionBlock {
 
   explicit AttentionBlock(const SparseMlaArgs& op)
       : width(op.kv.latent_dim + op.kv.rope_dim),
-        row(rounded(width, cpu::kPanel)),
-        heads(rounded(op.q_latent.dim(1), kGroup)),
+        row(round_up(width, cpu::kPanel)),
+        heads(round_up(op.q_latent.dim(1), kGroup)),
         q(heads * row),
         g(heads * row),
         dq(heads * row),
@@ -149,7 +148,7 @@ struct CpuGradients::AttentionBlock {
 void CpuGradients::sparse_mla_back(const SparseMlaBackArgs& args) {
   check(args);
   const std::int64_t T = args.op.q_latent.dim(0);
-  const std::int64_t blocks = (T + kBlock - 1) / kBlock;
+  const std::int64_t blocks = ceil_div(T, kBlock);
   const std::int64_t threads = std::min<std::int64_t>(pool_.num_threads(), blocks);
   std::vector<AttentionBlock> memory(static_cast<std::size_t>(threads), AttentionBlock(args.op));
   for (std::int64_t first = 0; first < blocks; first += threads) {

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "backends/cpu/cpu_gradients.h"
+#include "base/ceil_div.h"
 
 namespace glint {
 namespace {
@@ -31,7 +32,7 @@ void CpuGradients::turn(const Rows& rows, const Tensor& to) {
   const std::int64_t R = rows.count, C = rows.x.dim(1);
   with_float_type(rows.x.dtype, [&]<class From>(From) {
     with_float_type(to.dtype, [&]<class To>(To) {
-      for_rows((C + kTile - 1) / kTile, R * kTile, [&](std::int64_t tile) {
+      for_rows(ceil_div(C, kTile), R * kTile, [&](std::int64_t tile) {
         const std::int64_t begin = tile * kTile, end = std::min(begin + kTile, C);
         To part[kTile][kTile];
         for (std::int64_t r0 = 0; r0 < R; r0 += kTile) {

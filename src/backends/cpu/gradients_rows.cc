@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "backends/cpu/cpu_gradients.h"
+#include "base/ceil_div.h"
 
 namespace glint {
 namespace {
@@ -72,7 +73,7 @@ void CpuGradients::rms_norm_back(const RmsNormBackArgs& args) {
   constexpr std::int64_t kBlock = 64;  // tokens
   const Arena::Scope scope(scratch_);
   const std::int64_t T = args.dout.dim(0), D = args.dout.dim(1);
-  const std::int64_t blocks = (T + kBlock - 1) / kBlock;
+  const std::int64_t blocks = ceil_div(T, kBlock);
   std::vector<float> weights(static_cast<std::size_t>(D));
   kernels_.convert(args.op.weight.data, args.op.weight.dtype == DType::kBF16, weights.data(), false,
                    D);

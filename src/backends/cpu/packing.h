@@ -4,13 +4,14 @@
 #include <span>
 
 #include "backends/cpu/kernels.h"
+#include "base/ceil_div.h"
 #include "base/thread_pool.h"
 #include "ops/ops.h"
 
 namespace glint::cpu {
 
 inline Code code_of(const Weight& weight) { return static_cast<Code>(weight.format); }
-inline std::int64_t panels_of(const Weight& weight) { return (weight.rows + kPanel - 1) / kPanel; }
+inline std::int64_t panels_of(const Weight& weight) { return ceil_div(weight.rows, kPanel); }
 
 // The panel of `weight` that begins at row n0, columns [begin, end); end may lie beyond the last.
 struct PanelPart {

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <optional>
 
+#include "base/ceil_div.h"
 #include "base/thread_pool.h"
 
 namespace glint::cpu {
@@ -24,7 +25,7 @@ Ahead ahead_by(std::int64_t distance, const std::byte* at, const std::byte* end,
 // meanwhile. A single reading would be faster than memory, the others leave it idle.
 Ahead ahead_evenly(std::int64_t lines, const std::byte* at, const PartAt& next) {
   if (!next.codes) return {.at = at};
-  return {.at = next.codes, .step = (next.bytes + lines - 1) / lines};
+  return {.at = next.codes, .step = ceil_div(next.bytes, lines)};
 }
 
 }  // namespace
@@ -159,10 +160,10 @@ void Products::run(std::span<const Product> products) {
     const std::int64_t first = range.begin - first_[static_cast<std::size_t>(i)];
     const std::int64_t most = Scratch::kPanels / (product.up ? 2 : 1);
     const std::int64_t all = std::min(panels_of(product.weight) - first, range.end - range.begin);
-    const std::int64_t tasks = (all + most - 1) / most;
+    const std::int64_t tasks = ceil_div(all, most);
     return PanelTask{.product = &product,
                      .n0 = first * kPanel,
-                     .panels = (all + tasks - 1) / tasks,
+                     .panels = ceil_div(all, tasks),
                      .in_turns = in_turns(product),
                      .past_caches = out_bytes > kL2Bytes};
   };
@@ -188,7 +189,7 @@ class Beginning {
   Beginning(const PanelTask* task, std::int64_t bits)
       : task_(task && task->in_turns ? task : nullptr),
         parts_(task_ ? std::min(task_->parts(), kParts) : 0),
-        lines_(bits ? ((parts_ - 1) * kChunk + bits - 1) / bits : 0) {}
+        lines_(bits ? ceil_div((parts_ - 1) * kChunk, bits) : 0) {}
 
   void bring_a_bit() {
     for (std::int64_t i = 0; i < lines_; ++i, at_ += 64) {
@@ -246,7 +247,7 @@ void Products::run_task(const PanelTask& task, const PanelTask* next, Scratch& s
     }
     // A few rows at a time: the panels' parts of a row lie side by side.
     constexpr std::int64_t kRows = 16;
-    Beginning beginning(then, (x.count + kRows - 1) / kRows * task.panels);
+    Beginning beginning(then, ceil_div(x.count, kRows) * task.panels);
     for (std::int64_t r = 0; r < x.count; r += kRows) {
       for (std::int64_t i = 0; i < task.panels; ++i) {
         const std::int64_t n = task.n0 + i * kPanel;
@@ -279,9 +280,8 @@ void Products::multiply(const PanelPart& part, PartAt at, const Rows& x, Scratch
   const bool reads_once = decodes && x.count <= family.tile_tokens;
   const std::int64_t step = is_packed && reads_once ? part.end - part.begin : kChunk;
   // Readings of a chunk by the tiles, if memory can bring the next one meanwhile.
-  const std::int64_t readings = reads_once || !family.tile_tokens
-                                    ? 0
-                                    : (x.count + family.tile_tokens - 1) / family.tile_tokens;
+  const std::int64_t readings =
+      reads_once || !family.tile_tokens ? 0 : ceil_div(x.count, family.tile_tokens);
   const std::int64_t distance = family.ahead[x.count > 1][code];
   if (code == kCodeFp8 && next.scales) __builtin_prefetch(next.scales);
   for (std::int64_t k0 = part.begin; k0 < part.end; k0 += step) {

@@ -7,6 +7,7 @@
 
 #include "backends/cpu/attention.h"
 #include "backends/cpu/cpu_ops.h"
+#include "base/ceil_div.h"
 #include "base/thread_pool.h"
 
 namespace glint {
@@ -125,7 +126,7 @@ void CpuOps::sparse_mla(const SparseMlaArgs& args) {
     plan.kernels.leave(*memory.tiles);
   });
   constexpr std::int64_t kPanels = 4;
-  const std::int64_t parts = (plan.latent_panels + kPanels - 1) / kPanels;
+  const std::int64_t parts = ceil_div(plan.latent_panels, kPanels);
   pool_.run(count * parts, [&](std::int64_t task, int) {
     const std::int64_t i = task / parts, first = task % parts * kPanels;
     std::vector<AttentionItem> item = items_of(i, i + 1);

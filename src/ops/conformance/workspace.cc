@@ -5,6 +5,7 @@
 #include <cstring>
 #include <limits>
 
+#include "base/ceil_div.h"
 #include "base/random.h"
 #include "base/thread_pool.h"
 #include "ops/kv_rows.h"
@@ -238,7 +239,7 @@ WeightStack Workspace::stack(WeightFormat format, std::int64_t count, std::int64
   WeightBytes all;
   const auto append = [&](std::vector<std::byte>& to, const std::vector<std::byte>& from) {
     to.insert(to.end(), from.begin(), from.end());
-    if (!from.empty()) to.resize((to.size() + 2 * kGap - 1) / kGap * kGap, kGuardByte);
+    if (!from.empty()) to.resize(round_up(to.size() + kGap, kGap), kGuardByte);
   };
   for (std::int64_t i = 0; i < count; ++i) {
     const WeightBytes one = make_weight(noise_, ++stream_, format, rows, cols, blocks);
@@ -481,7 +482,7 @@ TestBatch make_batch(const std::vector<Sequence>& sequences) {
   int used = 0;
   for (const Sequence& s : sequences) {
     if (s.is_padding()) continue;
-    const int pages = (s.first + s.count + kPageSize - 1) / kPageSize;
+    const int pages = ceil_div(s.first + s.count, kPageSize);
     batch.max_pages = std::max<std::int64_t>(batch.max_pages, pages);
     used += pages;
   }
