@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <map>
 
+#include "base/contains.h"
 #include "base/file.h"
 #include "base/str.h"
 
@@ -62,8 +63,7 @@ std::vector<std::vector<int>> cpu_nodes(const std::vector<int>& usable, const st
     const Result<std::string> list = read_file(entry.path() / "cpulist", 1 << 16);
     if (!list.ok()) continue;
     for (const int cpu : read_cpu_list(list.value())) {
-      if (std::find(usable.begin(), usable.end(), cpu) != usable.end())
-        nodes[number].push_back(cpu);
+      if (contains(usable, cpu)) nodes[number].push_back(cpu);
     }
   }
   std::vector<std::vector<int>> all;

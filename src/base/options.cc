@@ -3,6 +3,7 @@
 #include <charconv>
 #include <cmath>
 
+#include "base/contains.h"
 #include "base/json.h"
 #include "base/str.h"
 
@@ -197,8 +198,7 @@ Status OptionList::parse_positional(const std::string& arg) {
 
 Status OptionList::set(Option& option, std::string_view value) {
   const std::vector<std::string>& choices = option.choices;
-  const bool allowed =
-      choices.empty() || std::find(choices.begin(), choices.end(), value) != choices.end();
+  const bool allowed = choices.empty() || contains(choices, value);
   if (!allowed || !option.set(value)) {
     return invalid(str(option.display(), " expects ", option.expects, ", got ", quoted(value)));
   }

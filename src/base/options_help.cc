@@ -2,6 +2,7 @@
 // examples.
 #include <algorithm>
 
+#include "base/contains.h"
 #include "base/options.h"
 #include "base/str.h"
 
@@ -80,7 +81,7 @@ std::string help_text(const HelpPage& page, const OptionList& list, int width) {
                         "\n\n", wrap(page.description, width, 0), "\n");
   std::vector<std::string> sections;
   for (const Option& option : list.options()) {
-    if (std::find(sections.begin(), sections.end(), option.section) == sections.end()) {
+    if (!contains(sections, option.section)) {
       sections.push_back(option.section);
     }
   }

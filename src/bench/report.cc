@@ -6,6 +6,7 @@
 
 #include "base/ceil_div.h"
 #include "base/check.h"
+#include "base/contains.h"
 #include "base/page_style.h"
 #include "base/seconds.h"
 #include "base/str.h"
@@ -47,7 +48,7 @@ struct Shown {
   explicit Shown(std::span<const Measurement> measurements) {
     for (const Measurement& m : measurements) {
       all.push_back(&m);
-      if (std::find(runs.begin(), runs.end(), m.label) == runs.end()) runs.push_back(m.label);
+      if (!contains(runs, m.label)) runs.push_back(m.label);
     }
     GLINT_CHECK(runs.size() <= kMaxRuns, "a page tells so many runs apart");
     std::stable_sort(all.begin(), all.end(), [](const Measurement* a, const Measurement* b) {

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "base/contains.h"
 #include "base/memory.h"
 #include "base/str.h"
 #include "checkpoint/safetensors.h"
@@ -274,7 +275,7 @@ Result<const StoredTensor*> Checkpoint::require(const std::string& name) const {
 
 Status Checkpoint::expect(const StoredTensor& tensor, std::initializer_list<StoredType> types,
                           const Shape& shape) const {
-  const bool type_fits = std::find(types.begin(), types.end(), tensor.type) != types.end();
+  const bool type_fits = contains(types, tensor.type);
   if (type_fits && tensor.shape == shape) return Ok{};
   std::string wanted;
   for (const StoredType type : types) wanted += str(wanted.empty() ? "" : " or ", name_of(type));

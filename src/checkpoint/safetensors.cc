@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "base/contains.h"
 #include "base/json.h"
 #include "base/str.h"
 
@@ -77,7 +78,7 @@ Result<std::unique_ptr<SafetensorsSource>> SafetensorsSource::open(const std::st
       return not_found(str(index_path, " names shard ", quoted(shard), ", which is not there"));
     }
     const auto& shards = index.shards;
-    const bool is_named = std::find(shards.begin(), shards.end(), kMtpName) != shards.end();
+    const bool is_named = contains(shards, kMtpName);
     if (!is_named && is_present(str(dir, "/", kMtpName))) index.shards.emplace_back(kMtpName);
   } else if (is_present(dir + "/model.safetensors")) {
     index.shards = {"model.safetensors"};

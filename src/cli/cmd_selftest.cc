@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "backends/reference/reference_ops.h"
+#include "base/contains.h"
 #include "base/json.h"
 #include "base/str.h"
 #include "cli/backends.h"
@@ -146,7 +147,7 @@ std::string time(const Options& options, Backend& backend, Console& console, Jso
 
 Status run(const Options& options, Cli& cli) {
   const std::vector<std::string> names = conformance::op_names();
-  if (!options.op.empty() && std::find(names.begin(), names.end(), options.op) == names.end()) {
+  if (!options.op.empty() && !contains(names, options.op)) {
     const std::string near = did_you_mean(options.op, names);
     return invalid(str("no op ", quoted(options.op),
                        near.empty() ? "; `glint selftest --no-timing` lists them"

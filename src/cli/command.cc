@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/contains.h"
 #include "base/log.h"
 #include "base/str.h"
 #include "cli/interrupt.h"
@@ -27,7 +28,7 @@ std::string overview(std::span<const Command> commands, int width) {
   std::vector<std::string> groups;
   for (const Command& command : commands) {
     longest = std::max(longest, command.info.name.size());
-    if (std::find(groups.begin(), groups.end(), command.info.group) == groups.end()) {
+    if (!contains(groups, command.info.group)) {
       groups.push_back(command.info.group);
     }
   }

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <thread>
 
+#include "base/contains.h"
 #include "base/cut_text.h"
 #include "base/file.h"
 #include "base/json_text.h"
@@ -57,7 +58,7 @@ Result<std::vector<std::string>> server_origins(const std::vector<std::string>& 
       if (url.path != "/") {
         return invalid(str(quoted(address), " has a path; expected HOST:PORT"));
       }
-      if (std::ranges::find(origins, url.origin) != origins.end()) {
+      if (contains(origins, url.origin)) {
         return invalid(str(quoted(address), " comes twice"));
       }
       origins.push_back(url.origin);

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <filesystem>
 
+#include "base/contains.h"
 #include "base/file.h"
 #include "base/str.h"
 #include "cli/backends.h"
@@ -144,8 +145,7 @@ Result<std::vector<std::string>> read_keys(const ServeOptions& options, const Se
 std::vector<std::string> served_names(const ServeOptions& options, const std::string& dir) {
   std::vector<std::string> names = options.served_model_name;
   const auto add = [&](std::string name) {
-    if (!name.empty() && std::find(names.begin(), names.end(), name) == names.end())
-      names.push_back(std::move(name));
+    if (!name.empty() && !contains(names, name)) names.push_back(std::move(name));
   };
   std::string given = options.model;
   while (given.size() > 1 && given.back() == '/') given.pop_back();

@@ -10,6 +10,7 @@
 #include <memory>
 #include <thread>
 
+#include "base/contains.h"
 #include "base/str.h"
 #include "cli/interrupt.h"
 #include "cli/served_ranks.h"
@@ -114,7 +115,7 @@ class StartedRanks {
     GLINT_TRY(groups_, RankGroups::make(shape_, true, [](int) {}));
     std::vector<std::string> command = {kProgram, kTrainRankArgument};
     std::ranges::copy(cli_.command_line, std::back_inserter(command));
-    const bool resumes = std::ranges::find(command, "--resume") != command.end();
+    const bool resumes = contains(command, "--resume");
     if (again && !resumes) command.push_back("--resume");
     std::string pids;
     for (int rank = 0; rank < shape_.num_ranks(); ++rank) {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "base/contains.h"
 #include "base/str.h"
 
 namespace glint {
@@ -53,7 +54,7 @@ Result<std::vector<std::vector<OwnedFd>>> connect_ranks(const OwnedFd& listener,
   for (std::size_t group = 0; group < groups.size(); ++group) {
     const std::vector<int>& members = groups[group];
     auto& row = all.sockets.emplace_back();
-    if (std::find(members.begin(), members.end(), rank) == members.end()) continue;
+    if (!contains(members, rank)) continue;
     row.resize(members.size());
     for (std::size_t i = 0; i < members.size(); ++i) {
       if (members[i] > rank) to_come.push_back(members[i]);

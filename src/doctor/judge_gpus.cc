@@ -1,6 +1,7 @@
 // Findings about GPUs: the driver, each of them, and the ways between them.
 #include <algorithm>
 
+#include "base/contains.h"
 #include "base/str.h"
 #include "doctor/findings.h"
 #include "doctor/machine_files.h"
@@ -284,9 +285,7 @@ void judge_fabric(const MachineFacts& m, std::vector<Finding>& out) {
 }
 
 void judge_variables(const MachineFacts& m, std::vector<Finding>& out) {
-  const auto is_set = [&](std::string_view entry) {
-    return std::find(m.variables.begin(), m.variables.end(), entry) != m.variables.end();
-  };
+  const auto is_set = [&](std::string_view entry) { return contains(m.variables, entry); };
   if (is_set("NCCL_P2P_DISABLE=1"))
     out.push_back({"GPUs",
                    "NCCL_P2P_DISABLE",

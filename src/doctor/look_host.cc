@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/contains.h"
 #include "base/cpu_nodes.h"
 #include "base/memory.h"
 #include "base/str.h"
@@ -12,15 +13,11 @@
 namespace glint {
 namespace {
 
-bool has(const std::vector<std::string_view>& words, std::string_view word) {
-  return std::find(words.begin(), words.end(), word) != words.end();
-}
-
 // By the flags of /proc/cpuinfo: the instruction sets of backends/cpu/isa.h.
 std::string isa_of(const std::vector<std::string_view>& flags) {
   const auto all = [&](std::initializer_list<std::string_view> names) {
     return std::all_of(names.begin(), names.end(),
-                       [&](std::string_view name) { return has(flags, name); });
+                       [&](std::string_view name) { return contains(flags, name); });
   };
   if (!all({"avx2", "fma"})) return "";
   if (!all({"avx512f", "avx512bw", "avx512vl", "avx512dq"})) return "avx2";
@@ -98,7 +95,7 @@ CpuFacts look_at_cpu(const MachineFiles& files) {
     if (line.starts_with("flags") && !has_flags) {
       const std::vector<std::string_view> flags = words_of(value_of(line));
       out.isa = isa_of(flags);
-      out.is_virtual = has(flags, "hypervisor");
+      out.is_virtual = contains(flags, "hypervisor");
       has_flags = true;
     }
   }

@@ -7,6 +7,7 @@
 #include <unordered_map>
 
 #include "base/check.h"
+#include "base/contains.h"
 #include "base/str.h"
 
 namespace glint {
@@ -18,10 +19,6 @@ std::uint64_t mix(std::uint64_t hash, std::uint64_t value) {
   hash = (hash ^ (hash >> 30)) * 0xBF58476D1CE4E5B9u;
   hash = (hash ^ (hash >> 27)) * 0x94D049BB133111EBu;
   return hash ^ (hash >> 31);
-}
-
-bool contains(const std::vector<TokenId>& ids, TokenId id) {
-  return std::find(ids.begin(), ids.end(), id) != ids.end();
 }
 
 // State of one request.

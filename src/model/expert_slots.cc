@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "base/check.h"
+#include "base/contains.h"
 #include "model/shard_plan.h"
 
 namespace glint {
@@ -51,9 +52,7 @@ struct Shelf {
   std::size_t room = 0;
   std::vector<std::int32_t> experts = {};
 
-  bool has(std::int32_t expert) const {
-    return std::find(experts.begin(), experts.end(), expert) != experts.end();
-  }
+  bool has(std::int32_t expert) const { return contains(experts, expert); }
 };
 
 }  // namespace

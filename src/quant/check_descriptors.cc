@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/contains.h"
 #include "base/file.h"
 #include "base/json_text.h"
 #include "base/str.h"
@@ -18,8 +19,7 @@ class DescriptorChecker {
 
   Status check() {
     const Json* quantization = in_.config_json.find("quantization_config");
-    const bool any =
-        std::find(in_.quantized.begin(), in_.quantized.end(), true) != in_.quantized.end();
+    const bool any = contains(in_.quantized, true);
     if (!quantization || !quantization->is_object()) {
       if (any) fault("config.json has no quantization_config, but weights are quantised");
       return Ok{};

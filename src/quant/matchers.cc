@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "base/contains.h"
 #include "base/str.h"
 #include "quant/recipe.h"
 
@@ -19,7 +20,7 @@ constexpr Fused kFused[] = {
 
 std::string_view parent_of(std::string_view name) { return name.substr(0, name.rfind('.')); }
 std::string_view last_of(std::string_view name) { return name.substr(name.rfind('.') + 1); }
-bool contains(std::string_view text, std::string_view part) { return text.find(part) != text.npos; }
+bool has_part(std::string_view text, std::string_view part) { return text.find(part) != text.npos; }
 
 const Fused* find_fused(std::string_view last) {
   const auto* at = std::find_if(std::begin(kFused), std::end(kFused), [&](const Fused& fused) {
@@ -40,31 +41,27 @@ std::string module_of(ServingEngine engine, const ModelTensor& tensor) {
              engine == ServingEngine::kVllm ? fused->vllm : fused->sglang);
 }
 
-bool is_listed(std::span<const std::string> list, std::string_view name) {
-  return std::find(list.begin(), list.end(), name) != list.end();
-}
-
 // The first rule of both engines: a module is skipped if its name is listed, a fused one if those
 // of its parts are, experts if the name of any of them is.
 bool is_skipped(std::span<const std::string> excludes, std::string_view module) {
   for (const Fused& fused : kFused) {
     if (last_of(module) != fused.vllm && last_of(module) != fused.sglang) continue;
     const std::string_view parent = parent_of(module);
-    return is_listed(excludes, str(parent, ".", fused.first)) &&
-           is_listed(excludes, str(parent, ".", fused.second));
+    return contains(excludes, str(parent, ".", fused.first)) &&
+           contains(excludes, str(parent, ".", fused.second));
   }
-  if (contains(module, "experts")) {
+  if (has_part(module, "experts")) {
     return std::any_of(excludes.begin(), excludes.end(), [&](const std::string& entry) {
-      return contains(entry, "experts") && contains(entry, module);
+      return has_part(entry, "experts") && has_part(entry, module);
     });
   }
-  return is_listed(excludes, module);
+  return contains(excludes, module);
 }
 
 bool vllm_excludes(std::span<const std::string> excludes, std::string_view module) {
   if (is_skipped(excludes, module)) return true;
   return std::any_of(excludes.begin(), excludes.end(), [&](const std::string& entry) {
-    return contains(module, entry) || glob_matches(entry, module);
+    return has_part(module, entry) || glob_matches(entry, module);
   });
 }
 
@@ -87,7 +84,7 @@ bool sglang_excludes(std::span<const std::string> excludes, std::string_view mod
     // any layer.
     const bool is_part =
         std::find(std::begin(kParts), std::end(kParts), last_of(entry)) != std::end(kParts);
-    if (is_part && contains(last_of(module), last_of(entry))) return true;
+    if (is_part && has_part(last_of(module), last_of(entry))) return true;
   }
   return false;
 }
@@ -125,7 +122,7 @@ class LayerExcludes {
   }
 
   void add(const std::string& entry) {
-    if (!is_listed(out_, entry)) out_.push_back(entry);
+    if (!contains(out_, entry)) out_.push_back(entry);
   }
 
  private:

@@ -2,8 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
-
+#include "base/contains.h"
 #include "quant/descriptors.h"
 #include "quant/recipe.h"
 
@@ -57,17 +56,13 @@ class ExcludesTest : public testing::Test {
   const std::vector<ModelTensor> table_ = model_tensors(config_);
 };
 
-bool has(const Names& names, std::string_view name) {
-  return std::find(names.begin(), names.end(), name) != names.end();
-}
-
 TEST_F(ExcludesTest, of_experts_only_are_those_of_the_specification) {
   const Names excludes = excludes_of({}).value();
   for (const char* name :
        {"lm_head", "model.embed_tokens", "model.layers.0.mlp*", "model.layers.2.mlp*",
         "model.layers.3.mlp.gate", "model.layers.77.self_attn*",
         "model.layers.77.mlp.shared_experts*", "model.layers.78*"}) {
-    EXPECT_TRUE(has(excludes, name)) << name;
+    EXPECT_TRUE(contains(excludes, name)) << name;
   }
   EXPECT_EQ(excludes.size(), 3u + 3 * 2 + 75 * 3 + 1);
 }
@@ -109,9 +104,9 @@ TEST_F(ExcludesTest, fp8_and_compressed_tensors_list_every_layer) {
           .value();
   EXPECT_EQ(fp8.size(), 2u + 76 + 79 + 1);  // embedding and head, routers, weights_proj, eh_proj
   const Names ct = excludes_of({.layout = Nvfp4Layout::kCompressedTensors}).value();
-  EXPECT_TRUE(has(ct, "model.layers.3.self_attn.q_a_proj"));
-  EXPECT_TRUE(has(ct, "re:model\\.layers\\.78\\.mlp\\.experts\\..*"));
-  EXPECT_FALSE(has(ct, "re:model\\.layers\\.77\\.mlp\\.experts\\..*"));
+  EXPECT_TRUE(contains(ct, "model.layers.3.self_attn.q_a_proj"));
+  EXPECT_TRUE(contains(ct, "re:model\\.layers\\.78\\.mlp\\.experts\\..*"));
+  EXPECT_FALSE(contains(ct, "re:model\\.layers\\.77\\.mlp\\.experts\\..*"));
 }
 
 TEST_F(ExcludesTest, scale_fmt_is_said_only_if_it_is_true) {

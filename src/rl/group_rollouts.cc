@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "base/contains.h"
 #include "base/random.h"
 #include "base/str.h"
 #include "rl/advantage.h"
@@ -49,8 +50,7 @@ GroupRollouts::GroupRollouts(RolloutEngine& engine, const Tokenizer& tokenizer,
 // Without the stop token, which an answer that its form ends has not.
 std::string GroupRollouts::text_of(const Rollout& rollout) const {
   const std::vector<TokenId>& stops = options_.rollout.stop_ids;
-  const bool stopped =
-      !rollout.answer.empty() && std::ranges::find(stops, rollout.answer.back()) != stops.end();
+  const bool stopped = !rollout.answer.empty() && contains(stops, rollout.answer.back());
   return tokenizer_.decode(std::span(rollout.answer).first(rollout.answer.size() - stopped));
 }
 

@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "base/contains.h"
 #include "engine/step_plan.h"
 #include "engine/token_list.h"
 #include "runtime/grammar_masks.h"
@@ -53,10 +54,7 @@ struct SequenceState {
   int largest_size() const { return launched_size() + drafts_in_flight; }
   std::span<const TokenId> answer() const { return tokens.answer(); }
 
-  bool stops(TokenId token) const {
-    return std::find(request->stop_ids.begin(), request->stop_ids.end(), token) !=
-           request->stop_ids.end();
-  }
+  bool stops(TokenId token) const { return contains(request->stop_ids, token); }
 };
 
 }  // namespace glint

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/contains.h"
 #include "base/str.h"
 #include "net/secret.h"
 
@@ -14,10 +15,6 @@ std::string_view key_of(const HttpRequest& request) {
   if (value.size() > kBearer.size() && lower(value.substr(0, kBearer.size())) == kBearer)
     return value.substr(kBearer.size());
   return request.header("x-api-key");
-}
-
-bool contains(const std::vector<std::string>& list, std::string_view item) {
-  return std::ranges::find(list, item) != list.end();
 }
 
 // Whether the URL or origin `from` is of this server, by the name that the client used for it.

@@ -6,6 +6,7 @@
 #include <future>
 #include <new>
 
+#include "base/contains.h"
 #include "base/seconds.h"
 #include "base/str.h"
 
@@ -169,8 +170,7 @@ void Generations::forget(std::uint64_t number) {
 }
 
 ApiStatus Generations::check_model(const std::string& name) const {
-  if (name.empty() || std::ranges::find(config_.served_names, name) != config_.served_names.end())
-    return Ok{};
+  if (name.empty() || contains(config_.served_names, name)) return Ok{};
   return ApiError{.status = 404,
                   .message = str("The model ", quoted(name), " does not exist; this server has ",
                                  quoted(config_.served_names.front())),

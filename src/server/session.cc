@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <exception>
 
+#include "base/contains.h"
+
 namespace glint {
 namespace {
 
@@ -10,10 +12,6 @@ constexpr std::size_t kMaxUnsent = std::size_t{16} << 10;
 
 void append_merged(std::vector<Delta>& all, std::vector<Delta> more) {
   for (Delta& delta : more) add_delta(all, std::move(delta));
-}
-
-bool contains(const std::vector<TokenId>& ids, TokenId id) {
-  return std::ranges::find(ids, id) != ids.end();
 }
 
 }  // namespace

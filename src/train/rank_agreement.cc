@@ -1,6 +1,6 @@
 #include "train/rank_agreement.h"
 
-#include <algorithm>
+#include "base/contains.h"
 
 namespace glint {
 namespace {
@@ -23,7 +23,7 @@ bool all_go_on(bool own, const Mesh& mesh) {
   for (Comm* const group : {mesh.tp, mesh.cp, mesh.ep}) {
     if (group->size() == 1) continue;
     const auto all = all_of(own, *group);
-    own = std::ranges::find(all, 0) == all.end();
+    own = !contains(all, 0);
   }
   return own;
 }
@@ -32,7 +32,7 @@ bool all_agree(bool own, const Mesh& mesh) {
   own = all_go_on(own, mesh);
   if (mesh.pp->size() == 1) return own;
   const auto all = all_of(own, *mesh.pp);
-  return std::ranges::find(all, 0) == all.end();
+  return !contains(all, 0);
 }
 
 void StageSignal::hear(const GradientSource::OnPart& on_part) {

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cstring>
 
+#include "base/contains.h"
 #include "base/str.h"
 #include "train/parameter_part.h"
 #include "train/train_sequence.h"
@@ -99,7 +100,7 @@ std::vector<std::string> TrainPeers::to_first(std::string mine) const {
 bool TrainPeers::any(bool mine) const {
   if (is_alone()) return mine;
   const std::vector<std::string> all = gather(mine ? "1" : "0");
-  return std::find(all.begin(), all.end(), "1") != all.end();
+  return contains(all, "1");
 }
 
 Status TrainPeers::agree(const Status& mine) const {

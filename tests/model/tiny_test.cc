@@ -4,6 +4,7 @@
 #include <numeric>
 #include <sstream>
 
+#include "base/contains.h"
 #include "base/file.h"
 #include "base/json.h"
 #include "base/str.h"
@@ -109,8 +110,7 @@ Answered answer(LoadedModel& model, std::vector<TokenId> tokens, const GenerateO
 
 // The record shows the stop token that ended a continuation; an answer never holds it.
 std::vector<TokenId> without_stop(std::vector<TokenId> ids, const std::vector<TokenId>& stops) {
-  if (!ids.empty() && std::find(stops.begin(), stops.end(), ids.back()) != stops.end())
-    ids.pop_back();
+  if (!ids.empty() && contains(stops, ids.back())) ids.pop_back();
   return ids;
 }
 

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/contains.h"
 #include "base/str.h"
 #include "server/dialects/chat_messages.h"
 #include "server/dialects/responses_api.h"
@@ -167,7 +168,7 @@ void read_responses(RequestReader& r, ApiRequest& request, const ParseContext& c
   r.texts("include", include, 64);
   std::optional<int> top;
   r.integer("top_logprobs", top, {0, context.config.max_logprobs});
-  const bool included = std::ranges::find(include, "message.output_text.logprobs") != include.end();
+  const bool included = contains(include, "message.output_text.logprobs");
   if (included || top.value_or(0) > 0) request.facts.top_logprobs = top.value_or(0);
   r.boolean("stream", request.form.stream);
   read_sampling(r, request, context);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/contains.h"
 #include "base/str.h"
 
 namespace glint {
@@ -88,8 +89,7 @@ Shared<std::vector<ToolSpec>> callable(const ToolUse& tools) {
   std::vector<ToolSpec> out;
   for (const ToolSpec& tool : tools.specs) {
     const bool named = tools.choice != ToolUse::Choice::kNamed || tool.name == tools.name;
-    const bool allowed =
-        tools.allowed.empty() || std::ranges::find(tools.allowed, tool.name) != tools.allowed.end();
+    const bool allowed = tools.allowed.empty() || contains(tools.allowed, tool.name);
     if (named && allowed) out.push_back(tool);
   }
   return out;

@@ -1,6 +1,6 @@
 // Values of other servers' flags as those of glint's options, by the names that files of flags use.
-#include <algorithm>
 
+#include "base/contains.h"
 #include "base/str.h"
 #include "server/flags/flag_table.h"
 
@@ -9,29 +9,25 @@ namespace {
 
 using Converted = FlagRule::Converted;
 
-bool one_of(std::string_view value, std::initializer_list<std::string_view> list) {
-  return std::find(list.begin(), list.end(), value) != list.end();
-}
-
 Result<Converted> dtype(const std::string& value) {
   if (value == "auto") return Converted{};
-  if (one_of(value, {"bf16", "bfloat16"})) return Converted{"bf16"};
-  if (one_of(value, {"f32", "float32", "float"})) return Converted{"f32"};
+  if (contains({"bf16", "bfloat16"}, value)) return Converted{"bf16"};
+  if (contains({"f32", "float32", "float"}, value)) return Converted{"f32"};
   return invalid(str("dtype ", quoted(value), " is not computed in here; use bfloat16 or float32"));
 }
 
 Result<Converted> kv_dtype(const std::string& value) {
   if (value == "auto") return Converted{};
-  if (one_of(value, {"bf16", "bfloat16"})) return Converted{"bf16"};
-  if (one_of(value, {"fp8", "fp8_e4m3", "fp8_ds_mla"})) return Converted{"fp8"};
-  if (one_of(value, {"f32", "float32"})) return Converted{"f32"};
+  if (contains({"bf16", "bfloat16"}, value)) return Converted{"bf16"};
+  if (contains({"fp8", "fp8_e4m3", "fp8_ds_mla"}, value)) return Converted{"fp8"};
+  if (contains({"f32", "float32"}, value)) return Converted{"f32"};
   return invalid(str("a KV cache in ", quoted(value), " is not available; use bf16, fp8 or auto"));
 }
 
 Result<Converted> load_format(const std::string& value) {
   if (value.starts_with("dummy")) return Converted{value};
-  if (one_of(value, {"auto", "safetensors"})) return Converted{"auto"};
-  if (one_of(value, {"fastsafetensors", "runai_streamer", "instanttensor", "prefetch"}))
+  if (contains({"auto", "safetensors"}, value)) return Converted{"auto"};
+  if (contains({"fastsafetensors", "runai_streamer", "instanttensor", "prefetch"}, value))
     return Converted{"auto", "safetensors files are mapped"};
   return invalid(str("load format ", quoted(value),
                      " is not available; checkpoints are safetensors (auto), or dummy"));
@@ -48,12 +44,12 @@ Result<Converted> page_size(const std::string& value) {
 }
 
 Result<Converted> not_auto(const std::string& value) {
-  if (one_of(value, {"auto", "none", "None", "null"})) return Converted{};
+  if (contains({"auto", "none", "None", "null"}, value)) return Converted{};
   return Converted{value};
 }
 
 Result<Converted> graph_mode(const std::string& value) {
-  if (one_of(lower(value), {"none", "disabled"})) return Converted{"true"};
+  if (contains({"none", "disabled"}, lower(value))) return Converted{"true"};
   return Converted{{}, "decode steps are CUDA graphs, whole, and others are not"};
 }
 
@@ -63,27 +59,27 @@ Result<Converted> only_nccl(const std::string& value) {
 }
 
 Result<Converted> log_level(const std::string& value) {
-  if (one_of(value, {"critical", "internal_error"})) return Converted{"error"};
-  if (one_of(value, {"verbose", "trace"})) return Converted{"debug"};
+  if (contains({"critical", "internal_error"}, value)) return Converted{"error"};
+  if (contains({"verbose", "trace"}, value)) return Converted{"debug"};
   return Converted{value};
 }
 
 // TensorRT-LLM's own values; the rest are glint's.
 Result<Converted> backend(const std::string& value) {
-  if (one_of(value, {"pytorch", "tensorrt", "trt", "autodeploy", "_autodeploy"}))
+  if (contains({"pytorch", "tensorrt", "trt", "autodeploy", "_autodeploy"}, value))
     return Converted{{}, "glint is the backend"};
   return Converted{value};
 }
 
 Result<Converted> no_template(const std::string& value) {
-  if (one_of(value, {"auto", "string", "openai"})) return Converted{};
+  if (contains({"auto", "string", "openai"}, value)) return Converted{};
   return invalid(
       str("chat template content format ", quoted(value), " is none of auto, string, openai"));
 }
 
 // vLLM's and SGLang's words; the rest are glint's.
 Result<Converted> sampling_defaults(const std::string& value) {
-  if (one_of(value, {"vllm", "openai"})) return Converted{"none"};
+  if (contains({"vllm", "openai"}, value)) return Converted{"none"};
   if (value == "model") return Converted{"auto"};
   return Converted{value};
 }

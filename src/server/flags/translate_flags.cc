@@ -4,6 +4,7 @@
 #include <map>
 #include <optional>
 
+#include "base/contains.h"
 #include "base/str.h"
 #include "base/yaml.h"
 
@@ -90,8 +91,7 @@ const Option* Translator::find_own(std::string_view name) const {
   for (const Option& option : own_.options()) {
     if (option.is_positional) continue;
     if (option.name == name) return &option;
-    if (std::find(option.aliases.begin(), option.aliases.end(), name) != option.aliases.end())
-      return &option;
+    if (contains(option.aliases, name)) return &option;
   }
   return nullptr;
 }
@@ -100,8 +100,7 @@ void Translator::ignore(const Setting& setting, std::string_view why) {
   std::string line = setting.shown;
   if (setting.value && *setting.value != "true") line += " " + *setting.value;
   line += str(" (", why, ")");
-  if (std::find(out_.ignored.begin(), out_.ignored.end(), line) == out_.ignored.end())
-    out_.ignored.push_back(line);
+  if (!contains(out_.ignored, line)) out_.ignored.push_back(line);
 }
 
 Error Translator::unknown(const Setting& setting) const {

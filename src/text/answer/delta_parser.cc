@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/contains.h"
 #include "text/answer/text_finder.h"
 #include "text/answer/tool_parser.h"
 #include "text/template/jinja/characters.h"
@@ -88,7 +89,7 @@ struct DeltaParser::State {
 };
 
 void DeltaParser::State::feed(TokenId token) {
-  const bool is_marker = std::find(markers.begin(), markers.end(), token) != markers.end();
+  const bool is_marker = contains(markers, token);
   const bool was_in_reasoning = in_reasoning;
   ++num_tokens;
   if (is_marker || !options.skip_special || !tokenizer.is_special(token))
@@ -205,7 +206,7 @@ bool ends_in_reasoning(const Tokenizer& tokenizer, std::span<const TokenId> prom
   }
   for (std::size_t i = prompt.size(); i-- > 0;) {
     if (prompt[i] == *think) return true;
-    if (std::find(ends.begin(), ends.end(), prompt[i]) != ends.end()) return false;
+    if (contains(ends, prompt[i])) return false;
   }
   return false;
 }

@@ -7,6 +7,7 @@
 #include <optional>
 #include <stdexcept>
 
+#include "base/contains.h"
 #include "base/str.h"
 #include "text/grammar/grammar_pattern.h"
 #include "text/grammar/grammar_schema.h"
@@ -84,10 +85,6 @@ struct Vocabulary {
   const std::optional<TokenId> end_think, tool_call;
   const int size;  // the model's
 };
-
-bool contains(const std::vector<TokenId>& ids, TokenId token) {
-  return std::find(ids.begin(), ids.end(), token) != ids.end();
-}
 
 void set_bit(std::span<std::uint32_t> bits, TokenId id, bool value) {
   std::uint32_t& word = bits[static_cast<std::size_t>(id) / 32];

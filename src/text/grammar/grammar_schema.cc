@@ -4,6 +4,7 @@
 #include <set>
 #include <vector>
 
+#include "base/contains.h"
 #include "base/str.h"
 #include "text/answer/tool_typing.h"
 #include "text/grammar/grammar_pattern.h"
@@ -77,10 +78,6 @@ constexpr const char* kEmail =
     "(\\.[A-Za-z0-9]+(-[A-Za-z0-9]+)*)+$";
 
 constexpr std::int64_t kNoLimit = 1 << 30;
-
-bool contains(const Names& names, std::string_view name) {
-  return std::find(names.begin(), names.end(), name) != names.end();
-}
 
 bool is_type(const Json& schema, std::string_view type) {
   const Json* found = schema.find("type");
@@ -260,7 +257,7 @@ class Preparer {
     const Json* names = object.find("required");
     if (!names || !names->is_array()) return false;
     const Json::Array& all = names->as_array();
-    return std::find(all.begin(), all.end(), Json(name)) != all.end();
+    return contains(all, Json(name));
   }
 
   // Adds what a property can be; false, if that may be no text, or one that is there already.

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "base/contains.h"
 #include "base/random.h"
 #include "base/str.h"
 #include "text/grammar/grammar.h"
@@ -101,8 +102,7 @@ inline std::string why_invalid(const Json& value, const Json& schema, const Json
         for (const Json& type : said.as_array()) ok = ok || has_type(value, type.as_string());
       }
     } else if (name == "enum") {
-      ok =
-          std::find(said.as_array().begin(), said.as_array().end(), value) != said.as_array().end();
+      ok = contains(said.as_array(), value);
     } else if (name == "const") {
       ok = value == said;
     } else if (name == "anyOf" || name == "oneOf" || name == "allOf") {

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "base/check.h"
+#include "base/contains.h"
 #include "text/answer/tool_parser.h"
 
 namespace glint {
@@ -77,7 +78,7 @@ GrammarVocabulary read_vocabulary(const Tokenizer& tokenizer, int vocab_size,
   for (TokenId id = 0; id < std::min(tokenizer.vocab_size(), vocab_size); ++id)
     to.texts[static_cast<std::size_t>(id)] = tokenizer.token_bytes(id);
   for (const AddedToken& token : tokenizer.added_tokens()) {
-    const bool is_marker = std::ranges::find(to.markers, token.id) != to.markers.end();
+    const bool is_marker = contains(to.markers, token.id);
     if (token.id < vocab_size && !is_marker) to.texts[static_cast<std::size_t>(token.id)].clear();
   }
   return to;

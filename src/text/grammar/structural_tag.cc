@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/contains.h"
 #include "base/str.h"
 #include "text/grammar/grammar_pattern.h"
 #include "text/grammar/grammar_schema.h"
@@ -11,10 +12,6 @@ namespace {
 
 constexpr int kMaxDepth = 32;
 constexpr int kMaxFormats = 1000;
-
-bool is_one_of(std::string_view word, std::initializer_list<std::string_view> list) {
-  return std::find(list.begin(), list.end(), word) != list.end();
-}
 
 // Checks the formats of a tag, and makes their schemas what the compiler reads.
 class FormatReader {
@@ -28,11 +25,11 @@ class FormatReader {
     const std::string kind = type->as_string();
     if (kind == "json_schema") return read_schema(format, path);
     if (kind == "regex") return read_regex(format, path);
-    if (is_one_of(kind, {"const_string", "any_text"})) return Ok{};
-    if (is_one_of(kind, {"sequence", "or"})) return read_list(format, "elements", path, depth);
-    if (is_one_of(kind, {"triggered_tags", "tags_with_separator"}))
+    if (contains({"const_string", "any_text"}, kind)) return Ok{};
+    if (contains({"sequence", "or"}, kind)) return read_list(format, "elements", path, depth);
+    if (contains({"triggered_tags", "tags_with_separator"}, kind))
       return read_list(format, "tags", path, depth);
-    if (!is_one_of(kind, {"tag", "optional", "plus", "star"}))
+    if (!contains({"tag", "optional", "plus", "star"}, kind))
       return invalid(str(path, ".type is ", quoted(kind), ", which is not supported"));
     for (auto& [name, value] : format.as_object())
       if (name == "content") return read(value, path + ".content", depth + 1);

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/contains.h"
+
 namespace glint {
 namespace {
 
@@ -22,8 +24,7 @@ class ThinkingBudget final : public TokenConstraint {
   }
 
   bool accept(TokenId token) override {
-    const bool ends_thought =
-        token == end_think_ || std::ranges::find(other_ends_, token) != other_ends_.end();
+    const bool ends_thought = token == end_think_ || contains(other_ends_, token);
     if (is_spent() && token != end_think_) return false;
     if (inner_ && !inner_->accept(token)) return false;
     if (end_ < 0 && ends_thought) end_ = num_tokens_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/contains.h"
 #include "base/str.h"
 
 namespace glint {
@@ -82,7 +83,7 @@ bool Fields::flag_or(std::string_view key, bool absent) {
 Status Fields::done() {
   if (problem_) return *problem_;
   for (const auto& [key, value] : object_.as_object()) {
-    if (std::find(known_.begin(), known_.end(), key) == known_.end()) {
+    if (!contains(known_, key)) {
       return unsupported(str(where_, ": unsupported member ", quoted(key)));
     }
   }

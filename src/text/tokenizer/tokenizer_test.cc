@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <thread>
 
+#include "base/contains.h"
 #include "base/file.h"
 #include "base/random.h"
 #include "base/str.h"
@@ -127,7 +128,7 @@ TEST(Bpe, long_words_merge_as_short_ones_do) {
   for (int i = 0; i < 60; ++i) {
     const std::string left = tokens[random.below(static_cast<std::uint32_t>(tokens.size()))];
     const std::string right = tokens[random.below(static_cast<std::uint32_t>(tokens.size()))];
-    if (std::find(tokens.begin(), tokens.end(), left + right) != tokens.end()) continue;
+    if (contains(tokens, left + right)) continue;
     merges.emplace_back(left, right);
     tokens.push_back(left + right);
   }
