@@ -5,6 +5,7 @@
 
 #include "base/str.h"
 #include "eval/step_packer.h"
+#include "tensor/transfer.h"
 
 namespace glint {
 namespace {
@@ -31,8 +32,7 @@ void draft_step(LoadedModel& model, const StepPacker::Step& step, const TokenSeq
   }
   if (rows.empty()) return;
   const std::int64_t R = static_cast<std::int64_t>(rows.size());
-  const Tensor index = arena.take(DType::kI32, {R});
-  model.ops().device().copy_in(index.data, rows.data(), rows.size() * sizeof rows[0]);
+  const Tensor index = upload(rows, {R}, arena);
   const Tensor target = arena.take(hidden.dtype, {R, hidden.dim(1)});
   model.ops().gather_rows({.x = hidden, .rows = index, .out = target});
   model.draft(drafts, {.on_device = target});

@@ -5,6 +5,7 @@
 
 #include "base/str.h"
 #include "checkpoint/verify.h"
+#include "tensor/transfer.h"
 
 namespace glint {
 namespace {
@@ -15,12 +16,6 @@ std::vector<float> maxima(const std::byte* data, const Tensor& x) {
   std::vector<float> out;
   for (std::int64_t t = 0; t < x.dim(0); ++t)
     out.push_back(largest_or_infinity(values + t * x.stride[0], x.dim(1)));
-  return out;
-}
-
-std::vector<std::int32_t> to_host(const Tensor& x, Device& device) {
-  std::vector<std::int32_t> out(static_cast<std::size_t>(x.size()));
-  if (!out.empty()) device.copy_out(out.data(), x.data, out.size() * sizeof out[0]);
   return out;
 }
 
@@ -73,8 +68,9 @@ InputTaps InputRanges::taps(Device& device) {
                 const auto first = slot_of(args.weights.id);
                 if (!first) return;
                 const std::vector<float> sources = row_maxima(args.x, device);
-                const std::vector<std::int32_t> rows = to_host(args.rows, device);
-                const std::vector<std::int32_t> offsets = to_host(args.offsets, device);
+                const std::vector<std::int32_t> rows = download<std::int32_t>(args.rows, device);
+                const std::vector<std::int32_t> offsets =
+                    download<std::int32_t>(args.offsets, device);
                 std::vector<float> of_expert;
                 for (std::size_t e = 0; e + 1 < offsets.size(); ++e) {
                   of_expert.clear();

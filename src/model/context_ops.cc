@@ -1,5 +1,7 @@
 #include "model/context_ops.h"
 
+#include "tensor/transfer.h"
+
 namespace glint {
 
 // The composition: its writes to the cache are the calls below.
@@ -25,13 +27,6 @@ void ContextOps::write_index(const WriteIndexArgs& args) {
 ContextOps::Rows ContextOps::meet(const BatchView& batch, Arena& arena) {
   const auto ranks = static_cast<std::int64_t>(group_.size());
   const auto T = static_cast<std::int32_t>(batch.slots.dim(0));
-  Device& device = inner_->device();
-  const auto on_device = [&](const std::vector<std::int32_t>& values) {
-    const auto size = static_cast<std::int64_t>(values.size());
-    const Tensor tensor = arena.take(DType::kI32, {size});
-    if (size > 0) device.copy_in(tensor.data, values.data(), values.size() * sizeof values[0]);
-    return tensor;
-  };
   Rows rows = {.arena = arena, .all = batch.all_tokens};
   std::vector<std::int32_t> order, mine;
   for (std::int32_t r = 0; r <= ranks; ++r) {
@@ -39,15 +34,12 @@ ContextOps::Rows ContextOps::meet(const BatchView& batch, Arena& arena) {
     mine.push_back(r * T);
     for (std::int32_t t = 0; r < ranks && t < T; ++t) order.push_back(t);
   }
-  rows.order = on_device(order);
+  rows.order = upload(order, {std::ssize(order)}, arena);
   rows.offsets = arena.take(DType::kI32, {ranks, ranks + 1});
-  const Tensor own_offsets = on_device(mine);
-  group_.all_gather(Tensor(own_offsets.data, DType::kI32, {1, ranks + 1}), rows.offsets);
-  rows.slots = arena.take(DType::kI32, {rows.all});
+  group_.all_gather(upload(mine, {1, ranks + 1}, arena), rows.offsets);
   // Shards that share other sequences count too: their rows do not come, and write nothing.
   const std::vector<std::int32_t> nowhere(static_cast<std::size_t>(rows.all), -1);
-  if (rows.all > 0)
-    device.copy_in(rows.slots.data, nowhere.data(), nowhere.size() * sizeof nowhere[0]);
+  rows.slots = upload(nowhere, {rows.all}, arena);
   exchange(batch.slots, rows, rows.slots);
   return rows;
 }

@@ -4,6 +4,7 @@
 
 #include "model/cut_weight.h"
 #include "ops/compose.h"
+#include "tensor/transfer.h"
 
 namespace glint {
 namespace {
@@ -164,8 +165,7 @@ Tensor gather_logits(const Model& m, const Tensor& mine, Arena& arena) {
   for (std::int64_t r = 0; r < R; ++r) {
     for (std::int64_t k = 0; k < ranks; ++k) order.push_back(static_cast<std::int32_t>(k * R + r));
   }
-  const Tensor rows = arena.take(DType::kI32, {R * ranks});
-  m.ops.device().copy_in(rows.data, order.data(), order.size() * sizeof order[0]);
+  const Tensor rows = upload(order, {R * ranks}, arena);
   const Tensor logits = arena.take(DType::kF32, {R * ranks, part});
   m.ops.gather_rows({.x = gathered, .rows = rows, .out = logits});
   return Tensor(logits.data, DType::kF32, {R, ranks * part});

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "tensor/transfer.h"
+
 namespace glint {
 namespace {
 
@@ -63,16 +65,8 @@ void move_experts(const ExpertMove& move, const MoeWeights& weights, Comm& ep, A
   const Arena::Scope scope(scratch);
   Device& device = scratch.device();
   const Route route = route_of(move, ep.rank(), ep.size());
-  const auto on_device = [&](const std::vector<std::int32_t>& values,
-                             std::initializer_list<std::int64_t> dims) {
-    const Tensor tensor = scratch.take(DType::kI32, dims);
-    if (!values.empty()) {
-      device.copy_in(tensor.data, values.data(), values.size() * sizeof values[0]);
-    }
-    return tensor;
-  };
-  const Tensor offsets = on_device(route.offsets, {ep.size(), ep.size() + 1});
-  const Tensor rows = on_device(route.rows, {std::ssize(route.rows)});
+  const Tensor offsets = upload(route.offsets, {ep.size(), ep.size() + 1}, scratch);
+  const Tensor rows = upload(route.rows, {std::ssize(route.rows)}, scratch);
   const auto move_columns = [&](const Tensor& columns) {
     const Arena::Scope of_columns(scratch);
     const std::int64_t bytes = columns.dim(1);

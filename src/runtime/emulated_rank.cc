@@ -105,8 +105,7 @@ void EmulatedRank::prepare(const EmulatedLoad& load) {
   const auto T = std::ssize(arrays.tokens);
   const std::vector<std::int32_t> experts = draw_experts(
       T * config_.num_moe_layers(), config_.n_routed_experts, config_.num_experts_per_tok);
-  routed_ = arena_.take(DType::kI32, {T * config_.num_moe_layers(), config_.num_experts_per_tok});
-  ops_.device().copy_in(routed_.data, experts.data(), experts.size() * sizeof(std::int32_t));
+  routed_ = upload(experts, {T * config_.num_moe_layers(), config_.num_experts_per_tok}, arena_);
   logits_ = arena_.take(DType::kF32, {load.sequences, weights_.lm_head.rows});
   pass();  // takes its memory, and loads the kernels
   ops_.device().synchronize();

@@ -6,6 +6,7 @@
 
 #include "base/str.h"
 #include "ops/logit_rows.h"
+#include "tensor/transfer.h"
 
 namespace glint {
 namespace {
@@ -51,9 +52,7 @@ Taps make_taps(LoadedModel& model, const ScoreSinks& sinks, std::int64_t first) 
   if (sinks.selected) {
     // Slots to positions: the sequence owns the pages in order, so they are equal.
     taps.selected = [&sinks, &device, first](int layer, const Tensor& selected) {
-      std::vector<std::int32_t> positions(static_cast<std::size_t>(selected.size()));
-      device.copy_out(positions.data(), selected.data, positions.size() * sizeof positions[0]);
-      sinks.selected(layer, first, positions);
+      sinks.selected(layer, first, download<std::int32_t>(selected, device));
     };
   }
   return taps;

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/ceil_div.h"
 #include "tensor/arena.h"
 #include "tensor/tensor.h"
 
@@ -16,7 +17,9 @@ template <class T>
 Tensor upload(const std::vector<T>& values, std::initializer_list<std::int64_t> dims,
               Arena& arena) {
   const Tensor tensor = arena.take(kDTypeOf<T>, dims);
-  arena.device().copy_in(tensor.data, values.data(), values.size() * sizeof(T));
+  if (!values.empty()) {
+    arena.device().copy_in(tensor.data, values.data(), values.size() * sizeof(T));
+  }
   return tensor;
 }
 
@@ -32,7 +35,7 @@ class Uploads {
     *to = Tensor(nullptr, kDTypeOf<T>, dims);
     begins_.emplace_back(to, words_.size());
     const std::size_t begin = words_.size();
-    words_.resize(begin + (values.size() + kAligned - 1) / kAligned * kAligned);
+    words_.resize(begin + round_up(values.size(), kAligned));
     if (!values.empty())
       std::memcpy(words_.data() + begin, values.data(), values.size() * sizeof(T));
   }
@@ -54,7 +57,7 @@ class Uploads {
 template <class T>
 std::vector<T> download(const Tensor& dense, Device& device) {
   std::vector<T> values(static_cast<std::size_t>(dense.size()));
-  device.copy_out(values.data(), dense.data, values.size() * sizeof(T));
+  if (!values.empty()) device.copy_out(values.data(), dense.data, values.size() * sizeof(T));
   return values;
 }
 

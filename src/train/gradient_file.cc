@@ -4,24 +4,16 @@
 #include <filesystem>
 
 #include "base/str.h"
+#include "tensor/transfer.h"
 #include "train/parameter_file.h"
 #include "train/parameter_part.h"
 
 namespace glint {
-namespace {
-
-std::vector<float> on_host(const Tensor& gradient, Device& device) {
-  std::vector<float> values(static_cast<std::size_t>(gradient.size()));
-  device.copy_out(values.data(), gradient.data, values.size() * sizeof(float));
-  return values;
-}
-
-}  // namespace
 
 std::vector<float> gradient_of(const Parameter& p, Device& device) {
-  std::vector<float> values = on_host(p.gradient, device);
+  std::vector<float> values = download<float>(p.gradient, device);
   if (p.is_kv_b()) {
-    const std::vector<float> more = on_host(p.gradient_of_values, device);
+    const std::vector<float> more = download<float>(p.gradient_of_values, device);
     values.insert(values.end(), more.begin(), more.end());
   }
   return to_checkpoint_order(p, values);
