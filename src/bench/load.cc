@@ -1,7 +1,5 @@
 #include "bench/load.h"
 
-#include <sys/resource.h>
-
 #include <algorithm>
 #include <deque>
 #include <iterator>
@@ -14,15 +12,6 @@ namespace glint {
 namespace {
 
 constexpr double kProbeSeconds = 0.01;
-
-double cpu_seconds() {
-  rusage use = {};
-  getrusage(RUSAGE_THREAD, &use);
-  const auto of = [](const timeval& t) {
-    return static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_usec);
-  };
-  return of(use.ru_utime) + of(use.ru_stime);
-}
 
 double number(const Json& object, const char* name) {
   const Json* value = object.find(name);
@@ -270,10 +259,10 @@ LoadResult LoadGenerator::run(const LoadOptions& options) {
   }
   const Json before = get("/engine");
   Run run(*this, options);
-  const double cpu = cpu_seconds();
+  const double cpu = cpu_seconds(CLOCK_THREAD_CPUTIME_ID);
   const double seconds = run.run();
   LoadResult out;
-  out.client_cpu = (cpu_seconds() - cpu) / seconds;
+  out.client_cpu = (cpu_seconds(CLOCK_THREAD_CPUTIME_ID) - cpu) / seconds;
   out.records = run.take_records();
   out.lag_ms = Distribution::of(run.take_lags());
   out.summary = summarize(out.records, seconds, options.goodput);

@@ -46,12 +46,11 @@ void print_unseen(const ActivationRanges& ranges, Cli& cli) {
 
 // Layers (not experts) without a token: an MTP layer whose prompts have one token each.
 void print_silent_layers(const ActivationRanges& ranges, Cli& cli) {
-  std::string names;
+  std::vector<std::string> names;
   for (const auto& [name, range] : ranges) {
-    if (range.tokens == 0 && name.find(".mlp.experts.") == name.npos)
-      names += str(names.empty() ? "" : ", ", name);
+    if (range.tokens == 0 && name.find(".mlp.experts.") == name.npos) names.push_back(name);
   }
-  if (!names.empty()) cli.console.note("layers that no token reached: " + names);
+  if (!names.empty()) cli.console.note("layers that no token reached: " + joined(names, ", "));
 }
 
 void print_summary(const Options& options, const Calibration& result, Cli& cli) {
@@ -124,13 +123,10 @@ Status run_model(const Options& options, Cli& cli) {
   TapOps& ops = tapped.decorate<TapOps>();
   GLINT_TRY(const auto model, load_model(resolved, std::move(tapped), cli, std::move(opened)));
 
-  std::int64_t tokens = 0;
-  for (const std::vector<TokenId>& ids : prompts.ids)
-    tokens += static_cast<std::int64_t>(ids.size());
   Calibration result;
   {
     const InterruptGuard guard;
-    Progress progress("calibrating", tokens, Progress::Unit::kItems);
+    Progress progress("calibrating", count_tokens(prompts.ids), Progress::Unit::kItems);
     const auto report = [&](std::int64_t done) {
       progress.add(done);
       return !guard.interrupted();

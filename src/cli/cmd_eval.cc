@@ -158,8 +158,7 @@ Status run(const Options& options, Cli& cli) {
   GLINT_TRY(const TokenSequences text, options.ids.empty()
                                            ? tokenize_text(options, *reference, model)
                                            : read_ids(options.ids));
-  std::int64_t tokens = 0;
-  for (const std::vector<TokenId>& ids : text) tokens += static_cast<std::int64_t>(ids.size());
+  const std::int64_t tokens = count_tokens(text);
   EvalOptions eval = {.chunk = options.chunk,
                       .layer_rows = options.layer_rows,
                       .tmp_dir = options.tmp.empty() ? cli.environment.tmp_dir : options.tmp};

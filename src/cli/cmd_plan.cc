@@ -94,11 +94,12 @@ struct Subject {
   std::function<WeightFormat(const ModelTensor&)> formats;
 };
 
-Result<Release> release_of(const std::string& format) {
+// None for "auto".
+std::optional<Release> release_of(const std::string& format) {
   for (const Release release : {Release::kBF16, Release::kFp8, Release::kNvfp4}) {
     if (format == name_of(release)) return release;
   }
-  return invalid(str("--format ", quoted(format), " is not known; use bf16, fp8 or nvfp4"));
+  return {};
 }
 
 // The release that a config.json without weights describes.
@@ -110,10 +111,7 @@ Release release_of(const ModelConfig& config) {
 
 Result<Subject> find_subject(const Options& o, const Cli& cli) {
   Subject s;
-  std::optional<Release> release;
-  if (o.format != "auto") {
-    GLINT_TRY(release, release_of(o.format));
-  }
+  std::optional<Release> release = release_of(o.format);
   const bool is_here = file_exists(o.model) || is_directory(o.model);
   if (const auto known = is_here ? std::nullopt : find_known_model(o.model)) {
     s.config = known->config;

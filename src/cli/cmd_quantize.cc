@@ -205,10 +205,7 @@ Status report(const Options& options, const std::string& out, const Manifest& ma
 void tell_unseen(const std::vector<std::string>& unseen, Cli& cli) {
   if (unseen.empty()) return;
   constexpr std::size_t kShown = 5;
-  std::string names;
-  for (std::size_t i = 0; i < std::min(kShown, unseen.size()); ++i) {
-    names += (i ? ", " : "") + unseen[i];
-  }
+  std::string names = joined(std::span(unseen).first(std::min(kShown, unseen.size())), ", ");
   if (unseen.size() > kShown) names += str(", and ", unseen.size() - kShown, " more");
   cli.console.note(str("glint: ", unseen.size(),
                        " layers of experts saw no token of the calibration and take the largest "

@@ -86,8 +86,7 @@ std::string to_text(const Options& options, const LossSums& loss, double norm,
   }
   text += formatted("gradient norm: %.7g of %lld parameters\n", norm,
                     static_cast<long long>(ranks.num_trained()));
-  std::int64_t tokens = 0;
-  for (const auto& ids : sequences) tokens += static_cast<std::int64_t>(ids.size());
+  const std::int64_t tokens = count_tokens(sequences);
   text += formatted("%lld tokens in %.2f s, %.0f tokens/s\n", static_cast<long long>(tokens),
                     seconds, static_cast<double>(tokens) / seconds);
   return text + ranks_text(ranks_of(ranks));

@@ -253,12 +253,10 @@ Finding judge_peers(const GpuSystemFacts& gpu) {
     return out;
   }
   out.mark = Mark::kNote;
+  const std::span<const std::string> refused = gpu.peers_refused;
   constexpr std::size_t kShown = 3;
-  for (std::size_t i = 0; i < std::min(gpu.peers_refused.size(), kShown); ++i) {
-    out.text += str(i ? ", " : "", gpu.peers_refused[i]);
-  }
-  if (gpu.peers_refused.size() > kShown)
-    out.text += str(" and ", gpu.peers_refused.size() - kShown, " more pairs");
+  out.text = joined(refused.first(std::min(refused.size(), kShown)), ", ");
+  if (refused.size() > kShown) out.text += str(" and ", refused.size() - kShown, " more pairs");
   out.text += ": these go by way of memory and /dev/shm";
   out.commands = {"nvidia-smi topo -p2p r"};
   return out;

@@ -15,8 +15,6 @@ constexpr std::int64_t kManyFiles = 4096;
 // The /dev/shm that NCCL's documentation asks of containers.
 constexpr std::int64_t kSharedMemory = kGiB;
 
-std::string bytes(std::int64_t n) { return human_bytes(n); }
-
 std::string counted(int n, const char* thing) { return str(n, " ", thing, n == 1 ? "" : "s"); }
 
 Finding judge_system(const MachineFacts& m) {
@@ -62,14 +60,15 @@ Finding judge_rates(const Rates& rates) {
 
 Finding judge_memory(const MachineFacts& m) {
   const MemoryFacts& memory = m.memory;
-  std::string text = str(bytes(memory.total), ", of which ", bytes(memory.available), " are free");
+  std::string text =
+      str(human_bytes(memory.total), ", of which ", human_bytes(memory.available), " are free");
   const bool grouped = memory.total < memory.installed;
-  if (grouped) text += str("; the machine has ", bytes(memory.installed));
+  if (grouped) text += str("; the machine has ", human_bytes(memory.installed));
   if (memory.available < kLeastMemory)
     return {"machine",
             "memory",
             Mark::kFail,
-            str(text, "; even the bundled model needs ", bytes(kLeastMemory)),
+            str(text, "; even the bundled model needs ", human_bytes(kLeastMemory)),
             {grouped ? "docker run --memory 4g ..." : "ps aux --sort -rss | head"}};
   if (grouped)
     return {
@@ -87,7 +86,7 @@ Finding judge_models(const MachineFacts& m) {
   std::string fits, not_fits;
   for (const PublishedSize& size : kGlm5) {
     std::string& list = size.bytes < m.memory.available ? fits : not_fits;
-    list += str(list.empty() ? "" : ", ", size.format, " (", bytes(size.bytes), ")");
+    list += str(list.empty() ? "" : ", ", size.format, " (", human_bytes(size.bytes), ")");
   }
   if (fits.empty())
     return {"machine",
@@ -113,7 +112,7 @@ Finding judge_huge_pages(const MemoryFacts& memory) {
                                        : str("given when asked for (", memory.huge_pages, ")");
   if (memory.reserved > memory.total / 20) {
     out.mark = Mark::kNote;
-    out.text += str("; ", bytes(memory.reserved),
+    out.text += str("; ", human_bytes(memory.reserved),
                     " are reserved for programs of another kind, and glint cannot use them");
     out.commands = {"sudo sysctl vm.nr_hugepages=0"};
   }
@@ -182,29 +181,32 @@ std::vector<Finding> judge_limits(const MachineFacts& m) {
     out.push_back({"limits",
                    "locked memory",
                    Mark::kFix,
-                   str(bytes(*limits.locked_bytes),
+                   str(human_bytes(*limits.locked_bytes),
                        " at most; network cards and peers reach only memory that is locked, and "
                        "NCCL and UCX fail without"),
                    {docker ? "docker run --ulimit memlock=-1 ..."
                            : "echo '* - memlock unlimited' | sudo tee -a "
                              "/etc/security/limits.d/glint.conf  # then log in again"}});
   } else {
-    out.push_back({"limits", "locked memory", Mark::kOk,
-                   str(limits.locked_bytes ? bytes(*limits.locked_bytes) + " at most" : "unlimited",
-                       locks ? "" : "; nothing here needs more")});
+    out.push_back(
+        {"limits", "locked memory", Mark::kOk,
+         str(limits.locked_bytes ? human_bytes(*limits.locked_bytes) + " at most" : "unlimited",
+             locks ? "" : "; nothing here needs more")});
   }
   if (limits.address_bytes && *limits.address_bytes < m.memory.total)
-    out.push_back({"limits",
-                   "address space",
-                   Mark::kFix,
-                   str(bytes(*limits.address_bytes), " at most; checkpoints are mapped whole"),
-                   {"ulimit -v unlimited"}});
+    out.push_back(
+        {"limits",
+         "address space",
+         Mark::kFix,
+         str(human_bytes(*limits.address_bytes), " at most; checkpoints are mapped whole"),
+         {"ulimit -v unlimited"}});
   if (limits.file_bytes && *limits.file_bytes < 16 * kGiB)
-    out.push_back({"limits",
-                   "file size",
-                   Mark::kFix,
-                   str(bytes(*limits.file_bytes), " at most; files of weights have gigabytes"),
-                   {"ulimit -f unlimited"}});
+    out.push_back(
+        {"limits",
+         "file size",
+         Mark::kFix,
+         str(human_bytes(*limits.file_bytes), " at most; files of weights have gigabytes"),
+         {"ulimit -f unlimited"}});
   return out;
 }
 
@@ -216,7 +218,7 @@ bool is_network(const std::string& type) {
 }
 
 Finding judge_shared_memory(const MachineFacts& m, const DiskFacts& disk) {
-  std::string text = disk.total ? str(bytes(disk.total), " at ", disk.path) : "none";
+  std::string text = disk.total ? str(human_bytes(disk.total), " at ", disk.path) : "none";
   if (m.gpu.gpus.size() > 1 && disk.total < kSharedMemory)
     return {
         "disks",
@@ -236,7 +238,7 @@ Finding judge_disk(const MachineFacts& m, const DiskFacts& disk) {
     out.text = str(disk.path, ": how much room there is cannot be said");
     return out;
   }
-  out.text = str(disk.path, ": ", bytes(disk.free), " free of ", bytes(disk.total),
+  out.text = str(disk.path, ": ", human_bytes(disk.free), " free of ", human_bytes(disk.total),
                  disk.type.empty() ? "" : str(" (", disk.type, ")"));
   if (disk.free < std::max(kGiB, disk.total / 50)) {
     out.mark = Mark::kFix;
@@ -245,7 +247,7 @@ Finding judge_disk(const MachineFacts& m, const DiskFacts& disk) {
     return out;
   }
   if (models && disk.free < kGlm5[1].bytes) {
-    out.text += str("; GLM-5 in FP8 takes ", bytes(kGlm5[1].bytes));
+    out.text += str("; GLM-5 in FP8 takes ", human_bytes(kGlm5[1].bytes));
   }
   if (models && is_network(disk.type)) {
     out.mark = Mark::kNote;

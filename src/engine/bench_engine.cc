@@ -1,10 +1,10 @@
 #include "engine/bench_engine.h"
 
 #include <algorithm>
-#include <ctime>
 
 #include "base/check.h"
 #include "base/queue.h"
+#include "base/seconds.h"
 #include "engine/engine.h"
 #include "engine/fake_executor.h"
 
@@ -15,11 +15,7 @@ constexpr int kPromptTokens = 256;
 constexpr int kPageSize = 64;
 
 // CPU time of this thread alone, so that other programs on the machine do not count.
-double cpu_us() {
-  timespec now = {};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return 1e6 * static_cast<double>(now.tv_sec) + 1e-3 * static_cast<double>(now.tv_nsec);
-}
+double cpu_us() { return 1e6 * cpu_seconds(CLOCK_THREAD_CPUTIME_ID); }
 
 SchedulerConfig scheduler_config(const EngineBenchOptions& options, int depth) {
   return {.max_step_tokens = std::max(2048, options.num_running),

@@ -23,12 +23,6 @@ class RowSample {
   std::int64_t wanted_, total_;
 };
 
-std::int64_t count_tokens(const TokenSequences& text) {
-  std::int64_t total = 0;
-  for (const std::vector<TokenId>& ids : text) total += static_cast<std::int64_t>(ids.size());
-  return total;
-}
-
 // Receives the rows of one sequence, in the same order in both passes: hidden states of sampled
 // rows, then logits of the rows that predict.
 struct RowVisitor {

@@ -5,7 +5,6 @@
 namespace glint {
 namespace {
 
-std::string size(double bytes) { return human_bytes(bytes); }
 std::string line(const std::string& name, const std::string& value) {
   return formatted("  %-26s %s\n", name.c_str(), value.c_str());
 }
@@ -17,16 +16,17 @@ std::string memory(const TrainPlan& p) {
   std::string text = is_gpu ? str("\nMemory of a GPU when it trains (stage ", p.stage + 1, " of ",
                                   p.stage_layers.size(), ", which needs most)\n")
                             : "\nMemory of the process when it trains\n";
-  text += line("weights, bf16", size(m.weights));
-  text += line("gradients, f32", size(m.gradients));
+  text += line("weights, bf16", human_bytes(m.weights));
+  text += line("gradients, f32", human_bytes(m.gradients));
   text += line("masters and moments, f32",
-               p.offloads ? str("on the host, ", size(p.host_of_node), " of each node with weights")
-                          : size(m.optimizer));
-  text += line("inputs of layers", size(m.saved));
-  text += line("a layer computed again", size(m.layer));
-  if (m.buffers > 0) text += line("buffers", size(m.buffers));
-  text += line("in all", str(size(m.total()), " of ", size(p.budget), "; 15 % of ",
-                             size(p.options.device.memory), " stays free"));
+               p.offloads
+                   ? str("on the host, ", human_bytes(p.host_of_node), " of each node with weights")
+                   : human_bytes(m.optimizer));
+  text += line("inputs of layers", human_bytes(m.saved));
+  text += line("a layer computed again", human_bytes(m.layer));
+  if (m.buffers > 0) text += line("buffers", human_bytes(m.buffers));
+  text += line("in all", str(human_bytes(m.total()), " of ", human_bytes(p.budget), "; 15 % of ",
+                             human_bytes(p.options.device.memory), " stays free"));
   return text;
 }
 
@@ -36,11 +36,11 @@ std::string engine(const TrainPlan& p) {
   std::string text = is_gpu ? str("\nMemory of a GPU when it answers (", p.engines, " engines of ",
                                   p.options.engine_gpus, " GPUs, ", e.options.format, ")\n")
                             : str("\nMemory of the engine in it (", e.options.format, ")\n");
-  text += line("weights", size(e.rank.weight_bytes()));
-  text +=
-      line("cache", e.cache > 0 ? str(size(e.cache), ", ", with_commas(e.cache_tokens), " tokens")
-                                : "no room");
-  text += line("activations", size(e.rank.working_bytes()));
+  text += line("weights", human_bytes(e.rank.weight_bytes()));
+  text += line("cache",
+               e.cache > 0 ? str(human_bytes(e.cache), ", ", with_commas(e.cache_tokens), " tokens")
+                           : "no room");
+  text += line("activations", human_bytes(e.rank.working_bytes()));
   return text;
 }
 
@@ -49,12 +49,12 @@ std::string times(const TrainPlan& p) {
   const TrainTraffic& t = p.traffic;
   std::string text =
       str("\nTraffic of a GPU in a round (answers of ", with_commas(p.mean_answer), " tokens)\n");
-  text += line("experts (EP)", size(t.ep));
-  text += line("matrices (TP)", size(t.tp));
-  text += line("contexts (CP)", size(t.cp));
-  text += line("stages (PP)", size(t.pp));
-  text += line("gradients, weights (DP)", size(t.dp));
-  text += line("weights to the engine", size(t.update));
+  text += line("experts (EP)", human_bytes(t.ep));
+  text += line("matrices (TP)", human_bytes(t.tp));
+  text += line("contexts (CP)", human_bytes(t.cp));
+  text += line("stages (PP)", human_bytes(t.pp));
+  text += line("gradients, weights (DP)", human_bytes(t.dp));
+  text += line("weights to the engine", human_bytes(t.update));
   text += "\nTime of a round at least (floors of this device, not measurements)\n";
   if (p.rollout_s > 0) {
     text += line("rollouts", str(seconds(p.rollout_s), "; ", seconds(p.longest_s),

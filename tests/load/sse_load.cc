@@ -27,6 +27,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/seconds.h"
 #include "net/http_server.h"
 
 namespace {
@@ -47,15 +48,6 @@ struct ServerReport {
   double late_ms = 0;  // the latest burst, after its time
   long rss_kib_before = 0, rss_kib = 0;
 };
-
-double cpu_seconds() {
-  rusage use = {};
-  getrusage(RUSAGE_SELF, &use);
-  const auto of = [](const timeval& t) {
-    return static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_usec);
-  };
-  return of(use.ru_utime) + of(use.ru_stime);
-}
 
 long rss_kib() {
   std::ifstream in("/proc/self/status");
@@ -89,7 +81,7 @@ int run_server(const Options& options, int out) {
   const std::string event =
       "data: " + std::string(static_cast<std::size_t>(std::max(options.bytes - 8, 0)), 'x') +
       "\n\n";
-  const double cpu_before = cpu_seconds();
+  const double cpu_before = cpu_seconds(CLOCK_PROCESS_CPUTIME_ID);
   auto tick = Clock::now();
   for (int i = 0; i < options.num_events(); ++i) {
     tick += std::chrono::milliseconds(options.period_ms);
@@ -99,7 +91,7 @@ int run_server(const Options& options, int out) {
     for (HttpExchange& stream : streams) stream.write(event);
     if (i == options.num_events() / 2) report.rss_kib = rss_kib();
   }
-  report.cpu_seconds = cpu_seconds() - cpu_before;
+  report.cpu_seconds = cpu_seconds(CLOCK_PROCESS_CPUTIME_ID) - cpu_before;
   for (HttpExchange& stream : streams) stream.finish();
   if (write(out, &report, sizeof report) != sizeof report) return 1;
   char byte;
@@ -167,7 +159,7 @@ int run_generator(const Options& options, int in) {
   }
   std::vector<float> gaps;
   gaps.reserve(streams.size() * static_cast<std::size_t>(options.num_events()));
-  const double cpu_before = cpu_seconds();
+  const double cpu_before = cpu_seconds(CLOCK_PROCESS_CPUTIME_ID);
   const auto begin = Clock::now();
   for (int open = options.streams; open > 0;) {
     epoll_event ready[512];
@@ -181,7 +173,7 @@ int run_generator(const Options& options, int in) {
     }
   }
   const double wall = std::chrono::duration<double>(Clock::now() - begin).count();
-  const double cpu = cpu_seconds() - cpu_before;
+  const double cpu = cpu_seconds(CLOCK_PROCESS_CPUTIME_ID) - cpu_before;
   ServerReport report;
   if (read(in, &report, sizeof report) != sizeof report || gaps.empty()) return 1;
   shutdown(in, SHUT_RDWR);

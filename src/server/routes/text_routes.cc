@@ -120,8 +120,7 @@ void detokenize(ServerCore& core, const Json& json, Reply reply) {
       read_body(json, [&](RequestReader& r) { read_detokenize(r, request, g.parse_context()); });
   if (status.ok()) status = g.check_model(request.model);
   if (!status.ok()) return reply.fail(status.error());
-  std::size_t num_tokens = 0;
-  for (const std::vector<TokenId>& ids : request.lists) num_tokens += ids.size();
+  const auto num_tokens = static_cast<std::size_t>(count_tokens(request.lists));
   if (num_tokens > kMaxTokens) return reply.fail(too_much("tokens", num_tokens, kMaxTokens));
   Json::Array texts, strings;
   for (const std::vector<TokenId>& ids : request.lists) {

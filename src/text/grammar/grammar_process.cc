@@ -21,6 +21,7 @@
 #include <thread>
 
 #include "base/cut_text.h"
+#include "base/seconds.h"
 #include "base/spawn_program.h"
 #include "base/str.h"
 
@@ -219,12 +220,6 @@ GrammarOutcome read_outcome(int socket, std::size_t max_bytes) {
 // From here on: the grammar process, and those that it forks.
 namespace {
 
-double cpu_seconds() {
-  timespec time = {};
-  ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
-  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
-}
-
 // Memory of this process that it can write to: what it asked for, in use or not, in RAM or swapped.
 std::int64_t data_bytes() {
   const OwnedFd file(::open("/proc/self/statm", O_RDONLY | O_CLOEXEC));
@@ -249,7 +244,7 @@ void watch(int socket, GrammarBudget budget, std::int64_t bytes_before) {
   for (bool is_idle = false;;) {
     pollfd ready = {.fd = socket, .events = POLLIN, .revents = 0};
     if (::poll(&ready, 1, kWatchMilliseconds) > 0) ::_exit(0);  // nobody waits for it
-    const double seconds = cpu_seconds();
+    const double seconds = cpu_seconds(CLOCK_PROCESS_CPUTIME_ID);
     if (seconds > budget.seconds) end(GrammarOutcome::Kind::kOutOfTime);
     if (data_bytes() - bytes_before > budget.bytes) end(GrammarOutcome::Kind::kOutOfMemory);
     if (!is_idle && seconds > kLowSeconds) {
