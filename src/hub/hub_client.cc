@@ -17,7 +17,7 @@ constexpr std::size_t kMaxPages = 10'000;
 constexpr std::size_t kMaxListing = std::size_t{256} << 20;
 
 // The address of `rel="next"` in a Link header, or nothing.
-std::string next_page(const std::string& link) {
+std::string next_page(std::string_view link) {
   for (const std::string_view part : split(link, ',')) {
     const std::size_t begin = part.find('<'), end = part.find('>');
     if (begin == part.npos || end == part.npos || end < begin) continue;
@@ -39,15 +39,8 @@ bool is_worth_a_retry(int status) {
   return status == 408 || status == 429 || status == 500 || (status >= 502 && status <= 504);
 }
 
-std::string header_of(const HttpResponse& response, std::string_view name) {
-  for (const auto& [key, value] : response.headers) {
-    if (key == name) return value;
-  }
-  return "";
-}
-
 Result<std::string> redirection(const std::string& url, const HttpResponse& response, int count) {
-  GLINT_TRY(std::string next, resolve_url(url, header_of(response, "location")));
+  GLINT_TRY(std::string next, resolve_url(url, std::string(response.header("location"))));
   if (count > kMaxRedirections)
     return invalid("the hub leads from one address to the next without an end");
   if (url.starts_with("https://") && !next.starts_with("https://"))
@@ -58,7 +51,7 @@ Result<std::string> redirection(const std::string& url, const HttpResponse& resp
 Error interruption() { return unavailable("interrupted"); }
 
 Error refusal(const HttpResponse& response, const std::string& doing) {
-  const std::string message = header_of(response, "x-error-message");
+  const std::string_view message = response.header("x-error-message");
   const std::string words = message.empty() ? "" : ": " + quoted(message, 300);
   const std::string status = str(doing, ": the hub answers ", response.status, words);
   if (response.status == 401 || response.status == 403)
@@ -100,7 +93,7 @@ HttpHeaders HubClient::headers_for(const std::string& url) const {
 }
 
 double HubClient::delay(int attempt, const HttpResponse* answer) const {
-  const std::string after = answer ? header_of(*answer, "retry-after") : "";
+  const std::string_view after = answer ? answer->header("retry-after") : "";
   int seconds = 0;
   const auto [end, error] = std::from_chars(after.data(), after.data() + after.size(), seconds);
   if (!after.empty() && error == std::errc() && end == after.data() + after.size() && seconds >= 0)
@@ -159,7 +152,7 @@ Result<HttpResponse> HubClient::get(std::string url, const std::string& doing) {
 Result<Json> HubClient::get_json(const std::string& url, const std::string& doing,
                                  std::string* next) {
   GLINT_TRY(const HttpResponse answer, get(url, doing));
-  if (next) *next = next_page(header_of(answer, "link"));
+  if (next) *next = next_page(answer.header("link"));
   Result<Json> json = parse_json(answer.body);
   if (!json.ok()) return std::move(json).in(doing + ": what the hub answers is no JSON");
   return json;

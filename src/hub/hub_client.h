@@ -58,7 +58,6 @@ class HubClient {
 };
 
 bool is_worth_a_retry(int status);
-std::string header_of(const HttpResponse& response, std::string_view name);
 
 // Where an answer 3xx to `url` leads; fails after `count` of them if that is too often, and where
 // it leaves https.

@@ -20,7 +20,7 @@ struct Range {
   std::int64_t begin = -1, total = -1;
 };
 Range range_of(const HttpResponse& head) {
-  const std::string text = header_of(head, "content-range");
+  const std::string_view text = head.header("content-range");
   Range out;
   const std::size_t slash = text.find('/');
   if (!text.starts_with("bytes ") || slash == text.npos) return out;
@@ -133,8 +133,7 @@ void MultiFetch::start_part(File& file, int part) {
 
 // Whether the hub, where it leads to a large file, means the one that its listing has.
 bool MultiFetch::is_linked_right(File& file, const HttpResponse& head) {
-  const std::string hash = header_of(head, "x-linked-etag"),
-                    size = header_of(head, "x-linked-size");
+  const std::string_view hash = head.header("x-linked-etag"), size = head.header("x-linked-size");
   const HubFile& listed = file.job.file;
   if ((hash.empty() || hash.find(listed.hash()) != hash.npos) &&
       (size.empty() || size == std::to_string(listed.size)))
@@ -157,7 +156,7 @@ bool MultiFetch::on_head(File& file, int part, const HttpResponse& head) {
   const Range range = range_of(head);
   if (range.begin == begin && range.total == file.job.file.size) return true;
   fail(invalid(str(quoted(file.job.file.path, 1024), ": the server answers a range with ",
-                   quoted(header_of(head, "content-range")), "; byte ", begin, " of ",
+                   quoted(head.header("content-range")), "; byte ", begin, " of ",
                    file.job.file.size, " was asked for")));
   return false;
 }

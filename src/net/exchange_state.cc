@@ -239,11 +239,22 @@ void HttpExchange::on_disconnect(std::function<void()> fn) { state_->on_disconne
 std::size_t HttpExchange::num_unsent() const { return state_->num_unsent(); }
 bool HttpExchange::gone() const { return state_->gone(); }
 
-std::string_view HttpRequest::header(std::string_view name) const {
+namespace {
+
+std::string_view value_of(const HttpHeaders& headers, std::string_view name) {
   for (const auto& [key, value] : headers) {
     if (key == name) return value;
   }
   return {};
+}
+
+}  // namespace
+
+std::string_view HttpRequest::header(std::string_view name) const {
+  return value_of(headers, name);
+}
+std::string_view HttpResponse::header(std::string_view name) const {
+  return value_of(headers, name);
 }
 
 }  // namespace glint

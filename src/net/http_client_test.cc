@@ -72,17 +72,11 @@ TEST(HttpClient, asks_and_is_answered_on_one_connection) {
   ASSERT_TRUE(first.ok()) << first.error().message;
   EXPECT_EQ(first.value().status, 200);
   EXPECT_EQ(first.value().body, "POST/p q?a=1hello");
-  const auto header = [](const HttpResponse& response, std::string_view name) {
-    for (const auto& [key, value] : response.headers) {
-      if (key == name) return value;
-    }
-    return std::string("<none>");
-  };
-  EXPECT_EQ(header(first.value(), "x-key"), "v");
-  EXPECT_EQ(header(first.value(), "x-host"), "127.0.0.1:" + std::to_string(server->port()));
+  EXPECT_EQ(first.value().header("x-key"), "v");
+  EXPECT_EQ(first.value().header("x-host"), "127.0.0.1:" + std::to_string(server->port()));
   const auto second = client.send("GET", "/x", {}, "");
   EXPECT_EQ(second.value().status, 404);
-  EXPECT_EQ(header(second.value(), "x-peer"), header(first.value(), "x-peer"));
+  EXPECT_EQ(second.value().header("x-peer"), first.value().header("x-peer"));
   EXPECT_EQ(client.send("HEAD", "/h", {}, "").value().body, "");
   EXPECT_EQ(client.send("GET", "/after", {}, "").value().body, "GET/after?");
 }
@@ -264,11 +258,8 @@ TEST(HttpClient, redirections_are_told_and_other_servers_can_be_asked) {
   HttpClient client(local(server->port()));
   const HttpResponse answer = client.send("GET", "/", {}, "").value();
   EXPECT_EQ(answer.status, 302);
-  std::string location;
-  for (const auto& [key, value] : answer.headers) {
-    if (key == "location") location = value;
-  }
-  EXPECT_EQ(client.send("GET", location, {}, "").value().body, "GET /there ");
+  EXPECT_EQ(client.send("GET", std::string(answer.header("location")), {}, "").value().body,
+            "GET /there ");
 }
 
 TEST(HttpClient, proxies_of_the_environment_count_where_they_are_asked_for) {

@@ -37,6 +37,8 @@ struct HttpResponse {
   int status = 200;
   HttpHeaders headers = {};  // content-length, date and connection are the server's own
   std::string body = {};
+
+  std::string_view header(std::string_view name) const;  // as HttpRequest's
 };
 
 class ExchangeState;

@@ -80,7 +80,7 @@ TEST(ServerClients, a_full_queue_is_429_with_retry_after) {
       const HttpResponse r =
           server.send("POST", "/v1/completions", R"({"prompt": "x", "max_tokens": 20})");
       if (r.status == 429) {
-        EXPECT_NE(header(r, "retry-after"), "");
+        EXPECT_NE(r.header("retry-after"), "");
         ++refused;
       } else {
         EXPECT_EQ(r.status, 200) << r.body;
@@ -109,7 +109,7 @@ TEST(ServerClients, what_would_wait_too_long_is_refused_beforehand) {
       server.send("POST", "/v1/completions", R"({"prompt": "x", "max_tokens": 5})");
   EXPECT_EQ(r.status, 429) << r.body;
   EXPECT_NE(r.body.find("would wait about"), std::string::npos) << r.body;
-  EXPECT_NE(header(r, "retry-after"), "");
+  EXPECT_NE(r.header("retry-after"), "");
   server.post("/abort_request", R"({"abort_all": true})");
   for (std::thread& client : clients) client.join();
 }
@@ -125,8 +125,8 @@ TEST(ServerClients, drains_what_runs_and_refuses_what_comes) {
   EXPECT_TRUE(eventually([&] { return server.get("/health").status == 503; }));
   const HttpResponse refused = server.send("POST", "/v1/completions", R"({"prompt": "x"})");
   EXPECT_EQ(refused.status, 503);
-  EXPECT_EQ(header(refused, "x-glint-state"), "draining");
-  EXPECT_NE(header(refused, "retry-after"), "");
+  EXPECT_EQ(refused.header("x-glint-state"), "draining");
+  EXPECT_NE(refused.header("retry-after"), "");
   client.join();
   drainer.join();
 }

@@ -14,7 +14,7 @@ TEST(ServerReports, metrics_count_what_happened) {
   // The engine's own numbers are of its last look at itself.
   EXPECT_TRUE(eventually([&] { return server->stats().num_running == 0; }));
   const HttpResponse page = server.get("/metrics");
-  EXPECT_TRUE(header(page, "content-type").starts_with("text/plain; version=0.0.4"));
+  EXPECT_TRUE(page.header("content-type").starts_with("text/plain; version=0.0.4"));
   for (const char* line :
        {"vllm:num_requests_running{engine=\"0\",model_name=\"tiny\"} 0",
         "vllm:request_success_total{engine=\"0\",finished_reason=\"stop\",model_name=\"tiny\"} 1",

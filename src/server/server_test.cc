@@ -107,8 +107,8 @@ TEST(Server, starts_with_503_and_a_state) {
   for (const char* path : {"/health", "/v1/models/tiny"}) {
     const HttpResponse response = server.get(path);
     EXPECT_EQ(response.status, 503);
-    EXPECT_EQ(header(response, "retry-after"), "5");
-    EXPECT_EQ(header(response, "x-glint-state"), "starting");
+    EXPECT_EQ(response.header("retry-after"), "5");
+    EXPECT_EQ(response.header("x-glint-state"), "starting");
   }
   EXPECT_EQ(server.send("POST", "/v1/completions", "{}").status, 503);
   EXPECT_EQ(server.get("/version").status, 200);
@@ -135,9 +135,9 @@ TEST(Server, ids_and_traces_are_handed_on) {
       server.send("GET", "/version", "",
                   {{"x-request-id", "mine"},
                    {"traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}});
-  EXPECT_EQ(header(response, "x-request-id"), "mine");
-  EXPECT_TRUE(header(response, "traceparent").starts_with("00-0af7651916cd43dd8448eb211c80319c-"));
-  EXPECT_TRUE(header(server.get("/version"), "x-request-id").starts_with("req_"));
+  EXPECT_EQ(response.header("x-request-id"), "mine");
+  EXPECT_TRUE(response.header("traceparent").starts_with("00-0af7651916cd43dd8448eb211c80319c-"));
+  EXPECT_TRUE(server.get("/version").header("x-request-id").starts_with("req_"));
 }
 
 TEST(Server, browsers_of_other_origins_are_answered) {
@@ -147,12 +147,12 @@ TEST(Server, browsers_of_other_origins_are_answered) {
                                               {"access-control-request-method", "POST"},
                                               {"access-control-request-headers", "authorization"}});
   EXPECT_EQ(preflight.status, 204);
-  EXPECT_EQ(header(preflight, "access-control-allow-origin"), "*");
+  EXPECT_EQ(preflight.header("access-control-allow-origin"), "*");
   // Browsers refuse an answer that says it twice.
   EXPECT_EQ(std::ranges::count(preflight.headers, "access-control-allow-origin",
                                &HttpHeaders::value_type::first),
             1);
-  EXPECT_EQ(header(preflight, "access-control-allow-methods"), "POST");
+  EXPECT_EQ(preflight.header("access-control-allow-methods"), "POST");
   EXPECT_EQ(server.send("POST", "/flush_cache", "", {{"origin", "https://evil.example"}}).status,
             403);
   EXPECT_EQ(server.send("POST", "/flush_cache", "").status, 200);

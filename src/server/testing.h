@@ -125,10 +125,4 @@ inline std::string at(const Json& json, std::string_view path) {
   return found->is_string() ? found->as_string() : dump_json(*found);
 }
 
-inline std::string header(const HttpResponse& response, std::string_view name) {
-  for (const auto& [key, value] : response.headers)
-    if (key == name) return value;
-  return "";
-}
-
 }  // namespace glint

@@ -7,19 +7,12 @@
 namespace glint {
 namespace {
 
-std::string header(const HttpResponse& response, std::string_view name) {
-  for (const auto& [key, value] : response.headers) {
-    if (key == name) return value;
-  }
-  return "";
-}
-
 TEST(WebFiles, the_page_stands_at_the_root_with_a_strict_policy) {
   const HttpResponse page = web_response("/");
   EXPECT_EQ(page.status, 200);
-  EXPECT_EQ(header(page, "content-type"), "text/html; charset=utf-8");
+  EXPECT_EQ(page.header("content-type"), "text/html; charset=utf-8");
   EXPECT_TRUE(page.body.starts_with("<!doctype html>"));
-  const std::string policy = header(page, "content-security-policy");
+  const std::string_view policy = page.header("content-security-policy");
   EXPECT_NE(policy.find("default-src 'none'"), std::string::npos);
   EXPECT_EQ(policy.find("unsafe"), std::string::npos);
   EXPECT_EQ(web_response("/../style.css").status, 404);
