@@ -8,6 +8,7 @@
 #include "base/thread_pool.h"
 #include "cli/backends.h"
 #include "cli/bench_rank.h"
+#include "cli/option_range.h"
 #include "cli/rank_options.h"
 #include "cli/result_file.h"
 #include "ops/timing/op_cases.h"
@@ -41,12 +42,8 @@ struct Options : RunOptions, LayoutOptions {
   }
 };
 
-Status check_range(const char* name, const std::vector<int>& values, int least) {
-  constexpr int kMost = 1 << 24;
-  for (const int value : values) {
-    if (value < least || value > kMost)
-      return invalid(str("--", name, " is ", value, "; it must be from ", least, " to ", kMost));
-  }
+Status check_all(const char* name, const std::vector<int>& values, int least) {
+  for (const int value : values) GLINT_TRY_STATUS(check_range(name, value, least, 1 << 24));
   return Ok{};
 }
 
@@ -258,11 +255,11 @@ void print_head(const std::string& machine, const Loading& loading, bool on_host
 }
 
 Status run(const Options& options, Cli& cli) {
-  GLINT_TRY_STATUS(check_range("prompt", options.prompt, 0));
-  GLINT_TRY_STATUS(check_range("depth", options.depth, 0));
-  GLINT_TRY_STATUS(check_range("batch", options.batch, 1));
-  GLINT_TRY_STATUS(check_range("tokens", {options.tokens}, 0));
-  GLINT_TRY_STATUS(check_range("repeat", {options.repeat}, 1));
+  GLINT_TRY_STATUS(check_all("prompt", options.prompt, 0));
+  GLINT_TRY_STATUS(check_all("depth", options.depth, 0));
+  GLINT_TRY_STATUS(check_all("batch", options.batch, 1));
+  GLINT_TRY_STATUS(check_range("tokens", options.tokens, 0, 1 << 24));
+  GLINT_TRY_STATUS(check_range("repeat", options.repeat, 1, 1 << 24));
   GLINT_TRY_STATUS(check_result_file(options.figures));
   GLINT_TRY(const ModelOptions resolved, resolve(options, cli, /*with_mtp=*/false));
   GLINT_TRY(std::unique_ptr<Backend> backend, make_backend(options, cli));

@@ -5,6 +5,7 @@
 #include "cli/backends.h"
 #include "cli/command.h"
 #include "cli/commands.h"
+#include "cli/option_range.h"
 #include "cli/result_file.h"
 #include "ops/timing/op_cases.h"
 
@@ -43,13 +44,8 @@ Result<WeightFormat> parse_format(std::string_view name) {
 }
 
 Status check_options(const Options& options) {
-  constexpr int kMostBatch = 4096, kMostContext = 1 << 20;
-  for (const int batch : options.batch) {
-    if (batch < 1 || batch > kMostBatch)
-      return invalid(str("--batch is ", batch, "; it must be from 1 to ", kMostBatch));
-  }
-  if (options.context < 1 || options.context > kMostContext)
-    return invalid(str("--context is ", options.context, "; it must be from 1 to ", kMostContext));
+  for (const int batch : options.batch) GLINT_TRY_STATUS(check_range("batch", batch, 1, 4096));
+  GLINT_TRY_STATUS(check_range("context", options.context, 1, 1 << 20));
   if (options.ranks < 1 || options.ranks > 8 || 8 % options.ranks != 0)
     return invalid(str("--ranks is ", options.ranks, "; it must be 1, 2, 4 or 8"));
   return check_result_file(options.figures);

@@ -9,6 +9,7 @@
 #include "base/str.h"
 #include "base/thread_pool.h"
 #include "cli/commands.h"
+#include "cli/option_range.h"
 #include "cli/result_file.h"
 #include "quant/encode.h"
 #include "runtime/bench_local.h"
@@ -112,8 +113,7 @@ std::vector<Work> make_work(int threads) {
 }
 
 Status run(const Options& options, Cli& cli) {
-  if (options.repeat < 1)
-    return invalid(str("--repeat is ", options.repeat, "; it must be 1 or more"));
+  GLINT_TRY_STATUS(check_least("repeat", options.repeat, 1));
   GLINT_TRY_STATUS(check_result_file(options.figures));
   GLINT_TRY(const int threads, resolve_threads(options.threads, cli.environment));
   ThreadPool pool(threads);

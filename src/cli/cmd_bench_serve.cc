@@ -11,6 +11,7 @@
 #include "bench/report.h"
 #include "bench/results.h"
 #include "cli/command.h"
+#include "cli/option_range.h"
 #include "cli/result_file.h"
 
 namespace glint {
@@ -156,8 +157,7 @@ struct Options : LoadFlags, PromptFlags, RequestFlags, LongPromptFlags, OutputFl
 };
 
 Status check_at_least(std::string_view option, int value, int least) {
-  if (value >= least && value <= 1 << 24) return Ok{};
-  return invalid(str("--", option, " is ", value, "; it must be from ", least, " to ", 1 << 24));
+  return check_range(option, value, least, 1 << 24);
 }
 
 Status check_options(const Options& options) {
@@ -173,8 +173,7 @@ Status check_options(const Options& options) {
   GLINT_TRY_STATUS(check_at_least("random-prefix-len", options.random_prefix_len, 0));
   GLINT_TRY_STATUS(check_at_least("num-prefixes", options.num_prefixes, 1));
   GLINT_TRY_STATUS(check_at_least("max-turns", options.max_turns, 1));
-  if (const double ratio = options.random_range_ratio.value_or(0); !(ratio >= 0 && ratio <= 1))
-    return invalid(str("--random-range-ratio is ", ratio, "; it must be from 0 to 1"));
+  GLINT_TRY_STATUS(check_range("random-range-ratio", options.random_range_ratio.value_or(0), 0, 1));
   const bool file = options.dataset_name == "sharegpt";
   if (file != !options.dataset_path.empty())
     return invalid("--dataset-name sharegpt and --dataset-path FILE go together");

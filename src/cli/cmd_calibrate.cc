@@ -6,6 +6,7 @@
 #include "base/str.h"
 #include "cli/interrupt.h"
 #include "cli/model_options.h"
+#include "cli/option_range.h"
 #include "cli/prompt_file.h"
 #include "eval/calibrate.h"
 
@@ -151,8 +152,7 @@ Status run(const Options& options, Cli& cli) {
   if (options.inputs.size() != 1)
     return invalid(str("expected one MODEL, got ", options.inputs.size()));
   if (options.prompts.empty()) return invalid("--prompts is missing: name a file of prompts");
-  if (options.chunk < 1)
-    return invalid(str("--chunk is ", options.chunk, "; it must be 1 or more"));
+  GLINT_TRY_STATUS(check_least("chunk", options.chunk, 1));
   Options with_model = options;
   with_model.model = options.inputs[0];
   return run_model(with_model, cli);

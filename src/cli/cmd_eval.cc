@@ -7,6 +7,7 @@
 #include "base/progress.h"
 #include "base/str.h"
 #include "cli/id_file.h"
+#include "cli/option_range.h"
 #include "cli/rank_options.h"
 #include "cli/result_file.h"
 #include "eval/report.h"
@@ -57,12 +58,9 @@ Status check_options(const Options& options) {
   if (options.ref.empty()) return invalid("--ref is missing: name the model to compare with");
   if (options.text.empty() == options.ids.empty())
     return invalid("give either --text FILE or --ids FILE");
-  if (options.chunk < 1)
-    return invalid(str("--chunk is ", options.chunk, "; it must be 1 or more"));
-  if (options.context < 2)
-    return invalid(str("--context is ", options.context, "; it must be 2 or more"));
-  if (options.layer_rows < 0)
-    return invalid(str("--layer-rows is ", options.layer_rows, "; it must be 0 or more"));
+  GLINT_TRY_STATUS(check_least("chunk", options.chunk, 1));
+  GLINT_TRY_STATUS(check_least("context", options.context, 2));
+  GLINT_TRY_STATUS(check_least("layer-rows", options.layer_rows, 0));
   if (options.layer_rows > 0 && (options.pp > 1 || options.cp > 1)) {
     return invalid(str(options.pp > 1 ? "--pp is " : "--cp is ", std::max(options.pp, options.cp),
                        ", and each stage has the residual streams of its "

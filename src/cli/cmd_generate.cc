@@ -6,6 +6,7 @@
 #include "base/str.h"
 #include "cli/generate_options.h"
 #include "cli/interrupt.h"
+#include "cli/option_range.h"
 #include "cli/rank_options.h"
 #include "text/answer/stop_text.h"
 #include "text/template/chat_template.h"
@@ -99,8 +100,7 @@ Json to_json(const Answer& answer, const GenerateStats& stats, const char* reaso
 }
 
 Status run(const Options& options, Cli& cli) {
-  if (options.max_tokens < 1)
-    return invalid(str("--max-tokens is ", options.max_tokens, "; it must be 1 or more"));
+  GLINT_TRY_STATUS(check_least("max-tokens", options.max_tokens, 1));
   if (!options.chat && (!options.system.empty() || !options.thinking)) {
     return invalid(str(options.thinking ? "--system" : "--no-thinking",
                        " has no meaning for a raw prompt; add --chat, or leave it out"));

@@ -9,6 +9,7 @@
 #include "cli/commands.h"
 #include "cli/launch_text.h"
 #include "cli/model_options.h"
+#include "cli/option_range.h"
 #include "cli/serve_plan.h"
 #include "plan/known_models.h"
 #include "plan/report.h"
@@ -142,21 +143,14 @@ Status check_ranges(const Options& o) {
   for (const auto& [name, value] :
        {std::pair("count", o.count), std::pair("tp", o.tp ? o.tp : 1), std::pair("ep", o.ep),
         std::pair("dp", o.dp), std::pair("pp", o.pp), std::pair("cp", o.cp)}) {
-    if (value < 1 || value > 1024)
-      return invalid(str("--", name, " is ", value, "; it must be from 1 to 1024"));
+    GLINT_TRY_STATUS(check_range(name, value, 1, 1024));
   }
-  for (const auto& [name, value] :
-       {std::pair("input-len", o.input_len), std::pair("output-len", o.output_len)}) {
-    if (value < 1 || value > (1 << 20))
-      return invalid(str("--", name, " is ", value, "; it must be from 1 to 1048576"));
-  }
+  GLINT_TRY_STATUS(check_range("input-len", o.input_len, 1, 1 << 20));
+  GLINT_TRY_STATUS(check_range("output-len", o.output_len, 1, 1 << 20));
   if (o.drafts < 0 || o.drafts > 64 || o.concurrency < 0 || o.concurrency > 65536) {
     return invalid("--drafts (to 64) and --concurrency (to 65536) must be 0 or more");
   }
-  if (o.max_num_batched_tokens < 64 || o.max_num_batched_tokens > (1 << 20)) {
-    return invalid(str("--max-num-batched-tokens is ", o.max_num_batched_tokens,
-                       "; it must be from 64 to 1048576"));
-  }
+  GLINT_TRY_STATUS(check_range("max-num-batched-tokens", o.max_num_batched_tokens, 64, 1 << 20));
   for (const auto& share : {o.gpu_memory_utilization, o.mem_fraction_static}) {
     if (share && !(*share > 0 && *share <= 1)) {
       return invalid(str("a share of memory is ", *share, "; it must be above 0 and at most 1"));

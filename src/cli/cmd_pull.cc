@@ -1,6 +1,7 @@
 // glint pull: a repository of a Hugging Face hub to files here.
 #include "base/str.h"
 #include "cli/hub_model.h"
+#include "cli/option_range.h"
 
 namespace glint {
 namespace {
@@ -37,13 +38,9 @@ struct Options {
 };
 
 Status check_options(const Options& options) {
-  const auto check = [](const char* name, int value, int least, int most) -> Status {
-    if (value >= least && value <= most) return Ok{};
-    return invalid(str("--", name, " is ", value, "; it must be from ", least, " to ", most));
-  };
-  GLINT_TRY_STATUS(check("connections", options.connections, 1, 256));
-  GLINT_TRY_STATUS(check("part-mib", options.part_mib, 1, 1 << 14));
-  GLINT_TRY_STATUS(check("retries", options.retries, 0, 1000));
+  GLINT_TRY_STATUS(check_range("connections", options.connections, 1, 256));
+  GLINT_TRY_STATUS(check_range("part-mib", options.part_mib, 1, 1 << 14));
+  GLINT_TRY_STATUS(check_range("retries", options.retries, 0, 1000));
   if (!options.cache_dir.empty() && !options.local_dir.empty())
     return invalid("--cache-dir and --local-dir exclude each other");
   return Ok{};

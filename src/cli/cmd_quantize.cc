@@ -9,6 +9,7 @@
 #include "base/thread_pool.h"
 #include "cli/commands.h"
 #include "cli/model_options.h"
+#include "cli/option_range.h"
 #include "quant/convert.h"
 
 namespace glint {
@@ -214,8 +215,7 @@ void tell_unseen(const std::vector<std::string>& unseen, Cli& cli) {
 }
 
 Status run(const Options& options, Cli& cli) {
-  if (options.max_shard_mb < 1)
-    return invalid(str("--max-shard-mb is ", options.max_shard_mb, "; it must be 1 or more"));
+  GLINT_TRY_STATUS(check_least("max-shard-mb", options.max_shard_mb, 1));
   GLINT_TRY(const Recipe recipe, make_recipe(options));
   GLINT_TRY(const std::string source,
             one_of(options.source, options.model_dir, "SRC", "--model-dir"));

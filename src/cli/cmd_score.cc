@@ -10,6 +10,7 @@
 #include "base/str.h"
 #include "cli/id_file.h"
 #include "cli/interrupt.h"
+#include "cli/option_range.h"
 #include "cli/rank_options.h"
 #include "runtime/score_ranks.h"
 #include "text/tokenizer/tokenizer.h"
@@ -249,8 +250,7 @@ Status run(const Options& options, Cli& cli) {
   if (!writes && !options.ppl && !options.json) {
     return invalid("nothing to do; give --ppl, --json, --out, --mtp or --hidden");
   }
-  if (options.chunk < 1)
-    return invalid(str("--chunk is ", options.chunk, "; it must be 1 or more"));
+  GLINT_TRY_STATUS(check_least("chunk", options.chunk, 1));
   GLINT_TRY_STATUS(check_names(options));
   GLINT_TRY(const TokenSequences sequences, read_sequences(options, cli));
   GLINT_TRY(const std::unique_ptr<Ranks> ranks, load(options, cli));

@@ -6,6 +6,7 @@
 #include "base/str.h"
 #include "cli/id_file.h"
 #include "cli/interrupt.h"
+#include "cli/option_range.h"
 #include "cli/train_layout.h"
 #include "cli/train_options.h"
 #include "train/gradient_file.h"
@@ -49,13 +50,8 @@ struct Options {
 Status check(const Options& options) {
   if (options.ids.empty()) return invalid("give the text as token ids: --ids FILE");
   if (options.out.empty()) return invalid("give a file for the gradients: --out G.safetensors");
-  if (!(options.mtp_loss >= 0 && options.mtp_loss <= 1000)) {
-    return invalid(str("--mtp-loss is ", options.mtp_loss, "; it must be from 0 to 1000"));
-  }
-  if (options.batch_tokens < 1) {
-    return invalid(str("--batch-tokens is ", options.batch_tokens, "; it must be 1 or more"));
-  }
-  return Ok{};
+  GLINT_TRY_STATUS(check_range("mtp-loss", options.mtp_loss, 0, 1000));
+  return check_least("batch-tokens", options.batch_tokens, 1);
 }
 
 Json ranks_of(TrainRanks& ranks) {

@@ -5,16 +5,12 @@
 #include "base/str.h"
 #include "cli/external_engines.h"
 #include "cli/generate_options.h"
+#include "cli/option_range.h"
 #include "cli/remote_reward.h"
 #include "net/server_url.h"
 
 namespace glint {
 namespace {
-
-Status check_count(const char* name, std::int64_t value, std::int64_t least, std::int64_t most) {
-  if (value >= least && value <= most) return Ok{};
-  return invalid(str("--", name, " is ", value, "; it must be from ", least, " to ", most));
-}
 
 Status check_number(const char* name, double value, double least, double most) {
   if (value >= least && value <= most) return Ok{};
@@ -23,31 +19,35 @@ Status check_number(const char* name, double value, double least, double most) {
 }
 
 Status check_rollouts(const GrpoCommandOptions& o) {
-  GLINT_TRY_STATUS(check_count("num-rollout", o.num_rollout, 1, 10'000'000));
-  GLINT_TRY_STATUS(check_count("rollout-batch-size", o.rollout_batch_size, 1, 65536));
-  GLINT_TRY_STATUS(check_count("n-samples-per-prompt", o.n_samples_per_prompt, 2, 1024));
-  GLINT_TRY_STATUS(check_count("rollout-max-response-len", o.rollout_max_response_len, 1, 1 << 24));
-  GLINT_TRY_STATUS(check_count("max-num-seqs", o.max_num_seqs, 1, 65536));
+  GLINT_TRY_STATUS(check_range<std::int64_t>("num-rollout", o.num_rollout, 1, 10'000'000));
+  GLINT_TRY_STATUS(check_range<std::int64_t>("rollout-batch-size", o.rollout_batch_size, 1, 65536));
+  GLINT_TRY_STATUS(
+      check_range<std::int64_t>("n-samples-per-prompt", o.n_samples_per_prompt, 2, 1024));
+  GLINT_TRY_STATUS(check_range<std::int64_t>("rollout-max-response-len", o.rollout_max_response_len,
+                                             1, 1 << 24));
+  GLINT_TRY_STATUS(check_range<std::int64_t>("max-num-seqs", o.max_num_seqs, 1, 65536));
   GLINT_TRY_STATUS(check_number("rollout-temperature", o.rollout_temperature, 0.01, 100));
   GLINT_TRY_STATUS(check_number("rollout-top-p", o.rollout_top_p, 1e-6, 1));
-  GLINT_TRY_STATUS(check_count("rollout-top-k", o.rollout_top_k, -1, 1 << 24));
-  GLINT_TRY_STATUS(check_count("dynamic-sampling-rounds", o.dynamic_sampling_rounds, 0, 1000));
+  GLINT_TRY_STATUS(check_range<std::int64_t>("rollout-top-k", o.rollout_top_k, -1, 1 << 24));
   GLINT_TRY_STATUS(
-      check_count("overlong-buffer-len", o.overlong_buffer_len, 0, o.rollout_max_response_len));
+      check_range<std::int64_t>("dynamic-sampling-rounds", o.dynamic_sampling_rounds, 0, 1000));
+  GLINT_TRY_STATUS(check_range<std::int64_t>("overlong-buffer-len", o.overlong_buffer_len, 0,
+                                             o.rollout_max_response_len));
   GLINT_TRY_STATUS(check_number("overlong-penalty-factor", o.overlong_penalty_factor, 0, 1000));
   const int answers = o.rollout_batch_size * o.n_samples_per_prompt;
   if (o.global_batch_size < 0 || (o.global_batch_size > 0 && answers % o.global_batch_size != 0)) {
     return invalid(str("--global-batch-size is ", o.global_batch_size, "; it must divide the ",
                        answers, " answers of a round"));
   }
-  GLINT_TRY_STATUS(check_count("parity-samples", o.parity_samples, 1, 1 << 26));
-  GLINT_TRY_STATUS(check_count("eval-interval", o.eval_interval, 0, 1 << 30));
-  GLINT_TRY_STATUS(check_count("n-samples-per-eval-prompt", o.n_samples_per_eval_prompt, 1, 1024));
+  GLINT_TRY_STATUS(check_range<std::int64_t>("parity-samples", o.parity_samples, 1, 1 << 26));
+  GLINT_TRY_STATUS(check_range<std::int64_t>("eval-interval", o.eval_interval, 0, 1 << 30));
+  GLINT_TRY_STATUS(
+      check_range<std::int64_t>("n-samples-per-eval-prompt", o.n_samples_per_eval_prompt, 1, 1024));
   GLINT_TRY_STATUS(check_number("eval-temperature", o.eval_temperature, 0, 100));
   if (o.port) {
-    GLINT_TRY_STATUS(check_count("port", *o.port, 0, 65535));
+    GLINT_TRY_STATUS(check_range<std::int64_t>("port", *o.port, 0, 65535));
   }
-  return check_count("save-interval", o.save_interval, 0, 1 << 30);
+  return check_range<std::int64_t>("save-interval", o.save_interval, 0, 1 << 30);
 }
 
 // Answers that weights other than those that learn have given.
@@ -71,8 +71,8 @@ Status check_staleness(const GrpoCommandOptions& o) {
         "--max-weight-staleness bounds how old answers of --partial-rollout get; without it none "
         "is more than a round old");
   }
-  return check_count("max-weight-staleness", *o.max_weight_staleness, o.async_rollout ? 1 : 0,
-                     1 << 30);
+  return check_range<std::int64_t>("max-weight-staleness", *o.max_weight_staleness,
+                                   o.async_rollout ? 1 : 0, 1 << 30);
 }
 
 Status check_answers(const GrpoCommandOptions& o) {
@@ -90,7 +90,7 @@ Status check_answers(const GrpoCommandOptions& o) {
         "--generate-tool-command and --over-sampling-batch-size exclude each other: "
         "answers of several turns are not stopped between them");
   }
-  return check_count("generate-max-turns", o.generate_max_turns, 1, 1000);
+  return check_range<std::int64_t>("generate-max-turns", o.generate_max_turns, 1, 1000);
 }
 
 // Servers answer.
@@ -152,13 +152,13 @@ Status check_optimizer(const GrpoCommandOptions& o) {
   GLINT_TRY_STATUS(check_number("entropy-coef", o.entropy_coef, -1000, 1000));
   GLINT_TRY_STATUS(check_number("lr", o.lr, 0, 1));
   GLINT_TRY_STATUS(check_number("min-lr", o.min_lr, 0, o.lr));
-  GLINT_TRY_STATUS(check_count("lr-warmup-iters", o.lr_warmup_iters, 0, 1 << 30));
+  GLINT_TRY_STATUS(check_range<std::int64_t>("lr-warmup-iters", o.lr_warmup_iters, 0, 1 << 30));
   GLINT_TRY_STATUS(check_number("adam-beta1", o.adam_beta1, 0, 0.999999));
   GLINT_TRY_STATUS(check_number("adam-beta2", o.adam_beta2, 0, 0.999999));
   GLINT_TRY_STATUS(check_number("adam-eps", o.adam_eps, 1e-30, 1));
   GLINT_TRY_STATUS(check_number("weight-decay", o.weight_decay, 0, 100));
   GLINT_TRY_STATUS(check_number("clip-grad", o.clip_grad, 0, 1e9));
-  return check_count("batch-tokens", o.batch_tokens, 1, 1 << 30);
+  return check_range<std::int64_t>("batch-tokens", o.batch_tokens, 1, 1 << 30);
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 
 #include "base/hash.h"
 #include "base/str.h"
+#include "cli/option_range.h"
 
 namespace glint {
 namespace {
@@ -171,8 +172,7 @@ std::string RankEnv::describe() const {
 
 Result<std::optional<RankEnv>> read_nodes(const NodeOptions& options) {
   const int nodes = options.nnodes;
-  if (nodes < 1 || nodes > kMostRanks)
-    return invalid(str("--nnodes is ", nodes, "; it must be from 1 to ", kMostRanks));
+  GLINT_TRY_STATUS(check_range("nnodes", nodes, 1, kMostRanks));
   if (options.node_rank < 0 || options.node_rank >= nodes)
     return invalid(str("--node-rank is ", options.node_rank, "; of ", nodes,
                        " nodes (--nnodes) it must be from 0 to ", nodes - 1));
@@ -186,8 +186,7 @@ Result<std::optional<RankEnv>> read_nodes(const NodeOptions& options) {
     return invalid(str("--nnodes is ", nodes,
                        ", and nothing says where node 0 is; give --master-addr HOST on all nodes"));
   GLINT_TRY_STATUS(split_port(env.leader, env.port));
-  if (env.port < 1 || env.port > 65535)
-    return invalid(str("--master-port is ", env.port, "; it must be from 1 to 65535"));
+  GLINT_TRY_STATUS(check_range("master-port", env.port, 1, 65535));
   env.launch = str(kNodes, ' ', nodes, ", port ", env.port);
   return env;
 }

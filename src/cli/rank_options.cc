@@ -4,6 +4,7 @@
 
 #include "base/str.h"
 #include "cli/backends.h"
+#include "cli/option_range.h"
 
 namespace glint {
 namespace {
@@ -26,7 +27,7 @@ Result<FittedShape> fit_shape(const RankOptions& options, const ModelConfig& con
   MeshShape shape = {.tp = options.tp, .reduce_slices = options.reduce_slices};
   for (const auto& [name, ranks] : {std::pair("dp", shards.dp), std::pair("ep", shards.ep),
                                     std::pair("cp", shards.cp), std::pair("pp", options.pp)}) {
-    if (ranks < 1) return invalid(str("--", name, " is ", ranks, "; it must be 1 or more"));
+    GLINT_TRY_STATUS(check_least(name, ranks, 1));
   }
   GLINT_TRY_STATUS(check_shape({.tp = options.tp}));
   const int most = std::max(threads, 1);
@@ -86,12 +87,10 @@ Status check_fitted(const FittedShape& fitted, const RunOptions& options) {
 
 Status fit_balance(const BalanceOptions& options, const ModelConfig& config, FittedShape& fitted) {
   const int redundant = options.ep_num_redundant_experts;
-  if (redundant < 0) {
-    return invalid(str("--ep-num-redundant-experts is ", redundant, "; it must be 0 or more"));
-  }
-  if (options.enable_eplb && options.eplb_rebalance_num_iterations < 1) {
-    return invalid(str("--eplb-rebalance-num-iterations is ", options.eplb_rebalance_num_iterations,
-                       "; it must be 1 or more"));
+  GLINT_TRY_STATUS(check_least("ep-num-redundant-experts", redundant, 0));
+  if (options.enable_eplb) {
+    GLINT_TRY_STATUS(
+        check_least("eplb-rebalance-num-iterations", options.eplb_rebalance_num_iterations, 1));
   }
   if (!options.enable_eplb && redundant == 0) return Ok{};
   MeshShape& shape = fitted.shape;

@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "base/str.h"
 #include "cli/backends.h"
+#include "cli/option_range.h"
 #include "ops/kv_layout.h"
 
 namespace glint {
@@ -27,29 +28,22 @@ Status check_number(bool right, std::string_view option, double value, std::stri
 }
 
 Status check_ranges(const ServeOptions& o) {
-  GLINT_TRY_STATUS(check_number(o.port >= 0 && o.port <= 65535, "port", o.port, "from 0 to 65535"));
-  GLINT_TRY_STATUS(check_number(o.max_num_seqs >= 1 && o.max_num_seqs <= 65536, "max-num-seqs",
-                                o.max_num_seqs, "from 1 to 65536"));
-  GLINT_TRY_STATUS(check_number(o.max_num_batched_tokens >= 64, "max-num-batched-tokens",
-                                o.max_num_batched_tokens, "64 or more"));
-  GLINT_TRY_STATUS(check_number(o.max_queued_requests >= 0, "max-queued-requests",
-                                o.max_queued_requests, "0 or more"));
-  GLINT_TRY_STATUS(check_number(o.max_queue_seconds >= 0, "max-queue-seconds", o.max_queue_seconds,
-                                "0 or more"));
-  GLINT_TRY_STATUS(
-      check_number(o.stream_interval >= 1, "stream-interval", o.stream_interval, "1 or more"));
-  GLINT_TRY_STATUS(check_number(o.max_logprobs >= 0, "max-logprobs", o.max_logprobs, "0 or more"));
+  GLINT_TRY_STATUS(check_range("port", o.port, 0, 65535));
+  GLINT_TRY_STATUS(check_range("max-num-seqs", o.max_num_seqs, 1, 65536));
+  GLINT_TRY_STATUS(check_least("max-num-batched-tokens", o.max_num_batched_tokens, 64));
+  GLINT_TRY_STATUS(check_least("max-queued-requests", o.max_queued_requests, 0));
+  GLINT_TRY_STATUS(check_least("max-queue-seconds", o.max_queue_seconds, 0));
+  GLINT_TRY_STATUS(check_least("stream-interval", o.stream_interval, 1));
+  GLINT_TRY_STATUS(check_least("max-logprobs", o.max_logprobs, 0));
   GLINT_TRY_STATUS(check_number(o.max_body_mb > 0 && o.max_body_mb <= 4096, "max-body-mb",
                                 o.max_body_mb, "above 0 and at most 4096"));
-  GLINT_TRY_STATUS(
-      check_number(o.max_connections >= 1, "max-connections", o.max_connections, "1 or more"));
+  GLINT_TRY_STATUS(check_least("max-connections", o.max_connections, 1));
   for (const auto& [name, seconds] : {std::pair("shutdown-timeout", o.shutdown_timeout),
                                       std::pair("watchdog-timeout", o.watchdog_timeout)})
     GLINT_TRY_STATUS(check_number(seconds >= 0 && seconds <= 1e9, name, seconds, "from 0 to 1e9"));
   GLINT_TRY_STATUS(check_number(o.step_slowdown == 0 || o.step_slowdown >= 1, "step-slowdown",
                                 o.step_slowdown, "1 or more, or 0 for no limit"));
-  GLINT_TRY_STATUS(check_number(o.text_threads >= 1 && o.text_threads <= 256, "text-threads",
-                                o.text_threads, "from 1 to 256"));
+  GLINT_TRY_STATUS(check_range("text-threads", o.text_threads, 1, 256));
   for (const auto& [name, fraction] :
        {std::pair("gpu-memory-utilization", o.gpu_memory_utilization),
         std::pair("mem-fraction-static", o.mem_fraction_static),

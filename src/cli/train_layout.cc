@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/str.h"
+#include "cli/option_range.h"
 
 namespace glint {
 namespace {
@@ -15,7 +16,7 @@ Status check_layout(const MeshShape& shape) {
   for (const auto& [name, size] :
        {std::pair("dp", shape.dp), std::pair("tp", shape.tp), std::pair("ep", shape.ep),
         std::pair("cp", shape.cp), std::pair("pp", shape.pp)}) {
-    if (size < 1) return invalid(str("--", name, " is ", size, "; it must be 1 or more"));
+    GLINT_TRY_STATUS(check_least(name, size, 1));
   }
   return check_shape(shape);
 }

@@ -13,6 +13,7 @@
 #include "base/contains.h"
 #include "base/str.h"
 #include "cli/interrupt.h"
+#include "cli/option_range.h"
 #include "cli/served_ranks.h"
 #include "cli/train_layout.h"
 #include "runtime/rank_launch.h"
@@ -293,9 +294,7 @@ Status follow_launch(const RankEnv& env, const MeshShape& shape, Cli& cli, const
 
 Status run_train_ranks(const TrainProcessOptions& options, const MeshShape& shape, Cli& cli,
                        const TrainWork& work) {
-  if (options.max_restarts < 0) {
-    return invalid(str("--max-restarts is ", options.max_restarts, "; it must be 0 or more"));
-  }
+  GLINT_TRY_STATUS(check_least("max-restarts", options.max_restarts, 0));
   GLINT_TRY_STATUS(check_layout(shape));
   if (options.ranks == "threads" || shape.num_ranks() == 1) return work({}, cli);
   if (cli.is_rank) return run_started_rank(shape, cli, work);

@@ -1,0 +1,25 @@
+// The numbers that an option may be, refused in one form of words.
+#pragma once
+
+#include <string_view>
+#include <type_traits>
+
+#include "base/result.h"
+#include "base/str.h"
+
+namespace glint {
+
+template <class T>
+Status check_range(std::string_view option, T value, std::type_identity_t<T> least,
+                   std::type_identity_t<T> most) {
+  if (value >= least && value <= most) return Ok{};
+  return invalid(str("--", option, " is ", value, "; it must be from ", least, " to ", most));
+}
+
+template <class T>
+Status check_least(std::string_view option, T value, std::type_identity_t<T> least) {
+  if (value >= least) return Ok{};
+  return invalid(str("--", option, " is ", value, "; it must be ", least, " or more"));
+}
+
+}  // namespace glint
