@@ -5,6 +5,7 @@
 #include "base/thread_pool.h"
 #include "checkpoint/test_files.h"
 #include "model/synthetic.h"
+#include "model/test_config.h"
 
 namespace glint {
 namespace {
@@ -12,15 +13,12 @@ namespace {
 // The down projection [128, inter] and gate projection [inter, 128] of a synthetic expert.
 struct Matrices {
   Matrices(Release release, int inter) {
-    Json json = read_json_file(GLINT_SOURCE_DIR "/tests/data/configs/glm5.json").value();
-    const Json differences = parse_json(R"({"vocab_size": 64, "eos_token_id": 7, "hidden_size": 128,
+    Json json = glm5_with(R"({"vocab_size": 64, "eos_token_id": 7, "hidden_size": 128,
           "num_hidden_layers": 1, "first_k_dense_replace": 0, "num_attention_heads": 2,
           "n_routed_experts": 2, "num_experts_per_tok": 1,
           "q_lora_rank": 64, "kv_lora_rank": 64, "qk_rope_head_dim": 16, "qk_nope_head_dim": 32,
           "qk_head_dim": 48, "v_head_dim": 32, "index_n_heads": 2, "index_head_dim": 32,
-          "num_nextn_predict_layers": 0})")
-                                 .value();
-    for (const auto& [key, value] : differences.as_object()) json.set(key, value);
+          "num_nextn_predict_layers": 0})");
     json.set("moe_intermediate_size", inter);
     const ModelConfig config = parse_config(json).value();
     const SyntheticModel model = SyntheticModel::plan(config, release, 1).value();

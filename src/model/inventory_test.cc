@@ -4,22 +4,19 @@
 
 #include "checkpoint/test_files.h"
 #include "model/release.h"
+#include "model/test_config.h"
 
 namespace glint {
 namespace {
 
 // One dense layer, hidden 16: few tensors, all of one letter of data.
 Json tiny_json() {
-  Json json = read_json_file(GLINT_SOURCE_DIR "/tests/data/configs/glm5.json").value();
-  const Json differences = parse_json(R"({
+  return glm5_with(R"({
     "vocab_size": 8, "eos_token_id": 7, "hidden_size": 16, "intermediate_size": 16, "moe_intermediate_size": 16,
     "num_hidden_layers": 2, "first_k_dense_replace": 1, "index_topk_pattern": "FS",
     "num_attention_heads": 1, "q_lora_rank": 16, "kv_lora_rank": 8, "qk_nope_head_dim": 8,
     "qk_rope_head_dim": 8, "qk_head_dim": 16, "v_head_dim": 16, "n_routed_experts": 2,
-    "num_experts_per_tok": 1, "index_n_heads": 1, "index_head_dim": 16})")
-                               .value();
-  for (const auto& [key, value] : differences.as_object()) json.set(key, value);
-  return json;
+    "num_experts_per_tok": 1, "index_n_heads": 1, "index_head_dim": 16})");
 }
 
 std::vector<TestTensor> tensors_of(const ModelConfig& config, Release release) {

@@ -7,6 +7,7 @@
 
 #include "base/thread_pool.h"
 #include "checkpoint/test_files.h"
+#include "model/test_config.h"
 #include "model/weight_sampler.h"
 
 namespace glint {
@@ -14,17 +15,13 @@ namespace {
 
 // A small model with every kind of layer and ragged dims: dense, sparse without indexer, MTP.
 Json small_json() {
-  Json json = read_json_file(GLINT_SOURCE_DIR "/tests/data/configs/glm5.json").value();
-  const Json differences = parse_json(R"({
+  return glm5_with(R"({
     "vocab_size": 300, "eos_token_id": 7, "hidden_size": 144, "intermediate_size": 208, "moe_intermediate_size": 48,
     "num_hidden_layers": 3, "first_k_dense_replace": 1, "index_topk_pattern": "FFS",
     "num_attention_heads": 2, "q_lora_rank": 80, "kv_lora_rank": 32, "qk_nope_head_dim": 24,
     "qk_rope_head_dim": 16, "qk_head_dim": 40, "v_head_dim": 32, "n_routed_experts": 4,
     "num_experts_per_tok": 2, "index_n_heads": 2, "index_head_dim": 32, "index_topk": 64,
-    "quantization_config": {"quant_method": "another"}})")
-                               .value();
-  for (const auto& [key, value] : differences.as_object()) json.set(key, value);
-  return json;
+    "quantization_config": {"quant_method": "another"}})");
 }
 
 Checkpoint dummy(Release release, std::uint64_t seed = 1, int threads = 2) {

@@ -6,6 +6,7 @@
 #include "base/thread_pool.h"
 #include "checkpoint/test_files.h"
 #include "model/synthetic.h"
+#include "model/test_config.h"
 
 namespace glint {
 namespace {
@@ -16,13 +17,10 @@ struct HeadDims {
 
 // One dense layer with 3 heads, of 160 latents.
 ModelConfig config_with(HeadDims head) {
-  Json json = read_json_file(GLINT_SOURCE_DIR "/tests/data/configs/glm5.json").value();
-  const Json differences = parse_json(R"({
+  Json json = glm5_with(R"({
     "vocab_size": 64, "eos_token_id": 7, "hidden_size": 128, "intermediate_size": 64,
     "num_hidden_layers": 1, "first_k_dense_replace": 1, "num_attention_heads": 3, "q_lora_rank": 64, "kv_lora_rank": 160,
-    "qk_rope_head_dim": 16, "index_n_heads": 2, "index_head_dim": 32, "num_nextn_predict_layers": 0})")
-                               .value();
-  for (const auto& [key, value] : differences.as_object()) json.set(key, value);
+    "qk_rope_head_dim": 16, "index_n_heads": 2, "index_head_dim": 32, "num_nextn_predict_layers": 0})");
   json.set("qk_nope_head_dim", head.nope);
   json.set("v_head_dim", head.v);
   json.set("qk_head_dim", head.nope + 16);

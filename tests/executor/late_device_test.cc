@@ -8,19 +8,13 @@
 namespace glint {
 namespace {
 
-std::unique_ptr<LoadedModel> load_on(std::unique_ptr<Backend> ops) {
-  auto model = LoadedModel::load({.dir = kModelDir, .with_mtp = true}, std::move(ops));
-  EXPECT_TRUE(model.ok()) << model.error().message;
-  return std::move(model).value();
-}
-
 TEST(LateDevice, gives_the_bits_of_the_host) {
   std::vector<Request> requests = mixed_requests(4, 40, 12);
   for (Request& request : requests) request.want.top_logprobs = 2;
   requests[0].want.routed_experts = true;
   requests[1].want.selected_keys = true;
-  const auto late = load_on(std::make_unique<LateOps>(host_backend().make(2)));
-  const auto host = load_on(host_backend().make(2));
+  const auto late = load_model(kModelDir, std::make_unique<LateOps>(host_backend().make(2)));
+  const auto host = load_model(kModelDir, host_backend().make(2));
   for (const HarnessOptions& options :
        {HarnessOptions{.num_pages = 20}, HarnessOptions{.num_pages = 20, .max_drafts = 3},
         HarnessOptions{.num_pages = 6, .max_drafts = 2, .max_step_tokens = 33, .depth = 2}}) {
@@ -36,8 +30,8 @@ TEST(LateDevice, a_step_is_launched_while_the_one_before_it_runs) {
   const std::vector<Request> requests = mixed_requests(6, 40, 10);  // some read their answer
   auto ops = std::make_unique<LateOps>(host_backend().make(2));
   auto& device = static_cast<LateDevice&>(ops->device());
-  const auto late = load_on(std::move(ops));
-  const auto host = load_on(host_backend().make(2));
+  const auto late = load_model(kModelDir, std::move(ops));
+  const auto host = load_model(kModelDir, host_backend().make(2));
   const HarnessOptions options = {.num_pages = 40, .depth = 3};
   expect_same(Harness(*late, options).run(requests), Harness(*host, options).run(requests));
   EXPECT_GT(late->num_graphs(), 0u);  // decode steps were recorded and repeated
@@ -90,8 +84,8 @@ TEST(LateDevice, a_step_is_launched_while_the_one_before_it_runs) {
 TEST(LateDevice, a_pass_is_launched_before_the_answer_is_read) {
   auto ops = std::make_unique<LateOps>(host_backend().make(2));
   auto& device = static_cast<LateDevice&>(ops->device());
-  const auto late = load_on(std::move(ops));
-  const auto host = load_on(host_backend().make(2));
+  const auto late = load_model(kModelDir, std::move(ops));
+  const auto host = load_model(kModelDir, host_backend().make(2));
   const auto requests = [] {
     std::vector<Request> made = mixed_requests(6, 40, 10);
     for (Request& request : made) request.sampling.bad_words = {{13}, {264, 11}};
@@ -122,8 +116,8 @@ TEST(LateDevice, a_pass_is_launched_before_the_answer_is_read) {
 TEST(LateDevice, a_step_with_drafts_is_launched_while_the_one_before_it_runs) {
   auto ops = std::make_unique<LateOps>(host_backend().make(2));
   auto& device = static_cast<LateDevice&>(ops->device());
-  const auto late = load_on(std::move(ops));
-  const auto host = load_on(host_backend().make(2));
+  const auto late = load_model(kModelDir, std::move(ops));
+  const auto host = load_model(kModelDir, host_backend().make(2));
   const Request wishes[] = {
       {.sampling = {.temperature = 0}},
       {.sampling = {.temperature = 0.9, .seed = 7}, .want = {.top_logprobs = 2}},
@@ -193,8 +187,8 @@ TEST(LateDevice, a_step_with_drafts_is_launched_while_the_one_before_it_runs) {
 // Texts with drafts are those without, whoever waits: for a grammar or min_tokens, for pages, after
 // failures.
 TEST(LateDevice, drafts_change_no_text) {
-  const auto late = load_on(std::make_unique<LateOps>(host_backend().make(2)));
-  const auto host = load_on(host_backend().make(2));
+  const auto late = load_model(kModelDir, std::make_unique<LateOps>(host_backend().make(2)));
+  const auto host = load_model(kModelDir, host_backend().make(2));
   const auto requests = [] {
     std::vector<Request> made = mixed_requests(6, 50, 16);
     made[1].constraint = std::make_shared<ToyGrammar>(12, 7);
@@ -242,7 +236,7 @@ TEST(LateDevice, drafts_change_no_text) {
 
 // Steps repeat graphs, and tell their gaps, whether the host reads answers or not.
 TEST(LateDevice, gaps_are_those_of_graphs) {
-  const auto late = load_on(std::make_unique<LateOps>(host_backend().make(2)));
+  const auto late = load_model(kModelDir, std::make_unique<LateOps>(host_backend().make(2)));
   for (const bool reads : {false, true}) {
     const auto result =
         bench_gaps(*late, {.running = 2, .steps = 5, .prompt_len = 8, .reads_answers = reads});
@@ -253,7 +247,7 @@ TEST(LateDevice, gaps_are_those_of_graphs) {
 
 // Those that are recorded before the first step are all that there will be, and change no bit.
 TEST(LateDevice, a_graph_is_of_all_the_tables_that_it_reads) {
-  const auto late = load_on(std::make_unique<LateOps>(host_backend().make(2)));
+  const auto late = load_model(kModelDir, std::make_unique<LateOps>(host_backend().make(2)));
   Device& device = late->ops().device();
   ASSERT_TRUE(late->reserve_pages(1).ok());
   SeatTable seats(device, seat_sizes(late->config(), DType::kBF16, 0));
@@ -284,8 +278,8 @@ TEST(LateDevice, a_graph_is_of_all_the_tables_that_it_reads) {
 }
 
 TEST(LateDevice, graphs_are_recorded_at_start) {
-  const auto late = load_on(std::make_unique<LateOps>(host_backend().make(2)));
-  const auto host = load_on(host_backend().make(2));
+  const auto late = load_model(kModelDir, std::make_unique<LateOps>(host_backend().make(2)));
+  const auto host = load_model(kModelDir, host_backend().make(2));
   const std::vector<Request> requests = {{.id = 1, .prompt = prompt_of(0, 70), .max_tokens = 6},
                                          {.id = 2, .prompt = prompt_of(1, 300), .max_tokens = 6},
                                          {.id = 3, .prompt = prompt_of(2, 9), .max_tokens = 3}};
