@@ -118,7 +118,7 @@ struct KvCache::State {
   void add_user(PageId page) {
     Page& p = at(page);
     if (p.num_users == 0 && p.serial != 0) remove_evictable(page);
-    if (++p.num_users == 2) ++num_shared;
+    ++p.num_users;
     ++num_uses;
   }
 
@@ -126,8 +126,7 @@ struct KvCache::State {
     Page& p = at(page);
     GLINT_CHECK(p.num_users > 0, str("page ", page, " was given back twice"));
     --num_uses;
-    if (--p.num_users == 1) --num_shared;
-    if (p.num_users > 0) return;
+    if (--p.num_users > 0) return;
     if (p.serial != 0) {
       push_evictable(page);
     } else {
@@ -152,7 +151,6 @@ struct KvCache::State {
   std::unordered_set<PageId, Hash, Equal> index;  // the published pages
   PageId oldest = kNoPage, newest = kNoPage;      // published pages that nobody uses
   int num_evictable = 0;
-  int num_shared = 0;
   std::int64_t num_uses = 0;  // the sizes of all tables
   std::uint64_t next_serial = 1;
   std::uint64_t epoch = 0;  // flushes so far
@@ -286,7 +284,6 @@ int KvCache::num_free_pages() const {
   return static_cast<int>(state_->free.size()) + state_->num_evictable;
 }
 int KvCache::num_used_pages() const { return config_.num_pages - num_free_pages(); }
-int KvCache::num_shared_pages() const { return state_->num_shared; }
 
 int KvCache::num_exclusive_pages(const PageTable& table) const {
   return static_cast<int>(
@@ -320,19 +317,17 @@ void KvCache::check_invariants(std::span<const PageTable* const> tables) const {
   }
   GLINT_CHECK(evictable == s.num_evictable, str(s.num_evictable, " evictable, not ", evictable));
 
-  int shared = 0, published = 0;
+  int published = 0;
   for (std::size_t i = 0; i < n; ++i) {
     const Page& page = s.pages[i];
     GLINT_CHECK(page.num_users == users[i],
                 str("page ", i, ": ", page.num_users, " users, not ", users[i]));
     GLINT_CHECK(listed[i] == (users[i] == 0 ? 1 : 0), str("page ", i, " is lost or listed twice"));
-    shared += users[i] >= 2;
     published += page.serial != 0;
     if (page.serial == 0) continue;
     if (users[i] > 0) age.emplace_back(page.serial, static_cast<int>(n));
     GLINT_CHECK(s.find(page.node()) == static_cast<PageId>(i), str("page ", i, " is not found"));
   }
-  GLINT_CHECK(shared == s.num_shared, str(s.num_shared, " shared pages, not ", shared));
   GLINT_CHECK(published == static_cast<int>(s.index.size()), "the index holds unpublished pages");
 
   std::sort(age.begin(), age.end());

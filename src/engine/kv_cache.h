@@ -82,9 +82,8 @@ class KvCache {
   const KvCacheConfig& config() const { return config_; }
   int num_pages() const { return config_.num_pages; }
   int page_size() const { return config_.page_size; }
-  int num_free_pages() const;    // unused, or holding only evictable prefixes
-  int num_used_pages() const;    // held by sequences
-  int num_shared_pages() const;  // in use by two or more sequences
+  int num_free_pages() const;  // unused, or holding only evictable prefixes
+  int num_used_pages() const;  // held by sequences
   int num_exclusive_pages(const PageTable& table) const;  // that nobody else uses
 
   // Recomputes every count from scratch; aborts on a mismatch. O(pages): for tests, idle time.

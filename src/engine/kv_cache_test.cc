@@ -67,7 +67,7 @@ TEST(KvCache, the_longest_known_prefix_is_adopted_in_whole_pages) {
   EXPECT_EQ(cache.cached_tokens(longer, 0), 8);
   EXPECT_EQ(cache.adopt_prefix(second, longer, 0), 8);
   EXPECT_TRUE(std::equal(second.pages().begin(), second.pages().end(), first.pages().begin()));
-  EXPECT_EQ(cache.num_shared_pages(), 2);
+  EXPECT_EQ(cache.num_used_pages(), 3);
 
   PageTable third;
   longer[5] = 99;
@@ -98,7 +98,7 @@ TEST(KvCache, equal_pages_after_different_prefixes_are_different) {
   KvCache cache({.num_pages = 8, .page_size = 2});
   const PageTable first = computed(cache, {1, 1, 5, 5, 0});
   const PageTable second = computed(cache, {2, 2, 5, 5, 0});
-  EXPECT_EQ(cache.num_shared_pages(), 0);
+  EXPECT_EQ(cache.num_used_pages(), 6);
   PageTable third;
   EXPECT_EQ(cache.adopt_prefix(third, Tokens{2, 2, 5, 5, 9}, 0), 4);
   EXPECT_EQ(pages_of(third), (Tokens{second.pages()[0], second.pages()[1]}));
@@ -112,7 +112,6 @@ TEST(KvCache, a_prefix_computed_twice_is_kept_once) {
   cache.publish(first, sequence(9), 9, 0);
   cache.publish(second, sequence(9), 9, 0);
   EXPECT_EQ(cache.num_used_pages(), 4);
-  EXPECT_EQ(cache.num_shared_pages(), 2);
   EXPECT_EQ(first.pages()[1], second.pages()[1]);
   EXPECT_NE(first.pages()[2], second.pages()[2]);
   EXPECT_EQ(cache.num_exclusive_pages(second), 1);
