@@ -55,13 +55,6 @@ bool says_nothing(const FieldReader& place) {
   return !place.has("rope_type") && !place.has("type") && !place.has("factor");
 }
 
-bool same_scaling(const RopeConfig& a, const RopeConfig& b) {
-  return a.factor == b.factor &&
-         a.original_max_position_embeddings == b.original_max_position_embeddings &&
-         a.beta_fast == b.beta_fast && a.beta_slow == b.beta_slow && a.truncate == b.truncate &&
-         a.attention_factor == b.attention_factor && a.softmax_factor == b.softmax_factor;
-}
-
 Result<double> parse_theta(const Json& config) {
   static const Json kNothing = Json::Object{};
   std::optional<double> theta;
@@ -97,7 +90,7 @@ Result<RopeConfig> parse_rope(const Json& config) {
       return invalid(str(place, " is ", json->kind(), "; expected an object"));
     if (says_nothing(FieldReader(*json))) continue;
     GLINT_TRY(const RopeConfig found, parse_scaling(place, *json));
-    if (rope && !same_scaling(*rope, found)) {
+    if (rope && *rope != found) {
       return invalid("rope_parameters and rope_scaling disagree about the scaling");
     }
     rope = found;
