@@ -94,8 +94,8 @@ def quantised_models_answer(models):
 with tempfile.TemporaryDirectory() as name:
     folder = pathlib.Path(name)
     models = quantize_all(folder)
-    errors_are_small_and_search_is_better(models, rows_of_text(folder, 8))
+    errors_are_small_and_search_is_better(models, rows_of_text(folder, 4))
     kernels_compute_the_dequantised_weights(folder, models, rows_of_text(folder, 2))
-    bf16_stays_near_fp32(models, rows_of_text(folder, 4))
+    bf16_stays_near_fp32(models, rows_of_text(folder, 2))
     quantised_models_answer(models)
 print("quantised models keep within their bounds")
