@@ -10,13 +10,16 @@ namespace mla512 {
 namespace {
 
 struct PartWeights {
-  PartWeight of[kMostBlocks][kHeads];
+  PartWeight of[kMostParts][kHeads];
   float sum[kHeads];
 };
 
+// Sums over a part's keys.
+using PartSums = float[kHeads][kLatent];
+
 // Shared memory of a thread block. Fp8 rows are copied as they are and then decoded; others are
 // used where they were copied to.
-template <bool kFp8, int kStages>
+template <bool kFp8, int kStages, int kParts>
 struct Shared {
   static constexpr int kRowBytes = kFp8 ? kFp8Row : kRow * 2;
   alignas(128) std::byte stages[kStages][kKeys * kRowBytes];
@@ -24,38 +27,42 @@ struct Shared {
   float scores[kQuarters][kKeys][kHeads + 1];
   alignas(16) bf16 p[kHeads][kKeys + 8];
   float shrink[kHeads];
-  std::int32_t slots[kSegment];
+  std::int32_t slots[kParts * kSegment];
   std::uint64_t full[kStages];
   // The thread block hands these over at its end.
-  float largest[kHeads], sum[kHeads];
+  float largest[kParts][kHeads], sum[kParts][kHeads];
   PartWeights weights;
-};
-// With them go the sums over keys, which replace the stages: [kHeads, kLatent].
-template <bool kFp8, int kStages>
-__device__ float* sums_of(Shared<kFp8, kStages>& shared) {
-  static_assert(sizeof(shared.stages) >= kHeads * kLatent * sizeof(float));
-  return reinterpret_cast<float*>(shared.stages[0]);
-}
+  alignas(16) std::byte first_sums[kParts > 1 ? (kParts - 1) * sizeof(PartSums) : 16];
 
-// The parts that the thread blocks of a cluster have, of a column of sums each for a head, added up
-// in the order of the blocks and written. `sums`: [kHeads, kLatent].
+  // Those of the last part replace the stages.
+  __device__ PartSums& sums_of(int part) {
+    static_assert(sizeof(stages) >= sizeof(PartSums));
+    return *reinterpret_cast<PartSums*>(part + 1 < kParts ? first_sums + part * sizeof(PartSums)
+                                                          : stages[0]);
+  }
+};
+
+// The parts that the thread blocks of a cluster have, added up in order and written.
+template <int kParts, class Shared>
 __device__ void add_parts(const Cluster& cluster, const Attention& a, std::int64_t token,
-                          const float* largest_of, const float* sum_of, const float* sums,
-                          PartWeights& weights) {
+                          Shared& shared) {
   const int blocks = static_cast<int>(cluster.num_blocks());
   const int rank = static_cast<int>(cluster.block_rank());
   const std::int64_t first_head = blockIdx.y * kHeads;
+  PartWeights& weights = shared.weights;
   cluster.sync();
   if (const int c = threadIdx.x; c < kHeads) {
-    float largest[kMostBlocks], sum[kMostBlocks];
+    float largest[kMostParts], sum[kMostParts];
 #pragma unroll
-    for (int b = 0; b < kMostBlocks; ++b) {
-      largest[b] = b < blocks ? *cluster.map_shared_rank(&largest_of[c], b) : -INFINITY;
-      sum[b] = b < blocks ? *cluster.map_shared_rank(&sum_of[c], b) : 0.0f;
+    for (int i = 0; i < kMostParts; ++i) {
+      const int block = i / kParts, part = i % kParts;
+      const bool there = block < blocks;
+      largest[i] = there ? *cluster.map_shared_rank(&shared.largest[part][c], block) : -INFINITY;
+      sum[i] = there ? *cluster.map_shared_rank(&shared.sum[part][c], block) : 0.0f;
     }
     Softmax all;
 #pragma unroll
-    for (int b = 0; b < kMostBlocks; ++b) weights.of[b][c] = take_part(all, largest[b], sum[b]);
+    for (int i = 0; i < kMostParts; ++i) weights.of[i][c] = take_part(all, largest[i], sum[i]);
     weights.sum[c] = all.sum;
     if (a.lse && rank == 0 && first_head + c < a.heads) {
       a.lse[token * a.heads + first_head + c] = all.largest + logf(all.sum);
@@ -68,11 +75,11 @@ __device__ void add_parts(const Cluster& cluster, const Attention& a, std::int64
     if (first_head + c >= a.heads) continue;
     float2 out = {};
 #pragma unroll
-    for (int b = 0; b < kMostBlocks; ++b) {
-      const PartWeight weight = weights.of[b][c];
+    for (int j = 0; j < kMostParts; ++j) {
+      const PartWeight weight = weights.of[j][c];
       if (!counts(weight)) continue;  // also of blocks that are not there
-      const float2 part =
-          *reinterpret_cast<const float2*>(cluster.map_shared_rank(sums, b) + c * kLatent + d);
+      const float2 part = *reinterpret_cast<const float2*>(
+          cluster.map_shared_rank(&shared.sums_of(j % kParts)[c][d], j / kParts));
       out.x = add_part(out.x, weight, part.x), out.y = add_part(out.y, weight, part.y);
     }
     write_pair(a, token, c, d, out, weights.sum[c]);
@@ -80,10 +87,11 @@ __device__ void add_parts(const Cluster& cluster, const Attention& a, std::int64
   cluster.sync();  // the others have read this block's sums
 }
 
-template <bool kFp8, int kStages>
+// A thread block has kParts parts, one after the other.
+template <bool kFp8, int kStages, int kParts>
 __global__ void __launch_bounds__(kBlock, 2) sparse_mla_512_kernel(const Attention a) {
   extern __shared__ __align__(128) std::byte memory[];
-  auto& shared = *reinterpret_cast<Shared<kFp8, kStages>*>(memory);
+  auto& shared = *reinterpret_cast<Shared<kFp8, kStages, kParts>*>(memory);
   let_next_start();
   wait_for_inputs();
   const auto cluster = this_cluster();
@@ -99,19 +107,41 @@ __global__ void __launch_bounds__(kBlock, 2) sparse_mla_512_kernel(const Attenti
   }
   std::uint32_t q[kQuarter][2];
   load_queries(a, token, q);
+  // As it stays for parts that no keys are left for.
+  if (lane < kParts) shared.largest[lane][warp] = -INFINITY, shared.sum[lane][warp] = 0;
   Softmax softmax;
   float sums[kLatentBlocks][4] = {};
+  const auto end_part = [&](int part) {
+    PartSums& out = shared.sums_of(part);
+#pragma unroll
+    for (int i = 0; i < kLatentBlocks; ++i) {
+#pragma unroll
+      for (int e = 0; e < 4; ++e) {
+        const int latent = (warp * kLatentBlocks + i) * 16 + lane / 4 + e / 2 * 8;
+        out[lane % 4 * 2 + e % 2][latent] = sums[i][e];
+        sums[i][e] = 0;
+      }
+    }
+    __syncwarp();  // the parts of no keys are there
+    if (lane == 0) {
+      shared.largest[part][warp] = softmax.largest, shared.sum[part][warp] = softmax.sum;
+    }
+    softmax = {};
+  };
+  constexpr int kTilesOfPart = kSegment / kKeys;
   RingPlace<kStages> now, next;  // of the keys that are used, and of those that are copied
-  for (std::int64_t first = std::int64_t{rank} * kSegment; first < a.k && indices[first] >= 0;
-       first += most_blocks(kArch) * kSegment) {
+  // Once, but for a part of several segments.
+  for (std::int64_t first = std::int64_t{rank} * kParts * kSegment; first < a.k;
+       first += most_parts(kArch) * kSegment) {
     __syncthreads();  // the segment before has been read
-    for (int i = threadIdx.x; i < kSegment; i += kBlock) {
+    for (int i = threadIdx.x; i < kParts * kSegment; i += kBlock) {
       shared.slots[i] = first + i < a.k ? indices[first + i] : -1;
     }
     __syncthreads();
     const auto is_tile = [&](int tile) {
-      return tile < kSegment / kKeys && shared.slots[tile * kKeys] >= 0;
+      return tile < kParts * kTilesOfPart && shared.slots[tile * kKeys] >= 0;
     };
+    if (!is_tile(0)) break;
     const auto copy = [&](int tile) {
       if (!is_tile(tile)) return;
       start_copy<kFp8>(a, shared.slots + tile * kKeys, shared.stages[next.stage],
@@ -136,36 +166,31 @@ __global__ void __launch_bounds__(kBlock, 2) sparse_mla_512_kernel(const Attenti
       weigh(softmax, a, shared, warp, shared.slots[tile * kKeys + lane] >= 0);
       __syncthreads();
       add_keys(sums, keys, shared);
+      const int part = tile / kTilesOfPart;
+      if (part + 1 < kParts && (tile % kTilesOfPart == kTilesOfPart - 1 || !is_tile(tile + 1))) {
+        end_part(part);
+      }
     }
   }
-
-  __syncthreads();
-  float* const all_sums = sums_of(shared);
-#pragma unroll
-  for (int i = 0; i < kLatentBlocks; ++i) {
-#pragma unroll
-    for (int e = 0; e < 4; ++e) {
-      const int latent = (warp * kLatentBlocks + i) * 16 + lane / 4 + e / 2 * 8;
-      all_sums[(lane % 4 * 2 + e % 2) * kLatent + latent] = sums[i][e];
-    }
-  }
-  if (lane == 0) shared.largest[warp] = softmax.largest, shared.sum[warp] = softmax.sum;
-  add_parts(cluster, a, token, shared.largest, shared.sum, all_sums, shared.weights);
+  __syncthreads();  // the stages have been read
+  end_part(kParts - 1);
+  add_parts<kParts>(cluster, a, token, shared);
 }
 
-template <bool kFp8, int kStages>
+template <bool kFp8, int kStages, int kParts = 1>
 constexpr bool fits(const Arch& arch) {
-  return sizeof(Shared<kFp8, kStages>) <= static_cast<std::size_t>(arch.shared_bytes);
+  return sizeof(Shared<kFp8, kStages, kParts>) <= static_cast<std::size_t>(arch.shared_bytes);
 }
 
-template <bool kFp8, int kStages>
+template <bool kFp8, int kStages, int kParts = 1>
 void launch(const Attention& attention, std::int64_t tokens, const Gpu& gpu) {
-  const auto kernel = sparse_mla_512_kernel<kFp8, kStages>;
-  constexpr int kBytes = sizeof(Shared<kFp8, kStages>);
+  const auto kernel = sparse_mla_512_kernel<kFp8, kStages, kParts>;
+  constexpr int kBytes = sizeof(Shared<kFp8, kStages, kParts>);
   // A failure shows as the launch's error.
   cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes);
+  const std::int64_t segments = (attention.k + kSegment - 1) / kSegment;
   const auto blocks = static_cast<unsigned>(
-      min(std::int64_t{most_blocks(gpu.arch)}, (attention.k + kSegment - 1) / kSegment));
+      (min(std::int64_t{most_parts(gpu.arch)}, segments) + kParts - 1) / kParts);
   const LaunchShape shape = {
       .grid = dim3(static_cast<unsigned>(tokens) * blocks,
                    static_cast<unsigned>((attention.heads + kHeads - 1) / kHeads)),
@@ -212,8 +237,21 @@ void launch_sparse_mla_512(const SparseMlaArgs& args, const Gpu& gpu) {
   if (tokens >= kManyTokens && attention.k <= kMostKeys) {
     return launch_one_block(attention, tokens, fp8, gpu);
   }
-  // Two thread blocks share a multiprocessor; few that do not fill it have more keys under way, as
-  // far as its shared memory goes.
+  // 132 multiprocessors, each of which two thread blocks share, have room for 31 clusters of eight
+  // at once. Somewhat more tokens take smaller ones.
+  const std::int64_t clusters = tokens * ((attention.heads + kHeads - 1) / kHeads);
+  if (gpu.arch.clusters && attention.k <= kMostKeys && clusters > gpu.num_sms / 4 - 2) {
+    if (clusters <= gpu.num_sms * 2 / 5) {
+      if (fp8) return launch<true, 2, 2>(attention, tokens, gpu);
+      return launch<false, 2, 2>(attention, tokens, gpu);
+    }
+    if (clusters <= gpu.num_sms / 2 && fits<true, 4, 4>(gpu.arch) && fits<false, 4, 4>(gpu.arch)) {
+      if (fp8) return launch<true, 4, 4>(attention, tokens, gpu);
+      return launch<false, 4, 4>(attention, tokens, gpu);
+    }
+  }
+  // Few that do not fill a multiprocessor have more keys under way, as far as its shared memory
+  // goes.
   const bool few = tokens <= kFewTokens;
   if (fp8) {
     if (few && fits<true, 7>(gpu.arch)) return launch<true, 7>(attention, tokens, gpu);

@@ -1,10 +1,10 @@
 // Shared by the kernels of sparse_mla for GLM-5's sizes: how keys come to shared memory, and the
 // order of all sums, which both keep.
 //
-// Keys are cut into segments of kSegment by their position in `indices`. A thread block of a
-// cluster computes every eighth segment, kKeys keys at a time: scores as the sums of four quarters
-// of the width, softmax with a lane for each key, then the sums over keys. The thread blocks'
-// parts are added up in order. So the order of every sum is that of `indices`.
+// Keys are cut into segments of kSegment by their position in `indices`. Every eighth segment is of
+// one part, which a thread block computes kKeys keys at a time: scores as the sums of four quarters
+// of the width, softmax with a lane for each key, then the sums over keys. The parts are added up
+// in order. So the order of every sum is that of `indices`.
 #pragma once
 
 #include "backends/cuda/attention/sparse_mla_512.h"
@@ -18,9 +18,9 @@ namespace glint::cuda::mla512 {
 
 inline constexpr int kLatent = 512, kRope = 64, kWidth = kLatent + kRope;
 inline constexpr int kHeads = 8, kBlock = kHeads * kWarp;
-inline constexpr int kKeys = kWarp, kSegment = 256, kMostBlocks = 8;  // of a cluster
-inline constexpr int kMostKeys = kMostBlocks * kSegment;
-constexpr int most_blocks(const Arch& arch) { return arch.clusters ? kMostBlocks : 1; }
+inline constexpr int kKeys = kWarp, kSegment = 256, kMostParts = 8;
+inline constexpr int kMostKeys = kMostParts * kSegment;
+constexpr int most_parts(const Arch& arch) { return arch.clusters ? kMostParts : 1; }
 
 // Warps of the scores: 16 keys and a quarter of the width each.
 inline constexpr int kQuarters = 4, kQuarter = kWidth / kQuarters / 16;  // instructions
