@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
 #include "backends/cuda/elements.h"
 
@@ -33,23 +34,40 @@ __device__ inline bool is_aligned(const void* p) {
   return reinterpret_cast<std::uintptr_t>(p) % 16 == 0;
 }
 
-// v = p[0 .. min(kVec, left)), then zeros.
-template <class T>
-__device__ inline void load(float (&v)[kVec], const T* p, std::int64_t left) {
-  if (left >= kVec && is_aligned(p)) {
-    const Pack<T> pack = *reinterpret_cast<const Pack<T>*>(p);
-#pragma unroll
-    for (int i = 0; i < kVec; ++i) v[i] = as_float(pack.v[i]);
+// run(whole), a constant: whether rows of `columns` elements at these addresses are whole vectors,
+// at multiples of 16 bytes. Code that need not look is short, and has all of its loads under way
+// together.
+template <class Run, class... T>
+__device__ void with_whole(Run&& run, std::int64_t columns, const T*... rows) {
+  columns % kVec == 0 && (is_aligned(rows) && ...) ? run(std::true_type{}) : run(std::false_type{});
+}
+
+// p[0 .. min(kVec, left)), then zeros.
+template <bool kWhole, class T>
+__device__ inline Pack<T> load_pack(const T* p, std::int64_t left) {
+  Pack<T> pack;
+  if (kWhole || (left >= kVec && is_aligned(p))) {
+    pack = *reinterpret_cast<const Pack<T>*>(p);
   } else {
 #pragma unroll
-    for (int i = 0; i < kVec; ++i) v[i] = i < left ? as_float(p[i]) : 0.0f;
+    for (int i = 0; i < kVec; ++i) pack.v[i] = i < left ? p[i] : rounded<T>(0.0f);
   }
+  return pack;
+}
+template <class T>
+__device__ inline void unpack(float (&v)[kVec], const Pack<T>& pack) {
+#pragma unroll
+  for (int i = 0; i < kVec; ++i) v[i] = as_float(pack.v[i]);
+}
+template <class T>
+__device__ inline void load(float (&v)[kVec], const T* p, std::int64_t left) {
+  unpack(v, load_pack<false>(p, left));
 }
 
 // p[0 .. min(kVec, left)) = v, rounded.
-template <class T>
+template <bool kWhole = false, class T>
 __device__ inline void store(T* p, const float (&v)[kVec], std::int64_t left) {
-  if (left >= kVec && is_aligned(p)) {
+  if (kWhole || (left >= kVec && is_aligned(p))) {
     Pack<T> pack;
 #pragma unroll
     for (int i = 0; i < kVec; ++i) pack.v[i] = rounded<T>(v[i]);

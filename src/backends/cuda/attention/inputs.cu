@@ -2,13 +2,13 @@
 // index key. Sums are those of rms_norm and layer_norm.
 #include "backends/cuda/attention/inputs.h"
 #include "backends/cuda/cache/write.cuh"
-#include "backends/cuda/dependent_launch.cuh"
+#include "backends/cuda/norm/norm_row.cuh"
 #include "ops/norm.h"
 
 namespace glint::cuda {
 namespace {
 
-constexpr int kBlock = 256;
+constexpr int kBlock = kNormBlock;
 constexpr int kMostColumns = 1024;  // of a cache's row
 
 // A norm's weight or bias, of either type.
@@ -32,7 +32,8 @@ struct Inputs {
   bf16* q;
   std::int64_t q_stride;
   int q_columns;
-  const bf16 *kv, *k;
+  bf16* kv;
+  const bf16* k;
   Vector q_norm, kv_norm, k_norm, k_bias;
   float eps, k_eps;
   Rotation rotation;
@@ -42,26 +43,18 @@ struct Inputs {
   IndexRows keys;
 };
 
-// out = rms_norm(x), which may be the same.
-__device__ void normalise(const bf16* x, const Vector& weight, float eps, int columns, bf16* out) {
-  const int first = threadIdx.x * kVec, step = kBlock * kVec;
-  float squares = 0;
-  for (int c = first; c < columns; c += step) {
-    float v[kVec];
-    load(v, x + c, columns - c);
-#pragma unroll
-    for (int i = 0; i < kVec; ++i) squares += v[i] * v[i];
-  }
-  const float scale = 1.0f / sqrtf(block_sum<kBlock>(squares) / static_cast<float>(columns) + eps);
-  for (int c = first; c < columns; c += step) {
-    float v[kVec];
-    load(v, x + c, columns - c);
-#pragma unroll
-    for (int i = 0; i < kVec; ++i) {
-      if (c + i < columns) v[i] = v[i] * scale * weight[c + i];
-    }
-    store(out + c, v, columns - c);
-  }
+// out = rms_norm(x), which may be the same. Waits for inputs.
+__device__ void normalise(bf16* x, const Vector& weight, float eps, int columns, bf16* out) {
+  const auto with = [&](const auto* weights) {
+    const auto normalise = [&](auto whole) {
+      norm_row<whole()>(
+          x, static_cast<const bf16*>(nullptr), weights, columns, eps,
+          [&](std::int64_t c, const float(&v)[kVec]) { store<whole()>(out + c, v, columns - c); });
+    };
+    with_whole(normalise, columns, x, weights, out);
+  };
+  weight.is_f32 ? with(static_cast<const float*>(weight.data))
+                : with(static_cast<const bf16*>(weight.data));
 }
 
 // to = rope(x), which may be the same.
@@ -77,10 +70,13 @@ __device__ void rotate(const bf16* x, const Rotation& r, bool interleaved, bf16*
   }
 }
 
-// out = layer_norm(x)
+// out = layer_norm(x). Waits for inputs.
 __device__ void centre(const bf16* x, const Inputs& p, bf16* out) {
-  const int columns = p.keys.dim;
+  const int columns = p.keys.dim, first = threadIdx.x;
   const float count = static_cast<float>(columns);
+  const float weight = first < columns ? p.k_norm[first] : 0;
+  const float bias = first < columns ? p.k_bias[first] : 0;
+  wait_for_inputs();
   float sum = 0;
   for (int c = threadIdx.x; c < columns; c += kBlock) sum += as_float(x[c]);
   const float mean = block_sum<kBlock>(sum) / count;
@@ -92,7 +88,9 @@ __device__ void centre(const bf16* x, const Inputs& p, bf16* out) {
   const float scale = 1.0f / sqrtf(block_sum<kBlock>(squares) / count + p.k_eps);
   for (int c = threadIdx.x; c < columns; c += kBlock) {
     const float normed = (as_float(x[c]) - mean) * scale;
-    out[c] = rounded<bf16>(normed * p.k_norm[c] + p.k_bias[c]);
+    const bool is_first = c == first;
+    out[c] =
+        rounded<bf16>(normed * (is_first ? weight : p.k_norm[c]) + (is_first ? bias : p.k_bias[c]));
   }
 }
 
@@ -100,26 +98,31 @@ template <class Latent, class Key>
 __global__ void __launch_bounds__(kBlock) inputs_kernel(const Inputs p) {
   __shared__ __align__(16) bf16 row[kMostColumns];
   let_next_start();
-  wait_for_inputs();
   const std::int64_t token = blockIdx.x;
   if (blockIdx.y == 0) {
     bf16* const q = p.q + token * p.q_stride;
     return normalise(q, p.q_norm, p.eps, p.q_columns, q);
   }
-  const std::int64_t slot = p.slots[token];
-  if (slot < 0) return;
-  if (blockIdx.y == 1) {
-    const int latent = p.latents.latent_dim;
-    const bf16* const kv = p.kv + token * (latent + p.latents.rope_dim);
+  const bool is_latent = blockIdx.y == 1;
+  const int latent = p.latents.latent_dim;
+  bf16* const kv = p.kv + token * (latent + p.latents.rope_dim);
+  if (is_latent) {
     normalise(kv, p.kv_norm, p.eps, latent, row);
-    rotate(kv + latent, p.rotation, true, row + latent);
-    __syncthreads();
-    write_latent_row<kBlock, Latent>(row, row + latent, p.latents, p.latents.row(slot));
   } else {
     centre(p.k + token * p.keys.dim, p, row);
     __syncthreads();
+  }
+  const std::int64_t slot = p.slots[token];
+  if (is_latent) {
+    rotate(kv + latent, p.rotation, true, row + latent);
+  } else {
     rotate(row, p.rotation, p.k_interleaved, row);
-    __syncthreads();
+  }
+  __syncthreads();
+  if (slot < 0) return;
+  if (is_latent) {
+    write_latent_row<kBlock, Latent>(row, row + latent, p.latents, p.latents.row(slot));
+  } else {
     write_index_row<kBlock, Key>(row, p.keys, slot);
   }
 }

@@ -79,10 +79,10 @@ __global__ void __launch_bounds__(kBlock, kBlocksAtOnce)
   using Keys = Codes<kFormat>;
   const std::int64_t token = s.first_token + blockIdx.y;
   const int visible = s.positions[token] + 1;
+  const std::int32_t* const pages = s.page_table + s.seqs[token] * s.max_pages;
   const int first = static_cast<int>(blockIdx.x) * kWarps * kTile * tiles;
   if (visible <= s.k || first >= visible) return;
   const int warp = threadIdx.x / kWarp, g = threadIdx.x % kWarp / 4, t = threadIdx.x % 4;
-  const std::int32_t* const pages = s.page_table + s.seqs[token] * s.max_pages;
   // The next keys are on their way while these are summed up; where those after them lie is known.
   constexpr int kApart = kWarps * kTile;
   int base = first + warp * kTile;

@@ -53,11 +53,6 @@ __device__ std::uint32_t ordered(float score) {
   return static_cast<std::uint32_t>(rank_of(score, 0) >> 32);
 }
 
-// The slot of a key.
-__device__ std::int32_t slot_of(const KeyScores& s, std::int64_t token, std::int64_t key) {
-  return slot_in(s.page_table + s.seqs[token] * s.max_pages, static_cast<unsigned>(key));
-}
-
 // The thread blocks of a cluster meet, which may be one alone.
 __device__ void meet(const Cluster& cluster) {
   cluster.num_blocks() == 1 ? __syncthreads() : cluster.sync();
@@ -130,11 +125,12 @@ __global__ void __launch_bounds__(kBlock) top_keys_kernel(const TopKeys p) {
             rank = static_cast<int>(cluster.block_rank());
   const std::int64_t row = blockIdx.x / blocks, token = p.scores.first_token + row;
   const std::int64_t visible = std::int64_t{p.scores.positions[token]} + 1;
+  const std::int32_t* const pages = p.scores.page_table + p.scores.seqs[token] * p.scores.max_pages;
   const int k = p.scores.k;
   std::int32_t* const out = p.out + token * k;
   if (visible <= k) {
     for (int j = rank * kBlock + static_cast<int>(threadIdx.x); j < k; j += blocks * kBlock) {
-      out[j] = j < visible ? slot_of(p.scores, token, j) : -1;
+      out[j] = j < visible ? slot_in(pages, static_cast<unsigned>(j)) : -1;
     }
     return;
   }
@@ -181,7 +177,8 @@ __global__ void __launch_bounds__(kBlock) top_keys_kernel(const TopKeys p) {
     const int above_before = before.above + __popc(all_above & lower),
               equal_before = before.equal + __popc(all_equal & lower);
     if (is_above || (is_equal && equal_before < wanted)) {
-      out[above_before + min(equal_before, wanted)] = slot_of(p.scores, token, first + i);
+      out[above_before + min(equal_before, wanted)] =
+          slot_in(pages, static_cast<unsigned>(first + i));
     }
     before.above += __popc(all_above), before.equal += __popc(all_equal);
   }

@@ -6,7 +6,7 @@
 namespace glint::cuda {
 namespace {
 
-constexpr int kBlock = 128;
+constexpr int kBlock = 128, kTogether = 4;  // rows under way
 
 template <class T>
 __global__ void __launch_bounds__(kBlock)
@@ -18,21 +18,37 @@ __global__ void __launch_bounds__(kBlock)
   const std::int64_t c = (blockIdx.y * std::int64_t{kBlock} + threadIdx.x) * kVec;
   const std::int64_t left = columns - c;
   if (left <= 0) return;
-  float sum[kVec] = {}, v[kVec];
-  for (std::int64_t j = 0; j < k; ++j) {
-    const std::int64_t place = places[t * k + j];
-    if (place < 0) continue;
-    const float weight = weights[t * k + j];
-    load(v, y + place * columns + c, left);
+  const auto combine = [&](auto whole) {
+    float sum[kVec] = {};
+    const auto add = [&](const Pack<T>& pack, float weight) {
 #pragma unroll
-    for (int i = 0; i < kVec; ++i) sum[i] += weight * v[i];
-  }
-  if (shared) {
-    load(v, shared + t * columns + c, left);
+      for (int i = 0; i < kVec; ++i) sum[i] += weight * as_float(pack.v[i]);
+    };
+    Pack<T> own;
+    if (shared) own = load_pack<whole()>(shared + t * columns + c, left);
+    for (std::int64_t first = 0; first < k; first += kTogether) {
+      std::int32_t place[kTogether];
+      float weight[kTogether];
+      Pack<T> packs[kTogether];
 #pragma unroll
-    for (int i = 0; i < kVec; ++i) sum[i] += v[i];
-  }
-  store(out + t * columns + c, sum, left);
+      for (int i = 0; i < kTogether; ++i) {
+        const bool there = first + i < k;
+        place[i] = there ? places[t * k + first + i] : -1;
+        weight[i] = there ? weights[t * k + first + i] : 0;
+      }
+#pragma unroll
+      for (int i = 0; i < kTogether; ++i) {
+        if (place[i] >= 0) packs[i] = load_pack<whole()>(y + place[i] * columns + c, left);
+      }
+#pragma unroll
+      for (int i = 0; i < kTogether; ++i) {
+        if (place[i] >= 0) add(packs[i], weight[i]);
+      }
+    }
+    if (shared) add(own, 1);
+    store<whole()>(out + t * columns + c, sum, left);
+  };
+  with_whole(combine, columns, y, shared, out);
 }
 
 }  // namespace

@@ -25,22 +25,26 @@ __global__ void __launch_bounds__(kNormBlock)
     router_input_kernel(const Row r, const Delta* delta, const W* weight) {
   let_next_start();
   const std::int64_t row = blockIdx.x;
+  float* const x = r.x + row * r.x_stride;
+  const Delta* const own_delta = delta + row * r.columns;
   bf16 *const m = r.m + row * r.m_stride, *const parts = r.parts + row * 3 * r.part_stride;
-  norm_row(r.x + row * r.x_stride, delta + row * r.columns, weight, r.columns, r.eps,
-           [&](std::int64_t c, float(&v)[kVec]) {
-             const std::int64_t left = r.columns - c;
-             float part[kVec];
-             const auto take_parts = [&] {
+  const auto split = [&](auto whole) {
+    norm_row<whole()>(x, own_delta, weight, r.columns, r.eps, [&](std::int64_t c, float(&v)[kVec]) {
+      const std::int64_t left = r.columns - c;
+      float part[kVec];
+      const auto take_parts = [&] {
 #pragma unroll
-               for (int i = 0; i < kVec; ++i) v[i] = take_part(v[i], part[i]);
-             };
-             take_parts();
-             store(m + c, part, left);
-             store(parts + c, part, left);
-             take_parts();
-             store(parts + r.part_stride + c, part, left);
-             store(parts + 2 * r.part_stride + c, v, left);
-           });
+        for (int i = 0; i < kVec; ++i) v[i] = take_part(v[i], part[i]);
+      };
+      take_parts();
+      store<whole()>(m + c, part, left);
+      store<whole()>(parts + c, part, left);
+      take_parts();
+      store<whole()>(parts + r.part_stride + c, part, left);
+      store<whole()>(parts + 2 * r.part_stride + c, v, left);
+    });
+  };
+  with_whole(split, r.columns, x, own_delta, weight, m, parts, parts + r.part_stride);
 }
 
 }  // namespace

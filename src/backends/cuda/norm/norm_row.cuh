@@ -11,58 +11,62 @@ namespace glint::cuda {
 inline constexpr int kNormBlock = 256;
 
 // x += delta, where there is one, and write(c, v) with elements [c, c + kVec) of rms_norm(x), for
-// each of a thread's c. Waits for inputs before it reads x and delta.
+// each of a thread's c. Waits for inputs before it reads x and delta. kWhole: with_whole().
 //
 // All loads of a row of up to 6,144 elements are under way at once, and what they bring stays in
 // registers.
-template <class X, class Delta, class W, class Write>
+template <bool kWhole, class X, class Delta, class W, class Write>
 __device__ void norm_row(X* x, const Delta* delta, const W* weight, std::int64_t columns, float eps,
                          Write&& write) {
   constexpr int kHeld = 3;
   const std::int64_t first = threadIdx.x * kVec, step = kNormBlock * kVec;
+  const auto pack_of = [&](const auto* from, std::int64_t c) {
+    return load_pack<kWhole>(from + c, columns - c);
+  };
   float squares = 0;
-  const auto add = [&](std::int64_t c, float(&v)[kVec], const float(&d)[kVec]) {
+  const auto add = [&](std::int64_t c, float(&v)[kVec], const Pack<X>& old, const Pack<Delta>& d) {
+    unpack(v, old);
     if (delta) {
 #pragma unroll
-      for (int i = 0; i < kVec; ++i) v[i] = as_float(rounded<X>(v[i] + d[i]));
-      store(x + c, v, columns - c);
+      for (int i = 0; i < kVec; ++i) v[i] = as_float(rounded<X>(v[i] + as_float(d.v[i])));
+      store<kWhole>(x + c, v, columns - c);
     }
 #pragma unroll
     for (int i = 0; i < kVec; ++i) squares += v[i] * v[i];
   };
-  float held[kHeld][kVec], deltas[kHeld][kVec], weights[kHeld][kVec];
+  Pack<W> weights[kHeld];
+  Pack<X> olds[kHeld];
+  Pack<Delta> deltas[kHeld];
+  float held[kHeld][kVec];
   const auto for_held = [&](auto&& take) {
 #pragma unroll
     for (int j = 0; j < kHeld; ++j) {
       if (const std::int64_t c = first + j * step; c < columns) take(j, c);
     }
   };
-  for_held([&](int j, std::int64_t c) { load(weights[j], weight + c, columns - c); });
+  for_held([&](int j, std::int64_t c) { weights[j] = pack_of(weight, c); });
   wait_for_inputs();
   for_held([&](int j, std::int64_t c) {
-    load(held[j], x + c, columns - c);
-    if (delta) load(deltas[j], delta + c, columns - c);
+    olds[j] = pack_of(x, c);
+    if (delta) deltas[j] = pack_of(delta, c);
   });
-  for_held([&](int j, std::int64_t c) { add(c, held[j], deltas[j]); });
+  for_held([&](int j, std::int64_t c) { add(c, held[j], olds[j], deltas[j]); });
   for (std::int64_t c = first + kHeld * step; c < columns; c += step) {
-    float v[kVec], d[kVec];
-    load(v, x + c, columns - c);
-    if (delta) load(d, delta + c, columns - c);
-    add(c, v, d);
+    float v[kVec];
+    add(c, v, pack_of(x, c), delta ? pack_of(delta, c) : Pack<Delta>{});
   }
   const float scale =
       1.0f / sqrtf(block_sum<kNormBlock>(squares) / static_cast<float>(columns) + eps);
-  const auto finish = [&](std::int64_t c, float(&v)[kVec], const float(&w)[kVec]) {
+  const auto finish = [&](std::int64_t c, float(&v)[kVec], const Pack<W>& w) {
 #pragma unroll
-    for (int i = 0; i < kVec; ++i) v[i] = v[i] * scale * w[i];
+    for (int i = 0; i < kVec; ++i) v[i] = v[i] * scale * as_float(w.v[i]);
     write(c, v);
   };
   for_held([&](int j, std::int64_t c) { finish(c, held[j], weights[j]); });
   for (std::int64_t c = first + kHeld * step; c < columns; c += step) {
-    float v[kVec], w[kVec];
-    load(v, x + c, columns - c);
-    load(w, weight + c, columns - c);
-    finish(c, v, w);
+    float v[kVec];
+    unpack(v, pack_of(x, c));
+    finish(c, v, pack_of(weight, c));
   }
 }
 

@@ -21,9 +21,15 @@ __global__ void __launch_bounds__(kNormBlock)
     rms_norm_kernel(Row<X, Delta, Out> r, const W* weight) {
   let_next_start();
   const std::int64_t row = blockIdx.x;
+  X* const x = r.x + row * r.x_stride;
+  const Delta* const delta = r.delta ? r.delta + row * r.columns : nullptr;
   Out* const out = r.out + row * r.out_stride;
-  norm_row(r.x + row * r.x_stride, r.delta ? r.delta + row * r.columns : nullptr, weight, r.columns,
-           r.eps, [&](std::int64_t c, const float(&v)[kVec]) { store(out + c, v, r.columns - c); });
+  const auto normalise = [&](auto whole) {
+    norm_row<whole()>(
+        x, delta, weight, r.columns, r.eps,
+        [&](std::int64_t c, const float(&v)[kVec]) { store<whole()>(out + c, v, r.columns - c); });
+  };
+  with_whole(normalise, r.columns, x, delta, weight, out);
 }
 
 }  // namespace
