@@ -114,12 +114,13 @@ class GrammarConstraint final : public TokenConstraint {
       : grammar_(std::move(grammar)),
         vocabulary_(std::move(vocabulary)),
         matcher_(begin_matching(grammar_->grammar)),
+        may_be_empty_(matcher_.IsCompleted()),
         in_reasoning_(after_reasoning) {}
 
   Next fill_mask(std::span<std::uint32_t> bits, std::int64_t max_work) override {
     GLINT_CHECK(bits.size() >= num_words(), "the mask is too small");
     if (exhausted_) return Next::kGivenUp;
-    if (in_reasoning_) return Next::kAnything;
+    if (in_reasoning_) return fill_reasoning(bits);
     std::fill(bits.begin(), bits.end(), 0);
     bool can_end = matcher_.IsTerminated();
     if (!can_end) {
@@ -145,6 +146,8 @@ class GrammarConstraint final : public TokenConstraint {
     } else if (token == vocabulary_->end_think) {
       reasoning_end_ = num_tokens_;
       in_reasoning_ = false;
+    } else if (!may_be_empty_ && contains(vocabulary_->stop_ids, token)) {
+      return false;
     }
     ++num_tokens_;
     return true;
@@ -164,6 +167,14 @@ class GrammarConstraint final : public TokenConstraint {
 
  private:
   std::size_t num_words() const { return static_cast<std::size_t>(vocabulary_->size + 31) / 32; }
+
+  // An answer that ended in its thought would have nothing of the grammar.
+  Next fill_reasoning(std::span<std::uint32_t> bits) const {
+    if (may_be_empty_) return Next::kAnything;
+    std::fill(bits.begin(), bits.end(), ~std::uint32_t{0});
+    for (const TokenId id : vocabulary_->stop_ids) set_bit(bits, id, false);
+    return Next::kMasked;
+  }
 
   bool markers_may_come() const {
     if (grammar_->markers != Markers::kFromTheStart) return grammar_->markers == Markers::kAnywhere;
@@ -209,6 +220,7 @@ class GrammarConstraint final : public TokenConstraint {
   const std::shared_ptr<const CompiledGrammar> grammar_;
   const std::shared_ptr<const Vocabulary> vocabulary_;
   xgrammar::GrammarMatcher matcher_;
+  const bool may_be_empty_;
   bool exhausted_ = false;  // a token took too much work: the matcher is not to be used any more
   bool in_reasoning_;
   int reasoning_end_ = -1;  // the token that ended it: </think>, or the first of the grammar

@@ -42,8 +42,8 @@ class GrammarCompiler {
   Result<std::shared_ptr<const CompiledGrammar>> load(std::string_view bytes) const;
 
   // A constraint at the start of an answer. `after_reasoning`: it begins after </think>, or with a
-  // <tool_call> where the grammar is of calls; until then every token may come. Stop ids may come
-  // where the grammar is complete. Special tokens never come.
+  // <tool_call> where the grammar is of calls; until then every token may come but stop ids, which
+  // may come where the grammar is complete. Special tokens never come in it.
   std::shared_ptr<TokenConstraint> constrain(std::shared_ptr<const CompiledGrammar> grammar,
                                              bool after_reasoning) const;
 

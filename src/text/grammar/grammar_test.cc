@@ -276,18 +276,25 @@ TEST(Grammar, the_grammar_begins_after_reasoning) {
   const auto token = [](const char* text) { return *tiny().token_to_id(text); };
   const GrammarSpec spec{.kind = Kind::kChoice, .choices = {"a", "b"}};
   const auto constraint = grammars().constrain(spec, /*after_reasoning=*/true);
-  std::vector<std::uint32_t> bits(grammars().num_words());
-  EXPECT_EQ(constraint->fill_mask(bits, kMaxMaskWork), Next::kAnything);
+  EXPECT_TRUE(grammars().allows(*constraint, token("x")));
   for (const char* text : {"x", "y", "</think>"}) EXPECT_TRUE(constraint->accept(token(text)));
-  EXPECT_EQ(constraint->fill_mask(bits, kMaxMaskWork), Next::kMasked);
+  EXPECT_FALSE(grammars().allows(*constraint, token("x")));
   EXPECT_FALSE(constraint->accept(token("x")));
   EXPECT_TRUE(constraint->accept(token("a")));
   constraint->rollback(2);  // before </think> again
-  EXPECT_EQ(constraint->fill_mask(bits, kMaxMaskWork), Next::kAnything);
   EXPECT_TRUE(constraint->accept(token("x")));
   EXPECT_TRUE(constraint->accept(token("</think>")));
   EXPECT_FALSE(constraint->accept(token("x")));
   EXPECT_TRUE(constraint->accept(token("b")));
+}
+
+TEST(Grammar, an_answer_ends_in_its_reasoning_only_where_nothing_is_demanded) {
+  for (const bool demanded : {false, true}) {
+    const auto constraint = grammars().constrain(
+        {.kind = Kind::kToolCalls, .tools = tools(), .at_least_one = demanded}, true);
+    EXPECT_EQ(grammars().allows(*constraint, grammars().stop_id), !demanded);
+    EXPECT_EQ(constraint->accept(grammars().stop_id), !demanded);
+  }
 }
 
 TEST(Grammar, a_call_ends_reasoning) {
