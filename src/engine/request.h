@@ -81,7 +81,7 @@ struct TokenEvent {
   std::optional<TokenId> stop_id = {};  // the one that ended it
   std::string error = {};               // of kError: one sentence
   bool impossible = false;              // of kError: the request itself is to blame
-  // With the end: what it cost.
+  // With the end: what it cost. cached_tokens are told with every step.
   struct Usage {
     int prompt_tokens = 0, cached_tokens = 0, completion_tokens = 0;
     int drafted = 0, accepted = 0;  // draft tokens

@@ -175,6 +175,7 @@ void Scheduler::State::apply(const SeqSlice& slice, StepResult::Sampled& sampled
   GLINT_CHECK(num_new >= fewest && num_new <= most,
               str("request ", slice.id, ": ", num_new, " tokens, at most ", most));
   event.extras = std::move(sampled.extras);
+  event.usage.cached_tokens = seq.usage.cached_tokens;
   if (failed) {
     event.error = sentence_of(sampled.failure);
     event.impossible = sampled.failure != SliceFailure::kNotNumbers;

@@ -66,6 +66,30 @@ TEST(ServerAnswers, a_streamed_chat_is_the_whole_one_in_pieces) {
   EXPECT_GT(std::stoi(at(last, "usage.completion_tokens")), 5);
 }
 
+TEST(ServerAnswers, the_usage_of_a_chunk_counts_what_there_is_by_then) {
+  TestServer server("Hm, so.</think>One two three.");
+  const auto ask = [&] {
+    return server.events("/v1/chat/completions",
+                         str(R"({"stream": true, "stream_options": {"continuous_usage_stats": true},
+                                 "messages": [{"role": "user", "content": ")",
+                             std::string(1000, '7'), R"("}]})"));
+  };
+  ask();
+  const auto events = ask();
+  const Json last = parse_json(events[events.size() - 2]).value();
+  const std::string reasoning = "usage.completion_tokens_details.reasoning_tokens",
+                    cached = "usage.prompt_tokens_details.cached_tokens";
+  EXPECT_NE(at(last, cached), "0");
+  for (std::size_t i = 0; i + 1 < events.size(); ++i) {
+    const Json chunk = parse_json(events[i]).value();
+    EXPECT_EQ(at(chunk, cached), at(last, cached));
+    EXPECT_NE(at(chunk, reasoning), "0");
+    if (!at(chunk, "choices.0.delta.content").empty()) {
+      EXPECT_EQ(at(chunk, reasoning), at(last, reasoning));
+    }
+  }
+}
+
 TEST(ServerAnswers, stream_interval_makes_fewer_chunks_of_the_same_text) {
   TestServer server("a b c d e f g h i j k l m n o p");
   const auto run = [&](int interval) {

@@ -44,6 +44,7 @@ void Session::on_event(TokenEvent event) {
   ChoiceState& state = states_[index];
   Choice& choice = answer_.choices[index];
   take_extras(choice, event);
+  count_cached(choice, event.usage);
   if (!event.tokens.empty()) {
     const double now = reply_.context().seconds();
     if (first_token_s_ == 0) {
@@ -90,6 +91,16 @@ void Session::take_tokens(ChoiceState& state, Choice& choice, const TokenEvent& 
       services_.abort(event.id);
     }
   }
+  const int reasoning = state.parser->num_reasoning_tokens();
+  answer_.reasoning_tokens += reasoning - choice.reasoning_tokens;
+  choice.reasoning_tokens = reasoning;
+}
+
+// Choices of one prompt read it once.
+void Session::count_cached(Choice& choice, const TokenEvent::Usage& usage) {
+  if (choice.index % request_.best_of == 0)
+    answer_.usage.cached_tokens += usage.cached_tokens - choice.usage.cached_tokens;
+  choice.usage.cached_tokens = usage.cached_tokens;
 }
 
 void Session::take_extras(Choice& choice, TokenEvent& event) {
@@ -113,15 +124,12 @@ void Session::finish_choice(ChoiceState& state, Choice& choice, const TokenEvent
       state.parser->num_tools() > 0 && request_.tools.choice != ToolUse::Choice::kNamed;
   choice.finish = finish;
   choice.usage = event.usage;
-  choice.reasoning_tokens = state.parser->num_reasoning_tokens();
   state.pending.finish = std::move(finish);
   state.finished = true;
   --num_open_;
-  answer_.reasoning_tokens += choice.reasoning_tokens;
   TokenEvent::Usage& usage = answer_.usage;
   usage.drafted += event.usage.drafted;
   usage.accepted += event.usage.accepted;
-  if (choice.index % request_.best_of == 0) usage.cached_tokens += event.usage.cached_tokens;
   if (!request_.form.stream) {
     choice.parsed.add(state.pending.deltas);
     state.pending.deltas.clear();

@@ -55,6 +55,7 @@ class Session {
   };
 
   void take_tokens(ChoiceState& state, Choice& choice, const TokenEvent& event);
+  void count_cached(Choice& choice, const TokenEvent::Usage& usage);
   void take_extras(Choice& choice, TokenEvent& event);
   void finish_choice(ChoiceState& state, Choice& choice, const TokenEvent& event);
   void begin_stream(std::string& out);
