@@ -201,7 +201,11 @@ Json ToolTyping::value(std::string_view text, const Json* schema) {
        {kNullType, kIntegerType, kNumberType, kBooleanType, kObjectType, kArrayType, kStringType}) {
     if (!(allowed & type)) continue;
     if (std::optional<Json> found = value_of_type(text, type)) {
-      if (type == kObjectType || type == kArrayType) coerce(*found, schema);
+      if (type == kObjectType || type == kArrayType) {
+        // Other JSON is what the schema may allow as well: a text.
+        if ((allowed & kStringType) && !(allowed & type_of_value(*found))) continue;
+        coerce(*found, schema);
+      }
       return *std::move(found);
     }
   }

@@ -30,6 +30,8 @@ TEST(ToolTyping, the_first_type_that_fits) {
   EXPECT_EQ(typed(R"({"type":"string"})", R"("\C|\.")"), R"("\"\\C|\\.\"")");
   EXPECT_EQ(typed(R"({"type":"string"})", "[1]"), "\"[1]\"");
   EXPECT_EQ(typed(R"({"type":"object"})", "[1]"), "[1]");  // the JSON may be anything
+  EXPECT_EQ(typed(R"({"type":["object","string"]})", "[1]"), "\"[1]\"");
+  EXPECT_EQ(typed(R"({"type":["array","string"]})", "7"), "\"7\"");
   EXPECT_EQ(typed(R"({"type":"object"})", "{'a': 1}"), "\"{'a': 1}\"");
   EXPECT_EQ(typed(R"({"type":"integer"})", "4.5"), "4.5");  // nothing fits: what JSON says
   EXPECT_EQ(typed(R"({"type":"integer"})", "four"), "\"four\"");

@@ -408,6 +408,9 @@ class Preparer {
     const auto has = [&](const char* name) { return schema.find(name) != nullptr; };
     if (has("patternProperties") && (has("properties") || has("additionalProperties")))
       return at(path, "\"patternProperties\" beside other properties is not supported");
+    const Json* names = schema.find("propertyNames");
+    if (names && has("properties") && *names != Json(Json::Object{{"type", "string"}}))
+      return at(path, "\"propertyNames\" beside \"properties\" is not supported");
     if (!has("properties") && !has("patternProperties") && !has("unevaluatedProperties") &&
         !has("additionalProperties")) {
       schema.set("additionalProperties", true);

@@ -90,6 +90,8 @@ TEST(GrammarSchema, what_is_not_supported_is_named_with_its_place) {
   EXPECT_EQ(prepared(R"({"allOf":[{},{}]})"), "\"allOf\" of several schemas is not supported");
   EXPECT_EQ(prepared(R"({"anyOf":[{}],"properties":{}})"),
             "\"properties\" beside \"anyOf\" is not supported");
+  EXPECT_EQ(prepared(R"({"properties":{"a1":{}},"propertyNames":{"pattern":"^[a-z]+$"}})"),
+            "\"propertyNames\" beside \"properties\" is not supported");
   EXPECT_EQ(prepared(R"({"anyOf":[{}],"enum":[1]})"),
             "\"anyOf\" and \"enum\" in one schema are not supported");
   EXPECT_EQ(prepared(R"({"anyOf":[]})"), "\"anyOf\" needs a list that is not empty");
