@@ -2,6 +2,7 @@
 
 #include <poll.h>
 
+#include <algorithm>
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/use_awaitable.hpp>
@@ -135,8 +136,8 @@ asio::awaitable<void> HttpConnection::read_loop() {
 
 void HttpConnection::on_bytes(std::size_t n) {
   if (phase_ == Phase::kRefusing || phase_ == Phase::kLingering) {
-    discarded_ += n;
-    if (discarded_ > kMaxDiscarded) close();
+    counted_.discarded += n;
+    if (counted_.discarded > kMaxDiscarded) close();
     return;
   }
   try {
@@ -204,14 +205,14 @@ void HttpConnection::wait_for_more() {
 
 // Counts the bytes of a body against what all connections may hold together.
 bool HttpConnection::account_body(std::size_t bytes) {
-  const std::size_t total = *host_.body_bytes += bytes - accounted_;
-  accounted_ = bytes;
+  const std::size_t total = *host_.body_bytes += bytes - counted_.body;
+  counted_.body = bytes;
   return total <= host_.options.limits.max_total_body_bytes;
 }
 
 // Counted bytes stay counted until the last copy of their request is gone.
 std::shared_ptr<const void> HttpConnection::hand_over_account() {
-  const std::size_t bytes = std::exchange(accounted_, 0);
+  const std::size_t bytes = std::exchange(counted_.body, 0);
   return {nullptr, [total = host_.body_bytes, bytes](std::nullptr_t) { *total -= bytes; }};
 }
 
@@ -273,8 +274,30 @@ void HttpConnection::flush() {
   if (answer_ == ExchangeState::Phase::kAbandoned) {
     return refuse(500, "the request was dropped without an answer");
   }
-  if (!out_.empty()) return write_some();
+  if (!out_.empty()) {
+    write_some();
+    return bound_unread();
+  }
   if (answer_ == ExchangeState::Phase::kComplete) on_answered();
+}
+
+void HttpConnection::count_unread() {
+  if (counted_.unread == 0) out_begun_ = Clock::now();
+  const std::size_t unread = phase_ == Phase::kClosed ? 0 : out_.size() - out_sent_;
+  host_.unread_bytes += unread - counted_.unread;
+  counted_.unread = unread;
+}
+
+// Those who read a little now and then would otherwise hold any number of answers for ever.
+void HttpConnection::bound_unread() {
+  while (host_.unread_bytes > host_.options.limits.max_total_body_bytes) {
+    const auto is_slower = [](const auto& a, const auto& b) {
+      if ((a->counted_.unread == 0) != (b->counted_.unread == 0)) return b->counted_.unread == 0;
+      return a->out_begun_ < b->out_begun_;
+    };
+    const auto slowest = *std::ranges::min_element(host_.connections, is_slower);
+    slowest->cut();
+  }
 }
 
 void HttpConnection::write(std::string bytes) {
@@ -288,6 +311,7 @@ void HttpConnection::write(std::string bytes) {
 
 void HttpConnection::write_some() {
   writing_ = true;
+  count_unread();
   write_deadline_ = Clock::now() + from_seconds(host_.options.limits.write_seconds);
   stream_.async_write_some(asio::buffer(out_.data() + out_sent_, out_.size() - out_sent_),
                            [self = shared_from_this()](const error_code& ec, std::size_t n) {
@@ -303,6 +327,7 @@ void HttpConnection::on_written(std::size_t n) {
   writing_ = false;
   out_sent_ = 0;
   out_.clear();
+  count_unread();
   if (out_.capacity() > kKeptCapacity) out_.shrink_to_fit();
   if (!next_out_.empty()) {
     out_.swap(next_out_);
@@ -378,6 +403,7 @@ void HttpConnection::close() {
   const auto self = shared_from_this();
   phase_ = Phase::kClosed;
   account_body(0);
+  count_unread();
   error_code ignored;
   stream_.socket().close(ignored);
   host_.connections.erase(self);

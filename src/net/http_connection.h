@@ -29,6 +29,7 @@ struct ConnectionHost {
   // Bodies of requests that arrive or that the handler has; the latter may outlive the server.
   std::shared_ptr<std::atomic<std::size_t>> body_bytes =
       std::make_shared<std::atomic<std::size_t>>(0);
+  std::size_t unread_bytes = 0;          // of answers that their readers have not taken
   std::atomic<int> num_connections = 0;  // == connections.size()
 };
 
@@ -71,6 +72,8 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   void on_answered();
   void linger();
   bool paused() const;
+  void count_unread();
+  void bound_unread();
   void cut();
 
   ConnectionHost& host_;
@@ -89,9 +92,13 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
 
   std::string out_, next_out_;  // being written, from out_sent_ on; to be written behind it
   std::size_t out_sent_ = 0;
+  Clock::time_point out_begun_ = {};
   Clock::time_point write_deadline_ = Clock::time_point::max();
   bool writing_ = false;
-  std::size_t accounted_ = 0, discarded_ = 0;
+  struct {
+    std::size_t body = 0, unread = 0;  // of the host's sums
+    std::size_t discarded = 0;
+  } counted_;
 };
 
 }  // namespace glint

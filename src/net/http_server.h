@@ -76,11 +76,13 @@ class HttpExchange {
 };
 
 struct HttpLimits {
-  std::size_t max_header_bytes = 16 << 10;                  // above: 431
-  std::size_t max_target_bytes = 8 << 10;                   // path and query; above: 414
-  std::size_t max_body_bytes = std::size_t{64} << 20;       // above: 413
-  std::size_t max_total_body_bytes = std::size_t{1} << 30;  // that arrive or wait; above: 503
-  double header_seconds = 10;                               // to send a whole head: slowloris
+  std::size_t max_header_bytes = 16 << 10;             // above: 431
+  std::size_t max_target_bytes = 8 << 10;              // path and query; above: 414
+  std::size_t max_body_bytes = std::size_t{64} << 20;  // above: 413
+  // Requests that arrive or wait; above: 503. Answers that wait for their readers, too; above, the
+  // reader that has taken the longest is cut off.
+  std::size_t max_total_body_bytes = std::size_t{1} << 30;
+  double header_seconds = 10;  // to send a whole head: slowloris
   double body_seconds = 60;
   double idle_seconds = 75;     // between requests of a connection
   double write_seconds = 60;    // a reader that takes nothing for so long is closed

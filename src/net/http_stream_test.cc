@@ -218,6 +218,22 @@ TEST(HttpStream, a_reader_that_takes_nothing_for_too_long_is_closed) {
   EXPECT_TRUE(eventually([&] { return server->num_connections() == 0; }));
 }
 
+TEST(HttpStream, answers_that_nobody_reads_are_bounded_together) {
+  HttpServerOptions options;
+  options.limits.max_total_body_bytes = 30'000'000;
+  const auto server =
+      serve([](const HttpRequest&,
+               HttpExchange exchange) { exchange.respond({.body = std::string(20'000'000, 'x')}); },
+            options);
+  RawClient slow(server->port(), 4096), next(server->port(), 4096);
+  slow.send(kGet);
+  ASSERT_TRUE(eventually([&] { return slow.is_readable(); }));
+  next.send(kGet);
+  const std::string cut = slow.read_all();
+  EXPECT_EQ(cut.substr(cut.size() - 7), "<reset>");
+  EXPECT_EQ(next.read_until("xxxx").substr(0, 15), "HTTP/1.1 200 OK");
+}
+
 TEST(HttpStream, a_slow_reader_that_reads_gets_everything) {
   HttpServerOptions options;
   options.limits.write_seconds = 0.5;
