@@ -198,8 +198,7 @@ void read_anthropic(RequestReader& r, ApiRequest& request, const ParseContext& c
   r.number("temperature", request.sampling.temperature, {0, 2});
   r.number("top_p", request.sampling.top_p, {0, 1, true});
   r.integer("top_k", request.sampling.top_k);
-  r.texts("stop_sequences", request.end.stop, 64);
-  std::erase(request.end.stop, "");
+  read_stops(r, "stop_sequences", request);
   r.group("output_format", [&](RequestReader& f) { read_response_format(f, "", request); });
   r.group("output_config", [&](RequestReader& c) {
     c.group("format", [&](RequestReader& f) { read_response_format(f, "", request); });

@@ -352,6 +352,8 @@ TEST(AnthropicRequest, tools_are_checked_as_openais_are) {
   std::string many = R"([{"name": "f"})";
   for (int i = 0; i < 1024; ++i) many += R"(, {"name": "f"})";
   EXPECT_EQ(error(many + "]"), "tools: tools has 1025 items; at most 1024 are allowed");
+  EXPECT_EQ(error(R"([], "stop_sequences": ")" + std::string(20000, 'x') + "\""),
+            "stop_sequences: stop_sequences holds 20000 bytes; at most 16384 are allowed");
 }
 
 TEST(AnthropicRequest, an_unfinished_turn_of_the_assistant_is_continued) {

@@ -123,9 +123,13 @@ void read_id(RequestReader& r, const char* name, std::string& out) {
   out = std::move(id);
 }
 
-void read_limits(RequestReader& r, ApiRequest& request, const ParseContext& context) {
-  r.texts("stop", request.end.stop, 64, kMaxStopBytes);
+void read_stops(RequestReader& r, const char* name, ApiRequest& request) {
+  r.texts(name, request.end.stop, 64, kMaxStopBytes);
   std::erase(request.end.stop, "");
+}
+
+void read_limits(RequestReader& r, ApiRequest& request, const ParseContext& context) {
+  read_stops(r, "stop", request);
   r.tokens("stop_token_ids", request.end.stop_ids, context.vocab_size, kMaxStopIds);
   r.boolean("include_stop_str_in_output", request.end.include_stop);
   r.integer("min_tokens", request.end.min_tokens);

@@ -9,6 +9,9 @@ namespace glint {
 // temperature, top_p ... seed, logit_bias, bad_words, allowed_token_ids.
 void read_sampling(RequestReader& r, ApiRequest& request, const ParseContext& context);
 
+// The texts that end an answer.
+void read_stops(RequestReader& r, const char* name, ApiRequest& request);
+
 // stop, stop_token_ids, min_tokens, ignore_eos, priority, cache_salt ...
 void read_limits(RequestReader& r, ApiRequest& request, const ParseContext& context);
 
