@@ -184,7 +184,7 @@ std::vector<Delta> DeltaParser::feed(std::span<const TokenId> tokens) {
 std::vector<Delta> DeltaParser::finish() {
   State& state = *state_;
   if (!state.stopped) state.read(state.detokenizer.flush());
-  if (state.tools.in_call()) state.tools.finish(state.out);
+  while (state.tools.in_call()) state.read(state.tools.finish(state.out));
   state.end_text();
   return std::exchange(state.out, {});
 }

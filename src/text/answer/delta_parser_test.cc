@@ -147,6 +147,18 @@ TEST(DeltaParser, arguments_have_the_types_of_their_schema) {
   EXPECT_EQ(parsed(call("x", "null"), options), R"(null|null|f{"x": "null"})");
 }
 
+TEST(DeltaParser, markers_in_strings_of_json_are_parts_of_them) {
+  const DeltaOptions options{.tools = tools(kTyped)};
+  const auto call = [](const char* value) {
+    return str("<tool_call>f<arg_key>a</arg_key><arg_value>", value,
+               "</arg_value></tool_call>B<tool_call>f</tool_call>");
+  };
+  EXPECT_EQ(parsed(call(R"( ["\\\"</arg_value>", "</tool_call>"])"), options),
+            R"(null|B|f{"a": ["\\\"</arg_value>", "</tool_call>"]}f{})");
+  EXPECT_EQ(parsed(call(R"(["x)"), options), R"(null|B|f{"a": "[\"x"}f{})");
+  EXPECT_EQ(parsed(call(R"("x)"), options), R"(null|B|f{"a": "\"x"}f{})");
+}
+
 TEST(DeltaParser, a_key_that_comes_twice_stands_twice) {
   const std::string call =
       "<tool_call>f<arg_key>a</arg_key><arg_value>1</arg_value><arg_key>a</arg_key>"

@@ -52,14 +52,29 @@ void ToolParser::take(std::string_view text, std::vector<Delta>& deltas) {
     append_json_escaped(json, text);
     arguments(std::move(json), deltas);
   } else if (state_ == State::kName || state_ == State::kKey || state_ == State::kValue) {
+    if (state_ == State::kValue && json_.may_come) follow_json(text);
     text_ += text;
+  }
+}
+
+void ToolParser::follow_json(std::string_view text) {
+  if (!json_.has_begun) {
+    text = jinja::strip_left(text);
+    if (text.empty()) return;
+    json_.has_begun = true;
+    json_.may_come = text[0] == '{' || text[0] == '[';
+  }
+  if (!json_.may_come) return;
+  for (const char c : text) {
+    if (c == '"' && !json_.is_escaped) json_.in_string = !json_.in_string;
+    json_.is_escaped = c == '\\' && json_.in_string && !json_.is_escaped;
   }
 }
 
 // Whether the marker means something where it stands; else it is text.
 bool ToolParser::on_marker(int marker, std::vector<Delta>& deltas) {
   if (state_ == State::kValue) {
-    if (marker != kValueEnd) return false;
+    if (marker != kValueEnd || json_.in_string) return false;
     end_value(deltas);
     return true;
   }
@@ -124,6 +139,8 @@ void ToolParser::begin_value(std::vector<Delta>& deltas) {
   const std::string_view name = jinja::strip(text_);
   schema_ = typing_ ? typing_->argument(name) : nullptr;
   streams_ = !typing_ || typing_->is_text(schema_);
+  const bool is_json = !streams_ && !(typing_->types(schema_) & (kStringType | kUnknownType));
+  json_ = {.is_trusted = json_.is_trusted, .may_come = json_.is_trusted && is_json};
   key_ = has_arguments_ ? ", " : "{";
   append_json_string(key_, name);
   key_ += ": ";
@@ -158,14 +175,24 @@ void ToolParser::arguments(std::string json, std::vector<Delta>& deltas) {
   if (reported_) add_delta(deltas, {Delta::Kind::kToolArguments, std::move(json), num_calls_ - 1});
 }
 
-void ToolParser::finish(std::vector<Delta>& deltas) {
-  if (!in_call()) return;
+std::string ToolParser::finish(std::vector<Delta>& deltas) {
+  if (!in_call()) return {};
+  const std::string_view end = kToolMarkers[kValueEnd];
+  if (const std::size_t at = text_.find(end); state_ == State::kValue && at != text_.npos) {
+    std::string rest = text_.substr(at + end.size()) + std::exchange(held_, {});
+    finder_.reset();
+    text_.resize(at);
+    json_ = {.is_trusted = false};
+    end_value(deltas);
+    return rest;
+  }
   if (state_ == State::kValue && streams_) {
     take(std::exchange(held_, {}), deltas);
     arguments("\"", deltas);
   }
   if (state_ != State::kName) end_call(deltas);
   state_ = State::kOutside;
+  return {};
 }
 
 }  // namespace glint

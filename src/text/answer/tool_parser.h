@@ -4,7 +4,7 @@
 //
 // as pieces of JSON. A value that can only be a string streams as it comes; any other waits for its
 // end. So the pieces together are the same text whatever the pieces of the input were, and no text
-// is looked at twice.
+// is looked at more than twice. A marker in a string of an object or list is a part of it.
 #pragma once
 
 #include <memory>
@@ -36,8 +36,9 @@ class ToolParser {
 
   bool in_call() const { return state_ != State::kOutside; }
 
-  // The answer ended. A call that has arguments is closed to valid JSON.
-  void finish(std::vector<Delta>& deltas);
+  // The answer ended. A call that has arguments is closed to valid JSON; or it goes on with the
+  // text that is returned: a string had no end, so that the marker in it was one.
+  std::string finish(std::vector<Delta>& deltas);
 
   int num_calls() const { return num_calls_; }  // that were reported
 
@@ -45,6 +46,7 @@ class ToolParser {
   enum class State { kOutside, kName, kBetween, kKey, kAfterKey, kValue };
 
   void take(std::string_view text, std::vector<Delta>& deltas);
+  void follow_json(std::string_view text);
   bool on_marker(int marker, std::vector<Delta>& deltas);
   void end_name(std::vector<Delta>& deltas);
   std::string known_name() const;
@@ -64,7 +66,11 @@ class ToolParser {
   int num_calls_ = 0;
   bool reported_ = false;  // the call is
   bool has_arguments_ = false;
-  bool streams_ = false;          // the value is a string
+  bool streams_ = false;  // the value is a string
+  struct {
+    bool is_trusted = true;  // its strings end
+    bool may_come = false, has_begun = false, in_string = false, is_escaped = false;
+  } json_;  // the value, if it can only be an object, a list or what has no markers
   ToolTyping* typing_ = nullptr;  // of the function; null: all arguments are strings
   const Json* schema_ = nullptr;  // of the argument
 };
