@@ -5,6 +5,7 @@
 #include "base/str.h"
 #include "cli/command.h"
 #include "rl/rewards/reward.h"
+#include "text/tokenizer/unicode.h"
 
 namespace glint {
 namespace {
@@ -37,7 +38,7 @@ Status run(const Options& options, Cli& cli) {
   if (!options.file.empty()) {
     GLINT_TRY(text, read_file(options.file, std::size_t{64} << 20));
   }
-  const Grade grade = reward.grade(text, options.label);
+  const Grade grade = reward.grade(lossy_utf8(text), lossy_utf8(options.label));
   const Json object =
       Json::Object{{"reward", grade.reward}, {"answer", grade.answer}, {"reason", grade.reason}};
   cli.console.print(options.json ? dump_json(object) + "\n"

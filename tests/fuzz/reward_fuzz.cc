@@ -3,17 +3,19 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <string>
 
 #include "base/check.h"
 #include "base/str.h"
 #include "rl/rewards/reward.h"
+#include "text/tokenizer/unicode.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace glint;
-  const std::string_view input(reinterpret_cast<const char*>(data), size);
+  const std::string input = lossy_utf8({reinterpret_cast<const char*>(data), size});
   const std::size_t cut = std::min(input.find('\n'), input.size());
-  const std::string_view label = input.substr(0, cut);
-  const std::string_view text = input.substr(std::min(cut + 1, input.size()));
+  const std::string label = input.substr(0, cut);
+  const std::string text = input.substr(std::min(cut + 1, input.size()));
   for (const std::string& name : Reward::names()) {
     for (const char* prefix : {"", "boxed_"}) {
       const Reward reward = Reward::named(prefix + name).value();

@@ -123,7 +123,7 @@ struct Rounded {
     return of(value / y.value, scale / size * std::max(y.scale / size, 1.0));
   }
   // Not of what is too large to tell.
-  bool is_zero() const { return std::isfinite(scale) && std::abs(value) <= 1e-9 * scale; }
+  bool is_zero() const { return std::isfinite(scale) && std::abs(value) <= 1e-12 * scale; }
 };
 
 // Reads a text and computes its value in one go.
@@ -280,6 +280,7 @@ bool may_compare(std::string_view text) {
 }  // namespace
 
 bool equal_expressions(std::string_view a, std::string_view b) {
+  a = trimmed(a), b = trimmed(b);
   if (a.size() > kMaxLength || b.size() > kMaxLength || !may_compare(str(a, '-', b))) return false;
   constexpr std::uint64_t kFirst = 2305843009213693951, kSecond = 1000000000000000003;
   const auto first = equal_at<Residue<kFirst>>(a, b, 0);

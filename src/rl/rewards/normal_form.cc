@@ -2,16 +2,17 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <charconv>
 #include <cmath>
 #include <optional>
 
 #include "base/str.h"
+#include "text/template/jinja/characters.h"
+#include "text/tokenizer/unicode.h"
 
 namespace glint {
 namespace {
-
-std::string_view stripped(std::string_view text) { return trimmed(text, " \t\n\v\f\r"); }
 
 void replace_all(std::string& text, std::string_view from, std::string_view to) {
   std::string out;
@@ -95,7 +96,7 @@ std::optional<std::string> exact_integer(std::string_view text) {
 
 // The integer that a number is within 1e-7 of.
 std::optional<std::string> nearby_integer(std::string_view text) {
-  text = stripped(text);
+  text = jinja::strip(text);
   if (auto exact = exact_integer(text)) return exact;
   if (text.starts_with('+')) text.remove_prefix(1);
   if (text.empty() || !(is_digit(text.back()) || text.back() == '.')) return {};
@@ -237,22 +238,23 @@ class LatexReader {
     } else if (name == "sqrt") {
       out += str("sqrt(", argument(depth), ')');
     } else {
-      static constexpr std::array<std::array<std::string_view, 2>, 15> kCharacters = {
+      static constexpr std::array<std::array<std::string_view, 2>, 16> kCharacters = {
           {{"pi", "pi"},
            {"infty", "inf"},
            {"cup", "U"},
            {"cdot", "*"},
            {"times", "*"},
            {"div", "/"},
-           {"le", "<="},
-           {"leq", "<="},
-           {"ge", ">="},
-           {"geq", ">="},
+           {"le", "\u2264"},
+           {"leq", "\u2264"},
+           {"ge", "\u2265"},
+           {"geq", "\u2265"},
            {"ldots", "dots"},
            {"lvert", "|"},
            {"rvert", "|"},
            {"mid", "|"},
-           {"varnothing", "emptyset"}}};
+           {"emptyset", "\u2205"},
+           {"varnothing", "\u2205"}}};
       for (const auto& [command, character] : kCharacters) {
         if (name == command) out += character;
         if (name == command) return;
@@ -263,8 +265,8 @@ class LatexReader {
 
   static bool is_layout(std::string_view name) {
     for (const std::string_view one :
-         {"begin", "bm", "boldsymbol", "boxed", "degree", "displaystyle", "emph", "end", "hbox",
-          "lbrace", "left", "mbox", "operatorname", "qquad", "quad", "rbrace", "right"}) {
+         {"begin", "bm", "boldsymbol", "boxed", "degree", "displaystyle", "emph", "end", "fbox",
+          "hbox", "lbrace", "left", "mbox", "operatorname", "qquad", "quad", "rbrace", "right"}) {
       if (name == one) return true;
     }
     for (const std::string_view begin : {"text", "math", "big", "Big", "over", "under", "wide"}) {
@@ -300,8 +302,8 @@ bool is_bracket(char c) { return c == '(' || c == ')' || c == '[' || c == ']'; }
 }  // namespace
 
 std::string mathd_form(std::string_view answer) {
-  answer = stripped(answer);
-  if (const auto inside = whole_text(answer)) answer = stripped(*inside);
+  answer = jinja::strip(answer);
+  if (const auto inside = whole_text(answer)) answer = jinja::strip(*inside);
   std::string text(answer);
   for (const std::string_view gone : {"\n", "\\!"}) replace_all(text, gone, "");
   replace_all(text, "\\\\", "\\");
@@ -351,7 +353,7 @@ std::string plain_form(std::string_view answer) {
   }
   remove_blanks_after(text, ",\\!", "");
   if (auto integer = nearby_integer(text)) text = *integer;
-  if (text.find('\\') != text.npos) text = stripped(LatexReader(text).read());
+  if (text.find('\\') != text.npos) text = jinja::strip(LatexReader(text).read());
   remove_blanks_after(text, "-", "-");
   join_mixed_numbers(text);
   for (const std::string_view gone : {" ", "{", "}"}) replace_all(text, gone, "");
@@ -368,7 +370,7 @@ std::vector<std::string> tuple_elements(std::string_view plain) {
   std::vector<std::string> elements;
   for (const std::string_view element :
        split(std::string_view(text).substr(1, text.size() - 2), ',')) {
-    elements.emplace_back(stripped(element));
+    elements.emplace_back(jinja::strip(element));
   }
   return elements;
 }
@@ -468,18 +470,30 @@ std::string dapo_form(std::string_view answer) {
   std::string digits = text;
   replace_all(digits, ",", "");
   if (!digits.empty() && std::all_of(digits.begin(), digits.end(), is_digit)) text = digits;
-  return std::string(stripped(text));
+  return std::string(jinja::strip(text));
 }
 
 std::vector<std::string> counted_words(std::string_view text) {
-  std::string spaced;
-  for (const char c : lower(text)) {
-    if (is_space(c)) spaced += ' ';
-    if (!is_space(c) && !std::ispunct(static_cast<unsigned char>(c))) spaced += c;
+  std::string spaced, word;
+  const auto end_word = [&] {
+    spaced += word == "a" || word == "an" || word == "the" ? " " : word;
+    word.clear();
+  };
+  const std::string small = jinja::to_lower(text);
+  for (std::size_t at = 0; at < small.size();) {
+    const char32_t c = next_code_point(small, at);
+    if (c < 0x80 && std::ispunct(static_cast<int>(c))) continue;
+    if (jinja::is_word(c)) {
+      append_utf8(word, c);
+    } else {
+      end_word();
+      append_utf8(spaced, jinja::is_space(c) ? U' ' : c);
+    }
   }
+  end_word();
   std::vector<std::string> words;
-  for (const std::string_view word : split(spaced, ' ')) {
-    if (!word.empty() && word != "a" && word != "an" && word != "the") words.emplace_back(word);
+  for (const std::string_view one : split(spaced, ' ')) {
+    if (!one.empty()) words.emplace_back(one);
   }
   return words;
 }

@@ -9,6 +9,8 @@
 #include "rl/rewards/boxed.h"
 #include "rl/rewards/expression.h"
 #include "rl/rewards/normal_form.h"
+#include "text/template/jinja/characters.h"
+#include "text/tokenizer/unicode.h"
 
 namespace glint {
 namespace {
@@ -81,8 +83,19 @@ std::string_view tail(std::string_view text, int count) {
   return text.substr(begin);
 }
 
+// Each whitespace character of Unicode as a tab: the rule asks for no other than ' ' and '\n'.
+std::string with_tabs(std::string_view text) {
+  std::string out;
+  for (std::size_t at = 0; at < text.size();) {
+    const char32_t c = next_code_point(text, at);
+    append_utf8(out, jinja::is_space(c) && c != ' ' && c != '\n' ? U'\t' : c);
+  }
+  return out;
+}
+
 Grade dapo(std::string_view text, std::string_view label) {
-  const std::optional<std::string_view> line = last_answer_line(tail(text, 300));
+  const std::string end = with_tabs(tail(text, 300));
+  const std::optional<std::string_view> line = last_answer_line(end);
   if (!line) {
     return {.reward = -1, .reason = "there is no \"Answer:\" in the last 300 characters"};
   }

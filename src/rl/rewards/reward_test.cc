@@ -75,6 +75,13 @@ TEST(Reward, AnswersThatAreTheSame) {
                                  {"\\varnothing", "\\emptyset"},
                                  {"|x|+\\alpha", "\\lvert x\\rvert + \\alpha"},
                                  {"\\mathrm{B}\\quad", "\\text{B}"},
+                                 {"\\fbox{5}", "5"},
+                                 {"x\u22643", "x \\leq 3"},
+                                 {"\u2205", "\\emptyset"},
+                                 {"\n1/2\n", "0.50"},
+                                 {"\u3000"
+                                  "5\u00a0",
+                                  "5"},
                                  {"012345678901234567890", "12345678901234567890"}};
   for (const auto& [answer, label] : same) {
     EXPECT_TRUE(same_answer(answer, label))
@@ -95,6 +102,7 @@ TEST(Reward, AnswersThatAreNot) {
                                       {"\\beta", "\\alpha"},  // commands are more than nothing
                                       {"\\pm 2", "\\ln 2"},
                                       {"0", "\\cos 0"},
+                                      {"1.414213562", "\\sqrt{2}"},
                                       {"100000000000000000001", "100000000000000000000"},
                                       {"__import__('os').system('x')", "0"},
                                       {"9**9**9**9", "0"}};
@@ -128,6 +136,16 @@ TEST(Reward, Dapo) {
   EXPECT_EQ(score("dapo", "34", "34"), -1);
   EXPECT_EQ(score("dapo", "Answer: 34", "34.0"), 1);  // a label is a whole number
   EXPECT_EQ(score("dapo", "Answer:\n\n34", "34"), 1);
+  EXPECT_EQ(score("dapo",
+                  "Answer\u00a0:\u3000"
+                  "34\u2003",
+                  "34"),
+            1);
+  EXPECT_EQ(score("dapo",
+                  "Answer: 3\u00a0"
+                  "4",
+                  "34"),
+            -1);
   EXPECT_EQ(score("dapo", "Answer:", "34"), -1);
   EXPECT_EQ(score("dapo", "Answer: 34" + std::string(300, ' '), "34"), -1);
   std::string umlauts;
@@ -141,6 +159,8 @@ TEST(Reward, F1) {
   EXPECT_EQ(score("f1", "dog", "cat"), 0);
   EXPECT_EQ(score("f1", "yes it is", "yes"), 0);
   EXPECT_EQ(score("f1", "", "cat"), 0);
+  EXPECT_EQ(score("f1", "\u00c9MILE\u00a0Zola", "\u00e9mile zola"), 1);
+  EXPECT_EQ(score("f1", "\u201cthe cat", "\u201c cat"), 1);  // articles end where words do
   EXPECT_DOUBLE_EQ(score("f1", "cat cat", "cat"), 2.0 / 3);  // a word counts once
 }
 

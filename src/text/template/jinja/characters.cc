@@ -109,6 +109,12 @@ bool is_printable(char32_t c) {
   }
 }
 
+bool is_word(char32_t c) {
+  const utf8proc_category_t kind = category(c);
+  return c == '_' || (kind >= UTF8PROC_CATEGORY_LU && kind <= UTF8PROC_CATEGORY_LO) ||
+         (kind >= UTF8PROC_CATEGORY_ND && kind <= UTF8PROC_CATEGORY_NO);
+}
+
 int decimal_digit(char32_t c) {
   if (category(c) != UTF8PROC_CATEGORY_ND) return -1;
   int place = 0;  // decimal digits stand in runs from 0 to 9

@@ -16,6 +16,7 @@ std::size_t byte_offset(std::string_view text, std::size_t index);
 // str.isspace() and str.isprintable() of one character.
 bool is_space(char32_t c);
 bool is_printable(char32_t c);
+bool is_word(char32_t c);       // \w of its regular expressions
 int decimal_digit(char32_t c);  // str.isdecimal(): the digit in any script, else -1
 
 std::string to_lower(std::string_view text);
