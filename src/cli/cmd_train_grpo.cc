@@ -52,11 +52,11 @@ class Run {
     }
     cli_.console.flush();
     Status status = loop();
-    // A signal, and what fails, ends the round that runs; what was done before it is saved.
+    // A signal, and what fails, ends the round that runs; what was done before it is saved, with
+    // the steps of a round whose later gradient was no number.
     const bool ended =
         !status.ok() && status.error().code == ErrorCode::kUnavailable && peers_.any(interrupted_);
-    const std::int64_t steps = models_.trainer().steps_done();
-    if (unsaved_ && steps == at_.round * options_.steps_of_round()) {
+    if (unsaved_) {
       GLINT_TRY_STATUS(save());
     }
     cli_.console.print(ranks_text(models_.trainer().describe_ranks()));

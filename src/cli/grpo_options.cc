@@ -143,6 +143,14 @@ Status check_corrections(const GrpoCommandOptions& o) {
   return Ok{};
 }
 
+Status check_reward_key(const GrpoCommandOptions& o, const char* name, const std::string& key) {
+  const bool is_dapo = o.rm_type == "dapo" || o.rm_type == "boxed_dapo";
+  if (key.empty() || o.rm_type == "remote_rm" || (is_dapo && key == "score")) return Ok{};
+  return invalid(
+      str("--", name, " is ", quoted(key), "; ",
+          is_dapo ? "of dapo it is score" : o.rm_type + " gives a number: leave it out"));
+}
+
 Status check_optimizer(const GrpoCommandOptions& o) {
   GLINT_TRY_STATUS(check_number("eps-clip", o.eps_clip, 0, 1));
   GLINT_TRY_STATUS(check_number("eps-clip-high", o.eps_clip_high, 0, 1e6));
@@ -182,6 +190,8 @@ Status check(const GrpoCommandOptions& o) {
   if (!o.rm_url.empty()) {
     GLINT_TRY_STATUS(parse_server_url(o.rm_url).in("--rm-url"));
   }
+  GLINT_TRY_STATUS(check_reward_key(o, "reward-key", o.reward_key));
+  GLINT_TRY_STATUS(check_reward_key(o, "eval-reward-key", o.eval_reward_key));
   GLINT_TRY_STATUS(parse_spec(o.spec));
   GLINT_TRY_STATUS(check_number("rm-timeout", o.rm_timeout, 1, 1e6));
   if (o.eval_interval > 0 && o.eval_prompt_data.empty()) {
@@ -212,7 +222,9 @@ GroupOptions GrpoCommandOptions::groups() const {
           .seed = seed,
           .remote = !rm_url.empty()       ? remote_grader(rm_url, rm_timeout)
                     : !rm_command.empty() ? command_grader(rm_command, rm_timeout)
-                                          : RemoteGrader()};
+                                          : RemoteGrader(),
+          .reward_key = reward_key,
+          .eval_reward_key = eval_reward_key.empty() ? reward_key : eval_reward_key};
 }
 
 GrpoOptions GrpoCommandOptions::grpo() const {

@@ -20,7 +20,7 @@ struct GrpoDataOptions {
   std::string prompt_data, input_key = "prompt", label_key = "label";
   bool apply_chat_template = false, rollout_shuffle = false;
   std::string rm_type;
-  std::string rm_url, rm_command;
+  std::string rm_url, rm_command, reward_key;
   double rm_timeout = 120;
   int overlong_buffer_len = 0;
   double overlong_penalty_factor = 1;
@@ -48,6 +48,9 @@ struct GrpoDataOptions {
     v("rm-command=CMD", rm_command,
       "of remote_rm: a program, started once by the shell, that gets the same a line each and "
       "answers with a number a line");
+    v("reward-key=NAME", reward_key,
+      "the member that is the reward, where remote_rm answers with objects; of dapo: score "
+      "(slime's meaning)");
     v("rm-timeout=S", rm_timeout,
       "seconds that remote_rm has for the answers of a round, and a tool for a call");
     v("overlong-buffer-len=N", overlong_buffer_len,
@@ -135,7 +138,7 @@ struct GrpoStepOptions {
 
 // Evaluations and checkpoints.
 struct GrpoResultOptions {
-  std::string eval_prompt_data;
+  std::string eval_prompt_data, eval_reward_key;
   int eval_interval = 0, n_samples_per_eval_prompt = 8;
   double eval_temperature = 1;
   std::string save;
@@ -152,6 +155,7 @@ struct GrpoResultOptions {
     v("eval-interval=N", eval_interval,
       "rounds between evaluations; 0: before the first and after the last only");
     v("n-samples-per-eval-prompt=N", n_samples_per_eval_prompt, "answers to each");
+    v("eval-reward-key=NAME", eval_reward_key, "as --reward-key (default: the same)");
     v("eval-temperature=T", eval_temperature, "0: the most likely token");
     v.section("Result");
     v("save=DIR", save,

@@ -17,21 +17,27 @@ namespace {
 constexpr int kAtOnce = 16;
 constexpr double kLookSeconds = 0.1;  // between looks whether answers are wanted
 
-Result<double> number_of(const std::string& who, const std::string& text) {
+Result<double> number_of(const std::string& who, const std::string& text, const std::string& key) {
   const Result<Json> json = parse_json(text);
-  if (!json.ok() || !json.value().is_number() || !(std::abs(json.value().as_double()) <= 1e30)) {
-    return unavailable(str(who, " answers ", quoted(text.substr(0, 80)),
-                           "; a reward is a JSON number, up to 1e30"));
+  const Json* number = json.ok() ? &json.value() : nullptr;
+  if (number && !key.empty()) number = number->is_object() ? number->find(key) : nullptr;
+  if (!number || !number->is_number() || !(std::abs(number->as_double()) <= 1e30)) {
+    const std::string form =
+        key.empty() ? std::string("number, up to 1e30; --reward-key takes one out of an object")
+                    : str("object whose ", quoted(key), " is a number, up to 1e30");
+    return unavailable(
+        str(who, " answers ", quoted(text.substr(0, 80)), "; a reward is a JSON ", form));
   }
-  return json.value().as_double();
+  return number->as_double();
 }
 
-Result<double> reward_of(const std::string& url, Result<HttpResponse> answer) {
+Result<double> reward_of(const std::string& url, const std::string& key,
+                         Result<HttpResponse> answer) {
   if (!answer.ok()) return unavailable(answer.error().message);
   const HttpResponse& response = answer.value();
   if (response.status != 200)
     return unavailable(str(url, " answers with status ", response.status));
-  return number_of(url, response.body);
+  return number_of(url, response.body, key);
 }
 
 std::string question_of(const AnswerToGrade& answer) {
@@ -42,9 +48,10 @@ std::string question_of(const AnswerToGrade& answer) {
 // The exchanges of one call.
 class Grading {
  public:
-  Grading(const std::string& url, double seconds, const std::vector<AnswerToGrade>& answers,
-          const std::function<bool()>& goes_on)
+  Grading(const std::string& url, const std::string& key, double seconds,
+          const std::vector<AnswerToGrade>& answers, const std::function<bool()>& goes_on)
       : url_(url),
+        key_(key),
         answers_(answers),
         goes_on_(goes_on),
         client_(parse_server_url(url).value().origin,
@@ -85,7 +92,7 @@ class Grading {
                    .headers = {{"content-type", "application/json"}},
                    .body = question_of(answer),
                    .on_done = [this, i](Result<HttpResponse> response) {
-                     const Result<double> reward = reward_of(url_, std::move(response));
+                     const Result<double> reward = reward_of(url_, key_, std::move(response));
                      if (!reward.ok()) {
                        failure_ = reward.error();
                        return client_.stop();
@@ -96,7 +103,7 @@ class Grading {
                    }});
   }
 
-  const std::string& url_;
+  const std::string &url_, &key_;
   const std::vector<AnswerToGrade>& answers_;
   const std::function<bool()>& goes_on_;
   HttpClient client_;
@@ -108,15 +115,15 @@ class Grading {
 }  // namespace
 
 RemoteGrader remote_grader(const std::string& url, double seconds) {
-  return [url, seconds](const std::vector<AnswerToGrade>& answers,
+  return [url, seconds](const std::vector<AnswerToGrade>& answers, const std::string& key,
                         const std::function<bool()>& goes_on) {
-    return Grading(url, seconds, answers, goes_on).run();
+    return Grading(url, key, seconds, answers, goes_on).run();
   };
 }
 
 RemoteGrader command_grader(const std::string& command, double seconds) {
   const auto program = std::make_shared<std::optional<LineProgram>>();
-  return [=](const std::vector<AnswerToGrade>& answers,
+  return [=](const std::vector<AnswerToGrade>& answers, const std::string& key,
              const std::function<bool()>& goes_on) -> Result<std::vector<double>> {
     if (!*program) {
       GLINT_TRY(LineProgram started, LineProgram::start(command));
@@ -127,7 +134,7 @@ RemoteGrader command_grader(const std::string& command, double seconds) {
     for (const AnswerToGrade& answer : answers) {
       const double left = seconds - seconds_since(begin);
       GLINT_TRY(const std::string line, (*program)->ask(question_of(answer), left, goes_on));
-      GLINT_TRY(rewards.emplace_back(), number_of(quoted(command), line));
+      GLINT_TRY(rewards.emplace_back(), number_of(quoted(command), line, key));
     }
     return rewards;
   };

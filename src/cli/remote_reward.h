@@ -8,8 +8,8 @@
 namespace glint {
 
 // POSTs {"prompt", "response", "label"} to `url` for each answer, some at once; a 200 answer is a
-// JSON number, the reward. All answers of a call share a budget of `seconds`. What goes wrong is
-// kUnavailable, with one sentence that names the server.
+// JSON number, the reward, or an object with it. All answers of a call share a budget of `seconds`.
+// What goes wrong is kUnavailable, with one sentence that names the server.
 RemoteGrader remote_grader(const std::string& url, double seconds);
 
 // The same by lines of a program (base/line_program.h), which starts with the first answers.

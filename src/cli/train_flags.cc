@@ -25,7 +25,7 @@ constexpr TrainFlag kFlags[] = {
      "weight-decay clip-grad save-interval eval-interval n-samples-per-eval-prompt "
      "eval-temperature seed tensorboard-dir overlong-buffer-len overlong-penalty-factor "
      "dynamic-sampling-rounds kl-loss-coef kl-loss-type tis-clip tis-clip-low rm-url "
-     "over-sampling-batch-size max-weight-staleness generate-max-turns",
+     "over-sampling-batch-size max-weight-staleness generate-max-turns reward-key eval-reward-key",
      Takes::kValue, Does::kOption},
     {"rollout-seed", Takes::kValue, Does::kOption, "seed"},
     {"eval-prompt-data", Takes::kValues, Does::kOption},

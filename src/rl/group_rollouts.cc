@@ -66,6 +66,7 @@ AnswerSample GroupRollouts::sample_of(const TrainPrompt& prompt, const Rollout& 
 
 Result<std::vector<double>> GroupRollouts::grade(const Rows& rows,
                                                  const std::vector<const Rollout*>& rollouts,
+                                                 const std::string& key,
                                                  const OnRolloutTokens& on_tokens) const {
   std::vector<double> rewards(rollouts.size());
   std::vector<AnswerToGrade> elsewhere;
@@ -85,7 +86,7 @@ Result<std::vector<double>> GroupRollouts::grade(const Rows& rows,
   }
   if (elsewhere.empty()) return rewards;
   GLINT_TRY(const std::vector<double> found,
-            options_.remote(elsewhere, [&] { return on_tokens(0); }));
+            options_.remote(elsewhere, key, [&] { return on_tokens(0); }));
   GLINT_CHECK(found.size() == places.size(), "a reward for each answer");
   for (std::size_t i = 0; i < found.size(); ++i) rewards[places[i]] = found[i];
   return rewards;
@@ -174,7 +175,8 @@ Result<GrpoBatch> GroupRollouts::roll_out(const std::vector<TrainPrompt>& prompt
         finished.push_back(&answer);
       }
     }
-    GLINT_TRY(const std::vector<double> rewards, grade(row_of, finished, on_tokens));
+    GLINT_TRY(const std::vector<double> rewards,
+              grade(row_of, finished, options_.reward_key, on_tokens));
     std::span<const double> left = rewards;
     for (std::size_t g = 0; g < groups.size(); ++g) {
       const bool is_full = taken >= options_.rollout_batch_size;
@@ -288,7 +290,8 @@ Result<GrpoEval> GroupRollouts::evaluate(const std::vector<TrainPrompt>& prompts
   GLINT_TRY(const std::vector<Rollout> rollouts, run_rollouts(engine_, asked, how, on_tokens));
   std::vector<const Rollout*> all;
   for (const Rollout& one : rollouts) all.push_back(&one);
-  GLINT_TRY(const std::vector<double> rewards, grade(row_of, all, on_tokens));
+  GLINT_TRY(const std::vector<double> rewards,
+            grade(row_of, all, options_.eval_reward_key, on_tokens));
   GrpoEval eval = {.answers = std::ssize(rollouts)};
   for (int k = 1; k < samples; k *= 2) eval.pass_rates.emplace_back(k, 0);
   eval.pass_rates.emplace_back(samples, 0);
@@ -299,7 +302,7 @@ Result<GrpoEval> GroupRollouts::evaluate(const std::vector<TrainPrompt>& prompts
     if (i % each == 0 && eval.samples.size() < kEvalSamples) {
       eval.samples.push_back(sample_of(prompt, rollouts[i], rewards[i]));
     }
-    right = (i % each == 0 ? 0 : right) + (rewards[i] > 0);
+    right = (i % each == 0 ? 0 : right) + (rewards[i] >= 1);
     if (i % each + 1 == each) {
       for (auto& [k, rate] : eval.pass_rates) {
         rate += pass_rate(samples, right, k) / static_cast<double>(prompts.size());

@@ -19,9 +19,11 @@ namespace glint {
 struct AnswerToGrade {
   std::string prompt, response, label;
 };
-// Fails with kUnavailable when `goes_on` says false meanwhile.
+// `key`: the member that is the reward, if it is an object. Fails with kUnavailable when `goes_on`
+// says false meanwhile.
 using RemoteGrader = std::function<Result<std::vector<double>>(
-    const std::vector<AnswerToGrade>&, const std::function<bool()>& goes_on)>;
+    const std::vector<AnswerToGrade>&, const std::string& key,
+    const std::function<bool()>& goes_on)>;
 
 // The form of an answer, and how it goes on.
 struct AnswerRules {
@@ -53,6 +55,7 @@ struct GroupOptions {
   double overlong_penalty = 1;
   std::uint64_t seed = 42;
   RemoteGrader remote = {};  // grades rows that name no rule, in place of the rule
+  std::string reward_key = {}, eval_reward_key = {};  // its key, and that of evaluations
 };
 
 // Where rollouts go on.
@@ -97,7 +100,7 @@ class GroupRollouts {
   GradedAnswer graded(const TrainPrompt& row, Rollout rollout, const RolloutStart& start) const;
   // One reward for each rollout; `rows` has the prompt of each.
   Result<std::vector<double>> grade(const Rows& rows, const std::vector<const Rollout*>& rollouts,
-                                    const OnRolloutTokens& on_tokens) const;
+                                    const std::string& key, const OnRolloutTokens& on_tokens) const;
   std::string text_of(const Rollout& rollout) const;
   AnswerSample sample_of(const TrainPrompt& prompt, const Rollout& rollout, double reward) const;
 

@@ -14,9 +14,10 @@ namespace {
 using Sequences = std::span<const TrainSequence>;
 
 Error no_numbers(const LoadedModel& model) {
-  return invalid(str("the logits of ", model.options().dir,
-                     " are not all numbers; `glint inspect --verify` finds NaN and infinity among "
-                     "weights"));
+  return invalid(
+      str("the logits of ", model.options().dir,
+          " are not all numbers; `glint inspect --verify` finds NaN and infinity among its "
+          "weights, and where training made them a smaller learning rate helps"));
 }
 
 }  // namespace

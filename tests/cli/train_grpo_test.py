@@ -376,11 +376,11 @@ def a_reference_model_holds_back(tmp):
 
 
 class Grader(http.server.BaseHTTPRequestHandler):
-    asked, status = [], 200
+    asked, status, form = [], 200, "%s"
 
     def do_POST(self):
         Grader.asked.append(json.loads(self.rfile.read(int(self.headers["content-length"]))))
-        body = str(len(Grader.asked[-1]["response"]) % 7 / 4).encode()
+        body = (Grader.form % (len(Grader.asked[-1]["response"]) % 7 / 4)).encode()
         self.send_response(Grader.status)
         self.send_header("content-length", str(len(body)))
         self.end_headers()
@@ -405,10 +405,19 @@ def another_program_grades(tmp):
               "one group is asked about, the other has a rule", Grader.asked)
         mean = sum(len(one["response"]) % 7 / 4 for one in Grader.asked) / 8
         check(abs(rounds(tmp / "out")[0][0]["rollout/raw_reward"] - mean) < 1e-9, "rewards", mean)
+        # An object has the reward, and another for evaluations.
+        Grader.form = '{"score": %s, "acc": 0.5}'
+        refused(*args, "--num-rollout", 2, "--resume", words=["/grade answers", "--reward-key"], on_stdout=True)
+        Grader.asked.clear()
+        output(*args, "--num-rollout", 2, "--resume", "--reward-key", "score", "--eval-reward-key", "acc", "--eval-prompt-data", f"{data}@[:1]")
+        lines, evals = rounds(tmp / "out")
+        mean = sum(len(one["response"]) % 7 / 4 for one in Grader.asked[:4]) / 8
+        check(abs(lines[1]["rollout/raw_reward"] - mean) < 1e-9, "the member is the reward", lines)
+        check(evals[0]["eval/reward"] == 0.5 and evals[0]["eval/pass@1"] == 0, "half a reward is no right answer", evals)
         Grader.status = 500
-        refused(*args, "--num-rollout", 2, "--resume", words=["/grade answers with status 500"], on_stdout=True)
+        refused(*args, "--num-rollout", 3, "--resume", words=["/grade answers with status 500"], on_stdout=True)
         server.shutdown()
-    refused(*args, "--num-rollout", 2, "--resume", words=["127.0.0.1"], on_stdout=True)
+    refused(*args, "--num-rollout", 3, "--resume", words=["127.0.0.1"], on_stdout=True)
     # SIGTERM does not wait for one that thinks.
     thinks = tmp / "thinks.py"
     thinks.write_text("import sys, time\nfor i, line in enumerate(sys.stdin):\n    time.sleep(0 if i < 8 else 600)\n    print(i % 2, flush=True)\n")
@@ -428,6 +437,11 @@ def another_program_grades(tmp):
                    "--dynamic-sampling-rounds", 2, rm_type="remote_rm"), words=["only 0 of 2 groups have answers of different rewards"], on_stdout=True)
     state = json.loads((tmp / "alike/step-2/optimizer/state.json").read_text())
     check(state["caller"]["round"] == 2, "rounds that were finished are saved", state)
+    # So are they, with steps of the one that runs, where weights grow until a gradient is no number.
+    refused(*train(sums(tmp, "train.jsonl"), tmp / "grows", *SMALL, "--global-batch-size", 2, "--num-rollout", 9, "--save-interval", 0, "--lr", 1,
+                   "--weight-decay", 30, "--entropy-coef", 0.01, "--dtype", "f32", rm_type="deterministic_random"), words=["number"], on_stdout=True)
+    state = json.loads(next((tmp / "grows").glob("step-*/optimizer/state.json")).read_text())
+    check(state["caller"]["round"] == state["step"] // 4 > 0, "whole rounds and a part", state)
 
 
 def wrong_input_is_refused(tmp):
@@ -482,6 +496,8 @@ def wrong_input_is_refused(tmp):
     refuse("--use-icepop", "--parity-gate", 1, "--rollout-temperature", 0.5, words=["--rollout-temperature 1"])
     refuse("--ref-load", tmp, words=["--kl-loss-coef is 0"])
     refuse("--rm-url", "http://127.0.0.1:1", words=["remote_rm", "go together"])
+    refuse("--reward-key", "score", words=['--reward-key is "score"', "deepscaler gives a number"])
+    refused(*train(data, save, "--num-rollout", 1, "--eval-reward-key", "acc", rm_type="dapo"), words=['--eval-reward-key is "acc"', "of dapo it is score"])
     check(not save.exists(), "a refused run leaves nothing")
 
 
