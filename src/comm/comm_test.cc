@@ -8,6 +8,7 @@
 #include <functional>
 #include <thread>
 
+#include "base/owned_fd.h"
 #include "base/random.h"
 #include "comm/counting_comm.h"
 #include "comm/null_comm.h"
@@ -288,7 +289,7 @@ TEST(SharedGroup, that_has_ended_waits_for_nobody_and_can_begin_again) {
   other.join();
   EXPECT_EQ(values, std::vector<float>(10, 0.0f));
   first->recv(tensor(values), 1);
-  group.value().begin_again();
+  ASSERT_TRUE(group.value().begin_again(-1).ok());
   std::thread again([&] {
     std::vector<float> part(10, 2.0f);
     second->broadcast(tensor(part), 1);
@@ -296,6 +297,24 @@ TEST(SharedGroup, that_has_ended_waits_for_nobody_and_can_begin_again) {
   first->broadcast(tensor(values), 1);
   again.join();
   EXPECT_EQ(values, std::vector<float>(10, 2.0f));
+}
+
+TEST(SharedGroup, that_begins_again_leaves_others_with_the_memory_of_before) {
+  const OwnedFd files[] = {OwnedFd(::memfd_create("a", 0)), OwnedFd(::memfd_create("b", 0))};
+  for (const OwnedFd& file : files) {
+    ASSERT_EQ(::ftruncate(file.get(), static_cast<off_t>(SharedGroup::bytes_for(2))), 0);
+  }
+  const auto leaders = SharedGroup::map(2, files[0].get()),
+             stopped = SharedGroup::map(2, files[0].get());
+  std::vector<float> values(10);
+  stopped.value().counters(1).add(CommKind::kSend, tensor(values));
+  leaders.value().end();
+  ASSERT_TRUE(leaders.value().begin_again(files[1].get()).ok());
+  EXPECT_FALSE(leaders.value().ended());
+  EXPECT_EQ(leaders.value().counters(1).uses()["send"].bytes, 40);
+  make_shared_comm(stopped.value(), 1)->send(tensor(values), 0);
+  EXPECT_TRUE(stopped.value().ended());
+  EXPECT_EQ(leaders.value().counters(1).uses().size(), 1u);
 }
 
 TEST(SharedComm, a_call_that_differs_ends_the_program) {

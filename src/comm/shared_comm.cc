@@ -102,16 +102,24 @@ std::size_t SharedGroup::bytes_for(int size) {
          whole_pages(n * n * sizeof(Mailbox));
 }
 
-Result<SharedGroup> SharedGroup::map(int size, int fd, std::size_t begin) {
-  const std::size_t bytes = bytes_for(size);
+namespace {
+
+// At `place`, in place of what is there, or anywhere.
+Result<std::byte*> map_memory(int size, int fd, std::size_t begin, std::byte* place) {
   const int sharing = fd < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED;
-  void* const memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, sharing | MAP_NORESERVE, fd,
-                              static_cast<off_t>(begin));
-  if (memory == MAP_FAILED) {
-    return exhausted(str("no memory for a group of ", size, " ranks: ", std::strerror(errno)));
-  }
-  const auto unmap = [bytes](std::byte* at) { ::munmap(at, bytes); };
-  return SharedGroup(std::shared_ptr<std::byte>(static_cast<std::byte*>(memory), unmap), size);
+  void* const memory =
+      ::mmap(place, SharedGroup::bytes_for(size), PROT_READ | PROT_WRITE,
+             sharing | MAP_NORESERVE | (place ? MAP_FIXED : 0), fd, static_cast<off_t>(begin));
+  if (memory != MAP_FAILED) return static_cast<std::byte*>(memory);
+  return exhausted(str("no memory for a group of ", size, " ranks: ", std::strerror(errno)));
+}
+
+}  // namespace
+
+Result<SharedGroup> SharedGroup::map(int size, int fd, std::size_t begin) {
+  GLINT_TRY(std::byte* const memory, map_memory(size, fd, begin, nullptr));
+  const auto unmap = [size](std::byte* at) { ::munmap(at, bytes_for(size)); };
+  return SharedGroup(std::shared_ptr<std::byte>(memory, unmap), size);
 }
 
 SharedGroup::Header& SharedGroup::header() const {
@@ -131,14 +139,14 @@ SharedGroup::Mailbox& SharedGroup::mailbox(int to, int from) const {
 CommCounters& SharedGroup::counters(int r) const { return rank(r).counters; }
 bool SharedGroup::ended() const { return header().ended.load() != 0; }
 void SharedGroup::end() const { header().ended = 1; }
-void SharedGroup::begin_again() const {
+Status SharedGroup::begin_again(int fd, std::size_t begin) const {
+  std::vector<CommCounters::Totals> before;
+  for (int r = 0; r < size_; ++r) before.push_back(counters(r).totals());
+  GLINT_TRY_STATUS(map_memory(size_, fd, begin, memory_.get()));
   for (int r = 0; r < size_; ++r) {
-    rank(r).turn = 0;
-    for (int from = 0; from < size_; ++from) mailbox(r, from).full = 0;
+    counters(r).add_between({}, before[static_cast<std::size_t>(r)]);
   }
-  header().arrived = 0;
-  header().meetings = 0;
-  header().ended = 0;
+  return Ok{};
 }
 
 class SharedComm final : public Comm {

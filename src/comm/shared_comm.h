@@ -30,8 +30,9 @@ class SharedGroup {
   // A rank is gone: from now on no call of the group waits, and what calls write is zeros.
   void end() const;
   bool ended() const;
-  // A group that has not begun, with the counts of the one before. Nobody may be in a call.
-  void begin_again() const;
+  // A group that has not begun, with the counts of the one before, over another file. Nobody of
+  // this process may be in a call; processes of before keep the memory of before.
+  Status begin_again(int fd, std::size_t begin = 0) const;
 
  private:
   friend class SharedComm;

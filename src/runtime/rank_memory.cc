@@ -29,9 +29,14 @@ void RankMemory::end() const {
   for (const Group& group : groups_) group.memory.end();
 }
 
-void RankMemory::begin_again() const {
-  all_.begin_again();
-  for (const Group& group : groups_) group.memory.begin_again();
+Status RankMemory::begin_again(int fd) const {
+  GLINT_TRY_STATUS(all_.begin_again(fd));
+  std::size_t begin = SharedGroup::bytes_for(all_.size());
+  for (const Group& group : groups_) {
+    GLINT_TRY_STATUS(group.memory.begin_again(fd, begin));
+    begin += SharedGroup::bytes_for(group.memory.size());
+  }
+  return Ok{};
 }
 
 RankMemory::Comms::Comms(const RankMemory& memory, int rank)

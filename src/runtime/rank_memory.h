@@ -19,7 +19,7 @@ class RankMemory {
 
   // As SharedGroup's, of every group.
   void end() const;
-  void begin_again() const;
+  Status begin_again(int fd) const;
 
   // A rank's groups, whose traffic all count that have the memory.
   class Comms {

@@ -33,6 +33,15 @@ Error no_process(const char* doing) {
   return unavailable(str("no process for a rank: ", doing, ": ", std::strerror(errno)));
 }
 
+Result<OwnedFd> file_of_memory(const MeshShape& shape) {
+  OwnedFd file(::memfd_create("ranks", MFD_CLOEXEC));
+  if (!file) return no_process("memfd_create");
+  if (::ftruncate(file.get(), static_cast<off_t>(RankMemory::bytes_for(shape))) != 0) {
+    return no_process("ftruncate");
+  }
+  return file;
+}
+
 // Numbers of generations over sockets, so that connections of one are not taken for another's.
 std::uint64_t new_meeting() {
   std::random_device random;
@@ -111,13 +120,9 @@ Result<std::unique_ptr<RankGroups>> RankGroups::make(const MeshShape& shape, boo
     groups->sockets_.emplace(shape, 0, groups->counters_, on_lost);
     return groups;
   }
-  groups->memory_file_ = OwnedFd(::memfd_create("ranks", MFD_CLOEXEC));
-  if (!groups->memory_file_) return no_process("memfd_create");
-  const int file = groups->memory_file_.get();
-  if (::ftruncate(file, static_cast<off_t>(RankMemory::bytes_for(shape))) != 0) {
-    return no_process("ftruncate");
-  }
-  GLINT_TRY(groups->memory_, RankMemory::map(shape, file));
+  groups->shape_ = shape;
+  GLINT_TRY(groups->memory_file_, file_of_memory(shape));
+  GLINT_TRY(groups->memory_, RankMemory::map(shape, groups->memory_file_.get()));
   return groups;
 }
 
@@ -166,8 +171,10 @@ void RankGroups::end() const {
   if (sockets_) sockets_->end();
 }
 
-void RankGroups::begin_again() const {
-  if (memory_) memory_->begin_again();
+Status RankGroups::begin_again() {
+  if (!memory_) return Ok{};
+  GLINT_TRY(memory_file_, file_of_memory(shape_));
+  return memory_->begin_again(memory_file_.get());
 }
 
 Status RankLeader::tell(const Json& what) {

@@ -76,14 +76,16 @@ class RankGroups {
   // A rank's so far; `moved` is its last beat, which says it where groups are not in memory.
   Json traffic(int rank, const Json& moved) const;
 
-  // No call waits any more; and groups that have not begun. Nobody may be in a call then.
+  // No call waits any more; and groups that have not begun, in other memory than ranks of before
+  // may still touch. Nobody of this process may be in a call then.
   void end() const;
-  void begin_again() const;
+  Status begin_again();
 
  private:
   RankGroups() = default;
   RankMemory::Comms& comms();
 
+  MeshShape shape_ = {};
   std::optional<RankMemory> memory_;
   OwnedFd memory_file_;
   std::optional<RankMemory::Comms> comms_;

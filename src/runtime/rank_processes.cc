@@ -45,12 +45,10 @@ std::vector<RankPeer*> RankProcesses::peers() {
 
 // Followers that load, and who watches them.
 Status RankProcesses::bring() {
+  if (groups_) GLINT_TRY_STATUS(groups_->begin_again());
   GLINT_TRY_STATUS(options_.gate ? admit() : spawn(options_.model.shape.num_ranks()));
   ModelOptions model = options_.model;
-  if (leader_) {
-    model.dir = leader_->options().dir;
-    groups_->begin_again();  // only now have the ranks ended that were in its calls
-  }
+  if (leader_) model.dir = leader_->options().dir;
   for (std::size_t i = 0; i < processes_.size(); ++i) {
     const std::string memory = groups_->memory_path(processes_[i].pid > 0);
     const Json start =
