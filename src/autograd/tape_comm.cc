@@ -4,12 +4,15 @@
 
 namespace glint {
 
+// Steps back write nothing down, so that they always run: all ranks take part, also one that
+// nothing flows into.
+
 void TapeOps::all_reduce(Comm& comm, const Tensor& partial, const Tensor& out) {
   if (!recording()) return comm.all_reduce(partial, out);
   about_to_update(out);
   comm.all_reduce(partial, out);
-  add_step({out}, [=, this, &comm] {
-    const Tensor dout = shadow_->of(out);
+  add_step({}, [=, this, &comm] {
+    const Tensor dout = shadow_->add_to(out);
     comm.all_reduce(dout, dout);
     if (partial.data == out.data) return;
     const Tensor dpartial = shadow_->add_to(partial);
@@ -24,7 +27,6 @@ void TapeOps::all_gather(Comm& comm, const Tensor& mine, const Tensor& all) {
   GLINT_CHECK(device().is_host(), "a recorded gather is in the host's memory");
   about_to_update(all);
   comm.all_gather(mine, all);
-  // Always: all ranks take part, also one that nothing flows into.
   add_step({}, [=, this, &comm] {
     const Tensor dall = shadow_->of(all);
     std::vector<float> sum(static_cast<std::size_t>(mine.size()));
@@ -32,6 +34,7 @@ void TapeOps::all_gather(Comm& comm, const Tensor& mine, const Tensor& all) {
                        {mine.dim(0), mine.dim(1)});
     comm.reduce_scatter(dall, whole);
     fill_zero(device(), dall.data, dall.bytes().size());  // `mine` may lie in `all`
+    if (sum.empty()) return;
     gradients_->add_back({.op = {.x = mine, .y = mine}, .dx = whole, .dy = shadow_->add_to(mine)});
   });
 }
@@ -49,7 +52,6 @@ void TapeOps::exchange(Comm& comm, const ExchangeArgs& args) {
     for (int r = 0; r < comm.size(); ++r) count += dealt(args, r, comm.rank());
   }
   const std::vector<std::int32_t> first(args.first.begin(), args.first.end());
-  // Always: all ranks take part, also one that nothing flows into.
   add_step({}, [=, this, &comm] {
     const Tensor dout = shadow_->of(args.out), dx = shadow_->add_to(args.x);
     const std::int64_t width = dx.dim(1);

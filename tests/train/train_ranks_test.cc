@@ -123,29 +123,32 @@ struct Outcome {
   double norm = 0;
 };
 
+using Lengths = std::initializer_list<int>;
 // Some ranks get more batches than others.
-Outcome pass_over(TrainRanks& ranks, float mtp) {
-  const TokenSequences ids = some_tokens({40, 1, 17, 64, 9, 33, 50});
-  const LossSums sums = ranks.run(ids, {.mtp_weight = mtp}, 70).value();
+constexpr Lengths kLengths = {40, 1, 17, 64, 9, 33, 50};
+
+Outcome pass_over(TrainRanks& ranks, float mtp, Lengths lengths) {
+  const LossSums sums = ranks.run(some_tokens(lengths), {.mtp_weight = mtp}, 70).value();
   return {sums, whole_gradients(ranks), norm_of(ranks)};
 }
 
 // Kept from call to call for the checkpoint that was asked for last.
-const Outcome& pass_of_one_rank(const std::string& dir, float mtp) {
-  static std::pair<std::string, float> last;
+const Outcome& pass_of_one_rank(const std::string& dir, float mtp, Lengths lengths) {
+  static std::tuple<std::string, float, std::vector<int>> last;
   static Outcome outcome;
-  if (last != std::pair(dir, mtp)) {
-    outcome = pass_over(*open_ranks(dir, {}, mtp > 0), mtp);
-    last = {dir, mtp};
+  if (const std::tuple now(dir, mtp, std::vector(lengths)); last != now) {
+    outcome = pass_over(*open_ranks(dir, {}, mtp > 0), mtp, lengths);
+    last = now;
   }
   return outcome;
 }
 
-void expect_gradients_of_one_rank(const std::string& dir, const MeshShape& shape, float mtp) {
+void expect_gradients_of_one_rank(const std::string& dir, const MeshShape& shape, float mtp,
+                                  Lengths lengths = kLengths) {
   SCOPED_TRACE(str(dir, ", ", describe(shape)));
-  const Outcome& one = pass_of_one_rank(dir, mtp);
+  const Outcome& one = pass_of_one_rank(dir, mtp, lengths);
   const auto ranks = open_ranks(dir, shape, mtp > 0);
-  const Outcome found = pass_over(*ranks, mtp);
+  const Outcome found = pass_over(*ranks, mtp, lengths);
   EXPECT_EQ(found.sums.tokens, one.sums.tokens);
   EXPECT_NEAR(found.sums.nll, one.sums.nll, 1e-5 * one.sums.nll);
   EXPECT_EQ(found.sums.mtp_tokens, one.sums.mtp_tokens);
@@ -189,6 +192,10 @@ TEST(TrainRanks, the_gradient_of_ranks_that_share_each_sequence_is_that_of_one) 
 TEST(TrainRanks, the_gradient_of_ranks_that_divide_matrices_and_share_experts_is_that_of_one) {
   expect_gradients_of_one_rank(kTiny, {.tp = 2, .ep = 2}, 0.3f);
   expect_gradients_of_one_rank(kTiny, {.tp = 2, .ep = 4, .dp = 2}, 0.3f);
+  expect_gradients_of_one_rank(kTiny, {.tp = 2, .ep = 4, .dp = 2}, 0.3f, {33});  // a shard has none
+  // The draft layer's loss of three tokens is one shard's, and two ranks of the other have no
+  // rows of their own.
+  expect_gradients_of_one_rank(kTiny, {.tp = 4, .cp = 2, .ep = 8, .dp = 2}, 0.3f, {69, 3, 69});
   expect_gradients_of_one_rank(kTiny, {.tp = 2, .cp = 2, .ep = 4, .pp = 2, .dp = 2}, 0.3f);
 }
 
