@@ -1,5 +1,9 @@
 // glint miles, glint slime: argument lists of these trainers, as `glint train grpo`.
 #include <algorithm>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "base/str.h"
 #include "cli/commands.h"
@@ -63,6 +67,24 @@ Status add_layout(TranslatedTrainArgs& args) {
   return Ok{};
 }
 
+// A flag that the list leaves out is as these trainers have it, not as `glint train grpo` has it.
+void add_defaults(const std::map<std::string, std::string>& values,
+                  std::vector<std::string>& grpo) {
+  const auto value_of = [&](const char* flag, const char* otherwise) {
+    const auto at = values.find(flag);
+    return at == values.end() ? std::string(otherwise) : at->second;
+  };
+  for (const auto& [flag, value] :
+       {std::pair<const char*, std::string>("eps-clip-high", value_of("eps-clip", "0.2")),
+        {"eval-temperature", value_of("rollout-temperature", "1")},
+        {"n-samples-per-eval-prompt", "1"},
+        {"lr-decay-style", "linear"},
+        {"adam-beta2", "0.999"},
+        {"weight-decay", "0.01"}}) {
+    if (!values.contains(flag)) grpo.push_back(str("--", flag, "=", value));
+  }
+}
+
 Status run(const CommandInfo& info, std::span<const std::string> args, Cli& cli) {
   Options options;
   OptionList own(options);
@@ -90,6 +112,7 @@ Status run(const CommandInfo& info, std::span<const std::string> args, Cli& cli)
   std::vector<std::string> grpo = {model};
   if (!load.empty()) grpo.push_back("--resume");
   grpo.insert(grpo.end(), given.options.begin(), given.options.end());
+  add_defaults(given.values, grpo);
   const Command command = train_grpo_command();
   return command.run(command.info, grpo, cli);
 }

@@ -126,7 +126,8 @@ def argument_lists_of_miles_run(tmp):
     args = ("--hf-checkpoint", TINY, "--prompt-data", DATA / "train.jsonl", "--rm-type", "deepscaler", "--num-rollout", 1, "--save", tmp / "out",
             "--load", tmp / "out", "--rollout-batch-size", 2, "--n-samples-per-prompt", 2, "--global-batch-size", 4,
             "--rollout-max-response-len", 24, "--use-dynamic-batch-size", "--max-tokens-per-gpu", 2048, "--tensor-model-parallel-size", 1)
-    done = succeed("slime", *args)
+    done = succeed("slime", *args, "--eval-prompt-data", f"{DATA / 'eval.jsonl'}@[:3]")
+    check("of 3 answers" in done.stdout, "an answer to each, as there", done.stdout)
     check("round 1 of 1" in done.stdout and "ignored: --use-dynamic-batch-size" in done.stderr, "slime", done.stdout + done.stderr)
     check("1 rounds already" in output("miles", *args), "miles goes on")
     sizes = ("--tensor-model-parallel-size", 2, "--expert-model-parallel-size", 2, "--expert-tensor-parallel-size", 1)
