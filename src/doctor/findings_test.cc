@@ -212,6 +212,10 @@ TEST_F(Doctor, the_cuda_backend_is_used_where_the_build_has_it) {
   build = {.has_cuda = true, .has_kernels = [](int capability) { return capability == 90; }};
   EXPECT_EQ(about("CUDA backend").mark, Mark::kOk);
   EXPECT_NE(about("uses").text.find("--backend cpu"), std::string::npos);
+  for (int i = 1; i < 8; ++i) machine.write_gpu(i, "");
+  machine.write_smi(8, "NVIDIA H100", "9.0", "OK", "NV18");
+  EXPECT_EQ(about("CUDA backend").commands, std::vector<std::string>{"glint serve MODEL --tp 8"});
+  EXPECT_NE(about("libraries").text.find("use NCCL"), std::string::npos);
 }
 
 TEST_F(Doctor, variables_that_slow_nccl_down_are_named) {

@@ -1,5 +1,6 @@
 // Findings about GPUs: the driver, each of them, and the ways between them.
 #include <algorithm>
+#include <bit>
 
 #include "base/contains.h"
 #include "base/str.h"
@@ -117,9 +118,13 @@ Finding judge_kernels(const MachineFacts& m, const BuildFacts& build) {
                         " && cmake --build --preset cuda")};
     return out;
   }
-  out.text = "one GPU is used, the first that CUDA lists; the others stay idle so far";
-  if (gpus.size() == 1) out.text = "used, unless --backend cpu says otherwise";
-  out.mark = gpus.size() == 1 ? Mark::kOk : Mark::kNote;
+  if (gpus.size() == 1) {
+    out.text = "used, unless --backend cpu says otherwise";
+    out.mark = Mark::kOk;
+  } else {
+    out.text = "one GPU is used, the first that CUDA lists; --tp N uses N";
+    out.commands = {str("glint serve MODEL --tp ", std::bit_floor(gpus.size()))};
+  }
   if (!fits(gpus.front())) {
     out.text = "the first GPU is of a kind that it has no kernels for; show it one that it has";
     out.commands = {str("export CUDA_VISIBLE_DEVICES=",
@@ -350,7 +355,7 @@ std::vector<Finding> judge_links(const MachineFacts& m) {
       {"GPUs", "libraries", Mark::kOk,
        str(found.empty() ? "" : "found " + found, found.empty() || missing.empty() ? "" : "; ",
            missing.empty() ? "" : "not found " + missing,
-           "; glint itself uses none of them so far")});
+           "; ranks on several GPUs use NCCL, best of 2.28 or newer; nothing uses the others")});
   return out;
 }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 
 #include "base/contains.h"
 #include "base/cpu_nodes.h"
@@ -183,17 +184,23 @@ std::optional<DiskSpace> disk_space(const std::string& path) {
 DiskFacts look_at_disk(const MachineFiles& files, const LookOptions& options,
                        const std::string& what, const std::string& path) {
   DiskFacts out = {.what = what, .path = path};
+  namespace fs = std::filesystem;
+  std::error_code ignored;  // then the path stays as it is, or is empty
+  std::string there = fs::absolute(path, ignored).string();
+  // Links lead to other disks. Those of another machine would lead to this one's.
+  if (const fs::path real = fs::weakly_canonical(there, ignored); files.root().empty() && !ignored)
+    there = real.string();
   const std::string mounts = files.text("/proc/self/mounts");
   for (const std::string_view line : split(mounts, '\n')) {
     const std::vector<std::string_view> words = words_of(line);
     if (words.size() < 3) continue;
     const std::string mount = unescaped(words[1]);
     // A later mount at the same path hides the earlier one.
-    if (!lies_below(path, mount) || mount.size() < out.mount.size()) continue;
+    if (!lies_below(there, mount) || mount.size() < out.mount.size()) continue;
     out.mount = mount;
     out.type = words[2];
   }
-  std::string there = path;  // or the nearest folder above it that is there
+  // The nearest folder above it that is there.
   while (there.size() > 1 && !files.exists(there)) there.erase(there.rfind('/'));
   if (there.empty()) there = "/";
   if (const auto space = options.space(files.at(there))) {

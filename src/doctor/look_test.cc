@@ -142,6 +142,14 @@ TEST(Look, a_disk_is_that_of_the_longest_mount) {
   EXPECT_EQ(asked, machine.root + "/models here");
 }
 
+TEST(Look, a_disk_is_that_which_a_relative_path_and_a_link_lead_to) {
+  const FakeMachine machine;
+  machine.link("/link", "/proc");
+  EXPECT_EQ(look_at_disk(MachineFiles(), {}, "models", machine.root + "/link/not/yet").type,
+            "proc");
+  EXPECT_GT(look_at_disk(MachineFiles(), {}, "models", "not/yet").total, 0);
+}
+
 TEST(Look, libraries_by_their_longest_name) {
   const FakeMachine machine;
   machine.write("/usr/lib/x86_64-linux-gnu/libnccl.so.2", "");
