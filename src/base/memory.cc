@@ -11,6 +11,8 @@
 #include <string>
 #include <string_view>
 
+#include "base/control_groups.h"
+
 namespace glint {
 namespace {
 
@@ -44,25 +46,10 @@ void look_at_group(const std::string& dir, bool is_v1, GroupMemory& out) {
   out.used = number_in(dir + "/memory.stat", is_v1 ? "total_rss " : "anon ").value_or(0);
 }
 
-// The strictest group of this process and those around it. In a container only the root of the
-// mount may be there, which is then the container's own.
 GroupMemory group_memory(const std::string& root) {
   GroupMemory out;
-  const std::string mounts = root + "/sys/fs/cgroup";
-  look_at_group(mounts, false, out);
-  std::ifstream groups(root + "/proc/self/cgroup");
-  for (std::string line; std::getline(groups, line);) {  // "4:memory:/docker/12" or "0::/user"
-    const std::size_t first = line.find(':'), second = line.find(':', first + 1);
-    if (second == line.npos) continue;
-    const std::string names = line.substr(first + 1, second - first - 1);
-    const bool is_v1 = names == "memory";
-    if (!is_v1 && !names.empty()) continue;
-    const std::string mount = is_v1 ? mounts + "/memory" : mounts;
-    for (std::string path = line.substr(second + 1);; path.erase(path.rfind('/'))) {
-      look_at_group(mount + path, is_v1, out);
-      if (path.find('/') == path.npos) break;
-    }
-  }
+  for_each_group(root, "memory",
+                 [&](const std::string& folder, bool is_v1) { look_at_group(folder, is_v1, out); });
   return out;
 }
 

@@ -4,10 +4,9 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
-#include <fstream>
 
 #include "base/check.h"
+#include "base/control_groups.h"
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
@@ -32,14 +31,10 @@ void relax() {
 int available_cpus() {
   cpu_set_t set;
   CPU_ZERO(&set);
-  int cpus = ::sched_getaffinity(0, sizeof set, &set) == 0
-                 ? CPU_COUNT(&set)
-                 : static_cast<int>(std::thread::hardware_concurrency());
-  // "200000 100000": microseconds of CPU time per period, or "max 100000".
-  std::ifstream quota("/sys/fs/cgroup/cpu.max");
-  double time = 0, period = 0;
-  if (quota >> time >> period) cpus = std::min(cpus, static_cast<int>(std::ceil(time / period)));
-  return std::max(cpus, 1);
+  const int cpus = ::sched_getaffinity(0, sizeof set, &set) == 0
+                       ? CPU_COUNT(&set)
+                       : static_cast<int>(std::thread::hardware_concurrency());
+  return std::max(std::min(cpus, quota_cpus()), 1);
 }
 
 // A sleeper counts itself in before it looks at the value for the last time, and a waker changes

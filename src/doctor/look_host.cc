@@ -2,10 +2,10 @@
 #include <sys/statvfs.h>
 
 #include <algorithm>
-#include <cmath>
 #include <filesystem>
 
 #include "base/contains.h"
+#include "base/control_groups.h"
 #include "base/cpu_nodes.h"
 #include "base/memory.h"
 #include "base/str.h"
@@ -107,15 +107,9 @@ CpuFacts look_at_cpu(const MachineFiles& files) {
     const auto allowed = static_cast<int>(read_cpu_list(trimmed(value_of(line))).size());
     if (allowed > 0) out.usable = std::min(out.usable, allowed);
   }
-  const std::string quota = files.line("/sys/fs/cgroup/cpu.max");  // "200000 100000", "max 100000"
-  if (const auto words = words_of(quota); words.size() == 2) {
-    const auto time = parse_number(words[0]), period = parse_number(words[1]);
-    if (time && period && *time > 0 && *period > 0) {
-      const double cpus = std::ceil(static_cast<double>(*time) / static_cast<double>(*period));
-      out.has_quota = cpus < out.usable;
-      if (out.has_quota) out.usable = static_cast<int>(cpus);
-    }
-  }
+  const int quota = quota_cpus(files.root());
+  out.has_quota = quota < out.usable;
+  out.usable = std::min(out.usable, quota);
   out.numa_nodes = 0;
   for (const std::string& name : files.names("/sys/devices/system/node")) {
     const bool is_node = name.starts_with("node") && parse_number(name.substr(4)).has_value();
