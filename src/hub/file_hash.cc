@@ -32,13 +32,13 @@ Error unreadable(const std::string& path) {
 }
 
 Result<std::string> hash(const std::string& path, const EVP_MD* kind, std::string_view prefix,
-                         int fd, const std::atomic<bool>& stop) {
+                         int fd, const std::function<bool()>& stop) {
   const std::unique_ptr<EVP_MD_CTX, Free> context(EVP_MD_CTX_new());
   GLINT_CHECK(context && EVP_DigestInit_ex(context.get(), kind, nullptr) == 1, "no such hash");
   EVP_DigestUpdate(context.get(), prefix.data(), prefix.size());
   std::string buffer(kReadBytes, '\0');
   for (;;) {
-    if (stop) return unavailable("interrupted");
+    if (stop()) return unavailable("interrupted");
     const ssize_t n = read(fd, buffer.data(), buffer.size());
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return unreadable(path);
@@ -55,13 +55,13 @@ Result<std::string> hash(const std::string& path, const EVP_MD* kind, std::strin
 
 }  // namespace
 
-Result<std::string> sha256_of_file(const std::string& path, const std::atomic<bool>& stop) {
+Result<std::string> sha256_of_file(const std::string& path, const std::function<bool()>& stop) {
   const OwnedFd file = open_file(path);
   if (!file) return unreadable(path);
   return hash(path, EVP_sha256(), "", file.get(), stop);
 }
 
-Result<std::string> git_oid_of_file(const std::string& path, const std::atomic<bool>& stop) {
+Result<std::string> git_oid_of_file(const std::string& path, const std::function<bool()>& stop) {
   const OwnedFd file = open_file(path);
   struct stat info = {};
   if (!file || fstat(file.get(), &info) != 0) return unreadable(path);

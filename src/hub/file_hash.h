@@ -1,17 +1,17 @@
 // Hashes of files, as a hub names them.
 #pragma once
 
-#include <atomic>
+#include <functional>
 #include <string>
 
 #include "base/result.h"
 
 namespace glint {
 
-// In hex. Both read the file from front to back, and fail with "interrupted" when `stop` is true.
-Result<std::string> sha256_of_file(const std::string& path, const std::atomic<bool>& stop);
+// In hex. Both read the file from front to back, and fail with "interrupted" when `stop` says so.
+Result<std::string> sha256_of_file(const std::string& path, const std::function<bool()>& stop);
 
 // Git's name of a blob: SHA-1 of "blob SIZE\0" and the bytes.
-Result<std::string> git_oid_of_file(const std::string& path, const std::atomic<bool>& stop);
+Result<std::string> git_oid_of_file(const std::string& path, const std::function<bool()>& stop);
 
 }  // namespace glint

@@ -29,7 +29,7 @@ Range range_of(const HttpResponse& head) {
   return out;
 }
 
-Status check_hash(const FetchJob& job, const std::atomic<bool>& stop) {
+Status check_hash(const FetchJob& job, const std::function<bool()>& stop) {
   const HubFile& file = job.file;
   GLINT_TRY(const std::string found, file.sha256.empty() ? git_oid_of_file(job.incomplete, stop)
                                                          : sha256_of_file(job.incomplete, stop));
@@ -255,8 +255,9 @@ void MultiFetch::look_at_checks() {
     if (!file.check.valid()) {
       if (num_checking_ == kChecksAtOnce) continue;
       ++num_checking_;
-      file.check =
-          std::async(std::launch::async, [this, &file] { return check_hash(file.job, stop_); });
+      file.check = std::async(std::launch::async, [this, &file] {
+        return check_hash(file.job, [this] { return stop_.load(); });
+      });
     }
     if (file.check.wait_for(std::chrono::seconds(0)) != std::future_status::ready) continue;
     --num_checking_;

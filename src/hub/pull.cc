@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <ctime>
@@ -48,7 +47,7 @@ bool has_size(const std::string& path, std::int64_t size) {
 
 // Whether the file in the folder is this one: by its note if nobody has written since, else by its
 // hash.
-bool is_here(const PullRequest& request, const HubFile& file) {
+bool is_here(const PullRequest& request, const HubFile& file, const std::function<bool()>& stop) {
   const std::string path = request.local_dir + "/" + file.path;
   if (!has_size(path, file.size)) return false;
   struct stat info = {};
@@ -60,9 +59,7 @@ bool is_here(const PullRequest& request, const HubFile& file) {
         static_cast<double>(info.st_mtime) - 1 <= time)
       return true;
   }
-  const std::atomic<bool> never{false};
-  const auto hash =
-      file.sha256.empty() ? git_oid_of_file(path, never) : sha256_of_file(path, never);
+  const auto hash = file.sha256.empty() ? git_oid_of_file(path, stop) : sha256_of_file(path, stop);
   return hash.ok() && hash.value() == file.hash();
 }
 
@@ -83,16 +80,18 @@ Status choose(PullPlan& plan, std::vector<HubFile> listed) {
   return Ok{};
 }
 
-void add_job(PullPlan& plan, const HubFile& file, const std::string& url) {
-  FetchJob job = {.file = file, .url = url};
-  if (plan.request.local_dir.empty()) {
-    job.target = repository_of(plan.request) + "/blobs/" + file.hash();
+void add_job(PullPlan& plan, const HubFile& file, const HubClient& hub) {
+  const PullRequest& request = plan.request;
+  FetchJob job = {.file = file,
+                  .url = hub.url_of(request.repository.file_target(plan.commit, file.path))};
+  if (request.local_dir.empty()) {
+    job.target = repository_of(request) + "/blobs/" + file.hash();
     job.incomplete = job.target + ".glint.incomplete";
     if (has_size(job.target, file.size)) return;
   } else {
-    job.target = plan.request.local_dir + "/" + file.path;
-    job.incomplete = notes_of(plan.request, file.path) + "." + file.hash() + ".glint.incomplete";
-    if (is_here(plan.request, file)) return;
+    job.target = request.local_dir + "/" + file.path;
+    job.incomplete = notes_of(request, file.path) + "." + file.hash() + ".glint.incomplete";
+    if (is_here(request, file, [&] { return hub.interrupted(); })) return;
   }
   const auto same = [&](const FetchJob& each) { return each.target == job.target; };
   if (std::any_of(plan.jobs.begin(), plan.jobs.end(), same)) return;  // a copy in the repository
@@ -175,7 +174,8 @@ Result<PullPlan> plan_pull(HubClient& hub, PullRequest request) {
                     : plan.request.local_dir;
   for (const HubFile& file : plan.files) {
     plan.total_bytes += file.size;
-    add_job(plan, file, hub.url_of(repository.file_target(plan.commit, file.path)));
+    add_job(plan, file, hub);
+    if (hub.interrupted()) return interruption();
   }
   return plan;
 }

@@ -272,6 +272,23 @@ def interruptions():
             check(asked <= len(WEIGHTS) + 2 * MIB - MIB // 2, f"{sign}: it began anew", asked)
 
 
+def hashing():
+    size, local = 1 << 36, folder / "hashed"
+    local.mkdir()
+    with Hub(FILES) as hub, open(local / "huge", "wb") as huge:
+        hub.tree = [{"type": "file", "path": "huge", "size": size, "oid": "0" * 40, "lfs": {"oid": "0" * 64, "size": size}}]
+        huge.truncate(size)
+        process = subprocess.Popen([GLINT, "pull", "org/model", "--local-dir", local], stderr=subprocess.PIPE, text=True,
+                                   env={**os.environ, **env_of(hub, cache())})
+        while not hub.requests:
+            time.sleep(0.01)
+        time.sleep(0.1)
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=10)
+        check(process.returncode == 130 and "stopped" in err, "Ctrl-C while a file that is there is hashed", err)
+    (local / "huge").unlink()
+
+
 def locks():
     with Hub(FILES) as hub:
         hub.pace = 0.05
@@ -320,6 +337,7 @@ try:
     choices()
     room()
     interruptions()
+    hashing()
     locks()
     many_files()
     ids_of_commands()
