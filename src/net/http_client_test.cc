@@ -269,6 +269,10 @@ TEST(HttpClient, proxies_of_the_environment_count_where_they_are_asked_for) {
   setenv("http_proxy", local(proxy->port()).c_str(), 1);
   HttpClient with("http://no-such-host.invalid", {.use_proxy = true});
   EXPECT_EQ(with.send("GET", "/", {}, "").value().body, "proxy for no-such-host.invalid");
+  setenv("http_proxy", "http://127.0.0.1:1", 1);
+  HttpClient dead("http://no-such-host.invalid", {.use_proxy = true});
+  EXPECT_NE(dead.send("GET", "/", {}, "").error().message.find("127.0.0.1 port 1"),
+            std::string::npos);
   HttpClient without("http://no-such-host.invalid");
   EXPECT_FALSE(without.send("GET", "/", {}, "").ok());
   const auto server = serve(echo);

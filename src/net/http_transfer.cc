@@ -95,7 +95,8 @@ Status HttpTransfer::set_up(const std::string& origin) {
   set(CURLOPT_WRITEFUNCTION, &on_body);
   set(CURLOPT_WRITEDATA, static_cast<void*>(this));
   set(CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
-  if (!options_.use_proxy || is_this_machine(name_)) set(CURLOPT_PROXY, "");
+  may_use_proxy_ = options_.use_proxy && !is_this_machine(name_);
+  if (!may_use_proxy_) set(CURLOPT_PROXY, "");
   set_tls();
   set_method();
   return set_headers();
@@ -226,14 +227,20 @@ Error HttpTransfer::failed(CURLcode code) const {
   if (head_bytes_ > kMaxHeadBytes || (code == CURLE_OUT_OF_MEMORY && sent_ && !head_done_))
     return invalid(str(name_, ": the head of the answer is longer than ", kMaxHeadBytes, " bytes"));
   switch (code) {
-    case CURLE_COULDNT_RESOLVE_HOST:
     case CURLE_COULDNT_RESOLVE_PROXY:
+      return unavailable(str("cannot reach ", name_,
+                             " by the proxy of http_proxy, https_proxy or "
+                             "all_proxy: ",
+                             detail));
+    case CURLE_COULDNT_RESOLVE_HOST:
       return unavailable(str("cannot reach ", name_, ": the host does not resolve: ", detail));
     case CURLE_COULDNT_CONNECT: {
       long number = 0;
       curl_easy_getinfo(easy(), CURLINFO_OS_ERRNO, &number);
       return unavailable(str("cannot reach ", name_, ": ",
-                             number ? std::strerror(static_cast<int>(number)) : detail));
+                             number && !may_use_proxy_  // else libcurl's words name the proxy
+                                 ? std::strerror(static_cast<int>(number))
+                                 : detail));
     }
     case CURLE_OPERATION_TIMEDOUT:
       return unavailable(

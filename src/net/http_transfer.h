@@ -70,6 +70,7 @@ class HttpTransfer {
 
   HttpResponse response_;
   std::size_t head_bytes_ = 0;
+  bool may_use_proxy_ = false;
   bool head_done_ = false;
   bool head_told_ = false;  // to on_head
   bool ended_ = false;      // by on_head or on_piece
