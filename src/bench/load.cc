@@ -73,6 +73,11 @@ std::string LoadGenerator::body(const PromptOptions& prompts, int index, bool st
   return body(Json::Object{{"prompt", std::move(ids)}}, random_output_len(prompts, index), stream);
 }
 
+std::int64_t LoadGenerator::wanted(int length) const {
+  const Json* ignores = target_.fields.find("ignore_eos");
+  return ignores && ignores->is_bool() && ignores->as_bool() ? length : 0;
+}
+
 Json LoadGenerator::get(const std::string& path) {
   const Result<HttpResponse> response = client_->send("GET", path, headers(), "");
   if (!response.ok() || response.value().status != 200) return {};
@@ -189,14 +194,12 @@ class LoadGenerator::Run {
     StreamRecord& record = records_.emplace_back();
     const int index = static_cast<int>(client);
     const bool random = options_.conversations.empty();
-    const Json* ignores = generator_.target_.fields.find("ignore_eos");
-    const bool exact = ignores && ignores->is_bool() && ignores->as_bool();
     const int length =
         random ? random_output_len(options_.prompts, index) : turn_of(client).output_len;
     std::string body = random ? generator_.body(options_.prompts, index, true)
                               : generator_.body(question_of(client), length, true);
     generator_.stream(
-        std::move(body), exact ? length : 0, record, [] { return true; },
+        std::move(body), generator_.wanted(length), record, [] { return true; },
         [this, client, &record] { answered(client, record); });
   }
 

@@ -91,6 +91,8 @@ class LoadGenerator {
   const char* path() const { return target_.chat ? "/v1/chat/completions" : "/v1/completions"; }
   std::string body(Json asked, int output_len, bool stream) const;
   std::string body(const PromptOptions& prompts, int index, bool stream) const;
+  // Tokens that an answer of `length` must have; 0 if it may end before.
+  std::int64_t wanted(int length) const;
   Json get(const std::string& path);  // null if there is nothing
   EngineShare engine_since(const Json& before);
   void stream(std::string body, std::int64_t want_tokens, StreamRecord& record,

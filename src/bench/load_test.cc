@@ -145,6 +145,8 @@ TEST(Load, long_prompts_come_beside_streams_and_split_their_gaps) {
   EXPECT_EQ(result.num_failed, 0) << result.first_failure;
   EXPECT_EQ(result.prefill_ms.size(), 4u);
   EXPECT_GT(result.plain_ms.count, 0u);
+  const PromptOptions shorter = {.input_len = 4, .output_len = 2};
+  EXPECT_EQ(server.connect().run_long_prompts({.prompts = shorter, .repeat = 1}).num_failed, 0);
 }
 
 TEST(Load, in_an_open_loop_requests_come_at_their_times) {

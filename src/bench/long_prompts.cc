@@ -57,8 +57,8 @@ LongPromptResult LoadGenerator::run_long_prompts(const LongPromptOptions& option
     if (stopping) return;
     streams.emplace_back();
     stream(
-        body(options.prompts, next_index++, true), options.prompts.output_len, streams.back(),
-        [&] { return !stopping; },
+        body(options.prompts, next_index++, true), wanted(options.prompts.output_len),
+        streams.back(), [&] { return !stopping; },
         [&, &record = streams.back()] {
           if (record.failure.empty()) client_->after(0, send_stream);
         });
@@ -71,21 +71,23 @@ LongPromptResult LoadGenerator::run_long_prompts(const LongPromptOptions& option
     const auto index = static_cast<int>(longs.size());
     longs.emplace_back();
     stream(
-        body(long_prompt, index, true), 1, longs.back(), [] { return true; },
+        body(long_prompt, index, true), wanted(1), longs.back(), [] { return true; },
         [&] {
           stopping =
               static_cast<int>(longs.size()) >= options.repeat || !longs.back().failure.empty();
           if (!stopping) client_->after(options.pause_seconds, send_long);
         });
   };
-  // The streams are warm when each of the first has decoded a little, or failed.
+  // The streams are warm when each of the first has decoded a little, or failed, or as many were
+  // answered: answers may be shorter.
   const std::function<void()> begin_when_warm = [&] {
     const bool warm = std::all_of(
         streams.begin(), streams.begin() + options.concurrency, [](const StreamRecord& record) {
           return record.chunks.size() >= kWarmChunks || !record.failure.empty();
         });
-    warm ? client_->after(options.pause_seconds, send_long)
-         : client_->after(kLookAgainSeconds, begin_when_warm);
+    warm || static_cast<int>(streams.size()) >= 2 * options.concurrency
+        ? client_->after(options.pause_seconds, send_long)
+        : client_->after(kLookAgainSeconds, begin_when_warm);
   };
   for (int i = 0; i < options.concurrency; ++i) send_stream();
   begin_when_warm();

@@ -187,6 +187,32 @@ Status check_options(const Options& options) {
   return Ok{};
 }
 
+bool saves(const Options& options) {
+  return options.save_result || options.save_detailed || !options.result_filename.empty();
+}
+
+// Streams and long prompts come as they do, and what they show is printed.
+Status check_long_prompts(const Options& options) {
+  const std::pair<const char*, bool> without[] = {
+      {"--request-rate", options.request_rate != "inf"},
+      {"--ramp-up-strategy", options.ramp_up_strategy != "none"},
+      {"--num-prompts", options.num_prompts > 0},
+      {"--num-warmups", options.num_warmups > 0},
+      {"--goodput", !options.goodput.empty()},
+      {"--dataset-path", !options.dataset_path.empty()},
+      {"--random-range-ratio", options.random_range_ratio.has_value()},
+      {"--random-prefix-len", options.random_prefix_len > 0},
+      {"--save-result", saves(options)},
+      {"--output-file", !options.output_file.empty()},
+      {"--figures", !options.figures.empty()},
+      {"--html", !options.html.empty()}};
+  for (const auto& [name, given] : without) {
+    if (given && options.long_prompt > 0)
+      return invalid(str(name, " has no meaning with --long-prompt; leave one out"));
+  }
+  return Ok{};
+}
+
 Json to_json(const Measurement& m) {
   const LoadResult& r = m.result;
   const LoadSummary& s = r.summary;
@@ -312,10 +338,6 @@ std::string date_now(const char* format) {
   char text[32];
   std::strftime(text, sizeof text, format, &local);
   return text;
-}
-
-bool saves(const Options& options) {
-  return options.save_result || options.save_detailed || !options.result_filename.empty();
 }
 
 std::string result_path(const Options& options, const std::string& name) {
@@ -500,6 +522,7 @@ void measure_long_prompts(const Options& options, LoadGenerator& generator, Cli&
 
 Status run(const Options& options, Cli& cli) {
   GLINT_TRY_STATUS(check_options(options));
+  GLINT_TRY_STATUS(check_long_prompts(options));
   GLINT_TRY(const ServerUrl url, parse_server_url(options.url));
   GLINT_TRY(Json fields, fields_of(options));
   int connections = 1024;
@@ -512,8 +535,6 @@ Status run(const Options& options, Cli& cli) {
                                     .chat = options.backend == "openai-chat",
                                     .fields = std::move(fields)},
                                    std::max(connections, options.num_prompts) + 1));
-  if (options.long_prompt > 0 && !options.figures.empty())
-    return invalid("--figures is not written with --long-prompt; leave one out");
   GLINT_TRY_STATUS(prepare_files(options));
   if (options.long_prompt == 0) return measure_load(options, generator, cli);
   measure_long_prompts(options, generator, cli);
