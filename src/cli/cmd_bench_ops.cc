@@ -48,6 +48,10 @@ Status check_options(const Options& options) {
   GLINT_TRY_STATUS(check_range("context", options.context, 1, 1 << 20));
   if (options.ranks < 1 || options.ranks > 8 || 8 % options.ranks != 0)
     return invalid(str("--ranks is ", options.ranks, "; it must be 1, 2, 4 or 8"));
+  for (const std::string_view name : split(options.formats, ','))
+    GLINT_TRY_STATUS(parse_format(name));
+  if (!(options.matrix_tflops >= 0))
+    return invalid(str("--matrix-tflops is ", options.matrix_tflops, "; it must be 0 or more"));
   return check_result_file(options.figures);
 }
 

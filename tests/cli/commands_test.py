@@ -30,6 +30,8 @@ check(re.fullmatch(r"glint \d+\.\d+\.\d+\n", run("--version").stdout), "--versio
 refused("no-such-command")
 refused("help", "no-such-command")
 refused("bench", "quant", "--repeat", 0, words=["--repeat is 0"])
+refused("bench", "ops", "--formats", "bf16,x", "--batch", 4096, words=["--formats names \"x\""])
+refused("bench", "ops", "--matrix-tflops", -1, words=["--matrix-tflops is -1"])
 refused("quantize", "in", "out", "--format", "fp8", "--max-shard-mb", 0, words=["--max-shard-mb is 0"])
 refused("bench", "serve", "http://127.0.0.1:1", "--long-prompt", 9, "--html", "x", words=["--html has no meaning with --long-prompt"])
 print(f"{len(commands)} commands: " + ", ".join(commands))
