@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "base/control_groups.h"
+#include "base/ending_signals.h"
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
@@ -127,6 +128,7 @@ ThreadPool::Range ThreadPool::take(std::int64_t num_tasks) {
 }
 
 void ThreadPool::work(int thread) {
+  leave_terminal_signals();
   for (std::uint32_t seen = 0;; ++seen) {
     phase_.wait_while(seen, spin_);
     if (stop_) return;

@@ -1,5 +1,7 @@
 #include "runtime/rank_threads.h"
 
+#include "base/ending_signals.h"
+
 namespace glint {
 
 RankThreads::RankThreads(Ranks& ranks) : ranks_(ranks) {
@@ -34,6 +36,7 @@ Status RankThreads::finish() {
 }
 
 void RankThreads::follow(LoadedModel& model, Queue<std::shared_ptr<const RankPass>>& passes) {
+  leave_terminal_signals();
   while (const auto pass = passes.pop()) {
     const Status status = model.follow(**pass);
     const std::lock_guard lock(mutex_);

@@ -1,11 +1,13 @@
 #include "runtime/stage_results.h"
 
 #include "base/check.h"
+#include "base/ending_signals.h"
 
 namespace glint {
 
 StageResults::StageResults(Comm& pp, Device& device) : pp_(pp), device_(device) {
   reader_ = std::thread([this] {
+    leave_terminal_signals();
     while (const std::optional<Tensor> to = wanted_.pop()) {
       if (to->size() > 0) pp_.recv(*to, pp_.size() - 1);
       const std::lock_guard lock(mutex_);

@@ -8,6 +8,7 @@ import os
 import pathlib
 import pty
 import select
+import signal
 import stat
 import subprocess
 import sys
@@ -68,7 +69,7 @@ class Terminal:
 
 with tempfile.TemporaryDirectory() as folder:
     home = pathlib.Path(folder)
-    terminal = Terminal(home, LC_ALL="C")
+    terminal = Terminal(home, LC_ALL="C", OMP_NUM_THREADS="3")
     answer = terminal.ask(b"What is 12 + 7?")
     check(DIM in answer and b"The answer is 19." in answer, "thinking is dimmed, the answer is not", answer)
     # Ctrl-C where a line is edited: what was typed is gone, the program is not.
@@ -81,6 +82,11 @@ with tempfile.TemporaryDirectory() as folder:
     check(b"The answer is 19." in answer, "backspace", answer)
     answer = terminal.ask(b"\x1b[A")
     check(b"The answer is 19." in answer, "the line before", answer)
+    # Ctrl-Z, fg and a window's size are the line editor's, in the thread that edits.
+    for task in pathlib.Path(f"/proc/{terminal.process.pid}/task").iterdir():
+        blocked = int((task / "status").read_text().split("SigBlk:")[1].split()[0], 16)
+        mask = sum(1 << (number - 1) for number in (signal.SIGTSTP, signal.SIGCONT, signal.SIGWINCH))
+        check(blocked & mask == (0 if int(task.name) == terminal.process.pid else mask), "signals of the terminal", f"{blocked:x}")
     # Letters beyond ASCII are kept, whatever the locale.
     os.write(terminal.main, "/Grüße, 日本".encode() + b"\n")
     answer = terminal.wait_for(b" is no command") + terminal.wait_for(b"> ")
