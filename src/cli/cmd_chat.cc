@@ -79,6 +79,8 @@ class Chat {
     return true;
   }
 
+  std::size_t length() const { return messages_.size(); }
+  void forget_from(std::size_t length) { messages_.resize(length); }
   void say(const std::string& role, const std::string& content) {
     messages_.push_back(Json::Object{{"role", role}, {"content", content}});
   }
@@ -138,6 +140,7 @@ Status converse(Chat& chat, LineEditor& editor, Cli& cli) {
     const std::optional<std::string> line = editor.read("> ");
     if (!line) break;
     if (trimmed(*line).empty() || chat.command(*line, quit)) continue;
+    const std::size_t before = chat.length();
     chat.say("user", *line);
     Result<Json::Array> calls = chat.answer();
     // The model asked for tools: the user plays them, until it answers.
@@ -150,9 +153,11 @@ Status converse(Chat& chat, LineEditor& editor, Cli& cli) {
       }
       calls = chat.answer();
     }
-    // A prompt that is too long, say: the conversation can be begun again.
-    if (!calls.ok())
-      cli.console.note(str("glint: ", calls.error().message, " (/reset begins again)"));
+    if (calls.ok()) continue;
+    // A prompt that is too long, say, or a server that is away: another question may be answered.
+    chat.forget_from(before);
+    cli.console.note(
+        str("glint: ", calls.error().message, " (this question is forgotten; /reset forgets all)"));
   }
   return Ok{};
 }
