@@ -1,5 +1,6 @@
 // glint calibrate: the ranges of activations, for a quantiser.
 #include <algorithm>
+#include <filesystem>
 
 #include "base/file.h"
 #include "base/progress.h"
@@ -152,6 +153,10 @@ Status run(const Options& options, Cli& cli) {
   if (options.inputs.size() != 1)
     return invalid(str("expected one MODEL, got ", options.inputs.size()));
   if (options.prompts.empty()) return invalid("--prompts is missing: name a file of prompts");
+  if (std::error_code ignored;
+      std::filesystem::equivalent(options.out, options.prompts, ignored) && !ignored)
+    return invalid(
+        str("--out is ", quoted(options.out), ", which holds the prompts; name another"));
   GLINT_TRY_STATUS(check_least("chunk", options.chunk, 1));
   Options with_model = options;
   with_model.model = options.inputs[0];

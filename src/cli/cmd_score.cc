@@ -178,12 +178,12 @@ Status check(const Options& options, Ranks& ranks, const TokenSequences& sequenc
 // Two of them may not be one file.
 Status check_names(const Options& options) {
   std::set<std::filesystem::path> seen;
-  for (const std::string& name : {options.out, options.mtp, options.hidden}) {
+  for (const std::string& name : {options.ids, options.out, options.mtp, options.hidden}) {
     std::error_code ignored;
     const auto path = std::filesystem::absolute(name, ignored);
     if (name.empty() || seen.insert(std::filesystem::weakly_canonical(path, ignored)).second)
       continue;
-    return invalid(str("two of --out, --mtp and --hidden are ", quoted(name),
+    return invalid(str("two of --ids, --out, --mtp and --hidden are ", quoted(name),
                        "; give each a file of its own"));
   }
   return Ok{};
