@@ -1,6 +1,7 @@
 // glint chat with a model that runs in this process.
 #include <algorithm>
 
+#include "base/str.h"
 #include "cli/chat_source.h"
 #include "cli/interrupt.h"
 #include "rl/tool_turns.h"
@@ -72,6 +73,8 @@ class LocalChat : public ChatSource {
 }  // namespace
 
 Result<std::unique_ptr<ChatSource>> local_chat(const ChatOptions& options, Json list, Cli& cli) {
+  if (!options.ca_file.empty())
+    return invalid(str("--ca-file is for a server, and ", quoted(options.model), " runs here"));
   Tools tools = {.list = std::move(list)};
   if (!options.tools.empty()) {
     GLINT_TRY(tools.specs, read_tool_specs(tools.list).in(options.tools));

@@ -210,6 +210,10 @@ Status check_local_options(const ChatOptions& options) {
   GLINT_TRY_STATUS(refuse(options.cpu_isa != defaults.cpu_isa, "cpu-isa"));
   GLINT_TRY_STATUS(refuse(options.load_format != defaults.load_format, "load-format"));
   GLINT_TRY_STATUS(refuse(options.tp != defaults.tp, "tp"));
+  GLINT_TRY_STATUS(refuse(options.pp != defaults.pp, "pp"));
+  GLINT_TRY_STATUS(refuse(options.dp != defaults.dp, "dp"));
+  GLINT_TRY_STATUS(refuse(options.ep != defaults.ep, "ep"));
+  GLINT_TRY_STATUS(refuse(options.cp != defaults.cp, "cp"));
   GLINT_TRY_STATUS(refuse(options.reduce_slices != defaults.reduce_slices, "reduce-slices"));
   return refuse(options.pack != defaults.pack, "pack");
 }

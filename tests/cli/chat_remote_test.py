@@ -48,8 +48,11 @@ def the_same_conversation(url, folder):
 def what_is_refused(url):
     _, err = chat(url, ["Hello"], "--threads", "2", code=2)
     assert "--threads" in err and "server" in err, err
-    _, err = chat(url, ["Hello"], "--tp", "2", code=2)
-    assert "--tp" in err and "server" in err, err
+    for option in ("--tp", "--pp", "--dp", "--ep", "--cp"):
+        _, err = chat(url, ["Hello"], option, "2", code=2)
+        assert option in err and "server" in err, err
+    _, err = chat(MODEL, ["Hello"], "--ca-file", "x", code=2)
+    assert "--ca-file is for a server" in err, err
     _, err = chat(url + "/v1/chat/completions", [], code=2)
     assert "http://127.0.0.1:8000" in err, err
     _, err = chat("http://127.0.0.1:1", [], code=2)
