@@ -127,7 +127,7 @@ Result<Deployment> plan_deployment(const ModelConfig& config, const DeploymentOp
   const RankLayout& layout = o.layout;
   if (layout.num_ranks() != o.count) {
     return invalid(str(describe(layout), " is ", layout.num_ranks(), " ranks, but there are ",
-                       o.count, " devices; tp x dp x pp must be their number"));
+                       o.count, " devices (--count); tp x dp x pp must be their number"));
   }
   if (o.cp != 1 && o.cp != layout.dp) {
     return invalid(str("cp is ", o.cp, ", but a prompt is shared by all ", layout.dp,

@@ -157,10 +157,13 @@ TEST(Deployment, refuses_layouts_that_are_none) {
     const auto plan = plan_deployment(glm5(), options);
     return plan.ok() ? std::string() : plan.error().message;
   };
-  EXPECT_EQ(error({.tp = 4}),
-            "tp 4 is 4 ranks, but there are 8 devices; tp x dp x pp must be their number");
+  EXPECT_EQ(
+      error({.tp = 4}),
+      "tp 4 is 4 ranks, but there are 8 devices (--count); tp x dp x pp must be their number");
   EXPECT_NE(error({.tp = 8, .ep = 3}).find("set ep to 8 or to 1"), std::string::npos);
   EXPECT_NE(error({.tp = 8}, 8).find("cp is 8"), std::string::npos);
+  EXPECT_EQ(plan_deployment(glm5(), on("h200", 128, Release::kFp8, {.tp = 128})).error().message,
+            "tp is 128, but must divide the model's num_attention_heads (64); set it to 64");
   EXPECT_EQ(plan_deployment(glm5(), on("h200", 6, Release::kFp8, {.tp = 6})).error().message,
             "tp is 6, but must divide the model's num_attention_heads (64); set it to 4");
 }

@@ -38,10 +38,6 @@ Status check_layout(const RankLayout& l, const ModelConfig& config) {
   if (l.tp < 1 || l.dp < 1 || l.pp < 1 || l.ep < 1) {
     return invalid("tp, dp, pp and ep must be 1 or more");
   }
-  if (l.tp > config.num_attention_heads) {
-    return invalid(str("tp is ", l.tp, ", but the model has ", config.num_attention_heads,
-                       " heads; every rank needs one"));
-  }
   if (config.num_attention_heads % l.tp != 0) {
     int works = l.tp - 1;
     while (config.num_attention_heads % works) --works;
