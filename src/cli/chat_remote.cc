@@ -1,4 +1,5 @@
 // glint chat with a server, over OpenAI's API.
+#include <algorithm>
 #include <chrono>
 #include <utility>
 
@@ -113,12 +114,17 @@ class ChunkReader {
   bool read_call(const Json& call, std::vector<Delta>& deltas) {
     const Json* function = call.find("function");
     if (!function) return true;
-    if (const std::string* name = text_of(*function, "name"))
-      deltas.push_back({Delta::Kind::kToolBegin, *name, num_calls_++});
+    // Some servers repeat an empty name with each piece of the arguments.
+    const std::string* name = text_of(*function, "name");
+    const bool begins = name && !name->empty();
+    if (begins) deltas.push_back({Delta::Kind::kToolBegin, *name, num_calls_++});
     if (num_calls_ == 0) return false;
+    const Json* index = call.find("index");
+    const bool says = !begins && index && index->is_int() && index->as_int() >= 0;
+    const std::int64_t last = num_calls_ - 1, at = says ? std::min(index->as_int(), last) : last;
     const std::string* arguments = text_of(*function, "arguments");
     if (arguments && !arguments->empty())
-      deltas.push_back({Delta::Kind::kToolArguments, *arguments, num_calls_ - 1});
+      deltas.push_back({Delta::Kind::kToolArguments, *arguments, static_cast<int>(at)});
     return true;
   }
 

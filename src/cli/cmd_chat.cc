@@ -89,11 +89,14 @@ class Chat {
   Result<Json::Array> answer() {
     ParsedAnswer parsed;
     last_kind_ = Delta::Kind::kContent;
-    GLINT_TRY(
-        const ChatSource::End end,
-        source_.answer(messages_, [&](const std::vector<Delta>& deltas) { show(deltas, parsed); }));
-    cli_.console.print("\n");
+    bool shown = false;
+    Result<ChatSource::End> done = source_.answer(messages_, [&](const std::vector<Delta>& deltas) {
+      show(deltas, parsed);
+      shown = true;
+    });
+    if (done.ok() || shown) cli_.console.print("\n");
     cli_.console.flush();
+    GLINT_TRY(const ChatSource::End end, std::move(done));
     // A call that was stopped has no result, and half of one could not be sent again.
     if (end.stopped) parsed.calls.clear();
     messages_.push_back(message_of(parsed));

@@ -92,7 +92,7 @@ def ctrl_c_stops_the_answer(server):
 
 
 def calls_that_are_no_json(stopped):
-    """Calls by another server, one without arguments and one cut in the middle, go back as they came; after Ctrl-C none does."""
+    """Calls by another server, in pieces that take turns, and one cut in the middle, go back as they came; after Ctrl-C none does."""
     asked = []
 
     class Other(http.server.BaseHTTPRequestHandler):
@@ -101,7 +101,8 @@ def calls_that_are_no_json(stopped):
 
         def do_POST(self):
             asked.append(json.loads(self.rfile.read(int(self.headers["content-length"])))["messages"])
-            calls = [{"function": {"name": "now"}}, {"function": {"name": "cut", "arguments": '{"a": "b'}}]
+            calls = [{"function": {"name": "now"}}, {"function": {"name": "cut", "arguments": '{"a":'}},
+                     {"index": 0, "function": {"name": "", "arguments": "{}"}}, {"index": 1, "function": {"arguments": ' "b'}}]
             delta = {"content": "done"} if len(asked) > 1 else {"tool_calls": calls}
             self.send("data: " + json.dumps({"choices": [{"delta": delta}]}) + "\n\n")
             while stopped and len(asked) == 1:

@@ -234,7 +234,7 @@ void ParsedAnswer::add(const std::vector<Delta>& deltas) {
         calls.push_back({delta.text, ""});
         break;
       case Kind::kToolArguments:
-        calls.back().arguments += delta.text;
+        calls[static_cast<std::size_t>(delta.tool)].arguments += delta.text;
         break;
       case Kind::kToolEnd:
         break;
