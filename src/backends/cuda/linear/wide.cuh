@@ -16,7 +16,8 @@ inline constexpr int kWideRows = 128, kHalfRows = 64, kWideWeights = 128;
 inline constexpr int kWideBlock = 256;  // two warpgroups, of 64 rows of the weight each
 inline constexpr int kHalfSums = kHalfRows / 2, kWideSums = kWideRows / 2;  // of a thread
 
-template <WeightFormat kFormat, int kRows>
+// kSlices: of k, of a thread block.
+template <WeightFormat kFormat, int kRows, int kSlices = 1>
 struct WideShape {
   static constexpr int kXBytes = kRows * 2 * kStep;  // of a step
   static constexpr int kCodeBytes = kWideWeights * Codes<kFormat>::kBytes;
@@ -24,8 +25,10 @@ struct WideShape {
   static constexpr int kBlocks = kRows == kHalfRows ? 2 : 1;
   static constexpr int kBF16Stages = kBlocks == 2 ? 2 : 3;
   static constexpr int kStages = kFormat == WeightFormat::kBF16 ? kBF16Stages : 4;  // of codes
-  static constexpr int kSharedBytes = 2 * kXBytes + kStages * kCodeBytes;
-  static_assert(kRows / 2 * kWideBlock * 4 <= kSharedBytes);  // which replace them
+  static constexpr int kStagesBytes = 2 * kXBytes + kStages * kCodeBytes;
+  static constexpr int kSumsBytes = kRows / 2 * kWideBlock * 4;  // of a slice
+  static constexpr int kSharedBytes = kStagesBytes + (kSlices - 1) * kSumsBytes;
+  static_assert(kSumsBytes <= kStagesBytes);  // those of the last slice replace them
   static_assert(kBlocks * (kSharedBytes + 1024) <= 228 << 10);
 };
 
@@ -183,19 +186,19 @@ __device__ void add_wide_span(float (&slice)[kHalves * kHalfSums],
   }
 }
 
-// Adds up what the blocks of a cluster, a slice each, left in `totals`, and writes it: each block
-// an equal share of every thread's sums.
-template <int kSums, Epilogue kEpilogue>
-__device__ void add_slices(const ProductArgs& p, const RowTile& tile, std::int64_t n, float* totals,
-                           float factor, float up_factor) {
+// Adds up what the blocks of a cluster left of `count` slices, kSlices each, and writes it: each
+// block an equal share of every thread's sums, which totals_of(slice of the block) has.
+template <int kSlices, int kSums, Epilogue kEpilogue, class TotalsOf>
+__device__ void add_slices(const ProductArgs& p, const RowTile& tile, std::int64_t n, int count,
+                           TotalsOf&& totals_of, float factor, float up_factor) {
   const auto cluster = this_cluster();
   cluster.sync();
-  const int count = static_cast<int>(cluster.num_blocks()), t = threadIdx.x % 4;
-  const int rank = static_cast<int>(cluster.block_rank()), each = kSums / 4 / count;
+  const int t = threadIdx.x % 4, rank = static_cast<int>(cluster.block_rank());
+  const int each = kSums / 4 / static_cast<int>(cluster.num_blocks());
   for (int j = rank * each; j < (rank + 1) * each; ++j) {
     float sums[4] = {};
     for (int s = 0; s < count; ++s) {
-      const float* const theirs = cluster.map_shared_rank(totals, s);
+      const float* const theirs = cluster.map_shared_rank(totals_of(s % kSlices), s / kSlices);
 #pragma unroll
       for (int e = 0; e < 4; ++e) sums[e] += theirs[(4 * j + e) * kWideBlock];
     }
@@ -213,23 +216,24 @@ __device__ void add_slices(const ProductArgs& p, const RowTile& tile, std::int64
   cluster.sync();  // nobody's sums go before all have read them
 }
 
-// The blocks of a cluster have a slice of k each, of one tile.
-template <WeightFormat kFormat, int kRows, Epilogue kEpilogue>
+// The blocks of a cluster have kSlices slices of k each, one after the other, of one tile.
+template <WeightFormat kFormat, int kRows, int kSlices, Epilogue kEpilogue>
 __device__ __forceinline__ void wide_product(const ProductArgs& p) {
-  using Shape = WideShape<kFormat, kRows>;
+  using Shape = WideShape<kFormat, kRows, kSlices>;
   constexpr int kHalves = kRows / kHalfRows, kSums = kHalves * kHalfSums;
   extern __shared__ __align__(128) std::byte shared[];
   std::byte* const codes = shared + 2 * Shape::kXBytes;
   constexpr int kOut = kWideWeights / 16 * kRowsOf16<kEpilogue>;  // outputs of a row of x
   const Slices slices = slices_of(p.k);
-  const RowTile tile = find_row_tile<kRows>(p, blockIdx.x / slices.count);
+  const int blocks = (slices.count + kSlices - 1) / kSlices;  // of a cluster
+  const RowTile tile = find_row_tile<kRows>(p, blockIdx.x / blocks);
   if (tile.first >= tile.end) return;
   const WeightRows<kEpilogue> weights(p, tile, std::int64_t{blockIdx.y} * kOut);
   const RowCopy<kWideWeights, Codes<kFormat>::kBytes> copy_w(
       [&](int i) { return weights.of(i).data + weights.row(i) * Codes<kFormat>::row_bytes(p.k); });
   const int steps = (p.k + kStep - 1) / kStep;
-  const int begin = static_cast<int>(blockIdx.x) % slices.count * slices.steps;
-  const int end = min(begin + slices.steps, steps);
+  const int begin = static_cast<int>(blockIdx.x) % blocks * kSlices * slices.steps;
+  const int end = min(begin + kSlices * slices.steps, steps);
   const auto start_copy = [&](int step) {
     if (step < end) {
       copy_w.start(codes + step % Shape::kStages * Shape::kCodeBytes,
@@ -245,69 +249,84 @@ __device__ __forceinline__ void wide_product(const ProductArgs& p) {
   x.load(begin * kStep, p.k);
   for (int i = 0; i < Shape::kStages - 1; ++i) start_copy(begin + i);
   x.store(shared + begin % 2 * Shape::kXBytes);
-  float slice[kSums] = {}, span[kHalves][kHalfSums] = {};
-  for (int step = begin; step < end; ++step) {
-    __pipeline_wait_prior(Shape::kStages - 2);
-    __syncthreads();  // codes and x of all threads are there, and those of the step before free
-    start_copy(step + Shape::kStages - 1);
-    const std::byte* const own = codes + step % Shape::kStages * Shape::kCodeBytes;
-    const std::uint32_t own_x = describe_x(shared + step % 2 * Shape::kXBytes);
-    if (step + 1 < end) x.load((step + 1) * kStep, p.k);
-    const SpanScales upper =
-        load_span_scales<kFormat>(weights.w, weights.row(first_row), step, p.k);
-    const SpanScales lower =
-        kEpilogue == Epilogue::kSiluMul
-            ? load_span_scales<kFormat>(weights.up, weights.row(first_row + 8), step, p.k)
-            : upper;
-    std::uint32_t scales[2] = {};
-    if constexpr (kFormat == WeightFormat::kNvfp4) {
+  // A thread's sums of a slice.
+  const auto totals_of = [&](int i) {
+    std::byte* const sums =
+        i + 1 < kSlices ? shared + Shape::kStagesBytes + i * Shape::kSumsBytes : shared;
+    return reinterpret_cast<float*>(sums) + threadIdx.x;
+  };
+  float span[kHalves][kHalfSums] = {};
+  int step = begin;
+#pragma unroll 1
+  for (int i = 0; i < kSlices; ++i) {
+    const int slice_end = min(begin + (i + 1) * slices.steps, end);
+    float slice[kSums] = {};
+    for (; step < slice_end; ++step) {
+      __pipeline_wait_prior(Shape::kStages - 2);
+      __syncthreads();  // codes and x of all threads are there, and those of the step before free
+      start_copy(step + Shape::kStages - 1);
+      const std::byte* const own = codes + step % Shape::kStages * Shape::kCodeBytes;
+      const std::uint32_t own_x = describe_x(shared + step % 2 * Shape::kXBytes);
+      if (step + 1 < end) x.load((step + 1) * kStep, p.k);
+      const SpanScales upper =
+          load_span_scales<kFormat>(weights.w, weights.row(first_row), step, p.k);
+      const SpanScales lower =
+          kEpilogue == Epilogue::kSiluMul
+              ? load_span_scales<kFormat>(weights.up, weights.row(first_row + 8), step, p.k)
+              : upper;
+      std::uint32_t scales[2] = {};
+      if constexpr (kFormat == WeightFormat::kNvfp4) {
 #pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        const int r = row + half * 8;
-        const std::byte* const of_row = weights.of(r).scale + weights.row(r) * (p.k / kNvfp4Group);
-        scales[half] = Codes<kFormat>::template load_scales<true>(
-            of_row, step * kStep + Codes<kFormat>::column(t, 0), p.k);
+        for (int half = 0; half < 2; ++half) {
+          const int r = row + half * 8;
+          const std::byte* const of_row =
+              weights.of(r).scale + weights.row(r) * (p.k / kNvfp4Group);
+          scales[half] = Codes<kFormat>::template load_scales<true>(
+              of_row, step * kStep + Codes<kFormat>::column(t, 0), p.k);
+        }
       }
+      std::uint32_t a[4][4], b[4][4];
+      decode_span<kFormat>(a, own, row, 0, scales);
+      start_span(span, a, own_x, 0);
+      decode_span<kFormat>(b, own, row, 1, scales);
+      add_wide_span<kFormat>(slice, span, upper.of[0], lower.of[0]);
+      start_span(span, b, own_x, 1);
+      if (step + 1 < end) x.store(shared + (step + 1) % 2 * Shape::kXBytes);
+      add_wide_span<kFormat>(slice, span, upper.of[1], lower.of[1]);
     }
-    std::uint32_t a[4][4], b[4][4];
-    decode_span<kFormat>(a, own, row, 0, scales);
-    start_span(span, a, own_x, 0);
-    decode_span<kFormat>(b, own, row, 1, scales);
-    add_wide_span<kFormat>(slice, span, upper.of[0], lower.of[0]);
-    start_span(span, b, own_x, 1);
-    if (step + 1 < end) x.store(shared + (step + 1) % 2 * Shape::kXBytes);
-    add_wide_span<kFormat>(slice, span, upper.of[1], lower.of[1]);
+    if (i + 1 == kSlices) {
+      let_next_start();
+      __syncthreads();  // codes and x have been read
+    }
+    // Zeros of a slice past the end.
+    float* const totals = totals_of(i);
+#pragma unroll
+    for (int j = 0; j < kSums; ++j) totals[j * kWideBlock] = 0.0f + slice[j];
   }
 
-  let_next_start();
-  __syncthreads();  // codes and x have been read
-  float* const totals = reinterpret_cast<float*>(shared) + threadIdx.x;
-  // Zeros of a slice past the end.
-#pragma unroll
-  for (int i = 0; i < kSums; ++i) totals[i * kWideBlock] = 0.0f + slice[i];
   const float factor = factor_of<kFormat>(weights.w);
   const float up_factor = kEpilogue == Epilogue::kSiluMul ? factor_of<kFormat>(weights.up) : factor;
   const std::int64_t n = weights.n0 + first_row / 16 * kRowsOf16<kEpilogue> + g;
-  add_slices<kSums, kEpilogue>(p, tile, n, totals, factor, up_factor);
+  add_slices<kSlices, kSums, kEpilogue>(p, tile, n, slices.count, totals_of, factor, up_factor);
 }
 
-template <WeightFormat kFormat, int kRows, Epilogue kEpilogue>
+template <WeightFormat kFormat, int kRows, int kSlices, Epilogue kEpilogue>
 __global__ void __launch_bounds__(kWideBlock, WideShape<kFormat, kRows>::kBlocks)
     wide_kernel(const ProductArgs p) {
   constexpr Kernel kKernel = kRows == kHalfRows ? Kernel::kHalfWide : Kernel::kWide;
   if constexpr (is_ever_chosen(kKernel, true, kArch)) {
-    wide_product<kFormat, kRows, kEpilogue>(p);
+    wide_product<kFormat, kRows, kSlices, kEpilogue>(p);
   }
 }
 
-template <WeightFormat kFormat, int kRows, Epilogue kEpilogue>
-void launch_wide(const ProductArgs& p, const Gpu& gpu) {
-  using Shape = WideShape<kFormat, kRows>;
-  const auto kernel = wide_kernel<kFormat, kRows, kEpilogue>;
+template <WeightFormat kFormat, int kRows, int kSlices, Epilogue kEpilogue>
+void launch_wide_slices(const ProductArgs& p, const Gpu& gpu) {
+  using Shape = WideShape<kFormat, kRows, kSlices>;
+  const auto kernel = wide_kernel<kFormat, kRows, kSlices, kEpilogue>;
   // A failure shows as the launch's error.
   cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, Shape::kSharedBytes);
   constexpr int kOut = kWideWeights / 16 * kRowsOf16<kEpilogue>;
-  const auto blocks = static_cast<unsigned>(slices_of(p.k).count);
+  const auto blocks = static_cast<unsigned>((slices_of(p.k).count + kSlices - 1) / kSlices);
   const LaunchShape shape = {.grid = dim3(static_cast<unsigned>(most_tiles(p, kRows)) * blocks,
                                           static_cast<unsigned>((p.n + kOut - 1) / kOut),
                                           static_cast<unsigned>(p.offsets ? 1 : p.matrices)),
@@ -315,6 +334,20 @@ void launch_wide(const ProductArgs& p, const Gpu& gpu) {
                              .shared = Shape::kSharedBytes,
                              .cluster = blocks};
   launch_in_order(kernel, shape, gpu, p);
+}
+
+template <WeightFormat kFormat, int kRows, Epilogue kEpilogue>
+void launch_wide(const ProductArgs& p, const Gpu& gpu) {
+  if constexpr (kRows == kWideRows) {
+    // Clusters that do not all find room at once become smaller ones.
+    constexpr int kOut = kWideWeights / 16 * kRowsOf16<kEpilogue>;
+    const int count = slices_of(p.k).count;
+    const std::int64_t clusters = most_tiles(p, kRows) * ((p.n + kOut - 1) / kOut) * p.matrices;
+    if (count > 1 && clusters > (gpu.num_sms - 8) / count) {
+      return launch_wide_slices<kFormat, kRows, 2, kEpilogue>(p, gpu);
+    }
+  }
+  launch_wide_slices<kFormat, kRows, 1, kEpilogue>(p, gpu);
 }
 
 }  // namespace glint::cuda
