@@ -2,6 +2,8 @@
 // device; kernels, which are compiled once for each architecture, by those of their own.
 #pragma once
 
+#include <cstdint>
+
 namespace glint::cuda {
 
 struct Arch {
@@ -22,6 +24,13 @@ constexpr Arch arch_of(int capability) {
   if (major == 8) arch.shared_bytes = (capability == 80 || capability == 87 ? 163 : 99) << 10;
   if (major == 12) arch.shared_bytes = 99 << 10;
   return arch;
+}
+
+// Clusters of `size` thread blocks that find room at once, with `each` blocks a multiprocessor. A
+// cluster lies within one group of multiprocessors, and the groups' sizes are no multiples of it:
+// of an H200's 132 there is room for 15 clusters of eight, and 31 of four.
+constexpr std::int64_t clusters_at_once(int num_sms, int size, int each) {
+  return (num_sms - std::int64_t{8}) * each / size;
 }
 
 }  // namespace glint::cuda

@@ -237,10 +237,11 @@ void launch_sparse_mla_512(const SparseMlaArgs& args, const Gpu& gpu) {
   if (tokens >= kManyTokens && attention.k <= kMostKeys) {
     return launch_one_block(attention, tokens, fp8, gpu);
   }
-  // 132 multiprocessors, each of which two thread blocks share, have room for 31 clusters of eight
-  // at once. Somewhat more tokens take smaller ones.
+  // Two thread blocks share a multiprocessor. Somewhat more tokens than there is room for clusters
+  // of eight take smaller ones.
   const std::int64_t clusters = tokens * ((attention.heads + kHeads - 1) / kHeads);
-  if (gpu.arch.clusters && attention.k <= kMostKeys && clusters > gpu.num_sms / 4 - 2) {
+  if (gpu.arch.clusters && attention.k <= kMostKeys &&
+      clusters > clusters_at_once(gpu.num_sms, kMostParts, 2)) {
     if (clusters <= gpu.num_sms * 2 / 5) {
       if (fp8) return launch<true, 2, 2>(attention, tokens, gpu);
       return launch<false, 2, 2>(attention, tokens, gpu);

@@ -26,7 +26,10 @@ Kernel choose_kernel(const ProductShape& shape, const Arch& arch, int num_sms) {
   if (shape.m <= 32) return some;
   if (!arch.wgmma) return Kernel::kTile;
   if (2 * blocks(128, 128) >= num_sms) return Kernel::kFlow;
-  return shape.m <= 64 ? Kernel::kHalfWide : Kernel::kWide;
+  if (shape.m <= 64) return Kernel::kHalfWide;
+  const int slices = slices_of(shape.k).count;
+  const bool take_turns = slices > 1 && blocks(128, 128) > clusters_at_once(num_sms, slices, 1);
+  return take_turns ? Kernel::kWidePairs : Kernel::kWide;
 }
 
 }  // namespace glint::cuda

@@ -30,6 +30,7 @@ enum class Kernel {
   kFlow,       // 128 rows, by the instructions of whole warpgroups; blocks take tile after tile
   kHalfWide,   // the same with 64 rows, a cluster for each tile and all of k, two blocks an SM
   kWide,       // the same with 128 rows, one block an SM
+  kWidePairs,  // the same with two slices of k a block, where larger clusters would take turns
 };
 
 // Bytes of shared memory: the sums of eight warps, 16 of each row of x, padded against bank
@@ -61,6 +62,7 @@ constexpr bool is_ever_chosen(Kernel kernel, bool aligned, const Arch& target) {
     case Kernel::kFlow:
     case Kernel::kHalfWide:
     case Kernel::kWide:
+    case Kernel::kWidePairs:
       return aligned && target.wgmma;
   }
   return false;

@@ -38,10 +38,18 @@ TEST(ChooseKernel, a_cluster_shares_k_until_half_of_the_sms_have_a_tile) {
   EXPECT_EQ(of(32, 2048, 6144), Kernel::kCluster32);
   EXPECT_EQ(of(33, 2048, 6144), Kernel::kHalfWide);
   EXPECT_EQ(of(64, 2048, 6144), Kernel::kHalfWide);
-  EXPECT_EQ(of(65, 2048, 6144), Kernel::kWide);
-  EXPECT_EQ(of(512, 2048, 6144), Kernel::kWide);  // 64 tiles
-  EXPECT_EQ(of(513, 2048, 6144), Kernel::kFlow);  // 80
+  EXPECT_EQ(of(65, 2048, 6144), Kernel::kWidePairs);
+  EXPECT_EQ(of(512, 2048, 6144), Kernel::kWidePairs);  // 64 tiles
+  EXPECT_EQ(of(513, 2048, 6144), Kernel::kFlow);       // 80
   EXPECT_EQ(of(33, 154880, 6144), Kernel::kFlow);
+}
+
+TEST(ChooseKernel, clusters_that_do_not_all_find_room_are_halved) {
+  EXPECT_EQ(of(128, 15 * 128, 6144), Kernel::kWide);
+  EXPECT_EQ(of(128, 16 * 128, 6144), Kernel::kWidePairs);
+  EXPECT_EQ(of(128, 31 * 128, 2048), Kernel::kWide);
+  EXPECT_EQ(of(128, 32 * 128, 2048), Kernel::kWidePairs);
+  EXPECT_EQ(of(128, 6144, 256), Kernel::kWide);  // a slice alone needs no cluster
 }
 
 TEST(ChooseKernel, experts_go_by_the_rows_of_each) {

@@ -42,9 +42,11 @@ void launch_as(const ProductArgs& p, const Gpu& gpu) {
     case Kernel::kFlow:
       return launch_flow<kFormat, kEpilogue>(p, gpu);
     case Kernel::kHalfWide:
-      return launch_wide<kFormat, kHalfRows, kEpilogue>(p, gpu);
+      return launch_wide<kFormat, kHalfRows, 1, kEpilogue>(p, gpu);
     case Kernel::kWide:
-      return launch_wide<kFormat, kWideRows, kEpilogue>(p, gpu);
+      return launch_wide<kFormat, kWideRows, 1, kEpilogue>(p, gpu);
+    case Kernel::kWidePairs:
+      return launch_wide<kFormat, kWideRows, 2, kEpilogue>(p, gpu);
   }
 }
 

@@ -17,7 +17,7 @@ inline constexpr int kWideBlock = 256;  // two warpgroups, of 64 rows of the wei
 inline constexpr int kHalfSums = kHalfRows / 2, kWideSums = kWideRows / 2;  // of a thread
 
 // kSlices: of k, of a thread block.
-template <WeightFormat kFormat, int kRows, int kSlices = 1>
+template <WeightFormat kFormat, int kRows, int kSlices>
 struct WideShape {
   static constexpr int kXBytes = kRows * 2 * kStep;  // of a step
   static constexpr int kCodeBytes = kWideWeights * Codes<kFormat>::kBytes;
@@ -311,16 +311,18 @@ __device__ __forceinline__ void wide_product(const ProductArgs& p) {
 }
 
 template <WeightFormat kFormat, int kRows, int kSlices, Epilogue kEpilogue>
-__global__ void __launch_bounds__(kWideBlock, WideShape<kFormat, kRows>::kBlocks)
+__global__ void __launch_bounds__(kWideBlock, WideShape<kFormat, kRows, kSlices>::kBlocks)
     wide_kernel(const ProductArgs p) {
-  constexpr Kernel kKernel = kRows == kHalfRows ? Kernel::kHalfWide : Kernel::kWide;
+  constexpr Kernel kKernel = kRows == kHalfRows ? Kernel::kHalfWide
+                             : kSlices == 1     ? Kernel::kWide
+                                                : Kernel::kWidePairs;
   if constexpr (is_ever_chosen(kKernel, true, kArch)) {
     wide_product<kFormat, kRows, kSlices, kEpilogue>(p);
   }
 }
 
 template <WeightFormat kFormat, int kRows, int kSlices, Epilogue kEpilogue>
-void launch_wide_slices(const ProductArgs& p, const Gpu& gpu) {
+void launch_wide(const ProductArgs& p, const Gpu& gpu) {
   using Shape = WideShape<kFormat, kRows, kSlices>;
   const auto kernel = wide_kernel<kFormat, kRows, kSlices, kEpilogue>;
   // A failure shows as the launch's error.
@@ -334,20 +336,6 @@ void launch_wide_slices(const ProductArgs& p, const Gpu& gpu) {
                              .shared = Shape::kSharedBytes,
                              .cluster = blocks};
   launch_in_order(kernel, shape, gpu, p);
-}
-
-template <WeightFormat kFormat, int kRows, Epilogue kEpilogue>
-void launch_wide(const ProductArgs& p, const Gpu& gpu) {
-  if constexpr (kRows == kWideRows) {
-    // Clusters that do not all find room at once become smaller ones.
-    constexpr int kOut = kWideWeights / 16 * kRowsOf16<kEpilogue>;
-    const int count = slices_of(p.k).count;
-    const std::int64_t clusters = most_tiles(p, kRows) * ((p.n + kOut - 1) / kOut) * p.matrices;
-    if (count > 1 && clusters > (gpu.num_sms - 8) / count) {
-      return launch_wide_slices<kFormat, kRows, 2, kEpilogue>(p, gpu);
-    }
-  }
-  launch_wide_slices<kFormat, kRows, 1, kEpilogue>(p, gpu);
 }
 
 }  // namespace glint::cuda
