@@ -2,8 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include <filesystem>
-#include <fstream>
+#include "base/fake_root.h"
 
 namespace glint {
 namespace {
@@ -14,22 +13,15 @@ TEST(Memory, some_of_all_is_available) {
 }
 
 TEST(Memory, below_a_root_it_is_what_the_files_there_say) {
-  namespace fs = std::filesystem;
-  const std::string root = testing::TempDir() + "glint-memory-root";
-  fs::remove_all(root);
-  const auto write = [&](const std::string& path, const std::string& text) {
-    fs::create_directories(fs::path(root + path).parent_path());
-    std::ofstream(root + path) << text;
-  };
-  write("/proc/meminfo", "MemTotal:  8388608 kB\nMemAvailable:  4194304 kB\n");
-  EXPECT_EQ(total_memory(root), std::int64_t{8} << 30);
-  EXPECT_EQ(available_memory(root), std::int64_t{4} << 30);
-  write("/proc/self/cgroup", "0::/group\n");
-  write("/sys/fs/cgroup/group/memory.max", "2147483648\n");
-  write("/sys/fs/cgroup/group/memory.stat", "anon 1073741824\nfile 7\n");
-  EXPECT_EQ(total_memory(root), std::int64_t{2} << 30);
-  EXPECT_EQ(available_memory(root), std::int64_t{1} << 30);
-  fs::remove_all(root);
+  const FakeRoot files;
+  files.write("/proc/meminfo", "MemTotal:  8388608 kB\nMemAvailable:  4194304 kB\n");
+  EXPECT_EQ(total_memory(files.root), std::int64_t{8} << 30);
+  EXPECT_EQ(available_memory(files.root), std::int64_t{4} << 30);
+  files.write("/proc/self/cgroup", "0::/group\n");
+  files.write("/sys/fs/cgroup/group/memory.max", "2147483648\n");
+  files.write("/sys/fs/cgroup/group/memory.stat", "anon 1073741824\nfile 7\n");
+  EXPECT_EQ(total_memory(files.root), std::int64_t{2} << 30);
+  EXPECT_EQ(available_memory(files.root), std::int64_t{1} << 30);
 }
 
 }  // namespace

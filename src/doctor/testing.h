@@ -1,41 +1,15 @@
-// Trees of files of other machines, for tests.
+// Files of other machines, for tests.
 #pragma once
 
-#include <gtest/gtest.h>
-#include <unistd.h>
-
-#include <filesystem>
-#include <fstream>
 #include <string>
 
+#include "base/fake_root.h"
 #include "base/str.h"
 
 namespace glint {
 
-class FakeMachine {
+class FakeMachine : public FakeRoot {
  public:
-  FakeMachine() {
-    static int count = 0;
-    root = testing::TempDir() + str("glint-machine-", ::getpid(), "-", ++count);
-    std::filesystem::create_directories(root);
-  }
-  ~FakeMachine() { std::filesystem::remove_all(root); }
-  FakeMachine(const FakeMachine&) = delete;
-  FakeMachine& operator=(const FakeMachine&) = delete;
-
-  void write(const std::string& path, const std::string& text) const {
-    make_folder_of(path);
-    std::ofstream(root + path, std::ios::binary) << text;
-  }
-  void link(const std::string& path, const std::string& target) const {
-    make_folder_of(path);
-    std::filesystem::create_symlink(target, root + path);
-  }
-  void program(const std::string& path, const std::string& script) const {
-    write(path, "#!/bin/sh\n" + script);
-    std::filesystem::permissions(root + path, std::filesystem::perms::owner_all);
-  }
-
   // A machine of so many CPUs, 64 GiB of which 48 are free, and the limits of most distributions.
   void write_host(int cpus, const std::string& flags) const {
     std::string info;
@@ -128,13 +102,7 @@ class FakeMachine {
                 root, "/smi/peers;;\n\"topo -m\") cat ", root, "/smi/links;;\nesac\n"));
   }
 
-  std::string root;
-
  private:
-  void make_folder_of(const std::string& path) const {
-    std::filesystem::create_directories(std::filesystem::path(root + path).parent_path());
-  }
-
   // Two extended capabilities: error reporting, then ACS with its control register.
   static std::string config_space(bool redirect) {
     std::string out(4096, '\0');
