@@ -244,11 +244,9 @@ def what_does_not_fit_is_refused(tmp):
         process.communicate(timeout=20)
 
 
-with tempfile.TemporaryDirectory() as folder:
-    tests = (what_does_not_fit_is_refused, bits_are_those_of_the_engine_in_process, ranks_answer, a_server_that_is_killed_or_hangs_loses_nothing, what_lies_is_named)
-    for test in (one for one in tests if one.__name__ in sys.argv[4:] or len(sys.argv) == 4):
+tests = (what_does_not_fit_is_refused, bits_are_those_of_the_engine_in_process, ranks_answer, a_server_that_is_killed_or_hangs_loses_nothing, what_lies_is_named)
+for test in (one for one in tests if one.__name__ in sys.argv[4:] or len(sys.argv) == 4):
+    with tempfile.TemporaryDirectory() as tmp:
         begin = time.monotonic()
-        each = pathlib.Path(folder) / test.__name__
-        each.mkdir()
-        test(each)
+        test(pathlib.Path(tmp))
         print(f"{test.__name__}: {time.monotonic() - begin:.1f} s", flush=True)

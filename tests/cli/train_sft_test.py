@@ -98,8 +98,8 @@ def sigterm_saves(tmp):
 
 def a_killed_run_goes_on_over_other_ranks(tmp):
     """Killed in the middle of a step: the last checkpoint is whole, and any number of ranks takes it up."""
-    short = ("--lr", 1e-4, "--dtype", "f32", "--save-interval", 2, "--mtp-loss", 0.3)
-    with subprocess.Popen([GLINT, *map(str, train(tmp, "killed", *short, "--steps", 100000, "--dp", 2))], stdout=subprocess.PIPE, text=True) as process:
+    short = ("--lr", 1e-4, "--dtype", "f32", "--mtp-loss", 0.3)
+    with subprocess.Popen([GLINT, *map(str, train(tmp, "killed", *short, "--save-interval", 2, "--steps", 100000, "--dp", 2))], stdout=subprocess.PIPE, text=True) as process:
         while "step 3 of" not in process.stdout.readline():
             check(process.poll() is None, "it ended")
         process.kill()
@@ -118,6 +118,8 @@ def a_killed_run_goes_on_over_other_ranks(tmp):
         for a, b in zip(whole, again):
             for name in ("train/loss", "train/mtp_loss"):
                 check(abs(a[name] - b[name]) <= 1e-5 * a[name], name, (group, size, a, b))
+        if (group, size) != ("dp", 2):
+            shutil.rmtree(tmp / f"again-{group}-{size}")  # a checkpoint takes 300 MB
     whole_twice = output(*train(tmp, "twice", *short, "--steps", last, "--dp", 2))
     for name in ("model.safetensors", "optimizer/exp_avg_sq.safetensors"):
         check((tmp / f"twice/step-{last}" / name).read_bytes() == (tmp / f"again-dp-2/step-{last}" / name).read_bytes(),
