@@ -27,12 +27,16 @@ Console::Console(std::FILE* out, std::FILE* err, bool no_color)
       err_is_terminal_(is_terminal(fileno(err))),
       color_(out_is_terminal_ && !no_color) {}
 
-void Console::print(std::string_view text) { std::fwrite(text.data(), 1, text.size(), out_); }
+void Console::print(std::string_view text) {
+  if (std::fwrite(text.data(), 1, text.size(), out_) < text.size()) keep_error();
+}
 
-void Console::flush() { std::fflush(out_); }
+void Console::flush() {
+  if (std::fflush(out_) != 0) keep_error();
+}
 
 void Console::note(std::string_view line) {
-  std::fflush(out_);
+  flush();
   const std::string text = std::string(line) + "\n";
   std::fwrite(text.data(), 1, text.size(), err_);
   std::fflush(err_);
@@ -45,8 +49,13 @@ std::string Console::styled(std::string_view code, std::string_view text) const 
 }
 
 Status Console::close() {
-  if (std::fflush(out_) == 0 && !std::ferror(out_)) return Ok{};
-  return exhausted(str("cannot write to standard output: ", std::strerror(errno)));
+  flush();
+  if (error_ == 0) return Ok{};
+  return exhausted(str("cannot write to standard output: ", std::strerror(error_)));
+}
+
+void Console::keep_error() {
+  if (error_ == 0) error_ = errno;
 }
 
 }  // namespace glint

@@ -42,10 +42,12 @@ class Console {
 
  private:
   std::string styled(std::string_view code, std::string_view text) const;
+  void keep_error();
 
   std::FILE* out_;
   std::FILE* err_;
   bool out_is_terminal_, err_is_terminal_, color_;
+  int error_ = 0;  // errno of the first write to stdout that failed
 };
 
 }  // namespace glint

@@ -4,6 +4,8 @@
 #include <pty.h>
 #include <unistd.h>
 
+#include <cerrno>
+
 #include "cli/interrupt.h"
 
 namespace glint {
@@ -14,6 +16,8 @@ TEST(Console, a_full_disk_is_an_error) {
   ASSERT_NE(full, nullptr);
   Console console(full, stderr, false);
   console.print("x");
+  console.flush();
+  errno = ENOTEMPTY;  // of something since then
   EXPECT_EQ(console.close().error().message,
             "cannot write to standard output: No space left on device");
   std::fclose(full);
