@@ -276,6 +276,13 @@ void CudaDevice::synchronize() {
   check(cudaStreamSynchronize(gpu_.stream), "synchronize");
 }
 
+bool CudaDevice::is_idle() {
+  select();
+  const cudaError_t state = cudaStreamQuery(gpu_.stream);
+  if (state != cudaErrorNotReady) check(state, "query");
+  return state == cudaSuccess;
+}
+
 void CudaDevice::check(cudaError_t error, const char* call) const {
   if (error != cudaSuccess) check_cuda(error, str(name_, ": ", call, " after ", last_op_));
 }

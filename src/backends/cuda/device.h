@@ -36,6 +36,8 @@ class CudaDevice final : public Device {
   void wait(const Event& event) override;
   double seconds_between(const Event& from, const Event& to) override;
   void synchronize() override;
+  // Whether all that was launched has run; not while a graph is recorded.
+  bool is_idle();
   std::unique_ptr<Graph> capture(const std::function<void()>& run) override;
 
   const Gpu& gpu() const { return gpu_; }

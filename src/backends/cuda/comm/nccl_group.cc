@@ -17,6 +17,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 constexpr auto kLook = std::chrono::milliseconds(20);  // whether the group has ended
 constexpr auto kMostConnecting = std::chrono::seconds(120);
+constexpr auto kMostCalling = std::chrono::seconds(2);
+constexpr auto kMostLeaving = std::chrono::seconds(5);  // of the steps in flight, in windows
 // Sums of so many f32 at most are added by every rank.
 constexpr std::int64_t kMostAlone = std::int64_t{64} << 10;
 constexpr std::int64_t kFloat = sizeof(float);
@@ -62,6 +64,7 @@ Status NcclGroup::connect() {
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = 0;
   ncclComm_t comm = nullptr;
+  const std::lock_guard lock(calling_);
   ncclResult_t result = nccl_.CommInitRankConfig(&comm, size_, hello.id, rank_, &config);
   comm_ = comm;
   result = settle(result);
@@ -87,17 +90,31 @@ void NcclGroup::watch(const std::atomic<std::uint32_t>& host_ended) {
   while (!ending_ && host_ended.load() == 0) std::this_thread::sleep_for(kLook);
   if (ending_) return;
   ended_->store(1, std::memory_order_release);
+  // Kernels that talk through windows leave by themselves, and touch memory that the abort unmaps.
+  const auto begin = Clock::now();
+  while (has_windows_ && Clock::now() - begin < kMostLeaving) {
+    if (ending_) return;
+    std::this_thread::sleep_for(kLook);
+  }
+  // A call that is under way sees the end. One that waits for room in the device's queue, behind
+  // kernels that wait for who is lost, ends by the abort only.
+  const std::unique_lock lock(calling_, kMostCalling);
   if (const ncclComm_t comm = comm_.exchange(nullptr)) nccl_.CommAbort(comm);
 }
 
 NcclGroup::~NcclGroup() {
   ending_ = true;
   if (watcher_.joinable()) watcher_.join();
-  device_.synchronize();
+  if (!has_ended()) device_.synchronize();
+  const auto begin = Clock::now();
+  while (!device_.is_idle() && Clock::now() - begin < kMostLeaving) {
+    std::this_thread::sleep_for(kLook);
+  }
   if (const ncclComm_t comm = comm_) {
-    if (window_) settle(nccl_.CommWindowDeregister(comm, window_));
+    if (window_ && !has_ended()) settle(nccl_.CommWindowDeregister(comm, window_));
     nccl_.CommAbort(comm);
   }
+  device_.synchronize();
   if (window_memory_) nccl_.MemFree(window_memory_);
 }
 
@@ -107,6 +124,7 @@ Result<Windows> NcclGroup::make_windows() {
                   : Status(exhausted(str("no room on ", device_.name(), " for a window of ",
                                          kWindowBytes >> 20, " MiB")));
   };
+  has_windows_ = true;
   turns_ = device_.allocate(kWindowBlocks * sizeof(std::uint32_t));
   GLINT_TRY_STATUS(room(turns_.data()));
   if (nccl_.MemAlloc(&window_memory_, kWindowBytes) != ncclSuccess) window_memory_ = nullptr;
@@ -120,11 +138,16 @@ Result<Windows> NcclGroup::make_windows() {
     check_cuda(cudaMemsetAsync(window_memory_, 0, kFlagBytes, gpu.stream), "clear flags");
   });
   device_.synchronize();
-  ncclResult_t result = nccl_.CommWindowRegister(comm_, window_memory_, kWindowBytes, &window_,
-                                                 NCCL_WIN_COLL_SYMMETRIC);
-  // It says success, too, where it has but begun.
-  if (result == ncclSuccess) result = ncclInProgress;
-  result = settle(result);
+  ncclResult_t result = ncclInProgress;
+  {
+    const std::lock_guard lock(calling_);
+    if (const ncclComm_t comm = comm_) {
+      result = nccl_.CommWindowRegister(comm, window_memory_, kWindowBytes, &window_,
+                                        NCCL_WIN_COLL_SYMMETRIC);
+      // It says success, too, where it has but begun.
+      result = settle(result == ncclSuccess ? ncclInProgress : result);
+    }
+  }
   if (result != ncclSuccess || !window_) {
     return unavailable(str("NCCL makes no window of the GPUs' memory (",
                            nccl_.GetErrorString(result),
@@ -146,6 +169,7 @@ std::byte* NcclGroup::scratch(std::size_t bytes) {
 template <class Call>
 void NcclGroup::run(const char* name, Call&& call) {
   device_.run(name, [&](const Gpu& gpu) {
+    const std::lock_guard lock(calling_);
     const ncclComm_t comm = comm_;
     if (!comm) return;  // what comes of the step is nothing
     const ncclResult_t result = settle(call(comm, gpu.stream));

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <memory>
+#include <mutex>
 #include <thread>
 #include <vector>
 
@@ -41,7 +42,7 @@ class NcclGroup {
   Status connect();
   bool has_ended() const { return ended_->load(std::memory_order_acquire) != 0; }
   void watch(const std::atomic<std::uint32_t>& host_ended);
-  // The result of a call of NCCL, once it has been taken up.
+  // The result of a call of NCCL, once it has been taken up; the caller holds calling_.
   ncclResult_t settle(ncclResult_t result);
   template <class Call>
   void run(const char* name, Call&& call);
@@ -51,13 +52,14 @@ class NcclGroup {
   Comm& host_;
   CudaDevice& device_;
   const int rank_, size_;
+  std::timed_mutex calling_;                // held by whoever uses comm_
   std::atomic<ncclComm_t> comm_ = nullptr;  // null: it was ended
   Buffer pinned_, turns_;
   std::vector<Buffer> scratch_;  // the last; those before are in graphs that were recorded
   std::atomic<std::uint32_t>* ended_ = nullptr;  // in pinned_, for kernels that wait
   void* window_memory_ = nullptr;
   ncclWindow_t window_ = nullptr;
-  std::atomic<bool> ending_ = false;
+  std::atomic<bool> has_windows_ = false, ending_ = false;
   std::thread watcher_;
 };
 
