@@ -3,17 +3,10 @@
 #include <algorithm>
 #include <numeric>
 
+#include "train/as_tensor.h"
+
 namespace glint {
 namespace {
-
-Tensor as_tensor(std::span<float> values) {
-  return {reinterpret_cast<std::byte*>(values.data()), DType::kF32, {std::ssize(values)}};
-}
-
-// The same bits as whole numbers, which every group can move.
-Tensor as_tensor(std::span<double> values) {
-  return {reinterpret_cast<std::byte*>(values.data()), DType::kI32, {std::ssize(values) * 2}};
-}
 
 // Every rank's values, in the order of ranks.
 std::vector<double> gathered(std::span<double> values, Comm& comm) {

@@ -7,15 +7,12 @@
 #include "base/ceil_div.h"
 #include "base/memory.h"
 #include "base/str.h"
+#include "train/as_tensor.h"
 #include "train/optimizer.h"
 #include "train/parameter_part.h"
 
 namespace glint {
 namespace {
-
-Tensor as_tensor(std::span<float> values) {
-  return {reinterpret_cast<std::byte*>(values.data()), DType::kF32, {std::ssize(values)}};
-}
 
 bool is_trainable(WeightFormat format) {
   return format == WeightFormat::kF32 || format == WeightFormat::kBF16;

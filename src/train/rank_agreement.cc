@@ -1,21 +1,17 @@
 #include "train/rank_agreement.h"
 
+#include <span>
+
 #include "base/contains.h"
+#include "train/as_tensor.h"
 
 namespace glint {
-namespace {
-
-Tensor as_tensor(std::int32_t* values, int count) {
-  return Tensor(reinterpret_cast<std::byte*>(values), DType::kI32, {count});
-}
-
-}  // namespace
 
 Error interrupted() { return unavailable("interrupted"); }
 
 std::vector<std::int32_t> all_of(std::int32_t mine, Comm& comm) {
   std::vector<std::int32_t> all(static_cast<std::size_t>(comm.size()));
-  comm.all_gather(as_tensor(&mine, 1), as_tensor(all.data(), comm.size()));
+  comm.all_gather(as_tensor(std::span(&mine, 1)), as_tensor(all));
   return all;
 }
 
@@ -41,14 +37,14 @@ void StageSignal::hear(const GradientSource::OnPart& on_part) {
     return;
   }
   std::int32_t flag = 0;
-  mesh_.pp->recv(as_tensor(&flag, 1), shard_.stage - 1);
+  mesh_.pp->recv(as_tensor(std::span(&flag, 1)), shard_.stage - 1);
   goes_on_ = flag != 0;
 }
 
 void StageSignal::tell() {
   if (shard_.is_last()) return;
   std::int32_t flag = goes_on_;
-  mesh_.pp->send(as_tensor(&flag, 1), shard_.stage + 1);
+  mesh_.pp->send(as_tensor(std::span(&flag, 1)), shard_.stage + 1);
 }
 
 }  // namespace glint

@@ -6,19 +6,12 @@
 
 #include "base/contains.h"
 #include "base/str.h"
+#include "train/as_tensor.h"
 #include "train/parameter_part.h"
 #include "train/train_sequence.h"
 
 namespace glint {
 namespace {
-
-Tensor bytes_of(std::string& text) {
-  return {reinterpret_cast<std::byte*>(text.data()), DType::kU8, {std::ssize(text)}};
-}
-
-Tensor sizes_of(std::span<std::int64_t> sizes) {
-  return {reinterpret_cast<std::byte*>(sizes.data()), DType::kI32, {std::ssize(sizes) * 2}};
-}
 
 // An outcome as text, the result or the failure; and back.
 std::string write_result(const Result<std::string>& result) {
@@ -59,11 +52,11 @@ std::vector<std::string> TrainPeers::gather(std::string_view mine) const {
   if (count == 1) return {std::string(mine)};
   std::vector<std::int64_t> sizes(count);
   std::int64_t own = std::ssize(mine);
-  all_->all_gather(sizes_of({&own, 1}), sizes_of(sizes));
+  all_->all_gather(as_tensor(std::span(&own, 1)), as_tensor(sizes));
   const auto most = static_cast<std::size_t>(*std::max_element(sizes.begin(), sizes.end()));
   std::string padded(mine), together(most * count, '\0');
   padded.resize(most);
-  if (most > 0) all_->all_gather(bytes_of(padded), bytes_of(together));
+  if (most > 0) all_->all_gather(as_tensor(padded), as_tensor(together));
   std::vector<std::string> all;
   for (std::size_t r = 0; r < count; ++r) {
     all.push_back(together.substr(r * most, static_cast<std::size_t>(sizes[r])));
@@ -75,24 +68,24 @@ std::string TrainPeers::from_first(std::string_view mine) const {
   std::string text(mine);
   if (is_alone()) return text;
   std::int64_t size = std::ssize(text);
-  all_->broadcast(sizes_of({&size, 1}), 0);
+  all_->broadcast(as_tensor(std::span(&size, 1)), 0);
   text.resize(static_cast<std::size_t>(size));
-  if (size > 0) all_->broadcast(bytes_of(text), 0);
+  if (size > 0) all_->broadcast(as_tensor(text), 0);
   return text;
 }
 
 std::vector<std::string> TrainPeers::to_first(std::string mine) const {
   std::int64_t size = std::ssize(mine);
   if (!is_first()) {
-    all_->send(sizes_of({&size, 1}), 0);
-    if (size > 0) all_->send(bytes_of(mine), 0);
+    all_->send(as_tensor(std::span(&size, 1)), 0);
+    if (size > 0) all_->send(as_tensor(mine), 0);
     return {};
   }
   std::vector<std::string> all = {std::move(mine)};
   for (int r = 1; r < this->size(); ++r) {
-    all_->recv(sizes_of({&size, 1}), r);
+    all_->recv(as_tensor(std::span(&size, 1)), r);
     std::string& theirs = all.emplace_back(static_cast<std::size_t>(size), '\0');
-    if (size > 0) all_->recv(bytes_of(theirs), r);
+    if (size > 0) all_->recv(as_tensor(theirs), r);
   }
   return all;
 }
