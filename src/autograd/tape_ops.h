@@ -2,7 +2,8 @@
 //
 // While it records, blocks run as their compositions over primitives, so that whatever model/ and
 // ops/blocks compute is what is differentiated: there is no second source of the model. Else they
-// run fused, with the same bits. The indexer's ops have no gradient (ops/backward.h).
+// run fused, where a GPU rounds some sums otherwise (kBlockTolerance of ops/blocks/blocks.h). The
+// indexer's ops have no gradient (ops/backward.h).
 #pragma once
 
 #include <array>
