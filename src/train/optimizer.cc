@@ -69,7 +69,7 @@ double clip_scale(double norm, double clip) {
 double LearningRate::at(std::int64_t step) const {
   if (step <= warmup) return peak * static_cast<double>(step) / static_cast<double>(warmup);
   const double done =
-      std::min(1.0, static_cast<double>(step - warmup) /
+      std::min(1.0, static_cast<double>(step - 1 - warmup) /
                         static_cast<double>(std::max<std::int64_t>(total - warmup, 1)));
   switch (decay) {
     case Decay::kConstant:

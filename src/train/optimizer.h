@@ -38,7 +38,8 @@ double clip_scale(double norm, double clip);
 
 enum class Decay : std::uint8_t { kConstant, kLinear, kCosine };
 
-// Rises from 0 to `peak` over `warmup` steps, then falls to `least` at step `total`, and stays.
+// Rises to `peak` over `warmup` steps, then falls to `least`, which it has after step `total`: the
+// last step learns, too, and so does an only one (Megatron's schedule).
 struct LearningRate {
   double peak = 1e-6, least = 0;
   std::int64_t warmup = 0, total = 1;

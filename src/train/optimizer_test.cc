@@ -77,15 +77,18 @@ TEST(LearningRate, rises_and_falls) {
   EXPECT_DOUBLE_EQ(constant.at(12), 1);
   const LearningRate linear = {
       .peak = 1, .least = 0.2, .warmup = 4, .total = 12, .decay = Decay::kLinear};
-  EXPECT_DOUBLE_EQ(linear.at(8), 0.6);
-  EXPECT_DOUBLE_EQ(linear.at(12), 0.2);
+  EXPECT_DOUBLE_EQ(linear.at(5), 1);
+  EXPECT_DOUBLE_EQ(linear.at(9), 0.6);
+  EXPECT_DOUBLE_EQ(linear.at(12), 0.3);
+  EXPECT_DOUBLE_EQ(linear.at(13), 0.2);
   EXPECT_DOUBLE_EQ(linear.at(100), 0.2);
   const LearningRate cosine = {
       .peak = 1, .least = 0.2, .warmup = 4, .total = 12, .decay = Decay::kCosine};
   EXPECT_DOUBLE_EQ(cosine.at(4), 1);
-  EXPECT_DOUBLE_EQ(cosine.at(6), 0.2 + 0.8 * 0.5 * (1 + std::sqrt(0.5)));
-  EXPECT_DOUBLE_EQ(cosine.at(8), 0.6);
-  EXPECT_NEAR(cosine.at(12), 0.2, 1e-15);
+  EXPECT_DOUBLE_EQ(cosine.at(7), 0.2 + 0.8 * 0.5 * (1 + std::sqrt(0.5)));
+  EXPECT_DOUBLE_EQ(cosine.at(9), 0.6);
+  EXPECT_NEAR(cosine.at(13), 0.2, 1e-15);
+  EXPECT_DOUBLE_EQ((LearningRate{.peak = 3, .decay = Decay::kLinear}).at(1), 3) << "an only step";
   EXPECT_DOUBLE_EQ((LearningRate{.peak = 3}).at(1), 3);
 }
 
