@@ -134,8 +134,8 @@ constexpr Curve kCurves[] = {
      "The share of tokens whose ratio of probabilities was clipped: 0 with one step a round.",
      "train/pg_clipfrac", "share of tokens"},
     {"Parity",
-     "Log-probabilities of the engine that were compared with those of training, bit for bit. The "
-     "first that differs would have ended the run.",
+     "Log-probabilities of the engine that were compared with those of training, bit for bit. "
+     "Without --parity-gate the first that differs ends the run.",
      "parity/tokens", "compared"},
     {"Time", "Seconds of a round, rollouts and training.", "perf/step_time", "s"},
 };
