@@ -121,6 +121,13 @@ class Reader {
     return *role == Json("assistant") && weight->as_double() == 1;
   }
 
+  static bool has_thought(const Json& message) {
+    const Json *thought = message.find("reasoning_content"), *content = message.find("content");
+    return (thought && thought->is_string() && !thought->as_string().empty()) ||
+           (content && content->is_string() &&
+            content->as_string().find("</think>") != std::string::npos);
+  }
+
   // Learns from the assistants' messages from number `first` on.
   Result<TrainSequence> conversation(const Json& line, const Json& given, std::size_t first) {
     if (!given.is_array() || given.as_array().empty())
@@ -148,16 +155,17 @@ class Reader {
       GLINT_TRY(const bool learnt, is_learnt(given.as_array()[i], i));
       if (!learnt || i < first) continue;
       GLINT_TRY(const Ids before, rendered(line, messages, i, false));
-      if (common_prefix(before, ids) != before.size()) {
-        return invalid(str("the chat template writes what comes before message ", i + 1,
-                           " differently when more follows (as thoughts of earlier turns); split "
-                           "the conversation, give that message \"weight\": 0, or give "
-                           "\"chat_template_kwargs\" such as {\"clear_thinking\": false}"));
-      }
       GLINT_TRY(const Ids prompt, rendered(line, messages, i, true));
       // Not every message that follows begins with a token that ends an answer.
       GLINT_TRY(const Ids through, rendered(line, messages, i + 1, false));
       const bool is_prefix = common_prefix(through, ids) == through.size();
+      if (common_prefix(before, ids) != before.size() || (!is_prefix && has_thought(all[i]))) {
+        return invalid(str("the chat template writes message ", i + 1,
+                           ", or what comes before it, differently when more follows (as thoughts "
+                           "of earlier turns); split the conversation, give that message "
+                           "\"weight\": 0, or give \"chat_template_kwargs\" such as "
+                           "{\"clear_thinking\": false}"));
+      }
       const std::size_t end = is_prefix ? through.size() : ids.size();
       for (std::size_t t = common_prefix(prompt, ids); t < ids.size(); ++t) {
         if (t >= end && !is_end(ids[t])) break;

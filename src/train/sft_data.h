@@ -33,7 +33,8 @@ struct SftData {
 //   "prompt", "completion"  the loss is of the completion: two texts, or two lists of messages
 //   "text"                  all of it
 // An end is added where the last answer has none. Fails, naming the line, on anything else, and
-// where a template does not write the beginning of a conversation as it writes it in the whole.
+// where a template does not write the beginning of a conversation as it writes it in the whole, or
+// leaves out thoughts that are to be learnt.
 Result<SftData> read_sft_data(const SftFile& file);
 
 }  // namespace glint

@@ -174,7 +174,11 @@ def wrong_input_is_refused(tmp):
     thinks = {"role": "assistant", "content": "a", "reasoning_content": "hm", "tool_calls": [{"function": {"name": "f", "arguments": {}}}]}
     chat = {"messages": [{"role": "user", "content": "hi"}, thinks, {"role": "tool", "content": "b"},
                          {"role": "assistant", "content": "c"}, {"role": "user", "content": "ho"}]}
+    refuse(chat, "message 2", "clear_thinking")
+    thinks["weight"] = 0
     refuse(chat, "message 4", "clear_thinking")
+    turn = [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "<think>hm</think>a"}]
+    refuse({"messages": turn + turn}, "message 2", "clear_thinking")
     refused("train", "sft", TINY, "--out", tmp / "refused", words=["--data"])
     refused("train", "sft", TINY, "--data", data(tmp), "--out", tmp / "refused", "--beta1", 1, words=["--beta1"])
     check(not (tmp / "refused").exists(), "a refused run leaves nothing")
