@@ -242,18 +242,18 @@ GrpoOptions GrpoCommandOptions::grpo() const {
                               .eps_clip_high = eps_clip_high,
                               .eps_clip_c = eps_clip_c,
                               .kl_coef = kl_loss_coef,
-                              .kl = kl},
+                              .kl = kl,
+                              .mismatch = {.kind = use_tis      ? Mismatch::kTis
+                                                   : use_icepop ? Mismatch::kIcePop
+                                                                : Mismatch::kNone,
+                                           .low = tis_clip_low,
+                                           .high = tis_clip}},
                    .entropy_coef = entropy_coef,
                    .per_token = calculate_per_token_loss},
           .temperature = static_cast<float>(rollout_temperature),
           .batch_tokens = batch_tokens,
           .parity_samples = parity_samples,
-          .parity_gate = parity_gate,
-          .mismatch = {.kind = use_tis      ? Mismatch::kTis
-                               : use_icepop ? Mismatch::kIcePop
-                                            : Mismatch::kNone,
-                       .low = tis_clip_low,
-                       .high = tis_clip}};
+          .parity_gate = parity_gate};
 }
 
 int GrpoCommandOptions::steps_of_round() const {

@@ -56,7 +56,8 @@ Json metrics_of(const GrpoBatch& batch, const RoundFigures& f, std::int64_t roun
   metrics.set("train/ppo_kl", f.per_token(f.sums.policy.old_new_kl));
   if (f.has_kl) metrics.set("train/kl_loss", f.per_token(f.sums.policy.kl));
   if (f.has_weights) {
-    metrics.set("train/tis", f.per_token(f.sums.policy.weight));
+    metrics.set("train/tis", f.per_token(f.sums.policy.mismatch));
+    metrics.set("train/tis_clipfrac", f.per_token(f.sums.policy.mismatch_clipped));
     metrics.set("train/ess_ratio", f.sums.policy.ess_ratio());
   }
   return metrics;

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <numeric>
 
 namespace glint {
 
@@ -42,17 +41,18 @@ void AnswerLoss::weigh(std::size_t sequence, std::int64_t first, std::span<const
   const double scale =
       loss_scale(options_.per_token, static_cast<double>(answer.num_taught()),
                  static_cast<double>(batch_answers_), static_cast<double>(batch_tokens_));
-  const std::vector<double> weights = answer.taught(std::span<const double>(answer.weights));
-  const double mean_weight = weights.empty()
-                                 ? 1
-                                 : std::accumulate(weights.begin(), weights.end(), 0.0) /
-                                       static_cast<double>(weights.size());
+  const std::vector<double> ratios = answer.taught(std::span<const double>(answer.mismatches));
+  double mean_weight = ratios.empty() ? 1 : 0;
+  for (const double ratio : ratios) {
+    mean_weight +=
+        mismatch_weight(options_.policy.mismatch, ratio) / static_cast<double>(ratios.size());
+  }
   PolicySums sums =
       policy_loss(options_.policy,
                   {.new_log_probs = log_probs.subspan(skip),
                    .old_log_probs = piece(answer.old_log_probs),
                    .ref_log_probs = piece(answer.ref_log_probs),
-                   .weights = piece(answer.weights),
+                   .mismatches = piece(answer.mismatches),
                    .advantage = answer.advantage,
                    .answer_difference = differences_.empty() ? 0 : differences_[sequence],
                    .answer_weight = mean_weight},

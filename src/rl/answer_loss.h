@@ -21,9 +21,8 @@ struct GradedAnswer {
   // those of the weights that learn.
   std::vector<float> old_log_probs = {};
   std::vector<float> ref_log_probs = {};  // of the reference model, if the loss has its KL
-  // How much each of its tokens counts where engine and trainer compute differently
-  // (mismatch_weight); empty: 1 each.
-  std::vector<double> weights = {};
+  // mismatch_ratio() of each, where engine and trainer compute differently; empty: 1 each.
+  std::vector<double> mismatches = {};
   double reward = 0, advantage = 0;
   bool truncated = false;
   std::int64_t num_stale = 0;  // first tokens of the answer that older weights chose

@@ -71,7 +71,7 @@ Result<Parity> Grpo::verify(const GrpoBatch& batch, const OnPart& on_part) {
 
 bool Grpo::learns_as_it_answered() const {
   return options_.steps_of_round == 1 && !options_.answering &&
-         options_.mismatch.kind == MismatchOptions::Kind::kNone;
+         options_.loss.policy.mismatch.kind == MismatchOptions::Kind::kNone;
 }
 
 Status Grpo::set_old_log_probs(GrpoBatch& batch, const OnPart& on_part) {
@@ -87,11 +87,10 @@ Status Grpo::set_old_log_probs(GrpoBatch& batch, const OnPart& on_part) {
     for (std::size_t i = 0; i < scores.size(); ++i) {
       GradedAnswer& answer = batch.answers[i];
       answer.old_log_probs = of_answer(answer, scores[i].log_probs);
-      if (options_.mismatch.kind == MismatchOptions::Kind::kNone) continue;
+      if (options_.loss.policy.mismatch.kind == MismatchOptions::Kind::kNone) continue;
       const std::vector<float> trained = of_answer(answer, scores[i].served);
       for (std::size_t t = 0; t < trained.size(); ++t) {
-        answer.weights.push_back(
-            mismatch_weight(options_.mismatch, trained[t], answer.served_log_probs[t]));
+        answer.mismatches.push_back(mismatch_ratio(trained[t], answer.served_log_probs[t]));
       }
     }
   }

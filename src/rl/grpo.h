@@ -19,9 +19,9 @@ struct GrpoOptions {
   std::int64_t batch_tokens = 8192;  // that go through the model together when training
   int parity_samples = 4;            // answers that each round verifies
   // How far log-probabilities of engine and trainer may be apart, as a mean of absolute
-  // differences; 0: not by a bit. Else ratios are taken to the trainer's, weighed by `mismatch`.
+  // differences; 0: not by a bit. Else ratios are taken to the trainer's, weighed by the loss's
+  // mismatch.
   double parity_gate = 0;
-  MismatchOptions mismatch = {};
   GradientSource* reference = nullptr;  // of the model that the loss's KL is to
   GradientSource* answering =
       nullptr;  // of the weights that answer, if they are not those that learn

@@ -63,19 +63,23 @@ Term kl_term(KlKind kind, double new_log_prob, double ref_log_prob) {
   return {kl, limited == d ? 1 - std::exp(-d) : 0};
 }
 
-double mismatch_weight(const MismatchOptions& options, double trained, double rollout) {
+double mismatch_ratio(double trained, double rollout) {
+  return std::exp(limited(trained - rollout));
+}
+
+double mismatch_weight(const MismatchOptions& options, double ratio) {
   if (options.kind == MismatchOptions::Kind::kNone) return 1;
-  const double weight = std::exp(limited(trained - rollout));
   if (options.kind == MismatchOptions::Kind::kTis) {
-    return std::clamp(weight, options.low, options.high);
+    return std::clamp(ratio, options.low, options.high);
   }
-  return weight >= options.low && weight <= options.high ? weight : 0;
+  return ratio >= options.low && ratio <= options.high ? ratio : 0;
 }
 
 void PolicySums::add(const PolicySums& other) {
   loss += other.loss, policy += other.policy, kl += other.kl;
   clipped += other.clipped;
   old_new_kl += other.old_new_kl;
+  mismatch += other.mismatch, mismatch_clipped += other.mismatch_clipped;
   weight += other.weight, weight_squared += other.weight_squared;
   tokens += other.tokens;
 }
@@ -98,7 +102,7 @@ PolicySums policy_loss(const PolicyLossOptions& options, const PolicyTokens& tok
   const bool has_old = !tokens.old_log_probs.empty();
   GLINT_CHECK((!has_old || tokens.old_log_probs.size() == n) && d_log_probs.size() == n,
               "log-probabilities of other tokens");
-  GLINT_CHECK(tokens.weights.empty() || tokens.weights.size() == n, "weights of other tokens");
+  GLINT_CHECK(tokens.mismatches.empty() || tokens.mismatches.size() == n, "ratios of other tokens");
   GLINT_CHECK(options.kl_coef == 0 || tokens.ref_log_probs.size() == n,
               "a KL needs the reference's log-probabilities");
   const auto difference = [&](std::size_t t) {
@@ -107,7 +111,8 @@ PolicySums policy_loss(const PolicyLossOptions& options, const PolicyTokens& tok
   const bool by_answer = options.kind == PolicyLossKind::kGspo;
   PolicySums sums;
   for (std::size_t t = 0; t < n; ++t) {
-    const double weight = tokens.weights.empty() ? 1 : tokens.weights[t];
+    const double mismatch = tokens.mismatches.empty() ? 1 : tokens.mismatches[t];
+    const double weight = mismatch_weight(options.mismatch, mismatch);
     const Surrogate s =
         options.kind == PolicyLossKind::kCispo
             ? cispo_surrogate(options, difference(t), tokens.advantage, tokens.new_log_probs[t])
@@ -126,6 +131,8 @@ PolicySums policy_loss(const PolicyLossOptions& options, const PolicyTokens& tok
     sums.loss += scale * (weight * s.value + options.kl_coef * kl.value);
     sums.clipped += s.clipped;
     sums.old_new_kl -= difference(t);
+    sums.mismatch += mismatch;
+    sums.mismatch_clipped += weight != mismatch;
     sums.weight += weight;
     sums.weight_squared += weight * weight;
   }

@@ -28,13 +28,14 @@ struct Term {
 Term kl_term(KlKind kind, double new_log_prob, double ref_log_prob);
 
 // The weight in training of a token whose log-probability rollout and training computed
-// differently, by w = e^(trained - rollout).
+// differently, by their ratio e^(trained - rollout).
 struct MismatchOptions {
-  // Truncated importance sampling limits w to [low, high]; IcePop makes it 0 outside.
+  // Truncated importance sampling limits the ratio to [low, high]; IcePop makes it 0 outside.
   enum class Kind { kNone, kTis, kIcePop } kind = Kind::kNone;
   double low = 0, high = 2;
 };
-double mismatch_weight(const MismatchOptions& options, double trained, double rollout);
+double mismatch_ratio(double trained, double rollout);
+double mismatch_weight(const MismatchOptions& options, double ratio);
 
 struct PolicyLossOptions {
   PolicyLossKind kind = PolicyLossKind::kGrpo;
@@ -42,6 +43,7 @@ struct PolicyLossOptions {
   double eps_clip_c = 0;  // of the dual clip, above 1; 0: none
   double kl_coef = 0;
   KlKind kl = KlKind::kK1;
+  MismatchOptions mismatch = {};
 };
 
 // Tokens of one answer that the model chose, all of them or a piece: spans of one length.
@@ -49,7 +51,7 @@ struct PolicyTokens {
   std::span<const float> new_log_probs = {};
   std::span<const float> old_log_probs = {};  // empty: the new ones
   std::span<const float> ref_log_probs = {};  // needed where kl_coef is not 0
-  std::span<const double> weights = {};       // empty: 1 each
+  std::span<const double> mismatches = {};    // mismatch_ratio() of each; empty: 1 each
   double advantage = 0;
   // kGspo: means over the whole answer, of new - old and of the weights.
   double answer_difference = 0, answer_weight = 1;
@@ -59,8 +61,10 @@ double mean_difference(std::span<const float> new_log_probs, std::span<const flo
 // Sums over the tokens of answers, for metrics too.
 struct PolicySums {
   double loss = 0, policy = 0, kl = 0;
-  double clipped = 0;     // tokens whose derivative the clip took
-  double old_new_kl = 0;  // of old - new, k1
+  double clipped = 0;           // tokens whose derivative the clip took
+  double old_new_kl = 0;        // of old - new, k1
+  double mismatch = 0;          // ratios before they are limited
+  double mismatch_clipped = 0;  // tokens whose weight is not their ratio
   double weight = 0, weight_squared = 0;
   double tokens = 0;
 

@@ -149,29 +149,34 @@ TEST(PolicyLoss, KlWorkedByHand) {
 TEST(PolicyLoss, MismatchWorkedByHand) {
   using Kind = MismatchOptions::Kind;
   const double ln3 = std::log(3.0);
-  EXPECT_EQ(mismatch_weight({}, 0, -5), 1);
-  EXPECT_EQ(mismatch_weight({.kind = Kind::kTis}, -1, -1 - ln3), 2);
-  EXPECT_NEAR(mismatch_weight({.kind = Kind::kTis}, -1 - ln3, -1), 1.0 / 3, 1e-12);
-  EXPECT_EQ(mismatch_weight({.kind = Kind::kTis, .low = 0.5}, -1 - ln3, -1), 0.5);
-  EXPECT_EQ(mismatch_weight({.kind = Kind::kIcePop, .low = 0.5}, -1, -1 - ln3), 0);
-  EXPECT_EQ(mismatch_weight({.kind = Kind::kIcePop, .low = 0.5}, -1 - ln3, -1), 0);
-  EXPECT_EQ(mismatch_weight({.kind = Kind::kIcePop, .low = 0.5}, -1, -1), 1);
+  EXPECT_NEAR(mismatch_ratio(-1, -1 - ln3), 3, 1e-12);
+  EXPECT_NEAR(mismatch_ratio(-1 - ln3, -1), 1.0 / 3, 1e-12);
+  EXPECT_EQ(mismatch_weight({}, 7), 1);
+  EXPECT_EQ(mismatch_weight({.kind = Kind::kTis}, 3), 2);
+  EXPECT_EQ(mismatch_weight({.kind = Kind::kTis}, 0.25), 0.25);
+  EXPECT_EQ(mismatch_weight({.kind = Kind::kTis, .low = 0.5}, 0.25), 0.5);
+  EXPECT_EQ(mismatch_weight({.kind = Kind::kIcePop, .low = 0.5}, 3), 0);
+  EXPECT_EQ(mismatch_weight({.kind = Kind::kIcePop, .low = 0.5}, 0.25), 0);
+  EXPECT_EQ(mismatch_weight({.kind = Kind::kIcePop, .low = 0.5}, 1.5), 1.5);
 }
 
 // Slopes of whole answers, with weights and a KL, against differences of the loss.
 TEST(PolicyLoss, SlopesAreFiniteDifferences) {
   const std::vector<float> olds = {-0.5f, -1, -2, -0.1f, -3}, refs = {-0.6f, -1.1f, -2, -0.3f, -2};
   const std::vector<float> news = {-0.45f, -1.05f, -1.95f, -0.12f, -3.3f};
-  const std::vector<double> weights = {1, 0.5, 2, 0, 1.5};
+  const std::vector<double> ratios = {1, 0.5, 2, 7, 1.5};  // the fourth counts nothing
   for (const PolicyLossKind kind : {PolicyLossKind::kGrpo, PolicyLossKind::kGspo}) {
     for (const double advantage : {1.5, -0.7}) {
-      const PolicyLossOptions o = {.kind = kind, .kl_coef = 0.1, .kl = KlKind::kK3};
+      const PolicyLossOptions o = {.kind = kind,
+                                   .kl_coef = 0.1,
+                                   .kl = KlKind::kK3,
+                                   .mismatch = {.kind = MismatchOptions::Kind::kIcePop}};
       const auto loss = [&](const std::vector<float>& at) {
         return of(o,
                   {.new_log_probs = at,
                    .old_log_probs = olds,
                    .ref_log_probs = refs,
-                   .weights = weights,
+                   .mismatches = ratios,
                    .advantage = advantage,
                    .answer_difference = mean_difference(at, olds),
                    .answer_weight = 1},
@@ -193,14 +198,19 @@ TEST(PolicyLoss, ScalesAndMetrics) {
   EXPECT_DOUBLE_EQ(loss_scale(false, 10, 4, 100), 1.0 / 40);
   EXPECT_DOUBLE_EQ(loss_scale(true, 10, 4, 100), 1.0 / 100);
   const std::vector<float> same(4, -1.0f);
-  const std::vector<double> weights = {1, 1, 0, 0};
-  const Outcome out = of(
-      {}, {.new_log_probs = same, .old_log_probs = same, .weights = weights, .advantage = 1}, 0.25);
-  const Outcome alone = of({}, {.new_log_probs = same, .weights = weights, .advantage = 1}, 0.25);
+  const std::vector<double> ratios = {1, 1, 5, 9};
+  const PolicyLossOptions o = {.mismatch = {.kind = MismatchOptions::Kind::kIcePop}};
+  PolicyTokens tokens = {
+      .new_log_probs = same, .old_log_probs = same, .mismatches = ratios, .advantage = 1};
+  const Outcome out = of(o, tokens, 0.25);
+  tokens.old_log_probs = {};
+  const Outcome alone = of(o, tokens, 0.25);
   EXPECT_EQ(alone.sums.loss, out.sums.loss) << "without old ones, ratios are 1";
   EXPECT_EQ(alone.slopes, out.slopes);
   EXPECT_DOUBLE_EQ(out.sums.loss, -0.5);
   EXPECT_DOUBLE_EQ(out.sums.ess_ratio(), 0.5);
+  EXPECT_EQ(out.sums.mismatch, 16) << "as they are, not as they count";
+  EXPECT_EQ(out.sums.mismatch_clipped, 2);
 }
 
 }  // namespace

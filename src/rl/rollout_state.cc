@@ -111,7 +111,7 @@ void visit(V& v, T& x) requires std::same_as<std::remove_const_t<T>, GradedAnswe
   v("served_log_probs", x.served_log_probs);
   v("old_log_probs", x.old_log_probs);
   v("ref_log_probs", x.ref_log_probs);
-  v("weights", x.weights);
+  v("mismatches", x.mismatches);
   v("reward", x.reward);
   v("advantage", x.advantage);
   v("truncated", x.truncated);

@@ -35,7 +35,7 @@ TEST(RolloutState, a_batch_comes_back_bit_for_bit) {
   batch.answers = {{.tokens = {.ids = {1, 2, 3}, .weights = {0, 1, 1}},
                     .num_prompt = 1,
                     .served_log_probs = {-0.3f, -2e-8f},
-                    .weights = {0.7},
+                    .mismatches = {0.7},
                     .advantage = -1.0 / 7,
                     .num_stale = 1}};
   batch.counts.longest = 9;
@@ -45,7 +45,7 @@ TEST(RolloutState, a_batch_comes_back_bit_for_bit) {
   EXPECT_EQ(back.rewards, batch.rewards);
   EXPECT_EQ(back.answers[0].tokens.weights, batch.answers[0].tokens.weights);
   EXPECT_EQ(back.answers[0].served_log_probs, batch.answers[0].served_log_probs);
-  EXPECT_EQ(back.answers[0].weights, batch.answers[0].weights);
+  EXPECT_EQ(back.answers[0].mismatches, batch.answers[0].mismatches);
   EXPECT_EQ(back.answers[0].advantage, batch.answers[0].advantage);
   EXPECT_EQ(back.answers[0].num_stale, 1);
   EXPECT_EQ(back.counts.longest, 9);
