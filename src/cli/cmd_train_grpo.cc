@@ -101,7 +101,8 @@ class Run {
   Status open_rollouts(const std::string& base, const std::string& from) {
     GLINT_TRY_STATUS(models_.open_engine(base, [this] { return goes_on(); }));
     LoadedModel& model = models_.trainer().model();
-    GroupOptions groups = options_.groups();
+    GroupOptions groups =
+        options_.groups([this](const std::string& line) { cli_.console.note(line); });
     groups.rollout.stop_ids = stop_ids(model.config(), model.generation());
     groups.rollout.num_token_ids = tokenizer_->vocab_size();
     GLINT_TRY(rules_,

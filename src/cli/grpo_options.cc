@@ -200,7 +200,7 @@ Status check(const GrpoCommandOptions& o) {
   return Ok{};
 }
 
-GroupOptions GrpoCommandOptions::groups() const {
+GroupOptions GrpoCommandOptions::groups(std::function<void(const std::string&)> tell) const {
   return {.rollout_batch_size = rollout_batch_size,
           .n_samples_per_prompt = n_samples_per_prompt,
           .over_sampling_batch_size = over_sampling_batch_size,
@@ -220,7 +220,7 @@ GroupOptions GrpoCommandOptions::groups() const {
           .overlong_margin = overlong_buffer_len,
           .overlong_penalty = overlong_penalty_factor,
           .seed = seed,
-          .remote = !rm_url.empty()       ? remote_grader(rm_url, rm_timeout)
+          .remote = !rm_url.empty()       ? remote_grader(rm_url, rm_timeout, std::move(tell))
                     : !rm_command.empty() ? command_grader(rm_command, rm_timeout)
                                           : RemoteGrader(),
           .reward_key = reward_key,

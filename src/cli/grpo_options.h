@@ -196,8 +196,9 @@ struct GrpoCommandOptions : GrpoDataOptions,
     how.visit(v);
   }
 
-  GroupOptions groups() const;  // without what the model says: its stop tokens and vocabulary
-  GrpoOptions grpo() const;     // without other models' passes
+  // Without what the model says: its stop tokens and vocabulary. `tell` gets lines while it runs.
+  GroupOptions groups(std::function<void(const std::string&)> tell) const;
+  GrpoOptions grpo() const;  // without other models' passes
   int steps_of_round() const;
   AdamWOptions adamw() const;
   LearningRate learning_rate() const;

@@ -8,9 +8,12 @@
 namespace glint {
 
 // POSTs {"prompt", "response", "label"} to `url` for each answer, some at once; a 200 answer is a
-// JSON number, the reward, or an object with it. All answers of a call share a budget of `seconds`.
-// What goes wrong is kUnavailable, with one sentence that names the server.
-RemoteGrader remote_grader(const std::string& url, double seconds);
+// JSON number, the reward, or an object with it. A server that is away, busy (429) or fails (5xx)
+// is asked again, after longer and longer pauses. All answers of a call share a budget of
+// `seconds`. What goes wrong then is kUnavailable, with one sentence that names the server. `tell`
+// gets a line when a call asks again for the first time.
+RemoteGrader remote_grader(const std::string& url, double seconds,
+                           std::function<void(const std::string&)> tell);
 
 // The same by lines of a program (base/line_program.h), which starts with the first answers.
 RemoteGrader command_grader(const std::string& command, double seconds);

@@ -18,7 +18,7 @@ import urllib.error
 import urllib.request
 
 from event_files import scalars
-from program import GLINT, check, output, refused
+from program import GLINT, check, output, refused, run, succeed
 
 TINY, DATA = sys.argv[2], pathlib.Path(sys.argv[3])
 WEIGHTS = ("model.safetensors", "optimizer/master.safetensors", "optimizer/exp_avg.safetensors", "optimizer/exp_avg_sq.safetensors")
@@ -376,10 +376,19 @@ def a_reference_model_holds_back(tmp):
 
 
 class Grader(http.server.BaseHTTPRequestHandler):
-    asked, status, form = [], 200, "%s"
+    asked, status, form, fails = [], 200, "%s", 0
+
+    def fail(self):
+        Grader.fails -= 1
+        self.send_response(503)
+        self.send_header("content-length", "0")
+        self.end_headers()
 
     def do_POST(self):
-        Grader.asked.append(json.loads(self.rfile.read(int(self.headers["content-length"]))))
+        body = self.rfile.read(int(self.headers["content-length"]))
+        if Grader.fails > 0:
+            return self.fail()
+        Grader.asked.append(json.loads(body))
         body = (Grader.form % (len(Grader.asked[-1]["response"]) % 7 / 4)).encode()
         self.send_response(Grader.status)
         self.send_header("content-length", str(len(body)))
@@ -400,7 +409,9 @@ def another_program_grades(tmp):
         threading.Thread(target=server.serve_forever, daemon=True).start()
         args = train(data, tmp / "out", *SMALL, "--rm-url", f"http://127.0.0.1:{server.server_port}/grade", "--save-interval", 0,
                      rm_type="remote_rm")
-        output(*args, "--num-rollout", 1)
+        Grader.fails = 2
+        done = succeed(*args, "--num-rollout", 1)
+        check(done.stderr.count("/grade answers with status 503; it is asked again, for 120.0 s at most") == 1, "a failure passes", done.stderr)
         check(len(Grader.asked) == 4 and all(one["prompt"].endswith("once upon a time") and one["label"] == "x" for one in Grader.asked),
               "one group is asked about, the other has a rule", Grader.asked)
         mean = sum(len(one["response"]) % 7 / 4 for one in Grader.asked) / 8
@@ -414,10 +425,11 @@ def another_program_grades(tmp):
         mean = sum(len(one["response"]) % 7 / 4 for one in Grader.asked[:4]) / 8
         check(abs(lines[1]["rollout/raw_reward"] - mean) < 1e-9, "the member is the reward", lines)
         check(evals[0]["eval/reward"] == 0.5 and evals[0]["eval/pass@1"] == 0, "half a reward is no right answer", evals)
-        Grader.status = 500
-        refused(*args, "--num-rollout", 3, "--resume", words=["/grade answers with status 500"], on_stdout=True)
+        Grader.status = 404
+        refused(*args, "--num-rollout", 3, "--resume", words=["/grade answers with status 404"], on_stdout=True)
         server.shutdown()
-    refused(*args, "--num-rollout", 3, "--resume", words=["127.0.0.1"], on_stdout=True)
+    done = run(*args, "--num-rollout", 3, "--resume", "--rm-timeout", 2)
+    check(done.returncode == 2 and "127.0.0.1" in done.stderr and "(asked 2 times)" in done.stderr, "nobody answers", done.stderr)
     # SIGTERM does not wait for one that thinks.
     thinks = tmp / "thinks.py"
     thinks.write_text("import sys, time\nfor i, line in enumerate(sys.stdin):\n    time.sleep(0 if i < 8 else 600)\n    print(i % 2, flush=True)\n")
