@@ -88,7 +88,11 @@ class Run {
     if (latest) {
       GLINT_TRY_STATUS(take_up(state));
     }
-    GLINT_TRY_STATUS(peers_.on_first([&] { return open_rollouts(base, from); }));
+    GLINT_TRY_STATUS(peers_.on_first([&]() -> Status {
+      GLINT_TRY(at_.reference, models_.open_reference(base));
+      GLINT_TRY_STATUS(latest ? check_reference(state) : Ok{});
+      return open_rollouts(from);
+    }));
     models_.open_scores();
     GrpoOptions grpo = options_.grpo();
     grpo.reference = models_.reference();
@@ -98,8 +102,8 @@ class Run {
   }
 
   // All that answers, grades, and tells of it.
-  Status open_rollouts(const std::string& base, const std::string& from) {
-    GLINT_TRY_STATUS(models_.open_engine(base, [this] { return goes_on(); }));
+  Status open_rollouts(const std::string& from) {
+    GLINT_TRY_STATUS(models_.open_engine([this] { return goes_on(); }));
     LoadedModel& model = models_.trainer().model();
     GroupOptions groups =
         options_.groups([this](const std::string& line) { cli_.console.note(line); });
@@ -171,11 +175,21 @@ class Run {
     return Ok{};
   }
 
+  Status check_reference(const Json& state) const {
+    const Json* const theirs = state.find("reference");
+    if (at_.reference.empty() || (theirs && *theirs == Json(at_.reference))) return Ok{};
+    return invalid(str(
+        "the reference model is ", options_.ref_load.empty() ? options_.model : options_.ref_load,
+        "; the run in ", options_.save,
+        " began with one of other weights: give that by --ref-load, or another --save"));
+  }
+
   Json state() const {
     Json all = Json::Object{{"round", at_.round},
                             {"prompts_used", static_cast<std::int64_t>(at_.prompts_used)},
                             {"prompts_fnv1a", hash_of(prompts_)},
                             {"options", options_.fingerprint()}};
+    if (!at_.reference.empty()) all.set("reference", at_.reference);
     if (!at_.begun.empty()) all.set("begun", to_json(at_.begun));
     if (at_.ahead) all.set("ahead", to_json(*at_.ahead));
     return all;
@@ -400,6 +414,7 @@ class Run {
     std::uint64_t prompts_used = 0;
     std::vector<AnswerGroup> begun = {};  // answers that the next rollouts go on with
     std::optional<GrpoBatch> ahead = {};  // answers of the round that comes, where they are made so
+    std::string reference = {};           // the checksum of its model, if there is one
   } at_;
   std::string line_;
 };

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/str.h"
+#include "checkpoint/checksum.h"
 #include "cli/generate_options.h"
 #include "cli/served_ranks.h"
 #include "quant/quantize_in_memory.h"
@@ -29,8 +30,7 @@ OpenedModel GrpoModels::with_trained(Checkpoint weights) {
           .sources = Sources::kKeep};
 }
 
-Result<GrpoModels::Scorer> GrpoModels::open_scorer(const std::string& dir,
-                                                   std::optional<Checkpoint> weights) {
+Result<GrpoModels::Scorer> GrpoModels::open_scorer(const std::string& dir, OpenedModel opened) {
   const RunOptions running = options_.how.of_model(dir);
   GLINT_TRY(ModelOptions resolved, resolve(running, cli_, false));
   // The bits of ranks that divide sums, on one.
@@ -39,29 +39,33 @@ Result<GrpoModels::Scorer> GrpoModels::open_scorer(const std::string& dir,
   DecoratedBackend taped(std::move(backend));
   TapeOps& tape = TapeOps::decorate(taped);
   Scorer scorer;
-  std::optional<OpenedModel> opened;
-  if (weights) opened = with_trained(std::move(*weights));
   GLINT_TRY(scorer.model, load_model(resolved, std::move(taped), cli_, std::move(opened)));
   scorer.pass = std::make_unique<GradientPass>(*scorer.model, tape);
   return scorer;
 }
 
-Status GrpoModels::open_engine(const std::string& base, std::function<bool()> goes_on) {
-  pool_.emplace(std::max(resolved_.threads, 1));
-  if (options_.async_rollout) {
-    GLINT_TRY(copy_, trainer_->weights().copy());
-    GLINT_TRY(answering_, open_scorer(running_.model, copy_->checkpoint()));
-  }
-  GLINT_TRY_STATUS(options_.is_elsewhere() ? open_servers(std::move(goes_on)) : load_engine());
-  if (options_.kl_loss_coef == 0) return Ok{};
-  const std::string dir = options_.ref_load.empty() ? base : options_.ref_load;
-  GLINT_TRY(reference_, open_scorer(dir, {}));
+Result<std::string> GrpoModels::open_reference(const std::string& base) {
+  if (options_.kl_loss_coef == 0) return std::string();
+  GLINT_TRY(const std::string dir,
+            model_dir(options_.ref_load.empty() ? base : options_.ref_load, cli_));
+  GLINT_TRY(OpenedModel opened, open_model(dir, ModelFiles::kAll));
+  const std::string checksum = checksum_of(opened.checkpoint->source(), trainer_->ranks().pool());
+  GLINT_TRY(reference_, open_scorer(dir, std::move(opened)));
   const int own = trainer_->model().config().vocab_size;
   if (reference_.model->config().vocab_size != own) {
     return invalid(str(dir, " has ", reference_.model->config().vocab_size, " tokens, the model ",
                        own, "; a reference model has the same"));
   }
-  return Ok{};
+  return checksum;
+}
+
+Status GrpoModels::open_engine(std::function<bool()> goes_on) {
+  pool_.emplace(std::max(resolved_.threads, 1));
+  if (options_.async_rollout) {
+    GLINT_TRY(copy_, trainer_->weights().copy());
+    GLINT_TRY(answering_, open_scorer(running_.model, with_trained(copy_->checkpoint())));
+  }
+  return options_.is_elsewhere() ? open_servers(std::move(goes_on)) : load_engine();
 }
 
 void GrpoModels::open_scores() {

@@ -21,12 +21,14 @@ class GrpoModels {
       : options_(options), peers_(peers), cli_(cli) {}
 
   // Loads the model in `dir`, whose files are opened; `restore` also what a checkpoint there has of
-  // a run, whose state it returns. Then open_engine() and open_scores(), after the state was looked
-  // at.
+  // a run, whose state it returns. Then open_reference() and open_engine() on the first process,
+  // and open_scores(), after the state was looked at.
   Result<Json> open(const std::string& dir, OpenedModel opened, bool restore);
-  // `base`: the model that the run began with, which is the reference if no other is named.
+  // Where the loss has a KL. `base`: the model that the run began with, which is the reference if
+  // no other is named. The checksum of its weights; empty: there is none.
+  Result<std::string> open_reference(const std::string& base);
   // `goes_on`: false ends the waiting for servers.
-  Status open_engine(const std::string& base, std::function<bool()> goes_on);
+  Status open_engine(std::function<bool()> goes_on);
   void open_scores();
 
   Trainer& trainer() { return *trainer_; }
@@ -48,7 +50,7 @@ class GrpoModels {
   };
   // The trained model with other weights than its files'.
   OpenedModel with_trained(Checkpoint weights);
-  Result<Scorer> open_scorer(const std::string& dir, std::optional<Checkpoint> weights);
+  Result<Scorer> open_scorer(const std::string& dir, OpenedModel opened);
   Result<Checkpoint> engine_weights();
   Status load_engine();
   Status open_servers(std::function<bool()> goes_on);

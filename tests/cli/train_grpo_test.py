@@ -373,6 +373,10 @@ def a_reference_model_holds_back(tmp):
         check([line["train/grad_norm"] for line in held] != [line["train/grad_norm"] for line in free], "it counts", (free, held))
     other = run("other", "--kl-loss-coef", 1, "--ref-load", tmp / "freek2/step-3")
     check(other[0]["train/kl_loss"] != 0, "another reference", other)
+    goes_on = train(tmp / "train.jsonl", tmp / "other", "--num-rollout", 3, "--lr", 1e-3, *SMALL, "--kl-loss-coef", 1, "--resume", rm_type="deterministic_random")
+    refused(*goes_on, words=[f"the reference model is {TINY}", "other weights"])
+    shutil.copytree(tmp / "freek2/step-3", tmp / "copied")
+    check("3 rounds already" in output(*goes_on, "--ref-load", tmp / "copied"), "the same weights elsewhere")
 
 
 class Grader(http.server.BaseHTTPRequestHandler):
